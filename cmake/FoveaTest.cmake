@@ -1,0 +1,22 @@
+# fovea_add_test(NAME SOURCES... [LIBS ...] [LABELS ...] [SERIAL]): a GoogleTest binary, registered as one ctest entry
+# per binary (starting LibTorch costs more than most tests).
+if(NOT FOVEA_TESTS)
+  return()
+endif()
+enable_testing()
+find_package(GTest REQUIRED)
+
+function(fovea_add_test name)
+  cmake_parse_arguments(ARG "SERIAL" "TIMEOUT" "SOURCES;LIBS;LABELS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE fovea_compile ${ARG_LIBS} GTest::gmock GTest::gtest_main)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 300)
+  endif()
+  add_test(NAME ${name} COMMAND ${name})
+  set_tests_properties(${name} PROPERTIES LABELS "unit;${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT})
+  if(ARG_SERIAL)
+    set_tests_properties(${name} PROPERTIES RUN_SERIAL ON)
+  endif()
+endfunction()

@@ -1,0 +1,78 @@
+# LibTorch as one target, `fovea_torch`, with or without a CUDA toolkit.
+#
+# LibTorch comes from the PyPI wheel in .venv, unless CMAKE_PREFIX_PATH names another one. The wheel's own
+# find_package(Torch) fails where no CUDA toolkit is installed, because the wheel was built with CUDA: there its CPU
+# libraries are imported by hand, with the folders of the nvidia-* wheels on the run path (libtorch_cpu needs
+# libcudart and libcupti to load).
+# Sets FOVEA_CUDA_FOUND.
+
+set(FOVEA_TORCH_VERSION 2.11)
+
+file(GLOB venv_torch "${CMAKE_SOURCE_DIR}/.venv/lib/python3.*/site-packages/torch")
+find_path(FOVEA_TORCH_ROOT NAMES include/ATen/ATen.h HINTS ${venv_torch} PATHS ${CMAKE_PREFIX_PATH} NO_DEFAULT_PATH)
+if(NOT FOVEA_TORCH_ROOT)
+  message(FATAL_ERROR "LibTorch ${FOVEA_TORCH_VERSION} was not found: run `make setup`, or set CMAKE_PREFIX_PATH")
+endif()
+file(REAL_PATH "${FOVEA_TORCH_ROOT}" torch_root)
+file(STRINGS "${torch_root}/include/torch/headeronly/version.h" version_lines REGEX "define TORCH_VERSION_(MAJOR|MINOR)")
+string(REGEX REPLACE "[^0-9]+([0-9]+)[^0-9]+([0-9]+).*" "\\1.\\2" version "${version_lines}")
+if(NOT version VERSION_EQUAL FOVEA_TORCH_VERSION)
+  # at::native::cpublas::brgemm and the mkldnn operators are private and change between releases.
+  message(FATAL_ERROR "LibTorch ${version} in ${torch_root}: Fovea needs ${FOVEA_TORCH_VERSION}")
+endif()
+
+set(FOVEA_CUDA_FOUND OFF)
+if(NOT FOVEA_CUDA STREQUAL "OFF")
+  find_program(FOVEA_NVCC nvcc HINTS ENV CUDACXX /usr/local/cuda/bin)
+  if(FOVEA_NVCC)
+    set(FOVEA_CUDA_FOUND ON)
+  elseif(FOVEA_CUDA STREQUAL "ON")
+    message(FATAL_ERROR "FOVEA_CUDA=ON, but nvcc was not found")
+  endif()
+endif()
+
+add_library(fovea_torch INTERFACE)
+if(FOVEA_CUDA_FOUND)
+  message(STATUS "CUDA kernels: built with ${FOVEA_NVCC}")
+  set(CMAKE_CUDA_COMPILER "${FOVEA_NVCC}")
+  set(CMAKE_CUDA_STANDARD 17)
+  set(TORCH_CUDA_ARCH_LIST "8.0;9.0a" CACHE STRING "GPU architectures")
+  set(CMAKE_CUDA_ARCHITECTURES "80-real;90a-real")
+  enable_language(CUDA)
+  list(PREPEND CMAKE_PREFIX_PATH "${torch_root}/share/cmake")
+  # The package sets global flags for its own architectures; ours are a target's property.
+  set(saved_cuda_flags "${CMAKE_CUDA_FLAGS}")
+  find_package(Torch REQUIRED)
+  set(CMAKE_CUDA_FLAGS "${saved_cuda_flags}")
+  target_link_libraries(fovea_torch INTERFACE ${TORCH_LIBRARIES})
+else()
+  message(STATUS "CUDA kernels: not built (CPU only)")
+  foreach(library c10 torch_cpu torch)
+    add_library(fovea_torch_${library} SHARED IMPORTED)
+    set_target_properties(fovea_torch_${library} PROPERTIES IMPORTED_LOCATION "${torch_root}/lib/lib${library}.so")
+    target_link_libraries(fovea_torch INTERFACE fovea_torch_${library})
+  endforeach()
+  # libtorch only registers operators and so looks unused to the linker.
+  target_link_options(fovea_torch INTERFACE "LINKER:--no-as-needed")
+  target_include_directories(fovea_torch SYSTEM INTERFACE
+    "${torch_root}/include" "${torch_root}/include/torch/csrc/api/include")
+  file(GLOB nvidia_folders "${torch_root}/../nvidia/*/lib")
+  foreach(folder ${nvidia_folders})
+    file(REAL_PATH "${folder}" folder)
+    list(APPEND CMAKE_BUILD_RPATH "${folder}")
+    target_link_options(fovea_torch INTERFACE "LINKER:-rpath-link,${folder}")
+  endforeach()
+endif()
+list(APPEND CMAKE_BUILD_RPATH "${torch_root}/lib")
+
+# at::parallel_for is a template: in a file compiled without OpenMP it runs on one thread, silently.
+find_package(OpenMP REQUIRED COMPONENTS CXX)
+target_compile_options(fovea_torch INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${OpenMP_CXX_FLAGS}>")
+# Not linked with -fopenmp: the wheel carries its own libgomp, and two of them in one process would be two thread pools.
+file(GLOB torch_gomp "${torch_root}/lib/libgomp*.so*" "${torch_root}/../torch.libs/libgomp*.so*")
+if(torch_gomp)
+  list(GET torch_gomp 0 torch_gomp)
+  target_link_libraries(fovea_torch INTERFACE "${torch_gomp}")
+else()
+  target_link_libraries(fovea_torch INTERFACE OpenMP::OpenMP_CXX)
+endif()

@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# Installs what a build needs and is not there yet:
+#   deploy/setup/setup.sh build     Debian packages, and .venv with LibTorch
+#   deploy/setup/setup.sh test      besides, the references and clients that the tests compare with
+# .venv is a link into a cache outside the checkout, keyed by the requirements, so that a clean checkout starts quickly
+# (FOVEA_CACHE, ~/.cache/fovea by default). Nothing is done twice.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+what=${1:-build}
+cache=${FOVEA_CACHE:-$HOME/.cache/fovea}
+python=${PYTHON:-python3}
+mkdir -p "$cache"
+
+say() { printf '\033[1m== %s\033[0m\n' "$*"; }
+as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi; }
+
+missing=()
+while read -r package; do
+  case $package in '' | '#'*) continue ;; esac
+  dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q '^install ok installed' || missing+=("$package")
+done < deploy/setup/debian-packages.txt
+if [ ${#missing[@]} -gt 0 ]; then
+  say "installing ${#missing[@]} Debian packages: ${missing[*]}"
+  as_root apt-get update -q
+  as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${missing[@]}"
+fi
+
+version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+key=$(cat requirements.txt requirements-test.txt | sha256sum | cut -c1-12)
+venv=$cache/venv-$version-$key
+(
+  flock 9   # two checkouts may start at once
+  if [ ! -e "$venv/.build-ready" ]; then
+    say "LibTorch into $venv (about 4.7 GB; some minutes)"
+    "$python" -m venv "$venv"
+    "$venv/bin/pip" install --disable-pip-version-check --no-input -r requirements.txt
+    touch "$venv/.build-ready"
+  fi
+  if [ "$what" = test ] && [ ! -e "$venv/.test-ready" ]; then
+    say "references and clients of the tests into $venv"
+    "$venv/bin/pip" install --disable-pip-version-check --no-input -r requirements.txt -r requirements-test.txt
+    tests/peers/install_perf_analyzer.sh "$venv"
+    touch "$venv/.test-ready"
+  fi
+) 9> "$venv.lock"
+[ "$(readlink .venv 2>/dev/null)" = "$venv" ] || ln -sfn "$venv" .venv

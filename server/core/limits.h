@@ -1,0 +1,37 @@
+// Every numeric limit of the server in one place, with what it holds off. Rows: docs/faults.md.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace fovea::limits {
+
+// Requests.
+inline constexpr int64_t kMaxMessageBytes = int64_t{256} << 20;  // of one gRPC message (row 4)
+inline constexpr int kMaxMetadataBytes = 16 << 10;               // of one call's headers (row 3)
+inline constexpr int kMaxTensorRank = 8;                         // (row 9)
+inline constexpr int kMaxInputsPerRequest = 64;
+inline constexpr int kMaxParametersPerRequest = 64;
+inline constexpr size_t kMaxRequestIdBytes = 1024;
+inline constexpr size_t kMaxModelNameBytes = 128;                // (row 25)
+inline constexpr int64_t kMaxTimeoutSeconds = 3600;              // longer deadlines are clamped (row 36)
+inline constexpr int kMaxConcurrentStreams = 1024;               // of one connection
+
+// Images.
+inline constexpr int64_t kMaxEncodedImageBytes = int64_t{32} << 20;  // (row 13)
+inline constexpr int64_t kMaxImagePixels = 50'000'000;               // in the header, before decoding (row 14)
+inline constexpr int kMaxImageSide = 32'767;
+inline constexpr int kMaxAspectRatio = 1000;                         // longer over shorter side (row 24)
+inline constexpr int kMaxJpegScans = 100;                            // progressive bombs (row 16)
+inline constexpr int64_t kMaxImageMetadataBytes = int64_t{8} << 20;  // text, colour and EXIF chunks (row 15)
+
+// The model repository.
+inline constexpr int64_t kMaxModelSpecBytes = int64_t{1} << 20;            // (row 30)
+inline constexpr int64_t kMaxSafetensorsHeaderBytes = 100'000'000;         // (row 27)
+inline constexpr int64_t kMaxLabelsBytes = int64_t{16} << 20;
+inline constexpr int kMaxBatchSize = 1024;
+inline constexpr int kMaxQueueSize = 100'000;
+inline constexpr int kMaxInstances = 64;
+inline constexpr int64_t kMaxInputSide = 4096;                             // of a model's own input
+
+}  // namespace fovea::limits
