@@ -1,0 +1,27 @@
+// What a forward pass may ask of and tell to whoever runs it.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <string_view>
+
+namespace fovea::models {
+
+// The default one: never stops, records nothing. Serving overrides ShouldStop; measures and Explain override Record.
+class ForwardContext {
+ public:
+  virtual ~ForwardContext() = default;
+
+  // Asked between blocks: true when every caller of the batch has gone.
+  virtual bool ShouldStop() { return false; }
+
+  // An intermediate tensor under a layer's name, for example ("blocks.3.attn", "attention").
+  virtual void Record(std::string_view /*layer*/, std::string_view /*name*/, const at::Tensor& /*tensor*/) {}
+  // Whether Record does anything; producing what it wants may cost the fast path.
+  virtual bool Recording() const { return false; }
+
+  // The pass enters a stage ("stem", "stage1", ..., "head"): marks for the memory ledger.
+  virtual void EnterStage(std::string_view /*name*/) {}
+};
+
+}  // namespace fovea::models
