@@ -1,0 +1,81 @@
+// model.textproto as plain data: what the model is, and how it is served.
+// The message itself is proto/fovea/v1/model_spec.proto, which documents every field; here absent
+// fields have their defaults and every number lies in its range. Includes neither torch nor
+// protobuf.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "model_zoo/model_description.h"
+
+namespace fovea {
+
+// The spec's `preprocessing`: only what differs from the published one.
+struct PreprocessingOverride {
+  std::optional<models::ResizeMode> resize_mode;
+  std::optional<models::Interpolation> interpolation;
+  std::optional<double> crop_fraction;
+  std::optional<std::array<float, 3>> mean;
+  std::optional<std::array<float, 3>> std;
+
+  // The published preprocessing of a backbone with these changes.
+  models::Preprocessing AppliedTo(models::Preprocessing published) const;
+};
+
+// How requests wait for each other. Turning max_queue_delay_us up fills batches on an idle device
+// at the price of latency; the others bound or order the queue.
+struct BatchingOptions {
+  std::vector<int> preferred_batch_sizes;  // ascending, each in [1, max_batch_size]
+  int64_t max_queue_delay_us = 0;
+  int priority_levels = 0;         // 0: no priorities; otherwise 1 is served first
+  int default_priority_level = 0;  // in [1, priority_levels] where there are priorities
+  int64_t default_timeout_us = 0;  // of requests without one; 0: none
+  int max_queue_size = 256;
+};
+
+// Which of a model's versions are served.
+struct VersionPolicy {
+  enum class Kind { kLatest, kAll, kSpecific };
+  Kind kind = Kind::kLatest;
+  int latest = 1;                 // kLatest: how many
+  std::vector<int64_t> specific;  // kSpecific: ascending
+
+  // Those of `available` that are served. Both ascending.
+  std::vector<int64_t> Select(std::span<const int64_t> available) const;
+};
+
+enum class AdvertisedInput { kPixelValues, kImage, kImageRgb };
+
+struct ModelSpec {
+  models::ModelDescription
+      description;  // everything but `weights`, which is a matter of the version
+  PreprocessingOverride preprocessing;
+  std::string
+      weights_of;  // another model, whose weights this one uses; empty: its own, or random ones
+  AdvertisedInput advertised_input = AdvertisedInput::kPixelValues;
+  bool allow_non_finite = false;
+  int max_batch_size = 16;
+  BatchingOptions batching;
+  int instances = 1;
+  int threads_per_instance =
+      0;  // inside one operator; 0: the machine's cores divided by `instances`
+  VersionPolicy version_policy;
+};
+
+// Reads the text of a model.textproto that lies in a folder named `folder`.
+// `config_override` is empty or JSON of an inference.ModelConfig, whose max_batch_size,
+// dynamic_batching, instance_group and version_policy replace the text's; it is read by the same
+// rules. FAILED_PRECONDITION: the text is not a valid spec; the message begins with
+// "model.textproto:LINE: ". INVALID_ARGUMENT: the override is not valid, or names a field that
+// cannot be overridden.
+absl::StatusOr<ModelSpec> ParseModelSpec(std::string_view text, std::string_view folder,
+                                         std::string_view config_override = {});
+
+}  // namespace fovea

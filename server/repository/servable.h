@@ -1,0 +1,50 @@
+// A model version that answers requests, as the repository holds it: it knows when to build one,
+// when to let go of it, and nothing of how it runs.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "server/core/cancellation.h"
+#include "server/core/model_catalog.h"
+#include "server/repository/model_spec.h"
+
+namespace fovea {
+
+// One version of a model, read from its folder and checked as far as that goes without its
+// framework.
+struct ParsedModel {
+  std::string name;
+  int64_t version = 0;
+  // spec.description.weights is a path that opens the very file that was checked, whatever happens
+  // to its name, for as long as the factory runs; empty where the weights are random.
+  ModelSpec spec;
+  std::vector<std::string> labels;  // by class index; empty where there is no labels.txt
+  // Set when the server stops: a long load should give up, with UNAVAILABLE.
+  CancellationPtr cancellation;
+};
+
+// Thread-safe. Requests reach it through a handle (ModelRepository::Acquire); it takes work until
+// it is destroyed.
+class Servable {
+ public:
+  // Finishes what it was given, joins its threads and frees its memory. Blocks. Runs on the
+  // repository's janitor thread, once no request holds a handle.
+  virtual ~Servable() = default;
+
+  // Never null. `served_versions` is the repository's to fill.
+  virtual const std::shared_ptr<const ModelView>& view() const = 0;
+};
+
+// Makes a version ready to serve: its weights loaded and prepared, every batch size run once.
+// Blocks; runs on a loader thread, for several models at a time where the repository has several
+// loaders. An error leaves nothing behind: FAILED_PRECONDITION where this model cannot run here,
+// UNAVAILABLE where trying again may help.
+using ServableFactory =
+    std::function<absl::StatusOr<std::shared_ptr<Servable>>(const ParsedModel& model)>;
+
+}  // namespace fovea
