@@ -1,10 +1,13 @@
-# fovea_add_test(NAME SOURCES... [LIBS ...] [LABELS ...] [SERIAL]): a GoogleTest binary, registered as one ctest entry
-# per binary (starting LibTorch costs more than most tests).
+# fovea_add_test(NAME SOURCES ... [LIBS ...] [LABELS ...] [SERIAL] [TIMEOUT seconds]): a GoogleTest binary, registered
+# as one ctest entry (starting LibTorch costs more than most tests). The labels `asan` and `tsan` put it among the tests
+# that the presets of those names build (targets asan_tests, tsan_tests) and that `make test` runs there.
 if(NOT FOVEA_TESTS)
   return()
 endif()
 enable_testing()
 find_package(GTest REQUIRED)
+add_custom_target(asan_tests)
+add_custom_target(tsan_tests)
 
 function(fovea_add_test name)
   cmake_parse_arguments(ARG "SERIAL" "TIMEOUT" "SOURCES;LIBS;LABELS" ${ARGN})
@@ -16,6 +19,11 @@ function(fovea_add_test name)
   endif()
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES LABELS "unit;${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT})
+  foreach(sanitizer asan tsan)
+    if(sanitizer IN_LIST ARG_LABELS)
+      add_dependencies(${sanitizer}_tests ${name})
+    endif()
+  endforeach()
   if(ARG_SERIAL)
     set_tests_properties(${name} PROPERTIES RUN_SERIAL ON)
   endif()

@@ -1,0 +1,52 @@
+# Fovea's commands. Each does its own set-up; `make help` lists them.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+PRESET ?= release
+BUILD := build/$(PRESET)
+IMAGE ?=
+MODEL ?=
+
+.PHONY: help setup build demo test test-full bench format lint peers train-demo clean
+
+help:  ## This list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup:  ## Install what a build needs (Debian packages; .venv with LibTorch)
+	@deploy/setup/setup.sh build
+
+build: setup  ## Build everything into build/release (PRESET=cpu: without CUDA)
+	@deploy/setup/build.sh $(PRESET)
+
+demo: setup  ## Classify a picture, see what it cost and how another attention does (IMAGE=cat.jpg MODEL=shapes)
+	@deploy/setup/build.sh $(PRESET) fovea-server fovea
+	@client/examples/demo.sh "$(BUILD)" "$(IMAGE)" "$(MODEL)"
+
+test:  ## Everything that CI runs: ctest, pytest, sanitizers
+	@tests/run.sh
+
+test-full:  ## What does not fit into CI: long fuzzing, soak, all sanitizers
+	@tests/run.sh --full
+
+bench: setup  ## Measure against the floors of tests/bench/targets.csv; exits 1 when one is missed
+	@deploy/setup/setup.sh test
+	@deploy/setup/build.sh $(PRESET)
+	@tests/bench/run.sh "$(BUILD)"
+
+peers:  ## Install what Fovea is measured against (Triton, OpenVINO), outside the checkout
+	@tests/peers/install.sh
+
+train-demo: setup  ## Train the bundled demo models again (about half an hour on two cores)
+	@deploy/setup/build.sh $(PRESET) fovea-train
+	@model_zoo/training/train_demo.sh "$(BUILD)"
+
+format:  ## Format C++ and Python
+	@git ls-files '*.h' '*.cc' '*.cu' | xargs clang-format-14 -i
+	@.venv/bin/ruff format -q $$(git ls-files '*.py') && .venv/bin/ruff check -q --fix $$(git ls-files '*.py')
+
+lint: setup  ## Formatting, thread-safety annotations, clang-tidy of the torch-free parts, ruff
+	@deploy/setup/setup.sh test
+	@tests/lint.sh "$(BUILD)"
+
+clean:  ## Remove build/
+	@rm -rf build
