@@ -1,0 +1,146 @@
+"""Writes a model folder, the form in which fovea-server reads a model.
+
+The description is protobuf's text format of fovea.v1.ModelSpec
+(proto/fovea/v1/model_spec.proto). It is written by hand, so that importing a model
+needs no protobuf.
+"""
+
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+from safetensors.torch import save_file
+
+_NAME = re.compile(r"[A-Za-z0-9._-]{1,128}")
+
+
+class FolderError(Exception):
+    """The folder cannot be written; the message is one sentence for the user."""
+
+
+@dataclass(frozen=True)
+class Preprocessing:
+    """From an image's bytes to the model's pixels.
+
+    `mean` and `std` are of pixels in [0, 1], in RGB order.
+    """
+
+    resize_mode: str  # SHORTEST_EDGE or SQUASH
+    interpolation: str  # BILINEAR or BICUBIC
+    crop_fraction: float  # in (0, 1]; of SHORTEST_EDGE only
+    mean: tuple[float, float, float]
+    std: tuple[float, float, float]
+
+
+@dataclass(frozen=True)
+class ModelSpec:
+    """The fields of fovea.v1.ModelSpec that an imported classifier needs."""
+
+    name: str
+    backbone: str
+    num_classes: int
+    preprocessing: Preprocessing
+    attention: Sequence[str] = ()  # empty: the published one
+    precision: str = "FP32"  # or BF16
+    comments: Sequence[str] = field(default=())  # lines above the description
+
+    def to_text(self) -> str:
+        pixels = self.preprocessing
+        lines = [f"# {comment}" for comment in self.comments]
+        lines += [
+            "spec_version: 1",
+            f"name: {_quoted(self.name)}",
+            f"backbone: {_quoted(self.backbone)}",
+            *(f"attention: {_quoted(text)}" for text in self.attention),
+            "task: CLASSIFICATION",
+            f"num_classes: {self.num_classes}",
+            f"precision: {self.precision}",
+            "preprocessing {",
+            f"  resize_mode: {pixels.resize_mode}",
+            f"  interpolation: {pixels.interpolation}",
+        ]
+        if pixels.resize_mode == "SHORTEST_EDGE":
+            lines.append(f"  crop_fraction: {pixels.crop_fraction!r}")
+        lines += [
+            f"  mean: [{', '.join(map(repr, pixels.mean))}]",
+            f"  std: [{', '.join(map(repr, pixels.std))}]",
+            "}",
+        ]
+        return "\n".join(lines) + "\n"
+
+
+def check_name(name: str) -> None:
+    """Raises FolderError where the server would not take `name` as a model's."""
+    if not _NAME.fullmatch(name) or name.startswith("."):
+        raise FolderError(
+            f"{name!r} cannot be a model's name: "
+            "use 1 to 128 letters, digits, '.', '_' and '-', and no '.' first"
+        )
+
+
+def check_absent(folder: Path) -> None:
+    """Raises FolderError where there is such a folder or file."""
+    if os.path.lexists(folder):
+        raise FolderError(
+            f"{folder} exists already: remove it, or choose another --name"
+        )
+
+
+def write_model_folder(
+    repository: Path,
+    spec: ModelSpec,
+    weights: dict[str, torch.Tensor],
+    labels: Sequence[str] | None,
+) -> Path:
+    """Writes repository/NAME with the weights as version 1 and returns its path.
+
+    The folder appears complete or not at all: a server that watches the repository
+    never sees half of it. An existing one is never touched.
+    """
+    check_name(spec.name)
+    folder = repository / spec.name
+    check_absent(folder)
+    staging = None
+    try:
+        repository.mkdir(parents=True, exist_ok=True)
+        staging = Path(tempfile.mkdtemp(prefix=".importing-", dir=repository))
+        (staging / "1").mkdir()
+        contiguous = {
+            name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()
+        }
+        file = staging / "1" / "model.safetensors"
+        save_file(contiguous, file)
+        # Both are made for their owner only; the server may be another user.
+        staging.chmod(0o755)
+        file.chmod(0o644)
+        if labels is not None:
+            (staging / "labels.txt").write_text(
+                "".join(f"{label}\n" for label in labels), encoding="utf-8"
+            )
+        (staging / "model.textproto").write_text(spec.to_text(), encoding="utf-8")
+        os.rename(staging, folder)
+        staging = None
+    except OSError as error:
+        raise FolderError(
+            f"cannot write {folder}: {error.strerror or error}"
+        ) from error
+    finally:
+        if staging is not None:
+            shutil.rmtree(staging, ignore_errors=True)
+    return folder
+
+
+def _quoted(text: str) -> str:
+    """A string literal of protobuf's text format."""
+    escaped = (
+        text.replace("\\", "\\\\")
+        .replace('"', '\\"')
+        .replace("\n", "\\n")
+        .replace("\r", "\\r")
+    )
+    return f'"{escaped}"'
