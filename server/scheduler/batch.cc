@@ -1,0 +1,30 @@
+#include "server/scheduler/batch.h"
+
+#include "server/core/check.h"
+
+namespace fovea {
+
+std::string_view CloseReasonName(CloseReason reason) {
+  switch (reason) {
+    case CloseReason::kFull:
+      return "full";
+    case CloseReason::kPreferred:
+      return "preferred";
+    case CloseReason::kDeadline:
+      return "deadline";
+    case CloseReason::kDelay:
+      return "delay";
+    case CloseReason::kIdle:
+      return "idle";
+    case CloseReason::kDrain:
+      return "drain";
+  }
+  FOVEA_CHECK(false && "a close reason without a name");
+}
+
+void Batch::MoveTo(BatchState next) {
+  FOVEA_CHECK(static_cast<int>(next) == static_cast<int>(state_) + 1);
+  state_ = next;
+}
+
+}  // namespace fovea

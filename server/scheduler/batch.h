@@ -1,0 +1,48 @@
+// A batch: the tasks that one instance runs together.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "server/core/clock.h"
+#include "server/scheduler/task.h"
+
+namespace fovea {
+
+// Why a batch was closed.
+enum class CloseReason {
+  kFull,       // as many images as the model takes
+  kPreferred,  // as many images as one of the preferred sizes
+  kDeadline,   // waiting longer, or running more, would have missed the earliest deadline
+  kDelay,      // the queue delay was used up while the device was idle
+  kIdle,       // the device was idle and the queue has no delay
+  kDrain,      // the queue is draining: mates are not waited for
+};
+
+// "full", "preferred", ...: the label of the metric.
+std::string_view CloseReasonName(CloseReason reason);
+
+// A batch goes one way. It is done when its callback has returned.
+enum class BatchState { kOpen, kClosed, kRunning, kDone };
+
+// Not thread-safe: it has one owner at a time.
+struct Batch {
+  std::vector<std::unique_ptr<Task>> tasks;  // in the order of the line
+  int images = 0;                            // of all tasks together
+  uint64_t shape_key = 0;
+  CloseReason why = CloseReason::kIdle;
+  int instance = 0;     // 0 .. instances - 1 of its queue; an instance runs one batch at a time
+  Nanos closed_at = 0;  // when its tasks left the line
+
+  BatchState state() const { return state_; }
+  // The only transition function: ends the process unless `next` directly follows the present
+  // state.
+  void MoveTo(BatchState next);
+
+ private:
+  BatchState state_ = BatchState::kOpen;
+};
+
+}  // namespace fovea

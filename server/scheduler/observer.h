@@ -1,0 +1,39 @@
+// What the scheduler tells those who count.
+#pragma once
+
+#include <string_view>
+
+#include "server/core/clock.h"
+#include "server/scheduler/batch.h"
+
+namespace fovea {
+
+// Why a request was turned away, or a waiting task given back without being run.
+enum class Rejection {
+  kFull,       // the queue has no place left
+  kDeadline,   // its deadline or queue timeout had passed, or would pass before it could finish
+  kCancelled,  // its caller went away while it waited
+  kDraining,   // the queue takes no more work, or gave up on what waited
+};
+
+// "full", "deadline", "cancelled", "draining": the label of the metric.
+std::string_view RejectionName(Rejection reason);
+
+// Hears of one queue's events, in the order in which they happen. Every method is called under the
+// scheduler's lock: it returns quickly and calls nothing of the scheduler.
+class SchedulerObserver {
+ public:
+  virtual ~SchedulerObserver() = default;
+
+  // `waiting`: tasks in line; `reserved`: places held by requests that are still being prepared.
+  virtual void OnQueueDepth(int waiting, int reserved) = 0;
+  // A request that was refused a place.
+  virtual void OnRejected(Rejection reason) = 0;
+  // A task that had a place and left the queue without being run.
+  virtual void OnDropped(Rejection reason) = 0;
+  virtual void OnBatchClosed(const Batch& batch) = 0;
+  // The callback of a batch of `images` images returned after `duration`.
+  virtual void OnBatchDone(int images, Nanos duration) = 0;
+};
+
+}  // namespace fovea

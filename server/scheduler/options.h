@@ -1,0 +1,70 @@
+// What is set of the scheduler, and of each model's queue.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "server/core/clock.h"
+
+namespace fovea {
+
+class SchedulerObserver;
+
+struct SchedulerOptions {
+  // What the models share: the cores that batches may keep busy together. 1 for a device that runs
+  // a batch at a time.
+  int device_threads = 1;
+  // Device time (of one thread) that a model gains each time its turn comes. Lower: finer turns
+  // between models whose batches are short; a batch is never cut, so below the cost of one batch it
+  // makes no difference.
+  int64_t fair_share_quantum_us = 100;
+};
+
+// What becomes of a task that has waited for the queue timeout.
+enum class TimeoutAction {
+  kReject,  // it is given back with DEADLINE_EXCEEDED
+  kDelay,   // it is run after every task of its priority that has not timed out
+};
+
+struct ModelQueueOptions {
+  std::string name;
+  // Images in a batch at most. Higher: more throughput where batching pays, longer batches for
+  // everybody.
+  int max_batch_size = 1;
+  // Sizes that run especially well: as soon as one can be formed the largest of them is sent, a
+  // queue delay or not. Counted in images; where requests carry several, a batch may stay just
+  // below. Empty: none is preferred.
+  std::vector<int> preferred_batch_sizes;
+  // How long an idle device is left waiting for mates of a task in line. Higher: fuller batches
+  // under light load, and that much more latency. 0: never.
+  int64_t max_queue_delay_us = 0;
+  // Requests that may hold a place: reserved and in line together; those that run do not count.
+  // Higher: longer bursts are absorbed, and a request may wait longer; lower: refused earlier.
+  int max_queue_size = 128;
+  // Ordering only: a task without a deadline is in line as if it had arrival + this. Lower: such
+  // tasks are served before tasks with far deadlines.
+  int64_t default_deadline_us = 10'000'000;
+  // How long a task may wait in line before `timeout_action` applies, from its arrival. 0: for
+  // ever.
+  int64_t default_timeout_us = 0;
+  TimeoutAction timeout_action = TimeoutAction::kReject;
+  // Threads that run batches of this model, each one at a time.
+  int instances = 1;
+  // What a running batch takes of SchedulerOptions::device_threads.
+  int threads_per_instance = 1;
+  // How long the destructor of the queue lets accepted work finish before it gives the rest back.
+  int64_t drain_timeout_us = 30'000'000;
+  // Runs first on each instance's thread, with the instance's number: sets what is per thread.
+  std::function<void(int instance)> on_thread_start;
+  // May be null; outlives the queue.
+  SchedulerObserver* observer = nullptr;
+};
+
+// INVALID_ARGUMENT with reason "scheduler.bad_options", naming the field.
+absl::Status Validate(const SchedulerOptions& options);
+absl::Status Validate(const ModelQueueOptions& options, const SchedulerOptions& scheduler);
+
+}  // namespace fovea

@@ -1,0 +1,37 @@
+// A task: one admitted request, as the scheduler sees it.
+#pragma once
+
+#include <cstdint>
+
+#include "server/core/clock.h"
+
+namespace fovea {
+
+// One request waiting to be run. It is atomic: its images stay in one batch.
+// Everything but Cancelled() is asked once, when the task is put in line, and does not change.
+class Task {
+ public:
+  virtual ~Task() = default;
+
+  virtual int images() const = 0;          // 1 .. max_batch_size of its queue
+  virtual uint64_t shape_key() const = 0;  // only tasks of one key share a batch
+  virtual int priority() const = 0;        // 0 is served first
+  virtual Nanos arrival() const = 0;   // when the request came in; orders tasks without a deadline
+  virtual Nanos deadline() const = 0;  // when its answer stops being wanted; kNever when none
+
+  // Whether the caller has gone. Thread-safe; true stays true. Asked when the task is taken out of
+  // the line and when the queue is told of a cancellation (Ticket::NotifyCancelled).
+  virtual bool Cancelled() const = 0;
+};
+
+// Names one task of one scheduler, from its reservation to its end; never used twice.
+using TaskId = uint64_t;
+
+// What is known of a task before anything of it is decoded.
+struct TaskOutline {
+  int images = 1;
+  int priority = 0;
+  Nanos deadline = kNever;
+};
+
+}  // namespace fovea
