@@ -19,20 +19,13 @@ using QueueId = uint64_t;
 // returns. Owns the batch. Must not throw, and must not destroy the batch's own ModelQueue.
 using BatchCallback = std::function<void(std::unique_ptr<Batch>)>;
 
-// Takes back a task that is not going to be run, and why: CANCELLED (queue.cancelled),
-// DEADLINE_EXCEEDED (queue.expired, queue.timeout, queue.unreachable_deadline) or UNAVAILABLE
-// (queue.draining). Owns the task. Called on any thread, no lock held; must return quickly and not
-// block, and must not destroy the task's own ModelQueue.
-using DropCallback = std::function<void(std::unique_ptr<Task>, absl::Status why)>;
-
 // Names a task to its queue. Cheap to copy; may outlive task, queue and scheduler.
 class Ticket {
  public:
   Ticket() = default;  // names nothing
 
   // Tells the queue that the task's Cancelled() is true now: a task still in line leaves it and is
-  // given to the drop callback, on this thread. Nothing happens to one that is not in line.
-  // Thread-safe.
+  // dropped, on this thread. Nothing happens to one that is not in line. Thread-safe.
   void NotifyCancelled() const;
 
  private:
@@ -76,19 +69,19 @@ class ModelQueue {
   ModelQueue& operator=(const ModelQueue&) = delete;
 
   // A place for a task that will be as `outline` says, before anything of it is decoded. Returns
-  // quickly.
-  //   INVALID_ARGUMENT (queue.bad_batch): images outside 1 .. max_batch_size, or a priority below
-  //   0; DEADLINE_EXCEEDED (queue.expired): the deadline has passed; DEADLINE_EXCEEDED
-  //   (queue.unreachable_deadline): by the measured latency of this model and by what is in line,
-  //   the
-  //     task would finish after its deadline;
-  //   UNAVAILABLE (queue.full): no place left; (queue.draining): the queue takes no more work.
+  // quickly. Fails with
+  //   INVALID_ARGUMENT (queue.bad_batch): images not in 1 .. max_batch_size, a negative priority;
+  //   DEADLINE_EXCEEDED (queue.expired): the deadline has passed;
+  //   DEADLINE_EXCEEDED (queue.unreachable_deadline): by this model's measured latency and by what
+  //     is in line, the task would finish after its deadline;
+  //   UNAVAILABLE (queue.full): no place is left;
+  //   UNAVAILABLE (queue.draining): the queue takes no more work.
   absl::StatusOr<Reservation> Reserve(const TaskOutline& outline);
 
-  // Puts the task in line in its reserved place; from here on the queue owns it, and gives it
-  // either to the batch callback or to the drop callback, exactly once. Either may happen before
-  // this returns. A reservation outlives its queue, so no queue is named here: where it has stopped
-  // the task is dropped.
+  // Puts the task in line in its reserved place; from here on the queue owns it, and gives it to
+  // the batch callback or drops it, exactly one of the two. Either may happen before this returns.
+  // A reservation outlives its queue, so no queue is named here: where it has stopped the task is
+  // dropped.
   static void Enqueue(Reservation reservation, std::unique_ptr<Task> task);
 
   // What the run of a batch of `images` images takes, measured elsewhere: the warm-up fills the

@@ -26,11 +26,11 @@ class Scheduler {
   Scheduler(const Scheduler&) = delete;
   Scheduler& operator=(const Scheduler&) = delete;
 
-  // A queue that accepts at once. Every accepted task is given to exactly one of the callbacks.
-  // INVALID_ARGUMENT (scheduler.bad_options). Two queues may have one name (a version that drains
-  // beside its successor).
-  absl::StatusOr<std::unique_ptr<ModelQueue>> AddModel(ModelQueueOptions options, BatchCallback run,
-                                                       DropCallback drop);
+  // A queue that accepts at once. `run` is called with every batch; it outlives the queue.
+  // INVALID_ARGUMENT (scheduler.bad_options). Two queues may have one name: a version that drains
+  // beside its successor.
+  absl::StatusOr<std::unique_ptr<ModelQueue>> AddModel(ModelQueueOptions options,
+                                                       BatchCallback run);
 
  private:
   explicit Scheduler(std::shared_ptr<Device> device) : device_(std::move(device)) {}

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
+#include "absl/status/status.h"
 #include "server/core/clock.h"
 
 namespace fovea {
@@ -22,6 +24,13 @@ class Task {
   // Whether the caller has gone. Thread-safe; true stays true. Asked when the task is taken out of
   // the line and when the queue is told of a cancellation (Ticket::NotifyCancelled).
   virtual bool Cancelled() const = 0;
+
+  // Takes the task back: it is not going to be run, and why. `self` is this task.
+  //   CANCELLED (queue.cancelled); DEADLINE_EXCEEDED (queue.expired, queue.timeout,
+  //   queue.unreachable_deadline); UNAVAILABLE (queue.draining).
+  // Called at most once, instead of the batch callback, on any thread, with no lock held. Returns
+  // quickly, does not block, and does not destroy the queue that the task was in.
+  virtual void Drop(std::unique_ptr<Task> self, absl::Status why) = 0;
 };
 
 // Names one task of one scheduler, from its reservation to its end; never used twice.
