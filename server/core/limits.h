@@ -23,6 +23,7 @@ inline constexpr int64_t kMaxImagePixels = 50'000'000;               // in the h
 inline constexpr int kMaxImageSide = 32'767;
 inline constexpr int kMaxAspectRatio = 1000;                         // longer over shorter side (row 24)
 inline constexpr int kMaxJpegScans = 100;                            // progressive bombs (row 16)
+inline constexpr int64_t kMaxJpegScanPixels = 1'000'000'000;          // scans * pixels: time to decode (row 16)
 inline constexpr int64_t kMaxImageMetadataBytes = int64_t{8} << 20;  // text, colour and EXIF chunks (row 15)
 
 // The model repository.
@@ -31,7 +32,16 @@ inline constexpr int64_t kMaxSafetensorsHeaderBytes = 100'000'000;         // (r
 inline constexpr int64_t kMaxLabelsBytes = int64_t{16} << 20;
 inline constexpr int kMaxBatchSize = 1024;
 inline constexpr int kMaxQueueSize = 100'000;
+inline constexpr int64_t kMaxQueueDelayMicroseconds = 10'000'000;
+inline constexpr int kMaxPriorityLevels = 1000;
 inline constexpr int kMaxInstances = 64;
+inline constexpr int kMaxThreadsPerInstance = 1024;
+inline constexpr int64_t kMaxClasses = 1'000'000;
+inline constexpr int kMaxVersions = 1000;                                  // that a version_policy names
+inline constexpr int kMaxAttentionTexts = 16;                              // one a stage
+inline constexpr size_t kMaxAttentionTextBytes = 256;
+inline constexpr size_t kMaxLabelBytes = 1024;
+inline constexpr int kMaxPendingLoads = 64;                                // asked for by callers, not yet begun
 inline constexpr int64_t kMaxInputSide = 4096;                             // of a model's own input
 
 }  // namespace fovea::limits

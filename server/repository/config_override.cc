@@ -1,0 +1,123 @@
+#include "server/repository/config_override.h"
+
+#include <google/protobuf/struct.pb.h>
+#include <google/protobuf/util/json_util.h>
+
+#include <algorithm>
+#include <array>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "proto/fovea/v1/model_spec.pb.h"
+#include "proto/inference/model_config.pb.h"
+#include "server/core/limits.h"
+#include "server/core/status.h"
+
+namespace fovea {
+namespace {
+
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+
+constexpr std::array<std::string_view, 5> kFields = {"name", "max_batch_size", "dynamic_batching",
+                                                     "instance_group", "version_policy"};
+constexpr std::array<std::string_view, 5> kBatchingFields = {
+    "preferred_batch_size", "max_queue_delay_microseconds", "priority_levels",
+    "default_priority_level", "default_queue_policy"};
+constexpr std::array<std::string_view, 2> kQueueFields = {"default_timeout_microseconds",
+                                                          "max_queue_size"};
+constexpr std::array<std::string_view, 2> kInstanceFields = {"kind", "count"};
+
+absl::Status Error(std::string_view text) {
+  return InvalidArgument("config.invalid", "config: " + std::string(text));
+}
+
+// Fields of ours exist in Triton's message, but not all of Triton's mean something here: those are
+// refused, because a caller who sets one expects an effect.
+absl::Status OnlySets(const Message& message, std::span<const std::string_view> known) {
+  std::vector<const FieldDescriptor*> set;
+  message.GetReflection()->ListFields(message, &set);
+  for (const FieldDescriptor* field : set) {
+    if (std::find(known.begin(), known.end(), field->name()) == known.end()) {
+      return Error(field->name() + " cannot be overridden");
+    }
+  }
+  return absl::OkStatus();
+}
+
+void CopyBatching(const inference::ModelDynamicBatching& from, v1::DynamicBatching* to) {
+  to->Clear();
+  to->mutable_preferred_batch_size()->CopyFrom(from.preferred_batch_size());
+  to->set_max_queue_delay_microseconds(from.max_queue_delay_microseconds());
+  to->set_priority_levels(from.priority_levels());
+  to->set_default_priority_level(from.default_priority_level());
+  if (from.has_default_queue_policy()) {
+    v1::QueuePolicy* const policy = to->mutable_default_queue_policy();
+    policy->set_default_timeout_microseconds(
+        from.default_queue_policy().default_timeout_microseconds());
+    policy->set_max_queue_size(from.default_queue_policy().max_queue_size());
+  }
+}
+
+void CopyVersionPolicy(const inference::ModelVersionPolicy& from, v1::VersionPolicy* to) {
+  to->Clear();
+  if (from.has_latest()) to->mutable_latest()->set_num_versions(from.latest().num_versions());
+  if (from.has_all()) to->mutable_all();
+  if (from.has_specific()) {
+    to->mutable_specific()->mutable_versions()->CopyFrom(from.specific().versions());
+  }
+}
+
+}  // namespace
+
+absl::Status ApplyConfigOverride(std::string_view json, std::string_view model,
+                                 v1::ModelSpec* spec) {
+  if (json.size() > static_cast<size_t>(limits::kMaxModelSpecBytes)) {
+    return Error("it is longer than a model spec may be");
+  }
+  const google::protobuf::StringPiece text(json.data(), json.size());
+  // The keys first: the message cannot tell a number that is 0 from one that is absent.
+  google::protobuf::Struct object;
+  if (!google::protobuf::util::JsonStringToMessage(text, &object).ok()) {
+    return Error("it is not a JSON object");
+  }
+  for (const auto& [key, value] : object.fields()) {
+    if (std::find(kFields.begin(), kFields.end(), key) == kFields.end()) {
+      return Error(
+          "only max_batch_size, dynamic_batching, instance_group and version_policy can be "
+          "overridden");
+    }
+  }
+  inference::ModelConfig config;
+  if (!google::protobuf::util::JsonStringToMessage(text, &config).ok()) {
+    return Error("it is not the JSON form of a ModelConfig");
+  }
+  if (!config.name().empty() && config.name() != model) {
+    return Error("its name is another model's");
+  }
+  if (object.fields().count("max_batch_size") > 0) {
+    spec->set_max_batch_size(config.max_batch_size());
+  }
+  if (config.has_dynamic_batching()) {
+    FOVEA_RETURN_IF_ERROR(OnlySets(config.dynamic_batching(), kBatchingFields));
+    FOVEA_RETURN_IF_ERROR(OnlySets(config.dynamic_batching().default_queue_policy(), kQueueFields));
+    CopyBatching(config.dynamic_batching(), spec->mutable_dynamic_batching());
+  }
+  if (config.instance_group_size() > 1) return Error("more than one instance_group");
+  if (config.instance_group_size() == 1) {
+    const inference::ModelInstanceGroup& group = config.instance_group(0);
+    FOVEA_RETURN_IF_ERROR(OnlySets(group, kInstanceFields));
+    if (group.kind() != inference::ModelInstanceGroup::KIND_AUTO &&
+        group.kind() != inference::ModelInstanceGroup::KIND_CPU) {
+      return Error("only KIND_AUTO and KIND_CPU instances can be asked for");
+    }
+    spec->mutable_instance_group()->set_count(group.count());
+  }
+  if (config.has_version_policy()) {
+    CopyVersionPolicy(config.version_policy(), spec->mutable_version_policy());
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace fovea

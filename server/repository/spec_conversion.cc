@@ -1,0 +1,294 @@
+#include "server/repository/spec_conversion.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "proto/fovea/v1/model_spec.pb.h"
+#include "server/core/limits.h"
+#include "server/core/status.h"
+#include "server/repository/names.h"
+
+namespace fovea {
+namespace {
+
+constexpr double kMinStd = 1e-6, kMaxStd = 1e6;
+
+// (Appending to a string, as GCC 12 warns without reason of `"\"" + text`.)
+std::string Quoted(std::string_view text) {
+  std::string quoted(1, '"');
+  quoted.append(text);
+  quoted.push_back('"');
+  return quoted;
+}
+
+template <typename T>
+absl::Status InRange(const SpecOrigin& origin, const char* field, T value, T low, T high,
+                     int index = 0) {
+  if (value >= low && value <= high) return absl::OkStatus();
+  return origin.Error(field,
+                      std::string(field) + " is " + std::to_string(value) +
+                          "; it must lie between " + std::to_string(low) + " and " +
+                          std::to_string(high),
+                      index);
+}
+
+// As InRange, for a field where 0 stands for absent.
+template <typename T>
+absl::Status InRangeOrZero(const SpecOrigin& origin, const char* field, T value, T high) {
+  return value == 0 ? absl::OkStatus() : InRange<T>(origin, field, value, 1, high);
+}
+
+absl::StatusOr<PreprocessingOverride> ToPreprocessing(const v1::Preprocessing& message,
+                                                      const SpecOrigin& origin) {
+  PreprocessingOverride to;
+  switch (message.resize_mode()) {
+    case v1::Preprocessing::SHORTEST_EDGE:
+      to.resize_mode = models::ResizeMode::kShortestEdge;
+      break;
+    case v1::Preprocessing::SQUASH:
+      to.resize_mode = models::ResizeMode::kSquash;
+      break;
+    default:
+      break;
+  }
+  switch (message.interpolation()) {
+    case v1::Preprocessing::BILINEAR:
+      to.interpolation = models::Interpolation::kBilinear;
+      break;
+    case v1::Preprocessing::BICUBIC:
+      to.interpolation = models::Interpolation::kBicubic;
+      break;
+    default:
+      break;
+  }
+  if (const double fraction = message.crop_fraction(); fraction != 0) {
+    if (!(fraction > 0 && fraction <= 1)) {
+      return origin.Error("crop_fraction", "crop_fraction must lie in (0, 1]");
+    }
+    if (to.resize_mode == models::ResizeMode::kSquash) {
+      return origin.Error("crop_fraction", "crop_fraction means nothing with resize_mode SQUASH");
+    }
+    to.crop_fraction = fraction;
+  }
+  if (message.mean_size() != message.std_size()) {
+    return origin.Error(message.mean_size() > 0 ? "mean" : "std",
+                        "mean and std are given together");
+  }
+  if (message.mean_size() == 0) return to;
+  if (message.mean_size() != 3) {
+    return origin.Error("mean", "mean and std have three numbers: red, green, blue");
+  }
+  to.mean.emplace();
+  to.std.emplace();
+  for (int channel = 0; channel < 3; ++channel) {
+    const float mean = message.mean(channel), std = message.std(channel);
+    if (!(mean >= 0 && mean <= 1)) {
+      return origin.Error("mean", "mean must lie between 0 and 1: pixels do", channel);
+    }
+    if (!(std >= kMinStd && std <= kMaxStd)) {
+      return origin.Error("std", "std must lie between 1e-6 and 1e6", channel);
+    }
+    (*to.mean)[channel] = mean;
+    (*to.std)[channel] = std;
+  }
+  return to;
+}
+
+absl::StatusOr<BatchingOptions> ToBatching(const v1::DynamicBatching& message,
+                                           const SpecOrigin& origin, int max_batch_size) {
+  BatchingOptions to;
+  for (int i = 0; i < message.preferred_batch_size_size(); ++i) {
+    FOVEA_RETURN_IF_ERROR(InRange(origin, "preferred_batch_size", message.preferred_batch_size(i),
+                                  1, max_batch_size, i));
+    to.preferred_batch_sizes.push_back(message.preferred_batch_size(i));
+  }
+  std::vector<int>& sizes = to.preferred_batch_sizes;
+  std::sort(sizes.begin(), sizes.end());
+  sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
+
+  FOVEA_RETURN_IF_ERROR(InRange<uint64_t>(origin, "max_queue_delay_microseconds",
+                                          message.max_queue_delay_microseconds(), 0,
+                                          limits::kMaxQueueDelayMicroseconds));
+  to.max_queue_delay_us = static_cast<int64_t>(message.max_queue_delay_microseconds());
+
+  FOVEA_RETURN_IF_ERROR(InRange<uint64_t>(origin, "priority_levels", message.priority_levels(), 0,
+                                          limits::kMaxPriorityLevels));
+  to.priority_levels = static_cast<int>(message.priority_levels());
+  if (message.default_priority_level() == 0) {
+    to.default_priority_level = (to.priority_levels + 1) / 2;
+  } else if (to.priority_levels == 0) {
+    return origin.Error("default_priority_level",
+                        "default_priority_level means nothing without priority_levels");
+  } else {
+    FOVEA_RETURN_IF_ERROR(InRange<uint64_t>(origin, "default_priority_level",
+                                            message.default_priority_level(), 1,
+                                            message.priority_levels()));
+    to.default_priority_level = static_cast<int>(message.default_priority_level());
+  }
+
+  if (message.has_default_queue_policy()) {
+    const v1::QueuePolicy& policy = message.default_queue_policy();
+    const SpecOrigin at = origin.In("default_queue_policy");
+    FOVEA_RETURN_IF_ERROR(InRange<uint64_t>(at, "default_timeout_microseconds",
+                                            policy.default_timeout_microseconds(), 0,
+                                            limits::kMaxTimeoutSeconds * 1'000'000));
+    to.default_timeout_us = static_cast<int64_t>(policy.default_timeout_microseconds());
+    FOVEA_RETURN_IF_ERROR(InRangeOrZero<uint32_t>(at, "max_queue_size", policy.max_queue_size(),
+                                                  limits::kMaxQueueSize));
+    if (policy.max_queue_size() != 0) {
+      to.max_queue_size = static_cast<int>(policy.max_queue_size());
+    }
+  }
+  return to;
+}
+
+absl::StatusOr<VersionPolicy> ToVersionPolicy(const v1::VersionPolicy& message,
+                                              const SpecOrigin& origin) {
+  VersionPolicy to;
+  switch (message.policy_case()) {
+    case v1::VersionPolicy::kAll:
+      to.kind = VersionPolicy::Kind::kAll;
+      break;
+    case v1::VersionPolicy::kSpecific: {
+      to.kind = VersionPolicy::Kind::kSpecific;
+      const auto& versions = message.specific().versions();
+      const SpecOrigin at = origin.In("specific");
+      if (versions.empty() || versions.size() > limits::kMaxVersions) {
+        return at.Error("versions", "versions must list between 1 and " +
+                                        std::to_string(limits::kMaxVersions) + " of them");
+      }
+      for (int i = 0; i < versions.size(); ++i) {
+        if (versions[i] < 1) return at.Error("versions", "a version is a positive number", i);
+      }
+      to.specific.assign(versions.begin(), versions.end());
+      std::sort(to.specific.begin(), to.specific.end());
+      to.specific.erase(std::unique(to.specific.begin(), to.specific.end()), to.specific.end());
+      break;
+    }
+    case v1::VersionPolicy::kLatest:
+      FOVEA_RETURN_IF_ERROR(InRangeOrZero<uint32_t>(origin.In("latest"), "num_versions",
+                                                    message.latest().num_versions(),
+                                                    limits::kMaxVersions));
+      to.latest = std::max<int>(1, static_cast<int>(message.latest().num_versions()));
+      break;
+    case v1::VersionPolicy::POLICY_NOT_SET:
+      break;
+  }
+  return to;
+}
+
+absl::StatusOr<models::ModelDescription> ToDescription(const v1::ModelSpec& message,
+                                                       const SpecOrigin& origin,
+                                                       std::string_view folder) {
+  models::ModelDescription to;
+  if (message.spec_version() != 1) {
+    return origin.Error("spec_version", "spec_version must be 1");
+  }
+  to.name = folder;
+  if (!message.name().empty() && message.name() != folder) {
+    return origin.Error("name", "name is " + Quoted(message.name()) +
+                                    ", but the folder is called " + Quoted(folder));
+  }
+  if (message.backbone().empty()) return origin.Error("backbone", "backbone is missing");
+  if (!IsModelName(message.backbone())) {
+    return origin.Error("backbone", "backbone is not the name of one");
+  }
+  to.backbone = message.backbone();
+  if (message.attention_size() > limits::kMaxAttentionTexts) {
+    return origin.Error("attention", "more attentions than any backbone has stages");
+  }
+  for (int i = 0; i < message.attention_size(); ++i) {
+    const std::string& text = message.attention(i);
+    if (text.empty() || text.size() > limits::kMaxAttentionTextBytes) {
+      return origin.Error("attention", "attention must be 1 to 256 characters long", i);
+    }
+    to.attention.push_back(text);
+  }
+  switch (message.task()) {
+    case v1::ModelSpec::DETECTION:
+      to.task = models::Task::kDetection;
+      break;
+    case v1::ModelSpec::SEGMENTATION:
+      to.task = models::Task::kSegmentation;
+      break;
+    default:
+      to.task = models::Task::kClassification;
+  }
+  if (!message.head().name().empty()) {
+    return origin.In("head").Error("name", "there is no head " + Quoted(message.head().name()));
+  }
+  FOVEA_RETURN_IF_ERROR(
+      InRangeOrZero<int64_t>(origin, "num_classes", message.num_classes(), limits::kMaxClasses));
+  to.num_classes = message.num_classes();
+  to.precision = message.precision() == v1::ModelSpec::BF16 ? models::Precision::kBf16
+                                                            : models::Precision::kFp32;
+  FOVEA_RETURN_IF_ERROR(InRangeOrZero<int64_t>(origin, "image_height", message.image_height(),
+                                               limits::kMaxInputSide));
+  FOVEA_RETURN_IF_ERROR(
+      InRangeOrZero<int64_t>(origin, "image_width", message.image_width(), limits::kMaxInputSide));
+  if ((message.image_height() == 0) != (message.image_width() == 0)) {
+    return origin.Error(message.image_height() != 0 ? "image_height" : "image_width",
+                        "image_height and image_width are given together");
+  }
+  to.image_height = message.image_height();
+  to.image_width = message.image_width();
+  if (message.has_random_weights()) to.random_weights_seed = message.random_weights().seed();
+  return to;
+}
+
+}  // namespace
+
+absl::StatusOr<ModelSpec> ToModelSpec(const v1::ModelSpec& message, const SpecOrigin& origin,
+                                      std::string_view folder) {
+  ModelSpec to;
+  FOVEA_ASSIGN_OR_RETURN(to.description, ToDescription(message, origin, folder));
+  if (message.has_preprocessing()) {
+    FOVEA_ASSIGN_OR_RETURN(to.preprocessing,
+                           ToPreprocessing(message.preprocessing(), origin.In("preprocessing")));
+  }
+  if (message.weights_case() == v1::ModelSpec::kWeightsOf) {
+    if (!IsModelName(message.weights_of())) {
+      return origin.Error("weights_of", "weights_of is not the name of a model");
+    }
+    to.weights_of = message.weights_of();
+  }
+  switch (message.advertised_input()) {
+    case v1::ModelSpec::IMAGE:
+      to.advertised_input = AdvertisedInput::kImage;
+      break;
+    case v1::ModelSpec::IMAGE_RGB:
+      to.advertised_input = AdvertisedInput::kImageRgb;
+      break;
+    default:
+      to.advertised_input = AdvertisedInput::kPixelValues;
+  }
+  to.allow_non_finite = message.allow_non_finite();
+  if (message.has_max_batch_size()) {
+    FOVEA_RETURN_IF_ERROR(
+        InRange(origin, "max_batch_size", message.max_batch_size(), 1, limits::kMaxBatchSize));
+    to.max_batch_size = message.max_batch_size();
+  }
+  if (message.has_dynamic_batching()) {
+    FOVEA_ASSIGN_OR_RETURN(
+        to.batching,
+        ToBatching(message.dynamic_batching(), origin.In("dynamic_batching"), to.max_batch_size));
+  }
+  if (message.has_instance_group()) {
+    const v1::InstanceGroup& group = message.instance_group();
+    const SpecOrigin at = origin.In("instance_group");
+    FOVEA_RETURN_IF_ERROR(InRangeOrZero(at, "count", group.count(), limits::kMaxInstances));
+    FOVEA_RETURN_IF_ERROR(
+        InRangeOrZero(at, "threads", group.threads(), limits::kMaxThreadsPerInstance));
+    to.instances = std::max(1, group.count());
+    to.threads_per_instance = group.threads();
+  }
+  if (message.has_version_policy()) {
+    FOVEA_ASSIGN_OR_RETURN(to.version_policy,
+                           ToVersionPolicy(message.version_policy(), origin.In("version_policy")));
+  }
+  return to;
+}
+
+}  // namespace fovea

@@ -1,0 +1,20 @@
+// From the spec's message to plain data, every number checked. Internal to the spec's parser.
+#pragma once
+
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "server/repository/model_spec.h"
+#include "server/repository/spec_origin.h"
+
+namespace fovea {
+
+namespace v1 {
+class ModelSpec;
+}
+
+// `folder` is the model's name; `origin` says where `message` was read, for the errors.
+absl::StatusOr<ModelSpec> ToModelSpec(const v1::ModelSpec& message, const SpecOrigin& origin,
+                                      std::string_view folder);
+
+}  // namespace fovea

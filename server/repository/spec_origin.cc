@@ -1,0 +1,39 @@
+#include "server/repository/spec_origin.h"
+
+#include "server/core/check.h"
+#include "server/core/status.h"
+
+namespace fovea {
+
+using google::protobuf::FieldDescriptor;
+
+const FieldDescriptor* SpecOrigin::Field(const char* name) const {
+  const FieldDescriptor* const field = type_->FindFieldByName(name);
+  FOVEA_CHECK(field != nullptr);
+  return field;
+}
+
+SpecOrigin SpecOrigin::In(const char* field) const {
+  const FieldDescriptor* const nested = Field(field);
+  FOVEA_CHECK(!nested->is_repeated());
+  return SpecOrigin(nested->message_type(),
+                    tree_ == nullptr ? nullptr : tree_->GetTreeForNested(nested, -1), is_file_);
+}
+
+absl::Status SpecOrigin::Error(const char* field, std::string_view text, int index) const {
+  if (!is_file_) return InvalidArgument("config.invalid", "config: " + std::string(text));
+  int line = -1;
+  if (tree_ != nullptr) {
+    const FieldDescriptor* const at = Field(field);
+    line = tree_->GetLocation(at, at->is_repeated() ? index : -1).line;
+  }
+  return SpecFileError(line, text);
+}
+
+absl::Status SpecFileError(int line, std::string_view text) {
+  std::string message(kSpecFile);
+  if (line >= 0) message += ":" + std::to_string(line + 1);
+  return FailedPrecondition("model.bad_spec", message + ": " + std::string(text));
+}
+
+}  // namespace fovea

@@ -1,0 +1,52 @@
+// Where the fields of a spec were read, so that an error can say it. Internal to the spec's parser.
+#pragma once
+
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/text_format.h>
+
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+
+namespace fovea {
+
+inline constexpr std::string_view kSpecFile = "model.textproto";
+
+// One message of a spec. Cheap to copy; refers to the parser's tree.
+class SpecOrigin {
+ public:
+  // Of a file, whose lines are known: `tree` is the parser's.
+  static SpecOrigin File(const google::protobuf::Descriptor* type,
+                         google::protobuf::TextFormat::ParseInfoTree* tree) {
+    return SpecOrigin(type, tree, /*is_file=*/true);
+  }
+  // Of a caller's override, which has no lines worth telling.
+  static SpecOrigin Override(const google::protobuf::Descriptor* type) {
+    return SpecOrigin(type, nullptr, /*is_file=*/false);
+  }
+
+  // The message in the singular field `field`.
+  SpecOrigin In(const char* field) const;
+
+  // FAILED_PRECONDITION "model.textproto:LINE: `text`" for a file, INVALID_ARGUMENT "config:
+  // `text`" for an override. `field` is the one at fault; `index` its element where it is repeated.
+  // A field that is absent has no line.
+  absl::Status Error(const char* field, std::string_view text, int index = 0) const;
+
+ private:
+  SpecOrigin(const google::protobuf::Descriptor* type,
+             google::protobuf::TextFormat::ParseInfoTree* tree, bool is_file)
+      : type_(type), tree_(tree), is_file_(is_file) {}
+
+  const google::protobuf::FieldDescriptor* Field(const char* name) const;
+
+  const google::protobuf::Descriptor* type_;
+  google::protobuf::TextFormat::ParseInfoTree* tree_;  // null: no lines
+  bool is_file_;
+};
+
+// The error of a file at a line, counted from 0; -1: of the whole file.
+absl::Status SpecFileError(int line, std::string_view text);
+
+}  // namespace fovea
