@@ -9,30 +9,27 @@
 
 namespace fovea::kernels {
 
-// softmax over the `topk` largest of each row's logits, every other weight zero, times value.
+// Softmax over the `topk` largest of each row's logits, every other weight zero, times value.
 //   logits = query @ key^T * scale + bias, accumulated, biased and selected in fp32 whatever the
-//   input type
-//            (fp64 for fp64 inputs).
+//   input type (in fp64 for fp64 inputs).
 //
-// query [B, H, Nq, D], key and value [B, H, Nk, D], one type and device; strides free (views of one
-// QKV tensor are
-//   read in place), the last dimension contiguous. fp32 and bf16 run vectorised on the CPU, fp32,
-//   bf16 and fp16 on CUDA; what an implementation lacks (fp64 anywhere, fp16 on the CPU) runs on
-//   the reference.
-// topk in [1, Nk], a count of keys. Ties go to the lower key index.
+// query: [B, H, Nq, D]; key, value: [B, H, Nk, D]; one type and device, no dimension but B and H
+//   empty. Strides are free (views of one QKV tensor are read in place), the last dimension is
+//   contiguous. fp32 and bf16 run vectorised on the CPU; fp32, bf16 and fp16 on CUDA; what an
+//   implementation lacks (fp64 anywhere, fp16 on the CPU) runs on the reference.
+// topk: in [1, Nk], a count of keys. Ties go to the lower key index.
 // scale: finite; 1/sqrt(D) if not given.
 // bias: broadcasts to [B, H, Nq, Nk]; fp32 or query's type. -inf masks a key: a row with fewer than
-// `topk` finite
-//   logits attends all of them, a row with none is zero. A row with a NaN or +inf logit is NaN, as
-//   in softmax.
+//   `topk` finite logits attends all of them, a row with none is zero. A row with a NaN or a +inf
+//   logit is NaN, as in softmax.
 //
-// Returns [B, H, Nq, D] in query's type, laid out in memory as [B, Nq, H, D]:
-//   `.transpose(1, 2).flatten(2)` is a view, so the projection that follows needs no copy.
-// Differentiable in query, key, value and bias; the selection itself is taken as constant.
-// Goes through the dispatcher (torch.ops.fovea.knn_attention).
-// FOVEA_FORCE_KERNEL=reference|cpu|cuda picks the
-//   implementation. Throws c10::Error naming the argument and its value when the contract is
-//   broken.
+// Returns [B, H, Nq, D] in query's type, laid out in memory as [B, Nq, H, D]: transposing (1, 2)
+//   and flattening the last two dimensions is a view, so the projection that follows copies
+//   nothing.
+// Differentiable in query, key, value and bias (twice); which keys are selected counts as constant.
+// Goes through the dispatcher, as torch.ops.fovea.knn_attention. FOVEA_FORCE_KERNEL (dispatch.h)
+//   picks the implementation.
+// Throws c10::Error naming the argument and its value where the contract is broken.
 at::Tensor KnnAttention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                         int64_t topk, std::optional<double> scale = std::nullopt,
                         const std::optional<at::Tensor>& bias = std::nullopt);

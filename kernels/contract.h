@@ -1,0 +1,43 @@
+// The checks that operators' contracts are made of. Each throws c10::Error, worded alike:
+//   "knn_attention: topk must be in [1, 197] (key has 197 tokens), got 400".
+// Sizes are symbolic, so that the same checks guard the meta implementations under torch.compile.
+#pragma once
+#include <ATen/core/Tensor.h>
+#include <c10/core/SymInt.h>
+#include <c10/core/SymIntArrayRef.h>
+
+#include <cstdint>
+#include <string_view>
+
+namespace fovea::kernels {
+
+class Contract {
+ public:
+  struct Argument {
+    std::string_view name;
+    const at::Tensor& tensor;
+  };
+
+  // `op`: the operator's name, which outlives the contract.
+  explicit Contract(std::string_view op) : op_(op) {}
+
+  // `layout` names the dimensions in the message, for example "[batch, heads, tokens, head_dim]".
+  void HasRank(Argument argument, int64_t rank, std::string_view layout) const;
+  void IsFloating(Argument argument) const;
+  void HasTypeAndDeviceOf(Argument argument, Argument model) const;
+  // An additive bias: `model`'s device, and its type or fp32.
+  void IsBiasOf(Argument bias, Argument model) const;
+  void HasSizeOf(Argument argument, Argument model, int64_t dim, std::string_view dim_name) const;
+  void IsNotEmpty(Argument argument, int64_t dim, std::string_view dim_name) const;
+  void IsContiguousInLastDim(Argument argument) const;
+  void BroadcastsTo(Argument argument, c10::SymIntArrayRef shape, std::string_view layout) const;
+  // `value` in [low, high]; `why` says where `high` comes from.
+  void IsWithin(std::string_view name, int64_t value, int64_t low, const c10::SymInt& high,
+                std::string_view why) const;
+  void IsFinite(std::string_view name, double value) const;
+
+ private:
+  std::string_view op_;
+};
+
+}  // namespace fovea::kernels

@@ -1,0 +1,54 @@
+// Which implementation of an operator runs.
+//
+// Every operator has a reference, which runs anywhere and is its definition, and may have a fast
+// implementation for the CPU and one for CUDA. The fast one of the tensors' device runs where it
+// takes their type, the reference elsewhere. The environment variable
+//   FOVEA_FORCE_KERNEL=reference|cpu|cuda
+// (read once) overrules this for every operator: then a call that the named implementation cannot
+// take is an error, never quietly somebody else's.
+#pragma once
+#include <c10/core/DeviceType.h>
+#include <c10/core/ScalarType.h>
+#include <c10/util/ArrayRef.h>
+
+#include <optional>
+#include <string_view>
+
+namespace fovea::kernels {
+
+enum class Implementation { kReference, kCpu, kCuda };
+
+// "reference", "cpu" or "cuda", as in FOVEA_FORCE_KERNEL.
+std::string_view ImplementationName(Implementation implementation);
+
+// What the fast implementations of an operator take on this machine and in this build: facts, known
+// before any call. An empty list: there is no such implementation here, and `why` says why.
+struct Capabilities {
+  struct Fast {
+    c10::ArrayRef<c10::ScalarType> types;
+    std::string_view why;
+  };
+  std::string_view op;
+  Fast cpu;
+  Fast cuda;
+};
+
+// The implementation that runs for tensors of `type` on `device`.
+// Throws c10::Error where the forced one cannot, and where FOVEA_FORCE_KERNEL names none.
+Implementation ChooseImplementation(const Capabilities& capabilities, c10::DeviceType device,
+                                    c10::ScalarType type);
+
+// Forces an implementation for this object's lifetime, over the environment's, in all threads; for
+// tests and benchmarks. Not to be nested from several threads.
+class ScopedForcedImplementation {
+ public:
+  explicit ScopedForcedImplementation(std::optional<Implementation> forced);
+  ~ScopedForcedImplementation();
+  ScopedForcedImplementation(const ScopedForcedImplementation&) = delete;
+  ScopedForcedImplementation& operator=(const ScopedForcedImplementation&) = delete;
+
+ private:
+  int previous_;
+};
+
+}  // namespace fovea::kernels
