@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+# Every measurement that has a floor in tests/bench/targets.csv: tests/bench/run.sh BUILD. Exits 1 when one is missed.
+set -uo pipefail
+cd "$(dirname "$0")/../.."
+build=$1
+failed=0
+printf '%s, %s cores, %s, %s\n' "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1)" "$(nproc)" \
+  "$(.venv/bin/python -c 'import torch; print("torch", torch.__version__, torch.backends.cpu.get_cpu_capability())')" "$(date -u +%F)"
+"$build/tests/bench_kernels" || failed=1
+.venv/bin/python tests/bench/serving/serving.py --build "$build" || failed=1
+exit $failed

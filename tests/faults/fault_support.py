@@ -1,0 +1,92 @@
+"""What the fault tests share: good and bad requests, a raw way in, and what an error must look like."""
+
+from __future__ import annotations
+
+import io
+import pathlib
+
+import grpc
+import numpy as np
+import pytest
+from PIL import Image
+from tritonclient.grpc import service_pb2
+
+MODEL = "shapes"
+SIZE = 64
+SERVICE = "/inference.GRPCInferenceService/"
+RESIDENT_BOUND = 512 << 20  # a fault may not make the server grow by more than this
+
+
+def pixel_values(batch: int = 1, fill: float | None = None) -> np.ndarray:
+    values = np.random.default_rng(0).standard_normal((batch, 3, SIZE, SIZE), dtype=np.float32)
+    return np.full_like(values, fill) if fill is not None else values
+
+
+def picture(format: str = "JPEG", size: tuple[int, int] = (80, 60), mode: str = "RGB", **options) -> bytes:
+    values = np.random.default_rng(1).integers(0, 256, (*size[::-1], 3), dtype=np.uint8)
+    out = io.BytesIO()
+    Image.fromarray(values).convert(mode).save(out, format, **options)
+    return out.getvalue()
+
+
+def bytes_tensor(*elements: bytes) -> bytes:
+    return b"".join(len(element).to_bytes(4, "little") + element for element in elements)
+
+
+def infer_request(
+    name: str = "pixel_values",
+    datatype: str = "FP32",
+    shape: tuple[int, ...] = (1, 3, SIZE, SIZE),
+    raw: list[bytes] | None = None,
+    model: str = MODEL,
+    **fields,
+) -> service_pb2.ModelInferRequest:
+    """A ModelInferRequest that is good unless told otherwise."""
+    request = service_pb2.ModelInferRequest(model_name=model, **fields)
+    request.inputs.add(name=name, datatype=datatype, shape=shape)
+    request.raw_input_contents.extend([pixel_values().tobytes()] if raw is None else raw)
+    return request
+
+
+def image_request(*files: bytes, **fields) -> service_pb2.ModelInferRequest:
+    return infer_request("image", "BYTES", (len(files), 1), [bytes_tensor(*files)], **fields)
+
+
+class Caller:
+    """Calls any method of the server with any bytes."""
+
+    def __init__(self, address: str):
+        self.channel = grpc.insecure_channel(
+            address,
+            options=[("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1),
+                     ("grpc.max_metadata_size", 1 << 20)],
+        )  # fmt: skip
+
+    def send(self, payload: bytes, method: str = SERVICE + "ModelInfer", timeout: float = 30, **options) -> bytes:
+        call = self.channel.unary_unary(method)  # no serializers: bytes go in and come out
+        return call(payload, timeout=timeout, **options)
+
+    def infer(self, request: service_pb2.ModelInferRequest, **options) -> np.ndarray:
+        response = service_pb2.ModelInferResponse.FromString(self.send(request.SerializeToString(), **options))
+        return np.frombuffer(response.raw_output_contents[0], np.float32).reshape(response.outputs[0].shape)
+
+    def refused(self, request: service_pb2.ModelInferRequest | bytes, **options) -> grpc.RpcError:
+        payload = request if isinstance(request, bytes) else request.SerializeToString()
+        with pytest.raises(grpc.RpcError) as error:
+            self.send(payload, **options)
+        return error.value
+
+
+def reason(error: grpc.RpcError) -> str:
+    return dict(error.trailing_metadata() or ()).get("fovea-reason", "")
+
+
+def expect(error: grpc.RpcError, code: str, reason_prefix: str = "") -> None:
+    """The status, its reason, and a message that says something without showing the server's insides."""
+    assert error.code() == getattr(grpc.StatusCode, code), (error.code(), error.details())
+    assert reason(error).startswith(reason_prefix), (reason(error), error.details())
+    text = error.details()
+    assert len(text) > 5
+    for inside in ("/work", "/root", "/usr", ".cc:", "c10::", "cv::", "0x", "Exception", str(pathlib.Path.home())):
+        assert inside not in text, text
+

@@ -1,0 +1,173 @@
+"""Rows 27 and 29-32 of docs/faults.md: model folders that no operator should write."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import pickle
+import shutil
+import struct
+import threading
+import time
+import zipfile
+
+import grpc
+import pytest
+import tritonclient.grpc as triton
+from fault_support import MODEL, Caller, expect, infer_request
+from tritonclient.utils import InferenceServerException
+
+EXPLICIT = ("--model-control-mode", "explicit", "--load-model", MODEL)
+
+
+def weights_of(repository: pathlib.Path, model: str = MODEL) -> pathlib.Path:
+    return repository / model / "1" / "model.safetensors"
+
+
+def with_header(path: pathlib.Path, change) -> None:
+    """Rewrites a safetensors file with a changed header."""
+    data = path.read_bytes()
+    length = struct.unpack("<Q", data[:8])[0]
+    header = json.loads(data[8 : 8 + length])
+    change(header)
+    text = json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + data[8 + length :])
+
+
+def first_tensor(header: dict) -> str:
+    return next(name for name in header if name != "__metadata__")
+
+
+def shift(header: dict) -> None:
+    header[first_tensor(header)]["data_offsets"][1] += 4
+
+
+def overflow(header: dict) -> None:
+    header[first_tensor(header)]["shape"] = [2**62, 4]
+
+
+def corruptions() -> dict:
+    return {
+        "row 27: a header longer than the file": lambda p: p.write_bytes(struct.pack("<Q", 1 << 40) + b"{}"),
+        "row 27: a header over 100 MB": lambda p: p.write_bytes(struct.pack("<Q", 200 << 20) + b"{}"),
+        "row 27: no JSON object": lambda p: p.write_bytes(struct.pack("<Q", 2) + b"[]"),
+        "row 27: bad UTF-8": lambda p: p.write_bytes(struct.pack("<Q", 6) + b'{"\xff":1'),
+        "row 27: half of the file": lambda p: p.write_bytes(p.read_bytes()[: p.stat().st_size // 2]),
+        "row 27: empty": lambda p: p.write_bytes(b""),
+        "row 27: overlapping tensors": lambda p: with_header(p, shift),
+        "row 27: a shape that overflows": lambda p: with_header(p, overflow),
+        "row 27: a missing tensor": lambda p: with_header(p, lambda h: h.pop(first_tensor(h))),
+        "row 29: a pickle": lambda p: p.write_bytes(pickle.dumps({"weight": [1.0]})),
+        "row 29: a zip archive": lambda p: zipfile.ZipFile(p, "w").writestr("../../evil", "x"),
+    }
+
+
+@pytest.mark.parametrize("case", corruptions(), ids=list(corruptions()))
+def test_rows_27_29_32_a_bad_file_fails_the_reload_and_the_old_one_serves(start_server, repository, case):
+    server = start_server("--model-repository", repository, *EXPLICIT)
+    caller = Caller(server.grpc)
+    before = caller.infer(infer_request())
+    # Written beside and moved into place, as a deployment does: the old file's pages stay what they were.
+    replacement = repository.parent / "replacement"
+    shutil.copy(weights_of(repository), replacement)
+    corruptions()[case](replacement)
+    replacement.rename(weights_of(repository))
+    with triton.InferenceServerClient(server.grpc) as client:
+        with pytest.raises(InferenceServerException) as refused:
+            client.load_model(MODEL)
+        assert refused.value.status() == "StatusCode.FAILED_PRECONDITION", refused.value
+        assert "/" not in refused.value.message().replace("1/model.safetensors", "")
+        assert client.is_model_ready(MODEL)
+    assert (caller.infer(infer_request()) == before).all()
+
+
+SPECS = {
+    "row 30: unknown field": "no_such_field: 1",
+    "row 30: a batch of a billion": "max_batch_size: 1000000000",
+    "row 30: a negative batch": "max_batch_size: -1",
+    "row 30: 10 MB": "# " + "x" * (10 << 20),
+    "row 30: not text": "\0\1\2",
+    "row 30: an unknown backbone": 'backbone: "no_such_backbone"',
+    "row 30: more keys than there are": 'attention: "knn:k=100000"',
+    "row 30: weights of itself": f'weights_of: "{MODEL}"',
+    "row 30: weights of nothing": 'weights_of: "no_such_model"',
+}
+
+
+@pytest.mark.parametrize("case", SPECS, ids=list(SPECS))
+def test_row_30_a_bad_spec_fails_the_reload_and_the_old_one_serves(start_server, repository, case):
+    server = start_server("--model-repository", repository, *EXPLICIT)
+    caller = Caller(server.grpc)
+    before = caller.infer(infer_request())
+    spec = repository / MODEL / "model.textproto"
+    lines = [line for line in spec.read_text().splitlines() if not line.startswith(SPECS[case].split(":")[0] + ":")]
+    spec.write_text("\n".join([*lines, SPECS[case], ""]))
+    with triton.InferenceServerClient(server.grpc) as client:
+        with pytest.raises(InferenceServerException) as refused:
+            client.load_model(MODEL)
+        assert refused.value.status() == "StatusCode.FAILED_PRECONDITION", refused.value
+    assert (caller.infer(infer_request()) == before).all()
+
+
+def test_a_model_that_cannot_be_loaded_at_the_start_leaves_the_others_serving(start_server, repository):
+    weights_of(repository, "shapes_with_knn").write_bytes(b"")
+    server = start_server("--model-repository", repository)
+    with triton.InferenceServerClient(server.grpc) as client:
+        rows = {row["name"]: row for row in client.get_model_repository_index(as_json=True)["models"]}
+    assert rows[MODEL]["state"] == "READY"
+    assert rows["shapes_with_knn"]["state"] == "UNAVAILABLE" and rows["shapes_with_knn"]["reason"]
+    expect(Caller(server.grpc).refused(infer_request(model="shapes_with_knn")), "NOT_FOUND")
+
+
+def test_row_31_reloads_and_unloads_lose_no_request(start_server, repository):
+    server = start_server("--model-repository", repository, *EXPLICIT)
+    failures: list[grpc.StatusCode] = []
+    stop = threading.Event()
+    answered = [0]
+
+    def ask() -> None:
+        caller = Caller(server.grpc)
+        while not stop.is_set():
+            try:
+                caller.infer(infer_request())
+                answered[0] += 1
+            except grpc.RpcError as error:
+                failures.append(error.code())
+
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    with triton.InferenceServerClient(server.grpc) as client:
+        for _ in range(5):
+            client.load_model(MODEL)
+        reloads_ended = answered[0]
+        assert failures == [] and reloads_ended > 0
+        client.unload_model(MODEL)
+        time.sleep(0.2)
+        stop.set()
+    for thread in threads:
+        thread.join()
+    assert set(failures) <= {grpc.StatusCode.NOT_FOUND}, set(failures)
+
+
+def test_poll_mode_takes_new_versions_and_new_models(start_server, repository):
+    server = start_server(
+        "--model-repository", repository, "--model-control-mode", "poll", "--repository-poll-secs", "1"
+    )
+    with triton.InferenceServerClient(server.grpc) as client:
+
+        def wait_for(condition) -> None:
+            end = time.monotonic() + 30
+            while not condition():
+                assert time.monotonic() < end
+                time.sleep(0.1)
+
+        shutil.copytree(repository / MODEL / "1", repository / MODEL / "2")
+        wait_for(lambda: client.is_model_ready(MODEL, "2"))
+        shutil.copytree(repository / MODEL, repository / "another")
+        another = repository / "another" / "model.textproto"
+        another.write_text(another.read_text().replace(f'name: "{MODEL}"', 'name: "another"'))
+        wait_for(lambda: client.is_model_ready("another"))
+        shutil.rmtree(repository / "another")
+        wait_for(lambda: not client.is_model_ready("another"))
+    Caller(server.grpc).infer(infer_request())

@@ -1,0 +1,42 @@
+"""Resident memory stays flat under load."""
+
+from __future__ import annotations
+
+import pathlib
+import subprocess
+
+import numpy as np
+import pytest
+import tritonclient.grpc as triton
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+MODEL, SIZE = "shapes", 64
+MOST_GROWTH_PER_10_000 = 1 << 20
+
+
+@pytest.mark.parametrize("requests", [30_000, pytest.param(100_000, marks=pytest.mark.full)])
+def test_resident_memory_is_flat(start_server, repository, tmp_path, requests):
+    """Under 1 MB for every 10,000 requests, after a warm-up; 100,000 of them with --full."""
+    server = start_server("--model-repository", repository)
+    data = tmp_path / "data"
+    data.mkdir()
+    np.random.default_rng(0).standard_normal((1, 3, SIZE, SIZE), dtype=np.float32).tofile(data / "pixel_values")
+
+    def served() -> int:
+        with triton.InferenceServerClient(server.grpc) as client:
+            return client.get_inference_statistics(MODEL).model_stats[0].inference_count
+
+    def ask_until(count: int) -> None:
+        while served() < count:
+            command = [
+                ROOT / ".venv/bin/perf_analyzer", "-m", MODEL, "-i", "grpc", "-u", server.grpc, "--concurrency-range",
+                "8", "--input-data", data, "-p", "2000", "-s", "999", "-r", "3",
+            ]  # fmt: skip
+            subprocess.run([str(part) for part in command], check=True, capture_output=True, timeout=120)
+
+    ask_until(10_000)
+    resident, start = server.resident_bytes(), served()
+    ask_until(start + requests)
+    growth = (server.resident_bytes() - resident) / (served() - start) * 10_000
+    print(f"resident memory grew by {growth / 1024:.0f} KiB for every 10,000 requests")
+    assert growth < MOST_GROWTH_PER_10_000
