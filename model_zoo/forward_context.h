@@ -7,7 +7,8 @@
 
 namespace fovea::models {
 
-// The default one: never stops, records nothing. Serving overrides ShouldStop; measures and Explain override Record.
+// The default one: never stops, records nothing. Serving overrides ShouldStop; measures and Explain
+// override Record.
 class ForwardContext {
  public:
   virtual ~ForwardContext() = default;
@@ -16,7 +17,8 @@ class ForwardContext {
   virtual bool ShouldStop() { return false; }
 
   // An intermediate tensor under a layer's name, for example ("blocks.3.attn", "attention").
-  virtual void Record(std::string_view /*layer*/, std::string_view /*name*/, const at::Tensor& /*tensor*/) {}
+  virtual void Record(std::string_view /*layer*/, std::string_view /*name*/,
+                      const at::Tensor& /*tensor*/) {}
   // Whether Record does anything; producing what it wants may cost the fast path.
   virtual bool Recording() const { return false; }
 

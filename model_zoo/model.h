@@ -20,22 +20,23 @@ class Model {
 
   virtual const ModelInfo& info() const = 0;
 
-  // Turns loaded weights into what runs on `device` in `precision`: cast, packed, folded; frees what inference does
-  // not need. Called once.
+  // Turns loaded weights into what runs on `device` in `precision`: cast, packed, folded; frees
+  // what inference does not need. Called once.
   virtual void Prepare(c10::Device device, Precision precision) = 0;
 
-  // pixels: FP32 [N, 3, H, W], normalised (or UINT8 [N, H, W, 3], see info().pixel_input), H and W as info() says.
-  // Returns one tensor per info().outputs, FP32 [N, ...] (or UINT8) and contiguous, on the CPU or the device.
-  // Stops early, with an empty result, when context.ShouldStop().
+  // pixels: FP32 [N, 3, H, W], normalised (or UINT8 [N, H, W, 3], see info().pixel_input), H and W
+  // as info() says. Returns one tensor per info().outputs, FP32 [N, ...] (or UINT8) and contiguous,
+  // on the CPU or the device. Stops early, with an empty result, when context.ShouldStop().
   virtual std::vector<at::Tensor> Run(const at::Tensor& pixels, ForwardContext& context) const = 0;
 
   // Bytes held by parameters, buffers and packed weights.
   virtual int64_t weight_bytes() const = 0;
 };
 
-// Builds the backbone with its attention and fills it with the described weights, in the state before Prepare.
-// Throws c10::Error in words when the backbone is unknown, the attention cannot stand in it (one of the five reasons
-// of model_zoo/attention/README.md), the file is not valid safetensors, or a tensor is missing, unknown or of another shape.
+// Builds the backbone with its attention and fills it with the described weights, in the state
+// before Prepare. Throws c10::Error in words when the backbone is unknown, the attention cannot
+// stand in it (one of the five reasons of model_zoo/attention/README.md), the file is not valid
+// safetensors, or a tensor is missing, unknown or of another shape.
 std::unique_ptr<Model> LoadModel(const ModelDescription& description);
 
 }  // namespace fovea::models

@@ -1,5 +1,5 @@
-// What a model is, in plain data: the repository fills it from a model folder, the registry builds from it.
-// Includes neither torch nor protobuf.
+// What a model is, in plain data: the repository fills it from a model folder, the registry builds
+// from it. Includes neither torch nor protobuf.
 #pragma once
 
 #include <array>
@@ -14,16 +14,19 @@ namespace fovea::models {
 enum class Task { kClassification, kDetection, kSegmentation };
 enum class Precision { kFp32, kBf16 };
 
-// What a backbone takes: normalised pixels as FP32 [N, 3, H, W], or the bytes of the image as UINT8 [N, H, W, 3].
+// What a backbone takes: normalised pixels as FP32 [N, 3, H, W], or the bytes of the image as UINT8
+// [N, H, W, 3].
 enum class PixelInput { kNormalised, kBytes };
 
 enum class ResizeMode {
-  kShortestEdge,  // the shorter side to floor(target / crop_fraction), then the centre crop (timm's "center")
+  kShortestEdge,  // the shorter side to floor(target / crop_fraction), then the centre crop (timm's
+                  // "center")
   kSquash,        // straight to the target, whatever the aspect ratio
 };
 enum class Interpolation { kBilinear, kBicubic };
 
-// From an image's bytes to the model's pixels. Means and deviations are of pixels in [0, 1], in RGB order.
+// From an image's bytes to the model's pixels. Means and deviations are of pixels in [0, 1], in RGB
+// order.
 struct Preprocessing {
   ResizeMode resize_mode = ResizeMode::kShortestEdge;
   Interpolation interpolation = Interpolation::kBicubic;
@@ -37,10 +40,11 @@ struct Preprocessing {
 struct ModelDescription {
   std::string name;      // for errors only
   std::string backbone;  // a name of the registry, for example "deit_tiny_patch16_224"
-  // One text for every stage, or one text a stage; empty: the published attention. See model_zoo/attention/attention_spec.h.
+  // One text for every stage, or one text a stage; empty: the published attention. See
+  // model_zoo/attention/attention_spec.h.
   std::vector<std::string> attention;
   Task task = Task::kClassification;
-  int64_t num_classes = 0;  // 0: the backbone's own number
+  int64_t num_classes = 0;                    // 0: the backbone's own number
   int64_t image_height = 0, image_width = 0;  // 0: the backbone's own size
   Precision precision = Precision::kFp32;
   // Seeded weights instead of a file.
@@ -54,8 +58,8 @@ struct ModelInfo {
   std::string attention;  // canonical text
   int64_t image_height = 0, image_width = 0;
   int64_t num_classes = 0;
-  int64_t parameters = 0;    // learned numbers
-  int64_t tokens = 0;        // of the first stage, prefix tokens included
+  int64_t parameters = 0;  // learned numbers
+  int64_t tokens = 0;      // of the first stage, prefix tokens included
   PixelInput pixel_input = PixelInput::kNormalised;
   Preprocessing preprocessing;  // the published one
   // What comes out for one image, by name. Classifiers: {"logits", {num_classes}}.

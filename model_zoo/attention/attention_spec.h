@@ -1,0 +1,72 @@
+// The text of an attention, used wherever one is named: model description, command line, metrics
+// label, URL.
+//
+//   spec   = name [ "/" core ] [ "@" stage ] [ ":" option { "," option } ]
+//   stages = spec "|" spec ...        one for each stage of the backbone
+//
+// Examples: `dense`, `knn:k=100`, `shifted_window/knn:k=0.5,window=7`, `conv|cska|dense|dense`,
+// `cska@2`. A bare core fills the backbone's own module; a bare module takes the dense core.
+// Includes neither torch nor protobuf. Every parser throws c10::Error with a sentence that quotes
+// the text.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace fovea::models {
+
+// How many keys a query keeps: a count (`k=100`) or, written with a decimal point, a share of the
+// keys (`k=0.5`).
+struct KeyCount {
+  int64_t count = 0;  // at least 1, or 0 where `share` is meant
+  double share = 0;   // in (0, 1]
+
+  // The count among `keys` keys, the class token included: max(1, floor(share * keys + 0.5)). A
+  // count above `keys` comes back as it is: the caller refuses it.
+  int64_t Among(int64_t keys) const;
+
+  bool operator==(const KeyCount&) const = default;
+};
+
+// One attention: names and options, checked against what each of them takes. That a name is known
+// here does not mean that it is built: the registry says that.
+struct AttentionSpec {
+  std::string module;  // empty: the backbone's own
+  std::string core;    // empty where the module has no core
+  std::optional<KeyCount> k;
+  bool exact = false;      // k-NN by Euclidean distance
+  double temperature = 1;  // divides the scaled logits
+  std::optional<int64_t> window;
+  std::optional<std::string> activation;
+  std::optional<double> scale;
+
+  // A text without "|" and "@".
+  static AttentionSpec Parse(std::string_view text);
+
+  // The one spelling, for labels, URLs and files: defaults left out, options in a fixed order.
+  // `own_module` is the backbone's own, which goes without saying: "self/knn:k=5" in a ViT is
+  // "knn:k=5".
+  std::string Canonical(std::string_view own_module = {}) const;
+
+  bool operator==(const AttentionSpec&) const = default;
+};
+
+// The attention of each stage of a backbone with `published.size()` stages. `texts` is one of
+//   nothing                        the published attention;
+//   one text                       for every stage, or "a|b|c", one for each;
+//   as many texts as stages        one for each;
+//   texts with "@stage"            for those stages; the others keep what a leading text without
+//   "@" says, or the
+//                                  published one. Stages count from 1.
+std::vector<AttentionSpec> ParseStages(std::span<const std::string> texts,
+                                       std::span<const std::string> published);
+
+// One text for all stages where they agree, else "a|b|c".
+std::string CanonicalStages(std::span<const AttentionSpec> stages,
+                            std::string_view own_module = {});
+
+}  // namespace fovea::models

@@ -1,0 +1,32 @@
+#include <ATen/ATen.h>
+
+#include <cmath>
+
+#include "model_zoo/attention/cores.h"
+
+namespace fovea::models {
+namespace {
+
+class DenseCore final : public AttentionCore {
+ public:
+  explicit DenseCore(double scale) : scale_(scale) {}
+
+  at::Tensor Attend(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                    const std::optional<at::Tensor>& bias) const override {
+    return at::scaled_dot_product_attention(query, key, value, bias, /*dropout_p=*/0.0,
+                                            /*is_causal=*/false, scale_);
+  }
+
+ private:
+  const double scale_;
+};
+
+}  // namespace
+
+std::shared_ptr<const AttentionCore> MakeDenseCore(const AttentionSpec& spec,
+                                                   const CoreSite& site) {
+  const double scale = site.scale.value_or(1 / std::sqrt(static_cast<double>(site.head_dim)));
+  return std::make_shared<DenseCore>(scale / spec.temperature);
+}
+
+}  // namespace fovea::models

@@ -1,0 +1,48 @@
+#include "model_zoo/attention/factory.h"
+
+#include <c10/util/Exception.h>
+
+#include <utility>
+
+#include "model_zoo/registry.h"
+
+namespace fovea::models {
+namespace {
+
+// Puts the attention and the place before what a builder has to say.
+template <typename Build>
+auto InWords(const AttentionSpec& spec, const std::string& where, Build build) {
+  try {
+    return build();
+  } catch (const c10::ValueError& error) {
+    C10_THROW_ERROR(ValueError, "attention '" + spec.Canonical() + "' cannot stand in " + where +
+                                    ": " + error.msg());
+  }
+}
+
+}  // namespace
+
+AttentionFactory::AttentionFactory(AttentionSpec spec, std::string where, ModuleBuilder own_module)
+    : spec_(std::move(spec)), where_(std::move(where)), own_module_(own_module) {}
+
+std::shared_ptr<const AttentionCore> AttentionFactory::Core(const CoreSite& site) const {
+  const CoreEntry* entry = FindCore(spec_.core);
+  TORCH_CHECK_VALUE(entry != nullptr, "the attention core '", spec_.core, "' is not available yet");
+  return entry->make(spec_, site);
+}
+
+std::shared_ptr<AttentionModule> AttentionFactory::Module(const ModuleSite& site) const {
+  return InWords(spec_, where_, [&] {
+    TORCH_CHECK_VALUE(site.heads > 0 && site.channels % site.heads == 0, site.channels,
+                      " channels do not divide by ", site.heads, " heads");
+    if (spec_.module.empty()) {
+      return own_module_(spec_, site, *this);
+    }
+    const AttentionModuleEntry* entry = FindAttentionModule(spec_.module);
+    TORCH_CHECK_VALUE(entry != nullptr, "the attention module '", spec_.module,
+                      "' is not available yet");
+    return entry->make(spec_, site, *this);
+  });
+}
+
+}  // namespace fovea::models

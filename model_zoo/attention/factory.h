@@ -1,0 +1,33 @@
+// What a backbone is given in place of an attention: it asks for a core or a module for a place and
+// never learns which attentions exist.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "model_zoo/attention/attention.h"
+#include "model_zoo/attention/attention_spec.h"
+
+namespace fovea::models {
+
+class AttentionFactory {
+ public:
+  // `where` names the backbone, and the stage where there are several, in errors. `own_module` is
+  // the backbone's own, for specs that name a core only; it may be one that the registry does not
+  // list.
+  using ModuleBuilder = std::shared_ptr<AttentionModule> (*)(const AttentionSpec& spec,
+                                                             const ModuleSite& site,
+                                                             const AttentionFactory& cores);
+  AttentionFactory(AttentionSpec spec, std::string where, ModuleBuilder own_module);
+
+  // Both throw c10::Error in words when the attention is not available or cannot stand there.
+  std::shared_ptr<const AttentionCore> Core(const CoreSite& site) const;
+  std::shared_ptr<AttentionModule> Module(const ModuleSite& site) const;
+
+ private:
+  const AttentionSpec spec_;
+  const std::string where_;
+  const ModuleBuilder own_module_;
+};
+
+}  // namespace fovea::models

@@ -1,0 +1,253 @@
+// Vision transformer, DeiT and DINO.
+//   ViT: Dosovitskiy et al. 2021. DeiT: Touvron et al. 2021 (the distilled form has a second prefix
+//   token and a second head). DINO: Caron et al. 2021 (ViT-S without a head). Code followed:
+//   timm 1.0 (vision_transformer.py, deit.py): token order class, distillation, patches; LayerNorm
+//   epsilon 1e-6; exact GELU; at inference the two heads of the distilled form are averaged.
+//   Different here: the final norm is applied to the prefix tokens only, since nothing reads the
+//   others; training the distilled form against a teacher is not offered.
+#include "model_zoo/backbones/vit.h"
+
+#include <ATen/ATen.h>
+
+#include <string>
+
+#include "model_zoo/attention/factory.h"
+#include "model_zoo/attention/self_attention.h"
+#include "model_zoo/backbones/backbone.h"
+#include "model_zoo/layers/layer_norm.h"
+#include "model_zoo/layers/linear.h"
+#include "model_zoo/layers/mlp.h"
+#include "model_zoo/layers/patch_embed.h"
+#include "model_zoo/weights/random.h"
+
+namespace fovea::models {
+namespace {
+
+struct VitConfig {
+  int64_t image_side = 224;
+  int64_t patch = 16;
+  int64_t channels = 0;
+  int64_t depth = 12;
+  int64_t heads = 0;
+  int64_t mlp_ratio = 4;
+  bool distilled = false;
+  int64_t num_classes =
+      1000;  // 0: published without a head, its output is the class token's features
+};
+
+class Block final : public Layer {
+ public:
+  Block(const VitConfig& config, const Grid& grid, const AttentionFactory& attention)
+      : norm1_(Add<LayerNorm>("norm1", config.channels)),
+        attn_(register_module(
+            "attn",
+            attention.Module({.channels = config.channels, .heads = config.heads, .grid = grid}))),
+        norm2_(Add<LayerNorm>("norm2", config.channels)),
+        mlp_(Add<Mlp>("mlp", config.channels, config.mlp_ratio * config.channels)) {}
+
+  at::Tensor forward(const at::Tensor& tokens, const Grid& grid) const {
+    const at::Tensor attended = tokens + attn_->forward(norm1_->forward(tokens), grid);
+    return mlp_->ForwardAdd(norm2_->forward(attended), attended);
+  }
+
+  // The same, step by step, with the output of each branch recorded.
+  at::Tensor ForwardRecording(const at::Tensor& tokens, const Grid& grid, const std::string& name,
+                              ForwardContext& context) const {
+    const at::Tensor attention = attn_->forward(norm1_->forward(tokens), grid);
+    context.Record(name + ".attn", "output", attention);
+    const at::Tensor attended = tokens + attention;
+    const at::Tensor mlp = mlp_->forward(norm2_->forward(attended));
+    context.Record(name + ".mlp", "output", mlp);
+    at::Tensor output = attended + mlp;
+    context.Record(name, "output", output);
+    return output;
+  }
+
+ private:
+  const std::shared_ptr<LayerNorm> norm1_;
+  const std::shared_ptr<AttentionModule> attn_;
+  const std::shared_ptr<LayerNorm> norm2_;
+  const std::shared_ptr<Mlp> mlp_;
+};
+
+// The blocks under their numbers: "blocks.0", "blocks.1", ...
+class Blocks final : public Layer {
+ public:
+  Blocks(const VitConfig& config, const Grid& grid, const AttentionFactory& attention) {
+    for (int64_t i = 0; i < config.depth; ++i) {
+      blocks_.push_back(Add<Block>(std::to_string(i), config, grid, attention));
+    }
+  }
+  const std::vector<std::shared_ptr<Block>>& list() const { return blocks_; }
+
+ private:
+  std::vector<std::shared_ptr<Block>> blocks_;
+};
+
+class Vit final : public Backbone {
+ public:
+  Vit(const VitConfig& config, const ModelDescription& description)
+      : config_(config),
+        info_(Describe(config, description)),
+        grid_(GridOf(config, info_)),
+        patch_embed_(Add<PatchEmbed>("patch_embed", config.patch, config.channels)),
+        cls_token_(AddParameter("cls_token", {1, 1, config.channels})) {
+    const std::string published = "dense";
+    const AttentionSpec spec = ParseStages(description.attention, {&published, 1}).front();
+    info_.attention = spec.Canonical("self");
+    if (config.distilled) {
+      dist_token_ = AddParameter("dist_token", {1, 1, config.channels});
+    }
+    pos_embed_ = AddParameter("pos_embed", {1, grid_.tokens(), config.channels});
+    blocks_ = Add<Blocks>("blocks", config, grid_,
+                          AttentionFactory(spec, description.backbone, MakeSelfAttention));
+    norm_ = Add<LayerNorm>("norm", config.channels);
+    if (info_.num_classes > 0) {
+      head_ = Add<Linear>("head", config.channels, info_.num_classes);
+      if (config.distilled) {
+        head_dist_ = Add<Linear>("head_dist", config.channels, info_.num_classes);
+      }
+    }
+  }
+
+  std::vector<at::Tensor> forward(const at::Tensor& pixels,
+                                  ForwardContext& context) const override {
+    context.EnterStage("stem");
+    at::Tensor tokens = Embed(pixels);
+    context.EnterStage("stage1");
+    const bool recording = context.Recording();
+    for (size_t i = 0; i < blocks_->list().size(); ++i) {
+      if (context.ShouldStop()) {
+        return {};
+      }
+      const Block& block = *blocks_->list()[i];
+      tokens = recording
+                   ? block.ForwardRecording(tokens, grid_, "blocks." + std::to_string(i), context)
+                   : block.forward(tokens, grid_);
+    }
+    context.EnterStage("head");
+    const at::Tensor prefix = norm_->forward(tokens.narrow(1, 0, grid_.prefix_tokens));
+    const at::Tensor cls = prefix.select(1, 0);
+    if (!head_) {
+      return {cls};
+    }
+    const at::Tensor logits = head_->forward(cls);
+    if (!head_dist_) {
+      return {logits};
+    }
+    return {(logits + head_dist_->forward(prefix.select(1, 1))) / 2};
+  }
+
+  const ModelInfo& info() const override { return info_; }
+
+  // timm's init_weights_vit_timm; deviations are small enough that its truncation at +-2 never
+  // acts.
+  void Initialise(uint64_t seed) override {
+    const double patch_fan_in = static_cast<double>(3 * config_.patch * config_.patch);
+    for (auto& parameter : named_parameters()) {
+      const std::string& name = parameter.key();
+      at::Tensor& tensor = parameter.value();
+      const RandomStream random(seed, name);
+      if (name.starts_with("patch_embed.proj.")) {
+        random.FillUniform(tensor,
+                           1 / std::sqrt(patch_fan_in));  // torch's default for a convolution
+      } else if (name == "cls_token") {
+        random.FillNormal(tensor, 1e-6);
+      } else if (tensor.dim() > 1) {
+        random.FillNormal(tensor, 0.02);
+      } else {
+        Fill(tensor, name.ends_with("weight") ? 1 : 0);  // norms start as the identity
+      }
+    }
+  }
+
+ private:
+  static ModelInfo Describe(const VitConfig& config, const ModelDescription& description) {
+    ModelInfo info;
+    info.backbone = description.backbone;
+    info.image_height = description.image_height > 0 ? description.image_height : config.image_side;
+    info.image_width = description.image_width > 0 ? description.image_width : config.image_side;
+    TORCH_CHECK_VALUE(info.image_height % config.patch == 0 && info.image_width % config.patch == 0,
+                      description.backbone, " cuts images into patches of ", config.patch,
+                      " pixels, which ", info.image_height, "x", info.image_width,
+                      " does not divide into");
+    info.num_classes = description.num_classes > 0 ? description.num_classes : config.num_classes;
+    info.tokens = GridOf(config, info).tokens();
+    if (info.num_classes > 0) {
+      info.outputs = {{"logits", {info.num_classes}}};
+    } else {
+      info.outputs = {{"features", {config.channels}}};
+    }
+    return info;
+  }
+
+  static Grid GridOf(const VitConfig& config, const ModelInfo& info) {
+    return {.height = info.image_height / config.patch,
+            .width = info.image_width / config.patch,
+            .prefix_tokens = config.distilled ? 2 : 1};
+  }
+
+  at::Tensor Embed(const at::Tensor& pixels) const {
+    const at::Tensor patches = patch_embed_->forward(pixels);
+    const int64_t images = pixels.size(0);
+    std::vector<at::Tensor> tokens = {cls_token_.expand({images, -1, -1})};
+    if (dist_token_.defined()) {
+      tokens.push_back(dist_token_.expand({images, -1, -1}));
+    }
+    tokens.push_back(patches);
+    return at::cat(tokens, 1) + pos_embed_;
+  }
+
+  const VitConfig config_;
+  ModelInfo info_;
+  const Grid grid_;
+  const std::shared_ptr<PatchEmbed> patch_embed_;
+  at::Tensor cls_token_;
+  at::Tensor dist_token_;  // undefined without distillation
+  at::Tensor pos_embed_;
+  std::shared_ptr<Blocks> blocks_;
+  std::shared_ptr<LayerNorm> norm_;
+  std::shared_ptr<Linear> head_;       // null where the model gives features
+  std::shared_ptr<Linear> head_dist_;  // null without distillation
+};
+
+}  // namespace
+
+void RegisterVit(BackboneRegistry& registry) {
+  auto add = [&registry](std::string name, std::string summary, VitConfig config) {
+    registry.Add(
+        {std::move(name), std::move(summary), [config](const ModelDescription& description) {
+           return std::make_shared<Vit>(config, description);
+         }});
+  };
+  const VitConfig tiny{.channels = 192, .heads = 3};
+  const VitConfig small{.channels = 384, .heads = 6};
+  const VitConfig base{.channels = 768, .heads = 12};
+  auto distilled = [](VitConfig config) {
+    config.distilled = true;
+    return config;
+  };
+  auto headless = [](VitConfig config) {
+    config.num_classes = 0;
+    return config;
+  };
+  add("deit_tiny_patch16_224", "DeiT-Ti, 5.7 M parameters", tiny);
+  add("deit_small_patch16_224", "DeiT-S, 22.1 M parameters", small);
+  add("deit_base_patch16_224", "DeiT-B, 86.6 M parameters", base);
+  add("deit_tiny_distilled_patch16_224", "DeiT-Ti with a distillation token", distilled(tiny));
+  add("deit_small_distilled_patch16_224", "DeiT-S with a distillation token", distilled(small));
+  add("deit_base_distilled_patch16_224", "DeiT-B with a distillation token", distilled(base));
+  add("vit_small_patch16_224.dino",
+      "DINO ViT-S/16: features of the class token, or a linear head where the model has classes",
+      headless(small));
+  add("vit_demo_patch8_64", "a small ViT for 64-pixel images, for the bundled demo models",
+      {.image_side = 64,
+       .patch = 8,
+       .channels = 128,
+       .depth = 6,
+       .heads = 4,
+       .mlp_ratio = 2,
+       .num_classes = 10});
+}
+
+}  // namespace fovea::models

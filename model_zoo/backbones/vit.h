@@ -1,0 +1,10 @@
+#pragma once
+
+#include "model_zoo/registry.h"
+
+namespace fovea::models {
+
+// deit_{tiny,small,base}[_distilled]_patch16_224, vit_small_patch16_224.dino, vit_demo_patch8_64.
+void RegisterVit(BackboneRegistry& registry);
+
+}  // namespace fovea::models

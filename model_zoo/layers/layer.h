@@ -1,0 +1,53 @@
+// What every module of the zoo is: a torch module that can be prepared for inference.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
+#include <c10/core/ScalarType.h>
+#include <torch/nn/module.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+
+namespace fovea::models {
+
+// Where and in which type of activations a prepared module runs.
+struct Placement {
+  c10::Device device = c10::kCPU;
+  c10::ScalarType dtype = at::kFloat;  // kFloat or kBFloat16
+};
+
+// Two states, one way: trainable (parameters under their published names, autograd works) ->
+// prepared (inference only: parameters cast, packed and no longer listed). Prepare is called once,
+// before the module is shared between threads; forward functions are const and thread-safe in both
+// states.
+class Layer : public torch::nn::Module {
+ public:
+  // The default prepares the children, then moves and casts this layer's own parameters.
+  virtual void Prepare(const Placement& placement);
+
+  // What this layer and its children hold, packed weights included. Nothing is counted twice.
+  virtual int64_t WeightBytes() const;
+
+  bool prepared() const { return prepared_; }
+
+ protected:
+  // Registers a child layer under `name`, a part of the published parameter names.
+  template <typename Child, typename... Args>
+  std::shared_ptr<Child> Add(const std::string& name, Args&&... args) {
+    return register_module(name, std::make_shared<Child>(std::forward<Args>(args)...));
+  }
+
+  // Declares a parameter of `shape`, not yet filled.
+  at::Tensor AddParameter(const std::string& name, at::IntArrayRef shape);
+
+  void PrepareChildren(const Placement& placement);
+
+  // Forgets the listed parameters: what a layer keeps beyond this call it owns in another form.
+  void ReleaseParameters();
+
+  bool prepared_ = false;
+};
+
+}  // namespace fovea::models

@@ -1,0 +1,26 @@
+// Layer normalisation over the channels, with learned `weight` and `bias` [channels].
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+#include "model_zoo/layers/layer.h"
+
+namespace fovea::models {
+
+class LayerNorm final : public Layer {
+ public:
+  // timm's vision transformers take 1e-6 where torch takes 1e-5.
+  explicit LayerNorm(int64_t channels, double epsilon = 1e-6);
+
+  at::Tensor forward(const at::Tensor& input) const;  // [..., channels]; statistics in fp32
+
+ private:
+  const int64_t channels_;
+  const double epsilon_;
+  at::Tensor weight_;
+  at::Tensor bias_;
+};
+
+}  // namespace fovea::models

@@ -1,0 +1,31 @@
+// y = x W^T + b, and the two things that follow it often enough to be done while y is still in the
+// cache.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <optional>
+
+#include "model_zoo/layers/layer.h"
+
+namespace fovea::models {
+
+// Parameters `weight` [out, in] and `bias` [out], as torch's Linear.
+class Linear final : public Layer {
+ public:
+  Linear(int64_t in, int64_t out, bool bias = true);
+
+  // input [..., in] -> [..., out].
+  at::Tensor forward(const at::Tensor& input) const;
+  // gelu(forward(input)), with the exact GELU (erf).
+  at::Tensor ForwardGelu(const at::Tensor& input) const;
+  // residual + forward(input); residual [..., out].
+  at::Tensor ForwardAdd(const at::Tensor& input, const at::Tensor& residual) const;
+
+ private:
+  at::Tensor weight_;
+  at::Tensor bias_;
+};
+
+}  // namespace fovea::models

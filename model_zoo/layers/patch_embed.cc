@@ -1,0 +1,44 @@
+#include "model_zoo/layers/patch_embed.h"
+
+#include <ATen/ATen.h>
+
+namespace fovea::models {
+
+// Parameters `weight` [channels, 3, patch, patch] and `bias` [channels].
+class PatchEmbed::Projection final : public Layer {
+ public:
+  Projection(int64_t patch, int64_t channels)
+      : weight_(AddParameter("weight", {channels, 3, patch, patch})),
+        bias_(AddParameter("bias", {channels})) {}
+
+  // patches [N, P, 3 * patch * patch], any float type.
+  at::Tensor forward(const at::Tensor& patches) const {
+    return at::linear(patches, weight_.flatten(1), bias_);
+  }
+
+  c10::ScalarType dtype() const { return weight_.scalar_type(); }
+
+ private:
+  at::Tensor weight_;
+  at::Tensor bias_;
+};
+
+PatchEmbed::PatchEmbed(int64_t patch, int64_t channels)
+    : patch_(patch), proj_(Add<Projection>("proj", patch, channels)) {}
+
+PatchEmbed::~PatchEmbed() = default;
+
+at::Tensor PatchEmbed::forward(const at::Tensor& pixels) const {
+  const int64_t rows = pixels.size(2) / patch_;
+  const int64_t columns = pixels.size(3) / patch_;
+  // [N, 3, rows, patch, columns, patch] -> [N, rows, columns, 3, patch, patch]
+  const at::Tensor cut = pixels.unflatten(3, {columns, patch_})
+                             .unflatten(2, {rows, patch_})
+                             .permute({0, 2, 4, 1, 3, 5});
+  // One pass that gathers and casts.
+  at::Tensor patches = at::empty(cut.sizes(), pixels.options().dtype(proj_->dtype()));
+  patches.copy_(cut);
+  return proj_->forward(patches.flatten(3, 5).flatten(1, 2));
+}
+
+}  // namespace fovea::models

@@ -1,0 +1,30 @@
+// Cuts an image into patches that do not overlap and projects each to a token.
+//   Dosovitskiy et al. 2021, equation 1. timm's names: a convolution `proj` whose stride is its
+//   kernel, computed here as the matrix product that it is.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+
+#include "model_zoo/layers/layer.h"
+
+namespace fovea::models {
+
+class PatchEmbed final : public Layer {
+ public:
+  PatchEmbed(int64_t patch, int64_t channels);
+  ~PatchEmbed() override;
+
+  // pixels FP32 [N, 3, H, W], H and W multiples of the patch -> tokens [N, (H/patch)*(W/patch),
+  // channels], row by row.
+  at::Tensor forward(const at::Tensor& pixels) const;
+
+ private:
+  class Projection;
+  const int64_t patch_;
+  const std::shared_ptr<Projection> proj_;
+};
+
+}  // namespace fovea::models

@@ -1,0 +1,76 @@
+#include "model_zoo/model.h"
+
+#include <ATen/ATen.h>
+#include <c10/core/InferenceMode.h>
+
+#include <utility>
+
+#include "model_zoo/backbones/backbone.h"
+
+namespace fovea::models {
+namespace {
+
+class ZooModel final : public Model {
+ public:
+  explicit ZooModel(std::shared_ptr<Backbone> backbone)
+      : backbone_(std::move(backbone)), info_(backbone_->info()) {
+    for (const at::Tensor& parameter : backbone_->parameters()) {
+      info_.parameters += parameter.numel();
+    }
+    weight_bytes_ = backbone_->WeightBytes();
+  }
+
+  const ModelInfo& info() const override { return info_; }
+
+  void Prepare(c10::Device device, Precision precision) override {
+    const c10::InferenceMode inference;
+    device_ = device;
+    backbone_->Prepare({device, precision == Precision::kBf16 ? at::kBFloat16 : at::kFloat});
+    weight_bytes_ = backbone_->WeightBytes();
+  }
+
+  std::vector<at::Tensor> Run(const at::Tensor& pixels, ForwardContext& context) const override {
+    const c10::InferenceMode inference;
+    CheckPixels(pixels);
+    std::vector<at::Tensor> outputs = backbone_->forward(pixels.to(device_), context);
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      outputs[i] = outputs[i].to(info_.outputs[i].bytes ? at::kByte : at::kFloat).contiguous();
+    }
+    return outputs;
+  }
+
+  int64_t weight_bytes() const override { return weight_bytes_; }
+
+ private:
+  void CheckPixels(const at::Tensor& pixels) const {
+    const int64_t height = info_.image_height;
+    const int64_t width = info_.image_width;
+    if (info_.pixel_input == PixelInput::kBytes) {
+      TORCH_CHECK_VALUE(pixels.scalar_type() == at::kByte && pixels.dim() == 4 &&
+                            pixels.size(1) == height && pixels.size(2) == width &&
+                            pixels.size(3) == 3,
+                        info_.backbone, " takes UINT8 [N, ", height, ", ", width, ", 3], not ",
+                        pixels.scalar_type(), " ", pixels.sizes());
+    } else {
+      TORCH_CHECK_VALUE(pixels.scalar_type() == at::kFloat && pixels.dim() == 4 &&
+                            pixels.size(1) == 3 && pixels.size(2) == height &&
+                            pixels.size(3) == width,
+                        info_.backbone, " takes FP32 [N, 3, ", height, ", ", width, "], not ",
+                        pixels.scalar_type(), " ", pixels.sizes());
+    }
+    TORCH_CHECK_VALUE(pixels.size(0) > 0, "a batch holds at least one image");
+  }
+
+  const std::shared_ptr<Backbone> backbone_;
+  ModelInfo info_;
+  c10::Device device_ = c10::kCPU;
+  int64_t weight_bytes_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Model> LoadModel(const ModelDescription& description) {
+  return std::make_unique<ZooModel>(LoadBackbone(description));
+}
+
+}  // namespace fovea::models

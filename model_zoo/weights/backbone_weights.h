@@ -1,0 +1,25 @@
+// Between a weight file and a backbone's parameters.
+#pragma once
+
+#include <c10/core/ScalarType.h>
+
+#include <filesystem>
+#include <map>
+#include <string>
+
+#include "model_zoo/backbones/backbone.h"
+#include "model_zoo/weights/safetensors.h"
+
+namespace fovea::models {
+
+// Fills every parameter of a backbone in its trainable state, casting F16 and BF16. A tensor that
+// is missing, one that the backbone neither knows nor ignores, and one of another shape are
+// c10::ValueErrors that name it.
+void LoadWeights(const SafetensorsFile& file, Backbone& backbone);
+
+// Writes the parameters under their published names. `metadata` is text for people; the format's
+// own key "format" is set to "pt", which other readers of published checkpoints expect.
+void SaveWeights(const std::filesystem::path& path, const Backbone& backbone, c10::ScalarType dtype,
+                 std::map<std::string, std::string> metadata = {});
+
+}  // namespace fovea::models

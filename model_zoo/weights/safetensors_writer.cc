@@ -1,0 +1,108 @@
+#include "model_zoo/weights/safetensors_writer.h"
+
+#include <ATen/ATen.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <system_error>
+
+namespace fovea::models {
+namespace {
+
+std::string_view TypeName(c10::ScalarType dtype) {
+  switch (dtype) {
+    case at::kFloat:
+      return "F32";
+    case at::kHalf:
+      return "F16";
+    case at::kBFloat16:
+      return "BF16";
+    default:
+      TORCH_CHECK_VALUE(false, "weights are written as F32, F16 or BF16, not as ", dtype);
+  }
+}
+
+// Length and header, padded with spaces so that the data are aligned to 8 bytes.
+std::string Header(const std::vector<NamedTensor>& tensors, c10::ScalarType dtype,
+                   const std::map<std::string, std::string>& metadata) {
+  auto header = nlohmann::ordered_json::object();
+  if (!metadata.empty()) {
+    header["__metadata__"] = metadata;
+  }
+  uint64_t offset = 0;
+  for (const auto& [name, tensor] : tensors) {
+    TORCH_CHECK_VALUE(!header.contains(name), "the tensor '", name, "' is written twice");
+    const uint64_t end = offset + static_cast<uint64_t>(tensor.numel()) * c10::elementSize(dtype);
+    header[name] = {{"dtype", TypeName(dtype)},
+                    {"shape", tensor.sizes().vec()},
+                    {"data_offsets", {offset, end}}};
+    offset = end;
+  }
+  std::string text = header.dump();
+  text.resize((text.size() + 7) / 8 * 8, ' ');
+  const uint64_t length = text.size();
+  return std::string(reinterpret_cast<const char*>(&length), sizeof(length)) + text;
+}
+
+// A file that is removed again unless it is committed to its final name.
+class PendingFile {
+ public:
+  explicit PendingFile(std::filesystem::path target)
+      : target_(std::move(target)), pending_(target_.string() + ".partial") {
+    fd_ = ::open(pending_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    TORCH_CHECK(fd_ >= 0, "the weights cannot be created: ", std::strerror(errno));
+  }
+  ~PendingFile() {
+    if (fd_ >= 0) {
+      ::close(fd_);
+      ::unlink(pending_.c_str());
+    }
+  }
+  PendingFile(const PendingFile&) = delete;
+  PendingFile& operator=(const PendingFile&) = delete;
+
+  void Write(const void* data, size_t bytes) {
+    const auto* from = static_cast<const char*>(data);
+    while (bytes > 0) {
+      const ssize_t put = ::write(fd_, from, bytes);
+      if (put < 0 && errno == EINTR) {
+        continue;
+      }
+      TORCH_CHECK(put >= 0, "the weights cannot be written: ", std::strerror(errno));
+      from += put;
+      bytes -= static_cast<size_t>(put);
+    }
+  }
+
+  void Commit() {
+    TORCH_CHECK(::fsync(fd_) == 0 && std::rename(pending_.c_str(), target_.c_str()) == 0,
+                "the weights cannot be written: ", std::strerror(errno));
+    ::close(fd_);
+    fd_ = -1;
+  }
+
+ private:
+  const std::filesystem::path target_, pending_;
+  int fd_ = -1;
+};
+
+}  // namespace
+
+void WriteSafetensors(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors,
+                      c10::ScalarType dtype, const std::map<std::string, std::string>& metadata) {
+  const std::string header = Header(tensors, dtype, metadata);
+  PendingFile file(path);
+  file.Write(header.data(), header.size());
+  for (const auto& [name, tensor] : tensors) {
+    const at::Tensor stored = tensor.detach().to(at::kCPU, dtype).contiguous();
+    file.Write(stored.const_data_ptr(), stored.nbytes());
+  }
+  file.Commit();
+}
+
+}  // namespace fovea::models
