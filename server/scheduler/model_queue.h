@@ -31,6 +31,8 @@ class Ticket {
  private:
   friend class Device;
   friend class Reservation;
+  friend class ModelQueue;
+
   Ticket(std::shared_ptr<Device> device, QueueId queue, TaskId task)
       : device_(std::move(device)), queue_(queue), task_(task) {}
 
@@ -50,6 +52,8 @@ class [[nodiscard]] Reservation {
 
  private:
   friend class Device;
+  friend class ModelQueue;
+
   explicit Reservation(Ticket ticket) : ticket_(std::move(ticket)) {}
   void Release();
 
@@ -70,7 +74,8 @@ class ModelQueue {
 
   // A place for a task that will be as `outline` says, before anything of it is decoded. Returns
   // quickly. Fails with
-  //   INVALID_ARGUMENT (queue.bad_batch): images not in 1 .. max_batch_size, a negative priority;
+  //   INVALID_ARGUMENT (queue.bad_batch, queue.bad_priority): images not in 1 .. max_batch_size, a
+  //     negative priority;
   //   DEADLINE_EXCEEDED (queue.expired): the deadline has passed;
   //   DEADLINE_EXCEEDED (queue.unreachable_deadline): by this model's measured latency and by what
   //     is in line, the task would finish after its deadline;

@@ -1,0 +1,57 @@
+#include "server/scheduler/batch_policy.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "server/core/check.h"
+
+namespace fovea {
+
+BatchPolicy::BatchPolicy(Options options) : options_(std::move(options)) {
+  FOVEA_CHECK(options_.max_batch_size >= 1 && options_.max_queue_delay >= 0);
+  std::sort(options_.preferred_batch_sizes.begin(), options_.preferred_batch_sizes.end());
+}
+
+BatchPolicy::Decision BatchPolicy::Next(const Snapshot& queue, Nanos now) const {
+  FOVEA_CHECK(queue.images >= 1 && queue.latency != nullptr);
+  if (!queue.device_idle) return WaitUntil{kNever};
+
+  Close close{.images = std::min(queue.images, options_.max_batch_size), .why = CloseReason::kFull};
+  const auto& preferred = options_.preferred_batch_sizes;
+  const auto above = std::upper_bound(preferred.begin(), preferred.end(), queue.images);
+  Nanos wait_until = now;
+  if (above != preferred.begin()) {
+    close = {.images = *std::prev(above), .why = CloseReason::kPreferred};
+  } else if (queue.images < options_.max_batch_size) {
+    const Nanos delay_left = options_.max_queue_delay - queue.longest_wait;
+    const Nanos latest_start = queue.earliest_deadline == kNever
+                                   ? kNever
+                                   : queue.earliest_deadline - queue.latency->Slow(close.images);
+    if (queue.draining) {
+      close.why = CloseReason::kDrain;
+    } else if (delay_left <= 0) {
+      close.why = options_.max_queue_delay > 0 ? CloseReason::kDelay : CloseReason::kIdle;
+    } else if (latest_start <= now) {
+      close.why = CloseReason::kDeadline;
+    } else {
+      wait_until = std::min(now + delay_left, latest_start);
+    }
+  }
+  if (wait_until > now) return WaitUntil{wait_until};
+
+  if (const int fit = FitToDeadline(close.images, queue, now); fit < close.images) {
+    close = {.images = fit, .why = CloseReason::kDeadline};
+  }
+  return close;
+}
+
+int BatchPolicy::FitToDeadline(int images, const Snapshot& queue, Nanos now) const {
+  if (queue.earliest_deadline == kNever) return images;
+  const Nanos budget = queue.earliest_deadline - now;
+  for (int fit = images; fit >= 1; --fit) {
+    if (queue.latency->Typical(fit) <= budget) return fit;
+  }
+  return images;
+}
+
+}  // namespace fovea

@@ -1,0 +1,59 @@
+// When to close the batch that is forming, and with how many images.
+#pragma once
+
+#include <variant>
+#include <vector>
+
+#include "server/core/clock.h"
+#include "server/scheduler/batch.h"
+#include "server/scheduler/latency_model.h"
+
+namespace fovea {
+
+// Pure: no clock, no lock, no thread. The dispatcher asks, the policy answers.
+//
+// A batch forms in the line: its tasks can still leave, and others can still overtake them, until
+// an instance is there to run it. So nothing closes while the device is busy, and mates gather
+// meanwhile. With an idle device it closes
+//   - at a preferred size, the largest that can be formed, or when it is full;
+//   - when by the latency curve a later start would miss the earliest deadline;
+//   - when its first task has waited for the queue delay, which may be none.
+// It takes no more images than the earliest deadline leaves time for.
+class BatchPolicy {
+ public:
+  struct Options {
+    int max_batch_size = 1;
+    std::vector<int> preferred_batch_sizes;
+    Nanos max_queue_delay = 0;
+  };
+
+  struct Snapshot {
+    int images = 0;                    // in line for this batch, also more than it can take; >= 1
+    Nanos longest_wait = 0;            // of the tasks that would be in it
+    Nanos earliest_deadline = kNever;  // of the same
+    bool device_idle = false;          // an instance waits for work
+    bool draining = false;             // the queue takes no more work
+    const LatencyModel* latency = nullptr;
+  };
+
+  struct Close {
+    int images;  // at most; at least 1
+    CloseReason why;
+  };
+  struct WaitUntil {
+    Nanos when;  // kNever: until the snapshot changes
+  };
+  using Decision = std::variant<Close, WaitUntil>;
+
+  explicit BatchPolicy(Options options);
+
+  Decision Next(const Snapshot& queue, Nanos now) const;
+
+ private:
+  // The largest size up to `images` that is run by the earliest deadline; `images` where none is.
+  int FitToDeadline(int images, const Snapshot& queue, Nanos now) const;
+
+  Options options_;
+};
+
+}  // namespace fovea

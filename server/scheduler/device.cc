@@ -1,0 +1,273 @@
+#include "server/scheduler/device.h"
+
+#include <system_error>
+#include <utility>
+
+#include "server/core/check.h"
+#include "server/core/status.h"
+
+namespace fovea {
+namespace {
+
+// The queue whose callback this thread is in: such a thread would wait for itself if it drained
+// that queue.
+struct Inside {
+  const Device* device = nullptr;
+  QueueId queue = 0;
+};
+thread_local Inside inside;
+
+class CallbackScope {
+ public:
+  CallbackScope(const Device* device, QueueId queue)
+      : outer_(std::exchange(inside, {device, queue})) {}
+  ~CallbackScope() { inside = outer_; }
+
+ private:
+  const Inside outer_;
+};
+
+}  // namespace
+
+Device::Device(const SchedulerOptions& options, Clock& clock)
+    : options_(options), clock_(clock), dispatcher_(options) {}
+
+void Device::Startup() {
+  timer_ = std::thread([this] { RunTimer(); });
+}
+
+void Device::Shutdown() {
+  {
+    MutexLock lock(mutex_);
+    FOVEA_CHECK(crews_.empty());
+    timer_stop_ = true;
+  }
+  timer_wake_.NotifyOne();
+  timer_.join();
+}
+
+absl::StatusOr<QueueId> Device::AddQueue(const ModelQueueOptions& options, BatchCallback run) {
+  auto crew = std::make_shared<Crew>();
+  crew->run = std::move(run);
+  for (int i = 0; i < options.instances; ++i) {
+    crew->instances.push_back(std::make_shared<Instance>());
+  }
+  QueueId id;
+  {
+    MutexLock lock(mutex_);
+    id = dispatcher_.AddQueue(options);
+    crews_.emplace(id, crew);
+  }
+  try {
+    for (int i = 0; i < options.instances; ++i) {
+      crew->instances[i]->thread =
+          std::thread([this, id, i, crew, on_start = options.on_thread_start] {
+            if (on_start) on_start(i);
+            RunInstance(id, i, *crew->instances[i], crew->run);
+          });
+    }
+  } catch (const std::system_error&) {
+    RemoveQueue(id, clock_.Now());
+    return Unavailable("scheduler.no_thread", "the system has no thread left for an instance");
+  }
+  return id;
+}
+
+void Device::RemoveQueue(QueueId id, Nanos drain_until) {
+  (void)Drain(id, drain_until);
+  std::shared_ptr<Crew> crew;
+  {
+    MutexLock lock(mutex_);
+    dispatcher_.RemoveQueue(id);
+    auto found = crews_.find(id);
+    crew = std::move(found->second);
+    crews_.erase(found);
+    for (const auto& instance : crew->instances) {
+      FOVEA_CHECK(instance->next == nullptr);
+      instance->stop = true;
+    }
+  }
+  for (const auto& instance : crew->instances) instance->wake.NotifyOne();
+  for (const auto& instance : crew->instances) {
+    if (instance->thread.joinable()) instance->thread.join();
+  }
+}
+
+absl::StatusOr<Reservation> Device::Reserve(QueueId queue, const TaskOutline& outline) {
+  TaskId task;
+  {
+    MutexLock lock(mutex_);
+    FOVEA_ASSIGN_OR_RETURN(task, dispatcher_.Reserve(queue, outline, clock_.Now()));
+  }
+  return Reservation(Ticket(shared_from_this(), queue, task));
+}
+
+void Device::Release(QueueId queue, TaskId task) {
+  MutexLock lock(mutex_);
+  dispatcher_.Release(queue, task);
+  if (Crew* crew = FindCrew(queue)) NotifyDrain(*crew);
+}
+
+void Device::Enqueue(Reservation reservation, std::unique_ptr<Task> task) {
+  const Ticket ticket = std::exchange(reservation.ticket_, Ticket());
+  Outbox outbox;
+  {
+    MutexLock lock(mutex_);
+    const Nanos now = clock_.Now();
+    dispatcher_.Enqueue(ticket.queue_, ticket.task_, std::move(task), now);
+    Decide(now, &outbox);
+  }
+  Deliver(std::move(outbox));
+}
+
+void Device::NotifyCancelled(QueueId queue, TaskId task) {
+  Outbox outbox;
+  {
+    MutexLock lock(mutex_);
+    dispatcher_.NotifyCancelled(queue, task);
+    Decide(clock_.Now(), &outbox);
+  }
+  Deliver(std::move(outbox));
+}
+
+void Device::RecordLatency(QueueId queue, int images, Nanos duration) {
+  MutexLock lock(mutex_);
+  dispatcher_.RecordLatency(queue, images, duration, clock_.Now());
+}
+
+ModelQueue::Depth Device::depth(QueueId queue) const {
+  MutexLock lock(mutex_);
+  return {.waiting = dispatcher_.waiting(queue),
+          .reserved = dispatcher_.reserved(queue),
+          .running = dispatcher_.running(queue)};
+}
+
+absl::Status Device::Drain(QueueId id, Nanos until) {
+  FOVEA_CHECK(inside.device != this || inside.queue != id);
+  {
+    Outbox outbox;
+    {
+      MutexLock lock(mutex_);
+      dispatcher_.Drain(id);
+      Decide(clock_.Now(), &outbox);
+    }
+    Deliver(std::move(outbox));
+  }
+  bool in_time;
+  std::shared_ptr<Crew> crew;
+  Outbox outbox;
+  {
+    MutexLock lock(mutex_);
+    crew = crews_.at(id);
+    ++crew->drain_waiters;
+    while (!Settled(id) && clock_.Now() < until) clock_.WaitUntil(crew->settled, mutex_, until);
+    in_time = dispatcher_.waiting(id) == 0 && dispatcher_.reserved(id) == 0;
+    dispatcher_.Stop(id);
+    Decide(clock_.Now(), &outbox);
+  }
+  Deliver(std::move(outbox));
+  MutexLock lock(mutex_);
+  while (!Settled(id)) clock_.WaitUntil(crew->settled, mutex_, kNever);
+  --crew->drain_waiters;
+  if (in_time) return absl::OkStatus();
+  return DeadlineExceeded("queue.drain_timeout",
+                          "the time to drain was over before the queue was empty");
+}
+
+bool Device::Settled(QueueId queue) {
+  return dispatcher_.waiting(queue) == 0 && dispatcher_.reserved(queue) == 0 &&
+         dispatcher_.running(queue) == 0 && crews_.at(queue)->dropping == 0;
+}
+
+Device::Crew* Device::FindCrew(QueueId queue) {
+  auto found = crews_.find(queue);
+  return found == crews_.end() ? nullptr : found->second.get();
+}
+
+void Device::NotifyDrain(Crew& crew) {
+  if (crew.drain_waiters > 0) crew.settled.NotifyAll();
+}
+
+void Device::Decide(Nanos now, Outbox* outbox) {
+  Dispatcher::Work work = dispatcher_.Next(now);
+  for (Dispatcher::Start& start : work.starts) {
+    const std::shared_ptr<Instance>& instance =
+        crews_.at(start.queue)->instances[start.batch->instance];
+    FOVEA_CHECK(instance->next == nullptr);
+    instance->next = std::move(start.batch);
+    outbox->wake.push_back(instance);
+  }
+  for (const Dispatcher::Dropped& dropped : work.drops) {
+    if (Crew* crew = FindCrew(dropped.queue)) ++crew->dropping;
+  }
+  outbox->drops = std::move(work.drops);
+  if (work.wake_at < timer_until_) {
+    timer_until_ = work.wake_at;
+    outbox->wake_timer = true;
+  }
+}
+
+void Device::Deliver(Outbox outbox) {
+  for (const auto& instance : outbox.wake) instance->wake.NotifyOne();
+  if (outbox.wake_timer) timer_wake_.NotifyOne();
+  for (Dispatcher::Dropped& dropped : outbox.drops) {
+    {
+      CallbackScope scope(this, dropped.queue);
+      Task& task = *dropped.task;
+      task.Drop(std::move(dropped.task), std::move(dropped.why));
+    }
+    MutexLock lock(mutex_);
+    if (Crew* crew = FindCrew(dropped.queue)) {
+      --crew->dropping;
+      NotifyDrain(*crew);
+    }
+  }
+}
+
+void Device::RunInstance(QueueId queue, int index, Instance& instance, const BatchCallback& run) {
+  for (;;) {
+    std::unique_ptr<Batch> batch;
+    {
+      MutexLock lock(mutex_);
+      while (instance.next == nullptr) {
+        if (instance.stop) return;
+        clock_.WaitUntil(instance.wake, mutex_, kNever);
+      }
+      batch = std::move(instance.next);
+    }
+    batch->MoveTo(BatchState::kRunning);
+    const Nanos start = clock_.Now();
+    {
+      CallbackScope scope(this, queue);
+      run(std::move(batch));
+    }
+    Outbox outbox;
+    {
+      MutexLock lock(mutex_);
+      const Nanos now = clock_.Now();
+      dispatcher_.Done(queue, index, now - start, now);
+      Decide(now, &outbox);
+      NotifyDrain(*crews_.at(queue));
+    }
+    Deliver(std::move(outbox));
+  }
+}
+
+void Device::RunTimer() {
+  for (;;) {
+    Outbox outbox;
+    {
+      MutexLock lock(mutex_);
+      while (!timer_stop_ && clock_.Now() < timer_until_) {
+        clock_.WaitUntil(timer_wake_, mutex_, timer_until_);
+      }
+      if (timer_stop_) return;
+      timer_until_ = kNever;
+      Decide(clock_.Now(), &outbox);
+      outbox.wake_timer = false;
+    }
+    Deliver(std::move(outbox));
+  }
+}
+
+}  // namespace fovea

@@ -1,0 +1,99 @@
+// The threads around the Dispatcher: its lock, the thread of each instance, and one thread for
+// time.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/status/statusor.h"
+#include "server/core/clock.h"
+#include "server/core/mutex.h"
+#include "server/scheduler/dispatcher.h"
+#include "server/scheduler/model_queue.h"
+#include "server/scheduler/options.h"
+
+namespace fovea {
+
+// Thread-safe. Shared by the scheduler, its queues, and the reservations and tickets that outlive
+// them; those only ever find that their queue is gone.
+//
+// Whoever changes something - a caller that enqueues, an instance whose batch is done - takes the
+// lock, lets the Dispatcher decide, and when the lock is released wakes just the instances that
+// were given a batch and gives back just the tasks that were dropped. Nobody polls, and no thread
+// stands between a caller and an idle instance.
+class Device : public std::enable_shared_from_this<Device> {
+ public:
+  Device(const SchedulerOptions& options, Clock& clock);
+
+  // The thread for time runs between these two. Every queue is removed before Shutdown.
+  void Startup();
+  void Shutdown();
+
+  // The options are valid. UNAVAILABLE (scheduler.no_thread): the system has no more threads.
+  absl::StatusOr<QueueId> AddQueue(const ModelQueueOptions& options, BatchCallback run);
+  // Drains, then ends the queue's threads. Not on a thread of that queue.
+  void RemoveQueue(QueueId queue, Nanos drain_until);
+
+  // As the functions of ModelQueue, Ticket and Reservation.
+  absl::StatusOr<Reservation> Reserve(QueueId queue, const TaskOutline& outline);
+  void Release(QueueId queue, TaskId task);
+  void Enqueue(Reservation reservation, std::unique_ptr<Task> task);
+  void NotifyCancelled(QueueId queue, TaskId task);
+  void RecordLatency(QueueId queue, int images, Nanos duration);
+  absl::Status Drain(QueueId queue, Nanos until);
+  ModelQueue::Depth depth(QueueId queue) const;
+
+  const SchedulerOptions& options() const { return options_; }
+  Clock& clock() const { return clock_; }
+
+ private:
+  // One thread that runs batches. Guarded by mutex_, but for `thread`.
+  struct Instance {
+    CondVar wake;
+    std::unique_ptr<Batch> next;  // to be run
+    bool stop = false;
+    std::thread thread;
+  };
+  // The threads of one queue.
+  struct Crew {
+    BatchCallback run;
+    std::vector<std::shared_ptr<Instance>> instances;
+    // Guarded by mutex_:
+    int dropping = 0;       // tasks that are being given back
+    int drain_waiters = 0;  // calls of Drain under way
+    CondVar settled;        // notified when something ended, for those
+  };
+  // What follows from a decision and must not be done under the lock.
+  struct Outbox {
+    absl::InlinedVector<std::shared_ptr<Instance>, 2> wake;
+    bool wake_timer = false;
+    std::vector<Dispatcher::Dropped> drops;
+  };
+
+  // Lets the dispatcher decide, hands batches to instances, and fills the outbox.
+  void Decide(Nanos now, Outbox* outbox) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Deliver(Outbox outbox) ABSL_LOCKS_EXCLUDED(mutex_);
+  void NotifyDrain(Crew& crew) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Crew* FindCrew(QueueId queue) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Nothing waits, is reserved, runs or is being given back.
+  bool Settled(QueueId queue) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  void RunInstance(QueueId queue, int index, Instance& instance, const BatchCallback& run);
+  void RunTimer();
+
+  const SchedulerOptions options_;
+  Clock& clock_;
+
+  mutable Mutex mutex_;
+  Dispatcher dispatcher_ ABSL_GUARDED_BY(mutex_);
+  std::map<QueueId, std::shared_ptr<Crew>> crews_ ABSL_GUARDED_BY(mutex_);
+  CondVar timer_wake_;
+  Nanos timer_until_ ABSL_GUARDED_BY(mutex_) = kNever;  // when the timer lets the dispatcher decide
+  bool timer_stop_ ABSL_GUARDED_BY(mutex_) = false;
+  std::thread timer_;
+};
+
+}  // namespace fovea

@@ -1,0 +1,293 @@
+#include "server/scheduler/dispatcher.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "server/core/check.h"
+#include "server/scheduler/refusal.h"
+
+namespace fovea {
+namespace {
+
+BatchPolicy::Options PolicyOptions(const ModelQueueOptions& options) {
+  return {.max_batch_size = options.max_batch_size,
+          .preferred_batch_sizes = options.preferred_batch_sizes,
+          .max_queue_delay = options.max_queue_delay_us * kMicrosecond};
+}
+
+}  // namespace
+
+Dispatcher::Queue::Queue(QueueId id, const ModelQueueOptions& options)
+    : id(id),
+      options(options),
+      policy(PolicyOptions(options)),
+      line(options),
+      instances(options.instances) {}
+
+void Dispatcher::Queue::MoveTo(QueueState next) {
+  FOVEA_CHECK(static_cast<int>(next) == static_cast<int>(state) + 1);
+  state = next;
+}
+
+Dispatcher::Dispatcher(const SchedulerOptions& options)
+    : options_(options),
+      free_threads_(options.device_threads),
+      fair_share_(options.fair_share_quantum_us * kMicrosecond) {}
+
+QueueId Dispatcher::AddQueue(const ModelQueueOptions& options) {
+  const QueueId id = ++last_queue_;
+  queues_.try_emplace(id, id, options);
+  fair_share_.Add(id);
+  return id;
+}
+
+void Dispatcher::RemoveQueue(QueueId id) {
+  const Queue& queue = Get(id);
+  FOVEA_CHECK(queue.state == QueueState::kStopped && queue.running == 0);
+  fair_share_.Remove(id);
+  queues_.erase(id);
+}
+
+absl::StatusOr<TaskId> Dispatcher::Reserve(QueueId id, const TaskOutline& outline, Nanos now) {
+  Queue& queue = *Find(id);
+  if (outline.images < 1 || outline.images > queue.options.max_batch_size) {
+    return refusal::BadBatch();
+  }
+  if (outline.priority < 0) return refusal::BadPriority();
+  if (absl::Status admitted = Admit(queue, outline, now); !admitted.ok()) {
+    if (queue.options.observer != nullptr)
+      queue.options.observer->OnRejected(refusal::CountedAs(admitted));
+    return admitted;
+  }
+  const TaskId task = ++last_task_;
+  queue.reserved.emplace(task, outline.images);
+  queue.reserved_images += outline.images;
+  TellDepth(queue);
+  return task;
+}
+
+absl::Status Dispatcher::Admit(Queue& queue, const TaskOutline& outline, Nanos now) {
+  if (queue.state != QueueState::kAccepting) return refusal::Draining();
+  if (outline.deadline <= now) return refusal::Expired();
+  if (queue.places() >= queue.options.max_queue_size) TakeExpired(queue, now);
+  if (queue.places() >= queue.options.max_queue_size) return refusal::Full();
+  if (outline.deadline != kNever && queue.latency.Trusted(now) &&
+      Forecast(queue, outline, now) > outline.deadline) {
+    return refusal::Unreachable();
+  }
+  return absl::OkStatus();
+}
+
+void Dispatcher::Release(QueueId id, TaskId task) {
+  Queue* queue = Find(id);
+  if (queue != nullptr && queue->TakeReservation(task)) TellDepth(*queue);
+}
+
+void Dispatcher::Enqueue(QueueId id, TaskId task_id, std::unique_ptr<Task> task, Nanos now) {
+  Queue* queue = Find(id);
+  if (queue == nullptr || !queue->TakeReservation(task_id)) {
+    drops_.push_back({id, std::move(task), refusal::Draining()});
+    return;
+  }
+  FOVEA_CHECK(task->images() >= 1 && task->images() <= queue->options.max_batch_size);
+  if (task->Cancelled()) {
+    Drop(*queue, std::move(task), refusal::CallerGone());
+  } else {
+    queue->line.Add(task_id, std::move(task), now);
+  }
+  TellDepth(*queue);
+}
+
+void Dispatcher::NotifyCancelled(QueueId id, TaskId task) {
+  Queue* queue = Find(id);
+  if (queue == nullptr) return;
+  const WaitingTask* waiting = queue->line.Find(task);
+  if (waiting == nullptr || !waiting->task->Cancelled()) return;
+  Drop(*queue, queue->line.Remove(task), refusal::CallerGone());
+  TellDepth(*queue);
+}
+
+void Dispatcher::RecordLatency(QueueId id, int images, Nanos duration, Nanos now) {
+  if (Queue* queue = Find(id)) queue->latency.Record(images, duration, now);
+}
+
+Dispatcher::Work Dispatcher::Next(Nanos now) {
+  Work work;
+  for (auto& [id, queue] : queues_) TakeExpired(queue, now);
+
+  struct Ready {
+    Queue* queue;
+    BatchPolicy::Close close;
+  };
+  absl::InlinedVector<Ready, 8> ready;
+  absl::InlinedVector<FairShare::Member, 8> members;
+  while (free_threads_ > 0) {
+    ready.clear();
+    members.clear();
+    work.wake_at = kNever;
+    for (auto& [id, queue] : queues_) {
+      if (queue.running == queue.options.instances) continue;
+      ClearHead(queue, now);
+      if (queue.line.empty()) continue;
+      const BatchPolicy::Decision decision = Ask(queue, now);
+      if (const auto* close = std::get_if<BatchPolicy::Close>(&decision)) {
+        ready.push_back({&queue, *close});
+        members.push_back(id);
+      } else {
+        work.wake_at = std::min(work.wake_at, std::get<BatchPolicy::WaitUntil>(decision).when);
+      }
+    }
+    if (ready.empty()) break;
+    const FairShare::Member next = fair_share_.Next(members);
+    const Ready& chosen = *std::find_if(ready.begin(), ready.end(),
+                                        [&](const Ready& one) { return one.queue->id == next; });
+    if (chosen.queue->options.threads_per_instance > free_threads_) break;  // kept for it
+    work.starts.push_back(StartBatch(*chosen.queue, chosen.close, now));
+  }
+
+  if (free_threads_ == 0) work.wake_at = kNever;  // Done comes first
+  for (const auto& [id, queue] : queues_) {
+    work.wake_at = std::min(work.wake_at, queue.line.NextExpiry());
+  }
+  work.drops = std::exchange(drops_, {});
+  return work;
+}
+
+void Dispatcher::Done(QueueId id, int instance, Nanos duration, Nanos now) {
+  Queue& queue = *Find(id);
+  std::optional<Run>& slot = queue.instances[instance];
+  FOVEA_CHECK(slot.has_value());
+  const Run run = *std::exchange(slot, std::nullopt);
+  --queue.running;
+  free_threads_ += queue.options.threads_per_instance;
+  queue.latency.Record(run.images, duration, now);
+  fair_share_.Charge(id, duration * queue.options.threads_per_instance - run.charged);
+  if (queue.options.observer != nullptr) queue.options.observer->OnBatchDone(run.images, duration);
+}
+
+void Dispatcher::Drain(QueueId id) {
+  Queue& queue = *Find(id);
+  if (queue.state == QueueState::kAccepting) queue.MoveTo(QueueState::kDraining);
+}
+
+void Dispatcher::Stop(QueueId id) {
+  Queue& queue = *Find(id);
+  Drain(id);
+  if (queue.state == QueueState::kDraining) queue.MoveTo(QueueState::kStopped);
+  while (!queue.line.empty())
+    Drop(queue, queue.line.Remove(queue.line.front().id), refusal::Draining());
+  queue.reserved.clear();
+  queue.reserved_images = 0;
+  TellDepth(queue);
+}
+
+bool Dispatcher::Queue::TakeReservation(TaskId task) {
+  auto found = reserved.find(task);
+  if (found == reserved.end()) return false;
+  reserved_images -= found->second;
+  reserved.erase(found);
+  return true;
+}
+
+Dispatcher::Queue* Dispatcher::Find(QueueId id) {
+  auto found = queues_.find(id);
+  return found == queues_.end() ? nullptr : &found->second;
+}
+
+const Dispatcher::Queue& Dispatcher::Get(QueueId id) const {
+  auto found = queues_.find(id);
+  FOVEA_CHECK(found != queues_.end());
+  return found->second;
+}
+
+void Dispatcher::Drop(Queue& queue, std::unique_ptr<Task> task, absl::Status why) {
+  if (queue.options.observer != nullptr) queue.options.observer->OnDropped(refusal::CountedAs(why));
+  drops_.push_back({queue.id, std::move(task), std::move(why)});
+}
+
+void Dispatcher::TakeExpired(Queue& queue, Nanos now) {
+  if (queue.line.NextExpiry() > now) return;
+  queue.line.TakeExpired(now, [&](std::unique_ptr<Task> task, TaskQueue::Expiry expiry) {
+    Drop(queue, std::move(task),
+         expiry == TaskQueue::Expiry::kDeadline ? refusal::Expired() : refusal::TimedOut());
+  });
+  TellDepth(queue);
+}
+
+absl::Status Dispatcher::Refusal(const Queue& queue, const WaitingTask& task, Nanos now) const {
+  if (task.task->Cancelled()) return refusal::CallerGone();
+  if (task.deadline != kNever && queue.latency.Trusted(now) &&
+      task.deadline - now < queue.latency.Fast(task.images)) {
+    return refusal::Unreachable();
+  }
+  return absl::OkStatus();
+}
+
+void Dispatcher::ClearHead(Queue& queue, Nanos now) {
+  bool cleared = false;
+  while (!queue.line.empty()) {
+    absl::Status refusal = Refusal(queue, queue.line.front(), now);
+    if (refusal.ok()) break;
+    Drop(queue, queue.line.Remove(queue.line.front().id), std::move(refusal));
+    cleared = true;
+  }
+  if (cleared) TellDepth(queue);
+}
+
+BatchPolicy::Decision Dispatcher::Ask(const Queue& queue, Nanos now) const {
+  const TaskQueue::Forming forming = queue.line.Look(queue.options.max_batch_size, now);
+  return queue.policy.Next({.images = forming.images,
+                            .longest_wait = forming.longest_wait,
+                            .earliest_deadline = forming.earliest_deadline,
+                            .device_idle = queue.running < queue.options.instances,
+                            .draining = queue.state != QueueState::kAccepting,
+                            .latency = &queue.latency},
+                           now);
+}
+
+Dispatcher::Start Dispatcher::StartBatch(Queue& queue, const BatchPolicy::Close& close, Nanos now) {
+  std::vector<std::unique_ptr<Task>> refused;
+  std::vector<absl::Status> why;
+  TaskQueue::Taken taken = queue.line.Take(
+      close.images,
+      [&](const WaitingTask& task) {
+        absl::Status refusal = Refusal(queue, task, now);
+        if (refusal.ok()) return true;
+        why.push_back(std::move(refusal));
+        return false;
+      },
+      &refused);
+  for (size_t i = 0; i < refused.size(); ++i) Drop(queue, std::move(refused[i]), std::move(why[i]));
+  FOVEA_CHECK(!taken.tasks.empty() && taken.images <= queue.options.max_batch_size);
+
+  const auto idle = std::find(queue.instances.begin(), queue.instances.end(), std::nullopt);
+  FOVEA_CHECK(idle != queue.instances.end());
+  const int threads = queue.options.threads_per_instance;
+  // Charged with what it will probably take, or a model with several instances would take several
+  // turns before its first was accounted for. Done corrects it.
+  *idle = Run{.images = taken.images,
+              .started_at = now,
+              .charged = queue.latency.Typical(taken.images) * threads};
+  ++queue.running;
+  free_threads_ -= threads;
+  fair_share_.Charge(queue.id, (*idle)->charged);
+
+  auto batch = std::make_unique<Batch>();
+  batch->tasks = std::move(taken.tasks);
+  batch->images = taken.images;
+  batch->shape_key = taken.shape_key;
+  batch->why = close.why;
+  batch->instance = static_cast<int>(idle - queue.instances.begin());
+  batch->closed_at = now;
+  batch->MoveTo(BatchState::kClosed);
+  if (queue.options.observer != nullptr) queue.options.observer->OnBatchClosed(*batch);
+  TellDepth(queue);
+  return {queue.id, std::move(batch)};
+}
+
+void Dispatcher::TellDepth(const Queue& queue) const {
+  if (queue.options.observer == nullptr) return;
+  queue.options.observer->OnQueueDepth(queue.line.size(), static_cast<int>(queue.reserved.size()));
+}
+
+}  // namespace fovea

@@ -1,0 +1,148 @@
+// Every decision of the scheduler, without threads: it is stepped with a time.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/inlined_vector.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "server/core/clock.h"
+#include "server/scheduler/batch.h"
+#include "server/scheduler/batch_policy.h"
+#include "server/scheduler/fair_share.h"
+#include "server/scheduler/latency_model.h"
+#include "server/scheduler/observer.h"
+#include "server/scheduler/options.h"
+#include "server/scheduler/task.h"
+#include "server/scheduler/task_queue.h"
+
+namespace fovea {
+
+using QueueId = uint64_t;
+
+// A queue goes one way.
+enum class QueueState {
+  kAccepting,
+  kDraining,  // reserves no more; what has a place is still run
+  kStopped,   // runs no more: nothing waits
+};
+
+// Not thread-safe. Never reads a clock: `now` does not go back from call to call.
+//
+// Whoever drives it - the Device with its threads, or a simulation with none - calls Next after
+// every other call and when the time that Next told has come, starts the batches that it gives,
+// tells when they are done, and gives dropped tasks back.
+//
+// A batch starts when an instance of its model is idle, the policy closes it, and the model is next
+// in turn for the device. If the device has too few free threads for the model in turn they are
+// kept for it: others that would fit wait as well, or a model that needs the whole device would
+// never run.
+class Dispatcher {
+ public:
+  // The options are valid.
+  explicit Dispatcher(const SchedulerOptions& options);
+
+  QueueId AddQueue(const ModelQueueOptions& options);
+  // It is stopped and runs nothing.
+  void RemoveQueue(QueueId queue);
+
+  // As ModelQueue::Reserve. The place is held until Release or until the task leaves the line.
+  absl::StatusOr<TaskId> Reserve(QueueId queue, const TaskOutline& outline, Nanos now);
+  // Gives up a reservation. Nothing for one that was used or is unknown, or for a queue that is
+  // gone.
+  void Release(QueueId queue, TaskId id);
+  // Uses a reservation. The task is dropped where the queue has stopped or is gone, where its
+  // caller has gone and where it has expired.
+  void Enqueue(QueueId queue, TaskId id, std::unique_ptr<Task> task, Nanos now);
+  // Drops the task if it is in line and was cancelled.
+  void NotifyCancelled(QueueId queue, TaskId id);
+  void RecordLatency(QueueId queue, int images, Nanos duration, Nanos now);
+
+  struct Start {
+    QueueId queue;
+    std::unique_ptr<Batch> batch;  // closed
+  };
+  struct Dropped {
+    QueueId queue;  // which may be gone
+    std::unique_ptr<Task> task;
+    absl::Status why;
+  };
+  struct Work {
+    absl::InlinedVector<Start, 2> starts;
+    std::vector<Dropped> drops;
+    Nanos wake_at = kNever;  // call Next again at this time, if nothing happens before
+  };
+  // What is to be done now.
+  Work Next(Nanos now);
+
+  // The batch that `instance` was given has run for `duration`.
+  void Done(QueueId queue, int instance, Nanos duration, Nanos now);
+
+  // Transitions of the queue's state; nothing where it is that far already.
+  void Drain(QueueId queue);
+  // Drops everything in line and forgets the reservations.
+  void Stop(QueueId queue);
+
+  int waiting(QueueId queue) const { return Get(queue).line.size(); }
+  int reserved(QueueId queue) const { return static_cast<int>(Get(queue).reserved.size()); }
+  int running(QueueId queue) const { return Get(queue).running; }
+  QueueState state(QueueId queue) const { return Get(queue).state; }
+
+ private:
+  struct Run {
+    int images;
+    Nanos started_at;
+    Nanos charged;  // device time that its model was charged in advance
+  };
+  struct Queue {
+    Queue(QueueId id, const ModelQueueOptions& options);
+    // The only transition function: ends the process unless `next` directly follows.
+    void MoveTo(QueueState next);
+    // Whether there was one.
+    bool TakeReservation(TaskId task);
+    int places() const { return line.size() + static_cast<int>(reserved.size()); }
+
+    const QueueId id;
+    const ModelQueueOptions options;
+    const BatchPolicy policy;
+    QueueState state = QueueState::kAccepting;
+    LatencyModel latency;
+    TaskQueue line;
+    absl::flat_hash_map<TaskId, int> reserved;  // images of each
+    int reserved_images = 0;
+    std::vector<std::optional<Run>> instances;  // nullopt: idle
+    int running = 0;
+  };
+
+  Queue* Find(QueueId queue);
+  const Queue& Get(QueueId queue) const;
+
+  absl::Status Admit(Queue& queue, const TaskOutline& outline, Nanos now);
+  void Drop(Queue& queue, std::unique_ptr<Task> task, absl::Status why);
+  void TakeExpired(Queue& queue, Nanos now);
+  // Why the task is not to be run now that its turn has come; OK when it is.
+  absl::Status Refusal(const Queue& queue, const WaitingTask& task, Nanos now) const;
+  // Drops the head of the line as long as it is not to be run.
+  void ClearHead(Queue& queue, Nanos now);
+  BatchPolicy::Decision Ask(const Queue& queue, Nanos now) const;
+  Start StartBatch(Queue& queue, const BatchPolicy::Close& close, Nanos now);
+  // When a batch of this model could start if it came next.
+  Nanos FreeAt(const Queue& queue, Nanos now) const;
+  // When a newcomer would be finished.
+  Nanos Forecast(const Queue& queue, const TaskOutline& outline, Nanos now) const;
+  void TellDepth(const Queue& queue) const;
+
+  const SchedulerOptions options_;
+  int free_threads_;
+  FairShare fair_share_;
+  std::map<QueueId, Queue> queues_;
+  QueueId last_queue_ = 0;
+  TaskId last_task_ = 0;
+  std::vector<Dropped> drops_;  // since the last Next
+};
+
+}  // namespace fovea

@@ -1,0 +1,68 @@
+// What a newcomer to a line would meet: the Dispatcher's state turned into an Outlook.
+#include <algorithm>
+#include <optional>
+
+#include "server/scheduler/dispatcher.h"
+#include "server/scheduler/forecast.h"
+
+namespace fovea {
+
+Nanos Dispatcher::FreeAt(const Queue& queue, Nanos now) const {
+  struct End {
+    Nanos at;
+    int threads;
+  };
+  absl::InlinedVector<End, 16> ends;
+  Nanos instance_free = queue.running < queue.options.instances ? now : kNever;
+  for (const auto& [id, other] : queues_) {
+    for (const std::optional<Run>& run : other.instances) {
+      if (!run.has_value()) continue;
+      const Nanos at = std::max(now, run->started_at + other.latency.Typical(run->images));
+      ends.push_back({at, other.options.threads_per_instance});
+      if (id == queue.id) instance_free = std::min(instance_free, at);
+    }
+  }
+  std::sort(ends.begin(), ends.end(), [](const End& a, const End& b) { return a.at < b.at; });
+  Nanos device_free = now;
+  int free_threads = free_threads_;
+  for (const End& end : ends) {
+    if (free_threads >= queue.options.threads_per_instance) break;
+    free_threads += end.threads;
+    device_free = end.at;
+  }
+  return std::max(instance_free, device_free);
+}
+
+Nanos Dispatcher::Forecast(const Queue& queue, const TaskOutline& outline, Nanos now) const {
+  const auto most_threads = [&](const Queue& one) {
+    return std::min(one.options.instances * one.options.threads_per_instance,
+                    options_.device_threads);
+  };
+  int wanted_threads = most_threads(queue);
+  absl::InlinedVector<Nanos, 8> rivals;
+  for (const auto& [id, other] : queues_) {
+    if (id == queue.id || other.line.empty()) continue;
+    wanted_threads += most_threads(other);
+    const int batch = other.options.max_batch_size;
+    const int images = other.line.images();
+    const int rest = images % batch;
+    const Nanos time = images / batch * other.latency.Typical(batch) +
+                       (rest > 0 ? other.latency.Typical(rest) : 0);
+    rivals.push_back(time * other.options.threads_per_instance);
+  }
+  if (wanted_threads <= options_.device_threads) rivals.clear();  // there is room for all of them
+  const int threads = queue.options.threads_per_instance;
+  return PredictFinish(
+      {.images = outline.images,
+       .images_ahead =
+           queue.line.ImagesBefore(outline.priority, outline.deadline) + queue.reserved_images,
+       .max_batch_size = queue.options.max_batch_size,
+       .lanes = std::min(queue.options.instances, options_.device_threads / threads),
+       .threads_per_lane = threads,
+       .device_threads = options_.device_threads,
+       .free_at = FreeAt(queue, now),
+       .rivals = rivals},
+      queue.latency);
+}
+
+}  // namespace fovea

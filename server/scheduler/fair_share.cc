@@ -1,0 +1,71 @@
+#include "server/scheduler/fair_share.h"
+
+#include <algorithm>
+
+#include "server/core/check.h"
+
+namespace fovea {
+
+FairShare::FairShare(Nanos quantum) : quantum_(quantum) { FOVEA_CHECK(quantum > 0); }
+
+void FairShare::Add(Member member) {
+  FOVEA_CHECK(Find(member) == nullptr);
+  accounts_.push_back({.member = member});
+}
+
+void FairShare::Remove(Member member) {
+  Account* account = Find(member);
+  FOVEA_CHECK(account != nullptr);
+  const size_t index = account - accounts_.data();
+  accounts_.erase(accounts_.begin() + index);
+  if (cursor_ > index) --cursor_;
+  if (cursor_ >= accounts_.size()) cursor_ = 0;
+}
+
+FairShare::Member FairShare::Next(std::span<const Member> ready) {
+  FOVEA_CHECK(!ready.empty());
+  for (Account& account : accounts_) account.ready = false;
+  Nanos least_debt = kNever;
+  for (Member member : ready) {
+    Account* account = Find(member);
+    FOVEA_CHECK(account != nullptr);
+    account->ready = true;
+    least_debt = std::min(least_debt, -account->balance);
+  }
+  if (Account* account = FirstInCredit()) return account->member;
+
+  // As many rounds at once as it takes until one of them is in credit.
+  const Nanos gain = (least_debt / quantum_ + 1) * quantum_;
+  for (Account& account : accounts_) {
+    if (account.ready) {
+      account.balance += gain;
+    } else if (account.balance < 0) {
+      account.balance = std::min<Nanos>(0, account.balance + gain);
+    }
+  }
+  cursor_ = (cursor_ + 1) % accounts_.size();
+  return FirstInCredit()->member;
+}
+
+void FairShare::Charge(Member member, Nanos device_time) {
+  if (Account* account = Find(member)) account->balance -= device_time;
+}
+
+FairShare::Account* FairShare::Find(Member member) {
+  auto found = std::find_if(accounts_.begin(), accounts_.end(),
+                            [&](const Account& account) { return account.member == member; });
+  return found == accounts_.end() ? nullptr : &*found;
+}
+
+FairShare::Account* FairShare::FirstInCredit() {
+  for (size_t step = 0; step < accounts_.size(); ++step) {
+    const size_t index = (cursor_ + step) % accounts_.size();
+    if (accounts_[index].ready && accounts_[index].balance > 0) {
+      cursor_ = index;
+      return &accounts_[index];
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace fovea

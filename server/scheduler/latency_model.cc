@@ -1,0 +1,55 @@
+#include "server/scheduler/latency_model.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "server/core/check.h"
+
+namespace fovea {
+
+void LatencyModel::Record(int images, Nanos duration, Nanos now) {
+  FOVEA_CHECK(images >= 1 && duration >= 0);
+  Runs& runs = by_size_[images];
+  runs.latest[runs.count % kRunsKept] = duration;
+  ++runs.count;
+  const int kept = std::min(runs.count, kRunsKept);
+  std::array<Nanos, kRunsKept> sorted = runs.latest;
+  std::sort(sorted.begin(), sorted.begin() + kept);
+  runs.fast = sorted[0];
+  runs.typical = sorted[(kept - 1) / 2];
+  runs.slow = sorted[(kept * 9 + 9) / 10 - 1];
+  last_record_ = now;
+}
+
+Nanos LatencyModel::Fast(int images) const {
+  return Read(images, &Runs::fast, Outside::kProportional, Outside::kConstant);
+}
+
+Nanos LatencyModel::Typical(int images) const {
+  return Read(images, &Runs::typical, Outside::kProportional, Outside::kProportional);
+}
+
+Nanos LatencyModel::Slow(int images) const {
+  return Read(images, &Runs::slow, Outside::kConstant, Outside::kProportional);
+}
+
+bool LatencyModel::Trusted(Nanos now) const {
+  return !by_size_.empty() && now - last_record_ < kTrust;
+}
+
+Nanos LatencyModel::Read(int images, Nanos Runs::*reading, Outside below, Outside above) const {
+  if (by_size_.empty()) return 0;
+  const auto upper = by_size_.lower_bound(images);
+  if (upper != by_size_.end() && upper->first == images) return upper->second.*reading;
+  if (upper == by_size_.begin() || upper == by_size_.end()) {
+    const auto& [size, runs] = upper == by_size_.begin() ? *upper : *std::prev(upper);
+    const Outside outside = upper == by_size_.begin() ? below : above;
+    return outside == Outside::kConstant ? runs.*reading : runs.*reading * images / size;
+  }
+  const auto lower = std::prev(upper);
+  const Nanos from = lower->second.*reading;
+  const Nanos to = upper->second.*reading;
+  return from + (to - from) * (images - lower->first) / (upper->first - lower->first);
+}
+
+}  // namespace fovea

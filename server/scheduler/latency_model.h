@@ -1,0 +1,49 @@
+// The measured latency curve of one model: how long the run of a batch takes, by its images.
+#pragma once
+
+#include <array>
+#include <map>
+
+#include "server/core/clock.h"
+
+namespace fovea {
+
+// Not thread-safe.
+//
+// Keeps the latest runs of each batch size, so that one hiccup does not bend the curve and a
+// lasting change does within a few runs. Sizes between two measured ones are interpolated; outside
+// of them the curve is taken to lie between constant and proportional, because a batch takes at
+// least as long as a smaller one and at most as long as its images one by one.
+class LatencyModel {
+ public:
+  // `images` >= 1. A run that ended at `now`.
+  void Record(int images, Nanos duration, Nanos now);
+
+  // Three readings of the curve at `images` images; 0 where nothing was measured yet.
+  Nanos Fast(int images) const;     // the best of the latest runs: it will hardly take less
+  Nanos Typical(int images) const;  // their median
+  Nanos Slow(int images) const;     // nine in ten take at most this
+
+  // Whether the curve may turn work away. Work that is turned away is not measured: without an end
+  // to its trust one wrong measurement could keep a model's requests out for ever.
+  bool Trusted(Nanos now) const;
+  static constexpr Nanos kTrust = 10 * kSecond;
+
+  static constexpr int kRunsKept = 16;
+
+ private:
+  struct Runs {
+    std::array<Nanos, kRunsKept> latest{};
+    int count = 0;  // runs recorded, those that were replaced too
+    Nanos fast = 0;
+    Nanos typical = 0;
+    Nanos slow = 0;
+  };
+  enum class Outside { kConstant, kProportional };
+  Nanos Read(int images, Nanos Runs::*reading, Outside below, Outside above) const;
+
+  std::map<int, Runs> by_size_;
+  Nanos last_record_ = 0;
+};
+
+}  // namespace fovea

@@ -1,0 +1,166 @@
+#include "server/scheduler/task_queue.h"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "server/core/check.h"
+
+namespace fovea {
+namespace {
+
+Nanos Expires(const WaitingTask& task) { return std::min(task.deadline, task.timeout); }
+
+// Behind every deadline there is.
+constexpr Nanos kLast = kNever;
+
+}  // namespace
+
+bool TaskQueue::ByOrder::operator()(const WaitingTask* a, const WaitingTask* b) const {
+  return std::tie(a->priority, a->order, a->id) < std::tie(b->priority, b->order, b->id);
+}
+
+bool TaskQueue::ByExpiry::operator()(const WaitingTask* a, const WaitingTask* b) const {
+  return std::pair(Expires(*a), a->id) < std::pair(Expires(*b), b->id);
+}
+
+TaskQueue::TaskQueue(const ModelQueueOptions& options)
+    : default_deadline_(options.default_deadline_us * kMicrosecond),
+      default_timeout_(options.default_timeout_us == 0 ? kNever
+                                                       : options.default_timeout_us * kMicrosecond),
+      timeout_action_(options.timeout_action) {}
+
+void TaskQueue::Add(TaskId id, std::unique_ptr<Task> task, Nanos now) {
+  auto waiting = std::make_unique<WaitingTask>();
+  waiting->id = id;
+  waiting->images = task->images();
+  waiting->shape_key = task->shape_key();
+  waiting->priority = task->priority();
+  waiting->deadline = task->deadline();
+  waiting->order =
+      waiting->deadline == kNever ? task->arrival() + default_deadline_ : waiting->deadline;
+  waiting->timeout = default_timeout_ == kNever ? kNever : task->arrival() + default_timeout_;
+  waiting->since = now;
+  waiting->task = std::move(task);
+  Link(waiting.get());
+  const bool added = tasks_.emplace(id, std::move(waiting)).second;
+  FOVEA_CHECK(added);
+}
+
+const WaitingTask* TaskQueue::Find(TaskId id) const {
+  auto found = tasks_.find(id);
+  return found == tasks_.end() ? nullptr : found->second.get();
+}
+
+std::unique_ptr<Task> TaskQueue::Remove(TaskId id) {
+  auto found = tasks_.find(id);
+  FOVEA_CHECK(found != tasks_.end());
+  return Extract(found->second.get());
+}
+
+template <typename Visit>
+int TaskQueue::Walk(const Line& line, int room, Visit visit) {
+  int images = 0;
+  int passed_over = 0;
+  for (WaitingTask* task : line.tasks) {
+    if (images >= room || passed_over > kMaxPassedOver) break;
+    if (images > 0 && task->images > room - images) {
+      ++passed_over;
+    } else if (visit(task)) {
+      images += task->images;
+    }
+  }
+  return images;
+}
+
+TaskQueue::Forming TaskQueue::Look(int room, Nanos now) const {
+  const Line& line = by_shape_.find(front().shape_key)->second;
+  Forming forming{.images = line.images};
+  Walk(line, room, [&](const WaitingTask* task) {
+    forming.longest_wait = std::max(forming.longest_wait, now - task->since);
+    forming.earliest_deadline = std::min(forming.earliest_deadline, task->deadline);
+    return true;
+  });
+  return forming;
+}
+
+TaskQueue::Taken TaskQueue::Take(int room, absl::FunctionRef<bool(const WaitingTask&)> admit,
+                                 std::vector<std::unique_ptr<Task>>* refused) {
+  Taken taken{.shape_key = front().shape_key};
+  std::vector<WaitingTask*> leaving;
+  std::vector<WaitingTask*> unfit;
+  taken.images = Walk(by_shape_.find(taken.shape_key)->second, room, [&](WaitingTask* task) {
+    const bool admitted = admit(*task);
+    (admitted ? leaving : unfit).push_back(task);
+    return admitted;
+  });
+  taken.tasks.reserve(leaving.size());
+  for (WaitingTask* task : leaving) taken.tasks.push_back(Extract(task));
+  for (WaitingTask* task : unfit) refused->push_back(Extract(task));
+  return taken;
+}
+
+Nanos TaskQueue::NextExpiry() const {
+  return by_expiry_.empty() ? kNever : Expires(**by_expiry_.begin());
+}
+
+void TaskQueue::TakeExpired(Nanos now,
+                            absl::FunctionRef<void(std::unique_ptr<Task>, Expiry)> take) {
+  while (NextExpiry() <= now) {
+    WaitingTask* task = *by_expiry_.begin();
+    if (task->deadline <= now) {
+      take(Extract(task), Expiry::kDeadline);
+    } else if (timeout_action_ == TimeoutAction::kReject) {
+      take(Extract(task), Expiry::kTimeout);
+    } else {
+      Unlink(task);
+      task->timeout = kNever;
+      task->order = kLast;
+      Link(task);
+    }
+  }
+}
+
+int TaskQueue::ImagesBefore(int priority, Nanos order) const {
+  if (by_order_.empty()) return 0;
+  WaitingTask newcomer;
+  newcomer.priority = priority;
+  newcomer.order = order;
+  newcomer.id = ~TaskId{0};
+  if (ByOrder()(*by_order_.rbegin(), &newcomer)) return images_;
+  int images = 0;
+  int looked_at = 0;
+  for (const WaitingTask* task : by_order_) {
+    if (++looked_at > kMaxPassedOver || !ByOrder()(task, &newcomer)) break;
+    images += task->images;
+  }
+  return images;
+}
+
+void TaskQueue::Link(WaitingTask* task) {
+  by_order_.insert(task);
+  if (Expires(*task) != kNever) by_expiry_.insert(task);
+  Line& line = by_shape_[task->shape_key];
+  line.tasks.insert(task);
+  line.images += task->images;
+  images_ += task->images;
+}
+
+void TaskQueue::Unlink(WaitingTask* task) {
+  by_order_.erase(task);
+  by_expiry_.erase(task);
+  auto line = by_shape_.find(task->shape_key);
+  line->second.tasks.erase(task);
+  line->second.images -= task->images;
+  images_ -= task->images;
+  if (line->second.tasks.empty()) by_shape_.erase(line);
+}
+
+std::unique_ptr<Task> TaskQueue::Extract(WaitingTask* task) {
+  Unlink(task);
+  std::unique_ptr<Task> taken = std::move(task->task);
+  tasks_.erase(task->id);
+  return taken;
+}
+
+}  // namespace fovea

@@ -1,0 +1,118 @@
+// The line of one model: earliest deadline first inside a priority.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "absl/container/btree_set.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
+#include "server/core/clock.h"
+#include "server/scheduler/options.h"
+#include "server/scheduler/task.h"
+
+namespace fovea {
+
+// A task in line, with what was asked of it when it came.
+struct WaitingTask {
+  TaskId id = 0;
+  std::unique_ptr<Task> task;
+  int images = 0;
+  uint64_t shape_key = 0;
+  int priority = 0;
+  Nanos order = 0;     // inside its priority: its deadline, or arrival + default_deadline
+  Nanos deadline = 0;  // kNever when none
+  Nanos timeout = 0;   // when the queue's timeout action applies; kNever when never or done
+  Nanos since = 0;     // in line
+};
+
+// Not thread-safe.
+//
+// The order is by priority, then deadline, then age of the reservation. The first task in line
+// fixes the shape of the next batch. From the line of that shape, in order, each task that fits
+// into the room that is left joins; one that does not is passed over and keeps its place. So a
+// large task does not hold up smaller ones behind it, and it is not held up for ever either: only
+// tasks with an earlier deadline or a better priority come before it, and the first in line always
+// gets in.
+class TaskQueue {
+ public:
+  // The fields that it reads: default_deadline_us, default_timeout_us, timeout_action.
+  explicit TaskQueue(const ModelQueueOptions& options);
+
+  void Add(TaskId id, std::unique_ptr<Task> task, Nanos now);
+
+  bool empty() const { return by_order_.empty(); }
+  int size() const { return static_cast<int>(by_order_.size()); }
+  int images() const { return images_; }
+
+  const WaitingTask& front() const { return **by_order_.begin(); }
+  // Null when it is not in line.
+  const WaitingTask* Find(TaskId id) const;
+  // Takes a task that is in line.
+  std::unique_ptr<Task> Remove(TaskId id);
+
+  // The batch that would form now.
+  struct Forming {
+    int images = 0;  // of the first task's shape, also more than `room`
+    Nanos longest_wait = 0;
+    Nanos earliest_deadline = kNever;
+  };
+  // Looks at the tasks that would be in a batch of `room` images. The line is not empty.
+  Forming Look(int room, Nanos now) const;
+
+  // Takes the tasks of a batch of `room` images, in order. Those that `admit` refuses leave the
+  // line too, into `refused`. The first that is admitted is taken even if it is larger than the
+  // room.
+  struct Taken {
+    std::vector<std::unique_ptr<Task>> tasks;
+    int images = 0;
+    uint64_t shape_key = 0;
+  };
+  Taken Take(int room, absl::FunctionRef<bool(const WaitingTask&)> admit,
+             std::vector<std::unique_ptr<Task>>* refused);
+
+  // The next time at which somebody's deadline or timeout comes; kNever when none.
+  Nanos NextExpiry() const;
+  enum class Expiry { kDeadline, kTimeout };
+  // Takes what has expired by `now`, in the order of expiry, and sends to the end of its priority
+  // what has timed out where the action is kDelay.
+  void TakeExpired(Nanos now, absl::FunctionRef<void(std::unique_ptr<Task>, Expiry)> take);
+
+  // Images in line before a task that would come now. Looks at a bounded number of tasks, so in a
+  // long line it may count fewer.
+  int ImagesBefore(int priority, Nanos order) const;
+
+  // Bound of what one decision looks at beyond the tasks that it takes.
+  static constexpr int kMaxPassedOver = 256;
+
+ private:
+  struct ByOrder {
+    bool operator()(const WaitingTask* a, const WaitingTask* b) const;
+  };
+  struct ByExpiry {
+    bool operator()(const WaitingTask* a, const WaitingTask* b) const;
+  };
+  struct Line {
+    absl::btree_set<WaitingTask*, ByOrder> tasks;
+    int images = 0;
+  };
+  // Calls visit(task) for each task that would join a batch of `room` images, until it is full.
+  // visit returns whether the task takes its room.
+  template <typename Visit>
+  static int Walk(const Line& line, int room, Visit visit);
+
+  void Link(WaitingTask* task);
+  void Unlink(WaitingTask* task);
+  std::unique_ptr<Task> Extract(WaitingTask* task);
+
+  const Nanos default_deadline_;
+  const Nanos default_timeout_;  // kNever when none
+  const TimeoutAction timeout_action_;
+  absl::flat_hash_map<TaskId, std::unique_ptr<WaitingTask>> tasks_;
+  absl::btree_set<WaitingTask*, ByOrder> by_order_;
+  absl::btree_set<WaitingTask*, ByExpiry> by_expiry_;  // those that can expire
+  absl::flat_hash_map<uint64_t, Line> by_shape_;       // only shapes that are in line
+  int images_ = 0;
+};
+
+}  // namespace fovea
