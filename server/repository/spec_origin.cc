@@ -32,7 +32,7 @@ absl::Status SpecOrigin::Error(const char* field, std::string_view text, int ind
 
 absl::Status SpecFileError(int line, std::string_view text) {
   std::string message(kSpecFile);
-  if (line >= 0) message += ":" + std::to_string(line + 1);
+  if (line >= 0) message.append(":").append(std::to_string(line + 1));
   return FailedPrecondition("model.bad_spec", message + ": " + std::string(text));
 }
 

@@ -1,0 +1,51 @@
+#include "server/repository/describe_model_folder.h"
+
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "server/repository/model_folders.h"
+#include "server/repository/names.h"
+
+namespace fovea {
+namespace {
+
+[[noreturn]] void Throw(const std::string& model, const absl::Status& status) {
+  throw std::runtime_error("model " + model + ": " + std::string(status.message()));
+}
+
+}  // namespace
+
+models::ModelDescription DescribeModelFolder(const std::filesystem::path& folder) {
+  // (Canonical, so that "." and a trailing slash have a name and a parent.)
+  std::error_code error;
+  const std::filesystem::path full = std::filesystem::canonical(folder, error);
+  if (error) throw std::runtime_error("there is no model folder " + folder.string());
+  const std::string name = full.filename().string();
+  if (!IsModelName(name)) throw std::runtime_error(folder.string() + " is not called like a model");
+
+  std::vector<std::unique_ptr<RepositoryFs>> repositories;
+  repositories.push_back(MakeRepositoryFs(full.parent_path()));
+  const ModelFolders folders(std::move(repositories));
+  const ModelReading model = folders.Read(name);
+  if (!model.status.ok()) Throw(name, model.status);
+
+  std::vector<int64_t> available;
+  for (const VersionReading& version : model.versions) available.push_back(version.number);
+  const std::vector<int64_t> served = model.spec.version_policy.Select(available);
+  if (served.empty()) throw std::runtime_error("model " + name + ": no version is served");
+  models::ModelDescription description = model.spec.description;
+  for (const VersionReading& version : model.versions) {
+    if (version.number != served.back()) continue;
+    if (!version.status.ok()) Throw(name, version.status);
+    if (!version.weights) continue;
+    const auto file = OpenWeights(*version.weights);
+    if (!file.ok()) Throw(name, file.status());
+    description.weights = full.parent_path() / version.weights->path;
+  }
+  return description;
+}
+
+}  // namespace fovea

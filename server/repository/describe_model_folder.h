@@ -1,0 +1,17 @@
+// A model's folder for callers without a repository: the Python bindings of the model zoo. Only the
+// standard library and the model's description cross this header.
+#pragma once
+
+#include <filesystem>
+
+#include "model_zoo/model_description.h"
+
+namespace fovea {
+
+// What lies in `folder` ("model_zoo/demo/shapes_vit"), read as the server would: the newest version
+// that its policy serves, weights_of looked up in the folders beside it. `weights` is the file's
+// path, empty where they are random. Throws std::runtime_error with a sentence where the server
+// would not load it; the weights' content is not checked.
+models::ModelDescription DescribeModelFolder(const std::filesystem::path& folder);
+
+}  // namespace fovea

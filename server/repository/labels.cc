@@ -1,0 +1,44 @@
+#include "server/repository/labels.h"
+
+#include "server/core/limits.h"
+#include "server/core/status.h"
+#include "server/core/utf8.h"
+
+namespace fovea {
+namespace {
+
+absl::Status LineError(size_t line, std::string_view text) {
+  return FailedPrecondition(
+      "model.bad_labels",
+      std::string(kLabelsFile) + ":" + std::to_string(line) + ": " + std::string(text));
+}
+
+absl::Status CheckLabel(std::string_view label, size_t line) {
+  if (label.empty()) return LineError(line, "empty");
+  if (label.size() > limits::kMaxLabelBytes) return LineError(line, "longer than 1024 bytes");
+  while (!label.empty()) {
+    const CodePoint next = DecodeUtf8(label);
+    if (next.value == CodePoint::kInvalid) return LineError(line, "not UTF-8");
+    // Labels end up in terminals.
+    if (IsControl(next.value)) return LineError(line, "a control character");
+    label.remove_prefix(static_cast<size_t>(next.length));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<std::string>> ParseLabels(std::string_view text) {
+  std::vector<std::string> labels;
+  while (!text.empty()) {
+    const size_t end = text.find('\n');
+    std::string_view label = text.substr(0, end);
+    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+    if (label.ends_with('\r')) label.remove_suffix(1);
+    FOVEA_RETURN_IF_ERROR(CheckLabel(label, labels.size() + 1));
+    labels.emplace_back(label);
+  }
+  return labels;
+}
+
+}  // namespace fovea

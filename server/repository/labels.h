@@ -1,0 +1,18 @@
+// labels.txt: the names of a model's classes, one a line, in the order of its logits.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace fovea {
+
+inline constexpr std::string_view kLabelsFile = "labels.txt";
+
+// Lines end with \n or \r\n; the last end may be missing. FAILED_PRECONDITION, with the line: not
+// UTF-8, a control character, an empty line or one longer than 1,024 bytes.
+absl::StatusOr<std::vector<std::string>> ParseLabels(std::string_view text);
+
+}  // namespace fovea

@@ -1,0 +1,74 @@
+// What lies on disk: one or several repository folders, read as one. Nothing here is remembered;
+// each call looks anew.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "server/repository/model_spec.h"
+#include "server/repository/repository_fs.h"
+#include "server/repository/weights_file.h"
+
+namespace fovea {
+
+// A version as it was found.
+struct VersionReading {
+  int64_t number = 0;
+  absl::Status status;                 // why it cannot be loaded: no weights, a bad format, ...
+  std::optional<WeightsFile> weights;  // none where they are random, or where `status` says why
+  std::string fingerprint;             // differs when the spec, the labels or the weights do
+};
+
+// A model as it was found.
+struct ModelReading {
+  absl::Status status;  // why no version can be loaded: FAILED_PRECONDITION, or UNAVAILABLE where
+                        // the disk failed
+  ModelSpec spec;
+  std::vector<std::string> labels;
+  std::vector<VersionReading>
+      versions;             // by number; every one there is, whatever the version policy says
+  std::string fingerprint;  // differs when anything above does
+};
+
+// Thread-safe.
+class ModelFolders {
+ public:
+  explicit ModelFolders(std::vector<std::unique_ptr<RepositoryFs>> repositories);
+
+  // The names of all models, ascending. `problem`: a repository could not be listed, so names may
+  // be missing.
+  struct Listing {
+    std::vector<std::string> names;
+    std::vector<std::string> ignored;  // folders whose name no model can have
+    absl::Status problem;
+  };
+  Listing List() const;
+
+  // Reads a model. A status of NOT_FOUND: no repository has it; FAILED_PRECONDITION: two have it.
+  // INVALID_ARGUMENT: `config_override` (ParseModelSpec) is at fault.
+  ModelReading Read(std::string_view name, std::string_view config_override = {}) const;
+
+ private:
+  struct Owner {
+    const RepositoryFs* fs;
+    std::string name;
+  };
+
+  absl::StatusOr<const RepositoryFs*> Find(std::string_view name) const;
+  absl::StatusOr<ModelSpec> ReadSpec(const RepositoryFs& fs, std::string_view name,
+                                     std::string_view config_override,
+                                     FileIdentity* identity) const;
+  // Follows weights_of to the model that has files. FAILED_PRECONDITION: a cycle, or nothing there.
+  absl::StatusOr<Owner> FindOwner(Owner model, const ModelSpec& spec) const;
+  absl::Status ReadAll(std::string_view name, std::string_view config_override,
+                       ModelReading* reading) const;
+
+  std::vector<std::unique_ptr<RepositoryFs>> repositories_;
+};
+
+}  // namespace fovea

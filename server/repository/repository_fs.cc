@@ -1,0 +1,247 @@
+#include "server/repository/repository_fs.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "server/core/status.h"
+
+namespace fovea {
+namespace {
+
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~Descriptor() {
+    if (fd_ >= 0) close(fd_);
+  }
+  int get() const { return fd_; }
+  int Release() { return std::exchange(fd_, -1); }
+
+ private:
+  int fd_;
+};
+
+std::string InThisProcess(const Descriptor& file) {
+  return "/proc/self/fd/" + std::to_string(file.get());
+}
+
+// `what` is a path inside the repository.
+absl::Status ErrorOf(int error, std::string_view what) {
+  const std::string path = what.empty() ? "the repository" : std::string(what);
+  switch (error) {
+    case ENOENT:
+    case ENOTDIR:
+    case ENAMETOOLONG:
+      return NotFound("repository.not_found", path + " does not exist");
+    case EXDEV:
+    case ELOOP:
+      return FailedPrecondition("repository.escape", path + " leads out of the repository");
+    case EACCES:
+    case EPERM:
+      return FailedPrecondition("repository.forbidden", path + " may not be read by the server");
+    default: {
+      const char* const name = strerrorname_np(error);
+      return Unavailable("repository.io",
+                         path + " cannot be read (" + (name != nullptr ? name : "?") + ")");
+    }
+  }
+}
+
+FileIdentity IdentityOf(const struct stat& status) {
+  constexpr int64_t kSecondNs = 1'000'000'000;
+  return {.device = status.st_dev,
+          .inode = status.st_ino,
+          .size = status.st_size,
+          .modified_ns = status.st_mtim.tv_sec * kSecondNs + status.st_mtim.tv_nsec,
+          .changed_ns = status.st_ctim.tv_sec * kSecondNs + status.st_ctim.tv_nsec};
+}
+
+class RealFile : public RepositoryFile {
+ public:
+  RealFile(Descriptor file, std::string name) : file_(std::move(file)), name_(std::move(name)) {}
+
+  absl::StatusOr<FileIdentity> Identity() const override {
+    struct stat status;
+    if (fstat(file_.get(), &status) != 0) return ErrorOf(errno, name_);
+    return IdentityOf(status);
+  }
+
+  absl::StatusOr<std::string> Read(int64_t offset, size_t count) const override {
+    std::string bytes(count, '\0');
+    size_t filled = 0;
+    while (filled < count) {
+      const ssize_t got = pread(file_.get(), bytes.data() + filled, count - filled,
+                                offset + static_cast<int64_t>(filled));
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) return ErrorOf(errno, name_);
+      if (got == 0) break;
+      filled += static_cast<size_t>(got);
+    }
+    bytes.resize(filled);
+    return bytes;
+  }
+
+  std::filesystem::path path() const override { return InThisProcess(file_); }
+
+ private:
+  Descriptor file_;
+  std::string name_;
+};
+
+class RealFs : public RepositoryFs {
+ public:
+  RealFs(std::filesystem::path root, bool use_openat2)
+      : root_(std::move(root)), use_openat2_(use_openat2 && HasOpenat2()) {}
+
+  absl::StatusOr<std::vector<FolderEntry>> List(std::string_view folder) const override {
+    FOVEA_ASSIGN_OR_RETURN(Descriptor root, OpenRoot());
+    FOVEA_ASSIGN_OR_RETURN(Descriptor opened, OpenBeneath(root, folder, O_RDONLY | O_DIRECTORY));
+    const std::unique_ptr<DIR, int (*)(DIR*)> directory(fdopendir(opened.get()), closedir);
+    if (directory == nullptr) return ErrorOf(errno, folder);
+    opened.Release();
+    std::vector<FolderEntry> entries;
+    while (true) {
+      errno = 0;
+      const dirent* const entry = readdir(directory.get());
+      if (entry == nullptr) break;
+      if (entry->d_name[0] == '.') continue;
+      std::string path(folder);
+      if (!path.empty()) path += '/';
+      path += entry->d_name;
+      entries.push_back({entry->d_name, KindOf(root, path, entry->d_type)});
+    }
+    if (errno != 0) return ErrorOf(errno, folder);
+    std::sort(entries.begin(), entries.end(),
+              [](const FolderEntry& a, const FolderEntry& b) { return a.name < b.name; });
+    return entries;
+  }
+
+  absl::StatusOr<std::unique_ptr<RepositoryFile>> Open(std::string_view path) const override {
+    FOVEA_ASSIGN_OR_RETURN(Descriptor root, OpenRoot());
+    // Only looked at first: opening a device can have effects, and opening a pipe waits for its
+    // other end.
+    FOVEA_ASSIGN_OR_RETURN(Descriptor found, OpenBeneath(root, path, O_PATH));
+    struct stat status;
+    if (fstat(found.get(), &status) != 0) return ErrorOf(errno, path);
+    if (!S_ISREG(status.st_mode)) {
+      return FailedPrecondition("repository.not_a_file",
+                                std::string(path) + " is not a regular file");
+    }
+    if (status.st_nlink > 1) {
+      // The other name may lie outside, where somebody else decides what is in it.
+      return FailedPrecondition("repository.escape",
+                                std::string(path) + " has a second name (a hard link): copy it");
+    }
+    Descriptor file(open(InThisProcess(found).c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
+    if (file.get() < 0) return ErrorOf(errno, path);
+    return std::make_unique<RealFile>(std::move(file), std::string(path));
+  }
+
+ private:
+  static bool HasOpenat2() {
+    open_how how{};
+    how.flags = O_PATH | O_CLOEXEC;
+    how.resolve = RESOLVE_BENEATH;
+    return Descriptor(syscall(SYS_openat2, AT_FDCWD, ".", &how, sizeof(how))).get() >= 0;
+  }
+
+  absl::StatusOr<Descriptor> OpenRoot() const {
+    Descriptor root(open(root_.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    if (root.get() < 0) return ErrorOf(errno, "");
+    return root;
+  }
+
+  absl::StatusOr<Descriptor> OpenBeneath(const Descriptor& root, std::string_view path,
+                                         int flags) const {
+    const std::string name = path.empty() ? "." : std::string(path);
+    Descriptor found = use_openat2_ ? Openat2(root, name, flags) : Walk(root, name, flags);
+    if (found.get() < 0) return ErrorOf(errno, path);
+    return found;
+  }
+
+  static Descriptor Openat2(const Descriptor& root, const std::string& path, int flags) {
+    open_how how{};
+    how.flags = static_cast<uint64_t>(flags | O_CLOEXEC);
+    how.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS;
+    while (true) {
+      const int fd =
+          static_cast<int>(syscall(SYS_openat2, root.get(), path.c_str(), &how, sizeof(how)));
+      // EAGAIN: a rename raced with the walk.
+      if (fd >= 0 || (errno != EINTR && errno != EAGAIN)) return Descriptor(fd);
+    }
+  }
+
+  // One part at a time, following no link at all: stricter than openat2, where it is missing.
+  static Descriptor Walk(const Descriptor& root, const std::string& path, int flags) {
+    Descriptor at(openat(root.get(), ".", O_PATH | O_DIRECTORY | O_CLOEXEC));
+    for (const std::filesystem::path& part : std::filesystem::path(path)) {
+      if (at.get() < 0) break;
+      if (part == ".." || part.is_absolute()) {
+        errno = EXDEV;
+        return Descriptor(-1);
+      }
+      Descriptor next(openat(at.get(), part.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+      struct stat status;
+      if (next.get() >= 0 && fstat(next.get(), &status) == 0 && S_ISLNK(status.st_mode)) {
+        errno = ELOOP;
+        return Descriptor(-1);
+      }
+      at = std::move(next);
+    }
+    if (at.get() < 0 || (flags & O_PATH) != 0) return at;
+    return Descriptor(open(InThisProcess(at).c_str(), flags | O_CLOEXEC));
+  }
+
+  FolderEntry::Kind KindOf(const Descriptor& root, const std::string& path,
+                           unsigned char type) const {
+    if (type == DT_DIR) return FolderEntry::Kind::kFolder;
+    if (type == DT_REG) return FolderEntry::Kind::kFile;
+    if (type != DT_LNK && type != DT_UNKNOWN) return FolderEntry::Kind::kOther;
+    const absl::StatusOr<Descriptor> found = OpenBeneath(root, path, O_PATH);
+    struct stat status;
+    if (!found.ok() || fstat(found->get(), &status) != 0) return FolderEntry::Kind::kOther;
+    if (S_ISDIR(status.st_mode)) return FolderEntry::Kind::kFolder;
+    return S_ISREG(status.st_mode) ? FolderEntry::Kind::kFile : FolderEntry::Kind::kOther;
+  }
+
+  const std::filesystem::path root_;
+  const bool use_openat2_;
+};
+
+}  // namespace
+
+std::unique_ptr<RepositoryFs> MakeRepositoryFs(std::filesystem::path root, bool use_openat2) {
+  return std::make_unique<RealFs>(std::move(root), use_openat2);
+}
+
+absl::StatusOr<FileContent> ReadWhole(const RepositoryFs& fs, std::string_view path,
+                                      int64_t max_bytes) {
+  FOVEA_ASSIGN_OR_RETURN(const std::unique_ptr<RepositoryFile> file, fs.Open(path));
+  FOVEA_ASSIGN_OR_RETURN(const FileIdentity before, file->Identity());
+  if (before.size > max_bytes) {
+    return FailedPrecondition("repository.too_large", std::string(path) + " is longer than " +
+                                                          std::to_string(max_bytes) + " bytes");
+  }
+  FOVEA_ASSIGN_OR_RETURN(std::string bytes, file->Read(0, static_cast<size_t>(before.size)));
+  FOVEA_ASSIGN_OR_RETURN(const FileIdentity after, file->Identity());
+  if (before != after || static_cast<int64_t>(bytes.size()) != before.size) {
+    return Unavailable("repository.changed", std::string(path) + " changed while it was read");
+  }
+  return FileContent{std::move(bytes), before};
+}
+
+}  // namespace fovea

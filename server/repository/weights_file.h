@@ -1,0 +1,32 @@
+// <version>/model.safetensors: found, and told apart from the formats that run code when they are
+// read. Its content is the model zoo's to check.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "server/repository/repository_fs.h"
+
+namespace fovea {
+
+inline constexpr std::string_view kWeightsFile = "model.safetensors";
+
+// Where a version's weights lie, and the state they were found in.
+struct WeightsFile {
+  const RepositoryFs* fs = nullptr;
+  std::string path;  // in that repository
+  FileIdentity identity;
+};
+
+// The weights in `version_folder`. FAILED_PRECONDITION: none there, or only in a format that is
+// never read
+// ("unsupported weight format").
+absl::StatusOr<WeightsFile> FindWeights(const RepositoryFs& fs, std::string_view version_folder);
+
+// Opens them for the factory. FAILED_PRECONDITION "unsupported weight format": by its first bytes a
+// pickle, a zip archive or anything else but safetensors; UNAVAILABLE: no longer what was found.
+absl::StatusOr<std::unique_ptr<RepositoryFile>> OpenWeights(const WeightsFile& weights);
+
+}  // namespace fovea
