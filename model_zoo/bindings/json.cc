@@ -1,0 +1,99 @@
+#include "model_zoo/bindings/json.h"
+
+#include <c10/util/Exception.h>
+
+#include <nlohmann/json.hpp>
+
+namespace fovea::models {
+namespace {
+
+using nlohmann::json;
+
+[[noreturn]] void Refuse(const std::string& why) {
+  C10_THROW_ERROR(ValueError, "the description of a model: " + why);
+}
+
+int64_t Count(const std::string& name, const json& value) {
+  if (!value.is_number_unsigned() || value.get<uint64_t>() > static_cast<uint64_t>(INT64_MAX)) {
+    Refuse(name + " is a whole number of at least 0");
+  }
+  return value.get<int64_t>();
+}
+
+std::string Text(const std::string& name, const json& value) {
+  if (!value.is_string()) {
+    Refuse(name + " is text");
+  }
+  return value.get<std::string>();
+}
+
+}  // namespace
+
+ModelDescription DescriptionFromJson(std::string_view text) {
+  const json object = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!object.is_object()) {
+    Refuse("not a JSON object");
+  }
+  ModelDescription description;
+  for (const auto& [name, value] : object.items()) {
+    if (name == "backbone") {
+      description.backbone = Text(name, value);
+    } else if (name == "attention" && value.is_array()) {
+      for (const json& one : value) {
+        description.attention.push_back(Text(name, one));
+      }
+    } else if (name == "attention") {
+      description.attention = {Text(name, value)};
+    } else if (name == "num_classes") {
+      description.num_classes = Count(name, value);
+    } else if (name == "image_height") {
+      description.image_height = Count(name, value);
+    } else if (name == "image_width") {
+      description.image_width = Count(name, value);
+    } else if (name == "precision" && (value == "FP32" || value == "BF16")) {
+      description.precision = value == "BF16" ? Precision::kBf16 : Precision::kFp32;
+    } else if (name == "random_weights_seed") {
+      description.random_weights_seed = static_cast<uint64_t>(Count(name, value));
+    } else if (name == "weights") {
+      description.weights = Text(name, value);
+    } else {
+      Refuse("'" + name + "' is unknown, or has an unknown value");
+    }
+  }
+  if (description.backbone.empty()) {
+    Refuse("backbone is missing");
+  }
+  return description;
+}
+
+std::string FactsToJson(const Model& model) {
+  const ModelInfo& info = model.info();
+  const Preprocessing& preprocessing = info.preprocessing;
+  json outputs = json::array();
+  for (const ModelInfo::Output& output : info.outputs) {
+    outputs.push_back({{"name", output.name}, {"shape", output.shape}, {"bytes", output.bytes}});
+  }
+  return json{
+      {"backbone", info.backbone},
+      {"attention", info.attention},
+      {"image_height", info.image_height},
+      {"image_width", info.image_width},
+      {"num_classes", info.num_classes},
+      {"parameters", info.parameters},
+      {"tokens", info.tokens},
+      {"pixel_input", info.pixel_input == PixelInput::kBytes ? "BYTES" : "NORMALISED"},
+      {"preprocessing",
+       {{"resize_mode",
+         preprocessing.resize_mode == ResizeMode::kSquash ? "SQUASH" : "SHORTEST_EDGE"},
+        {"interpolation",
+         preprocessing.interpolation == Interpolation::kBicubic ? "BICUBIC" : "BILINEAR"},
+        {"crop_fraction", preprocessing.crop_fraction},
+        {"mean", preprocessing.mean},
+        {"std", preprocessing.std}}},
+      {"outputs", outputs},
+      {"weight_bytes", model.weight_bytes()},
+  }
+      .dump();
+}
+
+}  // namespace fovea::models

@@ -1,0 +1,71 @@
+// torch.ops.fovea_models and torch.classes.fovea_models: the server's own loader and Prepare, from
+// Python.
+#include <torch/custom_class.h>
+#include <torch/library.h>
+
+#include <string>
+#include <vector>
+
+#include "model_zoo/bindings/json.h"
+#include "model_zoo/bindings/run.h"
+#include "model_zoo/registry.h"
+
+namespace fovea::models {
+
+std::vector<at::Tensor> LoadAndRun(const ModelDescription& description, const at::Tensor& input) {
+  const std::unique_ptr<Model> model = LoadModel(description);
+  model->Prepare(input.device(), description.precision);
+  ForwardContext context;
+  return model->Run(input, context);
+}
+
+namespace {
+
+// A loaded model that Python keeps: for measuring, and for tests that run one model often.
+class PythonModel final : public torch::CustomClassHolder {
+ public:
+  PythonModel(const std::string& description, const std::string& device, bool prepared) {
+    const ModelDescription parsed = DescriptionFromJson(description);
+    model_ = LoadModel(parsed);
+    if (prepared) {
+      model_->Prepare(c10::Device(device), parsed.precision);
+    }
+  }
+
+  std::vector<at::Tensor> Run(const at::Tensor& input) const {
+    ForwardContext context;
+    return model_->Run(input, context);
+  }
+
+  std::string Facts() const { return FactsToJson(*model_); }
+
+ private:
+  std::unique_ptr<Model> model_;
+};
+
+std::vector<at::Tensor> RunDescription(const std::string& description, const at::Tensor& input) {
+  return LoadAndRun(DescriptionFromJson(description), input);
+}
+
+std::vector<std::string> BackboneNames() {
+  std::vector<std::string> names;
+  for (const BackboneEntry& entry : Backbones()) {
+    names.push_back(entry.name);
+  }
+  return names;
+}
+
+}  // namespace
+
+TORCH_LIBRARY(fovea_models, library) {
+  library.def("run_description(str description, Tensor input) -> Tensor[]", RunDescription);
+  library.def("backbones() -> str[]", BackboneNames);
+  library.class_<PythonModel>("Model")
+      .def(torch::init<std::string, std::string, bool>(),
+           "Loads a model from a description in JSON.",
+           {torch::arg("description"), torch::arg("device") = "cpu", torch::arg("prepared") = true})
+      .def("run", &PythonModel::Run)
+      .def("facts", &PythonModel::Facts);
+}
+
+}  // namespace fovea::models
