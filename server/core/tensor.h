@@ -42,6 +42,8 @@ class ScatteredBytes {
 
   size_t size() const { return size_; }
   std::span<const Piece> pieces() const { return pieces_; }
+  // Keeps the pieces alive; null where there is none.
+  const std::shared_ptr<const void>& owner() const { return owner_; }
 
   // Copies bytes [offset, offset + count) to `to`. They must lie inside.
   void CopyTo(size_t offset, size_t count, void* to) const;

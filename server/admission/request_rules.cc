@@ -1,0 +1,170 @@
+#include "server/admission/request_rules.h"
+
+#include <algorithm>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "server/core/bytes_tensor.h"
+#include "server/core/check.h"
+#include "server/core/limits.h"
+#include "server/core/quote.h"
+#include "server/core/status.h"
+
+namespace fovea {
+namespace {
+
+std::string ShapeText(std::span<const int64_t> shape) {
+  return absl::StrCat("[", absl::StrJoin(shape, ","), "]");
+}
+
+std::string AcceptedNames(const ModelView& model) {
+  return absl::StrJoin(
+      model.accepted_inputs, ", ",
+      [](std::string* out, const TensorDescription& input) { absl::StrAppend(out, input.name); });
+}
+
+const TensorDescription* FindDescription(const std::vector<TensorDescription>& descriptions,
+                                         std::string_view name) {
+  for (const TensorDescription& description : descriptions) {
+    if (description.name == name) return &description;
+  }
+  return nullptr;
+}
+
+bool Matches(std::span<const int64_t> shape, std::span<const int64_t> description) {
+  if (shape.size() != description.size()) return false;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (description[i] != -1 && description[i] != shape[i]) return false;
+  }
+  return true;
+}
+
+// The kind, type and shape, the number of images, and that the data is as long as the shape says.
+absl::StatusOr<AcceptedInput> CheckInput(const InputTensor& input, const ModelView& model) {
+  const TensorDescription* description = FindDescription(model.accepted_inputs, input.name);
+  if (description == nullptr) {
+    return InvalidArgument("request.input_unknown",
+                           absl::StrCat("the model has no input ", InQuotes(input.name),
+                                        "; it takes one of ", AcceptedNames(model)));
+  }
+  AcceptedInput accepted{.tensor = &input};
+  if (input.name == kPixelValuesInput) {
+    accepted.kind = InputKind::kPixelValues;
+  } else if (input.name == kImageInput) {
+    accepted.kind = InputKind::kImage;
+  } else {
+    FOVEA_CHECK(input.name == kImageRgbInput);
+    accepted.kind = InputKind::kImageRgb;
+  }
+
+  if (input.type != description->type) {
+    return InvalidArgument(
+        "request.input_type",
+        absl::StrCat(description->name, " is ", std::string(DataTypeName(description->type)),
+                     ", not ", std::string(DataTypeName(input.type))));
+  }
+  // Files may come as [n] too: there is nothing inside an element for the shape to say.
+  const bool flat_files = accepted.kind == InputKind::kImage && input.shape.size() == 1;
+  if (!flat_files && !Matches(input.shape, description->shape)) {
+    return InvalidArgument("request.input_shape", absl::StrCat(description->name, " has the shape ",
+                                                               ShapeText(description->shape),
+                                                               ", not ", ShapeText(input.shape)));
+  }
+  const std::optional<int64_t> elements = ElementCount(input.shape);
+  if (!elements || *elements == 0) {
+    return InvalidArgument(
+        "request.input_shape",
+        absl::StrCat(description->name, " has the impossible shape ", ShapeText(input.shape)));
+  }
+  if (input.shape[0] > model.max_batch_size) {
+    return InvalidArgument(
+        "request.batch_too_large",
+        absl::StrCat(input.shape[0], " images in one request; the model takes at most ",
+                     model.max_batch_size));
+  }
+  accepted.images = static_cast<int>(input.shape[0]);
+
+  // The size in bytes may overflow where the count does not: compare by division.
+  const size_t element_size = ElementSize(input.type);
+  const bool complete = input.type == DataType::kBytes ? IsBytesTensor(input.data, *elements)
+                                                       : input.data.size() % element_size == 0 &&
+                                                             input.data.size() / element_size ==
+                                                                 static_cast<uint64_t>(*elements);
+  if (!complete) {
+    return InvalidArgument(
+        "request.input_size",
+        absl::StrCat(description->name, " has ", input.data.size(),
+                     " bytes, which is not what its shape ", ShapeText(input.shape), " holds"));
+  }
+  return accepted;
+}
+
+absl::Status CheckEncodedSizes(const AcceptedInput& accepted) {
+  const auto files = SplitBytesTensor(accepted.tensor->data, accepted.images);
+  FOVEA_CHECK(files.has_value());  // CheckInput
+  for (const ScatteredBytes& file : *files) {
+    if (file.size() > static_cast<uint64_t>(limits::kMaxEncodedImageBytes)) {
+      return ResourceExhausted("image.too_many_bytes",
+                               absl::StrCat("an encoded image of ", file.size(), " bytes; at most ",
+                                            limits::kMaxEncodedImageBytes, " are taken"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Of pixels that come as they are, what imaging's probe refuses of a file.
+absl::Status CheckPixelCount(const AcceptedInput& accepted) {
+  const int64_t height = accepted.tensor->shape[1];
+  const int64_t width = accepted.tensor->shape[2];
+  if (height > limits::kMaxImageSide || width > limits::kMaxImageSide ||
+      height * width > limits::kMaxImagePixels) {
+    return InvalidArgument(
+        "image.too_many_pixels",
+        absl::StrCat("an image of ", width, " x ", height, " pixels; at most ",
+                     limits::kMaxImagePixels, " and ", limits::kMaxImageSide, " a side are taken"));
+  }
+  const int64_t longer = std::max(height, width);
+  const int64_t shorter = std::min(height, width);
+  if (longer > shorter * limits::kMaxAspectRatio) {
+    return InvalidArgument(
+        "image.extreme_aspect_ratio",
+        absl::StrCat("an image of ", width, " x ", height, " pixels: one side is more than ",
+                     limits::kMaxAspectRatio, " times the other"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckOutputs(const InferenceRequest& request, const ModelView& model) {
+  for (const RequestedOutput& output : request.outputs) {
+    if (FindDescription(model.outputs, output.name) == nullptr) {
+      return InvalidArgument("request.output_unknown",
+                             absl::StrCat("the model has no output ", InQuotes(output.name)));
+    }
+  }
+  if (request.top_k > 0 && model.task != "classification") {
+    return FailedPrecondition(
+        "model.no_classifier",
+        absl::StrCat("the model's task is ", model.task, ": it gives no classes"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<AcceptedInput> CheckRequest(const InferenceRequest& request,
+                                           const ModelView& model) {
+  if (request.inputs.size() != 1) {
+    return InvalidArgument(
+        "request.input_count",
+        absl::StrCat(request.inputs.size(), " inputs; a request has exactly one of ",
+                     AcceptedNames(model)));
+  }
+  FOVEA_ASSIGN_OR_RETURN(const AcceptedInput accepted, CheckInput(request.inputs[0], model));
+  if (accepted.kind == InputKind::kImage) FOVEA_RETURN_IF_ERROR(CheckEncodedSizes(accepted));
+  if (accepted.kind == InputKind::kImageRgb) FOVEA_RETURN_IF_ERROR(CheckPixelCount(accepted));
+  FOVEA_RETURN_IF_ERROR(CheckOutputs(request, model));
+  return accepted;
+}
+
+}  // namespace fovea

@@ -1,0 +1,42 @@
+// What can be said against a request from itself and the model's description alone: before it takes
+// a place in a queue, and without a look at the pixels.
+#pragma once
+
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "server/core/model_catalog.h"
+#include "server/core/request.h"
+
+namespace fovea {
+
+// The three ways to hand over images, by name; a request uses exactly one.
+inline constexpr std::string_view kPixelValuesInput =
+    "pixel_values";                                              // FP32 [-1,3,H,W], normalised
+inline constexpr std::string_view kImageInput = "image";         // BYTES [-1,1] or [-1]: files
+inline constexpr std::string_view kImageRgbInput = "image_rgb";  // UINT8 [-1,H,W,3], any size
+
+enum class InputKind { kPixelValues, kImage, kImageRgb };
+
+// The input of a request that keeps the rules.
+struct AcceptedInput {
+  InputKind kind = InputKind::kPixelValues;
+  const InputTensor* tensor = nullptr;  // the request's
+  int images = 0;                       // at least 1, at most the model's max_batch_size
+};
+
+// Judges by shapes, sizes and names only: its time does not depend on the number of pixels.
+// INVALID_ARGUMENT: no input or more than one, one that the model does not take, another type or
+// shape than it takes, data that is not the size of its shape, more images than max_batch_size, an
+// unknown output, an image of too many pixels. RESOURCE_EXHAUSTED: an encoded image of more than
+// limits::kMaxEncodedImageBytes. FAILED_PRECONDITION: classes asked of a model that is no
+// classifier.
+absl::StatusOr<AcceptedInput> CheckRequest(const InferenceRequest& request, const ModelView& model);
+
+// INVALID_ARGUMENT where one of the float32 numbers of `data` is NaN or infinite (denormals are
+// accepted). `data` holds whole numbers. Reads all of it, some 10 GB/s: for pixel_values of a model
+// without allow_non_finite.
+absl::Status CheckFinite(const ScatteredBytes& data);
+
+}  // namespace fovea
