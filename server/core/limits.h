@@ -25,6 +25,7 @@ inline constexpr int kMaxAspectRatio = 1000;                         // longer o
 inline constexpr int kMaxJpegScans = 100;                            // progressive bombs (row 16)
 inline constexpr int64_t kMaxJpegScanPixels = 1'000'000'000;          // scans * pixels: time to decode (row 16)
 inline constexpr int64_t kMaxImageMetadataBytes = int64_t{8} << 20;  // text, colour and EXIF chunks (row 15)
+inline constexpr int kMaxImagingThreads = 1024;
 
 // The model repository.
 inline constexpr int64_t kMaxModelSpecBytes = int64_t{1} << 20;            // (row 30)

@@ -1,0 +1,31 @@
+// Encoded image to upright 8-bit RGB.
+#pragma once
+
+#include "server/core/status.h"
+#include "server/imaging/bytes.h"
+#include "server/imaging/image.h"
+
+namespace fovea {
+
+struct DecodeOptions {
+  // What shows through where a PNG or WebP is transparent. White, as on a page: that is what such
+  // pictures are drawn for, and black lettering on nothing stays legible. (Pillow's convert("RGB")
+  // drops the alpha instead and shows whatever colour the file holds under it.)
+  Rgb background = {255, 255, 255};
+};
+
+// The pixels of `encoded`, whose header ProbeImage read as `info`, turned upright by its EXIF
+// orientation. Thread-safe.
+//
+// Equal to Pillow's: JPEG by libjpeg-turbo's exact integer DCT and smooth chroma upsampling, PNG
+// and WebP by libpng and libwebp. Samples of 1, 2 and 4 bits are scaled to the full range, 16-bit
+// samples rounded to 8, CMYK read as Adobe writes it (pixel_format.h), transparency laid over the
+// background. Colour profiles and gamma are ignored.
+//
+// All pixels or none: a JPEG that makes libjpeg as much as warn is an error, because what it could
+// not decode it fills with whatever was there before. Errors: INVALID_ARGUMENT image.corrupt,
+// UNAVAILABLE image.memory, INTERNAL image.codec_failed.
+absl::StatusOr<RgbImage> DecodeImage(Bytes encoded, const ImageInfo& info,
+                                     const DecodeOptions& options = {});
+
+}  // namespace fovea

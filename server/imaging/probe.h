@@ -1,0 +1,31 @@
+// Reads an image's header. Nothing is decoded and nothing is allocated for pixels before this said
+// yes.
+#pragma once
+
+#include "server/core/status.h"
+#include "server/imaging/bytes.h"
+#include "server/imaging/image.h"
+
+namespace fovea {
+
+// The header of an encoded JPEG, PNG or WebP image that is complete and within `limits`.
+// Thread-safe.
+//
+// The type is told by the first bytes alone. The file's structure is walked to its end (segments,
+// chunks; not the compressed pixels in them), so a file that stops short anywhere is found here.
+// What follows the end is ignored.
+//
+// Errors, with their reason (faults 13 to 18, 22, 24):
+//   RESOURCE_EXHAUSTED image.too_many_bytes
+//   INVALID_ARGUMENT   image.empty                  no bytes at all
+//                      image.unsupported_type       not JPEG, PNG or WebP, or a form of JPEG with
+//                      other than 8-bit
+//                                                   DCT-coded grey, colour or CMYK pixels
+//                      image.animated               APNG, animated WebP
+//                      image.truncated              the file stops before its end
+//                      image.corrupt                the structure makes no sense
+//                      image.too_many_pixels, image.too_small, image.extreme_aspect_ratio,
+//                      image.too_many_scans, image.metadata_too_large
+absl::StatusOr<ImageInfo> ProbeImage(Bytes encoded, const ImageLimits& limits);
+
+}  // namespace fovea

@@ -1,0 +1,148 @@
+// ITU-T T.81, annex B: a JPEG file is a chain of segments, with entropy-coded bytes after each
+// start of scan.
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "server/imaging/exif.h"
+#include "server/imaging/probe_formats.h"
+
+namespace fovea {
+namespace {
+
+constexpr uint8_t kPrefix = 0xff;
+constexpr uint8_t kStuffing = 0x00;
+constexpr uint8_t kTemporary = 0x01;
+constexpr uint8_t kFrame0 = 0xc0, kFrame1 = 0xc1,
+                  kFrame2 = 0xc2;  // baseline, extended, progressive
+constexpr uint8_t kArithmeticFrame1 = 0xc9, kArithmeticFrame2 = 0xca;
+constexpr uint8_t kHuffmanTables = 0xc4, kArithmeticTables = 0xcc, kLastFrame = 0xcf;
+constexpr uint8_t kRestart0 = 0xd0, kRestart7 = 0xd7;
+constexpr uint8_t kStart = 0xd8, kEnd = 0xd9, kScan = 0xda;
+constexpr uint8_t kApplication0 = 0xe0, kApplication1 = 0xe1, kApplication15 = 0xef,
+                  kComment = 0xfe;
+constexpr std::string_view kExif("Exif\0\0", 6);
+
+bool IsRestart(uint8_t marker) { return marker >= kRestart0 && marker <= kRestart7; }
+
+bool IsFrame(uint8_t marker) {
+  return marker >= kFrame0 && marker <= kLastFrame && marker != kHuffmanTables &&
+         marker != kArithmeticTables;
+}
+
+absl::Status UnsupportedJpeg(const char* what) {
+  return InvalidArgument("image.unsupported_type", absl::StrCat("a JPEG image with ", what));
+}
+
+class JpegWalk {
+ public:
+  JpegWalk(Bytes encoded, const ImageLimits& limits) : encoded_(encoded), limits_(limits) {
+    info_.format = ImageFormat::kJpeg;
+    info_.scans = 0;
+  }
+
+  absl::StatusOr<ImageInfo> Run() {
+    at_ = 2;
+    for (;;) {
+      FOVEA_ASSIGN_OR_RETURN(const uint8_t marker, NextMarker());
+      if (marker == kEnd) break;
+      if (marker == kTemporary || IsRestart(marker)) continue;
+      if (marker == kStuffing || marker == kStart) return Corrupt("an unexpected marker");
+      if (encoded_.size() - at_ < 2) return Truncated();
+      const size_t length = U16Big(encoded_, at_);
+      if (length < 2) return Corrupt("a segment's length");
+      if (encoded_.size() - at_ < length) return Truncated();
+      const Bytes segment = encoded_.subspan(at_ + 2, length - 2);
+      at_ += length;
+      FOVEA_RETURN_IF_ERROR(Segment(marker, segment));
+    }
+    if (info_.scans == 0) return Corrupt("it holds no pixels");
+    info_.encoded_bytes = static_cast<int64_t>(at_);
+    return info_;
+  }
+
+ private:
+  // The marker that must start here, after any number of fill bytes.
+  absl::StatusOr<uint8_t> NextMarker() {
+    if (at_ == encoded_.size()) return Truncated();
+    if (U8(encoded_, at_) != kPrefix) return Corrupt("bytes between its segments");
+    while (at_ < encoded_.size() && U8(encoded_, at_) == kPrefix) ++at_;
+    if (at_ == encoded_.size()) return Truncated();
+    return U8(encoded_, at_++);
+  }
+
+  absl::Status Segment(uint8_t marker, Bytes segment) {
+    if (IsFrame(marker)) return Frame(marker, segment);
+    if (marker == kScan) return Scan();
+    if ((marker >= kApplication0 && marker <= kApplication15) || marker == kComment) {
+      metadata_bytes_ += static_cast<int64_t>(segment.size());
+      if (metadata_bytes_ > limits_.max_metadata_bytes) return MetadataTooLarge(limits_);
+      if (marker == kApplication1 && !has_exif_ && StartsWith(segment, 0, kExif)) {
+        has_exif_ = true;
+        info_.orientation = ExifOrientation(segment.subspan(kExif.size()));
+      }
+    }
+    return absl::OkStatus();  // tables are the decoder's affair
+  }
+
+  absl::Status Frame(uint8_t marker, Bytes segment) {
+    if (info_.width != 0) return Corrupt("it describes its size twice");
+    if (marker != kFrame0 && marker != kFrame1 && marker != kFrame2 &&
+        marker != kArithmeticFrame1 && marker != kArithmeticFrame2) {
+      return UnsupportedJpeg("lossless or hierarchical coding");
+    }
+    if (segment.size() < 6) return Corrupt("its frame header");
+    info_.bit_depth = U8(segment, 0);
+    const int height = U16Big(segment, 1);
+    const int width = U16Big(segment, 3);
+    info_.components = U8(segment, 5);
+    if (info_.bit_depth != 8) return UnsupportedJpeg("other than 8 bits a component");
+    if (info_.components != 1 && info_.components != 3 && info_.components != 4) {
+      return UnsupportedJpeg("other than 1, 3 or 4 components");
+    }
+    FOVEA_RETURN_IF_ERROR(CheckSize(width, height, limits_));
+    info_.width = width;
+    info_.height = height;
+    return absl::OkStatus();
+  }
+
+  // Counts the scan and goes to the marker after its entropy-coded bytes, in which a marker is a
+  // 0xff that neither a stuffed zero nor a restart follows.
+  absl::Status Scan() {
+    if (info_.width == 0) return Corrupt("its pixels come before its size");
+    ++info_.scans;
+    if (info_.scans > limits_.max_jpeg_scans ||
+        info_.scans * info_.pixels() > limits_.max_jpeg_scan_pixels) {
+      return InvalidArgument("image.too_many_scans",
+                             "the JPEG image passes over its pixels too many times");
+    }
+    while (at_ + 1 < encoded_.size()) {
+      const void* found = std::memchr(encoded_.data() + at_, kPrefix, encoded_.size() - 1 - at_);
+      if (found == nullptr) break;
+      at_ = static_cast<size_t>(static_cast<const std::byte*>(found) - encoded_.data());
+      const uint8_t next = U8(encoded_, at_ + 1);
+      if (next == kPrefix) {
+        ++at_;  // a fill byte
+      } else if (next == kStuffing || IsRestart(next)) {
+        at_ += 2;
+      } else {
+        return absl::OkStatus();
+      }
+    }
+    return Truncated();
+  }
+
+  const Bytes encoded_;
+  const ImageLimits& limits_;
+  ImageInfo info_;
+  size_t at_ = 0;  // never past the end
+  int64_t metadata_bytes_ = 0;
+  bool has_exif_ = false;
+};
+
+}  // namespace
+
+absl::StatusOr<ImageInfo> ProbeJpeg(Bytes encoded, const ImageLimits& limits) {
+  return JpegWalk(encoded, limits).Run();
+}
+
+}  // namespace fovea

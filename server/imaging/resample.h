@@ -1,0 +1,25 @@
+// Antialiased resizing of 8-bit RGB, bit-equal to Pillow's Image.resize.
+//
+// As in Pillow (src/libImaging/Resample.c): separable, first along rows, then along columns, with
+// the result of the first pass rounded to 8 bits; a filter as wide as the scale when shrinking;
+// weights in fixed point with 22 bits. Only the rows and columns that the window needs are
+// computed, to the same bits.
+#pragma once
+
+#include <cstdint>
+
+#include "server/imaging/resize_plan.h"
+
+namespace fovea {
+
+// Resizes `rgb` [height, width, 3] and writes the plan's window to `out` [plan.height, plan.width,
+// 3]. A side that keeps its size is copied, not filtered. On the calling thread. Throws
+// std::bad_alloc.
+void Resample(const uint8_t* rgb, int64_t height, int64_t width, const ResizePlan& plan,
+              Interpolation interpolation, uint8_t* out);
+
+// The definition of the above, as plain loops.
+void ResampleReference(const uint8_t* rgb, int64_t height, int64_t width, const ResizePlan& plan,
+                       Interpolation interpolation, uint8_t* out);
+
+}  // namespace fovea
