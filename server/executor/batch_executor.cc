@@ -1,0 +1,237 @@
+#include "server/executor/batch_executor.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+#include <utility>
+
+#include "model_zoo/model.h"
+#include "server/core/check.h"
+#include "server/core/status.h"
+#include "server/executor/memory_ledger.h"
+#include "server/executor/normalise.h"
+#include "server/executor/torch_status.h"
+
+namespace fovea {
+namespace {
+
+// Stops a pass when every caller of the batch has gone.
+class BatchContext final : public models::ForwardContext {
+ public:
+  explicit BatchContext(std::span<const std::unique_ptr<InferenceTask>> tasks) : tasks_(tasks) {}
+  bool ShouldStop() override {
+    return std::all_of(tasks_.begin(), tasks_.end(), [](const auto& task) { return task->Cancelled(); });
+  }
+
+ private:
+  std::span<const std::unique_ptr<InferenceTask>> tasks_;
+};
+
+bool AllFinite(const at::Tensor& values) {
+  // A sum is finite exactly when no NaN or infinity is in it, short of an overflow in double, which floats cannot reach.
+  const float* data = values.const_data_ptr<float>();
+  return std::isfinite(std::accumulate(data, data + values.numel(), 0.0));
+}
+
+std::string RawBytes(const at::Tensor& tensor) {
+  return std::string(static_cast<const char*>(tensor.const_data_ptr()), tensor.nbytes());
+}
+
+}  // namespace
+
+// The input buffer is kept from batch to batch: allocating it anew would fault its pages in every time.
+class BatchExecutor::Lane {
+ public:
+  Lane(const models::ModelInfo& info, const models::Preprocessing& preprocessing, int max_batch_size)
+      : pixels_per_image_(info.image_height * info.image_width),
+        normalisation_(Normalisation::From(preprocessing.mean, preprocessing.std)),
+        input_(info.pixel_input == models::PixelInput::kBytes
+                   ? at::zeros({max_batch_size, info.image_height, info.image_width, 3}, at::kByte)
+                   : at::zeros({max_batch_size, 3, info.image_height, info.image_width}, at::kFloat)) {}
+
+  // The first `images` images of the buffer.
+  at::Tensor Input(int images) const { return input_.narrow(0, 0, images); }
+
+  // Copies the tasks' pixels into the buffer, one after another: the only copy between the socket and the model.
+  at::Tensor Gather(std::span<const std::unique_ptr<InferenceTask>> tasks) {
+    int64_t at = 0;
+    for (const auto& task : tasks) {
+      std::visit([&](const auto& pixels) { Copy(pixels, at, task->images()); }, task->pixels());
+      at += task->images();
+    }
+    return Input(static_cast<int>(at));
+  }
+
+ private:
+  void Copy(const ReceivedPixels& received, int64_t at, int images) {
+    at::Tensor to = input_.narrow(0, at, images);
+    if (received.normalised == (input_.scalar_type() == at::kFloat)) {
+      FOVEA_CHECK(received.data.size() == to.nbytes());
+      received.data.CopyTo(0, received.data.size(), to.mutable_data_ptr());
+      return;
+    }
+    FOVEA_CHECK(!received.normalised);
+    // A pixel may lie across two slices: its bytes are brought together first.
+    std::vector<std::byte> storage;
+    const ScatteredBytes::Piece rgb = received.data.Contiguous(&storage);
+    Normalise(reinterpret_cast<const uint8_t*>(rgb.data()), rgb.size(), at, images);
+  }
+
+  void Copy(const DecodedPixels& decoded, int64_t at, int images) {
+    if (input_.scalar_type() == at::kByte) {
+      at::Tensor to = input_.narrow(0, at, images);
+      FOVEA_CHECK(decoded.rgb.size() == to.nbytes());
+      std::memcpy(to.mutable_data_ptr(), decoded.rgb.data(), decoded.rgb.size());
+      return;
+    }
+    Normalise(decoded.rgb.data(), decoded.rgb.size(), at, images);
+  }
+
+  void Normalise(const uint8_t* rgb, size_t size, int64_t at, int images) {
+    const size_t image_numbers = static_cast<size_t>(pixels_per_image_) * 3;
+    FOVEA_CHECK(size == image_numbers * images);
+    for (int image = 0; image < images; ++image) {
+      NormaliseImage(rgb + image * image_numbers, pixels_per_image_, normalisation_,
+                     input_.mutable_data_ptr<float>() + (at + image) * image_numbers);
+    }
+  }
+
+  int64_t pixels_per_image_;
+  Normalisation normalisation_;
+  at::Tensor input_;
+};
+
+absl::StatusOr<std::unique_ptr<BatchExecutor>> BatchExecutor::Create(
+    const BatchExecutorOptions& options, Clock& clock,
+    const std::function<void(int, Nanos)>& progress) {
+  std::unique_ptr<models::Model> model;
+  FOVEA_RETURN_IF_ERROR(RunTorchLoad("model.load_failed", [&] {
+    model = models::LoadModel(options.model);
+    model->Prepare(at::kCPU, options.model.precision);
+  }));
+  return CreateWithModel(std::move(model), options, clock, progress);
+}
+
+absl::StatusOr<std::unique_ptr<BatchExecutor>> BatchExecutor::CreateWithModel(
+    std::unique_ptr<models::Model> model, const BatchExecutorOptions& options, Clock& clock,
+    const std::function<void(int, Nanos)>& progress) {
+  FOVEA_CHECK(options.max_batch_size >= 1 && options.instances >= 1);
+  std::unique_ptr<BatchExecutor> executor(new BatchExecutor(std::move(model), options, clock));
+  FOVEA_RETURN_IF_ERROR(executor->WarmUp(progress));
+  return executor;
+}
+
+BatchExecutor::BatchExecutor(std::unique_ptr<models::Model> model,
+                             const BatchExecutorOptions& options, Clock& clock)
+    : model_(std::move(model)), options_(options), clock_(clock) {}
+
+BatchExecutor::~BatchExecutor() = default;
+
+const models::ModelInfo& BatchExecutor::info() const { return model_->info(); }
+int64_t BatchExecutor::weight_bytes() const { return model_->weight_bytes(); }
+int64_t BatchExecutor::peak_activation_bytes() const { return peak_activation_bytes_; }
+
+void BatchExecutor::EnterThread() const { at::set_num_threads(options_.threads_per_instance); }
+
+absl::Status BatchExecutor::WarmUp(const std::function<void(int, Nanos)>& progress) {
+  return RunTorch("model.warm_up_failed", [&] {
+    EnterThread();
+    for (int instance = 0; instance < options_.instances; ++instance) {
+      lanes_.push_back(std::make_unique<Lane>(info(), options_.preprocessing, options_.max_batch_size));
+    }
+    models::ForwardContext context;
+    // The largest first: the allocator's and oneDNN's buffers then serve the smaller ones.
+    for (int images = options_.max_batch_size; images >= 1; --images) {
+      const at::Tensor input = lanes_[0]->Input(images);
+      {
+        MemoryLedger ledger;
+        model_->Run(input, context);  // the first pass of a shape builds oneDNN's primitives
+        peak_activation_bytes_ = std::max<int64_t>(
+            peak_activation_bytes_, ledger.peak_bytes() + static_cast<int64_t>(input.nbytes()));
+      }
+      const Nanos start = clock_.Now();
+      model_->Run(input, context);
+      if (progress) progress(images, clock_.Now() - start);
+    }
+  });
+}
+
+void BatchExecutor::Run(int instance, std::vector<std::unique_ptr<InferenceTask>> tasks,
+                        ExecutionObserver* observer) {
+  FOVEA_CHECK(instance >= 0 && static_cast<size_t>(instance) < lanes_.size());
+  const Nanos now = clock_.Now();
+  for (auto& task : tasks) task->request().stages.EndStage(Stage::kQueue, now);
+  RunTasks(*lanes_[instance], tasks, observer);
+}
+
+void BatchExecutor::RunTasks(Lane& lane, std::span<std::unique_ptr<InferenceTask>> tasks,
+                             ExecutionObserver* observer) {
+  ExecutionObserver::BatchRun run;
+  std::vector<at::Tensor> outputs;
+  bool stopped = false;
+  const Nanos start = clock_.Now();
+  Nanos gathered = start;
+  const absl::Status status = RunTorch("executor.failed", [&] {
+    const at::Tensor input = lane.Gather(tasks);
+    run.images = static_cast<int>(input.size(0));
+    gathered = clock_.Now();
+    MemoryLedger ledger;
+    BatchContext context(tasks);
+    outputs = model_->Run(input, context);
+    stopped = outputs.empty();
+    run.peak_bytes = ledger.peak_bytes() + static_cast<int64_t>(input.nbytes());
+  });
+  const Nanos computed = clock_.Now();
+  run.gather = gathered - start;
+  run.compute = computed - gathered;
+
+  if (!status.ok() && tasks.size() > 1) {
+    // One of them is to blame, or they are too many for the memory: halves tell, and the others still get their answer.
+    const size_t half = tasks.size() / 2;
+    RunTasks(lane, tasks.first(half), observer);
+    RunTasks(lane, tasks.subspan(half), observer);
+    return;
+  }
+
+  int64_t at = 0;
+  for (auto& task : tasks) {
+    const int images = task->images();
+    const int64_t first = std::exchange(at, at + images);
+    task->request().stages.EndStage(Stage::kCompute, computed);
+    if (!status.ok()) {
+      InferenceTask::Finish(std::move(task), status);
+      continue;
+    }
+    if (stopped) {
+      InferenceTask::Finish(std::move(task), Cancelled("request.cancelled", "the caller cancelled the request"));
+      continue;
+    }
+    TaskResult result{.batch_size = run.images, .batch_peak_bytes = run.peak_bytes};
+    bool finite = true;
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      const models::ModelInfo::Output& described = info().outputs[i];
+      const at::Tensor rows = outputs[i].narrow(0, first, images);
+      FOVEA_CHECK(rows.is_contiguous());
+      if (!described.bytes) finite = finite && AllFinite(rows);
+      OutputTensor& output = result.outputs.emplace_back();
+      output.name = described.name;
+      output.type = described.bytes ? DataType::kUint8 : DataType::kFp32;
+      output.shape.assign(rows.sizes().begin(), rows.sizes().end());
+      output.data = RawBytes(rows);
+    }
+    if (finite) {
+      InferenceTask::Finish(std::move(task), std::move(result));
+    } else {
+      InferenceTask::Finish(std::move(task), Internal("executor.non_finite_output",
+                                                      "the model's output is not a finite number"));
+    }
+  }
+  run.scatter = clock_.Now() - computed;
+  if (status.ok() && !stopped && observer != nullptr) observer->OnBatch(run);
+}
+
+}  // namespace fovea

@@ -1,0 +1,86 @@
+// Runs closed batches of one loaded model: gathers the pixels in one pass, runs the model, and gives every task its
+// own result or its own error.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "model_zoo/model_description.h"
+#include "server/core/clock.h"
+#include "server/executor/inference_task.h"
+
+namespace fovea::models {
+class Model;
+}
+
+namespace fovea {
+
+// Hears of every batch that ran. Thread-safe; must return quickly.
+class ExecutionObserver {
+ public:
+  virtual ~ExecutionObserver() = default;
+  struct BatchRun {
+    int images = 0;
+    Nanos gather = 0;   // copying and normalising the pixels
+    Nanos compute = 0;  // the model
+    Nanos scatter = 0;  // results back to the tasks
+    int64_t peak_bytes = 0;
+  };
+  virtual void OnBatch(const BatchRun& run) = 0;
+};
+
+struct BatchExecutorOptions {
+  models::ModelDescription model;
+  models::Preprocessing preprocessing;  // its mean and std; the geometry is imaging's
+  int max_batch_size = 1;
+  int instances = 1;
+  int threads_per_instance = 1;  // inside one operator
+};
+
+// Thread-safe: each instance calls Run from its own thread, with its own number.
+class BatchExecutor {
+ public:
+  // Loads, prepares and warms the model up at every batch size, on the calling thread. `progress` hears of each size.
+  // FAILED_PRECONDITION: weights or spec do not make a model; UNAVAILABLE: out of memory.
+  static absl::StatusOr<std::unique_ptr<BatchExecutor>> Create(
+      const BatchExecutorOptions& options, Clock& clock,
+      const std::function<void(int batch_size, Nanos took)>& progress);
+  // For tests: a model that is already prepared.
+  static absl::StatusOr<std::unique_ptr<BatchExecutor>> CreateWithModel(
+      std::unique_ptr<models::Model> model, const BatchExecutorOptions& options, Clock& clock,
+      const std::function<void(int batch_size, Nanos took)>& progress);
+  ~BatchExecutor();
+
+  const models::ModelInfo& info() const;
+  int64_t weight_bytes() const;
+  // Peak of the largest batch of the warm-up, its input included.
+  int64_t peak_activation_bytes() const;
+
+  // To be called first on each instance's thread: sets its number of intra-op threads.
+  void EnterThread() const;
+
+  // Runs `tasks`, whose images fit max_batch_size together, and finishes each of them exactly once before it returns.
+  // A task that makes the model fail, or whose output is not finite, fails alone: the others are run again without it.
+  // Out of memory splits the batch. `observer` may be null.
+  void Run(int instance, std::vector<std::unique_ptr<InferenceTask>> tasks,
+           ExecutionObserver* observer);
+
+ private:
+  class Lane;  // what one instance owns: its input buffer
+  BatchExecutor(std::unique_ptr<models::Model> model, const BatchExecutorOptions& options,
+                Clock& clock);
+  absl::Status WarmUp(const std::function<void(int, Nanos)>& progress);
+  void RunTasks(Lane& lane, std::span<std::unique_ptr<InferenceTask>> tasks,
+                ExecutionObserver* observer);
+
+  const std::unique_ptr<models::Model> model_;
+  const BatchExecutorOptions options_;
+  Clock& clock_;
+  std::vector<std::unique_ptr<Lane>> lanes_;
+  int64_t peak_activation_bytes_ = 0;
+};
+
+}  // namespace fovea

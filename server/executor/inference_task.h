@@ -1,0 +1,83 @@
+// One admitted request on its way through the scheduler and the executor.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/statusor.h"
+#include "server/core/request.h"
+#include "server/core/tensor.h"
+#include "server/scheduler/task.h"
+
+namespace fovea {
+
+// Pixels in the slices that came from the socket, at the model's size: FP32 [images, 3, height, width], normalised, or
+// UINT8 [images, height, width, 3].
+struct ReceivedPixels {
+  ScatteredBytes data;
+  bool normalised = true;
+};
+
+// Pixels that imaging decoded and resized to the model's size: UINT8 [images, height, width, 3].
+struct DecodedPixels {
+  std::vector<uint8_t> rgb;
+};
+
+// Where a task's pixels wait until its batch is gathered.
+using PixelSource = std::variant<ReceivedPixels, DecodedPixels>;
+
+// What running a task gave.
+struct TaskResult {
+  std::vector<OutputTensor> outputs;  // one for each output of the model, [images, ...]
+  int batch_size = 0;                 // images in the batch that it was run in
+  int64_t batch_peak_bytes = 0;
+};
+
+class InferenceTask final : public Task {
+ public:
+  // Called exactly once, with the task itself, when it was run, failed or was dropped; on any thread, no lock held.
+  using Done =
+      absl::AnyInvocable<void(std::unique_ptr<InferenceTask>, absl::StatusOr<TaskResult>) &&>;
+
+  InferenceTask(std::unique_ptr<InferenceRequest> request, PixelSource pixels, int images,
+                int priority, Done done)
+      : request_(std::move(request)),
+        pixels_(std::move(pixels)),
+        images_(images),
+        priority_(priority),
+        done_(std::move(done)) {}
+
+  InferenceRequest& request() { return *request_; }
+  std::unique_ptr<InferenceRequest> TakeRequest() { return std::move(request_); }
+  const PixelSource& pixels() const { return pixels_; }
+
+  static void Finish(std::unique_ptr<InferenceTask> task, absl::StatusOr<TaskResult> result) {
+    Done done = std::move(task->done_);
+    std::move(done)(std::move(task), std::move(result));
+  }
+
+  // Task:
+  int images() const override { return images_; }
+  uint64_t shape_key() const override { return 0; }  // a model has one input size
+  int priority() const override { return priority_; }
+  Nanos arrival() const override { return request_->stages.start(); }
+  Nanos deadline() const override { return request_->deadline; }
+  bool Cancelled() const override { return request_->cancellation->Cancelled(); }
+  void Drop(std::unique_ptr<Task> self, absl::Status why) override {
+    Finish(std::unique_ptr<InferenceTask>(static_cast<InferenceTask*>(self.release())), std::move(why));
+  }
+
+ private:
+  std::unique_ptr<InferenceRequest> request_;
+  PixelSource pixels_;
+  int images_;
+  int priority_;
+  Done done_;
+};
+
+}  // namespace fovea

@@ -1,0 +1,58 @@
+#include "server/executor/torch_status.h"
+
+#include <c10/util/Exception.h>
+
+#include <exception>
+#include <new>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "server/core/log.h"
+#include "server/core/status.h"
+
+namespace fovea {
+namespace {
+
+absl::Status OutOfMemory() {
+  return Unavailable("device.out_of_memory", "the device has no memory left for this");
+}
+
+absl::Status Failed(std::string_view reason, const char* what) {
+  Log(LogLevel::kError, absl::StrCat(std::string(reason), ": ", what));
+  return Internal(reason, "the model could not be run");
+}
+
+}  // namespace
+
+absl::Status RunTorch(std::string_view reason, absl::FunctionRef<void()> work) {
+  try {
+    work();
+    return absl::OkStatus();
+  } catch (const c10::OutOfMemoryError& error) {
+    Log(LogLevel::kWarning, error.what_without_backtrace());
+    return OutOfMemory();
+  } catch (const std::bad_alloc&) {
+    return OutOfMemory();
+  } catch (const c10::Error& error) {
+    return Failed(reason, error.what_without_backtrace());
+  } catch (const std::exception& error) {
+    return Failed(reason, error.what());
+  }
+}
+
+absl::Status RunTorchLoad(std::string_view reason, absl::FunctionRef<void()> work) {
+  std::string words;
+  const absl::Status status = RunTorch(reason, [&] {
+    try {
+      work();
+    } catch (const c10::OutOfMemoryError&) {
+      throw;
+    } catch (const c10::Error& error) {
+      words = error.what_without_backtrace();
+    }
+  });
+  if (words.empty()) return status;
+  return FailedPrecondition(reason, words.substr(0, words.find('\n')));
+}
+
+}  // namespace fovea

@@ -1,0 +1,229 @@
+#include "server/executor/batch_executor.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <optional>
+
+#include "model_zoo/model.h"
+#include "server/core/status.h"
+#include "server/executor/memory_ledger.h"
+
+namespace fovea {
+namespace {
+
+using testing::ElementsAre;
+
+constexpr int kSide = 2;
+constexpr int kNumbers = 3 * kSide * kSide;
+constexpr float kPoison = 666.0f;     // makes the model throw
+constexpr float kTooLarge = 777.0f;   // makes it run out of memory
+
+// Sums each image's pixels. Throws for a poisoned image, and out of memory for more than `most_images` at a time.
+class SummingModel final : public models::Model {
+ public:
+  explicit SummingModel(int most_images = 1000) : most_images_(most_images) {
+    info_.image_height = info_.image_width = kSide;
+    info_.num_classes = 1;
+    info_.outputs = {{"logits", {1}}};
+  }
+  const models::ModelInfo& info() const override { return info_; }
+  void Prepare(c10::Device, models::Precision) override {}
+  std::vector<at::Tensor> Run(const at::Tensor& pixels, models::ForwardContext& context) const override {
+    batches_.push_back(static_cast<int>(pixels.size(0)));
+    TORCH_CHECK(!(pixels == kPoison).any().item<bool>(), "secret path /etc/passwd");
+    if (pixels.size(0) > most_images_ || (pixels == kTooLarge).any().item<bool>()) {
+      TORCH_CHECK_WITH(OutOfMemoryError, false, "no memory for ", pixels.size(0), " images");
+    }
+    if (context.ShouldStop()) return {};
+    return {pixels.sum({1, 2, 3}).unsqueeze(1)};
+  }
+  int64_t weight_bytes() const override { return 42; }
+
+  mutable std::vector<int> batches_;
+
+ private:
+  models::ModelInfo info_;
+  int most_images_;
+};
+
+struct Outcome {
+  std::optional<absl::StatusOr<TaskResult>> result;
+  int calls = 0;
+  float value(int image = 0) const {
+    return reinterpret_cast<const float*>((*result)->outputs[0].data.data())[image];
+  }
+};
+
+std::unique_ptr<InferenceTask> MakeTask(const std::vector<float>& images, Outcome& outcome,
+                                        CancellationPtr cancellation = std::make_shared<Cancellation>()) {
+  std::vector<float> numbers;
+  for (float value : images) numbers.insert(numbers.end(), kNumbers, value);
+  auto request = std::make_unique<InferenceRequest>();
+  request->cancellation = std::move(cancellation);
+  const std::string_view bytes(reinterpret_cast<const char*>(numbers.data()),
+                               numbers.size() * sizeof(float));
+  return std::make_unique<InferenceTask>(
+      std::move(request), ReceivedPixels{ScatteredBytes::Copy(bytes)}, static_cast<int>(images.size()),
+      /*priority=*/0, [&outcome](std::unique_ptr<InferenceTask>, absl::StatusOr<TaskResult> result) {
+        outcome.result = std::move(result);
+        ++outcome.calls;
+      });
+}
+
+class BatchExecutorTest : public testing::Test {
+ protected:
+  void Load(std::unique_ptr<SummingModel> model, int max_batch_size = 8) {
+    model_ = model.get();
+    auto executor = BatchExecutor::CreateWithModel(
+        std::move(model), {.preprocessing = {}, .max_batch_size = max_batch_size}, SteadyClock(), nullptr);
+    ASSERT_TRUE(executor.ok()) << executor.status();
+    executor_ = *std::move(executor);
+    model_->batches_.clear();
+  }
+
+  template <typename... Tasks>
+  void Run(Tasks... tasks) {
+    std::vector<std::unique_ptr<InferenceTask>> batch;
+    (batch.push_back(std::move(tasks)), ...);
+    executor_->Run(0, std::move(batch), nullptr);
+  }
+
+  SummingModel* model_ = nullptr;
+  std::unique_ptr<BatchExecutor> executor_;
+};
+
+TEST_F(BatchExecutorTest, WarmsUpEveryBatchSizeBeforeItIsReady) {
+  auto model = std::make_unique<SummingModel>();
+  SummingModel* raw = model.get();
+  std::vector<int> reported;
+  auto executor = BatchExecutor::CreateWithModel(std::move(model), {.max_batch_size = 3}, SteadyClock(),
+                                                 [&](int size, Nanos) { reported.push_back(size); });
+  ASSERT_TRUE(executor.ok());
+  EXPECT_THAT(reported, ElementsAre(3, 2, 1));
+  EXPECT_THAT(raw->batches_, ElementsAre(3, 3, 2, 2, 1, 1));
+  EXPECT_GE((*executor)->peak_activation_bytes(), 3 * kNumbers * 4);
+}
+
+TEST_F(BatchExecutorTest, GivesEveryTaskItsOwnRows) {
+  Load(std::make_unique<SummingModel>());
+  Outcome one, two, three;
+  Run(MakeTask({1}, one), MakeTask({2, 3}, two), MakeTask({4}, three));
+  EXPECT_THAT(model_->batches_, ElementsAre(4));
+  EXPECT_EQ(one.value(), 1 * kNumbers);
+  EXPECT_EQ(two.value(0), 2 * kNumbers);
+  EXPECT_EQ(two.value(1), 3 * kNumbers);
+  EXPECT_EQ(three.value(), 4 * kNumbers);
+  EXPECT_THAT((*two.result)->outputs[0].shape, ElementsAre(2, 1));
+  EXPECT_EQ((*two.result)->batch_size, 4);
+  EXPECT_GE((*two.result)->batch_peak_bytes, 4 * kNumbers * 4);
+}
+
+TEST_F(BatchExecutorTest, Row42OneTaskThatMakesTheModelFailFailsAlone) {
+  Load(std::make_unique<SummingModel>());
+  Outcome good[5], bad;
+  Run(MakeTask({1}, good[0]), MakeTask({2}, good[1]), MakeTask({kPoison}, bad), MakeTask({3}, good[2]),
+      MakeTask({4}, good[3]), MakeTask({5}, good[4]));
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_EQ(good[i].calls, 1);
+    EXPECT_EQ(good[i].value(), (i + 1) * kNumbers);
+  }
+  EXPECT_EQ(bad.calls, 1);
+  EXPECT_EQ(bad.result->status().code(), absl::StatusCode::kInternal);
+  EXPECT_EQ(ReasonOf(bad.result->status()), "executor.failed");
+  EXPECT_THAT(std::string(bad.result->status().message()), testing::Not(testing::HasSubstr("passwd")));
+}
+
+TEST_F(BatchExecutorTest, Row40OutOfMemorySplitsTheBatch) {
+  Load(std::make_unique<SummingModel>(), 4);
+  Outcome outcome[4];
+  // The warm-up has run with room for all: from here on there is room for two images.
+  auto small = std::make_unique<SummingModel>(2);
+  model_ = small.get();
+  auto executor = BatchExecutor::CreateWithModel(std::move(small), {.max_batch_size = 2}, SteadyClock(), nullptr);
+  ASSERT_TRUE(executor.ok());
+  model_->batches_.clear();
+  Outcome one, large;
+  std::vector<std::unique_ptr<InferenceTask>> batch;
+  batch.push_back(MakeTask({1}, one));
+  batch.push_back(MakeTask({kTooLarge}, large));
+  (*executor)->Run(0, std::move(batch), nullptr);
+  EXPECT_THAT(model_->batches_, ElementsAre(2, 1, 1));
+  EXPECT_EQ(one.value(), kNumbers);
+  EXPECT_EQ(large.result->status().code(), absl::StatusCode::kUnavailable);
+}
+
+TEST_F(BatchExecutorTest, AModelThatCannotRunItsLargestBatchIsNotReady) {
+  auto executor = BatchExecutor::CreateWithModel(std::make_unique<SummingModel>(2), {.max_batch_size = 4},
+                                                 SteadyClock(), nullptr);
+  EXPECT_EQ(executor.status().code(), absl::StatusCode::kUnavailable);
+}
+
+TEST_F(BatchExecutorTest, Row12AnOutputThatIsNotFiniteFailsItsOwnRowOnly) {
+  Load(std::make_unique<SummingModel>());
+  Outcome good, bad;
+  Run(MakeTask({std::numeric_limits<float>::infinity()}, bad), MakeTask({1}, good));
+  EXPECT_EQ(good.value(), kNumbers);
+  EXPECT_EQ(ReasonOf(bad.result->status()), "executor.non_finite_output");
+}
+
+TEST_F(BatchExecutorTest, StopsWhenEveryCallerHasGone) {
+  Load(std::make_unique<SummingModel>());
+  auto gone = std::make_shared<Cancellation>();
+  gone->Cancel();
+  Outcome one, two;
+  Run(MakeTask({1}, one, gone), MakeTask({2}, two, gone));
+  EXPECT_EQ(one.result->status().code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(two.result->status().code(), absl::StatusCode::kCancelled);
+  Outcome stays, left;
+  Run(MakeTask({1}, left, gone), MakeTask({2}, stays));
+  EXPECT_EQ(stays.value(), 2 * kNumbers);
+}
+
+TEST_F(BatchExecutorTest, NormalisesBytesOfDecodedImages) {
+  Load(std::make_unique<SummingModel>());
+  const models::Preprocessing defaults;
+  std::vector<uint8_t> rgb;
+  for (int i = 0; i < kSide * kSide; ++i) rgb.insert(rgb.end(), {255, 0, 51});
+  double expected = 0;
+  for (int channel = 0; channel < 3; ++channel) {
+    const double pixel = std::array{1.0, 0.0, 0.2}[channel];
+    expected += kSide * kSide * (pixel - defaults.mean[channel]) / defaults.std[channel];
+  }
+  Outcome decoded, received;
+  auto make = [](PixelSource pixels, Outcome& outcome) {
+    return std::make_unique<InferenceTask>(
+        std::make_unique<InferenceRequest>(), std::move(pixels), 1, 0,
+        [&outcome](std::unique_ptr<InferenceTask>, absl::StatusOr<TaskResult> result) {
+          outcome.result = std::move(result);
+        });
+  };
+  const auto owner = std::make_shared<std::vector<uint8_t>>(rgb);
+  const auto bytes = std::as_bytes(std::span(*owner));
+  // Slices that cut a pixel in two.
+  ScatteredBytes scattered({bytes.first(4), bytes.subspan(4, 1), bytes.subspan(5)}, owner);
+  Run(make(DecodedPixels{rgb}, decoded), make(ReceivedPixels{scattered, /*normalised=*/false}, received));
+  EXPECT_NEAR(decoded.value(), expected, 1e-4);
+  EXPECT_EQ(decoded.value(), received.value());
+}
+
+TEST(MemoryLedgerTest, CountsLiveAndPeakBytesOfItsThread) {
+  at::Tensor before = at::empty({1000}, at::kFloat);
+  MemoryLedger ledger;
+  {
+    at::Tensor a = at::empty({100}, at::kFloat);
+    EXPECT_EQ(ledger.live_bytes(), 400);
+    { at::Tensor b = at::empty({50}, at::kFloat); }
+    EXPECT_EQ(ledger.live_bytes(), 400);
+  }
+  before.reset();
+  EXPECT_EQ(ledger.live_bytes(), 0);
+  EXPECT_EQ(ledger.peak_bytes(), 600);
+}
+
+}  // namespace
+}  // namespace fovea
