@@ -1,0 +1,85 @@
+#!/usr/bin/env bash
+# The demonstration behind `make demo`: demo.sh BUILD [IMAGE] [MODEL]
+#   IMAGE   a JPEG, PNG or WebP file; one of client/examples by default
+#   MODEL   a bundled model (shapes by default), or the folder of a model of your own, for example one that
+#           `fovea import` wrote
+# Starts fovea-server on free ports of the loopback interface, classifies the picture, tells what it cost, and compares
+# the same weights with dense and with k-NN attention. Stops the server at the end.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+build=$1
+image=${2:-}
+model=${3:-}
+[ -n "$image" ] || image=$(ls client/examples/*.jpg | head -n 1)
+[ -n "$model" ] || model=shapes
+work=$(mktemp -d)
+server=
+finish() {
+  if [ -n "$server" ]; then
+    kill "$server" 2> /dev/null || true
+    wait "$server" || true
+  fi
+  rm -rf "$work"
+}
+trap finish EXIT
+say() { printf '\n\033[1m%s\033[0m\n' "$*"; }
+
+if [ ! -r "$image" ]; then
+  echo "there is no picture at $image" >&2
+  exit 2
+fi
+
+if [ -d "$model" ]; then
+  # A model of one's own: it is served beside a twin with its weights and k-NN attention.
+  folder=$model
+  model=$(basename "$(readlink -f "$folder")")
+  mkdir -p "$work/models/${model}_knn"
+  cp -r "$(readlink -f "$folder")" "$work/models/$model"
+  for version in "$work/models/$model"/[0-9]*; do mkdir -p "$work/models/${model}_knn/$(basename "$version")"; done
+  [ ! -e "$folder/labels.txt" ] || cp "$folder/labels.txt" "$work/models/${model}_knn/"
+  {
+    grep -vE '^(name|attention|weights_of):' "$folder/model.textproto"
+    echo "name: \"${model}_knn\""
+    echo 'attention: "knn:k=0.5"'
+    grep -q '^random_weights' "$folder/model.textproto" || echo "weights_of: \"$model\""
+  } > "$work/models/${model}_knn/model.textproto"
+  repository=$work/models
+  models=("$model" "${model}_knn")
+else
+  repository=model_zoo/demo
+  if [ ! -d "$repository/$model" ]; then
+    echo "there is no model $model: give one of $(ls $repository | tr '\n' ' ')or the folder of a model" >&2
+    exit 2
+  fi
+  models=(shapes shapes_knn shapes_with_knn)
+fi
+
+say "Starting fovea-server"
+"$build/bin/fovea-server" --model-repository "$repository" --grpc-port 0 --metrics-port 0 > "$work/server.log" 2>&1 &
+server=$!
+for _ in $(seq 1200); do
+  if grep -q 'ready: ' "$work/server.log"; then break; fi
+  if ! kill -0 "$server" 2> /dev/null; then
+    cat "$work/server.log" >&2
+    server=
+    exit 1
+  fi
+  sleep 0.1
+done
+address=$(sed -n 's/.*listening: grpc=\([^ ]*\).*/\1/p' "$work/server.log")
+fovea() { "$build/bin/fovea" --server "$address" "$@"; }
+echo "listening on $address"
+fovea models
+
+say "What is in $image?"
+fovea classify --model "$model" --top-k 3 --receipt "$image"
+
+say "The same picture, 50 times in turn: dense and k-NN attention on the same weights file${models[2]:+, and a model trained with k-NN}"
+fovea compare "${models[@]}" --image "$image" --pairs 50
+
+kill "$server"
+code=0
+wait "$server" || code=$?
+server=
+say "The server has drained and stopped (exit code $code)"
+exit $code

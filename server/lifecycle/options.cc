@@ -1,0 +1,100 @@
+#include "server/lifecycle/options.h"
+
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <cctype>
+
+#include "server/lifecycle/version.h"
+
+namespace fovea {
+namespace {
+
+// "--grpc-port" -> "FOVEA_GRPC_PORT".
+std::string EnvironmentVariable(std::string flag) {
+  flag = "FOVEA_" + flag.substr(flag.find_first_not_of('-'));
+  std::transform(flag.begin(), flag.end(), flag.begin(),
+                 [](unsigned char c) { return c == '-' ? '_' : std::toupper(c); });
+  return flag;
+}
+
+}  // namespace
+
+ParsedCommandLine ParseCommandLine(int argc, const char* const* argv) {
+  ParsedCommandLine parsed;
+  ServerOptions& options = parsed.options;
+  CLI::App app("fovea-server: serves vision transformers over gRPC and tells what their attention costs.\n"
+               "Every flag can also be given as an environment variable, shown beside it.",
+               "fovea-server");
+  app.set_version_flag("--version", std::string("fovea-server ") + kVersion);
+  app.option_defaults()->always_capture_default();
+  app.get_formatter()->column_width(42);
+
+  auto add = [&](const std::string& flag, auto& value, const std::string& text) {
+    return app.add_option(flag, value, text)->envname(EnvironmentVariable(flag));
+  };
+  add("--model-repository", options.model_repositories,
+      "A folder of models (<name>/model.textproto, <name>/labels.txt, <name>/<version>/model.safetensors); give the "
+      "flag again for more folders")
+      ->required();
+  add("--host", options.host, "Address to listen on; 0.0.0.0 for every interface");
+  add("--grpc-port", options.grpc_port, "Port of gRPC; 0 takes a free one, which is printed")
+      ->check(CLI::Range(0, 65535));
+  add("--metrics-port", options.metrics_port,
+      "Port of Prometheus metrics over HTTP, at /metrics; 0 takes a free one, -1 serves none")
+      ->check(CLI::Range(-1, 65535));
+  add("--model-control-mode", options.model_control_mode,
+      "none: every model is loaded at the start; explicit: those of --load-model, and by request; poll: the folders "
+      "are watched for changes")
+      ->check(CLI::IsMember({"none", "explicit", "poll"}));
+  add("--load-model", options.load_models,
+      "With explicit control: a model to load at the start; give the flag again for more");
+  add("--repository-poll-secs", options.repository_poll_secs, "With poll: seconds between two looks")
+      ->check(CLI::Range(1, 86'400));
+  add("--drain-delay", options.drain_delay_ms,
+      "After SIGTERM: milliseconds in which requests are still accepted while health already reads NOT_SERVING; turn "
+      "it up to the time your load balancer takes to notice")
+      ->check(CLI::Range(0, 600'000));
+  add("--drain-timeout", options.drain_timeout_ms,
+      "After SIGTERM: milliseconds that accepted requests have to finish; what is left then is cancelled and the "
+      "server exits with 1")
+      ->check(CLI::Range(0, 3'600'000));
+  add("--threads", options.threads,
+      "Cores for running models; 0: all. A model's instances share them")
+      ->check(CLI::Range(0, 1024));
+  add("--imaging-threads", options.imaging_threads,
+      "Threads that decode and resize images, at lower priority; 0: as many as cores")
+      ->check(CLI::Range(0, 1024));
+  add("--imaging-memory", options.imaging_memory_mb,
+      "MiB of decoded pixels in flight; more are answered UNAVAILABLE")
+      ->check(CLI::Range(16, 1 << 20));
+  add("--request-memory", options.request_memory_mb, "MiB that gRPC may use for buffers")
+      ->check(CLI::Range(16, 1 << 20));
+  add("--max-message", options.max_message_mb, "MiB of one request; more is answered RESOURCE_EXHAUSTED")
+      ->check(CLI::Range(1, 2047));
+  add("--default-queue-size", options.default_queue_size,
+      "Requests that may wait for a model whose description names no max_queue_size; turn it down to refuse "
+      "sooner under overload")
+      ->check(CLI::Range(1, 100'000));
+  add("--log-level", options.log_level, "The least severe messages that are written")
+      ->check(CLI::IsMember({"debug", "info", "warning", "error"}));
+  add("--log-format", options.log_format, "text for people, json for machines")
+      ->check(CLI::IsMember({"text", "json"}));
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    const int code = app.exit(error);
+    parsed.exit_code = code == 0 ? 0 : 2;
+    return parsed;
+  }
+  if (!options.load_models.empty() && options.model_control_mode != "explicit") {
+    std::cerr << "--load-model needs --model-control-mode explicit\n";
+    parsed.exit_code = 2;
+    return parsed;
+  }
+  parsed.serve = true;
+  return parsed;
+}
+
+}  // namespace fovea
