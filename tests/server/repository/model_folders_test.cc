@@ -1,0 +1,380 @@
+#include "server/repository/model_folders.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "server/core/status.h"
+#include "server/repository/describe_model_folder.h"
+#include "server/repository/labels.h"
+#include "server/repository/names.h"
+#include "tests/server/repository/temp_repository.h"
+
+namespace fovea {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::SizeIs;
+
+// docs/faults.md, row 25.
+TEST(NamesTest, OnlyPlainNamesAreNames) {
+  for (const char* good : {"a", "deit_tiny.v2", "A-1", "..a", "1", "-"}) {
+    EXPECT_TRUE(IsModelName(good)) << good;
+  }
+  EXPECT_TRUE(IsModelName(std::string(128, 'x')));
+  const std::vector<std::string> bad = {"",
+                                        ".",
+                                        "..",
+                                        "../x",
+                                        "/etc",
+                                        "a/b",
+                                        "%2e%2e",
+                                        std::string("a\0b", 3),
+                                        "a b",
+                                        " a",
+                                        "a\n",
+                                        std::string(129, 'x'),
+                                        std::string(10'000, 'x'),
+                                        "d\u0435it",
+                                        "\xff"};
+  for (const std::string& name : bad) {
+    EXPECT_FALSE(IsModelName(name)) << name;
+    EXPECT_EQ(CheckModelName(name).code(), absl::StatusCode::kInvalidArgument) << name;
+  }
+}
+
+TEST(NamesTest, OnlyPositiveDecimalsAreVersions) {
+  EXPECT_EQ(ParseVersion("1"), 1);
+  EXPECT_EQ(ParseVersion("9223372036854775807"), INT64_MAX);
+  for (const char* bad : {"", "0", "-1", "+1", "0001", "1 ", " 1", "1.0", "1e3", "0x1", "latest",
+                          "9223372036854775808", "18446744073709551616"}) {
+    EXPECT_EQ(ParseVersion(bad), std::nullopt) << bad;
+  }
+  EXPECT_TRUE(CheckVersion("").ok());
+  EXPECT_EQ(CheckVersion("0001").code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(LabelsTest, OneLineOneLabel) {
+  EXPECT_THAT(*ParseLabels("cat\ndog\r\nöl, Fass"), ElementsAre("cat", "dog", "öl, Fass"));
+  EXPECT_THAT(*ParseLabels("cat\n"), ElementsAre("cat"));
+  EXPECT_THAT(*ParseLabels(""), IsEmpty());
+}
+
+TEST(LabelsTest, BadLinesAreNamed) {
+  struct Case {
+    std::string text;
+    const char* says;
+  };
+  for (const Case& bad :
+       {Case{"a\n\nb", "labels.txt:2: empty"}, Case{"a\nb\xc3\x28", "labels.txt:2: not UTF-8"},
+        Case{"\xed\xa0\x80", "labels.txt:1: not UTF-8"},
+        Case{"a\x1b[31m", "labels.txt:1: a control character"},
+        Case{std::string(1025, 'a'), "labels.txt:1: longer"}}) {
+    const auto labels = ParseLabels(bad.text);
+    EXPECT_EQ(labels.status().code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_THAT(std::string(labels.status().message()), HasSubstr(bad.says));
+  }
+}
+
+// Both ways of staying inside, with and without openat2.
+class ModelFoldersTest : public ::testing::TestWithParam<bool> {
+ protected:
+  ModelFolders Folders() const {
+    std::vector<std::unique_ptr<RepositoryFs>> repositories;
+    repositories.push_back(MakeRepositoryFs(disk_.root(), GetParam()));
+    return ModelFolders(std::move(repositories));
+  }
+  ModelReading Read(std::string_view name) const { return Folders().Read(name); }
+
+  TempRepository disk_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Openat2, ModelFoldersTest, ::testing::Bool());
+
+std::string Says(const absl::Status& status) { return std::string(status.message()); }
+
+TEST_P(ModelFoldersTest, ListsWhatCanBeAModel) {
+  disk_.AddModel("b");
+  disk_.AddModel("a");
+  disk_.Write("not a model/x", "");
+  disk_.Write(".git/config", "");
+  disk_.Write("README.md", "");
+  const ModelFolders::Listing listing = Folders().List();
+  EXPECT_THAT(listing.names, ElementsAre("a", "b"));
+  EXPECT_THAT(listing.ignored, ElementsAre("not a model"));
+  EXPECT_TRUE(listing.problem.ok());
+}
+
+TEST_P(ModelFoldersTest, ReadsSpecLabelsAndVersions) {
+  disk_.AddModel("cats", "num_classes: 2", 10);
+  disk_.AddVersion("cats", 9);
+  disk_.Write("cats/labels.txt", "tom\nkitty\n");
+  disk_.Write("cats/0003/model.safetensors", "");
+  disk_.Write("cats/docs/readme.txt", "");
+  const ModelReading cats = Read("cats");
+  ASSERT_TRUE(cats.status.ok()) << cats.status;
+  EXPECT_THAT(cats.labels, ElementsAre("tom", "kitty"));
+  ASSERT_THAT(cats.versions, SizeIs(2));
+  EXPECT_EQ(cats.versions[0].number, 9);
+  EXPECT_EQ(cats.versions[1].number, 10);
+  ASSERT_TRUE(cats.versions[1].weights.has_value());
+  const auto file = OpenWeights(*cats.versions[1].weights);
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_EQ(std::filesystem::canonical((*file)->path()),
+            std::filesystem::canonical(disk_ / "cats/10/model.safetensors"));
+}
+
+TEST_P(ModelFoldersTest, ThePathOfOpenedWeightsSurvivesTheirReplacement) {
+  disk_.AddModel("cats");
+  const ModelReading cats = Read("cats");
+  const auto file = OpenWeights(*cats.versions.at(0).weights);
+  ASSERT_TRUE(file.ok()) << file.status();
+  disk_.Write("cats/1/model.safetensors", "something else");
+  EXPECT_EQ(std::filesystem::file_size((*file)->path()), EmptySafetensors().size());
+}
+
+TEST_P(ModelFoldersTest, LabelsMustMatchTheClasses) {
+  disk_.AddModel("cats", "num_classes: 3");
+  disk_.Write("cats/labels.txt", "tom\nkitty\n");
+  const ModelReading cats = Read("cats");
+  EXPECT_EQ(cats.status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(Says(cats.status), HasSubstr("labels.txt has 2 lines, and num_classes is 3"));
+}
+
+TEST_P(ModelFoldersTest, AnUnknownModelIsNotFound) {
+  EXPECT_EQ(Read("cats").status.code(), absl::StatusCode::kNotFound);
+}
+
+TEST_P(ModelFoldersTest, AFolderWithoutASpecSaysSo) {
+  disk_.Write("cats/1/model.safetensors", EmptySafetensors());
+  EXPECT_EQ(Read("cats").status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(Says(Read("cats").status), HasSubstr("no model.textproto"));
+}
+
+TEST(ModelFoldersOfTwoRepositoriesTest, OneNameInBothIsRefused) {
+  TempRepository first, second;
+  first.AddModel("cats");
+  first.AddModel("dogs");
+  second.AddModel("cats");
+  std::vector<std::unique_ptr<RepositoryFs>> repositories;
+  repositories.push_back(MakeRepositoryFs(first.root()));
+  repositories.push_back(MakeRepositoryFs(second.root()));
+  const ModelFolders folders(std::move(repositories));
+  EXPECT_THAT(folders.List().names, ElementsAre("cats", "dogs"));
+  EXPECT_EQ(folders.Read("cats").status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_TRUE(folders.Read("dogs").status.ok());
+}
+
+TEST_P(ModelFoldersTest, WeightsOfUsesTheOtherModelsFileAndVersions) {
+  disk_.AddModel("dense", "", 3);
+  disk_.Write("knn/model.textproto", kPlainSpec + std::string("weights_of: \"dense\""));
+  disk_.Write("knn2/model.textproto", kPlainSpec + std::string("weights_of: \"knn\""));
+  for (const char* name : {"knn", "knn2"}) {
+    const ModelReading model = Read(name);
+    ASSERT_TRUE(model.status.ok()) << model.status;
+    ASSERT_THAT(model.versions, SizeIs(1));
+    EXPECT_EQ(model.versions[0].number, 3);
+    ASSERT_TRUE(model.versions[0].weights.has_value());
+    EXPECT_EQ(model.versions[0].weights->path, "dense/3/model.safetensors");
+  }
+}
+
+TEST_P(ModelFoldersTest, WeightsOfChangesWithItsSource) {
+  disk_.AddModel("dense");
+  disk_.Write("knn/model.textproto", kPlainSpec + std::string("weights_of: \"dense\""));
+  const std::string before = Read("knn").fingerprint;
+  EXPECT_EQ(Read("knn").fingerprint, before);
+  disk_.AddVersion("dense", 1);
+  EXPECT_NE(Read("knn").fingerprint, before);
+}
+
+TEST_P(ModelFoldersTest, WeightsOfInACircleIsRefused) {
+  disk_.Write("a/model.textproto", kPlainSpec + std::string("weights_of: \"b\""));
+  disk_.Write("b/model.textproto", kPlainSpec + std::string("weights_of: \"c\""));
+  disk_.Write("c/model.textproto", kPlainSpec + std::string("weights_of: \"b\""));
+  disk_.Write("own/model.textproto", kPlainSpec + std::string("weights_of: \"own\""));
+  EXPECT_EQ(Read("a").status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(Says(Read("a").status), HasSubstr("a -> b -> c -> b"));
+  EXPECT_THAT(Says(Read("own").status), HasSubstr("own -> own"));
+}
+
+TEST_P(ModelFoldersTest, WeightsOfNothingIsRefused) {
+  disk_.Write("knn/model.textproto", kPlainSpec + std::string("weights_of: \"dense\""));
+  EXPECT_THAT(Says(Read("knn").status), HasSubstr("no model dense"));
+  disk_.AddModel("dense", "random_weights { seed: 1 }");
+  EXPECT_THAT(Says(Read("knn").status), HasSubstr("random weights"));
+  disk_.AddModel("dense", "max_batch_size: -1");
+  EXPECT_THAT(Says(Read("knn").status), HasSubstr("weights_of: model dense: model.textproto:3: "));
+  disk_.AddModel("dense", "", 1);
+  disk_.Write("knn/2/.keep", "");
+  const ModelReading knn = Read("knn");
+  ASSERT_TRUE(knn.status.ok()) << knn.status;
+  EXPECT_THAT(Says(knn.versions.at(0).status), HasSubstr("model dense has no version 2"));
+}
+
+TEST_P(ModelFoldersTest, RandomWeightsNeedNoVersionFolder) {
+  disk_.Write("cats/model.textproto", kPlainSpec + std::string("random_weights { seed: 1 }"));
+  const ModelReading cats = Read("cats");
+  ASSERT_TRUE(cats.status.ok()) << cats.status;
+  ASSERT_THAT(cats.versions, SizeIs(1));
+  EXPECT_EQ(cats.versions[0].number, 1);
+  EXPECT_FALSE(cats.versions[0].weights.has_value());
+}
+
+TEST_P(ModelFoldersTest, OneVersionWithoutWeightsDoesNotSpoilTheOthers) {
+  disk_.AddModel("cats", "", 1);
+  disk_.Write("cats/2/.keep", "");
+  const ModelReading cats = Read("cats");
+  ASSERT_TRUE(cats.status.ok()) << cats.status;
+  EXPECT_TRUE(cats.versions.at(0).status.ok());
+  EXPECT_THAT(Says(cats.versions.at(1).status),
+              HasSubstr("cats/2/model.safetensors does not exist"));
+}
+
+TEST_P(ModelFoldersTest, TheFingerprintFollowsEveryFile) {
+  disk_.AddModel("cats");
+  disk_.Write("cats/labels.txt", "tom\n");
+  std::string last = Read("cats").fingerprint;
+  const auto changed = [&] {
+    const std::string now = Read("cats").fingerprint;
+    return now != std::exchange(last, now);
+  };
+  EXPECT_FALSE(changed());
+  disk_.Write("cats/labels.txt", "pal\n");
+  EXPECT_TRUE(changed());
+  disk_.Append("cats/1/model.safetensors", " ");
+  EXPECT_TRUE(changed());
+  disk_.AddVersion("cats", 2);
+  EXPECT_TRUE(changed());
+  disk_.Write("cats/model.textproto", kPlainSpec);
+  EXPECT_TRUE(changed());
+  disk_.Remove("cats/labels.txt");
+  EXPECT_TRUE(changed());
+  disk_.Write("cats/model.textproto", "broken");
+  EXPECT_TRUE(changed());
+  EXPECT_FALSE(changed());
+}
+
+// docs/faults.md, row 26.
+TEST_P(ModelFoldersTest, NothingOutsideTheRepositoryIsRead) {
+  TempRepository outside;
+  outside.AddModel("secret");
+  const std::string spec = "cats/model.textproto";
+  const auto refused = [&](std::string_view what) {
+    const ModelReading cats = Read("cats");
+    EXPECT_EQ(cats.status.code(), absl::StatusCode::kFailedPrecondition) << what << cats.status;
+    EXPECT_THAT(Says(cats.status), Not(HasSubstr(outside.root().string())));
+  };
+  disk_.AddModel("cats");
+  disk_.Remove(spec);
+  std::filesystem::create_symlink(outside / "secret/model.textproto", disk_ / spec);
+  refused("an absolute link");
+  disk_.Remove(spec);
+  std::filesystem::create_symlink(
+      std::filesystem::relative(outside / "secret/model.textproto", disk_ / "cats"), disk_ / spec);
+  refused("a relative link");
+  disk_.Remove(spec);
+  std::filesystem::create_hard_link(outside / "secret/model.textproto", disk_ / spec);
+  refused("a hard link");
+  disk_.Remove("cats");
+  std::filesystem::create_symlink(outside / "secret", disk_ / "cats");
+  refused("a folder that is a link");
+  EXPECT_THAT(Folders().List().names, Not(::testing::Contains("cats")));
+}
+
+TEST_P(ModelFoldersTest, PipesAndDevicesAreRefusedWithoutOpeningThem) {
+  disk_.AddModel("cats");
+  disk_.Remove("cats/model.textproto");
+  ASSERT_EQ(mkfifo((disk_ / "cats/model.textproto").c_str(), 0600), 0);
+  EXPECT_EQ(Read("cats").status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(Says(Read("cats").status), HasSubstr("not a regular file"));
+
+  disk_.AddModel("dogs");
+  disk_.Remove("dogs/1/model.safetensors");
+  ASSERT_EQ(mkfifo((disk_ / "dogs/1/model.safetensors").c_str(), 0600), 0);
+  EXPECT_THAT(Says(Read("dogs").versions.at(0).status), HasSubstr("not a regular file"));
+
+  disk_.Remove("dogs/1/model.safetensors");
+  if (mknod((disk_ / "dogs/1/model.safetensors").c_str(), S_IFCHR | 0600, 0x105) == 0) {
+    EXPECT_THAT(Says(Read("dogs").versions.at(0).status), HasSubstr("not a regular file"));
+  }
+  disk_.Remove("dogs/1/model.safetensors");
+  std::filesystem::create_directory(disk_ / "dogs/1/model.safetensors");
+  EXPECT_THAT(Says(Read("dogs").versions.at(0).status), HasSubstr("not a regular file"));
+}
+
+TEST(RepositoryFsTest, LinksThatStayInsideAreFollowed) {
+  // As a Kubernetes volume lies on disk.
+  TempRepository disk;
+  disk.Write("cats/.data_1/model.textproto", kPlainSpec);
+  disk.Write("cats/1/model.safetensors", EmptySafetensors());
+  std::filesystem::create_symlink(".data_1/model.textproto", disk / "cats/model.textproto");
+  std::vector<std::unique_ptr<RepositoryFs>> repositories;
+  repositories.push_back(MakeRepositoryFs(disk.root()));
+  EXPECT_TRUE(ModelFolders(std::move(repositories)).Read("cats").status.ok());
+}
+
+// docs/faults.md, row 29.
+TEST_P(ModelFoldersTest, OnlySafetensorsAreWeights) {
+  struct Case {
+    std::string bytes;
+    const char* says;
+  };
+  for (const Case& bad :
+       {Case{"PK\x03\x04 a zip archive", "zip"}, Case{std::string("\x80\x02}q\0x", 6), "pickle"},
+        Case{"\x80\x05\x95 a pickle", "pickle"},
+        Case{std::string("\x02\0\0\0\0\0\0\0[]", 10), "not a safetensors"},
+        Case{"", "not a safetensors"}, Case{"12345678", "not a safetensors"}}) {
+    disk_.AddModel("cats");
+    disk_.Write("cats/1/model.safetensors", bad.bytes);
+    const ModelReading cats = Read("cats");
+    ASSERT_TRUE(cats.versions.at(0).weights.has_value());
+    const auto file = OpenWeights(*cats.versions[0].weights);
+    EXPECT_EQ(file.status().code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_THAT(Says(file.status()), HasSubstr("unsupported weight format"));
+    EXPECT_THAT(Says(file.status()), HasSubstr(bad.says));
+  }
+  disk_.Remove("cats/1/model.safetensors");
+  disk_.Write("cats/1/pytorch_model.bin", "x");
+  EXPECT_THAT(Says(Read("cats").versions.at(0).status),
+              HasSubstr("unsupported weight format: cats/1/pytorch_model.bin"));
+}
+
+TEST_P(ModelFoldersTest, WeightsThatChangeBeforeTheyAreOpenedAreUnavailable) {
+  disk_.AddModel("cats");
+  const ModelReading cats = Read("cats");
+  disk_.Append("cats/1/model.safetensors", "more");
+  EXPECT_EQ(OpenWeights(*cats.versions.at(0).weights).status().code(),
+            absl::StatusCode::kUnavailable);
+}
+
+TEST(DescribeModelFolderTest, FindsTheNewestServedWeights) {
+  TempRepository disk;
+  disk.AddModel("dense", "attention: \"knn:k=9\"", 9);
+  disk.AddVersion("dense", 10);
+  disk.Write("knn/model.textproto", kPlainSpec + std::string("weights_of: \"dense\""));
+  EXPECT_EQ(DescribeModelFolder(disk / "dense").weights,
+            std::filesystem::canonical(disk / "dense/10/model.safetensors"));
+  EXPECT_THAT(DescribeModelFolder(disk / "dense").attention, ElementsAre("knn:k=9"));
+  EXPECT_EQ(DescribeModelFolder(disk / "knn/").weights,
+            std::filesystem::canonical(disk / "dense/10/model.safetensors"));
+}
+
+TEST(DescribeModelFolderTest, ThrowsASentence) {
+  TempRepository disk;
+  disk.Write("bad/model.textproto", "max_batch_size: x");
+  for (const char* folder : {"bad", "missing"}) {
+    EXPECT_THROW(DescribeModelFolder(disk / folder), std::runtime_error) << folder;
+  }
+}
+
+}  // namespace
+}  // namespace fovea

@@ -1,0 +1,289 @@
+#include "server/repository/model_spec.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "server/core/limits.h"
+#include "server/core/status.h"
+
+namespace fovea {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::StartsWith;
+
+constexpr char kHead[] = "spec_version: 1\nbackbone: \"deit_tiny_patch16_224\"\n";
+
+absl::StatusOr<ModelSpec> Parse(const std::string& more, std::string_view config = {}) {
+  return ParseModelSpec(kHead + more, "cats", config);
+}
+
+std::string Message(const absl::StatusOr<ModelSpec>& spec) {
+  return std::string(spec.status().message());
+}
+
+TEST(ModelSpecTest, AbsentFieldsHaveTheirDefaults) {
+  const absl::StatusOr<ModelSpec> spec = Parse("");
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  EXPECT_EQ(spec->description.name, "cats");
+  EXPECT_EQ(spec->description.backbone, "deit_tiny_patch16_224");
+  EXPECT_THAT(spec->description.attention, IsEmpty());
+  EXPECT_EQ(spec->description.task, models::Task::kClassification);
+  EXPECT_EQ(spec->description.precision, models::Precision::kFp32);
+  EXPECT_EQ(spec->description.num_classes, 0);
+  EXPECT_FALSE(spec->description.random_weights_seed.has_value());
+  EXPECT_EQ(spec->weights_of, "");
+  EXPECT_EQ(spec->advertised_input, AdvertisedInput::kPixelValues);
+  EXPECT_EQ(spec->max_batch_size, 16);
+  EXPECT_EQ(spec->batching.max_queue_size, 256);
+  EXPECT_EQ(spec->batching.max_queue_delay_us, 0);
+  EXPECT_EQ(spec->batching.default_priority_level, 0);
+  EXPECT_EQ(spec->instances, 1);
+  EXPECT_FALSE(spec->allow_non_finite);
+  EXPECT_THAT(spec->version_policy.Select(std::vector<int64_t>{1, 2, 7}), ElementsAre(7));
+}
+
+TEST(ModelSpecTest, EveryFieldArrives) {
+  const absl::StatusOr<ModelSpec> spec = Parse(R"pb(
+    name: "cats"
+    attention: "conv"
+    attention: "self/knn:k=0.5"
+    num_classes: 10
+    precision: BF16
+    image_height: 64
+    image_width: 96
+    preprocessing {
+      resize_mode: SHORTEST_EDGE
+      interpolation: BILINEAR
+      crop_fraction: 0.875
+      mean: [ 0.5, 0.25, 0 ]
+      std: [ 0.5, 0.25, 1 ]
+    }
+    max_batch_size: 8
+    dynamic_batching {
+      preferred_batch_size: [ 8, 4, 4 ]
+      max_queue_delay_microseconds: 1500
+      priority_levels: 4
+      default_queue_policy { default_timeout_microseconds: 7000 max_queue_size: 9 }
+    }
+    instance_group { count: 2 threads: 3 }
+    weights_of: "dogs"
+    advertised_input: IMAGE_RGB
+    allow_non_finite: true
+    version_policy { specific { versions: [ 5, 2 ] } })pb");
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  EXPECT_THAT(spec->description.attention, ElementsAre("conv", "self/knn:k=0.5"));
+  EXPECT_EQ(spec->description.num_classes, 10);
+  EXPECT_EQ(spec->description.precision, models::Precision::kBf16);
+  EXPECT_EQ(spec->description.image_height, 64);
+  EXPECT_EQ(spec->description.image_width, 96);
+  EXPECT_EQ(spec->max_batch_size, 8);
+  EXPECT_THAT(spec->batching.preferred_batch_sizes, ElementsAre(4, 8));
+  EXPECT_EQ(spec->batching.max_queue_delay_us, 1500);
+  EXPECT_EQ(spec->batching.priority_levels, 4);
+  EXPECT_EQ(spec->batching.default_priority_level, 2);
+  EXPECT_EQ(spec->batching.default_timeout_us, 7000);
+  EXPECT_EQ(spec->batching.max_queue_size, 9);
+  EXPECT_EQ(spec->instances, 2);
+  EXPECT_EQ(spec->threads_per_instance, 3);
+  EXPECT_EQ(spec->weights_of, "dogs");
+  EXPECT_EQ(spec->advertised_input, AdvertisedInput::kImageRgb);
+  EXPECT_TRUE(spec->allow_non_finite);
+  EXPECT_THAT(spec->version_policy.Select(std::vector<int64_t>{1, 2, 3}), ElementsAre(2));
+
+  const models::Preprocessing changed = spec->preprocessing.AppliedTo({});
+  EXPECT_EQ(changed.interpolation, models::Interpolation::kBilinear);
+  EXPECT_EQ(changed.crop_fraction, 0.875);
+  EXPECT_THAT(changed.mean, ElementsAre(0.5f, 0.25f, 0.0f));
+  EXPECT_THAT(changed.std, ElementsAre(0.5f, 0.25f, 1.0f));
+}
+
+TEST(ModelSpecTest, AnAbsentPreprocessingFieldKeepsThePublishedValue) {
+  const absl::StatusOr<ModelSpec> spec = Parse("preprocessing { crop_fraction: 1 }");
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  models::Preprocessing published;
+  published.interpolation = models::Interpolation::kBilinear;
+  published.mean = {0.1f, 0.2f, 0.3f};
+  models::Preprocessing expected = published;
+  expected.crop_fraction = 1;
+  EXPECT_EQ(spec->preprocessing.AppliedTo(published), expected);
+}
+
+TEST(ModelSpecTest, RandomWeightsKeepTheirSeed) {
+  const absl::StatusOr<ModelSpec> spec = Parse("random_weights { seed: 18446744073709551615 }");
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  EXPECT_EQ(spec->description.random_weights_seed, 18446744073709551615u);
+}
+
+// docs/faults.md, row 30.
+struct BadSpec {
+  const char* name;
+  std::string text;   // follows the two lines of kHead
+  const char* where;  // how the message begins
+  const char* what;   // and what it says
+};
+
+class BadSpecTest : public ::testing::TestWithParam<BadSpec> {};
+
+TEST_P(BadSpecTest, IsRefusedWithItsLine) {
+  const absl::StatusOr<ModelSpec> spec = Parse(GetParam().text);
+  ASSERT_FALSE(spec.ok());
+  EXPECT_EQ(spec.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(ReasonOf(spec.status()), "model.bad_spec");
+  EXPECT_THAT(Message(spec), StartsWith(GetParam().where));
+  EXPECT_THAT(Message(spec), HasSubstr(GetParam().what));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Row30, BadSpecTest,
+    ::testing::Values(
+        BadSpec{"UnknownField", "\nnum_clases: 3",
+                "model.textproto:4: ", "unknown field \"num_clases\""},
+        BadSpec{"UnknownNestedField", "instance_group {\n  cuont: 3\n}",
+                "model.textproto:4: ", "unknown field \"cuont\""},
+        BadSpec{"UnknownEnumValue", "precision: FP16", "model.textproto:3: ", "FP16"},
+        BadSpec{"SyntaxError", "max_batch_size: {", "model.textproto:3: ", ""},
+        BadSpec{"FieldTwice", "num_classes: 3\nnum_classes: 3",
+                "model.textproto:4: ", "num_classes"},
+        BadSpec{"BothWeightSources", "weights_of: \"dogs\"\nrandom_weights {}",
+                "model.textproto:4: ", "random_weights"},
+        BadSpec{"HugeBatch", "max_batch_size: 1000000000", "model.textproto:3: ",
+                "max_batch_size is 1000000000; it must lie between 1 and 1024"},
+        BadSpec{"BatchPastInt32", "max_batch_size: 99999999999", "model.textproto:3: ", ""},
+        BadSpec{"NegativeBatch", "max_batch_size: -1",
+                "model.textproto:3: ", "max_batch_size is -1"},
+        BadSpec{"ZeroBatch", "max_batch_size: 0", "model.textproto:3: ", "max_batch_size is 0"},
+        BadSpec{"NegativeClasses", "num_classes: -5", "model.textproto:3: ", "num_classes is -5"},
+        BadSpec{"HugeImage", "image_height: 100000 image_width: 5",
+                "model.textproto:3: ", "image_height"},
+        BadSpec{"WidthAlone", "image_width: 5", "model.textproto:3: ", "together"},
+        BadSpec{"PreferredAboveMax",
+                "max_batch_size: 4\ndynamic_batching {\n"
+                "preferred_batch_size: 2\npreferred_batch_size: 5\n}",
+                "model.textproto:6: ", "preferred_batch_size is 5; it must lie between 1 and 4"},
+        BadSpec{"EndlessDelay", "dynamic_batching { max_queue_delay_microseconds: 999999999999 }",
+                "model.textproto:3: ", "max_queue_delay_microseconds"},
+        BadSpec{"DefaultPriorityWithoutLevels", "dynamic_batching { default_priority_level: 1 }",
+                "model.textproto:3: ", "priority_levels"},
+        BadSpec{"DefaultPriorityOutside",
+                "dynamic_batching { priority_levels: 2 default_priority_level: 3 }",
+                "model.textproto:3: ", "default_priority_level is 3"},
+        BadSpec{"HugeQueue",
+                "dynamic_batching { default_queue_policy { max_queue_size: 4000000000 } }",
+                "model.textproto:3: ", "max_queue_size"},
+        BadSpec{"ManyInstances", "instance_group { count: 1000 }", "model.textproto:3: ", "count"},
+        BadSpec{"NegativeThreads", "instance_group { threads: -2 }",
+                "model.textproto:3: ", "threads is -2"},
+        BadSpec{"NanMean", "preprocessing { mean: [nan, 0, 0] std: [1, 1, 1] }",
+                "model.textproto:3: ", "mean"},
+        BadSpec{"ZeroStd", "preprocessing { mean: [0, 0, 0]\nstd: [1,\n 0, 1] }",
+                "model.textproto:", "std"},
+        BadSpec{"MeanWithoutStd", "preprocessing { mean: [0, 0, 0] }",
+                "model.textproto:3: ", "together"},
+        BadSpec{"FourChannels", "preprocessing { mean: [0, 0, 0, 0] std: [1, 1, 1, 1] }",
+                "model.textproto:3: ", "three"},
+        BadSpec{"CropAboveOne", "preprocessing { crop_fraction: 1.5 }",
+                "model.textproto:3: ", "crop_fraction"},
+        BadSpec{"CropOfASquash", "preprocessing { resize_mode: SQUASH crop_fraction: 0.5 }",
+                "model.textproto:3: ", "SQUASH"},
+        BadSpec{"AnotherName", "name: \"dogs\"", "model.textproto:3: ", "\"cats\""},
+        BadSpec{"UnknownHead", "head { name: \"retina\" }", "model.textproto:3: ", "retina"},
+        BadSpec{"EscapingSource", "weights_of: \"../dogs\"", "model.textproto:3: ", "weights_of"},
+        BadSpec{"LongAttention", "attention: \"" + std::string(1000, 'k') + "\"",
+                "model.textproto:3: ", "attention"},
+        BadSpec{"VersionZero", "version_policy { specific { versions: 0 } }",
+                "model.textproto:3: ", "version"},
+        BadSpec{"NoVersions", "version_policy { specific {} }", "model.textproto", "versions"},
+        BadSpec{"BackboneTwice", "backbone: \"a\"", "model.textproto:3: ", "backbone"}),
+    [](const auto& info) { return info.param.name; });
+
+TEST(ModelSpecTest, AMissingBackboneOrFormatVersionIsRefused) {
+  EXPECT_THAT(Message(ParseModelSpec("spec_version: 1", "cats")), HasSubstr("backbone is missing"));
+  EXPECT_THAT(Message(ParseModelSpec("backbone: \"a\"", "cats")), HasSubstr("spec_version"));
+  EXPECT_THAT(Message(ParseModelSpec("backbone: \"a\"\nspec_version: 2", "cats")),
+              StartsWith("model.textproto:2: spec_version must be 1"));
+}
+
+TEST(ModelSpecTest, ATextOfTenMegabytesIsRefusedUnread) {
+  const std::string text(10 << 20, '#');
+  const absl::StatusOr<ModelSpec> spec = ParseModelSpec(text, "cats");
+  EXPECT_EQ(spec.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(Message(spec), HasSubstr(std::to_string(limits::kMaxModelSpecBytes)));
+}
+
+TEST(ModelSpecTest, BytesThatAreNoTextAreRefused) {
+  for (const std::string& bytes : {std::string("\0\0\0\0", 4), std::string("\xff\xfe\x80"),
+                                   std::string(100'000, '{'), std::string("head {", 6)}) {
+    EXPECT_EQ(ParseModelSpec(bytes, "cats").status().code(), absl::StatusCode::kFailedPrecondition);
+  }
+}
+
+TEST(VersionPolicyTest, SelectsFromWhatThereIs) {
+  const std::vector<int64_t> available = {1, 3, 10};
+  EXPECT_THAT((VersionPolicy{.latest = 2}.Select(available)), ElementsAre(3, 10));
+  EXPECT_THAT((VersionPolicy{.latest = 9}.Select(available)), ElementsAre(1, 3, 10));
+  EXPECT_THAT((VersionPolicy{.kind = VersionPolicy::Kind::kAll}.Select(available)),
+              ElementsAre(1, 3, 10));
+  EXPECT_THAT(
+      (VersionPolicy{.kind = VersionPolicy::Kind::kSpecific, .specific = {2, 3}}.Select(available)),
+      ElementsAre(3));
+  EXPECT_THAT(VersionPolicy{}.Select({}), IsEmpty());
+}
+
+TEST(ConfigOverrideTest, ReplacesWhatItNamesAndKeepsTheRest) {
+  const absl::StatusOr<ModelSpec> spec =
+      Parse("max_batch_size: 4 instance_group { count: 1 threads: 3 } num_classes: 7", R"({
+        "name": "cats", "max_batch_size": 32,
+        "dynamic_batching": {"preferred_batch_size": [16], "max_queue_delay_microseconds": 20,
+                             "default_queue_policy": {"max_queue_size": 5}},
+        "instance_group": [{"kind": "KIND_CPU", "count": 2}],
+        "version_policy": {"latest": {"num_versions": 2}}})");
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  EXPECT_EQ(spec->max_batch_size, 32);
+  EXPECT_THAT(spec->batching.preferred_batch_sizes, ElementsAre(16));
+  EXPECT_EQ(spec->batching.max_queue_delay_us, 20);
+  EXPECT_EQ(spec->batching.max_queue_size, 5);
+  EXPECT_EQ(spec->instances, 2);
+  EXPECT_EQ(spec->threads_per_instance, 3);
+  EXPECT_EQ(spec->version_policy.latest, 2);
+  EXPECT_EQ(spec->description.num_classes, 7);
+}
+
+TEST(ConfigOverrideTest, WhatItCannotDoIsInvalidAndNamed) {
+  struct Case {
+    const char* json;
+    const char* says;
+  };
+  for (const Case& bad : {
+           Case{"{", "JSON"},
+           Case{"[]", "JSON"},
+           Case{R"({"max_batch_size": "many"})", "ModelConfig"},
+           Case{R"({"max_batch_size": 0})", "max_batch_size is 0"},
+           Case{R"({"max_batch_size": 1000000})", "max_batch_size"},
+           Case{R"({"backend": "onnxruntime"})", "can be overridden"},
+           Case{R"({"input": []})", "can be overridden"},
+           Case{R"({"name": "dogs"})", "another"},
+           Case{R"({"dynamic_batching": {"preserve_ordering": true}})", "preserve_ordering"},
+           Case{R"({"instance_group": [{"count": 1}, {"count": 1}]})", "instance_group"},
+           Case{R"({"instance_group": [{"count": 1, "gpus": [0]}]})", "gpus"},
+           Case{R"({"instance_group": [{"kind": "KIND_GPU"}]})", "KIND_CPU"},
+           Case{R"({"instance_group": [{"count": 500}]})", "count is 500"},
+       }) {
+    const absl::StatusOr<ModelSpec> spec = Parse("", bad.json);
+    EXPECT_EQ(spec.status().code(), absl::StatusCode::kInvalidArgument) << bad.json;
+    EXPECT_THAT(Message(spec), StartsWith("config: ")) << bad.json;
+    EXPECT_THAT(Message(spec), HasSubstr(bad.says)) << bad.json;
+  }
+}
+
+TEST(ConfigOverrideTest, ABadFileIsTheFilesFault) {
+  const absl::StatusOr<ModelSpec> spec = Parse("max_batch_size: -1", R"({"max_batch_size": 4})");
+  EXPECT_EQ(spec.status().code(), absl::StatusCode::kFailedPrecondition);
+}
+
+}  // namespace
+}  // namespace fovea
