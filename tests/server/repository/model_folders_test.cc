@@ -24,6 +24,13 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::SizeIs;
 
+std::vector<std::unique_ptr<RepositoryFs>> Repository(const TempRepository& disk,
+                                                      bool use_openat2 = true) {
+  std::vector<std::unique_ptr<RepositoryFs>> repositories;
+  repositories.push_back(MakeRepositoryFs(disk.root(), use_openat2));
+  return repositories;
+}
+
 // docs/faults.md, row 25.
 TEST(NamesTest, OnlyPlainNamesAreNames) {
   for (const char* good : {"a", "deit_tiny.v2", "A-1", "..a", "1", "-"}) {
@@ -87,14 +94,10 @@ TEST(LabelsTest, BadLinesAreNamed) {
 // Both ways of staying inside, with and without openat2.
 class ModelFoldersTest : public ::testing::TestWithParam<bool> {
  protected:
-  ModelFolders Folders() const {
-    std::vector<std::unique_ptr<RepositoryFs>> repositories;
-    repositories.push_back(MakeRepositoryFs(disk_.root(), GetParam()));
-    return ModelFolders(std::move(repositories));
-  }
-  ModelReading Read(std::string_view name) const { return Folders().Read(name); }
+  ModelReading Read(std::string_view name) const { return folders_.Read(name); }
 
   TempRepository disk_;
+  const ModelFolders folders_ = ModelFolders(Repository(disk_, GetParam()));
 };
 
 INSTANTIATE_TEST_SUITE_P(Openat2, ModelFoldersTest, ::testing::Bool());
@@ -107,7 +110,7 @@ TEST_P(ModelFoldersTest, ListsWhatCanBeAModel) {
   disk_.Write("not a model/x", "");
   disk_.Write(".git/config", "");
   disk_.Write("README.md", "");
-  const ModelFolders::Listing listing = Folders().List();
+  const ModelFolders::Listing listing = folders_.List();
   EXPECT_THAT(listing.names, ElementsAre("a", "b"));
   EXPECT_THAT(listing.ignored, ElementsAre("not a model"));
   EXPECT_TRUE(listing.problem.ok());
@@ -287,7 +290,7 @@ TEST_P(ModelFoldersTest, NothingOutsideTheRepositoryIsRead) {
   disk_.Remove("cats");
   std::filesystem::create_symlink(outside / "secret", disk_ / "cats");
   refused("a folder that is a link");
-  EXPECT_THAT(Folders().List().names, Not(::testing::Contains("cats")));
+  EXPECT_THAT(folders_.List().names, Not(::testing::Contains("cats")));
 }
 
 TEST_P(ModelFoldersTest, PipesAndDevicesAreRefusedWithoutOpeningThem) {
@@ -317,9 +320,7 @@ TEST(RepositoryFsTest, LinksThatStayInsideAreFollowed) {
   disk.Write("cats/.data_1/model.textproto", kPlainSpec);
   disk.Write("cats/1/model.safetensors", EmptySafetensors());
   std::filesystem::create_symlink(".data_1/model.textproto", disk / "cats/model.textproto");
-  std::vector<std::unique_ptr<RepositoryFs>> repositories;
-  repositories.push_back(MakeRepositoryFs(disk.root()));
-  EXPECT_TRUE(ModelFolders(std::move(repositories)).Read("cats").status.ok());
+  EXPECT_TRUE(ModelFolders(Repository(disk)).Read("cats").status.ok());
 }
 
 // docs/faults.md, row 29.
