@@ -107,7 +107,7 @@ class BatchExecutor::Lane {
 
 absl::StatusOr<std::unique_ptr<BatchExecutor>> BatchExecutor::Create(
     const BatchExecutorOptions& options, Clock& clock,
-    const std::function<void(int, Nanos)>& progress) {
+    const WarmUpProgress& progress) {
   std::unique_ptr<models::Model> model;
   FOVEA_RETURN_IF_ERROR(RunTorchLoad("model.load_failed", [&] {
     model = models::LoadModel(options.model);
@@ -118,7 +118,7 @@ absl::StatusOr<std::unique_ptr<BatchExecutor>> BatchExecutor::Create(
 
 absl::StatusOr<std::unique_ptr<BatchExecutor>> BatchExecutor::CreateWithModel(
     std::unique_ptr<models::Model> model, const BatchExecutorOptions& options, Clock& clock,
-    const std::function<void(int, Nanos)>& progress) {
+    const WarmUpProgress& progress) {
   FOVEA_CHECK(options.max_batch_size >= 1 && options.instances >= 1);
   std::unique_ptr<BatchExecutor> executor(new BatchExecutor(std::move(model), options, clock));
   FOVEA_RETURN_IF_ERROR(executor->WarmUp(progress));
@@ -127,7 +127,11 @@ absl::StatusOr<std::unique_ptr<BatchExecutor>> BatchExecutor::CreateWithModel(
 
 BatchExecutor::BatchExecutor(std::unique_ptr<models::Model> model,
                              const BatchExecutorOptions& options, Clock& clock)
-    : model_(std::move(model)), options_(options), clock_(clock) {}
+    : model_(std::move(model)),
+      options_(options),
+      preprocessing_(options.preprocessing ? options.preprocessing(model_->info().preprocessing)
+                                           : model_->info().preprocessing),
+      clock_(clock) {}
 
 BatchExecutor::~BatchExecutor() = default;
 
@@ -137,15 +141,16 @@ int64_t BatchExecutor::peak_activation_bytes() const { return peak_activation_by
 
 void BatchExecutor::EnterThread() const { at::set_num_threads(options_.threads_per_instance); }
 
-absl::Status BatchExecutor::WarmUp(const std::function<void(int, Nanos)>& progress) {
-  return RunTorch("model.warm_up_failed", [&] {
+absl::Status BatchExecutor::WarmUp(const WarmUpProgress& progress) {
+  bool stopped = false;
+  FOVEA_RETURN_IF_ERROR(RunTorch("model.warm_up_failed", [&] {
     EnterThread();
     for (int instance = 0; instance < options_.instances; ++instance) {
-      lanes_.push_back(std::make_unique<Lane>(info(), options_.preprocessing, options_.max_batch_size));
+      lanes_.push_back(std::make_unique<Lane>(info(), preprocessing_, options_.max_batch_size));
     }
     models::ForwardContext context;
     // The largest first: the allocator's and oneDNN's buffers then serve the smaller ones.
-    for (int images = options_.max_batch_size; images >= 1; --images) {
+    for (int images = options_.max_batch_size; images >= 1 && !stopped; --images) {
       const at::Tensor input = lanes_[0]->Input(images);
       {
         MemoryLedger ledger;
@@ -155,9 +160,11 @@ absl::Status BatchExecutor::WarmUp(const std::function<void(int, Nanos)>& progre
       }
       const Nanos start = clock_.Now();
       model_->Run(input, context);
-      if (progress) progress(images, clock_.Now() - start);
+      stopped = progress && !progress(images, clock_.Now() - start);
     }
-  });
+  }));
+  if (stopped) return Unavailable("model.load_stopped", "loading was stopped");
+  return absl::OkStatus();
 }
 
 void BatchExecutor::Run(int instance, std::vector<std::unique_ptr<InferenceTask>> tasks,

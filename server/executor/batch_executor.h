@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -34,27 +35,32 @@ class ExecutionObserver {
 
 struct BatchExecutorOptions {
   models::ModelDescription model;
-  models::Preprocessing preprocessing;  // its mean and std; the geometry is imaging's
+  // The preprocessing to use in place of the published one; absent: the published one.
+  std::function<models::Preprocessing(const models::Preprocessing& published)> preprocessing;
   int max_batch_size = 1;
   int instances = 1;
   int threads_per_instance = 1;  // inside one operator
 };
 
+// Hears how long a batch of each size took in the warm-up; says whether to go on.
+using WarmUpProgress = std::function<bool(int batch_size, Nanos took)>;
+
 // Thread-safe: each instance calls Run from its own thread, with its own number.
 class BatchExecutor {
  public:
-  // Loads, prepares and warms the model up at every batch size, on the calling thread. `progress` hears of each size.
-  // FAILED_PRECONDITION: weights or spec do not make a model; UNAVAILABLE: out of memory.
+  // Loads, prepares and warms the model up at every batch size, on the calling thread. `progress` may be null.
+  // FAILED_PRECONDITION: weights or spec do not make a model; UNAVAILABLE: out of memory, or `progress` said stop.
   static absl::StatusOr<std::unique_ptr<BatchExecutor>> Create(
       const BatchExecutorOptions& options, Clock& clock,
-      const std::function<void(int batch_size, Nanos took)>& progress);
+      const WarmUpProgress& progress);
   // For tests: a model that is already prepared.
   static absl::StatusOr<std::unique_ptr<BatchExecutor>> CreateWithModel(
       std::unique_ptr<models::Model> model, const BatchExecutorOptions& options, Clock& clock,
-      const std::function<void(int batch_size, Nanos took)>& progress);
+      const WarmUpProgress& progress);
   ~BatchExecutor();
 
   const models::ModelInfo& info() const;
+  const models::Preprocessing& preprocessing() const { return preprocessing_; }
   int64_t weight_bytes() const;
   // Peak of the largest batch of the warm-up, its input included.
   int64_t peak_activation_bytes() const;
@@ -72,12 +78,13 @@ class BatchExecutor {
   class Lane;  // what one instance owns: its input buffer
   BatchExecutor(std::unique_ptr<models::Model> model, const BatchExecutorOptions& options,
                 Clock& clock);
-  absl::Status WarmUp(const std::function<void(int, Nanos)>& progress);
+  absl::Status WarmUp(const WarmUpProgress& progress);
   void RunTasks(Lane& lane, std::span<std::unique_ptr<InferenceTask>> tasks,
                 ExecutionObserver* observer);
 
   const std::unique_ptr<models::Model> model_;
   const BatchExecutorOptions options_;
+  const models::Preprocessing preprocessing_;
   Clock& clock_;
   std::vector<std::unique_ptr<Lane>> lanes_;
   int64_t peak_activation_bytes_ = 0;

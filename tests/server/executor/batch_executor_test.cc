@@ -80,7 +80,7 @@ class BatchExecutorTest : public testing::Test {
   void Load(std::unique_ptr<SummingModel> model, int max_batch_size = 8) {
     model_ = model.get();
     auto executor = BatchExecutor::CreateWithModel(
-        std::move(model), {.preprocessing = {}, .max_batch_size = max_batch_size}, SteadyClock(), nullptr);
+        std::move(model), {.max_batch_size = max_batch_size}, SteadyClock(), nullptr);
     ASSERT_TRUE(executor.ok()) << executor.status();
     executor_ = *std::move(executor);
     model_->batches_.clear();
@@ -102,7 +102,10 @@ TEST_F(BatchExecutorTest, WarmsUpEveryBatchSizeBeforeItIsReady) {
   SummingModel* raw = model.get();
   std::vector<int> reported;
   auto executor = BatchExecutor::CreateWithModel(std::move(model), {.max_batch_size = 3}, SteadyClock(),
-                                                 [&](int size, Nanos) { reported.push_back(size); });
+                                                 [&](int size, Nanos) {
+                                                   reported.push_back(size);
+                                                   return true;
+                                                 });
   ASSERT_TRUE(executor.ok());
   EXPECT_THAT(reported, ElementsAre(3, 2, 1));
   EXPECT_THAT(raw->batches_, ElementsAre(3, 3, 2, 2, 1, 1));

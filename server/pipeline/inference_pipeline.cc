@@ -1,0 +1,212 @@
+#include "server/pipeline/inference_pipeline.h"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "server/admission/request_rules.h"
+#include "server/core/bytes_tensor.h"
+#include "server/core/check.h"
+#include "server/core/status.h"
+#include "server/postprocess/classification.h"
+
+namespace fovea {
+namespace {
+
+// The caller's priority as the queue's, where 0 is first. Like Triton's: 0, and levels that the model does not have,
+// stand for the model's default.
+int QueuePriority(uint64_t priority, const ModelView& model) {
+  if (model.priority_levels == 0) return 0;
+  const bool known = priority >= 1 && priority <= static_cast<uint64_t>(model.priority_levels);
+  return (known ? static_cast<int>(priority) : model.default_priority_level) - 1;
+}
+
+bool IsWanted(const InferenceRequest& request, const std::string& output) {
+  return request.outputs.empty() || std::any_of(request.outputs.begin(), request.outputs.end(),
+                                                [&](const auto& wanted) { return wanted.name == output; });
+}
+
+int64_t ClassificationCount(const InferenceRequest& request, const std::string& output) {
+  for (const RequestedOutput& wanted : request.outputs) {
+    if (wanted.name == output) return wanted.classification;
+  }
+  return 0;
+}
+
+// Numbers to what the caller asked for: the wanted outputs, classes where they were asked for.
+InferenceResponse MakeResponse(const InferenceRequest& request, const ModelView& model,
+                               TaskResult result) {
+  InferenceResponse response;
+  response.model_name = model.name;
+  response.model_version = model.version;
+  response.id = request.id;
+  response.attention = model.attention;
+  response.untrained = model.untrained;
+  response.receipt.batch_size = result.batch_size;
+  response.receipt.batch_peak_bytes = result.batch_peak_bytes;
+  for (OutputTensor& output : result.outputs) {
+    if (request.top_k > 0 && output.name == "logits") {
+      const size_t images = output.shape[0];
+      std::vector<float> logits(output.data.size() / sizeof(float) / images);
+      for (size_t image = 0; image < images; ++image) {
+        std::memcpy(logits.data(), output.data.data() + image * logits.size() * sizeof(float),
+                    logits.size() * sizeof(float));
+        response.classes.push_back(TopClasses(logits, request.top_k, model.labels));
+      }
+    }
+    if (!IsWanted(request, output.name)) continue;
+    const int64_t count = ClassificationCount(request, output.name);
+    response.outputs.push_back(count > 0 ? ClassificationTensor(output, count, model.labels)
+                                         : std::move(output));
+  }
+  return response;
+}
+
+}  // namespace
+
+// A request with its model, its place in the queue and its caller, until it is in line.
+struct InferencePipeline::Admitted {
+  std::unique_ptr<InferenceRequest> request;
+  InferenceCallback done;
+  std::shared_ptr<const ServedModel> model;
+  AcceptedInput input;
+  std::optional<Reservation> place;
+
+  void Fail(absl::Status status) { done(std::move(status), request->stages); }
+};
+
+void InferencePipeline::Infer(std::unique_ptr<InferenceRequest> request, InferenceCallback done) {
+  auto admitted = std::make_unique<Admitted>();
+  admitted->request = std::move(request);
+  admitted->done = std::move(done);
+  if (absl::Status status = Admit(*admitted); !status.ok()) {
+    admitted->Fail(std::move(status));
+    return;
+  }
+  const InputTensor& tensor = *admitted->input.tensor;
+  const ModelView& model = *admitted->model->view();
+  switch (admitted->input.kind) {
+    case InputKind::kPixelValues:
+      PutInLine(std::move(admitted), ReceivedPixels{tensor.data, /*normalised=*/true});
+      return;
+    case InputKind::kImageRgb:
+      if (tensor.shape[1] == model.image_height && tensor.shape[2] == model.image_width) {
+        PutInLine(std::move(admitted), ReceivedPixels{tensor.data, /*normalised=*/false});
+        return;
+      }
+      break;
+    case InputKind::kImage:
+      break;
+  }
+  SubmitToImaging(std::move(admitted));
+}
+
+absl::Status InferencePipeline::Admit(Admitted& admitted) {
+  const InferenceRequest& request = *admitted.request;
+  FOVEA_ASSIGN_OR_RETURN(admitted.model, find_model_(request.model_name, request.model_version));
+  const ModelView& model = *admitted.model->view();
+  FOVEA_ASSIGN_OR_RETURN(admitted.input, CheckRequest(request, model));
+  // The place is taken before anything is read or decoded: a full queue refuses at once.
+  FOVEA_ASSIGN_OR_RETURN(admitted.place,
+                         admitted.model->queue().Reserve(
+                             {.images = admitted.input.images,
+                              .priority = QueuePriority(request.priority, model),
+                              .deadline = request.deadline}));
+  if (admitted.input.kind == InputKind::kPixelValues && !model.allow_non_finite) {
+    FOVEA_RETURN_IF_ERROR(CheckFinite(admitted.input.tensor->data));
+  }
+  return absl::OkStatus();
+}
+
+void InferencePipeline::SubmitToImaging(std::unique_ptr<Admitted> admitted) {
+  ImagingTask work{.cancellation = admitted->request->cancellation,
+                   .deadline = admitted->request->deadline};
+  // Shared, because what the pool refuses is still to be answered here.
+  auto shared = std::make_shared<std::unique_ptr<Admitted>>(std::move(admitted));
+  work.run = [this, shared](const absl::Status& turn) {
+    std::unique_ptr<Admitted> admitted = std::move(*shared);
+    admitted->request->stages.EndStage(Stage::kQueue, clock_.Now());
+    if (!turn.ok()) {
+      admitted->Fail(turn);
+      return;
+    }
+    absl::StatusOr<DecodedPixels> pixels = Decode(*admitted);
+    if (!pixels.ok()) {
+      admitted->Fail(pixels.status());
+      return;
+    }
+    PutInLine(std::move(admitted), *std::move(pixels));
+  };
+  if (absl::Status status = imaging_.Submit(std::move(work)); !status.ok()) {
+    (*shared)->Fail(std::move(status));
+  }
+}
+
+absl::StatusOr<DecodedPixels> InferencePipeline::Decode(Admitted& admitted) {
+  const PreprocessSpec& spec = admitted.model->preprocessing();
+  const InputTensor& tensor = *admitted.input.tensor;
+  const size_t image_bytes = spec.bytes();
+  DecodedPixels decoded;
+  decoded.rgb.resize(image_bytes * admitted.input.images);
+  const auto room = [&](int image) {
+    return std::span(decoded.rgb).subspan(image * image_bytes, image_bytes);
+  };
+
+  absl::Status status;
+  ImagingTimes spent;
+  std::vector<std::byte> storage;
+  if (admitted.input.kind == InputKind::kImage) {
+    const auto files = SplitBytesTensor(tensor.data, admitted.input.images);
+    FOVEA_CHECK(files.has_value());  // CheckRequest has seen to it
+    for (int image = 0; image < admitted.input.images && status.ok(); ++image) {
+      ImagingTimes times;
+      status = DecodeAndResize((*files)[image].Contiguous(&storage), spec, imaging_options_,
+                               imaging_.budget(), clock_, room(image), &times);
+      spent.decode += times.decode;
+      spent.preprocess += times.preprocess;
+    }
+  } else {
+    const int64_t height = tensor.shape[1], width = tensor.shape[2];
+    const size_t size = static_cast<size_t>(height * width * 3);
+    for (int image = 0; image < admitted.input.images && status.ok(); ++image) {
+      const ScatteredBytes::Piece rgb = tensor.data.Slice(image * size, size).Contiguous(&storage);
+      const auto* bytes = reinterpret_cast<const uint8_t*>(rgb.data());
+      status = ResizeRgb({bytes, rgb.size()}, height, width, spec, imaging_options_.limits, room(image));
+    }
+  }
+  StageTimes& stages = admitted.request->stages;
+  stages.EndStage(Stage::kPreprocess, clock_.Now());
+  stages.Reattribute(Stage::kPreprocess, Stage::kDecode, spent.decode);
+  if (!status.ok()) return status;
+  return decoded;
+}
+
+void InferencePipeline::PutInLine(std::unique_ptr<Admitted> admitted, PixelSource pixels) {
+  const Ticket ticket = admitted->place->ticket();
+  const CancellationPtr cancellation = admitted->request->cancellation;
+  const int priority = QueuePriority(admitted->request->priority, *admitted->model->view());
+  auto finish = [model = std::move(admitted->model), done = std::move(admitted->done), &clock = clock_](
+                    std::unique_ptr<InferenceTask> task, absl::StatusOr<TaskResult> result) {
+    InferenceRequest& request = task->request();
+    if (!result.ok()) {
+      request.stages.EndStage(Stage::kQueue, clock.Now());
+      done(result.status(), request.stages);
+      return;
+    }
+    InferenceResponse response = MakeResponse(request, *model->view(), *std::move(result));
+    request.stages.EndStage(Stage::kPostprocess, clock.Now());
+    response.receipt.stages = request.stages;
+    done(std::move(response), request.stages);
+  };
+  ModelQueue::Enqueue(*std::move(admitted->place),
+                      std::make_unique<InferenceTask>(std::move(admitted->request), std::move(pixels),
+                                                      admitted->input.images, priority,
+                                                      std::move(finish)));
+  // After the task is in line: a cancellation before that is seen when the task's turn comes.
+  cancellation->OnCancel([ticket] { ticket.NotifyCancelled(); });
+}
+
+}  // namespace fovea

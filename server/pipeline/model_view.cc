@@ -1,0 +1,107 @@
+#include "server/pipeline/model_view.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "server/admission/request_rules.h"
+#include "server/core/check.h"
+
+namespace fovea {
+namespace {
+
+std::string_view TaskName(models::Task task) {
+  switch (task) {
+    case models::Task::kClassification:
+      return "classification";
+    case models::Task::kDetection:
+      return "detection";
+    case models::Task::kSegmentation:
+      return "segmentation";
+  }
+  FOVEA_CHECK(false);
+}
+
+// "pixel_values FP32 [-1,3,224,224]": one of the inputs that a request may use.
+std::string InputText(const TensorDescription& input) {
+  return absl::StrCat(input.name, " ", std::string(DataTypeName(input.type)), " [",
+                      absl::StrJoin(input.shape, ","), "]");
+}
+
+// Every way to hand over an image; a model that takes bytes as they are has no normalised pixels.
+std::vector<TensorDescription> AcceptedInputs(const models::ModelInfo& info) {
+  std::vector<TensorDescription> inputs;
+  if (info.pixel_input == models::PixelInput::kNormalised) {
+    inputs.push_back({std::string(kPixelValuesInput), DataType::kFp32, {-1, 3, info.image_height, info.image_width}});
+  }
+  inputs.push_back({std::string(kImageInput), DataType::kBytes, {-1, 1}});
+  inputs.push_back({std::string(kImageRgbInput), DataType::kUint8, {-1, -1, -1, 3}});
+  return inputs;
+}
+
+// Generic clients send every input that is listed, and need its size: one is listed, with the model's own.
+TensorDescription AdvertisedTensor(AdvertisedInput advertised, const models::ModelInfo& info) {
+  switch (advertised) {
+    case AdvertisedInput::kPixelValues:
+      if (info.pixel_input == models::PixelInput::kBytes) break;
+      return {std::string(kPixelValuesInput), DataType::kFp32, {-1, 3, info.image_height, info.image_width}};
+    case AdvertisedInput::kImage:
+      return {std::string(kImageInput), DataType::kBytes, {-1, 1}};
+    case AdvertisedInput::kImageRgb:
+      break;
+  }
+  return {std::string(kImageRgbInput), DataType::kUint8, {-1, info.image_height, info.image_width, 3}};
+}
+
+}  // namespace
+
+ModelView DescribeServedModel(const ParsedModel& model, const models::ModelInfo& info, int instances) {
+  const ModelSpec& spec = model.spec;
+  ModelView view;
+  view.name = model.name;
+  view.version = absl::StrCat(model.version);
+  view.backbone = info.backbone;
+  view.attention = info.attention;
+  view.task = TaskName(spec.description.task);
+  view.precision = spec.description.precision == models::Precision::kBf16 ? "BF16" : "FP32";
+  view.inputs = {AdvertisedTensor(spec.advertised_input, info)};
+  view.accepted_inputs = AcceptedInputs(info);
+  for (const models::ModelInfo::Output& output : info.outputs) {
+    TensorDescription& described = view.outputs.emplace_back();
+    described.name = output.name;
+    described.type = output.bytes ? DataType::kUint8 : DataType::kFp32;
+    described.shape = {-1};
+    described.shape.insert(described.shape.end(), output.shape.begin(), output.shape.end());
+  }
+  view.labels = model.labels;
+  view.image_height = info.image_height;
+  view.image_width = info.image_width;
+  view.num_classes = info.num_classes;
+  view.pixel_bytes = info.pixel_input == models::PixelInput::kBytes;
+  view.allow_non_finite = spec.allow_non_finite;
+  view.untrained = spec.description.random_weights_seed.has_value();
+  view.max_batch_size = spec.max_batch_size;
+  view.preferred_batch_sizes = spec.batching.preferred_batch_sizes;
+  view.max_queue_delay_us = spec.batching.max_queue_delay_us;
+  view.default_timeout_us = spec.batching.default_timeout_us;
+  view.max_queue_size = spec.batching.max_queue_size;
+  view.priority_levels = spec.batching.priority_levels;
+  view.default_priority_level = spec.batching.default_priority_level;
+  view.instances = instances;
+  view.properties = {
+      {"fovea.attention", view.attention},
+      {"fovea.backbone", view.backbone},
+      {"fovea.inputs", absl::StrJoin(view.accepted_inputs, "; ",
+                                     [](std::string* out, const TensorDescription& input) {
+                                       out->append(InputText(input));
+                                     })},
+      {"fovea.parameters", absl::StrCat(info.parameters)},
+      {"fovea.precision", view.precision},
+      {"fovea.task", view.task},
+      {"fovea.tokens", absl::StrCat(info.tokens)},
+  };
+  if (view.untrained) view.properties["fovea.untrained"] = "true";
+  return view;
+}
+
+}  // namespace fovea

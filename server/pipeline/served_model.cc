@@ -1,0 +1,111 @@
+#include "server/pipeline/served_model.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "server/core/log.h"
+#include "server/core/status.h"
+#include "server/pipeline/model_view.h"
+
+namespace fovea {
+namespace {
+
+PreprocessSpec ImagingSpec(const models::ModelInfo& info, const models::Preprocessing& preprocessing) {
+  PreprocessSpec spec;
+  spec.height = info.image_height;
+  spec.width = info.image_width;
+  spec.resize_mode = preprocessing.resize_mode == models::ResizeMode::kSquash ? ResizeMode::kSquash
+                                                                             : ResizeMode::kShortestEdge;
+  spec.interpolation = preprocessing.interpolation == models::Interpolation::kBilinear
+                           ? Interpolation::kBilinear
+                           : Interpolation::kBicubic;
+  spec.crop_fraction = preprocessing.crop_fraction;
+  return spec;
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<Servable>> ServedModel::Create(const ParsedModel& model,
+                                                              const Environment& environment) {
+  const ModelSpec& spec = model.spec;
+  const int threads = spec.threads_per_instance > 0
+                          ? std::min(spec.threads_per_instance, environment.device_threads)
+                          : std::max(1, environment.device_threads / spec.instances);
+  const std::string who = absl::StrCat(model.name, " version ", model.version);
+  const Nanos start = environment.clock.Now();
+
+  std::vector<Nanos> latency(spec.max_batch_size + 1);
+  const BatchExecutorOptions options{.model = spec.description,
+                                     .preprocessing =
+                                         [&](const models::Preprocessing& published) {
+                                           return spec.preprocessing.AppliedTo(published);
+                                         },
+                                     .max_batch_size = spec.max_batch_size,
+                                     .instances = spec.instances,
+                                     .threads_per_instance = threads};
+  FOVEA_ASSIGN_OR_RETURN(
+      auto executor,
+      BatchExecutor::Create(options, environment.clock, [&](int batch_size, Nanos took) {
+        latency[batch_size] = took;
+        Log(LogLevel::kDebug, absl::StrFormat("%s: a batch of %d takes %.2f ms", who, batch_size, took * 1e-6));
+        return model.cancellation == nullptr || !model.cancellation->Cancelled();
+      }));
+
+  auto served = std::shared_ptr<ServedModel>(new ServedModel);
+  served->executor_ = std::move(executor);
+  const models::ModelInfo& info = served->executor_->info();
+  if (!model.labels.empty() && static_cast<int64_t>(model.labels.size()) != info.num_classes) {
+    return FailedPrecondition("model.labels",
+                              absl::StrCat("labels.txt has ", model.labels.size(), " labels, the model has ",
+                                           info.num_classes, " classes"));
+  }
+  served->preprocessing_ = ImagingSpec(info, served->executor_->preprocessing());
+  FOVEA_RETURN_IF_ERROR(CheckPreprocessSpec(served->preprocessing_));
+  ModelView view = DescribeServedModel(model, info, spec.instances);
+  view.memory_bytes = {{"weights", served->executor_->weight_bytes()},
+                       {"activations_peak", served->executor_->peak_activation_bytes()}};
+  served->view_ = std::make_shared<const ModelView>(std::move(view));
+  served->observer_ = environment.observe(served->view_);
+
+  ModelQueueOptions queue_options{
+      .name = model.name,
+      .max_batch_size = spec.max_batch_size,
+      .preferred_batch_sizes = spec.batching.preferred_batch_sizes,
+      .max_queue_delay_us = spec.batching.max_queue_delay_us,
+      .max_queue_size = spec.batching.max_queue_size,
+      .default_timeout_us = spec.batching.default_timeout_us,
+      .instances = spec.instances,
+      .threads_per_instance = threads,
+      .drain_timeout_us = environment.drain_timeout_us,
+      .on_thread_start = [served = served.get()](int) { served->executor_->EnterThread(); },
+      .observer = served->observer_.get()};
+  FOVEA_ASSIGN_OR_RETURN(
+      served->queue_,
+      environment.scheduler.AddModel(std::move(queue_options),
+                                     [served = served.get()](std::unique_ptr<Batch> batch) {
+                                       served->RunBatch(std::move(batch));
+                                     }));
+  for (int size = 1; size <= spec.max_batch_size; ++size) served->queue_->RecordLatency(size, latency[size]);
+  Log(LogLevel::kInfo,
+      absl::StrFormat("%s: ready after %.1f s; attention %s, %d threads, %.1f ms alone and %.1f ms in a batch of %d, "
+                      "%.1f MiB of weights",
+                      who, (environment.clock.Now() - start) * 1e-9, served->view_->attention, threads,
+                      latency[1] * 1e-6, latency[spec.max_batch_size] * 1e-6, spec.max_batch_size,
+                      served->executor_->weight_bytes() / 1048576.0));
+  return served;
+}
+
+void ServedModel::RunBatch(std::unique_ptr<Batch> batch) {
+  std::vector<std::unique_ptr<InferenceTask>> tasks;
+  tasks.reserve(batch->tasks.size());
+  for (std::unique_ptr<Task>& task : batch->tasks) {
+    // Every task of this queue was made by the pipeline.
+    tasks.emplace_back(static_cast<InferenceTask*>(task.release()));
+  }
+  executor_->Run(batch->instance, std::move(tasks), observer_.get());
+}
+
+}  // namespace fovea

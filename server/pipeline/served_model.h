@@ -1,0 +1,47 @@
+// A loaded model version that answers requests: its executor, its queue and what is known of it.
+#pragma once
+
+#include <memory>
+
+#include "server/core/clock.h"
+#include "server/executor/batch_executor.h"
+#include "server/imaging/resize_plan.h"
+#include "server/pipeline/model_observer.h"
+#include "server/repository/servable.h"
+#include "server/scheduler/scheduler.h"
+
+namespace fovea {
+
+class ServedModel final : public Servable {
+ public:
+  // What every model is served with; all of it outlives the models.
+  struct Environment {
+    Scheduler& scheduler;
+    Clock& clock;
+    ModelObserverFactory observe;
+    int device_threads = 1;             // what the scheduler shares out
+    int64_t drain_timeout_us = 0;       // for what is queued when the version is replaced or unloaded
+  };
+
+  // Loads, prepares and warms up; logs its progress. See ServableFactory for the errors.
+  static absl::StatusOr<std::shared_ptr<Servable>> Create(const ParsedModel& model,
+                                                          const Environment& environment);
+  ~ServedModel() override = default;
+
+  const std::shared_ptr<const ModelView>& view() const override { return view_; }
+  ModelQueue& queue() const { return *queue_; }
+  // From an image of any size to the bytes that the model takes.
+  const PreprocessSpec& preprocessing() const { return preprocessing_; }
+
+ private:
+  ServedModel() = default;
+  void RunBatch(std::unique_ptr<Batch> batch);
+
+  std::shared_ptr<const ModelView> view_;
+  PreprocessSpec preprocessing_;
+  std::unique_ptr<ModelObserver> observer_;
+  std::unique_ptr<BatchExecutor> executor_;
+  std::unique_ptr<ModelQueue> queue_;  // last: destroyed first, while what its threads use is still there
+};
+
+}  // namespace fovea
