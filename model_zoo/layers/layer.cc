@@ -18,14 +18,19 @@ void Layer::PrepareChildren(const Placement& placement) {
 }
 
 void Layer::Prepare(const Placement& placement) {
-  TORCH_INTERNAL_ASSERT(!prepared_, "a layer is prepared once");
   PrepareChildren(placement);
   for (auto& parameter : parameters_) {
     // Handles to a parameter share it, so members of the subclass see the change.
     parameter.value().requires_grad_(false);
     parameter.value().set_data(parameter.value().to(placement.device, placement.dtype));
   }
+  MarkPrepared(placement);
+}
+
+void Layer::MarkPrepared(const Placement& placement) {
+  TORCH_INTERNAL_ASSERT(!prepared_, "a layer is prepared once");
   prepared_ = true;
+  activations_ = placement.dtype;
 }
 
 int64_t Layer::WeightBytes() const {

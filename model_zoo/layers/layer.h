@@ -31,6 +31,8 @@ class Layer : public torch::nn::Module {
   virtual int64_t WeightBytes() const;
 
   bool prepared() const { return prepared_; }
+  // The type that activations have on the way in and out.
+  c10::ScalarType activations() const { return activations_; }
 
  protected:
   // Registers a child layer under `name`, a part of the published parameter names.
@@ -43,11 +45,14 @@ class Layer : public torch::nn::Module {
   at::Tensor AddParameter(const std::string& name, at::IntArrayRef shape);
 
   void PrepareChildren(const Placement& placement);
+  void MarkPrepared(const Placement& placement);  // the last step of every Prepare
 
   // Forgets the listed parameters: what a layer keeps beyond this call it owns in another form.
   void ReleaseParameters();
 
+ private:
   bool prepared_ = false;
+  c10::ScalarType activations_ = at::kFloat;
 };
 
 }  // namespace fovea::models

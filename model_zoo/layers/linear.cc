@@ -4,20 +4,38 @@
 
 namespace fovea::models {
 
-Linear::Linear(int64_t in, int64_t out, bool bias) : weight_(AddParameter("weight", {out, in})) {
+Linear::Linear(int64_t in, int64_t out, bool bias) : Linear({out, in}, bias) {}
+
+Linear::Linear(at::IntArrayRef weight_shape, bool bias)
+    : weight_(AddParameter("weight", weight_shape)) {
   if (bias) {
-    bias_ = AddParameter("bias", {out});
+    bias_ = AddParameter("bias", weight_shape.slice(0, 1));
   }
 }
 
 at::Tensor Linear::forward(const at::Tensor& input) const {
-  return at::linear(input, weight_, bias_);
+  return packed_ ? packed_->Apply(input) : at::linear(input, weight_.flatten(1), bias_);
 }
 
-at::Tensor Linear::ForwardGelu(const at::Tensor& input) const { return at::gelu(forward(input)); }
+at::Tensor Linear::ForwardGelu(const at::Tensor& input) const {
+  return packed_ ? packed_->ApplyGelu(input) : at::gelu(forward(input));
+}
 
 at::Tensor Linear::ForwardAdd(const at::Tensor& input, const at::Tensor& residual) const {
-  return residual + forward(input);
+  return packed_ ? packed_->ApplyAdd(input, residual) : residual + forward(input);
 }
+
+void Linear::Prepare(const Placement& placement) {
+  if (!PackedLinear::Supports(placement)) {
+    return Layer::Prepare(placement);
+  }
+  packed_.emplace(weight_.detach().flatten(1), bias_.defined() ? bias_.detach() : bias_, placement);
+  weight_.reset();
+  bias_.reset();
+  ReleaseParameters();
+  MarkPrepared(placement);
+}
+
+int64_t Linear::WeightBytes() const { return packed_ ? packed_->bytes() : Layer::WeightBytes(); }
 
 }  // namespace fovea::models

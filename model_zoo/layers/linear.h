@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "model_zoo/layers/layer.h"
+#include "model_zoo/layers/packed_linear.h"
 
 namespace fovea::models {
 
@@ -15,6 +16,9 @@ namespace fovea::models {
 class Linear final : public Layer {
  public:
   Linear(int64_t in, int64_t out, bool bias = true);
+  // For layers that are published as something else, such as a convolution whose stride is its
+  // kernel: `weight` has this shape, and all but its first extent are the input's.
+  explicit Linear(at::IntArrayRef weight_shape, bool bias = true);
 
   // input [..., in] -> [..., out].
   at::Tensor forward(const at::Tensor& input) const;
@@ -23,9 +27,14 @@ class Linear final : public Layer {
   // residual + forward(input); residual [..., out].
   at::Tensor ForwardAdd(const at::Tensor& input, const at::Tensor& residual) const;
 
+  // Packs the weight where oneDNN runs, and gives up the published one; otherwise moves and casts.
+  void Prepare(const Placement& placement) override;
+  int64_t WeightBytes() const override;
+
  private:
   at::Tensor weight_;
-  at::Tensor bias_;
+  at::Tensor bias_;  // undefined without one
+  std::optional<PackedLinear> packed_;
 };
 
 }  // namespace fovea::models

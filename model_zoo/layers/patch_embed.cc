@@ -4,29 +4,8 @@
 
 namespace fovea::models {
 
-// Parameters `weight` [channels, 3, patch, patch] and `bias` [channels].
-class PatchEmbed::Projection final : public Layer {
- public:
-  Projection(int64_t patch, int64_t channels)
-      : weight_(AddParameter("weight", {channels, 3, patch, patch})),
-        bias_(AddParameter("bias", {channels})) {}
-
-  // patches [N, P, 3 * patch * patch], any float type.
-  at::Tensor forward(const at::Tensor& patches) const {
-    return at::linear(patches, weight_.flatten(1), bias_);
-  }
-
-  c10::ScalarType dtype() const { return weight_.scalar_type(); }
-
- private:
-  at::Tensor weight_;
-  at::Tensor bias_;
-};
-
 PatchEmbed::PatchEmbed(int64_t patch, int64_t channels)
-    : patch_(patch), proj_(Add<Projection>("proj", patch, channels)) {}
-
-PatchEmbed::~PatchEmbed() = default;
+    : patch_(patch), proj_(Add<Linear>("proj", at::IntArrayRef{channels, 3, patch, patch})) {}
 
 at::Tensor PatchEmbed::forward(const at::Tensor& pixels) const {
   const int64_t rows = pixels.size(2) / patch_;
@@ -36,7 +15,7 @@ at::Tensor PatchEmbed::forward(const at::Tensor& pixels) const {
                              .unflatten(2, {rows, patch_})
                              .permute({0, 2, 4, 1, 3, 5});
   // One pass that gathers and casts.
-  at::Tensor patches = at::empty(cut.sizes(), pixels.options().dtype(proj_->dtype()));
+  at::Tensor patches = at::empty(cut.sizes(), pixels.options().dtype(activations()));
   patches.copy_(cut);
   return proj_->forward(patches.flatten(3, 5).flatten(1, 2));
 }

@@ -8,23 +8,21 @@
 #include <cstdint>
 #include <memory>
 
-#include "model_zoo/layers/layer.h"
+#include "model_zoo/layers/linear.h"
 
 namespace fovea::models {
 
 class PatchEmbed final : public Layer {
  public:
   PatchEmbed(int64_t patch, int64_t channels);
-  ~PatchEmbed() override;
 
-  // pixels FP32 [N, 3, H, W], H and W multiples of the patch -> tokens [N, (H/patch)*(W/patch),
-  // channels], row by row.
+  // pixels FP32 [N, 3, H, W], H and W multiples of the patch -> tokens
+  // [N, (H/patch)*(W/patch), channels], row by row.
   at::Tensor forward(const at::Tensor& pixels) const;
 
  private:
-  class Projection;
   const int64_t patch_;
-  const std::shared_ptr<Projection> proj_;
+  const std::shared_ptr<Linear> proj_;  // `weight` [channels, 3, patch, patch]
 };
 
 }  // namespace fovea::models

@@ -1,0 +1,37 @@
+// A linear layer in oneDNN's own weight layout, which is chosen once instead of at every call.
+//   Through the dispatcher: mkldnn::_reorder_linear_weight and mkldnn::_linear_pointwise are
+//   private to LibTorch 2.11.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+#include "model_zoo/layers/layer.h"
+
+namespace fovea::models {
+
+// Inference only. Thread-safe.
+class PackedLinear {
+ public:
+  // Whether this machine's oneDNN runs linear layers there in that type. Where it does, it was
+  // never slower than at::linear (docs/results/linear_layers.md).
+  static bool Supports(const Placement& placement);
+
+  // weight [out, in], bias [out] or undefined; cast to the placement's type.
+  PackedLinear(const at::Tensor& weight, const at::Tensor& bias, const Placement& placement);
+
+  // input [..., in] -> [..., out]; with the exact GELU behind it; added to residual [..., out].
+  at::Tensor Apply(const at::Tensor& input) const;
+  at::Tensor ApplyGelu(const at::Tensor& input) const;
+  at::Tensor ApplyAdd(const at::Tensor& input, const at::Tensor& residual) const;
+
+  int64_t bytes() const { return bytes_; }
+
+ private:
+  at::Tensor weight_;  // opaque
+  std::optional<at::Tensor> bias_;
+  int64_t bytes_ = 0;
+};
+
+}  // namespace fovea::models
