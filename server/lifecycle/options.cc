@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cctype>
 
-#include "server/lifecycle/version.h"
+#include "server/core/version.h"
 
 namespace fovea {
 namespace {

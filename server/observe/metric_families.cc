@@ -1,0 +1,66 @@
+#include "server/observe/metric_families.h"
+
+#include <cmath>
+
+#include "server/core/version.h"
+
+namespace fovea {
+namespace {
+
+template <typename Metric>
+prometheus::Family<Metric>& Declare(prometheus::Registry& registry, const std::string& name,
+                                    const std::string& help) {
+  if constexpr (std::is_same_v<Metric, prometheus::Counter>) {
+    return prometheus::BuildCounter().Name(name).Help(help).Register(registry);
+  } else if constexpr (std::is_same_v<Metric, prometheus::Gauge>) {
+    return prometheus::BuildGauge().Name(name).Help(help).Register(registry);
+  } else {
+    return prometheus::BuildHistogram().Name(name).Help(help).Register(registry);
+  }
+}
+
+using prometheus::Counter;
+using prometheus::Gauge;
+using prometheus::Histogram;
+
+}  // namespace
+
+prometheus::Histogram::BucketBoundaries GeometricBuckets(double first, double last, double factor) {
+  prometheus::Histogram::BucketBoundaries bounds;
+  for (int i = 0; bounds.empty() || bounds.back() < last; ++i) {
+    // Rounded to four digits, so that the text of the bounds is short and the same everywhere.
+    const double bound = first * std::pow(factor, i);
+    const double unit = std::pow(10, std::floor(std::log10(bound)) - 3);
+    bounds.push_back(std::round(bound / unit) * unit);
+  }
+  return bounds;
+}
+
+MetricFamilies::MetricFamilies(prometheus::Registry& registry)
+    : requests(Declare<Counter>(registry, "fovea_requests_total", "Answered inference requests by status code")),
+      request_duration(Declare<Histogram>(registry, "fovea_request_duration_seconds",
+                                          "From the arrival of a request's message to its encoded answer")),
+      stage_duration(Declare<Histogram>(registry, "fovea_stage_duration_seconds",
+                                        "Time of a request in each stage; the stages add up to the request")),
+      batch_size(Declare<Histogram>(registry, "fovea_batch_size", "Images in a batch that was run")),
+      batch_peak_memory(Declare<Histogram>(registry, "fovea_batch_peak_memory_bytes",
+                                           "Most bytes that a batch's tensors held at one time, weights not counted")),
+      batches_closed(Declare<Counter>(registry, "fovea_batch_close_reason_total", "Batches by why they were closed")),
+      images(Declare<Counter>(registry, "fovea_images_total", "Images that were run")),
+      rejected(Declare<Counter>(registry, "fovea_queue_rejected_total",
+                                "Requests that were refused a place in the queue or left it without being run")),
+      queue_depth(Declare<Gauge>(registry, "fovea_queue_depth", "Requests that hold a place in the queue")),
+      model_memory(Declare<Gauge>(registry, "fovea_model_memory_bytes", "Memory of a loaded model by kind")),
+      model_info(Declare<Gauge>(registry, "fovea_model_info", "1 for each loaded model version")),
+      inflight_requests(Declare<Gauge>(registry, "fovea_inflight_requests",
+                                       "Inference requests that have arrived and are not yet answered")
+                            .Add({})),
+      unmatched_requests(Declare<Counter>(registry, "fovea_unmatched_requests_total",
+                                          "Requests that named no loaded model version")
+                             .Add({})),
+      failed_loads(Declare<Counter>(registry, "fovea_model_load_failures_total", "Loads and reloads that failed")
+                       .Add({})) {
+  Declare<Gauge>(registry, "fovea_build_info", "1; the labels say what runs").Add({{"version", kVersion}}).Set(1);
+}
+
+}  // namespace fovea

@@ -1,0 +1,40 @@
+// Every metric of the server, by name. docs/metrics.md tells what each is for.
+#pragma once
+
+#include <prometheus/counter.h>
+#include <prometheus/family.h>
+#include <prometheus/gauge.h>
+#include <prometheus/histogram.h>
+#include <prometheus/registry.h>
+
+#include <string>
+
+namespace fovea {
+
+// The families of a registry. Series of models carry the labels model, version, attention, task.
+struct MetricFamilies {
+  explicit MetricFamilies(prometheus::Registry& registry);
+
+  // Of models; see ModelRecord.
+  prometheus::Family<prometheus::Counter>& requests;             // + protocol, code
+  prometheus::Family<prometheus::Histogram>& request_duration;   // + protocol
+  prometheus::Family<prometheus::Histogram>& stage_duration;     // + stage
+  prometheus::Family<prometheus::Histogram>& batch_size;
+  prometheus::Family<prometheus::Histogram>& batch_peak_memory;
+  prometheus::Family<prometheus::Counter>& batches_closed;       // + reason
+  prometheus::Family<prometheus::Counter>& images;
+  prometheus::Family<prometheus::Counter>& rejected;             // + reason
+  prometheus::Family<prometheus::Gauge>& queue_depth;
+  prometheus::Family<prometheus::Gauge>& model_memory;           // + kind
+  prometheus::Family<prometheus::Gauge>& model_info;             // + backbone, precision
+
+  // Of the server.
+  prometheus::Gauge& inflight_requests;
+  prometheus::Counter& unmatched_requests;  // requests that named no loaded model
+  prometheus::Counter& failed_loads;
+};
+
+// Bucket bounds in seconds: each `factor` times the one before, from `first` to at least `last`.
+prometheus::Histogram::BucketBoundaries GeometricBuckets(double first, double last, double factor);
+
+}  // namespace fovea
