@@ -14,7 +14,7 @@ namespace fovea {
 namespace {
 
 // libjpeg's message for a failed allocation; TurboJPEG hands on nothing else to tell it by.
-constexpr std::string_view kJpegOutOfMemory = "Insufficient memory";
+constexpr char kJpegOutOfMemory[] = "Insufficient memory";
 
 // Damaged images are a caller's everyday mistake: they must not fill the log at its usual level.
 void LogDamage(absl::string_view words) { spdlog::debug("image codec: {}", absl::CEscape(words)); }
@@ -25,12 +25,12 @@ absl::Status OutOfMemory() {
 
 }  // namespace
 
-absl::Status RunCodec(absl::FunctionRef<std::string_view()> decode) {
+absl::Status RunCodec(absl::FunctionRef<std::string()> decode) {
   try {
-    const std::string_view failure = decode();
+    const std::string failure = decode();
     if (failure.empty()) return absl::OkStatus();
-    LogDamage({failure.data(), failure.size()});
-    if (failure.starts_with(kJpegOutOfMemory)) return OutOfMemory();
+    LogDamage(failure);
+    if (failure.find(kJpegOutOfMemory) != std::string::npos) return OutOfMemory();
     return Corrupt("its pixels cannot be decoded");
   } catch (const cv::Exception& error) {
     LogDamage(error.what());

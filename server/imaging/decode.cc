@@ -29,7 +29,7 @@ absl::StatusOr<RgbImage> DecodeImage(Bytes encoded, const ImageInfo& info,
                          DecodeStored(encoded.first(info.encoded_bytes), info, options));
   if (info.orientation == 1) return stored;
   RgbImage upright;
-  FOVEA_RETURN_IF_ERROR(RunCodec([&]() -> std::string_view {
+  FOVEA_RETURN_IF_ERROR(RunCodec([&]() -> std::string {
     upright = Upright(stored, info.orientation);
     return {};
   }));

@@ -3,6 +3,7 @@
 #include <opencv2/core.hpp>
 #include <opencv2/imgcodecs.hpp>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "server/core/check.h"
@@ -30,8 +31,8 @@ cv::Mat RoundedTo8Bits(const cv::Mat& samples) {
 }
 
 // `gray_key`: at the file's own depth, for grey samples only.
-std::string_view ToRgb(const cv::Mat& samples, const ImageInfo& info,
-                       std::optional<uint16_t> gray_key, const Rgb& background, RgbImage& image) {
+std::string ToRgb(const cv::Mat& samples, const ImageInfo& info, std::optional<uint16_t> gray_key,
+                  const Rgb& background, RgbImage& image) {
   if (samples.rows != info.height || samples.cols != info.width) return "nothing was decoded";
   FOVEA_CHECK(samples.isContinuous() && (samples.depth() == CV_8U || samples.depth() == CV_16U));
   const bool wide = samples.depth() == CV_16U;
@@ -105,7 +106,7 @@ absl::StatusOr<RgbImage> DecodePng(Bytes encoded, const ImageInfo& info,
                                    const DecodeOptions& options) {
   RgbImage image;
   absl::Status walked;
-  FOVEA_RETURN_IF_ERROR(RunCodec([&]() -> std::string_view {
+  FOVEA_RETURN_IF_ERROR(RunCodec([&]() -> std::string {
     absl::StatusOr<PngEssentials> essentials = Essentials(encoded, info);
     walked = essentials.status();
     if (!walked.ok()) return {};

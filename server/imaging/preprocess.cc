@@ -14,7 +14,7 @@ absl::Status ResizeAndCrop(std::span<const uint8_t> rgb, int64_t height, int64_t
                            const PreprocessSpec& spec, std::span<uint8_t> out) {
   FOVEA_CHECK(static_cast<int64_t>(out.size()) == spec.bytes());
   const ResizePlan plan = PlanResize(height, width, spec);
-  return RunCodec([&]() -> std::string_view {
+  return RunCodec([&]() -> std::string {
     Resample(rgb.data(), height, width, plan, spec.interpolation, out.data());
     return {};
   });

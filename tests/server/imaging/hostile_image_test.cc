@@ -1,0 +1,210 @@
+// Rows 14 to 16, 18, 22 and 23: small files that ask for a lot, and files that are not what they
+// say.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "server/imaging/decode.h"
+#include "server/imaging/probe.h"
+#include "tests/server/imaging/image_files.h"
+
+namespace fovea {
+namespace {
+
+using testing::Big16;
+using testing::Big32;
+using testing::Decode;
+using testing::File;
+using testing::FromText;
+using testing::JpegSegment;
+using testing::Little32;
+using testing::PngChunk;
+using testing::PngHeader;
+using testing::PngSignature;
+using testing::ReadImage;
+
+std::string Reason(const File& file) { return ReasonOf(Decode(file).status()); }
+
+File Concatenate(std::initializer_list<File> parts) {
+  File whole;
+  for (const File& part : parts) whole.insert(whole.end(), part.begin(), part.end());
+  return whole;
+}
+
+// Inserts `part` after the file's first `at` bytes.
+File Insert(const File& file, size_t at, const File& part) {
+  const auto split = file.begin() + static_cast<ptrdiff_t>(at);
+  return File(file.begin(), split) + part + File(split, file.end());
+}
+
+TEST(HostileImage, Row14SizesThatNobodyDecodesAreRefusedByTheHeader) {
+  for (const auto& [width, height] : {std::pair{65'500u, 65'500u},
+                                      {1u, 0x7fffffffu},
+                                      {0x7fffffffu, 0x7fffffffu},
+                                      {0xffffffffu, 0xffffffffu},
+                                      {8'000u, 7'000u},
+                                      {40'000u, 2'000u}}) {
+    EXPECT_EQ(Reason(PngSignature() + PngHeader(width, height, 8, 2)), "image.too_many_pixels")
+        << width;
+  }
+  File jpeg = ReadImage("baseline.jpg");
+  const auto frame = std::ranges::search(jpeg, File{std::byte(0xff), std::byte(0xc0)}).begin();
+  const File size = Big16(65'500) + Big16(65'500);
+  std::ranges::copy(size, frame + 5);
+  EXPECT_EQ(Reason(jpeg), "image.too_many_pixels");
+  // VP8X: a canvas of 16384 x 16384.
+  const File canvas = Little32(0) + File{std::byte(0xff), std::byte(0x3f), std::byte(0),
+                                         std::byte(0xff), std::byte(0x3f), std::byte(0)};
+  EXPECT_EQ(Reason(testing::WebpFile(testing::WebpChunk("VP8X", canvas))), "image.too_many_pixels");
+  EXPECT_EQ(Reason(PngSignature() + PngHeader(7'000, 7'000, 8, 2)),
+            "image.truncated");  // within the limits
+}
+
+TEST(HostileImage, Row14AJpegWhoseSizeIsGivenTwiceOrNotAtAllIsDamaged) {
+  const File jpeg = ReadImage("baseline.jpg");
+  const auto frame = std::ranges::search(jpeg, File{std::byte(0xff), std::byte(0xc0)}).begin();
+  const File frame_segment(frame, frame + 19);
+  const size_t at = static_cast<size_t>(frame - jpeg.begin());
+  EXPECT_EQ(Reason(Insert(jpeg, at, frame_segment)), "image.corrupt");
+  File without_height = jpeg;
+  without_height[at + 5] = without_height[at + 6] = std::byte(0);  // to come in a DNL segment
+  EXPECT_EQ(Reason(without_height), "image.corrupt");
+}
+
+TEST(HostileImage, Row15APngThatInflatesPastItsPixelsIsNotInflated) {
+  // 4 pixels, then 64 MB of zeros in 64 KB.
+  const File bomb = PngSignature() + PngHeader(2, 2, 8, 0) +
+                    PngChunk("IDAT", testing::Deflate(File(64 << 20))) + PngChunk("IEND", {});
+  ASSERT_LT(bomb.size(), 100'000u);
+  const absl::StatusOr<ImageInfo> info = ProbeImage(bomb, {});
+  ASSERT_TRUE(info.ok());
+  EXPECT_LT(info->decode_bytes, 200'000);
+  const absl::StatusOr<RgbImage> image =
+      Decode(bomb);  // what is too much is either cut off or damage
+  if (image.ok()) {
+    EXPECT_EQ(image->size(), 12u);
+  } else {
+    EXPECT_EQ(ReasonOf(image.status()), "image.corrupt");
+  }
+}
+
+TEST(HostileImage, Row15MoreMetadataThanTheLimitIsRefusedAndLessIsIgnored) {
+  const File png = ReadImage("rgb_8.png");
+  const size_t after_header = 8 + 25;
+  const File text =
+      FromText(std::string_view("key\0\1\0\0\0", 8)) + testing::Deflate(File(100'000'000));
+  for (const char* type : {"iTXt", "zTXt", "iCCP", "tEXt", "eXIf", "abCd"}) {
+    EXPECT_EQ(Reason(Insert(png, after_header, PngChunk(type, text))), "") << type;
+    EXPECT_EQ(Reason(Insert(png, after_header, PngChunk(type, File(9 << 20)))),
+              "image.metadata_too_large")
+        << type;
+  }
+  // Many small ones count together.
+  File chunks;
+  for (int i = 0; i < 1000; ++i) chunks = std::move(chunks) + PngChunk("tEXt", File(10'000));
+  EXPECT_EQ(Reason(Insert(png, after_header, chunks)), "image.metadata_too_large");
+
+  const File jpeg = ReadImage("baseline.jpg");
+  File segments;
+  for (int i = 0; i < 200; ++i) segments = std::move(segments) + JpegSegment(0xe2, File(60'000));
+  EXPECT_EQ(Reason(Insert(jpeg, 2, segments)), "image.metadata_too_large");
+  EXPECT_EQ(Reason(Insert(jpeg, 2, JpegSegment(0xfe, File(60'000)))), "");
+
+  const File webp = ReadImage("lossless.webp");
+  const File body(webp.begin() + 12, webp.end());
+  EXPECT_EQ(Reason(testing::WebpFile(body + testing::WebpChunk("XMP ", File(9 << 20)))),
+            "image.metadata_too_large");
+  EXPECT_EQ(Reason(testing::WebpFile(body + testing::WebpChunk("XMP ", File(1000)))), "");
+}
+
+TEST(HostileImage, Row15UnknownCriticalChunksAndDamagedTransparencyAreErrors) {
+  const File png = ReadImage("palette_4_alpha.png");
+  EXPECT_EQ(Reason(Insert(png, 8 + 25, PngChunk("ABCD", File(4)))), "image.corrupt");
+  File damaged = png;
+  const auto transparency = std::ranges::search(damaged, FromText("tRNS")).begin();
+  ASSERT_NE(transparency, damaged.end());
+  transparency[4] ^= std::byte(1);
+  EXPECT_EQ(Reason(damaged), "image.corrupt");
+}
+
+TEST(HostileImage, Row16AProgressiveJpegWithTooManyScansIsRefusedBeforeItIsDecoded) {
+  const File jpeg = ReadImage("progressive.jpg");
+  const File scan_marker = {std::byte(0xff), std::byte(0xda)};
+  const auto last = std::ranges::find_end(jpeg, scan_marker).begin();
+  const File scan(last, jpeg.end() - 2);
+  const absl::StatusOr<ImageInfo> info = ProbeImage(jpeg, {});
+  ASSERT_TRUE(info.ok());
+  const auto with_scans = [&](int count) {
+    File file(jpeg.begin(), jpeg.end() - 2);
+    file.reserve(file.size() + scan.size() * static_cast<size_t>(count) + 2);
+    for (int i = info->scans; i < count; ++i) file.insert(file.end(), scan.begin(), scan.end());
+    return std::move(file) + File(jpeg.end() - 2, jpeg.end());
+  };
+  EXPECT_EQ(ProbeImage(with_scans(100), {})->scans, 100);
+  EXPECT_EQ(ReasonOf(ProbeImage(with_scans(101), {}).status()), "image.too_many_scans");
+  EXPECT_EQ(Reason(with_scans(80'000)), "image.too_many_scans");
+  ImageLimits limits;
+  limits.max_jpeg_scan_pixels = info->scans * info->pixels();
+  EXPECT_TRUE(ProbeImage(jpeg, limits).ok());
+  --limits.max_jpeg_scan_pixels;
+  EXPECT_EQ(ReasonOf(ProbeImage(jpeg, limits).status()), "image.too_many_scans");
+}
+
+TEST(HostileImage, Row19AHugeThumbnailAndAnEndlessDirectoryAreIgnored) {
+  const File jpeg = ReadImage("baseline.jpg");
+  const File exif = FromText(std::string_view("Exif\0\0MM\0*\0\0\0\x08\xff\xff", 16));
+  EXPECT_EQ(Reason(Insert(jpeg, 2, JpegSegment(0xe1, exif + File(65'000)))), "");
+  // A JPEG in the thumbnail does not end the picture.
+  EXPECT_EQ(Reason(Insert(jpeg, 2, JpegSegment(0xe1, exif + ReadImage("gray.jpg")))), "");
+}
+
+TEST(HostileImage, AnotherFormatBehindAKnownMagicIsDamaged) {
+  EXPECT_EQ(Reason(FromText("\xff\xd8\xff<html></html>") + File(30'000)), "image.corrupt");
+  EXPECT_EQ(Reason(PngSignature() + FromText("<html><body>hello</body></html>")), "image.corrupt");
+  EXPECT_EQ(Reason(testing::WebpFile(FromText("<html>ab"))), "image.corrupt");
+  EXPECT_EQ(Reason(testing::WebpFile(testing::WebpChunk("VP8 ", FromText("<html>abcdefghij")))),
+            "image.corrupt");
+  EXPECT_EQ(Reason(Concatenate({FromText("\xff\xd8\xff\xd9")})), "image.corrupt");
+  EXPECT_EQ(Reason(PngSignature() + PngHeader(4, 4, 8, 2) + PngChunk("IEND", {})), "image.corrupt");
+}
+
+TEST(HostileImage, NoMessageCarriesALibrarysWords) {
+  File damaged = ReadImage("baseline.jpg");
+  damaged[damaged.size() - 30] = std::byte(0xff);
+  damaged[damaged.size() - 29] = std::byte(0xd3);
+  const absl::Status status = Decode(damaged).status();
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.message(), "the image is damaged: its pixels cannot be decoded");
+}
+
+// Flipping bits anywhere ends in a picture of the right size or in an error that is the caller's.
+TEST(HostileImage, FlippedBitsNeverDoMoreThanFail) {
+  std::mt19937 random(3);
+  for (const char* name : {"baseline.jpg", "progressive.jpg", "cmyk.jpg", "orientation_6.jpg",
+                           "rgba_16.png", "palette_4_alpha_interlaced.png", "orientation_5.png",
+                           "lossy_alpha.webp", "lossless.webp", "orientation_7.webp"}) {
+    const File good = ReadImage(name);
+    for (int round = 0; round < 400; ++round) {
+      File bad = good;
+      const int flips = 1 + static_cast<int>(random() % 4);
+      for (int i = 0; i < flips; ++i) bad[random() % bad.size()] ^= std::byte(1 << random() % 8);
+      ImageLimits limits;
+      limits.max_pixels = 1'000'000;  // the test's own time
+      const absl::StatusOr<ImageInfo> info = ProbeImage(bad, limits);
+      if (!info.ok()) {
+        EXPECT_EQ(info.status().code(), absl::StatusCode::kInvalidArgument);
+        continue;
+      }
+      const absl::StatusOr<RgbImage> image = DecodeImage(bad, *info);
+      if (image.ok()) {
+        EXPECT_EQ(int64_t{image->width} * image->height, info->pixels());
+      } else {
+        EXPECT_EQ(ReasonOf(image.status()), "image.corrupt") << name;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace fovea

@@ -1,0 +1,109 @@
+#include "tests/server/imaging/image_files.h"
+
+#include <zlib.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "server/core/check.h"
+#include "server/imaging/decode.h"
+#include "server/imaging/probe.h"
+
+namespace fovea::testing {
+namespace {
+
+const std::filesystem::path kData = FOVEA_IMAGING_DATA;
+
+}  // namespace
+
+File ReadImage(std::string_view name) {
+  std::ifstream stream(kData / name, std::ios::binary | std::ios::ate);
+  FOVEA_CHECK(stream.good());
+  File file(static_cast<size_t>(stream.tellg()));
+  stream.seekg(0);
+  stream.read(reinterpret_cast<char*>(file.data()), static_cast<std::streamsize>(file.size()));
+  FOVEA_CHECK(stream.good());
+  return file;
+}
+
+std::vector<uint8_t> ReadPixels(std::string_view name) {
+  const File file = ReadImage(std::string(name) + ".rgb");
+  std::vector<uint8_t> pixels(file.size());
+  std::memcpy(pixels.data(), file.data(), file.size());
+  return pixels;
+}
+
+std::vector<std::string> ImageNames() {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(kData)) {
+    if (entry.path().extension() == ".rgb") names.push_back(entry.path().stem());
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
+File FromText(std::string_view text) {
+  File file(text.size());
+  std::memcpy(file.data(), text.data(), text.size());
+  return file;
+}
+
+File operator+(File left, const File& right) {
+  left.insert(left.end(), right.begin(), right.end());
+  return left;
+}
+
+File Big16(uint32_t value) { return {std::byte(value >> 8), std::byte(value)}; }
+
+File Big32(uint32_t value) { return Big16(value >> 16) + Big16(value); }
+
+File Little32(uint32_t value) {
+  return {std::byte(value), std::byte(value >> 8), std::byte(value >> 16), std::byte(value >> 24)};
+}
+
+absl::StatusOr<RgbImage> Decode(const File& file) {
+  FOVEA_ASSIGN_OR_RETURN(const ImageInfo info, ProbeImage(file, {}));
+  return DecodeImage(file, info);
+}
+
+File PngSignature() { return FromText("\x89PNG\r\n\x1a\n"); }
+
+File PngChunk(std::string_view type, const File& data) {
+  const File body = FromText(type) + data;
+  const auto sum = crc32_z(0, reinterpret_cast<const Bytef*>(body.data()), body.size());
+  return Big32(static_cast<uint32_t>(data.size())) + body + Big32(static_cast<uint32_t>(sum));
+}
+
+File PngHeader(uint32_t width, uint32_t height, int bit_depth, int color_type) {
+  const File tail = {std::byte(bit_depth), std::byte(color_type), std::byte(0), std::byte(0),
+                     std::byte(0)};
+  return PngChunk("IHDR", Big32(width) + Big32(height) + tail);
+}
+
+File Deflate(const File& data) {
+  uLongf size = compressBound(data.size());
+  File out(size);
+  FOVEA_CHECK(compress2(reinterpret_cast<Bytef*>(out.data()), &size,
+                        reinterpret_cast<const Bytef*>(data.data()), data.size(), 9) == Z_OK);
+  out.resize(size);
+  return out;
+}
+
+File JpegSegment(uint8_t marker, const File& data) {
+  return File{std::byte(0xff), std::byte(marker)} + Big16(static_cast<uint32_t>(data.size() + 2)) +
+         data;
+}
+
+File WebpChunk(std::string_view type, const File& data) {
+  const File padding(data.size() % 2);
+  return FromText(type) + Little32(static_cast<uint32_t>(data.size())) + data + padding;
+}
+
+File WebpFile(const File& chunks) {
+  return FromText("RIFF") + Little32(static_cast<uint32_t>(chunks.size() + 4)) + FromText("WEBP") +
+         chunks;
+}
+
+}  // namespace fovea::testing

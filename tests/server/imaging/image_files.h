@@ -1,0 +1,49 @@
+// The images of data/, and images made on the spot that no honest program writes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "server/core/status.h"
+#include "server/imaging/image.h"
+
+namespace fovea::testing {
+
+// A type of this namespace, so that + is found.
+struct File : std::vector<std::byte> {
+  using std::vector<std::byte>::vector;
+};
+
+// Ends the process where there is no such file.
+File ReadImage(std::string_view name);
+std::vector<uint8_t> ReadPixels(std::string_view name);  // of NAME.rgb
+// Every image of data/ that has pixels, by name.
+std::vector<std::string> ImageNames();
+
+File FromText(std::string_view text);
+File operator+(File left, const File& right);
+// A number as it lies in a file.
+File Big16(uint32_t value);
+File Big32(uint32_t value);
+File Little32(uint32_t value);
+
+// Probe and decode under the default limits.
+absl::StatusOr<RgbImage> Decode(const File& file);
+
+// PNG: the parts of a file, with right checksums.
+File PngSignature();
+File PngChunk(std::string_view type, const File& data);
+File PngHeader(uint32_t width, uint32_t height, int bit_depth, int color_type);
+File Deflate(const File& data);
+
+// JPEG: a segment with its marker and length.
+File JpegSegment(uint8_t marker, const File& data);
+
+// A WebP chunk, and the file around chunks.
+File WebpChunk(std::string_view type, const File& data);
+File WebpFile(const File& chunks);
+
+}  // namespace fovea::testing

@@ -1,0 +1,72 @@
+// Decodes and resizes the files of a list, for the comparison with Pillow, torchvision and timm.
+//
+// Reads lines from the standard input and writes raw 8-bit RGB to the standard output, one result
+// after the other:
+//   decode FILE
+//   preprocess HEIGHT WIDTH shortest|squash CROP_FRACTION bilinear|bicubic FILE
+// A file that is refused ends the program with 1.
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "server/imaging/preprocess.h"
+#include "server/imaging/probe.h"
+
+namespace fovea {
+namespace {
+
+std::vector<std::byte> ReadFile(const std::string& path) {
+  std::ifstream stream(path, std::ios::binary);
+  const std::string text((std::istreambuf_iterator<char>(stream)), {});
+  const auto* data = reinterpret_cast<const std::byte*>(text.data());
+  return {data, data + text.size()};
+}
+
+void Write(std::span<const uint8_t> pixels) {
+  std::fwrite(pixels.data(), 1, pixels.size(), stdout);
+}
+
+absl::Status Decode(const std::string& path) {
+  const std::vector<std::byte> file = ReadFile(path);
+  FOVEA_ASSIGN_OR_RETURN(const ImageInfo info, ProbeImage(file, {}));
+  FOVEA_ASSIGN_OR_RETURN(const RgbImage image, DecodeImage(file, info));
+  Write(image.bytes());
+  return absl::OkStatus();
+}
+
+absl::Status Preprocess() {
+  PreprocessSpec spec;
+  std::string mode, interpolation, path;
+  std::cin >> spec.height >> spec.width >> mode >> spec.crop_fraction >> interpolation >> path;
+  spec.resize_mode = mode == "squash" ? ResizeMode::kSquash : ResizeMode::kShortestEdge;
+  spec.interpolation =
+      interpolation == "bilinear" ? Interpolation::kBilinear : Interpolation::kBicubic;
+  FOVEA_RETURN_IF_ERROR(CheckPreprocessSpec(spec));
+  std::vector<uint8_t> out(static_cast<size_t>(spec.bytes()));
+  PixelBudget budget(int64_t{1} << 32);
+  FOVEA_RETURN_IF_ERROR(DecodeAndResize(ReadFile(path), spec, {}, budget, SteadyClock(), out));
+  Write(out);
+  return absl::OkStatus();
+}
+
+absl::Status RunLine(const std::string& command) {
+  if (command == "preprocess") return Preprocess();
+  std::string path;
+  std::cin >> path;
+  return Decode(path);
+}
+
+}  // namespace
+}  // namespace fovea
+
+int main() {
+  for (std::string command; std::cin >> command;) {
+    if (const absl::Status status = fovea::RunLine(command); !status.ok()) {
+      std::cerr << status.message() << "\n";
+      return 1;
+    }
+  }
+}

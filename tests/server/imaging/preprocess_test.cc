@@ -1,0 +1,181 @@
+#include "server/imaging/preprocess.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "server/imaging/imaging_pool.h"
+#include "server/imaging/resample.h"
+#include "tests/server/imaging/image_files.h"
+
+namespace fovea {
+namespace {
+
+using testing::File;
+using testing::ReadImage;
+
+// Moves on by a millisecond at every look.
+class TickingClock final : public Clock {
+ public:
+  Nanos Now() const override { return now_ += kMillisecond; }
+  void WaitUntil(CondVar&, Mutex&, Nanos) override {}
+
+ private:
+  mutable Nanos now_ = 0;
+};
+
+const PreprocessSpec kSmall{.height = 16, .width = 16};
+
+class Preprocess : public ::testing::Test {
+ protected:
+  absl::Status Run(const File& file, const PreprocessSpec& spec = kSmall) {
+    out_.assign(static_cast<size_t>(spec.bytes()), kUntouched);
+    return DecodeAndResize(file, spec, options_, budget_, clock_, out_, &times_);
+  }
+  bool Untouched() const {
+    return std::ranges::all_of(out_, [](uint8_t value) { return value == kUntouched; });
+  }
+
+  static constexpr uint8_t kUntouched = 0xa5;
+  TickingClock clock_;
+  PixelBudget budget_{1 << 20};
+  ImagingOptions options_;
+  ImagingTimes times_;
+  std::vector<uint8_t> out_;
+};
+
+TEST_F(Preprocess, AFileBecomesTheModelsPixels) {
+  ASSERT_TRUE(Run(ReadImage("orientation_6.png")).ok());
+  const std::vector<uint8_t> upright = testing::ReadPixels("orientation_6.png");
+  std::vector<uint8_t> expected(out_.size());
+  ResampleReference(upright.data(), 23, 29, PlanResize(23, 29, kSmall), kSmall.interpolation,
+                    expected.data());
+  EXPECT_EQ(out_, expected);
+  EXPECT_EQ(budget_.reserved_bytes(), 0);
+}
+
+TEST_F(Preprocess, DecodingAndResizingAreTimedApart) {
+  ASSERT_TRUE(Run(ReadImage("rgb_8.png")).ok());
+  EXPECT_EQ(times_.decode, kMillisecond);
+  EXPECT_EQ(times_.preprocess, kMillisecond);
+  ASSERT_FALSE(Run(File(100)).ok());
+  EXPECT_EQ(times_.decode, kMillisecond);
+  EXPECT_EQ(times_.preprocess, 0);
+}
+
+TEST_F(Preprocess, AFailureLeavesTheOutputAlone) {
+  File file = ReadImage("baseline.jpg");
+  file.resize(file.size() - 20);
+  EXPECT_EQ(ReasonOf(Run(file)), "image.truncated");
+  EXPECT_TRUE(Untouched());
+  file = ReadImage("rgb_8.png");
+  file[80] ^= std::byte(1);
+  EXPECT_EQ(ReasonOf(Run(file)), "image.corrupt");
+  EXPECT_TRUE(Untouched());
+  EXPECT_EQ(budget_.reserved_bytes(), 0);
+}
+
+TEST_F(Preprocess, Row39MemoryInUseElsewhereIsARetryableError) {
+  const absl::StatusOr<PixelBudget::Reservation> most = budget_.Reserve((1 << 20) - 1000);
+  const absl::Status status = Run(ReadImage("baseline.jpg"));
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(ReasonOf(status), "image.memory");
+  EXPECT_TRUE(Untouched());
+}
+
+TEST_F(Preprocess, Row24OnePixelAndOneRowAreEnlarged) {
+  ASSERT_TRUE(Run(ReadImage("tiny.webp")).ok());
+  for (size_t i = 0; i < out_.size(); i += 3) {
+    EXPECT_EQ(out_[i], 10);
+    EXPECT_EQ(out_[i + 1], 200);
+    EXPECT_EQ(out_[i + 2], 30);
+  }
+  // 1 x 1000 and 1000 x 1: resized as a whole they would have 18,000 times 18 pixels.
+  std::vector<uint8_t> ramp(3000);
+  for (int i = 0; i < 3000; ++i) ramp[i] = static_cast<uint8_t>(i / 12);
+  std::vector<uint8_t> wide(static_cast<size_t>(kSmall.bytes())), tall(wide.size());
+  ASSERT_TRUE(ResizeRgb(ramp, 1, 1000, kSmall, {}, wide).ok());
+  ASSERT_TRUE(ResizeRgb(ramp, 1000, 1, kSmall, {}, tall).ok());
+  EXPECT_NEAR(wide[3 * 8], 125, 1);
+  for (int y = 0; y < 16; ++y) {
+    for (int x = 0; x < 16; ++x) EXPECT_EQ(wide[3 * (16 * y + x)], tall[3 * (16 * x + y)]);
+  }
+}
+
+TEST_F(Preprocess, PixelsOfTheModelsSizeAreCopied) {
+  std::vector<uint8_t> rgb(static_cast<size_t>(kSmall.bytes()));
+  for (size_t i = 0; i < rgb.size(); ++i) rgb[i] = static_cast<uint8_t>(i * 37);
+  std::vector<uint8_t> out(rgb.size());
+  PreprocessSpec spec = kSmall;
+  spec.crop_fraction = 1.0;
+  ASSERT_TRUE(ResizeRgb(rgb, 16, 16, spec, {}, out).ok());
+  EXPECT_EQ(out, rgb);
+  spec.resize_mode = ResizeMode::kSquash;
+  spec.crop_fraction = 0.5;
+  std::ranges::fill(out, 0);
+  ASSERT_TRUE(ResizeRgb(rgb, 16, 16, spec, {}, out).ok());
+  EXPECT_EQ(out, rgb);
+}
+
+TEST_F(Preprocess, PixelsMustFillTheirShapeAndKeepTheLimits) {
+  std::vector<uint8_t> rgb(300), out(static_cast<size_t>(kSmall.bytes()));
+  EXPECT_TRUE(ResizeRgb(rgb, 10, 10, kSmall, {}, out).ok());
+  EXPECT_EQ(ReasonOf(ResizeRgb(rgb, 10, 11, kSmall, {}, out)), "image.bad_size");
+  EXPECT_EQ(ReasonOf(ResizeRgb({}, 1'000'000'000'000, 1'000'000'000'000, kSmall, {}, out)),
+            "image.too_many_pixels");
+  EXPECT_EQ(ReasonOf(ResizeRgb({}, 8000, 8000, kSmall, {}, out)), "image.too_many_pixels");
+  EXPECT_FALSE(ResizeRgb({}, 0, 10, kSmall, {}, out).ok());
+  EXPECT_FALSE(ResizeRgb({}, -1, -1, kSmall, {}, out).ok());
+}
+
+// Row 43's half that imaging decides, and promise 8: images share threads and decoders, and nothing
+// else.
+TEST_F(Preprocess, Row43ABadImageAmongGoodOnesChangesNoneOfThem) {
+  const std::vector<std::string> names = testing::ImageNames();
+  std::vector<std::vector<uint8_t>> alone;
+  for (const std::string& name : names) {
+    ASSERT_TRUE(Run(ReadImage(name)).ok()) << name;
+    alone.push_back(out_);
+  }
+  constexpr size_t kRounds = 20;
+  std::vector<std::vector<uint8_t>> together(kRounds * names.size());
+  std::vector<absl::Status> bad(kRounds * names.size());
+  PixelBudget budget(int64_t{1} << 30);
+  {
+    absl::StatusOr<std::unique_ptr<ImagingPool>> pool =
+        ImagingPool::Create({.threads = 4, .max_queued = 100'000}, SteadyClock());
+    ASSERT_TRUE(pool.ok());
+    for (size_t i = 0; i < together.size(); ++i) {
+      const std::string& name = names[i % names.size()];
+      ASSERT_TRUE((*pool)
+                      ->Submit({.run =
+                                    [&, i, name](const absl::Status&) {
+                                      together[i].resize(static_cast<size_t>(kSmall.bytes()));
+                                      ASSERT_TRUE(DecodeAndResize(ReadImage(name), kSmall, options_,
+                                                                  budget, SteadyClock(),
+                                                                  together[i])
+                                                      .ok());
+                                    }})
+                      .ok());
+      ASSERT_TRUE((*pool)
+                      ->Submit({.run =
+                                    [&, i, name](const absl::Status&) {
+                                      File file = ReadImage(name);
+                                      file.resize(file.size() * 3 / 4);
+                                      std::vector<uint8_t> out(static_cast<size_t>(kSmall.bytes()));
+                                      bad[i] = DecodeAndResize(file, kSmall, options_, budget,
+                                                               SteadyClock(), out);
+                                    }})
+                      .ok());
+    }
+  }
+  for (size_t i = 0; i < together.size(); ++i) {
+    EXPECT_EQ(together[i], alone[i % names.size()]) << names[i % names.size()];
+    EXPECT_EQ(ReasonOf(bad[i]), "image.truncated");
+  }
+  EXPECT_EQ(budget.reserved_bytes(), 0);
+}
+
+}  // namespace
+}  // namespace fovea
