@@ -56,6 +56,7 @@ Nanos Dispatcher::Forecast(const Queue& queue, const TaskOutline& outline, Nanos
       {.images = outline.images,
        .images_ahead =
            queue.line.ImagesBefore(outline.priority, outline.deadline) + queue.reserved_images,
+       .images_queued = queue.line.images() + queue.reserved_images,
        .max_batch_size = queue.options.max_batch_size,
        .lanes = std::min(queue.options.instances, options_.device_threads / threads),
        .threads_per_lane = threads,

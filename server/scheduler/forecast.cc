@@ -5,15 +5,14 @@
 namespace fovea {
 
 Nanos PredictFinish(const Outlook& outlook, const LatencyModel& latency) {
-  const int round = outlook.max_batch_size * outlook.lanes;
+  const int max = outlook.max_batch_size;
+  const int round = max * outlook.lanes;
   int rounds_ahead = outlook.images_ahead / round;
-  int own_batch = outlook.images + outlook.images_ahead % round / outlook.lanes;
-  if (own_batch > outlook.max_batch_size) {
-    ++rounds_ahead;
-    own_batch = outlook.images;
-  }
-  const Nanos own_time =
-      rounds_ahead * latency.Typical(outlook.max_batch_size) + latency.Typical(own_batch);
+  const int left_over = outlook.images_ahead % round / outlook.lanes;
+  if (left_over + outlook.images > max) ++rounds_ahead;  // they do not fit in with it
+  const int mates = outlook.images_queued / outlook.lanes;
+  const int own_batch = rounds_ahead > 0 ? max : std::min(max, mates + outlook.images);
+  const Nanos own_time = rounds_ahead * latency.Slow(max) + latency.Slow(own_batch);
 
   const Nanos own_device_time = own_time * outlook.lanes * outlook.threads_per_lane;
   Nanos rivals_device_time = 0;

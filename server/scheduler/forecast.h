@@ -10,8 +10,9 @@ namespace fovea {
 
 // What a newcomer finds. Device time is the sum over the device's threads.
 struct Outlook {
-  int images = 1;        // of the newcomer
-  int images_ahead = 0;  // of its own model: in line before it, or reserved and still to come
+  int images = 1;         // of the newcomer
+  int images_ahead = 0;   // of its own model, in line before it or reserved and still to come
+  int images_queued = 0;  // of its own model, wherever in line or reserved
   int max_batch_size = 1;
   int lanes = 1;  // batches of its model that the device can run side by side
   int threads_per_lane = 1;
@@ -22,8 +23,10 @@ struct Outlook {
   std::span<const Nanos> rivals;
 };
 
-// Pure. Full batches go ahead of the newcomer, whose own batch takes in what is left over.
-// `latency` has measurements.
+// Pure. Full batches go ahead of the newcomer; then its own is run, with the mates that are in line
+// or, where batches go ahead of it, full by then. Every run is taken to be a slow one: under
+// overload a request that is let in and misses its deadline all the same has cost device time for
+// nothing, while one that is turned away leaves its place to the next.
 Nanos PredictFinish(const Outlook& outlook, const LatencyModel& latency);
 
 }  // namespace fovea

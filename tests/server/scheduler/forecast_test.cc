@@ -1,0 +1,62 @@
+#include "server/scheduler/forecast.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace fovea {
+namespace {
+
+// A run takes 2 and 1 for each image.
+LatencyModel Curve() {
+  LatencyModel curve;
+  for (int images = 1; images <= 8; ++images) curve.Record(images, 2 + images, 0);
+  return curve;
+}
+
+Outlook On(int images_ahead) {
+  return {.images_ahead = images_ahead,
+          .images_queued = images_ahead,
+          .max_batch_size = 8,
+          .free_at = 100};
+}
+
+TEST(ForecastTest, OnAnIdleDeviceIsTheRequestsOwnRun) {
+  EXPECT_EQ(PredictFinish(On(0), Curve()), 103);
+}
+
+TEST(ForecastTest, RunsWithTheMatesThatAreInLine) {
+  EXPECT_EQ(PredictFinish(On(3), Curve()), 100 + 6);
+  Outlook overtaking = On(0);
+  overtaking.images_queued = 5;  // behind it, but they fit in
+  EXPECT_EQ(PredictFinish(overtaking, Curve()), 100 + 8);
+}
+
+TEST(ForecastTest, WaitsForFullBatchesAhead) {
+  EXPECT_EQ(PredictFinish(On(8), Curve()), 100 + 10 + 10);
+  EXPECT_EQ(PredictFinish(On(30), Curve()), 100 + 3 * 10 + 10);
+}
+
+TEST(ForecastTest, WaitsForTheNextBatchWhereItDoesNotFitIn) {
+  Outlook large = On(7);
+  EXPECT_EQ(PredictFinish(large, Curve()), 100 + 10);
+  large.images = 2;
+  EXPECT_EQ(PredictFinish(large, Curve()), 100 + 10 + 10);
+}
+
+TEST(ForecastTest, SpreadsTheLineOverTheInstances) {
+  Outlook outlook = On(32);
+  outlook.lanes = 2;
+  outlook.device_threads = 2;
+  EXPECT_EQ(PredictFinish(outlook, Curve()), 100 + 2 * 10 + 10);
+}
+
+TEST(ForecastTest, SharesTheDeviceWithModelsThatHaveWork) {
+  Outlook outlook = On(16);  // 30 alone
+  const std::vector<Nanos> rivals = {1'000, 7};
+  outlook.rivals = rivals;
+  EXPECT_EQ(PredictFinish(outlook, Curve()), 100 + 30 + 30 + 7);
+}
+
+}  // namespace
+}  // namespace fovea

@@ -1,0 +1,72 @@
+#include "server/scheduler/latency_model.h"
+
+#include <gtest/gtest.h>
+
+namespace fovea {
+namespace {
+
+TEST(LatencyModelTest, KnowsNothingBeforeTheFirstRun) {
+  const LatencyModel model;
+  EXPECT_EQ(model.Typical(4), 0);
+  EXPECT_EQ(model.Fast(4), 0);
+  EXPECT_EQ(model.Slow(4), 0);
+  EXPECT_FALSE(model.Trusted(0));
+}
+
+TEST(LatencyModelTest, ReadsTheMeasuredSizesAsMeasured) {
+  LatencyModel model;
+  model.Record(1, 10, 0);
+  model.Record(8, 45, 0);
+  EXPECT_EQ(model.Typical(1), 10);
+  EXPECT_EQ(model.Typical(8), 45);
+}
+
+TEST(LatencyModelTest, InterpolatesBetweenMeasuredSizes) {
+  LatencyModel model;
+  model.Record(2, 20, 0);
+  model.Record(6, 40, 0);
+  EXPECT_EQ(model.Typical(3), 25);
+  EXPECT_EQ(model.Fast(4), 30);
+  EXPECT_EQ(model.Slow(5), 35);
+}
+
+TEST(LatencyModelTest, IsBoundedByConstantAndProportionalOutsideOfTheMeasuredSizes) {
+  LatencyModel model;
+  model.Record(4, 40, 0);
+  EXPECT_EQ(model.Fast(1), 10);
+  EXPECT_EQ(model.Typical(1), 10);
+  EXPECT_EQ(model.Slow(1), 40);
+  EXPECT_EQ(model.Fast(8), 40);
+  EXPECT_EQ(model.Typical(8), 80);
+  EXPECT_EQ(model.Slow(8), 80);
+}
+
+TEST(LatencyModelTest, IsNotBentByOneHiccup) {
+  LatencyModel model;
+  for (int run = 0; run < LatencyModel::kRunsKept - 1; ++run) model.Record(1, 100 + run, 0);
+  model.Record(1, 1'000'000, 0);
+  EXPECT_EQ(model.Typical(1), 107);
+  EXPECT_EQ(model.Fast(1), 100);
+  EXPECT_EQ(model.Slow(1), 114);
+}
+
+TEST(LatencyModelTest, FollowsALastingChange) {
+  LatencyModel model;
+  for (int run = 0; run < 100; ++run) model.Record(1, 100, 0);
+  for (int run = 0; run < LatencyModel::kRunsKept / 2 + 1; ++run) model.Record(1, 300, 0);
+  EXPECT_EQ(model.Typical(1), 300);
+  for (int run = 0; run < LatencyModel::kRunsKept / 2; ++run) model.Record(1, 300, 0);
+  EXPECT_EQ(model.Fast(1), 300);
+}
+
+TEST(LatencyModelTest, IsTrustedForAWhileAfterTheLatestRun) {
+  LatencyModel model;
+  model.Record(1, 100, 0);
+  model.Record(1, 100, 5 * kSecond);
+  EXPECT_TRUE(model.Trusted(5 * kSecond));
+  EXPECT_TRUE(model.Trusted(5 * kSecond + LatencyModel::kTrust - 1));
+  EXPECT_FALSE(model.Trusted(5 * kSecond + LatencyModel::kTrust));
+}
+
+}  // namespace
+}  // namespace fovea
