@@ -64,7 +64,7 @@ def resolve(source: str) -> tuple[str, str]:
 def fetch(source: str, num_classes: int | None = None) -> PublishedModel:
     """The model with its published weights, from the hub's cache or from the hub.
 
-    `num_classes`, if given, must be the published number: another one would need a trained head.
+    `num_classes`, if given, must be the published number: no other head was trained.
     """
     backbone, name = resolve(source)
     config = timm.get_pretrained_cfg(name)
@@ -82,7 +82,7 @@ def fetch(source: str, num_classes: int | None = None) -> PublishedModel:
 def randomised(
     source: str, seed: int, num_classes: int | None = None
 ) -> PublishedModel:
-    """The same architecture with timm's own initialisation, the same for the same seed."""
+    """The same architecture with timm's own initialisation, decided by the seed."""
     backbone, name = resolve(source)
     generator_state = torch.get_rng_state()
     torch.manual_seed(seed)
@@ -98,9 +98,7 @@ def _weights_file(hub_id: str) -> str:
     try:
         huggingface_hub.HfApi().model_info(hub_id, timeout=_HUB_TIMEOUT_S)
         return huggingface_hub.hf_hub_download(hub_id, "model.safetensors")
-    except (
-        Exception
-    ) as error:  # the hub's client raises its HTTP library's errors as they are
+    except Exception as error:  # among them those of the hub's HTTP library
         raise PublishedError(
             f"the weights of {hub_id} could not be fetched ({_first_line(error)}): "
             "--random writes the model with random weights instead"

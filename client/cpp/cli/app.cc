@@ -1,0 +1,277 @@
+#include "client/cpp/cli/app.h"
+
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "client/cpp/cli/commands.h"
+#include "client/cpp/cli/text.h"
+
+namespace fovea::client {
+namespace {
+
+constexpr char kDescription[] =
+    "Asks a Fovea server which models it has, what images show, and what that costs";
+constexpr char kFooter[] = R"(Examples:
+  fovea models
+  fovea --server gpu-box:8001 classify --model shapes cat.jpg 'pics/*.png'
+  fovea compare shapes shapes_knn --image cat.jpg
+
+`fovea COMMAND --help` says more of each command.
+Exit codes: 0 ok, 1 a request failed, 2 usage, 3 the server cannot be reached.
+)";
+
+struct Options {
+  std::string server = "127.0.0.1:8001";
+  ModelsOptions models;
+  ClassifyOptions classify;
+  RepositoryOptions load, unload;
+  StatsOptions stats;
+  CompareOptions compare;
+};
+
+// CLI11's help without the checks that stand behind an option.
+class HelpText : public CLI::Formatter {
+ public:
+  HelpText() {
+    column_width(30);
+    label("SUBCOMMAND", "COMMAND");
+
+    label("Positionals", "Arguments");
+  }
+  std::string make_description(const CLI::App* app) const override {
+    return app->get_description() + ".\n\n";
+  }
+  std::string make_usage(const CLI::App* app, std::string name) const override {
+    if (!app->get_prefix_command()) return Formatter::make_usage(app, name);
+    return "Usage: " + name + " timm:NAME [OPTIONS of fovea-import]\n";
+  }
+  std::string make_option_opts(const CLI::Option* option) const override {
+    return option->get_type_size() == 0 ? "" : " " + option->get_type_name();
+  }
+  std::string make_option_desc(const CLI::Option* option) const override {
+    std::string text = option->get_description();
+    if (!option->get_default_str().empty()) text += " (default: " + option->get_default_str() + ")";
+    if (!option->get_envname().empty()) text += " (environment: " + option->get_envname() + ")";
+    return text;
+  }
+};
+
+// A number in [low, high]; the help does not repeat the bounds.
+CLI::Validator InRange(int low, int high) {
+  return CLI::Validator(CLI::Range(low, high)).description("");
+}
+
+CLI::App* AddCommand(CLI::App& app, const std::string& name, const std::string& description,
+                     const std::string& examples) {
+  CLI::App* command = app.add_subcommand(name, description);
+  command->group("Commands");
+  command->footer("Examples:\n" + examples);
+  command->fallthrough();  // `fovea models --server X` is as good as `fovea --server X models`
+  return command;
+}
+
+void AddTimeout(CLI::App& command, CallOptions& call, const std::string& what) {
+  command
+      .add_option_function<std::string>(
+          "--timeout",
+          [&call](const std::string& text) {
+            const auto timeout = ParseTimeout(text);
+            if (!timeout.ok()) throw CLI::ValidationError(std::string(timeout.status().message()));
+            call.timeout = *timeout;
+          },
+          absl::StrCat(
+              what, ": seconds, or 500ms, 2m (default: ", absl::FormatDuration(call.timeout), ")"))
+      ->type_name("TIME");
+}
+
+void AddJson(CLI::App& command, bool& json) {
+  command.add_flag("--json", json, "Print JSON instead of a table");
+}
+
+void AddClassify(CLI::App& app, ClassifyOptions& options) {
+  CLI::App* command =
+      AddCommand(app, "classify", "Print what images show, most probable class first",
+                 "  fovea classify cat.jpg\n"
+                 "  fovea classify --model shapes --top-k 5 --receipt cat.jpg\n"
+                 "  fovea classify --model shapes --json 'pics/*.jpg' a.png\n");
+  command
+      ->add_option("FILE", options.images,
+                   "JPEG, PNG or WebP files; quoted patterns (*, ?, [...]) too")
+      ->required()
+      ->type_name("");
+  command
+      ->add_option("-m,--model", options.model,
+                   "NAME or NAME/VERSION (default: the server's only classifier)")
+      ->type_name("MODEL");
+  command->add_option("-k,--top-k", options.top_k, "Classes to print for each image")
+      ->check(InRange(1, 100'000))
+      ->type_name("N")
+      ->capture_default_str();
+  command->add_flag("--receipt", options.receipt,
+                    "Print what each request cost: stages, batch size, peak memory");
+  command
+      ->add_option("--concurrency", options.concurrency,
+                   "Requests on their way at a time; the server batches them")
+      ->check(InRange(1, 256))
+      ->type_name("N")
+      ->capture_default_str();
+  AddJson(*command, options.json);
+  AddTimeout(*command, options.call, "Deadline of each request");
+}
+
+void AddCompare(CLI::App& app, CompareOptions& options) {
+  CLI::App* command = AddCommand(
+      app, "compare", "Measure models side by side on the same images; the first is the baseline",
+      "  fovea compare shapes shapes_knn --image cat.jpg\n"
+      "  fovea compare dense knn trained_knn --image 'pics/*.jpg' --pairs 200 --json\n");
+  command->add_option("MODEL", options.models, "NAME or NAME/VERSION; two or more")
+      ->required()
+      ->type_name("");
+  command->callback([&options] {
+    if (options.models.size() < 2) throw CLI::ValidationError("two models or more are needed");
+  });
+  command
+      ->add_option("-i,--image", options.images,
+                   "A file or a pattern; repeatable: the rounds take them in turn")
+      ->required()
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->type_name("FILE");
+  command
+      ->add_option("--pairs", options.rounds,
+                   "Measured rounds: each asks every model once, in alternating order")
+      ->check(InRange(1, 1'000'000))
+      ->type_name("N")
+      ->capture_default_str();
+  command->add_option("--warmup", options.warmup_rounds, "Rounds before, which are not measured")
+      ->check(InRange(0, 1'000'000))
+      ->type_name("N")
+      ->capture_default_str();
+  AddJson(*command, options.json);
+  AddTimeout(*command, options.call, "Deadline of each request");
+}
+
+void AddModels(CLI::App& app, ModelsOptions& options) {
+  CLI::App* command = AddCommand(app, "models", "List the models of the server's repository",
+                                 "  fovea models\n"
+                                 "  fovea models --json\n");
+  AddJson(*command, options.json);
+  AddTimeout(*command, options.call, "Deadline of each request");
+}
+
+void AddStats(CLI::App& app, StatsOptions& options) {
+  CLI::App* command =
+      AddCommand(app, "stats", "Print what each model has served, and how long that took",
+                 "  fovea stats\n"
+                 "  fovea stats shapes --json\n");
+  command->add_option("MODEL", options.model, "NAME or NAME/VERSION (default: all)")->type_name("");
+  AddJson(*command, options.json);
+  AddTimeout(*command, options.call, "Deadline of the request");
+}
+
+void AddRepositoryCommands(CLI::App& app, RepositoryOptions& load, RepositoryOptions& unload) {
+  CLI::App* command =
+      AddCommand(app, "load", "Load or reload models of the repository (explicit model control)",
+                 "  fovea load shapes\n");
+  command->add_option("MODEL", load.models, "Names")->required()->type_name("");
+  AddTimeout(*command, load.call, "Deadline of each load");
+  command = AddCommand(app, "unload", "Stop serving models (explicit model control)",
+                       "  fovea unload shapes shapes_knn\n");
+  command->add_option("MODEL", unload.models, "Names")->required()->type_name("");
+  AddTimeout(*command, unload.call, "Deadline of each unload");
+}
+
+void AddImport(CLI::App& app) {
+  CLI::App* command =
+      AddCommand(app, "import", "Write a model folder from a published model (runs fovea-import)",
+                 "  fovea import timm:deit_tiny_patch16_224 --out models\n"
+                 "  fovea import timm:deit_tiny_patch16_224 --out models --random\n"
+                 "  fovea-import --help\n"
+                 "Installed by: pip install ./client/python\n");
+  command->prefix_command();  // everything from the first argument on is fovea-import's
+  command->fallthrough(false);
+}
+
+std::vector<std::string> ImporterFolders() {
+  std::vector<std::string> folders;
+  if (const char* environment = std::getenv("VIRTUAL_ENV")) {
+    folders.push_back(absl::StrCat(environment, "/bin"));
+  }
+  if (const char* path = std::getenv("PATH")) {
+    for (const auto folder : absl::StrSplit(path, ':', absl::SkipEmpty())) {
+      folders.emplace_back(folder);
+    }
+  }
+  folders.emplace_back(".venv/bin");  // the checkout's Python environment
+  return folders;
+}
+
+template <typename Command>
+int WithClient(const Options& options, const Console& console, Command command) {
+  const auto client = Client::Connect(options.server);
+  if (absl::IsInvalidArgument(client.status())) {
+    return ReportUsage(console, std::string(client.status().message()));
+  }
+  if (!client.ok()) return Report(console, client.status());
+  return command(**client);
+}
+
+}  // namespace
+
+int RunFovea(const std::vector<std::string>& arguments, const Console& console) {
+  Options options;
+  CLI::App app(kDescription, "fovea");
+  app.formatter(std::make_shared<HelpText>());  // its commands inherit it
+  app.footer(kFooter);
+  app.require_subcommand(1);
+  app.set_version_flag("--version", absl::StrCat("fovea ", FOVEA_VERSION),
+                       "Print the version and exit");
+  app.add_option("-s,--server", options.server, "The server's gRPC address")
+      ->envname("FOVEA_SERVER")
+      ->type_name("HOST:PORT")
+      ->capture_default_str();
+  AddModels(app, options.models);
+  AddClassify(app, options.classify);
+  AddCompare(app, options.compare);
+  AddStats(app, options.stats);
+  AddRepositoryCommands(app, options.load, options.unload);
+  AddImport(app);
+
+  try {
+    app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
+  } catch (const CLI::CallForVersion& version) {
+    console.out << version.what() << '\n';
+    return kOk;
+  } catch (const CLI::Success&) {
+    console.out << app.help();
+    return kOk;
+  } catch (const CLI::ParseError& error) {
+    const auto chosen = app.get_subcommands();
+    if (arguments.empty()) {
+      console.err << app.help();
+      return kUsage;
+    }
+    if (chosen.empty() && app.remaining_size() > 0) {
+      return ReportUsage(console, absl::StrCat("there is no command '", app.remaining().front(),
+                                               "' (see fovea --help)"));
+    }
+    const std::string command = chosen.empty() ? "" : " " + chosen.front()->get_name();
+    return ReportUsage(console, absl::StrCat(error.what(), " (see fovea", command, " --help)"));
+  }
+
+  const CLI::App& command = *app.get_subcommands().front();
+  const std::string name = command.get_name();
+  if (name == "import") return RunImport(command.remaining(), ImporterFolders(), console);
+  return WithClient(options, console, [&](Client& client) -> int {
+    if (name == "models") return RunModels(client, options.models, console);
+    if (name == "classify") return RunClassify(client, options.classify, console);
+    if (name == "compare") return RunCompare(client, options.compare, console);
+    if (name == "stats") return RunStats(client, options.stats, console);
+    if (name == "load") return RunLoad(client, options.load, console);
+    return RunUnload(client, options.unload, console);
+  });
+}
+
+}  // namespace fovea::client

@@ -1,0 +1,60 @@
+// The commands of `fovea`. Each takes what its command line said, writes to the console and returns
+// the exit code.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "client/cpp/cli/console.h"
+#include "client/cpp/client.h"
+
+namespace fovea::client {
+
+struct ModelsOptions {
+  bool json = false;
+  CallOptions call;
+};
+ExitCode RunModels(Client& client, const ModelsOptions& options, const Console& console);
+
+struct ClassifyOptions {
+  std::string model;                // NAME or NAME/VERSION; empty: the server's only classifier
+  std::vector<std::string> images;  // files and patterns
+  int top_k = 3;
+  int concurrency = 16;  // requests on their way at a time: the server can batch so many
+  bool receipt = false;
+  bool json = false;
+  CallOptions call;
+};
+ExitCode RunClassify(Client& client, const ClassifyOptions& options, const Console& console);
+
+struct RepositoryOptions {
+  std::vector<std::string> models;
+  CallOptions call = {.timeout = absl::Minutes(10)};
+};
+ExitCode RunLoad(Client& client, const RepositoryOptions& options, const Console& console);
+ExitCode RunUnload(Client& client, const RepositoryOptions& options, const Console& console);
+
+struct StatsOptions {
+  std::string model;  // NAME or NAME/VERSION; empty: all
+  bool json = false;
+  CallOptions call;
+};
+ExitCode RunStats(Client& client, const StatsOptions& options, const Console& console);
+
+struct CompareOptions {
+  std::vector<std::string> models;  // NAME or NAME/VERSION, at least two; the first is the baseline
+  std::vector<std::string> images;  // files and patterns; the rounds take them in turn
+  int rounds = 50;
+  int warmup_rounds = 3;
+  bool json = false;
+  CallOptions call;
+};
+ExitCode RunCompare(Client& client, const CompareOptions& options, const Console& console);
+
+// Runs fovea-import with `arguments` and returns its exit code. It is looked for in `folders`, in
+// that order.
+int RunImport(const std::vector<std::string>& arguments, const std::vector<std::string>& folders,
+              const Console& console);
+
+}  // namespace fovea::client

@@ -1,0 +1,30 @@
+// Where a command writes, and how it ends.
+#pragma once
+
+#include <ostream>
+#include <string>
+
+#include "absl/status/status.h"
+
+namespace fovea::client {
+
+// The exit codes are part of the command line's contract.
+enum ExitCode : int { kOk = 0, kRequestFailed = 1, kUsage = 2, kUnreachable = 3 };
+
+struct Console {
+  std::ostream& out;
+  std::ostream& err;
+  bool colour = false;    // `out` is a terminal that shows colours
+  bool progress = false;  // `err` is a terminal: long steps show how far they are
+};
+
+ExitCode ExitCodeOf(const absl::Status& status);
+
+// Writes "fovea: [subject: ]sentence" to `err` and returns the exit code for it.
+ExitCode Report(const Console& console, const absl::Status& status,
+                const std::string& subject = "");
+
+// The same for a command line that cannot be meant.
+ExitCode ReportUsage(const Console& console, const std::string& sentence);
+
+}  // namespace fovea::client

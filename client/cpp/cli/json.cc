@@ -1,0 +1,162 @@
+#include "client/cpp/cli/json.h"
+
+#include <charconv>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "client/cpp/cli/text.h"
+
+namespace fovea::client {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// File names need not be UTF-8, JSON must be.
+std::string Text(const Json& json) {
+  return json.dump(2, ' ', false, Json::error_handler_t::replace);
+}
+
+// The double that prints as the float does: 0.9 rather than 0.8999999761581421.
+double Shortest(float value) {
+  char text[32];
+  const auto end = std::to_chars(text, text + sizeof(text), value).ptr;
+  double result = value;
+  std::from_chars(text, end, result);
+  return result;
+}
+
+Json ToJson(const ClassScore& score) {
+  return {{"index", score.index},
+          {"label", score.label},
+          {"confidence", Shortest(score.confidence)},
+          {"logit", Shortest(score.logit)}};
+}
+
+Json ToJson(const std::vector<ClassScore>& scores) {
+  Json json = Json::array();
+  for (const ClassScore& score : scores) json.push_back(ToJson(score));
+  return json;
+}
+
+Json ToJson(const Receipt& receipt) {
+  Json json;
+  for (size_t i = 0; i < kStageNames.size(); ++i) {
+    json[absl::StrCat(kStageNames[i].data(), "_ns")] = absl::ToInt64Nanoseconds(receipt.stages[i]);
+  }
+  json["batch_size"] = receipt.batch_size;
+  json["batch_peak_bytes"] = receipt.batch_peak_bytes;
+  return json;
+}
+
+Json ToJson(const std::vector<TensorInfo>& tensors) {
+  Json json = Json::array();
+  for (const TensorInfo& tensor : tensors) {
+    json.push_back({{"name", tensor.name}, {"datatype", tensor.datatype}, {"shape", tensor.shape}});
+  }
+  return json;
+}
+
+Json ToJson(const DurationSum& sum) {
+  return {{"count", sum.count}, {"ns", absl::ToInt64Nanoseconds(sum.total)}};
+}
+
+Json ToJson(const Quartiles& quartiles) {
+  return {{"median", quartiles.median},
+          {"lower_quartile", quartiles.lower},
+          {"upper_quartile", quartiles.upper}};
+}
+
+Json ToJson(const absl::Status& status) {
+  return {{"code", absl::StatusCodeToString(status.code())},
+          {"message", std::string(status.message())}};
+}
+
+}  // namespace
+
+std::string ModelsJson(const std::vector<ModelInfo>& models) {
+  Json json = Json::array();
+  for (const ModelInfo& model : models) {
+    json.push_back({{"name", model.name},
+                    {"version", model.version},
+                    {"state", model.state},
+                    {"reason", model.reason},
+                    {"task", model.task},
+                    {"attention", model.attention},
+                    {"backbone", model.backbone},
+                    {"precision", model.precision},
+                    {"untrained", model.untrained},
+                    {"inputs", ToJson(model.inputs)},
+                    {"outputs", ToJson(model.outputs)},
+                    {"properties", model.properties}});
+  }
+  return Text({{"models", json}});
+}
+
+std::string ClassifiedJson(const ModelId& model, const std::vector<ClassifiedFile>& files) {
+  Json results = Json::array();
+  for (const ClassifiedFile& file : files) {
+    Json result = {{"file", file.path}};
+    if (file.outcome.ok()) {
+      result["version"] = file.outcome->model.version;
+      result["attention"] = file.outcome->attention;
+      result["untrained"] = file.outcome->untrained;
+      result["classes"] = ToJson(file.outcome->images[0]);
+      result["receipt"] = ToJson(file.outcome->receipt);
+      result["round_trip_ns"] = absl::ToInt64Nanoseconds(file.outcome->round_trip);
+    } else {
+      result["error"] = ToJson(file.outcome.status());
+    }
+    results.push_back(std::move(result));
+  }
+  return Text({{"model", model.name}, {"results", results}});
+}
+
+std::string StatisticsJson(const std::vector<ModelStatistics>& statistics) {
+  Json json = Json::array();
+  for (const ModelStatistics& row : statistics) {
+    Json model = {{"name", row.name},
+                  {"version", row.version},
+                  {"images", row.images},
+                  {"batches", row.batches},
+                  {"success", ToJson(row.success)},
+                  {"fail", ToJson(row.fail)},
+                  {"queue", ToJson(row.queue)},
+                  {"compute_input", ToJson(row.compute_input)},
+                  {"compute_infer", ToJson(row.compute_infer)},
+                  {"compute_output", ToJson(row.compute_output)},
+                  {"memory_bytes", row.memory_bytes}};
+    model["last_inference"] = nullptr;
+    if (row.last_inference != absl::InfinitePast()) {
+      model["last_inference"] =
+          absl::FormatTime("%Y-%m-%dT%H:%M:%E3SZ", row.last_inference, absl::UTCTimeZone());
+    }
+    json.push_back(std::move(model));
+  }
+  return Text({{"models", json}});
+}
+
+std::string ComparisonJson(const std::vector<ComparedModel>& models, int rounds,
+                           const std::vector<std::string>& images) {
+  Json json = Json::array();
+  for (const ComparedModel& model : models) {
+    Json row = {{"model", ModelText(model.model)},
+                {"attention", model.attention},
+                {"untrained", model.untrained},
+                {"latency_ms", ToJson(model.latency_ms)},
+                {"latency_ratio", ToJson(model.latency_ratio)},
+                {"compute_ms", ToJson(model.compute_ms)},
+                {"compute_ratio", ToJson(model.compute_ratio)},
+                {"batch_peak_bytes", model.peak_bytes},
+                {"largest_batch", model.largest_batch},
+                {"top1", ToJson(model.top1)},
+                {"images_agreeing", model.images_agreeing},
+                {"max_confidence_difference", nullptr}};
+    if (model.max_confidence_difference) {
+      row["max_confidence_difference"] = *model.max_confidence_difference;
+    }
+    json.push_back(std::move(row));
+  }
+  return Text({{"images", images}, {"rounds", rounds}, {"models", json}});
+}
+
+}  // namespace fovea::client

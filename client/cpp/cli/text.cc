@@ -1,0 +1,138 @@
+#include "client/cpp/cli/text.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace fovea::client {
+namespace {
+
+// Length of the well-formed UTF-8 character that begins at `at`; 0 where none does.
+size_t CharacterAt(const std::string& text, size_t at) {
+  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char lead = byte(at);
+  size_t length = 0;
+  if (lead < 0x80) {
+    return 1;
+  } else if (lead >= 0xC2 && lead < 0xE0) {
+    length = 2;
+  } else if (lead >= 0xE0 && lead < 0xF0) {
+    length = 3;
+  } else if (lead >= 0xF0 && lead < 0xF5) {
+    length = 4;
+  }
+  if (length == 0 || text.size() - at < length) return 0;
+  for (size_t i = 1; i < length; ++i) {
+    if ((byte(at + i) & 0xC0) != 0x80) return 0;
+  }
+  return length;
+}
+
+bool IsControl(const std::string& text, size_t at, size_t length) {
+  const auto first = static_cast<unsigned char>(text[at]);
+  if (length == 1) return first < 0x20 || first == 0x7F;
+  // U+0080 to U+009F, which some terminals take for escapes.
+  return length == 2 && first == 0xC2 && static_cast<unsigned char>(text[at + 1]) < 0xA0;
+}
+
+}  // namespace
+
+std::string Fixed(double value, int decimals) { return absl::StrFormat("%.*f", decimals, value); }
+
+std::string Milliseconds(absl::Duration duration) {
+  return Fixed(absl::ToDoubleMilliseconds(duration), 2);
+}
+
+std::string Mebibytes(double bytes) { return Fixed(bytes / (1 << 20), 1); }
+
+std::string Percent(double share) { return absl::StrFormat("%.1f %%", 100 * share); }
+
+std::string Ago(absl::Duration duration) {
+  if (duration == absl::InfiniteDuration()) return "never";
+  const double seconds = std::max(0.0, absl::ToDoubleSeconds(duration));
+  if (seconds < 120) return absl::StrFormat("%.0f s ago", seconds);
+  if (seconds < 2 * 3600) return absl::StrFormat("%.0f min ago", seconds / 60);
+  if (seconds < 2 * 86400) return absl::StrFormat("%.0f h ago", seconds / 3600);
+  return absl::StrFormat("%.0f days ago", seconds / 86400);
+}
+
+std::string Count(size_t count, const std::string& noun) {
+  return absl::StrCat(count, " ", noun, count == 1 ? "" : "s");
+}
+
+std::string LabelOf(const ClassScore& score) {
+  return score.label.empty() ? absl::StrCat("class ", score.index) : score.label;
+}
+
+std::string ShapeText(const std::vector<int64_t>& shape) {
+  std::string text;
+  for (size_t i = 1; i < shape.size(); ++i) {
+    absl::StrAppend(&text, i > 1 ? "x" : "", shape[i] < 0 ? "?" : absl::StrCat(shape[i]));
+  }
+  return text;
+}
+
+std::string ModelText(const ModelId& model) {
+  return model.version.empty() ? model.name : absl::StrCat(model.name, "/", model.version);
+}
+
+absl::StatusOr<ModelId> ParseModel(const std::string& text) {
+  const size_t slash = text.find('/');
+  ModelId model{text.substr(0, slash), slash == std::string::npos ? "" : text.substr(slash + 1)};
+  if (model.name.empty() || (slash != std::string::npos && model.version.empty()) ||
+      model.version.find('/') != std::string::npos) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", text, "' is no model: write NAME or NAME/VERSION"));
+  }
+  return model;
+}
+
+absl::StatusOr<absl::Duration> ParseTimeout(const std::string& text) {
+  double seconds = 0;
+  absl::Duration timeout;
+  if (absl::SimpleAtod(text, &seconds)) {
+    timeout = std::isfinite(seconds) ? absl::Seconds(seconds) : absl::ZeroDuration();
+  } else if (!absl::ParseDuration(text, &timeout)) {
+    timeout = absl::ZeroDuration();
+  }
+  if (timeout <= absl::ZeroDuration()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", text, "' is no timeout: write seconds, or 500ms, 1.5s, 2m"));
+  }
+  return timeout;
+}
+
+std::string Printable(const std::string& text) {
+  std::string clean;
+  clean.reserve(text.size());
+  for (size_t at = 0; at < text.size();) {
+    const size_t length = CharacterAt(text, at);
+    if (length == 0 || IsControl(text, at, length)) {
+      clean += '?';
+      at += std::max<size_t>(length, 1);
+    } else {
+      clean.append(text, at, length);
+      at += length;
+    }
+  }
+  return clean;
+}
+
+size_t Width(const std::string& text) {
+  size_t width = 0;
+  for (char c : text) width += (static_cast<unsigned char>(c) & 0xC0) != 0x80;
+  return width;
+}
+
+std::string Shortened(const std::string& text, size_t columns) {
+  if (Width(text) <= columns) return text;
+  size_t at = 0;
+  for (size_t kept = 0; kept + 1 < columns; ++kept)
+    at += std::max<size_t>(CharacterAt(text, at), 1);
+  return text.substr(0, at) + "…";
+}
+
+}  // namespace fovea::client

@@ -1,0 +1,277 @@
+#include "client/cpp/client.h"
+
+#include <grpcpp/channel.h>
+#include <grpcpp/client_context.h>
+#include <grpcpp/create_channel.h>
+#include <grpcpp/security/credentials.h>
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/cord.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "client/cpp/wire_types.h"
+#include "proto/fovea/v1/vision.grpc.pb.h"
+#include "proto/inference/inference.grpc.pb.h"
+
+namespace fovea::client {
+namespace {
+
+constexpr char kUnreachableUrl[] = "fovea.dev/unreachable";
+
+absl::Status Unreachable(const std::string& address) {
+  absl::Status status = absl::UnavailableError(
+      absl::StrCat("no server answers at ", address, ": is fovea-server running there?"));
+  status.SetPayload(kUnreachableUrl, absl::Cord());
+  return status;
+}
+
+// HOST:PORT and [IPV6]:PORT are checked here, because gRPC would take any text for a host and look
+// for it.
+absl::Status CheckAddress(const std::string& address) {
+  if (address.find('/') != std::string::npos)
+    return absl::OkStatus();  // a target as gRPC writes them
+  const size_t colon = address.rfind(':');
+  int port = 0;
+  const bool has_port = colon != std::string::npos && colon > 0 &&
+                        absl::SimpleAtoi(address.substr(colon + 1), &port) && port >= 1 &&
+                        port <= 65535;
+  const bool bare_ipv6 = has_port && address.find(':') != colon && address[0] != '[';
+  if (!has_port || bare_ipv6) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "'", address, "' is no server address: write HOST:PORT, for example 127.0.0.1:8001"));
+  }
+  return absl::OkStatus();
+}
+
+std::chrono::system_clock::time_point DeadlineIn(absl::Duration timeout) {
+  // Far enough to be none, near enough not to overflow.
+  return absl::ToChronoTime(absl::Now() + std::min(timeout, absl::Hours(24 * 365)));
+}
+
+}  // namespace
+
+bool IsUnreachable(const absl::Status& status) {
+  return status.GetPayload(kUnreachableUrl).has_value();
+}
+
+struct Client::Wire {
+  Wire(std::string address, const std::shared_ptr<grpc::Channel>& channel)
+      : address(std::move(address)), oip(channel), vision(channel) {}
+
+  // Makes one call. `call` gets the context and returns gRPC's status; `what` names the call for an
+  // error.
+  template <typename Call>
+  absl::Status Make(const char* what, const CallOptions& options, Call call) {
+    grpc::ClientContext context;
+    context.set_deadline(DeadlineIn(options.timeout));
+    const grpc::Status status = call(context);
+    if (status.ok()) return absl::OkStatus();
+    switch (status.error_code()) {
+      case grpc::StatusCode::UNAVAILABLE:
+        // A busy server says UNAVAILABLE, and so does gRPC itself without one. Only its own words
+        // tell which; the channel's state does not, because a stopping server's last answers come
+        // as the connection closes.
+        if (context.debug_error_string().find("received from peer") == std::string::npos) {
+          return Unreachable(address);
+        }
+        break;
+      case grpc::StatusCode::DEADLINE_EXCEEDED:
+        // gRPC's own words, where the deadline passed on this side.
+        if (status.error_message() == "Deadline Exceeded") {
+          return absl::DeadlineExceededError(
+              absl::StrCat("no answer within ", absl::FormatDuration(options.timeout)));
+        }
+        break;
+      case grpc::StatusCode::UNIMPLEMENTED:
+        if (status.error_message().empty()) {
+          return absl::UnimplementedError(
+              absl::StrCat("the server at ", address, " does not know ", what));
+        }
+        break;
+      default:
+        break;
+    }
+    return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
+  }
+
+  const std::string address;
+  inference::GRPCInferenceService::Stub oip;
+  fovea::v1::VisionService::Stub vision;
+};
+
+Client::Client(std::unique_ptr<Wire> wire) : wire_(std::move(wire)) {}
+Client::~Client() = default;
+
+absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const std::string& address,
+                                                        const ConnectOptions& options) {
+  if (absl::Status status = CheckAddress(address); !status.ok()) return status;
+  grpc::ChannelArguments arguments;
+  const int64_t max_int = std::numeric_limits<int>::max();
+  arguments.SetMaxReceiveMessageSize(
+      static_cast<int>(std::min(options.max_message_bytes, max_int)));
+  arguments.SetMaxSendMessageSize(-1);  // the server has its own limit, and says so better
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  auto channel = grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+  const auto deadline = DeadlineIn(options.timeout);
+  for (grpc_connectivity_state state = channel->GetState(true); state != GRPC_CHANNEL_READY;
+       state = channel->GetState(true)) {
+    if (state == GRPC_CHANNEL_TRANSIENT_FAILURE || state == GRPC_CHANNEL_SHUTDOWN ||
+        !channel->WaitForStateChange(state, deadline)) {
+      return Unreachable(address);
+    }
+  }
+  return std::unique_ptr<Client>(new Client(std::make_unique<Wire>(address, channel)));
+}
+
+absl::StatusOr<ClassifyResponse> Client::Classify(const ClassifyRequest& request,
+                                                  const CallOptions& options) {
+  const fovea::v1::ClassifyRequest message = ToWire(request);
+  fovea::v1::ClassifyResponse answer;
+  const auto start = std::chrono::steady_clock::now();
+  const absl::Status status =
+      wire_->Make("fovea.v1.VisionService.Classify", options, [&](grpc::ClientContext& context) {
+        return wire_->vision.Classify(&context, message, &answer);
+      });
+  const auto end = std::chrono::steady_clock::now();
+  if (!status.ok()) return status;
+  if (answer.results_size() != message.images_size()) {
+    return absl::InternalError(absl::StrCat("the server answered ", answer.results_size(),
+                                            " results to ", message.images_size(), " images"));
+  }
+  ClassifyResponse response = FromWire(std::move(answer));
+  response.round_trip = absl::FromChrono(end - start);
+  return response;
+}
+
+absl::StatusOr<InferResponse> Client::Infer(const InferRequest& request,
+                                            const CallOptions& options) {
+  const inference::ModelInferRequest message = ToWire(request);
+  inference::ModelInferResponse answer;
+  const auto start = std::chrono::steady_clock::now();
+  const absl::Status status = wire_->Make("ModelInfer", options, [&](grpc::ClientContext& context) {
+    return wire_->oip.ModelInfer(&context, message, &answer);
+  });
+  const auto end = std::chrono::steady_clock::now();
+  if (!status.ok()) return status;
+  absl::StatusOr<InferResponse> response = FromWire(std::move(answer));
+  if (response.ok()) response->round_trip = absl::FromChrono(end - start);
+  return response;
+}
+
+absl::StatusOr<std::vector<ModelInfo>> Client::Models(const CallOptions& options) {
+  inference::RepositoryIndexResponse index;
+  absl::Status status = wire_->Make("RepositoryIndex", options, [&](grpc::ClientContext& context) {
+    return wire_->oip.RepositoryIndex(&context, {}, &index);
+  });
+  if (!status.ok()) return status;
+  std::vector<ModelInfo> models;
+  for (const auto& entry : index.models()) {
+    ModelInfo model;
+    model.name = entry.name();
+    model.version = entry.version();
+    model.state = entry.state();
+    model.reason = entry.reason();
+    if (model.ready()) {
+      absl::StatusOr<ModelInfo> ready = Model({model.name, model.version}, options);
+      if (ready.ok()) {
+        model = *std::move(ready);
+      } else if (absl::IsNotFound(ready.status()) || absl::IsUnavailable(ready.status())) {
+        // Unloaded since the index was made, unless the server is gone.
+        if (IsUnreachable(ready.status())) return ready.status();
+        model.state = "UNAVAILABLE";
+        model.reason = std::string(ready.status().message());
+      } else {
+        return ready.status();
+      }
+    }
+    models.push_back(std::move(model));
+  }
+  return models;
+}
+
+absl::StatusOr<ModelInfo> Client::Model(const ModelId& model, const CallOptions& options) {
+  inference::ModelMetadataRequest request;
+  request.set_name(model.name);
+  request.set_version(model.version);
+  inference::ModelMetadataResponse metadata;
+  absl::Status status = wire_->Make("ModelMetadata", options, [&](grpc::ClientContext& context) {
+    return wire_->oip.ModelMetadata(&context, request, &metadata);
+  });
+  if (!status.ok()) return status;
+  ModelInfo info;
+  info.name = model.name;
+  info.version = model.version;
+  if (info.version.empty() && metadata.versions_size() > 0) {
+    info.version = metadata.versions(metadata.versions_size() - 1);
+  }
+  info.state = "READY";
+  AddMetadata(metadata, info);
+  return info;
+}
+
+absl::Status Client::Load(const std::string& model, const std::string& config,
+                          const CallOptions& options) {
+  inference::RepositoryModelLoadRequest request;
+  request.set_model_name(model);
+  if (!config.empty()) (*request.mutable_parameters())["config"].set_string_param(config);
+  inference::RepositoryModelLoadResponse response;
+  return wire_->Make("RepositoryModelLoad", options, [&](grpc::ClientContext& context) {
+    return wire_->oip.RepositoryModelLoad(&context, request, &response);
+  });
+}
+
+absl::Status Client::Unload(const std::string& model, const CallOptions& options) {
+  inference::RepositoryModelUnloadRequest request;
+  request.set_model_name(model);
+  inference::RepositoryModelUnloadResponse response;
+  return wire_->Make("RepositoryModelUnload", options, [&](grpc::ClientContext& context) {
+    return wire_->oip.RepositoryModelUnload(&context, request, &response);
+  });
+}
+
+absl::StatusOr<std::vector<ModelStatistics>> Client::Statistics(const ModelId& model,
+                                                                const CallOptions& options) {
+  inference::ModelStatisticsRequest request;
+  request.set_name(model.name);
+  request.set_version(model.version);
+  inference::ModelStatisticsResponse response;
+  absl::Status status = wire_->Make("ModelStatistics", options, [&](grpc::ClientContext& context) {
+    return wire_->oip.ModelStatistics(&context, request, &response);
+  });
+  if (!status.ok()) return status;
+  std::vector<ModelStatistics> statistics;
+  for (const auto& message : response.model_stats()) statistics.push_back(FromWire(message));
+  return statistics;
+}
+
+absl::StatusOr<ServerHealth> Client::Health(const CallOptions& options) {
+  inference::ServerLiveResponse live;
+  inference::ServerReadyResponse ready;
+  absl::Status status = wire_->Make("ServerLive", options, [&](grpc::ClientContext& context) {
+    return wire_->oip.ServerLive(&context, {}, &live);
+  });
+  if (!status.ok()) return status;
+  status = wire_->Make("ServerReady", options, [&](grpc::ClientContext& context) {
+    return wire_->oip.ServerReady(&context, {}, &ready);
+  });
+  if (!status.ok()) return status;
+  return ServerHealth{live.live(), ready.ready()};
+}
+
+absl::StatusOr<bool> Client::Ready(const ModelId& model, const CallOptions& options) {
+  inference::ModelReadyRequest request;
+  request.set_name(model.name);
+  request.set_version(model.version);
+  inference::ModelReadyResponse response;
+  absl::Status status = wire_->Make("ModelReady", options, [&](grpc::ClientContext& context) {
+    return wire_->oip.ModelReady(&context, request, &response);
+  });
+  if (!status.ok()) return status;
+  return response.ready();
+}
+
+}  // namespace fovea::client

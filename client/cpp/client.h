@@ -1,0 +1,99 @@
+// The C++ client of a Fovea server. Link `fovea_client`; no protobuf or gRPC header is needed to
+// use it.
+//
+//   auto client = fovea::client::Client::Connect("127.0.0.1:8001");
+//   if (!client.ok()) return client.status();
+//   auto answer = (*client)->Classify({.model = {"shapes"}, .images = {jpeg_bytes}, .top_k = 3});
+//   if (!answer.ok()) return answer.status();  // answer.status().message() is a sentence for
+//   people for (const auto& score : answer->images[0]) std::cout << score.label << ' ' <<
+//   score.confidence << '\n';
+//
+// Everything but Classify works with any server of the Open Inference Protocol that has Triton's
+// extensions.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "client/cpp/types.h"
+
+namespace fovea::client {
+
+struct ConnectOptions {
+  // How long to wait for a connection. One that is refused fails at once.
+  absl::Duration timeout = absl::Seconds(5);
+  // The largest message that is taken from the server.
+  int64_t max_message_bytes = int64_t{256} << 20;
+};
+
+struct CallOptions {
+  // The call's deadline, which the server knows: work that it cannot finish by then it does not
+  // start. Above zero; absl::InfiniteDuration() for none.
+  absl::Duration timeout = absl::Seconds(30);
+};
+
+// Whether an error says that there is no connection to the server, rather than what the server
+// answered.
+bool IsUnreachable(const absl::Status& status);
+
+// Thread-safe. Every call blocks until the answer or the error is there; calls from several threads
+// share one connection and run at the same time, which lets the server run them in one batch.
+//
+// Errors have the server's own code and sentence, above all INVALID_ARGUMENT (a request that cannot
+// succeed), NOT_FOUND (no such model or version), UNAVAILABLE (busy or stopping: try again),
+// DEADLINE_EXCEEDED (no answer in time). Where the server cannot be reached it is UNAVAILABLE with
+// IsUnreachable, and UNIMPLEMENTED where it lacks the call.
+class Client {
+ public:
+  // `address`: HOST:PORT, [IPV6]:PORT, or a target as gRPC writes them ("unix:/run/fovea.sock").
+  // The connection is not encrypted, and proxies named in the environment are not used.
+  // INVALID_ARGUMENT: no address.
+  static absl::StatusOr<std::unique_ptr<Client>> Connect(const std::string& address,
+                                                         const ConnectOptions& options = {});
+  ~Client();
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
+
+  absl::StatusOr<ClassifyResponse> Classify(const ClassifyRequest& request,
+                                            const CallOptions& options = {});
+
+  // The generic call: any inputs, any outputs.
+  absl::StatusOr<InferResponse> Infer(const InferRequest& request, const CallOptions& options = {});
+
+  // Every model of the repository, loaded or not, and every version that is served; by name, then
+  // version.
+  absl::StatusOr<std::vector<ModelInfo>> Models(const CallOptions& options = {});
+
+  // A ready model.
+  absl::StatusOr<ModelInfo> Model(const ModelId& model, const CallOptions& options = {});
+
+  // Loads or reloads a model of the repository, and returns when it serves or has failed. `config`:
+  // JSON of a ModelConfig that overrides the model's own, or empty. FAILED_PRECONDITION: the server
+  // does not let clients load.
+  absl::Status Load(const std::string& model, const std::string& config = "",
+                    const CallOptions& options = {.timeout = absl::Minutes(10)});
+
+  // Stops serving every version of a model, and returns when its queue is drained.
+  absl::Status Unload(const std::string& model,
+                      const CallOptions& options = {.timeout = absl::Minutes(10)});
+
+  // `model.name` empty: every model; `model.version` empty: every version.
+  absl::StatusOr<std::vector<ModelStatistics>> Statistics(const ModelId& model = {},
+                                                          const CallOptions& options = {});
+
+  absl::StatusOr<ServerHealth> Health(const CallOptions& options = {});
+
+  // Whether that model can run; an unknown one cannot.
+  absl::StatusOr<bool> Ready(const ModelId& model, const CallOptions& options = {});
+
+ private:
+  struct Wire;
+  explicit Client(std::unique_ptr<Wire> wire);
+  const std::unique_ptr<Wire> wire_;
+};
+
+}  // namespace fovea::client

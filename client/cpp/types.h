@@ -1,0 +1,134 @@
+// What the client's calls take and give: plain data, no protobuf.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "client/cpp/tensor.h"
+
+namespace fovea::client {
+
+// A model, or one version of it. `version` empty: the latest that is served.
+struct ModelId {
+  std::string name;
+  std::string version;
+};
+
+// What the server spent on a request, stage by stage, from the message's arrival to the answer's
+// encoding.
+inline constexpr std::array<std::string_view, 7> kStageNames = {
+    "receive", "decode", "preprocess", "queue", "compute", "postprocess", "encode"};
+inline constexpr int kComputeStage = 4;
+
+struct Receipt {
+  std::array<absl::Duration, kStageNames.size()> stages;  // in the order of kStageNames
+  int batch_size = 0;            // images in the batch that the request was run in
+  int64_t batch_peak_bytes = 0;  // most bytes the batch's tensors held at once, weights not counted
+
+  absl::Duration compute() const { return stages[kComputeStage]; }
+  absl::Duration total() const;
+};
+
+struct TensorInfo {
+  std::string name;
+  std::string datatype;        // of the Open Inference Protocol: "FP32", "BYTES", ...
+  std::vector<int64_t> shape;  // -1: any; the first dimension is the batch's
+};
+
+struct ModelInfo {
+  std::string name;
+  std::string version;  // empty where no version was ever loaded
+  std::string state;    // "READY", "LOADING", "UNLOADING" or "UNAVAILABLE"
+  std::string reason;   // why it is unavailable
+
+  // Of a ready model. The texts are empty where the server is not Fovea.
+  std::string task;       // "classification"
+  std::string attention;  // canonical text, "self/knn:k=100"
+  std::string backbone;
+  std::string precision;           // "FP32" or "BF16"
+  bool untrained = false;          // its weights are random numbers
+  std::vector<TensorInfo> inputs;  // the advertised one
+  std::vector<TensorInfo> outputs;
+  std::map<std::string, std::string> properties;  // everything the metadata says besides
+
+  bool ready() const { return state == "READY"; }
+};
+
+struct ClassifyRequest {
+  ModelId model;
+  std::vector<std::string> images;  // contents of JPEG, PNG or WebP files; they share one batch
+  int top_k = 0;                    // classes to return for each image; 0: five
+  uint32_t priority = 0;            // 1 is served first; 0: the model's default
+  std::string id;                   // returned unchanged
+};
+
+struct ClassScore {
+  int index = 0;
+  std::string label;  // empty where the model has no labels
+  float confidence = 0;
+  float logit = 0;
+};
+
+struct ClassifyResponse {
+  ModelId model;  // with the version that answered
+  std::string id;
+  std::string attention;
+  bool untrained = false;                       // the labels mean nothing
+  std::vector<std::vector<ClassScore>> images;  // of each image the classes, most probable first
+  Receipt receipt;
+  absl::Duration round_trip;  // as this process saw it, from sending to the answer
+};
+
+struct RequestedOutput {
+  std::string name;
+  // Above 0: so many "<value>:<index>[:<label>]" strings an image instead of the numbers.
+  int64_t classification = 0;
+};
+
+struct InferRequest {
+  ModelId model;
+  std::vector<Tensor> inputs;
+  std::vector<RequestedOutput> outputs;  // empty: all of the model's
+  uint64_t priority = 0;                 // 1 is served first; 0: the model's default
+  std::string id;                        // returned unchanged
+};
+
+struct InferResponse {
+  ModelId model;  // with the version that answered
+  std::string id;
+  std::vector<Tensor> outputs;
+  std::optional<Receipt> receipt;  // none where the server is not Fovea
+  absl::Duration round_trip;
+};
+
+// A count of events and the time that all of them took together.
+struct DurationSum {
+  uint64_t count = 0;
+  absl::Duration total;
+  absl::Duration mean() const;  // zero where nothing was counted
+};
+
+// Since the version was loaded.
+struct ModelStatistics {
+  std::string name;
+  std::string version;
+  uint64_t images = 0;
+  uint64_t batches = 0;
+  DurationSum success, fail;                                        // requests
+  DurationSum queue, compute_input, compute_infer, compute_output;  // of successful ones
+  absl::Time last_inference = absl::InfinitePast();                 // InfinitePast: none yet
+  std::map<std::string, uint64_t> memory_bytes;                     // by "CPU", "CPU_PINNED", "GPU"
+};
+
+struct ServerHealth {
+  bool live = false;   // the process answers
+  bool ready = false;  // it takes requests: started, and not being stopped
+};
+
+}  // namespace fovea::client

@@ -1,0 +1,173 @@
+#include "client/cpp/wire_types.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace fovea::client {
+namespace {
+
+// Where a Fovea server says in a model's metadata what Triton's protocol has no field for.
+constexpr char kTask[] = "fovea.task";
+constexpr char kAttention[] = "fovea.attention";
+constexpr char kBackbone[] = "fovea.backbone";
+constexpr char kPrecision[] = "fovea.precision";
+constexpr char kUntrained[] = "fovea.untrained";
+
+Receipt FromWire(const fovea::v1::Receipt& receipt) {
+  const std::array<int64_t, kStageNames.size()> nanoseconds = {
+      receipt.receive_ns(), receipt.decode_ns(),      receipt.preprocess_ns(), receipt.queue_ns(),
+      receipt.compute_ns(), receipt.postprocess_ns(), receipt.encode_ns()};
+  Receipt result;
+  for (size_t i = 0; i < nanoseconds.size(); ++i) {
+    result.stages[i] = absl::Nanoseconds(nanoseconds[i]);
+  }
+  result.batch_size = receipt.batch_size();
+  result.batch_peak_bytes = receipt.batch_peak_bytes();
+  return result;
+}
+
+using Parameters = google::protobuf::Map<std::string, inference::InferParameter>;
+
+std::optional<int64_t> Integer(const Parameters& parameters, const std::string& name) {
+  const auto found = parameters.find(name);
+  if (found == parameters.end()) return std::nullopt;
+  if (found->second.has_uint64_param()) return static_cast<int64_t>(found->second.uint64_param());
+  if (found->second.has_int64_param()) return found->second.int64_param();
+  return std::nullopt;
+}
+
+std::optional<Receipt> ReceiptOf(const Parameters& parameters) {
+  Receipt receipt;
+  for (size_t i = 0; i < kStageNames.size(); ++i) {
+    const auto spent = Integer(parameters, absl::StrCat("fovea.", kStageNames[i].data(), "_ns"));
+    if (!spent) return std::nullopt;
+    receipt.stages[i] = absl::Nanoseconds(*spent);
+  }
+  receipt.batch_size = static_cast<int>(Integer(parameters, "fovea.batch_size").value_or(0));
+  receipt.batch_peak_bytes = Integer(parameters, "fovea.batch_peak_bytes").value_or(0);
+  return receipt;
+}
+
+TensorInfo FromWire(const inference::ModelMetadataResponse::TensorMetadata& tensor) {
+  return {tensor.name(), tensor.datatype(), {tensor.shape().begin(), tensor.shape().end()}};
+}
+
+DurationSum FromWire(const inference::StatisticDuration& sum) {
+  return {sum.count(), absl::Nanoseconds(static_cast<int64_t>(sum.ns()))};
+}
+
+}  // namespace
+
+fovea::v1::ClassifyRequest ToWire(const ClassifyRequest& request) {
+  fovea::v1::ClassifyRequest message;
+  message.set_model_name(request.model.name);
+  message.set_model_version(request.model.version);
+  message.set_id(request.id);
+  for (const std::string& image : request.images) message.add_images(image);
+  message.set_top_k(request.top_k);
+  message.set_priority(request.priority);
+  return message;
+}
+
+ClassifyResponse FromWire(fovea::v1::ClassifyResponse&& message) {
+  ClassifyResponse response;
+  response.model = {message.model_name(), message.model_version()};
+  response.id = message.id();
+  response.attention = message.attention();
+  response.untrained = message.untrained();
+  for (fovea::v1::Classification& image : *message.mutable_results()) {
+    std::vector<ClassScore>& scores = response.images.emplace_back();
+    for (fovea::v1::ClassScore& score : *image.mutable_classes()) {
+      scores.push_back(
+          {score.index(), std::move(*score.mutable_label()), score.confidence(), score.logit()});
+    }
+  }
+  response.receipt = FromWire(message.receipt());
+  return response;
+}
+
+inference::ModelInferRequest ToWire(const InferRequest& request) {
+  inference::ModelInferRequest message;
+  message.set_model_name(request.model.name);
+  message.set_model_version(request.model.version);
+  message.set_id(request.id);
+  if (request.priority != 0) {
+    (*message.mutable_parameters())["priority"].set_uint64_param(request.priority);
+  }
+  for (const Tensor& tensor : request.inputs) {
+    auto* input = message.add_inputs();
+    input->set_name(tensor.name);
+    input->set_datatype(tensor.datatype);
+    for (int64_t side : tensor.shape) input->add_shape(side);
+    message.add_raw_input_contents(tensor.data);
+  }
+  for (const RequestedOutput& requested : request.outputs) {
+    auto* output = message.add_outputs();
+    output->set_name(requested.name);
+    if (requested.classification > 0) {
+      (*output->mutable_parameters())["classification"].set_int64_param(requested.classification);
+    }
+  }
+  return message;
+}
+
+absl::StatusOr<InferResponse> FromWire(inference::ModelInferResponse&& message) {
+  if (message.outputs_size() != message.raw_output_contents_size()) {
+    return absl::InternalError(absl::StrCat("the server named ", message.outputs_size(),
+                                            " outputs and sent ",
+                                            message.raw_output_contents_size(), " as raw data"));
+  }
+  InferResponse response;
+  response.model = {message.model_name(), message.model_version()};
+  response.id = message.id();
+  for (int i = 0; i < message.outputs_size(); ++i) {
+    const auto& output = message.outputs(i);
+    response.outputs.push_back({output.name(),
+                                output.datatype(),
+                                {output.shape().begin(), output.shape().end()},
+                                std::move(*message.mutable_raw_output_contents(i))});
+  }
+  response.receipt = ReceiptOf(message.parameters());
+  return response;
+}
+
+void AddMetadata(const inference::ModelMetadataResponse& metadata, ModelInfo& model) {
+  for (const auto& tensor : metadata.inputs()) model.inputs.push_back(FromWire(tensor));
+  for (const auto& tensor : metadata.outputs()) model.outputs.push_back(FromWire(tensor));
+  model.properties.insert(metadata.properties().begin(), metadata.properties().end());
+  const auto property = [&](const char* name) {
+    const auto found = model.properties.find(name);
+    return found == model.properties.end() ? std::string() : found->second;
+  };
+  model.task = property(kTask);
+  model.attention = property(kAttention);
+  model.backbone = property(kBackbone);
+  model.precision = property(kPrecision);
+  model.untrained = property(kUntrained) == "true";
+}
+
+ModelStatistics FromWire(const inference::ModelStatistics& message) {
+  ModelStatistics statistics;
+  statistics.name = message.name();
+  statistics.version = message.version();
+  statistics.images = message.inference_count();
+  statistics.batches = message.execution_count();
+  const inference::InferStatistics& sums = message.inference_stats();
+  statistics.success = FromWire(sums.success());
+  statistics.fail = FromWire(sums.fail());
+  statistics.queue = FromWire(sums.queue());
+  statistics.compute_input = FromWire(sums.compute_input());
+  statistics.compute_infer = FromWire(sums.compute_infer());
+  statistics.compute_output = FromWire(sums.compute_output());
+  if (message.last_inference() != 0) {
+    statistics.last_inference =
+        absl::FromUnixMillis(static_cast<int64_t>(message.last_inference()));
+  }
+  for (const auto& usage : message.memory_usage()) {
+    statistics.memory_bytes[usage.type()] += usage.byte_size();
+  }
+  return statistics;
+}
+
+}  // namespace fovea::client

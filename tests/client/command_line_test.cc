@@ -1,0 +1,90 @@
+// What the arguments alone decide: usage errors, help, the server's address.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/client/fake_server.h"
+#include "tests/client/run_fovea.h"
+
+namespace fovea::client {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class WrongUsage : public ::testing::TestWithParam<std::vector<std::string>> {};
+
+TEST_P(WrongUsage, ExitsWith2AndOneSentence) {
+  const Outcome outcome = Fovea(GetParam());
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_THAT(outcome.out, IsEmpty());
+  EXPECT_EQ(outcome.err.substr(0, 7), "fovea: ");
+  EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    EachCommand, WrongUsage,
+    ::testing::Values(std::vector<std::string>{"paint"},               // no such command
+                      std::vector<std::string>{"--server"},            // no value
+                      std::vector<std::string>{"models", "--colour"},  // no such option
+                      std::vector<std::string>{"models", "extra"},
+                      std::vector<std::string>{"classify"},  // no file
+                      std::vector<std::string>{"classify", "--top-k", "0", "a.jpg"},
+                      std::vector<std::string>{"classify", "--top-k", "few", "a.jpg"},
+                      std::vector<std::string>{"classify", "--timeout", "never", "a.jpg"},
+                      std::vector<std::string>{"classify", "--concurrency", "0", "a.jpg"},
+                      std::vector<std::string>{"load"},  // no model
+                      std::vector<std::string>{"unload"},
+                      std::vector<std::string>{"compare", "a", "b"},  // no image
+                      std::vector<std::string>{"compare", "a", "--image", "x.jpg"},
+                      std::vector<std::string>{"compare", "a", "b", "--image", "x.jpg", "--pairs",
+                                               "0"},
+                      std::vector<std::string>{"--server", "nowhere", "models"}));
+
+TEST(CommandLine, WithoutArgumentsShowsTheHelpAndExitsWith2) {
+  const Outcome outcome = Fovea({});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("Usage: fovea"));
+}
+
+TEST(CommandLine, EveryCommandHasHelpWithAnExample) {
+  for (const std::string command :
+       {"models", "classify", "compare", "stats", "load", "unload", "import"}) {
+    const Outcome outcome = Fovea({command, "--help"});
+    EXPECT_EQ(outcome.exit_code, 0) << command;
+    EXPECT_THAT(outcome.out, HasSubstr("Usage: fovea " + command));
+    EXPECT_THAT(outcome.out, HasSubstr("Examples:\n  fovea " + command));
+    EXPECT_THAT(Fovea({"--help"}).out, HasSubstr("\n  " + command + " "));
+  }
+}
+
+TEST(CommandLine, NamesExitCodesInItsHelp) {
+  EXPECT_THAT(Fovea({"--help"}).out,
+              HasSubstr("0 ok, 1 a request failed, 2 usage, 3 the server cannot be reached"));
+}
+
+TEST(CommandLine, ExitsWith3WhereNoServerAnswers) {
+  std::string address;
+  { address = FakeServer{}.address(); }
+  for (const auto& command : std::vector<std::vector<std::string>>{
+           {"models"}, {"classify", "a.jpg"}, {"stats"}, {"load", "a"}, {"unload", "a"}}) {
+    std::vector<std::string> arguments = {"--server", address};
+    arguments.insert(arguments.end(), command.begin(), command.end());
+    const Outcome outcome = Fovea(arguments);
+    EXPECT_EQ(outcome.exit_code, 3) << command[0];
+    EXPECT_EQ(outcome.err,
+              "fovea: no server answers at " + address + ": is fovea-server running there?\n");
+  }
+}
+
+TEST(CommandLine, TakesTheServerBeforeOrAfterTheCommandOrFromTheEnvironment) {
+  FakeServer server{{.name = "shapes"}};
+  EXPECT_EQ(Fovea({"--server", server.address(), "models"}).exit_code, 0);
+  EXPECT_EQ(Fovea({"models", "--server", server.address()}).exit_code, 0);
+  ::setenv("FOVEA_SERVER", server.address().c_str(), 1);
+  EXPECT_EQ(Fovea({"models"}).exit_code, 0);
+  EXPECT_EQ(Fovea({"models", "--server", "127.0.0.1:1"}).exit_code, 3);  // an option wins
+  ::unsetenv("FOVEA_SERVER");
+}
+
+}  // namespace
+}  // namespace fovea::client

@@ -1,0 +1,219 @@
+// models, stats, load, unload, compare and import.
+#include "client/cpp/cli/commands.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/client/fake_server.h"
+#include "tests/client/run_fovea.h"
+
+namespace fovea::client {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using Json = nlohmann::json;
+
+TEST(Models, AreATableWithTheReasonsBelow) {
+  FakeServer server{{.name = "broken",
+                     .version = "",
+                     .state = "UNAVAILABLE",
+                     .reason = "the weights lack 'head.bias'"},
+                    {.name = "noise", .attention = "self/knn:k=16", .untrained = true},
+                    {.name = "shapes"}};
+  const Outcome outcome = Fovea({"--server", server.address(), "models"});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_EQ(outcome.out,
+            "NAME    VERSION  STATE             TASK            ATTENTION      BACKBONE            "
+            "PRECISION  INPUT\n"
+            "broken        -  unavailable       -               -              -                   "
+            "-          -\n"
+            "noise         1  ready, untrained  classification  self/knn:k=16  vit_demo_patch8_64  "
+            "FP32       3x64x64 FP32\n"
+            "shapes        1  ready             classification  self/dense     vit_demo_patch8_64  "
+            "FP32       3x64x64 FP32\n"
+            "\n"
+            "broken: the weights lack 'head.bias'\n");
+}
+
+TEST(Models, OfAnEmptyServerAreASentence) {
+  FakeServer server{};
+  EXPECT_EQ(Fovea({"--server", server.address(), "models"}).out,
+            "The server's model repository is empty.\n");
+}
+
+TEST(Models, AreJson) {
+  FakeServer server{{.name = "shapes"}};
+  const Json json = Json::parse(Fovea({"--server", server.address(), "models", "--json"}).out);
+  const Json& model = json["models"][0];
+  EXPECT_EQ(model["name"], "shapes");
+  EXPECT_EQ(model["attention"], "self/dense");
+  EXPECT_EQ(model["inputs"][0]["shape"], Json({-1, 3, 64, 64}));
+  EXPECT_EQ(model["untrained"], false);
+}
+
+TEST(Stats, AreATableOfMeans) {
+  FakeServer server{{.name = "shapes"}};
+  const Outcome outcome = Fovea({"--server", server.address(), "stats", "shapes"});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_THAT(outcome.out,
+              HasSubstr("NAME    VERSION  REQUESTS  FAILED  IMAGES  BATCHES  IMAGES/BATCH  QUEUE "
+                        "ms  COMPUTE ms  TOTAL ms  MEMORY MiB  LAST REQUEST\n"
+                        "shapes        1       100       2     120       48           2.5      "
+                        "0.50        8.00     10.00        22.0  never\n"));
+}
+
+TEST(Stats, AreJson) {
+  FakeServer server{{.name = "shapes"}};
+  const Json json = Json::parse(Fovea({"--server", server.address(), "stats", "--json"}).out);
+  EXPECT_EQ(json["models"][0]["success"], Json::parse(R"({"count": 100, "ns": 1000000000})"));
+  EXPECT_EQ(json["models"][0]["last_inference"], nullptr);
+}
+
+TEST(Stats, OfAnUnknownModelFail) {
+  FakeServer server{{.name = "shapes"}};
+  const Outcome outcome = Fovea({"--server", server.address(), "stats", "unknown"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_EQ(outcome.err, "fovea: model 'unknown' is not loaded\n");
+}
+
+TEST(Load, GoesOnAfterAModelThatFails) {
+  FakeServer server{{.name = "shapes"}};
+  const Outcome outcome = Fovea({"--server", server.address(), "load", "broken", "shapes"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_EQ(outcome.out, "loaded shapes\n");
+  EXPECT_EQ(outcome.err, "fovea: broken: the weights lack 'head.bias'\n");
+}
+
+TEST(Unload, SaysWhatItUnloaded) {
+  FakeServer server{{.name = "shapes"}};
+  const Outcome outcome = Fovea({"--server", server.address(), "unload", "shapes"});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_EQ(outcome.out, "unloaded shapes\n");
+}
+
+class Compare : public FoveaTest {
+ protected:
+  Outcome Run(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), {"--server", server_.address(), "compare"});
+    return Fovea(arguments);
+  }
+
+  FakeServer server_{{.name = "dense", .compute_ns = 4'000'000, .peak_bytes = 6 << 20},
+                     {.name = "knn",
+                      .attention = "self/knn:k=16",
+                      .classes = {{1, "square", 0.5f}, {0, "circle", 0.45f}, {2, "star", 0.05f}},
+                      .compute_ns = 3'000'000,
+                      .peak_bytes = 2 << 20}};
+};
+
+TEST_F(Compare, AsksTheModelsInAlternatingOrder) {
+  const Outcome outcome =
+      Run({"dense", "knn", "--image", Image("a.jpg"), "--pairs", "3", "--warmup", "1"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(server_.classified(), ElementsAre("dense", "knn",  // for the agreement
+                                                "dense", "knn",  // warm-up
+                                                "knn", "dense",  // and three rounds
+                                                "dense", "knn",  //
+                                                "knn", "dense"));
+}
+
+TEST_F(Compare, SaysWhatTheReceiptsSay) {
+  const Outcome outcome =
+      Run({"dense", "knn", "--image", Image("a.jpg"), "--pairs", "4", "--json"});
+  const Json json = Json::parse(outcome.out);
+  EXPECT_EQ(json["rounds"], 4);
+  const Json& knn = json["models"][1];
+  EXPECT_EQ(knn["model"], "knn");
+  EXPECT_EQ(knn["attention"], "self/knn:k=16");
+  EXPECT_EQ(knn["compute_ms"]["median"], 3.0);
+  EXPECT_EQ(knn["compute_ratio"]["median"], 0.75);
+  EXPECT_EQ(knn["batch_peak_bytes"], 2 << 20);
+  EXPECT_EQ(knn["top1"][0]["label"], "square");
+  EXPECT_EQ(knn["images_agreeing"], 0);
+  EXPECT_NEAR(knn["max_confidence_difference"].get<double>(), 0.3, 1e-6);
+  EXPECT_GT(knn["latency_ms"]["median"].get<double>(), 0);
+  EXPECT_EQ(json["models"][0]["compute_ratio"]["median"], 1.0);
+  EXPECT_EQ(json["models"][0]["images_agreeing"], 1);
+}
+
+TEST_F(Compare, PrintsARowAModelAgainstTheFirst) {
+  const std::string out = Run({"dense", "knn", "--image", Image("a.jpg"), "--pairs", "2"}).out;
+  EXPECT_THAT(out, HasSubstr("a.jpg, 2 interleaved rounds"));
+  EXPECT_THAT(
+      out, HasSubstr("4.00  4.00 - 4.00   1.00       6.0  circle 75.0 %  -                  -\n"));
+  EXPECT_THAT(
+      out, HasSubstr("3.00  3.00 - 3.00   0.75       2.0  square 50.0 %  no            30.0 %\n"));
+  EXPECT_THAT(out, Not(HasSubstr("busy")));
+}
+
+TEST_F(Compare, TakesSeveralImagesInTurnAndCountsTheirAgreement) {
+  Image("a.jpg");
+  Image("b.jpg");
+  const Outcome outcome = Run(
+      {"dense", "dense", "--image", folder_ / "*.jpg", "--image", Image("c.png"), "--pairs", "2"});
+  EXPECT_THAT(outcome.out, HasSubstr("3 images, 2 interleaved rounds"));
+  EXPECT_THAT(outcome.out, HasSubstr("3 of 3"));
+}
+
+TEST_F(Compare, FailsAsAWholeWhereARequestFails) {
+  const Outcome outcome = Run({"dense", "unknown", "--image", Image("a.jpg")});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_EQ(outcome.err, "fovea: model 'unknown' is not loaded\n");
+}
+
+TEST_F(FoveaTest, ComparisonOnABusyServerSaysThatItWasBusy) {
+  FakeServer server{{.name = "a", .batch_size = 3}, {.name = "b"}};
+  const Outcome outcome = Fovea({"--server", server.address(), "compare", "a", "b", "--pairs", "1",
+                                 "--image", Image("a.jpg")});
+  EXPECT_THAT(outcome.out, HasSubstr("batches of up to 3 images"));
+}
+
+class Import : public FoveaTest {
+ protected:
+  // An importer that notes its arguments and exits with `exit_code`.
+  void InstallImporter(int exit_code) {
+    const std::filesystem::path path = folder_ / "fovea-import";
+    std::ofstream(path) << "#!/bin/sh\nprintf '%s\\n' \"$@\" > " << (folder_ / "arguments")
+                        << "\nexit " << exit_code << "\n";
+    std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+  }
+  std::string Arguments() {
+    std::ostringstream text;
+    text << std::ifstream(folder_ / "arguments").rdbuf();
+    return text.str();
+  }
+};
+
+TEST_F(Import, PassesItsArgumentsOnAndReturnsTheImportersExitCode) {
+  InstallImporter(1);
+  std::ostringstream out, err;
+  EXPECT_EQ(RunImport({"timm:deit_tiny_patch16_224", "--out", "my models", "--random"},
+                      {folder_ / "empty", folder_}, {.out = out, .err = err}),
+            1);
+  EXPECT_EQ(Arguments(), "timm:deit_tiny_patch16_224\n--out\nmy models\n--random\n");
+}
+
+TEST_F(Import, IsFoundOnThePathAndTakesOptionsThatFoveaDoesNotKnow) {
+  InstallImporter(0);
+  const std::string path = std::getenv("PATH");
+  ::setenv("PATH", (folder_.string() + ":" + path).c_str(), 1);
+  const Outcome outcome =
+      Fovea({"import", "timm:deit_tiny_patch16_224", "--seed", "7", "--random"});
+  ::setenv("PATH", path.c_str(), 1);
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(Arguments(), "timm:deit_tiny_patch16_224\n--seed\n7\n--random\n");
+}
+
+TEST_F(Import, SaysHowToInstallTheImporter) {
+  std::ostringstream out, err;
+  EXPECT_EQ(RunImport({"timm:x"}, {folder_}, {.out = out, .err = err}), 1);
+  EXPECT_THAT(err.str(), HasSubstr("pip install ./client/python"));
+}
+
+}  // namespace
+}  // namespace fovea::client

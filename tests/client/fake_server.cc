@@ -1,0 +1,274 @@
+#include "tests/client/fake_server.h"
+
+#include <grpcpp/security/server_credentials.h>
+#include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <thread>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "proto/fovea/v1/vision.grpc.pb.h"
+#include "proto/inference/inference.grpc.pb.h"
+
+namespace fovea::client {
+namespace {
+
+using grpc::ServerContext;
+using grpc::Status;
+using grpc::StatusCode;
+
+const FakeModel* Find(const std::vector<FakeModel>& models, const std::string& name) {
+  for (const FakeModel& model : models) {
+    if (model.name == name && model.state == "READY") return &model;
+  }
+  return nullptr;
+}
+
+Status NoSuchModel(const std::string& name) {
+  return {StatusCode::NOT_FOUND, absl::StrCat("model '", name, "' is not loaded")};
+}
+
+class FakeVision final : public fovea::v1::VisionService::Service {
+ public:
+  explicit FakeVision(const std::vector<FakeModel>& models) : models_(models) {}
+
+  Status Classify(ServerContext* context, const fovea::v1::ClassifyRequest* request,
+                  fovea::v1::ClassifyResponse* response) override {
+    {
+      std::unique_lock lock(mutex_);
+      classified_.push_back(request->model_name());
+      most_at_once_ = std::max(most_at_once_, ++running_);
+      changed_.notify_all();
+      changed_.wait_for(lock, std::chrono::seconds(1), [&] { return most_at_once_ >= company_; });
+    }
+    const Status status = Answer(context, *request, response);
+    std::lock_guard lock(mutex_);
+    --running_;
+    return status;
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<std::string> classified_;
+  int running_ = 0, most_at_once_ = 0, company_ = 0;
+
+ private:
+  Status Answer(ServerContext* context, const fovea::v1::ClassifyRequest& request,
+                fovea::v1::ClassifyResponse* response) {
+    const FakeModel* model = Find(models_, request.model_name());
+    if (model == nullptr) return NoSuchModel(request.model_name());
+    response->set_model_name(model->name);
+    response->set_model_version(model->version);
+    response->set_id(request.id());
+    response->set_attention(model->attention);
+    response->set_untrained(model->untrained);
+    for (const std::string& image : request.images()) {
+      if (absl::StartsWith(image, "bad")) {
+        return {StatusCode::INVALID_ARGUMENT, "the image is no JPEG, PNG or WebP file"};
+      }
+      if (absl::StartsWith(image, "busy")) return {StatusCode::UNAVAILABLE, "the queue is full"};
+      if (absl::StartsWith(image, "slow")) {
+        while (!context->IsCancelled()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        return {StatusCode::CANCELLED, "cancelled"};
+      }
+      auto* result = response->add_results();
+      const size_t wanted = request.top_k() == 0 ? 5 : request.top_k();
+      for (size_t i = 0; i < std::min(wanted, model->classes.size()); ++i) {
+        auto* score = result->add_classes();
+        score->set_index(model->classes[i].index);
+        score->set_label(model->classes[i].label);
+        score->set_confidence(model->classes[i].confidence);
+        score->set_logit(4 * model->classes[i].confidence);
+      }
+    }
+    auto* receipt = response->mutable_receipt();
+    receipt->set_receive_ns(10'000);
+    receipt->set_decode_ns(400'000);
+    receipt->set_preprocess_ns(300'000);
+    receipt->set_queue_ns(20'000);
+    receipt->set_compute_ns(model->compute_ns);
+    receipt->set_postprocess_ns(6'000);
+    receipt->set_encode_ns(14'000);
+    receipt->set_batch_size(model->batch_size);
+    receipt->set_batch_peak_bytes(model->peak_bytes);
+    return Status::OK;
+  }
+
+  const std::vector<FakeModel>& models_;
+};
+
+class FakeInference final : public inference::GRPCInferenceService::Service {
+ public:
+  explicit FakeInference(std::vector<FakeModel>& models) : models_(models) {}
+
+  Status ServerLive(ServerContext*, const inference::ServerLiveRequest*,
+                    inference::ServerLiveResponse* response) override {
+    response->set_live(true);
+    return Status::OK;
+  }
+
+  Status ServerReady(ServerContext*, const inference::ServerReadyRequest*,
+                     inference::ServerReadyResponse* response) override {
+    response->set_ready(!models_.empty());
+    return Status::OK;
+  }
+
+  Status ModelReady(ServerContext*, const inference::ModelReadyRequest* request,
+                    inference::ModelReadyResponse* response) override {
+    response->set_ready(Find(models_, request->name()) != nullptr);
+    return Status::OK;
+  }
+
+  Status RepositoryIndex(ServerContext*, const inference::RepositoryIndexRequest*,
+                         inference::RepositoryIndexResponse* response) override {
+    for (const FakeModel& model : models_) {
+      auto* entry = response->add_models();
+      entry->set_name(model.name);
+      entry->set_version(model.version);
+      entry->set_state(model.state);
+      entry->set_reason(model.reason);
+    }
+    return Status::OK;
+  }
+
+  Status ModelMetadata(ServerContext*, const inference::ModelMetadataRequest* request,
+                       inference::ModelMetadataResponse* response) override {
+    const FakeModel* model = Find(models_, request->name());
+    if (model == nullptr) return NoSuchModel(request->name());
+    response->set_name(model->name);
+    response->add_versions(model->version);
+    auto* input = response->add_inputs();
+    input->set_name("pixel_values");
+    input->set_datatype("FP32");
+    for (int64_t side : {-1, 3, 64, 64}) input->add_shape(side);
+    auto* output = response->add_outputs();
+    output->set_name("logits");
+    output->set_datatype("FP32");
+    output->add_shape(-1);
+    output->add_shape(static_cast<int64_t>(model->classes.size()));
+    auto& properties = *response->mutable_properties();
+    properties["fovea.task"] = model->task;
+    properties["fovea.attention"] = model->attention;
+    properties["fovea.backbone"] = "vit_demo_patch8_64";
+    properties["fovea.precision"] = "FP32";
+    if (model->untrained) properties["fovea.untrained"] = "true";
+    return Status::OK;
+  }
+
+  // The sums of each input's bytes.
+  Status ModelInfer(ServerContext*, const inference::ModelInferRequest* request,
+                    inference::ModelInferResponse* response) override {
+    const FakeModel* model = Find(models_, request->model_name());
+    if (model == nullptr) return NoSuchModel(request->model_name());
+    response->set_model_name(model->name);
+    response->set_model_version(model->version);
+    response->set_id(request->id());
+    for (int i = 0; i < request->inputs_size(); ++i) {
+      auto* output = response->add_outputs();
+      output->set_name("echo_of_" + request->inputs(i).name());
+      output->set_datatype(request->inputs(i).datatype());
+      *output->mutable_shape() = request->inputs(i).shape();
+      response->add_raw_output_contents(request->raw_input_contents(i));
+    }
+    auto& parameters = *response->mutable_parameters();
+    for (const char* stage :
+         {"receive", "decode", "preprocess", "queue", "compute", "postprocess", "encode"}) {
+      parameters[absl::StrCat("fovea.", stage, "_ns")].set_int64_param(1'000'000);
+    }
+    parameters["fovea.batch_size"].set_int64_param(4);
+    parameters["fovea.batch_peak_bytes"].set_int64_param(1 << 20);
+    return Status::OK;
+  }
+
+  Status ModelStatistics(ServerContext*, const inference::ModelStatisticsRequest* request,
+                         inference::ModelStatisticsResponse* response) override {
+    if (!request->name().empty() && Find(models_, request->name()) == nullptr) {
+      return NoSuchModel(request->name());
+    }
+    for (const FakeModel& model : models_) {
+      if (!request->name().empty() && model.name != request->name()) continue;
+      auto* row = response->add_model_stats();
+      row->set_name(model.name);
+      row->set_version(model.version);
+      row->set_inference_count(120);
+      row->set_execution_count(48);
+      auto* sums = row->mutable_inference_stats();
+      sums->mutable_success()->set_count(100);
+      sums->mutable_success()->set_ns(1'000'000'000);
+      sums->mutable_fail()->set_count(2);
+      sums->mutable_queue()->set_count(100);
+      sums->mutable_queue()->set_ns(50'000'000);
+      sums->mutable_compute_infer()->set_count(100);
+      sums->mutable_compute_infer()->set_ns(800'000'000);
+      auto* memory = row->add_memory_usage();
+      memory->set_type("CPU");
+      memory->set_byte_size(22 << 20);
+    }
+    return Status::OK;
+  }
+
+  Status RepositoryModelLoad(ServerContext*, const inference::RepositoryModelLoadRequest* request,
+                             inference::RepositoryModelLoadResponse*) override {
+    if (request->model_name() == "broken") {
+      return {StatusCode::FAILED_PRECONDITION, "the weights lack 'head.bias'"};
+    }
+    return Status::OK;
+  }
+
+  Status RepositoryModelUnload(ServerContext*,
+                               const inference::RepositoryModelUnloadRequest* request,
+                               inference::RepositoryModelUnloadResponse*) override {
+    return Find(models_, request->model_name()) ? Status::OK : NoSuchModel(request->model_name());
+  }
+
+ private:
+  std::vector<FakeModel>& models_;
+};
+
+}  // namespace
+
+struct FakeServer::Services {
+  std::vector<FakeModel> models;
+  FakeVision vision{models};
+  FakeInference inference{models};
+  std::unique_ptr<grpc::Server> server;
+};
+
+FakeServer::FakeServer(std::initializer_list<FakeModel> models) : services_(new Services) {
+  services_->models = models;
+  grpc::ServerBuilder builder;
+  int port = 0;
+  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+  builder.RegisterService(&services_->vision);
+  builder.RegisterService(&services_->inference);
+  services_->server = builder.BuildAndStart();
+  address_ = absl::StrCat("127.0.0.1:", port);
+}
+
+FakeServer::~FakeServer() { Stop(); }
+
+std::vector<std::string> FakeServer::classified() const {
+  std::lock_guard lock(services_->vision.mutex_);
+  return services_->vision.classified_;
+}
+
+int FakeServer::most_at_once() const {
+  std::lock_guard lock(services_->vision.mutex_);
+  return services_->vision.most_at_once_;
+}
+
+void FakeServer::WaitForCompany(int calls) {
+  std::lock_guard lock(services_->vision.mutex_);
+  services_->vision.company_ = calls;
+}
+
+void FakeServer::Stop() {
+  services_->server->Shutdown(std::chrono::system_clock::now());
+  services_->server->Wait();
+}
+
+}  // namespace fovea::client

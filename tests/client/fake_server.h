@@ -1,0 +1,57 @@
+// A server in the test's own process that speaks the two services and answers what the test wrote.
+#pragma once
+
+#include <initializer_list>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace fovea::client {
+
+// What a fake model makes of an image. The image's bytes decide:
+//   "bad ...": INVALID_ARGUMENT; "busy ...": UNAVAILABLE; "slow ...": no answer before the
+//   deadline; anything else: the model's classes.
+struct FakeModel {
+  struct Class {
+    int index = 0;
+    std::string label;
+    float confidence = 0;
+  };
+  std::string name;
+  std::string version = "1";
+  std::string state = "READY";
+  std::string reason;
+  std::string task = "classification";
+  std::string attention = "self/dense";
+  bool untrained = false;
+  std::vector<Class> classes = {{0, "circle", 0.75f}, {1, "square", 0.2f}, {2, "star", 0.05f}};
+  int64_t compute_ns = 2'000'000;
+  int64_t peak_bytes = 3 << 20;
+  int batch_size = 1;
+};
+
+class FakeServer {
+ public:
+  FakeServer(std::initializer_list<FakeModel> models);
+  ~FakeServer();
+
+  const std::string& address() const { return address_; }
+
+  // The models that were asked to classify, one a request, in order of arrival.
+  std::vector<std::string> classified() const;
+  // The most Classify calls that were running at one time.
+  int most_at_once() const;
+
+  // Every Classify waits until so many run at one time, or a second has passed.
+  void WaitForCompany(int calls);
+
+  // Ends the server; calls that are running are cancelled.
+  void Stop();
+
+ private:
+  struct Services;
+  std::unique_ptr<Services> services_;
+  std::string address_;
+};
+
+}  // namespace fovea::client
