@@ -1,0 +1,24 @@
+// Messages as gRPC hands them over and takes them.
+#pragma once
+
+#include <grpcpp/support/byte_buffer.h>
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "server/transport/encoded_message.h"
+#include "server/transport/oip_codec.h"
+
+namespace fovea {
+
+// The bytes of a received message, sharing its buffers. A compressed one (gzip or deflate) is
+// unpacked here and not by gRPC, which in release 1.51 unpacks whatever a few bytes swell to before
+// it looks at any limit. RESOURCE_EXHAUSTED: longer than `max_bytes`, or unpacks to more than
+// limits::kMaxDecompressedMessageBytes; INVALID_ARGUMENT: does not unpack.
+absl::StatusOr<ReceivedBytes> ReceiveMessage(const grpc::ByteBuffer& buffer, int64_t max_bytes);
+
+// Large parts are handed to gRPC without a copy.
+grpc::ByteBuffer ToByteBuffer(EncodedMessage message);
+
+}  // namespace fovea

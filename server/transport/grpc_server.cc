@@ -1,0 +1,148 @@
+#include "server/transport/grpc_server.h"
+
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
+#include <grpcpp/resource_quota.h>
+#include <grpcpp/security/server_credentials.h>
+#include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
+
+#include <atomic>
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "server/core/status.h"
+#include "server/transport/health_service.h"
+#include "server/transport/infer_exchange.h"
+#include "server/transport/oip_service.h"
+#include "server/transport/vision_service.h"
+
+namespace fovea {
+namespace {
+
+constexpr int kSecondMs = 1000;
+
+// What one caller may do to the others: bounds on connections, streams and headers. Limits on
+// messages are set beside.
+void SetConnectionLimits(const GrpcServerOptions& options, grpc::ServerBuilder* builder) {
+  builder->AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, limits::kMaxMetadataBytes);
+  builder->AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, limits::kMaxConcurrentStreams);
+  // A connection that does not get through its handshake ends.
+  builder->AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, 10 * kSecondMs);
+  builder->AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS,
+                              static_cast<int>(options.max_connection_idle_ms));
+  if (options.max_connection_age_ms > 0) {
+    builder->AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_MS,
+                                static_cast<int>(options.max_connection_age_ms));
+    builder->AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS,
+                                static_cast<int>(options.max_connection_age_grace_ms));
+  }
+  // Our own pings find callers that are gone without a word (so that their requests are cancelled).
+  // A caller may ping every ten seconds; one that floods is cut off after two too many.
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 60 * kSecondMs);
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20 * kSecondMs);
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  builder->AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
+                              10 * kSecondMs);
+  builder->AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 2);
+  // A second server on our port is a mistake, not a way to share its load.
+  builder->AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+}
+
+void SetMessageLimits(const GrpcServerOptions& options, grpc::ServerBuilder* builder) {
+  builder->SetMaxReceiveMessageSize(static_cast<int>(options.max_message_bytes));
+  builder->SetMaxSendMessageSize(-1);
+  // We unpack for ourselves, with a bound (grpc_message.h).
+  builder->AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
+  grpc::ResourceQuota quota("fovea");
+  quota.Resize(options.max_buffer_bytes);
+  builder->SetResourceQuota(quota);
+}
+
+}  // namespace
+
+struct GrpcServer::State {
+  State(const GrpcServerOptions& options, InferenceService& inference, ModelCatalog& catalog,
+        const StatisticsSource& statistics, TransportObserver* observer, Clock& clock)
+      : context{inference, catalog, statistics, clock, observer, options.max_message_bytes},
+        oip(context, options.server_version) {}
+
+  TransportContext context;
+  OipService oip;
+  VisionService vision{context};
+  // The catalog tells it of models for as long as the catalog lives.
+  const std::shared_ptr<HealthBoard> board = std::make_shared<HealthBoard>(
+      std::set<std::string>{"", inference::GRPCInferenceService::service_full_name(),
+                            v1::VisionService::service_full_name()});
+  HealthService health{board};
+  int port = 0;
+  std::atomic<bool> stopped = false;
+  std::unique_ptr<grpc::Server> server;  // last: the first to go
+};
+
+absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Create(
+    const GrpcServerOptions& options, InferenceService& inference, ModelCatalog& catalog,
+    const StatisticsSource& statistics, TransportObserver* observer, Clock& clock) {
+  if (options.port < 0 || options.port > 65'535) {
+    return InvalidArgument("server.port", absl::StrCat(options.port, " is no port"));
+  }
+  if (options.max_message_bytes < 1 || options.max_message_bytes > limits::kMaxMessageBytes) {
+    return InvalidArgument("server.max_message_bytes",
+                           absl::StrCat("the longest message is 1 to ", limits::kMaxMessageBytes,
+                                        " bytes, not ", options.max_message_bytes));
+  }
+  if (options.max_buffer_bytes < options.max_message_bytes) {
+    return InvalidArgument(
+        "server.max_buffer_bytes",
+        absl::StrCat(options.max_buffer_bytes, " bytes of buffers do not hold a message of ",
+                     options.max_message_bytes));
+  }
+  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  auto state = std::make_unique<State>(options, inference, catalog, statistics, observer, clock);
+  grpc::ServerBuilder builder;
+  const std::string address = absl::StrCat(options.host, ":", options.port);
+  builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &state->port);
+  SetConnectionLimits(options, &builder);
+  SetMessageLimits(options, &builder);
+  builder.RegisterService(&state->oip);
+  builder.RegisterService(&state->vision);
+  builder.RegisterService(&state->health);
+  state->server = builder.BuildAndStart();
+  if (state->server == nullptr || state->port == 0) {
+    return Unavailable("server.port_taken",
+                       absl::StrCat("cannot listen on ", address, ": it may be in use"));
+  }
+  catalog.OnReadinessChange(
+      [board = state->board](std::string_view name, std::string_view version, bool ready) {
+        board->SetModelReady(name, version, ready);
+      });
+  return std::unique_ptr<GrpcServer>(new GrpcServer(std::move(state)));
+}
+
+GrpcServer::GrpcServer(std::unique_ptr<State> state) : state_(std::move(state)) {}
+
+GrpcServer::~GrpcServer() { Shutdown(0); }
+
+int GrpcServer::port() const { return state_->port; }
+
+void GrpcServer::SetServing(bool serving) {
+  state_->context.serving = serving;
+  state_->board->SetServing(serving);
+}
+
+int GrpcServer::Shutdown(Nanos timeout) {
+  if (state_->stopped.exchange(true)) return 0;
+  SetServing(false);
+  RequestGate& gate = state_->context.gate;
+  Clock& clock = state_->context.clock;
+  gate.Close();
+  state_->oip.DrainStreams();
+  const int cut_off = gate.AwaitEmpty(clock, clock.Now() + timeout);
+  state_->board->Close();
+  // gRPC takes the deadline by the wall clock. It is now: what is still under way is cancelled.
+  state_->server->Shutdown(std::chrono::system_clock::now());
+  state_->server->Wait();
+  return cut_off;
+}
+
+}  // namespace fovea

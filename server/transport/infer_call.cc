@@ -1,0 +1,52 @@
+#include "server/transport/infer_call.h"
+
+#include <utility>
+
+#include "server/transport/grpc_message.h"
+#include "server/transport/grpc_status.h"
+
+namespace fovea {
+namespace {
+
+// Deletes itself when gRPC is done with the call: after Finish and after any OnCancel.
+class InferCall final : public grpc::ServerUnaryReactor {
+ public:
+  InferCall(grpc::CallbackServerContext* call, grpc::ByteBuffer* response)
+      : call_(call), response_(response) {}
+
+  void Start(TransportContext& context, const InferMethod& method,
+             const grpc::ByteBuffer& message) {
+    auto request = NewRequest(*call_, context.clock);
+    cancellation_ = request->cancellation;
+    pass_ = Exchange(context, method, message, std::move(request),
+                     [this](InferAnswer answer) { Answer(std::move(answer)); });
+  }
+
+ private:
+  void Answer(InferAnswer answer) {
+    if (answer.status.ok()) *response_ = ToByteBuffer(std::move(answer.message));
+    Finish(EndCall(answer.status, *call_));
+  }
+
+  // The caller went away, or its deadline passed. The answer, which still comes, goes nowhere.
+  void OnCancel() override { cancellation_->Cancel(); }
+  void OnDone() override { delete this; }
+
+  grpc::CallbackServerContext* const call_;
+  grpc::ByteBuffer* const response_;
+  CancellationPtr cancellation_;
+  RequestGate::Pass pass_;
+};
+
+}  // namespace
+
+grpc::ServerUnaryReactor* StartInferCall(TransportContext& context, const InferMethod& method,
+                                         grpc::CallbackServerContext* call,
+                                         const grpc::ByteBuffer* message,
+                                         grpc::ByteBuffer* response) {
+  auto* reactor = new InferCall(call, response);
+  reactor->Start(context, method, *message);
+  return reactor;
+}
+
+}  // namespace fovea

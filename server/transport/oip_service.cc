@@ -1,0 +1,257 @@
+#include "server/transport/oip_service.h"
+
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "server/core/limits.h"
+#include "server/core/quote.h"
+#include "server/core/status.h"
+#include "server/transport/infer_call.h"
+#include "server/transport/model_messages.h"
+#include "server/transport/unary_answer.h"
+
+namespace fovea {
+namespace {
+
+// Several models load at a time; a load that hangs on its disk does not hold up the others.
+constexpr int kControlThreads = 4;
+
+// What is true of this server, in Triton's words (its extensions of the protocol). Absent:
+// sequences, shared memory, traces and logs, which it does not have, and binary_tensor_data, which
+// is about HTTP.
+constexpr const char* kExtensions[] = {"classification", "model_configuration", "model_repository",
+                                       "schedule_policy", "statistics"};
+
+absl::Status CheckRepositoryName(const std::string& name) {
+  if (name.empty()) return absl::OkStatus();
+  return Unimplemented("repository.name", "repositories cannot be chosen by name");
+}
+
+// The only parameter of a load that is known: "config", JSON of a ModelConfig.
+absl::StatusOr<std::string> ConfigOverride(const inference::RepositoryModelLoadRequest& request) {
+  std::string config;
+  for (const auto& [key, value] : request.parameters()) {
+    if (absl::StartsWith(key, "file:")) {
+      return Unimplemented("repository.file_override",
+                           "models are loaded from the repository, not from the caller's files");
+    }
+    if (key != "config" || !value.has_string_param()) {
+      return InvalidArgument("repository.parameter",
+                             absl::StrCat("unknown load parameter ", InQuotes(key)));
+    }
+    config = value.string_param();
+  }
+  return config;
+}
+
+absl::Status NoSharedMemory() {
+  return Unimplemented("request.shared_memory", "shared memory is not supported by this server");
+}
+
+}  // namespace
+
+OipService::OipService(TransportContext& context, std::string server_version)
+    : context_(context),
+      server_version_(std::move(server_version)),
+      control_threads_(kControlThreads, limits::kMaxPendingLoads) {}
+
+OipService::Unary* OipService::ServerLive(Call* call, const Buffer* message, Buffer* answer) {
+  return AnswerAtOnce<inference::ServerLiveRequest, inference::ServerLiveResponse>(
+      call, message, answer, [](const auto&, auto* response) {
+        response->set_live(true);
+        return absl::OkStatus();
+      });
+}
+
+OipService::Unary* OipService::ServerReady(Call* call, const Buffer* message, Buffer* answer) {
+  return AnswerAtOnce<inference::ServerReadyRequest, inference::ServerReadyResponse>(
+      call, message, answer, [this](const auto&, auto* response) {
+        response->set_ready(context_.serving);
+        return absl::OkStatus();
+      });
+}
+
+OipService::Unary* OipService::ModelReady(Call* call, const Buffer* message, Buffer* answer) {
+  return AnswerAtOnce<inference::ModelReadyRequest, inference::ModelReadyResponse>(
+      call, message, answer, [this](const auto& request, auto* response) {
+        const absl::Status found =
+            context_.catalog.Find(request.name(), request.version()).status();
+        response->set_ready(found.ok());
+        // That a model is unknown or still loading is an answer; that it can have no such name is a
+        // mistake.
+        return absl::IsInvalidArgument(found) ? found : absl::OkStatus();
+      });
+}
+
+OipService::Unary* OipService::ServerMetadata(Call* call, const Buffer* message, Buffer* answer) {
+  return AnswerAtOnce<inference::ServerMetadataRequest, inference::ServerMetadataResponse>(
+      call, message, answer, [this](const auto&, auto* response) {
+        response->set_name("fovea");
+        response->set_version(server_version_);
+        for (const char* extension : kExtensions) response->add_extensions(extension);
+        return absl::OkStatus();
+      });
+}
+
+OipService::Unary* OipService::ModelMetadata(Call* call, const Buffer* message, Buffer* answer) {
+  return AnswerAtOnce<inference::ModelMetadataRequest, inference::ModelMetadataResponse>(
+      call, message, answer, [this](const auto& request, auto* response) {
+        FOVEA_ASSIGN_OR_RETURN(const auto model,
+                               context_.catalog.Find(request.name(), request.version()));
+        FillMetadata(*model, response);
+        return absl::OkStatus();
+      });
+}
+
+OipService::Unary* OipService::ModelInfer(Call* call, const Buffer* message, Buffer* answer) {
+  return StartInferCall(context_, kModelInfer, call, message, answer);
+}
+
+grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* OipService::ModelStreamInfer(
+    Call* call) {
+  return streams_.Start(context_, call);
+}
+
+OipService::Unary* OipService::ModelConfig(Call* call, const Buffer* message, Buffer* answer) {
+  return AnswerAtOnce<inference::ModelConfigRequest, inference::ModelConfigResponse>(
+      call, message, answer, [this](const auto& request, auto* response) {
+        FOVEA_ASSIGN_OR_RETURN(const auto model,
+                               context_.catalog.Find(request.name(), request.version()));
+        FillConfig(*model, response->mutable_config());
+        return absl::OkStatus();
+      });
+}
+
+OipService::Unary* OipService::ModelStatistics(Call* call, const Buffer* message, Buffer* answer) {
+  return AnswerAtOnce<inference::ModelStatisticsRequest, inference::ModelStatisticsResponse>(
+      call, message, answer, [this](const auto& request, auto* response) {
+        FOVEA_ASSIGN_OR_RETURN(const auto models,
+                               context_.statistics.Statistics(request.name(), request.version()));
+        for (const auto& model : models) FillStatistics(model, response->add_model_stats());
+        return absl::OkStatus();
+      });
+}
+
+OipService::Unary* OipService::RepositoryIndex(Call* call, const Buffer* message, Buffer* answer) {
+  return AnswerAtOnce<inference::RepositoryIndexRequest, inference::RepositoryIndexResponse>(
+      call, message, answer, [this](const auto& request, auto* response) {
+        FOVEA_RETURN_IF_ERROR(CheckRepositoryName(request.repository_name()));
+        for (const IndexEntry& entry : context_.catalog.Index()) {
+          if (request.ready() && entry.state != ModelState::kReady) continue;
+          FillIndexEntry(entry, response->add_models());
+        }
+        return absl::OkStatus();
+      });
+}
+
+template <typename Request, typename Response, typename Handle>
+OipService::Unary* OipService::AnswerLater(Call* call, const Buffer* message, Buffer* answer,
+                                           Handle handle) {
+  Unary* reactor = call->DefaultReactor();
+  Request request;
+  if (const absl::Status readable = ReadControlMessage(*message, &request); !readable.ok()) {
+    reactor->Finish(EndCall(readable, *call));
+    return reactor;
+  }
+  const bool taken =
+      control_threads_.Run([this, call, answer, reactor, handle, request = std::move(request)] {
+        absl::Status status = context_.gate.closed()
+                                  ? Unavailable("server.draining", "the server is stopping")
+                                  : handle(request);
+        if (status.ok()) *answer = WriteControlMessage(Response());
+        reactor->Finish(EndCall(status, *call));
+      });
+  if (!taken) {
+    reactor->Finish(
+        EndCall(Unavailable("repository.busy", "too many models are waiting to be loaded"), *call));
+  }
+  return reactor;
+}
+
+OipService::Unary* OipService::RepositoryModelLoad(Call* call, const Buffer* message,
+                                                   Buffer* answer) {
+  return AnswerLater<inference::RepositoryModelLoadRequest, inference::RepositoryModelLoadResponse>(
+      call, message, answer, [this](const inference::RepositoryModelLoadRequest& request) {
+        FOVEA_RETURN_IF_ERROR(CheckRepositoryName(request.repository_name()));
+        FOVEA_ASSIGN_OR_RETURN(const std::string config, ConfigOverride(request));
+        return context_.catalog.Load(request.model_name(), config);
+      });
+}
+
+OipService::Unary* OipService::RepositoryModelUnload(Call* call, const Buffer* message,
+                                                     Buffer* answer) {
+  return AnswerLater<inference::RepositoryModelUnloadRequest,
+                     inference::RepositoryModelUnloadResponse>(
+      call, message, answer, [this](const inference::RepositoryModelUnloadRequest& request) {
+        FOVEA_RETURN_IF_ERROR(CheckRepositoryName(request.repository_name()));
+        return context_.catalog.Unload(request.model_name());
+      });
+}
+
+// Generic clients ask for the status and unregister everything before they start, whether they use
+// it or not.
+
+OipService::Unary* OipService::SystemSharedMemoryStatus(Call* call, const Buffer* message,
+                                                        Buffer* answer) {
+  return AnswerAtOnce<inference::SystemSharedMemoryStatusRequest,
+                      inference::SystemSharedMemoryStatusResponse>(
+      call, message, answer, [](const auto&, auto*) { return absl::OkStatus(); });
+}
+
+OipService::Unary* OipService::SystemSharedMemoryRegister(Call* call, const Buffer* message,
+                                                          Buffer* answer) {
+  return AnswerAtOnce<inference::SystemSharedMemoryRegisterRequest,
+                      inference::SystemSharedMemoryRegisterResponse>(
+      call, message, answer, [](const auto&, auto*) { return NoSharedMemory(); });
+}
+
+OipService::Unary* OipService::SystemSharedMemoryUnregister(Call* call, const Buffer* message,
+                                                            Buffer* answer) {
+  return AnswerAtOnce<inference::SystemSharedMemoryUnregisterRequest,
+                      inference::SystemSharedMemoryUnregisterResponse>(
+      call, message, answer, [](const auto&, auto*) { return absl::OkStatus(); });
+}
+
+OipService::Unary* OipService::CudaSharedMemoryStatus(Call* call, const Buffer* message,
+                                                      Buffer* answer) {
+  return AnswerAtOnce<inference::CudaSharedMemoryStatusRequest,
+                      inference::CudaSharedMemoryStatusResponse>(
+      call, message, answer, [](const auto&, auto*) { return absl::OkStatus(); });
+}
+
+OipService::Unary* OipService::CudaSharedMemoryRegister(Call* call, const Buffer* message,
+                                                        Buffer* answer) {
+  return AnswerAtOnce<inference::CudaSharedMemoryRegisterRequest,
+                      inference::CudaSharedMemoryRegisterResponse>(
+      call, message, answer, [](const auto&, auto*) { return NoSharedMemory(); });
+}
+
+OipService::Unary* OipService::CudaSharedMemoryUnregister(Call* call, const Buffer* message,
+                                                          Buffer* answer) {
+  return AnswerAtOnce<inference::CudaSharedMemoryUnregisterRequest,
+                      inference::CudaSharedMemoryUnregisterResponse>(
+      call, message, answer, [](const auto&, auto*) { return absl::OkStatus(); });
+}
+
+OipService::Unary* OipService::TraceSetting(Call* call, const Buffer* message, Buffer* answer) {
+  return AnswerAtOnce<inference::TraceSettingRequest, inference::TraceSettingResponse>(
+      call, message, answer, [](const auto& request, auto* response) -> absl::Status {
+        if (!request.settings().empty()) {
+          return Unimplemented("server.trace_settings", "traces are not supported by this server");
+        }
+        (*response->mutable_settings())["trace_level"].add_value("OFF");
+        return absl::OkStatus();
+      });
+}
+
+OipService::Unary* OipService::LogSettings(Call* call, const Buffer* message, Buffer* answer) {
+  return AnswerAtOnce<inference::LogSettingsRequest, inference::LogSettingsResponse>(
+      call, message, answer, [](const auto& request, auto*) -> absl::Status {
+        if (request.settings().empty()) return absl::OkStatus();
+        return Unimplemented("server.log_settings",
+                             "log settings are given when the server is started");
+      });
+}
+
+}  // namespace fovea

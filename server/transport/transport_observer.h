@@ -1,0 +1,33 @@
+// Where the transport tells what it has answered.
+#pragma once
+
+#include <memory>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "server/core/model_catalog.h"
+#include "server/core/stages.h"
+
+namespace fovea {
+
+struct AnsweredRequest {
+  std::string_view protocol;  // "grpc"
+  std::string_view method;    // of the service, for example "ModelInfer"; a constant
+  // The model as it was when the request arrived; null where the request named none that is loaded.
+  // Labels come from here alone: what a caller writes must not make a new series (docs/faults.md,
+  // row 47).
+  std::shared_ptr<const ModelView> model;
+  absl::StatusCode code = absl::StatusCode::kOk;
+  StageTimes stages;
+};
+
+// Thread-safe.
+class TransportObserver {
+ public:
+  virtual ~TransportObserver() = default;
+  // Called once for each inference request (not for the other RPCs), just before its answer is
+  // handed to the wire, on any thread; returns quickly.
+  virtual void OnRequestDone(const AnsweredRequest& request) = 0;
+};
+
+}  // namespace fovea
