@@ -108,7 +108,8 @@ def write_model_folder(
     staging = None
     try:
         repository.mkdir(parents=True, exist_ok=True)
-        staging = Path(tempfile.mkdtemp(prefix=".importing-", dir=repository))
+        # "~" is in no model's name, so that a server takes no notice of the folder.
+        staging = Path(tempfile.mkdtemp(prefix="importing~", dir=repository))
         (staging / "1").mkdir()
         contiguous = {
             name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()
