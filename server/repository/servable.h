@@ -24,7 +24,8 @@ struct ParsedModel {
   // to its name, for as long as the factory runs; empty where the weights are random.
   ModelSpec spec;
   std::vector<std::string> labels;  // by class index; empty where there is no labels.txt
-  // Set when the server stops: a long load should give up, with UNAVAILABLE.
+  // Set when the server stops: a long load asks it between its steps, and gives up with
+  // UNAVAILABLE. Shared by all loads.
   CancellationPtr cancellation;
 };
 

@@ -13,7 +13,8 @@ namespace fovea {
 
 inline constexpr std::string_view kWeightsFile = "model.safetensors";
 
-// Where a version's weights lie, and the state they were found in. Refers to the repository's files.
+// Where a version's weights lie, and the state they were found in. Refers to the repository's
+// files.
 struct WeightsFile {
   const RepositoryFs* fs = nullptr;
   std::string path;  // in that repository

@@ -1,0 +1,48 @@
+#include "server/repository/load_version.h"
+
+#include <string>
+#include <utility>
+
+#include "server/core/check.h"
+#include "server/core/status.h"
+
+namespace fovea {
+
+absl::StatusOr<std::shared_ptr<Servable>> LoadVersion(const ModelReading& model,
+                                                      const VersionReading& version,
+                                                      const ServableFactory& factory,
+                                                      CancellationPtr cancellation) {
+  FOVEA_RETURN_IF_ERROR(version.status);
+  ParsedModel parsed{.name = model.spec.description.name,
+                     .version = version.number,
+                     .spec = model.spec,
+                     .labels = model.labels,
+                     .cancellation = std::move(cancellation)};
+  std::unique_ptr<RepositoryFile> file;
+  if (version.weights) {
+    FOVEA_ASSIGN_OR_RETURN(file, OpenWeights(*version.weights));
+    parsed.spec.description.weights = file->path();
+  }
+  FOVEA_ASSIGN_OR_RETURN(std::shared_ptr<Servable> servable, factory(parsed));
+  FOVEA_CHECK(servable != nullptr && servable->view() != nullptr);
+
+  const ModelView& view = *servable->view();
+  FOVEA_CHECK(view.name == parsed.name && view.version == std::to_string(parsed.version));
+  if (!parsed.labels.empty() && view.num_classes != static_cast<int64_t>(parsed.labels.size())) {
+    return FailedPrecondition("model.bad_labels",
+                              "labels.txt has " + std::to_string(parsed.labels.size()) +
+                                  " lines, and the model has " + std::to_string(view.num_classes) +
+                                  " classes");
+  }
+  if (file != nullptr) {
+    // A file that somebody writes into while it is read may be half old and half new.
+    FOVEA_ASSIGN_OR_RETURN(const FileIdentity identity, file->Identity());
+    if (identity != version.weights->identity) {
+      return Unavailable("repository.changed",
+                         version.weights->path + " changed while it was loaded");
+    }
+  }
+  return servable;
+}
+
+}  // namespace fovea

@@ -1,0 +1,23 @@
+// From what lies on disk to a servable: the steps around the factory.
+#pragma once
+
+#include <memory>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "server/core/cancellation.h"
+#include "server/repository/model_folders.h"
+#include "server/repository/servable.h"
+
+namespace fovea {
+
+// Builds `version` of `model`, both as they were read. Blocks for as long as the factory does.
+// Besides the factory's errors: FAILED_PRECONDITION where the weights are in no format that is
+// read, or there are as many labels as the model has no classes; UNAVAILABLE where the file changed
+// before the model was ready.
+absl::StatusOr<std::shared_ptr<Servable>> LoadVersion(const ModelReading& model,
+                                                      const VersionReading& version,
+                                                      const ServableFactory& factory,
+                                                      CancellationPtr cancellation);
+
+}  // namespace fovea

@@ -1,0 +1,87 @@
+// What the repository remembers of one model: the loads of its versions, and why the last of them
+// failed.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "server/core/model_catalog.h"
+#include "server/repository/servable.h"
+
+namespace fovea {
+
+// One load of one version. Its state only goes forward: loading -> ready -> unloading ->
+// unavailable, or from loading to unavailable where it failed. Loading a version again is another
+// one.
+class VersionLoad {
+ public:
+  explicit VersionLoad(std::string fingerprint) : fingerprint_(std::move(fingerprint)) {}
+
+  // Any other step ends the process.
+  void Advance(ModelState to);
+
+  ModelState state() const { return state_; }
+  const std::string& fingerprint() const { return fingerprint_; }
+
+  // The handle that keeps it serving; held from ready to unloading.
+  std::shared_ptr<Servable> servable;
+
+ private:
+  const std::string fingerprint_;
+  ModelState state_ = ModelState::kLoading;
+};
+
+// Invariant: of one version at most one load is ready and at most one loading; any number are
+// unloading, because requests still hold them. Not thread-safe: the repository's mutex guards it.
+class ModelRecord {
+ public:
+  // A version begins to load, beside the one that may be serving.
+  std::shared_ptr<VersionLoad> Begin(int64_t version, std::string fingerprint);
+  // The load is ready, and replaces the one that was serving.
+  void Succeed(int64_t version, VersionLoad& load, std::shared_ptr<Servable> servable);
+  // It failed; what was serving serves on.
+  void Fail(int64_t version, VersionLoad& load, std::string reason);
+  // The version stops serving. Its row of the index stays with `reason`; an empty one forgets the
+  // version once its last request is done. Does nothing where it does not serve.
+  void Retire(int64_t version, std::string reason);
+  // The last request of an unloading load is done.
+  void Gone(int64_t version, VersionLoad& load);
+
+  // Forgets why other versions failed that hold no load.
+  void ForgetAllBut(const std::vector<int64_t>& versions);
+
+  // The load that is ready, or null.
+  const VersionLoad* Ready(int64_t version) const;
+  std::map<int64_t, std::shared_ptr<Servable>> ReadyServables() const;
+  std::vector<int64_t> ReadyVersions() const;
+  bool Unloading() const;
+  // Whether the version, or any one where it is 0, is loading and none of it ready.
+  bool LoadingForTheFirstTime(int64_t version) const;
+  // Nothing serves, loads or unloads.
+  bool Idle() const;
+
+  std::vector<IndexEntry> Rows(std::string_view name) const;
+
+  // Why the model as a whole could not be read the last time; empty where it could.
+  std::string problem;
+  // Jobs that wait for a loader thread or run on one.
+  int pending = 0;
+  // What the last successful load was told.
+  std::string config_override;
+  bool shares_weights = false;  // weights_of
+  bool gone = false;            // it left the disk, and is to be forgotten once it is idle
+
+ private:
+  struct Version {
+    std::vector<std::shared_ptr<VersionLoad>> loads;  // none of them unavailable
+    std::string reason;  // why the last load failed, or what became of it
+  };
+
+  std::map<int64_t, Version> versions_;
+};
+
+}  // namespace fovea

@@ -1,0 +1,256 @@
+#include "server/repository/model_repository.h"
+
+#include <algorithm>
+#include <future>
+#include <optional>
+#include <utility>
+
+#include "server/core/limits.h"
+#include "server/core/status.h"
+#include "server/repository/names.h"
+
+namespace fovea {
+namespace {
+
+constexpr int kMaxLoaderThreads = 16;
+
+std::string Text(const absl::Status& status) {
+  return std::string(status.message().data(), status.message().size());
+}
+
+absl::Status CheckOptions(const ModelRepositoryOptions& options) {
+  if (options.poll_period <= 0) {
+    return InvalidArgument("repository.options", "the poll period must be above zero");
+  }
+  if (options.loader_threads < 1 || options.loader_threads > kMaxLoaderThreads) {
+    return InvalidArgument("repository.options", "there can be 1 to 16 loader threads");
+  }
+  if (!options.load_models.empty() && options.control != ModelControl::kExplicit) {
+    return InvalidArgument("repository.options",
+                           "models to load are named in control mode explicit only");
+  }
+  for (const std::string& name : options.load_models) {
+    if (name != "*") FOVEA_RETURN_IF_ERROR(CheckModelName(name));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ModelRepository>> ModelRepository::Create(
+    ModelRepositoryOptions options, std::vector<std::unique_ptr<RepositoryFs>> repositories,
+    ServableFactory factory, RepositoryObserver& observer, Clock& clock) {
+  FOVEA_RETURN_IF_ERROR(CheckOptions(options));
+  if (repositories.empty()) {
+    return InvalidArgument("repository.options", "there is no model repository");
+  }
+  for (size_t i = 0; i < repositories.size(); ++i) {
+    const absl::Status status = repositories[i]->List("").status();
+    if (!status.ok()) {
+      return MakeError(status.code(), ReasonOf(status),
+                       "model repository " + std::to_string(i + 1) + ": " + Text(status));
+    }
+  }
+  return std::unique_ptr<ModelRepository>(new ModelRepository(
+      std::move(options), std::move(repositories), std::move(factory), observer, clock));
+}
+
+ModelRepository::ModelRepository(ModelRepositoryOptions options,
+                                 std::vector<std::unique_ptr<RepositoryFs>> repositories,
+                                 ServableFactory factory, RepositoryObserver& observer,
+                                 Clock& clock)
+    : options_(std::move(options)),
+      factory_(std::move(factory)),
+      observer_(observer),
+      clock_(clock),
+      folders_(std::move(repositories)),
+      table_(std::make_shared<ServingTable>()),
+      queue_(options_.loader_threads) {}
+
+ModelRepository::~ModelRepository() {
+  Stop();
+  std::vector<std::string> names;
+  {
+    MutexLock lock(mutex_);
+    for (const auto& [name, record] : models_) names.push_back(name);
+  }
+  for (const std::string& name : names) RetireAll(name, "the server is stopping");
+  MutexLock lock(mutex_);
+  while (std::any_of(models_.begin(), models_.end(),
+                     [](const auto& model) { return !model.second.Idle(); })) {
+    changed_.Wait(mutex_);
+  }
+}
+
+void ModelRepository::Start() {
+  std::vector<std::string> names = options_.load_models;
+  const bool all = options_.control != ModelControl::kExplicit ||
+                   std::find(names.begin(), names.end(), "*") != names.end();
+  const ModelFolders::Listing listing = folders_.List();
+  if (!listing.problem.ok()) observer_.OnUnreadableRepository(listing.problem);
+  for (const std::string& folder : listing.ignored) observer_.OnIgnoredFolder(folder);
+  std::erase(names, "*");
+  if (all) names.insert(names.end(), listing.names.begin(), listing.names.end());
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  {
+    MutexLock lock(mutex_);
+    starting_ = static_cast<int>(names.size());
+  }
+  for (const std::string& name : names) {
+    const bool known = std::binary_search(listing.names.begin(), listing.names.end(), name);
+    Enqueue(name, {}, known, [this](const absl::Status&) {
+      MutexLock lock(mutex_);
+      --starting_;
+      changed_.NotifyAll();
+    });
+  }
+  if (options_.control == ModelControl::kPoll) poller_ = std::thread([this] { Poll(); });
+}
+
+void ModelRepository::WaitUntilLoaded() {
+  MutexLock lock(mutex_);
+  while (starting_ > 0) changed_.Wait(mutex_);
+}
+
+void ModelRepository::Stop() {
+  {
+    MutexLock lock(mutex_);
+    stopping_ = true;
+    changed_.NotifyAll();
+  }
+  cancellation_->Cancel();
+  if (poller_.joinable()) poller_.join();
+  queue_.Stop();
+}
+
+std::shared_ptr<const ServingTable> ModelRepository::Table() const {
+  MutexLock lock(mutex_);
+  return table_;
+}
+
+absl::StatusOr<std::shared_ptr<Servable>> ModelRepository::Acquire(std::string_view name,
+                                                                   std::string_view version) const {
+  const std::shared_ptr<const ServingTable> table = Table();
+  if (const ServingTable::Entry* const entry = table->Find(name, version)) return entry->servable;
+  return WhyMissing(name, version);
+}
+
+absl::StatusOr<std::shared_ptr<const ModelView>> ModelRepository::Find(
+    std::string_view name, std::string_view version) const {
+  const std::shared_ptr<const ServingTable> table = Table();
+  if (const ServingTable::Entry* const entry = table->Find(name, version)) return entry->view;
+  return WhyMissing(name, version);
+}
+
+absl::Status ModelRepository::WhyMissing(std::string_view name, std::string_view version) const {
+  FOVEA_RETURN_IF_ERROR(CheckModelName(name));
+  FOVEA_RETURN_IF_ERROR(CheckVersion(version));
+  MutexLock lock(mutex_);
+  const auto found = models_.find(name);
+  if (found != models_.end() &&
+      found->second.LoadingForTheFirstTime(ParseVersion(version).value_or(0))) {
+    return Unavailable("model.loading", "model " + std::string(name) + " is being loaded");
+  }
+  if (!version.empty() && found != models_.end() && !found->second.ReadyVersions().empty()) {
+    return NotFound("model.version_not_found",
+                    "model " + std::string(name) + " serves no version " + std::string(version));
+  }
+  return NotFound("model.not_found", "model " + std::string(name) + " is not loaded");
+}
+
+std::vector<IndexEntry> ModelRepository::Index() const {
+  const ModelFolders::Listing listing = folders_.List();
+  MutexLock lock(mutex_);
+  std::map<std::string, std::vector<IndexEntry>> rows;
+  for (const std::string& name : listing.names) rows[name] = {{.name = name}};
+  for (const auto& [name, record] : models_) rows[name] = record.Rows(name);
+  std::vector<IndexEntry> index;
+  for (auto& [name, entries] : rows) {
+    index.insert(index.end(), entries.begin(), entries.end());
+  }
+  return index;
+}
+
+void ModelRepository::OnReadinessChange(ReadinessListener listener) {
+  MutexLock notify(notify_mutex_);
+  const std::shared_ptr<const ServingTable> table = Table();
+  for (const auto& [name, versions] : table->models()) {
+    for (const auto& [version, entry] : versions) listener(name, std::to_string(version), true);
+  }
+  listeners_.push_back(std::move(listener));
+}
+
+absl::Status ModelRepository::Load(std::string_view name, std::string_view config_override) {
+  FOVEA_RETURN_IF_ERROR(CheckModelName(name));
+  if (options_.control != ModelControl::kExplicit) {
+    return FailedPrecondition("repository.control_mode",
+                              "models are loaded on request in control mode explicit only");
+  }
+  {
+    MutexLock lock(mutex_);
+    if (pending_loads_ >= limits::kMaxPendingLoads) {
+      return Unavailable("repository.busy", "too many loads are waiting");
+    }
+    ++pending_loads_;
+  }
+  std::promise<absl::Status> result;
+  Enqueue(std::string(name), {.force = true, .config_override = std::string(config_override)},
+          /*known=*/false, [&](const absl::Status& status) { result.set_value(status); });
+  absl::Status status = result.get_future().get();
+  if (status.ok()) RefreshSharers(std::string(name));
+  MutexLock lock(mutex_);
+  --pending_loads_;
+  return status;
+}
+
+absl::Status ModelRepository::Unload(std::string_view name) {
+  FOVEA_RETURN_IF_ERROR(CheckModelName(name));
+  if (options_.control != ModelControl::kExplicit) {
+    return FailedPrecondition("repository.control_mode",
+                              "models are unloaded on request in control mode explicit only");
+  }
+  {
+    MutexLock lock(mutex_);
+    if (models_.find(name) == models_.end()) {
+      return NotFound("model.not_found", "model " + std::string(name) + " is not loaded");
+    }
+  }
+  // Here, not on a loader thread: those may be busy for long with other models.
+  const std::string model(name);
+  queue_.RunHere(model, [&] { RetireAll(model, "unloaded"); });
+  MutexLock lock(mutex_);
+  while (true) {
+    const auto found = models_.find(name);
+    if (found == models_.end() || !found->second.Unloading()) return absl::OkStatus();
+    changed_.Wait(mutex_);
+  }
+}
+
+void ModelRepository::Poll() {
+  Nanos next = clock_.Now() + options_.poll_period;
+  while (true) {
+    {
+      MutexLock lock(mutex_);
+      while (!stopping_ && clock_.Now() < next) clock_.WaitUntil(changed_, mutex_, next);
+      if (stopping_) return;
+    }
+    const ModelFolders::Listing listing = folders_.List();
+    if (!listing.problem.ok()) observer_.OnUnreadableRepository(listing.problem);
+    ChangeDetector::Scan scan{.complete = listing.problem.ok()};
+    for (const std::string& name : listing.names) {
+      scan.fingerprints[name] = folders_.Read(name).fingerprint;
+    }
+    std::vector<std::string> changed;
+    {
+      MutexLock lock(mutex_);
+      changed = detector_.Next(scan);
+    }
+    for (const std::string& name : changed) {
+      Enqueue(name, {.unload_if_gone = true}, /*known=*/true, nullptr);
+    }
+    next = clock_.Now() + options_.poll_period;
+  }
+}
+
+}  // namespace fovea

@@ -1,0 +1,151 @@
+// The models of one or several repository folders: which are loaded, which serve, and how one gives
+// way to the next.
+//
+// A new version is built and warmed before the old one stops, requests that hold the old one finish
+// on it, and a load that fails leaves everything as it was. docs/faults.md, rows 25 to 33.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "server/core/clock.h"
+#include "server/core/model_catalog.h"
+#include "server/core/mutex.h"
+#include "server/repository/change_detector.h"
+#include "server/repository/janitor.h"
+#include "server/repository/load_queue.h"
+#include "server/repository/model_folders.h"
+#include "server/repository/model_record.h"
+#include "server/repository/repository_fs.h"
+#include "server/repository/repository_observer.h"
+#include "server/repository/servable.h"
+#include "server/repository/serving_table.h"
+
+namespace fovea {
+
+enum class ModelControl {
+  kNone,      // all models at the start, and no change after it
+  kExplicit,  // load_models at the start, then what Load and Unload say
+  kPoll,      // all models, and what changes on disk
+};
+
+struct ModelRepositoryOptions {
+  ModelControl control = ModelControl::kNone;
+  // kExplicit: loaded at the start; "*" stands for all.
+  std::vector<std::string> load_models;
+  // kPoll: between two looks at the disk. A change is acted upon at the second look that sees it:
+  // shorter is faster, and asks more of a network disk.
+  Nanos poll_period = 15 * kSecond;
+  // Models that are loaded at the same time. More start sooner, and take cores and memory from what
+  // serves.
+  int loader_threads = 1;
+};
+
+// Thread-safe.
+class ModelRepository final : public ModelCatalog {
+ public:
+  // INVALID_ARGUMENT: no or senseless options; otherwise as RepositoryFs where a repository cannot
+  // be listed. Loads nothing yet. `observer` and `clock` must outlive it.
+  static absl::StatusOr<std::unique_ptr<ModelRepository>> Create(
+      ModelRepositoryOptions options, std::vector<std::unique_ptr<RepositoryFs>> repositories,
+      ServableFactory factory, RepositoryObserver& observer, Clock& clock = SteadyClock());
+
+  // Stops, and waits until every handle is released and every servable destroyed.
+  ~ModelRepository() override;
+
+  // Begins to load what the control mode says, on the loader threads, and returns. Called once.
+  void Start();
+  // Blocks until each of those serves or has failed.
+  void WaitUntilLoaded();
+  // Begins no further load; asks the running ones to give up, and waits for them. What serves
+  // serves on.
+  void Stop();
+
+  // A version that serves, kept serving until the handle is released, on any thread. Errors as
+  // Find's.
+  absl::StatusOr<std::shared_ptr<Servable>> Acquire(std::string_view name,
+                                                    std::string_view version) const;
+
+  absl::StatusOr<std::shared_ptr<const ModelView>> Find(std::string_view name,
+                                                        std::string_view version) const override;
+  std::vector<IndexEntry> Index() const override;
+  absl::Status Load(std::string_view name, std::string_view config_override) override;
+  absl::Status Unload(std::string_view name) override;
+  // `version` is never empty: a model is ready while one of its versions is.
+  void OnReadinessChange(ReadinessListener listener) override;
+
+ private:
+  // What a job does with a model.
+  struct SyncRequest {
+    bool force = false;           // load even what has not changed
+    bool unload_if_gone = false;  // a model that left the disk stops serving
+    // Instead of the override of the last successful load.
+    std::optional<std::string> config_override;
+  };
+
+  ModelRepository(ModelRepositoryOptions options,
+                  std::vector<std::unique_ptr<RepositoryFs>> repositories, ServableFactory factory,
+                  RepositoryObserver& observer, Clock& clock);
+
+  using Records = std::map<std::string, ModelRecord, std::less<>>;
+
+  // Adds a job that syncs the model; `known`: it is there, so that it is loading from now on.
+  // `done` may be null.
+  void Enqueue(const std::string& name, SyncRequest request, bool known,
+               std::function<void(const absl::Status&)> done);
+  // Makes what serves agree with the disk. Runs with the model to itself.
+  absl::Status Sync(const std::string& name, const SyncRequest& request);
+  absl::Status SyncVersions(const std::string& name, const ModelReading& reading,
+                            const std::string& config, bool force);
+  absl::Status LoadOne(const std::string& name, const ModelReading& reading,
+                       const VersionReading& version, std::string fingerprint);
+  absl::Status FailedToRead(const std::string& name, const absl::Status& status, bool unload,
+                            Nanos began);
+  // Loads models anew that share weights with others, where those changed.
+  void RefreshSharers(const std::string& except);
+
+  // Rebuilds the table, and tells the listeners what became ready or stopped being so.
+  void Publish() ABSL_EXCLUSIVE_LOCKS_REQUIRED(notify_mutex_);
+  void RetireAll(const std::string& name, const std::string& reason);
+  void OnGone(const std::string& name, int64_t version, VersionLoad& load);
+  void ForgetIfGone(Records::iterator model) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status WhyMissing(std::string_view name, std::string_view version) const;
+  std::shared_ptr<const ServingTable> Table() const;
+
+  void Poll();
+
+  const ModelRepositoryOptions options_;
+  const ServableFactory factory_;
+  RepositoryObserver& observer_;
+  Clock& clock_;
+  const ModelFolders folders_;
+  const CancellationPtr cancellation_ = std::make_shared<Cancellation>();
+
+  // Held while listeners are called, so that they hear of changes in their order; always taken
+  // before mutex_.
+  Mutex notify_mutex_;
+  std::vector<ReadinessListener> listeners_ ABSL_GUARDED_BY(notify_mutex_);
+
+  mutable Mutex mutex_;
+  mutable CondVar changed_;
+  Records models_ ABSL_GUARDED_BY(mutex_);
+  std::shared_ptr<const ServingTable> table_ ABSL_GUARDED_BY(mutex_);
+  ChangeDetector detector_ ABSL_GUARDED_BY(mutex_);
+  int starting_ ABSL_GUARDED_BY(mutex_) = 0;       // models of Start that are not through
+  int pending_loads_ ABSL_GUARDED_BY(mutex_) = 0;  // calls of Load that wait
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+
+  Janitor janitor_;
+  LoadQueue queue_;
+  std::thread poller_;
+};
+
+}  // namespace fovea

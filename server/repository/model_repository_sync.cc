@@ -1,0 +1,250 @@
+// The half of ModelRepository that changes what serves: jobs that make it agree with the disk.
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "server/core/check.h"
+#include "server/core/status.h"
+#include "server/repository/load_version.h"
+#include "server/repository/model_repository.h"
+
+namespace fovea {
+namespace {
+
+std::string Text(const absl::Status& status) {
+  return std::string(status.message().data(), status.message().size());
+}
+
+std::vector<int64_t> Desired(const ModelReading& reading) {
+  std::vector<int64_t> available;
+  for (const VersionReading& version : reading.versions) available.push_back(version.number);
+  return reading.spec.version_policy.Select(available);
+}
+
+bool Contains(const std::vector<int64_t>& sorted, int64_t number) {
+  return std::binary_search(sorted.begin(), sorted.end(), number);
+}
+
+}  // namespace
+
+void ModelRepository::Enqueue(const std::string& name, SyncRequest request, bool known,
+                              std::function<void(const absl::Status&)> done) {
+  {
+    MutexLock lock(mutex_);
+    // A name that nobody has seen on disk gets no record: anybody can ask for any name.
+    known = known || models_.find(name) != models_.end();
+    if (known) ++models_[name].pending;
+  }
+  queue_.Add(name, [this, name, request = std::move(request), known,
+                    done = std::move(done)](bool stopping) {
+    const absl::Status status =
+        stopping ? Unavailable("server.stopping", "the server is stopping") : Sync(name, request);
+    {
+      MutexLock lock(mutex_);
+      const auto found = models_.find(name);
+      if (known) --found->second.pending;
+      if (found != models_.end()) ForgetIfGone(found);
+      changed_.NotifyAll();
+    }
+    if (done) done(status);
+  });
+}
+
+absl::Status ModelRepository::Sync(const std::string& name, const SyncRequest& request) {
+  const Nanos began = clock_.Now();
+  std::string config;
+  {
+    MutexLock lock(mutex_);
+    const auto found = models_.find(name);
+    if (found != models_.end()) config = found->second.config_override;
+  }
+  if (request.config_override) config = *request.config_override;
+
+  const ModelReading reading = folders_.Read(name, config);
+  absl::Status status = reading.status;
+  if (status.ok() && Desired(reading).empty()) {
+    status =
+        FailedPrecondition("model.no_version", "the version policy serves no version there is");
+  }
+  const bool gone = status.code() == absl::StatusCode::kNotFound;
+  status = status.ok() ? SyncVersions(name, reading, config, request.force)
+                       : FailedToRead(name, status, gone && request.unload_if_gone, began);
+  MutexLock lock(mutex_);
+  if (options_.control == ModelControl::kPoll) {
+    // What is gone or unavailable is worth another try without a change on disk.
+    const bool again = gone || absl::IsUnavailable(status);
+    detector_.Done(name, again ? "" : reading.fingerprint);
+  }
+  if (status.ok() && !gone) models_[name].config_override = config;
+  return status;
+}
+
+absl::Status ModelRepository::FailedToRead(const std::string& name, const absl::Status& status,
+                                           bool unload, Nanos began) {
+  if (unload) {
+    {
+      MutexLock lock(mutex_);
+      models_[name].gone = true;
+    }
+    RetireAll(name, "");
+    return absl::OkStatus();
+  }
+  bool serving = false;
+  {
+    MutexLock lock(mutex_);
+    const auto found = models_.find(name);
+    if (found != models_.end()) {
+      serving = !found->second.ReadyVersions().empty();
+      // (A bad override is its caller's affair, not the model's.)
+      if (!absl::IsInvalidArgument(status)) found->second.problem = Text(status);
+    } else if (!absl::IsInvalidArgument(status) && !absl::IsNotFound(status)) {
+      models_[name].problem = Text(status);
+    }
+  }
+  observer_.OnLoad(
+      {.model = name, .status = status, .duration = clock_.Now() - began, .serving = serving});
+  return status;
+}
+
+absl::Status ModelRepository::SyncVersions(const std::string& name, const ModelReading& reading,
+                                           const std::string& config, bool force) {
+  const std::vector<int64_t> desired = Desired(reading);
+  {
+    MutexLock lock(mutex_);
+    ModelRecord& record = models_[name];
+    record.gone = false;
+    record.problem.clear();
+    record.shares_weights = !reading.spec.weights_of.empty();
+    record.ForgetAllBut(desired);
+  }
+  absl::Status first_error;
+  for (const VersionReading& version : reading.versions) {
+    if (!Contains(desired, version.number)) continue;
+    std::string fingerprint = version.fingerprint + config;
+    {
+      MutexLock lock(mutex_);
+      if (stopping_) return Unavailable("server.stopping", "the server is stopping");
+      const VersionLoad* const ready = models_[name].Ready(version.number);
+      if (!force && ready != nullptr && ready->fingerprint() == fingerprint) continue;
+    }
+    const absl::Status status = LoadOne(name, reading, version, std::move(fingerprint));
+    if (first_error.ok()) first_error = status;
+  }
+  // An old version stops only once all that replaces it is ready.
+  if (!first_error.ok()) return first_error;
+  MutexLock notify(notify_mutex_);
+  {
+    MutexLock lock(mutex_);
+    ModelRecord& record = models_[name];
+    for (const int64_t number : record.ReadyVersions()) {
+      if (!Contains(desired, number)) record.Retire(number, "");
+    }
+  }
+  Publish();
+  return absl::OkStatus();
+}
+
+absl::Status ModelRepository::LoadOne(const std::string& name, const ModelReading& reading,
+                                      const VersionReading& version, std::string fingerprint) {
+  const Nanos began = clock_.Now();
+  std::shared_ptr<VersionLoad> load;
+  {
+    MutexLock lock(mutex_);
+    load = models_[name].Begin(version.number, std::move(fingerprint));
+  }
+  absl::StatusOr<std::shared_ptr<Servable>> built =
+      LoadVersion(reading, version, factory_, cancellation_);
+  bool serving;
+  {
+    MutexLock notify(notify_mutex_);
+    {
+      MutexLock lock(mutex_);
+      ModelRecord& record = models_[name];
+      if (built.ok()) {
+        record.Succeed(version.number, *load,
+                       janitor_.Adopt(*std::move(built), [this, name, number = version.number,
+                                                          load] { OnGone(name, number, *load); }));
+      } else {
+        record.Fail(version.number, *load, Text(built.status()));
+      }
+      serving = !record.ReadyVersions().empty();
+    }
+    Publish();
+  }
+  observer_.OnLoad({.model = name,
+                    .version = version.number,
+                    .status = built.status(),
+                    .duration = clock_.Now() - began,
+                    .serving = serving});
+  return built.status();
+}
+
+void ModelRepository::RefreshSharers(const std::string& except) {
+  std::vector<std::string> sharers;
+  {
+    MutexLock lock(mutex_);
+    for (const auto& [name, record] : models_) {
+      const bool loaded = !record.ReadyVersions().empty();
+      if (record.shares_weights && loaded && name != except) sharers.push_back(name);
+    }
+  }
+  for (const std::string& name : sharers) Enqueue(name, {}, /*known=*/true, nullptr);
+}
+
+void ModelRepository::Publish() {
+  auto fresh = std::make_shared<ServingTable>();
+  std::shared_ptr<const ServingTable> old;
+  {
+    MutexLock lock(mutex_);
+    for (const auto& [name, record] : models_) {
+      auto ready = record.ReadyServables();
+      if (!ready.empty()) fresh->Add(name, std::move(ready));
+    }
+    old = std::exchange(table_, fresh);
+    changed_.NotifyAll();
+  }
+  const auto tell = [&](const ServingTable& now, const ServingTable& other, bool ready)
+                        ABSL_EXCLUSIVE_LOCKS_REQUIRED(notify_mutex_) {
+                          for (const auto& [name, versions] : now.models()) {
+                            for (const auto& [number, entry] : versions) {
+                              const std::string version = std::to_string(number);
+                              if (other.Find(name, version) != nullptr) continue;
+                              for (const ReadinessListener& listener : listeners_)
+                                listener(name, version, ready);
+                            }
+                          }
+                        };
+  tell(*fresh, *old, /*ready=*/true);
+  tell(*old, *fresh, /*ready=*/false);
+}
+
+void ModelRepository::RetireAll(const std::string& name, const std::string& reason) {
+  MutexLock notify(notify_mutex_);
+  {
+    MutexLock lock(mutex_);
+    const auto found = models_.find(name);
+    if (found == models_.end()) return;
+    for (const int64_t version : found->second.ReadyVersions()) {
+      found->second.Retire(version, reason);
+    }
+  }
+  Publish();
+}
+
+void ModelRepository::OnGone(const std::string& name, int64_t version, VersionLoad& load) {
+  {
+    MutexLock lock(mutex_);
+    const auto found = models_.find(name);
+    FOVEA_CHECK(found != models_.end());
+    found->second.Gone(version, load);
+    ForgetIfGone(found);
+    changed_.NotifyAll();
+  }
+  observer_.OnUnloaded(name, version);
+}
+
+void ModelRepository::ForgetIfGone(Records::iterator model) {
+  if (model->second.gone && model->second.Idle()) models_.erase(model);
+}
+
+}  // namespace fovea

@@ -1,0 +1,35 @@
+#include "server/repository/serving_table.h"
+
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "server/core/check.h"
+#include "server/repository/names.h"
+
+namespace fovea {
+
+void ServingTable::Add(std::string name, std::map<int64_t, std::shared_ptr<Servable>> versions) {
+  FOVEA_CHECK(!versions.empty());
+  std::vector<std::string> served;
+  for (const auto& [number, servable] : versions) served.push_back(std::to_string(number));
+  Versions& entries = models_[std::move(name)];
+  for (auto& [number, servable] : versions) {
+    auto view = std::make_shared<ModelView>(*servable->view());
+    view->served_versions = served;
+    entries[number] = {std::move(servable), std::move(view)};
+  }
+}
+
+const ServingTable::Entry* ServingTable::Find(std::string_view name,
+                                              std::string_view version) const {
+  const auto model = models_.find(name);
+  if (model == models_.end()) return nullptr;
+  if (version.empty()) return &model->second.rbegin()->second;
+  const std::optional<int64_t> number = ParseVersion(version);
+  if (!number) return nullptr;
+  const auto entry = model->second.find(*number);
+  return entry == model->second.end() ? nullptr : &entry->second;
+}
+
+}  // namespace fovea
