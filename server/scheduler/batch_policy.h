@@ -17,7 +17,7 @@ namespace fovea {
 // meanwhile. With an idle device it closes
 //   - at a preferred size, the largest that can be formed, or when it is full;
 //   - when by the latency curve a later start would miss the earliest deadline;
-//   - when its first task has waited for the queue delay, which may be none.
+//   - when somebody in line has waited for the queue delay, which may be none.
 // It takes no more images than the earliest deadline leaves time for.
 class BatchPolicy {
  public:
@@ -29,8 +29,8 @@ class BatchPolicy {
 
   struct Snapshot {
     int images = 0;                    // in line for this batch, also more than it can take; >= 1
-    Nanos longest_wait = 0;            // of the tasks that would be in it
-    Nanos earliest_deadline = kNever;  // of the same
+    Nanos longest_wait = 0;            // of anybody in line, also those of another shape
+    Nanos earliest_deadline = kNever;  // of the tasks that would be in it
     bool device_idle = false;          // an instance waits for work
     bool draining = false;             // the queue takes no more work
     const LatencyModel* latency = nullptr;

@@ -235,9 +235,9 @@ void Dispatcher::ClearHead(Queue& queue, Nanos now) {
 }
 
 BatchPolicy::Decision Dispatcher::Ask(const Queue& queue, Nanos now) const {
-  const TaskQueue::Forming forming = queue.line.Look(queue.options.max_batch_size, now);
+  const TaskQueue::Forming forming = queue.line.Look(queue.options.max_batch_size);
   return queue.policy.Next({.images = forming.images,
-                            .longest_wait = forming.longest_wait,
+                            .longest_wait = now - queue.line.oldest(),
                             .earliest_deadline = forming.earliest_deadline,
                             .device_idle = queue.running < queue.options.instances,
                             .draining = queue.state != QueueState::kAccepting,

@@ -1,6 +1,7 @@
 #include "server/scheduler/task_queue.h"
 
 #include <algorithm>
+#include <iterator>
 #include <tuple>
 #include <utility>
 
@@ -31,31 +32,31 @@ TaskQueue::TaskQueue(const ModelQueueOptions& options)
       timeout_action_(options.timeout_action) {}
 
 void TaskQueue::Add(TaskId id, std::unique_ptr<Task> task, Nanos now) {
-  auto waiting = std::make_unique<WaitingTask>();
-  waiting->id = id;
-  waiting->images = task->images();
-  waiting->shape_key = task->shape_key();
-  waiting->priority = task->priority();
-  waiting->deadline = task->deadline();
-  waiting->order =
-      waiting->deadline == kNever ? task->arrival() + default_deadline_ : waiting->deadline;
-  waiting->timeout = default_timeout_ == kNever ? kNever : task->arrival() + default_timeout_;
-  waiting->since = now;
-  waiting->task = std::move(task);
-  Link(waiting.get());
-  const bool added = tasks_.emplace(id, std::move(waiting)).second;
+  WaitingTask& waiting = by_age_.emplace_back();
+  waiting.id = id;
+  waiting.images = task->images();
+  waiting.shape_key = task->shape_key();
+  waiting.priority = task->priority();
+  waiting.deadline = task->deadline();
+  waiting.order =
+      waiting.deadline == kNever ? task->arrival() + default_deadline_ : waiting.deadline;
+  waiting.timeout = default_timeout_ == kNever ? kNever : task->arrival() + default_timeout_;
+  waiting.since = now;
+  waiting.task = std::move(task);
+  Link(&waiting);
+  const bool added = by_id_.emplace(id, std::prev(by_age_.end())).second;
   FOVEA_CHECK(added);
 }
 
 const WaitingTask* TaskQueue::Find(TaskId id) const {
-  auto found = tasks_.find(id);
-  return found == tasks_.end() ? nullptr : found->second.get();
+  auto found = by_id_.find(id);
+  return found == by_id_.end() ? nullptr : &*found->second;
 }
 
 std::unique_ptr<Task> TaskQueue::Remove(TaskId id) {
-  auto found = tasks_.find(id);
-  FOVEA_CHECK(found != tasks_.end());
-  return Extract(found->second.get());
+  auto found = by_id_.find(id);
+  FOVEA_CHECK(found != by_id_.end());
+  return Extract(&*found->second);
 }
 
 template <typename Visit>
@@ -73,11 +74,10 @@ int TaskQueue::Walk(const Line& line, int room, Visit visit) {
   return images;
 }
 
-TaskQueue::Forming TaskQueue::Look(int room, Nanos now) const {
+TaskQueue::Forming TaskQueue::Look(int room) const {
   const Line& line = by_shape_.find(front().shape_key)->second;
   Forming forming{.images = line.images};
   Walk(line, room, [&](const WaitingTask* task) {
-    forming.longest_wait = std::max(forming.longest_wait, now - task->since);
     forming.earliest_deadline = std::min(forming.earliest_deadline, task->deadline);
     return true;
   });
@@ -159,7 +159,9 @@ void TaskQueue::Unlink(WaitingTask* task) {
 std::unique_ptr<Task> TaskQueue::Extract(WaitingTask* task) {
   Unlink(task);
   std::unique_ptr<Task> taken = std::move(task->task);
-  tasks_.erase(task->id);
+  const auto found = by_id_.find(task->id);
+  by_age_.erase(found->second);
+  by_id_.erase(found);
   return taken;
 }
 

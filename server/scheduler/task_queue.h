@@ -1,6 +1,7 @@
 // The line of one model: earliest deadline first inside a priority.
 #pragma once
 
+#include <list>
 #include <memory>
 #include <vector>
 
@@ -51,14 +52,16 @@ class TaskQueue {
   // Takes a task that is in line.
   std::unique_ptr<Task> Remove(TaskId id);
 
+  // Since when somebody has been in line. The line is not empty.
+  Nanos oldest() const { return by_age_.front().since; }
+
   // The batch that would form now.
   struct Forming {
     int images = 0;  // of the first task's shape, also more than `room`
-    Nanos longest_wait = 0;
     Nanos earliest_deadline = kNever;
   };
   // Looks at the tasks that would be in a batch of `room` images. The line is not empty.
-  Forming Look(int room, Nanos now) const;
+  Forming Look(int room) const;
 
   // Takes the tasks of a batch of `room` images, in order. Those that `admit` refuses leave the
   // line too, into `refused`. The first that is admitted is taken even if it is larger than the
@@ -108,7 +111,8 @@ class TaskQueue {
   const Nanos default_deadline_;
   const Nanos default_timeout_;  // kNever when none
   const TimeoutAction timeout_action_;
-  absl::flat_hash_map<TaskId, std::unique_ptr<WaitingTask>> tasks_;
+  std::list<WaitingTask> by_age_;  // the longest in line first
+  absl::flat_hash_map<TaskId, std::list<WaitingTask>::iterator> by_id_;
   absl::btree_set<WaitingTask*, ByOrder> by_order_;
   absl::btree_set<WaitingTask*, ByExpiry> by_expiry_;  // those that can expire
   absl::flat_hash_map<uint64_t, Line> by_shape_;       // only shapes that are in line

@@ -130,6 +130,18 @@ TEST_F(DispatcherTest, HoldsAnIdleDeviceForTheDelayAndNotLonger) {
   EXPECT_EQ(started_[0].why, CloseReason::kDelay);
 }
 
+TEST_F(DispatcherTest, HoldsAnIdleDeviceNotLongerForSomebodyOfAnotherShape) {
+  Make();
+  const QueueId queue = Add({.max_batch_size = 4, .max_queue_delay_us = 5'000});
+  auto first = At(0, queue, 900 * kMs);
+  auto urgent = At(4 * kMs, queue, 500 * kMs);
+  first->shape_key = 1;
+  simulation_->RunToTheEnd();
+  // The urgent one is first in line, but it is the other that has waited for the delay.
+  EXPECT_THAT(Times(), ElementsAre(5 * kMs, 7 * kMs));
+  EXPECT_EQ(first->runs, 1);
+}
+
 TEST_F(DispatcherTest, StartsAFullBatchBeforeTheDelayIsOver) {
   Make();
   const QueueId queue = Add({.max_batch_size = 2, .max_queue_delay_us = 5'000});

@@ -44,6 +44,11 @@ void Simulation::RunUntil(Nanos until) {
 
 void Simulation::Step() {
   Dispatcher::Work work = dispatcher_.Next(now_);
+  for (Dispatcher::Dropped& dropped : work.drops) {
+    on_drop(dropped);
+    Task& task = *dropped.task;
+    task.Drop(std::move(dropped.task), std::move(dropped.why));
+  }
   for (Dispatcher::Start& start : work.starts) {
     start.batch->MoveTo(BatchState::kRunning);
     on_start(start.queue, *start.batch);
@@ -56,11 +61,6 @@ void Simulation::Step() {
          dispatcher_.Done(queue, batch->instance, cost, now_);
          Step();
        });
-  }
-  for (Dispatcher::Dropped& dropped : work.drops) {
-    on_drop(dropped);
-    Task& task = *dropped.task;
-    task.Drop(std::move(dropped.task), std::move(dropped.why));
   }
   on_settled();
   if (work.wake_at == kNever || !wakes_.insert(work.wake_at).second) return;

@@ -153,14 +153,23 @@ TEST_F(TaskQueueTest, LooksAtTheBatchThatItWouldGive) {
   Add({.number = 2, .images = 2, .arrival = 40, .deadline = 6'000});
   Add({.number = 3, .images = 2, .priority = 1, .arrival = 10, .deadline = 700});
   Add({.number = 4, .images = 9, .shape_key = 1, .priority = 1, .arrival = 0, .deadline = 300});
-  TaskQueue::Forming forming = queue_.Look(8, 200);
+  TaskQueue::Forming forming = queue_.Look(8);
   EXPECT_EQ(forming.images, 6);
-  EXPECT_EQ(forming.longest_wait, 190);
   EXPECT_EQ(forming.earliest_deadline, 700);
-  forming = queue_.Look(4, 200);  // the third is not in it
+  forming = queue_.Look(4);  // the third is not in it
   EXPECT_EQ(forming.images, 6);
-  EXPECT_EQ(forming.longest_wait, 160);
   EXPECT_EQ(forming.earliest_deadline, 5'000);
+}
+
+TEST_F(TaskQueueTest, KnowsSinceWhenSomebodyHasBeenInLine) {
+  Add({.number = 1, .arrival = 10, .deadline = 900});
+  Add({.number = 2, .shape_key = 1, .arrival = 20, .deadline = 100});
+  Add({.number = 3, .arrival = 30, .deadline = 500});
+  EXPECT_EQ(queue_.oldest(), 10);
+  (void)queue_.Remove(1);
+  EXPECT_EQ(queue_.oldest(), 20);
+  EXPECT_THAT(Take(8), ElementsAre(2));
+  EXPECT_EQ(queue_.oldest(), 30);
 }
 
 TEST_F(TaskQueueTest, TakesOutWhatHasExpiredWhereverItIsInLine) {
