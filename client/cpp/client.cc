@@ -21,6 +21,8 @@ namespace fovea::client {
 namespace {
 
 constexpr char kUnreachableUrl[] = "fovea.dev/unreachable";
+constexpr char kReasonUrl[] = "fovea.dev/reason";
+constexpr char kReasonMetadata[] = "fovea-reason";  // of a failed call's trailing metadata
 
 absl::Status Unreachable(const std::string& address) {
   absl::Status status = absl::UnavailableError(
@@ -56,6 +58,11 @@ std::chrono::system_clock::time_point DeadlineIn(absl::Duration timeout) {
 
 bool IsUnreachable(const absl::Status& status) {
   return status.GetPayload(kUnreachableUrl).has_value();
+}
+
+std::string ReasonOf(const absl::Status& status) {
+  const auto reason = status.GetPayload(kReasonUrl);
+  return reason ? std::string(*reason) : "";
 }
 
 struct Client::Wire {
@@ -95,7 +102,13 @@ struct Client::Wire {
       default:
         break;
     }
-    return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
+    absl::Status error(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
+    const auto& metadata = context.GetServerTrailingMetadata();
+    if (const auto reason = metadata.find(kReasonMetadata); reason != metadata.end()) {
+      error.SetPayload(kReasonUrl,
+                       absl::Cord(absl::string_view(reason->second.data(), reason->second.size())));
+    }
+    return error;
   }
 
   const std::string address;

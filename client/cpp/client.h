@@ -40,6 +40,10 @@ struct CallOptions {
 // answered.
 bool IsUnreachable(const absl::Status& status);
 
+// The stable token that a Fovea server gives an error besides its sentence, for example
+// "image.truncated"; empty where there is none. For programs: sentences may change.
+std::string ReasonOf(const absl::Status& status);
+
 // Thread-safe. Every call blocks until the answer or the error is there; calls from several threads
 // share one connection and run at the same time, which lets the server run them in one batch.
 //

@@ -105,6 +105,7 @@ TEST_F(Classify, PrintsJson) {
   EXPECT_EQ(good["receipt"]["compute_ns"], 2'000'000);
   EXPECT_EQ(good["receipt"]["batch_peak_bytes"], 3 << 20);
   EXPECT_EQ(json["results"][1]["error"]["code"], "INVALID_ARGUMENT");
+  EXPECT_EQ(json["results"][1]["error"]["reason"], "image.unknown_format");
 }
 
 TEST_F(Classify, JsonOfAFileNameThatIsNoUtf8IsStillJson) {

@@ -37,12 +37,16 @@ TEST(Client, ReturnsClassesMostProbableFirstWithTheReceipt) {
   EXPECT_GT(answer->round_trip, absl::ZeroDuration());
 }
 
-TEST(Client, PassesOnTheServersCodeAndSentence) {
+TEST(Client, PassesOnTheServersCodeSentenceAndReason) {
   FakeServer server{{.name = "shapes"}};
   const auto client = ClientOf(server);
   const absl::Status bad = client->Classify({.model = {"shapes"}, .images = {"bad"}}).status();
-  EXPECT_EQ(bad, absl::InvalidArgumentError("the image is no JPEG, PNG or WebP file"));
-  EXPECT_TRUE(absl::IsNotFound(client->Model({"unknown"}).status()));
+  EXPECT_EQ(bad.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(bad.message(), "the image is no JPEG, PNG or WebP file");
+  EXPECT_EQ(ReasonOf(bad), "image.unknown_format");
+  const absl::Status unknown = client->Model({"unknown"}).status();
+  EXPECT_TRUE(absl::IsNotFound(unknown));
+  EXPECT_EQ(ReasonOf(unknown), "");
 }
 
 TEST(Client, ABusyServerIsNotAnUnreachableOne) {

@@ -68,6 +68,7 @@ class FakeVision final : public fovea::v1::VisionService::Service {
     response->set_untrained(model->untrained);
     for (const std::string& image : request.images()) {
       if (absl::StartsWith(image, "bad")) {
+        context->AddTrailingMetadata("fovea-reason", "image.unknown_format");
         return {StatusCode::INVALID_ARGUMENT, "the image is no JPEG, PNG or WebP file"};
       }
       if (absl::StartsWith(image, "busy")) return {StatusCode::UNAVAILABLE, "the queue is full"};

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/cpp/cli/text.h"
+#include "client/cpp/client.h"
 
 namespace fovea::client {
 namespace {
@@ -68,6 +69,7 @@ Json ToJson(const Quartiles& quartiles) {
 
 Json ToJson(const absl::Status& status) {
   return {{"code", absl::StatusCodeToString(status.code())},
+          {"reason", ReasonOf(status)},
           {"message", std::string(status.message())}};
 }
 
