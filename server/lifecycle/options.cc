@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <iostream>
 
 #include "server/core/version.h"
 
@@ -72,10 +73,6 @@ ParsedCommandLine ParseCommandLine(int argc, const char* const* argv) {
       ->check(CLI::Range(16, 1 << 20));
   add("--max-message", options.max_message_mb, "MiB of one request; more is answered RESOURCE_EXHAUSTED")
       ->check(CLI::Range(1, 2047));
-  add("--default-queue-size", options.default_queue_size,
-      "Requests that may wait for a model whose description names no max_queue_size; turn it down to refuse "
-      "sooner under overload")
-      ->check(CLI::Range(1, 100'000));
   add("--log-level", options.log_level, "The least severe messages that are written")
       ->check(CLI::IsMember({"debug", "info", "warning", "error"}));
   add("--log-format", options.log_format, "text for people, json for machines")

@@ -24,7 +24,6 @@ struct ServerOptions {
   int64_t imaging_memory_mb = 512;    // decoded pixels in flight
   int64_t request_memory_mb = 1024;   // gRPC buffers
   int64_t max_message_mb = 256;
-  int default_queue_size = 256;       // of a model that names none
   std::string log_level = "info";
   std::string log_format = "text";
 };

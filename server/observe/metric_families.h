@@ -15,7 +15,7 @@ namespace fovea {
 struct MetricFamilies {
   explicit MetricFamilies(prometheus::Registry& registry);
 
-  // Of models; see ModelRecord.
+  // Of models; see ModelMeter.
   prometheus::Family<prometheus::Counter>& requests;             // + protocol, code
   prometheus::Family<prometheus::Histogram>& request_duration;   // + protocol
   prometheus::Family<prometheus::Histogram>& stage_duration;     // + stage

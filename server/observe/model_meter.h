@@ -2,10 +2,13 @@
 #pragma once
 
 #include <array>
-#include <atomic>
+#include <functional>
 #include <map>
 #include <string>
+#include <string_view>
+#include <vector>
 
+#include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "server/core/clock.h"
 #include "server/core/model_catalog.h"
@@ -18,12 +21,15 @@ namespace fovea {
 
 // Made when a version is loaded; every series is resolved then, so that counting a request looks nothing up.
 // Thread-safe. Its series go with it.
-class ModelRecord {
+class ModelMeter {
  public:
-  ModelRecord(MetricFamilies& families, const ModelView& model);
-  ~ModelRecord();
-  ModelRecord(const ModelRecord&) = delete;
-  ModelRecord& operator=(const ModelRecord&) = delete;
+  ModelMeter(MetricFamilies& families, const ModelView& model);
+  ~ModelMeter();
+  ModelMeter(const ModelMeter&) = delete;
+  ModelMeter& operator=(const ModelMeter&) = delete;
+
+  // Whether a meter made for `model` would have the same labels.
+  bool IsOf(const ModelView& model) const { return labels_ == Labels(model); }
 
   // An answer was handed to the wire.
   void OnAnswered(absl::StatusCode code, const StageTimes& stages);
@@ -37,31 +43,24 @@ class ModelRecord {
   ModelStatistics statistics() const;
 
  private:
+  static std::map<std::string, std::string> Labels(const ModelView& model);
+  // A metric of ours in its family, for as long as we live.
   template <typename Metric>
-  struct Series {
-    prometheus::Family<Metric>* family;
-    Metric* metric;
-  };
-  template <typename Metric, typename... Arguments>
-  Metric& Add(prometheus::Family<Metric>& family, std::map<std::string, std::string> extra,
-              Arguments&&... arguments);
-  prometheus::Counter& ByReason(std::map<std::string, prometheus::Counter*, std::less<>>& known,
-                                prometheus::Family<prometheus::Counter>& family, std::string_view reason);
+  Metric& Own(prometheus::Family<Metric>& family, std::map<std::string, std::string> extra_labels);
+  prometheus::Histogram& Own(prometheus::Family<prometheus::Histogram>& family,
+                             std::map<std::string, std::string> extra_labels,
+                             const prometheus::Histogram::BucketBoundaries& buckets);
 
-  MetricFamilies& families_;
   const std::map<std::string, std::string> labels_;
-  const std::map<std::string, int64_t> memory_bytes_;
+  std::vector<absl::AnyInvocable<void()>> removals_;  // of our series from their families
 
-  std::vector<Series<prometheus::Counter>> counters_;
-  std::vector<Series<prometheus::Gauge>> gauges_;
-  std::vector<Series<prometheus::Histogram>> histograms_;
-  std::array<prometheus::Counter*, 17> answered_{};  // by gRPC's code, which absl's equals
-  prometheus::Histogram* request_duration_;
+  std::array<prometheus::Counter*, 17> answered_{};  // by absl's code, which is gRPC's
+  prometheus::Histogram* request_duration_ = nullptr;
   std::array<prometheus::Histogram*, kStageCount> stage_duration_{};
-  prometheus::Histogram* batch_size_;
-  prometheus::Histogram* batch_peak_memory_;
-  prometheus::Counter* images_;
-  prometheus::Gauge* queue_depth_;
+  prometheus::Histogram* batch_size_ = nullptr;
+  prometheus::Histogram* batch_peak_memory_ = nullptr;
+  prometheus::Counter* images_ = nullptr;
+  prometheus::Gauge* queue_depth_ = nullptr;
   std::map<std::string, prometheus::Counter*, std::less<>> rejected_;
   std::map<std::string, prometheus::Counter*, std::less<>> closed_;
 

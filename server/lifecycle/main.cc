@@ -1,0 +1,12 @@
+#include "server/lifecycle/options.h"
+#include "server/lifecycle/server.h"
+#include "server/lifecycle/signals.h"
+#include "server/observe/logging.h"
+
+int main(int argc, char** argv) {
+  const fovea::ParsedCommandLine command_line = fovea::ParseCommandLine(argc, argv);
+  if (!command_line.serve) return command_line.exit_code;
+  fovea::SetUpLogging(command_line.options.log_level, command_line.options.log_format);
+  fovea::BlockSignals();
+  return fovea::RunServer(command_line.options);
+}

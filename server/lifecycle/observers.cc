@@ -1,0 +1,80 @@
+#include "server/lifecycle/observers.h"
+
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "server/core/log.h"
+
+namespace fovea {
+namespace {
+
+class MeteredModel final : public ModelObserver {
+ public:
+  explicit MeteredModel(std::shared_ptr<ModelMeter> meter) : meter_(std::move(meter)) {}
+
+  void OnQueueDepth(int waiting, int reserved) override { meter_->OnQueueDepth(waiting + reserved); }
+  void OnRejected(Rejection reason) override { meter_->OnRejected(RejectionName(reason)); }
+  void OnDropped(Rejection reason) override { meter_->OnRejected(RejectionName(reason)); }
+  void OnBatchClosed(const Batch& batch) override { meter_->OnBatchClosed(CloseReasonName(batch.why)); }
+  void OnBatchDone(int, Nanos) override {}  // the executor tells more of it
+  void OnBatch(const BatchRun& run) override {
+    meter_->OnBatch(run.images, run.gather, run.compute, run.scatter, run.peak_bytes);
+  }
+
+ private:
+  const std::shared_ptr<ModelMeter> meter_;
+};
+
+}  // namespace
+
+std::unique_ptr<ModelObserver> ObserveModel(Metrics& metrics, const ModelView& model) {
+  return std::make_unique<MeteredModel>(metrics.Meter(model));
+}
+
+void AnswerCounter::OnRequestDone(const AnsweredRequest& request) {
+  if (request.model != nullptr) {
+    if (const auto meter = metrics_.Find(request.model->name, request.model->version)) {
+      meter->OnAnswered(request.code, request.stages);
+      return;
+    }
+  }
+  metrics_.families().unmatched_requests.Increment();
+}
+
+void RepositoryLog::OnLoad(const LoadReport& report) {
+  const std::string who = absl::StrCat(std::string(report.model),
+                                       report.version == 0 ? "" : absl::StrCat(" version ", report.version));
+  if (report.status.ok()) {
+    Log(LogLevel::kDebug, absl::StrFormat("%s: loaded in %.1f s", who, report.duration * 1e-9));
+    return;
+  }
+  metrics_.families().failed_loads.Increment();
+  Log(LogLevel::kError, absl::StrCat(who, ": not loaded", report.serving ? " (what served before serves on)" : "", ": ",
+                                     report.status.message()));
+}
+
+void RepositoryLog::OnUnloaded(std::string_view model, int64_t version) {
+  Log(LogLevel::kInfo, absl::StrCat(std::string(model), " version ", version, ": unloaded"));
+}
+
+void RepositoryLog::OnUnreadableRepository(const absl::Status& problem) {
+  Log(LogLevel::kError, absl::StrCat("a model repository cannot be read: ", problem.message()));
+}
+
+void RepositoryLog::OnIgnoredFolder(std::string_view name) {
+  Log(LogLevel::kWarning, absl::StrCat("ignored, because no model can be called so: ", std::string(name)));
+}
+
+void InflightCounter::Infer(std::unique_ptr<InferenceRequest> request, InferenceCallback done) {
+  prometheus::Gauge& inflight = metrics_.families().inflight_requests;
+  inflight.Increment();
+  service_.Infer(std::move(request), [&inflight, done = std::move(done)](
+                                         absl::StatusOr<InferenceResponse> response, StageTimes stages) {
+    inflight.Decrement();
+    done(std::move(response), stages);
+  });
+}
+
+}  // namespace fovea

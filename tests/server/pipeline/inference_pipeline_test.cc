@@ -1,0 +1,228 @@
+// The stages together, on a real (seeded) model, without a transport.
+#include "server/pipeline/inference_pipeline.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <future>
+#include <map>
+#include <random>
+
+#include "server/core/status.h"
+
+namespace fovea {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+constexpr int kSide = 64;
+
+class SilentObserver final : public ModelObserver {
+ public:
+  void OnQueueDepth(int, int) override {}
+  void OnRejected(Rejection) override {}
+  void OnDropped(Rejection) override {}
+  void OnBatchClosed(const Batch&) override {}
+  void OnBatchDone(int, Nanos) override {}
+  void OnBatch(const BatchRun& run) override { images += run.images; }
+  std::atomic<int> images{0};
+};
+
+ParsedModel Parsed(const std::string& backbone, const std::string& extra = "") {
+  ParsedModel model;
+  model.name = "model";
+  model.version = 3;
+  auto spec = ParseModelSpec("spec_version: 1 backbone: \"" + backbone +
+                                 "\" random_weights { seed: 1 } max_batch_size: 4 " + extra,
+                             "model");
+  EXPECT_TRUE(spec.ok()) << spec.status();
+  model.spec = *std::move(spec);
+  return model;
+}
+
+class InferencePipelineTest : public testing::Test {
+ protected:
+  void Serve(const ParsedModel& parsed) {
+    auto created = ServedModel::Create(
+        parsed, {.scheduler = *scheduler_,
+                 .clock = SteadyClock(),
+                 .observe =
+                     [this](const std::shared_ptr<const ModelView>&) {
+                       auto observer = std::make_unique<SilentObserver>();
+                       observer_ = observer.get();
+                       return observer;
+                     },
+                 .device_threads = 2,
+                 .drain_timeout_us = 10'000'000});
+    ASSERT_TRUE(created.ok()) << created.status();
+    model_ = std::static_pointer_cast<ServedModel>(*created);
+  }
+
+  struct Answer {
+    absl::StatusOr<InferenceResponse> response;
+    StageTimes stages;
+  };
+
+  std::future<Answer> Send(std::unique_ptr<InferenceRequest> request) {
+    auto promise = std::make_shared<std::promise<Answer>>();
+    request->model_name = "model";
+    request->stages = StageTimes(SteadyClock().Now());
+    pipeline_.Infer(std::move(request), [promise](absl::StatusOr<InferenceResponse> response, StageTimes stages) {
+      promise->set_value({std::move(response), stages});
+    });
+    return promise->get_future();
+  }
+
+  static std::unique_ptr<InferenceRequest> Request(std::string name, DataType type, std::vector<int64_t> shape,
+                                                   std::string_view data) {
+    auto request = std::make_unique<InferenceRequest>();
+    request->inputs.push_back({std::move(name), type, std::move(shape), ScatteredBytes::Copy(data)});
+    return request;
+  }
+
+  static std::unique_ptr<InferenceRequest> Pixels(int images, float fill = NAN) {
+    std::mt19937 random(1);
+    std::normal_distribution<float> normal;
+    std::vector<float> values(images * 3 * kSide * kSide);
+    for (float& value : values) value = std::isnan(fill) ? normal(random) : fill;
+    return Request("pixel_values", DataType::kFp32, {images, 3, kSide, kSide},
+                   {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)});
+  }
+
+  std::unique_ptr<Scheduler> scheduler_ = *Scheduler::Create({.device_threads = 2}, SteadyClock());
+  std::unique_ptr<ImagingPool> imaging_ = *ImagingPool::Create({.threads = 2}, SteadyClock());
+  SilentObserver* observer_ = nullptr;
+  std::shared_ptr<ServedModel> model_;
+  InferencePipeline pipeline_{[this](std::string_view name, std::string_view)
+                                  -> absl::StatusOr<std::shared_ptr<const ServedModel>> {
+                                if (name != "model") return NotFound("model.unknown", "no such model");
+                                return model_;
+                              },
+                              *imaging_, SteadyClock()};
+};
+
+TEST_F(InferencePipelineTest, AnswersPixelsWithLogitsAndAReceiptWhoseStagesAddUp) {
+  Serve(Parsed("vit_demo_patch8_64"));
+  Answer answer = Send(Pixels(2)).get();
+  ASSERT_TRUE(answer.response.ok()) << answer.response.status();
+  EXPECT_EQ(answer.response->model_version, "3");
+  EXPECT_TRUE(answer.response->untrained);
+  ASSERT_EQ(answer.response->outputs.size(), 1u);
+  EXPECT_EQ(answer.response->outputs[0].name, "logits");
+  EXPECT_EQ(answer.response->outputs[0].shape[0], 2);
+  EXPECT_EQ(answer.response->receipt.batch_size, 2);
+  EXPECT_GT(answer.response->receipt.batch_peak_bytes, 2 * 3 * kSide * kSide * 4);
+  Nanos sum = 0;
+  for (int stage = 0; stage < kStageCount; ++stage) sum += answer.stages[static_cast<Stage>(stage)];
+  EXPECT_EQ(sum, answer.stages.total());
+  EXPECT_GT(answer.stages[Stage::kCompute], 0);
+}
+
+TEST_F(InferencePipelineTest, GivesTopClassesWhereTheyAreAskedFor) {
+  Serve(Parsed("vit_demo_patch8_64"));
+  auto request = Pixels(2);
+  request->top_k = 3;
+  Answer answer = Send(std::move(request)).get();
+  ASSERT_TRUE(answer.response.ok());
+  ASSERT_EQ(answer.response->classes.size(), 2u);
+  EXPECT_EQ(answer.response->classes[0].size(), 3u);
+}
+
+TEST_F(InferencePipelineTest, PixelsOfTheModelsSizeAreNotResized) {
+  Serve(Parsed("identity", "image_height: 64 image_width: 64 advertised_input: IMAGE_RGB"));
+  std::string rgb(kSide * kSide * 3, '\0');
+  for (size_t i = 0; i < rgb.size(); ++i) rgb[i] = static_cast<char>(i * 7);
+  Answer answer = Send(Request("image_rgb", DataType::kUint8, {1, kSide, kSide, 3}, rgb)).get();
+  ASSERT_TRUE(answer.response.ok()) << answer.response.status();
+  EXPECT_EQ(answer.response->outputs[0].data, rgb);
+  EXPECT_EQ(answer.response->outputs[0].type, DataType::kUint8);
+  EXPECT_EQ(answer.stages[Stage::kPreprocess], 0);
+}
+
+TEST_F(InferencePipelineTest, PixelsOfAnotherSizeAreResized) {
+  Serve(Parsed("identity", "image_height: 64 image_width: 64 advertised_input: IMAGE_RGB"));
+  const std::string grey(100 * 200 * 3, 'A');
+  Answer answer = Send(Request("image_rgb", DataType::kUint8, {1, 100, 200, 3}, grey)).get();
+  ASSERT_TRUE(answer.response.ok()) << answer.response.status();
+  EXPECT_EQ(answer.response->outputs[0].data, std::string(kSide * kSide * 3, 'A'));
+  EXPECT_GT(answer.stages[Stage::kPreprocess], 0);
+}
+
+TEST_F(InferencePipelineTest, RefusesNumbersThatAreNotFinite) {
+  Serve(Parsed("vit_demo_patch8_64"));
+  Answer answer = Send(Pixels(1, INFINITY)).get();
+  EXPECT_EQ(answer.response.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(observer_->images, 0);
+}
+
+TEST_F(InferencePipelineTest, Row43ABadFileFailsItsOwnRequestOnly) {
+  Serve(Parsed("vit_demo_patch8_64"));
+  std::vector<std::future<Answer>> good;
+  for (int i = 0; i < 4; ++i) good.push_back(Send(Pixels(1)));
+  const std::string element("\x05\0\0\0hello", 9);
+  Answer bad = Send(Request("image", DataType::kBytes, {1, 1}, element)).get();
+  EXPECT_EQ(bad.response.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(ReasonOf(bad.response.status()), HasSubstr("image."));
+  for (auto& answer : good) EXPECT_TRUE(answer.get().response.ok());
+}
+
+TEST_F(InferencePipelineTest, AnUnknownModelIsNotFound) {
+  Serve(Parsed("vit_demo_patch8_64"));
+  auto request = Pixels(1);
+  auto promise = std::make_shared<std::promise<absl::Status>>();
+  request->model_name = "other";
+  pipeline_.Infer(std::move(request), [promise](absl::StatusOr<InferenceResponse> response, StageTimes) {
+    promise->set_value(response.status());
+  });
+  EXPECT_EQ(promise->get_future().get().code(), absl::StatusCode::kNotFound);
+}
+
+TEST_F(InferencePipelineTest, Row35EveryRequestIsAnsweredOnceWhereverItIsCancelled) {
+  Serve(Parsed("vit_demo_patch8_64"));
+  std::vector<std::future<Answer>> answers;
+  std::mt19937 random(7);
+  for (int i = 0; i < 300; ++i) {
+    auto request = Pixels(1 + i % 4);
+    CancellationPtr cancellation = request->cancellation;
+    if (i % 3 == 0) cancellation->Cancel();
+    answers.push_back(Send(std::move(request)));
+    if (i % 3 == 1 && random() % 2) cancellation->Cancel();
+    if (i % 3 == 2) {
+      std::thread([cancellation, wait = random() % 3000] {
+        std::this_thread::sleep_for(std::chrono::microseconds(wait));
+        cancellation->Cancel();
+      }).detach();
+    }
+  }
+  std::map<absl::StatusCode, int> codes;
+  for (auto& answer : answers) ++codes[answer.get().response.status().code()];
+  for (const auto& [code, count] : codes) {
+    EXPECT_TRUE(code == absl::StatusCode::kOk || code == absl::StatusCode::kCancelled ||
+                code == absl::StatusCode::kUnavailable)
+        << absl::StatusCodeToString(code);
+  }
+  EXPECT_GE(codes[absl::StatusCode::kCancelled], 100);
+}
+
+TEST_F(InferencePipelineTest, LabelsMustBeAsManyAsClasses) {
+  ParsedModel parsed = Parsed("vit_demo_patch8_64");
+  parsed.labels = {"only one"};
+  auto created = ServedModel::Create(parsed, {.scheduler = *scheduler_, .clock = SteadyClock()});
+  EXPECT_EQ(created.status().code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST_F(InferencePipelineTest, MetadataNamesEveryInputAndListsOne) {
+  Serve(Parsed("vit_demo_patch8_64"));
+  const ModelView& view = *model_->view();
+  ASSERT_EQ(view.inputs.size(), 1u);
+  EXPECT_THAT(view.inputs[0].shape, ElementsAre(-1, 3, kSide, kSide));
+  EXPECT_EQ(view.accepted_inputs.size(), 3u);
+  EXPECT_THAT(view.properties.at("fovea.inputs"), HasSubstr("image_rgb UINT8 [-1,-1,-1,3]"));
+  EXPECT_EQ(view.properties.at("fovea.untrained"), "true");
+}
+
+}  // namespace
+}  // namespace fovea
