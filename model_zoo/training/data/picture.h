@@ -1,0 +1,31 @@
+// One picture of the data set: a textured shape on a cluttered background, rotated, lit and partly
+// occluded.
+#pragma once
+
+#include <cstdint>
+#include <opencv2/core.hpp>
+
+#include "model_zoo/training/data/shapes.h"
+
+namespace fovea::models::training {
+
+// Pictures of different streams never share a random number, whatever their indices: see Random.
+enum class Stream : uint32_t { kTraining = 1, kValidation = 2, kTest = 3, kExamples = 4 };
+
+struct Picture {
+  cv::Mat rgb;  // uint8 [height, width, 3]
+  Shape shape;
+  cv::Mat extent;  // uint8 [height, width]: how much of each pixel the shape covers, behind
+                   // occluders as well
+};
+
+// The picture number `index` of a stream. Classes take turns: index modulo kNumShapes is the shape.
+// The whole of the shape's bounding circle lies in the centre square of the picture, less a tenth
+// of its radius. The same bytes on every machine for one version of OpenCV; any size, the same
+// scene. Difficulty in [0, 1] scales contrast, clutter, occlusion, light and noise down for the
+// first part of a training; it changes what the random numbers are used for, so that two
+// difficulties give two scenes.
+Picture DrawPicture(uint64_t seed, Stream stream, uint64_t index, cv::Size size,
+                    float difficulty = 1.0f);
+
+}  // namespace fovea::models::training

@@ -1,0 +1,20 @@
+// Pictures for people: the examples of client/examples, and a sheet of what the training sees.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+
+#include "model_zoo/training/data/picture.h"
+
+namespace fovea::models::training {
+
+// Draws a few pictures of several sizes as JPEG files and one as PNG into the folder, each called
+// after its shape
+// ("star.jpg"). Throws std::runtime_error where a file cannot be written.
+void WriteExamples(uint64_t seed, const std::filesystem::path& folder);
+
+// `rows` rows of two of each shape as one picture (PNG or JPEG, by the name).
+void WriteContactSheet(uint64_t seed, Stream stream, int rows, int side,
+                       const std::filesystem::path& file);
+
+}  // namespace fovea::models::training

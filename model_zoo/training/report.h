@@ -1,0 +1,39 @@
+// How a training is told: a bar and a line an epoch for people, a file for plots.
+#pragma once
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "model_zoo/training/trainer.h"
+
+namespace fovea::models::training {
+
+// One line an epoch, written as it ends: what is there of a broken-off training can be read.
+// Accuracies in [0, 1].
+class CsvLog {
+ public:
+  // Throws std::runtime_error where the file cannot be written. An empty path: no file.
+  explicit CsvLog(const std::filesystem::path& file);
+  void Write(const EpochReport& report);
+
+ private:
+  std::ofstream file_;
+};
+
+// On a terminal a bar that moves, elsewhere nothing between the epochs' lines.
+class ProgressBar {
+ public:
+  explicit ProgressBar(std::FILE* out);
+  void Show(const StepReport& step);
+  void Line(const std::string& text);  // in place of the bar
+
+ private:
+  std::FILE* const out_;
+  const bool terminal_;
+};
+
+std::string Describe(const EpochReport& report, int epochs);
+
+}  // namespace fovea::models::training
