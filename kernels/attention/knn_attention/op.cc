@@ -59,8 +59,11 @@ const Capabilities& KnnAttentionCapabilities() {
   static constexpr at::ScalarType kCudaTypes[] = {at::kFloat, at::kBFloat16, at::kHalf};
   static const Capabilities capabilities = [] {
     Capabilities facts{.op = kOp, .cpu = {}, .cuda = {}};
-    (void)kCpuTypes;
-    facts.cpu.why = "it is not written yet";
+    if (simd::BestIsa() == simd::Isa::kNone) {
+      facts.cpu.why = "it needs AVX2";
+    } else {
+      facts.cpu.types = kCpuTypes;
+    }
 #ifdef FOVEA_KERNELS_CUDA
     facts.cuda.types = kCudaTypes;
 #else
@@ -97,8 +100,14 @@ at::Tensor Compute(const at::Tensor& query, const at::Tensor& key, const at::Ten
     case Implementation::kCuda: {
       // Converted before it is expanded: as small as it was given.
       const auto bias_fp32 = bias ? std::optional(bias->to(at::kFloat)) : std::nullopt;
-      [[maybe_unused]] const KnnAttentionInputs in =
-          MakeInputs(query, key, value, topk, scale, bias_fp32);
+      const KnnAttentionInputs in = MakeInputs(query, key, value, topk, scale, bias_fp32);
+      if (chosen == Implementation::kCpu) {
+        KnnAttentionCpu(in, output);
+      } else {
+#ifdef FOVEA_KERNELS_CUDA
+        KnnAttentionCuda(in, output);
+#endif
+      }
       break;
     }
   }

@@ -1,0 +1,188 @@
+// Selection by counting, one row at a time: what the CUDA kernel runs per row, and the arithmetic
+// it shares with the CPU's vectors of rows. Host and device code, C++17; tests run it on the host.
+//
+// Which keys a row attends is decided by a threshold: any t with exactly k logits >= t will do, the
+// k-th largest itself is not needed. MomentSeed guesses one as if the row were normal; each round
+// counts the logits at or above the guess and notes the two nearest to it, above and below
+// (Neighbours), which shrinks the bracket that holds every good threshold. The next guess follows
+// Newton's method once, then interpolates; bisection of the numbers' own order bounds the rounds.
+// Where equal logits straddle the k-th place no threshold counts right: the bracket closes on that
+// value and `ties` says how many of it take part, the first by index.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+#if defined(__CUDACC__)
+#define FOVEA_HOST_DEVICE __host__ __device__ __forceinline__
+#else
+#define FOVEA_HOST_DEVICE inline
+#endif
+
+namespace fovea::kernels::knn {
+
+// After so many rounds of interpolation the search bisects: 32 more at most.
+inline constexpr int kInterpolationRounds = 12;
+
+// A row where nothing is tied at the threshold: however many equal it, all take part.
+inline constexpr int32_t kAllTies = 0x7FFFFFFF;
+
+// x with probability p below it in a normal distribution, 0 < p < 1, within 5e-4.
+// Abramowitz and Stegun, 26.2.23.
+FOVEA_HOST_DEVICE float NormalQuantile(float p) {
+  const float tail = p < 0.5f ? p : 1.0f - p;
+  const float t = sqrtf(-2.0f * logf(tail));
+  const float x = t - (2.515517f + t * (0.802853f + t * 0.010328f)) /
+                          (1.0f + t * (1.432788f + t * (0.189269f + t * 0.001308f)));
+  return p < 0.5f ? -x : x;
+}
+
+// Where in a normal row the k-th largest of n lies: `deviations` from the mean, and how many
+// standard deviations one rank is wide there. 0 < k < n.
+struct NormalRank {
+  float deviations;
+  float per_rank;
+};
+
+FOVEA_HOST_DEVICE NormalRank RankInNormal(int64_t k, int64_t n) {
+  const float z = NormalQuantile(1.0f - static_cast<float>(k) / static_cast<float>(n));
+  const float density = 0.39894228f * expf(-0.5f * z * z);
+  return {z, 1.0f / (static_cast<float>(n) * density)};
+}
+
+// A row's finite logits: how many, their sum, sum of squares, least and largest.
+struct Moments {
+  int64_t count;
+  float sum;
+  float squares;
+  float smallest;
+  float largest;
+};
+
+// What one round of counting finds out about t.
+struct Neighbours {
+  int64_t count;  // logits >= t
+  float above;    // the least of them
+  float below;    // the largest logit < t
+};
+
+FOVEA_HOST_DEVICE uint32_t BitsOf(float x) {
+  uint32_t bits;
+  memcpy(&bits, &x, sizeof(bits));
+  return bits;
+}
+
+// Integers in the order of the floats they stand for, and back.
+FOVEA_HOST_DEVICE int32_t OrderOf(float x) {
+  const int32_t bits = static_cast<int32_t>(BitsOf(x + 0.0f));  // -0 counts as 0
+  return bits >= 0 ? bits : static_cast<int32_t>(bits ^ 0x7FFFFFFF);
+}
+FOVEA_HOST_DEVICE float FloatAt(int32_t order) {
+  const int32_t bits = order >= 0 ? order : static_cast<int32_t>(order ^ 0x7FFFFFFF);
+  float x;
+  memcpy(&x, &bits, sizeof(x));
+  return x;
+}
+
+// The search for one row's threshold. While !Done(): count at Guess(), tell Observe().
+class ThresholdSearch {
+ public:
+  // Takes min(k, moments.count) logits; k > 0. A row without a finite logit is done, taking none.
+  FOVEA_HOST_DEVICE ThresholdSearch(int64_t k, const Moments& moments)
+      : k_(k),
+        low_(moments.smallest),
+        high_(moments.largest),
+        low_count_(moments.count),
+        high_count_(0) {
+    if (moments.count <= k) {
+      Finish(moments.count == 0 ? INFINITY : moments.smallest, kAllTies);
+    } else if (low_ == high_) {
+      Finish(low_, k_);
+    } else {
+      MomentSeed(moments);
+    }
+  }
+
+  FOVEA_HOST_DEVICE bool Done() const { return done_; }
+  FOVEA_HOST_DEVICE float Guess() const { return guess_; }
+  FOVEA_HOST_DEVICE int Rounds() const { return rounds_; }
+
+  FOVEA_HOST_DEVICE void Observe(const Neighbours& at_guess) {
+    ++rounds_;
+    if (at_guess.count == k_) {
+      Finish(guess_, kAllTies);
+      return;
+    }
+    if (at_guess.count > k_) {
+      low_ = at_guess.above;
+      low_count_ = at_guess.count;
+    } else {
+      high_ = at_guess.below;
+      high_count_ = at_guess.count;
+    }
+    if (low_ == high_) {
+      Finish(low_, k_ - high_count_);
+    } else {
+      Propose(at_guess.count);
+    }
+  }
+
+  // The outcome: logits above Threshold() take part, and of those equal to it the first Ties() by
+  // index, which is kAllTies where they need not be counted.
+  FOVEA_HOST_DEVICE float Threshold() const { return guess_; }
+  FOVEA_HOST_DEVICE int64_t Ties() const { return ties_; }
+
+ private:
+  FOVEA_HOST_DEVICE void MomentSeed(const Moments& moments) {
+    const float n = static_cast<float>(moments.count);
+    const float mean = moments.sum / n;
+    const float variance = moments.squares / n - mean * mean;
+    const NormalRank rank = RankInNormal(k_, moments.count);
+    const float deviation = sqrtf(variance > 0.0f ? variance : 0.0f);
+    rank_width_ = deviation * rank.per_rank;
+    SetGuess(mean + deviation * rank.deviations);
+  }
+
+  FOVEA_HOST_DEVICE void Propose(int64_t count) {
+    if (rounds_ >= kInterpolationRounds) {
+      const int32_t a = OrderOf(low_);
+      const int32_t b = OrderOf(high_);
+      SetGuess(FloatAt((a | b) - ((a ^ b) >> 1)));  // the mean, rounded up
+    } else if (high_count_ == k_ - 1) {
+      SetGuess(high_);
+    } else if (low_count_ == k_ + 1) {
+      SetGuess(FloatAt(OrderOf(low_) + 1));
+    } else if (rounds_ == 1) {
+      SetGuess(guess_ + static_cast<float>(count - k_) * rank_width_);
+    } else {
+      const float share =
+          static_cast<float>(low_count_ - k_) / static_cast<float>(low_count_ - high_count_);
+      SetGuess(low_ + share * (high_ - low_));
+    }
+  }
+
+  // Keeps the guess in (low, high], where every one makes progress.
+  FOVEA_HOST_DEVICE void SetGuess(float guess) {
+    guess_ = guess > low_ && guess <= high_ ? guess : high_;
+  }
+
+  FOVEA_HOST_DEVICE void Finish(float threshold, int64_t ties) {
+    guess_ = threshold;
+    ties_ = ties;
+    done_ = true;
+  }
+
+  int64_t k_;
+  float low_;   // a logit; low_count_ > k logits are >= it
+  float high_;  // a logit; high_count_ < k logits are > it
+  int64_t low_count_;
+  int64_t high_count_;
+  float guess_ = 0.0f;
+  float rank_width_ = 0.0f;
+  int64_t ties_ = kAllTies;
+  int rounds_ = 0;
+  bool done_ = false;
+};
+
+}  // namespace fovea::kernels::knn

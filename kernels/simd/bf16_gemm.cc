@@ -1,0 +1,52 @@
+#include "kernels/simd/bf16_gemm.h"
+
+#include <ATen/Context.h>
+#include <ATen/native/CPUBlas.h>
+#include <c10/util/BFloat16.h>
+#include <c10/util/Exception.h>
+
+#include "kernels/simd/isa.h"
+
+namespace fovea::kernels::simd {
+namespace {
+
+const c10::BFloat16* AsBFloat16(const uint16_t* bits) {
+  return reinterpret_cast<const c10::BFloat16*>(bits);
+}
+
+// oneDNN does not tell what it would use, but refuses this layout where it would emulate bf16's.
+bool Probe() {
+#if defined(__x86_64__)
+  if (!__builtin_cpu_supports("avx512bf16")) return false;
+  uint16_t a[16 * 2] = {};
+  uint16_t b[16 * 2] = {};
+  float c[16 * 16];
+  try {
+    Bf16Gemm(16, 16, 2, a, 2, b, 16, c, 16);
+  } catch (const c10::Error&) {
+    return false;
+  }
+  ReleaseBf16Gemm();
+  return true;
+#else
+  return false;
+#endif
+}
+
+}  // namespace
+
+bool HasBf16Gemm() {
+  if (CurrentIsa() != Isa::kAvx512 || !at::globalContext().userEnabledMkldnn()) return false;
+  static const bool has = Probe();
+  return has;
+}
+
+void Bf16Gemm(int64_t rows, int64_t columns, int64_t depth, const uint16_t* a, int64_t a_stride,
+              const uint16_t* b, int64_t b_stride, float* c, int64_t c_stride) {
+  at::native::cpublas::brgemm(rows, columns, depth, a_stride, b_stride, c_stride,
+                              /*add_C=*/false, AsBFloat16(a), AsBFloat16(b), c);
+}
+
+void ReleaseBf16Gemm() { at::native::cpublas::brgemm_release(); }
+
+}  // namespace fovea::kernels::simd
