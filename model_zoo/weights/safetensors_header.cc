@@ -250,6 +250,10 @@ std::vector<StoredTensor> ParseSafetensorsHeader(std::string_view header, uint64
   if (!IsUtf8(header)) {
     Invalid("the header is not UTF-8");
   }
+  if (const size_t nul = header.find('\0'); nul != header.npos) {
+    // The JSON reader takes it for the end of its input.
+    Invalid("the header is not JSON from byte " + std::to_string(nul));
+  }
   HeaderReader reader;
   json::sax_parse(header, &reader);
   std::vector<StoredTensor> tensors = reader.Take();

@@ -1,0 +1,70 @@
+#include "model_zoo/registry.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "model_zoo/attention/attention.h"
+#include "model_zoo/attention/attention_spec.h"
+#include "model_zoo/backbones/backbone.h"
+
+namespace fovea::models {
+namespace {
+
+using ::testing::IsSupersetOf;
+
+template <typename Entries>
+std::set<std::string> Names(const Entries& entries) {
+  std::set<std::string> names;
+  for (const auto& entry : entries) {
+    EXPECT_TRUE(names.emplace(entry.name).second) << entry.name << " is listed twice";
+    EXPECT_FALSE(entry.summary.empty()) << entry.name;
+  }
+  return names;
+}
+
+TEST(RegistryTest, ListsTheFirstFamilies) {
+  EXPECT_THAT(Names(Backbones()),
+              IsSupersetOf({"deit_tiny_patch16_224", "deit_small_patch16_224",
+                            "deit_base_patch16_224", "deit_tiny_distilled_patch16_224",
+                            "deit_small_distilled_patch16_224", "deit_base_distilled_patch16_224",
+                            "vit_small_patch16_224.dino", "vit_demo_patch8_64", "identity"}));
+  EXPECT_THAT(Names(Cores()), IsSupersetOf({"dense", "knn"}));
+  EXPECT_THAT(Names(AttentionModules()), IsSupersetOf({"self"}));
+}
+
+TEST(RegistryTest, FindsNothingUnderAnUnknownName) {
+  EXPECT_EQ(FindBackbone("deit_tiny"), nullptr);
+  EXPECT_EQ(FindCore(""), nullptr);
+  EXPECT_EQ(FindAttentionModule("axial"), nullptr);
+}
+
+TEST(RegistryTest, WhatIsBuiltIsInTheVocabularyOfAttentions) {
+  for (const CoreEntry& core : Cores()) {
+    const std::string text(core.name);
+    EXPECT_NO_THROW(AttentionSpec::Parse(text == "knn" ? "knn:k=1" : text)) << text;
+  }
+  for (const AttentionModuleEntry& module : AttentionModules()) {
+    EXPECT_NO_THROW(AttentionSpec::Parse(module.name)) << module.name;
+  }
+}
+
+TEST(RegistryTest, EveryBackboneSaysWhatItTakesAndGives) {
+  for (const BackboneEntry& entry : Backbones()) {
+    const std::shared_ptr<Backbone> backbone = entry.make({.name = "m", .backbone = entry.name});
+    const ModelInfo& info = backbone->info();
+    EXPECT_EQ(info.backbone, entry.name);
+    EXPECT_GT(info.image_height, 0) << entry.name;
+    EXPECT_GT(info.image_width, 0) << entry.name;
+    ASSERT_FALSE(info.outputs.empty()) << entry.name;
+    EXPECT_FALSE(info.outputs[0].shape.empty()) << entry.name;
+    if (!backbone->parameters().empty()) {
+      EXPECT_EQ(info.attention, "dense") << entry.name;
+      EXPECT_GT(info.tokens, 1) << entry.name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace fovea::models
