@@ -82,7 +82,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(Contest{"EqualCosts", 1, {{1 * kMs, kMs}, {1 * kMs, kMs}}},
                     Contest{"TenTimesTheCost", 1, {{kMs, kMs / 10}, {10 * kMs, kMs}}},
                     Contest{"AHundredTimesTheCost", 1, {{kMs, 0}, {100 * kMs, 0}}},
-                    Contest{"CostsBelowTheQuantum", 1, {{kMs / 100, 0}, {kMs / 30, 0}}},
+                    Contest{"CostsBelowTheQuantum", 1, {{kMs / 20, 0}, {kMs / 12, 0}}},
                     Contest{"DifferentBatchSizes", 1, {{kMs, kMs, 1}, {kMs, kMs, 32}}},
                     Contest{"ThreeModels", 1, {{kMs, 0}, {7 * kMs, 0}, {30 * kMs, 0}}},
                     Contest{"SeveralInstancesAgainstOne",

@@ -7,16 +7,16 @@
 
 #include <atomic>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
 
-#include "absl/synchronization/mutex.h"
-#include "absl/synchronization/notification.h"
 #include "server/core/status.h"
 #include "server/core/testing/fake_clock.h"
+#include "server/core/testing/notification.h"
 #include "tests/server/scheduler/fake_task.h"
 
 namespace fovea {
@@ -73,17 +73,17 @@ class Gate {
  public:
   BatchCallback Callback() {
     return [this](std::unique_ptr<Batch> batch) {
-      if (!entered_.HasBeenNotified()) entered_.Notify();
-      opened_.WaitForNotification();
+      entered_.Notify();
+      opened_.Wait();
       RunAll(std::move(batch));
     };
   }
-  void AwaitEntered() { entered_.WaitForNotification(); }
+  void AwaitEntered() { entered_.Wait(); }
   void Open() { opened_.Notify(); }
 
  private:
-  absl::Notification entered_;
-  absl::Notification opened_;
+  Notification entered_;
+  Notification opened_;
 };
 
 TEST_F(SchedulerTest, RunsATask) {
@@ -96,7 +96,7 @@ TEST_F(SchedulerTest, RunsATask) {
 
 TEST_F(SchedulerTest, RunsEachInstanceOnItsOwnThreadWhichWasPreparedFirst) {
   Make({.device_threads = 2});
-  absl::Mutex mutex;
+  Mutex mutex;
   std::map<int, std::thread::id> prepared;
   std::map<int, std::thread::id> ran;
   std::atomic<int> inside{0};
@@ -104,12 +104,12 @@ TEST_F(SchedulerTest, RunsEachInstanceOnItsOwnThreadWhichWasPreparedFirst) {
                     .instances = 2,
                     .on_thread_start =
                         [&](int instance) {
-                          absl::MutexLock lock(&mutex);
+                          MutexLock lock(mutex);
                           prepared[instance] = std::this_thread::get_id();
                         }},
                    [&](std::unique_ptr<Batch> batch) {
                      {
-                       absl::MutexLock lock(&mutex);
+                       MutexLock lock(mutex);
                        ran[batch->instance] = std::this_thread::get_id();
                      }
                      ++inside;
@@ -120,7 +120,7 @@ TEST_F(SchedulerTest, RunsEachInstanceOnItsOwnThreadWhichWasPreparedFirst) {
   std::vector<std::shared_ptr<TaskRecord>> tasks = {MakeRecord(), MakeRecord()};
   for (const auto& task : tasks) Submit(*queue, task);
   for (const auto& task : tasks) task->AwaitEnd();
-  absl::MutexLock lock(&mutex);
+  MutexLock lock(mutex);
   EXPECT_EQ(prepared, ran);
   EXPECT_EQ(ran.size(), 2u);
   EXPECT_NE(ran[0], ran[1]);
@@ -359,7 +359,7 @@ TEST_F(SchedulerTest, EndsTheProcessWhereAQueueWouldWaitForItself) {
         });
         auto task = MakeRecord();
         Submit(*queue, task);
-        absl::Notification().WaitForNotification();
+        Notification().Wait();
       },
       "check failed");
 }

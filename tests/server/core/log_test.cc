@@ -1,0 +1,27 @@
+#include "server/core/log.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+
+namespace fovea {
+namespace {
+
+// docs/faults.md, row 54: nobody's text forges a line or moves a terminal's cursor.
+TEST(LogTest, EscapesControlCharacters) {
+  testing::internal::CaptureStdout();
+  Log(LogLevel::kError, std::string("name\r\nforged line\x1b[31m\0\x7f", 25));
+  const std::string line = testing::internal::GetCapturedStdout();
+  EXPECT_NE(line.find("name\\x0d\\x0aforged line\\x1b[31m\\x00\\x7f"), std::string::npos) << line;
+  EXPECT_EQ(std::count(line.begin(), line.end(), '\n'), 1);
+}
+
+TEST(LogTest, DoesNotTakeATextForAFormat) {
+  testing::internal::CaptureStdout();
+  Log(LogLevel::kInfo, "{} {:d} %s");
+  EXPECT_NE(testing::internal::GetCapturedStdout().find("{} {:d} %s"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace fovea
