@@ -1,0 +1,143 @@
+// A factory of servables that do nothing, whose failures and duration a test decides.
+#pragma once
+
+#include <chrono>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "server/core/mutex.h"
+#include "server/repository/servable.h"
+
+namespace fovea {
+
+// Thread-safe.
+class FakeModels {
+ public:
+  class FakeServable final : public Servable {
+   public:
+    FakeServable(FakeModels& models, const ParsedModel& model, int64_t classes, int serial)
+        : models_(models), spec_(model.spec), serial_(serial) {
+      auto view = std::make_shared<ModelView>();
+      view->name = model.name;
+      view->version = std::to_string(model.version);
+      view->labels = model.labels;
+      view->num_classes = classes;
+      view->max_batch_size = model.spec.max_batch_size;
+      view_ = std::move(view);
+      if (!model.spec.description.weights.empty()) {
+        std::ifstream file(model.spec.description.weights, std::ios::binary);
+        weights_.assign(std::istreambuf_iterator<char>(file), {});
+      }
+      MutexLock lock(models_.mutex_);
+      ++models_.alive_;
+    }
+    ~FakeServable() override {
+      MutexLock lock(models_.mutex_);
+      --models_.alive_;
+      models_.destroyers_.insert(std::this_thread::get_id());
+      models_.changed_.NotifyAll();
+    }
+
+    const std::shared_ptr<const ModelView>& view() const override { return view_; }
+    const ModelSpec& spec() const { return spec_; }
+    const std::string& weights() const { return weights_; }
+    int serial() const { return serial_; }  // 1: the first that the factory built
+
+   private:
+    FakeModels& models_;
+    const ModelSpec spec_;
+    const int serial_;
+    std::shared_ptr<const ModelView> view_;
+    std::string weights_;
+  };
+
+  ServableFactory Factory() {
+    return [this](const ParsedModel& model) { return Build(model); };
+  }
+
+  // Loads of the model fail so; OK: they succeed again.
+  void Fail(const std::string& name, absl::Status status) {
+    MutexLock lock(mutex_);
+    failures_[name] = std::move(status);
+  }
+  // Loads of the model wait until Release.
+  void Hold(const std::string& name) {
+    MutexLock lock(mutex_);
+    held_.insert(name);
+  }
+  void Release(const std::string& name) {
+    MutexLock lock(mutex_);
+    held_.erase(name);
+    changed_.NotifyAll();
+  }
+  // Returns once a load of the model is waiting.
+  void AwaitHeld(const std::string& name) {
+    MutexLock lock(mutex_);
+    while (waiting_.count(name) == 0) changed_.Wait(mutex_);
+  }
+  void SetClasses(int64_t classes) {
+    MutexLock lock(mutex_);
+    classes_ = classes;
+  }
+
+  // Loads that were begun.
+  int Begun(const std::string& name) {
+    MutexLock lock(mutex_);
+    return begun_[name];
+  }
+  int Alive() {
+    MutexLock lock(mutex_);
+    return alive_;
+  }
+  void AwaitAlive(int count) {
+    MutexLock lock(mutex_);
+    while (alive_ != count) changed_.Wait(mutex_);
+  }
+  // Threads that destroyed a servable.
+  std::set<std::thread::id> Destroyers() {
+    MutexLock lock(mutex_);
+    return destroyers_;
+  }
+
+ private:
+  absl::StatusOr<std::shared_ptr<Servable>> Build(const ParsedModel& model) {
+    int64_t classes;
+    int serial;
+    {
+      MutexLock lock(mutex_);
+      ++begun_[model.name];
+      waiting_.insert(model.name);
+      changed_.NotifyAll();
+      while (held_.count(model.name) > 0 && !model.cancellation->Cancelled()) {
+        changed_.WaitUntil(mutex_, std::chrono::steady_clock::now() + std::chrono::milliseconds(5));
+      }
+      waiting_.erase(model.name);
+      if (held_.count(model.name) > 0) return absl::UnavailableError("given up");
+      if (const absl::Status& failure = failures_[model.name]; !failure.ok()) return failure;
+      classes = classes_;
+      serial = ++serial_;
+    }
+    return std::make_shared<FakeServable>(*this, model, classes, serial);
+  }
+
+  Mutex mutex_;
+  CondVar changed_;
+  std::map<std::string, absl::Status> failures_ ABSL_GUARDED_BY(mutex_);
+  std::set<std::string> held_ ABSL_GUARDED_BY(mutex_), waiting_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, int> begun_ ABSL_GUARDED_BY(mutex_);
+  std::set<std::thread::id> destroyers_ ABSL_GUARDED_BY(mutex_);
+  int64_t classes_ ABSL_GUARDED_BY(mutex_) = 0;
+  int serial_ ABSL_GUARDED_BY(mutex_) = 0;
+  int alive_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+using FakeServable = FakeModels::FakeServable;
+
+}  // namespace fovea

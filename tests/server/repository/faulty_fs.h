@@ -1,0 +1,63 @@
+// The real files of a repository, on a disk that a test can break.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "server/core/status.h"
+#include "server/repository/repository_fs.h"
+
+namespace fovea {
+
+// What fails from now on. Shared by a test and the file system it handed over.
+struct DiskFaults {
+  std::atomic<bool> listing = false;
+  std::atomic<bool> opening = false;
+  std::atomic<bool> reading = false;
+
+  static absl::Status Error() { return Unavailable("repository.io", "the disk failed"); }
+};
+
+class FaultyFs final : public RepositoryFs {
+ public:
+  FaultyFs(std::unique_ptr<RepositoryFs> real, std::shared_ptr<DiskFaults> faults)
+      : real_(std::move(real)), faults_(std::move(faults)) {}
+
+  absl::StatusOr<std::vector<FolderEntry>> List(std::string_view folder) const override {
+    if (faults_->listing) return DiskFaults::Error();
+    return real_->List(folder);
+  }
+
+  absl::StatusOr<std::unique_ptr<RepositoryFile>> Open(std::string_view path) const override {
+    if (faults_->opening) return DiskFaults::Error();
+    FOVEA_ASSIGN_OR_RETURN(std::unique_ptr<RepositoryFile> file, real_->Open(path));
+    return std::make_unique<File>(std::move(file), faults_);
+  }
+
+ private:
+  class File final : public RepositoryFile {
+   public:
+    File(std::unique_ptr<RepositoryFile> real, std::shared_ptr<DiskFaults> faults)
+        : real_(std::move(real)), faults_(std::move(faults)) {}
+
+    absl::StatusOr<FileIdentity> Identity() const override { return real_->Identity(); }
+    absl::StatusOr<std::string> Read(int64_t offset, size_t count) const override {
+      if (faults_->reading) return DiskFaults::Error();
+      return real_->Read(offset, count);
+    }
+    std::filesystem::path path() const override { return real_->path(); }
+
+   private:
+    std::unique_ptr<RepositoryFile> real_;
+    std::shared_ptr<DiskFaults> faults_;
+  };
+
+  std::unique_ptr<RepositoryFs> real_;
+  std::shared_ptr<DiskFaults> faults_;
+};
+
+}  // namespace fovea

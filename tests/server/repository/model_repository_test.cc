@@ -1,0 +1,496 @@
+#include "server/repository/model_repository.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <future>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "server/core/limits.h"
+#include "server/core/status.h"
+#include "tests/server/repository/repository_fixture.h"
+
+namespace fovea {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::UnorderedElementsAre;
+
+class ModelRepositoryTest : public RepositoryFixture {};
+
+TEST_F(ModelRepositoryTest, LoadsEveryModelAndReportsTheOnesThatFail) {
+  disk_.AddModel("cats");
+  disk_.AddModel("dogs");
+  disk_.Write("typo/model.textproto", "spec_version: 1\nbakcbone: \"x\"");
+  disk_.Write("two words/model.textproto", kPlainSpec);
+  models_.Fail("dogs", FailedPrecondition("model.test", "no such backbone"));
+  Open({});
+  EXPECT_NE(Acquire("cats"), nullptr);
+  EXPECT_EQ(CodeOf("dogs"), absl::StatusCode::kNotFound);
+  EXPECT_EQ(CodeOf("typo"), absl::StatusCode::kNotFound);
+  EXPECT_THAT(Index(),
+              ElementsAre("cats/1 ready", "dogs/1 unavailable no such backbone",
+                          "typo/ unavailable model.textproto:2: unknown field \"bakcbone\""));
+  EXPECT_EQ(observer_.Loads().size(), 3);
+  EXPECT_THAT(observer_.Ignored(), ElementsAre("two words"));
+}
+
+TEST_F(ModelRepositoryTest, ARepositoryThatIsNotThereIsAnErrorAtTheStart) {
+  std::vector<std::unique_ptr<RepositoryFs>> files;
+  files.push_back(MakeRepositoryFs(disk_.root()));
+  files.push_back(MakeRepositoryFs(disk_ / "missing"));
+  const auto repository =
+      ModelRepository::Create({}, std::move(files), models_.Factory(), observer_);
+  EXPECT_EQ(repository.status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(repository.status().message(), "model repository 2: the repository does not exist");
+}
+
+TEST_F(ModelRepositoryTest, SenselessOptionsAreRefused) {
+  const auto code = [&](ModelRepositoryOptions options) {
+    std::vector<std::unique_ptr<RepositoryFs>> files;
+    files.push_back(MakeRepositoryFs(disk_.root()));
+    return ModelRepository::Create(std::move(options), std::move(files), models_.Factory(),
+                                   observer_)
+        .status()
+        .code();
+  };
+  EXPECT_EQ(code({.poll_period = 0}), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(code({.loader_threads = 0}), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(code({.load_models = {"cats"}}), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(code({.control = ModelControl::kExplicit, .load_models = {"../cats"}}),
+            absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(ModelRepositoryTest, TheNewestServedVersionAnswersToAnEmptyOne) {
+  disk_.AddModel("cats", "version_policy { latest { num_versions: 2 } }", 9);
+  disk_.AddVersion("cats", 10);
+  disk_.AddVersion("cats", 8);
+  Open({});
+  EXPECT_EQ(Acquire("cats")->view()->version, "10");
+  EXPECT_EQ(Acquire("cats", "9")->view()->version, "9");
+  EXPECT_EQ(CodeOf("cats", "8"), absl::StatusCode::kNotFound);
+  const auto view = repository_->Find("cats", "9");
+  ASSERT_TRUE(view.ok()) << view.status();
+  EXPECT_THAT((*view)->served_versions, ElementsAre("9", "10"));
+}
+
+// docs/faults.md, row 25.
+TEST_F(ModelRepositoryTest, HostileNamesAndVersionsAreInvalidAndUnknownOnesNotFound) {
+  disk_.AddModel("cats");
+  OpenExplicit();
+  for (const std::string& name :
+       {std::string("../cats"), std::string("/etc/passwd"), std::string("a/b"),
+        std::string("%2e%2e"), std::string("c\0ats", 5), std::string(" cats"),
+        std::string(10'000, 'c'), std::string("c\xd0\xb0ts"), std::string(""), std::string("..")}) {
+    EXPECT_EQ(CodeOf(name), absl::StatusCode::kInvalidArgument) << name;
+    EXPECT_EQ(repository_->Find(name, "").status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(repository_->Load(name, "").code(), absl::StatusCode::kInvalidArgument) << name;
+    EXPECT_EQ(repository_->Unload(name).code(), absl::StatusCode::kInvalidArgument) << name;
+  }
+  for (const char* version : {"-1", "0001", "0", "18446744073709551616", "1 ", "latest"}) {
+    EXPECT_EQ(CodeOf("cats", version), absl::StatusCode::kInvalidArgument) << version;
+  }
+  EXPECT_EQ(CodeOf("cats", "2"), absl::StatusCode::kNotFound);
+  EXPECT_EQ(CodeOf("dogs"), absl::StatusCode::kNotFound);
+  EXPECT_EQ(repository_->Load("dogs", "").code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(repository_->Unload("dogs").code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(Index(), ElementsAre("cats/1 ready"))
+      << "asking for a name must leave nothing behind";
+}
+
+TEST_F(ModelRepositoryTest, AModelThatLoadsForTheFirstTimeIsUnavailable) {
+  disk_.AddModel("cats");
+  disk_.AddModel("dogs");
+  models_.Hold("cats");
+  Open({}, /*start=*/false);
+  EXPECT_EQ(CodeOf("cats"), absl::StatusCode::kNotFound);
+  repository_->Start();
+  models_.AwaitHeld("cats");
+  EXPECT_EQ(CodeOf("cats"), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(CodeOf("cats", "1"), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(CodeOf("dogs"), absl::StatusCode::kUnavailable) << "it waits for the loader thread";
+  EXPECT_THAT(Index(), ElementsAre("cats/1 loading", "dogs/ loading"));
+  models_.Release("cats");
+  repository_->WaitUntilLoaded();
+  EXPECT_THAT(Index(), ElementsAre("cats/1 ready", "dogs/1 ready"));
+}
+
+TEST_F(ModelRepositoryTest, SeveralLoadersLoadSeveralModels) {
+  disk_.AddModel("cats");
+  disk_.AddModel("dogs");
+  models_.Hold("cats");
+  models_.Hold("dogs");
+  Open({.loader_threads = 2}, /*start=*/false);
+  repository_->Start();
+  models_.AwaitHeld("cats");
+  models_.AwaitHeld("dogs");
+  models_.Release("cats");
+  models_.Release("dogs");
+  repository_->WaitUntilLoaded();
+}
+
+TEST_F(ModelRepositoryTest, ExplicitControlLoadsWhatItIsTold) {
+  disk_.AddModel("cats");
+  disk_.AddModel("dogs");
+  OpenExplicit({"cats"});
+  EXPECT_THAT(Index(), ElementsAre("cats/1 ready", "dogs/ unavailable"));
+  EXPECT_TRUE(repository_->Load("dogs", "").ok());
+  EXPECT_TRUE(repository_->Unload("cats").ok());
+  EXPECT_THAT(Index(), ElementsAre("cats/1 unavailable unloaded", "dogs/1 ready"));
+  EXPECT_EQ(CodeOf("cats"), absl::StatusCode::kNotFound);
+  EXPECT_TRUE(repository_->Unload("cats").ok()) << "a second time does no harm";
+  EXPECT_TRUE(repository_->Load("cats", "").ok());
+  EXPECT_THAT(Index(), ElementsAre("cats/1 ready", "dogs/1 ready"));
+}
+
+TEST_F(ModelRepositoryTest, OtherControlModesRefuseToLoadAndUnload) {
+  disk_.AddModel("cats");
+  for (const ModelControl control : {ModelControl::kNone, ModelControl::kPoll}) {
+    Open({.control = control});
+    EXPECT_EQ(repository_->Load("cats", "").code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_EQ(repository_->Unload("cats").code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_NE(Acquire("cats"), nullptr);
+    repository_.reset();
+  }
+}
+
+TEST_F(ModelRepositoryTest, UnloadReturnsWhenTheLastRequestIsDone) {
+  disk_.AddModel("cats");
+  OpenExplicit();
+  std::shared_ptr<FakeServable> request = Acquire("cats");
+  std::atomic<bool> returned = false;
+  std::thread unloader([&] {
+    EXPECT_TRUE(repository_->Unload("cats").ok());
+    returned = true;
+  });
+  while (CodeOf("cats") != absl::StatusCode::kNotFound) std::this_thread::yield();
+  EXPECT_THAT(Index(), ElementsAre("cats/1 unloading unloaded"));
+  EXPECT_FALSE(returned);
+  EXPECT_EQ(models_.Alive(), 1);
+  request.reset();
+  unloader.join();
+  EXPECT_EQ(models_.Alive(), 0);
+}
+
+// docs/faults.md, row 31.
+TEST_F(ModelRepositoryTest, TheOldVersionServesUntilTheNewOneIsReady) {
+  disk_.AddModel("cats");
+  OpenExplicit();
+  models_.Hold("cats");
+  std::future<absl::Status> loaded =
+      std::async(std::launch::async, [&] { return repository_->Load("cats", ""); });
+  models_.AwaitHeld("cats");
+  std::shared_ptr<FakeServable> request = Acquire("cats");
+  ASSERT_NE(request, nullptr);
+  EXPECT_EQ(request->serial(), 1);
+  EXPECT_THAT(Index(), ElementsAre("cats/1 ready"));
+  models_.Release("cats");
+  EXPECT_TRUE(loaded.get().ok());
+  EXPECT_EQ(Acquire("cats")->serial(), 2);
+  EXPECT_EQ(models_.Alive(), 2) << "the request still holds the old one";
+  request.reset();
+  models_.AwaitAlive(1);
+}
+
+TEST_F(ModelRepositoryTest, AReplacedVersionIsNeverDestroyedOnTheThreadOfARequest) {
+  disk_.AddModel("cats");
+  OpenExplicit();
+  std::shared_ptr<FakeServable> request = Acquire("cats");
+  EXPECT_TRUE(repository_->Load("cats", "").ok());
+  std::thread::id requests_thread;
+  std::thread([&] {
+    requests_thread = std::this_thread::get_id();
+    request.reset();
+  }).join();
+  models_.AwaitAlive(1);
+  EXPECT_THAT(models_.Destroyers(), Not(Contains(requests_thread)));
+}
+
+TEST_F(ModelRepositoryTest, NoRequestFailsWhileAModelIsReloadedAgainAndAgain) {
+  disk_.AddModel("cats");
+  OpenExplicit();
+  std::atomic<bool> stop = false;
+  std::atomic<int> served = 0, failed = 0;
+  std::vector<std::thread> requests;
+  for (int i = 0; i < 3; ++i) {
+    requests.emplace_back([&] {
+      while (!stop) ++(repository_->Acquire("cats", i % 2 ? "" : "1").ok() ? served : failed);
+    });
+  }
+  for (int i = 0; i < 50 || served < 1000; ++i) EXPECT_TRUE(repository_->Load("cats", "").ok());
+  stop = true;
+  for (std::thread& request : requests) request.join();
+  EXPECT_EQ(failed, 0);
+}
+
+TEST_F(ModelRepositoryTest, ANewVersionReplacesTheOldWithoutAGap) {
+  disk_.AddModel("cats", "", 1);
+  OpenExplicit();
+  std::atomic<bool> stop = false;
+  std::atomic<int> asked = 0, failed = 0;
+  std::thread request([&] {
+    for (; !stop; ++asked) failed += !repository_->Acquire("cats", "").ok();
+  });
+  while (asked == 0) std::this_thread::yield();
+  for (int version = 2; version < 12; ++version) {
+    disk_.AddVersion("cats", version);
+    EXPECT_TRUE(repository_->Load("cats", "").ok());
+  }
+  stop = true;
+  request.join();
+  EXPECT_EQ(failed, 0);
+  models_.AwaitAlive(1);
+  observer_.AwaitUnloads(10);
+  EXPECT_THAT(Index(), ElementsAre("cats/11 ready"));
+}
+
+// docs/faults.md, row 32.
+TEST_F(ModelRepositoryTest, AFailedReloadLeavesTheOldVersionServing) {
+  disk_.AddModel("cats");
+  OpenExplicit();
+  models_.Fail("cats", FailedPrecondition("weights.test", "out of memory"));
+  EXPECT_EQ(repository_->Load("cats", "").code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(Acquire("cats")->serial(), 1);
+  EXPECT_THAT(Index(), ElementsAre("cats/1 ready out of memory"));
+  EXPECT_EQ(observer_.Loads().back().status.message(), "out of memory");
+  EXPECT_TRUE(observer_.Loads().back().serving);
+
+  models_.Fail("cats", absl::OkStatus());
+  EXPECT_TRUE(repository_->Load("cats", "").ok());
+  EXPECT_THAT(Index(), ElementsAre("cats/1 ready"));
+}
+
+TEST_F(ModelRepositoryTest, ABrokenSpecLeavesTheOldVersionServing) {
+  disk_.AddModel("cats");
+  OpenExplicit();
+  disk_.Write("cats/model.textproto", "max_batch_size: 1e9");
+  EXPECT_EQ(repository_->Load("cats", "").code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_NE(Acquire("cats"), nullptr);
+  EXPECT_THAT(Index(), ElementsAre(HasSubstr("cats/1 ready model.textproto:1: ")));
+}
+
+TEST_F(ModelRepositoryTest, AModelThatVanishedServesOnInExplicitControl) {
+  disk_.AddModel("cats");
+  OpenExplicit();
+  disk_.Remove("cats");
+  EXPECT_EQ(repository_->Load("cats", "").code(), absl::StatusCode::kNotFound);
+  EXPECT_NE(Acquire("cats"), nullptr);
+}
+
+TEST_F(ModelRepositoryTest, ANewVersionThatFailsLeavesTheOldOneServing) {
+  disk_.AddModel("cats", "", 1);
+  OpenExplicit();
+  disk_.Write("cats/2/model.safetensors", "PK\x03\x04 a zip archive");
+  const absl::Status status = repository_->Load("cats", "");
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("unsupported weight format"));
+  EXPECT_EQ(Acquire("cats")->view()->version, "1");
+  EXPECT_THAT(Index(), ElementsAre("cats/1 ready",
+                                   HasSubstr("cats/2 unavailable unsupported weight format")));
+  // Without the broken one, its row goes as well.
+  disk_.Remove("cats/2");
+  EXPECT_TRUE(repository_->Load("cats", "").ok());
+  EXPECT_THAT(Index(), ElementsAre("cats/1 ready"));
+}
+
+// docs/faults.md, row 33.
+TEST_F(ModelRepositoryTest, ADiskErrorFailsTheLoadAndNothingElse) {
+  disk_.AddModel("cats");
+  disk_.AddModel("dogs");
+  OpenExplicit({"cats"});
+  for (std::atomic<bool>* fault : {&faults_->listing, &faults_->opening, &faults_->reading}) {
+    *fault = true;
+    EXPECT_EQ(repository_->Load("dogs", "").code(), absl::StatusCode::kUnavailable);
+    EXPECT_EQ(repository_->Load("cats", "").code(), absl::StatusCode::kUnavailable);
+    EXPECT_NE(Acquire("cats"), nullptr);
+    EXPECT_THAT(Index(), Contains(HasSubstr("cats/1 ready")));
+    *fault = false;
+  }
+  EXPECT_TRUE(repository_->Load("dogs", "").ok());
+}
+
+TEST_F(ModelRepositoryTest, ARepositoryThatDisappearsAndComesBackLosesNothing) {
+  disk_.AddModel("cats");
+  OpenExplicit();
+  const std::filesystem::path aside = disk_.root().string() + "_aside";
+  std::filesystem::rename(disk_.root(), aside);
+  EXPECT_FALSE(repository_->Load("cats", "").ok());
+  EXPECT_NE(Acquire("cats"), nullptr);
+  std::filesystem::rename(aside, disk_.root());
+  EXPECT_TRUE(repository_->Load("cats", "").ok());
+}
+
+TEST_F(ModelRepositoryTest, LabelsThatTheLoadedModelDoesNotHaveClassesForAreRefused) {
+  disk_.AddModel("cats");
+  disk_.Write("cats/labels.txt", "tom\nkitty\n");
+  models_.SetClasses(3);
+  OpenExplicit();
+  EXPECT_THAT(Index(), ElementsAre("cats/1 unavailable labels.txt has 2 lines, and the model has 3 "
+                                   "classes"));
+  models_.SetClasses(2);
+  EXPECT_TRUE(repository_->Load("cats", "").ok());
+  EXPECT_THAT(Acquire("cats")->view()->labels, ElementsAre("tom", "kitty"));
+  models_.AwaitAlive(1);
+}
+
+TEST_F(ModelRepositoryTest, TheFactoryReadsTheFileThatWasChecked) {
+  disk_.AddModel("cats");
+  OpenExplicit();
+  EXPECT_EQ(Acquire("cats")->weights(), EmptySafetensors());
+}
+
+// docs/faults.md, row 28.
+TEST_F(ModelRepositoryTest, AFileThatIsWrittenIntoWhileItLoadsIsRefused) {
+  disk_.AddModel("cats");
+  OpenExplicit();
+  models_.Hold("cats");
+  std::future<absl::Status> loaded =
+      std::async(std::launch::async, [&] { return repository_->Load("cats", ""); });
+  models_.AwaitHeld("cats");
+  disk_.Append("cats/1/model.safetensors", "more");
+  models_.Release("cats");
+  EXPECT_EQ(loaded.get().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(Acquire("cats")->serial(), 1);
+  models_.AwaitAlive(1);
+}
+
+TEST_F(ModelRepositoryTest, ModelsThatShareWeightsFollowTheirSource) {
+  disk_.AddModel("dense");
+  disk_.Write("knn/model.textproto", kPlainSpec + std::string("weights_of: \"dense\""));
+  disk_.AddModel("other");
+  OpenExplicit();
+  EXPECT_EQ(Acquire("knn")->weights(), EmptySafetensors());
+  disk_.Write("dense/1/model.safetensors", EmptySafetensors() + "  ");
+  EXPECT_TRUE(repository_->Load("dense", "").ok());
+  observer_.AwaitLoads(5);  // three at the start, the source, and the one that shares it
+  EXPECT_EQ(Acquire("knn")->weights(), EmptySafetensors() + "  ");
+  EXPECT_EQ(models_.Begun("other"), 1);
+  // Where the file is the same, nothing needs to follow.
+  EXPECT_TRUE(repository_->Load("dense", "").ok());
+  EXPECT_TRUE(repository_->Load("other", "").ok());
+  EXPECT_EQ(models_.Begun("knn"), 2);
+}
+
+TEST_F(ModelRepositoryTest, ALoadMayOverrideTheConfig) {
+  disk_.AddModel("cats", "max_batch_size: 8");
+  OpenExplicit();
+  EXPECT_TRUE(repository_->Load("cats", R"({"max_batch_size": 3})").ok());
+  EXPECT_EQ(Acquire("cats")->view()->max_batch_size, 3);
+  EXPECT_EQ(repository_->Load("cats", R"({"max_batch_size": -3})").code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(Acquire("cats")->view()->max_batch_size, 3);
+  EXPECT_THAT(Index(), ElementsAre("cats/1 ready")) << "a bad request says nothing of the model";
+  EXPECT_TRUE(repository_->Load("cats", "").ok());
+  EXPECT_EQ(Acquire("cats")->view()->max_batch_size, 8);
+}
+
+TEST_F(ModelRepositoryTest, AnOverrideLastsWhenTheSharedWeightsChange) {
+  disk_.AddModel("dense");
+  disk_.Write("knn/model.textproto", kPlainSpec + std::string("weights_of: \"dense\""));
+  OpenExplicit();
+  EXPECT_TRUE(repository_->Load("knn", R"({"max_batch_size": 3})").ok());
+  disk_.AddVersion("dense", 1);
+  EXPECT_TRUE(repository_->Load("dense", "").ok());
+  observer_.AwaitLoads(5);
+  EXPECT_EQ(Acquire("knn")->view()->max_batch_size, 3);
+}
+
+TEST_F(ModelRepositoryTest, ListenersHearWhatBecomesReadyAndWhatStops) {
+  disk_.AddModel("cats");
+  disk_.AddModel("dogs");
+  OpenExplicit({"cats"});
+  std::vector<std::string> heard;  // the listener's for as long as there is a repository
+  repository_->OnReadinessChange([&](std::string_view name, std::string_view version, bool ready) {
+    heard.push_back((ready ? "+" : "-") + std::string(name) + "/" + std::string(version));
+  });
+  EXPECT_THAT(heard, ElementsAre("+cats/1"));
+  EXPECT_TRUE(repository_->Load("cats", "").ok());
+  EXPECT_THAT(heard, ElementsAre("+cats/1")) << "a reload is no change";
+  EXPECT_TRUE(repository_->Load("dogs", "").ok());
+  disk_.AddVersion("cats", 2);
+  EXPECT_TRUE(repository_->Load("cats", "").ok());
+  EXPECT_TRUE(repository_->Unload("cats").ok());
+  EXPECT_THAT(heard, ElementsAre("+cats/1", "+dogs/1", "+cats/2", "-cats/1", "-cats/2"));
+  repository_.reset();
+  EXPECT_EQ(heard.back(), "-dogs/1");
+}
+
+// docs/faults.md, row 44.
+TEST_F(ModelRepositoryTest, StopGivesUpLoadsAndKeepsServing) {
+  disk_.AddModel("cats");
+  disk_.AddModel("dogs");
+  disk_.AddModel("mice");
+  OpenExplicit({"cats"});
+  models_.Hold("dogs");
+  std::future<absl::Status> running =
+      std::async(std::launch::async, [&] { return repository_->Load("dogs", ""); });
+  models_.AwaitHeld("dogs");
+  std::future<absl::Status> waiting =
+      std::async(std::launch::async, [&] { return repository_->Load("mice", ""); });
+  repository_->Stop();
+  EXPECT_EQ(running.get().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(waiting.get().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(models_.Begun("mice"), 0);
+  EXPECT_NE(Acquire("cats"), nullptr);
+  EXPECT_EQ(repository_->Load("mice", "").code(), absl::StatusCode::kUnavailable);
+}
+
+TEST_F(ModelRepositoryTest, StopDuringTheFirstLoadsEndsTheWaitForThem) {
+  disk_.AddModel("cats");
+  disk_.AddModel("dogs");
+  models_.Hold("cats");
+  Open({}, /*start=*/false);
+  repository_->Start();
+  models_.AwaitHeld("cats");
+  repository_->Stop();
+  repository_->WaitUntilLoaded();
+  EXPECT_EQ(models_.Alive(), 0);
+}
+
+TEST_F(ModelRepositoryTest, WaitingLoadsAreBounded) {
+  disk_.AddModel("cats");
+  OpenExplicit({});
+  models_.Hold("cats");
+  std::vector<std::future<absl::Status>> loads;
+  for (int i = 0; i < limits::kMaxPendingLoads + 1; ++i) {
+    loads.push_back(std::async(std::launch::async, [&] { return repository_->Load("cats", ""); }));
+  }
+  // All wait for the held one, but for the one that came when the others were there.
+  const auto answered = [](const std::future<absl::Status>& load) {
+    return load.wait_for(std::chrono::milliseconds(1)) == std::future_status::ready;
+  };
+  auto refused = loads.end();
+  while (refused == loads.end()) refused = std::find_if(loads.begin(), loads.end(), answered);
+  EXPECT_EQ(ReasonOf(refused->get()), "repository.busy");
+  loads.erase(refused);
+  models_.Release("cats");
+  for (auto& load : loads) EXPECT_TRUE(load.get().ok());
+}
+
+TEST_F(ModelRepositoryTest, DestructionWaitsForTheLastHandle) {
+  disk_.AddModel("cats");
+  OpenExplicit();
+  std::shared_ptr<FakeServable> request = Acquire("cats");
+  std::atomic<bool> destroyed = false;
+  std::thread owner([&] {
+    repository_.reset();
+    destroyed = true;
+  });
+  EXPECT_EQ(models_.Alive(), 1);
+  EXPECT_FALSE(destroyed);
+  request.reset();
+  owner.join();
+  EXPECT_EQ(models_.Alive(), 0);
+}
+
+}  // namespace
+}  // namespace fovea

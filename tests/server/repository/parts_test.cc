@@ -1,0 +1,183 @@
+// The repository's parts on their own: the queue of loads, the janitor, and what a load may become.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <future>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "server/repository/janitor.h"
+#include "server/repository/load_queue.h"
+#include "server/repository/model_record.h"
+
+namespace fovea {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+TEST(LoadQueueTest, JobsOfOneModelRunInOrderAndNeverTogether) {
+  std::vector<int> order;  // not atomic: the queue keeps the jobs apart
+  {
+    LoadQueue queue(4);
+    std::promise<void> done;
+    for (int i = 0; i < 100; ++i) {
+      queue.Add("cats", [&order, &done, i](bool) {
+        order.push_back(i);
+        if (i == 99) done.set_value();
+      });
+    }
+    done.get_future().wait();
+  }
+  ASSERT_THAT(order, SizeIs(100));
+  EXPECT_TRUE(std::is_sorted(order.begin(), order.end()));
+}
+
+TEST(LoadQueueTest, AModelThatIsBusyHoldsUpNoOther) {
+  LoadQueue queue(2);
+  std::promise<void> release, other;
+  queue.Add("cats", [&](bool) { release.get_future().wait(); });
+  queue.Add("cats", [](bool) {});
+  queue.Add("dogs", [&](bool) { other.set_value(); });
+  other.get_future().wait();
+  release.set_value();
+}
+
+TEST(LoadQueueTest, RunHereWaitsForTheModelAndNotForAThread) {
+  LoadQueue queue(1);
+  std::promise<void> begun, release;
+  queue.Add("cats", [&](bool) {
+    begun.set_value();
+    release.get_future().wait();
+  });
+  begun.get_future().wait();
+  bool ran = false;
+  queue.RunHere("dogs", [&] { ran = true; });
+  EXPECT_TRUE(ran);
+  std::atomic<bool> finished = false;
+  std::thread waiting([&] { queue.RunHere("cats", [&] { EXPECT_TRUE(finished); }); });
+  finished = true;
+  release.set_value();
+  waiting.join();
+}
+
+TEST(LoadQueueTest, StopTellsEveryWaitingJob) {
+  LoadQueue queue(1);
+  std::promise<void> begun;
+  std::atomic<int> stopped = 0;
+  queue.Add("cats", [&](bool stopping) {
+    EXPECT_FALSE(stopping);
+    begun.set_value();
+    while (stopped < 2) std::this_thread::yield();
+  });
+  begun.get_future().wait();
+  for (int i = 0; i < 2; ++i) queue.Add("dogs", [&](bool stopping) { stopped += stopping; });
+  queue.Stop();
+  EXPECT_EQ(stopped, 2);
+  queue.Add("mice", [&](bool stopping) { stopped += stopping; });
+  EXPECT_EQ(stopped, 3);
+}
+
+class CountedServable final : public Servable {
+ public:
+  explicit CountedServable(std::atomic<int>* alive) : alive_(alive) { ++*alive_; }
+  ~CountedServable() override { --*alive_; }
+  const std::shared_ptr<const ModelView>& view() const override { return view_; }
+
+ private:
+  std::atomic<int>* alive_;
+  std::shared_ptr<const ModelView> view_ = std::make_shared<ModelView>();
+};
+
+TEST(JanitorTest, DestroysWhenTheLastHandleGoesAndThenSaysSo) {
+  std::atomic<int> alive = 0;
+  std::promise<int> alive_when_gone;
+  Janitor janitor;
+  std::shared_ptr<Servable> handle = janitor.Adopt(std::make_shared<CountedServable>(&alive),
+                                                   [&] { alive_when_gone.set_value(alive); });
+  std::shared_ptr<Servable> second = handle;
+  handle.reset();
+  EXPECT_EQ(alive, 1);
+  second.reset();
+  EXPECT_EQ(alive_when_gone.get_future().get(), 0);
+}
+
+TEST(JanitorTest, ItsEndWaitsForEveryHandle) {
+  std::atomic<int> alive = 0;
+  auto janitor = std::make_unique<Janitor>();
+  std::shared_ptr<Servable> handle =
+      janitor->Adopt(std::make_shared<CountedServable>(&alive), [] {});
+  std::thread end([&] { janitor.reset(); });
+  handle.reset();
+  end.join();
+  EXPECT_EQ(alive, 0);
+}
+
+TEST(VersionLoadDeathTest, AStateIsNeverGoneBackTo) {
+  using enum ModelState;
+  const auto at = [](std::vector<ModelState> states) {
+    VersionLoad load("");
+    for (const ModelState state : states) load.Advance(state);
+  };
+  at({kReady, kUnloading, kUnavailable});
+  at({kUnavailable});
+  for (const std::vector<ModelState>& wrong : {std::vector<ModelState>{kLoading},
+                                               {kUnloading},
+                                               {kReady, kReady},
+                                               {kReady, kLoading},
+                                               {kReady, kUnavailable},
+                                               {kReady, kUnloading, kReady},
+                                               {kUnavailable, kLoading},
+                                               {kUnavailable, kReady}}) {
+    EXPECT_DEATH(at(wrong), "check failed");
+  }
+}
+
+TEST(ModelRecordTest, AReloadServesBesideTheOldOneAndThenInsteadOfIt) {
+  std::atomic<int> alive = 0;
+  ModelRecord record;
+  const auto first = record.Begin(1, "a");
+  record.Succeed(1, *first, std::make_shared<CountedServable>(&alive));
+  const auto second = record.Begin(1, "b");
+  EXPECT_EQ(record.Ready(1), first.get());
+  record.Succeed(1, *second, std::make_shared<CountedServable>(&alive));
+  EXPECT_EQ(record.Ready(1), second.get());
+  EXPECT_EQ(first->state(), ModelState::kUnloading);
+  EXPECT_EQ(alive, 1) << "the record lets go of what it replaces";
+  EXPECT_FALSE(record.Idle());
+  record.Gone(1, *first);
+  record.Retire(1, "");
+  record.Gone(1, *second);
+  EXPECT_TRUE(record.Idle());
+  EXPECT_THAT(record.ReadyVersions(), IsEmpty());
+}
+
+TEST(ModelRecordTest, RowsTellTheBestStateOfEachVersion) {
+  std::atomic<int> alive = 0;
+  ModelRecord record;
+  const auto states = [&] {
+    std::vector<std::pair<std::string, ModelState>> rows;
+    for (const IndexEntry& row : record.Rows("cats")) rows.emplace_back(row.version, row.state);
+    return rows;
+  };
+  EXPECT_THAT(states(), ElementsAre(std::pair(std::string(), ModelState::kUnavailable)));
+  const auto one = record.Begin(1, "");
+  const auto two = record.Begin(2, "");
+  EXPECT_THAT(states(), ElementsAre(std::pair(std::string("1"), ModelState::kLoading),
+                                    std::pair(std::string("2"), ModelState::kLoading)));
+  record.Succeed(1, *one, std::make_shared<CountedServable>(&alive));
+  record.Fail(2, *two, "broken");
+  record.Begin(1, "again");
+  EXPECT_THAT(states(), ElementsAre(std::pair(std::string("1"), ModelState::kReady),
+                                    std::pair(std::string("2"), ModelState::kUnavailable)));
+  EXPECT_EQ(record.Rows("cats").back().reason, "broken");
+  record.ForgetAllBut({1});
+  EXPECT_THAT(record.Rows("cats"), SizeIs(1));
+}
+
+}  // namespace
+}  // namespace fovea

@@ -1,0 +1,200 @@
+// Control mode `poll`: what is done about a change on disk, and when.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "server/core/status.h"
+#include "server/repository/change_detector.h"
+#include "tests/server/repository/repository_fixture.h"
+
+namespace fovea {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+ChangeDetector::Scan Seen(std::map<std::string, std::string> fingerprints, bool complete = true) {
+  return {std::move(fingerprints), complete};
+}
+
+TEST(ChangeDetectorTest, AChangeCountsWhenTwoScansAgreeOnIt) {
+  ChangeDetector detector;
+  detector.Done("cats", "1");
+  EXPECT_THAT(detector.Next(Seen({{"cats", "1"}})), IsEmpty());
+  EXPECT_THAT(detector.Next(Seen({{"cats", "1"}})), IsEmpty());
+  EXPECT_THAT(detector.Next(Seen({{"cats", "2"}})), IsEmpty());
+  EXPECT_THAT(detector.Next(Seen({{"cats", "3"}})), IsEmpty()) << "still being written";
+  EXPECT_THAT(detector.Next(Seen({{"cats", "3"}})), ElementsAre("cats"));
+  EXPECT_THAT(detector.Next(Seen({{"cats", "3"}})), IsEmpty()) << "it is under way";
+  detector.Done("cats", "3");
+  EXPECT_THAT(detector.Next(Seen({{"cats", "3"}})), IsEmpty());
+}
+
+TEST(ChangeDetectorTest, ANewModelCountsWhenTwoScansAgreeOnIt) {
+  ChangeDetector detector;
+  EXPECT_THAT(detector.Next(Seen({{"cats", "1"}})), IsEmpty());
+  EXPECT_THAT(detector.Next(Seen({{"cats", "1"}})), ElementsAre("cats"));
+}
+
+TEST(ChangeDetectorTest, AModelIsGoneWhenTwoWholeScansMissIt) {
+  ChangeDetector detector;
+  detector.Done("cats", "1");
+  detector.Next(Seen({{"cats", "1"}}));
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_THAT(detector.Next(Seen({}, /*complete=*/false)), IsEmpty());
+  }
+  EXPECT_THAT(detector.Next(Seen({})), IsEmpty());
+  EXPECT_THAT(detector.Next(Seen({{"cats", "1"}})), IsEmpty())
+      << "a folder that was being replaced";
+  EXPECT_THAT(detector.Next(Seen({{"cats", "1"}})), IsEmpty());
+  EXPECT_THAT(detector.Next(Seen({})), IsEmpty());
+  EXPECT_THAT(detector.Next(Seen({})), ElementsAre("cats"));
+  detector.Done("cats", "");
+  EXPECT_THAT(detector.Next(Seen({})), IsEmpty());
+}
+
+TEST(ChangeDetectorTest, WhatShouldBeTriedAgainIsTriedAgain) {
+  ChangeDetector detector;
+  detector.Next(Seen({{"cats", "1"}}));
+  EXPECT_THAT(detector.Next(Seen({{"cats", "1"}})), ElementsAre("cats"));
+  detector.Done("cats", "");
+  EXPECT_THAT(detector.Next(Seen({{"cats", "1"}})), ElementsAre("cats"));
+  detector.Done("cats", "1");
+  EXPECT_THAT(detector.Next(Seen({{"cats", "1"}})), IsEmpty());
+}
+
+class PollTest : public RepositoryFixture {
+ protected:
+  void OpenPolling() { Open({.control = ModelControl::kPoll, .poll_period = kSecond}); }
+  // Looks at the disk so many times; what that sets off may still be under way afterwards.
+  void Scan(int times) {
+    for (int i = 0; i < times; ++i) {
+      clock_.AwaitWaiters(1);
+      clock_.Advance(kSecond);
+      clock_.AwaitWaiters(1);
+    }
+  }
+};
+
+TEST_F(PollTest, NothingHappensWhileNothingChanges) {
+  disk_.AddModel("cats");
+  OpenPolling();
+  Scan(5);
+  EXPECT_EQ(models_.Begun("cats"), 1);
+}
+
+TEST_F(PollTest, ChangedWeightsAreLoaded) {
+  disk_.AddModel("cats");
+  OpenPolling();
+  disk_.Write("cats/1/model.safetensors", EmptySafetensors() + " ");
+  Scan(2);
+  observer_.AwaitLoads(2);
+  EXPECT_EQ(Acquire("cats")->weights(), EmptySafetensors() + " ");
+}
+
+TEST_F(PollTest, ANewModelAndANewVersionAreLoaded) {
+  disk_.AddModel("cats");
+  OpenPolling();
+  disk_.AddModel("dogs");
+  disk_.AddVersion("cats", 2);
+  Scan(2);
+  observer_.AwaitLoads(3);
+  EXPECT_NE(Acquire("dogs"), nullptr);
+  observer_.AwaitUnloads(1);
+  EXPECT_THAT(Index(), ElementsAre("cats/2 ready", "dogs/1 ready"));
+}
+
+TEST_F(PollTest, AFolderThatIsStillBeingCopiedIsLeftAlone) {
+  OpenPolling();
+  disk_.AddModel("cats");
+  for (int i = 0; i < 5; ++i) {
+    Scan(1);
+    disk_.Append("cats/1/model.safetensors", "more");
+  }
+  EXPECT_EQ(models_.Begun("cats"), 0);
+  Scan(2);
+  observer_.AwaitLoads(1);
+  EXPECT_NE(Acquire("cats"), nullptr);
+}
+
+TEST_F(PollTest, ARemovedModelIsUnloadedAndForgotten) {
+  disk_.AddModel("cats");
+  disk_.AddModel("dogs");
+  OpenPolling();
+  Scan(1);
+  disk_.Remove("cats");
+  Scan(2);
+  observer_.AwaitUnloads(1);
+  EXPECT_EQ(CodeOf("cats"), absl::StatusCode::kNotFound);
+  EXPECT_THAT(Index(), ElementsAre("dogs/1 ready"));
+  disk_.AddModel("cats");
+  Scan(2);
+  observer_.AwaitLoads(3);
+  EXPECT_NE(Acquire("cats"), nullptr);
+}
+
+// docs/faults.md, row 33.
+TEST_F(PollTest, ARepositoryThatCannotBeReadUnloadsNothing) {
+  disk_.AddModel("cats");
+  OpenPolling();
+  faults_->listing = true;
+  Scan(4);
+  EXPECT_EQ(observer_.Unreadable(), 4);
+  EXPECT_NE(Acquire("cats"), nullptr);
+  faults_->listing = false;
+  Scan(2);
+  EXPECT_EQ(models_.Begun("cats"), 1);
+}
+
+TEST_F(PollTest, ALoadThatFailedForNowIsTriedAgain) {
+  disk_.AddModel("cats");
+  models_.Fail("cats", Unavailable("test", "no memory"));
+  OpenPolling();
+  EXPECT_EQ(CodeOf("cats"), absl::StatusCode::kNotFound);
+  models_.Fail("cats", absl::OkStatus());
+  Scan(2);
+  observer_.AwaitLoads(2);
+  EXPECT_NE(Acquire("cats"), nullptr);
+}
+
+TEST_F(PollTest, ALoadThatCannotSucceedIsTriedAgainOnlyWhenTheFilesChange) {
+  disk_.AddModel("cats");
+  models_.Fail("cats", FailedPrecondition("test", "no such backbone"));
+  OpenPolling();
+  Scan(4);
+  EXPECT_EQ(models_.Begun("cats"), 1);
+  models_.Fail("cats", absl::OkStatus());
+  disk_.AddModel("cats");
+  Scan(2);
+  observer_.AwaitLoads(2);
+  EXPECT_NE(Acquire("cats"), nullptr);
+}
+
+TEST_F(PollTest, ModelsThatShareWeightsFollowTheirSource) {
+  disk_.AddModel("dense");
+  disk_.Write("knn/model.textproto", kPlainSpec + std::string("weights_of: \"dense\""));
+  OpenPolling();
+  Scan(1);
+  disk_.Write("dense/1/model.safetensors", EmptySafetensors() + " ");
+  Scan(2);
+  observer_.AwaitLoads(4);
+  EXPECT_EQ(Acquire("dense")->weights(), EmptySafetensors() + " ");
+  EXPECT_EQ(Acquire("knn")->weights(), EmptySafetensors() + " ");
+}
+
+TEST_F(PollTest, AModelThatLoadsForLongHoldsUpNeitherTheScansNorItself) {
+  disk_.AddModel("cats");
+  OpenPolling();
+  disk_.AddModel("cats");
+  models_.Hold("cats");
+  Scan(6);
+  models_.AwaitHeld("cats");
+  EXPECT_EQ(models_.Begun("cats"), 2) << "once for the start, once for the change";
+  models_.Release("cats");
+  observer_.AwaitLoads(2);
+}
+
+}  // namespace
+}  // namespace fovea
