@@ -83,11 +83,6 @@ void AddOptions(CLI::App& app, Arguments& arguments) {
   app.add_option("--warmup-share", training.warmup_share, "Of all steps")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
-  app.add_option(
-         "--easing-share", training.easing_share,
-         "The share of all steps over which the pictures grow as hard as those of validation")
-      ->check(CLI::Range(0.0, 1.0))
-      ->capture_default_str();
   app.add_option("--guide-weight", training.guide_weight,
                  "Of the second task, the shape's place; 0: labels alone")
       ->check(CLI::NonNegativeNumber)
@@ -187,8 +182,8 @@ bool MultipliesBf16() {
 
 void Run(Arguments& arguments) {
   if (arguments.threads > 0) at::set_num_threads(arguments.threads);
-  arguments.training.bf16 = arguments.arithmetic == "bf16" ||
-                            (arguments.arithmetic == "auto" && MultipliesBf16());
+  arguments.training.bf16 =
+      arguments.arithmetic == "bf16" || (arguments.arithmetic == "auto" && MultipliesBf16());
   if (!arguments.out.empty()) {
     TrainAndWrite(arguments);
   } else if (!arguments.evaluate.empty()) {

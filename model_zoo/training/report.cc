@@ -22,7 +22,7 @@ CsvLog::CsvLog(const std::filesystem::path& file) {
   if (file.empty()) return;
   if (file.has_parent_path()) std::filesystem::create_directories(file.parent_path());
   file_.open(file, std::ios::trunc);
-  file_ << "epoch,learning_rate,difficulty,training_loss,guide_loss,training_accuracy,validation_"
+  file_ << "epoch,learning_rate,training_loss,guide_loss,training_accuracy,validation_"
            "loss,"
            "validation_accuracy,seconds"
         << std::endl;
@@ -31,10 +31,9 @@ CsvLog::CsvLog(const std::filesystem::path& file) {
 
 void CsvLog::Write(const EpochReport& report) {
   if (!file_.is_open()) return;
-  file_ << Format("%d,%.3e,%.3f,%.4f,%.4f,%.4f,%.4f,%.4f,%.1f", report.epoch, report.learning_rate,
-                  report.difficulty, report.training_loss, report.guide_loss,
-                  report.training_accuracy, report.validation_loss, report.validation_accuracy,
-                  report.seconds)
+  file_ << Format("%d,%.3e,%.4f,%.4f,%.4f,%.4f,%.4f,%.1f", report.epoch, report.learning_rate,
+                  report.training_loss, report.guide_loss, report.training_accuracy,
+                  report.validation_loss, report.validation_accuracy, report.seconds)
         << std::endl;
 }
 
@@ -57,10 +56,9 @@ void ProgressBar::Line(const std::string& text) {
 }
 
 std::string Describe(const EpochReport& report, int epochs) {
-  return Format(
-      "epoch %3d of %d  loss %.3f  training %5.1f%%  validation %5.2f%%  difficulty %.2f  %.0f s",
-      report.epoch, epochs, report.training_loss, 100 * report.training_accuracy,
-      100 * report.validation_accuracy, report.difficulty, report.seconds);
+  return Format("epoch %3d of %d  loss %.3f  training %5.1f%%  validation %5.2f%%  %.0f s",
+                report.epoch, epochs, report.training_loss, 100 * report.training_accuracy,
+                100 * report.validation_accuracy, report.seconds);
 }
 
 }  // namespace fovea::models::training

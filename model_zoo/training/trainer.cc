@@ -80,8 +80,7 @@ class Training {
                  .stream = Stream::kTraining,
                  .batch_size = options.batch_size,
                  .side = side_,
-                 .threads = options.drawing_threads,
-                 .batches_to_full_difficulty = ShareOfSteps(options.easing_share)}),
+                 .threads = options.drawing_threads}),
         optimizer_(options.optimizer) {
     for (const auto& parameter : backbone.named_parameters()) {
       // What is added to the tokens ("cls_token", "pos_embed") is no matrix, whatever its shape.
@@ -141,7 +140,6 @@ class Training {
     report.learning_rate = schedule_.At(step_);
     optimizer_.Step(report.learning_rate);
 
-    report.difficulty = batch.difficulty;
     report.training_loss += loss_value;
     report.training_accuracy +=
         logits.argmax(1).eq(batch.labels).to(at::kDouble).mean().item<double>();

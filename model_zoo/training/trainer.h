@@ -17,11 +17,8 @@ struct TrainingOptions {
   int64_t batch_size = 64;
   double peak_learning_rate = 1e-3;
   double warmup_share = 0.02;  // of all steps
-  // The share of all steps over which pictures become as hard as those of validation; 0: hard from
-  // the start.
-  double easing_share = 0.6;
   // Of the second task, see ExtentGuide, and the block that it looks at; 0: labels alone.
-  double guide_weight = 3.0;
+  double guide_weight = 2.0;
   std::string guide_block = "blocks.2";
   AdamW::Options optimizer;
   double label_smoothing = 0.05;
@@ -34,10 +31,9 @@ struct TrainingOptions {
 struct EpochReport {
   int epoch;  // from 1
   double learning_rate;
-  double difficulty;         // of the epoch's last batch
   double training_loss;      // with label smoothing, without the guide's; mean over the epoch
   double guide_loss;         // mean over the epoch, before its weight
-  double training_accuracy;  // while it was learning, on pictures of the epoch's difficulty
+  double training_accuracy;  // while it was learning
   double validation_loss = 0, validation_accuracy = 0;
   double seconds;  // from the start
 };

@@ -7,16 +7,15 @@
 
 namespace fovea::models::training {
 
-Batch DrawBatch(uint64_t seed, Stream stream, uint64_t first, int64_t count, int side,
-                float difficulty) {
+Batch DrawBatch(uint64_t seed, Stream stream, uint64_t first, int64_t count, int side) {
   Batch batch{at::empty({count, side, side, 3}, at::kByte), at::empty({count}, at::kLong),
-              at::empty({count, side, side}, at::kByte), difficulty};
+              at::empty({count, side, side}, at::kByte)};
   auto* pixels = batch.pixels.mutable_data_ptr<uint8_t>();
   auto* labels = batch.labels.mutable_data_ptr<int64_t>();
   auto* extent = batch.extent.mutable_data_ptr<uint8_t>();
   const size_t area = static_cast<size_t>(side) * side;
   for (int64_t i = 0; i < count; ++i) {
-    const Picture picture = DrawPicture(seed, stream, first + i, {side, side}, difficulty);
+    const Picture picture = DrawPicture(seed, stream, first + i, {side, side});
     std::memcpy(pixels + i * 3 * area, picture.rgb.data, 3 * area);
     std::memcpy(extent + i * area, picture.extent.data, area);
     labels[i] = static_cast<int64_t>(picture.shape);
@@ -36,13 +35,9 @@ BatchLoader::BatchLoader(const Options& options) : options_(options) {
 }
 
 void BatchLoader::DrawAnother() {
-  const float difficulty =
-      started_ < options_.batches_to_full_difficulty
-          ? static_cast<float>(started_) / static_cast<float>(options_.batches_to_full_difficulty)
-          : 1.0f;
   drawing_.push_back(std::async(std::launch::async, DrawBatch, options_.seed, options_.stream,
                                 static_cast<uint64_t>(started_ * options_.batch_size),
-                                options_.batch_size, options_.side, difficulty));
+                                options_.batch_size, options_.side));
   ++started_;
 }
 

@@ -15,12 +15,10 @@ struct Batch {
   at::Tensor pixels;  // UINT8 [N, side, side, 3], RGB
   at::Tensor labels;  // INT64 [N], values of Shape
   at::Tensor extent;  // UINT8 [N, side, side]: Picture::extent
-  float difficulty = 1.0f;
 };
 
 // The pictures first, first + 1, ..., first + count - 1 of a stream.
-Batch DrawBatch(uint64_t seed, Stream stream, uint64_t first, int64_t count, int side,
-                float difficulty = 1.0f);
+Batch DrawBatch(uint64_t seed, Stream stream, uint64_t first, int64_t count, int side);
 
 // UINT8 [N, H, W, 3] to FP32 [N, 3, H, W] in [-1, 1]: a mean and a deviation of 0.5, as the demo
 // models' preprocessing.
@@ -37,8 +35,6 @@ class BatchLoader {
     int side = 64;
     int threads = 1;  // batches drawn at a time, each on a thread of its own, while the caller uses
                       // an earlier one
-    // Difficulty rises evenly from 0 to 1 over so many batches.
-    int64_t batches_to_full_difficulty = 0;
   };
   explicit BatchLoader(const Options& options);
 

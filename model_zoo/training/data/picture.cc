@@ -11,10 +11,8 @@
 namespace fovea::models::training {
 namespace {
 
-// Between any colour of the shape and any of the background, of the easiest and of the hardest
-// pictures.
-constexpr float kEasyContrast = 0.4f, kHardContrast = 0.27f;
-constexpr int kMaxProposals = 64;         // of a colour
+constexpr float kMinContrast = 0.27f;  // between any colour of the shape and any of the background
+constexpr int kMaxProposals = 64;      // of a colour
 constexpr float kMaxHiddenByOne = 0.16f;  // share of the shape that one occluder may hide
 constexpr float kMinRadius = 0.28f, kMaxRadius = 0.45f;
 constexpr float kMaxTangent = 0.65f;  // of the rotation: up to 33 degrees to either side
@@ -32,21 +30,15 @@ Colour Near(Random& random, const Colour& colour, float spread) {
   return near;
 }
 
-// The second colour of a surface: of its own, or a shade of the first. Close to the first in easy
-// pictures.
-Colour SecondColour(Random& random, const Colour& first, float difficulty = 1.0f) {
-  const Colour second = random.Chance(0.5f) ? RandomColour(random) : Near(random, first, 0.3f);
-  return first + (second - first) * difficulty;
+// The second colour of a surface: of its own, or a shade of the first.
+Colour SecondColour(Random& random, const Colour& first) {
+  return random.Chance(0.5f) ? RandomColour(random) : Near(random, first, 0.3f);
 }
 
-Palette RandomPalette(Random& random, float difficulty) {
-  const float min_contrast = kEasyContrast + difficulty * (kHardContrast - kEasyContrast);
+Palette RandomPalette(Random& random) {
   Palette palette;
-  const bool bright_on_dark = random.Chance(1.0f - difficulty);
-  const float dim = bright_on_dark ? 0.4f : 1.0f;
-  palette.background[0] = RandomColour(random) * dim;
-  palette.background[1] =
-      SecondColour(random, palette.background[0] * (1.0f / dim), difficulty) * dim;
+  palette.background[0] = RandomColour(random);
+  palette.background[1] = SecondColour(random, palette.background[0]);
 
   const auto contrast = [&palette](const Colour& colour) {
     return std::min(Contrast(colour, palette.background[0]),
@@ -55,16 +47,14 @@ Palette RandomPalette(Random& random, float difficulty) {
   // The first proposal that stands out, or the best of many.
   const auto standing_out = [&](auto propose) {
     Colour best = propose();
-    for (int tries = 1; tries < kMaxProposals && contrast(best) < min_contrast; ++tries) {
+    for (int tries = 1; tries < kMaxProposals && contrast(best) < kMinContrast; ++tries) {
       const Colour other = propose();
       if (contrast(other) > contrast(best)) best = other;
     }
     return best;
   };
-  palette.shape[0] =
-      standing_out([&] { return RandomColour(random) * dim + Colour::all(1.0f - dim); });
-  palette.shape[1] =
-      standing_out([&] { return SecondColour(random, palette.shape[0], difficulty); });
+  palette.shape[0] = standing_out([&] { return RandomColour(random); });
+  palette.shape[1] = standing_out([&] { return SecondColour(random, palette.shape[0]); });
   return palette;
 }
 
@@ -111,37 +101,39 @@ Contours Shard(Random& random, cv::Point2f centre, float radius) {
 Contours Litter(Random& random, const Canvas& canvas) {
   const cv::Point2f place = Anywhere(random, canvas);
   switch (random.Below(3)) {
-    case 0:
-      return Bar(place, Anywhere(random, canvas), random.Uniform(0.012f, 0.05f));
+    case 0: {
+      const cv::Point2f end = Anywhere(random, canvas);
+      return Bar(place, end, random.Uniform(0.012f, 0.05f));
+    }
     case 1: {
-      const float from = random.Unit();
-      return Arc(place, random.Uniform(0.08f, 0.5f), from, from + random.Uniform(0.15f, 0.5f),
-                 random.Uniform(0.012f, 0.04f));
+      const float radius = random.Uniform(0.08f, 0.5f), from = random.Unit();
+      const float turn = random.Uniform(0.15f, 0.5f);
+      return Arc(place, radius, from, from + turn, random.Uniform(0.012f, 0.04f));
     }
     default:
       return Shard(random, place, random.Uniform(0.03f, 0.14f));
   }
 }
 
-void PaintClutter(Random& random, Canvas& canvas, const Palette& palette, float difficulty) {
-  const int count = static_cast<int>(difficulty * (5 + random.Below(10)));
+void PaintClutter(Random& random, Canvas& canvas, const Palette& palette) {
+  const int count = 5 + random.Below(10);
   for (int i = 0; i < count; ++i) {
     const Colour first =
         random.Chance(0.4f) ? palette.shape[random.Below(2)] : RandomColour(random);
     const Texture texture(random, first, SecondColour(random, first));
-    canvas.Paint(canvas.Cover(Litter(random, canvas)), texture, random.Uniform(0.4f, 1.0f));
+    const Coverage coverage = canvas.Cover(Litter(random, canvas));
+    canvas.Paint(coverage, texture, random.Uniform(0.4f, 1.0f));
   }
 }
 
 // Bars and shards over the shape, each hiding a bounded share of it.
-void PaintOccluders(Random& random, Canvas& canvas, const Palette& palette, const Coverage& shape,
-                    float difficulty) {
+void PaintOccluders(Random& random, Canvas& canvas, const Palette& palette, const Coverage& shape) {
   const cv::Point2f corner = cv::Point2f(shape.where.tl()) / canvas.unit();
   const cv::Point2f extent = cv::Point2f(shape.where.br()) / canvas.unit() - corner;
-  const int count = random.Chance(difficulty) ? random.Below(3) : 0;
+  const int count = random.Below(3);
   for (int i = 0; i < count; ++i) {
-    const cv::Point2f place =
-        corner + cv::Point2f(extent.x * random.Unit(), extent.y * random.Unit());
+    const cv::Point2f share{random.Unit(), random.Unit()};
+    const cv::Point2f place = corner + cv::Point2f(extent.x * share.x, extent.y * share.y);
     const float size = random.Uniform(0.05f, 0.16f);
     const Coverage cover =
         canvas.Cover(random.Chance(0.5f) ? Bar(place, Anywhere(random, canvas), 0.6f * size)
@@ -154,9 +146,9 @@ void PaintOccluders(Random& random, Canvas& canvas, const Palette& palette, cons
 
 // A lamp: brighter towards one side, slightly coloured. Then the shadow of something outside of the
 // picture.
-void Light(Random& random, Canvas& canvas, float difficulty) {
+void Light(Random& random, Canvas& canvas) {
   const auto [cosine, sine] = RandomDirection(random);
-  const float slope = difficulty * random.Uniform(0.0f, 0.8f), level = random.Uniform(0.75f, 1.2f);
+  const float slope = random.Uniform(0.0f, 0.8f), level = random.Uniform(0.75f, 1.2f);
   Colour tint;
   for (int channel = 0; channel < 3; ++channel)
     tint[channel] = level * random.Uniform(0.88f, 1.12f);
@@ -170,23 +162,24 @@ void Light(Random& random, Canvas& canvas, float difficulty) {
       for (int channel = 0; channel < 3; ++channel) row[x][channel] *= light * tint[channel];
     }
   }
-  if (random.Chance(0.4f * difficulty)) {
+  if (random.Chance(0.4f)) {
     const cv::Point2f from = Anywhere(random, canvas), to = Anywhere(random, canvas);
     const cv::Point2f along = (to - from) * 4.0f;
-    canvas.Shade(canvas.Cover(Bar(from - along, to + along, random.Uniform(0.15f, 0.7f))),
-                 random.Uniform(0.2f, 0.6f), random.Uniform(0.01f, 0.06f));
+    const Coverage shadow =
+        canvas.Cover(Bar(from - along, to + along, random.Uniform(0.15f, 0.7f)));
+    const float strength = random.Uniform(0.2f, 0.6f);
+    canvas.Shade(shadow, strength, random.Uniform(0.01f, 0.06f));
   }
 }
 
 // What a camera does: loses focus, and adds noise whose size does not depend on the resolution.
-void Expose(Random& random, cv::Mat& rgb, float difficulty) {
-  if (random.Chance(0.4f * difficulty)) {
+void Expose(Random& random, cv::Mat& rgb) {
+  if (random.Chance(0.4f)) {
     const double sigma = random.Uniform(0.3f, 0.9f) * std::min(rgb.rows, rgb.cols) / 64.0;
     cv::GaussianBlur(rgb, rgb, cv::Size(), sigma, sigma, cv::BORDER_REFLECT_101);
   }
   // The sum of a word's four bytes is close to normal, with a mean of 510 and a deviation of 147.8.
-  const int strength =
-      static_cast<int>(difficulty * random.Uniform(0.0f, 12.0f) / 147.8f * 65536.0f);
+  const int strength = static_cast<int>(random.Uniform(0.0f, 12.0f) / 147.8f * 65536.0f);
   for (int y = 0; y < rgb.rows; ++y) {
     uint8_t* row = rgb.ptr<uint8_t>(y);
     for (int i = 0; i < 3 * rgb.cols; ++i) {
@@ -201,22 +194,22 @@ void Expose(Random& random, cv::Mat& rgb, float difficulty) {
 
 }  // namespace
 
-Picture DrawPicture(uint64_t seed, Stream stream, uint64_t index, cv::Size size, float difficulty) {
+Picture DrawPicture(uint64_t seed, Stream stream, uint64_t index, cv::Size size) {
   Random random(seed, static_cast<uint32_t>(stream), index);
   const Shape shape = static_cast<Shape>(index % kNumShapes);
   Canvas canvas(size);
 
-  const Palette palette = RandomPalette(random, difficulty);
+  const Palette palette = RandomPalette(random);
   canvas.Fill(Texture(random, palette.background[0], palette.background[1]));
-  PaintClutter(random, canvas, palette, difficulty);
+  PaintClutter(random, canvas, palette);
 
   const float radius = random.Uniform(kMinRadius, kMaxRadius);
-  const float play = (0.2f + 0.8f * difficulty) * std::max(0.0f, 0.5f - kMargin * radius);
-  const cv::Point2f centre(0.5f * canvas.width() + random.Uniform(-play, play),
-                           0.5f * canvas.height() + random.Uniform(-play, play));
+  const float play = std::max(0.0f, 0.5f - kMargin * radius);
+  const cv::Point2f moved{random.Uniform(-play, play), random.Uniform(-play, play)};
+  const cv::Point2f centre = cv::Point2f(canvas.width(), canvas.height()) * 0.5f + moved;
   const Contours outline = Posed(random, Outline(shape), radius, centre);
   const Coverage coverage = canvas.Cover(outline);
-  if (random.Chance(0.5f * difficulty)) {
+  if (random.Chance(0.5f)) {
     Contours fallen = outline;
     const auto [x, y] = RandomDirection(random);
     for (auto& contour : fallen) {
@@ -225,12 +218,12 @@ Picture DrawPicture(uint64_t seed, Stream stream, uint64_t index, cv::Size size,
     canvas.Shade(canvas.Cover(fallen), random.Uniform(0.2f, 0.6f), 0.03f);
   }
   canvas.Paint(coverage, Texture(random, palette.shape[0], palette.shape[1]), 1.0f);
-  PaintOccluders(random, canvas, palette, coverage, difficulty);
-  Light(random, canvas, difficulty);
+  PaintOccluders(random, canvas, palette, coverage);
+  Light(random, canvas);
 
   Picture picture{canvas.Quantised(), shape, cv::Mat::zeros(size, CV_8U)};
   coverage.alpha.copyTo(picture.extent(coverage.where));
-  Expose(random, picture.rgb, difficulty);
+  Expose(random, picture.rgb);
   return picture;
 }
 

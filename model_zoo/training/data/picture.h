@@ -21,11 +21,8 @@ struct Picture {
 
 // The picture number `index` of a stream. Classes take turns: index modulo kNumShapes is the shape.
 // The whole of the shape's bounding circle lies in the centre square of the picture, less a tenth
-// of its radius. The same bytes on every machine for one version of OpenCV; any size, the same
-// scene. Difficulty in [0, 1] scales contrast, clutter, occlusion, light and noise down for the
-// first part of a training; it changes what the random numbers are used for, so that two
-// difficulties give two scenes.
-Picture DrawPicture(uint64_t seed, Stream stream, uint64_t index, cv::Size size,
-                    float difficulty = 1.0f);
+// of its radius. The same bytes on every machine for one version of OpenCV; for sizes of one aspect
+// ratio the same scene.
+Picture DrawPicture(uint64_t seed, Stream stream, uint64_t index, cv::Size size);
 
 }  // namespace fovea::models::training
