@@ -23,6 +23,8 @@ BUILD = pathlib.Path(__file__).resolve().parents[2] / os.environ.get(
 )
 torch.ops.load_library(str(BUILD / "lib" / "libfovea_models.so"))
 
+Record = Callable[[str, object], None]  # pytest's record_property
+
 PUBLISHED = [
     "deit_tiny_patch16_224",
     "deit_small_patch16_224",
@@ -73,7 +75,8 @@ def knn_attention(self: Attention, x: torch.Tensor, k: int) -> torch.Tensor:
         .permute(2, 0, 3, 1, 4)
         .unbind(0)
     )
-    logits = (query.float() * self.scale) @ key.float().transpose(-2, -1)
+    wide = torch.promote_types(x.dtype, torch.float32)  # logits of bf16 are fp32
+    logits = (query.to(wide) * self.scale) @ key.to(wide).transpose(-2, -1)
     chosen = logits.topk(k, dim=-1).indices
     masked = torch.full_like(logits, float("-inf")).scatter(
         -1, chosen, logits.gather(-1, chosen)
@@ -129,34 +132,53 @@ def distance(actual: torch.Tensor, expected: torch.Tensor) -> float:
     return ((actual - expected).abs().max() / expected.std()).item()
 
 
-def images_of(name: str) -> int:
-    return 1 if "base" in name else 2
-
-
-def check(pair: Pair, record: Callable[[str, object], None], **options: object) -> None:
-    expected = pair.expected()
-    error = distance(pair.ours(**options), expected)
-    record("fp32_error_over_std", error)
-    assert error <= 1e-4  # the rule is 1e-3, the aim 1e-4
+def check_bf16(
+    pair: Pair, expected: torch.Tensor, record: Record, **options: object
+) -> None:
     timm_error = distance(pair.expected(torch.bfloat16), expected)
     our_error = distance(pair.ours(precision="BF16", **options), expected)
     record("bf16_error_over_timms", our_error / timm_error)
-    print(
-        f"{pair.name} {options}: fp32 {error:.1e}, bf16 {our_error:.1e}, timm's bf16 {timm_error:.1e}"
-    )
+    print(f"{pair.name} {options}: bf16 {our_error:.1e}, timm's bf16 {timm_error:.1e}")
     assert our_error <= 2 * timm_error
 
 
 @pytest.mark.parametrize("name", [*PUBLISHED, "vit_demo_patch8_64"])
-def test_logits_are_timms(name: str, tmp_path: pathlib.Path, record_property) -> None:
-    check(Pair(name, tmp_path, images_of(name)), record_property)
+def test_logits_are_timms(
+    name: str, tmp_path: pathlib.Path, record_property: Record
+) -> None:
+    pair = Pair(name, tmp_path, images=1 if "base" in name else 2)
+    expected = pair.expected()
+    error = distance(pair.ours(), expected)
+    record_property("fp32_error_over_std", error)
+    print(f"{name}: fp32 {error:.1e}")
+    assert error <= 1e-4  # the rule is 1e-3, the aim 1e-4
+    check_bf16(pair, expected, record_property)
 
 
 @pytest.mark.parametrize("name", KNN)
 def test_logits_with_knn_attention_are_those_of_the_published_form(
-    name: str, knn: None, tmp_path: pathlib.Path, record_property
+    name: str, knn: None, tmp_path: pathlib.Path, record_property: Record
 ) -> None:
-    check(Pair(name, tmp_path, images_of(name)), record_property, attention="knn:k=0.5")
+    """k-NN attention jumps where the k-th and the next logit of a row nearly tie.
+
+    Among an image's ten thousand rows a few do, and rounding alone decides; where such a row matters, timm in fp32 and
+    timm in fp64 differ by up to 1e-2 themselves. So an image counts as equal when it is near either of them, and one in
+    five may fall between.
+    """
+    pair = Pair(name, tmp_path, images=5)
+    expected = pair.expected()
+    references = (expected, pair.expected(torch.float64))
+    ours = pair.ours(attention="knn:k=0.5")
+    errors = sorted(
+        min(distance(image, reference[i]) for reference in references)
+        for i, image in enumerate(ours)
+    )
+    record_property("fp32_error_over_std", errors)
+    print(f"{name} knn: fp32", *(f"{error:.1e}" for error in errors))
+    assert errors[2] <= 1e-4
+    assert errors[3] <= 1e-3
+    assert errors[4] <= 2e-2
+    check_bf16(pair, expected, record_property, attention="knn:k=0.5")
 
 
 def test_the_unprepared_model_gives_the_same_logits(tmp_path: pathlib.Path) -> None:
