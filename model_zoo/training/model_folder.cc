@@ -36,7 +36,6 @@ preprocessing {
 max_batch_size: 16
 dynamic_batching {}
 )";
-  if (!folder.weights_of.empty()) spec += "weights_of: \"" + folder.weights_of + "\"\n";
   return spec;
 }
 
@@ -49,7 +48,6 @@ std::string Labels() {
 }  // namespace
 
 void WriteModelFolder(const ModelFolder& folder) {
-  // A version is a folder even where its weights are another model's.
   std::filesystem::create_directories(folder.path / "1");
   WriteText(folder.path / "model.textproto", SpecOf(folder));
   WriteText(folder.path / "labels.txt", Labels());

@@ -11,7 +11,6 @@ struct ModelFolder {
   std::string summary;         // a line for people
   std::string backbone;
   std::string attention;
-  std::string weights_of;  // the model whose weights this one uses; empty: its own
 };
 
 // Creates the folders and replaces the files that are there. Throws c10::Error.

@@ -11,12 +11,13 @@
 namespace fovea::models::training {
 namespace {
 
-constexpr float kMinContrast = 0.27f;  // between any colour of the shape and any of the background
+constexpr float kMinContrast = 0.32f;  // between any colour of the shape and any of the background
 constexpr int kMaxProposals = 64;      // of a colour
-constexpr float kMaxHiddenByOne = 0.16f;  // share of the shape that one occluder may hide
-constexpr float kMinRadius = 0.28f, kMaxRadius = 0.45f;
-constexpr float kMaxTangent = 0.65f;  // of the rotation: up to 33 degrees to either side
-constexpr float kMargin = 0.9f;       // of the radius that stays in the picture
+constexpr float kMaxHiddenByOne = 0.12f;  // share of the shape that one occluder may hide
+constexpr float kMinRadius = 0.30f, kMaxRadius = 0.45f;
+constexpr float kMaxTangent = 0.5f;  // of the rotation: up to 27 degrees to either side
+constexpr float kPlay = 0.5f;        // of the way from the middle to where the margin ends
+constexpr float kMargin = 0.9f;      // of the radius that stays in the picture
 
 struct Palette {
   Colour background[2], shape[2];
@@ -116,7 +117,7 @@ Contours Litter(Random& random, const Canvas& canvas) {
 }
 
 void PaintClutter(Random& random, Canvas& canvas, const Palette& palette) {
-  const int count = 5 + random.Below(10);
+  const int count = 3 + random.Below(8);
   for (int i = 0; i < count; ++i) {
     const Colour first =
         random.Chance(0.4f) ? palette.shape[random.Below(2)] : RandomColour(random);
@@ -204,7 +205,7 @@ Picture DrawPicture(uint64_t seed, Stream stream, uint64_t index, cv::Size size)
   PaintClutter(random, canvas, palette);
 
   const float radius = random.Uniform(kMinRadius, kMaxRadius);
-  const float play = std::max(0.0f, 0.5f - kMargin * radius);
+  const float play = kPlay * (0.5f - kMargin * radius);
   const cv::Point2f moved{random.Uniform(-play, play), random.Uniform(-play, play)};
   const cv::Point2f centre = cv::Point2f(canvas.width(), canvas.height()) * 0.5f + moved;
   const Contours outline = Posed(random, Outline(shape), radius, centre);

@@ -1,0 +1,93 @@
+// What the bundled models were made to do, measured through the server's own reader, the zoo's
+// loader and Prepare.
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <opencv2/imgcodecs.hpp>
+#include <opencv2/imgproc.hpp>
+#include <string>
+
+#include "model_zoo/model.h"
+#include "model_zoo/training/data/dataset.h"
+#include "model_zoo/training/evaluation.h"
+#include "server/repository/describe_model_folder.h"
+
+namespace fovea::models::training {
+namespace {
+
+const std::filesystem::path kSource = FOVEA_SOURCE_DIR;
+const std::filesystem::path kDemo = kSource / "model_zoo/demo";
+
+std::unique_ptr<Model> Prepared(const std::string& name) {
+  const ModelDescription description = DescribeModelFolder(kDemo / name);
+  std::unique_ptr<Model> model = LoadModel(description);
+  model->Prepare(c10::kCPU, description.precision);
+  return model;
+}
+
+class DemoModelTest : public ::testing::TestWithParam<const char*> {};
+
+// A stream that neither the training nor the choice of its options has seen.
+TEST_P(DemoModelTest, NamesNineteenOfTwentyNewPictures) {
+  const Score score = Evaluate(*Prepared(GetParam()), /*seed=*/1, Stream::kTest, 1'000);
+  EXPECT_GE(score.accuracy(), 0.95);
+}
+
+INSTANTIATE_TEST_SUITE_P(Trained, DemoModelTest, ::testing::Values("shapes", "shapes_with_knn"));
+
+TEST(DemoModelsTest, TheKnnTwinRunsTheDenseModelsWeights) {
+  EXPECT_TRUE(std::filesystem::equivalent(DescribeModelFolder(kDemo / "shapes_knn").weights,
+                                          DescribeModelFolder(kDemo / "shapes").weights));
+  const auto twin = Prepared("shapes_knn");
+  EXPECT_EQ(twin->info().attention, Prepared("shapes_with_knn")->info().attention);
+  // The weights were not trained for it: how far it falls is what the demonstration shows.
+  EXPECT_GE(Evaluate(*twin, 1, Stream::kTest, 500).accuracy(), 0.5);
+}
+
+TEST(DemoModelsTest, WeightFilesStaySmall) {
+  for (const char* name : {"shapes", "shapes_with_knn"}) {
+    EXPECT_LE(std::filesystem::file_size(DescribeModelFolder(kDemo / name).weights), 2'000'000u)
+        << name;
+  }
+}
+
+// As the server prepares an image: the shorter side to the model's, antialiased, then the centre.
+at::Tensor PixelsOf(const std::filesystem::path& file, int64_t side) {
+  cv::Mat rgb;
+  cv::cvtColor(cv::imread(file.string()), rgb, cv::COLOR_BGR2RGB);
+  const at::Tensor image =
+      at::from_blob(rgb.data, {1, rgb.rows, rgb.cols, 3}, at::kByte).permute({0, 3, 1, 2});
+  const double scale = static_cast<double>(side) / std::min(rgb.rows, rgb.cols);
+  const int64_t height = std::lround(rgb.rows * scale), width = std::lround(rgb.cols * scale);
+  const at::Tensor resized =
+      at::_upsample_bilinear2d_aa(image.to(at::kFloat), {height, width}, /*align_corners=*/false)
+          .round();
+  return resized.slice(2, (height - side) / 2, (height - side) / 2 + side)
+      .slice(3, (width - side) / 2, (width - side) / 2 + side)
+      .div(127.5)
+      .sub(1.0)
+      .contiguous();
+}
+
+TEST(DemoModelsTest, BothTrainedModelsNameTheExamplePictures) {
+  for (const char* name : {"shapes", "shapes_with_knn"}) {
+    const auto model = Prepared(name);
+    int pictures = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(kSource / "client/examples")) {
+      const std::filesystem::path& file = entry.path();
+      if (file.extension() != ".jpg" && file.extension() != ".png") continue;
+      ForwardContext context;
+      const at::Tensor logits =
+          model->Run(PixelsOf(file, model->info().image_height), context).at(0);
+      EXPECT_EQ(Name(static_cast<Shape>(logits.argmax().item<int64_t>())), file.stem().string())
+          << name << " on " << file.filename();
+      ++pictures;
+    }
+    EXPECT_GE(pictures, 4);
+  }
+}
+
+}  // namespace
+}  // namespace fovea::models::training

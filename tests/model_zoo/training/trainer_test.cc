@@ -1,0 +1,132 @@
+#include "model_zoo/training/trainer.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <vector>
+
+#include "model_zoo/training/data/shapes.h"
+#include "model_zoo/training/initialisation.h"
+
+namespace fovea::models::training {
+namespace {
+
+TrainingOptions Tiny() {
+  TrainingOptions options;
+  options.epochs = 4;
+  options.images_per_epoch = 160;
+  options.batch_size = 20;
+  options.validation_images = 40;
+  return options;
+}
+
+struct Outcome {
+  std::shared_ptr<Backbone> backbone;
+  std::vector<EpochReport> epochs;
+  int64_t steps = 0;
+};
+
+Outcome TrainTiny(const TrainingOptions& options, const std::string& attention = "dense") {
+  Outcome outcome;
+  outcome.backbone = LoadBackbone({.backbone = "vit_demo_patch8_64",
+                                   .attention = {attention},
+                                   .num_classes = kNumShapes,
+                                   .random_weights_seed = 3});
+  InitialiseForSmallData(*outcome.backbone);
+  Train(
+      *outcome.backbone, options, [&](const StepReport& step) { outcome.steps = step.step; },
+      [&](const EpochReport& epoch) { outcome.epochs.push_back(epoch); });
+  return outcome;
+}
+
+bool SameParameters(const Backbone& a, const Backbone& b) {
+  const auto left = a.parameters(), right = b.parameters();
+  for (size_t i = 0; i < left.size(); ++i) {
+    if (!at::equal(left[i], right[i])) return false;
+  }
+  return left.size() == right.size();
+}
+
+TEST(TrainerTest, TheSameSeedGivesTheSameBitsAndAnotherDoesNot) {
+  TrainingOptions options = Tiny();
+  options.epochs = 2;
+  const Outcome first = TrainTiny(options), again = TrainTiny(options);
+  options.drawing_threads = 3;
+  const Outcome drawn_apart = TrainTiny(options);
+  options.seed = 2;
+  const Outcome other = TrainTiny(options);
+  EXPECT_TRUE(SameParameters(*first.backbone, *again.backbone));
+  EXPECT_TRUE(SameParameters(*first.backbone, *drawn_apart.backbone));
+  EXPECT_FALSE(SameParameters(*first.backbone, *other.backbone));
+  EXPECT_EQ(first.epochs.back().validation_loss, again.epochs.back().validation_loss);
+}
+
+TEST(TrainerTest, BothLossesFall) {
+  TrainingOptions options = Tiny();
+  options.epochs = 8;
+  const Outcome outcome = TrainTiny(options);
+  ASSERT_EQ(outcome.epochs.size(), 8u);
+  EXPECT_EQ(outcome.steps, 64);
+  const EpochReport &first = outcome.epochs.front(), &last = outcome.epochs.back();
+  EXPECT_LT(last.guide_loss, 0.8 * first.guide_loss);
+  EXPECT_LT(last.training_loss, first.training_loss);
+  EXPECT_EQ(last.epoch, 8);
+}
+
+TEST(TrainerTest, LearnsThroughKnnAttention) {
+  const Outcome outcome = TrainTiny(Tiny(), "knn:k=0.5");
+  EXPECT_LT(outcome.epochs.back().guide_loss, 0.9 * outcome.epochs.front().guide_loss);
+}
+
+TEST(TrainerTest, LearnsInBfloat16) {
+  TrainingOptions options = Tiny();
+  options.bf16 = true;
+  const Outcome outcome = TrainTiny(options);
+  EXPECT_LT(outcome.epochs.back().guide_loss, 0.9 * outcome.epochs.front().guide_loss);
+  for (const at::Tensor& parameter : outcome.backbone->parameters()) {
+    EXPECT_EQ(parameter.scalar_type(), at::kFloat);
+  }
+}
+
+TEST(TrainerTest, AModelOfOtherClassesIsRefused) {
+  const std::shared_ptr<Backbone> backbone =
+      LoadBackbone({.backbone = "vit_demo_patch8_64", .num_classes = 7, .random_weights_seed = 3});
+  EXPECT_THROW(Train(
+                   *backbone, Tiny(), [](const StepReport&) {}, [](const EpochReport&) {}),
+               c10::ValueError);
+}
+
+TEST(TrainerTest, ABlockThatIsNotThereIsRefused) {
+  TrainingOptions options = Tiny();
+  options.guide_block = "blocks.99";
+  EXPECT_THROW(TrainTiny(options), c10::ValueError);
+}
+
+TEST(TrainerTest, ALossThatIsNoNumberEndsTheTraining) {
+  TrainingOptions options = Tiny();
+  options.peak_learning_rate = 1e30;
+  EXPECT_THROW(TrainTiny(options), c10::Error);
+}
+
+TEST(InitialisationTest, KeysStartAsQueriesAndTheHeadAtZero) {
+  const std::shared_ptr<Backbone> backbone = LoadBackbone(
+      {.backbone = "vit_demo_patch8_64", .num_classes = kNumShapes, .random_weights_seed = 3});
+  InitialiseForSmallData(*backbone);
+  const auto parameters = backbone->named_parameters();
+  const at::Tensor& qkv = parameters["blocks.1.attn.qkv.weight"];
+  EXPECT_TRUE(at::equal(qkv.narrow(0, 0, 128), qkv.narrow(0, 128, 128)));
+  EXPECT_FALSE(at::equal(qkv.narrow(0, 0, 128), qkv.narrow(0, 256, 128)));
+  EXPECT_EQ(parameters["head.weight"].abs().max().item<float>(), 0);
+  const at::Tensor& fc1 = parameters["blocks.0.mlp.fc1.weight"];
+  EXPECT_NEAR(fc1.std().item<double>(), std::sqrt(2.0 / (fc1.size(0) + fc1.size(1))), 1e-4);
+  // Neighbours are more alike than strangers.
+  const at::Tensor position = parameters["pos_embed"][0];
+  const auto alike = [&](int a, int b) { return at::dot(position[a], position[b]).item<double>(); };
+  EXPECT_GT(alike(1, 2), alike(1, 8));
+  EXPECT_GT(alike(1, 9), alike(1, 57));
+  EXPECT_EQ(position[0].abs().max().item<float>(), 0);
+}
+
+}  // namespace
+}  // namespace fovea::models::training
