@@ -28,4 +28,8 @@ struct DecodeOptions {
 absl::StatusOr<RgbImage> DecodeImage(Bytes encoded, const ImageInfo& info,
                                      const DecodeOptions& options = {});
 
+// Does what the libraries otherwise do at the first image (OpenCV sets up every format that it was
+// built with: 10 ms). Thread-safe.
+void WarmUpDecoders();
+
 }  // namespace fovea

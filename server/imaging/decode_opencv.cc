@@ -134,4 +134,6 @@ absl::StatusOr<RgbImage> DecodeWebp(Bytes encoded, const ImageInfo& info,
   return image;
 }
 
+void WarmUpDecoders() { (void)cv::haveImageWriter(".png"); }
+
 }  // namespace fovea
