@@ -1,10 +1,5 @@
 #include "server/observe/metrics.h"
 
-#include <prometheus/exposer.h>
-
-#include <exception>
-
-#include "absl/strings/str_cat.h"
 #include "server/core/status.h"
 #include "server/observe/process_collector.h"
 
@@ -51,16 +46,8 @@ absl::StatusOr<std::vector<ModelStatistics>> Metrics::Statistics(std::string_vie
 }
 
 absl::StatusOr<int> Metrics::Serve(const std::string& host, int port) {
-  const std::string address = absl::StrCat(host.find(':') == std::string::npos ? host : absl::StrCat("[", host, "]"),
-                                           ":", port);
-  try {
-    exposer_ = std::make_unique<prometheus::Exposer>(address, /*num_threads=*/1);
-  } catch (const std::exception&) {
-    return Unavailable("metrics.bind", absl::StrCat("cannot listen on ", address, " for metrics"));
-  }
-  exposer_->RegisterCollectable(registry_);
-  exposer_->RegisterCollectable(process_);
-  return exposer_->GetListeningPorts().front();
+  FOVEA_ASSIGN_OR_RETURN(endpoint_, MetricsEndpoint::Create(host, port, {registry_, process_}));
+  return endpoint_->port();
 }
 
 }  // namespace fovea

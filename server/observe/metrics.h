@@ -11,11 +11,8 @@
 #include "server/core/model_statistics.h"
 #include "server/core/mutex.h"
 #include "server/observe/metric_families.h"
+#include "server/observe/metrics_endpoint.h"
 #include "server/observe/model_meter.h"
-
-namespace prometheus {
-class Exposer;
-}
 
 namespace fovea {
 
@@ -46,7 +43,7 @@ class Metrics final : public StatisticsSource {
   std::shared_ptr<prometheus::Registry> registry_;
   std::unique_ptr<MetricFamilies> families_;
   std::shared_ptr<prometheus::Collectable> process_;
-  std::unique_ptr<prometheus::Exposer> exposer_;
+  std::unique_ptr<MetricsEndpoint> endpoint_;
   mutable Mutex mutex_;
   std::map<Key, std::weak_ptr<ModelMeter>, std::less<>> meters_ ABSL_GUARDED_BY(mutex_);
 };

@@ -9,6 +9,7 @@
 #include <future>
 #include <map>
 #include <random>
+#include <thread>
 
 #include "server/core/status.h"
 
@@ -99,7 +100,9 @@ class InferencePipelineTest : public testing::Test {
   InferencePipeline pipeline_{[this](std::string_view name, std::string_view)
                                   -> absl::StatusOr<std::shared_ptr<const ServedModel>> {
                                 if (name != "model") return NotFound("model.unknown", "no such model");
-                                return model_;
+                                // Not an owner: a model may not be destroyed on a thread of its own queue, which the
+                                // repository's handles see to.
+                                return std::shared_ptr<const ServedModel>(std::shared_ptr<void>(), model_.get());
                               },
                               *imaging_, SteadyClock()};
 };

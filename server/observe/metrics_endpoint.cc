@@ -1,0 +1,145 @@
+#include "server/observe/metrics_endpoint.h"
+
+#include <prometheus/text_serializer.h>
+
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/strand.hpp>
+#include <boost/beast/core.hpp>
+#include <boost/beast/http.hpp>
+#include <chrono>
+#include <iterator>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "server/core/status.h"
+
+namespace fovea {
+namespace {
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+namespace http = boost::beast::http;
+using asio::ip::tcp;
+
+constexpr auto kTimeout = std::chrono::seconds(10);  // of one request, and of a connection without any
+constexpr uint32_t kMaxHeaderBytes = 16 << 10;
+constexpr uint64_t kMaxBodyBytes = 1 << 10;
+
+using Collectables = std::vector<std::shared_ptr<prometheus::Collectable>>;
+
+std::string Text(const Collectables& collectables) {
+  std::vector<prometheus::MetricFamily> families;
+  for (const auto& collectable : collectables) {
+    auto collected = collectable->Collect();
+    std::move(collected.begin(), collected.end(), std::back_inserter(families));
+  }
+  return prometheus::TextSerializer().Serialize(families);
+}
+
+http::response<http::string_body> Answer(const http::request<http::string_body>& request,
+                                         const Collectables& collectables) {
+  http::response<http::string_body> response(http::status::ok, request.version());
+  response.keep_alive(request.keep_alive());
+  response.set(http::field::content_type, "text/plain; version=0.0.4; charset=utf-8");
+  const beast::string_view path = request.target().substr(0, request.target().find('?'));
+  if (request.method() != http::verb::get && request.method() != http::verb::head) {
+    response.result(http::status::method_not_allowed);
+    response.set(http::field::allow, "GET, HEAD");
+  } else if (path != "/metrics") {
+    response.result(http::status::not_found);
+    response.body() = "metrics are at /metrics\n";
+  } else {
+    response.body() = Text(collectables);
+  }
+  response.prepare_payload();
+  if (request.method() == http::verb::head) response.body().clear();
+  return response;
+}
+
+// One connection: reads a request, answers it, reads the next. Keeps itself alive while it waits.
+class Session : public std::enable_shared_from_this<Session> {
+ public:
+  Session(tcp::socket socket, const Collectables& collectables)
+      : stream_(std::move(socket)), collectables_(collectables) {}
+
+  void Read() {
+    parser_.emplace();
+    parser_->header_limit(kMaxHeaderBytes);
+    parser_->body_limit(kMaxBodyBytes);
+    stream_.expires_after(kTimeout);
+    http::async_read(stream_, buffer_, *parser_,
+                     [self = shared_from_this()](beast::error_code error, size_t) {
+                       if (!error) self->Write();
+                     });
+  }
+
+ private:
+  void Write() {
+    response_ = Answer(parser_->get(), collectables_);
+    http::async_write(stream_, response_, [self = shared_from_this()](beast::error_code error, size_t) {
+      if (error) return;
+      if (self->response_.keep_alive()) {
+        self->Read();
+      } else {
+        self->stream_.socket().shutdown(tcp::socket::shutdown_send, error);
+      }
+    });
+  }
+
+  beast::tcp_stream stream_;
+  beast::flat_buffer buffer_{kMaxHeaderBytes + kMaxBodyBytes};
+  const Collectables& collectables_;
+  std::optional<http::request_parser<http::string_body>> parser_;
+  http::response<http::string_body> response_;
+};
+
+}  // namespace
+
+struct MetricsEndpoint::State {
+  explicit State(Collectables all) : collectables(std::move(all)) {}
+
+  void Accept() {
+    acceptor.async_accept([this](beast::error_code error, tcp::socket socket) {
+      if (error == asio::error::operation_aborted) return;
+      if (!error) std::make_shared<Session>(std::move(socket), collectables)->Read();
+      Accept();
+    });
+  }
+
+  const Collectables collectables;
+  asio::io_context io{1};
+  tcp::acceptor acceptor{io};
+  std::thread thread;
+};
+
+absl::StatusOr<std::unique_ptr<MetricsEndpoint>> MetricsEndpoint::Create(const std::string& host, int port,
+                                                                         Collectables collectables) {
+  auto state = std::make_unique<State>(std::move(collectables));
+  beast::error_code error;
+  tcp::resolver resolver(state->io);
+  const auto found = resolver.resolve(host, std::to_string(port), tcp::resolver::passive, error);
+  if (!error) state->acceptor.open(found->endpoint().protocol(), error);
+  if (!error) state->acceptor.set_option(asio::socket_base::reuse_address(true), error);
+  if (!error) state->acceptor.bind(found->endpoint(), error);
+  if (!error) state->acceptor.listen(asio::socket_base::max_listen_connections, error);
+  if (error) {
+    return Unavailable("metrics.bind",
+                       absl::StrCat("cannot listen on ", host, ":", port, " for metrics: ", error.message()));
+  }
+  state->Accept();
+  state->thread = std::thread([state = state.get()] { state->io.run(); });
+  return std::unique_ptr<MetricsEndpoint>(new MetricsEndpoint(std::move(state)));
+}
+
+MetricsEndpoint::MetricsEndpoint(std::unique_ptr<State> state) : state_(std::move(state)) {}
+
+MetricsEndpoint::~MetricsEndpoint() {
+  state_->io.stop();
+  state_->thread.join();
+}
+
+int MetricsEndpoint::port() const { return state_->acceptor.local_endpoint().port(); }
+
+}  // namespace fovea

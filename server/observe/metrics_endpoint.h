@@ -1,0 +1,34 @@
+// Metrics in Prometheus' text format over HTTP.
+//
+// Not prometheus-cpp's own exposer: its HTTP server starts threads with a stack of 100 KB, which a process with
+// LibTorch's thread-local storage cannot have.
+#pragma once
+
+#include <prometheus/collectable.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace fovea {
+
+// Answers GET and HEAD of /metrics from one thread of its own. Slow and oversized requests are cut off.
+class MetricsEndpoint {
+ public:
+  // Listens on host:port; port 0 takes a free one. UNAVAILABLE (metrics.bind) where that cannot be had.
+  static absl::StatusOr<std::unique_ptr<MetricsEndpoint>> Create(
+      const std::string& host, int port,
+      std::vector<std::shared_ptr<prometheus::Collectable>> collectables);
+  ~MetricsEndpoint();
+
+  int port() const;
+
+ private:
+  struct State;
+  explicit MetricsEndpoint(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace fovea
