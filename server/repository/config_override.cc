@@ -1,10 +1,10 @@
 #include "server/repository/config_override.h"
 
-#include <google/protobuf/struct.pb.h>
 #include <google/protobuf/util/json_util.h>
 
 #include <algorithm>
 #include <array>
+#include <nlohmann/json.hpp>
 #include <span>
 #include <string>
 #include <vector>
@@ -76,13 +76,10 @@ absl::Status ApplyConfigOverride(std::string_view json, std::string_view model,
   if (json.size() > static_cast<size_t>(limits::kMaxModelSpecBytes)) {
     return Error("it is longer than a model spec may be");
   }
-  const google::protobuf::StringPiece text(json.data(), json.size());
   // The keys first: the message cannot tell a number that is 0 from one that is absent.
-  google::protobuf::Struct object;
-  if (!google::protobuf::util::JsonStringToMessage(text, &object).ok()) {
-    return Error("it is not a JSON object");
-  }
-  for (const auto& [key, value] : object.fields()) {
+  const auto object = nlohmann::json::parse(json, nullptr, /*allow_exceptions=*/false);
+  if (!object.is_object()) return Error("it is not a JSON object");
+  for (const auto& [key, value] : object.items()) {
     if (std::find(kFields.begin(), kFields.end(), key) == kFields.end()) {
       return Error(
           "only max_batch_size, dynamic_batching, instance_group and version_policy can be "
@@ -90,13 +87,14 @@ absl::Status ApplyConfigOverride(std::string_view json, std::string_view model,
     }
   }
   inference::ModelConfig config;
+  const google::protobuf::StringPiece text(json.data(), json.size());
   if (!google::protobuf::util::JsonStringToMessage(text, &config).ok()) {
     return Error("it is not the JSON form of a ModelConfig");
   }
   if (!config.name().empty() && config.name() != model) {
     return Error("its name is another model's");
   }
-  if (object.fields().count("max_batch_size") > 0) {
+  if (object.contains("max_batch_size")) {
     spec->set_max_batch_size(config.max_batch_size());
   }
   if (config.has_dynamic_batching()) {

@@ -222,7 +222,7 @@ TEST_F(ModelRepositoryTest, NoRequestFailsWhileAModelIsReloadedAgainAndAgain) {
   std::atomic<int> served = 0, failed = 0;
   std::vector<std::thread> requests;
   for (int i = 0; i < 3; ++i) {
-    requests.emplace_back([&] {
+    requests.emplace_back([&, i] {
       while (!stop) ++(repository_->Acquire("cats", i % 2 ? "" : "1").ok() ? served : failed);
     });
   }
