@@ -12,7 +12,7 @@ namespace fovea::models::training {
 
 struct TrainingOptions {
   uint64_t seed = 1;  // of the pictures; the weights come with the backbone
-  int epochs = 30;
+  int epochs = 24;
   int64_t images_per_epoch = 9'600;  // each drawn once: an epoch is a stretch of an endless stream
   int64_t batch_size = 64;
   double peak_learning_rate = 1e-3;

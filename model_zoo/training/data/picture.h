@@ -20,9 +20,8 @@ struct Picture {
 };
 
 // The picture number `index` of a stream. Classes take turns: index modulo kNumShapes is the shape.
-// The whole of the shape's bounding circle lies in the centre square of the picture, less a tenth
-// of its radius. The same bytes on every machine for one version of OpenCV; for sizes of one aspect
-// ratio the same scene.
+// The whole shape lies in the centre square of the picture. The same bytes on every machine for one
+// version of OpenCV; for sizes of one aspect ratio the same scene.
 Picture DrawPicture(uint64_t seed, Stream stream, uint64_t index, cv::Size size);
 
 }  // namespace fovea::models::training
