@@ -65,6 +65,10 @@ else()
 endif()
 list(APPEND CMAKE_BUILD_RPATH "${torch_root}/lib")
 
+# The wheel's libraries export a libstdc++ of their own, std::filesystem among it, and some of it crashes when called
+# from outside (remove_all does). The loader takes the first library that has a name: the system's, in front of them.
+target_link_options(fovea_torch INTERFACE "LINKER:--no-as-needed,-lstdc++")
+
 # at::parallel_for is a template: in a file compiled without OpenMP it runs on one thread, silently.
 find_package(OpenMP REQUIRED COMPONENTS CXX)
 target_compile_options(fovea_torch INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${OpenMP_CXX_FLAGS}>")
