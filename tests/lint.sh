@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# Formatting, thread-safety annotations, clang-tidy of the torch-free parts, ruff: tests/lint.sh BUILD. Exits 1 on any finding.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+build=$1
+failed=0
+step() { printf '\n== %s\n' "$1"; }
+
+step "clang-format"
+git ls-files '*.h' '*.cc' '*.cu' | xargs clang-format-14 --dry-run -Werror || failed=1
+
+step "thread-safety annotations (clang)"
+# The parts without LibTorch, whose headers clang 14 need not parse.
+for file in $(git ls-files 'server/core/*.cc' 'server/scheduler/*.cc' 'server/repository/*.cc' 'server/imaging/*.cc' \
+  'server/admission/*.cc' 'server/observe/*.cc' 'server/lifecycle/signals.cc'); do
+  clang++-14 -std=c++20 -fsyntax-only -I . -I "$build/generated" -I "$build/generated/proto" -isystem /usr/include/opencv4 \
+    -DFOVEA_VERSION='""' -Wthread-safety -Werror=thread-safety "$file" || failed=1
+done
+
+step "clang-tidy"
+clang-tidy-14 -p "$build" --quiet $(git ls-files 'server/core/*.cc' 'server/scheduler/*.cc' 'server/postprocess/*.cc') \
+  2> /dev/null || failed=1
+
+step "ruff"
+.venv/bin/ruff check $(git ls-files '*.py') || failed=1
+.venv/bin/ruff format --check $(git ls-files '*.py') || failed=1
+exit $failed

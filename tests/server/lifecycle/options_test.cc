@@ -1,0 +1,60 @@
+#include "server/lifecycle/options.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+namespace fovea {
+namespace {
+
+ParsedCommandLine Parse(std::vector<const char*> arguments) {
+  arguments.insert(arguments.begin(), "fovea-server");
+  return ParseCommandLine(static_cast<int>(arguments.size()), arguments.data());
+}
+
+TEST(OptionsTest, DefaultsAreTritonsPortsOnLoopback) {
+  const auto parsed = Parse({"--model-repository", "models"});
+  ASSERT_TRUE(parsed.serve);
+  EXPECT_EQ(parsed.options.host, "127.0.0.1");
+  EXPECT_EQ(parsed.options.grpc_port, 8001);
+  EXPECT_EQ(parsed.options.metrics_port, 8002);
+  EXPECT_EQ(parsed.options.model_control_mode, "none");
+}
+
+TEST(OptionsTest, RepeatedFlagsAdd) {
+  const auto parsed = Parse({"--model-repository", "a", "--model-repository", "b", "--model-control-mode", "explicit",
+                             "--load-model", "x", "--load-model", "y"});
+  ASSERT_TRUE(parsed.serve);
+  EXPECT_THAT(parsed.options.model_repositories, testing::ElementsAre("a", "b"));
+  EXPECT_THAT(parsed.options.load_models, testing::ElementsAre("x", "y"));
+}
+
+TEST(OptionsTest, EveryFlagIsAnEnvironmentVariableToo) {
+  setenv("FOVEA_GRPC_PORT", "9001", 1);
+  setenv("FOVEA_MODEL_REPOSITORY", "models", 1);
+  const auto parsed = Parse({});
+  const auto overridden = Parse({"--grpc-port", "9002"});
+  unsetenv("FOVEA_GRPC_PORT");
+  unsetenv("FOVEA_MODEL_REPOSITORY");
+  ASSERT_TRUE(parsed.serve);
+  EXPECT_EQ(parsed.options.grpc_port, 9001);
+  EXPECT_EQ(overridden.options.grpc_port, 9002);
+}
+
+TEST(OptionsTest, MistakesExitWithTwo) {
+  EXPECT_EQ(Parse({}).exit_code, 2);
+  EXPECT_EQ(Parse({"--model-repository", "m", "--grpc-port", "70000"}).exit_code, 2);
+  EXPECT_EQ(Parse({"--model-repository", "m", "--no-such-flag"}).exit_code, 2);
+  EXPECT_EQ(Parse({"--model-repository", "m", "--model-control-mode", "maybe"}).exit_code, 2);
+  EXPECT_EQ(Parse({"--model-repository", "m", "--load-model", "x"}).exit_code, 2);
+}
+
+TEST(OptionsTest, HelpAndVersionExitWithZero) {
+  EXPECT_FALSE(Parse({"--help"}).serve);
+  EXPECT_EQ(Parse({"--help"}).exit_code, 0);
+  EXPECT_EQ(Parse({"--version"}).exit_code, 0);
+}
+
+}  // namespace
+}  // namespace fovea
