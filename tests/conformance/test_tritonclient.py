@@ -13,7 +13,9 @@ from tritonclient.utils import InferenceServerException
 
 MODEL = "shapes"
 SIZE = 64
-EXAMPLES = sorted((pathlib.Path(__file__).resolve().parents[2] / "client/examples").glob("*.jpg"))
+EXAMPLES = sorted(
+    (pathlib.Path(__file__).resolve().parents[2] / "client/examples").glob("*.jpg")
+)
 
 
 @pytest.fixture
@@ -23,7 +25,9 @@ def client(server):
 
 
 def pixels(batch: int = 1, seed: int = 0) -> triton.InferInput:
-    values = np.random.default_rng(seed).standard_normal((batch, 3, SIZE, SIZE), dtype=np.float32)
+    values = np.random.default_rng(seed).standard_normal(
+        (batch, 3, SIZE, SIZE), dtype=np.float32
+    )
     tensor = triton.InferInput("pixel_values", values.shape, "FP32")
     tensor.set_data_from_numpy(values)
     return tensor
@@ -37,12 +41,23 @@ def encoded(paths: list[pathlib.Path]) -> triton.InferInput:
 
 
 def test_health_and_metadata(client):
-    assert client.is_server_live() and client.is_server_ready() and client.is_model_ready(MODEL)
+    assert (
+        client.is_server_live()
+        and client.is_server_ready()
+        and client.is_model_ready(MODEL)
+    )
     assert not client.is_model_ready("no_such_model")
     server = client.get_server_metadata(as_json=True)
     assert server["name"] == "fovea"
-    assert {"statistics", "classification", "model_repository", "model_configuration"} <= set(server["extensions"])
-    assert not {"system_shared_memory", "cuda_shared_memory", "trace"} & set(server["extensions"])
+    assert {
+        "statistics",
+        "classification",
+        "model_repository",
+        "model_configuration",
+    } <= set(server["extensions"])
+    assert not {"system_shared_memory", "cuda_shared_memory", "trace"} & set(
+        server["extensions"]
+    )
     model = client.get_model_metadata(MODEL, as_json=True)
     assert model["inputs"][0]["shape"][0] == "-1"
     assert model["outputs"][0]["name"] == "logits"
@@ -54,7 +69,9 @@ def test_health_and_metadata(client):
 def test_infer_answers_alone_and_in_a_batch_alike(client):
     batch = client.infer(MODEL, [pixels(4)]).as_numpy("logits")
     assert batch.shape[0] == 4 and np.isfinite(batch).all()
-    values = np.random.default_rng(0).standard_normal((4, 3, SIZE, SIZE), dtype=np.float32)
+    values = np.random.default_rng(0).standard_normal(
+        (4, 3, SIZE, SIZE), dtype=np.float32
+    )
     for row in range(4):
         tensor = triton.InferInput("pixel_values", (1, 3, SIZE, SIZE), "FP32")
         tensor.set_data_from_numpy(values[row : row + 1])
@@ -65,11 +82,23 @@ def test_infer_answers_alone_and_in_a_batch_alike(client):
 def test_infer_echoes_the_id_and_carries_the_receipt(client):
     response = client.infer(MODEL, [pixels()], request_id="cat-7").get_response()
     assert response.id == "cat-7"
-    stages = ["receive", "decode", "preprocess", "queue", "compute", "postprocess", "encode"]
-    spent = {stage: response.parameters[f"fovea.{stage}_ns"].int64_param for stage in stages}
+    stages = [
+        "receive",
+        "decode",
+        "preprocess",
+        "queue",
+        "compute",
+        "postprocess",
+        "encode",
+    ]
+    spent = {
+        stage: response.parameters[f"fovea.{stage}_ns"].int64_param for stage in stages
+    }
     assert spent["compute"] > 0 and all(value >= 0 for value in spent.values())
     assert response.parameters["fovea.batch_size"].int64_param >= 1
-    assert response.parameters["fovea.batch_peak_bytes"].int64_param >= 3 * SIZE * SIZE * 4
+    assert (
+        response.parameters["fovea.batch_peak_bytes"].int64_param >= 3 * SIZE * SIZE * 4
+    )
 
 
 def test_images_go_in_as_files_and_as_pixels(client):
@@ -85,7 +114,9 @@ def test_images_go_in_as_files_and_as_pixels(client):
 
 def test_classification_extension(client):
     wanted = triton.InferRequestedOutput("logits", class_count=3)
-    result = client.infer(MODEL, [encoded(EXAMPLES[:2])], outputs=[wanted]).as_numpy("logits")
+    result = client.infer(MODEL, [encoded(EXAMPLES[:2])], outputs=[wanted]).as_numpy(
+        "logits"
+    )
     assert result.shape == (2, 3)
     value, index, label = result[0][0].decode().split(":")
     assert float(value) > float(result[0][1].decode().split(":")[0])
@@ -96,7 +127,10 @@ def test_async_infer(client):
     answers: queue.Queue = queue.Queue()
     for number in range(32):
         client.async_infer(
-            MODEL, [pixels(seed=number)], lambda result, error: answers.put((result, error)), request_id=str(number)
+            MODEL,
+            [pixels(seed=number)],
+            lambda result, error: answers.put((result, error)),
+            request_id=str(number),
         )
     seen = set()
     for _ in range(32):
@@ -115,9 +149,9 @@ def test_stream_infer_answers_every_message_and_survives_an_error(client):
     client.async_stream_infer(MODEL, [pixels()], request_id="after")
     got = [answers.get(timeout=60) for _ in range(10)]
     client.stop_stream()
-    assert sorted(result.get_response().id for result, error in got if error is None) == sorted(
-        [*map(str, range(8)), "after"]
-    )
+    assert sorted(
+        result.get_response().id for result, error in got if error is None
+    ) == sorted([*map(str, range(8)), "after"])
     errors = [error for _, error in got if error is not None]
     assert len(errors) == 1 and "no_such_model" in str(errors[0])
 
@@ -147,8 +181,13 @@ def test_repository_index_and_control_without_explicit_mode(client):
 
 
 def test_shared_memory_trace_and_log_calls_answer_as_a_server_without_them(client):
-    assert len(client.get_system_shared_memory_status(as_json=True).get("regions", {})) == 0
-    assert len(client.get_cuda_shared_memory_status(as_json=True).get("regions", {})) == 0
+    assert (
+        len(client.get_system_shared_memory_status(as_json=True).get("regions", {}))
+        == 0
+    )
+    assert (
+        len(client.get_cuda_shared_memory_status(as_json=True).get("regions", {})) == 0
+    )
     client.unregister_system_shared_memory()
     client.unregister_cuda_shared_memory()
     with pytest.raises(InferenceServerException) as refused:
@@ -164,7 +203,10 @@ def test_shared_memory_trace_and_log_calls_answer_as_a_server_without_them(clien
         (dict(model_name="no_such_model"), "NOT_FOUND"),
         (dict(model_version="99"), "NOT_FOUND"),
         (dict(model_name="../shapes"), "INVALID_ARGUMENT"),
-        (dict(outputs=[triton.InferRequestedOutput("no_such_output")]), "INVALID_ARGUMENT"),
+        (
+            dict(outputs=[triton.InferRequestedOutput("no_such_output")]),
+            "INVALID_ARGUMENT",
+        ),
         (dict(client_timeout=1e-6), "DEADLINE_EXCEEDED"),
     ],
 )
@@ -181,7 +223,9 @@ def test_asyncio_client(server):
 
     async def ask() -> np.ndarray:
         async with triton_aio.InferenceServerClient(server.grpc) as client:
-            results = await asyncio.gather(*(client.infer(MODEL, [pixels(seed=i)]) for i in range(8)))
+            results = await asyncio.gather(
+                *(client.infer(MODEL, [pixels(seed=i)]) for i in range(8))
+            )
         return np.concatenate([result.as_numpy("logits") for result in results])
 
     assert asyncio.run(ask()).shape[0] == 8
@@ -189,7 +233,12 @@ def test_asyncio_client(server):
 
 def test_explicit_mode_loads_and_unloads(start_server, repository):
     server = start_server(
-        "--model-repository", repository, "--model-control-mode", "explicit", "--load-model", MODEL
+        "--model-repository",
+        repository,
+        "--model-control-mode",
+        "explicit",
+        "--load-model",
+        MODEL,
     )
     with triton.InferenceServerClient(server.grpc) as client:
         assert client.is_model_ready(MODEL)

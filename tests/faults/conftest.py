@@ -27,7 +27,9 @@ def unharmed(request: pytest.FixtureRequest) -> Iterator[None]:
     if "caller" not in request.fixturenames:
         yield
         return
-    server, caller, before = (request.getfixturevalue(name) for name in ("server", "caller", "good_answer"))
+    server, caller, before = (
+        request.getfixturevalue(name) for name in ("server", "caller", "good_answer")
+    )
     resident = server.resident_bytes()
     yield
     assert server.alive()

@@ -18,11 +18,15 @@ RESIDENT_BOUND = 512 << 20  # a fault may not make the server grow by more than 
 
 
 def pixel_values(batch: int = 1, fill: float | None = None) -> np.ndarray:
-    values = np.random.default_rng(0).standard_normal((batch, 3, SIZE, SIZE), dtype=np.float32)
+    values = np.random.default_rng(0).standard_normal(
+        (batch, 3, SIZE, SIZE), dtype=np.float32
+    )
     return np.full_like(values, fill) if fill is not None else values
 
 
-def picture(format: str = "JPEG", size: tuple[int, int] = (80, 60), mode: str = "RGB", **options) -> bytes:
+def picture(
+    format: str = "JPEG", size: tuple[int, int] = (80, 60), mode: str = "RGB", **options
+) -> bytes:
     values = np.random.default_rng(1).integers(0, 256, (*size[::-1], 3), dtype=np.uint8)
     out = io.BytesIO()
     Image.fromarray(values).convert(mode).save(out, format, **options)
@@ -30,7 +34,9 @@ def picture(format: str = "JPEG", size: tuple[int, int] = (80, 60), mode: str = 
 
 
 def bytes_tensor(*elements: bytes) -> bytes:
-    return b"".join(len(element).to_bytes(4, "little") + element for element in elements)
+    return b"".join(
+        len(element).to_bytes(4, "little") + element for element in elements
+    )
 
 
 def infer_request(
@@ -44,12 +50,16 @@ def infer_request(
     """A ModelInferRequest that is good unless told otherwise."""
     request = service_pb2.ModelInferRequest(model_name=model, **fields)
     request.inputs.add(name=name, datatype=datatype, shape=shape)
-    request.raw_input_contents.extend([pixel_values().tobytes()] if raw is None else raw)
+    request.raw_input_contents.extend(
+        [pixel_values().tobytes()] if raw is None else raw
+    )
     return request
 
 
 def image_request(*files: bytes, **fields) -> service_pb2.ModelInferRequest:
-    return infer_request("image", "BYTES", (len(files), 1), [bytes_tensor(*files)], **fields)
+    return infer_request(
+        "image", "BYTES", (len(files), 1), [bytes_tensor(*files)], **fields
+    )
 
 
 class Caller:
@@ -62,15 +72,29 @@ class Caller:
                      ("grpc.max_metadata_size", 1 << 20)],
         )  # fmt: skip
 
-    def send(self, payload: bytes, method: str = SERVICE + "ModelInfer", timeout: float = 30, **options) -> bytes:
-        call = self.channel.unary_unary(method)  # no serializers: bytes go in and come out
+    def send(
+        self,
+        payload: bytes,
+        method: str = SERVICE + "ModelInfer",
+        timeout: float = 30,
+        **options,
+    ) -> bytes:
+        call = self.channel.unary_unary(
+            method
+        )  # no serializers: bytes go in and come out
         return call(payload, timeout=timeout, **options)
 
     def infer(self, request: service_pb2.ModelInferRequest, **options) -> np.ndarray:
-        response = service_pb2.ModelInferResponse.FromString(self.send(request.SerializeToString(), **options))
-        return np.frombuffer(response.raw_output_contents[0], np.float32).reshape(response.outputs[0].shape)
+        response = service_pb2.ModelInferResponse.FromString(
+            self.send(request.SerializeToString(), **options)
+        )
+        return np.frombuffer(response.raw_output_contents[0], np.float32).reshape(
+            response.outputs[0].shape
+        )
 
-    def refused(self, request: service_pb2.ModelInferRequest | bytes, **options) -> grpc.RpcError:
+    def refused(
+        self, request: service_pb2.ModelInferRequest | bytes, **options
+    ) -> grpc.RpcError:
         payload = request if isinstance(request, bytes) else request.SerializeToString()
         with pytest.raises(grpc.RpcError) as error:
             self.send(payload, **options)
@@ -83,10 +107,22 @@ def reason(error: grpc.RpcError) -> str:
 
 def expect(error: grpc.RpcError, code: str, reason_prefix: str = "") -> None:
     """The status, its reason, and a message that says something without showing the server's insides."""
-    assert error.code() == getattr(grpc.StatusCode, code), (error.code(), error.details())
+    assert error.code() == getattr(grpc.StatusCode, code), (
+        error.code(),
+        error.details(),
+    )
     assert reason(error).startswith(reason_prefix), (reason(error), error.details())
     text = error.details()
     assert len(text) > 5
-    for inside in ("/work", "/root", "/usr", ".cc:", "c10::", "cv::", "0x", "Exception", str(pathlib.Path.home())):
+    for inside in (
+        "/work",
+        "/root",
+        "/usr",
+        ".cc:",
+        "c10::",
+        "cv::",
+        "0x",
+        "Exception",
+        str(pathlib.Path.home()),
+    ):
         assert inside not in text, text
-

@@ -16,7 +16,11 @@ def png_with_header(width: int, height: int) -> bytes:
     header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
     chunk = b"IHDR" + header
     return (
-        b"\x89PNG\r\n\x1a\n" + struct.pack(">I", 13) + chunk + struct.pack(">I", zlib.crc32(chunk)) + bytes(64)
+        b"\x89PNG\r\n\x1a\n"
+        + struct.pack(">I", 13)
+        + chunk
+        + struct.pack(">I", zlib.crc32(chunk))
+        + bytes(64)
     )
 
 
@@ -55,15 +59,27 @@ def test_rows_14_to_24_are_invalid_arguments(caller: Caller, case: str):
 @pytest.mark.parametrize(
     "file",
     [picture("PNG", mode=mode) for mode in ("1", "L", "LA", "P", "RGB", "RGBA")]
-    + [picture("JPEG", mode="CMYK"), picture("JPEG", mode="L"), picture("JPEG", progressive=True)]
-    + [picture("WEBP"), picture("WEBP", lossless=True), picture("PNG", size=(1, 1)), picture("PNG", size=(9, 200))],
+    + [
+        picture("JPEG", mode="CMYK"),
+        picture("JPEG", mode="L"),
+        picture("JPEG", progressive=True),
+    ]
+    + [
+        picture("WEBP"),
+        picture("WEBP", lossless=True),
+        picture("PNG", size=(1, 1)),
+        picture("PNG", size=(9, 200)),
+    ],
 )
 def test_rows_20_21_24_odd_pictures_are_answered(caller: Caller, file: bytes):
     assert np.isfinite(caller.infer(image_request(file))).all()
 
 
 def test_row_43_one_bad_image_fails_its_own_request_only(caller: Caller):
-    good, bad = image_request(picture()).SerializeToString(), image_request(picture()[:-100]).SerializeToString()
+    good, bad = (
+        image_request(picture()).SerializeToString(),
+        image_request(picture()[:-100]).SerializeToString(),
+    )
     alone = caller.infer(image_request(picture()))
     call = caller.channel.unary_unary(SERVICE + "ModelInfer")
     payloads = [bad if number == 13 else good for number in range(32)]
@@ -80,5 +96,9 @@ def test_row_43_one_bad_image_fails_its_own_request_only(caller: Caller):
 
 
 def test_row_43_one_bad_image_of_several_fails_the_request_they_share(caller: Caller):
-    expect(caller.refused(image_request(picture(), picture()[:-100])), "INVALID_ARGUMENT", "image.")
+    expect(
+        caller.refused(image_request(picture(), picture()[:-100])),
+        "INVALID_ARGUMENT",
+        "image.",
+    )
     assert caller.infer(infer_request()).shape[0] == 1

@@ -12,14 +12,27 @@ import urllib.request
 import grpc
 import pytest
 import tritonclient.grpc as triton
-from fault_support import MODEL, SERVICE, Caller, infer_request, image_request, picture, pixel_values
+from fault_support import (
+    MODEL,
+    SERVICE,
+    Caller,
+    infer_request,
+    image_request,
+    picture,
+    pixel_values,
+)
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 
-def test_rows_34_35_callers_that_cancel_at_any_moment_leave_nothing_behind(caller: Caller, server):
+def test_rows_34_35_callers_that_cancel_at_any_moment_leave_nothing_behind(
+    caller: Caller, server
+):
     call = caller.channel.unary_unary(SERVICE + "ModelInfer")
     chance = random.Random(0)
-    payloads = [infer_request().SerializeToString(), image_request(picture(size=(800, 600))).SerializeToString()]
+    payloads = [
+        infer_request().SerializeToString(),
+        image_request(picture(size=(800, 600))).SerializeToString(),
+    ]
     answers = cancelled = 0
     for _ in range(300):
         future = call.future(chance.choice(payloads), timeout=30)
@@ -33,7 +46,10 @@ def test_rows_34_35_callers_that_cancel_at_any_moment_leave_nothing_behind(calle
     end = time.monotonic() + 10
     while time.monotonic() < end:
         text = scrape(server.metrics)
-        if gauge(text, "fovea_queue_depth") == 0 and gauge(text, "fovea_inflight_requests") == 0:
+        if (
+            gauge(text, "fovea_queue_depth") == 0
+            and gauge(text, "fovea_inflight_requests") == 0
+        ):
             return
         time.sleep(0.05)
     raise AssertionError(text)
@@ -43,12 +59,18 @@ def test_row_34_callers_that_vanish_with_their_connection_leave_the_server_well(
     for _ in range(10):
         vanishing = Caller(server.grpc)
         futures = [
-            vanishing.channel.unary_unary(SERVICE + "ModelInfer").future(infer_request().SerializeToString())
+            vanishing.channel.unary_unary(SERVICE + "ModelInfer").future(
+                infer_request().SerializeToString()
+            )
             for _ in range(16)
         ]
         vanishing.channel.close()
         for future in futures:
-            assert future.code() in (grpc.StatusCode.OK, grpc.StatusCode.CANCELLED, grpc.StatusCode.UNAVAILABLE)
+            assert future.code() in (
+                grpc.StatusCode.OK,
+                grpc.StatusCode.CANCELLED,
+                grpc.StatusCode.UNAVAILABLE,
+            )
     Caller(server.grpc).infer(infer_request())
 
 
@@ -59,11 +81,18 @@ def scrape(address: str) -> str:
 
 def gauge(text: str, name: str) -> float:
     """The sum over all series of a metric."""
-    return sum(float(value) for value in re.findall(rf"^{name}(?:\{{.*\}})? (\S+)$", text, re.MULTILINE))
+    return sum(
+        float(value)
+        for value in re.findall(rf"^{name}(?:\{{.*\}})? (\S+)$", text, re.MULTILINE)
+    )
 
 
 def series(text: str) -> set[str]:
-    return {line.rsplit(" ", 1)[0] for line in text.splitlines() if line and not line.startswith("#")}
+    return {
+        line.rsplit(" ", 1)[0]
+        for line in text.splitlines()
+        if line and not line.startswith("#")
+    }
 
 
 def test_row_47_hostile_names_add_no_series(caller: Caller, server):
@@ -80,18 +109,26 @@ def test_row_47_hostile_names_add_no_series(caller: Caller, server):
 
 def health_of(address: str, service: str) -> int:
     with grpc.insecure_channel(address) as channel:
-        return health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(service=service)).status
+        return (
+            health_pb2_grpc.HealthStub(channel)
+            .Check(health_pb2.HealthCheckRequest(service=service))
+            .status
+        )
 
 
 def flood(address: str, count: int) -> list:
     caller = Caller(address)
     call = caller.channel.unary_unary(SERVICE + "ModelInfer")
     values = pixel_values(8)
-    payload = infer_request(shape=values.shape, raw=[values.tobytes()]).SerializeToString()
+    payload = infer_request(
+        shape=values.shape, raw=[values.tobytes()]
+    ).SerializeToString()
     return [(caller, call.future(payload, timeout=120)) for _ in range(count)]
 
 
-def test_row_44_sigterm_finishes_what_was_accepted_and_exits_with_0(start_server, repository):
+def test_row_44_sigterm_finishes_what_was_accepted_and_exits_with_0(
+    start_server, repository
+):
     server = start_server("--model-repository", repository, "--drain-delay", "1000")
     assert health_of(server.grpc, "") == health_pb2.HealthCheckResponse.SERVING
     futures = flood(server.grpc, 100)
@@ -100,14 +137,21 @@ def test_row_44_sigterm_finishes_what_was_accepted_and_exits_with_0(start_server
     time.sleep(0.4)
     # Health turns first, while the door is still open.
     assert health_of(server.grpc, "") == health_pb2.HealthCheckResponse.NOT_SERVING
-    assert health_of(server.grpc, f"model/{MODEL}") == health_pb2.HealthCheckResponse.NOT_SERVING
+    assert (
+        health_of(server.grpc, f"model/{MODEL}")
+        == health_pb2.HealthCheckResponse.NOT_SERVING
+    )
     with triton.InferenceServerClient(server.grpc) as client:
         assert not client.is_server_ready() and client.is_server_live()
-    assert [future.code() for _, future in futures] == [grpc.StatusCode.OK] * len(futures)
+    assert [future.code() for _, future in futures] == [grpc.StatusCode.OK] * len(
+        futures
+    )
     assert server.process.wait(60) == 0
 
 
-def test_row_44_at_the_drain_timeout_the_rest_is_given_up_and_the_exit_code_says_so(start_server, repository):
+def test_row_44_at_the_drain_timeout_the_rest_is_given_up_and_the_exit_code_says_so(
+    start_server, repository
+):
     server = start_server("--model-repository", repository, "--drain-timeout", "50")
     futures = flood(server.grpc, 250)
     time.sleep(0.3)
@@ -115,8 +159,14 @@ def test_row_44_at_the_drain_timeout_the_rest_is_given_up_and_the_exit_code_says
     code = server.terminate()
     assert time.monotonic() - start < 20
     codes = {future.code() for _, future in futures}
-    assert codes <= {grpc.StatusCode.OK, grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED}
-    assert codes != {grpc.StatusCode.OK}, "the machine was faster than the drain timeout"
+    assert codes <= {
+        grpc.StatusCode.OK,
+        grpc.StatusCode.UNAVAILABLE,
+        grpc.StatusCode.CANCELLED,
+    }
+    assert codes != {grpc.StatusCode.OK}, (
+        "the machine was faster than the drain timeout"
+    )
     assert code == 1
 
 
@@ -149,7 +199,8 @@ def test_rejections_of_a_full_queue_come_at_once(start_server, repository):
     """Promise 3: under a millisecond of the server's time, before anything is decoded."""
     spec = repository / MODEL / "model.textproto"
     spec.write_text(
-        spec.read_text() + "\ndynamic_batching { default_queue_policy { max_queue_size: 4 } }\n"
+        spec.read_text()
+        + "\ndynamic_batching { default_queue_policy { max_queue_size: 4 } }\n"
     )
     server = start_server("--model-repository", repository)
     codes: list[grpc.StatusCode] = []
@@ -157,7 +208,9 @@ def test_rejections_of_a_full_queue_come_at_once(start_server, repository):
     caller = Caller(server.grpc)
     call = caller.channel.unary_unary(SERVICE + "ModelInfer")
     values = pixel_values(16)
-    payload = infer_request(shape=values.shape, raw=[values.tobytes()]).SerializeToString()
+    payload = infer_request(
+        shape=values.shape, raw=[values.tobytes()]
+    ).SerializeToString()
 
     def finish(future) -> None:
         codes.append(future.code())
@@ -171,7 +224,10 @@ def test_rejections_of_a_full_queue_come_at_once(start_server, repository):
     assert gauge(scrape(server.metrics), "fovea_queue_rejected_total") > 0
 
 
-@pytest.mark.parametrize("flags", [("--grpc-port", "99999"), ("--no-such-flag",), ("--model-control-mode", "maybe")])
+@pytest.mark.parametrize(
+    "flags",
+    [("--grpc-port", "99999"), ("--no-such-flag",), ("--model-control-mode", "maybe")],
+)
 def test_wrong_flags_are_told_and_exit_with_2(start_server, repository, flags):
     with pytest.raises(AssertionError, match="never printed"):
         start_server("--model-repository", repository, *flags)

@@ -48,22 +48,36 @@ def overflow(header: dict) -> None:
 
 def corruptions() -> dict:
     return {
-        "row 27: a header longer than the file": lambda p: p.write_bytes(struct.pack("<Q", 1 << 40) + b"{}"),
-        "row 27: a header over 100 MB": lambda p: p.write_bytes(struct.pack("<Q", 200 << 20) + b"{}"),
+        "row 27: a header longer than the file": lambda p: p.write_bytes(
+            struct.pack("<Q", 1 << 40) + b"{}"
+        ),
+        "row 27: a header over 100 MB": lambda p: p.write_bytes(
+            struct.pack("<Q", 200 << 20) + b"{}"
+        ),
         "row 27: no JSON object": lambda p: p.write_bytes(struct.pack("<Q", 2) + b"[]"),
-        "row 27: bad UTF-8": lambda p: p.write_bytes(struct.pack("<Q", 6) + b'{"\xff":1'),
-        "row 27: half of the file": lambda p: p.write_bytes(p.read_bytes()[: p.stat().st_size // 2]),
+        "row 27: bad UTF-8": lambda p: p.write_bytes(
+            struct.pack("<Q", 6) + b'{"\xff":1'
+        ),
+        "row 27: half of the file": lambda p: p.write_bytes(
+            p.read_bytes()[: p.stat().st_size // 2]
+        ),
         "row 27: empty": lambda p: p.write_bytes(b""),
         "row 27: overlapping tensors": lambda p: with_header(p, shift),
         "row 27: a shape that overflows": lambda p: with_header(p, overflow),
-        "row 27: a missing tensor": lambda p: with_header(p, lambda h: h.pop(first_tensor(h))),
+        "row 27: a missing tensor": lambda p: with_header(
+            p, lambda h: h.pop(first_tensor(h))
+        ),
         "row 29: a pickle": lambda p: p.write_bytes(pickle.dumps({"weight": [1.0]})),
-        "row 29: a zip archive": lambda p: zipfile.ZipFile(p, "w").writestr("../../evil", "x"),
+        "row 29: a zip archive": lambda p: zipfile.ZipFile(p, "w").writestr(
+            "../../evil", "x"
+        ),
     }
 
 
 @pytest.mark.parametrize("case", corruptions(), ids=list(corruptions()))
-def test_rows_27_29_32_a_bad_file_fails_the_reload_and_the_old_one_serves(start_server, repository, case):
+def test_rows_27_29_32_a_bad_file_fails_the_reload_and_the_old_one_serves(
+    start_server, repository, case
+):
     server = start_server("--model-repository", repository, *EXPLICIT)
     caller = Caller(server.grpc)
     before = caller.infer(infer_request())
@@ -95,12 +109,18 @@ SPECS = {
 
 
 @pytest.mark.parametrize("case", SPECS, ids=list(SPECS))
-def test_row_30_a_bad_spec_fails_the_reload_and_the_old_one_serves(start_server, repository, case):
+def test_row_30_a_bad_spec_fails_the_reload_and_the_old_one_serves(
+    start_server, repository, case
+):
     server = start_server("--model-repository", repository, *EXPLICIT)
     caller = Caller(server.grpc)
     before = caller.infer(infer_request())
     spec = repository / MODEL / "model.textproto"
-    lines = [line for line in spec.read_text().splitlines() if not line.startswith(SPECS[case].split(":")[0] + ":")]
+    lines = [
+        line
+        for line in spec.read_text().splitlines()
+        if not line.startswith(SPECS[case].split(":")[0] + ":")
+    ]
     spec.write_text("\n".join([*lines, SPECS[case], ""]))
     with triton.InferenceServerClient(server.grpc) as client:
         with pytest.raises(InferenceServerException) as refused:
@@ -109,14 +129,24 @@ def test_row_30_a_bad_spec_fails_the_reload_and_the_old_one_serves(start_server,
     assert (caller.infer(infer_request()) == before).all()
 
 
-def test_a_model_that_cannot_be_loaded_at_the_start_leaves_the_others_serving(start_server, repository):
+def test_a_model_that_cannot_be_loaded_at_the_start_leaves_the_others_serving(
+    start_server, repository
+):
     weights_of(repository, "shapes_with_knn").write_bytes(b"")
     server = start_server("--model-repository", repository)
     with triton.InferenceServerClient(server.grpc) as client:
-        rows = {row["name"]: row for row in client.get_model_repository_index(as_json=True)["models"]}
+        rows = {
+            row["name"]: row
+            for row in client.get_model_repository_index(as_json=True)["models"]
+        }
     assert rows[MODEL]["state"] == "READY"
-    assert rows["shapes_with_knn"]["state"] == "UNAVAILABLE" and rows["shapes_with_knn"]["reason"]
-    expect(Caller(server.grpc).refused(infer_request(model="shapes_with_knn")), "NOT_FOUND")
+    assert (
+        rows["shapes_with_knn"]["state"] == "UNAVAILABLE"
+        and rows["shapes_with_knn"]["reason"]
+    )
+    expect(
+        Caller(server.grpc).refused(infer_request(model="shapes_with_knn")), "NOT_FOUND"
+    )
 
 
 def test_row_31_reloads_and_unloads_lose_no_request(start_server, repository):
@@ -152,7 +182,12 @@ def test_row_31_reloads_and_unloads_lose_no_request(start_server, repository):
 
 def test_poll_mode_takes_new_versions_and_new_models(start_server, repository):
     server = start_server(
-        "--model-repository", repository, "--model-control-mode", "poll", "--repository-poll-secs", "1"
+        "--model-repository",
+        repository,
+        "--model-control-mode",
+        "poll",
+        "--repository-poll-secs",
+        "1",
     )
     with triton.InferenceServerClient(server.grpc) as client:
 
@@ -166,7 +201,9 @@ def test_poll_mode_takes_new_versions_and_new_models(start_server, repository):
         wait_for(lambda: client.is_model_ready(MODEL, "2"))
         shutil.copytree(repository / MODEL, repository / "another")
         another = repository / "another" / "model.textproto"
-        another.write_text(another.read_text().replace(f'name: "{MODEL}"', 'name: "another"'))
+        another.write_text(
+            another.read_text().replace(f'name: "{MODEL}"', 'name: "another"')
+        )
         wait_for(lambda: client.is_model_ready("another"))
         shutil.rmtree(repository / "another")
         wait_for(lambda: not client.is_model_ready("another"))

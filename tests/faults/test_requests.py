@@ -30,24 +30,40 @@ CLASSIFY = "/fovea.v1.VisionService/Classify"
 def test_row_1_malformed_bytes_are_an_invalid_argument(caller: Caller, method: str):
     good = infer_request().SerializeToString()
     chance = random.Random(0)
-    payloads = [b"\xff" * 64, good[:-1], good[: len(good) // 2], b"\x0a\xff\xff\xff\xff\x0f", bytes(10)]
+    payloads = [
+        b"\xff" * 64,
+        good[:-1],
+        good[: len(good) // 2],
+        b"\x0a\xff\xff\xff\xff\x0f",
+        bytes(10),
+    ]
     payloads += [chance.randbytes(chance.randrange(1, 400)) for _ in range(200)]
     for payload in payloads:
         with pytest.raises(grpc.RpcError) as error:
             caller.send(payload, method=method)
-        assert error.value.code() in (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.NOT_FOUND)
+        assert error.value.code() in (
+            grpc.StatusCode.INVALID_ARGUMENT,
+            grpc.StatusCode.NOT_FOUND,
+        )
     expect(caller.refused(b"\xff" * 64, method=method), "INVALID_ARGUMENT")
 
 
 def test_row_1_every_other_method_refuses_malformed_bytes_too(caller: Caller):
-    for method in ("ModelMetadata", "ModelConfig", "RepositoryIndex", "ModelStatistics"):
+    for method in (
+        "ModelMetadata",
+        "ModelConfig",
+        "RepositoryIndex",
+        "ModelStatistics",
+    ):
         error = caller.refused(b"\xff" * 16, method=SERVICE + method)
         assert error.code() == grpc.StatusCode.INVALID_ARGUMENT, method
 
 
 def test_row_2_a_deeply_nested_message_is_refused(caller: Caller):
     payload = b""
-    for _ in range(20_000):  # unknown groups inside each other: start-group tags of field 99
+    for _ in range(
+        20_000
+    ):  # unknown groups inside each other: start-group tags of field 99
         payload += b"\x9b\x06"
     error = caller.refused(payload)
     assert error.code() in (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.INTERNAL)
@@ -56,9 +72,17 @@ def test_row_2_a_deeply_nested_message_is_refused(caller: Caller):
 def test_row_3_headers_over_the_limit_are_refused(caller: Caller):
     request = infer_request()
     huge = caller.refused(request, metadata=[("x-huge", "a" * (64 << 10))])
-    assert huge.code() in (grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.INTERNAL, grpc.StatusCode.UNAVAILABLE)
+    assert huge.code() in (
+        grpc.StatusCode.RESOURCE_EXHAUSTED,
+        grpc.StatusCode.INTERNAL,
+        grpc.StatusCode.UNAVAILABLE,
+    )
     many = caller.refused(request, metadata=[(f"x-{i}", "b" * 40) for i in range(2000)])
-    assert many.code() in (grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.INTERNAL, grpc.StatusCode.UNAVAILABLE)
+    assert many.code() in (
+        grpc.StatusCode.RESOURCE_EXHAUSTED,
+        grpc.StatusCode.INTERNAL,
+        grpc.StatusCode.UNAVAILABLE,
+    )
     caller.infer(request, metadata=[("x-blob-bin", bytes(range(256)))])
 
 
@@ -92,7 +116,10 @@ def test_row_6_millions_of_empty_elements_are_refused(caller: Caller):
     payload = request.SerializeToString()
     contents = b"\x42\x00" * count  # bytes_contents = "", so many times
     inner = tensor.SerializeToString() + b"\x2a" + varint(len(contents)) + contents
-    expect(caller.refused(b"\x0a\x06shapes" + b"\x2a" + varint(len(inner)) + inner), "INVALID_ARGUMENT")
+    expect(
+        caller.refused(b"\x0a\x06shapes" + b"\x2a" + varint(len(inner)) + inner),
+        "INVALID_ARGUMENT",
+    )
     assert payload
 
 
@@ -128,34 +155,54 @@ def with_outputs(*names: str) -> service_pb2.ModelInferRequest:
 INVALID = {
     "row 7: raw and typed contents": with_typed_contents,
     "row 7: fewer raw contents than inputs": lambda: infer_request(raw=[]),
-    "row 7: more raw contents than inputs": lambda: infer_request(raw=[pixel_values().tobytes()] * 2),
+    "row 7: more raw contents than inputs": lambda: infer_request(
+        raw=[pixel_values().tobytes()] * 2
+    ),
     "row 7: one input twice": lambda: with_two_inputs("pixel_values", "pixel_values"),
     "row 7: two kinds of input": lambda: with_two_inputs("pixel_values", "image"),
     "row 7: unknown input": lambda: infer_request("no_such_input"),
     "row 7: one output twice": lambda: with_outputs("logits", "logits"),
     "row 7: unknown output": lambda: with_outputs("no_such_output"),
     "row 7: no input": lambda: service_pb2.ModelInferRequest(model_name=MODEL),
-    "row 8: the shape's product overflows": lambda: infer_request(shape=(2**4, 2**60 + 2)),
+    "row 8: the shape's product overflows": lambda: infer_request(
+        shape=(2**4, 2**60 + 2)
+    ),
     "row 8: times the element's size overflows": lambda: infer_request(shape=(2**61,)),
     "row 9: negative dimension": lambda: infer_request(shape=(-1, 3, SIZE, SIZE)),
     "row 9: zero dimension": lambda: infer_request(shape=(0, 3, SIZE, SIZE), raw=[b""]),
     "row 9: rank 9": lambda: infer_request(shape=(1,) * 6 + (3, SIZE, SIZE)),
     "row 9: rank 0": lambda: infer_request(shape=(), raw=[struct.pack("<f", 1)]),
-    "row 9: wrong size": lambda: infer_request(shape=(1, 3, 32, 32), raw=[bytes(3 * 32 * 32 * 4)]),
+    "row 9: wrong size": lambda: infer_request(
+        shape=(1, 3, 32, 32), raw=[bytes(3 * 32 * 32 * 4)]
+    ),
     "row 9: more images than a batch": lambda: infer_request(
         shape=(1024, 3, SIZE, SIZE), raw=[bytes(1024 * 3 * SIZE * SIZE * 4)]
     ),
-    "row 10: one byte short": lambda: infer_request(raw=[pixel_values().tobytes()[:-1]]),
-    "row 10: one byte long": lambda: infer_request(raw=[pixel_values().tobytes() + b"\0"]),
+    "row 10: one byte short": lambda: infer_request(
+        raw=[pixel_values().tobytes()[:-1]]
+    ),
+    "row 10: one byte long": lambda: infer_request(
+        raw=[pixel_values().tobytes() + b"\0"]
+    ),
     "row 10: unknown type": lambda: infer_request(datatype="FP8"),
-    "row 10: another type": lambda: infer_request(datatype="FP64", raw=[bytes(3 * SIZE * SIZE * 8)]),
-    "row 10: length past the end": lambda: infer_request("image", "BYTES", (1, 1), [b"\x10\0\0\0abc"]),
-    "row 10: length 2^32-1": lambda: infer_request("image", "BYTES", (1, 1), [b"\xff\xff\xff\xffabc"]),
+    "row 10: another type": lambda: infer_request(
+        datatype="FP64", raw=[bytes(3 * SIZE * SIZE * 8)]
+    ),
+    "row 10: length past the end": lambda: infer_request(
+        "image", "BYTES", (1, 1), [b"\x10\0\0\0abc"]
+    ),
+    "row 10: length 2^32-1": lambda: infer_request(
+        "image", "BYTES", (1, 1), [b"\xff\xff\xff\xffabc"]
+    ),
     "row 10: bytes after the last element": lambda: infer_request(
         "image", "BYTES", (1, 1), [bytes_tensor(picture()) + b"rest"]
     ),
-    "row 11: NaN": lambda: infer_request(raw=[pixel_values(fill=float("nan")).tobytes()]),
-    "row 11: infinity": lambda: infer_request(raw=[pixel_values(fill=float("inf")).tobytes()]),
+    "row 11: NaN": lambda: infer_request(
+        raw=[pixel_values(fill=float("nan")).tobytes()]
+    ),
+    "row 11: infinity": lambda: infer_request(
+        raw=[pixel_values(fill=float("inf")).tobytes()]
+    ),
     "row 25: parent folder": lambda: infer_request(model="../shapes"),
     "row 25: absolute path": lambda: infer_request(model="/etc"),
     "row 25: a path": lambda: infer_request(model="a/b"),
@@ -178,19 +225,28 @@ def test_rows_7_to_11_and_25_are_invalid_arguments(caller: Caller, case: str):
 
 
 def test_row_11_denormals_are_numbers(caller: Caller):
-    assert np.isfinite(caller.infer(infer_request(raw=[pixel_values(fill=1e-42).tobytes()]))).all()
+    assert np.isfinite(
+        caller.infer(infer_request(raw=[pixel_values(fill=1e-42).tobytes()]))
+    ).all()
 
 
-def test_row_12_an_output_that_is_not_finite_fails_its_own_request_only(start_server, repository):
+def test_row_12_an_output_that_is_not_finite_fails_its_own_request_only(
+    start_server, repository
+):
     """Where a model lets them in, infinities reach its output: an error for that request, in a batch with good ones."""
     spec = repository / MODEL / "model.textproto"
     spec.write_text(spec.read_text() + "\nallow_non_finite: true\n")
     server = start_server("--model-repository", repository)
     caller = Caller(server.grpc)
-    bad = infer_request(raw=[pixel_values(fill=float("nan")).tobytes()]).SerializeToString()
+    bad = infer_request(
+        raw=[pixel_values(fill=float("nan")).tobytes()]
+    ).SerializeToString()
     good = infer_request().SerializeToString()
     call = caller.channel.unary_unary(SERVICE + "ModelInfer")
-    futures = [(payload is bad, call.future(payload, timeout=30)) for payload in [good, bad, good, good] * 8]
+    futures = [
+        (payload is bad, call.future(payload, timeout=30))
+        for payload in [good, bad, good, good] * 8
+    ]
     for poisoned, future in futures:
         if poisoned:
             assert future.code() == grpc.StatusCode.INTERNAL
@@ -199,12 +255,22 @@ def test_row_12_an_output_that_is_not_finite_fails_its_own_request_only(start_se
 
 
 def test_row_13_an_encoded_image_over_the_limit_is_refused(caller: Caller):
-    expect(caller.refused(image_request(picture() + bytes(33 << 20))), "RESOURCE_EXHAUSTED")
+    expect(
+        caller.refused(image_request(picture() + bytes(33 << 20))), "RESOURCE_EXHAUSTED"
+    )
 
 
 def test_row_25_well_formed_names_of_nothing_are_not_found(caller: Caller):
-    for model, version in [("no_such_model", ""), ("a" * 128, ""), (MODEL, "77"), ("...", "")]:
-        expect(caller.refused(infer_request(model=model, model_version=version)), "NOT_FOUND")
+    for model, version in [
+        ("no_such_model", ""),
+        ("a" * 128, ""),
+        (MODEL, "77"),
+        ("...", ""),
+    ]:
+        expect(
+            caller.refused(infer_request(model=model, model_version=version)),
+            "NOT_FOUND",
+        )
 
 
 def test_row_36_a_deadline_that_has_passed_is_not_run(caller: Caller):

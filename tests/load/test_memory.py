@@ -14,13 +14,17 @@ MODEL, SIZE = "shapes", 64
 MOST_GROWTH_PER_10_000 = 1 << 20
 
 
-@pytest.mark.parametrize("requests", [30_000, pytest.param(100_000, marks=pytest.mark.full)])
+@pytest.mark.parametrize(
+    "requests", [30_000, pytest.param(100_000, marks=pytest.mark.full)]
+)
 def test_resident_memory_is_flat(start_server, repository, tmp_path, requests):
     """Under 1 MB for every 10,000 requests, after a warm-up; 100,000 of them with --full."""
     server = start_server("--model-repository", repository)
     data = tmp_path / "data"
     data.mkdir()
-    np.random.default_rng(0).standard_normal((1, 3, SIZE, SIZE), dtype=np.float32).tofile(data / "pixel_values")
+    np.random.default_rng(0).standard_normal(
+        (1, 3, SIZE, SIZE), dtype=np.float32
+    ).tofile(data / "pixel_values")
 
     def served() -> int:
         with triton.InferenceServerClient(server.grpc) as client:
@@ -32,7 +36,12 @@ def test_resident_memory_is_flat(start_server, repository, tmp_path, requests):
                 ROOT / ".venv/bin/perf_analyzer", "-m", MODEL, "-i", "grpc", "-u", server.grpc, "--concurrency-range",
                 "8", "--input-data", data, "-p", "2000", "-s", "999", "-r", "3",
             ]  # fmt: skip
-            subprocess.run([str(part) for part in command], check=True, capture_output=True, timeout=120)
+            subprocess.run(
+                [str(part) for part in command],
+                check=True,
+                capture_output=True,
+                timeout=120,
+            )
 
     ask_until(10_000)
     resident, start = server.resident_bytes(), served()

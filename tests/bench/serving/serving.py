@@ -51,15 +51,24 @@ def write_inputs(folder: pathlib.Path) -> dict[str, pathlib.Path]:
     inputs = {MODEL: folder / MODEL, IDENTITY: folder / IDENTITY}
     for path in inputs.values():
         path.mkdir()
-    random.standard_normal((1, 3, SIZE, SIZE), dtype=np.float32).tofile(inputs[MODEL] / "pixel_values")
-    random.integers(0, 256, (1, SIZE, SIZE, 3), dtype=np.uint8).tofile(inputs[IDENTITY] / "image_rgb")
+    random.standard_normal((1, 3, SIZE, SIZE), dtype=np.float32).tofile(
+        inputs[MODEL] / "pixel_values"
+    )
+    random.integers(0, 256, (1, SIZE, SIZE, 3), dtype=np.uint8).tofile(
+        inputs[IDENTITY] / "image_rgb"
+    )
     return inputs
 
 
 class Process:
     """A server under measurement; ends with the block."""
 
-    def __init__(self, command: list[object], pattern: str, environment: dict[str, str] | None = None):
+    def __init__(
+        self,
+        command: list[object],
+        pattern: str,
+        environment: dict[str, str] | None = None,
+    ):
         self.log = tempfile.NamedTemporaryFile(suffix=".log")
         self.process = subprocess.Popen(
             [str(part) for part in command],
@@ -79,7 +88,12 @@ class Process:
             time.sleep(0.1)
 
     def cpu_seconds(self) -> float:
-        fields = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        fields = (
+            pathlib.Path(f"/proc/{self.process.pid}/stat")
+            .read_text()
+            .rsplit(")", 1)[1]
+            .split()
+        )
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def __enter__(self) -> Process:
@@ -93,7 +107,9 @@ class Process:
             os.killpg(self.process.pid, signal.SIGKILL)
 
 
-def perf_analyzer(address: str, model: str, data: pathlib.Path, concurrency: int, window_ms: int) -> dict[str, float]:
+def perf_analyzer(
+    address: str, model: str, data: pathlib.Path, concurrency: int, window_ms: int
+) -> dict[str, float]:
     """Runs perf_analyzer once and returns inferences per second and the median latency."""
     with tempfile.NamedTemporaryFile(suffix=".csv") as report:
         command = [
@@ -101,21 +117,38 @@ def perf_analyzer(address: str, model: str, data: pathlib.Path, concurrency: int
             "--concurrency-range", str(concurrency), "--input-data", data, "-p", str(window_ms),
             "--stability-percentage", "999", "--max-trials", "3", "-f", report.name,
         ]  # fmt: skip
-        ran = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=300)
+        ran = subprocess.run(
+            [str(part) for part in command], capture_output=True, text=True, timeout=300
+        )
         rows = list(csv.DictReader(pathlib.Path(report.name).open()))
         if ran.returncode != 0 or not rows:
-            raise RuntimeError(f"perf_analyzer failed ({ran.returncode}):\n{ran.stdout}\n{ran.stderr}")
-    return {"per_second": float(rows[-1]["Inferences/Second"]), "p50_us": float(rows[-1]["p50 latency"])}
+            raise RuntimeError(
+                f"perf_analyzer failed ({ran.returncode}):\n{ran.stdout}\n{ran.stderr}"
+            )
+    return {
+        "per_second": float(rows[-1]["Inferences/Second"]),
+        "p50_us": float(rows[-1]["p50 latency"]),
+    }
 
 
-def raw_model(build: pathlib.Path, backbone: str, threads: int, seconds: float, batches: list[int]) -> list[dict]:
+def raw_model(
+    build: pathlib.Path, backbone: str, threads: int, seconds: float, batches: list[int]
+) -> list[dict]:
     command = [build / "tests/bench_raw_model", backbone, threads, seconds, *batches]
     return json.loads(subprocess.check_output([str(part) for part in command]))["runs"]
 
 
 def start_fovea(build: pathlib.Path, repository: pathlib.Path) -> Process:
     return Process(
-        [build / "bin/fovea-server", "--model-repository", repository, "--grpc-port", "0", "--metrics-port", "0"],
+        [
+            build / "bin/fovea-server",
+            "--model-repository",
+            repository,
+            "--grpc-port",
+            "0",
+            "--metrics-port",
+            "0",
+        ],
         r"listening: grpc=(\S+).*\bready\b: 2 models",
     )
 
@@ -128,7 +161,9 @@ def start_triton(peers: pathlib.Path, threads: int) -> Process:
     )
 
 
-def measure(build: pathlib.Path, peers: pathlib.Path | None, rounds: int, window_ms: int) -> dict[str, float]:
+def measure(
+    build: pathlib.Path, peers: pathlib.Path | None, rounds: int, window_ms: int
+) -> dict[str, float]:
     """Each round measures every contender once, so that the machine's moods fall on all of them."""
     threads = os.cpu_count() or 1
     samples: dict[str, list[float]] = {}
@@ -147,25 +182,44 @@ def measure(build: pathlib.Path, peers: pathlib.Path | None, rounds: int, window
             runs = raw_model(build, MODEL, threads, 1.5, [1, 2, 4, 8, 16])
             add("raw img/s", max(run["images_per_second"] for run in runs))
             with start_fovea(build, repository) as fovea:
-                served = perf_analyzer(fovea.match[1], MODEL, inputs[MODEL], 8, window_ms)
+                served = perf_analyzer(
+                    fovea.match[1], MODEL, inputs[MODEL], 8, window_ms
+                )
                 add("served img/s", served["per_second"])
-                add("in-process us", raw_model(build, IDENTITY, threads, 0.5, [1])[0]["p50_us"])
+                add(
+                    "in-process us",
+                    raw_model(build, IDENTITY, threads, 0.5, [1])[0]["p50_us"],
+                )
                 before = fovea.cpu_seconds()
                 start = time.monotonic()
-                identity = perf_analyzer(fovea.match[1], IDENTITY, inputs[IDENTITY], 1, 1000)
+                identity = perf_analyzer(
+                    fovea.match[1], IDENTITY, inputs[IDENTITY], 1, 1000
+                )
                 busy = (fovea.cpu_seconds() - before) / (time.monotonic() - start)
                 add("identity p50 us", identity["p50_us"])
-                add("identity server CPU us/request", busy / identity["per_second"] * 1e6)
+                add(
+                    "identity server CPU us/request",
+                    busy / identity["per_second"] * 1e6,
+                )
             if peers is not None:
                 with start_triton(peers, threads) as triton:
-                    add("triton img/s", perf_analyzer(triton.match[1], MODEL, inputs[MODEL], 8, window_ms)["per_second"])
+                    add(
+                        "triton img/s",
+                        perf_analyzer(
+                            triton.match[1], MODEL, inputs[MODEL], 8, window_ms
+                        )["per_second"],
+                    )
     return {name: statistics.median(values) for name, values in samples.items()}
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/release")
-    parser.add_argument("--peers", type=pathlib.Path, default=pathlib.Path.home() / ".cache/fovea/peers")
+    parser.add_argument(
+        "--peers", type=pathlib.Path, default=pathlib.Path.home() / ".cache/fovea/peers"
+    )
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--window-ms", type=int, default=4000)
     arguments = parser.parse_args()
@@ -187,7 +241,9 @@ def main() -> int:
                 value, bound = results[row["id"]], float(row["bound"])
                 met = value >= bound if row["sense"] == ">=" else value <= bound
                 missed += not met
-                print(f"{row['id']:24} {value:10.2f} {row['sense']:>5} {bound:6g}   {'yes' if met else 'NO'}")
+                print(
+                    f"{row['id']:24} {value:10.2f} {row['sense']:>5} {bound:6g}   {'yes' if met else 'NO'}"
+                )
     if peers is None:
         print("served_over_triton       not measured: `make peers` was not run")
     return 1 if missed else 0

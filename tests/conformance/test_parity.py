@@ -1,0 +1,136 @@
+"""A published model, imported and served: its answers through the running server are timm's on the same weights."""
+
+from __future__ import annotations
+
+import io
+import pathlib
+import subprocess
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import safetensors.torch
+import timm
+import torch
+import tritonclient.grpc as triton
+from running_server import ROOT, Server
+from PIL import Image
+from timm.data import create_transform, resolve_data_config
+from timm.layers import Attention
+
+NAME = "deit_tiny_patch16_224"
+KEYS = 100  # of 197, as in the paper
+TOLERANCE = 1e-3  # of the logits' standard deviation
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """A repository with the imported model, and its weights again under k-NN attention."""
+    folder = tmp_path_factory.mktemp("imported")
+    script = "import sys; from fovea.importer import main; sys.exit(main())"
+    command = [
+        ROOT / ".venv/bin/python",
+        "-c",
+        script,
+        f"timm:{NAME}",
+        "--random",
+        "--seed",
+        "3",
+        "--out",
+        folder,
+    ]
+    subprocess.run(
+        [str(part) for part in command], check=True, timeout=300, cwd=ROOT / "client/python"
+    )  # fmt: skip
+    spec = folder / NAME / "model.textproto"
+    text = spec.read_text().replace(f'name: "{NAME}"\n', "") + "\nmax_batch_size: 2\n"
+    spec.write_text(text)
+    twin = folder / "with_knn"
+    (twin / "1").mkdir(parents=True)
+    (twin / "model.textproto").write_text(
+        f'{text}\nattention: "knn:k={KEYS}"\nweights_of: "{NAME}"\n'
+    )
+    return folder
+
+
+@pytest.fixture(scope="module")
+def client(
+    models: pathlib.Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[triton.InferenceServerClient]:
+    log = tmp_path_factory.mktemp("parity") / "server.log"
+    server = Server(log, "--model-repository", str(models))
+    with triton.InferenceServerClient(server.grpc) as client:
+        yield client
+    assert server.terminate() == 0
+    server.close()
+
+
+@pytest.fixture
+def reference(models: pathlib.Path) -> torch.nn.Module:
+    model = timm.create_model(NAME).eval()
+    model.load_state_dict(
+        safetensors.torch.load_file(models / NAME / "1/model.safetensors")
+    )
+    return model
+
+
+def published_knn(
+    self: Attention, x: torch.Tensor, *_: object, **__: object
+) -> torch.Tensor:
+    """The published PyTorch form: top-k, a mask by scatter, minus infinity elsewhere, softmax."""
+    batch, tokens, channels = x.shape
+    query, key, value = (
+        self.qkv(x)
+        .reshape(batch, tokens, 3, self.num_heads, -1)
+        .permute(2, 0, 3, 1, 4)
+        .unbind(0)
+    )
+    logits = (query * self.scale) @ key.transpose(-2, -1)
+    mask = torch.zeros_like(logits).scatter(-1, logits.topk(KEYS, dim=-1).indices, 1.0)
+    weights = torch.where(mask > 0, logits, -torch.inf).softmax(dim=-1)
+    return self.proj((weights @ value).transpose(1, 2).reshape(batch, tokens, channels))
+
+
+def served(
+    client: triton.InferenceServerClient, model: str, name: str, values: np.ndarray
+) -> np.ndarray:
+    datatype = {"pixel_values": "FP32", "image": "BYTES"}[name]
+    tensor = triton.InferInput(name, values.shape, datatype)
+    tensor.set_data_from_numpy(values)
+    return client.infer(model, [tensor]).as_numpy("logits")
+
+
+def assert_same(actual: np.ndarray, expected: torch.Tensor) -> None:
+    error = np.abs(actual - expected.numpy()).max() / expected.std().item()
+    print(f"largest difference over standard deviation: {error:.1e}")
+    assert error <= TOLERANCE
+
+
+def test_dense_logits_are_timms(client, reference):
+    pixels = torch.randn(2, 3, 224, 224, generator=torch.Generator().manual_seed(0))
+    with torch.inference_mode():
+        assert_same(
+            served(client, NAME, "pixel_values", pixels.numpy()), reference(pixels)
+        )
+
+
+def test_knn_logits_are_those_of_the_published_form(client, reference, monkeypatch):
+    monkeypatch.setattr(Attention, "forward", published_knn)
+    pixels = torch.randn(2, 3, 224, 224, generator=torch.Generator().manual_seed(0))
+    with torch.inference_mode():
+        assert_same(
+            served(client, "with_knn", "pixel_values", pixels.numpy()),
+            reference(pixels),
+        )
+
+
+def test_a_file_is_preprocessed_as_timm_does(client, reference):
+    values = np.random.default_rng(0).integers(0, 256, (12, 16, 3), dtype=np.uint8)
+    image = Image.fromarray(values).resize((500, 375), Image.Resampling.BICUBIC)
+    file = io.BytesIO()
+    image.save(file, "JPEG")
+    transform = create_transform(**resolve_data_config({}, model=reference))
+    pixels = transform(Image.open(file).convert("RGB"))[None]
+    encoded = np.array([[file.getvalue()]], dtype=np.object_)
+    with torch.inference_mode():
+        assert_same(served(client, NAME, "image", encoded), reference(pixels))

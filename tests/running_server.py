@@ -1,0 +1,78 @@
+"""A fovea-server process, as the tests start it."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+BUILD = ROOT / os.environ.get("FOVEA_BUILD", "build/release")
+DEMO = ROOT / "model_zoo" / "demo"
+
+
+class Server:
+    """A fovea-server process on free ports of the loopback interface."""
+
+    def __init__(
+        self,
+        log: pathlib.Path,
+        *flags: str,
+        environment: dict[str, str] | None = None,
+        ready: bool = True,
+    ):
+        self.log = log
+        self._output = log.open("wb")
+        command = [
+            BUILD / "bin" / "fovea-server",
+            "--grpc-port",
+            "0",
+            "--metrics-port",
+            "0",
+            *flags,
+        ]
+        self.process = subprocess.Popen(
+            [str(part) for part in command],
+            stdout=self._output,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, **(environment or {})},
+        )
+        found = self.wait_for_log(r"listening: grpc=(\S+:\d+) metrics=(\S+:\d+)")
+        self.grpc, self.metrics = found.group(1), found.group(2)
+        if ready:
+            self.wait_for_log(r"\bready\b: \d+ model")
+
+    def wait_for_log(self, pattern: str, timeout: float = 120) -> re.Match[str]:
+        """The first match of `pattern` in what the server has printed."""
+        end = time.monotonic() + timeout
+        while time.monotonic() < end:
+            if found := re.search(pattern, self.log.read_text(errors="replace")):
+                return found
+            if self.process.poll() is not None:
+                break
+            time.sleep(0.02)
+        raise AssertionError(
+            f"the server never printed {pattern!r}:\n{self.log.read_text(errors='replace')}"
+        )
+
+    def resident_bytes(self) -> int:
+        pages = pathlib.Path(f"/proc/{self.process.pid}/statm").read_text().split()[1]
+        return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+    def alive(self) -> bool:
+        return self.process.poll() is None
+
+    def terminate(self, timeout: float = 60) -> int:
+        """Sends SIGTERM and returns the exit code."""
+        if self.alive():
+            self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(timeout)
+
+    def close(self) -> None:
+        if self.alive():
+            self.process.kill()
+        self.process.wait(30)
+        self._output.close()
