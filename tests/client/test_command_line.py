@@ -17,7 +17,11 @@ def fovea(server):
     def run(*arguments: object, address: str = "") -> subprocess.CompletedProcess[str]:
         command = [BUILD / "bin/fovea", "--server", address or server.grpc, *arguments]
         return subprocess.run(
-            [str(part) for part in command], capture_output=True, text=True, timeout=120
+            [str(part) for part in command],
+            capture_output=True,
+            check=False,
+            text=True,
+            timeout=120,
         )
 
     return run
@@ -27,7 +31,7 @@ def test_models_lists_what_is_served(fovea):
     table = fovea("models")
     assert table.returncode == 0, table.stderr
     assert {"shapes", "shapes_knn", "shapes_with_knn"} <= set(table.stdout.split())
-    rows = json.loads(fovea("models", "--json").stdout)
+    rows = json.loads(fovea("models", "--json").stdout)["models"]
     attention = {row["name"]: row["attention"] for row in rows}
     assert "knn" in attention["shapes_knn"] and "knn" not in attention["shapes"]
 
@@ -38,7 +42,7 @@ def test_classify_names_what_is_in_the_examples(fovea):
         "classify", "--model", "shapes", "--json", ROOT / "client/examples/*.jpg"
     )
     assert answer.returncode == 0, answer.stderr
-    files = json.loads(answer.stdout)
+    files = json.loads(answer.stdout)["results"]
     assert len(files) == len(EXAMPLES) > 0
     right = sum(
         file["classes"][0]["label"] in pathlib.Path(file["file"]).stem for file in files
@@ -59,7 +63,7 @@ def test_one_bad_file_fails_alone(fovea, tmp_path):
 def test_the_receipt_is_shown(fovea):
     answer = fovea("classify", "--model", "shapes", "--receipt", EXAMPLES[0])
     assert answer.returncode == 0
-    for word in ("decode", "compute", "batch", "MiB"):
+    for word in ("DECODE", "COMPUTE", "BATCH", "MiB"):
         assert word in answer.stdout, answer.stdout
 
 
@@ -73,9 +77,9 @@ def test_compare_measures_the_models_in_turn(fovea):
 
 def test_stats_counts_images(fovea):
     fovea("classify", "--model", "shapes", EXAMPLES[0])
-    rows = json.loads(fovea("stats", "--json").stdout)
+    rows = json.loads(fovea("stats", "--json").stdout)["models"]
     shapes = next(row for row in rows if row["name"] == "shapes")
-    assert int(shapes["inference_count"]) >= 1, shapes
+    assert shapes["images"] >= 1, shapes
 
 
 def test_load_and_unload(start_server, repository, fovea):

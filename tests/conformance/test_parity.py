@@ -13,8 +13,8 @@ import safetensors.torch
 import timm
 import torch
 import tritonclient.grpc as triton
-from running_server import ROOT, Server
 from PIL import Image
+from running_server import ROOT, Server
 from timm.data import create_transform, resolve_data_config
 from timm.layers import Attention
 

@@ -200,18 +200,18 @@ def test_shared_memory_trace_and_log_calls_answer_as_a_server_without_them(clien
 @pytest.mark.parametrize(
     ("change", "status"),
     [
-        (dict(model_name="no_such_model"), "NOT_FOUND"),
-        (dict(model_version="99"), "NOT_FOUND"),
-        (dict(model_name="../shapes"), "INVALID_ARGUMENT"),
+        ({"model_name": "no_such_model"}, "NOT_FOUND"),
+        ({"model_version": "99"}, "NOT_FOUND"),
+        ({"model_name": "../shapes"}, "INVALID_ARGUMENT"),
         (
-            dict(outputs=[triton.InferRequestedOutput("no_such_output")]),
+            {"outputs": [triton.InferRequestedOutput("no_such_output")]},
             "INVALID_ARGUMENT",
         ),
-        (dict(client_timeout=1e-6), "DEADLINE_EXCEEDED"),
+        ({"client_timeout": 1e-6}, "DEADLINE_EXCEEDED"),
     ],
 )
 def test_errors_have_their_status(client, change, status):
-    arguments = dict(model_name=MODEL, inputs=[pixels()]) | change
+    arguments = {"model_name": MODEL, "inputs": [pixels()]} | change
     with pytest.raises(InferenceServerException) as refused:
         client.infer(**arguments)
     assert refused.value.status() == f"StatusCode.{status}"

@@ -84,7 +84,6 @@ def test_row_43_one_bad_image_fails_its_own_request_only(caller: Caller):
     call = caller.channel.unary_unary(SERVICE + "ModelInfer")
     payloads = [bad if number == 13 else good for number in range(32)]
     futures = [call.future(payload, timeout=30) for payload in payloads]
-    from tritonclient.grpc import service_pb2
 
     for number, future in enumerate(futures):
         if number == 13:

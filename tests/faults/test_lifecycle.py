@@ -16,8 +16,8 @@ from fault_support import (
     MODEL,
     SERVICE,
     Caller,
-    infer_request,
     image_request,
+    infer_request,
     picture,
     pixel_values,
 )
