@@ -73,6 +73,24 @@ TEST(FairShareTest, KeepsTheDebtOfAMemberThatIsBrieflyOutOfWork) {
   EXPECT_NEAR(second, 10'000, 1'000 + 2 * kQuantum);
 }
 
+TEST(FairShareTest, LetsADebtRunOutWhileOthersWorkAndMakesNoCreditOfIt) {
+  FairShare share(kQuantum);
+  share.Add(1);
+  share.Add(2);
+  share.Charge(1, 10'000);
+  for (int turn = 0; turn < 100; ++turn) {
+    (void)share.Next(Members{2});
+    share.Charge(2, 1'000'000);
+  }
+  Nanos before_second = 0;
+  while (share.Next(Members{1, 2}) == 1) {
+    share.Charge(1, 1'000);
+    before_second += 1'000;
+  }
+  // Nothing is left of its debt: it makes good for one batch of the other, no more and no less.
+  EXPECT_NEAR(before_second, 1'000'000, 1'000 + 2 * kQuantum);
+}
+
 TEST(FairShareTest, StaysWithItsChoiceUntilItIsCharged) {
   FairShare share(kQuantum);
   for (FairShare::Member member : {1, 2, 3}) share.Add(member);

@@ -126,6 +126,29 @@ TEST(TurnsTest, ASaturatedModelHoldsUpAnotherByAtMostOneBatch) {
   EXPECT_LE(longest_wait, heavy_batch);
 }
 
+TEST(TurnsTest, OneModelDoesNotTakeAllThreadsAtOnceWhileAnotherHasWork) {
+  Simulation simulation({.device_threads = 2});
+  std::vector<QueueId> queues;
+  for (int i = 0; i < 2; ++i) {
+    queues.push_back(simulation.AddModel({.instances = 2}, [](const Batch&) { return kMs; }));
+    simulation.dispatcher().RecordLatency(queues[i], 1, kMs, simulation.now());
+  }
+  for (QueueId queue : queues) {
+    for (int i = 0; i < 2; ++i) {
+      const TaskId place = *simulation.dispatcher().Reserve(queue, {}, simulation.now());
+      simulation.dispatcher().Enqueue(queue, place,
+                                      std::make_unique<FakeTask>(std::make_shared<TaskRecord>()),
+                                      simulation.now());
+    }
+  }
+  std::vector<QueueId> started;
+  simulation.on_start = [&](QueueId queue, const Batch&) { started.push_back(queue); };
+  simulation.Step();
+  ASSERT_EQ(started.size(), 2u);
+  EXPECT_NE(started[0], started[1]);
+  simulation.RunToTheEnd();
+}
+
 TEST(TurnsTest, AnIdleModelCostsTheOthersNothing) {
   Simulation simulation;
   simulation.AddModel({.max_batch_size = 8}, [](const Batch&) { return kMs; });
