@@ -57,7 +57,7 @@ ImagingPool::~ImagingPool() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-absl::Status ImagingPool::Submit(ImagingTask task) {
+absl::Status ImagingPool::Submit(ImagingTask&& task) {
   {
     MutexLock lock(mutex_);
     FOVEA_CHECK(!stopping_);

@@ -45,9 +45,10 @@ class ImagingPool {
   // Runs what is queued, then ends. Nothing may be submitted any more.
   ~ImagingPool();
 
-  // Returns at once. After OK `task.run` will be called; after UNAVAILABLE image.queue_full it
-  // never will be.
-  absl::Status Submit(ImagingTask task);
+  // Returns at once. After OK the task is the pool's, and `task.run` will be called. After
+  // UNAVAILABLE image.queue_full the task is left as it was, and its caller is told by whoever has
+  // it.
+  absl::Status Submit(ImagingTask&& task);
 
   // What decoding on these threads takes its memory from.
   PixelBudget& budget() { return budget_; }

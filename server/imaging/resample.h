@@ -4,6 +4,10 @@
 // the result of the first pass rounded to 8 bits; a filter as wide as the scale when shrinking;
 // weights in fixed point with 22 bits. Only the rows and columns that the window needs are
 // computed, to the same bits.
+//
+// Not ATen's antialiased resize of bytes: with its 16-bit weights 3 values in 1,000 are one level
+// off Pillow's and about one in a million two; it computes what the crop then drops, which for an
+// image of 1 x 1000 pixels is nearly all of 200 MB; and without it imaging needs no LibTorch.
 #pragma once
 
 #include <cstdint>

@@ -4,7 +4,9 @@
 // after the other:
 //   decode FILE
 //   preprocess HEIGHT WIDTH shortest|squash CROP_FRACTION bilinear|bicubic FILE
+//   time COUNT HEIGHT ... FILE    the same so many times; one line with the median in nanoseconds
 // A file that is refused ends the program with 1.
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 #include <iostream>
@@ -37,23 +39,57 @@ absl::Status Decode(const std::string& path) {
   return absl::OkStatus();
 }
 
-absl::Status Preprocess() {
+struct Job {
   PreprocessSpec spec;
+  std::vector<std::byte> file;
+};
+
+absl::StatusOr<Job> ReadJob() {
+  Job job;
+  PreprocessSpec& spec = job.spec;
   std::string mode, interpolation, path;
   std::cin >> spec.height >> spec.width >> mode >> spec.crop_fraction >> interpolation >> path;
   spec.resize_mode = mode == "squash" ? ResizeMode::kSquash : ResizeMode::kShortestEdge;
   spec.interpolation =
       interpolation == "bilinear" ? Interpolation::kBilinear : Interpolation::kBicubic;
   FOVEA_RETURN_IF_ERROR(CheckPreprocessSpec(spec));
-  std::vector<uint8_t> out(static_cast<size_t>(spec.bytes()));
-  PixelBudget budget(int64_t{1} << 32);
-  FOVEA_RETURN_IF_ERROR(DecodeAndResize(ReadFile(path), spec, {}, budget, SteadyClock(), out));
+  job.file = ReadFile(path);
+  return job;
+}
+
+absl::Status Run(const Job& job, std::vector<uint8_t>& out) {
+  static PixelBudget budget(int64_t{1} << 32);
+  out.resize(static_cast<size_t>(job.spec.bytes()));
+  return DecodeAndResize(job.file, job.spec, {}, budget, SteadyClock(), out);
+}
+
+absl::Status Preprocess() {
+  FOVEA_ASSIGN_OR_RETURN(const Job job, ReadJob());
+  std::vector<uint8_t> out;
+  FOVEA_RETURN_IF_ERROR(Run(job, out));
   Write(out);
+  return absl::OkStatus();
+}
+
+absl::Status Time() {
+  int count = 0;
+  std::cin >> count;
+  FOVEA_ASSIGN_OR_RETURN(const Job job, ReadJob());
+  std::vector<uint8_t> out;
+  std::vector<Nanos> took;
+  for (int i = 0; i < count; ++i) {
+    const Nanos start = SteadyClock().Now();
+    FOVEA_RETURN_IF_ERROR(Run(job, out));
+    took.push_back(SteadyClock().Now() - start);
+  }
+  std::ranges::nth_element(took, took.begin() + count / 2);
+  std::cout << took[count / 2] << std::endl;
   return absl::OkStatus();
 }
 
 absl::Status RunLine(const std::string& command) {
   if (command == "preprocess") return Preprocess();
+  if (command == "time") return Time();
   std::string path;
   std::cin >> path;
   return Decode(path);

@@ -88,6 +88,20 @@ TEST(ImagingPool, AFullQueueRefusesAtOnce) {
   busy.Release();
 }
 
+TEST(ImagingPool, ARefusedTaskStaysWithWhoeverSubmittedIt) {
+  FakeClock clock;
+  const auto pool = MakePool(clock, {.threads = 1, .max_queued = 1});
+  Occupation busy(*pool);
+  ASSERT_TRUE(pool->Submit({.run = [](const absl::Status&) {}}).ok());
+  absl::Status told;
+  ImagingTask task{.run = [&](const absl::Status& status) { told = status; }};
+  const absl::Status refusal = pool->Submit(std::move(task));
+  busy.Release();
+  ASSERT_FALSE(refusal.ok());
+  task.run(refusal);
+  EXPECT_EQ(told, refusal);
+}
+
 TEST(ImagingPool, CancelledTasksAreToldSoInsteadOfWorking) {
   FakeClock clock;
   absl::Status turn;
