@@ -140,13 +140,14 @@ TEST_F(Compare, SaysWhatTheReceiptsSay) {
   EXPECT_EQ(json["models"][0]["images_agreeing"], 1);
 }
 
-TEST_F(Compare, PrintsARowAModelAgainstTheFirst) {
+TEST_F(Compare, PrintsWhatModelsCostAndWhatTheySayAgainstTheFirst) {
   const std::string out = Run({"dense", "knn", "--image", Image("a.jpg"), "--pairs", "2"}).out;
   EXPECT_THAT(out, HasSubstr("a.jpg, 2 interleaved rounds"));
-  EXPECT_THAT(
-      out, HasSubstr("4.00  4.00 - 4.00   1.00       6.0  circle 75.0 %  -                  -\n"));
-  EXPECT_THAT(
-      out, HasSubstr("3.00  3.00 - 3.00   0.75       2.0  square 50.0 %  no            30.0 %\n"));
+  EXPECT_THAT(out, HasSubstr("        4.00  4.00-4.00   1.00       6.0\n"));
+  EXPECT_THAT(out, HasSubstr("        3.00  3.00-3.00   0.75       2.0\n"));
+  EXPECT_THAT(out, HasSubstr("MODEL  TOP-1   CONFIDENCE  SAME TOP-1  MAX DIFFERENCE\n"
+                             "dense  circle      75.0 %  -                        -\n"
+                             "knn    square      50.0 %  no                 30.00 %\n"));
   EXPECT_THAT(out, Not(HasSubstr("busy")));
 }
 

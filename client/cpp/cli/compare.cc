@@ -68,7 +68,7 @@ absl::Status RunRounds(Client& client, const std::vector<std::string>& images,
 }
 
 std::string Range(const Quartiles& quartiles) {
-  return absl::StrCat(Fixed(quartiles.lower, 2), " - ", Fixed(quartiles.upper, 2));
+  return absl::StrCat(Fixed(quartiles.lower, 2), "-", Fixed(quartiles.upper, 2));
 }
 
 std::string Agreement(const ComparedModel& model) {
@@ -76,11 +76,7 @@ std::string Agreement(const ComparedModel& model) {
   return absl::StrCat(model.images_agreeing, " of ", model.top1.size());
 }
 
-void PrintComparison(const std::vector<ComparedModel>& models, const CompareOptions& options,
-                     const std::vector<std::string>& images, const Console& console) {
-  console.out << (images.size() == 1 ? Printable(images[0]) : Count(images.size(), "image")) << ", "
-              << Count(options.rounds, "interleaved round")
-              << ", one request at a time; medians and quartiles.\n\n";
+void PrintCosts(const std::vector<ComparedModel>& models, const Console& console) {
   Table table({{"MODEL"},
                {"ATTENTION"},
                {"LATENCY ms", Align::kRight},
@@ -89,29 +85,45 @@ void PrintComparison(const std::vector<ComparedModel>& models, const CompareOpti
                {"COMPUTE ms", Align::kRight},
                {"QUARTILES", Align::kRight},
                {"RATIO", Align::kRight},
-               {"PEAK MiB", Align::kRight},
-               {"TOP-1", Align::kLeft, 32},
-               {"SAME TOP-1"},
-               {"MAX DIFF", Align::kRight}});
+               {"PEAK MiB", Align::kRight}});
   for (const ComparedModel& model : models) {
-    const bool baseline = &model == &models.front();
-    table.AddRow(
-        {ModelText(model.model), model.attention, Fixed(model.latency_ms.median, 2),
-         Range(model.latency_ms), Fixed(model.latency_ratio.median, 2),
-         Fixed(model.compute_ms.median, 2), Range(model.compute_ms),
-         Fixed(model.compute_ratio.median, 2), Mebibytes(static_cast<double>(model.peak_bytes)),
-         absl::StrCat(LabelOf(model.top1[0]), " ", Percent(model.top1[0].confidence)),
-         baseline ? "-" : Agreement(model),
-         !baseline && model.max_confidence_difference ? Percent(*model.max_confidence_difference)
-                                                      : "-"});
+    table.AddRow({ModelText(model.model), model.attention, Fixed(model.latency_ms.median, 2),
+                  Range(model.latency_ms), Fixed(model.latency_ratio.median, 2),
+                  Fixed(model.compute_ms.median, 2), Range(model.compute_ms),
+                  Fixed(model.compute_ratio.median, 2),
+                  Mebibytes(static_cast<double>(model.peak_bytes))});
   }
   table.Print(console.out, console.colour);
-  console.out
-      << '\n'
-      << "LATENCY is the client's, COMPUTE the server's. RATIO, SAME TOP-1 and MAX DIFF (of the "
-         "confidence of a class)\nare against "
-      << Printable(ModelText(models[0].model))
-      << "; PEAK is the most that a batch's tensors held, weights not counted.\n";
+}
+
+void PrintAnswers(const std::vector<ComparedModel>& models, const Console& console) {
+  Table table({{"MODEL"},
+               {"TOP-1"},
+               {"CONFIDENCE", Align::kRight},
+               {"SAME TOP-1"},
+               {"MAX DIFFERENCE", Align::kRight}});
+  for (const ComparedModel& model : models) {
+    const bool baseline = &model == &models.front();
+    const auto& difference = model.max_confidence_difference;
+    table.AddRow({ModelText(model.model), LabelOf(model.top1[0]), Percent(model.top1[0].confidence),
+                  baseline ? "-" : Agreement(model),
+                  !baseline && difference ? Fixed(100 * *difference, 2) + " %" : "-"});
+  }
+  table.Print(console.out, console.colour);
+}
+
+void PrintComparison(const std::vector<ComparedModel>& models, const CompareOptions& options,
+                     const std::vector<std::string>& images, const Console& console) {
+  const std::string baseline = Printable(ModelText(models[0].model));
+  console.out << (images.size() == 1 ? Printable(images[0]) : Count(images.size(), "image")) << ", "
+              << Count(options.rounds, "interleaved round")
+              << ", one request at a time; medians and quartiles\n\n";
+  PrintCosts(models, console);
+  console.out << "\nLATENCY is the client's, COMPUTE the server's, RATIO to " << baseline
+              << ", PEAK the most that a batch's tensors held.\n\n";
+  PrintAnswers(models, console);
+  console.out << "\nSAME TOP-1 as " << baseline
+              << "; MAX DIFFERENCE from its confidence, over all classes.\n";
   int largest_batch = 0;
   for (const ComparedModel& model : models) {
     largest_batch = std::max(largest_batch, model.largest_batch);
