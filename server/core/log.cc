@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <string>
 
+#include "server/core/utf8.h"
+
 namespace fovea {
 namespace {
 
@@ -22,18 +24,27 @@ spdlog::level::level_enum SpdlogLevel(LogLevel level) {
   return spdlog::level::err;
 }
 
+void AppendEscaped(std::string& to, std::string_view bytes) {
+  char code[5];
+  for (const char c : bytes) {
+    std::snprintf(code, sizeof(code), "\\x%02x", static_cast<unsigned char>(c));
+    to += code;
+  }
+}
+
+// Control characters and bytes that are not UTF-8: the one moves a terminal's cursor, the other breaks a line of JSON.
 std::string Escape(std::string_view text) {
   std::string escaped;
   escaped.reserve(text.size());
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7f) {
-      char code[5];
-      std::snprintf(code, sizeof(code), "\\x%02x", byte);
-      escaped += code;
+  while (!text.empty()) {
+    const CodePoint next = DecodeUtf8(text);
+    const std::string_view bytes = text.substr(0, static_cast<size_t>(next.length));
+    if (next.value == CodePoint::kInvalid || IsControl(next.value)) {
+      AppendEscaped(escaped, bytes);
     } else {
-      escaped += c;
+      escaped += bytes;
     }
+    text.remove_prefix(bytes.size());
   }
   return escaped;
 }

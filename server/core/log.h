@@ -8,7 +8,8 @@ namespace fovea {
 
 enum class LogLevel { kDebug, kInfo, kWarning, kError };
 
-// Thread-safe. Control characters in `message` are written as escapes, so that nobody's text can forge a line.
+// Thread-safe. Control characters in `message`, and bytes that are not UTF-8, are written as escapes, so that nobody's
+// text can forge a line.
 void Log(LogLevel level, std::string_view message);
 
 }  // namespace fovea

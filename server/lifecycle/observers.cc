@@ -40,7 +40,7 @@ void AnswerCounter::OnRequestDone(const AnsweredRequest& request) {
       return;
     }
   }
-  metrics_.families().unmatched_requests.Increment();
+  metrics_.OnUnmatched(request.code);
 }
 
 void RepositoryLog::OnLoad(const LoadReport& report) {

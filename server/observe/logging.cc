@@ -15,13 +15,16 @@ namespace {
 // The message as the inside of a JSON string. Control characters have been escaped by core/log.
 class JsonText final : public spdlog::custom_flag_formatter {
  public:
-  void format(const spdlog::details::log_msg& message, const std::tm&, spdlog::memory_buf_t& out) override {
+  void format(const spdlog::details::log_msg& message, const std::tm&,
+              spdlog::memory_buf_t& out) override {
     for (const char c : message.payload) {
       if (c == '"' || c == '\\') out.push_back('\\');
       out.push_back(c);
     }
   }
-  std::unique_ptr<custom_flag_formatter> clone() const override { return std::make_unique<JsonText>(); }
+  std::unique_ptr<custom_flag_formatter> clone() const override {
+    return std::make_unique<JsonText>();
+  }
 };
 
 spdlog::level::level_enum Level(std::string_view level) {
@@ -35,7 +38,8 @@ spdlog::level::level_enum Level(std::string_view level) {
 }  // namespace
 
 void SetUpLogging(std::string_view level, std::string_view format) {
-  auto logger = std::make_shared<spdlog::logger>("fovea", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+  auto logger =
+      std::make_shared<spdlog::logger>("fovea", std::make_shared<spdlog::sinks::stderr_sink_mt>());
   if (format == "json") {
     auto formatter = std::make_unique<spdlog::pattern_formatter>(spdlog::pattern_time_type::utc);
     formatter->add_flag<JsonText>('*').set_pattern(

@@ -37,30 +37,41 @@ prometheus::Histogram::BucketBoundaries GeometricBuckets(double first, double la
 }
 
 MetricFamilies::MetricFamilies(prometheus::Registry& registry)
-    : requests(Declare<Counter>(registry, "fovea_requests_total", "Answered inference requests by status code")),
-      request_duration(Declare<Histogram>(registry, "fovea_request_duration_seconds",
-                                          "From the arrival of a request's message to its encoded answer")),
-      stage_duration(Declare<Histogram>(registry, "fovea_stage_duration_seconds",
-                                        "Time of a request in each stage; the stages add up to the request")),
-      batch_size(Declare<Histogram>(registry, "fovea_batch_size", "Images in a batch that was run")),
-      batch_peak_memory(Declare<Histogram>(registry, "fovea_batch_peak_memory_bytes",
-                                           "Most bytes that a batch's tensors held at one time, weights not counted")),
-      batches_closed(Declare<Counter>(registry, "fovea_batch_close_reason_total", "Batches by why they were closed")),
+    : requests(Declare<Counter>(registry, "fovea_requests_total",
+                                "Answered inference requests by status code; those that named no "
+                                "loaded model are model=\"other\"")),
+      request_duration(
+          Declare<Histogram>(registry, "fovea_request_duration_seconds",
+                             "From the arrival of a request's message to its encoded answer")),
+      stage_duration(
+          Declare<Histogram>(registry, "fovea_stage_duration_seconds",
+                             "Time of a request in each stage; the stages add up to the request")),
+      batch_size(
+          Declare<Histogram>(registry, "fovea_batch_size", "Images in a batch that was run")),
+      batch_peak_memory(Declare<Histogram>(
+          registry, "fovea_batch_peak_memory_bytes",
+          "Most bytes that a batch's tensors held at one time, weights not counted")),
+      batches_closed(Declare<Counter>(registry, "fovea_batch_close_reason_total",
+                                      "Batches by why they were closed")),
       images(Declare<Counter>(registry, "fovea_images_total", "Images that were run")),
-      rejected(Declare<Counter>(registry, "fovea_queue_rejected_total",
-                                "Requests that were refused a place in the queue or left it without being run")),
-      queue_depth(Declare<Gauge>(registry, "fovea_queue_depth", "Requests that hold a place in the queue")),
-      model_memory(Declare<Gauge>(registry, "fovea_model_memory_bytes", "Memory of a loaded model by kind")),
+      rejected(Declare<Counter>(
+          registry, "fovea_queue_rejected_total",
+          "Requests that were refused a place in the queue or left it without being run")),
+      queue_depth(
+          Declare<Gauge>(registry, "fovea_queue_depth", "Requests that hold a place in the queue")),
+      model_memory(
+          Declare<Gauge>(registry, "fovea_model_memory_bytes", "Memory of a loaded model by kind")),
       model_info(Declare<Gauge>(registry, "fovea_model_info", "1 for each loaded model version")),
-      inflight_requests(Declare<Gauge>(registry, "fovea_inflight_requests",
-                                       "Inference requests that have arrived and are not yet answered")
-                            .Add({})),
-      unmatched_requests(Declare<Counter>(registry, "fovea_unmatched_requests_total",
-                                          "Requests that named no loaded model version")
-                             .Add({})),
-      failed_loads(Declare<Counter>(registry, "fovea_model_load_failures_total", "Loads and reloads that failed")
+      inflight_requests(
+          Declare<Gauge>(registry, "fovea_inflight_requests",
+                         "Inference requests that have arrived and are not yet answered")
+              .Add({})),
+      failed_loads(Declare<Counter>(registry, "fovea_model_load_failures_total",
+                                    "Loads and reloads that failed")
                        .Add({})) {
-  Declare<Gauge>(registry, "fovea_build_info", "1; the labels say what runs").Add({{"version", kVersion}}).Set(1);
+  Declare<Gauge>(registry, "fovea_build_info", "1; the labels say what runs")
+      .Add({{"version", kVersion}})
+      .Set(1);
 }
 
 }  // namespace fovea

@@ -16,21 +16,20 @@ struct MetricFamilies {
   explicit MetricFamilies(prometheus::Registry& registry);
 
   // Of models; see ModelMeter.
-  prometheus::Family<prometheus::Counter>& requests;             // + protocol, code
-  prometheus::Family<prometheus::Histogram>& request_duration;   // + protocol
-  prometheus::Family<prometheus::Histogram>& stage_duration;     // + stage
+  prometheus::Family<prometheus::Counter>& requests;  // + protocol, code; see RequestCounters
+  prometheus::Family<prometheus::Histogram>& request_duration;  // + protocol
+  prometheus::Family<prometheus::Histogram>& stage_duration;    // + stage
   prometheus::Family<prometheus::Histogram>& batch_size;
   prometheus::Family<prometheus::Histogram>& batch_peak_memory;
-  prometheus::Family<prometheus::Counter>& batches_closed;       // + reason
+  prometheus::Family<prometheus::Counter>& batches_closed;  // + reason
   prometheus::Family<prometheus::Counter>& images;
-  prometheus::Family<prometheus::Counter>& rejected;             // + reason
+  prometheus::Family<prometheus::Counter>& rejected;  // + reason
   prometheus::Family<prometheus::Gauge>& queue_depth;
-  prometheus::Family<prometheus::Gauge>& model_memory;           // + kind
-  prometheus::Family<prometheus::Gauge>& model_info;             // + backbone, precision
+  prometheus::Family<prometheus::Gauge>& model_memory;  // + kind
+  prometheus::Family<prometheus::Gauge>& model_info;    // + backbone, precision
 
   // Of the server.
   prometheus::Gauge& inflight_requests;
-  prometheus::Counter& unmatched_requests;  // requests that named no loaded model
   prometheus::Counter& failed_loads;
 };
 

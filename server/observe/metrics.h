@@ -1,6 +1,7 @@
 // Everything that is counted, and the HTTP endpoint where Prometheus reads it.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -17,21 +18,31 @@
 namespace fovea {
 
 // Thread-safe. Outlives the meters that it gave out.
+//
+// No label is ever made of what a caller sent: series belong to loaded versions, and whatever names
+// no loaded version is counted under model="other" (docs/faults.md, row 47).
 class Metrics final : public StatisticsSource {
  public:
   Metrics();
   ~Metrics() override;
 
-  // The meter of a version that is about to serve. A reload under the same labels goes on with the meter of the version
-  // that it replaces, so that its counts never go back.
+  // The meter of a version that is about to serve. A reload goes on with the meter of the version
+  // that it replaces, or where its labels changed at least with its statistics, so that no count
+  // goes back. Waits for a meter with the same labels that is just being destroyed.
   std::shared_ptr<ModelMeter> Meter(const ModelView& model);
   // The meter of a loaded version; null where there is none. Cheap enough for every request.
   std::shared_ptr<ModelMeter> Find(std::string_view name, std::string_view version) const;
+
+  // A request that named no loaded version was answered.
+  void OnUnmatched(absl::StatusCode code) { unmatched_.Increment(code); }
 
   absl::StatusOr<std::vector<ModelStatistics>> Statistics(std::string_view name,
                                                           std::string_view version) const override;
 
   MetricFamilies& families() { return *families_; }
+
+  // What a scrape reads.
+  std::string Text() const;
 
   // Serves /metrics over HTTP on host:port; port 0 takes a free one. Returns the port.
   // UNAVAILABLE (metrics.bind): the address cannot be listened on.
@@ -39,13 +50,31 @@ class Metrics final : public StatisticsSource {
 
  private:
   using Key = std::pair<std::string, std::string>;  // name, version
+  // So that a pair of views finds one of strings.
+  struct KeyLess {
+    using is_transparent = void;
+    template <typename A, typename B>
+    bool operator()(const A& a, const B& b) const {
+      return std::pair<std::string_view, std::string_view>(a) <
+             std::pair<std::string_view, std::string_view>(b);
+    }
+  };
 
-  std::shared_ptr<prometheus::Registry> registry_;
-  std::unique_ptr<MetricFamilies> families_;
-  std::shared_ptr<prometheus::Collectable> process_;
-  std::unique_ptr<MetricsEndpoint> endpoint_;
+  void Destroy(ModelMeter* meter);
+
+  const std::shared_ptr<prometheus::Registry> registry_;
+  const std::unique_ptr<MetricFamilies> families_;
+  const std::shared_ptr<prometheus::Collectable> process_;
+  OwnedSeries other_;
+  RequestCounters unmatched_;
+
   mutable Mutex mutex_;
-  std::map<Key, std::weak_ptr<ModelMeter>, std::less<>> meters_ ABSL_GUARDED_BY(mutex_);
+  CondVar destroyed_;
+  // Every meter whose series exist; expired ones are being destroyed.
+  std::map<MetricLabels, std::weak_ptr<ModelMeter>> meters_ ABSL_GUARDED_BY(mutex_);
+  std::map<Key, std::weak_ptr<ModelMeter>, KeyLess> newest_ ABSL_GUARDED_BY(mutex_);
+
+  std::unique_ptr<MetricsEndpoint> endpoint_;  // last: it reads all of the above
 };
 
 }  // namespace fovea

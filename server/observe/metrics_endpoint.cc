@@ -1,13 +1,10 @@
 #include "server/observe/metrics_endpoint.h"
 
-#include <prometheus/text_serializer.h>
-
 #include <boost/asio/ip/tcp.hpp>
-#include <boost/asio/strand.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
 #include <chrono>
-#include <iterator>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -23,23 +20,16 @@ namespace beast = boost::beast;
 namespace http = boost::beast::http;
 using asio::ip::tcp;
 
-constexpr auto kTimeout = std::chrono::seconds(10);  // of one request, and of a connection without any
+constexpr auto kTimeout =
+    std::chrono::seconds(10);  // of one request, and of a connection without any
+constexpr auto kAcceptPause = std::chrono::milliseconds(100);
 constexpr uint32_t kMaxHeaderBytes = 16 << 10;
 constexpr uint64_t kMaxBodyBytes = 1 << 10;
 
-using Collectables = std::vector<std::shared_ptr<prometheus::Collectable>>;
-
-std::string Text(const Collectables& collectables) {
-  std::vector<prometheus::MetricFamily> families;
-  for (const auto& collectable : collectables) {
-    auto collected = collectable->Collect();
-    std::move(collected.begin(), collected.end(), std::back_inserter(families));
-  }
-  return prometheus::TextSerializer().Serialize(families);
-}
+using MakeText = std::function<std::string()>;
 
 http::response<http::string_body> Answer(const http::request<http::string_body>& request,
-                                         const Collectables& collectables) {
+                                         const MakeText& text) {
   http::response<http::string_body> response(http::status::ok, request.version());
   response.keep_alive(request.keep_alive());
   response.set(http::field::content_type, "text/plain; version=0.0.4; charset=utf-8");
@@ -51,7 +41,7 @@ http::response<http::string_body> Answer(const http::request<http::string_body>&
     response.result(http::status::not_found);
     response.body() = "metrics are at /metrics\n";
   } else {
-    response.body() = Text(collectables);
+    response.body() = text();
   }
   response.prepare_payload();
   if (request.method() == http::verb::head) response.body().clear();
@@ -61,8 +51,7 @@ http::response<http::string_body> Answer(const http::request<http::string_body>&
 // One connection: reads a request, answers it, reads the next. Keeps itself alive while it waits.
 class Session : public std::enable_shared_from_this<Session> {
  public:
-  Session(tcp::socket socket, const Collectables& collectables)
-      : stream_(std::move(socket)), collectables_(collectables) {}
+  Session(tcp::socket socket, const MakeText& text) : stream_(std::move(socket)), text_(text) {}
 
   void Read() {
     parser_.emplace();
@@ -77,20 +66,21 @@ class Session : public std::enable_shared_from_this<Session> {
 
  private:
   void Write() {
-    response_ = Answer(parser_->get(), collectables_);
-    http::async_write(stream_, response_, [self = shared_from_this()](beast::error_code error, size_t) {
-      if (error) return;
-      if (self->response_.keep_alive()) {
-        self->Read();
-      } else {
-        self->stream_.socket().shutdown(tcp::socket::shutdown_send, error);
-      }
-    });
+    response_ = Answer(parser_->get(), text_);
+    http::async_write(stream_, response_,
+                      [self = shared_from_this()](beast::error_code error, size_t) {
+                        if (error) return;
+                        if (self->response_.keep_alive()) {
+                          self->Read();
+                        } else {
+                          self->stream_.socket().shutdown(tcp::socket::shutdown_send, error);
+                        }
+                      });
   }
 
   beast::tcp_stream stream_;
   beast::flat_buffer buffer_{kMaxHeaderBytes + kMaxBodyBytes};
-  const Collectables& collectables_;
+  const MakeText& text_;
   std::optional<http::request_parser<http::string_body>> parser_;
   http::response<http::string_body> response_;
 };
@@ -98,25 +88,34 @@ class Session : public std::enable_shared_from_this<Session> {
 }  // namespace
 
 struct MetricsEndpoint::State {
-  explicit State(Collectables all) : collectables(std::move(all)) {}
+  explicit State(MakeText make_text) : text(std::move(make_text)) {}
 
   void Accept() {
     acceptor.async_accept([this](beast::error_code error, tcp::socket socket) {
       if (error == asio::error::operation_aborted) return;
-      if (!error) std::make_shared<Session>(std::move(socket), collectables)->Read();
+      if (error) {
+        // Out of descriptors, most likely: trying again at once would only burn a core.
+        pause.expires_after(kAcceptPause);
+        pause.async_wait([this](beast::error_code stopped) {
+          if (!stopped) Accept();
+        });
+        return;
+      }
+      std::make_shared<Session>(std::move(socket), text)->Read();
       Accept();
     });
   }
 
-  const Collectables collectables;
+  const MakeText text;
   asio::io_context io{1};
   tcp::acceptor acceptor{io};
+  asio::steady_timer pause{io};
   std::thread thread;
 };
 
-absl::StatusOr<std::unique_ptr<MetricsEndpoint>> MetricsEndpoint::Create(const std::string& host, int port,
-                                                                         Collectables collectables) {
-  auto state = std::make_unique<State>(std::move(collectables));
+absl::StatusOr<std::unique_ptr<MetricsEndpoint>> MetricsEndpoint::Create(const std::string& host,
+                                                                         int port, MakeText text) {
+  auto state = std::make_unique<State>(std::move(text));
   beast::error_code error;
   tcp::resolver resolver(state->io);
   const auto found = resolver.resolve(host, std::to_string(port), tcp::resolver::passive, error);
@@ -125,8 +124,8 @@ absl::StatusOr<std::unique_ptr<MetricsEndpoint>> MetricsEndpoint::Create(const s
   if (!error) state->acceptor.bind(found->endpoint(), error);
   if (!error) state->acceptor.listen(asio::socket_base::max_listen_connections, error);
   if (error) {
-    return Unavailable("metrics.bind",
-                       absl::StrCat("cannot listen on ", host, ":", port, " for metrics: ", error.message()));
+    return Unavailable("metrics.bind", absl::StrCat("cannot listen on ", host, ":", port,
+                                                    " for metrics: ", error.message()));
   }
   state->Accept();
   state->thread = std::thread([state = state.get()] { state->io.run(); });

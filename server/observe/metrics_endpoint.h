@@ -1,26 +1,25 @@
 // Metrics in Prometheus' text format over HTTP.
 //
-// Not prometheus-cpp's own exposer: its HTTP server starts threads with a stack of 100 KB, which a process with
-// LibTorch's thread-local storage cannot have.
+// Not prometheus-cpp's own exposer: its HTTP server starts threads with a stack of 100 KB, which a
+// process with LibTorch's thread-local storage cannot have.
 #pragma once
 
-#include <prometheus/collectable.h>
-
+#include <functional>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "absl/status/statusor.h"
 
 namespace fovea {
 
-// Answers GET and HEAD of /metrics from one thread of its own. Slow and oversized requests are cut off.
+// Answers GET and HEAD of /metrics from one thread of its own. Slow and oversized requests are cut
+// off.
 class MetricsEndpoint {
  public:
-  // Listens on host:port; port 0 takes a free one. UNAVAILABLE (metrics.bind) where that cannot be had.
-  static absl::StatusOr<std::unique_ptr<MetricsEndpoint>> Create(
-      const std::string& host, int port,
-      std::vector<std::shared_ptr<prometheus::Collectable>> collectables);
+  // Listens on host:port; port 0 takes a free one. UNAVAILABLE (metrics.bind) where that cannot be
+  // had. `text` makes the answer, on the endpoint's thread.
+  static absl::StatusOr<std::unique_ptr<MetricsEndpoint>> Create(const std::string& host, int port,
+                                                                 std::function<std::string()> text);
   ~MetricsEndpoint();
 
   int port() const;

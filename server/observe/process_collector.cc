@@ -14,14 +14,15 @@
 namespace fovea {
 namespace {
 
-prometheus::MetricFamily Single(const std::string& name, const std::string& help, prometheus::MetricType type,
-                                double value) {
+prometheus::MetricFamily Single(const std::string& name, const std::string& help,
+                                prometheus::MetricType type, double value) {
   prometheus::ClientMetric metric;
   (type == prometheus::MetricType::Counter ? metric.counter.value : metric.gauge.value) = value;
   return {name, help, type, {metric}};
 }
 
-// Fields of /proc/self/stat after the command's name, which may hold spaces; the first one is the state.
+// Fields of /proc/self/stat after the command's name, which may hold spaces; the first one is the
+// state.
 std::vector<std::string> StatFields() {
   std::ifstream file("/proc/self/stat");
   std::string text((std::istreambuf_iterator<char>(file)), {});
@@ -56,7 +57,8 @@ int OpenFiles() {
 
 std::vector<prometheus::MetricFamily> ProcessCollector::Collect() const {
   using prometheus::MetricType;
-  // proc(5): utime, stime, starttime, vsize, rss are fields 14, 15, 22, 23, 24; the state is field 3.
+  // proc(5): utime, stime, starttime, vsize, rss are fields 14, 15, 22, 23, 24; the state is field
+  // 3.
   const std::vector<std::string> stat = StatFields();
   if (stat.size() < 22) return {};
   const auto field = [&](int number) { return std::stod(stat[number - 3]); };
@@ -64,13 +66,15 @@ std::vector<prometheus::MetricFamily> ProcessCollector::Collect() const {
   rlimit files{};
   getrlimit(RLIMIT_NOFILE, &files);
   return {
-      Single("process_cpu_seconds_total", "Total user and system CPU time spent in seconds", MetricType::Counter,
-             (field(14) + field(15)) / ticks),
+      Single("process_cpu_seconds_total", "Total user and system CPU time spent in seconds",
+             MetricType::Counter, (field(14) + field(15)) / ticks),
       Single("process_resident_memory_bytes", "Resident memory size in bytes", MetricType::Gauge,
              field(24) * static_cast<double>(sysconf(_SC_PAGESIZE))),
-      Single("process_virtual_memory_bytes", "Virtual memory size in bytes", MetricType::Gauge, field(23)),
-      Single("process_start_time_seconds", "Start time of the process since the Unix epoch in seconds",
-             MetricType::Gauge, BootTimeSeconds() + field(22) / ticks),
+      Single("process_virtual_memory_bytes", "Virtual memory size in bytes", MetricType::Gauge,
+             field(23)),
+      Single("process_start_time_seconds",
+             "Start time of the process since the Unix epoch in seconds", MetricType::Gauge,
+             BootTimeSeconds() + field(22) / ticks),
       Single("process_open_fds", "Number of open file descriptors", MetricType::Gauge, OpenFiles()),
       Single("process_max_fds", "Maximum number of open file descriptors", MetricType::Gauge,
              static_cast<double>(files.rlim_cur)),

@@ -1,4 +1,5 @@
-// The metrics that Prometheus expects of every process: memory, processor time, open files, start time.
+// The metrics that Prometheus expects of every process: memory, processor time, open files, start
+// time.
 #pragma once
 
 #include <prometheus/collectable.h>

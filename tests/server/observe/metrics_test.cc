@@ -2,152 +2,324 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <prometheus/text_serializer.h>
 
-#include <arpa/inet.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
+#include <atomic>
+#include <chrono>
 #include <cmath>
+#include <memory>
 #include <string>
+#include <thread>
+#include <vector>
+
+#include "server/core/limits.h"
+#include "server/scheduler/batch.h"
+#include "server/scheduler/observer.h"
+#include "tests/server/observe/exposition.h"
 
 namespace fovea {
 namespace {
 
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::SizeIs;
 
-ModelView View(const std::string& name, const std::string& attention = "self/dense") {
+ModelView View(std::string name = "cats", std::string attention = "self/dense") {
   ModelView view;
-  view.name = name;
+  view.name = std::move(name);
   view.version = "1";
-  view.attention = attention;
+  view.attention = std::move(attention);
   view.task = "classification";
-  view.memory_bytes = {{"weights", 123}};
+  view.backbone = "deit_tiny_patch16_224";
+  view.precision = "FP32";
+  view.memory_bytes = {{"weights", 1000}, {"activations_peak", 50}};
   return view;
 }
 
-StageTimes Stages(Nanos queue, Nanos compute) {
-  StageTimes stages(0);
-  stages.EndStage(Stage::kQueue, queue);
-  stages.EndStage(Stage::kCompute, queue + compute);
-  return stages;
-}
-
-// What an HTTP client gets: the whole answer.
-std::string Get(int port, const std::string& request) {
-  const int connection = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{.sin_family = AF_INET, .sin_port = htons(port)};
-  inet_pton(AF_INET, "127.0.0.1", &address.sin_addr);
-  EXPECT_EQ(connect(connection, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
-  EXPECT_EQ(send(connection, request.data(), request.size(), MSG_NOSIGNAL), static_cast<ssize_t>(request.size()));
-  std::string answer;
-  char buffer[4096];
-  for (ssize_t got; (got = recv(connection, buffer, sizeof(buffer), 0)) > 0;) answer.append(buffer, got);
-  close(connection);
-  return answer;
-}
-
-class MetricsTest : public testing::Test {
- protected:
-  void SetUp() override {
-    auto port = metrics_.Serve("127.0.0.1", 0);
-    ASSERT_TRUE(port.ok()) << port.status();
-    port_ = *port;
+// A request that spent so much time in each stage, in order.
+StageTimes Spent(std::vector<Nanos> stages) {
+  StageTimes times(100);
+  Nanos now = 100;
+  for (size_t i = 0; i < stages.size(); ++i) {
+    now += stages[i];
+    times.EndStage(static_cast<Stage>(i), now);
   }
-  std::string Scrape() { return Get(port_, "GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"); }
+  return times;
+}
+
+class MetricsTest : public ::testing::Test {
+ protected:
+  Exposition Scrape() const { return Exposition(metrics_.Text()); }
+  ModelStatistics StatisticsOf(const std::string& name) const {
+    const auto all = metrics_.Statistics(name, "");
+    EXPECT_TRUE(all.ok() && all->size() == 1);
+    return all->front();
+  }
 
   Metrics metrics_;
-  int port_ = 0;
 };
 
-TEST_F(MetricsTest, ScrapesWhatWasCounted) {
-  const auto meter = metrics_.Meter(View("cats"));
-  meter->OnAnswered(absl::StatusCode::kOk, Stages(2'000'000, 8'000'000));
-  meter->OnAnswered(absl::StatusCode::kUnavailable, Stages(0, 0));
-  meter->OnBatch(4, 100, 8'000'000, 50, 1 << 20);
-  meter->OnRejected("full");
-  const std::string text = Scrape();
-  EXPECT_THAT(text, HasSubstr("HTTP/1.1 200 OK"));
-  EXPECT_THAT(text, HasSubstr(R"(fovea_requests_total{attention="self/dense",code="OK",model="cats",protocol="grpc",)"
-                              R"(task="classification",version="1"} 1)"));
-  EXPECT_THAT(text, HasSubstr(R"(code="UNAVAILABLE",model="cats",protocol="grpc",task="classification",version="1"} 1)"));
-  EXPECT_THAT(text, HasSubstr(R"(stage="compute",task="classification",version="1"} 0.008)"));
-  EXPECT_THAT(text, HasSubstr(R"(kind="weights",model="cats",task="classification",version="1"} 123)"));
-  EXPECT_THAT(text, HasSubstr("process_resident_memory_bytes"));
-  EXPECT_THAT(text, HasSubstr("fovea_build_info"));
+TEST_F(MetricsTest, TheTextIsValidBeforeAnyModelIsLoaded) {
+  const Exposition text = Scrape();
+  EXPECT_EQ(text.type("fovea_requests_total"), "counter");
+  EXPECT_THAT(text.Find("fovea_build_info"), SizeIs(1));
+  EXPECT_EQ(text.Sum("fovea_inflight_requests"), 0);
 }
 
-TEST_F(MetricsTest, TheSeriesOfAModelGoWithIt) {
-  auto meter = metrics_.Meter(View("cats"));
-  EXPECT_THAT(Scrape(), HasSubstr("model=\"cats\""));
-  meter.reset();
-  EXPECT_THAT(Scrape(), Not(HasSubstr("model=\"cats\"")));
+TEST_F(MetricsTest, TheTextIsValidWithAwkwardValuesInIt) {
+  ModelView view = View();
+  view.backbone = "quote\" backslash\\ newline\n";
+  const auto meter = metrics_.Meter(view);
+  meter->OnAnswered(absl::StatusCode::kOk, Spent({1, 2, 3, 4, 5, 6, 7}));
+  meter->OnBatch(3, 1, 2, 3, 1 << 20);
+  const std::vector<Sample> info = Scrape().Find("fovea_model_info");
+  ASSERT_THAT(info, SizeIs(1));
+  EXPECT_EQ(info[0].labels.at("backbone"), "quote\\\" backslash\\\\ newline\\n");
 }
 
-TEST_F(MetricsTest, AReloadGoesOnCountingWhereTheOldOneStopped) {
-  auto old = metrics_.Meter(View("cats"));
-  old->OnBatch(3, 1, 1, 1, 1);
-  auto fresh = metrics_.Meter(View("cats"));
-  old.reset();
-  fresh->OnBatch(2, 1, 1, 1, 1);
-  const auto statistics = metrics_.Statistics("cats", "");
-  ASSERT_TRUE(statistics.ok());
-  EXPECT_EQ(statistics->front().inference_count, 5u);
-  EXPECT_EQ(statistics->front().execution_count, 2u);
+TEST_F(MetricsTest, SeriesOfAModelCarryItsLabels) {
+  const auto meter = metrics_.Meter(View());
+  const Exposition text = Scrape();
+  int found = 0;
+  for (const Sample& sample : text.samples()) {
+    if (sample.labels.count("model") == 0 || sample.labels.at("model") == "other") continue;
+    ++found;
+    EXPECT_EQ(sample.labels.at("model"), "cats");
+    EXPECT_EQ(sample.labels.at("version"), "1");
+    EXPECT_EQ(sample.labels.at("attention"), "self/dense");
+    EXPECT_EQ(sample.labels.at("task"), "classification");
+  }
+  EXPECT_GT(found, 100);
 }
 
-TEST_F(MetricsTest, AReloadWithAnotherAttentionHasSeriesOfItsOwn) {
-  auto old = metrics_.Meter(View("cats"));
-  auto fresh = metrics_.Meter(View("cats", "self/knn:k=0.5"));
-  EXPECT_THAT(Scrape(), HasSubstr("self/knn:k=0.5"));
-  old.reset();
-  EXPECT_THAT(Scrape(), Not(HasSubstr("self/dense")));
-  EXPECT_EQ(metrics_.Find("cats", "1"), fresh);
+TEST_F(MetricsTest, RequestsAreCountedByCode) {
+  const auto meter = metrics_.Meter(View());
+  for (int i = 0; i < 3; ++i) meter->OnAnswered(absl::StatusCode::kOk, Spent({}));
+  meter->OnAnswered(absl::StatusCode::kUnavailable, Spent({}));
+  const Exposition text = Scrape();
+  const auto count = [&](const char* code) {
+    return text.Sum("fovea_requests_total", {{"model", "cats"}, {"code", code}});
+  };
+  EXPECT_EQ(count("OK"), 3);
+  EXPECT_EQ(count("UNAVAILABLE"), 1);
+  EXPECT_EQ(count("INTERNAL"), 0);
+  EXPECT_THAT(text.Find("fovea_requests_total", {{"model", "cats"}}), SizeIs(17));
 }
 
-TEST_F(MetricsTest, StatisticsFollowTritonsMeaning) {
-  const auto meter = metrics_.Meter(View("cats"));
-  meter->OnAnswered(absl::StatusCode::kOk, Stages(2, 8));
-  meter->OnAnswered(absl::StatusCode::kInternal, Stages(1, 1));
-  meter->OnBatch(4, 5, 6, 7, 1);
-  meter->OnBatch(4, 5, 6, 7, 1);
-  const ModelStatistics statistics = metrics_.Statistics("cats", "1")->front();
-  EXPECT_EQ(statistics.success.count, 1u);
-  EXPECT_EQ(statistics.success.nanoseconds, 10u);
-  EXPECT_EQ(statistics.fail.count, 1u);
-  EXPECT_EQ(statistics.queue.nanoseconds, 2u);
-  EXPECT_EQ(statistics.compute_infer.nanoseconds, 8u);
-  EXPECT_EQ(statistics.batches.at(4).compute_infer.count, 2u);
-  EXPECT_EQ(statistics.batches.at(4).compute_infer.nanoseconds, 12u);
-  EXPECT_GT(statistics.last_inference_ms, 1'600'000'000'000u);
+TEST_F(MetricsTest, EachCodeHasItsOwnName) {
+  const auto meter = metrics_.Meter(View());
+  for (int code = 0; code < 17; ++code) {
+    const auto value = static_cast<absl::StatusCode>(code);
+    meter->OnAnswered(value, Spent({}));
+    EXPECT_EQ(Scrape().Sum("fovea_requests_total",
+                           {{"model", "cats"}, {"code", absl::StatusCodeToString(value)}}),
+              1)
+        << code;
+  }
 }
 
-TEST_F(MetricsTest, StatisticsOfNothingAreNotFound) {
-  EXPECT_EQ(metrics_.Statistics("cats", "").status().code(), absl::StatusCode::kNotFound);
-  EXPECT_TRUE(metrics_.Statistics("", "")->empty());
+TEST_F(MetricsTest, TheStagesAddUpToTheRequests) {
+  const auto meter = metrics_.Meter(View());
+  for (int i = 1; i <= 100; ++i) {
+    meter->OnAnswered(i % 3 ? absl::StatusCode::kOk : absl::StatusCode::kInternal,
+                      Spent({i * 1'000, i * 2'000, i * 3'000, i * 50'000, i * 700'000, i, i * 10}));
+  }
+  const Exposition text = Scrape();
+  EXPECT_NEAR(text.Sum("fovea_stage_duration_seconds_sum"),
+              text.Sum("fovea_request_duration_seconds_sum"), 1e-9);
+  EXPECT_NEAR(text.Sum("fovea_stage_duration_seconds_sum", {{"stage", "compute"}}), 5050 * 700e-6,
+              1e-9);
 }
 
-TEST_F(MetricsTest, TheEndpointAnswersNothingElse) {
-  EXPECT_THAT(Get(port_, "GET /../etc/passwd HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"), HasSubstr("404"));
-  EXPECT_THAT(Get(port_, "POST /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"),
-              HasSubstr("405"));
-  EXPECT_EQ(Get(port_, "nonsense\r\n\r\n"), "");
-  EXPECT_EQ(Get(port_, "GET /metrics HTTP/1.1\r\nX: " + std::string(32 << 10, 'a') + "\r\n\r\n"), "");
-  EXPECT_THAT(Scrape(), HasSubstr("200 OK"));
-}
-
-TEST_F(MetricsTest, APortThatIsTakenIsAnError) {
-  Metrics other;
-  EXPECT_EQ(other.Serve("127.0.0.1", port_).status().code(), absl::StatusCode::kUnavailable);
-}
-
-TEST(GeometricBucketsTest, CoverTheirRangeInEqualFactors) {
-  const auto bounds = GeometricBuckets(0.0005, 8, std::exp2(0.25));
-  EXPECT_EQ(bounds.front(), 0.0005);
+TEST_F(MetricsTest, RequestBucketsAreFineEnoughToTellAttentionsApart) {
+  const auto meter = metrics_.Meter(View());
+  std::vector<double> bounds;
+  for (const Sample& bucket : Scrape().Find("fovea_request_duration_seconds_bucket")) {
+    if (bucket.labels.at("le") != "+Inf") bounds.push_back(std::stod(bucket.labels.at("le")));
+  }
+  EXPECT_DOUBLE_EQ(bounds.front(), 0.0005);
   EXPECT_GE(bounds.back(), 8);
-  EXPECT_EQ(bounds.size(), 57u);
-  for (size_t i = 1; i < bounds.size(); ++i) EXPECT_NEAR(bounds[i] / bounds[i - 1], std::exp2(0.25), 2e-3);
+  for (size_t i = 1; i < bounds.size(); ++i) {
+    EXPECT_NEAR(bounds[i] / bounds[i - 1], std::exp2(0.25), 2e-3);
+  }
+}
+
+TEST_F(MetricsTest, BatchesAreCountedBySizeAndWithTheirMemory) {
+  const auto meter = metrics_.Meter(View());
+  meter->OnBatch(1, 10, 20, 30, 1 << 20);
+  meter->OnBatch(8, 10, 20, 30, 1 << 21);
+  const Exposition text = Scrape();
+  EXPECT_EQ(text.Sum("fovea_images_total"), 9);
+  EXPECT_EQ(text.Sum("fovea_batch_size_count"), 2);
+  EXPECT_EQ(text.Sum("fovea_batch_size_bucket", {{"le", "4"}}), 1);
+  EXPECT_EQ(text.Sum("fovea_batch_peak_memory_bytes_sum"), 3 << 20);
+}
+
+// The scheduler names its reasons; a reason without a series would end the process.
+TEST_F(MetricsTest, EveryReasonOfTheSchedulerHasASeries) {
+  const auto meter = metrics_.Meter(View());
+  const Rejection rejections[] = {Rejection::kFull, Rejection::kDeadline, Rejection::kCancelled,
+                                  Rejection::kDraining};
+  for (const Rejection reason : rejections) {
+    meter->OnRejected(RejectionName(reason));
+    EXPECT_EQ(Scrape().Sum("fovea_queue_rejected_total",
+                           {{"reason", std::string(RejectionName(reason))}}),
+              1);
+  }
+  const CloseReason reasons[] = {CloseReason::kFull,     CloseReason::kPreferred,
+                                 CloseReason::kDeadline, CloseReason::kDelay,
+                                 CloseReason::kIdle,     CloseReason::kDrain};
+  for (const CloseReason reason : reasons) {
+    meter->OnBatchClosed(CloseReasonName(reason));
+    EXPECT_EQ(Scrape().Sum("fovea_batch_close_reason_total",
+                           {{"reason", std::string(CloseReasonName(reason))}}),
+              1);
+  }
+  EXPECT_THAT(Scrape().Find("fovea_queue_rejected_total"), SizeIs(std::size(rejections)));
+  EXPECT_THAT(Scrape().Find("fovea_batch_close_reason_total"), SizeIs(std::size(reasons)));
+}
+
+// docs/faults.md, row 47.
+TEST_F(MetricsTest, HostileNamesAddNoSeries) {
+  const auto meter = metrics_.Meter(View());
+  const size_t before = Scrape().samples().size();
+  for (int i = 0; i < 1000; ++i) {
+    const std::string name = "nobody_" + std::to_string(i);
+    EXPECT_EQ(metrics_.Find(name, std::to_string(i)), nullptr);
+    metrics_.OnUnmatched(i % 2 ? absl::StatusCode::kNotFound : absl::StatusCode::kInvalidArgument);
+  }
+  EXPECT_EQ(Scrape().samples().size(), before);
+  EXPECT_THAT(metrics_.Text(), Not(HasSubstr("nobody_")));
+  EXPECT_EQ(Scrape().Sum("fovea_requests_total", {{"model", "other"}, {"code", "NOT_FOUND"}}), 500);
+}
+
+TEST_F(MetricsTest, AnUnloadedModelLeavesNoSeries) {
+  const size_t before = Scrape().samples().size();
+  auto meter = metrics_.Meter(View());
+  EXPECT_NE(metrics_.Find("cats", "1"), nullptr);
+  meter.reset();
+  EXPECT_EQ(metrics_.Find("cats", "1"), nullptr);
+  EXPECT_EQ(Scrape().samples().size(), before);
+  EXPECT_THAT(metrics_.Text(), Not(HasSubstr("cats")));
+}
+
+TEST_F(MetricsTest, AReloadGoesOnCountingAndTellsTheNewFacts) {
+  auto old = metrics_.Meter(View());
+  old->OnAnswered(absl::StatusCode::kOk, Spent({1000}));
+  ModelView changed = View();
+  changed.precision = "BF16";
+  changed.memory_bytes = {{"weights", 500}};
+  const auto fresh = metrics_.Meter(changed);
+  old.reset();
+  fresh->OnAnswered(absl::StatusCode::kOk, Spent({1000}));
+  const Exposition text = Scrape();
+  EXPECT_EQ(text.Sum("fovea_requests_total", {{"code", "OK"}}), 2);
+  EXPECT_EQ(text.Sum("fovea_model_memory_bytes"), 500);
+  const std::vector<Sample> info = text.Find("fovea_model_info");
+  ASSERT_THAT(info, SizeIs(1));
+  EXPECT_EQ(info[0].labels.at("precision"), "BF16");
+  EXPECT_EQ(StatisticsOf("cats").success.count, 2);
+  EXPECT_EQ(StatisticsOf("cats").memory_bytes.at("weights"), 500);
+}
+
+TEST_F(MetricsTest, AReloadWithAnotherAttentionHasItsOwnSeriesAndTheSameStatistics) {
+  auto dense = metrics_.Meter(View("cats", "self/dense"));
+  dense->OnAnswered(absl::StatusCode::kOk, Spent({1000}));
+  const auto knn = metrics_.Meter(View("cats", "self/knn:k=9"));
+  // A request that the old version still had.
+  dense->OnAnswered(absl::StatusCode::kOk, Spent({1000}));
+  knn->OnAnswered(absl::StatusCode::kOk, Spent({1000}));
+  EXPECT_EQ(Scrape().Sum("fovea_requests_total", {{"attention", "self/dense"}}), 2);
+  EXPECT_EQ(Scrape().Sum("fovea_requests_total", {{"attention", "self/knn:k=9"}}), 1);
+  EXPECT_EQ(StatisticsOf("cats").success.count, 3);
+  EXPECT_EQ(metrics_.Find("cats", "1"), knn);
+  dense.reset();
+  EXPECT_THAT(Scrape().Find("fovea_requests_total", {{"attention", "self/dense"}}), IsEmpty());
+  EXPECT_EQ(metrics_.Find("cats", "1"), knn);
+  EXPECT_EQ(StatisticsOf("cats").success.count, 3);
+}
+
+TEST_F(MetricsTest, AMeterMadeWhileItsLikeIsDestroyedKeepsItsSeries) {
+  for (int round = 0; round < 100; ++round) {
+    auto old = metrics_.Meter(View());
+    std::atomic<bool> go = false;
+    std::thread unloader([&] {
+      while (!go) std::this_thread::yield();
+      old.reset();
+    });
+    go = true;
+    const auto fresh = metrics_.Meter(View());
+    unloader.join();
+    fresh->OnQueueDepth(7);
+    ASSERT_THAT(metrics_.Text(), ContainsRegex("\nfovea_queue_depth\\{[^}]*\\} 7\n")) << round;
+  }
+}
+
+TEST_F(MetricsTest, StatisticsFollowTriton) {
+  const auto meter = metrics_.Meter(View());
+  meter->OnAnswered(absl::StatusCode::kOk, Spent({1, 20, 300, 4000, 50'000, 600'000, 7'000'000}));
+  meter->OnAnswered(absl::StatusCode::kInternal, Spent({5}));
+  const auto wall = [] {
+    return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(
+                                     std::chrono::system_clock::now().time_since_epoch())
+                                     .count());
+  };
+  const uint64_t before = wall();
+  meter->OnBatch(4, 10, 20, 30, 0);
+  meter->OnBatch(4, 10, 20, 30, 0);
+  meter->OnBatch(1, 1, 2, 3, 0);
+  const ModelStatistics statistics = StatisticsOf("cats");
+  EXPECT_EQ(statistics.name, "cats");
+  EXPECT_EQ(statistics.version, "1");
+  EXPECT_EQ(statistics.success.count, 1);
+  EXPECT_EQ(statistics.success.nanoseconds, 7'654'321);
+  EXPECT_EQ(statistics.fail.count, 1);
+  EXPECT_EQ(statistics.fail.nanoseconds, 5);
+  EXPECT_EQ(statistics.queue.nanoseconds, 4000);
+  EXPECT_EQ(statistics.compute_input.nanoseconds, 321);
+  EXPECT_EQ(statistics.compute_infer.nanoseconds, 50'000);
+  EXPECT_EQ(statistics.compute_output.nanoseconds, 7'600'000);
+  EXPECT_EQ(statistics.compute_output.count, 1);
+  EXPECT_EQ(statistics.inference_count, 9);
+  EXPECT_EQ(statistics.execution_count, 3);
+  ASSERT_THAT(statistics.batches, SizeIs(2));
+  EXPECT_EQ(statistics.batches.at(4).compute_infer.count, 2);
+  EXPECT_EQ(statistics.batches.at(4).compute_infer.nanoseconds, 40);
+  EXPECT_EQ(statistics.batches.at(1).compute_output.nanoseconds, 3);
+  EXPECT_GE(statistics.last_inference_ms, before);
+  EXPECT_LE(statistics.last_inference_ms, wall());
+}
+
+TEST_F(MetricsTest, StatisticsAreChosenByNameAndVersion) {
+  EXPECT_THAT(*metrics_.Statistics("", ""), IsEmpty());
+  ModelView second = View("cats");
+  second.version = "2";
+  const auto cats = metrics_.Meter(View("cats")), cats2 = metrics_.Meter(second),
+             dogs = metrics_.Meter(View("dogs"));
+  EXPECT_THAT(*metrics_.Statistics("", ""), SizeIs(3));
+  EXPECT_THAT(*metrics_.Statistics("cats", ""), SizeIs(2));
+  EXPECT_THAT(*metrics_.Statistics("cats", "2"), SizeIs(1));
+  EXPECT_EQ(metrics_.Statistics("cats", "3").status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(metrics_.Statistics("mice", "").status().code(), absl::StatusCode::kNotFound);
+}
+
+TEST_F(MetricsTest, TheProcessIsDescribed) {
+  const Exposition before = Scrape();
+  EXPECT_GT(before.Sum("process_resident_memory_bytes"), 1 << 20);
+  EXPECT_GT(before.Sum("process_virtual_memory_bytes"),
+            before.Sum("process_resident_memory_bytes"));
+  EXPECT_GE(before.Sum("process_open_fds"), 3);
+  EXPECT_GT(before.Sum("process_max_fds"), before.Sum("process_open_fds"));
+  const double now =
+      std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  EXPECT_LT(before.Sum("process_start_time_seconds"), now + 1);
+  EXPECT_GT(before.Sum("process_start_time_seconds"), now - 3600);
+  // Burns processor time until it is seen (a tick is 10 ms).
+  volatile double sink = 0;
+  while (Scrape().Sum("process_cpu_seconds_total") <= before.Sum("process_cpu_seconds_total")) {
+    for (int i = 0; i < 1'000'000; ++i) sink = sink + i;
+  }
 }
 
 }  // namespace

@@ -1,0 +1,65 @@
+// Series that go when their owner does.
+#pragma once
+
+#include <prometheus/family.h>
+
+#include <array>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "server/core/check.h"
+#include "server/observe/metric_families.h"
+
+namespace fovea {
+
+using MetricLabels = std::map<std::string, std::string>;
+
+// The series that one owner has in several families, all with its labels. No two owners may have
+// the same series at a time: the first to go would take it from the other. Not thread-safe.
+class OwnedSeries {
+ public:
+  explicit OwnedSeries(MetricLabels labels) : labels_(std::move(labels)) {}
+  ~OwnedSeries() {
+    for (const auto& remove : removals_) remove();
+  }
+  OwnedSeries(const OwnedSeries&) = delete;
+  OwnedSeries& operator=(const OwnedSeries&) = delete;
+
+  const MetricLabels& labels() const { return labels_; }
+
+  // A series with the owner's labels and `more`; `arguments` are those of the metric's constructor.
+  template <typename Metric, typename... Arguments>
+  Metric& Add(prometheus::Family<Metric>& family, MetricLabels more, Arguments&&... arguments) {
+    more.insert(labels_.begin(), labels_.end());
+    Metric& metric = family.Add(more, std::forward<Arguments>(arguments)...);
+    removals_.push_back([&family, &metric] { family.Remove(&metric); });
+    return metric;
+  }
+
+ private:
+  const MetricLabels labels_;
+  std::vector<std::function<void()>> removals_;
+};
+
+// fovea_requests_total of one owner: a series for each status code, there from the start so that
+// rates are right.
+class RequestCounters {
+ public:
+  RequestCounters(MetricFamilies& families, OwnedSeries& series);
+
+  void Increment(absl::StatusCode code) {
+    const auto index = static_cast<size_t>(code);
+    FOVEA_CHECK(index < by_code_.size());
+    by_code_[index]->Increment();
+  }
+
+ private:
+  std::array<prometheus::Counter*, 17> by_code_{};  // by absl's code, which is gRPC's
+};
+
+}  // namespace fovea

@@ -1,0 +1,36 @@
+// Triton's statistics of one model version: perf_analyzer reads them before and after its windows,
+// so that no number may ever go back.
+#pragma once
+
+#include "absl/status/status.h"
+#include "server/core/clock.h"
+#include "server/core/model_catalog.h"
+#include "server/core/model_statistics.h"
+#include "server/core/mutex.h"
+#include "server/core/stages.h"
+
+namespace fovea {
+
+// Thread-safe. A reload goes on with the record of the version that it replaces.
+class StatisticsRecord {
+ public:
+  explicit StatisticsRecord(const ModelView& model);
+
+  // The memory of what was loaded last.
+  void Describe(const ModelView& model);
+
+  // A request was answered. Only the stages of those that succeeded count, as in Triton:
+  // compute_input is the time from the message's arrival until its pixels are ready, compute_output
+  // from the logits until the answer is encoded.
+  void OnAnswered(absl::StatusCode code, const StageTimes& stages);
+  // A batch was run: what gathering, the model and handing out took.
+  void OnBatch(int images, Nanos gather, Nanos compute, Nanos scatter);
+
+  ModelStatistics Read() const;
+
+ private:
+  mutable Mutex mutex_;
+  ModelStatistics statistics_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace fovea
