@@ -39,7 +39,7 @@ absl::StatusOr<std::shared_ptr<Servable>> LoadVersion(const ModelReading& model,
     FOVEA_ASSIGN_OR_RETURN(const FileIdentity identity, file->Identity());
     if (identity != version.weights->identity) {
       return Unavailable("repository.changed",
-                         version.weights->path + " changed while it was loaded");
+                         version.weights->shown + " changed while it was loaded");
     }
   }
   return servable;

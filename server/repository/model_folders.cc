@@ -175,8 +175,7 @@ absl::Status ModelFolders::ReadAll(std::string_view name, std::string_view confi
   for (const int64_t number : numbers) {
     VersionReading version{.number = number, .fingerprint = common + std::to_string(number) + "="};
     if (!random) {
-      absl::StatusOr<WeightsFile> weights =
-          FindWeights(*owner.fs, Join(owner.name, std::to_string(number)));
+      absl::StatusOr<WeightsFile> weights = FindWeights(*owner.fs, owner.name, number);
       if (weights.ok()) {
         version.fingerprint += Print(weights->identity);
         version.weights = *std::move(weights);
@@ -185,6 +184,10 @@ absl::Status ModelFolders::ReadAll(std::string_view name, std::string_view confi
             "weights.missing", "model " + owner.name + " has no version " + std::to_string(number));
       } else {
         version.status = weights.status();
+      }
+      if (owner.name != name) {
+        if (version.weights) version.weights->shown += " of model " + owner.name;
+        if (!version.status.ok()) version.status = WithContext("weights_of", version.status);
       }
     }
     for (const std::string_view part :

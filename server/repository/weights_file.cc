@@ -39,9 +39,13 @@ absl::Status CheckFormat(std::string_view path, std::string_view start) {
 
 }  // namespace
 
-absl::StatusOr<WeightsFile> FindWeights(const RepositoryFs& fs, std::string_view version_folder) {
-  const std::string prefix = std::string(version_folder) + "/";
-  WeightsFile weights{.fs = &fs, .path = prefix + std::string(kWeightsFile)};
+absl::StatusOr<WeightsFile> FindWeights(const RepositoryFs& fs, std::string_view model,
+                                        int64_t version) {
+  const std::string in_model = std::to_string(version) + "/";
+  const std::string folder = std::string(model) + "/" + std::to_string(version);
+  WeightsFile weights{.fs = &fs,
+                      .path = folder + "/" + std::string(kWeightsFile),
+                      .shown = in_model + std::string(kWeightsFile)};
   const absl::StatusOr<std::unique_ptr<RepositoryFile>> file = fs.Open(weights.path);
   if (file.ok()) {
     FOVEA_ASSIGN_OR_RETURN(weights.identity, (*file)->Identity());
@@ -49,26 +53,26 @@ absl::StatusOr<WeightsFile> FindWeights(const RepositoryFs& fs, std::string_view
   }
   if (file.status().code() != absl::StatusCode::kNotFound) return file.status();
 
-  FOVEA_ASSIGN_OR_RETURN(const std::vector<FolderEntry> entries, fs.List(version_folder));
+  FOVEA_ASSIGN_OR_RETURN(const std::vector<FolderEntry> entries, fs.List(folder));
   for (const FolderEntry& entry : entries) {
     const std::string extension = std::filesystem::path(entry.name).extension().string();
     for (const std::string_view foreign : kForeignExtensions) {
       if (extension == foreign) {
-        return UnsupportedFormat(prefix + entry.name, "a " + extension + " file");
+        return UnsupportedFormat(in_model + entry.name, "a " + extension + " file");
       }
     }
   }
-  return FailedPrecondition("weights.missing", weights.path + " does not exist");
+  return FailedPrecondition("weights.missing", weights.shown + " does not exist");
 }
 
 absl::StatusOr<std::unique_ptr<RepositoryFile>> OpenWeights(const WeightsFile& weights) {
   FOVEA_ASSIGN_OR_RETURN(std::unique_ptr<RepositoryFile> file, weights.fs->Open(weights.path));
   FOVEA_ASSIGN_OR_RETURN(const FileIdentity identity, file->Identity());
   if (identity != weights.identity) {
-    return Unavailable("repository.changed", weights.path + " is being changed");
+    return Unavailable("repository.changed", weights.shown + " is being changed");
   }
   FOVEA_ASSIGN_OR_RETURN(const std::string start, file->Read(0, kStartBytes));
-  FOVEA_RETURN_IF_ERROR(CheckFormat(weights.path, start));
+  FOVEA_RETURN_IF_ERROR(CheckFormat(weights.shown, start));
   return file;
 }
 

@@ -2,6 +2,7 @@
 // read. Its content is the model zoo's to check.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -17,14 +18,15 @@ inline constexpr std::string_view kWeightsFile = "model.safetensors";
 // files.
 struct WeightsFile {
   const RepositoryFs* fs = nullptr;
-  std::string path;  // in that repository
+  std::string path;   // in that repository: "cats/1/model.safetensors"
+  std::string shown;  // in messages, which already name the model: "1/model.safetensors"
   FileIdentity identity;
 };
 
-// The weights in `version_folder`. FAILED_PRECONDITION: none there, or only in a format that is
-// never read
-// ("unsupported weight format").
-absl::StatusOr<WeightsFile> FindWeights(const RepositoryFs& fs, std::string_view version_folder);
+// The weights of a model's version. FAILED_PRECONDITION: none there, or only in a format that is
+// never read ("unsupported weight format"); NOT_FOUND: no such version.
+absl::StatusOr<WeightsFile> FindWeights(const RepositoryFs& fs, std::string_view model,
+                                        int64_t version);
 
 // Opens them for the factory. FAILED_PRECONDITION "unsupported weight format": by its first bytes a
 // pickle, a zip archive or anything else but safetensors; UNAVAILABLE: no longer what was found.

@@ -239,7 +239,7 @@ TEST_P(ModelFoldersTest, OneVersionWithoutWeightsDoesNotSpoilTheOthers) {
   ASSERT_TRUE(cats.status.ok()) << cats.status;
   EXPECT_TRUE(cats.versions.at(0).status.ok());
   EXPECT_THAT(Says(cats.versions.at(1).status),
-              HasSubstr("cats/2/model.safetensors does not exist"));
+              ::testing::StrEq("2/model.safetensors does not exist"));
 }
 
 TEST_P(ModelFoldersTest, TheFingerprintFollowsEveryFile) {
@@ -346,7 +346,7 @@ TEST_P(ModelFoldersTest, OnlySafetensorsAreWeights) {
   disk_.Remove("cats/1/model.safetensors");
   disk_.Write("cats/1/pytorch_model.bin", "x");
   EXPECT_THAT(Says(Read("cats").versions.at(0).status),
-              HasSubstr("unsupported weight format: cats/1/pytorch_model.bin"));
+              HasSubstr("unsupported weight format: 1/pytorch_model.bin"));
 }
 
 TEST_P(ModelFoldersTest, WeightsThatChangeBeforeTheyAreOpenedAreUnavailable) {
