@@ -1,12 +1,11 @@
 #include "server/imaging/codec_status.h"
 
-#include <spdlog/spdlog.h>
-
 #include <exception>
 #include <new>
 #include <opencv2/core.hpp>
 
-#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "server/core/log.h"
 #include "server/core/status.h"
 #include "server/imaging/probe_formats.h"
 
@@ -17,7 +16,9 @@ namespace {
 constexpr char kJpegOutOfMemory[] = "Insufficient memory";
 
 // Damaged images are a caller's everyday mistake: they must not fill the log at its usual level.
-void LogDamage(absl::string_view words) { spdlog::debug("image codec: {}", absl::CEscape(words)); }
+void LogDamage(const std::string& words) {
+  Log(LogLevel::kDebug, absl::StrCat("image codec: ", words));
+}
 
 absl::Status OutOfMemory() {
   return Unavailable("image.memory", "there is no memory to decode the image now");
@@ -39,7 +40,7 @@ absl::Status RunCodec(absl::FunctionRef<std::string()> decode) {
   } catch (const std::bad_alloc&) {
     return OutOfMemory();
   } catch (const std::exception& error) {
-    spdlog::error("image codec: {}", absl::CEscape(error.what()));
+    Log(LogLevel::kError, absl::StrCat("image codec: ", error.what()));
     return Internal("image.codec_failed", "the image could not be decoded");
   }
 }

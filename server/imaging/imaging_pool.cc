@@ -1,13 +1,13 @@
 #include "server/imaging/imaging_pool.h"
 
 #include <pthread.h>
-#include <spdlog/spdlog.h>
 #include <sys/resource.h>
 
 #include <system_error>
 
 #include "server/core/check.h"
 #include "server/core/limits.h"
+#include "server/core/log.h"
 #include "server/imaging/decode.h"
 
 namespace fovea {
@@ -17,7 +17,7 @@ namespace {
 void LowerPriority(int niceness) {
   const int now = getpriority(PRIO_PROCESS, 0);
   if (setpriority(PRIO_PROCESS, 0, now + niceness) != 0) {
-    spdlog::warn("imaging: the threads' priority could not be lowered");
+    Log(LogLevel::kWarning, "imaging: the threads' priority could not be lowered");
   }
 }
 
