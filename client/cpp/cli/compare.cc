@@ -63,7 +63,6 @@ absl::Status RunRounds(Client& client, const std::vector<std::string>& images,
                                         answer->receipt.batch_size});
     }
   }
-  if (console.progress) console.err << "\r\033[K" << std::flush;
   return absl::OkStatus();
 }
 
@@ -157,6 +156,7 @@ ExitCode RunCompare(Client& client, const CompareOptions& options, const Console
   }
   absl::Status status = AskOpinions(client, images, options.call, measured);
   if (status.ok()) status = RunRounds(client, images, options, console, measured);
+  if (console.progress) console.err << "\r\033[K" << std::flush;
   if (!status.ok()) return Report(console, status);
 
   const std::vector<ComparedModel> models = Compare(measured);
