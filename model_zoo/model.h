@@ -13,7 +13,9 @@
 namespace fovea::models {
 
 // Life: Load (weights read and checked) -> Prepare (turned into what runs) -> Run.
-// Run is thread-safe on a prepared model: instances share one. Everything throws c10::Error.
+// Run is thread-safe on a prepared model: instances share one. Everything throws c10::Error; where
+// the description, the file or the pixels are wrong it is the subclass c10::ValueError, whose first
+// line is a sentence for an operator.
 class Model {
  public:
   virtual ~Model() = default;

@@ -15,7 +15,7 @@ namespace fovea::models {
 class PackedLinear {
  public:
   // Whether this machine's oneDNN runs linear layers there in that type. Where it does, it was
-  // never slower than at::linear (docs/results/linear_layers.md).
+  // never slower than at::linear (docs/results/models_cpu.md).
   static bool Supports(const Placement& placement);
 
   // weight [out, in], bias [out] or undefined; cast to the placement's type.

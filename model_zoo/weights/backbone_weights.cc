@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "model_zoo/weights/safetensors_writer.h"
-#include "model_zoo/weights/text.h"
+#include "model_zoo/quoted.h"
 
 namespace fovea::models {
 namespace {

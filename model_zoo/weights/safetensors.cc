@@ -11,7 +11,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "model_zoo/weights/text.h"
+#include "model_zoo/quoted.h"
 
 namespace fovea::models {
 namespace {

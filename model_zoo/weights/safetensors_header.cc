@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "model_zoo/weights/safetensors.h"
-#include "model_zoo/weights/text.h"
+#include "model_zoo/quoted.h"
 
 namespace fovea::models {
 namespace {

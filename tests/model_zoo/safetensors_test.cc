@@ -263,34 +263,5 @@ TEST_F(SafetensorsTest, WholeNumbersAreNoWeights) {
               HasSubstr("tensor 'a' is I32; weights are F32, F16 or BF16"));
 }
 
-// Any damage is either refused or leaves a consistent list; under the sanitizers this is the
-// reader's fuzz test.
-TEST_F(SafetensorsTest, NoCutAndNoChangedByteOfAHeaderIsReadOutOfBounds) {
-  const std::string header = R"({"__metadata__":{"k":"v"},"a":)" + kTwoFloats + R"(,"bc":)" +
-                             Tensor(R"("BF16")", "[2,2]", "[8,16]") + "}";
-  for (size_t length = 0; length < header.size(); ++length) {
-    EXPECT_NE(ErrorOf([&] { ParseSafetensorsHeader(header.substr(0, length), 16); }), "no error")
-        << length;
-  }
-  int accepted = 0;
-  for (size_t i = 0; i < header.size(); ++i) {
-    for (int byte = 0; byte < 256; ++byte) {
-      std::string changed = header;
-      changed[i] = static_cast<char>(byte);
-      try {
-        uint64_t end = 0;
-        for (const StoredTensor& tensor : ParseSafetensorsHeader(changed, 16)) {
-          ASSERT_EQ(tensor.begin, end);
-          end = tensor.end;
-        }
-        ASSERT_EQ(end, 16u);
-        ++accepted;
-      } catch (const c10::ValueError&) {
-      }
-    }
-  }
-  EXPECT_GT(accepted, 100);  // other names, for instance
-}
-
 }  // namespace
 }  // namespace fovea::models

@@ -1,4 +1,4 @@
-// Names from a file in a sentence.
+// Text from outside, in a sentence.
 #pragma once
 
 #include <string>
