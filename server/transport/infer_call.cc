@@ -18,8 +18,9 @@ class InferCall final : public grpc::ServerUnaryReactor {
              const grpc::ByteBuffer& message) {
     auto request = NewRequest(*call_, context.clock);
     cancellation_ = request->cancellation;
-    pass_ = Exchange(context, method, message, std::move(request),
-                     [this](InferAnswer answer) { Answer(std::move(answer)); });
+    pass_ = context.gate.TryEnter();
+    Exchange(context, method, pass_, message, std::move(request),
+             [this](InferAnswer answer) { Answer(std::move(answer)); });
   }
 
  private:

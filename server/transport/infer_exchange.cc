@@ -23,7 +23,6 @@ Nanos SteadyDeadline(const grpc::CallbackServerContext& call, Nanos now) {
   return now + std::max<int64_t>(left.tv_sec, 0) * kSecond + (left.tv_sec < 0 ? 0 : left.tv_nsec);
 }
 
-// Reads the message and looks up the model for the observer.
 absl::Status Read(TransportContext& context, const InferMethod& method,
                   const grpc::ByteBuffer& message, InferenceRequest* request) {
   FOVEA_ASSIGN_OR_RETURN(const ReceivedBytes bytes,
@@ -47,11 +46,9 @@ std::unique_ptr<InferenceRequest> NewRequest(const grpc::CallbackServerContext& 
   return request;
 }
 
-RequestGate::Pass Exchange(TransportContext& context, const InferMethod& method,
-                           const grpc::ByteBuffer& message,
-                           std::unique_ptr<InferenceRequest> request,
-                           std::function<void(InferAnswer)> done) {
-  RequestGate::Pass pass = context.gate.TryEnter();
+void Exchange(TransportContext& context, const InferMethod& method, const RequestGate::Pass& pass,
+              const grpc::ByteBuffer& message, std::unique_ptr<InferenceRequest> request,
+              std::function<void(InferAnswer)> done) {
   const absl::Status readable =
       pass ? Read(context, method, message, request.get())
            : Unavailable("server.draining", "the server is stopping: try another one");
@@ -87,7 +84,6 @@ RequestGate::Pass Exchange(TransportContext& context, const InferMethod& method,
   } else {
     answer(readable, request->stages);
   }
-  return pass;
 }
 
 }  // namespace fovea

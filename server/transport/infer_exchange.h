@@ -57,11 +57,10 @@ std::unique_ptr<InferenceRequest> NewRequest(const grpc::CallbackServerContext& 
                                              const Clock& clock);
 
 // Reads `message` into `request` and has it answered. `done` is called exactly once, perhaps before
-// this returns, on any thread. UNAVAILABLE once the gate is closed. The pass, empty then, is the
-// caller's to keep until the answer has left the server.
-RequestGate::Pass Exchange(TransportContext& context, const InferMethod& method,
-                           const grpc::ByteBuffer& message,
-                           std::unique_ptr<InferenceRequest> request,
-                           std::function<void(InferAnswer)> done);
+// this returns, on any thread. `pass` is what the caller got at the context's gate, and keeps until
+// the answer has left the server; UNAVAILABLE where it is empty.
+void Exchange(TransportContext& context, const InferMethod& method, const RequestGate::Pass& pass,
+              const grpc::ByteBuffer& message, std::unique_ptr<InferenceRequest> request,
+              std::function<void(InferAnswer)> done);
 
 }  // namespace fovea

@@ -55,7 +55,7 @@ class InferStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
     }
     while (!writing_ && !slots_.empty() && slots_.front()->answered) {
       if (broken_) {
-        slots_.pop_front();
+        DropFirst();
       } else {
         writing_ = true;
         StartWrite(&slots_.front()->answer);
@@ -63,6 +63,13 @@ class InferStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
     }
     finished_ = no_more && slots_.empty();
     return finished_;
+  }
+
+  // Its answer has left, or has nowhere to go. Others may still hold the slot.
+  void DropFirst() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    slots_.front()->pass = RequestGate::Pass();
+    slots_.front()->answer.Clear();
+    slots_.pop_front();
   }
 
   void End() {
@@ -77,31 +84,31 @@ class InferStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
   }
 
   void OnReadDone(bool ok) override {
-    std::shared_ptr<Slot> slot;
-    std::unique_ptr<InferenceRequest> request;
-    grpc::ByteBuffer message;
-    bool finish = false;
+    if (ok) Receive();
     {
       MutexLock lock(mutex_);
       reading_ = false;
-      message.Swap(&incoming_);
-      if (!ok) {
-        half_closed_ = true;
-      } else if (!broken_ && !finished_) {
-        request = NewRequest(*call_, context_.clock);
-        slot = slots_.emplace_back(std::make_shared<Slot>());
-        slot->cancellation = request->cancellation;
-      }
-      finish = Advance();
+      half_closed_ |= !ok;
+      if (!Advance()) return;
     }
-    if (slot != nullptr) {
-      RequestGate::Pass pass =
-          Exchange(context_, kModelStreamInfer, message, std::move(request),
-                   [this, slot](InferAnswer answer) { Answer(*slot, std::move(answer)); });
+    End();
+  }
+
+  // The next read begins when this one's request has been handed on: requests arrive in their
+  // order.
+  void Receive() {
+    auto slot = std::make_shared<Slot>();
+    auto request = NewRequest(*call_, context_.clock);
+    slot->cancellation = request->cancellation;
+    slot->pass = context_.gate.TryEnter();
+    {
       MutexLock lock(mutex_);
-      slot->pass = std::move(pass);
+      if (broken_ || finished_) return;
+      slots_.push_back(slot);
     }
-    if (finish) End();
+    Exchange(context_, kModelStreamInfer, slot->pass, incoming_, std::move(request),
+             [this, slot](InferAnswer answer) { Answer(*slot, std::move(answer)); });
+    incoming_.Clear();
   }
 
   void Answer(Slot& slot, InferAnswer answer) {
@@ -124,7 +131,7 @@ class InferStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
     {
       MutexLock lock(mutex_);
       writing_ = false;
-      slots_.pop_front();
+      DropFirst();
       if (!Advance()) return;
     }
     End();

@@ -1,0 +1,104 @@
+// How a server ends.
+#include <atomic>
+#include <thread>
+
+#include "server/core/status.h"
+#include "tests/server/transport/server_testing.h"
+
+namespace fovea {
+namespace {
+
+using inference::ModelInferResponse;
+
+class Drain : public GrpcServerTest {
+ protected:
+  grpc::Status Infer() {
+    ModelInferResponse response;
+    grpc::ClientContext context;
+    return stub_->ModelInfer(&context, SmallRequest(), &response);
+  }
+};
+
+TEST_F(Drain, AnIdleServerEndsAtOnce) {
+  EXPECT_EQ(server_->Shutdown(30 * kSecond), 0);
+  EXPECT_EQ(Infer().error_code(), grpc::UNAVAILABLE);
+  EXPECT_EQ(server_->Shutdown(30 * kSecond), 0) << "again is nothing";
+}
+
+TEST_F(Drain, RequestsUnderWayAreAnsweredAndNewOnesRefused) {
+  inference_.Hold();
+  grpc::Status first;
+  std::thread caller([&] { first = Infer(); });
+  FakeInference::Held held = inference_.Take();
+  int cut_off = -1;
+  std::thread shutdown([&] { cut_off = server_->Shutdown(30 * kSecond); });
+  grpc::Status refused;
+  EXPECT_TRUE(Eventually([&] {
+    grpc::health::v1::HealthCheckResponse response;
+    grpc::ClientContext context;
+    return health_->Check(&context, {}, &response).ok() &&
+           response.status() == grpc::health::v1::HealthCheckResponse::NOT_SERVING;
+  }));
+  EXPECT_TRUE(Eventually([&] {
+    refused = Infer();
+    return refused.error_code() == grpc::UNAVAILABLE;
+  }));
+  held.Answer();
+  caller.join();
+  shutdown.join();
+  EXPECT_TRUE(first.ok()) << first.error_message();
+  EXPECT_EQ(cut_off, 0);
+}
+
+TEST_F(Drain, RequestsThatDoNotEndInTimeAreCancelledAndCounted) {
+  inference_.Hold();
+  grpc::Status statuses[2];
+  std::thread callers[2];
+  for (int i = 0; i < 2; ++i)
+    callers[i] = std::thread([this, &statuses, i] { statuses[i] = Infer(); });
+  FakeInference::Held held[2] = {inference_.Take(), inference_.Take()};
+  std::atomic<int> cancelled = 0;
+  for (FakeInference::Held& one : held) {
+    one.request->cancellation->OnCancel([&one, &cancelled] {
+      ++cancelled;
+      one.Fail(Cancelled("queue.cancelled", "cancelled"));
+    });
+  }
+  EXPECT_EQ(server_->Shutdown(50 * kMillisecond), 2);
+  EXPECT_EQ(cancelled, 2);
+  for (int i = 0; i < 2; ++i) {
+    callers[i].join();
+    EXPECT_FALSE(statuses[i].ok());
+  }
+}
+
+TEST_F(Drain, AModelThatIsBeingLoadedIsWaitedFor) {
+  catalog_.BlockLoads();
+  grpc::Status loaded;
+  std::thread caller([&] {
+    inference::RepositoryModelLoadRequest request;
+    request.set_model_name("vit");
+    inference::RepositoryModelLoadResponse response;
+    grpc::ClientContext context;
+    loaded = stub_->RepositoryModelLoad(&context, request, &response);
+  });
+  EXPECT_TRUE(Eventually([this] { return catalog_.loads_begun() == 1; }));
+  std::atomic<bool> ended = false;
+  std::thread shutdown([&] {
+    server_->Shutdown(0);
+    ended = true;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  EXPECT_FALSE(ended);
+  catalog_.UnblockLoads();
+  shutdown.join();
+  caller.join();
+}
+
+TEST_F(Drain, TheCatalogMayOutliveTheServer) {
+  server_.reset();
+  EXPECT_TRUE(catalog_.Unload("vit").ok());  // tells the listeners
+}
+
+}  // namespace
+}  // namespace fovea
