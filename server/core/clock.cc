@@ -13,7 +13,8 @@ class RealClock : public Clock {
         .count();
   }
 
-  void WaitUntil(CondVar& condition, Mutex& mutex, Nanos until) override {
+  void WaitUntil(CondVar& condition, Mutex& mutex, Nanos until) override
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     if (until == kNever) {
       condition.Wait(mutex);
       return;

@@ -22,6 +22,8 @@ std::string_view CloseReasonName(CloseReason reason) {
   FOVEA_CHECK(false && "a close reason without a name");
 }
 
+Batch::~Batch() { FOVEA_CHECK(state_ != BatchState::kClosed); }
+
 void Batch::MoveTo(BatchState next) {
   FOVEA_CHECK(static_cast<int>(next) == static_cast<int>(state_) + 1);
   state_ = next;

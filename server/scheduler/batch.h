@@ -24,10 +24,16 @@ enum class CloseReason {
 // "full", "preferred", ...: the label of the metric.
 std::string_view CloseReasonName(CloseReason reason);
 
-// A batch goes one way. It is done when its callback has returned.
-enum class BatchState { kOpen, kClosed, kRunning, kDone };
+// A batch goes one way.
+enum class BatchState {
+  kOpen,     // it is being made
+  kClosed,   // its tasks have left the line
+  kRunning,  // it is its callback's
+  kDone,
+};
 
-// Not thread-safe: it has one owner at a time.
+// Not thread-safe: it has one owner at a time. Once closed it is run: destroying a closed batch
+// that was not ends the process.
 struct Batch {
   std::vector<std::unique_ptr<Task>> tasks;  // in the order of the line
   int images = 0;                            // of all tasks together
@@ -35,6 +41,11 @@ struct Batch {
   CloseReason why = CloseReason::kIdle;
   int instance = 0;     // 0 .. instances - 1 of its queue; an instance runs one batch at a time
   Nanos closed_at = 0;  // when its tasks left the line
+
+  Batch() = default;
+  Batch(const Batch&) = delete;
+  Batch& operator=(const Batch&) = delete;
+  ~Batch();
 
   BatchState state() const { return state_; }
   // The only transition function: ends the process unless `next` directly follows the present

@@ -27,13 +27,22 @@ class CallbackScope {
   const Inside outer_;
 };
 
+absl::Status NoThread() {
+  return Unavailable("scheduler.no_thread", "the system has no thread left for running models");
+}
+
 }  // namespace
 
 Device::Device(const SchedulerOptions& options, Clock& clock)
     : options_(options), clock_(clock), dispatcher_(options) {}
 
-void Device::Startup() {
-  timer_ = std::thread([this] { RunTimer(); });
+absl::Status Device::Startup() {
+  try {
+    timer_ = std::thread([this] { RunTimer(); });
+  } catch (const std::system_error&) {
+    return NoThread();
+  }
+  return absl::OkStatus();
 }
 
 void Device::Shutdown() {
@@ -68,7 +77,7 @@ absl::StatusOr<QueueId> Device::AddQueue(const ModelQueueOptions& options, Batch
     }
   } catch (const std::system_error&) {
     RemoveQueue(id, clock_.Now());
-    return Unavailable("scheduler.no_thread", "the system has no thread left for an instance");
+    return NoThread();
   }
   return id;
 }

@@ -29,7 +29,8 @@ class Device : public std::enable_shared_from_this<Device> {
   Device(const SchedulerOptions& options, Clock& clock);
 
   // The thread for time runs between these two. Every queue is removed before Shutdown.
-  void Startup();
+  // UNAVAILABLE (scheduler.no_thread): the system has no more threads.
+  absl::Status Startup();
   void Shutdown();
 
   // The options are valid. UNAVAILABLE (scheduler.no_thread): the system has no more threads.

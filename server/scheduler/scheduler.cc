@@ -12,7 +12,7 @@ absl::StatusOr<std::unique_ptr<Scheduler>> Scheduler::Create(const SchedulerOpti
                                                              Clock& clock) {
   FOVEA_RETURN_IF_ERROR(Validate(options));
   auto device = std::make_shared<Device>(options, clock);
-  device->Startup();
+  FOVEA_RETURN_IF_ERROR(device->Startup());
   return std::unique_ptr<Scheduler>(new Scheduler(std::move(device)));
 }
 

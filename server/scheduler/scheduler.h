@@ -18,17 +18,17 @@ namespace fovea {
 // Thread-safe. Outlives the queues that it gave out.
 class Scheduler {
  public:
-  // INVALID_ARGUMENT (scheduler.bad_options). `clock` outlives the scheduler and everything that
-  // came from it.
+  // INVALID_ARGUMENT (scheduler.bad_options), UNAVAILABLE (scheduler.no_thread). `clock` outlives
+  // the scheduler and everything that came from it.
   static absl::StatusOr<std::unique_ptr<Scheduler>> Create(const SchedulerOptions& options,
                                                            Clock& clock);
   ~Scheduler();
   Scheduler(const Scheduler&) = delete;
   Scheduler& operator=(const Scheduler&) = delete;
 
-  // A queue that accepts at once. `run` is called with every batch; it outlives the queue.
-  // INVALID_ARGUMENT (scheduler.bad_options). Two queues may have one name: a version that drains
-  // beside its successor.
+  // A queue that accepts at once. `run` is called with every batch, also while the queue drains.
+  // INVALID_ARGUMENT (scheduler.bad_options), UNAVAILABLE (scheduler.no_thread). Two queues may
+  // have one name: a version that drains beside its successor.
   absl::StatusOr<std::unique_ptr<ModelQueue>> AddModel(ModelQueueOptions options,
                                                        BatchCallback run);
 

@@ -1,6 +1,7 @@
 #include "server/core/clock.h"
 
 #include <gtest/gtest.h>
+#include <time.h>
 
 #include <thread>
 #include <vector>
@@ -38,6 +39,19 @@ TEST(SteadyClockTest, DoesNotGoBack) {
     ASSERT_GE(now, last);
     last = now;
   }
+}
+
+// docs/faults.md, row 46: a jump of the wall clock moves nothing.
+TEST(SteadyClockTest, IsTheMonotonicClock) {
+  const auto monotonic = [] {
+    timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return time.tv_sec * kSecond + time.tv_nsec;
+  };
+  const Nanos before = monotonic();
+  const Nanos now = SteadyClock().Now();
+  EXPECT_LE(before, now);
+  EXPECT_LE(now, monotonic());
 }
 
 TEST(SteadyClockTest, WaitsUntilTheTimeHasCome) {

@@ -152,5 +152,9 @@ TEST(BatchTest, GoesOneWayOnly) {
   EXPECT_DEATH(Batch().MoveTo(BatchState::kRunning), "check failed");
 }
 
+TEST(BatchTest, IsNotLostOnceItIsClosed) {
+  EXPECT_DEATH(Batch().MoveTo(BatchState::kClosed), "check failed");
+}
+
 }  // namespace
 }  // namespace fovea

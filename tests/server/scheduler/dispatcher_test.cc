@@ -214,6 +214,8 @@ TEST_F(DispatcherTest, TaskThatExpiresInTheInstantOfItsTurnIsNotRun) {
   EXPECT_EQ(late->drops, 1);
 }
 
+// docs/faults.md, rows 34 and 35: a caller that goes away, before, at and after each edge of the
+// scheduler.
 TEST_F(DispatcherTest, CancelledTaskIsNeverRunAndLeavesAtOnce) {
   Make();
   const QueueId queue = Add({.max_batch_size = 8});
@@ -246,6 +248,20 @@ TEST_F(DispatcherTest, CancelledTaskIsNotRunEvenIfNobodySaidSo) {
   EXPECT_EQ(last->why.code(), absl::StatusCode::kCancelled);
   EXPECT_THAT(Sizes(), ElementsAre(1, 1));
   EXPECT_EQ(stays->runs, 1);
+}
+
+TEST_F(DispatcherTest, TaskCancelledBeforeItWasInLineIsDroppedThen) {
+  Make();
+  const QueueId queue = Add({.max_batch_size = 8});
+  const TaskId place = *simulation_->dispatcher().Reserve(queue, {}, simulation_->now());
+  simulation_->dispatcher().NotifyCancelled(queue, place);  // it still decodes
+  auto gone = std::make_shared<TaskRecord>();
+  gone->cancelled = true;
+  simulation_->dispatcher().Enqueue(queue, place, std::make_unique<FakeTask>(gone),
+                                    simulation_->now());
+  simulation_->Step();
+  EXPECT_EQ(gone->drops, 1);
+  EXPECT_EQ(gone->why.code(), absl::StatusCode::kCancelled);
 }
 
 TEST_F(DispatcherTest, CancellingATaskThatRunsOrHasRunChangesNothing) {
@@ -374,6 +390,7 @@ TEST_F(DispatcherTest, AJumpOfADayExpiresOnlyWhatHasADeadline) {
   work.starts[0].batch->MoveTo(BatchState::kRunning);
 }
 
+// docs/faults.md, row 44.
 TEST_F(DispatcherTest, DrainsWhatHasAPlaceAndTakesNoMore) {
   Make();
   const QueueId queue = Add({.max_batch_size = 4, .max_queue_delay_us = 50'000});
