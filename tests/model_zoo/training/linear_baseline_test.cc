@@ -7,9 +7,9 @@ namespace {
 
 // The task is none that the pixels solve by themselves.
 TEST(LinearBaselineTest, ALinearClassifierStaysUnderHalf) {
-  const LinearBaselineOptions options{.training_images = 8'000,
+  const LinearBaselineOptions options{.training_images = 6'000,
                                       .validation_images = 1'000,
-                                      .epochs = 8,
+                                      .epochs = 6,
                                       .weight_decays = {0.0, 10.0}};
   int heard = 0;
   const auto results =
