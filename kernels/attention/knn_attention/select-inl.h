@@ -306,7 +306,6 @@ HWY_INLINE VF SoftmaxAbove(LaneRows rows, const LaneThreshold& threshold, VF lar
   constexpr ExpPrecision kPrecision =
       kAs == WeightsAs::kFp32 ? ExpPrecision::kFp32 : ExpPrecision::kBf16;
   const VF factor = hn::Set(d, scale2);
-  const VF offset = hn::Mul(largest, factor);
   VI seen = hn::Zero(di);
   const auto weight = [&](int64_t j) HWY_ATTR {
     const VF s = hn::Load(d, rows.data + j * kLanes);
@@ -317,7 +316,7 @@ HWY_INLINE VF SoftmaxAbove(LaneRows rows, const LaneThreshold& threshold, VF lar
       selected = hn::AndNot(hn::And(equal, late), selected);
       seen = CountIf(seen, equal);
     }
-    return hn::IfThenElseZero(selected, Exp2<kPrecision>(d, hn::MulSub(s, factor, offset)));
+    return hn::IfThenElseZero(selected, Exp2<kPrecision>(d, hn::Mul(hn::Sub(s, largest), factor)));
   };
 
   VF sum_even = hn::Zero(d);

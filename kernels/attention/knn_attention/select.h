@@ -185,4 +185,14 @@ class ThresholdSearch {
   bool done_ = false;
 };
 
+// Whether a logit takes part; `equal_before` logits of lower index equal the threshold too.
+FOVEA_HOST_DEVICE bool Takes(float logit, float threshold, int64_t equal_before, int64_t ties) {
+  return logit > threshold || (logit == threshold && equal_before < ties);
+}
+
+// Its weight, before the sum of all is divided out.
+FOVEA_HOST_DEVICE float Weight(float logit, float largest) {
+  return exp2f((logit - largest) * 1.44269504f);
+}
+
 }  // namespace fovea::kernels::knn

@@ -1,0 +1,262 @@
+// Which keys k-NN attention takes where that is not a matter of rounding: ties, masks, NaN.
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <gtest/gtest.h>
+#include <time.h>
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <tuple>
+
+#include "kernels/attention/knn_attention/op.h"
+#include "tests/kernels/knn_truth.h"
+#include "tests/kernels/variants.h"
+
+namespace fovea::kernels {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+class KnnSemanticsTest : public testing::TestWithParam<std::tuple<Variant, at::ScalarType>> {
+ protected:
+  void SetUp() override {
+    at::manual_seed(5);
+    at::set_num_threads(1);
+    if (const char* why = CannotRun(variant())) GTEST_SKIP() << why;
+  }
+
+  const Variant& variant() const { return std::get<0>(GetParam()); }
+  at::ScalarType type() const { return std::get<1>(GetParam()); }
+
+  at::Tensor Run(const KnnCase& c) const {
+    const ScopedVariant scope(variant());
+    return KnnAttention(c.query, c.key, c.value, c.topk, c.scale, c.bias);
+  }
+
+  KnnCase Random(int64_t tokens, int64_t topk) const {
+    return RandomCase(2, 2, tokens, 32, topk, type());
+  }
+
+  // Queries and keys of zero: the logits are the bias; and the values are the identity: the output
+  // holds the weights.
+  KnnCase BiasOnly(const at::Tensor& bias, int64_t topk) const {
+    const int64_t keys = bias.size(-1);
+    const int64_t queries = bias.dim() > 1 ? bias.size(-2) : 1;
+    const auto options = at::TensorOptions().dtype(type());
+    return {at::zeros({1, 1, queries, keys}, options),
+            at::zeros({1, 1, keys, keys}, options),
+            at::eye(keys, options).expand({1, 1, keys, keys}),
+            topk,
+            std::nullopt,
+            bias};
+  }
+
+  // The weights with which each key takes part.
+  at::Tensor WeightsOf(const at::Tensor& bias, int64_t topk) const {
+    return Run(BiasOnly(bias, topk)).to(at::kDouble).squeeze(0).squeeze(0);
+  }
+};
+
+TEST_P(KnnSemanticsTest, TiesGoToTheLowerIndex) {
+  const at::Tensor row = at::tensor({1.0, 2.0, 1.0, 3.0, 1.0, 1.0, 0.0, 2.0, 1.0}, at::kFloat);
+  const at::Tensor taken = WeightsOf(row, 5).gt(0);
+  EXPECT_TRUE(
+      taken.equal(at::tensor({1, 1, 1, 1, 0, 0, 0, 1, 0}, at::kInt).to(at::kBool).unsqueeze(0)))
+      << taken;
+}
+
+TEST_P(KnnSemanticsTest, ARowOfEqualLogitsTakesTheFirst) {
+  for (const int64_t topk : {1, 3, 40, 199, 200}) {
+    const at::Tensor weights = WeightsOf(at::full({200}, 0.75), topk);
+    EXPECT_EQ(weights.gt(0).sum().item<int64_t>(), topk);
+    EXPECT_EQ(weights.narrow(-1, 0, topk).gt(0).sum().item<int64_t>(), topk);
+  }
+}
+
+TEST_P(KnnSemanticsTest, IntegerLogitsWithManyTiesAreSelectedExactly) {
+  for (const int64_t topk : {1, 20, 50, 98, 150, 196}) {
+    const at::Tensor bias = at::randint(-4, 5, {33, 197}).to(at::kFloat);
+    const KnnCase c = BiasOnly(bias, topk);
+    const KnnTruth truth = TruthOf(c);
+    const at::Tensor taken = Run(c).gt(0);
+    EXPECT_TRUE(taken.equal(truth.selected)) << "topk " << topk;
+  }
+}
+
+TEST_P(KnnSemanticsTest, SelectionHoldsForAwkwardDistributions) {
+  const at::Tensor uniform = at::rand({24, 300}, at::kDouble);
+  const at::Tensor normal = at::randn({24, 300}, at::kDouble);
+  const std::vector<std::pair<const char*, at::Tensor>> rows = {
+      {"log-spaced", (uniform * 80 - 76).exp2()},
+      {"log-spaced, both signs", (uniform * 80 - 76).exp2() * normal.sign()},
+      {"log-spaced downwards", -(uniform * 100 - 90).exp2()},
+      {"one far above", at::cat({normal, at::full({24, 1}, 50.0)}, 1)},
+      {"one far below", at::cat({at::full({24, 1}, -1e30), normal}, 1)},
+      {"two clusters", normal * 1e-3 + uniform.gt(0.5) * 20.0},
+      {"nearly equal", 1.0 + (uniform * 40).round() * 0x1p-23},
+      {"squares overflow", normal * 1e25},
+      {"denormal", normal * 1e-40},
+      {"sorted", std::get<0>(normal.sort())}};
+  for (const auto& [name, bias] : rows) {
+    const int64_t keys = bias.size(1);
+    for (const int64_t topk : {int64_t{1}, int64_t{30}, keys / 2, keys - 1}) {
+      const KnnCase c = BiasOnly(bias.to(at::kFloat), topk);
+      const at::Tensor taken = Run(c).gt(0);
+      const at::Tensor selected = TruthOf(c).selected;
+      // What is far below the largest weighs nothing, taken or not.
+      const at::Tensor visible = MaskedSoftmax(c.bias->to(at::kDouble), selected).gt(1e-30);
+      EXPECT_TRUE(taken.logical_and(visible).equal(visible)) << name << ", topk " << topk;
+      EXPECT_FALSE(taken.logical_and(selected.logical_not()).any().item<bool>())
+          << name << ", topk " << topk;
+    }
+  }
+}
+
+TEST_P(KnnSemanticsTest, MaskedKeysAreNeverTaken) {
+  KnnCase c = Random(97, 40);
+  const at::Tensor masked = at::rand({2, 2, 97, 97}).lt(0.3);
+  masked.select(-1, 5).fill_(false);
+  c.bias =
+      at::zeros({2, 2, 97, 97}, masked.options().dtype(at::kFloat)).masked_fill(masked, -kInfinity);
+  const at::Tensor output = Run(c).to(at::kDouble);
+  const at::Tensor logits =
+      (at::matmul(c.query.to(at::kDouble), c.key.to(at::kDouble).mT()) * c.ScaleOrDefault())
+          .masked_fill(masked, -kInfinity);
+  const at::Tensor order = at::argsort(logits, true, -1, true);
+  const at::Tensor selected = at::zeros_like(masked).scatter_(-1, order.narrow(-1, 0, 40), true);
+  const at::Tensor expected = at::matmul(MaskedSoftmax(logits, selected), c.value.to(at::kDouble));
+  EXPECT_TRUE(at::allclose(output, expected, 0, type() == at::kFloat ? 1e-5 : 3e-2));
+}
+
+TEST_P(KnnSemanticsTest, ARowWithFewerFiniteLogitsThanTopkTakesThemAll) {
+  at::Tensor row = at::full({50}, -kInfinity, at::kFloat);
+  row[3] = 1.0;
+  row[17] = -2.0;
+  row[49] = 0.5;
+  const at::Tensor weights = WeightsOf(row, 20);
+  const at::Tensor expected = at::softmax(row.to(at::kDouble), 0).unsqueeze(0);
+  EXPECT_TRUE(at::allclose(weights, expected, 0, type() == at::kFloat ? 1e-6 : 4e-3)) << weights;
+}
+
+TEST_P(KnnSemanticsTest, ARowWithoutAFiniteLogitIsZero) {
+  at::Tensor bias = at::randn({4, 50});
+  bias[2].fill_(-kInfinity);
+  const at::Tensor weights = WeightsOf(bias, 10);
+  EXPECT_TRUE(weights[2].eq(0).all().item<bool>());
+  EXPECT_TRUE(at::allclose(weights.sum(-1)[1], at::ones({}, at::kDouble), 0, 2e-2));
+}
+
+TEST_P(KnnSemanticsTest, ANaNSpoilsItsRowOnly) {
+  KnnCase c = Random(49, 20);
+  const at::Tensor before = Run(c);
+  const at::Tensor query = c.query.clone();
+  query[1][0][7][3] = std::nan("");
+  c.query = query;
+  const at::Tensor after = Run(c);
+  EXPECT_TRUE(after[1][0][7].isnan().all().item<bool>());
+  EXPECT_EQ(after.isnan().sum().item<int64_t>(), 32);
+  after[1][0][7].copy_(before[1][0][7]);
+  EXPECT_TRUE(after.equal(before));
+}
+
+TEST_P(KnnSemanticsTest, AnInfiniteLogitMakesItsRowNaNAsInSoftmax) {
+  at::Tensor bias = at::randn({4, 50});
+  bias[1][30] = kInfinity;
+  const at::Tensor weights = WeightsOf(bias, 10);
+  EXPECT_TRUE(weights[1].isnan().all().item<bool>());
+  EXPECT_EQ(weights.isnan().any(-1).sum().item<int64_t>(), 1);
+}
+
+TEST_P(KnnSemanticsTest, StridesDoNotMatter) {
+  const KnnCase views = Random(97, 30);
+  KnnCase packed = views;
+  packed.query = views.query.contiguous();
+  packed.key = views.key.contiguous();
+  packed.value = views.value.contiguous();
+  EXPECT_TRUE(Run(views).equal(Run(packed)));
+}
+
+TEST_P(KnnSemanticsTest, OneKeyForEveryHeadMayBeExpanded) {
+  KnnCase c = Random(49, 20);
+  c.key = c.key.narrow(1, 0, 1).expand_as(c.query);
+  KnnCase copied = c;
+  copied.key = c.key.contiguous();
+  EXPECT_TRUE(Run(c).equal(Run(copied)));
+}
+
+TEST_P(KnnSemanticsTest, OddStridesAndOffsetsAreReadInPlace) {
+  // A row of 33 channels of which 32 take part, from the second on: no word of two is aligned.
+  const at::Tensor wide = at::randn({3, 2, 2, 49, 33}).to(type());
+  const auto part = [&](int64_t i) { return wide[i].narrow(-1, 1, 32); };
+  const KnnCase c{part(0), part(1), part(2), 20};
+  const KnnTruth truth = TruthOf(c);
+  EXPECT_TRUE(
+      at::allclose(Run(c).to(at::kDouble), truth.output, 0, type() == at::kFloat ? 1e-5 : 3e-2));
+}
+
+TEST_P(KnnSemanticsTest, TheOutputLiesAsTheNextProjectionWantsIt) {
+  const at::Tensor output = Run(Random(49, 20));
+  EXPECT_TRUE(output.transpose(1, 2).is_contiguous());
+}
+
+TEST_P(KnnSemanticsTest, AnEmptyBatchIsAnEmptyAnswer) {
+  KnnCase c = Random(7, 3);
+  c.query = c.query.narrow(0, 0, 0);
+  c.key = c.key.narrow(0, 0, 0);
+  c.value = c.value.narrow(0, 0, 0);
+  EXPECT_EQ(Run(c).sizes(), at::IntArrayRef({0, 2, 7, 32}));
+}
+
+TEST_P(KnnSemanticsTest, ResultsDoNotDependOnTheNumberOfThreads) {
+  const KnnCase c = Random(197, 98);
+  const int before = at::get_num_threads();
+  at::set_num_threads(1);
+  const at::Tensor one = Run(c);
+  at::set_num_threads(2);
+  const at::Tensor two = Run(c);
+  at::set_num_threads(before);
+  if (variant().implementation == Implementation::kReference) {
+    EXPECT_TRUE(at::allclose(one, two, 1e-5, 1e-2));  // its products are another library's
+  } else {
+    EXPECT_TRUE(one.equal(two));
+  }
+}
+
+std::string NameOf(const testing::TestParamInfo<KnnSemanticsTest::ParamType>& info) {
+  return std::get<0>(info.param).name + "_" + c10::toString(std::get<1>(info.param));
+}
+
+INSTANTIATE_TEST_SUITE_P(Implementations, KnnSemanticsTest,
+                         testing::Combine(testing::ValuesIn(AllVariants()),
+                                          testing::Values(at::kFloat, at::kBFloat16)),
+                         NameOf);
+
+double Seconds(clockid_t clock) {
+  timespec now;
+  clock_gettime(clock, &now);
+  return now.tv_sec + 1e-9 * now.tv_nsec;
+}
+
+// at::parallel_for runs on one thread, silently, in a file compiled without -fopenmp.
+TEST(KnnThreadsTest, TwoThreadsShareTheWork) {
+  const Variant avx2{"", Implementation::kCpu, simd::Isa::kAvx2};
+  if (const char* why = CannotRun(avx2)) GTEST_SKIP() << why;
+  const ScopedVariant scope(avx2);
+  const KnnCase c = RandomCase(8, 4, 784, 64, 392, at::kFloat);
+  const int before = at::get_num_threads();
+  at::set_num_threads(2);
+  KnnAttention(c.query, c.key, c.value, c.topk);
+  const double process = Seconds(CLOCK_PROCESS_CPUTIME_ID);
+  const double own = Seconds(CLOCK_THREAD_CPUTIME_ID);
+  KnnAttention(c.query, c.key, c.value, c.topk);
+  const double all_threads = Seconds(CLOCK_PROCESS_CPUTIME_ID) - process;
+  const double this_thread = Seconds(CLOCK_THREAD_CPUTIME_ID) - own;
+  at::set_num_threads(before);
+  EXPECT_LT(this_thread, 0.75 * all_threads);
+  EXPECT_GT(this_thread, 0.25 * all_threads);
+}
+
+}  // namespace
+}  // namespace fovea::kernels

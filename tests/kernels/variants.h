@@ -1,0 +1,57 @@
+// The CPU's implementations of an operator as test parameters: every one takes every test that its
+// types and this machine allow. CUDA's is tested through torch.ops (test_knn_attention.py).
+#pragma once
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "kernels/dispatch.h"
+#include "kernels/simd/isa.h"
+
+namespace fovea::kernels {
+
+struct Variant {
+  std::string name;
+  Implementation implementation;
+  simd::Isa isa = simd::Isa::kNone;  // of the CPU implementation
+  bool onednn = true;                // whether bf16 products may be oneDNN's
+};
+
+inline void PrintTo(const Variant& variant, std::ostream* out) { *out << variant.name; }
+
+inline std::vector<Variant> AllVariants() {
+  return {{"reference", Implementation::kReference},
+          {"cpu_avx2", Implementation::kCpu, simd::Isa::kAvx2},
+          {"cpu_avx512", Implementation::kCpu, simd::Isa::kAvx512},
+          {"cpu_avx512_widened", Implementation::kCpu, simd::Isa::kAvx512, /*onednn=*/false}};
+}
+
+// Runs operators as `variant` while it lives.
+class ScopedVariant {
+ public:
+  explicit ScopedVariant(const Variant& variant)
+      : forced_(variant.implementation), onednn_(at::globalContext().userEnabledMkldnn()) {
+    if (variant.implementation == Implementation::kCpu) isa_.emplace(variant.isa);
+    at::globalContext().setUserEnabledMkldnn(variant.onednn);
+  }
+  ~ScopedVariant() { at::globalContext().setUserEnabledMkldnn(onednn_); }
+
+ private:
+  ScopedForcedImplementation forced_;
+  std::optional<simd::ScopedIsa> isa_;
+  bool onednn_;
+};
+
+// Why `variant` cannot run here, or nullptr.
+inline const char* CannotRun(const Variant& variant) {
+  if (variant.implementation == Implementation::kCpu && variant.isa > simd::BestIsa()) {
+    return "this processor lacks the instructions";
+  }
+  return nullptr;
+}
+
+}  // namespace fovea::kernels
