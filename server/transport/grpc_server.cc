@@ -1,6 +1,5 @@
 #include "server/transport/grpc_server.h"
 
-#include <google/protobuf/stubs/logging.h>
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/resource_quota.h>
 #include <grpcpp/security/server_credentials.h>
@@ -15,6 +14,7 @@
 #include "server/core/status.h"
 #include "server/transport/health_service.h"
 #include "server/transport/infer_exchange.h"
+#include "server/transport/library_logs.h"
 #include "server/transport/oip_service.h"
 #include "server/transport/vision_service.h"
 
@@ -99,8 +99,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Create(
                      options.max_message_bytes));
   }
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
-  // Protobuf writes a line of log for every string of a caller's that is not UTF-8.
-  google::protobuf::SetLogHandler(nullptr);
+  RedirectLibraryLogs();
   auto state = std::make_unique<State>(options, inference, catalog, statistics, observer, clock);
   grpc::ServerBuilder builder;
   const std::string address = absl::StrCat(options.host, ":", options.port);

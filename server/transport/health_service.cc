@@ -94,8 +94,8 @@ void HealthBoard::SetModelReady(std::string_view model, std::string_view version
 }
 
 HealthBoard::Status HealthBoard::GetLocked(const std::string& service) const {
-  const auto status = [this](bool ready) {
-    return ready && serving_ ? HealthCheckResponse::SERVING : HealthCheckResponse::NOT_SERVING;
+  const auto status = [serving = serving_](bool ready) {
+    return ready && serving ? HealthCheckResponse::SERVING : HealthCheckResponse::NOT_SERVING;
   };
   if (services_.contains(service)) return status(true);
   if (!service.starts_with(kModelPrefix)) return HealthCheckResponse::SERVICE_UNKNOWN;

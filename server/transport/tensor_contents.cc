@@ -180,8 +180,10 @@ class BytesCollector final : public Collector {
       std::vector<uint32_t> lengths;
       std::shared_ptr<const void> elements;
     };
-    return ScatteredBytes(std::move(pieces_),
-                          std::make_shared<const Owners>(std::move(lengths_), owner));
+    auto owners = std::make_shared<Owners>();
+    owners->lengths = std::move(lengths_);
+    owners->elements = owner;
+    return ScatteredBytes(std::move(pieces_), std::move(owners));
   }
 
  private:
