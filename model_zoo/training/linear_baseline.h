@@ -15,7 +15,7 @@ struct LinearBaselineOptions {
   int64_t validation_images = 2'400;
   int epochs = 12;
   // One classifier is trained with each; the best one on the validation set counts.
-  std::vector<double> weight_decays = {1.0, 10.0, 100.0};
+  std::vector<double> weight_decays = {10.0, 100.0, 300.0};
 };
 
 struct LinearBaselineResult {

@@ -10,7 +10,7 @@ TEST(LinearBaselineTest, ALinearClassifierStaysUnderHalf) {
   const LinearBaselineOptions options{.training_images = 6'000,
                                       .validation_images = 1'000,
                                       .epochs = 6,
-                                      .weight_decays = {0.0, 10.0}};
+                                      .weight_decays = {10.0, 100.0}};
   int heard = 0;
   const auto results =
       MeasureLinearBaseline(options, [&heard](const LinearBaselineResult&) { ++heard; });

@@ -14,7 +14,7 @@ namespace {
 
 TrainingOptions Tiny() {
   TrainingOptions options;
-  options.epochs = 4;
+  options.epochs = 3;
   options.images_per_epoch = 160;
   options.batch_size = 20;
   options.validation_images = 40;
@@ -50,7 +50,7 @@ bool SameParameters(const Backbone& a, const Backbone& b) {
 
 TEST(TrainerTest, TheSameSeedGivesTheSameBitsAndAnotherDoesNot) {
   TrainingOptions options = Tiny();
-  options.epochs = 2;
+  options.epochs = 1;
   const Outcome first = TrainTiny(options), again = TrainTiny(options);
   options.drawing_threads = 3;
   const Outcome drawn_apart = TrainTiny(options);
@@ -64,14 +64,14 @@ TEST(TrainerTest, TheSameSeedGivesTheSameBitsAndAnotherDoesNot) {
 
 TEST(TrainerTest, BothLossesFall) {
   TrainingOptions options = Tiny();
-  options.epochs = 8;
+  options.epochs = 5;
   const Outcome outcome = TrainTiny(options);
-  ASSERT_EQ(outcome.epochs.size(), 8u);
-  EXPECT_EQ(outcome.steps, 64);
+  ASSERT_EQ(outcome.epochs.size(), 5u);
+  EXPECT_EQ(outcome.steps, 40);
   const EpochReport &first = outcome.epochs.front(), &last = outcome.epochs.back();
   EXPECT_LT(last.guide_loss, 0.8 * first.guide_loss);
   EXPECT_LT(last.training_loss, first.training_loss);
-  EXPECT_EQ(last.epoch, 8);
+  EXPECT_EQ(last.epoch, 5);
 }
 
 TEST(TrainerTest, LearnsThroughKnnAttention) {
