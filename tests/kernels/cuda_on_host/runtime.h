@@ -1,0 +1,181 @@
+// Runs a CUDA thread block on the host, for tests of kernels where there is no GPU.
+//
+// Include it before the kernel's header. Every CUDA thread is a fiber that runs until it meets a
+// barrier, so the result is deterministic; a barrier that some threads miss ends the test instead
+// of hanging it. What is checked is the kernel's logic: its indices, barriers, shuffles and
+// alignments. Data races between barriers and the hardware's own arithmetic are not.
+#pragma once
+
+#include <ucontext.h>
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#define __device__
+#define __forceinline__ inline
+
+namespace fovea::kernels::cuda_on_host {
+
+inline constexpr unsigned kWarp = 32;
+
+struct Index {
+  unsigned x = 0;
+};
+
+// Threads wait until `size` of them have come.
+struct Barrier {
+  unsigned size = 0;
+  unsigned arrived = 0;
+  unsigned generation = 0;
+};
+
+// The block that is running: there is one at a time.
+class Block {
+ public:
+  // Runs `body` as the threads 0 to `threads` - 1 of block `index`; returns when all have ended.
+  // Throws std::runtime_error where they wait for each other for ever.
+  static void Run(unsigned index, unsigned threads, const std::function<void()>& body) {
+    Block block(index, threads, body);
+    current_ = &block;
+    block.Schedule();
+    current_ = nullptr;
+  }
+
+  static Block& Current() { return *current_; }
+
+  Index thread() const { return {running_}; }
+  Index index() const { return {index_}; }
+  Index size() const { return {static_cast<unsigned>(fibers_.size())}; }
+
+  void Synchronise() { Wait(block_barrier_); }
+  void SynchroniseWarp() { Wait(warp_barriers_[running_ / kWarp]); }
+
+  // Publishes a word of this thread's and, when its warp has done so, reads another's.
+  template <class T, class Read>
+  auto Exchange(T value, const Read& read) {
+    static_assert(sizeof(T) <= sizeof(uint64_t));
+    words_[running_] = 0;
+    std::memcpy(&words_[running_], &value, sizeof(value));
+    SynchroniseWarp();
+    const auto result = read(&words_[running_ / kWarp * kWarp], running_ % kWarp);
+    SynchroniseWarp();
+    return result;
+  }
+
+  bool Any(bool predicate) {
+    if (predicate) any_ = true;
+    Synchronise();
+    const bool result = any_;
+    Synchronise();
+    any_ = false;
+    Synchronise();
+    return result;
+  }
+
+ private:
+  struct Fiber {
+    ucontext_t context;
+    std::unique_ptr<char[]> stack;
+    bool ended = false;
+  };
+  static constexpr size_t kStackBytes = 1 << 17;
+
+  Block(unsigned index, unsigned threads, const std::function<void()>& body)
+      : index_(index), body_(body), fibers_(threads), words_(threads) {
+    block_barrier_.size = threads;
+    warp_barriers_.assign(threads / kWarp, Barrier{kWarp, 0, 0});
+    for (Fiber& fiber : fibers_) {
+      fiber.stack = std::make_unique<char[]>(kStackBytes);
+      getcontext(&fiber.context);
+      fiber.context.uc_stack.ss_sp = fiber.stack.get();
+      fiber.context.uc_stack.ss_size = kStackBytes;
+      fiber.context.uc_link = &scheduler_;
+      makecontext(&fiber.context, &Block::Enter, 0);
+    }
+  }
+
+  static void Enter() {
+    current_->body_();
+    current_->fibers_[current_->running_].ended = true;
+    current_->progress_ = true;
+  }
+
+  void Schedule() {
+    for (bool left = true; left;) {
+      left = false;
+      progress_ = false;
+      for (running_ = 0; running_ < fibers_.size(); ++running_) {
+        if (fibers_[running_].ended) continue;
+        left = true;
+        swapcontext(&scheduler_, &fibers_[running_].context);
+      }
+      if (left && !progress_) throw std::runtime_error("threads wait at different barriers");
+    }
+  }
+
+  void Wait(Barrier& barrier) {
+    if (++barrier.arrived == barrier.size) {
+      barrier.arrived = 0;
+      ++barrier.generation;
+      progress_ = true;
+      return;
+    }
+    const unsigned generation = barrier.generation;
+    while (barrier.generation == generation) {
+      swapcontext(&fibers_[running_].context, &scheduler_);
+    }
+  }
+
+  static inline Block* current_ = nullptr;
+  unsigned index_;
+  const std::function<void()>& body_;
+  std::vector<Fiber> fibers_;
+  std::vector<uint64_t> words_;
+  Barrier block_barrier_;
+  std::vector<Barrier> warp_barriers_;
+  ucontext_t scheduler_;
+  unsigned running_ = 0;
+  bool progress_ = false;
+  bool any_ = false;
+};
+
+}  // namespace fovea::kernels::cuda_on_host
+
+#define threadIdx (::fovea::kernels::cuda_on_host::Block::Current().thread())
+#define blockIdx (::fovea::kernels::cuda_on_host::Block::Current().index())
+#define blockDim (::fovea::kernels::cuda_on_host::Block::Current().size())
+
+inline void __syncthreads() { fovea::kernels::cuda_on_host::Block::Current().Synchronise(); }
+inline void __syncwarp() { fovea::kernels::cuda_on_host::Block::Current().SynchroniseWarp(); }
+inline int __syncthreads_or(int predicate) {
+  return fovea::kernels::cuda_on_host::Block::Current().Any(predicate != 0);
+}
+template <class T>
+T __shfl_xor_sync(unsigned, T value, int offset) {
+  return fovea::kernels::cuda_on_host::Block::Current().Exchange(
+      value, [offset](const uint64_t* words, unsigned lane) {
+        T other;
+        std::memcpy(&other, &words[lane ^ static_cast<unsigned>(offset)], sizeof(other));
+        return other;
+      });
+}
+inline unsigned __ballot_sync(unsigned, bool predicate) {
+  return fovea::kernels::cuda_on_host::Block::Current().Exchange(
+      predicate, [](const uint64_t* words, unsigned) {
+        unsigned bits = 0;
+        for (unsigned i = 0; i < fovea::kernels::cuda_on_host::kWarp; ++i) {
+          bits |= static_cast<unsigned>(words[i] != 0) << i;
+        }
+        return bits;
+      });
+}
+inline bool __any_sync(unsigned mask, bool predicate) {
+  return __ballot_sync(mask, predicate) != 0;
+}
+inline int __popc(unsigned bits) { return __builtin_popcount(bits); }
