@@ -198,10 +198,13 @@ def test_row_44_sigterm_while_loading_stops_the_server(start_server, tmp_path):
 def test_rejections_of_a_full_queue_come_at_once(start_server, repository):
     """Promise 3: under a millisecond of the server's time, before anything is decoded."""
     spec = repository / MODEL / "model.textproto"
-    spec.write_text(
-        spec.read_text()
-        + "\ndynamic_batching { default_queue_policy { max_queue_size: 4 } }\n"
-    )
+    small = "dynamic_batching { default_queue_policy { max_queue_size: 4 } }"
+    lines = [
+        line
+        for line in spec.read_text().splitlines()
+        if not line.startswith("dynamic_batching")
+    ]
+    spec.write_text("\n".join([*lines, small, ""]))
     server = start_server("--model-repository", repository)
     codes: list[grpc.StatusCode] = []
     done = threading.Semaphore(0)
