@@ -42,6 +42,8 @@ part "set-up" deploy/setup/setup.sh test || report
 part "build" deploy/setup/build.sh "$preset" || report
 part "unit tests (ctest)" unit_tests
 part "system tests (pytest)" python_tests
-part "AddressSanitizer, UBSan" sanitizer_tests asan
-part "ThreadSanitizer" sanitizer_tests tsan
+if [ -n "$full" ]; then
+  part "AddressSanitizer, UBSan" sanitizer_tests asan
+  part "ThreadSanitizer" sanitizer_tests tsan
+fi
 report

@@ -14,11 +14,10 @@ MODEL, SIZE = "shapes", 64
 MOST_GROWTH_PER_10_000 = 1 << 20
 
 
-@pytest.mark.parametrize(
-    "requests", [30_000, pytest.param(100_000, marks=pytest.mark.full)]
-)
+@pytest.mark.full
+@pytest.mark.parametrize("requests", [100_000])
 def test_resident_memory_is_flat(start_server, repository, tmp_path, requests):
-    """Under 1 MB for every 10,000 requests, after a warm-up; 100,000 of them with --full."""
+    """Under 1 MB for every 10,000 requests, after a warm-up."""
     server = start_server("--model-repository", repository)
     data = tmp_path / "data"
     data.mkdir()
