@@ -192,7 +192,7 @@ def test_poll_mode_takes_new_versions_and_new_models(start_server, repository):
     with triton.InferenceServerClient(server.grpc) as client:
 
         def wait_for(condition) -> None:
-            end = time.monotonic() + 30
+            end = time.monotonic() + 120  # a loaded machine warms a model up slowly
             while not condition():
                 assert time.monotonic() < end
                 time.sleep(0.1)
