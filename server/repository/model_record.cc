@@ -120,6 +120,7 @@ bool ModelRecord::Unloading() const {
 }
 
 bool ModelRecord::LoadingForTheFirstTime(int64_t version) const {
+  if (gone) return false;
   if (version == 0) {
     const bool loading = std::any_of(versions_.begin(), versions_.end(), [](const auto& entry) {
       return Best(entry.second.loads) == ModelState::kLoading;
@@ -143,7 +144,7 @@ std::vector<IndexEntry> ModelRecord::Rows(std::string_view name) const {
                     .state = Best(version.loads),
                     .reason = version.reason.empty() ? problem : version.reason});
   }
-  if (rows.empty()) {
+  if (rows.empty() && !gone) {
     const ModelState state = pending > 0 ? ModelState::kLoading : ModelState::kUnavailable;
     rows.push_back({.name = std::string(name), .state = state, .reason = problem});
   }

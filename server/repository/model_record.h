@@ -64,6 +64,7 @@ class ModelRecord {
   // Nothing serves, loads or unloads.
   bool Idle() const;
 
+  // A row per version; one for the model where it has none and did not leave the disk.
   std::vector<IndexEntry> Rows(std::string_view name) const;
 
   // Why the model as a whole could not be read the last time; empty where it could.
