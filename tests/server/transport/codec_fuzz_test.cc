@@ -116,7 +116,7 @@ TEST(Codecs, AnswerWhateverBytesComeWithAStatus) {
   std::mt19937 random(20'240'602);
   int accepted = 0;
   int refused = 0;
-  for (int round = 0; round < 400'000; ++round) {
+  for (int round = 0; round < 250'000; ++round) {
     const std::string bytes = Mutated(corpus[round % corpus.size()], corpus, random);
     for (const Reader read : kReaders) {
       const std::string outcome = Outcome(read, TestMessage(bytes));
@@ -142,7 +142,7 @@ TEST(Codecs, AcceptNothingThatProtobufRefuses) {
   const std::vector<std::string> corpus = Corpus();
   std::mt19937 random(20'240'603);
   int parsed = 0;
-  for (int round = 0; round < 200'000; ++round) {
+  for (int round = 0; round < 100'000; ++round) {
     const std::string bytes = Mutated(corpus[round % 2], corpus, random);
     inference::ModelInferRequest message;
     InferenceRequest request;
