@@ -17,12 +17,12 @@ at::Tensor KnnAttentionReference(const KnnAttentionInputs& in) {
 
   // Stable, so that ties go to the lower index; descending puts NaN first, so that it is selected.
   const at::Tensor order = at::argsort(logits.detach(), /*stable=*/true, -1, /*descending=*/true);
-  const at::Tensor selected =
-      at::zeros_like(logits, at::kBool).scatter(-1, order.narrow(-1, 0, in.topk), /*value=*/true);
-  const at::Tensor kept = logits.masked_fill(selected.logical_not(), kMasked);
+  const at::Tensor mask =
+      at::full_like(logits, kMasked).scatter(-1, order.narrow(-1, 0, in.topk), /*value=*/0.0);
+  const at::Tensor kept = logits + mask;
 
   // Softmax over nothing is 0/0. Such a row is zero, and so are its gradients: hence two fills.
-  const at::Tensor nothing = kept.detach().eq(kMasked).all(-1, /*keepdim=*/true);
+  const at::Tensor nothing = kept.detach().amax(-1, /*keepdim=*/true).eq(kMasked);
   const at::Tensor weights =
       at::softmax(kept.masked_fill(nothing, 0.0), -1).masked_fill(nothing, 0.0);
   return at::matmul(weights, in.value.to(accumulate)).to(type);
