@@ -40,7 +40,7 @@ TEST_F(Classify, PrintsTheReceiptWhereItIsAskedFor) {
   const std::string out = Run({"--receipt", path}).out;
   const std::string row = out.substr(out.find(path, out.find("Receipt")));
   EXPECT_EQ(row, path +
-                     "      1       3.0     0.01    0.40        0.30   0.02     2.00         0.01"
+                     "      1      3.00     0.01    0.40        0.30   0.02     2.00         0.01"
                      "    0.01   2.75\n");
 }
 

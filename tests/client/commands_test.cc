@@ -63,7 +63,7 @@ TEST(Stats, AreATableOfMeans) {
               HasSubstr("NAME    VERSION  REQUESTS  FAILED  IMAGES  BATCHES  IMAGES/BATCH  QUEUE "
                         "ms  COMPUTE ms  TOTAL ms  MEMORY MiB  LAST REQUEST\n"
                         "shapes        1       100       2     120       48           2.5      "
-                        "0.50        8.00     10.00        22.0  never\n"));
+                        "0.50        8.00     10.00       22.00  never\n"));
 }
 
 TEST(Stats, AreJson) {
@@ -143,8 +143,8 @@ TEST_F(Compare, SaysWhatTheReceiptsSay) {
 TEST_F(Compare, PrintsWhatModelsCostAndWhatTheySayAgainstTheFirst) {
   const std::string out = Run({"dense", "knn", "--image", Image("a.jpg"), "--pairs", "2"}).out;
   EXPECT_THAT(out, HasSubstr("a.jpg, 2 interleaved rounds"));
-  EXPECT_THAT(out, HasSubstr("        4.00  4.00-4.00   1.00       6.0\n"));
-  EXPECT_THAT(out, HasSubstr("        3.00  3.00-3.00   0.75       2.0\n"));
+  EXPECT_THAT(out, HasSubstr("        4.00  4.00-4.00   1.00      6.00\n"));
+  EXPECT_THAT(out, HasSubstr("        3.00  3.00-3.00   0.75      2.00\n"));
   EXPECT_THAT(out, HasSubstr("MODEL  TOP-1   CONFIDENCE  SAME TOP-1  MAX DIFFERENCE\n"
                              "dense  circle      75.0 %  -                        -\n"
                              "knn    square      50.0 %  no                 30.00 %\n"));

@@ -7,7 +7,7 @@ namespace {
 
 TEST(Text, NumbersHaveFixedDecimals) {
   EXPECT_EQ(Milliseconds(absl::Microseconds(12'345)), "12.35");
-  EXPECT_EQ(Mebibytes(3.5 * (1 << 20)), "3.5");
+  EXPECT_EQ(Mebibytes(3.5 * (1 << 20)), "3.50");
   EXPECT_EQ(Percent(0.6314), "63.1 %");
 }
 

@@ -46,7 +46,7 @@ std::string Milliseconds(absl::Duration duration) {
   return Fixed(absl::ToDoubleMilliseconds(duration), 2);
 }
 
-std::string Mebibytes(double bytes) { return Fixed(bytes / (1 << 20), 1); }
+std::string Mebibytes(double bytes) { return Fixed(bytes / (1 << 20), 2); }
 
 std::string Percent(double share) { return absl::StrFormat("%.1f %%", 100 * share); }
 

@@ -13,7 +13,7 @@ namespace fovea::client {
 
 std::string Fixed(double value, int decimals);
 std::string Milliseconds(absl::Duration duration);  // "12.30", without the unit
-std::string Mebibytes(double bytes);                // "12.3", without the unit
+std::string Mebibytes(double bytes);                // "12.30", without the unit
 std::string Percent(double share);                  // "63.1 %"
 std::string Ago(absl::Duration duration);           // "12 s ago"; "never" for an infinite one
 
