@@ -8,7 +8,8 @@
 
 namespace fovea::models {
 
-// Softmax attention; torch's scaled_dot_product_attention. Options: temperature.
+// Softmax attention: torch's scaled_dot_product_attention, or Fovea's kernel where that is faster.
+// Options: temperature.
 std::shared_ptr<const AttentionCore> MakeDenseCore(const AttentionSpec& spec, const CoreSite& site);
 
 // k-NN attention, kernels/attention/knn_attention. Options: k, temperature.

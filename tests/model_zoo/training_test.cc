@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "model_zoo/backbones/backbone.h"
+#include "model_zoo/model.h"
 #include "model_zoo/weights/backbone_weights.h"
 #include "tests/model_zoo/errors.h"
 
@@ -33,6 +34,17 @@ TEST_P(TrainingTest, EveryParameterGetsAGradient) {
       EXPECT_GT(parameter.value().grad().abs().max().item<float>(), 0) << parameter.key();
     }
   }
+}
+
+TEST_P(TrainingTest, WhatIsTrainedAnswersAsWhatIsServed) {
+  const at::Tensor pixels = at::randn({3, 3, 64, 64});
+  ForwardContext context;
+  const at::Tensor trained = LoadBackbone(Description())->forward(pixels, context).at(0);
+  const std::unique_ptr<Model> model = LoadModel(Description());
+  model->Prepare(c10::kCPU, Precision::kFp32);
+  const at::Tensor served = model->Run(pixels, context).at(0);
+  ASSERT_TRUE(trained.requires_grad());
+  EXPECT_LT(((served - trained).abs().max() / trained.std()).item<double>(), 1e-4);
 }
 
 TEST_P(TrainingTest, AFewStepsOfDescentLowerTheLoss) {
