@@ -9,6 +9,7 @@
 #include <numeric>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "model_zoo/model.h"
 #include "server/core/check.h"
 #include "server/core/status.h"
@@ -108,6 +109,8 @@ class BatchExecutor::Lane {
 absl::StatusOr<std::unique_ptr<BatchExecutor>> BatchExecutor::Create(
     const BatchExecutorOptions& options, Clock& clock,
     const WarmUpProgress& progress) {
+  at::set_num_threads(options.threads_per_instance);
+  const absl::Cleanup release = [] { IntraOpThreads::Release(); };
   std::unique_ptr<models::Model> model;
   FOVEA_RETURN_IF_ERROR(RunTorchLoad("model.load_failed", [&] {
     model = models::LoadModel(options.model);
@@ -131,15 +134,14 @@ BatchExecutor::BatchExecutor(std::unique_ptr<models::Model> model,
       options_(options),
       preprocessing_(options.preprocessing ? options.preprocessing(model_->info().preprocessing)
                                            : model_->info().preprocessing),
-      clock_(clock) {}
+      clock_(clock),
+      intra_op_threads_(options.threads_per_instance, options.instances) {}
 
 BatchExecutor::~BatchExecutor() = default;
 
 const models::ModelInfo& BatchExecutor::info() const { return model_->info(); }
 int64_t BatchExecutor::weight_bytes() const { return model_->weight_bytes(); }
 int64_t BatchExecutor::peak_activation_bytes() const { return peak_activation_bytes_; }
-
-void BatchExecutor::EnterThread() const { at::set_num_threads(options_.threads_per_instance); }
 
 absl::Status BatchExecutor::WarmUp(const WarmUpProgress& progress) {
   bool stopped = false;

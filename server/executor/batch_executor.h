@@ -12,6 +12,7 @@
 #include "model_zoo/model_description.h"
 #include "server/core/clock.h"
 #include "server/executor/inference_task.h"
+#include "server/executor/intra_op_threads.h"
 
 namespace fovea::models {
 class Model;
@@ -66,7 +67,9 @@ class BatchExecutor {
   int64_t peak_activation_bytes() const;
 
   // To be called first on each instance's thread: sets its number of intra-op threads.
-  void EnterThread() const;
+  void EnterThread() const { intra_op_threads_.Enter(); }
+  // To be called on an instance's thread that is about to wait for its next batch.
+  void IdleThread() const { intra_op_threads_.Idle(); }
 
   // Runs `tasks`, whose images fit max_batch_size together, and finishes each of them exactly once before it returns.
   // A task that makes the model fail, or whose output is not finite, fails alone: the others are run again without it.
@@ -86,6 +89,7 @@ class BatchExecutor {
   const BatchExecutorOptions options_;
   const models::Preprocessing preprocessing_;
   Clock& clock_;
+  const IntraOpThreads intra_op_threads_;
   std::vector<std::unique_ptr<Lane>> lanes_;
   int64_t peak_activation_bytes_ = 0;
 };

@@ -81,6 +81,7 @@ absl::StatusOr<std::shared_ptr<Servable>> ServedModel::Create(const ParsedModel&
       .threads_per_instance = threads,
       .drain_timeout_us = environment.drain_timeout_us,
       .on_thread_start = [served = served.get()](int) { served->executor_->EnterThread(); },
+      .on_thread_idle = [served = served.get()](int) { served->executor_->IdleThread(); },
       .observer = served->observer_.get()};
   FOVEA_ASSIGN_OR_RETURN(
       served->queue_,

@@ -58,6 +58,7 @@ void Device::Shutdown() {
 absl::StatusOr<QueueId> Device::AddQueue(const ModelQueueOptions& options, BatchCallback run) {
   auto crew = std::make_shared<Crew>();
   crew->run = std::move(run);
+  crew->on_idle = options.on_thread_idle;
   for (int i = 0; i < options.instances; ++i) {
     crew->instances.push_back(std::make_shared<Instance>());
   }
@@ -72,7 +73,7 @@ absl::StatusOr<QueueId> Device::AddQueue(const ModelQueueOptions& options, Batch
       crew->instances[i]->thread =
           std::thread([this, id, i, crew, on_start = options.on_thread_start] {
             if (on_start) on_start(i);
-            RunInstance(id, i, *crew->instances[i], crew->run);
+            RunInstance(id, i, *crew->instances[i], *crew);
           });
     }
   } catch (const std::system_error&) {
@@ -233,10 +234,15 @@ void Device::Deliver(Outbox outbox) {
   }
 }
 
-void Device::RunInstance(QueueId queue, int index, Instance& instance, const BatchCallback& run) {
+void Device::RunInstance(QueueId queue, int index, Instance& instance, const Crew& crew) {
   for (;;) {
     std::unique_ptr<Batch> batch;
     {
+      MutexLock lock(mutex_);
+      batch = std::move(instance.next);
+    }
+    if (batch == nullptr) {
+      if (crew.on_idle) crew.on_idle(index);
       MutexLock lock(mutex_);
       while (instance.next == nullptr) {
         if (instance.stop) return;
@@ -248,7 +254,7 @@ void Device::RunInstance(QueueId queue, int index, Instance& instance, const Bat
     const Nanos start = clock_.Now();
     {
       CallbackScope scope(this, queue);
-      run(std::move(batch));
+      crew.run(std::move(batch));
     }
     Outbox outbox;
     {

@@ -61,6 +61,7 @@ class Device : public std::enable_shared_from_this<Device> {
   // The threads of one queue.
   struct Crew {
     BatchCallback run;
+    std::function<void(int instance)> on_idle;  // may be empty
     std::vector<std::shared_ptr<Instance>> instances;
     // Guarded by mutex_:
     int dropping = 0;       // tasks that are being given back
@@ -82,7 +83,7 @@ class Device : public std::enable_shared_from_this<Device> {
   // Nothing waits, is reserved, runs or is being given back.
   bool Settled(QueueId queue) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  void RunInstance(QueueId queue, int index, Instance& instance, const BatchCallback& run);
+  void RunInstance(QueueId queue, int index, Instance& instance, const Crew& crew);
   void RunTimer();
 
   const SchedulerOptions options_;

@@ -59,6 +59,9 @@ struct ModelQueueOptions {
   int64_t drain_timeout_us = 30'000'000;
   // Runs first on each instance's thread, with the instance's number: sets what is per thread.
   std::function<void(int instance)> on_thread_start;
+  // Runs on an instance's thread each time it finds no next batch, before it waits: frees what it
+  // needs only to run. Returns quickly.
+  std::function<void(int instance)> on_thread_idle;
   // May be null; outlives the queue.
   SchedulerObserver* observer = nullptr;
 };

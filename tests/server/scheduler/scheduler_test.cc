@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -124,6 +125,34 @@ TEST_F(SchedulerTest, RunsEachInstanceOnItsOwnThreadWhichWasPreparedFirst) {
   EXPECT_EQ(prepared, ran);
   EXPECT_EQ(ran.size(), 2u);
   EXPECT_NE(ran[0], ran[1]);
+}
+
+TEST_F(SchedulerTest, TellsAnInstanceThatItHasNothingToRunOnItsOwnThread) {
+  Mutex mutex;
+  CondVar changed;
+  std::vector<std::string> events;
+  std::vector<std::thread::id> threads;
+  const auto note = [&](const std::string& event) {
+    MutexLock lock(mutex);
+    events.push_back(event);
+    threads.push_back(std::this_thread::get_id());
+    changed.NotifyAll();
+  };
+  const auto await = [&](size_t count) {
+    MutexLock lock(mutex);
+    while (events.size() < count) changed.Wait(mutex);
+  };
+  auto queue = Add({.max_batch_size = 1, .on_thread_idle = [&](int) { note("idle"); }},
+                   [&](std::unique_ptr<Batch> batch) {
+                     note("batch");
+                     RunAll(std::move(batch));
+                   });
+  await(1);
+  Submit(*queue, MakeRecord());
+  await(3);
+  MutexLock lock(mutex);
+  EXPECT_THAT(events, testing::ElementsAre("idle", "batch", "idle"));
+  EXPECT_THAT(threads, testing::Each(threads[0]));
 }
 
 TEST_F(SchedulerTest, StartsTheBatchWhenTheDelayIsOver) {

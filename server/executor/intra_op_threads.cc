@@ -1,0 +1,26 @@
+#include "server/executor/intra_op_threads.h"
+
+#include <ATen/Parallel.h>
+#include <omp.h>
+
+namespace fovea {
+
+std::atomic<int> IntraOpThreads::all_kept_ = 0;
+
+IntraOpThreads::IntraOpThreads(int per_instance, int instances)
+    : per_instance_(per_instance), kept_((per_instance - 1) * instances) {
+  all_kept_ += kept_;
+}
+
+IntraOpThreads::~IntraOpThreads() { all_kept_ -= kept_; }
+
+void IntraOpThreads::Enter() const { at::set_num_threads(per_instance_); }
+
+void IntraOpThreads::Idle() const {
+  // libgomp counts one thread of the process besides the helpers.
+  if (1 + all_kept_ > omp_get_num_procs()) Release();
+}
+
+void IntraOpThreads::Release() { omp_pause_resource_all(omp_pause_soft); }
+
+}  // namespace fovea

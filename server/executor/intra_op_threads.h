@@ -1,0 +1,37 @@
+// The OpenMP threads that help an instance's thread inside one operator.
+//
+// libgomp gives every thread that opens a parallel region helpers of its own, and keeps them. Between two operators they
+// spin for work, unless all helpers in the process outnumber the cores: then each goes to sleep at every operator's end,
+// and a batch of a vision transformer, some two hundred short operators, waits for as many wake-ups. So threads that
+// have nothing to run give their helpers back.
+#pragma once
+
+#include <atomic>
+
+namespace fovea {
+
+// Thread-safe; one per model, for as long as its instances may run.
+class IntraOpThreads {
+ public:
+  // Counts what the model's instances would keep. `per_instance` counts the instance's own thread.
+  IntraOpThreads(int per_instance, int instances);
+  ~IntraOpThreads();
+  IntraOpThreads(const IntraOpThreads&) = delete;
+  IntraOpThreads& operator=(const IntraOpThreads&) = delete;
+
+  // To be called first on an instance's thread.
+  void Enter() const;
+  // To be called on an instance's thread that is about to wait: gives its helpers back if the helpers of all models
+  // outnumber the cores. The next batch then starts new ones, at some ten microseconds each.
+  void Idle() const;
+
+  // Gives the helpers of the calling thread back.
+  static void Release();
+
+ private:
+  const int per_instance_;
+  const int kept_;
+  static std::atomic<int> all_kept_;
+};
+
+}  // namespace fovea
