@@ -2,11 +2,14 @@
 #include "kernels/dispatch.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <c10/util/Exception.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <barrier>
 #include <string>
+#include <thread>
 
 #include "kernels/attention/knn_attention/op.h"
 #include "kernels/simd/isa.h"
@@ -55,6 +58,31 @@ TEST(DispatchTest, AForcedImplementationThatCannotRunIsAnErrorThatSaysWhy) {
   EXPECT_EQ(ForcedError(Implementation::kCpu, kBoth, at::kCPU, at::kDouble),
             "an_op: FOVEA_FORCE_KERNEL=cpu, but the cpu implementation takes Float, BFloat16, got "
             "Double");
+}
+
+// ATen lets a thread start from the number that was set last, when LibTorch meets it and once more
+// when a library beside it does: scratch memory for each thread has to be for the second number.
+TEST(DispatchTest, AThreadMayFindMoreThreadsThanItKnewOf) {
+  if (simd::BestIsa() == simd::Isa::kNone) GTEST_SKIP() << "only the reference runs here";
+  const int threads = at::get_num_threads();
+  const at::Tensor q = at::randn({8, 4, 257, 64});
+  const at::Tensor expected = KnnAttention(q, q, q, /*topk=*/100);
+  at::Tensor found;
+  at::set_num_threads(1);
+  std::barrier met(2);
+  std::thread other([&] {
+    EXPECT_EQ(at::get_num_threads(), 1);  // LibTorch meets the thread
+    met.arrive_and_wait();                // and more threads are set
+    met.arrive_and_wait();
+    found = KnnAttention(q, q, q, /*topk=*/100);
+    EXPECT_EQ(at::get_num_threads(), 8);
+  });
+  met.arrive_and_wait();
+  at::set_num_threads(8);
+  met.arrive_and_wait();
+  other.join();
+  at::set_num_threads(threads);
+  EXPECT_TRUE(at::allclose(found, expected));
 }
 
 TEST(DispatchTest, ForcingNestsAndEnds) {

@@ -107,6 +107,9 @@ class ScratchLayout {
 void KnnAttentionCpu(const KnnAttentionInputs& in, const at::Tensor& output) {
   const Job job = JobOf(in, output);
   const ScratchLayout layout(job);
+  // parallel_for does this too, and may so change the number of threads: it must not do it between
+  // here and there.
+  at::internal::lazy_init_num_threads();
   // Allocated here and not by the threads, so that whoever counts this thread's memory sees it.
   const at::Tensor scratch =
       at::empty({at::get_num_threads(), layout.floats()}, in.query.options().dtype(at::kFloat));

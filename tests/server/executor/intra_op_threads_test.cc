@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <omp.h>
 
+#include <atomic>
+#include <barrier>
 #include <chrono>
 #include <filesystem>
 #include <iterator>
@@ -25,8 +27,34 @@ bool ComesDownTo(int threads) {
   return ThreadsOfThisProcess() == threads;
 }
 
-void UseHelpers() {
-  at::parallel_for(0, 1 << 20, 1, [](int64_t, int64_t) {});
+int ThreadsOfAnOperator() {
+  std::atomic<int> chunks = 0;
+  at::parallel_for(0, 1 << 20, 1, [&](int64_t, int64_t) { ++chunks; });
+  return chunks;
+}
+
+
+TEST(IntraOpThreads, AreAsManyAsTheModelAskedForWhateverOthersAskForLater) {
+  const IntraOpThreads one(/*per_instance=*/1, /*instances=*/1);
+  const IntraOpThreads three(/*per_instance=*/3, /*instances=*/1);
+  std::barrier entered(2);
+  int used_by_one = 0, used_by_three = 0;
+  std::thread first([&] {
+    one.Enter();
+    entered.arrive_and_wait();  // the other enters
+    entered.arrive_and_wait();
+    used_by_one = ThreadsOfAnOperator();
+  });
+  std::thread second([&] {
+    entered.arrive_and_wait();
+    three.Enter();
+    entered.arrive_and_wait();
+    used_by_three = ThreadsOfAnOperator();
+  });
+  first.join();
+  second.join();
+  EXPECT_EQ(used_by_one, 1);
+  EXPECT_EQ(used_by_three, 3);
 }
 
 TEST(IntraOpThreads, AreKeptWhileTheCoresSufficeForAll) {
@@ -34,7 +62,7 @@ TEST(IntraOpThreads, AreKeptWhileTheCoresSufficeForAll) {
   const IntraOpThreads threads(/*per_instance=*/2, /*instances=*/1);
   std::thread instance([&] {
     threads.Enter();
-    UseHelpers();
+    ThreadsOfAnOperator();
     const int with_helper = ThreadsOfThisProcess();
     threads.Idle();
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
@@ -50,7 +78,7 @@ TEST(IntraOpThreads, AreGivenBackWhereThoseOfAllModelsOutnumberTheCoresAndComeBa
     threads.Enter();
     for (int batch = 0; batch < 3; ++batch) {
       const int before = ThreadsOfThisProcess();
-      UseHelpers();
+      ThreadsOfAnOperator();
       EXPECT_EQ(ThreadsOfThisProcess(), before + 1);
       threads.Idle();
       EXPECT_TRUE(ComesDownTo(before));
