@@ -16,6 +16,7 @@ inline constexpr size_t kMaxRequestIdBytes = 1024;
 inline constexpr size_t kMaxModelNameBytes = 128;                // (row 25)
 inline constexpr int64_t kMaxTimeoutSeconds = 3600;              // longer deadlines are clamped (row 36)
 inline constexpr int kMaxConcurrentStreams = 1024;               // of one connection
+inline constexpr int kStreamWindowBytes = 4 << 20;               // that a stream may send ahead
 inline constexpr int64_t kMaxDecompressedMessageBytes = int64_t{64} << 20;  // (row 5)
 inline constexpr size_t kMaxRequestHeaderBytes = 256 << 10;      // of a request beside its tensors (row 6)
 inline constexpr int64_t kMaxBytesElements = 65'536;             // of a BYTES tensor (row 6)

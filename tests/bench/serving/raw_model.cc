@@ -1,5 +1,7 @@
 // What a model does without a server around it: calls it in this process, as the executor does, and prints JSON.
-//   bench_raw_model BACKBONE THREADS SECONDS BATCH...
+//   bench_raw_model [--keep-pages] BACKBONE THREADS SECONDS BATCH...
+// --keep-pages: the allocator keeps what a pass freed. By default glibc gives the top of a main thread's heap back to the
+// kernel after each pass, and the next one faults it in again.
 // -> {"threads": 2, "runs": [{"batch": 1, "p50_us": 123.4, "images_per_second": 8100.0}, ...]}
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -10,6 +12,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <numeric>
+#include <string_view>
 #include <vector>
 
 #include "model_zoo/model.h"
@@ -40,17 +43,18 @@ std::vector<double> Time(const fovea::models::Model& model, const at::Tensor& in
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc > 1 && std::string_view(argv[1]) == "--keep-pages") {
+    mallopt(M_TRIM_THRESHOLD, 1 << 30);
+    mallopt(M_MMAP_THRESHOLD, 1 << 30);
+    ++argv, --argc;
+  }
   if (argc < 5) {
-    std::fprintf(stderr, "usage: %s BACKBONE THREADS SECONDS BATCH...\n", argv[0]);
+    std::fprintf(stderr, "usage: bench_raw_model [--keep-pages] BACKBONE THREADS SECONDS BATCH...\n");
     return 2;
   }
   const int threads = std::atoi(argv[2]);
   const double seconds = std::atof(argv[3]);
   at::set_num_threads(threads);
-  // At its best: otherwise glibc gives pages back to the kernel after each pass, on a main thread, and the next pass
-  // faults them in again.
-  mallopt(M_TRIM_THRESHOLD, 1 << 30);
-  mallopt(M_MMAP_THRESHOLD, 1 << 30);
 
   fovea::models::ModelDescription description;
   description.name = argv[1];
