@@ -3,21 +3,19 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
-#include <span>
 #include <utility>
 #include <vector>
 
 #include "server/admission/request_rules.h"
-#include "server/core/bytes_tensor.h"
-#include "server/core/check.h"
 #include "server/core/status.h"
+#include "server/pipeline/decode_images.h"
 #include "server/postprocess/classification.h"
 
 namespace fovea {
 namespace {
 
-// The caller's priority as the queue's, where 0 is first. Like Triton's: 0, and levels that the model does not have,
-// stand for the model's default.
+// The caller's priority as the queue's, where 0 is first. Like Triton's: 0, and levels that the
+// model does not have, stand for the model's default.
 int QueuePriority(uint64_t priority, const ModelView& model) {
   if (model.priority_levels == 0) return 0;
   const bool known = priority >= 1 && priority <= static_cast<uint64_t>(model.priority_levels);
@@ -25,8 +23,9 @@ int QueuePriority(uint64_t priority, const ModelView& model) {
 }
 
 bool IsWanted(const InferenceRequest& request, const std::string& output) {
-  return request.outputs.empty() || std::any_of(request.outputs.begin(), request.outputs.end(),
-                                                [&](const auto& wanted) { return wanted.name == output; });
+  return request.outputs.empty() ||
+         std::any_of(request.outputs.begin(), request.outputs.end(),
+                     [&](const auto& wanted) { return wanted.name == output; });
 }
 
 int64_t ClassificationCount(const InferenceRequest& request, const std::string& output) {
@@ -101,7 +100,7 @@ void InferencePipeline::Infer(std::unique_ptr<InferenceRequest> request, Inferen
     case InputKind::kImage:
       break;
   }
-  SubmitToImaging(std::move(admitted));
+  DecodeThenPutInLine(std::move(admitted));
 }
 
 absl::Status InferencePipeline::Admit(Admitted& admitted) {
@@ -110,86 +109,42 @@ absl::Status InferencePipeline::Admit(Admitted& admitted) {
   const ModelView& model = *admitted.model->view();
   FOVEA_ASSIGN_OR_RETURN(admitted.input, CheckRequest(request, model));
   // The place is taken before anything is read or decoded: a full queue refuses at once.
-  FOVEA_ASSIGN_OR_RETURN(admitted.place,
-                         admitted.model->queue().Reserve(
-                             {.images = admitted.input.images,
-                              .priority = QueuePriority(request.priority, model),
-                              .deadline = request.deadline}));
+  FOVEA_ASSIGN_OR_RETURN(admitted.place, admitted.model->queue().Reserve(
+                                             {.images = admitted.input.images,
+                                              .priority = QueuePriority(request.priority, model),
+                                              .deadline = request.deadline}));
   if (admitted.input.kind == InputKind::kPixelValues && !model.allow_non_finite) {
     FOVEA_RETURN_IF_ERROR(CheckFinite(admitted.input.tensor->data));
   }
   return absl::OkStatus();
 }
 
-void InferencePipeline::SubmitToImaging(std::unique_ptr<Admitted> admitted) {
-  ImagingTask work{.cancellation = admitted->request->cancellation,
-                   .deadline = admitted->request->deadline};
-  // Shared, because what the pool refuses is still to be answered here.
-  auto shared = std::make_shared<std::unique_ptr<Admitted>>(std::move(admitted));
-  work.run = [this, shared](const absl::Status& turn) {
-    std::unique_ptr<Admitted> admitted = std::move(*shared);
-    admitted->request->stages.EndStage(Stage::kQueue, clock_.Now());
-    if (!turn.ok()) {
-      admitted->Fail(turn);
-      return;
-    }
-    absl::StatusOr<DecodedPixels> pixels = Decode(*admitted);
-    if (!pixels.ok()) {
-      admitted->Fail(pixels.status());
-      return;
-    }
-    PutInLine(std::move(admitted), *std::move(pixels));
-  };
-  if (absl::Status status = imaging_.Submit(std::move(work)); !status.ok()) {
-    (*shared)->Fail(std::move(status));
-  }
-}
-
-absl::StatusOr<DecodedPixels> InferencePipeline::Decode(Admitted& admitted) {
-  const PreprocessSpec& spec = admitted.model->preprocessing();
-  const InputTensor& tensor = *admitted.input.tensor;
-  const size_t image_bytes = spec.bytes();
-  DecodedPixels decoded;
-  decoded.rgb.resize(image_bytes * admitted.input.images);
-  const auto room = [&](int image) {
-    return std::span(decoded.rgb).subspan(image * image_bytes, image_bytes);
-  };
-
-  absl::Status status;
-  ImagingTimes spent;
-  std::vector<std::byte> storage;
-  if (admitted.input.kind == InputKind::kImage) {
-    const auto files = SplitBytesTensor(tensor.data, admitted.input.images);
-    FOVEA_CHECK(files.has_value());  // CheckRequest has seen to it
-    for (int image = 0; image < admitted.input.images && status.ok(); ++image) {
-      ImagingTimes times;
-      status = DecodeAndResize((*files)[image].Contiguous(&storage), spec, imaging_options_,
-                               imaging_.budget(), clock_, room(image), &times);
-      spent.decode += times.decode;
-      spent.preprocess += times.preprocess;
-    }
-  } else {
-    const int64_t height = tensor.shape[1], width = tensor.shape[2];
-    const size_t size = static_cast<size_t>(height * width * 3);
-    for (int image = 0; image < admitted.input.images && status.ok(); ++image) {
-      const ScatteredBytes::Piece rgb = tensor.data.Slice(image * size, size).Contiguous(&storage);
-      const auto* bytes = reinterpret_cast<const uint8_t*>(rgb.data());
-      status = ResizeRgb({bytes, rgb.size()}, height, width, spec, imaging_options_.limits, room(image));
-    }
-  }
-  StageTimes& stages = admitted.request->stages;
-  stages.EndStage(Stage::kPreprocess, clock_.Now());
-  stages.Reattribute(Stage::kPreprocess, Stage::kDecode, spent.decode);
-  if (!status.ok()) return status;
-  return decoded;
+void InferencePipeline::DecodeThenPutInLine(std::unique_ptr<Admitted> admitted) {
+  const Admitted& request = *admitted;
+  DecodeImages(request.input, request.model->preprocessing(), imaging_options_,
+               request.request->cancellation, request.request->deadline, imaging_, clock_,
+               [this, admitted = std::move(admitted)](DecodedImages images) mutable {
+                 StageTimes& stages = admitted->request->stages;
+                 if (images.began != kNever) {
+                   stages.EndStage(Stage::kQueue, images.began);
+                   stages.EndStage(Stage::kPreprocess, images.ended);
+                   stages.Reattribute(Stage::kPreprocess, Stage::kDecode, images.decode);
+                 }
+                 if (!images.pixels.ok()) {
+                   admitted->Fail(images.pixels.status());
+                   return;
+                 }
+                 PutInLine(std::move(admitted), *std::move(images.pixels));
+               });
 }
 
 void InferencePipeline::PutInLine(std::unique_ptr<Admitted> admitted, PixelSource pixels) {
   const Ticket ticket = admitted->place->ticket();
   const CancellationPtr cancellation = admitted->request->cancellation;
   const int priority = QueuePriority(admitted->request->priority, *admitted->model->view());
-  auto finish = [model = std::move(admitted->model), done = std::move(admitted->done), &clock = clock_](
-                    std::unique_ptr<InferenceTask> task, absl::StatusOr<TaskResult> result) {
+  auto finish = [model = std::move(admitted->model), done = std::move(admitted->done),
+                 &clock = clock_](std::unique_ptr<InferenceTask> task,
+                                  absl::StatusOr<TaskResult> result) {
     InferenceRequest& request = task->request();
     if (!result.ok()) {
       request.stages.EndStage(Stage::kQueue, clock.Now());
@@ -201,10 +156,10 @@ void InferencePipeline::PutInLine(std::unique_ptr<Admitted> admitted, PixelSourc
     response.receipt.stages = request.stages;
     done(std::move(response), request.stages);
   };
-  ModelQueue::Enqueue(*std::move(admitted->place),
-                      std::make_unique<InferenceTask>(std::move(admitted->request), std::move(pixels),
-                                                      admitted->input.images, priority,
-                                                      std::move(finish)));
+  ModelQueue::Enqueue(
+      *std::move(admitted->place),
+      std::make_unique<InferenceTask>(std::move(admitted->request), std::move(pixels),
+                                      admitted->input.images, priority, std::move(finish)));
   // After the task is in line: a cancellation before that is seen when the task's turn comes.
   cancellation->OnCancel([ticket] { ticket.NotifyCancelled(); });
 }

@@ -1,5 +1,5 @@
-// Walks a request through the stages behind the transport: admission, imaging, the scheduler, the executor,
-// postprocessing. See ARCHITECTURE.md, "Life of a request".
+// Walks a request through the stages behind the transport: admission, imaging, the scheduler, the
+// executor, postprocessing. See ARCHITECTURE.md, "Life of a request".
 #pragma once
 
 #include <functional>
@@ -17,7 +17,8 @@ namespace fovea {
 // Thread-safe. Outlived by what it was given.
 class InferencePipeline final : public InferenceService {
  public:
-  // A handle to a ready model, which stays loaded while the handle lives. See ModelCatalog::Find for the errors.
+  // A handle to a ready model, which stays loaded while the handle lives. See ModelCatalog::Find
+  // for the errors.
   using FindModel = std::function<absl::StatusOr<std::shared_ptr<const ServedModel>>(
       std::string_view name, std::string_view version)>;
 
@@ -30,9 +31,7 @@ class InferencePipeline final : public InferenceService {
   struct Admitted;  // a request with its model, its place in the queue and its caller
   // Everything that can be refused at once; afterwards the request has its place in the queue.
   absl::Status Admit(Admitted& admitted);
-  void SubmitToImaging(std::unique_ptr<Admitted> admitted);
-  // On a thread of the imaging pool.
-  absl::StatusOr<DecodedPixels> Decode(Admitted& admitted);
+  void DecodeThenPutInLine(std::unique_ptr<Admitted> admitted);
   void PutInLine(std::unique_ptr<Admitted> admitted, PixelSource pixels);
 
   const FindModel find_model_;

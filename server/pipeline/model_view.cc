@@ -32,30 +32,37 @@ std::string InputText(const TensorDescription& input) {
 std::vector<TensorDescription> AcceptedInputs(const models::ModelInfo& info) {
   std::vector<TensorDescription> inputs;
   if (info.pixel_input == models::PixelInput::kNormalised) {
-    inputs.push_back({std::string(kPixelValuesInput), DataType::kFp32, {-1, 3, info.image_height, info.image_width}});
+    inputs.push_back({std::string(kPixelValuesInput),
+                      DataType::kFp32,
+                      {-1, 3, info.image_height, info.image_width}});
   }
   inputs.push_back({std::string(kImageInput), DataType::kBytes, {-1, 1}});
   inputs.push_back({std::string(kImageRgbInput), DataType::kUint8, {-1, -1, -1, 3}});
   return inputs;
 }
 
-// Generic clients send every input that is listed, and need its size: one is listed, with the model's own.
+// Generic clients send every input that is listed, and need its size: one is listed, with the
+// model's own.
 TensorDescription AdvertisedTensor(AdvertisedInput advertised, const models::ModelInfo& info) {
   switch (advertised) {
     case AdvertisedInput::kPixelValues:
       if (info.pixel_input == models::PixelInput::kBytes) break;
-      return {std::string(kPixelValuesInput), DataType::kFp32, {-1, 3, info.image_height, info.image_width}};
+      return {std::string(kPixelValuesInput),
+              DataType::kFp32,
+              {-1, 3, info.image_height, info.image_width}};
     case AdvertisedInput::kImage:
       return {std::string(kImageInput), DataType::kBytes, {-1, 1}};
     case AdvertisedInput::kImageRgb:
       break;
   }
-  return {std::string(kImageRgbInput), DataType::kUint8, {-1, info.image_height, info.image_width, 3}};
+  return {
+      std::string(kImageRgbInput), DataType::kUint8, {-1, info.image_height, info.image_width, 3}};
 }
 
 }  // namespace
 
-ModelView DescribeServedModel(const ParsedModel& model, const models::ModelInfo& info, int instances) {
+ModelView DescribeServedModel(const ParsedModel& model, const models::ModelInfo& info,
+                              int instances) {
   const ModelSpec& spec = model.spec;
   ModelView view;
   view.name = model.name;

@@ -7,7 +7,9 @@
 
 namespace fovea {
 
-// Metadata of `model`, whose loaded form is described by `info`. `served_versions` is left to the repository.
-ModelView DescribeServedModel(const ParsedModel& model, const models::ModelInfo& info, int instances);
+// Metadata of `model`, whose loaded form is described by `info`. `served_versions` is left to the
+// repository.
+ModelView DescribeServedModel(const ParsedModel& model, const models::ModelInfo& info,
+                              int instances);
 
 }  // namespace fovea

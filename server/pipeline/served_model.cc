@@ -13,12 +13,14 @@
 namespace fovea {
 namespace {
 
-PreprocessSpec ImagingSpec(const models::ModelInfo& info, const models::Preprocessing& preprocessing) {
+PreprocessSpec ImagingSpec(const models::ModelInfo& info,
+                           const models::Preprocessing& preprocessing) {
   PreprocessSpec spec;
   spec.height = info.image_height;
   spec.width = info.image_width;
-  spec.resize_mode = preprocessing.resize_mode == models::ResizeMode::kSquash ? ResizeMode::kSquash
-                                                                             : ResizeMode::kShortestEdge;
+  spec.resize_mode = preprocessing.resize_mode == models::ResizeMode::kSquash
+                         ? ResizeMode::kSquash
+                         : ResizeMode::kShortestEdge;
   spec.interpolation = preprocessing.interpolation == models::Interpolation::kBilinear
                            ? Interpolation::kBilinear
                            : Interpolation::kBicubic;
@@ -50,7 +52,8 @@ absl::StatusOr<std::shared_ptr<Servable>> ServedModel::Create(const ParsedModel&
       auto executor,
       BatchExecutor::Create(options, environment.clock, [&](int batch_size, Nanos took) {
         latency[batch_size] = took;
-        Log(LogLevel::kDebug, absl::StrFormat("%s: a batch of %d takes %.2f ms", who, batch_size, took * 1e-6));
+        Log(LogLevel::kDebug,
+            absl::StrFormat("%s: a batch of %d takes %.2f ms", who, batch_size, took * 1e-6));
         return model.cancellation == nullptr || !model.cancellation->Cancelled();
       }));
 
@@ -58,9 +61,9 @@ absl::StatusOr<std::shared_ptr<Servable>> ServedModel::Create(const ParsedModel&
   served->executor_ = std::move(executor);
   const models::ModelInfo& info = served->executor_->info();
   if (!model.labels.empty() && static_cast<int64_t>(model.labels.size()) != info.num_classes) {
-    return FailedPrecondition("model.labels",
-                              absl::StrCat("labels.txt has ", model.labels.size(), " labels, the model has ",
-                                           info.num_classes, " classes"));
+    return FailedPrecondition(
+        "model.labels", absl::StrCat("labels.txt has ", model.labels.size(),
+                                     " labels, the model has ", info.num_classes, " classes"));
   }
   served->preprocessing_ = ImagingSpec(info, served->executor_->preprocessing());
   FOVEA_RETURN_IF_ERROR(CheckPreprocessSpec(served->preprocessing_));
@@ -83,19 +86,20 @@ absl::StatusOr<std::shared_ptr<Servable>> ServedModel::Create(const ParsedModel&
       .on_thread_start = [served = served.get()](int) { served->executor_->EnterThread(); },
       .on_thread_idle = [served = served.get()](int) { served->executor_->IdleThread(); },
       .observer = served->observer_.get()};
-  FOVEA_ASSIGN_OR_RETURN(
-      served->queue_,
-      environment.scheduler.AddModel(std::move(queue_options),
-                                     [served = served.get()](std::unique_ptr<Batch> batch) {
-                                       served->RunBatch(std::move(batch));
-                                     }));
-  for (int size = 1; size <= spec.max_batch_size; ++size) served->queue_->RecordLatency(size, latency[size]);
+  FOVEA_ASSIGN_OR_RETURN(served->queue_, environment.scheduler.AddModel(
+                                             std::move(queue_options),
+                                             [served = served.get()](std::unique_ptr<Batch> batch) {
+                                               served->RunBatch(std::move(batch));
+                                             }));
+  for (int size = 1; size <= spec.max_batch_size; ++size)
+    served->queue_->RecordLatency(size, latency[size]);
   Log(LogLevel::kInfo,
-      absl::StrFormat("%s: ready after %.1f s; attention %s, %d threads, %.1f ms alone and %.1f ms in a batch of %d, "
+      absl::StrFormat("%s: ready after %.1f s; attention %s, %d threads, %.1f ms alone and %.1f ms "
+                      "in a batch of %d, "
                       "%.1f MiB of weights",
-                      who, (environment.clock.Now() - start) * 1e-9, served->view_->attention, threads,
-                      latency[1] * 1e-6, latency[spec.max_batch_size] * 1e-6, spec.max_batch_size,
-                      served->executor_->weight_bytes() / 1048576.0));
+                      who, (environment.clock.Now() - start) * 1e-9, served->view_->attention,
+                      threads, latency[1] * 1e-6, latency[spec.max_batch_size] * 1e-6,
+                      spec.max_batch_size, served->executor_->weight_bytes() / 1048576.0));
   return served;
 }
 

@@ -19,8 +19,8 @@ class ServedModel final : public Servable {
     Scheduler& scheduler;
     Clock& clock;
     ModelObserverFactory observe;
-    int device_threads = 1;             // what the scheduler shares out
-    int64_t drain_timeout_us = 0;       // for what is queued when the version is replaced or unloaded
+    int device_threads = 1;        // what the scheduler shares out
+    int64_t drain_timeout_us = 0;  // for what is queued when the version is replaced or unloaded
   };
 
   // Loads, prepares and warms up; logs its progress. See ServableFactory for the errors.
@@ -41,7 +41,8 @@ class ServedModel final : public Servable {
   PreprocessSpec preprocessing_;
   std::unique_ptr<ModelObserver> observer_;
   std::unique_ptr<BatchExecutor> executor_;
-  std::unique_ptr<ModelQueue> queue_;  // last: destroyed first, while what its threads use is still there
+  std::unique_ptr<ModelQueue>
+      queue_;  // last: destroyed first, while what its threads use is still there
 };
 
 }  // namespace fovea

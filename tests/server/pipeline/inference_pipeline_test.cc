@@ -47,17 +47,17 @@ ParsedModel Parsed(const std::string& backbone, const std::string& extra = "") {
 class InferencePipelineTest : public testing::Test {
  protected:
   void Serve(const ParsedModel& parsed) {
-    auto created = ServedModel::Create(
-        parsed, {.scheduler = *scheduler_,
-                 .clock = SteadyClock(),
-                 .observe =
-                     [this](const std::shared_ptr<const ModelView>&) {
-                       auto observer = std::make_unique<SilentObserver>();
-                       observer_ = observer.get();
-                       return observer;
-                     },
-                 .device_threads = 2,
-                 .drain_timeout_us = 10'000'000});
+    auto created =
+        ServedModel::Create(parsed, {.scheduler = *scheduler_,
+                                     .clock = SteadyClock(),
+                                     .observe =
+                                         [this](const std::shared_ptr<const ModelView>&) {
+                                           auto observer = std::make_unique<SilentObserver>();
+                                           observer_ = observer.get();
+                                           return observer;
+                                         },
+                                     .device_threads = 2,
+                                     .drain_timeout_us = 10'000'000});
     ASSERT_TRUE(created.ok()) << created.status();
     model_ = std::static_pointer_cast<ServedModel>(*created);
   }
@@ -71,16 +71,19 @@ class InferencePipelineTest : public testing::Test {
     auto promise = std::make_shared<std::promise<Answer>>();
     request->model_name = "model";
     request->stages = StageTimes(SteadyClock().Now());
-    pipeline_.Infer(std::move(request), [promise](absl::StatusOr<InferenceResponse> response, StageTimes stages) {
-      promise->set_value({std::move(response), stages});
-    });
+    pipeline_.Infer(std::move(request),
+                    [promise](absl::StatusOr<InferenceResponse> response, StageTimes stages) {
+                      promise->set_value({std::move(response), stages});
+                    });
     return promise->get_future();
   }
 
-  static std::unique_ptr<InferenceRequest> Request(std::string name, DataType type, std::vector<int64_t> shape,
+  static std::unique_ptr<InferenceRequest> Request(std::string name, DataType type,
+                                                   std::vector<int64_t> shape,
                                                    std::string_view data) {
     auto request = std::make_unique<InferenceRequest>();
-    request->inputs.push_back({std::move(name), type, std::move(shape), ScatteredBytes::Copy(data)});
+    request->inputs.push_back(
+        {std::move(name), type, std::move(shape), ScatteredBytes::Copy(data)});
     return request;
   }
 
@@ -97,14 +100,15 @@ class InferencePipelineTest : public testing::Test {
   std::unique_ptr<ImagingPool> imaging_ = *ImagingPool::Create({.threads = 2}, SteadyClock());
   SilentObserver* observer_ = nullptr;
   std::shared_ptr<ServedModel> model_;
-  InferencePipeline pipeline_{[this](std::string_view name, std::string_view)
-                                  -> absl::StatusOr<std::shared_ptr<const ServedModel>> {
-                                if (name != "model") return NotFound("model.unknown", "no such model");
-                                // Not an owner: a model may not be destroyed on a thread of its own queue, which the
-                                // repository's handles see to.
-                                return std::shared_ptr<const ServedModel>(std::shared_ptr<void>(), model_.get());
-                              },
-                              *imaging_, SteadyClock()};
+  InferencePipeline pipeline_{
+      [this](std::string_view name,
+             std::string_view) -> absl::StatusOr<std::shared_ptr<const ServedModel>> {
+        if (name != "model") return NotFound("model.unknown", "no such model");
+        // Not an owner: a model may not be destroyed on a thread of its own queue, which the
+        // repository's handles see to.
+        return std::shared_ptr<const ServedModel>(std::shared_ptr<void>(), model_.get());
+      },
+      *imaging_, SteadyClock()};
 };
 
 TEST_F(InferencePipelineTest, AnswersPixelsWithLogitsAndAReceiptWhoseStagesAddUp) {
@@ -177,9 +181,10 @@ TEST_F(InferencePipelineTest, AnUnknownModelIsNotFound) {
   auto request = Pixels(1);
   auto promise = std::make_shared<std::promise<absl::Status>>();
   request->model_name = "other";
-  pipeline_.Infer(std::move(request), [promise](absl::StatusOr<InferenceResponse> response, StageTimes) {
-    promise->set_value(response.status());
-  });
+  pipeline_.Infer(std::move(request),
+                  [promise](absl::StatusOr<InferenceResponse> response, StageTimes) {
+                    promise->set_value(response.status());
+                  });
   EXPECT_EQ(promise->get_future().get().code(), absl::StatusCode::kNotFound);
 }
 

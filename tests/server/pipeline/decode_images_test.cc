@@ -1,0 +1,163 @@
+#include "server/pipeline/decode_images.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <future>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "server/core/status.h"
+#include "server/core/testing/notification.h"
+
+namespace fovea {
+namespace {
+
+using testing::Each;
+using testing::HasSubstr;
+
+constexpr int kSide = 8;  // of the model's input
+
+class DecodeImagesTest : public testing::Test {
+ protected:
+  void MakePool(const ImagingPoolOptions& options) {
+    pool_ = *ImagingPool::Create(options, SteadyClock());
+  }
+
+  // Images of one pixel each, of these levels.
+  void UseRgb(const std::vector<uint8_t>& levels) {
+    std::string pixels;
+    for (const uint8_t level : levels) pixels.append(3, static_cast<char>(level));
+    tensor_ = {"image_rgb",
+               DataType::kUint8,
+               {static_cast<int64_t>(levels.size()), 1, 1, 3},
+               ScatteredBytes::Copy(pixels)};
+    input_ = {InputKind::kImageRgb, &tensor_, static_cast<int>(levels.size())};
+  }
+
+  void UseFiles(const std::vector<std::string>& files) {
+    std::string elements;
+    for (const std::string& file : files) {
+      const uint32_t size = static_cast<uint32_t>(file.size());
+      elements.append(reinterpret_cast<const char*>(&size), sizeof(size));
+      elements += file;
+    }
+    tensor_ = {"image",
+               DataType::kBytes,
+               {static_cast<int64_t>(files.size()), 1},
+               ScatteredBytes::Copy(elements)};
+    input_ = {InputKind::kImage, &tensor_, static_cast<int>(files.size())};
+  }
+
+  std::future<DecodedImages> Decode(CancellationPtr cancellation = nullptr) {
+    auto promise = std::make_shared<std::promise<DecodedImages>>();
+    DecodeImages(input_, spec_, {}, cancellation, kNever, *pool_, SteadyClock(),
+                 [this, promise](DecodedImages images) {
+                   ++calls_;
+                   promise->set_value(std::move(images));
+                 });
+    return promise->get_future();
+  }
+
+  // Keeps a thread of the pool busy.
+  void Block() {
+    ASSERT_TRUE(pool_
+                    ->Submit({.run =
+                                  [this](const absl::Status&) {
+                                    blocked_.Notify();
+                                    unblock_.Wait();
+                                  }})
+                    .ok());
+    blocked_.Wait();
+  }
+
+  const PreprocessSpec spec_{.height = kSide, .width = kSide};
+  InputTensor tensor_;
+  AcceptedInput input_;
+  std::atomic<int> calls_{0};
+  Notification blocked_, unblock_;
+  std::unique_ptr<ImagingPool> pool_;  // last: its threads use the rest
+};
+
+TEST_F(DecodeImagesTest, EveryImageComesToItsPlace) {
+  MakePool({.threads = 2});
+  std::vector<uint8_t> levels;
+  for (int i = 0; i < 50; ++i) levels.push_back(static_cast<uint8_t>(5 * i));
+  UseRgb(levels);
+  const DecodedImages images = Decode().get();
+  ASSERT_TRUE(images.pixels.ok()) << images.pixels.status();
+  const std::vector<uint8_t>& rgb = images.pixels->rgb;
+  ASSERT_EQ(rgb.size(), levels.size() * spec_.bytes());
+  for (size_t i = 0; i < levels.size(); ++i) {
+    const auto begin = rgb.begin() + i * spec_.bytes();
+    EXPECT_THAT(std::vector<uint8_t>(begin, begin + spec_.bytes()), Each(levels[i]));
+  }
+  EXPECT_LE(images.began, images.ended);
+  EXPECT_EQ(images.decode, 0);
+}
+
+TEST_F(DecodeImagesTest, EveryImageIsWorkOfItsOwn) {
+  MakePool({.threads = 1});
+  Block();
+  UseRgb({1, 2, 3});
+  auto images = Decode();
+  EXPECT_EQ(pool_->queued(), 3);
+  unblock_.Notify();
+  EXPECT_TRUE(images.get().pixels.ok());
+}
+
+TEST_F(DecodeImagesTest, ARequestThatThePoolTakesInPartFailsOnce) {
+  MakePool({.threads = 1, .max_queued = 2});
+  Block();
+  UseRgb({1, 2, 3, 4});
+  auto images = Decode();
+  EXPECT_EQ(calls_, 0);  // two of its images are still in line
+  unblock_.Notify();
+  EXPECT_EQ(ReasonOf(images.get().pixels.status()), "image.queue_full");
+  pool_.reset();
+  EXPECT_EQ(calls_, 1);
+}
+
+TEST_F(DecodeImagesTest, ARequestThatThePoolDoesNotTakeFailsAtOnce) {
+  MakePool({.threads = 1, .max_queued = 1});
+  Block();
+  ASSERT_TRUE(pool_->Submit({.run = [](const absl::Status&) {}}).ok());
+  UseRgb({1});
+  auto images = Decode();
+  EXPECT_EQ(calls_, 1);
+  const DecodedImages result = images.get();
+  EXPECT_EQ(ReasonOf(result.pixels.status()), "image.queue_full");
+  EXPECT_EQ(result.began, kNever);
+  unblock_.Notify();
+}
+
+TEST_F(DecodeImagesTest, AnErrorNamesItsImage) {
+  MakePool({.threads = 2});
+  UseFiles({"not an image"});
+  const absl::Status alone = Decode().get().pixels.status();
+  EXPECT_TRUE(absl::IsInvalidArgument(alone)) << alone;
+  EXPECT_THAT(std::string(alone.message()), testing::Not(HasSubstr("image 1")));
+  UseFiles({"not an image", "neither"});
+  const absl::Status second = Decode().get().pixels.status();
+  EXPECT_EQ(ReasonOf(second), ReasonOf(alone));
+  EXPECT_THAT(std::string(second.message()), HasSubstr(" of 2: "));
+}
+
+TEST_F(DecodeImagesTest, WhatNobodyWaitsForIsNotDecoded) {
+  MakePool({.threads = 1});
+  Block();
+  UseRgb({1, 2});
+  const auto cancellation = std::make_shared<Cancellation>();
+  auto images = Decode(cancellation);
+  cancellation->Cancel();
+  unblock_.Notify();
+  const DecodedImages result = images.get();
+  EXPECT_TRUE(absl::IsCancelled(result.pixels.status()));
+  EXPECT_EQ(result.began, kNever);
+}
+
+}  // namespace
+}  // namespace fovea
