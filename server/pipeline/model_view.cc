@@ -86,7 +86,7 @@ ModelView DescribeServedModel(const ParsedModel& model, const models::ModelInfo&
   view.num_classes = info.num_classes;
   view.pixel_bytes = info.pixel_input == models::PixelInput::kBytes;
   view.allow_non_finite = spec.allow_non_finite;
-  view.untrained = spec.description.random_weights_seed.has_value();
+  view.untrained = spec.untrained;
   view.max_batch_size = spec.max_batch_size;
   view.preferred_batch_sizes = spec.batching.preferred_batch_sizes;
   view.max_queue_delay_us = spec.batching.max_queue_delay_us;

@@ -61,6 +61,7 @@ struct ModelSpec {
       weights_of;  // another model, whose weights this one uses; empty: its own, or random ones
   AdvertisedInput advertised_input = AdvertisedInput::kPixelValues;
   bool allow_non_finite = false;
+  bool untrained = false;  // its labels mean nothing: random_weights, or a file of such
   int max_batch_size = 16;
   BatchingOptions batching;
   int instances = 1;

@@ -265,6 +265,7 @@ absl::StatusOr<ModelSpec> ToModelSpec(const v1::ModelSpec& message, const SpecOr
       to.advertised_input = AdvertisedInput::kPixelValues;
   }
   to.allow_non_finite = message.allow_non_finite();
+  to.untrained = message.untrained() || message.has_random_weights();
   if (message.has_max_batch_size()) {
     FOVEA_RETURN_IF_ERROR(
         InRange(origin, "max_batch_size", message.max_batch_size(), 1, limits::kMaxBatchSize));

@@ -140,8 +140,9 @@ def test_description_parses_and_carries_timms_preprocessing(
     assert list(pixels.std) == pytest.approx(config.std, rel=1e-6)
 
 
-def test_description_of_random_weights_says_so(tiny: pathlib.Path):
+def test_description_of_random_weights_says_so(tiny: pathlib.Path, model_spec):
     assert "random weights (seed 7)" in (tiny / "model.textproto").read_text()
+    assert read_spec(tiny, model_spec).untrained
 
 
 def test_options_reach_the_description(tmp_path: pathlib.Path, model_spec):

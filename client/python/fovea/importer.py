@@ -50,6 +50,7 @@ def main(arguments: list[str] | None = None) -> int:
             preprocessing=model.preprocessing,
             attention=options.attention,
             precision=options.precision.upper(),
+            untrained=options.random,
             comments=comments,
         )
         folder = model_folder.write_model_folder(

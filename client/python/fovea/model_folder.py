@@ -47,6 +47,7 @@ class ModelSpec:
     preprocessing: Preprocessing
     attention: Sequence[str] = ()  # empty: the published one
     precision: str = "FP32"  # or BF16
+    untrained: bool = False  # the weights are random: answers say so
     comments: Sequence[str] = field(default=())  # lines above the description
 
     def to_text(self) -> str:
@@ -60,6 +61,7 @@ class ModelSpec:
             "task: CLASSIFICATION",
             f"num_classes: {self.num_classes}",
             f"precision: {self.precision}",
+            *(["untrained: true"] if self.untrained else []),
             "preprocessing {",
             f"  resize_mode: {pixels.resize_mode}",
             f"  interpolation: {pixels.interpolation}",

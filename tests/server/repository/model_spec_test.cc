@@ -44,6 +44,7 @@ TEST(ModelSpecTest, AbsentFieldsHaveTheirDefaults) {
   EXPECT_EQ(spec->batching.default_priority_level, 0);
   EXPECT_EQ(spec->instances, 1);
   EXPECT_FALSE(spec->allow_non_finite);
+  EXPECT_FALSE(spec->untrained);
   EXPECT_THAT(spec->version_policy.Select(std::vector<int64_t>{1, 2, 7}), ElementsAre(7));
 }
 
@@ -74,6 +75,7 @@ TEST(ModelSpecTest, EveryFieldArrives) {
     weights_of: "dogs"
     advertised_input: IMAGE_RGB
     allow_non_finite: true
+    untrained: true
     version_policy { specific { versions: [ 5, 2 ] } })pb");
   ASSERT_TRUE(spec.ok()) << spec.status();
   EXPECT_THAT(spec->description.attention, ElementsAre("conv", "self/knn:k=0.5"));
@@ -93,6 +95,7 @@ TEST(ModelSpecTest, EveryFieldArrives) {
   EXPECT_EQ(spec->weights_of, "dogs");
   EXPECT_EQ(spec->advertised_input, AdvertisedInput::kImageRgb);
   EXPECT_TRUE(spec->allow_non_finite);
+  EXPECT_TRUE(spec->untrained);
   EXPECT_THAT(spec->version_policy.Select(std::vector<int64_t>{1, 2, 3}), ElementsAre(2));
 
   const models::Preprocessing changed = spec->preprocessing.AppliedTo({});
