@@ -25,7 +25,7 @@ demo: setup  ## Classify a picture, see what it cost and how another attention d
 test:  ## Everything that CI runs: ctest, pytest, sanitizers
 	@tests/run.sh
 
-test-full:  ## What does not fit into CI: long fuzzing, soak, all sanitizers
+test-full:  ## Besides, what does not fit into CI: 100,000 requests under a memory bound
 	@tests/run.sh --full
 
 bench: setup  ## Measure against the floors of tests/bench/targets.csv; exits 1 when one is missed

@@ -42,8 +42,6 @@ part "set-up" deploy/setup/setup.sh test || report
 part "build" deploy/setup/build.sh "$preset" || report
 part "unit tests (ctest)" unit_tests
 part "system tests (pytest)" python_tests
-if [ -n "$full" ]; then
-  part "AddressSanitizer, UBSan" sanitizer_tests asan
-  part "ThreadSanitizer" sanitizer_tests tsan
-fi
+part "AddressSanitizer, UBSan" sanitizer_tests asan
+part "ThreadSanitizer" sanitizer_tests tsan
 report

@@ -14,8 +14,9 @@ MODEL, SIZE = "shapes", 64
 MOST_GROWTH_PER_10_000 = 1 << 20
 
 
-@pytest.mark.full
-@pytest.mark.parametrize("requests", [100_000])
+@pytest.mark.parametrize(
+    "requests", [20_000, pytest.param(100_000, marks=pytest.mark.full)]
+)
 def test_resident_memory_is_flat(start_server, repository, tmp_path, requests):
     """Under 1 MB for every 10,000 requests, after a warm-up."""
     server = start_server("--model-repository", repository)
