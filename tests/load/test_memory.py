@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import pathlib
-import subprocess
-
 import numpy as np
+import perf_analyzer
 import pytest
 import tritonclient.grpc as triton
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 MODEL, SIZE = "shapes", 64
 MOST_GROWTH_PER_10_000 = 1 << 20
 
@@ -32,16 +29,7 @@ def test_resident_memory_is_flat(start_server, repository, tmp_path, requests):
 
     def ask_until(count: int) -> None:
         while served() < count:
-            command = [
-                ROOT / ".venv/bin/perf_analyzer", "-m", MODEL, "-i", "grpc", "-u", server.grpc, "--concurrency-range",
-                "8", "--input-data", data, "-p", "2000", "-s", "999", "-r", "3",
-            ]  # fmt: skip
-            subprocess.run(
-                [str(part) for part in command],
-                check=True,
-                capture_output=True,
-                timeout=120,
-            )
+            perf_analyzer.run(server.grpc, MODEL, data, concurrency="8", window_ms=2000)
 
     ask_until(10_000)
     resident, start = server.resident_bytes(), served()

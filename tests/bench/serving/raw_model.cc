@@ -1,8 +1,9 @@
-// What a model does without a server around it: calls it in this process, as the executor does, and prints JSON.
+// What a model does without a server around it: calls it in this process, as the executor does, and
+// prints JSON.
 //   bench_raw_model [--keep-pages] BACKBONE THREADS SECONDS BATCH...
-// --keep-pages: the allocator keeps what a pass freed. By default glibc gives the top of a main thread's heap back to the
-// kernel after each pass, and the next one faults it in again.
-// -> {"threads": 2, "runs": [{"batch": 1, "p50_us": 123.4, "images_per_second": 8100.0}, ...]}
+// --keep-pages: the allocator keeps what a pass freed. By default glibc gives the top of a main
+// thread's heap back to the kernel after each pass, and the next one faults it in again. ->
+// {"threads": 2, "runs": [{"batch": 1, "p50_us": 123.4, "images_per_second": 8100.0}, ...]}
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <malloc.h>
@@ -26,7 +27,8 @@ double MicrosecondsSince(Clock::time_point start) {
 }
 
 // Microseconds of each call, sorted, for `seconds`, after a warm-up.
-std::vector<double> Time(const fovea::models::Model& model, const at::Tensor& input, double seconds) {
+std::vector<double> Time(const fovea::models::Model& model, const at::Tensor& input,
+                         double seconds) {
   fovea::models::ForwardContext context;
   for (int i = 0; i < 3; ++i) model.Run(input, context);
   std::vector<double> times;
@@ -49,7 +51,8 @@ int main(int argc, char** argv) {
     ++argv, --argc;
   }
   if (argc < 5) {
-    std::fprintf(stderr, "usage: bench_raw_model [--keep-pages] BACKBONE THREADS SECONDS BATCH...\n");
+    std::fprintf(stderr,
+                 "usage: bench_raw_model [--keep-pages] BACKBONE THREADS SECONDS BATCH...\n");
     return 2;
   }
   const int threads = std::atoi(argv[2]);
@@ -74,8 +77,8 @@ int main(int argc, char** argv) {
     const std::vector<double> times = Time(*model, input, seconds);
     const double p50 = times[times.size() / 2];
     const double total = std::accumulate(times.begin(), times.end(), 0.0);
-    std::printf("%s{\"batch\": %d, \"p50_us\": %.2f, \"images_per_second\": %.2f}", i > 4 ? ", " : "",
-                batch, p50, batch * times.size() / total * 1e6);
+    std::printf("%s{\"batch\": %d, \"p50_us\": %.2f, \"images_per_second\": %.2f}",
+                i > 4 ? ", " : "", batch, p50, batch * times.size() / total * 1e6);
   }
   std::printf("]}\n");
 }

@@ -29,6 +29,9 @@ from typing import Self
 
 import numpy as np
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
+import perf_analyzer
+
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent.parent
 MODEL = "deit_tiny_patch16_224"
@@ -115,31 +118,16 @@ class Process:
             os.killpg(self.process.pid, signal.SIGKILL)
 
 
-def perf_analyzer(
+def measure_served(
     address: str, model: str, data: pathlib.Path, concurrency: int, window_ms: int
 ) -> dict[str, float]:
-    """Runs perf_analyzer once and returns inferences per second and the median latency."""
-    with tempfile.NamedTemporaryFile(suffix=".csv") as report:
-        command = [
-            ROOT / ".venv/bin/perf_analyzer", "-m", model, "-i", "grpc", "-u", address, "-b", "1",
-            "--concurrency-range", str(concurrency), "--input-data", data, "-p", str(window_ms),
-            "--stability-percentage", "999", "--max-trials", "10", "-f", report.name,
-        ]  # fmt: skip
-        ran = subprocess.run(
-            [str(part) for part in command],
-            capture_output=True,
-            check=False,
-            text=True,
-            timeout=300,
-        )
-        rows = list(csv.DictReader(pathlib.Path(report.name).read_text().splitlines()))
-        if ran.returncode != 0 or not rows:
-            raise RuntimeError(
-                f"perf_analyzer failed ({ran.returncode}):\n{ran.stdout}\n{ran.stderr}"
-            )
+    """Inferences per second and the median latency."""
+    row = perf_analyzer.run(
+        address, model, data, concurrency=str(concurrency), window_ms=window_ms
+    )[-1]
     return {
-        "per_second": float(rows[-1]["Inferences/Second"]),
-        "p50_us": float(rows[-1]["p50 latency"]),
+        "per_second": float(row["Inferences/Second"]),
+        "p50_us": float(row["p50 latency"]),
     }
 
 
@@ -213,7 +201,7 @@ def measure(
                 runs = raw_model(build, MODEL, threads, 1, [1, 2, 4, 8, 16], *flags)
                 add(name, max(run["images_per_second"] for run in runs))
             with start_fovea(build, repository) as fovea:
-                served = perf_analyzer(
+                served = measure_served(
                     fovea.match[1], MODEL, inputs[MODEL], 8, window_ms
                 )
                 add("served img/s", served["per_second"])
@@ -222,7 +210,7 @@ def measure(
                     raw_model(build, IDENTITY, threads, 0.5, [1])[0]["p50_us"],
                 )
                 before = fovea.cpu_seconds()
-                identity = perf_analyzer(
+                identity = measure_served(
                     fovea.match[1], IDENTITY, inputs[IDENTITY], 1, 1000
                 )
                 busy = fovea.cpu_seconds() - before
@@ -235,7 +223,7 @@ def measure(
                 with start_triton(peers, threads) as triton:
                     add(
                         "triton img/s",
-                        perf_analyzer(
+                        measure_served(
                             triton.match[1], MODEL, inputs[MODEL], 8, window_ms
                         )["per_second"],
                     )

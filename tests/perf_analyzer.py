@@ -1,0 +1,46 @@
+"""Runs perf_analyzer, unmodified, against a server on this machine."""
+
+from __future__ import annotations
+
+import csv
+import pathlib
+import subprocess
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+
+
+def run(
+    address: str,
+    model: str,
+    data: pathlib.Path,
+    *extra: str,
+    concurrency: str = "1",
+    window_ms: int = 300,
+    most_windows: int = 10,
+    timeout: float = 300,
+) -> list[dict[str, str]]:
+    """The rows of its report, one for each concurrency, in its order.
+
+    `data`: what it sends, a folder with a binary file for each input or a JSON file; its own random floats are random
+    bytes, NaN among them. `concurrency`: start[:end[:step]]. A window of measurement lasts `window_ms`; no spread
+    between windows is too large. Raises RuntimeError with all it printed where it does not run to its end.
+    """
+    with tempfile.NamedTemporaryFile(suffix=".csv") as report:
+        command = [
+            ROOT / ".venv/bin/perf_analyzer", "-m", model, "-i", "grpc", "-u", address, "--concurrency-range", concurrency,
+            "--input-data", data, "-p", window_ms, "-s", 999, "-r", most_windows, "-f", report.name, *extra,
+        ]  # fmt: skip
+        ran = subprocess.run(
+            [str(part) for part in command],
+            capture_output=True,
+            check=False,
+            text=True,
+            timeout=timeout,
+        )
+        rows = list(csv.DictReader(pathlib.Path(report.name).read_text().splitlines()))
+    if ran.returncode != 0 or not rows:
+        raise RuntimeError(
+            f"perf_analyzer failed ({ran.returncode}):\n{ran.stdout}\n{ran.stderr}"
+        )
+    return rows
