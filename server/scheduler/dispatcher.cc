@@ -142,7 +142,9 @@ Dispatcher::Work Dispatcher::Next(Nanos now) {
     const Ready& chosen = *std::find_if(ready.begin(), ready.end(),
                                         [&](const Ready& one) { return one.queue->id == next; });
     if (chosen.queue->options.threads_per_instance > free_threads_) break;  // kept for it
-    work.starts.push_back(StartBatch(*chosen.queue, chosen.close, now));
+    if (std::optional<Start> start = StartBatch(*chosen.queue, chosen.close, now)) {
+      work.starts.push_back(*std::move(start));
+    }
   }
 
   if (free_threads_ == 0) work.wake_at = kNever;  // Done comes first
@@ -245,7 +247,9 @@ BatchPolicy::Decision Dispatcher::Ask(const Queue& queue, Nanos now) const {
                            now);
 }
 
-Dispatcher::Start Dispatcher::StartBatch(Queue& queue, const BatchPolicy::Close& close, Nanos now) {
+std::optional<Dispatcher::Start> Dispatcher::StartBatch(Queue& queue,
+                                                        const BatchPolicy::Close& close,
+                                                        Nanos now) {
   std::vector<std::unique_ptr<Task>> refused;
   std::vector<absl::Status> why;
   TaskQueue::Taken taken = queue.line.Take(
@@ -258,7 +262,11 @@ Dispatcher::Start Dispatcher::StartBatch(Queue& queue, const BatchPolicy::Close&
       },
       &refused);
   for (size_t i = 0; i < refused.size(); ++i) Drop(queue, std::move(refused[i]), std::move(why[i]));
-  FOVEA_CHECK(!taken.tasks.empty() && taken.images <= queue.options.max_batch_size);
+  FOVEA_CHECK(taken.images <= queue.options.max_batch_size);
+  if (taken.tasks.empty()) {
+    TellDepth(queue);
+    return std::nullopt;
+  }
 
   const auto idle = std::find(queue.instances.begin(), queue.instances.end(), std::nullopt);
   FOVEA_CHECK(idle != queue.instances.end());
@@ -282,7 +290,7 @@ Dispatcher::Start Dispatcher::StartBatch(Queue& queue, const BatchPolicy::Close&
   batch->MoveTo(BatchState::kClosed);
   if (queue.options.observer != nullptr) queue.options.observer->OnBatchClosed(*batch);
   TellDepth(queue);
-  return {queue.id, std::move(batch)};
+  return Start{queue.id, std::move(batch)};
 }
 
 void Dispatcher::TellDepth(const Queue& queue) const {

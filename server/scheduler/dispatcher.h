@@ -129,7 +129,9 @@ class Dispatcher {
   // Drops the head of the line as long as it is not to be run.
   void ClearHead(Queue& queue, Nanos now);
   BatchPolicy::Decision Ask(const Queue& queue, Nanos now) const;
-  Start StartBatch(Queue& queue, const BatchPolicy::Close& close, Nanos now);
+  // Nullopt: none of the tasks is to be run after all, and they were dropped. Callers cancel at any
+  // moment, also between the policy's look at the line and the taking.
+  std::optional<Start> StartBatch(Queue& queue, const BatchPolicy::Close& close, Nanos now);
   // When a batch of this model could start if it came next.
   Nanos FreeAt(const Queue& queue, Nanos now) const;
   // When a newcomer would be finished.

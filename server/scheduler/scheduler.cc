@@ -18,7 +18,7 @@ absl::StatusOr<std::unique_ptr<Scheduler>> Scheduler::Create(const SchedulerOpti
 
 Scheduler::~Scheduler() { device_->Shutdown(); }
 
-absl::StatusOr<std::unique_ptr<ModelQueue>> Scheduler::AddModel(ModelQueueOptions options,
+absl::StatusOr<std::unique_ptr<ModelQueue>> Scheduler::AddModel(const ModelQueueOptions& options,
                                                                 BatchCallback run) {
   FOVEA_CHECK(run != nullptr);
   FOVEA_RETURN_IF_ERROR(Validate(options, device_->options()));

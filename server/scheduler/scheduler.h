@@ -29,7 +29,7 @@ class Scheduler {
   // A queue that accepts at once. `run` is called with every batch, also while the queue drains.
   // INVALID_ARGUMENT (scheduler.bad_options), UNAVAILABLE (scheduler.no_thread). Two queues may
   // have one name: a version that drains beside its successor.
-  absl::StatusOr<std::unique_ptr<ModelQueue>> AddModel(ModelQueueOptions options,
+  absl::StatusOr<std::unique_ptr<ModelQueue>> AddModel(const ModelQueueOptions& options,
                                                        BatchCallback run);
 
  private:

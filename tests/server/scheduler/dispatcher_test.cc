@@ -510,5 +510,39 @@ TEST(QueueStateTest, GoesOneWayOnly) {
   EXPECT_FALSE(dispatcher.Reserve(queue, {}, 0).ok());
 }
 
+// The scheduler looks at a task when it comes, before the policy decides and when the batch is
+// taken.
+TEST(DispatcherRaceTest, ACallerMayCancelBetweenAnyTwoLooks) {
+  constexpr int kLooks = 3;
+  for (int look = 1; look <= kLooks + 1; ++look) {
+    for (const int others : {0, 1}) {
+      SCOPED_TRACE(testing::Message()
+                   << "before look " << look << ", with " << others << " behind");
+      Dispatcher dispatcher({.device_threads = 1});
+      const QueueId queue = dispatcher.AddQueue({.max_batch_size = 1});
+      std::vector<std::shared_ptr<TaskRecord>> records;
+      for (int i = 0; i <= others; ++i) {
+        records.push_back(std::make_shared<TaskRecord>());
+        if (i == 0) records[i]->cancelled_before_look = look;
+        const absl::StatusOr<TaskId> id = dispatcher.Reserve(queue, {}, 0);
+        ASSERT_TRUE(id.ok());
+        dispatcher.Enqueue(queue, *id, std::make_unique<FakeTask>(records[i]), 0);
+      }
+      const Dispatcher::Work work = dispatcher.Next(0);
+      const bool cancelled = look <= kLooks;
+      ASSERT_EQ(work.drops.size(), cancelled ? 1u : 0u);
+      if (cancelled) {
+        EXPECT_EQ(&RecordOf(*work.drops[0].task), records[0].get());
+      }
+      ASSERT_EQ(work.starts.size(), cancelled && others == 0 ? 0u : 1u);
+      for (const Dispatcher::Start& start : work.starts) {
+        EXPECT_EQ(&RecordOf(*start.batch->tasks[0]), records[cancelled ? 1 : 0].get());
+        start.batch->MoveTo(BatchState::kRunning);
+        start.batch->MoveTo(BatchState::kDone);
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace fovea

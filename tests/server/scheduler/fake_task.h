@@ -21,6 +21,9 @@ struct TaskRecord {
   int number = 0;  // the test's own
 
   std::atomic<bool> cancelled{false};
+  // The caller cancels just before the scheduler asks for the so-manieth time; 0: it does not.
+  int cancelled_before_look = 0;
+  int looks = 0;
   std::atomic<int> runs{0};
   std::atomic<int> drops{0};
   absl::Status why;  // of the drop; written before it is counted
@@ -55,7 +58,12 @@ class FakeTask final : public Task {
   int priority() const override { return record_->priority; }
   Nanos arrival() const override { return record_->arrival; }
   Nanos deadline() const override { return record_->deadline; }
-  bool Cancelled() const override { return record_->cancelled; }
+  bool Cancelled() const override {
+    if (record_->cancelled_before_look > 0 && ++record_->looks == record_->cancelled_before_look) {
+      record_->cancelled = true;
+    }
+    return record_->cancelled;
+  }
   void Drop(std::unique_ptr<Task> self, absl::Status why) override {
     record_->Drop(std::move(why));
     self.reset();
