@@ -27,7 +27,8 @@ class Identity final : public Backbone {
   }
 
   // The copy is what a model does too: its output is its own memory, whatever becomes of the
-  // input's. Not Tensor::clone: that would share so small a copy among threads, at the cost of more.
+  // input's. Not Tensor::clone: that would share so small a copy among threads, at the cost of
+  // more.
   std::vector<at::Tensor> forward(const at::Tensor& pixels,
                                   ForwardContext& /*context*/) const override {
     TORCH_CHECK_VALUE(pixels.is_contiguous(), "identity takes contiguous pixels");

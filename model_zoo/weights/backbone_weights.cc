@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "model_zoo/weights/safetensors_writer.h"
 #include "model_zoo/quoted.h"
+#include "model_zoo/weights/safetensors_writer.h"
 
 namespace fovea::models {
 namespace {

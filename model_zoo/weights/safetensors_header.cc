@@ -7,8 +7,8 @@
 #include <unordered_set>
 #include <utility>
 
-#include "model_zoo/weights/safetensors.h"
 #include "model_zoo/quoted.h"
+#include "model_zoo/weights/safetensors.h"
 
 namespace fovea::models {
 namespace {

@@ -35,8 +35,8 @@ struct AcceptedInput {
 absl::StatusOr<AcceptedInput> CheckRequest(const InferenceRequest& request, const ModelView& model);
 
 // INVALID_ARGUMENT where one of the float32 numbers of `data` is NaN or infinite (denormals are
-// accepted). `data` holds whole numbers. Reads all of it, as fast as memory goes: for pixel_values of a model
-// without allow_non_finite.
+// accepted). `data` holds whole numbers. Reads all of it, as fast as memory goes: for pixel_values
+// of a model without allow_non_finite.
 absl::Status CheckFinite(const ScatteredBytes& data);
 
 }  // namespace fovea

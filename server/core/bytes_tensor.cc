@@ -35,7 +35,7 @@ std::optional<std::vector<ScatteredBytes>> SplitBytesTensor(const ScatteredBytes
   elements.reserve(count);
   ByteCursor cursor(data);
   for (; count > 0; --count) {
-    uint32_t length;
+    uint32_t length = 0;
     std::vector<ScatteredBytes::Piece> pieces;
     ReadLength(cursor, &length);
     cursor.Take(length, &pieces);

@@ -1,4 +1,5 @@
-// One request's cancellation: set once, by the transport when its caller goes away, and asked by every stage.
+// One request's cancellation: set once, by the transport when its caller goes away, and asked by
+// every stage.
 #pragma once
 
 #include <atomic>
@@ -15,7 +16,8 @@ class Cancellation {
  public:
   bool Cancelled() const { return cancelled_.load(std::memory_order_acquire); }
 
-  // Runs the callback, if one is set, once, on this thread and outside any lock. Later calls do nothing.
+  // Runs the callback, if one is set, once, on this thread and outside any lock. Later calls do
+  // nothing.
   void Cancel() {
     std::function<void()> callback;
     {

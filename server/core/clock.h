@@ -1,5 +1,5 @@
-// Time comes through a parameter: nothing in the server reads a clock or sleeps by itself, so the same code runs in
-// tests and in simulations without waiting.
+// Time comes through a parameter: nothing in the server reads a clock or sleeps by itself, so the
+// same code runs in tests and in simulations without waiting.
 #pragma once
 
 #include <cstdint>
@@ -22,11 +22,12 @@ class Clock {
  public:
   virtual ~Clock() = default;
 
-  // Nanoseconds since an arbitrary moment; never goes back, and is not moved by changes of the wall clock.
+  // Nanoseconds since an arbitrary moment; never goes back, and is not moved by changes of the wall
+  // clock.
   virtual Nanos Now() const = 0;
 
-  // Waits on `condition`, whose mutex is held, until it is notified or `until` is reached (kNever: only notified).
-  // May wake up for no reason.
+  // Waits on `condition`, whose mutex is held, until it is notified or `until` is reached (kNever:
+  // only notified). May wake up for no reason.
   virtual void WaitUntil(CondVar& condition, Mutex& mutex, Nanos until)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) = 0;
 };

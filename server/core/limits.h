@@ -6,37 +6,44 @@
 
 namespace fovea::limits {
 
+inline constexpr int64_t kKiB = 1 << 10;
+inline constexpr int64_t kMiB = 1 << 20;
+
 // Requests.
-inline constexpr int64_t kMaxMessageBytes = int64_t{256} << 20;  // of one gRPC message (row 4)
-inline constexpr int kMaxMetadataBytes = 16 << 10;               // of one call's headers (row 3)
-inline constexpr int kMaxTensorRank = 8;                         // (row 9)
+inline constexpr int64_t kMaxMessageBytes = 256 * kMiB;  // of one gRPC message (row 4)
+inline constexpr int kMaxMetadataBytes = 16 * kKiB;      // of one call's headers (row 3)
+inline constexpr int kMaxTensorRank = 8;                 // (row 9)
 inline constexpr int kMaxInputsPerRequest = 64;
 inline constexpr int kMaxParametersPerRequest = 64;
 inline constexpr size_t kMaxRequestIdBytes = 1024;
-inline constexpr size_t kMaxModelNameBytes = 128;                // (row 25)
-inline constexpr int64_t kMaxTimeoutSeconds = 3600;              // longer deadlines are clamped (row 36)
-inline constexpr int kMaxConcurrentStreams = 1024;               // of one connection
-inline constexpr int kStreamWindowBytes = 4 << 20;               // that a stream may send ahead
-inline constexpr int64_t kMaxDecompressedMessageBytes = int64_t{64} << 20;  // (row 5)
-inline constexpr size_t kMaxRequestHeaderBytes = 256 << 10;      // of a request beside its tensors (row 6)
-inline constexpr int64_t kMaxBytesElements = 65'536;             // of a BYTES tensor (row 6)
-inline constexpr int64_t kMaxControlMessageBytes = int64_t{2} << 20;  // of every request that carries no tensors
-inline constexpr int kMaxStreamRequestsInFlight = 64;            // of one ModelStreamInfer
+inline constexpr size_t kMaxModelNameBytes = 128;    // (row 25)
+inline constexpr int64_t kMaxTimeoutSeconds = 3600;  // longer deadlines are clamped (row 36)
+inline constexpr int kMaxConcurrentStreams = 1024;   // of one connection
+inline constexpr int kStreamWindowBytes = 4 * kMiB;  // that a stream may send ahead
+inline constexpr int64_t kMaxDecompressedMessageBytes = 64 * kMiB;  // (row 5)
+// Of a request beside its tensors (row 6).
+inline constexpr size_t kMaxRequestHeaderBytes = 256 * kKiB;
+inline constexpr int64_t kMaxBytesElements = 65'536;  // of a BYTES tensor (row 6)
+// Of every request that carries no tensors.
+inline constexpr int64_t kMaxControlMessageBytes = 2 * kMiB;
+inline constexpr int kMaxStreamRequestsInFlight = 64;  // of one ModelStreamInfer
 
 // Images.
-inline constexpr int64_t kMaxEncodedImageBytes = int64_t{32} << 20;  // (row 13)
-inline constexpr int64_t kMaxImagePixels = 50'000'000;               // in the header, before decoding (row 14)
+inline constexpr int64_t kMaxEncodedImageBytes = 32 * kMiB;  // (row 13)
+inline constexpr int64_t kMaxImagePixels = 50'000'000;  // in the header, before decoding (row 14)
 inline constexpr int kMaxImageSide = 32'767;
-inline constexpr int kMaxAspectRatio = 1000;                         // longer over shorter side (row 24)
-inline constexpr int kMaxJpegScans = 100;                            // progressive bombs (row 16)
-inline constexpr int64_t kMaxJpegScanPixels = 1'000'000'000;          // scans * pixels: time to decode (row 16)
-inline constexpr int64_t kMaxImageMetadataBytes = int64_t{8} << 20;  // text, colour and EXIF chunks (row 15)
+inline constexpr int kMaxAspectRatio = 1000;  // longer over shorter side (row 24)
+inline constexpr int kMaxJpegScans = 100;     // progressive bombs (row 16)
+// Scans * pixels: time to decode (row 16).
+inline constexpr int64_t kMaxJpegScanPixels = 1'000'000'000;
+// Text, colour and EXIF chunks (row 15).
+inline constexpr int64_t kMaxImageMetadataBytes = 8 * kMiB;
 inline constexpr int kMaxImagingThreads = 1024;
 
 // The model repository.
-inline constexpr int64_t kMaxModelSpecBytes = int64_t{1} << 20;            // (row 30)
-inline constexpr int64_t kMaxSafetensorsHeaderBytes = 100'000'000;         // (row 27)
-inline constexpr int64_t kMaxLabelsBytes = int64_t{16} << 20;
+inline constexpr int64_t kMaxModelSpecBytes = 1 * kMiB;             // (row 30)
+inline constexpr int64_t kMaxSafetensorsHeaderBytes = 100'000'000;  // (row 27)
+inline constexpr int64_t kMaxLabelsBytes = 16 * kMiB;
 inline constexpr int kMaxBatchSize = 1024;
 inline constexpr int kMaxQueueSize = 100'000;
 inline constexpr int64_t kMaxQueueDelayMicroseconds = 10'000'000;
@@ -44,11 +51,11 @@ inline constexpr int kMaxPriorityLevels = 1000;
 inline constexpr int kMaxInstances = 64;
 inline constexpr int kMaxThreadsPerInstance = 1024;
 inline constexpr int64_t kMaxClasses = 1'000'000;
-inline constexpr int kMaxVersions = 1000;                                  // that a version_policy names
-inline constexpr int kMaxAttentionTexts = 16;                              // one a stage
+inline constexpr int kMaxVersions = 1000;      // that a version_policy names
+inline constexpr int kMaxAttentionTexts = 16;  // one a stage
 inline constexpr size_t kMaxAttentionTextBytes = 256;
 inline constexpr size_t kMaxLabelBytes = 1024;
-inline constexpr int kMaxPendingLoads = 64;                                // asked for by callers, not yet begun
-inline constexpr int64_t kMaxInputSide = 4096;                             // of a model's own input
+inline constexpr int kMaxPendingLoads = 64;     // asked for by callers, not yet begun
+inline constexpr int64_t kMaxInputSide = 4096;  // of a model's own input
 
 }  // namespace fovea::limits

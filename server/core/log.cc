@@ -32,7 +32,8 @@ void AppendEscaped(std::string& to, std::string_view bytes) {
   }
 }
 
-// Control characters and bytes that are not UTF-8: the one moves a terminal's cursor, the other breaks a line of JSON.
+// Control characters and bytes that are not UTF-8: the one moves a terminal's cursor, the other
+// breaks a line of JSON.
 std::string Escape(std::string_view text) {
   std::string escaped;
   escaped.reserve(text.size());

@@ -1,5 +1,5 @@
-// A line for the log. Includes no logging library: LibTorch's include folder carries an fmt of its own, which spdlog's
-// headers must not meet in one translation unit.
+// A line for the log. Includes no logging library: LibTorch's include folder carries an fmt of its
+// own, which spdlog's headers must not meet in one translation unit.
 #pragma once
 
 #include <string_view>
@@ -8,8 +8,8 @@ namespace fovea {
 
 enum class LogLevel { kDebug, kInfo, kWarning, kError };
 
-// Thread-safe. Control characters in `message`, and bytes that are not UTF-8, are written as escapes, so that nobody's
-// text can forge a line.
+// Thread-safe. Control characters in `message`, and bytes that are not UTF-8, are written as
+// escapes, so that nobody's text can forge a line.
 void Log(LogLevel level, std::string_view message);
 
 }  // namespace fovea

@@ -1,4 +1,5 @@
-// Models as the transport and admission see them: names, states and what they take; nothing of how they run.
+// Models as the transport and admission see them: names, states and what they take; nothing of how
+// they run.
 #pragma once
 
 #include <cstdint>
@@ -24,26 +25,26 @@ struct TensorDescription {
 // Facts of one loaded version. Immutable; a reload makes a new one.
 struct ModelView {
   std::string name;
-  std::string version;                      // decimal, "1"
-  std::vector<std::string> served_versions; // all served ones of this name
+  std::string version;                       // decimal, "1"
+  std::vector<std::string> served_versions;  // all served ones of this name
   std::string backbone;
-  std::string attention;                    // canonical text
-  std::string task;                         // "classification"
-  std::string precision;                    // "FP32"
-  std::vector<TensorDescription> inputs;    // the advertised one
+  std::string attention;                  // canonical text
+  std::string task;                       // "classification"
+  std::string precision;                  // "FP32"
+  std::vector<TensorDescription> inputs;  // the advertised one
   std::vector<TensorDescription> outputs;
   std::vector<TensorDescription> accepted_inputs;  // all three: a request uses exactly one
   std::map<std::string, std::string> properties;   // metadata's, "fovea.inputs" among them
-  std::vector<std::string> labels;          // by class index; empty where there are none
+  std::vector<std::string> labels;                 // by class index; empty where there are none
   int64_t image_height = 0, image_width = 0;
   int64_t num_classes = 0;
-  bool pixel_bytes = false;                 // takes UINT8 pixels as they are: no normalisation
+  bool pixel_bytes = false;  // takes UINT8 pixels as they are: no normalisation
   bool allow_non_finite = false;
   bool untrained = false;
   int max_batch_size = 0;
   std::vector<int> preferred_batch_sizes;
   int64_t max_queue_delay_us = 0;
-  int64_t default_timeout_us = 0;           // 0: none
+  int64_t default_timeout_us = 0;  // 0: none
   int max_queue_size = 0;
   int priority_levels = 0;
   int default_priority_level = 0;
@@ -58,7 +59,7 @@ struct IndexEntry {
   std::string name;
   std::string version;  // empty where no version was ever loaded
   ModelState state = ModelState::kUnavailable;
-  std::string reason;   // why it is unavailable; one sentence
+  std::string reason;  // why it is unavailable; one sentence
 };
 
 // Thread-safe.
@@ -66,25 +67,28 @@ class ModelCatalog {
  public:
   virtual ~ModelCatalog() = default;
 
-  // A ready version; `version` empty: the latest that is served.
-  // INVALID_ARGUMENT: a name or version that no model can have; NOT_FOUND: no such model or version is loaded;
-  // UNAVAILABLE: it is being loaded for the first time.
+  // A ready version; `version` empty: the latest that is served. INVALID_ARGUMENT: a name or
+  // version that no model can have; NOT_FOUND: no such model or version is loaded; UNAVAILABLE: it
+  // is being loaded for the first time.
   virtual absl::StatusOr<std::shared_ptr<const ModelView>> Find(std::string_view name,
                                                                 std::string_view version) const = 0;
 
   // Every model of the repository, loaded or not, and every served version; by name, then version.
   virtual std::vector<IndexEntry> Index() const = 0;
 
-  // Loads or reloads a model, and returns when it serves or has failed; a failed reload leaves the old one serving.
-  // `config_override`: JSON of a ModelConfig, or empty. FAILED_PRECONDITION where explicit control is off.
+  // Loads or reloads a model, and returns when it serves or has failed; a failed reload leaves the
+  // old one serving. `config_override`: JSON of a ModelConfig, or empty. FAILED_PRECONDITION where
+  // explicit control is off.
   virtual absl::Status Load(std::string_view name, std::string_view config_override) = 0;
 
   // Stops serving every version; returns when the queue is drained.
   virtual absl::Status Unload(std::string_view name) = 0;
 
-  // `listener` is called whenever a model's readiness changes, from any thread, and once for each ready model now.
-  // It must not call back into the catalog. Listeners are never removed: they live as long as the catalog.
-  using ReadinessListener = std::function<void(std::string_view name, std::string_view version, bool ready)>;
+  // `listener` is called whenever a model's readiness changes, from any thread, and once for each
+  // ready model now. It must not call back into the catalog. Listeners are never removed: they live
+  // as long as the catalog.
+  using ReadinessListener =
+      std::function<void(std::string_view name, std::string_view version, bool ready)>;
   virtual void OnReadinessChange(ReadinessListener listener) = 0;
 };
 

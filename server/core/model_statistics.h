@@ -26,7 +26,7 @@ struct ModelStatistics {
   struct Batch {
     DurationSum compute_input, compute_infer, compute_output;
   };
-  std::map<uint64_t, Batch> batches;  // by batch size
+  std::map<uint64_t, Batch> batches;            // by batch size
   std::map<std::string, int64_t> memory_bytes;  // by kind
 };
 
@@ -34,9 +34,10 @@ struct ModelStatistics {
 class StatisticsSource {
  public:
   virtual ~StatisticsSource() = default;
-  // `name` empty: every model; `version` empty: every version of it. NOT_FOUND where nothing matches a given name.
-  virtual absl::StatusOr<std::vector<ModelStatistics>> Statistics(std::string_view name,
-                                                                  std::string_view version) const = 0;
+  // `name` empty: every model; `version` empty: every version of it. NOT_FOUND where nothing
+  // matches a given name.
+  virtual absl::StatusOr<std::vector<ModelStatistics>> Statistics(
+      std::string_view name, std::string_view version) const = 0;
 };
 
 }  // namespace fovea

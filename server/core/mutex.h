@@ -1,5 +1,6 @@
-// A mutex and a condition variable that clang's thread-safety analysis understands and that wait on the steady clock.
-// (absl::CondVar waits on the wall clock in the release of Debian 12: a jump of the wall clock would move our deadlines.)
+// A mutex and a condition variable that clang's thread-safety analysis understands and that wait on
+// the steady clock. (absl::CondVar waits on the wall clock in the release of Debian 12: a jump of
+// the wall clock would move our deadlines.)
 #pragma once
 
 #include <chrono>

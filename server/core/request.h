@@ -18,7 +18,8 @@ namespace fovea {
 
 struct RequestedOutput {
   std::string name;
-  // Triton's classification extension: so many "<value>:<index>[:<label>]" strings instead of the numbers; 0: numbers.
+  // Triton's classification extension: so many "<value>:<index>[:<label>]" strings instead of the
+  // numbers; 0: numbers.
   int64_t classification = 0;
 };
 
@@ -28,12 +29,13 @@ struct InferenceRequest {
   std::string id;
   std::vector<InputTensor> inputs;
   std::vector<RequestedOutput> outputs;  // empty: every output of the model
-  // Classes wanted for each image, best first, with labels and confidences (VisionService); 0: none.
+  // Classes wanted for each image, best first, with labels and confidences (VisionService); 0:
+  // none.
   int top_k = 0;
-  uint64_t priority = 0;            // as the caller gave it: 1 first, 0 the model's default
-  Nanos deadline = kNever;          // steady time
+  uint64_t priority = 0;    // as the caller gave it: 1 first, 0 the model's default
+  Nanos deadline = kNever;  // steady time
   CancellationPtr cancellation = std::make_shared<Cancellation>();
-  StageTimes stages;                // started at the message's arrival
+  StageTimes stages;  // started at the message's arrival
 };
 
 struct ClassScore {
@@ -54,7 +56,8 @@ struct InferenceResponse {
   Receipt receipt;  // the encode stage is still running: the transport ends it
 };
 
-// Receives the answer of one request: called exactly once, on any thread; must return quickly and not block.
+// Receives the answer of one request: called exactly once, on any thread; must return quickly and
+// not block.
 using InferenceCallback = std::function<void(absl::StatusOr<InferenceResponse>, StageTimes)>;
 
 }  // namespace fovea

@@ -1,4 +1,5 @@
-// The stages of a request, the same in metrics, receipts and spans, and the stopwatch that attributes its time to them.
+// The stages of a request, the same in metrics, receipts and spans, and the stopwatch that
+// attributes its time to them.
 #pragma once
 
 #include <array>
@@ -14,8 +15,8 @@ inline constexpr int kStageCount = 7;
 inline constexpr std::array<std::string_view, kStageCount> kStageNames = {
     "receive", "decode", "preprocess", "queue", "compute", "postprocess", "encode"};
 
-// Attributes every moment since its start to exactly one stage, so that the stages' sum is the whole by construction.
-// Not thread-safe: it travels with the request.
+// Attributes every moment since its start to exactly one stage, so that the stages' sum is the
+// whole by construction. Not thread-safe: it travels with the request.
 class StageTimes {
  public:
   StageTimes() = default;
@@ -27,7 +28,8 @@ class StageTimes {
     last_ = now;
   }
 
-  // Moves up to `duration` of what was attributed to `from` to `to`: for a part measured on another thread.
+  // Moves up to `duration` of what was attributed to `from` to `to`: for a part measured on another
+  // thread.
   void Reattribute(Stage from, Stage to, Nanos duration) {
     Nanos& source = spent_[static_cast<int>(from)];
     const Nanos moved = duration < source ? duration : source;
@@ -48,8 +50,9 @@ class StageTimes {
 // What a request cost, as told to its caller.
 struct Receipt {
   StageTimes stages;
-  int batch_size = 0;            // images in the batch that it was run in
-  int64_t batch_peak_bytes = 0;  // most bytes that the whole batch's tensors held at one time, weights not counted
+  int batch_size = 0;  // images in the batch that it was run in
+  int64_t batch_peak_bytes =
+      0;  // most bytes that the whole batch's tensors held at one time, weights not counted
 };
 
 }  // namespace fovea

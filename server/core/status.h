@@ -1,6 +1,7 @@
-// Errors of the server's data path: an absl::Status with a stable reason token that a program can test, for example
-// "image.truncated". The message is for people and is an output channel: no library text, path or address in it.
-// docs/faults.md holds the policy: which situation has which code.
+// Errors of the server's data path: an absl::Status with a stable reason token that a program can
+// test, for example "image.truncated". The message is for people and is an output channel: no
+// library text, path or address in it. docs/faults.md holds the policy: which situation has which
+// code.
 #pragma once
 
 #include <string>
@@ -61,7 +62,9 @@ inline absl::Status Internal(std::string_view reason, std::string_view message) 
 // FOVEA_ASSIGN_OR_RETURN(auto x, F()): takes the value of an absl::StatusOr, or returns its error.
 #define FOVEA_ASSIGN_OR_RETURN(declaration, expression) \
   FOVEA_ASSIGN_OR_RETURN_INNER(FOVEA_CONCAT(status_or_, __LINE__), declaration, expression)
+// NOLINTBEGIN(bugprone-macro-parentheses): a declaration does not go into parentheses.
 #define FOVEA_ASSIGN_OR_RETURN_INNER(result, declaration, expression) \
   auto result = (expression);                                         \
   if (!result.ok()) return std::move(result).status();                \
   declaration = *std::move(result)
+// NOLINTEND(bugprone-macro-parentheses)

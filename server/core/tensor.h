@@ -14,8 +14,20 @@ namespace fovea {
 
 // The Open Inference Protocol's types, and Triton's BF16.
 enum class DataType {
-  kBool, kUint8, kUint16, kUint32, kUint64, kInt8, kInt16, kInt32, kInt64,
-  kFp16, kBf16, kFp32, kFp64, kBytes,
+  kBool,
+  kUint8,
+  kUint16,
+  kUint32,
+  kUint64,
+  kInt8,
+  kInt16,
+  kInt32,
+  kInt64,
+  kFp16,
+  kBf16,
+  kFp32,
+  kFp64,
+  kBytes,
 };
 
 // "FP32" <-> DataType::kFp32.
@@ -49,7 +61,8 @@ class ScatteredBytes {
   void CopyTo(size_t offset, size_t count, void* to) const;
   // Bytes [offset, offset + count) as pieces of this one, sharing its owner. They must lie inside.
   ScatteredBytes Slice(size_t offset, size_t count) const;
-  // The bytes in one piece: a view where they already lie in one, otherwise gathered into `*storage`.
+  // The bytes in one piece: a view where they already lie in one, otherwise gathered into
+  // `*storage`.
   Piece Contiguous(std::vector<std::byte>* storage) const;
 
  private:

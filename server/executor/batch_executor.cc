@@ -25,7 +25,8 @@ class BatchContext final : public models::ForwardContext {
  public:
   explicit BatchContext(std::span<const std::unique_ptr<InferenceTask>> tasks) : tasks_(tasks) {}
   bool ShouldStop() override {
-    return std::all_of(tasks_.begin(), tasks_.end(), [](const auto& task) { return task->Cancelled(); });
+    return std::all_of(tasks_.begin(), tasks_.end(),
+                       [](const auto& task) { return task->Cancelled(); });
   }
 
  private:
@@ -33,7 +34,8 @@ class BatchContext final : public models::ForwardContext {
 };
 
 bool AllFinite(const at::Tensor& values) {
-  // A sum is finite exactly when no NaN or infinity is in it, short of an overflow in double, which floats cannot reach.
+  // A sum is finite exactly when no NaN or infinity is in it, short of an overflow in double, which
+  // floats cannot reach.
   const float* data = values.const_data_ptr<float>();
   return std::isfinite(std::accumulate(data, data + values.numel(), 0.0));
 }
@@ -44,20 +46,24 @@ std::string RawBytes(const at::Tensor& tensor) {
 
 }  // namespace
 
-// The input buffer is kept from batch to batch: allocating it anew would fault its pages in every time.
+// The input buffer is kept from batch to batch: allocating it anew would fault its pages in every
+// time.
 class BatchExecutor::Lane {
  public:
-  Lane(const models::ModelInfo& info, const models::Preprocessing& preprocessing, int max_batch_size)
+  Lane(const models::ModelInfo& info, const models::Preprocessing& preprocessing,
+       int max_batch_size)
       : pixels_per_image_(info.image_height * info.image_width),
         normalisation_(Normalisation::From(preprocessing.mean, preprocessing.std)),
         input_(info.pixel_input == models::PixelInput::kBytes
                    ? at::zeros({max_batch_size, info.image_height, info.image_width, 3}, at::kByte)
-                   : at::zeros({max_batch_size, 3, info.image_height, info.image_width}, at::kFloat)) {}
+                   : at::zeros({max_batch_size, 3, info.image_height, info.image_width},
+                               at::kFloat)) {}
 
   // The first `images` images of the buffer.
   at::Tensor Input(int images) const { return input_.narrow(0, 0, images); }
 
-  // Copies the tasks' pixels into the buffer, one after another: the only copy between the socket and the model.
+  // Copies the tasks' pixels into the buffer, one after another: the only copy between the socket
+  // and the model.
   at::Tensor Gather(std::span<const std::unique_ptr<InferenceTask>> tasks) {
     int64_t at = 0;
     for (const auto& task : tasks) {
@@ -107,8 +113,7 @@ class BatchExecutor::Lane {
 };
 
 absl::StatusOr<std::unique_ptr<BatchExecutor>> BatchExecutor::Create(
-    const BatchExecutorOptions& options, Clock& clock,
-    const WarmUpProgress& progress) {
+    const BatchExecutorOptions& options, Clock& clock, const WarmUpProgress& progress) {
   at::set_num_threads(options.threads_per_instance);
   const absl::Cleanup release = [] { IntraOpThreads::Release(); };
   std::unique_ptr<models::Model> model;
@@ -199,7 +204,8 @@ void BatchExecutor::RunTasks(Lane& lane, std::span<std::unique_ptr<InferenceTask
   run.compute = computed - gathered;
 
   if (!status.ok() && tasks.size() > 1) {
-    // One of them is to blame, or they are too many for the memory: halves tell, and the others still get their answer.
+    // One of them is to blame, or they are too many for the memory: halves tell, and the others
+    // still get their answer.
     const size_t half = tasks.size() / 2;
     RunTasks(lane, tasks.first(half), observer);
     RunTasks(lane, tasks.subspan(half), observer);
@@ -216,7 +222,8 @@ void BatchExecutor::RunTasks(Lane& lane, std::span<std::unique_ptr<InferenceTask
       continue;
     }
     if (stopped) {
-      InferenceTask::Finish(std::move(task), Cancelled("request.cancelled", "the caller cancelled the request"));
+      InferenceTask::Finish(std::move(task),
+                            Cancelled("request.cancelled", "the caller cancelled the request"));
       continue;
     }
     TaskResult result{.batch_size = run.images, .batch_peak_bytes = run.peak_bytes};

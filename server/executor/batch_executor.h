@@ -1,5 +1,5 @@
-// Runs closed batches of one loaded model: gathers the pixels in one pass, runs the model, and gives every task its
-// own result or its own error.
+// Runs closed batches of one loaded model: gathers the pixels in one pass, runs the model, and
+// gives every task its own result or its own error.
 #pragma once
 
 #include <cstdint>
@@ -49,11 +49,12 @@ using WarmUpProgress = std::function<bool(int batch_size, Nanos took)>;
 // Thread-safe: each instance calls Run from its own thread, with its own number.
 class BatchExecutor {
  public:
-  // Loads, prepares and warms the model up at every batch size, on the calling thread. `progress` may be null.
-  // FAILED_PRECONDITION: weights or spec do not make a model; UNAVAILABLE: out of memory, or `progress` said stop.
-  static absl::StatusOr<std::unique_ptr<BatchExecutor>> Create(
-      const BatchExecutorOptions& options, Clock& clock,
-      const WarmUpProgress& progress);
+  // Loads, prepares and warms the model up at every batch size, on the calling thread. `progress`
+  // may be null. FAILED_PRECONDITION: weights or spec do not make a model; UNAVAILABLE: out of
+  // memory, or `progress` said stop.
+  static absl::StatusOr<std::unique_ptr<BatchExecutor>> Create(const BatchExecutorOptions& options,
+                                                               Clock& clock,
+                                                               const WarmUpProgress& progress);
   // For tests: a model that is already prepared.
   static absl::StatusOr<std::unique_ptr<BatchExecutor>> CreateWithModel(
       std::unique_ptr<models::Model> model, const BatchExecutorOptions& options, Clock& clock,
@@ -71,9 +72,10 @@ class BatchExecutor {
   // To be called on an instance's thread that is about to wait for its next batch.
   void IdleThread() const { intra_op_threads_.Idle(); }
 
-  // Runs `tasks`, whose images fit max_batch_size together, and finishes each of them exactly once before it returns.
-  // A task that makes the model fail, or whose output is not finite, fails alone: the others are run again without it.
-  // Out of memory splits the batch. `observer` may be null.
+  // Runs `tasks`, whose images fit max_batch_size together, and finishes each of them exactly once
+  // before it returns. A task that makes the model fail, or whose output is not finite, fails
+  // alone: the others are run again without it. Out of memory splits the batch. `observer` may be
+  // null.
   void Run(int instance, std::vector<std::unique_ptr<InferenceTask>> tasks,
            ExecutionObserver* observer);
 

@@ -16,8 +16,8 @@
 
 namespace fovea {
 
-// Pixels in the slices that came from the socket, at the model's size: FP32 [images, 3, height, width], normalised, or
-// UINT8 [images, height, width, 3].
+// Pixels in the slices that came from the socket, at the model's size: FP32 [images, 3, height,
+// width], normalised, or UINT8 [images, height, width, 3].
 struct ReceivedPixels {
   ScatteredBytes data;
   bool normalised = true;
@@ -40,7 +40,8 @@ struct TaskResult {
 
 class InferenceTask final : public Task {
  public:
-  // Called exactly once, with the task itself, when it was run, failed or was dropped; on any thread, no lock held.
+  // Called exactly once, with the task itself, when it was run, failed or was dropped; on any
+  // thread, no lock held.
   using Done =
       absl::AnyInvocable<void(std::unique_ptr<InferenceTask>, absl::StatusOr<TaskResult>) &&>;
 
@@ -69,7 +70,8 @@ class InferenceTask final : public Task {
   Nanos deadline() const override { return request_->deadline; }
   bool Cancelled() const override { return request_->cancellation->Cancelled(); }
   void Drop(std::unique_ptr<Task> self, absl::Status why) override {
-    Finish(std::unique_ptr<InferenceTask>(static_cast<InferenceTask*>(self.release())), std::move(why));
+    Finish(std::unique_ptr<InferenceTask>(static_cast<InferenceTask*>(self.release())),
+           std::move(why));
   }
 
  private:

@@ -15,8 +15,8 @@ IntraOpThreads::IntraOpThreads(int per_instance, int instances)
 IntraOpThreads::~IntraOpThreads() { all_kept_ -= kept_; }
 
 void IntraOpThreads::Enter() const {
-  // set_num_threads also sets what threads start from that ATen has not met yet, and the last model to call it wins:
-  // ATen is to meet this thread now, LibTorch's copy of that code and ours.
+  // set_num_threads also sets what threads start from that ATen has not met yet, and the last model
+  // to call it wins: ATen is to meet this thread now, LibTorch's copy of that code and ours.
   (void)at::get_num_threads();
   at::internal::lazy_init_num_threads();
   at::set_num_threads(per_instance_);

@@ -1,9 +1,10 @@
 // The OpenMP threads that help an instance's thread inside one operator.
 //
-// libgomp gives every thread that opens a parallel region helpers of its own, and keeps them. Between two operators they
-// spin for work, unless all helpers in the process outnumber the cores: then each goes to sleep at every operator's end,
-// and a batch of a vision transformer, some two hundred short operators, waits for as many wake-ups. So threads that
-// have nothing to run give their helpers back.
+// libgomp gives every thread that opens a parallel region helpers of its own, and keeps them.
+// Between two operators they spin for work, unless all helpers in the process outnumber the cores:
+// then each goes to sleep at every operator's end, and a batch of a vision transformer, some two
+// hundred short operators, waits for as many wake-ups. So threads that have nothing to run give
+// their helpers back.
 #pragma once
 
 #include <atomic>
@@ -21,8 +22,9 @@ class IntraOpThreads {
 
   // To be called first on an instance's thread.
   void Enter() const;
-  // To be called on an instance's thread that is about to wait: gives its helpers back if the helpers of all models
-  // outnumber the cores. The next batch then starts new ones, at some ten microseconds each.
+  // To be called on an instance's thread that is about to wait: gives its helpers back if the
+  // helpers of all models outnumber the cores. The next batch then starts new ones, at some ten
+  // microseconds each.
   void Idle() const;
 
   // Gives the helpers of the calling thread back.

@@ -1,9 +1,10 @@
 // How many bytes the tensors of one batch held, live and at the peak.
 //
-// LibTorch reports every allocation of its CPU and CUDA allocators to a thread-local observer; the ledger is that
-// observer, so nothing is swapped and other threads are not counted. It sits where LibTorch's profiler would sit: the
-// two cannot be used together. Not seen: oneDNN's scratch memory, which does not come from LibTorch's allocator, and
-// allocations made inside OpenMP worker threads.
+// LibTorch reports every allocation of its CPU and CUDA allocators to a thread-local observer; the
+// ledger is that observer, so nothing is swapped and other threads are not counted. It sits where
+// LibTorch's profiler would sit: the two cannot be used together. Not seen: oneDNN's scratch
+// memory, which does not come from LibTorch's allocator, and allocations made inside OpenMP worker
+// threads.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,8 @@
 
 namespace fovea {
 
-// Counts the allocations of the thread that made it, from its construction to its destruction. Not thread-safe.
+// Counts the allocations of the thread that made it, from its construction to its destruction. Not
+// thread-safe.
 class MemoryLedger {
  public:
   MemoryLedger();
@@ -19,7 +21,8 @@ class MemoryLedger {
   MemoryLedger(const MemoryLedger&) = delete;
   MemoryLedger& operator=(const MemoryLedger&) = delete;
 
-  // Bytes allocated since the start and not yet freed. Freeing what was there before the start does not count.
+  // Bytes allocated since the start and not yet freed. Freeing what was there before the start does
+  // not count.
   int64_t live_bytes() const;
   // The largest live_bytes() so far.
   int64_t peak_bytes() const;

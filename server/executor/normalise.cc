@@ -2,7 +2,8 @@
 
 namespace fovea {
 
-Normalisation Normalisation::From(const std::array<float, 3>& mean, const std::array<float, 3>& std) {
+Normalisation Normalisation::From(const std::array<float, 3>& mean,
+                                  const std::array<float, 3>& std) {
   Normalisation result;
   for (int channel = 0; channel < 3; ++channel) {
     result.scale[channel] = 1.0f / (255.0f * std[channel]);

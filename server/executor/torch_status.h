@@ -11,12 +11,13 @@ namespace fovea {
 // Runs `work` and returns OK, or the status of what it threw:
 //   UNAVAILABLE (device.out_of_memory) for an allocation that failed,
 //   INTERNAL with `reason` for everything else.
-// The exception's own text goes to the log, never into the status. When this returns, the exception is gone: what must
-// not happen inside a catch block, like freeing a device's memory, can follow.
+// The exception's own text goes to the log, never into the status. When this returns, the exception
+// is gone: what must not happen inside a catch block, like freeing a device's memory, can follow.
 absl::Status RunTorch(std::string_view reason, absl::FunctionRef<void()> work);
 
-// The same for building a model from its description and files, where the fault is the operator's and the model zoo
-// throws words for them: FAILED_PRECONDITION with `reason` and the first line of those words.
+// The same for building a model from its description and files, where the fault is the operator's
+// and the model zoo throws words for them: FAILED_PRECONDITION with `reason` and the first line of
+// those words.
 absl::Status RunTorchLoad(std::string_view reason, absl::FunctionRef<void()> work);
 
 }  // namespace fovea

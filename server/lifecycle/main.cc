@@ -5,8 +5,8 @@
 #include "server/observe/logging.h"
 
 int main(int argc, char** argv) {
-  // Debian builds Abseil, and with it gRPC's every lock, to look for lock cycles. Ours are annotated, and run under
-  // ThreadSanitizer.
+  // Debian builds Abseil, and with it gRPC's every lock, to look for lock cycles. Ours are
+  // annotated, and run under ThreadSanitizer.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   const fovea::ParsedCommandLine command_line = fovea::ParseCommandLine(argc, argv);
   if (!command_line.serve) return command_line.exit_code;

@@ -14,10 +14,14 @@ class MeteredModel final : public ModelObserver {
  public:
   explicit MeteredModel(std::shared_ptr<ModelMeter> meter) : meter_(std::move(meter)) {}
 
-  void OnQueueDepth(int waiting, int reserved) override { meter_->OnQueueDepth(waiting + reserved); }
+  void OnQueueDepth(int waiting, int reserved) override {
+    meter_->OnQueueDepth(waiting + reserved);
+  }
   void OnRejected(Rejection reason) override { meter_->OnRejected(RejectionName(reason)); }
   void OnDropped(Rejection reason) override { meter_->OnRejected(RejectionName(reason)); }
-  void OnBatchClosed(const Batch& batch) override { meter_->OnBatchClosed(CloseReasonName(batch.why)); }
+  void OnBatchClosed(const Batch& batch) override {
+    meter_->OnBatchClosed(CloseReasonName(batch.why));
+  }
   void OnBatchDone(int, Nanos) override {}  // the executor tells more of it
   void OnBatch(const BatchRun& run) override {
     meter_->OnBatch(run.images, run.gather, run.compute, run.scatter, run.peak_bytes);
@@ -44,15 +48,17 @@ void AnswerCounter::OnRequestDone(const AnsweredRequest& request) {
 }
 
 void RepositoryLog::OnLoad(const LoadReport& report) {
-  const std::string who = absl::StrCat(std::string(report.model),
-                                       report.version == 0 ? "" : absl::StrCat(" version ", report.version));
+  const std::string who =
+      absl::StrCat(std::string(report.model),
+                   report.version == 0 ? "" : absl::StrCat(" version ", report.version));
   if (report.status.ok()) {
     Log(LogLevel::kDebug, absl::StrFormat("%s: loaded in %.1f s", who, report.duration * 1e-9));
     return;
   }
   metrics_.families().failed_loads.Increment();
-  Log(LogLevel::kError, absl::StrCat(who, ": not loaded", report.serving ? " (what served before serves on)" : "", ": ",
-                                     report.status.message()));
+  Log(LogLevel::kError,
+      absl::StrCat(who, ": not loaded", report.serving ? " (what served before serves on)" : "",
+                   ": ", report.status.message()));
 }
 
 void RepositoryLog::OnUnloaded(std::string_view model, int64_t version) {
@@ -64,17 +70,19 @@ void RepositoryLog::OnUnreadableRepository(const absl::Status& problem) {
 }
 
 void RepositoryLog::OnIgnoredFolder(std::string_view name) {
-  Log(LogLevel::kWarning, absl::StrCat("ignored, because no model can be called so: ", std::string(name)));
+  Log(LogLevel::kWarning,
+      absl::StrCat("ignored, because no model can be called so: ", std::string(name)));
 }
 
 void InflightCounter::Infer(std::unique_ptr<InferenceRequest> request, InferenceCallback done) {
   prometheus::Gauge& inflight = metrics_.families().inflight_requests;
   inflight.Increment();
-  service_.Infer(std::move(request), [&inflight, done = std::move(done)](
-                                         absl::StatusOr<InferenceResponse> response, StageTimes stages) {
-    inflight.Decrement();
-    done(std::move(response), stages);
-  });
+  service_.Infer(std::move(request),
+                 [&inflight, done = std::move(done)](absl::StatusOr<InferenceResponse> response,
+                                                     StageTimes stages) {
+                   inflight.Decrement();
+                   done(std::move(response), stages);
+                 });
 }
 
 }  // namespace fovea

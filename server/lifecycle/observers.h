@@ -40,7 +40,8 @@ class RepositoryLog final : public RepositoryObserver {
 // Passes requests on, and keeps the number of those that are not answered yet.
 class InflightCounter final : public InferenceService {
  public:
-  InflightCounter(InferenceService& service, Metrics& metrics) : service_(service), metrics_(metrics) {}
+  InflightCounter(InferenceService& service, Metrics& metrics)
+      : service_(service), metrics_(metrics) {}
   void Infer(std::unique_ptr<InferenceRequest> request, InferenceCallback done) override;
 
  private:

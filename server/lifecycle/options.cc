@@ -1,11 +1,11 @@
 #include "server/lifecycle/options.h"
 
 #include <CLI/CLI.hpp>
-
 #include <algorithm>
 #include <cctype>
 #include <iostream>
 
+#include "server/core/limits.h"
 #include "server/core/version.h"
 
 namespace fovea {
@@ -24,9 +24,10 @@ std::string EnvironmentVariable(std::string flag) {
 ParsedCommandLine ParseCommandLine(int argc, const char* const* argv) {
   ParsedCommandLine parsed;
   ServerOptions& options = parsed.options;
-  CLI::App app("fovea-server: serves vision transformers over gRPC and tells what their attention costs.\n"
-               "Every flag can also be given as an environment variable, shown beside it.",
-               "fovea-server");
+  CLI::App app(
+      "fovea-server: serves vision transformers over gRPC and tells what their attention costs.\n"
+      "Every flag can also be given as an environment variable, shown beside it.",
+      "fovea-server");
   app.set_version_flag("--version", std::string("fovea-server ") + kVersion);
   app.option_defaults()->always_capture_default();
   app.get_formatter()->column_width(42);
@@ -35,7 +36,8 @@ ParsedCommandLine ParseCommandLine(int argc, const char* const* argv) {
     return app.add_option(flag, value, text)->envname(EnvironmentVariable(flag));
   };
   add("--model-repository", options.model_repositories,
-      "A folder of models (<name>/model.textproto, <name>/labels.txt, <name>/<version>/model.safetensors); give the "
+      "A folder of models (<name>/model.textproto, <name>/labels.txt, "
+      "<name>/<version>/model.safetensors); give the "
       "flag again for more folders")
       ->required();
   add("--host", options.host, "Address to listen on; 0.0.0.0 for every interface");
@@ -45,19 +47,23 @@ ParsedCommandLine ParseCommandLine(int argc, const char* const* argv) {
       "Port of Prometheus metrics over HTTP, at /metrics; 0 takes a free one, -1 serves none")
       ->check(CLI::Range(-1, 65535));
   add("--model-control-mode", options.model_control_mode,
-      "none: every model is loaded at the start; explicit: those of --load-model, and by request; poll: the folders "
+      "none: every model is loaded at the start; explicit: those of --load-model, and by request; "
+      "poll: the folders "
       "are watched for changes")
       ->check(CLI::IsMember({"none", "explicit", "poll"}));
   add("--load-model", options.load_models,
       "With explicit control: a model to load at the start; give the flag again for more");
-  add("--repository-poll-secs", options.repository_poll_secs, "With poll: seconds between two looks")
+  add("--repository-poll-secs", options.repository_poll_secs,
+      "With poll: seconds between two looks")
       ->check(CLI::Range(1, 86'400));
   add("--drain-delay", options.drain_delay_ms,
-      "After SIGTERM: milliseconds in which requests are still accepted while health already reads NOT_SERVING; turn "
+      "After SIGTERM: milliseconds in which requests are still accepted while health already reads "
+      "NOT_SERVING; turn "
       "it up to the time your load balancer takes to notice")
       ->check(CLI::Range(0, 600'000));
   add("--drain-timeout", options.drain_timeout_ms,
-      "After SIGTERM: milliseconds that accepted requests have to finish; what is left then is cancelled and the "
+      "After SIGTERM: milliseconds that accepted requests have to finish; what is left then is "
+      "cancelled and the "
       "server exits with 1")
       ->check(CLI::Range(0, 3'600'000));
   add("--threads", options.threads,
@@ -71,8 +77,9 @@ ParsedCommandLine ParseCommandLine(int argc, const char* const* argv) {
       ->check(CLI::Range(16, 1 << 20));
   add("--request-memory", options.request_memory_mb, "MiB that gRPC may use for buffers")
       ->check(CLI::Range(16, 1 << 20));
-  add("--max-message", options.max_message_mb, "MiB of one request; more is answered RESOURCE_EXHAUSTED")
-      ->check(CLI::Range(1, 2047));
+  add("--max-message", options.max_message_mb,
+      "MiB of one request; more is answered RESOURCE_EXHAUSTED")
+      ->check(CLI::Range(int64_t{1}, limits::kMaxMessageBytes / limits::kMiB));
   add("--log-level", options.log_level, "The least severe messages that are written")
       ->check(CLI::IsMember({"debug", "info", "warning", "error"}));
   add("--log-format", options.log_format, "text for people, json for machines")

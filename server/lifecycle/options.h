@@ -10,26 +10,26 @@ namespace fovea {
 struct ServerOptions {
   std::vector<std::string> model_repositories;
   std::string host = "127.0.0.1";
-  int grpc_port = 8001;     // 0: any free one
-  int metrics_port = 8002;  // 0: any free one; -1: no metrics
+  int grpc_port = 8001;                     // 0: any free one
+  int metrics_port = 8002;                  // 0: any free one; -1: no metrics
   std::string model_control_mode = "none";  // none | explicit | poll
   std::vector<std::string> load_models;     // with "explicit"
   int repository_poll_secs = 15;            // with "poll"
-  // After SIGTERM: how long the server goes on accepting while it already reads NOT_SERVING, and then how long accepted
-  // requests may take to finish.
+  // After SIGTERM: how long the server goes on accepting while it already reads NOT_SERVING, and
+  // then how long accepted requests may take to finish.
   int drain_delay_ms = 0;
   int drain_timeout_ms = 30'000;
-  int threads = 0;          // for models; 0: the machine's cores
-  int imaging_threads = 0;  // for decoding and resizing; 0: the machine's cores
-  int64_t imaging_memory_mb = 512;    // decoded pixels in flight
-  int64_t request_memory_mb = 1024;   // gRPC buffers
+  int threads = 0;                   // for models; 0: the machine's cores
+  int imaging_threads = 0;           // for decoding and resizing; 0: the machine's cores
+  int64_t imaging_memory_mb = 512;   // decoded pixels in flight
+  int64_t request_memory_mb = 1024;  // gRPC buffers
   int64_t max_message_mb = 256;
   std::string log_level = "info";
   std::string log_format = "text";
 };
 
-// What the command line asks for: to serve with `options`, or to end at once with `exit_code` (0 after --help and
-// --version, 2 after a mistake, which has been told on standard error).
+// What the command line asks for: to serve with `options`, or to end at once with `exit_code` (0
+// after --help and --version, 2 after a mistake, which has been told on standard error).
 struct ParsedCommandLine {
   bool serve = false;
   int exit_code = 0;

@@ -95,8 +95,9 @@ class Server {
       }
       stop.Add();
     });
-    Announce(absl::StrCat("listening: grpc=", options_.host, ":", grpc_->port(), " metrics=",
-                          metrics_port_ < 0 ? "none" : absl::StrCat(options_.host, ":", metrics_port_)));
+    Announce(absl::StrCat(
+        "listening: grpc=", options_.host, ":", grpc_->port(),
+        " metrics=", metrics_port_ < 0 ? "none" : absl::StrCat(options_.host, ":", metrics_port_)));
     repository_->Start();
     // A stop while models are being loaded ends the loading.
     std::thread loading([this, &stop] {
@@ -116,7 +117,8 @@ class Server {
 
   absl::Status Build() {
     const int device_threads = CoresOr(options_.threads);
-    FOVEA_ASSIGN_OR_RETURN(scheduler_, Scheduler::Create({.device_threads = device_threads}, clock_));
+    FOVEA_ASSIGN_OR_RETURN(scheduler_,
+                           Scheduler::Create({.device_threads = device_threads}, clock_));
     FOVEA_ASSIGN_OR_RETURN(imaging_,
                            ImagingPool::Create({.threads = CoresOr(options_.imaging_threads),
                                                 .memory_bytes = options_.imaging_memory_mb * kMiB},
@@ -128,39 +130,45 @@ class Server {
     const ServedModel::Environment environment{
         .scheduler = *scheduler_,
         .clock = clock_,
-        .observe = [this](const std::shared_ptr<const ModelView>& model) { return ObserveModel(metrics_, *model); },
+        .observe =
+            [this](const std::shared_ptr<const ModelView>& model) {
+              return ObserveModel(metrics_, *model);
+            },
         .device_threads = device_threads,
         .drain_timeout_us = int64_t{options_.drain_timeout_ms} * 1000};
-    FOVEA_ASSIGN_OR_RETURN(
-        repository_,
-        ModelRepository::Create({.control = ControlMode(options_.model_control_mode),
-                                 .load_models = options_.load_models,
-                                 .poll_period = options_.repository_poll_secs * kSecond},
-                                std::move(folders),
-                                [environment](const ParsedModel& model) {
-                                  return ServedModel::Create(model, environment);
-                                },
-                                repository_log_, clock_));
+    FOVEA_ASSIGN_OR_RETURN(repository_,
+                           ModelRepository::Create(
+                               {.control = ControlMode(options_.model_control_mode),
+                                .load_models = options_.load_models,
+                                .poll_period = options_.repository_poll_secs * kSecond},
+                               std::move(folders),
+                               [environment](const ParsedModel& model) {
+                                 return ServedModel::Create(model, environment);
+                               },
+                               repository_log_, clock_));
     pipeline_ = std::make_unique<InferencePipeline>(
-        [this](std::string_view name, std::string_view version) -> absl::StatusOr<std::shared_ptr<const ServedModel>> {
+        [this](std::string_view name,
+               std::string_view version) -> absl::StatusOr<std::shared_ptr<const ServedModel>> {
           FOVEA_ASSIGN_OR_RETURN(auto servable, repository_->Acquire(name, version));
           // Every servable was made by ServedModel::Create.
           return std::static_pointer_cast<const ServedModel>(std::move(servable));
         },
         *imaging_, clock_);
     inflight_ = std::make_unique<InflightCounter>(*pipeline_, metrics_);
-    FOVEA_ASSIGN_OR_RETURN(grpc_, GrpcServer::Create({.host = options_.host,
-                                                      .port = options_.grpc_port,
-                                                      .server_version = kVersion,
-                                                      .max_message_bytes = options_.max_message_mb * kMiB,
-                                                      .max_buffer_bytes = options_.request_memory_mb * kMiB},
-                                                     *inflight_, *repository_, metrics_, &answers_, clock_));
+    FOVEA_ASSIGN_OR_RETURN(
+        grpc_, GrpcServer::Create({.host = options_.host,
+                                   .port = options_.grpc_port,
+                                   .server_version = kVersion,
+                                   .max_message_bytes = options_.max_message_mb * kMiB,
+                                   .max_buffer_bytes = options_.request_memory_mb * kMiB},
+                                  *inflight_, *repository_, metrics_, &answers_, clock_));
     if (options_.metrics_port >= 0) {
       FOVEA_ASSIGN_OR_RETURN(metrics_port_, metrics_.Serve(options_.host, options_.metrics_port));
     }
     Log(LogLevel::kInfo,
         absl::StrCat("memory is bounded by ", options_.request_memory_mb, " MiB of requests, ",
-                     options_.imaging_memory_mb, " MiB of decoded pixels, and the models' weights and activations"));
+                     options_.imaging_memory_mb,
+                     " MiB of decoded pixels, and the models' weights and activations"));
     return absl::OkStatus();
   }
 
@@ -182,7 +190,8 @@ class Server {
     stop.Sleep(options_.drain_delay_ms * kMillisecond);
     const int cut_off = grpc_->Shutdown(options_.drain_timeout_ms * kMillisecond);
     if (cut_off > 0) {
-      Log(LogLevel::kError, absl::StrCat(cut_off, " requests did not finish within the drain timeout"));
+      Log(LogLevel::kError,
+          absl::StrCat(cut_off, " requests did not finish within the drain timeout"));
       return 1;
     }
     Log(LogLevel::kInfo, "drained: every accepted request was answered");

@@ -1,4 +1,5 @@
-// SIGTERM and SIGINT as events on a thread of their own: gRPC's shutdown must not be called from a signal handler.
+// SIGTERM and SIGINT as events on a thread of their own: gRPC's shutdown must not be called from a
+// signal handler.
 #pragma once
 
 #include <atomic>
@@ -7,8 +8,8 @@
 
 namespace fovea {
 
-// Blocks SIGTERM and SIGINT in the calling thread and every thread that it starts later, and ignores SIGPIPE: to be
-// called before any other thread is started.
+// Blocks SIGTERM and SIGINT in the calling thread and every thread that it starts later, and
+// ignores SIGPIPE: to be called before any other thread is started.
 void BlockSignals();
 
 // Waits for the blocked signals on its own thread. Not thread-safe.

@@ -87,7 +87,7 @@ absl::StatusOr<std::shared_ptr<Servable>> ServedModel::Create(const ParsedModel&
       .on_thread_idle = [served = served.get()](int) { served->executor_->IdleThread(); },
       .observer = served->observer_.get()};
   FOVEA_ASSIGN_OR_RETURN(served->queue_, environment.scheduler.AddModel(
-                                             std::move(queue_options),
+                                             queue_options,
                                              [served = served.get()](std::unique_ptr<Batch> batch) {
                                                served->RunBatch(std::move(batch));
                                              }));

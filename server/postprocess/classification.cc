@@ -14,7 +14,8 @@
 namespace fovea {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "raw tensors are little-endian on the wire");
+static_assert(std::endian::native == std::endian::little,
+              "raw tensors are little-endian on the wire");
 
 // Indices of the `count` largest values, best first.
 std::vector<int> LargestIndices(std::span<const float> values, size_t count) {
@@ -63,7 +64,8 @@ OutputTensor ClassificationTensor(const OutputTensor& values, int64_t count,
   OutputTensor result{values.name, DataType::kBytes, {batch, count}, ""};
   std::vector<float> row(width);
   for (int64_t image = 0; image < batch; ++image) {
-    std::memcpy(row.data(), values.data.data() + image * width * sizeof(float), width * sizeof(float));
+    std::memcpy(row.data(), values.data.data() + image * width * sizeof(float),
+                width * sizeof(float));
     for (int index : LargestIndices(row, static_cast<size_t>(count))) {
       std::string element = absl::StrFormat("%f:%d", row[index], index);
       if (static_cast<size_t>(index) < labels.size()) absl::StrAppend(&element, ":", labels[index]);

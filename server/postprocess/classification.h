@@ -10,13 +10,14 @@
 
 namespace fovea {
 
-// The `count` largest logits of one image, best first, with softmax confidences over all classes; ties go to the lower
-// index. `logits` [classes], finite. `labels` is by class index, or empty. Fewer classes than `count`: all of them.
+// The `count` largest logits of one image, best first, with softmax confidences over all classes;
+// ties go to the lower index. `logits` [classes], finite. `labels` is by class index, or empty.
+// Fewer classes than `count`: all of them.
 std::vector<ClassScore> TopClasses(std::span<const float> logits, int count,
                                    std::span<const std::string> labels);
 
-// Triton's classification extension: of a tensor FP32 [batch, ...], each image's values flattened, the `count` largest
-// as BYTES [batch, count] of "<value>:<index>[:<label>]".
+// Triton's classification extension: of a tensor FP32 [batch, ...], each image's values flattened,
+// the `count` largest as BYTES [batch, count] of "<value>:<index>[:<label>]".
 OutputTensor ClassificationTensor(const OutputTensor& values, int64_t count,
                                   std::span<const std::string> labels);
 

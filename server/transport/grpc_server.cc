@@ -54,14 +54,17 @@ void SetConnectionLimits(const GrpcServerOptions& options, grpc::ServerBuilder* 
 void SetMessageLimits(const GrpcServerOptions& options, grpc::ServerBuilder* builder) {
   builder->SetMaxReceiveMessageSize(static_cast<int>(options.max_message_bytes));
   builder->SetMaxSendMessageSize(-1);
-  if (getenv("FW")) builder->AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, atoi(getenv("FW")));
+  if (getenv("FW"))
+    builder->AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, atoi(getenv("FW")));
   if (getenv("FF")) builder->AddChannelArgument(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, atoi(getenv("FF")));
   if (getenv("FB")) builder->AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, atoi(getenv("FB")));
   if (getenv("FC")) builder->AddChannelArgument(GRPC_ARG_TCP_READ_CHUNK_SIZE, atoi(getenv("FC")));
-  if (getenv("FC")) builder->AddChannelArgument(GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE, atoi(getenv("FC")));
-  if (getenv("FCM")) builder->AddChannelArgument(GRPC_ARG_TCP_MIN_READ_CHUNK_SIZE, atoi(getenv("FCM")));
-  // A tensor of pixels comes in one frame, and its sender waits for no window updates. (What a stream
-  // may have sent ahead is still bounded by the quota.)
+  if (getenv("FC"))
+    builder->AddChannelArgument(GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE, atoi(getenv("FC")));
+  if (getenv("FCM"))
+    builder->AddChannelArgument(GRPC_ARG_TCP_MIN_READ_CHUNK_SIZE, atoi(getenv("FCM")));
+  // A tensor of pixels comes in one frame, and its sender waits for no window updates. (What a
+  // stream may have sent ahead is still bounded by the quota.)
   builder->AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, limits::kStreamWindowBytes);
   builder->AddChannelArgument(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, limits::kStreamWindowBytes);
   // We unpack for ourselves, with a bound (grpc_message.h).

@@ -14,15 +14,20 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 SIZE = 64
 
 
-@pytest.mark.parametrize(
-    "extra", [[], ["--streaming"], ["--async"]], ids=["sync", "streaming", "async"]
-)
-def test_perf_analyzer_runs_to_its_end(server, tmp_path, extra):
-    data = tmp_path / "data"
+def write_pixels(folder: pathlib.Path) -> pathlib.Path:
+    data = folder / "data"
     data.mkdir()
     np.random.default_rng(0).standard_normal(
         (1, 3, SIZE, SIZE), dtype=np.float32
     ).tofile(data / "pixel_values")
+    return data
+
+
+@pytest.mark.parametrize(
+    "extra", [[], ["--streaming"], ["--async"]], ids=["sync", "streaming", "async"]
+)
+def test_perf_analyzer_runs_to_its_end(server, tmp_path, extra):
+    data = write_pixels(tmp_path)
     concurrency = "1:8:7" if extra else "1:8:1"
     rows = perf_analyzer.run(
         server.grpc, "shapes", data, *extra, concurrency=concurrency
@@ -46,3 +51,21 @@ def test_perf_analyzer_sends_images(start_server, repository, tmp_path):
     data.write_text(json.dumps({"data": [{"image": {"b64": content}}]}))
     rows = perf_analyzer.run(server.grpc, "shapes", data, concurrency="2")
     assert float(rows[0]["Inferences/Second"]) > 0
+
+
+def test_several_instances_of_several_models_run_side_by_side(
+    start_server, repository, tmp_path
+):
+    """Each with its own number of threads inside an operator."""
+    for model, group in {
+        "shapes": "count: 2 threads: 1",
+        "shapes_knn": "threads: 3",
+    }.items():
+        spec = repository / model / "model.textproto"
+        spec.write_text(spec.read_text() + f"\ninstance_group {{ {group} }}\n")
+    server = start_server("--model-repository", repository)
+    data = write_pixels(tmp_path)
+    for model in ["shapes", "shapes_knn", "shapes"]:
+        rows = perf_analyzer.run(server.grpc, model, data, concurrency="8")
+        assert float(rows[0]["Inferences/Second"]) > 0
+    assert server.terminate() == 0

@@ -20,10 +20,11 @@ using testing::ElementsAre;
 
 constexpr int kSide = 2;
 constexpr int kNumbers = 3 * kSide * kSide;
-constexpr float kPoison = 666.0f;     // makes the model throw
-constexpr float kTooLarge = 777.0f;   // makes it run out of memory
+constexpr float kPoison = 666.0f;    // makes the model throw
+constexpr float kTooLarge = 777.0f;  // makes it run out of memory
 
-// Sums each image's pixels. Throws for a poisoned image, and out of memory for more than `most_images` at a time.
+// Sums each image's pixels. Throws for a poisoned image, and out of memory for more than
+// `most_images` at a time.
 class SummingModel final : public models::Model {
  public:
   explicit SummingModel(int most_images = 1000) : most_images_(most_images) {
@@ -33,7 +34,8 @@ class SummingModel final : public models::Model {
   }
   const models::ModelInfo& info() const override { return info_; }
   void Prepare(c10::Device, models::Precision) override {}
-  std::vector<at::Tensor> Run(const at::Tensor& pixels, models::ForwardContext& context) const override {
+  std::vector<at::Tensor> Run(const at::Tensor& pixels,
+                              models::ForwardContext& context) const override {
     batches_.push_back(static_cast<int>(pixels.size(0)));
     TORCH_CHECK(!(pixels == kPoison).any().item<bool>(), "secret path /etc/passwd");
     if (pixels.size(0) > most_images_ || (pixels == kTooLarge).any().item<bool>()) {
@@ -59,8 +61,9 @@ struct Outcome {
   }
 };
 
-std::unique_ptr<InferenceTask> MakeTask(const std::vector<float>& images, Outcome& outcome,
-                                        CancellationPtr cancellation = std::make_shared<Cancellation>()) {
+std::unique_ptr<InferenceTask> MakeTask(
+    const std::vector<float>& images, Outcome& outcome,
+    CancellationPtr cancellation = std::make_shared<Cancellation>()) {
   std::vector<float> numbers;
   for (float value : images) numbers.insert(numbers.end(), kNumbers, value);
   auto request = std::make_unique<InferenceRequest>();
@@ -68,8 +71,10 @@ std::unique_ptr<InferenceTask> MakeTask(const std::vector<float>& images, Outcom
   const std::string_view bytes(reinterpret_cast<const char*>(numbers.data()),
                                numbers.size() * sizeof(float));
   return std::make_unique<InferenceTask>(
-      std::move(request), ReceivedPixels{ScatteredBytes::Copy(bytes)}, static_cast<int>(images.size()),
-      /*priority=*/0, [&outcome](std::unique_ptr<InferenceTask>, absl::StatusOr<TaskResult> result) {
+      std::move(request), ReceivedPixels{ScatteredBytes::Copy(bytes)},
+      static_cast<int>(images.size()),
+      /*priority=*/0,
+      [&outcome](std::unique_ptr<InferenceTask>, absl::StatusOr<TaskResult> result) {
         outcome.result = std::move(result);
         ++outcome.calls;
       });
@@ -101,8 +106,8 @@ TEST_F(BatchExecutorTest, WarmsUpEveryBatchSizeBeforeItIsReady) {
   auto model = std::make_unique<SummingModel>();
   SummingModel* raw = model.get();
   std::vector<int> reported;
-  auto executor = BatchExecutor::CreateWithModel(std::move(model), {.max_batch_size = 3}, SteadyClock(),
-                                                 [&](int size, Nanos) {
+  auto executor = BatchExecutor::CreateWithModel(std::move(model), {.max_batch_size = 3},
+                                                 SteadyClock(), [&](int size, Nanos) {
                                                    reported.push_back(size);
                                                    return true;
                                                  });
@@ -129,8 +134,8 @@ TEST_F(BatchExecutorTest, GivesEveryTaskItsOwnRows) {
 TEST_F(BatchExecutorTest, Row42OneTaskThatMakesTheModelFailFailsAlone) {
   Load(std::make_unique<SummingModel>());
   Outcome good[5], bad;
-  Run(MakeTask({1}, good[0]), MakeTask({2}, good[1]), MakeTask({kPoison}, bad), MakeTask({3}, good[2]),
-      MakeTask({4}, good[3]), MakeTask({5}, good[4]));
+  Run(MakeTask({1}, good[0]), MakeTask({2}, good[1]), MakeTask({kPoison}, bad),
+      MakeTask({3}, good[2]), MakeTask({4}, good[3]), MakeTask({5}, good[4]));
   for (int i = 0; i < 5; ++i) {
     EXPECT_EQ(good[i].calls, 1);
     EXPECT_EQ(good[i].value(), (i + 1) * kNumbers);
@@ -138,7 +143,8 @@ TEST_F(BatchExecutorTest, Row42OneTaskThatMakesTheModelFailFailsAlone) {
   EXPECT_EQ(bad.calls, 1);
   EXPECT_EQ(bad.result->status().code(), absl::StatusCode::kInternal);
   EXPECT_EQ(ReasonOf(bad.result->status()), "executor.failed");
-  EXPECT_THAT(std::string(bad.result->status().message()), testing::Not(testing::HasSubstr("passwd")));
+  EXPECT_THAT(std::string(bad.result->status().message()),
+              testing::Not(testing::HasSubstr("passwd")));
 }
 
 TEST_F(BatchExecutorTest, Row40OutOfMemorySplitsTheBatch) {
@@ -147,7 +153,8 @@ TEST_F(BatchExecutorTest, Row40OutOfMemorySplitsTheBatch) {
   // The warm-up has run with room for all: from here on there is room for two images.
   auto small = std::make_unique<SummingModel>(2);
   model_ = small.get();
-  auto executor = BatchExecutor::CreateWithModel(std::move(small), {.max_batch_size = 2}, SteadyClock(), nullptr);
+  auto executor = BatchExecutor::CreateWithModel(std::move(small), {.max_batch_size = 2},
+                                                 SteadyClock(), nullptr);
   ASSERT_TRUE(executor.ok());
   model_->batches_.clear();
   Outcome one, large;
@@ -161,8 +168,8 @@ TEST_F(BatchExecutorTest, Row40OutOfMemorySplitsTheBatch) {
 }
 
 TEST_F(BatchExecutorTest, AModelThatCannotRunItsLargestBatchIsNotReady) {
-  auto executor = BatchExecutor::CreateWithModel(std::make_unique<SummingModel>(2), {.max_batch_size = 4},
-                                                 SteadyClock(), nullptr);
+  auto executor = BatchExecutor::CreateWithModel(std::make_unique<SummingModel>(2),
+                                                 {.max_batch_size = 4}, SteadyClock(), nullptr);
   EXPECT_EQ(executor.status().code(), absl::StatusCode::kUnavailable);
 }
 
@@ -209,7 +216,8 @@ TEST_F(BatchExecutorTest, NormalisesBytesOfDecodedImages) {
   const auto bytes = std::as_bytes(std::span(*owner));
   // Slices that cut a pixel in two.
   ScatteredBytes scattered({bytes.first(4), bytes.subspan(4, 1), bytes.subspan(5)}, owner);
-  Run(make(DecodedPixels{rgb}, decoded), make(ReceivedPixels{scattered, /*normalised=*/false}, received));
+  Run(make(DecodedPixels{rgb}, decoded),
+      make(ReceivedPixels{scattered, /*normalised=*/false}, received));
   EXPECT_NEAR(decoded.value(), expected, 1e-4);
   EXPECT_EQ(decoded.value(), received.value());
 }

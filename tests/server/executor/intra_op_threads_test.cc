@@ -16,7 +16,8 @@ namespace {
 
 int ThreadsOfThisProcess() {
   using std::filesystem::directory_iterator;
-  return static_cast<int>(std::distance(directory_iterator("/proc/self/task"), directory_iterator()));
+  return static_cast<int>(
+      std::distance(directory_iterator("/proc/self/task"), directory_iterator()));
 }
 
 // Threads that end are still seen for a moment.
@@ -32,7 +33,6 @@ int ThreadsOfAnOperator() {
   at::parallel_for(0, 1 << 20, 1, [&](int64_t, int64_t) { ++chunks; });
   return chunks;
 }
-
 
 TEST(IntraOpThreads, AreAsManyAsTheModelAskedForWhateverOthersAskForLater) {
   const IntraOpThreads one(/*per_instance=*/1, /*instances=*/1);

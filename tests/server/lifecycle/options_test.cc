@@ -23,8 +23,9 @@ TEST(OptionsTest, DefaultsAreTritonsPortsOnLoopback) {
 }
 
 TEST(OptionsTest, RepeatedFlagsAdd) {
-  const auto parsed = Parse({"--model-repository", "a", "--model-repository", "b", "--model-control-mode", "explicit",
-                             "--load-model", "x", "--load-model", "y"});
+  const auto parsed =
+      Parse({"--model-repository", "a", "--model-repository", "b", "--model-control-mode",
+             "explicit", "--load-model", "x", "--load-model", "y"});
   ASSERT_TRUE(parsed.serve);
   EXPECT_THAT(parsed.options.model_repositories, testing::ElementsAre("a", "b"));
   EXPECT_THAT(parsed.options.load_models, testing::ElementsAre("x", "y"));
@@ -45,6 +46,7 @@ TEST(OptionsTest, EveryFlagIsAnEnvironmentVariableToo) {
 TEST(OptionsTest, MistakesExitWithTwo) {
   EXPECT_EQ(Parse({}).exit_code, 2);
   EXPECT_EQ(Parse({"--model-repository", "m", "--grpc-port", "70000"}).exit_code, 2);
+  EXPECT_EQ(Parse({"--model-repository", "m", "--max-message", "257"}).exit_code, 2);
   EXPECT_EQ(Parse({"--model-repository", "m", "--no-such-flag"}).exit_code, 2);
   EXPECT_EQ(Parse({"--model-repository", "m", "--model-control-mode", "maybe"}).exit_code, 2);
   EXPECT_EQ(Parse({"--model-repository", "m", "--load-model", "x"}).exit_code, 2);
