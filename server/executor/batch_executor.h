@@ -69,7 +69,7 @@ class BatchExecutor {
 
   // To be called first on each instance's thread: sets its number of intra-op threads.
   void EnterThread() const { intra_op_threads_.Enter(); }
-  // To be called on an instance's thread that is about to wait for its next batch.
+  // To be called on an instance's thread that has had no batch for long.
   void IdleThread() const { intra_op_threads_.Idle(); }
 
   // Runs `tasks`, whose images fit max_batch_size together, and finishes each of them exactly once

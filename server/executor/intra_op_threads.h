@@ -22,9 +22,9 @@ class IntraOpThreads {
 
   // To be called first on an instance's thread.
   void Enter() const;
-  // To be called on an instance's thread that is about to wait: gives its helpers back if the
-  // helpers of all models outnumber the cores. The next batch then starts new ones, at some ten
-  // microseconds each.
+  // To be called on an instance's thread that has had nothing to run for long: gives its helpers
+  // back if the helpers of all models outnumber the cores. The next batch then starts new ones, and
+  // may wait milliseconds until the system has moved them to idle cores.
   void Idle() const;
 
   // Gives the helpers of the calling thread back.

@@ -59,6 +59,7 @@ absl::StatusOr<QueueId> Device::AddQueue(const ModelQueueOptions& options, Batch
   auto crew = std::make_shared<Crew>();
   crew->run = std::move(run);
   crew->on_idle = options.on_thread_idle;
+  crew->idle_after = options.idle_after_us * kMicrosecond;
   for (int i = 0; i < options.instances; ++i) {
     crew->instances.push_back(std::make_shared<Instance>());
   }
@@ -234,22 +235,24 @@ void Device::Deliver(Outbox outbox) {
   }
 }
 
+std::unique_ptr<Batch> Device::AwaitBatch(Instance& instance, Nanos until) {
+  MutexLock lock(mutex_);
+  while (instance.next == nullptr && !instance.stop) {
+    if (until != kNever && clock_.Now() >= until) break;
+    clock_.WaitUntil(instance.wake, mutex_, until);
+  }
+  return std::move(instance.next);
+}
+
 void Device::RunInstance(QueueId queue, int index, Instance& instance, const Crew& crew) {
   for (;;) {
     std::unique_ptr<Batch> batch;
-    {
-      MutexLock lock(mutex_);
-      batch = std::move(instance.next);
+    if (crew.on_idle) {
+      batch = AwaitBatch(instance, clock_.Now() + crew.idle_after);
+      if (batch == nullptr) crew.on_idle(index);
     }
-    if (batch == nullptr) {
-      if (crew.on_idle) crew.on_idle(index);
-      MutexLock lock(mutex_);
-      while (instance.next == nullptr) {
-        if (instance.stop) return;
-        clock_.WaitUntil(instance.wake, mutex_, kNever);
-      }
-      batch = std::move(instance.next);
-    }
+    if (batch == nullptr) batch = AwaitBatch(instance, kNever);
+    if (batch == nullptr) return;
     batch->MoveTo(BatchState::kRunning);
     const Nanos start = clock_.Now();
     {

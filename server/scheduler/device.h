@@ -62,6 +62,7 @@ class Device : public std::enable_shared_from_this<Device> {
   struct Crew {
     BatchCallback run;
     std::function<void(int instance)> on_idle;  // may be empty
+    Nanos idle_after = kNever;
     std::vector<std::shared_ptr<Instance>> instances;
     // Guarded by mutex_:
     int dropping = 0;       // tasks that are being given back
@@ -83,6 +84,8 @@ class Device : public std::enable_shared_from_this<Device> {
   // Nothing waits, is reserved, runs or is being given back.
   bool Settled(QueueId queue) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+  // The instance's next batch; null where it is to stop, or where none has come until `until`.
+  std::unique_ptr<Batch> AwaitBatch(Instance& instance, Nanos until) ABSL_LOCKS_EXCLUDED(mutex_);
   void RunInstance(QueueId queue, int index, Instance& instance, const Crew& crew);
   void RunTimer();
 

@@ -59,9 +59,10 @@ struct ModelQueueOptions {
   int64_t drain_timeout_us = 30'000'000;
   // Runs first on each instance's thread, with the instance's number: sets what is per thread.
   std::function<void(int instance)> on_thread_start;
-  // Runs on an instance's thread each time it finds no next batch, before it waits: frees what it
-  // needs only to run. Returns quickly.
+  // Runs on an instance's thread once it has had no batch for `idle_after_us`, and again after its
+  // next batch: frees what it needs only to run. Lower: freed sooner, and made anew more often.
   std::function<void(int instance)> on_thread_idle;
+  int64_t idle_after_us = 1'000'000;
   // May be null; outlives the queue.
   SchedulerObserver* observer = nullptr;
 };

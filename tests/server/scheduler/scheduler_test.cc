@@ -127,7 +127,8 @@ TEST_F(SchedulerTest, RunsEachInstanceOnItsOwnThreadWhichWasPreparedFirst) {
   EXPECT_NE(ran[0], ran[1]);
 }
 
-TEST_F(SchedulerTest, TellsAnInstanceThatItHasNothingToRunOnItsOwnThread) {
+TEST_F(SchedulerTest, TellsAnInstanceOnItsThreadThatItHasHadNothingToRunForLong) {
+  constexpr int kWaiters = 2;  // the instance and the thread for time
   Mutex mutex;
   CondVar changed;
   std::vector<std::string> events;
@@ -142,16 +143,30 @@ TEST_F(SchedulerTest, TellsAnInstanceThatItHasNothingToRunOnItsOwnThread) {
     MutexLock lock(mutex);
     while (events.size() < count) changed.Wait(mutex);
   };
-  auto queue = Add({.max_batch_size = 1, .on_thread_idle = [&](int) { note("idle"); }},
-                   [&](std::unique_ptr<Batch> batch) {
-                     note("batch");
-                     RunAll(std::move(batch));
-                   });
-  await(1);
-  Submit(*queue, MakeRecord());
+  auto queue = Add(
+      {.max_batch_size = 1, .on_thread_idle = [&](int) { note("idle"); }, .idle_after_us = 5'000},
+      [&](std::unique_ptr<Batch> batch) {
+        note("batch");
+        RunAll(std::move(batch));
+      });
+  clock_.AwaitWaiters(kWaiters);
+  clock_.Advance(4 * kMs);
+  for (int i = 0; i < 2; ++i) {
+    auto task = MakeRecord();
+    Submit(*queue, task);
+    task->AwaitEnd();
+    clock_.AwaitWaiters(kWaiters);
+    clock_.Advance(4 * kMs);  // not long enough: it starts anew after each batch
+  }
+  clock_.Advance(1 * kMs);
   await(3);
+  Submit(*queue, MakeRecord());
+  await(4);
+  clock_.AwaitWaiters(kWaiters);
+  clock_.Advance(5 * kMs);
+  await(5);
   MutexLock lock(mutex);
-  EXPECT_THAT(events, testing::ElementsAre("idle", "batch", "idle"));
+  EXPECT_THAT(events, ElementsAre("batch", "batch", "idle", "batch", "idle"));
   EXPECT_THAT(threads, testing::Each(threads[0]));
 }
 
