@@ -20,10 +20,9 @@ bool HasAmx() {
   return has;
 }
 
-// Whether the k-NN kernel, asked for every key, is the faster dense attention. Without AMX it was,
-// at every size from 50 to 3,136 tokens, 2.3 times in fp32 and 4.1 in bf16 with AVX-512 and 1.2
-// with AVX2 (docs/results/models_cpu.md). Gradients go through torch's operator: the kernel's go
-// through its reference.
+// Whether the k-NN kernel, asked for every key, is the faster dense attention. Without AMX it was:
+// 2.4 to 3 times in fp32 and 4 to 5 in bf16 with AVX-512 (docs/results/bench_cpu.md, "k = N"), and
+// by less with AVX2. Gradients go through torch's operator: the kernel's go through its reference.
 bool OwnKernelIsFaster(const at::Tensor& query) {
   if (!query.device().is_cpu() || (at::GradMode::is_enabled() && query.requires_grad()) ||
       kernels::simd::CurrentIsa() == kernels::simd::Isa::kNone) {

@@ -86,11 +86,11 @@ absl::StatusOr<std::shared_ptr<Servable>> ServedModel::Create(const ParsedModel&
       .on_thread_start = [served = served.get()](int) { served->executor_->EnterThread(); },
       .on_thread_idle = [served = served.get()](int) { served->executor_->IdleThread(); },
       .observer = served->observer_.get()};
-  FOVEA_ASSIGN_OR_RETURN(served->queue_, environment.scheduler.AddModel(
-                                             queue_options,
-                                             [served = served.get()](std::unique_ptr<Batch> batch) {
-                                               served->RunBatch(std::move(batch));
-                                             }));
+  FOVEA_ASSIGN_OR_RETURN(served->queue_,
+                         environment.scheduler.AddModel(
+                             queue_options, [served = served.get()](std::unique_ptr<Batch> batch) {
+                               served->RunBatch(std::move(batch));
+                             }));
   for (int size = 1; size <= spec.max_batch_size; ++size)
     served->queue_->RecordLatency(size, latency[size]);
   Log(LogLevel::kInfo,
