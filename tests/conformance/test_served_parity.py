@@ -14,6 +14,7 @@ import timm
 import torch
 import tritonclient.grpc as triton
 from PIL import Image
+from published_knn import knn_attention
 from running_server import ROOT, Server
 from timm.data import create_transform, resolve_data_config
 from timm.layers import Attention
@@ -77,18 +78,7 @@ def reference(models: pathlib.Path) -> torch.nn.Module:
 def published_knn(
     self: Attention, x: torch.Tensor, *_: object, **__: object
 ) -> torch.Tensor:
-    """The published PyTorch form: top-k, a mask by scatter, minus infinity elsewhere, softmax."""
-    batch, tokens, channels = x.shape
-    query, key, value = (
-        self.qkv(x)
-        .reshape(batch, tokens, 3, self.num_heads, -1)
-        .permute(2, 0, 3, 1, 4)
-        .unbind(0)
-    )
-    logits = (query * self.scale) @ key.transpose(-2, -1)
-    mask = torch.zeros_like(logits).scatter(-1, logits.topk(KEYS, dim=-1).indices, 1.0)
-    weights = torch.where(mask > 0, logits, -torch.inf).softmax(dim=-1)
-    return self.proj((weights @ value).transpose(1, 2).reshape(batch, tokens, channels))
+    return knn_attention(self, x, KEYS)
 
 
 def served(

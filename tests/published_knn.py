@@ -1,0 +1,23 @@
+"""The published k-NN attention in PyTorch, for timm's models: the reference that tests compare with."""
+
+import torch
+from timm.layers import Attention
+
+
+def knn_attention(self: Attention, x: torch.Tensor, k: int) -> torch.Tensor:
+    """KVT's fast k-NN attention in timm's Attention: softmax over the k largest logits of each row, the rest zero."""
+    batch, tokens, channels = x.shape
+    query, key, value = (
+        self.qkv(x)
+        .reshape(batch, tokens, 3, self.num_heads, -1)
+        .permute(2, 0, 3, 1, 4)
+        .unbind(0)
+    )
+    wide = torch.promote_types(x.dtype, torch.float32)  # logits of bf16 are fp32
+    logits = (query.to(wide) * self.scale) @ key.to(wide).transpose(-2, -1)
+    chosen = logits.topk(k, dim=-1).indices
+    masked = torch.full_like(logits, float("-inf")).scatter(
+        -1, chosen, logits.gather(-1, chosen)
+    )
+    mixed = masked.softmax(dim=-1).to(value.dtype) @ value
+    return self.proj(mixed.transpose(1, 2).reshape(batch, tokens, channels))
