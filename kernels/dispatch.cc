@@ -7,6 +7,9 @@
 #include <cstdlib>
 #include <string>
 
+#include "kernels/cuda/types.h"
+#include "kernels/simd/isa.h"
+
 namespace fovea::kernels {
 namespace {
 
@@ -66,6 +69,20 @@ void CheckForcedCanRun(const Capabilities& capabilities, Implementation forced,
 }
 
 }  // namespace
+
+Capabilities::Fast VectorisedOnCpu() {
+  static constexpr c10::ScalarType kTypes[] = {c10::kFloat, c10::kBFloat16};
+  if (simd::BestIsa() == simd::Isa::kNone) return {.types = {}, .why = "it needs AVX2"};
+  return {.types = kTypes, .why = {}};
+}
+
+Capabilities::Fast WrittenInCuda() {
+#ifdef FOVEA_KERNELS_CUDA
+  return {.types = cuda::kTypes, .why = {}};
+#else
+  return {.types = {}, .why = "this library was built without nvcc"};
+#endif
+}
 
 std::string_view ImplementationName(Implementation implementation) {
   switch (implementation) {

@@ -22,16 +22,22 @@ enum class Implementation { kReference, kCpu, kCuda };
 std::string_view ImplementationName(Implementation implementation);
 
 // What the fast implementations of an operator take on this machine and in this build: facts, known
-// before any call. An empty list: there is no such implementation here, and `why` says why.
+// before any call.
 struct Capabilities {
   struct Fast {
-    c10::ArrayRef<c10::ScalarType> types;
-    std::string_view why;
+    c10::ArrayRef<c10::ScalarType> types;  // empty: there is no such implementation here,
+    std::string_view why;                  // for this reason
   };
   std::string_view op;
   Fast cpu;
   Fast cuda;
 };
+
+// What an implementation has whose CPU code is vectorised with simd/: fp32 and bf16, given AVX2.
+Capabilities::Fast VectorisedOnCpu();
+
+// What an implementation has that is written in CUDA: cuda/types.h's types, in builds with nvcc.
+Capabilities::Fast WrittenInCuda();
 
 // The implementation that runs for tensors of `type` on `device`.
 // Throws c10::Error where the forced one cannot, and where FOVEA_FORCE_KERNEL names none.

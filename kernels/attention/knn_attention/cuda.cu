@@ -5,13 +5,12 @@
 #include <ATen/cuda/Exceptions.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/util/Exception.h>
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
 
 #include <cstdint>
 
 #include "kernels/attention/knn_attention/cuda_rows.h"
 #include "kernels/attention/knn_attention/implementations.h"
+#include "kernels/cuda/for_type.h"
 
 namespace fovea::kernels {
 namespace {
@@ -76,16 +75,8 @@ void Launch(const KnnAttentionInputs& in, const at::Tensor& output) {
 
 void KnnAttentionCuda(const KnnAttentionInputs& in, const at::Tensor& output) {
   const c10::cuda::CUDAGuard device(in.query.device());
-  switch (in.query.scalar_type()) {
-    case at::kFloat:
-      return Launch<float>(in, output);
-    case at::kBFloat16:
-      return Launch<__nv_bfloat16>(in, output);
-    case at::kHalf:
-      return Launch<__half>(in, output);
-    default:
-      TORCH_INTERNAL_ASSERT(false, "dispatched for ", in.query.scalar_type());
-  }
+  cuda::ForType(in.query.scalar_type(),
+                [&](auto element) { Launch<decltype(element)>(in, output); });
 }
 
 }  // namespace fovea::kernels

@@ -5,7 +5,12 @@
 #include <cstdint>
 #include <optional>
 
+#include "kernels/dispatch.h"
+
 namespace fovea::kernels {
+
+// Where which implementation runs.
+Capabilities KnnAttentionCapabilities();
 
 // What every implementation is given.
 struct KnnAttentionInputs {

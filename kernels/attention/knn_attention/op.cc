@@ -11,7 +11,6 @@
 #include "kernels/autograd.h"
 #include "kernels/contract.h"
 #include "kernels/dispatch.h"
-#include "kernels/simd/isa.h"
 
 namespace fovea::kernels {
 namespace {
@@ -52,27 +51,6 @@ at::Tensor AllocateOutput(const at::Tensor& query) {
              {query.sym_size(0), query.sym_size(2), query.sym_size(1), query.sym_size(3)},
              query.options())
       .transpose(1, 2);
-}
-
-const Capabilities& KnnAttentionCapabilities() {
-  static constexpr at::ScalarType kCpuTypes[] = {at::kFloat, at::kBFloat16};
-  static constexpr at::ScalarType kCudaTypes[] = {at::kFloat, at::kBFloat16, at::kHalf};
-  static const Capabilities capabilities = [] {
-    Capabilities facts{.op = kOp, .cpu = {}, .cuda = {}};
-    if (simd::BestIsa() == simd::Isa::kNone) {
-      facts.cpu.why = "it needs AVX2";
-    } else {
-      facts.cpu.types = kCpuTypes;
-    }
-#ifdef FOVEA_KERNELS_CUDA
-    facts.cuda.types = kCudaTypes;
-#else
-    (void)kCudaTypes;
-    facts.cuda.why = "this library was built without nvcc";
-#endif
-    return facts;
-  }();
-  return capabilities;
 }
 
 KnnAttentionInputs MakeInputs(const at::Tensor& query, const at::Tensor& key,
@@ -152,6 +130,10 @@ TORCH_LIBRARY_IMPL(fovea, Meta, m) { m.impl("knn_attention", Meta); }
 TORCH_LIBRARY_IMPL(fovea, Autograd, m) { m.impl("knn_attention", Autograd); }
 
 }  // namespace
+
+Capabilities KnnAttentionCapabilities() {
+  return {.op = kOp, .cpu = VectorisedOnCpu(), .cuda = WrittenInCuda()};
+}
 
 at::Tensor KnnAttention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                         int64_t topk, std::optional<double> scale,
