@@ -69,4 +69,19 @@ at::Tensor ApplyWithReferenceGradient(const std::vector<at::Tensor>& inputs, Dif
   return ReferenceGradient::apply(at::TensorList(inputs), op);
 }
 
+OptionalTensors::OptionalTensors(List arguments) {
+  for (std::optional<at::Tensor>& argument : arguments) {
+    is_given_.push_back(argument.has_value());
+    if (argument) given_.push_back(std::move(*argument));
+  }
+}
+
+OptionalTensors::List OptionalTensors::InPlaces(const std::vector<at::Tensor>& tensors) const {
+  List places(is_given_.size());
+  for (size_t i = 0, next = 0; i < places.size(); ++i) {
+    if (is_given_[i]) places[i] = tensors[next++];
+  }
+  return places;
+}
+
 }  // namespace fovea::kernels

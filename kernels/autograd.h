@@ -7,6 +7,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <functional>
+#include <optional>
 #include <vector>
 
 namespace fovea::kernels {
@@ -21,5 +22,20 @@ struct DifferentiableOp {
 
 // op.forward(inputs), with the gradient of op.reference.
 at::Tensor ApplyWithReferenceGradient(const std::vector<at::Tensor>& inputs, DifferentiableOp op);
+
+// Tensor arguments of which some may be missing, as the list above wants them, and back.
+class OptionalTensors {
+ public:
+  using List = std::vector<std::optional<at::Tensor>>;
+  explicit OptionalTensors(List arguments);
+
+  const std::vector<at::Tensor>& given() const { return given_; }
+  // `tensors`, one for each that was given, in the arguments' places.
+  List InPlaces(const std::vector<at::Tensor>& tensors) const;
+
+ private:
+  std::vector<at::Tensor> given_;
+  std::vector<bool> is_given_;
+};
 
 }  // namespace fovea::kernels

@@ -3,6 +3,7 @@
 #include <c10/util/Exception.h>
 
 #include <cmath>
+#include <string>
 
 namespace fovea::kernels {
 
@@ -47,6 +48,12 @@ void Contract::HasSizeOf(Argument argument, Argument model, int64_t dim,
               ", got shape ", argument.tensor.sym_sizes());
 }
 
+void Contract::HasCount(Argument argument, int64_t dim, const c10::SymInt& count,
+                        std::string_view what) const {
+  TORCH_CHECK(argument.tensor.sym_size(dim) == count, op_, ": ", argument.name, " must have ",
+              count, " ", what, ", got shape ", argument.tensor.sym_sizes());
+}
+
 void Contract::IsNotEmpty(Argument argument, int64_t dim, std::string_view dim_name) const {
   TORCH_CHECK(argument.tensor.sym_size(dim) > 0, op_, ": ", argument.name,
               " must have at least one ", dim_name, ", got shape ", argument.tensor.sym_sizes());
@@ -70,10 +77,48 @@ void Contract::BroadcastsTo(Argument argument, c10::SymIntArrayRef shape,
               ", got shape ", sizes);
 }
 
+void Contract::HasShape(Argument argument, c10::SymIntArrayRef shape,
+                        std::string_view layout) const {
+  TORCH_CHECK(argument.tensor.sym_sizes() == shape, op_, ": ", argument.name, " must be ", layout,
+              " = ", shape, ", got shape ", argument.tensor.sym_sizes());
+}
+
+void Contract::HasLength(std::string_view name, at::IntArrayRef values, size_t length) const {
+  TORCH_CHECK(values.size() == length, op_, ": ", name, " must have ", length, " values, got ",
+              values);
+}
+
+void Contract::Divides(std::string_view name, int64_t value, const c10::SymInt& size,
+                       std::string_view size_name) const {
+  TORCH_CHECK(value >= 1 && size % value == 0, op_, ": ", name, " must divide ", size_name, " ",
+              size, ", got ", value);
+}
+
+void Contract::IsMultipleOf(std::string_view name, const c10::SymInt& value, int64_t factor) const {
+  TORCH_CHECK(value % factor == 0, op_, ": ", name, " must be a multiple of ", factor, ", got ",
+              value);
+}
+
+void Contract::IsOneOf(std::string_view name, std::string_view value,
+                       std::initializer_list<std::string_view> choices) const {
+  std::string names;
+  for (const std::string_view choice : choices) {
+    if (value == choice) return;
+    names.append(names.empty() ? "" : ", ").append(choice);
+  }
+  TORCH_CHECK(false, op_, ": ", name, " must be one of ", names, ", got \"", value, "\"");
+}
+
 void Contract::IsWithin(std::string_view name, int64_t value, int64_t low, const c10::SymInt& high,
                         std::string_view why) const {
   TORCH_CHECK(value >= low && high >= value, op_, ": ", name, " must be in [", low, ", ", high,
               "] (", why, "), got ", value);
+}
+
+void Contract::IsDefault(std::string_view name, double value, double standard,
+                         std::string_view why) const {
+  TORCH_CHECK(value == standard, op_, ": ", name, " must be ", standard, " (", why, "), got ",
+              value);
 }
 
 void Contract::IsFinite(std::string_view name, double value) const {

@@ -7,6 +7,7 @@
 #include <c10/core/SymIntArrayRef.h>
 
 #include <cstdint>
+#include <initializer_list>
 #include <string_view>
 
 namespace fovea::kernels {
@@ -28,12 +29,25 @@ class Contract {
   // An additive bias: `model`'s device, and its type or fp32.
   void IsBiasOf(Argument bias, Argument model) const;
   void HasSizeOf(Argument argument, Argument model, int64_t dim, std::string_view dim_name) const;
+  // `count` of what, in words.
+  void HasCount(Argument argument, int64_t dim, const c10::SymInt& count,
+                std::string_view what) const;
   void IsNotEmpty(Argument argument, int64_t dim, std::string_view dim_name) const;
   void IsContiguousInLastDim(Argument argument) const;
   void BroadcastsTo(Argument argument, c10::SymIntArrayRef shape, std::string_view layout) const;
+  void HasShape(Argument argument, c10::SymIntArrayRef shape, std::string_view layout) const;
+  void HasLength(std::string_view name, at::IntArrayRef values, size_t length) const;
+  // `value` >= 1, and `size`, which is `size_name`, a multiple of it.
+  void Divides(std::string_view name, int64_t value, const c10::SymInt& size,
+               std::string_view size_name) const;
+  void IsMultipleOf(std::string_view name, const c10::SymInt& value, int64_t factor) const;
   // `value` in [low, high]; `why` says where `high` comes from.
   void IsWithin(std::string_view name, int64_t value, int64_t low, const c10::SymInt& high,
                 std::string_view why) const;
+  void IsOneOf(std::string_view name, std::string_view value,
+               std::initializer_list<std::string_view> choices) const;
+  // `value` left at `standard`, because of `why`.
+  void IsDefault(std::string_view name, double value, double standard, std::string_view why) const;
   void IsFinite(std::string_view name, double value) const;
 
  private:

@@ -10,6 +10,7 @@
 #include <c10/core/DeviceType.h>
 #include <c10/core/ScalarType.h>
 #include <c10/util/ArrayRef.h>
+#include <c10/util/Exception.h>
 
 #include <optional>
 #include <string_view>
@@ -56,5 +57,13 @@ class ScopedForcedImplementation {
  private:
   int previous_;
 };
+
+// A call of a CUDA implementation, which builds without nvcc lack; their WrittenInCuda() says so,
+// and so none is ever chosen there.
+#ifdef FOVEA_KERNELS_CUDA
+#define FOVEA_CUDA_ONLY(call) call
+#else
+#define FOVEA_CUDA_ONLY(call) TORCH_INTERNAL_ASSERT(false, "built without CUDA")
+#endif
 
 }  // namespace fovea::kernels

@@ -25,7 +25,7 @@ struct KnnAttentionInputs {
 // The definition, in plain ATen: any device, any floating type, differentiable. N x N buffers.
 at::Tensor KnnAttentionReference(const KnnAttentionInputs& in);
 
-// fp32 and bf16 on a processor with AVX2 (simd::kRunsHere). Bias in fp32.
+// fp32 and bf16 on a processor with AVX2. Bias in fp32.
 // `output`: [B, H, Nq, D] with a contiguous last dimension, other strides free; not empty.
 void KnnAttentionCpu(const KnnAttentionInputs& in, const at::Tensor& output);
 

@@ -4,13 +4,13 @@
 #include <limits>
 
 #include "kernels/attention/knn_attention/implementations.h"
+#include "kernels/attention/shared/token_sets.h"
 
 namespace fovea::kernels {
 
 at::Tensor KnnAttentionReference(const KnnAttentionInputs& in) {
   constexpr double kMasked = -std::numeric_limits<double>::infinity();
-  const at::ScalarType type = in.query.scalar_type();
-  const at::ScalarType accumulate = type == at::kDouble ? at::kDouble : at::kFloat;
+  const at::ScalarType accumulate = LogitType(in.query);
 
   at::Tensor logits = at::matmul(in.query.to(accumulate), in.key.to(accumulate).mT()) * in.scale;
   if (in.bias) logits = logits + in.bias->to(accumulate);
@@ -21,11 +21,7 @@ at::Tensor KnnAttentionReference(const KnnAttentionInputs& in) {
       at::full_like(logits, kMasked).scatter(-1, order.narrow(-1, 0, in.topk), /*value=*/0.0);
   const at::Tensor kept = logits + mask;
 
-  // Softmax over nothing is 0/0. Such a row is zero, and so are its gradients: hence two fills.
-  const at::Tensor nothing = kept.detach().amax(-1, /*keepdim=*/true).eq(kMasked);
-  const at::Tensor weights =
-      at::softmax(kept.masked_fill(nothing, 0.0), -1).masked_fill(nothing, 0.0);
-  return at::matmul(weights, in.value.to(accumulate)).to(type);
+  return at::matmul(SoftmaxOrZero(kept), in.value.to(accumulate)).to(in.query.scalar_type());
 }
 
 }  // namespace fovea::kernels

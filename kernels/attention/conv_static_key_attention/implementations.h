@@ -1,0 +1,41 @@
+// The implementations behind ConvStaticKeyAttention. op.cc has checked the contract before it calls
+// one.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <array>
+#include <cstdint>
+#include <optional>
+
+#include "kernels/attention/shared/activation.h"
+#include "kernels/dispatch.h"
+
+namespace fovea::kernels {
+
+// Where which implementation runs.
+Capabilities ConvStaticKeyAttentionCapabilities();
+
+// What every implementation is given. M = grid[0] * grid[1]; tokens = M, or 1 + M with cls_key.
+struct ConvStaticKeyAttentionInputs {
+  at::Tensor query;                   // [B, H, tokens, D], last dimension contiguous
+  at::Tensor value;                   // likewise
+  std::array<int64_t, 2> grid;        // (height, width)
+  at::Tensor weight;                  // [H*M, D, 3, 3]
+  std::optional<at::Tensor> bias;     // [H*M]
+  std::optional<at::Tensor> cls_key;  // [H, 1, D]
+  Activation activation;
+  double scale;  // finite
+};
+
+// The definition, in plain ATen: any device, any floating type, differentiable. Holds all logits.
+at::Tensor ConvStaticKeyAttentionReference(const ConvStaticKeyAttentionInputs& in);
+
+// fp32 and bf16 on a processor with AVX2.
+// `output`: as query, contiguous last dimension, other strides free; not empty.
+void ConvStaticKeyAttentionCpu(const ConvStaticKeyAttentionInputs& in, const at::Tensor& output);
+
+// fp32, bf16 and fp16, on the current stream of query's device, without waiting for it. Only in
+// builds with nvcc (FOVEA_KERNELS_CUDA).
+void ConvStaticKeyAttentionCuda(const ConvStaticKeyAttentionInputs& in, const at::Tensor& output);
+
+}  // namespace fovea::kernels

@@ -1,0 +1,34 @@
+// The implementations behind DenseAttention. op.cc has checked the contract before it calls one.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <optional>
+
+#include "kernels/dispatch.h"
+
+namespace fovea::kernels {
+
+// Where which implementation runs.
+Capabilities DenseAttentionCapabilities();
+
+// What every implementation is given.
+struct DenseAttentionInputs {
+  at::Tensor query;                // [B, H, Nq, D], last dimension contiguous
+  at::Tensor key;                  // [B, H, Nk, D], likewise
+  at::Tensor value;                // [B, H, Nk, D], likewise
+  double scale;                    // finite
+  std::optional<at::Tensor> bias;  // expanded to [B, H, Nq, Nk]: strides of broadcast dimensions 0
+};
+
+// The definition, in plain ATen: any device, any floating type, differentiable. N x N buffers.
+at::Tensor DenseAttentionReference(const DenseAttentionInputs& in);
+
+// fp32 and bf16 on a processor with AVX2. Bias in fp32.
+// `output`: [B, H, Nq, D] with a contiguous last dimension, other strides free; not empty.
+void DenseAttentionCpu(const DenseAttentionInputs& in, const at::Tensor& output);
+
+// fp32, bf16 and fp16, on the current stream of query's device, without waiting for it. Bias in
+// fp32. Only in builds with nvcc (FOVEA_KERNELS_CUDA).
+void DenseAttentionCuda(const DenseAttentionInputs& in, const at::Tensor& output);
+
+}  // namespace fovea::kernels

@@ -1,0 +1,115 @@
+#include "kernels/attention/knn_attention_exact/op.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <torch/library.h>
+
+#include <vector>
+
+#include "kernels/attention/knn_attention_exact/implementations.h"
+#include "kernels/attention/shared/token_sets.h"
+#include "kernels/autograd.h"
+#include "kernels/contract.h"
+#include "kernels/dispatch.h"
+
+namespace fovea::kernels {
+namespace {
+
+constexpr std::string_view kOp = "knn_attention_exact";
+
+void CheckContract(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                   int64_t topk, std::optional<double> scale,
+                   const std::optional<at::Tensor>& bias) {
+  const Contract contract(kOp);
+  CheckTokenSets(contract, query, key, value);
+  contract.IsWithin("topk", topk, 1, key.sym_size(2), "key's tokens");
+  if (scale) contract.IsFinite("scale", *scale);
+  CheckLogitBias(contract, bias, query, key);
+}
+
+KnnAttentionExactInputs MakeInputs(const at::Tensor& query, const at::Tensor& key,
+                                   const at::Tensor& value, int64_t topk,
+                                   std::optional<double> scale,
+                                   const std::optional<at::Tensor>& bias, bool bias_in_fp32) {
+  return {query,
+          key,
+          value,
+          topk,
+          ScaleOrDefault(scale, query),
+          ExpandLogitBias(bias, query, key, bias_in_fp32)};
+}
+
+at::Tensor Compute(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                   int64_t topk, std::optional<double> scale,
+                   const std::optional<at::Tensor>& bias) {
+  CheckContract(query, key, value, topk, scale, bias);
+  at::Tensor output = EmptyTokens(query);
+  if (output.numel() == 0) return output;
+  const Implementation chosen = ChooseImplementation(KnnAttentionExactCapabilities(),
+                                                     query.device().type(), query.scalar_type());
+  const bool reference = chosen == Implementation::kReference;
+  const KnnAttentionExactInputs in = MakeInputs(query, key, value, topk, scale, bias, !reference);
+  switch (chosen) {
+    case Implementation::kReference:
+      output.copy_(KnnAttentionExactReference(in));
+      break;
+    case Implementation::kCpu:
+      KnnAttentionExactCpu(in, output);
+      break;
+    case Implementation::kCuda:
+      FOVEA_CUDA_ONLY(KnnAttentionExactCuda(in, output));
+      break;
+  }
+  return output;
+}
+
+at::Tensor Meta(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                int64_t topk, std::optional<double> scale, const std::optional<at::Tensor>& bias) {
+  CheckContract(query, key, value, topk, scale, bias);
+  return EmptyTokens(query);
+}
+
+at::Tensor Autograd(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                    int64_t topk, std::optional<double> scale,
+                    const std::optional<at::Tensor>& bias) {
+  const OptionalTensors tensors({query, key, value, bias});
+  return ApplyWithReferenceGradient(
+      tensors.given(), {.forward =
+                            [=](const std::vector<at::Tensor>& given) {
+                              const OptionalTensors::List t = tensors.InPlaces(given);
+                              return KnnAttentionExact(*t[0], *t[1], *t[2], topk, scale, t[3]);
+                            },
+                        .reference =
+                            [=](const std::vector<at::Tensor>& given) {
+                              const OptionalTensors::List t = tensors.InPlaces(given);
+                              return KnnAttentionExactReference(MakeInputs(
+                                  *t[0], *t[1], *t[2], topk, scale, t[3], /*bias_in_fp32=*/false));
+                            }});
+}
+
+TORCH_LIBRARY_FRAGMENT(fovea, m) {
+  m.def(
+      "knn_attention_exact(Tensor query, Tensor key, Tensor value, int topk, float? scale=None, "
+      "Tensor? bias=None) -> Tensor",
+      {at::Tag::pt2_compliant_tag, at::Tag::needs_exact_strides});
+}
+TORCH_LIBRARY_IMPL(fovea, CPU, m) { m.impl("knn_attention_exact", Compute); }
+TORCH_LIBRARY_IMPL(fovea, CUDA, m) { m.impl("knn_attention_exact", Compute); }
+TORCH_LIBRARY_IMPL(fovea, Meta, m) { m.impl("knn_attention_exact", Meta); }
+TORCH_LIBRARY_IMPL(fovea, Autograd, m) { m.impl("knn_attention_exact", Autograd); }
+
+}  // namespace
+
+Capabilities KnnAttentionExactCapabilities() {
+  return {.op = kOp, .cpu = VectorisedOnCpu(), .cuda = WrittenInCuda()};
+}
+
+at::Tensor KnnAttentionExact(const at::Tensor& query, const at::Tensor& key,
+                             const at::Tensor& value, int64_t topk, std::optional<double> scale,
+                             const std::optional<at::Tensor>& bias) {
+  static const auto op = c10::Dispatcher::singleton()
+                             .findSchemaOrThrow("fovea::knn_attention_exact", "")
+                             .typed<decltype(Compute)>();
+  return op.call(query, key, value, topk, scale, bias);
+}
+
+}  // namespace fovea::kernels
