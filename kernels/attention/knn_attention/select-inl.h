@@ -13,7 +13,7 @@
 #include <limits>
 
 #include "kernels/attention/knn_attention/select.h"
-#include "kernels/simd/bf16-inl.h"
+#include "kernels/attention/shared/cpu_weights-inl.h"
 #include "kernels/simd/exp-inl.h"
 #include "kernels/simd/targets.h"
 
@@ -22,14 +22,8 @@ HWY_BEFORE_NAMESPACE();
 namespace fovea::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-using DF = hn::ScalableTag<float>;
 using DI = hn::ScalableTag<int32_t>;
-using VF = hn::Vec<DF>;
 using VI = hn::Vec<DI>;
-using MF = hn::Mask<DF>;
-
-inline constexpr int64_t kLanes = HWY_LANES(float);
-inline constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 // The logits of one vector of rows, key j of lane i at data[j * kLanes + i]. Contiguous, because a
 // walk down one vector of a wider matrix would touch few of L1's sets, and miss.
@@ -290,12 +284,6 @@ HWY_INLINE LaneThreshold SelectThreshold(LaneRows rows, int32_t k_all, const Lan
   return {found, ties, !hn::AllTrue(di, hn::Eq(ties, all_ties))};
 }
 
-// How SoftmaxAbove writes the weights of a vector of rows.
-enum class WeightsAs {
-  kFp32,       // key j of lane i at to[j * stride + i]
-  kBf16Pairs,  // keys 2j and 2j+1 of lane i as a pair of bf16 at to[j * stride + i]; 0 past the end
-};
-
 // Writes exp((logit - largest) * scale) where selected, 0 elsewhere, and returns their sums.
 // `scale2` is scale * log2(e).
 template <WeightsAs kAs, bool kTies>
@@ -319,34 +307,7 @@ HWY_INLINE VF SoftmaxAbove(LaneRows rows, const LaneThreshold& threshold, VF lar
     return hn::IfThenElseZero(selected, Exp2<kPrecision>(d, hn::Mul(hn::Sub(s, largest), factor)));
   };
 
-  VF sum_even = hn::Zero(d);
-  VF sum_odd = hn::Zero(d);
-  int64_t j = 0;
-  for (; j + 2 <= rows.keys; j += 2) {
-    const VF first = weight(j);
-    const VF second = weight(j + 1);
-    sum_even = hn::Add(sum_even, first);
-    sum_odd = hn::Add(sum_odd, second);
-    if constexpr (kAs == WeightsAs::kFp32) {
-      hn::StoreU(first, d, to + j * stride);
-      hn::StoreU(second, d, to + (j + 1) * stride);
-    } else {
-      const auto pair = PairBf16(RoundPositiveToBf16(d, first), RoundPositiveToBf16(d, second));
-      hn::StoreU(hn::BitCast(d, pair), d, to + j / 2 * stride);
-    }
-  }
-  if (j < rows.keys) {
-    const VF last = weight(j);
-    sum_even = hn::Add(sum_even, last);
-    if constexpr (kAs == WeightsAs::kFp32) {
-      hn::StoreU(last, d, to + j * stride);
-    } else {
-      const auto pair =
-          PairBf16(RoundPositiveToBf16(d, last), hn::Zero(hn::RebindToUnsigned<DF>()));
-      hn::StoreU(hn::BitCast(d, pair), d, to + j / 2 * stride);
-    }
-  }
-  return hn::Add(sum_even, sum_odd);
+  return StoreWeights<kAs, /*kPositive=*/true>(rows.keys, to, stride, weight);
 }
 
 }  // namespace fovea::kernels::HWY_NAMESPACE

@@ -1,0 +1,40 @@
+// The exact (not tanh) GELU in lanes.
+#if defined(FOVEA_KERNELS_SIMD_GELU_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef FOVEA_KERNELS_SIMD_GELU_INL_H_
+#undef FOVEA_KERNELS_SIMD_GELU_INL_H_
+#else
+#define FOVEA_KERNELS_SIMD_GELU_INL_H_
+#endif
+
+#include <hwy/highway.h>
+
+#include "kernels/simd/exp-inl.h"
+#include "kernels/simd/targets.h"
+
+#if FOVEA_SIMD_TARGET
+HWY_BEFORE_NAMESPACE();
+namespace fovea::kernels::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// x * Phi(x), Phi the normal distribution function; absolute error under 2e-7 * max(1, |x|).
+// Phi(-|x|) by Abramowitz and Stegun, 7.1.26, which loses nothing to cancellation in the tail.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V Gelu(D d, V x) {
+  const V one = hn::Set(d, 1.0f);
+  const V z = hn::Mul(hn::Abs(x), hn::Set(d, 0.70710678f));
+  const V t = hn::Div(one, hn::MulAdd(z, hn::Set(d, 0.3275911f), one));
+  V p = hn::Set(d, 1.061405429f);
+  p = hn::MulAdd(p, t, hn::Set(d, -1.453152027f));
+  p = hn::MulAdd(p, t, hn::Set(d, 1.421413741f));
+  p = hn::MulAdd(p, t, hn::Set(d, -0.284496736f));
+  p = hn::MulAdd(p, t, hn::Set(d, 0.254829592f));
+  const V density = Exp2<ExpPrecision::kFp32>(
+      d, hn::Mul(hn::Mul(x, x), hn::Set(d, -0.72134752f)));  // exp(-x^2 / 2)
+  const V tail = hn::Mul(hn::Mul(hn::Mul(p, t), density), hn::Set(d, 0.5f));
+  return hn::Mul(x, hn::IfThenElse(hn::Lt(x, hn::Zero(d)), tail, hn::Sub(one, tail)));
+}
+
+}  // namespace fovea::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif  // FOVEA_SIMD_TARGET
+#endif  // toggle
