@@ -8,9 +8,8 @@ namespace fovea::kernels {
 void KnnAttentionCpu(const KnnAttentionInputs& in, const at::Tensor& output) {
   const attend::TokenSetsJob job =
       attend::MakeTokenSetsJob(in.query, in.key, in.value, in.bias, in.scale, output);
-  knn::Selection selection{static_cast<int32_t>(in.topk), {}};
-  if (in.topk < job.keys) selection.rank = knn::RankInNormal(in.topk, job.keys);
-  attend::ForTokenSets(job, in.query.size(0), attend::Workspace::kVector,
+  const knn::Selection selection = knn::SelectionOf(in.topk, job.keys);
+  attend::ForTokenSets(job, in.query.size(0), job.keys * attend::LanesNow(),
                        [&](const attend::TokenSetsScratch& scratch, int64_t begin, int64_t end) {
                          knn::AttendBlocks(job, selection, scratch, begin, end);
                        });

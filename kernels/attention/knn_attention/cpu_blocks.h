@@ -13,7 +13,12 @@ struct Selection {
   NormalRank rank;  // of topk in the keys; unused where they are equal
 };
 
-// Attends blocks [begin, end), counted through all heads of all batch entries. Workspace::kVector.
+inline Selection SelectionOf(int64_t topk, int64_t keys) {
+  return {static_cast<int32_t>(topk), topk < keys ? RankInNormal(topk, keys) : NormalRank{}};
+}
+
+// Attends blocks [begin, end), counted through all heads of all batch entries. Wants a vector of
+// rows, [keys, lanes], in TokenSetsScratch::adjusted.
 void AttendBlocks(const attend::TokenSetsJob& job, const Selection& selection,
                   const attend::TokenSetsScratch& scratch, int64_t begin, int64_t end);
 

@@ -67,7 +67,7 @@ HWY_INLINE LaneMoments NoMoments() {
 }
 
 // Moments where some logit is not finite, or their squares overflow.
-HWY_NOINLINE LaneMoments MeasureFinite(LaneRows rows) {
+inline HWY_NOINLINE LaneMoments MeasureFinite(LaneRows rows) {
   const DF d;
   const VF infinity = hn::Set(d, kInfinity);
   LaneMoments m = NoMoments();
@@ -178,7 +178,7 @@ struct LaneRank {
 
 // RankInNormal where each lane has its own number of finite logits. Lanes that need no search
 // (k >= count) get zeros.
-HWY_NOINLINE LaneRank RankLanes(int32_t k, VI counts) {
+inline HWY_NOINLINE LaneRank RankLanes(int32_t k, VI counts) {
   const DF d;
   HWY_ALIGN int32_t count[kLanes];
   HWY_ALIGN float deviations[kLanes];

@@ -1,6 +1,7 @@
 #include "kernels/attention/shared/cpu_token_sets.h"
 
 #include <ATen/Parallel.h>
+#include <c10/util/Exception.h>
 
 #include <algorithm>
 
@@ -35,6 +36,23 @@ Arithmetic ChooseArithmetic(const at::Tensor& query, const at::Tensor& output, i
   return bf16_products ? Arithmetic::kBf16Gemm : Arithmetic::kWidenedBf16;
 }
 
+WeightingTerms TermsOf(const Activation& activation) {
+  const auto kind = [&] {
+    switch (activation.kind) {
+      case ActivationKind::kSoftmax:
+        return Weighting::kSoftmax;
+      case ActivationKind::kGelu:
+        return Weighting::kGelu;
+      case ActivationKind::kRelu:
+        return Weighting::kRelu;
+      case ActivationKind::kStarRelu:
+        return Weighting::kStarRelu;
+    }
+    TORCH_INTERNAL_ASSERT(false, "no such activation");
+  }();
+  return {kind, static_cast<float>(activation.scale), static_cast<float>(activation.bias)};
+}
+
 // Two vectors fill multiply-inl.h's register tile and keep the logits small; oneDNN's bf16 kernels
 // need more rows to be fast.
 int64_t BlockWidth(Arithmetic arithmetic) {
@@ -67,16 +85,13 @@ TokenSetsJob MakeTokenSetsJob(const at::Tensor& query, const at::Tensor& key,
   return job;
 }
 
-void ForTokenSets(const TokenSetsJob& job, int64_t batch, Workspace workspace,
+void ForTokenSets(const TokenSetsJob& job, int64_t batch, int64_t adjusted_floats,
                   const std::function<void(const TokenSetsScratch&, int64_t, int64_t)>& attend) {
   const bool widened = job.arithmetic == Arithmetic::kWidenedBf16;
   const bool transposed = job.arithmetic == Arithmetic::kBf16Gemm;
-  const int64_t adjusted_width = workspace == Workspace::kNone     ? 0
-                                 : workspace == Workspace::kVector ? LanesNow()
-                                                                   : job.block_width;
   ScratchLayout layout;
   const int64_t logits = layout.Take((job.keys + 1) * job.block_width);
-  const int64_t adjusted = layout.Take(job.keys * adjusted_width);
+  const int64_t adjusted = layout.Take(adjusted_floats);
   const int64_t query = layout.Take(job.dim * job.block_width);
   const int64_t output = layout.Take(job.dim * job.block_width);
   const int64_t row_factors = layout.Take(job.block_width);

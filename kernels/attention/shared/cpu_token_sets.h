@@ -10,6 +10,7 @@
 #include <functional>
 #include <optional>
 
+#include "kernels/attention/shared/activation.h"
 #include "kernels/attention/shared/cpu_panels.h"
 
 namespace fovea::kernels::attend {
@@ -37,16 +38,13 @@ struct TokenSetsJob {
 // A thread's workspace. Its parts begin on cache lines.
 struct TokenSetsScratch {
   float* logits;       // of a block, transposed, then its weights: [keys + 1, block_width]
-  float* adjusted;     // the operator's own: [keys, lanes], or [keys, block_width] (Workspace)
+  float* adjusted;     // the operator's own, as large as it asks
   float* query;        // Q^T of a block: [dim, block_width], or [dim / 2, block_width] pairs
   float* output;       // of a block: [block_width, dim], or transposed
   float* row_factors;  // of a block: [block_width]
   float* key;          // kWidenedBf16: a head's keys, [keys, dim]
   float* value;        // kWidenedBf16: likewise; kBf16Gemm: V^T in bf16, [dim, keys + 1]
 };
-
-// What an operator wants of TokenSetsScratch::adjusted.
-enum class Workspace { kNone, kVector, kBlock };
 
 // Rows in a vector of the current instruction set.
 int64_t LanesNow();
@@ -63,13 +61,15 @@ TokenSetsJob MakeTokenSetsJob(const at::Tensor& query, const at::Tensor& key,
 // a logit.
 Arithmetic ChooseArithmetic(const at::Tensor& query, const at::Tensor& output, int64_t depth);
 
+WeightingTerms TermsOf(const Activation& activation);
+
 // The most rows a panel should have.
 int64_t BlockWidth(Arithmetic arithmetic);
 
 // Calls attend(scratch, begin, end) from ATen's threads until all blocks of all heads of the batch
-// are attended, each once.
+// are attended, each once. `adjusted`: floats of the operator's own in a thread's scratch.
 void ForTokenSets(
-    const TokenSetsJob& job, int64_t batch, Workspace workspace,
+    const TokenSetsJob& job, int64_t batch, int64_t adjusted,
     const std::function<void(const TokenSetsScratch&, int64_t begin, int64_t end)>& attend);
 
 }  // namespace fovea::kernels::attend

@@ -113,7 +113,7 @@ HWY_INLINE void AdjustLogits(float* logits, int64_t stride, int64_t keys, const 
 }
 
 // Lanes that hold a NaN or +inf.
-HWY_NOINLINE MF BrokenLanes(const float* logits, int64_t stride, int64_t keys) {
+inline HWY_NOINLINE MF BrokenLanes(const float* logits, int64_t stride, int64_t keys) {
   const DF d;
   MF broken = hn::Lt(hn::Zero(d), hn::Zero(d));
   for (int64_t j = 0; j < keys; ++j) {
