@@ -1,0 +1,134 @@
+#include "kernels/attention/shared/cpu_windows.h"
+
+#include <ATen/Functions.h>
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <atomic>
+
+#include "kernels/attention/shared/cpu_scratch.h"
+#include "kernels/attention/shared/cpu_token_sets.h"
+
+namespace fovea::kernels::attend {
+namespace {
+
+Places PlacesOf(const at::Tensor& map, int64_t first_head) {
+  const at::Tensor heads = map.narrow(1, first_head, 1);
+  // Not mutable_data_ptr: the inputs are only read, and may be shared copy-on-write.
+  return {const_cast<void*>(heads.const_data_ptr()), map.stride(0), map.stride(1), map.stride(2),
+          map.stride(3)};
+}
+
+// Multiply-adds of one task.
+int64_t CostOf(const WindowsJob& job) { return 2 * job.tokens() * job.tokens() * job.dim; }
+
+// The workspace of the largest of the jobs.
+class WindowsLayout {
+ public:
+  explicit WindowsLayout(const std::vector<WindowsJob>& jobs) {
+    int64_t tokens = 0;
+    int64_t width = 0;
+    for (const WindowsJob& job : jobs) {
+      tokens = std::max(tokens, job.tokens());
+      width = std::max(width, job.block_width);
+    }
+    const int64_t dim = jobs.front().dim;
+    gathered_bytes_ = 4 * tokens * dim * 4;
+    logits_ = layout_.Take((tokens + 1) * width);
+    query_ = layout_.Take(dim * width);
+    output_ = layout_.Take(dim * width);
+    row_factors_ = layout_.Take(width);
+    key_ = layout_.Take(tokens * dim);
+    value_ = layout_.Take((tokens + 1) * dim);
+    parts_ = layout_.Take(tokens + width);
+    gathered_ = layout_.Take(gathered_bytes_ / 4);
+  }
+
+  const ScratchLayout& layout() const { return layout_; }
+
+  WindowsScratch At(float* base) const {
+    return {
+        base + logits_, base + query_, base + output_, base + row_factors_,
+        base + key_,    base + value_, base + parts_,  reinterpret_cast<char*>(base + gathered_)};
+  }
+
+ private:
+  ScratchLayout layout_;
+  int64_t gathered_bytes_;
+  int64_t logits_, query_, output_, row_factors_, key_, value_, parts_, gathered_;
+};
+
+}  // namespace
+
+WindowsJob MakeWindowsJob(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                          const at::Tensor& output, int64_t first_head, int64_t heads,
+                          std::array<int64_t, 2> window, std::array<int64_t, 2> shift, double scale,
+                          const std::optional<at::Tensor>& transposed_bias) {
+  WindowsJob job{};
+  job.arithmetic = ChooseArithmetic(query, output, query.size(4));
+  job.query = PlacesOf(query, first_head);
+  job.key = PlacesOf(key, first_head);
+  job.value = PlacesOf(value, first_head);
+  job.output = PlacesOf(output, first_head);
+  job.batch = query.size(0);
+  job.heads = heads;
+  job.height = query.size(2);
+  job.width = query.size(3);
+  job.dim = query.size(4);
+  job.window = window;
+  job.shift = shift;
+  job.windows = {(job.height + window[0] - 1) / window[0], (job.width + window[1] - 1) / window[1]};
+  if (transposed_bias) {
+    job.bias = transposed_bias->const_data_ptr<float>();
+    job.bias_head = transposed_bias->stride(0);
+    job.bias_key = transposed_bias->stride(1);
+  }
+  job.scale = static_cast<float>(scale);
+  job.block_width = BlockWidth(job.arithmetic);
+  return job;
+}
+
+std::optional<at::Tensor> TransposedBias(const std::optional<at::Tensor>& bias) {
+  if (!bias) return std::nullopt;
+  const int64_t lanes = LanesNow();
+  const int64_t queries = bias->size(1);
+  return at::constant_pad_nd(bias->transpose(1, 2),
+                             {0, (queries + lanes - 1) / lanes * lanes - queries})
+      .contiguous();
+}
+
+void AttendWindows(const std::vector<WindowsJob>& jobs) {
+  const WindowsLayout parts(jobs);
+  int64_t tasks = 0;
+  int64_t cost = 0;
+  for (const WindowsJob& job : jobs) {
+    tasks += job.tasks();
+    cost += job.tasks() * CostOf(job);
+  }
+  // Starting a thread costs about a million multiply-adds.
+  const int64_t threads =
+      std::clamp<int64_t>(cost / (int64_t{1} << 20), 1, std::min(ThreadCount(), tasks));
+  const at::Tensor memory = AllocateScratch(parts.layout(), threads);
+  float* const base = memory.mutable_data_ptr<float>();
+  const int64_t chunk =
+      std::max<int64_t>(1, tasks * (int64_t{1} << 16) / std::max<int64_t>(cost, 1));
+
+  // Windows of several sizes cost differently: each thread takes the next ones when it has time.
+  std::atomic<int64_t> next{0};
+  at::parallel_for(0, threads, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t thread = begin; thread < end; ++thread) {
+      const WindowsScratch scratch = parts.At(base + thread * parts.layout().floats());
+      for (int64_t first; (first = next.fetch_add(chunk)) < tasks;) {
+        for (int64_t i = first; i < std::min(first + chunk, tasks); ++i) {
+          int64_t task = i;
+          const WindowsJob* job = jobs.data();
+          while (task >= job->tasks()) task -= (job++)->tasks();
+          AttendWindow(*job, scratch, task);
+        }
+      }
+      ReleaseWindows(jobs.front());
+    }
+  });
+}
+
+}  // namespace fovea::kernels::attend

@@ -1,0 +1,14 @@
+// The CPU implementation; shared/cpu_windows.h has the algorithm.
+#include "kernels/attention/shared/cpu_windows.h"
+#include "kernels/attention/window_attention/implementations.h"
+
+namespace fovea::kernels {
+
+void WindowAttentionCpu(const WindowAttentionInputs& in, const at::Tensor& output) {
+  const std::optional<at::Tensor> bias = attend::TransposedBias(in.bias);
+  attend::AttendWindows({attend::MakeWindowsJob(in.query, in.key, in.value, output,
+                                                /*first_head=*/0, in.query.size(1), in.window,
+                                                in.shift, in.scale, bias)});
+}
+
+}  // namespace fovea::kernels
