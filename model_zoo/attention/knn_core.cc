@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "kernels/attention/knn_attention/op.h"
+#include "kernels/attention/knn_attention_exact/op.h"
 #include "model_zoo/attention/cores.h"
 
 namespace fovea::models {
@@ -10,26 +11,27 @@ namespace {
 
 class KnnCore final : public AttentionCore {
  public:
-  KnnCore(int64_t topk, double scale) : topk_(topk), scale_(scale) {}
+  KnnCore(int64_t topk, bool exact, double scale) : topk_(topk), exact_(exact), scale_(scale) {}
 
   at::Tensor Attend(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                     const std::optional<at::Tensor>& bias) const override {
+    if (exact_) return kernels::KnnAttentionExact(query, key, value, topk_, scale_, bias);
     return kernels::KnnAttention(query, key, value, topk_, scale_, bias);
   }
 
  private:
   const int64_t topk_;
+  const bool exact_;
   const double scale_;
 };
 
 }  // namespace
 
 std::shared_ptr<const AttentionCore> MakeKnnCore(const AttentionSpec& spec, const CoreSite& site) {
-  TORCH_CHECK_VALUE(!spec.exact, "the exact (Euclidean) k-NN attention is not available yet");
   const int64_t topk = spec.k->Among(site.keys);
   TORCH_CHECK_VALUE(topk <= site.keys, "k=", topk, ", but a query sees only ", site.keys, " keys");
   const double scale = site.scale.value_or(1 / std::sqrt(static_cast<double>(site.head_dim)));
-  return std::make_shared<KnnCore>(topk, scale / spec.temperature);
+  return std::make_shared<KnnCore>(topk, spec.exact, scale / spec.temperature);
 }
 
 }  // namespace fovea::models

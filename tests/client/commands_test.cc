@@ -193,8 +193,9 @@ class Import : public FoveaTest {
 TEST_F(Import, PassesItsArgumentsOnAndReturnsTheImportersExitCode) {
   InstallImporter(1);
   std::ostringstream out, err;
-  EXPECT_EQ(RunImport({"timm:deit_tiny_patch16_224", "--out", "my models", "--random"},
-                      {folder_ / "empty", folder_}, {.out = out, .err = err}),
+  EXPECT_EQ(RunCompanion({.program = "fovea-import"},
+                         {"timm:deit_tiny_patch16_224", "--out", "my models", "--random"},
+                         {folder_ / "empty", folder_}, {.out = out, .err = err}),
             1);
   EXPECT_EQ(Arguments(), "timm:deit_tiny_patch16_224\n--out\nmy models\n--random\n");
 }
@@ -212,8 +213,10 @@ TEST_F(Import, IsFoundOnThePathAndTakesOptionsThatFoveaDoesNotKnow) {
 
 TEST_F(Import, SaysHowToInstallTheImporter) {
   std::ostringstream out, err;
-  EXPECT_EQ(RunImport({"timm:x"}, {folder_}, {.out = out, .err = err}), 1);
-  EXPECT_THAT(err.str(), HasSubstr("pip install ./client/python"));
+  EXPECT_EQ(RunCompanion({.program = "fovea-import", .comes_from = "pip install it"}, {"timm:x"},
+                         {folder_}, {.out = out, .err = err}),
+            1);
+  EXPECT_EQ(err.str(), "fovea: fovea-import is not installed: pip install it\n");
 }
 
 }  // namespace

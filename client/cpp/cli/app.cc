@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdlib>
+#include <filesystem>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -45,7 +46,8 @@ class HelpText : public CLI::Formatter {
   }
   std::string make_usage(const CLI::App* app, std::string name) const override {
     if (!app->get_prefix_command()) return Formatter::make_usage(app, name);
-    return "Usage: " + name + " timm:NAME [OPTIONS of fovea-import]\n";
+    const bool imports = app->get_name() == "import";
+    return "Usage: " + name + (imports ? " timm:NAME [OPTIONS of fovea-import]\n" : " [--json]\n");
   }
   std::string make_option_opts(const CLI::Option* option) const override {
     return option->get_type_size() == 0 ? "" : " " + option->get_type_name();
@@ -194,18 +196,46 @@ void AddImport(CLI::App& app) {
   command->fallthrough(false);
 }
 
-std::vector<std::string> ImporterFolders() {
+void AddKernels(CLI::App& app) {
+  CLI::App* command =
+      AddCommand(app, "kernels",
+                 "Which implementation of each operator runs on this machine, no server asked "
+                 "(runs fovea-kernels)",
+                 "  fovea kernels\n"
+                 "  fovea kernels --json\n");
+  command->prefix_command();
+  command->fallthrough(false);
+}
+
+std::vector<std::string> FoldersOnPath() {
   std::vector<std::string> folders;
-  if (const char* environment = std::getenv("VIRTUAL_ENV")) {
-    folders.push_back(absl::StrCat(environment, "/bin"));
-  }
   if (const char* path = std::getenv("PATH")) {
     for (const auto folder : absl::StrSplit(path, ':', absl::SkipEmpty())) {
       folders.emplace_back(folder);
     }
   }
-  folders.emplace_back(".venv/bin");  // the checkout's Python environment
   return folders;
+}
+
+int RunImport(const CLI::App& command, const Console& console) {
+  std::vector<std::string> folders = FoldersOnPath();
+  if (const char* environment = std::getenv("VIRTUAL_ENV")) {
+    folders.insert(folders.begin(), absl::StrCat(environment, "/bin"));
+  }
+  folders.emplace_back(".venv/bin");  // the checkout's Python environment
+  return RunCompanion({.program = "fovea-import",
+                       .comes_from = "pip install ./client/python in Fovea's checkout installs it"},
+                      command.remaining(), folders, console);
+}
+
+int RunKernels(const CLI::App& command, const Console& console) {
+  std::vector<std::string> folders = FoldersOnPath();
+  std::error_code no_proc;
+  const auto self = std::filesystem::read_symlink("/proc/self/exe", no_proc);
+  if (!no_proc) folders.insert(folders.begin(), self.parent_path());  // built or installed beside
+  return RunCompanion(
+      {.program = "fovea-kernels", .comes_from = "it is built with the server, beside fovea"},
+      command.remaining(), folders, console);
 }
 
 template <typename Command>
@@ -238,6 +268,7 @@ int RunFovea(const std::vector<std::string>& arguments, const Console& console) 
   AddStats(app, options.stats);
   AddRepositoryCommands(app, options.load, options.unload);
   AddImport(app);
+  AddKernels(app);
 
   try {
     app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
@@ -263,7 +294,8 @@ int RunFovea(const std::vector<std::string>& arguments, const Console& console) 
 
   const CLI::App& command = *app.get_subcommands().front();
   const std::string name = command.get_name();
-  if (name == "import") return RunImport(command.remaining(), ImporterFolders(), console);
+  if (name == "import") return RunImport(command, console);
+  if (name == "kernels") return RunKernels(command, console);
   return WithClient(options, console, [&](Client& client) -> int {
     if (name == "models") return RunModels(client, options.models, console);
     if (name == "classify") return RunClassify(client, options.classify, console);

@@ -1,0 +1,84 @@
+#include "kernels/operators.h"
+
+#include <algorithm>
+
+#include "kernels/attention/axial_window_attention/implementations.h"
+#include "kernels/attention/conv_static_key_attention/implementations.h"
+#include "kernels/attention/criss_cross_attention/implementations.h"
+#include "kernels/attention/dense_attention/implementations.h"
+#include "kernels/attention/knn_attention/implementations.h"
+#include "kernels/attention/knn_attention_exact/implementations.h"
+#include "kernels/attention/static_key_attention/implementations.h"
+#include "kernels/attention/window_attention/implementations.h"
+#include "kernels/simd/bf16_gemm.h"
+#include "kernels/simd/isa.h"
+
+namespace fovea::kernels {
+namespace {
+
+// What the tests have run. A line here is a claim: change it with the result that shows it.
+constexpr std::string_view kCpuVerified = "tested on AVX2 and AVX-512";
+constexpr std::string_view kCpuBf16Verified = "tested on AVX2, AVX-512 and its bf16; never on AMX";
+constexpr std::string_view kCudaVerified = "compiled for sm_80, sm_90a; never run on a GPU";
+constexpr std::string_view kReferenceVerified = "tested on the CPU";
+
+std::string TypeName(c10::ScalarType type) {
+  switch (type) {
+    case c10::kFloat:
+      return "fp32";
+    case c10::kBFloat16:
+      return "bf16";
+    case c10::kHalf:
+      return "fp16";
+    case c10::kDouble:
+      return "fp64";
+    default:
+      return c10::toString(type);
+  }
+}
+
+std::string CpuInstructions(c10::ScalarType type) {
+  std::string names(simd::IsaName(simd::BestIsa()));
+  if (type == c10::kBFloat16 && simd::HasBf16Gemm()) names += " with bf16 products";
+  return names;
+}
+
+OperatorRow RowOf(const Capabilities& facts, bool cuda, c10::ScalarType type) {
+  const Capabilities::Fast& fast = cuda ? facts.cuda : facts.cpu;
+  OperatorRow row{std::string(facts.op), cuda ? "cuda" : "cpu", TypeName(type), {}, {}, {}};
+  if (std::find(fast.types.begin(), fast.types.end(), type) == fast.types.end()) {
+    row.implementation = ImplementationName(Implementation::kReference);
+    row.instructions = "ATen's";
+    row.note = fast.types.empty() ? std::string(fast.why) : std::string(kReferenceVerified);
+    return row;
+  }
+  row.implementation = ImplementationName(cuda ? Implementation::kCuda : Implementation::kCpu);
+  row.instructions = cuda ? "sm_80, sm_90a" : CpuInstructions(type);
+  row.note = cuda ? kCudaVerified : type == c10::kBFloat16 ? kCpuBf16Verified : kCpuVerified;
+  return row;
+}
+
+}  // namespace
+
+std::vector<Capabilities> AllOperators() {
+  return {
+      DenseAttentionCapabilities(),      KnnAttentionCapabilities(),
+      KnnAttentionExactCapabilities(),   WindowAttentionCapabilities(),
+      CrissCrossAttentionCapabilities(), AxialWindowAttentionCapabilities(),
+      StaticKeyAttentionCapabilities(),  ConvStaticKeyAttentionCapabilities(),
+  };
+}
+
+std::vector<OperatorRow> OperatorTable() {
+  std::vector<OperatorRow> rows;
+  for (const Capabilities& facts : AllOperators()) {
+    for (const bool cuda : {false, true}) {
+      for (const c10::ScalarType type : {c10::kFloat, c10::kBFloat16, c10::kHalf, c10::kDouble}) {
+        rows.push_back(RowOf(facts, cuda, type));
+      }
+    }
+  }
+  return rows;
+}
+
+}  // namespace fovea::kernels

@@ -1,0 +1,25 @@
+// Every operator there is, and what runs where: an explicit list.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "kernels/dispatch.h"
+
+namespace fovea::kernels {
+
+std::vector<Capabilities> AllOperators();
+
+// One line of `fovea kernels`: what runs for an operator's tensors of one type on one device.
+struct OperatorRow {
+  std::string op;
+  std::string device;          // "cpu" or "cuda"
+  std::string type;            // "fp32", "bf16", "fp16", "fp64"
+  std::string implementation;  // that runs in this build on this machine, FOVEA_FORCE_KERNEL aside
+  std::string instructions;    // it uses here; "ATen's" for the reference
+  std::string note;            // why no faster one runs, or what has not been verified
+};
+
+// Facts of this build and this machine; no GPU is touched.
+std::vector<OperatorRow> OperatorTable();
+
+}  // namespace fovea::kernels
