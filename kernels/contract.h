@@ -27,6 +27,8 @@ class Contract {
   void HasTypeAndDeviceOf(Argument argument, Argument model) const;
   // An additive bias: `model`'s device, and its type or fp32.
   void IsBiasOf(Argument bias, Argument model) const;
+  // int64 on `model`'s device.
+  void IsIndicesOf(Argument argument, Argument model) const;
   void HasSizeOf(Argument argument, Argument model, int64_t dim, std::string_view dim_name) const;
   // `what` says what the size is, for example "kernel height".
   void HasSize(Argument argument, int64_t dim, int64_t size, std::string_view what) const;
