@@ -55,9 +55,10 @@ void Contract::HasSizeOf(Argument argument, Argument model, int64_t dim,
               ", got shape ", argument.tensor.sym_sizes());
 }
 
-void Contract::HasSize(Argument argument, int64_t dim, int64_t size, std::string_view what) const {
-  TORCH_CHECK(argument.tensor.sym_size(dim) == size, op_, ": ", argument.name, " must have ", what,
-              " ", size, ", got shape ", argument.tensor.sym_sizes());
+void Contract::HasCount(Argument argument, int64_t dim, const c10::SymInt& count,
+                        std::string_view what) const {
+  TORCH_CHECK(argument.tensor.sym_size(dim) == count, op_, ": ", argument.name, " must have ",
+              count, " ", what, ", got shape ", argument.tensor.sym_sizes());
 }
 
 void Contract::IsNotEmpty(Argument argument, int64_t dim, std::string_view dim_name) const {

@@ -30,8 +30,9 @@ class Contract {
   // int64 on `model`'s device.
   void IsIndicesOf(Argument argument, Argument model) const;
   void HasSizeOf(Argument argument, Argument model, int64_t dim, std::string_view dim_name) const;
-  // `what` says what the size is, for example "kernel height".
-  void HasSize(Argument argument, int64_t dim, int64_t size, std::string_view what) const;
+  // `count` of what, in words.
+  void HasCount(Argument argument, int64_t dim, const c10::SymInt& count,
+                std::string_view what) const;
   void IsNotEmpty(Argument argument, int64_t dim, std::string_view dim_name) const;
   void IsContiguousInLastDim(Argument argument) const;
   void BroadcastsTo(Argument argument, c10::SymIntArrayRef shape, std::string_view layout) const;

@@ -162,7 +162,7 @@ TEST(NmsContractTest, BrokenContractsNameArgumentAndValue) {
   EXPECT_EQ(ErrorOf(at::rand({4}), scores, 0.5),
             "nms: boxes must have 2 dimensions [boxes, 4], got shape [4]");
   EXPECT_EQ(ErrorOf(at::rand({6, 5}), scores, 0.5),
-            "nms: boxes must have coordinate count 4, got shape [6, 5]");
+            "nms: boxes must have 4 coordinates, got shape [6, 5]");
   EXPECT_EQ(ErrorOf(boxes.to(at::kInt), scores, 0.5),
             "nms: boxes must be Float, BFloat16, Half or Double, got Int");
   EXPECT_EQ(ErrorOf(boxes, at::rand({6, 1}), 0.5),

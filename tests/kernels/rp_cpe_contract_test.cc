@@ -58,9 +58,9 @@ TEST(RpCpeContractTest, ShapesAreChecked) {
   a.weights = at::randn({4, 5, 3, 3});
   EXPECT_EQ(ErrorOf(a), "rp_cpe: weights must have x's channel count 6, got shape [4, 5, 3, 3]");
   a.weights = at::randn({4, 6, 5, 3});
-  EXPECT_EQ(ErrorOf(a), "rp_cpe: weights must have kernel height 3, got shape [4, 6, 5, 3]");
+  EXPECT_EQ(ErrorOf(a), "rp_cpe: weights must have 3 kernel rows, got shape [4, 6, 5, 3]");
   a.weights = at::randn({4, 6, 3, 1});
-  EXPECT_EQ(ErrorOf(a), "rp_cpe: weights must have kernel width 3, got shape [4, 6, 3, 1]");
+  EXPECT_EQ(ErrorOf(a), "rp_cpe: weights must have 3 kernel columns, got shape [4, 6, 3, 1]");
   a = {};
   a.biases = at::randn({3, 6});
   EXPECT_EQ(ErrorOf(a), "rp_cpe: biases must have weights's branch count 4, got shape [3, 6]");

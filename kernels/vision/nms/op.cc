@@ -19,7 +19,7 @@ void CheckBoxes(const at::Tensor& boxes, double iou) {
   const Contract::Argument b{"boxes", boxes};
   contract.HasRank(b, 2, "[boxes, 4]");
   contract.IsFloating(b);
-  contract.HasSize(b, 1, 4, "coordinate count");
+  contract.HasCount(b, 1, 4, "coordinates");
   contract.IsFinite("iou", iou);
 }
 

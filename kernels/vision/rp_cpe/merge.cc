@@ -17,8 +17,8 @@ void CheckContract(const RpCpeWeights& branches, const std::optional<RpCpeNorms>
   contract.HasRank(weights, 4, "[branches, channels, 3, 3]");
   contract.IsFloating(weights);
   contract.IsNotEmpty(weights, 0, "branch");
-  contract.HasSize(weights, 2, 3, "kernel height");
-  contract.HasSize(weights, 3, 3, "kernel width");
+  contract.HasCount(weights, 2, 3, "kernel rows");
+  contract.HasCount(weights, 3, 3, "kernel columns");
   const auto is_per_branch = [&](Contract::Argument argument) {
     contract.HasRank(argument, 2, kPerBranch);
     contract.HasTypeAndDeviceOf(argument, weights);

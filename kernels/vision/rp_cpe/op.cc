@@ -30,8 +30,8 @@ void CheckContract(const at::Tensor& x, const at::Tensor& weights, const at::Ten
   contract.IsBiasOf(b, map);
   contract.IsNotEmpty(w, 0, "branch");
   contract.HasSizeOf(w, map, 1, "channel count");
-  contract.HasSize(w, 2, 3, "kernel height");
-  contract.HasSize(w, 3, 3, "kernel width");
+  contract.HasCount(w, 2, 3, "kernel rows");
+  contract.HasCount(w, 3, 3, "kernel columns");
   contract.HasSizeOf(b, w, 0, "branch count");
   contract.HasSizeOf(b, w, 1, "channel count");
 }
