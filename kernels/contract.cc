@@ -41,6 +41,14 @@ void Contract::IsBiasOf(Argument bias, Argument model) const {
               model.name, "'s device ", model.tensor.device(), ", got ", bias.tensor.device());
 }
 
+void Contract::IsIndicesOf(Argument argument, Argument model) const {
+  TORCH_CHECK(argument.tensor.scalar_type() == at::kLong, op_, ": ", argument.name,
+              " must be Long, got ", argument.tensor.scalar_type());
+  TORCH_CHECK(argument.tensor.device() == model.tensor.device(), op_, ": ", argument.name,
+              " must be on ", model.name, "'s device ", model.tensor.device(), ", got ",
+              argument.tensor.device());
+}
+
 void Contract::HasSizeOf(Argument argument, Argument model, int64_t dim,
                          std::string_view dim_name) const {
   TORCH_CHECK(argument.tensor.sym_size(dim) == model.tensor.sym_size(dim), op_, ": ", argument.name,

@@ -28,6 +28,8 @@ class Contract {
   void HasTypeAndDeviceOf(Argument argument, Argument model) const;
   // An additive bias: `model`'s device, and its type or fp32.
   void IsBiasOf(Argument bias, Argument model) const;
+  // int64 on `model`'s device.
+  void IsIndicesOf(Argument argument, Argument model) const;
   void HasSizeOf(Argument argument, Argument model, int64_t dim, std::string_view dim_name) const;
   // `count` of what, in words.
   void HasCount(Argument argument, int64_t dim, const c10::SymInt& count,

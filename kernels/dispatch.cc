@@ -61,7 +61,7 @@ void CheckForcedCanRun(const Capabilities& capabilities, Implementation forced,
   TORCH_CHECK(!fast.types.empty(), capabilities.op, ": FOVEA_FORCE_KERNEL=", name,
               ", but there is no ", name, " implementation here: ", fast.why);
   TORCH_CHECK(device == (cuda ? c10::kCUDA : c10::kCPU), capabilities.op,
-              ": FOVEA_FORCE_KERNEL=", name, ", but query is on ",
+              ": FOVEA_FORCE_KERNEL=", name, ", but its tensors are on ",
               c10::DeviceTypeName(device, /*lower_case=*/true));
   TORCH_CHECK(Contains(fast.types, type), capabilities.op, ": FOVEA_FORCE_KERNEL=", name,
               ", but the ", name, " implementation takes ", TypeNames(fast.types), ", got ",

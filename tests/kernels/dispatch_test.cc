@@ -52,9 +52,9 @@ TEST(DispatchTest, AForcedImplementationThatCannotRunIsAnErrorThatSaysWhy) {
   EXPECT_EQ(ForcedError(Implementation::kCuda, kCpuOnly, at::kCUDA, at::kHalf),
             "an_op: FOVEA_FORCE_KERNEL=cuda, but there is no cuda implementation here: no nvcc");
   EXPECT_EQ(ForcedError(Implementation::kCuda, kBoth, at::kCPU, at::kHalf),
-            "an_op: FOVEA_FORCE_KERNEL=cuda, but query is on cpu");
+            "an_op: FOVEA_FORCE_KERNEL=cuda, but its tensors are on cpu");
   EXPECT_EQ(ForcedError(Implementation::kCpu, kBoth, at::kCUDA, at::kFloat),
-            "an_op: FOVEA_FORCE_KERNEL=cpu, but query is on cuda");
+            "an_op: FOVEA_FORCE_KERNEL=cpu, but its tensors are on cuda");
   EXPECT_EQ(ForcedError(Implementation::kCpu, kBoth, at::kCPU, at::kDouble),
             "an_op: FOVEA_FORCE_KERNEL=cpu, but the cpu implementation takes Float, BFloat16, got "
             "Double");

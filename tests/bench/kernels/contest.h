@@ -1,0 +1,50 @@
+// One measurement of the kernel benchmarks: ours against a peer, taking turns.
+#pragma once
+#include <ATen/ATen.h>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace fovea::bench {
+
+struct Contest {
+  struct Sides {
+    std::function<at::Tensor()> ours;
+    std::function<at::Tensor()> peer;
+  };
+  std::string floor;  // id in tests/bench/targets.csv
+  std::string ours;   // what is measured
+  std::string peer;   // against what
+  std::string shape;
+  at::ScalarType type;
+  int threads;
+  int turns;                      // each side runs so often; the ratio is the median of the turns'
+  std::function<Sides()> set_up;  // makes the inputs, just before the measurement
+};
+
+// Views of one QKV tensor, as in a model: token sets [batch, heads, tokens, dim].
+inline std::vector<at::Tensor> RandomTokens(int64_t batch, int64_t heads, int64_t tokens,
+                                            int64_t dim, at::ScalarType type) {
+  return at::randn({batch, tokens, 3, heads, dim}).to(type).permute({2, 0, 3, 1, 4}).unbind(0);
+}
+
+// The same for maps [batch, heads, side, side, dim].
+inline std::vector<at::Tensor> RandomMaps(int64_t batch, int64_t heads, int64_t side, int64_t dim,
+                                          at::ScalarType type) {
+  return at::randn({batch, side, side, 3, heads, dim})
+      .to(type)
+      .permute({3, 0, 4, 1, 2, 5})
+      .unbind(0);
+}
+
+// The contests of each family; their numbers are rows of the table of targets.
+std::vector<Contest> KnnContests(int cores);          // rows 1 to 3
+std::vector<Contest> ModelContests(int cores);        // row 4
+std::vector<Contest> WindowContests(int cores);       // row 5
+std::vector<Contest> StaticKeyContests(int cores);    // rows 6 and 7
+std::vector<Contest> KeyOnlyContests(int cores);      // row 8
+std::vector<Contest> ConvolutionContests(int cores);  // row 10
+
+}  // namespace fovea::bench

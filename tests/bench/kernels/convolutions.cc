@@ -1,0 +1,61 @@
+// RP-CPE, its branches merged, against its four branches, in the widths of LinGlo's feed-forward
+// layers. Both layouts; the channels-last one is what models run.
+#include "kernels/vision/rp_cpe/merge.h"
+#include "kernels/vision/rp_cpe/op.h"
+#include "tests/bench/kernels/contest.h"
+
+namespace fovea::bench {
+namespace {
+
+constexpr int64_t kBranches = 4;
+
+Contest::Sides Branches(int64_t batch, int64_t channels, int64_t side, at::ScalarType type,
+                        at::MemoryFormat layout) {
+  const at::Tensor x = at::randn({batch, channels, side, side}).to(type).contiguous(layout);
+  const at::Tensor weights = (at::randn({kBranches, channels, 3, 3}) * 0.1).to(type);
+  const at::Tensor biases = at::randn({kBranches, channels}).to(type);
+  const kernels::RpCpeWeights merged = kernels::MergeRpCpe({weights, biases});
+  return {[=] { return kernels::RpCpe(x, merged.weights, merged.biases); },
+          [=] {
+            at::Tensor sum = x;
+            for (int64_t b = 0; b < kBranches; ++b) {
+              sum = sum + at::conv2d(x, weights[b].unsqueeze(1), biases[b], /*stride=*/1,
+                                     /*padding=*/1, /*dilation=*/1, /*groups=*/channels);
+            }
+            return sum;
+          }};
+}
+
+}  // namespace
+
+std::vector<Contest> ConvolutionContests(int cores) {
+  struct Stage {
+    int64_t channels, side;
+  };
+  std::vector<Contest> contests;
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+    for (const int64_t batch : {1, 8}) {
+      for (const Stage s : {Stage{512, 56}, {1024, 28}, {1280, 14}, {2048, 7}}) {
+        for (const at::MemoryFormat layout :
+             {at::MemoryFormat::ChannelsLast, at::MemoryFormat::Contiguous}) {
+          if (layout == at::MemoryFormat::Contiguous && batch == 8) continue;
+          const bool channels_last = layout == at::MemoryFormat::ChannelsLast;
+          contests.push_back(
+              {.floor = "rp_cpe_over_branches",
+               .ours = "rp_cpe, merged",
+               .peer = "four branches of conv2d",
+               .shape = "B" + std::to_string(batch) + " C" + std::to_string(s.channels) + " " +
+                        std::to_string(s.side) + "x" + std::to_string(s.side) +
+                        (channels_last ? " NHWC" : " NCHW"),
+               .type = type,
+               .threads = cores,
+               .turns = batch * s.side * s.side > 3000 ? 11 : 41,
+               .set_up = [=] { return Branches(batch, s.channels, s.side, type, layout); }});
+        }
+      }
+    }
+  }
+  return contests;
+}
+
+}  // namespace fovea::bench

@@ -1,0 +1,199 @@
+#include "tests/bench/kernels/scaling.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <c10/core/InferenceMode.h>
+
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "kernels/attention/axial_window_attention/op.h"
+#include "kernels/attention/conv_static_key_attention/op.h"
+#include "kernels/attention/criss_cross_attention/op.h"
+#include "kernels/attention/dense_attention/op.h"
+#include "kernels/attention/key_only_attention/op.h"
+#include "kernels/attention/knn_attention/op.h"
+#include "kernels/attention/knn_attention_exact/op.h"
+#include "kernels/attention/static_key_attention/op.h"
+#include "kernels/attention/window_attention/compositions.h"
+#include "kernels/attention/window_attention/op.h"
+#include "server/executor/memory_ledger.h"
+#include "tests/bench/kernels/stopwatch.h"
+
+namespace fovea::bench {
+namespace {
+
+// Small enough for dense attention at 4,096 tokens; a multiple of four heads for AEWin.
+constexpr int64_t kHeads = 4, kDim = 32;
+
+using Attention = std::function<at::Tensor()>;
+
+// One line of the picture: makes the attention of a square map.
+struct Line {
+  std::string name;
+  std::vector<int64_t> sides;
+  int64_t batch;
+  std::function<Attention(int64_t batch, int64_t side)> make;
+};
+
+struct Point {
+  int64_t tokens;
+  double ms;
+  int64_t peak_bytes;
+};
+
+// Three views [B, heads, tokens, dim] of one tensor.
+std::vector<at::Tensor> Tokens(int64_t batch, int64_t side) {
+  return at::randn({batch, side * side, 3, kHeads, kDim}).permute({2, 0, 3, 1, 4}).unbind(0);
+}
+std::vector<at::Tensor> Maps(int64_t batch, int64_t side) {
+  return at::randn({batch, side, side, 3, kHeads, kDim}).permute({3, 0, 4, 1, 2, 5}).unbind(0);
+}
+
+// From a function of query, key and value to a line's `make`.
+template <class F>
+auto OfTokens(F f) {
+  return [f](int64_t batch, int64_t side) -> Attention {
+    return [f, t = Tokens(batch, side)] { return f(t[0], t[1], t[2]); };
+  };
+}
+template <class F>
+auto OfMaps(F f) {
+  return [f](int64_t batch, int64_t side) -> Attention {
+    return [f, t = Maps(batch, side)] { return f(t[0], t[1], t[2]); };
+  };
+}
+
+using T = const at::Tensor&;
+
+std::vector<Line> Lines() {
+  const std::vector<int64_t> sides = {4, 8, 16, 24, 32, 48, 64};
+  // Windows of 8x8 divide every map but the smallest, which is one window.
+  const auto window = [](T map) { return std::min<int64_t>(8, map.size(2)); };
+  return {
+      {"torch SDPA (dense)", sides, 1,
+       OfTokens([](T q, T k, T v) { return at::scaled_dot_product_attention(q, k, v); })},
+      {"dense", sides, 1, OfTokens([](T q, T k, T v) { return kernels::DenseAttention(q, k, v); })},
+      {"knn:k=0.5", sides, 1,
+       OfTokens([](T q, T k, T v) { return kernels::KnnAttention(q, k, v, k.size(2) / 2); })},
+      {"knn:k=0.5,exact", sides, 1,
+       OfTokens([](T q, T k, T v) { return kernels::KnnAttentionExact(q, k, v, k.size(2) / 2); })},
+      {"ska", sides, 1,
+       OfTokens([](T q, T k, T v) { return kernels::StaticKeyAttention(q, k[0], v); })},
+      {"cska", sides, 1,
+       [](int64_t batch, int64_t side) -> Attention {
+         const at::Tensor weight = at::randn({kHeads * side * side, kDim, 3, 3}) * 0.1;
+         return [=, t = Tokens(batch, side)] {
+           return kernels::ConvStaticKeyAttention(t[0], t[2], {side, side}, weight);
+         };
+       }},
+      {"shifted_window 8x8", sides, 1, OfMaps([window](T q, T k, T v) {
+         const int64_t w = window(q);
+         return kernels::WindowAttention(q, k, v, {w, w}, {w / 2, w / 2});
+       })},
+      {"axial", sides, 1, OfMaps([](T q, T k, T v) { return kernels::AxialAttention(q, k, v); })},
+      {"criss_cross", sides, 1,
+       OfMaps([](T q, T k, T v) { return kernels::CrissCrossAttention(q, k, v); })},
+      {"cross_shaped, stripe 4", sides, 1,
+       OfMaps([](T q, T k, T v) { return kernels::CrossShapedWindowAttention(q, k, v, 4); })},
+      {"pale 4x4", sides, 1, OfMaps([](T q, T k, T v) {
+         return kernels::PaleAttention(q, k, v, {4, 4});
+       })},
+      {"aewin 8x8", sides, 1, OfMaps([window](T q, T k, T v) {
+         return kernels::AxialWindowAttention(q, k, v, window(q), 0);
+       })},
+      {"key_only", {4, 8, 16, 24, 32, 48, 64, 96, 128, 192, 256}, 1, OfTokens([](T q, T k, T v) {
+         return kernels::KeyOnlyAttention(k, v, q[0].select(1, 0));
+       })},
+  };
+}
+
+Point Measure(const Line& line, int64_t side) {
+  const Attention run = line.make(line.batch, side);
+  benchmark::DoNotOptimize(run());
+  int64_t peak = 0;
+  {
+    const MemoryLedger ledger;
+    benchmark::DoNotOptimize(run());
+    peak = ledger.peak_bytes();
+  }
+  std::vector<double> ms;
+  double spent = 0.0;
+  while (ms.size() < 5 || (spent < 100.0 && ms.size() < 2000)) {
+    ms.push_back(Milliseconds(run));
+    spent += ms.back();
+  }
+  return {side * side * line.batch, Median(ms), peak};
+}
+
+// The exponent p of y ~ x^p that fits best, in the least squares of logarithms.
+double FittedExponent(const std::vector<Point>& points,
+                      const std::function<double(const Point&)>& y) {
+  double n = 0, sum_x = 0, sum_y = 0, sum_xx = 0, sum_xy = 0;
+  for (const Point& p : points) {
+    const double lx = std::log(static_cast<double>(p.tokens)), ly = std::log(y(p));
+    n += 1, sum_x += lx, sum_y += ly, sum_xx += lx * lx, sum_xy += lx * ly;
+  }
+  return (n * sum_xy - sum_x * sum_y) / (n * sum_xx - sum_x * sum_x);
+}
+
+bool Report(const char* what, double value, const std::string& id, const Floors& floors) {
+  const Floor& floor = floors.at(id);
+  std::printf("%-62s %9.3f  %s %g %s\n", what, value, floor.at_least ? ">=" : "<=", floor.bound,
+              floor.MetBy(value) ? "met" : "MISSED");
+  return floor.MetBy(value);
+}
+
+// Row 9 of the targets, on a batch large enough that starting threads does not show at 1,024
+// tokens.
+bool MeasureKeyOnly(const Floors& floors) {
+  Line line = Lines().back();
+  line.batch = 16;
+  std::vector<Point> points;
+  for (const int64_t side : {32, 48, 64, 96, 128, 192, 256}) points.push_back(Measure(line, side));
+  const double time = FittedExponent(points, [](const Point& p) { return p.ms; });
+  const double memory =
+      FittedExponent(points, [](const Point& p) { return static_cast<double>(p.peak_bytes); });
+  std::printf(
+      "key-only attention, 1,024 to 65,536 tokens, batch 16: time ~ N^%.3f, memory ~ N^%.3f\n",
+      time, memory);
+  const auto t = Tokens(1, 256);
+  const double dense =
+      Milliseconds([&] { return at::scaled_dot_product_attention(t[0], t[1], t[2]); });
+  Line single = Lines().back();
+  const double ours = Measure(single, 256).ms;
+  bool met = Report("key-only: |exponent of time - 1|", std::abs(time - 1),
+                    "key_only_time_exponent", floors);
+  met &= Report("key-only: |exponent of memory - 1|", std::abs(memory - 1),
+                "key_only_memory_exponent", floors);
+  met &= Report("key-only at 256x256 tokens: times as fast as torch SDPA", dense / ours,
+                "key_only_over_dense_65536", floors);
+  return met;
+}
+
+}  // namespace
+
+bool MeasureScaling(const std::string& path, const std::string& machine, const Floors& floors) {
+  const c10::InferenceMode inference;
+  at::manual_seed(1);
+  at::set_num_threads(static_cast<int>(std::thread::hardware_concurrency()));
+  std::ofstream file(path);
+  file << "# " << machine << "; fp32, batch 1, " << kHeads << " heads of " << kDim
+       << " channels\nattention,tokens,ms,peak_bytes\n";
+  for (const Line& line : Lines()) {
+    for (const int64_t side : line.sides) {
+      const Point point = Measure(line, side);
+      file << '"' << line.name << "\"," << point.tokens << ',' << point.ms << ','
+           << point.peak_bytes << '\n';
+    }
+    std::fprintf(stderr, "measured %s against tokens\n", line.name.c_str());
+  }
+  std::printf("\n");
+  return MeasureKeyOnly(floors);
+}
+
+}  // namespace fovea::bench
