@@ -47,6 +47,14 @@ void Contract::HasSizeOf(Argument argument, Argument model, int64_t dim,
               ", got shape ", argument.tensor.sym_sizes());
 }
 
+void Contract::HasShape(Argument argument, c10::SymIntArrayRef shape,
+                        std::string_view layout) const {
+  TORCH_CHECK(argument.tensor.layout() == at::kStrided, op_, ": ", argument.name,
+              " must be a strided tensor, got layout ", argument.tensor.layout());
+  TORCH_CHECK(argument.tensor.sym_sizes() == shape, op_, ": ", argument.name, " must have shape ",
+              layout, " = ", shape, ", got shape ", argument.tensor.sym_sizes());
+}
+
 void Contract::IsNotEmpty(Argument argument, int64_t dim, std::string_view dim_name) const {
   TORCH_CHECK(argument.tensor.sym_size(dim) > 0, op_, ": ", argument.name,
               " must have at least one ", dim_name, ", got shape ", argument.tensor.sym_sizes());

@@ -28,6 +28,8 @@ class Contract {
   // An additive bias: `model`'s device, and its type or fp32.
   void IsBiasOf(Argument bias, Argument model) const;
   void HasSizeOf(Argument argument, Argument model, int64_t dim, std::string_view dim_name) const;
+  // `layout` names the dimensions, as in HasRank.
+  void HasShape(Argument argument, c10::SymIntArrayRef shape, std::string_view layout) const;
   void IsNotEmpty(Argument argument, int64_t dim, std::string_view dim_name) const;
   void IsContiguousInLastDim(Argument argument) const;
   void BroadcastsTo(Argument argument, c10::SymIntArrayRef shape, std::string_view layout) const;
