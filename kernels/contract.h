@@ -30,6 +30,9 @@ class Contract {
   void HasSizeOf(Argument argument, Argument model, int64_t dim, std::string_view dim_name) const;
   // `layout` names the dimensions, as in HasRank.
   void HasShape(Argument argument, c10::SymIntArrayRef shape, std::string_view layout) const;
+  // `product`: of which sizes it must be, for example "heads * head_dim = channels".
+  void HasElements(Argument argument, const c10::SymInt& elements, std::string_view product) const;
+  void IsFp32On(Argument argument, Argument model) const;
   void IsNotEmpty(Argument argument, int64_t dim, std::string_view dim_name) const;
   void IsContiguousInLastDim(Argument argument) const;
   void BroadcastsTo(Argument argument, c10::SymIntArrayRef shape, std::string_view layout) const;

@@ -44,34 +44,6 @@ void MergeChunks(const float* partials, int64_t stride, int64_t chunks, int64_t 
   for (int64_t c = 0; c < dim; ++c) context[c] *= normalise;
 }
 
-void Multiply(const at::Tensor& value, const at::Tensor& context, const at::Tensor& output) {
-  ProductJob job{};
-  job.bf16 = value.scalar_type() == at::kBFloat16;
-  job.value = value.const_data_ptr();
-  job.value_batch = value.stride(0);
-  job.value_head = value.stride(1);
-  job.value_token = value.stride(2);
-  job.output = output.mutable_data_ptr();
-  job.output_batch = output.stride(0);
-  job.output_head = output.stride(1);
-  job.output_token = output.stride(2);
-  job.context = context.const_data_ptr<float>();
-  job.heads = value.size(1);
-  job.tokens = value.size(2);
-  job.dim = value.size(3);
-  if (job.value_head == job.dim && job.output_head == job.dim) {
-    job.dim *= job.heads;  // a token's heads lie side by side: one long head
-    job.heads = 1;
-  }
-  const at::Tensor widened = FloatScratch({at::get_num_threads(), job.dim});
-  float* const memory = widened.mutable_data_ptr<float>();
-  at::parallel_for(0, value.size(0) * job.tokens, GrainFor(job.heads * job.dim),
-                   [&](int64_t begin, int64_t end) {
-                     float* const own = memory + at::get_thread_num() * job.dim;
-                     key_only::MultiplyTokens(job, own, begin, end);
-                   });
-}
-
 }  // namespace
 
 at::Tensor KeyOnlyContextCpu(const at::Tensor& key, const at::Tensor& saliency, double scale) {
@@ -120,8 +92,38 @@ at::Tensor KeyOnlyContextCpu(const at::Tensor& key, const at::Tensor& saliency, 
   return context;
 }
 
+void KeyOnlyProductCpu(const at::Tensor& context, const at::Tensor& value,
+                       const at::Tensor& output) {
+  ProductJob job{};
+  job.bf16 = value.scalar_type() == at::kBFloat16;
+  job.value = value.const_data_ptr();
+  job.value_batch = value.stride(0);
+  job.value_head = value.stride(1);
+  job.value_token = value.stride(2);
+  job.output = output.mutable_data_ptr();
+  job.output_batch = output.stride(0);
+  job.output_head = output.stride(1);
+  job.output_token = output.stride(2);
+  job.context = context.const_data_ptr<float>();
+  job.heads = value.size(1);
+  job.tokens = value.size(2);
+  job.dim = value.size(3);
+  if (job.value_head == job.dim && job.output_head == job.dim) {
+    job.dim *= job.heads;  // a token's heads lie side by side: one long head
+    job.heads = 1;
+  }
+  at::internal::lazy_init_num_threads();
+  const at::Tensor widened = FloatScratch({at::get_num_threads(), job.dim});
+  float* const memory = widened.mutable_data_ptr<float>();
+  at::parallel_for(0, value.size(0) * job.tokens, GrainFor(job.heads * job.dim),
+                   [&](int64_t begin, int64_t end) {
+                     float* const own = memory + at::get_thread_num() * job.dim;
+                     key_only::MultiplyTokens(job, own, begin, end);
+                   });
+}
+
 void KeyOnlyAttentionCpu(const KeyOnlyAttentionInputs& in, const at::Tensor& output) {
-  Multiply(in.value, KeyOnlyContextCpu(in.key, in.saliency, in.scale), output);
+  KeyOnlyProductCpu(KeyOnlyContextCpu(in.key, in.saliency, in.scale), in.value, output);
 }
 
 }  // namespace fovea::kernels

@@ -107,11 +107,15 @@ at::Tensor KeyOnlyContextCuda(const at::Tensor& key, const at::Tensor& saliency,
   return context;
 }
 
+void KeyOnlyProductCuda(const at::Tensor& context, const at::Tensor& value,
+                        const at::Tensor& output) {
+  const c10::cuda::CUDAGuard device(value.device());
+  cuda::ForType(value.scalar_type(),
+                [&](auto element) { LaunchProduct<decltype(element)>(value, context, output); });
+}
+
 void KeyOnlyAttentionCuda(const KeyOnlyAttentionInputs& in, const at::Tensor& output) {
-  const c10::cuda::CUDAGuard device(in.key.device());
-  const at::Tensor context = KeyOnlyContextCuda(in.key, in.saliency, in.scale);
-  cuda::ForType(in.key.scalar_type(),
-                [&](auto element) { LaunchProduct<decltype(element)>(in.value, context, output); });
+  KeyOnlyProductCuda(KeyOnlyContextCuda(in.key, in.saliency, in.scale), in.value, output);
 }
 
 }  // namespace fovea::kernels

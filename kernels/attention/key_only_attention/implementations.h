@@ -29,10 +29,16 @@ void KeyOnlyAttentionCpu(const KeyOnlyAttentionInputs& in, const at::Tensor& out
 // builds with nvcc (FOVEA_KERNELS_CUDA). `output` as above.
 void KeyOnlyAttentionCuda(const KeyOnlyAttentionInputs& in, const at::Tensor& output);
 
-// The context G alone, in fp32: [B, H, D], contiguous. `key` may be expanded over its heads (stride
-// 0), which the CPU then reads once for all of them; `saliency` in key's type or fp32. Neither is
+// The two halves of it, which key_only_layer uses apart.
+// The context G in fp32: [B, H, D], contiguous. `key` may be expanded over its heads (stride 0),
+// which the CPU then reads once for all of them; `saliency` in key's type or fp32. Neither is
 // empty.
 at::Tensor KeyOnlyContextCpu(const at::Tensor& key, const at::Tensor& saliency, double scale);
 at::Tensor KeyOnlyContextCuda(const at::Tensor& key, const at::Tensor& saliency, double scale);
+// output = context * value; `output` as above.
+void KeyOnlyProductCpu(const at::Tensor& context, const at::Tensor& value,
+                       const at::Tensor& output);
+void KeyOnlyProductCuda(const at::Tensor& context, const at::Tensor& value,
+                        const at::Tensor& output);
 
 }  // namespace fovea::kernels
