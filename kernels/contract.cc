@@ -62,6 +62,20 @@ void Contract::HasCount(Argument argument, int64_t dim, const c10::SymInt& count
               count, " ", what, ", got shape ", argument.tensor.sym_sizes());
 }
 
+void Contract::HasElements(Argument argument, const c10::SymInt& elements,
+                           std::string_view product) const {
+  TORCH_CHECK(argument.tensor.sym_numel() == elements, op_, ": ", argument.name, " must have ",
+              product, " = ", elements, ", got shape ", argument.tensor.sym_sizes());
+}
+
+void Contract::IsFp32On(Argument argument, Argument model) const {
+  TORCH_CHECK(argument.tensor.scalar_type() == at::kFloat, op_, ": ", argument.name,
+              " must be Float, got ", argument.tensor.scalar_type());
+  TORCH_CHECK(argument.tensor.device() == model.tensor.device(), op_, ": ", argument.name,
+              " must be on ", model.name, "'s device ", model.tensor.device(), ", got ",
+              argument.tensor.device());
+}
+
 void Contract::IsNotEmpty(Argument argument, int64_t dim, std::string_view dim_name) const {
   TORCH_CHECK(argument.tensor.sym_size(dim) > 0, op_, ": ", argument.name,
               " must have at least one ", dim_name, ", got shape ", argument.tensor.sym_sizes());
@@ -87,8 +101,10 @@ void Contract::BroadcastsTo(Argument argument, c10::SymIntArrayRef shape,
 
 void Contract::HasShape(Argument argument, c10::SymIntArrayRef shape,
                         std::string_view layout) const {
-  TORCH_CHECK(argument.tensor.sym_sizes() == shape, op_, ": ", argument.name, " must be ", layout,
-              " = ", shape, ", got shape ", argument.tensor.sym_sizes());
+  TORCH_CHECK(argument.tensor.layout() == at::kStrided, op_, ": ", argument.name,
+              " must be a strided tensor, got layout ", argument.tensor.layout());
+  TORCH_CHECK(argument.tensor.sym_sizes() == shape, op_, ": ", argument.name, " must have shape ",
+              layout, " = ", shape, ", got shape ", argument.tensor.sym_sizes());
 }
 
 void Contract::HasLength(std::string_view name, at::IntArrayRef values, size_t length) const {

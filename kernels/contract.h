@@ -34,10 +34,14 @@ class Contract {
   // `count` of what, in words.
   void HasCount(Argument argument, int64_t dim, const c10::SymInt& count,
                 std::string_view what) const;
+  // `layout` names the dimensions, as in HasRank.
+  void HasShape(Argument argument, c10::SymIntArrayRef shape, std::string_view layout) const;
+  // `product`: of which sizes it must be, for example "heads * head_dim = channels".
+  void HasElements(Argument argument, const c10::SymInt& elements, std::string_view product) const;
+  void IsFp32On(Argument argument, Argument model) const;
   void IsNotEmpty(Argument argument, int64_t dim, std::string_view dim_name) const;
   void IsContiguousInLastDim(Argument argument) const;
   void BroadcastsTo(Argument argument, c10::SymIntArrayRef shape, std::string_view layout) const;
-  void HasShape(Argument argument, c10::SymIntArrayRef shape, std::string_view layout) const;
   void HasLength(std::string_view name, at::IntArrayRef values, size_t length) const;
   // `value` >= 1, and `size`, which is `size_name`, a multiple of it.
   void Divides(std::string_view name, int64_t value, const c10::SymInt& size,

@@ -1,0 +1,190 @@
+"""The key-only layer from Python: torch.ops.fovea.key_only_layer on every device there is."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+
+import pytest
+import torch
+from torch.nn import functional
+
+BUILD = pathlib.Path(__file__).resolve().parents[2] / os.environ.get(
+    "FOVEA_BUILD", "build/release"
+)
+torch.ops.load_library(BUILD / "lib" / "libfovea_kernels.so")
+key_only_layer = torch.ops.fovea.key_only_layer
+fold_key_only_weights = torch.ops.fovea.fold_key_only_weights
+
+DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
+# What is not the reference: its types, device by device.
+FAST = [
+    (device, dtype)
+    for device in DEVICES
+    for dtype in (torch.float32, torch.bfloat16, torch.float16)
+    if device == "cuda" or dtype != torch.float16
+]
+WEIGHTS = "Tensor key_weight, Tensor? key_bias, Tensor value_weight, Tensor? value_bias, Tensor saliency, Tensor u1_weight, Tensor? u1_bias, Tensor u2_weight, Tensor? u2_bias"
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    """Small tensors: sharing them among threads costs more than it saves."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def five_steps(x, kw, kb, vw, vb, saliency, u1, b1, u2, b2, scale=None):
+    """The definition in the inputs' own type."""
+    key, value = (
+        functional.linear(x, *p).unflatten(2, saliency.shape)
+        for p in ((kw, kb), (vw, vb))
+    )
+    logits = (key * saliency).sum(-1) * (scale or saliency.shape[1] ** -0.5)
+    context = (torch.softmax(logits, 1).unsqueeze(-1) * key).sum(1, keepdim=True)
+    local = functional.linear((context * value).flatten(2), u1, b1)
+    return functional.linear(local + key.flatten(2), u2, b2)
+
+
+def random_inputs(
+    tokens, heads, dim, dtype=torch.float32, device="cpu", batch=2, biases=True
+):
+    """x and the layer's parameters, in the operator's order."""
+    channels = heads * dim
+
+    def linear():
+        weight = torch.randn(channels, channels, device=device) * channels**-0.5
+        bias = torch.randn(channels, device=device).to(dtype) if biases else None
+        return weight.to(dtype), bias
+
+    x = torch.randn(batch, tokens, channels, device=device).to(dtype)
+    saliency = torch.randn(heads, dim, device=device).to(dtype)
+    return (x, *linear(), *linear(), saliency, *linear(), *linear())
+
+
+def given(inputs):
+    return [t for t in inputs if t is not None]
+
+
+def leaves(inputs):
+    return [t if t is None else t.detach().requires_grad_() for t in inputs]
+
+
+def test_the_schemas_are_a_promise():
+    assert str(key_only_layer.default._schema) == (
+        f"fovea::key_only_layer(Tensor x, {WEIGHTS}, float? scale=None, Tensor[]? folded=None)"
+        " -> Tensor"
+    )
+    assert (
+        str(fold_key_only_weights.default._schema)
+        == f"fovea::fold_key_only_weights({WEIGHTS}) -> Tensor[]"
+    )
+
+
+@pytest.mark.parametrize(("device", "dtype"), FAST, ids=str)
+@pytest.mark.parametrize(
+    ("tokens", "heads", "dim"),
+    [(1, 2, 32), (7, 2, 32), (197, 1, 64), (3136, 1, 64), (784, 2, 64), (49, 8, 64)],
+)
+@pytest.mark.parametrize("biases", [True, False])
+def test_it_is_as_good_as_the_five_steps_in_pytorch(
+    device, dtype, tokens, heads, dim, biases
+):
+    torch.manual_seed(33)
+    inputs = random_inputs(tokens, heads, dim, dtype, device, biases=biases)
+    truth = five_steps(*(t if t is None else t.double() for t in inputs))
+    plain = (five_steps(*inputs).double() - truth).abs().max()
+    for folded in (None, fold_key_only_weights(*inputs[1:])):
+        output = key_only_layer(*inputs, folded=folded)
+        assert output.dtype == dtype and output.is_contiguous()
+        error = (output.double() - truth).abs().max()
+        assert error <= 2 * plain + 1e-6 * truth.abs().max()
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("biases", [True, False])
+def test_gradients_are_those_of_the_five_steps(device, biases):
+    torch.manual_seed(34)
+    inputs = random_inputs(4, 2, 2, torch.float64, device, batch=1, biases=biases)
+    inputs = leaves(inputs)
+
+    def run(*tensors):
+        rest = iter(tensors)
+        return key_only_layer(*(None if t is None else next(rest) for t in inputs), 0.7)
+
+    assert torch.autograd.gradcheck(run, given(inputs))
+    assert torch.autograd.gradgradcheck(run, given(inputs), fast_mode=True)
+    ours = torch.autograd.grad(run(*given(inputs)).square().sum(), given(inputs))
+    theirs = five_steps(*inputs, scale=0.7).square().sum()
+    for a, b in zip(ours, torch.autograd.grad(theirs, given(inputs)), strict=True):
+        torch.testing.assert_close(a, b)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_gradients_do_not_depend_on_prepared_weights(device):
+    torch.manual_seed(35)
+    inputs = leaves(random_inputs(300, 2, 16, device=device))
+    with torch.no_grad():
+        folded = fold_key_only_weights(*inputs[1:])
+    expected = torch.autograd.grad(five_steps(*inputs).sum(), inputs)
+    found = torch.autograd.grad(key_only_layer(*inputs, folded=folded).sum(), inputs)
+    for a, b in zip(found, expected, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5 * b.abs().max().item())
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_it_keeps_the_rules_of_a_custom_operator():
+    inputs = random_inputs(7, 2, 4)
+    torch.library.opcheck(key_only_layer, tuple(leaves(inputs)))
+    torch.library.opcheck(
+        key_only_layer, (*inputs, 0.5, fold_key_only_weights(*inputs[1:]))
+    )
+    torch.library.opcheck(
+        key_only_layer, tuple(leaves(random_inputs(7, 2, 4, biases=False)))
+    )
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_it_compiles_into_one_graph(dynamic):
+    compiled = torch.compile(
+        lambda *inputs: key_only_layer(*inputs) * 2,
+        fullgraph=True,
+        dynamic=dynamic,
+        backend="aot_eager",
+    )
+    for tokens in (9, 300):
+        inputs = leaves(random_inputs(tokens, 2, 4))
+        expected, output = key_only_layer(*inputs) * 2, compiled(*inputs)
+        torch.testing.assert_close(output, expected)
+        torch.testing.assert_close(
+            torch.autograd.grad(output.sum(), inputs),
+            torch.autograd.grad(expected.sum(), inputs),
+        )
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_it_exports_with_prepared_weights():
+    class Layer(torch.nn.Module):
+        def forward(self, inputs, folded):
+            return key_only_layer(*inputs, folded=folded)
+
+    inputs = random_inputs(9, 2, 4)
+    folded = fold_key_only_weights(*inputs[1:])
+    program = torch.export.export(Layer(), (inputs, folded))
+    assert "fovea.key_only_layer" in str(program.graph)
+    torch.testing.assert_close(
+        program.module()(inputs, folded), key_only_layer(*inputs)
+    )
+
+
+def test_broken_contracts_name_operator_argument_and_value():
+    inputs = list(random_inputs(7, 2, 4))
+    inputs[6] = inputs[6][:7]
+    with pytest.raises(
+        RuntimeError,
+        match=r"key_only_layer: u1_weight must have shape .* = \[8, 8\], got shape \[7, 8\]",
+    ):
+        key_only_layer(*inputs)
