@@ -79,7 +79,9 @@ __device__ __forceinline__ void CopyAsync(void* shared, const void* global) {
                "l"(__cvta_generic_to_global(global))
                : "memory");
 }
-__device__ __forceinline__ void CommitCopies() { asm volatile("cp.async.commit_group;\n" ::: "memory"); }
+__device__ __forceinline__ void CommitCopies() {
+  asm volatile("cp.async.commit_group;\n" ::: "memory");
+}
 
 // Waits for all but the last kPending groups that this thread committed.
 template <int kPending>

@@ -22,6 +22,16 @@ __device__ __forceinline__ int LaneId() { return static_cast<int>(threadIdx.x % 
 __device__ __forceinline__ int RowOf(int i) { return LaneId() / 4 + 8 * i; }
 __device__ __forceinline__ int ColumnOf(int n, int c) { return 8 * n + LaneId() % 4 * 2 + c; }
 
+// 16 bytes, read and written at once.
+template <class T>
+struct alignas(16) Vector {
+  T at[16 / sizeof(T)];
+};
+template <class T>
+__device__ __forceinline__ const Vector<T>& VectorAt(const T* at) {
+  return *reinterpret_cast<const Vector<T>*>(at);
+}
+
 // The left operand: 16 rows in shared memory, anywhere. Rows are 16-byte aligned.
 template <class T>
 class LeftRows {
@@ -74,7 +84,7 @@ __device__ __forceinline__ void MultiplyByRows(const Left& left, const T* tile, 
   if constexpr (kOnTensorCores<T>) {
     const int lane = LaneId();
     const T* const right = tile + (lane / 16 * 8 + lane % 8) * tile_row + lane / 8 % 2 * 8;
-#pragma unroll kDepth > 0 ? kDepth / 16 : 1
+#pragma unroll kDepth> 0 ? kDepth / 16 : 1
     for (int k = 0; k < depth; k += 16) {
       uint32_t a[4];
       left.Load(k, a);
@@ -90,22 +100,17 @@ __device__ __forceinline__ void MultiplyByRows(const Left& left, const T* tile, 
     }
   } else {
     for (int k = 0; k < depth; k += 4) {
-      float a[2][4];
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        a[0][i] = left.Row(0)[k + i];
-        a[1][i] = left.Row(1)[k + i];
-      }
+      const Vector<float> a[2] = {VectorAt(left.Row(0) + k), VectorAt(left.Row(1) + k)};
 #pragma unroll
       for (int n = 0; n < kN; ++n) {
         if (8 * n < columns) {
 #pragma unroll
           for (int c = 0; c < 2; ++c) {
-            const float* b = tile + ColumnOf(n, c) * tile_row + k;
+            const Vector<float> b = VectorAt(tile + ColumnOf(n, c) * tile_row + k);
 #pragma unroll
             for (int i = 0; i < 4; ++i) {
-              sum[n][c] = fmaf(a[0][i], b[i], sum[n][c]);
-              sum[n][2 + c] = fmaf(a[1][i], b[i], sum[n][2 + c]);
+              sum[n][c] = fmaf(a[0].at[i], b.at[i], sum[n][c]);
+              sum[n][2 + c] = fmaf(a[1].at[i], b.at[i], sum[n][2 + c]);
             }
           }
         }
@@ -115,7 +120,8 @@ __device__ __forceinline__ void MultiplyByRows(const Left& left, const T* tile, 
 }
 
 // Floats between the rows of MultiplyWeights' scratch memory.
-inline constexpr int kWeightRow(int keys) { return keys + 4; }
+template <int kKeys>
+inline constexpr int kWeightRow = kKeys + 4;
 
 // sum += weights * tile, with the weights of one tile's keys as MultiplyByRows leaves its sum,
 // rounded to T. Only the first `keys` are not zero. `scratch`: for fp32, 16 rows of the warp's own.
@@ -143,7 +149,7 @@ __device__ __forceinline__ void MultiplyWeights(const float (&weights)[kKeyN][4]
       }
     }
   } else {
-    constexpr int kRow = kWeightRow(8 * kKeyN);
+    constexpr int kRow = kWeightRow<8 * kKeyN>;
     __syncwarp();
 #pragma unroll
     for (int n = 0; n < kKeyN; ++n) {
@@ -173,9 +179,6 @@ template <class T, class Row>
 __device__ __forceinline__ void CopyRows(const Row& row, int rows, int columns, int padded_columns,
                                          bool vectors, T* to, int to_row) {
   constexpr int kVector = 16 / sizeof(T);
-  struct alignas(16) Zeros {
-    uint32_t words[4];
-  };
   const int threads = static_cast<int>(blockDim.x);
   if (vectors) {
     const int per_row = padded_columns / kVector;
@@ -187,7 +190,7 @@ __device__ __forceinline__ void CopyRows(const Row& row, int rows, int columns, 
       if (from != nullptr && c < columns) {
         CopyAsync(place, from + c);
       } else {
-        *reinterpret_cast<Zeros*>(place) = Zeros{};
+        *reinterpret_cast<Vector<uint32_t>*>(place) = Vector<uint32_t>{};
       }
     }
   } else {

@@ -3,6 +3,8 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
+#include <initializer_list>
 #include <optional>
 
 #include "kernels/cuda/host_device.h"
@@ -71,16 +73,18 @@ inline LogitBias LogitBiasOf(const std::optional<at::Tensor>& bias) {
           bias->stride(3)};
 }
 
-// Whether each token can be read and written 16 bytes at a time.
-inline bool IsVectorAligned(const at::Tensor& t) {
+// Whether each token of all tensors can be read and written 16 bytes at a time.
+inline bool AreVectorAligned(std::initializer_list<std::reference_wrapper<const at::Tensor>> all) {
   constexpr int64_t kBytes = 16;
-  const int64_t size = t.element_size();
-  bool aligned = reinterpret_cast<uintptr_t>(t.const_data_ptr()) % kBytes == 0 &&
-                 t.size(-1) * size % kBytes == 0;
-  for (int64_t i = 0; i + 1 < t.dim(); ++i) {
-    aligned = aligned && (t.size(i) == 1 || t.stride(i) * size % kBytes == 0);
+  for (const at::Tensor& t : all) {
+    const int64_t size = t.element_size();
+    if (reinterpret_cast<uintptr_t>(t.const_data_ptr()) % kBytes != 0) return false;
+    if (t.size(-1) * size % kBytes != 0) return false;
+    for (int64_t i = 0; i + 1 < t.dim(); ++i) {
+      if (t.size(i) > 1 && t.stride(i) * size % kBytes != 0) return false;
+    }
   }
-  return aligned;
+  return true;
 }
 
 }  // namespace fovea::kernels::cuda

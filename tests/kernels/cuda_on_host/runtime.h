@@ -11,10 +11,12 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #define __device__
@@ -56,16 +58,35 @@ class Block {
   void Synchronise() { Wait(block_barrier_); }
   void SynchroniseWarp() { Wait(warp_barriers_[running_ / kWarp]); }
 
-  // Publishes a word of this thread's and, when its warp has done so, reads another's.
+  // Publishes a value of this thread's and, when its warp has done so, calls read(at, lane), where
+  // at(i) is the value of the warp's lane i.
   template <class T, class Read>
-  auto Exchange(T value, const Read& read) {
-    static_assert(sizeof(T) <= sizeof(uint64_t));
-    words_[running_] = 0;
-    std::memcpy(&words_[running_], &value, sizeof(value));
+  auto Exchange(const T& value, const Read& read) {
+    static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= sizeof(Slot));
+    std::memcpy(&slots_[running_], &value, sizeof(value));
     SynchroniseWarp();
-    const auto result = read(&words_[running_ / kWarp * kWarp], running_ % kWarp);
+    const auto result = read(
+        [first = &slots_[running_ / kWarp * kWarp]](unsigned lane) {
+          T other;
+          std::memcpy(&other, first + lane, sizeof(other));
+          return other;
+        },
+        running_ % kWarp);
     SynchroniseWarp();
     return result;
+  }
+
+  // Copies that threads do not wait for are made when they do, and not before.
+  void CopyLater(void* to, const void* from, size_t bytes) {
+    copies_[running_].groups.back().push_back({to, from, bytes});
+  }
+  void CommitCopies() { copies_[running_].groups.emplace_back(); }
+  void WaitForCopies(size_t pending) {
+    std::deque<std::vector<Copy>>& groups = copies_[running_].groups;
+    while (groups.size() > pending + 1) {  // the last one is not committed
+      for (const Copy& copy : groups.front()) std::memcpy(copy.to, copy.from, copy.bytes);
+      groups.pop_front();
+    }
   }
 
   bool Any(bool predicate) {
@@ -85,9 +106,20 @@ class Block {
     bool ended = false;
   };
   static constexpr size_t kStackBytes = 1 << 17;
+  struct Slot {
+    uint64_t words[4];
+  };
+  struct Copy {
+    void* to;
+    const void* from;
+    size_t bytes;
+  };
+  struct Copies {
+    std::deque<std::vector<Copy>> groups{1};
+  };
 
   Block(unsigned index, unsigned threads, const std::function<void()>& body)
-      : index_(index), body_(body), fibers_(threads), words_(threads) {
+      : index_(index), body_(body), fibers_(threads), slots_(threads), copies_(threads) {
     block_barrier_.size = threads;
     warp_barriers_.assign(threads / kWarp, Barrier{kWarp, 0, 0});
     for (Fiber& fiber : fibers_) {
@@ -136,7 +168,8 @@ class Block {
   unsigned index_;
   const std::function<void()>& body_;
   std::vector<Fiber> fibers_;
-  std::vector<uint64_t> words_;
+  std::vector<Slot> slots_;
+  std::vector<Copies> copies_;
   Barrier block_barrier_;
   std::vector<Barrier> warp_barriers_;
   ucontext_t scheduler_;
@@ -159,18 +192,15 @@ inline int __syncthreads_or(int predicate) {
 template <class T>
 T __shfl_xor_sync(unsigned, T value, int offset) {
   return fovea::kernels::cuda_on_host::Block::Current().Exchange(
-      value, [offset](const uint64_t* words, unsigned lane) {
-        T other;
-        std::memcpy(&other, &words[lane ^ static_cast<unsigned>(offset)], sizeof(other));
-        return other;
-      });
+      value,
+      [offset](const auto& at, unsigned lane) { return at(lane ^ static_cast<unsigned>(offset)); });
 }
 inline unsigned __ballot_sync(unsigned, bool predicate) {
   return fovea::kernels::cuda_on_host::Block::Current().Exchange(
-      predicate, [](const uint64_t* words, unsigned) {
+      predicate, [](const auto& at, unsigned) {
         unsigned bits = 0;
         for (unsigned i = 0; i < fovea::kernels::cuda_on_host::kWarp; ++i) {
-          bits |= static_cast<unsigned>(words[i] != 0) << i;
+          bits |= static_cast<unsigned>(at(i)) << i;
         }
         return bits;
       });
