@@ -196,7 +196,9 @@ class RowBlock {
 
   // How near a key is, from what shared memory holds of it.
   __device__ float Nearness(int tile, float logit, int j) const {
-    return kNear == Near::kLogit ? logit : logit - Norms(tile)[j];
+    // No neighbour stays none, whatever its norm.
+    if (kNear == Near::kLogit || logit == -INFINITY) return logit;
+    return logit - Norms(tile)[j];
   }
 
   // Calls visit(i, nearness) for each of the warp's rows i and the keys that are this lane's.

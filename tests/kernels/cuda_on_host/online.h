@@ -75,7 +75,7 @@ inline void ExpectNear(const at::Tensor& output, const at::Tensor& expected) {
                                                               : 0x1p-11;
   const at::Tensor got = output.to(at::kDouble);
   const at::Tensor nan = expected.isnan();
-  ASSERT_TRUE(got.isnan().equal(nan));
+  ASSERT_TRUE(got.isnan().equal(nan)) << (got.isnan() != nan).nonzero();
   const at::Tensor truth = expected.masked_fill(nan, 0.0);
   const double scale = truth.abs().max().item<double>();
   const double error = (got.masked_fill(nan, 0.0) - truth).abs().max().item<double>();
