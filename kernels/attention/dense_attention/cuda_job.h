@@ -6,7 +6,8 @@
 namespace fovea::kernels {
 
 template <class T>
-auto MakeJob(const DenseAttentionInputs& in, const at::Tensor& output) {
+cuda::TokenSetsJob<T, cuda::OnlineSoftmax> MakeJob(const DenseAttentionInputs& in,
+                                                   const at::Tensor& output) {
   cuda::TokenSetsJob<T, cuda::OnlineSoftmax> job{};
   job.size = cuda::SizeOf(in.query.size(3), in.query.size(2), in.key.size(2),
                           cuda::AreVectorAligned({in.query, in.key, in.value, output}));

@@ -8,7 +8,7 @@
 namespace fovea::kernels::cuda {
 
 template <class T, class Job, int kDepth>
-__global__ void __launch_bounds__(kOnlineThreads) OnlineKernel(const Job job) {
+__global__ void __launch_bounds__(kOnlineThreads) OnlineKernel(const __grid_constant__ Job job) {
   extern __shared__ __align__(32) unsigned char shared[];
   OnlineBlock<T, Job, kDepth>(job, shared).Run();
 }

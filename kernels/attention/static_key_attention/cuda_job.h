@@ -7,7 +7,8 @@ namespace fovea::kernels {
 
 // Weights: what in.activation takes.
 template <class T, class Weights>
-auto MakeJob(const StaticKeyAttentionInputs& in, const at::Tensor& output) {
+cuda::TokenSetsJob<T, Weights> MakeJob(const StaticKeyAttentionInputs& in,
+                                       const at::Tensor& output) {
   cuda::TokenSetsJob<T, Weights> job{};
   job.size = cuda::SizeOf(in.query.size(3), in.query.size(2), in.value.size(2),
                           cuda::AreVectorAligned({in.query, in.static_key, in.value, output}));

@@ -25,8 +25,7 @@ at::Tensor FromWindows(const at::Tensor& windows, std::array<int64_t, 2> window,
       .unflatten(-2, {window[0], window[1]})
       .transpose(-3, -4)
       .flatten(-3, -2)
-      .flatten(-4, -3)
-      .unflatten(-2, {height, width});
+      .flatten(-4, -3);
 }
 
 // Which of an axis' parts each place belongs to after the roll: Swin's slices.
