@@ -99,6 +99,15 @@ TEST_P(ConvStaticKeyCudaTest, TakesWeightsInChannelsLast) {
   ExpectRight(in);
 }
 
+TEST_P(ConvStaticKeyCudaTest, TheClassKeySeesNoNeighbours) {
+  ConvStaticKeyAttentionInputs in = Make(1, 1, {5, 4}, 8, /*with_class=*/true, false);
+  in.activation = {ActivationKind::kRelu, 1.0, 0.0};
+  in.weight = in.weight.abs();  // an infinite neighbour makes logits of -inf, which weigh nothing
+  in.cls_key = in.cls_key->abs();
+  in.query.select(2, 1 + 9).select(2, 0).fill_(-std::numeric_limits<double>::infinity());
+  ExpectRight(in);
+}
+
 TEST_P(ConvStaticKeyCudaTest, ABrokenTokenBreaksItsNeighboursAlone) {
   ConvStaticKeyAttentionInputs in = Make(1, 1, {5, 4}, 8, /*with_class=*/true, false);
   in.query.select(2, 1 + 9).select(2, 0).fill_(std::nan(""));
