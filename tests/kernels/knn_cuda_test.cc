@@ -12,7 +12,7 @@
 #include <random>
 #include <vector>
 
-#include "kernels/attention/knn_attention/cuda_rows.h"
+#include "kernels/attention/shared/cuda_nearest_rows.h"
 
 namespace fovea::kernels::knn {
 namespace {
@@ -67,19 +67,16 @@ class KnnCudaTest : public testing::Test {
     const Shape& s = c.shape;
     std::vector<T> output(s.batch * s.queries * s.heads * s.dim, T(7.0f));
     CudaJob<T> job{};
-    job.query = c.Row(0, 0, 0, 0);
-    job.key = c.Row(1, 0, 0, 0);
-    job.value = c.Row(2, 0, 0, 0);
-    job.output = output.data();
-    job.query_batch = job.key_batch = job.value_batch = c.tokens() * c.TokenStride();
-    job.query_head = job.key_head = job.value_head = s.dim;
-    job.query_token = job.key_token = job.value_token = c.TokenStride();
-    job.output_batch = s.queries * s.heads * s.dim;
-    job.output_head = s.dim;
-    job.output_token = s.heads * s.dim;
-    job.bias = c.bias.empty() ? nullptr : c.bias.data();
-    job.bias_query = s.keys;
-    job.bias_key = 1;
+    const auto tokens = [&](int64_t which) {
+      return cuda::Tokens<const T>{c.Row(which, 0, 0, 0), c.tokens() * c.TokenStride(), s.dim,
+                                   c.TokenStride()};
+    };
+    job.query = tokens(0);
+    job.key = tokens(1);
+    job.value = tokens(2);
+    job.output = {output.data(), s.queries * s.heads * s.dim, s.dim, s.heads * s.dim};
+    job.bias = {c.bias.empty() ? nullptr : c.bias.data(), 0, 0, s.keys, 1};
+    job.batch = s.batch;
     job.heads = s.heads;
     job.queries = s.queries;
     job.keys = s.keys;
@@ -89,14 +86,14 @@ class KnnCudaTest : public testing::Test {
     job.scale = c.scale;
     job.resident = resident;
 
-    const size_t bytes = LayoutOf<T>(job.padded_dim, s.keys, resident).end;
+    const size_t bytes = LayoutOf<T, Near::kLogit>(job.padded_dim, s.keys, resident).end;
     constexpr size_t kGuard = 4096;
     constexpr unsigned char kUntouched = 0xEE;
     std::vector<unsigned char> memory(64 + bytes + kGuard, kUntouched);
     unsigned char* shared = memory.data() + 64 - reinterpret_cast<uintptr_t>(memory.data()) % 64;
-    const int64_t blocks = s.batch * s.heads * ((s.queries + kRows - 1) / kRows);
-    for (int64_t i = 0; i < blocks; ++i) {
-      Block::Run(static_cast<unsigned>(i), kThreads, [&] { RowBlock<T>(job, shared).Run(); });
+    for (int64_t i = 0; i < job.Blocks(); ++i) {
+      Block::Run(static_cast<unsigned>(i), kThreads,
+                 [&] { RowBlock<T, Near::kLogit>(job, shared).Run(); });
     }
     EXPECT_TRUE(std::all_of(shared + bytes, memory.data() + memory.size(),
                             [](unsigned char b) { return b == kUntouched; }));

@@ -75,7 +75,7 @@ at::Tensor Compute(const at::Tensor& query, const at::Tensor& value, at::IntArra
       ConvStaticKeyAttentionCpu(in, output);
       break;
     case Implementation::kCuda:
-      TORCH_INTERNAL_ASSERT(false, "not written yet");
+      FOVEA_CUDA_ONLY(ConvStaticKeyAttentionCuda(in, output));
       break;
   }
   return output;
@@ -131,7 +131,7 @@ TORCH_LIBRARY_IMPL(fovea, Autograd, m) { m.impl("conv_static_key_attention", Aut
 
 Capabilities ConvStaticKeyAttentionCapabilities() {
   return {
-      .op = kOp, .cpu = VectorisedOnCpu(), .cuda = {.types = {}, .why = "it is not written yet"}};
+      .op = kOp, .cpu = VectorisedOnCpu(), .cuda = WrittenInCuda()};
 }
 
 at::Tensor ConvStaticKeyAttention(const at::Tensor& query, const at::Tensor& value,

@@ -14,11 +14,7 @@
 #include <cstdint>
 #include <cstring>
 
-#if defined(__CUDACC__)
-#define FOVEA_HOST_DEVICE __host__ __device__ __forceinline__
-#else
-#define FOVEA_HOST_DEVICE inline
-#endif
+#include "kernels/cuda/host_device.h"
 
 namespace fovea::kernels::knn {
 

@@ -56,7 +56,7 @@ at::Tensor Compute(const at::Tensor& query, const at::Tensor& key, const at::Ten
       KnnAttentionExactCpu(in, output);
       break;
     case Implementation::kCuda:
-      TORCH_INTERNAL_ASSERT(false, "not written yet");
+      FOVEA_CUDA_ONLY(KnnAttentionExactCuda(in, output));
       break;
   }
   return output;
@@ -101,7 +101,7 @@ TORCH_LIBRARY_IMPL(fovea, Autograd, m) { m.impl("knn_attention_exact", Autograd)
 
 Capabilities KnnAttentionExactCapabilities() {
   return {
-      .op = kOp, .cpu = VectorisedOnCpu(), .cuda = {.types = {}, .why = "it is not written yet"}};
+      .op = kOp, .cpu = VectorisedOnCpu(), .cuda = WrittenInCuda()};
 }
 
 at::Tensor KnnAttentionExact(const at::Tensor& query, const at::Tensor& key,
