@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "kernels/attention/knn_attention/op.h"
+#include "tests/kernels/attention_case.h"
 #include "tests/kernels/knn_truth.h"
 #include "tests/kernels/variants.h"
 
@@ -33,9 +34,8 @@ class KnnNumbersTest : public testing::TestWithParam<std::tuple<Variant, at::Sca
     }
   }
 
-  // Error at most twice plain PyTorch's and 1e-6 of the scale, in every row but those where two
-  // keys may change places, of which there must be few.
   void ExpectAsGoodAsPlain(const KnnCase& c, const Variant& variant) {
+    SCOPED_TRACE("topk " + std::to_string(c.topk));
     const KnnTruth truth = TruthOf(c);
     at::Tensor output;
     {
@@ -43,17 +43,8 @@ class KnnNumbersTest : public testing::TestWithParam<std::tuple<Variant, at::Sca
       output = KnnAttention(c.query, c.key, c.value, c.topk, c.scale, c.bias);
     }
     ASSERT_EQ(output.scalar_type(), c.query.scalar_type());
-    ASSERT_EQ(output.sizes(), c.query.sizes());
-    const at::Tensor clear = truth.ambiguous.logical_not();
-    EXPECT_LE(truth.ambiguous.to(at::kDouble).mean().item<double>(), 0.01);
-    const auto error_of = [&](const at::Tensor& t) {
-      return (t.to(at::kDouble) - truth.output).abs().amax(-1).masked_select(clear).max();
-    };
-    const double plain = error_of(PlainForm(c, truth.selected)).item<double>();
-    const double error = error_of(output).item<double>();
-    const double scale = truth.output.abs().max().item<double>();
-    EXPECT_LE(error, 2.0 * plain + 1e-6 * scale)
-        << "topk " << c.topk << ", head_dim " << c.query.size(3) << ", plain PyTorch's " << plain;
+    kernels::ExpectAsGoodAsPlain(output, truth.output, PlainForm(c, truth.selected),
+                                 truth.ambiguous);
   }
 };
 

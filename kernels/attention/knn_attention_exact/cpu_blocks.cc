@@ -75,7 +75,7 @@ void SelectAndSoftmax(const TokenSetsJob& job, const Selection& selection, const
       kAs == WeightsAs::kFp32 ? ExpPrecision::kFp32 : ExpPrecision::kBf16;
   const DF d;
   const DI di;
-  const VF scale2 = hn::Set(d, job.scale * 1.44269504f);
+  const VF scale = hn::Set(d, job.scale);
   const VF log2e = hn::Set(d, 1.44269504f);
   const VF minus_infinity = hn::Set(d, -kInfinity);
   for (int64_t column = 0; column < panel.width; column += kLanes) {
@@ -91,7 +91,7 @@ void SelectAndSoftmax(const TokenSetsJob& job, const Selection& selection, const
     const LaneRows rows = {proximities, panel.keys};
     const LaneThreshold threshold = SelectThreshold(rows, selection.topk, moments, selection.rank);
 
-    // Logits times log2(e), in place of the products; -inf where not selected.
+    // Logits in place of the products; -inf where not selected.
     VF largest = minus_infinity;
     VF sum_of_logits = hn::Zero(d);
     VI seen = hn::Zero(di);
@@ -104,9 +104,12 @@ void SelectAndSoftmax(const TokenSetsJob& job, const Selection& selection, const
         selected = hn::AndNot(hn::And(equal, late), selected);
         seen = CountIf(seen, equal);
       }
-      VF logit = hn::Mul(hn::LoadU(d, products + j * panel.width), scale2);
+      const VF product = hn::LoadU(d, products + j * panel.width);
+      VF logit;
       if constexpr (kBias) {
-        logit = hn::MulAdd(BiasAt(terms, j, panel.width, column), log2e, logit);
+        logit = hn::MulAdd(product, scale, BiasAt(terms, j, panel.width, column));
+      } else {
+        logit = hn::Mul(product, scale);
       }
       logit = hn::IfThenElse(selected, logit, minus_infinity);
       largest = hn::Max(largest, logit);
@@ -118,8 +121,8 @@ void SelectAndSoftmax(const TokenSetsJob& job, const Selection& selection, const
     const VF sum = StoreWeights<kAs, /*kPositive=*/true>(
         panel.keys, products, panel.width, [&](int64_t j) HWY_ATTR {
           const VF logit = hn::LoadU(d, products + j * panel.width);
-          return hn::IfThenElseZero(hn::Gt(logit, minus_infinity),
-                                    Exp2<kPrecision>(d, hn::Sub(logit, extremes.largest)));
+          const VF relative = hn::Mul(hn::Sub(logit, extremes.largest), log2e);
+          return hn::IfThenElseZero(hn::Gt(logit, minus_infinity), Exp2<kPrecision>(d, relative));
         });
     hn::StoreU(RowFactor(sum, hn::Or(moments.broken, extremes.broken)), d,
                panel.row_factors + column);

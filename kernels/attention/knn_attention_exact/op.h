@@ -20,7 +20,8 @@ namespace fovea::kernels {
 // topk: in [1, Nk], a count of keys. Ties go to the lower key index.
 // scale: finite; 1/sqrt(D) if not given.
 // bias: broadcasts to [B, H, Nq, Nk]; fp32 or query's type. Keys whose bias is not finite are no
-//   neighbours: a row with fewer than `topk` others attends all of those, a row with none is zero.
+//   neighbours, nor are those infinitely far (a proximity of -inf): a row with fewer than `topk`
+//   others attends all of those, a row with none is zero.
 //   A row with a NaN or a +inf proximity is NaN.
 //
 // Returns [B, H, Nq, D] in query's type, laid out in memory as [B, Nq, H, D].

@@ -17,10 +17,12 @@ at::Tensor KnnAttentionExactReference(const KnnAttentionExactInputs& in) {
   at::Tensor proximity = (products - key.square().sum(-1).unsqueeze(-2) / 2).detach();
   if (in.bias) {
     const at::Tensor no_neighbour = in.bias->isfinite().logical_not();
-    logits = (logits + in.bias->to(accumulate)).masked_fill(no_neighbour, kMasked);
+    logits = logits + in.bias->to(accumulate);
     proximity = proximity.masked_fill(no_neighbour, kMasked);
   }
-  logits = logits.masked_fill(proximity.eq(-kMasked), std::numeric_limits<double>::quiet_NaN());
+  logits = logits.masked_fill(proximity.eq(kMasked), kMasked)
+               .masked_fill(proximity.isnan().logical_or(proximity.eq(-kMasked)),
+                            std::numeric_limits<double>::quiet_NaN());
   // Stable, so that ties go to the lower index; descending puts NaN first, so that it is selected.
   const at::Tensor order = at::argsort(proximity, /*stable=*/true, -1, /*descending=*/true);
   const at::Tensor mask =

@@ -1,0 +1,232 @@
+// Numbers and corner cases of dense and exact k-NN attention, in every implementation.
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "tests/kernels/attention_case.h"
+#include "tests/kernels/token_set_cases.h"
+
+namespace fovea::kernels {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// Both operators on the same tokens.
+std::vector<AttentionCase> BothCases(const Tensors& qkv, int64_t topk,
+                                     const at::Tensor& bias = {}) {
+  return {DenseCase(qkv, bias), KnnExactCase(qkv, topk, bias)};
+}
+
+class TokenSetsTest : public VariantTest {
+ protected:
+  void ExpectBothAsGoodAsPlain(const Tensors& qkv, int64_t topk, const at::Tensor& bias = {}) {
+    for (const AttentionCase& c : BothCases(qkv, topk, bias)) ExpectAsGoodAsPlain(c, variant());
+  }
+
+  // Queries and keys of zero: the logits are the bias; and the values are the identity: the output
+  // holds the weights, [queries, keys].
+  at::Tensor WeightsOf(const at::Tensor& bias, int64_t topk = 0) const {
+    const int64_t queries = bias.size(0), keys = bias.size(1);
+    const at::TensorOptions options = at::TensorOptions().dtype(type());
+    const Tensors qkv = {at::zeros({1, 1, queries, keys}, options),
+                         at::zeros({1, 1, keys, keys}, options),
+                         at::eye(keys, options).expand({1, 1, keys, keys})};
+    const AttentionCase c = topk == 0 ? DenseCase(qkv, bias) : KnnExactCase(qkv, topk, bias);
+    return RunAs(variant(), c).to(at::kDouble)[0][0];
+  }
+};
+
+TEST_P(TokenSetsTest, EveryNumberOfTokensIsRight) {
+  for (const int64_t tokens : {1, 2, 3, 7, 49, 97, 197, 200, 257}) {
+    for (const int64_t dim : {32, 64}) {
+      const Tensors qkv = RandomTokens(tokens > 100 ? 1 : 2, 2, tokens, dim, type());
+      ExpectAsGoodAsPlain(DenseCase(qkv), variant());
+      for (const int64_t topk : std::set<int64_t>{1, std::max<int64_t>(1, tokens / 2), tokens}) {
+        if (tokens > 100 && (dim != 32 || topk == 1)) continue;  // the truth takes its time
+        ExpectAsGoodAsPlain(KnnExactCase(qkv, topk), variant());
+      }
+    }
+  }
+}
+
+TEST_P(TokenSetsTest, LongRowsAreRight) {
+  for (const auto& [tokens, dim] : {std::pair<int64_t, int64_t>{1025, 64}, {3136, 16}}) {
+    Tensors qkv = RandomTokens(1, 1, tokens, dim, type());
+    qkv[0] = qkv[0].narrow(2, 500, 300);  // rows as long, for less
+    ExpectBothAsGoodAsPlain(qkv, tokens / 2);
+  }
+}
+
+TEST_P(TokenSetsTest, AnyHeadSizeIsRight) {
+  for (const int64_t dim : {1, 2, 7, 16, 24, 33, 48, 80, 127, 128}) {
+    // Of 49 numbers in bf16 too many are twins.
+    ExpectBothAsGoodAsPlain(RandomTokens(1, 2, 49, dim, type()), dim == 1 ? 49 : 16);
+  }
+}
+
+TEST_P(TokenSetsTest, QueriesAndKeysMayDifferInNumber) {
+  for (const auto& [queries, keys] :
+       {std::pair<int64_t, int64_t>{1, 97}, {97, 1}, {97, 19}, {19, 97}}) {
+    const Tensors qkv = RandomTokens(2, 2, 97, 32, type());
+    ExpectBothAsGoodAsPlain({qkv[0].narrow(2, 97 - queries, queries), qkv[1].narrow(2, 0, keys),
+                             qkv[2].narrow(2, 0, keys)},
+                            (keys + 1) / 2);
+  }
+}
+
+TEST_P(TokenSetsTest, BiasBroadcastsFromEveryShape) {
+  Tensors qkv = RandomTokens(2, 3, 49, 32, type());
+  qkv[0] = qkv[0].narrow(2, 0, 41);  // another number than the keys'
+  const std::vector<std::vector<int64_t>> shapes = {
+      {},        {1},         {49},          {41, 1},       {41, 49},
+      {3, 1, 1}, {3, 41, 49}, {2, 1, 1, 49}, {1, 3, 41, 1}, {2, 3, 41, 49}};
+  for (const std::vector<int64_t>& shape : shapes) {
+    const at::Tensor bias = at::randn(shape);
+    ExpectBothAsGoodAsPlain(qkv, 20, bias);
+    ExpectBothAsGoodAsPlain(qkv, 20, bias.to(type()));
+  }
+  ExpectBothAsGoodAsPlain(qkv, 20, at::randn({49, 41}).t());
+}
+
+TEST_P(TokenSetsTest, MaskedKeysWeighNothing) {
+  const Tensors qkv = RandomTokens(2, 2, 97, 32, type());
+  const at::Tensor masked = at::rand({2, 2, 97, 97}).lt(0.3);
+  masked.select(2, 11).fill_(true);  // a row of nothing else
+  const at::Tensor bias = at::randn({2, 2, 97, 97}).masked_fill(masked, kMasked);
+  for (const AttentionCase& c : BothCases(qkv, 40, bias)) {
+    ExpectAsGoodAsPlain(c, variant());
+    EXPECT_TRUE(RunAs(variant(), c).select(2, 11).eq(0).all().item<bool>()) << c.name;
+  }
+  // One mask for all rows takes another way.
+  ExpectBothAsGoodAsPlain(qkv, 40, bias[1][1][3]);
+}
+
+TEST_P(TokenSetsTest, ARowWithoutAFiniteBiasIsZero) {
+  const at::Tensor bias = at::randn({4, 50});
+  bias[2].fill_(kMasked);
+  for (const int64_t topk : {0, 10}) {
+    const at::Tensor weights = WeightsOf(bias, topk);
+    EXPECT_TRUE(weights[2].eq(0).all().item<bool>());
+    EXPECT_TRUE(at::allclose(weights.sum(-1)[1], at::ones({}, at::kDouble), 0, 2e-2));
+  }
+}
+
+TEST_P(TokenSetsTest, DenseRowsWithNaNOrInfinityAreNaN) {
+  const at::Tensor bias = at::randn({5, 50});
+  bias[1][30] = kInfinity;
+  bias[2][49] = std::nan("");
+  bias[3].fill_(kMasked);
+  bias[3][7] = kInfinity;
+  EXPECT_TRUE(
+      WeightsOf(bias).isnan().all(-1).equal(at::tensor({0, 1, 1, 1, 0}, at::kInt).to(at::kBool)));
+}
+
+TEST_P(TokenSetsTest, LargeFiniteLogitsDoNotOverflow) {
+  const at::Tensor bias = at::randn({3, 50});
+  bias[0] = bias[0] * 3e37;
+  bias[1].fill_(-3e38);
+  bias[2] = bias[2] * 1e30;
+  const at::Tensor truth = at::softmax(bias.to(at::kDouble), -1);
+  for (const int64_t topk : {0, 50}) {
+    EXPECT_TRUE(at::allclose(WeightsOf(bias, topk), truth, 0, 4e-3)) << topk;
+  }
+}
+
+// Exact k-NN attention's own corners.
+
+TEST_P(TokenSetsTest, ABiasThatIsNotFiniteExcludesTheKeyThere) {
+  at::Tensor bias = at::randn({3, 50});
+  bias[0][3] = bias[1][4] = kInfinity;
+  bias[0][7] = bias[2][8] = std::nan("");
+  bias[1][9] = kMasked;
+  const at::Tensor excluded = bias.isfinite().logical_not();
+  const at::Tensor expected = at::softmax(bias.to(at::kDouble).masked_fill(excluded, kMasked), -1);
+  const double tolerance = type() == at::kBFloat16 ? 4e-3 : 1e-3;
+  EXPECT_TRUE(at::allclose(WeightsOf(bias, 50), expected, 0, tolerance));
+  // With fewer than topk others, all of those; zeros, where there is none.
+  bias = at::full({2, 50}, kMasked, at::kFloat);
+  bias[0][3] = 1.0;
+  bias[0][17] = -2.0;
+  bias[0][49] = 0.5;
+  bias[0][20] = kInfinity;
+  bias[1][20] = std::nan("");
+  const at::Tensor weights = WeightsOf(bias, 20);
+  const at::Tensor finite = bias.masked_fill(bias.isfinite().logical_not(), kMasked);
+  EXPECT_TRUE(at::allclose(weights[0], at::softmax(finite[0].to(at::kDouble), -1), 0, tolerance));
+  EXPECT_TRUE(weights[1].eq(0).all().item<bool>());
+}
+
+// Keys at distances that are small integers, with many ties: exact in every type.
+TEST_P(TokenSetsTest, EquallyNearKeysAreTakenByIndex) {
+  const at::TensorOptions options = at::TensorOptions().dtype(type());
+  const at::Tensor query = at::randint(-2, 3, {1, 2, 33, 4}).to(type());
+  const at::Tensor key = at::randint(-2, 3, {1, 2, 97, 4}).to(type());
+  const at::Tensor padded_query = at::constant_pad_nd(query, {0, 93});
+  const at::Tensor padded_key = at::constant_pad_nd(key, {0, 93});
+  const at::Tensor value = at::eye(97, options).expand({1, 2, 97, 97});
+  for (const int64_t topk : {1, 5, 30, 48, 96}) {
+    // A scale of zero: every key that is taken weighs the same.
+    const AttentionCase c = KnnExactCase({padded_query, padded_key, value}, topk, {}, 0.0);
+    const at::Tensor taken = RunAs(variant(), c).gt(0);
+    EXPECT_TRUE(taken.equal(c.definition(InFp64(c.inputs)).gt(0))) << "topk " << topk;
+  }
+  const at::Tensor equal = WeightsOf(at::zeros({1, 50}), 13);
+  EXPECT_TRUE(equal.narrow(-1, 0, 13).gt(0).all().item<bool>());
+  EXPECT_EQ(equal.gt(0).sum().item<int64_t>(), 13);
+}
+
+TEST_P(TokenSetsTest, NearIsMeasuredBeforeScaleAndBias) {
+  const Tensors qkv = RandomTokens(1, 2, 49, 32, type());
+  for (const double scale : {-1.0, 0.0, 1e-30, 3.0}) {
+    ExpectAsGoodAsPlain(KnnExactCase(qkv, 20, at::randn({49, 49}) * 10, scale), variant());
+  }
+}
+
+class ExactInfinitiesTest : public TokenSetsTest {
+ protected:
+  // One query (1, 0, 0, ...), keys (x, 0, 0, ...): proximities x - x^2 / 2. The weights.
+  at::Tensor WeightsOfKeys(const std::vector<double>& x, int64_t topk, double scale) const {
+    const int64_t keys = static_cast<int64_t>(x.size());
+    const at::TensorOptions options = at::TensorOptions().dtype(type());
+    const at::Tensor query = at::zeros({1, 1, 1, keys}, options);
+    query.select(-1, 0).fill_(1.0);
+    const at::Tensor key = at::zeros({1, 1, keys, keys}, options);
+    key.select(-1, 0).copy_(at::tensor(x, at::kDouble));
+    const AttentionCase c = KnnExactCase(
+        {query, key, at::eye(keys, options).expand({1, 1, keys, keys})}, topk, {}, scale);
+    return RunAs(variant(), c).to(at::kDouble)[0][0][0];
+  }
+};
+
+// |key|^2 is too large for a float.
+TEST_P(ExactInfinitiesTest, AKeyInfinitelyFarIsNoNeighbour) {
+  const at::Tensor two = at::tensor({0.5, 0.0, 0.5, 0.0}, at::kDouble);
+  for (const int64_t topk : {2, 3, 4}) {
+    EXPECT_TRUE(WeightsOfKeys({1, 1e20, 1, -1e20}, topk, 1e-30).allclose(two)) << topk;
+  }
+  EXPECT_TRUE(WeightsOfKeys({1e20, -1e20}, 1, 1e-30).eq(0).all().item<bool>());
+}
+
+TEST_P(ExactInfinitiesTest, AKeyThatIsNotFiniteMakesItsRowsNaN) {
+  for (const double scale : {1.0, -1.0}) {
+    EXPECT_TRUE(WeightsOfKeys({1, std::nan(""), 1, 2}, 2, scale).isnan().all().item<bool>());
+    EXPECT_TRUE(WeightsOfKeys({1, 2, 3, kInfinity}, 2, scale).isnan().all().item<bool>()) << scale;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Implementations, TokenSetsTest, testing::ValuesIn(EveryVariantAndType()),
+                         NameOf);
+INSTANTIATE_TEST_SUITE_P(Implementations, ExactInfinitiesTest,
+                         testing::Combine(testing::ValuesIn(AllVariants()),
+                                          testing::Values(at::kFloat, at::kBFloat16)),
+                         NameOf);
+
+}  // namespace
+}  // namespace fovea::kernels
