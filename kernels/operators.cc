@@ -6,12 +6,17 @@
 #include "kernels/attention/conv_static_key_attention/implementations.h"
 #include "kernels/attention/criss_cross_attention/implementations.h"
 #include "kernels/attention/dense_attention/implementations.h"
+#include "kernels/attention/key_only_attention/implementations.h"
+#include "kernels/attention/key_only_layer/implementations.h"
 #include "kernels/attention/knn_attention/implementations.h"
 #include "kernels/attention/knn_attention_exact/implementations.h"
 #include "kernels/attention/static_key_attention/implementations.h"
 #include "kernels/attention/window_attention/implementations.h"
 #include "kernels/simd/bf16_gemm.h"
 #include "kernels/simd/isa.h"
+#include "kernels/vision/nms/implementations.h"
+#include "kernels/vision/roi_align/implementations.h"
+#include "kernels/vision/rp_cpe/implementations.h"
 
 namespace fovea::kernels {
 namespace {
@@ -66,6 +71,9 @@ std::vector<Capabilities> AllOperators() {
       KnnAttentionExactCapabilities(),   WindowAttentionCapabilities(),
       CrissCrossAttentionCapabilities(), AxialWindowAttentionCapabilities(),
       StaticKeyAttentionCapabilities(),  ConvStaticKeyAttentionCapabilities(),
+      KeyOnlyAttentionCapabilities(),    KeyOnlyLayerCapabilities(),
+      RpCpeCapabilities(),               NmsCapabilities(),
+      RoiAlignCapabilities(),
   };
 }
 

@@ -1,74 +1,41 @@
 // Measures the CPU kernels against what they replace, prints a table, and exits 1 where a floor of
 // tests/bench/targets.csv is missed.
 //
-//   bench_kernels [--benchmark_filter=REGEX] [other Google Benchmark flags]
+//   bench_kernels [--csv=FILE] [--scaling=FILE] [--benchmark_filter=REGEX] [other Google Benchmark
+//   flags]
 //
 // Competitors take turns inside each iteration, and a ratio is the median of the turns' ratios: a
 // machine that slows down for a while slows both.
-#include <ATen/ATen.h>
 #include <ATen/Parallel.h>
-#include <ATen/Version.h>
 #include <benchmark/benchmark.h>
 #include <c10/core/InferenceMode.h>
 #include <torch/headeronly/version.h>
 
 #include <algorithm>
-#include <chrono>
-#include <cmath>
-#include <cstdint>
 #include <cstdio>
+#include <cstring>
+#include <ctime>
 #include <fstream>
-#include <limits>
 #include <string>
+#include <thread>
 #include <vector>
 
-#include "kernels/attention/knn_attention/op.h"
 #include "kernels/simd/bf16_gemm.h"
 #include "kernels/simd/isa.h"
+#include "server/executor/memory_ledger.h"
+#include "tests/bench/kernels/contest.h"
 #include "tests/bench/kernels/floors.h"
+#include "tests/bench/kernels/scaling.h"
+#include "tests/bench/kernels/stopwatch.h"
 
 namespace fovea::bench {
 namespace {
 
-constexpr int64_t kBatch = 8;
-constexpr int64_t kHeads = 3;
-
-double Median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
-  return values[values.size() / 2];
-}
-
-template <class F>
-double Milliseconds(F&& run) {
-  const auto begin = std::chrono::steady_clock::now();
-  benchmark::DoNotOptimize(run());
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin)
-      .count();
-}
-
-// What the paper's code does: a mask scattered from topk, in the input's type.
-at::Tensor PublishedKnn(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                        int64_t topk) {
-  const at::Tensor logits =
-      at::matmul(q, k.transpose(-2, -1)) * (1.0 / std::sqrt(static_cast<double>(q.size(-1))));
-  const at::Tensor index = std::get<1>(at::topk(logits, topk, -1));
-  const at::Tensor mask = at::zeros_like(logits).scatter_(-1, index, 1.0);
-  const at::Tensor kept = at::where(
-      mask.gt(0), logits, at::full_like(logits, -std::numeric_limits<double>::infinity()));
-  return at::matmul(at::softmax(kept, -1), v);
-}
-
-struct Case {
-  int64_t tokens;
-  int64_t dim;
-  at::ScalarType type;
-  int threads;
-};
-
 struct Result {
-  Case measured;
-  double ours_ms, every_key_ms, dense_ms, published_ms;
-  double to_dense, over_published;
+  Contest contest;
+  double ours_ms, peer_ms;
+  double ratio;  // as the floor has it: the peer's time over ours, or ours over the peer's
+  double ours_mib, peer_mib;
 };
 
 std::vector<Result>& Results() {
@@ -76,55 +43,44 @@ std::vector<Result>& Results() {
   return results;
 }
 
-void KnnAttention(benchmark::State& state, Case c) {
-  const c10::InferenceMode inference;
-  at::set_num_threads(c.threads);
-  // Views of one QKV tensor, as in a model.
-  const at::Tensor qkv = at::randn({kBatch, c.tokens, 3, kHeads, c.dim}).to(c.type);
-  const std::vector<at::Tensor> parts = qkv.permute({2, 0, 3, 1, 4}).unbind(0);
-  const at::Tensor &q = parts[0], &k = parts[1], &v = parts[2];
-  const int64_t topk = c.tokens / 2;
-  const auto ours = [&] { return kernels::KnnAttention(q, k, v, topk); };
-  // Dense attention by the same kernel; MakeDenseCore chooses between the two.
-  const auto every_key = [&] { return kernels::KnnAttention(q, k, v, /*topk=*/c.tokens); };
-  const auto dense = [&] { return at::scaled_dot_product_attention(q, k, v); };
-  const auto published = [&] { return PublishedKnn(q, k, v, topk); };
-
-  benchmark::DoNotOptimize(ours());
-  benchmark::DoNotOptimize(dense());
-  std::vector<double> ours_ms, every_key_ms, dense_ms, to_dense, published_ms, over_published;
-  // The published form is slow: it takes part in one turn of ten.
-  for (auto _ : state) {
-    if (ours_ms.size() % 10 == 0) {
-      published_ms.push_back(Milliseconds(published));
-      over_published.push_back(published_ms.back() / Milliseconds(ours));
-    }
-    dense_ms.push_back(Milliseconds(dense));
-    ours_ms.push_back(Milliseconds(ours));
-    every_key_ms.push_back(Milliseconds(every_key));
-    to_dense.push_back(ours_ms.back() / dense_ms.back());
-    state.SetIterationTime(ours_ms.back() / 1e3);
-  }
-  Results().push_back({c, Median(ours_ms), Median(every_key_ms), Median(dense_ms),
-                       Median(published_ms), Median(to_dense), Median(over_published)});
+// Bytes that one call holds at its peak, its output included.
+double PeakMib(const std::function<at::Tensor()>& run) {
+  const MemoryLedger ledger;
+  benchmark::DoNotOptimize(run());
+  return static_cast<double>(ledger.peak_bytes()) / (1 << 20);
 }
 
-void RegisterKnnAttention() {
-  for (const int threads : {2, 1}) {
-    for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
-      for (const int64_t tokens : {197, 784}) {
-        for (const int64_t dim : {32, 64}) {
-          const std::string name = "knn_attention/" + std::string(c10::toString(type)) + "/N" +
-                                   std::to_string(tokens) + "/d" + std::to_string(dim) +
-                                   "/threads" + std::to_string(threads);
-          const Case c{tokens, dim, type, threads};
-          benchmark::RegisterBenchmark(name.c_str(),
-                                       [c](benchmark::State& s) { KnnAttention(s, c); })
-              ->Iterations(tokens < 500 ? 101 : 31)
-              ->UseManualTime()
-              ->Unit(benchmark::kMillisecond);
-        }
-      }
+void Run(benchmark::State& state, const Contest& contest, const Floor& floor) {
+  const c10::InferenceMode inference;
+  at::manual_seed(1);
+  at::set_num_threads(contest.threads);
+  const Contest::Sides sides = contest.set_up();
+  benchmark::DoNotOptimize(sides.ours());
+  benchmark::DoNotOptimize(sides.peer());
+  std::vector<double> ours, peer, ratio;
+  for (auto _ : state) {
+    peer.push_back(Milliseconds(sides.peer));
+    ours.push_back(Milliseconds(sides.ours));
+    ratio.push_back(floor.at_least ? peer.back() / ours.back() : ours.back() / peer.back());
+    state.SetIterationTime(ours.back() / 1e3);
+  }
+  Results().push_back({contest, Median(ours), Median(peer), Median(ratio), PeakMib(sides.ours),
+                       PeakMib(sides.peer)});
+}
+
+void Register(const Floors& floors) {
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  for (const auto& family : {KnnContests, ModelContests, WindowContests, StaticKeyContests,
+                             KeyOnlyContests, ConvolutionContests}) {
+    for (const Contest& contest : family(cores)) {
+      const Floor floor = floors.at(contest.floor);
+      const std::string name = contest.floor + "/" + c10::toString(contest.type) + "/" +
+                               contest.shape + "/threads" + std::to_string(contest.threads);
+      benchmark::RegisterBenchmark(
+          name.c_str(), [contest, floor](benchmark::State& state) { Run(state, contest, floor); })
+          ->Iterations(contest.turns)
+          ->UseManualTime()
+          ->Unit(benchmark::kMillisecond);
     }
   }
 }
@@ -137,37 +93,49 @@ std::string Processor() {
   return "unknown processor";
 }
 
-// Whether `measured` meets the floor `id`; `verdict` says so in words.
-bool Judge(const std::unordered_map<std::string, Floor>& floors, const std::string& id,
-           double measured, std::string& verdict) {
-  const Floor& floor = floors.at(id);
-  char text[64];
-  std::snprintf(text, sizeof(text), "%6.2f (%s %g) %-3s", measured,
-                floor.at_least ? ">=" : "<=", floor.bound, floor.MetBy(measured) ? "met" : "NO");
-  verdict = text;
-  return floor.MetBy(measured);
+std::string Machine() {
+  char date[16];
+  const std::time_t now = std::time(nullptr);
+  std::strftime(date, sizeof(date), "%F", std::gmtime(&now));
+  return Processor() + ", " + std::to_string(std::thread::hardware_concurrency()) + " cores, " +
+         std::string(kernels::simd::IsaName(kernels::simd::BestIsa())) +
+         (kernels::simd::HasBf16Gemm() ? " with bf16 products" : "") +
+         ", torch " TORCH_VERSION ", " + date;
 }
 
-bool PrintTable(const std::unordered_map<std::string, Floor>& floors) {
-  std::printf(
-      "\n%s; %s%s; torch %s; k-NN attention, k = N/2, batch %ld, %ld heads; ms, medians\n"
-      "k = N: every key, which makes it dense; dense: torch's SDPA\n",
-      Processor().c_str(), std::string(kernels::simd::IsaName(kernels::simd::BestIsa())).c_str(),
-      kernels::simd::HasBf16Gemm() ? " with bf16 products" : "", TORCH_VERSION, kBatch, kHeads);
-  std::printf("%7s %-8s %5s %3s %9s %9s %9s %10s  %-22s %-22s\n", "threads", "type", "N", "d",
-              "ours", "k = N", "dense", "published", "ours / dense", "published / ours");
+bool PrintTable(const Floors& floors) {
+  std::printf("\n%s\nms are medians; MiB is what one call holds at its peak, output included\n",
+              Machine().c_str());
+  std::printf("%-26s %-37s %-24s %-8s %2s %9s %9s %8s %8s  %-8s %-8s %-6s %s\n", "ours", "peer",
+              "shape", "type", "th", "ours ms", "peer ms", "MiB", "peer MiB", "ratio", "solid",
+              "met", "moonshot");
   bool all_met = true;
   for (const Result& r : Results()) {
-    const std::string tokens = std::to_string(r.measured.tokens);
-    std::string to_dense, over_published;
-    all_met &= Judge(floors, "knn_to_dense_" + tokens, r.to_dense, to_dense);
-    all_met &= Judge(floors, "knn_over_published_" + tokens, r.over_published, over_published);
-    std::printf("%7d %-8s %5ld %3ld %9.3f %9.3f %9.3f %10.2f  %-22s %-22s\n", r.measured.threads,
-                c10::toString(r.measured.type), r.measured.tokens, r.measured.dim, r.ours_ms,
-                r.every_key_ms, r.dense_ms, r.published_ms, to_dense.c_str(),
-                over_published.c_str());
+    const Floor& floor = floors.at(r.contest.floor);
+    all_met &= floor.MetBy(r.ratio);
+    const char* sense = floor.at_least ? ">=" : "<=";
+    std::printf("%-26s %-37s %-24s %-8s %2d %9.3f %9.3f %8.1f %8.1f  %-8.2f %s %-5g %-6s %s %g%s\n",
+                r.contest.ours.c_str(), r.contest.peer.c_str(), r.contest.shape.c_str(),
+                c10::toString(r.contest.type), r.contest.threads, r.ours_ms, r.peer_ms, r.ours_mib,
+                r.peer_mib, r.ratio, sense, floor.bound, floor.MetBy(r.ratio) ? "met" : "MISSED",
+                sense, floor.moonshot, floor.MoonshotMetBy(r.ratio) ? " met" : "");
   }
   return all_met;
+}
+
+void WriteCsv(const std::string& path, const Floors& floors) {
+  std::ofstream file(path);
+  file << "# " << Machine()
+       << "\nfloor,ours,peer,shape,type,threads,ours_ms,peer_ms,ours_peak_mib,peer_peak_mib,ratio,"
+          "sense,solid,moonshot,met\n";
+  for (const Result& r : Results()) {
+    const Floor& floor = floors.at(r.contest.floor);
+    file << r.contest.floor << ",\"" << r.contest.ours << "\",\"" << r.contest.peer << "\","
+         << r.contest.shape << ',' << c10::toString(r.contest.type) << ',' << r.contest.threads
+         << ',' << r.ours_ms << ',' << r.peer_ms << ',' << r.ours_mib << ',' << r.peer_mib << ','
+         << r.ratio << ',' << (floor.at_least ? ">=" : "<=") << ',' << floor.bound << ','
+         << floor.moonshot << ',' << (floor.MetBy(r.ratio) ? "yes" : "no") << '\n';
+  }
 }
 
 // Google Benchmark's own lines would repeat the table's.
@@ -179,18 +147,37 @@ class Progress : public benchmark::BenchmarkReporter {
   }
 };
 
+// Takes --NAME=VALUE out of the arguments.
+std::string TakeFlag(int& argc, char** argv, const std::string& name) {
+  const std::string prefix = "--" + name + "=";
+  for (int i = 1; i < argc; ++i) {
+    if (std::strncmp(argv[i], prefix.c_str(), prefix.size()) != 0) continue;
+    const std::string value = argv[i] + prefix.size();
+    std::copy(argv + i + 1, argv + argc, argv + i);
+    --argc;
+    return value;
+  }
+  return "";
+}
+
 }  // namespace
 }  // namespace fovea::bench
 
 int main(int argc, char** argv) {
+  using namespace fovea::bench;
+  const std::string csv = TakeFlag(argc, argv, "csv");
+  const std::string scaling = TakeFlag(argc, argv, "scaling");
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
-  const auto floors = fovea::bench::ReadFloors(FOVEA_FLOORS);
-  fovea::bench::RegisterKnnAttention();
-  fovea::bench::Progress progress;
+  const Floors floors = ReadFloors(FOVEA_FLOORS);
+  Register(floors);
+  Progress progress;
   if (benchmark::RunSpecifiedBenchmarks(&progress) == 0) {
     std::fprintf(stderr, "the filter matches no benchmark\n");
     return 2;
   }
-  return fovea::bench::PrintTable(floors) ? 0 : 1;
+  bool met = PrintTable(floors);
+  if (!csv.empty()) WriteCsv(csv, floors);
+  if (!scaling.empty()) met &= MeasureScaling(scaling, Machine(), floors);
+  return met ? 0 : 1;
 }

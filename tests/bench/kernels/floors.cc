@@ -7,16 +7,16 @@
 
 namespace fovea::bench {
 
-std::unordered_map<std::string, Floor> ReadFloors(const std::string& path) {
+Floors ReadFloors(const std::string& path) {
   std::ifstream file(path);
   if (!file) throw std::runtime_error("cannot read " + path);
-  std::unordered_map<std::string, Floor> floors;
+  Floors floors;
   std::string line;
   bool header = true;
   while (std::getline(file, line)) {
     if (line.empty() || line[0] == '#') continue;
     if (header) {
-      if (line != "id,what,size,against,sense,bound") {
+      if (line != "id,what,size,against,sense,bound,moonshot") {
         throw std::runtime_error(path + ": unexpected header: " + line);
       }
       header = false;
@@ -25,10 +25,10 @@ std::unordered_map<std::string, Floor> ReadFloors(const std::string& path) {
     std::vector<std::string> cells;
     std::istringstream in(line);
     for (std::string cell; std::getline(in, cell, ',');) cells.push_back(cell);
-    if (cells.size() != 6 || (cells[4] != ">=" && cells[4] != "<=")) {
+    if (cells.size() != 7 || (cells[4] != ">=" && cells[4] != "<=")) {
       throw std::runtime_error(path + ": malformed line: " + line);
     }
-    floors[cells[0]] = {cells[4] == ">=", std::stod(cells[5])};
+    floors[cells[0]] = {cells[4] == ">=", std::stod(cells[5]), std::stod(cells[6])};
   }
   return floors;
 }
