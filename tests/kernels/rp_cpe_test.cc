@@ -58,9 +58,9 @@ class RpCpeTest : public testing::TestWithParam<std::tuple<Variant, at::ScalarTy
 
 TEST_P(RpCpeTest, AnyMapIsAsGoodAsPlainPyTorchs) {
   for (const RpCpeLayout layout : AllLayouts()) {
-    for (const int64_t channels : {1, 3, 8, 16, 17, 31, 32, 33, 75, 96}) {
+    for (const int64_t channels : {1, 8, 17, 32, 75}) {
       for (const auto& [height, width] : std::vector<std::pair<int64_t, int64_t>>{
-               {1, 1}, {1, 7}, {7, 1}, {2, 3}, {7, 7}, {5, 9}, {9, 17}, {3, 28}}) {
+               {1, 1}, {1, 7}, {7, 1}, {7, 7}, {5, 9}, {3, 28}}) {
         ExpectAsGoodAsPlain(RandomRpCpe(layout, 2, 4, channels, height, width, type()));
       }
     }
@@ -70,9 +70,9 @@ TEST_P(RpCpeTest, AnyMapIsAsGoodAsPlainPyTorchs) {
 TEST_P(RpCpeTest, LargeMapsAreAsGood) {
   for (const RpCpeLayout layout : AllLayouts()) {
     // More rows and longer ones than the scratch of a plane holds; groups of channels.
-    ExpectAsGoodAsPlain(RandomRpCpe(layout, 1, 2, 3, 150, 40, type()));
+    ExpectAsGoodAsPlain(RandomRpCpe(layout, 1, 2, 3, 130, 40, type()));
     ExpectAsGoodAsPlain(RandomRpCpe(layout, 1, 2, 2, 5, 5000, type()));
-    ExpectAsGoodAsPlain(RandomRpCpe(layout, 1, 2, 520, 7, 200, type()));
+    ExpectAsGoodAsPlain(RandomRpCpe(layout, 1, 2, 200, 3, 200, type()));
   }
 }
 

@@ -29,22 +29,23 @@ using roi_align::Taps;
 
 constexpr int64_t kLanes = HWY_TARGET == HWY_AVX3 ? 16 : 8;
 
+// Not named as Highway's, which argument-dependent lookup would prefer: they want aligned memory.
 template <class D>
-HWY_INLINE hn::Vec<D> Load(D d, const float* from) {
+HWY_INLINE hn::Vec<D> LoadWide(D d, const float* from) {
   return hn::LoadU(d, from);
 }
 template <class D>
-HWY_INLINE hn::Vec<D> Load(D d, const uint16_t* from) {
+HWY_INLINE hn::Vec<D> LoadWide(D d, const uint16_t* from) {
   const hn::RebindToUnsigned<D> du;
   const hn::Rebind<uint16_t, D> dh;
   return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(du, hn::LoadU(dh, from))));
 }
 template <class D>
-HWY_INLINE void Store(D d, hn::Vec<D> value, float* to) {
+HWY_INLINE void StoreNarrow(D d, hn::Vec<D> value, float* to) {
   hn::StoreU(value, d, to);
 }
 template <class D>
-HWY_INLINE void Store(D d, hn::Vec<D> value, uint16_t* to) {
+HWY_INLINE void StoreNarrow(D d, hn::Vec<D> value, uint16_t* to) {
   const hn::RebindToSigned<D> di;
   const hn::Rebind<uint16_t, D> dh;
   const auto bits = hn::ShiftRight<16>(RoundToBf16(d, value));
@@ -81,7 +82,7 @@ void PoolPlanesOf(const Region& region) {
         auto sum = hn::Zero(d);
         for (int64_t t = first; t < past; ++t) {
           const Tap& tap = region.rows.taps[t];
-          sum = hn::MulAdd(Load(d, plane + tap.offset + i), hn::Set(d, tap.weight), sum);
+          sum = hn::MulAdd(LoadWide(d, plane + tap.offset + i), hn::Set(d, tap.weight), sum);
         }
         hn::StoreU(sum, d, region.row + i);
       });
@@ -91,7 +92,7 @@ void PoolPlanesOf(const Region& region) {
           const Tap& tap = region.columns.taps[t];
           sum += tap.weight * region.row[tap.offset - region.first_column];
         }
-        Store(d1, hn::Set(d1, sum), output + x * region.output_column);
+        StoreNarrow(d1, hn::Set(d1, sum), output + x * region.output_column);
       }
     }
   }
@@ -109,11 +110,11 @@ void PoolChannelsLastOf(const Region& region) {
           const Tap& row = region.rows.taps[r];
           for (int64_t c = region.columns.first[x]; c < region.columns.first[x + 1]; ++c) {
             const Tap& column = region.columns.taps[c];
-            sum = hn::MulAdd(Load(d, image + row.offset + column.offset + channel),
+            sum = hn::MulAdd(LoadWide(d, image + row.offset + column.offset + channel),
                              hn::Set(d, row.weight * column.weight), sum);
           }
         }
-        Store(d, sum, output + channel);
+        StoreNarrow(d, sum, output + channel);
       });
     }
   }
