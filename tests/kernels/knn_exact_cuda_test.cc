@@ -93,5 +93,12 @@ TEST_P(KnnExactCudaTest, KeysWithoutAFiniteBiasAreNoNeighbours) {
   ExpectRight(in);
 }
 
+TEST_P(KnnExactCudaTest, KeysInfinitelyFarAreNoNeighbours) {
+  KnnAttentionExactInputs in = Make(5, 70, 16, 67, GetParam());
+  in.query = in.query.abs();
+  for (const int64_t key : {0, 33, 64, 69}) in.key.select(2, key).fill_(-kInfinity);
+  ExpectRight(in);
+}
+
 }  // namespace
 }  // namespace fovea::kernels
