@@ -128,6 +128,29 @@ TEST_P(TokenSetsTest, DenseRowsWithNaNOrInfinityAreNaN) {
       WeightsOf(bias).isnan().all(-1).equal(at::tensor({0, 1, 1, 1, 0}, at::kInt).to(at::kBool)));
 }
 
+// Queries and keys that are not finite, where no bias leads another way.
+TEST_P(TokenSetsTest, DenseRowsWithNaNOrInfinityAreNaNWithoutBias) {
+  for (const int64_t tokens : {5, 37, 64, 197}) {
+    SCOPED_TRACE(tokens);
+    Tensors qkv = RandomTokens(1, 1, tokens, 32, type());
+    qkv[0] = at::rand_like(qkv[0]) + 0.1;
+    qkv[1] = at::rand_like(qkv[1]) + 0.1;
+    at::Tensor expected = at::zeros({tokens}, at::kBool);
+    expected.narrow(0, 1, 2).fill_(true);
+    at::Tensor& query = qkv[0];
+    query[0][0][1][3] = std::nan("");
+    query[0][0][2][3] = kInfinity;   // every logit
+    query[0][0][3][3] = -kInfinity;  // likewise: the row sees nothing
+    const at::Tensor output = RunAs(variant(), DenseCase(qkv))[0][0];
+    EXPECT_TRUE(output.isnan().all(-1).equal(expected));
+    EXPECT_TRUE(output[3].eq(0).all().item<bool>());
+
+    query = at::rand_like(query) + 0.1;
+    qkv[1][0][0][tokens / 2][3] = kInfinity;  // one logit of every row
+    EXPECT_TRUE(RunAs(variant(), DenseCase(qkv)).isnan().all().item<bool>());
+  }
+}
+
 TEST_P(TokenSetsTest, LargeFiniteLogitsDoNotOverflow) {
   const at::Tensor bias = at::randn({3, 50});
   bias[0] = bias[0] * 3e37;

@@ -26,8 +26,7 @@ namespace fovea::kernels {
 // bias_rows [heads/4, W, W], bias_columns [heads/4, H, H], bias_window [heads/2, w*w, w*w]: fp32 or
 //   query's type.
 // pad_key, pad_value: [heads/2, D] in query's type; zeros if not given. What a projection makes of
-// a
-//   padded (zero) token, its bias.
+//   a padded (zero) token, its bias.
 //
 // Returns [B, heads, H, W, D] in query's type, laid out in memory as [B, H, W, heads, D].
 // A position without a finite logit is zero, one with a NaN or a +inf logit is NaN.
