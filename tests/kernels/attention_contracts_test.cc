@@ -134,7 +134,7 @@ TEST(StaticKeyContractsTest, StaticKeysAreChecked) {
         a.static_key = at::randn({1, 3, 7, 8});
       });
   Refuses<StaticKey>(
-      "static_key must be [query's heads, value's tokens, head_dim] = [3, 7, 8], "
+      "static_key must have shape [query's heads, value's tokens, head_dim] = [3, 7, 8], "
       "got shape [3, 6, 8]",
       [](auto& a) {
         a.static_key = at::randn({3, 6, 8});
@@ -208,7 +208,8 @@ TEST(StaticKeyContractsTest, GridsMatchTheTokens) {
 
 TEST(StaticKeyContractsTest, ConvolutionsParametersAreChecked) {
   Refuses<ConvStaticKey>(
-      "weight must be [heads * positions, head_dim, 3, 3] = [18, 8, 3, 3], got shape [18, 8, 5, 5]",
+      "weight must have shape [heads * positions, head_dim, 3, 3] = [18, 8, 3, 3], got shape [18, "
+      "8, 5, 5]",
       [](auto& a) {
         a.weight = at::randn({18, 8, 5, 5});
       });
@@ -219,7 +220,7 @@ TEST(StaticKeyContractsTest, ConvolutionsParametersAreChecked) {
       });
   Refuses<ConvStaticKey>("weight must have query's type Float, got BFloat16",
                          [](auto& a) { a.weight = a.weight.to(at::kBFloat16); });
-  Refuses<ConvStaticKey>("bias must be [heads * positions] = [18], got shape [6]",
+  Refuses<ConvStaticKey>("bias must have shape [heads * positions] = [18], got shape [6]",
                          [](auto& a) { a.bias = at::randn({6}); });
   Refuses<ConvStaticKey>("bias must have query's type Float, got Double",
                          [](auto& a) { a.bias = a.bias->to(at::kDouble); });
@@ -227,10 +228,10 @@ TEST(StaticKeyContractsTest, ConvolutionsParametersAreChecked) {
                          [](auto& a) {
                            a.bias = at::randn({18, 1});
                          });
-  Refuses<ConvStaticKey>("cls_key must be [heads, 1, head_dim] = [3, 1, 8], got shape [1, 1, 8]",
-                         [](auto& a) {
-                           a.cls_key = at::randn({1, 1, 8});
-                         });
+  Refuses<ConvStaticKey>(
+      "cls_key must have shape [heads, 1, head_dim] = [3, 1, 8], got shape [1, 1, 8]", [](auto& a) {
+        a.cls_key = at::randn({1, 1, 8});
+      });
   Refuses<ConvStaticKey>("cls_key must be on query's device cpu, got meta",
                          [](auto& a) { a.cls_key = a.cls_key->to(at::kMeta); });
 }
@@ -265,10 +266,11 @@ TEST(MapContractsTest, WindowsDivideTheMapAndShiftsTheWindow) {
   Refuses<Windows>("shift must be in [0, 3] (the window less one), got -1", [](auto& a) {
     a.shift = {0, -1};
   });
-  Refuses<Windows>("bias must be [heads, tokens, tokens] = [4, 12, 12], got shape [1, 12, 12]",
-                   [](auto& a) {
-                     a.bias = at::zeros({1, 12, 12});
-                   });
+  Refuses<Windows>(
+      "bias must have shape [heads, tokens, tokens] = [4, 12, 12], got shape [1, 12, 12]",
+      [](auto& a) {
+        a.bias = at::zeros({1, 12, 12});
+      });
   Refuses<Windows>("bias must have 3 dimensions [heads, tokens, tokens], got shape [12, 12]",
                    [](auto& a) {
                      a.bias = at::zeros({12, 12});
@@ -288,21 +290,25 @@ TEST(MapContractsTest, AxialArgumentsAreChecked) {
                  [](auto& a) { a.shift = 5; });
   Refuses<Axial>("shift must be in [0, 4] (the window less one), got -1",
                  [](auto& a) { a.shift = -1; });
-  Refuses<Axial>("bias_rows must be [heads, tokens, tokens] = [1, 8, 8], got shape [1, 6, 6]",
+  Refuses<Axial>(
+      "bias_rows must have shape [heads, tokens, tokens] = [1, 8, 8], got shape [1, 6, 6]",
+      [](auto& a) {
+        a.bias_rows = at::zeros({1, 6, 6});
+      });
+  Refuses<Axial>(
+      "bias_columns must have shape [heads, tokens, tokens] = [1, 6, 6], got shape [2, 6, 6]",
+      [](auto& a) {
+        a.bias_columns = at::zeros({2, 6, 6});
+      });
+  Refuses<Axial>(
+      "bias_window must have shape [heads, tokens, tokens] = [2, 25, 25], got shape [4, 25, 25]",
+      [](auto& a) {
+        a.bias_window = at::zeros({4, 25, 25});
+      });
+  Refuses<Axial>("pad_key must have shape [heads/2, head_dim] = [2, 16], got shape [4, 16]",
                  [](auto& a) {
-                   a.bias_rows = at::zeros({1, 6, 6});
+                   a.pad_key = at::zeros({4, 16});
                  });
-  Refuses<Axial>("bias_columns must be [heads, tokens, tokens] = [1, 6, 6], got shape [2, 6, 6]",
-                 [](auto& a) {
-                   a.bias_columns = at::zeros({2, 6, 6});
-                 });
-  Refuses<Axial>("bias_window must be [heads, tokens, tokens] = [2, 25, 25], got shape [4, 25, 25]",
-                 [](auto& a) {
-                   a.bias_window = at::zeros({4, 25, 25});
-                 });
-  Refuses<Axial>("pad_key must be [heads/2, head_dim] = [2, 16], got shape [4, 16]", [](auto& a) {
-    a.pad_key = at::zeros({4, 16});
-  });
   Refuses<Axial>("pad_key must have query's type Float, got Double", [](auto& a) {
     a.pad_key = at::zeros({2, 16}, at::kDouble);
   });

@@ -18,7 +18,7 @@ namespace fovea::kernels {
 // query, key, value: [B, heads, H, W, D]; heads a multiple of 4; one type, device and shape, none
 //   but B and heads empty. Strides are free, the last dimension is contiguous. fp32 and bf16 run
 //   vectorised on the CPU; fp32, bf16 and fp16 on CUDA.
-// window: at least 1. Where it does not divide the map, the map is padded at the bottom and at the
+// window: in [1, 256]. Where it does not divide the map, the map is padded at the bottom and at the
 //   right up to whole windows (then rolled, as Swin does): window heads see pad_key and pad_value
 //   at padded places, which attend nothing. Rows and columns cover the real map only.
 // shift: in [0, window).

@@ -2,23 +2,35 @@
 #include <ATen/Functions.h>
 #include <ATen/cpu/Utils.h>
 
+#include <cmath>
+
 #include "kernels/attention/dense_attention/cpu_blocks.h"
 #include "kernels/attention/dense_attention/implementations.h"
 #include "kernels/attention/shared/cpu_token_sets.h"
+#include "kernels/simd/bf16_gemm.h"
 
 namespace fovea::kernels {
 namespace {
 
-// LibTorch reaches AMX tiles in bf16, where our panels were never measured; a bias it would want
-// rounded to bf16. Elsewhere ours were faster, in both types and at every size from 16 to 8,192
-// tokens, with AVX2 and with AVX-512 (docs/results/kernels_cpu.md).
-bool TorchIsFaster(const DenseAttentionInputs& in) {
-  static const bool has_amx = [] {
+bool HasAmx() {
+  static const bool has = [] {
     const auto facts = at::cpu::get_cpu_capabilities();
     const auto found = facts.find("amx_bf16");
     return found != facts.end() && found->second.isBool() && found->second.toBool();
   }();
-  return has_amx && in.query.scalar_type() == at::kBFloat16 && !in.bias;
+  return has && simd::HasBf16Gemm();
+}
+
+// A sum that overflows counts as not finite: nothing is lost by that but speed.
+bool IsFinite(const at::Tensor& t) { return std::isfinite(t.sum(at::kFloat).item<float>()); }
+
+// LibTorch reaches AMX tiles in bf16, where our panels were never measured. A bias it would want
+// rounded to bf16, and rows that are not finite it does not make NaN. Elsewhere ours were faster,
+// in both types and at every size from 16 to 8,192 tokens, with AVX2 and with AVX-512
+// (docs/results/kernels_cpu.md).
+bool TorchIsFaster(const DenseAttentionInputs& in) {
+  return HasAmx() && in.query.scalar_type() == at::kBFloat16 && !in.bias && IsFinite(in.query) &&
+         IsFinite(in.key);
 }
 
 }  // namespace
