@@ -7,10 +7,10 @@ BUILD := build/$(PRESET)
 IMAGE ?=
 MODEL ?=
 
-.PHONY: help setup build demo test test-full bench format lint peers train-demo clean
+.PHONY: help setup build demo test test-full bench bench-kernels format lint peers train-demo clean
 
 help:  ## This list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup:  ## Install what a build needs (Debian packages; .venv with LibTorch)
 	@deploy/setup/setup.sh build
@@ -25,13 +25,19 @@ demo: setup  ## Classify a picture, see what it cost and how another attention d
 test:  ## Everything that CI runs: ctest, pytest, sanitizers
 	@tests/run.sh
 
-test-full:  ## Besides, what does not fit into CI: 100,000 requests under a memory bound
+test-full:  ## Besides, what does not fit into CI: 100,000 requests under a memory bound, every CUDA instantiation
 	@tests/run.sh --full
 
 bench: setup  ## Measure against the floors of tests/bench/targets.csv; exits 1 when one is missed
 	@deploy/setup/setup.sh test
+	@deploy/setup/setup.sh bench
 	@deploy/setup/build.sh $(PRESET)
 	@tests/bench/run.sh "$(BUILD)"
+
+bench-kernels: setup  ## Measure the kernels alone: table, CSV and a plot of time and memory against tokens
+	@deploy/setup/setup.sh bench
+	@deploy/setup/build.sh $(PRESET) bench_kernels
+	@tests/bench/kernels/run.sh "$(BUILD)"
 
 peers:  ## Install what Fovea is measured against (Triton, OpenVINO), outside the checkout
 	@tests/peers/install.sh

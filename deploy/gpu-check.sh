@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Checks and measures the CUDA kernels on a machine with a GPU: deploy/gpu-check.sh [OUT].
 #
-# Needs a CUDA toolkit, cmake, ninja, PyTorch 2.11 with pytest and numpy, Highway's and nlohmann/json's headers (from
-# the system, or HWY_INCLUDE and JSON_INCLUDE name folders that hold hwy/ and nlohmann/). No gRPC, OpenCV, Abseil,
+# Needs a CUDA toolkit, cmake, ninja, PyTorch 2.11 with pytest and numpy, Highway's headers and nlohmann/json's package
+# (from the system, or HWY_INCLUDE names a folder that holds hwy/, and CMAKE_PREFIX_PATH one that holds nlohmann_json).
+# No gRPC, OpenCV, Abseil,
 # protobuf or GoogleTest. Nothing is downloaded.
 #
 # Builds kernels and model_zoo for this GPU alone, runs the operators' tests on it, compute-sanitizer over the quick ones
@@ -47,7 +48,7 @@ build=build/gpu
 configure() {
   cmake -S . -B $build -G Ninja -DCMAKE_BUILD_TYPE=Release -DFOVEA_SERVER=OFF -DFOVEA_TESTS=OFF -DFOVEA_CUDA=ON \
     "-DFOVEA_CUDA_ARCHITECTURES=$arch-real" "-DFOVEA_TORCH_ROOT=$torch_root" \
-    ${HWY_INCLUDE:+"-DFOVEA_HIGHWAY_INCLUDE=$HWY_INCLUDE"} ${JSON_INCLUDE:+"-DFOVEA_JSON_INCLUDE=$JSON_INCLUDE"} > "$out/configure.txt" 2>&1 ||
+    ${HWY_INCLUDE:+"-DFOVEA_HIGHWAY_INCLUDE=$HWY_INCLUDE"} > "$out/configure.txt" 2>&1 ||
     { tail -30 "$out/configure.txt"; return 1; }
 }
 compile() { cmake --build $build > "$out/build.txt" 2>&1 || { grep -A5 -E 'error|FAILED' "$out/build.txt" | head -60; return 1; }; }

@@ -6,6 +6,6 @@ build=$1
 failed=0
 printf '%s, %s cores, %s, %s\n' "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1)" "$(nproc)" \
   "$(.venv/bin/python -c 'import torch; print("torch", torch.__version__, torch.backends.cpu.get_cpu_capability())')" "$(date -u +%F)"
-"$build/tests/bench_kernels" || failed=1
+tests/bench/kernels/run.sh "$build" || failed=1
 .venv/bin/python tests/bench/serving/serving.py --build "$build" || failed=1
 exit $failed
