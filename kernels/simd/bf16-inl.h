@@ -45,19 +45,27 @@ HWY_INLINE V PairBf16(V first, V second) {
   return hn::Or(hn::ShiftRight<16>(first), hn::And(second, hn::Set(du, 0xFFFF0000u)));
 }
 
+// One vector of bf16, widened.
+HWY_INLINE hn::Vec<hn::ScalableTag<float>> LoadBf16(const uint16_t* src) {
+  const hn::ScalableTag<float> d;
+  const hn::RebindToUnsigned<decltype(d)> du;
+  const hn::Rebind<uint16_t, decltype(d)> dh;
+  return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(du, hn::LoadU(dh, src))));
+}
+
+HWY_INLINE float Bf16At(uint16_t bf16) {
+  const uint32_t bits = static_cast<uint32_t>(bf16) << 16;
+  float x;
+  std::memcpy(&x, &bits, sizeof(x));
+  return x;
+}
+
 HWY_INLINE void Bf16ToFp32(const uint16_t* src, int64_t count, float* dst) {
-  const hn::ScalableTag<uint32_t> du;
-  const hn::Rebind<uint16_t, decltype(du)> dh;
-  const int64_t lanes = hn::Lanes(du);
-  uint32_t* to = reinterpret_cast<uint32_t*>(dst);
+  const hn::ScalableTag<float> d;
+  const int64_t lanes = hn::Lanes(d);
   int64_t i = 0;
-  for (; i + lanes <= count; i += lanes) {
-    hn::StoreU(hn::ShiftLeft<16>(hn::PromoteTo(du, hn::LoadU(dh, src + i))), du, to + i);
-  }
-  for (; i < count; ++i) {
-    const uint32_t bits = static_cast<uint32_t>(src[i]) << 16;
-    std::memcpy(dst + i, &bits, sizeof(bits));
-  }
+  for (; i + lanes <= count; i += lanes) hn::StoreU(LoadBf16(src + i), d, dst + i);
+  for (; i < count; ++i) dst[i] = Bf16At(src[i]);
 }
 
 HWY_INLINE void Fp32ToBf16(const float* src, int64_t count, uint16_t* dst) {

@@ -132,8 +132,7 @@ TORCH_LIBRARY_IMPL(fovea, Autograd, m) { m.impl("axial_window_attention", Autogr
 }  // namespace
 
 Capabilities AxialWindowAttentionCapabilities() {
-  return {
-      .op = kOp, .cpu = VectorisedOnCpu(), .cuda = WrittenInCuda()};
+  return {.op = kOp, .cpu = VectorisedOnCpu(), .cuda = WrittenInCuda()};
 }
 
 at::Tensor AxialWindowAttention(const at::Tensor& query, const at::Tensor& key,

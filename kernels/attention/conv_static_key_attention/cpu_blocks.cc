@@ -39,10 +39,7 @@ const void* TokenOf(const ConvJob& job, const Rows& rows, const Block& block, in
 
 float ChannelOf(const ConvJob& job, const void* token, int64_t c) {
   if (job.arithmetic == Arithmetic::kFp32) return static_cast<const float*>(token)[c];
-  const uint32_t bits = static_cast<uint32_t>(static_cast<const uint16_t*>(token)[c]) << 16;
-  float x;
-  std::memcpy(&x, &bits, sizeof(x));
-  return x;
+  return Bf16At(static_cast<const uint16_t*>(token)[c]);
 }
 
 // A head's map, channels first, into the border of zeros that `map` has already.

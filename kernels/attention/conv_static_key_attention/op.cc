@@ -130,8 +130,7 @@ TORCH_LIBRARY_IMPL(fovea, Autograd, m) { m.impl("conv_static_key_attention", Aut
 }  // namespace
 
 Capabilities ConvStaticKeyAttentionCapabilities() {
-  return {
-      .op = kOp, .cpu = VectorisedOnCpu(), .cuda = WrittenInCuda()};
+  return {.op = kOp, .cpu = VectorisedOnCpu(), .cuda = WrittenInCuda()};
 }
 
 at::Tensor ConvStaticKeyAttention(const at::Tensor& query, const at::Tensor& value,

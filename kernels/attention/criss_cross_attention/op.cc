@@ -77,8 +77,7 @@ TORCH_LIBRARY_IMPL(fovea, Autograd, m) { m.impl("criss_cross_attention", Autogra
 }  // namespace
 
 Capabilities CrissCrossAttentionCapabilities() {
-  return {
-      .op = kOp, .cpu = VectorisedOnCpu(), .cuda = WrittenInCuda()};
+  return {.op = kOp, .cpu = VectorisedOnCpu(), .cuda = WrittenInCuda()};
 }
 
 at::Tensor CrissCrossAttention(const at::Tensor& query, const at::Tensor& key,

@@ -91,8 +91,7 @@ TORCH_LIBRARY_IMPL(fovea, Autograd, m) { m.impl("dense_attention", Autograd); }
 }  // namespace
 
 Capabilities DenseAttentionCapabilities() {
-  return {
-      .op = kOp, .cpu = VectorisedOnCpu(), .cuda = WrittenInCuda()};
+  return {.op = kOp, .cpu = VectorisedOnCpu(), .cuda = WrittenInCuda()};
 }
 
 at::Tensor DenseAttention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,

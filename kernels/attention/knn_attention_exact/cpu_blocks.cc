@@ -27,31 +27,38 @@ namespace {
 
 using knn::Selection;
 
+// The sum of the squares of `count` elements that load(c) gives a vector at a time and at(c) one.
+template <class Load, class At>
+float SumOfSquares(int64_t count, const Load& load, const At& at) {
+  const DF d;
+  VF sums = hn::Zero(d);
+  int64_t c = 0;
+  for (; c + kLanes <= count; c += kLanes) {
+    const VF x = load(c);
+    sums = hn::MulAdd(x, x, sums);
+  }
+  float sum = hn::GetLane(hn::SumOfLanes(d, sums));
+  for (; c < count; ++c) sum += at(c) * at(c);
+  return sum;
+}
+
 // |key|^2 / 2 of a head's keys.
 void HalfSquares(const Panel& panel, float* to) {
   const DF d;
   for (int64_t j = 0; j < panel.keys; ++j) {
-    float sum = 0.0f;
     if (panel.arithmetic == Arithmetic::kBf16Gemm) {
       const uint16_t* key = static_cast<const uint16_t*>(panel.key) + j * panel.key_stride;
-      for (int64_t c = 0; c < panel.depth; ++c) {
-        const uint32_t bits = static_cast<uint32_t>(key[c]) << 16;
-        float x;
-        std::memcpy(&x, &bits, sizeof(x));
-        sum += x * x;
-      }
+      to[j] = SumOfSquares(
+                  panel.depth, [&](int64_t c) HWY_ATTR { return LoadBf16(key + c); },
+                  [&](int64_t c) HWY_ATTR { return Bf16At(key[c]); }) /
+              2;
     } else {
       const float* key = static_cast<const float*>(panel.key) + j * panel.key_stride;
-      VF sums = hn::Zero(d);
-      int64_t c = 0;
-      for (; c + kLanes <= panel.depth; c += kLanes) {
-        const VF x = hn::LoadU(d, key + c);
-        sums = hn::MulAdd(x, x, sums);
-      }
-      sum = hn::GetLane(hn::SumOfLanes(d, sums));
-      for (; c < panel.depth; ++c) sum += key[c] * key[c];
+      to[j] = SumOfSquares(
+                  panel.depth, [&](int64_t c) HWY_ATTR { return hn::LoadU(d, key + c); },
+                  [&](int64_t c) HWY_ATTR { return key[c]; }) /
+              2;
     }
-    to[j] = sum / 2;
   }
 }
 

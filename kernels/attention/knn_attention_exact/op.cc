@@ -100,8 +100,7 @@ TORCH_LIBRARY_IMPL(fovea, Autograd, m) { m.impl("knn_attention_exact", Autograd)
 }  // namespace
 
 Capabilities KnnAttentionExactCapabilities() {
-  return {
-      .op = kOp, .cpu = VectorisedOnCpu(), .cuda = WrittenInCuda()};
+  return {.op = kOp, .cpu = VectorisedOnCpu(), .cuda = WrittenInCuda()};
 }
 
 at::Tensor KnnAttentionExact(const at::Tensor& query, const at::Tensor& key,

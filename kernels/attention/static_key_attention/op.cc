@@ -100,8 +100,7 @@ TORCH_LIBRARY_IMPL(fovea, Autograd, m) { m.impl("static_key_attention", Autograd
 }  // namespace
 
 Capabilities StaticKeyAttentionCapabilities() {
-  return {
-      .op = kOp, .cpu = VectorisedOnCpu(), .cuda = WrittenInCuda()};
+  return {.op = kOp, .cpu = VectorisedOnCpu(), .cuda = WrittenInCuda()};
 }
 
 at::Tensor StaticKeyAttention(const at::Tensor& query, const at::Tensor& static_key,

@@ -107,8 +107,7 @@ TORCH_LIBRARY_IMPL(fovea, Autograd, m) { m.impl("window_attention", Autograd); }
 }  // namespace
 
 Capabilities WindowAttentionCapabilities() {
-  return {
-      .op = kOp, .cpu = VectorisedOnCpu(), .cuda = WrittenInCuda()};
+  return {.op = kOp, .cpu = VectorisedOnCpu(), .cuda = WrittenInCuda()};
 }
 
 at::Tensor WindowAttention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
