@@ -7,6 +7,8 @@
 
 namespace fovea::models {
 
+struct Grid;  // attention/attention.h
+
 // The default one: never stops, records nothing. Serving overrides ShouldStop; measures and Explain
 // override Record.
 class ForwardContext {
@@ -21,6 +23,12 @@ class ForwardContext {
                       const at::Tensor& /*tensor*/) {}
   // Whether Record does anything; producing what it wants may cost the fast path.
   virtual bool Recording() const { return false; }
+
+  // The weights [B, heads, tokens, tokens] of a layer's attention over `grid`'s tokens. They come
+  // from the references and cost N x N memory: only where WantsMaps() says so, besides Recording().
+  virtual void RecordMap(std::string_view /*layer*/, const at::Tensor& /*weights*/,
+                         const Grid& /*grid*/) {}
+  virtual bool WantsMaps() const { return false; }
 
   // The pass enters a stage ("stem", "stage1", ..., "head"): marks for the memory ledger.
   virtual void EnterStage(std::string_view /*name*/) {}

@@ -33,6 +33,11 @@ class AttentionCore {
   // 2).flatten(2) is a view.
   virtual at::Tensor Attend(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                             const std::optional<at::Tensor>& bias = std::nullopt) const = 0;
+
+  // The weights that Attend gives each query, [B, heads, Nq, Nk] in fp32, from the operator's
+  // reference: for measures and pictures.
+  virtual at::Tensor Map(const at::Tensor& query, const at::Tensor& key,
+                         const std::optional<at::Tensor>& bias = std::nullopt) const = 0;
 };
 
 // Attention module, or token mixer: tokens in, tokens out, with its own projections.
@@ -40,6 +45,9 @@ class AttentionModule : public Layer {
  public:
   // tokens [B, grid.tokens(), channels] -> the same shape.
   virtual at::Tensor forward(const at::Tensor& tokens, const Grid& grid) const = 0;
+
+  // The weights that forward gives, [B, heads, tokens, tokens] in fp32.
+  virtual at::Tensor Map(const at::Tensor& tokens, const Grid& grid) const = 0;
 };
 
 // Where a core is asked to stand.

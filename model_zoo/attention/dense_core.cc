@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "kernels/attention/attention_maps.h"
 #include "kernels/attention/dense_attention/op.h"
 #include "model_zoo/attention/cores.h"
 
@@ -19,6 +20,11 @@ class DenseCore final : public AttentionCore {
     if (!trains) return kernels::DenseAttention(query, key, value, scale_, bias);
     return at::scaled_dot_product_attention(query, key, value, bias, /*dropout_p=*/0.0,
                                             /*is_causal=*/false, scale_);
+  }
+
+  at::Tensor Map(const at::Tensor& query, const at::Tensor& key,
+                 const std::optional<at::Tensor>& bias) const override {
+    return kernels::DenseAttentionMap(query, key, scale_, bias);
   }
 
  private:

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "kernels/attention/attention_maps.h"
 #include "kernels/attention/knn_attention/op.h"
 #include "kernels/attention/knn_attention_exact/op.h"
 #include "model_zoo/attention/cores.h"
@@ -17,6 +18,12 @@ class KnnCore final : public AttentionCore {
                     const std::optional<at::Tensor>& bias) const override {
     if (exact_) return kernels::KnnAttentionExact(query, key, value, topk_, scale_, bias);
     return kernels::KnnAttention(query, key, value, topk_, scale_, bias);
+  }
+
+  at::Tensor Map(const at::Tensor& query, const at::Tensor& key,
+                 const std::optional<at::Tensor>& bias) const override {
+    if (exact_) return kernels::KnnAttentionExactMap(query, key, topk_, scale_, bias);
+    return kernels::KnnAttentionMap(query, key, topk_, scale_, bias);
   }
 
  private:

@@ -18,14 +18,22 @@ class SelfAttention final : public AttentionModule {
         proj_(Add<Linear>("proj", site.channels, site.channels)) {}
 
   at::Tensor forward(const at::Tensor& tokens, const Grid& /*grid*/) const override {
-    // The three are strided views of one projection: the cores read them in place.
-    const at::Tensor qkv =
-        qkv_->forward(tokens).unflatten(2, {3, heads_, -1}).permute({2, 0, 3, 1, 4});
+    const at::Tensor qkv = Project(tokens);
     const at::Tensor mixed = core_->Attend(qkv[0], qkv[1], qkv[2]);
     return proj_->forward(mixed.transpose(1, 2).flatten(2));
   }
 
+  at::Tensor Map(const at::Tensor& tokens, const Grid& /*grid*/) const override {
+    const at::Tensor qkv = Project(tokens);
+    return core_->Map(qkv[0], qkv[1]);
+  }
+
  private:
+  // [3, B, heads, tokens, head_dim]: strided views of one projection, which cores read in place.
+  at::Tensor Project(const at::Tensor& tokens) const {
+    return qkv_->forward(tokens).unflatten(2, {3, heads_, -1}).permute({2, 0, 3, 1, 4});
+  }
+
   const int64_t heads_;
   const std::shared_ptr<const AttentionCore> core_;
   const std::shared_ptr<Linear> qkv_;

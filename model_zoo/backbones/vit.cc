@@ -53,8 +53,12 @@ class Block final : public Layer {
   // The same, step by step, with the output of each branch recorded.
   at::Tensor ForwardRecording(const at::Tensor& tokens, const Grid& grid, const std::string& name,
                               ForwardContext& context) const {
-    const at::Tensor attention = attn_->forward(norm1_->forward(tokens), grid);
+    const at::Tensor normalised = norm1_->forward(tokens);
+    const at::Tensor attention = attn_->forward(normalised, grid);
     context.Record(name + ".attn", "output", attention);
+    if (context.WantsMaps()) {
+      context.RecordMap(name + ".attn", attn_->Map(normalised, grid), grid);
+    }
     const at::Tensor attended = tokens + attention;
     const at::Tensor mlp = mlp_->forward(norm2_->forward(attended));
     context.Record(name + ".mlp", "output", mlp);

@@ -8,6 +8,7 @@
 
 #include "model_zoo/bindings/json.h"
 #include "model_zoo/bindings/run.h"
+#include "model_zoo/measures/layer_measures.h"
 #include "model_zoo/registry.h"
 
 namespace fovea::models {
@@ -35,6 +36,22 @@ class PythonModel final : public torch::CustomClassHolder {
   std::vector<at::Tensor> Run(const at::Tensor& input) const {
     ForwardContext context;
     return model_->Run(input, context);
+  }
+
+  // KVT's measures of each layer, by "LAYER.MEASURE" (model_zoo/measures/layer_measures.h).
+  c10::Dict<std::string, at::Tensor> Measures(const at::Tensor& input) const {
+    MeasuringContext context;
+    model_->Run(input, context);
+    c10::Dict<std::string, at::Tensor> measures;
+    for (const LayerMeasures& layer : context.layers()) {
+      measures.insert(layer.layer + ".cosine_similarity", layer.cosine_similarity);
+      measures.insert(layer.layer + ".attention_norm_ratio", layer.attention_norm_ratio);
+      measures.insert(layer.layer + ".mlp_norm_ratio", layer.mlp_norm_ratio);
+      measures.insert(layer.layer + ".attention_standard_deviation",
+                      layer.attention_standard_deviation);
+      measures.insert(layer.layer + ".nonlocality", layer.nonlocality);
+    }
+    return measures;
   }
 
   std::string Facts() const { return FactsToJson(*model_); }
@@ -65,6 +82,7 @@ TORCH_LIBRARY(fovea_models, library) {
            "Loads a model from a description in JSON.",
            {torch::arg("description"), torch::arg("device") = "cpu", torch::arg("prepared") = true})
       .def("run", &PythonModel::Run)
+      .def("measures", &PythonModel::Measures)
       .def("facts", &PythonModel::Facts);
 }
 
