@@ -1,10 +1,9 @@
 #!/usr/bin/env bash
 # Checks and measures the CUDA kernels on a machine with a GPU: deploy/gpu-check.sh [OUT].
 #
-# Needs a CUDA toolkit, cmake, ninja, PyTorch 2.11 with pytest and numpy, Highway's headers and nlohmann/json's package
-# (from the system, or HWY_INCLUDE names a folder that holds hwy/, and CMAKE_PREFIX_PATH one that holds nlohmann_json).
-# No gRPC, OpenCV, Abseil,
-# protobuf or GoogleTest. Nothing is downloaded.
+# Needs a CUDA toolkit, cmake, ninja, PyTorch 2.11 with pytest, numpy, timm and torchvision, and the headers of Highway and
+# nlohmann/json: the system's, or those that `deploy/gpu-check.sh --headers` copied from a machine that has them into
+# build/gpu-headers, to travel with the checkout. No gRPC, OpenCV, Abseil, protobuf or GoogleTest. Nothing is downloaded.
 #
 # Builds kernels and model_zoo for this GPU alone, runs the operators' tests on it, compute-sanitizer over the quick ones
 # where it is installed, and the benchmark. Leaves in OUT (build/gpu-check): machine.txt, tests.txt, sanitizer.txt,
@@ -12,6 +11,11 @@
 # benchmark fails.
 set -uo pipefail
 cd "$(dirname "$0")/.."
+headers=build/gpu-headers
+if [ "${1:-}" = --headers ]; then
+  mkdir -p $headers && cp -rL /usr/include/hwy /usr/include/nlohmann $headers/ && echo "headers in $headers"
+  exit
+fi
 out=${1:-build/gpu-check}
 mkdir -p "$out"
 out=$(realpath "$out")
@@ -45,10 +49,12 @@ torch_root=$("$python" -c 'import pathlib, torch; print(pathlib.Path(torch.__fil
 cat "$out/machine.txt"
 
 build=build/gpu
+travelling=()
+[ -d $headers ] && travelling=("-DFOVEA_HIGHWAY_INCLUDE=$PWD/$headers" "-DFOVEA_JSON_INCLUDE=$PWD/$headers")
 configure() {
   cmake -S . -B $build -G Ninja -DCMAKE_BUILD_TYPE=Release -DFOVEA_SERVER=OFF -DFOVEA_TESTS=OFF -DFOVEA_CUDA=ON \
     "-DFOVEA_CUDA_ARCHITECTURES=$arch-real" "-DFOVEA_TORCH_ROOT=$torch_root" \
-    ${HWY_INCLUDE:+"-DFOVEA_HIGHWAY_INCLUDE=$HWY_INCLUDE"} > "$out/configure.txt" 2>&1 ||
+    "${travelling[@]}" > "$out/configure.txt" 2>&1 ||
     { tail -30 "$out/configure.txt"; return 1; }
 }
 compile() { cmake --build $build > "$out/build.txt" 2>&1 || { grep -A5 -E 'error|FAILED' "$out/build.txt" | head -60; return 1; }; }
@@ -57,7 +63,7 @@ step "configure for sm_$arch" configure
 [ $failed = 0 ] || exit 1
 export FOVEA_BUILD=$build
 
-tests() { "$python" -m pytest -q tests/kernels -p no:cacheprovider -rs 2>&1 | tee "$out/tests.txt" | tail -25; }
+tests() { "$python" -m pytest -q tests/kernels --confcutdir=tests/kernels -p no:cacheprovider 2>&1 | tee "$out/tests.txt" | tail -25; }
 sanitize() {
   # Under memcheck everything is some fifty times slower: the small shapes alone.
   compute-sanitizer --tool memcheck --error-exitcode 1 "$python" tests/bench/gpu/smallest_calls.py 2>&1 |
