@@ -209,8 +209,14 @@ def cases(dtype: torch.dtype, small: bool = False) -> list[Case]:
         Case(
             "conv_static_key_attention",
             f"B{batch} H{heads} N{side * side} d{dim}",
-            lambda: ops.conv_static_key_attention(q, v, (side, side), weight),
-            {"conv2d, softmax, matmul": lambda: conv_static_key(q, v, side, weight)},
+            lambda q=q, v=v, side=side: ops.conv_static_key_attention(
+                q, v, (side, side), weight
+            ),
+            {
+                "conv2d, softmax, matmul": lambda q=q, v=v, side=side: conv_static_key(
+                    q, v, side, weight
+                )
+            },
         )
     )
     for n in [300] if small else [3136, 16384, 65536]:
