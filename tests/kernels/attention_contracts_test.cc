@@ -284,7 +284,7 @@ TEST(MapContractsTest, AxialArgumentsAreChecked) {
   Refuses<Axial>("query's head count must be a multiple of 4, got 6", [](auto& a) {
     a.query = a.key = a.value = at::randn({2, 6, 6, 8, 16});
   });
-  Refuses<Axial>("window must be in [1, 32768] (the largest supported), got 0",
+  Refuses<Axial>("window must be in [1, 256] (the largest supported), got 0",
                  [](auto& a) { a.window = 0; });
   Refuses<Axial>("shift must be in [0, 4] (the window less one), got 5",
                  [](auto& a) { a.shift = 5; });
