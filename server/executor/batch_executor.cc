@@ -212,18 +212,18 @@ void BatchExecutor::RunTasks(Lane& lane, std::span<std::unique_ptr<InferenceTask
     return;
   }
 
+  std::vector<absl::StatusOr<TaskResult>> results;
   int64_t at = 0;
   for (auto& task : tasks) {
     const int images = task->images();
     const int64_t first = std::exchange(at, at + images);
     task->request().stages.EndStage(Stage::kCompute, computed);
     if (!status.ok()) {
-      InferenceTask::Finish(std::move(task), status);
+      results.emplace_back(status);
       continue;
     }
     if (stopped) {
-      InferenceTask::Finish(std::move(task),
-                            Cancelled("request.cancelled", "the caller cancelled the request"));
+      results.emplace_back(Cancelled("request.cancelled", "the caller cancelled the request"));
       continue;
     }
     TaskResult result{.batch_size = run.images, .batch_peak_bytes = run.peak_bytes};
@@ -240,14 +240,18 @@ void BatchExecutor::RunTasks(Lane& lane, std::span<std::unique_ptr<InferenceTask
       output.data = RawBytes(rows);
     }
     if (finite) {
-      InferenceTask::Finish(std::move(task), std::move(result));
+      results.emplace_back(std::move(result));
     } else {
-      InferenceTask::Finish(std::move(task), Internal("executor.non_finite_output",
-                                                      "the model's output is not a finite number"));
+      results.emplace_back(
+          Internal("executor.non_finite_output", "the model's output is not a finite number"));
     }
   }
   run.scatter = clock_.Now() - computed;
+  // Before the answers: whoever has one finds it counted.
   if (status.ok() && !stopped && observer != nullptr) observer->OnBatch(run);
+  for (size_t i = 0; i < tasks.size(); ++i) {
+    InferenceTask::Finish(std::move(tasks[i]), std::move(results[i]));
+  }
 }
 
 }  // namespace fovea

@@ -197,3 +197,19 @@ def test_broken_contracts_name_operator_argument_and_value():
     rois[3, 0] = 2
     with pytest.raises(RuntimeError, match=r"an image in \[0, 2\).*got 2 in row 3"):
         roi_align(input, rois, 0.5, 3, 2, 2, True)
+
+
+def test_a_region_that_is_not_finite_is_nan_on_every_thread_of_inference_mode():
+    image = torch.randn(1, 256, 14, 14)
+    rois = torch.tensor([[0.0, 1.0, 1.0, 9.0, 9.0]]).repeat(8, 1)
+    rois[-1, 2] = torch.nan  # in the second thread's half
+    threads = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        with torch.inference_mode():
+            for dtype in (torch.float32, torch.bfloat16):
+                output = roi_align(image.to(dtype), rois, 1.0, 7, 7, 2, True)
+                assert output[-1].isnan().all()
+                assert not output[:-1].isnan().any()
+    finally:
+        torch.set_num_threads(threads)

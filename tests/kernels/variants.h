@@ -1,5 +1,5 @@
 // The CPU's implementations of an operator as test parameters: every one takes every test that its
-// types and this machine allow. CUDA's is tested through torch.ops (test_knn_attention.py).
+// types and this machine allow. CUDA's are tested through torch.ops (test_*.py).
 #pragma once
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

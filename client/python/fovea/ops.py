@@ -4,7 +4,8 @@
     out = ops.knn_attention(query, key, value, topk=98)
 
 Every operator takes fp32, bf16, fp16 and fp64 tensors of one device (what has no fast kernel there runs on its
-reference), reads strided views in place, is differentiable, and goes through torch.compile and torch.export. Logits are
+reference), reads strided views in place, is differentiable (but nms), and goes through torch.compile and torch.export;
+those composed of others (axial, cross-shaped and pale attention, maps, measures) with fixed shapes. Logits are
 accumulated, biased and selected in fp32 whatever the type. `scale=None` is `head_dim ** -0.5`. A broken contract raises
 RuntimeError naming operator, argument and value. `kernels/*/<operator>/op.h` holds the full contracts.
 

@@ -21,7 +21,7 @@ namespace fovea::kernels {
 // query, value: [B, H, M, D], or [B, H, 1 + M, D] with cls_key: the class token first, then the map
 //   in row-major order. One type and device, none but B and H empty; strides are free, the last
 //   dimension is contiguous. fp32 and bf16 run vectorised on the CPU; fp32, bf16 and fp16 on CUDA.
-// grid: (height, width) of the map.
+// grid: (height, width) of the map, each in [1, 32768].
 // weight: [H*M, D, 3, 3]; bias: [H*M]; both in query's type.
 // cls_key: [H, 1, D]. With it there are 1 + M keys: A[n, 0] = query_n . cls_key, and the class
 //   token's own row is the convolution of a map of one position, the centre tap. The paper does not

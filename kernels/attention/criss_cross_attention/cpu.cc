@@ -3,8 +3,6 @@
 // both are merged. What is kept is as large as the map.
 #include <ATen/Functions.h>
 
-#include <limits>
-
 #include "kernels/attention/criss_cross_attention/implementations.h"
 #include "kernels/attention/shared/cpu_token_sets.h"
 #include "kernels/attention/shared/cpu_windows.h"
@@ -17,24 +15,21 @@ void CrissCrossAttentionCpu(const CrissCrossAttentionInputs& in, const at::Tenso
   const at::Tensor kept = at::empty(in.query.sizes(), fp32);
   const at::Tensor largest = at::empty({in.query.size(0), heads, height, width}, fp32);
   const at::Tensor sum = at::empty_like(largest);
-  const auto pass = [&](std::array<int64_t, 2> window, attend::Outcome outcome,
-                        const std::optional<at::Tensor>& bias) {
+  const auto pass = [&](std::array<int64_t, 2> window, attend::Outcome outcome) {
     attend::WindowsJob job = attend::MakeWindowsJob(in.query, in.key, in.value, output, 0, heads,
-                                                    window, {0, 0}, in.scale, bias);
+                                                    window, {0, 0}, in.scale, std::nullopt);
     if (job.arithmetic == attend::Arithmetic::kBf16Gemm) {
       job.arithmetic = attend::Arithmetic::kWidenedBf16;  // partial results are fp32
       job.block_width = attend::BlockWidth(job.arithmetic);
     }
-    job.bias_head = 0;
+    job.sees_itself = outcome == attend::Outcome::kKept;  // once, on its row
     job.outcome = outcome;
     job.partial = {kept.mutable_data_ptr<float>(), largest.mutable_data_ptr<float>(),
                    sum.mutable_data_ptr<float>()};
     attend::AttendWindows({job});
   };
-  const at::Tensor not_itself = at::zeros({1, height, height}, fp32);
-  not_itself.select(0, 0).fill_diagonal_(-std::numeric_limits<double>::infinity());
-  pass({1, width}, attend::Outcome::kKept, std::nullopt);
-  pass({height, 1}, attend::Outcome::kMerged, attend::TransposedBias(not_itself));
+  pass({1, width}, attend::Outcome::kKept);
+  pass({height, 1}, attend::Outcome::kMerged);
 }
 
 }  // namespace fovea::kernels

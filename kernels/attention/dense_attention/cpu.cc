@@ -25,8 +25,8 @@ bool HasAmx() {
 bool IsFinite(const at::Tensor& t) { return std::isfinite(t.sum(at::kFloat).item<float>()); }
 
 // LibTorch reaches AMX tiles in bf16, where our panels were never measured. A bias it would want
-// rounded to bf16, and rows that are not finite it does not make NaN. Elsewhere ours were faster at
-// every size (docs/results/kernels_cpu).
+// rounded to bf16, and rows that are not finite it does not make NaN. In fp32 ours were faster at
+// every size with AVX-512 (docs/results/kernels_cpu).
 bool TorchIsFaster(const DenseAttentionInputs& in) {
   return HasAmx() && in.query.scalar_type() == at::kBFloat16 && !in.bias && IsFinite(in.query) &&
          IsFinite(in.key);

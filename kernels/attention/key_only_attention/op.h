@@ -1,6 +1,7 @@
 // Key-only attention: every token is gated by one summary of the keys, and there are no queries.
 //   LinGlo (Rethinking Query-Key Pairwise Interactions in Vision Transformers), equations 2 and 3
-//   and the product of equation 4. Cost: 5*B*H*N*D FLOPs; memory for the output alone.
+//   and the product of equation 4. Cost: 5*B*H*N*D FLOPs; memory for the output and
+//   for partial sums, a 256th of it.
 #pragma once
 #include <ATen/core/Tensor.h>
 

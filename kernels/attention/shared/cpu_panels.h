@@ -30,7 +30,7 @@ struct Panel {
   float* output;       // workspace [width, dim]
 };
 
-// What turns products into logits: product * scale + bias, -inf where the parts differ. What is
+// What turns products into logits: product * scale + bias, -inf where masked. What is
 // null is not there.
 struct LogitTerms {
   float scale;
@@ -40,6 +40,7 @@ struct LogitTerms {
   int64_t key_bias_stride = 0;
   const float* query_part = nullptr;  // [width]: the part each row's token belongs to
   const float* key_part = nullptr;    // [keys]
+  int64_t itself = -1;                // row i does not see key itself + i; -1: it does
 };
 
 // Activation (activation.h) as the kernels want it.

@@ -94,6 +94,7 @@ HWY_INLINE void AdjustLogits(float* logits, int64_t stride, int64_t keys, const 
   const VF scale = hn::Set(d, terms.scale);
   const VF query_part =
       terms.query_part != nullptr ? hn::LoadU(d, terms.query_part + column) : hn::Zero(d);
+  const VF place = hn::Iota(d, static_cast<float>(terms.itself + column));
   for (int64_t j = 0; j < keys; ++j) {
     VF s = hn::LoadU(d, logits + j * stride);
     if (terms.bias != nullptr) {
@@ -106,6 +107,10 @@ HWY_INLINE void AdjustLogits(float* logits, int64_t stride, int64_t keys, const 
     if (terms.query_part != nullptr) {
       const MF same = hn::Eq(query_part, hn::Set(d, terms.key_part[j]));
       s = hn::IfThenElse(same, s, hn::Set(d, -kInfinity));
+    }
+    if (terms.itself >= 0) {
+      const MF same = hn::Eq(place, hn::Set(d, static_cast<float>(j)));
+      s = hn::IfThenElse(same, hn::Set(d, -kInfinity), s);
     }
     hn::StoreU(s, d, logits + j * stride);
     take(s);
@@ -160,7 +165,8 @@ HWY_INLINE SoftmaxOfLanes SoftmaxColumn(const Panel& panel, const LogitTerms& te
   // A positive scale that does not make them larger changes neither the order of the logits nor
   // which are finite: the exponential can apply it.
   const bool plain = terms.bias == nullptr && terms.key_bias == nullptr &&
-                     terms.query_part == nullptr && terms.scale <= 1.0f && terms.scale >= 0x1p-64f;
+                     terms.query_part == nullptr && terms.itself < 0 && terms.scale <= 1.0f &&
+                     terms.scale >= 0x1p-64f;
   VF largest = hn::Set(d, -kInfinity);
   VF sum = hn::Zero(d);
   if (plain) {

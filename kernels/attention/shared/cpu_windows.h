@@ -58,6 +58,7 @@ struct WindowsJob {
   int64_t pad_value_head = 0;
   float scale;
   int64_t block_width;  // rows a panel may have
+  bool sees_itself = true;
   Outcome outcome = Outcome::kWritten;
   PartialSoftmax partial{};
 

@@ -249,6 +249,7 @@ void AttendWindow(const WindowsJob& job, const WindowsScratch& scratch, int64_t 
     TakeQueries(query.data + block.first * query.stride * ElementBytes(job), query.stride, panel);
     MultiplyByKeys(panel);
     LogitTerms terms{.scale = job.scale};
+    if (!job.sees_itself) terms.itself = block.first;
     if (job.bias != nullptr) {
       terms.bias = job.bias + window.head * job.bias_head + block.first;
       terms.bias_stride = job.bias_key;

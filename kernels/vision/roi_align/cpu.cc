@@ -86,8 +86,7 @@ class Pool {
     const Axis columns = roi_align::AxisOf(roi[1], roi[3], scale, in_.w, in_.sampling, in_.aligned,
                                            in_.input.size(3));
     if (!rows.IsFinite() || !columns.IsFinite()) {
-      output_[k].fill_(std::numeric_limits<double>::quiet_NaN());
-      return;
+      return FillWithNan(k);
     }
     const float samples = static_cast<float>(std::max<int64_t>(rows.samples, 1)) *
                           std::max<int64_t>(columns.samples, 1);
@@ -113,6 +112,20 @@ class Pool {
   }
 
  private:
+  // As raw memory, which is dense in both layouts: threads of a pool do not have the caller's
+  // inference mode, without which ATen does not write to its tensors.
+  void FillWithNan(int64_t k) {
+    const int64_t count = region_.channels * in_.h * in_.w;
+    void* const data = static_cast<char*>(output_.mutable_data_ptr()) +
+                       k * output_.stride(0) * output_.element_size();
+    if (output_.scalar_type() == at::kFloat) {
+      std::fill_n(static_cast<float*>(data), count, std::numeric_limits<float>::quiet_NaN());
+    } else {
+      constexpr uint16_t kBf16Nan = 0x7FC0;
+      std::fill_n(static_cast<uint16_t*>(data), count, kBf16Nan);
+    }
+  }
+
   const RoiAlignInputs& in_;
   const at::Tensor& output_;
   const bool channels_last_;
