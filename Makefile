@@ -10,7 +10,7 @@ MODEL ?=
 .PHONY: help setup build demo test test-full bench bench-kernels format lint peers train-demo clean
 
 help:  ## This list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup:  ## Install what a build needs (Debian packages; .venv with LibTorch)
 	@deploy/setup/setup.sh build
