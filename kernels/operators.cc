@@ -67,12 +67,18 @@ OperatorRow RowOf(const Capabilities& facts, bool cuda, c10::ScalarType type) {
 
 std::vector<Capabilities> AllOperators() {
   return {
-      DenseAttentionCapabilities(),      KnnAttentionCapabilities(),
-      KnnAttentionExactCapabilities(),   WindowAttentionCapabilities(),
-      CrissCrossAttentionCapabilities(), AxialWindowAttentionCapabilities(),
-      StaticKeyAttentionCapabilities(),  ConvStaticKeyAttentionCapabilities(),
-      KeyOnlyAttentionCapabilities(),    KeyOnlyLayerCapabilities(),
-      RpCpeCapabilities(),               NmsCapabilities(),
+      DenseAttentionCapabilities(),
+      KnnAttentionCapabilities(),
+      KnnAttentionExactCapabilities(),
+      WindowAttentionCapabilities(),
+      CrissCrossAttentionCapabilities(),
+      AxialWindowAttentionCapabilities(),
+      StaticKeyAttentionCapabilities(),
+      ConvStaticKeyAttentionCapabilities(),
+      KeyOnlyAttentionCapabilities(),
+      KeyOnlyLayerCapabilities(),
+      RpCpeCapabilities(),
+      NmsCapabilities(),
       RoiAlignCapabilities(),
   };
 }
