@@ -21,33 +21,11 @@ from attention_definitions import (
     tokens,
     with_tensors,
 )
+from kernel_library import DEVICES, FAST, LIBRARY
 
-BUILD = pathlib.Path(__file__).resolve().parents[2] / os.environ.get(
-    "FOVEA_BUILD", "build/release"
-)
-LIBRARY = BUILD / "lib" / "libfovea_kernels.so"
-torch.ops.load_library(LIBRARY)
 fovea = torch.ops.fovea
 
-DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
-# What is not the reference: its types, device by device.
-FAST = [
-    (device, dtype)
-    for device in DEVICES
-    for dtype in (torch.float32, torch.bfloat16, torch.float16)
-    if device == "cuda" or dtype != torch.float16
-]
 every_operator = pytest.mark.parametrize("op", OPERATORS, ids=str)
-
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    """Small tensors: sharing them among threads costs more than it saves."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    torch.manual_seed(17)
-    yield
-    torch.set_num_threads(threads)
 
 
 def assert_as_good_as_plain(op, arguments):

@@ -2,38 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import pathlib
-
 import pytest
 import torch
+from kernel_library import DEVICES, FAST
 from torch.nn import functional
 
-BUILD = pathlib.Path(__file__).resolve().parents[2] / os.environ.get(
-    "FOVEA_BUILD", "build/release"
-)
-torch.ops.load_library(BUILD / "lib" / "libfovea_kernels.so")
 key_only_layer = torch.ops.fovea.key_only_layer
 fold_key_only_weights = torch.ops.fovea.fold_key_only_weights
 
-DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
-# What is not the reference: its types, device by device.
-FAST = [
-    (device, dtype)
-    for device in DEVICES
-    for dtype in (torch.float32, torch.bfloat16, torch.float16)
-    if device == "cuda" or dtype != torch.float16
-]
 WEIGHTS = "Tensor key_weight, Tensor? key_bias, Tensor value_weight, Tensor? value_bias, Tensor saliency, Tensor u1_weight, Tensor? u1_bias, Tensor u2_weight, Tensor? u2_bias"
-
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    """Small tensors: sharing them among threads costs more than it saves."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def five_steps(x, kw, kb, vw, vb, saliency, u1, b1, u2, b2, scale=None):

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import pathlib
-
 import pytest
 import torch
 import torchvision
+from kernel_library import DEVICES
 
-BUILD = pathlib.Path(__file__).resolve().parents[2] / os.environ.get(
-    "FOVEA_BUILD", "build/release"
-)
-torch.ops.load_library(BUILD / "lib" / "libfovea_kernels.so")
 nms = torch.ops.fovea.nms
-
-DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 
 
 def random_boxes(count, kind, dtype=torch.float32):

@@ -2,36 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import pathlib
-
 import pytest
 import torch
 import torchvision
+from kernel_library import DEVICES, FAST
 
-BUILD = pathlib.Path(__file__).resolve().parents[2] / os.environ.get(
-    "FOVEA_BUILD", "build/release"
-)
-torch.ops.load_library(BUILD / "lib" / "libfovea_kernels.so")
 roi_align = torch.ops.fovea.roi_align
-
-DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
-# What is not the reference: its types, device by device.
-FAST = [
-    (device, dtype)
-    for device in DEVICES
-    for dtype in (torch.float32, torch.bfloat16, torch.float16)
-    if device == "cuda" or dtype != torch.float16
-]
-
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    """Small tensors: sharing them among threads costs more than it saves."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def random_rois(count, images, size, dtype=torch.float32):
