@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kernels/attention/key_only_attention/op.h"
+#include "tests/kernels/attention_case.h"
 #include "tests/kernels/key_only_truth.h"
 #include "tests/kernels/variants.h"
 
@@ -31,22 +32,15 @@ class KeyOnlyNumbersTest
     }
   }
 
-  // Error at most twice plain PyTorch's and 1e-6 of the scale.
   void ExpectAsGoodAsPlain(const KeyOnlyCase& c, const Variant& variant) {
-    const at::Tensor truth = TruthOf(c);
+    SCOPED_TRACE("head_dim " + std::to_string(c.key.size(3)));
     at::Tensor output;
     {
       const ScopedVariant scope(variant);
       output = KeyOnlyAttention(c.key, c.value, c.saliency, c.scale);
     }
     ASSERT_EQ(output.scalar_type(), c.key.scalar_type());
-    ASSERT_EQ(output.sizes(), c.key.sizes());
-    const auto error_of = [&](const at::Tensor& t) {
-      return (t.to(at::kDouble) - truth).abs().max().item<double>();
-    };
-    const double plain = error_of(PlainForm(c));
-    EXPECT_LE(error_of(output), 2.0 * plain + 1e-6 * truth.abs().max().item<double>())
-        << "head_dim " << c.key.size(3) << ", plain PyTorch's " << plain;
+    kernels::ExpectAsGoodAsPlain(output, TruthOf(c), PlainForm(c));
   }
 };
 

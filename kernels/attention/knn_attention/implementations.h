@@ -22,6 +22,13 @@ struct KnnAttentionInputs {
   std::optional<at::Tensor> bias;  // expanded to [B, H, Nq, Nk]: strides of broadcast dimensions 0
 };
 
+// From the operator's arguments; the bias in fp32, as the implementations in C++ and CUDA want it,
+// or in its own type.
+KnnAttentionInputs MakeKnnAttentionInputs(const at::Tensor& query, const at::Tensor& key,
+                                          const at::Tensor& value, int64_t topk,
+                                          std::optional<double> scale,
+                                          const std::optional<at::Tensor>& bias, bool bias_in_fp32);
+
 // The definition, in plain ATen: any device, any floating type, differentiable. N x N buffers.
 at::Tensor KnnAttentionReference(const KnnAttentionInputs& in);
 

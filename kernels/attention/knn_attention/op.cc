@@ -26,17 +26,6 @@ void CheckContract(const at::Tensor& query, const at::Tensor& key, const at::Ten
   CheckLogitBias(contract, bias, query, key);
 }
 
-KnnAttentionInputs MakeInputs(const at::Tensor& query, const at::Tensor& key,
-                              const at::Tensor& value, int64_t topk, std::optional<double> scale,
-                              const std::optional<at::Tensor>& bias, bool bias_in_fp32) {
-  return {query,
-          key,
-          value,
-          topk,
-          ScaleOrDefault(scale, query),
-          ExpandLogitBias(bias, query, key, bias_in_fp32)};
-}
-
 at::Tensor Compute(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                    int64_t topk, std::optional<double> scale,
                    const std::optional<at::Tensor>& bias) {
@@ -46,7 +35,8 @@ at::Tensor Compute(const at::Tensor& query, const at::Tensor& key, const at::Ten
   const Implementation chosen =
       ChooseImplementation(KnnAttentionCapabilities(), query.device().type(), query.scalar_type());
   const bool reference = chosen == Implementation::kReference;
-  const KnnAttentionInputs in = MakeInputs(query, key, value, topk, scale, bias, !reference);
+  const KnnAttentionInputs in =
+      MakeKnnAttentionInputs(query, key, value, topk, scale, bias, !reference);
   switch (chosen) {
     case Implementation::kReference:
       output.copy_(KnnAttentionReference(in));
@@ -80,7 +70,7 @@ at::Tensor Autograd(const at::Tensor& query, const at::Tensor& key, const at::Te
                         .reference =
                             [=](const std::vector<at::Tensor>& given) {
                               const OptionalTensors::List t = tensors.InPlaces(given);
-                              return KnnAttentionReference(MakeInputs(
+                              return KnnAttentionReference(MakeKnnAttentionInputs(
                                   *t[0], *t[1], *t[2], topk, scale, t[3], /*bias_in_fp32=*/false));
                             }});
 }
@@ -97,6 +87,19 @@ TORCH_LIBRARY_IMPL(fovea, Meta, m) { m.impl("knn_attention", Meta); }
 TORCH_LIBRARY_IMPL(fovea, Autograd, m) { m.impl("knn_attention", Autograd); }
 
 }  // namespace
+
+KnnAttentionInputs MakeKnnAttentionInputs(const at::Tensor& query, const at::Tensor& key,
+                                          const at::Tensor& value, int64_t topk,
+                                          std::optional<double> scale,
+                                          const std::optional<at::Tensor>& bias,
+                                          bool bias_in_fp32) {
+  return {query,
+          key,
+          value,
+          topk,
+          ScaleOrDefault(scale, query),
+          ExpandLogitBias(bias, query, key, bias_in_fp32)};
+}
 
 Capabilities KnnAttentionCapabilities() {
   return {.op = kOp, .cpu = VectorisedOnCpu(), .cuda = WrittenInCuda()};

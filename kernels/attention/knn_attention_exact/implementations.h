@@ -2,9 +2,7 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
-#include <cstdint>
-#include <optional>
-
+#include "kernels/attention/knn_attention/implementations.h"
 #include "kernels/dispatch.h"
 
 namespace fovea::kernels {
@@ -12,15 +10,8 @@ namespace fovea::kernels {
 // Where which implementation runs.
 Capabilities KnnAttentionExactCapabilities();
 
-// What every implementation is given.
-struct KnnAttentionExactInputs {
-  at::Tensor query;                // [B, H, Nq, D], last dimension contiguous
-  at::Tensor key;                  // [B, H, Nk, D], likewise
-  at::Tensor value;                // [B, H, Nk, D], likewise
-  int64_t topk;                    // in [1, Nk]
-  double scale;                    // finite
-  std::optional<at::Tensor> bias;  // expanded to [B, H, Nq, Nk]: strides of broadcast dimensions 0
-};
+// What every implementation is given: what the fast version is.
+using KnnAttentionExactInputs = KnnAttentionInputs;
 
 // The definition, in plain ATen: any device, any floating type, differentiable. N x N buffers.
 at::Tensor KnnAttentionExactReference(const KnnAttentionExactInputs& in);

@@ -26,18 +26,6 @@ void CheckContract(const at::Tensor& query, const at::Tensor& key, const at::Ten
   CheckLogitBias(contract, bias, query, key);
 }
 
-KnnAttentionExactInputs MakeInputs(const at::Tensor& query, const at::Tensor& key,
-                                   const at::Tensor& value, int64_t topk,
-                                   std::optional<double> scale,
-                                   const std::optional<at::Tensor>& bias, bool bias_in_fp32) {
-  return {query,
-          key,
-          value,
-          topk,
-          ScaleOrDefault(scale, query),
-          ExpandLogitBias(bias, query, key, bias_in_fp32)};
-}
-
 at::Tensor Compute(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                    int64_t topk, std::optional<double> scale,
                    const std::optional<at::Tensor>& bias) {
@@ -47,7 +35,8 @@ at::Tensor Compute(const at::Tensor& query, const at::Tensor& key, const at::Ten
   const Implementation chosen = ChooseImplementation(KnnAttentionExactCapabilities(),
                                                      query.device().type(), query.scalar_type());
   const bool reference = chosen == Implementation::kReference;
-  const KnnAttentionExactInputs in = MakeInputs(query, key, value, topk, scale, bias, !reference);
+  const KnnAttentionExactInputs in =
+      MakeKnnAttentionInputs(query, key, value, topk, scale, bias, !reference);
   switch (chosen) {
     case Implementation::kReference:
       output.copy_(KnnAttentionExactReference(in));
@@ -81,7 +70,7 @@ at::Tensor Autograd(const at::Tensor& query, const at::Tensor& key, const at::Te
                         .reference =
                             [=](const std::vector<at::Tensor>& given) {
                               const OptionalTensors::List t = tensors.InPlaces(given);
-                              return KnnAttentionExactReference(MakeInputs(
+                              return KnnAttentionExactReference(MakeKnnAttentionInputs(
                                   *t[0], *t[1], *t[2], topk, scale, t[3], /*bias_in_fp32=*/false));
                             }});
 }
