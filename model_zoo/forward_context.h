@@ -7,7 +7,7 @@
 
 namespace fovea::models {
 
-struct Grid;  // attention/attention.h
+struct Grid;  // layers/grid.h
 
 // The default one: never stops, records nothing. Serving overrides ShouldStop; measures and Explain
 // override Record.

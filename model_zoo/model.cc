@@ -39,6 +39,15 @@ class ZooModel final : public Model {
     return outputs;
   }
 
+  std::vector<at::Tensor> Features(const at::Tensor& pixels,
+                                   ForwardContext& context) const override {
+    const c10::InferenceMode inference;
+    CheckPixels(pixels);
+    std::vector<at::Tensor> maps = backbone_->Features(pixels.to(device_), context);
+    for (at::Tensor& map : maps) map = map.to(at::kFloat).contiguous();
+    return maps;
+  }
+
   int64_t weight_bytes() const override { return weight_bytes_; }
 
  private:

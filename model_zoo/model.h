@@ -31,6 +31,11 @@ class Model {
   // on the CPU or the device. Stops early, with an empty result, when context.ShouldStop().
   virtual std::vector<at::Tensor> Run(const at::Tensor& pixels, ForwardContext& context) const = 0;
 
+  // The feature pyramid of the same pixels: FP32 [N, channels, H/stride, W/stride] for each of
+  // info().features. Throws c10::ValueError where the model has none.
+  virtual std::vector<at::Tensor> Features(const at::Tensor& pixels,
+                                           ForwardContext& context) const = 0;
+
   // Bytes held by parameters, buffers and packed weights.
   virtual int64_t weight_bytes() const = 0;
 };

@@ -69,6 +69,12 @@ struct ModelInfo {
     bool bytes = false;  // UINT8 rather than FP32
   };
   std::vector<Output> outputs;
+  // The maps of its feature pyramid, finest first; empty: it has none.
+  struct FeatureMap {
+    int64_t channels = 0;
+    int64_t stride = 0;  // pixels to a position
+  };
+  std::vector<FeatureMap> features;
 };
 
 }  // namespace fovea::models

@@ -5,9 +5,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "model_zoo/attention/cores.h"
-#include "model_zoo/attention/self_attention.h"
+#include "model_zoo/attention/cores/cores.h"
+#include "model_zoo/attention/modules/modules.h"
 #include "model_zoo/backbones/identity.h"
+#include "model_zoo/backbones/swin.h"
 #include "model_zoo/backbones/vit.h"
 
 namespace fovea::models {
@@ -31,6 +32,7 @@ const std::vector<BackboneEntry>& Backbones() {
   static const BackboneRegistry registry = [] {
     BackboneRegistry filled;
     RegisterVit(filled);
+    RegisterSwin(filled);
     RegisterIdentity(filled);
     return filled;
   }();
@@ -48,6 +50,7 @@ const std::vector<CoreEntry>& Cores() {
 const std::vector<AttentionModuleEntry>& AttentionModules() {
   static const std::vector<AttentionModuleEntry> modules = {
       {"self", "global: every token attends every token", MakeSelfAttention},
+      {"shifted_window", "windows, shifted by half in every other block", MakeShiftedWindow},
   };
   return modules;
 }

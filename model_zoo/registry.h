@@ -26,6 +26,9 @@ struct BackboneEntry {
   // Builds it in its trainable state, not yet filled. Throws c10::Error where the description asks
   // for what it cannot be.
   std::function<std::shared_ptr<Backbone>(const ModelDescription&)> make;
+  // The same architecture with few channels and blocks: same inputs, stages, grids and heads. For
+  // tests of what goes for every backbone.
+  std::function<std::shared_ptr<Backbone>(const ModelDescription&)> make_tiny;
 };
 
 // Filled once by the Register functions of backbones/, in the order in which they are listed.

@@ -7,19 +7,12 @@
 #include <memory>
 #include <optional>
 
+#include "model_zoo/layers/grid.h"
 #include "model_zoo/layers/layer.h"
 
 namespace fovea::models {
 
-// The map that a token sequence spells row by row, behind `prefix_tokens` tokens (class,
-// distillation) without a place.
-struct Grid {
-  int64_t height = 0;
-  int64_t width = 0;
-  int64_t prefix_tokens = 0;
-
-  int64_t tokens() const { return prefix_tokens + height * width; }
-};
+class Windows;  // attention/windows.h
 
 // Attention core: queries look at keys and gather values. Holds no learned numbers, only the
 // options it was made with; thread-safe and shared.
@@ -38,15 +31,30 @@ class AttentionCore {
   // reference: for measures and pictures.
   virtual at::Tensor Map(const at::Tensor& query, const at::Tensor& key,
                          const std::optional<at::Tensor>& bias = std::nullopt) const = 0;
+
+  // The same within the windows of maps [B, heads, height, width, head_dim], strides free, last
+  // dimension contiguous; bias [heads, n, n] for the n tokens of a window in row-major order.
+  // Returns [B, heads, height, width, head_dim], laid out so that permute({0, 2, 3, 1,
+  // 4}).flatten(3) is a view. By default the windows are gathered and given to Attend; a core with
+  // a kernel for windows overrides it.
+  virtual at::Tensor AttendWindows(const at::Tensor& query, const at::Tensor& key,
+                                   const at::Tensor& value, const Windows& windows,
+                                   const std::optional<at::Tensor>& bias = std::nullopt) const;
+
+  // The weights that AttendWindows gives, [B, heads, height*width, height*width] in fp32, zero
+  // between windows.
+  at::Tensor MapWindows(const at::Tensor& query, const at::Tensor& key, const Windows& windows,
+                        const std::optional<at::Tensor>& bias = std::nullopt) const;
 };
 
 // Attention module, or token mixer: tokens in, tokens out, with its own projections.
 class AttentionModule : public Layer {
  public:
-  // tokens [B, grid.tokens(), channels] -> the same shape.
+  // tokens [B, grid.tokens(), channels] -> the same shape. `grid` is the one of the module's site.
   virtual at::Tensor forward(const at::Tensor& tokens, const Grid& grid) const = 0;
 
-  // The weights that forward gives, [B, heads, tokens, tokens] in fp32.
+  // The weights that forward gives, [B, heads, tokens, tokens] in fp32. Undefined where a module
+  // has no such weights (a convolution).
   virtual at::Tensor Map(const at::Tensor& tokens, const Grid& grid) const = 0;
 };
 
@@ -62,7 +70,10 @@ struct ModuleSite {
   int64_t channels = 0;
   int64_t heads = 0;
   Grid grid;
+  int64_t block = 0;   // counted from 0 within its stage: shifted windows shift in the odd ones
+  int64_t window = 7;  // the backbone's own, for modules that take one and whose text names none
   bool qkv_bias = true;
+  bool proj_bias = true;
 };
 
 }  // namespace fovea::models

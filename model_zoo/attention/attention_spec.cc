@@ -204,11 +204,9 @@ AttentionSpec AttentionSpec::Parse(std::string_view text) {
   return spec;
 }
 
-std::string AttentionSpec::Canonical(std::string_view own_module) const {
-  bool module_options = window || activation || scale;
-  bool name_module = !module.empty() && (module != own_module || core.empty() || module_options);
-  std::string text = name_module ? module : core;
-  if (name_module && !core.empty() && core != "dense") {
+std::string AttentionSpec::Canonical() const {
+  std::string text = module.empty() ? core : module;
+  if (!module.empty() && !core.empty() && core != "dense") {
     text += "/" + core;
   }
   char separator = ':';

@@ -2,7 +2,8 @@
 // label, URL.
 //
 //   spec   = name [ "/" core ] [ "@" stage ] [ ":" option { "," option } ]
-//   stages = spec "|" spec ...        one for each stage of the backbone
+//   stages = spec "|" spec ...        one for each stage of the backbone; "-" for one without
+//                                     attention
 //
 // Examples: `dense`, `knn:k=100`, `shifted_window/knn:k=0.5,window=7`, `conv|cska|dense|dense`,
 // `cska@2`. A bare core fills the backbone's own module; a bare module takes the dense core.
@@ -48,25 +49,38 @@ struct AttentionSpec {
   static AttentionSpec Parse(std::string_view text);
 
   // The one spelling, for labels, URLs and files: defaults left out, options in a fixed order.
-  // `own_module` is the backbone's own, which goes without saying: "self/knn:k=5" in a ViT is
-  // "knn:k=5".
-  std::string Canonical(std::string_view own_module = {}) const;
+  std::string Canonical() const;
 
   bool operator==(const AttentionSpec&) const = default;
 };
 
+// What a stage of a backbone was published with.
+struct PublishedStage {
+  std::string text;          // its attention; "-" where there is none that could be replaced
+  std::string own = "self";  // the module that a bare core fills there; empty: one without a name
+  bool attends = true;       // a text for every stage means this one too; not so for a convolution
+
+  // A stage whose layers cannot be exchanged: it is written "-".
+  static PublishedStage WithoutAttention() { return {.text = "-", .own = "", .attends = false}; }
+  // A stage of convolutions in which an attention can stand.
+  static PublishedStage Convolution() { return {.text = "conv", .attends = false}; }
+};
+
 // The attention of each stage of a backbone with `published.size()` stages. `texts` is one of
 //   nothing                        the published attention;
-//   one text                       for every stage, or "a|b|c", one for each;
+//   one text                       for every stage that attends; the others stay as published;
+//   "a|b|c"                        one for each stage;
 //   as many texts as stages        one for each;
 //   texts with "@stage"            for those stages; the others keep what a leading text without
-//   "@" says, or the
-//                                  published one. Stages count from 1.
+//   "@" says, or the published one. Stages count from 1.
+// A bare core gets the stage's own module, where that has a name: "knn:k=5" in a stage of shifted
+// windows is "shifted_window/knn:k=5". A stage without attention is written "-", and has
+// `module` "-".
 std::vector<AttentionSpec> ParseStages(std::span<const std::string> texts,
-                                       std::span<const std::string> published);
+                                       std::span<const PublishedStage> published);
 
-// One text for all stages where they agree, else "a|b|c".
+// The shortest text that reads back as these: one where it says all, else "a|b|c".
 std::string CanonicalStages(std::span<const AttentionSpec> stages,
-                            std::string_view own_module = {});
+                            std::span<const PublishedStage> published);
 
 }  // namespace fovea::models

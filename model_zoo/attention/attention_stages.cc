@@ -25,10 +25,53 @@ StagedText TakeStage(std::string_view text) {
   return {std::string(names.substr(0, at)) + std::string(text.substr(names.size())), stage};
 }
 
-std::vector<AttentionSpec> ParseEach(std::span<const std::string> texts) {
+constexpr std::string_view kNone = "-";
+
+std::string Ordinal(size_t stage) { return "stage " + std::to_string(stage + 1); }
+
+// The attention that `text` puts into a stage.
+AttentionSpec ForStage(const std::string& text, const PublishedStage& published, size_t stage) {
+  if (published.text == kNone) {
+    if (text != kNone) {
+      Refuse(text, Ordinal(stage) + " has no attention: '-' stands there");
+    }
+    return {.module = std::string(kNone)};
+  }
+  if (text == kNone) {
+    Refuse(text, Ordinal(stage) + " has an attention");
+  }
+  AttentionSpec spec = AttentionSpec::Parse(text);
+  if (spec.module.empty() && published.own != "self") {
+    spec.module = published.own;
+  } else if (spec.module == "self" && published.own == "self") {
+    spec.module.clear();  // goes without saying
+  }
+  return spec;
+}
+
+// A text for every stage.
+std::vector<AttentionSpec> ForAll(const std::string& text,
+                                  std::span<const PublishedStage> published) {
   std::vector<AttentionSpec> specs;
-  for (const std::string& text : texts) {
-    specs.push_back(AttentionSpec::Parse(text));
+  for (size_t i = 0; i < published.size(); ++i) {
+    specs.push_back(ForStage(published[i].attends ? text : published[i].text, published[i], i));
+  }
+  return specs;
+}
+
+std::vector<AttentionSpec> AsPublished(std::span<const PublishedStage> published) {
+  std::vector<AttentionSpec> specs;
+  for (size_t i = 0; i < published.size(); ++i) {
+    specs.push_back(ForStage(published[i].text, published[i], i));
+  }
+  return specs;
+}
+
+std::vector<AttentionSpec> ForEach(std::span<const std::string> texts,
+                                   std::span<const PublishedStage> published) {
+  std::vector<AttentionSpec> specs;
+  for (size_t i = 0; i < published.size(); ++i) {
+    specs.push_back(ForStage(texts[i], published[i], i));
   }
   return specs;
 }
@@ -36,10 +79,10 @@ std::vector<AttentionSpec> ParseEach(std::span<const std::string> texts) {
 }  // namespace
 
 std::vector<AttentionSpec> ParseStages(std::span<const std::string> texts,
-                                       std::span<const std::string> published) {
+                                       std::span<const PublishedStage> published) {
   const size_t stages = published.size();
   if (texts.empty()) {
-    return ParseEach(published);
+    return AsPublished(published);
   }
   const std::string& first = texts.front();
   if (first.find('|') != first.npos) {
@@ -51,7 +94,7 @@ std::vector<AttentionSpec> ParseStages(std::span<const std::string> texts,
       Refuse(first, "with '|' there is one text, with an attention for each of the backbone's " +
                         std::to_string(stages) + " stage" + (stages == 1 ? "" : "s"));
     }
-    return ParseEach(parts);
+    return ForEach(parts, published);
   }
   std::vector<StagedText> staged;
   for (const std::string& text : texts) {
@@ -59,24 +102,23 @@ std::vector<AttentionSpec> ParseStages(std::span<const std::string> texts,
   }
   auto has_stage = [](const StagedText& text) { return text.stage.has_value(); };
   if (std::ranges::none_of(staged, has_stage)) {
-    if (texts.size() == stages) {
-      return ParseEach(texts);
-    }
     if (texts.size() == 1) {
-      return std::vector<AttentionSpec>(stages, AttentionSpec::Parse(first));
+      return ForAll(first, published);
+    }
+    if (texts.size() == stages) {
+      return ForEach(texts, published);
     }
     Refuse(first, std::to_string(texts.size()) + " texts for a backbone of " +
                       std::to_string(stages) + " stage" + (stages == 1 ? "" : "s"));
   }
-  std::vector<AttentionSpec> specs = ParseEach(published);
+  std::vector<AttentionSpec> specs = AsPublished(published);
   std::vector<bool> named(stages, false);
   for (size_t i = 0; i < staged.size(); ++i) {
-    AttentionSpec spec = AttentionSpec::Parse(staged[i].text);
     if (!has_stage(staged[i])) {
       if (i > 0) {
         Refuse(texts[i], "beside texts with '@' only the first may stand for every stage");
       }
-      specs.assign(stages, spec);
+      specs = ForAll(staged[i].text, published);
       continue;
     }
     const auto stage = static_cast<uint64_t>(*staged[i].stage);
@@ -88,20 +130,27 @@ std::vector<AttentionSpec> ParseStages(std::span<const std::string> texts,
       Refuse(texts[i], "stage " + std::to_string(stage) + " is named twice");
     }
     named[stage - 1] = true;
-    specs[stage - 1] = spec;
+    specs[stage - 1] = ForStage(staged[i].text, published[stage - 1], stage - 1);
   }
   return specs;
 }
 
-std::string CanonicalStages(std::span<const AttentionSpec> stages, std::string_view own_module) {
-  std::string text;
-  bool agree = true;
-  for (const AttentionSpec& stage : stages) {
-    std::string one = stage.Canonical(own_module);
-    agree = agree && one == stages.front().Canonical(own_module);
-    text += (text.empty() ? "" : "|") + one;
+std::string CanonicalStages(std::span<const AttentionSpec> stages,
+                            std::span<const PublishedStage> published) {
+  std::string list;
+  const AttentionSpec* shared = nullptr;  // what the stages that attend have in common
+  bool one_says_all = true;
+  for (size_t i = 0; i < stages.size(); ++i) {
+    const bool none = published[i].text == kNone;
+    list += (i > 0 ? "|" : "") + (none ? std::string(kNone) : stages[i].Canonical());
+    if (published[i].attends) {
+      if (shared == nullptr) shared = &stages[i];
+      one_says_all = one_says_all && stages[i] == *shared;
+    } else {
+      one_says_all = one_says_all && stages[i] == ForStage(published[i].text, published[i], i);
+    }
   }
-  return agree && !stages.empty() ? stages.front().Canonical(own_module) : text;
+  return shared != nullptr && one_says_all ? shared->Canonical() : list;
 }
 
 }  // namespace fovea::models

@@ -23,7 +23,7 @@ auto InWords(const AttentionSpec& spec, const std::string& where, Build build) {
 }  // namespace
 
 AttentionFactory::AttentionFactory(AttentionSpec spec, std::string where, ModuleBuilder own_module)
-    : spec_(std::move(spec)), where_(std::move(where)), own_module_(own_module) {}
+    : spec_(std::move(spec)), where_(std::move(where)), own_module_(std::move(own_module)) {}
 
 std::shared_ptr<const AttentionCore> AttentionFactory::Core(const CoreSite& site) const {
   const CoreEntry* entry = FindCore(spec_.core);

@@ -2,6 +2,7 @@
 // never learns which attentions exist.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -14,10 +15,9 @@ class AttentionFactory {
  public:
   // `where` names the backbone, and the stage where there are several, in errors. `own_module` is
   // the backbone's own, for specs that name a core only; it may be one that the registry does not
-  // list.
-  using ModuleBuilder = std::shared_ptr<AttentionModule> (*)(const AttentionSpec& spec,
-                                                             const ModuleSite& site,
-                                                             const AttentionFactory& cores);
+  // list, and know more of its place than a site says.
+  using ModuleBuilder = std::function<std::shared_ptr<AttentionModule>(
+      const AttentionSpec& spec, const ModuleSite& site, const AttentionFactory& cores)>;
   AttentionFactory(AttentionSpec spec, std::string where, ModuleBuilder own_module);
 
   // Both throw c10::Error in words when the attention is not available or cannot stand there.

@@ -16,11 +16,13 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "model_zoo/forward_context.h"
 #include "model_zoo/layers/layer.h"
 #include "model_zoo/model_description.h"
+#include "model_zoo/registry.h"
 
 namespace fovea::models {
 
@@ -44,15 +46,55 @@ class Backbone : public Layer {
   virtual std::vector<at::Tensor> forward(const at::Tensor& pixels,
                                           ForwardContext& context) const = 0;
 
+  // The feature pyramid: one map [N, channels, H/stride, W/stride] for each of info().features, in
+  // the type of the activations; for detection and segmentation. `pixels` and `context` as
+  // forward's; nothing when context.ShouldStop() said so.
+  virtual std::vector<at::Tensor> Features(const at::Tensor& pixels, ForwardContext& context) const;
+
   // Everything but `parameters`, which LoadModel counts.
   virtual const ModelInfo& info() const = 0;
 
   virtual WeightNames weight_names() const { return {}; }
 
-  // Fills every parameter from the seed as the architecture's authors initialise it. The same seed
-  // gives the same numbers on every machine and with any number of threads.
-  virtual void Initialise(uint64_t seed) = 0;
+  // Fills every parameter and buffer from the seed as the architecture's authors initialise it. The
+  // same seed gives the same numbers on every machine and with any number of threads. By default
+  // InitialiseAsUsual for every tensor.
+  virtual void Initialise(uint64_t seed);
+
+ protected:
+  // What most vision transformers start from, for the tensor of this own name: matrices and tables
+  // normal with deviation 0.02, convolutions normal with variance 2 / fan-out (He et al. 2015),
+  // norms and running statistics as the identity, biases and tokens without a weight's name zero.
+  static void InitialiseAsUsual(const std::string& name, const at::Tensor& tensor, uint64_t seed);
 };
+
+// What a variant was published with, where its description says nothing else.
+struct PublishedInput {
+  int64_t side = 224;
+  int64_t num_classes = 1000;  // 0: published without a head
+  Preprocessing preprocessing;
+};
+
+// The facts that follow from both, the outputs of a classifier among them: logits, or, without
+// classes, `channels` features.
+ModelInfo DescribeClassifier(const ModelDescription& description, const PublishedInput& published,
+                             int64_t channels);
+
+// Throws c10::ValueError in words where the image does not divide into patches of `stride` pixels.
+void CheckDivides(const ModelInfo& info, int64_t stride);
+
+// The entry of a variant of `Architecture`, a backbone that is made from its Config and a
+// description. `Shrunk(config)`, found beside Config, is the same at few channels and blocks
+// (BackboneEntry::make_tiny).
+template <typename Architecture, typename Config>
+BackboneEntry Variant(std::string name, std::string summary, const Config& config) {
+  const auto maker = [](const Config& made) {
+    return [made](const ModelDescription& description) -> std::shared_ptr<Backbone> {
+      return std::make_shared<Architecture>(made, description);
+    };
+  };
+  return {std::move(name), std::move(summary), maker(config), maker(Shrunk(config))};
+}
 
 // Builds the described backbone in its trainable state, fp32 on the CPU, and fills it: from the
 // seed, or from the safetensors file. Throws c10::Error in words, as LoadModel does.

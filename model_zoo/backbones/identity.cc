@@ -47,10 +47,11 @@ class Identity final : public Backbone {
 }  // namespace
 
 void RegisterIdentity(BackboneRegistry& registry) {
+  const auto make = [](const ModelDescription& description) {
+    return std::make_shared<Identity>(description);
+  };
   registry.Add({"identity", "computes nothing: returns its input's bytes, for measuring the server",
-                [](const ModelDescription& description) {
-                  return std::make_shared<Identity>(description);
-                }});
+                make, make});
 }
 
 }  // namespace fovea::models

@@ -10,14 +10,17 @@
 #include <ATen/ATen.h>
 
 #include <string>
+#include <utility>
 
-#include "model_zoo/attention/factory.h"
-#include "model_zoo/attention/self_attention.h"
+#include "model_zoo/attention/modules/modules.h"
+#include "model_zoo/attention/stages.h"
 #include "model_zoo/backbones/backbone.h"
+#include "model_zoo/blocks/transformer_block.h"
 #include "model_zoo/layers/layer_norm.h"
 #include "model_zoo/layers/linear.h"
-#include "model_zoo/layers/mlp.h"
 #include "model_zoo/layers/patch_embed.h"
+#include "model_zoo/layers/position_embedding.h"
+#include "model_zoo/layers/simple_pyramid.h"
 #include "model_zoo/weights/random.h"
 
 namespace fovea::models {
@@ -35,58 +38,11 @@ struct VitConfig {
       1000;  // 0: published without a head, its output is the class token's features
 };
 
-class Block final : public Layer {
- public:
-  Block(const VitConfig& config, const Grid& grid, const AttentionFactory& attention)
-      : norm1_(Add<LayerNorm>("norm1", config.channels)),
-        attn_(register_module(
-            "attn",
-            attention.Module({.channels = config.channels, .heads = config.heads, .grid = grid}))),
-        norm2_(Add<LayerNorm>("norm2", config.channels)),
-        mlp_(Add<Mlp>("mlp", config.channels, config.mlp_ratio * config.channels)) {}
-
-  at::Tensor forward(const at::Tensor& tokens, const Grid& grid) const {
-    const at::Tensor attended = tokens + attn_->forward(norm1_->forward(tokens), grid);
-    return mlp_->ForwardAdd(norm2_->forward(attended), attended);
-  }
-
-  // The same, step by step, with the output of each branch recorded.
-  at::Tensor ForwardRecording(const at::Tensor& tokens, const Grid& grid, const std::string& name,
-                              ForwardContext& context) const {
-    const at::Tensor normalised = norm1_->forward(tokens);
-    const at::Tensor attention = attn_->forward(normalised, grid);
-    context.Record(name + ".attn", "output", attention);
-    if (context.WantsMaps()) {
-      context.RecordMap(name + ".attn", attn_->Map(normalised, grid), grid);
-    }
-    const at::Tensor attended = tokens + attention;
-    const at::Tensor mlp = mlp_->forward(norm2_->forward(attended));
-    context.Record(name + ".mlp", "output", mlp);
-    at::Tensor output = attended + mlp;
-    context.Record(name, "output", output);
-    return output;
-  }
-
- private:
-  const std::shared_ptr<LayerNorm> norm1_;
-  const std::shared_ptr<AttentionModule> attn_;
-  const std::shared_ptr<LayerNorm> norm2_;
-  const std::shared_ptr<Mlp> mlp_;
-};
-
-// The blocks under their numbers: "blocks.0", "blocks.1", ...
-class Blocks final : public Layer {
- public:
-  Blocks(const VitConfig& config, const Grid& grid, const AttentionFactory& attention) {
-    for (int64_t i = 0; i < config.depth; ++i) {
-      blocks_.push_back(Add<Block>(std::to_string(i), config, grid, attention));
-    }
-  }
-  const std::vector<std::shared_ptr<Block>>& list() const { return blocks_; }
-
- private:
-  std::vector<std::shared_ptr<Block>> blocks_;
-};
+VitConfig Shrunk(VitConfig config) {
+  config.channels = 8 * config.heads;
+  config.depth = 2;
+  return config;
+}
 
 class Vit final : public Backbone {
  public:
@@ -96,15 +52,21 @@ class Vit final : public Backbone {
         grid_(GridOf(config, info_)),
         patch_embed_(Add<PatchEmbed>("patch_embed", config.patch, config.channels)),
         cls_token_(AddParameter("cls_token", {1, 1, config.channels})) {
-    const std::string published = "dense";
-    const AttentionSpec spec = ParseStages(description.attention, {&published, 1}).front();
-    info_.attention = spec.Canonical("self");
+    const StageAttentions attentions(description, {{.text = "dense"}});
+    info_.attention = attentions.Canonical();
     if (config.distilled) {
       dist_token_ = AddParameter("dist_token", {1, 1, config.channels});
     }
     pos_embed_ = AddParameter("pos_embed", {1, grid_.tokens(), config.channels});
-    blocks_ = Add<Blocks>("blocks", config, grid_,
-                          AttentionFactory(spec, description.backbone, MakeSelfAttention));
+    const AttentionFactory attention = attentions.Stage(0, MakeSelfAttention);
+    blocks_ = Add<TransformerBlocks>(
+        "blocks", config.depth,
+        TransformerBlockOptions{.channels = config.channels,
+                                .mlp_hidden = config.mlp_ratio * config.channels},
+        [&](int64_t block) {
+          return attention.Module(
+              {.channels = config.channels, .heads = config.heads, .grid = grid_, .block = block});
+        });
     norm_ = Add<LayerNorm>("norm", config.channels);
     if (info_.num_classes > 0) {
       head_ = Add<Linear>("head", config.channels, info_.num_classes);
@@ -116,19 +78,8 @@ class Vit final : public Backbone {
 
   std::vector<at::Tensor> forward(const at::Tensor& pixels,
                                   ForwardContext& context) const override {
-    context.EnterStage("stem");
-    at::Tensor tokens = Embed(pixels);
-    context.EnterStage("stage1");
-    const bool recording = context.Recording();
-    for (size_t i = 0; i < blocks_->list().size(); ++i) {
-      if (context.ShouldStop()) {
-        return {};
-      }
-      const Block& block = *blocks_->list()[i];
-      tokens = recording
-                   ? block.ForwardRecording(tokens, grid_, "blocks." + std::to_string(i), context)
-                   : block.forward(tokens, grid_);
-    }
+    const at::Tensor tokens = Blocks(pixels, context);
+    if (!tokens.defined()) return {};
     context.EnterStage("head");
     const at::Tensor prefix = norm_->forward(tokens.narrow(1, 0, grid_.prefix_tokens));
     const at::Tensor cls = prefix.select(1, 0);
@@ -142,7 +93,19 @@ class Vit final : public Backbone {
     return {(logits + head_dist_->forward(prefix.select(1, 1))) / 2};
   }
 
+  std::vector<at::Tensor> Features(const at::Tensor& pixels,
+                                   ForwardContext& context) const override {
+    const at::Tensor tokens = Blocks(pixels, context);
+    if (!tokens.defined()) return {};
+    return SimplePyramid(TokensToMap(norm_->forward(tokens), grid_.height, grid_.width));
+  }
+
   const ModelInfo& info() const override { return info_; }
+
+  at::Tensor Resized(const std::string& parameter, const at::Tensor& stored) const override {
+    if (parameter != "pos_embed") return stored;
+    return ResizePositionEmbedding(stored, grid_.prefix_tokens, {grid_.height, grid_.width});
+  }
 
   // timm's init_weights_vit_timm; deviations are small enough that its truncation at +-2 never
   // acts.
@@ -167,21 +130,12 @@ class Vit final : public Backbone {
 
  private:
   static ModelInfo Describe(const VitConfig& config, const ModelDescription& description) {
-    ModelInfo info;
-    info.backbone = description.backbone;
-    info.image_height = description.image_height > 0 ? description.image_height : config.image_side;
-    info.image_width = description.image_width > 0 ? description.image_width : config.image_side;
-    TORCH_CHECK_VALUE(info.image_height % config.patch == 0 && info.image_width % config.patch == 0,
-                      description.backbone, " cuts images into patches of ", config.patch,
-                      " pixels, which ", info.image_height, "x", info.image_width,
-                      " does not divide into");
-    info.num_classes = description.num_classes > 0 ? description.num_classes : config.num_classes;
+    ModelInfo info = DescribeClassifier(
+        description, {.side = config.image_side, .num_classes = config.num_classes},
+        config.channels);
+    CheckDivides(info, config.patch);
     info.tokens = GridOf(config, info).tokens();
-    if (info.num_classes > 0) {
-      info.outputs = {{"logits", {info.num_classes}}};
-    } else {
-      info.outputs = {{"features", {config.channels}}};
-    }
+    info.features = SimplePyramidFeatures(config.channels, config.patch);
     return info;
   }
 
@@ -189,6 +143,14 @@ class Vit final : public Backbone {
     return {.height = info.image_height / config.patch,
             .width = info.image_width / config.patch,
             .prefix_tokens = config.distilled ? 2 : 1};
+  }
+
+  // The tokens behind the last block; undefined when the context stopped the pass.
+  at::Tensor Blocks(const at::Tensor& pixels, ForwardContext& context) const {
+    context.EnterStage("stem");
+    at::Tensor tokens = Embed(pixels);
+    context.EnterStage("stage1");
+    return blocks_->forward(std::move(tokens), grid_, context, "blocks");
   }
 
   at::Tensor Embed(const at::Tensor& pixels) const {
@@ -209,7 +171,7 @@ class Vit final : public Backbone {
   at::Tensor cls_token_;
   at::Tensor dist_token_;  // undefined without distillation
   at::Tensor pos_embed_;
-  std::shared_ptr<Blocks> blocks_;
+  std::shared_ptr<TransformerBlocks> blocks_;
   std::shared_ptr<LayerNorm> norm_;
   std::shared_ptr<Linear> head_;       // null where the model gives features
   std::shared_ptr<Linear> head_dist_;  // null without distillation
@@ -218,11 +180,8 @@ class Vit final : public Backbone {
 }  // namespace
 
 void RegisterVit(BackboneRegistry& registry) {
-  auto add = [&registry](std::string name, std::string summary, VitConfig config) {
-    registry.Add(
-        {std::move(name), std::move(summary), [config](const ModelDescription& description) {
-           return std::make_shared<Vit>(config, description);
-         }});
+  auto add = [&registry](std::string name, std::string summary, const VitConfig& config) {
+    registry.Add(Variant<Vit>(std::move(name), std::move(summary), config));
   };
   const VitConfig tiny{.channels = 192, .heads = 3};
   const VitConfig small{.channels = 384, .heads = 6};

@@ -73,6 +73,10 @@ std::string FactsToJson(const Model& model) {
   for (const ModelInfo::Output& output : info.outputs) {
     outputs.push_back({{"name", output.name}, {"shape", output.shape}, {"bytes", output.bytes}});
   }
+  json features = json::array();
+  for (const ModelInfo::FeatureMap& map : info.features) {
+    features.push_back({{"channels", map.channels}, {"stride", map.stride}});
+  }
   return json{
       {"backbone", info.backbone},
       {"attention", info.attention},
@@ -91,6 +95,7 @@ std::string FactsToJson(const Model& model) {
         {"mean", preprocessing.mean},
         {"std", preprocessing.std}}},
       {"outputs", outputs},
+      {"features", features},
       {"weight_bytes", model.weight_bytes()},
   }
       .dump();

@@ -38,6 +38,11 @@ class PythonModel final : public torch::CustomClassHolder {
     return model_->Run(input, context);
   }
 
+  std::vector<at::Tensor> Features(const at::Tensor& input) const {
+    ForwardContext context;
+    return model_->Features(input, context);
+  }
+
   // KVT's measures of each layer, by "LAYER.MEASURE" (model_zoo/measures/layer_measures.h).
   c10::Dict<std::string, at::Tensor> Measures(const at::Tensor& input) const {
     MeasuringContext context;
@@ -82,6 +87,7 @@ TORCH_LIBRARY(fovea_models, library) {
            "Loads a model from a description in JSON.",
            {torch::arg("description"), torch::arg("device") = "cpu", torch::arg("prepared") = true})
       .def("run", &PythonModel::Run)
+      .def("features", &PythonModel::Features)
       .def("measures", &PythonModel::Measures)
       .def("facts", &PythonModel::Facts);
 }

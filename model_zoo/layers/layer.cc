@@ -9,6 +9,14 @@ at::Tensor Layer::AddParameter(const std::string& name, at::IntArrayRef shape) {
   return register_parameter(name, at::empty(shape, at::kFloat));
 }
 
+at::Tensor Layer::AddBuffer(const std::string& name, at::IntArrayRef shape) {
+  return register_buffer(name, at::empty(shape, at::kFloat));
+}
+
+at::Tensor Layer::Resized(const std::string& /*parameter*/, const at::Tensor& stored) const {
+  return stored;
+}
+
 void Layer::PrepareChildren(const Placement& placement) {
   for (const auto& child : children()) {
     auto* layer = dynamic_cast<Layer*>(child.get());
@@ -24,6 +32,9 @@ void Layer::Prepare(const Placement& placement) {
     parameter.value().requires_grad_(false);
     parameter.value().set_data(parameter.value().to(placement.device, placement.dtype));
   }
+  for (auto& buffer : named_buffers(/*recurse=*/false)) {
+    buffer.value().set_data(buffer.value().to(placement.device));
+  }
   MarkPrepared(placement);
 }
 
@@ -38,12 +49,20 @@ int64_t Layer::WeightBytes() const {
   for (const auto& parameter : named_parameters(/*recurse=*/false)) {
     bytes += static_cast<int64_t>(parameter.value().nbytes());
   }
+  for (const auto& buffer : named_buffers(/*recurse=*/false)) {
+    bytes += static_cast<int64_t>(buffer.value().nbytes());
+  }
   for (const auto& child : children()) {
     bytes += static_cast<const Layer&>(*child).WeightBytes();
   }
   return bytes;
 }
 
-void Layer::ReleaseParameters() { parameters_.clear(); }
+void Layer::ReleaseParameters() {
+  parameters_.clear();
+  for (auto& buffer : named_buffers(/*recurse=*/false)) {
+    buffer.value().set_data(at::empty({0}));
+  }
+}
 
 }  // namespace fovea::models

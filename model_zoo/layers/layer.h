@@ -24,11 +24,18 @@ struct Placement {
 // states.
 class Layer : public torch::nn::Module {
  public:
-  // The default prepares the children, then moves and casts this layer's own parameters.
+  // The default prepares the children, then moves and casts this layer's own parameters; buffers
+  // are moved.
   virtual void Prepare(const Placement& placement);
 
   // What this layer and its children hold, packed weights included. Nothing is counted twice.
   virtual int64_t WeightBytes() const;
+
+  // A tensor of a weight file for this layer's own `parameter`, which may have been trained for
+  // another input size, in the shape that this layer needs: interpolated where the architecture
+  // knows how. By default as it is; a wrong shape is then refused. Throws c10::ValueError in words
+  // where the number of tokens cannot change.
+  virtual at::Tensor Resized(const std::string& parameter, const at::Tensor& stored) const;
 
   bool prepared() const { return prepared_; }
   // The type that activations have on the way in and out.
@@ -44,10 +51,14 @@ class Layer : public torch::nn::Module {
   // Declares a parameter of `shape`, not yet filled.
   at::Tensor AddParameter(const std::string& name, at::IntArrayRef shape);
 
+  // Declares a buffer: numbers of a checkpoint that are no parameters (running statistics).
+  at::Tensor AddBuffer(const std::string& name, at::IntArrayRef shape);
+
   void PrepareChildren(const Placement& placement);
   void MarkPrepared(const Placement& placement);  // the last step of every Prepare
 
-  // Forgets the listed parameters: what a layer keeps beyond this call it owns in another form.
+  // Forgets the listed parameters and buffers: what a layer keeps beyond this call it owns in
+  // another form.
   void ReleaseParameters();
 
  private:

@@ -7,6 +7,11 @@ namespace fovea::models {
 PatchEmbed::PatchEmbed(int64_t patch, int64_t channels)
     : patch_(patch), proj_(Add<Linear>("proj", at::IntArrayRef{channels, 3, patch, patch})) {}
 
+PatchEmbed::PatchEmbed(int64_t patch, int64_t channels, double norm_epsilon)
+    : PatchEmbed(patch, channels) {
+  norm_ = Add<LayerNorm>("norm", channels, norm_epsilon);
+}
+
 at::Tensor PatchEmbed::forward(const at::Tensor& pixels) const {
   const int64_t rows = pixels.size(2) / patch_;
   const int64_t columns = pixels.size(3) / patch_;
@@ -17,7 +22,8 @@ at::Tensor PatchEmbed::forward(const at::Tensor& pixels) const {
   // One pass that gathers and casts.
   at::Tensor patches = at::empty(cut.sizes(), pixels.options().dtype(activations()));
   patches.copy_(cut);
-  return proj_->forward(patches.flatten(3, 5).flatten(1, 2));
+  const at::Tensor tokens = proj_->forward(patches.flatten(3, 5).flatten(1, 2));
+  return norm_ ? norm_->forward(tokens) : tokens;
 }
 
 }  // namespace fovea::models

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "model_zoo/layers/layer_norm.h"
 #include "model_zoo/layers/linear.h"
 
 namespace fovea::models {
@@ -15,6 +16,8 @@ namespace fovea::models {
 class PatchEmbed final : public Layer {
  public:
   PatchEmbed(int64_t patch, int64_t channels);
+  // With a layer norm `norm` behind it, as hierarchical backbones have.
+  PatchEmbed(int64_t patch, int64_t channels, double norm_epsilon);
 
   // pixels FP32 [N, 3, H, W], H and W multiples of the patch -> tokens
   // [N, (H/patch)*(W/patch), channels], row by row.
@@ -23,6 +26,7 @@ class PatchEmbed final : public Layer {
  private:
   const int64_t patch_;
   const std::shared_ptr<Linear> proj_;  // `weight` [channels, 3, patch, patch]
+  std::shared_ptr<LayerNorm> norm_;     // null without one
 };
 
 }  // namespace fovea::models

@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <map>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -47,11 +49,40 @@ std::string List(const std::vector<std::string>& names) {
              : list;
 }
 
+// Everything that a weight file fills: parameters and buffers, by own name.
+std::map<std::string, at::Tensor> Fillable(const Backbone& backbone) {
+  std::map<std::string, at::Tensor> tensors;
+  for (const auto& parameter : backbone.named_parameters()) {
+    tensors.emplace(parameter.key(), parameter.value());
+  }
+  for (const auto& buffer : backbone.named_buffers()) {
+    tensors.emplace(buffer.key(), buffer.value());
+  }
+  return tensors;
+}
+
+// The layer that declared the tensor of this own name, and what it calls it.
+std::pair<const Layer*, std::string> Owner(const Backbone& backbone, const std::string& own) {
+  const size_t dot = own.rfind('.');
+  if (dot == own.npos) return {&backbone, own};
+  const auto modules = backbone.named_modules();
+  return {dynamic_cast<const Layer*>(modules[own.substr(0, dot)].get()), own.substr(dot + 1)};
+}
+
+// Reads a tensor of another shape than `wanted`, for its owner to bring into shape.
+at::Tensor ReadResized(const SafetensorsFile& file, const StoredTensor& stored,
+                       const Backbone& backbone, const std::string& own) {
+  at::Tensor read = at::empty(stored.shape, at::kFloat);
+  file.ReadInto(stored, read);
+  const auto [owner, name] = Owner(backbone, own);
+  return owner->Resized(name, read);
+}
+
 }  // namespace
 
 void LoadWeights(const SafetensorsFile& file, Backbone& backbone) {
   const WeightNames names = backbone.weight_names();
-  const auto parameters = backbone.named_parameters();
+  const auto fillable = Fillable(backbone);
   const std::string& model = backbone.info().backbone;
   std::map<std::string, const StoredTensor*> stored;
   std::vector<std::string> unknown;
@@ -60,27 +91,36 @@ void LoadWeights(const SafetensorsFile& file, Backbone& backbone) {
       continue;
     }
     const std::string own = OwnName(names, tensor.name);
-    if (!parameters.contains(own) || !stored.emplace(own, &tensor).second) {
+    if (!fillable.contains(own) || !stored.emplace(own, &tensor).second) {
       unknown.push_back(tensor.name);
     }
   }
   std::vector<std::string> missing;
-  for (const auto& parameter : parameters) {
-    if (!stored.contains(parameter.key())) {
-      missing.push_back(PublishedName(names, parameter.key()));
+  for (const auto& [own, tensor] : fillable) {
+    if (!stored.contains(own)) {
+      missing.push_back(PublishedName(names, own));
     }
   }
   TORCH_CHECK_VALUE(missing.empty(), "the weights lack what ", model, " needs: ", List(missing));
   TORCH_CHECK_VALUE(unknown.empty(), "the weights hold what ", model,
                     " does not know: ", List(unknown));
-  for (const auto& parameter : parameters) {
-    const StoredTensor& tensor = *stored.at(parameter.key());
-    TORCH_CHECK_VALUE(parameter.value().sizes() == at::IntArrayRef(tensor.shape), "tensor ",
-                      Quoted(tensor.name), " is ", at::IntArrayRef(tensor.shape), ", ", model,
-                      " needs ", parameter.value().sizes());
+  std::map<std::string, at::Tensor> resized;
+  for (const auto& [own, tensor] : fillable) {
+    const StoredTensor& source = *stored.at(own);
+    at::IntArrayRef sizes = source.shape;
+    if (tensor.sizes() != sizes) {
+      const at::Tensor other = ReadResized(file, source, backbone, own);
+      sizes = resized.emplace(own, other).first->second.sizes();
+    }
+    TORCH_CHECK_VALUE(tensor.sizes() == sizes, "tensor ", Quoted(source.name), " is ",
+                      at::IntArrayRef(source.shape), ", ", model, " needs ", tensor.sizes());
   }
-  for (const auto& parameter : parameters) {
-    file.ReadInto(*stored.at(parameter.key()), parameter.value().detach());
+  for (const auto& [own, tensor] : fillable) {
+    if (const auto other = resized.find(own); other != resized.end()) {
+      tensor.detach().copy_(other->second);
+    } else {
+      file.ReadInto(*stored.at(own), tensor.detach());
+    }
   }
   file.CheckUnchanged();
 }
@@ -93,6 +133,9 @@ void SaveWeights(const std::filesystem::path& path, const Backbone& backbone, c1
   std::vector<NamedTensor> tensors;
   for (const auto& parameter : backbone.named_parameters()) {
     tensors.emplace_back(PublishedName(names, parameter.key()), parameter.value());
+  }
+  for (const auto& buffer : backbone.named_buffers()) {
+    tensors.emplace_back(PublishedName(names, buffer.key()), buffer.value());
   }
   metadata.emplace("format", "pt");
   WriteSafetensors(path, tensors, dtype, metadata);

@@ -12,13 +12,14 @@
 
 namespace fovea::models {
 
-// Fills every parameter of a backbone in its trainable state, casting F16 and BF16. A tensor that
-// is missing, one that the backbone neither knows nor ignores, and one of another shape are
-// c10::ValueErrors that name it.
+// Fills every parameter and buffer of a backbone in its trainable state, casting F16 and BF16. A
+// tensor that was trained for another input size is brought into shape by its layer
+// (Layer::Resized). One that is missing, one that the backbone neither knows nor ignores, and one
+// that stays of another shape are c10::ValueErrors that name it.
 void LoadWeights(const SafetensorsFile& file, Backbone& backbone);
 
-// Writes the parameters under their published names. `metadata` is text for people; the format's
-// own key "format" is set to "pt", which other readers of published checkpoints expect.
+// Writes the parameters and buffers under their published names. `metadata` is text for people; the
+// format's own key "format" is set to "pt", which other readers of published checkpoints expect.
 void SaveWeights(const std::filesystem::path& path, const Backbone& backbone, c10::ScalarType dtype,
                  std::map<std::string, std::string> metadata = {});
 

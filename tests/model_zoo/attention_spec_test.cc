@@ -10,13 +10,11 @@ namespace {
 
 using ::testing::HasSubstr;
 
-std::string Canonical(const std::string& text, const std::string& own_module = "") {
-  return AttentionSpec::Parse(text).Canonical(own_module);
-}
+std::string Canonical(const std::string& text) { return AttentionSpec::Parse(text).Canonical(); }
 
 std::string Stages(const std::vector<std::string>& texts,
-                   const std::vector<std::string>& published) {
-  return CanonicalStages(ParseStages(texts, published));
+                   const std::vector<PublishedStage>& published) {
+  return CanonicalStages(ParseStages(texts, published), published);
 }
 
 std::string ParseError(const std::string& text) {
@@ -52,12 +50,6 @@ TEST(AttentionSpecTest, EverySpellingHasOneCanonicalForm) {
   EXPECT_EQ(Canonical("self/dense"), "self");
   EXPECT_EQ(Canonical("shifted_window/knn:window=7,k=9"), "shifted_window/knn:k=9,window=7");
   EXPECT_EQ(Canonical("ska:scale=1.0,activation=gelu"), "ska:activation=gelu,scale=1");
-}
-
-TEST(AttentionSpecTest, TheBackbonesOwnModuleGoesWithoutSaying) {
-  EXPECT_EQ(Canonical("self/knn:k=5", "self"), "knn:k=5");
-  EXPECT_EQ(Canonical("self", "self"), "dense");
-  EXPECT_EQ(Canonical("shifted_window:window=7", "shifted_window"), "shifted_window:window=7");
 }
 
 TEST(AttentionSpecTest, ACanonicalTextReadsBackAsTheSameAttention) {
@@ -114,24 +106,53 @@ TEST(AttentionSpecTest, AnErrorShowsNoControlCharacters) {
   EXPECT_THAT(ParseError("x\n\x1b[31m"), HasSubstr("'x??[31m'"));
 }
 
-TEST(AttentionStagesTest, OneTextStandsForEveryStage) {
-  EXPECT_EQ(Stages({}, {"dense", "dense"}), "dense");
-  EXPECT_EQ(Stages({"knn:k=0.5"}, {"dense", "dense", "dense"}), "knn:k=0.5");
+const PublishedStage kSelf{.text = "dense"};
+const PublishedStage kShifted{.text = "shifted_window", .own = "shifted_window"};
+const PublishedStage kConvolution = PublishedStage::Convolution();
+const PublishedStage kNone = PublishedStage::WithoutAttention();
+
+TEST(AttentionStagesTest, ABareCoreStandsInTheBackbonesOwnModule) {
+  EXPECT_EQ(Stages({"self/knn:k=5"}, {kSelf}), "knn:k=5");
+  EXPECT_EQ(Stages({"self"}, {kSelf}), "dense");
+  EXPECT_EQ(Stages({"knn:k=5"}, {kShifted}), "shifted_window/knn:k=5");
+  EXPECT_EQ(Stages({"dense"}, {kShifted}), "shifted_window");
+  EXPECT_EQ(Stages({"self"}, {kShifted}), "self");
+  EXPECT_EQ(Stages({"shifted_window:window=7"}, {kShifted}), "shifted_window:window=7");
+  EXPECT_EQ(Stages({"self"}, {{.text = "dense", .own = ""}}), "self");
+  EXPECT_EQ(Stages({"knn:k=3"}, {{.text = "dense", .own = ""}}), "knn:k=3");
+}
+
+TEST(AttentionStagesTest, OneTextStandsForEveryStageThatAttends) {
+  EXPECT_EQ(Stages({}, {kSelf, kSelf}), "dense");
+  EXPECT_EQ(Stages({"knn:k=0.5"}, {kSelf, kSelf, kSelf}), "knn:k=0.5");
+  EXPECT_EQ(Stages({"ska"}, {kConvolution, kSelf}), "ska");
+  EXPECT_EQ(Stages({"conv|ska"}, {kConvolution, kSelf}), "ska");
+  EXPECT_EQ(Stages({}, {kNone, kSelf}), "dense");
+  EXPECT_EQ(Stages({"-|dense"}, {kNone, kSelf}), "dense");
 }
 
 TEST(AttentionStagesTest, StagesAreNamedOneByOne) {
-  const std::vector<std::string> published = {"conv", "conv", "dense", "dense"};
+  const std::vector<PublishedStage> published = {kConvolution, kConvolution, kSelf, kSelf};
   EXPECT_EQ(Stages({"conv|cska|dense|dense"}, published), "conv|cska|dense|dense");
   EXPECT_EQ(Stages({"conv", "cska", "dense", "dense"}, published), "conv|cska|dense|dense");
   EXPECT_EQ(Stages({"cska@2"}, published), "conv|cska|dense|dense");
-  EXPECT_EQ(Stages({"dense", "cska@2:activation=gelu"}, published),
-            "dense|cska:activation=gelu|dense|dense");
-  EXPECT_EQ(Stages({"dense@1", "dense@2"}, published), "dense");
+  EXPECT_EQ(Stages({"knn:k=9", "cska@2:activation=gelu"}, published),
+            "conv|cska:activation=gelu|knn:k=9|knn:k=9");
+  EXPECT_EQ(Stages({"dense@1", "dense@2"}, published), "dense|dense|dense|dense");
+  EXPECT_EQ(Stages({"knn@3:k=9"}, {kNone, kSelf, kSelf}), "-|dense|knn:k=9");
+}
+
+TEST(AttentionStagesTest, AListReadsBackAsTheSameStages) {
+  const std::vector<PublishedStage> published = {kNone, kConvolution, kShifted, kSelf};
+  for (const char* text : {"dense", "knn:k=3", "-|conv|dense|ska", "-|self|knn:k=3|dense"}) {
+    const std::string once = Stages({text}, published);
+    EXPECT_EQ(Stages({once}, published), once) << text;
+  }
 }
 
 TEST(AttentionStagesTest, StagesThatDoNotFitTheBackboneAreRefused) {
   auto error = [](const std::vector<std::string>& texts, size_t stages) {
-    const std::vector<std::string> published(stages, "dense");
+    const std::vector<PublishedStage> published(stages, kSelf);
     return ErrorOf([&] { ParseStages(texts, published); });
   };
   EXPECT_THAT(error({"dense|dense"}, 1), HasSubstr("the backbone's 1 stage"));
@@ -144,6 +165,15 @@ TEST(AttentionStagesTest, StagesThatDoNotFitTheBackboneAreRefused) {
   EXPECT_THAT(error({"dense@2", "ska@2"}, 3), HasSubstr("stage 2 is named twice"));
   EXPECT_THAT(error({"dense@2", "ska"}, 3), HasSubstr("only the first"));
   EXPECT_THAT(error({"knn:k=3@2"}, 3), HasSubstr("at least 1"));
+  EXPECT_THAT(error({"-|dense"}, 2), HasSubstr("stage 1 has an attention"));
+}
+
+TEST(AttentionStagesTest, AStageWithoutAttentionTakesNone) {
+  const std::vector<PublishedStage> published = {kNone, kSelf};
+  EXPECT_THAT(ErrorOf([&] { ParseStages(std::vector<std::string>{"ska@1"}, published); }),
+              HasSubstr("stage 1 has no attention: '-' stands there"));
+  EXPECT_THAT(ErrorOf([&] { ParseStages(std::vector<std::string>{"dense|dense"}, published); }),
+              HasSubstr("stage 1 has no attention"));
 }
 
 }  // namespace

@@ -114,12 +114,23 @@ TEST_F(WeightsFileTest, AWrongShapeIsNamedWithBothShapes) {
             "tensor 'head.weight' is [11, 128], vit_demo_patch8_64 needs [10, 128]");
 }
 
-TEST_F(WeightsFileTest, AnotherImageSizeNeedsOtherPositionEmbeddings) {
+TEST_F(WeightsFileTest, PositionEmbeddingsFollowAnotherImageSize) {
   ModelDescription description = FromFile();
   description.image_width = 128;
-  EXPECT_THAT(
-      LoadError(description),
-      HasSubstr("tensor 'pos_embed' is [1, 65, 128], vit_demo_patch8_64 needs [1, 129, 128]"));
+  const std::shared_ptr<Backbone> wide = LoadBackbone(description);
+  const at::Tensor embedding = wide->named_parameters()["pos_embed"];
+  EXPECT_THAT(embedding.sizes(), ElementsAre(1, 129, 128));
+  const at::Tensor& stored = Find("pos_embed");
+  EXPECT_TRUE(at::equal(embedding.select(1, 0), stored.select(1, 0)));  // the class token's
+  // Twice as wide, the mean of two neighbours is near the one that they came from.
+  const at::Tensor pairs = embedding.narrow(1, 1, 128).unflatten(1, {64, 2}).mean(2);
+  EXPECT_LT(Difference(pairs, stored.narrow(1, 1, 64)), 1.5);
+}
+
+TEST_F(WeightsFileTest, PositionEmbeddingsThatAreNoSquareAreRefused) {
+  Find("pos_embed") = at::zeros({1, 64, 128});
+  EXPECT_EQ(LoadError(FromFile()),
+            "tensor 'pos_embed' is [1, 64, 128], vit_demo_patch8_64 needs [1, 65, 128]");
 }
 
 TEST(LoadModelTest, WhatCannotBeIsSaidInWords) {

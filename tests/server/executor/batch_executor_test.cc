@@ -44,6 +44,9 @@ class SummingModel final : public models::Model {
     if (context.ShouldStop()) return {};
     return {pixels.sum({1, 2, 3}).unsqueeze(1)};
   }
+  std::vector<at::Tensor> Features(const at::Tensor&, models::ForwardContext&) const override {
+    return {};
+  }
   int64_t weight_bytes() const override { return 42; }
 
   mutable std::vector<int> batches_;

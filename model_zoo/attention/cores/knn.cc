@@ -5,7 +5,7 @@
 #include "kernels/attention/attention_maps.h"
 #include "kernels/attention/knn_attention/op.h"
 #include "kernels/attention/knn_attention_exact/op.h"
-#include "model_zoo/attention/cores.h"
+#include "model_zoo/attention/cores/cores.h"
 
 namespace fovea::models {
 namespace {

@@ -4,7 +4,9 @@
 
 #include "kernels/attention/attention_maps.h"
 #include "kernels/attention/dense_attention/op.h"
-#include "model_zoo/attention/cores.h"
+#include "kernels/attention/window_attention/op.h"
+#include "model_zoo/attention/cores/cores.h"
+#include "model_zoo/attention/windows.h"
 
 namespace fovea::models {
 namespace {
@@ -25,6 +27,13 @@ class DenseCore final : public AttentionCore {
   at::Tensor Map(const at::Tensor& query, const at::Tensor& key,
                  const std::optional<at::Tensor>& bias) const override {
     return kernels::DenseAttentionMap(query, key, scale_, bias);
+  }
+
+  at::Tensor AttendWindows(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                           const Windows& windows,
+                           const std::optional<at::Tensor>& bias) const override {
+    return kernels::WindowAttention(query, key, value, windows.window(), windows.shift(), scale_,
+                                    bias);
   }
 
  private:

@@ -1,9 +1,8 @@
-#include "model_zoo/attention/self_attention.h"
-
 #include <ATen/ATen.h>
 
 #include <utility>
 
+#include "model_zoo/attention/modules/modules.h"
 #include "model_zoo/layers/linear.h"
 
 namespace fovea::models {
@@ -15,7 +14,7 @@ class SelfAttention final : public AttentionModule {
       : heads_(site.heads),
         core_(std::move(core)),
         qkv_(Add<Linear>("qkv", site.channels, 3 * site.channels, site.qkv_bias)),
-        proj_(Add<Linear>("proj", site.channels, site.channels)) {}
+        proj_(Add<Linear>("proj", site.channels, site.channels, site.proj_bias)) {}
 
   at::Tensor forward(const at::Tensor& tokens, const Grid& /*grid*/) const override {
     const at::Tensor qkv = Project(tokens);

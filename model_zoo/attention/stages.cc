@@ -1,0 +1,20 @@
+#include "model_zoo/attention/stages.h"
+
+#include <utility>
+
+namespace fovea::models {
+
+StageAttentions::StageAttentions(const ModelDescription& description,
+                                 std::vector<PublishedStage> published)
+    : backbone_(description.backbone),
+      published_(std::move(published)),
+      specs_(ParseStages(description.attention, published_)) {}
+
+AttentionFactory StageAttentions::Stage(size_t stage, AttentionFactory::ModuleBuilder own) const {
+  const std::string where = published_.size() == 1
+                                ? backbone_
+                                : "stage " + std::to_string(stage + 1) + " of " + backbone_;
+  return AttentionFactory(specs_.at(stage), where, std::move(own));
+}
+
+}  // namespace fovea::models

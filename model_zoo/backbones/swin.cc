@@ -1,0 +1,207 @@
+// Swin Transformer: windows that shift, four stages that each halve the map and double the
+// channels.
+//   Liu et al., ICCV 2021. Code followed: timm 1.0 (swin_transformer.py), whose names these are:
+//   patches are merged at the start of a stage; LayerNorm epsilon 1e-5.
+//   swin_tiny_32: Static Key Attention in Vision, table 9 (three stages of two blocks, for images
+//   of 32 pixels). The paper names no window; 4 divides its maps of 8, 4 and 2 (where it is 2).
+#include "model_zoo/backbones/swin.h"
+
+#include <ATen/ATen.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "model_zoo/attention/modules/modules.h"
+#include "model_zoo/attention/stages.h"
+#include "model_zoo/backbones/backbone.h"
+#include "model_zoo/blocks/transformer_block.h"
+#include "model_zoo/layers/layer_norm.h"
+#include "model_zoo/layers/linear.h"
+#include "model_zoo/layers/patch_embed.h"
+#include "model_zoo/layers/patch_merging.h"
+#include "model_zoo/layers/simple_pyramid.h"
+
+namespace fovea::models {
+namespace {
+
+constexpr double kEpsilon = 1e-5;
+constexpr int64_t kPatch = 4;
+
+struct SwinConfig {
+  int64_t image_side = 224;
+  int64_t window = 7;
+  int64_t channels = 0;  // of the first stage, doubled by each next one
+  std::vector<int64_t> depths;
+  std::vector<int64_t> heads;
+  int64_t num_classes = 1000;
+};
+
+SwinConfig Shrunk(SwinConfig config) {
+  config.channels = 8 * config.heads.front();
+  config.depths.assign(config.depths.size(), 2);
+  return config;
+}
+
+class Stage final : public Layer {
+ public:
+  Stage(const SwinConfig& config, int64_t stage, const Grid& grid,
+        const AttentionFactory& attention)
+      : grid_(grid) {
+    const int64_t channels = config.channels << stage;
+    if (stage > 0) downsample_ = Add<PatchMerging>("downsample", channels / 2, channels, kEpsilon);
+    blocks_ = Add<TransformerBlocks>(
+        "blocks", config.depths[stage],
+        TransformerBlockOptions{
+            .channels = channels, .mlp_hidden = 4 * channels, .norm_epsilon = kEpsilon},
+        [&](int64_t block) {
+          return attention.Module({.channels = channels,
+                                   .heads = config.heads[stage],
+                                   .grid = grid,
+                                   .block = block,
+                                   .window = config.window});
+        });
+  }
+
+  const Grid& grid() const { return grid_; }
+
+  // tokens of the stage before, on its grid; undefined when the context stopped the pass.
+  at::Tensor forward(at::Tensor tokens, const Grid& before, ForwardContext& context,
+                     const std::string& name) const {
+    if (downsample_) tokens = downsample_->forward(tokens, before);
+    return blocks_->forward(std::move(tokens), grid_, context, name + ".blocks");
+  }
+
+ private:
+  const Grid grid_;
+  std::shared_ptr<PatchMerging> downsample_;  // null in the first stage
+  std::shared_ptr<TransformerBlocks> blocks_;
+};
+
+// The stages under their numbers: "layers.0", "layers.1", ...
+class Stages final : public Layer {
+ public:
+  void Append(std::shared_ptr<Stage> stage) {
+    stages_.push_back(register_module(std::to_string(stages_.size()), std::move(stage)));
+  }
+  const std::vector<std::shared_ptr<Stage>>& list() const { return stages_; }
+
+ private:
+  std::vector<std::shared_ptr<Stage>> stages_;
+};
+
+class Swin final : public Backbone {
+ public:
+  Swin(const SwinConfig& config, const ModelDescription& description)
+      : info_(Describe(config, description)),
+        patch_embed_(Add<PatchEmbed>("patch_embed", kPatch, config.channels, kEpsilon)),
+        layers_(Add<Stages>("layers")) {
+    const size_t stages = config.depths.size();
+    const StageAttentions attentions(
+        description,
+        std::vector<PublishedStage>(stages, {.text = "shifted_window", .own = "shifted_window"}));
+    info_.attention = attentions.Canonical();
+    Grid grid = {.height = info_.image_height / kPatch, .width = info_.image_width / kPatch};
+    for (size_t i = 0; i < stages; ++i) {
+      if (i > 0) grid = PatchMerging::Merged(grid);
+      layers_->Append(std::make_shared<Stage>(config, static_cast<int64_t>(i), grid,
+                                              attentions.Stage(i, MakeShiftedWindow)));
+    }
+    const int64_t channels = config.channels << (stages - 1);
+    norm_ = Add<LayerNorm>("norm", channels, kEpsilon);
+    if (info_.num_classes > 0) {
+      head_ = Add<ClassifierHead>("head", channels, info_.num_classes);
+    }
+  }
+
+  std::vector<at::Tensor> forward(const at::Tensor& pixels,
+                                  ForwardContext& context) const override {
+    const at::Tensor tokens = RunStages(pixels, context, nullptr);
+    if (!tokens.defined()) return {};
+    context.EnterStage("head");
+    const at::Tensor pooled = norm_->forward(tokens).mean(1);
+    return {head_ ? head_->forward(pooled) : pooled};
+  }
+
+  std::vector<at::Tensor> Features(const at::Tensor& pixels,
+                                   ForwardContext& context) const override {
+    std::vector<at::Tensor> maps;
+    if (!RunStages(pixels, context, &maps).defined()) return {};
+    return maps;
+  }
+
+  const ModelInfo& info() const override { return info_; }
+
+  WeightNames weight_names() const override {
+    return {.ignored_suffixes = {"relative_position_index", "attn_mask"}};
+  }
+
+ private:
+  // `head.fc`, as timm names it.
+  class ClassifierHead final : public Layer {
+   public:
+    ClassifierHead(int64_t channels, int64_t classes) : fc_(Add<Linear>("fc", channels, classes)) {}
+    at::Tensor forward(const at::Tensor& pooled) const { return fc_->forward(pooled); }
+
+   private:
+    const std::shared_ptr<Linear> fc_;
+  };
+
+  static ModelInfo Describe(const SwinConfig& config, const ModelDescription& description) {
+    const int64_t stages = static_cast<int64_t>(config.depths.size());
+    ModelInfo info = DescribeClassifier(
+        description, {.side = config.image_side, .num_classes = config.num_classes},
+        config.channels << (stages - 1));
+    CheckDivides(info, kPatch);
+    info.tokens = (info.image_height / kPatch) * (info.image_width / kPatch);
+    for (int64_t i = 0; i < stages; ++i) {
+      info.features.push_back({config.channels << i, kPatch << i});
+    }
+    return info;
+  }
+
+  // The tokens behind the last stage, and each stage's map where `maps` is given; undefined when
+  // the context stopped the pass.
+  at::Tensor RunStages(const at::Tensor& pixels, ForwardContext& context,
+                       std::vector<at::Tensor>* maps) const {
+    context.EnterStage("stem");
+    at::Tensor tokens = patch_embed_->forward(pixels);
+    Grid before;
+    for (size_t i = 0; i < layers_->list().size(); ++i) {
+      context.EnterStage("stage" + std::to_string(i + 1));
+      const Stage& stage = *layers_->list()[i];
+      tokens = stage.forward(std::move(tokens), before, context, "layers." + std::to_string(i));
+      if (!tokens.defined()) return {};
+      before = stage.grid();
+      if (maps != nullptr) maps->push_back(TokensToMap(tokens, before.height, before.width));
+    }
+    return tokens;
+  }
+
+  ModelInfo info_;
+  const std::shared_ptr<PatchEmbed> patch_embed_;
+  const std::shared_ptr<Stages> layers_;
+  std::shared_ptr<LayerNorm> norm_;
+  std::shared_ptr<ClassifierHead> head_;  // null where the model gives features
+};
+
+}  // namespace
+
+void RegisterSwin(BackboneRegistry& registry) {
+  auto add = [&registry](std::string name, std::string summary, const SwinConfig& config) {
+    registry.Add(Variant<Swin>(std::move(name), std::move(summary), config));
+  };
+  add("swin_tiny_patch4_window7_224", "Swin-T, 28.3 M parameters",
+      {.channels = 96, .depths = {2, 2, 6, 2}, .heads = {3, 6, 12, 24}});
+  add("swin_base_patch4_window7_224", "Swin-B, 87.8 M parameters",
+      {.channels = 128, .depths = {2, 2, 18, 2}, .heads = {4, 8, 16, 32}});
+  add("swin_tiny_32", "Swin for 32-pixel images, three stages, 5.0 M parameters",
+      {.image_side = 32,
+       .window = 4,
+       .channels = 96,
+       .depths = {2, 2, 2},
+       .heads = {3, 6, 12},
+       .num_classes = 10});
+}
+
+}  // namespace fovea::models

@@ -1,0 +1,54 @@
+#include "model_zoo/blocks/transformer_block.h"
+
+#include <ATen/ATen.h>
+
+#include <utility>
+
+namespace fovea::models {
+
+TransformerBlock::TransformerBlock(const TransformerBlockOptions& options,
+                                   std::shared_ptr<AttentionModule> attention)
+    : norm1_(Add<LayerNorm>("norm1", options.channels, options.norm_epsilon)),
+      attn_(register_module("attn", std::move(attention))),
+      norm2_(Add<LayerNorm>("norm2", options.channels, options.norm_epsilon)),
+      mlp_(Add<Mlp>("mlp", options.channels, options.mlp_hidden)) {}
+
+at::Tensor TransformerBlock::forward(const at::Tensor& tokens, const Grid& grid,
+                                     ForwardContext& context, const std::string& name) const {
+  at::Tensor normalised = norm1_->forward(tokens);
+  const at::Tensor attention = attn_->forward(normalised, grid);
+  if (!context.Recording()) {
+    normalised.reset();
+    const at::Tensor attended = tokens + attention;
+    return mlp_->ForwardAdd(norm2_->forward(attended), attended);
+  }
+  context.Record(name + ".attn", "output", attention);
+  if (context.WantsMaps()) {
+    const at::Tensor map = attn_->Map(normalised, grid);
+    if (map.defined()) context.RecordMap(name + ".attn", map, grid);
+  }
+  const at::Tensor attended = tokens + attention;
+  const at::Tensor mlp = mlp_->forward(norm2_->forward(attended));
+  context.Record(name + ".mlp", "output", mlp);
+  at::Tensor output = attended + mlp;
+  context.Record(name, "output", output);
+  return output;
+}
+
+TransformerBlocks::TransformerBlocks(int64_t depth, const TransformerBlockOptions& options,
+                                     const MakeAttention& attention) {
+  for (int64_t i = 0; i < depth; ++i) {
+    blocks_.push_back(Add<TransformerBlock>(std::to_string(i), options, attention(i)));
+  }
+}
+
+at::Tensor TransformerBlocks::forward(at::Tensor tokens, const Grid& grid, ForwardContext& context,
+                                      const std::string& name) const {
+  for (size_t i = 0; i < blocks_.size(); ++i) {
+    if (context.ShouldStop()) return {};
+    tokens = blocks_[i]->forward(tokens, grid, context, name + "." + std::to_string(i));
+  }
+  return tokens;
+}
+
+}  // namespace fovea::models

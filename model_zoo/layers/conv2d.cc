@@ -1,0 +1,52 @@
+#include "model_zoo/layers/conv2d.h"
+
+#include <ATen/ATen.h>
+
+namespace fovea::models {
+
+Conv2dOptions Conv2dOptions::Square(int64_t in, int64_t out, int64_t side, int64_t stride,
+                                    int64_t padding) {
+  return {.in = in,
+          .out = out,
+          .kernel = {side, side},
+          .stride = {stride, stride},
+          .padding = {padding, padding}};
+}
+
+Conv2dOptions Conv2dOptions::Groups(int64_t n) const {
+  Conv2dOptions options = *this;
+  options.groups = n;
+  return options;
+}
+
+Conv2dOptions Conv2dOptions::NoBias() const {
+  Conv2dOptions options = *this;
+  options.bias = false;
+  return options;
+}
+
+Conv2d::Conv2d(const Conv2dOptions& options)
+    : options_(options),
+      weight_(AddParameter("weight", {options.out, options.in / options.groups, options.kernel[0],
+                                      options.kernel[1]})) {
+  if (options.bias) bias_ = AddParameter("bias", {options.out});
+}
+
+at::Tensor Conv2d::forward(const at::Tensor& map) const {
+  return at::conv2d(map, weight_, bias_, options_.stride, options_.padding, /*dilation=*/1,
+                    options_.groups);
+}
+
+void Conv2d::Fold(const at::Tensor& scale, const at::Tensor& shift) {
+  TORCH_INTERNAL_ASSERT(!prepared(), "a batch norm is folded before its convolution is prepared");
+  const at::NoGradGuard no_grad;
+  weight_.mul_(scale.view({-1, 1, 1, 1}));
+  if (bias_.defined()) {
+    bias_.mul_(scale).add_(shift);
+  } else {
+    bias_ = AddParameter("bias", {options_.out});
+    bias_.copy_(shift);
+  }
+}
+
+}  // namespace fovea::models

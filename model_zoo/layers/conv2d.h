@@ -1,0 +1,47 @@
+// A convolution over maps [N, channels, height, width], of any memory layout.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <array>
+#include <cstdint>
+
+#include "model_zoo/layers/layer.h"
+
+namespace fovea::models {
+
+struct Conv2dOptions {
+  int64_t in = 0;
+  int64_t out = 0;
+  std::array<int64_t, 2> kernel = {1, 1};
+  std::array<int64_t, 2> stride = {1, 1};
+  std::array<int64_t, 2> padding = {0, 0};
+  int64_t groups = 1;
+  bool bias = true;
+
+  // A kernel of side x side.
+  static Conv2dOptions Square(int64_t in, int64_t out, int64_t side, int64_t stride = 1,
+                              int64_t padding = 0);
+  Conv2dOptions Groups(int64_t n) const;  // the same with groups
+  Conv2dOptions NoBias() const;           // the same without a bias
+};
+
+// Parameters `weight` [out, in/groups, kernel] and `bias` [out], as torch's Conv2d.
+class Conv2d final : public Layer {
+ public:
+  explicit Conv2d(const Conv2dOptions& options);
+
+  // [N, in, height, width] -> [N, out, ...], in the memory layout of the input.
+  at::Tensor forward(const at::Tensor& map) const;
+
+  // Multiplies output channel i by scale[i] and adds shift[i] (FP32 [out]) from now on. Before
+  // Prepare, for good: how a batch norm behind it is folded.
+  void Fold(const at::Tensor& scale, const at::Tensor& shift);
+
+ private:
+  const Conv2dOptions options_;
+  at::Tensor weight_;
+  at::Tensor bias_;  // undefined without one
+};
+
+}  // namespace fovea::models

@@ -1,0 +1,25 @@
+#include "model_zoo/layers/position_embedding.h"
+
+#include <ATen/ATen.h>
+
+#include <cmath>
+
+namespace fovea::models {
+
+at::Tensor ResizePositionEmbedding(const at::Tensor& stored, int64_t prefix_tokens,
+                                   const std::array<int64_t, 2>& to) {
+  if (stored.dim() != 3 || stored.size(1) <= prefix_tokens ||
+      stored.size(1) == prefix_tokens + to[0] * to[1]) {
+    return stored;
+  }
+  const int64_t places = stored.size(1) - prefix_tokens;
+  const auto side = static_cast<int64_t>(std::llround(std::sqrt(places)));
+  if (side * side != places) return stored;
+  const at::Tensor map =
+      stored.narrow(1, prefix_tokens, places).transpose(1, 2).unflatten(2, {side, side});
+  const at::Tensor resized = at::_upsample_bicubic2d_aa(
+      map, {to[0], to[1]}, /*align_corners=*/false, std::nullopt, std::nullopt);
+  return at::cat({stored.narrow(1, 0, prefix_tokens), resized.flatten(2).transpose(1, 2)}, 1);
+}
+
+}  // namespace fovea::models

@@ -1,0 +1,185 @@
+"""What the parity tests of all families share: a published model, and the same weights in the zoo.
+
+Through libfovea_models.so: the server's own registry, loader and Prepare. The rules are the design's: fp32 within 1e-4 of
+the logits' standard deviation (1e-3 is the rule, 1e-4 the aim), bf16 at most twice as far from fp32 as the published
+implementation's own bf16.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+from collections.abc import Callable
+
+import pytest
+import safetensors.torch
+import timm
+import torch
+
+BUILD = pathlib.Path(__file__).resolve().parents[2] / os.environ.get(
+    "FOVEA_BUILD", "build/release"
+)
+torch.ops.load_library(str(BUILD / "lib" / "libfovea_models.so"))
+
+Record = Callable[[str, object], None]  # pytest's record_property
+
+
+def perturbed(model: torch.nn.Module, name: str) -> torch.nn.Module:
+    """The model with every parameter and running statistic moved: at their start they would hide a mistake."""
+    generator = torch.Generator().manual_seed(sum(name.encode()))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            noise = torch.randn(parameter.shape, generator=generator)
+            parameter.add_(noise, alpha=0.05 if parameter.dim() == 1 else 0.02)
+        for key, buffer in model.named_buffers():
+            if key.endswith("running_mean"):
+                buffer.normal_(std=0.2, generator=generator)
+            elif key.endswith("running_var"):
+                buffer.uniform_(0.5, 2, generator=generator)
+    return model.eval()
+
+
+def timm_model(name: str, **options: object) -> torch.nn.Module:
+    torch.manual_seed(sum(name.encode()))
+    return perturbed(timm.create_model(name, **options), name)
+
+
+class Pair:
+    """A published model and the same weights in the zoo."""
+
+    def __init__(
+        self,
+        name: str,
+        published: torch.nn.Module,
+        folder: pathlib.Path,
+        *,
+        images: int = 2,
+        side: int = 224,
+        logits: Callable[[object], torch.Tensor] = lambda output: output,
+    ) -> None:
+        self.name = name
+        self.published = published
+        self.logits = logits  # out of what the published model returns
+        self.weights = folder / "model.safetensors"
+        save(published.state_dict(), self.weights)
+        generator = torch.Generator().manual_seed(len(name))
+        self.pixels = torch.randn(images, 3, side, side, generator=generator)
+
+    def expected(self, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+        with torch.inference_mode():
+            output = self.published.to(dtype)(self.pixels.to(dtype))
+            self.published.float()
+            return self.logits(output).float()
+
+    def description(self, **options: object) -> str:
+        return json.dumps(
+            {"backbone": self.name, "weights": str(self.weights), **options}
+        )
+
+    def model(self, *, prepared: bool = True, **options: object):
+        return torch.classes.fovea_models.Model(
+            self.description(**options), "cpu", prepared
+        )
+
+    def ours(self, *, prepared: bool = True, **options: object) -> torch.Tensor:
+        (output,) = self.model(prepared=prepared, **options).run(self.pixels)
+        return output
+
+
+def save(weights: dict[str, torch.Tensor], path: pathlib.Path) -> None:
+    safetensors.torch.save_file(
+        {key: value.contiguous().clone() for key, value in weights.items()}, path
+    )
+
+
+def distance(actual: torch.Tensor, expected: torch.Tensor) -> float:
+    """max|difference| over the expected values' standard deviation."""
+    assert actual.shape == expected.shape
+    assert actual.dtype == torch.float32
+    return ((actual - expected).abs().max() / expected.std()).item()
+
+
+def check_logits(pair: Pair, record: Record, **options: object) -> None:
+    """Prepared and unprepared, fp32 and bf16."""
+    expected = pair.expected()
+    error = distance(pair.ours(**options), expected)
+    record("fp32_error_over_std", error)
+    print(f"{pair.name} {options}: fp32 {error:.1e}")
+    assert error <= 1e-4
+    assert distance(pair.ours(prepared=False, **options), expected) <= 1e-4
+    check_bf16(pair, expected, record, **options)
+
+
+def check_bf16(
+    pair: Pair, expected: torch.Tensor, record: Record, **options: object
+) -> None:
+    published_error = distance(pair.expected(torch.bfloat16), expected)
+    our_error = distance(pair.ours(precision="BF16", **options), expected)
+    record("bf16_error_over_published", our_error / published_error)
+    print(
+        f"{pair.name} {options}: bf16 {our_error:.1e}, published {published_error:.1e}"
+    )
+    assert our_error <= 2 * published_error
+
+
+def check_knn_logits(pair: Pair, record: Record, attention: str) -> None:
+    """`pair.published` keeps as many keys as `attention` does; 5 images.
+
+    k-NN attention jumps where the k-th and the next logit of a row nearly tie. Among an image's ten thousand rows a few
+    do, and rounding alone decides; where such a row matters, the published model in fp32 and in fp64 differ by up to 1e-2
+    themselves. So an image counts as equal when it is near either of them, and one in five may fall between.
+    """
+    expected = pair.expected()
+    references = (expected, pair.expected(torch.float64))
+    ours = pair.ours(attention=attention)
+    errors = sorted(
+        min(distance(image, reference[i]) for reference in references)
+        for i, image in enumerate(ours)
+    )
+    record("fp32_error_over_std", errors)
+    print(f"{pair.name} {attention}: fp32", *(f"{error:.1e}" for error in errors))
+    assert errors[2] <= 1e-4
+    assert errors[3] <= 1e-3
+    assert errors[4] <= 2e-2
+    check_bf16(pair, expected, record, attention=attention)
+
+
+def check_features(pair: Pair, expected: list[torch.Tensor], **options: object) -> None:
+    """The feature pyramid, and that the model's facts describe it. `expected`: NCHW."""
+    model = pair.model(**options)
+    maps = model.features(pair.pixels)
+    facts = json.loads(model.facts())["features"]
+    assert len(maps) == len(expected) == len(facts)
+    for ours, published, fact in zip(maps, expected, facts):
+        assert ours.shape[1] == fact["channels"]
+        assert ours.shape[2] == -(-pair.pixels.shape[2] // fact["stride"])
+        assert distance(ours, published.float()) <= 1e-4
+
+
+def facts_of(**description: object) -> dict:
+    return json.loads(
+        torch.classes.fovea_models.Model(json.dumps(description), "cpu", False).facts()
+    )
+
+
+def check_facts_are_timms(name: str, timm_name: str | None = None) -> None:
+    """Input size, classes, preprocessing and the number of parameters."""
+    facts = facts_of(backbone=name, random_weights_seed=0)
+    published = timm.get_pretrained_cfg(timm_name or name)
+    _, height, width = published.input_size
+    assert (facts["image_height"], facts["image_width"]) == (height, width)
+    assert facts["num_classes"] == published.num_classes
+    ours = facts["preprocessing"]
+    assert ours["interpolation"] == published.interpolation.upper()
+    assert ours["crop_fraction"] == published.crop_pct
+    modes = {"center": "SHORTEST_EDGE", "squash": "SQUASH"}
+    assert ours["resize_mode"] == modes[published.crop_mode]
+    assert ours["mean"] == pytest.approx(published.mean)
+    assert ours["std"] == pytest.approx(published.std)
+    with torch.device("meta"):
+        expected = sum(
+            parameter.numel()
+            for parameter in timm.create_model(timm_name or name).parameters()
+        )
+    assert facts["parameters"] == expected

@@ -1,0 +1,161 @@
+"""Swin against timm on the same seeded weights."""
+
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+import torch
+from parity import (
+    Pair,
+    Record,
+    check_facts_are_timms,
+    check_features,
+    check_knn_logits,
+    check_logits,
+    distance,
+    perturbed,
+    timm_model,
+)
+from timm.models.swin_transformer import SwinTransformer, WindowAttention
+
+PUBLISHED = ["swin_tiny_patch4_window7_224", "swin_base_patch4_window7_224"]
+
+
+def swin_tiny_32() -> SwinTransformer:
+    torch.manual_seed(1)
+    return SwinTransformer(
+        img_size=32,
+        window_size=4,
+        embed_dim=96,
+        depths=(2, 2, 2),
+        num_heads=(3, 6, 12),
+        num_classes=10,
+    )
+
+
+def pair_of(name: str, folder: pathlib.Path, images: int = 2) -> Pair:
+    if name == "swin_tiny_32":
+        return Pair(
+            name, perturbed(swin_tiny_32(), name), folder, images=images, side=32
+        )
+    return Pair(name, timm_model(name), folder, images=images)
+
+
+@pytest.mark.parametrize("name", [*PUBLISHED, "swin_tiny_32"])
+def test_logits_are_timms(
+    name: str, tmp_path: pathlib.Path, record_property: Record
+) -> None:
+    pair = pair_of(name, tmp_path, images=1 if "base" in name else 2)
+    check_logits(pair, record_property)
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_facts_are_timms(name: str) -> None:
+    check_facts_are_timms(name)
+
+
+def test_stage_maps_are_timms(tmp_path: pathlib.Path) -> None:
+    pair = pair_of("swin_tiny_patch4_window7_224", tmp_path)
+    with torch.inference_mode():
+        maps = pair.published.forward_intermediates(
+            pair.pixels, intermediates_only=True
+        )
+    check_features(pair, maps)
+
+
+def test_another_input_size_pads_its_windows(tmp_path: pathlib.Path) -> None:
+    """256 pixels: maps of 64, 32, 16 and 8 tokens, which windows of 7 do not divide.
+
+    timm rolls and then pads, torchvision (and the design) the other way round: here timm does as torchvision.
+    """
+    name = "swin_tiny_patch4_window7_224"
+    published = timm_model(name)
+    pair = Pair(name, published, tmp_path, images=1, side=256)
+    published.set_input_size((256, 256), window_size=7)
+    for stage in published.layers:
+        for block in stage.blocks:
+            pad_before_roll(block)
+    ours = pair.ours(image_height=256, image_width=256)
+    assert distance(ours, pair.expected()) <= 1e-4
+
+
+def pad_before_roll(block: torch.nn.Module) -> None:
+    """timm's block with torchvision's order: padded, then rolled; the mask is that of the padded map."""
+    window, shift = block.window_size, block.shift_size
+
+    def cut(x: torch.Tensor) -> torch.Tensor:
+        b, h, w, c = x.shape
+        x = x.view(b, h // window[0], window[0], w // window[1], window[1], c)
+        return x.transpose(2, 3).reshape(-1, window[0] * window[1], c)
+
+    def attn(x: torch.Tensor) -> torch.Tensor:
+        b, h, w, c = x.shape
+        bottom, right = -h % window[0], -w % window[1]
+        x = torch.nn.functional.pad(x, (0, 0, 0, right, 0, bottom))
+        height, width = h + bottom, w + right
+        mask = None
+        if any(shift):
+            x = x.roll((-shift[0], -shift[1]), (1, 2))
+            ends = (torch.arange(height) >= height - shift[0])[:, None] * 2 + (
+                torch.arange(width) >= width - shift[1]
+            )[None, :]
+            ends = cut(ends[None, :, :, None])[..., 0]
+            mask = torch.where(ends[:, None] == ends[:, :, None], 0.0, -100.0)
+        mixed = block.attn(cut(x), mask=mask)
+        mixed = mixed.view(
+            b, height // window[0], width // window[1], window[0], window[1], c
+        )
+        mixed = mixed.transpose(2, 3).reshape(b, height, width, c)
+        if any(shift):
+            mixed = mixed.roll(shift, (1, 2))
+        return mixed[:, :h, :w]
+
+    block._attn = attn
+
+
+def test_a_table_of_another_window_is_interpolated_as_timm_does(
+    tmp_path: pathlib.Path,
+) -> None:
+    name = "swin_tiny_patch4_window7_224"
+    published = timm_model(name)
+    pair = Pair(name, published, tmp_path, images=1)
+    published.set_input_size((224, 224), window_size=8)  # resizes its tables
+    for stage in published.layers:
+        for block in stage.blocks:
+            pad_before_roll(block)
+    ours = pair.ours(attention="shifted_window:window=8")
+    assert distance(ours, pair.expected()) <= 1e-4
+
+
+def test_knn_attention_inside_the_windows(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path, record_property: Record
+) -> None:
+    k = 25
+
+    def forward(
+        self: WindowAttention, x: torch.Tensor, mask: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        windows, tokens, channels = x.shape
+        query, key, value = (
+            self.qkv(x)
+            .reshape(windows, tokens, 3, self.num_heads, -1)
+            .permute(2, 0, 3, 1, 4)
+        )
+        wide = torch.promote_types(x.dtype, torch.float32)
+        logits = (query.to(wide) * self.scale) @ key.to(wide).mT
+        logits = logits + self._get_rel_pos_bias().to(wide)
+        if mask is not None:
+            logits = logits.view(-1, len(mask), self.num_heads, tokens, tokens)
+            logits = (logits + mask.to(wide)[None, :, None]).flatten(0, 1)
+        kept = logits.topk(k, dim=-1).indices
+        logits = torch.full_like(logits, float("-inf")).scatter(
+            -1, kept, logits.gather(-1, kept)
+        )
+        mixed = logits.softmax(-1).to(value.dtype) @ value
+        return self.proj(mixed.transpose(1, 2).reshape(windows, tokens, channels))
+
+    monkeypatch.setattr(WindowAttention, "forward", forward)
+    name = "swin_tiny_patch4_window7_224"
+    pair = pair_of(name, tmp_path, images=5)
+    check_knn_logits(pair, record_property, f"knn:k={k}")

@@ -1,0 +1,165 @@
+"""DeiT, ViT and DINO against timm on the same seeded weights."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Iterator
+
+import pytest
+import torch
+from parity import (
+    Pair,
+    Record,
+    check_facts_are_timms,
+    check_features,
+    check_knn_logits,
+    check_logits,
+    distance,
+    perturbed,
+    save,
+    timm_model,
+)
+from published_knn import knn_attention
+from timm.layers import Attention
+from timm.models import VisionTransformer
+
+PUBLISHED = [
+    "deit_tiny_patch16_224",
+    "deit_small_patch16_224",
+    "deit_base_patch16_224",
+    "deit_tiny_distilled_patch16_224",
+    "deit_small_distilled_patch16_224",
+    "deit_base_distilled_patch16_224",
+    "vit_small_patch16_224.dino",
+]
+KNN = [
+    "deit_tiny_patch16_224",
+    "deit_tiny_distilled_patch16_224",
+    "vit_small_patch16_224.dino",
+    "vit_demo_patch8_64",
+]
+
+
+def pair_of(name: str, folder: pathlib.Path, images: int = 2) -> Pair:
+    if name == "vit_demo_patch8_64":
+        torch.manual_seed(0)
+        model = VisionTransformer(
+            img_size=64,
+            patch_size=8,
+            embed_dim=128,
+            depth=6,
+            num_heads=4,
+            mlp_ratio=2,
+            num_classes=10,
+        )
+        return Pair(name, perturbed(model, name), folder, images=images, side=64)
+    return Pair(name, timm_model(name), folder, images=images)
+
+
+@pytest.fixture
+def knn(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """timm's attention keeps half of its keys."""
+    k = {65: 33, 197: 99, 198: 99}
+
+    def forward(
+        self: Attention, x: torch.Tensor, *_: object, **__: object
+    ) -> torch.Tensor:
+        return knn_attention(self, x, k[x.shape[1]])
+
+    monkeypatch.setattr(Attention, "forward", forward)
+    yield
+
+
+@pytest.mark.parametrize("name", [*PUBLISHED, "vit_demo_patch8_64"])
+def test_logits_are_timms(
+    name: str, tmp_path: pathlib.Path, record_property: Record
+) -> None:
+    pair = pair_of(name, tmp_path, images=1 if "base" in name else 2)
+    check_logits(pair, record_property)
+
+
+@pytest.mark.parametrize("name", KNN)
+def test_logits_with_knn_attention_are_those_of_the_published_form(
+    name: str, knn: None, tmp_path: pathlib.Path, record_property: Record
+) -> None:
+    check_knn_logits(pair_of(name, tmp_path, images=5), record_property, "knn:k=0.5")
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_facts_are_timms(name: str) -> None:
+    check_facts_are_timms(name)
+
+
+def test_the_pyramid_is_the_normalised_map_at_four_scales(
+    tmp_path: pathlib.Path,
+) -> None:
+    pair = pair_of("deit_tiny_patch16_224", tmp_path)
+    with torch.inference_mode():
+        tokens = pair.published.forward_features(pair.pixels)[:, 1:]
+        last = tokens.transpose(1, 2).unflatten(2, (14, 14))
+        up = torch.nn.functional.interpolate
+        check_features(
+            pair,
+            [
+                up(last, scale_factor=4, mode="bilinear"),
+                up(last, scale_factor=2, mode="bilinear"),
+                last,
+                torch.nn.functional.max_pool2d(last, 2),
+            ],
+        )
+
+
+@pytest.mark.parametrize(
+    "name", ["deit_tiny_patch16_224", "vit_small_patch16_224.dino"]
+)
+def test_another_input_size_interpolates_as_timm_does(
+    name: str, tmp_path: pathlib.Path
+) -> None:
+    published = timm_model(name)
+    pair = Pair(name, published, tmp_path, images=1, side=192)
+    published.set_input_size((192, 192))
+    ours = pair.ours(image_height=192, image_width=192)
+    assert distance(ours, pair.expected()) <= 1e-4
+
+
+def test_half_precision_files_are_cast(tmp_path: pathlib.Path) -> None:
+    pair = pair_of("vit_demo_patch8_64", tmp_path)
+    for dtype in (torch.float16, torch.bfloat16):
+        stored = {
+            name: tensor.to(dtype)
+            for name, tensor in pair.published.state_dict().items()
+        }
+        save(stored, pair.weights)
+        pair.published.load_state_dict(
+            {name: tensor.float() for name, tensor in stored.items()}
+        )
+        assert distance(pair.ours(), pair.expected()) <= 1e-4
+
+
+def test_a_wrong_file_is_an_error_without_its_path(tmp_path: pathlib.Path) -> None:
+    pair = pair_of("vit_demo_patch8_64", tmp_path)
+    torch.save(pair.published.state_dict(), pair.weights)
+    with pytest.raises(
+        ValueError, match="unsupported weight format: a zip archive"
+    ) as caught:
+        pair.ours()
+    assert str(tmp_path) not in str(caught.value).splitlines()[0]
+
+
+@pytest.mark.skipif(
+    not hasattr(torch.ops.fovea_models, "run"), reason="this build has no repository"
+)
+def test_a_model_folder_runs_as_the_server_reads_it(tmp_path: pathlib.Path) -> None:
+    folder = tmp_path / "tiny"
+    (folder / "1").mkdir(parents=True)
+    pair = pair_of("vit_demo_patch8_64", folder / "1")
+    (folder / "model.textproto").write_text(
+        'spec_version: 1 name: "tiny" backbone: "vit_demo_patch8_64" attention: "knn:k=0.5" num_classes: 10'
+    )
+    (output,) = torch.ops.fovea_models.run(str(folder), pair.pixels)
+    assert torch.equal(output, pair.ours(attention="knn:k=0.5"))
+    (folder / "model.textproto").write_text(
+        'spec_version: 1 backbone: "vit_demo_patch8_64" num_classes: -1'
+    )
+    with pytest.raises(RuntimeError):
+        torch.ops.fovea_models.run(str(folder), pair.pixels)
