@@ -13,7 +13,7 @@
 #include "model_zoo/model.h"
 #include "server/core/check.h"
 #include "server/core/status.h"
-#include "server/executor/memory_ledger.h"
+#include "kernels/measures/memory_ledger.h"
 #include "server/executor/normalise.h"
 #include "server/executor/torch_status.h"
 
@@ -160,7 +160,7 @@ absl::Status BatchExecutor::WarmUp(const WarmUpProgress& progress) {
     for (int images = options_.max_batch_size; images >= 1 && !stopped; --images) {
       const at::Tensor input = lanes_[0]->Input(images);
       {
-        MemoryLedger ledger;
+        kernels::MemoryLedger ledger;
         model_->Run(input, context);  // the first pass of a shape builds oneDNN's primitives
         peak_activation_bytes_ = std::max<int64_t>(
             peak_activation_bytes_, ledger.peak_bytes() + static_cast<int64_t>(input.nbytes()));
@@ -193,7 +193,7 @@ void BatchExecutor::RunTasks(Lane& lane, std::span<std::unique_ptr<InferenceTask
     const at::Tensor input = lane.Gather(tasks);
     run.images = static_cast<int>(input.size(0));
     gathered = clock_.Now();
-    MemoryLedger ledger;
+    kernels::MemoryLedger ledger;
     BatchContext context(tasks);
     outputs = model_->Run(input, context);
     stopped = outputs.empty();

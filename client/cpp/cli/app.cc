@@ -47,7 +47,7 @@ class HelpText : public CLI::Formatter {
   std::string make_usage(const CLI::App* app, std::string name) const override {
     if (!app->get_prefix_command()) return Formatter::make_usage(app, name);
     const bool imports = app->get_name() == "import";
-    return "Usage: " + name + (imports ? " timm:NAME [OPTIONS of fovea-import]\n" : " [--json]\n");
+    return "Usage: " + name + (imports ? " SOURCE:NAME [OPTIONS of fovea-import]\n" : " [--json]\n");
   }
   std::string make_option_opts(const CLI::Option* option) const override {
     return option->get_type_size() == 0 ? "" : " " + option->get_type_name();

@@ -10,6 +10,7 @@ _EPILOG = """\
 examples:
   fovea-import timm:deit_tiny_patch16_224 --out models
   fovea-import timm:deit_tiny_patch16_224 --out models --random --seed 7
+  fovea-import transformers:microsoft/cvt-13 --out models
   fovea-import timm:deit_tiny_patch16_224 --name deit_tiny_knn --attention knn:k=100
 
 exit codes: 0 written, 1 the model cannot be had or written, 2 usage
@@ -72,8 +73,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "model",
-        metavar="timm:NAME",
-        help="a model of timm that Fovea has as a backbone",
+        metavar="SOURCE:NAME",
+        help="a model of timm or of transformers that Fovea has as a backbone",
     )
     parser.add_argument(
         "--out",

@@ -22,7 +22,7 @@
 
 #include "kernels/simd/bf16_gemm.h"
 #include "kernels/simd/isa.h"
-#include "server/executor/memory_ledger.h"
+#include "kernels/measures/memory_ledger.h"
 #include "tests/bench/kernels/contest.h"
 #include "tests/bench/kernels/floors.h"
 #include "tests/bench/kernels/scaling.h"
@@ -45,7 +45,7 @@ std::vector<Result>& Results() {
 
 // Bytes that one call holds at its peak, its output included.
 double PeakMib(const std::function<at::Tensor()>& run) {
-  const MemoryLedger ledger;
+  const kernels::MemoryLedger ledger;
   benchmark::DoNotOptimize(run());
   return static_cast<double>(ledger.peak_bytes()) / (1 << 20);
 }

@@ -23,7 +23,7 @@
 #include "kernels/attention/static_key_attention/op.h"
 #include "kernels/attention/window_attention/compositions.h"
 #include "kernels/attention/window_attention/op.h"
-#include "server/executor/memory_ledger.h"
+#include "kernels/measures/memory_ledger.h"
 #include "tests/bench/kernels/stopwatch.h"
 
 namespace fovea::bench {
@@ -125,7 +125,7 @@ Point Measure(const Line& line, int64_t side) {
   benchmark::DoNotOptimize(run());
   int64_t peak = 0;
   {
-    const MemoryLedger ledger;
+    const kernels::MemoryLedger ledger;
     benchmark::DoNotOptimize(run());
     peak = ledger.peak_bytes();
   }
@@ -169,7 +169,7 @@ bool MeasureKeyOnly(const Floors& floors) {
   for (const int64_t side : sides) {
     runs.push_back(KeyOnly(kBatch, side));
     benchmark::DoNotOptimize(runs.back()());
-    const MemoryLedger ledger;
+    const kernels::MemoryLedger ledger;
     benchmark::DoNotOptimize(runs.back()());
     points.push_back({side * side, 0.0, ledger.peak_bytes()});
   }

@@ -11,7 +11,7 @@
 
 #include "model_zoo/model.h"
 #include "server/core/status.h"
-#include "server/executor/memory_ledger.h"
+#include "kernels/measures/memory_ledger.h"
 
 namespace fovea {
 namespace {
@@ -227,7 +227,7 @@ TEST_F(BatchExecutorTest, NormalisesBytesOfDecodedImages) {
 
 TEST(MemoryLedgerTest, CountsLiveAndPeakBytesOfItsThread) {
   at::Tensor before = at::empty({1000}, at::kFloat);
-  MemoryLedger ledger;
+  kernels::MemoryLedger ledger;
   {
     at::Tensor a = at::empty({100}, at::kFloat);
     EXPECT_EQ(ledger.live_bytes(), 400);

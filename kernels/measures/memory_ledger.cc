@@ -1,4 +1,4 @@
-#include "server/executor/memory_ledger.h"
+#include "kernels/measures/memory_ledger.h"
 
 #include <c10/core/Allocator.h>
 #include <c10/util/ThreadLocalDebugInfo.h>
@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <unordered_map>
 
-namespace fovea {
+namespace fovea::kernels {
 namespace {
 
 class Observer final : public c10::MemoryReportingInfoBase {
@@ -46,4 +46,4 @@ MemoryLedger::~MemoryLedger() = default;
 int64_t MemoryLedger::live_bytes() const { return state_->observer->live(); }
 int64_t MemoryLedger::peak_bytes() const { return state_->observer->peak(); }
 
-}  // namespace fovea
+}  // namespace fovea::kernels

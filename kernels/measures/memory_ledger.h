@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <memory>
 
-namespace fovea {
+namespace fovea::kernels {
 
 // Counts the allocations of the thread that made it, from its construction to its destruction. Not
 // thread-safe.
@@ -32,4 +32,4 @@ class MemoryLedger {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace fovea
+}  // namespace fovea::kernels

@@ -1,0 +1,45 @@
+"""What every source of published models gives."""
+
+from dataclasses import dataclass
+
+import torch
+
+from fovea.model_folder import Preprocessing
+
+HUB_TIMEOUT_S = 10
+
+
+class UnknownModel(Exception):
+    """Fovea has no such backbone; the message names those that it has."""
+
+
+class PublishedError(Exception):
+    """The model cannot be had; the message is one sentence for the user."""
+
+
+@dataclass(frozen=True)
+class PublishedModel:
+    backbone: str  # Fovea's name of the architecture
+    weights: dict[str, torch.Tensor]  # under the published names
+    num_classes: int
+    preprocessing: Preprocessing
+    labels: (
+        list[str] | None
+    )  # by class index; None where the classes are not ImageNet's
+
+
+def check_num_classes(name: str, wanted: int | None, published: int) -> None:
+    """No head was trained but the published one."""
+    if wanted is not None and wanted != published:
+        raise PublishedError(
+            f"the published {name} has {published} classes, not {wanted}: "
+            "its head cannot be had in another size (--random makes any)"
+        )
+
+
+def not_fetched(hub_id: str, error: Exception) -> PublishedError:
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return PublishedError(
+        f"the weights of {hub_id} could not be fetched ({lines[0]}): "
+        "--random writes the model with random weights instead"
+    )

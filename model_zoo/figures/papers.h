@@ -1,0 +1,26 @@
+// What the papers print about the models of the zoo, beside which `fovea zoo` puts what is counted
+// here.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+namespace fovea::models {
+
+struct PrintedFigures {
+  std::string_view backbone;    // a name of the registry
+  std::string_view attention;   // "" for the published one
+  std::string_view source;      // paper and table
+  std::string_view parameters;  // as printed, in millions; "" where it prints none
+  std::string_view operations;  // as printed, in thousand millions; "" where it prints none
+  int operations_per_multiply_add = 1;
+  // Why ours is another number; "" where it is the same, as far as the paper's digits go.
+  std::string_view difference;
+};
+
+const std::vector<PrintedFigures>& FiguresInPapers();
+
+// Whether `counted` (in the unit of the printed number) rounds to what is printed, at its digits.
+bool RoundsTo(double counted, std::string_view printed);
+
+}  // namespace fovea::models
