@@ -46,8 +46,10 @@ class HelpText : public CLI::Formatter {
   }
   std::string make_usage(const CLI::App* app, std::string name) const override {
     if (!app->get_prefix_command()) return Formatter::make_usage(app, name);
-    const bool imports = app->get_name() == "import";
-    return "Usage: " + name + (imports ? " SOURCE:NAME [OPTIONS of fovea-import]\n" : " [--json]\n");
+    const std::string& command = app->get_name();
+    if (command == "import") return "Usage: " + name + " SOURCE:NAME [OPTIONS of fovea-import]\n";
+    if (command == "zoo") return "Usage: " + name + " [--memory] [--json] [MODEL...]\n";
+    return "Usage: " + name + " [--json]\n";
   }
   std::string make_option_opts(const CLI::Option* option) const override {
     return option->get_type_size() == 0 ? "" : " " + option->get_type_name();
@@ -207,6 +209,18 @@ void AddKernels(CLI::App& app) {
   command->fallthrough(false);
 }
 
+void AddZoo(CLI::App& app) {
+  CLI::App* command =
+      AddCommand(app, "zoo",
+                 "What the architectures cost, beside what their papers print, no server asked "
+                 "(runs fovea-zoo)",
+                 "  fovea zoo\n"
+                 "  fovea zoo --memory swin_tiny_patch4_window7_224\n"
+                 "  fovea zoo --json\n");
+  command->prefix_command();
+  command->fallthrough(false);
+}
+
 std::vector<std::string> FoldersOnPath() {
   std::vector<std::string> folders;
   if (const char* path = std::getenv("PATH")) {
@@ -228,13 +242,14 @@ int RunImport(const CLI::App& command, const Console& console) {
                       command.remaining(), folders, console);
 }
 
-int RunKernels(const CLI::App& command, const Console& console) {
+// A program that is built or installed beside this one.
+int RunNeighbour(const std::string& program, const CLI::App& command, const Console& console) {
   std::vector<std::string> folders = FoldersOnPath();
   std::error_code no_proc;
   const auto self = std::filesystem::read_symlink("/proc/self/exe", no_proc);
   if (!no_proc) folders.insert(folders.begin(), self.parent_path());  // built or installed beside
   return RunCompanion(
-      {.program = "fovea-kernels", .comes_from = "it is built with the server, beside fovea"},
+      {.program = program, .comes_from = "it is built with the server, beside fovea"},
       command.remaining(), folders, console);
 }
 
@@ -269,6 +284,7 @@ int RunFovea(const std::vector<std::string>& arguments, const Console& console) 
   AddRepositoryCommands(app, options.load, options.unload);
   AddImport(app);
   AddKernels(app);
+  AddZoo(app);
 
   try {
     app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
@@ -295,7 +311,9 @@ int RunFovea(const std::vector<std::string>& arguments, const Console& console) 
   const CLI::App& command = *app.get_subcommands().front();
   const std::string name = command.get_name();
   if (name == "import") return RunImport(command, console);
-  if (name == "kernels") return RunKernels(command, console);
+  if (name == "kernels" || name == "zoo") {
+    return RunNeighbour("fovea-" + name, command, console);
+  }
   return WithClient(options, console, [&](Client& client) -> int {
     if (name == "models") return RunModels(client, options.models, console);
     if (name == "classify") return RunClassify(client, options.classify, console);

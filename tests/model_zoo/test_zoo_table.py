@@ -1,0 +1,91 @@
+"""`fovea zoo`: parameters and multiply-adds, beside what the papers print."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import subprocess
+
+import pytest
+import torch
+
+BUILD = pathlib.Path(__file__).resolve().parents[2] / os.environ.get(
+    "FOVEA_BUILD", "build/release"
+)
+torch.ops.load_library(str(BUILD / "lib" / "libfovea_models.so"))
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [BUILD / "bin" / "fovea-zoo", *arguments], capture_output=True, text=True
+    )
+
+
+@pytest.fixture(scope="module")
+def table() -> list[dict]:
+    result = run("--json")
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+def rounds_to(value: float, printed: str) -> bool:
+    digits = len(printed.partition(".")[2])
+    return f"{value:.{digits}f}" == f"{float(printed):.{digits}f}"
+
+
+def test_every_model_is_listed(table: list[dict]) -> None:
+    names = set(torch.ops.fovea_models.backbones())
+    assert {row["backbone"] for row in table} == names - {"identity"}
+
+
+def test_counts_round_to_the_papers_or_the_difference_is_explained(
+    table: list[dict],
+) -> None:
+    printed = [row for row in table if "printed" in row]
+    assert printed
+    unexplained = []
+    for row in printed:
+        paper = row["printed"]
+        same = True
+        if paper["parameters_m"]:
+            same &= rounds_to(row["parameters"] / 1e6, paper["parameters_m"])
+        if paper["operations_g"]:
+            operations = row["multiply_adds"] * paper["operations_per_multiply_add"]
+            same &= rounds_to(operations / 1e9, paper["operations_g"])
+        # An explanation of a difference that is not there would be wrong too.
+        if same == bool(paper["difference"]):
+            unexplained.append(
+                (
+                    row["backbone"],
+                    row["attention"],
+                    row["parameters"] / 1e6,
+                    row["multiply_adds"] / 1e9,
+                    paper,
+                )
+            )
+    assert not unexplained, "\n".join(map(str, unexplained))
+
+
+def test_multiply_adds_are_those_that_fvcore_counts(table: list[dict]) -> None:
+    """DeiT-Ti by hand: patches, 12 blocks of four projections and two products, the head."""
+    (row, *_) = [row for row in table if row["backbone"] == "deit_tiny_patch16_224"]
+    n, c = 197, 192
+    patches = 196 * 3 * 16 * 16 * c
+    block = n * (3 * c * c + c * c + 8 * c * c) + 2 * n * n * c
+    assert row["multiply_adds"] == patches + 12 * block + c * 1000
+
+
+def test_memory_is_measured_at_batch_1_and_16() -> None:
+    result = run("--json", "--memory", "vit_demo_patch8_64")
+    assert result.returncode == 0, result.stderr
+    (row,) = json.loads(result.stdout)
+    tokens = 65 * 128 * 4  # bytes of the tokens of an image
+    assert 2 * tokens < row["peak_bytes_1"] < 40 * tokens
+    assert 8 * row["peak_bytes_1"] < row["peak_bytes_16"] < 24 * row["peak_bytes_1"]
+
+
+def test_a_model_that_is_not_there_is_refused() -> None:
+    result = run("resnet50")
+    assert result.returncode == 2
+    assert result.stderr == "fovea-zoo: there is no backbone 'resnet50'\n"
