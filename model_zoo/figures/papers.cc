@@ -1,9 +1,5 @@
 #include "model_zoo/figures/papers.h"
 
-#include <cmath>
-#include <cstdlib>
-#include <string>
-
 namespace fovea::models {
 namespace {
 
@@ -70,14 +66,6 @@ const std::vector<PrintedFigures>& FiguresInPapers() {
       {"linglo_b0_chhh", "", kLingloLayouts, "3.4", ""},
   };
   return figures;
-}
-
-bool RoundsTo(double counted, std::string_view printed) {
-  const size_t point = printed.find('.');
-  const int digits = point == printed.npos ? 0 : static_cast<int>(printed.size() - point - 1);
-  const double unit = std::pow(10.0, digits);
-  const double number = std::strtod(std::string(printed).c_str(), nullptr);
-  return std::llround(counted * unit) == std::llround(number * unit);
 }
 
 }  // namespace fovea::models

@@ -20,7 +20,4 @@ struct PrintedFigures {
 
 const std::vector<PrintedFigures>& FiguresInPapers();
 
-// Whether `counted` (in the unit of the printed number) rounds to what is printed, at its digits.
-bool RoundsTo(double counted, std::string_view printed);
-
 }  // namespace fovea::models
