@@ -1,6 +1,6 @@
 // Every backbone with every attention: which pairs run, and why the others are refused when the
-// model loads. The table is docs/pairs.md, which this test compares with what it finds; with
-// FOVEA_WRITE_PAIRS=1 it writes the file instead.
+// model loads. README.md carries the table, which this test compares with what it finds; with
+// FOVEA_WRITE_PAIRS=1 it writes it there instead.
 #include <ATen/ATen.h>
 #include <c10/core/InferenceMode.h>
 #include <gtest/gtest.h>
@@ -94,37 +94,49 @@ std::string Outcome(const BackboneEntry& entry, const std::string& attention) {
   return "runs";
 }
 
-// One line for neighbours in the registry that behave alike.
-std::string Table() {
-  struct Line {
-    std::vector<std::string> backbones;
-    std::vector<std::string> cells;
-  };
-  std::vector<Line> lines;
-  for (const BackboneEntry& entry : Backbones()) {
-    if (entry.make({.backbone = entry.name})->parameters().empty()) continue;  // has no attention
-    std::vector<std::string> cells;
-    for (const std::string& attention : Attentions()) cells.push_back(Outcome(entry, attention));
-    if (!lines.empty() && lines.back().cells == cells) {
-      lines.back().backbones.push_back(entry.name);
-    } else {
-      lines.push_back({{entry.name}, cells});
-    }
+std::string Quoted(const std::string& attention) { return "`" + attention + "`"; }
+
+void Append(std::string& list, const std::string& item) {
+  list += (list.empty() ? "" : ", ") + item;
+}
+
+// "`axial`, `pale` (heads); `conv` (prefix tokens)", or "runs": the pairs of one line by outcome.
+std::string ByReason(const std::vector<std::string>& outcomes) {
+  std::vector<std::pair<std::string, std::string>> reasons;  // and the attentions
+  for (size_t i = 0; i < outcomes.size(); ++i) {
+    if (outcomes[i] == "runs") continue;
+    auto found =
+        std::ranges::find(reasons, outcomes[i], &std::pair<std::string, std::string>::first);
+    if (found == reasons.end()) found = reasons.insert(found, {outcomes[i], ""});
+    Append(found->second, Quoted(Attentions()[i]));
   }
-  std::ostringstream table;
-  table << "| backbone |";
-  for (const std::string& attention : Attentions()) table << " `" << attention << "` |";
-  table << "\n|---|";
-  for (size_t i = 0; i < Attentions().size(); ++i) table << "---|";
-  table << "\n";
-  for (const Line& line : lines) {
-    table << "| ";
-    for (size_t i = 0; i < line.backbones.size(); ++i) {
-      table << (i > 0 ? ", " : "") << line.backbones[i];
+  std::string text;
+  for (const auto& [reason, attentions] : reasons) {
+    text += (text.empty() ? "" : "; ") + attentions + " (" + reason + ")";
+  }
+  return text.empty() ? "none" : text;
+}
+
+// One line for all backbones that behave alike.
+std::string Table() {
+  std::vector<std::pair<std::string, std::vector<std::string>>> lines;  // backbones, outcomes
+  for (const BackboneEntry& entry : Backbones()) {
+    if (entry.make_tiny({.backbone = entry.name})->parameters().empty()) continue;  // no attention
+    std::vector<std::string> outcomes;
+    for (const std::string& attention : Attentions()) {
+      outcomes.push_back(Outcome(entry, attention));
     }
-    table << " |";
-    for (const std::string& cell : line.cells) table << " " << cell << " |";
-    table << "\n";
+    auto same =
+        std::ranges::find_if(lines, [&](const auto& line) { return line.second == outcomes; });
+    if (same == lines.end()) same = lines.insert(same, {"", outcomes});
+    Append(same->first, entry.name);
+  }
+  std::string all;
+  for (const std::string& attention : Attentions()) Append(all, Quoted(attention));
+  std::ostringstream table;
+  table << "Tried: " << all << ".\n\n| backbones | all but |\n|---|---|\n";
+  for (const auto& [backbones, outcomes] : lines) {
+    table << "| " << backbones << " | " << ByReason(outcomes) << " |\n";
   }
   return table.str();
 }
