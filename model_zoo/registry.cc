@@ -7,6 +7,7 @@
 
 #include "model_zoo/attention/cores/cores.h"
 #include "model_zoo/attention/modules/modules.h"
+#include "model_zoo/backbones/demo_frame.h"
 #include "model_zoo/backbones/identity.h"
 #include "model_zoo/backbones/swin.h"
 #include "model_zoo/backbones/vit.h"
@@ -33,6 +34,7 @@ const std::vector<BackboneEntry>& Backbones() {
     BackboneRegistry filled;
     RegisterVit(filled);
     RegisterSwin(filled);
+    RegisterDemoFrame(filled);
     RegisterIdentity(filled);
     return filled;
   }();
