@@ -3,29 +3,42 @@
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 #include <omp.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <barrier>
 #include <chrono>
 #include <filesystem>
-#include <iterator>
+#include <mutex>
+#include <set>
+#include <string>
 #include <thread>
 
 namespace fovea {
 namespace {
 
-int ThreadsOfThisProcess() {
-  using std::filesystem::directory_iterator;
-  return static_cast<int>(
-      std::distance(directory_iterator("/proc/self/task"), directory_iterator()));
+// The threads that help this one inside an operator.
+std::set<pid_t> HelpersOfAnOperator() {
+  std::mutex mutex;
+  std::set<pid_t> threads;
+  at::parallel_for(0, 1 << 20, 1, [&](int64_t, int64_t) {
+    const std::lock_guard lock(mutex);
+    threads.insert(::gettid());
+  });
+  threads.erase(::gettid());
+  return threads;
 }
 
-// Threads that end are still seen for a moment.
-bool ComesDownTo(int threads) {
-  for (int i = 0; i < 500 && ThreadsOfThisProcess() > threads; ++i) {
+bool Lives(pid_t thread) {
+  return std::filesystem::exists("/proc/self/task/" + std::to_string(thread));
+}
+
+// A thread that ends is still seen for a moment.
+bool Ends(pid_t thread) {
+  for (int i = 0; i < 500 && Lives(thread); ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
-  return ThreadsOfThisProcess() == threads;
+  return !Lives(thread);
 }
 
 int ThreadsOfAnOperator() {
@@ -62,11 +75,11 @@ TEST(IntraOpThreads, AreKeptWhileTheCoresSufficeForAll) {
   const IntraOpThreads threads(/*per_instance=*/2, /*instances=*/1);
   std::thread instance([&] {
     threads.Enter();
-    ThreadsOfAnOperator();
-    const int with_helper = ThreadsOfThisProcess();
+    const std::set<pid_t> helpers = HelpersOfAnOperator();
     threads.Idle();
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    EXPECT_EQ(ThreadsOfThisProcess(), with_helper);
+    EXPECT_EQ(helpers.size(), 1);
+    for (const pid_t helper : helpers) EXPECT_TRUE(Lives(helper));
   });
   instance.join();
 }
@@ -77,11 +90,11 @@ TEST(IntraOpThreads, AreGivenBackWhereThoseOfAllModelsOutnumberTheCoresAndComeBa
   std::thread instance([&] {
     threads.Enter();
     for (int batch = 0; batch < 3; ++batch) {
-      const int before = ThreadsOfThisProcess();
-      ThreadsOfAnOperator();
-      EXPECT_EQ(ThreadsOfThisProcess(), before + 1);
+      const std::set<pid_t> helpers = HelpersOfAnOperator();
+      EXPECT_EQ(helpers.size(), 1);
+      for (const pid_t helper : helpers) EXPECT_TRUE(Lives(helper));
       threads.Idle();
-      EXPECT_TRUE(ComesDownTo(before));
+      for (const pid_t helper : helpers) EXPECT_TRUE(Ends(helper));
     }
   });
   instance.join();
