@@ -49,6 +49,8 @@ const std::vector<CoreEntry>& Cores() {
 
 const std::vector<AttentionModuleEntry>& AttentionModules() {
   static const std::vector<AttentionModuleEntry> modules = {
+      {"key_only", "no queries: one summary of the keys gates every token, in linear time",
+       MakeKeyOnly},
       {"self", "global: every token attends every token", MakeSelfAttention},
       {"shifted_window", "windows, shifted by half in every other block", MakeShiftedWindow},
   };
