@@ -8,6 +8,7 @@
 #include "model_zoo/attention/cores/cores.h"
 #include "model_zoo/attention/modules/modules.h"
 #include "model_zoo/backbones/identity.h"
+#include "model_zoo/backbones/linglo.h"
 #include "model_zoo/backbones/swin.h"
 #include "model_zoo/backbones/vit.h"
 
@@ -33,6 +34,7 @@ const std::vector<BackboneEntry>& Backbones() {
     BackboneRegistry filled;
     RegisterVit(filled);
     RegisterSwin(filled);
+    RegisterLinGlo(filled);
     RegisterIdentity(filled);
     return filled;
   }();
