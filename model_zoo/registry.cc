@@ -7,6 +7,7 @@
 
 #include "model_zoo/attention/cores/cores.h"
 #include "model_zoo/attention/modules/modules.h"
+#include "model_zoo/backbones/cvt.h"
 #include "model_zoo/backbones/identity.h"
 #include "model_zoo/backbones/linglo.h"
 #include "model_zoo/backbones/swin.h"
@@ -34,6 +35,7 @@ const std::vector<BackboneEntry>& Backbones() {
     BackboneRegistry filled;
     RegisterVit(filled);
     RegisterSwin(filled);
+    RegisterCvt(filled);
     RegisterLinGlo(filled);
     RegisterIdentity(filled);
     return filled;

@@ -266,7 +266,8 @@ SMALL = {"image_height": 96, "image_width": 96}
 def test_logits_of_small_images(
     name: str, tmp_path: pathlib.Path, record_property: Record
 ) -> None:
-    pair = pair_of(name, tmp_path, images=1, side=96)
+    images = 1 if "b2" in name else 2
+    pair = pair_of(name, tmp_path, images=images, side=96)
     check_logits(pair, record_property, **SMALL)
 
 
