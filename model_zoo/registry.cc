@@ -8,7 +8,9 @@
 #include "model_zoo/attention/cores/cores.h"
 #include "model_zoo/attention/modules/modules.h"
 #include "model_zoo/backbones/demo_frame.h"
+#include "model_zoo/backbones/cvt.h"
 #include "model_zoo/backbones/identity.h"
+#include "model_zoo/backbones/linglo.h"
 #include "model_zoo/backbones/swin.h"
 #include "model_zoo/backbones/vit.h"
 
@@ -35,6 +37,8 @@ const std::vector<BackboneEntry>& Backbones() {
     RegisterVit(filled);
     RegisterSwin(filled);
     RegisterDemoFrame(filled);
+    RegisterCvt(filled);
+    RegisterLinGlo(filled);
     RegisterIdentity(filled);
     return filled;
   }();
@@ -51,6 +55,8 @@ const std::vector<CoreEntry>& Cores() {
 
 const std::vector<AttentionModuleEntry>& AttentionModules() {
   static const std::vector<AttentionModuleEntry> modules = {
+      {"key_only", "no queries: one summary of the keys gates every token, in linear time",
+       MakeKeyOnly},
       {"self", "global: every token attends every token", MakeSelfAttention},
       {"shifted_window", "windows, shifted by half in every other block", MakeShiftedWindow},
   };

@@ -35,6 +35,12 @@ struct WeightNames {
   std::vector<Renamed> renamed;  // the first prefix that fits is replaced
   std::vector<std::string_view>
       ignored_suffixes;  // tensors in the file that inference does not need
+  struct RenamedPart {
+    std::string_view published;
+    std::string_view own;
+  };
+  // Then the first part that a name has, where it first has it. Whole levels, ".a." or ".a.b.".
+  std::vector<RenamedPart> renamed_parts;
 };
 
 class Backbone : public Layer {

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -16,22 +18,38 @@ namespace {
 
 constexpr size_t kMaxListed = 3;  // names in an error
 
-std::string OwnName(const WeightNames& names, const std::string& published) {
-  for (const auto& [from, to] : names.renamed) {
-    if (published.starts_with(from)) {
-      return std::string(to) + published.substr(from.size());
-    }
-  }
-  return published;
+// With `to` in place of `from` where that first stands; absent where it stands nowhere.
+std::optional<std::string> WithPart(const std::string& name, std::string_view from,
+                                    std::string_view to) {
+  const size_t at = name.find(from);
+  if (at == name.npos) return std::nullopt;
+  return std::string(name).replace(at, from.size(), to);
 }
 
-std::string PublishedName(const WeightNames& names, const std::string& own) {
+std::string OwnName(const WeightNames& names, std::string name) {
   for (const auto& [from, to] : names.renamed) {
-    if (own.starts_with(to)) {
-      return std::string(from) + own.substr(to.size());
+    if (name.starts_with(from)) {
+      name.replace(0, from.size(), to);
+      break;
     }
   }
-  return own;
+  for (const auto& [published, own] : names.renamed_parts) {
+    if (const auto changed = WithPart(name, published, own)) return *changed;
+  }
+  return name;
+}
+
+std::string PublishedName(const WeightNames& names, std::string name) {
+  for (const auto& [published, own] : names.renamed_parts) {
+    if (const auto changed = WithPart(name, own, published)) {
+      name = *changed;
+      break;
+    }
+  }
+  for (const auto& [from, to] : names.renamed) {
+    if (name.starts_with(to)) return name.replace(0, to.size(), from);
+  }
+  return name;
 }
 
 bool Ignored(const WeightNames& names, const std::string& published) {

@@ -122,6 +122,15 @@ TEST(AttentionStagesTest, ABareCoreStandsInTheBackbonesOwnModule) {
   EXPECT_EQ(Stages({"knn:k=3"}, {{.text = "dense", .own = ""}}), "knn:k=3");
 }
 
+TEST(AttentionStagesTest, ABareCoreStandsInSelfAttentionWhereTheBackbonesModuleHasNone) {
+  const PublishedStage key_only{.text = "key_only"};
+  EXPECT_EQ(Stages({}, {key_only, key_only}), "key_only");
+  EXPECT_EQ(Stages({"dense"}, {key_only, key_only}), "dense");
+  EXPECT_EQ(Stages({"self"}, {key_only, key_only}), "dense");
+  EXPECT_EQ(Stages({"knn@2:k=5"}, {key_only, key_only}), "key_only|knn:k=5");
+  EXPECT_EQ(Stages({"-|key_only"}, {kNone, key_only}), "key_only");
+}
+
 TEST(AttentionStagesTest, OneTextStandsForEveryStageThatAttends) {
   EXPECT_EQ(Stages({}, {kSelf, kSelf}), "dense");
   EXPECT_EQ(Stages({"knn:k=0.5"}, {kSelf, kSelf, kSelf}), "knn:k=0.5");
