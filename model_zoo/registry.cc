@@ -51,6 +51,11 @@ const std::vector<AttentionModuleEntry>& AttentionModules() {
   static const std::vector<AttentionModuleEntry> modules = {
       {"self", "global: every token attends every token", MakeSelfAttention},
       {"shifted_window", "windows, shifted by half in every other block", MakeShiftedWindow},
+      {"axial", "rows, then columns of what the rows gathered", MakeAxial},
+      {"criss_cross", "the row and the column of each token at once", MakeCrissCross},
+      {"pale", "half of the heads rows spread over the map, half such columns", MakePale},
+      {"cross_shaped", "half of the heads horizontal stripes, half vertical ones", MakeCrossShaped},
+      {"aewin", "heads for rows, for columns and for shifted windows side by side", MakeAewin},
   };
   return modules;
 }
