@@ -7,7 +7,10 @@
 
 #include "model_zoo/attention/cores/cores.h"
 #include "model_zoo/attention/modules/modules.h"
+#include "model_zoo/backbones/aewin.h"
+#include "model_zoo/backbones/cswin.h"
 #include "model_zoo/backbones/identity.h"
+#include "model_zoo/backbones/pale.h"
 #include "model_zoo/backbones/swin.h"
 #include "model_zoo/backbones/vit.h"
 
@@ -33,6 +36,9 @@ const std::vector<BackboneEntry>& Backbones() {
     BackboneRegistry filled;
     RegisterVit(filled);
     RegisterSwin(filled);
+    RegisterAewin(filled);
+    RegisterCswin(filled);
+    RegisterPale(filled);
     RegisterIdentity(filled);
     return filled;
   }();
