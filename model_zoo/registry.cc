@@ -11,6 +11,10 @@
 #include "model_zoo/backbones/cvt.h"
 #include "model_zoo/backbones/identity.h"
 #include "model_zoo/backbones/linglo.h"
+#include "model_zoo/backbones/aewin.h"
+#include "model_zoo/backbones/cswin.h"
+#include "model_zoo/backbones/identity.h"
+#include "model_zoo/backbones/pale.h"
 #include "model_zoo/backbones/swin.h"
 #include "model_zoo/backbones/vit.h"
 
@@ -39,6 +43,9 @@ const std::vector<BackboneEntry>& Backbones() {
     RegisterDemoFrame(filled);
     RegisterCvt(filled);
     RegisterLinGlo(filled);
+    RegisterAewin(filled);
+    RegisterCswin(filled);
+    RegisterPale(filled);
     RegisterIdentity(filled);
     return filled;
   }();
@@ -59,6 +66,11 @@ const std::vector<AttentionModuleEntry>& AttentionModules() {
        MakeKeyOnly},
       {"self", "global: every token attends every token", MakeSelfAttention},
       {"shifted_window", "windows, shifted by half in every other block", MakeShiftedWindow},
+      {"axial", "rows, then columns of what the rows gathered", MakeAxial},
+      {"criss_cross", "the row and the column of each token at once", MakeCrissCross},
+      {"pale", "half of the heads rows spread over the map, half such columns", MakePale},
+      {"cross_shaped", "half of the heads horizontal stripes, half vertical ones", MakeCrossShaped},
+      {"aewin", "heads for rows, for columns and for shifted windows side by side", MakeAewin},
   };
   return modules;
 }

@@ -30,7 +30,7 @@ const Vocabulary kModules[] = {
     {"criss_cross", {}, false},
     {"pale", {"window"}, true},
     {"cross_shaped", {"window"}, true},
-    {"aewin", {"window"}, false},
+    {"aewin", {"window"}, true},
     {"ska", {"activation", "scale"}, false},
     {"cska", {"activation", "scale"}, false},
     {"key_only", {}, false},

@@ -22,8 +22,12 @@ auto InWords(const AttentionSpec& spec, const std::string& where, Build build) {
 
 }  // namespace
 
-AttentionFactory::AttentionFactory(AttentionSpec spec, std::string where, ModuleBuilder own_module)
-    : spec_(std::move(spec)), where_(std::move(where)), own_module_(std::move(own_module)) {}
+AttentionFactory::AttentionFactory(AttentionSpec spec, std::string where, ModuleBuilder own_module,
+                                   std::string own_name)
+    : spec_(std::move(spec)),
+      where_(std::move(where)),
+      own_module_(std::move(own_module)),
+      own_name_(std::move(own_name)) {}
 
 std::shared_ptr<const AttentionCore> AttentionFactory::Core(const CoreSite& site) const {
   const CoreEntry* entry = FindCore(spec_.core);
@@ -35,7 +39,7 @@ std::shared_ptr<AttentionModule> AttentionFactory::Module(const ModuleSite& site
   return InWords(spec_, where_, [&] {
     TORCH_CHECK_VALUE(site.heads > 0 && site.channels % site.heads == 0, site.channels,
                       " channels do not divide by ", site.heads, " heads");
-    if (spec_.module.empty()) {
+    if (spec_.module.empty() || spec_.module == own_name_) {
       return own_module_(spec_, site, *this);
     }
     const AttentionModuleEntry* entry = FindAttentionModule(spec_.module);

@@ -14,11 +14,13 @@ namespace fovea::models {
 class AttentionFactory {
  public:
   // `where` names the backbone, and the stage where there are several, in errors. `own_module` is
-  // the backbone's own, for specs that name a core only; it may be one that the registry does not
-  // list, and know more of its place than a site says.
+  // the backbone's own, for specs that name a core only, or the module `own_name`; it may be one
+  // that the registry does not list, or lists without what only this backbone has, and know more of
+  // its place than a site says.
   using ModuleBuilder = std::function<std::shared_ptr<AttentionModule>(
       const AttentionSpec& spec, const ModuleSite& site, const AttentionFactory& cores)>;
-  AttentionFactory(AttentionSpec spec, std::string where, ModuleBuilder own_module);
+  AttentionFactory(AttentionSpec spec, std::string where, ModuleBuilder own_module,
+                   std::string own_name = "");
 
   // Both throw c10::Error in words when the attention is not available or cannot stand there.
   std::shared_ptr<const AttentionCore> Core(const CoreSite& site) const;
@@ -28,6 +30,7 @@ class AttentionFactory {
   const AttentionSpec spec_;
   const std::string where_;
   const ModuleBuilder own_module_;
+  const std::string own_name_;  // empty: it has none
 };
 
 }  // namespace fovea::models

@@ -14,7 +14,7 @@ AttentionFactory StageAttentions::Stage(size_t stage, AttentionFactory::ModuleBu
   const std::string where = published_.size() == 1
                                 ? backbone_
                                 : "stage " + std::to_string(stage + 1) + " of " + backbone_;
-  return AttentionFactory(specs_.at(stage), where, std::move(own));
+  return AttentionFactory(specs_.at(stage), where, std::move(own), published_.at(stage).own);
 }
 
 }  // namespace fovea::models

@@ -16,7 +16,8 @@ class StageAttentions {
   // Throws c10::ValueError where the texts are not attentions, or not for these stages.
   StageAttentions(const ModelDescription& description, std::vector<PublishedStage> published);
 
-  // What the blocks of a stage (from 0) are given. `own` builds the stage's own module.
+  // What the blocks of a stage (from 0) are given. `own` builds the stage's own module,
+  // PublishedStage::own.
   AttentionFactory Stage(size_t stage, AttentionFactory::ModuleBuilder own) const;
 
   const AttentionSpec& spec(size_t stage) const { return specs_.at(stage); }

@@ -29,8 +29,8 @@ namespace fovea::models {
 // How a published checkpoint's names become the module's own.
 struct WeightNames {
   struct Renamed {
-    std::string_view published_prefix;
-    std::string_view own_prefix;
+    std::string published_prefix;
+    std::string own_prefix;
   };
   std::vector<Renamed> renamed;  // the first prefix that fits is replaced
   std::vector<std::string_view>

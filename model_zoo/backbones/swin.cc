@@ -4,6 +4,9 @@
 //   patches are merged at the start of a stage; LayerNorm epsilon 1e-5.
 //   swin_tiny_32: Static Key Attention in Vision, table 9 (three stages of two blocks, for images
 //   of 32 pixels). The paper names no window; 4 divides its maps of 8, 4 and 2 (where it is 2).
+//   swin_tiny_heads4_224: the frame in which the AEWin paper (table 4) compares attentions.
+//   Swin-T's 3, 6, 12 and 24 heads do not split into the four parts that its own attention needs;
+//   here they are 4, 8, 16 and 32 of 24 channels, for every attention.
 #include "model_zoo/backbones/swin.h"
 
 #include <ATen/ATen.h>
@@ -12,7 +15,6 @@
 #include <utility>
 #include <vector>
 
-#include "model_zoo/attention/modules/modules.h"
 #include "model_zoo/attention/stages.h"
 #include "model_zoo/backbones/backbone.h"
 #include "model_zoo/blocks/transformer_block.h"
@@ -27,21 +29,6 @@ namespace {
 
 constexpr double kEpsilon = 1e-5;
 constexpr int64_t kPatch = 4;
-
-struct SwinConfig {
-  int64_t image_side = 224;
-  int64_t window = 7;
-  int64_t channels = 0;  // of the first stage, doubled by each next one
-  std::vector<int64_t> depths;
-  std::vector<int64_t> heads;
-  int64_t num_classes = 1000;
-};
-
-SwinConfig Shrunk(SwinConfig config) {
-  config.channels = 8 * config.heads.front();
-  config.depths.assign(config.depths.size(), 2);
-  return config;
-}
 
 class Stage final : public Layer {
  public:
@@ -99,13 +86,13 @@ class Swin final : public Backbone {
     const size_t stages = config.depths.size();
     const StageAttentions attentions(
         description,
-        std::vector<PublishedStage>(stages, {.text = "shifted_window", .own = "shifted_window"}));
+        std::vector<PublishedStage>(stages, {.text = config.attention, .own = config.attention}));
     info_.attention = attentions.Canonical();
     Grid grid = {.height = info_.image_height / kPatch, .width = info_.image_width / kPatch};
     for (size_t i = 0; i < stages; ++i) {
       if (i > 0) grid = PatchMerging::Merged(grid);
       layers_->Append(std::make_shared<Stage>(config, static_cast<int64_t>(i), grid,
-                                              attentions.Stage(i, MakeShiftedWindow)));
+                                              attentions.Stage(i, config.own)));
     }
     const int64_t channels = config.channels << (stages - 1);
     norm_ = Add<LayerNorm>("norm", channels, kEpsilon);
@@ -187,14 +174,26 @@ class Swin final : public Backbone {
 
 }  // namespace
 
+SwinConfig Shrunk(SwinConfig config) {
+  config.channels = 8 * config.heads.front();
+  config.depths.assign(config.depths.size(), 2);
+  return config;
+}
+
+BackboneEntry SwinVariant(std::string name, std::string summary, const SwinConfig& config) {
+  return Variant<Swin>(std::move(name), std::move(summary), config);
+}
+
 void RegisterSwin(BackboneRegistry& registry) {
   auto add = [&registry](std::string name, std::string summary, const SwinConfig& config) {
-    registry.Add(Variant<Swin>(std::move(name), std::move(summary), config));
+    registry.Add(SwinVariant(std::move(name), std::move(summary), config));
   };
   add("swin_tiny_patch4_window7_224", "Swin-T, 28.3 M parameters",
       {.channels = 96, .depths = {2, 2, 6, 2}, .heads = {3, 6, 12, 24}});
   add("swin_base_patch4_window7_224", "Swin-B, 87.8 M parameters",
       {.channels = 128, .depths = {2, 2, 18, 2}, .heads = {4, 8, 16, 32}});
+  add("swin_tiny_heads4_224", "Swin-T with 4, 8, 16 and 32 heads, 28.3 M parameters",
+      {.channels = 96, .depths = {2, 2, 6, 2}, .heads = {4, 8, 16, 32}});
   add("swin_tiny_32", "Swin for 32-pixel images, three stages, 5.0 M parameters",
       {.image_side = 32,
        .window = 4,

@@ -31,13 +31,15 @@ TEST(RegistryTest, ListsTheFirstFamilies) {
                             "deit_small_distilled_patch16_224", "deit_base_distilled_patch16_224",
                             "vit_small_patch16_224.dino", "vit_demo_patch8_64", "identity"}));
   EXPECT_THAT(Names(Cores()), IsSupersetOf({"dense", "knn"}));
-  EXPECT_THAT(Names(AttentionModules()), IsSupersetOf({"self", "shifted_window"}));
+  EXPECT_THAT(Names(AttentionModules()),
+              IsSupersetOf({"self", "shifted_window", "axial", "criss_cross", "pale",
+                            "cross_shaped", "aewin"}));
 }
 
 TEST(RegistryTest, FindsNothingUnderAnUnknownName) {
   EXPECT_EQ(FindBackbone("deit_tiny"), nullptr);
   EXPECT_EQ(FindCore(""), nullptr);
-  EXPECT_EQ(FindAttentionModule("axial"), nullptr);
+  EXPECT_EQ(FindAttentionModule("axail"), nullptr);
 }
 
 TEST(RegistryTest, WhatIsBuiltIsInTheVocabularyOfAttentions) {

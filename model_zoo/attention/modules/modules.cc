@@ -10,4 +10,9 @@ void RefusePrefixTokens(const ModuleSite& site) {
                     site.grid.prefix_tokens, " that do not (class or distillation token)");
 }
 
+void RefuseUnevenHeads(const ModuleSite& site, int64_t parts) {
+  TORCH_CHECK_VALUE(site.heads % parts == 0, "it splits its heads into ", parts,
+                    " equal parts, which ", site.heads, " heads do not divide into");
+}
+
 }  // namespace fovea::models

@@ -16,6 +16,9 @@ namespace fovea::models {
 // For modules that need every token to have a place on the map.
 void RefusePrefixTokens(const ModuleSite& site);
 
+// For modules whose heads do different things.
+void RefuseUnevenHeads(const ModuleSite& site, int64_t parts);
+
 // Global self-attention: every token is a query, a key and a value.
 //   Vaswani et al. 2017. Names and order of timm's vision transformer: `qkv` in one projection,
 //   `proj`.
@@ -43,5 +46,47 @@ std::shared_ptr<AttentionModule> MakeKeyOnly(const AttentionSpec& spec, const Mo
 std::shared_ptr<AttentionModule> MakeShiftedWindow(const AttentionSpec& spec,
                                                    const ModuleSite& site,
                                                    const AttentionFactory& cores);
+
+// The modules below project with `qkv` and `proj` and have no biases where nothing is said. Where
+// their windows do not divide the map it is padded as above; a window that exceeds the map is as
+// large as the map.
+
+// Each token attends its row, and then its column what the rows have gathered, with the same
+// queries and keys.
+//   Ho et al., Axial Attention in Multidimensional Transformers, 2019, section 3.
+std::shared_ptr<AttentionModule> MakeAxial(const AttentionSpec& spec, const ModuleSite& site,
+                                           const AttentionFactory& cores);
+
+// One softmax over the row and the column of each token. Has no core.
+//   CCNet (Huang et al., ICCV 2019), section 3.2, which attends twice in a row with shared weights:
+//   here a block attends once.
+std::shared_ptr<AttentionModule> MakeCrissCross(const AttentionSpec& spec, const ModuleSite& site,
+                                                const AttentionFactory& cores);
+
+// The first half of the heads attends horizontal stripes, the second half vertical ones. heads
+// even.
+//   CSWin Transformer (Dong et al., CVPR 2022), section 3.2, without its locally enhanced
+//   positional encoding, which belongs to that backbone.
+// Option: window, the stripes' width.
+std::shared_ptr<AttentionModule> MakeCrossShaped(const AttentionSpec& spec, const ModuleSite& site,
+                                                 const AttentionFactory& cores);
+
+// The first half of the heads attends groups of rows that are spread evenly over the map, the
+// second half such groups of columns. heads even.
+//   Pale Transformer (Wu et al., AAAI 2022), section 3.2.
+// Option: window, the number of rows (columns) in a group.
+std::shared_ptr<AttentionModule> MakePale(const AttentionSpec& spec, const ModuleSite& site,
+                                          const AttentionFactory& cores);
+
+// The first quarter of the heads attends rows, the second columns, the last half windows, shifted
+// by half a window in every other block. heads a multiple of 4.
+//   AEWin Transformer (Zhang and Gong), section 3.2; section 3.1 shifts the windows, section 3.3
+//   has Swin's relative position bias for each head: `bias_rows` [2W-1, heads/4], `bias_columns`
+//   [2H-1, heads/4], `bias_window` [(2w-1)^2, heads/2]. Only windows are padded. They are square: a
+//   window that exceeds both sides of the map is as large as the longer one, and none is shifted
+//   that is not smaller than both.
+// Option: window.
+std::shared_ptr<AttentionModule> MakeAewin(const AttentionSpec& spec, const ModuleSite& site,
+                                           const AttentionFactory& cores);
 
 }  // namespace fovea::models

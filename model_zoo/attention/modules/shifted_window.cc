@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "model_zoo/attention/modules/modules.h"
+#include "model_zoo/attention/padded_map.h"
 #include "model_zoo/attention/relative_position_bias.h"
 #include "model_zoo/attention/windows.h"
 #include "model_zoo/layers/linear.h"
@@ -11,11 +12,9 @@
 namespace fovea::models {
 namespace {
 
-int64_t UpToWhole(int64_t size, int64_t window) { return (size + window - 1) / window * window; }
-
 class ShiftedWindow final : public AttentionModule {
  public:
-  ShiftedWindow(const ModuleSite& site, const Windows& windows, std::array<int64_t, 2> padded,
+  ShiftedWindow(const ModuleSite& site, const Windows& windows, const PaddedMap& padded,
                 std::shared_ptr<const AttentionCore> core)
       : heads_(site.heads),
         padded_(padded),
@@ -27,22 +26,16 @@ class ShiftedWindow final : public AttentionModule {
             "relative_position_bias_table",
             {(2 * windows.window()[0] - 1) * (2 * windows.window()[1] - 1), site.heads})) {}
 
-  at::Tensor forward(const at::Tensor& tokens, const Grid& grid) const override {
-    const at::Tensor qkv = Project(tokens, grid);
+  at::Tensor forward(const at::Tensor& tokens, const Grid& /*grid*/) const override {
+    const at::Tensor qkv = Project(tokens);
     // [B, heads, height, width, D]
     const at::Tensor mixed = core_->AttendWindows(qkv[0], qkv[1], qkv[2], windows_, Bias());
-    return proj_->forward(
-        WithoutPadding(mixed.permute({0, 2, 3, 1, 4}), grid).flatten(3).flatten(1, 2));
+    return proj_->forward(padded_.Crop(mixed.permute({0, 2, 3, 1, 4}).flatten(3)));
   }
 
-  at::Tensor Map(const at::Tensor& tokens, const Grid& grid) const override {
-    const at::Tensor qkv = Project(tokens, grid);
-    const at::Tensor map = core_->MapWindows(qkv[0], qkv[1], windows_, Bias());
-    if (!Pads(grid)) return map;
-    const at::Tensor real = at::arange(padded_[0] * padded_[1], map.options().dtype(at::kLong))
-                                .view({1, padded_[0], padded_[1]});
-    const at::Tensor kept = WithoutPadding(real, grid).flatten();
-    return map.index_select(2, kept).index_select(3, kept);
+  at::Tensor Map(const at::Tensor& tokens, const Grid& /*grid*/) const override {
+    const at::Tensor qkv = Project(tokens);
+    return padded_.CropWeights(core_->MapWindows(qkv[0], qkv[1], windows_, Bias()));
   }
 
   at::Tensor Resized(const std::string& parameter, const at::Tensor& stored) const override {
@@ -71,23 +64,11 @@ class ShiftedWindow final : public AttentionModule {
   }
 
  private:
-  bool Pads(const Grid& grid) const {
-    return padded_[0] != grid.height || padded_[1] != grid.width;
-  }
-
   // [3, B, heads, height, width, D] of the padded map.
-  at::Tensor Project(const at::Tensor& tokens, const Grid& grid) const {
-    at::Tensor map = tokens.unflatten(1, {grid.height, grid.width});
-    if (Pads(grid)) {
-      map =
-          at::constant_pad_nd(map, {0, 0, 0, padded_[1] - grid.width, 0, padded_[0] - grid.height});
-    }
-    return qkv_->forward(map).unflatten(3, {3, heads_, -1}).permute({3, 0, 4, 1, 2, 5});
-  }
-
-  at::Tensor WithoutPadding(const at::Tensor& map, const Grid& grid) const {
-    if (!Pads(grid)) return map;
-    return map.narrow(1, 0, grid.height).narrow(2, 0, grid.width);
+  at::Tensor Project(const at::Tensor& tokens) const {
+    return qkv_->forward(padded_.Pad(tokens))
+        .unflatten(3, {3, heads_, -1})
+        .permute({3, 0, 4, 1, 2, 5});
   }
 
   at::Tensor Bias() const {
@@ -95,7 +76,7 @@ class ShiftedWindow final : public AttentionModule {
   }
 
   const int64_t heads_;
-  const std::array<int64_t, 2> padded_;  // the map's size in whole windows
+  const PaddedMap padded_;
   Windows windows_;
   const std::shared_ptr<const AttentionCore> core_;
   const std::shared_ptr<Linear> qkv_;
@@ -111,17 +92,15 @@ std::shared_ptr<AttentionModule> MakeShiftedWindow(const AttentionSpec& spec,
                                                    const AttentionFactory& cores) {
   RefusePrefixTokens(site);
   const int64_t side = spec.window.value_or(site.window);
-  const std::array<int64_t, 2> map = {site.grid.height, site.grid.width};
-  std::array<int64_t, 2> window, shift, padded;
-  for (int axis = 0; axis < 2; ++axis) {
-    window[axis] = std::min(side, map[axis]);
-    shift[axis] = site.block % 2 == 1 && side < map[axis] ? side / 2 : 0;
-    padded[axis] = UpToWhole(map[axis], window[axis]);
-  }
+  const std::array<int64_t, 2> window = WithinMap(side, site.grid);
+  const auto shift = [&](int64_t extent) {
+    return site.block % 2 == 1 && side < extent ? side / 2 : 0;
+  };
+  const PaddedMap padded(site.grid, window);
   const int64_t tokens = window[0] * window[1];
   return std::make_shared<ShiftedWindow>(
-      site, Windows(padded, window, shift), padded,
-      cores.Core({.head_dim = site.channels / site.heads, .keys = tokens}));
+      site, Windows(padded.size(), window, {shift(site.grid.height), shift(site.grid.width)}),
+      padded, cores.Core({.head_dim = site.channels / site.heads, .keys = tokens}));
 }
 
 }  // namespace fovea::models

@@ -1,0 +1,39 @@
+#include "model_zoo/attention/padded_map.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+namespace fovea::models {
+namespace {
+
+int64_t UpToWhole(int64_t size, int64_t window) { return (size + window - 1) / window * window; }
+
+}  // namespace
+
+std::array<int64_t, 2> WithinMap(int64_t side, const Grid& grid) {
+  return {std::min(side, grid.height), std::min(side, grid.width)};
+}
+
+PaddedMap::PaddedMap(const Grid& grid, const std::array<int64_t, 2>& window)
+    : grid_(grid), size_{UpToWhole(grid.height, window[0]), UpToWhole(grid.width, window[1])} {}
+
+at::Tensor PaddedMap::Pad(const at::Tensor& tokens) const {
+  const at::Tensor map = tokens.unflatten(1, {grid_.height, grid_.width});
+  if (!Pads()) return map;
+  return at::constant_pad_nd(map, {0, 0, 0, size_[1] - grid_.width, 0, size_[0] - grid_.height});
+}
+
+at::Tensor PaddedMap::Crop(const at::Tensor& map) const {
+  if (!Pads()) return map.flatten(1, 2);
+  return map.narrow(1, 0, grid_.height).narrow(2, 0, grid_.width).flatten(1, 2);
+}
+
+at::Tensor PaddedMap::CropWeights(const at::Tensor& weights) const {
+  if (!Pads()) return weights;
+  const at::Tensor places = at::arange(size_[0] * size_[1], weights.options().dtype(at::kLong));
+  const at::Tensor kept = Crop(places.view({1, size_[0], size_[1]})).flatten();
+  return weights.index_select(2, kept).index_select(3, kept);
+}
+
+}  // namespace fovea::models

@@ -1,0 +1,40 @@
+// A map that is filled up with zero tokens until windows divide it.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <array>
+#include <cstdint>
+
+#include "model_zoo/layers/grid.h"
+
+namespace fovea::models {
+
+// `side` on both axes, or the map's extent where that is less.
+std::array<int64_t, 2> WithinMap(int64_t side, const Grid& grid);
+
+// The tokens of a grid (without prefix tokens) and the map of whole windows that they lie in, at
+// its top left. What is padded takes part in attention, as torchvision's Swin has it: a projection
+// makes of it what it makes of a zero token.
+class PaddedMap {
+ public:
+  PaddedMap(const Grid& grid, const std::array<int64_t, 2>& window);
+
+  const std::array<int64_t, 2>& size() const { return size_; }  // height and width, padded
+
+  // tokens [B, grid.tokens(), channels] -> [B, height, width, channels]; a view where nothing is
+  // padded.
+  at::Tensor Pad(const at::Tensor& tokens) const;
+  // And back.
+  at::Tensor Crop(const at::Tensor& map) const;
+  // Attention weights [B, heads, height*width, height*width] -> those between the grid's tokens.
+  at::Tensor CropWeights(const at::Tensor& weights) const;
+
+ private:
+  bool Pads() const { return size_[0] != grid_.height || size_[1] != grid_.width; }
+
+  const Grid grid_;
+  std::array<int64_t, 2> size_;
+};
+
+}  // namespace fovea::models
