@@ -7,7 +7,9 @@
 
 #include "model_zoo/attention/cores/cores.h"
 #include "model_zoo/attention/modules/modules.h"
+#include "model_zoo/backbones/cait.h"
 #include "model_zoo/backbones/identity.h"
+#include "model_zoo/backbones/metaformer.h"
 #include "model_zoo/backbones/swin.h"
 #include "model_zoo/backbones/vit.h"
 
@@ -33,6 +35,8 @@ const std::vector<BackboneEntry>& Backbones() {
     BackboneRegistry filled;
     RegisterVit(filled);
     RegisterSwin(filled);
+    RegisterCait(filled);
+    RegisterMetaFormer(filled);
     RegisterIdentity(filled);
     return filled;
   }();
@@ -51,6 +55,9 @@ const std::vector<AttentionModuleEntry>& AttentionModules() {
   static const std::vector<AttentionModuleEntry> modules = {
       {"self", "global: every token attends every token", MakeSelfAttention},
       {"shifted_window", "windows, shifted by half in every other block", MakeShiftedWindow},
+      {"ska", "learned keys, the same for every input", MakeStaticKey},
+      {"cska", "logits from a 3x3 convolution of the queries", MakeConvStaticKey},
+      {"conv", "a separable 7x7 convolution in place of an attention", MakeSeparableConvolution},
   };
   return modules;
 }
