@@ -15,6 +15,9 @@
 #include "model_zoo/backbones/cswin.h"
 #include "model_zoo/backbones/identity.h"
 #include "model_zoo/backbones/pale.h"
+#include "model_zoo/backbones/cait.h"
+#include "model_zoo/backbones/identity.h"
+#include "model_zoo/backbones/metaformer.h"
 #include "model_zoo/backbones/swin.h"
 #include "model_zoo/backbones/vit.h"
 
@@ -46,6 +49,8 @@ const std::vector<BackboneEntry>& Backbones() {
     RegisterAewin(filled);
     RegisterCswin(filled);
     RegisterPale(filled);
+    RegisterCait(filled);
+    RegisterMetaFormer(filled);
     RegisterIdentity(filled);
     return filled;
   }();
@@ -71,6 +76,9 @@ const std::vector<AttentionModuleEntry>& AttentionModules() {
       {"pale", "half of the heads rows spread over the map, half such columns", MakePale},
       {"cross_shaped", "half of the heads horizontal stripes, half vertical ones", MakeCrossShaped},
       {"aewin", "heads for rows, for columns and for shifted windows side by side", MakeAewin},
+      {"ska", "learned keys, the same for every input", MakeStaticKey},
+      {"cska", "logits from a 3x3 convolution of the queries", MakeConvStaticKey},
+      {"conv", "a separable 7x7 convolution in place of an attention", MakeSeparableConvolution},
   };
   return modules;
 }

@@ -32,7 +32,13 @@ class AttentionCore {
   virtual at::Tensor Map(const at::Tensor& query, const at::Tensor& key,
                          const std::optional<at::Tensor>& bias = std::nullopt) const = 0;
 
-  // The same within the windows of maps [B, heads, height, width, head_dim], strides free, last
+  // The weights for logits that the caller made of this query and key itself, [B, heads, Nq, Nk],
+  // scaled but untouched by the core's options (talking heads mix them between heads). In the
+  // logits' type.
+  virtual at::Tensor Weigh(const at::Tensor& logits, const at::Tensor& query,
+                           const at::Tensor& key) const = 0;
+
+  // Attend within the windows of maps [B, heads, height, width, head_dim], strides free, last
   // dimension contiguous; bias [heads, n, n] for the n tokens of a window in row-major order.
   // Returns [B, heads, height, width, head_dim], laid out so that permute({0, 2, 3, 1,
   // 4}).flatten(3) is a view. By default the windows are gathered and given to Attend; a core with
@@ -70,8 +76,9 @@ struct ModuleSite {
   int64_t channels = 0;
   int64_t heads = 0;
   Grid grid;
-  int64_t block = 0;   // counted from 0 within its stage: shifted windows shift in the odd ones
-  int64_t window = 7;  // the backbone's own, for modules that take one and whose text names none
+  int64_t block = 0;      // counted from 0 within its stage: shifted windows shift in the odd ones
+  int64_t window = 7;     // the backbone's own, for modules that take one and whose text names none
+  bool windowed = false;  // whether the backbone's own attention stays within those windows
   bool qkv_bias = true;
   bool proj_bias = true;
 };

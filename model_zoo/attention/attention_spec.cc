@@ -31,8 +31,8 @@ const Vocabulary kModules[] = {
     {"pale", {"window"}, true},
     {"cross_shaped", {"window"}, true},
     {"aewin", {"window"}, true},
-    {"ska", {"activation", "scale"}, false},
-    {"cska", {"activation", "scale"}, false},
+    {"ska", {"activation", "scale", "heads", "interpolate"}, false},
+    {"cska", {"activation", "scale", "heads", "interpolate"}, false},
     {"key_only", {}, false},
     {"conv", {}, false},
 };
@@ -98,6 +98,14 @@ double ParsePositive(std::string_view text, std::string_view name, std::string_v
   return *number;
 }
 
+int64_t ParseWhole(std::string_view text, std::string_view name, std::string_view value) {
+  std::optional<int64_t> number = ToInteger(value);
+  if (!number || *number < 1) {
+    Refuse(text, std::string(name) + " must be a whole number of at least 1");
+  }
+  return *number;
+}
+
 void SetOption(std::string_view text, std::string_view name, std::string_view value,
                AttentionSpec& spec) {
   if (name == "k") {
@@ -107,11 +115,9 @@ void SetOption(std::string_view text, std::string_view name, std::string_view va
   } else if (name == "scale") {
     spec.scale = ParsePositive(text, name, value);
   } else if (name == "window") {
-    std::optional<int64_t> window = ToInteger(value);
-    if (!window || *window < 1) {
-      Refuse(text, "window must be a whole number of at least 1");
-    }
-    spec.window = *window;
+    spec.window = ParseWhole(text, name, value);
+  } else if (name == "heads") {
+    spec.heads = ParseWhole(text, name, value);
   } else if (name == "activation") {
     if (std::ranges::find(kActivations, value) == std::end(kActivations)) {
       Refuse(text, "activation is one of softmax, gelu, relu, star_relu");
@@ -137,11 +143,11 @@ void ParseOptions(std::string_view text, std::string_view options, AttentionSpec
       Refuse(text, "the option " + Quoted(name) + " stands twice");
     }
     seen.push_back(name);
-    if (name == "exact") {
+    if (name == "exact" || name == "interpolate") {
       if (equals != option.npos) {
-        Refuse(text, "the option 'exact' takes no value");
+        Refuse(text, "the option " + Quoted(name) + " takes no value");
       }
-      spec.exact = true;
+      (name == "exact" ? spec.exact : spec.interpolate) = true;
     } else if (equals == option.npos) {
       Refuse(text, "the option " + Quoted(name) + " needs a value");
     } else {
@@ -234,6 +240,12 @@ std::string AttentionSpec::Canonical() const {
   }
   if (scale) {
     option("scale=" + Decimal(*scale));
+  }
+  if (heads) {
+    option("heads=" + std::to_string(*heads));
+  }
+  if (interpolate) {
+    option("interpolate");
   }
   return text;
 }

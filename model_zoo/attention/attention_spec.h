@@ -44,6 +44,8 @@ struct AttentionSpec {
   std::optional<int64_t> window;
   std::optional<std::string> activation;
   std::optional<double> scale;
+  std::optional<int64_t> heads;  // in place of the stage's
+  bool interpolate = false;      // static keys, for another number of tokens
 
   // A text without "|" and "@".
   static AttentionSpec Parse(std::string_view text);

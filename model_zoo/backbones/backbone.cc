@@ -31,10 +31,14 @@ void Backbone::InitialiseAsUsual(const std::string& name, const at::Tensor& tens
         tensor.size(1) == 1 ? 1 : tensor.size(0);  // of an input: depth-wise, one
     const auto fan_out = static_cast<double>(outputs * tensor.size(2) * tensor.size(3));
     random.FillNormal(tensor, std::sqrt(2 / fan_out));
+  } else if (tensor.dim() == 3 && (name.ends_with(".k") || name.ends_with(".cls_k"))) {
+    random.FillNormal(tensor, 1);
   } else if (tensor.dim() > 1) {
     random.FillNormal(tensor, 0.02);
   } else {
-    Fill(tensor, name.ends_with("weight") || name.ends_with("running_var") ? 1 : 0);
+    const bool factor =
+        name.ends_with("weight") || name.ends_with("running_var") || name.ends_with(".scale");
+    Fill(tensor, factor ? 1 : 0);
   }
 }
 

@@ -70,7 +70,9 @@ class Backbone : public Layer {
  protected:
   // What most vision transformers start from, for the tensor of this own name: matrices and tables
   // normal with deviation 0.02, convolutions normal with variance 2 / fan-out (He et al. 2015),
-  // norms and running statistics as the identity, biases and tokens without a weight's name zero.
+  // norms and running statistics as the identity, factors (`scale`) one, static keys (`k`, `cls_k`)
+  // standard normal (Static Key Attention in Vision, algorithms 1 and 2), biases and tokens without
+  // a weight's name zero.
   static void InitialiseAsUsual(const std::string& name, const at::Tensor& tensor, uint64_t seed);
 };
 

@@ -46,7 +46,8 @@ class Stage final : public Layer {
                                    .heads = config.heads[stage],
                                    .grid = grid,
                                    .block = block,
-                                   .window = config.window});
+                                   .window = config.window,
+                                   .windowed = true});
         });
   }
 

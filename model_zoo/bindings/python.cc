@@ -52,6 +52,7 @@ class PythonModel final : public torch::CustomClassHolder {
       measures.insert(layer.layer + ".cosine_similarity", layer.cosine_similarity);
       measures.insert(layer.layer + ".attention_norm_ratio", layer.attention_norm_ratio);
       measures.insert(layer.layer + ".mlp_norm_ratio", layer.mlp_norm_ratio);
+      if (!layer.nonlocality.defined()) continue;  // a convolution has no weights
       measures.insert(layer.layer + ".attention_standard_deviation",
                       layer.attention_standard_deviation);
       measures.insert(layer.layer + ".nonlocality", layer.nonlocality);

@@ -1,4 +1,4 @@
-// Layer normalisation over the channels, with learned `weight` and `bias` [channels].
+// Layer normalisation over the channels, with learned `weight` and, by default, `bias` [channels].
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,7 +12,7 @@ namespace fovea::models {
 class LayerNorm final : public Layer {
  public:
   // timm's vision transformers take 1e-6 where torch takes 1e-5.
-  explicit LayerNorm(int64_t channels, double epsilon = 1e-6);
+  explicit LayerNorm(int64_t channels, double epsilon = 1e-6, bool bias = true);
 
   at::Tensor forward(const at::Tensor& input) const;  // [..., channels]; statistics in fp32
 
@@ -20,7 +20,7 @@ class LayerNorm final : public Layer {
   const int64_t channels_;
   const double epsilon_;
   at::Tensor weight_;
-  at::Tensor bias_;
+  at::Tensor bias_;  // undefined without one
 };
 
 }  // namespace fovea::models

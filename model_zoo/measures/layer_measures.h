@@ -14,10 +14,11 @@ namespace fovea::models {
 
 // Of one residual block; one number per image, [B], unless said otherwise.
 struct LayerMeasures {
-  std::string layer;                        // "blocks.3"
-  at::Tensor cosine_similarity;             // between the tokens that leave the block
-  at::Tensor attention_norm_ratio;          // of the attention branch to what it is added to
-  at::Tensor mlp_norm_ratio;                // of the MLP branch, likewise
+  std::string layer;                // "blocks.3"
+  at::Tensor cosine_similarity;     // between the tokens that leave the block
+  at::Tensor attention_norm_ratio;  // of the attention branch to what it is added to
+  at::Tensor mlp_norm_ratio;        // of the MLP branch, likewise
+  // Undefined where there are no weights: a convolution in place of an attention.
   at::Tensor attention_standard_deviation;  // of the weights
   at::Tensor nonlocality;                   // [B, heads], in patches
 };

@@ -50,12 +50,14 @@ TEST(AttentionSpecTest, EverySpellingHasOneCanonicalForm) {
   EXPECT_EQ(Canonical("self/dense"), "self");
   EXPECT_EQ(Canonical("shifted_window/knn:window=7,k=9"), "shifted_window/knn:k=9,window=7");
   EXPECT_EQ(Canonical("ska:scale=1.0,activation=gelu"), "ska:activation=gelu,scale=1");
+  EXPECT_EQ(Canonical("cska:interpolate,heads=08,scale=2"), "cska:scale=2,heads=8,interpolate");
 }
 
 TEST(AttentionSpecTest, ACanonicalTextReadsBackAsTheSameAttention) {
-  for (const char* text : {"dense", "dense:temperature=0.1", "knn:k=0.333333333333333,exact",
-                           "knn:k=1.0", "pale/knn:k=3,window=7",
-                           "cska:activation=star_relu,scale=0.125", "key_only", "aewin:window=7"}) {
+  for (const char* text :
+       {"dense", "dense:temperature=0.1", "knn:k=0.333333333333333,exact", "knn:k=1.0",
+        "pale/knn:k=3,window=7", "cska:activation=star_relu,scale=0.125",
+        "ska:heads=16,interpolate", "key_only", "aewin:window=7"}) {
     const AttentionSpec spec = AttentionSpec::Parse(text);
     EXPECT_EQ(AttentionSpec::Parse(spec.Canonical()), spec) << text;
   }
@@ -99,6 +101,10 @@ TEST(AttentionSpecTest, WhatIsWrongWithATextIsSaidInWords) {
   EXPECT_THAT(ParseError("axial:window=0"), HasSubstr("no option 'window'"));
   EXPECT_THAT(ParseError("pale:window=0"), HasSubstr("window must be"));
   EXPECT_THAT(ParseError("ska:activation=tanh"), HasSubstr("activation is one of"));
+  EXPECT_THAT(ParseError("ska:heads=0"), HasSubstr("heads must be"));
+  EXPECT_THAT(ParseError("ska:heads=2.0"), HasSubstr("heads must be"));
+  EXPECT_THAT(ParseError("cska:interpolate=1"), HasSubstr("'interpolate' takes no value"));
+  EXPECT_THAT(ParseError("self:heads=2"), HasSubstr("no option 'heads' here"));
   EXPECT_THAT(ParseError(std::string(300, 'x')), HasSubstr("at most 256 characters"));
 }
 

@@ -15,11 +15,13 @@ from parity import (
     check_knn_logits,
     check_logits,
     distance,
+    facts_of,
     perturbed,
     save,
     timm_model,
 )
 from published_knn import knn_attention
+from published_static_keys import ConvStaticKeyAttention, StaticKeyAttention
 from timm.layers import Attention
 from timm.models import VisionTransformer
 
@@ -38,6 +40,25 @@ KNN = [
     "vit_small_patch16_224.dino",
     "vit_demo_patch8_64",
 ]
+
+
+def vit_small_32(attention: str = "dense") -> VisionTransformer:
+    torch.manual_seed(3)
+    model = VisionTransformer(
+        img_size=32,
+        patch_size=4,
+        embed_dim=512,
+        depth=6,
+        num_heads=8,
+        mlp_ratio=1,
+        num_classes=10,
+    )
+    for block in model.blocks:
+        if attention == "ska":
+            block.attn = StaticKeyAttention(512, 65, 8)
+        elif attention == "cska":
+            block.attn = ConvStaticKeyAttention(512, (8, 8), 8, cls=True)
+    return perturbed(model, "vit_small_32")
 
 
 def pair_of(name: str, folder: pathlib.Path, images: int = 2) -> Pair:
@@ -76,6 +97,44 @@ def test_logits_are_timms(
 ) -> None:
     pair = pair_of(name, tmp_path, images=1 if "base" in name else 2)
     check_logits(pair, record_property)
+
+
+@pytest.mark.parametrize("attention", ["dense", "ska", "cska"])
+def test_logits_for_32_pixels(
+    attention: str, tmp_path: pathlib.Path, record_property: Record
+) -> None:
+    pair = Pair("vit_small_32", vit_small_32(attention), tmp_path, side=32)
+    check_logits(pair, record_property, attention=attention)
+
+
+@pytest.mark.parametrize(
+    ("attention", "parameters"),
+    [
+        ("dense", 9_532_938),  # the paper: 9.6 M
+        ("ska", 8_156_682),  # 8.1 M in the unnamed row of table 1, 9.5 M in SKA's
+        # 10.0 M. Algorithm 2 with num_tokens=65, which does not run, has 65 output channels a head where there are 64
+        # places: 9.75 M.
+        ("cska", 9_726_474),
+    ],
+)
+def test_parameters_for_32_pixels(attention: str, parameters: int) -> None:
+    facts = facts_of(
+        backbone="vit_small_32", attention=attention, random_weights_seed=0
+    )
+    assert facts["parameters"] == parameters
+    assert sum(p.numel() for p in vit_small_32(attention).parameters()) == parameters
+    if attention == "cska":
+        assert parameters + 6 * 8 * (9 * 64 + 1) == 9_754_170
+
+
+def test_a_static_key_keeps_its_class_token_when_it_is_interpolated(
+    tmp_path: pathlib.Path,
+) -> None:
+    pair = Pair("vit_small_32", vit_small_32("ska"), tmp_path, side=32)
+    size = {"image_height": 48, "image_width": 48}
+    with pytest.raises(ValueError, match="65 tokens, this input size has 145"):
+        pair.model(attention="ska", **size)
+    pair.model(attention="ska:interpolate", **size)
 
 
 @pytest.mark.parametrize("name", KNN)

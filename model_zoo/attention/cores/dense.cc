@@ -13,7 +13,8 @@ namespace {
 
 class DenseCore final : public AttentionCore {
  public:
-  explicit DenseCore(double scale) : scale_(scale) {}
+  DenseCore(double scale, double temperature)
+      : scale_(scale / temperature), temperature_(temperature) {}
 
   at::Tensor Attend(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                     const std::optional<at::Tensor>& bias) const override {
@@ -29,6 +30,11 @@ class DenseCore final : public AttentionCore {
     return kernels::DenseAttentionMap(query, key, scale_, bias);
   }
 
+  at::Tensor Weigh(const at::Tensor& logits, const at::Tensor& /*query*/,
+                   const at::Tensor& /*key*/) const override {
+    return at::softmax(temperature_ == 1 ? logits : logits / temperature_, -1);
+  }
+
   at::Tensor AttendWindows(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                            const Windows& windows,
                            const std::optional<at::Tensor>& bias) const override {
@@ -38,6 +44,7 @@ class DenseCore final : public AttentionCore {
 
  private:
   const double scale_;
+  const double temperature_;
 };
 
 }  // namespace
@@ -45,7 +52,7 @@ class DenseCore final : public AttentionCore {
 std::shared_ptr<const AttentionCore> MakeDenseCore(const AttentionSpec& spec,
                                                    const CoreSite& site) {
   const double scale = site.scale.value_or(1 / std::sqrt(static_cast<double>(site.head_dim)));
-  return std::make_shared<DenseCore>(scale / spec.temperature);
+  return std::make_shared<DenseCore>(scale, spec.temperature);
 }
 
 }  // namespace fovea::models

@@ -88,5 +88,39 @@ std::shared_ptr<AttentionModule> MakePale(const AttentionSpec& spec, const Modul
 // Option: window.
 std::shared_ptr<AttentionModule> MakeAewin(const AttentionSpec& spec, const ModuleSite& site,
                                            const AttentionFactory& cores);
+// Static-key attention: softmax(q k^T scale) v with a learned k, the same for every input.
+//   Static Key Attention in Vision (Hu et al.), section 4.1, algorithm 1, whose names these are:
+//   `q`, `v`, `proj` and `k` [heads, tokens, head_dim]. Biases as the backbone's; scaled by
+//   default, as the baseline of its table 4. Prefix tokens are tokens like others, and have keys of
+//   their own. star_relu takes MetaFormer's scale 0.8944 and bias -0.4472. In a backbone of windows
+//   it stays within its windows, whose tokens are the keys. Its operator has no mask: in a rolled
+//   window at the border, tokens from both ends of the map meet, and a key stands for a place in
+//   the window. Padded tokens take part. Our reading: the paper does not say.
+// `k` is of the input size that it was trained for; a file's of another size is refused, or resized
+// like a position embedding.
+// Options: activation, scale, heads, interpolate.
+std::shared_ptr<AttentionModule> MakeStaticKey(const AttentionSpec& spec, const ModuleSite& site,
+                                               const AttentionFactory& cores);
+
+// The same with a 3x3 convolution of the query map for the product with the keys: a head's M output
+// channels are the logits of the map's M places.
+//   Section 4.2; algorithm 2 does not run as printed, its names are these: `to_qv` (one projection
+//   without a bias), `to_k` (weight [heads * M, head_dim, 3, 3], bias [heads * M]), `to_out.0`
+//   (biased where the backbone's projections are), and, where there is a class token, its key
+//   `cls_k` [heads, 1, head_dim]. More prefix tokens are refused. Windows and the number of tokens
+//   as above.
+// Options: activation, scale, heads, interpolate.
+std::shared_ptr<AttentionModule> MakeConvStaticKey(const AttentionSpec& spec,
+                                                   const ModuleSite& site,
+                                                   const AttentionFactory& cores);
+
+// No attention but a convolution in its place: 1x1 to twice the channels, StarReLU, 7x7 depth-wise,
+// 1x1 back, none with a bias.
+//   MetaFormer Baselines for Vision (Yu et al., 2022), section 3.2. timm's names (SepConv):
+//   `pwconv1`, `act1.scale`, `act1.bias`, `dwconv`, `pwconv2`. It has no map, and refuses prefix
+//   tokens.
+std::shared_ptr<AttentionModule> MakeSeparableConvolution(const AttentionSpec& spec,
+                                                          const ModuleSite& site,
+                                                          const AttentionFactory& cores);
 
 }  // namespace fovea::models

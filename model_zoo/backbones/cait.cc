@@ -1,0 +1,344 @@
+// CaiT: blocks of talking-heads attention between patches, then two layers in which a class token
+// attends them.
+//   Going deeper with Image Transformers, Touvron et al. 2021; talking heads: Shazeer et al. 2020.
+//   Code followed: timm 1.0 (cait.py), whose names these are: LayerNorm epsilon 1e-6, exact GELU,
+//   every branch times a learned factor for each channel (`gamma_1`, `gamma_2`).
+//   The attention that is exchanged is the patch blocks'; the class layers keep their own. Where
+//   the patch blocks attend in another way there are no talking heads, and no prefix token among
+//   their tokens. Different here: the final norm is applied to the class token only, since the
+//   classifier reads no other. cait_small_32: Static Key Attention in Vision, table 9. Its MLP
+//   dimension of 512 goes for the class layers too: so it counts 12.70 M, the table's 12.7 M.
+#include "model_zoo/backbones/cait.h"
+
+#include <ATen/ATen.h>
+
+#include <cmath>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "model_zoo/attention/cores/cores.h"
+#include "model_zoo/attention/modules/modules.h"
+#include "model_zoo/attention/stages.h"
+#include "model_zoo/backbones/backbone.h"
+#include "model_zoo/layers/layer_norm.h"
+#include "model_zoo/layers/linear.h"
+#include "model_zoo/layers/mlp.h"
+#include "model_zoo/layers/patch_embed.h"
+#include "model_zoo/layers/position_embedding.h"
+#include "model_zoo/layers/simple_pyramid.h"
+#include "model_zoo/weights/random.h"
+
+namespace fovea::models {
+namespace {
+
+struct CaitConfig {
+  int64_t image_side = 224;
+  int64_t patch = 16;
+  int64_t channels = 0;
+  int64_t depth = 0;
+  int64_t class_depth = 2;
+  int64_t heads = 8;
+  int64_t mlp_ratio = 4;
+  double initial_gamma = 1e-4;  // of the branches' factors
+  int64_t num_classes = 1000;
+};
+
+CaitConfig Shrunk(CaitConfig config) {
+  config.channels = 8 * config.heads;
+  config.depth = 2;
+  return config;
+}
+
+// Each head's logits (or weights) as a mixture of all heads': `weight` [heads, heads], `bias`
+// [heads].
+class HeadMixture final : public Layer {
+ public:
+  explicit HeadMixture(int64_t heads)
+      : weight_(AddParameter("weight", {heads, heads})), bias_(AddParameter("bias", {heads})) {}
+
+  // [B, heads, Nq, Nk] -> the same shape; of scale times the input.
+  at::Tensor forward(const at::Tensor& logits, double scale = 1) const {
+    const at::Tensor flat = logits.flatten(2);
+    return at::baddbmm(bias_.unsqueeze(1), weight_.unsqueeze(0).expand({flat.size(0), -1, -1}),
+                       flat, /*beta=*/1, /*alpha=*/scale)
+        .view_as(logits);
+  }
+
+ private:
+  at::Tensor weight_;
+  at::Tensor bias_;
+};
+
+// Self-attention whose heads exchange their logits before the core weighs them (`proj_l`) and their
+// weights after (`proj_w`): it has to hold them all.
+class TalkingHeads final : public AttentionModule {
+ public:
+  TalkingHeads(const ModuleSite& site, std::shared_ptr<const AttentionCore> core)
+      : heads_(site.heads),
+        scale_(1 / std::sqrt(static_cast<double>(site.channels / site.heads))),
+        core_(std::move(core)),
+        qkv_(Add<Linear>("qkv", site.channels, 3 * site.channels, site.qkv_bias)),
+        proj_(Add<Linear>("proj", site.channels, site.channels, site.proj_bias)),
+        proj_l_(Add<HeadMixture>("proj_l", site.heads)),
+        proj_w_(Add<HeadMixture>("proj_w", site.heads)) {}
+
+  at::Tensor forward(const at::Tensor& tokens, const Grid& /*grid*/) const override {
+    const at::Tensor qkv = Project(tokens);
+    const at::Tensor mixed = at::matmul(Weights(qkv[0], qkv[1]), qkv[2]);
+    return proj_->forward(mixed.transpose(1, 2).flatten(2));
+  }
+
+  at::Tensor Map(const at::Tensor& tokens, const Grid& /*grid*/) const override {
+    const at::Tensor qkv = Project(tokens);
+    return Weights(qkv[0], qkv[1]).to(at::kFloat);
+  }
+
+ private:
+  // [3, B, heads, tokens, head_dim].
+  at::Tensor Project(const at::Tensor& tokens) const {
+    return qkv_->forward(tokens).unflatten(2, {3, heads_, -1}).permute({2, 0, 3, 1, 4});
+  }
+
+  at::Tensor Weights(const at::Tensor& query, const at::Tensor& key) const {
+    const at::Tensor logits = proj_l_->forward(at::matmul(query, key.mT()), scale_);
+    return proj_w_->forward(core_->Weigh(logits, query, key));
+  }
+
+  const int64_t heads_;
+  const double scale_;
+  const std::shared_ptr<const AttentionCore> core_;
+  const std::shared_ptr<Linear> qkv_;
+  const std::shared_ptr<Linear> proj_;
+  const std::shared_ptr<HeadMixture> proj_l_;
+  const std::shared_ptr<HeadMixture> proj_w_;
+};
+
+std::shared_ptr<AttentionModule> MakeTalkingHeads(const AttentionSpec& /*spec*/,
+                                                  const ModuleSite& site,
+                                                  const AttentionFactory& cores) {
+  return std::make_shared<TalkingHeads>(
+      site, cores.Core({.head_dim = site.channels / site.heads, .keys = site.grid.tokens()}));
+}
+
+// What the class token makes of itself and the patches.
+class ClassAttention final : public Layer {
+ public:
+  ClassAttention(const CaitConfig& config, int64_t tokens)
+      : heads_(config.heads),
+        core_(MakeDenseCore(AttentionSpec::Parse("dense"),
+                            {.head_dim = config.channels / config.heads, .keys = tokens})),
+        q_(Add<Linear>("q", config.channels, config.channels)),
+        k_(Add<Linear>("k", config.channels, config.channels)),
+        v_(Add<Linear>("v", config.channels, config.channels)),
+        proj_(Add<Linear>("proj", config.channels, config.channels)) {}
+
+  // tokens [B, 1 + patches, channels], the class token first -> [B, 1, channels].
+  at::Tensor forward(const at::Tensor& tokens) const {
+    const auto heads = [&](const at::Tensor& projected) {
+      return projected.unflatten(2, {heads_, -1}).transpose(1, 2);
+    };
+    const at::Tensor mixed = core_->Attend(heads(q_->forward(tokens.narrow(1, 0, 1))),
+                                           heads(k_->forward(tokens)), heads(v_->forward(tokens)));
+    return proj_->forward(mixed.transpose(1, 2).flatten(2));
+  }
+
+ private:
+  const int64_t heads_;
+  const std::shared_ptr<const AttentionCore> core_;
+  const std::shared_ptr<Linear> q_;
+  const std::shared_ptr<Linear> k_;
+  const std::shared_ptr<Linear> v_;
+  const std::shared_ptr<Linear> proj_;
+};
+
+// x + gamma_1 attn(norm1(x)), then x + gamma_2 mlp(norm2(x)).
+template <typename Attention>
+class LayerScaleBlock final : public Layer {
+ public:
+  LayerScaleBlock(const CaitConfig& config, std::shared_ptr<Attention> attention)
+      : norm1_(Add<LayerNorm>("norm1", config.channels)),
+        attn_(register_module("attn", std::move(attention))),
+        norm2_(Add<LayerNorm>("norm2", config.channels)),
+        mlp_(Add<Mlp>("mlp", config.channels, config.mlp_ratio * config.channels)),
+        gamma_1_(AddParameter("gamma_1", {config.channels})),
+        gamma_2_(AddParameter("gamma_2", {config.channels})) {}
+
+  // Of patches.
+  at::Tensor forward(const at::Tensor& tokens, const Grid& grid, ForwardContext& context,
+                     const std::string& name) const {
+    at::Tensor normalised = norm1_->forward(tokens);
+    const at::Tensor attention = attn_->forward(normalised, grid);
+    if (context.Recording() && context.WantsMaps()) {
+      const at::Tensor map = attn_->Map(normalised, grid);
+      if (map.defined()) context.RecordMap(name + ".attn", map, grid);
+    }
+    normalised.reset();
+    const at::Tensor attended = at::addcmul(tokens, attention, gamma_1_);
+    const at::Tensor mlp = mlp_->forward(norm2_->forward(attended));
+    at::Tensor output = at::addcmul(attended, mlp, gamma_2_);
+    if (context.Recording()) {
+      context.Record(name + ".attn", "output", attention * gamma_1_);
+      context.Record(name + ".mlp", "output", mlp * gamma_2_);
+      context.Record(name, "output", output);
+    }
+    return output;
+  }
+
+  // Of the class token [B, 1, channels], which sees itself and the patches.
+  at::Tensor forward(const at::Tensor& cls, const at::Tensor& patches) const {
+    const at::Tensor attention = attn_->forward(norm1_->forward(at::cat({cls, patches}, 1)));
+    const at::Tensor attended = at::addcmul(cls, attention, gamma_1_);
+    return at::addcmul(attended, mlp_->forward(norm2_->forward(attended)), gamma_2_);
+  }
+
+ private:
+  const std::shared_ptr<LayerNorm> norm1_;
+  const std::shared_ptr<Attention> attn_;
+  const std::shared_ptr<LayerNorm> norm2_;
+  const std::shared_ptr<Mlp> mlp_;
+  at::Tensor gamma_1_;
+  at::Tensor gamma_2_;
+};
+
+using PatchBlock = LayerScaleBlock<AttentionModule>;
+using ClassBlock = LayerScaleBlock<ClassAttention>;
+
+// Blocks under their numbers: "0", "1", ...
+template <typename Block>
+class Numbered final : public Layer {
+ public:
+  void Append(std::shared_ptr<Block> block) {
+    list_.push_back(register_module(std::to_string(list_.size()), std::move(block)));
+  }
+  const std::vector<std::shared_ptr<Block>>& list() const { return list_; }
+
+ private:
+  std::vector<std::shared_ptr<Block>> list_;
+};
+
+class Cait final : public Backbone {
+ public:
+  Cait(const CaitConfig& config, const ModelDescription& description)
+      : config_(config),
+        info_(Describe(config, description)),
+        grid_(GridOf(config, info_)),
+        patch_embed_(Add<PatchEmbed>("patch_embed", config.patch, config.channels)),
+        cls_token_(AddParameter("cls_token", {1, 1, config.channels})),
+        pos_embed_(AddParameter("pos_embed", {1, grid_.tokens(), config.channels})),
+        blocks_(Add<Numbered<PatchBlock>>("blocks")),
+        class_blocks_(Add<Numbered<ClassBlock>>("blocks_token_only")) {
+    const StageAttentions attentions(description, {{.text = "dense", .own = ""}});
+    info_.attention = attentions.Canonical();
+    const AttentionFactory attention = attentions.Stage(0, MakeTalkingHeads);
+    for (int64_t i = 0; i < config.depth; ++i) {
+      blocks_->Append(std::make_shared<PatchBlock>(
+          config,
+          attention.Module(
+              {.channels = config.channels, .heads = config.heads, .grid = grid_, .block = i})));
+    }
+    for (int64_t i = 0; i < config.class_depth; ++i) {
+      class_blocks_->Append(std::make_shared<ClassBlock>(
+          config, std::make_shared<ClassAttention>(config, 1 + grid_.tokens())));
+    }
+    norm_ = Add<LayerNorm>("norm", config.channels);
+    if (info_.num_classes > 0) head_ = Add<Linear>("head", config.channels, info_.num_classes);
+  }
+
+  std::vector<at::Tensor> forward(const at::Tensor& pixels,
+                                  ForwardContext& context) const override {
+    const at::Tensor patches = Blocks(pixels, context);
+    if (!patches.defined()) return {};
+    context.EnterStage("head");
+    at::Tensor cls = cls_token_.expand({patches.size(0), -1, -1});
+    for (const auto& block : class_blocks_->list()) cls = block->forward(cls, patches);
+    cls = norm_->forward(cls).select(1, 0);
+    return {head_ ? head_->forward(cls) : cls};
+  }
+
+  std::vector<at::Tensor> Features(const at::Tensor& pixels,
+                                   ForwardContext& context) const override {
+    const at::Tensor patches = Blocks(pixels, context);
+    if (!patches.defined()) return {};
+    return SimplePyramid(TokensToMap(norm_->forward(patches), grid_.height, grid_.width));
+  }
+
+  const ModelInfo& info() const override { return info_; }
+
+  at::Tensor Resized(const std::string& parameter, const at::Tensor& stored) const override {
+    if (parameter != "pos_embed") return stored;
+    return ResizePositionEmbedding(stored, /*prefix_tokens=*/0, {grid_.height, grid_.width});
+  }
+
+  // timm's, whose patch projection keeps torch's default for a convolution.
+  void Initialise(uint64_t seed) override {
+    const double patch_fan_in = static_cast<double>(3 * config_.patch * config_.patch);
+    for (auto& parameter : named_parameters()) {
+      const std::string& name = parameter.key();
+      at::Tensor& tensor = parameter.value();
+      if (name.starts_with("patch_embed.proj.")) {
+        RandomStream(seed, name).FillUniform(tensor, 1 / std::sqrt(patch_fan_in));
+      } else if (name.ends_with(".gamma_1") || name.ends_with(".gamma_2")) {
+        Fill(tensor, static_cast<float>(config_.initial_gamma));
+      } else {
+        InitialiseAsUsual(name, tensor, seed);
+      }
+    }
+  }
+
+ private:
+  static ModelInfo Describe(const CaitConfig& config, const ModelDescription& description) {
+    ModelInfo info = DescribeClassifier(description,
+                                        {.side = config.image_side,
+                                         .num_classes = config.num_classes,
+                                         .preprocessing = {.crop_fraction = 1}},
+                                        config.channels);
+    CheckDivides(info, config.patch);
+    info.tokens = GridOf(config, info).tokens();
+    info.features = SimplePyramidFeatures(config.channels, config.patch);
+    return info;
+  }
+
+  static Grid GridOf(const CaitConfig& config, const ModelInfo& info) {
+    return {.height = info.image_height / config.patch, .width = info.image_width / config.patch};
+  }
+
+  // The patches behind the last of their blocks; undefined when the context stopped the pass.
+  at::Tensor Blocks(const at::Tensor& pixels, ForwardContext& context) const {
+    context.EnterStage("stem");
+    at::Tensor tokens = patch_embed_->forward(pixels) + pos_embed_;
+    context.EnterStage("stage1");
+    for (size_t i = 0; i < blocks_->list().size(); ++i) {
+      if (context.ShouldStop()) return {};
+      tokens = blocks_->list()[i]->forward(tokens, grid_, context, "blocks." + std::to_string(i));
+    }
+    return tokens;
+  }
+
+  const CaitConfig config_;
+  ModelInfo info_;
+  const Grid grid_;
+  const std::shared_ptr<PatchEmbed> patch_embed_;
+  at::Tensor cls_token_;
+  at::Tensor pos_embed_;
+  const std::shared_ptr<Numbered<PatchBlock>> blocks_;
+  const std::shared_ptr<Numbered<ClassBlock>> class_blocks_;
+  std::shared_ptr<LayerNorm> norm_;
+  std::shared_ptr<Linear> head_;  // null where the model gives features
+};
+
+}  // namespace
+
+void RegisterCait(BackboneRegistry& registry) {
+  registry.Add(Variant<Cait>("cait_s24_224", "CaiT-S24, 46.9 M parameters",
+                             CaitConfig{.channels = 384, .depth = 24, .initial_gamma = 1e-5}));
+  registry.Add(Variant<Cait>("cait_small_32", "CaiT-S for 32-pixel images, 12.7 M parameters",
+                             CaitConfig{.image_side = 32,
+                                        .patch = 4,
+                                        .channels = 512,
+                                        .depth = 6,
+                                        .mlp_ratio = 1,
+                                        .num_classes = 10}));
+}
+
+}  // namespace fovea::models

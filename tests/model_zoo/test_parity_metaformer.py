@@ -1,0 +1,162 @@
+"""CAFormer against timm on the same seeded weights; SKAFormer and CSKAFormer against timm's CAFormer whose second stage is
+that of the paper's formulas."""
+
+from __future__ import annotations
+
+import pathlib
+
+import pytest
+import timm
+import torch
+from parity import (
+    Pair,
+    Record,
+    check_facts_are_timms,
+    check_features,
+    check_knn_logits,
+    check_logits,
+    distance,
+    facts_of,
+    perturbed,
+    timm_model,
+)
+from published_knn import knn_attention
+from published_static_keys import ConvStaticKeyAttention, StaticKeyAttention
+from timm.models.metaformer import Attention, MetaFormer
+
+PUBLISHED = ["caformer_s18", "caformer_b36"]
+
+
+def with_static_keys(attention: dict[int, str], side: int = 224) -> MetaFormer:
+    """timm's CAFormer-S18 with static keys in these stages, counted from 1."""
+    torch.manual_seed(0)
+    model = timm.create_model("caformer_s18")
+    for stage, name in attention.items():
+        grid = side // (2 << stage)
+        for block in model.stages[stage - 1].blocks:
+            dim = block.norm1.normalized_shape[0]
+            block.token_mixer = (
+                StaticKeyAttention(dim, grid**2, dim // 32, bias=False)
+                if name == "ska"
+                else ConvStaticKeyAttention(dim, (grid, grid), dim // 32, bias=False)
+            )
+    return perturbed(model, str(attention))
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_logits_are_timms(
+    name: str, tmp_path: pathlib.Path, record_property: Record
+) -> None:
+    images = 1 if name == "caformer_b36" else 2
+    check_logits(Pair(name, timm_model(name), tmp_path, images=images), record_property)
+
+
+@pytest.mark.parametrize("attention", ["ska", "cska"])
+def test_logits_with_static_keys_are_those_of_the_formula(
+    attention: str, tmp_path: pathlib.Path, record_property: Record
+) -> None:
+    published = with_static_keys({2: attention})
+    check_logits(
+        Pair(f"{attention}former_s18", published, tmp_path, images=1), record_property
+    )
+
+
+def test_static_keys_stand_in_other_stages(tmp_path: pathlib.Path) -> None:
+    published = with_static_keys({3: "ska", 4: "cska"})
+    pair = Pair("caformer_s18", published, tmp_path, images=1)
+    ours = pair.ours(attention=["ska@3", "cska@4"])
+    assert distance(ours, pair.expected()) <= 1e-4
+
+
+def test_logits_with_knn_attention_are_those_of_the_published_form(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path, record_property: Record
+) -> None:
+    def forward(self: Attention, x: torch.Tensor) -> torch.Tensor:
+        return knn_attention(self, x, (x.shape[1] + 1) // 2)
+
+    monkeypatch.setattr(Attention, "forward", forward)
+    pair = Pair("caformer_s18", timm_model("caformer_s18"), tmp_path, images=5)
+    check_knn_logits(pair, record_property, "knn:k=0.5")
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_facts_are_timms(name: str) -> None:
+    check_facts_are_timms(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [
+        ("skaformer_s18", 26_555_922),  # the paper: 26 M
+        ("cskaformer_s18", 28_973_778),  # 28 M
+        ("skaformer_b36", 100_074_550),  # 97 M, which is what remains without its keys
+        ("cskaformer_b36", 119_417_398),  # 119 M
+    ],
+)
+def test_parameters_of_static_keys(name: str, parameters: int) -> None:
+    facts = facts_of(backbone=name, random_weights_seed=0)
+    assert facts["parameters"] == parameters
+    base = facts_of(
+        backbone=name.lstrip("c").replace("ska", "ca"), random_weights_seed=0
+    )
+    assert facts["preprocessing"] == base["preprocessing"]
+    if name == "skaformer_b36":
+        static_keys = 12 * 784 * 256
+        assert parameters - static_keys == 97_666_102
+
+
+def test_stage_maps_of_another_input_size_are_timms(tmp_path: pathlib.Path) -> None:
+    """228 pixels: maps of 57, 29, 15 and 8 tokens."""
+    name, side = "caformer_s18", 228
+    pair = Pair(name, timm_model(name), tmp_path, images=1, side=side)
+    with torch.inference_mode():
+        last, maps = pair.published.forward_intermediates(pair.pixels)
+        expected = pair.published.forward_head(last)
+    size = {"image_height": side, "image_width": side}
+    check_features(pair, maps, **size)
+    assert distance(pair.ours(**size), expected) <= 1e-4
+
+
+def test_another_input_size_needs_interpolated_keys(tmp_path: pathlib.Path) -> None:
+    published = with_static_keys({2: "cska"})
+    pair = Pair("cskaformer_s18", published, tmp_path, images=1, side=192)
+    size = {"image_height": 192, "image_width": 192}
+    with pytest.raises(ValueError, match="784 tokens, this input size has 576"):
+        pair.ours(**size)
+
+    def resized(keys: torch.Tensor) -> torch.Tensor:
+        """[heads, 28 * 28, numbers] -> [heads, 24 * 24, numbers]."""
+        return (
+            torch.nn.functional.interpolate(
+                keys.mT.unflatten(2, (28, 28)),
+                (24, 24),
+                mode="bicubic",
+                antialias=True,
+            )
+            .flatten(2)
+            .mT
+        )
+
+    other = with_static_keys({2: "cska"}, side=192)
+    state = {
+        name: resized(tensor.reshape(4, 784, -1)).reshape(other_tensor.shape)
+        if tensor.shape != other_tensor.shape
+        else tensor
+        for (name, tensor), other_tensor in zip(
+            published.state_dict().items(), other.state_dict().values()
+        )
+    }
+    other.load_state_dict(state)
+    pair.published = other
+    ours = pair.ours(attention="cska@2:interpolate", **size)
+    assert distance(ours, pair.expected()) <= 1e-4
+
+
+def test_measures_leave_out_the_weights_that_convolutions_do_not_have(
+    tmp_path: pathlib.Path,
+) -> None:
+    pair = Pair("caformer_s18", timm_model("caformer_s18"), tmp_path, images=1)
+    measures = pair.model(prepared=False).measures(pair.pixels)
+    assert "stages.2.blocks.0.nonlocality" in measures
+    assert "stages.0.blocks.0.nonlocality" not in measures
+    assert "stages.0.blocks.0.cosine_similarity" in measures
