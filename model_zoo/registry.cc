@@ -8,7 +8,10 @@
 #include "model_zoo/attention/cores/cores.h"
 #include "model_zoo/attention/modules/modules.h"
 #include "model_zoo/backbones/identity.h"
+#include "model_zoo/backbones/pit.h"
 #include "model_zoo/backbones/swin.h"
+#include "model_zoo/backbones/twins.h"
+#include "model_zoo/backbones/visformer.h"
 #include "model_zoo/backbones/vit.h"
 
 namespace fovea::models {
@@ -33,6 +36,9 @@ const std::vector<BackboneEntry>& Backbones() {
     BackboneRegistry filled;
     RegisterVit(filled);
     RegisterSwin(filled);
+    RegisterVisformer(filled);
+    RegisterPit(filled);
+    RegisterTwins(filled);
     RegisterIdentity(filled);
     return filled;
   }();
