@@ -18,7 +18,10 @@
 #include "model_zoo/backbones/cait.h"
 #include "model_zoo/backbones/identity.h"
 #include "model_zoo/backbones/metaformer.h"
+#include "model_zoo/backbones/pit.h"
 #include "model_zoo/backbones/swin.h"
+#include "model_zoo/backbones/twins.h"
+#include "model_zoo/backbones/visformer.h"
 #include "model_zoo/backbones/vit.h"
 
 namespace fovea::models {
@@ -51,6 +54,9 @@ const std::vector<BackboneEntry>& Backbones() {
     RegisterPale(filled);
     RegisterCait(filled);
     RegisterMetaFormer(filled);
+    RegisterVisformer(filled);
+    RegisterPit(filled);
+    RegisterTwins(filled);
     RegisterIdentity(filled);
     return filled;
   }();

@@ -4,8 +4,21 @@ import torch
 from timm.layers import Attention
 
 
+def knn_mixture(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float, k: int
+) -> torch.Tensor:
+    """KVT's fast k-NN attention: softmax over the k largest logits of each row, the rest zero, times the values."""
+    wide = torch.promote_types(query.dtype, torch.float32)  # logits of bf16 are fp32
+    logits = (query.to(wide) * scale) @ key.to(wide).transpose(-2, -1)
+    chosen = logits.topk(k, dim=-1).indices
+    masked = torch.full_like(logits, float("-inf")).scatter(
+        -1, chosen, logits.gather(-1, chosen)
+    )
+    return masked.softmax(dim=-1).to(value.dtype) @ value
+
+
 def knn_attention(self: Attention, x: torch.Tensor, k: int) -> torch.Tensor:
-    """KVT's fast k-NN attention in timm's Attention: softmax over the k largest logits of each row, the rest zero."""
+    """The same in timm's Attention."""
     batch, tokens, channels = x.shape
     query, key, value = (
         self.qkv(x)
@@ -13,11 +26,5 @@ def knn_attention(self: Attention, x: torch.Tensor, k: int) -> torch.Tensor:
         .permute(2, 0, 3, 1, 4)
         .unbind(0)
     )
-    wide = torch.promote_types(x.dtype, torch.float32)  # logits of bf16 are fp32
-    logits = (query.to(wide) * self.scale) @ key.to(wide).transpose(-2, -1)
-    chosen = logits.topk(k, dim=-1).indices
-    masked = torch.full_like(logits, float("-inf")).scatter(
-        -1, chosen, logits.gather(-1, chosen)
-    )
-    mixed = masked.softmax(dim=-1).to(value.dtype) @ value
+    mixed = knn_mixture(query, key, value, self.scale, k)
     return self.proj(mixed.transpose(1, 2).reshape(batch, tokens, channels))

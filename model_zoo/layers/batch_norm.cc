@@ -13,7 +13,7 @@ BatchNorm2d::BatchNorm2d(int64_t channels, double epsilon)
 
 at::Tensor BatchNorm2d::forward(const at::Tensor& map) const {
   if (folded_) return map;
-  if (prepared()) return map * prepared_.scale + prepared_.shift;
+  if (prepared()) return at::addcmul(prepared_.shift, map, prepared_.scale);
   return at::batch_norm(map, weight_, bias_, running_mean_, running_var_, is_training(),
                         /*momentum=*/0.1, epsilon_, /*cudnn_enabled=*/true);
 }
@@ -28,6 +28,13 @@ void BatchNorm2d::FoldInto(Conv2d& before) {
   TORCH_INTERNAL_ASSERT(!folded_ && !prepared(), "a batch norm is folded once, before Prepare");
   const Affine own = affine();
   before.Fold(own.scale, own.shift);
+  folded_ = true;
+}
+
+void BatchNorm2d::FoldInto(Linear& behind) {
+  TORCH_INTERNAL_ASSERT(!folded_ && !prepared(), "a batch norm is folded once, before Prepare");
+  const Affine own = affine();
+  behind.FoldInput(own.scale, own.shift);
   folded_ = true;
 }
 

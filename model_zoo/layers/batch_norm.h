@@ -10,6 +10,7 @@
 
 #include "model_zoo/layers/conv2d.h"
 #include "model_zoo/layers/layer.h"
+#include "model_zoo/layers/linear.h"
 
 namespace fovea::models {
 
@@ -24,6 +25,8 @@ class BatchNorm2d final : public Layer {
   // Makes `before`, the convolution whose output is this layer's input, do this layer's work: for
   // the Prepare of the layer that owns both, before its children are prepared.
   void FoldInto(Conv2d& before);
+  // Likewise `behind`, the linear layer over channels whose only input is this layer's output.
+  void FoldInto(Linear& behind);
 
   // What it multiplies and adds at inference, FP32 [channels].
   struct Affine {
@@ -32,7 +35,7 @@ class BatchNorm2d final : public Layer {
   };
   Affine affine() const;
 
-  // Left to itself it keeps one multiplication and one addition.
+  // Left to itself it keeps one multiplication and one addition, in one pass.
   void Prepare(const Placement& placement) override;
   int64_t WeightBytes() const override;
 

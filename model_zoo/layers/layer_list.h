@@ -1,6 +1,7 @@
 // Layers under their numbers: "0", "1", ...
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <utility>
@@ -16,6 +17,14 @@ class LayerList final : public Layer {
   void Append(std::shared_ptr<Child> child) {
     list_.push_back(register_module(std::to_string(list_.size()), std::move(child)));
   }
+  template <typename... Args>
+  Child& Emplace(Args&&... args) {
+    Append(std::make_shared<Child>(std::forward<Args>(args)...));
+    return *list_.back();
+  }
+
+  size_t size() const { return list_.size(); }
+  const Child& operator[](size_t i) const { return *list_.at(i); }
   const std::vector<std::shared_ptr<Child>>& list() const { return list_; }
 
  private:

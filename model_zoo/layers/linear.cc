@@ -25,6 +25,20 @@ at::Tensor Linear::ForwardAdd(const at::Tensor& input, const at::Tensor& residua
   return packed_ ? packed_->ApplyAdd(input, residual) : residual + forward(input);
 }
 
+void Linear::FoldInput(const at::Tensor& scale, const at::Tensor& shift) {
+  TORCH_INTERNAL_ASSERT(!prepared(), "a batch norm is folded before its linear layer is prepared");
+  const at::NoGradGuard no_grad;
+  at::Tensor matrix = weight_.flatten(1);  // a view
+  const at::Tensor shifted = at::mv(matrix, shift);
+  matrix.mul_(scale);
+  if (bias_.defined()) {
+    bias_.add_(shifted);
+  } else {
+    bias_ = AddParameter("bias", {matrix.size(0)});
+    bias_.copy_(shifted);
+  }
+}
+
 void Linear::Prepare(const Placement& placement) {
   if (!PackedLinear::Supports(placement)) {
     return Layer::Prepare(placement);

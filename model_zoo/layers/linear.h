@@ -27,6 +27,10 @@ class Linear final : public Layer {
   // residual + forward(input); residual [..., out].
   at::Tensor ForwardAdd(const at::Tensor& input, const at::Tensor& residual) const;
 
+  // Takes scale * x + shift (FP32 [in]) in place of its input x from now on. Before Prepare, for
+  // good: how a batch norm before it is folded.
+  void FoldInput(const at::Tensor& scale, const at::Tensor& shift);
+
   // Packs the weight where oneDNN runs, and gives up the published one; otherwise moves and casts.
   void Prepare(const Placement& placement) override;
   int64_t WeightBytes() const override;

@@ -15,4 +15,7 @@ namespace fovea::models {
 at::Tensor ResizePositionEmbedding(const at::Tensor& stored, int64_t prefix_tokens,
                                    const std::array<int64_t, 2>& to);
 
+// The same of a map `stored` FP32 [1, channels, h, w]: returns [1, channels, to[0], to[1]].
+at::Tensor ResizePositionMap(const at::Tensor& stored, const std::array<int64_t, 2>& to);
+
 }  // namespace fovea::models

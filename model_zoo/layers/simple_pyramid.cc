@@ -26,4 +26,8 @@ at::Tensor TokensToMap(const at::Tensor& tokens, int64_t height, int64_t width) 
       .permute({0, 3, 1, 2});
 }
 
+at::Tensor MapToTokens(const at::Tensor& map) {
+  return map.flatten(2).transpose(1, 2).contiguous();
+}
+
 }  // namespace fovea::models

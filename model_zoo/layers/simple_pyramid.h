@@ -23,4 +23,8 @@ std::vector<ModelInfo::FeatureMap> SimplePyramidFeatures(int64_t channels, int64
 // contiguous in memory (a view); the prefix tokens are left out.
 at::Tensor TokensToMap(const at::Tensor& tokens, int64_t height, int64_t width);
 
+// And back, [N, channels, height, width] -> [N, height*width, channels], contiguous: a view of a
+// map whose channels are contiguous in memory.
+at::Tensor MapToTokens(const at::Tensor& map);
+
 }  // namespace fovea::models

@@ -35,6 +35,11 @@ std::shared_ptr<AttentionModule> MakeSelfAttention(const AttentionSpec& spec,
 //   tokens are tokens like others. Its Map has the same row for every query.
 std::shared_ptr<AttentionModule> MakeKeyOnly(const AttentionSpec& spec, const ModuleSite& site,
                                              const AttentionFactory& cores);
+// The same where both projections are published as 1x1 convolutions: `qkv.weight` [3C, C, 1, 1],
+// `proj.weight` [C, C, 1, 1].
+std::shared_ptr<AttentionModule> MakePointwiseSelfAttention(const AttentionSpec& spec,
+                                                            const ModuleSite& site,
+                                                            const AttentionFactory& cores);
 
 // Attention within windows of 7x7 tokens, shifted by half a window in every other block, with a
 // relative position bias.

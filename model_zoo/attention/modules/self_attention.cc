@@ -1,6 +1,7 @@
 #include <ATen/ATen.h>
 
 #include <utility>
+#include <vector>
 
 #include "model_zoo/attention/modules/modules.h"
 #include "model_zoo/layers/linear.h"
@@ -10,11 +11,15 @@ namespace {
 
 class SelfAttention final : public AttentionModule {
  public:
-  SelfAttention(const ModuleSite& site, std::shared_ptr<const AttentionCore> core)
+  // `kernel`: what stands behind [out, in] in the published shape of the weights.
+  SelfAttention(const ModuleSite& site, const AttentionFactory& cores,
+                const std::vector<int64_t>& kernel = {})
       : heads_(site.heads),
-        core_(std::move(core)),
-        qkv_(Add<Linear>("qkv", site.channels, 3 * site.channels, site.qkv_bias)),
-        proj_(Add<Linear>("proj", site.channels, site.channels, site.proj_bias)) {}
+        core_(cores.Core({.head_dim = site.channels / site.heads, .keys = site.grid.tokens()})),
+        qkv_(Add<Linear>("qkv", WeightShape(3 * site.channels, site.channels, kernel),
+                         site.qkv_bias)),
+        proj_(Add<Linear>("proj", WeightShape(site.channels, site.channels, kernel),
+                          site.proj_bias)) {}
 
   at::Tensor forward(const at::Tensor& tokens, const Grid& /*grid*/) const override {
     const at::Tensor qkv = Project(tokens);
@@ -28,6 +33,11 @@ class SelfAttention final : public AttentionModule {
   }
 
  private:
+  static std::vector<int64_t> WeightShape(int64_t out, int64_t in, std::vector<int64_t> kernel) {
+    kernel.insert(kernel.begin(), {out, in});
+    return kernel;
+  }
+
   // [3, B, heads, tokens, head_dim]: strided views of one projection, which cores read in place.
   at::Tensor Project(const at::Tensor& tokens) const {
     return qkv_->forward(tokens).unflatten(2, {3, heads_, -1}).permute({2, 0, 3, 1, 4});
@@ -44,8 +54,13 @@ class SelfAttention final : public AttentionModule {
 std::shared_ptr<AttentionModule> MakeSelfAttention(const AttentionSpec& /*spec*/,
                                                    const ModuleSite& site,
                                                    const AttentionFactory& cores) {
-  return std::make_shared<SelfAttention>(
-      site, cores.Core({.head_dim = site.channels / site.heads, .keys = site.grid.tokens()}));
+  return std::make_shared<SelfAttention>(site, cores);
+}
+
+std::shared_ptr<AttentionModule> MakePointwiseSelfAttention(const AttentionSpec& /*spec*/,
+                                                            const ModuleSite& site,
+                                                            const AttentionFactory& cores) {
+  return std::make_shared<SelfAttention>(site, cores, std::vector<int64_t>{1, 1});
 }
 
 }  // namespace fovea::models

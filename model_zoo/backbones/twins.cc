@@ -1,0 +1,333 @@
+// Twins-SVT: blocks that attend within windows take turns with blocks whose queries see the whole
+// map through sub-sampled keys.
+//   Chu et al., NeurIPS 2021, section 3.2: locally-grouped self-attention (LSA) and global
+//   sub-sampled attention (GSA), one block of each in turn; a conditional positional encoding (a
+//   depth-wise convolution, Chu et al. 2021, CPVT) behind the first block of each stage. Code
+//   followed: timm 1.0 (twins.py), whose names these are. LayerNorm epsilon 1e-6 in the blocks and
+//   at the end, 1e-5 behind patches and sub-sampled keys. A map that the windows do not divide is
+//   padded with zero tokens before the projection, which take part.
+#include "model_zoo/backbones/twins.h"
+
+#include <ATen/ATen.h>
+
+#include <array>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernels/vision/rp_cpe/op.h"
+#include "model_zoo/attention/stages.h"
+#include "model_zoo/attention/windows.h"
+#include "model_zoo/backbones/backbone.h"
+#include "model_zoo/blocks/transformer_block.h"
+#include "model_zoo/layers/conv2d.h"
+#include "model_zoo/layers/layer_list.h"
+#include "model_zoo/layers/layer_norm.h"
+#include "model_zoo/layers/linear.h"
+#include "model_zoo/layers/simple_pyramid.h"
+
+namespace fovea::models {
+namespace {
+
+constexpr size_t kStages = 4;
+constexpr int64_t kPatch = 4;
+constexpr int64_t kStride = 32;  // of the last stage; in every one also that of the keys
+constexpr int64_t kWindow = 7;
+
+struct TwinsConfig {
+  int64_t head_dim = 32;
+  std::array<int64_t, kStages> depths;
+  std::array<int64_t, kStages> heads;
+
+  int64_t Channels(size_t stage) const { return head_dim * heads.at(stage); }
+};
+
+TwinsConfig Shrunk(TwinsConfig config) {
+  config.head_dim = 8;
+  config.depths = {2, 2, 2, 2};
+  return config;
+}
+
+int64_t StrideOf(size_t stage) { return kPatch << stage; }
+
+// LSA: attention within windows of 7x7 tokens.
+class LocalAttention final : public AttentionModule {
+ public:
+  LocalAttention(const ModuleSite& site, const AttentionFactory& cores)
+      : heads_(site.heads),
+        padded_{UpToWhole(site.grid.height), UpToWhole(site.grid.width)},
+        windows_(padded_, {kWindow, kWindow}),
+        core_(cores.Core({.head_dim = site.channels / site.heads, .keys = windows_.tokens()})),
+        qkv_(Add<Linear>("qkv", site.channels, 3 * site.channels, site.qkv_bias)),
+        proj_(Add<Linear>("proj", site.channels, site.channels, site.proj_bias)) {}
+
+  at::Tensor forward(const at::Tensor& tokens, const Grid& grid) const override {
+    const at::Tensor qkv = Project(tokens, grid);
+    const at::Tensor mixed = core_->AttendWindows(qkv[0], qkv[1], qkv[2], windows_);
+    return proj_->forward(
+        WithoutPadding(mixed.permute({0, 2, 3, 1, 4}), grid).flatten(3).flatten(1, 2));
+  }
+
+  at::Tensor Map(const at::Tensor& tokens, const Grid& grid) const override {
+    const at::Tensor qkv = Project(tokens, grid);
+    const at::Tensor map = core_->MapWindows(qkv[0], qkv[1], windows_);
+    if (!Pads(grid)) return map;
+    const at::Tensor places = at::arange(padded_[0] * padded_[1], map.options().dtype(at::kLong))
+                                  .view({1, padded_[0], padded_[1]});
+    const at::Tensor kept = WithoutPadding(places, grid).flatten();
+    return map.index_select(2, kept).index_select(3, kept);
+  }
+
+  void Prepare(const Placement& placement) override {
+    Layer::Prepare(placement);
+    windows_.To(placement.device);
+  }
+
+ private:
+  static int64_t UpToWhole(int64_t size) { return (size + kWindow - 1) / kWindow * kWindow; }
+
+  bool Pads(const Grid& grid) const {
+    return padded_[0] != grid.height || padded_[1] != grid.width;
+  }
+
+  // [3, B, heads, height, width, head_dim] of the padded map.
+  at::Tensor Project(const at::Tensor& tokens, const Grid& grid) const {
+    at::Tensor map = tokens.unflatten(1, {grid.height, grid.width});
+    if (Pads(grid)) {
+      map =
+          at::constant_pad_nd(map, {0, 0, 0, padded_[1] - grid.width, 0, padded_[0] - grid.height});
+    }
+    return qkv_->forward(map).unflatten(3, {3, heads_, -1}).permute({3, 0, 4, 1, 2, 5});
+  }
+
+  at::Tensor WithoutPadding(const at::Tensor& map, const Grid& grid) const {
+    return map.narrow(1, 0, grid.height).narrow(2, 0, grid.width);
+  }
+
+  const int64_t heads_;
+  const std::array<int64_t, 2> padded_;  // the map's size in whole windows
+  Windows windows_;
+  const std::shared_ptr<const AttentionCore> core_;
+  const std::shared_ptr<Linear> qkv_;
+  const std::shared_ptr<Linear> proj_;
+};
+
+// GSA: every token attends keys that each stand for `reduction` x `reduction` tokens.
+class SubSampledAttention final : public AttentionModule {
+ public:
+  SubSampledAttention(const ModuleSite& site, int64_t reduction, const AttentionFactory& cores)
+      : heads_(site.heads),
+        reduction_(reduction),
+        core_(cores.Core({.head_dim = site.channels / site.heads,
+                          .keys = (site.grid.height / reduction) * (site.grid.width / reduction)})),
+        q_(Add<Linear>("q", site.channels, site.channels, site.qkv_bias)),
+        kv_(Add<Linear>("kv", site.channels, 2 * site.channels, site.qkv_bias)),
+        proj_(Add<Linear>("proj", site.channels, site.channels, site.proj_bias)) {
+    if (reduction > 1) {
+      sr_ = Add<Conv2d>("sr",
+                        Conv2dOptions::Square(site.channels, site.channels, reduction, reduction));
+      norm_ = Add<LayerNorm>("norm", site.channels, 1e-5);
+    }
+  }
+
+  at::Tensor forward(const at::Tensor& tokens, const Grid& grid) const override {
+    const at::Tensor key_value = KeyValue(tokens, grid);
+    const at::Tensor mixed = core_->Attend(Query(tokens), key_value[0], key_value[1]);
+    return proj_->forward(mixed.transpose(1, 2).flatten(2));
+  }
+
+  // A key's weight is shared out evenly among the tokens that it stands for.
+  at::Tensor Map(const at::Tensor& tokens, const Grid& grid) const override {
+    const at::Tensor weights = core_->Map(Query(tokens), KeyValue(tokens, grid)[0]);
+    const int64_t n = reduction_;
+    return weights.unflatten(3, {grid.height / n, 1, grid.width / n, 1})
+        .expand({-1, -1, -1, -1, n, -1, n})
+        .flatten(3)
+        .div(n * n);
+  }
+
+ private:
+  at::Tensor Query(const at::Tensor& tokens) const {
+    return q_->forward(tokens).unflatten(2, {heads_, -1}).transpose(1, 2);
+  }
+
+  // [2, B, heads, keys, head_dim]
+  at::Tensor KeyValue(const at::Tensor& tokens, const Grid& grid) const {
+    const at::Tensor sampled =
+        sr_ ? norm_->forward(
+                  MapToTokens(sr_->forward(TokensToMap(tokens, grid.height, grid.width))))
+            : tokens;
+    return kv_->forward(sampled).unflatten(2, {2, heads_, -1}).permute({2, 0, 3, 1, 4});
+  }
+
+  const int64_t heads_;
+  const int64_t reduction_;
+  const std::shared_ptr<const AttentionCore> core_;
+  const std::shared_ptr<Linear> q_;
+  const std::shared_ptr<Linear> kv_;
+  const std::shared_ptr<Linear> proj_;
+  std::shared_ptr<Conv2d> sr_;       // null where nothing is sub-sampled
+  std::shared_ptr<LayerNorm> norm_;  // likewise
+};
+
+// The cut of a map, or of an image, into patches.
+class PatchConv final : public Layer {
+ public:
+  PatchConv(int64_t in, int64_t out, int64_t patch)
+      : proj_(Add<Conv2d>("proj", Conv2dOptions::Square(in, out, patch, patch))),
+        norm_(Add<LayerNorm>("norm", out, 1e-5)) {}
+
+  at::Tensor forward(const at::Tensor& map) const {
+    return norm_->forward(MapToTokens(proj_->forward(map)));
+  }
+
+ private:
+  const std::shared_ptr<Conv2d> proj_;
+  const std::shared_ptr<LayerNorm> norm_;
+};
+
+// The positional encoding: x + a depth-wise 3x3 convolution of x.
+class PositionConv final : public Layer {
+ public:
+  explicit PositionConv(int64_t channels)
+      : weight_(AddParameter("weight", {channels, 1, 3, 3})),
+        bias_(AddParameter("bias", {channels})) {}
+
+  at::Tensor forward(const at::Tensor& tokens, const Grid& grid) const {
+    const at::Tensor map = TokensToMap(tokens, grid.height, grid.width);
+    return MapToTokens(
+        kernels::RpCpe(map, weight_.transpose(0, 1), bias_.unsqueeze(0)));  // of one branch
+  }
+
+ private:
+  at::Tensor weight_;
+  at::Tensor bias_;
+};
+
+class Twins final : public Backbone {
+ public:
+  Twins(const TwinsConfig& config, const ModelDescription& description)
+      : info_(Describe(config, description)),
+        patch_embeds_(Add<LayerList<PatchConv>>("patch_embeds")),
+        blocks_(Add<LayerList<LayerList<TransformerBlock>>>("blocks")),
+        pos_block_(Add<LayerList<PositionConv>>("pos_block")) {
+    const StageAttentions attentions(
+        description,
+        std::vector<PublishedStage>(kStages, PublishedStage{.text = "dense", .own = ""}));
+    info_.attention = attentions.Canonical();
+    for (size_t i = 0; i < kStages; ++i) AddStage(config, i, attentions);
+    const int64_t channels = config.Channels(kStages - 1);
+    norm_ = Add<LayerNorm>("norm", channels);
+    if (info_.num_classes > 0) head_ = Add<Linear>("head", channels, info_.num_classes);
+  }
+
+  std::vector<at::Tensor> forward(const at::Tensor& pixels,
+                                  ForwardContext& context) const override {
+    const at::Tensor tokens = RunStages(pixels, context, nullptr);
+    if (!tokens.defined()) return {};
+    context.EnterStage("head");
+    const at::Tensor pooled = norm_->forward(tokens).mean(1);
+    return {head_ ? head_->forward(pooled) : pooled};
+  }
+
+  std::vector<at::Tensor> Features(const at::Tensor& pixels,
+                                   ForwardContext& context) const override {
+    std::vector<at::Tensor> maps;
+    if (!RunStages(pixels, context, &maps).defined()) return {};
+    return maps;
+  }
+
+  const ModelInfo& info() const override { return info_; }
+
+  WeightNames weight_names() const override {
+    return {.renamed = {{"pos_block.0.proj.0.", "pos_block.0."},
+                        {"pos_block.1.proj.0.", "pos_block.1."},
+                        {"pos_block.2.proj.0.", "pos_block.2."},
+                        {"pos_block.3.proj.0.", "pos_block.3."}}};
+  }
+
+ private:
+  static ModelInfo Describe(const TwinsConfig& config, const ModelDescription& description) {
+    ModelInfo info = DescribeClassifier(description, {}, config.Channels(kStages - 1));
+    CheckDivides(info, kStride);
+    info.tokens = GridOf(info, 0).tokens();
+    for (size_t i = 0; i < kStages; ++i) {
+      info.features.push_back({config.Channels(i), StrideOf(i)});
+    }
+    return info;
+  }
+
+  static Grid GridOf(const ModelInfo& info, size_t stage) {
+    return {.height = info.image_height / StrideOf(stage),
+            .width = info.image_width / StrideOf(stage)};
+  }
+
+  void AddStage(const TwinsConfig& config, size_t stage, const StageAttentions& attentions) {
+    const int64_t channels = config.Channels(stage);
+    const Grid grid = GridOf(info_, stage);
+    patch_embeds_->Emplace(stage == 0 ? 3 : config.Channels(stage - 1), channels,
+                          stage == 0 ? kPatch : 2);
+    const AttentionFactory attention =
+        attentions.Stage(stage,
+                         [reduction = kStride / StrideOf(stage)](
+                             const AttentionSpec& /*spec*/, const ModuleSite& site,
+                             const AttentionFactory& cores) -> std::shared_ptr<AttentionModule> {
+                           if (site.block % 2 == 0)
+                             return std::make_shared<LocalAttention>(site, cores);
+                           return std::make_shared<SubSampledAttention>(site, reduction, cores);
+                         });
+    LayerList<TransformerBlock>& blocks = blocks_->Emplace();
+    for (int64_t block = 0; block < config.depths.at(stage); ++block) {
+      blocks.Emplace(TransformerBlockOptions{.channels = channels, .mlp_hidden = 4 * channels},
+                    attention.Module({.channels = channels,
+                                      .heads = config.heads.at(stage),
+                                      .grid = grid,
+                                      .block = block,
+                                      .window = kWindow}));
+    }
+    pos_block_->Emplace(channels);
+    grids_.push_back(grid);
+  }
+
+  // The tokens behind the last stage, and each stage's map where `maps` is given; undefined when
+  // the context stopped the pass.
+  at::Tensor RunStages(const at::Tensor& pixels, ForwardContext& context,
+                       std::vector<at::Tensor>* maps) const {
+    context.EnterStage("stem");
+    at::Tensor map = pixels.to(activations());
+    at::Tensor tokens;
+    for (size_t i = 0; i < kStages; ++i) {
+      const Grid& grid = grids_[i];
+      if (i > 0) context.EnterStage("stage" + std::to_string(i + 1));
+      tokens = (*patch_embeds_)[i].forward(std::exchange(map, {}));
+      if (i == 0) context.EnterStage("stage1");
+      const LayerList<TransformerBlock>& blocks = (*blocks_)[i];
+      for (size_t block = 0; block < blocks.size(); ++block) {
+        if (context.ShouldStop()) return {};
+        tokens = blocks[block].forward(tokens, grid, context,
+                                       "blocks." + std::to_string(i) + "." + std::to_string(block));
+        if (block == 0) tokens = (*pos_block_)[i].forward(tokens, grid);
+      }
+      map = TokensToMap(tokens, grid.height, grid.width);
+      if (maps != nullptr) maps->push_back(map);
+    }
+    return tokens;
+  }
+
+  ModelInfo info_;
+  std::vector<Grid> grids_;
+  const std::shared_ptr<LayerList<PatchConv>> patch_embeds_;
+  const std::shared_ptr<LayerList<LayerList<TransformerBlock>>> blocks_;
+  const std::shared_ptr<LayerList<PositionConv>> pos_block_;
+  std::shared_ptr<LayerNorm> norm_;
+  std::shared_ptr<Linear> head_;  // null where the model gives features
+};
+
+}  // namespace
+
+void RegisterTwins(BackboneRegistry& registry) {
+  registry.Add(Variant<Twins>("twins_svt_base", "Twins-SVT-B, 56.1 M parameters",
+                              TwinsConfig{.depths = {2, 2, 18, 2}, .heads = {3, 6, 12, 24}}));
+}
+
+}  // namespace fovea::models

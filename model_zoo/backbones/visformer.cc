@@ -1,0 +1,310 @@
+// Visformer: a stage of convolutions, then two of attention over maps, with batch norms throughout.
+//   Chen et al., ICCV 2021. Code followed: timm 1.0 (visformer.py), whose names these are: 1x1
+//   convolutions without a bias for all projections and perceptrons, a grouped 3x3 one within the
+//   perceptrons of the first stage, a position embedding for each stage.
+//   Different here: the 1x1 convolutions are linear layers over tokens; the norm before a
+//   perceptron, and the last one, are folded into the linear layer behind them. timm does not
+//   interpolate these position embeddings for other image sizes; here they are as a ViT's are.
+#include "model_zoo/backbones/visformer.h"
+
+#include <ATen/ATen.h>
+
+#include <array>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "model_zoo/attention/modules/modules.h"
+#include "model_zoo/attention/stages.h"
+#include "model_zoo/backbones/backbone.h"
+#include "model_zoo/layers/batch_norm.h"
+#include "model_zoo/layers/conv2d.h"
+#include "model_zoo/layers/layer_list.h"
+#include "model_zoo/layers/linear.h"
+#include "model_zoo/layers/position_embedding.h"
+#include "model_zoo/layers/simple_pyramid.h"
+
+namespace fovea::models {
+namespace {
+
+constexpr int64_t kStages = 3;
+constexpr int64_t kStride = 32;  // of the last stage
+constexpr int64_t kGroups = 8;   // of the first stage's 3x3 convolutions
+
+struct VisformerConfig {
+  int64_t stem_channels = 0;
+  int64_t channels = 0;  // of the first stage, doubled by each next one
+  int64_t heads = 0;     // of every stage
+  std::array<int64_t, kStages> depths;
+  int64_t mlp_ratio = 4;  // of the stages that attend; 2 where the perceptron has a 3x3 convolution
+};
+
+VisformerConfig Shrunk(VisformerConfig config) {
+  config.stem_channels = 8;
+  config.channels = 4 * config.heads;
+  config.depths = {2, 2, 2};
+  return config;
+}
+
+// A convolution with a batch norm behind it.
+class NormedConv final : public Layer {
+ public:
+  NormedConv(const std::string& conv, const std::string& norm, const Conv2dOptions& options)
+      : conv_(Add<Conv2d>(conv, options)), norm_(Add<BatchNorm2d>(norm, options.out)) {}
+
+  at::Tensor forward(const at::Tensor& map) const { return norm_->forward(conv_->forward(map)); }
+
+  void Prepare(const Placement& placement) override {
+    norm_->FoldInto(*conv_);
+    Layer::Prepare(placement);
+  }
+
+ private:
+  const std::shared_ptr<Conv2d> conv_;
+  const std::shared_ptr<BatchNorm2d> norm_;
+};
+
+// The perceptron of a block; tokens in and out.
+class SpatialMlp final : public Layer {
+ public:
+  SpatialMlp(int64_t channels, int64_t hidden, bool spatial)
+      : conv1_(Add<Linear>("conv1", at::IntArrayRef{hidden, channels, 1, 1}, /*bias=*/false)) {
+    if (spatial) {
+      conv2_ = Add<Conv2d>("conv2",
+                           Conv2dOptions::Square(hidden, hidden, 3, 1, 1).Groups(kGroups).NoBias());
+    }
+    conv3_ = Add<Linear>("conv3", at::IntArrayRef{channels, hidden, 1, 1}, /*bias=*/false);
+  }
+
+  Linear& first() { return *conv1_; }
+
+  at::Tensor forward(const at::Tensor& tokens, const Grid& grid) const {
+    return conv3_->forward(Hidden(tokens, grid));
+  }
+  // residual + forward(tokens, grid)
+  at::Tensor ForwardAdd(const at::Tensor& tokens, const Grid& grid,
+                        const at::Tensor& residual) const {
+    return conv3_->ForwardAdd(Hidden(tokens, grid), residual);
+  }
+
+ private:
+  at::Tensor Hidden(const at::Tensor& tokens, const Grid& grid) const {
+    at::Tensor hidden = conv1_->ForwardGelu(tokens);
+    if (!conv2_) return hidden;
+    hidden = conv2_->forward(TokensToMap(hidden, grid.height, grid.width));
+    return MapToTokens(at::gelu(hidden));
+  }
+
+  const std::shared_ptr<Linear> conv1_;
+  std::shared_ptr<Conv2d> conv2_;  // null where the perceptron is not spatial
+  std::shared_ptr<Linear> conv3_;
+};
+
+class Block final : public Layer {
+ public:
+  // `attention` is null in the stage that has none.
+  Block(int64_t channels, int64_t hidden, std::shared_ptr<AttentionModule> attention) {
+    if (attention) {
+      norm1_ = Add<BatchNorm2d>("norm1", channels);
+      attn_ = register_module("attn", std::move(attention));
+    }
+    norm2_ = Add<BatchNorm2d>("norm2", channels);
+    mlp_ = Add<SpatialMlp>("mlp", channels, hidden, /*spatial=*/attn_ == nullptr);
+  }
+
+  // tokens [B, grid.tokens(), channels] -> the same shape; records what TransformerBlock does.
+  at::Tensor forward(at::Tensor tokens, const Grid& grid, ForwardContext& context,
+                     const std::string& name) const {
+    if (attn_) tokens = Attended(tokens, grid, context, name);
+    const at::Tensor normalised = Normalised(*norm2_, tokens, grid);
+    if (!context.Recording()) return mlp_->ForwardAdd(normalised, grid, tokens);
+    const at::Tensor mlp = mlp_->forward(normalised, grid);
+    context.Record(name + ".mlp", "output", mlp);
+    tokens = tokens + mlp;
+    context.Record(name, "output", tokens);
+    return tokens;
+  }
+
+  // The attention can be anything, so that its norm stays.
+  void Prepare(const Placement& placement) override {
+    norm2_->FoldInto(mlp_->first());
+    Layer::Prepare(placement);
+  }
+
+ private:
+  static at::Tensor Normalised(const BatchNorm2d& norm, const at::Tensor& tokens,
+                               const Grid& grid) {
+    return MapToTokens(norm.forward(TokensToMap(tokens, grid.height, grid.width)));
+  }
+
+  at::Tensor Attended(const at::Tensor& tokens, const Grid& grid, ForwardContext& context,
+                      const std::string& name) const {
+    const at::Tensor normalised = Normalised(*norm1_, tokens, grid);
+    const at::Tensor attention = attn_->forward(normalised, grid);
+    if (context.Recording()) {
+      context.Record(name + ".attn", "output", attention);
+      if (context.WantsMaps()) {
+        const at::Tensor map = attn_->Map(normalised, grid);
+        if (map.defined()) context.RecordMap(name + ".attn", map, grid);
+      }
+    }
+    return tokens + attention;
+  }
+
+  std::shared_ptr<BatchNorm2d> norm1_;     // null without attention
+  std::shared_ptr<AttentionModule> attn_;  // null without attention
+  std::shared_ptr<BatchNorm2d> norm2_;
+  std::shared_ptr<SpatialMlp> mlp_;
+};
+
+class Visformer final : public Backbone {
+ public:
+  Visformer(const VisformerConfig& config, const ModelDescription& description)
+      : info_(Describe(config, description)),
+        stem_(Add<NormedConv>("stem", "0", "1",
+                              Conv2dOptions::Square(3, config.stem_channels, 7, 2, 3).NoBias())) {
+    const PublishedStage attending{.text = "dense", .own = ""};
+    const StageAttentions attentions(description,
+                                     {PublishedStage::WithoutAttention(), attending, attending});
+    info_.attention = attentions.Canonical();
+    for (int64_t i = 0; i < kStages; ++i) {
+      AddStage(config, i, i == 0 ? nullptr : &attentions);
+    }
+    const int64_t channels = config.channels << (kStages - 1);
+    norm_ = Add<BatchNorm2d>("norm", channels);
+    if (info_.num_classes > 0) head_ = Add<Linear>("head", channels, info_.num_classes);
+  }
+
+  std::vector<at::Tensor> forward(const at::Tensor& pixels,
+                                  ForwardContext& context) const override {
+    const at::Tensor map = RunStages(pixels, context, nullptr);
+    if (!map.defined()) return {};
+    context.EnterStage("head");
+    const at::Tensor pooled = norm_->forward(map).mean({2, 3});
+    return {head_ ? head_->forward(pooled) : pooled};
+  }
+
+  std::vector<at::Tensor> Features(const at::Tensor& pixels,
+                                   ForwardContext& context) const override {
+    std::vector<at::Tensor> maps;
+    if (!RunStages(pixels, context, &maps).defined()) return {};
+    return maps;
+  }
+
+  const ModelInfo& info() const override { return info_; }
+
+  WeightNames weight_names() const override {
+    return {.ignored_suffixes = {"num_batches_tracked"}};
+  }
+
+  at::Tensor Resized(const std::string& parameter, const at::Tensor& stored) const override {
+    for (const Stage& stage : stages_) {
+      if (parameter == stage.position_name) {
+        return ResizePositionMap(stored, {stage.grid.height, stage.grid.width});
+      }
+    }
+    return stored;
+  }
+
+  void Prepare(const Placement& placement) override {
+    if (head_) norm_->FoldInto(*head_);  // the mean between them is linear
+    Layer::Prepare(placement);
+    for (Stage& stage : stages_) {  // as the maps are
+      stage.position.set_data(stage.position.contiguous(at::MemoryFormat::ChannelsLast));
+    }
+  }
+
+ private:
+  struct Stage {
+    Grid grid;
+    std::shared_ptr<NormedConv> embed;
+    std::string position_name;
+    at::Tensor position;  // [1, channels, grid.height, grid.width]
+    std::shared_ptr<LayerList<Block>> blocks;
+  };
+
+  static ModelInfo Describe(const VisformerConfig& config, const ModelDescription& description) {
+    ModelInfo info = DescribeClassifier(description, {}, config.channels << (kStages - 1));
+    CheckDivides(info, kStride);
+    info.tokens = GridOf(info, 0).tokens();
+    for (int64_t i = 0; i < kStages; ++i) {
+      info.features.push_back({config.channels << i, StrideOf(i)});
+    }
+    return info;
+  }
+
+  static int64_t StrideOf(int64_t stage) { return kStride >> (kStages - 1 - stage); }
+  static Grid GridOf(const ModelInfo& info, int64_t stage) {
+    return {.height = info.image_height / StrideOf(stage),
+            .width = info.image_width / StrideOf(stage)};
+  }
+
+  // `attentions` is null for the stage without.
+  void AddStage(const VisformerConfig& config, int64_t index, const StageAttentions* attentions) {
+    const int64_t channels = config.channels << index;
+    const int64_t before = index == 0 ? config.stem_channels : channels / 2;
+    const int64_t patch = index == 0 ? 4 : 2;
+    const std::string number = std::to_string(index + 1);
+    Stage stage{.grid = GridOf(info_, index), .position_name = "pos_embed" + number};
+    stage.embed = Add<NormedConv>("patch_embed" + number, "proj", "norm",
+                                  Conv2dOptions::Square(before, channels, patch, patch));
+    stage.position =
+        AddParameter(stage.position_name, {1, channels, stage.grid.height, stage.grid.width});
+    stage.blocks = Add<LayerList<Block>>("stage" + number);
+    for (int64_t block = 0; block < config.depths[index]; ++block) {
+      if (attentions == nullptr) {
+        stage.blocks->Emplace(channels, 2 * channels, nullptr);
+        continue;
+      }
+      const auto place = static_cast<size_t>(index);
+      stage.blocks->Emplace(channels, config.mlp_ratio * channels,
+                           attentions->Stage(place, MakePointwiseSelfAttention)
+                               .Module({.channels = channels,
+                                        .heads = config.heads,
+                                        .grid = stage.grid,
+                                        .block = block,
+                                        .qkv_bias = false,
+                                        .proj_bias = false}));
+    }
+    stages_.push_back(std::move(stage));
+  }
+
+  // The last stage's map, and all of them where `maps` is given; undefined when the context stopped
+  // the pass.
+  at::Tensor RunStages(const at::Tensor& pixels, ForwardContext& context,
+                       std::vector<at::Tensor>* maps) const {
+    context.EnterStage("stem");
+    at::Tensor map = stem_->forward(pixels.to(activations())).relu_();
+    for (size_t i = 0; i < stages_.size(); ++i) {
+      const Stage& stage = stages_[i];
+      const std::string name = "stage" + std::to_string(i + 1);
+      context.EnterStage(name);
+      map = stage.embed->forward(map).add_(stage.position);
+      at::Tensor tokens = MapToTokens(std::exchange(map, {}));
+      for (size_t block = 0; block < stage.blocks->size(); ++block) {
+        if (context.ShouldStop()) return {};
+        tokens = (*stage.blocks)[block].forward(std::move(tokens), stage.grid, context,
+                                                name + "." + std::to_string(block));
+      }
+      map = TokensToMap(tokens, stage.grid.height, stage.grid.width);
+      if (maps != nullptr) maps->push_back(map);
+    }
+    return map;
+  }
+
+  ModelInfo info_;
+  const std::shared_ptr<NormedConv> stem_;
+  std::vector<Stage> stages_;
+  std::shared_ptr<BatchNorm2d> norm_;
+  std::shared_ptr<Linear> head_;  // null where the model gives features
+};
+
+}  // namespace
+
+void RegisterVisformer(BackboneRegistry& registry) {
+  const VisformerConfig tiny{.stem_channels = 16, .channels = 96, .heads = 3, .depths = {7, 4, 4}};
+  registry.Add(Variant<Visformer>(
+      "visformer_tiny", "Visformer-Ti: convolutions, then attention; 10.3 M parameters", tiny));
+}
+
+}  // namespace fovea::models
