@@ -10,6 +10,7 @@
 #include "model_zoo/backbones/identity.h"
 #include "model_zoo/backbones/swin.h"
 #include "model_zoo/backbones/vit.h"
+#include "model_zoo/backbones/volo.h"
 
 namespace fovea::models {
 namespace {
@@ -33,6 +34,7 @@ const std::vector<BackboneEntry>& Backbones() {
     BackboneRegistry filled;
     RegisterVit(filled);
     RegisterSwin(filled);
+    RegisterVolo(filled);
     RegisterIdentity(filled);
     return filled;
   }();

@@ -15,4 +15,8 @@ namespace fovea::models {
 at::Tensor ResizePositionEmbedding(const at::Tensor& stored, int64_t prefix_tokens,
                                    const std::array<int64_t, 2>& to);
 
+// The same for an embedding FP32 [1, height, width, channels] that is stored as a map, as timm's
+// resample_abs_pos_embed_nhwc. Returns [1, to[0], to[1], channels].
+at::Tensor ResizePositionMap(const at::Tensor& stored, const std::array<int64_t, 2>& to);
+
 }  // namespace fovea::models
