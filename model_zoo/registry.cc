@@ -9,6 +9,7 @@
 #include "model_zoo/attention/modules/modules.h"
 #include "model_zoo/backbones/identity.h"
 #include "model_zoo/backbones/swin.h"
+#include "model_zoo/backbones/t2t.h"
 #include "model_zoo/backbones/tnt.h"
 #include "model_zoo/backbones/vit.h"
 #include "model_zoo/backbones/volo.h"
@@ -35,6 +36,7 @@ const std::vector<BackboneEntry>& Backbones() {
     BackboneRegistry filled;
     RegisterVit(filled);
     RegisterSwin(filled);
+    RegisterT2t(filled);
     RegisterTnt(filled);
     RegisterVolo(filled);
     RegisterIdentity(filled);
