@@ -8,6 +8,7 @@
 #include "model_zoo/attention/cores/cores.h"
 #include "model_zoo/attention/modules/modules.h"
 #include "model_zoo/backbones/identity.h"
+#include "model_zoo/backbones/so_vit.h"
 #include "model_zoo/backbones/swin.h"
 #include "model_zoo/backbones/t2t.h"
 #include "model_zoo/backbones/tnt.h"
@@ -36,6 +37,7 @@ const std::vector<BackboneEntry>& Backbones() {
     BackboneRegistry filled;
     RegisterVit(filled);
     RegisterSwin(filled);
+    RegisterSoVit(filled);
     RegisterT2t(filled);
     RegisterTnt(filled);
     RegisterVolo(filled);

@@ -6,6 +6,7 @@ the files, the tests read them.
 
 from __future__ import annotations
 
+import functools
 import json
 import pathlib
 import zlib
@@ -51,36 +52,81 @@ def shapes_of(model: torch.nn.Module) -> dict[str, list[int]]:
     }
 
 
-def write(name: str, **facts: object) -> None:
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    lines = [f'"{key}": {json.dumps(value)}' for key, value in facts.items()]
-    (FOLDER / f"{name}.json").write_text("{\n" + ",\n".join(lines) + "\n}\n")
-
-
 def official_logits(
     model: torch.nn.Module, seed: int
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """In fp32, fp64 and bf16."""
-    pixels = seeded_pixels(seed)
-    with torch.inference_mode():
-        exact = model.double()(pixels.double()).float()
-        model.float().load_state_dict(seeded_weights(shapes_of(model)), strict=False)
-        single = model(pixels)
-        half = model.bfloat16()(pixels.bfloat16()).float()
-        model.float().load_state_dict(seeded_weights(shapes_of(model)), strict=False)
-    return single, exact, half
+    outputs = []
+    for dtype in (torch.float32, torch.float64, torch.bfloat16):
+        load(model)
+        torch.set_default_dtype(dtype)  # of the tensors that a model makes on its way
+        with torch.inference_mode():
+            output = model.to(dtype)(seeded_pixels(seed).to(dtype))
+        torch.set_default_dtype(torch.float32)
+        outputs.append(output.float())
+    return tuple(outputs)
 
 
-def steady_logits(model: torch.nn.Module) -> tuple[int, torch.Tensor, float]:
-    """The first seed whose logits are the same in fp32 and fp64, the logits, and the model's own bf16 error.
+def load(model: torch.nn.Module) -> None:
+    weights = seeded_weights(shapes_of(model))
+    missing, unexpected = model.float().load_state_dict(weights, strict=False)
+    assert not unexpected
+    assert all(name.endswith("num_batches_tracked") for name in missing)
+
+
+def knn_forward(self: torch.nn.Module, x: torch.Tensor, k: int) -> torch.Tensor:
+    """The forward pass of an attention that is written as timm's of 2021 was, with the k largest logits of a row."""
+    batch, tokens, channels = x.shape
+    query, key, value = (
+        self.qkv(x).reshape(batch, tokens, 3, self.num_heads, -1).permute(2, 0, 3, 1, 4)
+    )
+    wide = torch.promote_types(x.dtype, torch.float32)
+    logits = (query.to(wide) @ key.to(wide).mT) * self.scale
+    chosen = logits.topk(k, dim=-1).indices
+    logits = torch.full_like(logits, float("-inf")).scatter(
+        -1, chosen, logits.gather(-1, chosen)
+    )
+    mixed = logits.softmax(-1).to(value.dtype) @ value
+    return self.proj(mixed.transpose(1, 2).reshape(batch, tokens, channels))
+
+
+def steady_case(model: torch.nn.Module) -> dict[str, object]:
+    """The first seed whose logits are the same in fp32 and fp64, these to six digits, and the model's own bf16 error.
 
     k-NN attention jumps where two of a row's logits nearly tie: pixels where that matters would say nothing.
     """
     for seed in range(20):
         single, exact, half = official_logits(model, seed)
         if distance(single, exact) < 2e-5:
-            return seed, single, distance(half, single)
+            return {
+                "pixels_seed": seed,
+                "bf16_error_over_std": float(f"{distance(half, single):.3g}"),
+                "logits": [float(f"{number:.6g}") for number in single[0].tolist()],
+            }
     raise RuntimeError("no pixels give steady logits")
+
+
+def store(
+    name: str,
+    model: torch.nn.Module,
+    cases: dict[str, tuple[type, int] | None],
+    **facts: object,
+) -> None:
+    """`cases`: under the text of each attention the published class that it replaces and how many keys it keeps."""
+    model.eval()
+    facts |= {
+        "torch": torch.__version__,
+        "parameters": sum(parameter.numel() for parameter in model.parameters()),
+        "shapes": shapes_of(model),
+    }
+    for text, replaced in cases.items():
+        if replaced is not None:
+            attention, k = replaced
+            attention.forward = functools.partialmethod(knn_forward, k=k)
+        facts[text] = steady_case(model)
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    lines = [f'"{key}": {json.dumps(value)}' for key, value in facts.items()]
+    (FOLDER / f"{name}.json").write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
 
 def check_against_stored(
