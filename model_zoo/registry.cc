@@ -7,22 +7,24 @@
 
 #include "model_zoo/attention/cores/cores.h"
 #include "model_zoo/attention/modules/modules.h"
-#include "model_zoo/backbones/demo_frame.h"
+#include "model_zoo/backbones/aewin.h"
+#include "model_zoo/backbones/cait.h"
+#include "model_zoo/backbones/cswin.h"
 #include "model_zoo/backbones/cvt.h"
+#include "model_zoo/backbones/demo_frame.h"
 #include "model_zoo/backbones/identity.h"
 #include "model_zoo/backbones/linglo.h"
-#include "model_zoo/backbones/aewin.h"
-#include "model_zoo/backbones/cswin.h"
-#include "model_zoo/backbones/identity.h"
-#include "model_zoo/backbones/pale.h"
-#include "model_zoo/backbones/cait.h"
-#include "model_zoo/backbones/identity.h"
 #include "model_zoo/backbones/metaformer.h"
+#include "model_zoo/backbones/pale.h"
 #include "model_zoo/backbones/pit.h"
+#include "model_zoo/backbones/so_vit.h"
 #include "model_zoo/backbones/swin.h"
+#include "model_zoo/backbones/t2t.h"
+#include "model_zoo/backbones/tnt.h"
 #include "model_zoo/backbones/twins.h"
 #include "model_zoo/backbones/visformer.h"
 #include "model_zoo/backbones/vit.h"
+#include "model_zoo/backbones/volo.h"
 
 namespace fovea::models {
 namespace {
@@ -46,17 +48,21 @@ const std::vector<BackboneEntry>& Backbones() {
     BackboneRegistry filled;
     RegisterVit(filled);
     RegisterSwin(filled);
-    RegisterDemoFrame(filled);
-    RegisterCvt(filled);
-    RegisterLinGlo(filled);
     RegisterAewin(filled);
     RegisterCswin(filled);
     RegisterPale(filled);
-    RegisterCait(filled);
-    RegisterMetaFormer(filled);
-    RegisterVisformer(filled);
+    RegisterCvt(filled);
     RegisterPit(filled);
     RegisterTwins(filled);
+    RegisterVisformer(filled);
+    RegisterVolo(filled);
+    RegisterTnt(filled);
+    RegisterT2t(filled);
+    RegisterSoVit(filled);
+    RegisterCait(filled);
+    RegisterMetaFormer(filled);
+    RegisterLinGlo(filled);
+    RegisterDemoFrame(filled);
     RegisterIdentity(filled);
     return filled;
   }();
@@ -73,8 +79,6 @@ const std::vector<CoreEntry>& Cores() {
 
 const std::vector<AttentionModuleEntry>& AttentionModules() {
   static const std::vector<AttentionModuleEntry> modules = {
-      {"key_only", "no queries: one summary of the keys gates every token, in linear time",
-       MakeKeyOnly},
       {"self", "global: every token attends every token", MakeSelfAttention},
       {"shifted_window", "windows, shifted by half in every other block", MakeShiftedWindow},
       {"axial", "rows, then columns of what the rows gathered", MakeAxial},
@@ -84,6 +88,8 @@ const std::vector<AttentionModuleEntry>& AttentionModules() {
       {"aewin", "heads for rows, for columns and for shifted windows side by side", MakeAewin},
       {"ska", "learned keys, the same for every input", MakeStaticKey},
       {"cska", "logits from a 3x3 convolution of the queries", MakeConvStaticKey},
+      {"key_only", "no queries: one summary of the keys gates every token, in linear time",
+       MakeKeyOnly},
       {"conv", "a separable 7x7 convolution in place of an attention", MakeSeparableConvolution},
   };
   return modules;
