@@ -281,7 +281,9 @@ class Stage final : public Layer {
 class LinGlo final : public Backbone {
  public:
   LinGlo(const LinGloConfig& config, const ModelDescription& description)
-      : info_(Describe(config, description)), stages_(Add<LayerList<Stage>>("stages")) {
+      : hierarchical_(config.downsampling.back().stride > 1),
+        info_(Describe(config, description)),
+        stages_(Add<LayerList<Stage>>("stages")) {
     std::vector<PublishedStage> published(kStages, {.text = "key_only"});
     std::fill_n(published.begin(), config.convolutional_stages, PublishedStage::WithoutAttention());
     const StageAttentions attentions(description, std::move(published));
@@ -313,7 +315,7 @@ class LinGlo final : public Backbone {
     std::vector<at::Tensor> maps;
     const at::Tensor tokens = RunStages(pixels, context, &maps);
     if (!tokens.defined()) return {};
-    if (Hierarchical()) return maps;
+    if (hierarchical_) return maps;
     const Grid& grid = stages_->list().back()->grid();
     return SimplePyramid(TokensToMap(norm_->forward(tokens), grid.height, grid.width));
   }
@@ -348,10 +350,6 @@ class LinGlo final : public Backbone {
     return info;
   }
 
-  bool Hierarchical() const {
-    return stages_->list().front()->grid() != stages_->list().back()->grid();
-  }
-
   // The tokens behind the last stage, and each stage's map where `maps` is given; undefined when
   // the context stopped the pass.
   at::Tensor RunStages(const at::Tensor& pixels, ForwardContext& context,
@@ -371,6 +369,7 @@ class LinGlo final : public Backbone {
     return tokens;
   }
 
+  const bool hierarchical_;
   ModelInfo info_;
   const std::shared_ptr<LayerList<Stage>> stages_;
   std::shared_ptr<LayerNorm> norm_;
