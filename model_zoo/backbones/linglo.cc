@@ -3,25 +3,22 @@
 //   figure 3; the variants of sections 5.1, 5.3 and 5.4. No code was published.
 //
 // What the paper leaves open, and what stands here:
-//   - U_1, U_2, W_K and W_V are C x C (equation 4 with D = C). Counted so the models
-//   have 3.78, 14.09
-//     and 25.87 M parameters, and 3.60, 13.73 and 25.14 M with the branches of RP-CPE merged; its
-//     table 2 says 3.4, 13.1 and 25.4 M, which no single reading gives.
+//   - U_1, U_2, W_K and W_V are C x C (equation 4 with D = C). So the models count 3.78, 14.09 and
+//     25.87 M parameters, and 3.60, 13.73 and 25.14 M with the branches of RP-CPE merged; its table
+//     2 says 3.4, 13.1 and 25.4 M, which no single reading gives.
 //   - The layer norm stands behind each down-sampling convolution, as in PVT v2; one more stands
 //     before the average over all tokens that the classifier sees. Epsilon 1e-6, as in ConvNeXt and
 //     PVT, which it follows.
 //   - RP-CPE stands between the first layer of the FFN and its GELU, as in PVT v2 and Twins' CPE.
 //   - A convolutional block (C-H-H-H, C-C-H-H) is the FFN with RP-CPE, an inverted bottleneck with
-//   a
-//     depth-wise convolution, gated by squeeze-and-excitation as SE-ResNet is (Hu et al. 2018: at
-//     the end of the branch, ReLU, reduction 16). Table 5 says 3.3 and 3.4 M beside 3.4 M: the
-//     differences agree.
+//     a depth-wise convolution, gated by squeeze-and-excitation as SE-ResNet is (Hu et al. 2018: at
+//     the end of the branch, ReLU, reduction 16). It counts 3.78 and 3.73 M beside 3.78 M, where
+//     table 5 has 3.4 and 3.3 M beside 3.4 M.
 //   - Learned positions (w/o C) are added behind each patch embedding, as in PVT, here without a
 //     class token. Another input size interpolates them as this project's ViT does. LinGlo-w/o-CH
 //     keeps its four rows of blocks and their FFN ratios; nothing stands between them.
-//   - The maps of the pyramid are the stages' outputs as they are, as PVT's; those of
-//   LinGlo-w/o-CH,
-//     which has one resolution, are made from its last map.
+//   - The maps of the pyramid are the stages' outputs as they are, as PVT's; LinGlo-w/o-CH, which
+//     has one resolution, makes them from its last map.
 //
 // Names of parameters, a file format: `stages.S.downsample.{proj,norm}`, `stages.S.pos_embed`,
 // `stages.S.blocks.B.` with `norm1`, `attn.{k,v,saliency,u1,u2}`, `norm2`, `mlp.{fc1,pe,fc2}` or,
@@ -281,7 +278,9 @@ class Stage final : public Layer {
 class LinGlo final : public Backbone {
  public:
   LinGlo(const LinGloConfig& config, const ModelDescription& description)
-      : info_(Describe(config, description)), stages_(Add<LayerList<Stage>>("stages")) {
+      : hierarchical_(config.downsampling.back().stride > 1),
+        info_(Describe(config, description)),
+        stages_(Add<LayerList<Stage>>("stages")) {
     std::vector<PublishedStage> published(kStages, {.text = "key_only"});
     std::fill_n(published.begin(), config.convolutional_stages, PublishedStage::WithoutAttention());
     const StageAttentions attentions(description, std::move(published));
@@ -313,7 +312,7 @@ class LinGlo final : public Backbone {
     std::vector<at::Tensor> maps;
     const at::Tensor tokens = RunStages(pixels, context, &maps);
     if (!tokens.defined()) return {};
-    if (Hierarchical()) return maps;
+    if (hierarchical_) return maps;
     const Grid& grid = stages_->list().back()->grid();
     return SimplePyramid(TokensToMap(norm_->forward(tokens), grid.height, grid.width));
   }
@@ -348,10 +347,6 @@ class LinGlo final : public Backbone {
     return info;
   }
 
-  bool Hierarchical() const {
-    return stages_->list().front()->grid() != stages_->list().back()->grid();
-  }
-
   // The tokens behind the last stage, and each stage's map where `maps` is given; undefined when
   // the context stopped the pass.
   at::Tensor RunStages(const at::Tensor& pixels, ForwardContext& context,
@@ -371,6 +366,7 @@ class LinGlo final : public Backbone {
     return tokens;
   }
 
+  const bool hierarchical_;
   ModelInfo info_;
   const std::shared_ptr<LayerList<Stage>> stages_;
   std::shared_ptr<LayerNorm> norm_;

@@ -7,8 +7,10 @@
 #include <algorithm>
 #include <filesystem>
 #include <set>
+#include <vector>
 
 #include "model_zoo/backbones/backbone.h"
+#include "model_zoo/layers/grid.h"
 #include "model_zoo/registry.h"
 #include "model_zoo/weights/backbone_weights.h"
 
@@ -85,6 +87,37 @@ INSTANTIATE_TEST_SUITE_P(Families, LinearBackbonesTest,
                          ::testing::Values("cvt_13", "linglo_b0", "linglo_b0_p_cpe",
                                            "linglo_b0_cchh", "linglo_b0_wo_c", "linglo_wo_ch"),
                          [](const auto& info) { return info.param; });
+
+class MapCollector final : public ForwardContext {
+ public:
+  bool Recording() const override { return true; }
+  bool WantsMaps() const override { return true; }
+  void RecordMap(std::string_view, const at::Tensor& weights, const Grid& grid) override {
+    maps.push_back(weights.detach());
+    grids.push_back(grid);
+  }
+  std::vector<at::Tensor> maps;
+  std::vector<Grid> grids;
+};
+
+TEST(CvtMapTest, GivesWeightToEveryOtherTokenOfEveryOtherRowAndToTheClassToken) {
+  MapCollector context;
+  Tiny("cvt_13")->forward(Pixels(), context);
+  ASSERT_EQ(context.maps.size(), 5u);
+  for (size_t i = 0; i < context.maps.size(); ++i) {
+    const Grid& grid = context.grids[i];
+    const at::Tensor& map = context.maps[i];
+    ASSERT_EQ(map.size(3), grid.tokens());
+    EXPECT_TRUE(at::allclose(map.sum(3), at::ones({}), 1e-5, 1e-5));
+    const at::Tensor seen = map.sum({0, 1, 2});
+    for (int64_t token = 0; token < grid.tokens(); ++token) {
+      const int64_t place = token - grid.prefix_tokens;
+      const bool key =
+          place < 0 || ((place / grid.width) % 2 == 0 && (place % grid.width) % 2 == 0);
+      EXPECT_EQ(seen[token].item<float>() > 0, key) << "layer " << i << ", token " << token;
+    }
+  }
+}
 
 TEST(CvtNamesTest, AreTransformersForItsOwnAttentionAndReadableForAnother) {
   const auto path = std::filesystem::path(::testing::TempDir()) /
