@@ -49,4 +49,11 @@ void Conv2d::Fold(const at::Tensor& scale, const at::Tensor& shift) {
   }
 }
 
+void Conv2d::Prepare(const Placement& placement) {
+  Layer::Prepare(placement);
+  if (placement.device.is_cpu()) {
+    weight_.set_data(weight_.contiguous(at::MemoryFormat::ChannelsLast));
+  }
+}
+
 }  // namespace fovea::models

@@ -31,12 +31,15 @@ class Conv2d final : public Layer {
  public:
   explicit Conv2d(const Conv2dOptions& options);
 
-  // [N, in, height, width] -> [N, out, ...], in the memory layout of the input.
+  // [N, in, height, width] -> [N, out, ...]. Once prepared for the CPU, channels-last: what oneDNN
+  // is fastest in, and what tokens seen as a map are. Elsewhere in the memory layout of the input.
   at::Tensor forward(const at::Tensor& map) const;
 
   // Multiplies output channel i by scale[i] and adds shift[i] (FP32 [out]) from now on. Before
   // Prepare, for good: how a batch norm behind it is folded.
   void Fold(const at::Tensor& scale, const at::Tensor& shift);
+
+  void Prepare(const Placement& placement) override;
 
  private:
   const Conv2dOptions options_;
