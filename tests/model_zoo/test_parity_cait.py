@@ -64,7 +64,7 @@ def test_logits_are_timms(
 def test_logits_with_another_attention(
     attention: str, tmp_path: pathlib.Path, record_property: Record
 ) -> None:
-    pair = Pair("cait_small_32", cait_small_32(attention), tmp_path, side=32)
+    pair = Pair("cait_small_32", cait_small_32(attention), tmp_path, images=8, side=32)
     check_logits(pair, record_property, attention=attention)
 
 

@@ -11,8 +11,6 @@
 namespace fovea::models {
 namespace {
 
-int64_t UpToWhole(int64_t size, int64_t window) { return (size + window - 1) / window * window; }
-
 class ShiftedWindow final : public AttentionModule {
  public:
   ShiftedWindow(const ModuleSite& site, const Windows& windows, std::array<int64_t, 2> padded,
@@ -110,17 +108,11 @@ std::shared_ptr<AttentionModule> MakeShiftedWindow(const AttentionSpec& spec,
                                                    const ModuleSite& site,
                                                    const AttentionFactory& cores) {
   RefusePrefixTokens(site);
-  const int64_t side = spec.window.value_or(site.window);
-  const std::array<int64_t, 2> map = {site.grid.height, site.grid.width};
-  std::array<int64_t, 2> window, shift, padded;
-  for (int axis = 0; axis < 2; ++axis) {
-    window[axis] = std::min(side, map[axis]);
-    shift[axis] = site.block % 2 == 1 && side < map[axis] ? side / 2 : 0;
-    padded[axis] = UpToWhole(map[axis], window[axis]);
-  }
-  const int64_t tokens = window[0] * window[1];
+  const ShiftedWindows layout({site.grid.height, site.grid.width},
+                              spec.window.value_or(site.window), site.block % 2 == 1);
+  const int64_t tokens = layout.window[0] * layout.window[1];
   return std::make_shared<ShiftedWindow>(
-      site, Windows(padded, window, shift), padded,
+      site, Windows(layout.padded, layout.window, layout.shift), layout.padded,
       cores.Core({.head_dim = site.channels / site.heads, .keys = tokens}));
 }
 
