@@ -3,25 +3,17 @@
 #include <ATen/ATen.h>
 #include <ATen/TensorIndexing.h>
 
-#include <algorithm>
-#include <array>
-
 namespace fovea::models {
 
 SiteWindows::SiteWindows(const ModuleSite& site)
     : site_(site.grid), padded_(site.grid), grid_(site.grid) {
   if (!site.windowed) return;
   TORCH_INTERNAL_ASSERT(site.grid.prefix_tokens == 0, "windows hold tokens that lie on a map");
-  const std::array<int64_t, 2> map = {site.grid.height, site.grid.width};
-  std::array<int64_t, 2> window, shift, padded;
-  for (int axis = 0; axis < 2; ++axis) {
-    window[axis] = std::min(site.window, map[axis]);
-    shift[axis] = site.block % 2 == 1 && site.window < map[axis] ? site.window / 2 : 0;
-    padded[axis] = (map[axis] + window[axis] - 1) / window[axis] * window[axis];
-  }
-  grid_ = {.height = window[0], .width = window[1]};
-  padded_ = {.height = padded[0], .width = padded[1]};
-  if (grid_ != site_) windows_.emplace(padded, window, shift);
+  const ShiftedWindows layout({site.grid.height, site.grid.width}, site.window,
+                              site.block % 2 == 1);
+  grid_ = {.height = layout.window[0], .width = layout.window[1]};
+  padded_ = {.height = layout.padded[0], .width = layout.padded[1]};
+  if (grid_ != site_) windows_.emplace(layout.padded, layout.window, layout.shift);
 }
 
 at::Tensor SiteWindows::Cut(const at::Tensor& tokens) const {

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <ATen/TensorIndexing.h>
 
+#include <algorithm>
 #include <limits>
 
 #include "model_zoo/attention/attention.h"
@@ -83,6 +84,14 @@ std::optional<at::Tensor> Windows::LogitBias(const std::optional<at::Tensor>& bi
 void Windows::To(c10::Device device) {
   places_ = places_.to(device);
   if (mask_.defined()) mask_ = mask_.to(device);
+}
+
+ShiftedWindows::ShiftedWindows(std::array<int64_t, 2> map, int64_t side, bool rolls) {
+  for (int axis = 0; axis < 2; ++axis) {
+    window[axis] = std::min(side, map[axis]);
+    shift[axis] = rolls && side < map[axis] ? side / 2 : 0;
+    padded[axis] = (map[axis] + window[axis] - 1) / window[axis] * window[axis];
+  }
 }
 
 at::Tensor AttentionCore::AttendWindows(const at::Tensor& query, const at::Tensor& key,

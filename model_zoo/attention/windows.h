@@ -51,4 +51,15 @@ class Windows {
       mask_;  // FP32 [count, tokens, tokens] of 0 and -inf; undefined where nothing is rolled
 };
 
+// How shifted windows of side x side tokens lie on a map that they need not divide.
+struct ShiftedWindows {
+  // `rolls`: by half a window, as every other block does. A window is at most as large as the map,
+  // and not rolled on an axis where it is as large.
+  ShiftedWindows(std::array<int64_t, 2> map, int64_t side, bool rolls);
+
+  std::array<int64_t, 2> window;
+  std::array<int64_t, 2> shift;
+  std::array<int64_t, 2> padded;  // the map in whole windows
+};
+
 }  // namespace fovea::models

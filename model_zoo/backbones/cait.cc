@@ -24,6 +24,7 @@
 #include "model_zoo/layers/layer_norm.h"
 #include "model_zoo/layers/linear.h"
 #include "model_zoo/layers/mlp.h"
+#include "model_zoo/layers/numbered.h"
 #include "model_zoo/layers/patch_embed.h"
 #include "model_zoo/layers/position_embedding.h"
 #include "model_zoo/layers/simple_pyramid.h"
@@ -203,19 +204,6 @@ class LayerScaleBlock final : public Layer {
 
 using PatchBlock = LayerScaleBlock<AttentionModule>;
 using ClassBlock = LayerScaleBlock<ClassAttention>;
-
-// Blocks under their numbers: "0", "1", ...
-template <typename Block>
-class Numbered final : public Layer {
- public:
-  void Append(std::shared_ptr<Block> block) {
-    list_.push_back(register_module(std::to_string(list_.size()), std::move(block)));
-  }
-  const std::vector<std::shared_ptr<Block>>& list() const { return list_; }
-
- private:
-  std::vector<std::shared_ptr<Block>> list_;
-};
 
 class Cait final : public Backbone {
  public:

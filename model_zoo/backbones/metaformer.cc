@@ -25,6 +25,7 @@
 #include "model_zoo/layers/conv2d.h"
 #include "model_zoo/layers/layer_norm.h"
 #include "model_zoo/layers/linear.h"
+#include "model_zoo/layers/numbered.h"
 #include "model_zoo/layers/simple_pyramid.h"
 #include "model_zoo/layers/star_relu.h"
 #include "model_zoo/weights/random.h"
@@ -177,19 +178,6 @@ class Block final : public Layer {
   const std::shared_ptr<StarReluMlp> mlp_;
   std::shared_ptr<Scale> res_scale1_;  // null in the first two stages
   std::shared_ptr<Scale> res_scale2_;
-};
-
-// Layers under their numbers: "0", "1", ...
-template <typename Child>
-class Numbered final : public Layer {
- public:
-  void Append(std::shared_ptr<Child> child) {
-    list_.push_back(register_module(std::to_string(list_.size()), std::move(child)));
-  }
-  const std::vector<std::shared_ptr<Child>>& list() const { return list_; }
-
- private:
-  std::vector<std::shared_ptr<Child>> list_;
 };
 
 class Stage final : public Layer {

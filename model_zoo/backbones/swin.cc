@@ -20,6 +20,7 @@
 #include "model_zoo/blocks/transformer_block.h"
 #include "model_zoo/layers/layer_norm.h"
 #include "model_zoo/layers/linear.h"
+#include "model_zoo/layers/numbered.h"
 #include "model_zoo/layers/patch_embed.h"
 #include "model_zoo/layers/patch_merging.h"
 #include "model_zoo/layers/simple_pyramid.h"
@@ -66,24 +67,12 @@ class Stage final : public Layer {
   std::shared_ptr<TransformerBlocks> blocks_;
 };
 
-// The stages under their numbers: "layers.0", "layers.1", ...
-class Stages final : public Layer {
- public:
-  void Append(std::shared_ptr<Stage> stage) {
-    stages_.push_back(register_module(std::to_string(stages_.size()), std::move(stage)));
-  }
-  const std::vector<std::shared_ptr<Stage>>& list() const { return stages_; }
-
- private:
-  std::vector<std::shared_ptr<Stage>> stages_;
-};
-
 class Swin final : public Backbone {
  public:
   Swin(const SwinConfig& config, const ModelDescription& description)
       : info_(Describe(config, description)),
         patch_embed_(Add<PatchEmbed>("patch_embed", kPatch, config.channels, kEpsilon)),
-        layers_(Add<Stages>("layers")) {
+        layers_(Add<Numbered<Stage>>("layers")) {
     const size_t stages = config.depths.size();
     const StageAttentions attentions(
         description,
@@ -168,7 +157,7 @@ class Swin final : public Backbone {
 
   ModelInfo info_;
   const std::shared_ptr<PatchEmbed> patch_embed_;
-  const std::shared_ptr<Stages> layers_;
+  const std::shared_ptr<Numbered<Stage>> layers_;
   std::shared_ptr<LayerNorm> norm_;
   std::shared_ptr<ClassifierHead> head_;  // null where the model gives features
 };

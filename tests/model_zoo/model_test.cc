@@ -155,12 +155,6 @@ TEST(LoadModelTest, AnAttentionThatCannotStandThereIsRefusedWithItsReason) {
   EXPECT_EQ(LoadError(Demo({"knn:k=66"})),
             "attention 'knn:k=66'" + where + "k=66, but a query sees only 65 keys");
   EXPECT_THAT(LoadError(Demo({"knn:k=66,exact"})), HasSubstr("a query sees only 65 keys"));
-  EXPECT_EQ(LoadError(Demo({"conv"})),
-            "attention 'conv'" + where + "the attention module 'conv' is not available yet");
-  EXPECT_EQ(LoadError(Demo({"axial"})),
-            "attention 'axial'" + where +
-                "it needs tokens that lie on a map, and this backbone has 1 that do not (class or "
-                "distillation token)");
   EXPECT_THAT(LoadError(Demo({"dense|dense"})), HasSubstr("each of the backbone's 1 stage"));
 }
 

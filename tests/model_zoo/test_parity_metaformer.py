@@ -13,16 +13,14 @@ from parity import (
     Record,
     check_facts_are_timms,
     check_features,
-    check_knn_logits,
     check_logits,
     distance,
     facts_of,
     perturbed,
     timm_model,
 )
-from published_knn import knn_attention
 from published_static_keys import ConvStaticKeyAttention, StaticKeyAttention
-from timm.models.metaformer import Attention, MetaFormer
+from timm.models.metaformer import MetaFormer
 
 PUBLISHED = ["caformer_s18", "caformer_b36"]
 
@@ -68,17 +66,6 @@ def test_static_keys_stand_in_other_stages(tmp_path: pathlib.Path) -> None:
     assert distance(ours, pair.expected()) <= 1e-4
 
 
-def test_logits_with_knn_attention_are_those_of_the_published_form(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path, record_property: Record
-) -> None:
-    def forward(self: Attention, x: torch.Tensor) -> torch.Tensor:
-        return knn_attention(self, x, (x.shape[1] + 1) // 2)
-
-    monkeypatch.setattr(Attention, "forward", forward)
-    pair = Pair("caformer_s18", timm_model("caformer_s18"), tmp_path, images=5)
-    check_knn_logits(pair, record_property, "knn:k=0.5")
-
-
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_facts_are_timms(name: str) -> None:
     check_facts_are_timms(name)
@@ -96,9 +83,7 @@ def test_facts_are_timms(name: str) -> None:
 def test_parameters_of_static_keys(name: str, parameters: int) -> None:
     facts = facts_of(backbone=name, random_weights_seed=0)
     assert facts["parameters"] == parameters
-    base = facts_of(
-        backbone=name.lstrip("c").replace("ska", "ca"), random_weights_seed=0
-    )
+    base = facts_of(backbone="caformer_s18", random_weights_seed=0)
     assert facts["preprocessing"] == base["preprocessing"]
     if name == "skaformer_b36":
         static_keys = 12 * 784 * 256
@@ -106,8 +91,8 @@ def test_parameters_of_static_keys(name: str, parameters: int) -> None:
 
 
 def test_stage_maps_of_another_input_size_are_timms(tmp_path: pathlib.Path) -> None:
-    """228 pixels: maps of 57, 29, 15 and 8 tokens."""
-    name, side = "caformer_s18", 228
+    """100 pixels: maps of 25, 13, 7 and 4 tokens."""
+    name, side = "caformer_s18", 100
     pair = Pair(name, timm_model(name), tmp_path, images=1, side=side)
     with torch.inference_mode():
         last, maps = pair.published.forward_intermediates(pair.pixels)
@@ -119,17 +104,17 @@ def test_stage_maps_of_another_input_size_are_timms(tmp_path: pathlib.Path) -> N
 
 def test_another_input_size_needs_interpolated_keys(tmp_path: pathlib.Path) -> None:
     published = with_static_keys({2: "cska"})
-    pair = Pair("cskaformer_s18", published, tmp_path, images=1, side=192)
-    size = {"image_height": 192, "image_width": 192}
-    with pytest.raises(ValueError, match="784 tokens, this input size has 576"):
+    pair = Pair("cskaformer_s18", published, tmp_path, images=1, side=96)
+    size = {"image_height": 96, "image_width": 96}
+    with pytest.raises(ValueError, match="784 tokens, this input size has 144"):
         pair.ours(**size)
 
     def resized(keys: torch.Tensor) -> torch.Tensor:
-        """[heads, 28 * 28, numbers] -> [heads, 24 * 24, numbers]."""
+        """[heads, 28 * 28, numbers] -> [heads, 12 * 12, numbers]."""
         return (
             torch.nn.functional.interpolate(
                 keys.mT.unflatten(2, (28, 28)),
-                (24, 24),
+                (12, 12),
                 mode="bicubic",
                 antialias=True,
             )
@@ -137,7 +122,7 @@ def test_another_input_size_needs_interpolated_keys(tmp_path: pathlib.Path) -> N
             .mT
         )
 
-    other = with_static_keys({2: "cska"}, side=192)
+    other = with_static_keys({2: "cska"}, side=96)
     state = {
         name: resized(tensor.reshape(4, 784, -1)).reshape(other_tensor.shape)
         if tensor.shape != other_tensor.shape
@@ -155,8 +140,10 @@ def test_another_input_size_needs_interpolated_keys(tmp_path: pathlib.Path) -> N
 def test_measures_leave_out_the_weights_that_convolutions_do_not_have(
     tmp_path: pathlib.Path,
 ) -> None:
-    pair = Pair("caformer_s18", timm_model("caformer_s18"), tmp_path, images=1)
-    measures = pair.model(prepared=False).measures(pair.pixels)
+    name = "caformer_s18"
+    pair = Pair(name, timm_model(name), tmp_path, images=1, side=64)
+    model = pair.model(prepared=False, image_height=64, image_width=64)
+    measures = model.measures(pair.pixels)
     assert "stages.2.blocks.0.nonlocality" in measures
     assert "stages.0.blocks.0.nonlocality" not in measures
     assert "stages.0.blocks.0.cosine_similarity" in measures

@@ -17,6 +17,7 @@ from parity import (
     perturbed,
     timm_model,
 )
+from published_static_keys import ConvStaticKeyAttention, StaticKeyAttention
 from timm.models.swin_transformer import SwinTransformer, WindowAttention
 
 PUBLISHED = ["swin_tiny_patch4_window7_224", "swin_base_patch4_window7_224"]
@@ -126,6 +127,26 @@ def test_a_table_of_another_window_is_interpolated_as_timm_does(
             pad_before_roll(block)
     ours = pair.ours(attention="shifted_window:window=8")
     assert distance(ours, pair.expected()) <= 1e-4
+
+
+@pytest.mark.parametrize("attention", ["ska", "cska"])
+def test_static_keys_inside_the_windows(
+    attention: str, tmp_path: pathlib.Path, record_property: Record
+) -> None:
+    """They take no mask: tokens from both ends of the map meet in the last windows of a rolled map."""
+    published = swin_tiny_32()
+    for stage in published.layers:
+        for block in stage.blocks:
+            dim, heads = block.attn.dim, block.attn.num_heads
+            height, width = block.window_size
+            block.attn = (
+                StaticKeyAttention(dim, height * width, heads)
+                if attention == "ska"
+                else ConvStaticKeyAttention(dim, (height, width), heads)
+            )
+    perturbed(published, attention)
+    pair = Pair("swin_tiny_32", published, tmp_path, images=8, side=32)
+    check_logits(pair, record_property, attention=attention)
 
 
 def test_knn_attention_inside_the_windows(

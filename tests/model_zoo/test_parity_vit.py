@@ -103,7 +103,7 @@ def test_logits_are_timms(
 def test_logits_for_32_pixels(
     attention: str, tmp_path: pathlib.Path, record_property: Record
 ) -> None:
-    pair = Pair("vit_small_32", vit_small_32(attention), tmp_path, side=32)
+    pair = Pair("vit_small_32", vit_small_32(attention), tmp_path, images=8, side=32)
     check_logits(pair, record_property, attention=attention)
 
 

@@ -91,16 +91,13 @@ std::shared_ptr<AttentionModule> MakeShiftedWindow(const AttentionSpec& spec,
                                                    const ModuleSite& site,
                                                    const AttentionFactory& cores) {
   RefusePrefixTokens(site);
-  const int64_t side = spec.window.value_or(site.window);
-  const std::array<int64_t, 2> window = WithinMap(side, site.grid);
-  const auto shift = [&](int64_t extent) {
-    return site.block % 2 == 1 && side < extent ? side / 2 : 0;
-  };
-  const PaddedMap padded(site.grid, window);
-  const int64_t tokens = window[0] * window[1];
+  const ShiftedWindows layout({site.grid.height, site.grid.width},
+                              spec.window.value_or(site.window), site.block % 2 == 1);
+  const PaddedMap padded(site.grid, layout.window);
+  const int64_t tokens = layout.window[0] * layout.window[1];
   return std::make_shared<ShiftedWindow>(
-      site, Windows(padded.size(), window, {shift(site.grid.height), shift(site.grid.width)}),
-      padded, cores.Core({.head_dim = site.channels / site.heads, .keys = tokens}));
+      site, Windows(padded.size(), layout.window, layout.shift), padded,
+      cores.Core({.head_dim = site.channels / site.heads, .keys = tokens}));
 }
 
 }  // namespace fovea::models
