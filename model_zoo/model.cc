@@ -14,6 +14,7 @@ class ZooModel final : public Model {
  public:
   explicit ZooModel(std::shared_ptr<Backbone> backbone)
       : backbone_(std::move(backbone)), info_(backbone_->info()) {
+    backbone_->eval();  // batch norms take their running statistics, prepared or not
     for (const at::Tensor& parameter : backbone_->parameters()) {
       info_.parameters += parameter.numel();
     }
