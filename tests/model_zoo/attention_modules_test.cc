@@ -11,6 +11,9 @@
 #include "model_zoo/attention/attention.h"
 #include "model_zoo/attention/factory.h"
 #include "model_zoo/attention/relative_position_bias.h"
+#include "model_zoo/backbones/backbone.h"
+#include "model_zoo/forward_context.h"
+#include "model_zoo/registry.h"
 #include "tests/model_zoo/errors.h"
 
 namespace fovea::models {
@@ -397,6 +400,61 @@ TEST(AttentionModulesTest, AModuleOfTheBackbonesOwnGoesBeforeTheRegistrysOfTheSa
       "cross_shaped");
   factory.Module(SiteOf(8, 8));
   EXPECT_TRUE(asked);
+}
+
+// Keeps how far the rows of each layer's map are from a sum of one.
+class MapSums final : public ForwardContext {
+ public:
+  bool Recording() const override { return true; }
+  bool WantsMaps() const override { return true; }
+  void RecordMap(std::string_view /*layer*/, const at::Tensor& weights, const Grid& grid) override {
+    ++maps;
+    EXPECT_EQ(weights.size(2), grid.tokens());
+    worst = std::max(worst, (weights.sum(-1) - 1).abs().max().item<double>());
+  }
+  int maps = 0;
+  double worst = 0;
+};
+
+std::shared_ptr<Backbone> Tiny(const std::string& name, const std::string& attention) {
+  std::shared_ptr<Backbone> backbone = FindBackbone(name)->make_tiny(
+      {.backbone = name, .attention = {attention}, .image_height = 112, .image_width = 112});
+  const at::NoGradGuard no_grad;
+  backbone->Initialise(1);
+  backbone->eval();
+  return backbone;
+}
+
+TEST(WindowedBackbonesTest, TakeEachOthersAttentionsAndShowTheirMaps) {
+  // 112 pixels: maps of 28, 14, 7 and 4 tokens a side.
+  const at::Tensor pixels = Random({1, 3, 112, 112}, 5);
+  const at::NoGradGuard no_grad;
+  for (const char* name :
+       {"swin_tiny_heads4_224", "aewin_base_224", "cswin_base_224", "pale_base_224"}) {
+    for (const char* text : {"dense", "self", "shifted_window", "axial", "criss_cross", "pale",
+                             "cross_shaped", "aewin", "knn:k=0.5"}) {
+      const std::shared_ptr<Backbone> backbone = Tiny(name, text);
+      MapSums recorder;
+      const at::Tensor logits = backbone->forward(pixels, recorder).at(0);
+      EXPECT_GT(recorder.maps, 0) << name << " " << text;
+      EXPECT_LT(recorder.worst, 1e-4) << name << " " << text;
+      ForwardContext plain;
+      EXPECT_LT(Difference(backbone->forward(pixels, plain).at(0), logits), 1e-4)
+          << name << " " << text;
+      const int64_t before = backbone->WeightBytes();
+      backbone->Prepare({.dtype = at::kBFloat16});
+      EXPECT_LT(backbone->WeightBytes(), before) << name << " " << text;
+      const at::Tensor rounded = backbone->forward(pixels, plain).at(0).to(at::kFloat);
+      EXPECT_LT(((rounded - logits).norm() / logits.norm()).item<double>(), 0.1)
+          << name << " " << text;
+    }
+  }
+}
+
+TEST(WindowedBackbonesTest, HeadsThatDoNotDivideAreRefusedForTheirStage) {
+  EXPECT_EQ(ErrorOf([] { Tiny("cswin_tiny_224", "aewin"); }),
+            "attention 'aewin' cannot stand in stage 1 of cswin_tiny_224: it splits its heads into "
+            "4 equal parts, which 2 heads do not divide into");
 }
 
 }  // namespace
