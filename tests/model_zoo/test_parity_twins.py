@@ -119,3 +119,67 @@ def test_logits_with_knn_attention_are_those_of_the_published_form(
     monkeypatch.setattr(LocallyGroupedAttn, "forward", local)
     monkeypatch.setattr(GlobalSubSampleAttn, "forward", sub_sampled)
     check_knn_logits(small_pair, record_property, "knn:k=0.67", **SMALL)
+
+
+def test_maps_are_those_of_the_windows_and_of_the_sub_sampled_keys(
+    small_pair: Pair,
+) -> None:
+    """A padded token takes its weight with it; a sub-sampled key shares its weight out among its 8x8 tokens."""
+    pixels = small_pair.pixels[:2]
+    attentions = [block.attn for block in small_pair.published.blocks[0]]
+    inputs = []
+    hooks = [
+        attention.register_forward_pre_hook(lambda _, args: inputs.append(args[0]))
+        for attention in attentions
+    ]
+    with torch.inference_mode():
+        small_pair.published(pixels)
+        expected = [
+            local_map(attentions[0], inputs[0]),
+            sub_sampled_map(attentions[1], inputs[1]),
+        ]
+    for hook in hooks:
+        hook.remove()
+    places = torch.cartesian_prod(torch.arange(32.0), torch.arange(32.0))
+    distances = torch.cdist(places, places)
+    ours = small_pair.model(prepared=False, **SMALL).measures(pixels)
+    for block, weights in enumerate(expected):
+        name = f"blocks.0.{block}."
+        torch.testing.assert_close(
+            ours[name + "nonlocality"],
+            (weights * distances).sum((2, 3)) / 1024,
+            rtol=2e-3,
+            atol=1e-5,
+        )
+        torch.testing.assert_close(
+            ours[name + "attention_standard_deviation"],
+            weights.std(-1, correction=0).mean((1, 2)),
+            rtol=2e-3,
+            atol=1e-5,
+        )
+
+
+def local_map(self: LocallyGroupedAttn, x: torch.Tensor) -> torch.Tensor:
+    """Attention among all of the padded map's tokens, masked between windows."""
+    side = 35
+    padded = torch.nn.functional.pad(x.unflatten(1, (32, 32)), (0, 0, 0, 3, 0, 3))
+    qkv = self.qkv(padded.flatten(1, 2)).unflatten(2, (3, self.num_heads, -1))
+    query, key, _ = qkv.permute(2, 0, 3, 1, 4)
+    row, column = torch.arange(side**2) // side, torch.arange(side**2) % side
+    window = row // 7 * 5 + column // 7
+    logits = (query @ key.mT * self.scale).masked_fill(
+        window[:, None] != window, float("-inf")
+    )
+    real = (row < 32) & (column < 32)
+    return logits.softmax(-1)[:, :, real][..., real]
+
+
+def sub_sampled_map(self: GlobalSubSampleAttn, x: torch.Tensor) -> torch.Tensor:
+    sampled = self.norm(self.sr(x.mT.unflatten(2, (32, 32))).flatten(2).mT)
+    query = self.q(x).unflatten(2, (self.num_heads, -1)).transpose(1, 2)
+    key, _ = (
+        self.kv(sampled).unflatten(2, (2, self.num_heads, -1)).permute(2, 0, 3, 1, 4)
+    )
+    weights = (query @ key.mT * self.scale).softmax(-1)
+    row, column = torch.arange(1024) // 32, torch.arange(1024) % 32
+    return weights[..., row // 8 * 4 + column // 8] / 64

@@ -7,6 +7,7 @@
 
 #include "model_zoo/backbones/backbone.h"
 #include "model_zoo/model.h"
+#include "model_zoo/registry.h"
 #include "model_zoo/weights/backbone_weights.h"
 #include "tests/model_zoo/errors.h"
 
@@ -89,6 +90,28 @@ TEST_P(TrainingTest, WhatIsSavedLoadsAgain) {
 
 INSTANTIATE_TEST_SUITE_P(Attentions, TrainingTest, ::testing::Values("dense", "knn:k=0.5"),
                          [](const auto& info) { return info.index == 0 ? "Dense" : "Knn"; });
+
+TEST(TinyFormsTest, GradientsReachEveryParameterOfEveryArchitecture) {
+  for (const BackboneEntry& entry : Backbones()) {
+    const std::shared_ptr<Backbone> backbone =
+        entry.make_tiny({.name = "m", .backbone = entry.name});
+    if (backbone->parameters().empty()) continue;
+    {
+      const at::NoGradGuard no_grad;
+      backbone->Initialise(5);
+    }
+    backbone->train();
+    ForwardContext context;
+    const ModelInfo& info = backbone->info();
+    const at::Tensor pixels = at::randn({2, 3, info.image_height, info.image_width});
+    backbone->forward(pixels, context).at(0).square().sum().backward();
+    for (const auto& parameter : backbone->named_parameters()) {
+      ASSERT_TRUE(parameter.value().grad().defined()) << entry.name << " " << parameter.key();
+      EXPECT_TRUE(parameter.value().grad().isfinite().all().item<bool>())
+          << entry.name << " " << parameter.key();
+    }
+  }
+}
 
 TEST(SaveWeightsTest, APreparedBackboneCannotBeSaved) {
   const std::shared_ptr<Backbone> backbone =
