@@ -266,7 +266,7 @@ class Twins final : public Backbone {
     const int64_t channels = config.Channels(stage);
     const Grid grid = GridOf(info_, stage);
     patch_embeds_->Emplace(stage == 0 ? 3 : config.Channels(stage - 1), channels,
-                          stage == 0 ? kPatch : 2);
+                           stage == 0 ? kPatch : 2);
     const AttentionFactory attention =
         attentions.Stage(stage,
                          [reduction = kStride / StrideOf(stage)](
@@ -279,11 +279,11 @@ class Twins final : public Backbone {
     LayerList<TransformerBlock>& blocks = blocks_->Emplace();
     for (int64_t block = 0; block < config.depths.at(stage); ++block) {
       blocks.Emplace(TransformerBlockOptions{.channels = channels, .mlp_hidden = 4 * channels},
-                    attention.Module({.channels = channels,
-                                      .heads = config.heads.at(stage),
-                                      .grid = grid,
-                                      .block = block,
-                                      .window = kWindow}));
+                     attention.Module({.channels = channels,
+                                       .heads = config.heads.at(stage),
+                                       .grid = grid,
+                                       .block = block,
+                                       .window = kWindow}));
     }
     pos_block_->Emplace(channels);
     grids_.push_back(grid);

@@ -258,13 +258,13 @@ class Visformer final : public Backbone {
       }
       const auto place = static_cast<size_t>(index);
       stage.blocks->Emplace(channels, config.mlp_ratio * channels,
-                           attentions->Stage(place, MakePointwiseSelfAttention)
-                               .Module({.channels = channels,
-                                        .heads = config.heads,
-                                        .grid = stage.grid,
-                                        .block = block,
-                                        .qkv_bias = false,
-                                        .proj_bias = false}));
+                            attentions->Stage(place, MakePointwiseSelfAttention)
+                                .Module({.channels = channels,
+                                         .heads = config.heads,
+                                         .grid = stage.grid,
+                                         .block = block,
+                                         .qkv_bias = false,
+                                         .proj_bias = false}));
     }
     stages_.push_back(std::move(stage));
   }

@@ -20,9 +20,9 @@
 #include <thread>
 #include <vector>
 
+#include "kernels/measures/memory_ledger.h"
 #include "kernels/simd/bf16_gemm.h"
 #include "kernels/simd/isa.h"
-#include "kernels/measures/memory_ledger.h"
 #include "tests/bench/kernels/contest.h"
 #include "tests/bench/kernels/floors.h"
 #include "tests/bench/kernels/scaling.h"

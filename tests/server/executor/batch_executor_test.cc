@@ -9,9 +9,9 @@
 #include <limits>
 #include <optional>
 
+#include "kernels/measures/memory_ledger.h"
 #include "model_zoo/model.h"
 #include "server/core/status.h"
-#include "kernels/measures/memory_ledger.h"
 
 namespace fovea {
 namespace {
