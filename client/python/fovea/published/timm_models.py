@@ -25,6 +25,15 @@ _NAMES = (
     "vit_small_patch16_224.dino",
     "swin_tiny_patch4_window7_224",
     "swin_base_patch4_window7_224",
+    "pit_b_224",
+    "twins_svt_base",
+    "visformer_tiny",
+    "volo_d1_384",
+    "volo_d3_448",
+    "tnt_s_patch16_224",
+    "cait_s24_224",
+    "caformer_s18",
+    "caformer_b36",
 )
 KNOWN = {name: name for name in _NAMES}
 
