@@ -44,7 +44,7 @@ const std::vector<std::string>& Attentions() {
 // The reasons that model_zoo/attention/README.md allows, by a word of their sentence.
 std::string Reason(const std::string& error) {
   const std::pair<const char*, const char*> reasons[] = {
-      {"tokens that lie on a map", "prefix tokens"},
+      {"lie on a map", "prefix tokens"},
       {"heads", "heads"},
       {"a query sees only", "keys"},
       {"has no attention", "no attention"},
