@@ -76,6 +76,7 @@ std::string Outcome(const BackboneEntry& entry, const std::string& attention) {
   }
   const at::NoGradGuard no_grad;
   backbone->Initialise(7);
+  backbone->eval();
   const ModelInfo& info = backbone->info();
   const at::Tensor pixels = at::randn({1, 3, info.image_height, info.image_width},
                                       at::make_generator<at::CPUGeneratorImpl>(3));
