@@ -45,8 +45,8 @@ const std::vector<std::string>& Attentions() {
 std::string Reason(const std::string& error) {
   const std::pair<const char*, const char*> reasons[] = {
       {"lie on a map", "prefix tokens"},
-      {"heads", "heads"},
       {"a query sees only", "keys"},
+      {" heads", "heads"},
       {"has no attention", "no attention"},
   };
   for (const auto& [words, reason] : reasons) {
