@@ -10,10 +10,10 @@
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
+#include "kernels/measures/memory_ledger.h"
 #include "model_zoo/model.h"
 #include "server/core/check.h"
 #include "server/core/status.h"
-#include "kernels/measures/memory_ledger.h"
 #include "server/executor/normalise.h"
 #include "server/executor/torch_status.h"
 
