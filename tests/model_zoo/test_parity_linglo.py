@@ -287,7 +287,7 @@ PARAMETERS = {
     "linglo_b1": 14.086,  # 13.1; 13.725
     "linglo_b2": 25.874,  # 25.4; 25.144
     "linglo_b0_chhh": 3.775,  # 3.4
-    "linglo_b0_cchh": 3.727,  # 3.3
+    "linglo_b0_cchh": 3.726,  # 3.3
 }
 
 

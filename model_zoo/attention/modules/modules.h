@@ -27,12 +27,11 @@ std::shared_ptr<AttentionModule> MakeSelfAttention(const AttentionSpec& spec,
                                                    const AttentionFactory& cores);
 
 // Key-only attention: no queries, and so no pairs; linear in the number of tokens.
-//   LinGlo (Rethinking Query-Key Pairwise Interactions in Vision Transformers), equations 2 to 4: Y
-//   =
-//   ((G * V) U_1 + K) U_2, with G per head the keys' sum under one softmax of key . saliency /
-//   sqrt(head_dim), and U_1, U_2 over the concatenated heads. Parameters `k`, `v`, `u1`, `u2`
-//   (`weight` [C, C], `bias` [C], as torch's Linear) and `saliency` [heads, head_dim]. Prefix
-//   tokens are tokens like others. Its Map has the same row for every query.
+//   LinGlo (Rethinking Query-Key Pairwise Interactions in Vision Transformers), equations 2 to 4:
+//   Y = ((G * V) U_1 + K) U_2, with G per head the sum of its keys under one softmax of
+//   key . saliency / sqrt(head_dim), and U_1, U_2 over the concatenated heads. Parameters `k`, `v`,
+//   `u1`, `u2` (`weight` [C, C], `bias` [C], as torch's Linear) and `saliency` [heads, head_dim].
+//   Prefix tokens are tokens like others. Its Map has the same row for every query.
 std::shared_ptr<AttentionModule> MakeKeyOnly(const AttentionSpec& spec, const ModuleSite& site,
                                              const AttentionFactory& cores);
 // The same where both projections are published as 1x1 convolutions: `qkv.weight` [3C, C, 1, 1],
