@@ -21,10 +21,10 @@
 #include "model_zoo/attention/modules/modules.h"
 #include "model_zoo/attention/stages.h"
 #include "model_zoo/backbones/backbone.h"
+#include "model_zoo/layers/layer_list.h"
 #include "model_zoo/layers/layer_norm.h"
 #include "model_zoo/layers/linear.h"
 #include "model_zoo/layers/mlp.h"
-#include "model_zoo/layers/numbered.h"
 #include "model_zoo/layers/patch_embed.h"
 #include "model_zoo/layers/position_embedding.h"
 #include "model_zoo/layers/simple_pyramid.h"
@@ -214,8 +214,8 @@ class Cait final : public Backbone {
         patch_embed_(Add<PatchEmbed>("patch_embed", config.patch, config.channels)),
         cls_token_(AddParameter("cls_token", {1, 1, config.channels})),
         pos_embed_(AddParameter("pos_embed", {1, grid_.tokens(), config.channels})),
-        blocks_(Add<Numbered<PatchBlock>>("blocks")),
-        class_blocks_(Add<Numbered<ClassBlock>>("blocks_token_only")) {
+        blocks_(Add<LayerList<PatchBlock>>("blocks")),
+        class_blocks_(Add<LayerList<ClassBlock>>("blocks_token_only")) {
     const StageAttentions attentions(description, {{.text = "dense", .own = ""}});
     info_.attention = attentions.Canonical();
     const AttentionFactory attention = attentions.Stage(0, MakeTalkingHeads);
@@ -309,8 +309,8 @@ class Cait final : public Backbone {
   const std::shared_ptr<PatchEmbed> patch_embed_;
   at::Tensor cls_token_;
   at::Tensor pos_embed_;
-  const std::shared_ptr<Numbered<PatchBlock>> blocks_;
-  const std::shared_ptr<Numbered<ClassBlock>> class_blocks_;
+  const std::shared_ptr<LayerList<PatchBlock>> blocks_;
+  const std::shared_ptr<LayerList<ClassBlock>> class_blocks_;
   std::shared_ptr<LayerNorm> norm_;
   std::shared_ptr<Linear> head_;  // null where the model gives features
 };

@@ -23,9 +23,9 @@
 #include "model_zoo/attention/stages.h"
 #include "model_zoo/backbones/backbone.h"
 #include "model_zoo/layers/conv2d.h"
+#include "model_zoo/layers/layer_list.h"
 #include "model_zoo/layers/layer_norm.h"
 #include "model_zoo/layers/linear.h"
-#include "model_zoo/layers/numbered.h"
 #include "model_zoo/layers/simple_pyramid.h"
 #include "model_zoo/layers/star_relu.h"
 #include "model_zoo/weights/random.h"
@@ -194,7 +194,7 @@ class Stage final : public Layer {
           /*norm_first=*/true);
       grid_ = downsample_->After(before);
     }
-    blocks_ = Add<Numbered<Block>>("blocks");
+    blocks_ = Add<LayerList<Block>>("blocks");
     for (int64_t i = 0; i < config.depths[stage]; ++i) {
       blocks_->Append(std::make_shared<Block>(channels, stage < kConvolutionalStages,
                                               attention.Module({.channels = channels,
@@ -225,7 +225,7 @@ class Stage final : public Layer {
  private:
   Grid grid_;
   std::shared_ptr<Downsampling> downsample_;  // null in the first stage
-  std::shared_ptr<Numbered<Block>> blocks_;
+  std::shared_ptr<LayerList<Block>> blocks_;
 };
 
 // fc2(norm(relu(fc1(x))^2)).
@@ -270,7 +270,7 @@ class MetaFormer final : public Backbone {
                                                       /*stride=*/4, /*padding=*/2),
                                 /*norm_first=*/false)),
         info_(Describe(config, description)),
-        stages_(Add<Numbered<Stage>>("stages")) {
+        stages_(Add<LayerList<Stage>>("stages")) {
     Grid grid = stem_->After({.height = info_.image_height, .width = info_.image_width});
     info_.tokens = grid.tokens();
     const StageAttentions attentions(description, config.attention);
@@ -346,7 +346,7 @@ class MetaFormer final : public Backbone {
 
   const std::shared_ptr<Downsampling> stem_;
   ModelInfo info_;
-  const std::shared_ptr<Numbered<Stage>> stages_;
+  const std::shared_ptr<LayerList<Stage>> stages_;
   std::shared_ptr<Head> head_;
 };
 

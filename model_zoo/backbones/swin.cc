@@ -18,9 +18,9 @@
 #include "model_zoo/attention/stages.h"
 #include "model_zoo/backbones/backbone.h"
 #include "model_zoo/blocks/transformer_block.h"
+#include "model_zoo/layers/layer_list.h"
 #include "model_zoo/layers/layer_norm.h"
 #include "model_zoo/layers/linear.h"
-#include "model_zoo/layers/numbered.h"
 #include "model_zoo/layers/patch_embed.h"
 #include "model_zoo/layers/patch_merging.h"
 #include "model_zoo/layers/simple_pyramid.h"
@@ -72,7 +72,7 @@ class Swin final : public Backbone {
   Swin(const SwinConfig& config, const ModelDescription& description)
       : info_(Describe(config, description)),
         patch_embed_(Add<PatchEmbed>("patch_embed", kPatch, config.channels, kEpsilon)),
-        layers_(Add<Numbered<Stage>>("layers")) {
+        layers_(Add<LayerList<Stage>>("layers")) {
     const size_t stages = config.depths.size();
     const StageAttentions attentions(
         description,
@@ -157,7 +157,7 @@ class Swin final : public Backbone {
 
   ModelInfo info_;
   const std::shared_ptr<PatchEmbed> patch_embed_;
-  const std::shared_ptr<Numbered<Stage>> layers_;
+  const std::shared_ptr<LayerList<Stage>> layers_;
   std::shared_ptr<LayerNorm> norm_;
   std::shared_ptr<ClassifierHead> head_;  // null where the model gives features
 };

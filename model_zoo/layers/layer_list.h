@@ -1,4 +1,4 @@
-// Layers under their numbers: "0", "1", ...
+// Layers under their numbers, "0", "1", ..., as torch's ModuleList and Sequential name them.
 #pragma once
 
 #include <cstddef>
