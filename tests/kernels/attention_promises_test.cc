@@ -3,7 +3,6 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
-#include <time.h>
 
 #include <algorithm>
 #include <cmath>
@@ -14,6 +13,7 @@
 #include <vector>
 
 #include "tests/kernels/attention_case.h"
+#include "tests/kernels/helpers_share.h"
 #include "tests/kernels/map_cases.h"
 #include "tests/kernels/token_set_cases.h"
 
@@ -206,35 +206,18 @@ TEST_P(AttentionPromisesTest, WhatIsNotFiniteSpoilsTheRowsThatSeeItOnly) {
 INSTANTIATE_TEST_SUITE_P(Implementations, AttentionPromisesTest,
                          testing::ValuesIn(EveryVariantAndType()), NameOf);
 
-double Seconds(clockid_t clock) {
-  timespec now;
-  clock_gettime(clock, &now);
-  return now.tv_sec + 1e-9 * now.tv_nsec;
-}
-
-// at::parallel_for runs on one thread, silently, in a file compiled without -fopenmp.
 TEST(AttentionThreadsTest, TwoThreadsShareTheWork) {
   const Variant avx2{"", Implementation::kCpu, simd::Isa::kAvx2};
   if (const char* why = CannotRun(avx2)) GTEST_SKIP() << why;
   const Tensors maps = RandomMaps(2, 4, 56, 56, 32, at::kFloat);
-  const int before = at::get_num_threads();
-  at::set_num_threads(2);
   for (const AttentionCase& c :
        {DenseCase(RandomTokens(8, 4, 784, 64, at::kFloat)),
         ConvStaticKeyCase(RandomConvStaticKey(4, 4, {14, 14}, 32, true, true, at::kFloat),
                           {14, 14}),
         WindowCase(maps, {14, 14}, {7, 7}), CrissCrossCase(maps)}) {
     SCOPED_TRACE(c.name);
-    RunAs(avx2, c);
-    const double process = Seconds(CLOCK_PROCESS_CPUTIME_ID);
-    const double own = Seconds(CLOCK_THREAD_CPUTIME_ID);
-    RunAs(avx2, c);
-    const double all_threads = Seconds(CLOCK_PROCESS_CPUTIME_ID) - process;
-    const double this_thread = Seconds(CLOCK_THREAD_CPUTIME_ID) - own;
-    EXPECT_LT(this_thread, 0.75 * all_threads);
-    EXPECT_GT(this_thread, 0.25 * all_threads);
+    EXPECT_GT(HelpersShare([&] { RunAs(avx2, c); }), 0.25);
   }
-  at::set_num_threads(before);
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
-#include <time.h>
 
 #include <cmath>
 #include <cstdint>
@@ -11,6 +10,7 @@
 #include <tuple>
 
 #include "kernels/attention/key_only_attention/op.h"
+#include "tests/kernels/helpers_share.h"
 #include "tests/kernels/key_only_truth.h"
 #include "tests/kernels/variants.h"
 
@@ -172,29 +172,13 @@ INSTANTIATE_TEST_SUITE_P(Implementations, KeyOnlySemanticsTest,
                                           testing::Values(at::kFloat, at::kBFloat16)),
                          NameOf);
 
-double Seconds(clockid_t clock) {
-  timespec now;
-  clock_gettime(clock, &now);
-  return now.tv_sec + 1e-9 * now.tv_nsec;
-}
-
 // One image and one head: the tokens have to be shared out.
 TEST(KeyOnlyThreadsTest, TwoThreadsShareOneLongHead) {
   const Variant avx2{"", Implementation::kCpu, simd::Isa::kAvx2};
   if (const char* why = CannotRun(avx2)) GTEST_SKIP() << why;
   const ScopedVariant scope(avx2);
   const KeyOnlyCase c = RandomKeyOnlyCase(1, 1, 65536, 64, at::kFloat);
-  const int before = at::get_num_threads();
-  at::set_num_threads(2);
-  KeyOnlyAttention(c.key, c.value, c.saliency);
-  const double process = Seconds(CLOCK_PROCESS_CPUTIME_ID);
-  const double own = Seconds(CLOCK_THREAD_CPUTIME_ID);
-  for (int i = 0; i < 8; ++i) KeyOnlyAttention(c.key, c.value, c.saliency);
-  const double all_threads = Seconds(CLOCK_PROCESS_CPUTIME_ID) - process;
-  const double this_thread = Seconds(CLOCK_THREAD_CPUTIME_ID) - own;
-  at::set_num_threads(before);
-  EXPECT_LT(this_thread, 0.75 * all_threads);
-  EXPECT_GT(this_thread, 0.25 * all_threads);
+  EXPECT_GT(HelpersShare([&] { KeyOnlyAttention(c.key, c.value, c.saliency); }), 0.25);
 }
 
 }  // namespace

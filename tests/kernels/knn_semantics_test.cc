@@ -2,7 +2,6 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
-#include <time.h>
 
 #include <cmath>
 #include <cstdint>
@@ -11,6 +10,7 @@
 #include <tuple>
 
 #include "kernels/attention/knn_attention/op.h"
+#include "tests/kernels/helpers_share.h"
 #include "tests/kernels/knn_truth.h"
 #include "tests/kernels/variants.h"
 
@@ -233,29 +233,12 @@ INSTANTIATE_TEST_SUITE_P(Implementations, KnnSemanticsTest,
                                           testing::Values(at::kFloat, at::kBFloat16)),
                          NameOf);
 
-double Seconds(clockid_t clock) {
-  timespec now;
-  clock_gettime(clock, &now);
-  return now.tv_sec + 1e-9 * now.tv_nsec;
-}
-
-// at::parallel_for runs on one thread, silently, in a file compiled without -fopenmp.
 TEST(KnnThreadsTest, TwoThreadsShareTheWork) {
   const Variant avx2{"", Implementation::kCpu, simd::Isa::kAvx2};
   if (const char* why = CannotRun(avx2)) GTEST_SKIP() << why;
   const ScopedVariant scope(avx2);
   const KnnCase c = RandomCase(8, 4, 784, 64, 392, at::kFloat);
-  const int before = at::get_num_threads();
-  at::set_num_threads(2);
-  KnnAttention(c.query, c.key, c.value, c.topk);
-  const double process = Seconds(CLOCK_PROCESS_CPUTIME_ID);
-  const double own = Seconds(CLOCK_THREAD_CPUTIME_ID);
-  KnnAttention(c.query, c.key, c.value, c.topk);
-  const double all_threads = Seconds(CLOCK_PROCESS_CPUTIME_ID) - process;
-  const double this_thread = Seconds(CLOCK_THREAD_CPUTIME_ID) - own;
-  at::set_num_threads(before);
-  EXPECT_LT(this_thread, 0.75 * all_threads);
-  EXPECT_GT(this_thread, 0.25 * all_threads);
+  EXPECT_GT(HelpersShare([&] { KnnAttention(c.query, c.key, c.value, c.topk); }), 0.25);
 }
 
 }  // namespace
