@@ -128,6 +128,22 @@ def test_windows_are_timms(device):
 
 @every_operator
 @pytest.mark.parametrize("device", DEVICES)
+def test_autocast_lowers_every_tensor(op, device):
+    """As torch's own attention: fp32 parameters meet queries that are bfloat16 already."""
+    arguments, inputs = leaves(op.arguments(32, torch.float32, device))
+    mixed = [arguments[0].bfloat16(), *arguments[1:]]
+    with torch.autocast(device, torch.bfloat16):
+        output = op.run(*mixed)
+    lowered = with_tensors(arguments, (t.bfloat16() for t in tensors_of(arguments)))
+    assert output.dtype == torch.bfloat16
+    torch.testing.assert_close(output, op.run(*lowered), rtol=0, atol=0)
+    gradients = torch.autograd.grad(output.sum(), inputs)
+    assert all(g.dtype == torch.float32 for g in gradients)
+    assert all(g.abs().sum() > 0 for g in gradients)
+
+
+@every_operator
+@pytest.mark.parametrize("device", DEVICES)
 def test_gradients_are_those_of_the_plain_form(op, device):
     arguments, inputs = leaves(op.arguments(3, torch.float64, device))
     output = op.run(*arguments)

@@ -100,6 +100,17 @@ def test_gradients_are_those_of_the_five_steps(device, biases):
 
 
 @pytest.mark.parametrize("device", DEVICES)
+def test_autocast_lowers_tokens_and_weights(device):
+    inputs = leaves(random_inputs(49, 2, 32, device=device))
+    with torch.autocast(device, torch.bfloat16):
+        output = key_only_layer(inputs[0].bfloat16(), *inputs[1:])
+    lowered = [t if t is None else t.bfloat16() for t in inputs]
+    torch.testing.assert_close(output, key_only_layer(*lowered), rtol=0, atol=0)
+    gradients = torch.autograd.grad(output.sum(), given(inputs))
+    assert all(g.dtype == torch.float32 for g in gradients)
+
+
+@pytest.mark.parametrize("device", DEVICES)
 def test_gradients_do_not_depend_on_prepared_weights(device):
     torch.manual_seed(35)
     inputs = leaves(random_inputs(300, 2, 16, device=device))

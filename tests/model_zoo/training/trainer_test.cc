@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "model_zoo/registry.h"
 #include "model_zoo/training/data/shapes.h"
 #include "model_zoo/training/initialisation.h"
 
@@ -86,6 +87,31 @@ TEST(TrainerTest, LearnsInBfloat16) {
   EXPECT_LT(outcome.epochs.back().guide_loss, 0.9 * outcome.epochs.front().guide_loss);
   for (const at::Tensor& parameter : outcome.backbone->parameters()) {
     EXPECT_EQ(parameter.scalar_type(), at::kFloat);
+  }
+}
+
+// In the frame in which the families are compared.
+TEST(TrainerTest, EveryAttentionTakesAStepInEitherArithmetic) {
+  TrainingOptions options = Tiny();
+  options.epochs = 1;
+  options.images_per_epoch = options.batch_size = 8;
+  options.validation_images = 0;
+  for (const AttentionModuleEntry& attention : AttentionModules()) {
+    for (const bool bf16 : {false, true}) {
+      SCOPED_TRACE(std::string(attention.name) + (bf16 ? ", bf16" : ", fp32"));
+      options.bf16 = bf16;
+      const ModelDescription description{.backbone = "demo_frame_64",
+                                         .attention = {std::string(attention.name)},
+                                         .num_classes = kNumShapes,
+                                         .random_weights_seed = 3};
+      const std::shared_ptr<Backbone> trained = LoadBackbone(description);
+      Train(
+          *trained, options, [](const StepReport&) {}, [](const EpochReport&) {});
+      const auto before = LoadBackbone(description)->named_parameters();
+      for (const auto& parameter : trained->named_parameters()) {
+        EXPECT_FALSE(at::equal(parameter.value(), before[parameter.key()])) << parameter.key();
+      }
+    }
   }
 }
 
