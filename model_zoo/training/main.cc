@@ -8,8 +8,10 @@
 #include <cstdio>
 #include <exception>
 #include <string>
+#include <vector>
 
 #include "model_zoo/model.h"
+#include "model_zoo/training/comparison.h"
 #include "model_zoo/training/data/shapes.h"
 #include "model_zoo/training/evaluation.h"
 #include "model_zoo/training/gallery.h"
@@ -25,7 +27,8 @@ namespace fovea::models::training {
 namespace {
 
 struct Arguments {
-  std::string out, evaluate, examples, contact_sheet;  // one of these, or linear_baseline
+  std::string out, evaluate, examples, contact_sheet;  // one of these, or of the next two
+  std::vector<std::string> compare;
   bool linear_baseline = false;
   std::string backbone = "vit_demo_patch8_64", attention = "dense", start_from;
   std::string stored = "F16", arithmetic = "auto", csv;
@@ -40,6 +43,9 @@ void AddOptions(CLI::App& app, Arguments& arguments) {
                    "Train, and write the model into this folder, called as it is");
   task->add_option("--evaluate", arguments.evaluate,
                    "Print the validation accuracy of the model in this folder");
+  task->add_option("--compare", arguments.compare,
+                   "Accuracy, time and memory of the models in these folders, side by side, into "
+                   "the file of --csv");
   task->add_flag("--linear-baseline", arguments.linear_baseline,
                  "Print the validation accuracy of a linear classifier on the pixels");
   task->add_option("--examples", arguments.examples, "Draw pictures for people into this folder");
@@ -57,7 +63,7 @@ void AddOptions(CLI::App& app, Arguments& arguments) {
       ->check(CLI::IsMember({"F16", "F32"}))
       ->capture_default_str();
   app.add_option("--csv", arguments.csv,
-                 "Write the loss and accuracy of each epoch into this file");
+                 "Write the loss and accuracy of each epoch, or a comparison, into this file");
   app.add_option("--arithmetic", arguments.arithmetic,
                  "Of matrix products while training; auto: bf16 where the processor multiplies it")
       ->check(CLI::IsMember({"auto", "fp32", "bf16"}))
@@ -120,6 +126,20 @@ void PrintEvaluation(const std::string& folder, const TrainingOptions& options) 
               folder.c_str(), model->info().backbone.c_str(), model->info().attention.c_str(),
               100 * score.accuracy(), static_cast<long long>(score.correct),
               static_cast<long long>(score.images), score.loss);
+}
+
+void WriteComparison(const Arguments& arguments) {
+  TORCH_CHECK_VALUE(!arguments.csv.empty(), "--compare writes the file of --csv");
+  const std::vector<ComparedModel> models = Compare(
+      {arguments.compare.begin(), arguments.compare.end()}, {.seed = arguments.training.seed});
+  for (const ComparedModel& model : models) {
+    std::printf("%s: accuracy %.2f%% (%lld of %lld), %.3f ms, %.3f ms a batch of 16\n",
+                model.folder.c_str(), 100 * model.score.accuracy(),
+                static_cast<long long>(model.score.correct),
+                static_cast<long long>(model.score.images), model.milliseconds[0],
+                model.milliseconds[1]);
+  }
+  WriteCsv(models, arguments.csv);
 }
 
 void PrintLinearBaseline(const TrainingOptions& training) {
@@ -188,6 +208,8 @@ void Run(Arguments& arguments) {
     TrainAndWrite(arguments);
   } else if (!arguments.evaluate.empty()) {
     PrintEvaluation(arguments.evaluate, arguments.training);
+  } else if (!arguments.compare.empty()) {
+    WriteComparison(arguments);
   } else if (arguments.linear_baseline) {
     PrintLinearBaseline(arguments.training);
   } else if (!arguments.examples.empty()) {
