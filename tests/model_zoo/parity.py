@@ -7,6 +7,7 @@ implementation's own bf16.
 
 from __future__ import annotations
 
+import abc
 import copy
 import json
 import os
@@ -57,34 +58,28 @@ def settled(model: torch.nn.Module, pixels: torch.Tensor) -> torch.nn.Module:
     return model.eval()
 
 
-class Pair:
-    """A published model and the same weights in the zoo."""
+class LogitsPair(abc.ABC):
+    """The logits of a published model, and the same weights in the zoo."""
 
     def __init__(
         self,
         name: str,
-        published: torch.nn.Module,
+        weights: dict[str, torch.Tensor],
+        pixels: torch.Tensor,
         folder: pathlib.Path,
-        *,
-        images: int = 2,
-        side: int = 224,
-        logits: Callable[[object], torch.Tensor] = lambda output: output,
     ) -> None:
         self.name = name
-        self.published = published
-        self.logits = logits  # out of what the published model returns
+        self.pixels = pixels
         self.weights = folder / "model.safetensors"
-        save(published.state_dict(), self.weights)
-        generator = torch.Generator().manual_seed(len(name))
-        self.pixels = torch.randn(images, 3, side, side, generator=generator)
+        save(weights, self.weights)
 
-    def expected(self, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-        with torch.inference_mode():
-            model = self.published
-            if dtype != torch.float32:
-                model = copy.deepcopy(model).to(dtype)
-            output = model(self.pixels.to(dtype))
-            return self.logits(output).float()
+    @abc.abstractmethod
+    def expected(self) -> torch.Tensor:
+        """The published logits in fp32."""
+
+    @abc.abstractmethod
+    def bf16_error(self, expected: torch.Tensor) -> float:
+        """The distance of the published logits in bf16 from these in fp32."""
 
     def description(self, **options: object) -> str:
         return json.dumps(
@@ -101,6 +96,37 @@ class Pair:
         return output
 
 
+class Pair(LogitsPair):
+    """A published model and the same weights in the zoo."""
+
+    def __init__(
+        self,
+        name: str,
+        published: torch.nn.Module,
+        folder: pathlib.Path,
+        *,
+        images: int = 2,
+        side: int = 224,
+        logits: Callable[[object], torch.Tensor] = lambda output: output,
+    ) -> None:
+        generator = torch.Generator().manual_seed(len(name))
+        pixels = torch.randn(images, 3, side, side, generator=generator)
+        super().__init__(name, published.state_dict(), pixels, folder)
+        self.published = published
+        self.logits = logits  # out of what the published model returns
+
+    def expected(self, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+        with torch.inference_mode():
+            model = self.published
+            if dtype != torch.float32:
+                model = copy.deepcopy(model).to(dtype)
+            output = model(self.pixels.to(dtype))
+            return self.logits(output).float()
+
+    def bf16_error(self, expected: torch.Tensor) -> float:
+        return distance(self.expected(torch.bfloat16), expected)
+
+
 def save(weights: dict[str, torch.Tensor], path: pathlib.Path) -> None:
     safetensors.torch.save_file(
         {key: value.contiguous().clone() for key, value in weights.items()}, path
@@ -114,7 +140,7 @@ def distance(actual: torch.Tensor, expected: torch.Tensor) -> float:
     return ((actual - expected).abs().max() / expected.std()).item()
 
 
-def check_logits(pair: Pair, record: Record, **options: object) -> None:
+def check_logits(pair: LogitsPair, record: Record, **options: object) -> None:
     """Prepared and unprepared, fp32 and bf16."""
     expected = pair.expected()
     error = distance(pair.ours(**options), expected)
@@ -126,9 +152,9 @@ def check_logits(pair: Pair, record: Record, **options: object) -> None:
 
 
 def check_bf16(
-    pair: Pair, expected: torch.Tensor, record: Record, **options: object
+    pair: LogitsPair, expected: torch.Tensor, record: Record, **options: object
 ) -> None:
-    published_error = distance(pair.expected(torch.bfloat16), expected)
+    published_error = pair.bf16_error(expected)
     our_error = distance(pair.ours(precision="BF16", **options), expected)
     record("bf16_error_over_published", our_error / published_error)
     print(

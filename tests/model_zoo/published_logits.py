@@ -1,4 +1,4 @@
-"""Parity with official code that is not installed: its logits, stored, on weights that anyone can make again.
+"""Parity with official code that is not installed: its logits, stored, on weights and pixels that anyone can make again.
 
 data/store_published_logits.py runs the official model once and writes data/published_logits/NAME.json: the names and
 shapes of its weights, its logits, and what they were made with. A test fills a model of the zoo with the same numbers under
@@ -16,8 +16,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy
 import torch
+from parity import LogitsPair, Record, check_logits
 
 FOLDER = pathlib.Path(__file__).parent / "data" / "published_logits"
+AS_PUBLISHED = "as published"  # stands for the attention that the official model has
 
 
 def random_numbers(key: str, shape: Sequence[int]) -> torch.Tensor:
@@ -30,7 +32,7 @@ def random_numbers(key: str, shape: Sequence[int]) -> torch.Tensor:
 def seeded_tensor(name: str, shape: Sequence[int]) -> torch.Tensor:
     """What a parameter or buffer of this name holds: of a size at which activations neither grow nor vanish."""
     random = random_numbers(name, shape)
-    if len(shape) > 1:
+    if len(shape) > 1 and shape[0] > 1:  # a table of tokens or positions begins with 1
         return random / math.sqrt(math.prod(shape[1:]))
     if name.endswith(("weight", "running_var")):
         return 1 + 0.2 * random.abs()
@@ -41,26 +43,19 @@ def seeded_weights(shapes: Mapping[str, Sequence[int]]) -> dict[str, torch.Tenso
     return {name: seeded_tensor(name, shape) for name, shape in shapes.items()}
 
 
-def seeded_pixels(name: str, images: int, side: int) -> torch.Tensor:
-    return random_numbers(f"pixels of {name}", (images, 3, side, side))
+def seeded_pixels(name: str, seed: int, images: int, side: int) -> torch.Tensor:
+    return random_numbers(f"pixels {seed} of {name}", (images, 3, side, side))
 
 
-def floating_shapes(model: torch.nn.Module) -> dict[str, list[int]]:
-    """Names and shapes of the weights of a model, without counters and index tables."""
-    return {
-        name: list(tensor.shape)
-        for name, tensor in model.state_dict().items()
-        if tensor.is_floating_point()
-    }
+@dataclasses.dataclass
+class Case:
+    """What the official model said with one attention."""
 
-
-def fill(model: torch.nn.Module) -> torch.nn.Module:
-    """The model with seeded weights, for inference."""
-    weights = seeded_weights(floating_shapes(model))
-    missing, unexpected = model.load_state_dict(weights, strict=False)
-    assert not unexpected
-    assert not set(missing) & set(weights)
-    return model.eval()
+    seed: int  # of the pixels
+    logits: list[list[float]]  # [images][stored classes], fp32
+    bf16_error: (
+        float  # of the official model: max|difference| from these over their deviation
+    )
 
 
 @dataclasses.dataclass
@@ -70,44 +65,68 @@ class PublishedLogits:
     repository: str
     commit: str  # of the official repository
     torch: str  # the version of PyTorch that computed the logits
+    parameters: int  # numbers in the official model's parameters
     side: int  # pixels
-    parameters: int  # learned numbers of the official model
     every: int  # of its logits, only each so-manieth class is stored
-    fp32: list[list[float]]  # [images][stored classes]
-    bf16_error: float  # of the official model in bf16: max|difference| from fp32 over fp32's deviation
-    tensors: dict[str, list[int]]  # names and shapes of its weights
+    cases: dict[str, Case]  # under the attention's text, or AS_PUBLISHED
+    shapes: dict[str, list[int]]  # of its weights, under their names
 
     @classmethod
     def load(cls, name: str) -> PublishedLogits:
-        return cls(**json.loads((FOLDER / f"{name}.json").read_text()))
+        fields = json.loads((FOLDER / f"{name}.json").read_text())
+        cases = {text: Case(**case) for text, case in fields.pop("cases").items()}
+        return cls(cases=cases, **fields)
 
     def save(self, name: str) -> None:
-        fields = dataclasses.asdict(self)
-        lines = []
-        for key, value in fields.items():
-            if key == "fp32":
-                rows = [
-                    ", ".join(f"{number:.6g}" for number in row) for row in self.fp32
-                ]
-                text = (
-                    "[\n" + ",\n".join(f"    [{_wrapped(row)}]" for row in rows) + "]"
-                )
-            elif key == "tensors":
-                entries = [
-                    f"    {json.dumps(tensor)}: {json.dumps(shape)}"
-                    for tensor, shape in value.items()
-                ]
-                text = "{\n" + ",\n".join(entries) + "}"
-            else:
-                text = json.dumps(value)
-            lines.append(f"  {json.dumps(key)}: {text}")
-        FOLDER.mkdir(parents=True, exist_ok=True)
-        (FOLDER / f"{name}.json").write_text("{\n" + ",\n".join(lines) + "\n}\n")
+        text = _json_text(dataclasses.asdict(self))
+        (FOLDER / f"{name}.json").write_text(text + "\n")
 
 
-def _wrapped(row: str, per_line: int = 10) -> str:
-    numbers = row.split(", ")
-    lines = [
-        ", ".join(numbers[i : i + per_line]) for i in range(0, len(numbers), per_line)
-    ]
-    return ",\n     ".join(lines)
+def _json_text(value: object, indent: str = "") -> str:
+    """JSON with a line for each entry of an object and for each row of a matrix."""
+    inner = indent + "  "
+    match value:
+        case dict():
+            lines = [
+                f"{inner}{json.dumps(key)}: {_json_text(entry, inner)}"
+                for key, entry in value.items()
+            ]
+            return "{\n" + ",\n".join(lines) + f"\n{indent}}}"
+        case [[*_], *_]:
+            lines = [inner + json.dumps(row) for row in value]
+            return "[\n" + ",\n".join(lines) + f"\n{indent}]"
+    return json.dumps(value)
+
+
+class StoredPair(LogitsPair):
+    """The stored logits of an official model, and the same weights in the zoo."""
+
+    def __init__(
+        self, name: str, folder: pathlib.Path, attention: str = AS_PUBLISHED
+    ) -> None:
+        self.published = PublishedLogits.load(name)
+        self.case = self.published.cases[attention]
+        images, side = len(self.case.logits), self.published.side
+        pixels = seeded_pixels(name, self.case.seed, images, side)
+        super().__init__(name, seeded_weights(self.published.shapes), pixels, folder)
+
+    def expected(self) -> torch.Tensor:
+        return torch.tensor(self.case.logits)
+
+    def bf16_error(self, expected: torch.Tensor) -> float:
+        return self.case.bf16_error
+
+    def ours(self, *, prepared: bool = True, **options: object) -> torch.Tensor:
+        """The classes that are stored."""
+        return super().ours(prepared=prepared, **options)[:, :: self.published.every]
+
+
+def check_published_logits(
+    name: str, folder: pathlib.Path, record: Record, attention: str = AS_PUBLISHED
+) -> None:
+    """Prepared and unprepared, fp32 and bf16; and the number of parameters."""
+    pair = StoredPair(name, folder, attention)
+    options = {} if attention == AS_PUBLISHED else {"attention": attention}
+    check_logits(pair, record, **options)
+    facts = json.loads(pair.model(prepared=False, **options).facts())
+    assert facts["parameters"] == pair.published.parameters

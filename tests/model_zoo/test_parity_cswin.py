@@ -7,56 +7,22 @@ import pathlib
 
 import pytest
 import torch
-from parity import Record, distance, facts_of, save
-from published_logits import PublishedLogits, seeded_pixels, seeded_weights
+from parity import Record, distance, facts_of
+from published_logits import StoredPair, check_published_logits
 
 VARIANTS = ["cswin_tiny_224", "cswin_base_224"]
 
 
-class Zoo:
-    """The zoo's model on the weights that the official one was given."""
-
-    def __init__(self, name: str, folder: pathlib.Path) -> None:
-        self.name = name
-        self.published = PublishedLogits.load(name)
-        self.expected = torch.tensor(self.published.fp32)
-        self.pixels = seeded_pixels(name, len(self.expected), self.published.side)
-        self.weights = folder / "model.safetensors"
-        save(seeded_weights(self.published.tensors), self.weights)
-
-    def model(self, *, prepared: bool = True, **options: object):
-        description = {"backbone": self.name, "weights": str(self.weights), **options}
-        return torch.classes.fovea_models.Model(
-            json.dumps(description), "cpu", prepared
-        )
-
-    def logits(self, **options: object) -> torch.Tensor:
-        return self.stored(self.model(**options))
-
-    def stored(self, model) -> torch.Tensor:
-        """The classes whose logits are stored."""
-        (logits,) = model.run(self.pixels)
-        return logits[:, :: self.published.every]
+@pytest.mark.parametrize("name", VARIANTS)
+def test_logits_are_the_official_codes(
+    name: str, tmp_path: pathlib.Path, record_property: Record
+) -> None:
+    check_published_logits(name, tmp_path, record_property)
 
 
 @pytest.mark.parametrize("name", VARIANTS)
-def test_logits_and_facts_are_the_official_codes(
-    name: str, tmp_path: pathlib.Path, record_property: Record
-) -> None:
-    zoo = Zoo(name, tmp_path)
-    model = zoo.model()
-    error = distance(zoo.stored(model), zoo.expected)
-    bf16_error = distance(zoo.logits(precision="BF16"), zoo.expected)
-    record_property("fp32_error_over_std", error)
-    record_property("bf16_error_over_published", bf16_error / zoo.published.bf16_error)
-    facts = json.loads(model.facts())
-    print(
-        f"{name}: {facts['parameters'] / 1e6:.2f} M parameters, fp32 {error:.1e}, bf16 {bf16_error:.1e}, "
-        f"published bf16 {zoo.published.bf16_error:.1e}"
-    )
-    assert error <= 1e-4
-    assert bf16_error <= 2 * zoo.published.bf16_error
-    assert facts["parameters"] == zoo.published.parameters
+def test_facts_are_those_of_the_official_evaluation(name: str) -> None:
+    facts = facts_of(backbone=name, random_weights_seed=0)
     assert facts["attention"] == "cross_shaped"
     assert (facts["image_height"], facts["image_width"]) == (224, 224)
     assert facts["num_classes"] == 1000
@@ -64,12 +30,11 @@ def test_logits_and_facts_are_the_official_codes(
     assert facts["preprocessing"]["crop_fraction"] == 0.9
 
 
-def test_its_trainable_form_and_its_stripes_with_a_core(tmp_path: pathlib.Path) -> None:
+def test_its_stripes_take_a_core(tmp_path: pathlib.Path) -> None:
     """k-NN attention that keeps every key is dense attention, LePE included; a count is one of a stripe's keys."""
-    zoo = Zoo("cswin_tiny_224", tmp_path)
-    assert distance(zoo.logits(attention="knn:k=1.0"), zoo.expected) <= 1e-4
-    assert distance(zoo.logits(prepared=False), zoo.expected) <= 1e-4
-    assert distance(zoo.logits(attention="knn:k=10"), zoo.expected) > 1e-2
+    pair = StoredPair("cswin_tiny_224", tmp_path)
+    assert distance(pair.ours(attention="knn:k=1.0"), pair.expected()) <= 1e-4
+    assert distance(pair.ours(attention="knn:k=10"), pair.expected()) > 1e-2
     description = {
         "backbone": "cswin_tiny_224",
         "random_weights_seed": 0,

@@ -6,16 +6,16 @@ import pathlib
 
 import pytest
 from parity import Record, facts_of
-from stored_logits import check_against_stored
+from published_logits import AS_PUBLISHED, check_published_logits
 
 NAME = "t2t_vit_t_19"
 
 
-@pytest.mark.parametrize("attention", [None, "knn:k=0.8"])
+@pytest.mark.parametrize("attention", [AS_PUBLISHED, "knn:k=0.8"])
 def test_logits_are_the_official_codes(
-    attention: str | None, tmp_path: pathlib.Path, record_property: Record
+    attention: str, tmp_path: pathlib.Path, record_property: Record
 ) -> None:
-    check_against_stored(NAME, tmp_path, record_property, attention)
+    check_published_logits(NAME, tmp_path, record_property, attention)
 
 
 def test_facts_are_those_of_the_official_evaluation() -> None:
