@@ -7,7 +7,7 @@ BUILD := build/$(PRESET)
 IMAGE ?=
 MODEL ?=
 
-.PHONY: help setup build demo test test-full bench bench-kernels format lint peers train-demo clean
+.PHONY: help setup build demo test test-full bench bench-kernels format lint peers train-demo train-families clean
 
 help:  ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -45,6 +45,11 @@ peers:  ## Install what Fovea is measured against (Triton, OpenVINO), outside th
 train-demo: setup  ## Train the bundled demo models again (about half an hour on two cores)
 	@deploy/setup/build.sh $(PRESET) fovea-train
 	@model_zoo/training/train_demo.sh "$(BUILD)"
+
+train-families: setup  ## Train a small model per family of attention, three seeds each, and compare them (about two hours on two cores)
+	@deploy/setup/setup.sh bench
+	@deploy/setup/build.sh $(PRESET) fovea-train
+	@.venv/bin/python model_zoo/training/train_families.py "$(BUILD)" "$(BUILD)/families" docs/results/attention_families
 
 format:  ## Format C++ and Python
 	@git ls-files '*.h' '*.cc' '*.cu' | xargs clang-format-14 -i

@@ -10,6 +10,9 @@ constexpr std::string_view kStatic = "Static keys, table 2";
 constexpr std::string_view kLinglo = "LinGlo, table 2";
 constexpr std::string_view kLingloLayouts = "LinGlo, table 5";
 
+constexpr std::string_view kThreeStages =
+    "three stages of two blocks, as table 9 has them, do not hold what is printed";
+
 }  // namespace
 
 const std::vector<PrintedFigures>& FiguresInPapers() {
@@ -51,7 +54,8 @@ const std::vector<PrintedFigures>& FiguresInPapers() {
       {"aewin_tiny_224", "", kAewin, "23", "4.0", 1,
        "the paper gives no widths or depths: CSWin's with Swin's patch merging; with CSWin's "
        "convolutions 22.2 M"},
-      {"aewin_base_224", "", kAewin, "78", "14.6", 1, "as above; with CSWin's convolutions 77.2 M"},
+      {"aewin_base_224", "", kAewin, "78", "14.6", 1,
+       "as aewin_tiny_224; with CSWin's convolutions 77.2 M"},
       {"cvt_13_32", "", kStaticSmall, "19.6", "0.17", 2,
        "table 9 with widths 64, 192, 384, which give the printed parameters; how FLOPs are counted "
        "is not said"},
@@ -73,10 +77,9 @@ const std::vector<PrintedFigures>& FiguresInPapers() {
        "a projection less in the six patch layers; the table's unnamed row prints 11.3 M"},
       {"cait_small_32", "cska", kStaticSmall, "12.8", "1.44", 2,
        "12.89 M, printed cut off rather than rounded, as elsewhere in that table"},
-      {"swin_tiny_32", "", kStaticSmall, "26.6", "1.05", 2,
-       "three stages of two blocks, as table 9 has them, do not hold 26.6 M"},
-      {"swin_tiny_32", "ska", kStaticSmall, "26.7", "0.99", 2, "as above"},
-      {"swin_tiny_32", "cska", kStaticSmall, "26.8", "1.52", 2, "as above"},
+      {"swin_tiny_32", "", kStaticSmall, "26.6", "1.05", 2, kThreeStages},
+      {"swin_tiny_32", "ska", kStaticSmall, "26.7", "0.99", 2, kThreeStages},
+      {"swin_tiny_32", "cska", kStaticSmall, "26.8", "1.52", 2, kThreeStages},
       {"swin_tiny_patch4_window7_224", "", kStatic, "29", "9.0", 2,
        "28.29 M is timm's count too; Swin's authors print 29 M"},
       {"swin_base_patch4_window7_224", "", kStatic, "88", "30.8", 2,
@@ -90,15 +93,15 @@ const std::vector<PrintedFigures>& FiguresInPapers() {
        "printed ones have no N^2"},
       {"caformer_b36", "", kStatic, "99", "46.4", 2, "twice a rounded 23.2"},
       {"skaformer_b36", "", kStatic, "97", "45.6", 2,
-       "97.67 M without the static keys; FLOPs as above"},
-      {"cskaformer_b36", "", kStatic, "119", "48.4", 2, "FLOPs as above"},
+       "97.67 M without the static keys; FLOPs as of skaformer_s18"},
+      {"cskaformer_b36", "", kStatic, "119", "48.4", 2, "FLOPs as of cskaformer_s18"},
       {"linglo_b0", "", kLinglo, "3.4", "", 1,
        "matrices of C x C, as equation 4 says, and four RP-CPE branches; merged 3.60 M; U_1 for "
        "each head 3.42 M"},
       {"linglo_b1", "", kLinglo, "13.1", "", 1,
-       "as above; merged 13.73 M; U_1 for each head 12.99 M"},
+       "as linglo_b0; merged 13.73 M; U_1 for each head 12.99 M"},
       {"linglo_b2", "", kLinglo, "25.4", "", 1,
-       "as above; merged 25.14 M; no reading gives all three printed counts"},
+       "as linglo_b0; merged 25.14 M; no reading gives all three printed counts"},
       {"linglo_b0_cchh", "", kLingloLayouts, "3.3", "", 1,
        "as linglo_b0; what the convolutional block is, beyond its SE, is not said"},
       {"linglo_b0_chhh", "", kLingloLayouts, "3.4", "", 1,
