@@ -28,6 +28,7 @@
 #include "model_zoo/blocks/transformer_block.h"
 #include "model_zoo/layers/batch_norm.h"
 #include "model_zoo/layers/conv2d.h"
+#include "model_zoo/layers/layer_list.h"
 #include "model_zoo/layers/layer_norm.h"
 #include "model_zoo/layers/linear.h"
 #include "model_zoo/layers/position_embedding.h"
@@ -123,47 +124,30 @@ class Bottleneck final : public Layer {
   const std::shared_ptr<Shortcut> downsample_;
 };
 
-// A list of layers under their numbers.
-template <typename Child>
-class Row final : public Layer {
- public:
-  template <typename... Args>
-  void Append(Args&&... args) {
-    list_.push_back(Add<Child>(std::to_string(list_.size()), std::forward<Args>(args)...));
-  }
-
-  at::Tensor forward(at::Tensor map) const {
-    for (const auto& layer : list_) map = layer->forward(map);
-    return map;
-  }
-
- private:
-  std::vector<std::shared_ptr<Child>> list_;
-};
-
 // `visual_tokens.tokens`: pixels [N, 3, H, W] -> a map [N, channels, H/16, W/16].
 class TokenStem final : public Layer {
  public:
   TokenStem(int64_t stem_channels, int64_t channels)
-      : stem_(Add<Row<Conv2d>>("stem")), stage_(Add<Row<Bottleneck>>("stage")) {
-    stem_->Append(Conv2dOptions::Square(3, stem_channels, 3, 1, 1));
+      : stem_(Add<LayerList<Conv2d>>("stem")), stage_(Add<LayerList<Bottleneck>>("stage")) {
+    stem_->Emplace(Conv2dOptions::Square(3, stem_channels, 3, 1, 1));
     int64_t in = stem_channels;
     for (int64_t i = 0; i < kBottlenecks; ++i) {
-      stage_->Append(in, stem_channels);
+      stage_->Emplace(in, stem_channels);
       in = kExpansion * stem_channels;
     }
     transition_ = Add<Conv2d>("transition", Conv2dOptions::Square(in, channels, 1));
   }
 
   at::Tensor forward(const at::Tensor& pixels) const {
-    const at::Tensor map = at::max_pool2d(stem_->forward(pixels), /*kernel_size=*/3, /*stride=*/2,
-                                          /*padding=*/1);
-    return transition_->forward(stage_->forward(map));
+    at::Tensor map =
+        at::max_pool2d((*stem_)[0].forward(pixels), /*kernel_size=*/3, /*stride=*/2, /*padding=*/1);
+    for (const auto& bottleneck : stage_->list()) map = bottleneck->forward(map);
+    return transition_->forward(map);
   }
 
  private:
-  const std::shared_ptr<Row<Conv2d>> stem_;
-  const std::shared_ptr<Row<Bottleneck>> stage_;
+  const std::shared_ptr<LayerList<Conv2d>> stem_;
+  const std::shared_ptr<LayerList<Bottleneck>> stage_;
   std::shared_ptr<Conv2d> transition_;
 };
 
