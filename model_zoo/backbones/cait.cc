@@ -15,19 +15,15 @@
 #include <cmath>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "model_zoo/attention/cores/cores.h"
-#include "model_zoo/attention/modules/modules.h"
-#include "model_zoo/attention/stages.h"
-#include "model_zoo/backbones/backbone.h"
+#include "model_zoo/backbones/plain_backbone.h"
+#include "model_zoo/blocks/run_blocks.h"
 #include "model_zoo/layers/layer_list.h"
 #include "model_zoo/layers/layer_norm.h"
 #include "model_zoo/layers/linear.h"
 #include "model_zoo/layers/mlp.h"
 #include "model_zoo/layers/patch_embed.h"
-#include "model_zoo/layers/position_embedding.h"
-#include "model_zoo/layers/simple_pyramid.h"
 #include "model_zoo/weights/random.h"
 
 namespace fovea::models {
@@ -205,57 +201,34 @@ class LayerScaleBlock final : public Layer {
 using PatchBlock = LayerScaleBlock<AttentionModule>;
 using ClassBlock = LayerScaleBlock<ClassAttention>;
 
-class Cait final : public Backbone {
+class Cait final : public PlainBackbone {
  public:
   Cait(const CaitConfig& config, const ModelDescription& description)
-      : config_(config),
-        info_(Describe(config, description)),
-        grid_(GridOf(config, info_)),
-        patch_embed_(Add<PatchEmbed>("patch_embed", config.patch, config.channels)),
-        cls_token_(AddParameter("cls_token", {1, 1, config.channels})),
-        pos_embed_(AddParameter("pos_embed", {1, grid_.tokens(), config.channels})),
-        blocks_(Add<LayerList<PatchBlock>>("blocks")),
-        class_blocks_(Add<LayerList<ClassBlock>>("blocks_token_only")) {
-    const StageAttentions attentions(description, {{.text = "dense", .own = ""}});
-    info_.attention = attentions.Canonical();
-    const AttentionFactory attention = attentions.Stage(0, MakeTalkingHeads);
+      : PlainBackbone({.stride = config.patch,
+                       .channels = config.channels,
+                       .published = {.side = config.image_side,
+                                     .num_classes = config.num_classes,
+                                     .preprocessing = {.crop_fraction = 1}},
+                       .attention = {.text = "dense", .own = ""}},
+                      description),
+        config_(config),
+        cls_token_(AddParameter("cls_token", {1, 1, config.channels})) {
+    AddStem<PatchEmbed>("patch_embed", config.patch, config.channels);
+    AddPositions("pos_embed");
+    blocks_ = Add<LayerList<PatchBlock>>("blocks");
+    const AttentionFactory attention = Attention(MakeTalkingHeads);
     for (int64_t i = 0; i < config.depth; ++i) {
-      blocks_->Append(std::make_shared<PatchBlock>(
+      blocks_->Emplace(
           config,
           attention.Module(
-              {.channels = config.channels, .heads = config.heads, .grid = grid_, .block = i})));
+              {.channels = config.channels, .heads = config.heads, .grid = grid(), .block = i}));
     }
+    class_blocks_ = Add<LayerList<ClassBlock>>("blocks_token_only");
     for (int64_t i = 0; i < config.class_depth; ++i) {
-      class_blocks_->Append(std::make_shared<ClassBlock>(
-          config, std::make_shared<ClassAttention>(config, 1 + grid_.tokens())));
+      class_blocks_->Emplace(config, std::make_shared<ClassAttention>(config, 1 + grid().tokens()));
     }
-    norm_ = Add<LayerNorm>("norm", config.channels);
-    if (info_.num_classes > 0) head_ = Add<Linear>("head", config.channels, info_.num_classes);
-  }
-
-  std::vector<at::Tensor> forward(const at::Tensor& pixels,
-                                  ForwardContext& context) const override {
-    const at::Tensor patches = Blocks(pixels, context);
-    if (!patches.defined()) return {};
-    context.EnterStage("head");
-    at::Tensor cls = cls_token_.expand({patches.size(0), -1, -1});
-    for (const auto& block : class_blocks_->list()) cls = block->forward(cls, patches);
-    cls = norm_->forward(cls).select(1, 0);
-    return {head_ ? head_->forward(cls) : cls};
-  }
-
-  std::vector<at::Tensor> Features(const at::Tensor& pixels,
-                                   ForwardContext& context) const override {
-    const at::Tensor patches = Blocks(pixels, context);
-    if (!patches.defined()) return {};
-    return SimplePyramid(TokensToMap(norm_->forward(patches), grid_.height, grid_.width));
-  }
-
-  const ModelInfo& info() const override { return info_; }
-
-  at::Tensor Resized(const std::string& parameter, const at::Tensor& stored) const override {
-    if (parameter != "pos_embed") return stored;
-    return ResizePositionEmbedding(stored, /*prefix_tokens=*/0, {grid_.height, grid_.width});
+    AddNorm();
+    AddHead();
   }
 
   // timm's, whose patch projection keeps torch's default for a convolution.
@@ -275,44 +248,24 @@ class Cait final : public Backbone {
   }
 
  private:
-  static ModelInfo Describe(const CaitConfig& config, const ModelDescription& description) {
-    ModelInfo info = DescribeClassifier(description,
-                                        {.side = config.image_side,
-                                         .num_classes = config.num_classes,
-                                         .preprocessing = {.crop_fraction = 1}},
-                                        config.channels);
-    CheckDivides(info, config.patch);
-    info.tokens = GridOf(config, info).tokens();
-    info.features = SimplePyramidFeatures(config.channels, config.patch);
-    return info;
-  }
-
-  static Grid GridOf(const CaitConfig& config, const ModelInfo& info) {
-    return {.height = info.image_height / config.patch, .width = info.image_width / config.patch};
-  }
-
-  // The patches behind the last of their blocks; undefined when the context stopped the pass.
-  at::Tensor Blocks(const at::Tensor& pixels, ForwardContext& context) const {
+  // Of the patches alone.
+  at::Tensor Tokens(const at::Tensor& pixels, ForwardContext& context) const override {
     context.EnterStage("stem");
-    at::Tensor tokens = patch_embed_->forward(pixels) + pos_embed_;
+    at::Tensor patches = Embed(pixels);
     context.EnterStage("stage1");
-    for (size_t i = 0; i < blocks_->list().size(); ++i) {
-      if (context.ShouldStop()) return {};
-      tokens = blocks_->list()[i]->forward(tokens, grid_, context, "blocks." + std::to_string(i));
-    }
-    return tokens;
+    return RunBlocks(blocks_->list(), std::move(patches), grid(), context, "blocks");
+  }
+
+  at::Tensor Classify(const at::Tensor& patches) const override {
+    at::Tensor cls = cls_token_.expand({patches.size(0), -1, -1});
+    for (const auto& block : class_blocks_->list()) cls = block->forward(cls, patches);
+    return Logits(norm().forward(cls).select(1, 0));
   }
 
   const CaitConfig config_;
-  ModelInfo info_;
-  const Grid grid_;
-  const std::shared_ptr<PatchEmbed> patch_embed_;
-  at::Tensor cls_token_;
-  at::Tensor pos_embed_;
-  const std::shared_ptr<LayerList<PatchBlock>> blocks_;
-  const std::shared_ptr<LayerList<ClassBlock>> class_blocks_;
-  std::shared_ptr<LayerNorm> norm_;
-  std::shared_ptr<Linear> head_;  // null where the model gives features
+  at::Tensor cls_token_;  // not among the patch blocks' tokens
+  std::shared_ptr<LayerList<PatchBlock>> blocks_;
+  std::shared_ptr<LayerList<ClassBlock>> class_blocks_;
 };
 
 }  // namespace

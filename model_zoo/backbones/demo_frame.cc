@@ -7,18 +7,8 @@
 
 #include <ATen/ATen.h>
 
-#include <string>
-#include <utility>
-
-#include "model_zoo/attention/modules/modules.h"
-#include "model_zoo/attention/stages.h"
-#include "model_zoo/backbones/backbone.h"
-#include "model_zoo/blocks/transformer_block.h"
-#include "model_zoo/layers/layer_norm.h"
-#include "model_zoo/layers/linear.h"
+#include "model_zoo/backbones/plain_backbone.h"
 #include "model_zoo/layers/patch_embed.h"
-#include "model_zoo/layers/position_embedding.h"
-#include "model_zoo/layers/simple_pyramid.h"
 
 namespace fovea::models {
 namespace {
@@ -40,80 +30,25 @@ FrameConfig Shrunk(FrameConfig config) {
   return config;
 }
 
-class DemoFrame final : public Backbone {
+class DemoFrame final : public PlainBackbone {
  public:
   DemoFrame(const FrameConfig& config, const ModelDescription& description)
-      : info_(Describe(config, description)),
-        grid_{.height = info_.image_height / config.patch,
-              .width = info_.image_width / config.patch},
-        patch_embed_(Add<PatchEmbed>("patch_embed", config.patch, config.channels)),
-        pos_embed_(AddParameter("pos_embed", {1, grid_.tokens(), config.channels})) {
-    const StageAttentions attentions(description, {{.text = "dense"}});
-    info_.attention = attentions.Canonical();
-    const AttentionFactory attention = attentions.Stage(0, MakeSelfAttention);
-    blocks_ = Add<TransformerBlocks>(
-        "blocks", config.depth,
-        TransformerBlockOptions{.channels = config.channels,
-                                .mlp_hidden = config.mlp_ratio * config.channels},
-        [&](int64_t block) {
-          return attention.Module({.channels = config.channels,
-                                   .heads = config.heads,
-                                   .grid = grid_,
-                                   .block = block,
-                                   .window = config.window});
-        });
-    norm_ = Add<LayerNorm>("norm", config.channels);
-    head_ = Add<Linear>("head", config.channels, info_.num_classes);
-  }
-
-  std::vector<at::Tensor> forward(const at::Tensor& pixels,
-                                  ForwardContext& context) const override {
-    const at::Tensor tokens = Blocks(pixels, context);
-    if (!tokens.defined()) return {};
-    context.EnterStage("head");
-    return {head_->forward(norm_->forward(tokens).mean(1))};
-  }
-
-  std::vector<at::Tensor> Features(const at::Tensor& pixels,
-                                   ForwardContext& context) const override {
-    const at::Tensor tokens = Blocks(pixels, context);
-    if (!tokens.defined()) return {};
-    return SimplePyramid(TokensToMap(norm_->forward(tokens), grid_.height, grid_.width));
-  }
-
-  const ModelInfo& info() const override { return info_; }
-
-  at::Tensor Resized(const std::string& parameter, const at::Tensor& stored) const override {
-    if (parameter != "pos_embed") return stored;
-    return ResizePositionEmbedding(stored, 0, {grid_.height, grid_.width});
+      : PlainBackbone({.stride = config.patch,
+                       .channels = config.channels,
+                       .published = {.side = config.image_side, .num_classes = config.num_classes}},
+                      description) {
+    AddStem<PatchEmbed>("patch_embed", config.patch, config.channels);
+    AddPositions("pos_embed");
+    AddBlocks(config.depth, config.mlp_ratio * config.channels,
+              {.heads = config.heads, .window = config.window});
+    AddNorm();
+    AddHead();
   }
 
  private:
-  static ModelInfo Describe(const FrameConfig& config, const ModelDescription& description) {
-    ModelInfo info = DescribeClassifier(
-        description, {.side = config.image_side, .num_classes = config.num_classes},
-        config.channels);
-    CheckDivides(info, config.patch);
-    info.tokens = (info.image_height / config.patch) * (info.image_width / config.patch);
-    info.features = SimplePyramidFeatures(config.channels, config.patch);
-    return info;
+  at::Tensor Classify(const at::Tensor& tokens) const override {
+    return Logits(norm().forward(tokens).mean(1));
   }
-
-  // The tokens behind the last block; undefined when the context stopped the pass.
-  at::Tensor Blocks(const at::Tensor& pixels, ForwardContext& context) const {
-    context.EnterStage("stem");
-    at::Tensor tokens = patch_embed_->forward(pixels) + pos_embed_;
-    context.EnterStage("stage1");
-    return blocks_->forward(std::move(tokens), grid_, context, "blocks");
-  }
-
-  ModelInfo info_;
-  const Grid grid_;
-  const std::shared_ptr<PatchEmbed> patch_embed_;
-  at::Tensor pos_embed_;
-  std::shared_ptr<TransformerBlocks> blocks_;
-  std::shared_ptr<LayerNorm> norm_;
-  std::shared_ptr<Linear> head_;
 };
 
 }  // namespace

@@ -19,20 +19,13 @@
 
 #include <array>
 #include <string>
-#include <utility>
-#include <vector>
 
-#include "model_zoo/attention/modules/modules.h"
-#include "model_zoo/attention/stages.h"
-#include "model_zoo/backbones/backbone.h"
-#include "model_zoo/blocks/transformer_block.h"
+#include "model_zoo/backbones/plain_backbone.h"
 #include "model_zoo/layers/batch_norm.h"
 #include "model_zoo/layers/conv2d.h"
-#include "model_zoo/layers/layer_norm.h"
+#include "model_zoo/layers/layer_list.h"
 #include "model_zoo/layers/linear.h"
-#include "model_zoo/layers/position_embedding.h"
 #include "model_zoo/layers/simple_pyramid.h"
-#include "model_zoo/layers/sinusoid_position.h"
 #include "model_zoo/weights/random.h"
 
 namespace fovea::models {
@@ -123,47 +116,30 @@ class Bottleneck final : public Layer {
   const std::shared_ptr<Shortcut> downsample_;
 };
 
-// A list of layers under their numbers.
-template <typename Child>
-class Row final : public Layer {
- public:
-  template <typename... Args>
-  void Append(Args&&... args) {
-    list_.push_back(Add<Child>(std::to_string(list_.size()), std::forward<Args>(args)...));
-  }
-
-  at::Tensor forward(at::Tensor map) const {
-    for (const auto& layer : list_) map = layer->forward(map);
-    return map;
-  }
-
- private:
-  std::vector<std::shared_ptr<Child>> list_;
-};
-
 // `visual_tokens.tokens`: pixels [N, 3, H, W] -> a map [N, channels, H/16, W/16].
 class TokenStem final : public Layer {
  public:
   TokenStem(int64_t stem_channels, int64_t channels)
-      : stem_(Add<Row<Conv2d>>("stem")), stage_(Add<Row<Bottleneck>>("stage")) {
-    stem_->Append(Conv2dOptions::Square(3, stem_channels, 3, 1, 1));
+      : stem_(Add<LayerList<Conv2d>>("stem")), stage_(Add<LayerList<Bottleneck>>("stage")) {
+    stem_->Emplace(Conv2dOptions::Square(3, stem_channels, 3, 1, 1));
     int64_t in = stem_channels;
     for (int64_t i = 0; i < kBottlenecks; ++i) {
-      stage_->Append(in, stem_channels);
+      stage_->Emplace(in, stem_channels);
       in = kExpansion * stem_channels;
     }
     transition_ = Add<Conv2d>("transition", Conv2dOptions::Square(in, channels, 1));
   }
 
   at::Tensor forward(const at::Tensor& pixels) const {
-    const at::Tensor map = at::max_pool2d(stem_->forward(pixels), /*kernel_size=*/3, /*stride=*/2,
-                                          /*padding=*/1);
-    return transition_->forward(stage_->forward(map));
+    at::Tensor map =
+        at::max_pool2d((*stem_)[0].forward(pixels), /*kernel_size=*/3, /*stride=*/2, /*padding=*/1);
+    for (const auto& bottleneck : stage_->list()) map = bottleneck->forward(map);
+    return transition_->forward(map);
   }
 
  private:
-  const std::shared_ptr<Row<Conv2d>> stem_;
-  const std::shared_ptr<Row<Bottleneck>> stage_;
+  const std::shared_ptr<LayerList<Conv2d>> stem_;
+  const std::shared_ptr<LayerList<Bottleneck>> stage_;
   std::shared_ptr<Conv2d> transition_;
 };
 
@@ -277,103 +253,40 @@ class SecondOrderClassifier final : public Layer {
   const std::shared_ptr<Linear> cls_fc_;
 };
 
-class SoVit final : public Backbone {
+class SoVit final : public PlainBackbone {
  public:
   SoVit(const SoVitConfig& config, const ModelDescription& description)
-      : info_(Describe(config, description)),
-        grid_(GridOf(info_)),
-        visual_tokens_(Add<VisualTokens>("visual_tokens", config.stem_channels, config.channels)),
-        cls_token_(AddParameter("cls_token", {1, 1, config.channels})),
-        pos_embed_(AddParameter("pos_embed", {1, grid_.tokens(), config.channels})) {
-    pos_embed_.set_requires_grad(false);
-    const StageAttentions attentions(description, {{.text = "dense"}});
-    info_.attention = attentions.Canonical();
-    const AttentionFactory attention = attentions.Stage(0, MakeSelfAttention);
-    blocks_ = Add<TransformerBlocks>(
-        "blocks", config.depth,
-        TransformerBlockOptions{.channels = config.channels,
-                                .mlp_hidden = config.mlp_ratio * config.channels,
-                                .norm_epsilon = kEpsilon},
-        [&](int64_t block) {
-          return attention.Module({.channels = config.channels,
-                                   .heads = config.heads,
-                                   .grid = grid_,
-                                   .block = block,
-                                   .qkv_bias = false});
-        });
-    norm_ = Add<LayerNorm>("norm", config.channels, kEpsilon);
+      : PlainBackbone({.stride = kStride,
+                       .channels = config.channels,
+                       .norm_epsilon = kEpsilon,
+                       .published = {.preprocessing = {.crop_fraction = 0.875}}},
+                      description) {
+    AddStem<VisualTokens>("visual_tokens", config.stem_channels, config.channels);
+    AddPrefixToken("cls_token");
+    AddSinePositions("pos_embed");
+    AddBlocks(config.depth, config.mlp_ratio * config.channels,
+              {.heads = config.heads, .qkv_bias = false});
+    AddNorm();
     classifier_ = Add<SecondOrderClassifier>("classifier", config.channels, config.covariance,
-                                             info_.num_classes);
+                                             info().num_classes);
   }
-
-  std::vector<at::Tensor> forward(const at::Tensor& pixels,
-                                  ForwardContext& context) const override {
-    const at::Tensor tokens = RunBlocks(pixels, context);
-    if (!tokens.defined()) return {};
-    context.EnterStage("head");
-    return {classifier_->forward(norm_->forward(tokens), grid_)};
-  }
-
-  std::vector<at::Tensor> Features(const at::Tensor& pixels,
-                                   ForwardContext& context) const override {
-    const at::Tensor tokens = RunBlocks(pixels, context);
-    if (!tokens.defined()) return {};
-    return SimplePyramid(TokensToMap(norm_->forward(tokens), grid_.height, grid_.width));
-  }
-
-  const ModelInfo& info() const override { return info_; }
 
   WeightNames weight_names() const override {
     return {.ignored_suffixes = {"num_batches_tracked"}};
   }
 
-  at::Tensor Resized(const std::string& parameter, const at::Tensor& stored) const override {
-    if (parameter != "pos_embed") return stored;
-    return ResizePositionEmbedding(stored, grid_.prefix_tokens, {grid_.height, grid_.width});
-  }
-
   void Initialise(uint64_t seed) override {
-    Backbone::Initialise(seed);
-    pos_embed_.copy_(SinusoidPositions(pos_embed_.size(1), pos_embed_.size(2)));
+    PlainBackbone::Initialise(seed);
     // The power iteration starts in a random direction.
     const std::string start = "classifier.normalization.weight";
     RandomStream(seed, start).FillNormal(named_parameters()[start], 1);
   }
 
  private:
-  static ModelInfo Describe(const SoVitConfig& config, const ModelDescription& description) {
-    PublishedInput published;
-    published.preprocessing.crop_fraction = 0.875;
-    ModelInfo info = DescribeClassifier(description, published, config.channels);
-    CheckDivides(info, kStride);
-    info.tokens = GridOf(info).tokens();
-    info.features = SimplePyramidFeatures(config.channels, kStride);
-    return info;
+  at::Tensor Classify(const at::Tensor& tokens) const override {
+    return classifier_->forward(norm().forward(tokens), grid());
   }
 
-  static Grid GridOf(const ModelInfo& info) {
-    return {.height = info.image_height / kStride,
-            .width = info.image_width / kStride,
-            .prefix_tokens = 1};
-  }
-
-  // The tokens behind the last block; undefined when the context stopped the pass.
-  at::Tensor RunBlocks(const at::Tensor& pixels, ForwardContext& context) const {
-    context.EnterStage("stem");
-    const at::Tensor visual = visual_tokens_->forward(pixels);
-    at::Tensor tokens =
-        at::cat({cls_token_.expand({visual.size(0), -1, -1}), visual}, 1) + pos_embed_;
-    context.EnterStage("stage1");
-    return blocks_->forward(std::move(tokens), grid_, context, "blocks");
-  }
-
-  ModelInfo info_;
-  const Grid grid_;
-  const std::shared_ptr<VisualTokens> visual_tokens_;
-  at::Tensor cls_token_;
-  at::Tensor pos_embed_;
-  std::shared_ptr<TransformerBlocks> blocks_;
-  std::shared_ptr<LayerNorm> norm_;
   std::shared_ptr<SecondOrderClassifier> classifier_;
 };
 

@@ -16,22 +16,16 @@
 
 #include <ATen/ATen.h>
 
+#include <array>
 #include <cmath>
-#include <string>
-#include <utility>
 #include <vector>
 
 #include "model_zoo/attention/cores/cores.h"
-#include "model_zoo/attention/modules/modules.h"
-#include "model_zoo/attention/stages.h"
-#include "model_zoo/backbones/backbone.h"
-#include "model_zoo/blocks/transformer_block.h"
+#include "model_zoo/backbones/plain_backbone.h"
 #include "model_zoo/layers/layer_norm.h"
 #include "model_zoo/layers/linear.h"
 #include "model_zoo/layers/mlp.h"
-#include "model_zoo/layers/position_embedding.h"
 #include "model_zoo/layers/simple_pyramid.h"
-#include "model_zoo/layers/sinusoid_position.h"
 
 namespace fovea::models {
 namespace {
@@ -148,96 +142,20 @@ class TokensToToken final : public Layer {
   const std::shared_ptr<Linear> project_;
 };
 
-class T2t final : public Backbone {
+class T2t final : public PlainBackbone {
  public:
   T2t(const T2tConfig& config, const ModelDescription& description)
-      : info_(Describe(config, description)),
-        grid_(GridOf(info_)),
-        tokens_to_token_(
-            Add<TokensToToken>("tokens_to_token", config,
-                               Grid{.height = info_.image_height, .width = info_.image_width})),
-        cls_token_(AddParameter("cls_token", {1, 1, config.channels})),
-        pos_embed_(AddParameter("pos_embed", {1, grid_.tokens(), config.channels})) {
-    pos_embed_.set_requires_grad(false);
-    const StageAttentions attentions(description, {{.text = "dense"}});
-    info_.attention = attentions.Canonical();
-    const AttentionFactory attention = attentions.Stage(0, MakeSelfAttention);
-    blocks_ = Add<TransformerBlocks>(
-        "blocks", config.depth,
-        TransformerBlockOptions{.channels = config.channels,
-                                .mlp_hidden = config.mlp_ratio * config.channels,
-                                .norm_epsilon = kEpsilon},
-        [&](int64_t block) {
-          return attention.Module({.channels = config.channels,
-                                   .heads = config.heads,
-                                   .grid = grid_,
-                                   .block = block,
-                                   .qkv_bias = false});
-        });
-    norm_ = Add<LayerNorm>("norm", config.channels, kEpsilon);
-    head_ = Add<Linear>("head", config.channels, info_.num_classes);
+      : PlainBackbone({.stride = kStride, .channels = config.channels, .norm_epsilon = kEpsilon},
+                      description) {
+    AddStem<TokensToToken>("tokens_to_token", config,
+                           Grid{.height = info().image_height, .width = info().image_width});
+    AddPrefixToken("cls_token");
+    AddSinePositions("pos_embed");
+    AddBlocks(config.depth, config.mlp_ratio * config.channels,
+              {.heads = config.heads, .qkv_bias = false});
+    AddNorm();
+    AddHead();
   }
-
-  std::vector<at::Tensor> forward(const at::Tensor& pixels,
-                                  ForwardContext& context) const override {
-    const at::Tensor tokens = RunBlocks(pixels, context);
-    if (!tokens.defined()) return {};
-    context.EnterStage("head");
-    return {head_->forward(norm_->forward(tokens.select(1, 0)))};
-  }
-
-  std::vector<at::Tensor> Features(const at::Tensor& pixels,
-                                   ForwardContext& context) const override {
-    const at::Tensor tokens = RunBlocks(pixels, context);
-    if (!tokens.defined()) return {};
-    return SimplePyramid(TokensToMap(norm_->forward(tokens), grid_.height, grid_.width));
-  }
-
-  const ModelInfo& info() const override { return info_; }
-
-  at::Tensor Resized(const std::string& parameter, const at::Tensor& stored) const override {
-    if (parameter != "pos_embed") return stored;
-    return ResizePositionEmbedding(stored, grid_.prefix_tokens, {grid_.height, grid_.width});
-  }
-
-  void Initialise(uint64_t seed) override {
-    Backbone::Initialise(seed);
-    pos_embed_.copy_(SinusoidPositions(pos_embed_.size(1), pos_embed_.size(2)));
-  }
-
- private:
-  static ModelInfo Describe(const T2tConfig& config, const ModelDescription& description) {
-    ModelInfo info = DescribeClassifier(description, {}, config.channels);
-    CheckDivides(info, kStride);
-    info.tokens = GridOf(info).tokens();
-    info.features = SimplePyramidFeatures(config.channels, kStride);
-    return info;
-  }
-
-  static Grid GridOf(const ModelInfo& info) {
-    return {.height = info.image_height / kStride,
-            .width = info.image_width / kStride,
-            .prefix_tokens = 1};
-  }
-
-  // The tokens behind the last block; undefined when the context stopped the pass.
-  at::Tensor RunBlocks(const at::Tensor& pixels, ForwardContext& context) const {
-    context.EnterStage("stem");
-    const at::Tensor patches = tokens_to_token_->forward(pixels);
-    at::Tensor tokens =
-        at::cat({cls_token_.expand({patches.size(0), -1, -1}), patches}, 1) + pos_embed_;
-    context.EnterStage("stage1");
-    return blocks_->forward(std::move(tokens), grid_, context, "blocks");
-  }
-
-  ModelInfo info_;
-  const Grid grid_;
-  const std::shared_ptr<TokensToToken> tokens_to_token_;
-  at::Tensor cls_token_;
-  at::Tensor pos_embed_;
-  std::shared_ptr<TransformerBlocks> blocks_;
-  std::shared_ptr<LayerNorm> norm_;
-  std::shared_ptr<Linear> head_;
 };
 
 }  // namespace

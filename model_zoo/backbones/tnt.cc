@@ -16,17 +16,15 @@
 
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "model_zoo/attention/cores/cores.h"
-#include "model_zoo/attention/stages.h"
-#include "model_zoo/backbones/backbone.h"
+#include "model_zoo/backbones/plain_backbone.h"
+#include "model_zoo/blocks/run_blocks.h"
 #include "model_zoo/layers/conv2d.h"
+#include "model_zoo/layers/layer_list.h"
 #include "model_zoo/layers/layer_norm.h"
 #include "model_zoo/layers/linear.h"
 #include "model_zoo/layers/mlp.h"
-#include "model_zoo/layers/position_embedding.h"
-#include "model_zoo/layers/simple_pyramid.h"
 
 namespace fovea::models {
 namespace {
@@ -177,33 +175,6 @@ class TntBlock final : public Layer {
   const std::shared_ptr<Mlp> mlp_;
 };
 
-// The blocks under their numbers: "blocks.0", "blocks.1", ...
-class TntBlocks final : public Layer {
- public:
-  TntBlocks(const TntConfig& config, const Grid& grid, const AttentionFactory& attention) {
-    for (int64_t i = 0; i < config.depth; ++i) {
-      blocks_.push_back(Add<TntBlock>(std::to_string(i), config,
-                                      attention.Module({.channels = config.channels,
-                                                        .heads = config.heads,
-                                                        .grid = grid,
-                                                        .block = i,
-                                                        .qkv_bias = false})));
-    }
-  }
-
-  // The patches; undefined when the context stopped the pass.
-  at::Tensor forward(TntTokens tokens, const Grid& grid, ForwardContext& context) const {
-    for (size_t i = 0; i < blocks_.size(); ++i) {
-      if (context.ShouldStop()) return {};
-      tokens = blocks_[i]->forward(tokens, grid, context, "blocks." + std::to_string(i));
-    }
-    return tokens.patches;
-  }
-
- private:
-  std::vector<std::shared_ptr<TntBlock>> blocks_;
-};
-
 // pixels [N, 3, H, W] -> pixel tokens [N * patches, 16, inner channels], without their positions.
 class PixelEmbed final : public Layer {
  public:
@@ -223,95 +194,57 @@ class PixelEmbed final : public Layer {
   const std::shared_ptr<Conv2d> proj_;
 };
 
-class Tnt final : public Backbone {
+class Tnt final : public PlainBackbone {
  public:
   Tnt(const TntConfig& config, const ModelDescription& description)
-      : info_(Describe(config, description)),
-        grid_(GridOf(info_)),
+      : PlainBackbone({.stride = kPatch,
+                       .channels = config.channels,
+                       .norm_epsilon = kEpsilon,
+                       .published = {.preprocessing = {.mean = {0.5f, 0.5f, 0.5f},
+                                                       .std = {0.5f, 0.5f, 0.5f}}}},
+                      description),
         pixel_embed_(Add<PixelEmbed>("pixel_embed", config.inner_channels)),
         norm1_proj_(Add<LayerNorm>("norm1_proj", kInnerTokens * config.inner_channels, kEpsilon)),
         proj_(Add<Linear>("proj", kInnerTokens * config.inner_channels, config.channels)),
-        norm2_proj_(Add<LayerNorm>("norm2_proj", config.channels, kEpsilon)),
-        cls_token_(AddParameter("cls_token", {1, 1, config.channels})),
-        patch_pos_(AddParameter("patch_pos", {1, grid_.tokens(), config.channels})),
-        pixel_pos_(AddParameter("pixel_pos", {1, config.inner_channels, kInnerSide, kInnerSide})) {
-    const StageAttentions attentions(description, {{.text = "dense"}});
-    info_.attention = attentions.Canonical();
-    blocks_ = Add<TntBlocks>("blocks", config, grid_, attentions.Stage(0, MakeOuterAttention));
-    norm_ = Add<LayerNorm>("norm", config.channels, kEpsilon);
-    head_ = Add<Linear>("head", config.channels, info_.num_classes);
-  }
-
-  std::vector<at::Tensor> forward(const at::Tensor& pixels,
-                                  ForwardContext& context) const override {
-    const at::Tensor tokens = RunBlocks(pixels, context);
-    if (!tokens.defined()) return {};
-    context.EnterStage("head");
-    return {head_->forward(norm_->forward(tokens.select(1, 0)))};
-  }
-
-  std::vector<at::Tensor> Features(const at::Tensor& pixels,
-                                   ForwardContext& context) const override {
-    const at::Tensor tokens = RunBlocks(pixels, context);
-    if (!tokens.defined()) return {};
-    return SimplePyramid(TokensToMap(norm_->forward(tokens), grid_.height, grid_.width));
-  }
-
-  const ModelInfo& info() const override { return info_; }
-
-  at::Tensor Resized(const std::string& parameter, const at::Tensor& stored) const override {
-    if (parameter != "patch_pos") return stored;
-    return ResizePositionEmbedding(stored, grid_.prefix_tokens, {grid_.height, grid_.width});
+        norm2_proj_(Add<LayerNorm>("norm2_proj", config.channels, kEpsilon)) {
+    AddPrefixToken("cls_token");
+    AddPositions("patch_pos");
+    pixel_pos_ = AddParameter("pixel_pos", {1, config.inner_channels, kInnerSide, kInnerSide});
+    blocks_ = Add<LayerList<TntBlock>>("blocks");
+    const AttentionFactory attention = Attention(MakeOuterAttention);
+    for (int64_t i = 0; i < config.depth; ++i) {
+      blocks_->Emplace(config, attention.Module({.channels = config.channels,
+                                                 .heads = config.heads,
+                                                 .grid = grid(),
+                                                 .block = i,
+                                                 .qkv_bias = false}));
+    }
+    AddNorm();
+    AddHead();
   }
 
  private:
-  static ModelInfo Describe(const TntConfig& config, const ModelDescription& description) {
-    PublishedInput published;
-    published.preprocessing.mean = {0.5f, 0.5f, 0.5f};
-    published.preprocessing.std = {0.5f, 0.5f, 0.5f};
-    ModelInfo info = DescribeClassifier(description, published, config.channels);
-    CheckDivides(info, kPatch);
-    info.tokens = GridOf(info).tokens();
-    info.features = SimplePyramidFeatures(config.channels, kPatch);
-    return info;
-  }
-
-  static Grid GridOf(const ModelInfo& info) {
-    return {.height = info.image_height / kPatch,
-            .width = info.image_width / kPatch,
-            .prefix_tokens = 1};
-  }
-
-  // The outer tokens behind the last block; undefined when the context stopped the pass.
-  at::Tensor RunBlocks(const at::Tensor& pixels, ForwardContext& context) const {
+  at::Tensor Tokens(const at::Tensor& pixels, ForwardContext& context) const override {
     context.EnterStage("stem");
-    TntTokens tokens = Embed(pixels);
+    TntTokens tokens = EmbedBoth(pixels);
     context.EnterStage("stage1");
-    return blocks_->forward(std::move(tokens), grid_, context);
+    return RunBlocks(blocks_->list(), std::move(tokens), grid(), context, "blocks").patches;
   }
 
-  TntTokens Embed(const at::Tensor& pixels) const {
+  TntTokens EmbedBoth(const at::Tensor& pixels) const {
     // [N * patches, inner channels, 4, 4] -> pixel by pixel
     const at::Tensor inner =
         (pixel_embed_->forward(pixels) + pixel_pos_).flatten(2).transpose(1, 2).contiguous();
-    const int64_t images = pixels.size(0);
-    const at::Tensor flat = inner.view({images, grid_.height * grid_.width, -1});
-    const at::Tensor patches = norm2_proj_->forward(proj_->forward(norm1_proj_->forward(flat)));
-    return {inner, at::cat({cls_token_.expand({images, -1, -1}), patches}, 1) + patch_pos_};
+    const at::Tensor flat = inner.view({pixels.size(0), grid().height * grid().width, -1});
+    return {inner, Placed(norm2_proj_->forward(proj_->forward(norm1_proj_->forward(flat))))};
   }
 
-  ModelInfo info_;
-  const Grid grid_;
   const std::shared_ptr<PixelEmbed> pixel_embed_;
   const std::shared_ptr<LayerNorm> norm1_proj_;
   const std::shared_ptr<Linear> proj_;
   const std::shared_ptr<LayerNorm> norm2_proj_;
-  at::Tensor cls_token_;
-  at::Tensor patch_pos_;
   at::Tensor pixel_pos_;
-  std::shared_ptr<TntBlocks> blocks_;
-  std::shared_ptr<LayerNorm> norm_;
-  std::shared_ptr<Linear> head_;
+  std::shared_ptr<LayerList<TntBlock>> blocks_;
 };
 
 }  // namespace

@@ -10,18 +10,13 @@
 
 #include <ATen/ATen.h>
 
+#include <cmath>
 #include <string>
 #include <utility>
 
-#include "model_zoo/attention/modules/modules.h"
-#include "model_zoo/attention/stages.h"
-#include "model_zoo/backbones/backbone.h"
-#include "model_zoo/blocks/transformer_block.h"
-#include "model_zoo/layers/layer_norm.h"
+#include "model_zoo/backbones/plain_backbone.h"
 #include "model_zoo/layers/linear.h"
 #include "model_zoo/layers/patch_embed.h"
-#include "model_zoo/layers/position_embedding.h"
-#include "model_zoo/layers/simple_pyramid.h"
 #include "model_zoo/weights/random.h"
 
 namespace fovea::models {
@@ -45,73 +40,30 @@ VitConfig Shrunk(VitConfig config) {
   return config;
 }
 
-class Vit final : public Backbone {
+class Vit final : public PlainBackbone {
  public:
   Vit(const VitConfig& config, const ModelDescription& description)
-      : config_(config),
-        info_(Describe(config, description)),
-        grid_(GridOf(config, info_)),
-        patch_embed_(Add<PatchEmbed>("patch_embed", config.patch, config.channels)),
-        cls_token_(AddParameter("cls_token", {1, 1, config.channels})) {
-    const StageAttentions attentions(description, {{.text = "dense"}});
-    info_.attention = attentions.Canonical();
-    if (config.distilled) {
-      dist_token_ = AddParameter("dist_token", {1, 1, config.channels});
+      : PlainBackbone({.stride = config.patch,
+                       .channels = config.channels,
+                       .published = {.side = config.image_side, .num_classes = config.num_classes}},
+                      description),
+        patch_(config.patch) {
+    AddStem<PatchEmbed>("patch_embed", config.patch, config.channels);
+    AddPrefixToken("cls_token");
+    if (config.distilled) AddPrefixToken("dist_token");
+    AddPositions("pos_embed");
+    AddBlocks(config.depth, config.mlp_ratio * config.channels, {.heads = config.heads});
+    AddNorm();
+    AddHead();
+    if (config.distilled && info().num_classes > 0) {
+      head_dist_ = Add<Linear>("head_dist", config.channels, info().num_classes);
     }
-    pos_embed_ = AddParameter("pos_embed", {1, grid_.tokens(), config.channels});
-    const AttentionFactory attention = attentions.Stage(0, MakeSelfAttention);
-    blocks_ = Add<TransformerBlocks>(
-        "blocks", config.depth,
-        TransformerBlockOptions{.channels = config.channels,
-                                .mlp_hidden = config.mlp_ratio * config.channels},
-        [&](int64_t block) {
-          return attention.Module(
-              {.channels = config.channels, .heads = config.heads, .grid = grid_, .block = block});
-        });
-    norm_ = Add<LayerNorm>("norm", config.channels);
-    if (info_.num_classes > 0) {
-      head_ = Add<Linear>("head", config.channels, info_.num_classes);
-      if (config.distilled) {
-        head_dist_ = Add<Linear>("head_dist", config.channels, info_.num_classes);
-      }
-    }
-  }
-
-  std::vector<at::Tensor> forward(const at::Tensor& pixels,
-                                  ForwardContext& context) const override {
-    const at::Tensor tokens = Blocks(pixels, context);
-    if (!tokens.defined()) return {};
-    context.EnterStage("head");
-    const at::Tensor prefix = norm_->forward(tokens.narrow(1, 0, grid_.prefix_tokens));
-    const at::Tensor cls = prefix.select(1, 0);
-    if (!head_) {
-      return {cls};
-    }
-    const at::Tensor logits = head_->forward(cls);
-    if (!head_dist_) {
-      return {logits};
-    }
-    return {(logits + head_dist_->forward(prefix.select(1, 1))) / 2};
-  }
-
-  std::vector<at::Tensor> Features(const at::Tensor& pixels,
-                                   ForwardContext& context) const override {
-    const at::Tensor tokens = Blocks(pixels, context);
-    if (!tokens.defined()) return {};
-    return SimplePyramid(TokensToMap(norm_->forward(tokens), grid_.height, grid_.width));
-  }
-
-  const ModelInfo& info() const override { return info_; }
-
-  at::Tensor Resized(const std::string& parameter, const at::Tensor& stored) const override {
-    if (parameter != "pos_embed") return stored;
-    return ResizePositionEmbedding(stored, grid_.prefix_tokens, {grid_.height, grid_.width});
   }
 
   // timm's init_weights_vit_timm; deviations are small enough that its truncation at +-2 never
   // acts.
   void Initialise(uint64_t seed) override {
-    const double patch_fan_in = static_cast<double>(3 * config_.patch * config_.patch);
+    const double patch_fan_in = static_cast<double>(3 * patch_ * patch_);
     for (auto& parameter : named_parameters()) {
       const std::string& name = parameter.key();
       at::Tensor& tensor = parameter.value();
@@ -128,52 +80,15 @@ class Vit final : public Backbone {
   }
 
  private:
-  static ModelInfo Describe(const VitConfig& config, const ModelDescription& description) {
-    ModelInfo info = DescribeClassifier(
-        description, {.side = config.image_side, .num_classes = config.num_classes},
-        config.channels);
-    CheckDivides(info, config.patch);
-    info.tokens = GridOf(config, info).tokens();
-    info.features = SimplePyramidFeatures(config.channels, config.patch);
-    return info;
+  at::Tensor Classify(const at::Tensor& tokens) const override {
+    const at::Tensor prefix = norm().forward(tokens.narrow(1, 0, grid().prefix_tokens));
+    const at::Tensor logits = Logits(prefix.select(1, 0));
+    if (!head_dist_) return logits;
+    return (logits + head_dist_->forward(prefix.select(1, 1))) / 2;
   }
 
-  static Grid GridOf(const VitConfig& config, const ModelInfo& info) {
-    return {.height = info.image_height / config.patch,
-            .width = info.image_width / config.patch,
-            .prefix_tokens = config.distilled ? 2 : 1};
-  }
-
-  // The tokens behind the last block; undefined when the context stopped the pass.
-  at::Tensor Blocks(const at::Tensor& pixels, ForwardContext& context) const {
-    context.EnterStage("stem");
-    at::Tensor tokens = Embed(pixels);
-    context.EnterStage("stage1");
-    return blocks_->forward(std::move(tokens), grid_, context, "blocks");
-  }
-
-  at::Tensor Embed(const at::Tensor& pixels) const {
-    const at::Tensor patches = patch_embed_->forward(pixels);
-    const int64_t images = pixels.size(0);
-    std::vector<at::Tensor> tokens = {cls_token_.expand({images, -1, -1})};
-    if (dist_token_.defined()) {
-      tokens.push_back(dist_token_.expand({images, -1, -1}));
-    }
-    tokens.push_back(patches);
-    return at::cat(tokens, 1) + pos_embed_;
-  }
-
-  const VitConfig config_;
-  ModelInfo info_;
-  const Grid grid_;
-  const std::shared_ptr<PatchEmbed> patch_embed_;
-  at::Tensor cls_token_;
-  at::Tensor dist_token_;  // undefined without distillation
-  at::Tensor pos_embed_;
-  std::shared_ptr<TransformerBlocks> blocks_;
-  std::shared_ptr<LayerNorm> norm_;
-  std::shared_ptr<Linear> head_;       // null where the model gives features
-  std::shared_ptr<Linear> head_dist_;  // null without distillation
+  const int64_t patch_;
+  std::shared_ptr<Linear> head_dist_;  // null without distillation, and without classes
 };
 
 }  // namespace

@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "model_zoo/blocks/run_blocks.h"
+
 namespace fovea::models {
 
 TransformerBlock::TransformerBlock(const TransformerBlockOptions& options,
@@ -44,11 +46,7 @@ TransformerBlocks::TransformerBlocks(int64_t depth, const TransformerBlockOption
 
 at::Tensor TransformerBlocks::forward(at::Tensor tokens, const Grid& grid, ForwardContext& context,
                                       const std::string& name) const {
-  for (size_t i = 0; i < blocks_.size(); ++i) {
-    if (context.ShouldStop()) return {};
-    tokens = blocks_[i]->forward(tokens, grid, context, name + "." + std::to_string(i));
-  }
-  return tokens;
+  return RunBlocks(blocks_, std::move(tokens), grid, context, name);
 }
 
 }  // namespace fovea::models
