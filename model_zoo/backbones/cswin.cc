@@ -20,13 +20,11 @@
 
 #include "model_zoo/attention/modules/modules.h"
 #include "model_zoo/attention/padded_map.h"
-#include "model_zoo/attention/stages.h"
 #include "model_zoo/attention/windowed_heads.h"
-#include "model_zoo/backbones/backbone.h"
+#include "model_zoo/backbones/staged_backbone.h"
 #include "model_zoo/blocks/transformer_block.h"
 #include "model_zoo/layers/conv2d.h"
 #include "model_zoo/layers/conv_embed.h"
-#include "model_zoo/layers/layer_norm.h"
 #include "model_zoo/layers/linear.h"
 #include "model_zoo/layers/simple_pyramid.h"
 
@@ -158,15 +156,14 @@ AttentionFactory::ModuleBuilder OwnModule(int64_t stripe) {
   };
 }
 
-class Cswin final : public Backbone {
+class Cswin final : public StagedBackbone {
  public:
   Cswin(const CswinConfig& config, const ModelDescription& description)
-      : config_(config), info_(Describe(config, description)) {
-    const StageAttentions attentions(
-        description,
-        std::vector<PublishedStage>(kStages, {.text = "cross_shaped", .own = "cross_shaped"}));
-    info_.attention = attentions.Canonical();
-    Grid grid = {.height = info_.image_height, .width = info_.image_width};
+      : StagedBackbone(
+            Describe(config, description), description,
+            std::vector<PublishedStage>(kStages, {.text = "cross_shaped", .own = "cross_shaped"})),
+        config_(config) {
+    Grid grid = {.height = info().image_height, .width = info().image_width};
     for (size_t i = 0; i < kStages; ++i) {
       const int64_t channels = config.channels << i;
       // The stem, "merge1", "merge2", "merge3".
@@ -177,10 +174,10 @@ class Cswin final : public Backbone {
           Add<ConvEmbed>(i == 0 ? "stage1_conv_embed" : "merge" + std::to_string(i), embedding,
                          kEpsilon, ConvEmbed::Names{.convolution = "conv", .norm = "norm"});
       grid = ConvEmbed::Embedded(grid, embedding);
-      grids_[i] = grid;
+      AddGrid(grid);
       const bool last = i + 1 == kStages;
       const AttentionFactory attention =
-          attentions.Stage(i, OwnModule(last ? 0 : config.stripes[i]));
+          attentions().Stage(i, OwnModule(last ? 0 : config.stripes[i]));
       stages_[i] = Add<TransformerBlocks>(
           StageName(i), config.depths[i],
           TransformerBlockOptions{
@@ -191,28 +188,8 @@ class Cswin final : public Backbone {
                 {.channels = channels, .heads = config.heads[i], .grid = grid, .block = block});
           });
     }
-    const int64_t channels = config.channels << (kStages - 1);
-    norm_ = Add<LayerNorm>("norm", channels, kEpsilon);
-    if (info_.num_classes > 0) head_ = Add<Linear>("head", channels, info_.num_classes);
+    AddHead(config.channels << (kStages - 1), kEpsilon);
   }
-
-  std::vector<at::Tensor> forward(const at::Tensor& pixels,
-                                  ForwardContext& context) const override {
-    const at::Tensor tokens = RunStages(pixels, context, nullptr);
-    if (!tokens.defined()) return {};
-    context.EnterStage("head");
-    const at::Tensor pooled = norm_->forward(tokens).mean(1);
-    return {head_ ? head_->forward(pooled) : pooled};
-  }
-
-  std::vector<at::Tensor> Features(const at::Tensor& pixels,
-                                   ForwardContext& context) const override {
-    std::vector<at::Tensor> maps;
-    if (!RunStages(pixels, context, &maps).defined()) return {};
-    return maps;
-  }
-
-  const ModelInfo& info() const override { return info_; }
 
   // Published blocks hold the projections of their attention themselves.
   WeightNames weight_names() const override {
@@ -235,39 +212,27 @@ class Cswin final : public Backbone {
   static ModelInfo Describe(const CswinConfig& config, const ModelDescription& description) {
     ModelInfo info = DescribeClassifier(description, {}, config.channels << (kStages - 1));
     CheckDivides(info, kPatch);
-    info.tokens = (info.image_height / kPatch) * (info.image_width / kPatch);
     for (size_t i = 0; i < kStages; ++i) {
       info.features.push_back({config.channels << i, kPatch << i});
     }
     return info;
   }
 
-  // The tokens behind the last stage, and each stage's map where `maps` is given; undefined when
-  // the context stopped the pass.
-  at::Tensor RunStages(const at::Tensor& pixels, ForwardContext& context,
-                       std::vector<at::Tensor>* maps) const {
-    at::Tensor map = pixels;
-    at::Tensor tokens;
-    for (size_t i = 0; i < kStages; ++i) {
-      context.EnterStage(i == 0 ? "stem" : StageName(i));
-      tokens = embeds_[i]->forward(map);
-      map.reset();
-      if (i == 0) context.EnterStage(StageName(i));
-      tokens = stages_[i]->forward(std::move(tokens), grids_[i], context, StageName(i));
-      if (!tokens.defined()) return {};
-      map = TokensToMap(tokens, grids_[i].height, grids_[i].width);
-      if (maps != nullptr) maps->push_back(map);
+  at::Tensor RunStem(const at::Tensor& pixels) const override {
+    return embeds_[0]->forward(pixels);
+  }
+
+  at::Tensor RunStage(size_t stage, at::Tensor tokens, const Grid& before,
+                      ForwardContext& context) const override {
+    if (stage > 0) {
+      tokens = embeds_[stage]->forward(TokensToMap(tokens, before.height, before.width));
     }
-    return tokens;
+    return stages_[stage]->forward(std::move(tokens), grid(stage), context, StageName(stage));
   }
 
   const CswinConfig config_;
-  ModelInfo info_;
   std::array<std::shared_ptr<ConvEmbed>, kStages> embeds_;
-  std::array<Grid, kStages> grids_;
   std::array<std::shared_ptr<TransformerBlocks>, kStages> stages_;
-  std::shared_ptr<LayerNorm> norm_;
-  std::shared_ptr<Linear> head_;  // null where the model gives features
 };
 
 }  // namespace

@@ -19,14 +19,12 @@
 #include <utility>
 #include <vector>
 
-#include "model_zoo/attention/stages.h"
-#include "model_zoo/backbones/backbone.h"
+#include "model_zoo/backbones/staged_backbone.h"
 #include "model_zoo/blocks/transformer_block.h"
 #include "model_zoo/layers/batch_norm.h"
 #include "model_zoo/layers/conv2d.h"
 #include "model_zoo/layers/conv_embed.h"
 #include "model_zoo/layers/layer_list.h"
-#include "model_zoo/layers/layer_norm.h"
 #include "model_zoo/layers/linear.h"
 #include "model_zoo/layers/simple_pyramid.h"
 
@@ -258,44 +256,20 @@ class Stage final : public Layer {
   std::shared_ptr<TransformerBlocks> layers_;
 };
 
-class Cvt final : public Backbone {
+class Cvt final : public StagedBackbone {
  public:
+  // Its attention has no name of its own: `self` is the one that projects without convolutions.
   Cvt(const CvtConfig& config, const ModelDescription& description)
-      : info_(Describe(config, description)), stages_(Add<LayerList<Stage>>("stages")) {
-    // Its attention has no name of its own: `self` is the one that projects without convolutions.
-    const StageAttentions attentions(
-        description, std::vector<PublishedStage>(kStages, {.text = "dense", .own = ""}));
-    info_.attention = attentions.Canonical();
-    Grid grid = {.height = info_.image_height, .width = info_.image_width};
+      : StagedBackbone(Describe(config, description), description,
+                       std::vector<PublishedStage>(kStages, {.text = "dense", .own = ""})),
+        stages_(Add<LayerList<Stage>>("stages")) {
+    Grid grid = {.height = info().image_height, .width = info().image_width};
     for (size_t i = 0; i < kStages; ++i) {
-      stages_->Append(
-          std::make_shared<Stage>(config, i, grid, attentions.Stage(i, MakeCvtAttention)));
-      grid = stages_->list().back()->grid();
+      grid = stages_->Emplace(config, i, grid, attentions().Stage(i, MakeCvtAttention)).grid();
+      AddGrid(grid);
     }
-    info_.tokens = stages_->list().front()->grid().tokens();
-    layernorm_ = Add<LayerNorm>("layernorm", config.channels.back(), kEpsilon);
-    if (info_.num_classes > 0) {
-      classifier_ = Add<Linear>("classifier", config.channels.back(), info_.num_classes);
-    }
+    AddHead(config.channels.back(), kEpsilon, {.norm = "layernorm", .linear = "classifier"});
   }
-
-  std::vector<at::Tensor> forward(const at::Tensor& pixels,
-                                  ForwardContext& context) const override {
-    const at::Tensor tokens = RunStages(pixels, context, nullptr);
-    if (!tokens.defined()) return {};
-    context.EnterStage("head");
-    const at::Tensor features = layernorm_->forward(tokens.select(1, 0));
-    return {classifier_ ? classifier_->forward(features) : features};
-  }
-
-  std::vector<at::Tensor> Features(const at::Tensor& pixels,
-                                   ForwardContext& context) const override {
-    std::vector<at::Tensor> maps;
-    if (!RunStages(pixels, context, &maps).defined()) return {};
-    return maps;
-  }
-
-  const ModelInfo& info() const override { return info_; }
 
   // The zoo's block in the place of transformers' CvtLayer.
   WeightNames weight_names() const override {
@@ -321,29 +295,18 @@ class Cvt final : public Backbone {
     return info;
   }
 
-  // The tokens behind the last stage, and each stage's map where `maps` is given; undefined when
-  // the context stopped the pass.
-  at::Tensor RunStages(const at::Tensor& pixels, ForwardContext& context,
-                       std::vector<at::Tensor>* maps) const {
-    context.EnterStage("stem");
-    at::Tensor tokens = stages_->list().front()->Embed(pixels);
-    Grid before;
-    for (size_t i = 0; i < kStages; ++i) {
-      context.EnterStage("stage" + std::to_string(i + 1));
-      const Stage& stage = *stages_->list()[i];
-      if (i > 0) tokens = stage.Embed(TokensToMap(tokens, before.height, before.width));
-      tokens = stage.RunLayers(std::move(tokens), context, "stages." + std::to_string(i));
-      if (!tokens.defined()) return {};
-      before = stage.grid();
-      if (maps != nullptr) maps->push_back(TokensToMap(tokens, before.height, before.width));
-    }
-    return tokens;
+  at::Tensor RunStem(const at::Tensor& pixels) const override {
+    return (*stages_)[0].Embed(pixels);
   }
 
-  ModelInfo info_;
+  at::Tensor RunStage(size_t stage, at::Tensor tokens, const Grid& before,
+                      ForwardContext& context) const override {
+    const Stage& run = (*stages_)[stage];
+    if (stage > 0) tokens = run.Embed(TokensToMap(tokens, before.height, before.width));
+    return run.RunLayers(std::move(tokens), context, "stages." + std::to_string(stage));
+  }
+
   const std::shared_ptr<LayerList<Stage>> stages_;
-  std::shared_ptr<LayerNorm> layernorm_;
-  std::shared_ptr<Linear> classifier_;  // null where the model gives features
 };
 
 }  // namespace

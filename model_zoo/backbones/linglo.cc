@@ -35,8 +35,7 @@
 #include <vector>
 
 #include "model_zoo/attention/modules/modules.h"
-#include "model_zoo/attention/stages.h"
-#include "model_zoo/backbones/backbone.h"
+#include "model_zoo/backbones/staged_backbone.h"
 #include "model_zoo/layers/conv_embed.h"
 #include "model_zoo/layers/layer_list.h"
 #include "model_zoo/layers/layer_norm.h"
@@ -275,49 +274,28 @@ class Stage final : public Layer {
   std::shared_ptr<LayerList<Block>> blocks_;
 };
 
-class LinGlo final : public Backbone {
+class LinGlo final : public StagedBackbone {
  public:
   LinGlo(const LinGloConfig& config, const ModelDescription& description)
-      : hierarchical_(config.downsampling.back().stride > 1),
-        info_(Describe(config, description)),
+      : StagedBackbone(Describe(config, description), description, Published(config)),
+        hierarchical_(config.downsampling.back().stride > 1),
         stages_(Add<LayerList<Stage>>("stages")) {
-    std::vector<PublishedStage> published(kStages, {.text = "key_only"});
-    std::fill_n(published.begin(), config.convolutional_stages, PublishedStage::WithoutAttention());
-    const StageAttentions attentions(description, std::move(published));
-    info_.attention = attentions.Canonical();
-    Grid grid = {.height = info_.image_height, .width = info_.image_width};
+    Grid grid = {.height = info().image_height, .width = info().image_width};
     for (size_t i = 0; i < kStages; ++i) {
-      stages_->Append(
-          std::make_shared<Stage>(config, i, grid, attentions.Stage(i, MakeSelfAttention)));
-      grid = stages_->list().back()->grid();
+      grid = stages_->Emplace(config, i, grid, attentions().Stage(i, MakeSelfAttention)).grid();
+      AddGrid(grid);
     }
-    info_.tokens = stages_->list().front()->grid().tokens();
-    norm_ = Add<LayerNorm>("norm", config.channels.back(), kEpsilon);
-    if (info_.num_classes > 0) {
-      head_ = Add<Linear>("head", config.channels.back(), info_.num_classes);
-    }
-  }
-
-  std::vector<at::Tensor> forward(const at::Tensor& pixels,
-                                  ForwardContext& context) const override {
-    const at::Tensor tokens = RunStages(pixels, context, nullptr);
-    if (!tokens.defined()) return {};
-    context.EnterStage("head");
-    const at::Tensor pooled = norm_->forward(tokens).mean(1);
-    return {head_ ? head_->forward(pooled) : pooled};
+    AddHead(config.channels.back(), kEpsilon);
   }
 
   std::vector<at::Tensor> Features(const at::Tensor& pixels,
                                    ForwardContext& context) const override {
-    std::vector<at::Tensor> maps;
-    const at::Tensor tokens = RunStages(pixels, context, &maps);
+    if (hierarchical_) return StagedBackbone::Features(pixels, context);
+    const at::Tensor tokens = RunStages(pixels, context, nullptr);
     if (!tokens.defined()) return {};
-    if (hierarchical_) return maps;
-    const Grid& grid = stages_->list().back()->grid();
-    return SimplePyramid(TokensToMap(norm_->forward(tokens), grid.height, grid.width));
+    const Grid& last = grid(kStages - 1);
+    return SimplePyramid(TokensToMap(norm().forward(tokens), last.height, last.width));
   }
-
-  const ModelInfo& info() const override { return info_; }
 
   // As PVT v2; the branches of RP-CPE sum up to a depth-wise convolution of its deviation.
   void Initialise(uint64_t seed) override {
@@ -331,6 +309,12 @@ class LinGlo final : public Backbone {
   }
 
  private:
+  static std::vector<PublishedStage> Published(const LinGloConfig& config) {
+    std::vector<PublishedStage> published(kStages, {.text = "key_only"});
+    std::fill_n(published.begin(), config.convolutional_stages, PublishedStage::WithoutAttention());
+    return published;
+  }
+
   static ModelInfo Describe(const LinGloConfig& config, const ModelDescription& description) {
     // DeiT's evaluation, which the paper follows.
     ModelInfo info = DescribeClassifier(description, {.preprocessing = {.crop_fraction = 0.875}},
@@ -347,30 +331,19 @@ class LinGlo final : public Backbone {
     return info;
   }
 
-  // The tokens behind the last stage, and each stage's map where `maps` is given; undefined when
-  // the context stopped the pass.
-  at::Tensor RunStages(const at::Tensor& pixels, ForwardContext& context,
-                       std::vector<at::Tensor>* maps) const {
-    context.EnterStage("stem");
-    at::Tensor tokens = stages_->list().front()->Embed(pixels);
-    Grid before;
-    for (size_t i = 0; i < kStages; ++i) {
-      context.EnterStage("stage" + std::to_string(i + 1));
-      const Stage& stage = *stages_->list()[i];
-      if (i > 0) tokens = stage.Embed(TokensToMap(tokens, before.height, before.width));
-      tokens = stage.RunBlocks(std::move(tokens), context, "stages." + std::to_string(i));
-      if (!tokens.defined()) return {};
-      before = stage.grid();
-      if (maps != nullptr) maps->push_back(TokensToMap(tokens, before.height, before.width));
-    }
-    return tokens;
+  at::Tensor RunStem(const at::Tensor& pixels) const override {
+    return (*stages_)[0].Embed(pixels);
+  }
+
+  at::Tensor RunStage(size_t stage, at::Tensor tokens, const Grid& before,
+                      ForwardContext& context) const override {
+    const Stage& run = (*stages_)[stage];
+    if (stage > 0) tokens = run.Embed(TokensToMap(tokens, before.height, before.width));
+    return run.RunBlocks(std::move(tokens), context, "stages." + std::to_string(stage));
   }
 
   const bool hierarchical_;
-  ModelInfo info_;
   const std::shared_ptr<LayerList<Stage>> stages_;
-  std::shared_ptr<LayerNorm> norm_;
-  std::shared_ptr<Linear> head_;  // null where the model gives features
 };
 
 }  // namespace

@@ -20,8 +20,7 @@
 #include <vector>
 
 #include "model_zoo/attention/modules/modules.h"
-#include "model_zoo/attention/stages.h"
-#include "model_zoo/backbones/backbone.h"
+#include "model_zoo/backbones/staged_backbone.h"
 #include "model_zoo/layers/conv2d.h"
 #include "model_zoo/layers/layer_list.h"
 #include "model_zoo/layers/layer_norm.h"
@@ -262,43 +261,22 @@ class Head final : public Layer {
   std::shared_ptr<MlpClassifier> fc_;  // null where the model gives features
 };
 
-class MetaFormer final : public Backbone {
+class MetaFormer final : public StagedBackbone {
  public:
   MetaFormer(const MetaFormerConfig& config, const ModelDescription& description)
-      : stem_(Add<Downsampling>("stem",
+      : StagedBackbone(Describe(config, description), description, config.attention),
+        stem_(Add<Downsampling>("stem",
                                 Conv2dOptions::Square(/*in=*/3, config.channels(0), /*side=*/7,
                                                       /*stride=*/4, /*padding=*/2),
                                 /*norm_first=*/false)),
-        info_(Describe(config, description)),
         stages_(Add<LayerList<Stage>>("stages")) {
-    Grid grid = stem_->After({.height = info_.image_height, .width = info_.image_width});
-    info_.tokens = grid.tokens();
-    const StageAttentions attentions(description, config.attention);
-    info_.attention = attentions.Canonical();
+    Grid grid = stem_->After({.height = info().image_height, .width = info().image_width});
     for (int64_t i = 0; i < config.stages(); ++i) {
-      stages_->Append(
-          std::make_shared<Stage>(config, i, grid, attentions.Stage(i, MakeSelfAttention)));
-      grid = stages_->list().back()->grid();
+      grid = stages_->Emplace(config, i, grid, attentions().Stage(i, MakeSelfAttention)).grid();
+      AddGrid(grid);
     }
-    head_ = Add<Head>("head", config.channels(config.stages() - 1), info_.num_classes);
+    head_ = Add<Head>("head", config.channels(config.stages() - 1), info().num_classes);
   }
-
-  std::vector<at::Tensor> forward(const at::Tensor& pixels,
-                                  ForwardContext& context) const override {
-    const at::Tensor tokens = RunStages(pixels, context, nullptr);
-    if (!tokens.defined()) return {};
-    context.EnterStage("head");
-    return {head_->forward(tokens)};
-  }
-
-  std::vector<at::Tensor> Features(const at::Tensor& pixels,
-                                   ForwardContext& context) const override {
-    std::vector<at::Tensor> maps;
-    if (!RunStages(pixels, context, &maps).defined()) return {};
-    return maps;
-  }
-
-  const ModelInfo& info() const override { return info_; }
 
   // timm's: convolutions as linear layers, factors one.
   void Initialise(uint64_t seed) override {
@@ -324,28 +302,21 @@ class MetaFormer final : public Backbone {
     return info;
   }
 
-  // The tokens behind the last stage, and each stage's map where `maps` is given; undefined when
-  // the context stopped the pass.
-  at::Tensor RunStages(const at::Tensor& pixels, ForwardContext& context,
-                       std::vector<at::Tensor>* maps) const {
-    context.EnterStage("stem");
-    at::Tensor tokens = stem_->forward(at::empty_like(pixels, pixels.options().dtype(activations()),
-                                                      at::MemoryFormat::ChannelsLast)
-                                           .copy_(pixels));
-    Grid before;
-    for (size_t i = 0; i < stages_->list().size(); ++i) {
-      context.EnterStage("stage" + std::to_string(i + 1));
-      const Stage& stage = *stages_->list()[i];
-      tokens = stage.forward(std::move(tokens), before, context, "stages." + std::to_string(i));
-      if (!tokens.defined()) return {};
-      before = stage.grid();
-      if (maps != nullptr) maps->push_back(TokensToMap(tokens, before.height, before.width));
-    }
-    return tokens;
+  at::Tensor RunStem(const at::Tensor& pixels) const override {
+    return stem_->forward(at::empty_like(pixels, pixels.options().dtype(activations()),
+                                         at::MemoryFormat::ChannelsLast)
+                              .copy_(pixels));
   }
 
+  at::Tensor RunStage(size_t stage, at::Tensor tokens, const Grid& before,
+                      ForwardContext& context) const override {
+    return (*stages_)[stage].forward(std::move(tokens), before, context,
+                                     "stages." + std::to_string(stage));
+  }
+
+  at::Tensor RunHead(const at::Tensor& tokens) const override { return head_->forward(tokens); }
+
   const std::shared_ptr<Downsampling> stem_;
-  ModelInfo info_;
   const std::shared_ptr<LayerList<Stage>> stages_;
   std::shared_ptr<Head> head_;
 };

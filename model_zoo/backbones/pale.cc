@@ -26,14 +26,12 @@
 
 #include "model_zoo/attention/modules/modules.h"
 #include "model_zoo/attention/padded_map.h"
-#include "model_zoo/attention/stages.h"
 #include "model_zoo/attention/windowed_heads.h"
-#include "model_zoo/backbones/backbone.h"
+#include "model_zoo/backbones/staged_backbone.h"
 #include "model_zoo/blocks/transformer_block.h"
 #include "model_zoo/layers/batch_norm.h"
 #include "model_zoo/layers/conv2d.h"
 #include "model_zoo/layers/conv_embed.h"
-#include "model_zoo/layers/layer_norm.h"
 #include "model_zoo/layers/linear.h"
 #include "model_zoo/layers/simple_pyramid.h"
 
@@ -219,41 +217,20 @@ class Stage final : public Layer {
   std::vector<std::shared_ptr<PaleBlock>> blocks_;
 };
 
-class Pale final : public Backbone {
+class Pale final : public StagedBackbone {
  public:
   Pale(const PaleConfig& config, const ModelDescription& description)
-      : info_(Describe(config, description)) {
-    const StageAttentions attentions(
-        description, std::vector<PublishedStage>(kStages, {.text = "pale", .own = "pale"}));
-    info_.attention = attentions.Canonical();
-    Grid grid = {.height = info_.image_height, .width = info_.image_width};
+      : StagedBackbone(Describe(config, description), description,
+                       std::vector<PublishedStage>(kStages, {.text = "pale", .own = "pale"})) {
+    Grid grid = {.height = info().image_height, .width = info().image_width};
     for (size_t i = 0; i < kStages; ++i) {
       stages_.push_back(
-          Add<Stage>(StageName(i), config, i, grid, attentions.Stage(i, MakePaleAttention)));
+          Add<Stage>(StageName(i), config, i, grid, attentions().Stage(i, MakePaleAttention)));
       grid = stages_.back()->grid();
+      AddGrid(grid);
     }
-    const int64_t channels = config.channels << (kStages - 1);
-    norm_ = Add<LayerNorm>("norm", channels, kEpsilon);
-    if (info_.num_classes > 0) head_ = Add<Linear>("head", channels, info_.num_classes);
+    AddHead(config.channels << (kStages - 1), kEpsilon);
   }
-
-  std::vector<at::Tensor> forward(const at::Tensor& pixels,
-                                  ForwardContext& context) const override {
-    const at::Tensor tokens = RunStages(pixels, context, nullptr);
-    if (!tokens.defined()) return {};
-    context.EnterStage("head");
-    const at::Tensor pooled = norm_->forward(tokens).mean(1);
-    return {head_ ? head_->forward(pooled) : pooled};
-  }
-
-  std::vector<at::Tensor> Features(const at::Tensor& pixels,
-                                   ForwardContext& context) const override {
-    std::vector<at::Tensor> maps;
-    if (!RunStages(pixels, context, &maps).defined()) return {};
-    return maps;
-  }
-
-  const ModelInfo& info() const override { return info_; }
 
   WeightNames weight_names() const override {
     return {.ignored_suffixes = {"num_batches_tracked"}};
@@ -265,37 +242,23 @@ class Pale final : public Backbone {
   static ModelInfo Describe(const PaleConfig& config, const ModelDescription& description) {
     ModelInfo info = DescribeClassifier(description, {}, config.channels << (kStages - 1));
     CheckDivides(info, kPatch);
-    info.tokens = (info.image_height / kPatch) * (info.image_width / kPatch);
     for (size_t i = 0; i < kStages; ++i) {
       info.features.push_back({config.channels << i, kPatch << i});
     }
     return info;
   }
 
-  // The tokens behind the last stage, and each stage's map where `maps` is given; undefined when
-  // the context stopped the pass.
-  at::Tensor RunStages(const at::Tensor& pixels, ForwardContext& context,
-                       std::vector<at::Tensor>* maps) const {
-    at::Tensor map = pixels;
-    at::Tensor tokens;
-    for (size_t i = 0; i < kStages; ++i) {
-      const Stage& stage = *stages_[i];
-      context.EnterStage(i == 0 ? "stem" : StageName(i));
-      tokens = stage.Embed(map);
-      map.reset();
-      if (i == 0) context.EnterStage(StageName(i));
-      tokens = stage.forward(std::move(tokens), context, StageName(i));
-      if (!tokens.defined()) return {};
-      map = TokensToMap(tokens, stage.grid().height, stage.grid().width);
-      if (maps != nullptr) maps->push_back(map);
+  at::Tensor RunStem(const at::Tensor& pixels) const override { return stages_[0]->Embed(pixels); }
+
+  at::Tensor RunStage(size_t stage, at::Tensor tokens, const Grid& before,
+                      ForwardContext& context) const override {
+    if (stage > 0) {
+      tokens = stages_[stage]->Embed(TokensToMap(tokens, before.height, before.width));
     }
-    return tokens;
+    return stages_[stage]->forward(std::move(tokens), context, StageName(stage));
   }
 
-  ModelInfo info_;
   std::vector<std::shared_ptr<Stage>> stages_;
-  std::shared_ptr<LayerNorm> norm_;
-  std::shared_ptr<Linear> head_;  // null where the model gives features
 };
 
 }  // namespace

@@ -16,12 +16,10 @@
 #include <vector>
 
 #include "model_zoo/attention/modules/modules.h"
-#include "model_zoo/attention/stages.h"
-#include "model_zoo/backbones/backbone.h"
+#include "model_zoo/backbones/staged_backbone.h"
 #include "model_zoo/blocks/transformer_block.h"
 #include "model_zoo/layers/conv2d.h"
 #include "model_zoo/layers/layer_list.h"
-#include "model_zoo/layers/layer_norm.h"
 #include "model_zoo/layers/linear.h"
 #include "model_zoo/layers/position_embedding.h"
 #include "model_zoo/layers/simple_pyramid.h"
@@ -100,8 +98,6 @@ class Stage final : public Layer {
         });
   }
 
-  const Grid& grid() const { return grid_; }
-
   // tokens of the stage before, on its grid; undefined when the context stopped the pass.
   at::Tensor forward(at::Tensor tokens, const Grid& before, ForwardContext& context,
                      const std::string& name) const {
@@ -115,49 +111,29 @@ class Stage final : public Layer {
   std::shared_ptr<TransformerBlocks> blocks_;
 };
 
-class Pit final : public Backbone {
+class Pit final : public StagedBackbone {
  public:
   Pit(const PitConfig& config, const ModelDescription& description)
-      : info_(Describe(config, description)),
-        grid_(GridOf(config, info_)),
-        patch_embed_(Add<ConvEmbedding>("patch_embed", config)),
-        pos_embed_(AddParameter("pos_embed", {1, config.Channels(0), grid_.height, grid_.width})),
-        cls_token_(AddParameter("cls_token", {1, 1, config.Channels(0)})),
-        transformers_(Add<LayerList<Stage>>("transformers")) {
-    const StageAttentions attentions(
-        description, std::vector<PublishedStage>(kStages, PublishedStage{.text = "dense"}));
-    info_.attention = attentions.Canonical();
-    Grid grid = grid_;
+      : StagedBackbone(Describe(config, description), description,
+                       std::vector<PublishedStage>(kStages, PublishedStage{.text = "dense"})),
+        patch_embed_(Add<ConvEmbedding>("patch_embed", config)) {
+    Grid grid = {.height = (info().image_height - config.patch) / config.stride + 1,
+                 .width = (info().image_width - config.patch) / config.stride + 1,
+                 .prefix_tokens = 1};
+    pos_embed_ = AddParameter("pos_embed", {1, config.Channels(0), grid.height, grid.width});
+    cls_token_ = AddParameter("cls_token", {1, 1, config.Channels(0)});
+    transformers_ = Add<LayerList<Stage>>("transformers");
     for (size_t i = 0; i < kStages; ++i) {
       if (i > 0) grid = Pooling::Pooled(grid);
-      transformers_->Emplace(config, i, grid, attentions.Stage(i, MakeSelfAttention));
+      transformers_->Emplace(config, i, grid, attentions().Stage(i, MakeSelfAttention));
+      AddGrid(grid);
     }
-    const int64_t channels = config.Channels(kStages - 1);
-    norm_ = Add<LayerNorm>("norm", channels);
-    if (info_.num_classes > 0) head_ = Add<Linear>("head", channels, info_.num_classes);
+    AddHead(config.Channels(kStages - 1));
   }
-
-  std::vector<at::Tensor> forward(const at::Tensor& pixels,
-                                  ForwardContext& context) const override {
-    const at::Tensor tokens = RunStages(pixels, context, nullptr);
-    if (!tokens.defined()) return {};
-    context.EnterStage("head");
-    const at::Tensor cls = norm_->forward(tokens.select(1, 0));
-    return {head_ ? head_->forward(cls) : cls};
-  }
-
-  std::vector<at::Tensor> Features(const at::Tensor& pixels,
-                                   ForwardContext& context) const override {
-    std::vector<at::Tensor> maps;
-    if (!RunStages(pixels, context, &maps).defined()) return {};
-    return maps;
-  }
-
-  const ModelInfo& info() const override { return info_; }
 
   at::Tensor Resized(const std::string& parameter, const at::Tensor& stored) const override {
     if (parameter != "pos_embed") return stored;
-    return ResizePositionMap(stored, {grid_.height, grid_.width});
+    return ResizePositionMap(stored, {grid(0).height, grid(0).width});
   }
 
   void Prepare(const Placement& placement) override {
@@ -171,51 +147,27 @@ class Pit final : public Backbone {
     TORCH_CHECK_VALUE(info.image_height >= config.patch && info.image_width >= config.patch,
                       info.backbone, " cuts images into patches of ", config.patch, " pixels, and ",
                       info.image_height, "x", info.image_width, " holds none");
-    info.tokens = GridOf(config, info).tokens();
     for (size_t i = 0; i < kStages; ++i) {
       info.features.push_back({config.Channels(i), config.stride << i});
     }
     return info;
   }
 
-  static Grid GridOf(const PitConfig& config, const ModelInfo& info) {
-    return {.height = (info.image_height - config.patch) / config.stride + 1,
-            .width = (info.image_width - config.patch) / config.stride + 1,
-            .prefix_tokens = 1};
-  }
-
-  // The tokens behind the last stage, and each stage's map where `maps` is given; undefined when
-  // the context stopped the pass.
-  at::Tensor RunStages(const at::Tensor& pixels, ForwardContext& context,
-                       std::vector<at::Tensor>* maps) const {
-    context.EnterStage("stem");
-    at::Tensor tokens = Embed(pixels);
-    Grid before = grid_;
-    for (size_t i = 0; i < kStages; ++i) {
-      context.EnterStage("stage" + std::to_string(i + 1));
-      const Stage& stage = (*transformers_)[i];
-      tokens =
-          stage.forward(std::move(tokens), before, context, "transformers." + std::to_string(i));
-      if (!tokens.defined()) return {};
-      before = stage.grid();
-      if (maps != nullptr) maps->push_back(TokensToMap(tokens, before.height, before.width));
-    }
-    return tokens;
-  }
-
-  at::Tensor Embed(const at::Tensor& pixels) const {
+  at::Tensor RunStem(const at::Tensor& pixels) const override {
     const at::Tensor map = patch_embed_->forward(pixels).add_(pos_embed_);
     return at::cat({cls_token_.expand({pixels.size(0), -1, -1}), MapToTokens(map)}, 1);
   }
 
-  ModelInfo info_;
-  const Grid grid_;
+  at::Tensor RunStage(size_t stage, at::Tensor tokens, const Grid& before,
+                      ForwardContext& context) const override {
+    return (*transformers_)[stage].forward(std::move(tokens), before, context,
+                                           "transformers." + std::to_string(stage));
+  }
+
   const std::shared_ptr<ConvEmbedding> patch_embed_;
   at::Tensor pos_embed_;
   at::Tensor cls_token_;
-  const std::shared_ptr<LayerList<Stage>> transformers_;
-  std::shared_ptr<LayerNorm> norm_;
-  std::shared_ptr<Linear> head_;  // null where the model gives features
+  std::shared_ptr<LayerList<Stage>> transformers_;
 };
 
 }  // namespace

@@ -15,15 +15,13 @@
 #include <utility>
 #include <vector>
 
-#include "model_zoo/attention/stages.h"
-#include "model_zoo/backbones/backbone.h"
+#include "model_zoo/backbones/staged_backbone.h"
 #include "model_zoo/blocks/transformer_block.h"
 #include "model_zoo/layers/layer_list.h"
 #include "model_zoo/layers/layer_norm.h"
 #include "model_zoo/layers/linear.h"
 #include "model_zoo/layers/patch_embed.h"
 #include "model_zoo/layers/patch_merging.h"
-#include "model_zoo/layers/simple_pyramid.h"
 
 namespace fovea::models {
 namespace {
@@ -52,8 +50,6 @@ class Stage final : public Layer {
         });
   }
 
-  const Grid& grid() const { return grid_; }
-
   // tokens of the stage before, on its grid; undefined when the context stopped the pass.
   at::Tensor forward(at::Tensor tokens, const Grid& before, ForwardContext& context,
                      const std::string& name) const {
@@ -67,47 +63,28 @@ class Stage final : public Layer {
   std::shared_ptr<TransformerBlocks> blocks_;
 };
 
-class Swin final : public Backbone {
+class Swin final : public StagedBackbone {
  public:
   Swin(const SwinConfig& config, const ModelDescription& description)
-      : info_(Describe(config, description)),
+      : StagedBackbone(
+            Describe(config, description), description,
+            std::vector<PublishedStage>(config.depths.size(),
+                                        {.text = config.attention, .own = config.attention})),
         patch_embed_(Add<PatchEmbed>("patch_embed", kPatch, config.channels, kEpsilon)),
         layers_(Add<LayerList<Stage>>("layers")) {
     const size_t stages = config.depths.size();
-    const StageAttentions attentions(
-        description,
-        std::vector<PublishedStage>(stages, {.text = config.attention, .own = config.attention}));
-    info_.attention = attentions.Canonical();
-    Grid grid = {.height = info_.image_height / kPatch, .width = info_.image_width / kPatch};
+    Grid grid = {.height = info().image_height / kPatch, .width = info().image_width / kPatch};
     for (size_t i = 0; i < stages; ++i) {
       if (i > 0) grid = PatchMerging::Merged(grid);
-      layers_->Append(std::make_shared<Stage>(config, static_cast<int64_t>(i), grid,
-                                              attentions.Stage(i, config.own)));
+      layers_->Emplace(config, static_cast<int64_t>(i), grid, attentions().Stage(i, config.own));
+      AddGrid(grid);
     }
     const int64_t channels = config.channels << (stages - 1);
     norm_ = Add<LayerNorm>("norm", channels, kEpsilon);
-    if (info_.num_classes > 0) {
-      head_ = Add<ClassifierHead>("head", channels, info_.num_classes);
+    if (info().num_classes > 0) {
+      head_ = Add<ClassifierHead>("head", channels, info().num_classes);
     }
   }
-
-  std::vector<at::Tensor> forward(const at::Tensor& pixels,
-                                  ForwardContext& context) const override {
-    const at::Tensor tokens = RunStages(pixels, context, nullptr);
-    if (!tokens.defined()) return {};
-    context.EnterStage("head");
-    const at::Tensor pooled = norm_->forward(tokens).mean(1);
-    return {head_ ? head_->forward(pooled) : pooled};
-  }
-
-  std::vector<at::Tensor> Features(const at::Tensor& pixels,
-                                   ForwardContext& context) const override {
-    std::vector<at::Tensor> maps;
-    if (!RunStages(pixels, context, &maps).defined()) return {};
-    return maps;
-  }
-
-  const ModelInfo& info() const override { return info_; }
 
   WeightNames weight_names() const override {
     return {.ignored_suffixes = {"relative_position_index", "attn_mask"}};
@@ -130,32 +107,27 @@ class Swin final : public Backbone {
         description, {.side = config.image_side, .num_classes = config.num_classes},
         config.channels << (stages - 1));
     CheckDivides(info, kPatch);
-    info.tokens = (info.image_height / kPatch) * (info.image_width / kPatch);
     for (int64_t i = 0; i < stages; ++i) {
       info.features.push_back({config.channels << i, kPatch << i});
     }
     return info;
   }
 
-  // The tokens behind the last stage, and each stage's map where `maps` is given; undefined when
-  // the context stopped the pass.
-  at::Tensor RunStages(const at::Tensor& pixels, ForwardContext& context,
-                       std::vector<at::Tensor>* maps) const {
-    context.EnterStage("stem");
-    at::Tensor tokens = patch_embed_->forward(pixels);
-    Grid before;
-    for (size_t i = 0; i < layers_->list().size(); ++i) {
-      context.EnterStage("stage" + std::to_string(i + 1));
-      const Stage& stage = *layers_->list()[i];
-      tokens = stage.forward(std::move(tokens), before, context, "layers." + std::to_string(i));
-      if (!tokens.defined()) return {};
-      before = stage.grid();
-      if (maps != nullptr) maps->push_back(TokensToMap(tokens, before.height, before.width));
-    }
-    return tokens;
+  at::Tensor RunStem(const at::Tensor& pixels) const override {
+    return patch_embed_->forward(pixels);
   }
 
-  ModelInfo info_;
+  at::Tensor RunStage(size_t stage, at::Tensor tokens, const Grid& before,
+                      ForwardContext& context) const override {
+    return (*layers_)[stage].forward(std::move(tokens), before, context,
+                                     "layers." + std::to_string(stage));
+  }
+
+  at::Tensor RunHead(const at::Tensor& tokens) const override {
+    const at::Tensor pooled = norm_->forward(tokens).mean(1);
+    return head_ ? head_->forward(pooled) : pooled;
+  }
+
   const std::shared_ptr<PatchEmbed> patch_embed_;
   const std::shared_ptr<LayerList<Stage>> layers_;
   std::shared_ptr<LayerNorm> norm_;

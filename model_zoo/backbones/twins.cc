@@ -16,9 +16,8 @@
 #include <vector>
 
 #include "kernels/vision/rp_cpe/op.h"
-#include "model_zoo/attention/stages.h"
 #include "model_zoo/attention/windows.h"
-#include "model_zoo/backbones/backbone.h"
+#include "model_zoo/backbones/staged_backbone.h"
 #include "model_zoo/blocks/transformer_block.h"
 #include "model_zoo/layers/conv2d.h"
 #include "model_zoo/layers/layer_list.h"
@@ -204,40 +203,18 @@ class PositionConv final : public Layer {
   at::Tensor bias_;
 };
 
-class Twins final : public Backbone {
+class Twins final : public StagedBackbone {
  public:
   Twins(const TwinsConfig& config, const ModelDescription& description)
-      : info_(Describe(config, description)),
+      : StagedBackbone(
+            Describe(config, description), description,
+            std::vector<PublishedStage>(kStages, PublishedStage{.text = "dense", .own = ""})),
         patch_embeds_(Add<LayerList<PatchConv>>("patch_embeds")),
         blocks_(Add<LayerList<LayerList<TransformerBlock>>>("blocks")),
         pos_block_(Add<LayerList<PositionConv>>("pos_block")) {
-    const StageAttentions attentions(
-        description,
-        std::vector<PublishedStage>(kStages, PublishedStage{.text = "dense", .own = ""}));
-    info_.attention = attentions.Canonical();
-    for (size_t i = 0; i < kStages; ++i) AddStage(config, i, attentions);
-    const int64_t channels = config.Channels(kStages - 1);
-    norm_ = Add<LayerNorm>("norm", channels);
-    if (info_.num_classes > 0) head_ = Add<Linear>("head", channels, info_.num_classes);
+    for (size_t i = 0; i < kStages; ++i) AddStage(config, i);
+    AddHead(config.Channels(kStages - 1));
   }
-
-  std::vector<at::Tensor> forward(const at::Tensor& pixels,
-                                  ForwardContext& context) const override {
-    const at::Tensor tokens = RunStages(pixels, context, nullptr);
-    if (!tokens.defined()) return {};
-    context.EnterStage("head");
-    const at::Tensor pooled = norm_->forward(tokens).mean(1);
-    return {head_ ? head_->forward(pooled) : pooled};
-  }
-
-  std::vector<at::Tensor> Features(const at::Tensor& pixels,
-                                   ForwardContext& context) const override {
-    std::vector<at::Tensor> maps;
-    if (!RunStages(pixels, context, &maps).defined()) return {};
-    return maps;
-  }
-
-  const ModelInfo& info() const override { return info_; }
 
   WeightNames weight_names() const override {
     return {.renamed = {{"pos_block.0.proj.0.", "pos_block.0."},
@@ -250,32 +227,28 @@ class Twins final : public Backbone {
   static ModelInfo Describe(const TwinsConfig& config, const ModelDescription& description) {
     ModelInfo info = DescribeClassifier(description, {}, config.Channels(kStages - 1));
     CheckDivides(info, kStride);
-    info.tokens = GridOf(info, 0).tokens();
     for (size_t i = 0; i < kStages; ++i) {
       info.features.push_back({config.Channels(i), StrideOf(i)});
     }
     return info;
   }
 
-  static Grid GridOf(const ModelInfo& info, size_t stage) {
-    return {.height = info.image_height / StrideOf(stage),
-            .width = info.image_width / StrideOf(stage)};
-  }
-
-  void AddStage(const TwinsConfig& config, size_t stage, const StageAttentions& attentions) {
+  void AddStage(const TwinsConfig& config, size_t stage) {
     const int64_t channels = config.Channels(stage);
-    const Grid grid = GridOf(info_, stage);
+    const Grid grid = {.height = info().image_height / StrideOf(stage),
+                       .width = info().image_width / StrideOf(stage)};
+    AddGrid(grid);
     patch_embeds_->Emplace(stage == 0 ? 3 : config.Channels(stage - 1), channels,
                            stage == 0 ? kPatch : 2);
     const AttentionFactory attention =
-        attentions.Stage(stage,
-                         [reduction = kStride / StrideOf(stage)](
-                             const AttentionSpec& /*spec*/, const ModuleSite& site,
-                             const AttentionFactory& cores) -> std::shared_ptr<AttentionModule> {
-                           if (site.block % 2 == 0)
-                             return std::make_shared<LocalAttention>(site, cores);
-                           return std::make_shared<SubSampledAttention>(site, reduction, cores);
-                         });
+        attentions().Stage(stage,
+                           [reduction = kStride / StrideOf(stage)](
+                               const AttentionSpec& /*spec*/, const ModuleSite& site,
+                               const AttentionFactory& cores) -> std::shared_ptr<AttentionModule> {
+                             if (site.block % 2 == 0)
+                               return std::make_shared<LocalAttention>(site, cores);
+                             return std::make_shared<SubSampledAttention>(site, reduction, cores);
+                           });
     LayerList<TransformerBlock>& blocks = blocks_->Emplace();
     for (int64_t block = 0; block < config.depths.at(stage); ++block) {
       blocks.Emplace(TransformerBlockOptions{.channels = channels, .mlp_hidden = 4 * channels},
@@ -286,41 +259,30 @@ class Twins final : public Backbone {
                                        .window = kWindow}));
     }
     pos_block_->Emplace(channels);
-    grids_.push_back(grid);
   }
 
-  // The tokens behind the last stage, and each stage's map where `maps` is given; undefined when
-  // the context stopped the pass.
-  at::Tensor RunStages(const at::Tensor& pixels, ForwardContext& context,
-                       std::vector<at::Tensor>* maps) const {
-    context.EnterStage("stem");
-    at::Tensor map = pixels.to(activations());
-    at::Tensor tokens;
-    for (size_t i = 0; i < kStages; ++i) {
-      const Grid& grid = grids_[i];
-      if (i > 0) context.EnterStage("stage" + std::to_string(i + 1));
-      tokens = (*patch_embeds_)[i].forward(std::exchange(map, {}));
-      if (i == 0) context.EnterStage("stage1");
-      const LayerList<TransformerBlock>& blocks = (*blocks_)[i];
-      for (size_t block = 0; block < blocks.size(); ++block) {
-        if (context.ShouldStop()) return {};
-        tokens = blocks[block].forward(tokens, grid, context,
-                                       "blocks." + std::to_string(i) + "." + std::to_string(block));
-        if (block == 0) tokens = (*pos_block_)[i].forward(tokens, grid);
-      }
-      map = TokensToMap(tokens, grid.height, grid.width);
-      if (maps != nullptr) maps->push_back(map);
+  at::Tensor RunStem(const at::Tensor& pixels) const override {
+    return (*patch_embeds_)[0].forward(pixels.to(activations()));
+  }
+
+  at::Tensor RunStage(size_t stage, at::Tensor tokens, const Grid& before,
+                      ForwardContext& context) const override {
+    if (stage > 0) {
+      tokens = (*patch_embeds_)[stage].forward(TokensToMap(tokens, before.height, before.width));
+    }
+    const LayerList<TransformerBlock>& blocks = (*blocks_)[stage];
+    for (size_t i = 0; i < blocks.size(); ++i) {
+      if (context.ShouldStop()) return {};
+      tokens = blocks[i].forward(tokens, grid(stage), context,
+                                 "blocks." + std::to_string(stage) + "." + std::to_string(i));
+      if (i == 0) tokens = (*pos_block_)[stage].forward(tokens, grid(stage));
     }
     return tokens;
   }
 
-  ModelInfo info_;
-  std::vector<Grid> grids_;
   const std::shared_ptr<LayerList<PatchConv>> patch_embeds_;
   const std::shared_ptr<LayerList<LayerList<TransformerBlock>>> blocks_;
   const std::shared_ptr<LayerList<PositionConv>> pos_block_;
-  std::shared_ptr<LayerNorm> norm_;
-  std::shared_ptr<Linear> head_;  // null where the model gives features
 };
 
 }  // namespace

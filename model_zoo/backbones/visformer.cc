@@ -15,8 +15,7 @@
 #include <vector>
 
 #include "model_zoo/attention/modules/modules.h"
-#include "model_zoo/attention/stages.h"
-#include "model_zoo/backbones/backbone.h"
+#include "model_zoo/backbones/staged_backbone.h"
 #include "model_zoo/layers/batch_norm.h"
 #include "model_zoo/layers/conv2d.h"
 #include "model_zoo/layers/layer_list.h"
@@ -157,50 +156,29 @@ class Block final : public Layer {
   std::shared_ptr<SpatialMlp> mlp_;
 };
 
-class Visformer final : public Backbone {
+class Visformer final : public StagedBackbone {
  public:
   Visformer(const VisformerConfig& config, const ModelDescription& description)
-      : info_(Describe(config, description)),
+      : StagedBackbone(Describe(config, description), description,
+                       {PublishedStage::WithoutAttention(),
+                        {.text = "dense", .own = ""},
+                        {.text = "dense", .own = ""}}),
         stem_(Add<NormedConv>("stem", "0", "1",
                               Conv2dOptions::Square(3, config.stem_channels, 7, 2, 3).NoBias())) {
-    const PublishedStage attending{.text = "dense", .own = ""};
-    const StageAttentions attentions(description,
-                                     {PublishedStage::WithoutAttention(), attending, attending});
-    info_.attention = attentions.Canonical();
-    for (int64_t i = 0; i < kStages; ++i) {
-      AddStage(config, i, i == 0 ? nullptr : &attentions);
-    }
+    for (int64_t i = 0; i < kStages; ++i) AddStage(config, i);
     const int64_t channels = config.channels << (kStages - 1);
     norm_ = Add<BatchNorm2d>("norm", channels);
-    if (info_.num_classes > 0) head_ = Add<Linear>("head", channels, info_.num_classes);
+    if (info().num_classes > 0) head_ = Add<Linear>("head", channels, info().num_classes);
   }
-
-  std::vector<at::Tensor> forward(const at::Tensor& pixels,
-                                  ForwardContext& context) const override {
-    const at::Tensor map = RunStages(pixels, context, nullptr);
-    if (!map.defined()) return {};
-    context.EnterStage("head");
-    const at::Tensor pooled = norm_->forward(map).mean({2, 3});
-    return {head_ ? head_->forward(pooled) : pooled};
-  }
-
-  std::vector<at::Tensor> Features(const at::Tensor& pixels,
-                                   ForwardContext& context) const override {
-    std::vector<at::Tensor> maps;
-    if (!RunStages(pixels, context, &maps).defined()) return {};
-    return maps;
-  }
-
-  const ModelInfo& info() const override { return info_; }
 
   WeightNames weight_names() const override {
     return {.ignored_suffixes = {"num_batches_tracked"}};
   }
 
   at::Tensor Resized(const std::string& parameter, const at::Tensor& stored) const override {
-    for (const Stage& stage : stages_) {
-      if (parameter == stage.position_name) {
-        return ResizePositionMap(stored, {stage.grid.height, stage.grid.width});
+    for (size_t i = 0; i < stages_.size(); ++i) {
+      if (parameter == stages_[i].position_name) {
+        return ResizePositionMap(stored, {grid(i).height, grid(i).width});
       }
     }
     return stored;
@@ -216,17 +194,15 @@ class Visformer final : public Backbone {
 
  private:
   struct Stage {
-    Grid grid;
     std::shared_ptr<NormedConv> embed;
     std::string position_name;
-    at::Tensor position;  // [1, channels, grid.height, grid.width]
+    at::Tensor position;  // [1, channels, height, width]
     std::shared_ptr<LayerList<Block>> blocks;
   };
 
   static ModelInfo Describe(const VisformerConfig& config, const ModelDescription& description) {
     ModelInfo info = DescribeClassifier(description, {}, config.channels << (kStages - 1));
     CheckDivides(info, kStride);
-    info.tokens = GridOf(info, 0).tokens();
     for (int64_t i = 0; i < kStages; ++i) {
       info.features.push_back({config.channels << i, StrideOf(i)});
     }
@@ -234,34 +210,32 @@ class Visformer final : public Backbone {
   }
 
   static int64_t StrideOf(int64_t stage) { return kStride >> (kStages - 1 - stage); }
-  static Grid GridOf(const ModelInfo& info, int64_t stage) {
-    return {.height = info.image_height / StrideOf(stage),
-            .width = info.image_width / StrideOf(stage)};
-  }
 
-  // `attentions` is null for the stage without.
-  void AddStage(const VisformerConfig& config, int64_t index, const StageAttentions* attentions) {
+  void AddStage(const VisformerConfig& config, int64_t index) {
     const int64_t channels = config.channels << index;
     const int64_t before = index == 0 ? config.stem_channels : channels / 2;
     const int64_t patch = index == 0 ? 4 : 2;
     const std::string number = std::to_string(index + 1);
-    Stage stage{.grid = GridOf(info_, index), .position_name = "pos_embed" + number};
+    const Grid grid = {.height = info().image_height / StrideOf(index),
+                       .width = info().image_width / StrideOf(index)};
+    AddGrid(grid);
+    Stage stage{.position_name = "pos_embed" + number};
     stage.embed = Add<NormedConv>("patch_embed" + number, "proj", "norm",
                                   Conv2dOptions::Square(before, channels, patch, patch));
-    stage.position =
-        AddParameter(stage.position_name, {1, channels, stage.grid.height, stage.grid.width});
+    stage.position = AddParameter(stage.position_name, {1, channels, grid.height, grid.width});
     stage.blocks = Add<LayerList<Block>>("stage" + number);
     for (int64_t block = 0; block < config.depths[index]; ++block) {
-      if (attentions == nullptr) {
+      if (index == 0) {
         stage.blocks->Emplace(channels, 2 * channels, nullptr);
         continue;
       }
       const auto place = static_cast<size_t>(index);
       stage.blocks->Emplace(channels, config.mlp_ratio * channels,
-                            attentions->Stage(place, MakePointwiseSelfAttention)
+                            attentions()
+                                .Stage(place, MakePointwiseSelfAttention)
                                 .Module({.channels = channels,
                                          .heads = config.heads,
-                                         .grid = stage.grid,
+                                         .grid = grid,
                                          .block = block,
                                          .qkv_bias = false,
                                          .proj_bias = false}));
@@ -269,30 +243,33 @@ class Visformer final : public Backbone {
     stages_.push_back(std::move(stage));
   }
 
-  // The last stage's map, and all of them where `maps` is given; undefined when the context stopped
-  // the pass.
-  at::Tensor RunStages(const at::Tensor& pixels, ForwardContext& context,
-                       std::vector<at::Tensor>* maps) const {
-    context.EnterStage("stem");
-    at::Tensor map = stem_->forward(pixels.to(activations())).relu_();
-    for (size_t i = 0; i < stages_.size(); ++i) {
-      const Stage& stage = stages_[i];
-      const std::string name = "stage" + std::to_string(i + 1);
-      context.EnterStage(name);
-      map = stage.embed->forward(map).add_(stage.position);
-      at::Tensor tokens = MapToTokens(std::exchange(map, {}));
-      for (size_t block = 0; block < stage.blocks->size(); ++block) {
-        if (context.ShouldStop()) return {};
-        tokens = (*stage.blocks)[block].forward(std::move(tokens), stage.grid, context,
-                                                name + "." + std::to_string(block));
-      }
-      map = TokensToMap(tokens, stage.grid.height, stage.grid.width);
-      if (maps != nullptr) maps->push_back(map);
-    }
-    return map;
+  at::Tensor RunStem(const at::Tensor& pixels) const override {
+    return stem_->forward(pixels.to(activations())).relu_();
   }
 
-  ModelInfo info_;
+  // `input` of the first stage is the stem's map.
+  at::Tensor RunStage(size_t index, at::Tensor input, const Grid& before,
+                      ForwardContext& context) const override {
+    const Stage& stage = stages_[index];
+    if (index > 0) input = TokensToMap(input, before.height, before.width);
+    input = stage.embed->forward(input).add_(stage.position);
+    at::Tensor tokens = MapToTokens(std::exchange(input, {}));
+    const std::string name = "stage" + std::to_string(index + 1) + ".";
+    for (size_t i = 0; i < stage.blocks->size(); ++i) {
+      if (context.ShouldStop()) return {};
+      tokens = (*stage.blocks)[i].forward(std::move(tokens), grid(index), context,
+                                          name + std::to_string(i));
+    }
+    return tokens;
+  }
+
+  at::Tensor RunHead(const at::Tensor& tokens) const override {
+    const Grid& last = grid(kStages - 1);
+    const at::Tensor map = TokensToMap(tokens, last.height, last.width);
+    const at::Tensor pooled = norm_->forward(map).mean({2, 3});
+    return head_ ? head_->forward(pooled) : pooled;
+  }
+
   const std::shared_ptr<NormedConv> stem_;
   std::vector<Stage> stages_;
   std::shared_ptr<BatchNorm2d> norm_;

@@ -23,7 +23,7 @@
 #include "model_zoo/attention/cores/cores.h"
 #include "model_zoo/attention/modules/modules.h"
 #include "model_zoo/attention/stages.h"
-#include "model_zoo/backbones/backbone.h"
+#include "model_zoo/backbones/staged_backbone.h"
 #include "model_zoo/blocks/transformer_block.h"
 #include "model_zoo/layers/batch_norm.h"
 #include "model_zoo/layers/conv2d.h"
@@ -264,22 +264,13 @@ class Network final : public Layer {
     }
   }
 
-  // The tokens behind the last stage, and each stage's map where `maps` is given; undefined when
-  // the context stopped the pass. pos_embed [1, height, width, channels] of the coarse grid.
-  at::Tensor forward(at::Tensor tokens, const at::Tensor& pos_embed, ForwardContext& context,
-                     std::vector<at::Tensor>* maps) const {
-    for (size_t i = 0; i < stages_.size(); ++i) {
-      context.EnterStage("stage" + std::to_string(i + 1));
-      if (i == 1) {
-        tokens = downsample_->forward(tokens, fine_) + pos_embed.flatten(1, 2);
-      }
-      const Grid& grid = i == 0 ? fine_ : coarse_;
-      const std::string place = std::to_string(i == 0 ? 0 : i + 1);
-      tokens = stages_[i]->forward(std::move(tokens), grid, context, "network." + place);
-      if (!tokens.defined()) return {};
-      if (maps != nullptr) maps->push_back(TokensToMap(tokens, grid.height, grid.width));
-    }
-    return tokens;
+  // As StagedBackbone::RunStage. pos_embed [1, height, width, channels] of the coarse grid.
+  at::Tensor RunStage(size_t stage, at::Tensor tokens, const at::Tensor& pos_embed,
+                      ForwardContext& context) const {
+    if (stage == 1) tokens = downsample_->forward(tokens, fine_) + pos_embed.flatten(1, 2);
+    const size_t place = stage == 0 ? 0 : stage + 1;
+    return stages_[stage]->forward(std::move(tokens), stage == 0 ? fine_ : coarse_, context,
+                                   "network." + std::to_string(place));
   }
 
  private:
@@ -307,48 +298,28 @@ class PostNetwork final : public Layer {
   std::vector<std::shared_ptr<ClassBlock>> blocks_;
 };
 
-class Volo final : public Backbone {
+class Volo final : public StagedBackbone {
  public:
   Volo(const VoloConfig& config, const ModelDescription& description)
-      : info_(Describe(config, description)),
-        grid_({.height = info_.image_height / (2 * kPatch),
-               .width = info_.image_width / (2 * kPatch)}),
+      : StagedBackbone(Describe(config, description), description,
+                       {PublishedStage::WithoutAttention(),
+                        {.text = "dense"},
+                        {.text = "dense"},
+                        {.text = "dense"}}),
         patch_embed_(Add<VoloPatchEmbed>("patch_embed", config.stem_channels, config.channels[0])) {
     const int64_t channels = config.channels[1];
-    const PublishedStage dense{.text = "dense"};
-    const StageAttentions attentions(description,
-                                     {PublishedStage::WithoutAttention(), dense, dense, dense});
-    info_.attention = attentions.Canonical();
-    pos_embed_ = AddParameter("pos_embed", {1, grid_.height, grid_.width, channels});
-    network_ = Add<Network>(
-        "network", config, attentions,
-        Grid{.height = info_.image_height / kPatch, .width = info_.image_width / kPatch}, grid_);
+    const Grid fine = {.height = info().image_height / kPatch,
+                       .width = info().image_width / kPatch};
+    const Grid coarse = {.height = fine.height / 2, .width = fine.width / 2};
+    pos_embed_ = AddParameter("pos_embed", {1, coarse.height, coarse.width, channels});
+    network_ = Add<Network>("network", config, attentions(), fine, coarse);
+    for (const Grid& grid : {fine, coarse, coarse, coarse}) AddGrid(grid);
     post_network_ = Add<PostNetwork>("post_network", channels, config.heads[1]);
     cls_token_ = AddParameter("cls_token", {1, 1, channels});
-    aux_head_ = Add<Linear>("aux_head", channels, info_.num_classes);
+    aux_head_ = Add<Linear>("aux_head", channels, info().num_classes);
     norm_ = Add<LayerNorm>("norm", channels, kEpsilon);
-    head_ = Add<Linear>("head", channels, info_.num_classes);
+    head_ = Add<Linear>("head", channels, info().num_classes);
   }
-
-  std::vector<at::Tensor> forward(const at::Tensor& pixels,
-                                  ForwardContext& context) const override {
-    const at::Tensor tokens = RunStages(pixels, context, nullptr);
-    if (!tokens.defined()) return {};
-    context.EnterStage("head");
-    const at::Tensor cls =
-        post_network_->forward(cls_token_.expand({tokens.size(0), -1, -1}), tokens);
-    const at::Tensor logits = head_->forward(norm_->forward(cls).select(1, 0));
-    return {logits + 0.5 * aux_head_->forward(norm_->forward(tokens)).amax(1)};
-  }
-
-  std::vector<at::Tensor> Features(const at::Tensor& pixels,
-                                   ForwardContext& context) const override {
-    std::vector<at::Tensor> maps;
-    if (!RunStages(pixels, context, &maps).defined()) return {};
-    return maps;
-  }
-
-  const ModelInfo& info() const override { return info_; }
 
   WeightNames weight_names() const override {
     return {.ignored_suffixes = {"num_batches_tracked"}};
@@ -358,7 +329,7 @@ class Volo final : public Backbone {
     if (parameter != "pos_embed") return stored;
     if (stored.dim() != 4) return stored;
     // It is stored with its channels last.
-    return ResizePositionMap(stored.permute({0, 3, 1, 2}), {grid_.height, grid_.width})
+    return ResizePositionMap(stored.permute({0, 3, 1, 2}), {grid(1).height, grid(1).width})
         .permute({0, 2, 3, 1});
   }
 
@@ -368,20 +339,27 @@ class Volo final : public Backbone {
     published.preprocessing.crop_fraction = 1;
     ModelInfo info = DescribeClassifier(description, published, config.channels[1]);
     CheckDivides(info, 2 * kPatch);
-    info.tokens = (info.image_height / kPatch) * (info.image_width / kPatch);
     info.features = {{config.channels[0], kPatch}};
     info.features.resize(4, {config.channels[1], 2 * kPatch});
     return info;
   }
 
-  at::Tensor RunStages(const at::Tensor& pixels, ForwardContext& context,
-                       std::vector<at::Tensor>* maps) const {
-    context.EnterStage("stem");
-    return network_->forward(patch_embed_->forward(pixels), pos_embed_, context, maps);
+  at::Tensor RunStem(const at::Tensor& pixels) const override {
+    return patch_embed_->forward(pixels);
   }
 
-  ModelInfo info_;
-  const Grid grid_;  // of the stages that attend
+  at::Tensor RunStage(size_t stage, at::Tensor tokens, const Grid& /*before*/,
+                      ForwardContext& context) const override {
+    return network_->RunStage(stage, std::move(tokens), pos_embed_, context);
+  }
+
+  at::Tensor RunHead(const at::Tensor& tokens) const override {
+    const at::Tensor cls =
+        post_network_->forward(cls_token_.expand({tokens.size(0), -1, -1}), tokens);
+    const at::Tensor logits = head_->forward(norm_->forward(cls).select(1, 0));
+    return logits + 0.5 * aux_head_->forward(norm_->forward(tokens)).amax(1);
+  }
+
   const std::shared_ptr<VoloPatchEmbed> patch_embed_;
   at::Tensor pos_embed_;
   std::shared_ptr<Network> network_;
