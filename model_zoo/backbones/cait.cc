@@ -162,16 +162,18 @@ class LayerScaleBlock final : public Layer {
         gamma_2_(AddParameter("gamma_2", {config.channels})) {}
 
   // Of patches.
-  at::Tensor forward(const at::Tensor& tokens, const Grid& grid, ForwardContext& context,
+  at::Tensor forward(at::Tensor tokens, const Grid& grid, ForwardContext& context,
                      const std::string& name) const {
     at::Tensor normalised = norm1_->forward(tokens);
-    const at::Tensor attention = attn_->forward(normalised, grid);
+    at::Tensor attention = attn_->forward(normalised, grid);
     if (context.Recording() && context.WantsMaps()) {
       const at::Tensor map = attn_->Map(normalised, grid);
       if (map.defined()) context.RecordMap(name + ".attn", map, grid);
     }
     normalised.reset();
     const at::Tensor attended = at::addcmul(tokens, attention, gamma_1_);
+    tokens.reset();
+    if (!context.Recording()) attention.reset();
     const at::Tensor mlp = mlp_->forward(norm2_->forward(attended));
     at::Tensor output = at::addcmul(attended, mlp, gamma_2_);
     if (context.Recording()) {

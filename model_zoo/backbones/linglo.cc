@@ -100,19 +100,19 @@ class EncodingMlp final : public Layer {
     fc2_ = Add<Linear>("fc2", hidden, channels);
   }
 
-  at::Tensor forward(const at::Tensor& tokens, const Grid& grid) const {
-    return fc2_->forward(Hidden(tokens, grid));
+  at::Tensor forward(at::Tensor tokens, const Grid& grid) const {
+    return fc2_->forward(Hidden(std::move(tokens), grid));
   }
   // residual + forward(tokens).
-  at::Tensor ForwardAdd(const at::Tensor& tokens, const Grid& grid,
-                        const at::Tensor& residual) const {
-    return fc2_->ForwardAdd(Hidden(tokens, grid), residual);
+  at::Tensor ForwardAdd(at::Tensor tokens, const Grid& grid, const at::Tensor& residual) const {
+    return fc2_->ForwardAdd(Hidden(std::move(tokens), grid), residual);
   }
 
  private:
-  at::Tensor Hidden(const at::Tensor& tokens, const Grid& grid) const {
+  at::Tensor Hidden(at::Tensor tokens, const Grid& grid) const {
     if (!pe_) return fc1_->ForwardGelu(tokens);
-    at::Tensor map = pe_->forward(TokensToMap(fc1_->forward(tokens), grid.height, grid.width));
+    tokens = fc1_->forward(tokens);
+    at::Tensor map = pe_->forward(TokensToMap(tokens, grid.height, grid.width));
     map = prepared() ? at::gelu_(map) : at::gelu(map);
     return map.permute({0, 2, 3, 1}).flatten(1, 2);
   }
@@ -126,7 +126,7 @@ class Block : public Layer {
  public:
   // tokens [B, grid.tokens(), channels] -> the same shape. `name` is the block's own, for what it
   // records.
-  virtual at::Tensor forward(const at::Tensor& tokens, const Grid& grid, ForwardContext& context,
+  virtual at::Tensor forward(at::Tensor tokens, const Grid& grid, ForwardContext& context,
                              const std::string& name) const = 0;
 };
 
@@ -141,13 +141,15 @@ class EncoderBlock final : public Block {
                               config.mlp_ratios[stage] * config.channels[stage], config.encoding)) {
   }
 
-  at::Tensor forward(const at::Tensor& tokens, const Grid& grid, ForwardContext& context,
+  at::Tensor forward(at::Tensor tokens, const Grid& grid, ForwardContext& context,
                      const std::string& name) const override {
     at::Tensor normalised = norm1_->forward(tokens);
-    const at::Tensor attention = attn_->forward(normalised, grid);
+    at::Tensor attention = attn_->forward(normalised, grid);
     if (!context.Recording()) {
       normalised.reset();
       const at::Tensor attended = tokens + attention;
+      tokens.reset();
+      attention.reset();
       return mlp_->ForwardAdd(norm2_->forward(attended), grid, attended);
     }
     context.Record(name + ".attn", "output", attention);
@@ -197,7 +199,7 @@ class ConvolutionalBlock final : public Block {
                               config.mlp_ratios[stage] * config.channels[stage], config.encoding)),
         se_(Add<SqueezeExcitation>("se", config.channels[stage])) {}
 
-  at::Tensor forward(const at::Tensor& tokens, const Grid& grid, ForwardContext& context,
+  at::Tensor forward(at::Tensor tokens, const Grid& grid, ForwardContext& context,
                      const std::string& name) const override {
     const at::Tensor mlp = se_->forward(mlp_->forward(norm_->forward(tokens), grid));
     at::Tensor output = tokens + mlp;
@@ -256,7 +258,7 @@ class Stage final : public Layer {
   at::Tensor RunBlocks(at::Tensor tokens, ForwardContext& context, const std::string& name) const {
     for (size_t i = 0; i < blocks_->list().size(); ++i) {
       if (context.ShouldStop()) return {};
-      tokens = blocks_->list()[i]->forward(tokens, grid_, context,
+      tokens = blocks_->list()[i]->forward(std::move(tokens), grid_, context,
                                            name + ".blocks." + std::to_string(i));
     }
     return tokens;

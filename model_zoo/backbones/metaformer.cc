@@ -98,11 +98,9 @@ class StarReluMlp final : public Layer {
         act_(Add<StarRelu>("act")),
         fc2_(Add<Linear>("fc2", Shape(channels, kMlpRatio * channels, kernel), /*bias=*/false)) {}
 
-  at::Tensor forward(const at::Tensor& input) const {
-    return fc2_->forward(act_->forward(fc1_->forward(input)));
-  }
-  at::Tensor ForwardAdd(const at::Tensor& input, const at::Tensor& residual) const {
-    return fc2_->ForwardAdd(act_->forward(fc1_->forward(input)), residual);
+  at::Tensor forward(at::Tensor input) const { return fc2_->forward(Hidden(std::move(input))); }
+  at::Tensor ForwardAdd(at::Tensor input, const at::Tensor& residual) const {
+    return fc2_->ForwardAdd(Hidden(std::move(input)), residual);
   }
 
  private:
@@ -110,6 +108,12 @@ class StarReluMlp final : public Layer {
     std::vector<int64_t> shape = {out, in};
     shape.insert(shape.end(), kernel.begin(), kernel.end());
     return shape;
+  }
+
+  at::Tensor Hidden(at::Tensor input) const {
+    const at::Tensor wide = fc1_->forward(input);
+    input.reset();
+    return act_->forward(wide);
   }
 
   const std::shared_ptr<Linear> fc1_;
@@ -144,7 +148,7 @@ class Block final : public Layer {
     res_scale2_ = Add<Scale>("res_scale2", channels);
   }
 
-  at::Tensor forward(const at::Tensor& tokens, const Grid& grid, ForwardContext& context,
+  at::Tensor forward(at::Tensor tokens, const Grid& grid, ForwardContext& context,
                      const std::string& name) const {
     at::Tensor normalised = norm1_->forward(tokens);
     at::Tensor mixed = mixer_->forward(normalised, grid);
@@ -156,6 +160,7 @@ class Block final : public Layer {
     const at::Tensor attended =
         res_scale1_ ? res_scale1_->ForwardAdd(tokens, mixed) : tokens + mixed;
     if (!context.Recording()) {
+      tokens.reset();
       mixed.reset();
       if (!res_scale2_) return mlp_->ForwardAdd(norm2_->forward(attended), attended);
       return res_scale2_->ForwardAdd(attended, mlp_->forward(norm2_->forward(attended)));
@@ -215,7 +220,7 @@ class Stage final : public Layer {
     }
     for (size_t i = 0; i < blocks_->list().size(); ++i) {
       if (context.ShouldStop()) return {};
-      tokens = blocks_->list()[i]->forward(tokens, grid_, context,
+      tokens = blocks_->list()[i]->forward(std::move(tokens), grid_, context,
                                            name + ".blocks." + std::to_string(i));
     }
     return tokens;

@@ -156,10 +156,10 @@ class PaleBlock final : public Layer {
 
   at::Tensor forward(at::Tensor tokens, const Grid& grid, ForwardContext& context,
                      const std::string& name) const {
-    const at::Tensor encoding =
-        cpe_->forward(TokensToMap(tokens, grid.height, grid.width)).permute({0, 2, 3, 1});
-    tokens = tokens + encoding.flatten(1, 2);
-    return block_->forward(tokens, grid, context, name);
+    tokens = tokens + cpe_->forward(TokensToMap(tokens, grid.height, grid.width))
+                          .permute({0, 2, 3, 1})
+                          .flatten(1, 2);
+    return block_->forward(std::move(tokens), grid, context, name);
   }
 
  private:

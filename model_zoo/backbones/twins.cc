@@ -273,7 +273,7 @@ class Twins final : public StagedBackbone {
     const LayerList<TransformerBlock>& blocks = (*blocks_)[stage];
     for (size_t i = 0; i < blocks.size(); ++i) {
       if (context.ShouldStop()) return {};
-      tokens = blocks[i].forward(tokens, grid(stage), context,
+      tokens = blocks[i].forward(std::move(tokens), grid(stage), context,
                                  "blocks." + std::to_string(stage) + "." + std::to_string(i));
       if (i == 0) tokens = (*pos_block_)[stage].forward(tokens, grid(stage));
     }

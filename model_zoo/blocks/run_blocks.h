@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "model_zoo/forward_context.h"
@@ -18,7 +19,7 @@ Tokens RunBlocks(const std::vector<std::shared_ptr<Block>>& blocks, Tokens token
                  ForwardContext& context, const std::string& name) {
   for (size_t i = 0; i < blocks.size(); ++i) {
     if (context.ShouldStop()) return Tokens{};
-    tokens = blocks[i]->forward(tokens, grid, context, name + "." + std::to_string(i));
+    tokens = blocks[i]->forward(std::move(tokens), grid, context, name + "." + std::to_string(i));
   }
   return tokens;
 }

@@ -15,13 +15,16 @@ TransformerBlock::TransformerBlock(const TransformerBlockOptions& options,
       norm2_(Add<LayerNorm>("norm2", options.channels, options.norm_epsilon)),
       mlp_(Add<Mlp>("mlp", options.channels, options.mlp_hidden)) {}
 
-at::Tensor TransformerBlock::forward(const at::Tensor& tokens, const Grid& grid,
-                                     ForwardContext& context, const std::string& name) const {
+at::Tensor TransformerBlock::forward(at::Tensor tokens, const Grid& grid, ForwardContext& context,
+                                     const std::string& name) const {
   at::Tensor normalised = norm1_->forward(tokens);
-  const at::Tensor attention = attn_->forward(normalised, grid);
+  at::Tensor attention = attn_->forward(normalised, grid);
   if (!context.Recording()) {
     normalised.reset();
     const at::Tensor attended = tokens + attention;
+    // The peak of a pass is in the MLP: what lives on there is paid for.
+    tokens.reset();
+    attention.reset();
     return mlp_->ForwardAdd(norm2_->forward(attended), attended);
   }
   context.Record(name + ".attn", "output", attention);

@@ -33,7 +33,7 @@ class TransformerBlock final : public Layer {
 
   // tokens [B, grid.tokens(), channels] -> the same shape. `name` is the block's own, for what it
   // records: the output of each branch, the block's, and the attention's map.
-  at::Tensor forward(const at::Tensor& tokens, const Grid& grid, ForwardContext& context,
+  at::Tensor forward(at::Tensor tokens, const Grid& grid, ForwardContext& context,
                      const std::string& name) const;
 
  private:

@@ -14,9 +14,11 @@ class Mlp final : public Layer {
  public:
   Mlp(int64_t channels, int64_t hidden);
 
-  at::Tensor forward(const at::Tensor& input) const;  // [..., channels] -> [..., channels]
-  at::Tensor ForwardAdd(const at::Tensor& input,
-                        const at::Tensor& residual) const;  // residual + forward(input)
+  // [..., channels] -> [..., channels]. The input by value: given up by its caller, it does not
+  // live beside the hidden map's product.
+  at::Tensor forward(at::Tensor input) const;
+  // residual + forward(input).
+  at::Tensor ForwardAdd(at::Tensor input, const at::Tensor& residual) const;
 
  private:
   const std::shared_ptr<Linear> fc1_;

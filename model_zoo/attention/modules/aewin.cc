@@ -118,12 +118,13 @@ class FusedAewin final : public Aewin {
         pads_(site.grid.height % window != 0 || site.grid.width % window != 0) {}
 
   at::Tensor forward(const at::Tensor& tokens, const Grid& grid) const override {
-    const at::Tensor qkv = Project(tokens.unflatten(1, {grid.height, grid.width}));
+    at::Tensor qkv = Project(tokens.unflatten(1, {grid.height, grid.width}));
     const auto [rows, columns, window] = biases();
     const Padding padding = PaddingOf(tokens);
     const at::Tensor mixed =
         kernels::AxialWindowAttention(qkv[0], qkv[1], qkv[2], window_, shift_, scale_, rows,
                                       columns, window, padding.key, padding.value);
+    qkv.reset();
     return proj().forward(mixed.permute({0, 2, 3, 1, 4}).flatten(3).flatten(1, 2));
   }
 

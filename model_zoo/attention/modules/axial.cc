@@ -21,9 +21,11 @@ class Axial final : public AttentionModule {
         proj_(Add<Linear>("proj", site.channels, site.channels, site.proj_bias)) {}
 
   at::Tensor forward(const at::Tensor& tokens, const Grid& grid) const override {
-    const at::Tensor qkv = Project(tokens, grid);
-    const at::Tensor gathered = row_core_->AttendWindows(qkv[0], qkv[1], qkv[2], rows_);
+    at::Tensor qkv = Project(tokens, grid);
+    at::Tensor gathered = row_core_->AttendWindows(qkv[0], qkv[1], qkv[2], rows_);
     const at::Tensor mixed = column_core_->AttendWindows(qkv[0], qkv[1], gathered, columns_);
+    qkv.reset();
+    gathered.reset();
     return proj_->forward(mixed.permute({0, 2, 3, 1, 4}).flatten(3).flatten(1, 2));
   }
 

@@ -81,10 +81,11 @@ class ConvStaticKey final : public AttentionModule {
   }
 
   at::Tensor forward(const at::Tensor& tokens, const Grid& /*grid*/) const override {
-    const at::Tensor qv = Project(tokens);
+    at::Tensor qv = Project(tokens);
     const at::Tensor mixed = kernels::ConvStaticKeyAttention(
         qv[0], qv[1], Places(), to_k_->weight(), to_k_->bias(), ClassKey(), options_.activation,
         options_.scale, options_.activation_scale, options_.activation_bias);
+    qv.reset();
     return windows_.Join(to_out_->forward(mixed.transpose(1, 2).flatten(2)));
   }
 

@@ -16,8 +16,9 @@ class CrissCross final : public AttentionModule {
         proj_(Add<Linear>("proj", site.channels, site.channels, site.proj_bias)) {}
 
   at::Tensor forward(const at::Tensor& tokens, const Grid& grid) const override {
-    const at::Tensor qkv = Project(tokens, grid);
+    at::Tensor qkv = Project(tokens, grid);
     const at::Tensor mixed = kernels::CrissCrossAttention(qkv[0], qkv[1], qkv[2]);
+    qkv.reset();
     return proj_->forward(mixed.permute({0, 2, 3, 1, 4}).flatten(3).flatten(1, 2));
   }
 

@@ -22,8 +22,9 @@ class SelfAttention final : public AttentionModule {
                           site.proj_bias)) {}
 
   at::Tensor forward(const at::Tensor& tokens, const Grid& /*grid*/) const override {
-    const at::Tensor qkv = Project(tokens);
+    at::Tensor qkv = Project(tokens);
     const at::Tensor mixed = core_->Attend(qkv[0], qkv[1], qkv[2]);
+    qkv.reset();
     return proj_->forward(mixed.transpose(1, 2).flatten(2));
   }
 

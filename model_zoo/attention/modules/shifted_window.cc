@@ -27,9 +27,10 @@ class ShiftedWindow final : public AttentionModule {
             {(2 * windows.window()[0] - 1) * (2 * windows.window()[1] - 1), site.heads})) {}
 
   at::Tensor forward(const at::Tensor& tokens, const Grid& /*grid*/) const override {
-    const at::Tensor qkv = Project(tokens);
+    at::Tensor qkv = Project(tokens);
     // [B, heads, height, width, D]
     const at::Tensor mixed = core_->AttendWindows(qkv[0], qkv[1], qkv[2], windows_, Bias());
+    qkv.reset();
     return proj_->forward(padded_.Crop(mixed.permute({0, 2, 3, 1, 4}).flatten(3)));
   }
 

@@ -27,8 +27,9 @@ class Striped final : public AttentionModule {
   }
 
   at::Tensor forward(const at::Tensor& tokens, const Grid& /*grid*/) const override {
-    const at::Tensor qkv = Project(tokens);
+    at::Tensor qkv = Project(tokens);
     at::Tensor mixed = stripes_.Attend(qkv[0], qkv[1], qkv[2]);
+    qkv.reset();
     if (interlacing_) mixed = interlacing_->Spread(mixed);
     return proj_->forward(padded_.Crop(mixed));
   }
