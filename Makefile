@@ -49,7 +49,8 @@ train-demo: setup  ## Train the bundled demo models again (about half an hour on
 train-families: setup  ## Train a small model per family of attention, three seeds each, and compare them (about two hours on two cores)
 	@deploy/setup/setup.sh bench
 	@deploy/setup/build.sh $(PRESET) fovea-train
-	@.venv/bin/python model_zoo/training/train_families.py "$(BUILD)" "$(BUILD)/families" docs/results/attention_families
+	@.venv/bin/python model_zoo/training/train_families.py "$(BUILD)" "$(BUILD)/families" docs/results/attention_families \
+	  --bundle model_zoo/demo
 
 format:  ## Format C++ and Python
 	@git ls-files '*.h' '*.cc' '*.cu' | xargs clang-format-14 -i
