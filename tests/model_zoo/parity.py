@@ -127,6 +127,26 @@ class Pair(LogitsPair):
         return distance(self.expected(torch.bfloat16), expected)
 
 
+class SmallPair(Pair):
+    """Images of 64 pixels: few enough rows of attention that k-NN does not jump in all of them."""
+
+    SIDE = 64
+
+    def __init__(
+        self,
+        name: str,
+        published: torch.nn.Module,
+        folder: pathlib.Path,
+        *,
+        images: int = 2,
+    ) -> None:
+        super().__init__(name, published, folder, images=images, side=self.SIDE)
+
+    def description(self, **options: object) -> str:
+        sizes = {"image_height": self.SIDE, "image_width": self.SIDE}
+        return super().description(**sizes, **options)
+
+
 def save(weights: dict[str, torch.Tensor], path: pathlib.Path) -> None:
     safetensors.torch.save_file(
         {key: value.contiguous().clone() for key, value in weights.items()}, path

@@ -11,16 +11,19 @@ import torch
 from parity import (
     Pair,
     Record,
+    SmallPair,
     check_facts_are_timms,
     check_features,
+    check_knn_logits,
     check_logits,
     distance,
     facts_of,
     perturbed,
     timm_model,
 )
+from published_knn import knn_attention
 from published_static_keys import ConvStaticKeyAttention, StaticKeyAttention
-from timm.models.metaformer import MetaFormer
+from timm.models.metaformer import Attention, MetaFormer
 
 PUBLISHED = ["caformer_s18", "caformer_b36"]
 
@@ -47,6 +50,18 @@ def test_logits_are_timms(
 ) -> None:
     images = 1 if name == "caformer_b36" else 2
     check_logits(Pair(name, timm_model(name), tmp_path, images=images), record_property)
+
+
+def test_logits_with_knn_attention_are_those_of_the_published_form(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path, record_property: Record
+) -> None:
+    # Half of 4x4 keys; all of 2x2.
+    monkeypatch.setattr(
+        Attention, "forward", lambda self, x: knn_attention(self, x, min(8, x.shape[1]))
+    )
+    published = timm_model("caformer_s18")
+    pair = SmallPair("caformer_s18", published, tmp_path, images=5)
+    check_knn_logits(pair, record_property, attention="conv|conv|knn:k=8|knn:k=4")
 
 
 @pytest.mark.parametrize("attention", ["ska", "cska"])

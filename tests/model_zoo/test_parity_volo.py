@@ -9,6 +9,7 @@ import torch
 from parity import (
     Pair,
     Record,
+    SmallPair,
     check_facts_are_timms,
     check_features,
     check_knn_logits,
@@ -17,23 +18,9 @@ from parity import (
     facts_of,
     timm_model,
 )
+from published_knn import knn_mixture
 from timm.layers import resample_abs_pos_embed_nhwc
-from timm.models.volo import VOLO, Attention
-
-
-class SmallPair(Pair):
-    """VOLO-D1 for images of 64 pixels: few enough rows of attention that k-NN does not jump in all images."""
-
-    SIDE = 64
-
-    def __init__(
-        self, name: str, folder: pathlib.Path, published: VOLO, images: int
-    ) -> None:
-        super().__init__(name, published, folder, images=images, side=self.SIDE)
-
-    def description(self, **options: object) -> str:
-        sizes = {"image_height": self.SIDE, "image_width": self.SIDE}
-        return super().description(**sizes, **options)
+from timm.models.volo import Attention
 
 
 @pytest.mark.parametrize(("name", "side"), [("volo_d1_384", 384), ("volo_d3_448", 448)])
@@ -51,12 +38,8 @@ def test_facts_are_timms(name: str) -> None:
 
 
 def test_stage_maps_are_timms(tmp_path: pathlib.Path) -> None:
-    pair = SmallPair(
-        "volo_d1_384",
-        tmp_path,
-        timm_model("volo_d1_384", img_size=SmallPair.SIDE),
-        images=1,
-    )
+    published = timm_model("volo_d1_384", img_size=SmallPair.SIDE)
+    pair = SmallPair("volo_d1_384", published, tmp_path, images=1)
     with torch.inference_mode():
         maps = pair.published.forward_intermediates(
             pair.pixels, intermediates_only=True
@@ -87,18 +70,12 @@ def test_knn_attention_in_the_stages_that_attend(
             .reshape(batch, height * width, 3, self.num_heads, -1)
             .permute(2, 0, 3, 1, 4)
         )
-        wide = torch.promote_types(x.dtype, torch.float32)
-        logits = (query.to(wide) * self.scale) @ key.to(wide).mT
-        kept = logits.topk(k, dim=-1).indices
-        logits = torch.full_like(logits, float("-inf")).scatter(
-            -1, kept, logits.gather(-1, kept)
-        )
-        mixed = logits.softmax(-1).to(value.dtype) @ value
+        mixed = knn_mixture(query, key, value, self.scale, k)
         return self.proj(mixed.transpose(1, 2).reshape(batch, height, width, channels))
 
     monkeypatch.setattr(Attention, "forward", forward)
     published = timm_model("volo_d1_384", img_size=SmallPair.SIDE)
-    pair = SmallPair("volo_d1_384", tmp_path, published, images=5)
+    pair = SmallPair("volo_d1_384", published, tmp_path, images=5)
     check_knn_logits(pair, record_property, "knn:k=0.5")
 
 
