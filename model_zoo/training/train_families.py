@@ -231,6 +231,7 @@ def main() -> None:
     parser.add_argument("build", type=pathlib.Path)
     parser.add_argument("models", type=pathlib.Path)
     parser.add_argument("results", type=pathlib.Path)
+    parser.add_argument("--bundle", type=pathlib.Path, metavar="FOLDER")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--epochs", type=int, default=8)
     parser.add_argument(
