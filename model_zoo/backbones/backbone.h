@@ -2,12 +2,15 @@
 // the trainer trains.
 //
 // To train one:
-//   std::shared_ptr<Backbone> backbone = LoadBackbone(description);    // seeded weights, or a file
-//   to start from backbone->train(); ForwardContext context; at::Tensor logits =
-//   backbone->forward(pixels, context).at(0);      // autograd through every operator
-//   ... backbone->named_parameters() carry the published names; torch::optim takes
-//   backbone->parameters() ... SaveWeights(path, *backbone, at::kHalf); //
-//   model_zoo/weights/backbone_weights.h
+//   // Seeded weights, or a file to start from.
+//   std::shared_ptr<Backbone> backbone = LoadBackbone(description);
+//   backbone->train();
+//   ForwardContext context;
+//   // Autograd through every operator; torch::optim takes backbone->parameters().
+//   at::Tensor logits = backbone->forward(pixels, context).at(0);
+//   ...
+//   SaveWeights(path, *backbone, at::kHalf);  // model_zoo/weights/backbone_weights.h
+// named_parameters() carry the published names.
 #pragma once
 
 #include <ATen/core/Tensor.h>
