@@ -33,7 +33,7 @@ class PassMemoryTest : public ::testing::TestWithParam<std::tuple<const char*, i
 // and what it mixes.
 TEST_P(PassMemoryTest, SixMapsOfTokensAreEnough) {
   const auto& [backbone, tokens, channels] = GetParam();
-  EXPECT_LE(PeakInTokenMaps(backbone, tokens, channels), 6.25);  // windows and norms keep a little
+  EXPECT_LE(PeakInTokenMaps(backbone, tokens, channels), 6.5);  // threads have scratch
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, PassMemoryTest,
