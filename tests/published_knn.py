@@ -4,17 +4,21 @@ import torch
 from timm.layers import Attention
 
 
+def keep_largest(logits: torch.Tensor, k: int) -> torch.Tensor:
+    """The k largest logits of each row; the others minus infinity."""
+    chosen = logits.topk(k, dim=-1).indices
+    return torch.full_like(logits, float("-inf")).scatter(
+        -1, chosen, logits.gather(-1, chosen)
+    )
+
+
 def knn_mixture(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float, k: int
 ) -> torch.Tensor:
     """KVT's fast k-NN attention: softmax over the k largest logits of each row, the rest zero, times the values."""
     wide = torch.promote_types(query.dtype, torch.float32)  # logits of bf16 are fp32
     logits = (query.to(wide) * scale) @ key.to(wide).transpose(-2, -1)
-    chosen = logits.topk(k, dim=-1).indices
-    masked = torch.full_like(logits, float("-inf")).scatter(
-        -1, chosen, logits.gather(-1, chosen)
-    )
-    return masked.softmax(dim=-1).to(value.dtype) @ value
+    return keep_largest(logits, k).softmax(dim=-1).to(value.dtype) @ value
 
 
 def knn_attention(self: Attention, x: torch.Tensor, k: int) -> torch.Tensor:

@@ -132,15 +132,8 @@ class SmallPair(Pair):
 
     SIDE = 64
 
-    def __init__(
-        self,
-        name: str,
-        published: torch.nn.Module,
-        folder: pathlib.Path,
-        *,
-        images: int = 2,
-    ) -> None:
-        super().__init__(name, published, folder, images=images, side=self.SIDE)
+    def __init__(self, *arguments: object, **options: object) -> None:
+        super().__init__(*arguments, side=self.SIDE, **options)
 
     def description(self, **options: object) -> str:
         sizes = {"image_height": self.SIDE, "image_width": self.SIDE}

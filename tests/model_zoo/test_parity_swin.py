@@ -17,6 +17,7 @@ from parity import (
     perturbed,
     timm_model,
 )
+from published_knn import keep_largest
 from published_static_keys import ConvStaticKeyAttention, StaticKeyAttention
 from timm.models.swin_transformer import SwinTransformer, WindowAttention
 
@@ -169,11 +170,7 @@ def test_knn_attention_inside_the_windows(
         if mask is not None:
             logits = logits.view(-1, len(mask), self.num_heads, tokens, tokens)
             logits = (logits + mask.to(wide)[None, :, None]).flatten(0, 1)
-        kept = logits.topk(k, dim=-1).indices
-        logits = torch.full_like(logits, float("-inf")).scatter(
-            -1, kept, logits.gather(-1, kept)
-        )
-        mixed = logits.softmax(-1).to(value.dtype) @ value
+        mixed = keep_largest(logits, k).softmax(-1).to(value.dtype) @ value
         return self.proj(mixed.transpose(1, 2).reshape(windows, tokens, channels))
 
     monkeypatch.setattr(WindowAttention, "forward", forward)
