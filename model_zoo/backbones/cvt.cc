@@ -19,7 +19,7 @@
 #include <utility>
 #include <vector>
 
-#include "model_zoo/backbones/staged_backbone.h"
+#include "model_zoo/backbones/embedded_stages.h"
 #include "model_zoo/blocks/transformer_block.h"
 #include "model_zoo/layers/batch_norm.h"
 #include "model_zoo/layers/conv2d.h"
@@ -245,7 +245,7 @@ class Stage final : public Layer {
   }
 
   // Undefined when the context stopped the pass.
-  at::Tensor RunLayers(at::Tensor tokens, ForwardContext& context, const std::string& name) const {
+  at::Tensor RunBlocks(at::Tensor tokens, ForwardContext& context, const std::string& name) const {
     return layers_->forward(std::move(tokens), grid_, context, name + ".layers");
   }
 
@@ -256,17 +256,15 @@ class Stage final : public Layer {
   std::shared_ptr<TransformerBlocks> layers_;
 };
 
-class Cvt final : public StagedBackbone {
+class Cvt final : public EmbeddedStages<Stage> {
  public:
   // Its attention has no name of its own: `self` is the one that projects without convolutions.
   Cvt(const CvtConfig& config, const ModelDescription& description)
-      : StagedBackbone(Describe(config, description), description,
-                       std::vector<PublishedStage>(kStages, {.text = "dense", .own = ""})),
-        stages_(Add<LayerList<Stage>>("stages")) {
+      : EmbeddedStages(Describe(config, description), description,
+                       std::vector<PublishedStage>(kStages, {.text = "dense", .own = ""})) {
     Grid grid = {.height = info().image_height, .width = info().image_width};
     for (size_t i = 0; i < kStages; ++i) {
-      grid = stages_->Emplace(config, i, grid, attentions().Stage(i, MakeCvtAttention)).grid();
-      AddGrid(grid);
+      grid = AddStage(config, i, grid, attentions().Stage(i, MakeCvtAttention));
     }
     AddHead(config.channels.back(), kEpsilon, {.norm = "layernorm", .linear = "classifier"});
   }
@@ -294,19 +292,6 @@ class Cvt final : public StagedBackbone {
     }
     return info;
   }
-
-  at::Tensor RunStem(const at::Tensor& pixels) const override {
-    return (*stages_)[0].Embed(pixels);
-  }
-
-  at::Tensor RunStage(size_t stage, at::Tensor tokens, const Grid& before,
-                      ForwardContext& context) const override {
-    const Stage& run = (*stages_)[stage];
-    if (stage > 0) tokens = run.Embed(TokensToMap(tokens, before.height, before.width));
-    return run.RunLayers(std::move(tokens), context, "stages." + std::to_string(stage));
-  }
-
-  const std::shared_ptr<LayerList<Stage>> stages_;
 };
 
 }  // namespace

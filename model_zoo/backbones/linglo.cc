@@ -35,7 +35,7 @@
 #include <vector>
 
 #include "model_zoo/attention/modules/modules.h"
-#include "model_zoo/backbones/staged_backbone.h"
+#include "model_zoo/backbones/embedded_stages.h"
 #include "model_zoo/layers/conv_embed.h"
 #include "model_zoo/layers/layer_list.h"
 #include "model_zoo/layers/layer_norm.h"
@@ -276,16 +276,14 @@ class Stage final : public Layer {
   std::shared_ptr<LayerList<Block>> blocks_;
 };
 
-class LinGlo final : public StagedBackbone {
+class LinGlo final : public EmbeddedStages<Stage> {
  public:
   LinGlo(const LinGloConfig& config, const ModelDescription& description)
-      : StagedBackbone(Describe(config, description), description, Published(config)),
-        hierarchical_(config.downsampling.back().stride > 1),
-        stages_(Add<LayerList<Stage>>("stages")) {
+      : EmbeddedStages(Describe(config, description), description, Published(config)),
+        hierarchical_(config.downsampling.back().stride > 1) {
     Grid grid = {.height = info().image_height, .width = info().image_width};
     for (size_t i = 0; i < kStages; ++i) {
-      grid = stages_->Emplace(config, i, grid, attentions().Stage(i, MakeSelfAttention)).grid();
-      AddGrid(grid);
+      grid = AddStage(config, i, grid, attentions().Stage(i, MakeSelfAttention));
     }
     AddHead(config.channels.back(), kEpsilon);
   }
@@ -333,19 +331,7 @@ class LinGlo final : public StagedBackbone {
     return info;
   }
 
-  at::Tensor RunStem(const at::Tensor& pixels) const override {
-    return (*stages_)[0].Embed(pixels);
-  }
-
-  at::Tensor RunStage(size_t stage, at::Tensor tokens, const Grid& before,
-                      ForwardContext& context) const override {
-    const Stage& run = (*stages_)[stage];
-    if (stage > 0) tokens = run.Embed(TokensToMap(tokens, before.height, before.width));
-    return run.RunBlocks(std::move(tokens), context, "stages." + std::to_string(stage));
-  }
-
   const bool hierarchical_;
-  const std::shared_ptr<LayerList<Stage>> stages_;
 };
 
 }  // namespace
