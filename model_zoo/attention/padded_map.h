@@ -33,7 +33,7 @@ class PaddedMap {
  private:
   bool Pads() const { return size_[0] != grid_.height || size_[1] != grid_.width; }
 
-  const Grid grid_;
+  Grid grid_;
   std::array<int64_t, 2> size_;
 };
 

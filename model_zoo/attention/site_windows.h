@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "model_zoo/attention/attention.h"
+#include "model_zoo/attention/padded_map.h"
 #include "model_zoo/attention/windows.h"
 
 namespace fovea::models {
@@ -33,11 +34,8 @@ class SiteWindows {
   void To(c10::Device device);
 
  private:
-  bool Pads() const { return padded_.height != site_.height || padded_.width != site_.width; }
-
-  const Grid site_;
-  Grid padded_;
   Grid grid_;
+  PaddedMap padded_;
   std::optional<Windows> windows_;  // absent: one window, the map as it is
 };
 

@@ -69,6 +69,15 @@ at::Tensor Windows::Join(const at::Tensor& cut) const {
   return map.permute({0, 3, 1, 2, 4});
 }
 
+at::Tensor Windows::JoinWeights(const at::Tensor& weights) const {
+  const int64_t places = map_[0] * map_[1];
+  at::Tensor joined =
+      at::zeros({weights.size(0), weights.size(1), places, places}, weights.options());
+  using at::indexing::Slice;
+  joined.index_put_({Slice(), Slice(), places_.unsqueeze(2), places_.unsqueeze(1)}, weights);
+  return joined;
+}
+
 std::optional<at::Tensor> Windows::LogitBias(const std::optional<at::Tensor>& bias,
                                              int64_t heads) const {
   if (!bias && !mask_.defined()) return std::nullopt;
@@ -90,31 +99,24 @@ ShiftedWindows::ShiftedWindows(std::array<int64_t, 2> map, int64_t side, bool ro
   for (int axis = 0; axis < 2; ++axis) {
     window[axis] = std::min(side, map[axis]);
     shift[axis] = rolls && side < map[axis] ? side / 2 : 0;
-    padded[axis] = (map[axis] + window[axis] - 1) / window[axis] * window[axis];
   }
 }
 
 at::Tensor AttentionCore::AttendWindows(const at::Tensor& query, const at::Tensor& key,
                                         const at::Tensor& value, const Windows& windows,
                                         const std::optional<at::Tensor>& bias) const {
-  return windows.Join(Attend(windows.Cut(query), windows.Cut(key), windows.Cut(value),
-                             windows.LogitBias(bias, query.size(1))));
+  const at::Tensor mixed = Attend(windows.Cut(query), windows.Cut(key), windows.Cut(value),
+                                  windows.LogitBias(bias, query.size(1)));
+  return windows.Join(mixed);
 }
 
 at::Tensor AttentionCore::MapWindows(const at::Tensor& query, const at::Tensor& key,
                                      const Windows& windows,
                                      const std::optional<at::Tensor>& bias) const {
-  const int64_t heads = query.size(1), places = query.size(2) * query.size(3);
-  // [B, heads, count, tokens, tokens]
+  const int64_t heads = query.size(1);
   const at::Tensor weights =
-      Map(windows.Cut(query), windows.Cut(key), windows.LogitBias(bias, heads))
-          .unflatten(1, {windows.count(), heads})
-          .transpose(1, 2);
-  at::Tensor map = at::zeros({query.size(0), heads, places, places}, weights.options());
-  using at::indexing::Slice;
-  const at::Tensor& place = windows.places();
-  map.index_put_({Slice(), Slice(), place.unsqueeze(2), place.unsqueeze(1)}, weights);
-  return map;
+      Map(windows.Cut(query), windows.Cut(key), windows.LogitBias(bias, heads));
+  return windows.JoinWeights(weights.unflatten(1, {windows.count(), heads}).transpose(1, 2));
 }
 
 }  // namespace fovea::models

@@ -30,13 +30,14 @@ class Windows {
   // And back; the result is laid out in memory as [B, height, width, heads, D].
   at::Tensor Join(const at::Tensor& cut) const;
 
+  // The weights within each window, [B, heads, count, tokens, tokens], as those of the whole map,
+  // [B, heads, height*width, height*width]: zero between windows.
+  at::Tensor JoinWeights(const at::Tensor& weights) const;
+
   // What the logits of all windows are given, to broadcast to [B, count * heads, tokens, tokens]:
   // `bias` [heads, tokens, tokens] for each window and, where the map is rolled, -inf between
   // tokens from both ends of the map. Absent where there is neither.
   std::optional<at::Tensor> LogitBias(const std::optional<at::Tensor>& bias, int64_t heads) const;
-
-  // The places of the windows' tokens in the map, row by row: int64 [count, tokens].
-  const at::Tensor& places() const { return places_; }
 
   // Moves the tables to where the maps are.
   void To(c10::Device device);
@@ -46,7 +47,7 @@ class Windows {
   std::array<int64_t, 2> window_;
   std::array<int64_t, 2> shift_;
   int64_t count_;
-  at::Tensor places_;
+  at::Tensor places_;  // of the windows' tokens in the map, row by row: int64 [count, tokens]
   at::Tensor
       mask_;  // FP32 [count, tokens, tokens] of 0 and -inf; undefined where nothing is rolled
 };
@@ -59,7 +60,6 @@ struct ShiftedWindows {
 
   std::array<int64_t, 2> window;
   std::array<int64_t, 2> shift;
-  std::array<int64_t, 2> padded;  // the map in whole windows
 };
 
 }  // namespace fovea::models
