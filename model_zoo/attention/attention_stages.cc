@@ -142,7 +142,8 @@ std::string CanonicalStages(std::span<const AttentionSpec> stages,
   bool one_says_all = true;
   for (size_t i = 0; i < stages.size(); ++i) {
     const bool none = published[i].text == kNone;
-    list += (i > 0 ? "|" : "") + (none ? std::string(kNone) : stages[i].Canonical());
+    if (i > 0) list += '|';
+    list += none ? std::string(kNone) : stages[i].Canonical();
     if (published[i].attends) {
       if (shared == nullptr) shared = &stages[i];
       one_says_all = one_says_all && stages[i] == *shared;

@@ -24,6 +24,9 @@ struct Contest {
   std::function<Sides()> set_up;  // makes the inputs, just before the measurement
 };
 
+// "B8", as contests' shapes begin.
+inline std::string BatchText(int64_t batch) { return std::to_string(batch).insert(0, 1, 'B'); }
+
 // Views of one QKV tensor, as in a model: token sets [batch, heads, tokens, dim].
 inline std::vector<at::Tensor> RandomTokens(int64_t batch, int64_t heads, int64_t tokens,
                                             int64_t dim, at::ScalarType type) {

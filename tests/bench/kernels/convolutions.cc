@@ -44,7 +44,7 @@ std::vector<Contest> ConvolutionContests(int cores) {
               {.floor = "rp_cpe_over_branches",
                .ours = "rp_cpe, merged",
                .peer = "four branches of conv2d",
-               .shape = "B" + std::to_string(batch) + " C" + std::to_string(s.channels) + " " +
+               .shape = BatchText(batch) + " C" + std::to_string(s.channels) + " " +
                         std::to_string(s.side) + "x" + std::to_string(s.side) +
                         (channels_last ? " NHWC" : " NCHW"),
                .type = type,

@@ -57,7 +57,7 @@ std::vector<Contest> KeyOnlyContests(int cores) {
           {.floor = s.early ? "key_only_layer_over_definition" : "key_only_layer_deep",
            .ours = "key_only_layer",
            .peer = "its definition",
-           .shape = "B" + std::to_string(s.batch) + " N" + std::to_string(s.tokens) + " C" +
+           .shape = BatchText(s.batch) + " N" + std::to_string(s.tokens) + " C" +
                     std::to_string(s.channels) + " H" + std::to_string(s.heads),
            .type = type,
            .threads = cores,

@@ -71,7 +71,7 @@ std::vector<Contest> StaticKeyContests(int cores) {
   std::vector<Contest> contests;
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
     for (const int64_t batch : {1, 8}) {
-      const Contest contest{.shape = "B" + std::to_string(batch) + " H6 N196 d64",
+      const Contest contest{.shape = BatchText(batch) + " H6 N196 d64",
                             .type = type,
                             .threads = cores,
                             .turns = batch == 1 ? 101 : 31};

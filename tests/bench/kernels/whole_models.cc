@@ -27,7 +27,7 @@ std::vector<Contest> ModelContests(int cores) {
       contests.push_back({.floor = "knn_model_to_dense_model",
                           .ours = "DeiT-S, knn:k=100",
                           .peer = "DeiT-S, dense",
-                          .shape = "B" + std::to_string(batch) + " 224x224",
+                          .shape = BatchText(batch) + " 224x224",
                           .type = type,
                           .threads = cores,
                           .turns = batch == 1 ? 31 : 9,
