@@ -38,6 +38,13 @@ if(FOVEA_CUDA_FOUND)
   set(CMAKE_CUDA_STANDARD 17)
   set(TORCH_CUDA_ARCH_LIST "8.0;9.0a" CACHE STRING "GPU architectures")
   enable_language(CUDA)
+  # The package's find_library keeps what it found in an earlier .venv, and would link that LibTorch.
+  get_cmake_property(cached CACHE_VARIABLES)
+  foreach(variable ${cached})
+    if("${${variable}}" MATCHES "/site-packages/torch/" AND NOT "${${variable}}" MATCHES "${torch_root}/")
+      unset(${variable} CACHE)
+    endif()
+  endforeach()
   list(PREPEND CMAKE_PREFIX_PATH "${torch_root}/share/cmake")
   # The package sets global flags for its own architectures; ours are a target's property.
   set(saved_cuda_flags "${CMAKE_CUDA_FLAGS}")
