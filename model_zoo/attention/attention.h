@@ -57,7 +57,8 @@ class AttentionCore {
 class AttentionModule : public Layer {
  public:
   // tokens [B, grid.tokens(), channels] -> the same shape. `grid` is the one of the module's site.
-  virtual at::Tensor forward(const at::Tensor& tokens, const Grid& grid) const = 0;
+  // The tokens by value: given up by its caller, they do not live beside what is made of them.
+  virtual at::Tensor forward(at::Tensor tokens, const Grid& grid) const = 0;
 
   // The weights that forward gives, [B, heads, tokens, tokens] in fp32. Undefined where a module
   // has no such weights (a convolution).

@@ -18,6 +18,7 @@
 
 #include "model_zoo/attention/cores/cores.h"
 #include "model_zoo/backbones/plain_backbone.h"
+#include "model_zoo/blocks/attend.h"
 #include "model_zoo/blocks/run_blocks.h"
 #include "model_zoo/layers/layer_list.h"
 #include "model_zoo/layers/layer_norm.h"
@@ -80,9 +81,11 @@ class TalkingHeads final : public AttentionModule {
         proj_l_(Add<HeadMixture>("proj_l", site.heads)),
         proj_w_(Add<HeadMixture>("proj_w", site.heads)) {}
 
-  at::Tensor forward(const at::Tensor& tokens, const Grid& /*grid*/) const override {
-    const at::Tensor qkv = Project(tokens);
+  at::Tensor forward(at::Tensor tokens, const Grid& /*grid*/) const override {
+    at::Tensor qkv = Project(tokens);
+    tokens.reset();
     const at::Tensor mixed = at::matmul(Weights(qkv[0], qkv[1]), qkv[2]);
+    qkv.reset();
     return proj_->forward(mixed.transpose(1, 2).flatten(2));
   }
 
@@ -98,8 +101,10 @@ class TalkingHeads final : public AttentionModule {
   }
 
   at::Tensor Weights(const at::Tensor& query, const at::Tensor& key) const {
-    const at::Tensor logits = proj_l_->forward(at::matmul(query, key.mT()), scale_);
-    return proj_w_->forward(core_->Weigh(logits, query, key));
+    at::Tensor logits = proj_l_->forward(at::matmul(query, key.mT()), scale_);
+    const at::Tensor weights = core_->Weigh(logits, query, key);
+    logits.reset();
+    return proj_w_->forward(weights);
   }
 
   const int64_t heads_;
@@ -164,13 +169,8 @@ class LayerScaleBlock final : public Layer {
   // Of patches.
   at::Tensor forward(at::Tensor tokens, const Grid& grid, ForwardContext& context,
                      const std::string& name) const {
-    at::Tensor normalised = norm1_->forward(tokens);
-    at::Tensor attention = attn_->forward(normalised, grid);
-    if (context.Recording() && context.WantsMaps()) {
-      const at::Tensor map = attn_->Map(normalised, grid);
-      if (map.defined()) context.RecordMap(name + ".attn", map, grid);
-    }
-    normalised.reset();
+    at::Tensor attention =
+        AttendAndRecordMap(*attn_, norm1_->forward(tokens), grid, context, name + ".attn");
     const at::Tensor attended = at::addcmul(tokens, attention, gamma_1_);
     tokens.reset();
     if (!context.Recording()) attention.reset();

@@ -99,14 +99,19 @@ class CswinAttention final : public AttentionModule {
         attns_(Add<Lepes>("attns", windowed_.groups(),
                           site.channels / static_cast<int64_t>(windowed_.groups()))) {}
 
-  at::Tensor forward(const at::Tensor& tokens, const Grid& /*grid*/) const override {
-    const at::Tensor qkv = Project(tokens);
-    std::vector<at::Tensor> mixed;
+  at::Tensor forward(at::Tensor tokens, const Grid& /*grid*/) const override {
+    at::Tensor qkv = Project(tokens);
+    tokens.reset();
+    std::vector<at::Tensor> groups;
     for (size_t i = 0; i < windowed_.groups(); ++i) {
-      mixed.push_back(windowed_.AttendGroup(i, qkv[0], qkv[1], qkv[2]) +
-                      (*attns_)[i].forward(windowed_.Of(qkv[2], i), windowed_.windows(i).window()));
+      groups.push_back(
+          windowed_.AttendGroup(i, qkv[0], qkv[1], qkv[2]) +
+          (*attns_)[i].forward(windowed_.Of(qkv[2], i), windowed_.windows(i).window()));
     }
-    return proj_->forward(padded_.Crop(at::cat(mixed, 3)));
+    qkv.reset();
+    const at::Tensor mixed = at::cat(groups, 3);
+    groups.clear();
+    return proj_->forward(padded_.Crop(mixed));
   }
 
   at::Tensor Map(const at::Tensor& tokens, const Grid& /*grid*/) const override {

@@ -162,10 +162,12 @@ class CvtAttention final : public AttentionModule {
         attention_(Add<HeadsOfConvolutions>("attention", site.channels, site.heads)),
         output_(Add<Output>("output", site.channels)) {}
 
-  at::Tensor forward(const at::Tensor& tokens, const Grid& grid) const override {
-    const at::Tensor mixed =
-        core_->Attend(attention_->Query(tokens, grid), attention_->Key(tokens, grid),
-                      attention_->Value(tokens, grid));
+  at::Tensor forward(at::Tensor tokens, const Grid& grid) const override {
+    at::Tensor query = attention_->Query(tokens, grid);
+    at::Tensor key = attention_->Key(tokens, grid), value = attention_->Value(tokens, grid);
+    tokens.reset();
+    const at::Tensor mixed = core_->Attend(query, key, value);
+    for (at::Tensor* projected : {&query, &key, &value}) projected->reset();
     return output_->forward(mixed.transpose(1, 2).flatten(2));
   }
 

@@ -36,6 +36,7 @@
 
 #include "model_zoo/attention/modules/modules.h"
 #include "model_zoo/backbones/embedded_stages.h"
+#include "model_zoo/blocks/attend.h"
 #include "model_zoo/layers/conv_embed.h"
 #include "model_zoo/layers/layer_list.h"
 #include "model_zoo/layers/layer_norm.h"
@@ -113,6 +114,7 @@ class EncodingMlp final : public Layer {
     if (!pe_) return fc1_->ForwardGelu(tokens);
     tokens = fc1_->forward(tokens);
     at::Tensor map = pe_->forward(TokensToMap(tokens, grid.height, grid.width));
+    tokens.reset();
     map = prepared() ? at::gelu_(map) : at::gelu(map);
     return map.permute({0, 2, 3, 1}).flatten(1, 2);
   }
@@ -143,20 +145,15 @@ class EncoderBlock final : public Block {
 
   at::Tensor forward(at::Tensor tokens, const Grid& grid, ForwardContext& context,
                      const std::string& name) const override {
-    at::Tensor normalised = norm1_->forward(tokens);
-    at::Tensor attention = attn_->forward(normalised, grid);
+    at::Tensor attention =
+        AttendAndRecordMap(*attn_, norm1_->forward(tokens), grid, context, name + ".attn");
     if (!context.Recording()) {
-      normalised.reset();
       const at::Tensor attended = tokens + attention;
       tokens.reset();
       attention.reset();
       return mlp_->ForwardAdd(norm2_->forward(attended), grid, attended);
     }
     context.Record(name + ".attn", "output", attention);
-    if (context.WantsMaps()) {
-      const at::Tensor map = attn_->Map(normalised, grid);
-      if (map.defined()) context.RecordMap(name + ".attn", map, grid);
-    }
     const at::Tensor attended = tokens + attention;
     const at::Tensor mlp = mlp_->forward(norm2_->forward(attended), grid);
     context.Record(name + ".mlp", "output", mlp);

@@ -21,6 +21,7 @@
 
 #include "model_zoo/attention/modules/modules.h"
 #include "model_zoo/backbones/staged_backbone.h"
+#include "model_zoo/blocks/attend.h"
 #include "model_zoo/layers/conv2d.h"
 #include "model_zoo/layers/layer_list.h"
 #include "model_zoo/layers/layer_norm.h"
@@ -150,13 +151,8 @@ class Block final : public Layer {
 
   at::Tensor forward(at::Tensor tokens, const Grid& grid, ForwardContext& context,
                      const std::string& name) const {
-    at::Tensor normalised = norm1_->forward(tokens);
-    at::Tensor mixed = mixer_->forward(normalised, grid);
-    if (context.Recording() && context.WantsMaps()) {
-      const at::Tensor map = mixer_->Map(normalised, grid);
-      if (map.defined()) context.RecordMap(name + ".attn", map, grid);
-    }
-    normalised.reset();
+    at::Tensor mixed =
+        AttendAndRecordMap(*mixer_, norm1_->forward(tokens), grid, context, name + ".attn");
     const at::Tensor attended =
         res_scale1_ ? res_scale1_->ForwardAdd(tokens, mixed) : tokens + mixed;
     if (!context.Recording()) {

@@ -94,10 +94,13 @@ class PaleAttention final : public AttentionModule {
         value_(AddProjection("v", site)),
         proj_(Add<Linear>("proj", site.channels, site.channels, site.proj_bias)) {}
 
-  at::Tensor forward(const at::Tensor& tokens, const Grid& /*grid*/) const override {
-    const at::Tensor map = padded_.Pad(tokens);
-    const at::Tensor mixed =
-        pales_.Attend(Project(query_, map), Project(key_, map), Project(value_, map));
+  at::Tensor forward(at::Tensor tokens, const Grid& /*grid*/) const override {
+    at::Tensor map = padded_.Pad(tokens);
+    tokens.reset();
+    at::Tensor query = Project(query_, map), key = Project(key_, map), value = Project(value_, map);
+    map.reset();
+    const at::Tensor mixed = pales_.Attend(query, key, value);
+    for (at::Tensor* projected : {&query, &key, &value}) projected->reset();
     return proj_->forward(padded_.Crop(interlacing_.Spread(mixed)));
   }
 

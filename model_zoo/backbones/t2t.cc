@@ -83,9 +83,11 @@ class TokenAttention final : public Layer {
         proj_(Add<Linear>("proj", out, out)) {}
 
   // tokens [N, tokens, in] -> [N, tokens, out].
-  at::Tensor forward(const at::Tensor& tokens) const {
+  at::Tensor forward(at::Tensor tokens) const {
     const std::vector<at::Tensor> qkv = qkv_->forward(tokens).unsqueeze(1).chunk(3, -1);
-    return qkv[2].squeeze(1) + proj_->forward(core_->Attend(qkv[0], qkv[1], qkv[2]).squeeze(1));
+    tokens.reset();
+    const at::Tensor mixed = core_->Attend(qkv[0], qkv[1], qkv[2]).squeeze(1);
+    return proj_->ForwardAdd(mixed, qkv[2].squeeze(1));
   }
 
  private:
@@ -103,8 +105,10 @@ class TokenTransformer final : public Layer {
         norm2_(Add<LayerNorm>("norm2", out, kEpsilon)),
         mlp_(Add<Mlp>("mlp", out, out)) {}
 
-  at::Tensor forward(const at::Tensor& tokens) const {
-    const at::Tensor attended = attn_->forward(norm1_->forward(tokens));
+  at::Tensor forward(at::Tensor tokens) const {
+    at::Tensor normalised = norm1_->forward(tokens);
+    tokens.reset();
+    const at::Tensor attended = attn_->forward(std::move(normalised));
     return mlp_->ForwardAdd(norm2_->forward(attended), attended);
   }
 

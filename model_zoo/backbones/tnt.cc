@@ -19,6 +19,7 @@
 
 #include "model_zoo/attention/cores/cores.h"
 #include "model_zoo/backbones/plain_backbone.h"
+#include "model_zoo/blocks/attend.h"
 #include "model_zoo/blocks/run_blocks.h"
 #include "model_zoo/layers/conv2d.h"
 #include "model_zoo/layers/layer_list.h"
@@ -62,10 +63,14 @@ class TntAttention final : public AttentionModule {
         v_(Add<Linear>("v", channels, channels, /*bias=*/false)),
         proj_(Add<Linear>("proj", channels, channels, proj_bias)) {}
 
-  at::Tensor forward(const at::Tensor& tokens, const Grid& /*grid*/) const override {
-    const at::Tensor qk = QueriesAndKeys(tokens);
-    const at::Tensor value = v_->forward(tokens).unflatten(2, {heads_, -1}).transpose(1, 2);
-    return proj_->forward(core_->Attend(qk[0], qk[1], value).transpose(1, 2).flatten(2));
+  at::Tensor forward(at::Tensor tokens, const Grid& /*grid*/) const override {
+    at::Tensor qk = QueriesAndKeys(tokens);
+    at::Tensor value = v_->forward(tokens).unflatten(2, {heads_, -1}).transpose(1, 2);
+    tokens.reset();
+    const at::Tensor mixed = core_->Attend(qk[0], qk[1], value);
+    qk.reset();
+    value.reset();
+    return proj_->forward(mixed.transpose(1, 2).flatten(2));
   }
 
   at::Tensor Map(const at::Tensor& tokens, const Grid& /*grid*/) const override {
@@ -125,21 +130,20 @@ class TntBlock final : public Layer {
         mlp_(Add<Mlp>("mlp", config.channels, kMlpRatio * config.channels)) {}
 
   // What it records is the outer transformer's: the tokens of the image.
-  TntTokens forward(const TntTokens& tokens, const Grid& grid, ForwardContext& context,
+  TntTokens forward(TntTokens tokens, const Grid& grid, ForwardContext& context,
                     const std::string& name) const {
-    at::Tensor pixels = Inner(tokens.pixels);
-    const at::Tensor told = Tell(tokens.patches, pixels);
-    const at::Tensor normalised = norm_out_->forward(told);
-    const at::Tensor attention = attn_out_->forward(normalised, grid);
+    at::Tensor pixels = Inner(std::move(tokens.pixels));
+    at::Tensor told = Tell(tokens.patches, pixels);
+    tokens.patches.reset();
+    at::Tensor attention =
+        AttendAndRecordMap(*attn_out_, norm_out_->forward(told), grid, context, name + ".attn");
     const at::Tensor attended = told + attention;
     if (!context.Recording()) {
+      told.reset();
+      attention.reset();
       return {std::move(pixels), mlp_->ForwardAdd(norm_mlp_->forward(attended), attended)};
     }
     context.Record(name + ".attn", "output", attention);
-    if (context.WantsMaps()) {
-      const at::Tensor map = attn_out_->Map(normalised, grid);
-      if (map.defined()) context.RecordMap(name + ".attn", map, grid);
-    }
     const at::Tensor mlp = mlp_->forward(norm_mlp_->forward(attended));
     context.Record(name + ".mlp", "output", mlp);
     const at::Tensor output = attended + mlp;
@@ -149,9 +153,10 @@ class TntBlock final : public Layer {
 
  private:
   // TNT, equations 3 and 4.
-  at::Tensor Inner(const at::Tensor& pixels) const {
+  at::Tensor Inner(at::Tensor pixels) const {
     const Grid grid{.height = kInnerSide, .width = kInnerSide};
     const at::Tensor attended = pixels + attn_in_->forward(norm_in_->forward(pixels), grid);
+    pixels.reset();
     return mlp_in_->ForwardAdd(norm_mlp_in_->forward(attended), attended);
   }
 

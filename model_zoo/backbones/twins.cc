@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "kernels/vision/rp_cpe/op.h"
+#include "model_zoo/attention/padded_map.h"
 #include "model_zoo/attention/windows.h"
 #include "model_zoo/backbones/staged_backbone.h"
 #include "model_zoo/blocks/transformer_block.h"
@@ -54,27 +55,23 @@ class LocalAttention final : public AttentionModule {
  public:
   LocalAttention(const ModuleSite& site, const AttentionFactory& cores)
       : heads_(site.heads),
-        padded_{UpToWhole(site.grid.height), UpToWhole(site.grid.width)},
-        windows_(padded_, {kWindow, kWindow}),
+        padded_(site.grid, {kWindow, kWindow}),
+        windows_(padded_.size(), {kWindow, kWindow}),
         core_(cores.Core({.head_dim = site.channels / site.heads, .keys = windows_.tokens()})),
         qkv_(Add<Linear>("qkv", site.channels, 3 * site.channels, site.qkv_bias)),
         proj_(Add<Linear>("proj", site.channels, site.channels, site.proj_bias)) {}
 
-  at::Tensor forward(const at::Tensor& tokens, const Grid& grid) const override {
-    const at::Tensor qkv = Project(tokens, grid);
+  at::Tensor forward(at::Tensor tokens, const Grid& /*grid*/) const override {
+    at::Tensor qkv = Project(tokens);
+    tokens.reset();
     const at::Tensor mixed = core_->AttendWindows(qkv[0], qkv[1], qkv[2], windows_);
-    return proj_->forward(
-        WithoutPadding(mixed.permute({0, 2, 3, 1, 4}), grid).flatten(3).flatten(1, 2));
+    qkv.reset();
+    return proj_->forward(padded_.Crop(mixed.permute({0, 2, 3, 1, 4}).flatten(3)));
   }
 
-  at::Tensor Map(const at::Tensor& tokens, const Grid& grid) const override {
-    const at::Tensor qkv = Project(tokens, grid);
-    const at::Tensor map = core_->MapWindows(qkv[0], qkv[1], windows_);
-    if (!Pads(grid)) return map;
-    const at::Tensor places = at::arange(padded_[0] * padded_[1], map.options().dtype(at::kLong))
-                                  .view({1, padded_[0], padded_[1]});
-    const at::Tensor kept = WithoutPadding(places, grid).flatten();
-    return map.index_select(2, kept).index_select(3, kept);
+  at::Tensor Map(const at::Tensor& tokens, const Grid& /*grid*/) const override {
+    const at::Tensor qkv = Project(tokens);
+    return padded_.CropWeights(core_->MapWindows(qkv[0], qkv[1], windows_));
   }
 
   void Prepare(const Placement& placement) override {
@@ -83,28 +80,15 @@ class LocalAttention final : public AttentionModule {
   }
 
  private:
-  static int64_t UpToWhole(int64_t size) { return (size + kWindow - 1) / kWindow * kWindow; }
-
-  bool Pads(const Grid& grid) const {
-    return padded_[0] != grid.height || padded_[1] != grid.width;
-  }
-
   // [3, B, heads, height, width, head_dim] of the padded map.
-  at::Tensor Project(const at::Tensor& tokens, const Grid& grid) const {
-    at::Tensor map = tokens.unflatten(1, {grid.height, grid.width});
-    if (Pads(grid)) {
-      map =
-          at::constant_pad_nd(map, {0, 0, 0, padded_[1] - grid.width, 0, padded_[0] - grid.height});
-    }
-    return qkv_->forward(map).unflatten(3, {3, heads_, -1}).permute({3, 0, 4, 1, 2, 5});
-  }
-
-  at::Tensor WithoutPadding(const at::Tensor& map, const Grid& grid) const {
-    return map.narrow(1, 0, grid.height).narrow(2, 0, grid.width);
+  at::Tensor Project(const at::Tensor& tokens) const {
+    return qkv_->forward(padded_.Pad(tokens))
+        .unflatten(3, {3, heads_, -1})
+        .permute({3, 0, 4, 1, 2, 5});
   }
 
   const int64_t heads_;
-  const std::array<int64_t, 2> padded_;  // the map's size in whole windows
+  const PaddedMap padded_;
   Windows windows_;
   const std::shared_ptr<const AttentionCore> core_;
   const std::shared_ptr<Linear> qkv_;
@@ -129,9 +113,12 @@ class SubSampledAttention final : public AttentionModule {
     }
   }
 
-  at::Tensor forward(const at::Tensor& tokens, const Grid& grid) const override {
-    const at::Tensor key_value = KeyValue(tokens, grid);
-    const at::Tensor mixed = core_->Attend(Query(tokens), key_value[0], key_value[1]);
+  at::Tensor forward(at::Tensor tokens, const Grid& grid) const override {
+    at::Tensor key_value = KeyValue(tokens, grid), query = Query(tokens);
+    tokens.reset();
+    const at::Tensor mixed = core_->Attend(query, key_value[0], key_value[1]);
+    key_value.reset();
+    query.reset();
     return proj_->forward(mixed.transpose(1, 2).flatten(2));
   }
 

@@ -16,6 +16,7 @@
 
 #include "model_zoo/attention/modules/modules.h"
 #include "model_zoo/backbones/staged_backbone.h"
+#include "model_zoo/blocks/attend.h"
 #include "model_zoo/layers/batch_norm.h"
 #include "model_zoo/layers/conv2d.h"
 #include "model_zoo/layers/layer_list.h"
@@ -77,18 +78,18 @@ class SpatialMlp final : public Layer {
 
   Linear& first() { return *conv1_; }
 
-  at::Tensor forward(const at::Tensor& tokens, const Grid& grid) const {
-    return conv3_->forward(Hidden(tokens, grid));
+  at::Tensor forward(at::Tensor tokens, const Grid& grid) const {
+    return conv3_->forward(Hidden(std::move(tokens), grid));
   }
   // residual + forward(tokens, grid)
-  at::Tensor ForwardAdd(const at::Tensor& tokens, const Grid& grid,
-                        const at::Tensor& residual) const {
-    return conv3_->ForwardAdd(Hidden(tokens, grid), residual);
+  at::Tensor ForwardAdd(at::Tensor tokens, const Grid& grid, const at::Tensor& residual) const {
+    return conv3_->ForwardAdd(Hidden(std::move(tokens), grid), residual);
   }
 
  private:
-  at::Tensor Hidden(const at::Tensor& tokens, const Grid& grid) const {
+  at::Tensor Hidden(at::Tensor tokens, const Grid& grid) const {
     at::Tensor hidden = conv1_->ForwardGelu(tokens);
+    tokens.reset();
     if (!conv2_) return hidden;
     hidden = conv2_->forward(TokensToMap(hidden, grid.height, grid.width));
     return MapToTokens(at::gelu(hidden));
@@ -115,9 +116,10 @@ class Block final : public Layer {
   at::Tensor forward(at::Tensor tokens, const Grid& grid, ForwardContext& context,
                      const std::string& name) const {
     if (attn_) tokens = Attended(tokens, grid, context, name);
-    const at::Tensor normalised = Normalised(*norm2_, tokens, grid);
-    if (!context.Recording()) return mlp_->ForwardAdd(normalised, grid, tokens);
-    const at::Tensor mlp = mlp_->forward(normalised, grid);
+    if (!context.Recording()) {
+      return mlp_->ForwardAdd(Normalised(*norm2_, tokens, grid), grid, tokens);
+    }
+    const at::Tensor mlp = mlp_->forward(Normalised(*norm2_, tokens, grid), grid);
     context.Record(name + ".mlp", "output", mlp);
     tokens = tokens + mlp;
     context.Record(name, "output", tokens);
@@ -138,15 +140,9 @@ class Block final : public Layer {
 
   at::Tensor Attended(const at::Tensor& tokens, const Grid& grid, ForwardContext& context,
                       const std::string& name) const {
-    const at::Tensor normalised = Normalised(*norm1_, tokens, grid);
-    const at::Tensor attention = attn_->forward(normalised, grid);
-    if (context.Recording()) {
-      context.Record(name + ".attn", "output", attention);
-      if (context.WantsMaps()) {
-        const at::Tensor map = attn_->Map(normalised, grid);
-        if (map.defined()) context.RecordMap(name + ".attn", map, grid);
-      }
-    }
+    const at::Tensor attention = AttendAndRecordMap(*attn_, Normalised(*norm1_, tokens, grid), grid,
+                                                    context, name + ".attn");
+    if (context.Recording()) context.Record(name + ".attn", "output", attention);
     return tokens + attention;
   }
 

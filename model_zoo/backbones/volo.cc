@@ -105,7 +105,8 @@ class VoloPatchEmbed final : public Layer {
         proj_(Add<Linear>("proj", at::IntArrayRef{channels, stem_channels, kCut, kCut})) {}
 
   at::Tensor forward(const at::Tensor& pixels) const {
-    return proj_->forward(Patches(conv_->forward(pixels.to(activations())), kCut));
+    const at::Tensor patches = Patches(conv_->forward(pixels.to(activations())), kCut);
+    return proj_->forward(patches);
   }
 
  private:
@@ -140,35 +141,30 @@ class OutlookAttention final : public AttentionModule {
         attn_(Add<Linear>("attn", channels, heads * kPlaces * kPlaces)),
         proj_(Add<Linear>("proj", channels, channels)) {}
 
-  at::Tensor forward(const at::Tensor& tokens, const Grid& grid) const override {
-    const at::Tensor padded =
-        at::constant_pad_nd(v_->forward(tokens).unflatten(1, {grid.height, grid.width}),
-                            {0, 0, kPadding, kPadding, kPadding, kPadding});
-    // [N, rows, columns, channels, 3, 3], overlapping -> [N, rows, columns, heads, 9, head_dim]
-    const at::Tensor windows = padded.unfold(1, kSide, kStride).unfold(2, kSide, kStride);
-    const int64_t rows = windows.size(1), columns = windows.size(2);
-    const at::Tensor values =
-        windows.unflatten(3, {heads_, -1}).permute({0, 1, 2, 3, 5, 6, 4}).flatten(4, 5);
-
-    const at::Tensor middles = at::avg_pool2d(TokensToMap(tokens, grid.height, grid.width), kStride,
-                                              kStride, /*padding=*/0, /*ceil_mode=*/true)
-                                   .permute({0, 2, 3, 1});
-    const at::Tensor weights =
-        (attn_->forward(middles) * scale_).unflatten(3, {heads_, kPlaces, kPlaces}).softmax(-1);
+  at::Tensor forward(at::Tensor tokens, const Grid& grid) const override {
+    at::Tensor weights = Weights(tokens, grid), values = Values(tokens, grid);
+    tokens.reset();
+    const int64_t rows = values.size(1), columns = values.size(2);
     // [N, rows, columns, heads, 9, head_dim]
-    const at::Tensor mixed = at::matmul(weights, values);
+    at::Tensor mixed = at::matmul(weights, values);
+    weights.reset();
+    values.reset();
 
-    const at::Tensor sum = at::zeros_like(padded).unflatten(3, {heads_, -1});
+    at::Tensor sum = at::zeros({mixed.size(0), grid.height + 2 * kPadding,
+                                grid.width + 2 * kPadding, heads_, mixed.size(5)},
+                               mixed.options());
     for (int64_t place = 0; place < kPlaces; ++place) {
       const int64_t top = place / kSide, left = place % kSide;
       sum.slice(1, top, top + kStride * (rows - 1) + 1, kStride)
           .slice(2, left, left + kStride * (columns - 1) + 1, kStride)
           .add_(mixed.select(4, place));
     }
-    return proj_->forward(sum.narrow(1, kPadding, grid.height)
-                              .narrow(2, kPadding, grid.width)
-                              .flatten(3)
-                              .flatten(1, 2));
+    mixed.reset();
+    sum = sum.narrow(1, kPadding, grid.height)
+              .narrow(2, kPadding, grid.width)
+              .flatten(3)
+              .flatten(1, 2);
+    return proj_->forward(sum);
   }
 
   // A token is mixed by up to four windows, each of other weights: no row is its attention.
@@ -179,6 +175,28 @@ class OutlookAttention final : public AttentionModule {
   static constexpr int64_t kPlaces = kSide * kSide;
   static constexpr int64_t kStride = 2;
   static constexpr int64_t kPadding = 1;
+
+  // The 3x3 values around every other token, [N, rows, columns, heads, 9, head_dim].
+  at::Tensor Values(const at::Tensor& tokens, const Grid& grid) const {
+    const at::Tensor padded =
+        at::constant_pad_nd(v_->forward(tokens).unflatten(1, {grid.height, grid.width}),
+                            {0, 0, kPadding, kPadding, kPadding, kPadding});
+    // [N, rows, columns, channels, 3, 3], overlapping
+    return padded.unfold(1, kSide, kStride)
+        .unfold(2, kSide, kStride)
+        .unflatten(3, {heads_, -1})
+        .permute({0, 1, 2, 3, 5, 6, 4})
+        .flatten(4, 5);
+  }
+
+  // How each place of a window mixes its values, [N, rows, columns, heads, 9, 9].
+  at::Tensor Weights(const at::Tensor& tokens, const Grid& grid) const {
+    const at::Tensor middles = at::avg_pool2d(TokensToMap(tokens, grid.height, grid.width), kStride,
+                                              kStride, /*padding=*/0, /*ceil_mode=*/true)
+                                   .permute({0, 2, 3, 1});
+    return (attn_->forward(middles) * scale_).unflatten(3, {heads_, kPlaces, kPlaces}).softmax(-1);
+  }
+
   const int64_t heads_;
   const double scale_;
   const std::shared_ptr<Linear> v_;

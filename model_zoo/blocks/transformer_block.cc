@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "model_zoo/blocks/attend.h"
 #include "model_zoo/blocks/run_blocks.h"
 
 namespace fovea::models {
@@ -17,10 +18,9 @@ TransformerBlock::TransformerBlock(const TransformerBlockOptions& options,
 
 at::Tensor TransformerBlock::forward(at::Tensor tokens, const Grid& grid, ForwardContext& context,
                                      const std::string& name) const {
-  at::Tensor normalised = norm1_->forward(tokens);
-  at::Tensor attention = attn_->forward(normalised, grid);
+  at::Tensor attention =
+      AttendAndRecordMap(*attn_, norm1_->forward(tokens), grid, context, name + ".attn");
   if (!context.Recording()) {
-    normalised.reset();
     const at::Tensor attended = tokens + attention;
     // The peak of a pass is in the MLP: what lives on there is paid for.
     tokens.reset();
@@ -28,10 +28,6 @@ at::Tensor TransformerBlock::forward(at::Tensor tokens, const Grid& grid, Forwar
     return mlp_->ForwardAdd(norm2_->forward(attended), attended);
   }
   context.Record(name + ".attn", "output", attention);
-  if (context.WantsMaps()) {
-    const at::Tensor map = attn_->Map(normalised, grid);
-    if (map.defined()) context.RecordMap(name + ".attn", map, grid);
-  }
   const at::Tensor attended = tokens + attention;
   const at::Tensor mlp = mlp_->forward(norm2_->forward(attended));
   context.Record(name + ".mlp", "output", mlp);

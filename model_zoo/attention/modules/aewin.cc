@@ -117,10 +117,11 @@ class FusedAewin final : public Aewin {
         scale_(scale),
         pads_(site.grid.height % window != 0 || site.grid.width % window != 0) {}
 
-  at::Tensor forward(const at::Tensor& tokens, const Grid& grid) const override {
+  at::Tensor forward(at::Tensor tokens, const Grid& grid) const override {
     at::Tensor qkv = Project(tokens.unflatten(1, {grid.height, grid.width}));
     const auto [rows, columns, window] = biases();
     const Padding padding = PaddingOf(tokens);
+    tokens.reset();
     const at::Tensor mixed =
         kernels::AxialWindowAttention(qkv[0], qkv[1], qkv[2], window_, shift_, scale_, rows,
                                       columns, window, padding.key, padding.value);
@@ -169,8 +170,9 @@ class GroupedAewin final : public Aewin {
         columns_(site, Windows(MapOf(site), {site.grid.height, 1}), cores),
         windows_(site, Windows(padded_.size(), {window, window}, {shift, shift}), cores) {}
 
-  at::Tensor forward(const at::Tensor& tokens, const Grid& grid) const override {
-    const at::Tensor qkv = Project(padded_.Pad(tokens));
+  at::Tensor forward(at::Tensor tokens, const Grid& grid) const override {
+    at::Tensor qkv = Project(padded_.Pad(tokens));
+    tokens.reset();
     const auto [row_bias, column_bias, window_bias] = biases();
     const int64_t quarter = qkv.size(2) / 4;
     const auto attend = [](const Group& group, const at::Tensor& part, const at::Tensor& bias) {
@@ -178,12 +180,15 @@ class GroupedAewin final : public Aewin {
           .permute({0, 2, 3, 1, 4})
           .flatten(3);
     };
-    const at::Tensor real = Real(qkv, grid);
-    return proj().forward(at::cat(
+    at::Tensor real = Real(qkv, grid);
+    const at::Tensor mixed = at::cat(
         {attend(rows_, real.narrow(2, 0, quarter), row_bias).flatten(1, 2),
          attend(columns_, real.narrow(2, quarter, quarter), column_bias).flatten(1, 2),
          padded_.Crop(attend(windows_, qkv.narrow(2, 2 * quarter, 2 * quarter), window_bias))},
-        2));
+        2);
+    real.reset();  // the same memory as qkv
+    qkv.reset();
+    return proj().forward(mixed);
   }
 
   at::Tensor Map(const at::Tensor& tokens, const Grid& grid) const override {

@@ -20,8 +20,9 @@ class Axial final : public AttentionModule {
         qkv_(Add<Linear>("qkv", site.channels, 3 * site.channels, site.qkv_bias)),
         proj_(Add<Linear>("proj", site.channels, site.channels, site.proj_bias)) {}
 
-  at::Tensor forward(const at::Tensor& tokens, const Grid& grid) const override {
+  at::Tensor forward(at::Tensor tokens, const Grid& grid) const override {
     at::Tensor qkv = Project(tokens, grid);
+    tokens.reset();
     at::Tensor gathered = row_core_->AttendWindows(qkv[0], qkv[1], qkv[2], rows_);
     const at::Tensor mixed = column_core_->AttendWindows(qkv[0], qkv[1], gathered, columns_);
     qkv.reset();

@@ -80,8 +80,9 @@ class ConvStaticKey final : public AttentionModule {
     }
   }
 
-  at::Tensor forward(const at::Tensor& tokens, const Grid& /*grid*/) const override {
+  at::Tensor forward(at::Tensor tokens, const Grid& /*grid*/) const override {
     at::Tensor qv = Project(tokens);
+    tokens.reset();
     const at::Tensor mixed = kernels::ConvStaticKeyAttention(
         qv[0], qv[1], Places(), to_k_->weight(), to_k_->bias(), ClassKey(), options_.activation,
         options_.scale, options_.activation_scale, options_.activation_bias);

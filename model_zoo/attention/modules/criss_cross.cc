@@ -15,8 +15,9 @@ class CrissCross final : public AttentionModule {
         qkv_(Add<Linear>("qkv", site.channels, 3 * site.channels, site.qkv_bias)),
         proj_(Add<Linear>("proj", site.channels, site.channels, site.proj_bias)) {}
 
-  at::Tensor forward(const at::Tensor& tokens, const Grid& grid) const override {
+  at::Tensor forward(at::Tensor tokens, const Grid& grid) const override {
     at::Tensor qkv = Project(tokens, grid);
+    tokens.reset();
     const at::Tensor mixed = kernels::CrissCrossAttention(qkv[0], qkv[1], qkv[2]);
     qkv.reset();
     return proj_->forward(mixed.permute({0, 2, 3, 1, 4}).flatten(3).flatten(1, 2));

@@ -39,7 +39,7 @@ class KeyOnly final : public AttentionModule {
         u1_(Add<Projection>("u1", site.channels, site.proj_bias)),
         u2_(Add<Projection>("u2", site.channels, site.proj_bias)) {}
 
-  at::Tensor forward(const at::Tensor& tokens, const Grid& /*grid*/) const override {
+  at::Tensor forward(at::Tensor tokens, const Grid& /*grid*/) const override {
     return kernels::KeyOnlyLayer(tokens, Weights(), scale_, folded_);
   }
 

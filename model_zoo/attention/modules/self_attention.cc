@@ -21,8 +21,9 @@ class SelfAttention final : public AttentionModule {
         proj_(Add<Linear>("proj", WeightShape(site.channels, site.channels, kernel),
                           site.proj_bias)) {}
 
-  at::Tensor forward(const at::Tensor& tokens, const Grid& /*grid*/) const override {
+  at::Tensor forward(at::Tensor tokens, const Grid& /*grid*/) const override {
     at::Tensor qkv = Project(tokens);
+    tokens.reset();
     const at::Tensor mixed = core_->Attend(qkv[0], qkv[1], qkv[2]);
     qkv.reset();
     return proj_->forward(mixed.transpose(1, 2).flatten(2));

@@ -22,9 +22,11 @@ class SeparableConvolution final : public AttentionModule {
         pwconv2_(Add<Linear>("pwconv2", at::IntArrayRef{channels, 2 * channels, 1, 1},
                              /*bias=*/false)) {}
 
-  at::Tensor forward(const at::Tensor& tokens, const Grid& grid) const override {
-    const at::Tensor wide = act1_->forward(pwconv1_->forward(tokens));
+  at::Tensor forward(at::Tensor tokens, const Grid& grid) const override {
+    at::Tensor wide = act1_->forward(pwconv1_->forward(tokens));
+    tokens.reset();
     const at::Tensor mixed = dwconv_->forward(TokensToMap(wide, grid.height, grid.width));
+    wide.reset();
     return pwconv2_->forward(mixed.flatten(2).transpose(1, 2));
   }
 

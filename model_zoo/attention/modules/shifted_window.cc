@@ -26,8 +26,9 @@ class ShiftedWindow final : public AttentionModule {
             "relative_position_bias_table",
             {(2 * windows.window()[0] - 1) * (2 * windows.window()[1] - 1), site.heads})) {}
 
-  at::Tensor forward(const at::Tensor& tokens, const Grid& /*grid*/) const override {
+  at::Tensor forward(at::Tensor tokens, const Grid& /*grid*/) const override {
     at::Tensor qkv = Project(tokens);
+    tokens.reset();
     // [B, heads, height, width, D]
     const at::Tensor mixed = core_->AttendWindows(qkv[0], qkv[1], qkv[2], windows_, Bias());
     qkv.reset();

@@ -21,11 +21,16 @@ class StaticKey final : public AttentionModule {
         k_(AddParameter(
             "k", {options_.heads, windows_.grid().tokens(), site.channels / options_.heads})) {}
 
-  at::Tensor forward(const at::Tensor& tokens, const Grid& /*grid*/) const override {
-    const at::Tensor cut = windows_.Cut(tokens);
-    const at::Tensor mixed = kernels::StaticKeyAttention(
-        Heads(q_->forward(cut)), k_, Heads(v_->forward(cut)), options_.activation, options_.scale,
-        options_.activation_scale, options_.activation_bias);
+  at::Tensor forward(at::Tensor tokens, const Grid& /*grid*/) const override {
+    at::Tensor cut = windows_.Cut(tokens);
+    tokens.reset();
+    at::Tensor query = Heads(q_->forward(cut)), value = Heads(v_->forward(cut));
+    cut.reset();
+    const at::Tensor mixed =
+        kernels::StaticKeyAttention(query, k_, value, options_.activation, options_.scale,
+                                    options_.activation_scale, options_.activation_bias);
+    query.reset();
+    value.reset();
     return windows_.Join(proj_->forward(mixed.transpose(1, 2).flatten(2)));
   }
 

@@ -26,8 +26,9 @@ class Striped final : public AttentionModule {
     if (interlaced) interlacing_.emplace(stripe);
   }
 
-  at::Tensor forward(const at::Tensor& tokens, const Grid& /*grid*/) const override {
+  at::Tensor forward(at::Tensor tokens, const Grid& /*grid*/) const override {
     at::Tensor qkv = Project(tokens);
+    tokens.reset();
     at::Tensor mixed = stripes_.Attend(qkv[0], qkv[1], qkv[2]);
     qkv.reset();
     if (interlacing_) mixed = interlacing_->Spread(mixed);
