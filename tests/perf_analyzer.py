@@ -16,20 +16,25 @@ def run(
     data: pathlib.Path,
     *extra: str,
     concurrency: str = "1",
-    window_ms: int = 300,
+    window_ms: int | None = None,
     most_windows: int = 10,
     timeout: float = 300,
 ) -> list[dict[str, str]]:
     """The rows of its report, one for each concurrency, in its order.
 
     `data`: what it sends, a folder with a binary file for each input or a JSON file; its own random floats are random
-    bytes, NaN among them. `concurrency`: start[:end[:step]]. A window of measurement lasts `window_ms`; no spread
-    between windows is too large. Raises RuntimeError with all it printed where it does not run to its end.
+    bytes, NaN among them. `concurrency`: start[:end[:step]]. A window of measurement lasts `window_ms`, or as long as
+    thirty requests take, on however busy a machine; no spread between windows is too large. Raises RuntimeError with all it printed where it does not run to its end.
     """
+    window = (
+        ["--measurement-mode", "count_windows", "--measurement-request-count", 30]
+        if window_ms is None
+        else ["-p", window_ms]
+    )
     with tempfile.NamedTemporaryFile(suffix=".csv") as report:
         command = [
             ROOT / ".venv/bin/perf_analyzer", "-m", model, "-i", "grpc", "-u", address, "--concurrency-range", concurrency,
-            "--input-data", data, "-p", window_ms, "-s", 999, "-r", most_windows, "-f", report.name, *extra,
+            "--input-data", data, *window, "-s", 999, "-r", most_windows, "-f", report.name, *extra,
         ]  # fmt: skip
         ran = subprocess.run(
             [str(part) for part in command],
