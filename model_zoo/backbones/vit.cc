@@ -1,11 +1,11 @@
 // Vision transformer, DeiT and DINO.
 //   ViT: Dosovitskiy et al. 2021. DeiT: Touvron et al. 2021 (the distilled form has a second prefix
-//   token and a second head). DINO: Caron et al. 2021 (ViT-S without a head). Code followed:
-//   timm 1.0 (vision_transformer.py, deit.py): token order class, distillation, patches; LayerNorm
-//   epsilon 1e-6; exact GELU; at inference the two heads of the distilled form are averaged.
-//   Different here: the final norm is applied to the prefix tokens only, since nothing reads the
-//   others; training the distilled form against a teacher is not offered.
-//   vit_small_32: Static Key Attention in Vision, table 9 (images of 32 pixels, patches of 4).
+//   token and a second head). DINO: Caron et al. 2021 (ViT-S and ViT-B without a head). Code
+//   followed: timm 1.0 (vision_transformer.py, deit.py): token order class, distillation, patches;
+//   LayerNorm epsilon 1e-6; exact GELU; at inference the two heads of the distilled form are
+//   averaged. Different here: the final norm is applied to the prefix tokens only, since nothing
+//   reads the others; training the distilled form against a teacher is not offered. vit_small_32:
+//   Static Key Attention in Vision, table 9 (images of 32 pixels, patches of 4).
 #include "model_zoo/backbones/vit.h"
 
 #include <ATen/ATen.h>
@@ -32,6 +32,7 @@ struct VitConfig {
   bool distilled = false;
   int64_t num_classes =
       1000;  // 0: published without a head, its output is the class token's features
+  Preprocessing preprocessing;
 };
 
 VitConfig Shrunk(VitConfig config) {
@@ -45,7 +46,9 @@ class Vit final : public PlainBackbone {
   Vit(const VitConfig& config, const ModelDescription& description)
       : PlainBackbone({.stride = config.patch,
                        .channels = config.channels,
-                       .published = {.side = config.image_side, .num_classes = config.num_classes}},
+                       .published = {.side = config.image_side,
+                                     .num_classes = config.num_classes,
+                                     .preprocessing = config.preprocessing}},
                       description),
         patch_(config.patch) {
     AddStem<PatchEmbed>("patch_embed", config.patch, config.channels);
@@ -108,6 +111,13 @@ void RegisterVit(BackboneRegistry& registry) {
     config.num_classes = 0;
     return config;
   };
+  auto augreg = [](VitConfig config) {  // timm's default weights of this name (Steiner et al. 2021)
+    config.preprocessing.mean = config.preprocessing.std = {0.5f, 0.5f, 0.5f};
+    return config;
+  };
+  add("vit_tiny_patch16_224", "ViT-Ti/16, 5.7 M parameters", augreg(tiny));
+  add("vit_small_patch16_224", "ViT-S/16, 22.1 M parameters", augreg(small));
+  add("vit_base_patch16_224", "ViT-B/16, 86.6 M parameters", augreg(base));
   add("deit_tiny_patch16_224", "DeiT-Ti, 5.7 M parameters", tiny);
   add("deit_small_patch16_224", "DeiT-S, 22.1 M parameters", small);
   add("deit_base_patch16_224", "DeiT-B, 86.6 M parameters", base);
@@ -117,6 +127,9 @@ void RegisterVit(BackboneRegistry& registry) {
   add("vit_small_patch16_224.dino",
       "DINO ViT-S/16: features of the class token, or a linear head where the model has classes",
       headless(small));
+  add("vit_base_patch16_224.dino",
+      "DINO ViT-B/16: features of the class token, or a linear head where the model has classes",
+      headless(base));
   add("vit_demo_patch8_64", "a small ViT for 64-pixel images, for the bundled demo models",
       {.image_side = 64,
        .patch = 8,

@@ -208,19 +208,22 @@ def test_same_seed_gives_the_same_file(tiny: pathlib.Path, tmp_path: pathlib.Pat
     assert weights("other", "8") != first
 
 
+# What timm loads of the second from its authors is not what the hub has.
+@pytest.mark.parametrize("name", ["deit_tiny_patch16_224", "vit_tiny_patch16_224"])
 def test_published_weights_come_from_the_hubs_cache(
-    no_hub: pathlib.Path, tmp_path: pathlib.Path
+    name: str, no_hub: pathlib.Path, tmp_path: pathlib.Path
 ):
-    snapshot = no_hub / f"models--{HUB_ID.replace('/', '--')}" / "snapshots" / "abc"
+    hub_id = timm.get_pretrained_cfg(name).hf_hub_id
+    snapshot = no_hub / f"models--{hub_id.replace('/', '--')}" / "snapshots" / "abc"
     snapshot.mkdir(parents=True)
     refs = snapshot.parents[1] / "refs"
     refs.mkdir()
     (refs / "main").write_text("abc")
-    trained = timm.create_model("deit_tiny_patch16_224").state_dict()
+    trained = timm.create_model(name).state_dict()
     save_file(trained, snapshot / "model.safetensors")
 
-    assert importer.main([TINY, "--out", str(tmp_path / "models")]) == 0
-    folder = tmp_path / "models" / "deit_tiny_patch16_224"
+    assert importer.main([f"timm:{name}", "--out", str(tmp_path / "models")]) == 0
+    folder = tmp_path / "models" / name
     written = load_file(folder / "1" / "model.safetensors")
     assert all(torch.equal(written[name], trained[name]) for name in trained)
     assert "published weights" in (folder / "model.textproto").read_text()
@@ -246,13 +249,22 @@ def test_published_head_has_no_other_size(
     assert "has 1000 classes, not 12" in capsys.readouterr().err
 
 
+def test_weights_without_a_classifier_are_refused_where_the_backbone_has_one(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture
+):
+    source = "timm:vit_base_patch16_224.mae"
+    assert importer.main([source, "--out", str(tmp_path), "--random"]) == 1
+    assert "published without a classifier" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize(
     "source",
     [
         "timm:resnet50",
         "deit_tiny_patch16_224",
         "timm:",
-        "timm:vit_small_patch16_224.augreg_in1k",
+        "timm:vit_large_patch16_224.augreg_in21k",
     ],
 )
 def test_unknown_models_are_refused_with_the_known_ones(
@@ -329,6 +341,7 @@ def test_known_models_are_the_backbones_that_timm_publishes(zoo):
         "deit_tiny_patch16_224",
         "deit_tiny_distilled_patch16_224",
         "vit_small_patch16_224.dino",
+        "vit_tiny_patch16_224",
     ],
 )
 def test_server_loads_the_folder_and_computes_what_timm_computes(

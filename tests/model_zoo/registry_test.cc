@@ -25,11 +25,13 @@ std::set<std::string> Names(const Entries& entries) {
 }
 
 TEST(RegistryTest, ListsTheFirstFamilies) {
-  EXPECT_THAT(Names(Backbones()),
-              IsSupersetOf({"deit_tiny_patch16_224", "deit_small_patch16_224",
-                            "deit_base_patch16_224", "deit_tiny_distilled_patch16_224",
-                            "deit_small_distilled_patch16_224", "deit_base_distilled_patch16_224",
-                            "vit_small_patch16_224.dino", "vit_demo_patch8_64", "identity"}));
+  EXPECT_THAT(
+      Names(Backbones()),
+      IsSupersetOf({"vit_tiny_patch16_224", "vit_small_patch16_224", "vit_base_patch16_224",
+                    "vit_base_patch16_224.dino", "deit_tiny_patch16_224", "deit_small_patch16_224",
+                    "deit_base_patch16_224", "deit_tiny_distilled_patch16_224",
+                    "deit_small_distilled_patch16_224", "deit_base_distilled_patch16_224",
+                    "vit_small_patch16_224.dino", "vit_demo_patch8_64", "identity"}));
   EXPECT_THAT(Names(Cores()), IsSupersetOf({"dense", "knn"}));
   EXPECT_THAT(Names(AttentionModules()),
               IsSupersetOf({"self", "shifted_window", "axial", "criss_cross", "pale",

@@ -26,6 +26,9 @@ from timm.layers import Attention
 from timm.models import VisionTransformer
 
 PUBLISHED = [
+    "vit_tiny_patch16_224",
+    "vit_small_patch16_224",
+    "vit_base_patch16_224",
     "deit_tiny_patch16_224",
     "deit_small_patch16_224",
     "deit_base_patch16_224",
@@ -33,6 +36,7 @@ PUBLISHED = [
     "deit_small_distilled_patch16_224",
     "deit_base_distilled_patch16_224",
     "vit_small_patch16_224.dino",
+    "vit_base_patch16_224.dino",
 ]
 KNN = [
     "deit_tiny_patch16_224",

@@ -16,6 +16,9 @@ from fovea.published.model import (
 
 # Fovea's backbones that timm publishes; model_zoo/registry.cc names them as timm does.
 _NAMES = (
+    "vit_tiny_patch16_224",
+    "vit_small_patch16_224",
+    "vit_base_patch16_224",
     "deit_tiny_patch16_224",
     "deit_small_patch16_224",
     "deit_base_patch16_224",
@@ -23,6 +26,7 @@ _NAMES = (
     "deit_small_distilled_patch16_224",
     "deit_base_distilled_patch16_224",
     "vit_small_patch16_224.dino",
+    "vit_base_patch16_224.dino",
     "swin_tiny_patch4_window7_224",
     "swin_base_patch4_window7_224",
     "pit_b_224",
@@ -55,10 +59,11 @@ def resolve(name: str) -> str | None:
 def fetch(backbone: str, name: str, num_classes: int | None) -> PublishedModel:
     config = timm.get_pretrained_cfg(name)
     check_num_classes(name, num_classes, config.num_classes)
-    # Left alone, timm retries for a minute where there is no hub, and takes pickles.
-    overlay = {"file": _weights_file(config.hf_hub_id)}
+    # Left alone, timm retries for a minute where there is no hub, and takes pickles. `custom_load` tells of the
+    # authors' format, which the hub's file no longer has.
+    overlay = {"file": _weights_file(config.hf_hub_id), "custom_load": False}
     model = timm.create_model(name, pretrained=True, pretrained_cfg_overlay=overlay)
-    return _published(backbone, model)
+    return _published(backbone, name, model)
 
 
 def randomised(
@@ -69,7 +74,7 @@ def randomised(
     torch.manual_seed(seed)
     model = timm.create_model(name, pretrained=False, num_classes=num_classes)
     torch.set_rng_state(generator_state)
-    return _published(backbone, model)
+    return _published(backbone, name, model)
 
 
 def _weights_file(hub_id: str) -> str:
@@ -83,7 +88,11 @@ def _weights_file(hub_id: str) -> str:
         raise not_fetched(hub_id, error) from error
 
 
-def _published(backbone: str, model: torch.nn.Module) -> PublishedModel:
+def _published(backbone: str, name: str, model: torch.nn.Module) -> PublishedModel:
+    if model.num_classes == 0 and timm.get_pretrained_cfg(backbone).num_classes > 0:
+        raise PublishedError(
+            f"{name} was published without a classifier, which Fovea's {backbone} has"
+        )
     return PublishedModel(
         backbone=backbone,
         weights=dict(model.state_dict()),
