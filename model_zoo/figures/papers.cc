@@ -5,10 +5,17 @@ namespace {
 
 constexpr std::string_view kKvt = "KVT, table 1";
 constexpr std::string_view kAewin = "AEWin, table 1";
+// Every attention in Swin-T's frame. The paper does not say how 3, 6, 12 and 24 heads divide by
+// four: attentions that split their heads take the layout with 4, 8, 16 and 32.
+constexpr std::string_view kAewinAttentions = "AEWin, table 4";
 constexpr std::string_view kStaticSmall = "Static keys, table 1";
 constexpr std::string_view kStatic = "Static keys, table 2";
+constexpr std::string_view kStaticPlaces = "Static keys, table 5";
 constexpr std::string_view kLinglo = "LinGlo, table 2";
 constexpr std::string_view kLingloLayouts = "LinGlo, table 5";
+constexpr std::string_view kLingloProduct = "LinGlo, figure 4";
+constexpr std::string_view kLingloPositions = "LinGlo, table 6";
+constexpr std::string_view kLingloBiases = "LinGlo, figure 5";
 
 constexpr std::string_view kThreeStages =
     "three stages of two blocks, as table 9 has them, do not hold what is printed";
@@ -56,6 +63,14 @@ const std::vector<PrintedFigures>& FiguresInPapers() {
        "convolutions 22.2 M"},
       {"aewin_base_224", "", kAewin, "78", "14.6", 1,
        "as aewin_tiny_224; with CSWin's convolutions 77.2 M"},
+      {"swin_tiny_patch4_window7_224", "axial", kAewinAttentions, "", ""},
+      {"swin_tiny_patch4_window7_224", "criss_cross", kAewinAttentions, "", ""},
+      {"swin_tiny_heads4_224", "shifted_window", kAewinAttentions, "", ""},
+      {"swin_tiny_heads4_224", "axial", kAewinAttentions, "", ""},
+      {"swin_tiny_heads4_224", "criss_cross", kAewinAttentions, "", ""},
+      {"swin_tiny_heads4_224", "pale", kAewinAttentions, "", ""},
+      {"swin_tiny_heads4_224", "cross_shaped", kAewinAttentions, "", ""},
+      {"swin_tiny_heads4_224", "aewin", kAewinAttentions, "", ""},
       {"cvt_13_32", "", kStaticSmall, "19.6", "0.17", 2,
        "table 9 with widths 64, 192, 384, which give the printed parameters; how FLOPs are counted "
        "is not said"},
@@ -85,6 +100,10 @@ const std::vector<PrintedFigures>& FiguresInPapers() {
       {"swin_base_patch4_window7_224", "", kStatic, "88", "30.8", 2,
        "twice Swin's own 15.4, which is rounded"},
       {"caformer_s18", "", kStatic, "26", "8.2", 2},
+      {"caformer_s18", "conv|conv|ska|dense", kStaticPlaces, "", ""},
+      {"caformer_s18", "conv|conv|dense|ska", kStaticPlaces, "", ""},
+      {"caformer_s18", "conv|conv|cska|dense", kStaticPlaces, "", ""},
+      {"caformer_s18", "conv|conv|dense|cska", kStaticPlaces, "", ""},
       {"skaformer_s18", "", kStatic, "26", "8.0", 2,
        "26.34 M without the static keys of 784 places, which the paper leaves out; the formula N "
        "(2 N D + 3 D^2) of table 6 gives our FLOPs, the printed ones have no N^2"},
@@ -98,6 +117,12 @@ const std::vector<PrintedFigures>& FiguresInPapers() {
       {"linglo_b0", "", kLinglo, "3.4", "", 1,
        "matrices of C x C, as equation 4 says, and four RP-CPE branches; merged 3.60 M; U_1 for "
        "each head 3.42 M"},
+      {"linglo_b0", "dense", kLingloProduct, "", ""},
+      {"linglo_b0_cpe", "", kLingloPositions, "", ""},
+      {"linglo_b0_r_cpe", "", kLingloPositions, "", ""},
+      {"linglo_b0_p_cpe", "", kLingloPositions, "", ""},
+      {"linglo_b0_wo_c", "", kLingloBiases, "", ""},
+      {"linglo_wo_ch", "", kLingloBiases, "", ""},
       {"linglo_b1", "", kLinglo, "13.1", "", 1,
        "as linglo_b0; merged 13.73 M; U_1 for each head 12.99 M"},
       {"linglo_b2", "", kLinglo, "25.4", "", 1,

@@ -1,11 +1,12 @@
-// fovea-zoo [--memory] [--json] [NAME...]: what the models of the zoo cost, beside what their
-// papers print. `fovea zoo` runs it: a program of its own, so that the command line does not have
-// to load LibTorch.
+// fovea-zoo [OPTIONS] [MODEL...]: what the models of the zoo cost, beside what their papers print,
+// or with any attention. `fovea zoo` runs it: a program of its own, so that the command line does
+// not have to load LibTorch.
 #include <ATen/ATen.h>
 #include <c10/core/InferenceMode.h>
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstdio>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -24,11 +25,40 @@
 namespace fovea::models {
 namespace {
 
+constexpr char kUsage[] =
+    R"(What the architectures cost: parameters and multiply-adds, beside what papers print.
+
+Usage: fovea zoo [OPTIONS] [MODEL...]
+
+Arguments:
+  MODEL                     Names of the registry (default: all)
+
+Options:
+  --memory                  Also the peak of a pass's tensors at batch 1 and 16
+  --attention TEXT          With this attention in place of the papers' (repeatable; needs a MODEL)
+  --image-size N            With N x N pixels in place of the published size (needs a MODEL)
+  --json                    Print JSON instead of a table
+  --help                    Print this help message and exit
+
+Examples:
+  fovea zoo
+  fovea zoo --memory swin_tiny_patch4_window7_224
+  fovea zoo --memory --attention dense --attention key_only --image-size 448 linglo_b0
+)";
+
 struct Options {
   bool memory = false;
   bool json = false;
-  std::vector<std::string> names;  // empty: all
+  std::vector<std::string> attentions;  // empty: the published one, and those of the papers' tables
+  int64_t image_size = 0;               // 0: the published one
+  std::vector<std::string> names;       // empty: all
 };
+
+// Ends the program with 2: what was asked for cannot be.
+[[noreturn]] void Refuse(const std::string& why) {
+  std::fprintf(stderr, "fovea-zoo: %s\n", why.c_str());
+  std::exit(2);
+}
 
 // One model with one attention, and what one paper prints about it.
 struct Row {
@@ -42,9 +72,12 @@ struct Row {
   std::optional<int64_t> peak_1, peak_16;
 };
 
-ModelDescription Describe(std::string_view backbone, std::string_view attention) {
+ModelDescription Describe(std::string_view backbone, std::string_view attention,
+                          int64_t image_size) {
   ModelDescription description;
+  description.name = std::string(backbone);
   description.backbone = std::string(backbone);
+  description.image_height = description.image_width = image_size;
   if (!attention.empty()) description.attention = {std::string(attention)};
   description.random_weights_seed = 1;
   return description;
@@ -64,7 +97,7 @@ int64_t PeakBytes(const Model& model, int64_t images) {
 
 Row Measure(std::string_view backbone, std::string_view attention, const PrintedFigures* printed,
             const Options& options) {
-  const std::unique_ptr<Model> model = LoadModel(Describe(backbone, attention));
+  const std::unique_ptr<Model> model = LoadModel(Describe(backbone, attention, options.image_size));
   Row row = {.backbone = std::string(backbone),
              .attention = model->info().attention,
              .side = model->info().image_height,
@@ -92,9 +125,14 @@ std::vector<Row> Rows(const Options& options) {
         std::ranges::find(options.names, entry.name) == options.names.end()) {
       continue;
     }
-    if (entry.make(Describe(entry.name, ""))->parameters().empty()) continue;  // computes nothing
+    if (entry.make(Describe(entry.name, "", 0))->parameters().empty()) continue;  // no model
+    for (const std::string& attention : options.attentions) {
+      rows.push_back(Measure(entry.name, attention, nullptr, options));
+    }
+    if (!options.attentions.empty()) continue;
     bool printed = false;
     for (const PrintedFigures& figures : FiguresInPapers()) {
+      if (options.image_size != 0) break;  // papers print those of the published size
       if (figures.backbone != entry.name) continue;
       rows.push_back(Measure(entry.name, figures.attention, &figures, options));
       printed = true;
@@ -145,7 +183,7 @@ void PrintTable(const std::vector<Row>& rows, const Options& options) {
   if (options.memory) {
     lines[0].insert(lines[0].end(), {"peak at 1, MiB", "peak at 16, MiB"});
   }
-  lines[0].insert(lines[0].end(), {"printed in", "difference"});
+  lines[0].insert(lines[0].end(), {"paper and table", "difference"});
   for (const Row& row : rows) lines.push_back(Cells(row, options));
   std::vector<size_t> widths(lines[0].size());
   for (const auto& line : lines) {
@@ -191,29 +229,53 @@ void PrintJson(const std::vector<Row>& rows) {
   std::cout << table.dump(2) << '\n';
 }
 
-int Main(int argc, char** argv) {
+Options Parse(const std::vector<std::string>& arguments) {
   Options options;
-  for (int i = 1; i < argc; ++i) {
-    const std::string_view argument = argv[i];
-    if (argument == "--memory") {
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const std::string& argument = arguments[i];
+    const auto value = [&]() -> const std::string& {
+      if (++i == arguments.size()) Refuse(argument + " needs a value");
+      return arguments[i];
+    };
+    if (argument == "--help") {
+      std::fputs(kUsage, stdout);
+      std::exit(0);
+    } else if (argument == "--memory") {
       options.memory = true;
     } else if (argument == "--json") {
       options.json = true;
-    } else if (argument == "--help" || argument.starts_with("-")) {
-      const bool help = argument == "--help";
-      std::fprintf(help ? stdout : stderr,
-                   "Usage: fovea-zoo [--memory] [--json] [MODEL...]\n"
-                   "Parameters and multiply-adds of the zoo's models, beside what papers print; "
-                   "with --memory also the peak of a pass's tensors at batch 1 and 16.\n");
-      return help ? 0 : 2;
+    } else if (argument == "--attention") {
+      options.attentions.push_back(value());
+    } else if (argument == "--image-size") {
+      const std::string& text = value();
+      const char* end = text.data() + text.size();
+      const auto [rest, error] = std::from_chars(text.data(), end, options.image_size);
+      if (error != std::errc() || rest != end || options.image_size <= 0) {
+        Refuse("--image-size '" + text + "' is not a number of pixels");
+      }
+    } else if (argument.starts_with("-")) {
+      Refuse("unknown option '" + argument + "'; `fovea zoo --help` lists them");
     } else if (FindBackbone(argument) == nullptr) {
-      std::fprintf(stderr, "fovea-zoo: there is no backbone '%s'\n", argv[i]);
-      return 2;
+      Refuse("there is no backbone '" + argument + "'");
     } else {
-      options.names.emplace_back(argument);
+      options.names.push_back(argument);
     }
   }
-  const std::vector<Row> rows = Rows(options);
+  // Not every backbone takes every attention and size: one that is named is meant.
+  if (options.names.empty() && (!options.attentions.empty() || options.image_size != 0)) {
+    Refuse("--attention and --image-size need a MODEL");
+  }
+  return options;
+}
+
+int Main(int argc, char** argv) {
+  const Options options = Parse({argv + 1, argv + argc});
+  std::vector<Row> rows;
+  try {
+    rows = Rows(options);
+  } catch (const c10::Error& error) {
+    Refuse(error.what_without_backtrace());
+  }
   if (options.json) {
     PrintJson(rows);
   } else {

@@ -88,7 +88,57 @@ def test_memory_is_measured_at_batch_1_and_16() -> None:
     assert 8 * row["peak_bytes_1"] < row["peak_bytes_16"] < 24 * row["peak_bytes_1"]
 
 
-def test_a_model_that_is_not_there_is_refused() -> None:
-    result = run("resnet50")
+def test_any_attention_and_size_are_counted() -> None:
+    """A linear attention's operations grow as the pixels do, dense attention's faster."""
+    attentions = ("--attention", "dense", "--attention", "key_only")
+    rows = {}
+    for size in ("64", "128"):
+        result = run("--json", *attentions, "--image-size", size, "vit_demo_patch8_64")
+        assert result.returncode == 0, result.stderr
+        for row in json.loads(result.stdout):
+            assert row["image_side"] == int(size) and "printed" not in row
+            rows[row["attention"], size] = row["multiply_adds"]
+    assert len(rows) == 4
+    growth = {name: rows[name, "128"] / rows[name, "64"] for name, _ in rows}
+    assert growth["key_only"] <= 4 < growth["dense"]
+
+
+def test_the_papers_rows_are_left_out_where_another_attention_is_asked_for() -> None:
+    result = run("--json", "--attention", "ska", "deit_tiny_patch16_224")
+    assert result.returncode == 0, result.stderr
+    assert [row["attention"] for row in json.loads(result.stdout)] == ["ska"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["resnet50"], "there is no backbone 'resnet50'"),
+        (["--attention", "knn:k=9"], "--attention and --image-size need a MODEL"),
+        (
+            ["pit_b_224", "--image-size", "0"],
+            "--image-size '0' is not a number of pixels",
+        ),
+        (["pit_b_224", "--attention"], "--attention needs a value"),
+    ],
+)
+def test_what_cannot_be_counted_is_refused(arguments: list[str], reason: str) -> None:
+    result = run(*arguments)
     assert result.returncode == 2
-    assert result.stderr == "fovea-zoo: there is no backbone 'resnet50'\n"
+    assert result.stderr == f"fovea-zoo: {reason}\n"
+    assert not result.stdout
+
+
+def test_help_says_what_there_is() -> None:
+    for command in ([BUILD / "bin/fovea-zoo"], [BUILD / "bin/fovea", "zoo"]):
+        result = subprocess.run(
+            [*command, "--help"], check=True, capture_output=True, text=True
+        )
+        for option in ("--memory", "--json", "--attention TEXT", "--image-size N"):
+            assert option in result.stdout
+
+
+def test_a_pair_that_does_not_load_is_refused_in_the_loaders_words() -> None:
+    result = run("--attention", "aewin", "deit_tiny_patch16_224")
+    assert result.returncode == 2
+    assert "cannot stand in deit_tiny_patch16_224" in result.stderr
+    assert not result.stdout

@@ -48,7 +48,6 @@ class HelpText : public CLI::Formatter {
     if (!app->get_prefix_command()) return Formatter::make_usage(app, name);
     const std::string& command = app->get_name();
     if (command == "import") return "Usage: " + name + " SOURCE:NAME [OPTIONS of fovea-import]\n";
-    if (command == "zoo") return "Usage: " + name + " [--memory] [--json] [MODEL...]\n";
     return "Usage: " + name + " [--json]\n";
   }
   std::string make_option_opts(const CLI::Option* option) const override {
@@ -214,11 +213,10 @@ void AddZoo(CLI::App& app) {
       AddCommand(app, "zoo",
                  "What the architectures cost, beside what their papers print, no server asked "
                  "(runs fovea-zoo)",
-                 "  fovea zoo\n"
-                 "  fovea zoo --memory swin_tiny_patch4_window7_224\n"
-                 "  fovea zoo --json\n");
+                 "");
   command->prefix_command();
   command->fallthrough(false);
+  command->set_help_flag();  // fovea-zoo lies beside this program, and says it itself
 }
 
 std::vector<std::string> FoldersOnPath() {
