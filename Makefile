@@ -51,6 +51,7 @@ train-families: setup  ## Train a small model per family of attention, three see
 	@deploy/setup/build.sh $(PRESET) fovea-train
 	@.venv/bin/python model_zoo/training/train_families.py "$(BUILD)" "$(BUILD)/families" docs/results/attention_families \
 	  --bundle model_zoo/demo
+	@.venv/bin/python model_zoo/training/plot_families.py docs/results/attention_families
 
 format:  ## Format C++ and Python
 	@git ls-files '*.h' '*.cc' '*.cu' | xargs clang-format-14 -i

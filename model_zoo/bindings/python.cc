@@ -78,11 +78,20 @@ std::vector<std::string> BackboneNames() {
   return names;
 }
 
+// Cores, then modules: what a description's attention may name.
+std::vector<std::string> AttentionNames() {
+  std::vector<std::string> names;
+  for (const CoreEntry& entry : Cores()) names.emplace_back(entry.name);
+  for (const AttentionModuleEntry& entry : AttentionModules()) names.emplace_back(entry.name);
+  return names;
+}
+
 }  // namespace
 
 TORCH_LIBRARY(fovea_models, library) {
   library.def("run_description(str description, Tensor input) -> Tensor[]", RunDescription);
   library.def("backbones() -> str[]", BackboneNames);
+  library.def("attentions() -> str[]", AttentionNames);
   library.class_<PythonModel>("Model")
       .def(torch::init<std::string, std::string, bool>(),
            "Loads a model from a description in JSON.",

@@ -45,9 +45,7 @@ class Contestant {
     }
   }
 
-  void Score(const ComparisonOptions& options) {
-    result_.score = Evaluate(*model_, options.seed, Stream::kTest, options.images);
-  }
+  Classifier classifier() const { return ClassifierOf(*model_); }
 
   void Time(size_t batch) {
     const auto start = std::chrono::steady_clock::now();
@@ -57,7 +55,8 @@ class Contestant {
             .count());
   }
 
-  ComparedModel Result() {
+  ComparedModel Result(const Score& score) {
+    result_.score = score;
     for (size_t i = 0; i < kComparedBatches.size(); ++i) {
       std::vector<double>& runs = milliseconds_[i];
       const auto middle = runs.begin() + static_cast<std::ptrdiff_t>(runs.size() / 2);
@@ -95,10 +94,13 @@ std::vector<ComparedModel> Compare(const std::vector<std::filesystem::path>& fol
     std::ranges::reverse(contestants);
   }
   if (options.rounds % 2 == 1) std::ranges::reverse(contestants);
+  std::vector<Classifier> classifiers;
+  for (const Contestant& contestant : contestants) classifiers.push_back(contestant.classifier());
+  const std::vector<Score> scores =
+      Evaluate(classifiers, options.seed, Stream::kTest, options.images);
   std::vector<ComparedModel> results;
-  for (Contestant& contestant : contestants) {
-    contestant.Score(options);
-    results.push_back(contestant.Result());
+  for (size_t i = 0; i < contestants.size(); ++i) {
+    results.push_back(contestants[i].Result(scores[i]));
   }
   return results;
 }

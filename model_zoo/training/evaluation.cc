@@ -3,34 +3,61 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <map>
 
 #include "model_zoo/training/data/dataset.h"
 
 namespace fovea::models::training {
+namespace {
 
-Score Evaluate(const std::function<at::Tensor(const at::Tensor&)>& logits_of, uint64_t seed,
-               Stream stream, int64_t images, int side) {
-  constexpr int64_t kBatch = 120;
-  const at::NoGradGuard no_grad;
-  Score score;
-  double loss = 0;
-  while (score.images < images) {
-    const int64_t count = std::min(kBatch, images - score.images);
-    const Batch batch = DrawBatch(seed, stream, score.images, count, side);
-    const at::Tensor logits = logits_of(Normalised(batch.pixels)).to(at::kFloat);
-    loss +=
-        at::cross_entropy_loss(logits, batch.labels).item<double>() * static_cast<double>(count);
-    score.correct += logits.argmax(1).eq(batch.labels).sum().item<int64_t>();
-    score.images += count;
-  }
-  score.loss = loss / static_cast<double>(score.images);
-  return score;
+struct Pictures {
+  at::Tensor pixels;  // normalised
+  at::Tensor labels;
+};
+
+void Count(const at::Tensor& logits, const at::Tensor& labels, Score& score) {
+  const auto images = labels.size(0);
+  score.loss += at::cross_entropy_loss(logits, labels).item<double>() * static_cast<double>(images);
+  score.correct += logits.argmax(1).eq(labels).sum().item<int64_t>();
+  score.images += images;
 }
 
-Score Evaluate(const Model& model, uint64_t seed, Stream stream, int64_t images) {
-  ForwardContext context;
-  return Evaluate([&](const at::Tensor& pixels) { return model.Run(pixels, context).at(0); }, seed,
-                  stream, images, static_cast<int>(model.info().image_height));
+}  // namespace
+
+Classifier ClassifierOf(const Model& model) {
+  return {.logits_of =
+              [&model](const at::Tensor& pixels) {
+                ForwardContext context;
+                return model.Run(pixels, context).at(0);
+              },
+          .side = static_cast<int>(model.info().image_height)};
+}
+
+std::vector<Score> Evaluate(const std::vector<Classifier>& classifiers, uint64_t seed,
+                            Stream stream, int64_t images) {
+  constexpr int64_t kBatch = 120;
+  const at::NoGradGuard no_grad;
+  std::vector<Score> scores(classifiers.size());
+  for (int64_t first = 0; first < images; first += kBatch) {
+    const int64_t count = std::min(kBatch, images - first);
+    std::map<int, Pictures> by_side;
+    for (size_t i = 0; i < classifiers.size(); ++i) {
+      const int side = classifiers[i].side;
+      auto [pictures, added] = by_side.try_emplace(side);
+      if (added) {
+        const Batch batch = DrawBatch(seed, stream, first, count, side);
+        pictures->second = {.pixels = Normalised(batch.pixels), .labels = batch.labels};
+      }
+      const auto& [pixels, labels] = pictures->second;
+      Count(classifiers[i].logits_of(pixels).to(at::kFloat), labels, scores[i]);
+    }
+  }
+  for (Score& score : scores) score.loss /= static_cast<double>(score.images);
+  return scores;
+}
+
+Score Evaluate(const Classifier& classifier, uint64_t seed, Stream stream, int64_t images) {
+  return Evaluate(std::vector{classifier}, seed, stream, images).front();
 }
 
 }  // namespace fovea::models::training

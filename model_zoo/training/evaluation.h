@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <vector>
 
 #include "model_zoo/model.h"
 #include "model_zoo/training/data/picture.h"
@@ -19,12 +20,19 @@ struct Score {
   double accuracy() const { return static_cast<double>(correct) / static_cast<double>(images); }
 };
 
-// The first `images` pictures of a stream through `logits_of`: FP32 [N, 3, side, side] -> [N,
-// kNumShapes].
-Score Evaluate(const std::function<at::Tensor(const at::Tensor&)>& logits_of, uint64_t seed,
-               Stream stream, int64_t images, int side);
+// FP32 [N, 3, side, side] -> [N, kNumShapes].
+struct Classifier {
+  std::function<at::Tensor(const at::Tensor&)> logits_of;
+  int side = 0;
+};
 
-// The same through a prepared model, as a server runs it.
-Score Evaluate(const Model& model, uint64_t seed, Stream stream, int64_t images);
+// A prepared model, as a server runs it. The model has to outlive it.
+Classifier ClassifierOf(const Model& model);
+
+// The first `images` pictures of a stream through each classifier, drawn once for all that want
+// them of one size. A score a classifier, in their order.
+std::vector<Score> Evaluate(const std::vector<Classifier>& classifiers, uint64_t seed,
+                            Stream stream, int64_t images);
+Score Evaluate(const Classifier& classifier, uint64_t seed, Stream stream, int64_t images);
 
 }  // namespace fovea::models::training

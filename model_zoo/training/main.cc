@@ -34,6 +34,7 @@ struct Arguments {
   std::string stored = "F16", arithmetic = "auto", csv;
   int threads = 0;
   TrainingOptions training;
+  ComparisonOptions comparison;
 };
 
 void AddOptions(CLI::App& app, Arguments& arguments) {
@@ -112,6 +113,14 @@ void AddOptions(CLI::App& app, Arguments& arguments) {
                  "A multiple of the number of shapes is balanced")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
+
+  app.add_option("--compared-images", arguments.comparison.images, "Of the test stream")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--compared-rounds", arguments.comparison.rounds,
+                 "Every model is timed once in each")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
 }
 
 // What the folder holds is measured as a server would run it: through the same reader, loader and
@@ -121,7 +130,7 @@ void PrintEvaluation(const std::string& folder, const TrainingOptions& options) 
   const std::unique_ptr<Model> model = LoadModel(description);
   model->Prepare(c10::kCPU, description.precision);
   const Score score =
-      Evaluate(*model, options.seed, Stream::kValidation, options.validation_images);
+      Evaluate(ClassifierOf(*model), options.seed, Stream::kValidation, options.validation_images);
   std::printf("%s: %s, attention %s: validation accuracy %.2f%% (%lld of %lld), loss %.4f\n",
               folder.c_str(), model->info().backbone.c_str(), model->info().attention.c_str(),
               100 * score.accuracy(), static_cast<long long>(score.correct),
@@ -130,8 +139,10 @@ void PrintEvaluation(const std::string& folder, const TrainingOptions& options) 
 
 void WriteComparison(const Arguments& arguments) {
   TORCH_CHECK_VALUE(!arguments.csv.empty(), "--compare writes the file of --csv");
-  const std::vector<ComparedModel> models = Compare(
-      {arguments.compare.begin(), arguments.compare.end()}, {.seed = arguments.training.seed});
+  ComparisonOptions options = arguments.comparison;
+  options.seed = arguments.training.seed;
+  const std::vector<ComparedModel> models =
+      Compare({arguments.compare.begin(), arguments.compare.end()}, options);
   for (const ComparedModel& model : models) {
     std::printf("%s: accuracy %.2f%% (%lld of %lld), %.3f ms, %.3f ms a batch of 16\n",
                 model.folder.c_str(), 100 * model.score.accuracy(),

@@ -149,9 +149,11 @@ class Training {
   void Validate(EpochReport& report) const {
     if (options_.validation_images == 0) return;
     ForwardContext context;
+    const Classifier trained = {
+        .logits_of = [&](const at::Tensor& pixels) { return Logits(pixels, context); },
+        .side = static_cast<int>(side_)};
     const Score score =
-        Evaluate([&](const at::Tensor& pixels) { return Logits(pixels, context); }, options_.seed,
-                 Stream::kValidation, options_.validation_images, side_);
+        Evaluate(trained, options_.seed, Stream::kValidation, options_.validation_images);
     report.validation_loss = score.loss;
     report.validation_accuracy = score.accuracy();
   }

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kernels/dispatch.h"
@@ -19,25 +20,25 @@
 namespace fovea::models {
 namespace {
 
+// Every attention of the registry: as its name alone, or with each of these behind it.
+std::vector<std::string> Options(std::string_view name) {
+  if (name == "dense") return {"", ":temperature=0.5"};
+  if (name == "knn") return {":k=0.5", ":k=0.5,exact", ":k=100"};
+  if (name == "shifted_window") return {"", "/knn:k=0.5"};
+  if (name == "ska") return {"", ":activation=gelu,scale=1"};
+  return {""};
+}
+
 const std::vector<std::string>& Attentions() {
-  static const std::vector<std::string> texts = {"dense",
-                                                 "dense:temperature=0.5",
-                                                 "knn:k=0.5",
-                                                 "knn:k=0.5,exact",
-                                                 "knn:k=100",
-                                                 "self",
-                                                 "shifted_window",
-                                                 "shifted_window/knn:k=0.5",
-                                                 "axial",
-                                                 "criss_cross",
-                                                 "pale",
-                                                 "cross_shaped",
-                                                 "aewin",
-                                                 "ska",
-                                                 "ska:activation=gelu,scale=1",
-                                                 "cska",
-                                                 "key_only",
-                                                 "conv"};
+  static const std::vector<std::string> texts = [] {
+    std::vector<std::string> all;
+    const auto add = [&all](std::string_view name) {
+      for (const std::string& options : Options(name)) all.push_back(std::string(name) + options);
+    };
+    for (const CoreEntry& core : Cores()) add(core.name);
+    for (const AttentionModuleEntry& module : AttentionModules()) add(module.name);
+    return all;
+  }();
   return texts;
 }
 

@@ -29,7 +29,7 @@ TEST(ComparisonTest, TellsWhatEachModelKnowsAndCosts) {
     const std::unique_ptr<Model> alone = LoadModel(DescribeModelFolder(model.folder));
     EXPECT_EQ(model.parameters, alone->info().parameters);
     alone->Prepare(c10::kCPU, Precision::kFp32);
-    const Score score = Evaluate(*alone, options.seed, Stream::kTest, options.images);
+    const Score score = Evaluate(ClassifierOf(*alone), options.seed, Stream::kTest, options.images);
     EXPECT_EQ(model.score.images, 200);
     EXPECT_EQ(model.score.correct, score.correct);
     EXPECT_GT(model.milliseconds[0], 0);

@@ -33,7 +33,8 @@ class DemoModelTest : public ::testing::TestWithParam<std::pair<const char*, dou
 // A stream that neither the training nor the choice of its options has seen.
 TEST_P(DemoModelTest, NamesNewPictures) {
   const auto& [name, share] = GetParam();
-  const Score score = Evaluate(*Prepared(name), /*seed=*/1, Stream::kTest, 1'000);
+  const auto model = Prepared(name);
+  const Score score = Evaluate(ClassifierOf(*model), /*seed=*/1, Stream::kTest, 1'000);
   EXPECT_GE(score.accuracy(), share);
 }
 
@@ -50,7 +51,7 @@ TEST(DemoModelsTest, TheKnnTwinRunsTheDenseModelsWeights) {
   const auto twin = Prepared("shapes_knn");
   EXPECT_EQ(twin->info().attention, Prepared("shapes_with_knn")->info().attention);
   // The weights were not trained for it: how far it falls is what the demonstration shows.
-  EXPECT_GE(Evaluate(*twin, 1, Stream::kTest, 500).accuracy(), 0.5);
+  EXPECT_GE(Evaluate(ClassifierOf(*twin), 1, Stream::kTest, 500).accuracy(), 0.5);
 }
 
 TEST(DemoModelsTest, TheRepositoryStaysSmall) {
