@@ -17,6 +17,7 @@ from google.protobuf import (
     message_factory,
     text_format,
 )
+from no_hub import NoHub
 from safetensors.torch import load_file, save_file
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -59,21 +60,6 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     models = tmp_path_factory.mktemp("models")
     assert importer.main([TINY, "--out", str(models), "--random", "--seed", "7"]) == 0
     return models / "deit_tiny_patch16_224"
-
-
-@pytest.fixture
-def no_hub(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> pathlib.Path:
-    """No hub answers, and its cache is the empty folder that is returned."""
-    import huggingface_hub.constants
-    from huggingface_hub import hf_api
-
-    cache = tmp_path / "hub"
-    cache.mkdir()
-    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(cache))
-    # Port 1 refuses at once.
-    monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", "http://127.0.0.1:1")
-    monkeypatch.setattr(hf_api.constants, "ENDPOINT", "http://127.0.0.1:1")
-    return cache
 
 
 def read_spec(folder: pathlib.Path, model_spec):
@@ -211,16 +197,11 @@ def test_same_seed_gives_the_same_file(tiny: pathlib.Path, tmp_path: pathlib.Pat
 # What timm loads of the second from its authors is not what the hub has.
 @pytest.mark.parametrize("name", ["deit_tiny_patch16_224", "vit_tiny_patch16_224"])
 def test_published_weights_come_from_the_hubs_cache(
-    name: str, no_hub: pathlib.Path, tmp_path: pathlib.Path
+    name: str, no_hub: NoHub, tmp_path: pathlib.Path
 ):
     hub_id = timm.get_pretrained_cfg(name).hf_hub_id
-    snapshot = no_hub / f"models--{hub_id.replace('/', '--')}" / "snapshots" / "abc"
-    snapshot.mkdir(parents=True)
-    refs = snapshot.parents[1] / "refs"
-    refs.mkdir()
-    (refs / "main").write_text("abc")
     trained = timm.create_model(name).state_dict()
-    save_file(trained, snapshot / "model.safetensors")
+    save_file(trained, no_hub.snapshot(hub_id) / "model.safetensors")
 
     assert importer.main([f"timm:{name}", "--out", str(tmp_path / "models")]) == 0
     folder = tmp_path / "models" / name
@@ -230,7 +211,7 @@ def test_published_weights_come_from_the_hubs_cache(
 
 
 def test_without_a_hub_the_error_suggests_random_weights(
-    no_hub: pathlib.Path, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture
+    no_hub: NoHub, tmp_path: pathlib.Path, capsys: pytest.CaptureFixture
 ):
     models = tmp_path / "models"
     assert importer.main([TINY, "--out", str(models)]) == 1

@@ -11,6 +11,7 @@ examples:
   fovea-import timm:deit_tiny_patch16_224 --out models
   fovea-import timm:deit_tiny_patch16_224 --out models --random --seed 7
   fovea-import transformers:microsoft/cvt-13 --out models
+  fovea-import transformers:./my-finetuned-vit --name mine --out models
   fovea-import timm:deit_tiny_patch16_224 --name deit_tiny_knn --attention knn:k=100
 
 exit codes: 0 written, 1 the model cannot be had or written, 2 usage
@@ -74,7 +75,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "model",
         metavar="SOURCE:NAME",
-        help="a model of timm or of transformers that Fovea has as a backbone",
+        help="a model of timm or of transformers that Fovea has as a backbone, or a folder of transformers'",
     )
     parser.add_argument(
         "--out",

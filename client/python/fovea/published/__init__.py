@@ -35,7 +35,8 @@ KNOWN: dict[str, str] = {
 def resolve(source: str) -> tuple[str, str]:
     """Turns "KIND:NAME" into (Fovea's backbone, the published name). Raises UnknownModel.
 
-    A timm name may carry the tag of its weights, as in deit_tiny_patch16_224.fb_in1k.
+    A timm name may carry the tag of its weights, as in deit_tiny_patch16_224.fb_in1k; a transformers name may be a
+    folder.
     """
     kind, _, name = source.partition(":")
     if kind in _KINDS and (backbone := _KINDS[kind].resolve(name)):

@@ -23,9 +23,7 @@ class PublishedModel:
     weights: dict[str, torch.Tensor]  # under the published names
     num_classes: int
     preprocessing: Preprocessing
-    labels: (
-        list[str] | None
-    )  # by class index; None where the classes are not ImageNet's
+    labels: list[str] | None  # by class index; None where the classes have no names
 
 
 def check_num_classes(name: str, wanted: int | None, published: int) -> None:

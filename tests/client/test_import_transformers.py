@@ -1,0 +1,228 @@
+"""fovea-import writes what transformers publishes, and what its users trained."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import sys
+
+import pytest
+import torch
+import transformers
+from no_hub import NoHub
+from safetensors.torch import load_file
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = ROOT / os.environ.get("FOVEA_BUILD", "build/release")
+sys.path.insert(0, str(ROOT / "client" / "python"))
+
+from fovea import importer, published
+
+torch.ops.load_library(BUILD / "lib" / "libfovea_models.so")
+zoo = torch.ops.fovea_models
+
+TINY = {"hidden_size": 192, "num_attention_heads": 3, "intermediate_size": 768}
+SMALL = {"hidden_size": 384, "num_attention_heads": 6, "intermediate_size": 1536}
+NAMES = {0: "dog", 1: "cat", 2: "great auk"}
+# Class, configuration, and the backbone that it is.
+MODELS = {
+    "vit": (
+        transformers.ViTForImageClassification,
+        transformers.ViTConfig(**TINY, id2label=NAMES),
+        "vit_tiny_patch16_224",
+    ),
+    "deit": (
+        transformers.DeiTForImageClassificationWithTeacher,
+        transformers.DeiTConfig(**TINY, id2label=NAMES),
+        "deit_tiny_distilled_patch16_224",
+    ),
+    "dino": (
+        transformers.ViTModel,
+        transformers.ViTConfig(**SMALL),
+        "vit_small_patch16_224.dino",
+    ),
+    "swin": (
+        transformers.SwinForImageClassification,
+        transformers.SwinConfig(id2label=NAMES),
+        "swin_tiny_patch4_window7_224",
+    ),
+    "cvt": (
+        transformers.CvtForImageClassification,
+        transformers.CvtConfig(id2label=NAMES),
+        "cvt_13",
+    ),
+}
+
+
+def save(folder: pathlib.Path, model, processor) -> pathlib.Path:
+    """As a user of transformers does after training."""
+    with torch.no_grad():  # its own start leaves biases zero, which any place may hold
+        for parameter in model.parameters():
+            parameter += 0.02 * torch.randn_like(parameter)
+    model.eval().save_pretrained(folder)
+    processor.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture
+def vit(tmp_path: pathlib.Path) -> pathlib.Path:
+    model, config, _ = MODELS["vit"]
+    return save(tmp_path / "trained", model(config), transformers.ViTImageProcessor())
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_server_computes_what_transformers_computes(
+    kind: str, tmp_path: pathlib.Path
+) -> None:
+    cls, config, backbone = MODELS[kind]
+    torch.manual_seed(5)
+    model = cls(config)
+    folder = save(tmp_path / "trained", model, transformers.ViTImageProcessor())
+    source = f"transformers:{folder}"
+    assert importer.main([source, "--out", str(tmp_path), "--name", "mine"]) == 0
+
+    description = (tmp_path / "mine" / "model.textproto").read_text()
+    assert f'backbone: "{backbone}"' in description
+    pixels = torch.randn(2, 3, 224, 224, generator=torch.Generator().manual_seed(1))
+    with torch.inference_mode():
+        output = model(pixels)
+    expected = output.last_hidden_state[:, 0] if kind == "dino" else output.logits
+    (found,) = zoo.run(str(tmp_path / "mine"), pixels)
+    assert found.shape == expected.shape
+    assert (found - expected).abs().max() <= 1e-3 * expected.std()
+    labels = tmp_path / "mine" / "labels.txt"
+    if kind == "dino":
+        assert not labels.exists()
+    else:
+        assert labels.read_text().splitlines() == list(NAMES.values())
+
+
+@pytest.mark.parametrize(
+    ("processor", "pixels"),
+    [
+        (transformers.ViTImageProcessor(resample=2), ("SQUASH", "BILINEAR", 1.0)),
+        (transformers.DeiTImageProcessor(), ("SHORTEST_EDGE", "BICUBIC", 0.875)),
+        (
+            transformers.ConvNextImageProcessor(
+                size={"shortest_edge": 224}, crop_pct=0.9
+            ),
+            ("SHORTEST_EDGE", "BICUBIC", 0.9),
+        ),
+    ],
+)
+def test_preprocessing_is_the_image_processors(
+    processor, pixels: tuple, vit: pathlib.Path
+) -> None:
+    processor.save_pretrained(vit)
+    model = published.fetch(f"transformers:{vit}")
+    read = model.preprocessing
+    assert (read.resize_mode, read.interpolation, read.crop_fraction) == pixels
+    assert read.mean == tuple(processor.image_mean)
+    assert read.std == tuple(processor.image_std)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"size": {"height": 384, "width": 384}},
+        {"do_normalize": False},
+        {"rescale_factor": 1.0},
+        {"resample": 1},
+    ],
+)
+def test_another_preprocessing_is_refused(
+    change: dict, vit: pathlib.Path, tmp_path: pathlib.Path, capsys
+) -> None:
+    transformers.ViTImageProcessor(**change).save_pretrained(vit)
+    models = tmp_path / "models"
+    assert importer.main([f"transformers:{vit}", "--out", str(models)]) == 1
+    assert "has no such preprocessing" in capsys.readouterr().err
+    assert not models.exists()
+
+
+@pytest.mark.parametrize("file", ["model.safetensors", "preprocessor_config.json"])
+def test_a_folder_without_a_part_is_refused(
+    file: str, vit: pathlib.Path, tmp_path: pathlib.Path, capsys
+) -> None:
+    (vit / file).unlink()
+    models = tmp_path / "models"
+    assert importer.main([f"transformers:{vit}", "--out", str(models)]) == 1
+    assert f"has no {file}: " in capsys.readouterr().err
+    assert not models.exists()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"num_hidden_layers": 11},
+        {"image_size": 384},
+        {"hidden_act": "relu"},
+        {"architectures": ["ViTForMaskedImageModeling"]},
+    ],
+)
+def test_another_architecture_is_refused(
+    change: dict, vit: pathlib.Path, tmp_path: pathlib.Path, capsys
+) -> None:
+    config = json.loads((vit / "config.json").read_text()) | change
+    (vit / "config.json").write_text(json.dumps(config))
+    models = tmp_path / "models"
+    assert importer.main([f"transformers:{vit}", "--out", str(models)]) == 2
+    assert "no backbone of Fovea has" in capsys.readouterr().err
+    assert not models.exists()
+
+
+def of_transformers(size: str) -> list[str]:
+    return [
+        source
+        for source in published.KNOWN
+        if source.startswith("transformers:") and size in source
+    ]
+
+
+@pytest.mark.parametrize("source", [*of_transformers("tiny"), *of_transformers("cvt")])
+def test_known_models_load_with_random_weights(
+    source: str, tmp_path: pathlib.Path
+) -> None:
+    assert importer.main([source, "--out", str(tmp_path), "--random"]) == 0
+    name = published.KNOWN[source]
+    (logits,) = zoo.run(str(tmp_path / name), torch.zeros(1, 3, 224, 224))
+    assert logits.shape == (1, 1000)
+    weights = load_file(tmp_path / name / "1/model.safetensors")
+    assert sum(weight.numel() for weight in weights.values()) > 5e6
+
+
+def test_published_weights_come_from_the_hubs_cache(
+    no_hub: NoHub, tmp_path: pathlib.Path
+) -> None:
+    name = "facebook/deit-tiny-patch16-224"  # which transformers has as a ViT
+    model = transformers.ViTForImageClassification(
+        transformers.ViTConfig(**TINY, num_labels=1000)
+    )
+    save(no_hub.snapshot(name), model, transformers.DeiTImageProcessor())
+    assert importer.main([f"transformers:{name}", "--out", str(tmp_path)]) == 0
+    folder = tmp_path / "deit_tiny_patch16_224"
+    written = load_file(folder / "1" / "model.safetensors")
+    assert torch.equal(written["head.weight"], model.classifier.weight)
+    assert (folder / "labels.txt").read_text().startswith("tench")
+
+
+def test_a_published_model_of_another_size_is_refused(
+    no_hub: NoHub, tmp_path: pathlib.Path, capsys
+) -> None:
+    name = "google/vit-base-patch16-224"
+    cls, config, _ = MODELS["vit"]
+    save(no_hub.snapshot(name), cls(config), transformers.ViTImageProcessor())
+    models = tmp_path / "models"
+    assert importer.main([f"transformers:{name}", "--out", str(models)]) == 1
+    assert "of another size than vit_base_patch16_224" in capsys.readouterr().err
+    assert not models.exists()
+
+
+def test_without_a_hub_the_error_suggests_random_weights(
+    no_hub: NoHub, tmp_path: pathlib.Path, capsys
+) -> None:
+    source = "transformers:microsoft/cvt-13"
+    assert importer.main([source, "--out", str(tmp_path / "models")]) == 1
+    error = capsys.readouterr().err
+    assert "could not be fetched" in error and "--random" in error
