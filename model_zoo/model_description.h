@@ -21,7 +21,8 @@ enum class PixelInput { kNormalised, kBytes };
 enum class ResizeMode {
   kShortestEdge,  // the shorter side to floor(target / crop_fraction), then the centre crop (timm's
                   // "center")
-  kSquash,        // straight to the target, whatever the aspect ratio
+  kSquash,        // each side to floor(target / crop_fraction), whatever the aspect ratio, then the
+                  // centre crop
 };
 enum class Interpolation { kBilinear, kBicubic };
 

@@ -53,12 +53,12 @@ absl::Status CheckPreprocessSpec(const PreprocessSpec& spec) {
 
 ResizePlan PlanResize(int64_t height, int64_t width, const PreprocessSpec& spec) {
   FOVEA_CHECK(height >= 1 && width >= 1);
-  Size resized{spec.height, spec.width};
+  const auto enlarged = [&](int64_t side) {
+    return static_cast<int64_t>(std::floor(static_cast<double>(side) / spec.crop_fraction));
+  };
+  const Size cover{enlarged(spec.height), enlarged(spec.width)};
+  Size resized = cover;
   if (spec.resize_mode == ResizeMode::kShortestEdge) {
-    const auto enlarged = [&](int64_t side) {
-      return static_cast<int64_t>(std::floor(static_cast<double>(side) / spec.crop_fraction));
-    };
-    const Size cover{enlarged(spec.height), enlarged(spec.width)};
     // The two may differ by a pixel on the longer side, in timm as here.
     resized = cover.height == cover.width ? ResizeShorterSide(height, width, cover.height)
                                           : ResizeToCover(height, width, cover);

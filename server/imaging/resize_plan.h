@@ -11,7 +11,7 @@ enum class Interpolation { kBilinear, kBicubic };
 
 enum class ResizeMode {
   kShortestEdge,  // keep the aspect ratio and cut out the middle
-  kSquash,        // straight to the model's size, whatever the aspect ratio
+  kSquash,        // each side for itself, whatever the aspect ratio, and cut out the middle
 };
 
 // How an image of any size becomes the model's. Follows timm's evaluation transforms
@@ -21,7 +21,7 @@ struct PreprocessSpec {
   int64_t height = 224;
   int64_t width = 224;
   ResizeMode resize_mode = ResizeMode::kShortestEdge;
-  // With kShortestEdge the shorter side becomes floor(model's side / crop_fraction) before the
+  // The shorter side, with kSquash each, becomes floor(model's side / crop_fraction) before the
   // middle is cut out. In [0.01, 1]; 1 cuts off nothing of a square image. A double, because 0.9f
   // is not 0.9 and may round to another size.
   double crop_fraction = 0.875;

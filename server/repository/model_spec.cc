@@ -44,7 +44,11 @@ class FirstError : public google::protobuf::io::ErrorCollector {
 }  // namespace
 
 models::Preprocessing PreprocessingOverride::AppliedTo(models::Preprocessing published) const {
-  if (resize_mode) published.resize_mode = *resize_mode;
+  if (resize_mode) {
+    published.resize_mode = *resize_mode;
+    // The published fraction is of the published mode; who squashes crops only where he says so.
+    if (*resize_mode == models::ResizeMode::kSquash) published.crop_fraction = 1;
+  }
   if (interpolation) published.interpolation = *interpolation;
   if (crop_fraction) published.crop_fraction = *crop_fraction;
   if (mean) published.mean = *mean;

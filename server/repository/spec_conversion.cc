@@ -67,9 +67,6 @@ absl::StatusOr<PreprocessingOverride> ToPreprocessing(const v1::Preprocessing& m
     if (!(fraction > 0 && fraction <= 1)) {
       return origin.Error("crop_fraction", "crop_fraction must lie in (0, 1]");
     }
-    if (to.resize_mode == models::ResizeMode::kSquash) {
-      return origin.Error("crop_fraction", "crop_fraction means nothing with resize_mode SQUASH");
-    }
     to.crop_fraction = fraction;
   }
   if (message.mean_size() != message.std_size()) {

@@ -112,7 +112,6 @@ TEST_F(Preprocess, PixelsOfTheModelsSizeAreCopied) {
   ASSERT_TRUE(ResizeRgb(rgb, 16, 16, spec, {}, out).ok());
   EXPECT_EQ(out, rgb);
   spec.resize_mode = ResizeMode::kSquash;
-  spec.crop_fraction = 0.5;
   std::ranges::fill(out, 0);
   ASSERT_TRUE(ResizeRgb(rgb, 16, 16, spec, {}, out).ok());
   EXPECT_EQ(out, rgb);

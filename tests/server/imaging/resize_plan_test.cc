@@ -42,10 +42,13 @@ TEST(ResizePlan, AnOblongModelIsCoveredByTheRoundedSize) {
   EXPECT_EQ(PlanResize(500, 375, spec), (ResizePlan{256, 192, 0, 0, 256, 192}));
 }
 
-TEST(ResizePlan, SquashingGoesStraightToTheSize) {
-  const PreprocessSpec spec{
-      .height = 100, .width = 60, .resize_mode = ResizeMode::kSquash, .crop_fraction = 0.5};
+TEST(ResizePlan, SquashingScalesEachSideForItself) {
+  PreprocessSpec spec{
+      .height = 100, .width = 60, .resize_mode = ResizeMode::kSquash, .crop_fraction = 1.0};
   EXPECT_EQ(PlanResize(375, 500, spec), (ResizePlan{100, 60, 0, 0, 100, 60}));
+  // floor(100 / 0.875) = 114, floor(60 / 0.875) = 68.
+  spec.crop_fraction = 0.875;
+  EXPECT_EQ(PlanResize(375, 500, spec), (ResizePlan{114, 68, 7, 4, 100, 60}));
 }
 
 TEST(ResizePlan, TheWindowLiesInsideForEverySize) {
