@@ -167,7 +167,7 @@ def test_text_is_quoted_whatever_it_holds(model_spec):
     spec = text_format.Parse(text, model_spec())
     assert spec.name == odd and list(spec.attention) == [odd]
     assert spec.preprocessing.resize_mode == spec.preprocessing.SQUASH
-    assert spec.preprocessing.crop_fraction == 0
+    assert spec.preprocessing.crop_fraction == 1
 
 
 def test_same_seed_gives_the_same_file(tiny: pathlib.Path, tmp_path: pathlib.Path):
@@ -237,6 +237,22 @@ def test_weights_without_a_classifier_are_refused_where_the_backbone_has_one(
     assert importer.main([source, "--out", str(tmp_path), "--random"]) == 1
     assert "published without a classifier" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("name", "side"),
+    [("caformer_s18.sail_in1k_384", 384), ("caformer_s18.sail_in1k", None)],
+)
+def test_weights_for_other_pixels_are_served_with_them(
+    name: str, side: int | None, zoo, tmp_path: pathlib.Path, model_spec
+):
+    source = f"timm:{name}"
+    assert importer.main([source, "--out", str(tmp_path), "--random"]) == 0
+    spec = read_spec(tmp_path / "caformer_s18", model_spec)
+    assert spec.image_height == spec.image_width == (side or 0)
+    pixels = torch.zeros(1, 3, side or 224, side or 224)
+    (logits,) = zoo.run(str(tmp_path / "caformer_s18"), pixels)
+    assert logits.shape == (1, 1000)
 
 
 @pytest.mark.parametrize(

@@ -102,7 +102,7 @@ def test_server_computes_what_transformers_computes(
     ("processor", "pixels"),
     [
         (transformers.ViTImageProcessor(resample=2), ("SQUASH", "BILINEAR", 1.0)),
-        (transformers.DeiTImageProcessor(), ("SHORTEST_EDGE", "BICUBIC", 0.875)),
+        (transformers.DeiTImageProcessor(), ("SQUASH", "BICUBIC", 0.875)),
         (
             transformers.ConvNextImageProcessor(
                 size={"shortest_edge": 224}, crop_pct=0.9
@@ -129,6 +129,8 @@ def test_preprocessing_is_the_image_processors(
         {"do_normalize": False},
         {"rescale_factor": 1.0},
         {"resample": 1},
+        {"size": {"height": 224, "width": 448}},
+        {"size": {"longest_edge": 224}},
     ],
 )
 def test_another_preprocessing_is_refused(
@@ -137,7 +139,8 @@ def test_another_preprocessing_is_refused(
     transformers.ViTImageProcessor(**change).save_pretrained(vit)
     models = tmp_path / "models"
     assert importer.main([f"transformers:{vit}", "--out", str(models)]) == 1
-    assert "has no such preprocessing" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "has no such preprocessing" in error or "the model takes 224" in error
     assert not models.exists()
 
 
@@ -226,3 +229,41 @@ def test_without_a_hub_the_error_suggests_random_weights(
     assert importer.main([source, "--out", str(tmp_path / "models")]) == 1
     error = capsys.readouterr().err
     assert "could not be fetched" in error and "--random" in error
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("config.json", "{}"),
+        ("config.json", '{"model_type": "nothing"}'),
+        ("config.json", "no JSON"),
+        ("model.safetensors", "no tensors"),
+        ("preprocessor_config.json", '{"image_processor_type": "Nothing"}'),
+    ],
+)
+def test_what_cannot_be_read_is_one_sentence(
+    file: str, text: str, vit: pathlib.Path, tmp_path: pathlib.Path, capsys
+) -> None:
+    (vit / file).write_text(text)
+    models = tmp_path / "models"
+    assert importer.main([f"transformers:{vit}", "--out", str(models)]) == 1
+    error = capsys.readouterr().err
+    assert "cannot be read: " in error and error.count("\n") == 1
+    assert not models.exists()
+
+
+def test_cvt_of_more_pixels_is_served_with_them(tmp_path: pathlib.Path) -> None:
+    cls, config, _ = MODELS["cvt"]
+    processor = transformers.ConvNextImageProcessor(size={"shortest_edge": 384})
+    model = published.fetch(
+        f"transformers:{save(tmp_path / 'trained', cls(config), processor)}"
+    )
+    assert model.image_side == 384
+    assert model.preprocessing.resize_mode == "SQUASH"
+    assert model.preprocessing.crop_fraction == 1
+
+
+def test_features_have_no_classes(tmp_path: pathlib.Path, capsys) -> None:
+    arguments = ["transformers:facebook/dino-vits16", "--out", str(tmp_path)]
+    assert importer.main([*arguments, "--random", "--num-classes", "12"]) == 1
+    assert "has no classifier" in capsys.readouterr().err

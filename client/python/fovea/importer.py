@@ -34,6 +34,8 @@ def main(arguments: list[str] | None = None) -> int:
         model_folder.check_name(name)
     except (published.UnknownModel, model_folder.FolderError) as error:
         return _usage(str(error))
+    except published.PublishedError as error:
+        return _failed(str(error))
     try:
         model_folder.check_absent(options.out / name)  # before anything is fetched
         if options.random:
@@ -50,6 +52,7 @@ def main(arguments: list[str] | None = None) -> int:
             backbone=model.backbone,
             num_classes=model.num_classes,
             preprocessing=model.preprocessing,
+            image_side=model.image_side,
             attention=options.attention,
             precision=options.precision.upper(),
             untrained=options.random,
@@ -59,8 +62,7 @@ def main(arguments: list[str] | None = None) -> int:
             options.out, spec, model.weights, model.labels
         )
     except (published.PublishedError, model_folder.FolderError) as error:
-        print(f"fovea-import: {error}", file=sys.stderr)
-        return EXIT_FAILED
+        return _failed(str(error))
     print(f"wrote {folder} ({_summary(model.weights, options.random)})")
     return EXIT_OK
 
@@ -125,6 +127,11 @@ def _summary(weights: dict, random: bool) -> str:
     )
     kind = "random weights" if random else "published weights"
     return f"{kind}, {parameters / 1e6:.1f} M parameters, {mebibytes:.1f} MiB"
+
+
+def _failed(message: str) -> int:
+    print(f"fovea-import: {message}", file=sys.stderr)
+    return EXIT_FAILED
 
 
 def _usage(message: str) -> int:

@@ -32,7 +32,7 @@ class Preprocessing:
 
     resize_mode: str  # SHORTEST_EDGE or SQUASH
     interpolation: str  # BILINEAR or BICUBIC
-    crop_fraction: float  # in (0, 1]; of SHORTEST_EDGE only
+    crop_fraction: float  # in (0, 1]
     mean: tuple[float, float, float]
     std: tuple[float, float, float]
 
@@ -45,6 +45,7 @@ class ModelSpec:
     backbone: str
     num_classes: int
     preprocessing: Preprocessing
+    image_side: int | None = None  # pixels; None: the backbone's own
     attention: Sequence[str] = ()  # empty: the published one
     precision: str = "FP32"  # or BF16
     untrained: bool = False  # the weights are random: answers say so
@@ -60,15 +61,17 @@ class ModelSpec:
             *(f"attention: {_quoted(text)}" for text in self.attention),
             "task: CLASSIFICATION",
             f"num_classes: {self.num_classes}",
+            *(
+                [f"image_height: {self.image_side}", f"image_width: {self.image_side}"]
+                if self.image_side
+                else []
+            ),
             f"precision: {self.precision}",
             *(["untrained: true"] if self.untrained else []),
             "preprocessing {",
             f"  resize_mode: {pixels.resize_mode}",
             f"  interpolation: {pixels.interpolation}",
-        ]
-        if pixels.resize_mode == "SHORTEST_EDGE":
-            lines.append(f"  crop_fraction: {pixels.crop_fraction!r}")
-        lines += [
+            f"  crop_fraction: {pixels.crop_fraction!r}",
             f"  mean: [{', '.join(map(repr, pixels.mean))}]",
             f"  std: [{', '.join(map(repr, pixels.std))}]",
             "}",

@@ -23,6 +23,7 @@ class PublishedModel:
     weights: dict[str, torch.Tensor]  # under the published names
     num_classes: int
     preprocessing: Preprocessing
+    image_side: int | None  # pixels; None: the backbone's own
     labels: list[str] | None  # by class index; None where the classes have no names
 
 

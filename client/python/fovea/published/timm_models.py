@@ -93,11 +93,16 @@ def _published(backbone: str, name: str, model: torch.nn.Module) -> PublishedMod
         raise PublishedError(
             f"{name} was published without a classifier, which Fovea's {backbone} has"
         )
+    _, height, width = model.pretrained_cfg["input_size"]
+    if height != width:
+        raise PublishedError(f"{name} was published for {height} x {width} pixels")
+    own_side = timm.get_pretrained_cfg(backbone).input_size[1]
     return PublishedModel(
         backbone=backbone,
         weights=dict(model.state_dict()),
         num_classes=model.num_classes,
         preprocessing=_preprocessing(model.pretrained_cfg),
+        image_side=height if height != own_side else None,
         labels=imagenet_labels() if model.num_classes == _IMAGENET_CLASSES else None,
     )
 

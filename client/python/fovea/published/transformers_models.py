@@ -1,11 +1,14 @@
 """transformers' models: from the hub, or from a folder that `save_pretrained` or its Trainer wrote."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import huggingface_hub
 import torch
+from safetensors import SafetensorError
 
 from fovea.model_folder import Preprocessing
 from fovea.published.model import (
@@ -130,65 +133,96 @@ _PIXELS = 224
 
 
 def resolve(name: str) -> str | None:
-    """The backbone; None where there is none. Raises UnknownModel for a folder with a model that Fovea has not."""
+    """The backbone; None where there is none.
+
+    Raises UnknownModel for a folder with a model that Fovea has not, PublishedError for one that cannot be read.
+    """
     if name in KNOWN:
         return KNOWN[name]
     if not (Path(name) / "config.json").is_file():
         return None
-    from transformers import AutoConfig
-
-    config = AutoConfig.from_pretrained(name, local_files_only=True)
-    for backbone, architecture in _ARCHITECTURES.items():
-        if _same(config, architecture):
-            return backbone
+    with _read(name):
+        config = _config(name)
+        for backbone, architecture in _ARCHITECTURES.items():
+            if _same(config, architecture):
+                return backbone
     raise UnknownModel(
         f"{name} holds {_class_of(config)} of a size that no backbone of Fovea has"
     )
 
 
 def fetch(backbone: str, name: str, num_classes: int | None) -> PublishedModel:
-    import transformers
-
     folder = Path(name) if name not in KNOWN else _snapshot(name)
-    architecture = _ARCHITECTURES[backbone]
-    config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True)
-    if not _same(config, architecture):
-        raise PublishedError(
-            f"{name} holds {_class_of(config)} of another size than {backbone}"
-        )
     for file, why in {
         "model.safetensors": "weights in another format are not read",
         "preprocessor_config.json": "save the image processor beside the model",
     }.items():
         if not (folder / file).is_file():
             raise PublishedError(f"{name} has no {file}: {why}")
-    model = getattr(transformers, architecture.model).from_pretrained(
-        folder, local_files_only=True, use_safetensors=True
-    )
-    if num_classes is not None:
-        check_num_classes(name, num_classes, _num_classes(model))
-    processor = transformers.AutoImageProcessor.from_pretrained(
-        folder, local_files_only=True
-    )
-    return _published(backbone, model, processor)
+    with _read(name):
+        import transformers
+
+        architecture = _ARCHITECTURES[backbone]
+        config = _config(folder)
+        if not _same(config, architecture):
+            raise PublishedError(
+                f"{name} holds {_class_of(config)} of another size than {backbone}"
+            )
+        transformers.utils.logging.disable_progress_bar()
+        model = getattr(transformers, architecture.model).from_pretrained(
+            folder, local_files_only=True, use_safetensors=True
+        )
+        if num_classes is not None:
+            check_num_classes(name, num_classes, _num_classes(model))
+        processor = transformers.AutoImageProcessor.from_pretrained(
+            folder, local_files_only=True, trust_remote_code=False
+        )
+        return _published(backbone, model, processor)
 
 
 def randomised(
     backbone: str, name: str, seed: int, num_classes: int | None
 ) -> PublishedModel:
     """With transformers' own initialisation."""
-    import transformers
+    with _read(name):
+        import transformers
 
-    architecture = _ARCHITECTURES[backbone]
-    config = getattr(transformers, architecture.config)(
-        **architecture.differs, num_labels=num_classes or 1000
+        architecture = _ARCHITECTURES[backbone]
+        if num_classes is not None and not _classifies(architecture.model):
+            raise PublishedError(f"{name} has no classifier: --num-classes sets none")
+        config = getattr(transformers, architecture.config)(
+            **architecture.differs, num_labels=num_classes or 1000
+        )
+        generator_state = torch.get_rng_state()
+        torch.manual_seed(seed)
+        model = getattr(transformers, architecture.model)(config)
+        torch.set_rng_state(generator_state)
+        processor, arguments = _PROCESSORS[config.model_type]
+        return _published(
+            backbone, model, getattr(transformers, processor)(**arguments)
+        )
+
+
+@contextmanager
+def _read(name: str) -> Iterator[None]:
+    """What transformers raises for a folder that it cannot read, as one sentence."""
+    try:
+        yield
+    except ImportError as error:
+        raise PublishedError(
+            f"{error}: pip install './client/python[transformers]'"
+        ) from error
+    except (OSError, RuntimeError, SafetensorError, ValueError) as error:
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        raise PublishedError(f"{name} cannot be read: {lines[0]}") from error
+
+
+def _config(folder: str | Path) -> Any:
+    from transformers import AutoConfig
+
+    return AutoConfig.from_pretrained(
+        folder, local_files_only=True, trust_remote_code=False
     )
-    generator_state = torch.get_rng_state()
-    torch.manual_seed(seed)
-    model = getattr(transformers, architecture.model)(config)
-    torch.set_rng_state(generator_state)
-    processor, arguments = _PROCESSORS[config.model_type]
-    return _published(backbone, model, getattr(transformers, processor)(**arguments))
 
 
 def _class_of(config: Any) -> str:
@@ -222,11 +256,13 @@ def _snapshot(name: str) -> Path:
         raise not_fetched(name, error) from error
 
 
+def _classifies(model_class: str) -> bool:
+    return "ImageClassification" in model_class
+
+
 def _num_classes(model: Any) -> int:
     """0 where it gives features."""
-    return (
-        model.config.num_labels if "ImageClassification" in type(model).__name__ else 0
-    )
+    return model.config.num_labels if _classifies(type(model).__name__) else 0
 
 
 def _published(backbone: str, model: Any, processor: Any) -> PublishedModel:
@@ -236,46 +272,56 @@ def _published(backbone: str, model: Any, processor: Any) -> PublishedModel:
         for name, weight in model.state_dict().items()
         if not name.startswith("pooler.")  # ViTModel's, of BERT's making
     }
+    preprocessing, side = _preprocessing(processor.to_dict())
+    if side != getattr(model.config, "image_size", side):
+        raise PublishedError(
+            f"the image processor gives {side} pixels, and the model takes {model.config.image_size}"
+        )
     return PublishedModel(
         backbone=backbone,
         weights=published_names(model.config.model_type, weights),
         num_classes=classes,
-        preprocessing=_preprocessing(processor.to_dict()),
+        preprocessing=preprocessing,
+        image_side=side if side != _PIXELS else None,
         labels=_labels(model.config.id2label) if classes else None,
     )
 
 
-def _preprocessing(config: dict[str, Any]) -> Preprocessing:
-    size = config["size"]
-    crop = config["crop_size"]["height"] if config.get("do_center_crop") else None
-    if "shortest_edge" in size:
-        resize_mode = "SHORTEST_EDGE"
-        pixels = crop or size["shortest_edge"]
-        fraction = config.get("crop_pct") or pixels / size["shortest_edge"]
-    elif crop and crop < size["height"]:
-        # DeiT: transformers squashes the picture before it crops. Its authors evaluate, and timm publishes it, with the
-        # shorter side resized; that is what is taken.
-        resize_mode, pixels, fraction = "SHORTEST_EDGE", crop, crop / size["height"]
-    else:
-        resize_mode, pixels, fraction = "SQUASH", size["height"], 1.0
-    wanted = config["do_resize"] and config["do_rescale"] and config["do_normalize"]
-    if (
-        not wanted
-        or pixels != _PIXELS
-        or config["resample"] not in _INTERPOLATIONS
-        or round(1 / config["rescale_factor"]) != 255
-    ):
+def _preprocessing(config: dict[str, Any]) -> tuple[Preprocessing, int]:
+    """And how many pixels a side it gives."""
+    size, crop = config.get("size") or {}, config.get("crop_size") or {}
+    mode = "SHORTEST_EDGE" if "shortest_edge" in size else "SQUASH"
+    resized = size.get("shortest_edge", size.get("height"))
+    side = crop.get("height") if config.get("do_center_crop") else resized
+    fraction = None
+    if resized and side:
+        fraction = config.get("crop_pct") or side / resized
+    # ConvNext's, which CvT has: it cuts nothing off from 384 pixels on.
+    if config.get("crop_pct") and resized >= 384:
+        mode, fraction = "SQUASH", 1.0
+    known = (
+        all(config.get(key) for key in ("do_resize", "do_rescale", "do_normalize"))
+        and config.get("resample") in _INTERPOLATIONS
+        and round(1 / config.get("rescale_factor", 1)) == 255
+        and set(size) in ({"shortest_edge"}, {"height", "width"})
+        and size.get("height") == size.get("width")
+        and crop.get("height") == crop.get("width")
+        and fraction is not None
+        and fraction <= 1
+    )
+    if not known:
         raise PublishedError(
             "Fovea has no such preprocessing as this model was published with: "
-            f"{config['image_processor_type']} to {pixels} pixels"
+            f"{ {key: config[key] for key in sorted(config) if not key.startswith('image_')} }"
         )
-    return Preprocessing(
-        resize_mode=resize_mode,
+    preprocessing = Preprocessing(
+        resize_mode=mode,
         interpolation=_INTERPOLATIONS[config["resample"]],
         crop_fraction=fraction,
         mean=tuple(config["image_mean"]),
         std=tuple(config["image_std"]),
     )
+    return preprocessing, side
 
 
 def _labels(names: dict[int, str]) -> list[str] | None:
