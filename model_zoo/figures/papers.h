@@ -16,8 +16,8 @@ struct PrintedFigures {
   std::string_view parameters;  // as printed, in millions; "" where it prints none
   std::string_view operations;  // as printed, in thousand millions; "" where it prints none
   int operations_per_multiply_add = 1;
-  // Why ours is another number; "" where it is the same, as far as the paper's digits go.
-  std::string_view difference;
+  // Why ours are other numbers; "" where they are the same, as far as the paper's digits go.
+  std::string_view parameters_differ, operations_differ;
 };
 
 const std::vector<PrintedFigures>& FiguresInPapers();

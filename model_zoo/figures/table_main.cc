@@ -152,6 +152,12 @@ std::string Mebibytes(const std::optional<int64_t>& bytes) {
   return bytes ? Fixed(static_cast<double>(*bytes) / (1 << 20), 1) : "";
 }
 
+std::string Differences(const PrintedFigures& printed) {
+  const std::string parameters(printed.parameters_differ), operations(printed.operations_differ);
+  if (operations.empty() || operations == parameters) return parameters;  // of both
+  return parameters + (parameters.empty() ? "FLOPs: " : "; FLOPs: ") + operations;
+}
+
 std::vector<std::string> Cells(const Row& row, const Options& options) {
   std::vector<std::string> cells = {row.backbone,
                                     row.attention,
@@ -171,7 +177,7 @@ std::vector<std::string> Cells(const Row& row, const Options& options) {
     cells.push_back(Mebibytes(row.peak_16));
   }
   cells.push_back(row.printed ? std::string(row.printed->source) : "");
-  cells.push_back(row.printed ? std::string(row.printed->difference) : "");
+  cells.push_back(row.printed ? Differences(*row.printed) : "");
   return cells;
 }
 
@@ -222,7 +228,8 @@ void PrintJson(const std::vector<Row>& rows) {
                         {"parameters_m", row.printed->parameters},
                         {"operations_g", row.printed->operations},
                         {"operations_per_multiply_add", row.printed->operations_per_multiply_add},
-                        {"difference", row.printed->difference}};
+                        {"parameters_differ", row.printed->parameters_differ},
+                        {"operations_differ", row.printed->operations_differ}};
     }
     table.push_back(one);
   }
