@@ -8,11 +8,13 @@ train=$1/bin/fovea-train
 results=docs/results/demo_training
 mkdir -p "$results"
 
-# One thread inside an operator, whatever the machine has: sums in the same order give the same models. Pictures are drawn
-# on another.
-"$train" --threads 1 --out model_zoo/demo/shapes --csv "$results/shapes.csv"
+# As near to the same models as machines come: one thread inside an operator, for sums in one order, and products of one
+# precision.
+# Pictures are drawn on another thread.
+train() { "$train" --threads 1 --arithmetic bf16 "$@"; }
+train --out model_zoo/demo/shapes --csv "$results/shapes.csv"
 # k-NN attention learns from the dense weights on: its gradient goes through the reference, which sorts every row.
-"$train" --threads 1 --out model_zoo/demo/shapes_with_knn --attention knn:k=0.5 --start-from model_zoo/demo/shapes \
+train --out model_zoo/demo/shapes_with_knn --attention knn:k=0.5 --start-from model_zoo/demo/shapes \
   --epochs 6 --learning-rate 3e-4 --csv "$results/shapes_with_knn.csv"
 
 {

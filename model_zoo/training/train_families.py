@@ -6,7 +6,7 @@ Every model has the same frame (demo_frame_64: width, depth, MLPs, positions), r
 attention differs. MODELS keeps the trained models as folders that a server can serve: a second run goes on where the first
 one ended. RESULTS gets training/*.csv (an epoch a line), runs.csv (a model a line, measured on this machine) and, between
 the markers of its README.md, the table; plot_families.py draws them. The folder of --bundle gets the first seed's model of
-some families.
+some of the families.
 """
 
 from __future__ import annotations
@@ -39,27 +39,36 @@ def registered_families(build: pathlib.Path) -> list[str]:
     return [name for name in torch.ops.fovea_models.attentions() if name != "self"]
 
 
+def recipe(arguments: argparse.Namespace, family: str, seed: int) -> list[str]:
+    return [
+        *("--backbone", FRAME, "--attention", OPTIONS.get(family, family)),
+        *("--seed", str(seed), "--epochs", str(arguments.epochs)),
+        *("--images-per-epoch", str(arguments.images_per_epoch)),
+        *("--learning-rate", str(LEARNING_RATE)),
+        # As near to the same numbers as machines come: sums in one order, products of one precision.
+        *("--threads", "1", "--arithmetic", "bf16"),
+    ]
+
+
 def train(arguments: argparse.Namespace, family: str, seed: int) -> None:
-    """Trains one model unless it is there already."""
+    """Trains one model unless it is there already. Raises RuntimeError where it is there by another recipe."""
     name = name_of(family, seed)
     folder = arguments.models / name
-    if (folder / "1" / "model.safetensors").exists():
+    trained_by = arguments.models / f"{name}.recipe"
+    options = recipe(arguments, family, seed)
+    if trained_by.exists():
+        if trained_by.read_text() != " ".join(options):
+            raise RuntimeError(
+                f"{folder} was trained by another recipe, which {trained_by} has: remove it, or choose another folder"
+            )
         return
-    # One thread: sums in the same order give the same models, whatever the machine has.
-    command = [arguments.build / "bin" / "fovea-train", "--threads", "1"]
-    command += ["--backbone", FRAME, "--attention", OPTIONS.get(family, family)]
-    command += ["--seed", str(seed), "--epochs", str(arguments.epochs)]
-    command += ["--images-per-epoch", str(arguments.images_per_epoch)]
-    command += ["--learning-rate", str(LEARNING_RATE)]
-    command += [
-        "--out",
-        folder,
-        "--csv",
-        arguments.results / "training" / f"{name}.csv",
-    ]
+    csv = arguments.results / "training" / f"{name}.csv"
+    command = [arguments.build / "bin" / "fovea-train", *options]
+    command += ["--out", folder, "--csv", csv]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(map(str, command))}: {done.stderr}")
+    trained_by.write_text(" ".join(options))
     print(done.stdout.splitlines()[-1], flush=True)
 
 
@@ -177,8 +186,9 @@ def main() -> None:
     arguments = parse()
     arguments.results.mkdir(parents=True, exist_ok=True)
     train_all(arguments)
-    for family in BUNDLED if arguments.bundle else ():
-        bundle(arguments.models, family, arguments.bundle)
+    for family in BUNDLED:
+        if arguments.bundle and family in arguments.families:
+            bundle(arguments.models, family, arguments.bundle)
     compare(arguments)
     write_table(arguments, table(read_runs(arguments.results)))
 

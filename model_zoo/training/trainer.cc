@@ -57,11 +57,13 @@ class PlainAttention {
 };
 
 // Of the tokens that the guide looks at: a look at one black picture tells.
-int64_t GuidedChannels(const Backbone& backbone, const std::string& block) {
+int64_t GuidedChannels(Backbone& backbone, const std::string& block) {
   const at::NoGradGuard no_grad;
+  backbone.eval();
   BlockOutput output(block);
   backbone.forward(at::zeros({1, 3, backbone.info().image_height, backbone.info().image_width}),
                    output);
+  backbone.train();
   return output.tokens().size(2);
 }
 
@@ -148,12 +150,15 @@ class Training {
 
   void Validate(EpochReport& report) const {
     if (options_.validation_images == 0) return;
+    // Running statistics are those of the pictures that are learned from.
+    backbone_.eval();
     ForwardContext context;
     const Classifier trained = {
         .logits_of = [&](const at::Tensor& pixels) { return Logits(pixels, context); },
         .side = static_cast<int>(side_)};
     const Score score =
         Evaluate(trained, options_.seed, Stream::kValidation, options_.validation_images);
+    backbone_.train();
     report.validation_loss = score.loss;
     report.validation_accuracy = score.accuracy();
   }

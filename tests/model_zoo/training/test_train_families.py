@@ -40,9 +40,16 @@ def test_models_are_trained_once_and_compared(tmp_path: pathlib.Path) -> None:
         'attention: "knn:k=0.5"' in (models / "knn_seed1/model.textproto").read_text()
     )
 
-    second = run(*arguments, "--seeds", 2)
+    other = run(*arguments, "--seeds", 1, "--epochs", 2)
+    assert other.returncode != 0
+    assert "was trained by another recipe" in other.stderr
+
+    bundle = tmp_path / "demo"
+    second = run(*arguments, "--seeds", 2, "--bundle", bundle)
     assert second.returncode == 0, second.stderr
     assert weights.stat().st_mtime_ns == trained_at
+    assert [folder.name for folder in bundle.iterdir()] == ["frame_conv"]
+    assert 'name: "frame_conv"' in (bundle / "frame_conv/model.textproto").read_text()
     with (results / "runs.csv").open() as file:
         runs = {row["model"]: row for row in csv.DictReader(file)}
     assert set(runs) == {"knn_seed1", "knn_seed2", "conv_seed1", "conv_seed2"}

@@ -90,6 +90,29 @@ TEST(TrainerTest, LearnsInBfloat16) {
   }
 }
 
+// The pictures that are only looked at: a black one, and those of the validation.
+TEST(TrainerTest, RunningStatisticsAreThoseOfTheTrainingsPictures) {
+  TrainingOptions options = Tiny();
+  options.epochs = 1;
+  options.images_per_epoch = options.batch_size = 8;
+  options.guide_block = "stages.0.layers.0";
+  std::vector<std::shared_ptr<Backbone>> trained;
+  for (const auto& [validated, guided] : {std::pair(40, 1e-6), std::pair(0, 0.0)}) {
+    options.validation_images = validated;
+    options.guide_weight = guided;
+    trained.push_back(LoadBackbone(
+        {.backbone = "cvt_13_32", .num_classes = kNumShapes, .random_weights_seed = 3}));
+    Train(
+        *trained.back(), options, [](const StepReport&) {}, [](const EpochReport&) {});
+  }
+  const auto statistics = trained[0]->named_buffers(), expected = trained[1]->named_buffers();
+  ASSERT_FALSE(statistics.is_empty());
+  for (const auto& buffer : statistics) {
+    EXPECT_TRUE(at::equal(buffer.value(), expected[buffer.key()])) << buffer.key();
+    EXPECT_TRUE(buffer.value().ne(0).any().item<bool>()) << buffer.key();
+  }
+}
+
 // In the frame in which the families are compared.
 TEST(TrainerTest, EveryAttentionTakesAStepInEitherArithmetic) {
   TrainingOptions options = Tiny();
