@@ -32,7 +32,10 @@ class Model {
   virtual std::vector<at::Tensor> Run(const at::Tensor& pixels, ForwardContext& context) const = 0;
 
   // The feature pyramid of the same pixels: FP32 [N, channels, H/stride, W/stride] for each of
-  // info().features. Throws c10::ValueError where the model has none.
+  // info().features, rounded up (down where patches overlap: PiT). A backbone with stages gives
+  // theirs, at its own strides: 4, 8, 16, 32 mostly, but VOLO's are 8 and three times 16, PiT's 7,
+  // 14, 28, Visformer's 8, 16, 32, CvT's 4, 8, 16. A plain one gives layers/simple_pyramid.h's.
+  // Throws c10::ValueError where the model has none.
   virtual std::vector<at::Tensor> Features(const at::Tensor& pixels,
                                            ForwardContext& context) const = 0;
 

@@ -47,6 +47,10 @@ class AttentionCore {
                                    const at::Tensor& value, const Windows& windows,
                                    const std::optional<at::Tensor>& bias = std::nullopt) const;
 
+  // Whether AttendWindows asks `windows` for the mask of a rolled map: a module that is prepared
+  // then keeps it (Windows::KeepMask).
+  virtual bool ReadsWindowMasks() const { return true; }
+
   // The weights that AttendWindows gives, [B, heads, height*width, height*width] in fp32, zero
   // between windows.
   at::Tensor MapWindows(const at::Tensor& query, const at::Tensor& key, const Windows& windows,
@@ -79,7 +83,7 @@ struct ModuleSite {
   Grid grid;
   int64_t block = 0;      // counted from 0 within its stage: shifted windows shift in the odd ones
   int64_t window = 7;     // the backbone's own, for modules that take one and whose text names none
-  bool windowed = false;  // whether the backbone's own attention stays within those windows
+  bool windowed = false;  // whether the backbone cuts its map into them: static keys then do too
   bool qkv_bias = true;
   bool proj_bias = true;
 };

@@ -122,7 +122,7 @@ void SetOption(std::string_view text, std::string_view name, std::string_view va
     if (std::ranges::find(kActivations, value) == std::end(kActivations)) {
       Refuse(text, "activation is one of softmax, gelu, relu, star_relu");
     }
-    spec.activation = std::string(value);
+    if (value != "softmax") spec.activation = std::string(value);
   }
 }
 

@@ -42,7 +42,7 @@ struct AttentionSpec {
   bool exact = false;      // k-NN by Euclidean distance
   double temperature = 1;  // divides the scaled logits
   std::optional<int64_t> window;
-  std::optional<std::string> activation;
+  std::optional<std::string> activation;  // absent: softmax
   std::optional<double> scale;
   std::optional<int64_t> heads;  // in place of the stage's
   bool interpolate = false;      // static keys, for another number of tokens

@@ -36,4 +36,8 @@ at::Tensor PaddedMap::CropWeights(const at::Tensor& weights) const {
   return weights.index_select(2, kept).index_select(3, kept);
 }
 
+at::Tensor SplitQkv(const at::Tensor& projected, int64_t heads) {
+  return projected.unflatten(3, {3, heads, -1}).permute({3, 0, 4, 1, 2, 5});
+}
+
 }  // namespace fovea::models

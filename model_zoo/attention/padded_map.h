@@ -37,4 +37,8 @@ class PaddedMap {
   std::array<int64_t, 2> size_;
 };
 
+// Queries, keys and values as one linear layer projects them from such a map: [B, height, width,
+// 3 * heads * D] -> [3, B, heads, height, width, D], a view.
+at::Tensor SplitQkv(const at::Tensor& projected, int64_t heads);
+
 }  // namespace fovea::models

@@ -35,7 +35,6 @@ std::vector<double> LearnedPositions(int64_t learned, int64_t wanted) {
 // [wanted, learned]: each new distance between its two learned neighbours, none beyond the ends.
 at::Tensor Interpolation(int64_t learned, int64_t wanted) {
   at::Tensor weights = at::zeros({wanted, learned}, at::kDouble);
-  if (learned == wanted) return weights.fill_diagonal_(1);
   const std::vector<double> positions = LearnedPositions(learned, wanted);
   auto weight = weights.accessor<double, 2>();
   for (int64_t i = 0; i < wanted; ++i) {
@@ -71,6 +70,7 @@ at::Tensor RelativePositionBias(const at::Tensor& table, const std::array<int64_
 
 at::Tensor ResizeRelativePositionTable(const at::Tensor& table, const std::array<int64_t, 2>& from,
                                        const std::array<int64_t, 2>& to) {
+  if (from == to) return table;
   const at::Tensor rows = Interpolation(2 * from[0] - 1, 2 * to[0] - 1);
   const at::Tensor columns = Interpolation(2 * from[1] - 1, 2 * to[1] - 1);
   const at::Tensor plane = table.to(at::kDouble).t().unflatten(1, {2 * from[0] - 1, -1});

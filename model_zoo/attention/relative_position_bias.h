@@ -17,6 +17,7 @@ at::Tensor RelativePositionBias(const at::Tensor& table, const std::array<int64_
 // A table that was learned for another window, as timm 1.0 resizes it (layers/pos_embed_rel.py):
 // BEiT's scheme, in which the learned distances lie on a geometric series over the new ones, read
 // off linearly.
+// Where one side changes, the other's distances are read off their series too, as there.
 //   `table` FP32 [(2h-1)(2w-1), heads]; `from` is its window.
 at::Tensor ResizeRelativePositionTable(const at::Tensor& table, const std::array<int64_t, 2>& from,
                                        const std::array<int64_t, 2>& to);

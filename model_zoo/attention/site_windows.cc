@@ -32,8 +32,4 @@ at::Tensor SiteWindows::JoinMaps(const at::Tensor& maps) const {
   return padded_.CropWeights(windows_->JoinWeights(weights));
 }
 
-void SiteWindows::To(c10::Device device) {
-  if (windows_) windows_->To(device);
-}
-
 }  // namespace fovea::models

@@ -31,8 +31,6 @@ class SiteWindows {
   // [B, heads, tokens, tokens]: zero between windows.
   at::Tensor JoinMaps(const at::Tensor& maps) const;
 
-  void To(c10::Device device);
-
  private:
   Grid grid_;
   PaddedMap padded_;

@@ -55,10 +55,6 @@ at::Tensor WindowedHeads::Map(const at::Tensor& query, const at::Tensor& key) co
   return at::cat(maps, 1);
 }
 
-void WindowedHeads::To(c10::Device device) {
-  for (Group& group : groups_) group.windows.To(device);
-}
-
 std::vector<Windows> Stripes(const std::array<int64_t, 2>& map,
                              const std::array<int64_t, 2>& stripe) {
   return {Windows(map, {stripe[0], map[1]}), Windows(map, {map[0], stripe[1]})};

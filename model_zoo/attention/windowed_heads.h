@@ -37,9 +37,6 @@ class WindowedHeads {
   // The weights of all heads, [B, heads, height*width, height*width] in fp32.
   at::Tensor Map(const at::Tensor& query, const at::Tensor& key) const;
 
-  // Moves the tables to where the maps are.
-  void To(c10::Device device);
-
  private:
   struct Group {
     Windows windows;

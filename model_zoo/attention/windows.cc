@@ -37,16 +37,21 @@ Windows::Windows(std::array<int64_t, 2> map, std::array<int64_t, 2> window,
                 " is not within a window of ", window[axis]);
   }
   count_ = (map[0] / window[0]) * (map[1] / window[1]);
-  const at::Tensor places = at::arange(map[0] * map[1]).view({map[0], map[1]});
-  places_ = CutPlane(at::roll(places, {-shift[0], -shift[1]}, {0, 1}), window);
-  if (shifted()) {
-    const at::Tensor ends = RolledAround(map[0], shift[0]).unsqueeze(1) * 2 +
-                            RolledAround(map[1], shift[1]).unsqueeze(0);
-    const at::Tensor end = CutPlane(ends, window);
-    const at::Tensor apart = end.unsqueeze(2).ne(end.unsqueeze(1));
-    mask_ = at::zeros(apart.sizes(), at::kFloat)
-                .masked_fill_(apart, -std::numeric_limits<float>::infinity());
-  }
+}
+
+at::Tensor Windows::Places(c10::Device device) const {
+  const at::Tensor places = at::arange(map_[0] * map_[1], device).view({map_[0], map_[1]});
+  return CutPlane(at::roll(places, {-shift_[0], -shift_[1]}, {0, 1}), window_);
+}
+
+at::Tensor Windows::Mask(c10::Device device) const {
+  const at::Tensor ends = RolledAround(map_[0], shift_[0]).unsqueeze(1) * 2 +
+                          RolledAround(map_[1], shift_[1]).unsqueeze(0);
+  const at::Tensor end = CutPlane(ends, window_);
+  const at::Tensor apart = end.unsqueeze(2).ne(end.unsqueeze(1));
+  return at::zeros(apart.sizes(), at::kFloat)
+      .masked_fill_(apart, -std::numeric_limits<float>::infinity())
+      .to(device);
 }
 
 at::Tensor Windows::Cut(const at::Tensor& map) const {
@@ -74,15 +79,17 @@ at::Tensor Windows::JoinWeights(const at::Tensor& weights) const {
   at::Tensor joined =
       at::zeros({weights.size(0), weights.size(1), places, places}, weights.options());
   using at::indexing::Slice;
-  joined.index_put_({Slice(), Slice(), places_.unsqueeze(2), places_.unsqueeze(1)}, weights);
+  const at::Tensor of = Places(weights.device());
+  joined.index_put_({Slice(), Slice(), of.unsqueeze(2), of.unsqueeze(1)}, weights);
   return joined;
 }
 
-std::optional<at::Tensor> Windows::LogitBias(const std::optional<at::Tensor>& bias,
-                                             int64_t heads) const {
-  if (!bias && !mask_.defined()) return std::nullopt;
+std::optional<at::Tensor> Windows::LogitBias(const std::optional<at::Tensor>& bias, int64_t heads,
+                                             c10::Device device) const {
+  if (!bias && !shifted()) return std::nullopt;
   const int64_t n = tokens();
-  at::Tensor all = mask_.defined() ? mask_.unsqueeze(1) : at::Tensor();  // [count, 1, n, n]
+  at::Tensor all;  // [count, 1, n, n]
+  if (shifted()) all = (kept_mask_.defined() ? kept_mask_ : Mask(device)).unsqueeze(1);
   if (bias) {
     const at::Tensor each = bias->to(at::kFloat).unsqueeze(0);  // [1, heads, n, n]
     all = all.defined() ? all + each : each;
@@ -90,9 +97,12 @@ std::optional<at::Tensor> Windows::LogitBias(const std::optional<at::Tensor>& bi
   return all.expand({count_, heads, n, n}).reshape({1, count_ * heads, n, n});
 }
 
-void Windows::To(c10::Device device) {
-  places_ = places_.to(device);
-  if (mask_.defined()) mask_ = mask_.to(device);
+void Windows::KeepMask(c10::Device device) {
+  if (shifted()) kept_mask_ = Mask(device);
+}
+
+int64_t Windows::kept_bytes() const {
+  return kept_mask_.defined() ? static_cast<int64_t>(kept_mask_.nbytes()) : 0;
 }
 
 ShiftedWindows::ShiftedWindows(std::array<int64_t, 2> map, int64_t side, bool rolls) {
@@ -106,7 +116,7 @@ at::Tensor AttentionCore::AttendWindows(const at::Tensor& query, const at::Tenso
                                         const at::Tensor& value, const Windows& windows,
                                         const std::optional<at::Tensor>& bias) const {
   const at::Tensor mixed = Attend(windows.Cut(query), windows.Cut(key), windows.Cut(value),
-                                  windows.LogitBias(bias, query.size(1)));
+                                  windows.LogitBias(bias, query.size(1), query.device()));
   return windows.Join(mixed);
 }
 
@@ -115,7 +125,7 @@ at::Tensor AttentionCore::MapWindows(const at::Tensor& query, const at::Tensor& 
                                      const std::optional<at::Tensor>& bias) const {
   const int64_t heads = query.size(1);
   const at::Tensor weights =
-      Map(windows.Cut(query), windows.Cut(key), windows.LogitBias(bias, heads));
+      Map(windows.Cut(query), windows.Cut(key), windows.LogitBias(bias, heads, query.device()));
   return windows.JoinWeights(weights.unflatten(1, {windows.count(), heads}).transpose(1, 2));
 }
 

@@ -12,7 +12,7 @@ namespace fovea::models {
 
 // The windows of `window` = (h, w) tokens of one map, after rolling it by -`shift`. A row of the
 // map is a window (1, width), a column (height, 1), a stripe (s, width). Made once for a map's
-// size; thread-safe and shared.
+// size; thread-safe and shared once its mask is kept.
 class Windows {
  public:
   // `window` divides the map, `shift` is in [0, window) on each axis. Throws c10::Error elsewhere.
@@ -37,19 +37,25 @@ class Windows {
   // What the logits of all windows are given, to broadcast to [B, count * heads, tokens, tokens]:
   // `bias` [heads, tokens, tokens] for each window and, where the map is rolled, -inf between
   // tokens from both ends of the map. Absent where there is neither.
-  std::optional<at::Tensor> LogitBias(const std::optional<at::Tensor>& bias, int64_t heads) const;
+  std::optional<at::Tensor> LogitBias(const std::optional<at::Tensor>& bias, int64_t heads,
+                                      c10::Device device) const;
 
-  // Moves the tables to where the maps are.
-  void To(c10::Device device);
+  // Where the map is rolled: makes the mask once, for LogitBias, which otherwise makes it each
+  // time.
+  void KeepMask(c10::Device device);
+  int64_t kept_bytes() const;
 
  private:
+  // Of the windows' tokens in the map, row by row: int64 [count, tokens].
+  at::Tensor Places(c10::Device device) const;
+  // FP32 [count, tokens, tokens] of 0 and -inf.
+  at::Tensor Mask(c10::Device device) const;
+
   std::array<int64_t, 2> map_;
   std::array<int64_t, 2> window_;
   std::array<int64_t, 2> shift_;
   int64_t count_;
-  at::Tensor places_;  // of the windows' tokens in the map, row by row: int64 [count, tokens]
-  at::Tensor
-      mask_;  // FP32 [count, tokens, tokens] of 0 and -inf; undefined where nothing is rolled
+  at::Tensor kept_mask_;  // undefined until KeepMask
 };
 
 // How shifted windows of side x side tokens lie on a map that they need not divide.

@@ -51,13 +51,13 @@ class Backbone : public Layer {
   // pixels: FP32 [N, 3, H, W] normalised (or UINT8 [N, H, W, 3], see info().pixel_input), on the
   // parameters' device. Returns one tensor per info().outputs, [N, ...], in the type of the
   // activations; nothing when context.ShouldStop() said so. While training the outputs are the same
-  // as at inference.
+  // as at inference, but for what batch norms do.
   virtual std::vector<at::Tensor> forward(const at::Tensor& pixels,
                                           ForwardContext& context) const = 0;
 
-  // The feature pyramid: one map [N, channels, H/stride, W/stride] for each of info().features, in
-  // the type of the activations; for detection and segmentation. `pixels` and `context` as
-  // forward's; nothing when context.ShouldStop() said so.
+  // The feature pyramid, as Model::Features describes it, in the type of the activations; for
+  // detection and segmentation. `pixels` and `context` as forward's; nothing when
+  // context.ShouldStop() said so.
   virtual std::vector<at::Tensor> Features(const at::Tensor& pixels, ForwardContext& context) const;
 
   // Everything but `parameters`, which LoadModel counts.

@@ -26,7 +26,7 @@
 #include "model_zoo/layers/conv2d.h"
 #include "model_zoo/layers/conv_embed.h"
 #include "model_zoo/layers/linear.h"
-#include "model_zoo/layers/simple_pyramid.h"
+#include "model_zoo/layers/token_map.h"
 
 namespace fovea::models {
 namespace {
@@ -119,17 +119,10 @@ class CswinAttention final : public AttentionModule {
     return padded_.CropWeights(windowed_.Map(qkv[0], qkv[1]));
   }
 
-  void Prepare(const Placement& placement) override {
-    windowed_.To(placement.device);
-    Layer::Prepare(placement);
-  }
-
  private:
   // [3, B, heads, height, width, D] of the padded map.
   at::Tensor Project(const at::Tensor& tokens) const {
-    return qkv_->forward(padded_.Pad(tokens))
-        .unflatten(3, {3, heads_, -1})
-        .permute({3, 0, 4, 1, 2, 5});
+    return SplitQkv(qkv_->forward(padded_.Pad(tokens)), heads_);
   }
 
   const int64_t heads_;

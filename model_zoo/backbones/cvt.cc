@@ -21,12 +21,12 @@
 
 #include "model_zoo/backbones/embedded_stages.h"
 #include "model_zoo/blocks/transformer_block.h"
-#include "model_zoo/layers/batch_norm.h"
 #include "model_zoo/layers/conv2d.h"
 #include "model_zoo/layers/conv_embed.h"
 #include "model_zoo/layers/layer_list.h"
 #include "model_zoo/layers/linear.h"
-#include "model_zoo/layers/simple_pyramid.h"
+#include "model_zoo/layers/normed_conv2d.h"
+#include "model_zoo/layers/token_map.h"
 
 namespace fovea::models {
 namespace {
@@ -68,30 +68,11 @@ Grid KeyGrid(const Grid& grid) {
   return keys;
 }
 
-class ConvolutionAndNorm final : public Layer {
- public:
-  ConvolutionAndNorm(int64_t channels, int64_t stride)
-      : convolution_(Add<Conv2d>("convolution", DepthWise(channels, stride))),
-        normalization_(Add<BatchNorm2d>("normalization", channels)) {}
-
-  at::Tensor forward(const at::Tensor& map) const {
-    return normalization_->forward(convolution_->forward(map));
-  }
-
-  void Prepare(const Placement& placement) override {
-    normalization_->FoldInto(*convolution_);
-    Layer::Prepare(placement);
-  }
-
- private:
-  const std::shared_ptr<Conv2d> convolution_;
-  const std::shared_ptr<BatchNorm2d> normalization_;
-};
-
 class ConvolutionProjection final : public Layer {
  public:
   ConvolutionProjection(int64_t channels, int64_t stride)
-      : projection_(Add<ConvolutionAndNorm>("convolution_projection", channels, stride)) {}
+      : projection_(Add<NormedConv2d>("convolution_projection", "convolution", "normalization",
+                                      DepthWise(channels, stride))) {}
 
   // tokens [B, grid.tokens(), C] -> the convolution's, row by row; prefix tokens as they are.
   at::Tensor forward(const at::Tensor& tokens, const Grid& grid) const {
@@ -103,7 +84,7 @@ class ConvolutionProjection final : public Layer {
   }
 
  private:
-  const std::shared_ptr<ConvolutionAndNorm> projection_;
+  const std::shared_ptr<NormedConv2d> projection_;
 };
 
 // Section 3.3. Each of the three projections is a convolution of the map and then a linear layer.

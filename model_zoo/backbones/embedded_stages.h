@@ -9,7 +9,7 @@
 
 #include "model_zoo/backbones/staged_backbone.h"
 #include "model_zoo/layers/layer_list.h"
-#include "model_zoo/layers/simple_pyramid.h"
+#include "model_zoo/layers/token_map.h"
 
 namespace fovea::models {
 

@@ -37,6 +37,7 @@
 #include "model_zoo/attention/modules/modules.h"
 #include "model_zoo/backbones/embedded_stages.h"
 #include "model_zoo/blocks/attend.h"
+#include "model_zoo/blocks/run_blocks.h"
 #include "model_zoo/layers/conv_embed.h"
 #include "model_zoo/layers/layer_list.h"
 #include "model_zoo/layers/layer_norm.h"
@@ -44,6 +45,7 @@
 #include "model_zoo/layers/position_embedding.h"
 #include "model_zoo/layers/rp_cpe.h"
 #include "model_zoo/layers/simple_pyramid.h"
+#include "model_zoo/layers/token_map.h"
 #include "model_zoo/weights/random.h"
 
 namespace fovea::models {
@@ -111,7 +113,11 @@ class EncodingMlp final : public Layer {
 
  private:
   at::Tensor Hidden(at::Tensor tokens, const Grid& grid) const {
-    if (!pe_) return fc1_->ForwardGelu(tokens);
+    if (!pe_) {
+      at::Tensor hidden = fc1_->ForwardGelu(tokens);
+      tokens.reset();
+      return hidden;
+    }
     tokens = fc1_->forward(tokens);
     at::Tensor map = pe_->forward(TokensToMap(tokens, grid.height, grid.width));
     tokens.reset();
@@ -253,12 +259,7 @@ class Stage final : public Layer {
 
   // Undefined when the context stopped the pass.
   at::Tensor RunBlocks(at::Tensor tokens, ForwardContext& context, const std::string& name) const {
-    for (size_t i = 0; i < blocks_->list().size(); ++i) {
-      if (context.ShouldStop()) return {};
-      tokens = blocks_->list()[i]->forward(std::move(tokens), grid_, context,
-                                           name + ".blocks." + std::to_string(i));
-    }
-    return tokens;
+    return models::RunBlocks(blocks_->list(), std::move(tokens), grid_, context, name + ".blocks");
   }
 
   at::Tensor Resized(const std::string& parameter, const at::Tensor& stored) const override {

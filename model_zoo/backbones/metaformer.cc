@@ -22,12 +22,13 @@
 #include "model_zoo/attention/modules/modules.h"
 #include "model_zoo/backbones/staged_backbone.h"
 #include "model_zoo/blocks/attend.h"
+#include "model_zoo/blocks/run_blocks.h"
 #include "model_zoo/layers/conv2d.h"
 #include "model_zoo/layers/layer_list.h"
 #include "model_zoo/layers/layer_norm.h"
 #include "model_zoo/layers/linear.h"
-#include "model_zoo/layers/simple_pyramid.h"
 #include "model_zoo/layers/star_relu.h"
+#include "model_zoo/layers/token_map.h"
 #include "model_zoo/weights/random.h"
 
 namespace fovea::models {
@@ -214,12 +215,7 @@ class Stage final : public Layer {
     if (downsample_) {
       tokens = downsample_->forward(TokensToMap(tokens, before.height, before.width));
     }
-    for (size_t i = 0; i < blocks_->list().size(); ++i) {
-      if (context.ShouldStop()) return {};
-      tokens = blocks_->list()[i]->forward(std::move(tokens), grid_, context,
-                                           name + ".blocks." + std::to_string(i));
-    }
-    return tokens;
+    return RunBlocks(blocks_->list(), std::move(tokens), grid_, context, name + ".blocks");
   }
 
  private:

@@ -28,12 +28,13 @@
 #include "model_zoo/attention/padded_map.h"
 #include "model_zoo/attention/windowed_heads.h"
 #include "model_zoo/backbones/staged_backbone.h"
+#include "model_zoo/blocks/run_blocks.h"
 #include "model_zoo/blocks/transformer_block.h"
-#include "model_zoo/layers/batch_norm.h"
 #include "model_zoo/layers/conv2d.h"
 #include "model_zoo/layers/conv_embed.h"
 #include "model_zoo/layers/linear.h"
-#include "model_zoo/layers/simple_pyramid.h"
+#include "model_zoo/layers/normed_conv2d.h"
+#include "model_zoo/layers/token_map.h"
 
 namespace fovea::models {
 namespace {
@@ -58,28 +59,6 @@ PaleConfig Shrunk(PaleConfig config) {
 Conv2dOptions DepthWise3x3(int64_t channels) {
   return Conv2dOptions::Square(channels, channels, 3, 1, 1).Groups(channels);
 }
-
-// The depth-wise half of a separable convolution, and the batch norm between the halves.
-class DepthWise final : public Layer {
- public:
-  explicit DepthWise(int64_t channels)
-      : conv_(Add<Conv2d>("conv", DepthWise3x3(channels).NoBias())),
-        bn_(Add<BatchNorm2d>("bn", channels)) {}
-
-  // [B, height, width, channels] -> the same shape.
-  at::Tensor forward(const at::Tensor& map) const {
-    return bn_->forward(conv_->forward(map.permute({0, 3, 1, 2}))).permute({0, 2, 3, 1});
-  }
-
-  void Prepare(const Placement& placement) override {
-    bn_->FoldInto(*conv_);
-    Layer::Prepare(placement);
-  }
-
- private:
-  const std::shared_ptr<Conv2d> conv_;
-  const std::shared_ptr<BatchNorm2d> bn_;
-};
 
 class PaleAttention final : public AttentionModule {
  public:
@@ -110,24 +89,21 @@ class PaleAttention final : public AttentionModule {
     return padded_.CropWeights(interlacing_.SpreadWeights(weights, padded_.size()));
   }
 
-  void Prepare(const Placement& placement) override {
-    pales_.To(placement.device);
-    Layer::Prepare(placement);
-  }
-
  private:
   struct Projection {
-    std::shared_ptr<DepthWise> depth_wise;
+    std::shared_ptr<NormedConv2d> depth_wise;
     std::shared_ptr<Linear> linear;
   };
   Projection AddProjection(const std::string& letter, const ModuleSite& site) {
-    return {Add<DepthWise>("conv_proj_" + letter, site.channels),
+    return {Add<NormedConv2d>("conv_proj_" + letter, "conv", "bn",
+                              DepthWise3x3(site.channels).NoBias()),
             Add<Linear>("proj_" + letter, site.channels, site.channels, site.qkv_bias)};
   }
 
   // map [B, height, width, C] -> [B, heads, height, width, D], pale by pale.
   at::Tensor Project(const Projection& projection, const at::Tensor& map) const {
-    const at::Tensor gathered = interlacing_.Gather(projection.depth_wise->forward(map));
+    const at::Tensor gathered = interlacing_.Gather(
+        projection.depth_wise->forward(map.permute({0, 3, 1, 2})).permute({0, 2, 3, 1}));
     return projection.linear->forward(gathered).unflatten(3, {heads_, -1}).permute({0, 3, 1, 2, 4});
   }
 
@@ -205,12 +181,7 @@ class Stage final : public Layer {
 
   // Undefined when the context stopped the pass.
   at::Tensor forward(at::Tensor tokens, ForwardContext& context, const std::string& name) const {
-    for (size_t i = 0; i < blocks_.size(); ++i) {
-      if (context.ShouldStop()) return {};
-      tokens =
-          blocks_[i]->forward(std::move(tokens), grid_, context, name + "." + std::to_string(i));
-    }
-    return tokens;
+    return RunBlocks(blocks_, std::move(tokens), grid_, context, name);
   }
 
  private:

@@ -6,6 +6,7 @@
 #include "model_zoo/layers/position_embedding.h"
 #include "model_zoo/layers/simple_pyramid.h"
 #include "model_zoo/layers/sinusoid_position.h"
+#include "model_zoo/layers/token_map.h"
 
 namespace fovea::models {
 namespace {

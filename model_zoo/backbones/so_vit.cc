@@ -25,7 +25,7 @@
 #include "model_zoo/layers/conv2d.h"
 #include "model_zoo/layers/layer_list.h"
 #include "model_zoo/layers/linear.h"
-#include "model_zoo/layers/simple_pyramid.h"
+#include "model_zoo/layers/token_map.h"
 #include "model_zoo/weights/random.h"
 
 namespace fovea::models {

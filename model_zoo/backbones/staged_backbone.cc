@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "model_zoo/layers/simple_pyramid.h"
+#include "model_zoo/layers/token_map.h"
 
 namespace fovea::models {
 

@@ -25,7 +25,7 @@
 #include "model_zoo/layers/layer_norm.h"
 #include "model_zoo/layers/linear.h"
 #include "model_zoo/layers/mlp.h"
-#include "model_zoo/layers/simple_pyramid.h"
+#include "model_zoo/layers/token_map.h"
 
 namespace fovea::models {
 namespace {

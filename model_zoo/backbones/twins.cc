@@ -24,7 +24,7 @@
 #include "model_zoo/layers/layer_list.h"
 #include "model_zoo/layers/layer_norm.h"
 #include "model_zoo/layers/linear.h"
-#include "model_zoo/layers/simple_pyramid.h"
+#include "model_zoo/layers/token_map.h"
 
 namespace fovea::models {
 namespace {
@@ -74,17 +74,10 @@ class LocalAttention final : public AttentionModule {
     return padded_.CropWeights(core_->MapWindows(qkv[0], qkv[1], windows_));
   }
 
-  void Prepare(const Placement& placement) override {
-    Layer::Prepare(placement);
-    windows_.To(placement.device);
-  }
-
  private:
   // [3, B, heads, height, width, head_dim] of the padded map.
   at::Tensor Project(const at::Tensor& tokens) const {
-    return qkv_->forward(padded_.Pad(tokens))
-        .unflatten(3, {3, heads_, -1})
-        .permute({3, 0, 4, 1, 2, 5});
+    return SplitQkv(qkv_->forward(padded_.Pad(tokens)), heads_);
   }
 
   const int64_t heads_;

@@ -21,8 +21,9 @@
 #include "model_zoo/layers/conv2d.h"
 #include "model_zoo/layers/layer_list.h"
 #include "model_zoo/layers/linear.h"
+#include "model_zoo/layers/normed_conv2d.h"
 #include "model_zoo/layers/position_embedding.h"
-#include "model_zoo/layers/simple_pyramid.h"
+#include "model_zoo/layers/token_map.h"
 
 namespace fovea::models {
 namespace {
@@ -45,24 +46,6 @@ VisformerConfig Shrunk(VisformerConfig config) {
   config.depths = {2, 2, 2};
   return config;
 }
-
-// A convolution with a batch norm behind it.
-class NormedConv final : public Layer {
- public:
-  NormedConv(const std::string& conv, const std::string& norm, const Conv2dOptions& options)
-      : conv_(Add<Conv2d>(conv, options)), norm_(Add<BatchNorm2d>(norm, options.out)) {}
-
-  at::Tensor forward(const at::Tensor& map) const { return norm_->forward(conv_->forward(map)); }
-
-  void Prepare(const Placement& placement) override {
-    norm_->FoldInto(*conv_);
-    Layer::Prepare(placement);
-  }
-
- private:
-  const std::shared_ptr<Conv2d> conv_;
-  const std::shared_ptr<BatchNorm2d> norm_;
-};
 
 // The perceptron of a block; tokens in and out.
 class SpatialMlp final : public Layer {
@@ -159,8 +142,8 @@ class Visformer final : public StagedBackbone {
                        {PublishedStage::WithoutAttention(),
                         {.text = "dense", .own = ""},
                         {.text = "dense", .own = ""}}),
-        stem_(Add<NormedConv>("stem", "0", "1",
-                              Conv2dOptions::Square(3, config.stem_channels, 7, 2, 3).NoBias())) {
+        stem_(Add<NormedConv2d>("stem", "0", "1",
+                                Conv2dOptions::Square(3, config.stem_channels, 7, 2, 3).NoBias())) {
     for (int64_t i = 0; i < kStages; ++i) AddStage(config, i);
     const int64_t channels = config.channels << (kStages - 1);
     norm_ = Add<BatchNorm2d>("norm", channels);
@@ -190,7 +173,7 @@ class Visformer final : public StagedBackbone {
 
  private:
   struct Stage {
-    std::shared_ptr<NormedConv> embed;
+    std::shared_ptr<NormedConv2d> embed;
     std::string position_name;
     at::Tensor position;  // [1, channels, height, width]
     std::shared_ptr<LayerList<Block>> blocks;
@@ -216,8 +199,8 @@ class Visformer final : public StagedBackbone {
                        .width = info().image_width / StrideOf(index)};
     AddGrid(grid);
     Stage stage{.position_name = "pos_embed" + number};
-    stage.embed = Add<NormedConv>("patch_embed" + number, "proj", "norm",
-                                  Conv2dOptions::Square(before, channels, patch, patch));
+    stage.embed = Add<NormedConv2d>("patch_embed" + number, "proj", "norm",
+                                    Conv2dOptions::Square(before, channels, patch, patch));
     stage.position = AddParameter(stage.position_name, {1, channels, grid.height, grid.width});
     stage.blocks = Add<LayerList<Block>>("stage" + number);
     for (int64_t block = 0; block < config.depths[index]; ++block) {
@@ -266,7 +249,7 @@ class Visformer final : public StagedBackbone {
     return head_ ? head_->forward(pooled) : pooled;
   }
 
-  const std::shared_ptr<NormedConv> stem_;
+  const std::shared_ptr<NormedConv2d> stem_;
   std::vector<Stage> stages_;
   std::shared_ptr<BatchNorm2d> norm_;
   std::shared_ptr<Linear> head_;  // null where the model gives features

@@ -31,7 +31,7 @@
 #include "model_zoo/layers/linear.h"
 #include "model_zoo/layers/mlp.h"
 #include "model_zoo/layers/position_embedding.h"
-#include "model_zoo/layers/simple_pyramid.h"
+#include "model_zoo/layers/token_map.h"
 
 namespace fovea::models {
 namespace {

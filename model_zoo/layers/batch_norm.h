@@ -1,7 +1,7 @@
 // Batch normalisation of maps [N, channels, height, width].
 //   Ioffe and Szegedy 2015. Parameters `weight`, `bias` and buffers `running_mean`, `running_var`
-//   [channels], as torch's BatchNorm2d; `num_batches_tracked` is not read (NameRules of a backbone
-//   ignore it).
+//   [channels], as torch's BatchNorm2d; `num_batches_tracked` is not read (WeightNames of a
+//   backbone ignore it).
 #pragma once
 
 #include <ATen/core/Tensor.h>

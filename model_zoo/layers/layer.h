@@ -21,7 +21,7 @@ struct Placement {
 // Two states, one way: trainable (parameters under their published names, autograd works) ->
 // prepared (inference only: parameters cast, packed and no longer listed). Prepare is called once,
 // before the module is shared between threads; forward functions are const and thread-safe in both
-// states.
+// states, but for batch norms that are training.
 class Layer : public torch::nn::Module {
  public:
   // The default prepares the children, then moves and casts this layer's own parameters; buffers
@@ -33,8 +33,8 @@ class Layer : public torch::nn::Module {
 
   // A tensor of a weight file for this layer's own `parameter`, which may have been trained for
   // another input size, in the shape that this layer needs: interpolated where the architecture
-  // knows how. By default as it is; a wrong shape is then refused. Throws c10::ValueError in words
-  // where the number of tokens cannot change.
+  // knows how; `stored` itself where nothing has to change. By default that; a wrong shape is then
+  // refused. Throws c10::ValueError in words where the number of tokens cannot change.
   virtual at::Tensor Resized(const std::string& parameter, const at::Tensor& stored) const;
 
   bool prepared() const { return prepared_; }

@@ -6,15 +6,26 @@
 
 namespace fovea::models {
 
+namespace {
+
+// 0 where the places do not fill a square.
+int64_t SquareSide(int64_t places) {
+  const auto side = static_cast<int64_t>(std::llround(std::sqrt(places)));
+  return side * side == places ? side : 0;
+}
+
+}  // namespace
+
+bool OfAnotherMap(int64_t places, const std::array<int64_t, 2>& to) {
+  return places != to[0] * to[1] || (to[0] != to[1] && SquareSide(places) > 0);
+}
+
 at::Tensor ResizePositionEmbedding(const at::Tensor& stored, int64_t prefix_tokens,
                                    const std::array<int64_t, 2>& to) {
-  if (stored.dim() != 3 || stored.size(1) <= prefix_tokens ||
-      stored.size(1) == prefix_tokens + to[0] * to[1]) {
-    return stored;
-  }
+  if (stored.dim() != 3 || stored.size(1) <= prefix_tokens) return stored;
   const int64_t places = stored.size(1) - prefix_tokens;
-  const auto side = static_cast<int64_t>(std::llround(std::sqrt(places)));
-  if (side * side != places) return stored;
+  const int64_t side = SquareSide(places);
+  if (side == 0 || !OfAnotherMap(places, to)) return stored;
   const at::Tensor map =
       stored.narrow(1, prefix_tokens, places).transpose(1, 2).unflatten(2, {side, side});
   const at::Tensor resized = ResizePositionMap(map, to);

@@ -8,10 +8,14 @@
 
 namespace fovea::models {
 
+// Whether a table of `places` was learned on another map than one of to[0] x to[1]. A square number
+// of places is taken to lie on a square map, as those of all published models do.
+bool OfAnotherMap(int64_t places, const std::array<int64_t, 2>& to);
+
 // `stored` FP32 [1, prefix_tokens + h*w, channels] of a square map h = w, as timm's
 // resample_abs_pos_embed resizes it: prefix tokens as they are, the map bicubic with antialiasing.
-// Returns [1, prefix_tokens + to[0]*to[1], channels]; `stored` itself where it has as many tokens,
-// or is not that of a square map.
+// Returns [1, prefix_tokens + to[0]*to[1], channels]; `stored` itself where it is of such a map
+// already, or not that of a square one.
 at::Tensor ResizePositionEmbedding(const at::Tensor& stored, int64_t prefix_tokens,
                                    const std::array<int64_t, 2>& to);
 

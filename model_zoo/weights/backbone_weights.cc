@@ -79,22 +79,26 @@ std::map<std::string, at::Tensor> Fillable(const Backbone& backbone) {
   return tensors;
 }
 
-// The layer that declared the tensor of this own name, and what it calls it.
-std::pair<const Layer*, std::string> Owner(const Backbone& backbone, const std::string& own) {
-  const size_t dot = own.rfind('.');
-  if (dot == own.npos) return {&backbone, own};
-  const auto modules = backbone.named_modules();
-  return {dynamic_cast<const Layer*>(modules[own.substr(0, dot)].get()), own.substr(dot + 1)};
-}
+// Asks the layers that declared a backbone's tensors how these are resized.
+class Resizer {
+ public:
+  explicit Resizer(const Backbone& backbone)
+      : backbone_(backbone), modules_(backbone.named_modules()) {}
 
-// Reads a tensor of another shape than `wanted`, for its owner to bring into shape.
-at::Tensor ReadResized(const SafetensorsFile& file, const StoredTensor& stored,
-                       const Backbone& backbone, const std::string& own) {
-  at::Tensor read = at::empty(stored.shape, at::kFloat);
-  file.ReadInto(stored, read);
-  const auto [owner, name] = Owner(backbone, own);
-  return owner->Resized(name, read);
-}
+  // `stored` in the shape that its owner needs, or as it is.
+  at::Tensor operator()(const std::string& own, const at::Tensor& stored) const {
+    const size_t dot = own.rfind('.');
+    const Layer* owner = &backbone_;
+    if (dot != own.npos) {
+      owner = dynamic_cast<const Layer*>(modules_[own.substr(0, dot)].get());
+    }
+    return owner->Resized(own.substr(dot + 1), stored);  // without a dot: all of it
+  }
+
+ private:
+  const Backbone& backbone_;
+  const torch::OrderedDict<std::string, std::shared_ptr<torch::nn::Module>> modules_;
+};
 
 }  // namespace
 
@@ -122,13 +126,15 @@ void LoadWeights(const SafetensorsFile& file, Backbone& backbone) {
   TORCH_CHECK_VALUE(missing.empty(), "the weights lack what ", model, " needs: ", List(missing));
   TORCH_CHECK_VALUE(unknown.empty(), "the weights hold what ", model,
                     " does not know: ", List(unknown));
+  const Resizer resize(backbone);
   std::map<std::string, at::Tensor> resized;
   for (const auto& [own, tensor] : fillable) {
     const StoredTensor& source = *stored.at(own);
     at::IntArrayRef sizes = source.shape;
     if (tensor.sizes() != sizes) {
-      const at::Tensor other = ReadResized(file, source, backbone, own);
-      sizes = resized.emplace(own, other).first->second.sizes();
+      at::Tensor read = at::empty(source.shape, at::kFloat);
+      file.ReadInto(source, read);
+      sizes = resized.emplace(own, resize(own, read)).first->second.sizes();
     }
     TORCH_CHECK_VALUE(tensor.sizes() == sizes, "tensor ", Quoted(source.name), " is ",
                       at::IntArrayRef(source.shape), ", ", model, " needs ", tensor.sizes());
@@ -136,9 +142,13 @@ void LoadWeights(const SafetensorsFile& file, Backbone& backbone) {
   for (const auto& [own, tensor] : fillable) {
     if (const auto other = resized.find(own); other != resized.end()) {
       tensor.detach().copy_(other->second);
-    } else {
-      file.ReadInto(*stored.at(own), tensor.detach());
+      continue;
     }
+    const at::Tensor filled = tensor.detach();
+    file.ReadInto(*stored.at(own), filled);
+    // As many positions may lie on another map.
+    const at::Tensor other = resize(own, filled);
+    if (!other.is_alias_of(filled)) filled.copy_(other);
   }
   file.CheckUnchanged();
 }

@@ -41,6 +41,7 @@ class DenseCore final : public AttentionCore {
     return kernels::WindowAttention(query, key, value, windows.window(), windows.shift(), scale_,
                                     bias);
   }
+  bool ReadsWindowMasks() const override { return false; }  // the kernel knows what is rolled
 
  private:
   const double scale_;

@@ -77,9 +77,7 @@ class Aewin : public AttentionModule {
   Biases biases() const { return prepared_.rows.defined() ? prepared_ : ComputeBiases(); }
 
   // map [B, height, width, C] -> [3, B, heads, height, width, D].
-  at::Tensor Project(const at::Tensor& map) const {
-    return qkv_->forward(map).unflatten(3, {3, heads_, -1}).permute({3, 0, 4, 1, 2, 5});
-  }
+  at::Tensor Project(const at::Tensor& map) const { return SplitQkv(qkv_->forward(map), heads_); }
   const Linear& proj() const { return *proj_; }
 
  private:
@@ -207,8 +205,11 @@ class GroupedAewin final : public Aewin {
   }
 
   void Prepare(const Placement& placement) override {
-    for (Group* group : {&rows_, &columns_, &windows_}) group->windows.To(placement.device);
+    if (windows_.core->ReadsWindowMasks()) windows_.windows.KeepMask(placement.device);
     Aewin::Prepare(placement);
+  }
+  int64_t WeightBytes() const override {
+    return Aewin::WeightBytes() + windows_.windows.kept_bytes();
   }
 
  private:

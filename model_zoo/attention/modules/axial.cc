@@ -36,12 +36,6 @@ class Axial final : public AttentionModule {
                       row_core_->MapWindows(qkv[0], qkv[1], rows_));
   }
 
-  void Prepare(const Placement& placement) override {
-    rows_.To(placement.device);
-    columns_.To(placement.device);
-    Layer::Prepare(placement);
-  }
-
  private:
   static std::shared_ptr<const AttentionCore> CoreOf(const ModuleSite& site, const Windows& line,
                                                      const AttentionFactory& cores) {

@@ -100,11 +100,6 @@ class ConvStaticKey final : public AttentionModule {
         options_.activation, options_.scale, options_.activation_scale, options_.activation_bias));
   }
 
-  void Prepare(const Placement& placement) override {
-    windows_.To(placement.device);
-    AttentionModule::Prepare(placement);
-  }
-
  private:
   // [2, B, heads, tokens, head_dim]: strided views of one projection.
   at::Tensor Project(const at::Tensor& tokens) const {

@@ -26,6 +26,12 @@ std::shared_ptr<AttentionModule> MakeSelfAttention(const AttentionSpec& spec,
                                                    const ModuleSite& site,
                                                    const AttentionFactory& cores);
 
+// The same where both projections are published as 1x1 convolutions: `qkv.weight` [3C, C, 1, 1],
+// `proj.weight` [C, C, 1, 1].
+std::shared_ptr<AttentionModule> MakePointwiseSelfAttention(const AttentionSpec& spec,
+                                                            const ModuleSite& site,
+                                                            const AttentionFactory& cores);
+
 // Key-only attention: no queries, and so no pairs; linear in the number of tokens.
 //   LinGlo (Rethinking Query-Key Pairwise Interactions in Vision Transformers), equations 2 to 4:
 //   Y = ((G * V) U_1 + K) U_2, with G per head the sum of its keys under one softmax of
@@ -34,14 +40,8 @@ std::shared_ptr<AttentionModule> MakeSelfAttention(const AttentionSpec& spec,
 //   Prefix tokens are tokens like others. Its Map has the same row for every query.
 std::shared_ptr<AttentionModule> MakeKeyOnly(const AttentionSpec& spec, const ModuleSite& site,
                                              const AttentionFactory& cores);
-// The same where both projections are published as 1x1 convolutions: `qkv.weight` [3C, C, 1, 1],
-// `proj.weight` [C, C, 1, 1].
-std::shared_ptr<AttentionModule> MakePointwiseSelfAttention(const AttentionSpec& spec,
-                                                            const ModuleSite& site,
-                                                            const AttentionFactory& cores);
-
-// Attention within windows of 7x7 tokens, shifted by half a window in every other block, with a
-// relative position bias.
+// Attention within windows, of the site's size or the option's, shifted by half a window in every
+// other block, with a relative position bias.
 //   Swin Transformer (Liu et al., ICCV 2021), section 3.2. timm's names: `qkv`, `proj`,
 //   `relative_position_bias_table` [(2h-1)(2w-1), heads]. A map that the window does not divide is
 //   padded with zero tokens at the bottom and at the right before the projection, which take part

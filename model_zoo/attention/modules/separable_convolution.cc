@@ -3,8 +3,8 @@
 #include "model_zoo/attention/modules/modules.h"
 #include "model_zoo/layers/conv2d.h"
 #include "model_zoo/layers/linear.h"
-#include "model_zoo/layers/simple_pyramid.h"
 #include "model_zoo/layers/star_relu.h"
+#include "model_zoo/layers/token_map.h"
 
 namespace fovea::models {
 namespace {

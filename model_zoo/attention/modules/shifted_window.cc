@@ -56,21 +56,20 @@ class ShiftedWindow final : public AttentionModule {
     PrepareChildren(placement);
     bias_ =
         RelativePositionBias(table_.detach(), windows_.window()).contiguous().to(placement.device);
-    windows_.To(placement.device);
+    if (core_->ReadsWindowMasks()) windows_.KeepMask(placement.device);
     table_.reset();
     ReleaseParameters();
     MarkPrepared(placement);
   }
   int64_t WeightBytes() const override {
-    return Layer::WeightBytes() + (bias_.defined() ? static_cast<int64_t>(bias_.nbytes()) : 0);
+    return Layer::WeightBytes() + (bias_.defined() ? static_cast<int64_t>(bias_.nbytes()) : 0) +
+           windows_.kept_bytes();
   }
 
  private:
   // [3, B, heads, height, width, D] of the padded map.
   at::Tensor Project(const at::Tensor& tokens) const {
-    return qkv_->forward(padded_.Pad(tokens))
-        .unflatten(3, {3, heads_, -1})
-        .permute({3, 0, 4, 1, 2, 5});
+    return SplitQkv(qkv_->forward(padded_.Pad(tokens)), heads_);
   }
 
   at::Tensor Bias() const {

@@ -48,11 +48,6 @@ class StaticKey final : public AttentionModule {
     return ResizedKeys(stored, windows_.grid(), options_.interpolate);
   }
 
-  void Prepare(const Placement& placement) override {
-    windows_.To(placement.device);
-    AttentionModule::Prepare(placement);
-  }
-
  private:
   // [B, tokens, channels] -> [B, heads, tokens, head_dim], a view.
   at::Tensor Heads(const at::Tensor& projected) const {

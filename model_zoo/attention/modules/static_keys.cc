@@ -2,6 +2,8 @@
 
 #include <c10/util/Exception.h>
 
+#include <array>
+
 #include "model_zoo/layers/position_embedding.h"
 
 namespace fovea::models {
@@ -20,12 +22,13 @@ StaticKeyOptions::StaticKeyOptions(const AttentionSpec& spec, const ModuleSite& 
 }
 
 at::Tensor ResizedKeys(const at::Tensor& stored, const Grid& grid, bool interpolate) {
+  const std::array<int64_t, 2> map = {grid.height, grid.width};
   const int64_t tokens = stored.size(1);
-  if (tokens == grid.tokens()) return stored;
+  if (!OfAnotherMap(tokens - grid.prefix_tokens, map)) return stored;
   TORCH_CHECK_VALUE(interpolate, "a static key was trained for ", tokens,
-                    " tokens, this input size has ", grid.tokens(),
-                    ": ask for another size with the option 'interpolate'");
-  return ResizePositionEmbedding(stored, grid.prefix_tokens, {grid.height, grid.width});
+                    " tokens, this input size has ", grid.tokens(), " on a map of ", map[0], "x",
+                    map[1], ": ask for another size with the option 'interpolate'");
+  return ResizePositionEmbedding(stored, grid.prefix_tokens, map);
 }
 
 }  // namespace fovea::models

@@ -27,7 +27,7 @@ struct StaticKeyOptions {
 };
 
 // Static keys `stored` [heads, tokens, numbers] for the tokens of `grid`: themselves where they are
-// as many; else, with `interpolate`, resized as ResizePositionEmbedding does; else throws
+// of its map; else, with `interpolate`, resized as ResizePositionEmbedding does; else throws
 // c10::ValueError, since a static key fixes the number of tokens.
 at::Tensor ResizedKeys(const at::Tensor& stored, const Grid& grid, bool interpolate);
 

@@ -42,17 +42,12 @@ class Striped final : public AttentionModule {
     return padded_.CropWeights(map);
   }
 
-  void Prepare(const Placement& placement) override {
-    stripes_.To(placement.device);
-    Layer::Prepare(placement);
-  }
-
  private:
   // [3, B, heads, height, width, D] of the padded map, pale by pale where those are attended.
   at::Tensor Project(const at::Tensor& tokens) const {
     at::Tensor map = padded_.Pad(tokens);
     if (interlacing_) map = interlacing_->Gather(map);
-    return qkv_->forward(map).unflatten(3, {3, heads_, -1}).permute({3, 0, 4, 1, 2, 5});
+    return SplitQkv(qkv_->forward(map), heads_);
   }
 
   const int64_t heads_;
