@@ -50,6 +50,7 @@ TEST(AttentionSpecTest, EverySpellingHasOneCanonicalForm) {
   EXPECT_EQ(Canonical("self/dense"), "self");
   EXPECT_EQ(Canonical("shifted_window/knn:window=7,k=9"), "shifted_window/knn:k=9,window=7");
   EXPECT_EQ(Canonical("ska:scale=1.0,activation=gelu"), "ska:activation=gelu,scale=1");
+  EXPECT_EQ(Canonical("ska:activation=softmax"), "ska");
   EXPECT_EQ(Canonical("cska:interpolate,heads=08,scale=2"), "cska:scale=2,heads=8,interpolate");
 }
 

@@ -276,9 +276,16 @@ TEST(StaticKeyTest, AKeyOfAnotherSizeIsRefusedUnlessItMayBeInterpolated) {
   const ModuleSite site{.channels = 16, .heads = 2, .grid = grid};
   const auto stored = at::randn({2, 17, 8});
   const auto fixed = Make("ska", site);
-  EXPECT_THAT(ErrorOf([&] { fixed->Resized("k", stored); }),
-              HasSubstr("was trained for 17 tokens, this input size has 7: ask for another size "
-                        "with the option 'interpolate'"));
+  EXPECT_THAT(
+      ErrorOf([&] { fixed->Resized("k", stored); }),
+      HasSubstr(
+          "was trained for 17 tokens, this input size has 7 on a map of 3x2: ask for another size "
+          "with the option 'interpolate'"));
+  // As many places on another map.
+  const auto oblong = Make(
+      "ska", {.channels = 16, .heads = 2, .grid = {.height = 2, .width = 8, .prefix_tokens = 1}});
+  EXPECT_THAT(ErrorOf([&] { oblong->Resized("k", stored); }),
+              HasSubstr("this input size has 17 on a map of 2x8"));
   const at::Tensor of_other_heads = at::randn({4, 17, 4});
   EXPECT_TRUE(fixed->Resized("k", of_other_heads).is_same(of_other_heads));
 

@@ -5,6 +5,7 @@ No code of AEWin was published. The frame, Swin, is timm's.
 
 from __future__ import annotations
 
+import math
 import pathlib
 
 import pytest
@@ -18,9 +19,9 @@ from parity import (
     distance,
     facts_of,
     perturbed,
-    save,
 )
 from plain_attention import plain_swin
+from timm.layers import resize_rel_pos_bias_table
 from timm.models.swin_transformer import SwinTransformer
 
 HEADS = (4, 8, 16, 32)
@@ -48,6 +49,15 @@ def test_logits_are_the_definitions(
     check_logits(aewin_tiny(tmp_path), record_property)
 
 
+def test_logits_of_the_larger_one_are_the_definitions(tmp_path: pathlib.Path) -> None:
+    torch.manual_seed(1)
+    name, side = "aewin_base_224", 128
+    plain = perturbed(aewin(name, side), name)
+    pair = Pair(name, plain, tmp_path, images=1, side=side)
+    ours = pair.ours(image_height=side, image_width=side)
+    assert distance(ours, pair.expected()) <= 1e-4
+
+
 def test_another_input_size_pads_the_windows(tmp_path: pathlib.Path) -> None:
     """128 pixels: maps of 32, 16, 8 and 4 tokens, which windows of 7 do not divide."""
     pair = aewin_tiny(tmp_path, side=128)
@@ -60,21 +70,36 @@ def test_another_input_size_pads_the_windows(tmp_path: pathlib.Path) -> None:
     check_features(pair, maps, **size)
 
 
-def test_tables_of_another_input_size_are_taken(tmp_path: pathlib.Path) -> None:
-    """Tables of 224 pixels at 128. A table of one number for each head stays one, and changes no softmax."""
+def as_timm_resizes(table: torch.Tensor, distances: int, square: bool) -> torch.Tensor:
+    """timm knows windows: a line is one whose rows are all alike."""
+    if not square:
+        table = table.expand(len(table), -1, -1).flatten(0, 1)
+    side = math.isqrt(distances) if square else distances
+    resized = resize_rel_pos_bias_table(
+        table, [(side + 1) // 2] * 2, (side**2, table.shape[1])
+    )
+    return resized if square else resized[:side]
+
+
+def test_tables_of_another_input_size_are_resized_as_timms(
+    tmp_path: pathlib.Path,
+) -> None:
+    """Tables of 224 pixels at 160: of rows, of columns and, in the last stage, of windows."""
     pair = aewin_tiny(tmp_path)
     weights = safetensors.torch.load_file(pair.weights)
-    tables = [name for name in weights if ".attn.bias_" in name]
-    assert weights["layers.0.blocks.0.attn.bias_rows"].shape == (2 * 56 - 1, 1)
-    for name in tables:
-        weights[name] = weights[name][:1].expand_as(weights[name])
-    save(weights, pair.weights)
-    smaller = aewin("aewin_tiny_224", side=128).eval()
+    smaller = aewin("aewin_tiny_224", side=160).eval()
+    resized = set()
     with torch.no_grad():
         for name, parameter in smaller.named_parameters():
-            parameter.copy_(weights[name][:1] if name in tables else weights[name])
-    pair.published, pair.pixels = smaller, pair.pixels[..., :128, :128].contiguous()
-    ours = pair.ours(image_height=128, image_width=128)
+            weight = weights[name]
+            if weight.shape != parameter.shape:
+                kind = name.rpartition(".")[2]
+                weight = as_timm_resizes(weight, len(parameter), kind == "bias_window")
+                resized.add(kind)
+            parameter.copy_(weight)
+    assert resized == {"bias_rows", "bias_columns", "bias_window"}
+    pair.published, pair.pixels = smaller, pair.pixels[..., :160, :160].contiguous()
+    ours = pair.ours(image_height=160, image_width=160)
     assert distance(ours, pair.expected()) <= 1e-4
 
 

@@ -16,6 +16,7 @@ from parity import (
     facts_of,
     perturbed,
 )
+from published_static_keys import ConvStaticKeyAttention, StaticKeyAttention
 from transformers import CvtConfig, CvtForImageClassification
 from transformers.models.cvt.modeling_cvt import CvtSelfAttention
 
@@ -27,15 +28,24 @@ def published(name: str) -> CvtForImageClassification:
     return CvtForImageClassification(CvtConfig(num_labels=CLASSES[name]))
 
 
+def side_of(name: str) -> int:
+    return 32 if name == "cvt_13_32" else 224
+
+
 def pair_of(
-    name: str, folder: pathlib.Path, *, images: int = 2, side: int | None = None
+    name: str,
+    folder: pathlib.Path,
+    *,
+    images: int = 2,
+    side: int | None = None,
+    model: CvtForImageClassification | None = None,
 ) -> Pair:
     return Pair(
         name,
-        perturbed(published(name), name),
+        perturbed(model or published(name), name),
         folder,
         images=images,
-        side=side or (32 if name == "cvt_13_32" else 224),
+        side=side or side_of(name),
         logits=lambda output: output.logits,
     )
 
@@ -47,10 +57,16 @@ def test_logits_are_transformers(
     check_logits(pair_of(name, tmp_path), record_property)
 
 
+@pytest.mark.parametrize("name", CLASSES)
 def test_knn_attention_keeps_half_of_the_sub_sampled_keys(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path, record_property: Record
+    name: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: pathlib.Path,
+    record_property: Record,
 ) -> None:
     kept = {784: 392, 196: 98, 50: 25}  # the last with the class token
+    if name == "cvt_13_32":
+        kept = {16: 8, 4: 2, 2: 1}
 
     def forward(
         self: CvtSelfAttention, tokens: torch.Tensor, height: int, width: int
@@ -80,8 +96,28 @@ def test_knn_attention_keeps_half_of_the_sub_sampled_keys(
         return mixed.transpose(1, 2).flatten(2)
 
     monkeypatch.setattr(CvtSelfAttention, "forward", forward)
-    pair = pair_of("cvt_13", tmp_path, images=5)
+    pair = pair_of(name, tmp_path, images=5)
     check_knn_logits(pair, record_property, "knn:k=0.5")
+
+
+@pytest.mark.parametrize("name", CLASSES)
+@pytest.mark.parametrize("attention", ["ska", "cska"])
+def test_static_keys_take_the_place_of_its_attention(
+    name: str, attention: str, tmp_path: pathlib.Path, record_property: Record
+) -> None:
+    model = published(name)
+    config = model.config
+    for i, stage in enumerate(model.cvt.encoder.stages):
+        side, cls = side_of(name) // (4 << i), config.cls_token[i]
+        dim, heads = config.embed_dim[i], config.num_heads[i]
+        for layer in stage.layers:
+            layer.attention = (
+                StaticKeyAttention(dim, side**2 + cls, heads)
+                if attention == "ska"
+                else ConvStaticKeyAttention(dim, (side, side), heads, cls=cls)
+            )
+    pair = pair_of(name, tmp_path, images=1, model=model)
+    check_logits(pair, record_property, attention=attention)
 
 
 def test_a_count_of_keys_is_one_of_sub_sampled_keys() -> None:
@@ -102,7 +138,7 @@ def test_facts(name: str, parameters: int) -> None:
     assert parameters in (0, expected)
     if name == "cvt_13_32":
         assert round(expected / 1e6, 1) == 19.6  # table 9 of paper 003
-    side = 32 if name == "cvt_13_32" else 224
+    side = side_of(name)
     assert (facts["image_height"], facts["image_width"]) == (side, side)
     assert facts["num_classes"] == CLASSES[name]
     ours = facts["preprocessing"]

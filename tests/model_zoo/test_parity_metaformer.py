@@ -28,10 +28,12 @@ from timm.models.metaformer import Attention, MetaFormer
 PUBLISHED = ["caformer_s18", "caformer_b36"]
 
 
-def with_static_keys(attention: dict[int, str], side: int = 224) -> MetaFormer:
-    """timm's CAFormer-S18 with static keys in these stages, counted from 1."""
+def with_static_keys(
+    attention: dict[int, str], side: int = 224, backbone: str = "caformer_s18"
+) -> MetaFormer:
+    """timm's CAFormer with static keys in these stages, counted from 1."""
     torch.manual_seed(0)
-    model = timm.create_model("caformer_s18")
+    model = timm.create_model(backbone)
     for stage, name in attention.items():
         grid = side // (2 << stage)
         for block in model.stages[stage - 1].blocks:
@@ -64,13 +66,15 @@ def test_logits_with_knn_attention_are_those_of_the_published_form(
     check_knn_logits(pair, record_property, attention="conv|conv|knn:k=8|knn:k=4")
 
 
+@pytest.mark.parametrize("size", ["s18", "b36"])
 @pytest.mark.parametrize("attention", ["ska", "cska"])
 def test_logits_with_static_keys_are_those_of_the_formula(
-    attention: str, tmp_path: pathlib.Path, record_property: Record
+    attention: str, size: str, tmp_path: pathlib.Path, record_property: Record
 ) -> None:
-    published = with_static_keys({2: attention})
+    published = with_static_keys({2: attention}, backbone=f"caformer_{size}")
     check_logits(
-        Pair(f"{attention}former_s18", published, tmp_path, images=1), record_property
+        Pair(f"{attention}former_{size}", published, tmp_path, images=1),
+        record_property,
     )
 
 

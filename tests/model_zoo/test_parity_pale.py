@@ -166,6 +166,15 @@ def test_another_input_size_pads_the_pales_and_a_core_stands_in_them(
     check_features(pair, [map.movedim(-1, 1) for map in maps], **size)
 
 
+def test_logits_of_the_larger_one_are_the_definitions(tmp_path: pathlib.Path) -> None:
+    torch.manual_seed(1)
+    name, side = "pale_base_224", 128
+    plain = perturbed(Pale(*VARIANTS[name], side=side), name)
+    pair = Pair(name, plain, tmp_path, images=1, side=side)
+    ours = pair.ours(image_height=side, image_width=side)
+    assert distance(ours, pair.expected()) <= 1e-4
+
+
 @pytest.mark.parametrize("name", VARIANTS)
 def test_parameters_round_to_the_papers(name: str) -> None:
     with torch.device("meta"):

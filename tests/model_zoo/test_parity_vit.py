@@ -22,7 +22,7 @@ from parity import (
 )
 from published_knn import knn_attention
 from published_static_keys import ConvStaticKeyAttention, StaticKeyAttention
-from timm.layers import Attention
+from timm.layers import Attention, resample_abs_pos_embed
 from timm.models import VisionTransformer
 
 PUBLISHED = [
@@ -134,11 +134,35 @@ def test_parameters_for_32_pixels(attention: str, parameters: int) -> None:
 def test_a_static_key_keeps_its_class_token_when_it_is_interpolated(
     tmp_path: pathlib.Path,
 ) -> None:
-    pair = Pair("vit_small_32", vit_small_32("ska"), tmp_path, side=32)
+    published = vit_small_32("ska")
+    pair = Pair("vit_small_32", published, tmp_path, side=48)
     size = {"image_height": 48, "image_width": 48}
     with pytest.raises(ValueError, match="65 tokens, this input size has 145"):
         pair.model(attention="ska", **size)
-    pair.model(attention="ska:interpolate", **size)
+    published.set_input_size((48, 48))
+    for block in published.blocks:
+        # [heads, 1 + 8*8, D], and timm takes tables [1, tokens, channels].
+        block.attn.k.data = torch.cat(
+            [
+                resample_abs_pos_embed(keys[None], [12, 12], num_prefix_tokens=1)
+                for keys in block.attn.k.data
+            ]
+        )
+    ours = pair.ours(attention="ska:interpolate", **size)
+    assert distance(ours, pair.expected()) <= 1e-4
+
+
+def test_as_many_positions_on_another_map_are_resized_as_timms(
+    tmp_path: pathlib.Path,
+) -> None:
+    """112 x 448 pixels are 7 x 28 patches: as many as 14 x 14, and others."""
+    name = "deit_tiny_patch16_224"
+    published = timm_model(name)
+    pair = Pair(name, published, tmp_path, images=1, side=448)
+    pair.pixels = pair.pixels[:, :, :112].contiguous()
+    published.set_input_size((112, 448))
+    ours = pair.ours(image_height=112, image_width=448)
+    assert distance(ours, pair.expected()) <= 1e-4
 
 
 @pytest.mark.parametrize("name", KNN)
