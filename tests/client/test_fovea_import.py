@@ -352,3 +352,25 @@ def test_server_loads_the_folder_and_computes_what_timm_computes(
         expected = model(pixels)
     (found,) = zoo.run(str(tmp_path / name), pixels)
     assert (found - expected).abs().max() <= 1e-3 * expected.std()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "swin_tiny_patch4_window7_224",
+        "pit_b_224",
+        "twins_svt_base",
+        "visformer_tiny",
+        "volo_d1_384",
+        "tnt_s_patch16_224",
+        "cait_s24_224",
+        "caformer_s18",
+    ],
+)
+def test_server_loads_every_family(name: str, zoo, tmp_path: pathlib.Path):
+    """What these compute, tests/model_zoo/test_parity_*.py compare."""
+    assert importer.main([f"timm:{name}", "--out", str(tmp_path), "--random"]) == 0
+    side = timm.get_pretrained_cfg(name).input_size[-1]
+    (logits,) = zoo.run(str(tmp_path / name), torch.zeros(1, 3, side, side))
+    assert logits.shape == (1, 1000)
+    assert logits.isfinite().all()

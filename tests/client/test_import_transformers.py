@@ -11,7 +11,7 @@ import pytest
 import torch
 import transformers
 from no_hub import NoHub
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = ROOT / os.environ.get("FOVEA_BUILD", "build/release")
@@ -152,6 +152,19 @@ def test_a_folder_without_a_part_is_refused(
     models = tmp_path / "models"
     assert importer.main([f"transformers:{vit}", "--out", str(models)]) == 1
     assert f"has no {file}: " in capsys.readouterr().err
+    assert not models.exists()
+
+
+def test_weights_without_a_classifier_are_refused(
+    vit: pathlib.Path, tmp_path: pathlib.Path, capsys
+) -> None:
+    """transformers would make one up."""
+    file = vit / "model.safetensors"
+    weights = load_file(file)
+    save_file({key: weights[key] for key in weights if "classifier" not in key}, file)
+    models = tmp_path / "models"
+    assert importer.main([f"transformers:{vit}", "--out", str(models)]) == 1
+    assert "no weights for classifier.bias" in capsys.readouterr().err
     assert not models.exists()
 
 

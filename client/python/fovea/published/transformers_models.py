@@ -169,9 +169,18 @@ def fetch(backbone: str, name: str, num_classes: int | None) -> PublishedModel:
                 f"{name} holds {_class_of(config)} of another size than {backbone}"
             )
         transformers.utils.logging.disable_progress_bar()
-        model = getattr(transformers, architecture.model).from_pretrained(
-            folder, local_files_only=True, use_safetensors=True
+        model, loaded = getattr(transformers, architecture.model).from_pretrained(
+            folder,
+            local_files_only=True,
+            use_safetensors=True,
+            output_loading_info=True,
         )
+        # What a file lacks, transformers makes up.
+        made_up = sorted(
+            key for key in loaded["missing_keys"] if not key.startswith("pooler.")
+        )
+        if made_up:
+            raise PublishedError(f"{name} has no weights for {', '.join(made_up[:3])}")
         if num_classes is not None:
             check_num_classes(name, num_classes, _num_classes(model))
         processor = transformers.AutoImageProcessor.from_pretrained(
