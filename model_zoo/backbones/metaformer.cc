@@ -24,6 +24,7 @@
 #include "model_zoo/blocks/attend.h"
 #include "model_zoo/blocks/run_blocks.h"
 #include "model_zoo/layers/conv2d.h"
+#include "model_zoo/layers/conv_embed.h"
 #include "model_zoo/layers/layer_list.h"
 #include "model_zoo/layers/layer_norm.h"
 #include "model_zoo/layers/linear.h"
@@ -72,13 +73,7 @@ class Downsampling final : public Layer {
     return norm_->forward(ToTokens(conv_->forward(map)));
   }
 
-  Grid After(const Grid& grid) const {
-    const auto side = [&](int axis, int64_t size) {
-      return (size + 2 * options_.padding[axis] - options_.kernel[axis]) / options_.stride[axis] +
-             1;
-    };
-    return {.height = side(0, grid.height), .width = side(1, grid.width)};
-  }
+  Grid After(const Grid& grid) const { return ConvEmbed::Embedded(grid, options_); }
 
  private:
   static at::Tensor ToTokens(const at::Tensor& map) { return map.flatten(2).transpose(1, 2); }

@@ -4,8 +4,9 @@
 //   followed: timm 1.0 (vision_transformer.py, deit.py): token order class, distillation, patches;
 //   LayerNorm epsilon 1e-6; exact GELU; at inference the two heads of the distilled form are
 //   averaged. Different here: the final norm is applied to the prefix tokens only, since nothing
-//   reads the others; training the distilled form against a teacher is not offered. vit_small_32:
-//   Static Key Attention in Vision, table 9 (images of 32 pixels, patches of 4).
+//   reads the others; training the distilled form against a teacher is not offered.
+//
+//   vit_small_32: Static Key Attention in Vision, table 9 (images of 32 pixels, patches of 4).
 #include "model_zoo/backbones/vit.h"
 
 #include <ATen/ATen.h>

@@ -8,7 +8,7 @@
 namespace fovea::models {
 
 // A model of a paper's table. A paper that compares attentions often prints an accuracy alone: then
-// both figures are empty, and ours say what the comparison costs.
+// both figures are left out, and ours say what the comparison costs.
 struct PrintedFigures {
   std::string_view backbone;    // a name of the registry
   std::string_view attention;   // "" for the published one

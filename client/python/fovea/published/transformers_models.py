@@ -141,7 +141,7 @@ def resolve(name: str) -> str | None:
         return KNOWN[name]
     if not (Path(name) / "config.json").is_file():
         return None
-    with _read(name):
+    with _in_words(name):
         config = _config(name)
         for backbone, architecture in _ARCHITECTURES.items():
             if _same(config, architecture):
@@ -159,7 +159,7 @@ def fetch(backbone: str, name: str, num_classes: int | None) -> PublishedModel:
     }.items():
         if not (folder / file).is_file():
             raise PublishedError(f"{name} has no {file}: {why}")
-    with _read(name):
+    with _in_words(name):
         import transformers
 
         architecture = _ARCHITECTURES[backbone]
@@ -193,7 +193,7 @@ def randomised(
     backbone: str, name: str, seed: int, num_classes: int | None
 ) -> PublishedModel:
     """With transformers' own initialisation."""
-    with _read(name):
+    with _in_words(name):
         import transformers
 
         architecture = _ARCHITECTURES[backbone]
@@ -213,7 +213,7 @@ def randomised(
 
 
 @contextmanager
-def _read(name: str) -> Iterator[None]:
+def _in_words(name: str) -> Iterator[None]:
     """What transformers raises for a folder that it cannot read, as one sentence."""
     try:
         yield
@@ -311,7 +311,7 @@ def _preprocessing(config: dict[str, Any]) -> tuple[Preprocessing, int]:
     known = (
         all(config.get(key) for key in ("do_resize", "do_rescale", "do_normalize"))
         and config.get("resample") in _INTERPOLATIONS
-        and round(1 / config.get("rescale_factor", 1)) == 255
+        and abs(255 * config.get("rescale_factor", 0) - 1) < 1e-3
         and set(size) in ({"shortest_edge"}, {"height", "width"})
         and size.get("height") == size.get("width")
         and crop.get("height") == crop.get("width")
