@@ -174,16 +174,16 @@ absl::Status BatchExecutor::WarmUp(const WarmUpProgress& progress) {
   return absl::OkStatus();
 }
 
-void BatchExecutor::Run(int instance, std::vector<std::unique_ptr<InferenceTask>> tasks,
-                        ExecutionObserver* observer) {
+RunOutcome BatchExecutor::Run(int instance, std::vector<std::unique_ptr<InferenceTask>> tasks,
+                              ExecutionObserver* observer) {
   FOVEA_CHECK(instance >= 0 && static_cast<size_t>(instance) < lanes_.size());
   const Nanos now = clock_.Now();
   for (auto& task : tasks) task->request().stages.EndStage(Stage::kQueue, now);
-  RunTasks(*lanes_[instance], tasks, observer);
+  return RunTasks(*lanes_[instance], tasks, observer);
 }
 
-void BatchExecutor::RunTasks(Lane& lane, std::span<std::unique_ptr<InferenceTask>> tasks,
-                             ExecutionObserver* observer) {
+RunOutcome BatchExecutor::RunTasks(Lane& lane, std::span<std::unique_ptr<InferenceTask>> tasks,
+                                   ExecutionObserver* observer) {
   ExecutionObserver::BatchRun run;
   std::vector<at::Tensor> outputs;
   bool stopped = false;
@@ -209,7 +209,7 @@ void BatchExecutor::RunTasks(Lane& lane, std::span<std::unique_ptr<InferenceTask
     const size_t half = tasks.size() / 2;
     RunTasks(lane, tasks.first(half), observer);
     RunTasks(lane, tasks.subspan(half), observer);
-    return;
+    return RunOutcome::kBroken;
   }
 
   std::vector<absl::StatusOr<TaskResult>> results;
@@ -252,6 +252,7 @@ void BatchExecutor::RunTasks(Lane& lane, std::span<std::unique_ptr<InferenceTask
   for (size_t i = 0; i < tasks.size(); ++i) {
     InferenceTask::Finish(std::move(tasks[i]), std::move(results[i]));
   }
+  return status.ok() && !stopped ? RunOutcome::kWhole : RunOutcome::kBroken;
 }
 
 }  // namespace fovea

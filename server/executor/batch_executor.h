@@ -13,6 +13,7 @@
 #include "server/core/clock.h"
 #include "server/executor/inference_task.h"
 #include "server/executor/intra_op_threads.h"
+#include "server/scheduler/batch.h"
 
 namespace fovea::models {
 class Model;
@@ -76,16 +77,16 @@ class BatchExecutor {
   // before it returns. A task that makes the model fail, or whose output is not finite, fails
   // alone: the others are run again without it. Out of memory splits the batch. `observer` may be
   // null.
-  void Run(int instance, std::vector<std::unique_ptr<InferenceTask>> tasks,
-           ExecutionObserver* observer);
+  RunOutcome Run(int instance, std::vector<std::unique_ptr<InferenceTask>> tasks,
+                 ExecutionObserver* observer);
 
  private:
   class Lane;  // what one instance owns: its input buffer
   BatchExecutor(std::unique_ptr<models::Model> model, const BatchExecutorOptions& options,
                 Clock& clock);
   absl::Status WarmUp(const WarmUpProgress& progress);
-  void RunTasks(Lane& lane, std::span<std::unique_ptr<InferenceTask>> tasks,
-                ExecutionObserver* observer);
+  RunOutcome RunTasks(Lane& lane, std::span<std::unique_ptr<InferenceTask>> tasks,
+                      ExecutionObserver* observer);
 
   const std::unique_ptr<models::Model> model_;
   const BatchExecutorOptions options_;

@@ -89,7 +89,7 @@ absl::StatusOr<std::shared_ptr<Servable>> ServedModel::Create(const ParsedModel&
   FOVEA_ASSIGN_OR_RETURN(served->queue_,
                          environment.scheduler.AddModel(
                              queue_options, [served = served.get()](std::unique_ptr<Batch> batch) {
-                               served->RunBatch(std::move(batch));
+                               return served->RunBatch(std::move(batch));
                              }));
   for (int size = 1; size <= spec.max_batch_size; ++size)
     served->queue_->RecordLatency(size, latency[size]);
@@ -103,14 +103,14 @@ absl::StatusOr<std::shared_ptr<Servable>> ServedModel::Create(const ParsedModel&
   return served;
 }
 
-void ServedModel::RunBatch(std::unique_ptr<Batch> batch) {
+RunOutcome ServedModel::RunBatch(std::unique_ptr<Batch> batch) {
   std::vector<std::unique_ptr<InferenceTask>> tasks;
   tasks.reserve(batch->tasks.size());
   for (std::unique_ptr<Task>& task : batch->tasks) {
     // Every task of this queue was made by the pipeline.
     tasks.emplace_back(static_cast<InferenceTask*>(task.release()));
   }
-  executor_->Run(batch->instance, std::move(tasks), observer_.get());
+  return executor_->Run(batch->instance, std::move(tasks), observer_.get());
 }
 
 }  // namespace fovea

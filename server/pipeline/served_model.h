@@ -35,7 +35,7 @@ class ServedModel final : public Servable {
 
  private:
   ServedModel() = default;
-  void RunBatch(std::unique_ptr<Batch> batch);
+  RunOutcome RunBatch(std::unique_ptr<Batch> batch);
 
   std::shared_ptr<const ModelView> view_;
   PreprocessSpec preprocessing_;

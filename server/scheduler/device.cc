@@ -146,6 +146,11 @@ void Device::RecordLatency(QueueId queue, int images, Nanos duration) {
   dispatcher_.RecordLatency(queue, images, duration, clock_.Now());
 }
 
+Nanos Device::RunTime(QueueId queue, int images) const {
+  MutexLock lock(mutex_);
+  return dispatcher_.RunTime(queue, images, clock_.Now());
+}
+
 ModelQueue::Depth Device::depth(QueueId queue) const {
   MutexLock lock(mutex_);
   return {.waiting = dispatcher_.waiting(queue),
@@ -255,15 +260,16 @@ void Device::RunInstance(QueueId queue, int index, Instance& instance, const Cre
     if (batch == nullptr) return;
     batch->MoveTo(BatchState::kRunning);
     const Nanos start = clock_.Now();
+    RunOutcome outcome;
     {
       CallbackScope scope(this, queue);
-      crew.run(std::move(batch));
+      outcome = crew.run(std::move(batch));
     }
     Outbox outbox;
     {
       MutexLock lock(mutex_);
       const Nanos now = clock_.Now();
-      dispatcher_.Done(queue, index, now - start, now);
+      dispatcher_.Done(queue, index, outcome, now - start, now);
       Decide(now, &outbox);
       NotifyDrain(*crews_.at(queue));
     }

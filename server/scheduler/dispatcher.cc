@@ -60,8 +60,7 @@ absl::StatusOr<TaskId> Dispatcher::Reserve(QueueId id, const TaskOutline& outlin
     return admitted;
   }
   const TaskId task = ++last_task_;
-  queue.reserved.emplace(task, outline.images);
-  queue.reserved_images += outline.images;
+  queue.reserved.Add(task, outline.priority, queue.OrderOf(outline, now), outline.images);
   TellDepth(queue);
   return task;
 }
@@ -80,12 +79,12 @@ absl::Status Dispatcher::Admit(Queue& queue, const TaskOutline& outline, Nanos n
 
 void Dispatcher::Release(QueueId id, TaskId task) {
   Queue* queue = Find(id);
-  if (queue != nullptr && queue->TakeReservation(task)) TellDepth(*queue);
+  if (queue != nullptr && queue->reserved.Take(task)) TellDepth(*queue);
 }
 
 void Dispatcher::Enqueue(QueueId id, TaskId task_id, std::unique_ptr<Task> task, Nanos now) {
   Queue* queue = Find(id);
-  if (queue == nullptr || !queue->TakeReservation(task_id)) {
+  if (queue == nullptr || !queue->reserved.Take(task_id)) {
     drops_.push_back({id, std::move(task), refusal::Draining()});
     return;
   }
@@ -155,16 +154,21 @@ Dispatcher::Work Dispatcher::Next(Nanos now) {
   return work;
 }
 
-void Dispatcher::Done(QueueId id, int instance, Nanos duration, Nanos now) {
+void Dispatcher::Done(QueueId id, int instance, RunOutcome outcome, Nanos duration, Nanos now) {
   Queue& queue = *Find(id);
   std::optional<Run>& slot = queue.instances[instance];
   FOVEA_CHECK(slot.has_value());
   const Run run = *std::exchange(slot, std::nullopt);
   --queue.running;
   free_threads_ += queue.options.threads_per_instance;
-  queue.latency.Record(run.images, duration, now);
+  if (outcome == RunOutcome::kWhole) queue.latency.Record(run.images, duration, now);
   fair_share_.Charge(id, duration * queue.options.threads_per_instance - run.charged);
   if (queue.options.observer != nullptr) queue.options.observer->OnBatchDone(run.images, duration);
+}
+
+Nanos Dispatcher::RunTime(QueueId id, int images, Nanos now) const {
+  const LatencyModel& latency = Get(id).latency;
+  return latency.Trusted(now) ? latency.Typical(images) : 0;
 }
 
 void Dispatcher::Drain(QueueId id) {
@@ -178,17 +182,13 @@ void Dispatcher::Stop(QueueId id) {
   if (queue.state == QueueState::kDraining) queue.MoveTo(QueueState::kStopped);
   while (!queue.line.empty())
     Drop(queue, queue.line.Remove(queue.line.front().id), refusal::Draining());
-  queue.reserved.clear();
-  queue.reserved_images = 0;
+  queue.reserved.Clear();
   TellDepth(queue);
 }
 
-bool Dispatcher::Queue::TakeReservation(TaskId task) {
-  auto found = reserved.find(task);
-  if (found == reserved.end()) return false;
-  reserved_images -= found->second;
-  reserved.erase(found);
-  return true;
+Nanos Dispatcher::Queue::OrderOf(const TaskOutline& outline, Nanos now) const {
+  return outline.deadline == kNever ? now + options.default_deadline_us * kMicrosecond
+                                    : outline.deadline;
 }
 
 Dispatcher::Queue* Dispatcher::Find(QueueId id) {
@@ -295,7 +295,7 @@ std::optional<Dispatcher::Start> Dispatcher::StartBatch(Queue& queue,
 
 void Dispatcher::TellDepth(const Queue& queue) const {
   if (queue.options.observer == nullptr) return;
-  queue.options.observer->OnQueueDepth(queue.line.size(), static_cast<int>(queue.reserved.size()));
+  queue.options.observer->OnQueueDepth(queue.line.size(), queue.reserved.size());
 }
 
 }  // namespace fovea

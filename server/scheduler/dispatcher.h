@@ -6,7 +6,6 @@
 #include <optional>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -17,6 +16,7 @@
 #include "server/scheduler/latency_model.h"
 #include "server/scheduler/observer.h"
 #include "server/scheduler/options.h"
+#include "server/scheduler/reservations.h"
 #include "server/scheduler/task.h"
 #include "server/scheduler/task_queue.h"
 
@@ -79,8 +79,11 @@ class Dispatcher {
   // What is to be done now.
   Work Next(Nanos now);
 
-  // The batch that `instance` was given has run for `duration`.
-  void Done(QueueId queue, int instance, Nanos duration, Nanos now);
+  // The batch that `instance` was given has run for `duration`. The latency curve learns from whole
+  // runs only.
+  void Done(QueueId queue, int instance, RunOutcome outcome, Nanos duration, Nanos now);
+  // What the run of a batch of `images` images typically takes; 0 where that is not known.
+  Nanos RunTime(QueueId queue, int images, Nanos now) const;
 
   // Transitions of the queue's state; nothing where it is that far already.
   void Drain(QueueId queue);
@@ -88,7 +91,7 @@ class Dispatcher {
   void Stop(QueueId queue);
 
   int waiting(QueueId queue) const { return Get(queue).line.size(); }
-  int reserved(QueueId queue) const { return static_cast<int>(Get(queue).reserved.size()); }
+  int reserved(QueueId queue) const { return Get(queue).reserved.size(); }
   int running(QueueId queue) const { return Get(queue).running; }
   QueueState state(QueueId queue) const { return Get(queue).state; }
 
@@ -102,9 +105,9 @@ class Dispatcher {
     Queue(QueueId id, const ModelQueueOptions& options);
     // The only transition function: ends the process unless `next` directly follows.
     void MoveTo(QueueState next);
-    // Whether there was one.
-    bool TakeReservation(TaskId task);
-    int places() const { return line.size() + static_cast<int>(reserved.size()); }
+    int places() const { return line.size() + reserved.size(); }
+    // Where a task that comes at `now` stands inside its priority.
+    Nanos OrderOf(const TaskOutline& outline, Nanos now) const;
 
     const QueueId id;
     const ModelQueueOptions options;
@@ -112,8 +115,7 @@ class Dispatcher {
     QueueState state = QueueState::kAccepting;
     LatencyModel latency;
     TaskQueue line;
-    absl::flat_hash_map<TaskId, int> reserved;  // images of each
-    int reserved_images = 0;
+    Reservations reserved;
     std::vector<std::optional<Run>> instances;  // nullopt: idle
     int running = 0;
   };

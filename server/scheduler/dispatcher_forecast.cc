@@ -54,14 +54,15 @@ Nanos Dispatcher::Forecast(const Queue& queue, const TaskOutline& outline, Nanos
   const int threads = queue.options.threads_per_instance;
   return PredictFinish(
       {.images = outline.images,
-       .images_ahead =
-           queue.line.ImagesBefore(outline.priority, outline.deadline) + queue.reserved_images,
-       .images_queued = queue.line.images() + queue.reserved_images,
+       .images_ahead = queue.line.ImagesBefore(outline.priority, outline.deadline) +
+                       queue.reserved.ImagesBefore(outline.priority, outline.deadline),
+       .images_queued = queue.line.images() + queue.reserved.images(),
        .max_batch_size = queue.options.max_batch_size,
        .lanes = std::min(queue.options.instances, options_.device_threads / threads),
        .threads_per_lane = threads,
        .device_threads = options_.device_threads,
        .free_at = FreeAt(queue, now),
+       .ready_at = outline.ready_at,
        .rivals = rivals},
       queue.latency);
 }

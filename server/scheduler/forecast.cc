@@ -12,12 +12,14 @@ Nanos PredictFinish(const Outlook& outlook, const LatencyModel& latency) {
   if (left_over + outlook.images > max) ++rounds_ahead;  // they do not fit in with it
   const int mates = outlook.images_queued / outlook.lanes;
   const int own_batch = rounds_ahead > 0 ? max : std::min(max, mates + outlook.images);
-  const Nanos own_time = rounds_ahead * latency.Slow(max) + latency.Slow(own_batch);
+  const Nanos time_ahead = rounds_ahead * latency.Slow(max);
+  const Nanos own_time = time_ahead + latency.Slow(own_batch);
 
   const Nanos own_device_time = own_time * outlook.lanes * outlook.threads_per_lane;
   Nanos rivals_device_time = 0;
   for (Nanos rival : outlook.rivals) rivals_device_time += std::min(rival, own_device_time);
-  return outlook.free_at + own_time + rivals_device_time / outlook.device_threads;
+  const Nanos turn = outlook.free_at + time_ahead + rivals_device_time / outlook.device_threads;
+  return std::max(turn, outlook.ready_at) + latency.Slow(own_batch);
 }
 
 }  // namespace fovea

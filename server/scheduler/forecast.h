@@ -17,16 +17,18 @@ struct Outlook {
   int lanes = 1;  // batches of its model that the device can run side by side
   int threads_per_lane = 1;
   int device_threads = 1;
-  Nanos free_at = 0;  // when the first batch of its model can start
+  Nanos free_at = 0;   // when the first batch of its model can start
+  Nanos ready_at = 0;  // when the newcomer is decoded, and can be run
   // Device time that waits in the lines of the other models that compete for the device: each of
   // them gets as much of it as this model while both have work.
   std::span<const Nanos> rivals;
 };
 
-// Pure. Full batches go ahead of the newcomer; then its own is run, with the mates that are in line
-// or, where batches go ahead of it, full by then. Every run is taken to be a slow one: under
-// overload a request that is let in and misses its deadline all the same has cost device time for
-// nothing, while one that is turned away leaves its place to the next.
+// Pure. Full batches go ahead of the newcomer, while it may still be decoded; then its own is run,
+// with the mates that are in line or, where batches go ahead of it, full by then. Every run is
+// taken to be a slow one: under overload a request that is let in and misses its deadline all the
+// same has cost device time for nothing, while one that is turned away leaves its place to the
+// next.
 Nanos PredictFinish(const Outlook& outlook, const LatencyModel& latency);
 
 }  // namespace fovea

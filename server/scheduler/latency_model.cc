@@ -3,18 +3,26 @@
 #include <algorithm>
 #include <iterator>
 
+#include "absl/container/inlined_vector.h"
 #include "server/core/check.h"
 
 namespace fovea {
 
 void LatencyModel::Record(int images, Nanos duration, Nanos now) {
   FOVEA_CHECK(images >= 1 && duration >= 0);
+  std::erase_if(by_size_, [now](const auto& size) {
+    return now - size.second.latest.back().ended > kMemory;
+  });
   Runs& runs = by_size_[images];
-  runs.latest[runs.count % kRunsKept] = duration;
-  ++runs.count;
-  const int kept = std::min(runs.count, kRunsKept);
-  std::array<Nanos, kRunsKept> sorted = runs.latest;
-  std::sort(sorted.begin(), sorted.begin() + kept);
+  while (!runs.latest.empty() &&
+         (runs.latest.size() == kRunsKept || now - runs.latest.front().ended > kMemory)) {
+    runs.latest.pop_front();
+  }
+  runs.latest.push_back({duration, now});
+  absl::InlinedVector<Nanos, kRunsKept> sorted;
+  for (const Run& run : runs.latest) sorted.push_back(run.took);
+  std::sort(sorted.begin(), sorted.end());
+  const size_t kept = sorted.size();
   runs.fast = sorted[0];
   runs.typical = sorted[(kept - 1) / 2];
   runs.slow = sorted[(kept * 9 + 9) / 10 - 1];

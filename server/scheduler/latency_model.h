@@ -1,7 +1,7 @@
 // The measured latency curve of one model: how long the run of a batch takes, by its images.
 #pragma once
 
-#include <array>
+#include <deque>
 #include <map>
 
 #include "server/core/clock.h"
@@ -11,7 +11,8 @@ namespace fovea {
 // Not thread-safe.
 //
 // Keeps the latest runs of each batch size, so that one hiccup does not bend the curve and a
-// lasting change does within a few runs. Sizes between two measured ones are interpolated; outside
+// lasting change does within a few runs; what is older than kMemory says nothing of now and is
+// forgotten, size by size. Sizes between two measured ones are interpolated; outside
 // of them the curve is taken to lie between constant and proportional, because a batch takes at
 // least as long as a smaller one and at most as long as its images one by one.
 class LatencyModel {
@@ -24,17 +25,24 @@ class LatencyModel {
   Nanos Typical(int images) const;  // their median
   Nanos Slow(int images) const;     // nine in ten take at most this
 
+  // The smallest size that was measured; 0 where none was.
+  int least() const { return by_size_.empty() ? 0 : by_size_.begin()->first; }
+
   // Whether the curve may turn work away. Work that is turned away is not measured: without an end
   // to its trust one wrong measurement could keep a model's requests out for ever.
   bool Trusted(Nanos now) const;
   static constexpr Nanos kTrust = 10 * kSecond;
 
-  static constexpr int kRunsKept = 16;
+  static constexpr int kRunsKept = 16;  // of a size
+  static constexpr Nanos kMemory = 600 * kSecond;
 
  private:
+  struct Run {
+    Nanos took;
+    Nanos ended;
+  };
   struct Runs {
-    std::array<Nanos, kRunsKept> latest{};
-    int count = 0;  // runs recorded, those that were replaced too
+    std::deque<Run> latest;  // the oldest first
     Nanos fast = 0;
     Nanos typical = 0;
     Nanos slow = 0;

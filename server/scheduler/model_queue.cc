@@ -45,6 +45,8 @@ void ModelQueue::RecordLatency(int images, Nanos duration) {
   device_->RecordLatency(id_, images, duration);
 }
 
+Nanos ModelQueue::RunTime(int images) const { return device_->RunTime(id_, images); }
+
 absl::Status ModelQueue::Drain(Nanos until) { return device_->Drain(id_, until); }
 
 ModelQueue::Depth ModelQueue::depth() const { return device_->depth(id_); }

@@ -17,7 +17,7 @@ using QueueId = uint64_t;
 
 // Runs a batch to its end, on its instance's thread: every task of it has its answer when this
 // returns. Owns the batch. Must not throw, and must not destroy the batch's own ModelQueue.
-using BatchCallback = std::function<void(std::unique_ptr<Batch>)>;
+using BatchCallback = std::function<RunOutcome(std::unique_ptr<Batch>)>;
 
 // Names a task to its queue. Cheap to copy; may outlive task, queue and scheduler.
 class Ticket {
@@ -92,6 +92,8 @@ class ModelQueue {
   // What the run of a batch of `images` images takes, measured elsewhere: the warm-up fills the
   // latency curve with it.
   void RecordLatency(int images, Nanos duration);
+  // What it typically takes; 0 where that is not known.
+  Nanos RunTime(int images) const;
 
   // Accepts no more, and waits until everything accepted is finished or steady time `until` has
   // come; then drops what still waits (UNAVAILABLE) and waits for running batches. Reservations

@@ -41,6 +41,7 @@ struct TaskOutline {
   int images = 1;
   int priority = 0;
   Nanos deadline = kNever;
+  Nanos ready_at = 0;  // when it will be in line, as far as can be told
 };
 
 }  // namespace fovea

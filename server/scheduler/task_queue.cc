@@ -122,37 +122,27 @@ void TaskQueue::TakeExpired(Nanos now,
 }
 
 int TaskQueue::ImagesBefore(int priority, Nanos order) const {
-  if (by_order_.empty()) return 0;
   WaitingTask newcomer;
   newcomer.priority = priority;
   newcomer.order = order;
   newcomer.id = ~TaskId{0};
-  if (ByOrder()(*by_order_.rbegin(), &newcomer)) return images_;
-  int images = 0;
-  int looked_at = 0;
-  for (const WaitingTask* task : by_order_) {
-    if (++looked_at > kMaxPassedOver || !ByOrder()(task, &newcomer)) break;
-    images += task->images;
-  }
-  return images;
+  return static_cast<int>(by_order_.Before(&newcomer));
 }
 
 void TaskQueue::Link(WaitingTask* task) {
-  by_order_.insert(task);
+  by_order_.Insert(task, task->images);
   if (Expires(*task) != kNever) by_expiry_.insert(task);
   Line& line = by_shape_[task->shape_key];
   line.tasks.insert(task);
   line.images += task->images;
-  images_ += task->images;
 }
 
 void TaskQueue::Unlink(WaitingTask* task) {
-  by_order_.erase(task);
+  by_order_.Erase(task);
   by_expiry_.erase(task);
   auto line = by_shape_.find(task->shape_key);
   line->second.tasks.erase(task);
   line->second.images -= task->images;
-  images_ -= task->images;
   if (line->second.tasks.empty()) by_shape_.erase(line);
 }
 

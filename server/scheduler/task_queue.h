@@ -9,6 +9,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/functional/function_ref.h"
 #include "server/core/clock.h"
+#include "server/core/weighted_order.h"
 #include "server/scheduler/options.h"
 #include "server/scheduler/task.h"
 
@@ -44,9 +45,9 @@ class TaskQueue {
 
   bool empty() const { return by_order_.empty(); }
   int size() const { return static_cast<int>(by_order_.size()); }
-  int images() const { return images_; }
+  int images() const { return static_cast<int>(by_order_.total()); }
 
-  const WaitingTask& front() const { return **by_order_.begin(); }
+  const WaitingTask& front() const { return *by_order_.front(); }
   // Null when it is not in line.
   const WaitingTask* Find(TaskId id) const;
   // Takes a task that is in line.
@@ -81,8 +82,7 @@ class TaskQueue {
   // what has timed out where the action is kDelay.
   void TakeExpired(Nanos now, absl::FunctionRef<void(std::unique_ptr<Task>, Expiry)> take);
 
-  // Images in line before a task that would come now. Looks at a bounded number of tasks, so in a
-  // long line it may count fewer.
+  // Images in line before a task that would come now. O(log n).
   int ImagesBefore(int priority, Nanos order) const;
 
   // Bound of what one decision looks at beyond the tasks that it takes.
@@ -113,10 +113,9 @@ class TaskQueue {
   const TimeoutAction timeout_action_;
   std::list<WaitingTask> by_age_;  // the longest in line first
   absl::flat_hash_map<TaskId, std::list<WaitingTask>::iterator> by_id_;
-  absl::btree_set<WaitingTask*, ByOrder> by_order_;
+  WeightedOrder<WaitingTask*, ByOrder> by_order_;      // weighed by their images
   absl::btree_set<WaitingTask*, ByExpiry> by_expiry_;  // those that can expire
   absl::flat_hash_map<uint64_t, Line> by_shape_;       // only shapes that are in line
-  int images_ = 0;
 };
 
 }  // namespace fovea

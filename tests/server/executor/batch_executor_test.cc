@@ -95,10 +95,10 @@ class BatchExecutorTest : public testing::Test {
   }
 
   template <typename... Tasks>
-  void Run(Tasks... tasks) {
+  RunOutcome Run(Tasks... tasks) {
     std::vector<std::unique_ptr<InferenceTask>> batch;
     (batch.push_back(std::move(tasks)), ...);
-    executor_->Run(0, std::move(batch), nullptr);
+    return executor_->Run(0, std::move(batch), nullptr);
   }
 
   SummingModel* model_ = nullptr;
@@ -195,6 +195,18 @@ TEST_F(BatchExecutorTest, StopsWhenEveryCallerHasGone) {
   Outcome stays, left;
   Run(MakeTask({1}, left, gone), MakeTask({2}, stays));
   EXPECT_EQ(stays.value(), 2 * kNumbers);
+}
+
+TEST_F(BatchExecutorTest, TellsWholeRunsFromThoseThatWereStoppedOrSplit) {
+  Load(std::make_unique<SummingModel>());
+  auto gone = std::make_shared<Cancellation>();
+  gone->Cancel();
+  Outcome one, two;
+  EXPECT_EQ(Run(MakeTask({1}, one), MakeTask({2}, two)), RunOutcome::kWhole);
+  EXPECT_EQ(Run(MakeTask({1}, one), MakeTask({2}, two, gone)), RunOutcome::kWhole);
+  EXPECT_EQ(Run(MakeTask({1}, one, gone), MakeTask({2}, two, gone)), RunOutcome::kBroken);
+  EXPECT_EQ(Run(MakeTask({1}, one), MakeTask({kPoison}, two)), RunOutcome::kBroken);
+  EXPECT_EQ(Run(MakeTask({kPoison}, one)), RunOutcome::kBroken);
 }
 
 TEST_F(BatchExecutorTest, NormalisesBytesOfDecodedImages) {

@@ -119,7 +119,7 @@ TEST_F(AdmissionTest, CountsWhatIsInLineAndWhatIsReserved) {
   const TaskOutline outline{.deadline = kNow + 26 * kMs};  // 9 + 9 + 9 with whoever else comes
   EXPECT_EQ(Refusal(queue, outline), "queue.unreachable_deadline");
   EXPECT_EQ(Refusal(queue, {.deadline = kNow + 27 * kMs}), "");
-  const TaskId mate = *dispatcher_.Reserve(queue, {.images = 8}, kNow);
+  const TaskId mate = *dispatcher_.Reserve(queue, {.images = 8, .deadline = kNow + 27 * kMs}, kNow);
   EXPECT_EQ(Refusal(queue, {.deadline = kNow + 27 * kMs}), "queue.unreachable_deadline");
   dispatcher_.Release(queue, mate);
   EXPECT_EQ(Refusal(queue, {.deadline = kNow + 27 * kMs}), "");
@@ -133,6 +133,33 @@ TEST_F(AdmissionTest, DoesNotCountWhatAnUrgentRequestWouldOvertake) {
   Fill(queue, 100, kNow + kSecond);
   EXPECT_EQ(Refusal(queue, {.deadline = kNow + 4 * kMs}), "");
   EXPECT_EQ(Refusal(queue, {.priority = 1, .deadline = kNow + 4 * kMs}),
+            "queue.unreachable_deadline");
+}
+
+TEST_F(AdmissionTest, CountsReservedImagesOnlyWhereTheyWouldComeFirst) {
+  const QueueId queue = dispatcher_.AddQueue({.max_batch_size = 1, .max_queue_size = 1'000});
+  dispatcher_.RecordLatency(queue, 1, 2 * kMs, kNow);
+  const TaskOutline urgent{.deadline = kNow + 4 * kMs};
+  for (int i = 0; i < 50; ++i) {  // they are still being decoded
+    (void)*dispatcher_.Reserve(queue, {.priority = 1, .deadline = kNow + kSecond}, kNow);
+    (void)*dispatcher_.Reserve(queue, {.deadline = kNow + kSecond}, kNow);
+    (void)*dispatcher_.Reserve(queue, {}, kNow);
+  }
+  EXPECT_EQ(Refusal(queue, urgent), "");
+  EXPECT_EQ(Refusal(queue, {.deadline = kNow + 2 * kSecond}), "");
+  const TaskId sooner = *dispatcher_.Reserve(queue, {.deadline = kNow + 2 * kMs}, kNow);
+  EXPECT_EQ(Refusal(queue, urgent), "");
+  (void)*dispatcher_.Reserve(queue, {.deadline = kNow + 4 * kMs}, kNow);
+  EXPECT_EQ(Refusal(queue, urgent), "queue.unreachable_deadline");
+  dispatcher_.Release(queue, sooner);
+  EXPECT_EQ(Refusal(queue, urgent), "");
+}
+
+TEST_F(AdmissionTest, CountsTheTimeUntilARequestIsDecoded) {
+  const QueueId queue = dispatcher_.AddQueue({.max_batch_size = 8});
+  Measure(queue);
+  EXPECT_EQ(Refusal(queue, {.deadline = kNow + 10 * kMs, .ready_at = kNow + 8 * kMs}), "");
+  EXPECT_EQ(Refusal(queue, {.deadline = kNow + 10 * kMs, .ready_at = kNow + 9 * kMs}),
             "queue.unreachable_deadline");
 }
 

@@ -88,6 +88,28 @@ class DispatcherTest : public testing::Test {
   std::map<const TaskRecord*, absl::Status> results_;
 };
 
+// Without threads or a simulation: a batch of one task, run for `took` with this outcome.
+void RunOnce(Dispatcher& dispatcher, QueueId queue, RunOutcome outcome, Nanos took, Nanos now) {
+  const TaskId place = *dispatcher.Reserve(queue, {}, now);
+  dispatcher.Enqueue(queue, place, std::make_unique<FakeTask>(std::make_shared<TaskRecord>()), now);
+  Dispatcher::Work work = dispatcher.Next(now);
+  ASSERT_EQ(work.starts.size(), 1u);
+  work.starts[0].batch->MoveTo(BatchState::kRunning);
+  dispatcher.Done(queue, work.starts[0].batch->instance, outcome, took, now + took);
+}
+
+TEST(DispatcherCurveTest, LearnsFromWholeRunsOnly) {
+  Dispatcher dispatcher{{}};
+  const QueueId queue = dispatcher.AddQueue({});
+  RunOnce(dispatcher, queue, RunOutcome::kWhole, 10 * kMs, kSecond);
+  for (int i = 1; i <= 50; ++i) {  // cancelled in mid-run
+    RunOnce(dispatcher, queue, RunOutcome::kBroken, 1 * kMs, kSecond + i * 20 * kMs);
+  }
+  const Nanos now = 3 * kSecond;
+  EXPECT_EQ(dispatcher.RunTime(queue, 1, now), 10 * kMs);
+  EXPECT_EQ(dispatcher.RunTime(queue, 1, now + LatencyModel::kTrust), 0);
+}
+
 TEST_F(DispatcherTest, RunsARequestAtOnceOnAnIdleDevice) {
   Make();
   const QueueId queue = Add({.max_batch_size = 8});

@@ -32,6 +32,14 @@ TEST(ForecastTest, RunsWithTheMatesThatAreInLine) {
   EXPECT_EQ(PredictFinish(overtaking, Curve()), 100 + 8);
 }
 
+TEST(ForecastTest, DoesNotStartBeforeTheRequestIsDecoded) {
+  Outlook outlook = On(8);
+  outlook.ready_at = 105;  // while a full batch runs
+  EXPECT_EQ(PredictFinish(outlook, Curve()), 100 + 10 + 10);
+  outlook.ready_at = 500;
+  EXPECT_EQ(PredictFinish(outlook, Curve()), 500 + 10);
+}
+
 TEST(ForecastTest, WaitsForFullBatchesAhead) {
   EXPECT_EQ(PredictFinish(On(8), Curve()), 100 + 10 + 10);
   EXPECT_EQ(PredictFinish(On(30), Curve()), 100 + 3 * 10 + 10);

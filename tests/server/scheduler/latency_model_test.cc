@@ -59,6 +59,18 @@ TEST(LatencyModelTest, FollowsALastingChange) {
   EXPECT_EQ(model.Fast(1), 300);
 }
 
+TEST(LatencyModelTest, ForgetsOldRunsOfASizeAndSizesThatAreNoLongerRun) {
+  LatencyModel model;
+  model.Record(1, 100, 0);
+  model.Record(8, 800, 0);
+  model.Record(1, 10, LatencyModel::kMemory);
+  EXPECT_EQ(model.Slow(1), 100);
+  EXPECT_EQ(model.Typical(8), 800);
+  model.Record(1, 10, LatencyModel::kMemory + 1);
+  EXPECT_EQ(model.Slow(1), 10);
+  EXPECT_EQ(model.Typical(8), 80);
+}
+
 TEST(LatencyModelTest, IsTrustedForAWhileAfterTheLatestRun) {
   LatencyModel model;
   model.Record(1, 100, 0);

@@ -27,8 +27,9 @@ using testing::ElementsAre;
 
 constexpr Nanos kMs = kMillisecond;
 
-void RunAll(std::unique_ptr<Batch> batch) {
+RunOutcome RunAll(std::unique_ptr<Batch> batch) {
   for (auto& task : batch->tasks) RecordOf(*task).Run();
+  return RunOutcome::kWhole;
 }
 
 class SchedulerTest : public testing::Test {
@@ -76,7 +77,7 @@ class Gate {
     return [this](std::unique_ptr<Batch> batch) {
       entered_.Notify();
       opened_.Wait();
-      RunAll(std::move(batch));
+      return RunAll(std::move(batch));
     };
   }
   void AwaitEntered() { entered_.Wait(); }
@@ -116,7 +117,7 @@ TEST_F(SchedulerTest, RunsEachInstanceOnItsOwnThreadWhichWasPreparedFirst) {
                      ++inside;
                      inside.notify_all();
                      while (inside < 2) inside.wait(1);  // both run side by side
-                     RunAll(std::move(batch));
+                     return RunAll(std::move(batch));
                    });
   std::vector<std::shared_ptr<TaskRecord>> tasks = {MakeRecord(), MakeRecord()};
   for (const auto& task : tasks) Submit(*queue, task);
@@ -147,7 +148,7 @@ TEST_F(SchedulerTest, TellsAnInstanceOnItsThreadThatItHasHadNothingToRunForLong)
       {.max_batch_size = 1, .on_thread_idle = [&](int) { note("idle"); }, .idle_after_us = 5'000},
       [&](std::unique_ptr<Batch> batch) {
         note("batch");
-        RunAll(std::move(batch));
+        return RunAll(std::move(batch));
       });
   clock_.AwaitWaiters(kWaiters);
   clock_.Advance(4 * kMs);
@@ -175,7 +176,7 @@ TEST_F(SchedulerTest, StartsTheBatchWhenTheDelayIsOver) {
   auto queue =
       Add({.max_batch_size = 8, .max_queue_delay_us = 5'000}, [&](std::unique_ptr<Batch> batch) {
         sizes.push_back(batch->images);
-        RunAll(std::move(batch));
+        return RunAll(std::move(batch));
       });
   auto first = MakeRecord();
   auto second = MakeRecord();
@@ -264,7 +265,7 @@ TEST_F(SchedulerTest, HoldsNoLockWhileATaskIsDroppedOrABatchIsRun) {
   auto after_drop = MakeRecord();
   auto queue = Add({.max_batch_size = 1}, [&](std::unique_ptr<Batch> batch) {
     if (&RecordOf(*batch->tasks[0]) != after_run.get()) Submit(*self, after_run);
-    RunAll(std::move(batch));
+    return RunAll(std::move(batch));
   });
   self = queue.get();
   absl::StatusOr<Reservation> place = queue->Reserve({});
@@ -398,8 +399,9 @@ TEST_F(SchedulerTest, EndsTheProcessWhereAQueueWouldWaitForItself) {
       {
         std::unique_ptr<ModelQueue> queue;
         queue = Add({}, [&](std::unique_ptr<Batch> batch) {
-          RunAll(std::move(batch));
+          const RunOutcome outcome = RunAll(std::move(batch));
           queue.reset();
+          return outcome;
         });
         auto task = MakeRecord();
         Submit(*queue, task);

@@ -58,7 +58,7 @@ void Simulation::Step() {
          for (auto& task : batch->tasks) RecordOf(*task).Run();
          batch->MoveTo(BatchState::kDone);
          on_done(queue, *batch);
-         dispatcher_.Done(queue, batch->instance, cost, now_);
+         dispatcher_.Done(queue, batch->instance, RunOutcome::kWhole, cost, now_);
          Step();
        });
   }

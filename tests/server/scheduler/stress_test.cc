@@ -62,6 +62,7 @@ TEST(SchedulerStressTest, EveryTaskEndsOnceWhileEverythingHappensAtOnce) {
       Compute(batch->images * 20 * kMicrosecond);
       for (auto& task : batch->tasks) RecordOf(*task).Run();
       --running;
+      return RunOutcome::kWhole;
     });
   };
   std::vector<Slot> slots(kModels);
@@ -149,6 +150,7 @@ TEST(SchedulerStressTest, RefusesWithAFullQueueInUnderAMillisecond) {
                                     [&](std::unique_ptr<Batch> batch) {
                                       open.wait(false);
                                       for (auto& task : batch->tasks) RecordOf(*task).Run();
+                                      return RunOutcome::kWhole;
                                     });
   std::vector<Reservation> places;
   for (;;) {

@@ -207,6 +207,12 @@ TEST_F(TaskQueueTest, SendsWhatHasTimedOutBehindItsPriorityWhereThatIsTheAction)
   EXPECT_THAT(Expired(queue, 5'000), ElementsAre(std::pair(1, TaskQueue::Expiry::kDeadline)));
 }
 
+TEST_F(TaskQueueTest, CountsEveryImageOfALongLine) {
+  for (int i = 0; i < 10'000; ++i) Add({.number = i, .images = 2, .deadline = 1'000 + i});
+  EXPECT_EQ(queue_.ImagesBefore(0, 1'000 + 4'999), 10'000);
+  EXPECT_EQ(queue_.ImagesBefore(0, 1'000 + 9'999), 20'000);
+}
+
 TEST_F(TaskQueueTest, CountsTheImagesBeforeANewcomer) {
   EXPECT_EQ(queue_.ImagesBefore(0, 100), 0);
   Add({.number = 1, .images = 2, .deadline = 1'000});
