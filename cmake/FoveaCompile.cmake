@@ -2,7 +2,6 @@
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
-set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bin")
 set(CMAKE_LIBRARY_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/lib")
@@ -19,9 +18,10 @@ if(CCACHE)
   set(CMAKE_CUDA_COMPILER_LAUNCHER ${launcher})
 endif()
 
-# Every C++ target links this one.
+# Every C++ target links this one. -fPIC for executables too: they share precompiled headers with libraries.
 add_library(fovea_compile INTERFACE)
 target_compile_options(fovea_compile INTERFACE
+  "$<$<COMPILE_LANGUAGE:CXX>:-fPIC>"
   "$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wno-missing-field-initializers>"
   "$<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fpch-preprocess>")
 target_include_directories(fovea_compile INTERFACE "${CMAKE_SOURCE_DIR}")

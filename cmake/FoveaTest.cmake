@@ -1,19 +1,29 @@
-# fovea_add_test(NAME SOURCES ... [LIBS ...] [LABELS ...] [SERIAL] [TIMEOUT seconds]): a GoogleTest binary, registered
-# as one ctest entry (starting LibTorch costs more than most tests). The labels `asan` and `tsan` put it among the tests
+# fovea_add_test(NAME SOURCES ... [LIBS ...] [HEADERS target] [LABELS ...] [SERIAL] [TIMEOUT seconds]): a GoogleTest
+# binary, registered as one ctest entry (starting LibTorch costs more than most tests). It uses the precompiled headers of
+# `HEADERS`: fovea_model_zoo's or fovea_kernels' where it includes LibTorch; GoogleTest's unless told. The labels `asan` and `tsan` put it among the tests
 # that the presets of those names build (targets asan_tests, tsan_tests) and that `make test` runs there.
 if(NOT FOVEA_TESTS)
   return()
 endif()
 enable_testing()
 find_package(GTest REQUIRED)
+# GoogleTest takes longer to read than most tests.
+add_library(fovea_test_headers OBJECT "${CMAKE_CURRENT_LIST_DIR}/empty.cc")
+target_link_libraries(fovea_test_headers PRIVATE fovea_compile Threads::Threads GTest::gmock)
+target_precompile_headers(fovea_test_headers PRIVATE <gmock/gmock.h> <gtest/gtest.h>)
+
 add_custom_target(asan_tests)
 add_custom_target(tsan_tests)
 
 function(fovea_add_test name)
-  cmake_parse_arguments(ARG "SERIAL" "TIMEOUT" "SOURCES;LIBS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "SERIAL" "TIMEOUT;HEADERS" "SOURCES;LIBS;LABELS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE fovea_compile ${ARG_LIBS} GTest::gmock GTest::gtest_main)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
+  if(NOT ARG_HEADERS)
+    set(ARG_HEADERS fovea_test_headers)
+  endif()
+  target_precompile_headers(${name} REUSE_FROM ${ARG_HEADERS})
   set(launcher)
   if(FOVEA_SANITIZE STREQUAL "thread")
     # gcc 12's ThreadSanitizer cannot place its memory on kernels that randomise addresses with more bits than it knew.

@@ -1,0 +1,1 @@
+// For targets that have no source of their own.
