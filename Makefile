@@ -7,7 +7,7 @@ BUILD := build/$(PRESET)
 IMAGE ?=
 MODEL ?=
 
-.PHONY: help setup build demo test test-full bench bench-kernels format lint peers train-demo train-families clean
+.PHONY: help setup build demo test sanitize test-full bench bench-kernels bench-overload format lint peers train-demo train-families clean
 
 help:  ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,11 +22,15 @@ demo: setup  ## Classify a picture, see what it cost and how another attention d
 	@deploy/setup/build.sh $(PRESET) fovea-server fovea
 	@client/examples/demo.sh "$(BUILD)" "$(IMAGE)" "$(MODEL)"
 
-test:  ## Everything that CI runs: ctest, pytest, sanitizers
+test:  ## Every test: ctest and pytest
 	@tests/run.sh
+
+sanitize:  ## The tests of what is ours under AddressSanitizer, UBSan and ThreadSanitizer
+	@tests/sanitize.sh
 
 test-full:  ## Besides, what does not fit into CI: 100,000 requests under a memory bound, every CUDA instantiation
 	@tests/run.sh --full
+	@tests/sanitize.sh
 
 bench: setup  ## Measure against the floors of tests/bench/targets.csv; exits 1 when one is missed
 	@deploy/setup/setup.sh test
@@ -38,6 +42,11 @@ bench-kernels: setup  ## Measure the kernels alone: table, CSV and a plot of tim
 	@deploy/setup/setup.sh bench
 	@deploy/setup/build.sh $(PRESET) bench_kernels
 	@tests/bench/kernels/run.sh "$(BUILD)"
+
+bench-overload: setup  ## Measure the goodput at twice the load that the server can carry
+	@deploy/setup/setup.sh test
+	@deploy/setup/build.sh $(PRESET) fovea-server bench_load
+	@.venv/bin/python tests/bench/overload/overload.py --build "$(BUILD)"
 
 peers:  ## Install what Fovea is measured against (Triton, OpenVINO), outside the checkout
 	@tests/peers/install.sh

@@ -1,6 +1,6 @@
 # fovea_add_test(NAME SOURCES ... [LIBS ...] [HEADERS target] [LABELS ...] [SERIAL] [TIMEOUT seconds]): a GoogleTest
 # binary, registered as one ctest entry (starting LibTorch costs more than most tests). It uses the precompiled headers of
-# `HEADERS`: fovea_model_zoo's or fovea_kernels' where it includes LibTorch; GoogleTest's unless told. The labels `asan` and `tsan` put it among the tests
+# `HEADERS`: fovea_model_zoo's or fovea_kernels' where it includes LibTorch, NONE's; GoogleTest's unless told. The labels `asan` and `tsan` put it among the tests
 # that the presets of those names build (targets asan_tests, tsan_tests) and that `make test` runs there.
 if(NOT FOVEA_TESTS)
   return()
@@ -10,6 +10,11 @@ find_package(GTest REQUIRED)
 # GoogleTest takes longer to read than most tests.
 add_library(fovea_test_headers OBJECT "${CMAKE_CURRENT_LIST_DIR}/empty.cc")
 target_link_libraries(fovea_test_headers PRIVATE fovea_compile Threads::Threads GTest::gmock)
+# UndefinedBehaviorSanitizer doubles what a test takes to compile, and looks for our mistakes, which are in the libraries.
+if(FOVEA_SANITIZE MATCHES "undefined")
+  set(test_options -fno-sanitize=undefined)
+endif()
+target_compile_options(fovea_test_headers PRIVATE ${test_options})
 target_precompile_headers(fovea_test_headers PRIVATE <gmock/gmock.h> <gtest/gtest.h>)
 
 add_custom_target(asan_tests)
@@ -23,7 +28,12 @@ function(fovea_add_test name)
   if(NOT ARG_HEADERS)
     set(ARG_HEADERS fovea_test_headers)
   endif()
-  target_precompile_headers(${name} REUSE_FROM ${ARG_HEADERS})
+  target_compile_options(${name} PRIVATE ${test_options})
+  if(ARG_HEADERS STREQUAL "fovea_test_headers" OR (TARGET ${ARG_HEADERS} AND NOT FOVEA_SANITIZE))
+    target_precompile_headers(${name} REUSE_FROM ${ARG_HEADERS})
+  elseif(ARG_HEADERS STREQUAL "fovea_kernels")  # whose options are others under sanitizers
+    target_precompile_headers(${name} PRIVATE <ATen/ATen.h> <gtest/gtest.h>)
+  endif()
   set(launcher)
   if(FOVEA_SANITIZE STREQUAL "thread")
     # gcc 12's ThreadSanitizer cannot place its memory on kernels that randomise addresses with more bits than it knew.

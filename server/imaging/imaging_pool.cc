@@ -4,11 +4,13 @@
 #include <sys/resource.h>
 
 #include <system_error>
+#include <utility>
 
 #include "server/core/check.h"
 #include "server/core/limits.h"
 #include "server/core/log.h"
 #include "server/imaging/decode.h"
+#include "server/scheduler/refusal.h"
 
 namespace fovea {
 namespace {
@@ -24,7 +26,7 @@ void LowerPriority(int niceness) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ImagingPool>> ImagingPool::Create(const ImagingPoolOptions& options,
-                                                                 const Clock& clock) {
+                                                                 Clock& clock) {
   const bool valid = options.threads >= 1 && options.threads <= limits::kMaxImagingThreads &&
                      options.max_queued >= 1 && options.memory_bytes >= 1 &&
                      options.niceness >= 0 && options.niceness <= 19;
@@ -36,8 +38,11 @@ absl::StatusOr<std::unique_ptr<ImagingPool>> ImagingPool::Create(const ImagingPo
   return pool;
 }
 
-ImagingPool::ImagingPool(const ImagingPoolOptions& options, const Clock& clock)
-    : options_(options), clock_(clock), budget_(options.memory_bytes) {}
+ImagingPool::ImagingPool(const ImagingPoolOptions& options, Clock& clock)
+    : options_(options),
+      clock_(clock),
+      budget_(options.memory_bytes, clock),
+      schedule_(options.threads) {}
 
 absl::Status ImagingPool::Start() {
   try {
@@ -57,32 +62,20 @@ ImagingPool::~ImagingPool() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-absl::Status ImagingPool::Submit(ImagingTask&& task) {
-  {
-    MutexLock lock(mutex_);
-    FOVEA_CHECK(!stopping_);
-    if (queue_.size() >= static_cast<size_t>(options_.max_queued)) {
-      return Unavailable("image.queue_full", "too many images wait to be decoded");
-    }
-    queue_.push_back(std::move(task));
-  }
-  work_or_stop_.NotifyOne();
-  return absl::OkStatus();
+std::unique_ptr<ImagingLine> ImagingPool::AddLine() {
+  MutexLock lock(mutex_);
+  return std::unique_ptr<ImagingLine>(new ImagingLine(*this, schedule_.AddLine()));
 }
 
 int ImagingPool::queued() const {
   MutexLock lock(mutex_);
-  return static_cast<int>(queue_.size());
+  return schedule_.waiting();
 }
 
-absl::Status ImagingPool::Turn(const ImagingTask& task) const {
-  if (task.cancellation != nullptr && task.cancellation->Cancelled()) {
-    return Cancelled("queue.cancelled", "the request was cancelled while it waited");
-  }
-  if (task.deadline != kNever && clock_.Now() >= task.deadline) {
-    return DeadlineExceeded("queue.expired",
-                            "the deadline passed before the image could be decoded");
-  }
+absl::Status ImagingPool::Turn(ImagingTaskId id, const ImagingTask& task, Nanos now) const {
+  if (task.cancellation != nullptr && task.cancellation->Cancelled()) return refusal::CallerGone();
+  if (task.deadline != kNever && now >= task.deadline) return refusal::Expired();
+  if (schedule_.Hopeless(id, now)) return refusal::Unreachable();
   return absl::OkStatus();
 }
 
@@ -91,15 +84,47 @@ void ImagingPool::Work() {
   LowerPriority(options_.niceness);
   for (;;) {
     ImagingTask task;
+    ImagingTaskId id;
+    absl::Status turn;
+    Nanos start;
     {
       MutexLock lock(mutex_);
-      while (queue_.empty() && !stopping_) work_or_stop_.Wait(mutex_);
-      if (queue_.empty()) return;
-      task = std::move(queue_.front());
-      queue_.pop_front();
+      while (schedule_.waiting() == 0 && !stopping_) work_or_stop_.Wait(mutex_);
+      if (schedule_.waiting() == 0) return;
+      start = clock_.Now();
+      id = *schedule_.Next(start);
+      task = std::move(tasks_.extract(id).mapped());
+      turn = Turn(id, task, start);
     }
-    task.run(Turn(task));
+    const bool decoded = task.run(turn);
+    const Nanos end = clock_.Now();
+    MutexLock lock(mutex_);
+    schedule_.Done(id, decoded, end - start, end);
   }
+}
+
+ImagingLine::~ImagingLine() {
+  MutexLock lock(pool_.mutex_);
+  pool_.schedule_.RemoveLine(id_);
+}
+
+absl::Status ImagingLine::Submit(ImagingTask&& task) {
+  {
+    MutexLock lock(pool_.mutex_);
+    FOVEA_CHECK(!pool_.stopping_);
+    if (pool_.schedule_.waiting() >= pool_.options_.max_queued) {
+      return Unavailable("image.queue_full", "too many images wait to be decoded");
+    }
+    const ImagingTaskId id = pool_.schedule_.Add(id_, task.outline);
+    pool_.tasks_.emplace(id, std::move(task));
+  }
+  pool_.work_or_stop_.NotifyOne();
+  return absl::OkStatus();
+}
+
+Nanos ImagingLine::Forecast(int priority, Nanos order, std::span<const ImageSize> images) const {
+  MutexLock lock(pool_.mutex_);
+  return pool_.schedule_.Forecast(id_, priority, order, images, pool_.clock_.Now());
 }
 
 }  // namespace fovea

@@ -1,74 +1,107 @@
 // The threads that decode and resize.
 #pragma once
 
-#include <deque>
 #include <memory>
+#include <span>
 #include <thread>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/functional/any_invocable.h"
 #include "server/core/cancellation.h"
 #include "server/core/clock.h"
+#include "server/core/memory_budget.h"
 #include "server/core/mutex.h"
 #include "server/core/status.h"
-#include "server/imaging/pixel_budget.h"
+#include "server/imaging/imaging_schedule.h"
 
 namespace fovea {
 
 struct ImagingPoolOptions {
-  int threads = 1;        // as many as cores: decoding keeps a core busy
-  int max_queued = 1024;  // tasks that may wait; turn it down to refuse sooner under overload
-  int64_t memory_bytes = int64_t{512}
-                         << 20;  // of decoded pixels at once; turn it up for large images
+  int threads = 1;  // as many as cores: decoding keeps a core busy
+  // Images that may wait, of all models; turn it down to refuse sooner under overload.
+  int max_queued = 1024;
+  // That decoding may use at once: an image waits until what it needs is there. Turn it up for
+  // large images.
+  int64_t memory_bytes = int64_t{512} << 20;
   // Added to the threads' nice value, 0 to 19: running models come first, because a batch keeps
   // many requests waiting.
   int niceness = 5;
 };
 
-// One image's, or one request's, work. Moves only.
+// One image's work. Moves only.
 struct ImagingTask {
   // Called exactly once on one of the pool's threads. `turn` says whether the work is still wanted:
-  // OK, CANCELLED queue.cancelled or DEADLINE_EXCEEDED queue.expired; with an error only the caller
-  // is to be told.
-  absl::AnyInvocable<void(const absl::Status& turn)> run;
+  // OK, CANCELLED queue.cancelled, DEADLINE_EXCEEDED queue.expired or queue.unreachable_deadline;
+  // with an error only the caller is to be told. Returns whether the image was decoded.
+  absl::AnyInvocable<bool(const absl::Status& turn)> run;
+  ImagingOutline outline;
   CancellationPtr cancellation;  // may be null
   Nanos deadline = kNever;
 };
 
-// Thread-safe. First come, first served.
+class ImagingLine;
+
+// Thread-safe. Which image is next is ImagingSchedule's decision.
 class ImagingPool {
  public:
   // INVALID_ARGUMENT imaging.bad_options, INTERNAL imaging.no_thread. `clock` outlives the pool.
   static absl::StatusOr<std::unique_ptr<ImagingPool>> Create(const ImagingPoolOptions& options,
-                                                             const Clock& clock);
+                                                             Clock& clock);
 
-  // Runs what is queued, then ends. Nothing may be submitted any more.
+  // Runs what is queued, then ends. Every line is gone, and nothing is submitted any more.
   ~ImagingPool();
+
+  // A model's line, which the pool outlives.
+  std::unique_ptr<ImagingLine> AddLine();
+
+  // What decoding on these threads takes its memory from.
+  MemoryBudget& budget() { return budget_; }
+
+  int queued() const;
+
+ private:
+  friend class ImagingLine;
+
+  ImagingPool(const ImagingPoolOptions& options, Clock& clock);
+  absl::Status Start();
+  void Work();
+  // Why the task is not to be run now that its turn has come; OK when it is.
+  absl::Status Turn(ImagingTaskId id, const ImagingTask& task, Nanos now) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const ImagingPoolOptions options_;
+  Clock& clock_;
+  MemoryBudget budget_;
+  mutable Mutex mutex_;
+  CondVar work_or_stop_;
+  ImagingSchedule schedule_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<ImagingTaskId, ImagingTask> tasks_ ABSL_GUARDED_BY(mutex_);  // in line
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  std::vector<std::thread> threads_;  // last: they use the rest
+};
+
+// Thread-safe. Destroyed when none of its images is in line any more.
+class ImagingLine {
+ public:
+  ~ImagingLine();
+  ImagingLine(const ImagingLine&) = delete;
+  ImagingLine& operator=(const ImagingLine&) = delete;
 
   // Returns at once. After OK the task is the pool's, and `task.run` will be called. After
   // UNAVAILABLE image.queue_full the task is left as it was, and its caller is told by whoever has
   // it.
   absl::Status Submit(ImagingTask&& task);
 
-  // What decoding on these threads takes its memory from.
-  PixelBudget& budget() { return budget_; }
-
-  int queued() const;
+  // When images that come now would all be decoded, as far as can be told (see ImagingSchedule).
+  Nanos Forecast(int priority, Nanos order, std::span<const ImageSize> images) const;
 
  private:
-  ImagingPool(const ImagingPoolOptions& options, const Clock& clock);
-  absl::Status Start();
-  void Work();
-  absl::Status Turn(const ImagingTask& task) const;
+  friend class ImagingPool;
+  ImagingLine(ImagingPool& pool, ImagingLineId id) : pool_(pool), id_(id) {}
 
-  const ImagingPoolOptions options_;
-  const Clock& clock_;
-  PixelBudget budget_;
-  mutable Mutex mutex_;
-  CondVar work_or_stop_;
-  std::deque<ImagingTask> queue_ ABSL_GUARDED_BY(mutex_);
-  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  std::vector<std::thread> threads_;  // last: they use the rest
+  ImagingPool& pool_;
+  const ImagingLineId id_;
 };
 
 }  // namespace fovea

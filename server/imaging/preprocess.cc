@@ -1,11 +1,18 @@
 #include "server/imaging/preprocess.h"
 
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
 #include "server/core/check.h"
 #include "server/imaging/codec_status.h"
 #include "server/imaging/probe.h"
 #include "server/imaging/probe_formats.h"
 #include "server/imaging/resample.h"
+#include "server/scheduler/refusal.h"
 
 namespace fovea {
 namespace {
@@ -20,35 +27,89 @@ absl::Status ResizeAndCrop(std::span<const uint8_t> rgb, int64_t height, int64_t
   });
 }
 
+// The bytes of `scattered` in one piece, and what that costs. Tensors and files mostly come in one.
+int64_t GatherBytes(const ScatteredBytes& scattered) {
+  return scattered.pieces().size() > 1 ? static_cast<int64_t>(scattered.size()) : 0;
+}
+
+absl::Status Gather(const ScatteredBytes& scattered, std::vector<std::byte>* storage,
+                    Bytes* whole) {
+  return RunCodec([&]() -> std::string {
+    *whole = scattered.Contiguous(storage);
+    return {};
+  });
+}
+
+absl::StatusOr<MemoryBudget::Hold> Await(const ImagingResources& resources, int64_t bytes) {
+  if (bytes > resources.budget.capacity()) {
+    return ResourceExhausted(
+        "image.too_large_to_decode",
+        absl::StrCat("decoding the image takes ", bytes, " bytes; this server has ",
+                     resources.budget.capacity(), " for all"));
+  }
+  std::optional<MemoryBudget::Hold> hold = resources.budget.AwaitHold(bytes, resources.until);
+  if (!hold) return refusal::Expired();
+  return *std::move(hold);
+}
+
+// A file in one piece, what its header says, and the memory that decoding it takes.
+struct OpenedImage {
+  std::vector<std::byte> storage;
+  Bytes encoded;
+  ImageInfo info;
+  MemoryBudget::Hold hold;
+};
+
+absl::StatusOr<OpenedImage> Open(const ScatteredBytes& file, const ImageLimits& limits,
+                                 const ImagingResources& resources) {
+  const int64_t gathered = GatherBytes(file);
+  OpenedImage image;
+  FOVEA_ASSIGN_OR_RETURN(image.hold, Await(resources, gathered));
+  FOVEA_RETURN_IF_ERROR(Gather(file, &image.storage, &image.encoded));
+  FOVEA_ASSIGN_OR_RETURN(image.info, ProbeImage(image.encoded, limits));
+  if (image.hold.TryGrow(image.info.decode_bytes)) return image;
+  // It waits for the whole, and holds nothing meanwhile.
+  image.storage = {};
+  image.hold = {};
+  FOVEA_ASSIGN_OR_RETURN(image.hold, Await(resources, gathered + image.info.decode_bytes));
+  FOVEA_RETURN_IF_ERROR(Gather(file, &image.storage, &image.encoded));
+  return image;
+}
+
 }  // namespace
 
-absl::Status DecodeAndResize(Bytes encoded, const PreprocessSpec& spec,
-                             const ImagingOptions& options, PixelBudget& budget, const Clock& clock,
-                             std::span<uint8_t> out, ImagingTimes* times) {
+absl::Status DecodeAndResize(const ScatteredBytes& file, const PreprocessSpec& spec,
+                             const ImagingOptions& options, const ImagingResources& resources,
+                             std::span<uint8_t> out, ImageDurations* durations) {
+  const Clock& clock = resources.clock;
   const Nanos start = clock.Now();
   Nanos decoded = 0;
-  const absl::Cleanup note_times = [&] {
-    if (times == nullptr) return;
+  const absl::Cleanup note_durations = [&] {
+    if (durations == nullptr) return;
     const Nanos end = clock.Now();
-    *times = {.decode = (decoded != 0 ? decoded : end) - start,
-              .preprocess = decoded != 0 ? end - decoded : 0};
+    *durations = {.decode = (decoded != 0 ? decoded : end) - start,
+                  .preprocess = decoded != 0 ? end - decoded : 0};
   };
-  FOVEA_ASSIGN_OR_RETURN(const ImageInfo info, ProbeImage(encoded, options.limits));
-  FOVEA_ASSIGN_OR_RETURN(const PixelBudget::Reservation reserved,
-                         budget.Reserve(info.decode_bytes));
-  FOVEA_ASSIGN_OR_RETURN(const RgbImage image, DecodeImage(encoded, info, options.decode));
+  FOVEA_ASSIGN_OR_RETURN(const OpenedImage opened, Open(file, options.limits, resources));
+  FOVEA_ASSIGN_OR_RETURN(const RgbImage image,
+                         DecodeImage(opened.encoded, opened.info, options.decode));
   decoded = clock.Now();
   return ResizeAndCrop(image.bytes(), image.height, image.width, spec, out);
 }
 
-absl::Status ResizeRgb(std::span<const uint8_t> rgb, int64_t height, int64_t width,
+absl::Status ResizeRgb(const ScatteredBytes& rgb, int64_t height, int64_t width,
                        const PreprocessSpec& spec, const ImageLimits& limits,
-                       std::span<uint8_t> out) {
+                       const ImagingResources& resources, std::span<uint8_t> out) {
   FOVEA_RETURN_IF_ERROR(CheckSize(width, height, limits));
   if (static_cast<int64_t>(rgb.size()) != 3 * height * width) {
     return InvalidArgument("image.bad_size", "the pixels do not fill the image's height and width");
   }
-  return ResizeAndCrop(rgb, height, width, spec, out);
+  FOVEA_ASSIGN_OR_RETURN(const MemoryBudget::Hold hold, Await(resources, GatherBytes(rgb)));
+  std::vector<std::byte> storage;
+  Bytes whole;
+  FOVEA_RETURN_IF_ERROR(Gather(rgb, &storage, &whole));
+  return ResizeAndCrop({reinterpret_cast<const uint8_t*>(whole.data()), whole.size()}, height,
+                       width, spec, out);
 }
 
 }  // namespace fovea

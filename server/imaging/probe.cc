@@ -63,6 +63,14 @@ absl::StatusOr<ImageInfo> ProbeByMagic(Bytes encoded, const ImageLimits& limits)
 
 }  // namespace
 
+std::optional<ImageInfo> PeekImage(Bytes beginning) {
+  if (StartsWith(beginning, 0, kJpegMagic)) return PeekJpeg(beginning);
+  if (StartsWith(beginning, 0, kPngSignature)) return PeekPng(beginning);
+  const bool webp =
+      StartsWith(beginning, 0, kRiffMagic) && StartsWith(beginning, kWebpMagicOffset, kWebpMagic);
+  return webp ? PeekWebp(beginning) : std::nullopt;
+}
+
 absl::Status Truncated() {
   return InvalidArgument("image.truncated", "the image stops before its end");
 }

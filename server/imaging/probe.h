@@ -2,6 +2,9 @@
 // yes.
 #pragma once
 
+#include <cstddef>
+#include <optional>
+
 #include "server/core/status.h"
 #include "server/imaging/bytes.h"
 #include "server/imaging/image.h"
@@ -27,5 +30,11 @@ namespace fovea {
 //                      image.too_many_pixels, image.too_small, image.extreme_aspect_ratio,
 //                      image.too_many_scans, image.metadata_too_large
 absl::StatusOr<ImageInfo> ProbeImage(Bytes encoded, const ImageLimits& limits);
+
+// What the first bytes of a file tell: its format, sides and, for a JPEG, whether it is progressive
+// (`scans` is 2 then, 1 otherwise); the other fields are left alone. Nothing where they do not
+// reach so far or make no sense, which is for ProbeImage to say. Thread-safe.
+std::optional<ImageInfo> PeekImage(Bytes beginning);
+inline constexpr size_t kPeekBytes = 64 << 10;  // of a photograph's file, that tell its size
 
 }  // namespace fovea

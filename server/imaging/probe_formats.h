@@ -17,6 +17,11 @@ absl::StatusOr<ImageInfo> ProbeJpeg(Bytes encoded, const ImageLimits& limits);
 absl::StatusOr<ImageInfo> ProbePng(Bytes encoded, const ImageLimits& limits);
 absl::StatusOr<ImageInfo> ProbeWebp(Bytes encoded, const ImageLimits& limits);
 
+// The same from the first bytes of a file (see PeekImage).
+std::optional<ImageInfo> PeekJpeg(Bytes beginning);
+std::optional<ImageInfo> PeekPng(Bytes beginning);
+std::optional<ImageInfo> PeekWebp(Bytes beginning);
+
 absl::Status Truncated();
 absl::Status Corrupt(const char* what);
 absl::Status MetadataTooLarge(const ImageLimits& limits);

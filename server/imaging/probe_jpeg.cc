@@ -40,11 +40,23 @@ class JpegWalk {
     info_.scans = 0;
   }
 
-  absl::StatusOr<ImageInfo> Run() {
+  absl::StatusOr<ImageInfo> Run() { return WalkUntil(kEnd); }
+
+  // As far as the first scan: the frame comes before it.
+  std::optional<ImageInfo> Peek() {
+    // What lies past the beginning is missing, not wrong.
+    (void)WalkUntil(kScan);
+    if (info_.width == 0) return std::nullopt;
+    info_.scans = progressive_ ? 2 : 1;
+    return info_;
+  }
+
+ private:
+  absl::StatusOr<ImageInfo> WalkUntil(uint8_t last) {
     at_ = 2;
     for (;;) {
       FOVEA_ASSIGN_OR_RETURN(const uint8_t marker, NextMarker());
-      if (marker == kEnd) break;
+      if (marker == last) break;
       if (marker == kTemporary || IsRestart(marker)) continue;
       if (marker == kStuffing || marker == kStart) return Corrupt("an unexpected marker");
       if (encoded_.size() - at_ < 2) return Truncated();
@@ -60,7 +72,6 @@ class JpegWalk {
     return info_;
   }
 
- private:
   // The marker that must start here, after any number of fill bytes.
   absl::StatusOr<uint8_t> NextMarker() {
     if (at_ == encoded_.size()) return Truncated();
@@ -102,6 +113,7 @@ class JpegWalk {
     FOVEA_RETURN_IF_ERROR(CheckSize(width, height, limits_));
     info_.width = width;
     info_.height = height;
+    progressive_ = marker == kFrame2 || marker == kArithmeticFrame2;
     return absl::OkStatus();
   }
 
@@ -137,12 +149,18 @@ class JpegWalk {
   size_t at_ = 0;  // never past the end
   int64_t metadata_bytes_ = 0;
   bool has_exif_ = false;
+  bool progressive_ = false;
 };
 
 }  // namespace
 
 absl::StatusOr<ImageInfo> ProbeJpeg(Bytes encoded, const ImageLimits& limits) {
   return JpegWalk(encoded, limits).Run();
+}
+
+std::optional<ImageInfo> PeekJpeg(Bytes beginning) {
+  const ImageLimits limits;
+  return JpegWalk(beginning, limits).Peek();
 }
 
 }  // namespace fovea

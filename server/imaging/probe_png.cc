@@ -80,6 +80,17 @@ bool PngChecksumMatches(const PngChunk& chunk) {
   return sum == U32Big(chunk.whole, chunk.data.size() + 8);
 }
 
+std::optional<ImageInfo> PeekPng(Bytes beginning) {
+  ImageInfo info{.format = ImageFormat::kPng};
+  const ImageLimits limits;
+  const auto visit = [&](const PngChunk& chunk) -> absl::Status {
+    FOVEA_RETURN_IF_ERROR(Header(chunk, limits, info));
+    return absl::CancelledError();  // nothing behind the first chunk is of interest
+  };
+  (void)WalkPng(beginning, visit);
+  return info.width == 0 ? std::nullopt : std::optional(info);
+}
+
 absl::StatusOr<ImageInfo> ProbePng(Bytes encoded, const ImageLimits& limits) {
   ImageInfo info{.format = ImageFormat::kPng};
   int64_t metadata_bytes = 0;

@@ -33,6 +33,25 @@ std::optional<Size> LosslessSize(Bytes data) {
 
 }  // namespace
 
+std::optional<ImageInfo> PeekWebp(Bytes beginning) {
+  constexpr size_t kData = kFileHeaderBytes + kChunkHeaderBytes;
+  if (beginning.size() < kData + 10) return std::nullopt;
+  const Bytes data = beginning.subspan(kData);
+  std::optional<Size> size;
+  if (StartsWith(beginning, kFileHeaderBytes, "VP8X")) {
+    size = Size{int64_t{U24Little(data, 4)} + 1, int64_t{U24Little(data, 7)} + 1};
+  } else if (StartsWith(beginning, kFileHeaderBytes, "VP8 ")) {
+    size = LossySize(data);
+  } else if (StartsWith(beginning, kFileHeaderBytes, "VP8L")) {
+    size = LosslessSize(data);
+  }
+  if (!size || !CheckSize(size->width, size->height, {}).ok()) return std::nullopt;
+  ImageInfo info{.format = ImageFormat::kWebp};
+  info.width = static_cast<int>(size->width);
+  info.height = static_cast<int>(size->height);
+  return info;
+}
+
 absl::StatusOr<ImageInfo> ProbeWebp(Bytes encoded, const ImageLimits& limits) {
   const uint64_t file_bytes = uint64_t{U32Little(encoded, 4)} + kChunkHeaderBytes;
   if (file_bytes > encoded.size()) return Truncated();

@@ -73,7 +73,7 @@ ParsedCommandLine ParseCommandLine(int argc, const char* const* argv) {
       "Threads that decode and resize images, at lower priority; 0: as many as cores")
       ->check(CLI::Range(0, 1024));
   add("--imaging-memory", options.imaging_memory_mb,
-      "MiB of decoded pixels in flight; more are answered UNAVAILABLE")
+      "MiB that decoding may use at once; images wait for their turn")
       ->check(CLI::Range(16, 1 << 20));
   add("--request-memory", options.request_memory_mb, "MiB that gRPC may use for buffers")
       ->check(CLI::Range(16, 1 << 20));

@@ -129,6 +129,7 @@ class Server {
     }
     const ServedModel::Environment environment{
         .scheduler = *scheduler_,
+        .imaging = *imaging_,
         .clock = clock_,
         .observe =
             [this](const std::shared_ptr<const ModelView>& model) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <new>
 #include <optional>
 #include <span>
 #include <string>
@@ -13,47 +14,65 @@
 #include "server/core/check.h"
 #include "server/core/mutex.h"
 #include "server/core/status.h"
+#include "server/imaging/probe.h"
 
 namespace fovea {
 namespace {
 
+ImageKind KindOf(const ImageInfo& info) {
+  switch (info.format) {
+    case ImageFormat::kJpeg:
+      return info.scans > 1 ? ImageKind::kProgressiveJpeg : ImageKind::kJpeg;
+    case ImageFormat::kPng:
+      return ImageKind::kPng;
+    case ImageFormat::kWebp:
+      return ImageKind::kWebp;
+  }
+  return ImageKind::kUnknown;
+}
+
+ImageSize SizeOf(const ScatteredBytes& file) {
+  std::vector<std::byte> storage;
+  const ScatteredBytes beginning = file.Slice(0, std::min(file.size(), kPeekBytes));
+  const std::optional<ImageInfo> info = PeekImage(beginning.Contiguous(&storage));
+  if (!info) return {ImageKind::kUnknown, static_cast<int64_t>(file.size())};
+  return {KindOf(*info), info->pixels()};
+}
+
 // Thread-safe; shared by the tasks of the images.
 class Decoding {
  public:
-  Decoding(const AcceptedInput& input, const PreprocessSpec& spec, const ImagingOptions& options,
-           ImagingPool& pool, Clock& clock, absl::AnyInvocable<void(DecodedImages)> done)
-      : input_(input),
+  Decoding(ImagesToDecode images, const PreprocessSpec& spec, const ImagingOptions& options,
+           ImagingPool& pool, const DecodeOrder& order, Clock& clock,
+           absl::AnyInvocable<void(DecodedImages)> done)
+      : images_(std::move(images)),
         spec_(spec),
         options_(options),
-        pool_(pool),
-        clock_(clock),
-        unfinished_(input.images),
-        done_(std::move(done)) {
-    pixels_.rgb.resize(spec.bytes() * input.images);
-    if (input.kind == InputKind::kImage) {
-      files_ = SplitBytesTensor(input.tensor->data, input.images);
-      FOVEA_CHECK(files_.has_value());  // CheckRequest has seen to it
-    }
-  }
+        resources_{.budget = pool.budget(), .clock = clock, .until = order.deadline},
+        unfinished_(images_.input.images),
+        done_(std::move(done)) {}
 
-  // On a thread of the pool, once for each image that it took.
-  void Run(int image, const absl::Status& turn) {
-    ImagingTimes times;
+  // On a thread of the pool, once for each image that it took. Whether the image was decoded.
+  bool Run(int image, const absl::Status& turn) {
+    ImageDurations durations;
     absl::Status status = turn;
-    if (status.ok() && TakeTurn()) {
-      status = Decode(image, &times);
-      if (!status.ok() && input_.images > 1) status = Naming(image, status);
+    bool decoded = false;
+    if (status.ok() && TakeTurn(&status)) {
+      status = Decode(image, &durations);
+      decoded = status.ok();
+      if (!status.ok() && images_.input.images > 1) status = Naming(image, status);
     }
-    Finish(1, std::move(status), times);
+    Finish(1, std::move(status), durations);
+    return decoded;
   }
 
   // `images` are done with; on the last, the caller hears of it.
-  void Finish(int images, absl::Status status, const ImagingTimes& times) {
+  void Finish(int images, absl::Status status, const ImageDurations& durations) {
     {
       MutexLock lock(mutex_);
       if (status_.ok()) status_ = std::move(status);
-      decode_ += times.decode;
-      preprocess_ += times.preprocess;
+      decode_ += durations.decode;
+      preprocess_ += durations.preprocess;
       unfinished_ -= images;
       if (unfinished_ > 0) return;
     }
@@ -61,36 +80,38 @@ class Decoding {
   }
 
  private:
-  // Whether the image is still of use.
-  bool TakeTurn() {
+  // Whether the image is still of use. The first one's turn makes room for all.
+  bool TakeTurn(absl::Status* status) {
     MutexLock lock(mutex_);
-    if (began_ == kNever) began_ = clock_.Now();
+    if (began_ == kNever) {
+      began_ = resources_.clock.Now();
+      try {
+        pixels_.rgb.resize(spec_.bytes() * images_.input.images);
+      } catch (const std::bad_alloc&) {
+        *status = Unavailable("image.memory", "there is no memory to decode the images now");
+        return false;
+      }
+    }
     return status_.ok();
   }
 
   absl::Status Naming(int image, const absl::Status& status) const {
     return MakeError(status.code(), ReasonOf(status),
-                     absl::StrCat("image ", image + 1, " of ", input_.images, ": ",
+                     absl::StrCat("image ", image + 1, " of ", images_.input.images, ": ",
                                   std::string(status.message())));
   }
 
-  absl::Status Decode(int image, ImagingTimes* times) {
+  absl::Status Decode(int image, ImageDurations* durations) {
     const std::span<uint8_t> room =
         std::span(pixels_.rgb).subspan(image * spec_.bytes(), spec_.bytes());
-    std::vector<std::byte> storage;
-    if (files_) {
-      return DecodeAndResize((*files_)[image].Contiguous(&storage), spec_, options_, pool_.budget(),
-                             clock_, room, times);
+    if (images_.input.kind == InputKind::kImage) {
+      return DecodeAndResize(images_.images[image], spec_, options_, resources_, room, durations);
     }
-    const InputTensor& tensor = *input_.tensor;
-    const int64_t height = tensor.shape[1], width = tensor.shape[2];
-    const size_t size = static_cast<size_t>(height * width * 3);
-    const ScatteredBytes::Piece rgb = tensor.data.Slice(image * size, size).Contiguous(&storage);
-    const Nanos start = clock_.Now();
-    const absl::Status status =
-        ResizeRgb({reinterpret_cast<const uint8_t*>(rgb.data()), rgb.size()}, height, width, spec_,
-                  options_.limits, room);
-    times->preprocess = clock_.Now() - start;
+    const std::vector<int64_t>& shape = images_.input.tensor->shape;
+    const Nanos start = resources_.clock.Now();
+    const absl::Status status = ResizeRgb(images_.images[image], shape[1], shape[2], spec_,
+                                          options_.limits, resources_, room);
+    durations->preprocess = resources_.clock.Now() - start;
     return status;
   }
 
@@ -105,7 +126,7 @@ class Decoding {
     }
     result.began = began_;
     if (began_ == kNever) return result;
-    result.ended = clock_.Now();
+    result.ended = resources_.clock.Now();
     // Images that were decoded side by side took less time together than one by one.
     const Nanos worked = decode_ + preprocess_;
     if (worked > 0) {
@@ -115,13 +136,12 @@ class Decoding {
     return result;
   }
 
-  const AcceptedInput input_;
+  const ImagesToDecode images_;
   const PreprocessSpec& spec_;
   const ImagingOptions options_;
-  ImagingPool& pool_;
-  Clock& clock_;
-  std::optional<std::vector<ScatteredBytes>> files_;
-  DecodedPixels pixels_;  // each image has its own part, until the last is done
+  const ImagingResources resources_;
+  DecodedPixels
+      pixels_;  // made at the first turn; each image has its own part, until the last is done
 
   Mutex mutex_;
   absl::Status status_ ABSL_GUARDED_BY(mutex_);  // the first error
@@ -134,20 +154,39 @@ class Decoding {
 
 }  // namespace
 
-void DecodeImages(const AcceptedInput& input, const PreprocessSpec& spec,
-                  const ImagingOptions& options, const CancellationPtr& cancellation,
-                  Nanos deadline, ImagingPool& pool, Clock& clock,
-                  absl::AnyInvocable<void(DecodedImages)> done) {
-  const int images = input.images;
-  const auto decoding =
-      std::make_shared<Decoding>(input, spec, options, pool, clock, std::move(done));
-  for (int image = 0; image < images; ++image) {
-    absl::Status status = pool.Submit(
-        {.run = [decoding, image](const absl::Status& turn) { decoding->Run(image, turn); },
+ImagesToDecode::ImagesToDecode(const AcceptedInput& accepted) : input(accepted) {
+  const InputTensor& tensor = *input.tensor;
+  if (input.kind == InputKind::kImage) {
+    std::optional<std::vector<ScatteredBytes>> files = SplitBytesTensor(tensor.data, input.images);
+    FOVEA_CHECK(files.has_value());  // CheckRequest has seen to it
+    images = *std::move(files);
+    for (const ScatteredBytes& file : images) sizes.push_back(SizeOf(file));
+    return;
+  }
+  const int64_t pixels = tensor.shape[1] * tensor.shape[2];
+  for (int i = 0; i < input.images; ++i)
+    images.push_back(tensor.data.Slice(3 * pixels * i, 3 * pixels));
+  sizes.assign(input.images, {ImageKind::kPixels, pixels});
+}
+
+void DecodeImages(ImagesToDecode images, const PreprocessSpec& spec, const ImagingOptions& options,
+                  const CancellationPtr& cancellation, const DecodeOrder& order, ImagingLine& line,
+                  ImagingPool& pool, Clock& clock, absl::AnyInvocable<void(DecodedImages)> done) {
+  const std::vector<ImageSize> sizes = images.sizes;
+  const int count = images.input.images;
+  const auto decoding = std::make_shared<Decoding>(std::move(images), spec, options, pool, order,
+                                                   clock, std::move(done));
+  for (int image = 0; image < count; ++image) {
+    absl::Status status = line.Submit(
+        {.run = [decoding, image](const absl::Status& turn) { return decoding->Run(image, turn); },
+         .outline = {.size = sizes[image],
+                     .priority = order.priority,
+                     .order = order.order,
+                     .ready_by = order.ready_by},
          .cancellation = cancellation,
-         .deadline = deadline});
+         .deadline = order.deadline});
     if (!status.ok()) {
-      decoding->Finish(images - image, std::move(status), {});
+      decoding->Finish(count - image, std::move(status), {});
       return;
     }
   }

@@ -2,6 +2,8 @@
 // the imaging pool.
 #pragma once
 
+#include <vector>
+
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
 #include "server/admission/request_rules.h"
@@ -12,6 +14,16 @@
 
 namespace fovea {
 
+// What is to be decoded: the images of an input of kind kImage or kImageRgb that CheckRequest
+// accepted.
+struct ImagesToDecode {
+  explicit ImagesToDecode(const AcceptedInput& input);
+
+  AcceptedInput input;
+  std::vector<ScatteredBytes> images;  // files; of kImageRgb the pixels of each
+  std::vector<ImageSize> sizes;        // of each, as far as the first bytes tell
+};
+
 struct DecodedImages {
   absl::StatusOr<DecodedPixels> pixels;
   // From the first image's turn to the last one's end; both kNever where none had its turn.
@@ -21,13 +33,19 @@ struct DecodedImages {
   Nanos decode = 0;
 };
 
-// `input` was accepted (CheckRequest) and is of kind kImage or kImageRgb; it, `spec`, `pool` and
-// `clock` outlive the call of `done`. `done` is called exactly once: on a thread of the pool, or
-// here where the pool takes none of the images. Errors: those of DecodeAndResize and ImagingPool;
-// the first one ends the others' work.
-void DecodeImages(const AcceptedInput& input, const PreprocessSpec& spec,
-                  const ImagingOptions& options, const CancellationPtr& cancellation,
-                  Nanos deadline, ImagingPool& pool, Clock& clock,
-                  absl::AnyInvocable<void(DecodedImages)> done);
+// How urgent the images of a request are.
+struct DecodeOrder {
+  int priority = 0;
+  Nanos order = 0;          // as ImagingOutline's
+  Nanos deadline = kNever;  // after which nobody wants them
+  Nanos ready_by = kNever;  // after which their model could not run them in time
+};
+
+// `spec`, `line`, `pool` and `clock` outlive the call of `done`. `done` is called exactly once: on
+// a thread of the pool, or here where the pool takes none of the images. Errors: those of
+// DecodeAndResize and ImagingPool; the first one ends the others' work.
+void DecodeImages(ImagesToDecode images, const PreprocessSpec& spec, const ImagingOptions& options,
+                  const CancellationPtr& cancellation, const DecodeOrder& order, ImagingLine& line,
+                  ImagingPool& pool, Clock& clock, absl::AnyInvocable<void(DecodedImages)> done);
 
 }  // namespace fovea

@@ -22,6 +22,20 @@ int QueuePriority(uint64_t priority, const ModelView& model) {
   return (known ? static_cast<int>(priority) : model.default_priority_level) - 1;
 }
 
+// Where images without a deadline stand in the line to be decoded: as in the queues behind it.
+Nanos OrderOf(const InferenceRequest& request) {
+  if (request.deadline != kNever) return request.deadline;
+  return request.stages.start() + kDefaultDeadlineUs * kMicrosecond;
+}
+
+// Files, and pixels of another size than the model's.
+bool MustBeDecoded(const AcceptedInput& input, const ModelView& model) {
+  if (input.kind == InputKind::kImage) return true;
+  const std::vector<int64_t>& shape = input.tensor->shape;
+  return input.kind == InputKind::kImageRgb &&
+         (shape[1] != model.image_height || shape[2] != model.image_width);
+}
+
 bool IsWanted(const InferenceRequest& request, const std::string& output) {
   return request.outputs.empty() ||
          std::any_of(request.outputs.begin(), request.outputs.end(),
@@ -72,6 +86,8 @@ struct InferencePipeline::Admitted {
   InferenceCallback done;
   std::shared_ptr<const ServedModel> model;
   AcceptedInput input;
+  int priority = 0;                      // as the queue's
+  std::optional<ImagesToDecode> images;  // where the input is to be decoded or resized
   std::optional<Reservation> place;
 
   void Fail(absl::Status status) { done(std::move(status), request->stages); }
@@ -85,22 +101,13 @@ void InferencePipeline::Infer(std::unique_ptr<InferenceRequest> request, Inferen
     admitted->Fail(std::move(status));
     return;
   }
-  const InputTensor& tensor = *admitted->input.tensor;
-  const ModelView& model = *admitted->model->view();
-  switch (admitted->input.kind) {
-    case InputKind::kPixelValues:
-      PutInLine(std::move(admitted), ReceivedPixels{tensor.data, /*normalised=*/true});
-      return;
-    case InputKind::kImageRgb:
-      if (tensor.shape[1] == model.image_height && tensor.shape[2] == model.image_width) {
-        PutInLine(std::move(admitted), ReceivedPixels{tensor.data, /*normalised=*/false});
-        return;
-      }
-      break;
-    case InputKind::kImage:
-      break;
+  if (admitted->images.has_value()) {
+    DecodeThenPutInLine(std::move(admitted));
+    return;
   }
-  DecodeThenPutInLine(std::move(admitted));
+  const bool normalised = admitted->input.kind == InputKind::kPixelValues;
+  ReceivedPixels pixels{admitted->input.tensor->data, normalised};
+  PutInLine(std::move(admitted), std::move(pixels));
 }
 
 absl::Status InferencePipeline::Admit(Admitted& admitted) {
@@ -108,11 +115,16 @@ absl::Status InferencePipeline::Admit(Admitted& admitted) {
   FOVEA_ASSIGN_OR_RETURN(admitted.model, find_model_(request.model_name, request.model_version));
   const ModelView& model = *admitted.model->view();
   FOVEA_ASSIGN_OR_RETURN(admitted.input, CheckRequest(request, model));
+  admitted.priority = QueuePriority(request.priority, model);
+  TaskOutline outline{
+      .images = admitted.input.images, .priority = admitted.priority, .deadline = request.deadline};
+  if (MustBeDecoded(admitted.input, model)) {
+    admitted.images.emplace(admitted.input);
+    outline.ready_at = admitted.model->imaging_line().Forecast(admitted.priority, OrderOf(request),
+                                                               admitted.images->sizes);
+  }
   // The place is taken before anything is read or decoded: a full queue refuses at once.
-  FOVEA_ASSIGN_OR_RETURN(admitted.place, admitted.model->queue().Reserve(
-                                             {.images = admitted.input.images,
-                                              .priority = QueuePriority(request.priority, model),
-                                              .deadline = request.deadline}));
+  FOVEA_ASSIGN_OR_RETURN(admitted.place, admitted.model->queue().Reserve(outline));
   if (admitted.input.kind == InputKind::kPixelValues && !model.allow_non_finite) {
     FOVEA_RETURN_IF_ERROR(CheckFinite(admitted.input.tensor->data));
   }
@@ -120,9 +132,18 @@ absl::Status InferencePipeline::Admit(Admitted& admitted) {
 }
 
 void InferencePipeline::DecodeThenPutInLine(std::unique_ptr<Admitted> admitted) {
-  const Admitted& request = *admitted;
-  DecodeImages(request.input, request.model->preprocessing(), imaging_options_,
-               request.request->cancellation, request.request->deadline, imaging_, clock_,
+  const InferenceRequest& request = *admitted->request;
+  const ServedModel& model = *admitted->model;
+  const DecodeOrder order{
+      .priority = admitted->priority,
+      .order = OrderOf(request),
+      .deadline = request.deadline,
+      .ready_by = request.deadline == kNever
+                      ? kNever
+                      : request.deadline - model.queue().RunTime(admitted->input.images)};
+  ImagesToDecode images = *std::move(admitted->images);
+  DecodeImages(std::move(images), model.preprocessing(), imaging_options_, request.cancellation,
+               order, model.imaging_line(), imaging_, clock_,
                [this, admitted = std::move(admitted)](DecodedImages images) mutable {
                  StageTimes& stages = admitted->request->stages;
                  if (images.began != kNever) {
@@ -141,7 +162,7 @@ void InferencePipeline::DecodeThenPutInLine(std::unique_ptr<Admitted> admitted) 
 void InferencePipeline::PutInLine(std::unique_ptr<Admitted> admitted, PixelSource pixels) {
   const Ticket ticket = admitted->place->ticket();
   const CancellationPtr cancellation = admitted->request->cancellation;
-  const int priority = QueuePriority(admitted->request->priority, *admitted->model->view());
+  const int priority = admitted->priority;
   auto finish = [model = std::move(admitted->model), done = std::move(admitted->done),
                  &clock = clock_](std::unique_ptr<InferenceTask> task,
                                   absl::StatusOr<TaskResult> result) {

@@ -67,6 +67,7 @@ absl::StatusOr<std::shared_ptr<Servable>> ServedModel::Create(const ParsedModel&
   }
   served->preprocessing_ = ImagingSpec(info, served->executor_->preprocessing());
   FOVEA_RETURN_IF_ERROR(CheckPreprocessSpec(served->preprocessing_));
+  served->imaging_line_ = environment.imaging.AddLine();
   ModelView view = DescribeServedModel(model, info, spec.instances);
   view.memory_bytes = {{"weights", served->executor_->weight_bytes()},
                        {"activations_peak", served->executor_->peak_activation_bytes()}};

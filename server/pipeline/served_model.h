@@ -5,6 +5,7 @@
 
 #include "server/core/clock.h"
 #include "server/executor/batch_executor.h"
+#include "server/imaging/imaging_pool.h"
 #include "server/imaging/resize_plan.h"
 #include "server/pipeline/model_observer.h"
 #include "server/repository/servable.h"
@@ -17,6 +18,7 @@ class ServedModel final : public Servable {
   // What every model is served with; all of it outlives the models.
   struct Environment {
     Scheduler& scheduler;
+    ImagingPool& imaging;
     Clock& clock;
     ModelObserverFactory observe;
     int device_threads = 1;        // what the scheduler shares out
@@ -30,6 +32,8 @@ class ServedModel final : public Servable {
 
   const std::shared_ptr<const ModelView>& view() const override { return view_; }
   ModelQueue& queue() const { return *queue_; }
+  // Where its images wait to be decoded.
+  ImagingLine& imaging_line() const { return *imaging_line_; }
   // From an image of any size to the bytes that the model takes.
   const PreprocessSpec& preprocessing() const { return preprocessing_; }
 
@@ -39,6 +43,7 @@ class ServedModel final : public Servable {
 
   std::shared_ptr<const ModelView> view_;
   PreprocessSpec preprocessing_;
+  std::unique_ptr<ImagingLine> imaging_line_;
   std::unique_ptr<ModelObserver> observer_;
   std::unique_ptr<BatchExecutor> executor_;
   std::unique_ptr<ModelQueue>

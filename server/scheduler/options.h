@@ -29,6 +29,9 @@ enum class TimeoutAction {
   kDelay,   // it is run after every task of its priority that has not timed out
 };
 
+// Where work without a deadline stands in a line.
+inline constexpr int64_t kDefaultDeadlineUs = 10'000'000;
+
 struct ModelQueueOptions {
   std::string name;
   // Images in a batch at most. Higher: more throughput where batching pays, longer batches for
@@ -46,7 +49,7 @@ struct ModelQueueOptions {
   int max_queue_size = 128;
   // Ordering only: a task without a deadline is in line as if it had arrival + this. Lower: such
   // tasks are served before tasks with far deadlines.
-  int64_t default_deadline_us = 10'000'000;
+  int64_t default_deadline_us = kDefaultDeadlineUs;
   // How long a task may wait in line before `timeout_action` applies, from its arrival. 0: for
   // ever.
   int64_t default_timeout_us = 0;

@@ -8,4 +8,5 @@ printf '%s, %s cores, %s, %s\n' "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinf
   "$(.venv/bin/python -c 'import torch; print("torch", torch.__version__, torch.backends.cpu.get_cpu_capability())')" "$(date -u +%F)"
 tests/bench/kernels/run.sh "$build" || failed=1
 .venv/bin/python tests/bench/serving/serving.py --build "$build" || failed=1
+.venv/bin/python tests/bench/overload/overload.py --build "$build" || failed=1
 exit $failed

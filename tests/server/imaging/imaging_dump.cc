@@ -58,9 +58,10 @@ absl::StatusOr<Job> ReadJob() {
 }
 
 absl::Status Run(const Job& job, std::vector<uint8_t>& out) {
-  static PixelBudget budget(int64_t{1} << 32);
+  static MemoryBudget budget(int64_t{1} << 32, SteadyClock());
   out.resize(static_cast<size_t>(job.spec.bytes()));
-  return DecodeAndResize(job.file, job.spec, {}, budget, SteadyClock(), out);
+  const ScatteredBytes file(std::as_bytes(std::span(job.file)), nullptr);
+  return DecodeAndResize(file, job.spec, {}, {.budget = budget, .clock = SteadyClock()}, out);
 }
 
 absl::Status Preprocess() {

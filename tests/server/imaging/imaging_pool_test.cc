@@ -7,26 +7,33 @@
 #include <algorithm>
 #include <atomic>
 #include <latch>
+#include <thread>
 
 #include "server/core/testing/fake_clock.h"
 
 namespace fovea {
 namespace {
 
-std::unique_ptr<ImagingPool> MakePool(const Clock& clock, const ImagingPoolOptions& options = {}) {
+std::unique_ptr<ImagingPool> MakePool(Clock& clock, const ImagingPoolOptions& options = {}) {
   absl::StatusOr<std::unique_ptr<ImagingPool>> pool = ImagingPool::Create(options, clock);
   EXPECT_TRUE(pool.ok());
   return *std::move(pool);
 }
 
+// The tests' lines go before their pools: by then nothing may be in line.
+void AwaitIdle(const ImagingPool& pool) {
+  while (pool.queued() > 0) std::this_thread::yield();
+}
+
 // Keeps a pool's only thread busy until it is released.
 class Occupation {
  public:
-  explicit Occupation(ImagingPool& pool) {
-    EXPECT_TRUE(pool.Submit({.run =
+  explicit Occupation(ImagingLine& line) {
+    EXPECT_TRUE(line.Submit({.run =
                                  [this](const absl::Status&) {
                                    started_.count_down();
                                    release_.wait();
+                                   return true;
                                  }})
                     .ok());
     started_.wait();
@@ -43,13 +50,19 @@ TEST(ImagingPool, TasksOfOneThreadRunInTheOrderTheyCame) {
   std::vector<int> order;
   {
     const auto pool = MakePool(clock);
-    Occupation busy(*pool);
+    const auto line = pool->AddLine();
+    Occupation busy(*line);
     for (int i = 0; i < 100; ++i) {
-      ASSERT_TRUE(
-          pool->Submit({.run = [&order, i](const absl::Status&) { order.push_back(i); }}).ok());
+      ASSERT_TRUE(line->Submit({.run =
+                                    [&order, i](const absl::Status&) {
+                                      order.push_back(i);
+                                      return true;
+                                    }})
+                      .ok());
     }
     EXPECT_EQ(pool->queued(), 100);
     busy.Release();
+    AwaitIdle(*pool);
   }
   ASSERT_EQ(order.size(), 100u);
   EXPECT_TRUE(std::ranges::is_sorted(order));
@@ -62,15 +75,17 @@ TEST(ImagingPool, EveryAcceptedTaskRunsExactlyOnceAndARefusedOneNever) {
   std::vector<bool> accepted(kTasks);
   {
     const auto pool = MakePool(clock, {.threads = 4, .max_queued = 50});
+    const auto line = pool->AddLine();
     for (int i = 0; i < kTasks; ++i) {
       const absl::Status status =
-          pool->Submit({.run = [&runs, i](const absl::Status&) { ++runs[i]; }});
+          line->Submit({.run = [&runs, i](const absl::Status&) { return ++runs[i] > 0; }});
       accepted[i] = status.ok();
       if (!status.ok()) {
         EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
         EXPECT_EQ(ReasonOf(status), "image.queue_full");
       }
     }
+    AwaitIdle(*pool);
   }
   for (int i = 0; i < kTasks; ++i) EXPECT_EQ(runs[i].load(), accepted[i] ? 1 : 0) << i;
 }
@@ -78,25 +93,31 @@ TEST(ImagingPool, EveryAcceptedTaskRunsExactlyOnceAndARefusedOneNever) {
 TEST(ImagingPool, AFullQueueRefusesAtOnce) {
   FakeClock clock;
   const auto pool = MakePool(clock, {.threads = 1, .max_queued = 2});
-  Occupation busy(*pool);
+  const auto line = pool->AddLine();
+  Occupation busy(*line);
   std::atomic<int> ran = 0;
-  const auto submit = [&] { return pool->Submit({.run = [&](const absl::Status&) { ++ran; }}); };
+  const auto submit = [&] {
+    return line->Submit({.run = [&](const absl::Status&) { return ++ran > 0; }});
+  };
   EXPECT_TRUE(submit().ok());
   EXPECT_TRUE(submit().ok());
   EXPECT_EQ(ReasonOf(submit()), "image.queue_full");
   EXPECT_EQ(ran, 0);
   busy.Release();
+  AwaitIdle(*pool);
 }
 
 TEST(ImagingPool, ARefusedTaskStaysWithWhoeverSubmittedIt) {
   FakeClock clock;
   const auto pool = MakePool(clock, {.threads = 1, .max_queued = 1});
-  Occupation busy(*pool);
-  ASSERT_TRUE(pool->Submit({.run = [](const absl::Status&) {}}).ok());
+  const auto line = pool->AddLine();
+  Occupation busy(*line);
+  ASSERT_TRUE(line->Submit({.run = [](const absl::Status&) { return true; }}).ok());
   absl::Status told;
-  ImagingTask task{.run = [&](const absl::Status& status) { told = status; }};
-  const absl::Status refusal = pool->Submit(std::move(task));
+  ImagingTask task{.run = [&](const absl::Status& status) { return (told = status).ok(); }};
+  const absl::Status refusal = line->Submit(std::move(task));
   busy.Release();
+  AwaitIdle(*pool);
   ASSERT_FALSE(refusal.ok());
   task.run(refusal);
   EXPECT_EQ(told, refusal);
@@ -107,13 +128,16 @@ TEST(ImagingPool, CancelledTasksAreToldSoInsteadOfWorking) {
   absl::Status turn;
   {
     const auto pool = MakePool(clock);
-    Occupation busy(*pool);
+    const auto line = pool->AddLine();
+    Occupation busy(*line);
     const auto cancellation = std::make_shared<Cancellation>();
-    ASSERT_TRUE(pool->Submit({.run = [&](const absl::Status& status) { turn = status; },
-                              .cancellation = cancellation})
-                    .ok());
+    ASSERT_TRUE(
+        line->Submit({.run = [&](const absl::Status& status) { return (turn = status).ok(); },
+                      .cancellation = cancellation})
+            .ok());
     cancellation->Cancel();
     busy.Release();
+    AwaitIdle(*pool);
   }
   EXPECT_EQ(turn.code(), absl::StatusCode::kCancelled);
   EXPECT_EQ(ReasonOf(turn), "queue.cancelled");
@@ -124,16 +148,22 @@ TEST(ImagingPool, ExpiredTasksAreToldSoInsteadOfWorking) {
   absl::Status at_deadline, before_deadline = absl::UnknownError("not run");
   {
     const auto pool = MakePool(clock);
-    Occupation busy(*pool);
+    const auto line = pool->AddLine();
+    Occupation busy(*line);
     const Nanos deadline = clock.Now() + kMillisecond;
-    ASSERT_TRUE(pool->Submit({.run = [&](const absl::Status& status) { at_deadline = status; },
-                              .deadline = deadline})
-                    .ok());
-    ASSERT_TRUE(pool->Submit({.run = [&](const absl::Status& status) { before_deadline = status; },
-                              .deadline = deadline + 1})
-                    .ok());
+    ASSERT_TRUE(
+        line->Submit(
+                {.run = [&](const absl::Status& status) { return (at_deadline = status).ok(); },
+                 .deadline = deadline})
+            .ok());
+    ASSERT_TRUE(
+        line->Submit(
+                {.run = [&](const absl::Status& status) { return (before_deadline = status).ok(); },
+                 .deadline = deadline + 1})
+            .ok());
     clock.Advance(kMillisecond);
     busy.Release();
+    AwaitIdle(*pool);
   }
   EXPECT_EQ(at_deadline.code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_EQ(ReasonOf(at_deadline), "queue.expired");
@@ -146,10 +176,15 @@ TEST(ImagingPool, ThreadsRunAtLowerPriority) {
   if (here > 15) GTEST_SKIP() << "this process already runs at nice " << here;
   int there = -100;
   {
-    ASSERT_TRUE(
-        MakePool(clock, {.niceness = 3})
-            ->Submit({.run = [&](const absl::Status&) { there = getpriority(PRIO_PROCESS, 0); }})
-            .ok());
+    const auto pool = MakePool(clock, {.niceness = 3});
+    const auto line = pool->AddLine();
+    ASSERT_TRUE(line->Submit({.run =
+                                  [&](const absl::Status&) {
+                                    there = getpriority(PRIO_PROCESS, 0);
+                                    return true;
+                                  }})
+                    .ok());
+    AwaitIdle(*pool);
   }
   EXPECT_EQ(there, here + 3);
   EXPECT_EQ(getpriority(PRIO_PROCESS, 0), here);
@@ -165,29 +200,6 @@ TEST(ImagingPool, SenselessOptionsAreRefused) {
                                             {.niceness = 20}}) {
     EXPECT_EQ(ReasonOf(ImagingPool::Create(options, clock).status()), "imaging.bad_options");
   }
-}
-
-TEST(PixelBudget, ReservationsAddUpToTheCapacityAndComeBack) {
-  PixelBudget budget(100);
-  {
-    absl::StatusOr<PixelBudget::Reservation> first = budget.Reserve(60);
-    ASSERT_TRUE(first.ok());
-    const absl::Status more = budget.Reserve(41).status();
-    EXPECT_EQ(more.code(), absl::StatusCode::kUnavailable);
-    EXPECT_EQ(ReasonOf(more), "image.memory");
-    const PixelBudget::Reservation moved = *std::move(first);
-    const absl::StatusOr<PixelBudget::Reservation> second = budget.Reserve(40);
-    EXPECT_TRUE(second.ok());
-    EXPECT_EQ(budget.reserved_bytes(), 100);
-  }
-  EXPECT_EQ(budget.reserved_bytes(), 0);
-}
-
-TEST(PixelBudget, WhatNeverFitsIsNotCalledRetryable) {
-  PixelBudget budget(100);
-  const absl::Status status = budget.Reserve(101).status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_EQ(ReasonOf(status), "image.too_large_to_decode");
 }
 
 }  // namespace

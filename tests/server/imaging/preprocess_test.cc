@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <optional>
+#include <span>
+#include <thread>
 #include <vector>
 
 #include "server/imaging/imaging_pool.h"
@@ -25,13 +28,24 @@ class TickingClock final : public Clock {
   mutable Nanos now_ = 0;
 };
 
+// The bytes of `file`, which outlives it, as they come from a socket.
+template <typename Byte>
+ScatteredBytes Received(const std::vector<Byte>& file) {
+  return ScatteredBytes(std::as_bytes(std::span(file)), nullptr);
+}
+ScatteredBytes InTwoPieces(const File& file) {
+  const auto bytes = std::as_bytes(std::span(file));
+  const size_t half = file.size() / 2;
+  return ScatteredBytes({bytes.first(half), bytes.subspan(half)}, nullptr);
+}
+
 const PreprocessSpec kSmall{.height = 16, .width = 16};
 
 class Preprocess : public ::testing::Test {
  protected:
   absl::Status Run(const File& file, const PreprocessSpec& spec = kSmall) {
     out_.assign(static_cast<size_t>(spec.bytes()), kUntouched);
-    return DecodeAndResize(file, spec, options_, budget_, clock_, out_, &times_);
+    return DecodeAndResize(Received(file), spec, options_, resources_, out_, &durations_);
   }
   bool Untouched() const {
     return std::ranges::all_of(out_, [](uint8_t value) { return value == kUntouched; });
@@ -39,9 +53,10 @@ class Preprocess : public ::testing::Test {
 
   static constexpr uint8_t kUntouched = 0xa5;
   TickingClock clock_;
-  PixelBudget budget_{1 << 20};
+  MemoryBudget budget_{1 << 20, clock_};
+  const ImagingResources resources_{.budget = budget_, .clock = clock_};
   ImagingOptions options_;
-  ImagingTimes times_;
+  ImageDurations durations_;
   std::vector<uint8_t> out_;
 };
 
@@ -52,16 +67,16 @@ TEST_F(Preprocess, AFileBecomesTheModelsPixels) {
   ResampleReference(upright.data(), 23, 29, PlanResize(23, 29, kSmall), kSmall.interpolation,
                     expected.data());
   EXPECT_EQ(out_, expected);
-  EXPECT_EQ(budget_.reserved_bytes(), 0);
+  EXPECT_EQ(budget_.held(), 0);
 }
 
 TEST_F(Preprocess, DecodingAndResizingAreTimedApart) {
   ASSERT_TRUE(Run(ReadImage("rgb_8.png")).ok());
-  EXPECT_EQ(times_.decode, kMillisecond);
-  EXPECT_EQ(times_.preprocess, kMillisecond);
+  EXPECT_EQ(durations_.decode, kMillisecond);
+  EXPECT_EQ(durations_.preprocess, kMillisecond);
   ASSERT_FALSE(Run(File(100)).ok());
-  EXPECT_EQ(times_.decode, kMillisecond);
-  EXPECT_EQ(times_.preprocess, 0);
+  EXPECT_EQ(durations_.decode, kMillisecond);
+  EXPECT_EQ(durations_.preprocess, 0);
 }
 
 TEST_F(Preprocess, AFailureLeavesTheOutputAlone) {
@@ -73,15 +88,52 @@ TEST_F(Preprocess, AFailureLeavesTheOutputAlone) {
   file[80] ^= std::byte(1);
   EXPECT_EQ(ReasonOf(Run(file)), "image.corrupt");
   EXPECT_TRUE(Untouched());
-  EXPECT_EQ(budget_.reserved_bytes(), 0);
+  EXPECT_EQ(budget_.held(), 0);
 }
 
-TEST_F(Preprocess, Row39MemoryInUseElsewhereIsARetryableError) {
-  const absl::StatusOr<PixelBudget::Reservation> most = budget_.Reserve((1 << 20) - 1000);
-  const absl::Status status = Run(ReadImage("baseline.jpg"));
-  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
-  EXPECT_EQ(ReasonOf(status), "image.memory");
+// Nothing that fits alone fails because others are decoded now: it waits for its turn.
+TEST_F(Preprocess, Row39WaitsForMemoryThatIsInUseElsewhere) {
+  const File file = ReadImage("baseline.jpg");
+  MemoryBudget budget(1 << 20, SteadyClock());
+  std::optional<MemoryBudget::Hold> most = budget.TryHold((1 << 20) - 1000);
+  std::vector<uint8_t> one(static_cast<size_t>(kSmall.bytes())), two = one;
+  absl::Status first, second;
+  const ImagingResources resources{.budget = budget, .clock = SteadyClock()};
+  std::thread whole(
+      [&] { first = DecodeAndResize(Received(file), kSmall, options_, resources, one); });
+  std::thread pieces([&] {  // this one has to be gathered first, which does not fit either
+    second = DecodeAndResize(InTwoPieces(file), kSmall, options_, resources, two);
+  });
+  most.reset();
+  whole.join();
+  pieces.join();
+  EXPECT_TRUE(first.ok()) << first;
+  EXPECT_TRUE(second.ok()) << second;
+  EXPECT_EQ(one, two);
+  EXPECT_EQ(budget.held(), 0);
+}
+
+TEST_F(Preprocess, Row39GivesUpWaitingAtTheDeadline) {
+  const std::optional<MemoryBudget::Hold> most = budget_.TryHold((1 << 20) - 1000);
+  const File file = ReadImage("baseline.jpg");
+  out_.assign(static_cast<size_t>(kSmall.bytes()), kUntouched);
+  const absl::Status status =
+      DecodeAndResize(Received(file), kSmall, options_,
+                      {.budget = budget_, .clock = clock_, .until = 1'000 * kMillisecond}, out_);
+  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(ReasonOf(status), "queue.expired");
   EXPECT_TRUE(Untouched());
+}
+
+TEST_F(Preprocess, WhatNeverFitsIsNotCalledRetryable) {
+  MemoryBudget small(1'000, clock_);
+  const File file = ReadImage("baseline.jpg");
+  std::vector<uint8_t> out(static_cast<size_t>(kSmall.bytes()));
+  const absl::Status status =
+      DecodeAndResize(Received(file), kSmall, options_, {.budget = small, .clock = clock_}, out);
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(ReasonOf(status), "image.too_large_to_decode");
+  EXPECT_EQ(small.held(), 0);
 }
 
 TEST_F(Preprocess, Row24OnePixelAndOneRowAreEnlarged) {
@@ -95,8 +147,8 @@ TEST_F(Preprocess, Row24OnePixelAndOneRowAreEnlarged) {
   std::vector<uint8_t> ramp(3000);
   for (int i = 0; i < 3000; ++i) ramp[i] = static_cast<uint8_t>(i / 12);
   std::vector<uint8_t> wide(static_cast<size_t>(kSmall.bytes())), tall(wide.size());
-  ASSERT_TRUE(ResizeRgb(ramp, 1, 1000, kSmall, {}, wide).ok());
-  ASSERT_TRUE(ResizeRgb(ramp, 1000, 1, kSmall, {}, tall).ok());
+  ASSERT_TRUE(ResizeRgb(Received(ramp), 1, 1000, kSmall, {}, resources_, wide).ok());
+  ASSERT_TRUE(ResizeRgb(Received(ramp), 1000, 1, kSmall, {}, resources_, tall).ok());
   EXPECT_NEAR(wide[3 * 8], 125, 1);
   for (int y = 0; y < 16; ++y) {
     for (int x = 0; x < 16; ++x) EXPECT_EQ(wide[3 * (16 * y + x)], tall[3 * (16 * x + y)]);
@@ -109,23 +161,26 @@ TEST_F(Preprocess, PixelsOfTheModelsSizeAreCopied) {
   std::vector<uint8_t> out(rgb.size());
   PreprocessSpec spec = kSmall;
   spec.crop_fraction = 1.0;
-  ASSERT_TRUE(ResizeRgb(rgb, 16, 16, spec, {}, out).ok());
+  ASSERT_TRUE(ResizeRgb(Received(rgb), 16, 16, spec, {}, resources_, out).ok());
   EXPECT_EQ(out, rgb);
   spec.resize_mode = ResizeMode::kSquash;
   std::ranges::fill(out, 0);
-  ASSERT_TRUE(ResizeRgb(rgb, 16, 16, spec, {}, out).ok());
+  ASSERT_TRUE(ResizeRgb(Received(rgb), 16, 16, spec, {}, resources_, out).ok());
   EXPECT_EQ(out, rgb);
 }
 
 TEST_F(Preprocess, PixelsMustFillTheirShapeAndKeepTheLimits) {
   std::vector<uint8_t> rgb(300), out(static_cast<size_t>(kSmall.bytes()));
-  EXPECT_TRUE(ResizeRgb(rgb, 10, 10, kSmall, {}, out).ok());
-  EXPECT_EQ(ReasonOf(ResizeRgb(rgb, 10, 11, kSmall, {}, out)), "image.bad_size");
-  EXPECT_EQ(ReasonOf(ResizeRgb({}, 1'000'000'000'000, 1'000'000'000'000, kSmall, {}, out)),
+  EXPECT_TRUE(ResizeRgb(Received(rgb), 10, 10, kSmall, {}, resources_, out).ok());
+  EXPECT_EQ(ReasonOf(ResizeRgb(Received(rgb), 10, 11, kSmall, {}, resources_, out)),
+            "image.bad_size");
+  EXPECT_EQ(
+      ReasonOf(ResizeRgb({}, 1'000'000'000'000, 1'000'000'000'000, kSmall, {}, resources_, out)),
+      "image.too_many_pixels");
+  EXPECT_EQ(ReasonOf(ResizeRgb({}, 8000, 8000, kSmall, {}, resources_, out)),
             "image.too_many_pixels");
-  EXPECT_EQ(ReasonOf(ResizeRgb({}, 8000, 8000, kSmall, {}, out)), "image.too_many_pixels");
-  EXPECT_FALSE(ResizeRgb({}, 0, 10, kSmall, {}, out).ok());
-  EXPECT_FALSE(ResizeRgb({}, -1, -1, kSmall, {}, out).ok());
+  EXPECT_FALSE(ResizeRgb({}, 0, 10, kSmall, {}, resources_, out).ok());
+  EXPECT_FALSE(ResizeRgb({}, -1, -1, kSmall, {}, resources_, out).ok());
 }
 
 // Row 43's half that imaging decides, and promise 8: images share threads and decoders, and nothing
@@ -140,40 +195,38 @@ TEST_F(Preprocess, Row43ABadImageAmongGoodOnesChangesNoneOfThem) {
   constexpr size_t kRounds = 20;
   std::vector<std::vector<uint8_t>> together(kRounds * names.size());
   std::vector<absl::Status> bad(kRounds * names.size());
-  PixelBudget budget(int64_t{1} << 30);
+  MemoryBudget budget(int64_t{1} << 30, SteadyClock());
+  const ImagingResources resources{.budget = budget, .clock = SteadyClock()};
   {
     absl::StatusOr<std::unique_ptr<ImagingPool>> pool =
         ImagingPool::Create({.threads = 4, .max_queued = 100'000}, SteadyClock());
     ASSERT_TRUE(pool.ok());
+    const auto line = (*pool)->AddLine();
+    const auto submit = [&](auto work) {
+      ASSERT_TRUE(line->Submit({.run = [work](const absl::Status&) { return work(); }}).ok());
+    };
     for (size_t i = 0; i < together.size(); ++i) {
       const std::string& name = names[i % names.size()];
-      ASSERT_TRUE((*pool)
-                      ->Submit({.run =
-                                    [&, i, name](const absl::Status&) {
-                                      together[i].resize(static_cast<size_t>(kSmall.bytes()));
-                                      ASSERT_TRUE(DecodeAndResize(ReadImage(name), kSmall, options_,
-                                                                  budget, SteadyClock(),
-                                                                  together[i])
-                                                      .ok());
-                                    }})
-                      .ok());
-      ASSERT_TRUE((*pool)
-                      ->Submit({.run =
-                                    [&, i, name](const absl::Status&) {
-                                      File file = ReadImage(name);
-                                      file.resize(file.size() * 3 / 4);
-                                      std::vector<uint8_t> out(static_cast<size_t>(kSmall.bytes()));
-                                      bad[i] = DecodeAndResize(file, kSmall, options_, budget,
-                                                               SteadyClock(), out);
-                                    }})
-                      .ok());
+      submit([&, i, name] {
+        const File file = ReadImage(name);
+        together[i].resize(static_cast<size_t>(kSmall.bytes()));
+        return DecodeAndResize(Received(file), kSmall, options_, resources, together[i]).ok();
+      });
+      submit([&, i, name] {
+        File file = ReadImage(name);
+        file.resize(file.size() * 3 / 4);
+        std::vector<uint8_t> out(static_cast<size_t>(kSmall.bytes()));
+        bad[i] = DecodeAndResize(Received(file), kSmall, options_, resources, out);
+        return bad[i].ok();
+      });
     }
+    while ((*pool)->queued() > 0) std::this_thread::yield();
   }
   for (size_t i = 0; i < together.size(); ++i) {
     EXPECT_EQ(together[i], alone[i % names.size()]) << names[i % names.size()];
     EXPECT_EQ(ReasonOf(bad[i]), "image.truncated");
   }
-  EXPECT_EQ(budget.reserved_bytes(), 0);
+  EXPECT_EQ(budget.held(), 0);
 }
 
 }  // namespace

@@ -45,6 +45,26 @@ TEST(Probe, ReadsTheHeaderOfEachFormat) {
   }
 }
 
+TEST(Probe, TheFirstBytesTellWhatTheWholeFileDoes) {
+  for (const std::string& name : testing::ImageNames()) {
+    const File file = ReadImage(name);
+    const absl::StatusOr<ImageInfo> whole = ProbeImage(file, {});
+    ASSERT_TRUE(whole.ok()) << name;
+    for (const size_t bytes : {file.size(), file.size() / 2}) {
+      const std::optional<ImageInfo> peek = PeekImage(Bytes(file).first(bytes));
+      if (bytes < file.size() && !peek) continue;
+      ASSERT_TRUE(peek.has_value()) << name;
+      EXPECT_EQ(peek->format, whole->format) << name;
+      EXPECT_EQ(peek->pixels(), whole->pixels()) << name;
+      EXPECT_EQ(peek->scans > 1, whole->scans > 1) << name;
+    }
+    for (size_t bytes = 0; bytes < std::min<size_t>(file.size(), 64); ++bytes) {
+      (void)PeekImage(Bytes(file).first(bytes));  // reads nothing past them
+    }
+  }
+  EXPECT_FALSE(PeekImage(FromText("no image at all")).has_value());
+}
+
 TEST(Probe, Row13MoreBytesThanTheLimitIsTheLimitsError) {
   const File file = ReadImage("baseline.jpg");
   ImageLimits limits;

@@ -2,11 +2,14 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <fstream>
 #include <future>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -25,6 +28,12 @@ class DecodeImagesTest : public testing::Test {
  protected:
   void MakePool(const ImagingPoolOptions& options) {
     pool_ = *ImagingPool::Create(options, SteadyClock());
+    line_ = pool_->AddLine();
+  }
+  // Nothing may be in a line that goes.
+  void TearDown() override {
+    while (pool_->queued() > 0) std::this_thread::yield();
+    line_.reset();
   }
 
   // Images of one pixel each, of these levels.
@@ -54,8 +63,8 @@ class DecodeImagesTest : public testing::Test {
 
   std::future<DecodedImages> Decode(CancellationPtr cancellation = nullptr) {
     auto promise = std::make_shared<std::promise<DecodedImages>>();
-    DecodeImages(input_, spec_, {}, cancellation, kNever, *pool_, SteadyClock(),
-                 [this, promise](DecodedImages images) {
+    DecodeImages(ImagesToDecode(input_), spec_, {}, cancellation, order_, *line_, *pool_,
+                 SteadyClock(), [this, promise](DecodedImages images) {
                    ++calls_;
                    promise->set_value(std::move(images));
                  });
@@ -64,11 +73,12 @@ class DecodeImagesTest : public testing::Test {
 
   // Keeps a thread of the pool busy.
   void Block() {
-    ASSERT_TRUE(pool_
+    ASSERT_TRUE(line_
                     ->Submit({.run =
                                   [this](const absl::Status&) {
                                     blocked_.Notify();
                                     unblock_.Wait();
+                                    return true;
                                   }})
                     .ok());
     blocked_.Wait();
@@ -79,6 +89,8 @@ class DecodeImagesTest : public testing::Test {
   AcceptedInput input_;
   std::atomic<int> calls_{0};
   Notification blocked_, unblock_;
+  DecodeOrder order_;
+  std::unique_ptr<ImagingLine> line_;
   std::unique_ptr<ImagingPool> pool_;  // last: its threads use the rest
 };
 
@@ -117,14 +129,14 @@ TEST_F(DecodeImagesTest, ARequestThatThePoolTakesInPartFailsOnce) {
   EXPECT_EQ(calls_, 0);  // two of its images are still in line
   unblock_.Notify();
   EXPECT_EQ(ReasonOf(images.get().pixels.status()), "image.queue_full");
-  pool_.reset();
+  while (pool_->queued() > 0) std::this_thread::yield();
   EXPECT_EQ(calls_, 1);
 }
 
 TEST_F(DecodeImagesTest, ARequestThatThePoolDoesNotTakeFailsAtOnce) {
   MakePool({.threads = 1, .max_queued = 1});
   Block();
-  ASSERT_TRUE(pool_->Submit({.run = [](const absl::Status&) {}}).ok());
+  ASSERT_TRUE(line_->Submit({.run = [](const absl::Status&) { return true; }}).ok());
   UseRgb({1});
   auto images = Decode();
   EXPECT_EQ(calls_, 1);
@@ -157,6 +169,60 @@ TEST_F(DecodeImagesTest, WhatNobodyWaitsForIsNotDecoded) {
   const DecodedImages result = images.get();
   EXPECT_TRUE(absl::IsCancelled(result.pixels.status()));
   EXPECT_EQ(result.began, kNever);
+}
+
+TEST_F(DecodeImagesTest, WhatWouldBeReadyTooLateForItsModelIsNotDecoded) {
+  MakePool({.threads = 1});
+  UseRgb({1});
+  ASSERT_TRUE(Decode().get().pixels.ok());  // measured
+  order_.ready_by = SteadyClock().Now() - kSecond;
+  const DecodedImages result = Decode().get();
+  EXPECT_EQ(ReasonOf(result.pixels.status()), "queue.unreachable_deadline");
+  EXPECT_EQ(result.began, kNever);
+}
+
+TEST_F(DecodeImagesTest, MakesRoomForPixelsAtTheFirstTurnOnly) {
+  MakePool({.threads = 1});
+  Block();
+  UseRgb(std::vector<uint8_t>(100, 1));
+  const auto resident = [] {
+    long pages = 0, ignored = 0;
+    std::ifstream("/proc/self/statm") >> ignored >> pages;
+    return pages * sysconf(_SC_PAGESIZE);
+  };
+  const PreprocessSpec large{.height = 1024, .width = 1024};  // 315 MB in all
+  const long before = resident();
+  std::promise<absl::Status> done;
+  const auto cancellation = std::make_shared<Cancellation>();
+  DecodeImages(ImagesToDecode(input_), large, {}, cancellation, order_, *line_, *pool_,
+               SteadyClock(),
+               [&done](DecodedImages images) { done.set_value(images.pixels.status()); });
+  EXPECT_LT(resident() - before, 30 << 20);
+  cancellation->Cancel();
+  unblock_.Notify();
+  EXPECT_TRUE(absl::IsCancelled(done.get_future().get()));
+}
+
+TEST(ImagesToDecodeTest, KnowTheSizesOfFilesFromTheirFirstBytes) {
+  const std::string nothing(3, '\0');
+  const std::string jpeg = std::string("\xff\xd8\xff\xe0\x00\x04..", 8) +
+                           std::string("\xff\xc2\x00\x11\x08\x0b\xb8\x0f\xa0\x03", 10) +
+                           std::string(9, 'x') + "and so on";
+  const std::vector<std::string> files = {jpeg, "no image", nothing};
+  std::string elements;
+  for (const std::string& file : files) {
+    const uint32_t size = static_cast<uint32_t>(file.size());
+    elements.append(reinterpret_cast<const char*>(&size), sizeof(size));
+    elements += file;
+  }
+  const InputTensor tensor{"image", DataType::kBytes, {3}, ScatteredBytes::Copy(elements)};
+  const ImagesToDecode images(AcceptedInput{InputKind::kImage, &tensor, 3});
+  ASSERT_EQ(images.sizes.size(), 3u);
+  EXPECT_EQ(images.sizes[0].kind, ImageKind::kProgressiveJpeg);
+  EXPECT_EQ(images.sizes[0].amount, 12'000'000);
+  EXPECT_EQ(images.sizes[1].kind, ImageKind::kUnknown);
+  EXPECT_EQ(images.sizes[1].amount, 8);
+  EXPECT_EQ(images.sizes[2].kind, ImageKind::kUnknown);
 }
 
 }  // namespace

@@ -49,6 +49,7 @@ class InferencePipelineTest : public testing::Test {
   void Serve(const ParsedModel& parsed) {
     auto created =
         ServedModel::Create(parsed, {.scheduler = *scheduler_,
+                                     .imaging = *imaging_,
                                      .clock = SteadyClock(),
                                      .observe =
                                          [this](const std::shared_ptr<const ModelView>&) {
@@ -218,7 +219,8 @@ TEST_F(InferencePipelineTest, Row35EveryRequestIsAnsweredOnceWhereverItIsCancell
 TEST_F(InferencePipelineTest, LabelsMustBeAsManyAsClasses) {
   ParsedModel parsed = Parsed("vit_demo_patch8_64");
   parsed.labels = {"only one"};
-  auto created = ServedModel::Create(parsed, {.scheduler = *scheduler_, .clock = SteadyClock()});
+  auto created = ServedModel::Create(
+      parsed, {.scheduler = *scheduler_, .imaging = *imaging_, .clock = SteadyClock()});
   EXPECT_EQ(created.status().code(), absl::StatusCode::kFailedPrecondition);
 }
 

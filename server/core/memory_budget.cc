@@ -1,0 +1,62 @@
+#include "server/core/memory_budget.h"
+
+#include "server/core/check.h"
+
+namespace fovea {
+
+MemoryBudget::Hold::~Hold() {
+  if (budget_ != nullptr) budget_->Give(bytes_);
+}
+
+bool MemoryBudget::Hold::TryGrow(int64_t more) {
+  FOVEA_CHECK(budget_ != nullptr);
+  std::optional<Hold> grown = budget_->TryHold(more);
+  if (!grown) return false;
+  grown->budget_ = nullptr;  // its bytes are this one's
+  bytes_ += more;
+  return true;
+}
+
+int64_t MemoryBudget::held() const {
+  MutexLock lock(mutex_);
+  return held_;
+}
+
+std::optional<MemoryBudget::Hold> MemoryBudget::TryHold(int64_t bytes) {
+  MutexLock lock(mutex_);
+  if (!waiting_.empty() || !Take(bytes)) return std::nullopt;
+  return Hold(this, bytes);
+}
+
+std::optional<MemoryBudget::Hold> MemoryBudget::AwaitHold(int64_t bytes, Nanos until) {
+  FOVEA_CHECK(bytes <= capacity_);
+  MutexLock lock(mutex_);
+  const auto turn = waiting_.insert(waiting_.end(), bytes);
+  bool taken = false;
+  while (turn != waiting_.begin() || !(taken = Take(bytes))) {
+    if (until != kNever && clock_.Now() >= until) break;
+    clock_.WaitUntil(changed_, mutex_, until);
+  }
+  waiting_.erase(turn);
+  changed_.NotifyAll();  // the next one's turn has come
+  if (!taken) return std::nullopt;
+  return Hold(this, bytes);
+}
+
+bool MemoryBudget::Take(int64_t bytes) {
+  FOVEA_CHECK(bytes >= 0);
+  if (bytes > capacity_ - held_) return false;
+  held_ += bytes;
+  return true;
+}
+
+void MemoryBudget::Give(int64_t bytes) {
+  {
+    MutexLock lock(mutex_);
+    held_ -= bytes;
+    if (waiting_.empty()) return;
+  }
+  changed_.NotifyAll();
+}
+
+}  // namespace fovea

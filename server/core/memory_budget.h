@@ -1,0 +1,66 @@
+// How many bytes may be held at once.
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <optional>
+#include <utility>
+
+#include "server/core/clock.h"
+#include "server/core/mutex.h"
+
+namespace fovea {
+
+// Thread-safe. Outlives its holds. It counts what it is told, and allocates nothing.
+class MemoryBudget {
+ public:
+  // Bytes that are taken; they are given back when it goes. Move-only; not thread-safe.
+  class [[nodiscard]] Hold {
+   public:
+    Hold() = default;  // of nothing
+    Hold(Hold&& other) noexcept
+        : budget_(std::exchange(other.budget_, nullptr)), bytes_(other.bytes_) {}
+    Hold& operator=(Hold&& other) noexcept {
+      std::swap(budget_, other.budget_);
+      std::swap(bytes_, other.bytes_);
+      return *this;
+    }
+    ~Hold();
+
+    int64_t bytes() const { return budget_ == nullptr ? 0 : bytes_; }
+    // Takes `more` bytes if they are to be had now; says whether. Not of a hold of nothing.
+    bool TryGrow(int64_t more);
+
+   private:
+    friend class MemoryBudget;
+    Hold(MemoryBudget* budget, int64_t bytes) : budget_(budget), bytes_(bytes) {}
+    MemoryBudget* budget_ = nullptr;
+    int64_t bytes_ = 0;
+  };
+
+  MemoryBudget(int64_t capacity_bytes, Clock& clock) : capacity_(capacity_bytes), clock_(clock) {}
+
+  int64_t capacity() const { return capacity_; }
+  int64_t held() const;
+
+  // Never waits. Nothing where so much is not to be had now, or somebody waits for his turn.
+  std::optional<Hold> TryHold(int64_t bytes);
+
+  // Waits for its turn, first come first served, so that the large are not passed by the small for
+  // ever. `bytes` are at most the capacity. Nothing where the turn has not come by `until`. Who
+  // waits holds nothing of this budget: two that waited for each other's bytes would never end.
+  std::optional<Hold> AwaitHold(int64_t bytes, Nanos until);
+
+ private:
+  bool Take(int64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Give(int64_t bytes);
+
+  const int64_t capacity_;
+  Clock& clock_;
+  mutable Mutex mutex_;
+  CondVar changed_;  // for those that wait
+  int64_t held_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::list<int64_t> waiting_ ABSL_GUARDED_BY(mutex_);  // bytes that each waits for, in turn
+};
+
+}  // namespace fovea

@@ -1,0 +1,102 @@
+#include "server/imaging/imaging_schedule.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/container/inlined_vector.h"
+#include "server/core/check.h"
+
+namespace fovea {
+namespace {
+
+// Thread time that a model gains each time its turn comes. Images are not cut: below the time of
+// one it makes no difference.
+constexpr Nanos kQuantum = kMillisecond;
+
+}  // namespace
+
+ImagingSchedule::ImagingSchedule(int threads) : threads_(threads), fair_share_(kQuantum) {
+  FOVEA_CHECK(threads >= 1);
+}
+
+ImagingLineId ImagingSchedule::AddLine() {
+  const ImagingLineId id = ++last_line_;
+  lines_.try_emplace(id);
+  fair_share_.Add(id);
+  return id;
+}
+
+void ImagingSchedule::RemoveLine(ImagingLineId id) {
+  const auto line = lines_.find(id);
+  FOVEA_CHECK(line != lines_.end() && line->second.order.empty());
+  lines_.erase(line);
+  fair_share_.Remove(id);
+}
+
+ImagingTaskId ImagingSchedule::Add(ImagingLineId id, const ImagingOutline& outline) {
+  const ImagingTaskId task = ++last_task_;
+  const Nanos estimate = times_.Slow(outline.size);
+  Line& line = lines_.at(id);
+  line.order.Insert({outline.priority, outline.order, task}, estimate);
+  line.tasks.emplace(task, Waiting{outline, estimate});
+  ++waiting_;
+  return task;
+}
+
+std::optional<ImagingTaskId> ImagingSchedule::Next(Nanos now) {
+  absl::InlinedVector<FairShare::Member, 16> ready;
+  for (const auto& [id, line] : lines_) {
+    if (!line.order.empty()) ready.push_back(id);
+  }
+  if (ready.empty()) return std::nullopt;
+  const ImagingLineId id = fair_share_.Next(ready);
+  Line& line = lines_.at(id);
+  const Place place = line.order.front();
+  line.order.Erase(place);
+  auto task = line.tasks.extract(place.id);
+  // Charged in advance with what it will probably take; Done corrects it.
+  fair_share_.Charge(id, task.mapped().estimate);
+  running_.emplace(place.id, Running{id, task.mapped(), now});
+  --waiting_;
+  return place.id;
+}
+
+void ImagingSchedule::Done(ImagingTaskId id, bool worked, Nanos took, Nanos now) {
+  const auto found = running_.find(id);
+  FOVEA_CHECK(found != running_.end());
+  const Running run = found->second;
+  running_.erase(found);
+  fair_share_.Charge(run.line, took - run.task.estimate);
+  if (worked) times_.Record(run.task.outline.size, took, now);
+}
+
+bool ImagingSchedule::Hopeless(ImagingTaskId id, Nanos now) const {
+  const ImagingOutline& outline = running_.at(id).task.outline;
+  if (outline.ready_by == kNever || !times_.Trusted(outline.size.kind, now)) return false;
+  return outline.ready_by - now < times_.Typical(outline.size);
+}
+
+Nanos ImagingSchedule::Forecast(ImagingLineId id, int priority, Nanos order,
+                                std::span<const ImageSize> images, Nanos now) const {
+  Nanos own = 0, longest = 0;
+  for (const ImageSize& size : images) {
+    if (!times_.Trusted(size.kind, now)) return now;
+    const Nanos slow = times_.Slow(size);
+    own += slow;
+    longest = std::max(longest, slow);
+  }
+  const Nanos in_line = own + lines_.at(id).order.Before(Place{priority, order, ~ImagingTaskId{0}});
+  Nanos work = in_line;
+  for (const auto& [other, line] : lines_) {
+    // Each of the others gets as much of the threads as this model while both have work.
+    if (other != id) work += std::min<Nanos>(line.order.total(), in_line);
+  }
+  for (const auto& [task, run] : running_) {
+    work += std::max<Nanos>(0, run.started_at + run.task.estimate - now);
+  }
+  // Graham's bound for work on several threads: the longest image begins, at the latest, when the
+  // rest is shared out.
+  return now + (work - longest) / threads_ + longest;
+}
+
+}  // namespace fovea

@@ -1,0 +1,89 @@
+// Which image is decoded next: every decision of the imaging pool, without threads. It is stepped
+// with a time.
+#pragma once
+
+#include <compare>
+#include <map>
+#include <optional>
+#include <span>
+
+#include "absl/container/flat_hash_map.h"
+#include "server/core/clock.h"
+#include "server/core/weighted_order.h"
+#include "server/imaging/imaging_times.h"
+#include "server/scheduler/fair_share.h"
+
+namespace fovea {
+
+using ImagingLineId = uint64_t;
+using ImagingTaskId = uint64_t;
+
+// What is known of an image before its turn.
+struct ImagingOutline {
+  ImageSize size;
+  int priority = 0;  // 0 is served first
+  Nanos order = 0;   // inside its priority: the deadline, or what stands for one
+  // Decoded later than this it would be of no use: its model could not run it by its deadline.
+  Nanos ready_by = kNever;
+};
+
+// Not thread-safe. Never reads a clock: `now` does not go back from call to call.
+//
+// Each model has a line: earliest deadline first inside a priority. Between models the threads'
+// time is shared as the device's is, by deficit round robin on what was measured.
+class ImagingSchedule {
+ public:
+  explicit ImagingSchedule(int threads);
+
+  ImagingLineId AddLine();
+  // It is empty.
+  void RemoveLine(ImagingLineId line);
+
+  ImagingTaskId Add(ImagingLineId line, const ImagingOutline& outline);
+  // Takes the image whose turn it is; nothing where no image is in line. It runs until Done.
+  std::optional<ImagingTaskId> Next(Nanos now);
+  // `worked`: it was decoded to its end, so that its time tells how long such images take.
+  void Done(ImagingTaskId task, bool worked, Nanos took, Nanos now);
+
+  // Whether a running image will probably be decoded after its `ready_by`.
+  bool Hopeless(ImagingTaskId task, Nanos now) const;
+
+  // When images that come now would all be decoded. `now` where nothing is known of their kind.
+  // As under PredictFinish, images are taken to be slow ones.
+  Nanos Forecast(ImagingLineId line, int priority, Nanos order, std::span<const ImageSize> images,
+                 Nanos now) const;
+
+  int waiting() const { return waiting_; }
+
+ private:
+  struct Place {
+    int priority;
+    Nanos order;
+    ImagingTaskId id;
+    auto operator<=>(const Place&) const = default;
+  };
+  struct Waiting {
+    ImagingOutline outline;
+    Nanos estimate;  // of its thread time, when it came
+  };
+  struct Line {
+    WeightedOrder<Place, std::less<>> order;  // weighed by their estimates
+    absl::flat_hash_map<ImagingTaskId, Waiting> tasks;
+  };
+  struct Running {
+    ImagingLineId line;  // may be gone
+    Waiting task;
+    Nanos started_at;
+  };
+
+  const int threads_;
+  ImagingTimes times_;
+  FairShare fair_share_;
+  std::map<ImagingLineId, Line> lines_;
+  absl::flat_hash_map<ImagingTaskId, Running> running_;
+  int waiting_ = 0;
+  ImagingLineId last_line_ = 0;
+  ImagingTaskId last_task_ = 0;
+};
+
+}  // namespace fovea

@@ -1,0 +1,40 @@
+#include "server/imaging/imaging_times.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace fovea {
+namespace {
+
+// The curves' sizes: kilopixels (kilobytes), rounded up to a power of the fourth root of two, so
+// that a curve has some sixty sizes at most. At least 1.
+int Step(const ImageSize& size) {
+  const double kilo = std::max(1.0, static_cast<double>(size.amount) / 1000);
+  return static_cast<int>(std::ceil(std::exp2(std::ceil(std::log2(kilo) * 4) / 4)));
+}
+
+size_t Index(ImageKind kind) { return static_cast<size_t>(kind); }
+
+}  // namespace
+
+void ImagingTimes::Record(const ImageSize& size, Nanos took, Nanos now) {
+  curves_[Index(size.kind)].Record(Step(size), took, now);
+}
+
+Nanos ImagingTimes::Typical(const ImageSize& size) const {
+  return curves_[Index(size.kind)].Typical(Step(size));
+}
+
+Nanos ImagingTimes::Slow(const ImageSize& size) const {
+  const LatencyModel& curve = curves_[Index(size.kind)];
+  const int step = Step(size);
+  // Below what was measured the slow reading is a constant, which for a thumbnail among
+  // photographs would be far off.
+  return step < curve.least() ? curve.Typical(step) : curve.Slow(step);
+}
+
+bool ImagingTimes::Trusted(ImageKind kind, Nanos now) const {
+  return curves_[Index(kind)].Trusted(now);
+}
+
+}  // namespace fovea

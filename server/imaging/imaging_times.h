@@ -1,0 +1,47 @@
+// How long images take to decode and to resize, learnt from those that were.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "server/core/clock.h"
+#include "server/scheduler/latency_model.h"
+
+namespace fovea {
+
+// What decides how long an image takes.
+enum class ImageKind {
+  kJpeg,
+  kProgressiveJpeg,
+  kPng,
+  kWebp,
+  kPixels,   // nothing to decode: resized only
+  kUnknown,  // a file whose first bytes do not tell its size
+};
+inline constexpr int kImageKinds = 6;
+
+// An image's work, as far as it is known before it is decoded.
+struct ImageSize {
+  ImageKind kind = ImageKind::kUnknown;
+  int64_t amount = 0;  // pixels; bytes of a kUnknown
+};
+
+// Not thread-safe. A latency curve for each kind, by the amount in steps of a quarter octave.
+// Between measured amounts it is interpolated, outside of them taken to be proportional: decoders
+// pass over every pixel.
+class ImagingTimes {
+ public:
+  void Record(const ImageSize& size, Nanos took, Nanos now);
+
+  // 0 where nothing of its kind was measured.
+  Nanos Typical(const ImageSize& size) const;
+  Nanos Slow(const ImageSize& size) const;  // nine in ten take at most this
+
+  // Whether work of this kind may be turned away by what is known of it (see LatencyModel).
+  bool Trusted(ImageKind kind, Nanos now) const;
+
+ private:
+  std::array<LatencyModel, kImageKinds> curves_;
+};
+
+}  // namespace fovea

@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# Runs the tests that have the labels asan and tsan under AddressSanitizer with UndefinedBehaviorSanitizer, and under
+# ThreadSanitizer. Exits 1 when any part failed, after the others have run.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+. tests/report.sh
+
+build_and_run() {
+  deploy/setup/build.sh "$1" "$1_tests" && ctest --test-dir "build/$1" --output-on-failure -j "$(nproc)" -L "$1"
+}
+export FOVEA_CUDA_TYPES=ONE
+
+part "set-up" deploy/setup/setup.sh build || report
+part "architectures" deploy/setup/build.sh release fovea_model_zoo || report
+part "AddressSanitizer, UBSan" build_and_run asan
+part "ThreadSanitizer" build_and_run tsan
+report

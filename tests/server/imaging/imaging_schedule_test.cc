@@ -1,0 +1,164 @@
+#include "server/imaging/imaging_schedule.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <vector>
+
+namespace fovea {
+namespace {
+
+using testing::ElementsAre;
+
+constexpr Nanos kMs = kMillisecond;
+constexpr ImageSize kPhoto{ImageKind::kJpeg, 12'000'000};
+
+class ImagingScheduleTest : public testing::Test {
+ protected:
+  // A schedule of `threads` that has seen a photograph take 60 ms.
+  void Make(int threads) {
+    schedule_.emplace(threads);
+    line_ = schedule_->AddLine();
+    schedule_->Add(line_, {.size = kPhoto});
+    schedule_->Done(*schedule_->Next(now_), /*worked=*/true, 60 * kMs, now_);
+  }
+  ImagingTaskId Add(Nanos order, int priority = 0, ImageSize size = kPhoto) {
+    return schedule_->Add(line_, {.size = size, .priority = priority, .order = order});
+  }
+  std::vector<ImagingTaskId> TakeAll() {
+    std::vector<ImagingTaskId> taken;
+    while (auto next = schedule_->Next(now_)) taken.push_back(*next);
+    return taken;
+  }
+  Nanos Forecast(Nanos order, std::vector<ImageSize> images = {kPhoto}, int priority = 0) {
+    return schedule_->Forecast(line_, priority, order, images, now_) - now_;
+  }
+
+  Nanos now_ = kSecond;
+  std::optional<ImagingSchedule> schedule_;
+  ImagingLineId line_ = 0;
+};
+
+TEST_F(ImagingScheduleTest, TakesTheEarliestDeadlineOfTheBestPriorityFirst) {
+  Make(1);
+  const ImagingTaskId late = Add(300), urgent = Add(100), low = Add(50, /*priority=*/1),
+                      second = Add(100);
+  EXPECT_EQ(schedule_->waiting(), 4);
+  EXPECT_THAT(TakeAll(), ElementsAre(urgent, second, late, low));
+  EXPECT_EQ(schedule_->waiting(), 0);
+}
+
+TEST_F(ImagingScheduleTest, SharesTheThreadsTimeBetweenModels) {
+  Make(1);
+  const ImagingLineId other = schedule_->AddLine();
+  constexpr ImageSize kSmall{ImageKind::kJpeg, 2'000'000};
+  for (int i = 0; i < 100; ++i) {
+    schedule_->Add(line_, {.size = kPhoto});
+    schedule_->Add(other, {.size = kSmall});
+  }
+  std::map<bool, Nanos> spent;
+  Nanos all = 0;
+  while (all < 1000 * kMs) {
+    const ImagingTaskId task = *schedule_->Next(now_);
+    // Tasks of the first line have odd numbers from the second on.
+    const bool large = task % 2 == 0;
+    const Nanos took = large ? 60 * kMs : 10 * kMs;
+    now_ += took;
+    schedule_->Done(task, true, took, now_);
+    spent[large] += took;
+    all += took;
+  }
+  EXPECT_NEAR(spent[true], spent[false], 70 * kMs);
+}
+
+TEST_F(ImagingScheduleTest, ForecastsFromTheWorkThatWouldComeFirst) {
+  Make(1);
+  EXPECT_EQ(Forecast(100), 60 * kMs);
+  Add(50);
+  Add(200);
+  Add(10, /*priority=*/1);
+  EXPECT_EQ(Forecast(100), 120 * kMs);
+  EXPECT_EQ(Forecast(300), 180 * kMs);
+  EXPECT_EQ(Forecast(300, {kPhoto}, /*priority=*/1), 240 * kMs);
+}
+
+TEST_F(ImagingScheduleTest, ForecastsWhatIsLeftOfRunningImages) {
+  Make(1);
+  Add(50);
+  ASSERT_TRUE(schedule_->Next(now_).has_value());
+  now_ += 20 * kMs;
+  EXPECT_EQ(Forecast(100), 100 * kMs);
+  now_ += 100 * kMs;  // longer than it should
+  EXPECT_EQ(Forecast(100), 60 * kMs);
+}
+
+TEST_F(ImagingScheduleTest, ForecastsSeveralThreads) {
+  Make(2);
+  EXPECT_EQ(Forecast(100), 60 * kMs);
+  EXPECT_EQ(Forecast(100, {kPhoto, kPhoto, kPhoto}), 120 * kMs);
+  for (int i = 0; i < 4; ++i) Add(50);
+  EXPECT_EQ(Forecast(100), 180 * kMs);
+}
+
+TEST_F(ImagingScheduleTest, CountsTheTurnsOfOtherModels) {
+  Make(1);
+  const ImagingLineId other = schedule_->AddLine();
+  for (int i = 0; i < 50; ++i) schedule_->Add(other, {.size = kPhoto});
+  EXPECT_EQ(Forecast(100), 120 * kMs);  // one turn each
+}
+
+TEST_F(ImagingScheduleTest, IsExactInALongLine) {
+  Make(1);
+  for (int i = 0; i < 10'000; ++i) Add(i);
+  EXPECT_EQ(Forecast(9'000), 9'002 * 60 * kMs);
+}
+
+TEST_F(ImagingScheduleTest, TakesAnImageOfAnotherSizeToBeProportional) {
+  Make(1);
+  EXPECT_NEAR(Forecast(100, {{ImageKind::kJpeg, 3'000'000}}), 15 * kMs, 2 * kMs);
+  EXPECT_NEAR(Forecast(100, {{ImageKind::kJpeg, 48'000'000}}), 240 * kMs, 25 * kMs);
+}
+
+TEST_F(ImagingScheduleTest, SaysNothingOfKindsThatItDoesNotKnowOrNoLongerTrusts) {
+  Make(1);
+  Add(50);
+  EXPECT_EQ(Forecast(100, {{ImageKind::kPng, 12'000'000}}), 0);
+  now_ += LatencyModel::kTrust;
+  EXPECT_EQ(Forecast(100), 0);
+}
+
+TEST_F(ImagingScheduleTest, LearnsFromImagesThatWereDecodedOnly) {
+  Make(1);
+  for (int i = 0; i < 50; ++i) {
+    Add(50);
+    schedule_->Done(*schedule_->Next(now_), /*worked=*/false, 1, now_);
+  }
+  EXPECT_EQ(Forecast(100), 60 * kMs);
+}
+
+TEST_F(ImagingScheduleTest, KnowsWhichImageWouldBeReadyTooLate) {
+  Make(1);
+  const auto hopeless = [&](Nanos ready_by) {
+    schedule_->Add(line_, {.size = kPhoto, .ready_by = ready_by});
+    const ImagingTaskId task = *schedule_->Next(now_);
+    const bool answer = schedule_->Hopeless(task, now_);
+    schedule_->Done(task, false, 0, now_);
+    return answer;
+  };
+  EXPECT_TRUE(hopeless(now_ + 59 * kMs));
+  EXPECT_FALSE(hopeless(now_ + 60 * kMs));
+  EXPECT_FALSE(hopeless(kNever));
+}
+
+TEST_F(ImagingScheduleTest, OutlivesTheLineOfARunningImage) {
+  Make(1);
+  Add(50);
+  const ImagingTaskId task = *schedule_->Next(now_);
+  schedule_->RemoveLine(line_);
+  schedule_->Done(task, true, 60 * kMs, now_);
+  EXPECT_FALSE(schedule_->Next(now_).has_value());
+}
+
+}  // namespace
+}  // namespace fovea
