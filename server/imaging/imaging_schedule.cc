@@ -73,17 +73,19 @@ void ImagingSchedule::Done(ImagingTaskId id, bool worked, Nanos took, Nanos now)
 bool ImagingSchedule::Hopeless(ImagingTaskId id, Nanos now) const {
   const ImagingOutline& outline = running_.at(id).task.outline;
   if (outline.ready_by == kNever || !times_.Trusted(outline.size.kind, now)) return false;
-  return outline.ready_by - now < times_.Typical(outline.size);
+  const Nanos takes = waiting_ > 0 ? times_.Typical(outline.size) : times_.Fast(outline.size);
+  return outline.ready_by - now < takes;
 }
 
 Nanos ImagingSchedule::Forecast(ImagingLineId id, int priority, Nanos order,
                                 std::span<const ImageSize> images, Nanos now) const {
+  const bool idle = waiting_ == 0 && static_cast<int>(running_.size()) < threads_;
   Nanos own = 0, longest = 0;
   for (const ImageSize& size : images) {
     if (!times_.Trusted(size.kind, now)) return now;
-    const Nanos slow = times_.Slow(size);
-    own += slow;
-    longest = std::max(longest, slow);
+    const Nanos takes = idle ? times_.Fast(size) : times_.Slow(size);
+    own += takes;
+    longest = std::max(longest, takes);
   }
   const Nanos in_line = own + lines_.at(id).order.Before(Place{priority, order, ~ImagingTaskId{0}});
   Nanos work = in_line;
@@ -91,6 +93,7 @@ Nanos ImagingSchedule::Forecast(ImagingLineId id, int priority, Nanos order,
     // Each of the others gets as much of the threads as this model while both have work.
     if (other != id) work += std::min<Nanos>(line.order.total(), in_line);
   }
+  if (idle && images.size() == 1) return now + longest;
   for (const auto& [task, run] : running_) {
     work += std::max<Nanos>(0, run.started_at + run.task.estimate - now);
   }

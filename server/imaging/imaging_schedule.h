@@ -45,11 +45,12 @@ class ImagingSchedule {
   // `worked`: it was decoded to its end, so that its time tells how long such images take.
   void Done(ImagingTaskId task, bool worked, Nanos took, Nanos now);
 
-  // Whether a running image will probably be decoded after its `ready_by`.
+  // Whether a running image will be decoded after its `ready_by`: probably where others wait for
+  // the thread, almost certainly where none does.
   bool Hopeless(ImagingTaskId task, Nanos now) const;
 
   // When images that come now would all be decoded. `now` where nothing is known of their kind.
-  // As under PredictFinish, images are taken to be slow ones.
+  // As under PredictFinish, images are taken to be slow ones, but fast where a thread is idle.
   Nanos Forecast(ImagingLineId line, int priority, Nanos order, std::span<const ImageSize> images,
                  Nanos now) const;
 

@@ -21,6 +21,13 @@ void ImagingTimes::Record(const ImageSize& size, Nanos took, Nanos now) {
   curves_[Index(size.kind)].Record(Step(size), took, now);
 }
 
+Nanos ImagingTimes::Fast(const ImageSize& size) const {
+  const LatencyModel& curve = curves_[Index(size.kind)];
+  const int step = Step(size);
+  // Above what was measured the fast reading is a constant.
+  return step > curve.most() ? curve.Typical(step) : curve.Fast(step);
+}
+
 Nanos ImagingTimes::Typical(const ImageSize& size) const {
   return curves_[Index(size.kind)].Typical(Step(size));
 }

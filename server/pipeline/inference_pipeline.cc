@@ -140,7 +140,7 @@ void InferencePipeline::DecodeThenPutInLine(std::unique_ptr<Admitted> admitted) 
       .deadline = request.deadline,
       .ready_by = request.deadline == kNever
                       ? kNever
-                      : request.deadline - model.queue().RunTime(admitted->input.images)};
+                      : request.deadline - model.queue().LeastRunTime(admitted->input.images)};
   ImagesToDecode images = *std::move(admitted->images);
   DecodeImages(std::move(images), model.preprocessing(), imaging_options_, request.cancellation,
                order, model.imaging_line(), imaging_, clock_,

@@ -146,9 +146,9 @@ void Device::RecordLatency(QueueId queue, int images, Nanos duration) {
   dispatcher_.RecordLatency(queue, images, duration, clock_.Now());
 }
 
-Nanos Device::RunTime(QueueId queue, int images) const {
+Nanos Device::LeastRunTime(QueueId queue, int images) const {
   MutexLock lock(mutex_);
-  return dispatcher_.RunTime(queue, images, clock_.Now());
+  return dispatcher_.LeastRunTime(queue, images, clock_.Now());
 }
 
 ModelQueue::Depth Device::depth(QueueId queue) const {

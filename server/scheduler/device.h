@@ -44,7 +44,7 @@ class Device : public std::enable_shared_from_this<Device> {
   void Enqueue(Reservation reservation, std::unique_ptr<Task> task);
   void NotifyCancelled(QueueId queue, TaskId task);
   void RecordLatency(QueueId queue, int images, Nanos duration);
-  Nanos RunTime(QueueId queue, int images) const;
+  Nanos LeastRunTime(QueueId queue, int images) const;
   absl::Status Drain(QueueId queue, Nanos until);
   ModelQueue::Depth depth(QueueId queue) const;
 

@@ -166,9 +166,9 @@ void Dispatcher::Done(QueueId id, int instance, RunOutcome outcome, Nanos durati
   if (queue.options.observer != nullptr) queue.options.observer->OnBatchDone(run.images, duration);
 }
 
-Nanos Dispatcher::RunTime(QueueId id, int images, Nanos now) const {
+Nanos Dispatcher::LeastRunTime(QueueId id, int images, Nanos now) const {
   const LatencyModel& latency = Get(id).latency;
-  return latency.Trusted(now) ? latency.Typical(images) : 0;
+  return latency.Trusted(now) ? latency.Fast(images) : 0;
 }
 
 void Dispatcher::Drain(QueueId id) {

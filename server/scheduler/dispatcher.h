@@ -82,8 +82,8 @@ class Dispatcher {
   // The batch that `instance` was given has run for `duration`. The latency curve learns from whole
   // runs only.
   void Done(QueueId queue, int instance, RunOutcome outcome, Nanos duration, Nanos now);
-  // What the run of a batch of `images` images typically takes; 0 where that is not known.
-  Nanos RunTime(QueueId queue, int images, Nanos now) const;
+  // What the run of a batch of `images` images hardly takes less than; 0 where that is not known.
+  Nanos LeastRunTime(QueueId queue, int images, Nanos now) const;
 
   // Transitions of the queue's state; nothing where it is that far already.
   void Drain(QueueId queue);

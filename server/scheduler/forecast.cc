@@ -5,6 +5,9 @@
 namespace fovea {
 
 Nanos PredictFinish(const Outlook& outlook, const LatencyModel& latency) {
+  if (outlook.images_queued == 0 && outlook.rivals.empty()) {
+    return std::max(outlook.free_at, outlook.ready_at) + latency.Fast(outlook.images);
+  }
   const int max = outlook.max_batch_size;
   const int round = max * outlook.lanes;
   int rounds_ahead = outlook.images_ahead / round;

@@ -24,7 +24,9 @@ struct Outlook {
   std::span<const Nanos> rivals;
 };
 
-// Pure. Full batches go ahead of the newcomer, while it may still be decoded; then its own is run,
+// Pure. With nobody of its model before or behind it the newcomer is taken to be run alone, as fast
+// as ever: turning it away would leave its place to nobody, and nothing would be learnt. Otherwise
+// full batches go ahead of the newcomer, while it may still be decoded; then its own is run,
 // with the mates that are in line or, where batches go ahead of it, full by then. Every run is
 // taken to be a slow one: under overload a request that is let in and misses its deadline all the
 // same has cost device time for nothing, while one that is turned away leaves its place to the

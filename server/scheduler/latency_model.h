@@ -25,8 +25,9 @@ class LatencyModel {
   Nanos Typical(int images) const;  // their median
   Nanos Slow(int images) const;     // nine in ten take at most this
 
-  // The smallest size that was measured; 0 where none was.
+  // The smallest and the largest size that was measured; 0 where none was.
   int least() const { return by_size_.empty() ? 0 : by_size_.begin()->first; }
+  int most() const { return by_size_.empty() ? 0 : by_size_.rbegin()->first; }
 
   // Whether the curve may turn work away. Work that is turned away is not measured: without an end
   // to its trust one wrong measurement could keep a model's requests out for ever.

@@ -45,7 +45,7 @@ void ModelQueue::RecordLatency(int images, Nanos duration) {
   device_->RecordLatency(id_, images, duration);
 }
 
-Nanos ModelQueue::RunTime(int images) const { return device_->RunTime(id_, images); }
+Nanos ModelQueue::LeastRunTime(int images) const { return device_->LeastRunTime(id_, images); }
 
 absl::Status ModelQueue::Drain(Nanos until) { return device_->Drain(id_, until); }
 

@@ -92,8 +92,8 @@ class ModelQueue {
   // What the run of a batch of `images` images takes, measured elsewhere: the warm-up fills the
   // latency curve with it.
   void RecordLatency(int images, Nanos duration);
-  // What it typically takes; 0 where that is not known.
-  Nanos RunTime(int images) const;
+  // What it hardly takes less than; 0 where that is not known.
+  Nanos LeastRunTime(int images) const;
 
   // Accepts no more, and waits until everything accepted is finished or steady time `until` has
   // come; then drops what still waits (UNAVAILABLE) and waits for running batches. Reservations

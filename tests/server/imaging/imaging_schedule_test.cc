@@ -101,6 +101,22 @@ TEST_F(ImagingScheduleTest, ForecastsSeveralThreads) {
   EXPECT_EQ(Forecast(100), 180 * kMs);
 }
 
+// Or an overloaded server that once was slow would turn everybody away, and never learn better.
+TEST_F(ImagingScheduleTest, TakesAnImageForWhichAThreadIsIdleToBeAsFastAsEver) {
+  Make(2);
+  for (int i = 0; i < 10; ++i) {
+    Add(50);
+    schedule_->Done(*schedule_->Next(now_), /*worked=*/true, 500 * kMs, now_);
+  }
+  EXPECT_EQ(Forecast(100), 60 * kMs);
+  Add(50);
+  ASSERT_TRUE(schedule_->Next(now_).has_value());
+  EXPECT_EQ(Forecast(100), 60 * kMs);
+  Add(50);
+  ASSERT_TRUE(schedule_->Next(now_).has_value());
+  EXPECT_EQ(Forecast(100), 1'000 * kMs);
+}
+
 TEST_F(ImagingScheduleTest, CountsTheTurnsOfOtherModels) {
   Make(1);
   const ImagingLineId other = schedule_->AddLine();

@@ -106,8 +106,8 @@ TEST(DispatcherCurveTest, LearnsFromWholeRunsOnly) {
     RunOnce(dispatcher, queue, RunOutcome::kBroken, 1 * kMs, kSecond + i * 20 * kMs);
   }
   const Nanos now = 3 * kSecond;
-  EXPECT_EQ(dispatcher.RunTime(queue, 1, now), 10 * kMs);
-  EXPECT_EQ(dispatcher.RunTime(queue, 1, now + LatencyModel::kTrust), 0);
+  EXPECT_EQ(dispatcher.LeastRunTime(queue, 1, now), 10 * kMs);
+  EXPECT_EQ(dispatcher.LeastRunTime(queue, 1, now + LatencyModel::kTrust), 0);
 }
 
 TEST_F(DispatcherTest, RunsARequestAtOnceOnAnIdleDevice) {

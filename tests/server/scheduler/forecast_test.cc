@@ -25,6 +25,16 @@ TEST(ForecastTest, OnAnIdleDeviceIsTheRequestsOwnRun) {
   EXPECT_EQ(PredictFinish(On(0), Curve()), 103);
 }
 
+TEST(ForecastTest, TakesARequestWithoutOthersToBeAsFastAsEver) {
+  LatencyModel curve;
+  for (const Nanos took : {50, 10, 90}) curve.Record(1, took, 0);
+  Outlook alone = On(0);
+  alone.max_batch_size = 1;
+  EXPECT_EQ(PredictFinish(alone, curve), 100 + 10);
+  alone.images_queued = 1;
+  EXPECT_EQ(PredictFinish(alone, curve), 100 + 90);
+}
+
 TEST(ForecastTest, RunsWithTheMatesThatAreInLine) {
   EXPECT_EQ(PredictFinish(On(3), Curve()), 100 + 6);
   Outlook overtaking = On(0);

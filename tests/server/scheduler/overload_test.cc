@@ -135,7 +135,7 @@ double Goodput(const Load& load) {
       if (load.decode == 0) {
         enqueue(true);
       } else {
-        const Nanos run = dispatcher.RunTime(queue, 1, simulation.now());
+        const Nanos run = dispatcher.LeastRunTime(queue, 1, simulation.now());
         decoding.Submit(record->deadline, record->deadline - run, enqueue);
       }
     }
