@@ -35,7 +35,10 @@ struct ModelView {
   std::vector<TensorDescription> outputs;
   std::vector<TensorDescription> accepted_inputs;  // all three: a request uses exactly one
   std::map<std::string, std::string> properties;   // metadata's, "fovea.inputs" among them
-  std::vector<std::string> labels;                 // by class index; empty where there are none
+  // By class index, empty where there are none; never null. All views of a loaded version share
+  // them: a view is copied whenever what serves changes, and a million labels are not.
+  std::shared_ptr<const std::vector<std::string>> labels =
+      std::make_shared<const std::vector<std::string>>();
   int64_t image_height = 0, image_width = 0;
   int64_t num_classes = 0;
   bool pixel_bytes = false;  // takes UINT8 pixels as they are: no normalisation

@@ -67,12 +67,12 @@ InferenceResponse MakeResponse(const InferenceRequest& request, const ModelView&
       for (size_t image = 0; image < images; ++image) {
         std::memcpy(logits.data(), output.data.data() + image * logits.size() * sizeof(float),
                     logits.size() * sizeof(float));
-        response.classes.push_back(TopClasses(logits, request.top_k, model.labels));
+        response.classes.push_back(TopClasses(logits, request.top_k, *model.labels));
       }
     }
     if (!IsWanted(request, output.name)) continue;
     const int64_t count = ClassificationCount(request, output.name);
-    response.outputs.push_back(count > 0 ? ClassificationTensor(output, count, model.labels)
+    response.outputs.push_back(count > 0 ? ClassificationTensor(output, count, *model.labels)
                                          : std::move(output));
   }
   return response;

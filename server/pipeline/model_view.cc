@@ -80,7 +80,7 @@ ModelView DescribeServedModel(const ParsedModel& model, const models::ModelInfo&
     described.shape = {-1};
     described.shape.insert(described.shape.end(), output.shape.begin(), output.shape.end());
   }
-  view.labels = model.labels;
+  view.labels = std::make_shared<const std::vector<std::string>>(model.labels);
   view.image_height = info.image_height;
   view.image_width = info.image_width;
   view.num_classes = info.num_classes;

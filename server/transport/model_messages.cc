@@ -102,7 +102,7 @@ void FillConfig(const ModelView& model, inference::ModelConfig* config) {
   for (const TensorDescription& output : model.outputs) {
     inference::ModelOutput* message = config->add_output();
     FillTensorConfig(output, message);
-    if (!model.labels.empty()) message->set_label_filename("labels.txt");
+    if (!model.labels->empty()) message->set_label_filename("labels.txt");
   }
 
   inference::ModelDynamicBatching* batching = config->mutable_dynamic_batching();

@@ -27,7 +27,7 @@ class FakeModels {
       auto view = std::make_shared<ModelView>();
       view->name = model.name;
       view->version = std::to_string(model.version);
-      view->labels = model.labels;
+      view->labels = std::make_shared<const std::vector<std::string>>(model.labels);
       view->num_classes = classes;
       view->max_batch_size = model.spec.max_batch_size;
       view_ = std::move(view);

@@ -338,8 +338,22 @@ TEST_F(ModelRepositoryTest, LabelsThatTheLoadedModelDoesNotHaveClassesForAreRefu
                                    "classes"));
   models_.SetClasses(2);
   EXPECT_TRUE(repository_->Load("cats", "").ok());
-  EXPECT_THAT(Acquire("cats")->view()->labels, ElementsAre("tom", "kitty"));
+  EXPECT_THAT(*Acquire("cats")->view()->labels, ElementsAre("tom", "kitty"));
   models_.AwaitAlive(1);
+}
+
+// Every request takes the lock under which what serves is published.
+TEST_F(ModelRepositoryTest, PublishingCopiesNoLabels) {
+  disk_.AddModel("cats");
+  disk_.Write("cats/labels.txt", "tom\nkitty\n");
+  disk_.AddModel("dogs");
+  models_.SetClasses(2);
+  OpenExplicit({"cats"});
+  const auto before = *repository_->Find("cats", "");
+  EXPECT_TRUE(repository_->Load("dogs", "").ok());
+  const auto after = *repository_->Find("cats", "");
+  EXPECT_NE(before, after) << "the table was published anew";
+  EXPECT_EQ(before->labels, after->labels) << "one copy in memory";
 }
 
 TEST_F(ModelRepositoryTest, TheFactoryReadsTheFileThatWasChecked) {

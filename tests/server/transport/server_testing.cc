@@ -36,7 +36,7 @@ std::shared_ptr<const ModelView> Model() {
   model->outputs = {{"logits", DataType::kFp32, {-1, 1000}}};
   model->accepted_inputs = model->inputs;
   model->properties = {{"fovea.inputs", "pixel_values,image,image_rgb"}};
-  model->labels = {"tench"};
+  model->labels = std::make_shared<const std::vector<std::string>>(1, "tench");
   model->max_batch_size = 16;
   model->preferred_batch_sizes = {4, 8};
   model->max_queue_delay_us = 500;
