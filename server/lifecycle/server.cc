@@ -16,7 +16,9 @@
 #include "server/core/status.h"
 #include "server/core/version.h"
 #include "server/imaging/imaging_pool.h"
+#include "server/lifecycle/exit_deadline.h"
 #include "server/lifecycle/observers.h"
+#include "server/lifecycle/server_phase.h"
 #include "server/lifecycle/signals.h"
 #include "server/observe/metrics.h"
 #include "server/pipeline/inference_pipeline.h"
@@ -29,6 +31,9 @@ namespace fovea {
 namespace {
 
 constexpr int64_t kMiB = int64_t{1} << 20;
+// For what cannot be interrupted, once everything else has ended: a read of a disk that hangs, a
+// step of a model that is being loaded.
+constexpr Nanos kExitGrace = 5 * kSecond;
 
 int CoresOr(int wanted) {
   return wanted > 0 ? wanted : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
@@ -39,23 +44,19 @@ ModelControl ControlMode(const std::string& text) {
   return text == "poll" ? ModelControl::kPoll : ModelControl::kNone;
 }
 
-// Tells the thread that serves how often the process was asked to stop. Thread-safe.
-class StopRequests {
+// Tells the thread that serves that the process was asked to stop. Thread-safe.
+class StopRequest {
  public:
-  explicit StopRequests(Clock& clock) : clock_(clock) {}
+  explicit StopRequest(Clock& clock) : clock_(clock) {}
 
   void Add() {
     MutexLock lock(mutex_);
-    ++count_;
+    asked_ = true;
     changed_.NotifyAll();
-  }
-  bool Any() const {
-    MutexLock lock(mutex_);
-    return count_ > 0;
   }
   void Wait() {
     MutexLock lock(mutex_);
-    while (count_ == 0) clock_.WaitUntil(changed_, mutex_, kNever);
+    while (!asked_) clock_.WaitUntil(changed_, mutex_, kNever);
   }
   void Sleep(Nanos duration) {
     MutexLock lock(mutex_);
@@ -65,9 +66,9 @@ class StopRequests {
 
  private:
   Clock& clock_;
-  mutable Mutex mutex_;
+  Mutex mutex_;
   CondVar changed_;
-  int count_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool asked_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 // A line for people and for programs that started us, on standard output.
@@ -86,28 +87,18 @@ class Server {
   }
 
   // Loads the models while the port already answers, serves, and drains. Returns the exit code.
-  int Run() {
-    StopRequests stop(clock_);
-    SignalThread signals([&stop](int count) {
-      if (count > 1) {
-        Log(LogLevel::kWarning, "asked to stop again: ending at once");
-        std::_Exit(1);
-      }
-      stop.Add();
-    });
+  // What hangs beyond the drain's time is ended by `deadline`.
+  int Run(StopRequest& stop, ExitDeadline& deadline) {
     Announce(absl::StrCat(
         "listening: grpc=", options_.host, ":", grpc_->port(),
         " metrics=", metrics_port_ < 0 ? "none" : absl::StrCat(options_.host, ":", metrics_port_)));
-    repository_->Start();
-    // A stop while models are being loaded ends the loading.
-    std::thread loading([this, &stop] {
+    std::thread loading([this] {
+      repository_->Start();
       repository_->WaitUntilLoaded();
-      if (stop.Any()) return;
-      grpc_->SetServing(true);
-      Announce(absl::StrCat("ready: ", Ready()));
+      if (phase_.Advance(Phase::kServing)) Announce(absl::StrCat("ready: ", Ready()));
     });
     stop.Wait();
-    const int exit_code = Drain(stop);
+    const int exit_code = Drain(stop, deadline);
     loading.join();
     return exit_code;
   }
@@ -184,19 +175,32 @@ class Server {
                         failed > 0 ? absl::StrCat(", ", failed, " not loaded (see the log)") : "");
   }
 
-  int Drain(StopRequests& stop) {
+  void OnPhase(Phase phase) {
+    if (phase == Phase::kServing) grpc_->SetServing(true);
+    if (phase == Phase::kDraining) grpc_->SetServing(false);
+  }
+
+  int Drain(StopRequest& stop, ExitDeadline& deadline) {
+    const Nanos delay = options_.drain_delay_ms * kMillisecond;
+    const Nanos timeout = options_.drain_timeout_ms * kMillisecond;
+    deadline.Set(clock_.Now() + delay + timeout + kExitGrace, 1,
+                 "ending: a call did not end within the drain timeout");
     Log(LogLevel::kInfo, "asked to stop: health reads NOT_SERVING from here on");
-    grpc_->SetServing(false);
+    phase_.Advance(Phase::kDraining);
     repository_->Stop();
-    stop.Sleep(options_.drain_delay_ms * kMillisecond);
-    const int cut_off = grpc_->Shutdown(options_.drain_timeout_ms * kMillisecond);
+    stop.Sleep(delay);
+    const int cut_off = grpc_->Shutdown(timeout);
+    const int exit_code = cut_off > 0 ? 1 : 0;
     if (cut_off > 0) {
       Log(LogLevel::kError,
           absl::StrCat(cut_off, " requests did not finish within the drain timeout"));
-      return 1;
+    } else {
+      Log(LogLevel::kInfo, "drained: every accepted request was answered");
     }
-    Log(LogLevel::kInfo, "drained: every accepted request was answered");
-    return 0;
+    phase_.Advance(Phase::kStopped);
+    deadline.Set(clock_.Now() + kExitGrace, exit_code,
+                 "ending without a load or a model's step that does not end");
+    return exit_code;
   }
 
   const ServerOptions options_;
@@ -210,18 +214,32 @@ class Server {
   std::unique_ptr<InferencePipeline> pipeline_;
   std::unique_ptr<InflightCounter> inflight_;
   std::unique_ptr<GrpcServer> grpc_;
+  ServerPhase phase_{[this](Phase phase) { OnPhase(phase); }};
   int metrics_port_ = -1;
 };
 
 }  // namespace
 
 int RunServer(const ServerOptions& options) {
+  Clock& clock = SteadyClock();
+  ExitDeadline deadline(clock, [](int code) { std::_Exit(code); });
+  StopRequest stop(clock);
+  SignalThread signals([&](int count) {
+    if (count > 1) {
+      Log(LogLevel::kWarning, "asked to stop again: ending at once");
+      std::_Exit(1);
+    }
+    // The drain, which begins at once, gives itself longer. Where the server is not yet built,
+    // because its disk hangs, there is nothing to drain.
+    deadline.Set(clock.Now() + kExitGrace, 0, "ending: the server was still being started");
+    stop.Add();
+  });
   absl::StatusOr<std::unique_ptr<Server>> server = Server::Create(options);
   if (!server.ok()) {
     Log(LogLevel::kError, absl::StrCat("cannot start: ", server.status().message()));
     return 1;
   }
-  return (*server)->Run();
+  return (*server)->Run(stop, deadline);
 }
 
 }  // namespace fovea

@@ -8,7 +8,10 @@ LoadQueue::LoadQueue(int threads) {
   for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { Work(); });
 }
 
-LoadQueue::~LoadQueue() { Stop(); }
+LoadQueue::~LoadQueue() {
+  Close();
+  Join();
+}
 
 void LoadQueue::Add(std::string model, Job job) {
   {
@@ -22,18 +25,21 @@ void LoadQueue::Add(std::string model, Job job) {
   job(/*stopping=*/true);
 }
 
-void LoadQueue::RunHere(const std::string& model, const std::function<void()>& job) {
+bool LoadQueue::RunHere(const std::string& model, const std::function<void()>& job) {
   {
     MutexLock lock(mutex_);
-    while (!busy_.insert(model).second) changed_.Wait(mutex_);
+    while (!stopping_ && busy_.count(model) > 0) changed_.Wait(mutex_);
+    if (stopping_) return false;
+    busy_.insert(model);
   }
   job();
   MutexLock lock(mutex_);
   busy_.erase(model);
   changed_.NotifyAll();
+  return true;
 }
 
-void LoadQueue::Stop() {
+void LoadQueue::Close() {
   std::list<Entry> dropped;
   {
     MutexLock lock(mutex_);
@@ -42,6 +48,9 @@ void LoadQueue::Stop() {
     changed_.NotifyAll();
   }
   for (const Entry& entry : dropped) entry.job(/*stopping=*/true);
+}
+
+void LoadQueue::Join() {
   for (std::thread& thread : threads_) thread.join();
   threads_.clear();
 }

@@ -19,7 +19,7 @@ class LoadQueue {
   using Job = std::function<void(bool stopping)>;
 
   explicit LoadQueue(int threads);
-  ~LoadQueue();  // Stop
+  ~LoadQueue();  // Close and Join
   LoadQueue(const LoadQueue&) = delete;
   LoadQueue& operator=(const LoadQueue&) = delete;
 
@@ -27,11 +27,14 @@ class LoadQueue {
   // Stop: at once, here.
   void Add(std::string model, Job job);
 
-  // Runs `job` on this thread, once no other job of the model is running.
-  void RunHere(const std::string& model, const std::function<void()>& job);
+  // Runs `job` on this thread, once no other job of the model is running. False, without having run
+  // it, where the queue was closed before that.
+  bool RunHere(const std::string& model, const std::function<void()>& job);
 
-  // Finishes the jobs that run, calls the waiting ones with `stopping`, and joins the threads.
-  void Stop();
+  // Calls the waiting jobs with `stopping`, and begins no more. Does not wait for those that run.
+  void Close();
+  // Waits for them: as long as their disk takes. Close was called.
+  void Join();
 
  private:
   struct Entry {

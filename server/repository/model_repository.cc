@@ -1,7 +1,6 @@
 #include "server/repository/model_repository.h"
 
 #include <algorithm>
-#include <future>
 #include <optional>
 #include <utility>
 
@@ -69,6 +68,8 @@ ModelRepository::ModelRepository(ModelRepositoryOptions options,
 
 ModelRepository::~ModelRepository() {
   Stop();
+  if (poller_.joinable()) poller_.join();
+  queue_.Join();
   std::vector<std::string> names;
   {
     MutexLock lock(mutex_);
@@ -110,7 +111,7 @@ void ModelRepository::Start() {
 
 void ModelRepository::WaitUntilLoaded() {
   MutexLock lock(mutex_);
-  while (starting_ > 0) changed_.Wait(mutex_);
+  while (starting_ > 0 && !stopping_) changed_.Wait(mutex_);
 }
 
 void ModelRepository::Stop() {
@@ -120,8 +121,7 @@ void ModelRepository::Stop() {
     changed_.NotifyAll();
   }
   cancellation_->Cancel();
-  if (poller_.joinable()) poller_.join();
-  queue_.Stop();
+  queue_.Close();
 }
 
 std::shared_ptr<const ServingTable> ModelRepository::Table() const {
@@ -194,13 +194,22 @@ absl::Status ModelRepository::Load(std::string_view name, std::string_view confi
     }
     ++pending_loads_;
   }
-  std::promise<absl::Status> result;
+  // Shared: a load that hangs outlives the call that asked for it, which a stop ends.
+  const auto outcome = std::make_shared<std::optional<absl::Status>>();  // guarded by mutex_
   Enqueue(std::string(name), {.force = true, .config_override = std::string(config_override)},
-          /*known=*/false, [&](const absl::Status& status) { result.set_value(status); });
-  absl::Status status = result.get_future().get();
+          /*known=*/false, [this, outcome](const absl::Status& status) {
+            MutexLock lock(mutex_);
+            *outcome = status;
+            changed_.NotifyAll();
+          });
+  absl::Status status;
+  {
+    MutexLock lock(mutex_);
+    while (!outcome->has_value() && !stopping_) changed_.Wait(mutex_);
+    status = outcome->value_or(Stopping());
+    --pending_loads_;
+  }
   if (status.ok()) RefreshSharers(std::string(name));
-  MutexLock lock(mutex_);
-  --pending_loads_;
   return status;
 }
 
@@ -218,13 +227,14 @@ absl::Status ModelRepository::Unload(std::string_view name) {
   }
   // Here, not on a loader thread: those may be busy for long with other models.
   const std::string model(name);
-  queue_.RunHere(model, [&] { RetireAll(model, "unloaded"); });
+  if (!queue_.RunHere(model, [&] { RetireAll(model, "unloaded"); })) return Stopping();
   MutexLock lock(mutex_);
-  while (true) {
+  while (!stopping_) {
     const auto found = models_.find(name);
     if (found == models_.end() || !found->second.Unloading()) return absl::OkStatus();
     changed_.Wait(mutex_);
   }
+  return Stopping();
 }
 
 void ModelRepository::Poll() {

@@ -58,15 +58,16 @@ class ModelRepository final : public ModelCatalog {
       ModelRepositoryOptions options, std::vector<std::unique_ptr<RepositoryFs>> repositories,
       ServableFactory factory, RepositoryObserver& observer, Clock& clock = SteadyClock());
 
-  // Stops, and waits until every handle is released and every servable destroyed.
+  // Stops, and waits until the loads under way have given up, every handle is released and every
+  // servable destroyed.
   ~ModelRepository() override;
 
   // Begins to load what the control mode says, on the loader threads, and returns. Called once.
   void Start();
-  // Blocks until each of those serves or has failed.
+  // Blocks until each of those serves or has failed, or until Stop.
   void WaitUntilLoaded();
-  // Begins no further load; asks the running ones to give up, and waits for them. What serves
-  // serves on.
+  // Begins no further load, asks the running ones to give up, and ends the calls of Load and Unload
+  // that wait for one. Returns at once: a load may hang on its disk. What serves serves on.
   void Stop();
 
   // A version that serves, kept serving until the handle is released, on any thread. Errors as
@@ -121,6 +122,7 @@ class ModelRepository final : public ModelCatalog {
   std::shared_ptr<const ServingTable> Table() const;
 
   void Poll();
+  static absl::Status Stopping();
 
   const ModelRepositoryOptions options_;
   const ServableFactory factory_;

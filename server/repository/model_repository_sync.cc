@@ -27,6 +27,10 @@ bool Contains(const std::vector<int64_t>& sorted, int64_t number) {
 
 }  // namespace
 
+absl::Status ModelRepository::Stopping() {
+  return Unavailable("server.stopping", "the server is stopping");
+}
+
 void ModelRepository::Enqueue(const std::string& name, SyncRequest request, bool known,
                               std::function<void(const absl::Status&)> done) {
   {
@@ -37,8 +41,7 @@ void ModelRepository::Enqueue(const std::string& name, SyncRequest request, bool
   }
   queue_.Add(name, [this, name, request = std::move(request), known,
                     done = std::move(done)](bool stopping) {
-    const absl::Status status =
-        stopping ? Unavailable("server.stopping", "the server is stopping") : Sync(name, request);
+    const absl::Status status = stopping ? Stopping() : Sync(name, request);
     {
       MutexLock lock(mutex_);
       const auto found = models_.find(name);
@@ -123,7 +126,7 @@ absl::Status ModelRepository::SyncVersions(const std::string& name, const ModelR
     std::string fingerprint = version.fingerprint + config;
     {
       MutexLock lock(mutex_);
-      if (stopping_) return Unavailable("server.stopping", "the server is stopping");
+      if (stopping_) return Stopping();
       const VersionLoad* const ready = models_[name].Ready(version.number);
       if (!force && ready != nullptr && ready->fingerprint() == fingerprint) continue;
     }

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pathlib
 import random
 import re
 import signal
+import subprocess
 import threading
 import time
 import urllib.request
@@ -22,6 +24,7 @@ from fault_support import (
     pixel_values,
 )
 from grpc_health.v1 import health_pb2, health_pb2_grpc
+from tritonclient.grpc import service_pb2
 
 
 def test_rows_34_35_callers_that_cancel_at_any_moment_leave_nothing_behind(
@@ -85,6 +88,13 @@ def gauge(text: str, name: str) -> float:
         float(value)
         for value in re.findall(rf"^{name}(?:\{{.*\}})? (\S+)$", text, re.MULTILINE)
     )
+
+
+def wait_until(condition, timeout: float = 60) -> None:
+    end = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)
 
 
 def series(text: str) -> set[str]:
@@ -193,6 +203,50 @@ def test_row_44_sigterm_while_loading_stops_the_server(start_server, tmp_path):
     start = time.monotonic()
     assert server.terminate() == 0
     assert time.monotonic() - start < 20
+
+
+@pytest.fixture
+def hanging_disk(tmp_path) -> tuple[dict[str, str], pathlib.Path]:
+    """The environment of a server whose disk hangs, and the file that makes it hang while it is there."""
+    library, hang = tmp_path / "hanging_disk.so", tmp_path / "hang"
+    source = pathlib.Path(__file__).with_name("hanging_disk.c")
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True)
+    return {"LD_PRELOAD": str(library), "FOVEA_TEST_HANG": str(hang)}, hang
+
+
+def test_row_44_sigterm_while_the_disk_hangs_finishes_what_was_accepted(
+    start_server, repository, hanging_disk
+):
+    environment, hang = hanging_disk
+    server = start_server(
+        "--model-repository", repository, "--model-control-mode", "explicit", "--load-model", MODEL,
+        environment=environment,
+    )  # fmt: skip
+    hang.touch()
+    caller = Caller(server.grpc)
+    load = caller.channel.unary_unary(SERVICE + "RepositoryModelLoad").future(
+        service_pb2.RepositoryModelLoadRequest(model_name=MODEL).SerializeToString(),
+        timeout=60,
+    )
+    accepted = flood(server.grpc, 20)
+    wait_until(lambda: gauge(scrape(server.metrics), "fovea_inflight_requests") > 0)
+    server.process.send_signal(signal.SIGTERM)
+    assert {future.code() for _, future in accepted} == {grpc.StatusCode.OK}
+    assert load.code() == grpc.StatusCode.UNAVAILABLE
+    assert server.process.wait(60) == 0
+    server.wait_for_log("drained: every accepted request was answered")
+
+
+def test_row_44_sigterm_while_the_disk_hangs_at_the_start_ends_the_server(
+    start_server, repository, hanging_disk
+):
+    environment, hang = hanging_disk
+    hang.touch()
+    server = start_server(
+        "--model-repository", repository, environment=environment, ready=False
+    )
+    assert health_of(server.grpc, "") == health_pb2.HealthCheckResponse.NOT_SERVING
+    assert server.terminate() == 0
 
 
 def test_rejections_of_a_full_queue_come_at_once(start_server, repository):

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "server/core/mutex.h"
 #include "server/core/status.h"
 #include "server/repository/repository_fs.h"
 
@@ -19,7 +20,37 @@ struct DiskFaults {
   std::atomic<bool> opening = false;
   std::atomic<bool> reading = false;
 
+  // Calls of the disk do not return until Release.
+  void Hang() {
+    MutexLock lock(mutex_);
+    hanging_ = true;
+  }
+  void Release() {
+    MutexLock lock(mutex_);
+    hanging_ = false;
+    changed_.NotifyAll();
+  }
+  // Returns once a call hangs.
+  void AwaitHanging() {
+    MutexLock lock(mutex_);
+    while (hung_ == 0) changed_.Wait(mutex_);
+  }
+  // What every call of the disk passes.
+  void Pass() {
+    MutexLock lock(mutex_);
+    ++hung_;
+    changed_.NotifyAll();
+    while (hanging_) changed_.Wait(mutex_);
+    --hung_;
+  }
+
   static absl::Status Error() { return Unavailable("repository.io", "the disk failed"); }
+
+ private:
+  Mutex mutex_;
+  CondVar changed_;
+  bool hanging_ ABSL_GUARDED_BY(mutex_) = false;
+  int hung_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 class FaultyFs final : public RepositoryFs {
@@ -28,11 +59,13 @@ class FaultyFs final : public RepositoryFs {
       : real_(std::move(real)), faults_(std::move(faults)) {}
 
   absl::StatusOr<std::vector<FolderEntry>> List(std::string_view folder) const override {
+    faults_->Pass();
     if (faults_->listing) return DiskFaults::Error();
     return real_->List(folder);
   }
 
   absl::StatusOr<std::unique_ptr<RepositoryFile>> Open(std::string_view path) const override {
+    faults_->Pass();
     if (faults_->opening) return DiskFaults::Error();
     FOVEA_ASSIGN_OR_RETURN(std::unique_ptr<RepositoryFile> file, real_->Open(path));
     return std::make_unique<File>(std::move(file), faults_);
@@ -46,6 +79,7 @@ class FaultyFs final : public RepositoryFs {
 
     absl::StatusOr<FileIdentity> Identity() const override { return real_->Identity(); }
     absl::StatusOr<std::string> Read(int64_t offset, size_t count) const override {
+      faults_->Pass();
       if (faults_->reading) return DiskFaults::Error();
       return real_->Read(offset, count);
     }

@@ -470,6 +470,36 @@ TEST_F(ModelRepositoryTest, StopDuringTheFirstLoadsEndsTheWaitForThem) {
   EXPECT_EQ(models_.Alive(), 0);
 }
 
+// docs/faults.md, row 44.
+TEST_F(ModelRepositoryTest, ADiskThatHangsHoldsUpNoStopAndNoCallThatAskedForALoad) {
+  disk_.AddModel("cats");
+  disk_.AddModel("dogs");
+  OpenExplicit({"cats"});
+  faults_->Hang();
+  std::future<absl::Status> load =
+      std::async(std::launch::async, [&] { return repository_->Load("dogs", ""); });
+  faults_->AwaitHanging();
+  repository_->Stop();
+  EXPECT_EQ(load.get().code(), absl::StatusCode::kUnavailable);
+  EXPECT_NE(Acquire("cats"), nullptr) << "what serves serves on";
+  faults_->Release();
+}
+
+TEST_F(ModelRepositoryTest, ADiskThatHangsAtTheStartHoldsUpNoStop) {
+  disk_.AddModel("cats");
+  Open({}, /*start=*/false);
+  faults_->Hang();
+  std::thread starting([&] {
+    repository_->Start();
+    repository_->WaitUntilLoaded();
+  });
+  faults_->AwaitHanging();
+  repository_->Stop();
+  EXPECT_EQ(CodeOf("cats"), absl::StatusCode::kNotFound);
+  faults_->Release();
+  starting.join();
+}
+
 TEST_F(ModelRepositoryTest, WaitingLoadsAreBounded) {
   disk_.AddModel("cats");
   OpenExplicit({});

@@ -65,7 +65,7 @@ TEST(LoadQueueTest, RunHereWaitsForTheModelAndNotForAThread) {
   waiting.join();
 }
 
-TEST(LoadQueueTest, StopTellsEveryWaitingJob) {
+TEST(LoadQueueTest, CloseTellsEveryWaitingJob) {
   LoadQueue queue(1);
   std::promise<void> begun;
   std::atomic<int> stopped = 0;
@@ -76,10 +76,24 @@ TEST(LoadQueueTest, StopTellsEveryWaitingJob) {
   });
   begun.get_future().wait();
   for (int i = 0; i < 2; ++i) queue.Add("dogs", [&](bool stopping) { stopped += stopping; });
-  queue.Stop();
+  queue.Close();
   EXPECT_EQ(stopped, 2);
   queue.Add("mice", [&](bool stopping) { stopped += stopping; });
   EXPECT_EQ(stopped, 3);
+}
+
+TEST(LoadQueueTest, CloseWaitsForNoJob) {
+  LoadQueue queue(1);
+  std::promise<void> begun, release;
+  queue.Add("cats", [&](bool) {
+    begun.set_value();
+    release.get_future().wait();
+  });
+  begun.get_future().wait();
+  std::thread waiting([&] { EXPECT_FALSE(queue.RunHere("cats", [] { FAIL(); })); });
+  queue.Close();
+  waiting.join();
+  release.set_value();
 }
 
 class CountedServable final : public Servable {
