@@ -21,6 +21,12 @@ step "clang-tidy"
 clang-tidy-14 -p "$build" --quiet $(git ls-files 'server/core/*.cc' 'server/scheduler/*.cc' 'server/postprocess/*.cc') \
   2> >(grep -v 'warnings generated' >&2) || failed=1
 
+step "environment variables"
+# A variable that a process reads is part of its interface: outside these files none is read.
+environment_readers='client/cpp/cli/app.cc client/cpp/cli/main.cc kernels/dispatch.cc tests/client/commands_test.cc
+  tests/kernels/differential_fuzz_test.cc tests/model_zoo/pairs_test.cc'
+if git grep -nw -e getenv -e secure_getenv -- '*.h' '*.cc' '*.cu' $(printf ':!%s ' $environment_readers); then failed=1; fi
+
 step "ruff"
 .venv/bin/ruff check $(git ls-files '*.py') || failed=1
 .venv/bin/ruff format --check $(git ls-files '*.py') || failed=1

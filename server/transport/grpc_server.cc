@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/mutex.h"
 #include "server/core/status.h"
 #include "server/transport/health_service.h"
 #include "server/transport/infer_exchange.h"
@@ -54,15 +53,6 @@ void SetConnectionLimits(const GrpcServerOptions& options, grpc::ServerBuilder* 
 void SetMessageLimits(const GrpcServerOptions& options, grpc::ServerBuilder* builder) {
   builder->SetMaxReceiveMessageSize(static_cast<int>(options.max_message_bytes));
   builder->SetMaxSendMessageSize(-1);
-  if (getenv("FW"))
-    builder->AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, atoi(getenv("FW")));
-  if (getenv("FF")) builder->AddChannelArgument(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, atoi(getenv("FF")));
-  if (getenv("FB")) builder->AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, atoi(getenv("FB")));
-  if (getenv("FC")) builder->AddChannelArgument(GRPC_ARG_TCP_READ_CHUNK_SIZE, atoi(getenv("FC")));
-  if (getenv("FC"))
-    builder->AddChannelArgument(GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE, atoi(getenv("FC")));
-  if (getenv("FCM"))
-    builder->AddChannelArgument(GRPC_ARG_TCP_MIN_READ_CHUNK_SIZE, atoi(getenv("FCM")));
   // A tensor of pixels comes in one frame, and its sender waits for no window updates. (What a
   // stream may have sent ahead is still bounded by the quota.)
   builder->AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, limits::kStreamWindowBytes);
@@ -112,7 +102,6 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Create(
         absl::StrCat(options.max_buffer_bytes, " bytes of buffers do not hold a message of ",
                      options.max_message_bytes));
   }
-  if (getenv("DL")) absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   RedirectLibraryLogs();
   auto state = std::make_unique<State>(options, inference, catalog, statistics, observer, clock);
