@@ -137,15 +137,29 @@ absl::Status CheckPixelCount(const AcceptedInput& accepted) {
 
 absl::Status CheckOutputs(const InferenceRequest& request, const ModelView& model) {
   for (const RequestedOutput& output : request.outputs) {
-    if (FindDescription(model.outputs, output.name) == nullptr) {
+    const TensorDescription* description = FindDescription(model.outputs, output.name);
+    if (description == nullptr) {
       return InvalidArgument("request.output_unknown",
                              absl::StrCat("the model has no output ", InQuotes(output.name)));
     }
+    if (output.classification > 0 && description->type != DataType::kFp32) {
+      return InvalidArgument(
+          "request.classification_type",
+          absl::StrCat("classes are made of FP32 outputs only; ", description->name, " is ",
+                       std::string(DataTypeName(description->type))));
+    }
   }
-  if (request.top_k > 0 && model.task != "classification") {
-    return FailedPrecondition(
-        "model.no_classifier",
-        absl::StrCat("the model's task is ", model.task, ": it gives no classes"));
+  if (request.top_k > 0) {
+    if (model.task != "classification") {
+      return FailedPrecondition(
+          "model.no_classifier",
+          absl::StrCat("the model's task is ", model.task, ": it gives no classes"));
+    }
+    const TensorDescription* logits = FindDescription(model.outputs, kLogitsOutput);
+    if (logits == nullptr || logits->type != DataType::kFp32) {
+      return FailedPrecondition("model.no_classifier",
+                                "the model has no logits: it gives no classes");
+    }
   }
   return absl::OkStatus();
 }

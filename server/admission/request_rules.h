@@ -17,6 +17,9 @@ inline constexpr std::string_view kPixelValuesInput =
 inline constexpr std::string_view kImageInput = "image";         // BYTES [-1,1] or [-1]: files
 inline constexpr std::string_view kImageRgbInput = "image_rgb";  // UINT8 [-1,H,W,3], any size
 
+// What classes are made of: FP32 [-1,classes].
+inline constexpr std::string_view kLogitsOutput = "logits";
+
 enum class InputKind { kPixelValues, kImage, kImageRgb };
 
 // The input of a request that keeps the rules.
@@ -29,9 +32,9 @@ struct AcceptedInput {
 // Judges by shapes, sizes and names only: its time does not depend on the number of pixels.
 // INVALID_ARGUMENT: no input or more than one, one that the model does not take, another type or
 // shape than it takes, data that is not the size of its shape, more images than max_batch_size, an
-// unknown output, an image of too many pixels. RESOURCE_EXHAUSTED: an encoded image of more than
-// limits::kMaxEncodedImageBytes. FAILED_PRECONDITION: classes asked of a model that is no
-// classifier.
+// unknown output, classes of an output that is not FP32, an image of too many pixels.
+// RESOURCE_EXHAUSTED: an encoded image of more than limits::kMaxEncodedImageBytes.
+// FAILED_PRECONDITION: the best classes asked of a model that is no classifier or has no logits.
 absl::StatusOr<AcceptedInput> CheckRequest(const InferenceRequest& request, const ModelView& model);
 
 // INVALID_ARGUMENT where one of the float32 numbers of `data` is NaN or infinite (denormals are

@@ -61,7 +61,7 @@ InferenceResponse MakeResponse(const InferenceRequest& request, const ModelView&
   response.receipt.batch_size = result.batch_size;
   response.receipt.batch_peak_bytes = result.batch_peak_bytes;
   for (OutputTensor& output : result.outputs) {
-    if (request.top_k > 0 && output.name == "logits") {
+    if (request.top_k > 0 && output.name == kLogitsOutput) {
       const size_t images = output.shape[0];
       std::vector<float> logits(output.data.size() / sizeof(float) / images);
       for (size_t image = 0; image < images; ++image) {

@@ -17,7 +17,8 @@ std::vector<ClassScore> TopClasses(std::span<const float> logits, int count,
                                    std::span<const std::string> labels);
 
 // Triton's classification extension: of a tensor FP32 [batch, ...], each image's values flattened,
-// the `count` largest as BYTES [batch, count] of "<value>:<index>[:<label>]".
+// the `count` largest as BYTES [batch, count] of "<value>:<index>[:<label>]". Admission lets only
+// FP32 outputs be asked for so.
 OutputTensor ClassificationTensor(const OutputTensor& values, int64_t count,
                                   std::span<const std::string> labels);
 

@@ -176,6 +176,32 @@ TEST(RequestRules, ClassesNeedAClassifier) {
   EXPECT_EQ(CheckRequest(request, model).status().code(), absl::StatusCode::kFailedPrecondition);
 }
 
+TEST(RequestRules, ClassesNeedLogits) {
+  InferenceRequest request = Request({Pixels()});
+  request.top_k = 5;
+  ModelView model = Model();
+  for (const TensorDescription& output :
+       {TensorDescription{"output", DataType::kUint8, {-1, 4, 5, 3}},
+        TensorDescription{"logits", DataType::kUint8, {-1, 10}}}) {
+    model.outputs = {output};
+    const absl::Status status = CheckRequest(request, model).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+    EXPECT_EQ(ReasonOf(status), "model.no_classifier");
+  }
+}
+
+TEST(RequestRules, ClassesAreMadeOfFloatsOnly) {
+  InferenceRequest request = Request({Pixels()});
+  ModelView model = Model();
+  model.outputs.push_back({"masks", DataType::kUint8, {-1, 4, 5}});
+  request.outputs = {{"masks", 0}};
+  EXPECT_TRUE(CheckRequest(request, model).ok());
+  request.outputs = {{"logits", 1}, {"masks", 1}};
+  const absl::Status status = CheckRequest(request, model).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+  EXPECT_EQ(ReasonOf(status), "request.classification_type");
+}
+
 TEST(RequestRules, ACallersNameIsEscapedInTheMessage) {
   const auto accepted = CheckRequest(
       Request({Input(std::string("a\nb\x1b[31m\0", 9), DataType::kFp32, {1}, "1234")}), Model());

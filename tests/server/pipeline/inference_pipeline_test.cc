@@ -159,6 +159,22 @@ TEST_F(InferencePipelineTest, PixelsOfAnotherSizeAreResized) {
   EXPECT_GT(answer.stages[Stage::kPreprocess], 0);
 }
 
+TEST_F(InferencePipelineTest, ClassesOfAModelWithoutLogitsAreRefused) {
+  Serve(Parsed("identity", "image_height: 64 image_width: 64 advertised_input: IMAGE_RGB"));
+  const auto rgb = [] {
+    return Request("image_rgb", DataType::kUint8, {1, kSide, kSide, 3},
+                   std::string(kSide * kSide * 3, 'A'));
+  };
+  auto best = rgb();
+  best->top_k = 1;
+  EXPECT_EQ(Send(std::move(best)).get().response.status().code(),
+            absl::StatusCode::kFailedPrecondition);
+  auto strings = rgb();
+  strings->outputs = {{"output", 1}};
+  EXPECT_EQ(Send(std::move(strings)).get().response.status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
 TEST_F(InferencePipelineTest, RefusesNumbersThatAreNotFinite) {
   Serve(Parsed("vit_demo_patch8_64"));
   Answer answer = Send(Pixels(1, INFINITY)).get();
