@@ -1,6 +1,7 @@
 #include "kernels/simd/isa.h"
 
 #include <ATen/Version.h>
+#include <ATen/cpu/Utils.h>
 #include <c10/util/Exception.h>
 
 #include <atomic>
@@ -43,6 +44,15 @@ ScopedIsa::ScopedIsa(Isa isa) : previous_(current.load()) {
 ScopedIsa::~ScopedIsa() { current.store(previous_); }
 
 Isa CurrentIsa() { return current.load(std::memory_order_relaxed); }
+
+bool HasAmx() {
+  static const bool has = [] {
+    const auto facts = at::cpu::get_cpu_capabilities();
+    const auto found = facts.find("amx_bf16");
+    return found != facts.end() && found->second.isBool() && found->second.toBool();
+  }();
+  return has;
+}
 
 std::string_view IsaName(Isa isa) {
   switch (isa) {

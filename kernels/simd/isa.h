@@ -31,6 +31,9 @@ class ScopedIsa {
 // What kernels choose by: BestIsa() unless a ScopedIsa says otherwise.
 Isa CurrentIsa();
 
+// Whether the processor, and the system it runs, has AMX tiles for bf16.
+bool HasAmx();
+
 // "none", "AVX2" or "AVX-512".
 std::string_view IsaName(Isa isa);
 
