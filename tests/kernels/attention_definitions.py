@@ -3,37 +3,63 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
+from rounding import (
+    PRECISIONS,
+    Rounded,
+    apply,
+    assert_within_rounding,
+    attend_largest,
+    concatenated,
+    exact,
+    softmax_average,
+    with_margin,
+)
 
-# The definitions, in their inputs' type.
+# The definitions, in their inputs' type; with a precision, how far rounding may take them as well.
 
 
-def softmax(logits):
-    """Zero where all of a row is -inf."""
-    masked = logits.isneginf().all(-1, keepdim=True)
-    return torch.softmax(logits, -1).masked_fill(masked, 0)
-
-
-def plain_dense(query, key, value, scale=None, bias=None, hidden=None):
-    logits = query @ key.mT * (query.shape[-1] ** -0.5 if scale is None else scale)
+def logits_of(query, key, scale=None, bias=None, precision=None):
+    scale = query.shape[-1] ** -0.5 if scale is None else scale
+    logits = exact(query, precision) @ exact(key, precision).mT * scale
     if bias is not None:
-        logits = logits + bias.to(logits.dtype)
+        logits = logits + bias.to(query.dtype)
+    return logits
+
+
+def plain_dense(query, key, value, scale=None, bias=None, hidden=None, precision=None):
+    logits = logits_of(query, key, scale, bias, precision)
     if hidden is not None:
         logits = logits.masked_fill(hidden, -torch.inf)
-    return softmax(logits) @ value
+    return softmax_average(logits, exact(value, precision))
 
 
-def plain_exact(query, key, value, topk, scale=None, bias=None):
+def plain_knn(query, key, value, topk, scale=None, bias=None, precision=None):
+    logits = logits_of(query, key, scale, bias, precision)
+    return attend_largest(logits, logits, topk, exact(value, precision))
+
+
+def plain_exact(query, key, value, topk, scale=None, bias=None, precision=None):
+    logits = logits_of(query, key, scale, bias, precision)
     distance = torch.cdist(
         query.detach().double(),
         key.detach().double(),
         compute_mode="donot_use_mm_for_euclid_dist",
     )
-    nearest = torch.sort(distance, dim=-1, stable=True).indices[..., :topk]
-    hidden = torch.ones_like(distance, dtype=torch.bool).scatter(-1, nearest, False)
-    return plain_dense(query, key, value, scale, bias, hidden)
+    nearness = -distance
+    if precision is not None:
+        # As kernels have it: q.k - |k|^2 / 2, in the same order.
+        rows, columns = (
+            exact(key[..., None, :], precision),
+            exact(key[..., None], precision),
+        )
+        lengths = (rows @ columns).map(lambda t: t.flatten(-3)[..., None, :])
+        products = exact(query, precision) @ exact(key, precision).mT
+        half = (query.square().sum(-1, keepdim=True) - distance.square()) / 2
+        nearness = replace(products + lengths * -0.5, value=half)
+    return attend_largest(logits, nearness, topk, exact(value, precision))
 
 
 def same_window(height, width, window, shift):
@@ -50,10 +76,11 @@ def same_window(height, width, window, shift):
     return places.flatten()[:, None] == places.flatten()[None]
 
 
-def plain_map(query, key, value, visible, scale, bias=None):
+def plain_map(query, key, value, visible, scale, bias=None, precision=None):
     flat = [t.flatten(2, 3) for t in (query, key, value)]
     hidden = ~visible.to(query.device)
-    return plain_dense(*flat, scale, bias, hidden).view_as(query)
+    output = plain_dense(*flat, scale, bias, hidden, precision)
+    return apply(output, lambda t: t.view_as(query))
 
 
 def window_bias(bias, height, width, window, shift):
@@ -69,20 +96,22 @@ def window_bias(bias, height, width, window, shift):
     return bias[:, number][:, :, number]
 
 
-def plain_window(query, key, value, window, shift, scale=None, bias=None):
+def plain_window(
+    query, key, value, window, shift, scale=None, bias=None, precision=None
+):
     height, width = query.shape[2:4]
     if bias is not None:
         bias = window_bias(bias, height, width, window, shift)
     visible = same_window(height, width, window, shift)
-    return plain_map(query, key, value, visible, scale, bias)
+    return plain_map(query, key, value, visible, scale, bias, precision)
 
 
-def plain_criss_cross(query, key, value, scale=None):
+def plain_criss_cross(query, key, value, scale=None, precision=None):
     height, width = query.shape[2:4]
     row = torch.arange(height * width) // width
     column = torch.arange(height * width) % width
     visible = (row[:, None] == row) | (column[:, None] == column)
-    return plain_map(query, key, value, visible, scale)
+    return plain_map(query, key, value, visible, scale, precision=precision)
 
 
 def plain_axial(
@@ -97,6 +126,7 @@ def plain_axial(
     bias_window=None,
     pad_key=None,
     pad_value=None,
+    precision=None,
 ):
     quarter, height, width = query.shape[1] // 4, *query.shape[2:4]
     rows = plain_window(
@@ -105,6 +135,7 @@ def plain_axial(
         (0, 0),
         scale,
         bias_rows,
+        precision,
     )
     columns = plain_window(
         *(t[:, quarter : 2 * quarter] for t in (query, key, value)),
@@ -112,6 +143,7 @@ def plain_axial(
         (0, 0),
         scale,
         bias_columns,
+        precision,
     )
     below, right = -height % window, -width % window
 
@@ -133,18 +165,24 @@ def plain_axial(
         (shift, shift),
         scale,
         bias_window,
+        precision,
     )
-    return torch.cat([rows, columns, windows[:, :, :height, :width]], 1)
+    windows = apply(windows, lambda t: t[:, :, :height, :width])
+    return concatenated([rows, columns, windows], 1)
 
 
-def activate(name, logits, scale, bias):
-    if name == "softmax":
-        return softmax(logits)
-    if name == "gelu":
-        return torch.nn.functional.gelu(logits)
-    if name == "relu":
-        return torch.relu(logits)
-    return scale * torch.relu(logits).square() + bias
+def weighted_sum(activation, logits, value, scale, bias):
+    """The values, weighted by what the activation makes of the logits."""
+    if activation == "softmax":
+        return softmax_average(logits, value)
+    if activation == "gelu":
+        bounded = isinstance(logits, Rounded)
+        weights = logits.gelu() if bounded else torch.nn.functional.gelu(logits)
+    else:
+        weights = logits.relu()
+    if activation == "star_relu":
+        weights = weights.square() * scale + bias
+    return (weights.stored() if isinstance(weights, Rounded) else weights) @ value
 
 
 def plain_static_key(
@@ -155,10 +193,11 @@ def plain_static_key(
     scale=None,
     activation_scale=1.0,
     activation_bias=0.0,
+    precision=None,
 ):
-    scale = query.shape[-1] ** -0.5 if scale is None else scale
-    logits = query @ static_key.mT * scale
-    return activate(activation, logits, activation_scale, activation_bias) @ value
+    logits = logits_of(query, static_key, scale, None, precision)
+    value = exact(value, precision)
+    return weighted_sum(activation, logits, value, activation_scale, activation_bias)
 
 
 def plain_conv_static_key(
@@ -172,25 +211,27 @@ def plain_conv_static_key(
     scale=None,
     activation_scale=1.0,
     activation_bias=0.0,
+    precision=None,
 ):
     batch, heads, tokens, dim = query.shape
     positions = grid[0] * grid[1]
-    filters = weight.reshape(heads, positions, dim * 9)
+    filters = exact(weight.reshape(heads, positions, dim * 9), precision)
 
-    def logits_of(part, size):
+    def convolved(part, size):
         maps = part.mT.reshape(batch * heads, dim, *size)
         patches = torch.nn.functional.unfold(maps, 3, padding=1)
         patches = patches.view(batch, heads, dim * 9, -1)
-        logits = (filters @ patches).mT
+        logits = (filters @ exact(patches, precision)).mT
         return logits if bias is None else logits + bias.view(heads, 1, positions)
 
-    logits = logits_of(query[:, :, tokens - positions :], grid)
+    logits = convolved(query[:, :, tokens - positions :], grid)
     if cls_key is not None:
-        logits = torch.cat([logits_of(query[:, :, :1], (1, 1)), logits], 2)
-        logits = torch.cat([query @ cls_key.mT, logits], 3)
-    scale = dim**-0.5 if scale is None else scale
-    weights = activate(activation, logits * scale, activation_scale, activation_bias)
-    return weights @ value
+        logits = concatenated([convolved(query[:, :, :1], (1, 1)), logits], 2)
+        of_class = exact(query, precision) @ exact(cls_key, precision).mT
+        logits = concatenated([of_class, logits], 3)
+    logits = logits * (dim**-0.5 if scale is None else scale)
+    value = exact(value, precision)
+    return weighted_sum(activation, logits, value, activation_scale, activation_bias)
 
 
 # A call of each operator, with all it takes, at a size.
@@ -226,8 +267,24 @@ class Operator:
     def run(self, *arguments):
         return getattr(torch.ops.fovea, self.name)(*arguments, **self.options)
 
-    def define(self, *arguments):
-        return self.plain(*arguments, **self.options)
+    def define(self, *arguments, **options):
+        return self.plain(*arguments, **self.options, **options)
+
+    def expected(self, *arguments) -> Rounded:
+        """In fp64, with what rounding in the arguments' type may do."""
+        wide = with_tensors(arguments, (t.double() for t in tensors_of(arguments)))
+        return self.define(*wide, precision=PRECISIONS[arguments[0].dtype])
+
+    def assert_right(self, *arguments):
+        output = self.run(*arguments)
+        assert output.dtype == arguments[0].dtype
+        assert_within_rounding(output, self.expected(*arguments))
+
+    def with_margin(self, *arguments):
+        """The arguments with queries in whose rows rounding decides nothing."""
+        rest = arguments[1:]
+        query = with_margin(arguments[0], lambda query: self.expected(query, *rest))
+        return [query, *rest]
 
     def arguments(self, dim=32, dtype=torch.float32, device="cpu"):
         return self.make(dim, {"dtype": dtype, "device": device})
@@ -238,15 +295,16 @@ def static_key_arguments(dim, like):
     return [query, random(4, 7, dim, like=like), value]
 
 
-def conv_arguments(dim, like):
-    query, _, value = tokens(7, dim, like)
-    weight = random(24, dim, 3, 3, like=like) / 3
+def conv_arguments(dim, like, grid=(2, 3)):
+    positions = grid[0] * grid[1]
+    query, _, value = tokens(positions + 1, dim, like)
+    weight = random(4 * positions, dim, 3, 3, like=like) / 3
     return [
         query,
         value,
-        [2, 3],
+        list(grid),
         weight,
-        random(24, like=like),
+        random(4 * positions, like=like),
         random(4, 1, dim, like=like),
     ]
 

@@ -26,7 +26,8 @@ std::vector<AttentionCase> OneOfEach(at::ScalarType type, const Scale& scale = s
   const Tensors maps = RandomMaps(2, 4, 6, 8, 32, type);
   return {
       DenseCase(tokens, at::randn({4, 37, 37}), scale),
-      KnnExactCase(tokens, 11, at::randn({4, 37, 37}), scale),
+      WithMargin(KnnCase(tokens, 11, at::randn({4, 37, 37}), scale)),
+      WithMargin(KnnExactCase(tokens, 11, at::randn({4, 37, 37}), scale)),
       StaticKeyCase(RandomStaticKey(2, 4, 37, 29, 32, type), {}, scale),
       StaticKeyCase(RandomStaticKey(2, 4, 37, 29, 32, type), {"star_relu", 0.7, -0.2}, scale),
       ConvStaticKeyCase(RandomConvStaticKey(2, 4, {4, 9}, 32, true, true, type), {4, 9}, {}, scale),
@@ -52,20 +53,26 @@ class AttentionPromisesTest : public VariantTest {
  protected:
   // Bit for bit; but the reference's products are another library's, which may cut their sums
   // as threads and strides suggest.
-  bool Repeats(const at::Tensor& output, const at::Tensor& expected) const {
-    if (!is_reference()) return Same(output, expected);
-    const bool narrow = type() == at::kBFloat16 || type() == at::kHalf;
-    const double tolerance = narrow ? 2e-2 : 1e-4;
-    return at::allclose(output, expected, tolerance, tolerance, /*equal_nan=*/true);
+  void ExpectSame(const AttentionCase& c, const at::Tensor& output,
+                  const at::Tensor& expected) const {
+    if (is_reference()) {
+      ExpectWithinRounding(output, Expected(c));
+    } else {
+      EXPECT_TRUE(Same(output, expected));
+    }
   }
 };
 
-TEST_P(AttentionPromisesTest, NumbersAreAsGoodAsPlainPyTorchsAtAnyScale) {
+class AttentionNumbersTest : public NumbersTest {};
+
+TEST_P(AttentionNumbersTest, AreRightAtAnyScale) {
   for (const Scale scale : {Scale(), Scale(-0.25), Scale(1e-30), Scale(0.0), Scale(1.5)}) {
     SCOPED_TRACE(scale.value_or(std::nan("")));
-    for (const AttentionCase& c : OneOfEach(type(), scale)) ExpectAsGoodAsPlain(c, variant());
+    for (const AttentionCase& c : OneOfEach(type(), scale)) ExpectRight(c);
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Types, AttentionNumbersTest, EveryType(), TypeOf);
 
 TEST_P(AttentionPromisesTest, TheOutputLiesAsTheNextProjectionWantsIt) {
   for (const AttentionCase& c : OneOfEach(type())) {
@@ -108,16 +115,20 @@ TEST_P(AttentionPromisesTest, StridesDoNotMatter) {
   for (const AttentionCase& c : OneOfEach(type())) {
     SCOPED_TRACE(c.name);
     const at::Tensor expected = RunAs(variant(), c);
+    const Rounded truth = Expected(c);
     for (size_t i = 0; i < c.inputs.size(); ++i) {
       SCOPED_TRACE(i);
       const at::Tensor& t = c.inputs[i];
       if (!t.defined()) continue;
-      EXPECT_TRUE(Repeats(RunAs(variant(), With(c, i, t.contiguous())), expected));
-      EXPECT_TRUE(Repeats(RunAs(variant(), With(c, i, turned(t))), expected));
+      ExpectSame(c, RunAs(variant(), With(c, i, t.contiguous())), expected);
+      ExpectSame(c, RunAs(variant(), With(c, i, turned(t))), expected);
       const at::Tensor odd = RunAs(variant(), With(c, i, wider(t)));
-      // Where channels do not lie in pairs, bf16's products are made in fp32.
-      EXPECT_TRUE(type() == at::kBFloat16 ? at::allclose(odd, expected, 0.1, 0.1)
-                                          : Repeats(odd, expected));
+      if (type() == at::kBFloat16) {
+        // Where channels do not lie in pairs, bf16's products are made in fp32.
+        ExpectWithinRounding(odd, truth);
+      } else {
+        ExpectSame(c, odd, expected);
+      }
     }
   }
 }
@@ -133,13 +144,13 @@ TEST_P(AttentionPromisesTest, OverlappingAndRepeatedKeysAreReadInPlace) {
       const bool weight = i == 2 && t.size(-1) == 3;  // a convolution's
       if (weight) continue;
       const at::Tensor repeated = t.narrow(-2, 0, 1).expand_as(t);
-      EXPECT_TRUE(Repeats(RunAs(variant(), With(c, i, repeated)),
-                          RunAs(variant(), With(c, i, repeated.contiguous()))));
+      EXPECT_TRUE(Same(RunAs(variant(), With(c, i, repeated)),
+                       RunAs(variant(), With(c, i, repeated.contiguous()))));
       std::vector<int64_t> strides(t.dim(), 2);
       strides.back() = 1;
       const at::Tensor sliding = t.reshape(-1).as_strided(t.sizes(), strides);
-      EXPECT_TRUE(Repeats(RunAs(variant(), With(c, i, sliding)),
-                          RunAs(variant(), With(c, i, sliding.contiguous()))));
+      EXPECT_TRUE(Same(RunAs(variant(), With(c, i, sliding)),
+                       RunAs(variant(), With(c, i, sliding.contiguous()))));
     }
   }
 }
@@ -175,7 +186,7 @@ TEST_P(AttentionPromisesTest, ResultsDoNotDependOnTheNumberOfThreads) {
     at::set_num_threads(2);
     const at::Tensor two = RunAs(variant(), c);
     at::set_num_threads(1);
-    EXPECT_TRUE(Repeats(two, one));
+    ExpectSame(c, two, one);
   }
 }
 
@@ -194,11 +205,16 @@ TEST_P(AttentionPromisesTest, WhatIsNotFiniteSpoilsTheRowsThatSeeItOnly) {
       query.select(0, 1).select(0, 2).flatten(0, -2)[17][3] = bad;
       const AttentionCase spoilt = With(c, 0, query);
       const at::Tensor output = RunAs(variant(), spoilt);
-      const at::Tensor nan = c.definition(InFp64(spoilt.inputs)).isnan();
+      const at::Tensor nan = Expected(spoilt).value.isnan();
       EXPECT_TRUE(nan.any().item<bool>());
       EXPECT_TRUE(output.isnan().equal(nan));
       if (!std::isnan(bad)) continue;
-      EXPECT_TRUE(Repeats(output.masked_fill(nan, 0), before.masked_fill(nan, 0)));
+      const auto sound = [&](const at::Tensor& t) { return t.masked_fill(nan, 0); };
+      if (is_reference()) {
+        ExpectWithinRounding(sound(output), Expected(c).Map(sound));
+      } else {
+        EXPECT_TRUE(Same(sound(output), sound(before)));
+      }
     }
   }
 }
@@ -216,7 +232,7 @@ TEST(AttentionThreadsTest, TwoThreadsShareTheWork) {
                           {14, 14}),
         WindowCase(maps, {14, 14}, {7, 7}), CrissCrossCase(maps)}) {
     SCOPED_TRACE(c.name);
-    EXPECT_GT(HelpersShare([&] { RunAs(avx2, c); }), 0.25);
+    EXPECT_GT(HelpersShare([&] { RunAs(avx2, c); }), kSharedByTwo);
   }
 }
 

@@ -8,7 +8,9 @@ namespace fovea::kernels {
 
 // How much of the processor time that `work` takes on one thread is spent outside the calling
 // thread when two share it: about a half; next to nothing when they do not. In processor time, of
-// which a waiting caller spends more on a busy machine, but helpers do not spend less.
+// which a waiting caller spends more on a busy machine; helpers may spend less or more than alone,
+// as what shares their core and caches suggests.
+inline constexpr double kSharedByTwo = 0.1;  // more than nothing, whatever else the machine does
 template <typename Work>
 double HelpersShare(const Work& work) {
   const auto seconds = [](clockid_t clock) {

@@ -1,4 +1,4 @@
-// What key-only attention should have computed, in fp64, and how far off plain PyTorch is.
+// What key-only attention should have computed, in fp64.
 #pragma once
 #include <ATen/ATen.h>
 
@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <optional>
 #include <vector>
+
+#include "tests/kernels/rounding.h"
 
 namespace fovea::kernels {
 
@@ -26,21 +28,15 @@ inline KeyOnlyCase RandomKeyOnlyCase(int64_t batch, int64_t heads, int64_t token
   return {parts[0], parts[1], at::randn({heads, dim}).to(type)};
 }
 
-// Written apart from the operator's reference, which it also checks: token by token.
-inline at::Tensor TruthOf(const KeyOnlyCase& c) {
-  const at::Tensor key = c.key.to(at::kDouble);
-  const at::Tensor saliency = c.saliency.to(at::kDouble).unsqueeze(0).unsqueeze(2);
-  const at::Tensor logits = (key * saliency).sum(-1) * c.ScaleOrDefault();  // [B, H, N]
-  const at::Tensor terms = (logits - logits.amax(-1, /*keepdim=*/true)).exp();
-  const at::Tensor weights = terms / terms.sum(-1, /*keepdim=*/true);
-  const at::Tensor context = (weights.unsqueeze(-1) * key).sum(2, /*keepdim=*/true);
-  return context * c.value.to(at::kDouble);
-}
-
-// Plain PyTorch in the inputs' own type.
-inline at::Tensor PlainForm(const KeyOnlyCase& c) {
-  const at::Tensor logits = at::matmul(c.key, c.saliency.unsqueeze(-1)) * c.ScaleOrDefault();
-  return at::matmul(at::softmax(logits, 2).transpose(-2, -1), c.key) * c.value;
+// Written apart from the operator's reference, which it also checks. The context is kept in fp32.
+inline Rounded ExpectedOf(const KeyOnlyCase& c) {
+  Precision p = PrecisionOf(c.key.scalar_type());
+  p.type = p.sums;  // of weights; BoundOf rounds the output
+  const Rounded key = Exact(c.key), saliency = Exact(c.saliency.unsqueeze(-1));
+  const Rounded logits = Scaled(Product(key, saliency, p.sums), c.ScaleOrDefault(), p.sums)
+                             .Map([](const at::Tensor& t) { return t.transpose(-2, -1); });
+  const Rounded context = SoftmaxAverage(logits, key, p);  // [B, H, 1, D]
+  return Times(context, Exact(c.value), p.sums);
 }
 
 }  // namespace fovea::kernels

@@ -23,7 +23,8 @@ using Pair = std::array<int64_t, 2>;
 
 // Which keys each place of a map of N attends: K of them, in the order of the bias' columns.
 struct Attended {
-  std::vector<int64_t> keys;      // [N, K]: y * width + x; padded places are the N + 1st key
+  Pair padded;                    // the map's size, with padding below and to the right
+  std::vector<int64_t> keys;      // [N, K]: y * padded width + x
   std::vector<int64_t> hidden;    // [N, K]: not 0 where the place does not see it
   std::vector<int64_t> bias_row;  // [N]: the place's own number among those it attends
   int64_t count = 0;              // K
@@ -48,7 +49,7 @@ inline Attended InWindow(Pair size, Pair window, Pair shift) {
                       (size[i] + window[i] - 1) / window[i] * window[i]};
   };
   const WindowAxis rows = axis(0), columns = axis(1);
-  Attended attended{.count = window[0] * window[1]};
+  Attended attended{.padded = {rows.padded, columns.padded}, .count = window[0] * window[1]};
   for (int64_t y = 0; y < size[0]; ++y) {
     for (int64_t x = 0; x < size[1]; ++x) {
       attended.bias_row.push_back(rows.Rolled(y) % window[0] * window[1] +
@@ -56,8 +57,7 @@ inline Attended InWindow(Pair size, Pair window, Pair shift) {
       for (int64_t i = 0; i < attended.count; ++i) {
         const int64_t key_y = rows.Place(y, i / window[1]);
         const int64_t key_x = columns.Place(x, i % window[1]);
-        const bool padded = key_y >= size[0] || key_x >= size[1];
-        attended.keys.push_back(padded ? size[0] * size[1] : key_y * size[1] + key_x);
+        attended.keys.push_back(key_y * columns.padded + key_x);
         attended.hidden.push_back(rows.BeyondSeam(y) != rows.BeyondSeam(key_y) ||
                                   columns.BeyondSeam(x) != columns.BeyondSeam(key_x));
       }
@@ -67,7 +67,7 @@ inline Attended InWindow(Pair size, Pair window, Pair shift) {
 }
 
 inline Attended OnRowAndColumn(Pair size) {
-  Attended attended{.count = size[0] + size[1] - 1};
+  Attended attended{.padded = size, .count = size[0] + size[1] - 1};
   for (int64_t y = 0; y < size[0]; ++y) {
     for (int64_t x = 0; x < size[1]; ++x) {
       for (int64_t i = 0; i < size[0] * size[1]; ++i) {
@@ -81,32 +81,32 @@ inline Attended OnRowAndColumn(Pair size) {
 }
 
 // query, key and value [B, heads, H, W, D]; bias [heads, K, K] and pads [heads, D], or undefined.
-inline at::Tensor AttendPlaces(const Attended& attended, const Tensors& qkv, const at::Tensor& bias,
-                               const at::Tensor& pad_key, const at::Tensor& pad_value,
-                               const Scale& scale) {
+inline Rounded AttendPlaces(const Attended& attended, const Tensors& qkv, const at::Tensor& bias,
+                            const at::Tensor& pad_key, const at::Tensor& pad_value,
+                            const Scale& scale, const Precision& p) {
   const at::Tensor query = qkv[0].flatten(2, 3);
-  const int64_t batch = query.size(0), heads = query.size(1), places = query.size(2),
-                dim = query.size(3);
+  const int64_t heads = query.size(1), places = query.size(2), dim = query.size(3);
   const std::vector<int64_t> shape = {places, attended.count};
-  const at::Tensor keys = at::tensor(attended.keys, at::kLong);
-  const auto gather = [&](const at::Tensor& map, const at::Tensor& pad) {
-    const at::Tensor padding =
-        pad.defined() ? pad.unsqueeze(1) : at::zeros({heads, 1, dim}, map.options());
-    return at::cat({map.flatten(2, 3), padding.expand({batch, heads, 1, dim})}, 2)
-        .index_select(2, keys)
-        .unflatten(2, shape);  // [B, heads, N, K, D]
+  const at::Tensor keys = at::tensor(attended.keys, at::kLong).view(shape);
+  const auto padded = [&](const at::Tensor& map, const at::Tensor& pad) {
+    at::Tensor full =
+        at::zeros({map.size(0), heads, attended.padded[0], attended.padded[1], dim}, map.options());
+    if (pad.defined()) full.copy_(pad.unsqueeze(1).unsqueeze(1));
+    full.narrow(2, 0, map.size(2)).narrow(3, 0, map.size(3)).copy_(map);
+    return full.flatten(2, 3);
   };
-  at::Tensor logits =
-      at::matmul(query.unsqueeze(-2), gather(qkv[1], pad_key).transpose(-2, -1)).squeeze(-2) *
-      ScaleOf(scale, query);
+  // Of every place with every other, all but those that it attends masked.
+  Rounded logits = Logits(query, padded(qkv[1], pad_key), {}, scale, p);
+  const int64_t others = logits.value.size(-1);
   if (bias.defined()) {
-    logits =
-        logits +
-        bias.to(logits.scalar_type()).index_select(1, at::tensor(attended.bias_row, at::kLong));
+    const at::Tensor rows = bias.index_select(1, at::tensor(attended.bias_row, at::kLong));
+    const at::Tensor full = at::zeros({heads, places, others}, rows.options());
+    logits = Sum(logits, Exact(full.scatter(-1, keys.expand_as(rows), rows)), p.sums);
   }
   const at::Tensor hidden = at::tensor(attended.hidden, at::kLong).to(at::kBool).view(shape);
-  const at::Tensor weights = SoftmaxOverFinite(logits.masked_fill(hidden, kMasked));
-  return at::matmul(weights.unsqueeze(-2), gather(qkv[2], pad_value)).squeeze(-2).view_as(qkv[0]);
+  const at::Tensor unseen = at::ones({places, others}, at::kBool).scatter(-1, keys, hidden);
+  return SoftmaxAverage(Masked(logits, unseen), Exact(padded(qkv[2], pad_value)), p, attended.count)
+      .Map([&](const at::Tensor& t) { return t.view_as(qkv[0]); });
 }
 
 inline Pair SizeOf(const at::Tensor& map) { return {map.size(2), map.size(3)}; }
@@ -123,8 +123,9 @@ inline AttentionCase WindowCase(const Tensors& qkv, Pair window, Pair shift,
                 return WindowAttention(t[0], t[1], t[2], window, shift, scale, IfDefined(t[3]));
               },
           .definition =
-              [=](const Tensors& t) {
-                return AttendPlaces(InWindow(SizeOf(t[0]), window, shift), t, t[3], {}, {}, scale);
+              [=](const Tensors& t, const Precision& p) {
+                return AttendPlaces(InWindow(SizeOf(t[0]), window, shift), t, t[3], {}, {}, scale,
+                                    p);
               }};
 }
 
@@ -133,8 +134,8 @@ inline AttentionCase CrissCrossCase(const Tensors& qkv, const Scale& scale = std
           .inputs = qkv,
           .run = [=](const Tensors& t) { return CrissCrossAttention(t[0], t[1], t[2], scale); },
           .definition =
-              [=](const Tensors& t) {
-                return AttendPlaces(OnRowAndColumn(SizeOf(t[0])), t, {}, {}, {}, scale);
+              [=](const Tensors& t, const Precision& p) {
+                return AttendPlaces(OnRowAndColumn(SizeOf(t[0])), t, {}, {}, {}, scale, p);
               }};
 }
 
@@ -151,21 +152,22 @@ inline AttentionCase AxialCase(const Tensors& inputs, int64_t window, int64_t sh
                                             IfDefined(t[7]));
               },
           .definition =
-              [=](const Tensors& t) {
+              [=](const Tensors& t, const Precision& p) {
                 const int64_t quarter = t[0].size(1) / 4;
                 const Pair size = SizeOf(t[0]);
                 const auto heads = [&](int64_t first, int64_t count) {
                   return Tensors{t[0].narrow(1, first, count), t[1].narrow(1, first, count),
                                  t[2].narrow(1, first, count)};
                 };
-                return at::cat(
-                    {AttendPlaces(InWindow(size, {1, size[1]}, {0, 0}), heads(0, quarter), t[3], {},
-                                  {}, scale),
-                     AttendPlaces(InWindow(size, {size[0], 1}, {0, 0}), heads(quarter, quarter),
-                                  t[4], {}, {}, scale),
-                     AttendPlaces(InWindow(size, {window, window}, {shift, shift}),
-                                  heads(2 * quarter, 2 * quarter), t[5], t[6], t[7], scale)},
-                    1);
+                const Rounded rows = AttendPlaces(InWindow(size, {1, size[1]}, {0, 0}),
+                                                  heads(0, quarter), t[3], {}, {}, scale, p);
+                const Rounded columns =
+                    AttendPlaces(InWindow(size, {size[0], 1}, {0, 0}), heads(quarter, quarter),
+                                 t[4], {}, {}, scale, p);
+                const Rounded windows =
+                    AttendPlaces(InWindow(size, {window, window}, {shift, shift}),
+                                 heads(2 * quarter, 2 * quarter), t[5], t[6], t[7], scale, p);
+                return Concatenated(Concatenated(rows, columns, 1), windows, 1);
               }};
 }
 

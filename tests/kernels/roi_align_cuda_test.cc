@@ -91,9 +91,13 @@ TYPED_TEST(RoiAlignCudaTest, EveryOutputIsTheDefinedAverage) {
           }
           const T* plane =
               input.data() + static_cast<int64_t>(rois[k * 5]) * job.batch + channel * job.channel;
-          const double expected = truth.At(&rois[k * 5], y, x, [&](int64_t row, int64_t column) {
-            return static_cast<float>(plane[row * job.row + column * job.column]);
-          });
+          const double expected =
+              truth
+                  .At(&rois[k * 5], y, x,
+                      [&](int64_t row, int64_t column) {
+                        return static_cast<float>(plane[row * job.row + column * job.column]);
+                      })
+                  .value;
           ASSERT_NEAR(found, expected, tolerance)
               << "region " << k << ", channel " << channel << ", bin " << y << ", " << x;
         }

@@ -14,20 +14,15 @@
 #include <vector>
 
 #include "kernels/vision/roi_align/op.h"
-#include "tests/kernels/roi_align_truth.h"
-#include "tests/kernels/variants.h"
+#include "tests/kernels/attention_case.h"
+#include "tests/kernels/roi_align_case.h"
 
 namespace fovea::kernels {
 namespace {
 
 using testing::HasSubstr;
 
-struct Arguments {
-  at::Tensor input, rois;
-  double scale = 0.5;
-  int64_t h = 3, w = 4, sampling = 2;
-  bool aligned = true;
-};
+using Arguments = RoiAlignCase;
 
 // Regions in, across and outside of a map of 11 x 13 pixels, some without area, inside out, or on
 // whole pixels.
@@ -60,78 +55,28 @@ at::Tensor RandomInput(Layout layout, int64_t channels, at::ScalarType type) {
   return {};
 }
 
-template <class T>
-at::Tensor TruthOf(const Arguments& a) {
-  const RoiAlignTruth<T> truth{a.input.size(2), a.input.size(3), static_cast<T>(a.scale), a.h, a.w,
-                               a.sampling,      a.aligned};
-  const at::Tensor input = a.input.to(at::kDouble),
-                   rois = a.rois.to(c10::CppTypeToScalarType<T>::value).contiguous();
-  const auto pixels = input.accessor<double, 4>();
-  at::Tensor output = at::empty({rois.size(0), input.size(1), a.h, a.w}, at::kDouble);
-  auto out = output.accessor<double, 4>();
-  for (int64_t k = 0; k < rois.size(0); ++k) {
-    const T* roi = rois.const_data_ptr<T>() + 5 * k;
-    for (int64_t c = 0; c < input.size(1); ++c) {
-      const auto plane = pixels[static_cast<int64_t>(roi[0])][c];
-      for (int64_t y = 0; y < a.h; ++y) {
-        for (int64_t x = 0; x < a.w; ++x) {
-          out[k][c][y][x] = truth.At(roi, y, x, [&](int64_t r, int64_t q) { return plane[r][q]; });
-        }
-      }
-    }
-  }
-  return output;
-}
-
 at::Tensor Align(const Arguments& a) {
   return RoiAlign(a.input, a.rois, a.scale, a.h, a.w, a.sampling, a.aligned);
 }
 
-class RoiAlignTest : public testing::TestWithParam<std::tuple<Variant, at::ScalarType>> {
- protected:
-  void SetUp() override {
-    at::manual_seed(17);
-    threads_ = at::get_num_threads();
-    at::set_num_threads(1);
-    if (const char* why = CannotRun(variant())) GTEST_SKIP() << why;
-    if (variant().implementation == Implementation::kCpu &&
-        (type() == at::kHalf || type() == at::kDouble)) {
-      GTEST_SKIP() << "the CPU implementation takes fp32 and bf16";
-    }
-    scope_.emplace(variant());
-  }
-  void TearDown() override { at::set_num_threads(threads_); }
+void ExpectRight(const Arguments& a) {
+  SCOPED_TRACE(testing::Message() << "strides " << a.input.strides() << ", sampling " << a.sampling
+                                  << ", aligned " << a.aligned);
+  ExpectEveryVariant(a.input.scalar_type(), ExpectedOf(a), [&] { return Align(a); });
+}
 
-  const Variant& variant() const { return std::get<0>(GetParam()); }
-  at::ScalarType type() const { return std::get<1>(GetParam()); }
+class RoiAlignNumbersTest : public NumbersTest {};
 
-  void ExpectDefined(const Arguments& a) const {
-    const at::Tensor truth = type() == at::kDouble ? TruthOf<double>(a) : TruthOf<float>(a);
-    const at::Tensor output = Align(a);
-    ASSERT_EQ(output.scalar_type(), type());
-    ASSERT_EQ(output.sizes(), truth.sizes());
-    const double rounding = type() == at::kBFloat16 ? 0x1p-8 : type() == at::kHalf ? 0x1p-11 : 0.0;
-    const double error = (output.to(at::kDouble) - truth).abs().max().item<double>();
-    EXPECT_LE(error, 1e-5 + rounding * truth.abs().max().item<double>())
-        << "strides " << a.input.strides() << ", sampling " << a.sampling << ", aligned "
-        << a.aligned;
-  }
-
- private:
-  int threads_ = 1;
-  std::optional<ScopedVariant> scope_;
-};
-
-TEST_P(RoiAlignTest, AnyMapAndRegionGiveTheDefinedAverages) {
+TEST_P(RoiAlignNumbersTest, AnyMapAndRegionGiveTheDefinedAverages) {
   for (const Layout layout :
        {Layout::kPlanes, Layout::kChannelsLast, Layout::kTransposed, Layout::kCropped}) {
     for (const int64_t channels : {1, 3, 4, 17, 40}) {
-      ExpectDefined({RandomInput(layout, channels, type()), Regions(2)});
+      ExpectRight({RandomInput(layout, channels, type()), Regions(2)});
     }
   }
 }
 
-TEST_P(RoiAlignTest, AnySamplingGivesTheDefinedAverages) {
+TEST_P(RoiAlignNumbersTest, AnySamplingGivesTheDefinedAverages) {
   for (const Layout layout : {Layout::kPlanes, Layout::kChannelsLast}) {
     for (const bool aligned : {true, false}) {
       for (const int64_t sampling : {-1, 0, 1, 2, 3, 7}) {
@@ -140,14 +85,27 @@ TEST_P(RoiAlignTest, AnySamplingGivesTheDefinedAverages) {
         a.aligned = aligned;
         // A sample per pixel of 1e6 pixels is more than is taken: those regions are left out.
         if (sampling <= 0) a.rois = at::cat({a.rois.narrow(0, 0, 7), a.rois.narrow(0, 9, 15)});
-        ExpectDefined(a);
+        ExpectRight(a);
         a.h = a.w = 7;
         a.scale = 1.0;
-        ExpectDefined(a);
+        ExpectRight(a);
       }
     }
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Types, RoiAlignNumbersTest, EveryType(), TypeOf);
+
+class RoiAlignTest : public VariantTest {
+ protected:
+  void SetUp() override {
+    VariantTest::SetUp();
+    if (!IsSkipped()) scope_.emplace(variant());
+  }
+
+ private:
+  std::optional<ScopedVariant> scope_;
+};
 
 TEST_P(RoiAlignTest, RegionsFarLargerThanTheMapEnd) {
   for (const Layout layout : {Layout::kPlanes, Layout::kChannelsLast}) {
@@ -196,14 +154,7 @@ TEST_P(RoiAlignTest, ResultsDoNotDependOnTheNumberOfThreads) {
   EXPECT_TRUE(one.equal(Align(a)));
 }
 
-std::string NameOf(const testing::TestParamInfo<RoiAlignTest::ParamType>& info) {
-  return std::get<0>(info.param).name + "_" + c10::toString(std::get<1>(info.param));
-}
-
-INSTANTIATE_TEST_SUITE_P(Implementations, RoiAlignTest,
-                         testing::Combine(testing::ValuesIn(AllVariants()),
-                                          testing::Values(at::kFloat, at::kBFloat16, at::kHalf,
-                                                          at::kDouble)),
+INSTANTIATE_TEST_SUITE_P(Implementations, RoiAlignTest, testing::ValuesIn(EveryVariantAndType()),
                          NameOf);
 
 std::string ErrorOf(const Arguments& a) {

@@ -1,100 +1,84 @@
 // RP-CPE's numbers and semantics: every implementation, type and layout against fp64.
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <cstdint>
-#include <string>
-#include <tuple>
 #include <vector>
 
 #include "kernels/vision/rp_cpe/merge.h"
 #include "kernels/vision/rp_cpe/op.h"
+#include "tests/kernels/attention_case.h"
 #include "tests/kernels/rp_cpe_truth.h"
-#include "tests/kernels/variants.h"
 
 namespace fovea::kernels {
 namespace {
 
-class RpCpeTest : public testing::TestWithParam<std::tuple<Variant, at::ScalarType>> {
- protected:
-  void SetUp() override {
-    at::manual_seed(17);
-    threads_ = at::get_num_threads();
-    // Small tensors: sharing them among threads costs more than it saves.
-    at::set_num_threads(1);
-    if (const char* why = CannotRun(variant())) GTEST_SKIP() << why;
-    if (variant().implementation == Implementation::kCpu &&
-        (type() == at::kHalf || type() == at::kDouble)) {
-      GTEST_SKIP() << "the CPU implementation takes fp32 and bf16";
-    }
-  }
-  void TearDown() override { at::set_num_threads(threads_); }
+void ExpectRight(const RpCpeCase& c) {
+  SCOPED_TRACE(testing::Message() << "shape " << c.x.sizes() << ", strides " << c.x.strides());
+  ExpectEveryVariant(c.x.scalar_type(), ExpectedOf(c),
+                     [&] { return RpCpe(c.x, c.weights, c.biases); });
+}
 
-  const Variant& variant() const { return std::get<0>(GetParam()); }
-  at::ScalarType type() const { return std::get<1>(GetParam()); }
+class RpCpeNumbersTest : public NumbersTest {};
 
-  at::Tensor Run(const RpCpeCase& c) const {
-    const ScopedVariant scope(variant());
-    return RpCpe(c.x, c.weights, c.biases);
-  }
-
-  void ExpectAsGoodAsPlain(const RpCpeCase& c) const {
-    const at::Tensor truth = TruthOf(c);
-    const at::Tensor output = Run(c);
-    ASSERT_EQ(output.scalar_type(), c.x.scalar_type());
-    ASSERT_EQ(output.sizes(), c.x.sizes());
-    const double plain = ErrorOf(PlainForm(c), truth);
-    const double scale = truth.abs().max().item<double>();
-    EXPECT_LE(ErrorOf(output, truth), 2.0 * plain + 1e-6 * scale)
-        << "shape " << c.x.sizes() << ", strides " << c.x.strides() << ", plain PyTorch's "
-        << plain;
-  }
-
- private:
-  int threads_ = 1;
-};
-
-TEST_P(RpCpeTest, AnyMapIsAsGoodAsPlainPyTorchs) {
+TEST_P(RpCpeNumbersTest, AnyMapIsRight) {
   for (const RpCpeLayout layout : AllLayouts()) {
     for (const int64_t channels : {1, 8, 17, 32, 75}) {
       for (const auto& [height, width] : std::vector<std::pair<int64_t, int64_t>>{
                {1, 1}, {1, 7}, {7, 1}, {7, 7}, {5, 9}, {3, 28}}) {
-        ExpectAsGoodAsPlain(RandomRpCpe(layout, 2, 4, channels, height, width, type()));
+        ExpectRight(RandomRpCpe(layout, 2, 4, channels, height, width, type()));
       }
     }
   }
 }
 
-TEST_P(RpCpeTest, LargeMapsAreAsGood) {
+TEST_P(RpCpeNumbersTest, LargeMapsAreRight) {
   for (const RpCpeLayout layout : AllLayouts()) {
     // More rows and longer ones than the scratch of a plane holds; groups of channels.
-    ExpectAsGoodAsPlain(RandomRpCpe(layout, 1, 2, 3, 130, 40, type()));
-    ExpectAsGoodAsPlain(RandomRpCpe(layout, 1, 2, 2, 5, 5000, type()));
-    ExpectAsGoodAsPlain(RandomRpCpe(layout, 1, 2, 200, 3, 200, type()));
+    ExpectRight(RandomRpCpe(layout, 1, 2, 3, 130, 40, type()));
+    ExpectRight(RandomRpCpe(layout, 1, 2, 2, 5, 5000, type()));
+    ExpectRight(RandomRpCpe(layout, 1, 2, 200, 3, 200, type()));
   }
 }
 
-TEST_P(RpCpeTest, AnyNumberOfBranchesIsAsGood) {
+TEST_P(RpCpeNumbersTest, AnyNumberOfBranchesIsRight) {
   for (const int64_t branches : {1, 2, 3, 7}) {
-    ExpectAsGoodAsPlain(RandomRpCpe(RpCpeLayout::kChannelsLast, 2, branches, 40, 7, 7, type()));
-    ExpectAsGoodAsPlain(RandomRpCpe(RpCpeLayout::kPlanes, 2, branches, 40, 7, 7, type()));
+    ExpectRight(RandomRpCpe(RpCpeLayout::kChannelsLast, 2, branches, 40, 7, 7, type()));
+    ExpectRight(RandomRpCpe(RpCpeLayout::kPlanes, 2, branches, 40, 7, 7, type()));
   }
 }
 
-TEST_P(RpCpeTest, WeightsMayBeFp32AndStrided) {
+TEST_P(RpCpeNumbersTest, WeightsMayBeFp32AndStrided) {
   for (const RpCpeLayout layout : {RpCpeLayout::kChannelsLast, RpCpeLayout::kPlanes}) {
     RpCpeCase c = RandomRpCpe(layout, 2, 4, 40, 7, 7, type());
     c.weights = c.weights.to(at::kFloat);
-    ExpectAsGoodAsPlain(c);
+    ExpectRight(c);
     c.biases = c.biases.to(at::kFloat);
-    ExpectAsGoodAsPlain(c);
+    ExpectRight(c);
     c.weights = (0.3 * at::randn({3, 3, 40, 4})).to(type()).permute({3, 2, 1, 0});
     c.biases = at::randn({40, 4}).to(type()).t();
-    ExpectAsGoodAsPlain(c);
+    ExpectRight(c);
   }
 }
+
+TEST_P(RpCpeNumbersTest, ExpandedMapsAreReadInPlace) {
+  RpCpeCase c = RandomRpCpe(RpCpeLayout::kChannelsLast, 1, 4, 40, 7, 9, type());
+  c.x = c.x.expand({3, 40, 7, 9});
+  ExpectRight(c);
+  c.x = at::randn({2, 40, 1, 1}).to(type()).expand({2, 40, 7, 9});
+  ExpectRight(c);
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, RpCpeNumbersTest, EveryType(), TypeOf);
+
+class RpCpeTest : public VariantTest {
+ protected:
+  at::Tensor Run(const RpCpeCase& c) const {
+    const ScopedVariant scope(variant());
+    return RpCpe(c.x, c.weights, c.biases);
+  }
+};
 
 TEST_P(RpCpeTest, MergedBranchesAreTheSame) {
   for (const RpCpeLayout layout : AllLayouts()) {
@@ -102,11 +86,7 @@ TEST_P(RpCpeTest, MergedBranchesAreTheSame) {
       const RpCpeCase c = RandomRpCpe(layout, 2, 4, channels, 7, 9, type());
       const at::ScalarType fp32 = type() == at::kDouble ? at::kDouble : at::kFloat;
       const RpCpeWeights merged = MergeRpCpe({c.weights.to(fp32), c.biases.to(fp32)});
-      const at::Tensor four = Run(c).to(at::kDouble);
-      const at::Tensor one = Run({c.x, merged.weights, merged.biases}).to(at::kDouble);
-      const double scale = four.abs().max().item<double>();
-      const double rounding = type() == at::kBFloat16 ? 0x1p-8 : type() == at::kHalf ? 0x1p-11 : 0;
-      EXPECT_LE(ErrorOf(one, four), (rounding + 1e-6) * scale);
+      ExpectWithinRounding(Run({c.x, merged.weights, merged.biases}), ExpectedOf(c));
     }
   }
 }
@@ -121,14 +101,6 @@ TEST_P(RpCpeTest, TheOutputLiesAsTheMapDoes) {
   EXPECT_EQ(strides_of(RpCpeLayout::kPlanes), planes);
   EXPECT_EQ(strides_of(RpCpeLayout::kCropped), planes);
   EXPECT_EQ(strides_of(RpCpeLayout::kTransposed), planes);
-}
-
-TEST_P(RpCpeTest, ExpandedMapsAreReadInPlace) {
-  RpCpeCase c = RandomRpCpe(RpCpeLayout::kChannelsLast, 1, 4, 40, 7, 9, type());
-  c.x = c.x.expand({3, 40, 7, 9});
-  ExpectAsGoodAsPlain(c);
-  c.x = at::randn({2, 40, 1, 1}).to(type()).expand({2, 40, 7, 9});
-  ExpectAsGoodAsPlain(c);
 }
 
 TEST_P(RpCpeTest, ANaNReachesItsNeighboursOnly) {
@@ -157,14 +129,7 @@ TEST_P(RpCpeTest, ResultsDoNotDependOnTheNumberOfThreads) {
   }
 }
 
-std::string NameOf(const testing::TestParamInfo<RpCpeTest::ParamType>& info) {
-  return std::get<0>(info.param).name + "_" + c10::toString(std::get<1>(info.param));
-}
-
-INSTANTIATE_TEST_SUITE_P(Implementations, RpCpeTest,
-                         testing::Combine(testing::ValuesIn(AllVariants()),
-                                          testing::Values(at::kFloat, at::kBFloat16, at::kHalf,
-                                                          at::kDouble)),
+INSTANTIATE_TEST_SUITE_P(Implementations, RpCpeTest, testing::ValuesIn(EveryVariantAndType()),
                          NameOf);
 
 TEST(MergeRpCpeTest, BatchNormsAreFolded) {

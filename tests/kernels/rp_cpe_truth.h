@@ -1,10 +1,12 @@
-// What RP-CPE should have computed, in fp64, and how far off plain PyTorch is.
+// What RP-CPE should have computed, in fp64.
 #pragma once
 #include <ATen/ATen.h>
 
 #include <cstdint>
 #include <string>
 #include <vector>
+
+#include "tests/kernels/rounding.h"
 
 namespace fovea::kernels {
 
@@ -52,32 +54,25 @@ inline RpCpeCase RandomRpCpe(RpCpeLayout layout, int64_t batch, int64_t branches
 }
 
 // Written apart from the operator's reference, which it also checks: shifted products, no
-// convolution.
-inline at::Tensor TruthOf(const RpCpeCase& c) {
+// convolution. Sums are kept in fp32 whatever the map's type.
+inline Rounded ExpectedOf(const RpCpeCase& c) {
   const at::Tensor x = c.x.to(at::kDouble).contiguous();
-  const at::Tensor padded = at::constant_pad_nd(x, {1, 1, 1, 1});
-  at::Tensor sum = x + c.biases.to(at::kDouble).sum(0).view({1, -1, 1, 1});
-  for (int64_t tap = 0; tap < 9; ++tap) {
-    const at::Tensor weight = c.weights.to(at::kDouble).select(2, tap / 3).select(2, tap % 3);
-    sum = sum + padded.narrow(2, tap / 3, x.size(2)).narrow(3, tap % 3, x.size(3)) *
-                    weight.sum(0).view({1, -1, 1, 1});
-  }
-  return sum;
-}
-
-// The four-branch form in the map's type, as a model would write it.
-inline at::Tensor PlainForm(const RpCpeCase& c) {
-  const at::ScalarType type = c.x.scalar_type();
-  at::Tensor sum = c.x;
-  for (int64_t b = 0; b < c.weights.size(0); ++b) {
-    sum = sum + at::conv2d(c.x, c.weights[b].unsqueeze(1).to(type), c.biases[b].to(type), 1, 1, 1,
-                           c.x.size(1));
-  }
-  return sum;
-}
-
-inline double ErrorOf(const at::Tensor& output, const at::Tensor& truth) {
-  return (output.to(at::kDouble) - truth).abs().max().item<double>();
+  const auto sum_of = [&](const at::Tensor& map, const at::Tensor& weights,
+                          const at::Tensor& biases) {
+    const at::Tensor padded = at::constant_pad_nd(map, {1, 1, 1, 1});
+    at::Tensor sum = map + biases.sum(0).view({1, -1, 1, 1});
+    for (int64_t tap = 0; tap < 9; ++tap) {
+      const at::Tensor weight = weights.select(2, tap / 3).select(2, tap % 3).sum(0);
+      sum = sum + padded.narrow(2, tap / 3, x.size(2)).narrow(3, tap % 3, x.size(3)) *
+                      weight.view({1, -1, 1, 1});
+    }
+    return sum;
+  };
+  const at::Tensor weights = c.weights.to(at::kDouble), biases = c.biases.to(at::kDouble);
+  const auto terms = static_cast<double>(1 + 10 * weights.size(0));
+  const double sums = PrecisionOf(c.x.scalar_type()).sums;
+  return {sum_of(x, weights, biases),
+          sum_of(x.abs(), weights.abs(), biases.abs()).square() * (terms * sums * sums)};
 }
 
 }  // namespace fovea::kernels

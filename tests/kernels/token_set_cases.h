@@ -1,4 +1,4 @@
-// Cases of the operators on token sets: dense, exact k-NN, static-key and convolutional static-key
+// Cases of the operators on token sets: dense, k-NN, static-key and convolutional static-key
 // attention.
 #pragma once
 #include <ATen/ATen.h>
@@ -12,6 +12,7 @@
 
 #include "kernels/attention/conv_static_key_attention/op.h"
 #include "kernels/attention/dense_attention/op.h"
+#include "kernels/attention/knn_attention/op.h"
 #include "kernels/attention/knn_attention_exact/op.h"
 #include "kernels/attention/static_key_attention/op.h"
 #include "tests/kernels/attention_case.h"
@@ -28,11 +29,11 @@ inline std::optional<at::Tensor> IfDefined(const at::Tensor& t) {
   return t.defined() ? std::optional(t) : std::nullopt;
 }
 
-inline at::Tensor BiasedLogits(const at::Tensor& query, const at::Tensor& key,
-                               const at::Tensor& bias, const Scale& scale) {
-  at::Tensor logits = at::matmul(query, key.transpose(-2, -1)) * ScaleOf(scale, query);
-  if (bias.defined()) logits = logits + bias.to(logits.scalar_type());
-  return logits;
+inline Rounded Logits(const at::Tensor& query, const at::Tensor& key, const at::Tensor& bias,
+                      const Scale& scale, const Precision& p) {
+  const Rounded products = Product(Exact(query), Exact(key.transpose(-2, -1)), p.sums);
+  const Rounded logits = Scaled(products, ScaleOf(scale, query), p.sums);
+  return bias.defined() ? Sum(logits, Exact(bias), p.sums) : logits;
 }
 
 // `qkv` as RandomTokens makes them.
@@ -45,29 +46,54 @@ inline AttentionCase DenseCase(const Tensors& qkv, const at::Tensor& bias = {},
                 return DenseAttention(t[0], t[1], t[2], scale, IfDefined(t[3]));
               },
           .definition =
-              [=](const Tensors& t) {
-                return at::matmul(SoftmaxOverFinite(BiasedLogits(t[0], t[1], t[3], scale)), t[2]);
+              [=](const Tensors& t, const Precision& p) {
+                const Rounded logits = Logits(t[0], t[1], t[3], scale, p);
+                return SoftmaxAverage(logits, Exact(t[2]), p);
               }};
 }
 
-// -|query - key|, the published measure, [B, H, Nq, Nk]; -inf for keys that are no neighbours.
-inline at::Tensor Nearness(const Tensors& wide) {
-  const at::Tensor nearness = -at::cdist(wide[0], wide[1], 2.0, /*compute_mode=*/2);
-  if (!wide[3].defined()) return nearness;
-  return nearness.masked_fill(wide[3].isfinite().logical_not(), kMasked);
+// Attention to the topk keys of the largest `scores`, ties to the lower index; those of -inf are
+// never taken. A row is ambiguous where a key that is taken may score less than one that is not.
+inline Rounded AttendLargest(const Rounded& logits, const Rounded& scores, int64_t topk,
+                             const at::Tensor& value, const Precision& p) {
+  const at::Tensor order = at::argsort(scores.value, /*stable=*/true, -1, /*descending=*/true);
+  const at::Tensor left = at::ones_like(scores.value, at::kBool)
+                              .scatter_(-1, order.narrow(-1, 0, topk), false)
+                              .logical_or_(scores.value.eq(kMasked));
+  const at::Tensor least = (scores.value - scores.Margin()).masked_fill(left, -kMasked).amin(-1);
+  const at::Tensor most =
+      (scores.value + scores.Margin()).masked_fill(left.logical_not(), kMasked).amax(-1);
+  Rounded output = SoftmaxAverage(Masked(logits, left), Exact(value), p);
+  output.squares.masked_fill_(most.ge(least).unsqueeze(-1), -kMasked);
+  return output;
 }
 
-// Rows of which the topk-th and the next key lie at distances that rounding may exchange.
-inline at::Tensor RowsOfTwins(const Tensors& wide, int64_t topk) {
-  const auto [places, order] = at::sort(Nearness(wide), -1, /*descending=*/true);
-  if (topk == places.size(-1)) return at::zeros_like(places.select(-1, 0), at::kBool);
-  // Eight units in the last place of what the two proximities sum: what rounding a dot product
-  // costs depends on its terms, not on its sum.
-  const at::Tensor terms = at::matmul(wide[0].abs(), wide[1].abs().transpose(-2, -1)) +
-                           wide[1].square().sum(-1).unsqueeze(-2) / 2;
-  const at::Tensor proximity = places.square() / -2;
-  const at::Tensor gap = proximity.select(-1, topk - 1) - proximity.select(-1, topk);
-  return gap.lt(terms.gather(-1, order.narrow(-1, topk - 1, 2)).amax(-1) * (8.0 * 0x1p-23));
+inline AttentionCase KnnCase(const Tensors& qkv, int64_t topk, const at::Tensor& bias = {},
+                             const Scale& scale = std::nullopt) {
+  return {.name = "knn_attention, topk " + std::to_string(topk),
+          .inputs = {qkv[0], qkv[1], qkv[2], bias},
+          .run =
+              [=](const Tensors& t) {
+                return KnnAttention(t[0], t[1], t[2], topk, scale, IfDefined(t[3]));
+              },
+          .definition =
+              [=](const Tensors& t, const Precision& p) {
+                const Rounded logits = Logits(t[0], t[1], t[3], scale, p);
+                return AttendLargest(logits, logits, topk, t[2], p);
+              }};
+}
+
+// query . key - |key|^2 / 2, by the distance, the published measure; -inf for keys that are no
+// neighbours. [B, H, Nq, Nk].
+inline Rounded Nearness(const Tensors& wide, const Precision& p) {
+  const at::Tensor &query = wide[0], &key = wide[1], &bias = wide[3];
+  const Rounded lengths = Product(Exact(key.unsqueeze(-2)), Exact(key.unsqueeze(-1)), p.sums)
+                              .Map([](const at::Tensor& t) { return t.flatten(-3).unsqueeze(-2); });
+  Rounded nearness = Sum(Product(Exact(query), Exact(key.transpose(-2, -1)), p.sums),
+                         Scaled(lengths, -0.5, p.sums), p.sums);
+  const at::Tensor distance = at::cdist(query, key, 2.0, /*compute_mode=*/2);
+  nearness.value = (query.square().sum(-1, /*keepdim=*/true) - distance.square()) / 2;
+  return bias.defined() ? Masked(nearness, bias.isfinite().logical_not()) : nearness;
 }
 
 inline AttentionCase KnnExactCase(const Tensors& qkv, int64_t topk, const at::Tensor& bias = {},
@@ -79,16 +105,24 @@ inline AttentionCase KnnExactCase(const Tensors& qkv, int64_t topk, const at::Te
                 return KnnAttentionExact(t[0], t[1], t[2], topk, scale, IfDefined(t[3]));
               },
           .definition =
-              [=](const Tensors& t) {
-                const at::Tensor nearness = Nearness(InFp64(t));
-                const at::Tensor order = at::argsort(nearness, /*stable=*/true, -1, true);
-                const at::Tensor far = at::ones_like(nearness, at::kBool)
-                                           .scatter_(-1, order.narrow(-1, 0, topk), false)
-                                           .logical_or(nearness.eq(kMasked));
-                const at::Tensor logits = BiasedLogits(t[0], t[1], t[3], scale);
-                return at::matmul(SoftmaxOverFinite(logits.masked_fill(far, kMasked)), t[2]);
-              },
-          .ambiguous = [=](const Tensors& wide) { return RowsOfTwins(wide, topk); }};
+              [=](const Tensors& t, const Precision& p) {
+                return AttendLargest(Logits(t[0], t[1], t[3], scale, p), Nearness(t, p), topk, t[2],
+                                     p);
+              }};
+}
+
+// The case with other queries in its ambiguous rows, so that rounding decides nothing.
+inline AttentionCase WithMargin(AttentionCase c) {
+  at::Tensor query =
+      at::empty_strided(c.inputs[0].sizes(), c.inputs[0].strides(), c.inputs[0].options());
+  query.copy_(c.inputs[0]);
+  c.inputs[0] = query;
+  for (int attempt = 0; attempt < 20; ++attempt) {
+    const at::Tensor ambiguous = Expected(c).squares.eq(-kMasked).any(-1, /*keepdim=*/true);
+    if (!ambiguous.any().item<bool>()) break;
+    query.copy_(at::where(ambiguous, at::randn_like(query), query));
+  }
+  return c;
 }
 
 struct ActivationArguments {
@@ -97,12 +131,15 @@ struct ActivationArguments {
   double bias = 0.0;
 };
 
-inline at::Tensor Activate(const ActivationArguments& activation, const at::Tensor& logits) {
-  const at::Tensor positive = at::where(logits.lt(0), at::zeros({}, logits.options()), logits);
-  if (activation.name == "softmax") return SoftmaxOverFinite(logits);
-  if (activation.name == "gelu") return logits * 0.5 * at::erfc(logits * -std::sqrt(0.5));
-  if (activation.name == "relu") return positive;
-  return positive * positive * activation.scale + activation.bias;
+// The values, weighted by what the activation makes of the logits.
+inline Rounded WeightedSum(const ActivationArguments& activation, const Rounded& logits,
+                           const at::Tensor& value, const Precision& p) {
+  if (activation.name == "softmax") return SoftmaxAverage(logits, Exact(value), p);
+  const Rounded weights = activation.name == "gelu" ? Gelu(logits, p.sums)
+                          : activation.name == "relu"
+                              ? Relu(logits)
+                              : StarRelu(logits, activation.scale, activation.bias, p.sums);
+  return Product(Stored(weights, p.type), Exact(value), p.sums);
 }
 
 // inputs: query, static_key [H, keys, D], value.
@@ -117,10 +154,9 @@ inline AttentionCase StaticKeyCase(const Tensors& inputs,
                                           activation.scale, activation.bias);
               },
           .definition =
-              [=](const Tensors& t) {
-                const at::Tensor logits =
-                    at::matmul(t[0], t[1].transpose(-2, -1)) * ScaleOf(scale, t[0]);
-                return at::matmul(Activate(activation, logits), t[2]);
+              [=](const Tensors& t, const Precision& p) {
+                const Rounded logits = Logits(t[0], t[1], {}, scale, p);
+                return WeightedSum(activation, logits, t[2], p);
               }};
 }
 
@@ -151,18 +187,23 @@ inline AttentionCase ConvStaticKeyCase(const Tensors& inputs, std::array<int64_t
                                               activation.scale, activation.bias);
               },
           .definition =
-              [=](const Tensors& t) {
+              [=](const Tensors& t, const Precision& p) {
                 const int64_t heads = t[0].size(1), positions = grid[0] * grid[1];
                 const int64_t prefix = t[0].size(2) - positions;
                 const at::Tensor filters = t[2].reshape({heads, positions, -1});
                 at::Tensor patches = Patches(t[0].narrow(2, prefix, positions), grid[0], grid[1]);
                 if (prefix > 0)
                   patches = at::cat({Patches(t[0].narrow(2, 0, 1), 1, 1), patches}, 2);
-                at::Tensor logits = at::matmul(patches, filters.transpose(-2, -1));
-                if (t[3].defined()) logits = logits + t[3].reshape({heads, 1, positions});
-                if (prefix > 0)
-                  logits = at::cat({at::matmul(t[0], t[4].transpose(-2, -1)), logits}, 3);
-                return at::matmul(Activate(activation, logits * ScaleOf(scale, t[0])), t[1]);
+                Rounded logits = Product(Exact(patches), Exact(filters.transpose(-2, -1)), p.sums);
+                if (t[3].defined())
+                  logits = Sum(logits, Exact(t[3].reshape({heads, 1, positions})), p.sums);
+                if (prefix > 0) {
+                  const Rounded of_class =
+                      Product(Exact(t[0]), Exact(t[4].transpose(-2, -1)), p.sums);
+                  logits = Concatenated(of_class, logits, 3);
+                }
+                logits = Scaled(logits, ScaleOf(scale, t[0]), p.sums);
+                return WeightedSum(activation, logits, t[1], p);
               }};
 }
 

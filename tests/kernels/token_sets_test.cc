@@ -1,4 +1,5 @@
-// Numbers and corner cases of dense and exact k-NN attention, in every implementation.
+// Numbers of dense and k-NN attention, and corner cases of dense and exact k-NN attention, in every
+// implementation.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
@@ -10,6 +11,9 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/attention/dense_attention/implementations.h"
+#include "kernels/simd/bf16_gemm.h"
+#include "kernels/simd/isa.h"
 #include "tests/kernels/attention_case.h"
 #include "tests/kernels/token_set_cases.h"
 
@@ -18,18 +22,125 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// Both operators on the same tokens.
-std::vector<AttentionCase> BothCases(const Tensors& qkv, int64_t topk,
-                                     const at::Tensor& bias = {}) {
-  return {DenseCase(qkv, bias), KnnExactCase(qkv, topk, bias)};
+// The operators on the same tokens.
+std::vector<AttentionCase> AllCases(const Tensors& qkv, int64_t topk, const at::Tensor& bias = {}) {
+  return {DenseCase(qkv, bias), WithMargin(KnnCase(qkv, topk, bias)),
+          WithMargin(KnnExactCase(qkv, topk, bias))};
 }
+
+void ExpectAllRight(const Tensors& qkv, int64_t topk, const at::Tensor& bias = {}) {
+  for (const AttentionCase& c : AllCases(qkv, topk, bias)) ExpectRight(c);
+}
+
+class TokenSetsNumbersTest : public NumbersTest {};
+
+TEST_P(TokenSetsNumbersTest, EveryNumberOfTokensIsRight) {
+  for (const int64_t tokens : {1, 2, 3, 7, 49, 97, 197, 200, 257}) {
+    for (const int64_t dim : {32, 64}) {
+      const Tensors qkv = RandomTokens(tokens > 100 ? 1 : 2, 2, tokens, dim, type());
+      ExpectRight(DenseCase(qkv));
+      for (const int64_t topk : std::set<int64_t>{1, std::max<int64_t>(1, tokens / 2), tokens}) {
+        if (tokens > 100 && dim != 32) continue;  // the truth takes its time
+        ExpectRight(WithMargin(KnnCase(qkv, topk)));
+        ExpectRight(WithMargin(KnnExactCase(qkv, topk)));
+      }
+    }
+  }
+}
+
+TEST_P(TokenSetsNumbersTest, LongRowsAreRight) {
+  for (const auto& [tokens, dim] : {std::pair<int64_t, int64_t>{1025, 64}, {3136, 16}}) {
+    Tensors qkv = RandomTokens(1, 1, tokens, dim, type());
+    qkv[0] = qkv[0].narrow(2, 500, 150);  // rows as long, for less
+    ExpectAllRight(qkv, tokens / 2);
+  }
+}
+
+TEST_P(TokenSetsNumbersTest, AnyHeadSizeIsRight) {
+  for (const int64_t dim : {1, 2, 7, 16, 24, 33, 48, 80, 127, 128}) {
+    // Of 49 numbers in bf16 too many are twins.
+    ExpectAllRight(RandomTokens(1, 2, 49, dim, type()), dim == 1 ? 49 : 16);
+  }
+}
+
+TEST_P(TokenSetsNumbersTest, QueriesAndKeysMayDifferInNumber) {
+  for (const auto& [queries, keys] :
+       {std::pair<int64_t, int64_t>{1, 97}, {97, 1}, {97, 19}, {19, 97}}) {
+    const Tensors qkv = RandomTokens(2, 2, 97, 32, type());
+    ExpectAllRight({qkv[0].narrow(2, 97 - queries, queries), qkv[1].narrow(2, 0, keys),
+                    qkv[2].narrow(2, 0, keys)},
+                   (keys + 1) / 2);
+  }
+}
+
+TEST_P(TokenSetsNumbersTest, BiasBroadcastsFromEveryShape) {
+  Tensors qkv = RandomTokens(2, 3, 49, 32, type());
+  qkv[0] = qkv[0].narrow(2, 0, 41);  // another number than the keys'
+  const std::vector<std::vector<int64_t>> shapes = {
+      {},        {1},         {49},          {41, 1},       {41, 49},
+      {3, 1, 1}, {3, 41, 49}, {2, 1, 1, 49}, {1, 3, 41, 1}, {2, 3, 41, 49}};
+  for (const std::vector<int64_t>& shape : shapes) {
+    const at::Tensor bias = at::randn(shape);
+    ExpectAllRight(qkv, 20, bias);
+    ExpectAllRight(qkv, 20, bias.to(type()));
+  }
+  ExpectAllRight(qkv, 20, at::randn({49, 41}).t());
+}
+
+TEST_P(TokenSetsNumbersTest, MaskedKeysWeighNothing) {
+  const Tensors qkv = RandomTokens(2, 2, 97, 32, type());
+  const at::Tensor masked = at::rand({2, 2, 97, 97}).lt(0.3);
+  masked.select(2, 11).fill_(true);  // a row of nothing else
+  const at::Tensor bias = at::randn({2, 2, 97, 97}).masked_fill(masked, kMasked);
+  ExpectAllRight(qkv, 40, bias);
+  // One mask for all rows takes another way.
+  ExpectAllRight(qkv, 40, bias[1][1][3]);
+}
+
+TEST_P(TokenSetsNumbersTest, NearIsMeasuredBeforeScaleAndBias) {
+  const Tensors qkv = RandomTokens(1, 2, 49, 32, type());
+  for (const double scale : {-1.0, 0.0, 1e-30, 3.0}) {
+    ExpectRight(WithMargin(KnnExactCase(qkv, 20, at::randn({49, 49}) * 10, scale)));
+  }
+}
+
+// On AMX dense attention in bf16 is torch's where it can be: here both ways run on every processor.
+TEST_P(TokenSetsNumbersTest, DenseIsRightByPanelsAndByTorch) {
+  for (const int64_t tokens : {1, 7, 49, 197, 257}) {
+    for (const int64_t dim : {32, 64, 80}) {
+      const Tensors qkv = RandomTokens(1, 2, tokens, dim, type());
+      const Rounded expected = Expected(DenseCase(qkv));
+      const double scale = 1.0 / std::sqrt(static_cast<double>(dim));
+      for (const Variant& variant : AllVariants()) {
+        if (variant.implementation != Implementation::kCpu || CannotRun(variant)) continue;
+        for (const DenseCpuWay way : {DenseCpuWay::kPanels, DenseCpuWay::kTorch}) {
+          SCOPED_TRACE(variant.name + (way == DenseCpuWay::kTorch ? ", torch's" : ", panels"));
+          const ScopedVariant scope(variant);
+          const at::Tensor output = at::empty_like(qkv[0]);
+          DenseAttentionCpu({qkv[0], qkv[1], qkv[2], scale, std::nullopt}, output, way);
+          ExpectWithinRounding(output, expected);
+        }
+      }
+    }
+  }
+}
+
+TEST_P(TokenSetsNumbersTest, TorchIsLeftOutWhereItsAnswerWouldBeAnother) {
+  const Tensors qkv = RandomTokens(1, 2, 49, 32, type());
+  DenseAttentionInputs in{qkv[0], qkv[1], qkv[2], 0.2, at::randn({1, 2, 49, 49})};
+  EXPECT_EQ(ChooseDenseCpuWay(in), DenseCpuWay::kPanels);
+  in.bias.reset();
+  const bool amx = simd::HasAmx() && simd::HasBf16Gemm() && type() == at::kBFloat16;
+  EXPECT_EQ(ChooseDenseCpuWay(in), amx ? DenseCpuWay::kTorch : DenseCpuWay::kPanels);
+  in.key = in.key.clone();
+  in.key[0][1][3][5] = kInfinity;
+  EXPECT_EQ(ChooseDenseCpuWay(in), DenseCpuWay::kPanels);
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, TokenSetsNumbersTest, VectorisedTypes(), TypeOf);
 
 class TokenSetsTest : public VariantTest {
  protected:
-  void ExpectBothAsGoodAsPlain(const Tensors& qkv, int64_t topk, const at::Tensor& bias = {}) {
-    for (const AttentionCase& c : BothCases(qkv, topk, bias)) ExpectAsGoodAsPlain(c, variant());
-  }
-
   // Queries and keys of zero: the logits are the bias; and the values are the identity: the output
   // holds the weights, [queries, keys].
   at::Tensor WeightsOf(const at::Tensor& bias, int64_t topk = 0) const {
@@ -42,71 +153,6 @@ class TokenSetsTest : public VariantTest {
     return RunAs(variant(), c).to(at::kDouble)[0][0];
   }
 };
-
-TEST_P(TokenSetsTest, EveryNumberOfTokensIsRight) {
-  for (const int64_t tokens : {1, 2, 3, 7, 49, 97, 197, 200, 257}) {
-    for (const int64_t dim : {32, 64}) {
-      const Tensors qkv = RandomTokens(tokens > 100 ? 1 : 2, 2, tokens, dim, type());
-      ExpectAsGoodAsPlain(DenseCase(qkv), variant());
-      for (const int64_t topk : std::set<int64_t>{1, std::max<int64_t>(1, tokens / 2), tokens}) {
-        if (tokens > 100 && (dim != 32 || topk == 1)) continue;  // the truth takes its time
-        ExpectAsGoodAsPlain(KnnExactCase(qkv, topk), variant());
-      }
-    }
-  }
-}
-
-TEST_P(TokenSetsTest, LongRowsAreRight) {
-  for (const auto& [tokens, dim] : {std::pair<int64_t, int64_t>{1025, 64}, {3136, 16}}) {
-    Tensors qkv = RandomTokens(1, 1, tokens, dim, type());
-    qkv[0] = qkv[0].narrow(2, 500, 300);  // rows as long, for less
-    ExpectBothAsGoodAsPlain(qkv, tokens / 2);
-  }
-}
-
-TEST_P(TokenSetsTest, AnyHeadSizeIsRight) {
-  for (const int64_t dim : {1, 2, 7, 16, 24, 33, 48, 80, 127, 128}) {
-    // Of 49 numbers in bf16 too many are twins.
-    ExpectBothAsGoodAsPlain(RandomTokens(1, 2, 49, dim, type()), dim == 1 ? 49 : 16);
-  }
-}
-
-TEST_P(TokenSetsTest, QueriesAndKeysMayDifferInNumber) {
-  for (const auto& [queries, keys] :
-       {std::pair<int64_t, int64_t>{1, 97}, {97, 1}, {97, 19}, {19, 97}}) {
-    const Tensors qkv = RandomTokens(2, 2, 97, 32, type());
-    ExpectBothAsGoodAsPlain({qkv[0].narrow(2, 97 - queries, queries), qkv[1].narrow(2, 0, keys),
-                             qkv[2].narrow(2, 0, keys)},
-                            (keys + 1) / 2);
-  }
-}
-
-TEST_P(TokenSetsTest, BiasBroadcastsFromEveryShape) {
-  Tensors qkv = RandomTokens(2, 3, 49, 32, type());
-  qkv[0] = qkv[0].narrow(2, 0, 41);  // another number than the keys'
-  const std::vector<std::vector<int64_t>> shapes = {
-      {},        {1},         {49},          {41, 1},       {41, 49},
-      {3, 1, 1}, {3, 41, 49}, {2, 1, 1, 49}, {1, 3, 41, 1}, {2, 3, 41, 49}};
-  for (const std::vector<int64_t>& shape : shapes) {
-    const at::Tensor bias = at::randn(shape);
-    ExpectBothAsGoodAsPlain(qkv, 20, bias);
-    ExpectBothAsGoodAsPlain(qkv, 20, bias.to(type()));
-  }
-  ExpectBothAsGoodAsPlain(qkv, 20, at::randn({49, 41}).t());
-}
-
-TEST_P(TokenSetsTest, MaskedKeysWeighNothing) {
-  const Tensors qkv = RandomTokens(2, 2, 97, 32, type());
-  const at::Tensor masked = at::rand({2, 2, 97, 97}).lt(0.3);
-  masked.select(2, 11).fill_(true);  // a row of nothing else
-  const at::Tensor bias = at::randn({2, 2, 97, 97}).masked_fill(masked, kMasked);
-  for (const AttentionCase& c : BothCases(qkv, 40, bias)) {
-    ExpectAsGoodAsPlain(c, variant());
-    EXPECT_TRUE(RunAs(variant(), c).select(2, 11).eq(0).all().item<bool>()) << c.name;
-  }
-  // One mask for all rows takes another way.
-  ExpectBothAsGoodAsPlain(qkv, 40, bias[1][1][3]);
-}
 
 TEST_P(TokenSetsTest, ARowWithoutAFiniteBiasIsZero) {
   const at::Tensor bias = at::randn({4, 50});
@@ -198,18 +244,11 @@ TEST_P(TokenSetsTest, EquallyNearKeysAreTakenByIndex) {
     // A scale of zero: every key that is taken weighs the same.
     const AttentionCase c = KnnExactCase({padded_query, padded_key, value}, topk, {}, 0.0);
     const at::Tensor taken = RunAs(variant(), c).gt(0);
-    EXPECT_TRUE(taken.equal(c.definition(InFp64(c.inputs)).gt(0))) << "topk " << topk;
+    EXPECT_TRUE(taken.equal(Expected(c).value.gt(0))) << "topk " << topk;
   }
   const at::Tensor equal = WeightsOf(at::zeros({1, 50}), 13);
   EXPECT_TRUE(equal.narrow(-1, 0, 13).gt(0).all().item<bool>());
   EXPECT_EQ(equal.gt(0).sum().item<int64_t>(), 13);
-}
-
-TEST_P(TokenSetsTest, NearIsMeasuredBeforeScaleAndBias) {
-  const Tensors qkv = RandomTokens(1, 2, 49, 32, type());
-  for (const double scale : {-1.0, 0.0, 1e-30, 3.0}) {
-    ExpectAsGoodAsPlain(KnnExactCase(qkv, 20, at::randn({49, 49}) * 10, scale), variant());
-  }
 }
 
 class ExactInfinitiesTest : public TokenSetsTest {

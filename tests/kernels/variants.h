@@ -46,6 +46,12 @@ class ScopedVariant {
   bool onednn_;
 };
 
+// Whether `variant` has code for tensors of this type.
+inline bool Takes(const Variant& variant, at::ScalarType type) {
+  return variant.implementation == Implementation::kReference || type == at::kFloat ||
+         type == at::kBFloat16;
+}
+
 // Why `variant` cannot run here, or nullptr.
 inline const char* CannotRun(const Variant& variant) {
   if (variant.implementation == Implementation::kCpu && variant.isa > simd::BestIsa()) {

@@ -1,0 +1,68 @@
+"""What the bounds of rounding.py let pass, and the smallest mistakes that they do not.
+
+The same as rounding_test.cc, of the definitions in Python.
+"""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from attention_definitions import (
+    OPERATORS,
+    Operator,
+    logits_of,
+    plain_dense,
+    plain_knn,
+    tokens,
+)
+from rounding import assert_within_rounding
+
+TYPES = [torch.float32, torch.bfloat16]
+DENSE, EXACT = OPERATORS[0], OPERATORS[1]
+KNN = Operator("knn_attention", "", plain_knn, tokens)
+COUNT = 197
+
+
+def refused(op, output, *arguments):
+    try:
+        assert_within_rounding(output, op.expected(*arguments))
+    except AssertionError:
+        return True
+    return False
+
+
+def inputs(dtype):
+    return tokens(COUNT, 64, {"dtype": dtype}, batch=1, heads=2)
+
+
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+def test_a_dropped_key_is_refused(dtype):
+    query, key, value = inputs(dtype)
+    fewer = DENSE.run(query, key[:, :, 1:], value[:, :, 1:])
+    assert not refused(DENSE, DENSE.run(query, key, value), query, key, value)
+    assert refused(DENSE, fewer, query, key, value)
+    static = OPERATORS[6]  # star_relu
+    fewer = static.run(query, key[0, :, 1:], value[:, :, 1:])
+    assert refused(static, fewer, query, key[0], value)
+
+
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+@pytest.mark.parametrize("op", [KNN, EXACT], ids=str)
+def test_a_number_of_neighbours_off_by_one_is_refused(op, dtype):
+    query, key, value = inputs(dtype)
+    for topk in (1, 98, 196):
+        arguments = op.with_margin(query, key, value, topk)
+        assert not refused(op, op.run(*arguments), *arguments)
+        assert refused(op, op.run(*arguments[:3], topk + 1), *arguments)
+
+
+def test_a_scale_off_by_a_thousandth_and_weights_in_bf16_are_refused():
+    query, key, value = inputs(torch.float32)
+    off = DENSE.run(query, key, value, 0.125 * 1.001)
+    assert refused(DENSE, off, query, key, value, 0.125)
+    wide = [t.double() for t in (query, key, value)]
+    weights = torch.softmax(logits_of(*wide[:2], 0.125), -1)
+    rounded = (weights.bfloat16().double() @ wide[2]).float()
+    assert refused(DENSE, rounded, query, key, value, 0.125)
+    right = plain_dense(*wide, 0.125).float()
+    assert not refused(DENSE, right, query, key, value, 0.125)
