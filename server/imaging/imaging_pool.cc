@@ -53,13 +53,16 @@ absl::Status ImagingPool::Start() {
   return absl::OkStatus();
 }
 
-ImagingPool::~ImagingPool() {
+ImagingPool::~ImagingPool() { Stop(); }
+
+void ImagingPool::Stop() {
   {
     MutexLock lock(mutex_);
     stopping_ = true;
   }
   work_or_stop_.NotifyAll();
   for (std::thread& thread : threads_) thread.join();
+  threads_.clear();
 }
 
 std::unique_ptr<ImagingLine> ImagingPool::AddLine() {

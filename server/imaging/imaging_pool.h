@@ -49,7 +49,10 @@ class ImagingPool {
   static absl::StatusOr<std::unique_ptr<ImagingPool>> Create(const ImagingPoolOptions& options,
                                                              Clock& clock);
 
-  // Runs what is queued, then ends. Every line is gone, and nothing is submitted any more.
+  // Runs what is queued, then ends the threads: nothing is submitted any more. Lines may outlive
+  // this. Later calls do nothing.
+  void Stop();
+  // Stops. Every line is gone.
   ~ImagingPool();
 
   // A model's line, which the pool outlives.

@@ -80,6 +80,12 @@ void Announce(const std::string& line) {
 // The server's parts, in the order in which they may be made; they go in the opposite one.
 class Server {
  public:
+  ~Server() {
+    // Images that still wait hold their model, which the repository's threads give back.
+    grpc_.reset();
+    if (imaging_ != nullptr) imaging_->Stop();
+  }
+
   static absl::StatusOr<std::unique_ptr<Server>> Create(const ServerOptions& options) {
     std::unique_ptr<Server> server(new Server(options));
     FOVEA_RETURN_IF_ERROR(server->Build());
@@ -209,8 +215,8 @@ class Server {
   AnswerCounter answers_{metrics_};
   RepositoryLog repository_log_{metrics_};
   std::unique_ptr<Scheduler> scheduler_;
-  std::unique_ptr<ModelRepository> repository_;
   std::unique_ptr<ImagingPool> imaging_;
+  std::unique_ptr<ModelRepository> repository_;
   std::unique_ptr<InferencePipeline> pipeline_;
   std::unique_ptr<InflightCounter> inflight_;
   std::unique_ptr<GrpcServer> grpc_;
