@@ -93,51 +93,93 @@ double Distance(const at::Tensor& actual, const at::Tensor& expected) {
   return ((actual - expected).abs().max() / expected.std()).item<double>();
 }
 
+// Of the logits' spread: some hundred fp32 roundings, through as many as forty blocks.
 constexpr double kBound = 1e-4;
-// Which of two keys with nearly the same logit k-NN attention keeps is decided by rounding.
 constexpr double kKnnBound = 5e-3;
+
+at::Tensor Noise(const at::Tensor& like, uint64_t seed) {
+  return at::randn(like.sizes(), at::make_generator<at::CPUGeneratorImpl>(seed));
+}
+
+// Which of two keys with nearly the same logit k-NN attention keeps is decided by rounding. Whether
+// there are such in a run: noise of a few roundings of the pixels then moves the logits by more
+// than the bound.
+bool IsDecidedByRounding(const Backbone& backbone, const at::Tensor& pixels,
+                         const at::Tensor& logits) {
+  const kernels::ScopedForcedImplementation forced(kernels::Implementation::kReference);
+  for (uint64_t seed = 100; seed < 108; ++seed) {
+    const at::Tensor moved = pixels + 0x1p-18 * Noise(pixels, seed);
+    if (Distance(Logits(backbone, moved), logits) > kBound) return true;
+  }
+  return false;
+}
 
 struct Outcome {
   std::string reason;  // why the pair is refused; "runs" where it is not
-  at::Tensor logits;
+  at::Tensor logits;   // of the first pixels, by the reference kernels
 };
 
-// A pair that runs gives, prepared and with the fastest kernels, what it gives trainable with the
-// reference ones.
-Outcome Try(const BackboneEntry& entry, const std::string& attention) {
+// How often pixels were set aside because rounding decided between two keys.
+struct Count {
+  int runs = 0;
+  int set_aside = 0;
+};
+
+// The model, its numbers drawn. Throws c10::ValueError where the pair is refused.
+std::shared_ptr<Backbone> Make(const BackboneEntry& entry, const std::string& attention) {
   ModelDescription description;
   description.backbone = entry.name;
   description.attention = {attention};
-  std::shared_ptr<Backbone> backbone;
-  try {
-    backbone = entry.make_tiny(description);
-  } catch (const c10::ValueError& error) {
-    const std::string reason = Reason(error.msg());
-    EXPECT_NE(reason, "") << entry.name << " " << attention << ": " << error.msg();
-    return {.reason = reason};
-  }
-  const at::NoGradGuard no_grad;
+  std::shared_ptr<Backbone> backbone = entry.make_tiny(description);
   backbone->Initialise(7);
   Enliven(*backbone, attention);
   backbone->eval();
-  const ModelInfo& info = backbone->info();
-  const at::Tensor pixels = at::randn({1, 3, info.image_height, info.image_width},
-                                      at::make_generator<at::CPUGeneratorImpl>(3));
-  at::Tensor expected;
-  {
-    const kernels::ScopedForcedImplementation forced(kernels::Implementation::kReference);
-    expected = Logits(*backbone, pixels);
+  return backbone;
+}
+
+// A pair that runs gives, prepared and with the fastest kernels, what it gives trainable with the
+// reference ones. Pixels that leave a selection to rounding are set aside, and others drawn.
+Outcome Try(const BackboneEntry& entry, const std::string& attention, Count& count) {
+  SCOPED_TRACE(entry.name + " " + attention);
+  const at::NoGradGuard no_grad;
+  Outcome outcome{.reason = "runs"};
+  constexpr uint64_t kFirst = 3, kLast = 7;  // seeds
+  for (uint64_t seed = kFirst; seed <= kLast; ++seed) {
+    std::shared_ptr<Backbone> backbone;
+    try {
+      backbone = Make(entry, attention);
+    } catch (const c10::ValueError& error) {
+      const std::string reason = Reason(error.msg());
+      EXPECT_NE(reason, "") << error.msg();
+      return {.reason = reason};
+    }
+    const ModelInfo& info = backbone->info();
+    const at::Tensor pixels = Noise(at::empty({1, 3, info.image_height, info.image_width}), seed);
+    at::Tensor expected;
+    {
+      const kernels::ScopedForcedImplementation forced(kernels::Implementation::kReference);
+      expected = Logits(*backbone, pixels);
+    }
+    if (seed == kFirst) outcome.logits = expected;
+    backbone->Prepare({});
+    const at::Tensor logits = Logits(*backbone, pixels);
+    EXPECT_TRUE(logits.isfinite().all().item<bool>());
+    const double error = Distance(logits, expected);
+    if (std::getenv("FOVEA_PRINT_PAIRS") != nullptr) {
+      std::printf("%s %s %.1e\n", entry.name.c_str(), attention.c_str(), error);
+    }
+    ++count.runs;
+    const bool selects = attention.find("knn") != attention.npos;
+    const double bound = selects ? kKnnBound : kBound;
+    if (error > bound && selects && seed < kLast &&
+        IsDecidedByRounding(*Make(entry, attention), pixels, expected)) {
+      ++count.set_aside;
+      continue;
+    }
+    EXPECT_LE(error, bound);
+    break;
   }
-  backbone->Prepare({});
-  const at::Tensor logits = Logits(*backbone, pixels);
-  EXPECT_TRUE(logits.isfinite().all().item<bool>()) << entry.name << " " << attention;
-  const bool selects = attention.find("knn") != attention.npos;
-  const double error = Distance(logits, expected);
-  if (std::getenv("FOVEA_PRINT_PAIRS") != nullptr) {
-    std::printf("%s %s %.1e\n", entry.name.c_str(), attention.c_str(), error);
-  }
-  EXPECT_LE(error, selects ? kKnnBound : kBound) << entry.name << " " << attention;
-  return {.reason = "runs", .logits = logits};
+  return outcome;
 }
 
 // Attentions that differ on paper differ in the logits by far more than the bound, or it would let
@@ -178,13 +220,14 @@ std::string ByReason(const std::vector<std::string>& outcomes) {
 
 // One line for all backbones that behave alike.
 std::string Table() {
+  Count count;
   std::vector<std::pair<std::string, std::vector<std::string>>> lines;  // backbones, outcomes
   for (const BackboneEntry& entry : Backbones()) {
     if (entry.make_tiny({.backbone = entry.name})->parameters().empty()) continue;  // no attention
     std::vector<Outcome> tried;
     std::vector<std::string> outcomes;
     for (const std::string& attention : Attentions()) {
-      tried.push_back(Try(entry, attention));
+      tried.push_back(Try(entry, attention, count));
       outcomes.push_back(tried.back().reason);
     }
     ExpectThatAttentionShows(entry.name, tried);
@@ -193,6 +236,9 @@ std::string Table() {
     if (same == lines.end()) same = lines.insert(same, {"", outcomes});
     Append(same->first, entry.name);
   }
+  std::printf("%d of %d runs set aside: rounding decided between two keys\n", count.set_aside,
+              count.runs);
+  EXPECT_LE(count.set_aside, count.runs / 20);
   std::string all;
   for (const std::string& attention : Attentions()) Append(all, Quoted(attention));
   std::ostringstream table;
