@@ -1,21 +1,52 @@
 #include "model_zoo/training/gallery.h"
 
-#include <opencv2/imgcodecs.hpp>
-#include <opencv2/imgproc.hpp>
+#include <png.h>
+#include <turbojpeg.h>
+
+#include <fstream>
+#include <memory>
 #include <stdexcept>
 #include <string>
-#include <vector>
 
 namespace fovea::models::training {
 namespace {
 
-void WriteImage(const std::filesystem::path& file, const cv::Mat& rgb,
-                const std::vector<int>& options) {
-  cv::Mat bgr;
-  cv::cvtColor(rgb, bgr, cv::COLOR_RGB2BGR);
-  if (!cv::imwrite(file.string(), bgr, options)) {
-    throw std::runtime_error("could not write " + file.string());
+constexpr int kJpegQuality = 90;
+
+std::runtime_error CouldNotWrite(const std::filesystem::path& file) {
+  return std::runtime_error("could not write " + file.string());
+}
+
+void WritePng(const std::filesystem::path& file, const cv::Mat& rgb) {
+  png_image image{.version = PNG_IMAGE_VERSION};
+  image.width = static_cast<png_uint_32>(rgb.cols);
+  image.height = static_cast<png_uint_32>(rgb.rows);
+  image.format = PNG_FORMAT_RGB;
+  const int row_bytes = static_cast<int>(rgb.step);
+  if (!png_image_write_to_file(&image, file.c_str(), /*convert_to_8bit=*/0, rgb.data, row_bytes,
+                               /*colormap=*/nullptr)) {
+    throw CouldNotWrite(file);
   }
+}
+
+void WriteJpeg(const std::filesystem::path& file, const cv::Mat& rgb) {
+  const std::unique_ptr<void, int (*)(tjhandle)> handle(tjInitCompress(), tjDestroy);
+  unsigned char* data = nullptr;
+  unsigned long size = 0;
+  const int failed =
+      tjCompress2(handle.get(), rgb.data, rgb.cols, static_cast<int>(rgb.step), rgb.rows, TJPF_RGB,
+                  &data, &size, TJSAMP_420, kJpegQuality, /*flags=*/0);
+  const std::unique_ptr<unsigned char, void (*)(unsigned char*)> encoded(data, tjFree);
+  std::ofstream stream(file, std::ios::binary);
+  stream.write(reinterpret_cast<const char*>(data), static_cast<std::streamsize>(size)).flush();
+  if (failed != 0 || !stream) throw CouldNotWrite(file);
+}
+
+// By the file's name.
+void WriteImage(const std::filesystem::path& file, const cv::Mat& rgb) {
+  if (file.extension() == ".png") return WritePng(file, rgb);
+  if (file.extension() == ".jpg") return WriteJpeg(file, rgb);
+  throw std::runtime_error(file.string() + " is called neither .png nor .jpg");
 }
 
 }  // namespace
@@ -37,8 +68,7 @@ void WriteExamples(uint64_t seed, const std::filesystem::path& folder) {
   for (const Example& example : examples) {
     const uint64_t index = round++ * kNumShapes + static_cast<uint64_t>(example.shape);
     const Picture picture = DrawPicture(seed, Stream::kExamples, index, example.size);
-    WriteImage(folder / (std::string(Name(example.shape)) + example.type), picture.rgb,
-               {cv::IMWRITE_JPEG_QUALITY, 90});
+    WriteImage(folder / (std::string(Name(example.shape)) + example.type), picture.rgb);
   }
 }
 
@@ -51,7 +81,7 @@ void WriteContactSheet(uint64_t seed, Stream stream, int rows, int side,
                          side);
     DrawPicture(seed, stream, i, {side, side}).rgb.copyTo(sheet(place));
   }
-  WriteImage(file, sheet, {});
+  WriteImage(file, sheet);
 }
 
 }  // namespace fovea::models::training

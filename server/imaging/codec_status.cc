@@ -1,8 +1,8 @@
 #include "server/imaging/codec_status.h"
 
+#include <cerrno>
 #include <exception>
 #include <new>
-#include <opencv2/core.hpp>
 
 #include "absl/strings/str_cat.h"
 #include "server/core/log.h"
@@ -11,9 +11,6 @@
 
 namespace fovea {
 namespace {
-
-// libjpeg's message for a failed allocation; TurboJPEG hands on nothing else to tell it by.
-constexpr char kJpegOutOfMemory[] = "Insufficient memory";
 
 // Damaged images are a caller's everyday mistake: they must not fill the log at its usual level.
 void LogDamage(const std::string& words) {
@@ -28,14 +25,14 @@ absl::Status OutOfMemory() {
 
 absl::Status RunCodec(absl::FunctionRef<std::string()> decode) {
   try {
+    // TurboJPEG hands on no more than a text, and libwebp reports some failed allocations as
+    // damage.
+    errno = 0;
     const std::string failure = decode();
+    const bool out_of_memory = errno == ENOMEM;
     if (failure.empty()) return absl::OkStatus();
+    if (out_of_memory) return OutOfMemory();
     LogDamage(failure);
-    if (failure.find(kJpegOutOfMemory) != std::string::npos) return OutOfMemory();
-    return Corrupt("its pixels cannot be decoded");
-  } catch (const cv::Exception& error) {
-    LogDamage(error.what());
-    if (error.code == cv::Error::StsNoMem) return OutOfMemory();
     return Corrupt("its pixels cannot be decoded");
   } catch (const std::bad_alloc&) {
     return OutOfMemory();

@@ -8,12 +8,12 @@
 
 namespace fovea {
 
-// Runs `decode`, which returns an empty text on success and the library's own words on failure, or
-// throws.
-//   what it returns, or a cv::Exception    INVALID_ARGUMENT image.corrupt: the header was sound, so
-//   the pixels are not memory that cannot be had              UNAVAILABLE image.memory any other
-//   exception                    INTERNAL image.codec_failed
-// The library's words go to the log, never into the status.
+// Runs `decode`, which returns nothing on success and the library's own words on failure, or
+// throws. The words go to the log, never into the status.
+//
+// INVALID_ARGUMENT image.corrupt: the words; the header was sound, so the pixels are not.
+// UNAVAILABLE image.memory: std::bad_alloc, or words while errno says that malloc failed.
+// INTERNAL image.codec_failed: any other exception.
 absl::Status RunCodec(absl::FunctionRef<std::string()> decode);
 
 }  // namespace fovea

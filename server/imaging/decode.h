@@ -23,13 +23,10 @@ struct DecodeOptions {
 // background. Colour profiles and gamma are ignored.
 //
 // All pixels or none: a JPEG that makes libjpeg as much as warn is an error, because what it could
-// not decode it fills with whatever was there before. Errors: INVALID_ARGUMENT image.corrupt,
-// UNAVAILABLE image.memory, INTERNAL image.codec_failed.
+// not decode it fills with whatever was there before; so is a PNG whose palette or transparency
+// libpng would do without. Errors: INVALID_ARGUMENT image.corrupt, UNAVAILABLE image.memory,
+// INTERNAL image.codec_failed.
 absl::StatusOr<RgbImage> DecodeImage(Bytes encoded, const ImageInfo& info,
                                      const DecodeOptions& options = {});
-
-// Does what the libraries otherwise do at the first image (OpenCV sets up every format that it was
-// built with: 10 ms). Thread-safe.
-void WarmUpDecoders();
 
 }  // namespace fovea

@@ -40,7 +40,8 @@ struct ImageInfo {
   int orientation = 1;  // EXIF's 1 to 8; 1 where it is absent or makes no sense
   int components = 3;   // 1 grey, 2 grey and alpha, 3 colour, 4 colour and alpha (in a JPEG: CMYK)
   int bit_depth = 8;    // of one component
-  int scans = 1;        // passes over the image in the file (JPEG)
+  int scans = 1;        // passes over the image in the file (JPEG; 7 in an interlaced PNG)
+  bool lossless = false;  // WebP: its pixels, or how transparent they are, are coded without loss
   // The image ends here; bytes that follow are not looked at.
   int64_t encoded_bytes = 0;
   // At most so many bytes are held at once while it is decoded and turned upright, its pixels among

@@ -32,7 +32,6 @@ absl::StatusOr<std::unique_ptr<ImagingPool>> ImagingPool::Create(const ImagingPo
                      options.niceness >= 0 && options.niceness <= 19;
   if (!valid)
     return InvalidArgument("imaging.bad_options", "an option of the imaging pool is out of range");
-  WarmUpDecoders();
   std::unique_ptr<ImagingPool> pool(new ImagingPool(options, clock));
   FOVEA_RETURN_IF_ERROR(pool->Start());
   return pool;

@@ -1,7 +1,5 @@
 #include "server/imaging/pixel_format.h"
 
-#include "server/core/check.h"
-
 namespace fovea {
 namespace {
 
@@ -13,11 +11,6 @@ uint8_t DivideBy255(uint32_t value) {
 
 }  // namespace
 
-void To8Bits(std::span<const uint16_t> from, std::span<uint8_t> to) {
-  FOVEA_CHECK(from.size() == to.size());
-  for (size_t i = 0; i < from.size(); ++i) to[i] = To8Bits(from[i]);
-}
-
 void InvertedCmykToRgb(size_t pixels, const uint8_t* cmyk, uint8_t* rgb) {
   for (size_t i = 0; i < pixels; ++i) {
     const uint32_t light = cmyk[4 * i + 3];  // 255 - black
@@ -28,23 +21,11 @@ void InvertedCmykToRgb(size_t pixels, const uint8_t* cmyk, uint8_t* rgb) {
   }
 }
 
-void GrayToRgb(size_t pixels, const uint8_t* gray, uint8_t* rgb) {
+void RgbaOverBackground(size_t pixels, const uint8_t* rgba, const Rgb& background, uint8_t* rgb) {
   for (size_t i = 0; i < pixels; ++i) {
-    for (int c = 0; c < 3; ++c) rgb[3 * i + c] = gray[i];
-  }
-}
-
-void BgrToRgb(size_t pixels, const uint8_t* bgr, uint8_t* rgb) {
-  for (size_t i = 0; i < pixels; ++i) {
-    for (int c = 0; c < 3; ++c) rgb[3 * i + c] = bgr[3 * i + 2 - c];
-  }
-}
-
-void BgraOverBackground(size_t pixels, const uint8_t* bgra, const Rgb& background, uint8_t* rgb) {
-  for (size_t i = 0; i < pixels; ++i) {
-    const uint32_t alpha = bgra[4 * i + 3];
+    const uint32_t alpha = rgba[4 * i + 3];
     for (int c = 0; c < 3; ++c) {
-      rgb[3 * i + c] = DivideBy255(bgra[4 * i + 2 - c] * alpha + background[c] * (255 - alpha));
+      rgb[3 * i + c] = DivideBy255(rgba[4 * i + c] * alpha + background[c] * (255 - alpha));
     }
   }
 }

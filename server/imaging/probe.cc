@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "server/imaging/png_chunks.h"
 #include "server/imaging/probe_formats.h"
 
 namespace fovea {
@@ -24,9 +25,19 @@ Match MatchMagic(Bytes encoded, size_t at, std::string_view magic) {
   return there == magic.size() ? Match::kYes : Match::kStopsShort;
 }
 
+// What a library holds whatever the picture's size: tables, windows, a row's buffers.
+constexpr int64_t kDecoderBytes = 64 << 10;
+
+// What lossless WebP's tables may take. Photographs need some 100 KB; a mosaic of textures, made
+// for the purpose, took 26 bytes a pixel where it was small, and 16 MB where it was large.
+int64_t PrefixCodeBytes(int64_t pixels) {
+  return std::min(limits::kMiB + 32 * pixels, 32 * limits::kMiB);
+}
+
 // The bytes that decoding `info` holds at its peak, from the decoders' own allocations.
 int64_t DecodeBytes(const ImageInfo& info) {
   int64_t per_pixel = 3;  // the result
+  int64_t fixed = kDecoderBytes;
   switch (info.format) {
     case ImageFormat::kJpeg:
       if (info.components == 4) per_pixel += 4;  // CMYK before it is converted
@@ -35,16 +46,21 @@ int64_t DecodeBytes(const ImageInfo& info) {
       if (info.scans > 1) per_pixel += 2 * info.components;
       break;
     case ImageFormat::kPng:
-      per_pixel += info.bit_depth == 16 ? 8 + 4 : 4;  // as stored, and rounded to 8 bits
+      // A row at a time; where it is interlaced, and may be transparent, all of it as RGBA.
+      if (info.scans > 1) per_pixel += 4;
       break;
     case ImageFormat::kWebp:
-      per_pixel += 4 + 4;  // libwebp's own picture and OpenCV's
+      if (info.components == 4) per_pixel += 4;  // RGBA before the background is put behind it
+      if (info.lossless) {
+        per_pixel += 4;  // libwebp's own picture
+        fixed += PrefixCodeBytes(info.pixels());
+      }
       break;
   }
   if (info.orientation != 1) per_pixel += 3;
-  // Sides are padded to whole blocks of at most 32 pixels; PNG's chunks are copied once.
-  const int64_t padding = 32 * (int64_t{info.width} + info.height + 32);
-  return (info.pixels() + padding) * per_pixel + info.encoded_bytes;
+  // Sides are padded to whole blocks of at most 32 pixels; libwebp keeps some 45 rows besides.
+  const int64_t padding = 48 * (int64_t{info.width} + info.height + 32);
+  return (info.pixels() + padding) * per_pixel + fixed;
 }
 
 absl::StatusOr<ImageInfo> ProbeByMagic(Bytes encoded, const ImageLimits& limits) {

@@ -1,11 +1,9 @@
-// One header reader per format, and the checks that they share. Only for probe*.cc and the
-// decoders.
+// One header reader per format, and the checks that they share. Only for probe*.cc and
+// png_chunks.cc.
 #pragma once
 
 #include <optional>
-#include <string_view>
 
-#include "absl/functional/function_ref.h"
 #include "server/core/status.h"
 #include "server/imaging/bytes.h"
 #include "server/imaging/image.h"
@@ -26,22 +24,5 @@ absl::Status Truncated();
 absl::Status Corrupt(const char* what);
 absl::Status MetadataTooLarge(const ImageLimits& limits);
 absl::Status CheckSize(int64_t width, int64_t height, const ImageLimits& limits);
-
-inline constexpr std::string_view kPngSignature = "\x89PNG\r\n\x1a\n";
-
-// A PNG chunk; `whole` also covers its length, type and checksum.
-struct PngChunk {
-  std::string_view type;
-  Bytes data;
-  Bytes whole;
-};
-
-// Calls `visit` with every chunk up to and including IEND, and stops at the first error of its own
-// or of `visit`. Checksums are left to the visitor. Returns the offset at which the image ends.
-absl::StatusOr<size_t> WalkPng(Bytes encoded,
-                               absl::FunctionRef<absl::Status(const PngChunk&)> visit);
-
-// Does the checksum of the chunk match?
-bool PngChecksumMatches(const PngChunk& chunk);
 
 }  // namespace fovea

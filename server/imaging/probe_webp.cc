@@ -10,7 +10,8 @@ namespace {
 
 constexpr size_t kFileHeaderBytes = 12;
 constexpr size_t kChunkHeaderBytes = 8;
-constexpr uint8_t kAnimated = 0x02;
+constexpr uint8_t kAnimated = 0x02;  // of VP8X's flags
+constexpr uint8_t kTransparent = 0x10;
 constexpr std::string_view kExif("Exif\0\0", 6);  // some writers keep JPEG's prefix
 
 struct Size {
@@ -24,12 +25,14 @@ std::optional<Size> LossySize(Bytes data) {
   return Size{U16Little(data, 6) & 0x3fff, U16Little(data, 8) & 0x3fff};
 }
 
-// RFC 9649, section 3.4: a signature, then 14 bits of each side less one.
+// RFC 9649, section 3.4: a signature, then 14 bits of each side less one, then whether it is
+// transparent.
 std::optional<Size> LosslessSize(Bytes data) {
   if (data.size() < 5 || U8(data, 0) != 0x2f) return {};
   const uint32_t bits = U32Little(data, 1);
   return Size{(bits & 0x3fff) + 1, (bits >> 14 & 0x3fff) + 1};
 }
+bool LosslessIsTransparent(Bytes data) { return (U32Little(data, 1) >> 28 & 1) != 0; }
 
 }  // namespace
 
@@ -57,10 +60,11 @@ absl::StatusOr<ImageInfo> ProbeWebp(Bytes encoded, const ImageLimits& limits) {
   if (file_bytes > encoded.size()) return Truncated();
   const Bytes file = encoded.first(file_bytes);
 
-  ImageInfo info{.format = ImageFormat::kWebp, .components = 4};
+  ImageInfo info{.format = ImageFormat::kWebp};
   info.encoded_bytes = static_cast<int64_t>(file_bytes);
   std::optional<Size> canvas;
   std::optional<Size> frame;
+  bool transparent = false;
   bool has_exif = false;
   int64_t metadata_bytes = 0;
   for (size_t at = kFileHeaderBytes; at < file.size();) {
@@ -77,16 +81,23 @@ absl::StatusOr<ImageInfo> ProbeWebp(Bytes encoded, const ImageLimits& limits) {
       if ((U8(data, 0) & kAnimated) != 0) {
         return InvalidArgument("image.animated", "animated WebP images are not accepted");
       }
+      transparent |= (U8(data, 0) & kTransparent) != 0;
       canvas = Size{int64_t{U24Little(data, 4)} + 1, int64_t{U24Little(data, 7)} + 1};
       FOVEA_RETURN_IF_ERROR(CheckSize(canvas->width, canvas->height, limits));
     } else if (type == "VP8 " || type == "VP8L") {
       if (frame) return Corrupt("it holds two images");
       frame = type == "VP8 " ? LossySize(data) : LosslessSize(data);
       if (!frame || (canvas && *frame != *canvas)) return Corrupt("its size");
+      if (type == "VP8L") {
+        info.lossless = true;
+        transparent |= LosslessIsTransparent(data);
+      }
       FOVEA_RETURN_IF_ERROR(CheckSize(frame->width, frame->height, limits));
     } else if (type == "ANIM" || type == "ANMF") {
       return InvalidArgument("image.animated", "animated WebP images are not accepted");
-    } else if (type != "ALPH") {
+    } else if (type == "ALPH") {
+      transparent = info.lossless = true;
+    } else {
       metadata_bytes += static_cast<int64_t>(data.size() + kChunkHeaderBytes);
       if (metadata_bytes > limits.max_metadata_bytes) return MetadataTooLarge(limits);
       if (type == "EXIF" && !has_exif) {
@@ -97,6 +108,7 @@ absl::StatusOr<ImageInfo> ProbeWebp(Bytes encoded, const ImageLimits& limits) {
     }
   }
   if (!frame) return Corrupt("it holds no pixels");
+  if (transparent) info.components = 4;
   info.width = static_cast<int>(frame->width);
   info.height = static_cast<int>(frame->height);
   return info;

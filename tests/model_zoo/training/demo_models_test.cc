@@ -5,14 +5,16 @@
 
 #include <cmath>
 #include <filesystem>
-#include <opencv2/imgcodecs.hpp>
-#include <opencv2/imgproc.hpp>
+#include <fstream>
+#include <iterator>
 #include <string>
 #include <utility>
 
 #include "model_zoo/model.h"
 #include "model_zoo/training/data/dataset.h"
 #include "model_zoo/training/evaluation.h"
+#include "server/imaging/decode.h"
+#include "server/imaging/probe.h"
 #include "server/repository/describe_model_folder.h"
 
 namespace fovea::models::training {
@@ -62,14 +64,21 @@ TEST(DemoModelsTest, TheRepositoryStaysSmall) {
   EXPECT_LE(bytes, 12'000'000u);
 }
 
+RgbImage Decoded(const std::filesystem::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  const std::string text((std::istreambuf_iterator<char>(stream)), {});
+  const Bytes encoded = std::as_bytes(std::span(text));
+  const ImageInfo info = ProbeImage(encoded, {}).value();
+  return DecodeImage(encoded, info).value();
+}
+
 // As the server prepares an image: the shorter side to the model's, antialiased, then the centre.
 at::Tensor PixelsOf(const std::filesystem::path& file, int64_t side) {
-  cv::Mat rgb;
-  cv::cvtColor(cv::imread(file.string()), rgb, cv::COLOR_BGR2RGB);
-  const at::Tensor image =
-      at::from_blob(rgb.data, {1, rgb.rows, rgb.cols, 3}, at::kByte).permute({0, 3, 1, 2});
-  const double scale = static_cast<double>(side) / std::min(rgb.rows, rgb.cols);
-  const int64_t height = std::lround(rgb.rows * scale), width = std::lround(rgb.cols * scale);
+  const RgbImage rgb = Decoded(file);
+  const at::Tensor image = at::from_blob(rgb.pixels.get(), {1, rgb.height, rgb.width, 3}, at::kByte)
+                               .permute({0, 3, 1, 2});
+  const double scale = static_cast<double>(side) / std::min(rgb.height, rgb.width);
+  const int64_t height = std::lround(rgb.height * scale), width = std::lround(rgb.width * scale);
   const at::Tensor resized =
       at::_upsample_bilinear2d_aa(image.to(at::kFloat), {height, width}, /*align_corners=*/false)
           .round();

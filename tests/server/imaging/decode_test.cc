@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <string>
 
 #include "server/imaging/probe.h"
@@ -74,6 +75,25 @@ TEST(Decode, Row20CmykAndYcckJpegsShowTheColorsThatTheyWereMadeOf) {
     EXPECT_NEAR(pixel(*image, 6, 8)[0], 230, 25);
     EXPECT_NEAR(pixel(*image, 6, 8)[1], 40, 25);
     EXPECT_NEAR(pixel(*image, 6, 8)[2], 20, 25);
+  }
+}
+
+TEST(Decode, Row21SixteenBitsAreRoundedToEight) {
+  File rows;
+  for (uint32_t row = 0; row < 256; ++row) {
+    rows.push_back(std::byte(0));  // not filtered
+    for (uint32_t value = 256 * row; value < 256 * (row + 1); ++value) {
+      rows.push_back(std::byte(value >> 8));
+      rows.push_back(std::byte(value));
+    }
+  }
+  const absl::StatusOr<RgbImage> image =
+      Decode(testing::PngSignature() + testing::PngHeader(256, 256, 16, 0) +
+             testing::PngChunk("IDAT", testing::Deflate(rows)) + testing::PngChunk("IEND", {}));
+  ASSERT_TRUE(image.ok()) << image.status();
+  for (int value = 0; value <= 65535; ++value) {
+    const long rounded = std::lround(value * 255.0 / 65535.0);
+    for (int c = 0; c < 3; ++c) ASSERT_EQ(image->pixels[3 * value + c], rounded) << value;
   }
 }
 

@@ -6,6 +6,7 @@
 #include <random>
 
 #include "server/imaging/decode.h"
+#include "server/imaging/png_chunks.h"
 #include "server/imaging/probe.h"
 #include "tests/server/imaging/image_files.h"
 
@@ -128,6 +129,28 @@ TEST(HostileImage, Row15UnknownCriticalChunksAndDamagedTransparencyAreErrors) {
   EXPECT_EQ(Reason(damaged), "image.corrupt");
 }
 
+TEST(HostileImage, Row15ATransparencyThatMakesNoSenseIsAnErrorAndNotAnOpaquePicture) {
+  const auto with_transparency = [](const char* name, size_t bytes) {
+    const File png = ReadImage(name);
+    const auto pixels = std::ranges::search(png, FromText("IDAT")).begin() - 4;
+    return Insert(png, static_cast<size_t>(pixels - png.begin()), PngChunk("tRNS", File(bytes)));
+  };
+  EXPECT_EQ(Reason(with_transparency("rgb_8.png", 6)), "");
+  EXPECT_EQ(Reason(with_transparency("rgb_8.png", 5)), "image.corrupt");
+  EXPECT_EQ(Reason(with_transparency("gray_8.png", 2)), "");
+  EXPECT_EQ(Reason(with_transparency("gray_8.png", 3)), "image.corrupt");
+  EXPECT_EQ(Reason(with_transparency("palette_4.png", 16)), "");
+  EXPECT_EQ(Reason(with_transparency("palette_4.png", 17)), "image.corrupt");
+  EXPECT_EQ(Reason(with_transparency("palette_4.png", 0)), "image.corrupt");
+}
+
+TEST(HostileImage, Row15AWebpOfThousandsOfPrefixCodesIsDamagedAndOneOfSomeIsNot) {
+  EXPECT_EQ(Reason(testing::WebpOfManyPrefixCodes(20)), "");
+  const File large = testing::WebpOfManyPrefixCodes(1024);
+  ASSERT_LT(large.size(), 300'000u);
+  EXPECT_EQ(Reason(large), "image.corrupt");
+}
+
 TEST(HostileImage, Row16AProgressiveJpegWithTooManyScansIsRefusedBeforeItIsDecoded) {
   const File jpeg = ReadImage("progressive.jpg");
   const File scan_marker = {std::byte(0xff), std::byte(0xda)};
@@ -203,6 +226,66 @@ TEST(HostileImage, FlippedBitsNeverDoMoreThanFail) {
         EXPECT_EQ(ReasonOf(image.status()), "image.corrupt") << name;
       }
     }
+  }
+}
+
+// Flips bits of the chunks and puts the checksums right, so that libpng gets to see them.
+TEST(HostileImage, FlippedBitsUnderRightChecksumsNeverDoMoreThanFail) {
+  std::mt19937 random(4);
+  for (const char* name : {"rgba_16_interlaced.png", "palette_4_alpha.png", "gray_2_key.png",
+                           "rgb_16_key_interlaced.png", "gray_alpha_8.png"}) {
+    const File good = ReadImage(name);
+    int decoded = 0;
+    for (int round = 0; round < 400; ++round) {
+      File bad = PngSignature();
+      for (size_t at = bad.size(); at < good.size();) {
+        const absl::StatusOr<fovea::PngChunk> chunk = ReadPngChunk(good, at);
+        ASSERT_TRUE(chunk.ok());
+        at += chunk->whole.size();
+        File data(chunk->data.begin(), chunk->data.end());
+        if (!data.empty() && random() % 3 == 0) {
+          data[random() % data.size()] ^= std::byte(1 << random() % 8);
+        }
+        bad = std::move(bad) + PngChunk(chunk->type, data);
+      }
+      const absl::Status status = Decode(bad).status();
+      decoded += status.ok();
+      EXPECT_TRUE(status.ok() || status.code() == absl::StatusCode::kInvalidArgument) << status;
+    }
+    EXPECT_GT(decoded, 0) << name;
+    EXPECT_LT(decoded, 400) << name;
+  }
+}
+
+// Whatever is inflated is a picture, unless a row's first byte names no filter.
+TEST(HostileImage, AnyRowsAreAPictureOrDamage) {
+  std::mt19937 random(5);
+  constexpr uint32_t kSide = 9;
+  constexpr std::pair<int, int> kKinds[] = {{0, 1}, {0, 2},  {0, 4},  {0, 8}, {0, 16},
+                                            {2, 8}, {2, 16}, {3, 1},  {3, 2}, {3, 4},
+                                            {3, 8}, {4, 8},  {4, 16}, {6, 8}, {6, 16}};
+  for (const auto& [color_type, bit_depth] : kKinds) {
+    int decoded = 0;
+    for (int round = 0; round < 100; ++round) {
+      File header = Big32(kSide) + Big32(kSide) +
+                    File{std::byte(bit_depth), std::byte(color_type), std::byte(0), std::byte(0),
+                         std::byte(round % 2)};
+      File palette;  // of fewer colours than a sample can name
+      if (color_type == 3) palette = PngChunk("PLTE", File(3));
+      File rows(kSide * (4 + 8 * kSide));  // enough for every kind
+      for (std::byte& value : rows) value = std::byte(random() % 5);
+      if (round % 5 == 0) rows[0] = std::byte(5);
+      const absl::StatusOr<RgbImage> image =
+          Decode(PngSignature() + PngChunk("IHDR", header) + palette +
+                 PngChunk("IDAT", testing::Deflate(rows)) + PngChunk("IEND", {}));
+      decoded += image.ok();
+      if (image.ok()) {
+        EXPECT_EQ(image->size(), 3 * kSide * kSide);
+      } else {
+        EXPECT_EQ(ReasonOf(image.status()), "image.corrupt");
+      }
+    }
+    EXPECT_EQ(decoded, 80) << color_type << " " << bit_depth;
   }
 }
 

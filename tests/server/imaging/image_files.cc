@@ -11,10 +11,6 @@
 #include "server/imaging/decode.h"
 #include "server/imaging/probe.h"
 
-// ThreadSanitizer asks this. OpenCV's set-up of its formats takes locks of GDAL's in both orders,
-// on one thread.
-extern "C" const char* __tsan_default_suppressions() { return "deadlock:libgdal.so\n"; }
-
 namespace fovea::testing {
 namespace {
 
@@ -108,6 +104,53 @@ File WebpChunk(std::string_view type, const File& data) {
 File WebpFile(const File& chunks) {
   return FromText("RIFF") + Little32(static_cast<uint32_t>(chunks.size() + 4)) + FromText("WEBP") +
          chunks;
+}
+
+File WebpOfManyPrefixCodes(uint32_t side) {
+  File bits;
+  int used = 8;  // of the last byte
+  const auto write = [&](uint32_t value, int count) {
+    for (int i = 0; i < count; ++i) {
+      if (used == 8) {
+        bits.push_back(std::byte(0));
+        used = 0;
+      }
+      bits.back() |= std::byte((value >> i & 1) << used++);
+    }
+  };
+  // Prefix codes of the symbol 0 alone, and of the bytes, 8 bits each (RFC 9649, section 6.2.1).
+  const auto one_symbol = [&] { write(0b0001, 4); };
+  const auto bytes = [&](int alphabet) {
+    write(0, 1);  // a normal code
+    write(8, 4);  // of the lengths of codes, 12 are given: 0 and 8 have one bit, the others none
+    for (int i = 0; i < 12; ++i) write(i == 2 || i == 11 ? 1 : 0, 3);
+    write(0, 1);  // the lengths of all symbols follow
+    for (int symbol = 0; symbol < alphabet; ++symbol) write(symbol < 256 ? 1 : 0, 1);
+  };
+  const auto byte = [&](uint32_t value) {
+    for (int bit = 7; bit >= 0; --bit) write(value >> bit & 1, 1);
+  };
+  write(0x2f, 8);
+  write(side - 1, 14);
+  write(side - 1, 14);
+  write(0, 1 + 3 + 1);  // opaque, version 0, no transform
+  write(1, 1);          // a colour cache of 11 bits
+  write(11, 4);
+  write(1, 1);  // a picture says which block has which codes, one pixel for 4 x 4
+  write(0, 3);
+  write(0, 1);  // that one has no colour cache; its green and red are the number
+  bytes(256 + 24);
+  bytes(256);
+  for (int i = 0; i < 3; ++i) one_symbol();
+  const uint32_t blocks = side * side / 16;
+  for (uint32_t block = 0; block < blocks; ++block) {
+    byte(block & 0xff);
+    byte(block >> 8);
+  }
+  for (uint32_t code = 0; code < 5 * blocks; ++code) one_symbol();
+  // The pixels themselves need no bits.
+  bits.resize(bits.size() + 16);
+  return WebpFile(WebpChunk("VP8L", bits));
 }
 
 }  // namespace fovea::testing

@@ -45,5 +45,8 @@ File JpegSegment(uint8_t marker, const File& data);
 // A WebP chunk, and the file around chunks.
 File WebpChunk(std::string_view type, const File& data);
 File WebpFile(const File& chunks);
+// A sound lossless picture of `side` x `side` pixels, a multiple of 4, where every block of 4 x 4
+// has prefix codes of its own: 36 bits a block in the file, 20 KB in libwebp.
+File WebpOfManyPrefixCodes(uint32_t side);
 
 }  // namespace fovea::testing

@@ -39,6 +39,7 @@ ScatteredBytes InTwoPieces(const File& file) {
   return ScatteredBytes({bytes.first(half), bytes.subspan(half)}, nullptr);
 }
 
+constexpr int64_t kBudget = 4 << 20;
 const PreprocessSpec kSmall{.height = 16, .width = 16};
 
 class Preprocess : public ::testing::Test {
@@ -53,7 +54,7 @@ class Preprocess : public ::testing::Test {
 
   static constexpr uint8_t kUntouched = 0xa5;
   TickingClock clock_;
-  MemoryBudget budget_{1 << 20, clock_};
+  MemoryBudget budget_{kBudget, clock_};
   const ImagingResources resources_{.budget = budget_, .clock = clock_};
   ImagingOptions options_;
   ImageDurations durations_;
@@ -114,7 +115,7 @@ TEST_F(Preprocess, Row39WaitsForMemoryThatIsInUseElsewhere) {
 }
 
 TEST_F(Preprocess, Row39GivesUpWaitingAtTheDeadline) {
-  const std::optional<MemoryBudget::Hold> most = budget_.TryHold((1 << 20) - 1000);
+  const std::optional<MemoryBudget::Hold> most = budget_.TryHold(kBudget - 1000);
   const File file = ReadImage("baseline.jpg");
   out_.assign(static_cast<size_t>(kSmall.bytes()), kUntouched);
   const absl::Status status =

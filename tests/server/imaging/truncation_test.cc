@@ -86,28 +86,52 @@ TEST(Truncation, Row17MissingPngPixelsInSoundChunksAreDamage) {
   EXPECT_EQ(ReasonOf(Decode(png(fewer_rows)).status()), "image.corrupt");
 }
 
+// The chunks of a WebP file, type and data.
+std::vector<std::pair<std::string, File>> WebpChunks(const File& file) {
+  std::vector<std::pair<std::string, File>> chunks;
+  for (size_t at = 12; at < file.size();) {
+    const std::string type(reinterpret_cast<const char*>(file.data()) + at, 4);
+    const size_t length = U32Little(file, at + 4);
+    const auto data = file.begin() + static_cast<ptrdiff_t>(at + 8);
+    chunks.emplace_back(type, File(data, data + static_cast<ptrdiff_t>(length)));
+    at += 8 + length + length % 2;
+  }
+  return chunks;
+}
+
 TEST(Truncation, Row17MissingWebpPixelsInSoundChunksAreDamage) {
-  for (const char* name : {"lossy.webp", "lossless.webp"}) {
+  for (const char* name :
+       {"lossy.webp", "lossless.webp", "lossy_alpha.webp", "lossless_alpha.webp"}) {
     const File whole = ReadImage(name);
-    const std::string type(reinterpret_cast<const char*>(whole.data()) + 12, 4);
-    const size_t length = std::to_integer<size_t>(whole[16]) | std::to_integer<size_t>(whole[17])
-                                                                   << 8;
-    const File data(whole.begin() + 20, whole.begin() + static_cast<ptrdiff_t>(20 + length));
-    ASSERT_TRUE(Decode(testing::WebpFile(testing::WebpChunk(type, data))).ok());
     const absl::StatusOr<RgbImage> complete = Decode(whole);
-    int refused = 0;
-    for (size_t size = 0; size < data.size(); ++size) {
-      const absl::StatusOr<RgbImage> image =
-          Decode(testing::WebpFile(testing::WebpChunk(type, Prefix(data, size))));
-      if (image.ok()) {
-        // What is missing at the very end can be padding.
-        EXPECT_TRUE(std::ranges::equal(image->bytes(), complete->bytes())) << name << " " << size;
-      } else {
-        ++refused;
-        EXPECT_EQ(ReasonOf(image.status()), "image.corrupt") << name << " " << size;
+    ASSERT_TRUE(complete.ok());
+    const auto chunks = WebpChunks(whole);
+    for (size_t cut = 0; cut < chunks.size(); ++cut) {
+      const auto& [type, data] = chunks[cut];
+      if (type != "VP8 " && type != "VP8L" && type != "ALPH") continue;
+      int refused = 0;
+      for (size_t size = 0; size < data.size(); ++size) {
+        File body;
+        for (size_t i = 0; i < chunks.size(); ++i) {
+          const File& bytes = chunks[i].second;
+          body = std::move(body) +
+                 testing::WebpChunk(chunks[i].first, i == cut ? Prefix(bytes, size) : bytes);
+        }
+        const absl::StatusOr<RgbImage> image = Decode(testing::WebpFile(body));
+        if (image.ok()) {
+          // What is missing at the very end can be padding. libwebp reads zeros there, and of a
+          // lossless picture notices only when another pixel would begin: the last may differ.
+          const size_t sure = image->size() - (type == "VP8L" ? 3 : 0);
+          EXPECT_TRUE(std::ranges::equal(image->bytes().first(sure), complete->bytes().first(sure)))
+              << name << " " << type << " " << size;
+        } else {
+          ++refused;
+          EXPECT_EQ(ReasonOf(image.status()), "image.corrupt")
+              << name << " " << type << " " << size;
+        }
       }
+      EXPECT_GT(refused, static_cast<int>(data.size()) - 8) << name << " " << type;
     }
-    EXPECT_GT(refused, static_cast<int>(data.size()) - 8) << name;
   }
 }
 
