@@ -1,0 +1,43 @@
+"""What the server's process holds: each library in it is one more that a caller's bytes might reach.
+
+SECURITY.md says which of them read what a caller sent.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import re
+
+# By file name, up to ".so".
+OUR_OWN = r"libfovea_\w+"
+SYSTEM = r"ld-linux-x86-64|lib(c|m|dl|rt|util|pthread|resolv|gcc_s|stdc\+\+|numa)"
+WIRE = r"lib(grpc(\+\+(_reflection)?)?|gpr|upb|address_sorting|cares|re2|ssl|crypto|protobuf|absl_\w+|systemd)"
+IMAGES = r"lib(turbojpeg|png16|webp|hwy)"
+COMPRESSION = r"libz"
+OBSERVATION = r"lib(spdlog|fmt|prometheus-cpp-core)"
+LIBTORCH = r"lib(torch\w*|c10\w*|gomp\S*)"
+# LibTorch's wheel is built with CUDA and loads these whether or not there is a GPU.
+NVIDIA = r"lib(cuda|cudart|cudnn\w*|cupti|cufile|cufft|curand|cublas\w*|cusparse\w*|cusolver\w*|nccl|nv\w+)"
+EXPECTED = re.compile(
+    f"({OUR_OWN}|{SYSTEM}|{WIRE}|{IMAGES}|{COMPRESSION}|{OBSERVATION}|{LIBTORCH}|{NVIDIA})"
+    r"(-[0-9a-f]+)?\.so(\.\d+)*"
+)
+
+
+def loaded(pid: int) -> set[str]:
+    """The shared libraries that are mapped into the process, by file name."""
+    fields = (
+        line.split(maxsplit=5)
+        for line in pathlib.Path(f"/proc/{pid}/maps").read_text().splitlines()
+    )
+    paths = {pathlib.Path(line[5]) for line in fields if len(line) == 6}
+    return {path.name for path in paths if ".so" in path.suffixes}
+
+
+def test_the_process_holds_the_libraries_that_are_listed_here_and_no_other(server):
+    names = loaded(server.process.pid)
+    # All three image libraries are linked; a list that misses them was read wrongly.
+    for library in ("libturbojpeg.so", "libpng16.so", "libwebp.so"):
+        assert any(name.startswith(library) for name in names), sorted(names)
+    surprises = sorted(name for name in names if not EXPECTED.fullmatch(name))
+    assert not surprises, f"{len(surprises)} of {len(names)}: {' '.join(surprises)}"
