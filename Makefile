@@ -6,8 +6,9 @@ PRESET ?= release
 BUILD := build/$(PRESET)
 IMAGE ?=
 MODEL ?=
+PREFIX ?= /opt/fovea
 
-.PHONY: help setup build demo test sanitize test-full bench bench-kernels bench-overload format lint peers train-demo train-families clean
+.PHONY: help setup build install demo test sanitize test-full bench bench-kernels bench-overload format lint peers train-demo train-families clean
 
 help:  ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -17,6 +18,10 @@ setup:  ## Install what a build needs (Debian packages; .venv with LibTorch)
 
 build: setup  ## Build everything into build/release (PRESET=cpu: without CUDA)
 	@deploy/setup/build.sh $(PRESET)
+
+install: setup  ## Install commands, libraries and bundled models into PREFIX (/opt/fovea), for any user
+	@deploy/setup/build.sh $(PRESET) fovea-server fovea fovea_models
+	@cmake --install "$(BUILD)" --prefix "$(PREFIX)"
 
 demo: setup  ## Classify a picture, see what it cost and how another attention does (IMAGE=cat.jpg MODEL=shapes)
 	@deploy/setup/build.sh $(PRESET) fovea-server fovea

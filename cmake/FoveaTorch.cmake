@@ -2,9 +2,9 @@
 #
 # LibTorch comes from the PyPI wheel in .venv, unless CMAKE_PREFIX_PATH names another one. The wheel's own
 # find_package(Torch) fails where no CUDA toolkit is installed, because the wheel was built with CUDA: there its CPU
-# libraries are imported by hand, with the folders of the nvidia-* wheels on the run path (libtorch_cpu needs
-# libcudart and libcupti to load).
-# Sets FOVEA_CUDA_FOUND.
+# libraries are imported by hand. Not libtorch: it is empty, and loads libtorch_cuda with all of CUDA.
+# Sets FOVEA_CUDA_FOUND, and FOVEA_TORCH_RUNTIME to the wheels' libraries that a program needs to load: those linked here
+# and what they need themselves (libtorch_cpu: libcudart and libcupti).
 
 set(FOVEA_TORCH_VERSION 2.11)
 
@@ -56,23 +56,54 @@ if(FOVEA_CUDA_FOUND)
   target_link_libraries(fovea_torch INTERFACE ${TORCH_LIBRARIES})
 else()
   message(STATUS "CUDA kernels: not built (CPU only)")
-  foreach(library c10 torch_cpu torch)
+  foreach(library c10 torch_cpu)
     add_library(fovea_torch_${library} SHARED IMPORTED)
     set_target_properties(fovea_torch_${library} PROPERTIES IMPORTED_LOCATION "${torch_root}/lib/lib${library}.so")
     target_link_libraries(fovea_torch INTERFACE fovea_torch_${library})
   endforeach()
-  # libtorch only registers operators and so looks unused to the linker.
-  target_link_options(fovea_torch INTERFACE "LINKER:--no-as-needed")
   target_include_directories(fovea_torch SYSTEM INTERFACE
     "${torch_root}/include" "${torch_root}/include/torch/csrc/api/include")
   file(GLOB nvidia_folders "${torch_root}/../nvidia/*/lib")
   foreach(folder ${nvidia_folders})
     file(REAL_PATH "${folder}" folder)
-    list(APPEND CMAKE_BUILD_RPATH "${folder}")
     target_link_options(fovea_torch INTERFACE "LINKER:-rpath-link,${folder}")
   endforeach()
 endif()
-list(APPEND CMAKE_BUILD_RPATH "${torch_root}/lib")
+
+if(FOVEA_CUDA_FOUND)
+  set(roots "${torch_root}/lib/libtorch.so" "${torch_root}/lib/libc10_cuda.so")
+else()
+  set(roots "${torch_root}/lib/libtorch_cpu.so")
+endif()
+file(REAL_PATH "${torch_root}/.." wheels)
+set(FOVEA_TORCH_RUNTIME ${roots})
+execute_process(COMMAND ldd ${roots} OUTPUT_VARIABLE needed COMMAND_ERROR_IS_FATAL ANY)
+string(REGEX MATCHALL "=> /[^ ]+" needed "${needed}")
+foreach(library ${needed})
+  string(REPLACE "=> " "" library "${library}")
+  file(REAL_PATH "${library}" library)
+  cmake_path(IS_PREFIX wheels "${library}" of_the_wheels)
+  if(of_the_wheels)
+    list(APPEND FOVEA_TORCH_RUNTIME "${library}")
+  endif()
+endforeach()
+list(REMOVE_DUPLICATES FOVEA_TORCH_RUNTIME)
+
+# Programs of the build folder find them there, as hard links: .venv may lie in a home that other users cannot enter.
+set(torch_links "${CMAKE_BINARY_DIR}/lib/torch")
+file(MAKE_DIRECTORY "${torch_links}")
+foreach(library ${FOVEA_TORCH_RUNTIME})
+  get_filename_component(name "${library}" NAME)
+  file(CREATE_LINK "${library}" "${torch_links}/${name}" RESULT refused)
+  if(refused)
+    file(CREATE_LINK "${library}" "${torch_links}/${name}" SYMBOLIC)
+  endif()
+endforeach()
+if(refused)
+  message(STATUS "${wheels} is on another file system: only users who can read it can run what is built here; "
+                 "for others there is `make install`")
+endif()
+list(APPEND CMAKE_BUILD_RPATH "${torch_links}")
 
 # The wheel's libraries export a libstdc++ of their own, std::filesystem among it, and some of it crashes when called
 # from outside (remove_all does). The loader takes the first library that has a name: the system's, in front of them.

@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import time
+from collections.abc import Sequence
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = ROOT / os.environ.get("FOVEA_BUILD", "build/release")
@@ -23,11 +24,12 @@ class Server:
         *flags: str,
         environment: dict[str, str] | None = None,
         ready: bool = True,
+        program: Sequence[str | pathlib.Path] = (BUILD / "bin" / "fovea-server",),
     ):
         self.log = log
         self._output = log.open("wb")
         command = [
-            BUILD / "bin" / "fovea-server",
+            *program,
             "--grpc-port",
             "0",
             "--metrics-port",

@@ -1,0 +1,32 @@
+# `cmake --install build/release --prefix ANY`: a tree that can be moved, is never written to, and needs no checkout, .venv
+# or home. Programs find their libraries relative to themselves; what Debian packages hold stays where Debian has it.
+#   bin/               fovea-server, fovea and what `fovea` runs
+#   lib/fovea/         our libraries and LibTorch's; a folder of its own, because LibTorch's libgomp is not for other programs
+#   share/fovea/       models, proto, examples
+set(CMAKE_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS  # whatever the umask is
+    OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
+
+set(libraries fovea_kernels fovea_models fovea_proto)
+install(TARGETS fovea-server fovea fovea-kernels fovea-zoo RUNTIME DESTINATION bin)
+install(TARGETS ${libraries} LIBRARY DESTINATION lib/fovea)
+set_target_properties(${libraries} PROPERTIES INSTALL_RPATH "$ORIGIN")
+
+# FOVEA_INSTALL_LINKS in the environment: hard links where they can be had, for tests. Not for a tree that is kept: its
+# owner and permissions would be those of .venv's files.
+install(CODE "
+  set(libraries \"${FOVEA_TORCH_RUNTIME}\")
+  set(folder \"\${CMAKE_INSTALL_PREFIX}/lib/fovea\")
+  if(\"\$ENV{FOVEA_INSTALL_LINKS}\")
+    foreach(library \${libraries})
+      get_filename_component(name \"\${library}\" NAME)
+      file(CREATE_LINK \"\${library}\" \"\$ENV{DESTDIR}\${folder}/\${name}\" COPY_ON_ERROR)
+    endforeach()
+  else()
+    file(INSTALL \${libraries} DESTINATION \"\${folder}\")
+  endif()")
+
+install(DIRECTORY model_zoo/demo/ DESTINATION share/fovea/models)
+install(DIRECTORY proto/ DESTINATION share/fovea/proto FILES_MATCHING PATTERN "*.proto")
+file(GLOB examples client/examples/*.jpg client/examples/*.png)
+install(FILES ${examples} DESTINATION share/fovea/examples)
+install(FILES LICENSE DESTINATION share/doc/fovea)
