@@ -32,9 +32,9 @@ void AppendEscaped(std::string& to, std::string_view bytes) {
   }
 }
 
-// Control characters and bytes that are not UTF-8: the one moves a terminal's cursor, the other
-// breaks a line of JSON.
-std::string Escape(std::string_view text) {
+}  // namespace
+
+std::string EscapeForLog(std::string_view text) {
   std::string escaped;
   escaped.reserve(text.size());
   while (!text.empty()) {
@@ -50,10 +50,8 @@ std::string Escape(std::string_view text) {
   return escaped;
 }
 
-}  // namespace
-
 void Log(LogLevel level, std::string_view message) {
-  spdlog::log(SpdlogLevel(level), "{}", Escape(message));
+  spdlog::log(SpdlogLevel(level), "{}", EscapeForLog(message));
 }
 
 }  // namespace fovea

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "server/core/check.h"
 #include "server/core/status.h"
 
 namespace fovea {
@@ -51,7 +52,9 @@ http::response<http::string_body> Answer(const http::request<http::string_body>&
 // One connection: reads a request, answers it, reads the next. Keeps itself alive while it waits.
 class Session : public std::enable_shared_from_this<Session> {
  public:
-  Session(tcp::socket socket, const MakeText& text) : stream_(std::move(socket)), text_(text) {}
+  // `place` is one of the endpoint's, held as long as the connection is open.
+  Session(tcp::socket socket, const MakeText& text, std::shared_ptr<void> place)
+      : place_(std::move(place)), stream_(std::move(socket)), text_(text) {}
 
   void Read() {
     parser_.emplace();
@@ -78,6 +81,7 @@ class Session : public std::enable_shared_from_this<Session> {
                       });
   }
 
+  const std::shared_ptr<void> place_;
   beast::tcp_stream stream_;
   beast::flat_buffer buffer_{kMaxHeaderBytes + kMaxBodyBytes};
   const MakeText& text_;
@@ -88,9 +92,14 @@ class Session : public std::enable_shared_from_this<Session> {
 }  // namespace
 
 struct MetricsEndpoint::State {
-  explicit State(MakeText make_text) : text(std::move(make_text)) {}
+  State(MakeText make_text, int connections) : text(std::move(make_text)), places(connections) {}
 
+  // Takes the next connection, when there is a place for it.
   void Accept() {
+    if (places == 0) {
+      full = true;
+      return;
+    }
     acceptor.async_accept([this](beast::error_code error, tcp::socket socket) {
       if (error == asio::error::operation_aborted) return;
       if (error) {
@@ -101,12 +110,21 @@ struct MetricsEndpoint::State {
         });
         return;
       }
-      std::make_shared<Session>(std::move(socket), text)->Read();
+      --places;
+      const std::shared_ptr<void> place(nullptr, [this](void*) { GiveBack(); });
+      std::make_shared<Session>(std::move(socket), text, place)->Read();
       Accept();
     });
   }
 
+  void GiveBack() {
+    ++places;
+    if (std::exchange(full, false)) Accept();
+  }
+
   const MakeText text;
+  int places;         // for connections
+  bool full = false;  // the next connection waits for one
   asio::io_context io{1};
   tcp::acceptor acceptor{io};
   asio::steady_timer pause{io};
@@ -114,8 +132,10 @@ struct MetricsEndpoint::State {
 };
 
 absl::StatusOr<std::unique_ptr<MetricsEndpoint>> MetricsEndpoint::Create(const std::string& host,
-                                                                         int port, MakeText text) {
-  auto state = std::make_unique<State>(std::move(text));
+                                                                         int port, MakeText text,
+                                                                         int max_connections) {
+  FOVEA_CHECK(max_connections > 0);
+  auto state = std::make_unique<State>(std::move(text), max_connections);
   beast::error_code error;
   tcp::resolver resolver(state->io);
   const auto found = resolver.resolve(host, std::to_string(port), tcp::resolver::passive, error);
@@ -137,6 +157,7 @@ MetricsEndpoint::MetricsEndpoint(std::unique_ptr<State> state) : state_(std::mov
 MetricsEndpoint::~MetricsEndpoint() {
   state_->io.stop();
   state_->thread.join();
+  state_->full = false;  // the places of connections that go now are nobody's
 }
 
 int MetricsEndpoint::port() const { return state_->acceptor.local_endpoint().port(); }

@@ -10,17 +10,15 @@ namespace {
 
 using Buckets = prometheus::Histogram::BucketBoundaries;
 
-// Fine enough that a quantile is off by less than the differences between attentions: neighbouring
-// bounds differ by 19%.
-const double kFine = std::exp2(0.25);
-const double kCoarse = std::exp2(0.5);
-
+// What a dashboard needs, and no more: every bound is a series of every model. Quantiles of whole
+// requests are what is alerted on; of stages and memory the order of magnitude is, their means come
+// from sum and count.
 const Buckets& RequestBuckets() {
-  static const Buckets buckets = GeometricBuckets(0.0005, 8, kFine);
+  static const Buckets buckets = GeometricBuckets(0.0005, 8, std::exp2(0.5));
   return buckets;
 }
 const Buckets& StageBuckets() {
-  static const Buckets buckets = GeometricBuckets(0.00001, 8, kCoarse);
+  static const Buckets buckets = GeometricBuckets(0.0001, 4, 4);
   return buckets;
 }
 const Buckets& BatchBuckets() {
@@ -28,7 +26,7 @@ const Buckets& BatchBuckets() {
   return buckets;
 }
 const Buckets& MemoryBuckets() {
-  static const Buckets buckets = GeometricBuckets(65'536, 16.0 * (int64_t{1} << 30), kCoarse);
+  static const Buckets buckets = GeometricBuckets(1 << 20, 16.0 * (int64_t{1} << 30), 4);
   return buckets;
 }
 

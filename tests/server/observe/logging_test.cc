@@ -78,6 +78,22 @@ TEST(LoggingTest, PlainTextArrivesUnchanged) {
   EXPECT_EQ(nlohmann::json::parse(lines.at(0))["message"], text);
 }
 
+// Programs that started the server read these.
+TEST(LoggingTest, AnAnnouncementIsPlainTextOrAnObjectOnStandardOutput) {
+  const auto announced = [](std::string_view format) {
+    testing::internal::CaptureStdout();
+    SetUpLogging("error", format);
+    Announce("listening: grpc=[::1]:8001", {{"event", "listening"}, {"port", int64_t{8001}}});
+    return testing::internal::GetCapturedStdout();
+  };
+  EXPECT_EQ(announced("text"), "listening: grpc=[::1]:8001\n");
+  const auto object = nlohmann::json::parse(announced("json"));
+  EXPECT_EQ(object["message"], "listening: grpc=[::1]:8001");
+  EXPECT_EQ(object["level"], "info");
+  EXPECT_EQ(object["event"], "listening");
+  EXPECT_EQ(object["port"], 8001);
+}
+
 TEST(LoggingTest, TheLevelDecidesWhatIsWritten) {
   const std::vector<std::pair<LogLevel, std::string>> messages = {{LogLevel::kDebug, "one"},
                                                                   {LogLevel::kInfo, "two"},

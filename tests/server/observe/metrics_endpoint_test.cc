@@ -44,6 +44,13 @@ class Connection {
       sent += static_cast<size_t>(more);
     }
   }
+  // Up to the first `end`, or until the other side closes.
+  std::string ReadUntil(const std::string& end) {
+    std::string all;
+    char byte;
+    while (!all.ends_with(end) && recv(socket_, &byte, 1, 0) == 1) all.push_back(byte);
+    return all;
+  }
   // Everything until the other side closes.
   std::string ReadAll() {
     std::string all;
@@ -130,6 +137,29 @@ TEST_F(MetricsEndpointTest, AnIdleConnectionHoldsUpNobodyAndNoShutdown) {
   EXPECT_THAT(Get("/metrics"), EndsWith("up 1\n"));
   endpoint_.reset();
   EXPECT_EQ(half.ReadAll(), "");
+}
+
+TEST(MetricsEndpointLimitTest, AConnectionTooManyWaitsUntilAnotherEnds) {
+  int scrapes = 0;  // on the endpoint's thread, between our requests
+  const auto endpoint = *MetricsEndpoint::Create(
+      "127.0.0.1", 0,
+      [&scrapes] {
+        ++scrapes;
+        return std::string("up 1\n");
+      },
+      /*max_connections=*/1);
+  auto first = std::make_unique<Connection>(endpoint->port());
+  first->Send("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+  EXPECT_THAT(first->ReadUntil("up 1\n"), EndsWith("up 1\n"));
+  Connection second(endpoint->port());
+  second.Send("GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+  for (int i = 0; i < 50; ++i) {
+    first->Send("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+    EXPECT_THAT(first->ReadUntil("up 1\n"), EndsWith("up 1\n"));
+  }
+  EXPECT_EQ(scrapes, 51) << "all of them the first connection's";
+  first.reset();
+  EXPECT_THAT(second.ReadAll(), EndsWith("up 1\n"));
 }
 
 TEST_F(MetricsEndpointTest, APortThatIsTakenIsUnavailable) {
