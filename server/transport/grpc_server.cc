@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/core/status.h"
+#include "server/transport/close_connections.h"
 #include "server/transport/health_service.h"
 #include "server/transport/infer_exchange.h"
 #include "server/transport/library_logs.h"
@@ -22,6 +23,8 @@ namespace fovea {
 namespace {
 
 constexpr int kSecondMs = 1000;
+// In which requests that are given up at the drain's end are still answered.
+constexpr Nanos kGiveUpGrace = 2 * kSecond;
 
 // What one caller may do to the others: bounds on connections, streams and headers. Limits on
 // messages are set beside.
@@ -144,7 +147,13 @@ int GrpcServer::Shutdown(Nanos timeout) {
   gate.Close();
   state_->oip.DrainStreams();
   const int cut_off = gate.AwaitEmpty(clock, clock.Now() + timeout);
+  if (cut_off > 0) {
+    // They are told why they end, and so that they try elsewhere.
+    gate.GiveUp();
+    gate.AwaitEmpty(clock, clock.Now() + kGiveUpGrace);
+  }
   state_->board->Close();
+  CloseConnections(state_->port);
   // gRPC takes the deadline by the wall clock. It is now: what is still under way is cancelled.
   state_->server->Shutdown(std::chrono::system_clock::now());
   state_->server->Wait();

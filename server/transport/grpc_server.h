@@ -51,9 +51,10 @@ class GrpcServer {
   // What health and ServerReady say; requests are taken either way. A drain begins with false.
   void SetServing(bool serving);
 
-  // Refuses new requests (UNAVAILABLE), waits up to `timeout` for those under way, cancels the
-  // others, and closes the port; a model that is being loaded is waited for. Returns the number of
-  // requests that were cut off: 0 is a clean end. Later calls do nothing and return 0.
+  // Refuses new requests (UNAVAILABLE), waits up to `timeout` for those under way, gives the others
+  // up (UNAVAILABLE too, within two seconds more), ends the connections, and closes the port; a
+  // model that is being loaded is waited for. Returns the number of requests that were given up: 0
+  // is a clean end. Later calls do nothing and return 0.
   int Shutdown(Nanos timeout);
 
  private:

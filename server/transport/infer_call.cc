@@ -18,7 +18,7 @@ class InferCall final : public grpc::ServerUnaryReactor {
              const grpc::ByteBuffer& message) {
     auto request = NewRequest(*call_, context.clock);
     cancellation_ = request->cancellation;
-    pass_ = context.gate.TryEnter();
+    pass_ = context.gate.TryEnter(cancellation_);
     Exchange(context, method, pass_, message, std::move(request),
              [this](InferAnswer answer) { Answer(std::move(answer)); });
   }

@@ -61,10 +61,17 @@ void Exchange(TransportContext& context, const InferMethod& method, const Reques
       model = *std::move(found);
     }
   }
-  auto answer = [&context, &method, id = request->id, deadline = request->deadline,
-                 model = std::move(model), done = std::move(done)](
-                    absl::StatusOr<InferenceResponse> response, StageTimes stages) {
+  auto answer = [&context, &method, id = request->id, asked = request->model_name,
+                 asked_version = request->model_version, deadline = request->deadline,
+                 received = static_cast<int64_t>(message.Length()), model = std::move(model),
+                 done = std::move(done)](absl::StatusOr<InferenceResponse> response,
+                                         StageTimes stages) {
     InferAnswer answer{.status = response.status(), .id = id};
+    if (absl::IsCancelled(answer.status) && context.gate.given_up()) {
+      answer.status =
+          Unavailable("server.drain_timeout",
+                      "the server stopped before the request was done: try another one");
+    }
     if (response.ok()) {
       answer.message = method.write(*response, context.clock);
       stages = response->receipt.stages;
@@ -75,7 +82,18 @@ void Exchange(TransportContext& context, const InferMethod& method, const Reques
       if (code == absl::StatusCode::kCancelled && context.clock.Now() >= deadline) {
         code = absl::StatusCode::kDeadlineExceeded;
       }
-      context.observer->OnRequestDone({"grpc", method.name, model, code, stages});
+      const std::string reason = ReasonOf(answer.status);
+      context.observer->OnRequestDone({.protocol = "grpc",
+                                       .method = method.name,
+                                       .model = model,
+                                       .code = code,
+                                       .stages = stages,
+                                       .id = id,
+                                       .requested_model = asked,
+                                       .requested_version = asked_version,
+                                       .reason = reason,
+                                       .received_bytes = received,
+                                       .sent_bytes = static_cast<int64_t>(answer.message.size())});
     }
     done(std::move(answer));
   };

@@ -100,7 +100,7 @@ class InferStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
     auto slot = std::make_shared<Slot>();
     auto request = NewRequest(*call_, context_.clock);
     slot->cancellation = request->cancellation;
-    slot->pass = context_.gate.TryEnter();
+    slot->pass = context_.gate.TryEnter(slot->cancellation);
     {
       MutexLock lock(mutex_);
       if (broken_ || finished_) return;

@@ -19,6 +19,10 @@ struct AnsweredRequest {
   std::shared_ptr<const ModelView> model;
   absl::StatusCode code = absl::StatusCode::kOk;
   StageTimes stages;
+  // For the access log: what the caller wrote, as far as it could be read; the error's token; the
+  // message as it came off the wire, and the encoded answer. Valid during the call.
+  std::string_view id, requested_model, requested_version, reason;
+  int64_t received_bytes = 0, sent_bytes = 0;
 };
 
 // Thread-safe.
