@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_format.h"
 #include "kernels/measures/memory_ledger.h"
 #include "model_zoo/model.h"
 #include "server/core/check.h"
@@ -31,6 +32,16 @@ class BatchContext final : public models::ForwardContext {
 
  private:
   std::span<const std::unique_ptr<InferenceTask>> tasks_;
+};
+
+// Stops a pass of the warm-up when the load is not wanted any more.
+class LoadContext final : public models::ForwardContext {
+ public:
+  explicit LoadContext(CancellationPtr cancellation) : cancellation_(std::move(cancellation)) {}
+  bool ShouldStop() override { return cancellation_ != nullptr && cancellation_->Cancelled(); }
+
+ private:
+  const CancellationPtr cancellation_;
 };
 
 bool AllFinite(const at::Tensor& values) {
@@ -148,29 +159,72 @@ const models::ModelInfo& BatchExecutor::info() const { return model_->info(); }
 int64_t BatchExecutor::weight_bytes() const { return model_->weight_bytes(); }
 int64_t BatchExecutor::peak_activation_bytes() const { return peak_activation_bytes_; }
 
+std::vector<int> WarmUpSizes(int max_batch_size) {
+  constexpr int kEvery = 32;
+  std::vector<int> sizes;
+  for (int size = 1; size < max_batch_size; size += size < kEvery ? 1 : size / 8) {
+    sizes.push_back(size);
+  }
+  sizes.push_back(max_batch_size);
+  std::reverse(sizes.begin(), sizes.end());
+  return sizes;
+}
+
+// `input_bytes` and `pass_bytes`: of one image, its pixels and what a pass holds at most.
+absl::Status BatchExecutor::CheckMemory(int64_t input_bytes, int64_t pass_bytes) const {
+  const std::optional<int64_t> available =
+      options_.available_memory ? options_.available_memory() : std::nullopt;
+  const int64_t needed = options_.max_batch_size * (options_.instances * input_bytes +
+                                                    options_.concurrent_instances * pass_bytes);
+  if (!available || needed <= *available) return absl::OkStatus();
+  return FailedPrecondition(
+      "model.too_large",
+      absl::StrFormat(
+          "batches of %d in %d instances need about %.1f GiB of memory, and %.1f GiB are "
+          "free: lower max_batch_size or instance_group.count",
+          options_.max_batch_size, options_.instances, std::ldexp(needed, -30),
+          std::ldexp(*available, -30)));
+}
+
 absl::Status BatchExecutor::WarmUp(const WarmUpProgress& progress) {
-  bool stopped = false;
+  std::optional<MutexLock> turn;
+  if (options_.warm_up_turn != nullptr) turn.emplace(*options_.warm_up_turn);
+  LoadContext context(options_.cancellation);
+  // A pass, and the most memory that it held beside its input.
+  const auto run = [&](const at::Tensor& input) {
+    kernels::MemoryLedger ledger;
+    model_->Run(input, context);
+    return ledger.peak_bytes();
+  };
+  absl::Status fits;
   FOVEA_RETURN_IF_ERROR(RunTorch("model.warm_up_failed", [&] {
     EnterThread();
+    const at::Tensor one = Lane(info(), preprocessing_, 1).Input(1);
+    const auto input_bytes = static_cast<int64_t>(one.nbytes());
+    fits = CheckMemory(input_bytes, run(one));
+    if (!fits.ok()) return;
     for (int instance = 0; instance < options_.instances; ++instance) {
       lanes_.push_back(std::make_unique<Lane>(info(), preprocessing_, options_.max_batch_size));
     }
-    models::ForwardContext context;
-    // The largest first: the allocator's and oneDNN's buffers then serve the smaller ones.
-    for (int images = options_.max_batch_size; images >= 1 && !stopped; --images) {
+    // The largest first: the allocator's and oneDNN's buffers then serve the smaller ones. The
+    // first pass of a size builds oneDNN's primitives for it, a few milliseconds each, and is not
+    // what a batch will take: where the time is to be known, there is a second one. A doubling of
+    // sizes is enough of them for the latency curve.
+    int next_timed = options_.max_batch_size;
+    for (const int images : WarmUpSizes(options_.max_batch_size)) {
       const at::Tensor input = lanes_[0]->Input(images);
-      {
-        kernels::MemoryLedger ledger;
-        model_->Run(input, context);  // the first pass of a shape builds oneDNN's primitives
-        peak_activation_bytes_ = std::max<int64_t>(
-            peak_activation_bytes_, ledger.peak_bytes() + static_cast<int64_t>(input.nbytes()));
-      }
+      peak_activation_bytes_ =
+          std::max<int64_t>(peak_activation_bytes_, run(input) + images * input_bytes);
+      if (context.ShouldStop()) return;
+      if (images > next_timed) continue;
+      next_timed = images / 2;
       const Nanos start = clock_.Now();
       model_->Run(input, context);
-      stopped = progress && !progress(images, clock_.Now() - start);
+      if (progress) progress(images, clock_.Now() - start);
     }
   }));
-  if (stopped) return Unavailable("model.load_stopped", "loading was stopped");
+  FOVEA_RETURN_IF_ERROR(fits);
+  if (context.ShouldStop()) return Unavailable("model.load_stopped", "loading was stopped");
   return absl::OkStatus();
 }
 

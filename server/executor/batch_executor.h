@@ -5,12 +5,15 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "model_zoo/model_description.h"
+#include "server/core/cancellation.h"
 #include "server/core/clock.h"
+#include "server/core/mutex.h"
 #include "server/executor/inference_task.h"
 #include "server/executor/intra_op_threads.h"
 #include "server/scheduler/batch.h"
@@ -41,18 +44,32 @@ struct BatchExecutorOptions {
   std::function<models::Preprocessing(const models::Preprocessing& published)> preprocessing;
   int max_batch_size = 1;
   int instances = 1;
+  int concurrent_instances = 1;  // of those, that the device has room for at one time
   int threads_per_instance = 1;  // inside one operator
+  // Bytes that batches may use, asked when the weights are loaded; null, or nothing: not known. A
+  // model whose largest batches would not fit is not loaded: nobody survives the attempt.
+  std::function<std::optional<int64_t>()> available_memory;
+  // Held during the warm-up; null: none. The times of models that warm up side by side would be
+  // neither's.
+  Mutex* warm_up_turn = nullptr;
+  // Ends the load, between the blocks of a pass; null: nobody does.
+  CancellationPtr cancellation;
 };
 
-// Hears how long a batch of each size took in the warm-up; says whether to go on.
-using WarmUpProgress = std::function<bool(int batch_size, Nanos took)>;
+// Hears how long a batch of some sizes, the smallest and the largest among them, took in the
+// warm-up.
+using WarmUpProgress = std::function<void(int batch_size, Nanos took)>;
+
+// The sizes that are run before a model is ready, descending: every one up to 32, and above that
+// steps of an eighth. A size that was not run is prepared by the first batch that has it.
+std::vector<int> WarmUpSizes(int max_batch_size);
 
 // Thread-safe: each instance calls Run from its own thread, with its own number.
 class BatchExecutor {
  public:
-  // Loads, prepares and warms the model up at every batch size, on the calling thread. `progress`
-  // may be null. FAILED_PRECONDITION: weights or spec do not make a model; UNAVAILABLE: out of
-  // memory, or `progress` said stop.
+  // Loads, prepares and warms the model up, on the calling thread. `progress` may be null.
+  // FAILED_PRECONDITION: weights or spec do not make a model, or its batches do not fit the memory;
+  // UNAVAILABLE: out of memory, or cancelled.
   static absl::StatusOr<std::unique_ptr<BatchExecutor>> Create(const BatchExecutorOptions& options,
                                                                Clock& clock,
                                                                const WarmUpProgress& progress);
@@ -84,6 +101,7 @@ class BatchExecutor {
   class Lane;  // what one instance owns: its input buffer
   BatchExecutor(std::unique_ptr<models::Model> model, const BatchExecutorOptions& options,
                 Clock& clock);
+  absl::Status CheckMemory(int64_t input_bytes, int64_t pass_bytes) const;
   absl::Status WarmUp(const WarmUpProgress& progress);
   RunOutcome RunTasks(Lane& lane, std::span<std::unique_ptr<InferenceTask>> tasks,
                       ExecutionObserver* observer);

@@ -1,6 +1,7 @@
 #include "server/pipeline/served_model.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -39,22 +40,26 @@ absl::StatusOr<std::shared_ptr<Servable>> ServedModel::Create(const ParsedModel&
   const std::string who = absl::StrCat(model.name, " version ", model.version);
   const Nanos start = environment.clock.Now();
 
-  std::vector<Nanos> latency(spec.max_batch_size + 1);
-  const BatchExecutorOptions options{.model = spec.description,
-                                     .preprocessing =
-                                         [&](const models::Preprocessing& published) {
-                                           return spec.preprocessing.AppliedTo(published);
-                                         },
-                                     .max_batch_size = spec.max_batch_size,
-                                     .instances = spec.instances,
-                                     .threads_per_instance = threads};
+  std::map<int, Nanos> latency;  // by batch size
+  const BatchExecutorOptions options{
+      .model = spec.description,
+      .preprocessing =
+          [&](const models::Preprocessing& published) {
+            return spec.preprocessing.AppliedTo(published);
+          },
+      .max_batch_size = spec.max_batch_size,
+      .instances = spec.instances,
+      .concurrent_instances = std::clamp(environment.device_threads / threads, 1, spec.instances),
+      .threads_per_instance = threads,
+      .available_memory = environment.available_memory,
+      .warm_up_turn = environment.warm_up_turn,
+      .cancellation = model.cancellation};
   FOVEA_ASSIGN_OR_RETURN(
       auto executor,
       BatchExecutor::Create(options, environment.clock, [&](int batch_size, Nanos took) {
         latency[batch_size] = took;
         Log(LogLevel::kDebug,
             absl::StrFormat("%s: a batch of %d takes %.2f ms", who, batch_size, took * 1e-6));
-        return model.cancellation == nullptr || !model.cancellation->Cancelled();
       }));
 
   auto served = std::shared_ptr<ServedModel>(new ServedModel);
@@ -92,8 +97,7 @@ absl::StatusOr<std::shared_ptr<Servable>> ServedModel::Create(const ParsedModel&
                              queue_options, [served = served.get()](std::unique_ptr<Batch> batch) {
                                return served->RunBatch(std::move(batch));
                              }));
-  for (int size = 1; size <= spec.max_batch_size; ++size)
-    served->queue_->RecordLatency(size, latency[size]);
+  for (const auto& [size, took] : latency) served->queue_->RecordLatency(size, took);
   Log(LogLevel::kInfo,
       absl::StrFormat("%s: ready after %.1f s; attention %s, %d threads, %.1f ms alone and %.1f ms "
                       "in a batch of %d, "

@@ -1,9 +1,12 @@
 // A loaded model version that answers requests: its executor, its queue and what is known of it.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <optional>
 
 #include "server/core/clock.h"
+#include "server/core/mutex.h"
 #include "server/executor/batch_executor.h"
 #include "server/imaging/imaging_pool.h"
 #include "server/imaging/resize_plan.h"
@@ -23,6 +26,9 @@ class ServedModel final : public Servable {
     ModelObserverFactory observe;
     int device_threads = 1;        // what the scheduler shares out
     int64_t drain_timeout_us = 0;  // for what is queued when the version is replaced or unloaded
+    // As BatchExecutorOptions'; both may be null.
+    std::function<std::optional<int64_t>()> available_memory;
+    Mutex* warm_up_turn = nullptr;
   };
 
   // Loads, prepares and warms up; logs its progress. See ServableFactory for the errors.

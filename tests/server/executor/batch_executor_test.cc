@@ -109,15 +109,59 @@ TEST_F(BatchExecutorTest, WarmsUpEveryBatchSizeBeforeItIsReady) {
   auto model = std::make_unique<SummingModel>();
   SummingModel* raw = model.get();
   std::vector<int> reported;
-  auto executor = BatchExecutor::CreateWithModel(std::move(model), {.max_batch_size = 3},
-                                                 SteadyClock(), [&](int size, Nanos) {
-                                                   reported.push_back(size);
-                                                   return true;
-                                                 });
+  auto executor =
+      BatchExecutor::CreateWithModel(std::move(model), {.max_batch_size = 3}, SteadyClock(),
+                                     [&](int size, Nanos) { reported.push_back(size); });
   ASSERT_TRUE(executor.ok());
-  EXPECT_THAT(reported, ElementsAre(3, 2, 1));
-  EXPECT_THAT(raw->batches_, ElementsAre(3, 3, 2, 2, 1, 1));
+  EXPECT_THAT(reported, ElementsAre(3, 1));
+  EXPECT_THAT(raw->batches_, ElementsAre(1, 3, 3, 2, 1, 1)) << "twice where the time is taken";
   EXPECT_GE((*executor)->peak_activation_bytes(), 3 * kNumbers * 4);
+}
+
+TEST_F(BatchExecutorTest, TimesADoublingOfSizes) {
+  auto model = std::make_unique<SummingModel>();
+  SummingModel* raw = model.get();
+  std::vector<int> reported;
+  auto executor =
+      BatchExecutor::CreateWithModel(std::move(model), {.max_batch_size = 16}, SteadyClock(),
+                                     [&](int size, Nanos) { reported.push_back(size); });
+  ASSERT_TRUE(executor.ok());
+  EXPECT_THAT(reported, ElementsAre(16, 8, 4, 2, 1));
+  EXPECT_EQ(raw->batches_.size(), 1 + 16 + 5) << "one, every size, and those that are timed";
+}
+
+TEST(WarmUpSizesTest, AreFewWhereBatchesAreLarge) {
+  EXPECT_THAT(WarmUpSizes(1), ElementsAre(1));
+  EXPECT_THAT(WarmUpSizes(4), ElementsAre(4, 3, 2, 1));
+  EXPECT_EQ(WarmUpSizes(32).size(), 32);
+  const std::vector<int> large = WarmUpSizes(1024);
+  EXPECT_EQ(large.front(), 1024);
+  EXPECT_EQ(large.back(), 1);
+  EXPECT_LT(large.size(), 70);
+}
+
+TEST_F(BatchExecutorTest, BatchesThatDoNotFitTheMemoryAreRefusedBeforeTheyAreTried) {
+  const auto executor = BatchExecutor::CreateWithModel(
+      std::make_unique<SummingModel>(),
+      {.max_batch_size = 1024,
+       .instances = 64,
+       .concurrent_instances = 2,
+       .available_memory = [] { return 64 * 1024 * kNumbers * sizeof(float) - 1; }},
+      SteadyClock(), nullptr);
+  EXPECT_EQ(executor.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(ReasonOf(executor.status()), "model.too_large");
+  EXPECT_THAT(std::string(executor.status().message()),
+              testing::HasSubstr("batches of 1024 in 64 instances need about 0.0 GiB of memory"));
+}
+
+TEST_F(BatchExecutorTest, ALoadThatIsNotWantedAnyMoreEndsWithinAPass) {
+  auto model = std::make_unique<SummingModel>();
+  const auto cancellation = std::make_shared<Cancellation>();
+  cancellation->Cancel();
+  const auto executor = BatchExecutor::CreateWithModel(
+      std::move(model), {.max_batch_size = 8, .cancellation = cancellation}, SteadyClock(),
+      nullptr);
+  EXPECT_EQ(ReasonOf(executor.status()), "model.load_stopped");
 }
 
 TEST_F(BatchExecutorTest, GivesEveryTaskItsOwnRows) {
