@@ -62,6 +62,14 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 @pytest.fixture
+def one_model(tmp_path: pathlib.Path) -> pathlib.Path:
+    """A repository with a copy of the model that the fault tests ask, alone: it starts quickly."""
+    folder = tmp_path / "one_model"
+    shutil.copytree(DEMO / "shapes", folder / "shapes")
+    return folder
+
+
+@pytest.fixture
 def repository(tmp_path: pathlib.Path) -> pathlib.Path:
     """A copy of the bundled models that a test may change."""
     copy = tmp_path / "models"

@@ -12,7 +12,19 @@ from collections.abc import Sequence
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = ROOT / os.environ.get("FOVEA_BUILD", "build/release")
+SERVER = BUILD / "bin" / "fovea-server"
 DEMO = ROOT / "model_zoo" / "demo"
+
+
+def command_line(*flags: object, program: Sequence[object] = (SERVER,)) -> list[str]:
+    """A server on free ports of the loopback interface, unless the flags say otherwise."""
+    ports = [
+        part
+        for flag in ("--grpc-port", "--metrics-port")
+        if flag not in flags
+        for part in (flag, 0)
+    ]
+    return [str(part) for part in (*program, *ports, *flags)]
 
 
 class Server:
@@ -24,25 +36,18 @@ class Server:
         *flags: str,
         environment: dict[str, str] | None = None,
         ready: bool = True,
-        program: Sequence[str | pathlib.Path] = (BUILD / "bin" / "fovea-server",),
+        program: Sequence[object] = (SERVER,),
     ):
+        """`program`: the server, or a command in front of it that becomes the server."""
         self.log = log
         self._output = log.open("wb")
-        command = [
-            *program,
-            "--grpc-port",
-            "0",
-            "--metrics-port",
-            "0",
-            *flags,
-        ]
         self.process = subprocess.Popen(
-            [str(part) for part in command],
+            command_line(*flags, program=program),
             stdout=self._output,
             stderr=subprocess.STDOUT,
             env={**os.environ, **(environment or {})},
         )
-        found = self.wait_for_log(r"listening: grpc=(\S+:\d+) metrics=(\S+:\d+)")
+        found = self.wait_for_log(r'listening: grpc=([^\s"]+) metrics=([^\s"]+)')
         self.grpc, self.metrics = found.group(1), found.group(2)
         if ready:
             self.wait_for_log(r"\bready\b: \d+ model")
@@ -63,6 +68,10 @@ class Server:
     def resident_bytes(self) -> int:
         pages = pathlib.Path(f"/proc/{self.process.pid}/statm").read_text().split()[1]
         return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+    def lines(self) -> list[str]:
+        """What the server has printed, on both outputs."""
+        return self.log.read_text(errors="replace").splitlines()
 
     def alive(self) -> bool:
         return self.process.poll() is None

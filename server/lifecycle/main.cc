@@ -1,10 +1,13 @@
 #include "absl/synchronization/mutex.h"
+#include "server/lifecycle/available_cpus.h"
+#include "server/lifecycle/openmp_spinning.h"
 #include "server/lifecycle/options.h"
 #include "server/lifecycle/server.h"
 #include "server/lifecycle/signals.h"
 #include "server/observe/logging.h"
 
 int main(int argc, char** argv) {
+  fovea::SleepEarlyUnderAQuota(fovea::FindAvailableCpus(), argv);
   // Debian builds Abseil, and with it gRPC's every lock, to look for lock cycles. Ours are
   // annotated, and run under ThreadSanitizer.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);

@@ -37,7 +37,19 @@ std::unique_ptr<ModelObserver> ObserveModel(Metrics& metrics, const ModelView& m
   return std::make_unique<MeteredModel>(metrics.Meter(model));
 }
 
-void AnswerCounter::OnRequestDone(const AnsweredRequest& request) {
+void AnswerObserver::OnRequestDone(const AnsweredRequest& request) {
+  log_.Write(
+      {.protocol = request.protocol,
+       .method = request.method,
+       .id = request.id,
+       .model = request.requested_model,
+       // The one that was meant, where the caller left it open.
+       .version = request.model != nullptr ? request.model->version : request.requested_version,
+       .code = request.code,
+       .reason = request.reason,
+       .stages = request.stages,
+       .received_bytes = request.received_bytes,
+       .sent_bytes = request.sent_bytes});
   if (request.model != nullptr) {
     if (const auto meter = metrics_.Find(request.model->name, request.model->version)) {
       meter->OnAnswered(request.code, request.stages);

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "server/core/inference_service.h"
+#include "server/observe/access_log.h"
 #include "server/observe/metrics.h"
 #include "server/pipeline/model_observer.h"
 #include "server/repository/repository_observer.h"
@@ -14,14 +15,15 @@ namespace fovea {
 // Counts what one version's queue and executor do.
 std::unique_ptr<ModelObserver> ObserveModel(Metrics& metrics, const ModelView& model);
 
-// Counts answered requests under the model that they were asked of.
-class AnswerCounter final : public TransportObserver {
+// Counts answered requests under the model that they were asked of, and logs them.
+class AnswerObserver final : public TransportObserver {
  public:
-  explicit AnswerCounter(Metrics& metrics) : metrics_(metrics) {}
+  AnswerObserver(Metrics& metrics, AccessLog& log) : metrics_(metrics), log_(log) {}
   void OnRequestDone(const AnsweredRequest& request) override;
 
  private:
   Metrics& metrics_;
+  AccessLog& log_;
 };
 
 // Logs loads and unloads, and counts those that fail.

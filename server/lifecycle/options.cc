@@ -47,12 +47,17 @@ ParsedCommandLine ParseCommandLine(int argc, const char* const* argv) {
       "Port of Prometheus metrics over HTTP, at /metrics; 0 takes a free one, -1 serves none")
       ->check(CLI::Range(-1, 65535));
   add("--model-control-mode", options.model_control_mode,
-      "none: every model is loaded at the start; explicit: those of --load-model, and by request; "
-      "poll: the folders "
-      "are watched for changes")
+      "none: every model is loaded at the start, and what has changed at SIGHUP; explicit: those "
+      "of "
+      "--load-model, and by request; poll: the folders are watched for changes")
       ->check(CLI::IsMember({"none", "explicit", "poll"}));
   add("--load-model", options.load_models,
       "With explicit control: a model to load at the start; give the flag again for more");
+  app.add_flag(
+         "--exit-on-load-error", options.exit_on_load_error,
+         "Exit with 1 when a model that is loaded at the start cannot be; without it the server "
+         "answers for the others, and health reads NOT_SERVING until each has loaded")
+      ->envname(EnvironmentVariable("--exit-on-load-error"));
   add("--repository-poll-secs", options.repository_poll_secs,
       "With poll: seconds between two looks")
       ->check(CLI::Range(1, 86'400));
@@ -67,10 +72,11 @@ ParsedCommandLine ParseCommandLine(int argc, const char* const* argv) {
       "server exits with 1")
       ->check(CLI::Range(0, 3'600'000));
   add("--threads", options.threads,
-      "Cores for running models; 0: all. A model's instances share them")
+      "Processors for running models; 0: those of the affinity mask and the cgroup's quota. A "
+      "model's instances share them")
       ->check(CLI::Range(0, 1024));
   add("--imaging-threads", options.imaging_threads,
-      "Threads that decode and resize images, at lower priority; 0: as many as cores")
+      "Threads that decode and resize images, at lower priority; 0: as many as processors")
       ->check(CLI::Range(0, 1024));
   add("--imaging-memory", options.imaging_memory_mb,
       "MiB that decoding may use at once; images wait for their turn")
@@ -84,6 +90,13 @@ ParsedCommandLine ParseCommandLine(int argc, const char* const* argv) {
       ->check(CLI::IsMember({"debug", "info", "warning", "error"}));
   add("--log-format", options.log_format, "text for people, json for machines")
       ->check(CLI::IsMember({"text", "json"}));
+  add("--access-log", options.access_log,
+      "A line for each inference request: none (off), for those that failed (errors, at most 100 a "
+      "second), or for all")
+      ->check(CLI::IsMember({"off", "errors", "all"}));
+  add("--access-log-sample", options.access_log_sample,
+      "With --access-log all: log one in so many of the requests that were answered")
+      ->check(CLI::Range(int64_t{1}, int64_t{1'000'000'000}));
 
   try {
     app.parse(argc, argv);

@@ -14,18 +14,21 @@ struct ServerOptions {
   int metrics_port = 8002;                  // 0: any free one; -1: no metrics
   std::string model_control_mode = "none";  // none | explicit | poll
   std::vector<std::string> load_models;     // with "explicit"
+  bool exit_on_load_error = false;          // of a model that is loaded at the start
   int repository_poll_secs = 15;            // with "poll"
   // After SIGTERM: how long the server goes on accepting while it already reads NOT_SERVING, and
   // then how long accepted requests may take to finish.
   int drain_delay_ms = 0;
   int drain_timeout_ms = 30'000;
-  int threads = 0;                   // for models; 0: the machine's cores
-  int imaging_threads = 0;           // for decoding and resizing; 0: the machine's cores
+  int threads = 0;                   // for models; 0: the processors that the process may use
+  int imaging_threads = 0;           // for decoding and resizing; 0: the processors it may use
   int64_t imaging_memory_mb = 512;   // decoded pixels in flight
   int64_t request_memory_mb = 1024;  // gRPC buffers
   int64_t max_message_mb = 256;
   std::string log_level = "info";
   std::string log_format = "text";
+  std::string access_log = "errors";  // off | errors | all
+  int64_t access_log_sample = 1;      // with "all": one in so many of the answered requests
 };
 
 // What the command line asks for: to serve with `options`, or to end at once with `exit_code` (0

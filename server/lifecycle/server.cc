@@ -1,9 +1,9 @@
 #include "server/lifecycle/server.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -16,10 +16,15 @@
 #include "server/core/status.h"
 #include "server/core/version.h"
 #include "server/imaging/imaging_pool.h"
+#include "server/lifecycle/available_cpus.h"
+#include "server/lifecycle/available_memory.h"
 #include "server/lifecycle/exit_deadline.h"
+#include "server/lifecycle/listen_address.h"
 #include "server/lifecycle/observers.h"
 #include "server/lifecycle/server_phase.h"
 #include "server/lifecycle/signals.h"
+#include "server/observe/access_log.h"
+#include "server/observe/logging.h"
 #include "server/observe/metrics.h"
 #include "server/pipeline/inference_pipeline.h"
 #include "server/pipeline/served_model.h"
@@ -35,8 +40,20 @@ constexpr int64_t kMiB = int64_t{1} << 20;
 // step of a model that is being loaded.
 constexpr Nanos kExitGrace = 5 * kSecond;
 
-int CoresOr(int wanted) {
-  return wanted > 0 ? wanted : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+// Models that load at the same time: reading and packing weights keeps about a processor busy.
+constexpr int kMaxLoaderThreads = 4;
+
+// Weights that may load at a time: they are in memory twice then, and half of it is left to others.
+int64_t LoadBytes() {
+  constexpr int64_t kWhereNobodyKnows = int64_t{4} << 30;
+  return FindAvailableMemory().value_or(4 * kWhereNobodyKnows) / 4;
+}
+
+AccessLogOptions ToAccessLogOptions(const ServerOptions& options) {
+  AccessLogOptions access{.sample = options.access_log_sample};
+  if (options.access_log == "off") access.mode = AccessLogMode::kOff;
+  if (options.access_log == "all") access.mode = AccessLogMode::kAll;
+  return access;
 }
 
 ModelControl ControlMode(const std::string& text) {
@@ -44,19 +61,21 @@ ModelControl ControlMode(const std::string& text) {
   return text == "poll" ? ModelControl::kPoll : ModelControl::kNone;
 }
 
-// Tells the thread that serves that the process was asked to stop. Thread-safe.
+// Tells the thread that serves that the server is to stop. Thread-safe.
 class StopRequest {
  public:
   explicit StopRequest(Clock& clock) : clock_(clock) {}
 
-  void Add() {
+  // `exit_code`: of the process, where the drain has nothing to object.
+  void Add(int exit_code) {
     MutexLock lock(mutex_);
-    asked_ = true;
+    if (!exit_code_) exit_code_ = exit_code;
     changed_.NotifyAll();
   }
-  void Wait() {
+  int Wait() {
     MutexLock lock(mutex_);
-    while (!asked_) clock_.WaitUntil(changed_, mutex_, kNever);
+    while (!exit_code_) clock_.WaitUntil(changed_, mutex_, kNever);
+    return *exit_code_;
   }
   void Sleep(Nanos duration) {
     MutexLock lock(mutex_);
@@ -68,14 +87,8 @@ class StopRequest {
   Clock& clock_;
   Mutex mutex_;
   CondVar changed_;
-  bool asked_ ABSL_GUARDED_BY(mutex_) = false;
+  std::optional<int> exit_code_ ABSL_GUARDED_BY(mutex_);
 };
-
-// A line for people and for programs that started us, on standard output.
-void Announce(const std::string& line) {
-  std::printf("%s\n", line.c_str());
-  std::fflush(stdout);
-}
 
 // The server's parts, in the order in which they may be made; they go in the opposite one.
 class Server {
@@ -95,29 +108,48 @@ class Server {
   // Loads the models while the port already answers, serves, and drains. Returns the exit code.
   // What hangs beyond the drain's time is ended by `deadline`.
   int Run(StopRequest& stop, ExitDeadline& deadline) {
-    Announce(absl::StrCat(
-        "listening: grpc=", options_.host, ":", grpc_->port(),
-        " metrics=", metrics_port_ < 0 ? "none" : absl::StrCat(options_.host, ":", metrics_port_)));
-    std::thread loading([this] {
-      repository_->Start();
-      repository_->WaitUntilLoaded();
-      if (phase_.Advance(Phase::kServing)) Announce(absl::StrCat("ready: ", Ready()));
-    });
-    stop.Wait();
-    const int exit_code = Drain(stop, deadline);
+    const std::string grpc = absl::StrCat(options_.host, ":", grpc_->port());
+    const std::string metrics =
+        metrics_port_ < 0 ? "none" : absl::StrCat(options_.host, ":", metrics_port_);
+    Announce(absl::StrCat("listening: grpc=", grpc, " metrics=", metrics),
+             {{"event", "listening"}, {"grpc", grpc}, {"metrics", metrics}});
+    std::thread loading([this, &stop] { LoadModels(stop); });
+    const int asked_for = stop.Wait();
+    const int exit_code = Drain(stop, asked_for, deadline);
     loading.join();
     return exit_code;
+  }
+
+  // Looks at the repository again, without waiting for it. Thread-safe.
+  void Reload() {
+    if (repository_->Rescan()) {
+      Log(LogLevel::kInfo, "SIGHUP: looking at the repository again");
+    } else {
+      Log(LogLevel::kWarning,
+          "SIGHUP: nothing is loaded again, because callers say what serves "
+          "(--model-control-mode explicit)");
+    }
   }
 
  private:
   explicit Server(const ServerOptions& options) : options_(options) {}
 
   absl::Status Build() {
-    const int device_threads = CoresOr(options_.threads);
+    FOVEA_RETURN_IF_ERROR(CheckListenAddress(options_.host, options_.grpc_port, "--grpc-port"));
+    if (options_.metrics_port >= 0) {
+      FOVEA_RETURN_IF_ERROR(
+          CheckListenAddress(options_.host, options_.metrics_port, "--metrics-port"));
+    }
+    const AvailableCpus cpus = FindAvailableCpus();
+    const int device_threads = options_.threads > 0 ? options_.threads : cpus.threads();
+    const int imaging_threads =
+        options_.imaging_threads > 0 ? options_.imaging_threads : cpus.threads();
+    Log(LogLevel::kInfo, absl::StrCat("may use ", cpus.Text(), ": ", device_threads,
+                                      " for models, ", imaging_threads, " for images"));
     FOVEA_ASSIGN_OR_RETURN(scheduler_,
                            Scheduler::Create({.device_threads = device_threads}, clock_));
     FOVEA_ASSIGN_OR_RETURN(imaging_,
-                           ImagingPool::Create({.threads = CoresOr(options_.imaging_threads),
+                           ImagingPool::Create({.threads = imaging_threads,
                                                 .memory_bytes = options_.imaging_memory_mb * kMiB},
                                                clock_));
     std::vector<std::unique_ptr<RepositoryFs>> folders;
@@ -133,12 +165,16 @@ class Server {
               return ObserveModel(metrics_, *model);
             },
         .device_threads = device_threads,
-        .drain_timeout_us = int64_t{options_.drain_timeout_ms} * 1000};
+        .drain_timeout_us = int64_t{options_.drain_timeout_ms} * 1000,
+        .available_memory = [] { return FindAvailableMemory(); },
+        .warm_up_turn = &warm_up_turn_};
     FOVEA_ASSIGN_OR_RETURN(repository_,
                            ModelRepository::Create(
                                {.control = ControlMode(options_.model_control_mode),
                                 .load_models = options_.load_models,
-                                .poll_period = options_.repository_poll_secs * kSecond},
+                                .poll_period = options_.repository_poll_secs * kSecond,
+                                .loader_threads = std::min(cpus.threads(), kMaxLoaderThreads),
+                                .load_bytes = LoadBytes()},
                                std::move(folders),
                                [environment](const ParsedModel& model) {
                                  return ServedModel::Create(model, environment);
@@ -170,15 +206,43 @@ class Server {
     return absl::OkStatus();
   }
 
-  // "2 models" and, where some are not ready, how many.
-  std::string Ready() const {
-    int ready = 0, failed = 0;
-    for (const IndexEntry& entry : repository_->Index()) {
-      ready += entry.state == ModelState::kReady;
-      failed += entry.state == ModelState::kUnavailable && !entry.reason.empty();
+  // On a thread of its own: the disk may take its time.
+  void LoadModels(StopRequest& stop) {
+    if (const absl::Status started = repository_->Start(); !started.ok()) {
+      Log(LogLevel::kError, absl::StrCat("cannot start: ", started.message()));
+      stop.Add(1);
+      return;
     }
-    return absl::StrCat(ready, ready == 1 ? " model" : " models",
-                        failed > 0 ? absl::StrCat(", ", failed, " not loaded (see the log)") : "");
+    repository_->WaitUntilTried();
+    if (phase_.now() != Phase::kStarting) return;  // asked to stop meanwhile
+    const ModelRepository::Startup tried = repository_->startup();
+    if (!tried.missing.empty()) {
+      const std::string why = WhyNotReady(tried);
+      Announce(absl::StrCat("not ready: ", why),
+               {{"event", "not_ready"},
+                {"models", int64_t{tried.models}},
+                {"missing", static_cast<int64_t>(tried.missing.size())}});
+      if (options_.exit_on_load_error) {
+        Log(LogLevel::kError, absl::StrCat("ending (--exit-on-load-error): ", why));
+        stop.Add(1);
+        return;
+      }
+      repository_->WaitUntilComplete();
+    }
+    if (!phase_.Advance(Phase::kServing)) return;
+    Announce(absl::StrCat("ready: ", tried.models, tried.models == 1 ? " model" : " models"),
+             {{"event", "ready"}, {"models", int64_t{tried.models}}});
+  }
+
+  // "18 of 19 models have loaded; cats: labels.txt:3: empty".
+  static std::string WhyNotReady(const ModelRepository::Startup& startup) {
+    const int missing = static_cast<int>(startup.missing.size());
+    std::string why =
+        absl::StrCat(startup.models - missing, " of ", startup.models, " models have loaded");
+    for (const IndexEntry& model : startup.missing) {
+      absl::StrAppend(&why, "; ", model.name, ": ", model.reason);
+    }
+    return why;
   }
 
   void OnPhase(Phase phase) {
@@ -186,18 +250,18 @@ class Server {
     if (phase == Phase::kDraining) grpc_->SetServing(false);
   }
 
-  int Drain(StopRequest& stop, ExitDeadline& deadline) {
+  int Drain(StopRequest& stop, int exit_code, ExitDeadline& deadline) {
     const Nanos delay = options_.drain_delay_ms * kMillisecond;
     const Nanos timeout = options_.drain_timeout_ms * kMillisecond;
     deadline.Set(clock_.Now() + delay + timeout + kExitGrace, 1,
                  "ending: a call did not end within the drain timeout");
-    Log(LogLevel::kInfo, "asked to stop: health reads NOT_SERVING from here on");
+    Log(LogLevel::kInfo, "stopping: health reads NOT_SERVING from here on");
     phase_.Advance(Phase::kDraining);
     repository_->Stop();
     stop.Sleep(delay);
     const int cut_off = grpc_->Shutdown(timeout);
-    const int exit_code = cut_off > 0 ? 1 : 0;
     if (cut_off > 0) {
+      exit_code = 1;
       Log(LogLevel::kError,
           absl::StrCat(cut_off, " requests did not finish within the drain timeout"));
     } else {
@@ -212,8 +276,10 @@ class Server {
   const ServerOptions options_;
   Clock& clock_ = SteadyClock();
   Metrics metrics_;
-  AnswerCounter answers_{metrics_};
+  AccessLog access_log_{ToAccessLogOptions(options_), clock_};
+  AnswerObserver answers_{metrics_, access_log_};
   RepositoryLog repository_log_{metrics_};
+  Mutex warm_up_turn_;
   std::unique_ptr<Scheduler> scheduler_;
   std::unique_ptr<ImagingPool> imaging_;
   std::unique_ptr<ModelRepository> repository_;
@@ -230,22 +296,36 @@ int RunServer(const ServerOptions& options) {
   Clock& clock = SteadyClock();
   ExitDeadline deadline(clock, [](int code) { std::_Exit(code); });
   StopRequest stop(clock);
-  SignalThread signals([&](int count) {
-    if (count > 1) {
-      Log(LogLevel::kWarning, "asked to stop again: ending at once");
-      std::_Exit(1);
-    }
-    // The drain, which begins at once, gives itself longer. Where the server is not yet built,
-    // because its disk hangs, there is nothing to drain.
-    deadline.Set(clock.Now() + kExitGrace, 0, "ending: the server was still being started");
-    stop.Add();
-  });
+  Mutex mutex;
+  Server* serving = nullptr;  // guarded by mutex
+  SignalThread signals(
+      [&](int count) {
+        if (count > 1) {
+          Log(LogLevel::kWarning, "asked to stop again: ending at once");
+          std::_Exit(1);
+        }
+        // The drain, which begins at once, gives itself longer. Where the server is not yet built,
+        // because its disk hangs, there is nothing to drain.
+        deadline.Set(clock.Now() + kExitGrace, 0, "ending: the server was still being started");
+        stop.Add(0);
+      },
+      [&] {
+        MutexLock lock(mutex);
+        if (serving != nullptr) serving->Reload();
+      });
   absl::StatusOr<std::unique_ptr<Server>> server = Server::Create(options);
   if (!server.ok()) {
     Log(LogLevel::kError, absl::StrCat("cannot start: ", server.status().message()));
     return 1;
   }
-  return (*server)->Run(stop, deadline);
+  const auto set_serving = [&](Server* to) {
+    MutexLock lock(mutex);
+    serving = to;
+  };
+  set_serving(server->get());
+  const int exit_code = (*server)->Run(stop, deadline);
+  set_serving(nullptr);
+  return exit_code;
 }
 
 }  // namespace fovea

@@ -10,30 +10,36 @@
 namespace fovea {
 namespace {
 
-sigset_t StopSignals() {
+sigset_t BlockedSignals() {
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGHUP);
   return signals;
 }
 
 }  // namespace
 
 void BlockSignals() {
-  const sigset_t signals = StopSignals();
+  const sigset_t signals = BlockedSignals();
   FOVEA_CHECK(pthread_sigmask(SIG_BLOCK, &signals, nullptr) == 0);
   FOVEA_CHECK(signal(SIGPIPE, SIG_IGN) != SIG_ERR);
 }
 
-SignalThread::SignalThread(std::function<void(int count)> on_signal)
-    : thread_([this, on_signal = std::move(on_signal)] {
-        const sigset_t signals = StopSignals();
-        for (int count = 1;; ++count) {
+SignalThread::SignalThread(std::function<void(int count)> on_stop, std::function<void()> on_hangup)
+    : thread_([this, on_stop = std::move(on_stop), on_hangup = std::move(on_hangup)] {
+        const sigset_t signals = BlockedSignals();
+        int stops = 0;
+        while (true) {
           int number = 0;
           FOVEA_CHECK(sigwait(&signals, &number) == 0);
           if (stopping_.load()) return;
-          on_signal(count);
+          if (number == SIGHUP) {
+            on_hangup();
+          } else {
+            on_stop(++stops);
+          }
         }
       }) {}
 

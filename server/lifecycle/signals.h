@@ -1,5 +1,5 @@
-// SIGTERM and SIGINT as events on a thread of their own: gRPC's shutdown must not be called from a
-// signal handler.
+// Signals as events on a thread of their own: gRPC's shutdown must not be called from a signal
+// handler.
 #pragma once
 
 #include <atomic>
@@ -8,15 +8,16 @@
 
 namespace fovea {
 
-// Blocks SIGTERM and SIGINT in the calling thread and every thread that it starts later, and
-// ignores SIGPIPE: to be called before any other thread is started.
+// Blocks SIGTERM, SIGINT and SIGHUP in the calling thread and every thread that it starts later,
+// and ignores SIGPIPE: to be called before any other thread is started.
 void BlockSignals();
 
 // Waits for the blocked signals on its own thread. Not thread-safe.
 class SignalThread {
  public:
-  // `on_signal(count)` runs on the signal thread at each SIGTERM or SIGINT; count starts at 1.
-  explicit SignalThread(std::function<void(int count)> on_signal);
+  // Both run on the signal thread, and must return quickly. `on_stop(count)`: at each SIGTERM or
+  // SIGINT; count starts at 1. `on_hangup`: at each SIGHUP, which never ends the server.
+  SignalThread(std::function<void(int count)> on_stop, std::function<void()> on_hangup);
   ~SignalThread();
 
  private:

@@ -60,7 +60,8 @@ ModelFolders::Listing ModelFolders::List() const {
   for (const auto& fs : repositories_) {
     const absl::StatusOr<std::vector<FolderEntry>> entries = fs->List("");
     if (!entries.ok()) {
-      listing.problem = entries.status();
+      listing.problem = MakeError(entries.status().code(), ReasonOf(entries.status()),
+                                  fs->where() + ": " + std::string(entries.status().message()));
       continue;
     }
     for (const FolderEntry& entry : *entries) {

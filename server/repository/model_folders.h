@@ -41,7 +41,7 @@ class ModelFolders {
   explicit ModelFolders(std::vector<std::unique_ptr<RepositoryFs>> repositories);
 
   // The names of all models, ascending. `problem`: a repository could not be listed, so names may
-  // be missing.
+  // be missing; the message says which, and is not for callers.
   struct Listing {
     std::vector<std::string> names;
     std::vector<std::string> ignored;  // folders whose name no model can have

@@ -136,6 +136,15 @@ bool ModelRecord::Idle() const {
                                      [](const auto& entry) { return entry.second.loads.empty(); });
 }
 
+std::string ModelRecord::WhyNotReady(int64_t version) const {
+  for (auto entry = versions_.rbegin(); entry != versions_.rend(); ++entry) {
+    const auto& [number, known] = *entry;
+    if (version != 0 && number != version) continue;
+    if (Ready(number) == nullptr && !known.reason.empty()) return known.reason;
+  }
+  return problem;
+}
+
 std::vector<IndexEntry> ModelRecord::Rows(std::string_view name) const {
   std::vector<IndexEntry> rows;
   for (const auto& [number, version] : versions_) {

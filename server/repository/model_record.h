@@ -64,6 +64,10 @@ class ModelRecord {
   // Nothing serves, loads or unloads.
   bool Idle() const;
 
+  // Why the version does not serve, or where it is 0 the model: the newest of the versions that
+  // have a reason. Empty where nothing is known, because nobody has tried or it does serve.
+  std::string WhyNotReady(int64_t version) const;
+
   // A row per version; one for the model where it has none and did not leave the disk.
   std::vector<IndexEntry> Rows(std::string_view name) const;
 

@@ -13,10 +13,6 @@ namespace {
 
 constexpr int kMaxLoaderThreads = 16;
 
-std::string Text(const absl::Status& status) {
-  return std::string(status.message().data(), status.message().size());
-}
-
 absl::Status CheckOptions(const ModelRepositoryOptions& options) {
   if (options.poll_period <= 0) {
     return InvalidArgument("repository.options", "the poll period must be above zero");
@@ -43,13 +39,7 @@ absl::StatusOr<std::unique_ptr<ModelRepository>> ModelRepository::Create(
   if (repositories.empty()) {
     return InvalidArgument("repository.options", "there is no model repository");
   }
-  for (size_t i = 0; i < repositories.size(); ++i) {
-    const absl::Status status = repositories[i]->List("").status();
-    if (!status.ok()) {
-      return MakeError(status.code(), ReasonOf(status),
-                       "model repository " + std::to_string(i + 1) + ": " + Text(status));
-    }
-  }
+  for (const auto& fs : repositories) FOVEA_RETURN_IF_ERROR(CheckRepository(*fs));
   return std::unique_ptr<ModelRepository>(new ModelRepository(
       std::move(options), std::move(repositories), std::move(factory), observer, clock));
 }
@@ -64,6 +54,7 @@ ModelRepository::ModelRepository(ModelRepositoryOptions options,
       clock_(clock),
       folders_(std::move(repositories)),
       table_(std::make_shared<ServingTable>()),
+      load_memory_(options_.load_bytes),
       queue_(options_.loader_threads) {}
 
 ModelRepository::~ModelRepository() {
@@ -83,12 +74,12 @@ ModelRepository::~ModelRepository() {
   }
 }
 
-void ModelRepository::Start() {
+absl::Status ModelRepository::Start() {
   std::vector<std::string> names = options_.load_models;
   const bool all = options_.control != ModelControl::kExplicit ||
                    std::find(names.begin(), names.end(), "*") != names.end();
   const ModelFolders::Listing listing = folders_.List();
-  if (!listing.problem.ok()) observer_.OnUnreadableRepository(listing.problem);
+  FOVEA_RETURN_IF_ERROR(listing.problem);
   for (const std::string& folder : listing.ignored) observer_.OnIgnoredFolder(folder);
   std::erase(names, "*");
   if (all) names.insert(names.end(), listing.names.begin(), listing.names.end());
@@ -96,22 +87,49 @@ void ModelRepository::Start() {
   names.erase(std::unique(names.begin(), names.end()), names.end());
   {
     MutexLock lock(mutex_);
-    starting_ = static_cast<int>(names.size());
+    startup_models_ = starting_ = static_cast<int>(names.size());
+    missing_.insert(names.begin(), names.end());
   }
   for (const std::string& name : names) {
-    const bool known = std::binary_search(listing.names.begin(), listing.names.end(), name);
-    Enqueue(name, {}, known, [this](const absl::Status&) {
+    Enqueue(name, {}, /*known=*/true, [this](const absl::Status&) {
       MutexLock lock(mutex_);
       --starting_;
       changed_.NotifyAll();
     });
   }
   if (options_.control == ModelControl::kPoll) poller_ = std::thread([this] { Poll(); });
+  return absl::OkStatus();
 }
 
-void ModelRepository::WaitUntilLoaded() {
+void ModelRepository::WaitUntilTried() {
   MutexLock lock(mutex_);
   while (starting_ > 0 && !stopping_) changed_.Wait(mutex_);
+}
+
+void ModelRepository::WaitUntilComplete() {
+  MutexLock lock(mutex_);
+  while (!missing_.empty() && !stopping_) changed_.Wait(mutex_);
+}
+
+ModelRepository::Startup ModelRepository::startup() const {
+  MutexLock lock(mutex_);
+  Startup startup{.models = startup_models_};
+  for (const std::string& name : missing_) {
+    IndexEntry& row = startup.missing.emplace_back(IndexEntry{.name = name});
+    if (const auto found = models_.find(name); found != models_.end()) {
+      row.reason = found->second.WhyNotReady(0);
+    }
+  }
+  return startup;
+}
+
+bool ModelRepository::Rescan() {
+  if (options_.control == ModelControl::kExplicit) return false;
+  // On a loader thread: the disk may hang.
+  queue_.Add("", [this](bool stopping) {
+    if (!stopping) SyncAll();
+  });
+  return true;
 }
 
 void ModelRepository::Stop() {
@@ -156,7 +174,12 @@ absl::Status ModelRepository::WhyMissing(std::string_view name, std::string_view
     return NotFound("model.version_not_found",
                     "model " + std::string(name) + " serves no version " + std::string(version));
   }
-  return NotFound("model.not_found", "model " + std::string(name) + " is not loaded");
+  std::string message = "model " + std::string(name) + " is not loaded";
+  if (found != models_.end()) {
+    const std::string why = found->second.WhyNotReady(ParseVersion(version).value_or(0));
+    if (!why.empty()) message += ": " + why;
+  }
+  return NotFound("model.not_found", message);
 }
 
 std::vector<IndexEntry> ModelRepository::Index() const {
@@ -223,6 +246,10 @@ absl::Status ModelRepository::Unload(std::string_view name) {
     MutexLock lock(mutex_);
     if (models_.find(name) == models_.end()) {
       return NotFound("model.not_found", "model " + std::string(name) + " is not loaded");
+    }
+    if (const auto missing = missing_.find(name); missing != missing_.end()) {
+      missing_.erase(missing);
+      changed_.NotifyAll();
     }
   }
   // Here, not on a loader thread: those may be busy for long with other models.

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -21,6 +22,7 @@
 #include "server/core/mutex.h"
 #include "server/repository/change_detector.h"
 #include "server/repository/janitor.h"
+#include "server/repository/load_memory.h"
 #include "server/repository/load_queue.h"
 #include "server/repository/model_folders.h"
 #include "server/repository/model_record.h"
@@ -47,6 +49,9 @@ struct ModelRepositoryOptions {
   // Models that are loaded at the same time. More start sooner, and take cores and memory from what
   // serves.
   int loader_threads = 1;
+  // Of weights, by the size of their files, that load at the same time; a larger model loads alone.
+  // A load needs about twice its file: as it is read, and as the kernels want it.
+  int64_t load_bytes = int64_t{4} << 30;
 };
 
 // Thread-safe.
@@ -62,10 +67,25 @@ class ModelRepository final : public ModelCatalog {
   // servable destroyed.
   ~ModelRepository() override;
 
-  // Begins to load what the control mode says, on the loader threads, and returns. Called once.
-  void Start();
-  // Blocks until each of those serves or has failed, or until Stop.
-  void WaitUntilLoaded();
+  // Begins to load what the control mode says, on the loader threads, and returns; reads the
+  // repositories' folders first, and takes as long as their disk. Called once. As RepositoryFs
+  // where one cannot be listed.
+  absl::Status Start();
+  // Blocks until each of those models serves or has failed, or until Stop.
+  void WaitUntilTried();
+  // Blocks until none of them is missing any more, or until Stop. A model is missing until it has
+  // loaded once, or until nobody wants it any longer: it left the disk (kPoll, Rescan) or was
+  // unloaded.
+  void WaitUntilComplete();
+  struct Startup {
+    int models = 0;                   // that Start was to load
+    std::vector<IndexEntry> missing;  // those that are, by name, with the reason
+  };
+  Startup startup() const;
+
+  // Makes what serves agree with the disk as a poll does, at once and in the background. False, and
+  // nothing happens, in kExplicit, where callers say what serves.
+  bool Rescan();
   // Begins no further load, asks the running ones to give up, and ends the calls of Load and Unload
   // that wait for one. Returns at once: a load may hang on its disk. What serves serves on.
   void Stop();
@@ -110,6 +130,7 @@ class ModelRepository final : public ModelCatalog {
                        const VersionReading& version, std::string fingerprint);
   absl::Status FailedToRead(const std::string& name, const absl::Status& status, bool unload,
                             Nanos began);
+  void SyncAll();
   // Loads models anew that share weights with others, where those changed.
   void RefreshSharers(const std::string& except);
 
@@ -141,11 +162,14 @@ class ModelRepository final : public ModelCatalog {
   Records models_ ABSL_GUARDED_BY(mutex_);
   std::shared_ptr<const ServingTable> table_ ABSL_GUARDED_BY(mutex_);
   ChangeDetector detector_ ABSL_GUARDED_BY(mutex_);
-  int starting_ ABSL_GUARDED_BY(mutex_) = 0;       // models of Start that are not through
-  int pending_loads_ ABSL_GUARDED_BY(mutex_) = 0;  // calls of Load that wait
+  int startup_models_ ABSL_GUARDED_BY(mutex_) = 0;
+  int starting_ ABSL_GUARDED_BY(mutex_) = 0;  // models of Start that are not through
+  std::set<std::string, std::less<>> missing_ ABSL_GUARDED_BY(mutex_);  // of Start, see Startup
+  int pending_loads_ ABSL_GUARDED_BY(mutex_) = 0;                       // calls of Load that wait
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
 
   Janitor janitor_;
+  LoadMemory load_memory_;
   LoadQueue queue_;
   std::thread poller_;
 };

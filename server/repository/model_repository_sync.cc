@@ -79,6 +79,7 @@ absl::Status ModelRepository::Sync(const std::string& name, const SyncRequest& r
     detector_.Done(name, again ? "" : reading.fingerprint);
   }
   if (status.ok() && !gone) models_[name].config_override = config;
+  if (status.ok() && missing_.erase(name) > 0) changed_.NotifyAll();
   return status;
 }
 
@@ -155,8 +156,12 @@ absl::Status ModelRepository::LoadOne(const std::string& name, const ModelReadin
     MutexLock lock(mutex_);
     load = models_[name].Begin(version.number, std::move(fingerprint));
   }
-  absl::StatusOr<std::shared_ptr<Servable>> built =
-      LoadVersion(reading, version, factory_, cancellation_);
+  absl::StatusOr<std::shared_ptr<Servable>> built;
+  {
+    const LoadMemory::Share share(load_memory_,
+                                  version.weights ? version.weights->identity.size : 0);
+    built = LoadVersion(reading, version, factory_, cancellation_);
+  }
   bool serving;
   {
     MutexLock notify(notify_mutex_);
@@ -180,6 +185,19 @@ absl::Status ModelRepository::LoadOne(const std::string& name, const ModelReadin
                     .duration = clock_.Now() - began,
                     .serving = serving});
   return built.status();
+}
+
+void ModelRepository::SyncAll() {
+  const ModelFolders::Listing listing = folders_.List();
+  if (!listing.problem.ok()) observer_.OnUnreadableRepository(listing.problem);
+  std::set<std::string> names(listing.names.begin(), listing.names.end());
+  if (listing.problem.ok()) {
+    MutexLock lock(mutex_);
+    for (const auto& [name, record] : models_) names.insert(name);
+  }
+  for (const std::string& name : names) {
+    Enqueue(name, {.unload_if_gone = true}, /*known=*/true, nullptr);
+  }
 }
 
 void ModelRepository::RefreshSharers(const std::string& except) {

@@ -107,6 +107,8 @@ class RealFs : public RepositoryFs {
   RealFs(std::filesystem::path root, bool use_openat2)
       : root_(std::move(root)), use_openat2_(use_openat2 && HasOpenat2()) {}
 
+  std::string where() const override { return root_.string(); }
+
   absl::StatusOr<std::vector<FolderEntry>> List(std::string_view folder) const override {
     FOVEA_ASSIGN_OR_RETURN(Descriptor root, OpenRoot());
     FOVEA_ASSIGN_OR_RETURN(Descriptor opened, OpenBeneath(root, folder, O_RDONLY | O_DIRECTORY));
@@ -226,6 +228,34 @@ class RealFs : public RepositoryFs {
 
 std::unique_ptr<RepositoryFs> MakeRepositoryFs(std::filesystem::path root, bool use_openat2) {
   return std::make_unique<RealFs>(std::move(root), use_openat2);
+}
+
+absl::Status CheckRepository(const RepositoryFs& fs) {
+  const absl::StatusOr<std::vector<FolderEntry>> entries = fs.List("");
+  if (absl::IsNotFound(entries.status())) {
+    return NotFound("repository.not_found",
+                    "there is no folder " + fs.where() +
+                        ": give the folder that holds the models' folders with --model-repository");
+  }
+  if (absl::IsFailedPrecondition(entries.status())) {
+    return FailedPrecondition("repository.forbidden",
+                              "the folder " + fs.where() +
+                                  " may not be read by the server's user: let it list and read it");
+  }
+  if (!entries.ok()) {
+    return MakeError(entries.status().code(), ReasonOf(entries.status()),
+                     fs.where() + ": " + std::string(entries.status().message()));
+  }
+  for (const FolderEntry& entry : *entries) {
+    if (entry.name != "model.textproto") continue;
+    std::filesystem::path folder = std::filesystem::absolute(fs.where()).lexically_normal();
+    if (!folder.has_filename()) folder = folder.parent_path();  // a slash at the end
+    return FailedPrecondition("repository.is_a_model", fs.where() +
+                                                           " is a model's folder; give its parent: "
+                                                           "--model-repository " +
+                                                           folder.parent_path().string());
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<FileContent> ReadWhole(const RepositoryFs& fs, std::string_view path,

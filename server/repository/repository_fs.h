@@ -51,6 +51,10 @@ class RepositoryFs {
  public:
   virtual ~RepositoryFs() = default;
 
+  // The repository's folder as the operator called it: for the start and the log, never for
+  // callers.
+  virtual std::string where() const = 0;
+
   // What lies in a folder ("": the repository itself), by name; names that begin with a dot are
   // left out.
   virtual absl::StatusOr<std::vector<FolderEntry>> List(std::string_view folder) const = 0;
@@ -61,6 +65,9 @@ class RepositoryFs {
 // mounted again is seen. Links are followed only while they stay inside; on a kernel without
 // openat2 none is followed.
 std::unique_ptr<RepositoryFs> MakeRepositoryFs(std::filesystem::path root, bool use_openat2 = true);
+
+// Whether a folder can be a repository. The message names it, and says what to give instead.
+absl::Status CheckRepository(const RepositoryFs& fs);
 
 // The whole file. FAILED_PRECONDITION where it is longer than `max_bytes`; UNAVAILABLE where it
 // changed meanwhile.

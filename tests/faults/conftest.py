@@ -9,6 +9,12 @@ import pytest
 from fault_support import RESIDENT_BOUND, Caller, infer_request
 
 
+@pytest.fixture(autouse=True)
+def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For servers of a test's own: not their speed is tested, and some tests start several."""
+    monkeypatch.setenv("FOVEA_THREADS", "1")
+
+
 @pytest.fixture(scope="session")
 def caller(server) -> Iterator[Caller]:
     caller = Caller(server.grpc)

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import io
 import pathlib
+import re
+import time
+import urllib.request
 
 import grpc
 import numpy as np
 import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
 from PIL import Image
 from tritonclient.grpc import service_pb2
 
@@ -126,3 +130,43 @@ def expect(error: grpc.RpcError, code: str, reason_prefix: str = "") -> None:
         str(pathlib.Path.home()),
     ):
         assert inside not in text, text
+
+
+def scrape(address: str) -> str:
+    with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as answer:
+        return answer.read().decode()
+
+
+def gauge(text: str, name: str) -> float:
+    """The sum over all series of a metric."""
+    return sum(
+        float(value)
+        for value in re.findall(rf"^{name}(?:\{{.*\}})? (\S+)$", text, re.MULTILINE)
+    )
+
+
+def wait_until(condition, timeout: float = 60) -> None:
+    end = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def health_of(address: str, service: str) -> int:
+    with grpc.insecure_channel(address) as channel:
+        return (
+            health_pb2_grpc.HealthStub(channel)
+            .Check(health_pb2.HealthCheckRequest(service=service))
+            .status
+        )
+
+
+def flood(address: str, count: int) -> list:
+    caller = Caller(address)
+    call = caller.channel.unary_unary(SERVICE + "ModelInfer")
+    values = pixel_values(8)
+    payload = infer_request(
+        shape=values.shape, raw=[values.tobytes()]
+    ).SerializeToString()
+    # (A deadline that nobody reaches: a slow machine would refuse what it cannot meet.)
+    return [(caller, call.future(payload, timeout=3000)) for _ in range(count)]

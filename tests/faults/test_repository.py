@@ -133,7 +133,8 @@ def test_a_model_that_cannot_be_loaded_at_the_start_leaves_the_others_serving(
     start_server, repository
 ):
     weights_of(repository, "shapes_with_knn").write_bytes(b"")
-    server = start_server("--model-repository", repository)
+    server = start_server("--model-repository", repository, ready=False)
+    server.wait_for_log(r"not ready: \d+ of \d+ models have loaded; shapes_with_knn: ")
     with triton.InferenceServerClient(server.grpc) as client:
         rows = {
             row["name"]: row

@@ -52,6 +52,25 @@ TEST(OptionsTest, MistakesExitWithTwo) {
   EXPECT_EQ(Parse({"--model-repository", "m", "--load-model", "x"}).exit_code, 2);
 }
 
+TEST(OptionsTest, FailedRequestsAreLoggedUnlessToldOtherwise) {
+  EXPECT_EQ(Parse({"--model-repository", "m"}).options.access_log, "errors");
+  const auto parsed =
+      Parse({"--model-repository", "m", "--access-log", "all", "--access-log-sample", "100"});
+  EXPECT_EQ(parsed.options.access_log, "all");
+  EXPECT_EQ(parsed.options.access_log_sample, 100);
+  EXPECT_EQ(Parse({"--model-repository", "m", "--access-log", "some"}).exit_code, 2);
+  EXPECT_EQ(Parse({"--model-repository", "m", "--access-log-sample", "0"}).exit_code, 2);
+}
+
+TEST(OptionsTest, AFlagWithoutAValueHasAnEnvironmentVariableToo) {
+  EXPECT_FALSE(Parse({"--model-repository", "m"}).options.exit_on_load_error);
+  EXPECT_TRUE(
+      Parse({"--model-repository", "m", "--exit-on-load-error"}).options.exit_on_load_error);
+  setenv("FOVEA_EXIT_ON_LOAD_ERROR", "true", 1);
+  EXPECT_TRUE(Parse({"--model-repository", "m"}).options.exit_on_load_error);
+  unsetenv("FOVEA_EXIT_ON_LOAD_ERROR");
+}
+
 TEST(OptionsTest, HelpAndVersionExitWithZero) {
   EXPECT_FALSE(Parse({"--help"}).serve);
   EXPECT_EQ(Parse({"--help"}).exit_code, 0);

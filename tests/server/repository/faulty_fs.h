@@ -58,6 +58,8 @@ class FaultyFs final : public RepositoryFs {
   FaultyFs(std::unique_ptr<RepositoryFs> real, std::shared_ptr<DiskFaults> faults)
       : real_(std::move(real)), faults_(std::move(faults)) {}
 
+  std::string where() const override { return real_->where(); }
+
   absl::StatusOr<std::vector<FolderEntry>> List(std::string_view folder) const override {
     faults_->Pass();
     if (faults_->listing) return DiskFaults::Error();

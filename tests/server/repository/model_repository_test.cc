@@ -23,6 +23,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
+using ::testing::SizeIs;
 using ::testing::UnorderedElementsAre;
 
 class ModelRepositoryTest : public RepositoryFixture {};
@@ -51,7 +52,23 @@ TEST_F(ModelRepositoryTest, ARepositoryThatIsNotThereIsAnErrorAtTheStart) {
   const auto repository =
       ModelRepository::Create({}, std::move(files), models_.Factory(), observer_);
   EXPECT_EQ(repository.status().code(), absl::StatusCode::kNotFound);
-  EXPECT_EQ(repository.status().message(), "model repository 2: the repository does not exist");
+  EXPECT_EQ(repository.status().message(),
+            "there is no folder " + (disk_ / "missing").string() +
+                ": give the folder that holds the models' folders with --model-repository");
+}
+
+TEST_F(ModelRepositoryTest, AModelsOwnFolderIsToldFromARepository) {
+  disk_.AddModel("cats");
+  const std::string folder = (disk_ / "cats").string();
+  for (const std::string& given : {folder, folder + "/"}) {
+    std::vector<std::unique_ptr<RepositoryFs>> files;
+    files.push_back(MakeRepositoryFs(given));
+    const auto repository =
+        ModelRepository::Create({}, std::move(files), models_.Factory(), observer_);
+    EXPECT_EQ(repository.status().message(),
+              given + " is a model's folder; give its parent: --model-repository " +
+                  disk_.root().string());
+  }
 }
 
 TEST_F(ModelRepositoryTest, SenselessOptionsAreRefused) {
@@ -113,14 +130,14 @@ TEST_F(ModelRepositoryTest, AModelThatLoadsForTheFirstTimeIsUnavailable) {
   models_.Hold("cats");
   Open({}, /*start=*/false);
   EXPECT_EQ(CodeOf("cats"), absl::StatusCode::kNotFound);
-  repository_->Start();
+  EXPECT_TRUE(repository_->Start().ok());
   models_.AwaitHeld("cats");
   EXPECT_EQ(CodeOf("cats"), absl::StatusCode::kUnavailable);
   EXPECT_EQ(CodeOf("cats", "1"), absl::StatusCode::kUnavailable);
   EXPECT_EQ(CodeOf("dogs"), absl::StatusCode::kUnavailable) << "it waits for the loader thread";
   EXPECT_THAT(Index(), ElementsAre("cats/1 loading", "dogs/ loading"));
   models_.Release("cats");
-  repository_->WaitUntilLoaded();
+  repository_->WaitUntilTried();
   EXPECT_THAT(Index(), ElementsAre("cats/1 ready", "dogs/1 ready"));
 }
 
@@ -130,12 +147,12 @@ TEST_F(ModelRepositoryTest, SeveralLoadersLoadSeveralModels) {
   models_.Hold("cats");
   models_.Hold("dogs");
   Open({.loader_threads = 2}, /*start=*/false);
-  repository_->Start();
+  EXPECT_TRUE(repository_->Start().ok());
   models_.AwaitHeld("cats");
   models_.AwaitHeld("dogs");
   models_.Release("cats");
   models_.Release("dogs");
-  repository_->WaitUntilLoaded();
+  repository_->WaitUntilTried();
 }
 
 TEST_F(ModelRepositoryTest, ExplicitControlLoadsWhatItIsTold) {
@@ -150,6 +167,108 @@ TEST_F(ModelRepositoryTest, ExplicitControlLoadsWhatItIsTold) {
   EXPECT_TRUE(repository_->Unload("cats").ok()) << "a second time does no harm";
   EXPECT_TRUE(repository_->Load("cats", "").ok());
   EXPECT_THAT(Index(), ElementsAre("cats/1 ready", "dogs/1 ready"));
+}
+
+std::vector<std::string> Missing(const ModelRepository& repository) {
+  std::vector<std::string> rows;
+  for (const IndexEntry& row : repository.startup().missing) {
+    rows.push_back(row.name + ": " + row.reason);
+  }
+  return rows;
+}
+
+TEST_F(ModelRepositoryTest, TheStartIsCompleteWhenEveryModelOfItHasLoadedOnce) {
+  disk_.AddModel("cats");
+  disk_.AddModel("dogs");
+  Open({});
+  EXPECT_EQ(repository_->startup().models, 2);
+  EXPECT_THAT(Missing(*repository_), IsEmpty());
+  repository_->WaitUntilComplete();
+}
+
+TEST_F(ModelRepositoryTest, WhatIsMissingAtTheStartIsToldWithItsReason) {
+  disk_.AddModel("cats");
+  disk_.AddModel("dogs");
+  disk_.Write("empty/notes.txt", "");
+  disk_.Write("versionless/model.textproto", kPlainSpec);
+  disk_.AddModel("newest", "version_policy { specific { versions: [7] } }");
+  models_.Fail("dogs", FailedPrecondition("model.test", "no such backbone"));
+  Open({});
+  const std::vector<std::string> missing = {"dogs: no such backbone",
+                                            "empty: the folder holds no model.textproto",
+                                            "newest: the version policy serves no version there is",
+                                            "versionless: the folder holds no version"};
+  EXPECT_EQ(Missing(*repository_), missing);
+  // The index and a request's answer say the same.
+  EXPECT_THAT(Index(), ElementsAre("cats/1 ready", "dogs/1 unavailable no such backbone",
+                                   "empty/ unavailable the folder holds no model.textproto",
+                                   "newest/ unavailable the version policy serves no version there "
+                                   "is",
+                                   "versionless/ unavailable the folder holds no version"));
+  EXPECT_EQ(repository_->Acquire("versionless", "").status().message(),
+            "model versionless is not loaded: the folder holds no version");
+  EXPECT_EQ(repository_->Acquire("dogs", "1").status().message(),
+            "model dogs is not loaded: no such backbone");
+}
+
+TEST_F(ModelRepositoryTest, AModelToLoadThatIsNotThereIsMissing) {
+  disk_.AddModel("cats");
+  OpenExplicit({"cats", "nope"});
+  EXPECT_THAT(Missing(*repository_), ElementsAre("nope: there is no model nope"));
+  EXPECT_THAT(Index(), ElementsAre("cats/1 ready", "nope/ unavailable there is no model nope"));
+  EXPECT_EQ(CodeOf("nope"), absl::StatusCode::kNotFound);
+}
+
+TEST_F(ModelRepositoryTest, ALaterLoadOrAnUnloadCompletesTheStart) {
+  disk_.AddModel("cats");
+  disk_.AddModel("dogs");
+  models_.Fail("cats", FailedPrecondition("model.test", "broken"));
+  models_.Fail("dogs", FailedPrecondition("model.test", "broken"));
+  OpenExplicit();
+  std::thread waiting([&] { repository_->WaitUntilComplete(); });
+  models_.Fail("cats", absl::OkStatus());
+  EXPECT_TRUE(repository_->Load("cats", "").ok());
+  EXPECT_THAT(Missing(*repository_), ElementsAre("dogs: broken"));
+  EXPECT_TRUE(repository_->Unload("dogs").ok());
+  waiting.join();
+  EXPECT_TRUE(repository_->Unload("cats").ok()) << "what has loaded once is missed no more";
+  EXPECT_THAT(Missing(*repository_), IsEmpty());
+}
+
+TEST_F(ModelRepositoryTest, AStopEndsTheWaitForWhatIsMissing) {
+  disk_.Write("empty/notes.txt", "");
+  Open({});
+  std::thread waiting([&] { repository_->WaitUntilComplete(); });
+  repository_->Stop();
+  waiting.join();
+  EXPECT_THAT(Missing(*repository_), SizeIs(1));
+}
+
+// What SIGHUP does.
+TEST_F(ModelRepositoryTest, ARescanLoadsWhatIsNewOrMendedAndUnloadsWhatIsGone) {
+  disk_.AddModel("cats");
+  disk_.AddModel("dogs");
+  disk_.Write("typo/model.textproto", "bakcbone");
+  Open({});
+  EXPECT_EQ(models_.Begun("cats"), 1);
+  disk_.AddModel("mice");
+  disk_.AddModel("typo");
+  disk_.Remove("dogs");
+  EXPECT_TRUE(repository_->Rescan());
+  repository_->WaitUntilComplete();
+  while (CodeOf("dogs") != absl::StatusCode::kNotFound || Acquire("mice") == nullptr) {
+    std::this_thread::yield();
+  }
+  EXPECT_NE(Acquire("typo"), nullptr);
+  EXPECT_EQ(models_.Begun("cats"), 1) << "what has not changed is left alone";
+}
+
+TEST_F(ModelRepositoryTest, InExplicitControlARescanIsNothing) {
+  OpenExplicit();
+  disk_.AddModel("cats");
+  EXPECT_FALSE(repository_->Rescan());
+  EXPECT_TRUE(repository_->Load("cats", "").ok());
+  EXPECT_EQ(models_.Begun("cats"), 1);
 }
 
 TEST_F(ModelRepositoryTest, OtherControlModesRefuseToLoadAndUnload) {
@@ -463,10 +582,10 @@ TEST_F(ModelRepositoryTest, StopDuringTheFirstLoadsEndsTheWaitForThem) {
   disk_.AddModel("dogs");
   models_.Hold("cats");
   Open({}, /*start=*/false);
-  repository_->Start();
+  EXPECT_TRUE(repository_->Start().ok());
   models_.AwaitHeld("cats");
   repository_->Stop();
-  repository_->WaitUntilLoaded();
+  repository_->WaitUntilTried();
   EXPECT_EQ(models_.Alive(), 0);
 }
 
@@ -490,8 +609,8 @@ TEST_F(ModelRepositoryTest, ADiskThatHangsAtTheStartHoldsUpNoStop) {
   Open({}, /*start=*/false);
   faults_->Hang();
   std::thread starting([&] {
-    repository_->Start();
-    repository_->WaitUntilLoaded();
+    EXPECT_TRUE(repository_->Start().ok());
+    repository_->WaitUntilTried();
   });
   faults_->AwaitHanging();
   repository_->Stop();

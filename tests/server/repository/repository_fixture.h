@@ -88,8 +88,8 @@ class RepositoryFixture : public ::testing::Test {
     ASSERT_TRUE(created.ok()) << created.status();
     repository_ = *std::move(created);
     if (!start) return;
-    repository_->Start();
-    repository_->WaitUntilLoaded();
+    EXPECT_TRUE(repository_->Start().ok());
+    repository_->WaitUntilTried();
   }
   void OpenExplicit(std::vector<std::string> load = {"*"}) {
     Open({.control = ModelControl::kExplicit, .load_models = std::move(load)});

@@ -1,0 +1,205 @@
+"""What a server says of itself: whether it is ready, why not, and what keeps it from starting."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+import tritonclient.grpc as triton
+from fault_support import MODEL, Caller, expect, health_of, infer_request, wait_until
+from grpc_health.v1 import health_pb2
+from running_server import command_line
+
+
+def index_of(address: str) -> dict[str, dict]:
+    with triton.InferenceServerClient(address) as client:
+        rows = client.get_model_repository_index(as_json=True)["models"]
+    return {row["name"]: row for row in rows}
+
+
+def test_a_server_without_a_model_that_it_was_to_load_is_not_ready(
+    start_server, one_model
+):
+    server = start_server(
+        "--model-repository", one_model, "--model-control-mode", "explicit",
+        "--load-model", MODEL, "--load-model", "nope", ready=False,
+    )  # fmt: skip
+    server.wait_for_log(
+        "not ready: 1 of 2 models have loaded; nope: there is no model nope"
+    )
+    assert health_of(server.grpc, "") == health_pb2.HealthCheckResponse.NOT_SERVING
+    row = index_of(server.grpc)["nope"]
+    assert (row["state"], row["reason"]) == ("UNAVAILABLE", "there is no model nope")
+    Caller(server.grpc).infer(infer_request())  # the other one serves
+    with triton.InferenceServerClient(server.grpc) as client:
+        assert not client.is_server_ready()
+        client.unload_model("nope")  # nobody wants it any more
+        wait_until(client.is_server_ready)
+    server.wait_for_log(r"\nready: 2 models")
+
+
+def test_a_server_whose_models_all_fail_is_not_ready_and_says_why(
+    start_server, one_model
+):
+    (one_model / MODEL / "1" / "model.safetensors").write_bytes(b"")
+    server = start_server("--model-repository", one_model, ready=False)
+    server.wait_for_log(rf"not ready: 0 of 1 models have loaded; {MODEL}: unsupported")
+    with triton.InferenceServerClient(server.grpc) as client:
+        assert client.is_server_live() and not client.is_server_ready()
+    error = Caller(server.grpc).refused(infer_request())
+    expect(error, "NOT_FOUND", "model.not_found")
+    assert "unsupported weight format" in error.details()
+    assert server.terminate() == 0
+
+
+def test_exit_on_load_error_ends_the_server_with_1(start_server, one_model):
+    (one_model / "broken").mkdir()
+    server = start_server(
+        "--model-repository", one_model, "--exit-on-load-error", ready=False
+    )
+    assert server.process.wait(120) == 1
+    server.wait_for_log(
+        r"ending \(--exit-on-load-error\): 1 of 2 models have loaded; "
+        "broken: the folder holds no model.textproto"
+    )
+
+
+def test_sighup_looks_at_the_repository_again_and_ends_nothing(start_server, one_model):
+    server = start_server("--model-repository", one_model)
+    shutil.copytree(one_model / MODEL, one_model / "another")
+    spec = one_model / "another" / "model.textproto"
+    spec.write_text(spec.read_text().replace(f'name: "{MODEL}"', 'name: "another"'))
+    server.process.send_signal(signal.SIGHUP)
+    with triton.InferenceServerClient(server.grpc) as client:
+        wait_until(lambda: client.is_model_ready("another"), timeout=120)
+        assert client.is_server_ready()
+    assert server.terminate() == 0
+
+
+def test_sighup_in_explicit_control_is_a_line_of_the_log(start_server, one_model):
+    server = start_server(
+        "--model-repository", one_model, "--model-control-mode", "explicit"
+    )
+    server.process.send_signal(signal.SIGHUP)
+    server.wait_for_log("SIGHUP: nothing is loaded again")
+    assert health_of(server.grpc, "") == health_pb2.HealthCheckResponse.SERVING
+
+
+def test_in_json_every_line_is_an_object_and_failed_requests_are_there(
+    start_server, one_model
+):
+    server = start_server("--model-repository", one_model, "--log-format", "json")
+    caller = Caller(server.grpc)
+    caller.infer(infer_request(id="good"))
+    caller.refused(infer_request(model="no_such_model", id="bad\n{}"))
+    assert server.terminate() == 0
+    lines = [json.loads(line) for line in server.lines()]
+    assert all({"time", "level", "message"} <= set(line) for line in lines)
+    events = {line["event"]: line for line in lines if "event" in line}
+    assert events["listening"]["grpc"] == server.grpc
+    assert events["listening"]["metrics"] == server.metrics
+    assert events["ready"]["models"] == 1
+    (request,) = [line for line in lines if line["message"] == "request"]
+    assert request["id"] == "bad\\x0a{}"
+    assert request["model"] == "no_such_model"
+    assert (request["code"], request["reason"]) == ("NOT_FOUND", "model.not_found")
+
+
+def refused_start(*flags: object) -> tuple[int, str]:
+    """The exit code of a server that does not start, and its last line."""
+    ended = subprocess.run(
+        command_line(*flags), check=False, capture_output=True, text=True, timeout=60
+    )
+    return ended.returncode, ended.stderr.strip().splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("flags", "says"),
+    [
+        (("--grpc-port", "99999"), "--grpc-port: Value 99999 not in range 0 to 65535"),
+        (("--no-such-flag",), "--no-such-flag"),
+        (("--model-control-mode", "maybe"), "--model-control-mode: maybe not in"),
+        (("--load-model", "x"), "--load-model needs --model-control-mode explicit"),
+    ],
+)
+def test_wrong_flags_are_told_and_exit_with_2(one_model, flags, says):
+    ended = subprocess.run(
+        command_line("--model-repository", one_model, *flags),
+        check=False, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert ended.returncode == 2
+    assert says in ended.stderr
+
+
+def test_what_keeps_a_server_from_starting_is_told_with_the_remedy(one_model):
+    model = one_model / MODEL
+    for flags, says in {
+        ("--model-repository", "/nope"): "there is no folder /nope: give the folder that holds",
+        ("--model-repository", model): (
+            f"{model} is a model's folder; give its parent: --model-repository {one_model}"
+        ),
+        ("--model-repository", one_model, "--host", "no.such.host.invalid"): (
+            "--host 'no.such.host.invalid' is no address and no name that resolves to one"
+        ),
+        ("--model-repository", one_model, "--host", "192.0.2.1"): (
+            "192.0.2.1 is not an address of this machine"
+        ),
+    }.items():  # fmt: skip
+        code, line = refused_start(*flags)
+        assert code == 1
+        assert f"cannot start: {says}" in line, line
+
+
+def test_a_port_that_is_taken_is_told_with_its_flag(one_model):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        code, line = refused_start("--model-repository", one_model, "--grpc-port", port)
+    assert code == 1
+    assert f"another program listens on port {port} of 127.0.0.1" in line
+    assert "--grpc-port" in line
+
+
+@pytest.fixture
+def one_processor() -> Iterator[pathlib.Path]:
+    """A cgroup whose processes have one processor's time."""
+    version1 = pathlib.Path("/sys/fs/cgroup/cpu")
+    parent = version1 if version1.is_dir() else pathlib.Path("/sys/fs/cgroup")
+    group = parent / f"fovea_test_{os.getpid()}"
+    try:
+        group.mkdir()
+        if version1.is_dir():
+            (group / "cpu.cfs_period_us").write_text("100000")
+            (group / "cpu.cfs_quota_us").write_text("100000")
+        else:
+            (group / "cpu.max").write_text("100000 100000")
+    except OSError as error:
+        pytest.skip(f"no cgroup can be made here: {error}")
+    yield group
+    group.rmdir()
+
+
+@pytest.mark.skipif(
+    (os.cpu_count() or 1) < 2, reason="one processor has no quota below it"
+)
+def test_in_a_cgroup_with_a_quota_the_server_has_as_many_threads(
+    start_server, one_model, one_processor, tmp_path
+):
+    enter = tmp_path / "enter.sh"
+    enter.write_text(f'echo $$ > {one_processor}/cgroup.procs; exec "$@"\n')
+    server = start_server(
+        "--model-repository", one_model, "--threads", "0", program=("sh", enter, SERVER)
+    )
+    server.wait_for_log(
+        r"may use 1 of \d+ processors \(.*cgroup quota 1\.00\): 1 for models, 1 for images"
+    )
+    # libgomp reads how long to spin from its environment alone.
+    environment = pathlib.Path(f"/proc/{server.process.pid}/environ").read_bytes()
+    assert b"GOMP_SPINCOUNT=10000" in environment.split(b"\0")
+    assert server.terminate() == 0
