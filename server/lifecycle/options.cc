@@ -47,9 +47,8 @@ ParsedCommandLine ParseCommandLine(int argc, const char* const* argv) {
       "Port of Prometheus metrics over HTTP, at /metrics; 0 takes a free one, -1 serves none")
       ->check(CLI::Range(-1, 65535));
   add("--model-control-mode", options.model_control_mode,
-      "none: every model is loaded at the start, and what has changed at SIGHUP; explicit: those "
-      "of "
-      "--load-model, and by request; poll: the folders are watched for changes")
+      "none: every model is loaded at the start, and what has changed at SIGHUP; explicit: "
+      "--load-model's, and by request; poll: the folders are watched for changes")
       ->check(CLI::IsMember({"none", "explicit", "poll"}));
   add("--load-model", options.load_models,
       "With explicit control: a model to load at the start; give the flag again for more");
@@ -68,8 +67,7 @@ ParsedCommandLine ParseCommandLine(int argc, const char* const* argv) {
       ->check(CLI::Range(0, 600'000));
   add("--drain-timeout", options.drain_timeout_ms,
       "After SIGTERM: milliseconds that accepted requests have to finish; what is left then is "
-      "cancelled and the "
-      "server exits with 1")
+      "given up and the server exits with 1")
       ->check(CLI::Range(0, 3'600'000));
   add("--threads", options.threads,
       "Processors for running models; 0: those of the affinity mask and the cgroup's quota. A "

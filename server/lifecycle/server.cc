@@ -40,6 +40,9 @@ constexpr int64_t kMiB = int64_t{1} << 20;
 // step of a model that is being loaded.
 constexpr Nanos kExitGrace = 5 * kSecond;
 
+// Of models that keep the server from being ready; the index has the others.
+constexpr int kReasonsTold = 8;
+
 // Models that load at the same time: reading and packing weights keeps about a processor busy.
 constexpr int kMaxLoaderThreads = 4;
 
@@ -239,9 +242,10 @@ class Server {
     const int missing = static_cast<int>(startup.missing.size());
     std::string why =
         absl::StrCat(startup.models - missing, " of ", startup.models, " models have loaded");
-    for (const IndexEntry& model : startup.missing) {
-      absl::StrAppend(&why, "; ", model.name, ": ", model.reason);
+    for (int i = 0; i < std::min(missing, kReasonsTold); ++i) {
+      absl::StrAppend(&why, "; ", startup.missing[i].name, ": ", startup.missing[i].reason);
     }
+    if (missing > kReasonsTold) absl::StrAppend(&why, "; and ", missing - kReasonsTold, " more");
     return why;
   }
 
@@ -297,16 +301,19 @@ int RunServer(const ServerOptions& options) {
   ExitDeadline deadline(clock, [](int code) { std::_Exit(code); });
   StopRequest stop(clock);
   Mutex mutex;
-  Server* serving = nullptr;  // guarded by mutex
+  bool building = true;  // both guarded by mutex
+  Server* serving = nullptr;
   SignalThread signals(
       [&](int count) {
         if (count > 1) {
           Log(LogLevel::kWarning, "asked to stop again: ending at once");
           std::_Exit(1);
         }
-        // The drain, which begins at once, gives itself longer. Where the server is not yet built,
-        // because its disk hangs, there is nothing to drain.
-        deadline.Set(clock.Now() + kExitGrace, 0, "ending: the server was still being started");
+        MutexLock lock(mutex);
+        // Where the server is not yet built, because its disk hangs, there is nothing to drain.
+        if (building) {
+          deadline.Set(clock.Now() + kExitGrace, 0, "ending: the server was still being started");
+        }
         stop.Add(0);
       },
       [&] {
@@ -320,6 +327,7 @@ int RunServer(const ServerOptions& options) {
   }
   const auto set_serving = [&](Server* to) {
     MutexLock lock(mutex);
+    building = false;
     serving = to;
   };
   set_serving(server->get());

@@ -15,7 +15,7 @@ import pytest
 import tritonclient.grpc as triton
 from fault_support import MODEL, Caller, expect, health_of, infer_request, wait_until
 from grpc_health.v1 import health_pb2
-from running_server import command_line
+from running_server import SERVER, command_line
 
 
 def index_of(address: str) -> dict[str, dict]:
