@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+import pathlib
+import signal
+import time
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
 from fault_support import RESIDENT_BOUND, Caller, infer_request
+from running_server import SERVER
 
 
 @pytest.fixture(autouse=True)
@@ -41,3 +46,32 @@ def unharmed(request: pytest.FixtureRequest) -> Iterator[None]:
     assert server.alive()
     np.testing.assert_array_equal(caller.infer(infer_request()), before)
     assert server.resident_bytes() - resident < RESIDENT_BOUND
+
+
+@pytest.fixture
+def limited(tmp_path: pathlib.Path) -> Iterator[Callable[..., tuple[object, ...]]]:
+    """Makes a cgroup with limits, by the files of version 1 and of 2, and gives a server's `program` that enters it."""
+    groups: list[pathlib.Path] = []
+
+    def make(controller: str, version1: dict, version2: dict) -> tuple[object, ...]:
+        old = pathlib.Path("/sys/fs/cgroup") / controller
+        group = (old if old.is_dir() else old.parent) / f"fovea_test_{os.getpid()}"
+        try:
+            group.mkdir()
+            groups.append(group)
+            for file, value in (version1 if old.is_dir() else version2).items():
+                (group / file).write_text(str(value))
+        except OSError as error:
+            pytest.skip(f"no cgroup can be made here: {error}")
+        enter = tmp_path / f"enter_{controller}.sh"
+        enter.write_text(f'echo $$ > {group}/cgroup.procs; exec "$@"\n')
+        return ("sh", enter, SERVER)
+
+    yield make
+    for group in groups:
+        for process in (group / "cgroup.procs").read_text().split():
+            os.kill(int(process), signal.SIGKILL)
+        end = time.monotonic() + 30
+        while (group / "cgroup.procs").read_text() and time.monotonic() < end:
+            time.sleep(0.02)
+        group.rmdir()

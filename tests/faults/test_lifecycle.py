@@ -194,6 +194,7 @@ def test_row_44_sigterm_while_the_disk_hangs_finishes_what_was_accepted(
     environment, hang = hanging_disk
     server = start_server(
         "--model-repository", one_model, "--model-control-mode", "explicit", "--load-model", MODEL,
+        "--drain-delay", "2000",  # until all of them have arrived
         environment=environment,
     )  # fmt: skip
     hang.touch()

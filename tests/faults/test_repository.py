@@ -181,6 +181,26 @@ def test_row_31_reloads_and_unloads_lose_no_request(start_server, repository):
     assert set(failures) <= {grpc.StatusCode.NOT_FOUND}, set(failures)
 
 
+def test_row_39_a_model_whose_batches_do_not_fit_the_memory_is_refused(
+    start_server, one_model, limited
+):
+    bytes_allowed = 2 << 30
+    program = limited(
+        "memory", {"memory.limit_in_bytes": bytes_allowed}, {"memory.max": bytes_allowed}
+    )  # fmt: skip
+    server = start_server("--model-repository", one_model, *EXPLICIT, program=program)
+    before = Caller(server.grpc).infer(infer_request())
+    huge = {"max_batch_size": 1024, "instance_group": [{"count": 64}]}
+    with (
+        triton.InferenceServerClient(server.grpc) as client,
+        pytest.raises(InferenceServerException) as refused,
+    ):
+        client.load_model(MODEL, config=json.dumps(huge))
+    assert refused.value.status() == "StatusCode.FAILED_PRECONDITION", refused.value
+    assert "batches of 1024 in 64 instances need about" in refused.value.message()
+    assert (Caller(server.grpc).infer(infer_request()) == before).all()
+
+
 def test_poll_mode_takes_new_versions_and_new_models(start_server, repository):
     server = start_server(
         "--model-repository",

@@ -9,13 +9,12 @@ import shutil
 import signal
 import socket
 import subprocess
-from collections.abc import Iterator
 
 import pytest
 import tritonclient.grpc as triton
 from fault_support import MODEL, Caller, expect, health_of, infer_request, wait_until
 from grpc_health.v1 import health_pb2
-from running_server import SERVER, command_line
+from running_server import command_line
 
 
 def index_of(address: str) -> dict[str, dict]:
@@ -166,35 +165,16 @@ def test_a_port_that_is_taken_is_told_with_its_flag(one_model):
     assert "--grpc-port" in line
 
 
-@pytest.fixture
-def one_processor() -> Iterator[pathlib.Path]:
-    """A cgroup whose processes have one processor's time."""
-    version1 = pathlib.Path("/sys/fs/cgroup/cpu")
-    parent = version1 if version1.is_dir() else pathlib.Path("/sys/fs/cgroup")
-    group = parent / f"fovea_test_{os.getpid()}"
-    try:
-        group.mkdir()
-        if version1.is_dir():
-            (group / "cpu.cfs_period_us").write_text("100000")
-            (group / "cpu.cfs_quota_us").write_text("100000")
-        else:
-            (group / "cpu.max").write_text("100000 100000")
-    except OSError as error:
-        pytest.skip(f"no cgroup can be made here: {error}")
-    yield group
-    group.rmdir()
-
-
 @pytest.mark.skipif(
     (os.cpu_count() or 1) < 2, reason="one processor has no quota below it"
 )
 def test_in_a_cgroup_with_a_quota_the_server_has_as_many_threads(
-    start_server, one_model, one_processor, tmp_path
+    start_server, one_model, limited
 ):
-    enter = tmp_path / "enter.sh"
-    enter.write_text(f'echo $$ > {one_processor}/cgroup.procs; exec "$@"\n')
+    version1 = {"cpu.cfs_period_us": 100_000, "cpu.cfs_quota_us": 100_000}
+    program = limited("cpu", version1, {"cpu.max": "100000 100000"})
     server = start_server(
-        "--model-repository", one_model, "--threads", "0", program=("sh", enter, SERVER)
+        "--model-repository", one_model, "--threads", "0", program=program
     )
     server.wait_for_log(
         r"may use 1 of \d+ processors \(.*cgroup quota 1\.00\): 1 for models, 1 for images"
