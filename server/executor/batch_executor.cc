@@ -21,6 +21,8 @@
 namespace fovea {
 namespace {
 
+constexpr std::string_view kNonFinite = "executor.non_finite_output";
+
 // Stops a pass when every caller of the batch has gone.
 class BatchContext final : public models::ForwardContext {
  public:
@@ -236,6 +238,25 @@ RunOutcome BatchExecutor::Run(int instance, std::vector<std::unique_ptr<Inferenc
   return RunTasks(*lanes_[instance], tasks, observer);
 }
 
+absl::StatusOr<TaskResult> BatchExecutor::ResultOf(std::span<const at::Tensor> outputs,
+                                                   int64_t first, int images) const {
+  TaskResult result;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const models::ModelInfo::Output& described = info().outputs[i];
+    const at::Tensor rows = outputs[i].narrow(0, first, images);
+    FOVEA_CHECK(rows.is_contiguous());
+    if (!described.bytes && !AllFinite(rows)) {
+      return Internal(kNonFinite, "the model's output is not a finite number");
+    }
+    OutputTensor& output = result.outputs.emplace_back();
+    output.name = described.name;
+    output.type = described.bytes ? DataType::kUint8 : DataType::kFp32;
+    output.shape.assign(rows.sizes().begin(), rows.sizes().end());
+    output.data = RawBytes(rows);
+  }
+  return result;
+}
+
 RunOutcome BatchExecutor::RunTasks(Lane& lane, std::span<std::unique_ptr<InferenceTask>> tasks,
                                    ExecutionObserver* observer) {
   ExecutionObserver::BatchRun run;
@@ -280,25 +301,17 @@ RunOutcome BatchExecutor::RunTasks(Lane& lane, std::span<std::unique_ptr<Inferen
       results.emplace_back(Cancelled("request.cancelled", "the caller cancelled the request"));
       continue;
     }
-    TaskResult result{.batch_size = run.images, .batch_peak_bytes = run.peak_bytes};
-    bool finite = true;
-    for (size_t i = 0; i < outputs.size(); ++i) {
-      const models::ModelInfo::Output& described = info().outputs[i];
-      const at::Tensor rows = outputs[i].narrow(0, first, images);
-      FOVEA_CHECK(rows.is_contiguous());
-      if (!described.bytes) finite = finite && AllFinite(rows);
-      OutputTensor& output = result.outputs.emplace_back();
-      output.name = described.name;
-      output.type = described.bytes ? DataType::kUint8 : DataType::kFp32;
-      output.shape.assign(rows.sizes().begin(), rows.sizes().end());
-      output.data = RawBytes(rows);
+    // Inside the guard: the copies are as large as the caller's batch.
+    absl::StatusOr<TaskResult> result = TaskResult{};
+    const absl::Status copied =
+        RunTorch("executor.failed", [&] { result = ResultOf(outputs, first, images); });
+    if (!copied.ok()) result = copied;
+    if (result.ok()) {
+      result->batch_size = run.images;
+      result->batch_peak_bytes = run.peak_bytes;
     }
-    if (finite) {
-      results.emplace_back(std::move(result));
-    } else {
-      results.emplace_back(
-          Internal("executor.non_finite_output", "the model's output is not a finite number"));
-    }
+    run.non_finite += ReasonOf(result.status()) == kNonFinite;
+    results.push_back(std::move(result));
   }
   run.scatter = clock_.Now() - computed;
   // Before the answers: whoever has one finds it counted.

@@ -18,6 +18,9 @@
 #include "server/executor/intra_op_threads.h"
 #include "server/scheduler/batch.h"
 
+namespace at {
+class Tensor;
+}
 namespace fovea::models {
 class Model;
 }
@@ -34,6 +37,7 @@ class ExecutionObserver {
     Nanos compute = 0;  // the model
     Nanos scatter = 0;  // results back to the tasks
     int64_t peak_bytes = 0;
+    int non_finite = 0;  // tasks that failed because their output held a NaN or an infinity
   };
   virtual void OnBatch(const BatchRun& run) = 0;
 };
@@ -103,6 +107,9 @@ class BatchExecutor {
                 Clock& clock);
   absl::Status CheckMemory(int64_t input_bytes, int64_t pass_bytes) const;
   absl::Status WarmUp(const WarmUpProgress& progress);
+  // The rows of one task; INTERNAL where one holds a NaN or an infinity.
+  absl::StatusOr<TaskResult> ResultOf(std::span<const at::Tensor> outputs, int64_t first,
+                                      int images) const;
   RunOutcome RunTasks(Lane& lane, std::span<std::unique_ptr<InferenceTask>> tasks,
                       ExecutionObserver* observer);
 

@@ -25,6 +25,7 @@ class MeteredModel final : public ModelObserver {
   void OnBatchDone(int, Nanos) override {}  // the executor tells more of it
   void OnBatch(const BatchRun& run) override {
     meter_->OnBatch(run.images, run.gather, run.compute, run.scatter, run.peak_bytes);
+    meter_->OnNonFinite(run.non_finite);
   }
 
  private:

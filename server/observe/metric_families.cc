@@ -54,6 +54,9 @@ MetricFamilies::MetricFamilies(prometheus::Registry& registry)
       batches_closed(Declare<Counter>(registry, "fovea_batch_close_reason_total",
                                       "Batches by why they were closed")),
       images(Declare<Counter>(registry, "fovea_images_total", "Images that were run")),
+      non_finite(
+          Declare<Counter>(registry, "fovea_non_finite_outputs_total",
+                           "Requests that failed because their output held a NaN or an infinity")),
       rejected(Declare<Counter>(
           registry, "fovea_queue_rejected_total",
           "Requests that were refused a place in the queue or left it without being run")),

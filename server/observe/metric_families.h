@@ -23,6 +23,7 @@ struct MetricFamilies {
   prometheus::Family<prometheus::Histogram>& batch_peak_memory;
   prometheus::Family<prometheus::Counter>& batches_closed;  // + reason
   prometheus::Family<prometheus::Counter>& images;
+  prometheus::Family<prometheus::Counter>& non_finite;
   prometheus::Family<prometheus::Counter>& rejected;  // + reason
   prometheus::Family<prometheus::Gauge>& queue_depth;
   prometheus::Family<prometheus::Gauge>& model_memory;  // + kind

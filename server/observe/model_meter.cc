@@ -63,6 +63,7 @@ ModelMeter::ModelMeter(MetricFamilies& families, const ModelView& model,
       batch_size_(series_.Add(families.batch_size, {}, BatchBuckets())),
       batch_peak_memory_(series_.Add(families.batch_peak_memory, {}, MemoryBuckets())),
       images_(series_.Add(families.images, {})),
+      non_finite_(series_.Add(families.non_finite, {})),
       queue_depth_(series_.Add(families.queue_depth, {})) {
   for (int stage = 0; stage < kStageCount; ++stage) {
     stage_duration_[stage] = &series_.Add(

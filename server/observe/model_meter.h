@@ -40,6 +40,8 @@ class ModelMeter {
   void OnAnswered(absl::StatusCode code, const StageTimes& stages);
   // A batch was run: what gathering, the model and handing out took.
   void OnBatch(int images, Nanos gather, Nanos compute, Nanos scatter, int64_t peak_bytes);
+  // So many requests failed because their output was not finite.
+  void OnNonFinite(int requests) { non_finite_.Increment(requests); }
   void OnQueueDepth(int places);
   // Labels as the scheduler names them.
   void OnRejected(std::string_view reason);
@@ -59,6 +61,7 @@ class ModelMeter {
   prometheus::Histogram& batch_size_;
   prometheus::Histogram& batch_peak_memory_;
   prometheus::Counter& images_;
+  prometheus::Counter& non_finite_;
   prometheus::Gauge& queue_depth_;
   CountersByReason rejected_, closed_;
 
