@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <new>
 #include <optional>
 #include <span>
 #include <string>
@@ -13,6 +12,7 @@
 #include "server/core/bytes_tensor.h"
 #include "server/core/check.h"
 #include "server/core/mutex.h"
+#include "server/core/out_of_memory.h"
 #include "server/core/status.h"
 #include "server/imaging/probe.h"
 
@@ -58,7 +58,8 @@ class Decoding {
     absl::Status status = turn;
     bool decoded = false;
     if (status.ok() && TakeTurn(&status)) {
-      status = Decode(image, &durations);
+      // Gathering an image that lies in several slices takes as much memory as the image.
+      status = OrOutOfMemory([&] { return Decode(image, &durations); });
       decoded = status.ok();
       if (!status.ok() && images_.input.images > 1) status = Naming(image, status);
     }
@@ -85,12 +86,11 @@ class Decoding {
     MutexLock lock(mutex_);
     if (began_ == kNever) {
       began_ = resources_.clock.Now();
-      try {
+      *status = OrOutOfMemory([this] {
         pixels_.rgb.resize(spec_.bytes() * images_.input.images);
-      } catch (const std::bad_alloc&) {
-        *status = Unavailable("image.memory", "there is no memory to decode the images now");
-        return false;
-      }
+        return absl::OkStatus();
+      });
+      if (!status->ok()) status_ = *status;
     }
     return status_.ok();
   }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "server/admission/request_rules.h"
+#include "server/core/out_of_memory.h"
 #include "server/core/status.h"
 #include "server/pipeline/decode_images.h"
 #include "server/postprocess/classification.h"
@@ -172,9 +173,11 @@ void InferencePipeline::PutInLine(std::unique_ptr<Admitted> admitted, PixelSourc
       done(result.status(), request.stages);
       return;
     }
-    InferenceResponse response = MakeResponse(request, *model->view(), *std::move(result));
+    auto response = OrOutOfMemory([&]() -> absl::StatusOr<InferenceResponse> {
+      return MakeResponse(request, *model->view(), *std::move(result));
+    });
     request.stages.EndStage(Stage::kPostprocess, clock.Now());
-    response.receipt.stages = request.stages;
+    if (response.ok()) response->receipt.stages = request.stages;
     done(std::move(response), request.stages);
   };
   ModelQueue::Enqueue(

@@ -1,0 +1,112 @@
+// Docs/faults.md, row 39: memory that cannot be had, in the stages behind the transport.
+#include <gtest/gtest.h>
+
+#include <future>
+
+#include "server/core/status.h"
+#include "server/pipeline/inference_pipeline.h"
+#include "tests/server/allocation_limit.h"
+
+namespace fovea {
+namespace {
+
+constexpr int64_t kSide = 1024;  // of the model's input: 3 MiB
+
+class SilentObserver final : public ModelObserver {
+ public:
+  void OnQueueDepth(int, int) override {}
+  void OnRejected(Rejection) override {}
+  void OnDropped(Rejection) override {}
+  void OnBatchClosed(const Batch&) override {}
+  void OnBatchDone(int, Nanos) override {}
+  void OnBatch(const BatchRun&) override {}
+};
+
+class PipelineMemory : public testing::Test {
+ protected:
+  PipelineMemory() {
+    ParsedModel parsed;
+    parsed.name = "identity";
+    parsed.version = 1;
+    parsed.spec = *ParseModelSpec(
+        "spec_version: 1 backbone: \"identity\" random_weights { seed: 1 } max_batch_size: 2 "
+        "image_height: 1024 image_width: 1024 advertised_input: IMAGE_RGB",
+        "identity");
+    auto created = ServedModel::Create(parsed, {.scheduler = *scheduler_,
+                                                .clock = SteadyClock(),
+                                                .observe =
+                                                    [](const std::shared_ptr<const ModelView>&) {
+                                                      return std::make_unique<SilentObserver>();
+                                                    },
+                                                .device_threads = 1,
+                                                .drain_timeout_us = 10'000'000});
+    EXPECT_TRUE(created.ok()) << created.status();
+    model_ = std::static_pointer_cast<ServedModel>(*created);
+  }
+
+  // Pixels that lie in two pieces, as they come from a socket.
+  static InputTensor Rgb(int64_t height, int64_t width) {
+    const auto owner = std::make_shared<std::string>(height * width * 3, 'A');
+    const auto bytes = std::as_bytes(std::span(*owner));
+    return {.name = "image_rgb",
+            .type = DataType::kUint8,
+            .shape = {1, height, width, 3},
+            .data = ScatteredBytes({bytes.first(1000), bytes.subspan(1000)}, owner)};
+  }
+
+  absl::Status Infer(InputTensor input) {
+    auto request = std::make_unique<InferenceRequest>();
+    request->model_name = "identity";
+    request->stages = StageTimes(SteadyClock().Now());
+    request->inputs.push_back(std::move(input));
+    auto promise = std::make_shared<std::promise<absl::Status>>();
+    pipeline_.Infer(std::move(request),
+                    [promise](absl::StatusOr<InferenceResponse> response, StageTimes) {
+                      promise->set_value(response.status());
+                    });
+    return promise->get_future().get();
+  }
+
+  std::unique_ptr<Scheduler> scheduler_ = *Scheduler::Create({.device_threads = 1}, SteadyClock());
+  std::unique_ptr<ImagingPool> imaging_ = *ImagingPool::Create({.threads = 1}, SteadyClock());
+  std::shared_ptr<ServedModel> model_;
+  InferencePipeline pipeline_{
+      [this](std::string_view,
+             std::string_view) -> absl::StatusOr<std::shared_ptr<const ServedModel>> {
+        return std::shared_ptr<const ServedModel>(std::shared_ptr<void>(), model_.get());
+      },
+      *imaging_, SteadyClock()};
+};
+
+TEST_F(PipelineMemory, AnImageThatCannotBeGatheredFailsItsRequestAlone) {
+  InputTensor large = Rgb(2000, 2000);  // 12 MB, which imaging wants in one piece
+  {
+    const AllocationLimit none_left(8 << 20);
+    EXPECT_EQ(Infer(large).code(), absl::StatusCode::kUnavailable);
+    EXPECT_GE(none_left.refused(), 1);
+  }
+  EXPECT_TRUE(Infer(large).ok());
+}
+
+TEST_F(PipelineMemory, PixelsThatHaveNoRoomFailTheirRequestAlone) {
+  InputTensor small = Rgb(100, 100);
+  {
+    const AllocationLimit none_left(2 << 20);  // the model's size does not fit
+    EXPECT_EQ(Infer(small).code(), absl::StatusCode::kUnavailable);
+    EXPECT_GE(none_left.refused(), 1);
+  }
+  EXPECT_TRUE(Infer(small).ok());
+}
+
+TEST_F(PipelineMemory, AnOutputThatCannotBeCopiedFailsItsRequestAlone) {
+  InputTensor exact = Rgb(kSide, kSide);  // goes to the model as it lies
+  {
+    const AllocationLimit none_left(2 << 20);
+    EXPECT_EQ(Infer(exact).code(), absl::StatusCode::kUnavailable);
+    EXPECT_GE(none_left.refused(), 1);
+  }
+  EXPECT_TRUE(Infer(exact).ok());
+}
+
+}  // namespace
+}  // namespace fovea
