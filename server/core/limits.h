@@ -27,6 +27,13 @@ inline constexpr int64_t kMaxBytesElements = 65'536;  // of a BYTES tensor (row 
 // Of every request that carries no tensors.
 inline constexpr int64_t kMaxControlMessageBytes = 2 * kMiB;
 inline constexpr int kMaxStreamRequestsInFlight = 64;  // of one ModelStreamInfer
+// That a draining server waits for callers to read answers that are there (row 37).
+inline constexpr int64_t kUnreadAnswerSeconds = 5;
+// Of a question to health or reflection: a name and little else (row 37).
+inline constexpr int64_t kMaxQuestionBytes = 4 * kKiB;
+// Open at a time, of all callers (row 38).
+inline constexpr int kMaxHealthWatches = 4096;
+inline constexpr int kMaxReflectionStreams = 256;
 
 // Images.
 inline constexpr int64_t kMaxEncodedImageBytes = 32 * kMiB;  // (row 13)

@@ -116,6 +116,11 @@ absl::StatusOr<ReceivedBytes> ReceiveMessage(const grpc::ByteBuffer& buffer, int
   return Decompress(received, std::min(max_bytes, limits::kMaxDecompressedMessageBytes));
 }
 
+void ReleaseMessage(const grpc::ByteBuffer* message) {
+  // gRPC made it for this call alone, and shows it as const because most handlers only read it.
+  const_cast<grpc::ByteBuffer*>(message)->Clear();
+}
+
 grpc::ByteBuffer ToByteBuffer(EncodedMessage message) {
   constexpr size_t kCopiedBytes = 4 << 10;
   std::vector<grpc::Slice> slices;

@@ -18,6 +18,10 @@ namespace fovea {
 // limits::kMaxDecompressedMessageBytes; INVALID_ARGUMENT: does not unpack.
 absl::StatusOr<ReceivedBytes> ReceiveMessage(const grpc::ByteBuffer& buffer, int64_t max_bytes);
 
+// Lets go of a received message that gRPC would keep until its call has ended. Bytes that
+// ReceiveMessage gave out stay for as long as their owner.
+void ReleaseMessage(const grpc::ByteBuffer* message);
+
 // Large parts are handed to gRPC without a copy.
 grpc::ByteBuffer ToByteBuffer(EncodedMessage message);
 

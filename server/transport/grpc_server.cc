@@ -1,6 +1,5 @@
 #include "server/transport/grpc_server.h"
 
-#include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/resource_quota.h>
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server.h>
@@ -25,6 +24,14 @@ namespace {
 constexpr int kSecondMs = 1000;
 // In which requests that are given up at the drain's end are still answered.
 constexpr Nanos kGiveUpGrace = 2 * kSecond;
+
+namespace reflection = grpc::reflection;
+// What reflection tells.
+constexpr std::string_view kServices[] = {
+    inference::GRPCInferenceService::service_full_name(), v1::VisionService::service_full_name(),
+    grpc::health::v1::Health::service_full_name(),
+    reflection::v1::ServerReflection::service_full_name(),
+    reflection::v1alpha::ServerReflection::service_full_name()};
 
 // What one caller may do to the others: bounds on connections, streams and headers. Limits on
 // messages are set beside.
@@ -105,7 +112,6 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Create(
         absl::StrCat(options.max_buffer_bytes, " bytes of buffers do not hold a message of ",
                      options.max_message_bytes));
   }
-  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   RedirectLibraryLogs();
   auto state = std::make_unique<State>(options, inference, catalog, statistics, observer, clock);
   grpc::ServerBuilder builder;
@@ -116,6 +122,8 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Create(
   builder.RegisterService(&state->oip);
   builder.RegisterService(&state->vision);
   builder.RegisterService(&state->health);
+  builder.RegisterService(&state->reflection_v1);
+  builder.RegisterService(&state->reflection_v1alpha);
   state->server = builder.BuildAndStart();
   if (state->server == nullptr || state->port == 0) {
     return Unavailable("server.port_taken",

@@ -4,9 +4,12 @@
 #include <utility>
 #include <vector>
 
+#include "server/core/limits.h"
 #include "server/core/quote.h"
 #include "server/core/status.h"
 #include "server/transport/grpc_status.h"
+#include "server/transport/refused_stream.h"
+#include "server/transport/unary_answer.h"
 
 namespace fovea {
 namespace {
@@ -22,7 +25,7 @@ constexpr std::string_view kModelPrefix = "model/";
 
 // One Watch. Writes one status at a time; what changes in between is told by the next write, so
 // that a slow reader holds up nobody and sees the latest.
-class HealthWatch final : public grpc::ServerWriteReactor<HealthCheckResponse> {
+class HealthWatch final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
  public:
   HealthWatch(HealthBoard& board, std::string service)
       : board_(board), service_(std::move(service)) {}
@@ -48,7 +51,9 @@ class HealthWatch final : public grpc::ServerWriteReactor<HealthCheckResponse> {
   void Advance() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (closing_ || writing_ || latest_ == told_) return;
     told_ = latest_;
-    response_.set_status(*told_);
+    HealthCheckResponse response;
+    response.set_status(*told_);
+    response_ = WriteControlMessage(response);
     writing_ = true;
     StartWrite(&response_);
   }
@@ -68,8 +73,8 @@ class HealthWatch final : public grpc::ServerWriteReactor<HealthCheckResponse> {
 
   HealthBoard& board_;
   const std::string service_;
-  Mutex mutex_;                   // taken before the board's
-  HealthCheckResponse response_;  // the write's, while writing_
+  Mutex mutex_;                // taken before the board's
+  grpc::ByteBuffer response_;  // the write's, while writing_
   std::optional<HealthBoard::Status> latest_ ABSL_GUARDED_BY(mutex_);
   std::optional<HealthBoard::Status> told_ ABSL_GUARDED_BY(mutex_);
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
@@ -138,15 +143,17 @@ std::vector<std::shared_ptr<HealthWatch>> HealthBoard::Watches() const {
   return watches;
 }
 
-void HealthBoard::Add(std::shared_ptr<HealthWatch> watch) {
+bool HealthBoard::Add(std::shared_ptr<HealthWatch> watch) {
   bool closed;
   {
     MutexLock lock(mutex_);
+    if (watches_.size() >= static_cast<size_t>(limits::kMaxHealthWatches)) return false;
     watches_.emplace(watch.get(), watch);
     closed = closed_;
   }
   watch->Refresh();
   if (closed) watch->Close();
+  return true;
 }
 
 void HealthBoard::Remove(HealthWatch* watch) {
@@ -166,35 +173,46 @@ void HealthBoard::Close() {
 }
 
 grpc::ServerUnaryReactor* HealthService::Check(grpc::CallbackServerContext* call,
-                                               const HealthCheckRequest* request,
-                                               HealthCheckResponse* response) {
-  const HealthBoard::Status status = board_->Get(request->service());
-  grpc::ServerUnaryReactor* reactor = call->DefaultReactor();
-  if (status == HealthCheckResponse::SERVICE_UNKNOWN) {
-    reactor->Finish(EndCall(
-        NotFound("health.unknown_service", "no service " + InQuotes(request->service())), *call));
-  } else {
-    response->set_status(status);
-    reactor->Finish(grpc::Status::OK);
-  }
-  return reactor;
+                                               const grpc::ByteBuffer* message,
+                                               grpc::ByteBuffer* answer) {
+  return AnswerAtOnce<HealthCheckRequest, HealthCheckResponse>(
+      call, message, answer,
+      [this](const auto& request, auto* response) {
+        const HealthBoard::Status status = board_->Get(request.service());
+        if (status == HealthCheckResponse::SERVICE_UNKNOWN) {
+          return NotFound("health.unknown_service", "no service " + InQuotes(request.service()));
+        }
+        response->set_status(status);
+        return absl::OkStatus();
+      },
+      limits::kMaxQuestionBytes);
 }
 
 grpc::ServerUnaryReactor* HealthService::List(grpc::CallbackServerContext* call,
-                                              const HealthListRequest*,
-                                              HealthListResponse* response) {
-  for (const auto& [name, status] : board_->List()) {
-    (*response->mutable_statuses())[name].set_status(status);
-  }
-  grpc::ServerUnaryReactor* reactor = call->DefaultReactor();
-  reactor->Finish(grpc::Status::OK);
-  return reactor;
+                                              const grpc::ByteBuffer* message,
+                                              grpc::ByteBuffer* answer) {
+  return AnswerAtOnce<HealthListRequest, HealthListResponse>(
+      call, message, answer,
+      [this](const auto&, auto* response) {
+        for (const auto& [name, status] : board_->List()) {
+          (*response->mutable_statuses())[name].set_status(status);
+        }
+        return absl::OkStatus();
+      },
+      limits::kMaxQuestionBytes);
 }
 
-grpc::ServerWriteReactor<HealthCheckResponse>* HealthService::Watch(
-    grpc::CallbackServerContext*, const HealthCheckRequest* request) {
-  auto watch = std::make_shared<HealthWatch>(*board_, request->service());
-  board_->Add(watch);
+grpc::ServerWriteReactor<grpc::ByteBuffer>* HealthService::Watch(grpc::CallbackServerContext* call,
+                                                                 const grpc::ByteBuffer* message) {
+  using Refused = RefusedStream<grpc::ServerWriteReactor<grpc::ByteBuffer>>;
+  HealthCheckRequest request;
+  const absl::Status readable = ReadControlMessage(*message, &request, limits::kMaxQuestionBytes);
+  ReleaseMessage(message);
+  if (!readable.ok()) return new Refused(EndCall(readable, *call));
+  auto watch = std::make_shared<HealthWatch>(*board_, request.service());
+  if (!board_->Add(watch)) {
+    return new Refused(EndCall(Unavailable("health.busy", "too many callers watch"), *call));
+  }
   return watch.get();
 }
 

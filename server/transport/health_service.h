@@ -1,8 +1,13 @@
 // gRPC's health checking protocol: for the server, its services and every model.
 //
 // The library brings a service of its own, but that one reads SERVING from the moment the port is
-// open until somebody says otherwise, and cannot end the streams of Watch when the server stops.
+// open until somebody says otherwise, cannot end the streams of Watch when the server stops, and
+// keeps a name of any length for as long as it is watched.
 #pragma once
+
+#include <grpcpp/server_context.h>
+#include <grpcpp/support/byte_buffer.h>
+#include <grpcpp/support/server_callback.h>
 
 #include <map>
 #include <memory>
@@ -40,7 +45,8 @@ class HealthBoard {
   std::map<std::string, Status> List() const;
 
   // A watch is refreshed at once and whenever its status may have changed, until it is removed.
-  void Add(std::shared_ptr<HealthWatch> watch);
+  // False, and nothing is added, where limits::kMaxHealthWatches are there.
+  bool Add(std::shared_ptr<HealthWatch> watch);
   void Remove(HealthWatch* watch);
 
  private:
@@ -55,19 +61,26 @@ class HealthBoard {
   std::map<HealthWatch*, std::shared_ptr<HealthWatch>> watches_ ABSL_GUARDED_BY(mutex_);
 };
 
-class HealthService final : public grpc::health::v1::Health::CallbackService {
+namespace health_service_internal {
+
+using Generated = grpc::health::v1::Health;
+using RawService = Generated::WithRawCallbackMethod_Check<Generated::WithRawCallbackMethod_List<
+    Generated::WithRawCallbackMethod_Watch<Generated::Service>>>;
+
+}  // namespace health_service_internal
+
+// Raw, as OipService is: a question is bounded before it is parsed (limits::kMaxQuestionBytes).
+class HealthService final : public health_service_internal::RawService {
  public:
   explicit HealthService(std::shared_ptr<HealthBoard> board) : board_(std::move(board)) {}
 
   grpc::ServerUnaryReactor* Check(grpc::CallbackServerContext* call,
-                                  const grpc::health::v1::HealthCheckRequest* request,
-                                  grpc::health::v1::HealthCheckResponse* response) override;
-  grpc::ServerUnaryReactor* List(grpc::CallbackServerContext* call,
-                                 const grpc::health::v1::HealthListRequest* request,
-                                 grpc::health::v1::HealthListResponse* response) override;
-  grpc::ServerWriteReactor<grpc::health::v1::HealthCheckResponse>* Watch(
-      grpc::CallbackServerContext* call,
-      const grpc::health::v1::HealthCheckRequest* request) override;
+                                  const grpc::ByteBuffer* message,
+                                  grpc::ByteBuffer* answer) override;
+  grpc::ServerUnaryReactor* List(grpc::CallbackServerContext* call, const grpc::ByteBuffer* message,
+                                 grpc::ByteBuffer* answer) override;
+  grpc::ServerWriteReactor<grpc::ByteBuffer>* Watch(grpc::CallbackServerContext* call,
+                                                    const grpc::ByteBuffer* message) override;
 
  private:
   const std::shared_ptr<HealthBoard> board_;

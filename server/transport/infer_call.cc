@@ -47,6 +47,8 @@ grpc::ServerUnaryReactor* StartInferCall(TransportContext& context, const InferM
                                          grpc::ByteBuffer* response) {
   auto* reactor = new InferCall(call, response);
   reactor->Start(context, method, *message);
+  // Decoded images and converted tensors need their bytes no more: only what is in use stays.
+  ReleaseMessage(message);
   return reactor;
 }
 

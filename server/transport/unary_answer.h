@@ -17,10 +17,12 @@
 
 namespace fovea {
 
+// INVALID_ARGUMENT where the bytes are no Message, RESOURCE_EXHAUSTED where they are more than
+// `max_bytes`.
 template <typename Message>
-absl::Status ReadControlMessage(const grpc::ByteBuffer& buffer, Message* message) {
-  FOVEA_ASSIGN_OR_RETURN(const ReceivedBytes bytes,
-                         ReceiveMessage(buffer, limits::kMaxControlMessageBytes));
+absl::Status ReadControlMessage(const grpc::ByteBuffer& buffer, Message* message,
+                                int64_t max_bytes = limits::kMaxControlMessageBytes) {
+  FOVEA_ASSIGN_OR_RETURN(const ReceivedBytes bytes, ReceiveMessage(buffer, max_bytes));
   return ParsePieces(bytes.pieces, message) ? absl::OkStatus() : MalformedMessage();
 }
 
@@ -31,15 +33,16 @@ grpc::ByteBuffer WriteControlMessage(const Message& message) {
   return ToByteBuffer(std::move(encoded));
 }
 
-// Answers a call at once with what `handle(const Request&, Response*)` returns, an absl::Status.
-// INVALID_ARGUMENT where the message is no Request, RESOURCE_EXHAUSTED where it is too long.
+// Answers a call at once with what `handle(const Request&, Response*)` returns, an absl::Status, or
+// with ReadControlMessage's error.
 template <typename Request, typename Response, typename Handle>
 grpc::ServerUnaryReactor* AnswerAtOnce(grpc::CallbackServerContext* call,
                                        const grpc::ByteBuffer* message, grpc::ByteBuffer* answer,
-                                       Handle handle) {
+                                       Handle handle,
+                                       int64_t max_bytes = limits::kMaxControlMessageBytes) {
   Request request;
   Response response;
-  absl::Status status = ReadControlMessage(*message, &request);
+  absl::Status status = ReadControlMessage(*message, &request, max_bytes);
   if (status.ok()) status = handle(request, &response);
   if (status.ok()) *answer = WriteControlMessage(response);
   grpc::ServerUnaryReactor* reactor = call->DefaultReactor();

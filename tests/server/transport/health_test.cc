@@ -1,8 +1,10 @@
-// Health checking and reflection.
+// Health checking.
 #include <gmock/gmock.h>
 
+#include <deque>
 #include <thread>
 
+#include "server/core/limits.h"
 #include "tests/server/transport/server_testing.h"
 
 namespace fovea {
@@ -109,6 +111,81 @@ TEST_F(HealthRpc, AWatcherThatGoesAwayIsForgotten) {
   EXPECT_EQ(server_->Shutdown(kSecond), 0);
 }
 
+// Docs/faults.md, row 37.
+TEST_F(HealthRpc, AQuestionIsAsLongAsANameMayBe) {
+  // A field that holds `size` bytes: the service's name.
+  const auto question = [](size_t size) {
+    HealthCheckRequest request;
+    request.set_service(std::string(size, 'x'));
+    return request.SerializeAsString();
+  };
+  const auto code = [this](const std::string& method, const std::string& message) {
+    return CallRaw("/grpc.health.v1.Health/" + method, message).error_code();
+  };
+  for (const char* method : {"Check", "Watch", "List"}) {
+    EXPECT_EQ(code(method, question(limits::kMaxQuestionBytes)), grpc::RESOURCE_EXHAUSTED)
+        << method;
+    EXPECT_EQ(code(method, "\xFF\xFF\xFF"), grpc::INVALID_ARGUMENT) << method;
+  }
+  EXPECT_EQ(code("Check", question(limits::kMaxQuestionBytes - 10)), grpc::NOT_FOUND);
+  EXPECT_EQ(Check("model/vit"), "SERVING");
+}
+
+TEST_F(HealthRpc, WatchesOfLongNamesHoldNoMemory) {
+  constexpr int kCalls = 16;
+  constexpr size_t kNameBytes = 8 << 20;
+  HealthCheckRequest request;
+  request.set_service(std::string(kNameBytes, 'x'));
+  const int64_t before = ResidentBytes();
+  grpc::ClientContext contexts[kCalls];
+  std::unique_ptr<grpc::ClientReader<HealthCheckResponse>> watches[kCalls];
+  HealthCheckResponse response;
+  bool taken[kCalls];
+  for (int i = 0; i < kCalls; ++i) {
+    watches[i] = health_->Watch(&contexts[i], request);
+    taken[i] = watches[i]->Read(&response);
+  }
+  // The caller is in this process too, with a copy or two of the one request.
+  EXPECT_LT(ResidentBytes() - before, int64_t{kCalls * kNameBytes / 2});
+  for (int i = 0; i < kCalls; ++i) {
+    if (taken[i]) contexts[i].TryCancel();
+    EXPECT_EQ(watches[i]->Finish().error_code(), grpc::RESOURCE_EXHAUSTED);
+  }
+}
+
+TEST_F(HealthRpc, SoManyMayWatchAtATime) {
+  const auto watch = [this](grpc::ClientContext& context) {
+    return health_->Watch(&context, HealthCheckRequest());
+  };
+  HealthCheckResponse response;
+  std::deque<grpc::ClientContext> contexts;
+  std::vector<std::unique_ptr<grpc::ClientReader<HealthCheckResponse>>> watches;
+  // A connection takes fewer streams than there may be watches.
+  for (int i = 0; i < limits::kMaxHealthWatches; ++i) {
+    if (i % 500 == 0) health_ = grpc::health::v1::Health::NewStub(NewChannel());
+    watches.push_back(watch(contexts.emplace_back()));
+    ASSERT_TRUE(watches.back()->Read(&response)) << i;
+  }
+  grpc::ClientContext one_more;
+  auto refused = watch(one_more);
+  EXPECT_FALSE(refused->Read(&response));
+  EXPECT_EQ(refused->Finish().error_code(), grpc::UNAVAILABLE);
+  contexts.back().TryCancel();
+  watches.back()->Finish();
+  watches.pop_back();
+  contexts.pop_back();
+  EXPECT_TRUE(Eventually([&] {
+    grpc::ClientContext context;
+    auto again = watch(context);
+    const bool taken = again->Read(&response);
+    context.TryCancel();
+    again->Finish();
+    return taken;
+  }));
+  for (grpc::ClientContext& context : contexts) context.TryCancel();
+  for (auto& one : watches) one->Finish();
+}
+
 TEST_F(HealthRpc, ListNamesThemAll) {
   HealthListResponse response;
   grpc::ClientContext context;
@@ -118,59 +195,6 @@ TEST_F(HealthRpc, ListNamesThemAll) {
   EXPECT_THAT(
       names, ::testing::UnorderedElementsAre("", "inference.GRPCInferenceService",
                                              "fovea.v1.VisionService", "model/vit", "model/vit/1"));
-}
-
-// One question on grpc.reflection.v1alpha.ServerReflection, whose messages are written out here:
-// their proto is not installed with the library.
-std::string AskReflection(const std::shared_ptr<grpc::Channel>& channel,
-                          const std::string& question) {
-  grpc::GenericStub stub(channel);
-  grpc::ClientContext context;
-  grpc::CompletionQueue queue;
-  const auto wait = [&queue] {
-    void* tag;
-    bool ok = false;
-    queue.Next(&tag, &ok);
-    return ok;
-  };
-  auto call = stub.PrepareCall(
-      &context, "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", &queue);
-  call->StartCall(nullptr);
-  wait();
-  grpc::Slice slice(question);
-  call->Write(grpc::ByteBuffer(&slice, 1), nullptr);
-  wait();
-  grpc::ByteBuffer buffer;
-  call->Read(&buffer, nullptr);
-  if (!wait()) return "";
-  std::vector<grpc::Slice> slices;
-  buffer.Dump(&slices);
-  std::string answer;
-  for (const grpc::Slice& piece : slices) {
-    answer.append(reinterpret_cast<const char*>(piece.begin()), piece.size());
-  }
-  context.TryCancel();
-  grpc::Status status;
-  call->Finish(&status, nullptr);
-  wait();
-  return answer;
-}
-
-TEST_F(HealthRpc, ReflectionKnowsTheServicesAndTheirMessages) {
-  using ::testing::HasSubstr;
-  const std::string services = AskReflection(channel_, std::string("\x3A\x00", 2));
-  EXPECT_THAT(services, HasSubstr("inference.GRPCInferenceService"));
-  EXPECT_THAT(services, HasSubstr("fovea.v1.VisionService"));
-  EXPECT_THAT(services, HasSubstr("grpc.health.v1.Health"));
-  // file_containing_symbol
-  for (const std::string symbol :
-       {"inference.ModelInferRequest", "fovea.v1.ClassifyRequest", "grpc.health.v1.Health"}) {
-    std::string question = "\x22";
-    question.push_back(static_cast<char>(symbol.size()));
-    EXPECT_THAT(AskReflection(channel_, question + symbol),
-                HasSubstr(symbol.substr(symbol.rfind('.') + 1)))
-        << symbol;
-  }
 }
 
 }  // namespace

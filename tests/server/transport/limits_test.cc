@@ -2,9 +2,7 @@
 #include "server/core/limits.h"
 
 #include <grpc/compression.h>
-#include <unistd.h>
 
-#include <fstream>
 #include <random>
 #include <thread>
 
@@ -39,14 +37,6 @@ class TransportLimits : public GrpcServerTest {
     return request;
   }
 };
-
-int64_t ResidentBytes() {
-  std::ifstream file("/proc/self/statm");
-  int64_t total = 0;
-  int64_t resident = 0;
-  file >> total >> resident;
-  return resident * sysconf(_SC_PAGESIZE);
-}
 
 std::string Noise(size_t size) {
   std::mt19937 random(5);

@@ -1,5 +1,8 @@
 #include "tests/server/transport/server_testing.h"
 
+#include <unistd.h>
+
+#include <fstream>
 #include <thread>
 #include <utility>
 
@@ -250,6 +253,14 @@ grpc::Status GrpcServerTest::CallRaw(const std::string& method, const std::strin
     }
   }
   return status;
+}
+
+int64_t ResidentBytes() {
+  std::ifstream file("/proc/self/statm");
+  int64_t total = 0;
+  int64_t resident = 0;
+  file >> total >> resident;
+  return resident * sysconf(_SC_PAGESIZE);
 }
 
 inference::ModelInferRequest SmallRequest(const std::string& id) {

@@ -122,6 +122,8 @@ class GrpcServerTest : public ::testing::Test {
   std::unique_ptr<grpc::health::v1::Health::Stub> health_;
 };
 
+int64_t ResidentBytes();  // of this process: the server and its callers
+
 // A ModelInfer of "vit" with one small FP32 tensor.
 inference::ModelInferRequest SmallRequest(const std::string& id = "");
 

@@ -1,0 +1,54 @@
+// gRPC's server reflection, v1 and v1alpha, over gRPC's callback API.
+//
+// The library brings a service of its own, but a synchronous one: in release 1.51 each open stream
+// holds a thread, and there may be any number of them.
+#pragma once
+
+#include <grpcpp/server_context.h>
+#include <grpcpp/support/byte_buffer.h>
+#include <grpcpp/support/server_callback.h>
+
+#include <atomic>
+#include <span>
+#include <string_view>
+
+#include "proto/grpc/reflection/v1/reflection.grpc.pb.h"
+#include "proto/grpc/reflection/v1alpha/reflection.grpc.pb.h"
+
+namespace fovea {
+
+// What the two names of the service share. Thread-safe. Outlives its streams.
+class ReflectionStreams {
+ public:
+  using Reactor = grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>;
+
+  // `services`: the names to tell; they outlive it.
+  explicit ReflectionStreams(std::span<const std::string_view> services) : services_(services) {}
+
+  // Ends at once, UNAVAILABLE, where limits::kMaxReflectionStreams are open.
+  Reactor* Start(grpc::CallbackServerContext* call);
+
+ private:
+  class Stream;
+
+  const std::span<const std::string_view> services_;
+  std::atomic<int> open_ = 0;
+};
+
+// `Generated`: grpc::reflection::v1::ServerReflection or v1alpha's.
+template <typename Generated>
+class ReflectionService final
+    : public Generated::template WithRawCallbackMethod_ServerReflectionInfo<
+          typename Generated::Service> {
+ public:
+  explicit ReflectionService(ReflectionStreams& streams) : streams_(streams) {}
+
+  ReflectionStreams::Reactor* ServerReflectionInfo(grpc::CallbackServerContext* call) override {
+    return streams_.Start(call);
+  }
+
+ private:
+  ReflectionStreams& streams_;
+};
+
+}  // namespace fovea
