@@ -24,6 +24,9 @@ inline constexpr int64_t kMaxDecompressedMessageBytes = 64 * kMiB;  // (row 5)
 // Of a request beside its tensors (row 6).
 inline constexpr size_t kMaxRequestHeaderBytes = 256 * kKiB;
 inline constexpr int64_t kMaxBytesElements = 65'536;  // of a BYTES tensor (row 6)
+// Of a request's typed contents, which are read number by number on the thread that received them.
+inline constexpr int64_t kMaxConvertedElements = 4 * kMiB;  // integers
+inline constexpr int64_t kMaxContentsFields = 65'536;
 // Of every request that carries no tensors.
 inline constexpr int64_t kMaxControlMessageBytes = 2 * kMiB;
 inline constexpr int kMaxStreamRequestsInFlight = 64;  // of one ModelStreamInfer

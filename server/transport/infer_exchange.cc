@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "server/core/limits.h"
+#include "server/core/out_of_memory.h"
 #include "server/core/status.h"
 #include "server/transport/grpc_message.h"
 #include "server/transport/vision_codec.h"
@@ -24,10 +25,31 @@ Nanos SteadyDeadline(const grpc::CallbackServerContext& call, Nanos now) {
 }
 
 absl::Status Read(TransportContext& context, const InferMethod& method,
-                  const grpc::ByteBuffer& message, InferenceRequest* request) {
-  FOVEA_ASSIGN_OR_RETURN(const ReceivedBytes bytes,
-                         ReceiveMessage(message, context.max_message_bytes));
-  return method.read(bytes, request);
+                  const grpc::ByteBuffer& message, InferenceRequest* request,
+                  std::shared_ptr<const ModelView>* model) {
+  return OrOutOfMemory([&]() -> absl::Status {
+    FOVEA_ASSIGN_OR_RETURN(const ReceivedBytes bytes,
+                           ReceiveMessage(message, context.max_message_bytes));
+    return method.read(
+        bytes,
+        [&](const InferenceRequest& head) -> absl::Status {
+          FOVEA_ASSIGN_OR_RETURN(*model, context.catalog.Find(head.model_name, head.model_version));
+          return absl::OkStatus();
+        },
+        request);
+  });
+}
+
+// The encoded answer, or why there is none.
+absl::StatusOr<EncodedMessage> Write(const InferMethod& method,
+                                     absl::StatusOr<InferenceResponse>& response, Nanos deadline,
+                                     const Clock& clock) {
+  FOVEA_RETURN_IF_ERROR(response.status());
+  if (clock.Now() >= deadline) {
+    return DeadlineExceeded("request.deadline_passed", "the deadline passed while the request ran");
+  }
+  return OrOutOfMemory(
+      [&]() -> absl::StatusOr<EncodedMessage> { return method.write(*response, clock); });
 }
 
 }  // namespace
@@ -49,31 +71,26 @@ std::unique_ptr<InferenceRequest> NewRequest(const grpc::CallbackServerContext& 
 void Exchange(TransportContext& context, const InferMethod& method, const RequestGate::Pass& pass,
               const grpc::ByteBuffer& message, std::unique_ptr<InferenceRequest> request,
               std::function<void(InferAnswer)> done) {
+  std::shared_ptr<const ModelView> model;
   const absl::Status readable =
-      pass ? Read(context, method, message, request.get())
+      pass ? Read(context, method, message, request.get(), &model)
            : Unavailable("server.draining", "the server is stopping: try another one");
   request->stages.EndStage(Stage::kReceive, context.clock.Now());
 
-  std::shared_ptr<const ModelView> model;
-  if (context.observer != nullptr && readable.ok()) {
-    if (auto found = context.catalog.Find(request->model_name, request->model_version);
-        found.ok()) {
-      model = *std::move(found);
-    }
-  }
   auto answer = [&context, &method, id = request->id, asked = request->model_name,
                  asked_version = request->model_version, deadline = request->deadline,
                  received = static_cast<int64_t>(message.Length()), model = std::move(model),
                  done = std::move(done)](absl::StatusOr<InferenceResponse> response,
                                          StageTimes stages) {
-    InferAnswer answer{.status = response.status(), .id = id};
+    absl::StatusOr<EncodedMessage> message = Write(method, response, deadline, context.clock);
+    InferAnswer answer{.status = message.status(), .id = id};
     if (absl::IsCancelled(answer.status) && context.gate.given_up()) {
       answer.status =
           Unavailable("server.drain_timeout",
                       "the server stopped before the request was done: try another one");
     }
-    if (response.ok()) {
-      answer.message = method.write(*response, context.clock);
+    if (message.ok()) {
+      answer.message = *std::move(message);
       stages = response->receipt.stages;
     }
     if (context.observer != nullptr) {

@@ -39,7 +39,8 @@ struct TransportContext {
 // An RPC that carries images: how its messages are read and written.
 struct InferMethod {
   std::string_view name;
-  absl::Status (*read)(const ReceivedBytes& message, InferenceRequest* request);
+  absl::Status (*read)(const ReceivedBytes& message, CheckModel check_model,
+                       InferenceRequest* request);
   EncodedMessage (*write)(InferenceResponse& response, const Clock& clock);
 };
 extern const InferMethod kModelInfer;
@@ -58,7 +59,8 @@ std::unique_ptr<InferenceRequest> NewRequest(const grpc::CallbackServerContext& 
 
 // Reads `message` into `request` and has it answered. `done` is called exactly once, perhaps before
 // this returns, on any thread. `pass` is what the caller got at the context's gate, and keeps until
-// the answer has left the server; UNAVAILABLE where it is empty.
+// the answer has left the server; UNAVAILABLE where it is empty. A result that comes after the
+// request's deadline is none: DEADLINE_EXCEEDED.
 void Exchange(TransportContext& context, const InferMethod& method, const RequestGate::Pass& pass,
               const grpc::ByteBuffer& message, std::unique_ptr<InferenceRequest> request,
               std::function<void(InferAnswer)> done);

@@ -118,7 +118,8 @@ absl::Status CheckRawSize(const WireInput& input, const InputTensor& tensor, int
 // typed.
 absl::StatusOr<InputTensor> ReadInput(const SplitMessage::Pieces& encoded,
                                       SplitMessage::Pieces* raw, const ReceivedBytes& message,
-                                      size_t* header_budget, google::protobuf::Arena* arena) {
+                                      size_t* header_budget, ContentsBudget* contents_budget,
+                                      google::protobuf::Arena* arena) {
   constexpr int kWanted[] = {WireInput::kContentsFieldNumber};
   SplitMessage split;
   FOVEA_RETURN_IF_ERROR(
@@ -153,8 +154,8 @@ absl::StatusOr<InputTensor> ReadInput(const SplitMessage::Pieces& encoded,
     tensor.data = ScatteredBytes(std::move(*raw), message.owner);
     FOVEA_RETURN_IF_ERROR(CheckRawSize(*input, tensor, elements));
   } else {
-    FOVEA_ASSIGN_OR_RETURN(tensor.data,
-                           ReadTensorContents(contents, message.owner, *type, elements));
+    FOVEA_ASSIGN_OR_RETURN(
+        tensor.data, ReadTensorContents(contents, message.owner, *type, elements, contents_budget));
   }
   return tensor;
 }
@@ -174,11 +175,12 @@ absl::Status ReadInputs(SplitMessage& split, const ReceivedBytes& message, size_
     return InvalidArgument("request.input_count",
                            absl::StrCat("more than ", limits::kMaxInputsPerRequest, " inputs"));
   }
+  ContentsBudget contents_budget;
   request->inputs.reserve(inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
     FOVEA_ASSIGN_OR_RETURN(InputTensor tensor,
                            ReadInput(inputs[i]->bytes, raw.empty() ? nullptr : &raw[i]->bytes,
-                                     message, header_budget, arena));
+                                     message, header_budget, &contents_budget, arena));
     for (const InputTensor& other : request->inputs) {
       if (other.name == tensor.name) {
         return InvalidArgument("request.input_duplicate",
@@ -215,7 +217,8 @@ absl::Status ReadOutputs(const ModelInferRequest& header, InferenceRequest* requ
 
 }  // namespace
 
-absl::Status ReadModelInferRequest(const ReceivedBytes& message, InferenceRequest* request) {
+absl::Status ReadModelInferRequest(const ReceivedBytes& message, CheckModel check_model,
+                                   InferenceRequest* request) {
   constexpr int kWanted[] = {ModelInferRequest::kInputsFieldNumber,
                              ModelInferRequest::kRawInputContentsFieldNumber};
   size_t header_budget = limits::kMaxRequestHeaderBytes;
@@ -246,6 +249,7 @@ absl::Status ReadModelInferRequest(const ReceivedBytes& message, InferenceReques
     request->deadline = std::min(request->deadline, request->stages.start() + timeout);
   }
   FOVEA_RETURN_IF_ERROR(ReadOutputs(*header, request));
+  FOVEA_RETURN_IF_ERROR(check_model(*request));
   return ReadInputs(split, message, &header_budget, &arena, request);
 }
 

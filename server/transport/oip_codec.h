@@ -6,6 +6,7 @@
 #include <span>
 #include <string_view>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "server/core/clock.h"
 #include "server/core/request.h"
@@ -23,6 +24,10 @@ struct ReceivedBytes {
   std::shared_ptr<const void> owner;  // keeps them alive
 };
 
+// Hears of a request as soon as its model's name and version are known, wherever in the message
+// they stand, and before any work is done for its tensors. An error refuses the request.
+using CheckModel = absl::FunctionRef<absl::Status(const InferenceRequest& head)>;
+
 // Reads an encoded inference.ModelInferRequest into `request`, whose deadline is the call's and
 // whose stages have started. The tensors share the received bytes. The id is there even where the
 // rest is refused, if it could be read.
@@ -33,9 +38,11 @@ struct ReceivedBytes {
 // `request`'s start).
 //
 // INVALID_ARGUMENT: malformed bytes, or a rule above is broken, or a URL is handed over instead of
-// an image; RESOURCE_EXHAUSTED: more beside the tensors than limits::kMaxRequestHeaderBytes;
-// UNIMPLEMENTED: shared memory.
-absl::Status ReadModelInferRequest(const ReceivedBytes& message, InferenceRequest* request);
+// an image; RESOURCE_EXHAUSTED: more beside the tensors than limits::kMaxRequestHeaderBytes, or
+// more typed contents than ReadTensorContents takes; UNIMPLEMENTED: shared memory; and what
+// `check_model` says.
+absl::Status ReadModelInferRequest(const ReceivedBytes& message, CheckModel check_model,
+                                   InferenceRequest* request);
 
 // An encoded inference.ModelInferResponse: raw contents, and the receipt as parameters. Ends the
 // encode stage of `response`'s receipt and takes the outputs' data.

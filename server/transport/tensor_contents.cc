@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "server/core/check.h"
 #include "server/core/status.h"
 #include "server/transport/wire_reader.h"
 
@@ -53,6 +52,12 @@ absl::Status WrongCount(int64_t elements) {
   return InvalidArgument(
       "request.contents_count",
       absl::StrCat("contents does not hold the ", elements, " elements that the shape says"));
+}
+
+absl::Status TooMuchWork(std::string_view what, int64_t most) {
+  return ResourceExhausted("request.contents_too_large",
+                           absl::StrCat("the request's typed contents hold more than ", most, " ",
+                                        std::string(what), ": send raw_input_contents"));
 }
 
 // The wire's form of an element: what its field reads as, before it is narrowed to the tensor's
@@ -203,7 +208,8 @@ std::unique_ptr<Collector> MakeCollector(DataType type, int64_t elements) {
 
 absl::StatusOr<ScatteredBytes> ReadTensorContents(std::span<const Piece> contents,
                                                   const std::shared_ptr<const void>& owner,
-                                                  DataType type, int64_t elements) {
+                                                  DataType type, int64_t elements,
+                                                  ContentsBudget* budget) {
   const int field = FieldOf(type);
   if (field == 0) {
     return InvalidArgument(
@@ -216,8 +222,14 @@ absl::StatusOr<ScatteredBytes> ReadTensorContents(std::span<const Piece> content
   if (elements < 0 || static_cast<uint64_t>(elements) > reader.remaining()) {
     return WrongCount(elements);
   }
+  const bool converted =
+      type != DataType::kBytes && type != DataType::kFp32 && type != DataType::kFp64;
+  if (converted && (budget->converted_elements -= elements) < 0) {
+    return TooMuchWork("integers", limits::kMaxConvertedElements);
+  }
   const std::unique_ptr<Collector> collector = MakeCollector(type, elements);
   while (!reader.AtEnd()) {
+    if (--budget->fields < 0) return TooMuchWork("fields", limits::kMaxContentsFields);
     WireTag tag;
     if (!reader.ReadTag(&tag)) return MalformedMessage();
     if (tag.field > kLastField) {

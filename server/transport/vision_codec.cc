@@ -44,7 +44,8 @@ InputTensor ImageTensor(const std::vector<SplitMessage::Field>& images,
 
 }  // namespace
 
-absl::Status ReadClassifyRequest(const ReceivedBytes& message, InferenceRequest* request) {
+absl::Status ReadClassifyRequest(const ReceivedBytes& message, CheckModel check_model,
+                                 InferenceRequest* request) {
   constexpr int kWanted[] = {v1::ClassifyRequest::kImagesFieldNumber};
   size_t header_budget = limits::kMaxRequestHeaderBytes;
   SplitMessage split;
@@ -65,6 +66,7 @@ absl::Status ReadClassifyRequest(const ReceivedBytes& message, InferenceRequest*
   request->model_version = header.model_version();
   request->priority = header.priority();
   request->top_k = header.top_k() == 0 ? kDefaultTopK : header.top_k();
+  FOVEA_RETURN_IF_ERROR(check_model(*request));
   request->inputs.push_back(ImageTensor(split.fields, message.owner));
   return absl::OkStatus();
 }

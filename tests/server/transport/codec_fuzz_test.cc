@@ -38,13 +38,13 @@ std::vector<std::string> Corpus() {
   return corpus;
 }
 
-using Reader = absl::Status (*)(const ReceivedBytes&, InferenceRequest*);
+using Reader = absl::Status (*)(const ReceivedBytes&, CheckModel, InferenceRequest*);
 constexpr Reader kReaders[] = {ReadModelInferRequest, ReadClassifyRequest};
 
 // Everything that a reader gives, as one text.
 std::string Outcome(Reader read, const TestMessage& message) {
   InferenceRequest request;
-  const absl::Status status = read(message.bytes(), &request);
+  const absl::Status status = read(message.bytes(), AnyModel, &request);
   std::string outcome = status.ToString() + "|" + request.id;
   if (!status.ok()) return outcome;
   outcome += "|" + request.model_name + "|" + request.model_version + "|" +

@@ -91,8 +91,10 @@ inline inference::ModelInferRequest FullRequest() {
   return request;
 }
 
+inline absl::Status AnyModel(const InferenceRequest&) { return absl::OkStatus(); }
+
 inline absl::Status Read(std::string_view bytes, InferenceRequest* request) {
-  return ReadModelInferRequest(TestMessage(bytes).bytes(), request);
+  return ReadModelInferRequest(TestMessage(bytes).bytes(), AnyModel, request);
 }
 inline absl::Status Read(const inference::ModelInferRequest& message, InferenceRequest* request) {
   return Read(message.SerializeAsString(), request);

@@ -164,6 +164,30 @@ TEST_F(InferRpc, AnAnswerAfterTheDeadlineGoesNowhere) {
   held.Fail(Cancelled("queue.cancelled", "cancelled"));
 }
 
+TEST_F(InferRpc, AResultAfterTheRequestsTimeoutIsNone) {
+  inference_.Hold();
+  ModelInferRequest request = SmallRequest();
+  (*request.mutable_parameters())["timeout"].set_int64_param(1);  // microsecond
+  auto call = StartInfer(request);
+  FakeInference::Held held = inference_.Take();
+  EXPECT_TRUE(Eventually([&] { return SteadyClock().Now() >= held.request->deadline; }));
+  held.Answer();
+  call->thread.join();
+  EXPECT_EQ(call->status.error_code(), grpc::DEADLINE_EXCEEDED);
+  EXPECT_EQ(observer_.requests()[0].code, absl::StatusCode::kDeadlineExceeded);
+}
+
+TEST_F(InferRpc, AnUnknownModelIsRefusedBeforeTheTensorsAreLookedAt) {
+  inference_.Hold();
+  ModelInferRequest request = SmallRequest();
+  request.set_raw_input_contents(0, "1234567");  // a byte short
+  request.set_model_name("nobody");
+  ModelInferResponse response;
+  grpc::ClientContext context;
+  EXPECT_EQ(stub_->ModelInfer(&context, request, &response).error_code(), grpc::NOT_FOUND);
+  EXPECT_EQ(inference_.held(), 0u);
+}
+
 TEST_F(InferRpc, ADeadlineThatPassesIsNotTheCallersDoing) {
   inference_.Hold();
   // A caller that does not itself end the call when the deadline comes.

@@ -59,7 +59,7 @@ TEST(ReadModelInferRequest, SharesTheReceivedBytesAndKeepsThemAlive) {
     AddRawInput(message, "image_rgb", "UINT8", {1, 10, 10, 3}, std::string(300, 'x'));
     const TestMessage bytes(message.SerializeAsString());
     received = bytes.bytes().pieces[0].data();
-    ASSERT_TRUE(ReadModelInferRequest(bytes.bytes(), &request).ok());
+    ASSERT_TRUE(ReadModelInferRequest(bytes.bytes(), AnyModel, &request).ok());
     const auto pieces = request.inputs[0].data.pieces();
     ASSERT_EQ(pieces.size(), 1u);
     EXPECT_GT(pieces[0].data(), received);
@@ -161,6 +161,40 @@ TEST(ReadModelInferRequest, RefusesBytesThatAreNoMessage) {
     }
   }
   EXPECT_LT(whole, 20);
+}
+
+TEST(ReadModelInferRequest, TheModelIsJudgedBeforeItsTensorsAreRead) {
+  // Contents that are no valid integers, and a model's name and version that come after them.
+  const std::string contents = "\x12\x02\x80\x80";
+  ModelInferRequest message;
+  AddInput(message, "image_rgb", "UINT8", {1});
+  std::string input = message.inputs(0).SerializeAsString();
+  input += '\x2a';
+  input += static_cast<char>(contents.size());
+  input += contents;
+  std::string bytes = "\x2a";
+  bytes += static_cast<char>(input.size());
+  bytes += input;
+  ModelInferRequest name;
+  name.set_model_name("nobody");
+  name.set_model_version("3");
+  name.set_id("id");
+  bytes += name.SerializeAsString();
+
+  int asked = 0;
+  const auto refuse = [&asked](const InferenceRequest& head) -> absl::Status {
+    ++asked;
+    EXPECT_EQ(head.model_name, "nobody");
+    EXPECT_EQ(head.model_version, "3");
+    EXPECT_TRUE(head.inputs.empty());
+    return NotFound("model.not_found", "no such model");
+  };
+  InferenceRequest request;
+  const absl::Status status = ReadModelInferRequest(TestMessage(bytes).bytes(), refuse, &request);
+  EXPECT_EQ(ReasonOf(status), "model.not_found") << status;
+  EXPECT_EQ(asked, 1);
+  EXPECT_EQ(request.id, "id");
+  EXPECT_EQ(Read(bytes, &request).code(), kInvalid) << "and where the model is known, its contents";
 }
 
 TEST(ReadModelInferRequest, AnEmptyMessageIsARequestWithoutInputs) {

@@ -22,7 +22,8 @@ std::string Raw(const std::vector<T>& elements) {
 
 absl::StatusOr<ScatteredBytes> ReadBytes(std::string_view bytes, DataType type, int64_t elements) {
   const TestMessage message(bytes);
-  return ReadTensorContents(message.bytes().pieces, message.bytes().owner, type, elements);
+  ContentsBudget budget;
+  return ReadTensorContents(message.bytes().pieces, message.bytes().owner, type, elements, &budget);
 }
 
 void ExpectElements(const InferTensorContents& contents, DataType type, int64_t elements,
@@ -97,7 +98,9 @@ TEST(ReadTensorContents, FloatsAndFilesAreNotCopied) {
   for (int i = 0; i < 100; ++i) contents.add_fp32_contents(i);
   const TestMessage message(contents.SerializeAsString());
   const auto whole = message.bytes().pieces[0];
-  const auto data = ReadTensorContents(message.bytes().pieces, nullptr, DataType::kFp32, 100);
+  ContentsBudget budget;
+  const auto data =
+      ReadTensorContents(message.bytes().pieces, nullptr, DataType::kFp32, 100, &budget);
   ASSERT_TRUE(data.ok());
   ASSERT_EQ(data->pieces().size(), 1u);
   EXPECT_GE(data->pieces()[0].data(), whole.data());
@@ -144,6 +147,46 @@ TEST(ReadTensorContents, MalformedRunsAreRefused) {
     const auto data = ReadBytes(bytes, type, 1);
     EXPECT_EQ(data.status().code(), absl::StatusCode::kInvalidArgument)
         << testing::PrintToString(bytes);
+  }
+}
+
+TEST(ReadTensorContents, IntegersAreConvertedUpToALimit) {
+  const auto integers = [](int64_t count) {
+    InferTensorContents contents;
+    contents.mutable_int_contents()->Resize(static_cast<int>(count), 1);
+    return contents.SerializeAsString();
+  };
+  constexpr int64_t kMost = limits::kMaxConvertedElements;
+  EXPECT_TRUE(ReadBytes(integers(kMost), DataType::kInt8, kMost).ok());
+  const auto more = ReadBytes(integers(kMost + 1), DataType::kInt8, kMost + 1);
+  EXPECT_EQ(more.status().code(), absl::StatusCode::kResourceExhausted) << more.status();
+  EXPECT_EQ(ReasonOf(more.status()), "request.contents_too_large");
+
+  // Of all tensors of a request together.
+  const TestMessage message(integers(kMost / 2 + 1));
+  ContentsBudget budget;
+  const auto read = [&] {
+    return ReadTensorContents(message.bytes().pieces, nullptr, DataType::kInt8, kMost / 2 + 1,
+                              &budget);
+  };
+  EXPECT_TRUE(read().ok());
+  EXPECT_EQ(read().status().code(), absl::StatusCode::kResourceExhausted);
+}
+
+TEST(ReadTensorContents, FieldsAreReadUpToALimit) {
+  // Floats one by one: each would be a piece of its own.
+  std::string floats;
+  for (int64_t i = 0; i < limits::kMaxContentsFields; ++i) floats += "\x35zzzz";
+  const int64_t count = limits::kMaxContentsFields;
+  EXPECT_TRUE(ReadBytes(floats, DataType::kFp32, count).ok());
+  EXPECT_EQ(ReadBytes(floats + "\x35zzzz", DataType::kFp32, count + 1).status().code(),
+            absl::StatusCode::kResourceExhausted);
+  // Empty runs, and fields that nobody knows.
+  for (const std::string& field : {std::string("\x12\x00", 2), std::string("\x48\x01")}) {
+    std::string fields;
+    for (int64_t i = 0; i <= limits::kMaxContentsFields; ++i) fields += field;
+    EXPECT_EQ(ReadBytes(fields, DataType::kInt8, 1).status().code(),
+              absl::StatusCode::kResourceExhausted);
   }
 }
 

@@ -15,7 +15,7 @@ namespace {
 using ::testing::ElementsAre;
 
 absl::Status ReadClassify(const v1::ClassifyRequest& message, InferenceRequest* request) {
-  return ReadClassifyRequest(TestMessage(message.SerializeAsString()).bytes(), request);
+  return ReadClassifyRequest(TestMessage(message.SerializeAsString()).bytes(), AnyModel, request);
 }
 
 TEST(ReadClassifyRequest, ImagesBecomeOneBytesTensor) {
@@ -32,7 +32,8 @@ TEST(ReadClassifyRequest, ImagesBecomeOneBytesTensor) {
   std::mt19937 random(1);
   for (const size_t longest : {size_t{1}, size_t{1000}, bytes.size()}) {
     InferenceRequest request;
-    ASSERT_TRUE(ReadClassifyRequest(TestMessage(bytes, &random, longest).bytes(), &request).ok());
+    ASSERT_TRUE(
+        ReadClassifyRequest(TestMessage(bytes, &random, longest).bytes(), AnyModel, &request).ok());
     EXPECT_EQ(request.model_name, "vit");
     EXPECT_EQ(request.model_version, "1");
     EXPECT_EQ(request.id, "id");
@@ -67,7 +68,7 @@ TEST(ReadClassifyRequest, RefusesWhatMakesNoSense) {
   message.set_id("");
   for (int i = 0; i < limits::kMaxBatchSize; ++i) message.add_images("");
   EXPECT_EQ(ReadClassify(message, &request).code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(ReasonOf(ReadClassifyRequest(TestMessage("\x22\x7Fx").bytes(), &request)),
+  EXPECT_EQ(ReasonOf(ReadClassifyRequest(TestMessage("\x22\x7Fx").bytes(), AnyModel, &request)),
             "request.malformed");
 }
 

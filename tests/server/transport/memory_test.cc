@@ -1,0 +1,48 @@
+// Docs/faults.md, row 39: memory that cannot be had, between the wire and the stages.
+#include "server/transport/grpc_status.h"
+#include "tests/server/allocation_limit.h"
+#include "tests/server/transport/server_testing.h"
+
+namespace fovea {
+namespace {
+
+class TransportMemory : public GrpcServerTest {
+ protected:
+  // The call's code; the caller's own messages are made before.
+  grpc::StatusCode Call(const std::string& method, const std::string& message) {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(10));
+    const grpc::Status status = CallRaw(method, message, nullptr, &context);
+    const auto& trailer = context.GetServerTrailingMetadata();
+    const auto reason = trailer.find(kReasonMetadata);
+    reason_ =
+        reason == trailer.end() ? "" : std::string(reason->second.data(), reason->second.size());
+    return status.error_code();
+  }
+  std::string reason_;
+};
+
+TEST_F(TransportMemory, ATensorThatCannotBeConvertedFailsItsRequestAlone) {
+  inference::ModelInferRequest request = SmallRequest();
+  request.clear_raw_input_contents();
+  auto* input = request.mutable_inputs(0);
+  // A byte on the wire becomes two: what the caller sends fits, what the server makes of it does
+  // not.
+  constexpr int kElements = 3 << 19;
+  input->set_datatype("UINT16");
+  input->set_shape(0, kElements);
+  input->mutable_contents()->mutable_uint_contents()->Resize(kElements, 1);
+  const std::string message = request.SerializeAsString();
+  const std::string method = "/inference.GRPCInferenceService/ModelInfer";
+  {
+    const AllocationLimit none_left(2 << 20);
+    EXPECT_EQ(Call(method, message), grpc::UNAVAILABLE);
+    EXPECT_EQ(reason_, "server.out_of_memory");
+    EXPECT_GE(none_left.refused(), 1);
+  }
+  EXPECT_EQ(Call(method, message), grpc::OK);
+  EXPECT_EQ(server_->Shutdown(0), 0) << "nothing is still under way";
+}
+
+}  // namespace
+}  // namespace fovea
