@@ -42,6 +42,11 @@ grpc::Status ToGrpcStatus(const absl::Status& status) {
   return grpc::Status(ToGrpcCode(status.code()), std::string(status.message()));
 }
 
+std::string CodeName(const absl::Status& status) {
+  // The two libraries number the codes alike.
+  return absl::StatusCodeToString(static_cast<absl::StatusCode>(ToGrpcCode(status.code())));
+}
+
 grpc::Status EndCall(const absl::Status& status, grpc::CallbackServerContext& context) {
   if (const std::string reason = ReasonOf(status); !reason.empty()) {
     context.AddTrailingMetadata(kReasonMetadata, reason);

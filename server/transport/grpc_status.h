@@ -4,6 +4,8 @@
 #include <grpcpp/server_context.h>
 #include <grpcpp/support/status.h>
 
+#include <string>
+
 #include "absl/status/status.h"
 
 namespace fovea {
@@ -15,7 +17,11 @@ inline constexpr char kReasonMetadata[] = "fovea-reason";
 // INTERNAL.
 grpc::Status ToGrpcStatus(const absl::Status& status);
 
-// As above, and adds the reason to the call's trailing metadata. Before the call's Finish, once.
+// The name of the code that the status has there, for example "INVALID_ARGUMENT".
+std::string CodeName(const absl::Status& status);
+
+// As ToGrpcStatus, and adds the reason to the call's trailing metadata. Before the call's Finish,
+// once.
 grpc::Status EndCall(const absl::Status& status, grpc::CallbackServerContext& context);
 
 }  // namespace fovea

@@ -116,7 +116,7 @@ class InferStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
         answer.status.ok()
             ? WriteStreamResponse(std::move(answer.message))
             : WriteStreamError({answer.status.message().data(), answer.status.message().size()},
-                               answer.id);
+                               CodeName(answer.status), ReasonOf(answer.status), answer.id);
     {
       MutexLock lock(mutex_);
       slot.answer = ToByteBuffer(std::move(message));

@@ -301,10 +301,16 @@ EncodedMessage WriteStreamResponse(EncodedMessage infer_response) {
   return message;
 }
 
-EncodedMessage WriteStreamError(std::string_view text, std::string_view id) {
+EncodedMessage WriteStreamError(std::string_view text, std::string_view code,
+                                std::string_view reason, std::string_view id) {
   inference::ModelStreamInferResponse response;
-  response.set_error_message(std::string(text));
-  response.mutable_infer_response()->set_id(std::string(id));
+  response.set_error_message(absl::StrCat(std::string(text), " [", std::string(code),
+                                          reason.empty() ? "" : " ", std::string(reason), "]"));
+  ModelInferResponse& beside = *response.mutable_infer_response();
+  beside.set_id(std::string(id));
+  Parameters& parameters = *beside.mutable_parameters();
+  parameters["fovea.code"].set_string_param(std::string(code));
+  parameters["fovea.reason"].set_string_param(std::string(reason));
   EncodedMessage message;
   message.Append(response.SerializeAsString());
   return message;

@@ -50,6 +50,11 @@ EncodedMessage WriteModelInferResponse(InferenceResponse& response, const Clock&
 
 // One answer of a stream: an encoded inference.ModelStreamInferResponse.
 EncodedMessage WriteStreamResponse(EncodedMessage infer_response);
-EncodedMessage WriteStreamError(std::string_view message, std::string_view id);
+
+// An error has no field for its code: Triton's clients show the text alone. So the text ends in
+// " [CODE reason]", and the parameters "fovea.code" and "fovea.reason" of the (otherwise empty)
+// response beside it say the same to programs. `code` is the name of gRPC's code.
+EncodedMessage WriteStreamError(std::string_view message, std::string_view code,
+                                std::string_view reason, std::string_view id);
 
 }  // namespace fovea

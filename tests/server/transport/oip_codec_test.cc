@@ -508,9 +508,11 @@ TEST(WriteStreamResponse, WrapsAnAnswerOrAnError) {
   EXPECT_EQ(message.infer_response().id(), "request-17");
   EXPECT_EQ(message.infer_response().raw_output_contents(1), std::string(100'000, 'f'));
 
-  ASSERT_TRUE(message.ParseFromString(Joined(WriteStreamError("no such model", "request-18"))));
-  EXPECT_EQ(message.error_message(), "no such model");
+  ASSERT_TRUE(message.ParseFromString(
+      Joined(WriteStreamError("no such model", "NOT_FOUND", "model.not_found", "request-18"))));
+  EXPECT_EQ(message.error_message(), "no such model [NOT_FOUND model.not_found]");
   EXPECT_EQ(message.infer_response().id(), "request-18");
+  EXPECT_EQ(message.infer_response().parameters().at("fovea.code").string_param(), "NOT_FOUND");
 }
 
 }  // namespace

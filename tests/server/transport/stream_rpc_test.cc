@@ -1,4 +1,6 @@
 // ModelStreamInfer.
+#include <gmock/gmock.h>
+
 #include <atomic>
 #include <thread>
 
@@ -52,8 +54,13 @@ TEST_F(StreamRpc, AnErrorAnswersItsOwnRequestAndTheStreamGoesOn) {
   ASSERT_TRUE(stream->Read(&response));
   EXPECT_EQ(response.infer_response().id(), "first");
   ASSERT_TRUE(stream->Read(&response));
-  EXPECT_NE(response.error_message(), "");
+  // Triton's clients show the text alone; others may read the parameters.
+  EXPECT_THAT(response.error_message(),
+              ::testing::EndsWith(" [INVALID_ARGUMENT request.input_size]"));
   EXPECT_EQ(response.infer_response().id(), "bad");
+  const auto& parameters = response.infer_response().parameters();
+  EXPECT_EQ(parameters.at("fovea.code").string_param(), "INVALID_ARGUMENT");
+  EXPECT_EQ(parameters.at("fovea.reason").string_param(), "request.input_size");
   ASSERT_TRUE(stream->Read(&response));
   EXPECT_EQ(response.error_message(), "");
   EXPECT_EQ(response.infer_response().id(), "last");
