@@ -5,11 +5,13 @@
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "server/core/log.h"
 #include "server/core/status.h"
 #include "server/transport/close_connections.h"
 #include "server/transport/health_service.h"
@@ -154,11 +156,17 @@ int GrpcServer::Shutdown(Nanos timeout) {
   Clock& clock = state_->context.clock;
   gate.Close();
   state_->oip.DrainStreams();
-  const int cut_off = gate.AwaitEmpty(clock, clock.Now() + timeout);
+  const Nanos until = clock.Now() + timeout;
+  const int cut_off = gate.AwaitAnswers(clock, until);
+  // A caller that does not read its answer holds up the others' end for no longer than this.
+  Nanos grace_ends = std::min(until, clock.Now() + limits::kUnreadAnswerSeconds * kSecond);
   if (cut_off > 0) {
     // They are told why they end, and so that they try elsewhere.
     gate.GiveUp();
-    gate.AwaitEmpty(clock, clock.Now() + kGiveUpGrace);
+    grace_ends = clock.Now() + kGiveUpGrace;
+  }
+  if (const int unread = gate.AwaitEmpty(clock, grace_ends); unread > 0) {
+    Log(LogLevel::kWarning, absl::StrCat(unread, " answers were not read in time"));
   }
   state_->board->Close();
   CloseConnections(state_->port);

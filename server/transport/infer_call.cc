@@ -26,6 +26,7 @@ class InferCall final : public grpc::ServerUnaryReactor {
  private:
   void Answer(InferAnswer answer) {
     if (answer.status.ok()) *response_ = ToByteBuffer(std::move(answer.message));
+    pass_.Answered();
     Finish(EndCall(answer.status, *call_));
   }
 

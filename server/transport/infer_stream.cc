@@ -121,6 +121,7 @@ class InferStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
       MutexLock lock(mutex_);
       slot.answer = ToByteBuffer(std::move(message));
       slot.answered = true;
+      slot.pass.Answered();
       if (!Advance()) return;
     }
     End();

@@ -13,8 +13,14 @@ namespace fovea {
 
 // Thread-safe. Goes one way: open, then closed, then given up.
 class RequestGate {
+  struct Inside {
+    CancellationPtr request;
+    bool answered = false;
+  };
+
  public:
-  // One request's stay behind the gate: it ends with the object.
+  // One request's stay behind the gate: it ends with the object. Until Answered() the request is
+  // being worked on; then its answer is on its way out, as fast as its caller reads.
   class Pass {
    public:
     Pass() = default;
@@ -30,9 +36,14 @@ class RequestGate {
     }
     explicit operator bool() const { return gate_ != nullptr; }
 
+    // A later call does nothing.
+    void Answered() {
+      if (gate_ != nullptr) gate_->Answered(place_);
+    }
+
    private:
     friend class RequestGate;
-    using Place = std::list<CancellationPtr>::iterator;
+    using Place = std::list<Inside>::iterator;
     Pass(RequestGate* gate, Place place) : gate_(gate), place_(place) {}
 
     RequestGate* gate_ = nullptr;
@@ -45,7 +56,8 @@ class RequestGate {
   Pass TryEnter(CancellationPtr cancellation) {
     MutexLock lock(mutex_);
     if (closed_) return Pass();
-    return Pass(this, inside_.insert(inside_.end(), std::move(cancellation)));
+    ++unanswered_;
+    return Pass(this, inside_.insert(inside_.end(), {.request = std::move(cancellation)}));
   }
 
   void Close() {
@@ -58,23 +70,33 @@ class RequestGate {
     return closed_;
   }
 
-  // Blocks until nobody is inside or `until` has come; the number of requests still inside.
-  int AwaitEmpty(Clock& clock, Nanos until) {
+  // Blocks until every request inside is answered or `until` has come; the number of those that are
+  // not.
+  int AwaitAnswers(Clock& clock, Nanos until) {
     MutexLock lock(mutex_);
-    while (!inside_.empty() && clock.Now() < until) clock.WaitUntil(empty_, mutex_, until);
-    return static_cast<int>(inside_.size());
+    while (unanswered_ > 0 && clock.Now() < until) clock.WaitUntil(changed_, mutex_, until);
+    return unanswered_;
   }
 
-  // Cancels those who are still inside. Closed before.
+  // As above, until nobody is inside: every answer has left. The number of answers that have not.
+  int AwaitEmpty(Clock& clock, Nanos until) {
+    MutexLock lock(mutex_);
+    while (!inside_.empty() && clock.Now() < until) clock.WaitUntil(changed_, mutex_, until);
+    return static_cast<int>(inside_.size()) - unanswered_;
+  }
+
+  // Cancels the requests inside that have no answer yet. Closed before.
   void GiveUp() {
-    std::list<CancellationPtr> late;
+    std::list<Inside> late;
     {
       MutexLock lock(mutex_);
       FOVEA_CHECK(closed_);
       given_up_ = true;
       late = inside_;
     }
-    for (const CancellationPtr& request : late) request->Cancel();
+    for (const Inside& inside : late) {
+      if (!inside.answered) inside.request->Cancel();
+    }
   }
 
   // Whether a request that ends as cancelled may owe that to the server's end.
@@ -84,19 +106,31 @@ class RequestGate {
   }
 
  private:
+  void Answered(Pass::Place place) {
+    MutexLock lock(mutex_);
+    Count(*place);
+  }
+
   void Leave(Pass::Place place) {
     CancellationPtr last;  // dropped outside the mutex
     MutexLock lock(mutex_);
-    last = std::move(*place);
+    Count(*place);
+    last = std::move(place->request);
     inside_.erase(place);
-    if (inside_.empty()) empty_.NotifyAll();
+    if (inside_.empty()) changed_.NotifyAll();
+  }
+
+  void Count(Inside& inside) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (std::exchange(inside.answered, true)) return;
+    if (--unanswered_ == 0) changed_.NotifyAll();
   }
 
   mutable Mutex mutex_;
-  CondVar empty_;
+  CondVar changed_;
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
   bool given_up_ ABSL_GUARDED_BY(mutex_) = false;
-  std::list<CancellationPtr> inside_ ABSL_GUARDED_BY(mutex_);
+  int unanswered_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::list<Inside> inside_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace fovea

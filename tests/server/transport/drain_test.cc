@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "server/core/status.h"
+#include "tests/server/transport/raw_http2.h"
 #include "tests/server/transport/server_testing.h"
 
 namespace fovea {
@@ -102,6 +103,23 @@ TEST_F(Drain, NoCallerIsToldThatItCancelledByItself) {
     ASSERT_EQ(others, 0) << "in round " << round;
     Start({.port = 0, .server_version = "1.2.3"});
   }
+}
+
+// Docs/faults.md, row 37: a caller whose window lets nothing through holds an answer for ever.
+TEST_F(Drain, AnAnswerThatNobodyReadsDoesNotHoldUpTheEnd) {
+  inference_.Hold();
+  constexpr int kSettings = 4;
+  RawConnection connection(server_->port());
+  // SETTINGS_INITIAL_WINDOW_SIZE: 0.
+  const std::string no_window("\0\x04\0\0\0\0", 6);
+  connection.Send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + Http2Frame(kSettings, 0, 0, no_window) +
+                  CallHeaders("/inference.GRPCInferenceService/ModelInfer", 1) +
+                  CallMessage(SmallRequest().SerializeAsString(), false, 1));
+  inference_.Take().Answer();
+  const Nanos start = SteadyClock().Now();
+  constexpr Nanos kTimeout = 60 * kSecond;
+  EXPECT_EQ(server_->Shutdown(kTimeout), 0) << "the request was answered";
+  EXPECT_LT(SteadyClock().Now() - start, kTimeout);
 }
 
 TEST_F(Drain, AModelThatIsBeingLoadedIsWaitedFor) {
