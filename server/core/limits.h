@@ -66,6 +66,7 @@ inline constexpr int kMaxAttentionTexts = 16;  // one a stage
 inline constexpr size_t kMaxAttentionTextBytes = 256;
 inline constexpr size_t kMaxLabelBytes = 1024;
 inline constexpr int kMaxPendingLoads = 64;     // asked for by callers, not yet begun
+inline constexpr int kMaxPendingIndexes = 64;   // likewise: listings of the repository (row 33)
 inline constexpr int64_t kMaxInputSide = 4096;  // of a model's own input
 
 }  // namespace fovea::limits

@@ -15,7 +15,7 @@ namespace fovea {
 namespace {
 
 // Several models load at a time; a load that hangs on its disk does not hold up the others.
-constexpr int kControlThreads = 4;
+constexpr int kLoadThreads = 4;
 
 // What is true of this server, in Triton's words (its extensions of the protocol). Absent:
 // sequences, shared memory, traces and logs, which it does not have, and binary_tensor_data, which
@@ -54,7 +54,8 @@ absl::Status NoSharedMemory() {
 OipService::OipService(TransportContext& context, std::string server_version)
     : context_(context),
       server_version_(std::move(server_version)),
-      control_threads_(kControlThreads, limits::kMaxPendingLoads) {}
+      load_threads_(kLoadThreads, limits::kMaxPendingLoads),
+      index_thread_(1, limits::kMaxPendingIndexes) {}
 
 OipService::Unary* OipService::ServerLive(Call* call, const Buffer* message, Buffer* answer) {
   return AnswerAtOnce<inference::ServerLiveRequest, inference::ServerLiveResponse>(
@@ -126,6 +127,12 @@ OipService::Unary* OipService::ModelConfig(Call* call, const Buffer* message, Bu
 OipService::Unary* OipService::ModelStatistics(Call* call, const Buffer* message, Buffer* answer) {
   return AnswerAtOnce<inference::ModelStatisticsRequest, inference::ModelStatisticsResponse>(
       call, message, answer, [this](const auto& request, auto* response) {
+        // The catalog knows which names no model can have; the counters know which have counted.
+        if (!request.name().empty()) {
+          const absl::Status found =
+              context_.catalog.Find(request.name(), request.version()).status();
+          if (absl::IsInvalidArgument(found)) return found;
+        }
         FOVEA_ASSIGN_OR_RETURN(const auto models,
                                context_.statistics.Statistics(request.name(), request.version()));
         for (const auto& model : models) FillStatistics(model, response->add_model_stats());
@@ -133,9 +140,35 @@ OipService::Unary* OipService::ModelStatistics(Call* call, const Buffer* message
       });
 }
 
+template <typename Request, typename Response, typename Handle>
+OipService::Unary* OipService::AnswerLater(ControlThreads& threads, Call* call,
+                                           const Buffer* message, Buffer* answer, Handle handle) {
+  Unary* reactor = call->DefaultReactor();
+  Request request;
+  if (const absl::Status readable = ReadControlMessage(*message, &request); !readable.ok()) {
+    reactor->Finish(EndCall(readable, *call));
+    return reactor;
+  }
+  const bool taken =
+      threads.Run([this, call, answer, reactor, handle, request = std::move(request)] {
+        Response response;
+        absl::Status status = context_.gate.closed()
+                                  ? Unavailable("server.draining", "the server is stopping")
+                                  : handle(request, &response);
+        if (status.ok()) *answer = WriteControlMessage(response);
+        reactor->Finish(EndCall(status, *call));
+      });
+  if (!taken) {
+    reactor->Finish(EndCall(
+        Unavailable("repository.busy", "too many calls wait for the model repository"), *call));
+  }
+  return reactor;
+}
+
 OipService::Unary* OipService::RepositoryIndex(Call* call, const Buffer* message, Buffer* answer) {
-  return AnswerAtOnce<inference::RepositoryIndexRequest, inference::RepositoryIndexResponse>(
-      call, message, answer, [this](const auto& request, auto* response) {
+  return AnswerLater<inference::RepositoryIndexRequest, inference::RepositoryIndexResponse>(
+      index_thread_, call, message, answer,
+      [this](const inference::RepositoryIndexRequest& request, auto* response) {
         FOVEA_RETURN_IF_ERROR(CheckRepositoryName(request.repository_name()));
         for (const IndexEntry& entry : context_.catalog.Index()) {
           if (request.ready() && entry.state != ModelState::kReady) continue;
@@ -145,34 +178,11 @@ OipService::Unary* OipService::RepositoryIndex(Call* call, const Buffer* message
       });
 }
 
-template <typename Request, typename Response, typename Handle>
-OipService::Unary* OipService::AnswerLater(Call* call, const Buffer* message, Buffer* answer,
-                                           Handle handle) {
-  Unary* reactor = call->DefaultReactor();
-  Request request;
-  if (const absl::Status readable = ReadControlMessage(*message, &request); !readable.ok()) {
-    reactor->Finish(EndCall(readable, *call));
-    return reactor;
-  }
-  const bool taken =
-      control_threads_.Run([this, call, answer, reactor, handle, request = std::move(request)] {
-        absl::Status status = context_.gate.closed()
-                                  ? Unavailable("server.draining", "the server is stopping")
-                                  : handle(request);
-        if (status.ok()) *answer = WriteControlMessage(Response());
-        reactor->Finish(EndCall(status, *call));
-      });
-  if (!taken) {
-    reactor->Finish(
-        EndCall(Unavailable("repository.busy", "too many models are waiting to be loaded"), *call));
-  }
-  return reactor;
-}
-
 OipService::Unary* OipService::RepositoryModelLoad(Call* call, const Buffer* message,
                                                    Buffer* answer) {
   return AnswerLater<inference::RepositoryModelLoadRequest, inference::RepositoryModelLoadResponse>(
-      call, message, answer, [this](const inference::RepositoryModelLoadRequest& request) {
+      load_threads_, call, message, answer,
+      [this](const inference::RepositoryModelLoadRequest& request, auto*) {
         FOVEA_RETURN_IF_ERROR(CheckRepositoryName(request.repository_name()));
         FOVEA_ASSIGN_OR_RETURN(const std::string config, ConfigOverride(request));
         return context_.catalog.Load(request.model_name(), config);
@@ -183,7 +193,8 @@ OipService::Unary* OipService::RepositoryModelUnload(Call* call, const Buffer* m
                                                      Buffer* answer) {
   return AnswerLater<inference::RepositoryModelUnloadRequest,
                      inference::RepositoryModelUnloadResponse>(
-      call, message, answer, [this](const inference::RepositoryModelUnloadRequest& request) {
+      load_threads_, call, message, answer,
+      [this](const inference::RepositoryModelUnloadRequest& request, auto*) {
         FOVEA_RETURN_IF_ERROR(CheckRepositoryName(request.repository_name()));
         return context_.catalog.Unload(request.model_name());
       });

@@ -85,14 +85,18 @@ class OipService final : public oip_service_internal::RawService {
   Unary* LogSettings(Call*, const Buffer*, Buffer*) override;
 
  private:
-  // Answers on a thread of its own: loading and unloading take as long as they take.
+  // As AnswerAtOnce, on one of `threads`: what waits for a disk takes as long as it takes.
+  // UNAVAILABLE where too many calls wait for these threads, or the server drains.
   template <typename Request, typename Response, typename Handle>
-  Unary* AnswerLater(Call* call, const Buffer* message, Buffer* answer, Handle handle);
+  Unary* AnswerLater(ControlThreads& threads, Call* call, const Buffer* message, Buffer* answer,
+                     Handle handle);
 
   TransportContext& context_;
   const std::string server_version_;
   InferStreams streams_;
-  ControlThreads control_threads_;
+  ControlThreads load_threads_;
+  // Of its own, so that loads go on while a listing hangs on one folder, and the other way round.
+  ControlThreads index_thread_;
 };
 
 }  // namespace fovea

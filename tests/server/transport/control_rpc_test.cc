@@ -1,8 +1,10 @@
 // Every RPC that carries no images.
 #include <gmock/gmock.h>
 
+#include <atomic>
 #include <thread>
 
+#include "server/core/limits.h"
 #include "server/transport/grpc_status.h"
 #include "tests/server/transport/server_testing.h"
 
@@ -155,6 +157,16 @@ TEST_F(ControlRpc, AnUnknownModelIsNotFoundByEveryRpc) {
   }
 }
 
+// Docs/faults.md, row 25.
+TEST_F(ControlRpc, StatisticsOfANameThatNoModelCanHaveAreAnInvalidArgument) {
+  ModelStatisticsRequest request;
+  request.set_name("bad/name");
+  ModelStatisticsResponse response;
+  grpc::ClientContext context;
+  EXPECT_EQ(stub_->ModelStatistics(&context, request, &response).error_code(),
+            grpc::INVALID_ARGUMENT);
+}
+
 TEST_F(ControlRpc, TheIndexListsEveryModelOrTheReadyOnes) {
   RepositoryIndexResponse index;
   RepositoryIndexRequest request;
@@ -225,6 +237,42 @@ TEST_F(ControlRpc, AModelThatIsBeingLoadedHoldsUpNoOtherCall) {
   catalog_.UnblockLoads();
   for (std::thread& caller : callers) caller.join();
   EXPECT_EQ(catalog_.loads_begun(), 6);
+}
+
+// Docs/faults.md, row 33.
+TEST_F(ControlRpc, AListingThatHangsHoldsUpNoOtherCallAndIsBounded) {
+  catalog_.BlockIndex();
+  // More than gRPC has threads, and one more than may wait.
+  constexpr int kCalls = 1 + limits::kMaxPendingIndexes + 1;
+  std::atomic<int> answered = 0, refused = 0;
+  std::vector<std::thread> callers;
+  for (int i = 0; i < kCalls; ++i) {
+    callers.emplace_back([&] {
+      RepositoryIndexResponse index;
+      grpc::ClientContext context;
+      context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
+      const grpc::Status status = stub_->RepositoryIndex(&context, {}, &index);
+      answered += status.ok();
+      refused += status.error_code() == grpc::UNAVAILABLE;
+    });
+  }
+  EXPECT_TRUE(Eventually([&] { return catalog_.indexes_begun() == 1 && refused >= 1; }));
+  const auto within_seconds = [](grpc::ClientContext& context) {
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+    return &context;
+  };
+  grpc::ClientContext infer, load;
+  ModelInferResponse inferred;
+  EXPECT_TRUE(stub_->ModelInfer(within_seconds(infer), SmallRequest(), &inferred).ok());
+  RepositoryModelLoadRequest request;
+  request.set_model_name("vit");
+  RepositoryModelLoadResponse loaded;
+  EXPECT_TRUE(stub_->RepositoryModelLoad(within_seconds(load), request, &loaded).ok());
+  catalog_.UnblockIndex();
+  for (std::thread& caller : callers) caller.join();
+  // The thread may have taken the first before the last came.
+  EXPECT_GE(answered, kCalls - 2);
+  EXPECT_EQ(answered + refused, kCalls);
 }
 
 TEST_F(ControlRpc, SharedMemoryIsEmptyAndCannotBeRegistered) {

@@ -116,6 +116,8 @@ absl::StatusOr<std::shared_ptr<const ModelView>> FakeCatalog::Find(std::string_v
 
 std::vector<IndexEntry> FakeCatalog::Index() const {
   MutexLock lock(mutex_);
+  ++indexes_begun_;
+  while (index_blocked_) changed_.Wait(mutex_);
   return {{"broken", "", ModelState::kUnavailable, "its weights are missing"},
           {"swin", "2", ModelState::kLoading, ""},
           {"vit", "1", loaded_ ? ModelState::kReady : ModelState::kUnavailable, ""},
@@ -157,7 +159,10 @@ void FakeCatalog::OnReadinessChange(ReadinessListener listener) {
 
 absl::StatusOr<std::vector<ModelStatistics>> FakeCatalog::Statistics(
     std::string_view name, std::string_view version) const {
-  if (!name.empty()) FOVEA_RETURN_IF_ERROR(Find(name, version).status());
+  // As the counters do, which know no rule of names.
+  if (!name.empty() && !Find(name, version).ok()) {
+    return NotFound("model.not_found", "no such model is loaded");
+  }
   ModelStatistics statistics;
   statistics.name = "vit";
   statistics.version = "1";
@@ -194,6 +199,22 @@ void FakeCatalog::UnblockLoads() {
 int FakeCatalog::loads_begun() const {
   MutexLock lock(mutex_);
   return loads_begun_;
+}
+
+void FakeCatalog::BlockIndex() {
+  MutexLock lock(mutex_);
+  index_blocked_ = true;
+}
+
+void FakeCatalog::UnblockIndex() {
+  MutexLock lock(mutex_);
+  index_blocked_ = false;
+  changed_.NotifyAll();
+}
+
+int FakeCatalog::indexes_begun() const {
+  MutexLock lock(mutex_);
+  return indexes_begun_;
 }
 
 void RecordingObserver::OnRequestDone(const AnsweredRequest& request) {

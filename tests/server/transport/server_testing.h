@@ -67,14 +67,20 @@ class FakeCatalog final : public ModelCatalog, public StatisticsSource {
   void BlockLoads();
   void UnblockLoads();
   int loads_begun() const;
+  // Index blocks until UnblockIndex, as on a disk that hangs.
+  void BlockIndex();
+  void UnblockIndex();
+  int indexes_begun() const;
 
  private:
   mutable Mutex mutex_;
-  CondVar changed_;
+  mutable CondVar changed_;
   const std::shared_ptr<const ModelView> model_;
   bool loaded_ ABSL_GUARDED_BY(mutex_) = true;
   bool blocked_ ABSL_GUARDED_BY(mutex_) = false;
+  bool index_blocked_ ABSL_GUARDED_BY(mutex_) = false;
   int loads_begun_ ABSL_GUARDED_BY(mutex_) = 0;
+  mutable int indexes_begun_ ABSL_GUARDED_BY(mutex_) = 0;
   std::string config_ ABSL_GUARDED_BY(mutex_);
   std::vector<ReadinessListener> listeners_ ABSL_GUARDED_BY(mutex_);
 };
