@@ -19,7 +19,10 @@ inline constexpr size_t kMaxRequestIdBytes = 1024;
 inline constexpr size_t kMaxModelNameBytes = 128;    // (row 25)
 inline constexpr int64_t kMaxTimeoutSeconds = 3600;  // longer deadlines are clamped (row 36)
 inline constexpr int kMaxConcurrentStreams = 1024;   // of one connection
-inline constexpr int kStreamWindowBytes = 4 * kMiB;  // that a stream may send ahead
+// File descriptors that connections leave for everything else, or half of them where there are few
+// (row 38).
+inline constexpr int kReservedFiles = 128;
+inline constexpr int kStreamWindowBytes = 4 * kMiB;                 // that a stream may send ahead
 inline constexpr int64_t kMaxDecompressedMessageBytes = 64 * kMiB;  // (row 5)
 // Of a request beside its tensors (row 6).
 inline constexpr size_t kMaxRequestHeaderBytes = 256 * kKiB;

@@ -14,10 +14,12 @@
 #include "server/core/log.h"
 #include "server/core/status.h"
 #include "server/transport/close_connections.h"
+#include "server/transport/connection_listener.h"
 #include "server/transport/health_service.h"
 #include "server/transport/infer_exchange.h"
 #include "server/transport/library_logs.h"
 #include "server/transport/oip_service.h"
+#include "server/transport/reflection_service.h"
 #include "server/transport/vision_service.h"
 
 namespace fovea {
@@ -58,8 +60,6 @@ void SetConnectionLimits(const GrpcServerOptions& options, grpc::ServerBuilder* 
   builder->AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
                               10 * kSecondMs);
   builder->AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 2);
-  // A second server on our port is a mistake, not a way to share its load.
-  builder->AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
 }
 
 void SetMessageLimits(const GrpcServerOptions& options, grpc::ServerBuilder* builder) {
@@ -92,9 +92,13 @@ struct GrpcServer::State {
       std::set<std::string>{"", inference::GRPCInferenceService::service_full_name(),
                             v1::VisionService::service_full_name()});
   HealthService health{board};
-  int port = 0;
+  ReflectionStreams reflection_streams{kServices};
+  ReflectionService<reflection::v1::ServerReflection> reflection_v1{reflection_streams};
+  ReflectionService<reflection::v1alpha::ServerReflection> reflection_v1alpha{reflection_streams};
   std::atomic<bool> stopped = false;
-  std::unique_ptr<grpc::Server> server;  // last: the first to go
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> connections;
+  std::unique_ptr<grpc::Server> server;
+  std::unique_ptr<ConnectionListener> listener;  // last: the first to go
 };
 
 absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Create(
@@ -116,9 +120,11 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Create(
   }
   RedirectLibraryLogs();
   auto state = std::make_unique<State>(options, inference, catalog, statistics, observer, clock);
+  FOVEA_ASSIGN_OR_RETURN(state->listener, ConnectionListener::Listen(options.host, options.port));
   grpc::ServerBuilder builder;
-  const std::string address = absl::StrCat(options.host, ":", options.port);
-  builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &state->port);
+  state->connections = builder.experimental().AddExternalConnectionAcceptor(
+      grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
+      grpc::InsecureServerCredentials());
   SetConnectionLimits(options, &builder);
   SetMessageLimits(options, &builder);
   builder.RegisterService(&state->oip);
@@ -127,10 +133,13 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Create(
   builder.RegisterService(&state->reflection_v1);
   builder.RegisterService(&state->reflection_v1alpha);
   state->server = builder.BuildAndStart();
-  if (state->server == nullptr || state->port == 0) {
-    return Unavailable("server.port_taken",
-                       absl::StrCat("cannot listen on ", address, ": it may be in use"));
-  }
+  if (state->server == nullptr) return Internal("server.start", "gRPC cannot be started");
+  FOVEA_RETURN_IF_ERROR(
+      state->listener->Start([&connections = *state->connections](int connection) {
+        grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters parameters;
+        parameters.fd = connection;
+        connections.HandleNewConnection(&parameters);
+      }));
   catalog.OnReadinessChange(
       [board = state->board](std::string_view name, std::string_view version, bool ready) {
         board->SetModelReady(name, version, ready);
@@ -142,7 +151,7 @@ GrpcServer::GrpcServer(std::unique_ptr<State> state) : state_(std::move(state)) 
 
 GrpcServer::~GrpcServer() { Shutdown(0); }
 
-int GrpcServer::port() const { return state_->port; }
+int GrpcServer::port() const { return state_->listener->port(); }
 
 void GrpcServer::SetServing(bool serving) {
   state_->context.serving = serving;
@@ -169,6 +178,7 @@ int GrpcServer::Shutdown(Nanos timeout) {
     Log(LogLevel::kWarning, absl::StrCat(unread, " answers were not read in time"));
   }
   state_->board->Close();
+  state_->listener->Stop();
   CloseConnections(state_->port);
   // gRPC takes the deadline by the wall clock. It is now: what is still under way is cancelled.
   state_->server->Shutdown(std::chrono::system_clock::now());

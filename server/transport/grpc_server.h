@@ -39,7 +39,8 @@ struct GrpcServerOptions {
 class GrpcServer {
  public:
   // Opens the port and answers; health reads NOT_SERVING until SetServing(true). `observer` may be
-  // null. INVALID_ARGUMENT: options that make no sense; UNAVAILABLE: the port cannot be had.
+  // null. INVALID_ARGUMENT: options that make no sense; UNAVAILABLE: the port cannot be had, and
+  // why.
   static absl::StatusOr<std::unique_ptr<GrpcServer>> Create(
       const GrpcServerOptions& options, InferenceService& inference, ModelCatalog& catalog,
       const StatisticsSource& statistics, TransportObserver* observer, Clock& clock);
