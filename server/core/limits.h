@@ -11,8 +11,11 @@ inline constexpr int64_t kMiB = 1 << 20;
 
 // Requests.
 inline constexpr int64_t kMaxMessageBytes = 256 * kMiB;  // of one gRPC message (row 4)
-inline constexpr int kMaxMetadataBytes = 16 * kKiB;      // of one call's headers (row 3)
-inline constexpr int kMaxTensorRank = 8;                 // (row 9)
+// Pieces in which a message may come: so many, and one more for each KiB of it. Each costs memory
+// of its own, and a sender may make them of a byte (row 37).
+inline constexpr size_t kMaxSmallPieces = 4096;
+inline constexpr int kMaxMetadataBytes = 16 * kKiB;  // of one call's headers (row 3)
+inline constexpr int kMaxTensorRank = 8;             // (row 9)
 inline constexpr int kMaxInputsPerRequest = 64;
 inline constexpr int kMaxParametersPerRequest = 64;
 inline constexpr size_t kMaxRequestIdBytes = 1024;

@@ -28,11 +28,16 @@ struct Blocks {
   std::vector<Piece> pieces;
 };
 
-// How the sender packed the message: the public class does not tell, its C structure does.
-class CompressionProbe final : public grpc::ProtoBufferReader {
+// How the message came: the public class does not tell, its C structure does.
+class BufferProbe final : public grpc::ProtoBufferReader {
  public:
   using grpc::ProtoBufferReader::ProtoBufferReader;
-  bool compressed() { return reader()->buffer_in->data.raw.compression != GRPC_COMPRESS_NONE; }
+  bool compressed() { return message().data.raw.compression != GRPC_COMPRESS_NONE; }
+  size_t length() { return message().data.raw.slice_buffer.length; }
+  size_t pieces() { return message().data.raw.slice_buffer.count; }
+
+ private:
+  const grpc_byte_buffer& message() { return *reader()->buffer_in; }
 };
 
 // zlib's stream, ended however the function returns.
@@ -95,21 +100,25 @@ absl::StatusOr<ReceivedBytes> Decompress(const ReceivedBytes& packed, int64_t ma
 absl::StatusOr<ReceivedBytes> ReceiveMessage(const grpc::ByteBuffer& buffer, int64_t max_bytes) {
   // A copy shares the slices.
   grpc::ByteBuffer shared(buffer);
-  CompressionProbe probe(&shared);
+  BufferProbe probe(&shared);
+  if (!probe.status().ok()) return Internal("request.no_buffer", "the message could not be read");
+  if (probe.length() > static_cast<size_t>(max_bytes)) {
+    return ResourceExhausted(
+        "request.too_large",
+        absl::StrCat("a message of ", probe.length(), " bytes; at most ", max_bytes, " are taken"));
+  }
+  if (probe.pieces() > limits::kMaxSmallPieces + probe.length() / limits::kKiB) {
+    return ResourceExhausted("request.too_many_pieces",
+                             absl::StrCat("a message of ", probe.length(), " bytes in ",
+                                          probe.pieces(), " pieces: send it in larger frames"));
+  }
   auto slices = std::make_shared<Slices>();
-  if (!probe.status().ok() || !shared.Dump(&slices->slices).ok()) {
+  if (!shared.Dump(&slices->slices).ok()) {
     return Internal("request.no_buffer", "the message could not be read");
   }
-  int64_t total = 0;
   slices->pieces.reserve(slices->slices.size());
   for (const grpc::Slice& slice : slices->slices) {
     slices->pieces.push_back(std::as_bytes(std::span(slice.begin(), slice.size())));
-    total += static_cast<int64_t>(slice.size());
-  }
-  if (total > max_bytes) {
-    return ResourceExhausted(
-        "request.too_large",
-        absl::StrCat("a message of ", total, " bytes; at most ", max_bytes, " are taken"));
   }
   const ReceivedBytes received{slices->pieces, slices};
   if (!probe.compressed()) return received;

@@ -14,8 +14,9 @@ namespace fovea {
 
 // The bytes of a received message, sharing its buffers. A compressed one (gzip or deflate) is
 // unpacked here and not by gRPC, which in release 1.51 unpacks whatever a few bytes swell to before
-// it looks at any limit. RESOURCE_EXHAUSTED: longer than `max_bytes`, or unpacks to more than
-// limits::kMaxDecompressedMessageBytes; INVALID_ARGUMENT: does not unpack.
+// it looks at any limit. RESOURCE_EXHAUSTED: longer than `max_bytes`, in more pieces than
+// limits::kMaxSmallPieces allows, or unpacks to more than limits::kMaxDecompressedMessageBytes;
+// INVALID_ARGUMENT: does not unpack.
 absl::StatusOr<ReceivedBytes> ReceiveMessage(const grpc::ByteBuffer& buffer, int64_t max_bytes);
 
 // Lets go of a received message that gRPC would keep until its call has ended. Bytes that

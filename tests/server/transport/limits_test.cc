@@ -159,6 +159,18 @@ TEST_F(TransportLimits, CallsResetAtOnceDoNoHarm) {
   ExpectStillServing();
 }
 
+// Row 37: each frame's piece of a message costs memory of its own.
+TEST_F(TransportLimits, AMessageInTinyPiecesIsRefused) {
+  const auto infer = [this](size_t frame_bytes) {
+    inference::ModelInferRequest request = RequestOf(std::string(20'000, 'x'));
+    return RawCall(server_->port(), "/inference.GRPCInferenceService/ModelInfer", {},
+                   request.SerializeAsString(), /*compressed=*/false, frame_bytes);
+  };
+  EXPECT_EQ(infer(1), grpc::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(infer(16), grpc::OK);
+  ExpectStillServing();
+}
+
 // Row 37, in the small: bytes that are no HTTP/2 at all.
 TEST_F(TransportLimits, OtherProtocolsAreHungUpOn) {
   RawConnection connection(server_->port());

@@ -6,6 +6,8 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 namespace fovea {
 namespace {
 
@@ -82,16 +84,22 @@ std::string CallHeaders(const std::string& method, int stream, const Headers& ex
   return Http2Frame(kHeaders, kEndHeaders, stream, block);
 }
 
-std::string CallMessage(const std::string& message, bool compressed, int stream) {
-  return Http2Frame(kData, kEndStream, stream,
-                    BigEndian(compressed, 1) + BigEndian(message.size(), 4) + message);
+std::string CallMessage(const std::string& message, bool compressed, int stream,
+                        size_t frame_bytes) {
+  const std::string body = BigEndian(compressed, 1) + BigEndian(message.size(), 4) + message;
+  std::string frames;
+  for (size_t at = 0; at < body.size(); at += std::min(frame_bytes, body.size() - at)) {
+    const std::string piece = body.substr(at, frame_bytes);
+    frames += Http2Frame(kData, at + piece.size() == body.size() ? kEndStream : 0, stream, piece);
+  }
+  return frames;
 }
 
 int RawCall(int port, const std::string& method, const Headers& headers, const std::string& message,
-            bool compressed) {
+            bool compressed, size_t frame_bytes) {
   RawConnection connection(port);
   connection.Send(Http2Preface() + CallHeaders(method, 1, headers) +
-                  CallMessage(message, compressed, 1));
+                  CallMessage(message, compressed, 1, frame_bytes));
   // gRPC writes its header fields plain: after the name comes the value's length in one byte, and
   // here one digit or two.
   const std::string name = "grpc-status";

@@ -1,6 +1,7 @@
 // One gRPC call written by hand on a socket: for bytes that no client library sends.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -33,11 +34,13 @@ std::string Http2Preface();
 std::string Http2Frame(int type, int flags, int stream, const std::string& payload);
 // The HEADERS frame of a call.
 std::string CallHeaders(const std::string& method, int stream, const Headers& extra = {});
-// The DATA frame that holds a message and ends the stream. `compressed` is gRPC's flag.
-std::string CallMessage(const std::string& message, bool compressed, int stream);
+// The DATA frames that hold a message and end the stream, each of up to `frame_bytes`. `compressed`
+// is gRPC's flag.
+std::string CallMessage(const std::string& message, bool compressed, int stream,
+                        size_t frame_bytes = SIZE_MAX);
 
 // Makes a call and returns the number of its status; -1 where none came.
 int RawCall(int port, const std::string& method, const Headers& headers, const std::string& message,
-            bool compressed);
+            bool compressed, size_t frame_bytes = SIZE_MAX);
 
 }  // namespace fovea
