@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -28,6 +29,23 @@ constexpr std::array<std::string_view, 5> kBatchingFields = {
 constexpr std::array<std::string_view, 2> kQueueFields = {"default_timeout_microseconds",
                                                           "max_queue_size"};
 constexpr std::array<std::string_view, 2> kInstanceFields = {"kind", "count"};
+
+// Parses `text`; a discarded value where it is no JSON. `*unique` is false where an object has one
+// key twice: which of the two would count, JSON leaves open.
+nlohmann::json Parse(std::string_view text, bool* unique) {
+  using nlohmann::json;
+  std::vector<std::set<std::string>> keys;  // of the objects that are open
+  *unique = true;
+  const auto note = [&](int, json::parse_event_t event, const json& parsed) {
+    if (event == json::parse_event_t::object_start) keys.emplace_back();
+    if (event == json::parse_event_t::object_end) keys.pop_back();
+    if (event == json::parse_event_t::key) {
+      *unique &= keys.back().insert(parsed.get<std::string>()).second;
+    }
+    return true;
+  };
+  return json::parse(text, note, /*allow_exceptions=*/false);
+}
 
 absl::Status Error(std::string_view text) {
   return InvalidArgument("config.invalid", "config: " + std::string(text));
@@ -77,8 +95,10 @@ absl::Status ApplyConfigOverride(std::string_view json, std::string_view model,
     return Error("it is longer than a model spec may be");
   }
   // The keys first: the message cannot tell a number that is 0 from one that is absent.
-  const auto object = nlohmann::json::parse(json, nullptr, /*allow_exceptions=*/false);
+  bool unique;
+  const auto object = Parse(json, &unique);
   if (!object.is_object()) return Error("it is not a JSON object");
+  if (!unique) return Error("an object has one key twice");
   for (const auto& [key, value] : object.items()) {
     if (std::find(kFields.begin(), kFields.end(), key) == kFields.end()) {
       return Error(
