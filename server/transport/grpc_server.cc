@@ -179,7 +179,7 @@ int GrpcServer::Shutdown(Nanos timeout) {
   }
   state_->board->Close();
   state_->listener->Stop();
-  CloseConnections(state_->port);
+  CloseConnections(port());
   // gRPC takes the deadline by the wall clock. It is now: what is still under way is cancelled.
   state_->server->Shutdown(std::chrono::system_clock::now());
   state_->server->Wait();

@@ -66,6 +66,14 @@ def image_request(*files: bytes, **fields) -> service_pb2.ModelInferRequest:
     )
 
 
+def identity_request(side: int = SIZE, **fields) -> service_pb2.ModelInferRequest:
+    """For the model of the fixture identity_repository."""
+    pixels = bytes(side * side * 3)
+    return infer_request(
+        "image_rgb", "UINT8", (1, side, side, 3), [pixels], "identity", **fields
+    )
+
+
 class Caller:
     """Calls any method of the server with any bytes."""
 
@@ -92,8 +100,10 @@ class Caller:
         response = service_pb2.ModelInferResponse.FromString(
             self.send(request.SerializeToString(), **options)
         )
-        return np.frombuffer(response.raw_output_contents[0], np.float32).reshape(
-            response.outputs[0].shape
+        (output,) = response.outputs
+        type = {"FP32": np.float32, "UINT8": np.uint8}[output.datatype]
+        return np.frombuffer(response.raw_output_contents[0], type).reshape(
+            output.shape
         )
 
     def refused(

@@ -1,0 +1,264 @@
+"""Rows 37 and 38 of docs/faults.md: callers that are slow, silent or many, on bounded numbers over loopback."""
+
+from __future__ import annotations
+
+import pathlib
+import resource
+import signal
+import struct
+import threading
+import time
+
+import grpc
+import pytest
+import raw_http2 as http2
+from fault_support import SERVICE, Caller, identity_request, infer_request
+from raw_http2 import RawConnection
+
+INFER = SERVICE + "ModelInfer"
+
+
+def threads(server) -> int:
+    status = pathlib.Path(f"/proc/{server.process.pid}/status").read_text()
+    return int(status.split("Threads:")[1].split()[0])
+
+
+def open_files(server) -> int:
+    return len(list(pathlib.Path(f"/proc/{server.process.pid}/fd").iterdir()))
+
+
+def test_row_37_connections_that_never_say_what_they_want_are_closed(
+    caller: Caller, server
+):
+    """Half-open ones, and ones that send a byte now and then: until the time for a handshake is over."""
+    silent = [RawConnection(server.grpc) for _ in range(16)]
+    slow = [RawConnection(server.grpc) for _ in range(16)]
+    for byte in http2.PREFACE[:10]:
+        for connection in slow:
+            connection.send(bytes([byte]))
+        caller.infer(infer_request())
+    for connection in silent + slow:
+        connection.read_to_end()  # a timeout where the server does not hang up
+        connection.close()
+    caller.infer(infer_request())
+
+
+def test_row_37_calls_that_send_headers_only_hold_no_thread(caller: Caller, server):
+    caller.infer(infer_request())
+    before = threads(server)
+    connection = RawConnection(server.grpc)
+    connection.send(http2.PREFACE + http2.settings())
+    for number in range(1000):
+        connection.send(http2.call_headers(INFER, 2 * number + 1))
+    caller.infer(infer_request())
+    assert threads(server) - before < 10
+    connection.close()
+
+
+def test_row_37_messages_that_stop_half_way_do_not_shut_out_others(
+    start_server, identity_repository
+):
+    """Eight callers hold nearly all of the buffers' memory each: gRPC ends some of their calls."""
+    mib = 1 << 20
+    server = start_server(
+        *("--model-repository", identity_repository, "--request-memory", "16"),
+        *("--max-message", "15"),
+    )
+    caller = Caller(server.grpc)
+    caller.infer(identity_request())
+    resident = server.resident_bytes()
+    stalled = [Stalled(server.grpc, 15 * mib) for _ in range(8)]
+    end = time.monotonic() + 10
+    for one in stalled:
+        one.wait(end - time.monotonic())
+    for _ in range(20):
+        caller.infer(identity_request())
+    assert server.resident_bytes() - resident < 96 * mib
+    for one in stalled:
+        one.close()
+    caller.infer(identity_request())
+    assert server.terminate() == 0
+
+
+class Stalled:
+    """A call whose message is sent but for its last byte, as fast as the server allows, and then no more."""
+
+    def __init__(self, address: str, size: int):
+        self._connection = RawConnection(address)
+        self._connection.send(
+            http2.PREFACE + http2.settings() + http2.call_headers(INFER, 1)
+        )
+        self._left = size - 1
+        self._windows = {0: 65535, 1: 65535}  # the connection's and the stream's
+        self._initial = 65535
+        self._prefix = struct.pack(">BI", 0, size)  # gRPC's, before the message
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def wait(self, seconds: float) -> None:
+        """Until all but the last byte is sent or the server has ended the call, or so long."""
+        self._thread.join(max(seconds, 0))
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def _run(self) -> None:
+        while self._left > 0:
+            size = min(*self._windows.values(), 16384, self._left)
+            if size <= 0:  # below zero where the server has made its windows smaller
+                if not self._read_windows():
+                    return
+                continue
+            payload = (self._prefix + bytes(size))[:size]
+            self._prefix = self._prefix[size:]
+            if not self._connection.send(http2.frame(http2.DATA, 0, 1, payload)):
+                return
+            self._left -= size
+            for stream in self._windows:
+                self._windows[stream] -= size
+
+    def _read_windows(self) -> bool:
+        """One frame of the server's; False where the call has ended."""
+        received = self._connection.read_frame()
+        if received is None:
+            return False
+        kind, flags, stream, payload = received
+        if kind == 8:  # WINDOW_UPDATE
+            self._windows[stream] += int.from_bytes(payload, "big")
+        elif kind == http2.SETTINGS and not flags:
+            for at in range(0, len(payload), 6):
+                name, value = struct.unpack(">HI", payload[at : at + 6])
+                if name == http2.INITIAL_WINDOW_SIZE:
+                    self._windows[1] += value - self._initial
+                    self._initial = value
+            self._connection.send(http2.frame(http2.SETTINGS, 1, 0))
+        elif kind == http2.PING and not flags:
+            self._connection.send(http2.frame(http2.PING, 1, 0, payload))
+        return kind not in (http2.RST_STREAM, http2.GOAWAY)
+
+
+def unread_calls(address: str, count: int) -> RawConnection:
+    """Calls on one connection whose windows let no byte of an answer through."""
+    message = identity_request(side=32)
+    connection = RawConnection(address)
+    connection.send(http2.PREFACE + http2.settings(window=0))
+    for number in range(count):
+        stream = 2 * number + 1
+        connection.send(
+            http2.call_headers(INFER, stream)
+            + http2.call_message(message.SerializeToString(), stream)
+        )
+    return connection
+
+
+def test_row_37_a_caller_that_never_reads_holds_up_neither_others_nor_the_end(
+    start_server, identity_repository
+):
+    timeout = 120
+    server = start_server(
+        *(
+            "--model-repository",
+            identity_repository,
+            "--drain-timeout",
+            str(timeout * 1000),
+        )
+    )
+    connection = unread_calls(server.grpc, 16)
+    caller = Caller(server.grpc)
+    for _ in range(20):
+        caller.infer(identity_request())
+    server.process.send_signal(signal.SIGTERM)
+    assert server.process.wait(timeout / 2) == 0
+    assert "answers were not read in time" in server.log.read_text()
+    connection.close()
+
+
+def test_row_38_more_connections_than_the_process_may_have_files(
+    start_server, identity_repository
+):
+    """gRPC 1.51's own listener would give the port up for good (CVE-2023-4785)."""
+    server = start_server("--model-repository", identity_repository)
+    early = Caller(server.grpc)
+    early.infer(identity_request())
+    # Twice as many as are left after the half that connections may not have.
+    files = 2 * open_files(server) + 40
+    resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, (files, files))
+    crowd = [RawConnection(server.grpc) for _ in range(2 * files)]
+    early.infer(identity_request())  # who is in stays in
+    wait_until(lambda: "connections refused" in server.log.read_text())
+    assert open_files(server) < files
+    for connection in crowd:
+        connection.close()
+    wait_until(lambda: answers(server.grpc))
+    assert server.terminate() == 0
+
+
+def answers(address: str) -> bool:
+    late = Caller(address)
+    try:
+        late.infer(identity_request(), timeout=5)
+    except grpc.RpcError:
+        return False
+    finally:
+        late.channel.close()
+    return True
+
+
+def wait_until(condition, timeout: float = 60) -> None:
+    end = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def test_row_38_streams_beyond_a_connections_limit_end_it(caller: Caller, server):
+    connection = RawConnection(server.grpc)
+    connection.shake_hands()
+    for number in range(1200):
+        if not connection.send(http2.call_headers(INFER, 2 * number + 1)):
+            break
+    connection.read_to_end()  # a timeout where the server does not hang up
+    connection.close()
+    caller.infer(infer_request())
+
+
+def test_row_38_streams_reset_as_fast_as_they_are_opened(caller: Caller, server):
+    reset = struct.pack(">I", http2.CANCEL)
+    for _ in range(8):
+        connection = RawConnection(server.grpc)
+        connection.send(http2.PREFACE + http2.settings())
+        for number in range(500):
+            stream = 2 * number + 1
+            if not connection.send(
+                http2.call_headers(INFER, stream)
+                + http2.frame(http2.RST_STREAM, 0, stream, reset)
+            ):
+                break
+        connection.close()
+    caller.infer(infer_request())
+
+
+def test_row_38_a_flood_of_pings_ends_its_connection(caller: Caller, server):
+    connection = RawConnection(server.grpc)
+    connection.send(http2.PREFACE + http2.settings())
+    for _ in range(200):
+        if not connection.send(http2.frame(http2.PING, 0, 0, bytes(8))):
+            break
+    reasons = []
+    while (received := connection.read_frame()) is not None:
+        if received[0] == http2.GOAWAY:
+            reasons.append(int.from_bytes(received[3][4:8], "big"))
+    assert reasons == [http2.ENHANCE_YOUR_CALM]
+    connection.close()
+    caller.infer(infer_request())
+
+
+@pytest.mark.parametrize("method", ["Check", "Watch"])
+def test_row_37_health_takes_no_long_names(caller: Caller, server, method: str):
+    """gRPC would keep the parsed question for as long as the call."""
+    question = b"\x0a" + b"\x80\x80\x80\x04" + bytes(8 << 20)  # service: 8 MiB
+    for _ in range(16):
+        call = caller.channel.unary_stream("/grpc.health.v1.Health/" + method)
+        with pytest.raises(grpc.RpcError) as error:
+            next(call(question, timeout=30))
+        assert error.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
