@@ -38,7 +38,7 @@ Options:
   --attention TEXT          With this attention in place of the papers' (repeatable; needs a MODEL)
   --image-size N            With N x N pixels in place of the published size (needs a MODEL)
   --json                    Print JSON instead of a table
-  --help                    Print this help message and exit
+  -h,--help                 Print this help message and exit
 
 Examples:
   fovea zoo
@@ -244,7 +244,7 @@ Options Parse(const std::vector<std::string>& arguments) {
       if (++i == arguments.size()) Refuse(argument + " needs a value");
       return arguments[i];
     };
-    if (argument == "--help") {
+    if (argument == "--help" || argument == "-h") {
       std::fputs(kUsage, stdout);
       std::exit(0);
     } else if (argument == "--memory") {

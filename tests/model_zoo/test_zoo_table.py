@@ -120,10 +120,11 @@ def test_what_cannot_be_counted_is_refused(arguments: list[str], reason: str) ->
     assert not result.stdout
 
 
-def test_help_says_what_there_is() -> None:
+@pytest.mark.parametrize("flag", ["--help", "-h"])
+def test_help_says_what_there_is(flag: str) -> None:
     for command in ([BUILD / "bin/fovea-zoo"], [BUILD / "bin/fovea", "zoo"]):
         result = subprocess.run(
-            [*command, "--help"], check=True, capture_output=True, text=True
+            [*command, flag], check=True, capture_output=True, text=True
         )
         for option in ("--memory", "--json", "--attention TEXT", "--image-size N"):
             assert option in result.stdout
