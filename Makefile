@@ -39,7 +39,6 @@ test-full:  ## Besides, what does not fit into CI: 100,000 requests under a memo
 
 bench: setup  ## Measure against the floors of tests/bench/targets.csv; exits 1 when one is missed
 	@deploy/setup/setup.sh test
-	@deploy/setup/setup.sh bench
 	@deploy/setup/build.sh $(PRESET)
 	@tests/bench/run.sh "$(BUILD)"
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Installs what a build needs and is not there yet:
 #   deploy/setup/setup.sh build     Debian packages, and .venv with LibTorch
-#   deploy/setup/setup.sh test      besides, the references and clients that the tests compare with
 #   deploy/setup/setup.sh bench     besides the build's, what benchmarks draw with
+#   deploy/setup/setup.sh test      besides these, the references and clients that the tests compare with
 # .venv is a link into a cache outside the checkout, keyed by the requirements, so that a clean checkout starts quickly
 # (FOVEA_CACHE, ~/.cache/fovea by default). Nothing is done twice.
 set -euo pipefail
@@ -43,7 +43,7 @@ venv=$cache/venv-$version-$key
     tests/peers/install_perf_analyzer.sh "$venv"
     touch "$venv/.test-ready"
   fi
-  if [ "$what" = bench ] && [ ! -e "$venv/.bench-ready" ]; then
+  if [ "$what" != build ] && [ ! -e "$venv/.bench-ready" ]; then
     say "what benchmarks draw with into $venv"
     "$venv/bin/pip" install --disable-pip-version-check --no-input -r requirements.txt -r requirements-bench.txt
     touch "$venv/.bench-ready"
