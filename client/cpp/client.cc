@@ -8,11 +8,14 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
+#include <mutex>
+#include <set>
 #include <utility>
 
 #include "absl/strings/cord.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "client/cpp/no_connection.h"
 #include "client/cpp/wire_types.h"
 #include "proto/fovea/v1/vision.grpc.pb.h"
 #include "proto/inference/inference.grpc.pb.h"
@@ -24,9 +27,8 @@ constexpr char kUnreachableUrl[] = "fovea.dev/unreachable";
 constexpr char kReasonUrl[] = "fovea.dev/reason";
 constexpr char kReasonMetadata[] = "fovea-reason";  // of a failed call's trailing metadata
 
-absl::Status Unreachable(const std::string& address) {
-  absl::Status status = absl::UnavailableError(
-      absl::StrCat("no server answers at ", address, ": is fovea-server running there?"));
+absl::Status Unreachable(const std::string& why) {
+  absl::Status status = absl::UnavailableError(why);
   status.SetPayload(kUnreachableUrl, absl::Cord());
   return status;
 }
@@ -75,7 +77,9 @@ struct Client::Wire {
   absl::Status Make(const char* what, const CallOptions& options, Call call) {
     grpc::ClientContext context;
     context.set_deadline(DeadlineIn(options.timeout));
+    if (!Begin(context)) return absl::CancelledError("the client was stopped");
     const grpc::Status status = call(context);
+    End(context);
     if (status.ok()) return absl::OkStatus();
     switch (status.error_code()) {
       case grpc::StatusCode::UNAVAILABLE:
@@ -83,7 +87,8 @@ struct Client::Wire {
         // tell which; the channel's state does not, because a stopping server's last answers come
         // as the connection closes.
         if (context.debug_error_string().find("received from peer") == std::string::npos) {
-          return Unreachable(address);
+          return Unreachable(
+              absl::StrCat("the connection to ", address, " broke: has the server stopped?"));
         }
         break;
       case grpc::StatusCode::DEADLINE_EXCEEDED:
@@ -111,9 +116,30 @@ struct Client::Wire {
     return error;
   }
 
+  void Stop() {
+    std::lock_guard lock(mutex);
+    stopped = true;
+    for (grpc::ClientContext* context : running) context->TryCancel();
+  }
+
+  // False: no more calls are made.
+  bool Begin(grpc::ClientContext& context) {
+    std::lock_guard lock(mutex);
+    if (!stopped) running.insert(&context);
+    return !stopped;
+  }
+  void End(grpc::ClientContext& context) {
+    std::lock_guard lock(mutex);
+    running.erase(&context);
+  }
+
   const std::string address;
   inference::GRPCInferenceService::Stub oip;
   fovea::v1::VisionService::Stub vision;
+
+  std::mutex mutex;
+  bool stopped = false;
+  std::set<grpc::ClientContext*> running;
 };
 
 Client::Client(std::unique_ptr<Wire> wire) : wire_(std::move(wire)) {}
@@ -134,7 +160,7 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const std::string& addre
        state = channel->GetState(true)) {
     if (state == GRPC_CHANNEL_TRANSIENT_FAILURE || state == GRPC_CHANNEL_SHUTDOWN ||
         !channel->WaitForStateChange(state, deadline)) {
-      return Unreachable(address);
+      return Unreachable(WhyNoConnection(address));
     }
   }
   return std::unique_ptr<Client>(new Client(std::make_unique<Wire>(address, channel)));
@@ -175,7 +201,9 @@ absl::StatusOr<InferResponse> Client::Infer(const InferRequest& request,
   return response;
 }
 
-absl::StatusOr<std::vector<ModelInfo>> Client::Models(const CallOptions& options) {
+void Client::Stop() { wire_->Stop(); }
+
+absl::StatusOr<std::vector<ModelInfo>> Client::Index(const CallOptions& options) {
   inference::RepositoryIndexResponse index;
   absl::Status status = wire_->Make("RepositoryIndex", options, [&](grpc::ClientContext& context) {
     return wire_->oip.RepositoryIndex(&context, {}, &index);
@@ -188,6 +216,15 @@ absl::StatusOr<std::vector<ModelInfo>> Client::Models(const CallOptions& options
     model.version = entry.version();
     model.state = entry.state();
     model.reason = entry.reason();
+    models.push_back(std::move(model));
+  }
+  return models;
+}
+
+absl::StatusOr<std::vector<ModelInfo>> Client::Models(const CallOptions& options) {
+  auto models = Index(options);
+  if (!models.ok()) return models.status();
+  for (ModelInfo& model : *models) {
     if (model.ready()) {
       absl::StatusOr<ModelInfo> ready = Model({model.name, model.version}, options);
       if (ready.ok()) {
@@ -201,7 +238,6 @@ absl::StatusOr<std::vector<ModelInfo>> Client::Models(const CallOptions& options
         return ready.status();
       }
     }
-    models.push_back(std::move(model));
   }
   return models;
 }

@@ -50,7 +50,7 @@ std::string ReasonOf(const absl::Status& status);
 // Errors have the server's own code and sentence, above all INVALID_ARGUMENT (a request that cannot
 // succeed), NOT_FOUND (no such model or version), UNAVAILABLE (busy or stopping: try again),
 // DEADLINE_EXCEEDED (no answer in time). Where the server cannot be reached it is UNAVAILABLE with
-// IsUnreachable, and UNIMPLEMENTED where it lacks the call.
+// IsUnreachable and a sentence that says why, and UNIMPLEMENTED where it lacks the call.
 class Client {
  public:
   // `address`: HOST:PORT, [IPV6]:PORT, or a target as gRPC writes them ("unix:/run/fovea.sock").
@@ -68,8 +68,11 @@ class Client {
   // The generic call: any inputs, any outputs.
   absl::StatusOr<InferResponse> Infer(const InferRequest& request, const CallOptions& options = {});
 
-  // Every model of the repository, loaded or not, and every version that is served; by name, then
-  // version.
+  // Name, version, state and reason of every model of the repository, loaded or not, and of every
+  // version that is served; by name, then version.
+  absl::StatusOr<std::vector<ModelInfo>> Index(const CallOptions& options = {});
+
+  // The same with everything else that a ready model says of itself.
   absl::StatusOr<std::vector<ModelInfo>> Models(const CallOptions& options = {});
 
   // A ready model.
@@ -93,6 +96,9 @@ class Client {
 
   // Whether that model can run; an unknown one cannot.
   absl::StatusOr<bool> Ready(const ModelId& model, const CallOptions& options = {});
+
+  // Ends the calls that are running and refuses new ones, with CANCELLED.
+  void Stop();
 
  private:
   struct Wire;

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <thread>
+
 #include "tests/client/fake_server.h"
 
 namespace fovea::client {
@@ -84,6 +87,18 @@ TEST(Client, EndsACallAtItsDeadline) {
           ->Classify({.model = {"shapes"}, .images = {"slow"}}, {.timeout = absl::Milliseconds(50)})
           .status();
   EXPECT_EQ(late, absl::DeadlineExceededError("no answer within 50ms"));
+}
+
+TEST(Client, StoppedEndsTheCallsThatRunAndMakesNoMore) {
+  FakeServer server{{.name = "shapes"}};
+  const auto client = ClientOf(server);
+  std::jthread stopper([&] {
+    while (server.classified().empty()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    client->Stop();
+  });
+  const absl::Status ended = client->Classify({.model = {"shapes"}, .images = {"slow"}}).status();
+  EXPECT_TRUE(absl::IsCancelled(ended)) << ended;
+  EXPECT_TRUE(absl::IsCancelled(client->Health().status()));
 }
 
 TEST(Client, RefusesWhatIsNoAddress) {

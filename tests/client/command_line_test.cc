@@ -72,7 +72,7 @@ TEST(CommandLine, ExitsWith3WhereNoServerAnswers) {
     const Outcome outcome = Fovea(arguments);
     EXPECT_EQ(outcome.exit_code, 3) << command[0];
     EXPECT_EQ(outcome.err,
-              "fovea: no server answers at " + address + ": is fovea-server running there?\n");
+              "fovea: nothing listens at " + address + ": is fovea-server running there?\n");
   }
 }
 
