@@ -1,6 +1,4 @@
-// models, stats, load, unload, compare and import.
-#include "client/cpp/cli/commands.h"
-
+// models, stats, load, unload and compare.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -172,51 +170,6 @@ TEST_F(FoveaTest, ComparisonOnABusyServerSaysThatItWasBusy) {
   const Outcome outcome = Fovea({"--server", server.address(), "compare", "a", "b", "--pairs", "1",
                                  "--image", Image("a.jpg")});
   EXPECT_THAT(outcome.out, HasSubstr("batches of up to 3 images"));
-}
-
-class Import : public FoveaTest {
- protected:
-  // An importer that notes its arguments and exits with `exit_code`.
-  void InstallImporter(int exit_code) {
-    const std::filesystem::path path = folder_ / "fovea-import";
-    std::ofstream(path) << "#!/bin/sh\nprintf '%s\\n' \"$@\" > " << (folder_ / "arguments")
-                        << "\nexit " << exit_code << "\n";
-    std::filesystem::permissions(path, std::filesystem::perms::owner_all);
-  }
-  std::string Arguments() {
-    std::ostringstream text;
-    text << std::ifstream(folder_ / "arguments").rdbuf();
-    return text.str();
-  }
-};
-
-TEST_F(Import, PassesItsArgumentsOnAndReturnsTheImportersExitCode) {
-  InstallImporter(1);
-  std::ostringstream out, err;
-  EXPECT_EQ(RunCompanion({.program = "fovea-import"},
-                         {"timm:deit_tiny_patch16_224", "--out", "my models", "--random"},
-                         {folder_ / "empty", folder_}, {.out = out, .err = err}),
-            1);
-  EXPECT_EQ(Arguments(), "timm:deit_tiny_patch16_224\n--out\nmy models\n--random\n");
-}
-
-TEST_F(Import, IsFoundOnThePathAndTakesOptionsThatFoveaDoesNotKnow) {
-  InstallImporter(0);
-  const std::string path = std::getenv("PATH");
-  ::setenv("PATH", (folder_.string() + ":" + path).c_str(), 1);
-  const Outcome outcome =
-      Fovea({"import", "timm:deit_tiny_patch16_224", "--seed", "7", "--random"});
-  ::setenv("PATH", path.c_str(), 1);
-  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
-  EXPECT_EQ(Arguments(), "timm:deit_tiny_patch16_224\n--seed\n7\n--random\n");
-}
-
-TEST_F(Import, SaysHowToInstallTheImporter) {
-  std::ostringstream out, err;
-  EXPECT_EQ(RunCompanion({.program = "fovea-import", .comes_from = "pip install it"}, {"timm:x"},
-                         {folder_}, {.out = out, .err = err}),
-            1);
-  EXPECT_EQ(err.str(), "fovea: fovea-import is not installed: pip install it\n");
 }
 
 }  // namespace

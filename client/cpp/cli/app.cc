@@ -1,12 +1,11 @@
 #include "client/cpp/cli/app.h"
 
 #include <CLI/CLI.hpp>
-#include <cstdlib>
-#include <filesystem>
+#include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "client/cpp/cli/commands.h"
+#include "client/cpp/cli/companion.h"
 #include "client/cpp/cli/text.h"
 
 namespace fovea::client {
@@ -219,33 +218,16 @@ void AddZoo(CLI::App& app) {
   command->set_help_flag();  // fovea-zoo lies beside this program, and says it itself
 }
 
-std::vector<std::string> FoldersOnPath() {
-  std::vector<std::string> folders;
-  if (const char* path = std::getenv("PATH")) {
-    for (const auto folder : absl::StrSplit(path, ':', absl::SkipEmpty())) {
-      folders.emplace_back(folder);
-    }
-  }
-  return folders;
-}
-
 int RunImport(const CLI::App& command, const Console& console) {
-  std::vector<std::string> folders = FoldersOnPath();
-  if (const char* environment = std::getenv("VIRTUAL_ENV")) {
-    folders.insert(folders.begin(), absl::StrCat(environment, "/bin"));
-  }
-  folders.emplace_back(".venv/bin");  // the checkout's Python environment
   return RunCompanion({.program = "fovea-import",
                        .comes_from = "pip install ./client/python in Fovea's checkout installs it"},
-                      command.remaining(), folders, console);
+                      command.remaining(), ImporterFolders(OwnFolder(), FoldersOnPath()), console);
 }
 
 // A program that is built or installed beside this one.
 int RunNeighbour(const std::string& program, const CLI::App& command, const Console& console) {
   std::vector<std::string> folders = FoldersOnPath();
-  std::error_code no_proc;
-  const auto self = std::filesystem::read_symlink("/proc/self/exe", no_proc);
-  if (!no_proc) folders.insert(folders.begin(), self.parent_path());  // built or installed beside
+  folders.insert(folders.begin(), OwnFolder());
   return RunCompanion(
       {.program = program, .comes_from = "it is built with the server, beside fovea"},
       command.remaining(), folders, console);

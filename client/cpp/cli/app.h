@@ -8,7 +8,7 @@
 
 namespace fovea::client {
 
-// `arguments` without the program's name. The environment is read: FOVEA_SERVER, PATH, VIRTUAL_ENV.
+// `arguments` without the program's name. The environment is read: FOVEA_SERVER, PATH.
 int RunFovea(const std::vector<std::string>& arguments, const Console& console);
 
 }  // namespace fovea::client

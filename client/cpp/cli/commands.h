@@ -52,15 +52,4 @@ struct CompareOptions {
 };
 ExitCode RunCompare(Client& client, const CompareOptions& options, const Console& console);
 
-// A command that another program carries out.
-struct Companion {
-  std::string program;
-  std::string comes_from;  // what installs it, for whoever lacks it
-};
-
-// Runs `companion` with `arguments` and returns its exit code. It is looked for in `folders`, in
-// that order.
-int RunCompanion(const Companion& companion, const std::vector<std::string>& arguments,
-                 const std::vector<std::string>& folders, const Console& console);
-
 }  // namespace fovea::client

@@ -1,12 +1,15 @@
+#include "client/cpp/cli/companion.h"
+
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "client/cpp/cli/commands.h"
+#include "absl/strings/str_split.h"
 
 namespace fovea::client {
 namespace {
@@ -21,12 +24,39 @@ std::string Find(const std::string& program, const std::vector<std::string>& fol
 
 }  // namespace
 
+std::filesystem::path OwnFolder() {
+  return std::filesystem::read_symlink("/proc/self/exe").parent_path();
+}
+
+std::vector<std::string> FoldersOnPath() {
+  std::vector<std::string> folders;
+  const char* path = std::getenv("PATH");
+  for (const auto folder : absl::StrSplit(path ? path : "", ':')) {
+    if (absl::StartsWith(folder, "/")) folders.emplace_back(folder);
+  }
+  return folders;
+}
+
+std::vector<std::string> ImporterFolders(const std::filesystem::path& own_folder,
+                                         const std::vector<std::string>& on_path) {
+  std::vector<std::string> folders = {own_folder};
+  folders.insert(folders.end(), on_path.begin(), on_path.end());
+  for (std::filesystem::path folder = own_folder; folder.has_relative_path();
+       folder = folder.parent_path()) {
+    std::error_code unreadable;
+    if (std::filesystem::exists(folder / "client/python/pyproject.toml", unreadable)) {
+      folders.push_back(folder / ".venv/bin");
+    }
+  }
+  return folders;
+}
+
 int RunCompanion(const Companion& companion, const std::vector<std::string>& arguments,
                  const std::vector<std::string>& folders, const Console& console) {
   const std::string program = Find(companion.program, folders);
   if (program.empty()) {
-    console.err << "fovea: " << companion.program << " is not installed: " << companion.comes_from
-                << '\n';
+    console.err << "fovea: " << companion.program
+                << " is neither beside fovea nor on PATH: " << companion.comes_from << '\n';
     return kRequestFailed;
   }
   console.out.flush();
