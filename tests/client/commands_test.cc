@@ -75,7 +75,9 @@ TEST(Stats, OfAnUnknownModelFail) {
   FakeServer server{{.name = "shapes"}};
   const Outcome outcome = Fovea({"--server", server.address(), "stats", "unknown"});
   EXPECT_EQ(outcome.exit_code, 1);
-  EXPECT_EQ(outcome.err, "fovea: model 'unknown' is not loaded\n");
+  EXPECT_EQ(outcome.err,
+            "fovea: model 'unknown' is not loaded: the repository has no model of that name (see "
+            "fovea models)\n");
 }
 
 TEST(Load, GoesOnAfterAModelThatFails) {

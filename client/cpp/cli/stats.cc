@@ -1,6 +1,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/cpp/cli/commands.h"
 #include "client/cpp/cli/json.h"
+#include "client/cpp/cli/readiness.h"
 #include "client/cpp/cli/table.h"
 #include "client/cpp/cli/text.h"
 
@@ -33,7 +34,9 @@ ExitCode RunStats(Client& client, const StatsOptions& options, const Console& co
     model = *std::move(parsed);
   }
   const auto statistics = client.Statistics(model, options.call);
-  if (!statistics.ok()) return Report(console, statistics.status());
+  if (!statistics.ok()) {
+    return Report(console, WhyNotReady(client, model, statistics.status(), options.call));
+  }
   if (options.json) {
     console.out << StatisticsJson(*statistics) << '\n';
     return kOk;
