@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
+#include <map>
 #include <thread>
 
 #include "absl/strings/match.h"
@@ -48,12 +49,19 @@ class FakeVision final : public fovea::v1::VisionService::Service {
     const Status status = Answer(context, *request, response);
     std::lock_guard lock(mutex_);
     --running_;
+    if (const FakeModel* model = Find(models_, request->model_name());
+        model != nullptr && !model->compute_series.empty()) {
+      const size_t call = answered_[model->name]++;
+      response->mutable_receipt()->set_compute_ns(
+          model->compute_series[call % model->compute_series.size()]);
+    }
     return status;
   }
 
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<std::string> classified_;
+  std::map<std::string, size_t> answered_;  // by model
   int running_ = 0, most_at_once_ = 0, company_ = 0;
 
  private:

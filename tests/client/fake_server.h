@@ -26,6 +26,7 @@ struct FakeModel {
   bool untrained = false;
   std::vector<Class> classes = {{0, "circle", 0.75f}, {1, "square", 0.2f}, {2, "star", 0.05f}};
   int64_t compute_ns = 2'000'000;
+  std::vector<int64_t> compute_series;  // if not empty, call by call, and again from its start
   int64_t peak_bytes = 3 << 20;
   int batch_size = 1;
 };

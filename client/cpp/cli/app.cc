@@ -74,18 +74,22 @@ CLI::App* AddCommand(CLI::App& app, const std::string& name, const std::string& 
   return command;
 }
 
-void AddTimeout(CLI::App& command, CallOptions& call, const std::string& what) {
+void AddTime(CLI::App& command, const std::string& option, absl::Duration& time,
+             const std::string& what) {
   command
       .add_option_function<std::string>(
-          "--timeout",
-          [&call](const std::string& text) {
-            const auto timeout = ParseTimeout(text);
-            if (!timeout.ok()) throw CLI::ValidationError(std::string(timeout.status().message()));
-            call.timeout = *timeout;
+          option,
+          [&time](const std::string& text) {
+            const auto parsed = ParseTimeout(text);
+            if (!parsed.ok()) throw CLI::ValidationError(std::string(parsed.status().message()));
+            time = *parsed;
           },
-          absl::StrCat(
-              what, ": seconds, or 500ms, 2m (default: ", absl::FormatDuration(call.timeout), ")"))
+          absl::StrCat(what, ": seconds, or 500ms, 2m (default: ", absl::FormatDuration(time), ")"))
       ->type_name("TIME");
+}
+
+void AddTimeout(CLI::App& command, CallOptions& call, const std::string& what) {
+  AddTime(command, "--timeout", call.timeout, what);
 }
 
 void AddJson(CLI::App& command, bool& json) {
@@ -127,7 +131,11 @@ void AddCompare(CLI::App& app, CompareOptions& options) {
   CLI::App* command = AddCommand(
       app, "compare", "Measure models side by side on the same images; the first is the baseline",
       "  fovea compare shapes shapes_knn --image cat.jpg\n"
-      "  fovea compare dense knn trained_knn --image 'pics/*.jpg' --pairs 200 --json\n");
+      "  fovea compare dense knn trained_knn --image 'pics/*.jpg' --max-time 5m --json\n"
+      "Each round asks every model once and the baseline twice, in random order; the baseline's\n"
+      "second time is the control. A verdict needs a control whose interval holds 1, intervals\n"
+      "narrower than 10 %, and times that do not hang together over too many rounds; until it is\n"
+      "there, measuring goes on to the bounds. Without one, it says why.\n");
   command->add_option("MODEL", options.models, "NAME or NAME/VERSION; two or more")
       ->required()
       ->type_name("");
@@ -136,17 +144,22 @@ void AddCompare(CLI::App& app, CompareOptions& options) {
   });
   command
       ->add_option("-i,--image", options.images,
-                   "A file or a pattern; repeatable: the rounds take them in turn")
+                   "A file, a folder or a quoted pattern; repeatable: the rounds take them in turn")
       ->required()
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
       ->type_name("FILE");
-  command
-      ->add_option("--pairs", options.rounds,
-                   "Measured rounds: each asks every model once, in alternating order")
+  command->add_option("--pairs", options.rounds, "Rounds before the first look at the verdicts")
       ->check(InRange(1, 1'000'000))
       ->type_name("N")
       ->capture_default_str();
+  command
+      ->add_option("--max-pairs", options.max_rounds,
+                   "Rounds at most, where there is no verdict yet (default: ten times --pairs)")
+      ->check(InRange(1, 1'000'000))
+      ->type_name("N");
+  AddTime(*command, "--max-time", options.max_time,
+          "Time after which no round begins, once --pairs are done");
   command->add_option("--warmup", options.warmup_rounds, "Rounds before, which are not measured")
       ->check(InRange(0, 1'000'000))
       ->type_name("N")

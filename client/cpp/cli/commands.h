@@ -44,8 +44,10 @@ ExitCode RunStats(Client& client, const StatsOptions& options, const Console& co
 
 struct CompareOptions {
   std::vector<std::string> models;  // NAME or NAME/VERSION, at least two; the first is the baseline
-  std::vector<std::string> images;  // files and patterns; the rounds take them in turn
-  int rounds = 50;
+  std::vector<std::string> images;  // files, folders, patterns; the rounds take them in turn
+  int rounds = 50;                  // measured before the first look at the verdicts
+  int max_rounds = 0;               // at most, where there are none yet; 0: ten times `rounds`
+  absl::Duration max_time = absl::Minutes(1);  // no round past `rounds` begins later than that
   int warmup_rounds = 3;
   bool json = false;
   CallOptions call;

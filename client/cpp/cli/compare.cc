@@ -1,18 +1,20 @@
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "client/cpp/cli/commands.h"
 #include "client/cpp/cli/comparison.h"
+#include "client/cpp/cli/comparison_text.h"
 #include "client/cpp/cli/files.h"
 #include "client/cpp/cli/json.h"
-#include "client/cpp/cli/table.h"
+#include "client/cpp/cli/readiness.h"
 #include "client/cpp/cli/text.h"
 
 namespace fovea::client {
 namespace {
 
-using Align = Table::Align;
+constexpr uint64_t kOrderSeed = 1;
 
 // The number of classes, which the metadata says as the last dimension of the output.
 int ClassesOf(const ModelInfo& model) {
@@ -23,7 +25,8 @@ int ClassesOf(const ModelInfo& model) {
 absl::StatusOr<ClassifyResponse> Ask(Client& client, const ModelId& model, const std::string& image,
                                      int top_k, const CallOptions& call) {
   auto answer = client.Classify({.model = model, .images = {image}, .top_k = top_k}, call);
-  if (answer.ok() && answer->images[0].empty()) {
+  if (!answer.ok()) return WhyNotReady(client, model, answer.status(), call);
+  if (answer->images[0].empty()) {
     return absl::InternalError("the server answered without a class");
   }
   return answer;
@@ -34,7 +37,7 @@ absl::Status AskOpinions(Client& client, const std::vector<std::string>& images,
                          const CallOptions& call, std::vector<Measured>& measured) {
   for (Measured& model : measured) {
     const auto info = client.Model(model.model, call);
-    if (!info.ok()) return info.status();
+    if (!info.ok()) return WhyNotReady(client, model.model, info.status(), call);
     for (const std::string& image : images) {
       auto answer = Ask(client, model.model, image, ClassesOf(*info), call);
       if (!answer.ok()) return answer.status();
@@ -46,94 +49,78 @@ absl::Status AskOpinions(Client& client, const std::vector<std::string>& images,
   return absl::OkStatus();
 }
 
-absl::Status RunRounds(Client& client, const std::vector<std::string>& images,
-                       const CompareOptions& options, const Console& console,
-                       std::vector<Measured>& measured) {
-  const size_t all_rounds = options.warmup_rounds + options.rounds;
-  for (size_t round = 0; round < all_rounds; ++round) {
-    if (console.progress)
-      console.err << "\rround " << round + 1 << " of " << all_rounds << std::flush;
-    const std::string& image = images[round % images.size()];
-    for (size_t index : RoundOrder(measured.size(), round)) {
-      const auto answer = Ask(client, measured[index].model, image, 1, options.call);
+// Asks every model once in each round, and the baseline a second time as the control.
+class Rounds {
+ public:
+  Rounds(Client& client, const std::vector<std::string>& images, const CallOptions& call,
+         std::vector<Measured>& measured, std::vector<Trial>& control)
+      : client_(client), images_(images), call_(call), measured_(measured), control_(control) {}
+
+  absl::Status Run(bool keep) {
+    const std::string& image = images_[round_++ % images_.size()];
+    for (const size_t request : RoundOrder(measured_.size() + 1, random_)) {
+      const bool control = request == measured_.size();
+      const auto answer = Ask(client_, measured_[control ? 0 : request].model, image, 1, call_);
       if (!answer.ok()) return answer.status();
-      if (round < static_cast<size_t>(options.warmup_rounds)) continue;
-      measured[index].trials.push_back({answer->round_trip, answer->receipt.compute(),
-                                        answer->receipt.batch_peak_bytes,
-                                        answer->receipt.batch_size});
+      if (!keep) continue;
+      (control ? control_ : measured_[request].trials)
+          .push_back({answer->round_trip, answer->receipt.compute(),
+                      answer->receipt.batch_peak_bytes, answer->receipt.batch_size});
     }
+    return absl::OkStatus();
   }
-  return absl::OkStatus();
-}
 
-std::string Range(const Quartiles& quartiles) {
-  return absl::StrCat(Fixed(quartiles.lower, 2), "-", Fixed(quartiles.upper, 2));
-}
+ private:
+  Client& client_;
+  const std::vector<std::string>& images_;
+  const CallOptions& call_;
+  std::vector<Measured>& measured_;
+  std::vector<Trial>& control_;
+  std::mt19937_64 random_{kOrderSeed};
+  size_t round_ = 0;
+};
 
-std::string Agreement(const ComparedModel& model) {
-  if (model.top1.size() == 1) return model.images_agreeing == 1 ? "yes" : "no";
-  return absl::StrCat(model.images_agreeing, " of ", model.top1.size());
-}
-
-void PrintCosts(const std::vector<ComparedModel>& models, const Console& console) {
-  Table table({{"MODEL"},
-               {"ATTENTION"},
-               {"LATENCY ms", Align::kRight},
-               {"QUARTILES", Align::kRight},
-               {"RATIO", Align::kRight},
-               {"COMPUTE ms", Align::kRight},
-               {"QUARTILES", Align::kRight},
-               {"RATIO", Align::kRight},
-               {"PEAK MiB", Align::kRight}});
-  for (const ComparedModel& model : models) {
-    table.AddRow({ModelText(model.model), model.attention, Fixed(model.latency_ms.median, 2),
-                  Range(model.latency_ms), Fixed(model.latency_ratio.median, 2),
-                  Fixed(model.compute_ms.median, 2), Range(model.compute_ms),
-                  Fixed(model.compute_ratio.median, 2),
-                  Mebibytes(static_cast<double>(model.peak_bytes))});
+void SayWhyItGoesOn(const Comparison& comparison, const Console& console) {
+  const auto say = [&](const char* what, const ComparedTime& time, const ComparedTime& control) {
+    if (IsVerdict(time.verdict) || time.verdict == Verdict::kNotMeasured) return false;
+    console.err << "fovea: no verdict on " << what << " after " << Count(comparison.rounds, "round")
+                << ", measuring on: " << DoubtText(time.verdict);
+    if (control.ratio) console.err << "; control " << EstimateText(*control.ratio);
+    console.err << '\n' << std::flush;
+    return true;
+  };
+  for (const ComparedModel& model : comparison.models) {
+    if (&model == &comparison.models.front()) continue;
+    if (say("latency", model.latency, comparison.control_latency)) return;
+    if (say("compute", model.compute, comparison.control_compute)) return;
   }
-  table.Print(console.out, console.colour);
 }
 
-void PrintAnswers(const std::vector<ComparedModel>& models, const Console& console) {
-  Table table({{"MODEL"},
-               {"TOP-1"},
-               {"CONFIDENCE", Align::kRight},
-               {"SAME TOP-1"},
-               {"MAX DIFFERENCE", Align::kRight}});
-  for (const ComparedModel& model : models) {
-    const bool baseline = &model == &models.front();
-    const auto& difference = model.max_confidence_difference;
-    table.AddRow({ModelText(model.model), LabelOf(model.top1[0]), Percent(model.top1[0].confidence),
-                  baseline ? "-" : Agreement(model),
-                  !baseline && difference ? Fixed(100 * *difference, 2) + " %" : "-"});
+// Measures the rounds that were asked for, then twice as many and so on, until every verdict is
+// there or a bound is reached.
+absl::StatusOr<Comparison> Measure(Rounds& rounds, const CompareOptions& options,
+                                   const Console& console, const std::vector<Measured>& measured,
+                                   const std::vector<Trial>& control) {
+  for (int i = 0; i < options.warmup_rounds; ++i) {
+    if (absl::Status status = rounds.Run(/*keep=*/false); !status.ok()) return status;
   }
-  table.Print(console.out, console.colour);
-}
-
-void PrintComparison(const std::vector<ComparedModel>& models, const CompareOptions& options,
-                     const std::vector<std::string>& images, const Console& console) {
-  const std::string baseline = Printable(ModelText(models[0].model));
-  console.out << (images.size() == 1 ? Printable(images[0]) : Count(images.size(), "image")) << ", "
-              << Count(options.rounds, "interleaved round")
-              << ", one request at a time; medians and quartiles\n\n";
-  PrintCosts(models, console);
-  console.out << "\nLATENCY is the client's, COMPUTE the server's, RATIO to " << baseline
-              << ", PEAK the most that a batch's tensors held.\n\n";
-  PrintAnswers(models, console);
-  console.out << "\nSAME TOP-1 as " << baseline
-              << "; MAX DIFFERENCE from its confidence, over all classes.\n";
-  int largest_batch = 0;
-  for (const ComparedModel& model : models) {
-    largest_batch = std::max(largest_batch, model.largest_batch);
-    if (model.untrained) {
-      console.out << "The weights of " << Printable(ModelText(model.model))
-                  << " are random numbers: its labels mean nothing.\n";
+  const auto end = std::chrono::steady_clock::now() +
+                   absl::ToChronoNanoseconds(std::min(options.max_time, absl::Hours(24 * 365)));
+  const auto late = [&] { return std::chrono::steady_clock::now() >= end; };
+  const size_t least = options.rounds;
+  const size_t most =
+      options.max_rounds > 0 ? std::max(options.max_rounds, options.rounds) : 10 * least;
+  for (size_t next = least;; next = std::min(2 * next, most)) {
+    while (control.size() < next && (control.size() < least || !late())) {
+      if (console.progress) {
+        console.err << "\rround " << control.size() + 1 << " of " << next << std::flush;
+      }
+      if (absl::Status status = rounds.Run(/*keep=*/true); !status.ok()) return status;
     }
-  }
-  if (largest_batch > 1) {
-    console.out << "The server was busy with other requests as well (batches of up to "
-                << largest_batch << " images): these times are not the models' own.\n";
+    if (console.progress) console.err << "\r\033[K" << std::flush;
+    Comparison comparison = Compare(measured, control);
+    if (comparison.settled() || next == most || late()) return comparison;
+    SayWhyItGoesOn(comparison, console);
   }
 }
 
@@ -154,16 +141,17 @@ ExitCode RunCompare(Client& client, const CompareOptions& options, const Console
     paths.push_back(file.path);
     images.push_back(*std::move(image));
   }
-  absl::Status status = AskOpinions(client, images, options.call, measured);
-  if (status.ok()) status = RunRounds(client, images, options, console, measured);
-  if (console.progress) console.err << "\r\033[K" << std::flush;
-  if (!status.ok()) return Report(console, status);
-
-  const std::vector<ComparedModel> models = Compare(measured);
+  if (absl::Status status = AskOpinions(client, images, options.call, measured); !status.ok()) {
+    return Report(console, status);
+  }
+  std::vector<Trial> control;
+  Rounds rounds(client, images, options.call, measured, control);
+  const auto comparison = Measure(rounds, options, console, measured, control);
+  if (!comparison.ok()) return Report(console, comparison.status());
   if (options.json) {
-    console.out << ComparisonJson(models, options.rounds, paths) << '\n';
+    console.out << ComparisonJson(*comparison, paths) << '\n';
   } else {
-    PrintComparison(models, options, paths, console);
+    PrintComparison(*comparison, paths, console.out, console.colour);
   }
   return kOk;
 }

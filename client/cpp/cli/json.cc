@@ -67,6 +67,44 @@ Json ToJson(const Quartiles& quartiles) {
           {"upper_quartile", quartiles.upper}};
 }
 
+const char* Token(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::kFaster:
+      return "faster";
+    case Verdict::kSlower:
+      return "slower";
+    case Verdict::kNoDifference:
+      return "no_difference";
+    case Verdict::kFewRounds:
+      return "few_rounds";
+    case Verdict::kUnsteady:
+      return "unsteady";
+    case Verdict::kControlOff:
+      return "control_off";
+    case Verdict::kWide:
+      return "wide";
+    case Verdict::kNotMeasured:
+      return "not_measured";
+  }
+  return "";
+}
+
+// `verdict` is null where there is none, and `doubt` says why.
+Json RatioJson(const ComparedTime& time) {
+  Json json = {{"estimate", nullptr},
+               {"lower", nullptr},
+               {"upper", nullptr},
+               {"verdict", nullptr},
+               {"doubt", nullptr}};
+  if (time.ratio) {
+    json["estimate"] = time.ratio->value;
+    json["lower"] = time.ratio->lower;
+    json["upper"] = time.ratio->upper;
+  }
+  json[IsVerdict(time.verdict) ? "verdict" : "doubt"] = Token(time.verdict);
+  return json;
+}
+
 Json ToJson(const absl::Status& status) {
   return {{"code", absl::StatusCodeToString(status.code())},
           {"reason", ReasonOf(status)},
@@ -137,28 +175,41 @@ std::string StatisticsJson(const std::vector<ModelStatistics>& statistics) {
   return Text({{"models", json}});
 }
 
-std::string ComparisonJson(const std::vector<ComparedModel>& models, int rounds,
-                           const std::vector<std::string>& images) {
+std::string ComparisonJson(const Comparison& comparison, const std::vector<std::string>& images) {
   Json json = Json::array();
-  for (const ComparedModel& model : models) {
+  for (const ComparedModel& model : comparison.models) {
+    const bool baseline = &model == &comparison.models.front();
     Json row = {{"model", ModelText(model.model)},
                 {"attention", model.attention},
                 {"untrained", model.untrained},
-                {"latency_ms", ToJson(model.latency_ms)},
-                {"latency_ratio", ToJson(model.latency_ratio)},
-                {"compute_ms", ToJson(model.compute_ms)},
-                {"compute_ratio", ToJson(model.compute_ratio)},
+                {"latency_ms", ToJson(model.latency.ms)},
+                {"compute_ms", ToJson(model.compute.ms)},
                 {"batch_peak_bytes", model.peak_bytes},
                 {"largest_batch", model.largest_batch},
                 {"top1", ToJson(model.top1)},
                 {"images_agreeing", model.images_agreeing},
                 {"max_confidence_difference", nullptr}};
+    if (!baseline) {
+      row["latency_ratio"] = RatioJson(model.latency);
+      row["compute_ratio"] = RatioJson(model.compute);
+    }
     if (model.max_confidence_difference) {
       row["max_confidence_difference"] = *model.max_confidence_difference;
     }
     json.push_back(std::move(row));
   }
-  return Text({{"images", images}, {"rounds", rounds}, {"models", json}});
+  // The baseline asked a second time in each round.
+  const Json control = {{"model", ModelText(comparison.models.front().model)},
+                        {"latency_ms", ToJson(comparison.control_latency.ms)},
+                        {"compute_ms", ToJson(comparison.control_compute.ms)},
+                        {"latency_ratio", RatioJson(comparison.control_latency)},
+                        {"compute_ratio", RatioJson(comparison.control_compute)}};
+  return Text({{"images", images},
+               {"rounds", comparison.rounds},
+               {"confidence", kConfidence},
+               {"settled", comparison.settled()},
+               {"control", control},
+               {"models", json}});
 }
 
 }  // namespace fovea::client

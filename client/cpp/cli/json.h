@@ -19,7 +19,6 @@ struct ClassifiedFile {
 std::string ModelsJson(const std::vector<ModelInfo>& models);
 std::string ClassifiedJson(const ModelId& model, const std::vector<ClassifiedFile>& files);
 std::string StatisticsJson(const std::vector<ModelStatistics>& statistics);
-std::string ComparisonJson(const std::vector<ComparedModel>& models, int rounds,
-                           const std::vector<std::string>& images);
+std::string ComparisonJson(const Comparison& comparison, const std::vector<std::string>& images);
 
 }  // namespace fovea::client
