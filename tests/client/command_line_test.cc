@@ -32,6 +32,8 @@ INSTANTIATE_TEST_SUITE_P(
                       std::vector<std::string>{"classify", "--top-k", "few", "a.jpg"},
                       std::vector<std::string>{"classify", "--timeout", "never", "a.jpg"},
                       std::vector<std::string>{"classify", "--concurrency", "0", "a.jpg"},
+                      std::vector<std::string>{"classify", "-", "--files-from", "-"},
+                      std::vector<std::string>{"classify", "-", "-"},
                       std::vector<std::string>{"load"},  // no model
                       std::vector<std::string>{"unload"},
                       std::vector<std::string>{"compare", "a", "b"},  // no image
@@ -48,18 +50,24 @@ TEST(CommandLine, WithoutArgumentsShowsTheHelpAndExitsWith2) {
 
 TEST(CommandLine, EveryCommandHasHelpWithAnExample) {
   for (const std::string command :
-       {"models", "classify", "compare", "stats", "load", "unload", "import"}) {
+       {"models", "classify", "compare", "stats", "load", "unload", "import", "kernels"}) {
     const Outcome outcome = Fovea({command, "--help"});
     EXPECT_EQ(outcome.exit_code, 0) << command;
+    EXPECT_EQ(Fovea({command, "-h"}).out, outcome.out);
     EXPECT_THAT(outcome.out, HasSubstr("Usage: fovea " + command));
     EXPECT_THAT(outcome.out, HasSubstr("Examples:\n  fovea " + command));
     EXPECT_THAT(Fovea({"--help"}).out, HasSubstr("\n  " + command + " "));
   }
 }
 
+TEST(CommandLine, NamesHealthsServicesInTheHelpOfModels) {
+  EXPECT_THAT(Fovea({"models", "--help"}).out, HasSubstr("\"model/NAME/VERSION\""));
+}
+
 TEST(CommandLine, NamesExitCodesInItsHelp) {
   EXPECT_THAT(Fovea({"--help"}).out,
-              HasSubstr("0 ok, 1 a request failed, 2 usage, 3 the server cannot be reached"));
+              HasSubstr("0 ok, 1 a request failed, 2 usage, 3 the server cannot be reached, 130 "
+                        "interrupted"));
 }
 
 TEST(CommandLine, ExitsWith3WhereNoServerAnswers) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -78,6 +79,44 @@ TEST_F(Files, ThatCannotBeReadSayWhy) {
 TEST_F(Files, WithoutAnEndAreGivenUp) {
   const absl::Status endless = ReadFile("/dev/zero").status();
   EXPECT_THAT(std::string(endless.message()), HasSubstr("larger than 64 MiB"));
+}
+
+TEST_F(Files, OfAFolderAreTheImagesInItAndBelow) {
+  std::filesystem::create_directories(folder_ / "top/b");
+  std::filesystem::create_directories(folder_ / "top/.hidden");
+  for (const char* name : {"top/c.PNG", "top/a.jpeg", "top/b/z.webp", "top/notes.txt",
+                           "top/.hidden/x.jpg", "top/._a.jpg"}) {
+    Write(name);
+  }
+  std::filesystem::create_directory_symlink("..", folder_ / "top/b/up");
+  EXPECT_THAT(Expanded("top"), ElementsAre("a.jpeg", "z.webp", "c.PNG"));
+  EXPECT_THAT(Expanded("t?p"), ElementsAre("a.jpeg", "z.webp", "c.PNG"));
+  std::filesystem::create_directory(folder_ / "empty");
+  const auto none = ExpandFiles({folder_ / "empty"});
+  ASSERT_EQ(none.size(), 1u);
+  EXPECT_EQ(none[0].status.message(), "no JPEG, PNG or WebP file is in this folder");
+}
+
+TEST_F(Files, OfAListFollowThoseOfTheArguments) {
+  auto files = FileList::Open({Write("a.jpg")}, Write("list", "b*.jpg\n\nc d.jpg"), -1);
+  ASSERT_TRUE(files.ok()) << files.status();
+  EXPECT_EQ(files->size(), std::nullopt);  // not before its end
+  EXPECT_THAT(files->Next()->path, EndsWith("a.jpg"));
+  EXPECT_EQ(files->Next()->path, "b*.jpg");
+  EXPECT_EQ(files->Next()->path, "c d.jpg");
+  EXPECT_FALSE(files->Next().has_value());
+  EXPECT_EQ(files->size(), 3u);
+}
+
+TEST_F(Files, ThatNeverComeAreNotWaitedForAfterAStop) {
+  int quiet[2], stop[2];
+  ASSERT_EQ(::pipe(quiet), 0);
+  ASSERT_EQ(::pipe(stop), 0);
+  std::jthread stopper([&] { ::close(stop[1]); });
+  const absl::Status stopped =
+      ReadFile("/proc/self/fd/" + std::to_string(quiet[0]), stop[0]).status();
+  EXPECT_TRUE(absl::IsCancelled(stopped)) << stopped;
+  for (int end : {quiet[0], quiet[1], stop[0]}) ::close(end);
 }
 
 TEST_F(Files, MayBePipes) {

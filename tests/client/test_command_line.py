@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import json
 import pathlib
+import re
+import shutil
+import signal
 import subprocess
 
 import pytest
-from running_server import BUILD, ROOT
+from running_server import BUILD, DEMO, ROOT
 
 EXAMPLES = sorted((ROOT / "client/examples").glob("*.jpg"))
 
 
 @pytest.fixture
 def fovea(server):
-    def run(*arguments: object, address: str = "") -> subprocess.CompletedProcess[str]:
+    def run(
+        *arguments: object, address: str = "", shell: str = ""
+    ) -> subprocess.CompletedProcess[str]:
         command = [BUILD / "bin/fovea", "--server", address or server.grpc, *arguments]
+        line = [str(part) for part in command]
         return subprocess.run(
-            [str(part) for part in command],
+            ["bash", "-c", f'"$@" {shell}', "bash", *line] if shell else line,
+            cwd=ROOT,
             capture_output=True,
             check=False,
             text=True,
@@ -63,16 +70,83 @@ def test_one_bad_file_fails_alone(fovea, tmp_path):
 def test_the_receipt_is_shown(fovea):
     answer = fovea("classify", "--model", "shapes", "--receipt", EXAMPLES[0])
     assert answer.returncode == 0
-    for word in ("DECODE", "COMPUTE", "BATCH", "MiB"):
+    for word in ("decode", "compute", "batch", "MiB"):
         assert word in answer.stdout, answer.stdout
 
 
-def test_compare_measures_the_models_in_turn(fovea):
-    answer = fovea(
-        "compare", "shapes", "shapes_knn", "--image", EXAMPLES[0], "--pairs", "5"
-    )
+def test_compare_measures_the_models_beside_a_control(fovea):
+    bounds = ("--pairs", 20, "--max-pairs", 40, "--json")
+    answer = fovea("compare", "shapes", "shapes_knn", "--image", EXAMPLES[0], *bounds)
     assert answer.returncode == 0, answer.stderr
-    assert "shapes_knn" in answer.stdout and "ms" in answer.stdout
+    comparison = json.loads(answer.stdout)
+    assert comparison["rounds"] in (20, 40)
+    for ratios in (comparison["control"], comparison["models"][1]):
+        for ratio in (ratios["latency_ratio"], ratios["compute_ratio"]):
+            assert 0 < ratio["lower"] <= ratio["estimate"] <= ratio["upper"]
+            assert (ratio["verdict"] is None) != (ratio["doubt"] is None)
+
+
+def test_an_interrupted_classification_ends_in_order(fovea, server):
+    """The list of files goes on: a Ctrl-C comes while the command waits for more of it."""
+    with subprocess.Popen(
+        [
+            *(str(BUILD / "bin/fovea"), "--server", server.grpc, "classify"),
+            *("--model", "shapes", "--files-from", "-"),
+        ],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        bufsize=1,
+    ) as process:
+        for picture in EXAMPLES[:2]:
+            process.stdin.write(f"{picture}\n")
+            assert process.stdout.readline().startswith(f"{picture}: ")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 130
+        assert process.stderr.read() == (
+            "fovea: interrupted: 2 classified, 0 failed, "
+            "the rest of the list not sent or without an answer\n"
+        )
+
+
+def test_readmes_first_commands_work(fovea):
+    """Each line of README's block, as a shell reads it, against a running server."""
+    readme = (ROOT / "README.md").read_text()
+    block = re.search(r"From the command line:\n\n```sh\n(.*?)```", readme, re.DOTALL)
+    commands = [line.split(" ", 1) for line in block.group(1).splitlines()]
+    assert [program for program, _ in commands] == ["build/release/bin/fovea"] * len(
+        commands
+    )
+    for _, arguments in commands:
+        if arguments.startswith("compare"):
+            arguments += " --pairs 2 --max-pairs 2"
+        answer = fovea(shell=arguments)
+        assert answer.returncode == 0, (arguments, answer.stderr)
+
+
+def test_fovea_import_is_not_taken_from_the_current_folder(tmp_path):
+    """A copy of fovea outside the checkout, in a folder where somebody has put a program of that name."""
+    planted = tmp_path / "elsewhere/.venv/bin/fovea-import"
+    planted.parent.mkdir(parents=True)
+    planted.write_text("#!/bin/sh\necho planted\n")
+    planted.chmod(0o755)
+    (tmp_path / "bin").mkdir()
+    fovea = shutil.copy(BUILD / "bin/fovea", tmp_path / "bin")
+    answer = subprocess.run(
+        [fovea, "import", "timm:x"],
+        cwd=tmp_path / "elsewhere",
+        env={"PATH": "/usr/bin:/bin:.venv/bin"},
+        capture_output=True,
+        check=False,
+        text=True,
+    )
+    assert answer.stdout == ""
+    assert answer.returncode == 1
+    assert answer.stderr == (
+        "fovea: fovea-import is neither beside fovea nor on PATH: "
+        "pip install ./client/python in Fovea's checkout installs it\n"
+    )
 
 
 def test_stats_counts_images(fovea):
@@ -95,7 +169,27 @@ def test_load_and_unload(start_server, repository, fovea):
     )
     assert fovea("unload", "shapes", address=server.grpc).returncode == 0
     refused = fovea("classify", "--model", "shapes", EXAMPLES[0], address=server.grpc)
-    assert refused.returncode == 1 and len(refused.stderr.strip().splitlines()) <= 2
+    assert refused.returncode == 1
+    assert refused.stderr == (
+        f"fovea: {EXAMPLES[0]}: model shapes is not loaded: unloaded\n"
+    )
+
+
+def test_a_model_that_did_not_load_says_why(start_server, tmp_path, fovea):
+    repository = tmp_path / "models"
+    shutil.copytree(DEMO / "shapes", repository / "shapes")
+    (repository / "shapes/labels.txt").write_text("only one\n")
+    server = start_server("--model-repository", repository, ready=False)
+    server.wait_for_log("ready: ")
+    listed = fovea("models", "--json", address=server.grpc)
+    rows = json.loads(listed.stdout)["models"]
+    (reason,) = {row["reason"] for row in rows if row["name"] == "shapes"}
+    assert reason
+    refused = fovea("classify", "--model", "shapes", EXAMPLES[0], address=server.grpc)
+    assert refused.returncode == 1
+    assert refused.stderr == (
+        f"fovea: {EXAMPLES[0]}: model shapes is not loaded: {reason}\n"
+    )
 
 
 def test_exit_codes(fovea, tmp_path):

@@ -19,7 +19,7 @@ constexpr char kFooter[] = R"(Examples:
   fovea compare shapes shapes_knn --image cat.jpg
 
 `fovea COMMAND --help` says more of each command.
-Exit codes: 0 ok, 1 a request failed, 2 usage, 3 the server cannot be reached.
+Exit codes: 0 ok, 1 a request failed, 2 usage, 3 the server cannot be reached, 130 interrupted.
 )";
 
 struct Options {
@@ -101,12 +101,29 @@ void AddClassify(CLI::App& app, ClassifyOptions& options) {
       AddCommand(app, "classify", "Print what images show, most probable class first",
                  "  fovea classify cat.jpg\n"
                  "  fovea classify --model shapes --top-k 5 --receipt cat.jpg\n"
-                 "  fovea classify --model shapes --json 'pics/*.jpg' a.png\n");
-  command
-      ->add_option("FILE", options.images,
-                   "JPEG, PNG or WebP files; quoted patterns (*, ?, [...]) too")
-      ->required()
-      ->type_name("");
+                 "  fovea classify --model shapes --json pics 'more/*.jpg' a.png\n"
+                 "  curl -s https://example.com/cat.jpg | fovea classify -\n"
+                 "  find /data -name '*.png' | fovea classify --files-from -\n"
+                 "Results come in the order of the files, a line each, as soon as they are there.\n"
+                 "--json is one document with a line for each image. Ctrl-C ends it in order.\n");
+  CLI::Option* files =
+      command
+          ->add_option("FILE", options.images,
+                       "JPEG, PNG or WebP files, folders (and those below them), quoted patterns "
+                       "(*, ?, [...]); - is an image on standard input")
+          ->type_name("");
+  CLI::Option* list = command
+                          ->add_option("--files-from", options.files_from,
+                                       "Also the files that this file names, one a line; - is a "
+                                       "list on standard input")
+                          ->type_name("LIST");
+  command->callback([&options, files, list] {
+    if (files->empty() && list->empty()) throw CLI::RequiredError("FILE");
+    const auto& names = options.images;
+    if (std::count(names.begin(), names.end(), "-") + (options.files_from == "-") > 1) {
+      throw CLI::ValidationError("standard input can be read once");
+    }
+  });
   command
       ->add_option("-m,--model", options.model,
                    "NAME or NAME/VERSION (default: the server's only classifier)")
@@ -171,7 +188,10 @@ void AddCompare(CLI::App& app, CompareOptions& options) {
 void AddModels(CLI::App& app, ModelsOptions& options) {
   CLI::App* command = AddCommand(app, "models", "List the models of the server's repository",
                                  "  fovea models\n"
-                                 "  fovea models --json\n");
+                                 "  fovea models --json\n"
+                                 "Below the table stands why a model is not ready. Programs ask "
+                                 "grpc.health.v1 for\n\"\" (the server), \"model/NAME\" or "
+                                 "\"model/NAME/VERSION\".\n");
   AddJson(*command, options.json);
   AddTimeout(*command, options.call, "Deadline of each request");
 }

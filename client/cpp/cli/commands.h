@@ -19,7 +19,8 @@ ExitCode RunModels(Client& client, const ModelsOptions& options, const Console& 
 
 struct ClassifyOptions {
   std::string model;                // NAME or NAME/VERSION; empty: the server's only classifier
-  std::vector<std::string> images;  // files and patterns
+  std::vector<std::string> images;  // files, folders and patterns; "-": standard input
+  std::string files_from;           // a list of files; "-": standard input; empty: none
   int top_k = 3;
   int concurrency = 16;  // requests on their way at a time: the server can batch so many
   bool receipt = false;

@@ -9,7 +9,13 @@
 namespace fovea::client {
 
 // The exit codes are part of the command line's contract.
-enum ExitCode : int { kOk = 0, kRequestFailed = 1, kUsage = 2, kUnreachable = 3 };
+enum ExitCode : int {
+  kOk = 0,
+  kRequestFailed = 1,
+  kUsage = 2,
+  kUnreachable = 3,
+  kInterrupted = 130,  // as a shell says it
+};
 
 struct Console {
   std::ostream& out;

@@ -17,6 +17,10 @@ std::string Text(const Json& json) {
   return json.dump(2, ' ', false, Json::error_handler_t::replace);
 }
 
+std::string Line(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
 // The double that prints as the float does: 0.9 rather than 0.8999999761581421.
 double Shortest(float value) {
   char text[32];
@@ -132,23 +136,34 @@ std::string ModelsJson(const std::vector<ModelInfo>& models) {
   return Text({{"models", json}});
 }
 
-std::string ClassifiedJson(const ModelId& model, const std::vector<ClassifiedFile>& files) {
-  Json results = Json::array();
-  for (const ClassifiedFile& file : files) {
-    Json result = {{"file", file.path}};
-    if (file.outcome.ok()) {
-      result["version"] = file.outcome->model.version;
-      result["attention"] = file.outcome->attention;
-      result["untrained"] = file.outcome->untrained;
-      result["classes"] = ToJson(file.outcome->images[0]);
-      result["receipt"] = ToJson(file.outcome->receipt);
-      result["round_trip_ns"] = absl::ToInt64Nanoseconds(file.outcome->round_trip);
-    } else {
-      result["error"] = ToJson(file.outcome.status());
-    }
-    results.push_back(std::move(result));
+std::string ClassifiedJsonHead(const ModelId& model) {
+  return absl::StrCat("{\"model\": ", Line(model.name), ", \"results\": [");
+}
+
+std::string ClassifiedJson(const std::string& path,
+                           const absl::StatusOr<ClassifyResponse>& outcome) {
+  Json result = {{"file", path}};
+  if (outcome.ok()) {
+    result["version"] = outcome->model.version;
+    result["attention"] = outcome->attention;
+    result["untrained"] = outcome->untrained;
+    result["classes"] = ToJson(outcome->images[0]);
+    result["receipt"] = ToJson(outcome->receipt);
+    result["round_trip_ns"] = absl::ToInt64Nanoseconds(outcome->round_trip);
+  } else {
+    result["error"] = ToJson(outcome.status());
   }
-  return Text({{"model", model.name}, {"results", results}});
+  return Line(result);
+}
+
+std::string ClassifiedJsonTail(size_t classified, size_t failed,
+                               std::optional<size_t> without_result, bool interrupted) {
+  Json summary = {{"classified", classified},
+                  {"failed", failed},
+                  {"without_result", nullptr},
+                  {"interrupted", interrupted}};
+  if (without_result) summary["without_result"] = *without_result;
+  return absl::StrCat("\n], \"summary\": ", Line(summary), "}");
 }
 
 std::string StatisticsJson(const std::vector<ModelStatistics>& statistics) {

@@ -1,6 +1,7 @@
 // What `--json` prints. A unit is the end of its field's name.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,14 +11,16 @@
 
 namespace fovea::client {
 
-// One image of `fovea classify`.
-struct ClassifiedFile {
-  std::string path;
-  absl::StatusOr<ClassifyResponse> outcome;
-};
-
 std::string ModelsJson(const std::vector<ModelInfo>& models);
-std::string ClassifiedJson(const ModelId& model, const std::vector<ClassifiedFile>& files);
+
+// One document in pieces, to be written as the results come: head, each result after "\n" or ",\n",
+// tail. `without_result`: files that were not sent or not answered, where that is known.
+std::string ClassifiedJsonHead(const ModelId& model);
+std::string ClassifiedJson(const std::string& path,
+                           const absl::StatusOr<ClassifyResponse>& outcome);  // a line
+std::string ClassifiedJsonTail(size_t classified, size_t failed,
+                               std::optional<size_t> without_result, bool interrupted);
+
 std::string StatisticsJson(const std::vector<ModelStatistics>& statistics);
 std::string ComparisonJson(const Comparison& comparison, const std::vector<std::string>& images);
 
