@@ -74,11 +74,11 @@ fovea models
 say "What is in $image?"
 fovea classify --model "$model" --top-k 3 --receipt "$image"
 
-say "The same picture, 50 times in turn: dense and k-NN attention on the same weights file${models[2]:+, and a model trained with k-NN}"
-fovea compare "${models[@]}" --image "$image" --pairs 50
+say "The same picture in turn: dense and k-NN attention on the same weights file${models[2]:+, and a model trained with k-NN}"
+fovea compare "${models[@]}" --image "$image" --max-time 2s
 if [ "$repository" = model_zoo/demo ]; then
   say "Another frame, in which each attention was trained by the same recipe (docs/results/attention_families)"
-  fovea compare frame_dense frame_aewin frame_cska frame_conv --image "$image" --pairs 50
+  fovea compare frame_dense frame_aewin frame_cska frame_conv --image "$image" --max-time 2s
 fi
 
 kill "$server"

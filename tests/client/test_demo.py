@@ -1,0 +1,55 @@
+"""client/examples/demo.sh, the demonstration behind `make demo`, against the built programs."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+
+import pytest
+from running_server import BUILD, DEMO, ROOT
+
+PICTURE = ROOT / "client/examples/ring.jpg"
+
+
+@pytest.mark.parametrize("model", ["shapes", str(DEMO / "shapes")])
+def test_the_demonstration_shows_classes_a_receipt_and_comparisons(model: str) -> None:
+    """A bundled model by its name, and one by its folder, as of one's own."""
+    demo = subprocess.run(
+        [ROOT / "client/examples/demo.sh", BUILD, PICTURE, model],
+        capture_output=True,
+        check=False,
+        text=True,
+        timeout=300,
+    )
+    assert demo.returncode == 0, demo.stdout + demo.stderr
+    out = demo.stdout
+    assert re.search(rf"^{PICTURE}: ring \d+\.\d %, \w+ \d+\.\d %", out, re.MULTILINE)
+    stages = r"  receive [\d.]+, decode [\d.]+, .* ms; batch of 1, peak [\d.]+ MiB"
+    assert re.search(f"^{stages}$", out, re.MULTILINE)
+    verdict = "(slower|faster|no difference|none)"
+    compared = re.findall(rf"^(\w+) .* {verdict}$", out, re.MULTILINE)
+    expected = {"shapes_knn"}
+    if model == "shapes":
+        expected |= {"shapes_with_knn", "frame_aewin", "frame_cska", "frame_conv"}
+    assert {name for name, _ in compared} == expected
+    controls = re.findall(r"^(\w+) again .* control", out, re.MULTILINE)
+    assert (
+        set(controls) == {"shapes", "frame_dense"} if model == "shapes" else {"shapes"}
+    )
+    assert "The server has drained and stopped (exit code 0)" in out
+
+
+def test_what_is_not_there_is_refused_in_a_sentence() -> None:
+    for arguments, sentence in (
+        (["no.jpg"], "there is no picture at no.jpg\n"),
+        ([PICTURE, "no_model"], "there is no model no_model: give one of "),
+    ):
+        demo = subprocess.run(
+            [ROOT / "client/examples/demo.sh", BUILD, *arguments],
+            capture_output=True,
+            check=False,
+            text=True,
+            timeout=60,
+        )
+        assert demo.returncode == 2
+        assert demo.stderr.startswith(sentence)
