@@ -21,8 +21,7 @@ Cells CellsOf(const OperatorRow& row) {
 }
 
 void PrintTable(const std::vector<OperatorRow>& rows) {
-  std::vector<Cells> lines = {
-      {"operator", "device", "type", "runs here", "instructions", "verified"}};
+  std::vector<Cells> lines = {{"operator", "device", "type", "runs here", "instructions", "note"}};
   for (const OperatorRow& row : rows) lines.push_back(CellsOf(row));
   std::array<size_t, 6> widths{};
   for (const Cells& line : lines) {
@@ -58,8 +57,8 @@ int main(int argc, char** argv) {
     const bool help = std::string_view(argv[1]) == "--help";
     std::fprintf(help ? stdout : stderr,
                  "Usage: fovea-kernels [--json]\n"
-                 "Which implementation of each operator runs on this machine, and where it was "
-                 "verified.\n");
+                 "Which implementation of each operator runs on this machine, and why no faster "
+                 "one does.\n");
     return help ? 0 : 2;
   }
   const auto rows = fovea::kernels::OperatorTable();

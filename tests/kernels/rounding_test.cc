@@ -68,7 +68,7 @@ TEST_P(RoundingTest, ATokenCountedTwiceInPlaceOfAnotherIsRefused) {
 
 TEST_P(RoundingTest, ANumberOfNeighboursOffByOneIsRefused) {
   const Tensors qkv = RandomTokens(1, 2, kTokens, 64, type());
-  for (const int64_t topk : {1, 20, 98, 196}) {
+  for (const int64_t topk : {1, 20, 98}) {
     const AttentionCase knn = WithMargin(KnnCase(qkv, topk));
     EXPECT_GT(ShareOf(KnnCase(qkv, topk + 1).run(knn.inputs), knn), 1) << topk;
     const AttentionCase exact = WithMargin(KnnExactCase(qkv, topk));

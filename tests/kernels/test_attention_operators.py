@@ -6,6 +6,7 @@ knn_attention has a file of its own (test_knn_attention.py).
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 import pathlib
 import subprocess
@@ -363,7 +364,7 @@ for op in OPERATORS:
 """
 
 
-def run_forced(implementation, dtype="float32"):
+def run_forced(implementation, dtype="float32", **environment):
     """Operator by operator, the sum of its output or its error."""
     run = subprocess.run(
         [
@@ -374,7 +375,7 @@ def run_forced(implementation, dtype="float32"):
             str(pathlib.Path(__file__).parent),
             dtype,
         ],
-        env={**os.environ, "FOVEA_FORCE_KERNEL": implementation},
+        env={**os.environ, "FOVEA_FORCE_KERNEL": implementation, **environment},
         capture_output=True,
         text=True,
         check=True,
@@ -392,6 +393,11 @@ def test_the_environment_picks_the_implementation():
         assert float(forced[str(op)]) == pytest.approx(here, abs=1e-2, rel=1e-4)
         same += float(forced[str(op)]) == here
     assert same < len(OPERATORS) / 2  # other roundings: really other implementations
+
+
+def test_bf16_runs_where_onednn_is_kept_from_its_instructions():
+    kept = run_forced("cpu", "bfloat16", ONEDNN_MAX_CPU_ISA="AVX512_CORE")
+    assert all(math.isfinite(float(kept[str(op)])) for op in OPERATORS)
 
 
 @pytest.mark.parametrize(

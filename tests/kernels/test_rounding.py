@@ -15,9 +15,9 @@ from attention_definitions import (
     plain_knn,
     tokens,
 )
+from kernel_library import DEVICES, FAST
 from rounding import assert_within_rounding
 
-TYPES = [torch.float32, torch.bfloat16]
 DENSE, EXACT = OPERATORS[0], OPERATORS[1]
 KNN = Operator("knn_attention", "", plain_knn, tokens)
 COUNT = 197
@@ -31,13 +31,13 @@ def refused(op, output, *arguments):
     return False
 
 
-def inputs(dtype):
-    return tokens(COUNT, 64, {"dtype": dtype}, batch=1, heads=2)
+def inputs(dtype, device):
+    return tokens(COUNT, 64, {"dtype": dtype, "device": device}, batch=1, heads=2)
 
 
-@pytest.mark.parametrize("dtype", TYPES, ids=str)
-def test_a_dropped_key_is_refused(dtype):
-    query, key, value = inputs(dtype)
+@pytest.mark.parametrize(("device", "dtype"), FAST, ids=str)
+def test_a_dropped_key_is_refused(device, dtype):
+    query, key, value = inputs(dtype, device)
     fewer = DENSE.run(query, key[:, :, 1:], value[:, :, 1:])
     assert not refused(DENSE, DENSE.run(query, key, value), query, key, value)
     assert refused(DENSE, fewer, query, key, value)
@@ -46,18 +46,19 @@ def test_a_dropped_key_is_refused(dtype):
     assert refused(static, fewer, query, key[0], value)
 
 
-@pytest.mark.parametrize("dtype", TYPES, ids=str)
+@pytest.mark.parametrize(("device", "dtype"), FAST, ids=str)
 @pytest.mark.parametrize("op", [KNN, EXACT], ids=str)
-def test_a_number_of_neighbours_off_by_one_is_refused(op, dtype):
-    query, key, value = inputs(dtype)
-    for topk in (1, 98, 196):
+def test_a_number_of_neighbours_off_by_one_is_refused(op, device, dtype):
+    query, key, value = inputs(dtype, device)
+    for topk in (1, 20, 98):
         arguments = op.with_margin(query, key, value, topk)
         assert not refused(op, op.run(*arguments), *arguments)
         assert refused(op, op.run(*arguments[:3], topk + 1), *arguments)
 
 
-def test_a_scale_off_by_a_thousandth_and_weights_in_bf16_are_refused():
-    query, key, value = inputs(torch.float32)
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_scale_off_by_a_thousandth_and_weights_in_bf16_are_refused(device):
+    query, key, value = inputs(torch.float32, device)
     off = DENSE.run(query, key, value, 0.125 * 1.001)
     assert refused(DENSE, off, query, key, value, 0.125)
     wide = [t.double() for t in (query, key, value)]
