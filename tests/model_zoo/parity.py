@@ -2,7 +2,7 @@
 
 Through libfovea_models.so: the server's own registry, loader and Prepare. The rules are the design's: fp32 within 1e-4 of
 the logits' standard deviation (1e-3 is the rule, 1e-4 the aim), bf16 at most twice as far from fp32 as the published
-implementation's own bf16.
+implementation's own bf16 (with k-NN attention, over several draws of rounding).
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import copy
 import json
 import os
 import pathlib
+import statistics
 from collections.abc import Callable
 
 import pytest
@@ -142,6 +143,17 @@ class Pair(LogitsPair):
     def bf16_error(self, expected: torch.Tensor) -> float:
         return distance(self.expected(torch.bfloat16), expected)
 
+    def bf16_errors(self, expected: torch.Tensor) -> list[list[float]]:
+        """Of each image, under eight draws of noise of half a rounding of its pixels; sorted by size within a draw."""
+        generator = torch.Generator().manual_seed(0)
+        model = copy.deepcopy(self.published).to(torch.bfloat16)
+        draws = []
+        for _ in range(8):
+            noise = torch.randn(self.pixels.shape, generator=generator)
+            moved = self.published_logits(self.pixels * (1 + 2**-9 * noise), model)
+            draws.append(sorted(map(distance, moved, expected)))
+        return draws
+
 
 class SmallPair(Pair):
     """Images of 64 pixels: few enough rows of attention that k-NN does not jump in all of them."""
@@ -210,7 +222,27 @@ def check_knn_logits(
     assert len(aside) <= 2
     for image in aside:
         assert pair.is_decided_by_rounding(image, expected[image])
-    check_bf16(pair, expected, record, attention=attention, **options)
+    check_knn_bf16(pair, expected, record, attention=attention, **options)
+
+
+def check_knn_bf16(
+    pair: Pair, expected: torch.Tensor, record: Record, **options: object
+) -> None:
+    """bf16 turns over far more rows, in the published model as in ours, and not the same ones: both are compared by what
+    rounding does to them over several draws, the middle image by the middle ones and the worst by the worst."""
+    ours = pair.ours(precision="BF16", **options)
+    errors = sorted(map(distance, ours, expected))
+    draws = pair.bf16_errors(expected)
+    middle = statistics.median(draw[len(draw) // 2] for draw in draws)
+    worst = max(draw[-1] for draw in draws)
+    record("bf16_error_over_published", errors[-1] / worst)
+    print(
+        f"{pair.name} {options}: bf16",
+        *(f"{error:.1e}" for error in errors),
+        f"published {middle:.1e}, {worst:.1e}",
+    )
+    assert errors[len(errors) // 2] <= 2 * middle
+    assert errors[-1] <= 2 * worst
 
 
 def check_features(pair: Pair, expected: list[torch.Tensor], **options: object) -> None:

@@ -33,6 +33,7 @@ class PipelineMemory : public testing::Test {
         "image_height: 1024 image_width: 1024 advertised_input: IMAGE_RGB",
         "identity");
     auto created = ServedModel::Create(parsed, {.scheduler = *scheduler_,
+                                                .imaging = *imaging_,
                                                 .clock = SteadyClock(),
                                                 .observe =
                                                     [](const std::shared_ptr<const ModelView>&) {
