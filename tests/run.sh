@@ -19,4 +19,5 @@ part "set-up" deploy/setup/setup.sh test || report
 part "build" deploy/setup/build.sh "$preset" || report
 part "unit tests (ctest)" unit_tests
 part "system tests (pytest)" python_tests
+[ -z "$full" ] || part "other instruction sets" tests/instruction_sets.sh "build/$preset"
 report

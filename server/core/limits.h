@@ -33,6 +33,8 @@ inline constexpr int64_t kMaxBytesElements = 65'536;  // of a BYTES tensor (row 
 // Of a request's typed contents, which are read number by number on the thread that received them.
 inline constexpr int64_t kMaxConvertedElements = 4 * kMiB;  // integers
 inline constexpr int64_t kMaxContentsFields = 65'536;
+// That a request is counted with before anything of it is read: its call's and its own records.
+inline constexpr int64_t kRequestRecordBytes = 8 * kKiB;
 // Of every request that carries no tensors.
 inline constexpr int64_t kMaxControlMessageBytes = 2 * kMiB;
 inline constexpr int kMaxStreamRequestsInFlight = 64;  // of one ModelStreamInfer

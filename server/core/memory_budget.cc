@@ -17,6 +17,13 @@ bool MemoryBudget::Hold::TryGrow(int64_t more) {
   return true;
 }
 
+void MemoryBudget::Hold::ShrinkTo(int64_t bytes) {
+  FOVEA_CHECK(bytes >= 0);
+  if (budget_ == nullptr || bytes_ <= bytes) return;
+  budget_->Give(bytes_ - bytes);
+  bytes_ = bytes;
+}
+
 int64_t MemoryBudget::held() const {
   MutexLock lock(mutex_);
   return held_;

@@ -17,7 +17,7 @@ class MemoryBudget {
   // Bytes that are taken; they are given back when it goes. Move-only; not thread-safe.
   class [[nodiscard]] Hold {
    public:
-    Hold() = default;  // of nothing
+    Hold() = default;  // of no budget
     Hold(Hold&& other) noexcept
         : budget_(std::exchange(other.budget_, nullptr)), bytes_(other.bytes_) {}
     Hold& operator=(Hold&& other) noexcept {
@@ -28,8 +28,10 @@ class MemoryBudget {
     ~Hold();
 
     int64_t bytes() const { return budget_ == nullptr ? 0 : bytes_; }
-    // Takes `more` bytes if they are to be had now; says whether. Not of a hold of nothing.
+    // Takes `more` bytes if they are to be had now; says whether. Not of a hold of no budget.
     bool TryGrow(int64_t more);
+    // Gives back what it has beyond `bytes`.
+    void ShrinkTo(int64_t bytes);
 
    private:
     friend class MemoryBudget;
@@ -42,6 +44,9 @@ class MemoryBudget {
 
   int64_t capacity() const { return capacity_; }
   int64_t held() const;
+
+  // A hold of no bytes, to be grown. Never refused.
+  Hold Open() { return Hold(this, 0); }
 
   // Never waits. Nothing where so much is not to be had now, or somebody waits for his turn.
   std::optional<Hold> TryHold(int64_t bytes);

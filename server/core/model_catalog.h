@@ -39,6 +39,7 @@ struct ModelView {
   // them: a view is copied whenever what serves changes, and a million labels are not.
   std::shared_ptr<const std::vector<std::string>> labels =
       std::make_shared<const std::vector<std::string>>();
+  size_t longest_label = 0;  // bytes
   int64_t image_height = 0, image_width = 0;
   int64_t num_classes = 0;
   bool pixel_bytes = false;  // takes UINT8 pixels as they are: no normalisation

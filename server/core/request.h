@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "server/core/cancellation.h"
 #include "server/core/clock.h"
+#include "server/core/request_memory.h"
 #include "server/core/stages.h"
 #include "server/core/tensor.h"
 
@@ -36,6 +37,12 @@ struct InferenceRequest {
   Nanos deadline = kNever;  // steady time
   CancellationPtr cancellation = std::make_shared<Cancellation>();
   StageTimes stages;  // started at the message's arrival
+  // Its transport's, which keeps it until the answer has left; null: nobody counts.
+  RequestMemory* memory = nullptr;
+
+  absl::Status TakeMemory(int64_t bytes) {
+    return memory == nullptr ? absl::OkStatus() : memory->Take(bytes);
+  }
 };
 
 struct ClassScore {

@@ -21,6 +21,13 @@ std::string EnvironmentVariable(std::string flag) {
 
 }  // namespace
 
+RequestMemoryParts ShareOut(const ServerOptions& options) {
+  const int64_t others = options.request_memory_mb - options.imaging_memory_mb;
+  return {.messages = others / 2,
+          .images = options.imaging_memory_mb,
+          .requests = others - others / 2};
+}
+
 ParsedCommandLine ParseCommandLine(int argc, const char* const* argv) {
   ParsedCommandLine parsed;
   ServerOptions& options = parsed.options;
@@ -77,9 +84,12 @@ ParsedCommandLine ParseCommandLine(int argc, const char* const* argv) {
       "Threads that decode and resize images, at lower priority; 0: as many as processors")
       ->check(CLI::Range(0, 1024));
   add("--imaging-memory", options.imaging_memory_mb,
-      "MiB that decoding may use at once; images wait for their turn")
+      "MiB of --request-memory for images while they are decoded; who finds none left waits")
       ->check(CLI::Range(16, 1 << 20));
-  add("--request-memory", options.request_memory_mb, "MiB that gRPC may use for buffers")
+  add("--request-memory", options.request_memory_mb,
+      "MiB that requests may make the server hold, models aside: --imaging-memory, and of the rest "
+      "one half for messages, the other for what is made of them and for answers until they have "
+      "left; who finds none left is answered UNAVAILABLE")
       ->check(CLI::Range(16, 1 << 20));
   add("--max-message", options.max_message_mb,
       "MiB of one request; more is answered RESOURCE_EXHAUSTED")
@@ -105,6 +115,15 @@ ParsedCommandLine ParseCommandLine(int argc, const char* const* argv) {
   }
   if (!options.load_models.empty() && options.model_control_mode != "explicit") {
     std::cerr << "--load-model needs --model-control-mode explicit\n";
+    parsed.exit_code = 2;
+    return parsed;
+  }
+  const RequestMemoryParts memory = ShareOut(options);
+  if (memory.messages < options.max_message_mb) {
+    std::cerr << "--request-memory " << options.request_memory_mb << " leaves "
+              << std::max<int64_t>(memory.messages, 0) << " MiB for messages beside --imaging-memory "
+              << options.imaging_memory_mb << ", and --max-message is " << options.max_message_mb
+              << ": raise the first or lower the others\n";
     parsed.exit_code = 2;
     return parsed;
   }

@@ -22,14 +22,24 @@ struct ServerOptions {
   int drain_timeout_ms = 30'000;
   int threads = 0;                   // for models; 0: the processors that the process may use
   int imaging_threads = 0;           // for decoding and resizing; 0: the processors it may use
-  int64_t imaging_memory_mb = 512;   // decoded pixels in flight
-  int64_t request_memory_mb = 1024;  // gRPC buffers
+  // Of everything that requests make the server hold, imaging_memory_mb and messages among it.
+  int64_t request_memory_mb = 2048;
+  int64_t imaging_memory_mb = 512;  // of it, for images while they are decoded
   int64_t max_message_mb = 256;
   std::string log_level = "info";
   std::string log_format = "text";
   std::string access_log = "errors";  // off | errors | all
   int64_t access_log_sample = 1;      // with "all": one in so many of the answered requests
 };
+
+// How request_memory_mb is shared out: gRPC counts its buffers by itself, and who decodes waits for
+// his turn while others are refused, so that each has a part of its own. MiB.
+struct RequestMemoryParts {
+  int64_t messages = 0;  // gRPC's buffers: what has been received, whole or not
+  int64_t images = 0;    // being decoded
+  int64_t requests = 0;  // what is made of messages, and answers until they have left
+};
+RequestMemoryParts ShareOut(const ServerOptions& options);
 
 // What the command line asks for: to serve with `options`, or to end at once with `exit_code` (0
 // after --help and --version, 2 after a mistake, which has been told on standard error).

@@ -151,9 +151,10 @@ class Server {
                                       " for models, ", imaging_threads, " for images"));
     FOVEA_ASSIGN_OR_RETURN(scheduler_,
                            Scheduler::Create({.device_threads = device_threads}, clock_));
+    const RequestMemoryParts memory = ShareOut(options_);
     FOVEA_ASSIGN_OR_RETURN(imaging_,
                            ImagingPool::Create({.threads = imaging_threads,
-                                                .memory_bytes = options_.imaging_memory_mb * kMiB},
+                                                .memory_bytes = memory.images * kMiB},
                                                clock_));
     std::vector<std::unique_ptr<RepositoryFs>> folders;
     for (const std::string& folder : options_.model_repositories) {
@@ -197,15 +198,18 @@ class Server {
                                    .port = options_.grpc_port,
                                    .server_version = kVersion,
                                    .max_message_bytes = options_.max_message_mb * kMiB,
-                                   .max_buffer_bytes = options_.request_memory_mb * kMiB},
+                                   .max_buffer_bytes = memory.messages * kMiB,
+                                   .request_bytes = memory.requests * kMiB},
                                   *inflight_, *repository_, metrics_, &answers_, clock_));
     if (options_.metrics_port >= 0) {
       FOVEA_ASSIGN_OR_RETURN(metrics_port_, metrics_.Serve(options_.host, options_.metrics_port));
     }
     Log(LogLevel::kInfo,
-        absl::StrCat("memory is bounded by ", options_.request_memory_mb, " MiB of requests, ",
-                     options_.imaging_memory_mb,
-                     " MiB of decoded pixels, and the models' weights and activations"));
+        absl::StrCat("requests may hold ", options_.request_memory_mb, " MiB: ", memory.messages,
+                     " of messages, ", memory.images, " of images being decoded, ",
+                     memory.requests,
+                     " of what is made of them and of answers; the models' weights and activations "
+                     "come on top"));
     return absl::OkStatus();
   }
 

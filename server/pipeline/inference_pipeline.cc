@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "server/admission/memory_need.h"
 #include "server/admission/request_rules.h"
 #include "server/core/out_of_memory.h"
 #include "server/core/status.h"
@@ -126,6 +127,8 @@ absl::Status InferencePipeline::Admit(Admitted& admitted) {
   }
   // The place is taken before anything is read or decoded: a full queue refuses at once.
   FOVEA_ASSIGN_OR_RETURN(admitted.place, admitted.model->queue().Reserve(outline));
+  FOVEA_RETURN_IF_ERROR(
+      admitted.request->TakeMemory(MemoryNeed(request, admitted.input, model, admitted.images.has_value())));
   if (admitted.input.kind == InputKind::kPixelValues && !model.allow_non_finite) {
     FOVEA_RETURN_IF_ERROR(CheckFinite(admitted.input.tensor->data));
   }

@@ -81,6 +81,9 @@ ModelView DescribeServedModel(const ParsedModel& model, const models::ModelInfo&
     described.shape.insert(described.shape.end(), output.shape.begin(), output.shape.end());
   }
   view.labels = std::make_shared<const std::vector<std::string>>(model.labels);
+  for (const std::string& label : model.labels) {
+    view.longest_label = std::max(view.longest_label, label.size());
+  }
   view.image_height = info.image_height;
   view.image_width = info.image_width;
   view.num_classes = info.num_classes;

@@ -52,7 +52,8 @@ struct Inflater {
 };
 
 // gRPC's "gzip" is a gzip file, its "deflate" a zlib stream.
-absl::StatusOr<ReceivedBytes> Decompress(const ReceivedBytes& packed, int64_t max_bytes) {
+absl::StatusOr<ReceivedBytes> Decompress(const ReceivedBytes& packed, int64_t max_bytes,
+                                         RequestMemory* memory) {
   constexpr size_t kBlockBytes = 64 << 10;
   Inflater inflater;
   if (!inflater.ready) return Unavailable("request.memory", "no memory to unpack the message");
@@ -72,6 +73,7 @@ absl::StatusOr<ReceivedBytes> Decompress(const ReceivedBytes& packed, int64_t ma
     while (result == Z_OK && (stream.avail_in > 0 || stream.avail_out == 0)) {
       if (stream.avail_out == 0) {
         if (total > max_bytes) return too_large();
+        if (memory != nullptr) FOVEA_RETURN_IF_ERROR(memory->Take(kBlockBytes));
         std::string& block = unpacked->blocks.emplace_back(kBlockBytes, '\0');
         total += kBlockBytes;
         stream.next_out = reinterpret_cast<Bytef*>(block.data());
@@ -97,7 +99,8 @@ absl::StatusOr<ReceivedBytes> Decompress(const ReceivedBytes& packed, int64_t ma
 
 }  // namespace
 
-absl::StatusOr<ReceivedBytes> ReceiveMessage(const grpc::ByteBuffer& buffer, int64_t max_bytes) {
+absl::StatusOr<ReceivedBytes> ReceiveMessage(const grpc::ByteBuffer& buffer, int64_t max_bytes,
+                                             RequestMemory* memory) {
   // A copy shares the slices.
   grpc::ByteBuffer shared(buffer);
   BufferProbe probe(&shared);
@@ -112,6 +115,11 @@ absl::StatusOr<ReceivedBytes> ReceiveMessage(const grpc::ByteBuffer& buffer, int
                              absl::StrCat("a message of ", probe.length(), " bytes in ",
                                           probe.pieces(), " pieces: send it in larger frames"));
   }
+  if (memory != nullptr) {
+    // Where they lie is written down here, and once more in a tensor.
+    constexpr size_t kBytesAPiece = sizeof(grpc::Slice) + 2 * sizeof(Piece);
+    FOVEA_RETURN_IF_ERROR(memory->Take(static_cast<int64_t>(probe.pieces() * kBytesAPiece)));
+  }
   auto slices = std::make_shared<Slices>();
   if (!shared.Dump(&slices->slices).ok()) {
     return Internal("request.no_buffer", "the message could not be read");
@@ -122,7 +130,8 @@ absl::StatusOr<ReceivedBytes> ReceiveMessage(const grpc::ByteBuffer& buffer, int
   }
   const ReceivedBytes received{slices->pieces, slices};
   if (!probe.compressed()) return received;
-  return Decompress(received, std::min(max_bytes, limits::kMaxDecompressedMessageBytes));
+  return Decompress(received, std::min(max_bytes, limits::kMaxDecompressedMessageBytes),
+                    memory);
 }
 
 void ReleaseMessage(const grpc::ByteBuffer* message) {

@@ -81,7 +81,8 @@ void SetMessageLimits(const GrpcServerOptions& options, grpc::ServerBuilder* bui
 struct GrpcServer::State {
   State(const GrpcServerOptions& options, InferenceService& inference, ModelCatalog& catalog,
         const StatisticsSource& statistics, TransportObserver* observer, Clock& clock)
-      : context{inference, catalog, statistics, clock, observer, options.max_message_bytes},
+      : context{inference, catalog, statistics, clock, observer, options.max_message_bytes,
+                MemoryBudget(options.request_bytes, clock)},
         oip(context, options.server_version) {}
 
   TransportContext context;
@@ -91,7 +92,7 @@ struct GrpcServer::State {
   const std::shared_ptr<HealthBoard> board = std::make_shared<HealthBoard>(
       std::set<std::string>{"", inference::GRPCInferenceService::service_full_name(),
                             v1::VisionService::service_full_name()});
-  HealthService health{board};
+  HealthService health{board, context.memory};
   ReflectionStreams reflection_streams{kServices};
   ReflectionService<reflection::v1::ServerReflection> reflection_v1{reflection_streams};
   ReflectionService<reflection::v1alpha::ServerReflection> reflection_v1alpha{reflection_streams};

@@ -25,7 +25,11 @@ struct GrpcServerOptions {
   int64_t max_message_bytes = limits::kMaxMessageBytes;
   // Of all gRPC buffers together. gRPC slows down and then closes connections when it runs out;
   // several times max_message_bytes, or a few callers' large messages shut out the rest.
-  int64_t max_buffer_bytes = int64_t{1} << 30;
+  int64_t max_buffer_bytes = int64_t{768} << 20;
+  // Of everything that requests make the server hold beside those buffers and beside what decoding
+  // an image takes: unpacked and converted messages, pixels at a model's size, answers until they
+  // have left. What does not fit is refused, UNAVAILABLE.
+  int64_t request_bytes = int64_t{768} << 20;
   // Of one connection's life without a call. Lower it where idle callers use up the file
   // descriptors.
   int64_t max_connection_idle_ms = 15 * 60 * 1000;

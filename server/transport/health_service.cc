@@ -176,7 +176,7 @@ grpc::ServerUnaryReactor* HealthService::Check(grpc::CallbackServerContext* call
                                                const grpc::ByteBuffer* message,
                                                grpc::ByteBuffer* answer) {
   return AnswerAtOnce<HealthCheckRequest, HealthCheckResponse>(
-      call, message, answer,
+      memory_, call, message, answer,
       [this](const auto& request, auto* response) {
         const HealthBoard::Status status = board_->Get(request.service());
         if (status == HealthCheckResponse::SERVICE_UNKNOWN) {
@@ -192,7 +192,7 @@ grpc::ServerUnaryReactor* HealthService::List(grpc::CallbackServerContext* call,
                                               const grpc::ByteBuffer* message,
                                               grpc::ByteBuffer* answer) {
   return AnswerAtOnce<HealthListRequest, HealthListResponse>(
-      call, message, answer,
+      memory_, call, message, answer,
       [this](const auto&, auto* response) {
         for (const auto& [name, status] : board_->List()) {
           (*response->mutable_statuses())[name].set_status(status);

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "proto/grpc/health/v1/health.grpc.pb.h"
+#include "server/core/memory_budget.h"
 #include "server/core/mutex.h"
 
 namespace fovea {
@@ -72,7 +73,8 @@ using RawService = Generated::WithRawCallbackMethod_Check<Generated::WithRawCall
 // Raw, as OipService is: a question is bounded before it is parsed (limits::kMaxQuestionBytes).
 class HealthService final : public health_service_internal::RawService {
  public:
-  explicit HealthService(std::shared_ptr<HealthBoard> board) : board_(std::move(board)) {}
+  HealthService(std::shared_ptr<HealthBoard> board, MemoryBudget& memory)
+      : board_(std::move(board)), memory_(memory) {}
 
   grpc::ServerUnaryReactor* Check(grpc::CallbackServerContext* call,
                                   const grpc::ByteBuffer* message,
@@ -84,6 +86,7 @@ class HealthService final : public health_service_internal::RawService {
 
  private:
   const std::shared_ptr<HealthBoard> board_;
+  MemoryBudget& memory_;
 };
 
 }  // namespace fovea

@@ -11,12 +11,13 @@ namespace {
 // Deletes itself when gRPC is done with the call: after Finish and after any OnCancel.
 class InferCall final : public grpc::ServerUnaryReactor {
  public:
-  InferCall(grpc::CallbackServerContext* call, grpc::ByteBuffer* response)
-      : call_(call), response_(response) {}
+  InferCall(TransportContext& context, grpc::CallbackServerContext* call,
+            grpc::ByteBuffer* response)
+      : call_(call), response_(response), memory_(context.memory) {}
 
   void Start(TransportContext& context, const InferMethod& method,
              const grpc::ByteBuffer& message) {
-    auto request = NewRequest(*call_, context.clock);
+    auto request = NewRequest(*call_, context.clock, memory_);
     cancellation_ = request->cancellation;
     pass_ = context.gate.TryEnter(cancellation_);
     Exchange(context, method, pass_, message, std::move(request),
@@ -36,6 +37,7 @@ class InferCall final : public grpc::ServerUnaryReactor {
 
   grpc::CallbackServerContext* const call_;
   grpc::ByteBuffer* const response_;
+  RequestMemory memory_;
   CancellationPtr cancellation_;
   RequestGate::Pass pass_;
 };
@@ -46,7 +48,7 @@ grpc::ServerUnaryReactor* StartInferCall(TransportContext& context, const InferM
                                          grpc::CallbackServerContext* call,
                                          const grpc::ByteBuffer* message,
                                          grpc::ByteBuffer* response) {
-  auto* reactor = new InferCall(call, response);
+  auto* reactor = new InferCall(context, call, response);
   reactor->Start(context, method, *message);
   // Decoded images and converted tensors need their bytes no more: only what is in use stays.
   ReleaseMessage(message);

@@ -28,8 +28,10 @@ absl::Status Read(TransportContext& context, const InferMethod& method,
                   const grpc::ByteBuffer& message, InferenceRequest* request,
                   std::shared_ptr<const ModelView>* model) {
   return OrOutOfMemory([&]() -> absl::Status {
-    FOVEA_ASSIGN_OR_RETURN(const ReceivedBytes bytes,
-                           ReceiveMessage(message, context.max_message_bytes));
+    FOVEA_RETURN_IF_ERROR(request->TakeMemory(limits::kRequestRecordBytes));
+    FOVEA_ASSIGN_OR_RETURN(
+        const ReceivedBytes bytes,
+        ReceiveMessage(message, context.max_message_bytes, request->memory));
     return method.read(
         bytes,
         [&](const InferenceRequest& head) -> absl::Status {
@@ -60,8 +62,9 @@ const InferMethod kModelStreamInfer{"ModelStreamInfer", ReadModelInferRequest,
 const InferMethod kClassify{"Classify", ReadClassifyRequest, WriteClassifyResponse};
 
 std::unique_ptr<InferenceRequest> NewRequest(const grpc::CallbackServerContext& call,
-                                             const Clock& clock) {
+                                             const Clock& clock, RequestMemory& memory) {
   auto request = std::make_unique<InferenceRequest>();
+  request->memory = &memory;
   const Nanos now = clock.Now();
   request->stages = StageTimes(now);
   request->deadline = SteadyDeadline(call, now);
@@ -80,6 +83,7 @@ void Exchange(TransportContext& context, const InferMethod& method, const Reques
   auto answer = [&context, &method, id = request->id, asked = request->model_name,
                  asked_version = request->model_version, deadline = request->deadline,
                  received = static_cast<int64_t>(message.Length()), model = std::move(model),
+                 memory = request->memory,
                  done = std::move(done)](absl::StatusOr<InferenceResponse> response,
                                          StageTimes stages) {
     absl::StatusOr<EncodedMessage> message = Write(method, response, deadline, context.clock);
@@ -112,6 +116,7 @@ void Exchange(TransportContext& context, const InferMethod& method, const Reques
                                        .received_bytes = received,
                                        .sent_bytes = static_cast<int64_t>(answer.message.size())});
     }
+    memory->KeepOnly(limits::kRequestRecordBytes + static_cast<int64_t>(answer.message.size()));
     done(std::move(answer));
   };
   if (readable.ok()) {

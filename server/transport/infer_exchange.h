@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "server/core/clock.h"
 #include "server/core/inference_service.h"
+#include "server/core/memory_budget.h"
 #include "server/core/model_catalog.h"
 #include "server/core/model_statistics.h"
 #include "server/transport/encoded_message.h"
@@ -31,6 +32,8 @@ struct TransportContext {
   Clock& clock;
   TransportObserver* observer;  // null: nobody is told
   int64_t max_message_bytes;
+  // Of all requests together, beside their messages.
+  MemoryBudget memory;
 
   std::atomic<bool> serving = false;
   RequestGate gate;
@@ -53,14 +56,16 @@ struct InferAnswer {
   std::string id;          // the request's, as far as it could be read
 };
 
-// A request that has just arrived in a call. Its cancellation is the caller's to cancel.
+// A request that has just arrived in a call. Its cancellation is the caller's to cancel; `memory`
+// is the caller's too, who keeps it until the answer has left the server.
 std::unique_ptr<InferenceRequest> NewRequest(const grpc::CallbackServerContext& call,
-                                             const Clock& clock);
+                                             const Clock& clock, RequestMemory& memory);
 
 // Reads `message` into `request` and has it answered. `done` is called exactly once, perhaps before
 // this returns, on any thread. `pass` is what the caller got at the context's gate, and keeps until
 // the answer has left the server; UNAVAILABLE where it is empty. A result that comes after the
-// request's deadline is none: DEADLINE_EXCEEDED.
+// request's deadline is none: DEADLINE_EXCEEDED. Before `done`, the request's memory has shrunk to
+// what the answer takes.
 void Exchange(TransportContext& context, const InferMethod& method, const RequestGate::Pass& pass,
               const grpc::ByteBuffer& message, std::unique_ptr<InferenceRequest> request,
               std::function<void(InferAnswer)> done);

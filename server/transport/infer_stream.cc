@@ -39,6 +39,8 @@ class InferStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
  private:
   // A request that has arrived and whose answer has not been written.
   struct Slot {
+    explicit Slot(MemoryBudget& budget) : memory(budget) {}
+    RequestMemory memory;
     CancellationPtr cancellation;
     RequestGate::Pass pass;
     bool answered = false;
@@ -69,6 +71,7 @@ class InferStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
   void DropFirst() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     slots_.front()->pass = RequestGate::Pass();
     slots_.front()->answer.Clear();
+    slots_.front()->memory.Release();
     slots_.pop_front();
   }
 
@@ -97,8 +100,8 @@ class InferStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
   // The next read begins when this one's request has been handed on: requests arrive in their
   // order.
   void Receive() {
-    auto slot = std::make_shared<Slot>();
-    auto request = NewRequest(*call_, context_.clock);
+    auto slot = std::make_shared<Slot>(context_.memory);
+    auto request = NewRequest(*call_, context_.clock, slot->memory);
     slot->cancellation = request->cancellation;
     slot->pass = context_.gate.TryEnter(slot->cancellation);
     {

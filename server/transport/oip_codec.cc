@@ -175,7 +175,7 @@ absl::Status ReadInputs(SplitMessage& split, const ReceivedBytes& message, size_
     return InvalidArgument("request.input_count",
                            absl::StrCat("more than ", limits::kMaxInputsPerRequest, " inputs"));
   }
-  ContentsBudget contents_budget;
+  ContentsBudget contents_budget{.memory = request->memory};
   request->inputs.reserve(inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
     FOVEA_ASSIGN_OR_RETURN(InputTensor tensor,

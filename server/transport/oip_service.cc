@@ -59,7 +59,7 @@ OipService::OipService(TransportContext& context, std::string server_version)
 
 OipService::Unary* OipService::ServerLive(Call* call, const Buffer* message, Buffer* answer) {
   return AnswerAtOnce<inference::ServerLiveRequest, inference::ServerLiveResponse>(
-      call, message, answer, [](const auto&, auto* response) {
+      context_.memory, call, message, answer, [](const auto&, auto* response) {
         response->set_live(true);
         return absl::OkStatus();
       });
@@ -67,7 +67,7 @@ OipService::Unary* OipService::ServerLive(Call* call, const Buffer* message, Buf
 
 OipService::Unary* OipService::ServerReady(Call* call, const Buffer* message, Buffer* answer) {
   return AnswerAtOnce<inference::ServerReadyRequest, inference::ServerReadyResponse>(
-      call, message, answer, [this](const auto&, auto* response) {
+      context_.memory, call, message, answer, [this](const auto&, auto* response) {
         response->set_ready(context_.serving);
         return absl::OkStatus();
       });
@@ -75,7 +75,7 @@ OipService::Unary* OipService::ServerReady(Call* call, const Buffer* message, Bu
 
 OipService::Unary* OipService::ModelReady(Call* call, const Buffer* message, Buffer* answer) {
   return AnswerAtOnce<inference::ModelReadyRequest, inference::ModelReadyResponse>(
-      call, message, answer, [this](const auto& request, auto* response) {
+      context_.memory, call, message, answer, [this](const auto& request, auto* response) {
         const absl::Status found =
             context_.catalog.Find(request.name(), request.version()).status();
         response->set_ready(found.ok());
@@ -87,7 +87,7 @@ OipService::Unary* OipService::ModelReady(Call* call, const Buffer* message, Buf
 
 OipService::Unary* OipService::ServerMetadata(Call* call, const Buffer* message, Buffer* answer) {
   return AnswerAtOnce<inference::ServerMetadataRequest, inference::ServerMetadataResponse>(
-      call, message, answer, [this](const auto&, auto* response) {
+      context_.memory, call, message, answer, [this](const auto&, auto* response) {
         response->set_name("fovea");
         response->set_version(server_version_);
         for (const char* extension : kExtensions) response->add_extensions(extension);
@@ -97,7 +97,7 @@ OipService::Unary* OipService::ServerMetadata(Call* call, const Buffer* message,
 
 OipService::Unary* OipService::ModelMetadata(Call* call, const Buffer* message, Buffer* answer) {
   return AnswerAtOnce<inference::ModelMetadataRequest, inference::ModelMetadataResponse>(
-      call, message, answer, [this](const auto& request, auto* response) {
+      context_.memory, call, message, answer, [this](const auto& request, auto* response) {
         FOVEA_ASSIGN_OR_RETURN(const auto model,
                                context_.catalog.Find(request.name(), request.version()));
         FillMetadata(*model, response);
@@ -116,7 +116,7 @@ grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* OipService::ModelSt
 
 OipService::Unary* OipService::ModelConfig(Call* call, const Buffer* message, Buffer* answer) {
   return AnswerAtOnce<inference::ModelConfigRequest, inference::ModelConfigResponse>(
-      call, message, answer, [this](const auto& request, auto* response) {
+      context_.memory, call, message, answer, [this](const auto& request, auto* response) {
         FOVEA_ASSIGN_OR_RETURN(const auto model,
                                context_.catalog.Find(request.name(), request.version()));
         FillConfig(*model, response->mutable_config());
@@ -126,7 +126,7 @@ OipService::Unary* OipService::ModelConfig(Call* call, const Buffer* message, Bu
 
 OipService::Unary* OipService::ModelStatistics(Call* call, const Buffer* message, Buffer* answer) {
   return AnswerAtOnce<inference::ModelStatisticsRequest, inference::ModelStatisticsResponse>(
-      call, message, answer, [this](const auto& request, auto* response) {
+      context_.memory, call, message, answer, [this](const auto& request, auto* response) {
         // The catalog knows which names no model can have; the counters know which have counted.
         if (!request.name().empty()) {
           const absl::Status found =
@@ -143,24 +143,25 @@ OipService::Unary* OipService::ModelStatistics(Call* call, const Buffer* message
 template <typename Request, typename Response, typename Handle>
 OipService::Unary* OipService::AnswerLater(ControlThreads& threads, Call* call,
                                            const Buffer* message, Buffer* answer, Handle handle) {
-  Unary* reactor = call->DefaultReactor();
+  auto* reactor = new UnaryCall(context_.memory, call, answer);
   Request request;
-  if (const absl::Status readable = ReadControlMessage(*message, &request); !readable.ok()) {
-    reactor->Finish(EndCall(readable, *call));
+  absl::Status readable = ReadControlMessage(*message, &request);
+  // It waits as it was read, which takes about as much as it was long.
+  if (readable.ok()) readable = reactor->TakeMemory(static_cast<int64_t>(message->Length()));
+  if (!readable.ok()) {
+    reactor->Answer(std::move(readable), Response());
     return reactor;
   }
-  const bool taken =
-      threads.Run([this, call, answer, reactor, handle, request = std::move(request)] {
-        Response response;
-        absl::Status status = context_.gate.closed()
-                                  ? Unavailable("server.draining", "the server is stopping")
-                                  : handle(request, &response);
-        if (status.ok()) *answer = WriteControlMessage(response);
-        reactor->Finish(EndCall(status, *call));
-      });
+  const bool taken = threads.Run([this, reactor, handle, request = std::move(request)] {
+    Response response;
+    absl::Status status = context_.gate.closed()
+                              ? Unavailable("server.draining", "the server is stopping")
+                              : handle(request, &response);
+    reactor->Answer(std::move(status), response);
+  });
   if (!taken) {
-    reactor->Finish(EndCall(
-        Unavailable("repository.busy", "too many calls wait for the model repository"), *call));
+    reactor->Answer(Unavailable("repository.busy", "too many calls wait for the model repository"),
+                    Response());
   }
   return reactor;
 }
@@ -207,47 +208,47 @@ OipService::Unary* OipService::SystemSharedMemoryStatus(Call* call, const Buffer
                                                         Buffer* answer) {
   return AnswerAtOnce<inference::SystemSharedMemoryStatusRequest,
                       inference::SystemSharedMemoryStatusResponse>(
-      call, message, answer, [](const auto&, auto*) { return absl::OkStatus(); });
+      context_.memory, call, message, answer, [](const auto&, auto*) { return absl::OkStatus(); });
 }
 
 OipService::Unary* OipService::SystemSharedMemoryRegister(Call* call, const Buffer* message,
                                                           Buffer* answer) {
   return AnswerAtOnce<inference::SystemSharedMemoryRegisterRequest,
                       inference::SystemSharedMemoryRegisterResponse>(
-      call, message, answer, [](const auto&, auto*) { return NoSharedMemory(); });
+      context_.memory, call, message, answer, [](const auto&, auto*) { return NoSharedMemory(); });
 }
 
 OipService::Unary* OipService::SystemSharedMemoryUnregister(Call* call, const Buffer* message,
                                                             Buffer* answer) {
   return AnswerAtOnce<inference::SystemSharedMemoryUnregisterRequest,
                       inference::SystemSharedMemoryUnregisterResponse>(
-      call, message, answer, [](const auto&, auto*) { return absl::OkStatus(); });
+      context_.memory, call, message, answer, [](const auto&, auto*) { return absl::OkStatus(); });
 }
 
 OipService::Unary* OipService::CudaSharedMemoryStatus(Call* call, const Buffer* message,
                                                       Buffer* answer) {
   return AnswerAtOnce<inference::CudaSharedMemoryStatusRequest,
                       inference::CudaSharedMemoryStatusResponse>(
-      call, message, answer, [](const auto&, auto*) { return absl::OkStatus(); });
+      context_.memory, call, message, answer, [](const auto&, auto*) { return absl::OkStatus(); });
 }
 
 OipService::Unary* OipService::CudaSharedMemoryRegister(Call* call, const Buffer* message,
                                                         Buffer* answer) {
   return AnswerAtOnce<inference::CudaSharedMemoryRegisterRequest,
                       inference::CudaSharedMemoryRegisterResponse>(
-      call, message, answer, [](const auto&, auto*) { return NoSharedMemory(); });
+      context_.memory, call, message, answer, [](const auto&, auto*) { return NoSharedMemory(); });
 }
 
 OipService::Unary* OipService::CudaSharedMemoryUnregister(Call* call, const Buffer* message,
                                                           Buffer* answer) {
   return AnswerAtOnce<inference::CudaSharedMemoryUnregisterRequest,
                       inference::CudaSharedMemoryUnregisterResponse>(
-      call, message, answer, [](const auto&, auto*) { return absl::OkStatus(); });
+      context_.memory, call, message, answer, [](const auto&, auto*) { return absl::OkStatus(); });
 }
 
 OipService::Unary* OipService::TraceSetting(Call* call, const Buffer* message, Buffer* answer) {
   return AnswerAtOnce<inference::TraceSettingRequest, inference::TraceSettingResponse>(
-      call, message, answer, [](const auto& request, auto* response) -> absl::Status {
+      context_.memory, call, message, answer, [](const auto& request, auto* response) -> absl::Status {
         if (!request.settings().empty()) {
           return Unimplemented("server.trace_settings", "traces are not supported by this server");
         }
@@ -258,7 +259,7 @@ OipService::Unary* OipService::TraceSetting(Call* call, const Buffer* message, B
 
 OipService::Unary* OipService::LogSettings(Call* call, const Buffer* message, Buffer* answer) {
   return AnswerAtOnce<inference::LogSettingsRequest, inference::LogSettingsResponse>(
-      call, message, answer, [](const auto& request, auto*) -> absl::Status {
+      context_.memory, call, message, answer, [](const auto& request, auto*) -> absl::Status {
         if (request.settings().empty()) return absl::OkStatus();
         return Unimplemented("server.log_settings",
                              "log settings are given when the server is started");

@@ -1,5 +1,6 @@
 #include "server/transport/tensor_contents.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <string>
@@ -196,6 +197,14 @@ class BytesCollector final : public Collector {
   std::vector<Piece> pieces_;
 };
 
+// What collecting the elements of a tensor takes at most.
+int64_t CollectedBytes(DataType type, int64_t elements) {
+  const int64_t runs = std::min(elements, limits::kMaxContentsFields) * sizeof(Piece);
+  if (type == DataType::kBytes) return elements * sizeof(uint32_t) + 2 * runs;
+  if (type == DataType::kFp32 || type == DataType::kFp64) return runs;
+  return elements * static_cast<int64_t>(ElementSize(type));
+}
+
 std::unique_ptr<Collector> MakeCollector(DataType type, int64_t elements) {
   if (type == DataType::kBytes) return std::make_unique<BytesCollector>(type, elements);
   if (type == DataType::kFp32 || type == DataType::kFp64) {
@@ -226,6 +235,9 @@ absl::StatusOr<ScatteredBytes> ReadTensorContents(std::span<const Piece> content
       type != DataType::kBytes && type != DataType::kFp32 && type != DataType::kFp64;
   if (converted && (budget->converted_elements -= elements) < 0) {
     return TooMuchWork("integers", limits::kMaxConvertedElements);
+  }
+  if (budget->memory != nullptr) {
+    FOVEA_RETURN_IF_ERROR(budget->memory->Take(CollectedBytes(type, elements)));
   }
   const std::unique_ptr<Collector> collector = MakeCollector(type, elements);
   while (!reader.AtEnd()) {

@@ -6,9 +6,11 @@
 #include <grpcpp/support/server_callback.h>
 
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "server/core/limits.h"
+#include "server/core/request_memory.h"
 #include "server/core/status.h"
 #include "server/transport/grpc_message.h"
 #include "server/transport/grpc_status.h"
@@ -33,20 +35,47 @@ grpc::ByteBuffer WriteControlMessage(const Message& message) {
   return ToByteBuffer(std::move(encoded));
 }
 
+// A call, and what it holds until its answer has left. Deletes itself when gRPC is done.
+class UnaryCall final : public grpc::ServerUnaryReactor {
+ public:
+  UnaryCall(MemoryBudget& budget, grpc::CallbackServerContext* call, grpc::ByteBuffer* answer)
+      : memory_(budget), call_(call), answer_(answer) {}
+
+  // As RequestMemory's. Little is not counted: health is told when all memory is in use, too.
+  absl::Status TakeMemory(int64_t bytes) {
+    return bytes <= limits::kRequestRecordBytes ? absl::OkStatus() : memory_.Take(bytes);
+  }
+
+  // Ends the call with `status`, or where that is OK with `response`.
+  template <typename Response>
+  void Answer(absl::Status status, const Response& response) {
+    memory_.Release();
+    if (status.ok()) status = TakeMemory(static_cast<int64_t>(response.ByteSizeLong()));
+    if (status.ok()) *answer_ = WriteControlMessage(response);
+    Finish(EndCall(status, *call_));
+  }
+
+ private:
+  void OnDone() override { delete this; }
+
+  RequestMemory memory_;
+  grpc::CallbackServerContext* const call_;
+  grpc::ByteBuffer* const answer_;
+};
+
 // Answers a call at once with what `handle(const Request&, Response*)` returns, an absl::Status, or
 // with ReadControlMessage's error.
 template <typename Request, typename Response, typename Handle>
-grpc::ServerUnaryReactor* AnswerAtOnce(grpc::CallbackServerContext* call,
+grpc::ServerUnaryReactor* AnswerAtOnce(MemoryBudget& budget, grpc::CallbackServerContext* call,
                                        const grpc::ByteBuffer* message, grpc::ByteBuffer* answer,
                                        Handle handle,
                                        int64_t max_bytes = limits::kMaxControlMessageBytes) {
+  auto* reactor = new UnaryCall(budget, call, answer);
   Request request;
   Response response;
   absl::Status status = ReadControlMessage(*message, &request, max_bytes);
   if (status.ok()) status = handle(request, &response);
-  if (status.ok()) *answer = WriteControlMessage(response);
-  grpc::ServerUnaryReactor* reactor = call->DefaultReactor();
-  reactor->Finish(EndCall(status, *call));
+  reactor->Answer(std::move(status), response);
   return reactor;
 }
 

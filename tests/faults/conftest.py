@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
-from fault_support import RESIDENT_BOUND, SIZE, Caller, infer_request
+from fault_support import RESIDENT_BOUND, Caller, add_identity, infer_request
 from running_server import SERVER
 
 
@@ -35,13 +35,7 @@ def good_answer(caller) -> np.ndarray:
 @pytest.fixture
 def identity_repository(tmp_path: pathlib.Path) -> pathlib.Path:
     """One model that computes nothing and loads at once: for servers of a test's own."""
-    model = tmp_path / "models" / "identity"
-    (model / "1").mkdir(parents=True)
-    (model / "model.textproto").write_text(
-        f'spec_version: 1\nbackbone: "identity"\nimage_height: {SIZE}\nimage_width: {SIZE}\n'
-        "advertised_input: IMAGE_RGB\nrandom_weights { seed: 1 }\n"
-    )
-    return tmp_path / "models"
+    return add_identity(tmp_path / "models")
 
 
 @pytest.fixture(autouse=True)

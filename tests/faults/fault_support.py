@@ -66,11 +66,26 @@ def image_request(*files: bytes, **fields) -> service_pb2.ModelInferRequest:
     )
 
 
-def identity_request(side: int = SIZE, **fields) -> service_pb2.ModelInferRequest:
-    """For the model of the fixture identity_repository."""
+def add_identity(
+    repository: pathlib.Path, name: str = "identity", side: int = SIZE
+) -> pathlib.Path:
+    """A model that answers the pixels it gets, at its size. Gives the repository."""
+    model = repository / name
+    (model / "1").mkdir(parents=True)
+    (model / "model.textproto").write_text(
+        f'spec_version: 1\nbackbone: "identity"\nimage_height: {side}\nimage_width: {side}\n'
+        "advertised_input: IMAGE_RGB\nrandom_weights { seed: 1 }\n"
+    )
+    return repository
+
+
+def identity_request(
+    side: int = SIZE, model: str = "identity", **fields
+) -> service_pb2.ModelInferRequest:
+    """For a model of add_identity."""
     pixels = bytes(side * side * 3)
     return infer_request(
-        "image_rgb", "UINT8", (1, side, side, 3), [pixels], "identity", **fields
+        "image_rgb", "UINT8", (1, side, side, 3), [pixels], model, **fields
     )
 
 

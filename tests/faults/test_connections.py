@@ -1,4 +1,4 @@
-"""Rows 37 and 38 of docs/faults.md: callers that are slow, silent or many, on bounded numbers over loopback."""
+"""Rows 37 and 38 and promise 6 of docs/faults.md: callers that are slow, silent or many, on bounded numbers over loopback."""
 
 from __future__ import annotations
 
@@ -12,8 +12,16 @@ import time
 import grpc
 import pytest
 import raw_http2 as http2
-from fault_support import SERVICE, Caller, identity_request, infer_request
+from fault_support import (
+    SERVICE,
+    Caller,
+    add_identity,
+    expect,
+    identity_request,
+    infer_request,
+)
 from raw_http2 import RawConnection
+from tritonclient.grpc import service_pb2
 
 INFER = SERVICE + "ModelInfer"
 
@@ -61,8 +69,8 @@ def test_row_37_messages_that_stop_half_way_do_not_shut_out_others(
     """Eight callers hold nearly all of the buffers' memory each: gRPC ends some of their calls."""
     mib = 1 << 20
     server = start_server(
-        *("--model-repository", identity_repository, "--request-memory", "16"),
-        *("--max-message", "15"),
+        *("--model-repository", identity_repository, "--max-message", "15"),
+        *("--request-memory", "48", "--imaging-memory", "16"),  # 16 for messages
     )
     caller = Caller(server.grpc)
     caller.infer(identity_request())
@@ -137,9 +145,11 @@ class Stalled:
         return kind not in (http2.RST_STREAM, http2.GOAWAY)
 
 
-def unread_calls(address: str, count: int) -> RawConnection:
+def unread_calls(
+    address: str, count: int, model: str = "identity"
+) -> RawConnection:
     """Calls on one connection whose windows let no byte of an answer through."""
-    message = identity_request(side=32)
+    message = identity_request(side=32, model=model)
     connection = RawConnection(address)
     connection.send(http2.PREFACE + http2.settings(window=0))
     for number in range(count):
@@ -171,6 +181,43 @@ def test_row_37_a_caller_that_never_reads_holds_up_neither_others_nor_the_end(
     assert server.process.wait(timeout / 2) == 0
     assert "answers were not read in time" in server.log.read_text()
     connection.close()
+
+
+def test_promise_6_answers_that_nobody_reads_stay_within_the_bound(
+    start_server, identity_repository
+):
+    """Answers of 3 MiB each to messages of 3 KiB: 300 MiB, if they were let."""
+    mib = 1 << 20
+    add_identity(identity_repository, "large", side=1024)
+    server = start_server(
+        *("--model-repository", identity_repository, "--max-message", "16"),
+        *("--request-memory", "64", "--imaging-memory", "16"),  # 24 for answers
+    )
+    server.wait_for_log(
+        "requests may hold 64 MiB: 24 of messages, 16 of images being decoded, 24 of"
+    )
+    caller = Caller(server.grpc)
+    large = identity_request(side=32, model="large")
+    caller.infer(large)
+    resident = server.resident_bytes()
+    callers = [unread_calls(server.grpc, 10, "large") for _ in range(10)]
+    wait_until(lambda: finds_no_memory(caller, large))
+    assert server.resident_bytes() - resident < 64 * mib
+    for _ in range(20):
+        caller.infer(identity_request())  # there is room for the small
+    for one in callers:
+        one.close()
+    wait_until(lambda: not finds_no_memory(caller, large))
+    assert server.terminate() == 0
+
+
+def finds_no_memory(caller: Caller, request: service_pb2.ModelInferRequest) -> bool:
+    try:
+        caller.infer(request)
+    except grpc.RpcError as error:
+        expect(error, "UNAVAILABLE", "server.request_memory")
+        return True
+    return False
 
 
 def test_row_38_more_connections_than_the_process_may_have_files(

@@ -148,8 +148,9 @@ Case Knn(Dice& dice, at::ScalarType type, bool exact, int64_t off_by = 0) {
   // Of few channels in bf16, too many keys are twins.
   Tensors t = DrawTokenSets(dice, type, /*least_dim=*/8);
   while (t[1].size(2) <= off_by) t = DrawTokenSets(dice, type, /*least_dim=*/8);
-  // One key more among many shows little.
-  const int64_t most = off_by > 0 ? std::max<int64_t>(1, t[1].size(2) / 2) : t[1].size(2);
+  // One key more among many is within bf16's rounding.
+  const int64_t most =
+      off_by > 0 ? std::clamp<int64_t>(t[1].size(2) / 2, 1, 12) : t[1].size(2);
   const int64_t topk = dice.Between(1, most);
   Scale scale = dice.Scale();
   if (scale == 0.0) scale = 1.0;  // every row would be ambiguous
@@ -317,7 +318,7 @@ TEST(DifferentialFuzzTest, ANumberOfNeighboursOffByOneIsSeen) {
     Dice dice(seed);
     const at::ScalarType type = seed % 2 == 0 ? at::kFloat : at::kBFloat16;
     const Case c = Knn(dice, type, /*exact=*/seed % 3 == 0, /*off_by=*/1);
-    EXPECT_NE(Disagreement(c, reference), "") << seed << ": " << c.what;
+    EXPECT_TRUE(Disagreement(c, reference).starts_with("the error is")) << seed << ": " << c.what;
   }
 }
 

@@ -102,17 +102,17 @@ at::Tensor Noise(const at::Tensor& like, uint64_t seed) {
   return at::randn(like.sizes(), at::make_generator<at::CPUGeneratorImpl>(seed));
 }
 
-// Which of two keys with nearly the same logit k-NN attention keeps is decided by rounding. Whether
-// there are such in a run: noise of a few roundings of the pixels then moves the logits by more
-// than the bound.
-bool IsDecidedByRounding(const Backbone& backbone, const at::Tensor& pixels,
-                         const at::Tensor& logits) {
+// Which of two keys with nearly the same logit k-NN attention keeps is decided by rounding. How far
+// that moves the logits: the farthest of eight draws of noise of a few roundings of the pixels.
+double MovedByRounding(const Backbone& backbone, const at::Tensor& pixels,
+                       const at::Tensor& logits) {
   const kernels::ScopedForcedImplementation forced(kernels::Implementation::kReference);
+  double farthest = 0;
   for (uint64_t seed = 100; seed < 108; ++seed) {
     const at::Tensor moved = pixels + 0x1p-18 * Noise(pixels, seed);
-    if (Distance(Logits(backbone, moved), logits) > kBound) return true;
+    farthest = std::max(farthest, Distance(Logits(backbone, moved), logits));
   }
-  return false;
+  return farthest;
 }
 
 struct Outcome {
@@ -139,7 +139,8 @@ std::shared_ptr<Backbone> Make(const BackboneEntry& entry, const std::string& at
 }
 
 // A pair that runs gives, prepared and with the fastest kernels, what it gives trainable with the
-// reference ones. Pixels that leave a selection to rounding are set aside, and others drawn.
+// reference ones. Pixels that leave a selection to rounding are set aside, and others drawn; where
+// all do, as in a deep model of many tokens, the last ones may be off as far as rounding moves them.
 Outcome Try(const BackboneEntry& entry, const std::string& attention, Count& count) {
   SCOPED_TRACE(entry.name + " " + attention);
   const at::NoGradGuard no_grad;
@@ -171,12 +172,16 @@ Outcome Try(const BackboneEntry& entry, const std::string& attention, Count& cou
     }
     ++count.runs;
     const bool selects = attention.find("knn") != attention.npos;
-    if (error > kBound && selects && seed < kLast &&
-        IsDecidedByRounding(*Make(entry, attention), pixels, expected)) {
-      ++count.set_aside;
-      continue;
+    double bound = kBound;
+    if (error > kBound && selects) {
+      const double moved = MovedByRounding(*Make(entry, attention), pixels, expected);
+      if (moved > kBound) {
+        ++count.set_aside;
+        if (seed < kLast) continue;
+        bound = 2 * moved;
+      }
     }
-    EXPECT_LE(error, kBound);
+    EXPECT_LE(error, bound);
     break;
   }
   return outcome;
