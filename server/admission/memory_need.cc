@@ -24,7 +24,7 @@ int64_t Elements(const TensorDescription& output) {
 }  // namespace
 
 int64_t MemoryNeed(const InferenceRequest& request, const AcceptedInput& input,
-                 const ModelView& model, bool decoded) {
+                   const ModelView& model, bool decoded) {
   int64_t image_bytes = decoded ? 3 * model.image_height * model.image_width : 0;
   int64_t classes = std::min<int64_t>(request.top_k, model.num_classes);
   for (const TensorDescription& output : model.outputs) {

@@ -13,6 +13,6 @@ namespace fovea {
 // model's size where they have to be made (`decoded`), the model's outputs, and the answer. `input`
 // is what CheckRequest has found `request` to have.
 int64_t MemoryNeed(const InferenceRequest& request, const AcceptedInput& input,
-                 const ModelView& model, bool decoded);
+                   const ModelView& model, bool decoded);
 
 }  // namespace fovea

@@ -35,10 +35,11 @@ std::optional<MemoryBudget::Hold> MemoryBudget::TryHold(int64_t bytes) {
   return Hold(this, bytes);
 }
 
-std::optional<MemoryBudget::Hold> MemoryBudget::AwaitHold(int64_t bytes, Nanos until) {
+std::optional<MemoryBudget::Hold> MemoryBudget::AwaitHold(int64_t bytes, Nanos until, Rank rank) {
   FOVEA_CHECK(bytes <= capacity_);
+  if (bytes == 0) return Open();
   MutexLock lock(mutex_);
-  const auto turn = waiting_.insert(waiting_.end(), bytes);
+  const auto turn = waiting_.insert(rank);
   bool taken = false;
   while (turn != waiting_.begin() || !(taken = Take(bytes))) {
     if (until != kNever && clock_.Now() >= until) break;

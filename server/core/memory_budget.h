@@ -1,9 +1,10 @@
 // How many bytes may be held at once.
 #pragma once
 
+#include <compare>
 #include <cstdint>
-#include <list>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "server/core/clock.h"
@@ -51,10 +52,17 @@ class MemoryBudget {
   // Never waits. Nothing where so much is not to be had now, or somebody waits for his turn.
   std::optional<Hold> TryHold(int64_t bytes);
 
-  // Waits for its turn, first come first served, so that the large are not passed by the small for
-  // ever. `bytes` are at most the capacity. Nothing where the turn has not come by `until`. Who
-  // waits holds nothing of this budget: two that waited for each other's bytes would never end.
-  std::optional<Hold> AwaitHold(int64_t bytes, Nanos until);
+  // Where somebody stands among those who wait: the least first, and of equals who came first.
+  struct Rank {
+    int priority = 0;
+    Nanos order = 0;
+    auto operator<=>(const Rank&) const = default;
+  };
+  // Waits for its turn: the large are not passed by the small for ever. `bytes` are at most the
+  // capacity; none of them need no turn. Nothing where the turn has not come by `until`. Who waits
+  // holds nothing of this budget: two that waited for each other's bytes would never end.
+  std::optional<Hold> AwaitHold(int64_t bytes, Nanos until, Rank rank);
+  std::optional<Hold> AwaitHold(int64_t bytes, Nanos until) { return AwaitHold(bytes, until, {}); }
 
  private:
   bool Take(int64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -65,7 +73,7 @@ class MemoryBudget {
   mutable Mutex mutex_;
   CondVar changed_;  // for those that wait
   int64_t held_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::list<int64_t> waiting_ ABSL_GUARDED_BY(mutex_);  // bytes that each waits for, in turn
+  std::multiset<Rank> waiting_ ABSL_GUARDED_BY(mutex_);  // equals in their order of arrival
 };
 
 }  // namespace fovea

@@ -7,10 +7,11 @@ namespace fovea {
 
 absl::Status RequestMemory::Take(int64_t bytes) {
   if (hold_.bytes() + bytes > budget_.capacity()) {
-    return ResourceExhausted(
-        "request.memory",
-        absl::StrCat("the request and its answer take ", hold_.bytes() + bytes, " bytes beside the message; this "
-                     "server has ", budget_.capacity(), " for all (--request-memory)"));
+    return ResourceExhausted("request.memory",
+                             absl::StrCat("the request and its answer take ", hold_.bytes() + bytes,
+                                          " bytes beside the message; this "
+                                          "server has ",
+                                          budget_.capacity(), " for all (--request-memory)"));
   }
   if (hold_.TryGrow(bytes)) return absl::OkStatus();
   return Unavailable("server.request_memory",

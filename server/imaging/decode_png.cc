@@ -28,8 +28,13 @@ class EssentialBytes {
   // `file` is one that the probe accepted.
   explicit EssentialBytes(Bytes file) : file_(file), unread_(file.first(kPngSignature.size())) {}
 
-  // Fills `to`. False where the chunks end before.
+  // So many bytes more; any number, until this is said.
+  void Allow(size_t bytes) { allowed_ = bytes; }
+
+  // Fills `to`. False where the chunks, or what is allowed, end before.
   bool Read(std::span<std::byte> to) {
+    if (to.size() > allowed_) return false;
+    allowed_ -= to.size();
     while (!to.empty()) {
       if (unread_.empty() && !NextChunk()) return false;
       const size_t size = std::min(to.size(), unread_.size());
@@ -54,9 +59,12 @@ class EssentialBytes {
   }
 
   Bytes file_;
-  Bytes unread_;                        // of the chunk that is being read
+  Bytes unread_;  // of the chunk that is being read
+  size_t allowed_ = SIZE_MAX;
   size_t next_ = kPngSignature.size();  // where the chunk after it starts
 };
+
+constexpr size_t kReadAheadBytes = 16 << 10;  // libpng reads eight kilobytes at a time
 
 // One picture's way through libpng. Every function returns libpng's words where it fails, and
 // nothing where it does not.
@@ -93,6 +101,7 @@ class PngReader {
       png_set_gray_to_rgb(png_);
       passes_ = png_set_interlace_handling(png_);
       png_read_update_info(png_, header_);
+      rows_left_ = size_t{png_get_image_height(png_, header_)} * passes_;
     });
   }
 
@@ -108,7 +117,13 @@ class PngReader {
   std::string ReadRows(uint8_t* pixels, int rows) {
     return Try([this, pixels, rows] {
       const size_t row_bytes = png_get_rowbytes(png_, header_);
-      for (int y = 0; y < rows; ++y) png_read_row(png_, pixels + y * row_bytes, nullptr);
+      for (int y = 0; y < rows; ++y) {
+        // With the last row libpng unpacks everything that the stream still holds, which a few
+        // kilobytes may make gigabytes of.
+        if (--rows_left_ == 0) source_.Allow(2 * row_bytes + kReadAheadBytes);
+        png_read_row(png_, pixels + y * row_bytes, nullptr);
+      }
+      if (rows_left_ == 0) source_.Allow(SIZE_MAX);
     });
   }
 
@@ -130,7 +145,7 @@ class PngReader {
   static void Read(png_structp png, png_bytep to, size_t size) {
     PngReader& reader = Of(png_get_io_ptr(png));
     if (!reader.source_.Read({reinterpret_cast<std::byte*>(to), size})) {
-      png_error(png, "the chunks end before IEND");
+      png_error(png, "the chunks end before IEND, or hold more than the pixels");
     }
   }
 
@@ -150,6 +165,7 @@ class PngReader {
   png_structp png_ = nullptr;
   png_infop header_ = nullptr;
   int passes_ = 1;
+  size_t rows_left_ = 0;
   char words_[128] = {};
 };
 

@@ -110,17 +110,27 @@ ImagingLine::~ImagingLine() {
   pool_.schedule_.RemoveLine(id_);
 }
 
-absl::Status ImagingLine::Submit(ImagingTask&& task) {
+absl::Status ImagingLine::Submit(std::span<ImagingTask> tasks) {
+  // Once the tasks are the pool's, their end may be the end of this line.
+  ImagingPool& pool = pool_;
   {
-    MutexLock lock(pool_.mutex_);
-    FOVEA_CHECK(!pool_.stopping_);
-    if (pool_.schedule_.waiting() >= pool_.options_.max_queued) {
+    MutexLock lock(pool.mutex_);
+    FOVEA_CHECK(!pool.stopping_);
+    const int most = pool.options_.max_queued;
+    if (pool.schedule_.waiting() >= most &&
+        pool.schedule_.waiting(id_) >= most / pool.schedule_.lines_in_use(id_)) {
       return Unavailable("image.queue_full", "too many images wait to be decoded");
     }
-    const ImagingTaskId id = pool_.schedule_.Add(id_, task.outline);
-    pool_.tasks_.emplace(id, std::move(task));
+    for (ImagingTask& task : tasks) {
+      const ImagingTaskId id = pool.schedule_.Add(id_, task.outline);
+      pool.tasks_.emplace(id, std::move(task));
+    }
   }
-  pool_.work_or_stop_.NotifyOne();
+  if (tasks.size() == 1) {
+    pool.work_or_stop_.NotifyOne();
+  } else {
+    pool.work_or_stop_.NotifyAll();
+  }
   return absl::OkStatus();
 }
 

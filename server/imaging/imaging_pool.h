@@ -19,7 +19,8 @@ namespace fovea {
 
 struct ImagingPoolOptions {
   int threads = 1;  // as many as cores: decoding keeps a core busy
-  // Images that may wait, of all models; turn it down to refuse sooner under overload.
+  // Images that may wait, of all models; where so many do, only models with less than an equal part
+  // of it get more in. Turn it down to refuse sooner under overload.
   int max_queued = 1024;
   // That decoding may use at once: an image waits until what it needs is there. Turn it up for
   // large images.
@@ -91,10 +92,11 @@ class ImagingLine {
   ImagingLine(const ImagingLine&) = delete;
   ImagingLine& operator=(const ImagingLine&) = delete;
 
-  // Returns at once. After OK the task is the pool's, and `task.run` will be called. After
-  // UNAVAILABLE image.queue_full the task is left as it was, and its caller is told by whoever has
-  // it.
-  absl::Status Submit(ImagingTask&& task);
+  // Takes all images of a request or none, and returns at once. After OK the tasks are the pool's,
+  // and each `run` will be called. After UNAVAILABLE image.queue_full they are left as they were,
+  // and their caller is told by whoever has them.
+  absl::Status Submit(std::span<ImagingTask> tasks);
+  absl::Status Submit(ImagingTask&& task) { return Submit(std::span(&task, 1)); }
 
   // When images that come now would all be decoded, as far as can be told (see ImagingSchedule).
   Nanos Forecast(int priority, Nanos order, std::span<const ImageSize> images) const;

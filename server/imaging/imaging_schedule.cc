@@ -43,6 +43,16 @@ ImagingTaskId ImagingSchedule::Add(ImagingLineId id, const ImagingOutline& outli
   return task;
 }
 
+int ImagingSchedule::waiting(ImagingLineId line) const {
+  return static_cast<int>(lines_.at(line).tasks.size());
+}
+
+int ImagingSchedule::lines_in_use(ImagingLineId line) const {
+  return static_cast<int>(std::ranges::count_if(lines_, [line](const auto& entry) {
+    return entry.first == line || !entry.second.order.empty();
+  }));
+}
+
 std::optional<ImagingTaskId> ImagingSchedule::Next(Nanos now) {
   absl::InlinedVector<FairShare::Member, 16> ready;
   for (const auto& [id, line] : lines_) {
@@ -72,7 +82,7 @@ void ImagingSchedule::Done(ImagingTaskId id, bool worked, Nanos took, Nanos now)
 
 bool ImagingSchedule::Hopeless(ImagingTaskId id, Nanos now) const {
   const ImagingOutline& outline = running_.at(id).task.outline;
-  if (outline.ready_by == kNever || !times_.Trusted(outline.size.kind, now)) return false;
+  if (outline.ready_by == kNever || !times_.Trusted(outline.size, now)) return false;
   const Nanos takes = waiting_ > 0 ? times_.Typical(outline.size) : times_.Fast(outline.size);
   return outline.ready_by - now < takes;
 }
@@ -82,7 +92,7 @@ Nanos ImagingSchedule::Forecast(ImagingLineId id, int priority, Nanos order,
   const bool idle = waiting_ == 0 && static_cast<int>(running_.size()) < threads_;
   Nanos own = 0, longest = 0;
   for (const ImageSize& size : images) {
-    if (!times_.Trusted(size.kind, now)) return now;
+    if (!times_.Trusted(size, now)) return now;
     const Nanos takes = idle ? times_.Fast(size) : times_.Slow(size);
     own += takes;
     longest = std::max(longest, takes);

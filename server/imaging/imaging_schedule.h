@@ -49,12 +49,15 @@ class ImagingSchedule {
   // the thread, almost certainly where none does.
   bool Hopeless(ImagingTaskId task, Nanos now) const;
 
-  // When images that come now would all be decoded. `now` where nothing is known of their kind.
+  // When images that come now would all be decoded. `now` where nothing is known of such ones.
   // As under PredictFinish, images are taken to be slow ones, but fast where a thread is idle.
   Nanos Forecast(ImagingLineId line, int priority, Nanos order, std::span<const ImageSize> images,
                  Nanos now) const;
 
   int waiting() const { return waiting_; }
+  int waiting(ImagingLineId line) const;
+  // Lines with images in them, and this one.
+  int lines_in_use(ImagingLineId line) const;
 
  private:
   struct Place {

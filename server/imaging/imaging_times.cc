@@ -1,15 +1,19 @@
 #include "server/imaging/imaging_times.h"
 
-#include <algorithm>
 #include <cmath>
 
 namespace fovea {
 namespace {
 
-// The curves' sizes: kilopixels (kilobytes), rounded up to a power of the fourth root of two, so
-// that a curve has some sixty sizes at most. At least 1.
+// The pixels, in thousands, that take as long as the part of the work which every image takes.
+constexpr double kFixedPart = 64;
+// So many times the largest measured size may still be judged by it.
+constexpr int kReach = 4;
+
+// The curves' sizes: kilopixels (kilobytes) and the fixed part, rounded up to a power of the fourth
+// root of two, so that a curve has some forty sizes at most.
 int Step(const ImageSize& size) {
-  const double kilo = std::max(1.0, static_cast<double>(size.amount) / 1000);
+  const double kilo = kFixedPart + static_cast<double>(size.amount) / 1000;
   return static_cast<int>(std::ceil(std::exp2(std::ceil(std::log2(kilo) * 4) / 4)));
 }
 
@@ -40,8 +44,9 @@ Nanos ImagingTimes::Slow(const ImageSize& size) const {
   return step < curve.least() ? curve.Typical(step) : curve.Slow(step);
 }
 
-bool ImagingTimes::Trusted(ImageKind kind, Nanos now) const {
-  return curves_[Index(kind)].Trusted(now);
+bool ImagingTimes::Trusted(const ImageSize& size, Nanos now) const {
+  const LatencyModel& curve = curves_[Index(size.kind)];
+  return curve.Trusted(now) && Step(size) <= kReach * curve.most();
 }
 
 }  // namespace fovea

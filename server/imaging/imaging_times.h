@@ -27,8 +27,9 @@ struct ImageSize {
 };
 
 // Not thread-safe. A latency curve for each kind, by the amount in steps of a quarter octave.
-// Between measured amounts it is interpolated, outside of them taken to be proportional: decoders
-// pass over every pixel.
+// Between measured amounts it is interpolated, outside of them taken to be proportional but for a
+// part that every image takes: decoders pass over every pixel, and what is left is resized to one
+// size.
 class ImagingTimes {
  public:
   void Record(const ImageSize& size, Nanos took, Nanos now);
@@ -38,8 +39,9 @@ class ImagingTimes {
   Nanos Typical(const ImageSize& size) const;
   Nanos Slow(const ImageSize& size) const;  // nine in ten take at most this
 
-  // Whether work of this kind may be turned away by what is known of it (see LatencyModel).
-  bool Trusted(ImageKind kind, Nanos now) const;
+  // Whether such an image may be turned away by what is known of its kind (see LatencyModel): much
+  // larger ones than were measured may not, or thumbnails would say what photographs take.
+  bool Trusted(const ImageSize& size, Nanos now) const;
 
  private:
   std::array<LatencyModel, kImageKinds> curves_;

@@ -40,14 +40,19 @@ absl::Status Gather(const ScatteredBytes& scattered, std::vector<std::byte>* sto
   });
 }
 
+// Whether an image fits does not depend on the pieces in which it happens to have come.
+absl::Status CheckFits(const ImagingResources& resources, int64_t bytes) {
+  if (bytes <= resources.budget.capacity()) return absl::OkStatus();
+  return ResourceExhausted(
+      "image.too_large_to_decode",
+      absl::StrCat("decoding the image takes ", bytes, " bytes; this server has ",
+                   resources.budget.capacity(), " for all"));
+}
+
+// `bytes` have been found to fit.
 absl::StatusOr<MemoryBudget::Hold> Await(const ImagingResources& resources, int64_t bytes) {
-  if (bytes > resources.budget.capacity()) {
-    return ResourceExhausted(
-        "image.too_large_to_decode",
-        absl::StrCat("decoding the image takes ", bytes, " bytes; this server has ",
-                     resources.budget.capacity(), " for all"));
-  }
-  std::optional<MemoryBudget::Hold> hold = resources.budget.AwaitHold(bytes, resources.until);
+  std::optional<MemoryBudget::Hold> hold =
+      resources.budget.AwaitHold(bytes, resources.until, resources.rank);
   if (!hold) return refusal::Expired();
   return *std::move(hold);
 }
@@ -63,10 +68,13 @@ struct OpenedImage {
 absl::StatusOr<OpenedImage> Open(const ScatteredBytes& file, const ImageLimits& limits,
                                  const ImagingResources& resources) {
   const int64_t gathered = GatherBytes(file);
+  FOVEA_RETURN_IF_ERROR(CheckFits(resources, static_cast<int64_t>(file.size())));
   OpenedImage image;
   FOVEA_ASSIGN_OR_RETURN(image.hold, Await(resources, gathered));
   FOVEA_RETURN_IF_ERROR(Gather(file, &image.storage, &image.encoded));
   FOVEA_ASSIGN_OR_RETURN(image.info, ProbeImage(image.encoded, limits));
+  FOVEA_RETURN_IF_ERROR(
+      CheckFits(resources, static_cast<int64_t>(file.size()) + image.info.decode_bytes));
   if (image.hold.TryGrow(image.info.decode_bytes)) return image;
   // It waits for the whole, and holds nothing meanwhile.
   image.storage = {};
@@ -104,6 +112,7 @@ absl::Status ResizeRgb(const ScatteredBytes& rgb, int64_t height, int64_t width,
   if (static_cast<int64_t>(rgb.size()) != 3 * height * width) {
     return InvalidArgument("image.bad_size", "the pixels do not fill the image's height and width");
   }
+  FOVEA_RETURN_IF_ERROR(CheckFits(resources, static_cast<int64_t>(rgb.size())));
   FOVEA_ASSIGN_OR_RETURN(const MemoryBudget::Hold hold, Await(resources, GatherBytes(rgb)));
   std::vector<std::byte> storage;
   Bytes whole;

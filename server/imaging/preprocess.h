@@ -30,7 +30,8 @@ struct ImageDurations {
 struct ImagingResources {
   MemoryBudget& budget;  // of everything that is allocated on the way; waited for
   Clock& clock;
-  Nanos until = kNever;  // who has not got the memory by then gives up
+  Nanos until = kNever;          // who has not got the memory by then gives up
+  MemoryBudget::Rank rank = {};  // among those who wait for memory
 };
 
 // Decodes a JPEG, PNG or WebP file, turns it upright, resizes and crops it: `spec.bytes()` bytes of
@@ -38,7 +39,8 @@ struct ImagingResources {
 // Bit-equal to Pillow's decoding, ImageOps.exif_transpose and timm's evaluation transform. Works on
 // the calling thread, which holds nothing of the budget. Thread-safe. `spec` passes
 // CheckPreprocessSpec. `durations` may be null. Errors: those of ProbeImage and DecodeImage;
-// RESOURCE_EXHAUSTED image.too_large_to_decode where the whole budget would not do;
+// RESOURCE_EXHAUSTED image.too_large_to_decode where the whole budget would not do if the file came
+// in pieces (whether it does is chance);
 // DEADLINE_EXCEEDED queue.expired where the memory was not to be had in time.
 absl::Status DecodeAndResize(const ScatteredBytes& file, const PreprocessSpec& spec,
                              const ImagingOptions& options, const ImagingResources& resources,

@@ -23,9 +23,8 @@ std::string EnvironmentVariable(std::string flag) {
 
 RequestMemoryParts ShareOut(const ServerOptions& options) {
   const int64_t others = options.request_memory_mb - options.imaging_memory_mb;
-  return {.messages = others / 2,
-          .images = options.imaging_memory_mb,
-          .requests = others - others / 2};
+  return {
+      .messages = others / 2, .images = options.imaging_memory_mb, .requests = others - others / 2};
 }
 
 ParsedCommandLine ParseCommandLine(int argc, const char* const* argv) {
@@ -121,8 +120,9 @@ ParsedCommandLine ParseCommandLine(int argc, const char* const* argv) {
   const RequestMemoryParts memory = ShareOut(options);
   if (memory.messages < options.max_message_mb) {
     std::cerr << "--request-memory " << options.request_memory_mb << " leaves "
-              << std::max<int64_t>(memory.messages, 0) << " MiB for messages beside --imaging-memory "
-              << options.imaging_memory_mb << ", and --max-message is " << options.max_message_mb
+              << std::max<int64_t>(memory.messages, 0)
+              << " MiB for messages beside --imaging-memory " << options.imaging_memory_mb
+              << ", and --max-message is " << options.max_message_mb
               << ": raise the first or lower the others\n";
     parsed.exit_code = 2;
     return parsed;

@@ -20,8 +20,8 @@ struct ServerOptions {
   // then how long accepted requests may take to finish.
   int drain_delay_ms = 0;
   int drain_timeout_ms = 30'000;
-  int threads = 0;                   // for models; 0: the processors that the process may use
-  int imaging_threads = 0;           // for decoding and resizing; 0: the processors it may use
+  int threads = 0;          // for models; 0: the processors that the process may use
+  int imaging_threads = 0;  // for decoding and resizing; 0: the processors it may use
   // Of everything that requests make the server hold, imaging_memory_mb and messages among it.
   int64_t request_memory_mb = 2048;
   int64_t imaging_memory_mb = 512;  // of it, for images while they are decoded

@@ -152,10 +152,9 @@ class Server {
     FOVEA_ASSIGN_OR_RETURN(scheduler_,
                            Scheduler::Create({.device_threads = device_threads}, clock_));
     const RequestMemoryParts memory = ShareOut(options_);
-    FOVEA_ASSIGN_OR_RETURN(imaging_,
-                           ImagingPool::Create({.threads = imaging_threads,
-                                                .memory_bytes = memory.images * kMiB},
-                                               clock_));
+    FOVEA_ASSIGN_OR_RETURN(
+        imaging_, ImagingPool::Create(
+                      {.threads = imaging_threads, .memory_bytes = memory.images * kMiB}, clock_));
     std::vector<std::unique_ptr<RepositoryFs>> folders;
     for (const std::string& folder : options_.model_repositories) {
       folders.push_back(MakeRepositoryFs(folder));
@@ -206,8 +205,7 @@ class Server {
     }
     Log(LogLevel::kInfo,
         absl::StrCat("requests may hold ", options_.request_memory_mb, " MiB: ", memory.messages,
-                     " of messages, ", memory.images, " of images being decoded, ",
-                     memory.requests,
+                     " of messages, ", memory.images, " of images being decoded, ", memory.requests,
                      " of what is made of them and of answers; the models' weights and activations "
                      "come on top"));
     return absl::OkStatus();

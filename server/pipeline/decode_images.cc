@@ -48,7 +48,10 @@ class Decoding {
       : images_(std::move(images)),
         spec_(spec),
         options_(options),
-        resources_{.budget = pool.budget(), .clock = clock, .until = order.deadline},
+        resources_{.budget = pool.budget(),
+                   .clock = clock,
+                   .until = order.deadline,
+                   .rank = {order.priority, order.order}},
         unfinished_(images_.input.images),
         done_(std::move(done)) {}
 
@@ -176,19 +179,19 @@ void DecodeImages(ImagesToDecode images, const PreprocessSpec& spec, const Imagi
   const int count = images.input.images;
   const auto decoding = std::make_shared<Decoding>(std::move(images), spec, options, pool, order,
                                                    clock, std::move(done));
+  std::vector<ImagingTask> tasks(count);
   for (int image = 0; image < count; ++image) {
-    absl::Status status = line.Submit(
-        {.run = [decoding, image](const absl::Status& turn) { return decoding->Run(image, turn); },
-         .outline = {.size = sizes[image],
-                     .priority = order.priority,
-                     .order = order.order,
-                     .ready_by = order.ready_by},
-         .cancellation = cancellation,
-         .deadline = order.deadline});
-    if (!status.ok()) {
-      decoding->Finish(count - image, std::move(status), {});
-      return;
-    }
+    tasks[image] = {
+        .run = [decoding, image](const absl::Status& turn) { return decoding->Run(image, turn); },
+        .outline = {.size = sizes[image],
+                    .priority = order.priority,
+                    .order = order.order,
+                    .ready_by = order.ready_by},
+        .cancellation = cancellation,
+        .deadline = order.deadline};
+  }
+  if (absl::Status status = line.Submit(tasks); !status.ok()) {
+    decoding->Finish(count, std::move(status), {});
   }
 }
 

@@ -99,7 +99,8 @@ void InferencePipeline::Infer(std::unique_ptr<InferenceRequest> request, Inferen
   auto admitted = std::make_unique<Admitted>();
   admitted->request = std::move(request);
   admitted->done = std::move(done);
-  if (absl::Status status = Admit(*admitted); !status.ok()) {
+  // A message in many pieces, or many images: lists of them are made.
+  if (absl::Status status = OrOutOfMemory([&] { return Admit(*admitted); }); !status.ok()) {
     admitted->Fail(std::move(status));
     return;
   }
@@ -127,8 +128,8 @@ absl::Status InferencePipeline::Admit(Admitted& admitted) {
   }
   // The place is taken before anything is read or decoded: a full queue refuses at once.
   FOVEA_ASSIGN_OR_RETURN(admitted.place, admitted.model->queue().Reserve(outline));
-  FOVEA_RETURN_IF_ERROR(
-      admitted.request->TakeMemory(MemoryNeed(request, admitted.input, model, admitted.images.has_value())));
+  FOVEA_RETURN_IF_ERROR(admitted.request->TakeMemory(
+      MemoryNeed(request, admitted.input, model, admitted.images.has_value())));
   if (admitted.input.kind == InputKind::kPixelValues && !model.allow_non_finite) {
     FOVEA_RETURN_IF_ERROR(CheckFinite(admitted.input.tensor->data));
   }

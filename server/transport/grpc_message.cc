@@ -130,8 +130,7 @@ absl::StatusOr<ReceivedBytes> ReceiveMessage(const grpc::ByteBuffer& buffer, int
   }
   const ReceivedBytes received{slices->pieces, slices};
   if (!probe.compressed()) return received;
-  return Decompress(received, std::min(max_bytes, limits::kMaxDecompressedMessageBytes),
-                    memory);
+  return Decompress(received, std::min(max_bytes, limits::kMaxDecompressedMessageBytes), memory);
 }
 
 void ReleaseMessage(const grpc::ByteBuffer* message) {

@@ -81,7 +81,12 @@ void SetMessageLimits(const GrpcServerOptions& options, grpc::ServerBuilder* bui
 struct GrpcServer::State {
   State(const GrpcServerOptions& options, InferenceService& inference, ModelCatalog& catalog,
         const StatisticsSource& statistics, TransportObserver* observer, Clock& clock)
-      : context{inference, catalog, statistics, clock, observer, options.max_message_bytes,
+      : context{inference,
+                catalog,
+                statistics,
+                clock,
+                observer,
+                options.max_message_bytes,
                 MemoryBudget(options.request_bytes, clock)},
         oip(context, options.server_version) {}
 

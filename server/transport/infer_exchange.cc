@@ -29,9 +29,8 @@ absl::Status Read(TransportContext& context, const InferMethod& method,
                   std::shared_ptr<const ModelView>* model) {
   return OrOutOfMemory([&]() -> absl::Status {
     FOVEA_RETURN_IF_ERROR(request->TakeMemory(limits::kRequestRecordBytes));
-    FOVEA_ASSIGN_OR_RETURN(
-        const ReceivedBytes bytes,
-        ReceiveMessage(message, context.max_message_bytes, request->memory));
+    FOVEA_ASSIGN_OR_RETURN(const ReceivedBytes bytes,
+                           ReceiveMessage(message, context.max_message_bytes, request->memory));
     return method.read(
         bytes,
         [&](const InferenceRequest& head) -> absl::Status {
@@ -83,9 +82,8 @@ void Exchange(TransportContext& context, const InferMethod& method, const Reques
   auto answer = [&context, &method, id = request->id, asked = request->model_name,
                  asked_version = request->model_version, deadline = request->deadline,
                  received = static_cast<int64_t>(message.Length()), model = std::move(model),
-                 memory = request->memory,
-                 done = std::move(done)](absl::StatusOr<InferenceResponse> response,
-                                         StageTimes stages) {
+                 memory = request->memory, done = std::move(done)](
+                    absl::StatusOr<InferenceResponse> response, StageTimes stages) {
     absl::StatusOr<EncodedMessage> message = Write(method, response, deadline, context.clock);
     InferAnswer answer{.status = message.status(), .id = id};
     if (absl::IsCancelled(answer.status) && context.gate.given_up()) {

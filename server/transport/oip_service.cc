@@ -248,7 +248,8 @@ OipService::Unary* OipService::CudaSharedMemoryUnregister(Call* call, const Buff
 
 OipService::Unary* OipService::TraceSetting(Call* call, const Buffer* message, Buffer* answer) {
   return AnswerAtOnce<inference::TraceSettingRequest, inference::TraceSettingResponse>(
-      context_.memory, call, message, answer, [](const auto& request, auto* response) -> absl::Status {
+      context_.memory, call, message, answer,
+      [](const auto& request, auto* response) -> absl::Status {
         if (!request.settings().empty()) {
           return Unimplemented("server.trace_settings", "traces are not supported by this server");
         }

@@ -149,8 +149,7 @@ Case Knn(Dice& dice, at::ScalarType type, bool exact, int64_t off_by = 0) {
   Tensors t = DrawTokenSets(dice, type, /*least_dim=*/8);
   while (t[1].size(2) <= off_by) t = DrawTokenSets(dice, type, /*least_dim=*/8);
   // One key more among many is within bf16's rounding.
-  const int64_t most =
-      off_by > 0 ? std::clamp<int64_t>(t[1].size(2) / 2, 1, 12) : t[1].size(2);
+  const int64_t most = off_by > 0 ? std::clamp<int64_t>(t[1].size(2) / 2, 1, 12) : t[1].size(2);
   const int64_t topk = dice.Between(1, most);
   Scale scale = dice.Scale();
   if (scale == 0.0) scale = 1.0;  // every row would be ambiguous

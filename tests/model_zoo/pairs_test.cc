@@ -140,7 +140,8 @@ std::shared_ptr<Backbone> Make(const BackboneEntry& entry, const std::string& at
 
 // A pair that runs gives, prepared and with the fastest kernels, what it gives trainable with the
 // reference ones. Pixels that leave a selection to rounding are set aside, and others drawn; where
-// all do, as in a deep model of many tokens, the last ones may be off as far as rounding moves them.
+// all do, as in a deep model of many tokens, the last ones may be off as far as rounding moves
+// them.
 Outcome Try(const BackboneEntry& entry, const std::string& attention, Count& count) {
   SCOPED_TRACE(entry.name + " " + attention);
   const at::NoGradGuard no_grad;

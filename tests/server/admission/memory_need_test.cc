@@ -12,7 +12,8 @@ class MemoryNeedTest : public testing::Test {
     model_.image_width = 20;
     model_.num_classes = 1000;
     model_.longest_label = 50;
-    model_.outputs = {{"logits", DataType::kFp32, {-1, 1000}}, {"mask", DataType::kUint8, {-1, 5, 6}}};
+    model_.outputs = {{"logits", DataType::kFp32, {-1, 1000}},
+                      {"mask", DataType::kUint8, {-1, 5, 6}}};
   }
   int64_t Need(const InferenceRequest& request, int images = 1, bool decoded = false) {
     return MemoryNeed(request, {.images = images}, model_, decoded);

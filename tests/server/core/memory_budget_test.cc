@@ -16,8 +16,9 @@ using Hold = MemoryBudget::Hold;
 class MemoryBudgetTest : public testing::Test {
  protected:
   // Waits for `bytes` on a thread of its own, which is in its turn when this returns.
-  std::thread Await(int64_t bytes, Nanos until, std::optional<Hold>* hold) {
-    std::thread thread([=, this] { *hold = budget_.AwaitHold(bytes, until); });
+  std::thread Await(int64_t bytes, Nanos until, std::optional<Hold>* hold,
+                    MemoryBudget::Rank rank = {}) {
+    std::thread thread([=, this] { *hold = budget_.AwaitHold(bytes, until, rank); });
     clock_.AwaitWaiters(++waiters_);
     return thread;
   }
@@ -50,6 +51,23 @@ TEST_F(MemoryBudgetTest, GrowsAHoldWhereThereIsRoom) {
     EXPECT_EQ(budget_.held(), 90);
   }
   EXPECT_EQ(budget_.held(), 0);
+}
+
+TEST_F(MemoryBudgetTest, ServesTheUrgentBeforeThoseWhoCameEarlier) {
+  std::optional<Hold> first = budget_.TryHold(100);
+  std::optional<Hold> low, late, urgent;
+  std::thread threads[] = {Await(100, kNever, &low, {.priority = 1, .order = 1}),
+                           Await(100, kNever, &late, {.order = 20}),
+                           Await(100, kNever, &urgent, {.order = 10})};
+  EXPECT_TRUE(budget_.AwaitHold(0, kNever, {.priority = 9}).has_value()) << "nothing needs no turn";
+  first.reset();
+  threads[2].join();
+  EXPECT_TRUE(urgent.has_value());
+  urgent.reset();
+  threads[1].join();
+  late.reset();
+  threads[0].join();
+  EXPECT_TRUE(low.has_value());
 }
 
 TEST_F(MemoryBudgetTest, ServesThoseWhoWaitInTheirOrder) {

@@ -107,6 +107,46 @@ TEST(ImagingPool, AFullQueueRefusesAtOnce) {
   AwaitIdle(*pool);
 }
 
+TEST(ImagingPool, AModelThatFillsTheQueueLeavesTheOthersTheirParts) {
+  FakeClock clock;
+  const auto pool = MakePool(clock, {.threads = 1, .max_queued = 4});
+  const auto greedy = pool->AddLine(), modest = pool->AddLine();
+  Occupation busy(*greedy);
+  const auto submit = [](ImagingLine& line) {
+    return line.Submit({.run = [](const absl::Status&) { return true; }}).ok();
+  };
+  for (int i = 0; i < 4; ++i) EXPECT_TRUE(submit(*greedy));
+  EXPECT_FALSE(submit(*greedy));
+  EXPECT_TRUE(submit(*modest));
+  EXPECT_TRUE(submit(*modest));
+  EXPECT_FALSE(submit(*modest));
+  busy.Release();
+  AwaitIdle(*pool);
+}
+
+TEST(ImagingPool, TakesAllImagesOfARequestOrNone) {
+  FakeClock clock;
+  const auto pool = MakePool(clock, {.threads = 1, .max_queued = 2});
+  const auto line = pool->AddLine();
+  Occupation busy(*line);
+  int ran = 0;  // on the one thread
+  const auto request = [&] {
+    std::vector<ImagingTask> images(3);
+    for (ImagingTask& image : images) {
+      image.run = [&ran](const absl::Status&) { return ++ran > 0; };
+    }
+    return images;
+  };
+  std::vector<ImagingTask> taken = request(), refused = request();
+  EXPECT_TRUE(line->Submit(taken).ok()) << "there was room when it came";
+  EXPECT_EQ(ReasonOf(line->Submit(refused)), "image.queue_full");
+  EXPECT_EQ(pool->queued(), 3);
+  busy.Release();
+  AwaitIdle(*pool);
+  pool->Stop();
+  EXPECT_EQ(ran, 3);
+}
+
 TEST(ImagingPool, ARefusedTaskStaysWithWhoeverSubmittedIt) {
   FakeClock clock;
   const auto pool = MakePool(clock, {.threads = 1, .max_queued = 1});

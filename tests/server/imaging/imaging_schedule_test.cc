@@ -49,6 +49,26 @@ TEST_F(ImagingScheduleTest, TakesTheEarliestDeadlineOfTheBestPriorityFirst) {
   EXPECT_EQ(schedule_->waiting(), 0);
 }
 
+// A thumbnail takes what resizing and a call take, and hardly more.
+TEST_F(ImagingScheduleTest, ThumbnailsDoNotSayWhatPhotographsTake) {
+  schedule_.emplace(1);
+  line_ = schedule_->AddLine();
+  constexpr ImageSize kThumbnail{ImageKind::kJpeg, 32 * 32};
+  for (int i = 0; i < 100; ++i) {
+    schedule_->Add(line_, {.size = kThumbnail});
+    schedule_->Done(*schedule_->Next(now_), /*worked=*/true, kMs, now_);
+  }
+  EXPECT_EQ(Forecast(now_ + 500 * kMs), 0) << "nobody knows";
+  schedule_->Add(line_, {.size = kPhoto, .ready_by = now_ + 100 * kMs});
+  const ImagingTaskId photo = *schedule_->Next(now_);
+  EXPECT_FALSE(schedule_->Hopeless(photo, now_));
+  // Once one was decoded it is known, whatever else comes.
+  schedule_->Done(photo, /*worked=*/true, 90 * kMs, now_);
+  EXPECT_GT(Forecast(now_ + 500 * kMs), 40 * kMs);
+  schedule_->Add(line_, {.size = kPhoto, .ready_by = now_ + kMs});
+  EXPECT_TRUE(schedule_->Hopeless(*schedule_->Next(now_), now_));
+}
+
 TEST_F(ImagingScheduleTest, SharesTheThreadsTimeBetweenModels) {
   Make(1);
   const ImagingLineId other = schedule_->AddLine();

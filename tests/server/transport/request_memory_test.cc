@@ -17,9 +17,7 @@ constexpr const char* kInfer = "/inference.GRPCInferenceService/ModelInfer";
 
 class RequestMemoryRpc : public GrpcServerTest {
  protected:
-  RequestMemoryRpc() {
-    Start({.port = 0, .max_message_bytes = 4 << 20, .request_bytes = kBudget});
-  }
+  RequestMemoryRpc() { Start({.port = 0, .max_message_bytes = 4 << 20, .request_bytes = kBudget}); }
 
   // A tensor of bytes, which the server echoes.
   static ModelInferRequest Bytes(size_t size) {
