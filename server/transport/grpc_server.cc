@@ -183,6 +183,8 @@ int GrpcServer::Shutdown(Nanos timeout) {
   if (const int unread = gate.AwaitEmpty(clock, grace_ends); unread > 0) {
     Log(LogLevel::kWarning, absl::StrCat(unread, " answers were not read in time"));
   }
+  state_->oip.AwaitStreams(clock, grace_ends);
+  state_->oip.GiveUpListings();
   state_->board->Close();
   state_->listener->Stop();
   CloseConnections(port());

@@ -208,6 +208,12 @@ void InferStreams::Remove(InferStream* stream) {
   const auto found = streams_.find(stream);
   last = std::move(found->second);
   streams_.erase(found);
+  if (streams_.empty()) empty_.NotifyAll();
+}
+
+void InferStreams::AwaitEmpty(Clock& clock, Nanos until) {
+  MutexLock lock(mutex_);
+  while (!streams_.empty() && clock.Now() < until) clock.WaitUntil(empty_, mutex_, until);
 }
 
 }  // namespace fovea

@@ -24,12 +24,15 @@ class InferStreams {
 
   // Every stream, now and later, answers what it has received, takes no more, and ends UNAVAILABLE.
   void Drain();
+  // Blocks until there is none or `until` has come.
+  void AwaitEmpty(Clock& clock, Nanos until);
 
  private:
   friend class InferStream;
   void Remove(InferStream* stream);
 
   Mutex mutex_;  // never held while a stream is called
+  CondVar empty_;
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
   std::unordered_map<InferStream*, std::shared_ptr<InferStream>> streams_ ABSL_GUARDED_BY(mutex_);
 };

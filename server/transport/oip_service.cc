@@ -54,8 +54,13 @@ absl::Status NoSharedMemory() {
 OipService::OipService(TransportContext& context, std::string server_version)
     : context_(context),
       server_version_(std::move(server_version)),
-      load_threads_(kLoadThreads, limits::kMaxPendingLoads),
-      index_thread_(1, limits::kMaxPendingIndexes) {}
+      loads_(kLoadThreads, limits::kMaxPendingLoads),
+      unloads_(kLoadThreads, limits::kMaxPendingLoads),
+      listings_(1, limits::kMaxPendingIndexes) {}
+
+void OipService::GiveUpListings() {
+  listings_.calls.GiveUp(Unavailable("server.draining", "the server is stopping: try another one"));
+}
 
 OipService::Unary* OipService::ServerLive(Call* call, const Buffer* message, Buffer* answer) {
   return AnswerAtOnce<inference::ServerLiveRequest, inference::ServerLiveResponse>(
@@ -141,8 +146,8 @@ OipService::Unary* OipService::ModelStatistics(Call* call, const Buffer* message
 }
 
 template <typename Request, typename Response, typename Handle>
-OipService::Unary* OipService::AnswerLater(ControlThreads& threads, Call* call,
-                                           const Buffer* message, Buffer* answer, Handle handle) {
+OipService::Unary* OipService::AnswerLater(Late& late, Call* call, const Buffer* message,
+                                           Buffer* answer, Handle handle) {
   auto* reactor = new UnaryCall(context_.memory, call, answer);
   Request request;
   absl::Status readable = ReadControlMessage(*message, &request);
@@ -152,23 +157,25 @@ OipService::Unary* OipService::AnswerLater(ControlThreads& threads, Call* call,
     reactor->Answer(std::move(readable), Response());
     return reactor;
   }
-  const bool taken = threads.Run([this, reactor, handle, request = std::move(request)] {
+  const uint64_t number = late.calls.Add(reactor);
+  const bool taken = late.threads.Run([this, &late, number, handle, request = std::move(request)] {
     Response response;
     absl::Status status = context_.gate.closed()
                               ? Unavailable("server.draining", "the server is stopping")
                               : handle(request, &response);
-    reactor->Answer(std::move(status), response);
+    late.calls.Answer(number, std::move(status), response);
   });
   if (!taken) {
-    reactor->Answer(Unavailable("repository.busy", "too many calls wait for the model repository"),
-                    Response());
+    late.calls.Answer(
+        number, Unavailable("repository.busy", "too many calls wait for the model repository"),
+        Response());
   }
   return reactor;
 }
 
 OipService::Unary* OipService::RepositoryIndex(Call* call, const Buffer* message, Buffer* answer) {
   return AnswerLater<inference::RepositoryIndexRequest, inference::RepositoryIndexResponse>(
-      index_thread_, call, message, answer,
+      listings_, call, message, answer,
       [this](const inference::RepositoryIndexRequest& request, auto* response) {
         FOVEA_RETURN_IF_ERROR(CheckRepositoryName(request.repository_name()));
         for (const IndexEntry& entry : context_.catalog.Index()) {
@@ -182,7 +189,7 @@ OipService::Unary* OipService::RepositoryIndex(Call* call, const Buffer* message
 OipService::Unary* OipService::RepositoryModelLoad(Call* call, const Buffer* message,
                                                    Buffer* answer) {
   return AnswerLater<inference::RepositoryModelLoadRequest, inference::RepositoryModelLoadResponse>(
-      load_threads_, call, message, answer,
+      loads_, call, message, answer,
       [this](const inference::RepositoryModelLoadRequest& request, auto*) {
         FOVEA_RETURN_IF_ERROR(CheckRepositoryName(request.repository_name()));
         FOVEA_ASSIGN_OR_RETURN(const std::string config, ConfigOverride(request));
@@ -194,7 +201,7 @@ OipService::Unary* OipService::RepositoryModelUnload(Call* call, const Buffer* m
                                                      Buffer* answer) {
   return AnswerLater<inference::RepositoryModelUnloadRequest,
                      inference::RepositoryModelUnloadResponse>(
-      load_threads_, call, message, answer,
+      unloads_, call, message, answer,
       [this](const inference::RepositoryModelUnloadRequest& request, auto*) {
         FOVEA_RETURN_IF_ERROR(CheckRepositoryName(request.repository_name()));
         return context_.catalog.Unload(request.model_name());

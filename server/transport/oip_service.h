@@ -13,6 +13,7 @@
 #include "server/transport/control_threads.h"
 #include "server/transport/infer_exchange.h"
 #include "server/transport/infer_stream.h"
+#include "server/transport/late_calls.h"
 
 namespace fovea {
 
@@ -62,6 +63,10 @@ class OipService final : public oip_service_internal::RawService {
 
   // Ends the streams when they have answered what they have received.
   void DrainStreams() { streams_.Drain(); }
+  // Blocks until every stream has ended or `until` has come.
+  void AwaitStreams(Clock& clock, Nanos until) { streams_.AwaitEmpty(clock, until); }
+  // Ends the listings that wait for the disk: UNAVAILABLE.
+  void GiveUpListings();
 
   Unary* ServerLive(Call*, const Buffer*, Buffer*) override;
   Unary* ServerReady(Call*, const Buffer*, Buffer*) override;
@@ -85,18 +90,25 @@ class OipService final : public oip_service_internal::RawService {
   Unary* LogSettings(Call*, const Buffer*, Buffer*) override;
 
  private:
-  // As AnswerAtOnce, on one of `threads`: what waits for a disk takes as long as it takes.
-  // UNAVAILABLE where too many calls wait for these threads, or the server drains.
+  // Calls that wait for the disk, and the threads that answer them.
+  struct Late {
+    Late(int threads, int max_waiting) : threads(threads, max_waiting) {}
+    LateCalls calls;
+    ControlThreads threads;  // last: they use the calls
+  };
+
+  // As AnswerAtOnce, on one of the threads of `late`: what waits for a disk takes as long as it
+  // takes. UNAVAILABLE where too many calls wait for these threads, or the server drains.
   template <typename Request, typename Response, typename Handle>
-  Unary* AnswerLater(ControlThreads& threads, Call* call, const Buffer* message, Buffer* answer,
-                     Handle handle);
+  Unary* AnswerLater(Late& late, Call* call, const Buffer* message, Buffer* answer, Handle handle);
 
   TransportContext& context_;
   const std::string server_version_;
   InferStreams streams_;
-  ControlThreads load_threads_;
-  // Of its own, so that loads go on while a listing hangs on one folder, and the other way round.
-  ControlThreads index_thread_;
+  // Each of its own: what hangs on one folder holds up nothing of another kind.
+  Late loads_;
+  Late unloads_;
+  Late listings_;
 };
 
 }  // namespace fovea

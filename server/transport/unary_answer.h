@@ -46,6 +46,8 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
     return bytes <= limits::kRequestRecordBytes ? absl::OkStatus() : memory_.Take(bytes);
   }
 
+  void Fail(const absl::Status& status) { Finish(EndCall(status, *call_)); }
+
   // Ends the call with `status`, or where that is OK with `response`.
   template <typename Response>
   void Answer(absl::Status status, const Response& response) {

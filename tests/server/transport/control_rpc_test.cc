@@ -240,6 +240,44 @@ TEST_F(ControlRpc, AModelThatIsBeingLoadedHoldsUpNoOtherCall) {
 }
 
 // Docs/faults.md, row 33.
+TEST_F(ControlRpc, AListingThatHangsDoesNotHoldUpTheEnd) {
+  catalog_.BlockIndex();
+  grpc::Status listed;
+  std::thread caller([&] {
+    RepositoryIndexResponse index;
+    grpc::ClientContext context;
+    listed = stub_->RepositoryIndex(&context, {}, &index);
+  });
+  EXPECT_TRUE(Eventually([&] { return catalog_.indexes_begun() == 1; }));
+  EXPECT_EQ(server_->Shutdown(60 * kSecond), 0);  // returns although the listing does not
+  caller.join();
+  EXPECT_EQ(listed.error_code(), grpc::UNAVAILABLE);
+  catalog_.UnblockIndex();
+}
+
+TEST_F(ControlRpc, UnloadsDoNotWaitBehindLoadsThatHang) {
+  catalog_.BlockLoads();
+  std::vector<std::thread> callers;
+  for (int i = 0; i < 8; ++i) {
+    callers.emplace_back([&] {
+      RepositoryModelLoadRequest request;
+      request.set_model_name("vit");
+      RepositoryModelLoadResponse loaded;
+      grpc::ClientContext context;
+      stub_->RepositoryModelLoad(&context, request, &loaded);
+    });
+  }
+  EXPECT_TRUE(Eventually([&] { return catalog_.loads_begun() == 4; }));  // all of their threads
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+  inference::RepositoryModelUnloadRequest request;
+  request.set_model_name("vit");
+  inference::RepositoryModelUnloadResponse unloaded;
+  EXPECT_TRUE(stub_->RepositoryModelUnload(&context, request, &unloaded).ok());
+  catalog_.UnblockLoads();
+  for (std::thread& caller : callers) caller.join();
+}
+
 TEST_F(ControlRpc, AListingThatHangsHoldsUpNoOtherCallAndIsBounded) {
   catalog_.BlockIndex();
   // More than gRPC has threads, and one more than may wait.
