@@ -79,6 +79,18 @@ def add_identity(
     return repository
 
 
+def write_in_spec(repository: pathlib.Path, *lines: str) -> None:
+    """Puts lines into the model's description, in place of those of the same fields."""
+    spec = repository / MODEL / "model.textproto"
+    fields = {re.match(r"\w+", line).group() for line in lines}
+    kept = [
+        line
+        for line in spec.read_text().splitlines()
+        if re.match(r"\w*", line).group() not in fields
+    ]
+    spec.write_text("\n".join([*kept, *lines, ""]))
+
+
 def identity_request(
     side: int = SIZE, model: str = "identity", **fields
 ) -> service_pb2.ModelInferRequest:

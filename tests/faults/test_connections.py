@@ -19,6 +19,7 @@ from fault_support import (
     expect,
     identity_request,
     infer_request,
+    wait_until,
 )
 from raw_http2 import RawConnection
 from tritonclient.grpc import service_pb2
@@ -249,13 +250,6 @@ def answers(address: str) -> bool:
     finally:
         late.channel.close()
     return True
-
-
-def wait_until(condition, timeout: float = 60) -> None:
-    end = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.05)
 
 
 def test_row_38_streams_beyond_a_connections_limit_end_it(caller: Caller, server):

@@ -28,6 +28,7 @@ from fault_support import (
     reason,
     scrape,
     wait_until,
+    write_in_spec,
 )
 from grpc_health.v1 import health_pb2
 from tritonclient.grpc import service_pb2
@@ -226,14 +227,9 @@ def test_row_44_sigterm_while_the_disk_hangs_at_the_start_ends_the_server(
 
 def test_rejections_of_a_full_queue_come_at_once(start_server, one_model):
     """Promise 3: under a millisecond of the server's time, before anything is decoded."""
-    spec = one_model / MODEL / "model.textproto"
-    small = "dynamic_batching { default_queue_policy { max_queue_size: 4 } }"
-    lines = [
-        line
-        for line in spec.read_text().splitlines()
-        if not line.startswith("dynamic_batching")
-    ]
-    spec.write_text("\n".join([*lines, small, ""]))
+    write_in_spec(
+        one_model, "dynamic_batching { default_queue_policy { max_queue_size: 4 } }"
+    )
     server = start_server(
         "--model-repository", one_model, "--log-format", "json", "--access-log", "all"
     )

@@ -14,7 +14,7 @@ import zipfile
 import grpc
 import pytest
 import tritonclient.grpc as triton
-from fault_support import MODEL, Caller, expect, infer_request
+from fault_support import MODEL, Caller, expect, infer_request, wait_until
 from tritonclient.utils import InferenceServerException
 
 EXPLICIT = ("--model-control-mode", "explicit", "--load-model", MODEL)
@@ -211,21 +211,15 @@ def test_poll_mode_takes_new_versions_and_new_models(start_server, repository):
         "1",
     )
     with triton.InferenceServerClient(server.grpc) as client:
-
-        def wait_for(condition) -> None:
-            end = time.monotonic() + 120  # a loaded machine warms a model up slowly
-            while not condition():
-                assert time.monotonic() < end
-                time.sleep(0.1)
-
+        # (A loaded machine warms a model up slowly.)
         shutil.copytree(repository / MODEL / "1", repository / MODEL / "2")
-        wait_for(lambda: client.is_model_ready(MODEL, "2"))
+        wait_until(lambda: client.is_model_ready(MODEL, "2"), timeout=120)
         shutil.copytree(repository / MODEL, repository / "another")
         another = repository / "another" / "model.textproto"
         another.write_text(
             another.read_text().replace(f'name: "{MODEL}"', 'name: "another"')
         )
-        wait_for(lambda: client.is_model_ready("another"))
+        wait_until(lambda: client.is_model_ready("another"), timeout=120)
         shutil.rmtree(repository / "another")
-        wait_for(lambda: not client.is_model_ready("another"))
+        wait_until(lambda: not client.is_model_ready("another"), timeout=120)
     Caller(server.grpc).infer(infer_request())

@@ -24,6 +24,7 @@ from fault_support import (
     infer_request,
     picture,
     pixel_values,
+    write_in_spec,
 )
 from raw_http2 import RawConnection
 from tritonclient.grpc import service_pb2
@@ -241,19 +242,13 @@ def test_row_12_an_output_that_is_not_finite_fails_its_own_request_only(
 ):
     """Where a model lets them in, infinities reach its output: an error for that request, in a batch with good ones."""
     batch = 4
-    spec = repository / MODEL / "model.textproto"
-    lines = [
-        line
-        for line in spec.read_text().splitlines()
-        if not line.startswith(("dynamic_batching", "max_batch_size"))
-    ]
     # Long enough for a full batch to come together, whatever the machine does besides.
-    lines += [
+    write_in_spec(
+        repository,
         "allow_non_finite: true",
         f"max_batch_size: {batch}",
         "dynamic_batching { max_queue_delay_microseconds: 10000000 }",
-    ]
-    spec.write_text("\n".join([*lines, ""]))
+    )
     server = start_server(
         *("--model-repository", repository),
         *("--model-control-mode", "explicit", "--load-model", MODEL),
