@@ -8,7 +8,15 @@ import zlib
 import grpc
 import numpy as np
 import pytest
-from fault_support import SERVICE, Caller, expect, image_request, infer_request, picture
+from fault_support import (
+    SERVICE,
+    Caller,
+    expect,
+    image_request,
+    infer_request,
+    picture,
+    write_in_spec,
+)
 from tritonclient.grpc import service_pb2
 
 
@@ -75,21 +83,30 @@ def test_rows_20_21_24_odd_pictures_are_answered(caller: Caller, file: bytes):
     assert np.isfinite(caller.infer(image_request(file))).all()
 
 
-def test_row_43_one_bad_image_fails_its_own_request_only(caller: Caller):
+def test_row_43_one_bad_image_fails_its_own_request_only(
+    caller: Caller, start_server, one_model
+):
+    """32 requests come together, and the 31 good ones are answered from one batch as they are alone."""
     good, bad = (
         image_request(picture()).SerializeToString(),
         image_request(picture()[:-100]).SerializeToString(),
     )
     alone = caller.infer(image_request(picture()))
-    call = caller.channel.unary_unary(SERVICE + "ModelInfer")
+    # Long enough for the batch to be full, whatever the machine does besides.
+    write_in_spec(
+        one_model,
+        "max_batch_size: 31",
+        "dynamic_batching { max_queue_delay_microseconds: 10000000 }",
+    )
+    server = start_server("--model-repository", one_model)
+    call = Caller(server.grpc).channel.unary_unary(SERVICE + "ModelInfer")
     payloads = [bad if number == 13 else good for number in range(32)]
-    futures = [call.future(payload, timeout=30) for payload in payloads]
+    futures = [call.future(payload, timeout=60) for payload in payloads]
 
-    for number, future in enumerate(futures):
-        if number == 13:
-            assert future.code() == grpc.StatusCode.INVALID_ARGUMENT
-            continue
+    assert futures.pop(13).code() == grpc.StatusCode.INVALID_ARGUMENT
+    for future in futures:
         answer = service_pb2.ModelInferResponse.FromString(future.result())
+        assert answer.parameters["fovea.batch_size"].int64_param == len(futures)
         logits = np.frombuffer(answer.raw_output_contents[0], np.float32)
         assert np.abs(logits - alone[0]).max() <= 1e-4 * alone.std()
 
