@@ -67,7 +67,7 @@ def test_row_37_calls_that_send_headers_only_hold_no_thread(caller: Caller, serv
 def test_row_37_messages_that_stop_half_way_do_not_shut_out_others(
     start_server, identity_repository
 ):
-    """Eight callers hold nearly all of the buffers' memory each: gRPC ends some of their calls."""
+    """Each of eight callers would fill nearly all of the messages' memory: gRPC ends some of their calls."""
     mib = 1 << 20
     server = start_server(
         *("--model-repository", identity_repository, "--max-message", "15"),
@@ -80,6 +80,8 @@ def test_row_37_messages_that_stop_half_way_do_not_shut_out_others(
     end = time.monotonic() + 10
     for one in stalled:
         one.wait(end - time.monotonic())
+    assert sum(one.sent for one in stalled) >= 16 * mib
+    assert any(one.ended for one in stalled)
     for _ in range(20):
         caller.infer(identity_request())
     assert server.resident_bytes() - resident < 96 * mib
@@ -97,7 +99,9 @@ class Stalled:
         self._connection.send(
             http2.PREFACE + http2.settings() + http2.call_headers(INFER, 1)
         )
-        self._left = size - 1
+        self.sent = 0
+        self.ended = False  # by the server
+        self._size = size
         self._windows = {0: 65535, 1: 65535}  # the connection's and the stream's
         self._initial = 65535
         self._prefix = struct.pack(">BI", 0, size)  # gRPC's, before the message
@@ -112,17 +116,17 @@ class Stalled:
         self._connection.close()
 
     def _run(self) -> None:
-        while self._left > 0:
-            size = min(*self._windows.values(), 16384, self._left)
+        while not self.ended and self.sent < self._size - 1:
+            size = min(*self._windows.values(), 16384, self._size - 1 - self.sent)
             if size <= 0:  # below zero where the server has made its windows smaller
-                if not self._read_windows():
-                    return
+                self.ended = not self._read_windows()
                 continue
             payload = (self._prefix + bytes(size))[:size]
             self._prefix = self._prefix[size:]
             if not self._connection.send(http2.frame(http2.DATA, 0, 1, payload)):
+                self.ended = True
                 return
-            self._left -= size
+            self.sent += size
             for stream in self._windows:
                 self._windows[stream] -= size
 
@@ -146,9 +150,7 @@ class Stalled:
         return kind not in (http2.RST_STREAM, http2.GOAWAY)
 
 
-def unread_calls(
-    address: str, count: int, model: str = "identity"
-) -> RawConnection:
+def unread_calls(address: str, count: int, model: str = "identity") -> RawConnection:
     """Calls on one connection whose windows let no byte of an answer through."""
     message = identity_request(side=32, model=model)
     connection = RawConnection(address)
