@@ -108,14 +108,14 @@ def test_row_44_sigterm_finishes_what_was_accepted_and_exits_with_0(
     start_server, one_model
 ):
     server = start_server(
-        "--model-repository", one_model, "--drain-delay", "1000", "--drain-timeout", "300000"
+        "--model-repository", one_model, "--drain-delay", "10000", "--drain-timeout", "300000"
     )  # fmt: skip
     assert health_of(server.grpc, "") == health_pb2.HealthCheckResponse.SERVING
     futures = flood(server.grpc, 100)
     wait_until(lambda: gauge(scrape(server.metrics), "fovea_inflight_requests") > 0)
     server.process.send_signal(signal.SIGTERM)
     time.sleep(0.4)
-    # Health turns first, while the door is still open.
+    # Health turns first, while calls are still taken.
     assert health_of(server.grpc, "") == health_pb2.HealthCheckResponse.NOT_SERVING
     assert (
         health_of(server.grpc, f"model/{MODEL}")
