@@ -320,7 +320,8 @@ def kill_under_load(server) -> np.ndarray:
         serving := health_of(server.grpc, "")
     ) != health_pb2.HealthCheckResponse.SERVING:
         assert serving == health_pb2.HealthCheckResponse.NOT_SERVING
-    answer = Caller(server.grpc).infer(infer_request())
+    caller = Caller(server.grpc)
+    answer = caller.infer(infer_request())
     futures = flood(server.grpc, 50)
     wait_until(lambda: gauge(scrape(server.metrics), "fovea_inflight_requests") > 0)
     server.process.kill()
@@ -328,6 +329,9 @@ def kill_under_load(server) -> np.ndarray:
     codes = {future.code() for _, future in futures}
     assert codes <= {grpc.StatusCode.OK, grpc.StatusCode.UNAVAILABLE}
     assert grpc.StatusCode.UNAVAILABLE in codes
+    # Else they would connect to the next server on this port.
+    for channel in {caller.channel, *(flooding.channel for flooding, _ in futures)}:
+        channel.close()
     return answer
 
 
