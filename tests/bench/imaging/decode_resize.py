@@ -12,31 +12,19 @@ import argparse
 import pathlib
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 
-import numpy as np
 import torch
-from PIL import Image, ImageFilter
 from torchvision.io import ImageReadMode, decode_jpeg
 from torchvision.transforms.v2 import functional as transforms
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from photograph import photograph
+
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 MEAN, STD = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
-
-
-def photograph() -> Image.Image:
-    """Detail as a photograph has it: every scale, blurred by a lens. Some 60 KB at quality 90."""
-    height, width = 375, 500
-    y, x = np.mgrid[0:height, 0:width]
-    waves = [
-        np.sin(x / 7 + y / 11),
-        np.cos(x / 5 - y / 13),
-        np.sin(x / 31) * np.cos(y / 17),
-    ]
-    noise = np.random.default_rng(0).normal(0, 25, (height, width, 3))
-    pixels = (127 + 110 * np.stack(waves, -1) + noise).clip(0, 255).astype(np.uint8)
-    return Image.fromarray(pixels).filter(ImageFilter.GaussianBlur(1.2))
 
 
 def median_us(run, count: int) -> float:
@@ -57,7 +45,7 @@ def main() -> None:
 
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder) / "photograph.jpg"
-        photograph().save(file, quality=90)
+        photograph(500, 375).save(file, quality=90)
         encoded = torch.frombuffer(bytearray(file.read_bytes()), dtype=torch.uint8)
 
         def decode_and_resize() -> torch.Tensor:

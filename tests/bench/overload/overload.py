@@ -20,7 +20,6 @@ import sys
 import tempfile
 
 import numpy as np
-from PIL import Image
 
 sys.path[:0] = [
     str(pathlib.Path(__file__).resolve().parents[2]),
@@ -28,24 +27,12 @@ sys.path[:0] = [
 ]
 import running_server
 import targets
+from photograph import photograph
 from tritonclient.grpc import service_pb2
 
 MODEL, SIZE = "shapes", 64
 DEADLINE_MS, PATIENT_MS = 1000, 30_000
 OVERLOAD = 2.0
-
-
-def photograph() -> bytes:
-    """4000 x 3000 pixels with about as much detail as a camera's: some 3 MB as a JPEG."""
-    random = np.random.default_rng(0)
-    coarse = random.integers(0, 256, (75, 100, 3), dtype=np.uint8)
-    pixels = np.asarray(
-        Image.fromarray(coarse).resize((4000, 3000), Image.Resampling.BICUBIC), np.int16
-    )
-    pixels = pixels + random.integers(-9, 10, pixels.shape, dtype=np.int16)
-    out = io.BytesIO()
-    Image.fromarray(pixels.clip(0, 255).astype(np.uint8)).save(out, "JPEG", quality=85)
-    return out.getvalue()
 
 
 def request(
@@ -61,9 +48,13 @@ def requests() -> dict[str, service_pb2.ModelInferRequest]:
     pixels = np.random.default_rng(0).standard_normal(
         (1, 3, SIZE, SIZE), dtype=np.float32
     )
-    file = photograph()
+    jpeg = io.BytesIO()
+    photograph(4000, 3000).save(jpeg, "JPEG", quality=85)
+    file = jpeg.getvalue()
     return {
-        "tensors": request("pixel_values", "FP32", [1, 3, SIZE, SIZE], pixels.tobytes()),
+        "tensors": request(
+            "pixel_values", "FP32", [1, 3, SIZE, SIZE], pixels.tobytes()
+        ),
         "photographs": request(
             "image", "BYTES", [1, 1], len(file).to_bytes(4, "little") + file
         ),
