@@ -4,9 +4,10 @@
 //   auto client = fovea::client::Client::Connect("127.0.0.1:8001");
 //   if (!client.ok()) return client.status();
 //   auto answer = (*client)->Classify({.model = {"shapes"}, .images = {jpeg_bytes}, .top_k = 3});
-//   if (!answer.ok()) return answer.status();  // answer.status().message() is a sentence for
-//   people for (const auto& score : answer->images[0]) std::cout << score.label << ' ' <<
-//   score.confidence << '\n';
+//   if (!answer.ok()) return answer.status();  // whose message() is a sentence for people
+//   for (const auto& score : answer->images[0]) {
+//     std::cout << score.label << ' ' << score.confidence << '\n';
+//   }
 //
 // Everything but Classify works with any server of the Open Inference Protocol that has Triton's
 // extensions.

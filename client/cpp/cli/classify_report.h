@@ -20,10 +20,11 @@ struct ClassifiedFile {
 
 // Text: a line an image, "PATH: LABEL 75.0 %, LABEL 20.0 %", and its receipt on the line below
 // where that is asked for. JSON: one document, with a line an image, complete after Finish().
-// What fails has a sentence on `console.err` in both. Every line is flushed.
+// What fails has a sentence on `console.err` in both. Every line is flushed. Not thread-safe.
 class ClassifyReport {
  public:
-  // `files`: how many are to be classified, where that is known.
+  // `model`, `options` and `console` outlive it. `files`: how many are to be classified, where that
+  // is known.
   ClassifyReport(const ModelId& model, const ClassifyOptions& options, std::optional<size_t> files,
                  const Console& console);
 

@@ -15,10 +15,9 @@ struct NamedFile {
 };
 
 // What the names of a command line stand for:
-//   - a pattern (*, ?, [...]) that a shell has left: its matches, in alphabetical order. A name
-//   that
-//     exists is never a pattern;
-//   - a folder: the JPEG, PNG and WebP files in it and in the folders below, by their extension, in
+//   - a pattern (*, ?, [...]) that a shell has left: its matches, in alphabetical order. The name
+//     of what exists is never a pattern;
+//   - a folder: the JPEG, PNG and WebP files in it and in the folders below, by extension, in
 //     alphabetical order. Hidden ones are left out, and links to folders are not followed;
 //   - any other name: itself. ReadFile reports the one that does not exist.
 std::vector<NamedFile> ExpandFiles(const std::vector<std::string>& names);
