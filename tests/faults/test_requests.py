@@ -36,22 +36,21 @@ CLASSIFY = "/fovea.v1.VisionService/Classify"
 def test_row_1_malformed_bytes_are_an_invalid_argument(caller: Caller, method: str):
     good = infer_request().SerializeToString()
     chance = random.Random(0)
-    payloads = [
+    for payload in (
         b"\xff" * 64,
         good[:-1],
         good[: len(good) // 2],
         b"\x0a\xff\xff\xff\xff\x0f",
         bytes(10),
-    ]
-    payloads += [chance.randbytes(chance.randrange(1, 400)) for _ in range(200)]
-    for payload in payloads:
-        with pytest.raises(grpc.RpcError) as error:
-            caller.send(payload, method=method)
-        assert error.value.code() in (
+    ):
+        expect(caller.refused(payload, method=method), "INVALID_ARGUMENT")
+    for _ in range(200):
+        payload = chance.randbytes(chance.randrange(1, 400))
+        # NOT_FOUND: of those few that happen to be a message.
+        assert caller.refused(payload, method=method).code() in (
             grpc.StatusCode.INVALID_ARGUMENT,
             grpc.StatusCode.NOT_FOUND,
         )
-    expect(caller.refused(b"\xff" * 64, method=method), "INVALID_ARGUMENT")
 
 
 def test_row_1_every_other_method_refuses_malformed_bytes_too(caller: Caller):
