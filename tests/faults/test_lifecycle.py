@@ -226,7 +226,7 @@ def test_row_44_sigterm_while_the_disk_hangs_at_the_start_ends_the_server(
 
 
 def test_rejections_of_a_full_queue_come_at_once(start_server, one_model):
-    """Promise 3: under a millisecond of the server's time, before anything is decoded."""
+    """Promise 3: most take under a millisecond of the server's time, and nothing of them is decoded."""
     write_in_spec(
         one_model, "dynamic_batching { default_queue_policy { max_queue_size: 4 } }"
     )

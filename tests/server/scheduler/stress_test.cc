@@ -142,7 +142,7 @@ TEST(SchedulerStressTest, EveryTaskEndsOnceWhileEverythingHappensAtOnce) {
   RecordProperty("refused", refused);
 }
 
-// docs/faults.md: rejecting with a full queue takes under 1 ms at p99.
+// docs/faults.md, promise 3: a full queue refuses in under 1 ms at p99.
 TEST(SchedulerStressTest, RefusesWithAFullQueueInUnderAMillisecond) {
   auto scheduler = *Scheduler::Create({}, SteadyClock());
   std::atomic<bool> open{false};

@@ -150,6 +150,7 @@ TEST(ReadTensorContents, MalformedRunsAreRefused) {
   }
 }
 
+// docs/faults.md, row 6.
 TEST(ReadTensorContents, IntegersAreConvertedUpToALimit) {
   const auto integers = [](int64_t count) {
     InferTensorContents contents;
@@ -173,6 +174,7 @@ TEST(ReadTensorContents, IntegersAreConvertedUpToALimit) {
   EXPECT_EQ(read().status().code(), absl::StatusCode::kResourceExhausted);
 }
 
+// docs/faults.md, row 6.
 TEST(ReadTensorContents, FieldsAreReadUpToALimit) {
   // Floats one by one: each would be a piece of its own.
   std::string floats;
