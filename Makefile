@@ -21,7 +21,10 @@ build: setup  ## Build everything into build/release (PRESET=cpu: without CUDA)
 
 install: setup  ## Install commands, libraries and bundled models into PREFIX (/opt/fovea), for any user
 	@deploy/setup/build.sh $(PRESET) fovea-server fovea fovea_models
-	@cmake --install "$(BUILD)" --prefix "$(PREFIX)"
+	@rm -f "$(BUILD)/install_manifest.txt"  # root's, where sudo installed before
+	@at="$(PREFIX)"; while [ ! -e "$$at" ]; do at=$$(dirname "$$at"); done; \
+	  as_root=; [ -w "$$at" ] || as_root=sudo; \
+	  $$as_root cmake --install "$(BUILD)" --prefix "$(PREFIX)"
 
 demo: setup  ## Classify a picture, see what it cost and how another attention does (IMAGE=cat.jpg MODEL=shapes)
 	@deploy/setup/build.sh $(PRESET) fovea-server fovea
