@@ -1,7 +1,7 @@
 # fovea_add_test(NAME SOURCES ... [LIBS ...] [HEADERS target] [LABELS ...] [SERIAL] [TIMEOUT seconds]): a GoogleTest
 # binary, registered as one ctest entry (starting LibTorch costs more than most tests). It uses the precompiled headers of
 # `HEADERS`: fovea_model_zoo's or fovea_kernels' where it includes LibTorch, NONE's; GoogleTest's unless told. The labels `asan` and `tsan` put it among the tests
-# that the presets of those names build (targets asan_tests, tsan_tests) and that `make test` runs there.
+# that the presets of those names build (targets asan_tests, tsan_tests) and that `make sanitize` runs there.
 if(NOT FOVEA_TESTS)
   return()
 endif()
