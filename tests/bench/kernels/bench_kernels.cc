@@ -16,8 +16,10 @@
 #include <cstring>
 #include <ctime>
 #include <fstream>
+#include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "kernels/measures/memory_ledger.h"
@@ -36,6 +38,8 @@ struct Result {
   double ours_ms, peer_ms;
   double ratio;  // as the floor has it: the peer's time over ours, or ours over the peer's
   double ours_mib, peer_mib;
+  // Where the peer is made of SDPA: with our dense attention, and the ratio to the faster of both.
+  std::optional<double> dense_ms, best_dense_ratio;
 };
 
 std::vector<Result>& Results() {
@@ -57,15 +61,28 @@ void Run(benchmark::State& state, const Contest& contest, const Floor& floor) {
   const Contest::Sides sides = contest.set_up();
   benchmark::DoNotOptimize(sides.ours());
   benchmark::DoNotOptimize(sides.peer());
-  std::vector<double> ours, peer, ratio;
+  if (sides.dense) benchmark::DoNotOptimize(sides.dense());
+  std::vector<double> ours, peer, dense;
   for (auto _ : state) {
     peer.push_back(Milliseconds(sides.peer));
+    if (sides.dense) dense.push_back(Milliseconds(sides.dense));
     ours.push_back(Milliseconds(sides.ours));
-    ratio.push_back(floor.at_least ? peer.back() / ours.back() : ours.back() / peer.back());
     state.SetIterationTime(ours.back() / 1e3);
   }
-  Results().push_back({contest, Median(ours), Median(peer), Median(ratio), PeakMib(sides.ours),
-                       PeakMib(sides.peer)});
+  const auto ratio_to = [&](const std::vector<double>& other) {
+    std::vector<double> ratios;
+    for (size_t turn = 0; turn < ours.size(); ++turn) {
+      ratios.push_back(floor.at_least ? other[turn] / ours[turn] : ours[turn] / other[turn]);
+    }
+    return Median(ratios);
+  };
+  Result result{contest,        Median(ours),        Median(peer),
+                ratio_to(peer), PeakMib(sides.ours), PeakMib(sides.peer)};
+  if (sides.dense) {
+    result.dense_ms = Median(dense);
+    result.best_dense_ratio = ratio_to(*result.dense_ms < result.peer_ms ? dense : peer);
+  }
+  Results().push_back(std::move(result));
 }
 
 void Register(const Floors& floors) {
@@ -103,22 +120,35 @@ std::string Machine() {
          ", torch " TORCH_VERSION ", " + date;
 }
 
+std::string Printed(std::optional<double> value, const char* format, const char* none) {
+  if (!value) return none;
+  char text[32];
+  std::snprintf(text, sizeof(text), format, *value);
+  return text;
+}
+
 bool PrintTable(const Floors& floors) {
-  std::printf("\n%s\nms are medians; MiB is what one call holds at its peak, output included\n",
-              Machine().c_str());
-  std::printf("%-26s %-37s %-24s %-8s %2s %9s %9s %8s %8s  %-8s %-8s %-6s %s\n", "ours", "peer",
-              "shape", "type", "th", "ours ms", "peer ms", "MiB", "peer MiB", "ratio", "solid",
-              "met", "moonshot");
+  std::printf(
+      "\n%s\nms are medians; MiB is what one call holds at its peak, output included\n"
+      "dense ms: the peer with dense_attention in SDPA's place; to best: against the faster one\n",
+      Machine().c_str());
+  std::printf("%-26s %-37s %-24s %-8s %2s %9s %9s %9s %8s %8s  %-8s %-8s %-8s %-6s %s\n", "ours",
+              "peer", "shape", "type", "th", "ours ms", "peer ms", "dense ms", "MiB", "peer MiB",
+              "ratio", "to best", "solid", "met", "moonshot");
   bool all_met = true;
   for (const Result& r : Results()) {
     const Floor& floor = floors.at(r.contest.floor);
     all_met &= floor.MetBy(r.ratio);
     const char* sense = floor.at_least ? ">=" : "<=";
-    std::printf("%-26s %-37s %-24s %-8s %2d %9.3f %9.3f %8.1f %8.1f  %-8.2f %s %-5g %-6s %s %g%s\n",
-                r.contest.ours.c_str(), r.contest.peer.c_str(), r.contest.shape.c_str(),
-                c10::toString(r.contest.type), r.contest.threads, r.ours_ms, r.peer_ms, r.ours_mib,
-                r.peer_mib, r.ratio, sense, floor.bound, floor.MetBy(r.ratio) ? "met" : "MISSED",
-                sense, floor.moonshot, floor.MoonshotMetBy(r.ratio) ? " met" : "");
+    std::printf(
+        "%-26s %-37s %-24s %-8s %2d %9.3f %9.3f %9s %8.1f %8.1f  %-8.2f %-8s %s %-5g %-6s %s "
+        "%g%s\n",
+        r.contest.ours.c_str(), r.contest.peer.c_str(), r.contest.shape.c_str(),
+        c10::toString(r.contest.type), r.contest.threads, r.ours_ms, r.peer_ms,
+        Printed(r.dense_ms, "%.3f", "-").c_str(), r.ours_mib, r.peer_mib, r.ratio,
+        Printed(r.best_dense_ratio, "%.2f", "-").c_str(), sense, floor.bound,
+        floor.MetBy(r.ratio) ? "met" : "MISSED", sense, floor.moonshot,
+        floor.MoonshotMetBy(r.ratio) ? " met" : "");
   }
   return all_met;
 }
@@ -126,15 +156,17 @@ bool PrintTable(const Floors& floors) {
 void WriteCsv(const std::string& path, const Floors& floors) {
   std::ofstream file(path);
   file << "# " << Machine()
-       << "\nfloor,ours,peer,shape,type,threads,ours_ms,peer_ms,ours_peak_mib,peer_peak_mib,ratio,"
-          "sense,solid,moonshot,met\n";
+       << "\nfloor,ours,peer,shape,type,threads,ours_ms,peer_ms,dense_ms,ours_peak_mib,"
+          "peer_peak_mib,ratio,best_dense_ratio,sense,solid,moonshot,met\n";
   for (const Result& r : Results()) {
     const Floor& floor = floors.at(r.contest.floor);
     file << r.contest.floor << ",\"" << r.contest.ours << "\",\"" << r.contest.peer << "\","
          << r.contest.shape << ',' << c10::toString(r.contest.type) << ',' << r.contest.threads
-         << ',' << r.ours_ms << ',' << r.peer_ms << ',' << r.ours_mib << ',' << r.peer_mib << ','
-         << r.ratio << ',' << (floor.at_least ? ">=" : "<=") << ',' << floor.bound << ','
-         << floor.moonshot << ',' << (floor.MetBy(r.ratio) ? "yes" : "no") << '\n';
+         << ',' << r.ours_ms << ',' << r.peer_ms << ',' << Printed(r.dense_ms, "%g", "") << ','
+         << r.ours_mib << ',' << r.peer_mib << ',' << r.ratio << ','
+         << Printed(r.best_dense_ratio, "%g", "") << ',' << (floor.at_least ? ">=" : "<=") << ','
+         << floor.bound << ',' << floor.moonshot << ',' << (floor.MetBy(r.ratio) ? "yes" : "no")
+         << '\n';
   }
 }
 

@@ -7,12 +7,17 @@
 #include <string>
 #include <vector>
 
+#include "kernels/attention/dense_attention/op.h"
+
 namespace fovea::bench {
 
 struct Contest {
   struct Sides {
     std::function<at::Tensor()> ours;
     std::function<at::Tensor()> peer;
+    // The peer with our dense attention in the place of torch's, where that is what the peer is
+    // made of: a sparse attention is compared with the faster of both as well.
+    std::function<at::Tensor()> dense = nullptr;
   };
   std::string floor;  // id in tests/bench/targets.csv
   std::string ours;   // what is measured
@@ -26,6 +31,14 @@ struct Contest {
 
 // "B8", as contests' shapes begin.
 inline std::string BatchText(int64_t batch) { return std::to_string(batch).insert(0, 1, 'B'); }
+
+// The dense attentions at hand.
+inline at::Tensor Sdpa(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
+  return at::scaled_dot_product_attention(q, k, v);
+}
+inline at::Tensor OurDense(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
+  return kernels::DenseAttention(q, k, v);
+}
 
 // Views of one QKV tensor, as in a model: token sets [batch, heads, tokens, dim].
 inline std::vector<at::Tensor> RandomTokens(int64_t batch, int64_t heads, int64_t tokens,

@@ -40,7 +40,7 @@ std::vector<Contest> KnnContests(int cores) {
                                 .type = type,
                                 .threads = threads};
           const auto add = [&](std::string floor, std::string ours, std::string peer, int turns,
-                               auto run_ours, auto run_peer) {
+                               auto run_ours, auto run_peer, bool peer_is_dense = false) {
             Contest c = contest;
             c.floor = floor + "_" + size;
             c.ours = ours;
@@ -48,8 +48,10 @@ std::vector<Contest> KnnContests(int cores) {
             c.turns = turns;
             c.set_up = [=]() -> Contest::Sides {
               const auto t = RandomTokens(kBatch, kHeads, tokens, dim, type);
-              return {[=] { return run_ours(t[0], t[1], t[2], tokens / 2); },
-                      [=] { return run_peer(t[0], t[1], t[2], tokens / 2); }};
+              Contest::Sides sides{[=] { return run_ours(t[0], t[1], t[2], tokens / 2); },
+                                   [=] { return run_peer(t[0], t[1], t[2], tokens / 2); }};
+              if (peer_is_dense) sides.dense = [=] { return OurDense(t[0], t[1], t[2]); };
+              return sides;
             };
             contests.push_back(c);
           };
@@ -58,11 +60,12 @@ std::vector<Contest> KnnContests(int cores) {
           const auto exact = [](const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                                 int64_t topk) { return kernels::KnnAttentionExact(q, k, v, topk); };
           const auto dense = [](const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                                int64_t) { return at::scaled_dot_product_attention(q, k, v); };
+                                int64_t) { return Sdpa(q, k, v); };
           add("knn_over_published", "knn_attention", "the published form", tokens < 500 ? 11 : 5,
               knn, PublishedKnn);
           const int turns = tokens < 500 ? 101 : 21;
-          add("knn_to_dense", "knn_attention", "torch SDPA", turns, knn, dense);
+          add("knn_to_dense", "knn_attention", "torch SDPA", turns, knn, dense,
+              /*peer_is_dense=*/true);
           add("knn_exact_to_knn", "knn_attention_exact", "knn_attention", turns, exact, knn);
         }
       }

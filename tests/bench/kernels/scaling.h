@@ -8,8 +8,9 @@ namespace fovea::bench {
 
 // Measures each attention at 16 to 4,096 tokens, key-only attention to 65,536, in fp32 on all
 // cores, and writes a CSV (attention, tokens, milliseconds, peak bytes) to `path` with `machine` in
-// its first line. Prints the fitted exponents of key-only attention and its time against dense SDPA
-// at 65,536 tokens, and returns whether they meet their floors.
+// its first line. Prints each attention's time against the dense ones at the same tokens, the
+// fitted exponents of key-only attention and its time against dense SDPA at 65,536 tokens, and
+// returns whether they meet their floors.
 bool MeasureScaling(const std::string& path, const std::string& machine, const Floors& floors);
 
 }  // namespace fovea::bench

@@ -29,16 +29,18 @@ Contest::Sides Layers(int64_t batch, at::ScalarType type) {
   const Linear qv = RandomLinear(kChannels, 2 * kChannels, type);
   const Linear proj = RandomLinear(kChannels, kChannels, type);
   const at::Tensor key = at::randn({kHeads, kTokens, kDim}).to(type);
+  const auto dense_layer = [=](auto dense) {
+    return [=] {
+      const auto t = Heads(qkv(x), 3);
+      return proj(dense(t[0], t[1], t[2]).transpose(1, 2).flatten(2));
+    };
+  };
   return {[=] {
             const auto t = Heads(qv(x), 2);
             const at::Tensor mixed = kernels::StaticKeyAttention(t[0], key, t[1]);
             return proj(mixed.transpose(1, 2).flatten(2));
           },
-          [=] {
-            const auto t = Heads(qkv(x), 3);
-            const at::Tensor mixed = at::scaled_dot_product_attention(t[0], t[1], t[2]);
-            return proj(mixed.transpose(1, 2).flatten(2));
-          }};
+          dense_layer(Sdpa), dense_layer(OurDense)};
 }
 
 // The convolution's input laid out as torch has it by default, or with channels last, which its

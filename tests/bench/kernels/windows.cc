@@ -9,13 +9,13 @@ namespace {
 constexpr int64_t kBatch = 8;
 constexpr int64_t kWindow = 7;
 
-// [B, heads, side, side, d] maps in, [B, side, side, heads, d] out.
-at::Tensor ThreeCalls(const std::vector<at::Tensor>& qkv) {
+// [B, heads, side, side, d] maps in, [B, side, side, heads, d] out. `dense`: Sdpa or OurDense.
+template <class Dense>
+at::Tensor ThreeCalls(const std::vector<at::Tensor>& qkv, const Dense& dense) {
   const int64_t batch = qkv[0].size(0), heads = qkv[0].size(1), side = qkv[0].size(2),
                 dim = qkv[0].size(4), quarter = heads / 4, windows = side / kWindow;
   const auto attend = [&](auto into_sets) {
-    return at::scaled_dot_product_attention(into_sets(qkv[0]), into_sets(qkv[1]),
-                                            into_sets(qkv[2]));
+    return dense(into_sets(qkv[0]), into_sets(qkv[1]), into_sets(qkv[2]));
   };
   const at::Tensor rows = attend([&](const at::Tensor& t) {
                             return t.narrow(1, 0, quarter).transpose(1, 2).flatten(0, 1);
@@ -63,7 +63,7 @@ std::vector<Contest> WindowContests(int cores) {
            .set_up = [=]() -> Contest::Sides {
              const auto t = RandomMaps(kBatch, stage.heads, stage.side, 16, type);
              return {[=] { return kernels::AxialWindowAttention(t[0], t[1], t[2], kWindow, 0); },
-                     [=] { return ThreeCalls(t); }};
+                     [=] { return ThreeCalls(t, Sdpa); }, [=] { return ThreeCalls(t, OurDense); }};
            }});
     }
   }
