@@ -3,8 +3,15 @@
 #   bin/               fovea-server, fovea and what `fovea` runs
 #   lib/fovea/         our libraries and LibTorch's; a folder of its own, because LibTorch's libgomp is not for other programs
 #   share/fovea/       models, proto, examples
-set(CMAKE_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS  # whatever the umask is
-    OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
+
+# Whatever the umask is, others may enter the folders that are made here; those that are there stay as they are.
+install(CODE [[
+  set(made)
+  foreach(folder "" /bin /lib /share /share/doc)
+    if(NOT EXISTS "$ENV{DESTDIR}${CMAKE_INSTALL_PREFIX}${folder}")
+      list(APPEND made "$ENV{DESTDIR}${CMAKE_INSTALL_PREFIX}${folder}")
+    endif()
+  endforeach()]])
 
 set(libraries fovea_kernels fovea_models fovea_proto)
 install(TARGETS fovea-server fovea fovea-kernels fovea-zoo RUNTIME DESTINATION bin)
@@ -30,3 +37,11 @@ install(DIRECTORY proto/ DESTINATION share/fovea/proto FILES_MATCHING PATTERN "*
 file(GLOB examples client/examples/*.jpg client/examples/*.png)
 install(FILES ${examples} DESTINATION share/fovea/examples)
 install(FILES LICENSE DESTINATION share/doc/fovea)
+install(CODE [[
+  set(open OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
+  if(made)
+    file(CHMOD ${made} PERMISSIONS ${open})
+  endif()
+  foreach(folder lib/fovea share/fovea share/doc/fovea)
+    file(CHMOD_RECURSE "$ENV{DESTDIR}${CMAKE_INSTALL_PREFIX}/${folder}" DIRECTORY_PERMISSIONS ${open})
+  endforeach()]])

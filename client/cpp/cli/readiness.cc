@@ -1,6 +1,7 @@
 #include "client/cpp/cli/readiness.h"
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 namespace fovea::client {
@@ -36,7 +37,7 @@ absl::Status WhyNotReady(Client& client, const ModelId& model, const absl::Statu
                          const CallOptions& call) {
   if (!MayBeTheModel(error)) return error;
   const std::string reason = ReasonInIndex(client, model, call);
-  if (reason.empty()) return error;
+  if (reason.empty() || absl::StrContains(error.message(), reason)) return error;
   absl::Status full(error.code(), absl::StrCat(error.message(), ": ", reason));
   error.ForEachPayload(
       [&](absl::string_view url, const absl::Cord& payload) { full.SetPayload(url, payload); });
