@@ -13,7 +13,9 @@ find_path(FOVEA_TORCH_ROOT NAMES include/ATen/ATen.h HINTS ${venv_torch} PATHS $
 if(NOT FOVEA_TORCH_ROOT)
   message(FATAL_ERROR "LibTorch ${FOVEA_TORCH_VERSION} was not found: run `make setup`, or set CMAKE_PREFIX_PATH")
 endif()
-file(REAL_PATH "${FOVEA_TORCH_ROOT}" torch_root)
+# Through the link .venv, not what it points to: with another Python package that lies elsewhere, and the compiler cache
+# would know no object any more.
+cmake_path(ABSOLUTE_PATH FOVEA_TORCH_ROOT NORMALIZE OUTPUT_VARIABLE torch_root)
 file(STRINGS "${torch_root}/include/torch/headeronly/version.h" version_lines REGEX "define TORCH_VERSION_(MAJOR|MINOR)")
 string(REGEX REPLACE "[^0-9]+([0-9]+)[^0-9]+([0-9]+).*" "\\1.\\2" version "${version_lines}")
 if(NOT version VERSION_EQUAL FOVEA_TORCH_VERSION)
