@@ -54,7 +54,7 @@ ModelRepository::ModelRepository(ModelRepositoryOptions options,
       clock_(clock),
       folders_(std::move(repositories)),
       table_(std::make_shared<ServingTable>()),
-      load_memory_(options_.load_bytes),
+      load_memory_(options_.load_bytes, clock),
       queue_(options_.loader_threads) {}
 
 ModelRepository::~ModelRepository() {

@@ -18,11 +18,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "server/core/clock.h"
+#include "server/core/memory_budget.h"
 #include "server/core/model_catalog.h"
 #include "server/core/mutex.h"
 #include "server/repository/change_detector.h"
 #include "server/repository/janitor.h"
-#include "server/repository/load_memory.h"
 #include "server/repository/load_queue.h"
 #include "server/repository/model_folders.h"
 #include "server/repository/model_record.h"
@@ -169,7 +169,7 @@ class ModelRepository final : public ModelCatalog {
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
 
   Janitor janitor_;
-  LoadMemory load_memory_;
+  MemoryBudget load_memory_;  // of options_.load_bytes
   LoadQueue queue_;
   std::thread poller_;
 };

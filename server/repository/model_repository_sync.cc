@@ -158,8 +158,9 @@ absl::Status ModelRepository::LoadOne(const std::string& name, const ModelReadin
   }
   absl::StatusOr<std::shared_ptr<Servable>> built;
   {
-    const LoadMemory::Share share(load_memory_,
-                                  version.weights ? version.weights->identity.size : 0);
+    // More than there is at all waits for all of it: a large model loads alone.
+    const int64_t bytes = version.weights ? version.weights->identity.size : 0;
+    const auto hold = load_memory_.AwaitHold(std::min(bytes, load_memory_.capacity()), kNever);
     built = LoadVersion(reading, version, factory_, cancellation_);
   }
   bool serving;

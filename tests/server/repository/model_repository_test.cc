@@ -300,6 +300,44 @@ TEST_F(ModelRepositoryTest, UnloadReturnsWhenTheLastRequestIsDone) {
   EXPECT_EQ(models_.Alive(), 0);
 }
 
+TEST_F(ModelRepositoryTest, WeightsThatDoNotFitTogetherLoadOneAfterTheOther) {
+  disk_.AddModel("cats");
+  disk_.AddModel("dogs");
+  const auto file = static_cast<int64_t>(EmptySafetensors().size());
+  for (const int64_t bytes : {2 * file - 1, file, int64_t{1}}) {  // 1: each is larger than all
+    Open({.control = ModelControl::kExplicit, .loader_threads = 2, .load_bytes = bytes});
+    const int before = models_.Begun("dogs");
+    models_.Hold("cats");
+    std::future<absl::Status> cats =
+        std::async(std::launch::async, [&] { return repository_->Load("cats", ""); });
+    models_.AwaitHeld("cats");
+    std::future<absl::Status> dogs =
+        std::async(std::launch::async, [&] { return repository_->Load("dogs", ""); });
+    clock_.AwaitWaiters(1);
+    EXPECT_EQ(models_.Begun("dogs"), before) << "of " << bytes << " bytes";
+    models_.Release("cats");
+    EXPECT_TRUE(cats.get().ok());
+    EXPECT_TRUE(dogs.get().ok());
+    repository_.reset();
+  }
+}
+
+TEST_F(ModelRepositoryTest, WeightsThatFitTogetherLoadAtTheSameTime) {
+  disk_.AddModel("cats");
+  disk_.AddModel("dogs");
+  models_.Hold("cats");
+  models_.Hold("dogs");
+  Open({.loader_threads = 2, .load_bytes = 2 * static_cast<int64_t>(EmptySafetensors().size())},
+       /*start=*/false);
+  EXPECT_TRUE(repository_->Start().ok());
+  models_.AwaitHeld("cats");
+  models_.AwaitHeld("dogs");
+  models_.Release("cats");
+  models_.Release("dogs");
+  repository_->WaitUntilTried();
+  EXPECT_THAT(Index(), ElementsAre("cats/1 ready", "dogs/1 ready"));
+}
+
 // docs/faults.md, row 31.
 TEST_F(ModelRepositoryTest, TheOldVersionServesUntilTheNewOneIsReady) {
   disk_.AddModel("cats");

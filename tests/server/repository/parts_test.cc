@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "server/repository/janitor.h"
-#include "server/repository/load_memory.h"
 #include "server/repository/load_queue.h"
 #include "server/repository/model_record.h"
 
@@ -95,39 +94,6 @@ TEST(LoadQueueTest, CloseWaitsForNoJob) {
   queue.Close();
   waiting.join();
   release.set_value();
-}
-
-TEST(LoadMemoryTest, WhatDoesNotFitBesideTheOthersWaits) {
-  LoadMemory memory(100);
-  std::atomic<bool> loaded = false;
-  auto first = std::make_unique<LoadMemory::Share>(memory, 60);
-  const LoadMemory::Share second(memory, 40);
-  std::thread third([&] {
-    const LoadMemory::Share share(memory, 50);
-    loaded = true;
-  });
-  std::this_thread::yield();
-  EXPECT_FALSE(loaded);
-  first.reset();
-  third.join();
-  EXPECT_TRUE(loaded);
-}
-
-TEST(LoadMemoryTest, ALargeModelLoadsAlone) {
-  LoadMemory memory(100);
-  std::atomic<bool> loaded = false;
-  std::thread large;
-  {
-    const LoadMemory::Share small(memory, 1);
-    large = std::thread([&] {
-      const LoadMemory::Share share(memory, 1000);
-      loaded = true;
-    });
-    std::this_thread::yield();
-    EXPECT_FALSE(loaded);
-  }
-  large.join();
-  EXPECT_TRUE(loaded);
 }
 
 class CountedServable final : public Servable {
