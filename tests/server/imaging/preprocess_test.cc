@@ -8,7 +8,9 @@
 #include <thread>
 #include <vector>
 
+#include "server/core/testing/fake_clock.h"
 #include "server/imaging/imaging_pool.h"
+#include "server/imaging/probe.h"
 #include "server/imaging/resample.h"
 #include "tests/server/imaging/image_files.h"
 
@@ -95,22 +97,54 @@ TEST_F(Preprocess, AFailureLeavesTheOutputAlone) {
 // Nothing that fits alone fails because others are decoded now: it waits for its turn.
 TEST_F(Preprocess, Row39WaitsForMemoryThatIsInUseElsewhere) {
   const File file = ReadImage("baseline.jpg");
-  MemoryBudget budget(1 << 20, SteadyClock());
+  FakeClock clock;
+  MemoryBudget budget(1 << 20, clock);
   std::optional<MemoryBudget::Hold> most = budget.TryHold((1 << 20) - 1000);
   std::vector<uint8_t> one(static_cast<size_t>(kSmall.bytes())), two = one;
   absl::Status first, second;
-  const ImagingResources resources{.budget = budget, .clock = SteadyClock()};
+  const ImagingResources resources{.budget = budget, .clock = clock};
   std::thread whole(
       [&] { first = DecodeAndResize(Received(file), kSmall, options_, resources, one); });
+  clock.AwaitWaiters(1);
   std::thread pieces([&] {  // this one has to be gathered first, which does not fit either
     second = DecodeAndResize(InTwoPieces(file), kSmall, options_, resources, two);
   });
+  clock.AwaitWaiters(2);
   most.reset();
   whole.join();
   pieces.join();
   EXPECT_TRUE(first.ok()) << first;
   EXPECT_TRUE(second.ok()) << second;
   EXPECT_EQ(one, two);
+  EXPECT_EQ(budget.held(), 0);
+}
+
+// Two that kept their gathered bytes while they wait to decode would wait for each other.
+TEST_F(Preprocess, Row39WhoWaitsToDecodeHoldsNothing) {
+  const File file = ReadImage("baseline.jpg");
+  const auto gathered = static_cast<int64_t>(file.size());
+  const absl::StatusOr<ImageInfo> info = ProbeImage(std::as_bytes(std::span(file)), {});
+  ASSERT_TRUE(info.ok()) << info.status();
+  FakeClock clock;
+  // For one file being decoded and the gathered bytes of another, never for two being decoded.
+  const int64_t capacity = gathered + info->decode_bytes + gathered - 1;
+  MemoryBudget budget(capacity, clock);
+  std::optional<MemoryBudget::Hold> other = budget.TryHold(capacity - 2 * gathered);
+  const ImagingResources resources{.budget = budget, .clock = clock};
+  std::vector<uint8_t> one(static_cast<size_t>(kSmall.bytes())), two = one;
+  absl::Status first, second;
+  std::thread decodes(
+      [&] { first = DecodeAndResize(InTwoPieces(file), kSmall, options_, resources, one); });
+  clock.AwaitWaiters(1);
+  EXPECT_EQ(budget.held(), other->bytes());
+  std::thread gathers(
+      [&] { second = DecodeAndResize(InTwoPieces(file), kSmall, options_, resources, two); });
+  clock.AwaitWaiters(2);
+  other.reset();
+  decodes.join();
+  gathers.join();
+  EXPECT_TRUE(first.ok()) << first;
+  EXPECT_TRUE(second.ok()) << second;
   EXPECT_EQ(budget.held(), 0);
 }
 
