@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/core/log.h"
+#include "server/core/out_of_memory.h"
 #include "server/core/status.h"
 #include "server/imaging/probe_formats.h"
 
@@ -15,10 +16,6 @@ namespace {
 // Damaged images are a caller's everyday mistake: they must not fill the log at its usual level.
 void LogDamage(const std::string& words) {
   Log(LogLevel::kDebug, absl::StrCat("image codec: ", words));
-}
-
-absl::Status OutOfMemory() {
-  return Unavailable("image.memory", "there is no memory to decode the image now");
 }
 
 }  // namespace

@@ -12,7 +12,7 @@ namespace fovea {
 // throws. The words go to the log, never into the status.
 //
 // INVALID_ARGUMENT image.corrupt: the words; the header was sound, so the pixels are not.
-// UNAVAILABLE image.memory: std::bad_alloc, or words while errno says that malloc failed.
+// UNAVAILABLE server.out_of_memory: std::bad_alloc, or words while errno says that malloc failed.
 // INTERNAL image.codec_failed: any other exception.
 absl::Status RunCodec(absl::FunctionRef<std::string()> decode);
 

@@ -24,8 +24,8 @@ struct DecodeOptions {
 //
 // All pixels or none: a JPEG that makes libjpeg as much as warn is an error, because what it could
 // not decode it fills with whatever was there before; so is a PNG whose palette or transparency
-// libpng would do without. Errors: INVALID_ARGUMENT image.corrupt, UNAVAILABLE image.memory,
-// INTERNAL image.codec_failed.
+// libpng would do without. Errors: INVALID_ARGUMENT image.corrupt, UNAVAILABLE
+// server.out_of_memory, INTERNAL image.codec_failed.
 absl::StatusOr<RgbImage> DecodeImage(Bytes encoded, const ImageInfo& info,
                                      const DecodeOptions& options = {});
 

@@ -28,7 +28,7 @@ bool Contains(const std::vector<int64_t>& sorted, int64_t number) {
 }  // namespace
 
 absl::Status ModelRepository::Stopping() {
-  return Unavailable("server.stopping", "the server is stopping");
+  return Unavailable("server.draining", "the server is stopping");
 }
 
 void ModelRepository::Enqueue(const std::string& name, SyncRequest request, bool known,

@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/core/limits.h"
+#include "server/core/out_of_memory.h"
 #include "server/core/status.h"
 
 namespace fovea {
@@ -56,7 +57,7 @@ absl::StatusOr<ReceivedBytes> Decompress(const ReceivedBytes& packed, int64_t ma
                                          RequestMemory* memory) {
   constexpr size_t kBlockBytes = 64 << 10;
   Inflater inflater;
-  if (!inflater.ready) return Unavailable("request.memory", "no memory to unpack the message");
+  if (!inflater.ready) return OutOfMemory();
   z_stream& stream = inflater.stream;
   auto unpacked = std::make_shared<Blocks>();
   const auto too_large = [max_bytes] {

@@ -44,7 +44,7 @@ class HealthWatch final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
       closing_ = true;
       if (writing_ || std::exchange(finished_, true)) return;
     }
-    Finish(ToGrpcStatus(Unavailable("server.stopped", "the server is stopping")));
+    Finish(ToGrpcStatus(Unavailable("server.draining", "the server is stopping")));
   }
 
  private:

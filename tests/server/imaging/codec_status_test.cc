@@ -31,12 +31,12 @@ TEST(CodecStatus, ALibrarysComplaintIsTheCallersMistakeInOurWords) {
 
 TEST(CodecStatus, Row39MissingMemoryIsARetryableError) {
   ExpectError(RunCodec([]() -> std::string { throw std::bad_alloc(); }),
-              absl::StatusCode::kUnavailable, "image.memory");
+              absl::StatusCode::kUnavailable, "server.out_of_memory");
   ExpectError(RunCodec([] {
                 errno = ENOMEM;
                 return std::string(kLibrarysWords);
               }),
-              absl::StatusCode::kUnavailable, "image.memory");
+              absl::StatusCode::kUnavailable, "server.out_of_memory");
 }
 
 TEST(CodecStatus, MemoryThatWasMissingBeforeOrThatALibraryDidWithoutIsNoError) {

@@ -279,7 +279,7 @@ void ExpectThatMissingMemoryIsNoDamage(const File& file, const ImageInfo& info) 
       if (!status.ok()) {  // libjpeg asks for less where it gets nothing
         ++refused;
         ASSERT_EQ(status.code(), absl::StatusCode::kUnavailable) << successes;
-        ASSERT_EQ(ReasonOf(status), "image.memory") << successes;
+        ASSERT_EQ(ReasonOf(status), "server.out_of_memory") << successes;
       }
     }
     ASSERT_TRUE(DecodeImage(file, info).ok());
