@@ -46,6 +46,17 @@ inline constexpr int64_t kMaxQuestionBytes = 4 * kKiB;
 inline constexpr int kMaxHealthWatches = 4096;
 inline constexpr int kMaxReflectionStreams = 256;
 
+// Connections and the server's end.
+inline constexpr int kHandshakeSeconds = 10;  // in which a connection is set up (row 38)
+// In which requests that are given up at the drain's end are still answered.
+inline constexpr int64_t kGiveUpSeconds = 2;
+
+// The metrics endpoint.
+inline constexpr int kMaxMetricsConnections = 64;  // open at a time
+inline constexpr int64_t kMaxMetricsHeaderBytes = 16 * kKiB;
+inline constexpr int64_t kMaxMetricsBodyBytes = 1 * kKiB;  // a scrape has none
+inline constexpr int64_t kMetricsSeconds = 10;  // of one request, and of a connection without any
+
 // Images.
 inline constexpr int64_t kMaxEncodedImageBytes = 32 * kMiB;  // (row 13)
 inline constexpr int64_t kMaxImagePixels = 50'000'000;  // in the header, before decoding (row 14)
@@ -59,6 +70,8 @@ inline constexpr int64_t kMaxImageMetadataBytes = 8 * kMiB;
 inline constexpr int kMaxImagingThreads = 1024;
 
 // The model repository.
+// Models that load at the same time: reading and packing weights keeps about a processor busy.
+inline constexpr int kMaxLoaderThreads = 4;
 inline constexpr int64_t kMaxModelSpecBytes = 1 * kMiB;             // (row 30)
 inline constexpr int64_t kMaxSafetensorsHeaderBytes = 100'000'000;  // (row 27)
 inline constexpr int64_t kMaxLabelsBytes = 16 * kMiB;

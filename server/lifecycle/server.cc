@@ -11,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "server/core/limits.h"
 #include "server/core/log.h"
 #include "server/core/mutex.h"
 #include "server/core/status.h"
@@ -35,16 +36,12 @@
 namespace fovea {
 namespace {
 
-constexpr int64_t kMiB = int64_t{1} << 20;
 // For what cannot be interrupted, once everything else has ended: a read of a disk that hangs, a
 // step of a model that is being loaded.
 constexpr Nanos kExitGrace = 5 * kSecond;
 
 // Of models that keep the server from being ready; the index has the others.
 constexpr int kReasonsTold = 8;
-
-// Models that load at the same time: reading and packing weights keeps about a processor busy.
-constexpr int kMaxLoaderThreads = 4;
 
 // Weights that may load at a time: they are in memory twice then, and half of it is left to others.
 int64_t LoadBytes() {
@@ -153,8 +150,9 @@ class Server {
                            Scheduler::Create({.device_threads = device_threads}, clock_));
     const RequestMemoryParts memory = ShareOut(options_);
     FOVEA_ASSIGN_OR_RETURN(
-        imaging_, ImagingPool::Create(
-                      {.threads = imaging_threads, .memory_bytes = memory.images * kMiB}, clock_));
+        imaging_,
+        ImagingPool::Create(
+            {.threads = imaging_threads, .memory_bytes = memory.images * limits::kMiB}, clock_));
     std::vector<std::unique_ptr<RepositoryFs>> folders;
     for (const std::string& folder : options_.model_repositories) {
       folders.push_back(MakeRepositoryFs(folder));
@@ -171,18 +169,18 @@ class Server {
         .drain_timeout_us = int64_t{options_.drain_timeout_ms} * 1000,
         .available_memory = [] { return FindAvailableMemory(); },
         .warm_up_turn = &warm_up_turn_};
-    FOVEA_ASSIGN_OR_RETURN(repository_,
-                           ModelRepository::Create(
-                               {.control = ControlMode(options_.model_control_mode),
-                                .load_models = options_.load_models,
-                                .poll_period = options_.repository_poll_secs * kSecond,
-                                .loader_threads = std::min(cpus.threads(), kMaxLoaderThreads),
-                                .load_bytes = LoadBytes()},
-                               std::move(folders),
-                               [environment](const ParsedModel& model) {
-                                 return ServedModel::Create(model, environment);
-                               },
-                               repository_log_, clock_));
+    FOVEA_ASSIGN_OR_RETURN(
+        repository_, ModelRepository::Create(
+                         {.control = ControlMode(options_.model_control_mode),
+                          .load_models = options_.load_models,
+                          .poll_period = options_.repository_poll_secs * kSecond,
+                          .loader_threads = std::min(cpus.threads(), limits::kMaxLoaderThreads),
+                          .load_bytes = LoadBytes()},
+                         std::move(folders),
+                         [environment](const ParsedModel& model) {
+                           return ServedModel::Create(model, environment);
+                         },
+                         repository_log_, clock_));
     pipeline_ = std::make_unique<InferencePipeline>(
         [this](std::string_view name,
                std::string_view version) -> absl::StatusOr<std::shared_ptr<const ServedModel>> {
@@ -196,9 +194,9 @@ class Server {
         grpc_, GrpcServer::Create({.host = options_.host,
                                    .port = options_.grpc_port,
                                    .server_version = kVersion,
-                                   .max_message_bytes = options_.max_message_mb * kMiB,
-                                   .max_buffer_bytes = memory.messages * kMiB,
-                                   .request_bytes = memory.requests * kMiB},
+                                   .max_message_bytes = options_.max_message_mb * limits::kMiB,
+                                   .max_buffer_bytes = memory.messages * limits::kMiB,
+                                   .request_bytes = memory.requests * limits::kMiB},
                                   *inflight_, *repository_, metrics_, &answers_, clock_));
     if (options_.metrics_port >= 0) {
       FOVEA_ASSIGN_OR_RETURN(metrics_port_, metrics_.Serve(options_.host, options_.metrics_port));

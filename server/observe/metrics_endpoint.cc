@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/core/check.h"
+#include "server/core/limits.h"
 #include "server/core/status.h"
 
 namespace fovea {
@@ -21,11 +22,8 @@ namespace beast = boost::beast;
 namespace http = boost::beast::http;
 using asio::ip::tcp;
 
-constexpr auto kTimeout =
-    std::chrono::seconds(10);  // of one request, and of a connection without any
+constexpr auto kTimeout = std::chrono::seconds(limits::kMetricsSeconds);
 constexpr auto kAcceptPause = std::chrono::milliseconds(100);
-constexpr uint32_t kMaxHeaderBytes = 16 << 10;
-constexpr uint64_t kMaxBodyBytes = 1 << 10;
 
 using MakeText = std::function<std::string()>;
 
@@ -58,8 +56,8 @@ class Session : public std::enable_shared_from_this<Session> {
 
   void Read() {
     parser_.emplace();
-    parser_->header_limit(kMaxHeaderBytes);
-    parser_->body_limit(kMaxBodyBytes);
+    parser_->header_limit(limits::kMaxMetricsHeaderBytes);
+    parser_->body_limit(limits::kMaxMetricsBodyBytes);
     stream_.expires_after(kTimeout);
     http::async_read(stream_, buffer_, *parser_,
                      [self = shared_from_this()](beast::error_code error, size_t) {
@@ -83,7 +81,7 @@ class Session : public std::enable_shared_from_this<Session> {
 
   const std::shared_ptr<void> place_;
   beast::tcp_stream stream_;
-  beast::flat_buffer buffer_{kMaxHeaderBytes + kMaxBodyBytes};
+  beast::flat_buffer buffer_{limits::kMaxMetricsHeaderBytes + limits::kMaxMetricsBodyBytes};
   const MakeText& text_;
   std::optional<http::request_parser<http::string_body>> parser_;
   http::response<http::string_body> response_;

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "server/core/limits.h"
 
 namespace fovea {
 
@@ -19,9 +20,9 @@ class MetricsEndpoint {
   // Listens on host:port; port 0 takes a free one. UNAVAILABLE (metrics.bind) where that cannot be
   // had. `text` makes the answer, on the endpoint's thread. `max_connections`: open at a time, so
   // that they do not use up the process's files; more where that many programs scrape.
-  static absl::StatusOr<std::unique_ptr<MetricsEndpoint>> Create(const std::string& host, int port,
-                                                                 std::function<std::string()> text,
-                                                                 int max_connections = 64);
+  static absl::StatusOr<std::unique_ptr<MetricsEndpoint>> Create(
+      const std::string& host, int port, std::function<std::string()> text,
+      int max_connections = limits::kMaxMetricsConnections);
   ~MetricsEndpoint();
 
   int port() const;

@@ -11,14 +11,14 @@
 namespace fovea {
 namespace {
 
-constexpr int kMaxLoaderThreads = 16;
-
 absl::Status CheckOptions(const ModelRepositoryOptions& options) {
   if (options.poll_period <= 0) {
     return InvalidArgument("repository.options", "the poll period must be above zero");
   }
-  if (options.loader_threads < 1 || options.loader_threads > kMaxLoaderThreads) {
-    return InvalidArgument("repository.options", "there can be 1 to 16 loader threads");
+  if (options.loader_threads < 1 || options.loader_threads > limits::kMaxLoaderThreads) {
+    return InvalidArgument(
+        "repository.options",
+        "there can be 1 to " + std::to_string(limits::kMaxLoaderThreads) + " loader threads");
   }
   if (!options.load_models.empty() && options.control != ModelControl::kExplicit) {
     return InvalidArgument("repository.options",

@@ -26,8 +26,6 @@ namespace fovea {
 namespace {
 
 constexpr int kSecondMs = 1000;
-// In which requests that are given up at the drain's end are still answered.
-constexpr Nanos kGiveUpGrace = 2 * kSecond;
 
 namespace reflection = grpc::reflection;
 // What reflection tells.
@@ -43,7 +41,8 @@ void SetConnectionLimits(const GrpcServerOptions& options, grpc::ServerBuilder* 
   builder->AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, limits::kMaxMetadataBytes);
   builder->AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, limits::kMaxConcurrentStreams);
   // A connection that does not get through its handshake ends.
-  builder->AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, 10 * kSecondMs);
+  builder->AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
+                              limits::kHandshakeSeconds * kSecondMs);
   builder->AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS,
                               static_cast<int>(options.max_connection_idle_ms));
   if (options.max_connection_age_ms > 0) {
@@ -178,7 +177,7 @@ int GrpcServer::Shutdown(Nanos timeout) {
   if (cut_off > 0) {
     // They are told why they end, and so that they try elsewhere.
     gate.GiveUp();
-    grace_ends = clock.Now() + kGiveUpGrace;
+    grace_ends = clock.Now() + limits::kGiveUpSeconds * kSecond;
   }
   if (const int unread = gate.AwaitEmpty(clock, grace_ends); unread > 0) {
     Log(LogLevel::kWarning, absl::StrCat(unread, " answers were not read in time"));

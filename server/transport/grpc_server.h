@@ -57,10 +57,11 @@ class GrpcServer {
   void SetServing(bool serving);
 
   // Refuses new requests (UNAVAILABLE), waits up to `timeout` for those under way, gives the others
-  // up (UNAVAILABLE too, within two seconds more), ends the connections, and closes the port; a
-  // model that is being loaded is waited for. Answers that their callers do not read are waited for
-  // limits::kUnreadAnswerSeconds at most, within `timeout`. Returns the number of requests that
-  // were given up before they had an answer: 0 is a clean end. Later calls do nothing and return 0.
+  // up (UNAVAILABLE too, within limits::kGiveUpSeconds more), ends the connections, and closes the
+  // port; a model that is being loaded is waited for. Answers that their callers do not read are
+  // waited for limits::kUnreadAnswerSeconds at most, within `timeout`. Returns the number of
+  // requests that were given up before they had an answer: 0 is a clean end. Later calls do nothing
+  // and return 0.
   int Shutdown(Nanos timeout);
 
  private:
