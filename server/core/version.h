@@ -1,9 +1,8 @@
-// The server's own name and version, as metadata and --version tell them.
+// The server's own version, as metadata and --version tell it.
 #pragma once
 
 namespace fovea {
 
-inline constexpr char kServerName[] = "fovea";
 inline constexpr char kVersion[] = FOVEA_VERSION;  // the project's, from CMakeLists.txt
 
 }  // namespace fovea

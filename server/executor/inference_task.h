@@ -54,7 +54,6 @@ class InferenceTask final : public Task {
         done_(std::move(done)) {}
 
   InferenceRequest& request() { return *request_; }
-  std::unique_ptr<InferenceRequest> TakeRequest() { return std::move(request_); }
   const PixelSource& pixels() const { return pixels_; }
 
   static void Finish(std::unique_ptr<InferenceTask> task, absl::StatusOr<TaskResult> result) {
