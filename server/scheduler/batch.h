@@ -18,7 +18,7 @@ enum class CloseReason {
   kDeadline,   // waiting longer, or running more, would have missed the earliest deadline
   kDelay,      // the queue delay was used up while the device was idle
   kIdle,       // the device was idle and the queue has no delay
-  kDrain,      // the queue is draining: mates are not waited for
+  kDrain,      // the queue is draining: batch peers are not waited for
 };
 
 // "full", "preferred", ...: the label of the metric.

@@ -13,8 +13,8 @@ namespace fovea {
 // Pure: no clock, no lock, no thread. The dispatcher asks, the policy answers.
 //
 // A batch forms in the line: its tasks can still leave, and others can still overtake them, until
-// an instance is there to run it. So nothing closes while the device is busy, and mates gather
-// meanwhile. With an idle device it closes
+// an instance is there to run it. So nothing closes while the device is busy, and batch peers
+// gather meanwhile. With an idle device it closes
 //   - at a preferred size, the largest that can be formed, or when it is full;
 //   - when by the latency curve a later start would miss the earliest deadline;
 //   - when somebody in line has waited for the queue delay, which may be none.

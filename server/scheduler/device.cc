@@ -48,7 +48,7 @@ absl::Status Device::Startup() {
 void Device::Shutdown() {
   {
     MutexLock lock(mutex_);
-    FOVEA_CHECK(crews_.empty());
+    FOVEA_CHECK(workers_.empty());
     timer_stop_ = true;
   }
   timer_wake_.NotifyOne();
@@ -56,25 +56,25 @@ void Device::Shutdown() {
 }
 
 absl::StatusOr<QueueId> Device::AddQueue(const ModelQueueOptions& options, BatchCallback run) {
-  auto crew = std::make_shared<Crew>();
-  crew->run = std::move(run);
-  crew->on_idle = options.on_thread_idle;
-  crew->idle_after = options.idle_after_us * kMicrosecond;
+  auto workers = std::make_shared<Workers>();
+  workers->run = std::move(run);
+  workers->on_idle = options.on_thread_idle;
+  workers->idle_after = options.idle_after_us * kMicrosecond;
   for (int i = 0; i < options.instances; ++i) {
-    crew->instances.push_back(std::make_shared<Instance>());
+    workers->instances.push_back(std::make_shared<Instance>());
   }
   QueueId id;
   {
     MutexLock lock(mutex_);
     id = dispatcher_.AddQueue(options);
-    crews_.emplace(id, crew);
+    workers_.emplace(id, workers);
   }
   try {
     for (int i = 0; i < options.instances; ++i) {
-      crew->instances[i]->thread =
-          std::thread([this, id, i, crew, on_start = options.on_thread_start] {
+      workers->instances[i]->thread =
+          std::thread([this, id, i, workers, on_start = options.on_thread_start] {
             if (on_start) on_start(i);
-            RunInstance(id, i, *crew->instances[i], *crew);
+            RunInstance(id, i, *workers->instances[i], *workers);
           });
     }
   } catch (const std::system_error&) {
@@ -86,20 +86,20 @@ absl::StatusOr<QueueId> Device::AddQueue(const ModelQueueOptions& options, Batch
 
 void Device::RemoveQueue(QueueId id, Nanos drain_until) {
   (void)Drain(id, drain_until);
-  std::shared_ptr<Crew> crew;
+  std::shared_ptr<Workers> workers;
   {
     MutexLock lock(mutex_);
     dispatcher_.RemoveQueue(id);
-    auto found = crews_.find(id);
-    crew = std::move(found->second);
-    crews_.erase(found);
-    for (const auto& instance : crew->instances) {
+    auto found = workers_.find(id);
+    workers = std::move(found->second);
+    workers_.erase(found);
+    for (const auto& instance : workers->instances) {
       FOVEA_CHECK(instance->next == nullptr);
       instance->stop = true;
     }
   }
-  for (const auto& instance : crew->instances) instance->wake.NotifyOne();
-  for (const auto& instance : crew->instances) {
+  for (const auto& instance : workers->instances) instance->wake.NotifyOne();
+  for (const auto& instance : workers->instances) {
     if (instance->thread.joinable()) instance->thread.join();
   }
 }
@@ -116,7 +116,7 @@ absl::StatusOr<Reservation> Device::Reserve(QueueId queue, const TaskOutline& ou
 void Device::Release(QueueId queue, TaskId task) {
   MutexLock lock(mutex_);
   dispatcher_.Release(queue, task);
-  if (Crew* crew = FindCrew(queue)) NotifyDrain(*crew);
+  if (Workers* workers = FindWorkers(queue)) NotifyDrain(*workers);
 }
 
 void Device::Enqueue(Reservation reservation, std::unique_ptr<Task> task) {
@@ -170,21 +170,21 @@ absl::Status Device::Drain(QueueId id, Nanos until) {
     Deliver(std::move(outbox));
   }
   bool in_time;
-  std::shared_ptr<Crew> crew;
+  std::shared_ptr<Workers> workers;
   Outbox outbox;
   {
     MutexLock lock(mutex_);
-    crew = crews_.at(id);
-    ++crew->drain_waiters;
-    while (!Settled(id) && clock_.Now() < until) clock_.WaitUntil(crew->settled, mutex_, until);
+    workers = workers_.at(id);
+    ++workers->drain_waiters;
+    while (!Settled(id) && clock_.Now() < until) clock_.WaitUntil(workers->settled, mutex_, until);
     in_time = dispatcher_.waiting(id) == 0 && dispatcher_.reserved(id) == 0;
     dispatcher_.Stop(id);
     Decide(clock_.Now(), &outbox);
   }
   Deliver(std::move(outbox));
   MutexLock lock(mutex_);
-  while (!Settled(id)) clock_.WaitUntil(crew->settled, mutex_, kNever);
-  --crew->drain_waiters;
+  while (!Settled(id)) clock_.WaitUntil(workers->settled, mutex_, kNever);
+  --workers->drain_waiters;
   if (in_time) return absl::OkStatus();
   return DeadlineExceeded("queue.drain_timeout",
                           "the time to drain was over before the queue was empty");
@@ -192,29 +192,29 @@ absl::Status Device::Drain(QueueId id, Nanos until) {
 
 bool Device::Settled(QueueId queue) {
   return dispatcher_.waiting(queue) == 0 && dispatcher_.reserved(queue) == 0 &&
-         dispatcher_.running(queue) == 0 && crews_.at(queue)->dropping == 0;
+         dispatcher_.running(queue) == 0 && workers_.at(queue)->dropping == 0;
 }
 
-Device::Crew* Device::FindCrew(QueueId queue) {
-  auto found = crews_.find(queue);
-  return found == crews_.end() ? nullptr : found->second.get();
+Device::Workers* Device::FindWorkers(QueueId queue) {
+  auto found = workers_.find(queue);
+  return found == workers_.end() ? nullptr : found->second.get();
 }
 
-void Device::NotifyDrain(Crew& crew) {
-  if (crew.drain_waiters > 0) crew.settled.NotifyAll();
+void Device::NotifyDrain(Workers& workers) {
+  if (workers.drain_waiters > 0) workers.settled.NotifyAll();
 }
 
 void Device::Decide(Nanos now, Outbox* outbox) {
   Dispatcher::Work work = dispatcher_.Next(now);
   for (Dispatcher::Start& start : work.starts) {
     const std::shared_ptr<Instance>& instance =
-        crews_.at(start.queue)->instances[start.batch->instance];
+        workers_.at(start.queue)->instances[start.batch->instance];
     FOVEA_CHECK(instance->next == nullptr);
     instance->next = std::move(start.batch);
     outbox->wake.push_back(instance);
   }
   for (const Dispatcher::Dropped& dropped : work.drops) {
-    if (Crew* crew = FindCrew(dropped.queue)) ++crew->dropping;
+    if (Workers* workers = FindWorkers(dropped.queue)) ++workers->dropping;
   }
   outbox->drops = std::move(work.drops);
   if (work.wake_at < timer_until_) {
@@ -233,9 +233,9 @@ void Device::Deliver(Outbox outbox) {
       task.Drop(std::move(dropped.task), std::move(dropped.why));
     }
     MutexLock lock(mutex_);
-    if (Crew* crew = FindCrew(dropped.queue)) {
-      --crew->dropping;
-      NotifyDrain(*crew);
+    if (Workers* workers = FindWorkers(dropped.queue)) {
+      --workers->dropping;
+      NotifyDrain(*workers);
     }
   }
 }
@@ -249,12 +249,12 @@ std::unique_ptr<Batch> Device::AwaitBatch(Instance& instance, Nanos until) {
   return std::move(instance.next);
 }
 
-void Device::RunInstance(QueueId queue, int index, Instance& instance, const Crew& crew) {
+void Device::RunInstance(QueueId queue, int index, Instance& instance, const Workers& workers) {
   for (;;) {
     std::unique_ptr<Batch> batch;
-    if (crew.on_idle) {
-      batch = AwaitBatch(instance, clock_.Now() + crew.idle_after);
-      if (batch == nullptr) crew.on_idle(index);
+    if (workers.on_idle) {
+      batch = AwaitBatch(instance, clock_.Now() + workers.idle_after);
+      if (batch == nullptr) workers.on_idle(index);
     }
     if (batch == nullptr) batch = AwaitBatch(instance, kNever);
     if (batch == nullptr) return;
@@ -263,7 +263,7 @@ void Device::RunInstance(QueueId queue, int index, Instance& instance, const Cre
     RunOutcome outcome;
     {
       CallbackScope scope(this, queue);
-      outcome = crew.run(std::move(batch));
+      outcome = workers.run(std::move(batch));
     }
     Outbox outbox;
     {
@@ -271,7 +271,7 @@ void Device::RunInstance(QueueId queue, int index, Instance& instance, const Cre
       const Nanos now = clock_.Now();
       dispatcher_.Done(queue, index, outcome, now - start, now);
       Decide(now, &outbox);
-      NotifyDrain(*crews_.at(queue));
+      NotifyDrain(*workers_.at(queue));
     }
     Deliver(std::move(outbox));
   }

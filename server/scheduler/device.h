@@ -59,8 +59,8 @@ class Device : public std::enable_shared_from_this<Device> {
     bool stop = false;
     std::thread thread;
   };
-  // The threads of one queue.
-  struct Crew {
+  // The worker threads of one queue.
+  struct Workers {
     BatchCallback run;
     std::function<void(int instance)> on_idle;  // may be empty
     Nanos idle_after = kNever;
@@ -80,14 +80,14 @@ class Device : public std::enable_shared_from_this<Device> {
   // Lets the dispatcher decide, hands batches to instances, and fills the outbox.
   void Decide(Nanos now, Outbox* outbox) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Deliver(Outbox outbox) ABSL_LOCKS_EXCLUDED(mutex_);
-  void NotifyDrain(Crew& crew) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  Crew* FindCrew(QueueId queue) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void NotifyDrain(Workers& workers) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Workers* FindWorkers(QueueId queue) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Nothing waits, is reserved, runs or is being given back.
   bool Settled(QueueId queue) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // The instance's next batch; null where it is to stop, or where none has come until `until`.
   std::unique_ptr<Batch> AwaitBatch(Instance& instance, Nanos until) ABSL_LOCKS_EXCLUDED(mutex_);
-  void RunInstance(QueueId queue, int index, Instance& instance, const Crew& crew);
+  void RunInstance(QueueId queue, int index, Instance& instance, const Workers& workers);
   void RunTimer();
 
   const SchedulerOptions options_;
@@ -95,7 +95,7 @@ class Device : public std::enable_shared_from_this<Device> {
 
   mutable Mutex mutex_;
   Dispatcher dispatcher_ ABSL_GUARDED_BY(mutex_);
-  std::map<QueueId, std::shared_ptr<Crew>> crews_ ABSL_GUARDED_BY(mutex_);
+  std::map<QueueId, std::shared_ptr<Workers>> workers_ ABSL_GUARDED_BY(mutex_);
   CondVar timer_wake_;
   Nanos timer_until_ ABSL_GUARDED_BY(mutex_) = kNever;  // when the timer lets the dispatcher decide
   bool timer_stop_ ABSL_GUARDED_BY(mutex_) = false;

@@ -39,7 +39,7 @@ Nanos Dispatcher::Forecast(const Queue& queue, const TaskOutline& outline, Nanos
                     options_.device_threads);
   };
   int wanted_threads = most_threads(queue);
-  absl::InlinedVector<Nanos, 8> rivals;
+  absl::InlinedVector<Nanos, 8> competing;
   for (const auto& [id, other] : queues_) {
     if (id == queue.id || other.line.empty()) continue;
     wanted_threads += most_threads(other);
@@ -48,9 +48,9 @@ Nanos Dispatcher::Forecast(const Queue& queue, const TaskOutline& outline, Nanos
     const int rest = images % batch;
     const Nanos time = images / batch * other.latency.Typical(batch) +
                        (rest > 0 ? other.latency.Typical(rest) : 0);
-    rivals.push_back(time * other.options.threads_per_instance);
+    competing.push_back(time * other.options.threads_per_instance);
   }
-  if (wanted_threads <= options_.device_threads) rivals.clear();  // there is room for all of them
+  if (wanted_threads <= options_.device_threads) competing.clear();  // there is room for all
   const int threads = queue.options.threads_per_instance;
   return PredictFinish(
       {.images = outline.images,
@@ -63,7 +63,7 @@ Nanos Dispatcher::Forecast(const Queue& queue, const TaskOutline& outline, Nanos
        .device_threads = options_.device_threads,
        .free_at = FreeAt(queue, now),
        .ready_at = outline.ready_at,
-       .rivals = rivals},
+       .competing = competing},
       queue.latency);
 }
 

@@ -5,7 +5,7 @@
 namespace fovea {
 
 Nanos PredictFinish(const Outlook& outlook, const LatencyModel& latency) {
-  if (outlook.images_queued == 0 && outlook.rivals.empty()) {
+  if (outlook.images_queued == 0 && outlook.competing.empty()) {
     return std::max(outlook.free_at, outlook.ready_at) + latency.Fast(outlook.images);
   }
   const int max = outlook.max_batch_size;
@@ -13,15 +13,15 @@ Nanos PredictFinish(const Outlook& outlook, const LatencyModel& latency) {
   int rounds_ahead = outlook.images_ahead / round;
   const int left_over = outlook.images_ahead % round / outlook.lanes;
   if (left_over + outlook.images > max) ++rounds_ahead;  // they do not fit in with it
-  const int mates = outlook.images_queued / outlook.lanes;
-  const int own_batch = rounds_ahead > 0 ? max : std::min(max, mates + outlook.images);
+  const int peers = outlook.images_queued / outlook.lanes;
+  const int own_batch = rounds_ahead > 0 ? max : std::min(max, peers + outlook.images);
   const Nanos time_ahead = rounds_ahead * latency.Slow(max);
   const Nanos own_time = time_ahead + latency.Slow(own_batch);
 
   const Nanos own_device_time = own_time * outlook.lanes * outlook.threads_per_lane;
-  Nanos rivals_device_time = 0;
-  for (Nanos rival : outlook.rivals) rivals_device_time += std::min(rival, own_device_time);
-  const Nanos turn = outlook.free_at + time_ahead + rivals_device_time / outlook.device_threads;
+  Nanos competing_device_time = 0;
+  for (Nanos other : outlook.competing) competing_device_time += std::min(other, own_device_time);
+  const Nanos turn = outlook.free_at + time_ahead + competing_device_time / outlook.device_threads;
   return std::max(turn, outlook.ready_at) + latency.Slow(own_batch);
 }
 

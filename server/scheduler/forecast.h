@@ -21,15 +21,15 @@ struct Outlook {
   Nanos ready_at = 0;  // when the newcomer is decoded, and can be run
   // Device time that waits in the lines of the other models that compete for the device: each of
   // them gets as much of it as this model while both have work.
-  std::span<const Nanos> rivals;
+  std::span<const Nanos> competing;
 };
 
 // Pure. With nobody of its model before or behind it the newcomer is taken to be run alone, as fast
 // as ever: turning it away would leave its place to nobody, and nothing would be learnt. Otherwise
 // full batches go ahead of the newcomer, while it may still be decoded; then its own is run,
-// with the mates that are in line or, where batches go ahead of it, full by then. Every run is
-// taken to be a slow one: under overload a request that is let in and misses its deadline all the
-// same has cost device time for nothing, while one that is turned away leaves its place to the
+// with the batch peers that are in line or, where batches go ahead of it, full by then. Every run
+// is taken to be a slow one: under overload a request that is let in and misses its deadline all
+// the same has cost device time for nothing, while one that is turned away leaves its place to the
 // next.
 Nanos PredictFinish(const Outlook& outlook, const LatencyModel& latency);
 

@@ -1,4 +1,4 @@
-// The door to one model: reserve a place, put a task in line, cancel it.
+// The entry to one model: reserve a place, put a task in line, cancel it.
 #pragma once
 
 #include <functional>

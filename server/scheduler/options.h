@@ -41,8 +41,8 @@ struct ModelQueueOptions {
   // queue delay or not. Counted in images; where requests carry several, a batch may stay just
   // below. Empty: none is preferred.
   std::vector<int> preferred_batch_sizes;
-  // How long an idle device is left waiting for mates of a task in line. Higher: fuller batches
-  // under light load, and that much more latency. 0: never.
+  // How long an idle device is left waiting for batch peers of a task in line. Higher: fuller
+  // batches under light load, and that much more latency. 0: never.
   int64_t max_queue_delay_us = 0;
   // Requests that may hold a place: reserved and in line together; those that run do not count.
   // Higher: longer bursts are absorbed, and a request may wait longer; lower: refused earlier.

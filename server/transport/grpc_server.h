@@ -1,4 +1,4 @@
-// The gRPC door: inference.GRPCInferenceService, fovea.v1.VisionService, health and reflection on
+// The gRPC entry: inference.GRPCInferenceService, fovea.v1.VisionService, health and reflection on
 // one port.
 #pragma once
 

@@ -119,9 +119,9 @@ TEST_F(AdmissionTest, CountsWhatIsInLineAndWhatIsReserved) {
   const TaskOutline outline{.deadline = kNow + 26 * kMs};  // 9 + 9 + 9 with whoever else comes
   EXPECT_EQ(Refusal(queue, outline), "queue.unreachable_deadline");
   EXPECT_EQ(Refusal(queue, {.deadline = kNow + 27 * kMs}), "");
-  const TaskId mate = *dispatcher_.Reserve(queue, {.images = 8, .deadline = kNow + 27 * kMs}, kNow);
+  const TaskId peer = *dispatcher_.Reserve(queue, {.images = 8, .deadline = kNow + 27 * kMs}, kNow);
   EXPECT_EQ(Refusal(queue, {.deadline = kNow + 27 * kMs}), "queue.unreachable_deadline");
-  dispatcher_.Release(queue, mate);
+  dispatcher_.Release(queue, peer);
   EXPECT_EQ(Refusal(queue, {.deadline = kNow + 27 * kMs}), "");
 }
 
@@ -165,11 +165,11 @@ TEST_F(AdmissionTest, CountsTheTimeUntilARequestIsDecoded) {
 
 TEST_F(AdmissionTest, CountsTheTurnsOfOtherModels) {
   const QueueId queue = dispatcher_.AddQueue({.max_batch_size = 1});
-  const QueueId rival = dispatcher_.AddQueue({.max_batch_size = 1});
+  const QueueId competing = dispatcher_.AddQueue({.max_batch_size = 1});
   dispatcher_.RecordLatency(queue, 1, 2 * kMs, kNow);
-  dispatcher_.RecordLatency(rival, 1, 2 * kMs, kNow);
+  dispatcher_.RecordLatency(competing, 1, 2 * kMs, kNow);
   EXPECT_EQ(Refusal(queue, {.deadline = kNow + 3 * kMs}), "");
-  Fill(rival, 50);
+  Fill(competing, 50);
   EXPECT_EQ(Refusal(queue, {.deadline = kNow + 3 * kMs}), "queue.unreachable_deadline");
   EXPECT_EQ(Refusal(queue, {.deadline = kNow + 4 * kMs}), "");  // one turn each
 }

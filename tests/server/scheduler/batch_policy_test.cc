@@ -48,7 +48,7 @@ TEST_F(BatchPolicyTest, ClosesAtOnceOnAnIdleDeviceWhenThereIsNoDelay) {
   EXPECT_TRUE(Closes(at_once_.Next(Idle(1), kNow), 1, CloseReason::kIdle));
 }
 
-TEST_F(BatchPolicyTest, WaitsForMatesWhileTheDeviceIsBusy) {
+TEST_F(BatchPolicyTest, WaitsForBatchPeersWhileTheDeviceIsBusy) {
   BatchPolicy::Snapshot busy = Idle(1);
   busy.device_idle = false;
   EXPECT_TRUE(Waits(at_once_.Next(busy, kNow), kNever));
@@ -58,7 +58,7 @@ TEST_F(BatchPolicyTest, WaitsForMatesWhileTheDeviceIsBusy) {
   EXPECT_TRUE(Waits(patient_.Next(busy, kNow), kNever));
 }
 
-TEST_F(BatchPolicyTest, WaitsForMatesAsLongAsTheDelayAllows) {
+TEST_F(BatchPolicyTest, WaitsForBatchPeersAsLongAsTheDelayAllows) {
   BatchPolicy::Snapshot waiting = Idle(3);
   waiting.longest_wait = 2 * kMs;
   EXPECT_TRUE(Waits(patient_.Next(waiting, kNow), kNow + 3 * kMs));

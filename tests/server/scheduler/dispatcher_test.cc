@@ -120,7 +120,7 @@ TEST_F(DispatcherTest, RunsARequestAtOnceOnAnIdleDevice) {
   EXPECT_EQ(task->runs, 1);
 }
 
-TEST_F(DispatcherTest, WaitsForMatesWhileTheDeviceIsBusy) {
+TEST_F(DispatcherTest, WaitsForBatchPeersWhileTheDeviceIsBusy) {
   Make();
   const QueueId queue = Add({.max_batch_size = 4});
   At(0, queue);  // busy until 2 ms
@@ -130,7 +130,7 @@ TEST_F(DispatcherTest, WaitsForMatesWhileTheDeviceIsBusy) {
   EXPECT_THAT(Times(), ElementsAre(0, 2 * kMs, 7 * kMs));
 }
 
-TEST_F(DispatcherTest, WaitsForMatesWhileAnotherModelKeepsTheDeviceBusy) {
+TEST_F(DispatcherTest, WaitsForBatchPeersWhileAnotherModelKeepsTheDeviceBusy) {
   Make();
   const QueueId first = Add({.max_batch_size = 4});
   const QueueId second = Add({.max_batch_size = 4});
@@ -424,7 +424,7 @@ TEST_F(DispatcherTest, DrainsWhatHasAPlaceAndTakesNoMore) {
 
   dispatcher.Drain(queue);
   simulation_->Step();
-  EXPECT_EQ(started_.size(), 1u);  // mates are not waited for
+  EXPECT_EQ(started_.size(), 1u);  // batch peers are not waited for
   EXPECT_EQ(started_[0].why, CloseReason::kDrain);
   absl::StatusOr<TaskId> refused = dispatcher.Reserve(queue, {}, simulation_->now());
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kUnavailable);

@@ -35,7 +35,7 @@ TEST(ForecastTest, TakesARequestWithoutOthersToBeAsFastAsEver) {
   EXPECT_EQ(PredictFinish(alone, curve), 100 + 90);
 }
 
-TEST(ForecastTest, RunsWithTheMatesThatAreInLine) {
+TEST(ForecastTest, RunsWithTheBatchPeersThatAreInLine) {
   EXPECT_EQ(PredictFinish(On(3), Curve()), 100 + 6);
   Outlook overtaking = On(0);
   overtaking.images_queued = 5;  // behind it, but they fit in
@@ -71,8 +71,8 @@ TEST(ForecastTest, SpreadsTheLineOverTheInstances) {
 
 TEST(ForecastTest, SharesTheDeviceWithModelsThatHaveWork) {
   Outlook outlook = On(16);  // 30 alone
-  const std::vector<Nanos> rivals = {1'000, 7};
-  outlook.rivals = rivals;
+  const std::vector<Nanos> competing = {1'000, 7};
+  outlook.competing = competing;
   EXPECT_EQ(PredictFinish(outlook, Curve()), 100 + 30 + 30 + 7);
 }
 
