@@ -20,7 +20,6 @@
 #include "server/lifecycle/available_cpus.h"
 #include "server/lifecycle/available_memory.h"
 #include "server/lifecycle/exit_deadline.h"
-#include "server/lifecycle/listen_address.h"
 #include "server/lifecycle/observers.h"
 #include "server/lifecycle/server_phase.h"
 #include "server/lifecycle/signals.h"
@@ -135,11 +134,6 @@ class Server {
   explicit Server(const ServerOptions& options) : options_(options) {}
 
   absl::Status Build() {
-    FOVEA_RETURN_IF_ERROR(CheckListenAddress(options_.host, options_.grpc_port, "--grpc-port"));
-    if (options_.metrics_port >= 0) {
-      FOVEA_RETURN_IF_ERROR(
-          CheckListenAddress(options_.host, options_.metrics_port, "--metrics-port"));
-    }
     const AvailableCpus cpus = FindAvailableCpus();
     const int device_threads = options_.threads > 0 ? options_.threads : cpus.threads();
     const int imaging_threads =

@@ -45,7 +45,7 @@ class Metrics final : public StatisticsSource {
   std::string Text() const;
 
   // Serves /metrics over HTTP on host:port; port 0 takes a free one. Returns the port.
-  // UNAVAILABLE (metrics.bind): the address cannot be listened on.
+  // Errors: MetricsEndpoint::Create's.
   absl::StatusOr<int> Serve(const std::string& host, int port);
 
  private:

@@ -5,6 +5,7 @@
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
 #include <chrono>
+#include <list>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "server/core/check.h"
 #include "server/core/limits.h"
+#include "server/core/listen.h"
 #include "server/core/status.h"
 
 namespace fovea {
@@ -92,40 +94,55 @@ class Session : public std::enable_shared_from_this<Session> {
 struct MetricsEndpoint::State {
   State(MakeText make_text, int connections) : text(std::move(make_text)), places(connections) {}
 
+  // One of the addresses.
+  struct Listener {
+    explicit Listener(asio::io_context& io) : acceptor(io), pause(io) {}
+    tcp::acceptor acceptor;
+    asio::steady_timer pause;
+    bool waits = false;  // for a place
+  };
+
   // Takes the next connection, when there is a place for it.
-  void Accept() {
-    if (places == 0) {
-      full = true;
-      return;
-    }
-    acceptor.async_accept([this](beast::error_code error, tcp::socket socket) {
-      if (error == asio::error::operation_aborted) return;
-      if (error) {
-        // Out of descriptors, most likely: trying again at once would only burn a core.
-        pause.expires_after(kAcceptPause);
-        pause.async_wait([this](beast::error_code stopped) {
-          if (!stopped) Accept();
+  void Accept(Listener& listener) {
+    listener.acceptor.async_wait(
+        tcp::acceptor::wait_read, [this, &listener](beast::error_code error) {
+          if (error == asio::error::operation_aborted) return;
+          // Looked at now: the place that was free may have gone to another address's connection.
+          if (!error && places == 0) {
+            listener.waits = true;
+            return;
+          }
+          tcp::socket socket(io);
+          if (!error) listener.acceptor.accept(socket, error);
+          if (error) {
+            // Out of descriptors, most likely: trying again at once would only burn a core.
+            listener.pause.expires_after(kAcceptPause);
+            listener.pause.async_wait([this, &listener](beast::error_code stopped) {
+              if (!stopped) Accept(listener);
+            });
+            return;
+          }
+          --places;
+          const std::shared_ptr<void> place(nullptr, [this](void*) { GiveBack(); });
+          std::make_shared<Session>(std::move(socket), text, place)->Read();
+          Accept(listener);
         });
-        return;
-      }
-      --places;
-      const std::shared_ptr<void> place(nullptr, [this](void*) { GiveBack(); });
-      std::make_shared<Session>(std::move(socket), text, place)->Read();
-      Accept();
-    });
   }
 
   void GiveBack() {
     ++places;
-    if (std::exchange(full, false)) Accept();
+    if (closing) return;
+    for (Listener& listener : listeners) {
+      if (std::exchange(listener.waits, false)) Accept(listener);
+    }
   }
 
   const MakeText text;
-  int places;         // for connections
-  bool full = false;  // the next connection waits for one
+  int places;            // for connections
+  bool closing = false;  // places that are given back now are nobody's
+  int port = 0;
   asio::io_context io{1};
-  tcp::acceptor acceptor{io};
-  asio::steady_timer pause{io};
+  std::list<Listener> listeners;
   std::thread thread;
 };
 
@@ -134,18 +151,20 @@ absl::StatusOr<std::unique_ptr<MetricsEndpoint>> MetricsEndpoint::Create(const s
                                                                          int max_connections) {
   FOVEA_CHECK(max_connections > 0);
   auto state = std::make_unique<State>(std::move(text), max_connections);
-  beast::error_code error;
-  tcp::resolver resolver(state->io);
-  const auto found = resolver.resolve(host, std::to_string(port), tcp::resolver::passive, error);
-  if (!error) state->acceptor.open(found->endpoint().protocol(), error);
-  if (!error) state->acceptor.set_option(asio::socket_base::reuse_address(true), error);
-  if (!error) state->acceptor.bind(found->endpoint(), error);
-  if (!error) state->acceptor.listen(asio::socket_base::max_listen_connections, error);
-  if (error) {
-    return Unavailable("metrics.bind", absl::StrCat("cannot listen on ", host, ":", port,
-                                                    " for metrics: ", error.message()));
+  FOVEA_ASSIGN_OR_RETURN(ListeningSockets listening, Listen(host, port, "--metrics-port"));
+  state->port = listening.port;
+  for (ListeningSockets::Socket& socket : listening.sockets) {
+    State::Listener& listener = state->listeners.emplace_back(state->io);
+    beast::error_code error;
+    listener.acceptor.assign(socket.ipv6 ? tcp::v6() : tcp::v4(), socket.file.get(), error);
+    if (!error) socket.file.Release();  // the acceptor's now
+    if (!error) listener.acceptor.non_blocking(true, error);
+    if (error) {
+      return Unavailable("metrics.listen", absl::StrCat("cannot listen on ", host, ":", port,
+                                                        " for metrics: ", error.message()));
+    }
+    state->Accept(listener);
   }
-  state->Accept();
   state->thread = std::thread([state = state.get()] { state->io.run(); });
   return std::unique_ptr<MetricsEndpoint>(new MetricsEndpoint(std::move(state)));
 }
@@ -155,9 +174,9 @@ MetricsEndpoint::MetricsEndpoint(std::unique_ptr<State> state) : state_(std::mov
 MetricsEndpoint::~MetricsEndpoint() {
   state_->io.stop();
   state_->thread.join();
-  state_->full = false;  // the places of connections that go now are nobody's
+  state_->closing = true;
 }
 
-int MetricsEndpoint::port() const { return state_->acceptor.local_endpoint().port(); }
+int MetricsEndpoint::port() const { return state_->port; }
 
 }  // namespace fovea

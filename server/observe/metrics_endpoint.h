@@ -17,9 +17,9 @@ namespace fovea {
 // off; who is one connection too many waits until another ends.
 class MetricsEndpoint {
  public:
-  // Listens on host:port; port 0 takes a free one. UNAVAILABLE (metrics.bind) where that cannot be
-  // had. `text` makes the answer, on the endpoint's thread. `max_connections`: open at a time, so
-  // that they do not use up the process's files; more where that many programs scrape.
+  // Listens as Listen in core/listen.h does, with its errors. `text` makes the answer, on the
+  // endpoint's thread. `max_connections`: open at a time, so that they do not use up the process's
+  // files; more where that many programs scrape.
   static absl::StatusOr<std::unique_ptr<MetricsEndpoint>> Create(
       const std::string& host, int port, std::function<std::string()> text,
       int max_connections = limits::kMaxMetricsConnections);

@@ -11,10 +11,10 @@
 #include <string>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "server/core/listen.h"
 
 namespace fovea {
 
@@ -24,13 +24,13 @@ class ConnectionListener {
   // Takes a connected socket over; non-blocking. Called on the listener's thread; returns quickly.
   using Handler = std::function<void(int connection)>;
 
-  // Listens on every address that `host` stands for. Port 0: any free one. UNAVAILABLE: the name is
-  // nobody's, or the port cannot be had; the message says which.
+  // Listens on every address that `host` stands for, as Listen in core/listen.h does, with its
+  // errors; UNAVAILABLE too where the process is out of files.
   static absl::StatusOr<std::unique_ptr<ConnectionListener>> Listen(const std::string& host,
                                                                     int port);
   ~ConnectionListener() { Stop(); }
 
-  int port() const { return port_; }
+  int port() const { return listening_.port; }
 
   // From now on every connection goes to `handler`; once. A connection that would leave the process
   // fewer than limits::kReservedFiles file descriptors is closed instead. UNAVAILABLE: no thread.
@@ -39,28 +39,14 @@ class ConnectionListener {
   void Stop();
 
  private:
-  // A file descriptor that is closed with its owner.
-  class Descriptor {
-   public:
-    explicit Descriptor(int fd = -1) : fd_(fd) {}
-    Descriptor(Descriptor&& other) noexcept;
-    Descriptor& operator=(Descriptor&& other) noexcept;
-    ~Descriptor();
-    int get() const { return fd_; }
-    int Release() { return std::exchange(fd_, -1); }
-
-   private:
-    int fd_;
-  };
-
-  ConnectionListener() = default;
+  ConnectionListener(ListeningSockets listening, FileDescriptor wake)
+      : listening_(std::move(listening)), wake_(std::move(wake)) {}
   void Run(const Handler& handler);
   // False where the system has no room for a connection just now.
   bool AcceptOne(int socket, const Handler& handler);
 
-  std::vector<Descriptor> sockets_;
-  Descriptor wake_;  // readable: stop
-  int port_ = 0;
+  ListeningSockets listening_;
+  FileDescriptor wake_;   // readable: stop
   uint64_t refused_ = 0;  // connections; the thread's
   std::thread thread_;
 };

@@ -162,9 +162,18 @@ TEST(MetricsEndpointLimitTest, AConnectionTooManyWaitsUntilAnotherEnds) {
   EXPECT_THAT(second.ReadAll(), EndsWith("up 1\n"));
 }
 
+TEST(MetricsEndpointHostTest, AnswersOnEveryAddressOfAName) {
+  const auto endpoint = MetricsEndpoint::Create("localhost", 0, [] { return "up 1\n"; });
+  ASSERT_TRUE(endpoint.ok()) << endpoint.status();
+  Connection connection((*endpoint)->port());  // to 127.0.0.1, whichever address comes first
+  connection.Send("GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+  EXPECT_THAT(connection.ReadAll(), EndsWith("up 1\n"));
+}
+
 TEST_F(MetricsEndpointTest, APortThatIsTakenIsUnavailable) {
   const auto second = MetricsEndpoint::Create("127.0.0.1", endpoint_->port(), [] { return ""; });
   EXPECT_EQ(second.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(second.status().message()), HasSubstr("--metrics-port"));
 }
 
 TEST_F(MetricsEndpointTest, AHostThatIsNotOursIsUnavailable) {

@@ -379,7 +379,9 @@ TEST_F(ControlRpc, AnUnusableAddressOrOptionIsAnError) {
         .code();
   };
   EXPECT_EQ(create({.port = server_->port()}), absl::StatusCode::kUnavailable);
-  EXPECT_EQ(create({.host = "no.such.host.invalid", .port = 0}), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(create({.host = "192.0.2.1", .port = 0}), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(create({.host = "no.such.host.invalid", .port = 0}),
+            absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(create({.port = -1}), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(create({.port = 70'000}), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(create({.port = 0, .max_message_bytes = 0}), absl::StatusCode::kInvalidArgument);

@@ -1,0 +1,51 @@
+// Sockets that listen: what --host and a port stand for.
+//
+// In core, because the server's port (transport) and the metrics endpoint (observe) listen by the
+// same rules, and neither folder sees the other.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace fovea {
+
+// Closes its file when it goes. Move-only; not thread-safe.
+class FileDescriptor {
+ public:
+  explicit FileDescriptor(int fd = -1) : fd_(fd) {}
+  FileDescriptor(FileDescriptor&& other) noexcept : fd_(other.Release()) {}
+  FileDescriptor& operator=(FileDescriptor&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~FileDescriptor();
+  int get() const { return fd_; }  // -1: none
+  int Release() { return std::exchange(fd_, -1); }
+
+ private:
+  int fd_;
+};
+
+struct ListeningSockets {
+  struct Socket {
+    FileDescriptor file;  // non-blocking; its connections have TCP_NODELAY
+    bool ipv6 = false;
+  };
+  std::vector<Socket> sockets;  // at least one
+  int port = 0;                 // of all of them
+};
+
+// Listens on every address of this machine that `host` stands for: an address, IPv6 also in
+// brackets, or a name. Port 0: any free one. Those that the machine does not have are left out
+// where another listens. `port_flag` is the flag that gave the port ("--grpc-port"), for the error,
+// which says what to do. INVALID_ARGUMENT server.host: no such host; UNAVAILABLE: the host is no
+// address of this machine, or the port is taken or forbidden. Blocks as long as resolving a name
+// does.
+absl::StatusOr<ListeningSockets> Listen(const std::string& host, int port,
+                                        std::string_view port_flag);
+
+}  // namespace fovea
