@@ -227,8 +227,10 @@ class Server {
       repository_->WaitUntilComplete();
     }
     if (!phase_.Advance(Phase::kServing)) return;
-    Announce(absl::StrCat("ready: ", tried.models, tried.models == 1 ? " model" : " models"),
-             {{"event", "ready"}, {"models", int64_t{tried.models}}});
+    // Some may have been unloaded, or added, while the others were waited for.
+    const int serving = repository_->startup().serving;
+    Announce(absl::StrCat("ready: ", serving, serving == 1 ? " model" : " models"),
+             {{"event", "ready"}, {"models", int64_t{serving}}});
   }
 
   // "18 of 19 models have loaded; cats: labels.txt:3: empty".

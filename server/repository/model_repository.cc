@@ -113,7 +113,7 @@ void ModelRepository::WaitUntilComplete() {
 
 ModelRepository::Startup ModelRepository::startup() const {
   MutexLock lock(mutex_);
-  Startup startup{.models = startup_models_};
+  Startup startup{.models = startup_models_, .serving = static_cast<int>(table_->models().size())};
   for (const std::string& name : missing_) {
     IndexEntry& row = startup.missing.emplace_back(IndexEntry{.name = name});
     if (const auto found = models_.find(name); found != models_.end()) {

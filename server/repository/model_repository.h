@@ -79,6 +79,7 @@ class ModelRepository final : public ModelCatalog {
   void WaitUntilComplete();
   struct Startup {
     int models = 0;                   // that Start was to load
+    int serving = 0;                  // models that serve now, whoever asked for them
     std::vector<IndexEntry> missing;  // those that are, by name, with the reason
   };
   Startup startup() const;

@@ -41,7 +41,7 @@ def test_a_server_without_a_model_that_it_was_to_load_is_not_ready(
         assert not client.is_server_ready()
         client.unload_model("nope")  # nobody wants it any more
         wait_until(client.is_server_ready)
-    server.wait_for_log(r"\nready: 2 models")
+    server.wait_for_log(r"\nready: 1 model\b")
 
 
 def test_a_server_whose_models_all_fail_is_not_ready_and_says_why(

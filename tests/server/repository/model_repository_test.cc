@@ -182,6 +182,7 @@ TEST_F(ModelRepositoryTest, TheStartIsCompleteWhenEveryModelOfItHasLoadedOnce) {
   disk_.AddModel("dogs");
   Open({});
   EXPECT_EQ(repository_->startup().models, 2);
+  EXPECT_EQ(repository_->startup().serving, 2);
   EXPECT_THAT(Missing(*repository_), IsEmpty());
   repository_->WaitUntilComplete();
 }
@@ -231,6 +232,8 @@ TEST_F(ModelRepositoryTest, ALaterLoadOrAnUnloadCompletesTheStart) {
   EXPECT_THAT(Missing(*repository_), ElementsAre("dogs: broken"));
   EXPECT_TRUE(repository_->Unload("dogs").ok());
   waiting.join();
+  EXPECT_EQ(repository_->startup().models, 2);
+  EXPECT_EQ(repository_->startup().serving, 1) << "the other one was unloaded";
   EXPECT_TRUE(repository_->Unload("cats").ok()) << "what has loaded once is missed no more";
   EXPECT_THAT(Missing(*repository_), IsEmpty());
 }
