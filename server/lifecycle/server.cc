@@ -260,6 +260,7 @@ class Server {
     repository_->Stop();
     stop.Sleep(delay);
     const int cut_off = grpc_->Shutdown(timeout);
+    access_log_.Flush();
     if (cut_off > 0) {
       exit_code = 1;
       Log(LogLevel::kError,

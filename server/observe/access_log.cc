@@ -44,12 +44,24 @@ bool AccessLog::Admit(absl::StatusCode code) {
       ++left_out_;
     }
   }
-  if (left_out > 0) {
-    LogWithFields(
-        LogLevel::kWarning, "failed requests that are not in this log",
-        {{"requests", left_out}, {"most_in_a_second", int64_t{options_.max_failures_per_second}}});
-  }
+  TellLeftOut(left_out);
   return admitted;
+}
+
+void AccessLog::Flush() {
+  int64_t left_out;
+  {
+    MutexLock lock(mutex_);
+    left_out = std::exchange(left_out_, 0);
+  }
+  TellLeftOut(left_out);
+}
+
+void AccessLog::TellLeftOut(int64_t requests) const {
+  if (requests == 0) return;
+  LogWithFields(
+      LogLevel::kWarning, "failed requests that are not in this log",
+      {{"requests", requests}, {"most_in_a_second", int64_t{options_.max_failures_per_second}}});
 }
 
 void AccessLog::Write(const AccessRecord& record) {

@@ -41,9 +41,14 @@ class AccessLog {
 
   void Write(const AccessRecord& record);
 
+  // Tells how many failed requests were not written, where no failure has told it since. When the
+  // server drains: there may be no other.
+  void Flush();
+
  private:
   // Whether the line is to be written; tells first how many were not.
   bool Admit(absl::StatusCode code);
+  void TellLeftOut(int64_t requests) const;
 
   const AccessLogOptions options_;
   Clock& clock_;

@@ -124,6 +124,19 @@ TEST_F(AccessLogTest, AFloodOfFailuresIsCountedAndNotWritten) {
   EXPECT_THAT(lines[4], HasSubstr("code=NOT_FOUND"));
 }
 
+TEST_F(AccessLogTest, WhatIsNotWrittenIsToldAtTheEndWhereNoFailureFollows) {
+  const auto lines = Lines("text", {.max_failures_per_second = 3}, [](AccessLog& log) {
+    log.Flush();
+    for (int i = 0; i < 50; ++i) log.Write(Request(absl::StatusCode::kUnavailable));
+    log.Flush();
+    log.Flush();
+  });
+  ASSERT_THAT(lines, SizeIs(4)) << "told once, and only where there is something to tell";
+  EXPECT_THAT(
+      lines[3],
+      EndsWith(" warning failed requests that are not in this log requests=47 most_in_a_second=3"));
+}
+
 // docs/faults.md, row 54.
 TEST_F(AccessLogTest, WhatACallerWroteForgesNoLineAndNoField) {
   AccessRecord record = Request(absl::StatusCode::kNotFound);
