@@ -27,8 +27,8 @@ constexpr std::string_view kModelPrefix = "model/";
 // that a slow reader holds up nobody and sees the latest.
 class HealthWatch final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
  public:
-  HealthWatch(HealthBoard& board, std::string service)
-      : board_(board), service_(std::move(service)) {}
+  HealthWatch(HealthBoard& board, std::string service, grpc::CallbackServerContext* call)
+      : board_(board), service_(std::move(service)), call_(call) {}
 
   // Tells the status that the board has now. Whoever changes it calls this afterwards, so that the
   // last call, however they interleave, sees the last change.
@@ -44,7 +44,7 @@ class HealthWatch final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
       closing_ = true;
       if (writing_ || std::exchange(finished_, true)) return;
     }
-    Finish(ToGrpcStatus(Unavailable("server.draining", "the server is stopping")));
+    Finish(EndCall(Unavailable("server.draining", "the server is stopping"), *call_));
   }
 
  private:
@@ -73,6 +73,7 @@ class HealthWatch final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
 
   HealthBoard& board_;
   const std::string service_;
+  grpc::CallbackServerContext* const call_;
   Mutex mutex_;                // taken before the board's
   grpc::ByteBuffer response_;  // the write's, while writing_
   std::optional<HealthBoard::Status> latest_ ABSL_GUARDED_BY(mutex_);
@@ -209,7 +210,7 @@ grpc::ServerWriteReactor<grpc::ByteBuffer>* HealthService::Watch(grpc::CallbackS
   const absl::Status readable = ReadControlMessage(*message, &request, limits::kMaxQuestionBytes);
   ReleaseMessage(message);
   if (!readable.ok()) return new Refused(EndCall(readable, *call));
-  auto watch = std::make_shared<HealthWatch>(*board_, request.service());
+  auto watch = std::make_shared<HealthWatch>(*board_, request.service(), call);
   if (!board_->Add(watch)) {
     return new Refused(EndCall(Unavailable("health.busy", "too many callers watch"), *call));
   }

@@ -3,6 +3,7 @@
 #include <thread>
 #include <vector>
 
+#include "proto/grpc/reflection/v1/reflection.grpc.pb.h"
 #include "server/core/status.h"
 #include "tests/server/transport/raw_http2.h"
 #include "tests/server/transport/server_testing.h"
@@ -73,6 +74,55 @@ TEST_F(Drain, RequestsThatDoNotEndInTimeAreGivenUpAndCounted) {
     EXPECT_EQ(statuses[i].error_code(), grpc::UNAVAILABLE);
     EXPECT_EQ(statuses[i].error_message(),
               "the server stopped before the request was done: try another one");
+  }
+}
+
+TEST_F(Drain, AStreamsRequestsThatDoNotEndInTimeAreToldSo) {
+  inference_.Hold();
+  grpc::ClientContext context;
+  const auto stream = stub_->ModelStreamInfer(&context);
+  ASSERT_TRUE(stream->Write(SmallRequest("late")));
+  FakeInference::Held held = inference_.Take();
+  held.request->cancellation->OnCancel(
+      [&held] { held.Fail(Cancelled("queue.cancelled", "cancelled")); });
+  EXPECT_EQ(server_->Shutdown(50 * kMillisecond), 1);
+  inference::ModelStreamInferResponse answer;
+  ASSERT_TRUE(stream->Read(&answer));
+  EXPECT_EQ(answer.error_message(),
+            "the server stopped before the request was done: try another one [UNAVAILABLE "
+            "server.drain_timeout]");
+  EXPECT_EQ(answer.infer_response().id(), "late");
+  EXPECT_FALSE(stream->Read(&answer));
+  EXPECT_EQ(stream->Finish().error_code(), grpc::UNAVAILABLE);
+}
+
+TEST_F(Drain, OpenStreamsThatWaitForNothingEndUnavailable) {
+  for (int round = 0; round < 20; ++round) {
+    grpc::ClientContext contexts[3];
+    const auto watch = health_->Watch(&contexts[0], {});
+    grpc::health::v1::HealthCheckResponse serving;
+    ASSERT_TRUE(watch->Read(&serving));
+    const auto reflection =
+        grpc::reflection::v1::ServerReflection::NewStub(channel_)->ServerReflectionInfo(
+            &contexts[1]);
+    grpc::reflection::v1::ServerReflectionRequest question;
+    question.set_list_services("");
+    ASSERT_TRUE(reflection->Write(question));
+    grpc::reflection::v1::ServerReflectionResponse services;
+    ASSERT_TRUE(reflection->Read(&services));
+    const auto infer = stub_->ModelStreamInfer(&contexts[2]);
+    ASSERT_TRUE(infer->Write(SmallRequest()));
+    inference::ModelStreamInferResponse answer;
+    ASSERT_TRUE(infer->Read(&answer));
+    EXPECT_EQ(server_->Shutdown(30 * kSecond), 0);
+    while (watch->Read(&serving)) {
+    }
+    EXPECT_FALSE(reflection->Read(&services));
+    EXPECT_FALSE(infer->Read(&answer));
+    EXPECT_EQ(watch->Finish().error_code(), grpc::UNAVAILABLE) << "in round " << round;
+    EXPECT_EQ(reflection->Finish().error_code(), grpc::UNAVAILABLE) << "in round " << round;
+    EXPECT_EQ(infer->Finish().error_code(), grpc::UNAVAILABLE) << "in round " << round;
+    Start({.port = 0, .server_version = "1.2.3"});
   }
 }
 
