@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <atomic>
 #include <latch>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "server/core/testing/fake_clock.h"
 
@@ -66,6 +68,33 @@ TEST(ImagingPool, TasksOfOneThreadRunInTheOrderTheyCame) {
   }
   ASSERT_EQ(order.size(), 100u);
   EXPECT_TRUE(std::ranges::is_sorted(order));
+}
+
+TEST(ImagingPool, TheBestPriorityRunsFirstAndInsideItTheEarliestDeadline) {
+  FakeClock clock;
+  std::vector<std::string> order;
+  {
+    const auto pool = MakePool(clock);
+    const auto line = pool->AddLine();
+    Occupation busy(*line);
+    const auto submit = [&](std::string name, int priority, Nanos deadline) {
+      ASSERT_TRUE(line->Submit({.run =
+                                    [&order, name](const absl::Status&) {
+                                      order.push_back(name);
+                                      return true;
+                                    },
+                                .outline = {.priority = priority, .order = deadline},
+                                .deadline = deadline})
+                      .ok());
+    };
+    submit("low, soon", 1, clock.Now() + kSecond);
+    submit("high, late", 0, clock.Now() + 3 * kSecond);
+    submit("low, late", 1, clock.Now() + 4 * kSecond);
+    submit("high, soon", 0, clock.Now() + 2 * kSecond);
+    busy.Release();
+    AwaitIdle(*pool);
+  }
+  EXPECT_THAT(order, testing::ElementsAre("high, soon", "high, late", "low, soon", "low, late"));
 }
 
 TEST(ImagingPool, EveryAcceptedTaskRunsExactlyOnceAndARefusedOneNever) {

@@ -9,9 +9,14 @@
 #include <future>
 #include <map>
 #include <random>
+#include <string>
 #include <thread>
+#include <vector>
 
+#include "server/core/mutex.h"
 #include "server/core/status.h"
+#include "server/core/testing/fake_clock.h"
+#include "server/core/testing/notification.h"
 
 namespace fovea {
 namespace {
@@ -24,12 +29,13 @@ constexpr int kSide = 64;
 class SilentObserver final : public ModelObserver {
  public:
   void OnQueueDepth(int, int) override {}
-  void OnRejected(Rejection) override {}
+  void OnRejected(Rejection why) override { refused += why == Rejection::kDeadline; }
   void OnDropped(Rejection) override {}
   void OnBatchClosed(const Batch&) override {}
   void OnBatchDone(int, Nanos) override {}
   void OnBatch(const BatchRun& run) override { images += run.images; }
   std::atomic<int> images{0};
+  std::atomic<int> refused{0};  // because of their deadline
 };
 
 ParsedModel Parsed(const std::string& backbone, const std::string& extra = "") {
@@ -46,11 +52,14 @@ ParsedModel Parsed(const std::string& backbone, const std::string& extra = "") {
 
 class InferencePipelineTest : public testing::Test {
  protected:
+  explicit InferencePipelineTest(Clock& clock = SteadyClock(), int imaging_threads = 2)
+      : clock_(clock), imaging_(*ImagingPool::Create({.threads = imaging_threads}, clock)) {}
+
   void Serve(const ParsedModel& parsed) {
     auto created =
         ServedModel::Create(parsed, {.scheduler = *scheduler_,
                                      .imaging = *imaging_,
-                                     .clock = SteadyClock(),
+                                     .clock = clock_,
                                      .observe =
                                          [this](const std::shared_ptr<const ModelView>&) {
                                            auto observer = std::make_unique<SilentObserver>();
@@ -71,7 +80,7 @@ class InferencePipelineTest : public testing::Test {
   std::future<Answer> Send(std::unique_ptr<InferenceRequest> request) {
     auto promise = std::make_shared<std::promise<Answer>>();
     request->model_name = "model";
-    request->stages = StageTimes(SteadyClock().Now());
+    request->stages = StageTimes(clock_.Now());
     pipeline_.Infer(std::move(request),
                     [promise](absl::StatusOr<InferenceResponse> response, StageTimes stages) {
                       promise->set_value({std::move(response), stages});
@@ -97,8 +106,9 @@ class InferencePipelineTest : public testing::Test {
                    {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)});
   }
 
-  std::unique_ptr<Scheduler> scheduler_ = *Scheduler::Create({.device_threads = 2}, SteadyClock());
-  std::unique_ptr<ImagingPool> imaging_ = *ImagingPool::Create({.threads = 2}, SteadyClock());
+  Clock& clock_;
+  std::unique_ptr<Scheduler> scheduler_ = *Scheduler::Create({.device_threads = 2}, clock_);
+  std::unique_ptr<ImagingPool> imaging_;
   SilentObserver* observer_ = nullptr;
   std::shared_ptr<ServedModel> model_;
   InferencePipeline pipeline_{
@@ -109,7 +119,7 @@ class InferencePipelineTest : public testing::Test {
         // repository's handles see to.
         return std::shared_ptr<const ServedModel>(std::shared_ptr<void>(), model_.get());
       },
-      *imaging_, SteadyClock()};
+      *imaging_, clock_};
 };
 
 TEST_F(InferencePipelineTest, AnswersPixelsWithLogitsAndAReceiptWhoseStagesAddUp) {
@@ -191,6 +201,116 @@ TEST_F(InferencePipelineTest, Row43ABadFileFailsItsOwnRequestOnly) {
   EXPECT_EQ(bad.response.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(ReasonOf(bad.response.status()), HasSubstr("image."));
   for (auto& answer : good) EXPECT_TRUE(answer.get().response.ok());
+}
+
+// Before the fixture that is made with it.
+struct StandingClock {
+  FakeClock fake;
+};
+
+// Time stands still but for what a test lets pass. One image is decoded at a time.
+class ScheduledDecodingTest : protected StandingClock, public InferencePipelineTest {
+ protected:
+  ScheduledDecodingTest() : InferencePipelineTest(fake, /*imaging_threads=*/1) {
+    Serve(Parsed("vit_demo_patch8_64", "dynamic_batching { priority_levels: 2 }"));
+  }
+
+  // A photograph of 12 megapixels that ends behind its header: decoding it fails.
+  static std::unique_ptr<InferenceRequest> Photograph(Nanos deadline, uint64_t priority = 1) {
+    static constexpr std::string_view kFile(
+        "\x19\0\0\0"
+        "\xff\xd8\xff\xc0\0\x11\x08\x0b\xb8\x0f\xa0\x03\x01\x22\0\x02\x11\x01\x03\x11\x01"
+        "\xff\xda\0\x0c",
+        29);
+    auto request = Request("image", DataType::kBytes, {1, 1}, kFile);
+    request->deadline = deadline;
+    request->priority = priority;
+    return request;
+  }
+
+  // Has a photograph take `took` to decode, as the forecasts will remember.
+  void Learn(Nanos took) {
+    ASSERT_TRUE(model_->imaging_line()
+                    .Submit({.run =
+                                 [this, took](const absl::Status&) {
+                                   fake.Advance(took);
+                                   return true;
+                                 },
+                             .outline = {.size = kPhotograph}})
+                    .ok());
+    while (model_->imaging_line().Forecast(0, kNever, {&kPhotograph, 1}) == fake.Now()) {
+      std::this_thread::yield();
+    }
+  }
+
+  // Keeps the decoding thread busy until `release_`.
+  void Block() {
+    ASSERT_TRUE(model_->imaging_line()
+                    .Submit({.run =
+                                 [this](const absl::Status&) {
+                                   blocked_.Notify();
+                                   release_.Wait();
+                                   return false;
+                                 }})
+                    .ok());
+    blocked_.Wait();
+  }
+
+  static constexpr ImageSize kPhotograph{ImageKind::kJpeg, 4000 * 3000};
+  Notification blocked_, release_;
+};
+
+TEST_F(ScheduledDecodingTest, AnImageThatCannotBeDecodedInTimeIsRefusedByTheQueue) {
+  Learn(2 * kSecond);
+  Answer refused = Send(Photograph(fake.Now() + kSecond)).get();
+  EXPECT_EQ(refused.response.status().code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(ReasonOf(refused.response.status()), "queue.unreachable_deadline");
+  EXPECT_EQ(observer_->refused, 1);
+  EXPECT_EQ(imaging_->queued(), 0);
+  EXPECT_EQ(refused.stages[Stage::kDecode] + refused.stages[Stage::kPreprocess], 0);
+  // With more time it is decoded: this file then turns out to be damaged.
+  Answer decoded = Send(Photograph(fake.Now() + 3 * kSecond)).get();
+  EXPECT_EQ(ReasonOf(decoded.response.status()), "image.truncated");
+  EXPECT_EQ(observer_->refused, 1);
+}
+
+TEST_F(ScheduledDecodingTest, ImagesAreDecodedByTheirRequestsPriorityAndDeadline) {
+  Block();
+  Mutex mutex;
+  std::vector<std::string> order;  // guarded by mutex
+  const auto send = [&](const std::string& name, uint64_t priority, Nanos deadline) {
+    auto request = Photograph(deadline, priority);
+    request->model_name = "model";
+    request->stages = StageTimes(fake.Now());
+    pipeline_.Infer(std::move(request),
+                    [&, name](const absl::StatusOr<InferenceResponse>&, const StageTimes&) {
+                      MutexLock lock(mutex);
+                      order.push_back(name);
+                    });
+  };
+  send("low, soon", 2, fake.Now() + kSecond);
+  send("high, without", 1, kNever);
+  send("high, late", 1, fake.Now() + 3 * kSecond);
+  send("low, late", 2, fake.Now() + 4 * kSecond);
+  send("high, soon", 1, fake.Now() + 2 * kSecond);
+  release_.Notify();
+  imaging_->Stop();  // runs what is queued
+  MutexLock lock(mutex);
+  EXPECT_THAT(order,
+              ElementsAre("high, soon", "high, late", "high, without", "low, soon", "low, late"));
+}
+
+TEST_F(ScheduledDecodingTest, AnImageWhoseTimeRanOutInTheLineIsNotDecoded) {
+  Learn(2 * kSecond);
+  Block();
+  std::future<Answer> expired = Send(Photograph(fake.Now() + 5 * kSecond));
+  std::future<Answer> hopeless = Send(Photograph(fake.Now() + 7 * kSecond));
+  std::future<Answer> decoded = Send(Photograph(fake.Now() + 9 * kSecond));
+  fake.Advance(5 * kSecond + kSecond / 2);
+  release_.Notify();
+  EXPECT_EQ(ReasonOf(expired.get().response.status()), "queue.expired");
+  EXPECT_EQ(ReasonOf(hopeless.get().response.status()), "queue.unreachable_deadline");
+  EXPECT_EQ(ReasonOf(decoded.get().response.status()), "image.truncated");
 }
 
 TEST_F(InferencePipelineTest, AnUnknownModelIsNotFound) {
