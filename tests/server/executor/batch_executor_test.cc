@@ -6,8 +6,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <optional>
+#include <thread>
 
 #include "kernels/measures/memory_ledger.h"
 #include "model_zoo/model.h"
@@ -37,6 +39,7 @@ class SummingModel final : public models::Model {
   std::vector<at::Tensor> Run(const at::Tensor& pixels,
                               models::ForwardContext& context) const override {
     batches_.push_back(static_cast<int>(pixels.size(0)));
+    if (on_run_) on_run_();
     TORCH_CHECK(!(pixels == kPoison).any().item<bool>(), "secret path /etc/passwd");
     if (pixels.size(0) > most_images_ || (pixels == kTooLarge).any().item<bool>()) {
       TORCH_CHECK_WITH(OutOfMemoryError, false, "no memory for ", pixels.size(0), " images");
@@ -50,6 +53,7 @@ class SummingModel final : public models::Model {
   int64_t weight_bytes() const override { return 42; }
 
   mutable std::vector<int> batches_;
+  std::function<void()> on_run_;  // of every pass
 
  private:
   models::ModelInfo info_;
@@ -116,6 +120,38 @@ TEST_F(BatchExecutorTest, WarmsUpEveryBatchSizeBeforeItIsReady) {
   EXPECT_THAT(reported, ElementsAre(3, 1));
   EXPECT_THAT(raw->batches_, ElementsAre(1, 3, 3, 2, 1, 1)) << "twice where the time is taken";
   EXPECT_GE((*executor)->peak_activation_bytes(), 3 * kNumbers * 4);
+}
+
+// So the times of one model are not those of two.
+TEST_F(BatchExecutorTest, WarmsUpOnlyWhileItHasTheTurn) {
+  Mutex turn;
+  const auto turn_is_free = [&turn] {
+    bool free = false;
+    std::thread([&] {
+      if (!turn.try_lock()) return;
+      free = true;
+      turn.unlock();
+    }).join();
+    return free;
+  };
+  auto model = std::make_unique<SummingModel>();
+  int passes = 0;
+  model->on_run_ = [&] {
+    ++passes;
+    EXPECT_FALSE(turn_is_free());
+  };
+  auto executor = BatchExecutor::CreateWithModel(
+      std::move(model), {.max_batch_size = 3, .warm_up_turn = &turn}, SteadyClock(), nullptr);
+  ASSERT_TRUE(executor.ok()) << executor.status();
+  EXPECT_EQ(passes, 6);
+  EXPECT_TRUE(turn_is_free());
+  // A model that cannot be run gives the turn back as well.
+  auto broken = std::make_unique<SummingModel>(/*most_images=*/2);
+  EXPECT_FALSE(BatchExecutor::CreateWithModel(std::move(broken),
+                                              {.max_batch_size = 3, .warm_up_turn = &turn},
+                                              SteadyClock(), nullptr)
+                   .ok());
+  EXPECT_TRUE(turn_is_free());
 }
 
 TEST_F(BatchExecutorTest, TimesADoublingOfSizes) {

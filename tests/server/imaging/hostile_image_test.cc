@@ -144,6 +144,16 @@ TEST(HostileImage, Row15ATransparencyThatMakesNoSenseIsAnErrorAndNotAnOpaquePict
   EXPECT_EQ(Reason(with_transparency("palette_4.png", 0)), "image.corrupt");
 }
 
+TEST(HostileImage, Row15APaletteThatMakesNoSenseIsAnErrorAndNotAPictureWithoutIt) {
+  const auto with_palette = [](size_t bytes) {
+    return Insert(ReadImage("rgb_8.png"), 8 + 25, PngChunk("PLTE", File(bytes)));
+  };
+  EXPECT_EQ(Reason(with_palette(3 * 2)), "");
+  EXPECT_EQ(Reason(with_palette(3 * 256)), "");
+  EXPECT_EQ(Reason(with_palette(3 * 2 - 1)), "image.corrupt");
+  EXPECT_EQ(Reason(with_palette(3 * 257)), "image.corrupt");
+}
+
 TEST(HostileImage, Row15AWebpOfThousandsOfPrefixCodesIsDamagedAndOneOfSomeIsNot) {
   EXPECT_EQ(Reason(testing::WebpOfManyPrefixCodes(20)), "");
   const File large = testing::WebpOfManyPrefixCodes(1024);
