@@ -49,7 +49,7 @@ inline constexpr int kMaxReflectionStreams = 256;
 // Connections and the server's end.
 inline constexpr int kHandshakeSeconds = 10;  // in which a connection is set up (row 38)
 // In which requests that are given up at the drain's end are still answered.
-inline constexpr int64_t kGiveUpSeconds = 2;
+inline constexpr int64_t kGiveUpSeconds = 4;
 
 // The metrics endpoint.
 inline constexpr int kMaxMetricsConnections = 64;  // open at a time

@@ -37,7 +37,7 @@ namespace {
 
 // For what cannot be interrupted, once everything else has ended: a read of a disk that hangs, a
 // step of a model that is being loaded.
-constexpr Nanos kExitGrace = 5 * kSecond;
+constexpr Nanos kExitGrace = (limits::kGiveUpSeconds + 4) * kSecond;
 
 // Of models that keep the server from being ready; the index has the others.
 constexpr int kReasonsTold = 8;

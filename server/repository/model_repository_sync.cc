@@ -102,7 +102,10 @@ absl::Status ModelRepository::FailedToRead(const std::string& name, const absl::
       // (A bad override is its caller's affair, not the model's.)
       if (!absl::IsInvalidArgument(status)) found->second.problem = Text(status);
     } else if (!absl::IsInvalidArgument(status) && !absl::IsNotFound(status)) {
-      models_[name].problem = Text(status);
+      // While the disk cannot be read, callers may make up any number of names.
+      const bool made_up = options_.control == ModelControl::kExplicit &&
+                           absl::IsUnavailable(status) && !missing_.contains(name);
+      if (!made_up) models_[name].problem = Text(status);
     }
   }
   observer_.OnLoad(

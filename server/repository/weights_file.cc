@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <vector>
 
+#include "server/core/quote.h"
 #include "server/core/status.h"
 
 namespace fovea {
@@ -58,7 +59,7 @@ absl::StatusOr<WeightsFile> FindWeights(const RepositoryFs& fs, std::string_view
     const std::string extension = std::filesystem::path(entry.name).extension().string();
     for (const std::string_view foreign : kForeignExtensions) {
       if (extension == foreign) {
-        return UnsupportedFormat(in_model + entry.name, "a " + extension + " file");
+        return UnsupportedFormat(InQuotes(in_model + entry.name), "a " + extension + " file");
       }
     }
   }

@@ -86,6 +86,10 @@ bool ConnectionListener::AcceptOne(int socket, const Handler& handler) {
     // Of the others one is about this connection, or it came to nothing: the next may do.
     return errno != EMFILE && errno != ENFILE && errno != ENOBUFS && errno != ENOMEM;
   }
+  sockaddr_storage peer{};
+  socklen_t length = sizeof(peer);
+  // It has gone again, of which gRPC would write a line for each.
+  if (getpeername(connection.get(), reinterpret_cast<sockaddr*>(&peer), &length) != 0) return true;
   if (connection.get() >= FirstReservedFile()) {
     // A caller must not be able to fill the log either.
     if (std::has_single_bit(++refused_)) {

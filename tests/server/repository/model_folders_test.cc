@@ -346,7 +346,7 @@ TEST_P(ModelFoldersTest, OnlySafetensorsAreWeights) {
   disk_.Remove("cats/1/model.safetensors");
   disk_.Write("cats/1/pytorch_model.bin", "x");
   EXPECT_THAT(Says(Read("cats").versions.at(0).status),
-              HasSubstr("unsupported weight format: 1/pytorch_model.bin"));
+              HasSubstr("unsupported weight format: '1/pytorch_model.bin'"));
 }
 
 TEST_P(ModelFoldersTest, WeightsThatChangeBeforeTheyAreOpenedAreUnavailable) {

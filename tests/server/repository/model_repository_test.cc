@@ -274,6 +274,16 @@ TEST_F(ModelRepositoryTest, InExplicitControlARescanIsNothing) {
   EXPECT_EQ(models_.Begun("cats"), 1);
 }
 
+TEST_F(ModelRepositoryTest, NamesThatCallersMakeUpWhileTheDiskFailsAreNotKept) {
+  OpenExplicit();
+  faults_->listing = faults_->opening = true;
+  for (int i = 0; i < 10; ++i) {
+    const std::string name = "made_up_" + std::to_string(i);
+    EXPECT_EQ(repository_->Load(name, "").code(), absl::StatusCode::kUnavailable);
+  }
+  EXPECT_THAT(Index(), ElementsAre());
+}
+
 TEST_F(ModelRepositoryTest, OtherControlModesRefuseToLoadAndUnload) {
   disk_.AddModel("cats");
   for (const ModelControl control : {ModelControl::kNone, ModelControl::kPoll}) {
