@@ -145,8 +145,12 @@ TEST_F(HealthRpc, WatchesOfLongNamesHoldNoMemory) {
     watches[i] = health_->Watch(&contexts[i], request);
     taken[i] = watches[i]->Read(&response);
   }
+#ifdef __SANITIZE_ADDRESS__  // it keeps what was freed
+  (void)before;
+#else
   // The caller is in this process too, with a copy or two of the one request.
   EXPECT_LT(ResidentBytes() - before, int64_t{kCalls * kNameBytes / 2});
+#endif
   for (int i = 0; i < kCalls; ++i) {
     if (taken[i]) contexts[i].TryCancel();
     EXPECT_EQ(watches[i]->Finish().error_code(), grpc::RESOURCE_EXHAUSTED);
