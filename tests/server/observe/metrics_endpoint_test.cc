@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <thread>
@@ -140,7 +141,7 @@ TEST_F(MetricsEndpointTest, AnIdleConnectionHoldsUpNobodyAndNoShutdown) {
 }
 
 TEST(MetricsEndpointLimitTest, AConnectionTooManyWaitsUntilAnotherEnds) {
-  int scrapes = 0;  // on the endpoint's thread, between our requests
+  std::atomic<int> scrapes = 0;  // on the endpoint's thread
   const auto endpoint = *MetricsEndpoint::Create(
       "127.0.0.1", 0,
       [&scrapes] {
