@@ -1,5 +1,7 @@
 """The published k-NN attention in PyTorch, for timm's models: the reference that tests compare with."""
 
+from collections.abc import Callable
+
 import torch
 from timm.layers import Attention
 
@@ -32,3 +34,20 @@ def knn_attention(self: Attention, x: torch.Tensor, k: int) -> torch.Tensor:
     )
     mixed = knn_mixture(query, key, value, self.scale, k)
     return self.proj(mixed.transpose(1, 2).reshape(batch, tokens, channels))
+
+
+def is_decided_by_rounding(
+    logits: Callable[[torch.Tensor], torch.Tensor],
+    pixels: torch.Tensor,
+    bound: float,
+    seed: int,
+) -> bool:
+    """Whether noise of a few roundings of an image's pixels moves the published logits by more than the bound, in their
+    standard deviation: in some row of attention the k-th and the next logit nearly tie."""
+    generator = torch.Generator().manual_seed(seed)
+    expected = logits(pixels)
+    for _ in range(8):
+        moved = logits(pixels + 2**-18 * torch.randn(pixels.shape, generator=generator))
+        if ((moved - expected).abs().max() / expected.std()).item() > bound:
+            return True
+    return False

@@ -14,7 +14,7 @@ import timm
 import torch
 import tritonclient.grpc as triton
 from PIL import Image
-from published_knn import knn_attention
+from published_knn import is_decided_by_rounding, knn_attention
 from running_server import ROOT, Server
 from timm.data import create_transform, resolve_data_config
 from timm.layers import Attention
@@ -90,10 +90,15 @@ def served(
     return client.infer(model, [tensor]).as_numpy("logits")
 
 
-def assert_same(actual: np.ndarray, expected: torch.Tensor) -> None:
+def error_of(actual: np.ndarray, expected: torch.Tensor) -> float:
+    """Of the logits' standard deviation."""
     error = np.abs(actual - expected.numpy()).max() / expected.std().item()
     print(f"largest difference over standard deviation: {error:.1e}")
-    assert error <= TOLERANCE
+    return error
+
+
+def assert_same(actual: np.ndarray, expected: torch.Tensor) -> None:
+    assert error_of(actual, expected) <= TOLERANCE
 
 
 def test_dense_logits_are_timms(client, reference):
@@ -105,13 +110,17 @@ def test_dense_logits_are_timms(client, reference):
 
 
 def test_knn_logits_are_those_of_the_published_form(client, reference, monkeypatch):
+    """Of five images; two at most are set aside where rounding decides them in the published form as well."""
     monkeypatch.setattr(Attention, "forward", published_knn)
-    pixels = torch.randn(2, 3, 224, 224, generator=torch.Generator().manual_seed(0))
+    pixels = torch.randn(5, 3, 224, 224, generator=torch.Generator().manual_seed(0))
+    aside = []
     with torch.inference_mode():
-        assert_same(
-            served(client, "with_knn", "pixel_values", pixels.numpy()),
-            reference(pixels),
-        )
+        for seed, image in enumerate(pixels.split(1)):
+            logits = served(client, "with_knn", "pixel_values", image.numpy())
+            if error_of(logits, reference(image)) > TOLERANCE:
+                aside.append(seed)
+                assert is_decided_by_rounding(reference, image, TOLERANCE, seed)
+    assert len(aside) <= 2
 
 
 def test_a_file_is_preprocessed_as_timm_does(client, reference):

@@ -71,12 +71,12 @@ inline Rounded Stored(const Rounded& x, double precision) {
   return {x.value, x.squares + (x.value * precision).square()};
 }
 
-// The matrix product a b. `terms`: of a sum; as many as a has columns, unless most of them are
-// zero.
+// The matrix product a b. `terms`, which broadcasts to it: how many independent roundings a sum's
+// are worth; as many as a has columns, unless it is given.
 inline Rounded Product(const Rounded& a, const Rounded& b, double sums,
-                       std::optional<int64_t> terms = std::nullopt) {
-  const auto n = static_cast<double>(terms.value_or(a.value.size(-1)));
-  at::Tensor squares = at::matmul(a.value.abs(), b.value.abs()).square_().mul_(n * sums * sums);
+                       const at::Tensor& terms = {}) {
+  at::Tensor squares = at::matmul(a.value.abs(), b.value.abs()).square_().mul_(sums * sums);
+  squares.mul_(terms.defined() ? terms : at::full({}, a.value.size(-1), at::kDouble));
   if (!IsExact(a)) squares.add_(at::matmul(a.squares, b.value.square()));
   if (!IsExact(b)) squares.add_(at::matmul(a.value.square(), b.squares));
   return {at::matmul(a.value, b.value), squares};
@@ -116,16 +116,18 @@ inline at::Tensor SoftmaxOverFinite(const at::Tensor& logits) {
   return at::where(masked, at::zeros({}, logits.options()), at::softmax(logits, -1));
 }
 
-// How many of a row's elements are equal to each.
+// How many of a row's elements are equal to each: in fp32, as fp64's last place depends on where in
+// a product's row an element stands.
 inline at::Tensor CountOfEqual(const at::Tensor& t) {
-  const at::Tensor rows = t.contiguous();
+  const at::Tensor rows = t.to(at::kFloat).contiguous();
   const at::Tensor sorted = std::get<0>(at::sort(rows, -1));
   return (at::searchsorted(sorted, rows, /*out_int32=*/false, /*right=*/true) -
           at::searchsorted(sorted, rows))
       .to(at::kDouble);
 }
 
-// sum_j p_j v_j with p the softmax of the logits: a logit moves it by p_j (v_j - the sum).
+// sum_j p_j v_j with p the softmax of the logits: a logit moves it by p_j (v_j - the sum). `terms`:
+// of the sum; as many as there are logits, unless most of them are masked.
 inline Rounded SoftmaxAverage(const Rounded& logits, const Rounded& value, const Precision& p,
                               std::optional<int64_t> terms = std::nullopt) {
   const at::Tensor weights = SoftmaxOverFinite(logits.value);
@@ -134,13 +136,17 @@ inline Rounded SoftmaxAverage(const Rounded& logits, const Rounded& value, const
   // what its result is rounded to.
   const double exponential = std::max(2 * p.sums, p.type * 0x1p-10);
   // Equal logits, as padding has them, are rounded alike: m errors that are one are worth m^2.
-  const at::Tensor squares = weights.square() * CountOfEqual(logits.value);
+  const at::Tensor masked = logits.value.eq(kMasked);
+  const at::Tensor alike = CountOfEqual(logits.value);
+  const at::Tensor squares = weights.square() * alike;
   const at::Tensor moved =
-      squares * (logits.squares + (below * (3 * p.sums) + exponential).square())
-                    .masked_fill(logits.value.eq(kMasked), 0.0);
-  Rounded average = Product({weights, moved + squares * (p.type * p.type)}, value, p.sums, terms);
-  const auto n = static_cast<double>(terms.value_or(weights.size(-1)));
-  const at::Tensor total = moved.sum(-1, /*keepdim=*/true) + n * p.sums * p.sums;
+      squares *
+      (logits.squares + (below * (3 * p.sums) + exponential).square()).masked_fill(masked, 0.0);
+  // So are the sums that equal weights are added to while these stay within a factor of two.
+  const at::Tensor n = (alike - 1).masked_fill(masked, 0.0).sum(-1, /*keepdim=*/true) +
+                       static_cast<double>(terms.value_or(weights.size(-1)));
+  Rounded average = Product({weights, moved + squares * (p.type * p.type)}, value, p.sums, n);
+  const at::Tensor total = moved.sum(-1, /*keepdim=*/true) + n * (p.sums * p.sums);
   average.squares.add_(average.value.square() * total)
       .sub_(2 * average.value * at::matmul(moved, value.value))
       .clamp_min_(0.0);

@@ -56,8 +56,12 @@ class Rounded:
         return replace(self, squares=self.squares + rounding)
 
     def __matmul__(self, other: Rounded) -> Rounded:
+        return self.product(other, self.value.shape[-1])
+
+    def product(self, other: Rounded, terms: float | Tensor) -> Rounded:
+        """`terms`: how many independent roundings those of a sum are worth."""
         sums = self.value.abs() @ other.value.abs() * self.precision.sums
-        squares = self.value.shape[-1] * sums.square()
+        squares = terms * sums.square()
         squares = squares + self.squares @ other.value.square()
         squares = squares + self.value.square() @ other.squares
         return replace(self, value=self.value @ other.value, squares=squares)
@@ -139,8 +143,8 @@ def softmax(logits: Tensor) -> Tensor:
 
 
 def count_of_equal(rows: Tensor) -> Tensor:
-    """How many of a row's elements are equal to each."""
-    rows = rows.contiguous()
+    """How many of a row's elements are equal to each, in fp32."""
+    rows = rows.float().contiguous()
     ordered = rows.sort(-1).values
     after = torch.searchsorted(ordered, rows, right=True)
     return (after - torch.searchsorted(ordered, rows)).double()
@@ -154,14 +158,17 @@ def softmax_average(logits: Any, value: Any) -> Any:
     weights = softmax(logits.value)
     below = logits.value.amax(-1, keepdim=True) - logits.value
     exponential = max(2 * precision.sums, precision.type / 1024)
-    # Equal logits, as padding has them, are rounded alike.
-    squares = weights.square() * count_of_equal(logits.value)
+    # Equal logits, as padding has them, are rounded alike, and so are the sums of their weights.
+    masked = logits.value.isneginf()
+    alike = count_of_equal(logits.value)
+    squares = weights.square() * alike
     moved = squares * (
         logits.squares + (below * (3 * precision.sums) + exponential).square()
-    ).masked_fill(logits.value.isneginf(), 0)
+    ).masked_fill(masked, 0)
     rounded = moved + squares * precision.type**2
-    average = Rounded(weights, rounded, precision) @ value
-    total = moved.sum(-1, keepdim=True) + weights.shape[-1] * precision.sums**2
+    terms = weights.shape[-1] + (alike - 1).masked_fill(masked, 0).sum(-1, keepdim=True)
+    average = Rounded(weights, rounded, precision).product(value, terms)
+    total = moved.sum(-1, keepdim=True) + terms * precision.sums**2
     squares = (
         average.squares
         + average.value.square() * total

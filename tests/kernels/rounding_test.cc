@@ -107,6 +107,25 @@ TEST_P(RoundingTest, LogitsInBf16AreRefused) {
 
 INSTANTIATE_TEST_SUITE_P(Types, RoundingTest, VectorisedTypes(), TypeOf);
 
+// As a key beside a window's padding has it.
+TEST(RoundingInFp32Test, EqualTermsThatAreAddedOneByOneAreAccepted) {
+  constexpr int kEqual = 63;
+  // Of each, a sum near one loses all; of each product with the value, it takes twice as much.
+  const float weight = 0.49f * 0x1p-23f, other = 1.04f;
+  float products = 1.0f, weights = 1.0f;
+  for (int i = 0; i < kEqual; ++i) {
+    products += weight * other;
+    weights += weight;
+  }
+  const at::Tensor query = at::ones({1, 1, 1, 1});
+  const at::Tensor key = at::zeros({1, 1, kEqual + 1, 1});
+  key.select(2, 0).fill_(-std::log(weight));
+  const at::Tensor value = at::full_like(key, other);
+  value.select(2, 0).fill_(1.0);
+  const AttentionCase dense = DenseCase({query, key, value}, {}, 1.0);
+  EXPECT_LE(ShareOf(at::full({1, 1, 1, 1}, products / weights), dense), 0.5);
+}
+
 // What bf16's own rounding hides is refused in fp32.
 TEST(RoundingInFp32Test, AScaleOffByAThousandthIsRefused) {
   at::manual_seed(17);

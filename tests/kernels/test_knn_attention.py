@@ -10,6 +10,7 @@ import pytest
 import torch
 from attention_definitions import Operator, plain_knn
 from kernel_library import DEVICES, FAST, LIBRARY
+from rounding import assert_within_rounding
 
 knn_attention = torch.ops.fovea.knn_attention
 
@@ -223,15 +224,16 @@ def test_broken_contracts_name_operator_argument_and_value():
 FORCED = """
 import sys, torch
 torch.ops.load_library(sys.argv[1])
-torch.manual_seed(1)
-qkv = torch.randn(3, 1, 2, 64, 32, dtype=getattr(torch, sys.argv[2]))
-print(torch.ops.fovea.knn_attention(*qkv, 20).double().sum().item())
+arguments = torch.load(sys.argv[2])
+torch.save(torch.ops.fovea.knn_attention(*arguments), sys.argv[3])
 """
 
 
-def run_forced(implementation, dtype="float32"):
+def run_forced(implementation, folder, arguments):
+    """Leaves its output in the folder's out.pt."""
+    torch.save(arguments, folder / "in.pt")
     return subprocess.run(
-        [sys.executable, "-c", FORCED, str(LIBRARY), dtype],
+        [sys.executable, "-c", FORCED, LIBRARY, folder / "in.pt", folder / "out.pt"],
         env={**os.environ, "FOVEA_FORCE_KERNEL": implementation},
         capture_output=True,
         text=True,
@@ -239,15 +241,15 @@ def run_forced(implementation, dtype="float32"):
     )
 
 
-def test_the_environment_picks_the_implementation():
-    forced = run_forced("reference")
-    assert forced.returncode == 0, forced.stderr
+def test_the_environment_picks_the_implementation(tmp_path):
     torch.manual_seed(1)
-    here = knn_attention(*torch.randn(3, 1, 2, 64, 32), 20).double().sum().item()
-    assert float(forced.stdout) == pytest.approx(here, abs=1e-3)
-    assert (
-        float(forced.stdout) != here
-    )  # other roundings: really another implementation
+    arguments = KNN.with_margin(*torch.randn(3, 1, 2, 64, 32), 20)
+    forced = run_forced("reference", tmp_path, arguments)
+    assert forced.returncode == 0, forced.stderr
+    output = torch.load(tmp_path / "out.pt")
+    assert_within_rounding(output, KNN.expected(*arguments))
+    # Other roundings: really another implementation.
+    assert not torch.equal(output, knn_attention(*arguments))
 
 
 @pytest.mark.parametrize(
@@ -263,8 +265,9 @@ def test_the_environment_picks_the_implementation():
     ],
 )
 def test_a_forced_implementation_that_cannot_run_is_a_clear_error(
-    implementation, dtype, message
+    tmp_path, implementation, dtype, message
 ):
-    run = run_forced(implementation, dtype)
+    query, key, value = random_qkv(64, 32, getattr(torch, dtype))
+    run = run_forced(implementation, tmp_path, [query, key, value, 20])
     assert run.returncode != 0
     assert message in run.stderr

@@ -67,3 +67,19 @@ def test_a_scale_off_by_a_thousandth_and_weights_in_bf16_are_refused(device):
     assert refused(DENSE, rounded, query, key, value, 0.125)
     right = plain_dense(*wide, 0.125).float()
     assert not refused(DENSE, right, query, key, value, 0.125)
+
+
+def test_equal_terms_that_are_added_one_by_one_are_accepted():
+    # As a key beside a window's padding has it: of each weight a sum near one loses all, of each
+    # product with the value it takes twice as much.
+    equal, weight, other = 63, torch.tensor(0.49 * 2**-23), torch.tensor(1.04)
+    products, weights = torch.tensor(1.0), torch.tensor(1.0)
+    for _ in range(equal):
+        products = products + weight * other
+        weights = weights + weight
+    key = torch.zeros(1, 1, equal + 1, 1)
+    key[:, :, 0] = -weight.log()
+    value = torch.full_like(key, 1.04)
+    value[:, :, 0] = 1
+    output = (products / weights).view(1, 1, 1, 1)
+    assert not refused(DENSE, output, torch.ones(1, 1, 1, 1), key, value, 1.0)

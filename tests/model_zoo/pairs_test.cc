@@ -116,6 +116,12 @@ double MovedByRounding(const Backbone& backbone, const at::Tensor& pixels, const
   return farthest;
 }
 
+// What a test that tries anything may set aside. Of 800 runs rounding decided 26 to 49, and all
+// pixels of 1 to 5 pairs, as an AMD EPYC holds to one instruction set or another
+// (tests/instruction_sets.sh, 2026-11-23).
+constexpr int kMinRunsPerSetAside = 10;
+constexpr size_t kMostSetAsideWhole = 8;  // pairs
+
 struct Outcome {
   std::string reason;  // why the pair is refused; "runs" where it is not
   at::Tensor logits;   // of the first pixels, by the reference kernels
@@ -125,6 +131,7 @@ struct Outcome {
 struct Count {
   int runs = 0;
   int set_aside = 0;
+  std::vector<std::string> all_set_aside;  // pairs
 };
 
 // The model, its numbers drawn. Throws c10::ValueError where the pair is refused.
@@ -181,6 +188,7 @@ Outcome Try(const BackboneEntry& entry, const std::string& attention, Count& cou
       if (moved > kBound) {
         ++count.set_aside;
         if (seed < kLast) continue;
+        count.all_set_aside.push_back(entry.name + " " + attention);
         bound = 2 * moved;
       }
     }
@@ -246,7 +254,12 @@ std::string Table() {
   }
   std::printf("%d of %d runs set aside: rounding decided between two keys\n", count.set_aside,
               count.runs);
-  EXPECT_LE(count.set_aside, count.runs / 20);
+  EXPECT_LE(count.set_aside, count.runs / kMinRunsPerSetAside);
+  for (const std::string& pair : count.all_set_aside) {
+    std::printf("%s: all of its pixels, the last compared with what rounding moves\n",
+                pair.c_str());
+  }
+  EXPECT_LE(count.all_set_aside.size(), kMostSetAsideWhole);
   std::string all;
   for (const std::string& attention : Attentions()) Append(all, Quoted(attention));
   std::ostringstream table;
