@@ -7,17 +7,22 @@ import pathlib
 
 
 def report(results: dict[str, float]) -> int:
-    """Prints a line for each of `results`, which are named by their rows; the exit code: 1 where one misses its floor."""
+    """Prints a line for each of `results`, which are named by their rows; the exit code: 1 where one misses its floor.
+
+    A result without a row is an error: a measurement, or its row, that is renamed would lose its floor.
+    """
+    with pathlib.Path(__file__).with_suffix(".csv").open() as file:
+        table = csv.DictReader(line for line in file if not line.startswith("#"))
+        rows = {row["id"]: row for row in table}
+    if unknown := results.keys() - rows.keys():
+        raise KeyError(f"targets.csv has no row for {', '.join(sorted(unknown))}")
     missed = False
     print(f"\n{'what':28} {'measured':>10} {'floor':>12}   met")
-    with pathlib.Path(__file__).with_suffix(".csv").open() as file:
-        for row in csv.DictReader(line for line in file if not line.startswith("#")):
-            if row["id"] not in results:
-                continue
-            value, bound = results[row["id"]], float(row["bound"])
-            met = value >= bound if row["sense"] == ">=" else value <= bound
-            missed |= not met
-            print(
-                f"{row['id']:28} {value:10.2f} {row['sense']:>5} {bound:6g}   {'yes' if met else 'NO'}"
-            )
+    for name, value in results.items():
+        sense, bound = rows[name]["sense"], float(rows[name]["bound"])
+        met = value >= bound if sense == ">=" else value <= bound
+        missed |= not met
+        print(
+            f"{name:28} {value:10.2f} {sense:>5} {bound:6g}   {'yes' if met else 'NO'}"
+        )
     return int(missed)

@@ -19,9 +19,11 @@ struct Contest {
     // made of: a sparse attention is compared with the faster of both as well.
     std::function<at::Tensor()> dense = nullptr;
   };
-  std::string floor;  // id in tests/bench/targets.csv
-  std::string ours;   // what is measured
-  std::string peer;   // against what
+  // Id in tests/bench/targets.csv; with "_best_dense" after it, that of the comparison with
+  // `dense`.
+  std::string floor;
+  std::string ours;  // what is measured
+  std::string peer;  // against what
   std::string shape;
   at::ScalarType type;
   int threads;
