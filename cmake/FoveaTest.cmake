@@ -14,7 +14,8 @@ target_link_libraries(fovea_test_headers PRIVATE fovea_compile Threads::Threads 
 if(FOVEA_SANITIZE MATCHES "undefined")
   set(test_options -fno-sanitize=undefined)
 endif()
-target_compile_options(fovea_test_headers PRIVATE ${test_options})
+# -pthread: what gRPC asks of those who include it, and compilers take no headers that were precompiled without.
+target_compile_options(fovea_test_headers PRIVATE -pthread ${test_options})
 target_precompile_headers(fovea_test_headers PRIVATE <gmock/gmock.h> <gtest/gtest.h>)
 
 add_custom_target(asan_tests)
@@ -29,6 +30,9 @@ function(fovea_add_test name)
     set(ARG_HEADERS fovea_test_headers)
   endif()
   target_compile_options(${name} PRIVATE ${test_options})
+  if(ARG_HEADERS STREQUAL "fovea_test_headers")
+    target_compile_options(${name} PRIVATE -pthread)
+  endif()
   if(ARG_HEADERS STREQUAL "fovea_test_headers" OR (TARGET ${ARG_HEADERS} AND NOT FOVEA_SANITIZE))
     target_precompile_headers(${name} REUSE_FROM ${ARG_HEADERS})
   elseif(ARG_HEADERS STREQUAL "fovea_kernels")  # whose options are others under sanitizers

@@ -47,18 +47,23 @@ class Server:
             stderr=subprocess.STDOUT,
             env={**os.environ, **(environment or {})},
         )
-        found = self.wait_for_log(r'listening: grpc=([^\s"]+) metrics=([^\s"]+)')
-        self.grpc, self.metrics = found.group(1), found.group(2)
-        if ready:
-            self.wait_for_log(r"\bready\b: \d+ model")
+        try:
+            found = self.wait_for_log(r'listening: grpc=([^\s"]+) metrics=([^\s"]+)')
+            self.grpc, self.metrics = found.group(1), found.group(2)
+            if ready:
+                self.wait_for_log(r"\bready\b: \d+ model")
+        except AssertionError:
+            self.close()  # nobody else has it to end
+            raise
 
     def wait_for_log(self, pattern: str, timeout: float = 120) -> re.Match[str]:
         """The first match of `pattern` in what the server has printed."""
         end = time.monotonic() + timeout
         while time.monotonic() < end:
+            ended = not self.alive()  # before the log is read: it may print and end
             if found := re.search(pattern, self.log.read_text(errors="replace")):
                 return found
-            if self.process.poll() is not None:
+            if ended:
                 break
             time.sleep(0.02)
         raise AssertionError(
@@ -68,6 +73,11 @@ class Server:
     def resident_bytes(self) -> int:
         pages = pathlib.Path(f"/proc/{self.process.pid}/statm").read_text().split()[1]
         return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+    def peak_resident_bytes(self) -> int:
+        """The most that it has held at any time."""
+        status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(re.search(r"VmHWM:\s+(\d+) kB", status).group(1)) << 10
 
     def lines(self) -> list[str]:
         """What the server has printed, on both outputs."""

@@ -1,5 +1,5 @@
-// Time comes through a parameter: nothing in the server reads a clock or sleeps by itself, so the
-// same code runs in tests and in simulations without waiting.
+// Time comes through a parameter: nothing that decides about a request, a batch or a model reads a
+// clock or sleeps by itself, so the same code runs in tests and in simulations without waiting.
 #pragma once
 
 #include <cstdint>

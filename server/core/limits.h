@@ -35,19 +35,26 @@ inline constexpr int64_t kMaxConvertedElements = 4 * kMiB;  // integers
 inline constexpr int64_t kMaxContentsFields = 65'536;
 // That a request is counted with before anything of it is read: its call's and its own records.
 inline constexpr int64_t kRequestRecordBytes = 8 * kKiB;
-// Of every request that carries no tensors.
-inline constexpr int64_t kMaxControlMessageBytes = 2 * kMiB;
+// Of a load's request, which may carry a model's configuration.
+inline constexpr int64_t kMaxLoadMessageBytes = 128 * kKiB;
+// Of every other request without tensors: a name and little else (row 37).
+inline constexpr int64_t kMaxControlMessageBytes = 4 * kKiB;
 inline constexpr int kMaxStreamRequestsInFlight = 64;  // of one ModelStreamInfer
-// That a draining server waits for callers to read answers that are there (row 37).
-inline constexpr int64_t kUnreadAnswerSeconds = 5;
-// Of a question to health or reflection: a name and little else (row 37).
-inline constexpr int64_t kMaxQuestionBytes = 4 * kKiB;
+// Of an answer that is not counted, so that health is told when all memory is in use.
+inline constexpr int64_t kUncountedAnswerBytes = 512;
 // Open at a time, of all callers (row 38).
 inline constexpr int kMaxHealthWatches = 4096;
 inline constexpr int kMaxReflectionStreams = 256;
 
 // Connections and the server's end.
 inline constexpr int kHandshakeSeconds = 10;  // in which a connection is set up (row 38)
+// That a draining server waits for callers to read answers that are there (row 37).
+inline constexpr int64_t kUnreadAnswerSeconds = 5;
+// A drain ends once no inference request has come for this long: messages that were on their way
+// have arrived.
+inline constexpr int64_t kQuietMs = 100;
+// The longest that it waits for that.
+inline constexpr int64_t kMaxQuietWaitMs = 500;
 // In which requests that are given up at the drain's end are still answered.
 inline constexpr int64_t kGiveUpSeconds = 4;
 
@@ -73,6 +80,7 @@ inline constexpr int kMaxImagingThreads = 1024;
 // Models that load at the same time: reading and packing weights keeps about a processor busy.
 inline constexpr int kMaxLoaderThreads = 4;
 inline constexpr int64_t kMaxModelSpecBytes = 1 * kMiB;             // (row 30)
+inline constexpr int64_t kMaxConfigOverrideBytes = 64 * kKiB;       // kept with each version
 inline constexpr int64_t kMaxSafetensorsHeaderBytes = 100'000'000;  // (row 27)
 inline constexpr int64_t kMaxLabelsBytes = 16 * kMiB;
 inline constexpr int kMaxBatchSize = 1024;
@@ -86,8 +94,13 @@ inline constexpr int kMaxVersions = 1000;      // that a version_policy names
 inline constexpr int kMaxAttentionTexts = 16;  // one a stage
 inline constexpr size_t kMaxAttentionTextBytes = 256;
 inline constexpr size_t kMaxLabelBytes = 1024;
-inline constexpr int kMaxPendingLoads = 64;     // asked for by callers, not yet begun
-inline constexpr int kMaxPendingIndexes = 64;   // likewise: listings of the repository (row 33)
+// Calls of the repository (row 33): threads that wait for loads, and as many for unloads; calls of
+// either that are under way or wait for these; listings that wait for the one thread they have.
+inline constexpr int kRepositoryCallThreads = 4;
+inline constexpr int kMaxPendingLoads = 64;
+inline constexpr int kMaxPendingIndexes = 64;
+// The longest that a load waits for memory that other loads hold, one of which may hang.
+inline constexpr int64_t kMaxLoadWaitSeconds = 600;
 inline constexpr int64_t kMaxInputSide = 4096;  // of a model's own input
 
 }  // namespace fovea::limits

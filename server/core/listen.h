@@ -6,29 +6,12 @@
 
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "server/core/file_descriptor.h"
 
 namespace fovea {
-
-// Closes its file when it goes. Move-only; not thread-safe.
-class FileDescriptor {
- public:
-  explicit FileDescriptor(int fd = -1) : fd_(fd) {}
-  FileDescriptor(FileDescriptor&& other) noexcept : fd_(other.Release()) {}
-  FileDescriptor& operator=(FileDescriptor&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  ~FileDescriptor();
-  int get() const { return fd_; }  // -1: none
-  int Release() { return std::exchange(fd_, -1); }
-
- private:
-  int fd_;
-};
 
 struct ListeningSockets {
   struct Socket {
@@ -47,5 +30,8 @@ struct ListeningSockets {
 // does.
 absl::StatusOr<ListeningSockets> Listen(const std::string& host, int port,
                                         std::string_view port_flag);
+
+// The port at this end of an IP socket; -1 where `socket` is none.
+int PortOf(int socket);
 
 }  // namespace fovea

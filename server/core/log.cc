@@ -5,24 +5,11 @@
 #include <cstdio>
 #include <string>
 
+#include "server/core/spdlog_level.h"
 #include "server/core/utf8.h"
 
 namespace fovea {
 namespace {
-
-spdlog::level::level_enum SpdlogLevel(LogLevel level) {
-  switch (level) {
-    case LogLevel::kDebug:
-      return spdlog::level::debug;
-    case LogLevel::kInfo:
-      return spdlog::level::info;
-    case LogLevel::kWarning:
-      return spdlog::level::warn;
-    case LogLevel::kError:
-      return spdlog::level::err;
-  }
-  return spdlog::level::err;
-}
 
 void AppendEscaped(std::string& to, std::string_view bytes) {
   char code[5];

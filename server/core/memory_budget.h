@@ -56,13 +56,12 @@ class MemoryBudget {
   struct Rank {
     int priority = 0;
     Nanos order = 0;
-    auto operator<=>(const Rank&) const = default;
+    auto operator<=>(const Rank&) const = default;  // NOLINT: it compares with a literal 0
   };
   // Waits for its turn: the large are not passed by the small for ever. `bytes` are at most the
   // capacity; none of them need no turn. Nothing where the turn has not come by `until`. Who waits
   // holds nothing of this budget: two that waited for each other's bytes would never end.
   std::optional<Hold> AwaitHold(int64_t bytes, Nanos until, Rank rank);
-  std::optional<Hold> AwaitHold(int64_t bytes, Nanos until) { return AwaitHold(bytes, until, {}); }
 
  private:
   bool Take(int64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

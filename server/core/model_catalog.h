@@ -82,10 +82,13 @@ class ModelCatalog {
 
   // Loads or reloads a model, and returns when it serves or has failed; a failed reload leaves the
   // old one serving. `config_override`: JSON of a ModelConfig, or empty. FAILED_PRECONDITION where
-  // explicit control is off.
+  // explicit control is off; UNAVAILABLE repository.busy where another call loads it, too many
+  // wait or other loads have held the memory for long, repository.unloaded where it is unloaded
+  // before its turn.
   virtual absl::Status Load(std::string_view name, std::string_view config_override) = 0;
 
-  // Stops serving every version; returns when the queue is drained.
+  // Stops serving every version, and ends loads that have not begun; returns when the queue is
+  // drained. UNAVAILABLE repository.busy where another call unloads it.
   virtual absl::Status Unload(std::string_view name) = 0;
 
   // `listener` is called whenever a model's readiness changes, from any thread, and once for each

@@ -18,4 +18,8 @@ std::string ReasonOf(const absl::Status& status) {
   return "";
 }
 
+absl::Status ServerStopping() {
+  return Unavailable("server.draining", "the server is stopping: try another one");
+}
+
 }  // namespace fovea

@@ -3,12 +3,12 @@
 #include <pthread.h>
 #include <sys/resource.h>
 
-#include <system_error>
 #include <utility>
 
 #include "server/core/check.h"
 #include "server/core/limits.h"
 #include "server/core/log.h"
+#include "server/core/start_threads.h"
 #include "server/imaging/decode.h"
 #include "server/scheduler/refusal.h"
 
@@ -44,12 +44,9 @@ ImagingPool::ImagingPool(const ImagingPoolOptions& options, Clock& clock)
       schedule_(options.threads) {}
 
 absl::Status ImagingPool::Start() {
-  try {
+  return StartThreads([this] {
     for (int i = 0; i < options_.threads; ++i) threads_.emplace_back([this] { Work(); });
-  } catch (const std::system_error&) {
-    return Internal("imaging.no_thread", "a thread for decoding images could not be started");
-  }
-  return absl::OkStatus();
+  });
 }
 
 ImagingPool::~ImagingPool() { Stop(); }
@@ -98,10 +95,10 @@ void ImagingPool::Work() {
       task = std::move(tasks_.extract(id).mapped());
       turn = Turn(id, task, start);
     }
-    const bool decoded = task.run(turn);
+    const ImagingOutcome outcome = task.run(turn);
     const Nanos end = clock_.Now();
     MutexLock lock(mutex_);
-    schedule_.Done(id, decoded, end - start, end);
+    schedule_.Done(id, outcome.decoded, end - start - outcome.waited, end);
   }
 }
 

@@ -30,12 +30,20 @@ struct ImagingPoolOptions {
   int niceness = 5;
 };
 
+// What became of one image's work.
+struct ImagingOutcome {
+  // NOLINTNEXTLINE(google-explicit-constructor): most work waits for nothing.
+  ImagingOutcome(bool decoded, Nanos waited = 0) : decoded(decoded), waited(waited) {}
+  bool decoded;
+  Nanos waited;  // of the time it took, for memory: not learnt as decoding
+};
+
 // One image's work. Moves only.
 struct ImagingTask {
   // Called exactly once on one of the pool's threads. `turn` says whether the work is still wanted:
   // OK, CANCELLED queue.cancelled, DEADLINE_EXCEEDED queue.expired or queue.unreachable_deadline;
-  // with an error only the caller is to be told. Returns whether the image was decoded.
-  absl::AnyInvocable<bool(const absl::Status& turn)> run;
+  // with an error only the caller is to be told.
+  absl::AnyInvocable<ImagingOutcome(const absl::Status& turn)> run;
   ImagingOutline outline;
   CancellationPtr cancellation;  // may be null
   Nanos deadline = kNever;
@@ -46,7 +54,7 @@ class ImagingLine;
 // Thread-safe. Which image is next is ImagingSchedule's decision.
 class ImagingPool {
  public:
-  // INVALID_ARGUMENT imaging.bad_options, INTERNAL imaging.no_thread. `clock` outlives the pool.
+  // INVALID_ARGUMENT imaging.bad_options, UNAVAILABLE server.no_thread. `clock` outlives the pool.
   static absl::StatusOr<std::unique_ptr<ImagingPool>> Create(const ImagingPoolOptions& options,
                                                              Clock& clock);
 

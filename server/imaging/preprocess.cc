@@ -49,11 +49,18 @@ absl::Status CheckFits(const ImagingResources& resources, int64_t bytes) {
                    resources.budget.capacity(), " for all"));
 }
 
-// `bytes` have been found to fit.
-absl::StatusOr<MemoryBudget::Hold> Await(const ImagingResources& resources, int64_t bytes) {
-  std::optional<MemoryBudget::Hold> hold =
-      resources.budget.AwaitHold(bytes, resources.until, resources.rank);
+// `bytes` have been found to fit. Adds to `waited`.
+absl::StatusOr<MemoryBudget::Hold> Await(const ImagingResources& resources, int64_t bytes,
+                                         Nanos* waited) {
+  std::optional<MemoryBudget::Hold> hold = resources.budget.TryHold(bytes);
+  if (hold) return *std::move(hold);
+  const Nanos start = resources.clock.Now();
+  hold = resources.budget.AwaitHold(bytes, resources.until, resources.rank);
+  *waited += resources.clock.Now() - start;
   if (!hold) return refusal::Expired();
+  if (resources.cancellation != nullptr && resources.cancellation->Cancelled()) {
+    return refusal::CallerGone();
+  }
   return *std::move(hold);
 }
 
@@ -66,20 +73,20 @@ struct OpenedImage {
 };
 
 absl::StatusOr<OpenedImage> Open(const ScatteredBytes& file, const ImageLimits& limits,
-                                 const ImagingResources& resources) {
+                                 const ImagingResources& resources, Nanos* waited) {
   const int64_t gathered = GatherBytes(file);
   FOVEA_RETURN_IF_ERROR(CheckFits(resources, static_cast<int64_t>(file.size())));
   OpenedImage image;
-  FOVEA_ASSIGN_OR_RETURN(image.hold, Await(resources, gathered));
+  FOVEA_ASSIGN_OR_RETURN(image.hold, Await(resources, gathered, waited));
   FOVEA_RETURN_IF_ERROR(Gather(file, &image.storage, &image.encoded));
   FOVEA_ASSIGN_OR_RETURN(image.info, ProbeImage(image.encoded, limits));
   FOVEA_RETURN_IF_ERROR(
       CheckFits(resources, static_cast<int64_t>(file.size()) + image.info.decode_bytes));
   if (image.hold.TryGrow(image.info.decode_bytes)) return image;
   // It waits for the whole, and holds nothing meanwhile.
-  image.storage = {};
+  image.storage = std::vector<std::byte>();  // a mere {} would keep the allocation
   image.hold = {};
-  FOVEA_ASSIGN_OR_RETURN(image.hold, Await(resources, gathered + image.info.decode_bytes));
+  FOVEA_ASSIGN_OR_RETURN(image.hold, Await(resources, gathered + image.info.decode_bytes, waited));
   FOVEA_RETURN_IF_ERROR(Gather(file, &image.storage, &image.encoded));
   return image;
 }
@@ -91,14 +98,15 @@ absl::Status DecodeAndResize(const ScatteredBytes& file, const PreprocessSpec& s
                              std::span<uint8_t> out, ImageDurations* durations) {
   const Clock& clock = resources.clock;
   const Nanos start = clock.Now();
-  Nanos decoded = 0;
+  Nanos waited = 0, decoded = 0;
   const absl::Cleanup note_durations = [&] {
     if (durations == nullptr) return;
     const Nanos end = clock.Now();
-    *durations = {.decode = (decoded != 0 ? decoded : end) - start,
+    *durations = {.wait = waited,
+                  .decode = (decoded != 0 ? decoded : end) - start - waited,
                   .preprocess = decoded != 0 ? end - decoded : 0};
   };
-  FOVEA_ASSIGN_OR_RETURN(const OpenedImage opened, Open(file, options.limits, resources));
+  FOVEA_ASSIGN_OR_RETURN(const OpenedImage opened, Open(file, options.limits, resources, &waited));
   FOVEA_ASSIGN_OR_RETURN(const RgbImage image,
                          DecodeImage(opened.encoded, opened.info, options.decode));
   decoded = clock.Now();
@@ -107,13 +115,21 @@ absl::Status DecodeAndResize(const ScatteredBytes& file, const PreprocessSpec& s
 
 absl::Status ResizeRgb(const ScatteredBytes& rgb, int64_t height, int64_t width,
                        const PreprocessSpec& spec, const ImageLimits& limits,
-                       const ImagingResources& resources, std::span<uint8_t> out) {
+                       const ImagingResources& resources, std::span<uint8_t> out,
+                       ImageDurations* durations) {
+  const Nanos start = resources.clock.Now();
+  Nanos waited = 0;
+  const absl::Cleanup note_durations = [&] {
+    if (durations == nullptr) return;
+    *durations = {.wait = waited, .preprocess = resources.clock.Now() - start - waited};
+  };
   FOVEA_RETURN_IF_ERROR(CheckSize(width, height, limits));
   if (static_cast<int64_t>(rgb.size()) != 3 * height * width) {
     return InvalidArgument("image.bad_size", "the pixels do not fill the image's height and width");
   }
   FOVEA_RETURN_IF_ERROR(CheckFits(resources, static_cast<int64_t>(rgb.size())));
-  FOVEA_ASSIGN_OR_RETURN(const MemoryBudget::Hold hold, Await(resources, GatherBytes(rgb)));
+  FOVEA_ASSIGN_OR_RETURN(const MemoryBudget::Hold hold,
+                         Await(resources, GatherBytes(rgb), &waited));
   std::vector<std::byte> storage;
   Bytes whole;
   FOVEA_RETURN_IF_ERROR(Gather(rgb, &storage, &whole));

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 
+#include "server/core/cancellation.h"
 #include "server/core/clock.h"
 #include "server/core/memory_budget.h"
 #include "server/core/status.h"
@@ -22,6 +23,7 @@ struct ImagingOptions {
 
 // Where the time of one image went; what a failed stage took counts too.
 struct ImageDurations {
+  Nanos wait = 0;        // for memory
   Nanos decode = 0;      // probe, decode, turn upright
   Nanos preprocess = 0;  // resize and crop
 };
@@ -32,6 +34,7 @@ struct ImagingResources {
   Clock& clock;
   Nanos until = kNever;          // who has not got the memory by then gives up
   MemoryBudget::Rank rank = {};  // among those who wait for memory
+  CancellationPtr cancellation;  // of the request; may be null
 };
 
 // Decodes a JPEG, PNG or WebP file, turns it upright, resizes and crops it: `spec.bytes()` bytes of
@@ -41,7 +44,8 @@ struct ImagingResources {
 // CheckPreprocessSpec. `durations` may be null. Errors: those of ProbeImage and DecodeImage;
 // RESOURCE_EXHAUSTED image.too_large_to_decode where the whole budget would not do if the file came
 // in pieces (whether it does is chance);
-// DEADLINE_EXCEEDED queue.expired where the memory was not to be had in time.
+// DEADLINE_EXCEEDED queue.expired where the memory was not to be had in time, CANCELLED
+// queue.cancelled where the request was cancelled meanwhile.
 absl::Status DecodeAndResize(const ScatteredBytes& file, const PreprocessSpec& spec,
                              const ImagingOptions& options, const ImagingResources& resources,
                              std::span<uint8_t> out, ImageDurations* durations = nullptr);
@@ -51,6 +55,7 @@ absl::Status DecodeAndResize(const ScatteredBytes& file, const PreprocessSpec& s
 // image.bad_size where `rgb` has another number of bytes, or the limits' reasons.
 absl::Status ResizeRgb(const ScatteredBytes& rgb, int64_t height, int64_t width,
                        const PreprocessSpec& spec, const ImageLimits& limits,
-                       const ImagingResources& resources, std::span<uint8_t> out);
+                       const ImagingResources& resources, std::span<uint8_t> out,
+                       ImageDurations* durations = nullptr);
 
 }  // namespace fovea

@@ -8,8 +8,8 @@
 
 int main(int argc, char** argv) {
   fovea::SleepEarlyUnderAQuota(fovea::FindAvailableCpus(), argv);
-  // Debian builds Abseil, and with it gRPC's every lock, to look for lock cycles. Ours are
-  // annotated, and run under ThreadSanitizer.
+  // Debian builds Abseil, and with it gRPC's every lock, to look for lock cycles. Ours are another
+  // class (core/mutex), and annotated.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   const fovea::ParsedCommandLine command_line = fovea::ParseCommandLine(argc, argv);
   if (!command_line.serve) return command_line.exit_code;

@@ -14,6 +14,7 @@
 #include "server/core/limits.h"
 #include "server/core/log.h"
 #include "server/core/mutex.h"
+#include "server/core/start_threads.h"
 #include "server/core/status.h"
 #include "server/core/version.h"
 #include "server/imaging/imaging_pool.h"
@@ -23,6 +24,7 @@
 #include "server/lifecycle/observers.h"
 #include "server/lifecycle/server_phase.h"
 #include "server/lifecycle/signals.h"
+#include "server/lifecycle/stop_request.h"
 #include "server/observe/access_log.h"
 #include "server/observe/logging.h"
 #include "server/observe/metrics.h"
@@ -35,9 +37,12 @@
 namespace fovea {
 namespace {
 
-// For what cannot be interrupted, once everything else has ended: a read of a disk that hangs, a
-// step of a model that is being loaded.
-constexpr Nanos kExitGrace = (limits::kGiveUpSeconds + 4) * kSecond;
+// For what cannot be interrupted: a read of a disk that hangs, a step of a model that is being
+// loaded.
+constexpr Nanos kHangGrace = 8 * kSecond;
+// What a drain takes beyond its own times: requests that are given up, and the wait for quiet.
+constexpr Nanos kGiveUpGrace =
+    limits::kGiveUpSeconds * kSecond + limits::kMaxQuietWaitMs * kMillisecond;
 
 // Of models that keep the server from being ready; the index has the others.
 constexpr int kReasonsTold = 8;
@@ -60,34 +65,10 @@ ModelControl ControlMode(const std::string& text) {
   return text == "poll" ? ModelControl::kPoll : ModelControl::kNone;
 }
 
-// Tells the thread that serves that the server is to stop. Thread-safe.
-class StopRequest {
- public:
-  explicit StopRequest(Clock& clock) : clock_(clock) {}
-
-  // `exit_code`: of the process, where the drain has nothing to object.
-  void Add(int exit_code) {
-    MutexLock lock(mutex_);
-    if (!exit_code_) exit_code_ = exit_code;
-    changed_.NotifyAll();
-  }
-  int Wait() {
-    MutexLock lock(mutex_);
-    while (!exit_code_) clock_.WaitUntil(changed_, mutex_, kNever);
-    return *exit_code_;
-  }
-  void Sleep(Nanos duration) {
-    MutexLock lock(mutex_);
-    const Nanos end = clock_.Now() + duration;
-    while (clock_.Now() < end) clock_.WaitUntil(changed_, mutex_, end);
-  }
-
- private:
-  Clock& clock_;
-  Mutex mutex_;
-  CondVar changed_;
-  std::optional<int> exit_code_ ABSL_GUARDED_BY(mutex_);
-};
+int CannotStart(const absl::Status& why) {
+  Log(LogLevel::kError, absl::StrCat("cannot start: ", why.message()));
+  return 1;
+}
 
 // The server's parts, in the order in which they may be made; they go in the opposite one.
 class Server {
@@ -112,7 +93,10 @@ class Server {
         metrics_port_ < 0 ? "none" : absl::StrCat(options_.host, ":", metrics_port_);
     Announce(absl::StrCat("listening: grpc=", grpc, " metrics=", metrics),
              {{"event", "listening"}, {"grpc", grpc}, {"metrics", metrics}});
-    std::thread loading([this, &stop] { LoadModels(stop); });
+    std::thread loading;
+    const absl::Status started =
+        StartThreads([&] { loading = std::thread([this, &stop] { LoadModels(stop); }); });
+    if (!started.ok()) return CannotStart(started);
     const int asked_for = stop.Wait();
     const int exit_code = Drain(stop, asked_for, deadline);
     loading.join();
@@ -253,7 +237,7 @@ class Server {
   int Drain(StopRequest& stop, int exit_code, ExitDeadline& deadline) {
     const Nanos delay = options_.drain_delay_ms * kMillisecond;
     const Nanos timeout = options_.drain_timeout_ms * kMillisecond;
-    deadline.Set(clock_.Now() + delay + timeout + kExitGrace, 1,
+    deadline.Set(clock_.Now() + delay + timeout + kGiveUpGrace + kHangGrace, 1,
                  "ending: a call did not end within the drain timeout");
     Log(LogLevel::kInfo, "stopping: health reads NOT_SERVING from here on");
     phase_.Advance(Phase::kDraining);
@@ -269,7 +253,7 @@ class Server {
       Log(LogLevel::kInfo, "drained: every accepted request was answered");
     }
     phase_.Advance(Phase::kStopped);
-    deadline.Set(clock_.Now() + kExitGrace, exit_code,
+    deadline.Set(clock_.Now() + kHangGrace, exit_code,
                  "ending without a load or a model's step that does not end");
     return exit_code;
   }
@@ -295,40 +279,42 @@ class Server {
 
 int RunServer(const ServerOptions& options) {
   Clock& clock = SteadyClock();
-  ExitDeadline deadline(clock, [](int code) { std::_Exit(code); });
   StopRequest stop(clock);
   Mutex mutex;
   bool building = true;  // both guarded by mutex
   Server* serving = nullptr;
-  SignalThread signals(
-      [&](int count) {
-        if (count > 1) {
-          Log(LogLevel::kWarning, "asked to stop again: ending at once");
-          std::_Exit(1);
-        }
-        MutexLock lock(mutex);
-        // Where the server is not yet built, because its disk hangs, there is nothing to drain.
-        if (building) {
-          deadline.Set(clock.Now() + kExitGrace, 0, "ending: the server was still being started");
-        }
-        stop.Add(0);
-      },
-      [&] {
-        MutexLock lock(mutex);
-        if (serving != nullptr) serving->Reload();
-      });
+  std::optional<ExitDeadline> deadline;
+  std::optional<SignalThread> signals;
+  const auto on_stop = [&](int count) {
+    if (count > 1) {
+      Log(LogLevel::kWarning, "asked to stop again: ending at once");
+      std::_Exit(1);
+    }
+    MutexLock lock(mutex);
+    // Where the server is not yet built, because its disk hangs, there is nothing to drain.
+    if (building) {
+      deadline->Set(clock.Now() + kHangGrace, 0, "ending: the server was still being started");
+    }
+    stop.Add(0);
+  };
+  const auto on_hangup = [&] {
+    MutexLock lock(mutex);
+    if (serving != nullptr) serving->Reload();
+  };
+  const absl::Status started = StartThreads([&] {
+    deadline.emplace(clock, [](int code) { std::_Exit(code); });
+    signals.emplace(on_stop, on_hangup);
+  });
+  if (!started.ok()) return CannotStart(started);
   absl::StatusOr<std::unique_ptr<Server>> server = Server::Create(options);
-  if (!server.ok()) {
-    Log(LogLevel::kError, absl::StrCat("cannot start: ", server.status().message()));
-    return 1;
-  }
+  if (!server.ok()) return CannotStart(server.status());
   const auto set_serving = [&](Server* to) {
     MutexLock lock(mutex);
     building = false;
     serving = to;
   };
   set_serving(server->get());
-  const int exit_code = (*server)->Run(stop, deadline);
+  const int exit_code = (*server)->Run(stop, *deadline);
   set_serving(nullptr);
   return exit_code;
 }

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "server/core/check.h"
+#include "server/core/spdlog_level.h"
 
 namespace fovea {
 namespace {
@@ -103,20 +104,6 @@ spdlog::level::level_enum Level(std::string_view level) {
   return spdlog::level::err;
 }
 
-spdlog::level::level_enum Level(LogLevel level) {
-  switch (level) {
-    case LogLevel::kDebug:
-      return spdlog::level::debug;
-    case LogLevel::kInfo:
-      return spdlog::level::info;
-    case LogLevel::kWarning:
-      return spdlog::level::warn;
-    case LogLevel::kError:
-      break;
-  }
-  return spdlog::level::err;
-}
-
 // Made by SetUpLogging, before there are threads.
 struct FieldLoggers {
   std::shared_ptr<spdlog::logger> log, announcements;
@@ -158,7 +145,7 @@ void SetUpLogging(std::string_view level, std::string_view format) {
 
 void LogWithFields(LogLevel level, std::string_view message, const std::vector<LogField>& fields) {
   const FieldLoggers& loggers = Loggers();
-  loggers.log->log(Level(level), "{}",
+  loggers.log->log(SpdlogLevel(level), "{}",
                    loggers.json ? JsonLine(message, fields) : EscapeForLog(message) + Text(fields));
 }
 

@@ -14,6 +14,7 @@
 #include "server/core/check.h"
 #include "server/core/limits.h"
 #include "server/core/listen.h"
+#include "server/core/start_threads.h"
 #include "server/core/status.h"
 
 namespace fovea {
@@ -165,7 +166,8 @@ absl::StatusOr<std::unique_ptr<MetricsEndpoint>> MetricsEndpoint::Create(const s
     }
     state->Accept(listener);
   }
-  state->thread = std::thread([state = state.get()] { state->io.run(); });
+  FOVEA_RETURN_IF_ERROR(StartThreads(
+      [&] { state->thread = std::thread([state = state.get()] { state->io.run(); }); }));
   return std::unique_ptr<MetricsEndpoint>(new MetricsEndpoint(std::move(state)));
 }
 

@@ -43,20 +43,21 @@ ImageSize SizeOf(const ScatteredBytes& file) {
 class Decoding {
  public:
   Decoding(ImagesToDecode images, const PreprocessSpec& spec, const ImagingOptions& options,
-           ImagingPool& pool, const DecodeOrder& order, Clock& clock,
-           absl::AnyInvocable<void(DecodedImages)> done)
+           ImagingPool& pool, const CancellationPtr& cancellation, const DecodeOrder& order,
+           Clock& clock, absl::AnyInvocable<void(DecodedImages)> done)
       : images_(std::move(images)),
         spec_(spec),
         options_(options),
         resources_{.budget = pool.budget(),
                    .clock = clock,
                    .until = order.deadline,
-                   .rank = {order.priority, order.order}},
+                   .rank = {order.priority, order.order},
+                   .cancellation = cancellation},
         unfinished_(images_.input.images),
         done_(std::move(done)) {}
 
-  // On a thread of the pool, once for each image that it took. Whether the image was decoded.
-  bool Run(int image, const absl::Status& turn) {
+  // On a thread of the pool, once for each image that it took.
+  ImagingOutcome Run(int image, const absl::Status& turn) {
     ImageDurations durations;
     absl::Status status = turn;
     bool decoded = false;
@@ -67,7 +68,7 @@ class Decoding {
       if (!status.ok() && images_.input.images > 1) status = Naming(image, status);
     }
     Finish(1, std::move(status), durations);
-    return decoded;
+    return {decoded, durations.wait};
   }
 
   // `images` are done with; on the last, the caller hears of it.
@@ -111,11 +112,8 @@ class Decoding {
       return DecodeAndResize(images_.images[image], spec_, options_, resources_, room, durations);
     }
     const std::vector<int64_t>& shape = images_.input.tensor->shape;
-    const Nanos start = resources_.clock.Now();
-    const absl::Status status = ResizeRgb(images_.images[image], shape[1], shape[2], spec_,
-                                          options_.limits, resources_, room);
-    durations->preprocess = resources_.clock.Now() - start;
-    return status;
+    return ResizeRgb(images_.images[image], shape[1], shape[2], spec_, options_.limits, resources_,
+                     room, durations);
   }
 
   // After the last image.
@@ -177,8 +175,8 @@ void DecodeImages(ImagesToDecode images, const PreprocessSpec& spec, const Imagi
                   ImagingPool& pool, Clock& clock, absl::AnyInvocable<void(DecodedImages)> done) {
   const std::vector<ImageSize> sizes = images.sizes;
   const int count = images.input.images;
-  const auto decoding = std::make_shared<Decoding>(std::move(images), spec, options, pool, order,
-                                                   clock, std::move(done));
+  const auto decoding = std::make_shared<Decoding>(std::move(images), spec, options, pool,
+                                                   cancellation, order, clock, std::move(done));
   std::vector<ImagingTask> tasks(count);
   for (int image = 0; image < count; ++image) {
     tasks[image] = {

@@ -29,7 +29,8 @@ struct DecodedImages {
   // From the first image's turn to the last one's end; both kNever where none had its turn.
   Nanos began = kNever;
   Nanos ended = kNever;
-  // Of the time between, what went into decoding; the rest resized.
+  // Of the time between, the share of decoding; the rest is resizing's. (Waits for memory are in
+  // both.)
   Nanos decode = 0;
 };
 

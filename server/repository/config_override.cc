@@ -91,8 +91,8 @@ void CopyVersionPolicy(const inference::ModelVersionPolicy& from, v1::VersionPol
 
 absl::Status ApplyConfigOverride(std::string_view json, std::string_view model,
                                  v1::ModelSpec* spec) {
-  if (json.size() > static_cast<size_t>(limits::kMaxModelSpecBytes)) {
-    return Error("it is longer than a model spec may be");
+  if (json.size() > static_cast<size_t>(limits::kMaxConfigOverrideBytes)) {
+    return Error("it is longer than " + std::to_string(limits::kMaxConfigOverrideBytes) + " bytes");
   }
   // The keys first: the message cannot tell a number that is 0 from one that is absent.
   bool unique;

@@ -35,6 +35,9 @@ absl::StatusOr<std::vector<std::string>> ParseLabels(std::string_view text) {
     std::string_view label = text.substr(0, end);
     text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
     if (label.ends_with('\r')) label.remove_suffix(1);
+    if (labels.size() == static_cast<size_t>(limits::kMaxClasses)) {
+      return LineError(labels.size() + 1, "more lines than a model may have classes");
+    }
     FOVEA_RETURN_IF_ERROR(CheckLabel(label, labels.size() + 1));
     labels.emplace_back(label);
   }

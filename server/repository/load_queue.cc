@@ -2,10 +2,18 @@
 
 #include <utility>
 
+#include "server/core/status.h"
+
 namespace fovea {
 
 LoadQueue::LoadQueue(int threads) {
-  for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { Work(); });
+  try {
+    for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { Work(); });
+  } catch (...) {
+    Close();
+    Join();
+    throw;
+  }
 }
 
 LoadQueue::~LoadQueue() {
@@ -22,10 +30,17 @@ void LoadQueue::Add(std::string model, Job job) {
       return;
     }
   }
-  job(/*stopping=*/true);
+  job(ServerStopping());
 }
 
-bool LoadQueue::RunHere(const std::string& model, const std::function<void()>& job) {
+bool LoadQueue::RunHere(const std::string& model, const absl::Status& instead,
+                        const std::function<void()>& job) {
+  std::list<Entry> ended;
+  {
+    MutexLock lock(mutex_);
+    ended = TakeAll(model);
+  }
+  for (const Entry& entry : ended) entry.job(instead);
   {
     MutexLock lock(mutex_);
     while (!stopping_ && busy_.count(model) > 0) changed_.Wait(mutex_);
@@ -47,12 +62,21 @@ void LoadQueue::Close() {
     dropped.swap(waiting_);
     changed_.NotifyAll();
   }
-  for (const Entry& entry : dropped) entry.job(/*stopping=*/true);
+  for (const Entry& entry : dropped) entry.job(ServerStopping());
 }
 
 void LoadQueue::Join() {
   for (std::thread& thread : threads_) thread.join();
   threads_.clear();
+}
+
+std::list<LoadQueue::Entry> LoadQueue::TakeAll(const std::string& model) {
+  std::list<Entry> taken;
+  for (auto next = waiting_.begin(); next != waiting_.end();) {
+    const auto entry = next++;
+    if (entry->model == model) taken.splice(taken.end(), waiting_, entry);
+  }
+  return taken;
 }
 
 bool LoadQueue::TakeNext(Entry* entry) {
@@ -75,7 +99,7 @@ void LoadQueue::Work() {
         changed_.Wait(mutex_);
       }
     }
-    entry.job(/*stopping=*/false);
+    entry.job(absl::OkStatus());
     MutexLock lock(mutex_);
     busy_.erase(entry.model);
     changed_.NotifyAll();

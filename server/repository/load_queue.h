@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "server/core/mutex.h"
 
 namespace fovea {
@@ -15,23 +16,27 @@ namespace fovea {
 // Thread-safe.
 class LoadQueue {
  public:
-  // `stopping`: the queue was stopped before the job's turn came; it should only tell its caller.
-  using Job = std::function<void(bool stopping)>;
+  // `turn`: OK, or why the job's turn will not come; it should only tell its caller then.
+  using Job = std::function<void(const absl::Status& turn)>;
 
+  // Throws std::system_error where the system has no thread left.
   explicit LoadQueue(int threads);
   ~LoadQueue();  // Close and Join
   LoadQueue(const LoadQueue&) = delete;
   LoadQueue& operator=(const LoadQueue&) = delete;
 
   // Every job is called exactly once; those of one model in the order they were added in. After
-  // Stop: at once, here.
+  // Close: at once, here.
   void Add(std::string model, Job job);
 
-  // Runs `job` on this thread, once no other job of the model is running. False, without having run
-  // it, where the queue was closed before that.
-  bool RunHere(const std::string& model, const std::function<void()>& job);
+  // Calls the model's waiting jobs with `instead`, an error, and runs `job` on this thread once
+  // none of the model is running: what was added before is not done after it. False, without having
+  // run it, where the queue was closed before that.
+  bool RunHere(const std::string& model, const absl::Status& instead,
+               const std::function<void()>& job);
 
-  // Calls the waiting jobs with `stopping`, and begins no more. Does not wait for those that run.
+  // Calls the waiting jobs with ServerStopping, and begins no more. Does not wait for those that
+  // run.
   void Close();
   // Waits for them: as long as their disk takes. Close was called.
   void Join();
@@ -43,6 +48,8 @@ class LoadQueue {
   };
 
   void Work();
+  // The waiting jobs of `model`.
+  std::list<Entry> TakeAll(const std::string& model) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Takes the first job whose model is free.
   bool TakeNext(Entry* entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

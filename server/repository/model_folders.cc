@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "server/core/limits.h"
+#include "server/core/out_of_memory.h"
 #include "server/core/status.h"
 #include "server/repository/labels.h"
 #include "server/repository/names.h"
@@ -205,7 +206,7 @@ absl::Status ModelFolders::ReadAll(std::string_view name, std::string_view confi
 
 ModelReading ModelFolders::Read(std::string_view name, std::string_view config_override) const {
   ModelReading reading;
-  reading.status = ReadAll(name, config_override, &reading);
+  reading.status = OrOutOfMemory([&] { return ReadAll(name, config_override, &reading); });
   if (!reading.status.ok()) reading.fingerprint += Text(reading.status);
   return reading;
 }

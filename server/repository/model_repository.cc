@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "server/core/limits.h"
+#include "server/core/start_threads.h"
 #include "server/core/status.h"
 #include "server/repository/names.h"
 
@@ -40,8 +41,12 @@ absl::StatusOr<std::unique_ptr<ModelRepository>> ModelRepository::Create(
     return InvalidArgument("repository.options", "there is no model repository");
   }
   for (const auto& fs : repositories) FOVEA_RETURN_IF_ERROR(CheckRepository(*fs));
-  return std::unique_ptr<ModelRepository>(new ModelRepository(
-      std::move(options), std::move(repositories), std::move(factory), observer, clock));
+  std::unique_ptr<ModelRepository> repository;
+  FOVEA_RETURN_IF_ERROR(StartThreads([&] {
+    repository.reset(new ModelRepository(std::move(options), std::move(repositories),
+                                         std::move(factory), observer, clock));
+  }));
+  return repository;
 }
 
 ModelRepository::ModelRepository(ModelRepositoryOptions options,
@@ -97,8 +102,8 @@ absl::Status ModelRepository::Start() {
       changed_.NotifyAll();
     });
   }
-  if (options_.control == ModelControl::kPoll) poller_ = std::thread([this] { Poll(); });
-  return absl::OkStatus();
+  if (options_.control != ModelControl::kPoll) return absl::OkStatus();
+  return StartThreads([this] { poller_ = std::thread([this] { Poll(); }); });
 }
 
 void ModelRepository::WaitUntilTried() {
@@ -126,8 +131,8 @@ ModelRepository::Startup ModelRepository::startup() const {
 bool ModelRepository::Rescan() {
   if (options_.control == ModelControl::kExplicit) return false;
   // On a loader thread: the disk may hang.
-  queue_.Add("", [this](bool stopping) {
-    if (!stopping) SyncAll();
+  queue_.Add("", [this](const absl::Status& turn) {
+    if (turn.ok()) SyncAll();
   });
   return true;
 }
@@ -212,10 +217,13 @@ absl::Status ModelRepository::Load(std::string_view name, std::string_view confi
   }
   {
     MutexLock lock(mutex_);
-    if (pending_loads_ >= limits::kMaxPendingLoads) {
+    if (load_calls_.size() >= limits::kMaxPendingLoads) {
       return Unavailable("repository.busy", "too many loads are waiting");
     }
-    ++pending_loads_;
+    // One call a model: those who try again while the disk hangs would take every thread for calls.
+    if (!load_calls_.emplace(name).second) {
+      return Unavailable("repository.busy", "the model is already being loaded on request");
+    }
   }
   // Shared: a load that hangs outlives the call that asked for it, which a stop ends.
   const auto outcome = std::make_shared<std::optional<absl::Status>>();  // guarded by mutex_
@@ -229,8 +237,8 @@ absl::Status ModelRepository::Load(std::string_view name, std::string_view confi
   {
     MutexLock lock(mutex_);
     while (!outcome->has_value() && !stopping_) changed_.Wait(mutex_);
-    status = outcome->value_or(Stopping());
-    --pending_loads_;
+    status = outcome->value_or(ServerStopping());
+    load_calls_.erase(load_calls_.find(name));
   }
   if (status.ok()) RefreshSharers(std::string(name));
   return status;
@@ -244,24 +252,41 @@ absl::Status ModelRepository::Unload(std::string_view name) {
   }
   {
     MutexLock lock(mutex_);
-    if (models_.find(name) == models_.end()) {
-      return NotFound("model.not_found", "model " + std::string(name) + " is not loaded");
+    if (!unload_calls_.emplace(name).second) {
+      return Unavailable("repository.busy", "the model is already being unloaded");
     }
     if (const auto missing = missing_.find(name); missing != missing_.end()) {
       missing_.erase(missing);
       changed_.NotifyAll();
     }
   }
+  const absl::Status status = UnloadHere(std::string(name));
+  MutexLock lock(mutex_);
+  unload_calls_.erase(unload_calls_.find(name));
+  return status;
+}
+
+absl::Status ModelRepository::UnloadHere(const std::string& name) {
   // Here, not on a loader thread: those may be busy for long with other models.
-  const std::string model(name);
-  if (!queue_.RunHere(model, [&] { RetireAll(model, "unloaded"); })) return Stopping();
+  bool known = false;
+  const bool ran = queue_.RunHere(
+      name, Unavailable("repository.unloaded", "the model was unloaded before its turn to load"),
+      [&] {
+        {
+          MutexLock lock(mutex_);
+          known = models_.contains(name);
+        }
+        RetireAll(name, "unloaded");
+      });
+  if (!ran) return ServerStopping();
+  if (!known) return NotFound("model.not_found", "model " + name + " is not loaded");
   MutexLock lock(mutex_);
   while (!stopping_) {
     const auto found = models_.find(name);
     if (found == models_.end() || !found->second.Unloading()) return absl::OkStatus();
     changed_.Wait(mutex_);
   }
-  return Stopping();
+  return ServerStopping();
 }
 
 void ModelRepository::Poll() {

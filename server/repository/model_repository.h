@@ -58,7 +58,8 @@ struct ModelRepositoryOptions {
 class ModelRepository final : public ModelCatalog {
  public:
   // INVALID_ARGUMENT: no or senseless options; otherwise as RepositoryFs where a repository cannot
-  // be listed. Loads nothing yet. `observer` and `clock` must outlive it.
+  // be listed; UNAVAILABLE server.no_thread. Loads nothing yet. `observer` and `clock` must outlive
+  // it.
   static absl::StatusOr<std::unique_ptr<ModelRepository>> Create(
       ModelRepositoryOptions options, std::vector<std::unique_ptr<RepositoryFs>> repositories,
       ServableFactory factory, RepositoryObserver& observer, Clock& clock = SteadyClock());
@@ -69,7 +70,7 @@ class ModelRepository final : public ModelCatalog {
 
   // Begins to load what the control mode says, on the loader threads, and returns; reads the
   // repositories' folders first, and takes as long as their disk. Called once. As RepositoryFs
-  // where one cannot be listed.
+  // where one cannot be listed; UNAVAILABLE server.no_thread.
   absl::Status Start();
   // Blocks until each of those models serves or has failed, or until Stop.
   void WaitUntilTried();
@@ -137,6 +138,7 @@ class ModelRepository final : public ModelCatalog {
 
   // Rebuilds the table, and tells the listeners what became ready or stopped being so.
   void Publish() ABSL_EXCLUSIVE_LOCKS_REQUIRED(notify_mutex_);
+  absl::Status UnloadHere(const std::string& name);
   void RetireAll(const std::string& name, const std::string& reason);
   void OnGone(const std::string& name, int64_t version, VersionLoad& load);
   void ForgetIfGone(Records::iterator model) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -144,7 +146,6 @@ class ModelRepository final : public ModelCatalog {
   std::shared_ptr<const ServingTable> Table() const;
 
   void Poll();
-  static absl::Status Stopping();
 
   const ModelRepositoryOptions options_;
   const ServableFactory factory_;
@@ -166,7 +167,9 @@ class ModelRepository final : public ModelCatalog {
   int startup_models_ ABSL_GUARDED_BY(mutex_) = 0;
   int starting_ ABSL_GUARDED_BY(mutex_) = 0;  // models of Start that are not through
   std::set<std::string, std::less<>> missing_ ABSL_GUARDED_BY(mutex_);  // of Start, see Startup
-  int pending_loads_ ABSL_GUARDED_BY(mutex_) = 0;                       // calls of Load that wait
+  // Models for which a call of Load, of Unload waits.
+  std::set<std::string, std::less<>> load_calls_ ABSL_GUARDED_BY(mutex_);
+  std::set<std::string, std::less<>> unload_calls_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
 
   Janitor janitor_;

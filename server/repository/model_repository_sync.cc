@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "server/core/check.h"
+#include "server/core/limits.h"
+#include "server/core/out_of_memory.h"
 #include "server/core/status.h"
 #include "server/repository/load_version.h"
 #include "server/repository/model_repository.h"
@@ -27,10 +29,6 @@ bool Contains(const std::vector<int64_t>& sorted, int64_t number) {
 
 }  // namespace
 
-absl::Status ModelRepository::Stopping() {
-  return Unavailable("server.draining", "the server is stopping");
-}
-
 void ModelRepository::Enqueue(const std::string& name, SyncRequest request, bool known,
                               std::function<void(const absl::Status&)> done) {
   {
@@ -40,12 +38,13 @@ void ModelRepository::Enqueue(const std::string& name, SyncRequest request, bool
     if (known) ++models_[name].pending;
   }
   queue_.Add(name, [this, name, request = std::move(request), known,
-                    done = std::move(done)](bool stopping) {
-    const absl::Status status = stopping ? Stopping() : Sync(name, request);
+                    done = std::move(done)](const absl::Status& turn) {
+    const absl::Status status = turn.ok() ? Sync(name, request) : turn;
     {
       MutexLock lock(mutex_);
       const auto found = models_.find(name);
       if (known) --found->second.pending;
+      if (known && !turn.ok() && !stopping_) found->second.problem = Text(turn);
       if (found != models_.end()) ForgetIfGone(found);
       changed_.NotifyAll();
     }
@@ -130,7 +129,7 @@ absl::Status ModelRepository::SyncVersions(const std::string& name, const ModelR
     std::string fingerprint = version.fingerprint + config;
     {
       MutexLock lock(mutex_);
-      if (stopping_) return Stopping();
+      if (stopping_) return ServerStopping();
       const VersionLoad* const ready = models_[name].Ready(version.number);
       if (!force && ready != nullptr && ready->fingerprint() == fingerprint) continue;
     }
@@ -163,8 +162,21 @@ absl::Status ModelRepository::LoadOne(const std::string& name, const ModelReadin
   {
     // More than there is at all waits for all of it: a large model loads alone.
     const int64_t bytes = version.weights ? version.weights->identity.size : 0;
-    const auto hold = load_memory_.AwaitHold(std::min(bytes, load_memory_.capacity()), kNever);
-    built = LoadVersion(reading, version, factory_, cancellation_);
+    const Nanos until = began + limits::kMaxLoadWaitSeconds * kSecond;
+    std::optional<MemoryBudget::Hold> hold;
+    // (By the second, as a stop cannot wake who waits for the budget.)
+    while (!hold && !cancellation_->Cancelled() && clock_.Now() < until) {
+      hold = load_memory_.AwaitHold(std::min(bytes, load_memory_.capacity()),
+                                    clock_.Now() + kSecond, {.order = began});
+    }
+    if (cancellation_->Cancelled()) {
+      built = ServerStopping();
+    } else if (!hold) {
+      built = Unavailable("repository.busy",
+                          "other loads have held the memory for loading for ten minutes");
+    } else {
+      built = OrOutOfMemory([&] { return LoadVersion(reading, version, factory_, cancellation_); });
+    }
   }
   bool serving;
   {

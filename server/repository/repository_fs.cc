@@ -12,30 +12,13 @@
 #include <cstring>
 #include <utility>
 
+#include "server/core/file_descriptor.h"
 #include "server/core/status.h"
 
 namespace fovea {
 namespace {
 
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  ~Descriptor() {
-    if (fd_ >= 0) close(fd_);
-  }
-  int get() const { return fd_; }
-  int Release() { return std::exchange(fd_, -1); }
-
- private:
-  int fd_;
-};
-
-std::string InThisProcess(const Descriptor& file) {
+std::string InThisProcess(const FileDescriptor& file) {
   return "/proc/self/fd/" + std::to_string(file.get());
 }
 
@@ -72,7 +55,8 @@ FileIdentity IdentityOf(const struct stat& status) {
 
 class RealFile : public RepositoryFile {
  public:
-  RealFile(Descriptor file, std::string name) : file_(std::move(file)), name_(std::move(name)) {}
+  RealFile(FileDescriptor file, std::string name)
+      : file_(std::move(file)), name_(std::move(name)) {}
 
   absl::StatusOr<FileIdentity> Identity() const override {
     struct stat status;
@@ -98,7 +82,7 @@ class RealFile : public RepositoryFile {
   std::filesystem::path path() const override { return InThisProcess(file_); }
 
  private:
-  Descriptor file_;
+  FileDescriptor file_;
   std::string name_;
 };
 
@@ -110,8 +94,9 @@ class RealFs : public RepositoryFs {
   std::string where() const override { return root_.string(); }
 
   absl::StatusOr<std::vector<FolderEntry>> List(std::string_view folder) const override {
-    FOVEA_ASSIGN_OR_RETURN(Descriptor root, OpenRoot());
-    FOVEA_ASSIGN_OR_RETURN(Descriptor opened, OpenBeneath(root, folder, O_RDONLY | O_DIRECTORY));
+    FOVEA_ASSIGN_OR_RETURN(FileDescriptor root, OpenRoot());
+    FOVEA_ASSIGN_OR_RETURN(FileDescriptor opened,
+                           OpenBeneath(root, folder, O_RDONLY | O_DIRECTORY));
     const std::unique_ptr<DIR, int (*)(DIR*)> directory(fdopendir(opened.get()), closedir);
     if (directory == nullptr) return ErrorOf(errno, folder);
     opened.Release();
@@ -133,10 +118,10 @@ class RealFs : public RepositoryFs {
   }
 
   absl::StatusOr<std::unique_ptr<RepositoryFile>> Open(std::string_view path) const override {
-    FOVEA_ASSIGN_OR_RETURN(Descriptor root, OpenRoot());
+    FOVEA_ASSIGN_OR_RETURN(FileDescriptor root, OpenRoot());
     // Only looked at first: opening a device can have effects, and opening a pipe waits for its
     // other end.
-    FOVEA_ASSIGN_OR_RETURN(Descriptor found, OpenBeneath(root, path, O_PATH));
+    FOVEA_ASSIGN_OR_RETURN(FileDescriptor found, OpenBeneath(root, path, O_PATH));
     struct stat status;
     if (fstat(found.get(), &status) != 0) return ErrorOf(errno, path);
     if (!S_ISREG(status.st_mode)) {
@@ -148,7 +133,7 @@ class RealFs : public RepositoryFs {
       return FailedPrecondition("repository.escape",
                                 std::string(path) + " has a second name (a hard link): copy it");
     }
-    Descriptor file(open(InThisProcess(found).c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
+    FileDescriptor file(open(InThisProcess(found).c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
     if (file.get() < 0) return ErrorOf(errno, path);
     return std::make_unique<RealFile>(std::move(file), std::string(path));
   }
@@ -158,24 +143,24 @@ class RealFs : public RepositoryFs {
     open_how how{};
     how.flags = O_PATH | O_CLOEXEC;
     how.resolve = RESOLVE_BENEATH;
-    return Descriptor(syscall(SYS_openat2, AT_FDCWD, ".", &how, sizeof(how))).get() >= 0;
+    return FileDescriptor(syscall(SYS_openat2, AT_FDCWD, ".", &how, sizeof(how))).get() >= 0;
   }
 
-  absl::StatusOr<Descriptor> OpenRoot() const {
-    Descriptor root(open(root_.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  absl::StatusOr<FileDescriptor> OpenRoot() const {
+    FileDescriptor root(open(root_.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
     if (root.get() < 0) return ErrorOf(errno, "");
     return root;
   }
 
-  absl::StatusOr<Descriptor> OpenBeneath(const Descriptor& root, std::string_view path,
-                                         int flags) const {
+  absl::StatusOr<FileDescriptor> OpenBeneath(const FileDescriptor& root, std::string_view path,
+                                             int flags) const {
     const std::string name = path.empty() ? "." : std::string(path);
-    Descriptor found = use_openat2_ ? Openat2(root, name, flags) : Walk(root, name, flags);
+    FileDescriptor found = use_openat2_ ? Openat2(root, name, flags) : Walk(root, name, flags);
     if (found.get() < 0) return ErrorOf(errno, path);
     return found;
   }
 
-  static Descriptor Openat2(const Descriptor& root, const std::string& path, int flags) {
+  static FileDescriptor Openat2(const FileDescriptor& root, const std::string& path, int flags) {
     open_how how{};
     how.flags = static_cast<uint64_t>(flags | O_CLOEXEC);
     how.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS;
@@ -183,37 +168,37 @@ class RealFs : public RepositoryFs {
       const int fd =
           static_cast<int>(syscall(SYS_openat2, root.get(), path.c_str(), &how, sizeof(how)));
       // EAGAIN: a rename raced with the walk.
-      if (fd >= 0 || (errno != EINTR && errno != EAGAIN)) return Descriptor(fd);
+      if (fd >= 0 || (errno != EINTR && errno != EAGAIN)) return FileDescriptor(fd);
     }
   }
 
   // One part at a time, following no link at all: stricter than openat2, where it is missing.
-  static Descriptor Walk(const Descriptor& root, const std::string& path, int flags) {
-    Descriptor at(openat(root.get(), ".", O_PATH | O_DIRECTORY | O_CLOEXEC));
+  static FileDescriptor Walk(const FileDescriptor& root, const std::string& path, int flags) {
+    FileDescriptor at(openat(root.get(), ".", O_PATH | O_DIRECTORY | O_CLOEXEC));
     for (const std::filesystem::path& part : std::filesystem::path(path)) {
       if (at.get() < 0) break;
       if (part == ".." || part.is_absolute()) {
         errno = EXDEV;
-        return Descriptor(-1);
+        return FileDescriptor(-1);
       }
-      Descriptor next(openat(at.get(), part.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+      FileDescriptor next(openat(at.get(), part.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
       struct stat status;
       if (next.get() >= 0 && fstat(next.get(), &status) == 0 && S_ISLNK(status.st_mode)) {
         errno = ELOOP;
-        return Descriptor(-1);
+        return FileDescriptor(-1);
       }
       at = std::move(next);
     }
     if (at.get() < 0 || (flags & O_PATH) != 0) return at;
-    return Descriptor(open(InThisProcess(at).c_str(), flags | O_CLOEXEC));
+    return FileDescriptor(open(InThisProcess(at).c_str(), flags | O_CLOEXEC));
   }
 
-  FolderEntry::Kind KindOf(const Descriptor& root, const std::string& path,
+  FolderEntry::Kind KindOf(const FileDescriptor& root, const std::string& path,
                            unsigned char type) const {
     if (type == DT_DIR) return FolderEntry::Kind::kFolder;
     if (type == DT_REG) return FolderEntry::Kind::kFile;
     if (type != DT_LNK && type != DT_UNKNOWN) return FolderEntry::Kind::kOther;
-    const absl::StatusOr<Descriptor> found = OpenBeneath(root, path, O_PATH);
+    const absl::StatusOr<FileDescriptor> found = OpenBeneath(root, path, O_PATH);
     struct stat status;
     if (!found.ok() || fstat(found->get(), &status) != 0) return FolderEntry::Kind::kOther;
     if (S_ISDIR(status.st_mode)) return FolderEntry::Kind::kFolder;

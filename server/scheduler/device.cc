@@ -1,9 +1,9 @@
 #include "server/scheduler/device.h"
 
-#include <system_error>
 #include <utility>
 
 #include "server/core/check.h"
+#include "server/core/start_threads.h"
 #include "server/core/status.h"
 
 namespace fovea {
@@ -27,22 +27,13 @@ class CallbackScope {
   const Inside outer_;
 };
 
-absl::Status NoThread() {
-  return Unavailable("scheduler.no_thread", "the system has no thread left for running models");
-}
-
 }  // namespace
 
 Device::Device(const SchedulerOptions& options, Clock& clock)
     : options_(options), clock_(clock), dispatcher_(options) {}
 
 absl::Status Device::Startup() {
-  try {
-    timer_ = std::thread([this] { RunTimer(); });
-  } catch (const std::system_error&) {
-    return NoThread();
-  }
-  return absl::OkStatus();
+  return StartThreads([this] { timer_ = std::thread([this] { RunTimer(); }); });
 }
 
 void Device::Shutdown() {
@@ -69,7 +60,7 @@ absl::StatusOr<QueueId> Device::AddQueue(const ModelQueueOptions& options, Batch
     id = dispatcher_.AddQueue(options);
     workers_.emplace(id, workers);
   }
-  try {
+  absl::Status started = StartThreads([&] {
     for (int i = 0; i < options.instances; ++i) {
       workers->instances[i]->thread =
           std::thread([this, id, i, workers, on_start = options.on_thread_start] {
@@ -77,9 +68,10 @@ absl::StatusOr<QueueId> Device::AddQueue(const ModelQueueOptions& options, Batch
             RunInstance(id, i, *workers->instances[i], *workers);
           });
     }
-  } catch (const std::system_error&) {
+  });
+  if (!started.ok()) {
     RemoveQueue(id, clock_.Now());
-    return NoThread();
+    return started;
   }
   return id;
 }

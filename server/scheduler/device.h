@@ -29,11 +29,11 @@ class Device : public std::enable_shared_from_this<Device> {
   Device(const SchedulerOptions& options, Clock& clock);
 
   // The thread for time runs between these two. Every queue is removed before Shutdown.
-  // UNAVAILABLE (scheduler.no_thread): the system has no more threads.
+  // UNAVAILABLE (server.no_thread): the system has no more threads.
   absl::Status Startup();
   void Shutdown();
 
-  // The options are valid. UNAVAILABLE (scheduler.no_thread): the system has no more threads.
+  // The options are valid. UNAVAILABLE (server.no_thread): the system has no more threads.
   absl::StatusOr<QueueId> AddQueue(const ModelQueueOptions& options, BatchCallback run);
   // Drains, then ends the queue's threads. Not on a thread of that queue.
   void RemoveQueue(QueueId queue, Nanos drain_until);

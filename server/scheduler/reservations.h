@@ -41,7 +41,7 @@ class Reservations {
     int priority;
     Nanos order;  // inside its priority
     TaskId id;
-    auto operator<=>(const Place&) const = default;
+    auto operator<=>(const Place&) const = default;  // NOLINT: it compares with a literal 0
   };
   absl::flat_hash_map<TaskId, Place> places_;
   WeightedOrder<Place, std::less<>> by_order_;  // weighed by their images

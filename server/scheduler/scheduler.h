@@ -18,7 +18,7 @@ namespace fovea {
 // Thread-safe. Outlives the queues that it gave out.
 class Scheduler {
  public:
-  // INVALID_ARGUMENT (scheduler.bad_options), UNAVAILABLE (scheduler.no_thread). `clock` outlives
+  // INVALID_ARGUMENT (scheduler.bad_options), UNAVAILABLE (server.no_thread). `clock` outlives
   // the scheduler and everything that came from it.
   static absl::StatusOr<std::unique_ptr<Scheduler>> Create(const SchedulerOptions& options,
                                                            Clock& clock);
@@ -27,7 +27,7 @@ class Scheduler {
   Scheduler& operator=(const Scheduler&) = delete;
 
   // A queue that accepts at once. `run` is called with every batch, also while the queue drains.
-  // INVALID_ARGUMENT (scheduler.bad_options), UNAVAILABLE (scheduler.no_thread). Two queues may
+  // INVALID_ARGUMENT (scheduler.bad_options), UNAVAILABLE (server.no_thread). Two queues may
   // have one name: a version that drains beside its successor.
   absl::StatusOr<std::unique_ptr<ModelQueue>> AddModel(const ModelQueueOptions& options,
                                                        BatchCallback run);

@@ -1,12 +1,12 @@
 #include "server/transport/close_connections.h"
 
-#include <arpa/inet.h>
 #include <dirent.h>
-#include <netinet/in.h>
 #include <sys/socket.h>
 
-#include <cstdlib>
 #include <memory>
+
+#include "absl/strings/numbers.h"
+#include "server/core/listen.h"
 
 namespace fovea {
 namespace {
@@ -16,16 +16,7 @@ int LocalPort(int file) {
   int listens = 0;
   socklen_t size = sizeof(listens);
   if (getsockopt(file, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) != 0 || listens != 0) return -1;
-  sockaddr_storage address{};
-  size = sizeof(address);
-  if (getsockname(file, reinterpret_cast<sockaddr*>(&address), &size) != 0) return -1;
-  if (address.ss_family == AF_INET) {
-    return ntohs(reinterpret_cast<const sockaddr_in&>(address).sin_port);
-  }
-  if (address.ss_family == AF_INET6) {
-    return ntohs(reinterpret_cast<const sockaddr_in6&>(address).sin6_port);
-  }
-  return -1;
+  return PortOf(file);
 }
 
 }  // namespace
@@ -34,7 +25,8 @@ void CloseConnections(int port) {
   const std::unique_ptr<DIR, int (*)(DIR*)> files(opendir("/proc/self/fd"), closedir);
   if (files == nullptr) return;
   while (const dirent* const entry = readdir(files.get())) {
-    const int file = std::atoi(entry->d_name);
+    int file;
+    if (!absl::SimpleAtoi(entry->d_name, &file)) continue;
     // gRPC, which owns the file, reads its end and closes it.
     if (LocalPort(file) == port) shutdown(file, SHUT_RDWR);
   }

@@ -9,12 +9,12 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
-#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "server/core/limits.h"
 #include "server/core/log.h"
+#include "server/core/start_threads.h"
 #include "server/core/status.h"
 
 namespace fovea {
@@ -45,12 +45,8 @@ absl::StatusOr<std::unique_ptr<ConnectionListener>> ConnectionListener::Listen(
 }
 
 absl::Status ConnectionListener::Start(Handler handler) {
-  try {
-    thread_ = std::thread([this, handler = std::move(handler)] { Run(handler); });
-  } catch (const std::system_error&) {
-    return Unavailable("server.no_thread", "the system has no thread left for the server's port");
-  }
-  return absl::OkStatus();
+  return StartThreads(
+      [&] { thread_ = std::thread([this, handler = std::move(handler)] { Run(handler); }); });
 }
 
 void ConnectionListener::Stop() {

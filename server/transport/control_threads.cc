@@ -5,10 +5,17 @@
 namespace fovea {
 
 ControlThreads::ControlThreads(int threads, size_t max_waiting) : max_waiting_(max_waiting) {
-  for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { Work(); });
+  try {
+    for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { Work(); });
+  } catch (...) {
+    Join();
+    throw;
+  }
 }
 
-ControlThreads::~ControlThreads() {
+ControlThreads::~ControlThreads() { Join(); }
+
+void ControlThreads::Join() {
   {
     MutexLock lock(mutex_);
     stopping_ = true;

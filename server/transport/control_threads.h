@@ -13,6 +13,7 @@ namespace fovea {
 // Thread-safe. Runs tasks in their order, several at a time.
 class ControlThreads {
  public:
+  // Throws std::system_error where the system has no thread left.
   ControlThreads(int threads, size_t max_waiting);
   // Waits for the tasks under way; runs the waiting ones too.
   ~ControlThreads();
@@ -22,6 +23,7 @@ class ControlThreads {
 
  private:
   void Work();
+  void Join();
 
   const size_t max_waiting_;
   Mutex mutex_;

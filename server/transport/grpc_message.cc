@@ -81,6 +81,7 @@ absl::StatusOr<ReceivedBytes> Decompress(const ReceivedBytes& packed, int64_t ma
         stream.avail_out = static_cast<uInt>(block.size());
       }
       result = inflate(&stream, Z_NO_FLUSH);
+      if (result == Z_MEM_ERROR) return OutOfMemory();
     }
     // What follows the end of the stream is no part of it.
     if (result == Z_STREAM_END && stream.avail_in > 0) result = Z_DATA_ERROR;

@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/core/log.h"
+#include "server/core/start_threads.h"
 #include "server/core/status.h"
 #include "server/transport/close_connections.h"
 #include "server/transport/connection_listener.h"
@@ -87,7 +88,9 @@ struct GrpcServer::State {
                 observer,
                 options.max_message_bytes,
                 MemoryBudget(options.request_bytes, clock)},
-        oip(context, options.server_version) {}
+        oip(context, options.server_version),
+        quiet(options.quiet_ms * kMillisecond),
+        max_quiet_wait(options.max_quiet_wait_ms * kMillisecond) {}
 
   TransportContext context;
   OipService oip;
@@ -100,6 +103,7 @@ struct GrpcServer::State {
   ReflectionStreams reflection_streams{kServices};
   ReflectionService<reflection::v1::ServerReflection> reflection_v1{reflection_streams};
   ReflectionService<reflection::v1alpha::ServerReflection> reflection_v1alpha{reflection_streams};
+  const Nanos quiet, max_quiet_wait;
   std::atomic<bool> stopped = false;
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> connections;
   std::unique_ptr<grpc::Server> server;
@@ -124,7 +128,10 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Create(
                      options.max_message_bytes));
   }
   RedirectLibraryLogs();
-  auto state = std::make_unique<State>(options, inference, catalog, statistics, observer, clock);
+  std::unique_ptr<State> state;
+  FOVEA_RETURN_IF_ERROR(StartThreads([&] {
+    state = std::make_unique<State>(options, inference, catalog, statistics, observer, clock);
+  }));
   FOVEA_ASSIGN_OR_RETURN(state->listener, ConnectionListener::Listen(options.host, options.port));
   grpc::ServerBuilder builder;
   state->connections = builder.experimental().AddExternalConnectionAcceptor(
@@ -186,6 +193,10 @@ int GrpcServer::Shutdown(Nanos timeout) {
   state_->oip.GiveUpListings();
   state_->board->Close();
   state_->listener->Stop();
+  // Calls whose messages are still arriving would read a closed connection, and not why.
+  if (timeout > 0) {
+    gate.AwaitQuiet(clock, state_->quiet, clock.Now() + state_->max_quiet_wait);
+  }
   CloseConnections(port());
   // gRPC takes the deadline by the wall clock. It is now: what is still under way is cancelled.
   state_->server->Shutdown(std::chrono::system_clock::now());

@@ -37,6 +37,10 @@ struct GrpcServerOptions {
   // Set it behind a load balancer that spreads connections, not calls.
   int64_t max_connection_age_ms = 0;
   int64_t max_connection_age_grace_ms = 30 * 1000;
+  // At its end a drain waits until no inference request has come for `quiet_ms`, at most for
+  // `max_quiet_wait_ms`: what was on its way hears why it is refused.
+  int64_t quiet_ms = limits::kQuietMs;
+  int64_t max_quiet_wait_ms = limits::kMaxQuietWaitMs;
 };
 
 // Thread-safe. What it is given outlives it. States: accepting, draining, stopped.
@@ -44,7 +48,7 @@ class GrpcServer {
  public:
   // Opens the port and answers; health reads NOT_SERVING until SetServing(true). `observer` may be
   // null. INVALID_ARGUMENT: options that make no sense; UNAVAILABLE: the port cannot be had, and
-  // why.
+  // why, or server.no_thread.
   static absl::StatusOr<std::unique_ptr<GrpcServer>> Create(
       const GrpcServerOptions& options, InferenceService& inference, ModelCatalog& catalog,
       const StatisticsSource& statistics, TransportObserver* observer, Clock& clock);
@@ -59,9 +63,9 @@ class GrpcServer {
   // Refuses new requests (UNAVAILABLE), waits up to `timeout` for those under way, gives the others
   // up (UNAVAILABLE too, within limits::kGiveUpSeconds more), ends the connections, and closes the
   // port; a model that is being loaded is waited for. Answers that their callers do not read are
-  // waited for limits::kUnreadAnswerSeconds at most, within `timeout`. Returns the number of
-  // requests that were given up before they had an answer: 0 is a clean end. Later calls do nothing
-  // and return 0.
+  // waited for limits::kUnreadAnswerSeconds at most, within `timeout`; quiet is waited for beyond
+  // it, but not where `timeout` is 0. Returns the number of requests that were given up before they
+  // had an answer: 0 is a clean end. Later calls do nothing and return 0.
   int Shutdown(Nanos timeout);
 
  private:

@@ -7,6 +7,7 @@
 #include "server/core/limits.h"
 #include "server/core/quote.h"
 #include "server/core/status.h"
+#include "server/transport/control_message.h"
 #include "server/transport/grpc_status.h"
 #include "server/transport/refused_stream.h"
 #include "server/transport/unary_answer.h"
@@ -44,7 +45,7 @@ class HealthWatch final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
       closing_ = true;
       if (writing_ || std::exchange(finished_, true)) return;
     }
-    Finish(EndCall(Unavailable("server.draining", "the server is stopping"), *call_));
+    Finish(EndCall(ServerStopping(), *call_));
   }
 
  private:
@@ -177,37 +178,33 @@ grpc::ServerUnaryReactor* HealthService::Check(grpc::CallbackServerContext* call
                                                const grpc::ByteBuffer* message,
                                                grpc::ByteBuffer* answer) {
   return AnswerAtOnce<HealthCheckRequest, HealthCheckResponse>(
-      memory_, call, message, answer,
-      [this](const auto& request, auto* response) {
+      memory_, call, message, answer, [this](const auto& request, auto* response) {
         const HealthBoard::Status status = board_->Get(request.service());
         if (status == HealthCheckResponse::SERVICE_UNKNOWN) {
           return NotFound("health.unknown_service", "no service " + InQuotes(request.service()));
         }
         response->set_status(status);
         return absl::OkStatus();
-      },
-      limits::kMaxQuestionBytes);
+      });
 }
 
 grpc::ServerUnaryReactor* HealthService::List(grpc::CallbackServerContext* call,
                                               const grpc::ByteBuffer* message,
                                               grpc::ByteBuffer* answer) {
   return AnswerAtOnce<HealthListRequest, HealthListResponse>(
-      memory_, call, message, answer,
-      [this](const auto&, auto* response) {
+      memory_, call, message, answer, [this](const auto&, auto* response) {
         for (const auto& [name, status] : board_->List()) {
           (*response->mutable_statuses())[name].set_status(status);
         }
         return absl::OkStatus();
-      },
-      limits::kMaxQuestionBytes);
+      });
 }
 
 grpc::ServerWriteReactor<grpc::ByteBuffer>* HealthService::Watch(grpc::CallbackServerContext* call,
                                                                  const grpc::ByteBuffer* message) {
   using Refused = RefusedStream<grpc::ServerWriteReactor<grpc::ByteBuffer>>;
   HealthCheckRequest request;
-  const absl::Status readable = ReadControlMessage(*message, &request, limits::kMaxQuestionBytes);
+  const absl::Status readable = ReadControlMessage(*message, &request);
   ReleaseMessage(message);
   if (!readable.ok()) return new Refused(EndCall(readable, *call));
   auto watch = std::make_shared<HealthWatch>(*board_, request.service(), call);

@@ -70,7 +70,8 @@ using RawService = Generated::WithRawCallbackMethod_Check<Generated::WithRawCall
 
 }  // namespace health_service_internal
 
-// Raw, as OipService is: a question is bounded before it is parsed (limits::kMaxQuestionBytes).
+// Raw, as OipService is: a question is bounded before it is parsed
+// (limits::kMaxControlMessageBytes).
 class HealthService final : public health_service_internal::RawService {
  public:
   HealthService(std::shared_ptr<HealthBoard> board, MemoryBudget& memory)

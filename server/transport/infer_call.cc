@@ -19,7 +19,7 @@ class InferCall final : public grpc::ServerUnaryReactor {
              const grpc::ByteBuffer& message) {
     auto request = NewRequest(*call_, context.clock, memory_);
     cancellation_ = request->cancellation;
-    pass_ = context.gate.TryEnter(cancellation_);
+    pass_ = context.gate.TryEnter(cancellation_, context.clock.Now());
     Exchange(context, method, pass_, message, std::move(request),
              [this](InferAnswer answer) { Answer(std::move(answer)); });
   }

@@ -75,8 +75,7 @@ void Exchange(TransportContext& context, const InferMethod& method, const Reques
               std::function<void(InferAnswer)> done) {
   std::shared_ptr<const ModelView> model;
   const absl::Status readable =
-      pass ? Read(context, method, message, request.get(), &model)
-           : Unavailable("server.draining", "the server is stopping: try another one");
+      pass ? Read(context, method, message, request.get(), &model) : ServerStopping();
   request->stages.EndStage(Stage::kReceive, context.clock.Now());
 
   auto answer = [&context, &method, id = request->id, asked = request->model_name,

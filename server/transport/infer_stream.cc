@@ -79,9 +79,7 @@ class InferStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
     absl::Status status;
     {
       MutexLock lock(mutex_);
-      if (draining_ && !half_closed_) {
-        status = Unavailable("server.draining", "the server is stopping: try another one");
-      }
+      if (draining_ && !half_closed_) status = ServerStopping();
     }
     Finish(EndCall(status, *call_));
   }
@@ -103,7 +101,7 @@ class InferStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
     auto slot = std::make_shared<Slot>(context_.memory);
     auto request = NewRequest(*call_, context_.clock, slot->memory);
     slot->cancellation = request->cancellation;
-    slot->pass = context_.gate.TryEnter(slot->cancellation);
+    slot->pass = context_.gate.TryEnter(slot->cancellation, context_.clock.Now());
     {
       MutexLock lock(mutex_);
       if (broken_ || finished_) return;

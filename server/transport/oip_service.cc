@@ -1,21 +1,21 @@
 #include "server/transport/oip_service.h"
 
+#include <optional>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "server/core/limits.h"
+#include "server/core/out_of_memory.h"
 #include "server/core/quote.h"
 #include "server/core/status.h"
+#include "server/transport/control_message.h"
 #include "server/transport/infer_call.h"
 #include "server/transport/model_messages.h"
 #include "server/transport/unary_answer.h"
 
 namespace fovea {
 namespace {
-
-// Several models load at a time; a load that hangs on its disk does not hold up the others.
-constexpr int kLoadThreads = 4;
 
 // What is true of this server, in Triton's words (its extensions of the protocol). Absent:
 // sequences, shared memory, traces and logs, which it does not have, and binary_tensor_data, which
@@ -54,13 +54,11 @@ absl::Status NoSharedMemory() {
 OipService::OipService(TransportContext& context, std::string server_version)
     : context_(context),
       server_version_(std::move(server_version)),
-      loads_(kLoadThreads, limits::kMaxPendingLoads),
-      unloads_(kLoadThreads, limits::kMaxPendingLoads),
+      loads_(limits::kRepositoryCallThreads, limits::kMaxPendingLoads),
+      unloads_(limits::kRepositoryCallThreads, limits::kMaxPendingLoads),
       listings_(1, limits::kMaxPendingIndexes) {}
 
-void OipService::GiveUpListings() {
-  listings_.calls.GiveUp(Unavailable("server.draining", "the server is stopping: try another one"));
-}
+void OipService::GiveUpListings() { listings_.calls.GiveUp(ServerStopping()); }
 
 OipService::Unary* OipService::ServerLive(Call* call, const Buffer* message, Buffer* answer) {
   return AnswerAtOnce<inference::ServerLiveRequest, inference::ServerLiveResponse>(
@@ -146,35 +144,41 @@ OipService::Unary* OipService::ModelStatistics(Call* call, const Buffer* message
 }
 
 template <typename Request, typename Response, typename Handle>
-OipService::Unary* OipService::AnswerLater(Late& late, Call* call, const Buffer* message,
-                                           Buffer* answer, Handle handle) {
+OipService::Unary* OipService::AnswerDeferred(Deferred& deferred, Call* call, const Buffer* message,
+                                              Buffer* answer, Handle handle, int64_t max_bytes) {
   auto* reactor = new UnaryCall(context_.memory, call, answer);
   Request request;
-  absl::Status readable = ReadControlMessage(*message, &request);
-  // It waits as it was read, which takes about as much as it was long.
-  if (readable.ok()) readable = reactor->TakeMemory(static_cast<int64_t>(message->Length()));
+  const absl::Status readable = OrOutOfMemory([&] {
+    return max_bytes <= limits::kMaxControlMessageBytes
+               ? ReadControlMessage(*message, &request)
+               : ReadLongControlMessage(*message, max_bytes, reactor->memory(), &request);
+  });
+  ReleaseMessage(message);
   if (!readable.ok()) {
-    reactor->Answer(std::move(readable), Response());
+    reactor->Fail(readable);
     return reactor;
   }
-  const uint64_t number = late.calls.Add(reactor);
-  const bool taken = late.threads.Run([this, &late, number, handle, request = std::move(request)] {
-    Response response;
-    absl::Status status = context_.gate.closed()
-                              ? Unavailable("server.draining", "the server is stopping")
-                              : handle(request, &response);
-    late.calls.Answer(number, std::move(status), response);
-  });
+  const std::optional<uint64_t> number = deferred.calls.Add(reactor);
+  if (!number) return reactor;
+  const bool taken =
+      deferred.threads.Run([this, &deferred, number, handle, request = std::move(request)] {
+        if (!deferred.calls.Awaited(*number)) return;
+        Response response;
+        absl::Status status = OrOutOfMemory([&]() -> absl::Status {
+          return context_.gate.closed() ? ServerStopping() : handle(request, &response);
+        });
+        deferred.calls.Answer(*number, std::move(status), response);
+      });
   if (!taken) {
-    late.calls.Answer(
-        number, Unavailable("repository.busy", "too many calls wait for the model repository"),
+    deferred.calls.Answer(
+        *number, Unavailable("repository.busy", "too many calls wait for the model repository"),
         Response());
   }
   return reactor;
 }
 
 OipService::Unary* OipService::RepositoryIndex(Call* call, const Buffer* message, Buffer* answer) {
-  return AnswerLater<inference::RepositoryIndexRequest, inference::RepositoryIndexResponse>(
+  return AnswerDeferred<inference::RepositoryIndexRequest, inference::RepositoryIndexResponse>(
       listings_, call, message, answer,
       [this](const inference::RepositoryIndexRequest& request, auto* response) {
         FOVEA_RETURN_IF_ERROR(CheckRepositoryName(request.repository_name()));
@@ -188,19 +192,21 @@ OipService::Unary* OipService::RepositoryIndex(Call* call, const Buffer* message
 
 OipService::Unary* OipService::RepositoryModelLoad(Call* call, const Buffer* message,
                                                    Buffer* answer) {
-  return AnswerLater<inference::RepositoryModelLoadRequest, inference::RepositoryModelLoadResponse>(
+  return AnswerDeferred<inference::RepositoryModelLoadRequest,
+                        inference::RepositoryModelLoadResponse>(
       loads_, call, message, answer,
       [this](const inference::RepositoryModelLoadRequest& request, auto*) {
         FOVEA_RETURN_IF_ERROR(CheckRepositoryName(request.repository_name()));
         FOVEA_ASSIGN_OR_RETURN(const std::string config, ConfigOverride(request));
         return context_.catalog.Load(request.model_name(), config);
-      });
+      },
+      limits::kMaxLoadMessageBytes);
 }
 
 OipService::Unary* OipService::RepositoryModelUnload(Call* call, const Buffer* message,
                                                      Buffer* answer) {
-  return AnswerLater<inference::RepositoryModelUnloadRequest,
-                     inference::RepositoryModelUnloadResponse>(
+  return AnswerDeferred<inference::RepositoryModelUnloadRequest,
+                        inference::RepositoryModelUnloadResponse>(
       unloads_, call, message, answer,
       [this](const inference::RepositoryModelUnloadRequest& request, auto*) {
         FOVEA_RETURN_IF_ERROR(CheckRepositoryName(request.repository_name()));

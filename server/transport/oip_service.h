@@ -11,9 +11,9 @@
 
 #include "proto/inference/inference.grpc.pb.h"
 #include "server/transport/control_threads.h"
+#include "server/transport/deferred_calls.h"
 #include "server/transport/infer_exchange.h"
 #include "server/transport/infer_stream.h"
-#include "server/transport/late_calls.h"
 
 namespace fovea {
 
@@ -91,24 +91,25 @@ class OipService final : public oip_service_internal::RawService {
 
  private:
   // Calls that wait for the disk, and the threads that answer them.
-  struct Late {
-    Late(int threads, int max_waiting) : threads(threads, max_waiting) {}
-    LateCalls calls;
+  struct Deferred {
+    Deferred(int threads, int max_waiting) : threads(threads, max_waiting) {}
+    DeferredCalls calls;
     ControlThreads threads;  // last: they use the calls
   };
 
-  // As AnswerAtOnce, on one of the threads of `late`: what waits for a disk takes as long as it
+  // As AnswerAtOnce, on one of the threads of `deferred`: what waits for a disk takes as long as it
   // takes. UNAVAILABLE where too many calls wait for these threads, or the server drains.
   template <typename Request, typename Response, typename Handle>
-  Unary* AnswerLater(Late& late, Call* call, const Buffer* message, Buffer* answer, Handle handle);
+  Unary* AnswerDeferred(Deferred& deferred, Call* call, const Buffer* message, Buffer* answer,
+                        Handle handle, int64_t max_bytes = limits::kMaxControlMessageBytes);
 
   TransportContext& context_;
   const std::string server_version_;
   InferStreams streams_;
   // Each of its own: what hangs on one folder holds up nothing of another kind.
-  Late loads_;
-  Late unloads_;
-  Late listings_;
+  Deferred loads_;
+  Deferred unloads_;
+  Deferred listings_;
 };
 
 }  // namespace fovea

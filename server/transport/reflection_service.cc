@@ -2,10 +2,10 @@
 
 #include "server/core/limits.h"
 #include "server/core/status.h"
+#include "server/transport/control_message.h"
 #include "server/transport/grpc_status.h"
 #include "server/transport/reflection_answer.h"
 #include "server/transport/refused_stream.h"
-#include "server/transport/unary_answer.h"
 
 namespace fovea {
 
@@ -23,8 +23,7 @@ class ReflectionStreams::Stream final : public Reactor {
     if (!ok) return Finish(grpc::Status::OK);  // the caller has no more questions
     // The two services' messages are the same on the wire.
     grpc::reflection::v1::ServerReflectionRequest question;
-    const absl::Status readable =
-        ReadControlMessage(question_, &question, limits::kMaxQuestionBytes);
+    const absl::Status readable = ReadControlMessage(question_, &question);
     question_.Clear();
     if (!readable.ok()) return Finish(EndCall(readable, *call_));
     answer_ = WriteControlMessage(AnswerReflection(question, streams_.services_));

@@ -1,6 +1,8 @@
 // The inference requests under way; closes when the server drains.
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
 #include <list>
 #include <utility>
 
@@ -52,9 +54,11 @@ class RequestGate {
 
   ~RequestGate() { FOVEA_CHECK(inside_.empty()); }
 
-  // A pass for the request that `cancellation` ends; an empty one when the gate is closed.
-  Pass TryEnter(CancellationPtr cancellation) {
+  // A pass for the request that `cancellation` ends; an empty one when the gate is closed. `now`:
+  // when it came.
+  Pass TryEnter(CancellationPtr cancellation, Nanos now) {
     MutexLock lock(mutex_);
+    last_came_ = std::max(last_came_, now);
     if (closed_) return Pass();
     ++unanswered_;
     return Pass(this, inside_.insert(inside_.end(), {.request = std::move(cancellation)}));
@@ -83,6 +87,17 @@ class RequestGate {
     MutexLock lock(mutex_);
     while (!inside_.empty() && clock.Now() < until) clock.WaitUntil(changed_, mutex_, until);
     return static_cast<int>(inside_.size()) - unanswered_;
+  }
+
+  // Blocks until none has come to the gate, open or closed, for the time of `quiet`, or `until` has
+  // come.
+  void AwaitQuiet(Clock& clock, Nanos quiet, Nanos until) {
+    MutexLock lock(mutex_);
+    for (;;) {
+      const Nanos end = std::min(until, last_came_ + quiet);
+      if (clock.Now() >= end) return;
+      clock.WaitUntil(changed_, mutex_, end);
+    }
   }
 
   // Cancels the requests inside that have no answer yet. Closed before.
@@ -129,6 +144,7 @@ class RequestGate {
   CondVar changed_;
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
   bool given_up_ ABSL_GUARDED_BY(mutex_) = false;
+  Nanos last_came_ ABSL_GUARDED_BY(mutex_) = INT64_MIN / 2;
   int unanswered_ ABSL_GUARDED_BY(mutex_) = 0;
   std::list<Inside> inside_ ABSL_GUARDED_BY(mutex_);
 };

@@ -44,7 +44,7 @@ class FakeVision final : public fovea::v1::VisionService::Service {
       classified_.push_back(request->model_name());
       most_at_once_ = std::max(most_at_once_, ++running_);
       changed_.notify_all();
-      changed_.wait_for(lock, std::chrono::seconds(1), [&] { return most_at_once_ >= company_; });
+      changed_.wait_for(lock, std::chrono::seconds(20), [&] { return most_at_once_ >= company_; });
     }
     const Status status = Answer(context, *request, response);
     std::lock_guard lock(mutex_);

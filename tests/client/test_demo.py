@@ -33,8 +33,8 @@ def test_the_demonstration_shows_classes_a_receipt_and_comparisons(model: str) -
         expected |= {"shapes_with_knn", "frame_aewin", "frame_cska", "frame_conv"}
     assert {name for name, _ in compared} == expected
     controls = re.findall(r"^(\w+) again .* control", out, re.MULTILINE)
-    assert (
-        set(controls) == {"shapes", "frame_dense"} if model == "shapes" else {"shapes"}
+    assert set(controls) == (
+        {"shapes", "frame_dense"} if model == "shapes" else {"shapes"}
     )
     assert "The server has drained and stopped (exit code 0)" in out
 

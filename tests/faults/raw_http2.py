@@ -55,6 +55,18 @@ def call_message(message: bytes, stream: int) -> bytes:
     return frames
 
 
+def data_frames(payload: bytes, stream: int, size: int) -> bytes:
+    """DATA frames of `size` bytes each, and one of what is left; none ends the call's sending."""
+    left = len(payload) % size
+    head = frame(DATA, 0, stream, bytes(size))[:9]
+    frames = [
+        head + payload[at : at + size] for at in range(0, len(payload) - left, size)
+    ]
+    if left:
+        frames.append(frame(DATA, 0, stream, payload[-left:]))
+    return b"".join(frames)
+
+
 class RawConnection:
     def __init__(self, address: str, timeout: float = 60):
         host, port = address.rsplit(":", 1)

@@ -111,6 +111,25 @@ def test_row_43_one_bad_image_fails_its_own_request_only(
         assert np.abs(logits - alone[0]).max() <= 1e-4 * alone.std()
 
 
+@pytest.mark.parametrize("format", ["JPEG", "PNG", "WEBP"])
+def test_row_39_images_of_one_request_wait_for_each_others_memory(
+    start_server, one_model, format: str
+):
+    """Each fits the imaging memory, and all of them not by far."""
+    server = start_server(
+        *("--model-repository", one_model),
+        *("--imaging-memory", "16", "--imaging-threads", "4"),
+    )
+    caller = Caller(server.grpc)
+    size = (1600, 1200)  # 5.5 MiB of pixels
+    file = picture(format, size=size)
+    (alone,) = caller.infer(image_request(file))
+    together = caller.infer(image_request(*[file] * 16), timeout=120)
+    assert np.abs(together - alone).max() <= 1e-4 * alone.std()
+    larger = image_request(picture("PNG", size=(2 * size[0], 2 * size[1])))
+    expect(caller.refused(larger), "RESOURCE_EXHAUSTED", "image.too_large_to_decode")
+
+
 def test_row_43_one_bad_image_of_several_fails_the_request_they_share(caller: Caller):
     expect(
         caller.refused(image_request(picture(), picture()[:-100])),

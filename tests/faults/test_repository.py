@@ -8,7 +8,6 @@ import pickle
 import shutil
 import struct
 import threading
-import time
 import zipfile
 
 import grpc
@@ -165,20 +164,22 @@ def test_row_31_reloads_and_unloads_lose_no_request(start_server, repository):
             except grpc.RpcError as error:
                 failures.append(error.code())
 
-    threads = [threading.Thread(target=ask) for _ in range(4)]
+    threads = [threading.Thread(target=ask, daemon=True) for _ in range(4)]
     for thread in threads:
         thread.start()
-    with triton.InferenceServerClient(server.grpc) as client:
-        for _ in range(5):
-            client.load_model(MODEL)
-        reloads_ended = answered[0]
-        assert failures == [] and reloads_ended > 0
-        client.unload_model(MODEL)
-        time.sleep(0.2)
+    try:
+        with triton.InferenceServerClient(server.grpc) as client:
+            wait_until(lambda: answered[0] > 0)
+            for _ in range(5):
+                client.load_model(MODEL)
+            assert failures == []
+            client.unload_model(MODEL)
+        wait_until(lambda: failures)
+    finally:
         stop.set()
-    for thread in threads:
-        thread.join()
-    assert set(failures) <= {grpc.StatusCode.NOT_FOUND}, set(failures)
+        for thread in threads:
+            thread.join()
+    assert set(failures) == {grpc.StatusCode.NOT_FOUND}, set(failures)
 
 
 def test_row_39_a_model_whose_batches_do_not_fit_the_memory_is_refused(

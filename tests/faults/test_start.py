@@ -111,11 +111,14 @@ def test_in_json_every_line_is_an_object_and_failed_requests_are_there(
     assert (request["code"], request["reason"]) == ("NOT_FOUND", "model.not_found")
 
 
-def refused_start(*flags: object) -> tuple[int, str]:
+def refused_start(
+    *flags: object, environment: dict[str, str] | None = None
+) -> tuple[int, str]:
     """The exit code of a server that does not start, and what it says on standard error."""
     ended = subprocess.run(
-        command_line(*flags), check=False, capture_output=True, text=True, timeout=60
-    )
+        command_line(*flags), check=False, capture_output=True, text=True, timeout=60,
+        env={**os.environ, **(environment or {})},
+    )  # fmt: skip
     return ended.returncode, ended.stderr.strip()
 
 
@@ -141,8 +144,9 @@ def test_what_keeps_a_server_from_starting_is_told_with_the_remedy(one_model):
         ("--model-repository", model): (
             f"{model} is a model's folder; give its parent: --model-repository {one_model}"
         ),
-        ("--model-repository", one_model, "--host", "no.such.host.invalid"): (
-            "--host 'no.such.host.invalid' is no address and no name that resolves to one"
+        # (A name with an empty part: DNS cannot be asked for it.)
+        ("--model-repository", one_model, "--host", "no..host"): (
+            "--host 'no..host' is no address and no name that resolves to one"
         ),
         ("--model-repository", one_model, "--host", "192.0.2.1"): (
             "192.0.2.1 is not an address of this machine"
@@ -161,6 +165,28 @@ def test_a_port_that_is_taken_is_told_with_its_flag(one_model):
     line = text.splitlines()[-1]
     assert f"another program listens on port {port} of 127.0.0.1" in line
     assert "--grpc-port" in line
+
+
+def test_row_39_a_server_that_gets_no_thread_says_that_it_cannot_start(
+    tmp_path,
+):
+    library = tmp_path / "no_more_threads.so"
+    source = pathlib.Path(__file__).with_name("no_more_threads.c")
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True)
+    broken = tmp_path / "models" / "broken"
+    broken.mkdir(parents=True)
+    # One more each time, until it has started, and ends for another reason.
+    for threads in range(64):
+        code, text = refused_start(
+            "--model-repository", broken.parent, "--exit-on-load-error", "--threads", 1, "--imaging-threads", 1,
+            environment={"LD_PRELOAD": str(library), "FOVEA_TEST_THREADS": str(threads)},
+        )  # fmt: skip
+        assert code == 1, (threads, text)
+        if "ending (--exit-on-load-error)" in text:
+            break
+        says = "cannot start: the system has no thread left"
+        assert says in text.splitlines()[-1], (threads, text)
+    assert 12 < threads < 63  # of the server's own, gRPC's aside
 
 
 @pytest.mark.skipif(

@@ -66,9 +66,10 @@ TEST(ListenTest, TakesAnIpv6AddressWithItsBracketsAndWithout) {
 }
 
 TEST(ListenTest, AnUnknownHostIsNotSaidToBeInUse) {
-  const absl::Status status = Listen("no.such.host.invalid", 8001, "--grpc-port").status();
+  const std::string host(64, 'x');  // longer than DNS carries: nobody is asked
+  const absl::Status status = Listen(host, 8001, "--grpc-port").status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(Says(status), HasSubstr("--host 'no.such.host.invalid' is no address and no name"));
+  EXPECT_THAT(Says(status), HasSubstr("--host '" + host + "' is no address and no name"));
   EXPECT_THAT(Says(status), HasSubstr("0.0.0.0 for every interface"));
 }
 

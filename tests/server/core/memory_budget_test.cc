@@ -108,7 +108,7 @@ TEST(MemoryBudgetStressTest, IsNeverOverdrawnAndLosesNothing) {
       for (int i = 0; i < 2'000; ++i) {
         const int64_t bytes = 1 + (i * 7 + thread * 31) % 100;
         std::optional<Hold> hold =
-            i % 3 == 0 ? budget.TryHold(bytes) : budget.AwaitHold(bytes, kNever);
+            i % 3 == 0 ? budget.TryHold(bytes) : budget.AwaitHold(bytes, kNever, {});
         if (!hold) continue;
         EXPECT_LE(held += bytes, 100);
         ++taken;

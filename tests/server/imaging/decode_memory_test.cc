@@ -13,7 +13,9 @@
 #include <thread>
 
 #include "server/core/check.h"
+#include "server/core/testing/fake_clock.h"
 #include "server/imaging/decode.h"
+#include "server/imaging/preprocess.h"
 #include "server/imaging/probe.h"
 #include "tests/server/imaging/image_files.h"
 
@@ -294,6 +296,32 @@ TEST_P(DecodeMemory, MissingMemoryIsNoDamageAndLeavesNothing) {
   ASSERT_TRUE(info.ok()) << info.status();
   // A thread of its own: TurboJPEG's decompressor, which a thread keeps, has seen nothing else.
   std::thread([&] { ExpectThatMissingMemoryIsNoDamage(file, *info); }).join();
+}
+
+// What the budget says, the allocator says too.
+TEST(WaitingToDecode, Row39KeepsNothingOfTheFile) {
+  const File file = Png(kLarge, 8, 2, 3);
+  const auto bytes = static_cast<int64_t>(file.size());
+  const absl::StatusOr<ImageInfo> info = ProbeImage(file, {});
+  ASSERT_TRUE(info.ok()) << info.status();
+  const PreprocessSpec spec{.height = 16, .width = 16};
+  std::vector<uint8_t> out(static_cast<size_t>(spec.bytes()));
+  const size_t half = file.size() / 2;
+  const std::span<const std::byte> whole(file);
+  const ScatteredBytes pieces({whole.first(half), whole.subspan(half)}, nullptr);
+  FakeClock clock;
+  MemoryBudget budget(bytes + info->decode_bytes, clock);
+  // It is gathered, and then cannot be decoded.
+  std::optional<MemoryBudget::Hold> other = budget.TryHold(info->decode_bytes);
+  const int64_t before = live;
+  absl::Status status;
+  std::thread decodes(
+      [&] { status = DecodeAndResize(pieces, spec, {}, {.budget = budget, .clock = clock}, out); });
+  clock.AwaitWaiters(1);
+  EXPECT_LT(live - before, bytes / 2);
+  other.reset();
+  decodes.join();
+  EXPECT_TRUE(status.ok()) << status;
 }
 
 INSTANTIATE_TEST_SUITE_P(Row39, DecodeMemory, ::testing::ValuesIn(kCases),

@@ -160,6 +160,48 @@ TEST_F(Preprocess, Row39GivesUpWaitingAtTheDeadline) {
   EXPECT_TRUE(Untouched());
 }
 
+// The caller went away while the image waited.
+TEST_F(Preprocess, WhatNobodyWantsAnyMoreIsNotDecodedWhenThereIsMemory) {
+  const File file = ReadImage("baseline.jpg");
+  FakeClock clock;
+  MemoryBudget budget(kBudget, clock);
+  std::optional<MemoryBudget::Hold> all = budget.TryHold(kBudget);
+  const auto cancellation = std::make_shared<Cancellation>();
+  out_.assign(static_cast<size_t>(kSmall.bytes()), kUntouched);
+  absl::Status status;
+  std::thread decodes([&] {
+    status = DecodeAndResize(Received(file), kSmall, options_,
+                             {.budget = budget, .clock = clock, .cancellation = cancellation}, out_,
+                             &durations_);
+  });
+  clock.AwaitWaiters(1);
+  cancellation->Cancel();
+  all.reset();
+  decodes.join();
+  EXPECT_EQ(ReasonOf(status), "queue.cancelled");
+  EXPECT_TRUE(Untouched());
+  EXPECT_EQ(budget.held(), 0);
+}
+
+TEST_F(Preprocess, WaitingForMemoryIsNotTakenForDecoding) {
+  const File file = ReadImage("baseline.jpg");
+  FakeClock clock;
+  MemoryBudget budget(kBudget, clock);
+  std::optional<MemoryBudget::Hold> all = budget.TryHold(kBudget);
+  out_.assign(static_cast<size_t>(kSmall.bytes()), kUntouched);
+  std::thread decodes([&] {
+    EXPECT_TRUE(DecodeAndResize(Received(file), kSmall, options_,
+                                {.budget = budget, .clock = clock}, out_, &durations_)
+                    .ok());
+  });
+  clock.AwaitWaiters(1);
+  clock.Advance(300 * kMillisecond);
+  all.reset();
+  decodes.join();
+  EXPECT_EQ(durations_.wait, 300 * kMillisecond);
+  EXPECT_EQ(durations_.decode + durations_.preprocess, 0) << "the clock stood still";
+}
+
 TEST_F(Preprocess, WhatNeverFitsIsNotCalledRetryable) {
   MemoryBudget small(1'000, clock_);
   const File file = ReadImage("baseline.jpg");

@@ -2,26 +2,17 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <atomic>
-#include <fstream>
-#include <string>
-#include <thread>
+#include <optional>
 #include <vector>
+
+#include "server/core/testing/watched_thread.h"
 
 namespace fovea {
 namespace {
 
 using ::testing::ElementsAre;
-
-// Whether a thread of this process waits for something: what the system calls sleeping.
-bool Sleeps(pid_t thread) {
-  std::ifstream file("/proc/self/task/" + std::to_string(thread) + "/stat");
-  std::string number, name, state;  // a thread that nobody named has its program's name, one word
-  file >> number >> name >> state;
-  return state == "S";
-}
 
 TEST(ServerPhaseTest, GoesFromStartingToStopped) {
   std::vector<Phase> entered;
@@ -46,25 +37,20 @@ TEST(ServerPhaseTest, ModelsThatAreReadyAfterTheStopBeganDoNotMakeTheServerServe
 }
 
 TEST(ServerPhaseTest, AStopThatComesWhileServingIsAnnouncedIsHeardAfterIt) {
-  std::atomic<bool> announced = false, stopped = false;
-  std::atomic<pid_t> stopping = 0;
-  std::thread stop;
+  std::atomic<bool> announced = false;
+  std::optional<WatchedThread> stop;
   std::vector<Phase> entered;
   ServerPhase phase([&](Phase to) {
     if (to == Phase::kServing) {
-      stop = std::thread([&] {
-        stopping = gettid();
-        phase.Advance(Phase::kDraining);
-        stopped = true;
-      });
-      while (stopping == 0 || !(stopped || Sleeps(stopping))) std::this_thread::yield();
+      stop.emplace([&] { phase.Advance(Phase::kDraining); });
+      EXPECT_TRUE(stop->WaitsBeforeItEnds());
       announced = true;
     }
     EXPECT_TRUE(announced);
     if (announced) entered.push_back(to);
   });
   phase.Advance(Phase::kServing);
-  stop.join();
+  stop.reset();
   EXPECT_THAT(entered, ElementsAre(Phase::kServing, Phase::kDraining));
 }
 

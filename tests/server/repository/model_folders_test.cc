@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "server/core/limits.h"
 #include "server/core/status.h"
 #include "server/repository/describe_model_folder.h"
 #include "server/repository/labels.h"
@@ -80,11 +81,14 @@ TEST(LabelsTest, BadLinesAreNamed) {
     std::string text;
     const char* says;
   };
+  std::string many;
+  for (int i = 0; i < 2 * limits::kMaxClasses; ++i) many += "a\n";
   for (const Case& bad :
        {Case{"a\n\nb", "labels.txt:2: empty"}, Case{"a\nb\xc3\x28", "labels.txt:2: not UTF-8"},
         Case{"\xed\xa0\x80", "labels.txt:1: not UTF-8"},
         Case{"a\x1b[31m", "labels.txt:1: a control character"},
-        Case{std::string(1025, 'a'), "labels.txt:1: longer"}}) {
+        Case{std::string(1025, 'a'), "labels.txt:1: longer"},
+        Case{many, "labels.txt:1000001: more lines"}}) {
     const auto labels = ParseLabels(bad.text);
     EXPECT_EQ(labels.status().code(), absl::StatusCode::kFailedPrecondition);
     EXPECT_THAT(std::string(labels.status().message()), HasSubstr(bad.says));

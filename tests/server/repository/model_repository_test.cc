@@ -13,6 +13,7 @@
 
 #include "server/core/limits.h"
 #include "server/core/status.h"
+#include "server/core/testing/watched_thread.h"
 #include "tests/server/repository/repository_fixture.h"
 
 namespace fovea {
@@ -21,10 +22,7 @@ namespace {
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 using ::testing::Not;
-using ::testing::SizeIs;
-using ::testing::UnorderedElementsAre;
 
 class ModelRepositoryTest : public RepositoryFixture {};
 
@@ -169,84 +167,6 @@ TEST_F(ModelRepositoryTest, ExplicitControlLoadsWhatItIsTold) {
   EXPECT_THAT(Index(), ElementsAre("cats/1 ready", "dogs/1 ready"));
 }
 
-std::vector<std::string> Missing(const ModelRepository& repository) {
-  std::vector<std::string> rows;
-  for (const IndexEntry& row : repository.startup().missing) {
-    rows.push_back(row.name + ": " + row.reason);
-  }
-  return rows;
-}
-
-TEST_F(ModelRepositoryTest, TheStartIsCompleteWhenEveryModelOfItHasLoadedOnce) {
-  disk_.AddModel("cats");
-  disk_.AddModel("dogs");
-  Open({});
-  EXPECT_EQ(repository_->startup().models, 2);
-  EXPECT_EQ(repository_->startup().serving, 2);
-  EXPECT_THAT(Missing(*repository_), IsEmpty());
-  repository_->WaitUntilComplete();
-}
-
-TEST_F(ModelRepositoryTest, WhatIsMissingAtTheStartIsToldWithItsReason) {
-  disk_.AddModel("cats");
-  disk_.AddModel("dogs");
-  disk_.Write("empty/notes.txt", "");
-  disk_.Write("versionless/model.textproto", kPlainSpec);
-  disk_.AddModel("newest", "version_policy { specific { versions: [7] } }");
-  models_.Fail("dogs", FailedPrecondition("model.test", "no such backbone"));
-  Open({});
-  const std::vector<std::string> missing = {"dogs: no such backbone",
-                                            "empty: the folder holds no model.textproto",
-                                            "newest: the version policy serves no version there is",
-                                            "versionless: the folder holds no version"};
-  EXPECT_EQ(Missing(*repository_), missing);
-  // The index and a request's answer say the same.
-  EXPECT_THAT(Index(), ElementsAre("cats/1 ready", "dogs/1 unavailable no such backbone",
-                                   "empty/ unavailable the folder holds no model.textproto",
-                                   "newest/ unavailable the version policy serves no version there "
-                                   "is",
-                                   "versionless/ unavailable the folder holds no version"));
-  EXPECT_EQ(repository_->Acquire("versionless", "").status().message(),
-            "model versionless is not loaded: the folder holds no version");
-  EXPECT_EQ(repository_->Acquire("dogs", "1").status().message(),
-            "model dogs is not loaded: no such backbone");
-}
-
-TEST_F(ModelRepositoryTest, AModelToLoadThatIsNotThereIsMissing) {
-  disk_.AddModel("cats");
-  OpenExplicit({"cats", "nope"});
-  EXPECT_THAT(Missing(*repository_), ElementsAre("nope: there is no model nope"));
-  EXPECT_THAT(Index(), ElementsAre("cats/1 ready", "nope/ unavailable there is no model nope"));
-  EXPECT_EQ(CodeOf("nope"), absl::StatusCode::kNotFound);
-}
-
-TEST_F(ModelRepositoryTest, ALaterLoadOrAnUnloadCompletesTheStart) {
-  disk_.AddModel("cats");
-  disk_.AddModel("dogs");
-  models_.Fail("cats", FailedPrecondition("model.test", "broken"));
-  models_.Fail("dogs", FailedPrecondition("model.test", "broken"));
-  OpenExplicit();
-  std::thread waiting([&] { repository_->WaitUntilComplete(); });
-  models_.Fail("cats", absl::OkStatus());
-  EXPECT_TRUE(repository_->Load("cats", "").ok());
-  EXPECT_THAT(Missing(*repository_), ElementsAre("dogs: broken"));
-  EXPECT_TRUE(repository_->Unload("dogs").ok());
-  waiting.join();
-  EXPECT_EQ(repository_->startup().models, 2);
-  EXPECT_EQ(repository_->startup().serving, 1) << "the other one was unloaded";
-  EXPECT_TRUE(repository_->Unload("cats").ok()) << "what has loaded once is missed no more";
-  EXPECT_THAT(Missing(*repository_), IsEmpty());
-}
-
-TEST_F(ModelRepositoryTest, AStopEndsTheWaitForWhatIsMissing) {
-  disk_.Write("empty/notes.txt", "");
-  Open({});
-  std::thread waiting([&] { repository_->WaitUntilComplete(); });
-  repository_->Stop();
-  waiting.join();
-  EXPECT_THAT(Missing(*repository_), SizeIs(1));
-}
-
 // What SIGHUP does.
 TEST_F(ModelRepositoryTest, ARescanLoadsWhatIsNewOrMendedAndUnloadsWhatIsGone) {
   disk_.AddModel("cats");
@@ -321,11 +241,9 @@ TEST_F(ModelRepositoryTest, WeightsThatDoNotFitTogetherLoadOneAfterTheOther) {
     Open({.control = ModelControl::kExplicit, .loader_threads = 2, .load_bytes = bytes});
     const int before = models_.Begun("dogs");
     models_.Hold("cats");
-    std::future<absl::Status> cats =
-        std::async(std::launch::async, [&] { return repository_->Load("cats", ""); });
+    std::future<absl::Status> cats = LoadInBackground("cats");
     models_.AwaitHeld("cats");
-    std::future<absl::Status> dogs =
-        std::async(std::launch::async, [&] { return repository_->Load("dogs", ""); });
+    std::future<absl::Status> dogs = LoadInBackground("dogs");
     clock_.AwaitWaiters(1);
     EXPECT_EQ(models_.Begun("dogs"), before) << "of " << bytes << " bytes";
     models_.Release("cats");
@@ -351,13 +269,24 @@ TEST_F(ModelRepositoryTest, WeightsThatFitTogetherLoadAtTheSameTime) {
   EXPECT_THAT(Index(), ElementsAre("cats/1 ready", "dogs/1 ready"));
 }
 
+// A thousand labels of a hundred models were copied at each change, under every request's lock.
+TEST_F(ModelRepositoryTest, AChangeElsewhereCopiesNoLabels) {
+  disk_.AddModel("cats");
+  disk_.AddModel("dogs");
+  OpenExplicit({"cats"});
+  const std::shared_ptr<const ModelView> before = *repository_->Find("cats", "");
+  EXPECT_TRUE(repository_->Load("dogs", "").ok());
+  const std::shared_ptr<const ModelView> after = *repository_->Find("cats", "");
+  EXPECT_EQ(after->labels, before->labels);
+  EXPECT_EQ(after->labels, Acquire("cats")->view()->labels);
+}
+
 // docs/faults.md, row 31.
 TEST_F(ModelRepositoryTest, TheOldVersionServesUntilTheNewOneIsReady) {
   disk_.AddModel("cats");
   OpenExplicit();
   models_.Hold("cats");
-  std::future<absl::Status> loaded =
-      std::async(std::launch::async, [&] { return repository_->Load("cats", ""); });
+  std::future<absl::Status> loaded = LoadInBackground("cats");
   models_.AwaitHeld("cats");
   std::shared_ptr<FakeServable> request = Acquire("cats");
   ASSERT_NE(request, nullptr);
@@ -537,8 +466,7 @@ TEST_F(ModelRepositoryTest, AFileThatIsWrittenIntoWhileItLoadsIsRefused) {
   disk_.AddModel("cats");
   OpenExplicit();
   models_.Hold("cats");
-  std::future<absl::Status> loaded =
-      std::async(std::launch::async, [&] { return repository_->Load("cats", ""); });
+  std::future<absl::Status> loaded = LoadInBackground("cats");
   models_.AwaitHeld("cats");
   disk_.Append("cats/1/model.safetensors", "more");
   models_.Release("cats");
@@ -608,75 +536,14 @@ TEST_F(ModelRepositoryTest, ListenersHearWhatBecomesReadyAndWhatStops) {
   EXPECT_EQ(heard.back(), "-dogs/1");
 }
 
-// docs/faults.md, row 44.
-TEST_F(ModelRepositoryTest, StopGivesUpLoadsAndKeepsServing) {
-  disk_.AddModel("cats");
-  disk_.AddModel("dogs");
-  disk_.AddModel("mice");
-  OpenExplicit({"cats"});
-  models_.Hold("dogs");
-  std::future<absl::Status> running =
-      std::async(std::launch::async, [&] { return repository_->Load("dogs", ""); });
-  models_.AwaitHeld("dogs");
-  std::future<absl::Status> waiting =
-      std::async(std::launch::async, [&] { return repository_->Load("mice", ""); });
-  repository_->Stop();
-  EXPECT_EQ(running.get().code(), absl::StatusCode::kUnavailable);
-  EXPECT_EQ(waiting.get().code(), absl::StatusCode::kUnavailable);
-  EXPECT_EQ(models_.Begun("mice"), 0);
-  EXPECT_NE(Acquire("cats"), nullptr);
-  EXPECT_EQ(repository_->Load("mice", "").code(), absl::StatusCode::kUnavailable);
-}
-
-TEST_F(ModelRepositoryTest, StopDuringTheFirstLoadsEndsTheWaitForThem) {
-  disk_.AddModel("cats");
-  disk_.AddModel("dogs");
-  models_.Hold("cats");
-  Open({}, /*start=*/false);
-  EXPECT_TRUE(repository_->Start().ok());
-  models_.AwaitHeld("cats");
-  repository_->Stop();
-  repository_->WaitUntilTried();
-  EXPECT_EQ(models_.Alive(), 0);
-}
-
-// docs/faults.md, row 44.
-TEST_F(ModelRepositoryTest, ADiskThatHangsHoldsUpNoStopAndNoCallThatAskedForALoad) {
-  disk_.AddModel("cats");
-  disk_.AddModel("dogs");
-  OpenExplicit({"cats"});
-  faults_->Hang();
-  std::future<absl::Status> load =
-      std::async(std::launch::async, [&] { return repository_->Load("dogs", ""); });
-  faults_->AwaitHanging();
-  repository_->Stop();
-  EXPECT_EQ(load.get().code(), absl::StatusCode::kUnavailable);
-  EXPECT_NE(Acquire("cats"), nullptr) << "what serves serves on";
-  faults_->Release();
-}
-
-TEST_F(ModelRepositoryTest, ADiskThatHangsAtTheStartHoldsUpNoStop) {
-  disk_.AddModel("cats");
-  Open({}, /*start=*/false);
-  faults_->Hang();
-  std::thread starting([&] {
-    EXPECT_TRUE(repository_->Start().ok());
-    repository_->WaitUntilTried();
-  });
-  faults_->AwaitHanging();
-  repository_->Stop();
-  EXPECT_EQ(CodeOf("cats"), absl::StatusCode::kNotFound);
-  faults_->Release();
-  starting.join();
-}
-
 TEST_F(ModelRepositoryTest, WaitingLoadsAreBounded) {
-  disk_.AddModel("cats");
   OpenExplicit({});
-  models_.Hold("cats");
   std::vector<std::future<absl::Status>> loads;
   for (int i = 0; i < limits::kMaxPendingLoads + 1; ++i) {
-    loads.push_back(std::async(std::launch::async, [&] { return repository_->Load("cats", ""); }));
+    const std::string name = "cats" + std::to_string(i);
+    disk_.AddModel(name);
+    models_.Hold(name);
+    loads.push_back(LoadInBackground(name));
   }
   // All wait for the held one, but for the one that came when the others were there.
   const auto answered = [](const std::future<absl::Status>& load) {
@@ -686,7 +553,9 @@ TEST_F(ModelRepositoryTest, WaitingLoadsAreBounded) {
   while (refused == loads.end()) refused = std::find_if(loads.begin(), loads.end(), answered);
   EXPECT_EQ(ReasonOf(refused->get()), "repository.busy");
   loads.erase(refused);
-  models_.Release("cats");
+  for (int i = 0; i < limits::kMaxPendingLoads + 1; ++i) {
+    models_.Release("cats" + std::to_string(i));
+  }
   for (auto& load : loads) EXPECT_TRUE(load.get().ok());
 }
 
@@ -694,15 +563,12 @@ TEST_F(ModelRepositoryTest, DestructionWaitsForTheLastHandle) {
   disk_.AddModel("cats");
   OpenExplicit();
   std::shared_ptr<FakeServable> request = Acquire("cats");
-  std::atomic<bool> destroyed = false;
-  std::thread owner([&] {
-    repository_.reset();
-    destroyed = true;
-  });
-  EXPECT_EQ(models_.Alive(), 1);
-  EXPECT_FALSE(destroyed);
-  request.reset();
-  owner.join();
+  {
+    WatchedThread owner([&] { repository_.reset(); });
+    EXPECT_TRUE(owner.WaitsBeforeItEnds());
+    EXPECT_EQ(models_.Alive(), 1);
+    request.reset();
+  }
   EXPECT_EQ(models_.Alive(), 0);
 }
 

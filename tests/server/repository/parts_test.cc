@@ -9,6 +9,8 @@
 #include <thread>
 #include <vector>
 
+#include "server/core/status.h"
+#include "server/core/testing/watched_thread.h"
 #include "server/repository/janitor.h"
 #include "server/repository/load_queue.h"
 #include "server/repository/model_record.h"
@@ -20,13 +22,30 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
+// A job that is running, until Release.
+class RunningJob {
+ public:
+  RunningJob(LoadQueue& queue, std::string model) {
+    queue.Add(std::move(model),
+              [this, release = release_.get_future().share()](const absl::Status&) {
+                begun_.set_value();
+                release.wait();  // its own: the test may end before the job
+              });
+    begun_.get_future().wait();
+  }
+  void Release() { release_.set_value(); }
+
+ private:
+  std::promise<void> begun_, release_;
+};
+
 TEST(LoadQueueTest, JobsOfOneModelRunInOrderAndNeverTogether) {
   std::vector<int> order;  // not atomic: the queue keeps the jobs apart
   {
     LoadQueue queue(4);
     std::promise<void> done;
     for (int i = 0; i < 100; ++i) {
-      queue.Add("cats", [&order, &done, i](bool) {
+      queue.Add("cats", [&order, &done, i](const absl::Status&) {
         order.push_back(i);
         if (i == 99) done.set_value();
       });
@@ -40,60 +59,78 @@ TEST(LoadQueueTest, JobsOfOneModelRunInOrderAndNeverTogether) {
 TEST(LoadQueueTest, AModelThatIsBusyHoldsUpNoOther) {
   LoadQueue queue(2);
   std::promise<void> release, other;
-  queue.Add("cats", [&](bool) { release.get_future().wait(); });
-  queue.Add("cats", [](bool) {});
-  queue.Add("dogs", [&](bool) { other.set_value(); });
+  queue.Add("cats", [&](const absl::Status&) { release.get_future().wait(); });
+  queue.Add("cats", [](const absl::Status&) {});
+  queue.Add("dogs", [&](const absl::Status&) { other.set_value(); });
   other.get_future().wait();
   release.set_value();
 }
 
 TEST(LoadQueueTest, RunHereWaitsForTheModelAndNotForAThread) {
   LoadQueue queue(1);
-  std::promise<void> begun, release;
-  queue.Add("cats", [&](bool) {
-    begun.set_value();
-    release.get_future().wait();
-  });
-  begun.get_future().wait();
+  RunningJob cats(queue, "cats");
   bool ran = false;
-  queue.RunHere("dogs", [&] { ran = true; });
+  queue.RunHere("dogs", absl::CancelledError(), [&] { ran = true; });
   EXPECT_TRUE(ran);
   std::atomic<bool> finished = false;
-  std::thread waiting([&] { queue.RunHere("cats", [&] { EXPECT_TRUE(finished); }); });
+  WatchedThread waiting(
+      [&] { queue.RunHere("cats", absl::CancelledError(), [&] { EXPECT_TRUE(finished); }); });
+  EXPECT_TRUE(waiting.WaitsBeforeItEnds());
   finished = true;
-  release.set_value();
+  cats.Release();
+}
+
+TEST(LoadQueueTest, RunHereEndsWhatOfTheModelHasNotBegun) {
+  LoadQueue queue(1);
+  RunningJob cats(queue, "cats");
+  absl::Status second, other;
+  std::promise<void> seconds_end, others_turn;
+  queue.Add("cats", [&](const absl::Status& turn) {
+    second = turn;
+    seconds_end.set_value();
+  });
+  queue.Add("dogs", [&](const absl::Status& turn) {
+    other = turn;
+    others_turn.set_value();
+  });
+  std::thread waiting(
+      [&] { EXPECT_TRUE(queue.RunHere("cats", absl::CancelledError("unloaded"), [] {})); });
+  seconds_end.get_future().wait();
+  cats.Release();
   waiting.join();
+  EXPECT_EQ(second, absl::CancelledError("unloaded"));
+  others_turn.get_future().wait();
+  EXPECT_TRUE(other.ok());
 }
 
 TEST(LoadQueueTest, CloseTellsEveryWaitingJob) {
   LoadQueue queue(1);
   std::promise<void> begun;
   std::atomic<int> stopped = 0;
-  queue.Add("cats", [&](bool stopping) {
-    EXPECT_FALSE(stopping);
+  queue.Add("cats", [&](const absl::Status& turn) {
+    EXPECT_TRUE(turn.ok());
     begun.set_value();
     while (stopped < 2) std::this_thread::yield();
   });
   begun.get_future().wait();
-  for (int i = 0; i < 2; ++i) queue.Add("dogs", [&](bool stopping) { stopped += stopping; });
+  const auto stop = [&](const absl::Status& turn) {
+    stopped += ReasonOf(turn) == "server.draining";
+  };
+  for (int i = 0; i < 2; ++i) queue.Add("dogs", stop);
   queue.Close();
   EXPECT_EQ(stopped, 2);
-  queue.Add("mice", [&](bool stopping) { stopped += stopping; });
+  queue.Add("mice", stop);
   EXPECT_EQ(stopped, 3);
 }
 
 TEST(LoadQueueTest, CloseWaitsForNoJob) {
   LoadQueue queue(1);
-  std::promise<void> begun, release;
-  queue.Add("cats", [&](bool) {
-    begun.set_value();
-    release.get_future().wait();
-  });
-  begun.get_future().wait();
-  std::thread waiting([&] { EXPECT_FALSE(queue.RunHere("cats", [] { FAIL(); })); });
+  RunningJob cats(queue, "cats");
+  std::thread waiting(
+      [&] { EXPECT_FALSE(queue.RunHere("cats", absl::CancelledError(), [] { FAIL(); })); });
   queue.Close();
   waiting.join();
-  release.set_value();
+  cats.Release();
 }
 
 class CountedServable final : public Servable {
@@ -125,9 +162,12 @@ TEST(JanitorTest, ItsEndWaitsForEveryHandle) {
   auto janitor = std::make_unique<Janitor>();
   std::shared_ptr<Servable> handle =
       janitor->Adopt(std::make_shared<CountedServable>(&alive), [] {});
-  std::thread end([&] { janitor.reset(); });
-  handle.reset();
-  end.join();
+  {
+    WatchedThread end([&] { janitor.reset(); });
+    EXPECT_TRUE(end.WaitsBeforeItEnds());
+    EXPECT_EQ(alive, 1);
+    handle.reset();
+  }
   EXPECT_EQ(alive, 0);
 }
 

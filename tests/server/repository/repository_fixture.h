@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <future>
 #include <memory>
 #include <string>
 #include <utility>
@@ -93,6 +94,12 @@ class RepositoryFixture : public ::testing::Test {
   }
   void OpenExplicit(std::vector<std::string> load = {"*"}) {
     Open({.control = ModelControl::kExplicit, .load_models = std::move(load)});
+  }
+
+  // A call of Load that may wait.
+  std::future<absl::Status> LoadInBackground(std::string name) {
+    return std::async(std::launch::async,
+                      [this, name = std::move(name)] { return repository_->Load(name, ""); });
   }
 
   // The servable behind a name; null where there is none.

@@ -13,10 +13,7 @@ class TransportMemory : public GrpcServerTest {
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(10));
     const grpc::Status status = CallRaw(method, message, nullptr, &context);
-    const auto& trailer = context.GetServerTrailingMetadata();
-    const auto reason = trailer.find(kReasonMetadata);
-    reason_ =
-        reason == trailer.end() ? "" : std::string(reason->second.data(), reason->second.size());
+    reason_ = ReasonTold(context);
     return status.error_code();
   }
   std::string reason_;
@@ -42,6 +39,23 @@ TEST_F(TransportMemory, ATensorThatCannotBeConvertedFailsItsRequestAlone) {
   }
   EXPECT_EQ(Call(method, message), grpc::OK);
   EXPECT_EQ(server_->Shutdown(0), 0) << "nothing is still under way";
+}
+
+TEST_F(TransportMemory, ALoadThatCannotBeReadFailsAloneAndHoldsNothing) {
+  Start({.port = 0, .request_bytes = 16 << 20});
+  // Protobuf keeps what it does not know, and most of it in one vector.
+  std::string message = "\x12\x03vit";
+  while (message.size() < 100'000) message += std::string("\x7a\x00", 2);  // an empty string 15
+  const std::string method = "/inference.GRPCInferenceService/RepositoryModelLoad";
+  {
+    const AllocationLimit none_left(200'000);
+    for (int i = 0; i < 20; ++i) {  // which would hold six times what there is
+      EXPECT_EQ(Call(method, message), grpc::UNAVAILABLE);
+      EXPECT_EQ(reason_, "server.out_of_memory");
+    }
+    EXPECT_GE(none_left.refused(), 20);
+  }
+  EXPECT_EQ(Call(method, message), grpc::OK);
 }
 
 }  // namespace

@@ -134,7 +134,7 @@ TEST_F(ReflectionRpc, ALongQuestionEndsItsStream) {
   grpc::ClientContext context;
   auto stream = ServerReflection::NewStub(channel_)->ServerReflectionInfo(&context);
   ServerReflectionRequest question;
-  question.set_file_containing_symbol(std::string(limits::kMaxQuestionBytes, 'x'));
+  question.set_file_containing_symbol(std::string(limits::kMaxControlMessageBytes, 'x'));
   ServerReflectionResponse answer;
   stream->Write(question);
   EXPECT_FALSE(stream->Read(&answer));

@@ -14,6 +14,7 @@ using inference::ModelInferResponse;
 
 constexpr int64_t kBudget = 1 << 20;
 constexpr const char* kInfer = "/inference.GRPCInferenceService/ModelInfer";
+constexpr const char* kInferStream = "/inference.GRPCInferenceService/ModelStreamInfer";
 
 class RequestMemoryRpc : public GrpcServerTest {
  protected:
@@ -34,10 +35,7 @@ class RequestMemoryRpc : public GrpcServerTest {
     if (packed) context.set_compression_algorithm(GRPC_COMPRESS_GZIP);
     ModelInferResponse response;
     if (stub_->ModelInfer(&context, request, &response).ok()) return "OK";
-    const auto& trailer = context.GetServerTrailingMetadata();
-    const auto reason = trailer.find(kReasonMetadata);
-    return reason == trailer.end() ? "no reason"
-                                   : std::string(reason->second.data(), reason->second.size());
+    return ReasonTold(context);
   }
 };
 
@@ -79,15 +77,17 @@ TEST_F(RequestMemoryRpc, WhoFindsNoneLeftIsRefusedUntilThereIs) {
   second.join();
 }
 
-// A stream's answers, up to limits::kMaxStreamRequestsInFlight, wait for their caller to read them.
-TEST_F(RequestMemoryRpc, AnswersCountUntilTheyHaveLeft) {
+// Answers wait for their caller to read them: of a stream up to limits::kMaxStreamRequestsInFlight.
+class UnreadAnswers : public RequestMemoryRpc, public ::testing::WithParamInterface<const char*> {};
+
+TEST_P(UnreadAnswers, CountUntilTheyHaveLeft) {
   inference_.Hold();
   auto caller = std::make_unique<RawConnection>(server_->port());
   constexpr int kSettings = 4;
   const std::string no_window("\0\x04\0\0\0\0", 6);  // SETTINGS_INITIAL_WINDOW_SIZE: 0
   caller->Send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + Http2Frame(kSettings, 0, 0, no_window));
   constexpr size_t kBytes = 40'000;  // within the windows that a connection starts with
-  caller->Send(CallHeaders(kInfer, 1) +
+  caller->Send(CallHeaders(GetParam(), 1) +
                CallMessage(Bytes(kBytes).SerializeAsString(), false, 1, 16'000));
   FakeInference::Held unread = inference_.Take();
   ASSERT_TRUE(unread.request->TakeMemory(kBudget / 2).ok());
@@ -109,6 +109,11 @@ TEST_F(RequestMemoryRpc, AnswersCountUntilTheyHaveLeft) {
   caller.reset();
   EXPECT_TRUE(Eventually([&] { return take_all(kBudget - records).ok(); }));
 }
+
+INSTANTIATE_TEST_SUITE_P(Methods, UnreadAnswers, ::testing::Values(kInfer, kInferStream),
+                         [](const auto& info) {
+                           return std::string(info.param == kInfer ? "Infer" : "InferStream");
+                         });
 
 }  // namespace
 }  // namespace fovea

@@ -2,11 +2,14 @@
 
 #include <unistd.h>
 
+#include <chrono>
 #include <fstream>
 #include <thread>
 #include <utility>
 
+#include "server/core/check.h"
 #include "server/core/status.h"
+#include "server/transport/grpc_status.h"
 
 namespace fovea {
 namespace {
@@ -85,8 +88,12 @@ void FakeInference::Hold() {
 }
 
 FakeInference::Held FakeInference::Take() {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   MutexLock lock(mutex_);
-  while (held_.empty()) changed_.Wait(mutex_);
+  while (held_.empty()) {
+    FOVEA_CHECK(std::chrono::steady_clock::now() < end);  // no request came
+    changed_.WaitUntil(mutex_, end);
+  }
   Held held = std::move(held_.front());
   held_.pop_front();
   return held;
@@ -282,6 +289,12 @@ int64_t ResidentBytes() {
   int64_t resident = 0;
   file >> total >> resident;
   return resident * sysconf(_SC_PAGESIZE);
+}
+
+std::string ReasonTold(const grpc::ClientContext& context) {
+  const auto& trailer = context.GetServerTrailingMetadata();
+  const auto reason = trailer.find(kReasonMetadata);
+  return reason == trailer.end() ? "" : std::string(reason->second.data(), reason->second.size());
 }
 
 inference::ModelInferRequest SmallRequest(const std::string& id) {

@@ -108,10 +108,10 @@ class GrpcServerTest : public ::testing::Test {
   grpc::Status CallRaw(const std::string& method, const std::string& message,
                        std::string* answer = nullptr, grpc::ClientContext* context = nullptr);
 
-  // Waits, some seconds at most.
+  // Waits, a minute at most.
   template <typename Condition>
   static bool Eventually(Condition condition) {
-    for (int i = 0; i < 1000; ++i) {
+    for (int i = 0; i < 12'000; ++i) {
       if (condition()) return true;
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
@@ -127,6 +127,9 @@ class GrpcServerTest : public ::testing::Test {
   std::unique_ptr<v1::VisionService::Stub> vision_;
   std::unique_ptr<grpc::health::v1::Health::Stub> health_;
 };
+
+// The reason token of a call that has ended; empty where it was told none.
+std::string ReasonTold(const grpc::ClientContext& context);
 
 int64_t ResidentBytes();  // of this process: the server and its callers
 

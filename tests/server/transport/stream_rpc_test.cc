@@ -159,17 +159,23 @@ TEST_F(StreamRpc, ADrainingServerAnswersWhatItHasTakenAndEndsTheStream) {
   std::unique_ptr<Stream> stream = stub_->ModelStreamInfer(&context);
   stream->Write(SmallRequest("taken"));
   FakeInference::Held held = inference_.Take();
-  int cut_off = -1;
-  std::thread shutdown([&] { cut_off = server_->Shutdown(30 * kSecond); });
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  std::thread reader([&] {
+    ModelStreamInferResponse response;
+    EXPECT_TRUE(stream->Read(&response));
+    EXPECT_EQ(response.infer_response().id(), "taken");
+    EXPECT_FALSE(stream->Read(&response));
+    EXPECT_EQ(stream->Finish().error_code(), grpc::UNAVAILABLE);
+  });
+  std::thread shutdown([&] { EXPECT_EQ(server_->Shutdown(30 * kSecond), 0); });
+  EXPECT_TRUE(Eventually([&] {
+    grpc::health::v1::HealthCheckResponse health;
+    grpc::ClientContext check;
+    return health_->Check(&check, {}, &health).ok() &&
+           health.status() == grpc::health::v1::HealthCheckResponse::NOT_SERVING;
+  }));
   held.Answer();
-  ModelStreamInferResponse response;
-  ASSERT_TRUE(stream->Read(&response));
-  EXPECT_EQ(response.infer_response().id(), "taken");
-  EXPECT_FALSE(stream->Read(&response));
-  EXPECT_EQ(stream->Finish().error_code(), grpc::UNAVAILABLE);
+  reader.join();
   shutdown.join();
-  EXPECT_EQ(cut_off, 0);
 }
 
 }  // namespace

@@ -1,0 +1,234 @@
+// When a repository is complete, and how it ends.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <future>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "server/core/limits.h"
+#include "server/core/status.h"
+#include "tests/server/repository/repository_fixture.h"
+
+namespace fovea {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+class StartAndStopTest : public RepositoryFixture {
+ protected:
+  // Until models_.Release("cats"), as a load whose disk hangs.
+  void LoadDogsWhileCatsHoldTheMemory() {
+    disk_.AddModel("cats");
+    disk_.AddModel("dogs");
+    Open({.control = ModelControl::kExplicit,
+          .loader_threads = 2,
+          .load_bytes = static_cast<int64_t>(EmptySafetensors().size())});
+    models_.Hold("cats");
+    cats_ = LoadInBackground("cats");
+    models_.AwaitHeld("cats");
+    dogs_ = LoadInBackground("dogs");
+    clock_.AwaitWaiters(1);
+  }
+
+  std::future<absl::Status> cats_, dogs_;
+};
+
+std::vector<std::string> Missing(const ModelRepository& repository) {
+  std::vector<std::string> rows;
+  for (const IndexEntry& row : repository.startup().missing) {
+    rows.push_back(row.name + ": " + row.reason);
+  }
+  return rows;
+}
+
+TEST_F(StartAndStopTest, TheStartIsCompleteWhenEveryModelOfItHasLoadedOnce) {
+  disk_.AddModel("cats");
+  disk_.AddModel("dogs");
+  Open({});
+  EXPECT_EQ(repository_->startup().models, 2);
+  EXPECT_EQ(repository_->startup().serving, 2);
+  EXPECT_THAT(Missing(*repository_), IsEmpty());
+  repository_->WaitUntilComplete();
+}
+
+TEST_F(StartAndStopTest, WhatIsMissingAtTheStartIsToldWithItsReason) {
+  disk_.AddModel("cats");
+  disk_.AddModel("dogs");
+  disk_.Write("empty/notes.txt", "");
+  disk_.Write("versionless/model.textproto", kPlainSpec);
+  disk_.AddModel("newest", "version_policy { specific { versions: [7] } }");
+  models_.Fail("dogs", FailedPrecondition("model.test", "no such backbone"));
+  Open({});
+  const std::vector<std::string> missing = {"dogs: no such backbone",
+                                            "empty: the folder holds no model.textproto",
+                                            "newest: the version policy serves no version there is",
+                                            "versionless: the folder holds no version"};
+  EXPECT_EQ(Missing(*repository_), missing);
+  // The index and a request's answer say the same.
+  EXPECT_THAT(Index(), ElementsAre("cats/1 ready", "dogs/1 unavailable no such backbone",
+                                   "empty/ unavailable the folder holds no model.textproto",
+                                   "newest/ unavailable the version policy serves no version there "
+                                   "is",
+                                   "versionless/ unavailable the folder holds no version"));
+  EXPECT_EQ(repository_->Acquire("versionless", "").status().message(),
+            "model versionless is not loaded: the folder holds no version");
+  EXPECT_EQ(repository_->Acquire("dogs", "1").status().message(),
+            "model dogs is not loaded: no such backbone");
+}
+
+TEST_F(StartAndStopTest, AModelToLoadThatIsNotThereIsMissing) {
+  disk_.AddModel("cats");
+  OpenExplicit({"cats", "nope"});
+  EXPECT_THAT(Missing(*repository_), ElementsAre("nope: there is no model nope"));
+  EXPECT_THAT(Index(), ElementsAre("cats/1 ready", "nope/ unavailable there is no model nope"));
+  EXPECT_EQ(CodeOf("nope"), absl::StatusCode::kNotFound);
+}
+
+TEST_F(StartAndStopTest, ALaterLoadOrAnUnloadCompletesTheStart) {
+  disk_.AddModel("cats");
+  disk_.AddModel("dogs");
+  models_.Fail("cats", FailedPrecondition("model.test", "broken"));
+  models_.Fail("dogs", FailedPrecondition("model.test", "broken"));
+  OpenExplicit();
+  std::thread waiting([&] { repository_->WaitUntilComplete(); });
+  models_.Fail("cats", absl::OkStatus());
+  EXPECT_TRUE(repository_->Load("cats", "").ok());
+  EXPECT_THAT(Missing(*repository_), ElementsAre("dogs: broken"));
+  EXPECT_TRUE(repository_->Unload("dogs").ok());
+  waiting.join();
+  EXPECT_EQ(repository_->startup().models, 2);
+  EXPECT_EQ(repository_->startup().serving, 1) << "the other one was unloaded";
+  EXPECT_TRUE(repository_->Unload("cats").ok()) << "what has loaded once is missed no more";
+  EXPECT_THAT(Missing(*repository_), IsEmpty());
+}
+
+// Else it would be loaded after its unload. (docs/faults.md, row 33, as what follows.)
+TEST_F(StartAndStopTest, AnUnloadEndsALoadThatHasNotBegun) {
+  disk_.AddModel("cats");
+  disk_.AddModel("dogs");
+  models_.Hold("cats");
+  Open({.control = ModelControl::kExplicit, .load_models = {"*"}}, /*start=*/false);
+  EXPECT_TRUE(repository_->Start().ok());
+  models_.AwaitHeld("cats");  // on the only thread
+  EXPECT_TRUE(repository_->Unload("dogs").ok());
+  models_.Release("cats");
+  repository_->WaitUntilComplete();
+  EXPECT_EQ(models_.Begun("dogs"), 0);
+  EXPECT_THAT(Index(), ElementsAre("cats/1 ready",
+                                   "dogs/ unavailable the model was unloaded before its turn to "
+                                   "load"));
+}
+
+TEST_F(StartAndStopTest, AStopEndsTheWaitForWhatIsMissing) {
+  disk_.Write("empty/notes.txt", "");
+  Open({});
+  std::thread waiting([&] { repository_->WaitUntilComplete(); });
+  repository_->Stop();
+  waiting.join();
+  EXPECT_THAT(Missing(*repository_), SizeIs(1));
+}
+
+// docs/faults.md, row 44.
+TEST_F(StartAndStopTest, StopGivesUpLoadsAndKeepsServing) {
+  disk_.AddModel("cats");
+  disk_.AddModel("dogs");
+  disk_.AddModel("mice");
+  OpenExplicit({"cats"});
+  models_.Hold("dogs");
+  std::future<absl::Status> running = LoadInBackground("dogs");
+  models_.AwaitHeld("dogs");
+  std::future<absl::Status> waiting = LoadInBackground("mice");
+  repository_->Stop();
+  EXPECT_EQ(running.get().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(waiting.get().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(models_.Begun("mice"), 0);
+  EXPECT_NE(Acquire("cats"), nullptr);
+  EXPECT_EQ(repository_->Load("mice", "").code(), absl::StatusCode::kUnavailable);
+}
+
+TEST_F(StartAndStopTest, StopDuringTheFirstLoadsEndsTheWaitForThem) {
+  disk_.AddModel("cats");
+  disk_.AddModel("dogs");
+  models_.Hold("cats");
+  Open({}, /*start=*/false);
+  EXPECT_TRUE(repository_->Start().ok());
+  models_.AwaitHeld("cats");
+  repository_->Stop();
+  repository_->WaitUntilTried();
+  EXPECT_EQ(models_.Alive(), 0);
+}
+
+// docs/faults.md, row 44.
+TEST_F(StartAndStopTest, ADiskThatHangsHoldsUpNoStopAndNoCallThatAskedForALoad) {
+  disk_.AddModel("cats");
+  disk_.AddModel("dogs");
+  OpenExplicit({"cats"});
+  faults_->Hang();
+  std::future<absl::Status> load = LoadInBackground("dogs");
+  faults_->AwaitHanging();
+  repository_->Stop();
+  EXPECT_EQ(load.get().code(), absl::StatusCode::kUnavailable);
+  EXPECT_NE(Acquire("cats"), nullptr) << "what serves serves on";
+  faults_->Release();
+}
+
+// Whoever tries again must not use up the threads of those who ask for loads.
+TEST_F(StartAndStopTest, ASecondCallForOneModelIsRefusedWhileTheFirstWaits) {
+  disk_.AddModel("cats");
+  OpenExplicit({"cats"});
+  models_.Hold("cats");
+  std::future<absl::Status> load = LoadInBackground("cats");
+  models_.AwaitHeld("cats");
+  EXPECT_EQ(ReasonOf(repository_->Load("cats", "")), "repository.busy");
+  models_.Release("cats");
+  EXPECT_TRUE(load.get().ok());
+  const auto serving = Acquire("cats");  // it is not gone until this is
+  std::future<absl::Status> unload =
+      std::async(std::launch::async, [&] { return repository_->Unload("cats"); });
+  while (CodeOf("cats") != absl::StatusCode::kNotFound) std::this_thread::yield();
+  EXPECT_EQ(ReasonOf(repository_->Unload("cats")), "repository.busy");
+  repository_->Stop();
+  EXPECT_EQ(unload.get().code(), absl::StatusCode::kUnavailable);
+}
+
+// docs/faults.md, row 33.
+TEST_F(StartAndStopTest, ALoadDoesNotWaitForEverForTheMemoryOfOneThatHangs) {
+  LoadDogsWhileCatsHoldTheMemory();
+  clock_.Advance(limits::kMaxLoadWaitSeconds * kSecond);
+  EXPECT_EQ(ReasonOf(dogs_.get()), "repository.busy");
+  EXPECT_EQ(models_.Begun("dogs"), 0);
+  models_.Release("cats");
+  EXPECT_TRUE(cats_.get().ok());
+  EXPECT_TRUE(repository_->Load("dogs", "").ok());
+}
+
+// A load that waits for the memory that another holds.
+TEST_F(StartAndStopTest, AStopEndsALoadThatWaitsForMemory) {
+  LoadDogsWhileCatsHoldTheMemory();
+  repository_->Stop();
+  clock_.Advance(kSecond);
+  observer_.AwaitLoads(2);
+  EXPECT_EQ(models_.Begun("dogs"), 0);
+}
+
+TEST_F(StartAndStopTest, ADiskThatHangsAtTheStartHoldsUpNoStop) {
+  disk_.AddModel("cats");
+  Open({}, /*start=*/false);
+  faults_->Hang();
+  std::thread starting([&] {
+    EXPECT_TRUE(repository_->Start().ok());
+    repository_->WaitUntilTried();
+  });
+  faults_->AwaitHanging();
+  repository_->Stop();
+  EXPECT_EQ(CodeOf("cats"), absl::StatusCode::kNotFound);
+  faults_->Release();
+  starting.join();
+}
+
+}  // namespace
+}  // namespace fovea
