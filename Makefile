@@ -27,7 +27,7 @@ install: setup  ## Install commands, libraries and bundled models into PREFIX (/
 	  $$as_root cmake --install "$(BUILD)" --prefix "$(PREFIX)"
 
 demo: setup  ## Classify a picture, see what it cost and how another attention does (IMAGE=cat.jpg MODEL=shapes)
-	@deploy/setup/build.sh $(PRESET) fovea-server fovea
+	@FOVEA_CUDA_TYPES=ONE deploy/setup/build.sh $(PRESET) fovea-server fovea  # runs on the CPU
 	@client/examples/demo.sh "$(BUILD)" "$(IMAGE)" "$(MODEL)"
 
 test:  ## Every test: ctest and pytest

@@ -1,10 +1,22 @@
 #!/usr/bin/env bash
-# Formatting, thread-safety annotations, clang-tidy of the torch-free parts, ruff: tests/lint.sh BUILD. Exits 1 on any finding.
+# Environment variables, ruff, formatting, thread-safety annotations, clang-tidy of the torch-free parts: tests/lint.sh
+# BUILD. `tests/lint.sh --quick`: the first two alone, which need no build and take seconds. Exits 1 on any finding.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 build=$1
 failed=0
 step() { printf '\n== %s\n' "$1"; }
+
+step "environment variables"
+# A variable that a program reads is part of its interface: outside these files, and tests, none is read.
+environment_readers='client/cpp/cli/app.cc client/cpp/cli/companion.cc client/cpp/cli/main.cc kernels/dispatch.cc
+  server/lifecycle/openmp_spinning.cc tests/'
+if git grep -nw -e getenv -e secure_getenv -- '*.h' '*.cc' '*.cu' $(printf ':!%s ' $environment_readers); then failed=1; fi
+
+step "ruff"
+.venv/bin/ruff check $(git ls-files '*.py') || failed=1
+.venv/bin/ruff format --check $(git ls-files '*.py') || failed=1
+[ "$build" != --quick ] || exit $failed
 
 step "clang-format"
 git ls-files '*.h' '*.cc' '*.cu' | xargs clang-format-14 --dry-run -Werror || failed=1
@@ -20,14 +32,4 @@ done
 step "clang-tidy"
 clang-tidy-14 -p "$build" --quiet $(git ls-files 'server/core/*.cc' 'server/scheduler/*.cc' 'server/postprocess/*.cc') \
   2> >(grep -v 'warnings generated' >&2) || failed=1
-
-step "environment variables"
-# A variable that a program reads is part of its interface: outside these files, and tests, none is read.
-environment_readers='client/cpp/cli/app.cc client/cpp/cli/companion.cc client/cpp/cli/main.cc kernels/dispatch.cc
-  server/lifecycle/openmp_spinning.cc tests/'
-if git grep -nw -e getenv -e secure_getenv -- '*.h' '*.cc' '*.cu' $(printf ':!%s ' $environment_readers); then failed=1; fi
-
-step "ruff"
-.venv/bin/ruff check $(git ls-files '*.py') || failed=1
-.venv/bin/ruff format --check $(git ls-files '*.py') || failed=1
 exit $failed

@@ -9,6 +9,8 @@ full=
 preset=${PRESET:-release}
 # That each CUDA kernel compiles is seen with one element type for one architecture, in a sixth of the time.
 [ -n "$full" ] || export FOVEA_CUDA_TYPES=ONE
+# Another range of seeds each time; a failure prints its own.
+[ -z "$full" ] || export FOVEA_FUZZ_SEED=$((SRANDOM * 65536)) FOVEA_FUZZ_CASES=100000
 
 unit_tests() { ctest --test-dir "build/$preset" --output-on-failure -j "$(nproc)" -L unit; }
 python_tests() {
@@ -16,6 +18,7 @@ python_tests() {
 }
 
 part "set-up" deploy/setup/setup.sh test || report
+part "rules" tests/lint.sh --quick
 part "build" deploy/setup/build.sh "$preset" || report
 part "unit tests (ctest)" unit_tests
 part "system tests (pytest)" python_tests
