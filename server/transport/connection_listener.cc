@@ -9,7 +9,9 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "server/core/limits.h"
@@ -68,10 +70,19 @@ void ConnectionListener::Run(const Handler& handler) {
   for (;;) {
     // Where there is no room, only a stop is waited for.
     poll(ready.data(), room ? ready.size() : 1, room ? -1 : kPauseMs);
-    if (ready[0].revents != 0) return;
+    if (ready[0].revents != 0) break;
     const bool paused = !std::exchange(room, true);
     for (size_t i = 1; i < ready.size(); ++i) {
       if (paused || ready[i].revents != 0) room &= AcceptOne(ready[i].fd, handler);
+    }
+  }
+  // Closing the port resets who is connected and not accepted: nobody told them that the server
+  // ends. As many as may wait at once, so that callers cannot hold up the end.
+  const std::span<pollfd> sockets = std::span(ready).subspan(1);
+  for (int i = 0; i < SOMAXCONN && room; ++i) {
+    if (poll(sockets.data(), sockets.size(), 0) <= 0) return;
+    for (const pollfd& socket : sockets) {
+      if (socket.revents != 0) room &= AcceptOne(socket.fd, handler);
     }
   }
 }

@@ -35,7 +35,8 @@ class ConnectionListener {
   // From now on every connection goes to `handler`; once. A connection that would leave the process
   // fewer than limits::kReservedFiles file descriptors is closed instead. UNAVAILABLE: no thread.
   absl::Status Start(Handler handler);
-  // Accepts no more, and gives the port up. Later calls do nothing.
+  // Hands on who is connected by then, accepts no more, and gives the port up. Later calls do
+  // nothing.
   void Stop();
 
  private:

@@ -5,8 +5,11 @@
 #include <netdb.h>
 #include <sys/socket.h>
 
+#include <chrono>
 #include <memory>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "server/core/status.h"
 #include "server/core/testing/notification.h"
@@ -66,6 +69,31 @@ TEST(ConnectionListenerTest, APortThatIsTakenIsToldWithTheFlag) {
   EXPECT_THAT(std::string(second.message()),
               HasSubstr("another program listens on port " + port + " of 127.0.0.1"));
   EXPECT_THAT(std::string(second.message()), HasSubstr("--grpc-port"));
+}
+
+// Closing the port resets what has not been accepted: such a caller would not hear that we end.
+TEST(ConnectionListenerTest, WhoIsConnectedWhenItStopsIsHandedOn) {
+  const auto listener = ConnectionListener::Listen("127.0.0.1", 0);
+  ASSERT_TRUE(listener.ok()) << listener.status();
+  Notification first, go_on;
+  int handed_on = 0;
+  ASSERT_TRUE((*listener)
+                  ->Start([&](int connection) {
+                    const FileDescriptor closed(connection);
+                    if (++handed_on > 1) return;
+                    first.Notify();
+                    go_on.Wait();
+                  })
+                  .ok());
+  std::vector<FileDescriptor> callers;
+  callers.push_back(Connect("127.0.0.1", (*listener)->port()));
+  first.Wait();
+  for (int i = 0; i < 3; ++i) callers.push_back(Connect("127.0.0.1", (*listener)->port()));
+  std::thread stop([&] { (*listener)->Stop(); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // it has asked for the end by then
+  go_on.Notify();
+  stop.join();
+  EXPECT_EQ(handed_on, 4);
 }
 
 }  // namespace
