@@ -99,7 +99,8 @@ inline constexpr size_t kMaxLabelBytes = 1024;
 inline constexpr int kRepositoryCallThreads = 4;
 inline constexpr int kMaxPendingLoads = 64;
 inline constexpr int kMaxPendingIndexes = 64;
-// The longest that a load waits for memory that other loads hold, one of which may hang.
+// The longest that a load waits for memory while none of those that hold it gives any back: one may
+// hang.
 inline constexpr int64_t kMaxLoadWaitSeconds = 600;
 inline constexpr int64_t kMaxInputSide = 4096;  // of a model's own input
 

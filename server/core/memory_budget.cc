@@ -42,13 +42,24 @@ std::optional<MemoryBudget::Hold> MemoryBudget::AwaitHold(int64_t bytes, Nanos u
   const auto turn = waiting_.insert(rank);
   bool taken = false;
   while (turn != waiting_.begin() || !(taken = Take(bytes))) {
-    if (until != kNever && clock_.Now() >= until) break;
+    if (waits_ended_ || (until != kNever && clock_.Now() >= until)) break;
     clock_.WaitUntil(changed_, mutex_, until);
   }
   waiting_.erase(turn);
   changed_.NotifyAll();  // the next one's turn has come
   if (!taken) return std::nullopt;
   return Hold(this, bytes);
+}
+
+void MemoryBudget::EndWaits() {
+  MutexLock lock(mutex_);
+  waits_ended_ = true;
+  changed_.NotifyAll();
+}
+
+Nanos MemoryBudget::last_given() const {
+  MutexLock lock(mutex_);
+  return last_given_;
 }
 
 bool MemoryBudget::Take(int64_t bytes) {
@@ -60,8 +71,10 @@ bool MemoryBudget::Take(int64_t bytes) {
 
 void MemoryBudget::Give(int64_t bytes) {
   {
+    const Nanos now = clock_.Now();
     MutexLock lock(mutex_);
     held_ -= bytes;
+    last_given_ = now;
     if (waiting_.empty()) return;
   }
   changed_.NotifyAll();

@@ -62,6 +62,10 @@ class MemoryBudget {
   // capacity; none of them need no turn. Nothing where the turn has not come by `until`. Who waits
   // holds nothing of this budget: two that waited for each other's bytes would never end.
   std::optional<Hold> AwaitHold(int64_t bytes, Nanos until, Rank rank);
+  // From now on nobody waits: who does gets nothing.
+  void EndWaits();
+  // When bytes were given back for the last time; 0 where none were.
+  Nanos last_given() const;
 
  private:
   bool Take(int64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -72,6 +76,8 @@ class MemoryBudget {
   mutable Mutex mutex_;
   CondVar changed_;  // for those that wait
   int64_t held_ ABSL_GUARDED_BY(mutex_) = 0;
+  Nanos last_given_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool waits_ended_ ABSL_GUARDED_BY(mutex_) = false;
   std::multiset<Rank> waiting_ ABSL_GUARDED_BY(mutex_);  // equals in their order of arrival
 };
 

@@ -97,8 +97,11 @@ void ImagingPool::Work() {
     }
     const ImagingOutcome outcome = task.run(turn);
     const Nanos end = clock_.Now();
+    const Nanos took = end - start;
     MutexLock lock(mutex_);
-    schedule_.Done(id, outcome.decoded, end - start - outcome.waited, end);
+    // Where it waited for memory, the thread was nobody else's, but images do not take longer.
+    schedule_.Done(id, took, outcome.decoded ? std::optional(took - outcome.waited) : std::nullopt,
+                   end);
   }
 }
 

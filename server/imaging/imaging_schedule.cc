@@ -71,13 +71,13 @@ std::optional<ImagingTaskId> ImagingSchedule::Next(Nanos now) {
   return place.id;
 }
 
-void ImagingSchedule::Done(ImagingTaskId id, bool worked, Nanos took, Nanos now) {
+void ImagingSchedule::Done(ImagingTaskId id, Nanos took, std::optional<Nanos> worked, Nanos now) {
   const auto found = running_.find(id);
   FOVEA_CHECK(found != running_.end());
   const Running run = found->second;
   running_.erase(found);
   fair_share_.Charge(run.line, took - run.task.estimate);
-  if (worked) times_.Record(run.task.outline.size, took, now);
+  if (worked) times_.Record(run.task.outline.size, *worked, now);
 }
 
 bool ImagingSchedule::Hopeless(ImagingTaskId id, Nanos now) const {

@@ -42,8 +42,9 @@ class ImagingSchedule {
   ImagingTaskId Add(ImagingLineId line, const ImagingOutline& outline);
   // Takes the image whose turn it is; nothing where no image is in line. It runs until Done.
   std::optional<ImagingTaskId> Next(Nanos now);
-  // `worked`: it was decoded to its end, so that its time tells how long such images take.
-  void Done(ImagingTaskId task, bool worked, Nanos took, Nanos now);
+  // `took`: for how long it had its thread. `worked`: how much of that tells how long such images
+  // take; nothing where it was not decoded to its end.
+  void Done(ImagingTaskId task, Nanos took, std::optional<Nanos> worked, Nanos now);
 
   // Whether a running image will be decoded after its `ready_by`: probably where others wait for
   // the thread, almost certainly where none does.

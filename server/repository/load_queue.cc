@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "server/core/status.h"
 
 namespace fovea {
@@ -47,10 +48,8 @@ bool LoadQueue::RunHere(const std::string& model, const absl::Status& instead,
     if (stopping_) return false;
     busy_.insert(model);
   }
+  const absl::Cleanup free = [&] { Free(model); };  // a job that cannot have memory throws
   job();
-  MutexLock lock(mutex_);
-  busy_.erase(model);
-  changed_.NotifyAll();
   return true;
 }
 
@@ -89,6 +88,12 @@ bool LoadQueue::TakeNext(Entry* entry) {
   return false;
 }
 
+void LoadQueue::Free(const std::string& model) {
+  MutexLock lock(mutex_);
+  busy_.erase(model);
+  changed_.NotifyAll();
+}
+
 void LoadQueue::Work() {
   while (true) {
     Entry entry;
@@ -100,9 +105,7 @@ void LoadQueue::Work() {
       }
     }
     entry.job(absl::OkStatus());
-    MutexLock lock(mutex_);
-    busy_.erase(entry.model);
-    changed_.NotifyAll();
+    Free(entry.model);
   }
 }
 

@@ -31,7 +31,7 @@ class LoadQueue {
 
   // Calls the model's waiting jobs with `instead`, an error, and runs `job` on this thread once
   // none of the model is running: what was added before is not done after it. False, without having
-  // run it, where the queue was closed before that.
+  // run it, where the queue was closed before that. Throws what `job` does.
   bool RunHere(const std::string& model, const absl::Status& instead,
                const std::function<void()>& job);
 
@@ -50,6 +50,8 @@ class LoadQueue {
   void Work();
   // The waiting jobs of `model`.
   std::list<Entry> TakeAll(const std::string& model) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The model's next job may run.
+  void Free(const std::string& model);
   // Takes the first job whose model is free.
   bool TakeNext(Entry* entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "server/core/limits.h"
 #include "server/core/start_threads.h"
 #include "server/core/status.h"
@@ -144,6 +145,7 @@ void ModelRepository::Stop() {
     changed_.NotifyAll();
   }
   cancellation_->Cancel();
+  load_memory_.EndWaits();
   queue_.Close();
 }
 
@@ -225,6 +227,10 @@ absl::Status ModelRepository::Load(std::string_view name, std::string_view confi
       return Unavailable("repository.busy", "the model is already being loaded on request");
     }
   }
+  const absl::Cleanup ended = [&] {
+    MutexLock lock(mutex_);
+    load_calls_.erase(load_calls_.find(name));
+  };
   // Shared: a load that hangs outlives the call that asked for it, which a stop ends.
   const auto outcome = std::make_shared<std::optional<absl::Status>>();  // guarded by mutex_
   Enqueue(std::string(name), {.force = true, .config_override = std::string(config_override)},
@@ -238,7 +244,6 @@ absl::Status ModelRepository::Load(std::string_view name, std::string_view confi
     MutexLock lock(mutex_);
     while (!outcome->has_value() && !stopping_) changed_.Wait(mutex_);
     status = outcome->value_or(ServerStopping());
-    load_calls_.erase(load_calls_.find(name));
   }
   if (status.ok()) RefreshSharers(std::string(name));
   return status;
@@ -250,31 +255,33 @@ absl::Status ModelRepository::Unload(std::string_view name) {
     return FailedPrecondition("repository.control_mode",
                               "models are unloaded on request in control mode explicit only");
   }
+  bool loading = false;
   {
     MutexLock lock(mutex_);
     if (!unload_calls_.emplace(name).second) {
       return Unavailable("repository.busy", "the model is already being unloaded");
     }
+    loading = load_calls_.contains(name);
     if (const auto missing = missing_.find(name); missing != missing_.end()) {
       missing_.erase(missing);
       changed_.NotifyAll();
     }
   }
-  const absl::Status status = UnloadHere(std::string(name));
-  MutexLock lock(mutex_);
-  unload_calls_.erase(unload_calls_.find(name));
-  return status;
+  const absl::Cleanup ended = [&] {
+    MutexLock lock(mutex_);
+    unload_calls_.erase(unload_calls_.find(name));
+  };
+  return UnloadHere(std::string(name), loading);
 }
 
-absl::Status ModelRepository::UnloadHere(const std::string& name) {
+absl::Status ModelRepository::UnloadHere(const std::string& name, bool known) {
   // Here, not on a loader thread: those may be busy for long with other models.
-  bool known = false;
   const bool ran = queue_.RunHere(
       name, Unavailable("repository.unloaded", "the model was unloaded before its turn to load"),
       [&] {
         {
           MutexLock lock(mutex_);
-          known = models_.contains(name);
+          known |= models_.contains(name);
         }
         RetireAll(name, "unloaded");
       });

@@ -127,9 +127,10 @@ class ModelRepository final : public ModelCatalog {
   // Makes what serves agree with the disk. Runs with the model to itself.
   absl::Status Sync(const std::string& name, const SyncRequest& request);
   absl::Status SyncVersions(const std::string& name, const ModelReading& reading,
-                            const std::string& config, bool force);
+                            const std::string& config, bool force, Nanos asked);
+  // `asked`: since when the model waits to be loaded, whichever of its versions.
   absl::Status LoadOne(const std::string& name, const ModelReading& reading,
-                       const VersionReading& version, std::string fingerprint);
+                       const VersionReading& version, std::string fingerprint, Nanos asked);
   absl::Status FailedToRead(const std::string& name, const absl::Status& status, bool unload,
                             Nanos began);
   void SyncAll();
@@ -138,7 +139,8 @@ class ModelRepository final : public ModelCatalog {
 
   // Rebuilds the table, and tells the listeners what became ready or stopped being so.
   void Publish() ABSL_EXCLUSIVE_LOCKS_REQUIRED(notify_mutex_);
-  absl::Status UnloadHere(const std::string& name);
+  // `known`: a call asked for it.
+  absl::Status UnloadHere(const std::string& name, bool known);
   void RetireAll(const std::string& name, const std::string& reason);
   void OnGone(const std::string& name, int64_t version, VersionLoad& load);
   void ForgetIfGone(Records::iterator model) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "server/core/check.h"
 #include "server/core/limits.h"
 #include "server/core/out_of_memory.h"
@@ -37,6 +38,10 @@ void ModelRepository::Enqueue(const std::string& name, SyncRequest request, bool
     known = known || models_.find(name) != models_.end();
     if (known) ++models_[name].pending;
   }
+  absl::Cleanup not_added = [&] {
+    MutexLock lock(mutex_);
+    if (known) --models_.find(name)->second.pending;
+  };
   queue_.Add(name, [this, name, request = std::move(request), known,
                     done = std::move(done)](const absl::Status& turn) {
     const absl::Status status = turn.ok() ? Sync(name, request) : turn;
@@ -50,6 +55,7 @@ void ModelRepository::Enqueue(const std::string& name, SyncRequest request, bool
     }
     if (done) done(status);
   });
+  std::move(not_added).Cancel();
 }
 
 absl::Status ModelRepository::Sync(const std::string& name, const SyncRequest& request) {
@@ -69,7 +75,7 @@ absl::Status ModelRepository::Sync(const std::string& name, const SyncRequest& r
         FailedPrecondition("model.no_version", "the version policy serves no version there is");
   }
   const bool gone = status.code() == absl::StatusCode::kNotFound;
-  status = status.ok() ? SyncVersions(name, reading, config, request.force)
+  status = status.ok() ? SyncVersions(name, reading, config, request.force, began)
                        : FailedToRead(name, status, gone && request.unload_if_gone, began);
   MutexLock lock(mutex_);
   if (options_.control == ModelControl::kPoll) {
@@ -113,7 +119,7 @@ absl::Status ModelRepository::FailedToRead(const std::string& name, const absl::
 }
 
 absl::Status ModelRepository::SyncVersions(const std::string& name, const ModelReading& reading,
-                                           const std::string& config, bool force) {
+                                           const std::string& config, bool force, Nanos asked) {
   const std::vector<int64_t> desired = Desired(reading);
   {
     MutexLock lock(mutex_);
@@ -133,7 +139,7 @@ absl::Status ModelRepository::SyncVersions(const std::string& name, const ModelR
       const VersionLoad* const ready = models_[name].Ready(version.number);
       if (!force && ready != nullptr && ready->fingerprint() == fingerprint) continue;
     }
-    const absl::Status status = LoadOne(name, reading, version, std::move(fingerprint));
+    const absl::Status status = LoadOne(name, reading, version, std::move(fingerprint), asked);
     if (first_error.ok()) first_error = status;
   }
   // An old version stops only once all that replaces it is ready.
@@ -151,7 +157,8 @@ absl::Status ModelRepository::SyncVersions(const std::string& name, const ModelR
 }
 
 absl::Status ModelRepository::LoadOne(const std::string& name, const ModelReading& reading,
-                                      const VersionReading& version, std::string fingerprint) {
+                                      const VersionReading& version, std::string fingerprint,
+                                      Nanos asked) {
   const Nanos began = clock_.Now();
   std::shared_ptr<VersionLoad> load;
   {
@@ -162,18 +169,21 @@ absl::Status ModelRepository::LoadOne(const std::string& name, const ModelReadin
   {
     // More than there is at all waits for all of it: a large model loads alone.
     const int64_t bytes = version.weights ? version.weights->identity.size : 0;
-    const Nanos until = began + limits::kMaxLoadWaitSeconds * kSecond;
+    // As long as loads end its turn comes, however many are before it. Behind one that hangs it
+    // does not.
+    const auto until = [&] {
+      return std::max(asked, load_memory_.last_given()) + limits::kMaxLoadWaitSeconds * kSecond;
+    };
     std::optional<MemoryBudget::Hold> hold;
-    // (By the second, as a stop cannot wake who waits for the budget.)
-    while (!hold && !cancellation_->Cancelled() && clock_.Now() < until) {
-      hold = load_memory_.AwaitHold(std::min(bytes, load_memory_.capacity()),
-                                    clock_.Now() + kSecond, {.order = began});
-    }
+    do {
+      hold = load_memory_.AwaitHold(std::min(bytes, load_memory_.capacity()), until(),
+                                    {.order = asked});
+    } while (!hold && !cancellation_->Cancelled() && clock_.Now() < until());
     if (cancellation_->Cancelled()) {
       built = ServerStopping();
     } else if (!hold) {
       built = Unavailable("repository.busy",
-                          "other loads have held the memory for loading for ten minutes");
+                          "no load has given back memory for loading for ten minutes");
     } else {
       built = OrOutOfMemory([&] { return LoadVersion(reading, version, factory_, cancellation_); });
     }

@@ -16,15 +16,24 @@
 
 namespace fovea {
 
+// Fills `message` with what it knows of the bytes. False where they are none.
+template <typename Message>
+bool ParseControlMessage(const ReceivedBytes& bytes, Message* message) {
+  Message parsed;
+  if (!ParsePieces(bytes.pieces, &parsed)) return false;
+  parsed.DiscardUnknownFields();
+  // A copy: where the unknown was, protobuf keeps room for as much, and counts it nowhere.
+  *message = parsed;
+  return true;
+}
+
 // A message of at most limits::kMaxControlMessageBytes. INVALID_ARGUMENT where the bytes are no
 // Message, RESOURCE_EXHAUSTED where they are more.
 template <typename Message>
 absl::Status ReadControlMessage(const grpc::ByteBuffer& buffer, Message* message) {
   FOVEA_ASSIGN_OR_RETURN(const ReceivedBytes bytes,
                          ReceiveMessage(buffer, limits::kMaxControlMessageBytes));
-  if (!ParsePieces(bytes.pieces, message)) return MalformedMessage();
-  message->DiscardUnknownFields();
-  return absl::OkStatus();
+  return ParseControlMessage(bytes, message) ? absl::OkStatus() : MalformedMessage();
 }
 
 // As above, of up to `max_bytes`, and counted in `memory`: while it is read, and then as it is.
@@ -40,8 +49,7 @@ absl::Status ReadLongControlMessage(const grpc::ByteBuffer& buffer, int64_t max_
   int64_t length = 0;
   for (const auto piece : bytes.pieces) length += static_cast<int64_t>(piece.size());
   FOVEA_RETURN_IF_ERROR(memory.Take(kMaxParsedBytesPerWireByte * length));
-  if (!ParsePieces(bytes.pieces, message)) return MalformedMessage();
-  message->DiscardUnknownFields();
+  if (!ParseControlMessage(bytes, message)) return MalformedMessage();
   memory.KeepOnly(static_cast<int64_t>(message->SpaceUsedLong()));
   return absl::OkStatus();
 }

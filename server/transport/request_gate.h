@@ -89,12 +89,13 @@ class RequestGate {
     return static_cast<int>(inside_.size()) - unanswered_;
   }
 
-  // Blocks until none has come to the gate, open or closed, for the time of `quiet`, or `until` has
-  // come.
+  // Blocks until none has come to the gate, open or closed, for the time of `quiet` from now on, or
+  // `until` has come.
   void AwaitQuiet(Clock& clock, Nanos quiet, Nanos until) {
+    const Nanos began = clock.Now();
     MutexLock lock(mutex_);
     for (;;) {
-      const Nanos end = std::min(until, last_came_ + quiet);
+      const Nanos end = std::min(until, std::max(began, last_came_) + quiet);
       if (clock.Now() >= end) return;
       clock.WaitUntil(changed_, mutex_, end);
     }

@@ -18,7 +18,7 @@ PARTS = 5
     "requests", [20_000, pytest.param(100_000, marks=pytest.mark.full)]
 )
 def test_resident_memory_is_flat(start_server, repository, tmp_path, requests):
-    """Under 1 MB for every 10,000 requests, after a warm-up; in the middle one of five parts of the load.
+    """Under 1 MB for every 10,000 requests, after a warm-up; in the median of five equal parts of the load.
 
     A leak grows in each of them. What the first batch of a size, or an arena of malloc, takes once, grows in one.
     """

@@ -99,6 +99,17 @@ TEST_F(MemoryBudgetTest, LetsTheNextOnePassWhenSomebodyGivesUp) {
   EXPECT_EQ(budget_.held(), 70);
 }
 
+TEST_F(MemoryBudgetTest, EndsTheWaitsOfThoseWhoWaitAndOfThoseWhoWould) {
+  std::optional<Hold> first = budget_.TryHold(50), waited;
+  std::thread waits = Await(90, kNever, &waited);
+  budget_.EndWaits();
+  waits.join();
+  EXPECT_FALSE(waited.has_value());
+  EXPECT_FALSE(budget_.AwaitHold(90, kNever, {}).has_value());
+  EXPECT_TRUE(budget_.AwaitHold(50, kNever, {}).has_value()) << "which is to be had now";
+  EXPECT_EQ(budget_.held(), 50);
+}
+
 TEST(MemoryBudgetStressTest, IsNeverOverdrawnAndLosesNothing) {
   MemoryBudget budget(100, SteadyClock());
   std::atomic<int64_t> held{0}, taken{0};

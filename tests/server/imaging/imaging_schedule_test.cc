@@ -21,7 +21,7 @@ class ImagingScheduleTest : public testing::Test {
     schedule_.emplace(threads);
     line_ = schedule_->AddLine();
     schedule_->Add(line_, {.size = kPhoto});
-    schedule_->Done(*schedule_->Next(now_), /*worked=*/true, 60 * kMs, now_);
+    schedule_->Done(*schedule_->Next(now_), 60 * kMs, 60 * kMs, now_);
   }
   ImagingTaskId Add(Nanos order, int priority = 0, ImageSize size = kPhoto) {
     return schedule_->Add(line_, {.size = size, .priority = priority, .order = order});
@@ -56,14 +56,14 @@ TEST_F(ImagingScheduleTest, ThumbnailsDoNotSayWhatPhotographsTake) {
   constexpr ImageSize kThumbnail{ImageKind::kJpeg, 32 * 32};
   for (int i = 0; i < 100; ++i) {
     schedule_->Add(line_, {.size = kThumbnail});
-    schedule_->Done(*schedule_->Next(now_), /*worked=*/true, kMs, now_);
+    schedule_->Done(*schedule_->Next(now_), kMs, kMs, now_);
   }
   EXPECT_EQ(Forecast(now_ + 500 * kMs), 0) << "nobody knows";
   schedule_->Add(line_, {.size = kPhoto, .ready_by = now_ + 100 * kMs});
   const ImagingTaskId photo = *schedule_->Next(now_);
   EXPECT_FALSE(schedule_->Hopeless(photo, now_));
   // Once one was decoded it is known, whatever else comes.
-  schedule_->Done(photo, /*worked=*/true, 90 * kMs, now_);
+  schedule_->Done(photo, 90 * kMs, 90 * kMs, now_);
   EXPECT_GT(Forecast(now_ + 500 * kMs), 40 * kMs);
   schedule_->Add(line_, {.size = kPhoto, .ready_by = now_ + kMs});
   EXPECT_TRUE(schedule_->Hopeless(*schedule_->Next(now_), now_));
@@ -85,11 +85,33 @@ TEST_F(ImagingScheduleTest, SharesTheThreadsTimeBetweenModels) {
     const bool large = task % 2 == 0;
     const Nanos took = large ? 60 * kMs : 10 * kMs;
     now_ += took;
-    schedule_->Done(task, true, took, now_);
+    schedule_->Done(task, took, took, now_);
     spent[large] += took;
     all += took;
   }
   EXPECT_NEAR(spent[true], spent[false], 70 * kMs);
+}
+
+// A thread that waits for memory is nobody else's; how long images take it does not tell.
+TEST_F(ImagingScheduleTest, ChargesTheTimeThatAThreadWaitedAndDoesNotLearnFromIt) {
+  Make(1);
+  const ImagingLineId other = schedule_->AddLine();
+  int waiting = 0, others = 0;
+  for (int i = 0; i < 100; ++i) {
+    schedule_->Add(line_, {.size = kPhoto});  // even numbers, from here on
+    schedule_->Add(other, {.size = kPhoto});
+  }
+  for (Nanos all = 0; all < 2400 * kMs;) {
+    const ImagingTaskId task = *schedule_->Next(now_);
+    const bool waits = task % 2 == 0;
+    const Nanos took = waits ? 240 * kMs : 60 * kMs;
+    now_ += took;
+    all += took;
+    schedule_->Done(task, took, 60 * kMs, now_);
+    ++(waits ? waiting : others);
+  }
+  EXPECT_NEAR(others, 4 * waiting, 4);
+  EXPECT_EQ(Forecast(100) - now_, (2 * (100 - waiting) + 1) * 60 * kMs);
 }
 
 TEST_F(ImagingScheduleTest, ForecastsFromTheWorkThatWouldComeFirst) {
@@ -126,7 +148,7 @@ TEST_F(ImagingScheduleTest, TakesAnImageForWhichAThreadIsIdleToBeAsFastAsEver) {
   Make(2);
   for (int i = 0; i < 10; ++i) {
     Add(50);
-    schedule_->Done(*schedule_->Next(now_), /*worked=*/true, 500 * kMs, now_);
+    schedule_->Done(*schedule_->Next(now_), 500 * kMs, 500 * kMs, now_);
   }
   EXPECT_EQ(Forecast(100), 60 * kMs);
   Add(50);
@@ -168,7 +190,7 @@ TEST_F(ImagingScheduleTest, LearnsFromImagesThatWereDecodedOnly) {
   Make(1);
   for (int i = 0; i < 50; ++i) {
     Add(50);
-    schedule_->Done(*schedule_->Next(now_), /*worked=*/false, 1, now_);
+    schedule_->Done(*schedule_->Next(now_), 1, std::nullopt, now_);
   }
   EXPECT_EQ(Forecast(100), 60 * kMs);
 }
@@ -179,7 +201,7 @@ TEST_F(ImagingScheduleTest, KnowsWhichImageWouldBeReadyTooLate) {
     schedule_->Add(line_, {.size = kPhoto, .ready_by = ready_by});
     const ImagingTaskId task = *schedule_->Next(now_);
     const bool answer = schedule_->Hopeless(task, now_);
-    schedule_->Done(task, false, 0, now_);
+    schedule_->Done(task, 0, std::nullopt, now_);
     return answer;
   };
   EXPECT_TRUE(hopeless(now_ + 59 * kMs));
@@ -192,7 +214,7 @@ TEST_F(ImagingScheduleTest, OutlivesTheLineOfARunningImage) {
   Add(50);
   const ImagingTaskId task = *schedule_->Next(now_);
   schedule_->RemoveLine(line_);
-  schedule_->Done(task, true, 60 * kMs, now_);
+  schedule_->Done(task, 60 * kMs, 60 * kMs, now_);
   EXPECT_FALSE(schedule_->Next(now_).has_value());
 }
 

@@ -72,9 +72,16 @@ class FakeModels {
     MutexLock lock(mutex_);
     held_.insert(name);
   }
+  // As Hold, as on a disk that hangs: they do not give up when they are asked to either.
+  void Hang(const std::string& name) {
+    Hold(name);
+    MutexLock lock(mutex_);
+    hung_.insert(name);
+  }
   void Release(const std::string& name) {
     MutexLock lock(mutex_);
     held_.erase(name);
+    hung_.erase(name);
     changed_.NotifyAll();
   }
   // Returns once a load of the model is waiting.
@@ -115,7 +122,8 @@ class FakeModels {
       ++begun_[model.name];
       waiting_.insert(model.name);
       changed_.NotifyAll();
-      while (held_.count(model.name) > 0 && !model.cancellation->Cancelled()) {
+      while (held_.count(model.name) > 0 &&
+             (hung_.count(model.name) > 0 || !model.cancellation->Cancelled())) {
         changed_.WaitUntil(mutex_, std::chrono::steady_clock::now() + std::chrono::milliseconds(5));
       }
       waiting_.erase(model.name);
@@ -130,7 +138,8 @@ class FakeModels {
   Mutex mutex_;
   CondVar changed_;
   std::map<std::string, absl::Status> failures_ ABSL_GUARDED_BY(mutex_);
-  std::set<std::string> held_ ABSL_GUARDED_BY(mutex_), waiting_ ABSL_GUARDED_BY(mutex_);
+  std::set<std::string> held_ ABSL_GUARDED_BY(mutex_), hung_ ABSL_GUARDED_BY(mutex_),
+      waiting_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, int> begun_ ABSL_GUARDED_BY(mutex_);
   std::set<std::thread::id> destroyers_ ABSL_GUARDED_BY(mutex_);
   int64_t classes_ ABSL_GUARDED_BY(mutex_) = 0;

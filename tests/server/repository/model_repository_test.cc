@@ -269,18 +269,6 @@ TEST_F(ModelRepositoryTest, WeightsThatFitTogetherLoadAtTheSameTime) {
   EXPECT_THAT(Index(), ElementsAre("cats/1 ready", "dogs/1 ready"));
 }
 
-// A thousand labels of a hundred models were copied at each change, under every request's lock.
-TEST_F(ModelRepositoryTest, AChangeElsewhereCopiesNoLabels) {
-  disk_.AddModel("cats");
-  disk_.AddModel("dogs");
-  OpenExplicit({"cats"});
-  const std::shared_ptr<const ModelView> before = *repository_->Find("cats", "");
-  EXPECT_TRUE(repository_->Load("dogs", "").ok());
-  const std::shared_ptr<const ModelView> after = *repository_->Find("cats", "");
-  EXPECT_EQ(after->labels, before->labels);
-  EXPECT_EQ(after->labels, Acquire("cats")->view()->labels);
-}
-
 // docs/faults.md, row 31.
 TEST_F(ModelRepositoryTest, TheOldVersionServesUntilTheNewOneIsReady) {
   disk_.AddModel("cats");
@@ -441,7 +429,8 @@ TEST_F(ModelRepositoryTest, LabelsThatTheLoadedModelDoesNotHaveClassesForAreRefu
   models_.AwaitAlive(1);
 }
 
-// Every request takes the lock under which what serves is published.
+// Every request takes the lock under which what serves is published; a thousand labels of a hundred
+// models were copied there at each change.
 TEST_F(ModelRepositoryTest, PublishingCopiesNoLabels) {
   disk_.AddModel("cats");
   disk_.Write("cats/labels.txt", "tom\nkitty\n");

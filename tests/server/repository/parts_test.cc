@@ -5,6 +5,7 @@
 #include <atomic>
 #include <future>
 #include <memory>
+#include <new>
 #include <string>
 #include <thread>
 #include <vector>
@@ -57,13 +58,13 @@ TEST(LoadQueueTest, JobsOfOneModelRunInOrderAndNeverTogether) {
 }
 
 TEST(LoadQueueTest, AModelThatIsBusyHoldsUpNoOther) {
+  std::promise<void> other;
   LoadQueue queue(2);
-  std::promise<void> release, other;
-  queue.Add("cats", [&](const absl::Status&) { release.get_future().wait(); });
+  RunningJob cats(queue, "cats");
   queue.Add("cats", [](const absl::Status&) {});
   queue.Add("dogs", [&](const absl::Status&) { other.set_value(); });
   other.get_future().wait();
-  release.set_value();
+  cats.Release();
 }
 
 TEST(LoadQueueTest, RunHereWaitsForTheModelAndNotForAThread) {
@@ -101,6 +102,15 @@ TEST(LoadQueueTest, RunHereEndsWhatOfTheModelHasNotBegun) {
   EXPECT_EQ(second, absl::CancelledError("unloaded"));
   others_turn.get_future().wait();
   EXPECT_TRUE(other.ok());
+}
+
+TEST(LoadQueueTest, AJobThatThrowsHereLeavesItsModelFree) {
+  std::promise<void> done;
+  LoadQueue queue(1);
+  EXPECT_THROW(queue.RunHere("cats", absl::CancelledError(), [] { throw std::bad_alloc(); }),
+               std::bad_alloc);
+  queue.Add("cats", [&](const absl::Status&) { done.set_value(); });
+  done.get_future().wait();
 }
 
 TEST(LoadQueueTest, CloseTellsEveryWaitingJob) {

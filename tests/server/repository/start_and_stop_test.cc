@@ -4,11 +4,13 @@
 
 #include <future>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
 #include "server/core/limits.h"
 #include "server/core/status.h"
+#include "server/core/testing/watched_thread.h"
 #include "tests/server/repository/repository_fixture.h"
 
 namespace fovea {
@@ -20,14 +22,14 @@ using ::testing::SizeIs;
 
 class StartAndStopTest : public RepositoryFixture {
  protected:
-  // Until models_.Release("cats"), as a load whose disk hangs.
-  void LoadDogsWhileCatsHoldTheMemory() {
+  // Until models_.Release("cats").
+  void LoadDogsWhileCatsHoldTheMemory(std::string_view more_of_dogs = "") {
     disk_.AddModel("cats");
-    disk_.AddModel("dogs");
+    disk_.AddModel("dogs", more_of_dogs);
     Open({.control = ModelControl::kExplicit,
-          .loader_threads = 2,
+          .loader_threads = 3,
           .load_bytes = static_cast<int64_t>(EmptySafetensors().size())});
-    models_.Hold("cats");
+    models_.Hang("cats");
     cats_ = LoadInBackground("cats");
     models_.AwaitHeld("cats");
     dogs_ = LoadInBackground("dogs");
@@ -196,6 +198,27 @@ TEST_F(StartAndStopTest, ASecondCallForOneModelIsRefusedWhileTheFirstWaits) {
 }
 
 // docs/faults.md, row 33.
+TEST_F(StartAndStopTest, AnUnloadOfAModelThatHasNeverLoadedEndsTheCallThatWaits) {
+  disk_.AddModel("cats");
+  disk_.AddModel("dogs");
+  Open({.control = ModelControl::kExplicit, .loader_threads = 1});
+  models_.Hold("cats");
+  cats_ = LoadInBackground("cats");
+  models_.AwaitHeld("cats");
+  absl::Status loaded;
+  {
+    const WatchedThread dogs([&] { loaded = repository_->Load("dogs", ""); });
+    EXPECT_TRUE(dogs.WaitsBeforeItEnds());
+    EXPECT_TRUE(repository_->Unload("dogs").ok());
+  }
+  EXPECT_EQ(ReasonOf(loaded), "repository.unloaded");
+  EXPECT_EQ(repository_->Unload("dogs").code(), absl::StatusCode::kNotFound);
+  models_.Release("cats");
+  EXPECT_TRUE(cats_.get().ok());
+  EXPECT_EQ(models_.Begun("dogs"), 0);
+}
+
+// docs/faults.md, row 33.
 TEST_F(StartAndStopTest, ALoadDoesNotWaitForEverForTheMemoryOfOneThatHangs) {
   LoadDogsWhileCatsHoldTheMemory();
   clock_.Advance(limits::kMaxLoadWaitSeconds * kSecond);
@@ -206,13 +229,44 @@ TEST_F(StartAndStopTest, ALoadDoesNotWaitForEverForTheMemoryOfOneThatHangs) {
   EXPECT_TRUE(repository_->Load("dogs", "").ok());
 }
 
-// A load that waits for the memory that another holds.
+// However many are before it: a server that loads large models one by one loads them all.
+TEST_F(StartAndStopTest, ALoadWaitsForMemoryAsLongAsOthersGiveSomeBack) {
+  const Nanos most = limits::kMaxLoadWaitSeconds * kSecond;
+  disk_.AddModel("mice");
+  LoadDogsWhileCatsHoldTheMemory();
+  models_.Hang("dogs");
+  clock_.Advance(most / 2);
+  std::future<absl::Status> mice = LoadInBackground("mice");
+  clock_.AwaitWaiters(2);
+  clock_.Advance(most / 2 - kSecond);
+  models_.Release("cats");
+  EXPECT_TRUE(cats_.get().ok());
+  models_.AwaitHeld("dogs");
+  clock_.Advance(most - kSecond);
+  clock_.AwaitWaiters(1);
+  models_.Release("dogs");
+  EXPECT_TRUE(dogs_.get().ok());
+  EXPECT_TRUE(mice.get().ok());
+}
+
+TEST_F(StartAndStopTest, AModelsVersionsWaitTogetherForTheMemoryOfALoadThatHangs) {
+  for (const int64_t version : {2, 3}) disk_.AddVersion("dogs", version);
+  LoadDogsWhileCatsHoldTheMemory("version_policy { all {} }");
+  clock_.Advance(limits::kMaxLoadWaitSeconds * kSecond);
+  EXPECT_EQ(ReasonOf(dogs_.get()), "repository.busy");
+  models_.Release("cats");
+}
+
+// A load that waits for the memory that another holds, which hangs.
 TEST_F(StartAndStopTest, AStopEndsALoadThatWaitsForMemory) {
   LoadDogsWhileCatsHoldTheMemory();
   repository_->Stop();
-  clock_.Advance(kSecond);
-  observer_.AwaitLoads(2);
+  observer_.AwaitLoads(1);
+  const RecordingObserver::Load load = observer_.Loads()[0];
+  EXPECT_EQ(load.model, "dogs");
+  EXPECT_EQ(ReasonOf(load.status), "server.draining");
   EXPECT_EQ(models_.Begun("dogs"), 0);
+  models_.Release("cats");
 }
 
 TEST_F(StartAndStopTest, ADiskThatHangsAtTheStartHoldsUpNoStop) {

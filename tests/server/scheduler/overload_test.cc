@@ -71,7 +71,7 @@ class DecodingSimulation {
     }
   }
   void Finish(ImagingTaskId id, bool decoded, Nanos took) {
-    schedule_.Done(id, decoded, took, simulation_.now());
+    schedule_.Done(id, took, decoded ? std::optional(took) : std::nullopt, simulation_.now());
     decoded_.extract(id).mapped()(decoded);
   }
 

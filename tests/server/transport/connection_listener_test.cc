@@ -5,14 +5,13 @@
 #include <netdb.h>
 #include <sys/socket.h>
 
-#include <chrono>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "server/core/status.h"
 #include "server/core/testing/notification.h"
+#include "server/core/testing/watched_thread.h"
 
 namespace fovea {
 namespace {
@@ -89,10 +88,11 @@ TEST(ConnectionListenerTest, WhoIsConnectedWhenItStopsIsHandedOn) {
   callers.push_back(Connect("127.0.0.1", (*listener)->port()));
   first.Wait();
   for (int i = 0; i < 3; ++i) callers.push_back(Connect("127.0.0.1", (*listener)->port()));
-  std::thread stop([&] { (*listener)->Stop(); });
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // it has asked for the end by then
-  go_on.Notify();
-  stop.join();
+  {
+    const WatchedThread stop([&] { (*listener)->Stop(); });
+    EXPECT_TRUE(stop.WaitsBeforeItEnds());  // it has asked for the end
+    go_on.Notify();
+  }
   EXPECT_EQ(handed_on, 4);
 }
 

@@ -7,6 +7,7 @@
 
 #include "proto/grpc/reflection/v1/reflection.grpc.pb.h"
 #include "server/core/status.h"
+#include "server/core/testing/watched_thread.h"
 #include "tests/server/transport/raw_http2.h"
 #include "tests/server/transport/server_testing.h"
 
@@ -95,7 +96,7 @@ TEST_F(Drain, AStreamsRequestsThatDoNotEndInTimeAreToldSo) {
   held.request->cancellation->OnCancel(
       [&held] { held.Fail(Cancelled("queue.cancelled", "cancelled")); });
   // (gRPC's client lets go of what it was not asked for by the time that the connection ends.)
-  std::thread reader([&] {
+  const WatchedThread reader([&] {
     inference::ModelStreamInferResponse answer;
     EXPECT_TRUE(stream->Read(&answer));
     EXPECT_EQ(answer.error_message(),
@@ -106,8 +107,8 @@ TEST_F(Drain, AStreamsRequestsThatDoNotEndInTimeAreToldSo) {
     EXPECT_EQ(stream->Finish().error_code(), grpc::UNAVAILABLE);
     EXPECT_EQ(ReasonTold(context), "server.draining");
   });
+  EXPECT_TRUE(reader.WaitsBeforeItEnds());
   EXPECT_EQ(server_->Shutdown(50 * kMillisecond), 1);
-  reader.join();
 }
 
 TEST_F(Drain, OpenStreamsThatWaitForNothingEndUnavailable) {
@@ -236,6 +237,7 @@ TEST_F(Drain, AModelThatIsBeingLoadedIsWaitedFor) {
   catalog_.UnblockLoads();
   shutdown.join();
   caller.join();
+  EXPECT_EQ(loaded.error_code(), grpc::UNAVAILABLE) << "its connection did not wait";
 }
 
 TEST_F(Drain, TheCatalogMayOutliveTheServer) {

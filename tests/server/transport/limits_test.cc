@@ -166,9 +166,11 @@ TEST_F(TransportLimits, ACompressedMessageMayNotSwell) {
     EXPECT_EQ(ReasonTold(context), "request.decompressed_too_large");
     most = std::max(most, ResidentBytes() - before);
   }
+#ifndef __SANITIZE_ADDRESS__  // which keeps what was freed
   // Client and server are one process: the client's copies are in it, the server's unpacked message
   // is not.
   EXPECT_LT(most, int64_t{350} << 20);
+#endif
   ExpectStillServing();
 }
 

@@ -6,6 +6,7 @@
 
 #include "server/core/limits.h"
 #include "server/core/status.h"
+#include "server/core/testing/watched_thread.h"
 #include "tests/server/transport/server_testing.h"
 
 namespace fovea {
@@ -159,13 +160,15 @@ TEST_F(StreamRpc, ADrainingServerAnswersWhatItHasTakenAndEndsTheStream) {
   std::unique_ptr<Stream> stream = stub_->ModelStreamInfer(&context);
   stream->Write(SmallRequest("taken"));
   FakeInference::Held held = inference_.Take();
-  std::thread reader([&] {
+  // (gRPC's client lets go of what it was not asked for by the time that the stream ends.)
+  const WatchedThread reader([&] {
     ModelStreamInferResponse response;
     EXPECT_TRUE(stream->Read(&response));
     EXPECT_EQ(response.infer_response().id(), "taken");
     EXPECT_FALSE(stream->Read(&response));
     EXPECT_EQ(stream->Finish().error_code(), grpc::UNAVAILABLE);
   });
+  EXPECT_TRUE(reader.WaitsBeforeItEnds());
   std::thread shutdown([&] { EXPECT_EQ(server_->Shutdown(30 * kSecond), 0); });
   EXPECT_TRUE(Eventually([&] {
     grpc::health::v1::HealthCheckResponse health;
@@ -174,7 +177,6 @@ TEST_F(StreamRpc, ADrainingServerAnswersWhatItHasTakenAndEndsTheStream) {
            health.status() == grpc::health::v1::HealthCheckResponse::NOT_SERVING;
   }));
   held.Answer();
-  reader.join();
   shutdown.join();
 }
 

@@ -1,4 +1,8 @@
 // Docs/faults.md, row 39: memory that cannot be had, between the wire and the stages.
+#include <malloc.h>
+
+#include "server/core/request_memory.h"
+#include "server/transport/control_message.h"
 #include "server/transport/grpc_status.h"
 #include "tests/server/allocation_limit.h"
 #include "tests/server/transport/server_testing.h"
@@ -56,6 +60,25 @@ TEST_F(TransportMemory, ALoadThatCannotBeReadFailsAloneAndHoldsNothing) {
     EXPECT_GE(none_left.refused(), 20);
   }
   EXPECT_EQ(Call(method, message), grpc::OK);
+}
+
+TEST(ControlMessageMemory, KeepsNoRoomForWhatAMessageDoesNotKnow) {
+  std::string bytes = "\x12\x03vit";
+  while (bytes.size() < 100'000) bytes += std::string("\x7a\x00", 2);  // an empty string 15
+  const grpc::Slice slice(bytes);
+  const grpc::ByteBuffer buffer(&slice, 1);
+  MemoryBudget budget(16 << 20, SteadyClock());
+  RequestMemory memory(budget);
+  inference::RepositoryModelLoadRequest request;
+  const auto allocated = [] {
+    return static_cast<int64_t>(mallinfo2().uordblks + mallinfo2().hblkhd);
+  };
+  const int64_t before = allocated();
+  ASSERT_TRUE(ReadLongControlMessage(buffer, 1 << 20, memory, &request).ok());
+  EXPECT_EQ(request.model_name(), "vit");
+  const inference::RepositoryModelLoadRequest moved = std::move(request);
+  EXPECT_LT(allocated() - before, 10'000);
+  EXPECT_EQ(memory.bytes(), static_cast<int64_t>(moved.SpaceUsedLong()));
 }
 
 }  // namespace
