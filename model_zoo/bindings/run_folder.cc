@@ -5,7 +5,7 @@
 #include <string>
 
 #include "model_zoo/bindings/run.h"
-#include "server/repository/describe_model_folder.h"
+#include "model_zoo/folder/describe_model_folder.h"
 
 namespace fovea::models {
 

@@ -10,8 +10,8 @@
 
 #include "kernels/measures/memory_ledger.h"
 #include "model_zoo/figures/operation_counter.h"
+#include "model_zoo/folder/describe_model_folder.h"
 #include "model_zoo/model.h"
-#include "server/repository/describe_model_folder.h"
 
 namespace fovea::models::training {
 namespace {

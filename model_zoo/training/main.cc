@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "model_zoo/folder/describe_model_folder.h"
 #include "model_zoo/model.h"
 #include "model_zoo/training/comparison.h"
 #include "model_zoo/training/data/shapes.h"
@@ -21,7 +22,6 @@
 #include "model_zoo/training/report.h"
 #include "model_zoo/training/trainer.h"
 #include "model_zoo/weights/backbone_weights.h"
-#include "server/repository/describe_model_folder.h"
 
 namespace fovea::models::training {
 namespace {

@@ -20,7 +20,7 @@ class Tensor;
 
 namespace fovea::models {
 
-// As in server/core/limits.h, which the zoo does not see.
+// As in base/limits.h, which the zoo does not see.
 inline constexpr uint64_t kMaxSafetensorsHeaderBytes = 100'000'000;
 
 enum class StoredType { kF32, kF16, kBf16, kOther };

@@ -1,9 +1,9 @@
 #include <cstdint>
 #include <cstring>
 
+#include "base/status.h"
 #include "server/admission/request_rules.h"
 #include "server/core/byte_cursor.h"
-#include "server/core/status.h"
 
 namespace fovea {
 namespace {

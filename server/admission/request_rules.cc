@@ -5,11 +5,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/check.h"
+#include "base/limits.h"
+#include "base/status.h"
 #include "server/core/bytes_tensor.h"
-#include "server/core/check.h"
-#include "server/core/limits.h"
 #include "server/core/quote.h"
-#include "server/core/status.h"
 
 namespace fovea {
 namespace {

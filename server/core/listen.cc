@@ -11,8 +11,8 @@
 #include <memory>
 
 #include "absl/strings/str_cat.h"
+#include "base/status.h"
 #include "server/core/quote.h"
-#include "server/core/status.h"
 
 namespace fovea {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "server/core/file_descriptor.h"
+#include "base/file_descriptor.h"
 
 namespace fovea {
 

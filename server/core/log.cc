@@ -5,8 +5,8 @@
 #include <cstdio>
 #include <string>
 
+#include "base/utf8.h"
 #include "server/core/spdlog_level.h"
-#include "server/core/utf8.h"
 
 namespace fovea {
 namespace {

@@ -1,6 +1,6 @@
 #include "server/core/memory_budget.h"
 
-#include "server/core/check.h"
+#include "base/check.h"
 
 namespace fovea {
 

@@ -1,7 +1,7 @@
 #include "server/core/request_memory.h"
 
 #include "absl/strings/str_cat.h"
-#include "server/core/status.h"
+#include "base/status.h"
 
 namespace fovea {
 

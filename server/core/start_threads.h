@@ -3,7 +3,7 @@
 
 #include <system_error>
 
-#include "server/core/status.h"
+#include "base/status.h"
 
 namespace fovea {
 

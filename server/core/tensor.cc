@@ -5,7 +5,7 @@
 #include <cstring>
 #include <utility>
 
-#include "server/core/check.h"
+#include "base/check.h"
 
 namespace fovea {
 namespace {

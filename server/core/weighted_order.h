@@ -6,7 +6,7 @@
 #include <ext/pb_ds/assoc_container.hpp>
 #include <ext/pb_ds/tree_policy.hpp>
 
-#include "server/core/check.h"
+#include "base/check.h"
 
 namespace fovea {
 namespace internal {

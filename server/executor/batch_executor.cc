@@ -11,10 +11,10 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_format.h"
+#include "base/check.h"
+#include "base/status.h"
 #include "kernels/measures/memory_ledger.h"
 #include "model_zoo/model.h"
-#include "server/core/check.h"
-#include "server/core/status.h"
 #include "server/executor/normalise.h"
 #include "server/executor/torch_status.h"
 

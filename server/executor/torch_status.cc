@@ -7,8 +7,8 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "base/status.h"
 #include "server/core/log.h"
-#include "server/core/status.h"
 
 namespace fovea {
 namespace {

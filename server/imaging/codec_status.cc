@@ -5,9 +5,9 @@
 #include <new>
 
 #include "absl/strings/str_cat.h"
+#include "base/out_of_memory.h"
+#include "base/status.h"
 #include "server/core/log.h"
-#include "server/core/out_of_memory.h"
-#include "server/core/status.h"
 #include "server/imaging/probe_formats.h"
 
 namespace fovea {

@@ -1,7 +1,7 @@
 // Encoded image to upright 8-bit RGB.
 #pragma once
 
-#include "server/core/status.h"
+#include "base/status.h"
 #include "server/imaging/bytes.h"
 #include "server/imaging/image.h"
 

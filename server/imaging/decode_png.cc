@@ -12,7 +12,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "server/core/check.h"
+#include "base/check.h"
 #include "server/imaging/codec_status.h"
 #include "server/imaging/decode_formats.h"
 #include "server/imaging/pixel_format.h"

@@ -7,7 +7,7 @@
 #include <memory>
 #include <span>
 
-#include "server/core/limits.h"
+#include "base/limits.h"
 
 namespace fovea {
 

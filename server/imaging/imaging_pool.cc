@@ -5,8 +5,8 @@
 
 #include <utility>
 
-#include "server/core/check.h"
-#include "server/core/limits.h"
+#include "base/check.h"
+#include "base/limits.h"
 #include "server/core/log.h"
 #include "server/core/start_threads.h"
 #include "server/imaging/decode.h"

@@ -8,11 +8,11 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/functional/any_invocable.h"
+#include "base/status.h"
 #include "server/core/cancellation.h"
 #include "server/core/clock.h"
 #include "server/core/memory_budget.h"
 #include "server/core/mutex.h"
-#include "server/core/status.h"
 #include "server/imaging/imaging_schedule.h"
 
 namespace fovea {

@@ -4,7 +4,7 @@
 
 #include <string_view>
 
-#include "server/core/status.h"
+#include "base/status.h"
 #include "server/imaging/bytes.h"
 
 namespace fovea {

@@ -7,7 +7,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
-#include "server/core/check.h"
+#include "base/check.h"
 #include "server/imaging/codec_status.h"
 #include "server/imaging/probe.h"
 #include "server/imaging/probe_formats.h"

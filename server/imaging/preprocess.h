@@ -5,10 +5,10 @@
 #include <cstdint>
 #include <span>
 
+#include "base/status.h"
 #include "server/core/cancellation.h"
 #include "server/core/clock.h"
 #include "server/core/memory_budget.h"
-#include "server/core/status.h"
 #include "server/core/tensor.h"
 #include "server/imaging/decode.h"
 #include "server/imaging/image.h"

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <optional>
 
-#include "server/core/status.h"
+#include "base/status.h"
 #include "server/imaging/bytes.h"
 #include "server/imaging/image.h"
 

@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "server/core/status.h"
+#include "base/status.h"
 #include "server/imaging/bytes.h"
 #include "server/imaging/image.h"
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "server/core/check.h"
-#include "server/core/limits.h"
-#include "server/core/status.h"
+#include "base/check.h"
+#include "base/limits.h"
+#include "base/status.h"
 
 namespace fovea {
 namespace {

@@ -5,7 +5,7 @@
 #include <cctype>
 #include <iostream>
 
-#include "server/core/limits.h"
+#include "base/limits.h"
 #include "server/core/version.h"
 
 namespace fovea {

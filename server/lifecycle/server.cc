@@ -11,11 +11,11 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "server/core/limits.h"
+#include "base/limits.h"
+#include "base/status.h"
 #include "server/core/log.h"
 #include "server/core/mutex.h"
 #include "server/core/start_threads.h"
-#include "server/core/status.h"
 #include "server/core/version.h"
 #include "server/imaging/imaging_pool.h"
 #include "server/lifecycle/available_cpus.h"

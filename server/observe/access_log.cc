@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "server/core/limits.h"
+#include "base/limits.h"
 #include "server/observe/logging.h"
 
 namespace fovea {

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <memory>
 
-#include "server/core/check.h"
+#include "base/check.h"
 #include "server/core/spdlog_level.h"
 
 namespace fovea {

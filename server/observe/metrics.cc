@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "server/core/status.h"
+#include "base/status.h"
 #include "server/observe/process_collector.h"
 
 namespace fovea {

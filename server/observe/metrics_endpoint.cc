@@ -11,11 +11,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "server/core/check.h"
-#include "server/core/limits.h"
+#include "base/check.h"
+#include "base/limits.h"
+#include "base/status.h"
 #include "server/core/listen.h"
 #include "server/core/start_threads.h"
-#include "server/core/status.h"
 
 namespace fovea {
 namespace {

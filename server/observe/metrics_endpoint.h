@@ -9,7 +9,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "server/core/limits.h"
+#include "base/limits.h"
 
 namespace fovea {
 

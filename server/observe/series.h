@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "server/core/check.h"
+#include "base/check.h"
 #include "server/observe/metric_families.h"
 
 namespace fovea {

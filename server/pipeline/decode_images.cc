@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/out_of_memory.h"
+#include "base/status.h"
 #include "server/core/bytes_tensor.h"
-#include "server/core/check.h"
 #include "server/core/mutex.h"
-#include "server/core/out_of_memory.h"
-#include "server/core/status.h"
 #include "server/imaging/probe.h"
 
 namespace fovea {

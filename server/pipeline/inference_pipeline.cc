@@ -6,10 +6,10 @@
 #include <utility>
 #include <vector>
 
+#include "base/out_of_memory.h"
+#include "base/status.h"
 #include "server/admission/memory_need.h"
 #include "server/admission/request_rules.h"
-#include "server/core/out_of_memory.h"
-#include "server/core/status.h"
 #include "server/pipeline/decode_images.h"
 #include "server/postprocess/classification.h"
 

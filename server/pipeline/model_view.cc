@@ -4,8 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "base/check.h"
 #include "server/admission/request_rules.h"
-#include "server/core/check.h"
 
 namespace fovea {
 namespace {

@@ -7,8 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "base/status.h"
 #include "server/core/log.h"
-#include "server/core/status.h"
 #include "server/pipeline/model_view.h"
 
 namespace fovea {

@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "server/core/check.h"
+#include "base/check.h"
 
 namespace fovea {
 namespace {

@@ -3,7 +3,8 @@
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
-#include "server/core/status.h"
+#include "base/status.h"
+#include "server/core/server_stopping.h"
 
 namespace fovea {
 

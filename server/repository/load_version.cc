@@ -3,8 +3,8 @@
 #include <string>
 #include <utility>
 
-#include "server/core/check.h"
-#include "server/core/status.h"
+#include "base/check.h"
+#include "base/status.h"
 
 namespace fovea {
 

@@ -5,8 +5,8 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
+#include "model_zoo/folder/model_folders.h"
 #include "server/core/cancellation.h"
-#include "server/repository/model_folders.h"
 #include "server/repository/servable.h"
 
 namespace fovea {

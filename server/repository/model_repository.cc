@@ -5,10 +5,11 @@
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
-#include "server/core/limits.h"
+#include "base/limits.h"
+#include "base/status.h"
+#include "model_zoo/folder/names.h"
+#include "server/core/server_stopping.h"
 #include "server/core/start_threads.h"
-#include "server/core/status.h"
-#include "server/repository/names.h"
 
 namespace fovea {
 namespace {

@@ -17,6 +17,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "model_zoo/folder/model_folders.h"
+#include "model_zoo/folder/repository_fs.h"
 #include "server/core/clock.h"
 #include "server/core/memory_budget.h"
 #include "server/core/model_catalog.h"
@@ -24,9 +26,7 @@
 #include "server/repository/change_detector.h"
 #include "server/repository/janitor.h"
 #include "server/repository/load_queue.h"
-#include "server/repository/model_folders.h"
 #include "server/repository/model_record.h"
-#include "server/repository/repository_fs.h"
 #include "server/repository/repository_observer.h"
 #include "server/repository/servable.h"
 #include "server/repository/serving_table.h"

@@ -4,10 +4,11 @@
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
-#include "server/core/check.h"
-#include "server/core/limits.h"
-#include "server/core/out_of_memory.h"
-#include "server/core/status.h"
+#include "base/check.h"
+#include "base/limits.h"
+#include "base/out_of_memory.h"
+#include "base/status.h"
+#include "server/core/server_stopping.h"
 #include "server/repository/load_version.h"
 #include "server/repository/model_repository.h"
 

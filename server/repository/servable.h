@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "model_zoo/folder/model_spec.h"
 #include "server/core/cancellation.h"
 #include "server/core/model_catalog.h"
-#include "server/repository/model_spec.h"
 
 namespace fovea {
 

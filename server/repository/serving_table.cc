@@ -4,8 +4,8 @@
 #include <utility>
 #include <vector>
 
-#include "server/core/check.h"
-#include "server/repository/names.h"
+#include "base/check.h"
+#include "model_zoo/folder/names.h"
 
 namespace fovea {
 

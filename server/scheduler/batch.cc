@@ -1,6 +1,6 @@
 #include "server/scheduler/batch.h"
 
-#include "server/core/check.h"
+#include "base/check.h"
 
 namespace fovea {
 

@@ -2,9 +2,9 @@
 
 #include <utility>
 
-#include "server/core/check.h"
+#include "base/check.h"
+#include "base/status.h"
 #include "server/core/start_threads.h"
-#include "server/core/status.h"
 
 namespace fovea {
 namespace {

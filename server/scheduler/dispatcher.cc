@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "server/core/check.h"
+#include "base/check.h"
 #include "server/scheduler/refusal.h"
 
 namespace fovea {

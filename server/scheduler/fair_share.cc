@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "server/core/check.h"
+#include "base/check.h"
 
 namespace fovea {
 

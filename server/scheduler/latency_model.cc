@@ -4,7 +4,7 @@
 #include <iterator>
 
 #include "absl/container/inlined_vector.h"
-#include "server/core/check.h"
+#include "base/check.h"
 
 namespace fovea {
 

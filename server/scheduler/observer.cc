@@ -1,6 +1,6 @@
 #include "server/scheduler/observer.h"
 
-#include "server/core/check.h"
+#include "base/check.h"
 
 namespace fovea {
 

@@ -1,7 +1,7 @@
 #include "server/scheduler/refusal.h"
 
-#include "server/core/check.h"
-#include "server/core/status.h"
+#include "base/check.h"
+#include "base/status.h"
 
 namespace fovea::refusal {
 

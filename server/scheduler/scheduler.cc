@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "server/core/check.h"
-#include "server/core/status.h"
+#include "base/check.h"
+#include "base/status.h"
 #include "server/scheduler/device.h"
 
 namespace fovea {

@@ -5,7 +5,7 @@
 #include <tuple>
 #include <utility>
 
-#include "server/core/check.h"
+#include "base/check.h"
 
 namespace fovea {
 namespace {

@@ -14,10 +14,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "server/core/limits.h"
+#include "base/limits.h"
+#include "base/status.h"
 #include "server/core/log.h"
 #include "server/core/start_threads.h"
-#include "server/core/status.h"
 
 namespace fovea {
 namespace {

@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "absl/status/status.h"
-#include "server/core/limits.h"
+#include "base/limits.h"
+#include "base/status.h"
 #include "server/core/request_memory.h"
-#include "server/core/status.h"
 #include "server/transport/grpc_message.h"
 #include "server/transport/piece_stream.h"
 #include "server/transport/wire_reader.h"

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "base/status.h"
 #include "server/core/mutex.h"
-#include "server/core/status.h"
 #include "server/transport/unary_answer.h"
 
 namespace fovea {

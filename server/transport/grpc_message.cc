@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "server/core/limits.h"
-#include "server/core/out_of_memory.h"
-#include "server/core/status.h"
+#include "base/limits.h"
+#include "base/out_of_memory.h"
+#include "base/status.h"
 
 namespace fovea {
 namespace {

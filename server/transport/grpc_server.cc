@@ -11,9 +11,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/status.h"
 #include "server/core/log.h"
 #include "server/core/start_threads.h"
-#include "server/core/status.h"
 #include "server/transport/close_connections.h"
 #include "server/transport/connection_listener.h"
 #include "server/transport/health_service.h"

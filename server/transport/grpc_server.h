@@ -7,9 +7,9 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "base/limits.h"
 #include "server/core/clock.h"
 #include "server/core/inference_service.h"
-#include "server/core/limits.h"
 #include "server/core/model_catalog.h"
 #include "server/core/model_statistics.h"
 #include "server/transport/transport_observer.h"

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "server/core/status.h"
+#include "base/status.h"
 
 namespace fovea {
 namespace {

@@ -4,9 +4,10 @@
 #include <utility>
 #include <vector>
 
-#include "server/core/limits.h"
+#include "base/limits.h"
+#include "base/status.h"
 #include "server/core/quote.h"
-#include "server/core/status.h"
+#include "server/core/server_stopping.h"
 #include "server/transport/control_message.h"
 #include "server/transport/grpc_status.h"
 #include "server/transport/refused_stream.h"

@@ -5,9 +5,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "server/core/limits.h"
-#include "server/core/out_of_memory.h"
-#include "server/core/status.h"
+#include "base/limits.h"
+#include "base/out_of_memory.h"
+#include "base/status.h"
+#include "server/core/server_stopping.h"
 #include "server/transport/grpc_message.h"
 #include "server/transport/vision_codec.h"
 

@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "server/core/limits.h"
-#include "server/core/status.h"
+#include "base/limits.h"
+#include "base/status.h"
 #include "server/transport/grpc_message.h"
 #include "server/transport/grpc_status.h"
 

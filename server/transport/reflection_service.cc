@@ -1,7 +1,7 @@
 #include "server/transport/reflection_service.h"
 
-#include "server/core/limits.h"
-#include "server/core/status.h"
+#include "base/limits.h"
+#include "base/status.h"
 #include "server/transport/control_message.h"
 #include "server/transport/grpc_status.h"
 #include "server/transport/reflection_answer.h"

@@ -6,8 +6,8 @@
 #include <list>
 #include <utility>
 
+#include "base/check.h"
 #include "server/core/cancellation.h"
-#include "server/core/check.h"
 #include "server/core/clock.h"
 #include "server/core/mutex.h"
 

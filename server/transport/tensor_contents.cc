@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "server/core/status.h"
+#include "base/status.h"
 #include "server/transport/wire_reader.h"
 
 namespace fovea {

@@ -5,7 +5,7 @@
 #include <span>
 
 #include "absl/status/statusor.h"
-#include "server/core/limits.h"
+#include "base/limits.h"
 #include "server/core/request_memory.h"
 #include "server/core/tensor.h"
 

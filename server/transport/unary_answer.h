@@ -9,10 +9,10 @@
 #include <utility>
 
 #include "absl/status/status.h"
-#include "server/core/limits.h"
-#include "server/core/out_of_memory.h"
+#include "base/limits.h"
+#include "base/out_of_memory.h"
+#include "base/status.h"
 #include "server/core/request_memory.h"
-#include "server/core/status.h"
 #include "server/transport/control_message.h"
 #include "server/transport/grpc_status.h"
 

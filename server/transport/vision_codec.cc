@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/limits.h"
+#include "base/status.h"
 #include "proto/fovea/v1/vision.pb.h"
-#include "server/core/limits.h"
-#include "server/core/status.h"
 #include "server/transport/piece_stream.h"
 #include "server/transport/wire_reader.h"
 

@@ -11,8 +11,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/limits.h"
 #include "model_zoo/weights/safetensors_writer.h"
-#include "server/core/limits.h"
 #include "tests/model_zoo/errors.h"
 
 namespace fovea::models {

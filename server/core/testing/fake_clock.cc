@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "server/core/check.h"
+#include "base/check.h"
 
 namespace fovea {
 

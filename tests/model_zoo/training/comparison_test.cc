@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "server/repository/describe_model_folder.h"
+#include "model_zoo/folder/describe_model_folder.h"
 
 namespace fovea::models::training {
 namespace {

@@ -10,12 +10,12 @@
 #include <string>
 #include <utility>
 
+#include "model_zoo/folder/describe_model_folder.h"
 #include "model_zoo/model.h"
 #include "model_zoo/training/data/dataset.h"
 #include "model_zoo/training/evaluation.h"
 #include "server/imaging/decode.h"
 #include "server/imaging/probe.h"
-#include "server/repository/describe_model_folder.h"
 
 namespace fovea::models::training {
 namespace {

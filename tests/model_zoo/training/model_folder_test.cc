@@ -7,9 +7,9 @@
 #include <string>
 
 #include "model_zoo/backbones/backbone.h"
+#include "model_zoo/folder/describe_model_folder.h"
 #include "model_zoo/training/data/shapes.h"
 #include "model_zoo/weights/backbone_weights.h"
-#include "server/repository/describe_model_folder.h"
 
 namespace fovea::models::training {
 namespace {

@@ -5,8 +5,8 @@
 #include <limits>
 #include <random>
 
+#include "base/status.h"
 #include "server/admission/request_rules.h"
-#include "server/core/status.h"
 
 namespace fovea {
 namespace {

@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "server/core/limits.h"
-#include "server/core/status.h"
+#include "base/limits.h"
+#include "base/status.h"
 
 namespace fovea {
 namespace {

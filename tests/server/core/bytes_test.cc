@@ -4,7 +4,6 @@
 
 #include "server/core/byte_cursor.h"
 #include "server/core/bytes_tensor.h"
-#include "server/core/quote.h"
 
 namespace fovea {
 namespace {
@@ -73,12 +72,6 @@ TEST(ByteCursor, ReadsTheSameHoweverTheBytesAreCut) {
   EXPECT_EQ(taken[0].size(), 5u);
   EXPECT_EQ(cursor.remaining(), 0u);
   EXPECT_TRUE(cursor.Contiguous().empty());
-}
-
-TEST(Quote, EscapesAndCuts) {
-  EXPECT_EQ(InQuotes("logits"), "'logits'");
-  EXPECT_EQ(InQuotes(std::string_view("a\r\n\0", 4)), "'a\\r\\n\\x00'");
-  EXPECT_EQ(InQuotes(std::string(65, 'a')), "'" + std::string(64, 'a') + "...'");
 }
 
 }  // namespace

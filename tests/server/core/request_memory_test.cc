@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "server/core/status.h"
+#include "base/status.h"
 #include "server/core/testing/fake_clock.h"
 
 namespace fovea {

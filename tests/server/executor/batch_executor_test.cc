@@ -11,9 +11,9 @@
 #include <optional>
 #include <thread>
 
+#include "base/status.h"
 #include "kernels/measures/memory_ledger.h"
 #include "model_zoo/model.h"
-#include "server/core/status.h"
 
 namespace fovea {
 namespace {

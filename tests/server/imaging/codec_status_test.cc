@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "server/core/status.h"
+#include "base/status.h"
 
 namespace fovea {
 namespace {

@@ -12,7 +12,7 @@
 #include <random>
 #include <thread>
 
-#include "server/core/check.h"
+#include "base/check.h"
 #include "server/core/testing/fake_clock.h"
 #include "server/imaging/decode.h"
 #include "server/imaging/preprocess.h"

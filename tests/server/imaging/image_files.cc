@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "server/core/check.h"
+#include "base/check.h"
 #include "server/imaging/decode.h"
 #include "server/imaging/probe.h"
 

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "server/core/status.h"
+#include "base/status.h"
 #include "server/imaging/image.h"
 
 namespace fovea::testing {

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "server/core/status.h"
+#include "base/status.h"
 
 namespace fovea {
 namespace {

@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "server/core/limits.h"
+#include "base/limits.h"
 #include "server/scheduler/batch.h"
 #include "server/scheduler/observer.h"
 #include "tests/server/observe/exposition.h"

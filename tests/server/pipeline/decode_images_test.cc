@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "server/core/status.h"
+#include "base/status.h"
 #include "server/core/testing/notification.h"
 
 namespace fovea {

@@ -13,8 +13,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/status.h"
 #include "server/core/mutex.h"
-#include "server/core/status.h"
 #include "server/core/testing/fake_clock.h"
 #include "server/core/testing/notification.h"
 

@@ -3,7 +3,7 @@
 
 #include <future>
 
-#include "server/core/status.h"
+#include "base/status.h"
 #include "server/pipeline/inference_pipeline.h"
 #include "tests/server/allocation_limit.h"
 

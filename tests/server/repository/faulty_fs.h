@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/status.h"
+#include "model_zoo/folder/repository_fs.h"
 #include "server/core/mutex.h"
-#include "server/core/status.h"
-#include "server/repository/repository_fs.h"
 
 namespace fovea {
 

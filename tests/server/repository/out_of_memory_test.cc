@@ -1,7 +1,7 @@
 // docs/faults.md, row 39: a model's files for which there is no memory.
 #include <gtest/gtest.h>
 
-#include "server/core/status.h"
+#include "base/status.h"
 #include "tests/server/allocation_limit.h"
 #include "tests/server/repository/repository_fixture.h"
 

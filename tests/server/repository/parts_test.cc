@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "server/core/status.h"
+#include "base/status.h"
 #include "server/core/testing/watched_thread.h"
 #include "server/repository/janitor.h"
 #include "server/repository/load_queue.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "server/core/status.h"
+#include "base/status.h"
 #include "server/repository/change_detector.h"
 #include "tests/server/repository/repository_fixture.h"
 

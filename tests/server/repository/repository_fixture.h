@@ -13,9 +13,9 @@
 #include "server/core/mutex.h"
 #include "server/core/testing/fake_clock.h"
 #include "server/repository/model_repository.h"
+#include "tests/model_zoo/folder/temp_repository.h"
 #include "tests/server/repository/fake_models.h"
 #include "tests/server/repository/faulty_fs.h"
-#include "tests/server/repository/temp_repository.h"
 
 namespace fovea {
 

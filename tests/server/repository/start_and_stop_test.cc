@@ -8,8 +8,8 @@
 #include <thread>
 #include <vector>
 
-#include "server/core/limits.h"
-#include "server/core/status.h"
+#include "base/limits.h"
+#include "base/status.h"
 #include "server/core/testing/watched_thread.h"
 #include "tests/server/repository/repository_fixture.h"
 

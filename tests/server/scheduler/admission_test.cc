@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "server/core/status.h"
+#include "base/status.h"
 #include "tests/server/scheduler/simulation.h"
 
 namespace fovea {

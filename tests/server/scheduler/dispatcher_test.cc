@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "server/core/status.h"
+#include "base/status.h"
 #include "tests/server/scheduler/simulation.h"
 
 namespace fovea {

@@ -5,7 +5,7 @@
 #include <functional>
 #include <string>
 
-#include "server/core/status.h"
+#include "base/status.h"
 
 namespace fovea {
 namespace {

@@ -12,7 +12,7 @@
 #include <tuple>
 #include <vector>
 
-#include "server/core/status.h"
+#include "base/status.h"
 #include "tests/server/scheduler/simulation.h"
 
 namespace fovea {

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "server/core/status.h"
+#include "base/status.h"
 #include "server/core/testing/fake_clock.h"
 #include "server/core/testing/notification.h"
 #include "tests/server/scheduler/fake_task.h"

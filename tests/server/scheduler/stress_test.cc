@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/status.h"
 #include "server/core/mutex.h"
-#include "server/core/status.h"
 #include "server/scheduler/scheduler.h"
 #include "tests/server/scheduler/fake_task.h"
 

@@ -2,8 +2,8 @@
 // failure repeats.
 #include <gtest/gtest.h>
 
+#include "base/status.h"
 #include "proto/fovea/v1/vision.pb.h"
-#include "server/core/status.h"
 #include "server/transport/vision_codec.h"
 #include "tests/server/transport/codec_testing.h"
 

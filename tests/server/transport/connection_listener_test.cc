@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "server/core/status.h"
+#include "base/status.h"
 #include "server/core/testing/notification.h"
 #include "server/core/testing/watched_thread.h"
 

@@ -5,8 +5,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/status.h"
 #include "proto/grpc/reflection/v1/reflection.grpc.pb.h"
-#include "server/core/status.h"
 #include "server/core/testing/watched_thread.h"
 #include "tests/server/transport/raw_http2.h"
 #include "tests/server/transport/server_testing.h"

@@ -4,7 +4,7 @@
 #include <deque>
 #include <thread>
 
-#include "server/core/limits.h"
+#include "base/limits.h"
 #include "tests/server/transport/server_testing.h"
 
 namespace fovea {

@@ -4,7 +4,7 @@
 #include <chrono>
 #include <thread>
 
-#include "server/core/status.h"
+#include "base/status.h"
 #include "server/transport/grpc_status.h"
 #include "tests/server/transport/raw_http2.h"
 #include "tests/server/transport/server_testing.h"

@@ -1,5 +1,5 @@
 // What one caller can do to the server. The numbers are the rows of docs/faults.md.
-#include "server/core/limits.h"
+#include "base/limits.h"
 
 #include <grpc/compression.h>
 

@@ -3,9 +3,9 @@
 
 #include <fstream>
 
+#include "base/limits.h"
 #include "proto/grpc/reflection/v1/reflection.grpc.pb.h"
 #include "proto/grpc/reflection/v1alpha/reflection.grpc.pb.h"
-#include "server/core/limits.h"
 #include "tests/server/transport/server_testing.h"
 
 namespace fovea {

@@ -3,7 +3,7 @@
 #include <thread>
 #include <vector>
 
-#include "server/core/limits.h"
+#include "base/limits.h"
 #include "tests/server/transport/server_testing.h"
 
 namespace fovea {

@@ -1,7 +1,7 @@
 // What requests make the server hold beside their messages is bounded (docs/faults.md, promise 6).
 #include <grpc/compression.h>
 
-#include "server/core/limits.h"
+#include "base/limits.h"
 #include "server/transport/grpc_status.h"
 #include "tests/server/transport/raw_http2.h"
 #include "tests/server/transport/server_testing.h"

@@ -8,8 +8,8 @@
 #include <thread>
 #include <utility>
 
-#include "server/core/check.h"
-#include "server/core/status.h"
+#include "base/check.h"
+#include "base/status.h"
 #include "server/transport/grpc_status.h"
 
 namespace fovea {

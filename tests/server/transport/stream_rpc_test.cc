@@ -4,8 +4,8 @@
 #include <atomic>
 #include <thread>
 
-#include "server/core/limits.h"
-#include "server/core/status.h"
+#include "base/limits.h"
+#include "base/status.h"
 #include "server/core/testing/watched_thread.h"
 #include "tests/server/transport/server_testing.h"
 

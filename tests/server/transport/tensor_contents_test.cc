@@ -4,8 +4,8 @@
 
 #include <cstring>
 
-#include "server/core/limits.h"
-#include "server/core/status.h"
+#include "base/limits.h"
+#include "base/status.h"
 #include "tests/server/transport/codec_testing.h"
 
 namespace fovea {

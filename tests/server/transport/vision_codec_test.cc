@@ -3,9 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/limits.h"
+#include "base/status.h"
 #include "proto/fovea/v1/vision.pb.h"
-#include "server/core/limits.h"
-#include "server/core/status.h"
 #include "server/core/testing/fake_clock.h"
 #include "tests/server/transport/codec_testing.h"
 

@@ -1,9 +1,9 @@
-#include "server/repository/names.h"
+#include "model_zoo/folder/names.h"
 
 #include <charconv>
 
-#include "server/core/limits.h"
-#include "server/core/status.h"
+#include "base/limits.h"
+#include "base/status.h"
 
 namespace fovea {
 namespace {

@@ -1,4 +1,4 @@
-#include "server/core/status.h"
+#include "base/status.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "server/core/check.h"
+#include "base/check.h"
 
 namespace fovea {
 namespace {

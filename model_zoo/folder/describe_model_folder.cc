@@ -1,4 +1,4 @@
-#include "server/repository/describe_model_folder.h"
+#include "model_zoo/folder/describe_model_folder.h"
 
 #include <memory>
 #include <stdexcept>
@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "server/repository/model_folders.h"
-#include "server/repository/names.h"
+#include "model_zoo/folder/model_folders.h"
+#include "model_zoo/folder/names.h"
 
 namespace fovea {
 namespace {

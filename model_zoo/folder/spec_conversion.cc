@@ -1,27 +1,20 @@
-#include "server/repository/spec_conversion.h"
+#include "model_zoo/folder/spec_conversion.h"
 
 #include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/limits.h"
+#include "base/status.h"
+#include "model_zoo/folder/names.h"
+#include "model_zoo/quoted.h"
 #include "proto/fovea/v1/model_spec.pb.h"
-#include "server/core/limits.h"
-#include "server/core/status.h"
-#include "server/repository/names.h"
 
 namespace fovea {
 namespace {
 
 constexpr double kMinStd = 1e-6, kMaxStd = 1e6;
-
-// (Appending to a string, as GCC 12 warns without reason of `"\"" + text`.)
-std::string Quoted(std::string_view text) {
-  std::string quoted(1, '"');
-  quoted.append(text);
-  quoted.push_back('"');
-  return quoted;
-}
 
 template <typename T>
 absl::Status InRange(const SpecOrigin& origin, const char* field, T value, T low, T high,
@@ -185,8 +178,8 @@ absl::StatusOr<models::ModelDescription> ToDescription(const v1::ModelSpec& mess
   }
   to.name = folder;
   if (!message.name().empty() && message.name() != folder) {
-    return origin.Error("name", "name is " + Quoted(message.name()) +
-                                    ", but the folder is called " + Quoted(folder));
+    return origin.Error("name", "name is " + models::Quoted(message.name()) +
+                                    ", but the folder is called " + models::Quoted(folder));
   }
   if (message.backbone().empty()) return origin.Error("backbone", "backbone is missing");
   if (!IsModelName(message.backbone())) {
@@ -214,7 +207,8 @@ absl::StatusOr<models::ModelDescription> ToDescription(const v1::ModelSpec& mess
       to.task = models::Task::kClassification;
   }
   if (!message.head().name().empty()) {
-    return origin.In("head").Error("name", "there is no head " + Quoted(message.head().name()));
+    return origin.In("head").Error("name",
+                                   "there is no head " + models::Quoted(message.head().name()));
   }
   FOVEA_RETURN_IF_ERROR(
       InRangeOrZero<int64_t>(origin, "num_classes", message.num_classes(), limits::kMaxClasses));

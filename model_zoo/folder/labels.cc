@@ -1,8 +1,8 @@
-#include "server/repository/labels.h"
+#include "model_zoo/folder/labels.h"
 
-#include "server/core/limits.h"
-#include "server/core/status.h"
-#include "server/core/utf8.h"
+#include "base/limits.h"
+#include "base/status.h"
+#include "base/utf8.h"
 
 namespace fovea {
 namespace {

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "server/repository/model_spec.h"
-#include "server/repository/repository_fs.h"
-#include "server/repository/weights_file.h"
+#include "model_zoo/folder/model_spec.h"
+#include "model_zoo/folder/repository_fs.h"
+#include "model_zoo/folder/weights_file.h"
 
 namespace fovea {
 

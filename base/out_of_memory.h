@@ -4,7 +4,7 @@
 #include <new>
 #include <utility>
 
-#include "server/core/status.h"
+#include "base/status.h"
 
 namespace fovea {
 

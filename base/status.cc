@@ -1,4 +1,4 @@
-#include "server/core/status.h"
+#include "base/status.h"
 
 #include "absl/strings/cord.h"
 
@@ -16,10 +16,6 @@ absl::Status MakeError(absl::StatusCode code, std::string_view reason, std::stri
 std::string ReasonOf(const absl::Status& status) {
   if (auto reason = status.GetPayload(kReasonUrl)) return std::string(*reason);
   return "";
-}
-
-absl::Status ServerStopping() {
-  return Unavailable("server.draining", "the server is stopping: try another one");
 }
 
 }  // namespace fovea

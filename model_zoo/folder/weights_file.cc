@@ -1,11 +1,11 @@
-#include "server/repository/weights_file.h"
+#include "model_zoo/folder/weights_file.h"
 
 #include <array>
 #include <filesystem>
 #include <vector>
 
-#include "server/core/quote.h"
-#include "server/core/status.h"
+#include "base/status.h"
+#include "model_zoo/quoted.h"
 
 namespace fovea {
 namespace {
@@ -59,7 +59,7 @@ absl::StatusOr<WeightsFile> FindWeights(const RepositoryFs& fs, std::string_view
     const std::string extension = std::filesystem::path(entry.name).extension().string();
     for (const std::string_view foreign : kForeignExtensions) {
       if (extension == foreign) {
-        return UnsupportedFormat(InQuotes(in_model + entry.name), "a " + extension + " file");
+        return UnsupportedFormat(models::Quoted(in_model + entry.name), "a " + extension + " file");
       }
     }
   }

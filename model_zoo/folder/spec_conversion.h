@@ -4,8 +4,8 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
-#include "server/repository/model_spec.h"
-#include "server/repository/spec_origin.h"
+#include "model_zoo/folder/model_spec.h"
+#include "model_zoo/folder/spec_origin.h"
 
 namespace fovea {
 

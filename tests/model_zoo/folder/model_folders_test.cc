@@ -1,4 +1,4 @@
-#include "server/repository/model_folders.h"
+#include "model_zoo/folder/model_folders.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,12 +9,12 @@
 #include <utility>
 #include <vector>
 
-#include "server/core/limits.h"
-#include "server/core/status.h"
-#include "server/repository/describe_model_folder.h"
-#include "server/repository/labels.h"
-#include "server/repository/names.h"
-#include "tests/server/repository/temp_repository.h"
+#include "base/limits.h"
+#include "base/status.h"
+#include "model_zoo/folder/describe_model_folder.h"
+#include "model_zoo/folder/labels.h"
+#include "model_zoo/folder/names.h"
+#include "tests/model_zoo/folder/temp_repository.h"
 
 namespace fovea {
 namespace {

@@ -1,4 +1,4 @@
-#include "server/repository/model_spec.h"
+#include "model_zoo/folder/model_spec.h"
 
 #include <google/protobuf/io/tokenizer.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
@@ -8,11 +8,11 @@
 #include <iterator>
 #include <utility>
 
+#include "base/limits.h"
+#include "base/status.h"
+#include "model_zoo/folder/config_override.h"
+#include "model_zoo/folder/spec_conversion.h"
 #include "proto/fovea/v1/model_spec.pb.h"
-#include "server/core/limits.h"
-#include "server/core/status.h"
-#include "server/repository/config_override.h"
-#include "server/repository/spec_conversion.h"
 
 namespace fovea {
 namespace {

@@ -1,4 +1,4 @@
-#include "server/repository/repository_fs.h"
+#include "model_zoo/folder/repository_fs.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -12,8 +12,8 @@
 #include <cstring>
 #include <utility>
 
-#include "server/core/file_descriptor.h"
-#include "server/core/status.h"
+#include "base/file_descriptor.h"
+#include "base/status.h"
 
 namespace fovea {
 namespace {

@@ -1,14 +1,14 @@
-#include "server/repository/model_folders.h"
+#include "model_zoo/folder/model_folders.h"
 
 #include <algorithm>
 #include <set>
 #include <utility>
 
-#include "server/core/limits.h"
-#include "server/core/out_of_memory.h"
-#include "server/core/status.h"
-#include "server/repository/labels.h"
-#include "server/repository/names.h"
+#include "base/limits.h"
+#include "base/out_of_memory.h"
+#include "base/status.h"
+#include "model_zoo/folder/labels.h"
+#include "model_zoo/folder/names.h"
 
 namespace fovea {
 namespace {

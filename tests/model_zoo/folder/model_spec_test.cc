@@ -1,12 +1,12 @@
-#include "server/repository/model_spec.h"
+#include "model_zoo/folder/model_spec.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
 
-#include "server/core/limits.h"
-#include "server/core/status.h"
+#include "base/limits.h"
+#include "base/status.h"
 
 namespace fovea {
 namespace {

@@ -46,9 +46,6 @@ inline absl::Status Internal(std::string_view reason, std::string_view message) 
   return MakeError(absl::StatusCode::kInternal, reason, message);
 }
 
-// UNAVAILABLE, server.draining: what every part says that no longer takes work.
-absl::Status ServerStopping();
-
 }  // namespace fovea
 
 // Returns the error of an expression that gives an absl::Status.

@@ -1,4 +1,4 @@
-#include "server/repository/config_override.h"
+#include "model_zoo/folder/config_override.h"
 
 #include <google/protobuf/util/json_util.h>
 
@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
+#include "base/limits.h"
+#include "base/status.h"
 #include "proto/fovea/v1/model_spec.pb.h"
 #include "proto/inference/model_config.pb.h"
-#include "server/core/limits.h"
-#include "server/core/status.h"
 
 namespace fovea {
 namespace {

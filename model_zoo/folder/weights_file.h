@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
-#include "server/repository/repository_fs.h"
+#include "model_zoo/folder/repository_fs.h"
 
 namespace fovea {
 

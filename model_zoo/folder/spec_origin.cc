@@ -1,7 +1,7 @@
-#include "server/repository/spec_origin.h"
+#include "model_zoo/folder/spec_origin.h"
 
-#include "server/core/check.h"
-#include "server/core/status.h"
+#include "base/check.h"
+#include "base/status.h"
 
 namespace fovea {
 
