@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "server/core/cancellation.h"
 #include "server/core/clock.h"
@@ -44,6 +45,10 @@ struct InferenceRequest {
     return memory == nullptr ? absl::OkStatus() : memory->Take(bytes);
   }
 };
+
+// Hears of a request as soon as its model's name and version are known, wherever in the message
+// they stand, and before any work is done for its tensors. An error refuses the request.
+using CheckModel = absl::FunctionRef<absl::Status(const InferenceRequest& head)>;
 
 struct ClassScore {
   int index = 0;

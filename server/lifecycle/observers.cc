@@ -42,6 +42,7 @@ void AnswerObserver::OnRequestDone(const AnsweredRequest& request) {
   log_.Write(
       {.protocol = request.protocol,
        .method = request.method,
+       .principal = request.principal,
        .id = request.id,
        .model = request.requested_model,
        // The one that was meant, where the caller left it open.

@@ -3,12 +3,12 @@
 
 #include <memory>
 
+#include "server/api/request_observer.h"
 #include "server/core/inference_service.h"
 #include "server/observe/access_log.h"
 #include "server/observe/metrics.h"
 #include "server/pipeline/model_observer.h"
 #include "server/repository/repository_observer.h"
-#include "server/transport/transport_observer.h"
 
 namespace fovea {
 
@@ -16,7 +16,7 @@ namespace fovea {
 std::unique_ptr<ModelObserver> ObserveModel(Metrics& metrics, const ModelView& model);
 
 // Counts answered requests under the model that they were asked of, and logs them.
-class AnswerObserver final : public TransportObserver {
+class AnswerObserver final : public RequestObserver {
  public:
   AnswerObserver(Metrics& metrics, AccessLog& log) : metrics_(metrics), log_(log) {}
   void OnRequestDone(const AnsweredRequest& request) override;

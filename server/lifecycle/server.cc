@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/limits.h"
 #include "base/status.h"
+#include "server/api/server_api.h"
 #include "server/core/log.h"
 #include "server/core/mutex.h"
 #include "server/core/start_threads.h"
@@ -32,7 +33,7 @@
 #include "server/pipeline/served_model.h"
 #include "server/repository/model_repository.h"
 #include "server/scheduler/scheduler.h"
-#include "server/transport/grpc_server.h"
+#include "server/transport/grpc/grpc_server.h"
 
 namespace fovea {
 namespace {
@@ -169,13 +170,15 @@ class Server {
         *imaging_, clock_);
     inflight_ = std::make_unique<InflightCounter>(*pipeline_, metrics_);
     FOVEA_ASSIGN_OR_RETURN(
+        api_, ServerApi::Create(
+                  {.server_version = kVersion, .request_bytes = memory.requests * limits::kMiB},
+                  *inflight_, *repository_, metrics_, &answers_, clock_));
+    FOVEA_ASSIGN_OR_RETURN(
         grpc_, GrpcServer::Create({.host = options_.host,
                                    .port = options_.grpc_port,
-                                   .server_version = kVersion,
                                    .max_message_bytes = options_.max_message_mb * limits::kMiB,
-                                   .max_buffer_bytes = memory.messages * limits::kMiB,
-                                   .request_bytes = memory.requests * limits::kMiB},
-                                  *inflight_, *repository_, metrics_, &answers_, clock_));
+                                   .max_buffer_bytes = memory.messages * limits::kMiB},
+                                  *api_));
     if (options_.metrics_port >= 0) {
       FOVEA_ASSIGN_OR_RETURN(metrics_port_, metrics_.Serve(options_.host, options_.metrics_port));
     }
@@ -230,8 +233,8 @@ class Server {
   }
 
   void OnPhase(Phase phase) {
-    if (phase == Phase::kServing) grpc_->SetServing(true);
-    if (phase == Phase::kDraining) grpc_->SetServing(false);
+    if (phase == Phase::kServing) api_->SetServing(true);
+    if (phase == Phase::kDraining) api_->SetServing(false);
   }
 
   int Drain(StopRequest& stop, int exit_code, ExitDeadline& deadline) {
@@ -243,7 +246,8 @@ class Server {
     phase_.Advance(Phase::kDraining);
     repository_->Stop();
     stop.Sleep(delay);
-    const int cut_off = grpc_->Shutdown(timeout);
+    Transport* const transports[] = {grpc_.get()};
+    const int cut_off = api_->Drain(transports, timeout);
     access_log_.Flush();
     if (cut_off > 0) {
       exit_code = 1;
@@ -270,6 +274,7 @@ class Server {
   std::unique_ptr<ModelRepository> repository_;
   std::unique_ptr<InferencePipeline> pipeline_;
   std::unique_ptr<InflightCounter> inflight_;
+  std::unique_ptr<ServerApi> api_;
   std::unique_ptr<GrpcServer> grpc_;
   ServerPhase phase_{[this](Phase phase) { OnPhase(phase); }};
   int metrics_port_ = -1;

@@ -77,6 +77,7 @@ void AccessLog::Write(const AccessRecord& record) {
       {"reason", record.reason},
       {"total_ms", static_cast<double>(record.stages.total()) * kMs},
   };
+  if (!record.principal.empty()) fields.push_back({"principal", record.principal});
   for (int stage = 0; stage < kStageCount; ++stage) {
     fields.push_back(
         {kStageFields[stage], static_cast<double>(record.stages[static_cast<Stage>(stage)]) * kMs});

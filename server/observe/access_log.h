@@ -15,6 +15,7 @@ namespace fovea {
 // An answered request. `id`, `model`, `version` are as the caller wrote them.
 struct AccessRecord {
   std::string_view protocol, method;
+  std::string_view principal;  // of the caller; empty: nobody in particular, and no field
   std::string_view id, model, version;
   absl::StatusCode code = absl::StatusCode::kOk;
   std::string_view reason;  // the error's token

@@ -1,0 +1,117 @@
+#include "server/api/inference_call.h"
+
+#include <utility>
+
+#include "base/limits.h"
+#include "base/out_of_memory.h"
+#include "base/status.h"
+#include "server/api/server_api.h"
+#include "server/core/server_stopping.h"
+
+namespace fovea {
+namespace {
+
+std::unique_ptr<InferenceRequest> NewRequest(Nanos arrived, Nanos deadline, RequestMemory& memory) {
+  auto request = std::make_unique<InferenceRequest>();
+  request->stages = StageTimes(arrived);
+  request->deadline = deadline;
+  request->memory = &memory;
+  return request;
+}
+
+}  // namespace
+
+InferenceCall::InferenceCall(ServerApi& api, Caller caller, std::string_view method, Nanos arrived,
+                             Nanos deadline)
+    : api_(api),
+      caller_(std::move(caller)),
+      method_(method),
+      memory_(api.memory()),
+      request_(NewRequest(arrived, deadline, memory_)),
+      cancellation_(request_->cancellation),
+      pass_(api.gate().TryEnter(cancellation_, arrived)),
+      deadline_(deadline) {}
+
+absl::Status InferenceCall::ReadRequest(InferenceRequest& request, Read read) {
+  if (!pass_) return ServerStopping();
+  return OrOutOfMemory([&]() -> absl::Status {
+    FOVEA_RETURN_IF_ERROR(request.TakeMemory(limits::kRequestRecordBytes));
+    return read(request, [this](const InferenceRequest& head) -> absl::Status {
+      FOVEA_ASSIGN_OR_RETURN(model_, api_.FindModel(head.model_name, head.model_version));
+      return absl::OkStatus();
+    });
+  });
+}
+
+void InferenceCall::Run(int64_t received_bytes, Read read, Write write, Done done) {
+  received_bytes_ = received_bytes;
+  std::unique_ptr<InferenceRequest> request = std::move(request_);
+  const absl::Status readable = ReadRequest(*request, read);
+  request->stages.EndStage(Stage::kReceive, api_.clock().Now());
+  id_ = request->id;
+  asked_model_ = request->model_name;
+  asked_version_ = request->model_version;
+  deadline_ = request->deadline;  // it may have named an earlier one
+  if (!readable.ok()) {
+    Answer(readable, request->stages, write, done);
+    return;
+  }
+  api_.inference().Infer(std::move(request),
+                         [this, write = std::move(write), done = std::move(done)](
+                             absl::StatusOr<InferenceResponse> response, StageTimes stages) {
+                           Answer(std::move(response), stages, write, done);
+                         });
+}
+
+void InferenceCall::Answer(absl::StatusOr<InferenceResponse> response, StageTimes stages,
+                           const Write& write, const Done& done) {
+  absl::Status status = response.status();
+  int64_t sent_bytes = 0;
+  if (status.ok() && api_.clock().Now() >= deadline_) {
+    status =
+        DeadlineExceeded("request.deadline_passed", "the deadline passed while the request ran");
+  }
+  if (status.ok()) {
+    const absl::StatusOr<int64_t> written = OrOutOfMemory([&] { return write(*response); });
+    status = written.status();
+    if (status.ok()) {
+      sent_bytes = *written;
+      stages = response->receipt.stages;
+    }
+  }
+  if (absl::IsCancelled(status) && api_.gate().given_up()) {
+    status = Unavailable("server.drain_timeout",
+                         "the server stopped before the request was done: try another one");
+  }
+  if (RequestObserver* const observer = api_.observer(); observer != nullptr) {
+    absl::StatusCode code = status.code();
+    // A transport cancels a call whose deadline has passed: that is not the caller's doing.
+    if (code == absl::StatusCode::kCancelled && api_.clock().Now() >= deadline_) {
+      code = absl::StatusCode::kDeadlineExceeded;
+    }
+    const std::string reason = ReasonOf(status);
+    observer->OnRequestDone({.protocol = caller_.protocol,
+                             .method = method_,
+                             .principal = caller_.principal,
+                             .model = model_,
+                             .code = code,
+                             .stages = stages,
+                             .id = id_,
+                             .requested_model = asked_model_,
+                             .requested_version = asked_version_,
+                             .reason = reason,
+                             .received_bytes = received_bytes_,
+                             .sent_bytes = sent_bytes});
+  }
+  memory_.KeepOnly(limits::kRequestRecordBytes + sent_bytes);
+  // The caller may end this object in `done`.
+  const std::string id = id_;
+  done(status, id);
+}
+
+void InferenceCall::Release() {
+  pass_ = RequestGate::Pass();
+  memory_.Release();
+}
+
+}  // namespace fovea

@@ -1,0 +1,38 @@
+// Who is told of answered requests.
+#pragma once
+
+#include <memory>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "server/core/model_catalog.h"
+#include "server/core/stages.h"
+
+namespace fovea {
+
+struct AnsweredRequest {
+  std::string_view protocol;   // "grpc"
+  std::string_view method;     // of the service, for example "ModelInfer"; a constant
+  std::string_view principal;  // of the caller; empty: nobody in particular
+  // The model as it was when the request arrived; null where the request named none that is loaded.
+  // Labels come from here alone: what a caller writes must not make a new series (docs/faults.md,
+  // row 47).
+  std::shared_ptr<const ModelView> model;
+  absl::StatusCode code = absl::StatusCode::kOk;
+  StageTimes stages;
+  // For the access log: what the caller wrote, as far as it could be read; the error's token; the
+  // message as it came off the wire, and the encoded answer. Valid during the call.
+  std::string_view id, requested_model, requested_version, reason;
+  int64_t received_bytes = 0, sent_bytes = 0;
+};
+
+// Thread-safe.
+class RequestObserver {
+ public:
+  virtual ~RequestObserver() = default;
+  // Called once for each inference request (not for the other calls), just before its answer is
+  // handed to the wire, on any thread; returns quickly.
+  virtual void OnRequestDone(const AnsweredRequest& request) = 0;
+};
+
+}  // namespace fovea

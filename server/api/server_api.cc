@@ -1,0 +1,169 @@
+#include "server/api/server_api.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "base/status.h"
+#include "server/core/log.h"
+#include "server/core/quote.h"
+#include "server/core/server_stopping.h"
+#include "server/core/start_threads.h"
+
+namespace fovea {
+namespace {
+
+constexpr std::string_view kExtensions[] = {"classification", "model_configuration",
+                                            "model_repository", "schedule_policy", "statistics"};
+
+absl::Status CheckRepositoryName(std::string_view name) {
+  if (name.empty()) return absl::OkStatus();
+  return Unimplemented("repository.name", "repositories cannot be chosen by name");
+}
+
+absl::StatusOr<std::string> ConfigOverride(const LoadCall& call) {
+  std::string config;
+  for (const LoadCall::Parameter& parameter : call.parameters) {
+    if (absl::StartsWith(parameter.name, "file:")) {
+      return Unimplemented("repository.file_override",
+                           "models are loaded from the repository, not from the caller's files");
+    }
+    if (parameter.name != "config" || !parameter.text) {
+      return InvalidArgument("repository.parameter",
+                             absl::StrCat("unknown load parameter ", InQuotes(parameter.name)));
+    }
+    config = *parameter.text;
+  }
+  return config;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ServerApi>> ServerApi::Create(
+    const ServerApiOptions& options, InferenceService& inference, ModelCatalog& catalog,
+    const StatisticsSource& statistics, RequestObserver* observer, Clock& clock) {
+  std::unique_ptr<ServerApi> api;
+  FOVEA_RETURN_IF_ERROR(StartThreads(
+      [&] { api.reset(new ServerApi(options, inference, catalog, statistics, observer, clock)); }));
+  catalog.OnReadinessChange(
+      [health = api->health_](std::string_view name, std::string_view version, bool ready) {
+        health->SetModelReady(name, version, ready);
+      });
+  return api;
+}
+
+ServerApi::ServerApi(const ServerApiOptions& options, InferenceService& inference,
+                     ModelCatalog& catalog, const StatisticsSource& statistics,
+                     RequestObserver* observer, Clock& clock)
+    : options_(options),
+      inference_(inference),
+      catalog_(catalog),
+      statistics_(statistics),
+      observer_(observer),
+      clock_(clock),
+      memory_(options.request_bytes, clock),
+      loads_(limits::kRepositoryCallThreads, limits::kMaxPendingLoads),
+      unloads_(limits::kRepositoryCallThreads, limits::kMaxPendingLoads),
+      listings_(1, limits::kMaxPendingIndexes) {}
+
+ServerMetadata ServerApi::Metadata() const {
+  return {.name = "fovea", .version = options_.server_version, .extensions = kExtensions};
+}
+
+absl::StatusOr<bool> ServerApi::ModelReady(std::string_view name, std::string_view version) const {
+  const absl::Status found = catalog_.Find(name, version).status();
+  if (absl::IsInvalidArgument(found)) return found;
+  return found.ok();
+}
+
+absl::StatusOr<std::vector<ModelStatistics>> ServerApi::Statistics(
+    const std::string& name, const std::string& version) const {
+  // The catalog knows which names no model can have; the counters know which have counted.
+  if (!name.empty()) FOVEA_RETURN_IF_ERROR(ModelReady(name, version).status());
+  return statistics_.Statistics(name, version);
+}
+
+template <typename Answer>
+std::function<Answer()> ServerApi::UnlessDraining(std::function<Answer()> work) {
+  return [this, work = std::move(work)]() -> Answer {
+    if (gate_.closed()) return ServerStopping();
+    return work();
+  };
+}
+
+void ServerApi::ListRepository(IndexCall call, WaitingCaller<RepositoryIndex> caller) {
+  const auto list = [this, call = std::move(call)]() -> RepositoryIndex {
+    FOVEA_RETURN_IF_ERROR(CheckRepositoryName(call.repository_name));
+    std::vector<IndexEntry> index = catalog_.Index();
+    if (call.ready_only) {
+      std::erase_if(index,
+                    [](const IndexEntry& entry) { return entry.state != ModelState::kReady; });
+    }
+    return index;
+  };
+  listings_.Run(std::move(caller), UnlessDraining<RepositoryIndex>(list));
+}
+
+void ServerApi::LoadModel(LoadCall call, WaitingCaller<absl::Status> caller) {
+  const auto load = [this, call = std::move(call)]() -> absl::Status {
+    FOVEA_RETURN_IF_ERROR(CheckRepositoryName(call.repository_name));
+    FOVEA_ASSIGN_OR_RETURN(const std::string config, ConfigOverride(call));
+    return catalog_.Load(call.model_name, config);
+  };
+  loads_.Run(std::move(caller), UnlessDraining<absl::Status>(load));
+}
+
+void ServerApi::UnloadModel(UnloadCall call, WaitingCaller<absl::Status> caller) {
+  const auto unload = [this, call = std::move(call)]() -> absl::Status {
+    FOVEA_RETURN_IF_ERROR(CheckRepositoryName(call.repository_name));
+    return catalog_.Unload(call.model_name);
+  };
+  unloads_.Run(std::move(caller), UnlessDraining<absl::Status>(unload));
+}
+
+absl::Status ServerApi::RegisterSharedMemory() {
+  return Unimplemented("request.shared_memory", "shared memory is not supported by this server");
+}
+
+absl::Status ServerApi::ChangeTraceSettings(bool changes) {
+  if (!changes) return absl::OkStatus();
+  return Unimplemented("server.trace_settings", "traces are not supported by this server");
+}
+
+absl::Status ServerApi::ChangeLogSettings(bool changes) {
+  if (!changes) return absl::OkStatus();
+  return Unimplemented("server.log_settings", "log settings are given when the server is started");
+}
+
+int ServerApi::Drain(std::span<Transport* const> transports, Nanos timeout) {
+  if (drained_.exchange(true)) return 0;
+  SetServing(false);
+  gate_.Close();
+  for (Transport* const transport : transports) transport->DrainStreams();
+  const Nanos until = clock_.Now() + timeout;
+  const int cut_off = gate_.AwaitAnswers(clock_, until);
+  // A caller that does not read its answer holds up the others' end for no longer than this.
+  Nanos grace_ends = std::min(until, clock_.Now() + limits::kUnreadAnswerSeconds * kSecond);
+  if (cut_off > 0) {
+    // They are told why they end, and so that they try elsewhere.
+    gate_.GiveUp();
+    grace_ends = clock_.Now() + limits::kGiveUpSeconds * kSecond;
+  }
+  if (const int unread = gate_.AwaitEmpty(clock_, grace_ends); unread > 0) {
+    Log(LogLevel::kWarning, absl::StrCat(unread, " answers were not read in time"));
+  }
+  for (Transport* const transport : transports) transport->AwaitStreams(grace_ends);
+  listings_.GiveUp(ServerStopping());
+  health_->Close();
+  for (Transport* const transport : transports) transport->StopListening();
+  // Calls whose messages are still arriving would read a closed connection, and not why.
+  if (timeout > 0) {
+    gate_.AwaitQuiet(clock_, options_.quiet_ms * kMillisecond,
+                     clock_.Now() + options_.max_quiet_wait_ms * kMillisecond);
+  }
+  for (Transport* const transport : transports) transport->Close();
+  return cut_off;
+}
+
+}  // namespace fovea

@@ -1,0 +1,167 @@
+#include "server/transport/grpc/grpc_server.h"
+
+#include <grpcpp/resource_quota.h>
+#include <grpcpp/security/server_credentials.h>
+#include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status.h"
+#include "server/core/log.h"
+#include "server/core/start_threads.h"
+#include "server/transport/grpc/close_connections.h"
+#include "server/transport/grpc/connection_listener.h"
+#include "server/transport/grpc/health_service.h"
+#include "server/transport/grpc/infer_exchange.h"
+#include "server/transport/grpc/library_logs.h"
+#include "server/transport/grpc/oip_service.h"
+#include "server/transport/grpc/reflection_service.h"
+#include "server/transport/grpc/vision_service.h"
+
+namespace fovea {
+namespace {
+
+constexpr int kSecondMs = 1000;
+
+namespace reflection = grpc::reflection;
+// What reflection tells.
+constexpr std::string_view kServices[] = {
+    inference::GRPCInferenceService::service_full_name(), v1::VisionService::service_full_name(),
+    grpc::health::v1::Health::service_full_name(),
+    reflection::v1::ServerReflection::service_full_name(),
+    reflection::v1alpha::ServerReflection::service_full_name()};
+
+// What health tells of beside the server and its models.
+constexpr std::string_view kHealthServices[] = {
+    inference::GRPCInferenceService::service_full_name(), v1::VisionService::service_full_name()};
+
+// What one caller may do to the others: bounds on connections, streams and headers. Limits on
+// messages are set beside.
+void SetConnectionLimits(const GrpcServerOptions& options, grpc::ServerBuilder* builder) {
+  builder->AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, limits::kMaxMetadataBytes);
+  builder->AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, limits::kMaxConcurrentStreams);
+  // A connection that does not get through its handshake ends.
+  builder->AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
+                              limits::kHandshakeSeconds * kSecondMs);
+  builder->AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS,
+                              static_cast<int>(options.max_connection_idle_ms));
+  if (options.max_connection_age_ms > 0) {
+    builder->AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_MS,
+                                static_cast<int>(options.max_connection_age_ms));
+    builder->AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS,
+                                static_cast<int>(options.max_connection_age_grace_ms));
+  }
+  // Our own pings find callers that are gone without a word (so that their requests are cancelled).
+  // A caller may ping every ten seconds; one that floods is cut off after two too many.
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 60 * kSecondMs);
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20 * kSecondMs);
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  builder->AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
+                              10 * kSecondMs);
+  builder->AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 2);
+}
+
+void SetMessageLimits(const GrpcServerOptions& options, grpc::ServerBuilder* builder) {
+  builder->SetMaxReceiveMessageSize(static_cast<int>(options.max_message_bytes));
+  builder->SetMaxSendMessageSize(-1);
+  // A tensor of pixels comes in one frame, and its sender waits for no window updates. (What a
+  // stream may have sent ahead is still bounded by the quota.)
+  builder->AddChannelArgument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, limits::kStreamWindowBytes);
+  builder->AddChannelArgument(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, limits::kStreamWindowBytes);
+  // We unpack for ourselves, with a bound (grpc_message.h).
+  builder->AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
+  grpc::ResourceQuota quota("fovea");
+  quota.Resize(options.max_buffer_bytes);
+  builder->SetResourceQuota(quota);
+}
+
+}  // namespace
+
+struct GrpcServer::State {
+  State(const GrpcServerOptions& options, ServerApi& api)
+      : context{api, options.max_message_bytes} {}
+
+  GrpcContext context;
+  OipService oip{context};
+  VisionService vision{context};
+  HealthService health{context.api};
+  ReflectionStreams reflection_streams{kServices};
+  ReflectionService<reflection::v1::ServerReflection> reflection_v1{reflection_streams};
+  ReflectionService<reflection::v1alpha::ServerReflection> reflection_v1alpha{reflection_streams};
+  std::atomic<bool> closed = false;
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> connections;
+  std::unique_ptr<grpc::Server> server;
+  std::unique_ptr<ConnectionListener> listener;  // last: the first to go
+};
+
+absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Create(const GrpcServerOptions& options,
+                                                               ServerApi& api) {
+  if (options.port < 0 || options.port > 65'535) {
+    return InvalidArgument("server.port", absl::StrCat(options.port, " is no port"));
+  }
+  if (options.max_message_bytes < 1 || options.max_message_bytes > limits::kMaxMessageBytes) {
+    return InvalidArgument("server.max_message_bytes",
+                           absl::StrCat("the longest message is 1 to ", limits::kMaxMessageBytes,
+                                        " bytes, not ", options.max_message_bytes));
+  }
+  if (options.max_buffer_bytes < options.max_message_bytes) {
+    return InvalidArgument(
+        "server.max_buffer_bytes",
+        absl::StrCat(options.max_buffer_bytes, " bytes of buffers do not hold a message of ",
+                     options.max_message_bytes));
+  }
+  RedirectLibraryLogs();
+  auto state = std::make_unique<State>(options, api);
+  FOVEA_ASSIGN_OR_RETURN(state->listener, ConnectionListener::Listen(options.host, options.port));
+  grpc::ServerBuilder builder;
+  state->connections = builder.experimental().AddExternalConnectionAcceptor(
+      grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
+      grpc::InsecureServerCredentials());
+  SetConnectionLimits(options, &builder);
+  SetMessageLimits(options, &builder);
+  builder.RegisterService(&state->oip);
+  builder.RegisterService(&state->vision);
+  builder.RegisterService(&state->health);
+  builder.RegisterService(&state->reflection_v1);
+  builder.RegisterService(&state->reflection_v1alpha);
+  state->server = builder.BuildAndStart();
+  if (state->server == nullptr) return Internal("server.start", "gRPC cannot be started");
+  FOVEA_RETURN_IF_ERROR(
+      state->listener->Start([&connections = *state->connections](int connection) {
+        grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters parameters;
+        parameters.fd = connection;
+        connections.HandleNewConnection(&parameters);
+      }));
+  for (const std::string_view service : kHealthServices) api.health().AddService(service);
+  return std::unique_ptr<GrpcServer>(new GrpcServer(std::move(state)));
+}
+
+GrpcServer::GrpcServer(std::unique_ptr<State> state) : state_(std::move(state)) {}
+
+GrpcServer::~GrpcServer() { Close(); }
+
+int GrpcServer::port() const { return state_->listener->port(); }
+
+void GrpcServer::DrainStreams() { state_->oip.DrainStreams(); }
+
+void GrpcServer::AwaitStreams(Nanos until) {
+  state_->oip.AwaitStreams(state_->context.api.clock(), until);
+}
+
+void GrpcServer::StopListening() { state_->listener->Stop(); }
+
+void GrpcServer::Close() {
+  if (state_->closed.exchange(true)) return;
+  StopListening();
+  CloseConnections(port());
+  // gRPC takes the deadline by the wall clock. It is now: what is still under way is cancelled.
+  state_->server->Shutdown(std::chrono::system_clock::now());
+  state_->server->Wait();
+}
+
+}  // namespace fovea

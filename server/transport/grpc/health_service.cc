@@ -1,0 +1,137 @@
+#include "server/transport/grpc/health_service.h"
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "base/limits.h"
+#include "base/status.h"
+#include "server/core/quote.h"
+#include "server/core/server_stopping.h"
+#include "server/transport/grpc/control_message.h"
+#include "server/transport/grpc/grpc_status.h"
+#include "server/transport/grpc/refused_stream.h"
+#include "server/transport/grpc/unary_answer.h"
+
+namespace fovea {
+namespace {
+
+using grpc::health::v1::HealthCheckRequest;
+using grpc::health::v1::HealthCheckResponse;
+using grpc::health::v1::HealthListRequest;
+using grpc::health::v1::HealthListResponse;
+
+HealthCheckResponse::ServingStatus ToMessage(ServingStatus status) {
+  switch (status) {
+    case ServingStatus::kServing:
+      return HealthCheckResponse::SERVING;
+    case ServingStatus::kNotServing:
+      return HealthCheckResponse::NOT_SERVING;
+    case ServingStatus::kUnknown:
+      break;
+  }
+  return HealthCheckResponse::SERVICE_UNKNOWN;
+}
+
+// One Watch. Writes one status at a time; what changes in between is told by the next write, so
+// that a slow reader holds up nobody and sees the latest.
+class HealthWatch final : public grpc::ServerWriteReactor<grpc::ByteBuffer>, public HealthWatcher {
+ public:
+  HealthWatch(HealthBoard& board, std::string service, grpc::CallbackServerContext* call)
+      : board_(board), service_(std::move(service)), call_(call) {}
+
+  void Refresh() override {
+    MutexLock lock(mutex_);
+    latest_ = board_.Get(service_);
+    Advance();
+  }
+
+  void Close() override {
+    {
+      MutexLock lock(mutex_);
+      closing_ = true;
+      if (writing_ || std::exchange(finished_, true)) return;
+    }
+    Finish(EndCall(ServerStopping(), *call_));
+  }
+
+ private:
+  void Advance() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (closing_ || writing_ || latest_ == told_) return;
+    told_ = latest_;
+    HealthCheckResponse response;
+    response.set_status(ToMessage(*told_));
+    response_ = WriteControlMessage(response);
+    writing_ = true;
+    StartWrite(&response_);
+  }
+
+  void OnWriteDone(bool ok) override {
+    {
+      MutexLock lock(mutex_);
+      writing_ = false;
+      closing_ |= !ok;
+      Advance();
+      if (!closing_) return;
+    }
+    Close();
+  }
+  void OnCancel() override { Close(); }
+  void OnDone() override { board_.Remove(this); }
+
+  HealthBoard& board_;
+  const std::string service_;
+  grpc::CallbackServerContext* const call_;
+  Mutex mutex_;                // taken before the board's
+  grpc::ByteBuffer response_;  // the write's, while writing_
+  std::optional<ServingStatus> latest_ ABSL_GUARDED_BY(mutex_);
+  std::optional<ServingStatus> told_ ABSL_GUARDED_BY(mutex_);
+  bool writing_ ABSL_GUARDED_BY(mutex_) = false;
+  bool closing_ ABSL_GUARDED_BY(mutex_) = false;  // no more writes: Finish when none is under way
+  bool finished_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace
+
+grpc::ServerUnaryReactor* HealthService::Check(grpc::CallbackServerContext* call,
+                                               const grpc::ByteBuffer* message,
+                                               grpc::ByteBuffer* answer) {
+  return AnswerAtOnce<HealthCheckRequest, HealthCheckResponse>(
+      memory_, call, message, answer, [this](const auto& request, auto* response) {
+        const ServingStatus status = board_.Get(request.service());
+        if (status == ServingStatus::kUnknown) {
+          return NotFound("health.unknown_service", "no service " + InQuotes(request.service()));
+        }
+        response->set_status(ToMessage(status));
+        return absl::OkStatus();
+      });
+}
+
+grpc::ServerUnaryReactor* HealthService::List(grpc::CallbackServerContext* call,
+                                              const grpc::ByteBuffer* message,
+                                              grpc::ByteBuffer* answer) {
+  return AnswerAtOnce<HealthListRequest, HealthListResponse>(
+      memory_, call, message, answer, [this](const auto&, auto* response) {
+        for (const auto& [name, status] : board_.List()) {
+          (*response->mutable_statuses())[name].set_status(ToMessage(status));
+        }
+        return absl::OkStatus();
+      });
+}
+
+grpc::ServerWriteReactor<grpc::ByteBuffer>* HealthService::Watch(grpc::CallbackServerContext* call,
+                                                                 const grpc::ByteBuffer* message) {
+  using Refused = RefusedStream<grpc::ServerWriteReactor<grpc::ByteBuffer>>;
+  HealthCheckRequest request;
+  const absl::Status readable = ReadControlMessage(*message, &request);
+  ReleaseMessage(message);
+  if (!readable.ok()) return new Refused(EndCall(readable, *call));
+  auto watch = std::make_shared<HealthWatch>(board_, request.service(), call);
+  if (!board_.Add(watch)) {
+    return new Refused(EndCall(Unavailable("health.busy", "too many callers watch"), *call));
+  }
+  return watch.get();
+}
+
+}  // namespace fovea

@@ -1,0 +1,50 @@
+#include "server/transport/grpc/infer_call.h"
+
+#include <utility>
+
+#include "server/transport/grpc/grpc_message.h"
+#include "server/transport/grpc/grpc_status.h"
+
+namespace fovea {
+namespace {
+
+// Deletes itself when gRPC is done with the call: after Finish and after any OnCancel.
+class InferCall final : public grpc::ServerUnaryReactor {
+ public:
+  InferCall(GrpcContext& context, const InferMethod& method, grpc::CallbackServerContext* call,
+            grpc::ByteBuffer* response)
+      : call_(call), response_(response), exchange_(context, method, *call) {}
+
+  void Start(const grpc::ByteBuffer& message) {
+    exchange_.Run(message, [this](InferAnswer answer) { Answer(std::move(answer)); });
+  }
+
+ private:
+  void Answer(InferAnswer answer) {
+    if (answer.status.ok()) *response_ = ToByteBuffer(std::move(answer.message));
+    exchange_.call().Answered();
+    Finish(EndCall(answer.status, *call_));
+  }
+
+  void OnCancel() override { exchange_.call().Cancel(); }
+  void OnDone() override { delete this; }
+
+  grpc::CallbackServerContext* const call_;
+  grpc::ByteBuffer* const response_;
+  InferExchange exchange_;
+};
+
+}  // namespace
+
+grpc::ServerUnaryReactor* StartInferCall(GrpcContext& context, const InferMethod& method,
+                                         grpc::CallbackServerContext* call,
+                                         const grpc::ByteBuffer* message,
+                                         grpc::ByteBuffer* response) {
+  auto* reactor = new InferCall(context, method, call, response);
+  reactor->Start(*message);
+  // Decoded images and converted tensors need their bytes no more: only what is in use stays.
+  ReleaseMessage(message);
+  return reactor;
+}
+
+}  // namespace fovea

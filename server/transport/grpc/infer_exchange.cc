@@ -1,0 +1,70 @@
+#include "server/transport/grpc/infer_exchange.h"
+
+#include <grpc/support/time.h>
+#include <grpcpp/security/auth_context.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "base/limits.h"
+#include "base/status.h"
+#include "server/transport/grpc/grpc_message.h"
+#include "server/transport/grpc/vision_codec.h"
+
+namespace fovea {
+namespace {
+
+// The call's deadline in our own time. gRPC counts it from the client's timeout on a steady clock;
+// it is read once, so that a jump of the wall clock moves nothing (docs/faults.md, row 46).
+Nanos SteadyDeadline(const grpc::CallbackServerContext& call, Nanos now) {
+  const gpr_timespec deadline = call.raw_deadline();
+  if (gpr_time_cmp(deadline, gpr_inf_future(deadline.clock_type)) == 0) return kNever;
+  const gpr_timespec left = gpr_time_sub(deadline, gpr_now(deadline.clock_type));
+  if (left.tv_sec >= limits::kMaxTimeoutSeconds) return now + limits::kMaxTimeoutSeconds * kSecond;
+  return now + std::max<int64_t>(left.tv_sec, 0) * kSecond + (left.tv_sec < 0 ? 0 : left.tv_nsec);
+}
+
+// Who a connection's credentials say it is.
+Caller CallerOf(const grpc::CallbackServerContext& call) {
+  Caller caller{.protocol = "grpc"};
+  const auto credentials = call.auth_context();
+  if (credentials == nullptr || !credentials->IsPeerAuthenticated()) return caller;
+  const std::vector<grpc::string_ref> names = credentials->GetPeerIdentity();
+  if (!names.empty()) caller.principal.assign(names[0].data(), names[0].size());
+  return caller;
+}
+
+}  // namespace
+
+const InferMethod kModelInfer{"ModelInfer", ReadModelInferRequest, WriteModelInferResponse};
+const InferMethod kModelStreamInfer{"ModelStreamInfer", ReadModelInferRequest,
+                                    WriteModelInferResponse};
+const InferMethod kClassify{"Classify", ReadClassifyRequest, WriteClassifyResponse};
+
+InferExchange::InferExchange(GrpcContext& context, const InferMethod& method,
+                             const grpc::CallbackServerContext& call)
+    : context_(context), method_(method), call_([&]() -> InferenceCall {
+        const Nanos now = context.api.clock().Now();
+        return InferenceCall(context.api, CallerOf(call), method.name, now,
+                             SteadyDeadline(call, now));
+      }()) {}
+
+void InferExchange::Run(const grpc::ByteBuffer& message, std::function<void(InferAnswer)> done) {
+  call_.Run(
+      static_cast<int64_t>(message.Length()),
+      [&](InferenceRequest& request, CheckModel check_model) -> absl::Status {
+        FOVEA_ASSIGN_OR_RETURN(const ReceivedBytes bytes,
+                               ReceiveMessage(message, context_.max_message_bytes, request.memory));
+        return method_.read(bytes, check_model, &request);
+      },
+      [this](InferenceResponse& response) -> absl::StatusOr<int64_t> {
+        message_ = method_.write(response, context_.api.clock());
+        return static_cast<int64_t>(message_.size());
+      },
+      [this, done = std::move(done)](const absl::Status& status, const std::string& id) {
+        done({.status = status, .message = std::move(message_), .id = id});
+      });
+}
+
+}  // namespace fovea

@@ -1,0 +1,63 @@
+// One inference request between gRPC's bytes and the server's api: what unary calls and streams
+// share.
+#pragma once
+
+#include <grpcpp/server_context.h>
+#include <grpcpp/support/byte_buffer.h>
+
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "server/api/server_api.h"
+#include "server/core/clock.h"
+#include "server/core/request.h"
+#include "server/transport/grpc/encoded_message.h"
+#include "server/transport/grpc/oip_codec.h"
+
+namespace fovea {
+
+// What the services of one port share. Outlives them.
+struct GrpcContext {
+  ServerApi& api;
+  const int64_t max_message_bytes;
+};
+
+// An RPC that carries images: how its messages are read and written.
+struct InferMethod {
+  std::string_view name;
+  absl::Status (*read)(const ReceivedBytes& message, CheckModel check_model,
+                       InferenceRequest* request);
+  EncodedMessage (*write)(InferenceResponse& response, const Clock& clock);
+};
+extern const InferMethod kModelInfer;
+extern const InferMethod kModelStreamInfer;  // `write` gives a ModelInferResponse
+extern const InferMethod kClassify;
+
+struct InferAnswer {
+  absl::Status status;     // the error, or OK and
+  EncodedMessage message;  // the response
+  std::string id;          // the request's, as far as it could be read
+};
+
+// One request of `call`, whose message has just arrived.
+class InferExchange {
+ public:
+  InferExchange(GrpcContext& context, const InferMethod& method,
+                const grpc::CallbackServerContext& call);
+
+  // Reads `message` and has the request answered, as InferenceCall::Run. `done` is called exactly
+  // once, perhaps before this returns, on any thread; until then this object lives.
+  void Run(const grpc::ByteBuffer& message, std::function<void(InferAnswer)> done);
+
+  InferenceCall& call() { return call_; }
+
+ private:
+  GrpcContext& context_;
+  const InferMethod& method_;
+  InferenceCall call_;
+  EncodedMessage message_;  // the answer, until `done` has it
+};
+
+}  // namespace fovea

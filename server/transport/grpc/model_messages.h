@@ -1,0 +1,18 @@
+// What the server says of itself and its models, in the protocol's messages.
+#pragma once
+
+#include "proto/inference/inference.pb.h"
+#include "server/api/server_api.h"
+#include "server/core/model_catalog.h"
+#include "server/core/model_statistics.h"
+
+namespace fovea {
+
+void FillServerMetadata(const ServerMetadata& server, inference::ServerMetadataResponse* response);
+void FillMetadata(const ModelView& model, inference::ModelMetadataResponse* response);
+void FillConfig(const ModelView& model, inference::ModelConfig* config);
+void FillStatistics(const ModelStatistics& statistics, inference::ModelStatistics* message);
+void FillIndexEntry(const IndexEntry& entry,
+                    inference::RepositoryIndexResponse::ModelIndex* message);
+
+}  // namespace fovea

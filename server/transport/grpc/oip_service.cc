@@ -1,0 +1,197 @@
+#include "server/transport/grpc/oip_service.h"
+
+#include <string>
+#include <utility>
+
+#include "base/limits.h"
+#include "base/status.h"
+#include "server/transport/grpc/infer_call.h"
+#include "server/transport/grpc/model_messages.h"
+#include "server/transport/grpc/unary_answer.h"
+
+namespace fovea {
+namespace {
+
+LoadCall ToLoadCall(const inference::RepositoryModelLoadRequest& request) {
+  LoadCall call{.repository_name = request.repository_name(), .model_name = request.model_name()};
+  for (const auto& [name, value] : request.parameters()) {
+    LoadCall::Parameter& parameter = call.parameters.emplace_back();
+    parameter.name = name;
+    if (value.has_string_param()) parameter.text = value.string_param();
+  }
+  return call;
+}
+
+}  // namespace
+
+OipService::Unary* OipService::ServerLive(Call* call, const Buffer* message, Buffer* answer) {
+  return AnswerAtOnce<inference::ServerLiveRequest, inference::ServerLiveResponse>(
+      api_.memory(), call, message, answer, [](const auto&, auto* response) {
+        response->set_live(true);
+        return absl::OkStatus();
+      });
+}
+
+OipService::Unary* OipService::ServerReady(Call* call, const Buffer* message, Buffer* answer) {
+  return AnswerAtOnce<inference::ServerReadyRequest, inference::ServerReadyResponse>(
+      api_.memory(), call, message, answer, [this](const auto&, auto* response) {
+        response->set_ready(api_.serving());
+        return absl::OkStatus();
+      });
+}
+
+OipService::Unary* OipService::ModelReady(Call* call, const Buffer* message, Buffer* answer) {
+  return AnswerAtOnce<inference::ModelReadyRequest, inference::ModelReadyResponse>(
+      api_.memory(), call, message, answer, [this](const auto& request, auto* response) {
+        FOVEA_ASSIGN_OR_RETURN(const bool ready,
+                               api_.ModelReady(request.name(), request.version()));
+        response->set_ready(ready);
+        return absl::OkStatus();
+      });
+}
+
+OipService::Unary* OipService::ServerMetadata(Call* call, const Buffer* message, Buffer* answer) {
+  return AnswerAtOnce<inference::ServerMetadataRequest, inference::ServerMetadataResponse>(
+      api_.memory(), call, message, answer, [this](const auto&, auto* response) {
+        FillServerMetadata(api_.Metadata(), response);
+        return absl::OkStatus();
+      });
+}
+
+OipService::Unary* OipService::ModelMetadata(Call* call, const Buffer* message, Buffer* answer) {
+  return AnswerAtOnce<inference::ModelMetadataRequest, inference::ModelMetadataResponse>(
+      api_.memory(), call, message, answer, [this](const auto& request, auto* response) {
+        FOVEA_ASSIGN_OR_RETURN(const auto model, api_.FindModel(request.name(), request.version()));
+        FillMetadata(*model, response);
+        return absl::OkStatus();
+      });
+}
+
+OipService::Unary* OipService::ModelInfer(Call* call, const Buffer* message, Buffer* answer) {
+  return StartInferCall(context_, kModelInfer, call, message, answer);
+}
+
+grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* OipService::ModelStreamInfer(
+    Call* call) {
+  return streams_.Start(context_, call);
+}
+
+OipService::Unary* OipService::ModelConfig(Call* call, const Buffer* message, Buffer* answer) {
+  return AnswerAtOnce<inference::ModelConfigRequest, inference::ModelConfigResponse>(
+      api_.memory(), call, message, answer, [this](const auto& request, auto* response) {
+        FOVEA_ASSIGN_OR_RETURN(const auto model, api_.FindModel(request.name(), request.version()));
+        FillConfig(*model, response->mutable_config());
+        return absl::OkStatus();
+      });
+}
+
+OipService::Unary* OipService::ModelStatistics(Call* call, const Buffer* message, Buffer* answer) {
+  return AnswerAtOnce<inference::ModelStatisticsRequest, inference::ModelStatisticsResponse>(
+      api_.memory(), call, message, answer, [this](const auto& request, auto* response) {
+        FOVEA_ASSIGN_OR_RETURN(const auto models,
+                               api_.Statistics(request.name(), request.version()));
+        for (const auto& model : models) FillStatistics(model, response->add_model_stats());
+        return absl::OkStatus();
+      });
+}
+
+OipService::Unary* OipService::RepositoryIndex(Call* call, const Buffer* message, Buffer* answer) {
+  return AnswerLater<inference::RepositoryIndexRequest, ServerApi::RepositoryIndex>(
+      api_.memory(), call, message, answer,
+      [this](const inference::RepositoryIndexRequest& request, auto caller) {
+        api_.ListRepository(
+            {.repository_name = request.repository_name(), .ready_only = request.ready()},
+            std::move(caller));
+      },
+      [](const std::vector<IndexEntry>& entries) {
+        inference::RepositoryIndexResponse response;
+        for (const IndexEntry& entry : entries) FillIndexEntry(entry, response.add_models());
+        return response;
+      });
+}
+
+OipService::Unary* OipService::RepositoryModelLoad(Call* call, const Buffer* message,
+                                                   Buffer* answer) {
+  return AnswerLater<inference::RepositoryModelLoadRequest, absl::Status>(
+      api_.memory(), call, message, answer,
+      [this](const inference::RepositoryModelLoadRequest& request, auto caller) {
+        api_.LoadModel(ToLoadCall(request), std::move(caller));
+      },
+      [] { return inference::RepositoryModelLoadResponse(); }, limits::kMaxLoadMessageBytes);
+}
+
+OipService::Unary* OipService::RepositoryModelUnload(Call* call, const Buffer* message,
+                                                     Buffer* answer) {
+  return AnswerLater<inference::RepositoryModelUnloadRequest, absl::Status>(
+      api_.memory(), call, message, answer,
+      [this](const inference::RepositoryModelUnloadRequest& request, auto caller) {
+        api_.UnloadModel(
+            {.repository_name = request.repository_name(), .model_name = request.model_name()},
+            std::move(caller));
+      },
+      [] { return inference::RepositoryModelUnloadResponse(); });
+}
+
+// Generic clients ask for the status and unregister everything before they start, whether they use
+// it or not.
+
+OipService::Unary* OipService::SystemSharedMemoryStatus(Call* call, const Buffer* message,
+                                                        Buffer* answer) {
+  return AnswerAtOnce<inference::SystemSharedMemoryStatusRequest,
+                      inference::SystemSharedMemoryStatusResponse>(
+      api_.memory(), call, message, answer, [](const auto&, auto*) { return absl::OkStatus(); });
+}
+
+OipService::Unary* OipService::SystemSharedMemoryRegister(Call* call, const Buffer* message,
+                                                          Buffer* answer) {
+  return AnswerAtOnce<inference::SystemSharedMemoryRegisterRequest,
+                      inference::SystemSharedMemoryRegisterResponse>(
+      api_.memory(), call, message, answer,
+      [](const auto&, auto*) { return ServerApi::RegisterSharedMemory(); });
+}
+
+OipService::Unary* OipService::SystemSharedMemoryUnregister(Call* call, const Buffer* message,
+                                                            Buffer* answer) {
+  return AnswerAtOnce<inference::SystemSharedMemoryUnregisterRequest,
+                      inference::SystemSharedMemoryUnregisterResponse>(
+      api_.memory(), call, message, answer, [](const auto&, auto*) { return absl::OkStatus(); });
+}
+
+OipService::Unary* OipService::CudaSharedMemoryStatus(Call* call, const Buffer* message,
+                                                      Buffer* answer) {
+  return AnswerAtOnce<inference::CudaSharedMemoryStatusRequest,
+                      inference::CudaSharedMemoryStatusResponse>(
+      api_.memory(), call, message, answer, [](const auto&, auto*) { return absl::OkStatus(); });
+}
+
+OipService::Unary* OipService::CudaSharedMemoryRegister(Call* call, const Buffer* message,
+                                                        Buffer* answer) {
+  return AnswerAtOnce<inference::CudaSharedMemoryRegisterRequest,
+                      inference::CudaSharedMemoryRegisterResponse>(
+      api_.memory(), call, message, answer,
+      [](const auto&, auto*) { return ServerApi::RegisterSharedMemory(); });
+}
+
+OipService::Unary* OipService::CudaSharedMemoryUnregister(Call* call, const Buffer* message,
+                                                          Buffer* answer) {
+  return AnswerAtOnce<inference::CudaSharedMemoryUnregisterRequest,
+                      inference::CudaSharedMemoryUnregisterResponse>(
+      api_.memory(), call, message, answer, [](const auto&, auto*) { return absl::OkStatus(); });
+}
+
+OipService::Unary* OipService::TraceSetting(Call* call, const Buffer* message, Buffer* answer) {
+  return AnswerAtOnce<inference::TraceSettingRequest, inference::TraceSettingResponse>(
+      api_.memory(), call, message, answer, [](const auto& request, auto* response) {
+        (*response->mutable_settings())["trace_level"].add_value("OFF");
+        return ServerApi::ChangeTraceSettings(!request.settings().empty());
+      });
+}
+
+OipService::Unary* OipService::LogSettings(Call* call, const Buffer* message, Buffer* answer) {
+  return AnswerAtOnce<inference::LogSettingsRequest, inference::LogSettingsResponse>(
+      api_.memory(), call, message, answer, [](const auto& request, auto*) {
+        return ServerApi::ChangeLogSettings(!request.settings().empty());
+      });
+}
+
+}  // namespace fovea

@@ -1,0 +1,124 @@
+// Unary calls without tensors, answered.
+#pragma once
+
+#include <grpcpp/server_context.h>
+#include <grpcpp/support/byte_buffer.h>
+#include <grpcpp/support/server_callback.h>
+
+#include <cstdint>
+#include <type_traits>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "base/limits.h"
+#include "base/out_of_memory.h"
+#include "base/status.h"
+#include "server/api/deferred_calls.h"
+#include "server/core/request_memory.h"
+#include "server/transport/grpc/control_message.h"
+#include "server/transport/grpc/grpc_status.h"
+
+namespace fovea {
+
+// A call, and what it holds until its answer has left. Deletes itself when gRPC is done.
+class UnaryCall final : public grpc::ServerUnaryReactor {
+ public:
+  UnaryCall(MemoryBudget& budget, grpc::CallbackServerContext* call, grpc::ByteBuffer* answer)
+      : memory_(budget), call_(call), answer_(answer) {}
+
+  // What the request holds until its answer.
+  RequestMemory& memory() { return memory_; }
+  // Its caller went away. To be asked before the answer.
+  bool cancelled() const { return call_->IsCancelled(); }
+
+  void Fail(const absl::Status& status) {
+    memory_.Release();
+    Finish(EndCall(status, *call_));
+  }
+
+  // Ends the call with `status`, or where that is OK with `response`, or where there is no memory
+  // for it with RequestMemory::Take's error.
+  template <typename Response>
+  void Answer(absl::Status status, const Response& response) {
+    memory_.Release();
+    const auto bytes = static_cast<int64_t>(response.ByteSizeLong());
+    if (status.ok() && bytes > limits::kUncountedAnswerBytes) status = memory_.Take(bytes);
+    if (status.ok()) {
+      status = OrOutOfMemory([&] {
+        *answer_ = WriteControlMessage(response);
+        return absl::OkStatus();
+      });
+    }
+    Finish(EndCall(status, *call_));
+  }
+
+  // Ends the call with what `respond` makes, which may be as long as a caller can bring about.
+  template <typename Respond>
+  void AnswerWith(Respond respond) {
+    decltype(respond()) response;
+    absl::Status status = OrOutOfMemory([&] {
+      response = respond();
+      return absl::OkStatus();
+    });
+    Answer(std::move(status), response);
+  }
+
+ private:
+  void OnDone() override { delete this; }
+
+  RequestMemory memory_;
+  grpc::CallbackServerContext* const call_;
+  grpc::ByteBuffer* const answer_;
+};
+
+// Answers a call at once with what `handle(const Request&, Response*)` returns, an absl::Status, or
+// with ReadControlMessage's error.
+template <typename Request, typename Response, typename Handle>
+grpc::ServerUnaryReactor* AnswerAtOnce(MemoryBudget& budget, grpc::CallbackServerContext* call,
+                                       const grpc::ByteBuffer* message, grpc::ByteBuffer* answer,
+                                       Handle handle) {
+  auto* reactor = new UnaryCall(budget, call, answer);
+  Request request;
+  Response response;
+  absl::Status status = ReadControlMessage(*message, &request);
+  ReleaseMessage(message);  // its answer may wait long for a caller that does not read
+  if (status.ok()) status = handle(request, &response);
+  reactor->Answer(std::move(status), response);
+  return reactor;
+}
+
+// Answers a call when the api has the answer, an absl::Status or an absl::StatusOr:
+// `start(const Request&, WaitingCaller<Answer>)` asks it, `respond` makes the response of a value,
+// or of nothing where `Answer` is a status. A message of up to `max_bytes`.
+template <typename Request, typename Answer, typename Start, typename Respond>
+grpc::ServerUnaryReactor* AnswerLater(MemoryBudget& budget, grpc::CallbackServerContext* call,
+                                      const grpc::ByteBuffer* message, grpc::ByteBuffer* answer,
+                                      Start start, Respond respond,
+                                      int64_t max_bytes = limits::kMaxControlMessageBytes) {
+  auto* reactor = new UnaryCall(budget, call, answer);
+  Request request;
+  const absl::Status readable = OrOutOfMemory([&] {
+    return max_bytes <= limits::kMaxControlMessageBytes
+               ? ReadControlMessage(*message, &request)
+               : ReadLongControlMessage(*message, max_bytes, reactor->memory(), &request);
+  });
+  ReleaseMessage(message);
+  if (!readable.ok()) {
+    reactor->Fail(readable);
+    return reactor;
+  }
+  start(request, WaitingCaller<Answer>{.gone = [reactor] { return reactor->cancelled(); },
+                                       .done =
+                                           [reactor, respond](Answer value) {
+                                             if constexpr (std::is_same_v<Answer, absl::Status>) {
+                                               reactor->Answer(std::move(value), respond());
+                                             } else if (value.ok()) {
+                                               reactor->AnswerWith([&] { return respond(*value); });
+                                             } else {
+                                               reactor->Fail(value.status());
+                                             }
+                                           }});
+  return reactor;
+}
+
+}  // namespace fovea

@@ -1,0 +1,22 @@
+// VisionService's messages <-> Fovea's. It knows protobuf's messages and nothing of gRPC.
+#pragma once
+
+#include "absl/status/status.h"
+#include "server/core/clock.h"
+#include "server/core/request.h"
+#include "server/transport/grpc/encoded_message.h"
+#include "server/transport/grpc/oip_codec.h"
+
+namespace fovea {
+
+// Reads an encoded fovea.v1.ClassifyRequest into `request`, whose deadline is the call's and whose
+// stages have started. The images become its one input, "image", and share the received bytes.
+// INVALID_ARGUMENT: malformed bytes, no image or more than limits::kMaxBatchSize, top_k below 0, an
+// id too long; and what `check_model` says.
+absl::Status ReadClassifyRequest(const ReceivedBytes& message, CheckModel check_model,
+                                 InferenceRequest* request);
+
+// An encoded fovea.v1.ClassifyResponse. Ends the encode stage of `response`'s receipt.
+EncodedMessage WriteClassifyResponse(InferenceResponse& response, const Clock& clock);
+
+}  // namespace fovea

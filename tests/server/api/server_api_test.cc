@@ -1,0 +1,270 @@
+// The api without a protocol: a caller in the same process.
+#include "server/api/server_api.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/status.h"
+#include "server/core/testing/notification.h"
+#include "tests/server/api/fakes.h"
+
+namespace fovea {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::Pair;
+
+// One request of a caller who shares the server's memory: nothing is parsed, nothing encoded.
+class InProcessCall {
+ public:
+  InProcessCall(ServerApi& api, Nanos deadline = kNever)
+      : call_(api, {.protocol = "in-process", .principal = "test"}, "Infer", api.clock().Now(),
+              deadline) {}
+
+  void Start(const std::string& model, const std::string& id) {
+    call_.Run(
+        /*received_bytes=*/8,
+        [&](InferenceRequest& request, CheckModel check_model) -> absl::Status {
+          request.id = id;
+          request.model_name = model;
+          FOVEA_RETURN_IF_ERROR(check_model(request));
+          request.inputs.push_back({.name = "pixel_values",
+                                    .type = DataType::kFp32,
+                                    .shape = {2},
+                                    .data = ScatteredBytes::Copy("12345678")});
+          return absl::OkStatus();
+        },
+        [this](InferenceResponse& response) -> absl::StatusOr<int64_t> {
+          response.receipt.stages.EndStage(Stage::kEncode, SteadyClock().Now());
+          response_ = std::move(response);
+          return 8;
+        },
+        [this](const absl::Status& status, const std::string& answered) {
+          call_.Answered();
+          id_ = answered;
+          status_ = status;
+          done_.Notify();
+        });
+  }
+  // As it goes when the server answers at once or is made to.
+  const absl::Status& Await() {
+    done_.Wait();
+    return status_;
+  }
+  void Release() { call_.Release(); }
+  void Cancel() { call_.Cancel(); }
+  const InferenceResponse& response() const { return response_; }
+  const std::string& id() const { return id_; }
+
+ private:
+  InferenceCall call_;
+  InferenceResponse response_;
+  absl::Status status_;
+  std::string id_;
+  Notification done_;
+};
+
+template <typename Answer>
+class Waiting {
+ public:
+  WaitingCaller<Answer> Caller() {
+    return {.gone = [this] { return gone_.load(); },
+            .done =
+                [this](Answer answer) {
+                  answer_.emplace(std::move(answer));
+                  done_.Notify();
+                }};
+  }
+  Answer Await() {
+    done_.Wait();
+    return *answer_;
+  }
+  void Leave() { gone_ = true; }
+
+ private:
+  std::atomic<bool> gone_ = false;
+  std::optional<Answer> answer_;
+  Notification done_;
+};
+
+class ServerApiTest : public ::testing::Test {
+ protected:
+  ServerApiTest() {
+    auto api = ServerApi::Create({.server_version = "1.2.3", .request_bytes = 1 << 20}, inference_,
+                                 catalog_, catalog_, &observer_, SteadyClock());
+    EXPECT_TRUE(api.ok()) << api.status();
+    api_ = *std::move(api);
+    api_->SetServing(true);
+  }
+
+  FakeInference inference_;
+  FakeCatalog catalog_;
+  RecordingObserver observer_;
+  std::unique_ptr<ServerApi> api_;
+};
+
+TEST_F(ServerApiTest, ARequestIsAnsweredAndTold) {
+  InProcessCall call(*api_);
+  call.Start("vit", "first");
+  ASSERT_TRUE(call.Await().ok());
+  EXPECT_EQ(call.id(), "first");
+  ASSERT_EQ(call.response().outputs.size(), 1u);
+  EXPECT_EQ(call.response().outputs[0].data, "12345678");
+  const std::vector<AnsweredRequest> told = observer_.requests();
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0].protocol, "in-process");
+  EXPECT_EQ(told[0].method, "Infer");
+  EXPECT_EQ(told[0].principal, "test");
+  EXPECT_EQ(told[0].model->name, "vit");
+  EXPECT_EQ(told[0].code, absl::StatusCode::kOk);
+  EXPECT_EQ(told[0].received_bytes, 8);
+  EXPECT_EQ(told[0].sent_bytes, 8);
+}
+
+TEST_F(ServerApiTest, AnUnknownModelIsRefusedBeforeItsTensorsAreRead) {
+  InProcessCall call(*api_);
+  call.Start("nobody", "first");
+  EXPECT_EQ(ReasonOf(call.Await()), "model.not_found");
+  EXPECT_EQ(call.id(), "first");
+  EXPECT_EQ(inference_.held(), 0u);
+}
+
+TEST_F(ServerApiTest, AnAnswerHoldsItsMemoryUntilItHasLeft) {
+  InProcessCall call(*api_);
+  call.Start("vit", "first");
+  ASSERT_TRUE(call.Await().ok());
+  EXPECT_EQ(api_->memory().held(), limits::kRequestRecordBytes + 8);
+  call.Release();
+  EXPECT_EQ(api_->memory().held(), 0);
+}
+
+TEST_F(ServerApiTest, AResultThatComesAfterTheDeadlineIsNone) {
+  inference_.Hold();
+  InProcessCall call(*api_, /*deadline=*/SteadyClock().Now());
+  call.Start("vit", "late");
+  inference_.Take().Answer();
+  EXPECT_EQ(ReasonOf(call.Await()), "request.deadline_passed");
+}
+
+TEST_F(ServerApiTest, ManyRequestsOfOneCallerAreUnderWayAtATime) {
+  inference_.Hold();
+  std::vector<std::unique_ptr<InProcessCall>> stream;
+  for (int i = 0; i < 3; ++i) {
+    stream.push_back(std::make_unique<InProcessCall>(*api_));
+    stream.back()->Start("vit", std::to_string(i));
+  }
+  for (int i = 0; i < 3; ++i) inference_.Take().Answer();
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_TRUE(stream[i]->Await().ok());
+    EXPECT_EQ(stream[i]->id(), std::to_string(i));
+  }
+}
+
+TEST_F(ServerApiTest, ADrainRefusesNewRequestsAndWaitsForThoseUnderWay) {
+  inference_.Hold();
+  InProcessCall under_way(*api_);
+  under_way.Start("vit", "first");
+  FakeInference::Held held = inference_.Take();
+  std::thread drain([this] { EXPECT_EQ(api_->Drain({}, 60 * kSecond), 0); });
+  while (!api_->gate().closed()) std::this_thread::yield();
+  EXPECT_FALSE(api_->serving());
+  InProcessCall late(*api_);
+  late.Start("vit", "second");
+  EXPECT_EQ(ReasonOf(late.Await()), "server.draining");
+  held.Answer();
+  EXPECT_TRUE(under_way.Await().ok());
+  under_way.Release();
+  drain.join();
+}
+
+TEST_F(ServerApiTest, ARequestThatADrainGivesUpIsToldSo) {
+  inference_.Hold();
+  InProcessCall call(*api_);
+  call.Start("vit", "first");
+  FakeInference::Held held = inference_.Take();
+  held.request->cancellation->OnCancel(
+      [&held] { held.Fail(Cancelled("queue.cancelled", "cancelled")); });
+  std::thread reader([&call] {
+    EXPECT_EQ(ReasonOf(call.Await()), "server.drain_timeout");
+    call.Release();
+  });
+  EXPECT_EQ(api_->Drain({}, 0), 1);
+  reader.join();
+}
+
+TEST_F(ServerApiTest, HealthKnowsTheServerAndItsModels) {
+  EXPECT_THAT(api_->health().List(), ElementsAre(Pair("", ServingStatus::kServing),
+                                                 Pair("model/vit", ServingStatus::kServing),
+                                                 Pair("model/vit/1", ServingStatus::kServing)));
+  ASSERT_TRUE(catalog_.Unload("vit").ok());
+  EXPECT_EQ(api_->health().Get("model/vit"), ServingStatus::kNotServing);
+  EXPECT_EQ(api_->health().Get("model/nobody"), ServingStatus::kUnknown);
+  api_->SetServing(false);
+  EXPECT_EQ(api_->health().Get(""), ServingStatus::kNotServing);
+}
+
+TEST_F(ServerApiTest, TellsOfItselfAndItsModels) {
+  EXPECT_EQ(api_->Metadata().version, "1.2.3");
+  EXPECT_EQ(api_->FindModel("vit", "").value()->name, "vit");
+  EXPECT_TRUE(api_->ModelReady("vit", "1").value());
+  EXPECT_FALSE(api_->ModelReady("nobody", "").value());
+  EXPECT_EQ(ReasonOf(api_->ModelReady("bad/name", "").status()), "model.bad_name");
+  EXPECT_EQ(api_->Statistics("", "").value().size(), 1u);
+  EXPECT_EQ(ReasonOf(api_->Statistics("bad/name", "").status()), "model.bad_name");
+}
+
+TEST_F(ServerApiTest, ListsLoadsAndUnloadsModels) {
+  Waiting<ServerApi::RepositoryIndex> all, ready;
+  api_->ListRepository({}, all.Caller());
+  EXPECT_EQ(all.Await()->size(), 4u);
+  api_->ListRepository({.ready_only = true}, ready.Caller());
+  EXPECT_EQ(ready.Await()->size(), 1u);
+
+  Waiting<absl::Status> unload, load, no_such_parameter, chosen;
+  api_->UnloadModel({.model_name = "vit"}, unload.Caller());
+  EXPECT_TRUE(unload.Await().ok());
+  api_->LoadModel({.model_name = "vit", .parameters = {{"config", "{}"}}}, load.Caller());
+  EXPECT_TRUE(load.Await().ok());
+  EXPECT_EQ(catalog_.last_config(), "{}");
+  api_->LoadModel({.model_name = "vit", .parameters = {{"config", std::nullopt}}},
+                  no_such_parameter.Caller());
+  EXPECT_EQ(ReasonOf(no_such_parameter.Await()), "repository.parameter");
+  api_->UnloadModel({.repository_name = "mine", .model_name = "vit"}, chosen.Caller());
+  EXPECT_EQ(ReasonOf(chosen.Await()), "repository.name");
+}
+
+TEST_F(ServerApiTest, AListingThatHangsHoldsUpNeitherLoadsNorTheEnd) {
+  catalog_.BlockIndex();
+  Waiting<ServerApi::RepositoryIndex> hanging, gone;
+  api_->ListRepository({}, hanging.Caller());
+  while (catalog_.indexes_begun() == 0) std::this_thread::yield();
+  Waiting<absl::Status> load;
+  api_->LoadModel({.model_name = "vit"}, load.Caller());
+  EXPECT_TRUE(load.Await().ok());
+  EXPECT_EQ(api_->Drain({}, 60 * kSecond), 0);
+  EXPECT_EQ(ReasonOf(hanging.Await().status()), "server.draining");
+  catalog_.UnblockIndex();
+}
+
+TEST_F(ServerApiTest, WorkIsNotBegunForACallerWhoHasGone) {
+  catalog_.BlockIndex();
+  Waiting<ServerApi::RepositoryIndex> first, second;
+  api_->ListRepository({}, first.Caller());
+  while (catalog_.indexes_begun() == 0) std::this_thread::yield();
+  api_->ListRepository({}, second.Caller());  // waits for the one thread
+  second.Leave();
+  catalog_.UnblockIndex();
+  EXPECT_TRUE(first.Await().ok());
+  EXPECT_EQ(ReasonOf(second.Await().status()), "request.cancelled");
+  EXPECT_EQ(catalog_.indexes_begun(), 1);
+}
+
+}  // namespace
+}  // namespace fovea

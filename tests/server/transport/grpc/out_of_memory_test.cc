@@ -1,0 +1,85 @@
+// Docs/faults.md, row 39: memory that cannot be had, between the wire and the stages.
+#include <malloc.h>
+
+#include "server/core/request_memory.h"
+#include "server/transport/grpc/control_message.h"
+#include "server/transport/grpc/grpc_status.h"
+#include "tests/server/allocation_limit.h"
+#include "tests/server/transport/grpc/server_testing.h"
+
+namespace fovea {
+namespace {
+
+class TransportMemory : public GrpcServerTest {
+ protected:
+  // The call's code; the caller's own messages are made before.
+  grpc::StatusCode Call(const std::string& method, const std::string& message) {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(10));
+    const grpc::Status status = CallRaw(method, message, nullptr, &context);
+    reason_ = ReasonTold(context);
+    return status.error_code();
+  }
+  std::string reason_;
+};
+
+TEST_F(TransportMemory, ATensorThatCannotBeConvertedFailsItsRequestAlone) {
+  inference::ModelInferRequest request = SmallRequest();
+  request.clear_raw_input_contents();
+  auto* input = request.mutable_inputs(0);
+  // A byte on the wire becomes two: what the caller sends fits, what the server makes of it does
+  // not.
+  constexpr int kElements = 3 << 19;
+  input->set_datatype("UINT16");
+  input->set_shape(0, kElements);
+  input->mutable_contents()->mutable_uint_contents()->Resize(kElements, 1);
+  const std::string message = request.SerializeAsString();
+  const std::string method = "/inference.GRPCInferenceService/ModelInfer";
+  {
+    const AllocationLimit none_left(2 << 20);
+    EXPECT_EQ(Call(method, message), grpc::UNAVAILABLE);
+    EXPECT_EQ(reason_, "server.out_of_memory");
+    EXPECT_GE(none_left.refused(), 1);
+  }
+  EXPECT_EQ(Call(method, message), grpc::OK);
+  EXPECT_EQ(server_->Shutdown(0), 0) << "nothing is still under way";
+}
+
+TEST_F(TransportMemory, ALoadThatCannotBeReadFailsAloneAndHoldsNothing) {
+  Start({.port = 0}, {.request_bytes = 16 << 20});
+  // Protobuf keeps what it does not know, and most of it in one vector.
+  std::string message = "\x12\x03vit";
+  while (message.size() < 100'000) message += std::string("\x7a\x00", 2);  // an empty string 15
+  const std::string method = "/inference.GRPCInferenceService/RepositoryModelLoad";
+  {
+    const AllocationLimit none_left(200'000);
+    for (int i = 0; i < 20; ++i) {  // which would hold six times what there is
+      EXPECT_EQ(Call(method, message), grpc::UNAVAILABLE);
+      EXPECT_EQ(reason_, "server.out_of_memory");
+    }
+    EXPECT_GE(none_left.refused(), 20);
+  }
+  EXPECT_EQ(Call(method, message), grpc::OK);
+}
+
+TEST(ControlMessageMemory, KeepsNoRoomForWhatAMessageDoesNotKnow) {
+  std::string bytes = "\x12\x03vit";
+  while (bytes.size() < 100'000) bytes += std::string("\x7a\x00", 2);  // an empty string 15
+  const grpc::Slice slice(bytes);
+  const grpc::ByteBuffer buffer(&slice, 1);
+  MemoryBudget budget(16 << 20, SteadyClock());
+  RequestMemory memory(budget);
+  inference::RepositoryModelLoadRequest request;
+  const auto allocated = [] {
+    return static_cast<int64_t>(mallinfo2().uordblks + mallinfo2().hblkhd);
+  };
+  const int64_t before = allocated();
+  ASSERT_TRUE(ReadLongControlMessage(buffer, 1 << 20, memory, &request).ok());
+  EXPECT_EQ(request.model_name(), "vit");
+  const inference::RepositoryModelLoadRequest moved = std::move(request);
+  EXPECT_LT(allocated() - before, 10'000);
+  EXPECT_EQ(memory.bytes(), static_cast<int64_t>(moved.SpaceUsedLong()));
+}
+
+}  // namespace
+}  // namespace fovea
