@@ -44,4 +44,11 @@ absl::StatusOr<std::vector<std::string>> ParseLabels(std::string_view text) {
   return labels;
 }
 
+absl::Status CheckLabelCount(const std::vector<std::string>& labels, int64_t classes) {
+  if (labels.empty() || static_cast<int64_t>(labels.size()) == classes) return absl::OkStatus();
+  return FailedPrecondition(
+      "model.bad_labels", std::string(kLabelsFile) + " has " + std::to_string(labels.size()) +
+                              " lines, and the model has " + std::to_string(classes) + " classes");
+}
+
 }  // namespace fovea

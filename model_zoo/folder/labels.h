@@ -1,6 +1,7 @@
 // labels.txt: the names of a model's classes, one a line, in the order of its logits.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,5 +15,10 @@ inline constexpr std::string_view kLabelsFile = "labels.txt";
 // Lines end with \n or \r\n; the last end may be missing. FAILED_PRECONDITION, with the line: not
 // UTF-8, a control character, an empty line or one longer than 1,024 bytes.
 absl::StatusOr<std::vector<std::string>> ParseLabels(std::string_view text);
+
+// FAILED_PRECONDITION where there are labels, and not one for each of the model's `classes`. Asked
+// as soon as the number of classes is known: when the folder is read where its spec has it,
+// otherwise when the model is loaded.
+absl::Status CheckLabelCount(const std::vector<std::string>& labels, int64_t classes);
 
 }  // namespace fovea

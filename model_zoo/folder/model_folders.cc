@@ -156,11 +156,7 @@ absl::Status ModelFolders::ReadAll(std::string_view name, std::string_view confi
     reading->fingerprint += Print(labels->identity);
     FOVEA_ASSIGN_OR_RETURN(reading->labels, ParseLabels(labels->bytes));
     const int64_t classes = reading->spec.description.num_classes;
-    if (classes != 0 && classes != static_cast<int64_t>(reading->labels.size())) {
-      return FailedPrecondition("model.bad_labels",
-                                "labels.txt has " + std::to_string(reading->labels.size()) +
-                                    " lines, and num_classes is " + std::to_string(classes));
-    }
+    if (classes != 0) FOVEA_RETURN_IF_ERROR(CheckLabelCount(reading->labels, classes));
   } else if (labels.status().code() != absl::StatusCode::kNotFound) {
     return labels.status();
   }

@@ -3,16 +3,13 @@
 
 #include <cstdint>
 
-#include "server/admission/request_rules.h"
 #include "server/core/model_catalog.h"
-#include "server/core/request.h"
 
 namespace fovea {
 
-// Bytes at most, beside the message and what decoding an image takes while it lasts: pixels at the
-// model's size where they have to be made (`decoded`), the model's outputs, and the answer. `input`
-// is what CheckRequest has found `request` to have.
-int64_t MemoryNeed(const InferenceRequest& request, const AcceptedInput& input,
-                   const ModelView& model, bool decoded);
+// Bytes at most for each image, beside the message and what decoding it takes while it lasts:
+// pixels at the model's size where they have to be made (`decoded`), the model's outputs, and the
+// results that are made of them (`result_bytes`).
+int64_t MemoryPerImage(const ModelView& model, bool decoded, int64_t result_bytes);
 
 }  // namespace fovea

@@ -1,7 +1,10 @@
 #include "server/admission/request_rules.h"
 
 #include <algorithm>
+#include <optional>
+#include <span>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -38,6 +41,16 @@ bool Matches(std::span<const int64_t> shape, std::span<const int64_t> descriptio
     if (description[i] != -1 && description[i] != shape[i]) return false;
   }
   return true;
+}
+
+// `images` as a number that the model takes.
+absl::StatusOr<int> CheckImageCount(int64_t images, const ModelView& model) {
+  if (images > model.max_batch_size) {
+    return InvalidArgument("request.batch_too_large",
+                           absl::StrCat(images, " images in one request; the model takes at most ",
+                                        model.max_batch_size));
+  }
+  return static_cast<int>(images);
 }
 
 // The kind, type and shape, the number of images, and that the data is as long as the shape says.
@@ -77,20 +90,19 @@ absl::StatusOr<AcceptedInput> CheckInput(const InputTensor& input, const ModelVi
         "request.input_shape",
         absl::StrCat(description->name, " has the impossible shape ", ShapeText(input.shape)));
   }
-  if (input.shape[0] > model.max_batch_size) {
-    return InvalidArgument(
-        "request.batch_too_large",
-        absl::StrCat(input.shape[0], " images in one request; the model takes at most ",
-                     model.max_batch_size));
-  }
-  accepted.images = static_cast<int>(input.shape[0]);
+  FOVEA_ASSIGN_OR_RETURN(accepted.images, CheckImageCount(input.shape[0], model));
 
-  // The size in bytes may overflow where the count does not: compare by division.
-  const size_t element_size = ElementSize(input.type);
-  const bool complete = input.type == DataType::kBytes ? IsBytesTensor(input.data, *elements)
-                                                       : input.data.size() % element_size == 0 &&
-                                                             input.data.size() / element_size ==
-                                                                 static_cast<uint64_t>(*elements);
+  bool complete;
+  if (accepted.kind == InputKind::kImage) {
+    std::optional<std::vector<ScatteredBytes>> files = SplitBytesTensor(input.data, *elements);
+    complete = files.has_value();
+    if (complete) accepted.files = *std::move(files);
+  } else {
+    // The size in bytes may overflow where the count does not: compare by division.
+    const size_t element_size = ElementSize(input.type);
+    complete = input.data.size() % element_size == 0 &&
+               input.data.size() / element_size == static_cast<uint64_t>(*elements);
+  }
   if (!complete) {
     return InvalidArgument(
         "request.input_size",
@@ -100,10 +112,8 @@ absl::StatusOr<AcceptedInput> CheckInput(const InputTensor& input, const ModelVi
   return accepted;
 }
 
-absl::Status CheckEncodedSizes(const AcceptedInput& accepted) {
-  const auto files = SplitBytesTensor(accepted.tensor->data, accepted.images);
-  FOVEA_CHECK(files.has_value());  // CheckInput
-  for (const ScatteredBytes& file : *files) {
+absl::Status CheckFileSizes(std::span<const ScatteredBytes> files) {
+  for (const ScatteredBytes& file : files) {
     if (file.size() > static_cast<uint64_t>(limits::kMaxEncodedImageBytes)) {
       return ResourceExhausted("image.too_many_bytes",
                                absl::StrCat("an encoded image of ", file.size(), " bytes; at most ",
@@ -135,49 +145,26 @@ absl::Status CheckPixelCount(const AcceptedInput& accepted) {
   return absl::OkStatus();
 }
 
-absl::Status CheckOutputs(const InferenceRequest& request, const ModelView& model) {
-  for (const RequestedOutput& output : request.outputs) {
-    const TensorDescription* description = FindDescription(model.outputs, output.name);
-    if (description == nullptr) {
-      return InvalidArgument("request.output_unknown",
-                             absl::StrCat("the model has no output ", InQuotes(output.name)));
-    }
-    if (output.classification > 0 && description->type != DataType::kFp32) {
-      return InvalidArgument(
-          "request.classification_type",
-          absl::StrCat("classes are made of FP32 outputs only; ", description->name, " is ",
-                       std::string(DataTypeName(description->type))));
-    }
-  }
-  if (request.top_k > 0) {
-    if (model.task != "classification") {
-      return FailedPrecondition(
-          "model.no_classifier",
-          absl::StrCat("the model's task is ", model.task, ": it gives no classes"));
-    }
-    const TensorDescription* logits = FindDescription(model.outputs, kLogitsOutput);
-    if (logits == nullptr || logits->type != DataType::kFp32) {
-      return FailedPrecondition("model.no_classifier",
-                                "the model has no logits: it gives no classes");
-    }
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 absl::StatusOr<AcceptedInput> CheckRequest(const InferenceRequest& request,
                                            const ModelView& model) {
-  if (request.inputs.size() != 1) {
-    return InvalidArgument(
-        "request.input_count",
-        absl::StrCat(request.inputs.size(), " inputs; a request has exactly one of ",
-                     AcceptedNames(model)));
+  if (const auto* images = std::get_if<ImageFiles>(&request.input)) {
+    AcceptedInput accepted{.kind = InputKind::kImage, .files = images->files};
+    FOVEA_ASSIGN_OR_RETURN(accepted.images,
+                           CheckImageCount(static_cast<int64_t>(accepted.files.size()), model));
+    FOVEA_RETURN_IF_ERROR(CheckFileSizes(accepted.files));
+    return accepted;
   }
-  FOVEA_ASSIGN_OR_RETURN(const AcceptedInput accepted, CheckInput(request.inputs[0], model));
-  if (accepted.kind == InputKind::kImage) FOVEA_RETURN_IF_ERROR(CheckEncodedSizes(accepted));
+  const auto& tensors = std::get<NamedTensors>(request.input);
+  if (tensors.size() != 1) {
+    return InvalidArgument("request.input_count",
+                           absl::StrCat(tensors.size(), " inputs; a request has exactly one of ",
+                                        AcceptedNames(model)));
+  }
+  FOVEA_ASSIGN_OR_RETURN(AcceptedInput accepted, CheckInput(tensors[0], model));
+  if (accepted.kind == InputKind::kImage) FOVEA_RETURN_IF_ERROR(CheckFileSizes(accepted.files));
   if (accepted.kind == InputKind::kImageRgb) FOVEA_RETURN_IF_ERROR(CheckPixelCount(accepted));
-  FOVEA_RETURN_IF_ERROR(CheckOutputs(request, model));
   return accepted;
 }
 

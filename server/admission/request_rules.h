@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -17,24 +18,21 @@ inline constexpr std::string_view kPixelValuesInput =
 inline constexpr std::string_view kImageInput = "image";         // BYTES [-1,1] or [-1]: files
 inline constexpr std::string_view kImageRgbInput = "image_rgb";  // UINT8 [-1,H,W,3], any size
 
-// What classes are made of: FP32 [-1,classes].
-inline constexpr std::string_view kLogitsOutput = "logits";
-
 enum class InputKind { kPixelValues, kImage, kImageRgb };
 
 // The input of a request that keeps the rules.
 struct AcceptedInput {
   InputKind kind = InputKind::kPixelValues;
-  const InputTensor* tensor = nullptr;  // the request's
+  const InputTensor* tensor = nullptr;  // the request's; null where it came as images
+  std::vector<ScatteredBytes> files;    // kImage: each image
   int images = 0;                       // at least 1, at most the model's max_batch_size
 };
 
 // Judges by shapes, sizes and names only: its time does not depend on the number of pixels.
 // INVALID_ARGUMENT: no input or more than one, one that the model does not take, another type or
 // shape than it takes, data that is not the size of its shape, more images than max_batch_size, an
-// unknown output, classes of an output that is not FP32, an image of too many pixels.
-// RESOURCE_EXHAUSTED: an encoded image of more than limits::kMaxEncodedImageBytes.
-// FAILED_PRECONDITION: the best classes asked of a model that is no classifier or has no logits.
+// image of too many pixels. RESOURCE_EXHAUSTED: an encoded image of more than
+// limits::kMaxEncodedImageBytes. What it asks for is the postprocessor's to judge.
 absl::StatusOr<AcceptedInput> CheckRequest(const InferenceRequest& request, const ModelView& model);
 
 // INVALID_ARGUMENT where one of the float32 numbers of `data` is NaN or infinite (denormals are

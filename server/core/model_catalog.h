@@ -2,6 +2,7 @@
 // they run.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -13,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "server/core/tensor.h"
+#include "server/core/vision_task.h"
 
 namespace fovea {
 
@@ -20,6 +22,13 @@ struct TensorDescription {
   std::string name;
   DataType type = DataType::kFp32;
   std::vector<int64_t> shape;  // -1: any; the first dimension is the batch's
+
+  // At least, where a dimension is any.
+  int64_t ElementsPerImage() const {
+    int64_t elements = 1;
+    for (size_t i = 1; i < shape.size(); ++i) elements *= std::max<int64_t>(shape[i], 1);
+    return elements;
+  }
 };
 
 // Facts of one loaded version. Immutable; a reload makes a new one.
@@ -28,8 +37,8 @@ struct ModelView {
   std::string version;                       // decimal, "1"
   std::vector<std::string> served_versions;  // all served ones of this name
   std::string backbone;
-  std::string attention;                  // canonical text
-  std::string task;                       // "classification"
+  std::string attention;  // canonical text
+  VisionTask task = VisionTask::kClassification;
   std::string precision;                  // "FP32"
   std::vector<TensorDescription> inputs;  // the advertised one
   std::vector<TensorDescription> outputs;

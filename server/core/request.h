@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
@@ -15,6 +16,7 @@
 #include "server/core/request_memory.h"
 #include "server/core/stages.h"
 #include "server/core/tensor.h"
+#include "server/core/vision_task.h"
 
 namespace fovea {
 
@@ -25,15 +27,34 @@ struct RequestedOutput {
   int64_t classification = 0;
 };
 
+// What a request hands over: tensors by name, or images as files (JPEG, PNG, WebP).
+using NamedTensors = std::vector<InputTensor>;
+struct ImageFiles {
+  std::vector<ScatteredBytes> files;
+};
+using RequestInput = std::variant<NamedTensors, ImageFiles>;
+
+// What it asks for: tensors by name, or a task's results.
+struct WantedTensors {
+  std::vector<RequestedOutput> outputs;  // empty: every output of the model
+};
+struct ClassifyOptions {
+  int top_k = 0;  // classes of each image, best first
+};
+using RequestOptions = std::variant<WantedTensors, ClassifyOptions>;
+
+// The task whose results are asked for; none: tensors.
+inline std::optional<VisionTask> TaskOf(const RequestOptions& options) {
+  if (std::holds_alternative<ClassifyOptions>(options)) return VisionTask::kClassification;
+  return std::nullopt;
+}
+
 struct InferenceRequest {
   std::string model_name;
   std::string model_version;  // empty: the latest that is served
   std::string id;
-  std::vector<InputTensor> inputs;
-  std::vector<RequestedOutput> outputs;  // empty: every output of the model
-  // Classes wanted for each image, best first, with labels and confidences (VisionService); 0:
-  // none.
-  int top_k = 0;
+  RequestInput input;
+  RequestOptions options;
   uint64_t priority = 0;    // as the caller gave it: 1 first, 0 the model's default
   Nanos deadline = kNever;  // steady time
   CancellationPtr cancellation = std::make_shared<Cancellation>();
@@ -57,14 +78,18 @@ struct ClassScore {
   float logit = 0;
 };
 
+// What is answered, by what was asked for.
+using TensorResults = std::vector<OutputTensor>;
+using ClassifyResults = std::vector<std::vector<ClassScore>>;  // one list an image, best first
+using Results = std::variant<TensorResults, ClassifyResults>;
+
 struct InferenceResponse {
   std::string model_name;
   std::string model_version;
   std::string id;
   std::string attention;  // canonical text
   bool untrained = false;
-  std::vector<OutputTensor> outputs;
-  std::vector<std::vector<ClassScore>> classes;  // one list an image, where top_k was asked for
+  Results results;
   Receipt receipt;  // the encode stage is still running: the transport ends it
 };
 

@@ -10,6 +10,7 @@
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
+#include "server/core/image_transform.h"
 #include "server/core/request.h"
 #include "server/core/tensor.h"
 #include "server/scheduler/task.h"
@@ -26,6 +27,7 @@ struct ReceivedPixels {
 // Pixels that imaging decoded and resized to the model's size: UINT8 [images, height, width, 3].
 struct DecodedPixels {
   std::vector<uint8_t> rgb;
+  std::vector<ImageTransform> transforms;  // of each image, from the caller's to the model's
 };
 
 // Where a task's pixels wait until its batch is gathered.

@@ -18,9 +18,18 @@ namespace fovea {
 namespace {
 
 absl::Status ResizeAndCrop(std::span<const uint8_t> rgb, int64_t height, int64_t width,
-                           const PreprocessSpec& spec, std::span<uint8_t> out) {
+                           const PreprocessSpec& spec, std::span<uint8_t> out,
+                           ImageTransform* transform) {
   FOVEA_CHECK(static_cast<int64_t>(out.size()) == spec.bytes());
   const ResizePlan plan = PlanResize(height, width, spec);
+  if (transform != nullptr) {
+    *transform = {.source_height = height,
+                  .source_width = width,
+                  .resized_height = plan.resized_height,
+                  .resized_width = plan.resized_width,
+                  .top = plan.top,
+                  .left = plan.left};
+  }
   return RunCodec([&]() -> std::string {
     Resample(rgb.data(), height, width, plan, spec.interpolation, out.data());
     return {};
@@ -95,7 +104,8 @@ absl::StatusOr<OpenedImage> Open(const ScatteredBytes& file, const ImageLimits& 
 
 absl::Status DecodeAndResize(const ScatteredBytes& file, const PreprocessSpec& spec,
                              const ImagingOptions& options, const ImagingResources& resources,
-                             std::span<uint8_t> out, ImageDurations* durations) {
+                             std::span<uint8_t> out, ImageTransform* transform,
+                             ImageDurations* durations) {
   const Clock& clock = resources.clock;
   const Nanos start = clock.Now();
   Nanos waited = 0, decoded = 0;
@@ -110,13 +120,13 @@ absl::Status DecodeAndResize(const ScatteredBytes& file, const PreprocessSpec& s
   FOVEA_ASSIGN_OR_RETURN(const RgbImage image,
                          DecodeImage(opened.encoded, opened.info, options.decode));
   decoded = clock.Now();
-  return ResizeAndCrop(image.bytes(), image.height, image.width, spec, out);
+  return ResizeAndCrop(image.bytes(), image.height, image.width, spec, out, transform);
 }
 
 absl::Status ResizeRgb(const ScatteredBytes& rgb, int64_t height, int64_t width,
                        const PreprocessSpec& spec, const ImageLimits& limits,
                        const ImagingResources& resources, std::span<uint8_t> out,
-                       ImageDurations* durations) {
+                       ImageTransform* transform, ImageDurations* durations) {
   const Nanos start = resources.clock.Now();
   Nanos waited = 0;
   const absl::Cleanup note_durations = [&] {
@@ -134,7 +144,7 @@ absl::Status ResizeRgb(const ScatteredBytes& rgb, int64_t height, int64_t width,
   Bytes whole;
   FOVEA_RETURN_IF_ERROR(Gather(rgb, &storage, &whole));
   return ResizeAndCrop({reinterpret_cast<const uint8_t*>(whole.data()), whole.size()}, height,
-                       width, spec, out);
+                       width, spec, out, transform);
 }
 
 }  // namespace fovea

@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "server/core/cancellation.h"
 #include "server/core/clock.h"
+#include "server/core/image_transform.h"
 #include "server/core/memory_budget.h"
 #include "server/core/tensor.h"
 #include "server/imaging/decode.h"
@@ -41,14 +42,15 @@ struct ImagingResources {
 // 8-bit RGB [spec.height, spec.width, 3] into `out`, which is left alone unless the result is OK.
 // Bit-equal to Pillow's decoding, ImageOps.exif_transpose and timm's evaluation transform. Works on
 // the calling thread, which holds nothing of the budget. Thread-safe. `spec` passes
-// CheckPreprocessSpec. `durations` may be null. Errors: those of ProbeImage and DecodeImage;
-// RESOURCE_EXHAUSTED image.too_large_to_decode where the whole budget would not do if the file came
-// in pieces (whether it does is chance);
-// DEADLINE_EXCEEDED queue.expired where the memory was not to be had in time, CANCELLED
-// queue.cancelled where the request was cancelled meanwhile.
+// CheckPreprocessSpec. `transform`: what was done. `transform` and `durations` may be null. Errors:
+// those of ProbeImage and DecodeImage; RESOURCE_EXHAUSTED image.too_large_to_decode where the whole
+// budget would not do if the file came in pieces (whether it does is chance); DEADLINE_EXCEEDED
+// queue.expired where the memory was not to be had in time, CANCELLED queue.cancelled where the
+// request was cancelled meanwhile.
 absl::Status DecodeAndResize(const ScatteredBytes& file, const PreprocessSpec& spec,
                              const ImagingOptions& options, const ImagingResources& resources,
-                             std::span<uint8_t> out, ImageDurations* durations = nullptr);
+                             std::span<uint8_t> out, ImageTransform* transform = nullptr,
+                             ImageDurations* durations = nullptr);
 
 // The same from 8-bit RGB [height, width, 3], under the same limits on sides and pixels. An image
 // that already has the model's size, with nothing to cut off, is copied. INVALID_ARGUMENT
@@ -56,6 +58,6 @@ absl::Status DecodeAndResize(const ScatteredBytes& file, const PreprocessSpec& s
 absl::Status ResizeRgb(const ScatteredBytes& rgb, int64_t height, int64_t width,
                        const PreprocessSpec& spec, const ImageLimits& limits,
                        const ImagingResources& resources, std::span<uint8_t> out,
-                       ImageDurations* durations = nullptr);
+                       ImageTransform* transform = nullptr, ImageDurations* durations = nullptr);
 
 }  // namespace fovea

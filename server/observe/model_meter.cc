@@ -49,7 +49,7 @@ MetricLabels ModelMeter::LabelsOf(const ModelView& model) {
   return {{"model", model.name},
           {"version", model.version},
           {"attention", model.attention},
-          {"task", model.task}};
+          {"task", std::string(VisionTaskName(model.task))}};
 }
 
 ModelMeter::ModelMeter(MetricFamilies& families, const ModelView& model,

@@ -9,10 +9,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "base/check.h"
 #include "base/out_of_memory.h"
 #include "base/status.h"
-#include "server/core/bytes_tensor.h"
 #include "server/core/mutex.h"
 #include "server/imaging/probe.h"
 
@@ -92,6 +90,7 @@ class Decoding {
       began_ = resources_.clock.Now();
       *status = OrOutOfMemory([this] {
         pixels_.rgb.resize(spec_.bytes() * images_.input.images);
+        pixels_.transforms.resize(images_.input.images);
         return absl::OkStatus();
       });
       if (!status->ok()) status_ = *status;
@@ -108,12 +107,14 @@ class Decoding {
   absl::Status Decode(int image, ImageDurations* durations) {
     const std::span<uint8_t> room =
         std::span(pixels_.rgb).subspan(image * spec_.bytes(), spec_.bytes());
+    ImageTransform* const transform = &pixels_.transforms[image];
     if (images_.input.kind == InputKind::kImage) {
-      return DecodeAndResize(images_.images[image], spec_, options_, resources_, room, durations);
+      return DecodeAndResize(images_.images[image], spec_, options_, resources_, room, transform,
+                             durations);
     }
     const std::vector<int64_t>& shape = images_.input.tensor->shape;
     return ResizeRgb(images_.images[image], shape[1], shape[2], spec_, options_.limits, resources_,
-                     room, durations);
+                     room, transform, durations);
   }
 
   // After the last image.
@@ -156,14 +157,12 @@ class Decoding {
 }  // namespace
 
 ImagesToDecode::ImagesToDecode(const AcceptedInput& accepted) : input(accepted) {
-  const InputTensor& tensor = *input.tensor;
   if (input.kind == InputKind::kImage) {
-    std::optional<std::vector<ScatteredBytes>> files = SplitBytesTensor(tensor.data, input.images);
-    FOVEA_CHECK(files.has_value());  // CheckRequest has seen to it
-    images = *std::move(files);
+    images = input.files;
     for (const ScatteredBytes& file : images) sizes.push_back(SizeOf(file));
     return;
   }
+  const InputTensor& tensor = *input.tensor;
   const int64_t pixels = tensor.shape[1] * tensor.shape[2];
   for (int i = 0; i < input.images; ++i)
     images.push_back(tensor.data.Slice(3 * pixels * i, 3 * pixels));

@@ -1,7 +1,6 @@
 #include "server/pipeline/inference_pipeline.h"
 
 #include <algorithm>
-#include <cstring>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -11,7 +10,6 @@
 #include "server/admission/memory_need.h"
 #include "server/admission/request_rules.h"
 #include "server/pipeline/decode_images.h"
-#include "server/postprocess/classification.h"
 
 namespace fovea {
 namespace {
@@ -38,22 +36,18 @@ bool MustBeDecoded(const AcceptedInput& input, const ModelView& model) {
          (shape[1] != model.image_height || shape[2] != model.image_width);
 }
 
-bool IsWanted(const InferenceRequest& request, const std::string& output) {
-  return request.outputs.empty() ||
-         std::any_of(request.outputs.begin(), request.outputs.end(),
-                     [&](const auto& wanted) { return wanted.name == output; });
+// How the model saw each image of a task.
+std::vector<ImageTransform> TransformsOf(const InferenceTask& task, const ModelView& model) {
+  if (const auto* decoded = std::get_if<DecodedPixels>(&task.pixels())) return decoded->transforms;
+  return std::vector<ImageTransform>(
+      task.images(), ImageTransform::Identity(model.image_height, model.image_width));
 }
 
-int64_t ClassificationCount(const InferenceRequest& request, const std::string& output) {
-  for (const RequestedOutput& wanted : request.outputs) {
-    if (wanted.name == output) return wanted.classification;
-  }
-  return 0;
-}
-
-// Numbers to what the caller asked for: the wanted outputs, classes where they were asked for.
-InferenceResponse MakeResponse(const InferenceRequest& request, const ModelView& model,
-                               TaskResult result) {
+// Numbers to what the caller asked for.
+absl::StatusOr<InferenceResponse> MakeResponse(InferenceTask& task, const ServedModel& served,
+                                               TaskResult result) {
+  const InferenceRequest& request = task.request();
+  const ModelView& model = *served.view();
   InferenceResponse response;
   response.model_name = model.name;
   response.model_version = model.version;
@@ -62,21 +56,9 @@ InferenceResponse MakeResponse(const InferenceRequest& request, const ModelView&
   response.untrained = model.untrained;
   response.receipt.batch_size = result.batch_size;
   response.receipt.batch_peak_bytes = result.batch_peak_bytes;
-  for (OutputTensor& output : result.outputs) {
-    if (request.top_k > 0 && output.name == kLogitsOutput) {
-      const size_t images = output.shape[0];
-      std::vector<float> logits(output.data.size() / sizeof(float) / images);
-      for (size_t image = 0; image < images; ++image) {
-        std::memcpy(logits.data(), output.data.data() + image * logits.size() * sizeof(float),
-                    logits.size() * sizeof(float));
-        response.classes.push_back(TopClasses(logits, request.top_k, *model.labels));
-      }
-    }
-    if (!IsWanted(request, output.name)) continue;
-    const int64_t count = ClassificationCount(request, output.name);
-    response.outputs.push_back(count > 0 ? ClassificationTensor(output, count, *model.labels)
-                                         : std::move(output));
-  }
+  FOVEA_ASSIGN_OR_RETURN(response.results,
+                         served.postprocessor().Process(request.options, std::move(result.outputs),
+                                                        TransformsOf(task, model)));
   return response;
 }
 
@@ -118,6 +100,7 @@ absl::Status InferencePipeline::Admit(Admitted& admitted) {
   FOVEA_ASSIGN_OR_RETURN(admitted.model, find_model_(request.model_name, request.model_version));
   const ModelView& model = *admitted.model->view();
   FOVEA_ASSIGN_OR_RETURN(admitted.input, CheckRequest(request, model));
+  FOVEA_RETURN_IF_ERROR(admitted.model->postprocessor().Check(request.options));
   admitted.priority = QueuePriority(request.priority, model);
   TaskOutline outline{
       .images = admitted.input.images, .priority = admitted.priority, .deadline = request.deadline};
@@ -128,8 +111,9 @@ absl::Status InferencePipeline::Admit(Admitted& admitted) {
   }
   // The place is taken before anything is read or decoded: a full queue refuses at once.
   FOVEA_ASSIGN_OR_RETURN(admitted.place, admitted.model->queue().Reserve(outline));
+  const int64_t result_bytes = admitted.model->postprocessor().ResultBytes(request.options);
   FOVEA_RETURN_IF_ERROR(admitted.request->TakeMemory(
-      MemoryNeed(request, admitted.input, model, admitted.images.has_value())));
+      admitted.input.images * MemoryPerImage(model, admitted.images.has_value(), result_bytes)));
   if (admitted.input.kind == InputKind::kPixelValues && !model.allow_non_finite) {
     FOVEA_RETURN_IF_ERROR(CheckFinite(admitted.input.tensor->data));
   }
@@ -178,7 +162,7 @@ void InferencePipeline::PutInLine(std::unique_ptr<Admitted> admitted, PixelSourc
       return;
     }
     auto response = OrOutOfMemory([&]() -> absl::StatusOr<InferenceResponse> {
-      return MakeResponse(request, *model->view(), *std::move(result));
+      return MakeResponse(*task, *model, *std::move(result));
     });
     request.stages.EndStage(Stage::kPostprocess, clock.Now());
     if (response.ok()) response->receipt.stages = request.stages;

@@ -4,22 +4,21 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "base/check.h"
 #include "server/admission/request_rules.h"
 
 namespace fovea {
 namespace {
 
-std::string_view TaskName(models::Task task) {
+VisionTask TaskOf(models::Task task) {
   switch (task) {
-    case models::Task::kClassification:
-      return "classification";
     case models::Task::kDetection:
-      return "detection";
+      return VisionTask::kDetection;
     case models::Task::kSegmentation:
-      return "segmentation";
+      return VisionTask::kSegmentation;
+    case models::Task::kClassification:
+      break;
   }
-  FOVEA_CHECK(false);
+  return VisionTask::kClassification;
 }
 
 // "pixel_values FP32 [-1,3,224,224]": one of the inputs that a request may use.
@@ -69,7 +68,7 @@ ModelView DescribeServedModel(const ParsedModel& model, const models::ModelInfo&
   view.version = absl::StrCat(model.version);
   view.backbone = info.backbone;
   view.attention = info.attention;
-  view.task = TaskName(spec.description.task);
+  view.task = TaskOf(spec.description.task);
   view.precision = spec.description.precision == models::Precision::kBf16 ? "BF16" : "FP32";
   view.inputs = {AdvertisedTensor(spec.advertised_input, info)};
   view.accepted_inputs = AcceptedInputs(info);
@@ -107,7 +106,7 @@ ModelView DescribeServedModel(const ParsedModel& model, const models::ModelInfo&
                                      })},
       {"fovea.parameters", absl::StrCat(info.parameters)},
       {"fovea.precision", view.precision},
-      {"fovea.task", view.task},
+      {"fovea.task", std::string(VisionTaskName(view.task))},
       {"fovea.tokens", absl::StrCat(info.tokens)},
   };
   if (view.untrained) view.properties["fovea.untrained"] = "true";

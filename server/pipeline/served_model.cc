@@ -65,11 +65,6 @@ absl::StatusOr<std::shared_ptr<Servable>> ServedModel::Create(const ParsedModel&
   auto served = std::shared_ptr<ServedModel>(new ServedModel);
   served->executor_ = std::move(executor);
   const models::ModelInfo& info = served->executor_->info();
-  if (!model.labels.empty() && static_cast<int64_t>(model.labels.size()) != info.num_classes) {
-    return FailedPrecondition(
-        "model.labels", absl::StrCat("labels.txt has ", model.labels.size(),
-                                     " labels, the model has ", info.num_classes, " classes"));
-  }
   served->preprocessing_ = ImagingSpec(info, served->executor_->preprocessing());
   FOVEA_RETURN_IF_ERROR(CheckPreprocessSpec(served->preprocessing_));
   served->imaging_line_ = environment.imaging.AddLine();
@@ -77,6 +72,7 @@ absl::StatusOr<std::shared_ptr<Servable>> ServedModel::Create(const ParsedModel&
   view.memory_bytes = {{"weights", served->executor_->weight_bytes()},
                        {"activations_peak", served->executor_->peak_activation_bytes()}};
   served->view_ = std::make_shared<const ModelView>(std::move(view));
+  served->postprocessor_ = Postprocessor::Create(served->view_);
   served->observer_ = environment.observe(served->view_);
 
   ModelQueueOptions queue_options{

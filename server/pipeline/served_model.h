@@ -11,6 +11,7 @@
 #include "server/imaging/imaging_pool.h"
 #include "server/imaging/resize_plan.h"
 #include "server/pipeline/model_observer.h"
+#include "server/postprocess/postprocessor.h"
 #include "server/repository/servable.h"
 #include "server/scheduler/scheduler.h"
 
@@ -40,6 +41,7 @@ class ServedModel final : public Servable {
   ModelQueue& queue() const { return *queue_; }
   // Where its images wait to be decoded.
   ImagingLine& imaging_line() const { return *imaging_line_; }
+  const Postprocessor& postprocessor() const { return *postprocessor_; }
   // From an image of any size to the bytes that the model takes.
   const PreprocessSpec& preprocessing() const { return preprocessing_; }
 
@@ -49,6 +51,7 @@ class ServedModel final : public Servable {
 
   std::shared_ptr<const ModelView> view_;
   PreprocessSpec preprocessing_;
+  std::unique_ptr<const Postprocessor> postprocessor_;
   std::unique_ptr<ImagingLine> imaging_line_;
   std::unique_ptr<ModelObserver> observer_;
   std::unique_ptr<BatchExecutor> executor_;

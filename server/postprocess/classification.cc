@@ -3,21 +3,64 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstdint>
 #include <cstring>
 #include <numeric>
+#include <utility>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "base/check.h"
+#include "base/status.h"
 
 namespace fovea {
 namespace {
 
-static_assert(std::endian::native == std::endian::little,
-              "raw tensors are little-endian on the wire");
+static_assert(std::endian::native == std::endian::little, "raw tensors are little-endian");
 
-// Indices of the `count` largest values, best first.
+constexpr std::string_view kLogitsOutput = "logits";
+
+class Classification final : public TaskPostprocessor {
+ public:
+  explicit Classification(std::shared_ptr<const ModelView> model) : model_(std::move(model)) {}
+
+  int64_t ResultBytes(const RequestOptions& options) const override {
+    return std::min<int64_t>(std::get<ClassifyOptions>(options).top_k, model_->num_classes) *
+           ClassBytes(*model_);
+  }
+
+  absl::StatusOr<Results> Process(const RequestOptions& options, std::vector<OutputTensor> outputs,
+                                  std::span<const ImageTransform> /*images*/) const override {
+    const int top_k = std::get<ClassifyOptions>(options).top_k;
+    ClassifyResults results;
+    for (const OutputTensor& output : outputs) {
+      if (output.name != kLogitsOutput) continue;
+      const auto images = static_cast<size_t>(output.shape[0]);
+      std::vector<float> logits(output.data.size() / sizeof(float) / images);
+      for (size_t image = 0; image < images; ++image) {
+        std::memcpy(logits.data(), output.data.data() + image * logits.size() * sizeof(float),
+                    logits.size() * sizeof(float));
+        results.push_back(TopClasses(logits, top_k, *model_->labels));
+      }
+    }
+    return results;
+  }
+
+ private:
+  const std::shared_ptr<const ModelView> model_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<const TaskPostprocessor>> MakeClassification(
+    std::shared_ptr<const ModelView> model) {
+  const bool has_logits = std::any_of(
+      model->outputs.begin(), model->outputs.end(), [](const TensorDescription& output) {
+        return output.name == kLogitsOutput && output.type == DataType::kFp32;
+      });
+  if (!has_logits) {
+    return FailedPrecondition("model.no_classifier",
+                              "the model has no logits: it gives no classes");
+  }
+  return std::make_unique<const Classification>(std::move(model));
+}
+
 std::vector<int> LargestIndices(std::span<const float> values, size_t count) {
   std::vector<int> order(values.size());
   std::iota(order.begin(), order.end(), 0);
@@ -28,8 +71,6 @@ std::vector<int> LargestIndices(std::span<const float> values, size_t count) {
   order.resize(count);
   return order;
 }
-
-}  // namespace
 
 std::vector<ClassScore> TopClasses(std::span<const float> logits, int count,
                                    std::span<const std::string> labels) {
@@ -49,30 +90,9 @@ std::vector<ClassScore> TopClasses(std::span<const float> logits, int count,
   return classes;
 }
 
-void AppendBytesElement(std::string_view element, std::string* data) {
-  const auto length = static_cast<uint32_t>(element.size());
-  data->append(reinterpret_cast<const char*>(&length), sizeof(length));
-  data->append(element);
-}
-
-OutputTensor ClassificationTensor(const OutputTensor& values, int64_t count,
-                                  std::span<const std::string> labels) {
-  FOVEA_CHECK(values.type == DataType::kFp32 && !values.shape.empty());
-  const int64_t batch = values.shape[0];
-  const size_t width = batch == 0 ? 0 : values.data.size() / sizeof(float) / batch;
-  count = std::min<int64_t>(count, static_cast<int64_t>(width));
-  OutputTensor result{values.name, DataType::kBytes, {batch, count}, ""};
-  std::vector<float> row(width);
-  for (int64_t image = 0; image < batch; ++image) {
-    std::memcpy(row.data(), values.data.data() + image * width * sizeof(float),
-                width * sizeof(float));
-    for (int index : LargestIndices(row, static_cast<size_t>(count))) {
-      std::string element = absl::StrFormat("%f:%d", row[index], index);
-      if (static_cast<size_t>(index) < labels.size()) absl::StrAppend(&element, ":", labels[index]);
-      AppendBytesElement(element, &result.data);
-    }
-  }
-  return result;
+int64_t ClassBytes(const ModelView& model) {
+  constexpr int64_t kRecord = 128;
+  return kRecord + 3 * static_cast<int64_t>(model.longest_label);
 }
 
 }  // namespace fovea

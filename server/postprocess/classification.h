@@ -1,14 +1,22 @@
 // Logits to classes.
 #pragma once
 
+#include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "server/core/request.h"
-#include "server/core/tensor.h"
+#include "server/postprocess/postprocessor.h"
 
 namespace fovea {
+
+// The classes of `model`'s output "logits" (FP32 [-1, classes]). FAILED_PRECONDITION
+// model.no_classifier where it has none.
+absl::StatusOr<std::unique_ptr<const TaskPostprocessor>> MakeClassification(
+    std::shared_ptr<const ModelView> model);
 
 // The `count` largest logits of one image, best first, with softmax confidences over all classes;
 // ties go to the lower index. `logits` [classes], finite. `labels` is by class index, or empty.
@@ -16,13 +24,11 @@ namespace fovea {
 std::vector<ClassScore> TopClasses(std::span<const float> logits, int count,
                                    std::span<const std::string> labels);
 
-// Triton's classification extension: of a tensor FP32 [batch, ...], each image's values flattened,
-// the `count` largest as BYTES [batch, count] of "<value>:<index>[:<label>]". Admission lets only
-// FP32 outputs be asked for so.
-OutputTensor ClassificationTensor(const OutputTensor& values, int64_t count,
-                                  std::span<const std::string> labels);
+// Indices of the `count` largest values, best first; ties go to the lower index.
+std::vector<int> LargestIndices(std::span<const float> values, size_t count);
 
-// Appends one element of a BYTES tensor: a little-endian uint32 length and the bytes.
-void AppendBytesElement(std::string_view element, std::string* data);
+// Of one class of one image: an element of a list with its label's text, the same as a message, and
+// the message encoded.
+int64_t ClassBytes(const ModelView& model);
 
 }  // namespace fovea

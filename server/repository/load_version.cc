@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/status.h"
+#include "model_zoo/folder/labels.h"
 
 namespace fovea {
 
@@ -28,12 +29,7 @@ absl::StatusOr<std::shared_ptr<Servable>> LoadVersion(const ModelReading& model,
 
   const ModelView& view = *servable->view();
   FOVEA_CHECK(view.name == parsed.name && view.version == std::to_string(parsed.version));
-  if (!parsed.labels.empty() && view.num_classes != static_cast<int64_t>(parsed.labels.size())) {
-    return FailedPrecondition("model.bad_labels",
-                              "labels.txt has " + std::to_string(parsed.labels.size()) +
-                                  " lines, and the model has " + std::to_string(view.num_classes) +
-                                  " classes");
-  }
+  FOVEA_RETURN_IF_ERROR(CheckLabelCount(parsed.labels, view.num_classes));
   if (file != nullptr) {
     // A file that somebody writes into while it is read may be half old and half new.
     FOVEA_ASSIGN_OR_RETURN(const FileIdentity identity, file->Identity());

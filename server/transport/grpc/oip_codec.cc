@@ -176,19 +176,21 @@ absl::Status ReadInputs(SplitMessage& split, const ReceivedBytes& message, size_
                            absl::StrCat("more than ", limits::kMaxInputsPerRequest, " inputs"));
   }
   ContentsBudget contents_budget{.memory = request->memory};
-  request->inputs.reserve(inputs.size());
+  NamedTensors tensors;
+  tensors.reserve(inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
     FOVEA_ASSIGN_OR_RETURN(InputTensor tensor,
                            ReadInput(inputs[i]->bytes, raw.empty() ? nullptr : &raw[i]->bytes,
                                      message, header_budget, &contents_budget, arena));
-    for (const InputTensor& other : request->inputs) {
+    for (const InputTensor& other : tensors) {
       if (other.name == tensor.name) {
         return InvalidArgument("request.input_duplicate",
                                absl::StrCat("two inputs are called ", InQuotes(tensor.name)));
       }
     }
-    request->inputs.push_back(std::move(tensor));
+    tensors.push_back(std::move(tensor));
   }
+  request->input = std::move(tensors);
   return absl::OkStatus();
 }
 
@@ -197,9 +199,10 @@ absl::Status ReadOutputs(const ModelInferRequest& header, InferenceRequest* requ
     return InvalidArgument("request.output_count",
                            absl::StrCat("more than ", limits::kMaxInputsPerRequest, " outputs"));
   }
+  WantedTensors wanted;
   for (const auto& output : header.outputs()) {
     FOVEA_RETURN_IF_ERROR(CheckParameters(output.parameters()));
-    for (const RequestedOutput& other : request->outputs) {
+    for (const RequestedOutput& other : wanted.outputs) {
       if (other.name == output.name()) {
         return InvalidArgument(
             "request.output_duplicate",
@@ -208,10 +211,11 @@ absl::Status ReadOutputs(const ModelInferRequest& header, InferenceRequest* requ
     }
     FOVEA_ASSIGN_OR_RETURN(const uint64_t classes,
                            CountParameter(output.parameters(), "classification"));
-    request->outputs.push_back(
+    wanted.outputs.push_back(
         {.name = output.name(),
          .classification = static_cast<int64_t>(std::min<uint64_t>(classes, limits::kMaxClasses))});
   }
+  request->options = std::move(wanted);
   return absl::OkStatus();
 }
 
@@ -254,13 +258,14 @@ absl::Status ReadModelInferRequest(const ReceivedBytes& message, CheckModel chec
 }
 
 EncodedMessage WriteModelInferResponse(InferenceResponse& response, const Clock& clock) {
+  auto& outputs = std::get<TensorResults>(response.results);  // what ReadModelInferRequest asks for
   alignas(8) std::array<char, kArenaBytes> first_block;
   google::protobuf::Arena arena(first_block.data(), first_block.size());
   auto* head = google::protobuf::Arena::CreateMessage<ModelInferResponse>(&arena);
   head->set_model_name(response.model_name);
   head->set_model_version(response.model_version);
   head->set_id(response.id);
-  for (const OutputTensor& output : response.outputs) {
+  for (const OutputTensor& output : outputs) {
     auto* tensor = head->add_outputs();
     tensor->set_name(output.name);
     tensor->set_datatype(std::string(DataTypeName(output.type)));
@@ -268,7 +273,7 @@ EncodedMessage WriteModelInferResponse(InferenceResponse& response, const Clock&
   }
   EncodedMessage message;
   message.Append(head->SerializeAsString());
-  for (OutputTensor& output : response.outputs) {
+  for (OutputTensor& output : outputs) {
     message.AppendBytes(ModelInferResponse::kRawOutputContentsFieldNumber, std::move(output.data));
   }
 

@@ -18,30 +18,6 @@ namespace {
 
 constexpr int kDefaultTopK = 5;
 
-// The images as the elements of a BYTES tensor: their lengths go in between.
-InputTensor ImageTensor(const std::vector<SplitMessage::Field>& images,
-                        const std::shared_ptr<const void>& owner) {
-  struct Owners {
-    std::vector<uint32_t> lengths;
-    std::shared_ptr<const void> images;
-  };
-  auto owners = std::make_shared<Owners>();
-  owners->images = owner;
-  owners->lengths.reserve(images.size());  // the pieces point into it
-  std::vector<ScatteredBytes::Piece> pieces;
-  for (const SplitMessage::Field& image : images) {
-    uint32_t length = 0;
-    for (const ScatteredBytes::Piece piece : image.bytes) length += piece.size();
-    owners->lengths.push_back(length);
-    pieces.push_back(std::as_bytes(std::span(&owners->lengths.back(), 1)));
-    pieces.insert(pieces.end(), image.bytes.begin(), image.bytes.end());
-  }
-  return {.name = "image",
-          .type = DataType::kBytes,
-          .shape = {static_cast<int64_t>(images.size()), 1},
-          .data = ScatteredBytes(std::move(pieces), std::move(owners))};
-}
-
 }  // namespace
 
 absl::Status ReadClassifyRequest(const ReceivedBytes& message, CheckModel check_model,
@@ -65,9 +41,14 @@ absl::Status ReadClassifyRequest(const ReceivedBytes& message, CheckModel check_
   request->model_name = header.model_name();
   request->model_version = header.model_version();
   request->priority = header.priority();
-  request->top_k = header.top_k() == 0 ? kDefaultTopK : header.top_k();
+  request->options = ClassifyOptions{.top_k = header.top_k() == 0 ? kDefaultTopK : header.top_k()};
   FOVEA_RETURN_IF_ERROR(check_model(*request));
-  request->inputs.push_back(ImageTensor(split.fields, message.owner));
+  ImageFiles images;
+  images.files.reserve(split.fields.size());
+  for (SplitMessage::Field& image : split.fields) {
+    images.files.emplace_back(std::move(image.bytes), message.owner);
+  }
+  request->input = std::move(images);
   return absl::OkStatus();
 }
 
@@ -79,7 +60,7 @@ EncodedMessage WriteClassifyResponse(InferenceResponse& response, const Clock& c
   head->set_id(response.id);
   head->set_attention(response.attention);
   head->set_untrained(response.untrained);
-  for (const std::vector<ClassScore>& scores : response.classes) {
+  for (const auto& scores : std::get<ClassifyResults>(response.results)) {
     v1::Classification* classification = head->add_results();
     for (const ClassScore& score : scores) {
       v1::ClassScore* best = classification->add_classes();

@@ -10,7 +10,7 @@
 namespace fovea {
 
 // Reads an encoded fovea.v1.ClassifyRequest into `request`, whose deadline is the call's and whose
-// stages have started. The images become its one input, "image", and share the received bytes.
+// stages have started. The images share the received bytes.
 // INVALID_ARGUMENT: malformed bytes, no image or more than limits::kMaxBatchSize, top_k below 0, an
 // id too long; and what `check_model` says.
 absl::Status ReadClassifyRequest(const ReceivedBytes& message, CheckModel check_model,

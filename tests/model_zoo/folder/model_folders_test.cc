@@ -153,7 +153,7 @@ TEST_P(ModelFoldersTest, LabelsMustMatchTheClasses) {
   disk_.Write("cats/labels.txt", "tom\nkitty\n");
   const ModelReading cats = Read("cats");
   EXPECT_EQ(cats.status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(Says(cats.status), HasSubstr("labels.txt has 2 lines, and num_classes is 3"));
+  EXPECT_THAT(Says(cats.status), HasSubstr("labels.txt has 2 lines, and the model has 3 classes"));
 }
 
 TEST_P(ModelFoldersTest, AnUnknownModelIsNotFound) {

@@ -14,7 +14,6 @@ using ::testing::HasSubstr;
 ModelView Model() {
   ModelView model;
   model.name = "vit";
-  model.task = "classification";
   model.accepted_inputs = {{"pixel_values", DataType::kFp32, {-1, 3, 4, 5}},
                            {"image", DataType::kBytes, {-1, 1}},
                            {"image_rgb", DataType::kUint8, {-1, -1, -1, 3}}};
@@ -43,7 +42,7 @@ InputTensor Pixels(int64_t images = 1) {
 
 InferenceRequest Request(std::vector<InputTensor> inputs) {
   InferenceRequest request;
-  request.inputs = std::move(inputs);
+  request.input = std::move(inputs);
   return request;
 }
 
@@ -62,7 +61,7 @@ TEST(RequestRules, AcceptsEachOfTheThreeInputs) {
   ASSERT_TRUE(accepted.ok()) << accepted.status();
   EXPECT_EQ(accepted->kind, InputKind::kPixelValues);
   EXPECT_EQ(accepted->images, 4);
-  EXPECT_EQ(accepted->tensor, &pixels.inputs[0]);
+  EXPECT_EQ(accepted->tensor, &std::get<NamedTensors>(pixels.input)[0]);
 
   accepted = CheckRequest(
       Request({Input("image", DataType::kBytes, {2, 1}, Framed({"first", "second"}))}), Model());
@@ -159,47 +158,20 @@ TEST(RequestRules, RefusesPixelsOfImpossibleExtent) {
                 code, "image.too_many_pixels");
 }
 
-TEST(RequestRules, RefusesUnknownOutputs) {
-  InferenceRequest request = Request({Pixels()});
-  request.outputs = {{"logits", 0}, {"masks", 0}};
-  ExpectRefused(request, absl::StatusCode::kInvalidArgument, "request.output_unknown", "'masks'");
-  request.outputs = {{"logits", 3}};
-  EXPECT_TRUE(CheckRequest(request, Model()).ok());
-}
+TEST(RequestRules, ImagesComeAsFilesToo) {
+  InferenceRequest request;
+  request.input = ImageFiles{{ScatteredBytes::Copy("first"), ScatteredBytes::Copy("second")}};
+  const auto accepted = CheckRequest(request, Model());
+  ASSERT_TRUE(accepted.ok()) << accepted.status();
+  EXPECT_EQ(accepted->kind, InputKind::kImage);
+  EXPECT_EQ(accepted->images, 2);
+  EXPECT_EQ(accepted->files[1].size(), 6u);
 
-TEST(RequestRules, ClassesNeedAClassifier) {
-  InferenceRequest request = Request({Pixels()});
-  request.top_k = 5;
-  EXPECT_TRUE(CheckRequest(request, Model()).ok());
-  ModelView model = Model();
-  model.task = "segmentation";
-  EXPECT_EQ(CheckRequest(request, model).status().code(), absl::StatusCode::kFailedPrecondition);
-}
-
-TEST(RequestRules, ClassesNeedLogits) {
-  InferenceRequest request = Request({Pixels()});
-  request.top_k = 5;
-  ModelView model = Model();
-  for (const TensorDescription& output :
-       {TensorDescription{"output", DataType::kUint8, {-1, 4, 5, 3}},
-        TensorDescription{"logits", DataType::kUint8, {-1, 10}}}) {
-    model.outputs = {output};
-    const absl::Status status = CheckRequest(request, model).status();
-    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
-    EXPECT_EQ(ReasonOf(status), "model.no_classifier");
-  }
-}
-
-TEST(RequestRules, ClassesAreMadeOfFloatsOnly) {
-  InferenceRequest request = Request({Pixels()});
-  ModelView model = Model();
-  model.outputs.push_back({"masks", DataType::kUint8, {-1, 4, 5}});
-  request.outputs = {{"masks", 0}};
-  EXPECT_TRUE(CheckRequest(request, model).ok());
-  request.outputs = {{"logits", 1}, {"masks", 1}};
-  const absl::Status status = CheckRequest(request, model).status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
-  EXPECT_EQ(ReasonOf(status), "request.classification_type");
+  request.input = ImageFiles{std::vector<ScatteredBytes>(5, ScatteredBytes::Copy("one"))};
+  ExpectRefused(request, absl::StatusCode::kInvalidArgument, "request.batch_too_large");
+  request.input =
+      ImageFiles{{ScatteredBytes::Copy(std::string(limits::kMaxEncodedImageBytes + 1, 'x'))}};
+  ExpectRefused(request, absl::StatusCode::kResourceExhausted, "image.too_many_bytes");
 }
 
 TEST(RequestRules, ACallersNameIsEscapedInTheMessage) {

@@ -15,12 +15,17 @@ InferenceResponse Echo(const InferenceRequest& request) {
   response.model_version = "1";
   response.id = request.id;
   response.attention = "self/dense";
-  for (const InputTensor& input : request.inputs) {
-    OutputTensor output{input.name, input.type, input.shape, std::string(input.data.size(), '\0')};
-    input.data.CopyTo(0, output.data.size(), output.data.data());
-    response.outputs.push_back(std::move(output));
+  if (std::holds_alternative<ClassifyOptions>(request.options)) {
+    response.results = ClassifyResults{{{7, "seven", 0.5f, 2.f}}};
+  } else {
+    TensorResults outputs;
+    for (const InputTensor& input : std::get<NamedTensors>(request.input)) {
+      OutputTensor& output = outputs.emplace_back(input.name, input.type, input.shape,
+                                                  std::string(input.data.size(), '\0'));
+      input.data.CopyTo(0, output.data.size(), output.data.data());
+    }
+    response.results = std::move(outputs);
   }
-  if (request.top_k > 0) response.classes = {{{7, "seven", 0.5f, 2.f}}};
   response.receipt.stages = request.stages;
   response.receipt.batch_size = 1;
   return response;
@@ -32,7 +37,7 @@ std::shared_ptr<const ModelView> Model() {
   model->version = "1";
   model->served_versions = {"1"};
   model->attention = "self/dense";
-  model->task = "classification";
+  model->task = VisionTask::kClassification;
   model->inputs = {{"pixel_values", DataType::kFp32, {-1, 3, 224, 224}}};
   model->outputs = {{"logits", DataType::kFp32, {-1, 1000}}};
   model->accepted_inputs = model->inputs;

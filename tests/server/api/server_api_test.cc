@@ -35,10 +35,10 @@ class InProcessCall {
           request.id = id;
           request.model_name = model;
           FOVEA_RETURN_IF_ERROR(check_model(request));
-          request.inputs.push_back({.name = "pixel_values",
-                                    .type = DataType::kFp32,
-                                    .shape = {2},
-                                    .data = ScatteredBytes::Copy("12345678")});
+          request.input = NamedTensors{{.name = "pixel_values",
+                                        .type = DataType::kFp32,
+                                        .shape = {2},
+                                        .data = ScatteredBytes::Copy("12345678")}};
           return absl::OkStatus();
         },
         [this](InferenceResponse& response) -> absl::StatusOr<int64_t> {
@@ -115,8 +115,9 @@ TEST_F(ServerApiTest, ARequestIsAnsweredAndTold) {
   call.Start("vit", "first");
   ASSERT_TRUE(call.Await().ok());
   EXPECT_EQ(call.id(), "first");
-  ASSERT_EQ(call.response().outputs.size(), 1u);
-  EXPECT_EQ(call.response().outputs[0].data, "12345678");
+  const auto& outputs = std::get<TensorResults>(call.response().results);
+  ASSERT_EQ(outputs.size(), 1u);
+  EXPECT_EQ(outputs[0].data, "12345678");
   const std::vector<AnsweredRequest> told = observer_.requests();
   ASSERT_EQ(told.size(), 1u);
   EXPECT_EQ(told[0].protocol, "in-process");

@@ -48,7 +48,8 @@ class Preprocess : public ::testing::Test {
  protected:
   absl::Status Run(const File& file, const PreprocessSpec& spec = kSmall) {
     out_.assign(static_cast<size_t>(spec.bytes()), kUntouched);
-    return DecodeAndResize(Received(file), spec, options_, resources_, out_, &durations_);
+    return DecodeAndResize(Received(file), spec, options_, resources_, out_, &transform_,
+                           &durations_);
   }
   bool Untouched() const {
     return std::ranges::all_of(out_, [](uint8_t value) { return value == kUntouched; });
@@ -60,6 +61,7 @@ class Preprocess : public ::testing::Test {
   MemoryBudget budget_{kBudget, budget_clock_};
   const ImagingResources resources_{.budget = budget_, .clock = clock_};
   ImagingOptions options_;
+  ImageTransform transform_;
   ImageDurations durations_;
   std::vector<uint8_t> out_;
 };
@@ -72,6 +74,40 @@ TEST_F(Preprocess, AFileBecomesTheModelsPixels) {
                     expected.data());
   EXPECT_EQ(out_, expected);
   EXPECT_EQ(budget_.held(), 0);
+}
+
+// A box that a model finds lies where the caller's picture has it.
+TEST_F(Preprocess, TellsHowTheModelSeesTheImage) {
+  ASSERT_TRUE(Run(ReadImage("orientation_6.png")).ok());
+  EXPECT_EQ(transform_.source_height, 23) << "upright";
+  EXPECT_EQ(transform_.source_width, 29);
+  // A white square on black: where it begins and ends in the model's pixels, it does in the source.
+  constexpr int kHeight = 200, kWidth = 400, kTop = 60, kLeft = 180, kSide = 50;
+  std::vector<uint8_t> picture(3 * kHeight * kWidth);
+  for (int y = kTop; y < kTop + kSide; ++y) {
+    std::fill_n(picture.begin() + 3 * (y * kWidth + kLeft), 3 * kSide, 255);
+  }
+  const PreprocessSpec spec{.height = 96, .width = 80, .crop_fraction = 0.9};
+  std::vector<uint8_t> out(static_cast<size_t>(spec.bytes()));
+  ImageTransform transform;
+  ASSERT_TRUE(
+      ResizeRgb(Received(picture), kHeight, kWidth, spec, {}, resources_, out, &transform).ok());
+  const auto white = [&](int64_t y, int64_t x) { return out[3 * (y * spec.width + x)] > 127; };
+  int64_t top = spec.height, bottom = 0, left = spec.width, right = 0;
+  for (int64_t y = 0; y < spec.height; ++y) {
+    for (int64_t x = 0; x < spec.width; ++x) {
+      if (!white(y, x)) continue;
+      top = std::min(top, y);
+      bottom = std::max(bottom, y + 1);
+      left = std::min(left, x);
+      right = std::max(right, x + 1);
+    }
+  }
+  const double pixel = static_cast<double>(kHeight) / static_cast<double>(transform.resized_height);
+  EXPECT_NEAR(transform.SourceY(static_cast<double>(top)), kTop, pixel);
+  EXPECT_NEAR(transform.SourceY(static_cast<double>(bottom)), kTop + kSide, pixel);
+  EXPECT_NEAR(transform.SourceX(static_cast<double>(left)), kLeft, pixel);
+  EXPECT_NEAR(transform.SourceX(static_cast<double>(right)), kLeft + kSide, pixel);
 }
 
 TEST_F(Preprocess, DecodingAndResizingAreTimedApart) {

@@ -30,7 +30,7 @@ ModelView View(std::string name = "cats", std::string attention = "self/dense") 
   view.name = std::move(name);
   view.version = "1";
   view.attention = std::move(attention);
-  view.task = "classification";
+  view.task = VisionTask::kClassification;
   view.backbone = "deit_tiny_patch16_224";
   view.precision = "FP32";
   view.memory_bytes = {{"weights", 1000}, {"activations_peak", 50}};

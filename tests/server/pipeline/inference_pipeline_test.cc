@@ -76,6 +76,12 @@ class InferencePipelineTest : public testing::Test {
     absl::StatusOr<InferenceResponse> response;
     StageTimes stages;
   };
+  static const TensorResults& Outputs(const Answer& answer) {
+    return std::get<TensorResults>(answer.response->results);
+  }
+  static const ClassifyResults& Classes(const Answer& answer) {
+    return std::get<ClassifyResults>(answer.response->results);
+  }
 
   std::future<Answer> Send(std::unique_ptr<InferenceRequest> request) {
     auto promise = std::make_shared<std::promise<Answer>>();
@@ -92,8 +98,8 @@ class InferencePipelineTest : public testing::Test {
                                                    std::vector<int64_t> shape,
                                                    std::string_view data) {
     auto request = std::make_unique<InferenceRequest>();
-    request->inputs.push_back(
-        {std::move(name), type, std::move(shape), ScatteredBytes::Copy(data)});
+    request->input =
+        NamedTensors{{std::move(name), type, std::move(shape), ScatteredBytes::Copy(data)}};
     return request;
   }
 
@@ -128,9 +134,9 @@ TEST_F(InferencePipelineTest, AnswersPixelsWithLogitsAndAReceiptWhoseStagesAddUp
   ASSERT_TRUE(answer.response.ok()) << answer.response.status();
   EXPECT_EQ(answer.response->model_version, "3");
   EXPECT_TRUE(answer.response->untrained);
-  ASSERT_EQ(answer.response->outputs.size(), 1u);
-  EXPECT_EQ(answer.response->outputs[0].name, "logits");
-  EXPECT_EQ(answer.response->outputs[0].shape[0], 2);
+  ASSERT_EQ(Outputs(answer).size(), 1u);
+  EXPECT_EQ(Outputs(answer)[0].name, "logits");
+  EXPECT_EQ(Outputs(answer)[0].shape[0], 2);
   EXPECT_EQ(answer.response->receipt.batch_size, 2);
   EXPECT_GT(answer.response->receipt.batch_peak_bytes, 2 * 3 * kSide * kSide * 4);
   Nanos sum = 0;
@@ -142,11 +148,11 @@ TEST_F(InferencePipelineTest, AnswersPixelsWithLogitsAndAReceiptWhoseStagesAddUp
 TEST_F(InferencePipelineTest, GivesTopClassesWhereTheyAreAskedFor) {
   Serve(Parsed("vit_demo_patch8_64"));
   auto request = Pixels(2);
-  request->top_k = 3;
+  request->options = ClassifyOptions{.top_k = 3};
   Answer answer = Send(std::move(request)).get();
   ASSERT_TRUE(answer.response.ok());
-  ASSERT_EQ(answer.response->classes.size(), 2u);
-  EXPECT_EQ(answer.response->classes[0].size(), 3u);
+  ASSERT_EQ(Classes(answer).size(), 2u);
+  EXPECT_EQ(Classes(answer)[0].size(), 3u);
 }
 
 TEST_F(InferencePipelineTest, PixelsOfTheModelsSizeAreNotResized) {
@@ -155,8 +161,8 @@ TEST_F(InferencePipelineTest, PixelsOfTheModelsSizeAreNotResized) {
   for (size_t i = 0; i < rgb.size(); ++i) rgb[i] = static_cast<char>(i * 7);
   Answer answer = Send(Request("image_rgb", DataType::kUint8, {1, kSide, kSide, 3}, rgb)).get();
   ASSERT_TRUE(answer.response.ok()) << answer.response.status();
-  EXPECT_EQ(answer.response->outputs[0].data, rgb);
-  EXPECT_EQ(answer.response->outputs[0].type, DataType::kUint8);
+  EXPECT_EQ(Outputs(answer)[0].data, rgb);
+  EXPECT_EQ(Outputs(answer)[0].type, DataType::kUint8);
   EXPECT_EQ(answer.stages[Stage::kPreprocess], 0);
 }
 
@@ -165,7 +171,7 @@ TEST_F(InferencePipelineTest, PixelsOfAnotherSizeAreResized) {
   const std::string grey(100 * 200 * 3, 'A');
   Answer answer = Send(Request("image_rgb", DataType::kUint8, {1, 100, 200, 3}, grey)).get();
   ASSERT_TRUE(answer.response.ok()) << answer.response.status();
-  EXPECT_EQ(answer.response->outputs[0].data, std::string(kSide * kSide * 3, 'A'));
+  EXPECT_EQ(Outputs(answer)[0].data, std::string(kSide * kSide * 3, 'A'));
   EXPECT_GT(answer.stages[Stage::kPreprocess], 0);
 }
 
@@ -176,11 +182,11 @@ TEST_F(InferencePipelineTest, ClassesOfAModelWithoutLogitsAreRefused) {
                    std::string(kSide * kSide * 3, 'A'));
   };
   auto best = rgb();
-  best->top_k = 1;
+  best->options = ClassifyOptions{.top_k = 1};
   EXPECT_EQ(Send(std::move(best)).get().response.status().code(),
             absl::StatusCode::kFailedPrecondition);
   auto strings = rgb();
-  strings->outputs = {{"output", 1}};
+  strings->options = WantedTensors{{{"output", 1}}};
   EXPECT_EQ(Send(std::move(strings)).get().response.status().code(),
             absl::StatusCode::kInvalidArgument);
 }

@@ -59,7 +59,7 @@ class PipelineMemory : public testing::Test {
     auto request = std::make_unique<InferenceRequest>();
     request->model_name = "identity";
     request->stages = StageTimes(SteadyClock().Now());
-    request->inputs.push_back(std::move(input));
+    request->input = NamedTensors{std::move(input)};
     auto promise = std::make_shared<std::promise<absl::Status>>();
     pipeline_.Infer(std::move(request),
                     [promise](absl::StatusOr<InferenceResponse> response, StageTimes) {

@@ -48,14 +48,18 @@ std::string Outcome(Reader read, const TestMessage& message) {
   std::string outcome = status.ToString() + "|" + request.id;
   if (!status.ok()) return outcome;
   outcome += "|" + request.model_name + "|" + request.model_version + "|" +
-             std::to_string(request.priority) + "|" + std::to_string(request.deadline) + "|" +
-             std::to_string(request.top_k);
-  for (const InputTensor& input : request.inputs) {
+             std::to_string(request.priority) + "|" + std::to_string(request.deadline);
+  if (const auto* images = std::get_if<ImageFiles>(&request.input)) {
+    outcome += "|" + std::to_string(std::get<ClassifyOptions>(request.options).top_k);
+    for (const ScatteredBytes& file : images->files) outcome += "|" + Text(file);
+    return outcome;
+  }
+  for (const InputTensor& input : Tensors(request)) {
     outcome += "|" + input.name + "|" + std::string(DataTypeName(input.type));
     for (const int64_t dimension : input.shape) outcome += "," + std::to_string(dimension);
     outcome += "|" + Text(input.data);
   }
-  for (const RequestedOutput& output : request.outputs) {
+  for (const RequestedOutput& output : WantedOutputs(request)) {
     outcome += "|" + output.name + "|" + std::to_string(output.classification);
   }
   return outcome;
@@ -153,10 +157,10 @@ TEST(Codecs, AcceptNothingThatProtobufRefuses) {
       ASSERT_FALSE(status.ok()) << testing::PrintToString(bytes);
     }
     if (status.ok()) {
-      ASSERT_EQ(request.inputs.size(), static_cast<size_t>(message.inputs_size()));
+      ASSERT_EQ(Tensors(request).size(), static_cast<size_t>(message.inputs_size()));
       ASSERT_EQ(request.model_name, message.model_name());
       for (int i = 0; i < message.raw_input_contents_size(); ++i) {
-        ASSERT_EQ(Text(request.inputs[i].data), message.raw_input_contents(i));
+        ASSERT_EQ(Text(Tensors(request)[i].data), message.raw_input_contents(i));
       }
     }
   }

@@ -7,6 +7,7 @@
 #include <memory>
 #include <random>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "proto/inference/inference.pb.h"
@@ -98,6 +99,14 @@ inline absl::Status Read(std::string_view bytes, InferenceRequest* request) {
 }
 inline absl::Status Read(const inference::ModelInferRequest& message, InferenceRequest* request) {
   return Read(message.SerializeAsString(), request);
+}
+
+// Of a request that came as tensors.
+inline const NamedTensors& Tensors(const InferenceRequest& request) {
+  return std::get<NamedTensors>(request.input);
+}
+inline const std::vector<RequestedOutput>& WantedOutputs(const InferenceRequest& request) {
+  return std::get<WantedTensors>(request.options).outputs;
 }
 
 }  // namespace fovea

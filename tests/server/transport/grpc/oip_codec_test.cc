@@ -37,18 +37,18 @@ TEST(ReadModelInferRequest, ReadsEverythingThatARequestCanHave) {
   EXPECT_EQ(request.id, "request-17");
   EXPECT_EQ(request.priority, 2u);
   EXPECT_EQ(request.deadline, kSecond + 5 * kMillisecond);
-  ASSERT_EQ(request.inputs.size(), 2u);
-  EXPECT_EQ(request.inputs[0].name, "image");
-  EXPECT_EQ(request.inputs[0].type, DataType::kBytes);
-  EXPECT_THAT(request.inputs[0].shape, ElementsAre(2, 1));
-  EXPECT_EQ(Text(request.inputs[0].data), Framed({"first image", ""}));
-  EXPECT_EQ(request.inputs[1].name, "pixel_values");
-  EXPECT_EQ(request.inputs[1].type, DataType::kFp32);
-  EXPECT_EQ(Text(request.inputs[1].data), "abcdefghijkl");
-  ASSERT_EQ(request.outputs.size(), 2u);
-  EXPECT_EQ(request.outputs[0].name, "logits");
-  EXPECT_EQ(request.outputs[0].classification, 3);
-  EXPECT_EQ(request.outputs[1].classification, 0);
+  ASSERT_EQ(Tensors(request).size(), 2u);
+  EXPECT_EQ(Tensors(request)[0].name, "image");
+  EXPECT_EQ(Tensors(request)[0].type, DataType::kBytes);
+  EXPECT_THAT(Tensors(request)[0].shape, ElementsAre(2, 1));
+  EXPECT_EQ(Text(Tensors(request)[0].data), Framed({"first image", ""}));
+  EXPECT_EQ(Tensors(request)[1].name, "pixel_values");
+  EXPECT_EQ(Tensors(request)[1].type, DataType::kFp32);
+  EXPECT_EQ(Text(Tensors(request)[1].data), "abcdefghijkl");
+  ASSERT_EQ(WantedOutputs(request).size(), 2u);
+  EXPECT_EQ(WantedOutputs(request)[0].name, "logits");
+  EXPECT_EQ(WantedOutputs(request)[0].classification, 3);
+  EXPECT_EQ(WantedOutputs(request)[1].classification, 0);
 }
 
 TEST(ReadModelInferRequest, SharesTheReceivedBytesAndKeepsThemAlive) {
@@ -60,12 +60,12 @@ TEST(ReadModelInferRequest, SharesTheReceivedBytesAndKeepsThemAlive) {
     const TestMessage bytes(message.SerializeAsString());
     received = bytes.bytes().pieces[0].data();
     ASSERT_TRUE(ReadModelInferRequest(bytes.bytes(), AnyModel, &request).ok());
-    const auto pieces = request.inputs[0].data.pieces();
+    const auto pieces = Tensors(request)[0].data.pieces();
     ASSERT_EQ(pieces.size(), 1u);
     EXPECT_GT(pieces[0].data(), received);
     EXPECT_LT(pieces[0].data(), received + message.ByteSizeLong());
   }
-  EXPECT_EQ(Text(request.inputs[0].data), std::string(300, 'x'));
+  EXPECT_EQ(Text(Tensors(request)[0].data), std::string(300, 'x'));
 }
 
 TEST(ReadModelInferRequest, PriorityAndTimeoutComeInEitherKindOfInteger) {
@@ -186,7 +186,7 @@ TEST(ReadModelInferRequest, TheModelIsJudgedBeforeItsTensorsAreRead) {
     ++asked;
     EXPECT_EQ(head.model_name, "nobody");
     EXPECT_EQ(head.model_version, "3");
-    EXPECT_TRUE(head.inputs.empty());
+    EXPECT_TRUE(Tensors(head).empty());
     return NotFound("model.not_found", "no such model");
   };
   InferenceRequest request;
@@ -200,7 +200,7 @@ TEST(ReadModelInferRequest, TheModelIsJudgedBeforeItsTensorsAreRead) {
 TEST(ReadModelInferRequest, AnEmptyMessageIsARequestWithoutInputs) {
   InferenceRequest request;
   EXPECT_TRUE(Read("", &request).ok());
-  EXPECT_TRUE(request.inputs.empty());
+  EXPECT_TRUE(Tensors(request).empty());
 }
 
 TEST(ReadModelInferRequest, UnknownFieldsAreSkipped) {
@@ -209,7 +209,7 @@ TEST(ReadModelInferRequest, UnknownFieldsAreSkipped) {
   bytes += "\xFA\x3F\x03xyz";                           // field 1023, bytes
   bytes += std::string("\xC3\x3E\x08\x01\xC4\x3E", 6);  // field 1000, a group
   ASSERT_TRUE(Read(bytes, &request).ok());
-  EXPECT_EQ(request.inputs.size(), 2u);
+  EXPECT_EQ(Tensors(request).size(), 2u);
 }
 
 TEST(ReadModelInferRequest, RawAndTypedContentsExcludeEachOther) {
@@ -431,10 +431,10 @@ InferenceResponse Response() {
   response.model_name = "vit";
   response.model_version = "3";
   response.id = "request-17";
-  response.outputs.push_back({"logits", DataType::kFp32, {1, 2}, "abcdefgh"});
-  response.outputs.push_back(
-      {"features", DataType::kUint8, {1, 100'000}, std::string(100'000, 'f')});
-  response.outputs.push_back({"empty", DataType::kUint8, {0}, ""});
+  response.results =
+      TensorResults{{"logits", DataType::kFp32, {1, 2}, "abcdefgh"},
+                    {"features", DataType::kUint8, {1, 100'000}, std::string(100'000, 'f')},
+                    {"empty", DataType::kUint8, {0}, ""}};
   response.receipt.stages = StageTimes(100);
   response.receipt.stages.EndStage(Stage::kReceive, 110);
   response.receipt.stages.EndStage(Stage::kQueue, 150);
@@ -493,7 +493,7 @@ TEST(WriteModelInferResponse, SaysThatAModelIsUntrained) {
 
 TEST(WriteModelInferResponse, LargeOutputsAreNotCopied) {
   InferenceResponse response = Response();
-  const char* const data = response.outputs[1].data.data();
+  const char* const data = std::get<TensorResults>(response.results)[1].data.data();
   const auto chunks = WriteModelInferResponse(response, FakeClock()).TakeChunks();
   ASSERT_EQ(chunks.size(), 3u);
   EXPECT_EQ(chunks[1].data(), data);

@@ -37,13 +37,13 @@ TEST(ReadClassifyRequest, ImagesBecomeOneBytesTensor) {
     EXPECT_EQ(request.model_name, "vit");
     EXPECT_EQ(request.model_version, "1");
     EXPECT_EQ(request.id, "id");
-    EXPECT_EQ(request.top_k, 3);
+    EXPECT_EQ(std::get<ClassifyOptions>(request.options).top_k, 3);
     EXPECT_EQ(request.priority, 2u);
-    ASSERT_EQ(request.inputs.size(), 1u);
-    EXPECT_EQ(request.inputs[0].name, "image");
-    EXPECT_EQ(request.inputs[0].type, DataType::kBytes);
-    EXPECT_THAT(request.inputs[0].shape, ElementsAre(3, 1));
-    EXPECT_EQ(Text(request.inputs[0].data), Framed({"first", "", std::string(100'000, 'x')}));
+    const std::vector<ScatteredBytes>& files = std::get<ImageFiles>(request.input).files;
+    ASSERT_EQ(files.size(), 3u);
+    EXPECT_EQ(Text(files[0]), "first");
+    EXPECT_EQ(Text(files[1]), "");
+    EXPECT_EQ(Text(files[2]), std::string(100'000, 'x'));
   }
 }
 
@@ -52,7 +52,7 @@ TEST(ReadClassifyRequest, FiveClassesWhereNoNumberIsGiven) {
   message.add_images("x");
   InferenceRequest request;
   ASSERT_TRUE(ReadClassify(message, &request).ok());
-  EXPECT_EQ(request.top_k, 5);
+  EXPECT_EQ(std::get<ClassifyOptions>(request.options).top_k, 5);
 }
 
 TEST(ReadClassifyRequest, RefusesWhatMakesNoSense) {
@@ -79,7 +79,8 @@ TEST(WriteClassifyResponse, WritesClassesAndTheReceipt) {
   response.id = "id";
   response.attention = "self/knn:k=100";
   response.untrained = true;
-  response.classes = {{{3, "cat", 0.75f, 4.5f}, {1, "dog", 0.25f, 3.5f}}, {{0, "", 1.f, 9.f}}};
+  response.results =
+      ClassifyResults{{{3, "cat", 0.75f, 4.5f}, {1, "dog", 0.25f, 3.5f}}, {{0, "", 1.f, 9.f}}};
   response.receipt.stages = StageTimes(0);
   response.receipt.stages.EndStage(Stage::kReceive, 1);
   response.receipt.stages.EndStage(Stage::kDecode, 3);

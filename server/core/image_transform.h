@@ -1,0 +1,34 @@
+// Where a model's pixels lie in the caller's image.
+#pragma once
+
+#include <cstdint>
+
+namespace fovea {
+
+// The image, turned upright, was resized to resized_height x resized_width; the model saw the
+// window of its own size that begins at (top, left). All in pixels.
+struct ImageTransform {
+  int64_t source_height = 0, source_width = 0;
+  int64_t resized_height = 0, resized_width = 0;
+  int64_t top = 0, left = 0;
+
+  // Of an image that the model sees as it is.
+  static ImageTransform Identity(int64_t height, int64_t width) {
+    return {height, width, height, width, 0, 0};
+  }
+
+  // A coordinate of the model's input in the caller's image. Both count from the outer edge of the
+  // first pixel, whose middle is 0.5: the ends of a box are such coordinates.
+  double SourceX(double x) const {
+    return (x + static_cast<double>(left)) * static_cast<double>(source_width) /
+           static_cast<double>(resized_width);
+  }
+  double SourceY(double y) const {
+    return (y + static_cast<double>(top)) * static_cast<double>(source_height) /
+           static_cast<double>(resized_height);
+  }
+
+  bool operator==(const ImageTransform&) const = default;
+};
+
+}  // namespace fovea

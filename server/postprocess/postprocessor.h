@@ -1,0 +1,56 @@
+// From a model's outputs to what a caller asked for.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "server/core/image_transform.h"
+#include "server/core/model_catalog.h"
+#include "server/core/request.h"
+
+namespace fovea {
+
+// What one task makes of a model's outputs. Thread-safe. `options` are always of its task.
+class TaskPostprocessor {
+ public:
+  virtual ~TaskPostprocessor() = default;
+
+  // Of the results of one image at most, in memory and as a message.
+  virtual int64_t ResultBytes(const RequestOptions& options) const = 0;
+  // `outputs`: one for each output of the model, [images, ...]. `images`: how the model saw each
+  // image.
+  virtual absl::StatusOr<Results> Process(const RequestOptions& options,
+                                          std::vector<OutputTensor> outputs,
+                                          std::span<const ImageTransform> images) const = 0;
+};
+
+// Of one loaded version: tensors as they are, or its task's results. Thread-safe.
+class Postprocessor {
+ public:
+  // Made when the model is loaded, from what its view tells: task, outputs, classes, labels.
+  static std::unique_ptr<const Postprocessor> Create(std::shared_ptr<const ModelView> model);
+
+  // Whether the model gives what `options` ask for. INVALID_ARGUMENT: an unknown output, or classes
+  // of one that is not FP32; FAILED_PRECONDITION: results of another task than the model's, or the
+  // task's results of a model without the outputs for them.
+  absl::Status Check(const RequestOptions& options) const;
+  // As TaskPostprocessor's, for `options` that pass Check.
+  int64_t ResultBytes(const RequestOptions& options) const;
+  absl::StatusOr<Results> Process(const RequestOptions& options, std::vector<OutputTensor> outputs,
+                                  std::span<const ImageTransform> images) const;
+
+ private:
+  using TaskPart = absl::StatusOr<std::unique_ptr<const TaskPostprocessor>>;
+  Postprocessor(std::shared_ptr<const ModelView> model, TaskPart task)
+      : model_(std::move(model)), task_(std::move(task)) {}
+
+  const std::shared_ptr<const ModelView> model_;
+  const TaskPart task_;  // an error: the model gives tensors alone
+};
+
+}  // namespace fovea
