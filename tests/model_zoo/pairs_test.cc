@@ -1,5 +1,5 @@
 // Every backbone with every attention: which pairs run, and why the others are refused when the
-// model loads. README.md carries the table, which this test compares with what it finds; with
+// model loads. docs/pairs.md carries the table, which this test compares with what it finds; with
 // FOVEA_WRITE_PAIRS=1 it writes it there instead.
 #include <ATen/ATen.h>
 #include <c10/core/InferenceMode.h>
