@@ -3,6 +3,8 @@
 #include <ATen/Parallel.h>
 #include <omp.h>
 
+#include "server/core/thread_scheduling.h"
+
 namespace fovea {
 
 std::atomic<int> IntraOpThreads::all_kept_ = 0;
@@ -15,6 +17,7 @@ IntraOpThreads::IntraOpThreads(int per_instance, int instances)
 IntraOpThreads::~IntraOpThreads() { all_kept_ -= kept_; }
 
 void IntraOpThreads::Enter() const {
+  RunAtOnce();  // the helpers too, which this thread starts
   // set_num_threads also sets what threads start from that ATen has not met yet, and the last model
   // to call it wins: ATen is to meet this thread now, LibTorch's copy of that code and ours.
   (void)at::get_num_threads();

@@ -1,4 +1,5 @@
 #include "absl/synchronization/mutex.h"
+#include "server/core/thread_scheduling.h"
 #include "server/lifecycle/available_cpus.h"
 #include "server/lifecycle/openmp_spinning.h"
 #include "server/lifecycle/options.h"
@@ -15,5 +16,6 @@ int main(int argc, char** argv) {
   if (!command_line.serve) return command_line.exit_code;
   fovea::SetUpLogging(command_line.options.log_level, command_line.options.log_format);
   fovea::BlockSignals();
+  fovea::WaitForTimeSlices();  // all threads that are started from here on; models' end it
   return fovea::RunServer(command_line.options);
 }

@@ -3,6 +3,7 @@
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 #include <omp.h>
+#include <sched.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -13,6 +14,8 @@
 #include <set>
 #include <string>
 #include <thread>
+
+#include "server/core/thread_scheduling.h"
 
 namespace fovea {
 namespace {
@@ -98,6 +101,22 @@ TEST(IntraOpThreads, AreGivenBackWhereThoseOfAllModelsOutnumberTheCoresAndComeBa
     }
   });
   instance.join();
+}
+
+// Who receives requests must not interrupt them: server/core/thread_scheduling.h.
+TEST(IntraOpThreads, AloneInterruptOthersWhenTheyWakeUp) {
+  const IntraOpThreads two(/*per_instance=*/2, /*instances=*/1);
+  std::thread thread([&] {
+    WaitForTimeSlices();
+    EXPECT_EQ(sched_getscheduler(0), SCHED_BATCH);
+    two.Enter();
+    EXPECT_EQ(sched_getscheduler(0), SCHED_OTHER);
+    const std::set<pid_t> helpers = HelpersOfAnOperator();
+    EXPECT_EQ(helpers.size(), 1u);
+    for (const pid_t helper : helpers) EXPECT_EQ(sched_getscheduler(helper), SCHED_OTHER);
+    IntraOpThreads::Release();
+  });
+  thread.join();
 }
 
 }  // namespace
