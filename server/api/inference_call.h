@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "server/api/caller.h"
 #include "server/api/request_gate.h"
+#include "server/core/model_catalog.h"
 #include "server/core/request.h"
 
 namespace fovea {

@@ -122,6 +122,18 @@ def refused_start(
     return ended.returncode, ended.stderr.strip()
 
 
+def test_only_the_threads_of_models_interrupt_others(start_server, one_model):
+    server = start_server("--model-repository", one_model)
+    Caller(server.grpc).infer(infer_request())
+    policies: dict[int, set[str]] = {}
+    for task in pathlib.Path(f"/proc/{server.process.pid}/task").iterdir():
+        name = (task / "comm").read_text().strip()
+        policies.setdefault(os.sched_getscheduler(int(task.name)), set()).add(name)
+    # gRPC's threads that receive requests, and those that decode images.
+    assert {"nexting_thread", "imaging"} <= policies[os.SCHED_BATCH]
+    assert policies[os.SCHED_OTHER] == {"fovea-server"}  # the instance's
+
+
 @pytest.mark.parametrize(
     ("flags", "says"),
     [
@@ -131,18 +143,6 @@ def refused_start(
         (("--load-model", "x"), "--load-model needs --model-control-mode explicit"),
     ],
 )
-def test_only_the_threads_of_models_interrupt_others(start_server, one_model):
-    server = start_server("--model-repository", one_model)
-    Caller(server.grpc).infer(infer_request())
-    policies: dict[int, set[str]] = {}
-    for task in pathlib.Path(f"/proc/{server.pid}/task").iterdir():
-        name = (task / "comm").read_text().strip()
-        policies.setdefault(os.sched_getscheduler(int(task.name)), set()).add(name)
-    # gRPC's threads that receive requests, and those that decode images.
-    assert {"nexting_thread", "imaging"} <= policies[os.SCHED_BATCH]
-    assert policies[os.SCHED_OTHER] == {"fovea-server"}  # the instance's
-
-
 def test_wrong_flags_are_told_and_exit_with_2(one_model, flags, says):
     code, text = refused_start("--model-repository", one_model, *flags)
     assert code == 2

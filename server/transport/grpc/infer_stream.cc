@@ -7,6 +7,7 @@
 
 #include "base/limits.h"
 #include "base/status.h"
+#include "server/core/server_stopping.h"
 #include "server/transport/grpc/grpc_message.h"
 #include "server/transport/grpc/grpc_status.h"
 

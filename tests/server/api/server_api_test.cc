@@ -35,6 +35,7 @@ class InProcessCall {
           request.id = id;
           request.model_name = model;
           FOVEA_RETURN_IF_ERROR(check_model(request));
+          FOVEA_RETURN_IF_ERROR(request.TakeMemory(1000));
           request.input = NamedTensors{{.name = "pixel_values",
                                         .type = DataType::kFp32,
                                         .shape = {2},
@@ -138,10 +139,13 @@ TEST_F(ServerApiTest, AnUnknownModelIsRefusedBeforeItsTensorsAreRead) {
 }
 
 TEST_F(ServerApiTest, AnAnswerHoldsItsMemoryUntilItHasLeft) {
+  inference_.Hold();
   InProcessCall call(*api_);
   call.Start("vit", "first");
+  EXPECT_EQ(api_->memory().held(), limits::kRequestRecordBytes + 1000);
+  inference_.Take().Answer();
   ASSERT_TRUE(call.Await().ok());
-  EXPECT_EQ(api_->memory().held(), limits::kRequestRecordBytes + 8);
+  EXPECT_EQ(api_->memory().held(), limits::kRequestRecordBytes + 8) << "of the answer";
   call.Release();
   EXPECT_EQ(api_->memory().held(), 0);
 }

@@ -209,7 +209,7 @@ TEST_F(Preprocess, WhatNobodyWantsAnyMoreIsNotDecodedWhenThereIsMemory) {
   std::thread decodes([&] {
     status = DecodeAndResize(Received(file), kSmall, options_,
                              {.budget = budget, .clock = clock, .cancellation = cancellation}, out_,
-                             &durations_);
+                             &transform_, &durations_);
   });
   clock.AwaitWaiters(1);
   cancellation->Cancel();
@@ -228,7 +228,7 @@ TEST_F(Preprocess, WaitingForMemoryIsNotTakenForDecoding) {
   out_.assign(static_cast<size_t>(kSmall.bytes()), kUntouched);
   std::thread decodes([&] {
     EXPECT_TRUE(DecodeAndResize(Received(file), kSmall, options_,
-                                {.budget = budget, .clock = clock}, out_, &durations_)
+                                {.budget = budget, .clock = clock}, out_, &transform_, &durations_)
                     .ok());
   });
   clock.AwaitWaiters(1);

@@ -44,21 +44,14 @@ class DecodeImagesTest : public testing::Test {
                DataType::kUint8,
                {static_cast<int64_t>(levels.size()), 1, 1, 3},
                ScatteredBytes::Copy(pixels)};
-    input_ = {InputKind::kImageRgb, &tensor_, static_cast<int>(levels.size())};
+    input_ = {.kind = InputKind::kImageRgb,
+              .tensor = &tensor_,
+              .images = static_cast<int>(levels.size())};
   }
 
   void UseFiles(const std::vector<std::string>& files) {
-    std::string elements;
-    for (const std::string& file : files) {
-      const uint32_t size = static_cast<uint32_t>(file.size());
-      elements.append(reinterpret_cast<const char*>(&size), sizeof(size));
-      elements += file;
-    }
-    tensor_ = {"image",
-               DataType::kBytes,
-               {static_cast<int64_t>(files.size()), 1},
-               ScatteredBytes::Copy(elements)};
-    input_ = {InputKind::kImage, &tensor_, static_cast<int>(files.size())};
+    input_ = {.kind = InputKind::kImage, .images = static_cast<int>(files.size())};
+    for (const std::string& file : files) input_.files.push_back(ScatteredBytes::Copy(file));
   }
 
   std::future<DecodedImages> Decode(CancellationPtr cancellation = nullptr) {
@@ -197,14 +190,9 @@ TEST(ImagesToDecodeTest, KnowTheSizesOfFilesFromTheirFirstBytes) {
                            std::string("\xff\xc2\x00\x11\x08\x0b\xb8\x0f\xa0\x03", 10) +
                            std::string(9, 'x') + "and so on";
   const std::vector<std::string> files = {jpeg, "no image", nothing};
-  std::string elements;
-  for (const std::string& file : files) {
-    const uint32_t size = static_cast<uint32_t>(file.size());
-    elements.append(reinterpret_cast<const char*>(&size), sizeof(size));
-    elements += file;
-  }
-  const InputTensor tensor{"image", DataType::kBytes, {3}, ScatteredBytes::Copy(elements)};
-  const ImagesToDecode images(AcceptedInput{InputKind::kImage, &tensor, 3});
+  AcceptedInput input{.kind = InputKind::kImage, .images = 3};
+  for (const std::string& file : files) input.files.push_back(ScatteredBytes::Copy(file));
+  const ImagesToDecode images(input);
   ASSERT_EQ(images.sizes.size(), 3u);
   EXPECT_EQ(images.sizes[0].kind, ImageKind::kProgressiveJpeg);
   EXPECT_EQ(images.sizes[0].amount, 12'000'000);

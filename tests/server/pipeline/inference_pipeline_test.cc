@@ -359,14 +359,6 @@ TEST_F(InferencePipelineTest, Row35EveryRequestIsAnsweredOnceWhereverItIsCancell
   EXPECT_GE(codes[absl::StatusCode::kCancelled], 100);
 }
 
-TEST_F(InferencePipelineTest, LabelsMustBeAsManyAsClasses) {
-  ParsedModel parsed = Parsed("vit_demo_patch8_64");
-  parsed.labels = {"only one"};
-  auto created = ServedModel::Create(
-      parsed, {.scheduler = *scheduler_, .imaging = *imaging_, .clock = SteadyClock()});
-  EXPECT_EQ(created.status().code(), absl::StatusCode::kFailedPrecondition);
-}
-
 TEST_F(InferencePipelineTest, MetadataNamesEveryInputAndListsOne) {
   Serve(Parsed("vit_demo_patch8_64"));
   const ModelView& view = *model_->view();
