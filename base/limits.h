@@ -89,6 +89,7 @@ inline constexpr int64_t kMaxQueueDelayMicroseconds = 10'000'000;
 inline constexpr int kMaxPriorityLevels = 1000;
 inline constexpr int kMaxInstances = 64;
 inline constexpr int kMaxThreadsPerInstance = 1024;
+inline constexpr int kMaxGpus = 64;  // of one machine
 inline constexpr int64_t kMaxClasses = 1'000'000;
 inline constexpr int kMaxVersions = 1000;      // that a version_policy names
 inline constexpr int kMaxAttentionTexts = 16;  // one a stage

@@ -28,7 +28,7 @@ constexpr std::array<std::string_view, 5> kBatchingFields = {
     "default_priority_level", "default_queue_policy"};
 constexpr std::array<std::string_view, 2> kQueueFields = {"default_timeout_microseconds",
                                                           "max_queue_size"};
-constexpr std::array<std::string_view, 2> kInstanceFields = {"kind", "count"};
+constexpr std::array<std::string_view, 3> kInstanceFields = {"kind", "count", "gpus"};
 
 // Parses `text`; a discarded value where it is no JSON. `*unique` is false where an object has one
 // key twice: which of the two would count, JSON leaves open.
@@ -126,11 +126,13 @@ absl::Status ApplyConfigOverride(std::string_view json, std::string_view model,
   if (config.instance_group_size() == 1) {
     const inference::ModelInstanceGroup& group = config.instance_group(0);
     FOVEA_RETURN_IF_ERROR(OnlySets(group, kInstanceFields));
-    if (group.kind() != inference::ModelInstanceGroup::KIND_AUTO &&
-        group.kind() != inference::ModelInstanceGroup::KIND_CPU) {
-      return Error("only KIND_AUTO and KIND_CPU instances can be asked for");
+    if (group.kind() == inference::ModelInstanceGroup::KIND_MODEL) {
+      return Error("only KIND_AUTO, KIND_CPU and KIND_GPU instances can be asked for");
     }
+    // The two messages number the kinds alike.
+    spec->mutable_instance_group()->set_kind(static_cast<v1::InstanceGroup::Kind>(group.kind()));
     spec->mutable_instance_group()->set_count(group.count());
+    spec->mutable_instance_group()->mutable_gpus()->CopyFrom(group.gpus());
   }
   if (config.has_version_policy()) {
     CopyVersionPolicy(config.version_policy(), spec->mutable_version_policy());

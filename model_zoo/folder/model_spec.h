@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "model_zoo/instance_group.h"
 #include "model_zoo/model_description.h"
 
 namespace fovea {
@@ -64,9 +65,7 @@ struct ModelSpec {
   bool untrained = false;  // its labels mean nothing: random_weights, or a file of such
   int max_batch_size = 16;
   BatchingOptions batching;
-  int instances = 1;
-  int threads_per_instance =
-      0;  // inside one operator; 0: the machine's cores divided by `instances`
+  models::InstanceGroup instances;
   VersionPolicy version_policy;
 };
 

@@ -134,6 +134,38 @@ absl::StatusOr<BatchingOptions> ToBatching(const v1::DynamicBatching& message,
   return to;
 }
 
+absl::StatusOr<models::InstanceGroup> ToInstances(const v1::InstanceGroup& message,
+                                                  const SpecOrigin& origin) {
+  models::InstanceGroup to;
+  FOVEA_RETURN_IF_ERROR(InRangeOrZero(origin, "count", message.count(), limits::kMaxInstances));
+  FOVEA_RETURN_IF_ERROR(
+      InRangeOrZero(origin, "threads", message.threads(), limits::kMaxThreadsPerInstance));
+  to.count = std::max(1, message.count());
+  to.threads = message.threads();
+  switch (message.kind()) {
+    case v1::InstanceGroup::KIND_CPU:
+      to.kind = models::InstanceKind::kCpu;
+      break;
+    case v1::InstanceGroup::KIND_GPU:
+      to.kind = models::InstanceKind::kGpu;
+      break;
+    default:
+      to.kind = models::InstanceKind::kAuto;
+  }
+  if (message.gpus_size() > 0 && to.kind != models::InstanceKind::kGpu) {
+    return origin.Error("gpus", "gpus mean nothing without KIND_GPU");
+  }
+  for (int i = 0; i < message.gpus_size(); ++i) {
+    FOVEA_RETURN_IF_ERROR(InRange(origin, "gpus", message.gpus(i), 0, limits::kMaxGpus - 1, i));
+    to.gpus.push_back(message.gpus(i));
+  }
+  std::sort(to.gpus.begin(), to.gpus.end());
+  if (std::adjacent_find(to.gpus.begin(), to.gpus.end()) != to.gpus.end()) {
+    return origin.Error("gpus", "gpus name one GPU twice");
+  }
+  return to;
+}
+
 absl::StatusOr<VersionPolicy> ToVersionPolicy(const v1::VersionPolicy& message,
                                               const SpecOrigin& origin) {
   VersionPolicy to;
@@ -270,11 +302,7 @@ absl::StatusOr<ModelSpec> ToModelSpec(const v1::ModelSpec& message, const SpecOr
   if (message.has_instance_group()) {
     const v1::InstanceGroup& group = message.instance_group();
     const SpecOrigin at = origin.In("instance_group");
-    FOVEA_RETURN_IF_ERROR(InRangeOrZero(at, "count", group.count(), limits::kMaxInstances));
-    FOVEA_RETURN_IF_ERROR(
-        InRangeOrZero(at, "threads", group.threads(), limits::kMaxThreadsPerInstance));
-    to.instances = std::max(1, group.count());
-    to.threads_per_instance = group.threads();
+    FOVEA_ASSIGN_OR_RETURN(to.instances, ToInstances(group, at));
   }
   if (message.has_version_policy()) {
     FOVEA_ASSIGN_OR_RETURN(to.version_policy,

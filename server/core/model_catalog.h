@@ -62,6 +62,7 @@ struct ModelView {
   int priority_levels = 0;
   int default_priority_level = 0;
   int instances = 1;
+  std::string device;                           // that they run on: "CPU"
   std::map<std::string, int64_t> memory_bytes;  // by kind: "weights", ...
 };
 

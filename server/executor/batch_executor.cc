@@ -1,21 +1,18 @@
 #include "server/executor/batch_executor.h"
 
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_format.h"
 #include "base/check.h"
 #include "base/status.h"
-#include "kernels/measures/memory_ledger.h"
 #include "model_zoo/model.h"
-#include "server/executor/normalise.h"
 #include "server/executor/torch_status.h"
 
 namespace fovea {
@@ -59,101 +56,38 @@ std::string RawBytes(const at::Tensor& tensor) {
 
 }  // namespace
 
-// The input buffer is kept from batch to batch: allocating it anew would fault its pages in every
-// time.
-class BatchExecutor::Lane {
- public:
-  Lane(const models::ModelInfo& info, const models::Preprocessing& preprocessing,
-       int max_batch_size)
-      : pixels_per_image_(info.image_height * info.image_width),
-        normalisation_(Normalisation::From(preprocessing.mean, preprocessing.std)),
-        input_(info.pixel_input == models::PixelInput::kBytes
-                   ? at::zeros({max_batch_size, info.image_height, info.image_width, 3}, at::kByte)
-                   : at::zeros({max_batch_size, 3, info.image_height, info.image_width},
-                               at::kFloat)) {}
-
-  // The first `images` images of the buffer.
-  at::Tensor Input(int images) const { return input_.narrow(0, 0, images); }
-
-  // Copies the tasks' pixels into the buffer, one after another: the only copy between the socket
-  // and the model.
-  at::Tensor Gather(std::span<const std::unique_ptr<InferenceTask>> tasks) {
-    int64_t at = 0;
-    for (const auto& task : tasks) {
-      std::visit([&](const auto& pixels) { Copy(pixels, at, task->images()); }, task->pixels());
-      at += task->images();
-    }
-    return Input(static_cast<int>(at));
-  }
-
- private:
-  void Copy(const ReceivedPixels& received, int64_t at, int images) {
-    at::Tensor to = input_.narrow(0, at, images);
-    if (received.normalised == (input_.scalar_type() == at::kFloat)) {
-      FOVEA_CHECK(received.data.size() == to.nbytes());
-      received.data.CopyTo(0, received.data.size(), to.mutable_data_ptr());
-      return;
-    }
-    FOVEA_CHECK(!received.normalised);
-    // A pixel may lie across two slices: its bytes are brought together first.
-    std::vector<std::byte> storage;
-    const ScatteredBytes::Piece rgb = received.data.Contiguous(&storage);
-    Normalise(reinterpret_cast<const uint8_t*>(rgb.data()), rgb.size(), at, images);
-  }
-
-  void Copy(const DecodedPixels& decoded, int64_t at, int images) {
-    if (input_.scalar_type() == at::kByte) {
-      at::Tensor to = input_.narrow(0, at, images);
-      FOVEA_CHECK(decoded.rgb.size() == to.nbytes());
-      std::memcpy(to.mutable_data_ptr(), decoded.rgb.data(), decoded.rgb.size());
-      return;
-    }
-    Normalise(decoded.rgb.data(), decoded.rgb.size(), at, images);
-  }
-
-  void Normalise(const uint8_t* rgb, size_t size, int64_t at, int images) {
-    const size_t image_numbers = static_cast<size_t>(pixels_per_image_) * 3;
-    FOVEA_CHECK(size == image_numbers * images);
-    for (int image = 0; image < images; ++image) {
-      NormaliseImage(rgb + image * image_numbers, pixels_per_image_, normalisation_,
-                     input_.mutable_data_ptr<float>() + (at + image) * image_numbers);
-    }
-  }
-
-  int64_t pixels_per_image_;
-  Normalisation normalisation_;
-  at::Tensor input_;
-};
-
 absl::StatusOr<std::unique_ptr<BatchExecutor>> BatchExecutor::Create(
-    const BatchExecutorOptions& options, Clock& clock, const WarmUpProgress& progress) {
-  at::set_num_threads(options.threads_per_instance);
-  const absl::Cleanup release = [] { IntraOpThreads::Release(); };
+    const BatchExecutorOptions& options, std::unique_ptr<LaneDevice> device, Clock& clock,
+    const WarmUpProgress& progress) {
   std::unique_ptr<models::Model> model;
   FOVEA_RETURN_IF_ERROR(RunTorchLoad("model.load_failed", [&] {
+    device->EnterThread();
+    const absl::Cleanup leave = [&] { device->LeaveThread(); };
     model = models::LoadModel(options.model);
-    model->Prepare(at::kCPU, options.model.precision);
+    device->Prepare(*model, options.model.precision);
   }));
-  return CreateWithModel(std::move(model), options, clock, progress);
+  return CreateWithModel(std::move(model), options, std::move(device), clock, progress);
 }
 
 absl::StatusOr<std::unique_ptr<BatchExecutor>> BatchExecutor::CreateWithModel(
-    std::unique_ptr<models::Model> model, const BatchExecutorOptions& options, Clock& clock,
-    const WarmUpProgress& progress) {
+    std::unique_ptr<models::Model> model, const BatchExecutorOptions& options,
+    std::unique_ptr<LaneDevice> device, Clock& clock, const WarmUpProgress& progress) {
   FOVEA_CHECK(options.max_batch_size >= 1 && options.instances >= 1);
-  std::unique_ptr<BatchExecutor> executor(new BatchExecutor(std::move(model), options, clock));
+  std::unique_ptr<BatchExecutor> executor(
+      new BatchExecutor(std::move(model), options, std::move(device), clock));
   FOVEA_RETURN_IF_ERROR(executor->WarmUp(progress));
   return executor;
 }
 
 BatchExecutor::BatchExecutor(std::unique_ptr<models::Model> model,
-                             const BatchExecutorOptions& options, Clock& clock)
+                             const BatchExecutorOptions& options,
+                             std::unique_ptr<LaneDevice> device, Clock& clock)
     : model_(std::move(model)),
       options_(options),
       preprocessing_(options.preprocessing ? options.preprocessing(model_->info().preprocessing)
                                            : model_->info().preprocessing),
-      clock_(clock),
-      intra_op_threads_(options.threads_per_instance, options.instances) {}
+      device_(std::move(device)),
+      clock_(clock) {}
 
 BatchExecutor::~BatchExecutor() = default;
 
@@ -174,10 +108,10 @@ std::vector<int> WarmUpSizes(int max_batch_size) {
 
 // `input_bytes` and `pass_bytes`: of one image, its pixels and what a pass holds at most.
 absl::Status BatchExecutor::CheckMemory(int64_t input_bytes, int64_t pass_bytes) const {
-  const std::optional<int64_t> available =
-      options_.available_memory ? options_.available_memory() : std::nullopt;
-  const int64_t needed = options_.max_batch_size * (options_.instances * input_bytes +
-                                                    options_.concurrent_instances * pass_bytes);
+  const std::optional<int64_t> available = device_->AvailableMemory();
+  const int64_t needed =
+      options_.max_batch_size *
+      (options_.instances * input_bytes + device_->Concurrent(options_.instances) * pass_bytes);
   if (!available || needed <= *available) return absl::OkStatus();
   return FailedPrecondition(
       "model.too_large",
@@ -188,25 +122,25 @@ absl::Status BatchExecutor::CheckMemory(int64_t input_bytes, int64_t pass_bytes)
           std::ldexp(*available, -30)));
 }
 
+int64_t BatchExecutor::InputBytesPerImage() const {
+  const bool bytes = info().pixel_input == models::PixelInput::kBytes;
+  return 3 * info().image_height * info().image_width * (bytes ? 1 : int64_t{sizeof(float)});
+}
+
 absl::Status BatchExecutor::WarmUp(const WarmUpProgress& progress) {
   std::optional<MutexLock> turn;
   if (options_.warm_up_turn != nullptr) turn.emplace(*options_.warm_up_turn);
   LoadContext context(options_.cancellation);
-  // A pass, and the most memory that it held beside its input.
-  const auto run = [&](const at::Tensor& input) {
-    kernels::MemoryLedger ledger;
-    model_->Run(input, context);
-    return ledger.peak_bytes();
-  };
+  const int64_t input_bytes = InputBytesPerImage();
   absl::Status fits;
   FOVEA_RETURN_IF_ERROR(RunTorch("model.warm_up_failed", [&] {
-    EnterThread();
-    const at::Tensor one = Lane(info(), preprocessing_, 1).Input(1);
-    const auto input_bytes = static_cast<int64_t>(one.nbytes());
-    fits = CheckMemory(input_bytes, run(one));
+    device_->EnterThread();
+    const absl::Cleanup leave = [&] { device_->LeaveThread(); };
+    const int64_t one = device_->MakeLane(*model_, preprocessing_, 1)->Run(1, context).peak_bytes;
+    fits = CheckMemory(input_bytes, one - input_bytes);
     if (!fits.ok()) return;
     for (int instance = 0; instance < options_.instances; ++instance) {
-      lanes_.push_back(std::make_unique<Lane>(info(), preprocessing_, options_.max_batch_size));
+      lanes_.push_back(device_->MakeLane(*model_, preprocessing_, options_.max_batch_size));
     }
     // The largest first: the allocator's and oneDNN's buffers then serve the smaller ones. The
     // first pass of a size builds oneDNN's primitives for it, a few milliseconds each, and is not
@@ -214,14 +148,13 @@ absl::Status BatchExecutor::WarmUp(const WarmUpProgress& progress) {
     // sizes is enough of them for the latency curve.
     int next_timed = options_.max_batch_size;
     for (const int images : WarmUpSizes(options_.max_batch_size)) {
-      const at::Tensor input = lanes_[0]->Input(images);
       peak_activation_bytes_ =
-          std::max<int64_t>(peak_activation_bytes_, run(input) + images * input_bytes);
+          std::max(peak_activation_bytes_, lanes_[0]->Run(images, context).peak_bytes);
       if (context.ShouldStop()) return;
       if (images > next_timed) continue;
       next_timed = images / 2;
       const Nanos start = clock_.Now();
-      model_->Run(input, context);
+      lanes_[0]->Run(images, context);
       if (progress) progress(images, clock_.Now() - start);
     }
   }));
@@ -265,14 +198,13 @@ RunOutcome BatchExecutor::RunTasks(Lane& lane, std::span<std::unique_ptr<Inferen
   const Nanos start = clock_.Now();
   Nanos gathered = start;
   const absl::Status status = RunTorch("executor.failed", [&] {
-    const at::Tensor input = lane.Gather(tasks);
-    run.images = static_cast<int>(input.size(0));
+    run.images = lane.Gather(tasks);
     gathered = clock_.Now();
-    kernels::MemoryLedger ledger;
     BatchContext context(tasks);
-    outputs = model_->Run(input, context);
+    Lane::Pass pass = lane.Run(run.images, context);
+    outputs = std::move(pass.outputs);
     stopped = outputs.empty();
-    run.peak_bytes = ledger.peak_bytes() + static_cast<int64_t>(input.nbytes());
+    run.peak_bytes = pass.peak_bytes;
   });
   const Nanos computed = clock_.Now();
   run.gather = gathered - start;

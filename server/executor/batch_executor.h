@@ -1,11 +1,10 @@
-// Runs closed batches of one loaded model: gathers the pixels in one pass, runs the model, and
-// gives every task its own result or its own error.
+// Runs closed batches of one loaded model on its lanes, and gives every task its own result or its
+// own error.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -15,7 +14,7 @@
 #include "server/core/clock.h"
 #include "server/core/mutex.h"
 #include "server/executor/inference_task.h"
-#include "server/executor/intra_op_threads.h"
+#include "server/executor/lane.h"
 #include "server/scheduler/batch.h"
 
 namespace at {
@@ -47,12 +46,7 @@ struct BatchExecutorOptions {
   // The preprocessing to use in place of the published one; absent: the published one.
   std::function<models::Preprocessing(const models::Preprocessing& published)> preprocessing;
   int max_batch_size = 1;
-  int instances = 1;
-  int concurrent_instances = 1;  // of those, that the device has room for at one time
-  int threads_per_instance = 1;  // inside one operator
-  // Bytes that batches may use, asked when the weights are loaded; null, or nothing: not known. A
-  // model whose largest batches would not fit is not loaded: nobody survives the attempt.
-  std::function<std::optional<int64_t>()> available_memory;
+  int instances = 1;  // lanes
   // Held during the warm-up; null: none. The times of models that warm up side by side would be
   // neither's.
   Mutex* warm_up_turn = nullptr;
@@ -71,16 +65,18 @@ std::vector<int> WarmUpSizes(int max_batch_size);
 // Thread-safe: each instance calls Run from its own thread, with its own number.
 class BatchExecutor {
  public:
-  // Loads, prepares and warms the model up, on the calling thread. `progress` may be null.
-  // FAILED_PRECONDITION: weights or spec do not make a model, or its batches do not fit the memory;
-  // UNAVAILABLE: out of memory, or cancelled.
+  // Loads the model, prepares it for the device and warms it up there, on the calling thread.
+  // `progress` may be null. FAILED_PRECONDITION: weights or spec do not make a model, or its
+  // batches do not fit the device's memory: nobody survives the attempt; UNAVAILABLE: out of
+  // memory, or cancelled.
   static absl::StatusOr<std::unique_ptr<BatchExecutor>> Create(const BatchExecutorOptions& options,
+                                                               std::unique_ptr<LaneDevice> device,
                                                                Clock& clock,
                                                                const WarmUpProgress& progress);
   // For tests: a model that is already prepared.
   static absl::StatusOr<std::unique_ptr<BatchExecutor>> CreateWithModel(
-      std::unique_ptr<models::Model> model, const BatchExecutorOptions& options, Clock& clock,
-      const WarmUpProgress& progress);
+      std::unique_ptr<models::Model> model, const BatchExecutorOptions& options,
+      std::unique_ptr<LaneDevice> device, Clock& clock, const WarmUpProgress& progress);
   ~BatchExecutor();
 
   const models::ModelInfo& info() const;
@@ -89,10 +85,7 @@ class BatchExecutor {
   // Peak of the largest batch of the warm-up, its input included.
   int64_t peak_activation_bytes() const;
 
-  // To be called first on each instance's thread: sets its number of intra-op threads.
-  void EnterThread() const { intra_op_threads_.Enter(); }
-  // To be called on an instance's thread that has had no batch for long.
-  void IdleThread() const { intra_op_threads_.Idle(); }
+  const LaneDevice& device() const { return *device_; }
 
   // Runs `tasks`, whose images fit max_batch_size together, and finishes each of them exactly once
   // before it returns. A task that makes the model fail, or whose output is not finite, fails
@@ -102,10 +95,10 @@ class BatchExecutor {
                  ExecutionObserver* observer);
 
  private:
-  class Lane;  // what one instance owns: its input buffer
   BatchExecutor(std::unique_ptr<models::Model> model, const BatchExecutorOptions& options,
-                Clock& clock);
+                std::unique_ptr<LaneDevice> device, Clock& clock);
   absl::Status CheckMemory(int64_t input_bytes, int64_t pass_bytes) const;
+  int64_t InputBytesPerImage() const;
   absl::Status WarmUp(const WarmUpProgress& progress);
   // The rows of one task; INTERNAL where one holds a NaN or an infinity.
   absl::StatusOr<TaskResult> ResultOf(std::span<const at::Tensor> outputs, int64_t first,
@@ -116,8 +109,8 @@ class BatchExecutor {
   const std::unique_ptr<models::Model> model_;
   const BatchExecutorOptions options_;
   const models::Preprocessing preprocessing_;
+  const std::unique_ptr<LaneDevice> device_;
   Clock& clock_;
-  const IntraOpThreads intra_op_threads_;
   std::vector<std::unique_ptr<Lane>> lanes_;
   int64_t peak_activation_bytes_ = 0;
 };

@@ -61,7 +61,7 @@ TensorDescription AdvertisedTensor(AdvertisedInput advertised, const models::Mod
 }  // namespace
 
 ModelView DescribeServedModel(const ParsedModel& model, const models::ModelInfo& info,
-                              int instances) {
+                              std::string_view device) {
   const ModelSpec& spec = model.spec;
   ModelView view;
   view.name = model.name;
@@ -96,7 +96,8 @@ ModelView DescribeServedModel(const ParsedModel& model, const models::ModelInfo&
   view.max_queue_size = spec.batching.max_queue_size;
   view.priority_levels = spec.batching.priority_levels;
   view.default_priority_level = spec.batching.default_priority_level;
-  view.instances = instances;
+  view.instances = spec.instances.count;
+  view.device = device;
   view.properties = {
       {"fovea.attention", view.attention},
       {"fovea.backbone", view.backbone},

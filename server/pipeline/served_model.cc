@@ -34,33 +34,32 @@ PreprocessSpec ImagingSpec(const models::ModelInfo& info,
 absl::StatusOr<std::shared_ptr<Servable>> ServedModel::Create(const ParsedModel& model,
                                                               const Environment& environment) {
   const ModelSpec& spec = model.spec;
-  const int threads = spec.threads_per_instance > 0
-                          ? std::min(spec.threads_per_instance, environment.device_threads)
-                          : std::max(1, environment.device_threads / spec.instances);
+  const int threads = ThreadsPerInstance(spec.instances, environment.device_threads);
   const std::string who = absl::StrCat(model.name, " version ", model.version);
   const Nanos start = environment.clock.Now();
 
   std::map<int, Nanos> latency;  // by batch size
-  const BatchExecutorOptions options{
-      .model = spec.description,
-      .preprocessing =
-          [&](const models::Preprocessing& published) {
-            return spec.preprocessing.AppliedTo(published);
-          },
-      .max_batch_size = spec.max_batch_size,
-      .instances = spec.instances,
-      .concurrent_instances = std::clamp(environment.device_threads / threads, 1, spec.instances),
-      .threads_per_instance = threads,
-      .available_memory = environment.available_memory,
-      .warm_up_turn = environment.warm_up_turn,
-      .cancellation = model.cancellation};
+  const BatchExecutorOptions options{.model = spec.description,
+                                     .preprocessing =
+                                         [&](const models::Preprocessing& published) {
+                                           return spec.preprocessing.AppliedTo(published);
+                                         },
+                                     .max_batch_size = spec.max_batch_size,
+                                     .instances = spec.instances.count,
+                                     .warm_up_turn = environment.warm_up_turn,
+                                     .cancellation = model.cancellation};
+  FOVEA_ASSIGN_OR_RETURN(std::unique_ptr<LaneDevice> device,
+                         (environment.make_device ? environment.make_device : MakeLaneDevice)(
+                             spec.instances, {.threads = environment.device_threads,
+                                              .available_memory = environment.available_memory}));
   FOVEA_ASSIGN_OR_RETURN(
       auto executor,
-      BatchExecutor::Create(options, environment.clock, [&](int batch_size, Nanos took) {
-        latency[batch_size] = took;
-        Log(LogLevel::kDebug,
-            absl::StrFormat("%s: a batch of %d takes %.2f ms", who, batch_size, took * 1e-6));
-      }));
+      BatchExecutor::Create(
+          options, std::move(device), environment.clock, [&](int batch_size, Nanos took) {
+            latency[batch_size] = took;
+            Log(LogLevel::kDebug,
+                absl::StrFormat("%s: a batch of %d takes %.2f ms", who, batch_size, took * 1e-6));
+          }));
 
   auto served = std::shared_ptr<ServedModel>(new ServedModel);
   served->executor_ = std::move(executor);
@@ -68,7 +67,7 @@ absl::StatusOr<std::shared_ptr<Servable>> ServedModel::Create(const ParsedModel&
   served->preprocessing_ = ImagingSpec(info, served->executor_->preprocessing());
   FOVEA_RETURN_IF_ERROR(CheckPreprocessSpec(served->preprocessing_));
   served->imaging_line_ = environment.imaging.AddLine();
-  ModelView view = DescribeServedModel(model, info, spec.instances);
+  ModelView view = DescribeServedModel(model, info, served->executor_->device().name());
   view.memory_bytes = {{"weights", served->executor_->weight_bytes()},
                        {"activations_peak", served->executor_->peak_activation_bytes()}};
   served->view_ = std::make_shared<const ModelView>(std::move(view));
@@ -82,11 +81,12 @@ absl::StatusOr<std::shared_ptr<Servable>> ServedModel::Create(const ParsedModel&
       .max_queue_delay_us = spec.batching.max_queue_delay_us,
       .max_queue_size = spec.batching.max_queue_size,
       .default_timeout_us = spec.batching.default_timeout_us,
-      .instances = spec.instances,
+      .instances = spec.instances.count,
       .threads_per_instance = threads,
       .drain_timeout_us = environment.drain_timeout_us,
-      .on_thread_start = [served = served.get()](int) { served->executor_->EnterThread(); },
-      .on_thread_idle = [served = served.get()](int) { served->executor_->IdleThread(); },
+      .on_thread_start = [served =
+                              served.get()](int) { served->executor_->device().EnterThread(); },
+      .on_thread_idle = [served = served.get()](int) { served->executor_->device().IdleThread(); },
       .observer = served->observer_.get()};
   FOVEA_ASSIGN_OR_RETURN(served->queue_,
                          environment.scheduler.AddModel(

@@ -8,6 +8,7 @@
 #include "server/core/clock.h"
 #include "server/core/mutex.h"
 #include "server/executor/batch_executor.h"
+#include "server/executor/lane_devices.h"
 #include "server/imaging/imaging_pool.h"
 #include "server/imaging/resize_plan.h"
 #include "server/pipeline/model_observer.h"
@@ -27,9 +28,12 @@ class ServedModel final : public Servable {
     ModelObserverFactory observe;
     int device_threads = 1;        // what the scheduler shares out
     int64_t drain_timeout_us = 0;  // for what is queued when the version is replaced or unloaded
-    // As BatchExecutorOptions'; both may be null.
-    std::function<std::optional<int64_t>()> available_memory;
-    Mutex* warm_up_turn = nullptr;
+    // As MakeLaneDevice, which is the one where it is null.
+    std::function<absl::StatusOr<std::unique_ptr<LaneDevice>>(const models::InstanceGroup& group,
+                                                              const LaneDeviceOptions& options)>
+        make_device;
+    std::function<std::optional<int64_t>()> available_memory;  // as LaneDeviceOptions'
+    Mutex* warm_up_turn = nullptr;                             // as BatchExecutorOptions'
   };
 
   // Loads, prepares and warms up; logs its progress. See ServableFactory for the errors.

@@ -127,7 +127,9 @@ void FillConfig(const ModelView& model, inference::ModelConfig* config) {
 
   inference::ModelInstanceGroup* group = config->add_instance_group();
   group->set_name(absl::StrCat(model.name, "_0"));
-  group->set_kind(inference::ModelInstanceGroup::KIND_CPU);
+  auto kind = inference::ModelInstanceGroup::KIND_AUTO;  // of a device that Triton does not know
+  inference::ModelInstanceGroup::Kind_Parse(absl::StrCat("KIND_", model.device), &kind);
+  group->set_kind(kind);
   group->set_count(model.instances);
   config->mutable_model_transaction_policy()->set_decoupled(false);
   for (const auto& [key, value] : model.properties) {

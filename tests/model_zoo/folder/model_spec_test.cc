@@ -42,7 +42,7 @@ TEST(ModelSpecTest, AbsentFieldsHaveTheirDefaults) {
   EXPECT_EQ(spec->batching.max_queue_size, 256);
   EXPECT_EQ(spec->batching.max_queue_delay_us, 0);
   EXPECT_EQ(spec->batching.default_priority_level, 0);
-  EXPECT_EQ(spec->instances, 1);
+  EXPECT_EQ(spec->instances.count, 1);
   EXPECT_FALSE(spec->allow_non_finite);
   EXPECT_FALSE(spec->untrained);
   EXPECT_THAT(spec->version_policy.Select(std::vector<int64_t>{1, 2, 7}), ElementsAre(7));
@@ -90,8 +90,8 @@ TEST(ModelSpecTest, EveryFieldArrives) {
   EXPECT_EQ(spec->batching.default_priority_level, 2);
   EXPECT_EQ(spec->batching.default_timeout_us, 7000);
   EXPECT_EQ(spec->batching.max_queue_size, 9);
-  EXPECT_EQ(spec->instances, 2);
-  EXPECT_EQ(spec->threads_per_instance, 3);
+  EXPECT_EQ(spec->instances.count, 2);
+  EXPECT_EQ(spec->instances.threads, 3);
   EXPECT_EQ(spec->weights_of, "dogs");
   EXPECT_EQ(spec->advertised_input, AdvertisedInput::kImageRgb);
   EXPECT_TRUE(spec->allow_non_finite);
@@ -146,6 +146,20 @@ struct BadSpec {
 
 class BadSpecTest : public ::testing::TestWithParam<BadSpec> {};
 
+TEST(ModelSpecTest, ReadsWhereInstancesRun) {
+  EXPECT_EQ(Parse("")->instances.kind, models::InstanceKind::kAuto);
+  const auto gpus = Parse("instance_group { kind: KIND_GPU gpus: [2, 0] count: 3 }");
+  ASSERT_TRUE(gpus.ok()) << gpus.status();
+  EXPECT_EQ(gpus->instances.kind, models::InstanceKind::kGpu);
+  EXPECT_THAT(gpus->instances.gpus, ElementsAre(0, 2));
+  EXPECT_EQ(gpus->instances.count, 3);
+  const auto overridden =
+      Parse("", R"({"instance_group": [{"kind": "KIND_GPU", "gpus": [1], "count": 1}]})");
+  ASSERT_TRUE(overridden.ok()) << overridden.status();
+  EXPECT_EQ(overridden->instances.kind, models::InstanceKind::kGpu);
+  EXPECT_THAT(overridden->instances.gpus, ElementsAre(1));
+}
+
 TEST_P(BadSpecTest, IsRefusedWithItsLine) {
   const absl::StatusOr<ModelSpec> spec = Parse(GetParam().text);
   ASSERT_FALSE(spec.ok());
@@ -193,6 +207,14 @@ INSTANTIATE_TEST_SUITE_P(
                 "dynamic_batching { default_queue_policy { max_queue_size: 4000000000 } }",
                 "model.textproto:3: ", "max_queue_size"},
         BadSpec{"ManyInstances", "instance_group { count: 1000 }", "model.textproto:3: ", "count"},
+        BadSpec{"GpusOfTheCpu", "instance_group { kind: KIND_CPU gpus: 0 }",
+                "model.textproto:3: ", "gpus mean nothing without KIND_GPU"},
+        BadSpec{"NegativeGpu", "instance_group { kind: KIND_GPU gpus: -1 }",
+                "model.textproto:3: ", "gpus is -1"},
+        BadSpec{"OneGpuTwice", "instance_group { kind: KIND_GPU gpus: [1, 0, 1] }",
+                "model.textproto:3: ", "twice"},
+        BadSpec{"UnknownKind", "instance_group { kind: KIND_TPU }",
+                "model.textproto:3: ", "KIND_TPU"},
         BadSpec{"NegativeThreads", "instance_group { threads: -2 }",
                 "model.textproto:3: ", "threads is -2"},
         BadSpec{"NanMean", "preprocessing { mean: [nan, 0, 0] std: [1, 1, 1] }",
@@ -262,8 +284,8 @@ TEST(ConfigOverrideTest, ReplacesWhatItNamesAndKeepsTheRest) {
   EXPECT_THAT(spec->batching.preferred_batch_sizes, ElementsAre(16));
   EXPECT_EQ(spec->batching.max_queue_delay_us, 20);
   EXPECT_EQ(spec->batching.max_queue_size, 5);
-  EXPECT_EQ(spec->instances, 2);
-  EXPECT_EQ(spec->threads_per_instance, 3);
+  EXPECT_EQ(spec->instances.count, 2);
+  EXPECT_EQ(spec->instances.threads, 3);
   EXPECT_EQ(spec->version_policy.latest, 2);
   EXPECT_EQ(spec->description.num_classes, 7);
 }
@@ -284,8 +306,9 @@ TEST(ConfigOverrideTest, WhatItCannotDoIsInvalidAndNamed) {
            Case{R"({"name": "dogs"})", "another"},
            Case{R"({"dynamic_batching": {"preserve_ordering": true}})", "preserve_ordering"},
            Case{R"({"instance_group": [{"count": 1}, {"count": 1}]})", "instance_group"},
-           Case{R"({"instance_group": [{"count": 1, "gpus": [0]}]})", "gpus"},
-           Case{R"({"instance_group": [{"kind": "KIND_GPU"}]})", "KIND_CPU"},
+           Case{R"({"instance_group": [{"count": 1, "gpus": [0]}]})", "gpus mean nothing"},
+           Case{R"({"instance_group": [{"kind": "KIND_MODEL"}]})", "KIND_CPU"},
+           Case{R"({"instance_group": [{"count": 1, "profile": ["x"]}]})", "profile"},
            Case{R"({"instance_group": [{"count": 500}]})", "count is 500"},
        }) {
     const absl::StatusOr<ModelSpec> spec = Parse("", bad.json);

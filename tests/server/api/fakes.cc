@@ -51,6 +51,7 @@ std::shared_ptr<const ModelView> Model() {
   model->priority_levels = 3;
   model->default_priority_level = 2;
   model->instances = 2;
+  model->device = "CPU";
   return model;
 }
 

@@ -14,6 +14,7 @@
 #include "base/status.h"
 #include "kernels/measures/memory_ledger.h"
 #include "model_zoo/model.h"
+#include "server/executor/cpu_lane.h"
 
 namespace fovea {
 namespace {
@@ -91,8 +92,9 @@ class BatchExecutorTest : public testing::Test {
  protected:
   void Load(std::unique_ptr<SummingModel> model, int max_batch_size = 8) {
     model_ = model.get();
-    auto executor = BatchExecutor::CreateWithModel(
-        std::move(model), {.max_batch_size = max_batch_size}, SteadyClock(), nullptr);
+    auto executor =
+        BatchExecutor::CreateWithModel(std::move(model), {.max_batch_size = max_batch_size},
+                                       MakeCpuDevice({}), SteadyClock(), nullptr);
     ASSERT_TRUE(executor.ok()) << executor.status();
     executor_ = *std::move(executor);
     model_->batches_.clear();
@@ -113,9 +115,9 @@ TEST_F(BatchExecutorTest, WarmsUpEveryBatchSizeBeforeItIsReady) {
   auto model = std::make_unique<SummingModel>();
   SummingModel* raw = model.get();
   std::vector<int> reported;
-  auto executor =
-      BatchExecutor::CreateWithModel(std::move(model), {.max_batch_size = 3}, SteadyClock(),
-                                     [&](int size, Nanos) { reported.push_back(size); });
+  auto executor = BatchExecutor::CreateWithModel(
+      std::move(model), {.max_batch_size = 3}, MakeCpuDevice({}), SteadyClock(),
+      [&](int size, Nanos) { reported.push_back(size); });
   ASSERT_TRUE(executor.ok());
   EXPECT_THAT(reported, ElementsAre(3, 1));
   EXPECT_THAT(raw->batches_, ElementsAre(1, 3, 3, 2, 1, 1)) << "twice where the time is taken";
@@ -140,8 +142,9 @@ TEST_F(BatchExecutorTest, WarmsUpOnlyWhileItHasTheTurn) {
     ++passes;
     EXPECT_FALSE(turn_is_free());
   };
-  auto executor = BatchExecutor::CreateWithModel(
-      std::move(model), {.max_batch_size = 3, .warm_up_turn = &turn}, SteadyClock(), nullptr);
+  auto executor =
+      BatchExecutor::CreateWithModel(std::move(model), {.max_batch_size = 3, .warm_up_turn = &turn},
+                                     MakeCpuDevice({}), SteadyClock(), nullptr);
   ASSERT_TRUE(executor.ok()) << executor.status();
   EXPECT_EQ(passes, 6);
   EXPECT_TRUE(turn_is_free());
@@ -149,7 +152,7 @@ TEST_F(BatchExecutorTest, WarmsUpOnlyWhileItHasTheTurn) {
   auto broken = std::make_unique<SummingModel>(/*most_images=*/2);
   EXPECT_FALSE(BatchExecutor::CreateWithModel(std::move(broken),
                                               {.max_batch_size = 3, .warm_up_turn = &turn},
-                                              SteadyClock(), nullptr)
+                                              MakeCpuDevice({}), SteadyClock(), nullptr)
                    .ok());
   EXPECT_TRUE(turn_is_free());
 }
@@ -158,9 +161,9 @@ TEST_F(BatchExecutorTest, TimesADoublingOfSizes) {
   auto model = std::make_unique<SummingModel>();
   SummingModel* raw = model.get();
   std::vector<int> reported;
-  auto executor =
-      BatchExecutor::CreateWithModel(std::move(model), {.max_batch_size = 16}, SteadyClock(),
-                                     [&](int size, Nanos) { reported.push_back(size); });
+  auto executor = BatchExecutor::CreateWithModel(
+      std::move(model), {.max_batch_size = 16}, MakeCpuDevice({}), SteadyClock(),
+      [&](int size, Nanos) { reported.push_back(size); });
   ASSERT_TRUE(executor.ok());
   EXPECT_THAT(reported, ElementsAre(16, 8, 4, 2, 1));
   EXPECT_EQ(raw->batches_.size(), 1 + 16 + 5) << "one, every size, and those that are timed";
@@ -178,11 +181,10 @@ TEST(WarmUpSizesTest, AreFewWhereBatchesAreLarge) {
 
 TEST_F(BatchExecutorTest, BatchesThatDoNotFitTheMemoryAreRefusedBeforeTheyAreTried) {
   const auto executor = BatchExecutor::CreateWithModel(
-      std::make_unique<SummingModel>(),
-      {.max_batch_size = 1024,
-       .instances = 64,
-       .concurrent_instances = 2,
-       .available_memory = [] { return 64 * 1024 * kNumbers * sizeof(float) - 1; }},
+      std::make_unique<SummingModel>(), {.max_batch_size = 1024, .instances = 64},
+      MakeCpuDevice({.threads = 2,
+                     .instances = 64,
+                     .available_memory = [] { return 64 * 1024 * kNumbers * sizeof(float) - 1; }}),
       SteadyClock(), nullptr);
   EXPECT_EQ(executor.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(ReasonOf(executor.status()), "model.too_large");
@@ -195,8 +197,8 @@ TEST_F(BatchExecutorTest, ALoadThatIsNotWantedAnyMoreEndsWithinAPass) {
   const auto cancellation = std::make_shared<Cancellation>();
   cancellation->Cancel();
   const auto executor = BatchExecutor::CreateWithModel(
-      std::move(model), {.max_batch_size = 8, .cancellation = cancellation}, SteadyClock(),
-      nullptr);
+      std::move(model), {.max_batch_size = 8, .cancellation = cancellation}, MakeCpuDevice({}),
+      SteadyClock(), nullptr);
   EXPECT_EQ(ReasonOf(executor.status()), "model.load_stopped");
 }
 
@@ -237,7 +239,7 @@ TEST_F(BatchExecutorTest, Row40OutOfMemorySplitsTheBatch) {
   auto small = std::make_unique<SummingModel>(2);
   model_ = small.get();
   auto executor = BatchExecutor::CreateWithModel(std::move(small), {.max_batch_size = 2},
-                                                 SteadyClock(), nullptr);
+                                                 MakeCpuDevice({}), SteadyClock(), nullptr);
   ASSERT_TRUE(executor.ok());
   model_->batches_.clear();
   Outcome one, large;
@@ -251,8 +253,9 @@ TEST_F(BatchExecutorTest, Row40OutOfMemorySplitsTheBatch) {
 }
 
 TEST_F(BatchExecutorTest, AModelThatCannotRunItsLargestBatchIsNotReady) {
-  auto executor = BatchExecutor::CreateWithModel(std::make_unique<SummingModel>(2),
-                                                 {.max_batch_size = 4}, SteadyClock(), nullptr);
+  auto executor =
+      BatchExecutor::CreateWithModel(std::make_unique<SummingModel>(2), {.max_batch_size = 4},
+                                     MakeCpuDevice({}), SteadyClock(), nullptr);
   EXPECT_EQ(executor.status().code(), absl::StatusCode::kUnavailable);
 }
 
@@ -311,7 +314,7 @@ TEST_F(BatchExecutorTest, NormalisesBytesOfDecodedImages) {
   const auto bytes = std::as_bytes(std::span(*owner));
   // Slices that cut a pixel in two.
   ScatteredBytes scattered({bytes.first(4), bytes.subspan(4, 1), bytes.subspan(5)}, owner);
-  Run(make(DecodedPixels{rgb}, decoded),
+  Run(make(DecodedPixels{rgb, {}}, decoded),
       make(ReceivedPixels{scattered, /*normalised=*/false}, received));
   EXPECT_NEAR(decoded.value(), expected, 1e-4);
   EXPECT_EQ(decoded.value(), received.value());

@@ -1,0 +1,24 @@
+// Lanes on the CPU: each runs on its instance's thread and the threads that help it inside an
+// operator.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "server/executor/lane.h"
+
+namespace fovea {
+
+struct CpuLaneOptions {
+  int threads = 1;           // of the models together
+  int instances = 1;         // of this model
+  int threads_per_lane = 1;  // inside one operator; at most `threads`
+  // As LaneDevice's; null: not known.
+  std::function<std::optional<int64_t>()> available_memory;
+};
+
+std::unique_ptr<LaneDevice> MakeCpuDevice(const CpuLaneOptions& options);
+
+}  // namespace fovea

@@ -1,0 +1,71 @@
+// Where the batches of a model run: a device, and on it a lane for each instance of the model.
+// Nothing outside a lane and its device knows what they are: CPU threads today, CUDA streams next.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "model_zoo/model_description.h"
+#include "server/executor/inference_task.h"
+
+namespace at {
+class Tensor;
+}
+namespace fovea::models {
+class ForwardContext;
+class Model;
+}  // namespace fovea::models
+
+namespace fovea {
+
+// One instance: its input buffer, and the passes over it. Used by one thread at a time. Throws
+// c10::Error.
+class Lane {
+ public:
+  virtual ~Lane() = default;
+
+  // Copies the pixels of the tasks into its input, one after another, and normalises them on the
+  // way: the only copy between the socket and the model. The number of images.
+  virtual int Gather(std::span<const std::unique_ptr<InferenceTask>> tasks) = 0;
+
+  struct Pass {
+    // One for each output of the model, [images, ...], on the CPU and contiguous. None where the
+    // context stopped the pass.
+    std::vector<at::Tensor> outputs;
+    int64_t peak_bytes = 0;  // held at one time, the images' input included
+  };
+  // Runs the first `images` of its input.
+  virtual Pass Run(int images, models::ForwardContext& context) = 0;
+};
+
+// What one model runs on. Thread-safe. Throws c10::Error.
+class LaneDevice {
+ public:
+  virtual ~LaneDevice() = default;
+
+  virtual std::string_view name() const = 0;  // "CPU"
+
+  // Turns loaded weights into what runs here. Once.
+  virtual void Prepare(models::Model& model, models::Precision precision) const = 0;
+  // A lane of the prepared model, with room for `max_batch_size` images. `model` outlives it.
+  virtual std::unique_ptr<Lane> MakeLane(const models::Model& model,
+                                         const models::Preprocessing& preprocessing,
+                                         int max_batch_size) const = 0;
+
+  // Of `lanes` lanes, how many run at the same time.
+  virtual int Concurrent(int lanes) const = 0;
+  // Bytes that batches may use; nothing: not known.
+  virtual std::optional<int64_t> AvailableMemory() const = 0;
+
+  // To be called first on each thread that loads or runs the model; on one that has had nothing to
+  // run for long; and last on one that goes on without the model.
+  virtual void EnterThread() const {}
+  virtual void IdleThread() const {}
+  virtual void LeaveThread() const {}
+};
+
+}  // namespace fovea

@@ -1,0 +1,154 @@
+// A model on a device that the server has never heard of.
+#include "tests/server/executor/fake_device.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <future>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/status.h"
+#include "server/pipeline/inference_pipeline.h"
+
+namespace fovea {
+namespace {
+
+constexpr int kSide = 64;
+
+class SilentObserver final : public ModelObserver {
+ public:
+  void OnQueueDepth(int, int) override {}
+  void OnRejected(Rejection) override {}
+  void OnDropped(Rejection) override {}
+  void OnBatchClosed(const Batch&) override {}
+  void OnBatchDone(int, Nanos) override {}
+  void OnBatch(const BatchRun&) override {}
+};
+
+class FakeDeviceTest : public testing::Test {
+ protected:
+  absl::Status Serve(const std::string& extra = "") {
+    ParsedModel parsed{.name = "model", .version = 1};
+    auto spec = ParseModelSpec(
+        "spec_version: 1 backbone: \"vit_demo_patch8_64\" random_weights { seed: 1 } "
+        "max_batch_size: 4 dynamic_batching { max_queue_delay_microseconds: 1000000 } " +
+            extra,
+        "model");
+    FOVEA_RETURN_IF_ERROR(spec.status());
+    parsed.spec = *std::move(spec);
+    FOVEA_ASSIGN_OR_RETURN(
+        auto created,
+        ServedModel::Create(
+            parsed,
+            {.scheduler = *scheduler_,
+             .imaging = *imaging_,
+             .clock = SteadyClock(),
+             .observe = [](const auto&) { return std::make_unique<SilentObserver>(); },
+             .make_device = [this](const models::InstanceGroup& group, const LaneDeviceOptions&)
+                 -> absl::StatusOr<std::unique_ptr<LaneDevice>> {
+               asked_for_ = group;
+               return std::make_unique<FakeDevice>(faults_);
+             }}));
+    model_ = std::static_pointer_cast<ServedModel>(created);
+    return absl::OkStatus();
+  }
+
+  struct Answer {
+    absl::StatusOr<InferenceResponse> response;
+    StageTimes stages;
+  };
+  std::future<Answer> Send(int images) {
+    auto request = std::make_unique<InferenceRequest>();
+    request->model_name = "model";
+    request->stages = StageTimes(SteadyClock().Now());
+    request->input =
+        NamedTensors{{"image_rgb",
+                      DataType::kUint8,
+                      {images, kSide, kSide, 3},
+                      ScatteredBytes::Copy(std::string(images * kSide * kSide * 3, 'A'))}};
+    auto promise = std::make_shared<std::promise<Answer>>();
+    pipeline_.Infer(std::move(request),
+                    [promise](absl::StatusOr<InferenceResponse> response, StageTimes stages) {
+                      promise->set_value({std::move(response), stages});
+                    });
+    return promise->get_future();
+  }
+
+  const std::shared_ptr<FakeDeviceFaults> faults_ = std::make_shared<FakeDeviceFaults>();
+  models::InstanceGroup asked_for_;
+  std::unique_ptr<Scheduler> scheduler_ = *Scheduler::Create({.device_threads = 1}, SteadyClock());
+  std::unique_ptr<ImagingPool> imaging_ = *ImagingPool::Create({.threads = 1}, SteadyClock());
+  std::shared_ptr<ServedModel> model_;
+  InferencePipeline pipeline_{
+      [this](std::string_view,
+             std::string_view) -> absl::StatusOr<std::shared_ptr<const ServedModel>> {
+        return std::shared_ptr<const ServedModel>(std::shared_ptr<void>(), model_.get());
+      },
+      *imaging_, SteadyClock()};
+};
+
+TEST_F(FakeDeviceTest, ServesAndSaysWhatItIs) {
+  ASSERT_TRUE(Serve("instance_group { kind: KIND_GPU gpus: 3 }").ok());
+  EXPECT_EQ(asked_for_.kind, models::InstanceKind::kGpu);
+  EXPECT_THAT(asked_for_.gpus, testing::ElementsAre(3));
+  EXPECT_EQ(model_->view()->device, "FAKE");
+  const int warm_up = faults_->passes;
+  EXPECT_TRUE(Send(4).get().response.ok());
+  EXPECT_EQ(faults_->passes, warm_up + 1);
+}
+
+TEST_F(FakeDeviceTest, ADelayIsTimeOfTheComputeStage) {
+  ASSERT_TRUE(Serve().ok());
+  faults_->delay_ms = 50;
+  const Answer answer = Send(4).get();
+  ASSERT_TRUE(answer.response.ok()) << answer.response.status();
+  EXPECT_GE(answer.stages[Stage::kCompute], 50 * kMillisecond);
+}
+
+TEST_F(FakeDeviceTest, ABatchThatItHasNoMemoryForIsRunInHalves) {
+  ASSERT_TRUE(Serve().ok());
+  faults_->most_images = 2;
+  const int before = faults_->passes;
+  std::future<Answer> first = Send(2), second = Send(2);  // one batch
+  EXPECT_EQ(first.get().response->receipt.batch_size, 2);
+  EXPECT_EQ(second.get().response->receipt.batch_size, 2);
+  EXPECT_EQ(faults_->passes, before + 3);
+}
+
+TEST_F(FakeDeviceTest, AFailedPassFailsItsRequestAndNothingElse) {
+  ASSERT_TRUE(Serve().ok());
+  faults_->failures = 1;
+  const Answer failed = Send(4).get();
+  EXPECT_EQ(failed.response.status().code(), absl::StatusCode::kInternal);
+  EXPECT_EQ(ReasonOf(failed.response.status()), "executor.failed");
+  EXPECT_TRUE(Send(4).get().response.ok());
+}
+
+TEST_F(FakeDeviceTest, AModelThatCannotBeWarmedUpOnItIsNotLoaded) {
+  faults_->failures = 1;
+  EXPECT_EQ(ReasonOf(Serve()), "model.warm_up_failed");
+}
+
+TEST(LaneDevices, AGpuIsRefusedInWordsWhereThereIsNone) {
+  const auto device = MakeLaneDevice({.kind = models::InstanceKind::kGpu}, {});
+  EXPECT_EQ(device.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(ReasonOf(device.status()), "model.no_device");
+  EXPECT_THAT(std::string(device.status().message()), testing::HasSubstr("KIND_GPU"));
+  for (const auto kind : {models::InstanceKind::kAuto, models::InstanceKind::kCpu}) {
+    EXPECT_EQ((*MakeLaneDevice({.kind = kind}, {}))->name(), "CPU");
+  }
+}
+
+TEST(LaneDevices, ThreadsAreSharedByTheInstances) {
+  EXPECT_EQ(ThreadsPerInstance({.count = 1}, 8), 8);
+  EXPECT_EQ(ThreadsPerInstance({.count = 3}, 8), 2);
+  EXPECT_EQ(ThreadsPerInstance({.count = 16}, 8), 1);
+  EXPECT_EQ(ThreadsPerInstance({.count = 1, .threads = 3}, 8), 3);
+  EXPECT_EQ(ThreadsPerInstance({.count = 1, .threads = 30}, 8), 8);
+}
+
+}  // namespace
+}  // namespace fovea
