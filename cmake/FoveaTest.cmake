@@ -1,11 +1,14 @@
-# fovea_add_test(NAME SOURCES ... [LIBS ...] [HEADERS target] [LABELS ...] [SERIAL] [TIMEOUT seconds]): a GoogleTest
+# fovea_add_test(NAME SOURCES ... [LIBS ...] [HEADERS target] [LABELS ...] [SERIAL] [THREADED] [TIMEOUT seconds]): a GoogleTest
 # binary, registered as one ctest entry (starting LibTorch costs more than most tests). It uses the precompiled headers of
 # `HEADERS`: fovea_model_zoo's or fovea_kernels' where it includes LibTorch, NONE's; GoogleTest's unless told. The labels `asan` and `tsan` put it among the tests
-# that the presets of those names build (targets asan_tests, tsan_tests) and that `make sanitize` runs there.
+# that the presets of those names build (targets asan_tests, tsan_tests) and that `make sanitize` runs there. THREADED: it
+# computes on every core; two such tests side by side take three times as long, because OpenMP's threads spin.
 if(NOT FOVEA_TESTS)
   return()
 endif()
 enable_testing()
+include(ProcessorCount)
+ProcessorCount(FOVEA_CORES)
 find_package(GTest REQUIRED)
 # GoogleTest takes longer to read than most tests.
 add_library(fovea_test_headers OBJECT "${CMAKE_CURRENT_LIST_DIR}/empty.cc")
@@ -22,7 +25,7 @@ add_custom_target(asan_tests)
 add_custom_target(tsan_tests)
 
 function(fovea_add_test name)
-  cmake_parse_arguments(ARG "SERIAL" "TIMEOUT;HEADERS" "SOURCES;LIBS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "SERIAL;THREADED" "TIMEOUT;HEADERS" "SOURCES;LIBS;LABELS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE fovea_compile ${ARG_LIBS} GTest::gmock GTest::gtest_main)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
@@ -48,6 +51,9 @@ function(fovea_add_test name)
   endif()
   add_test(NAME ${name} COMMAND ${launcher} $<TARGET_FILE:${name}>)
   set_tests_properties(${name} PROPERTIES LABELS "unit;${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT})
+  if(ARG_THREADED)
+    set_tests_properties(${name} PROPERTIES PROCESSORS ${FOVEA_CORES})
+  endif()
   foreach(sanitizer asan tsan)
     if(sanitizer IN_LIST ARG_LABELS)
       add_dependencies(${sanitizer}_tests ${name})

@@ -43,10 +43,4 @@ class Model {
   virtual int64_t weight_bytes() const = 0;
 };
 
-// Builds the backbone with its attention and fills it with the described weights, in the state
-// before Prepare. Throws c10::Error in words when the backbone is unknown, the attention cannot
-// stand in it (one of the five reasons of model_zoo/attention/README.md), the file is not valid
-// safetensors, or a tensor is missing, unknown or of another shape.
-std::unique_ptr<Model> LoadModel(const ModelDescription& description);
-
 }  // namespace fovea::models

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Environment variables, ruff, formatting, thread-safety annotations, clang-tidy of the torch-free parts: tests/lint.sh
-# BUILD. `tests/lint.sh --quick`: the first two alone, which need no build and take seconds. Exits 1 on any finding.
+# Environment variables, includes, ruff, formatting, thread-safety annotations, clang-tidy of the torch-free parts:
+# tests/lint.sh BUILD. `tests/lint.sh --quick`: the first three alone, which need no build and take seconds. Exits 1 on any
+# finding.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 build=$1
@@ -12,6 +13,9 @@ step "environment variables"
 environment_readers='client/cpp/cli/app.cc client/cpp/cli/companion.cc client/cpp/cli/main.cc kernels/dispatch.cc
   server/lifecycle/openmp_spinning.cc tests/'
 if git grep -nw -e getenv -e secure_getenv -- '*.h' '*.cc' '*.cu' $(printf ':!%s ' $environment_readers); then failed=1; fi
+
+step "includes"
+.venv/bin/python tests/include_edges.py || failed=1
 
 step "ruff"
 .venv/bin/ruff check $(git ls-files '*.py') || failed=1

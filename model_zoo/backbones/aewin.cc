@@ -8,13 +8,12 @@
 //   counts 21.4 M and 75.4 M, which are taken here; CSWin's convolutions between the stages would
 //   give 22.2 M and 77.2 M, but they are not what the paper says. The number of heads must divide
 //   by four from the first stage on: 4, 8, 16 and 32.
-#include "model_zoo/backbones/aewin.h"
-
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "model_zoo/attention/modules/modules.h"
+#include "model_zoo/backbones/register.h"
 #include "model_zoo/backbones/swin.h"
 
 namespace fovea::models {

@@ -4,8 +4,6 @@
 
 #include <cmath>
 
-#include "model_zoo/registry.h"
-#include "model_zoo/weights/backbone_weights.h"
 #include "model_zoo/weights/random.h"
 
 namespace fovea::models {
@@ -62,23 +60,6 @@ void CheckDivides(const ModelInfo& info, int64_t stride) {
   TORCH_CHECK_VALUE(info.image_height % stride == 0 && info.image_width % stride == 0,
                     info.backbone, " cuts images into patches of ", stride, " pixels, which ",
                     info.image_height, "x", info.image_width, " does not divide into");
-}
-
-std::shared_ptr<Backbone> LoadBackbone(const ModelDescription& description) {
-  const BackboneEntry* entry = FindBackbone(description.backbone);
-  TORCH_CHECK_VALUE(entry != nullptr, "there is no backbone '", description.backbone, "'");
-  TORCH_CHECK_VALUE(description.task == Task::kClassification,
-                    "only classification is available yet, not detection or segmentation");
-  std::shared_ptr<Backbone> backbone = entry->make(description);
-  if (description.random_weights_seed) {
-    const at::NoGradGuard no_grad;
-    backbone->Initialise(*description.random_weights_seed);
-  } else if (!backbone->parameters().empty()) {
-    TORCH_CHECK_VALUE(!description.weights.empty(),
-                      "the model has neither weights nor a seed for random ones");
-    LoadWeights(SafetensorsFile(description.weights), *backbone);
-  }
-  return backbone;
 }
 
 }  // namespace fovea::models

@@ -3,13 +3,13 @@
 //
 // To train one:
 //   // Seeded weights, or a file to start from.
-//   std::shared_ptr<Backbone> backbone = LoadBackbone(description);
+//   std::shared_ptr<Backbone> backbone = LoadBackbone(description);  // model_zoo/registry/load.h
 //   backbone->train();
 //   ForwardContext context;
 //   // Autograd through every operator; torch::optim takes backbone->parameters().
 //   at::Tensor logits = backbone->forward(pixels, context).at(0);
 //   ...
-//   SaveWeights(path, *backbone, at::kHalf);  // model_zoo/weights/backbone_weights.h
+//   SaveWeights(path, *backbone, at::kHalf);  // model_zoo/backbones/backbone_weights.h
 // named_parameters() carry the published names.
 #pragma once
 
@@ -22,10 +22,10 @@
 #include <utility>
 #include <vector>
 
+#include "model_zoo/backbones/backbone_registry.h"
 #include "model_zoo/forward_context.h"
 #include "model_zoo/layers/layer.h"
 #include "model_zoo/model_description.h"
-#include "model_zoo/registry.h"
 
 namespace fovea::models {
 
@@ -106,9 +106,5 @@ BackboneEntry Variant(std::string name, std::string summary, const Config& confi
   };
   return {std::move(name), std::move(summary), maker(config), maker(Shrunk(config))};
 }
-
-// Builds the described backbone in its trainable state, fp32 on the CPU, and fills it: from the
-// seed, or from the safetensors file. Throws c10::Error in words, as LoadModel does.
-std::shared_ptr<Backbone> LoadBackbone(const ModelDescription& description);
 
 }  // namespace fovea::models

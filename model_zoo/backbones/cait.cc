@@ -8,8 +8,6 @@
 //   their tokens. Different here: the final norm is applied to the class token only, since the
 //   classifier reads no other. cait_small_32: Static Key Attention in Vision, table 9. Its MLP
 //   dimension of 512 goes for the class layers too: so it counts 12.70 M, the table's 12.7 M.
-#include "model_zoo/backbones/cait.h"
-
 #include <ATen/ATen.h>
 
 #include <cmath>
@@ -18,6 +16,7 @@
 
 #include "model_zoo/attention/cores/cores.h"
 #include "model_zoo/backbones/plain_backbone.h"
+#include "model_zoo/backbones/register.h"
 #include "model_zoo/blocks/attend.h"
 #include "model_zoo/blocks/run_blocks.h"
 #include "model_zoo/layers/layer_list.h"

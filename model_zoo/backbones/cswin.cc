@@ -10,8 +10,6 @@
 //   wide as the map, here in the last stage only (at other image sizes two groups, of the same
 //   outputs); maps that a stripe does not divide are padded with zero tokens, which the code cannot
 //   do.
-#include "model_zoo/backbones/cswin.h"
-
 #include <ATen/ATen.h>
 
 #include <string>
@@ -21,6 +19,7 @@
 #include "model_zoo/attention/modules/modules.h"
 #include "model_zoo/attention/padded_map.h"
 #include "model_zoo/attention/windowed_heads.h"
+#include "model_zoo/backbones/register.h"
 #include "model_zoo/backbones/staged_backbone.h"
 #include "model_zoo/blocks/transformer_block.h"
 #include "model_zoo/layers/conv2d.h"

@@ -8,8 +8,6 @@
 //   cvt_13_32: Static Key Attention in Vision, table 9 (images of 32 pixels). Its widths 128 and
 //   256 do not divide by 3 and 6 heads; those of CvT-13, 192 and 384, give its 19.6 M parameters.
 //   Preprocessing of microsoft/cvt-13: shortest edge to 256, 224 cropped, bicubic.
-#include "model_zoo/backbones/cvt.h"
-
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -20,6 +18,7 @@
 #include <vector>
 
 #include "model_zoo/backbones/embedded_stages.h"
+#include "model_zoo/backbones/register.h"
 #include "model_zoo/blocks/transformer_block.h"
 #include "model_zoo/layers/conv2d.h"
 #include "model_zoo/layers/conv_embed.h"

@@ -3,11 +3,10 @@
 // each of them needs.
 //   Ours, after Dosovitskiy et al. 2021 without the class token: the mean of the normalised tokens
 //   is classified, as in timm's vision transformers with global_pool="avg", whose names these are.
-#include "model_zoo/backbones/demo_frame.h"
-
 #include <ATen/ATen.h>
 
 #include "model_zoo/backbones/plain_backbone.h"
+#include "model_zoo/backbones/register.h"
 #include "model_zoo/layers/patch_embed.h"
 
 namespace fovea::models {

@@ -1,12 +1,11 @@
 // A model that computes nothing: its output is a copy of the bytes of its input. What a request to
 // it costs is what the server costs. It has no weights, so its version folder may be empty.
-#include "model_zoo/backbones/identity.h"
-
 #include <ATen/ATen.h>
 
 #include <cstring>
 
 #include "model_zoo/backbones/backbone.h"
+#include "model_zoo/backbones/register.h"
 
 namespace fovea::models {
 namespace {

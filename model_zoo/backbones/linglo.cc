@@ -23,8 +23,6 @@
 // Names of parameters, a file format: `stages.S.downsample.{proj,norm}`, `stages.S.pos_embed`,
 // `stages.S.blocks.B.` with `norm1`, `attn.{k,v,saliency,u1,u2}`, `norm2`, `mlp.{fc1,pe,fc2}` or,
 // in a convolutional block, `norm`, `mlp.{fc1,pe,fc2}`, `se.{fc1,fc2}`; `norm`, `head`.
-#include "model_zoo/backbones/linglo.h"
-
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -36,6 +34,7 @@
 
 #include "model_zoo/attention/modules/modules.h"
 #include "model_zoo/backbones/embedded_stages.h"
+#include "model_zoo/backbones/register.h"
 #include "model_zoo/blocks/attend.h"
 #include "model_zoo/blocks/run_blocks.h"
 #include "model_zoo/layers/conv_embed.h"

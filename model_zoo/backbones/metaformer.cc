@@ -10,8 +10,6 @@
 //   convolutions). Their other placements are texts: `ska@3` in caformer_s18.
 //   Different here: the map is kept as tokens in every stage. The MLPs of stages 1 and 2 are
 //   published as 1x1 convolutions and computed as the linear layers that they are.
-#include "model_zoo/backbones/metaformer.h"
-
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -20,6 +18,7 @@
 #include <vector>
 
 #include "model_zoo/attention/modules/modules.h"
+#include "model_zoo/backbones/register.h"
 #include "model_zoo/backbones/staged_backbone.h"
 #include "model_zoo/blocks/attend.h"
 #include "model_zoo/blocks/run_blocks.h"

@@ -16,8 +16,6 @@
 //   half of the channels by itself the models would count 19 M and 76 M); projections have biases;
 //   LayerNorm epsilon 1e-5; the classifier is LayerNorm, mean and one linear layer, as CSWin's.
 //   Names are ours, those of the projections CvT's.
-#include "model_zoo/backbones/pale.h"
-
 #include <ATen/ATen.h>
 
 #include <string>
@@ -27,6 +25,7 @@
 #include "model_zoo/attention/modules/modules.h"
 #include "model_zoo/attention/padded_map.h"
 #include "model_zoo/attention/windowed_heads.h"
+#include "model_zoo/backbones/register.h"
 #include "model_zoo/backbones/staged_backbone.h"
 #include "model_zoo/blocks/run_blocks.h"
 #include "model_zoo/blocks/transformer_block.h"

@@ -6,8 +6,6 @@
 //   through a linear layer; only the class token is normalised at the end.
 //   Different here: timm does not interpolate the position embedding for other image sizes; here it
 //   is as a ViT's is.
-#include "model_zoo/backbones/pit.h"
-
 #include <ATen/ATen.h>
 
 #include <array>
@@ -16,6 +14,7 @@
 #include <vector>
 
 #include "model_zoo/attention/modules/modules.h"
+#include "model_zoo/backbones/register.h"
 #include "model_zoo/backbones/staged_backbone.h"
 #include "model_zoo/blocks/transformer_block.h"
 #include "model_zoo/layers/conv2d.h"

@@ -24,7 +24,7 @@
 #include <vector>
 
 #include "model_zoo/attention/attention.h"
-#include "model_zoo/attention/stages.h"
+#include "model_zoo/attention/registry/stage_attentions.h"
 #include "model_zoo/backbones/backbone.h"
 #include "model_zoo/blocks/transformer_block.h"
 #include "model_zoo/layers/grid.h"

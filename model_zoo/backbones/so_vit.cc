@@ -13,14 +13,13 @@
 //   Inferred: the evaluation's preprocessing, from its timm's defaults, since the model names none.
 //   Different here: the stem always divides an image by 16 (there the last step follows the image's
 //   size, and is the same at 224 pixels); covariances are computed in FP32.
-#include "model_zoo/backbones/so_vit.h"
-
 #include <ATen/ATen.h>
 
 #include <array>
 #include <string>
 
 #include "model_zoo/backbones/plain_backbone.h"
+#include "model_zoo/backbones/register.h"
 #include "model_zoo/layers/batch_norm.h"
 #include "model_zoo/layers/conv2d.h"
 #include "model_zoo/layers/layer_list.h"

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "model_zoo/attention/stages.h"
+#include "model_zoo/attention/registry/stage_attentions.h"
 #include "model_zoo/backbones/backbone.h"
 #include "model_zoo/layers/grid.h"
 #include "model_zoo/layers/layer_norm.h"

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "model_zoo/backbones/register.h"
 #include "model_zoo/backbones/staged_backbone.h"
 #include "model_zoo/blocks/transformer_block.h"
 #include "model_zoo/layers/layer_list.h"

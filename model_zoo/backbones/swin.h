@@ -6,7 +6,7 @@
 
 #include "model_zoo/attention/factory.h"
 #include "model_zoo/attention/modules/modules.h"
-#include "model_zoo/registry.h"
+#include "model_zoo/backbones/backbone_registry.h"
 
 namespace fovea::models {
 
@@ -27,8 +27,5 @@ SwinConfig Shrunk(SwinConfig config);
 // The entry of a variant: also for backbones that differ from Swin in nothing but numbers and the
 // attention.
 BackboneEntry SwinVariant(std::string name, std::string summary, const SwinConfig& config);
-
-// swin_tiny_patch4_window7_224, swin_base_patch4_window7_224, swin_tiny_heads4_224, swin_tiny_32.
-void RegisterSwin(BackboneRegistry& registry);
 
 }  // namespace fovea::models

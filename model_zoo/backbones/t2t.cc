@@ -12,8 +12,6 @@
 //   not here: they change the number of channels, so that no attention module could stand there.
 //   Different here: the final norm is applied to the class token only in a classifier; images need
 //   not be square, and their table is interpolated as timm's are.
-#include "model_zoo/backbones/t2t.h"
-
 #include <ATen/ATen.h>
 
 #include <array>
@@ -22,6 +20,7 @@
 
 #include "model_zoo/attention/cores/cores.h"
 #include "model_zoo/backbones/plain_backbone.h"
+#include "model_zoo/backbones/register.h"
 #include "model_zoo/layers/layer_norm.h"
 #include "model_zoo/layers/linear.h"
 #include "model_zoo/layers/mlp.h"

@@ -10,8 +10,6 @@
 //   inner attention, among sixteen pixels of one patch, stays dense.
 //   Different here: the final norm is applied to the class token only in a classifier, since
 //   nothing reads the others.
-#include "model_zoo/backbones/tnt.h"
-
 #include <ATen/ATen.h>
 
 #include <string>
@@ -19,6 +17,7 @@
 
 #include "model_zoo/attention/cores/cores.h"
 #include "model_zoo/backbones/plain_backbone.h"
+#include "model_zoo/backbones/register.h"
 #include "model_zoo/blocks/attend.h"
 #include "model_zoo/blocks/run_blocks.h"
 #include "model_zoo/layers/conv2d.h"

@@ -6,8 +6,6 @@
 //   followed: timm 1.0 (twins.py), whose names these are. LayerNorm epsilon 1e-6 in the blocks and
 //   at the end, 1e-5 behind patches and sub-sampled keys. A map that the windows do not divide is
 //   padded with zero tokens before the projection, which take part.
-#include "model_zoo/backbones/twins.h"
-
 #include <ATen/ATen.h>
 
 #include <array>
@@ -18,6 +16,7 @@
 #include "kernels/vision/rp_cpe/op.h"
 #include "model_zoo/attention/padded_map.h"
 #include "model_zoo/attention/windows.h"
+#include "model_zoo/backbones/register.h"
 #include "model_zoo/backbones/staged_backbone.h"
 #include "model_zoo/blocks/transformer_block.h"
 #include "model_zoo/layers/conv2d.h"

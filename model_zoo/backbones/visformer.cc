@@ -5,8 +5,6 @@
 //   Different here: the 1x1 convolutions are linear layers over tokens; the norm before a
 //   perceptron, and the last one, are folded into the linear layer behind them. timm does not
 //   interpolate these position embeddings for other image sizes; here they are as a ViT's are.
-#include "model_zoo/backbones/visformer.h"
-
 #include <ATen/ATen.h>
 
 #include <array>
@@ -15,6 +13,7 @@
 #include <vector>
 
 #include "model_zoo/attention/modules/modules.h"
+#include "model_zoo/backbones/register.h"
 #include "model_zoo/backbones/staged_backbone.h"
 #include "model_zoo/blocks/attend.h"
 #include "model_zoo/layers/batch_norm.h"

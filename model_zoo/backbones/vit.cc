@@ -7,8 +7,6 @@
 //   reads the others; training the distilled form against a teacher is not offered.
 //
 //   vit_small_32: Static Key Attention in Vision, table 9 (images of 32 pixels, patches of 4).
-#include "model_zoo/backbones/vit.h"
-
 #include <ATen/ATen.h>
 
 #include <cmath>
@@ -16,6 +14,7 @@
 #include <utility>
 
 #include "model_zoo/backbones/plain_backbone.h"
+#include "model_zoo/backbones/register.h"
 #include "model_zoo/layers/linear.h"
 #include "model_zoo/layers/patch_embed.h"
 #include "model_zoo/weights/random.h"

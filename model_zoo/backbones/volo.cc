@@ -10,8 +10,6 @@
 //   KVT's table prints 27 M and 86 M parameters; these, and timm's, count 26.8 M and 86.6 M.
 //   Different here: an image is refused unless its sides are multiples of 16 (timm drops the odd
 //   row).
-#include "model_zoo/backbones/volo.h"
-
 #include <ATen/ATen.h>
 
 #include <array>
@@ -22,7 +20,8 @@
 
 #include "model_zoo/attention/cores/cores.h"
 #include "model_zoo/attention/modules/modules.h"
-#include "model_zoo/attention/stages.h"
+#include "model_zoo/attention/registry/stage_attentions.h"
+#include "model_zoo/backbones/register.h"
 #include "model_zoo/backbones/staged_backbone.h"
 #include "model_zoo/blocks/transformer_block.h"
 #include "model_zoo/layers/batch_norm.h"

@@ -6,10 +6,12 @@
 #include <string>
 #include <vector>
 
+#include "model_zoo/attention/registry/attentions.h"
 #include "model_zoo/bindings/json.h"
 #include "model_zoo/bindings/run.h"
 #include "model_zoo/measures/layer_measures.h"
-#include "model_zoo/registry.h"
+#include "model_zoo/registry/backbones.h"
+#include "model_zoo/registry/load.h"
 
 namespace fovea::models {
 

@@ -12,6 +12,7 @@
 #include "model_zoo/figures/operation_counter.h"
 #include "model_zoo/folder/describe_model_folder.h"
 #include "model_zoo/model.h"
+#include "model_zoo/registry/load.h"
 
 namespace fovea::models::training {
 namespace {

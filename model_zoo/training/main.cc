@@ -10,8 +10,10 @@
 #include <string>
 #include <vector>
 
+#include "model_zoo/backbones/backbone_weights.h"
 #include "model_zoo/folder/describe_model_folder.h"
 #include "model_zoo/model.h"
+#include "model_zoo/registry/load.h"
 #include "model_zoo/training/comparison.h"
 #include "model_zoo/training/data/shapes.h"
 #include "model_zoo/training/evaluation.h"
@@ -21,7 +23,6 @@
 #include "model_zoo/training/model_folder.h"
 #include "model_zoo/training/report.h"
 #include "model_zoo/training/trainer.h"
-#include "model_zoo/weights/backbone_weights.h"
 
 namespace fovea::models::training {
 namespace {

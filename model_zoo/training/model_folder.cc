@@ -4,8 +4,8 @@
 
 #include <fstream>
 
+#include "model_zoo/backbones/backbone_weights.h"
 #include "model_zoo/training/data/shapes.h"
-#include "model_zoo/weights/backbone_weights.h"
 
 namespace fovea::models::training {
 namespace {

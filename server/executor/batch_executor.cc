@@ -13,6 +13,7 @@
 #include "base/check.h"
 #include "base/status.h"
 #include "model_zoo/model.h"
+#include "model_zoo/registry/load.h"
 #include "server/executor/torch_status.h"
 
 namespace fovea {

@@ -1,5 +1,5 @@
 // select.h on the host: the arithmetic that the CUDA kernel runs, against sorting.
-#include "kernels/attention/knn_attention/select.h"
+#include "kernels/attention/shared/select.h"
 
 #include <gtest/gtest.h>
 

@@ -10,10 +10,11 @@
 
 #include "model_zoo/attention/attention.h"
 #include "model_zoo/attention/factory.h"
+#include "model_zoo/attention/registry/attentions.h"
 #include "model_zoo/attention/relative_position_bias.h"
 #include "model_zoo/backbones/backbone.h"
 #include "model_zoo/forward_context.h"
-#include "model_zoo/registry.h"
+#include "model_zoo/registry/backbones.h"
 #include "tests/model_zoo/errors.h"
 
 namespace fovea::models {
@@ -34,7 +35,8 @@ using LogitBias = std::function<float(int64_t head, Place query, Place key)>;
 float When(bool visible) { return visible ? 0.0f : kNever; }
 
 std::shared_ptr<AttentionModule> Module(const std::string& text, const ModuleSite& site) {
-  return AttentionFactory(AttentionSpec::Parse(text), "the test's backbone", nullptr).Module(site);
+  return AttentionFactory(Attentions(), AttentionSpec::Parse(text), "the test's backbone", nullptr)
+      .Module(site);
 }
 
 ModuleSite SiteOf(int64_t height, int64_t width, int64_t block = 0, int64_t window = 4) {
@@ -392,7 +394,7 @@ TEST(AttentionModulesTest, TablesOfAnotherMapAreInterpolatedAlongTheirAxes) {
 TEST(AttentionModulesTest, AModuleOfTheBackbonesOwnGoesBeforeTheRegistrysOfTheSameName) {
   bool asked = false;
   const AttentionFactory factory(
-      AttentionSpec::Parse("cross_shaped"), "the test's backbone",
+      Attentions(), AttentionSpec::Parse("cross_shaped"), "the test's backbone",
       [&](const AttentionSpec&, const ModuleSite& site, const AttentionFactory&) {
         asked = true;
         return Module("axial", site);

@@ -6,7 +6,7 @@
 
 #include "model_zoo/attention/attention.h"
 #include "model_zoo/attention/factory.h"
-#include "model_zoo/registry.h"
+#include "model_zoo/attention/registry/attentions.h"
 
 namespace fovea::models {
 namespace {
@@ -16,7 +16,7 @@ constexpr int64_t kHeads = 3;
 constexpr Grid kGrid{.height = 5, .width = 7, .prefix_tokens = 1};
 
 std::shared_ptr<AttentionModule> Module(bool biases = true, const Grid& grid = kGrid) {
-  const AttentionFactory factory(AttentionSpec::Parse("key_only"), "a test", nullptr);
+  const AttentionFactory factory(Attentions(), AttentionSpec::Parse("key_only"), "a test", nullptr);
   const std::shared_ptr<AttentionModule> module = factory.Module({.channels = kChannels,
                                                                   .heads = kHeads,
                                                                   .grid = grid,

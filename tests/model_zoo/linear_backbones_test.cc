@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "model_zoo/backbones/backbone.h"
+#include "model_zoo/backbones/backbone_weights.h"
 #include "model_zoo/layers/grid.h"
-#include "model_zoo/registry.h"
-#include "model_zoo/weights/backbone_weights.h"
+#include "model_zoo/registry/backbones.h"
 
 namespace fovea::models {
 namespace {

@@ -10,7 +10,8 @@
 #include <thread>
 
 #include "model_zoo/backbones/backbone.h"
-#include "model_zoo/weights/backbone_weights.h"
+#include "model_zoo/backbones/backbone_weights.h"
+#include "model_zoo/registry/load.h"
 #include "model_zoo/weights/safetensors_writer.h"
 #include "tests/model_zoo/errors.h"
 

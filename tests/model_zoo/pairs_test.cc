@@ -16,8 +16,9 @@
 #include <vector>
 
 #include "kernels/dispatch.h"
+#include "model_zoo/attention/registry/attentions.h"
 #include "model_zoo/backbones/backbone.h"
-#include "model_zoo/registry.h"
+#include "model_zoo/registry/backbones.h"
 #include "model_zoo/weights/random.h"
 
 namespace fovea::models {

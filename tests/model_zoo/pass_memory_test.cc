@@ -7,6 +7,7 @@
 #include "kernels/measures/memory_ledger.h"
 #include "kernels/simd/isa.h"
 #include "model_zoo/model.h"
+#include "model_zoo/registry/load.h"
 
 namespace fovea::models {
 namespace {

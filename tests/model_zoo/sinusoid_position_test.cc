@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "model_zoo/backbones/backbone.h"
+#include "model_zoo/registry/load.h"
 
 namespace fovea::models {
 namespace {

@@ -10,6 +10,7 @@
 
 #include "model_zoo/attention/attention.h"
 #include "model_zoo/attention/factory.h"
+#include "model_zoo/attention/registry/attentions.h"
 #include "tests/model_zoo/errors.h"
 
 namespace fovea::models {
@@ -19,7 +20,7 @@ using ::testing::HasSubstr;
 
 std::shared_ptr<AttentionModule> Make(const std::string& text, const ModuleSite& site) {
   const AttentionFactory factory(
-      AttentionSpec::Parse(text), "a test",
+      Attentions(), AttentionSpec::Parse(text), "a test",
       [](const AttentionSpec&, const ModuleSite&, const AttentionFactory&) {
         return std::shared_ptr<AttentionModule>();
       });

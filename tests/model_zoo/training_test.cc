@@ -6,9 +6,10 @@
 #include <filesystem>
 
 #include "model_zoo/backbones/backbone.h"
+#include "model_zoo/backbones/backbone_weights.h"
 #include "model_zoo/model.h"
-#include "model_zoo/registry.h"
-#include "model_zoo/weights/backbone_weights.h"
+#include "model_zoo/registry/backbones.h"
+#include "model_zoo/registry/load.h"
 #include "tests/model_zoo/errors.h"
 
 namespace fovea::models {

@@ -16,9 +16,9 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "kernels/attention/knn_attention/select-inl.h"
 #include "kernels/attention/shared/cpu_token_sets-inl.h"
 #include "kernels/attention/shared/cpu_weights-inl.h"
+#include "kernels/attention/shared/select-inl.h"
 #include "kernels/simd/isa.h"
 
 #if FOVEA_SIMD_TARGET

@@ -3,8 +3,8 @@
 #pragma once
 #include <cstdint>
 
-#include "kernels/attention/knn_attention/select.h"
 #include "kernels/attention/shared/cpu_token_sets.h"
+#include "kernels/attention/shared/select.h"
 
 namespace fovea::kernels::knn {
 

@@ -15,8 +15,8 @@
 #include <cmath>
 #include <cstdint>
 
-#include "kernels/attention/knn_attention/select.h"
 #include "kernels/attention/shared/cuda_tokens.h"
+#include "kernels/attention/shared/select.h"
 #include "kernels/cuda/tile_product.h"
 #include "kernels/cuda/warp.h"
 

@@ -3,6 +3,7 @@
 
 #include "model_zoo/model.h"
 #include "model_zoo/model_description.h"
+#include "model_zoo/registry/load.h"
 #include "tests/bench/kernels/contest.h"
 
 namespace fovea::bench {

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "model_zoo/model.h"
+#include "model_zoo/registry/load.h"
 
 namespace {
 

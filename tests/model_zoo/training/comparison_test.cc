@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "model_zoo/folder/describe_model_folder.h"
+#include "model_zoo/registry/load.h"
 
 namespace fovea::models::training {
 namespace {

@@ -12,6 +12,7 @@
 
 #include "model_zoo/folder/describe_model_folder.h"
 #include "model_zoo/model.h"
+#include "model_zoo/registry/load.h"
 #include "model_zoo/training/data/dataset.h"
 #include "model_zoo/training/evaluation.h"
 #include "server/imaging/decode.h"

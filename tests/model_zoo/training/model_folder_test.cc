@@ -7,9 +7,10 @@
 #include <string>
 
 #include "model_zoo/backbones/backbone.h"
+#include "model_zoo/backbones/backbone_weights.h"
 #include "model_zoo/folder/describe_model_folder.h"
+#include "model_zoo/registry/load.h"
 #include "model_zoo/training/data/shapes.h"
-#include "model_zoo/weights/backbone_weights.h"
 
 namespace fovea::models::training {
 namespace {

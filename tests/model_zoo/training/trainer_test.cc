@@ -6,7 +6,8 @@
 #include <memory>
 #include <vector>
 
-#include "model_zoo/registry.h"
+#include "model_zoo/attention/registry/attentions.h"
+#include "model_zoo/registry/load.h"
 #include "model_zoo/training/data/shapes.h"
 #include "model_zoo/training/initialisation.h"
 

@@ -14,7 +14,7 @@ from fovea.published.model import (
     not_fetched,
 )
 
-# Fovea's backbones that timm publishes; model_zoo/registry.cc names them as timm does.
+# Fovea's backbones that timm publishes; model_zoo/backbones names them as timm does.
 _NAMES = (
     "vit_tiny_patch16_224",
     "vit_small_patch16_224",

@@ -1,4 +1,4 @@
-#include "model_zoo/weights/backbone_weights.h"
+#include "model_zoo/backbones/backbone_weights.h"
 
 #include <ATen/ATen.h>
 

@@ -1,6 +1,8 @@
-#include "model_zoo/attention/stages.h"
+#include "model_zoo/attention/registry/stage_attentions.h"
 
 #include <utility>
+
+#include "model_zoo/attention/registry/attentions.h"
 
 namespace fovea::models {
 
@@ -14,7 +16,8 @@ AttentionFactory StageAttentions::Stage(size_t stage, AttentionFactory::ModuleBu
   const std::string where = published_.size() == 1
                                 ? backbone_
                                 : "stage " + std::to_string(stage + 1) + " of " + backbone_;
-  return AttentionFactory(specs_.at(stage), where, std::move(own), published_.at(stage).own);
+  return AttentionFactory(Attentions(), specs_.at(stage), where, std::move(own),
+                          published_.at(stage).own);
 }
 
 }  // namespace fovea::models

@@ -1,11 +1,13 @@
-#include "model_zoo/model.h"
+#include "model_zoo/registry/load.h"
 
 #include <ATen/ATen.h>
 #include <c10/core/InferenceMode.h>
 
 #include <utility>
 
-#include "model_zoo/backbones/backbone.h"
+#include "model_zoo/backbones/backbone_weights.h"
+#include "model_zoo/registry/backbones.h"
+#include "model_zoo/weights/safetensors.h"
 
 namespace fovea::models {
 namespace {
@@ -78,6 +80,23 @@ class ZooModel final : public Model {
 };
 
 }  // namespace
+
+std::shared_ptr<Backbone> LoadBackbone(const ModelDescription& description) {
+  const BackboneEntry* entry = FindBackbone(description.backbone);
+  TORCH_CHECK_VALUE(entry != nullptr, "there is no backbone '", description.backbone, "'");
+  TORCH_CHECK_VALUE(description.task == Task::kClassification,
+                    "only classification is available yet, not detection or segmentation");
+  std::shared_ptr<Backbone> backbone = entry->make(description);
+  if (description.random_weights_seed) {
+    const at::NoGradGuard no_grad;
+    backbone->Initialise(*description.random_weights_seed);
+  } else if (!backbone->parameters().empty()) {
+    TORCH_CHECK_VALUE(!description.weights.empty(),
+                      "the model has neither weights nor a seed for random ones");
+    LoadWeights(SafetensorsFile(description.weights), *backbone);
+  }
+  return backbone;
+}
 
 std::unique_ptr<Model> LoadModel(const ModelDescription& description) {
   return std::make_unique<ZooModel>(LoadBackbone(description));

@@ -20,7 +20,8 @@
 #include "model_zoo/figures/operation_counter.h"
 #include "model_zoo/figures/papers.h"
 #include "model_zoo/model.h"
-#include "model_zoo/registry.h"
+#include "model_zoo/registry/backbones.h"
+#include "model_zoo/registry/load.h"
 
 namespace fovea::models {
 namespace {

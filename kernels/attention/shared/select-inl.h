@@ -12,8 +12,8 @@
 #include <cstdint>
 #include <limits>
 
-#include "kernels/attention/knn_attention/select.h"
 #include "kernels/attention/shared/cpu_weights-inl.h"
+#include "kernels/attention/shared/select.h"
 #include "kernels/simd/exp-inl.h"
 #include "kernels/simd/targets.h"
 

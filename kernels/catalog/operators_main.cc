@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "kernels/operators.h"
+#include "kernels/catalog/operators.h"
 
 namespace fovea::kernels {
 namespace {

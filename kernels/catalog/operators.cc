@@ -1,4 +1,4 @@
-#include "kernels/operators.h"
+#include "kernels/catalog/operators.h"
 
 #include <algorithm>
 
