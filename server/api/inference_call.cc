@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/check.h"
 #include "base/limits.h"
 #include "base/out_of_memory.h"
 #include "base/status.h"
@@ -32,21 +33,27 @@ InferenceCall::InferenceCall(ServerApi& api, Caller caller, std::string_view met
       pass_(api.gate().TryEnter(cancellation_, arrived)),
       deadline_(deadline) {}
 
-absl::Status InferenceCall::ReadRequest(InferenceRequest& request, Read read) {
+absl::StatusOr<std::shared_ptr<const ServingModel>> InferenceCall::ReadRequest(
+    InferenceRequest& request, Read read) {
   if (!pass_) return ServerStopping();
-  return OrOutOfMemory([&]() -> absl::Status {
+  std::shared_ptr<const ServingModel> model;
+  FOVEA_RETURN_IF_ERROR(OrOutOfMemory([&]() -> absl::Status {
     FOVEA_RETURN_IF_ERROR(request.TakeMemory(limits::kRequestRecordBytes));
-    return read(request, [this](const InferenceRequest& head) -> absl::Status {
-      FOVEA_ASSIGN_OR_RETURN(model_, api_.FindModel(head.model_name, head.model_version));
+    return read(request, [&](const InferenceRequest& head) -> absl::Status {
+      FOVEA_ASSIGN_OR_RETURN(model, api_.catalog().Acquire(head.model_name, head.model_version));
+      model_ = model->view();
       return absl::OkStatus();
     });
-  });
+  }));
+  FOVEA_CHECK(model != nullptr);  // `read` has asked for it
+  return model;
 }
 
 void InferenceCall::Run(int64_t received_bytes, Read read, Write write, Done done) {
   received_bytes_ = received_bytes;
   std::unique_ptr<InferenceRequest> request = std::move(request_);
-  const absl::Status readable = ReadRequest(*request, read);
+  if (api_.observer() != nullptr) api_.observer()->OnRequestArrived();
+  absl::StatusOr<std::shared_ptr<const ServingModel>> model = ReadRequest(*request, read);
   request->stages.EndStage(Stage::kReceive, api_.clock().Now());
   id_ = request->id;
   asked_model_ = request->model_name;

@@ -25,9 +25,9 @@ class ServerApi;
 // lives until `done` has been called; `api` outlives it.
 class InferenceCall {
  public:
-  // Fills in the request, at once and on this thread. `check_model` is to be called as soon as the
-  // model's name and version are there. The model's id and name are left there even where the rest
-  // is refused, if they could be read: the log has them.
+  // Fills in the request, at once and on this thread. `check_model` is to be called once, as soon
+  // as the model's name and version are there. The model's id and name are left there even where
+  // the rest is refused, if they could be read: the log has them.
   using Read = absl::FunctionRef<absl::Status(InferenceRequest& request, CheckModel check_model)>;
   // Encodes the answer and ends the encode stage of its receipt; the bytes that it takes. On the
   // thread that has the result.
@@ -53,7 +53,9 @@ class InferenceCall {
   void Release();
 
  private:
-  absl::Status ReadRequest(InferenceRequest& request, Read read);
+  // The model that it is for.
+  absl::StatusOr<std::shared_ptr<const ServingModel>> ReadRequest(InferenceRequest& request,
+                                                                  Read read);
   void Answer(absl::StatusOr<InferenceResponse> response, StageTimes stages, const Write& write,
               const Done& done);
 
@@ -65,7 +67,7 @@ class InferenceCall {
   const CancellationPtr cancellation_;
   RequestGate::Pass pass_;
   // What is known of it after it has been handed on.
-  std::shared_ptr<const ModelView> model_;  // null: none that is loaded
+  std::shared_ptr<const ModelView> model_;  // null: none that serves
   std::string id_, asked_model_, asked_version_;
   Nanos deadline_;
   int64_t received_bytes_ = 0;

@@ -30,6 +30,8 @@ struct AnsweredRequest {
 class RequestObserver {
  public:
   virtual ~RequestObserver() = default;
+  // An inference request has arrived. OnRequestDone will follow.
+  virtual void OnRequestArrived() = 0;
   // Called once for each inference request (not for the other calls), just before its answer is
   // handed to the wire, on any thread; returns quickly.
   virtual void OnRequestDone(const AnsweredRequest& request) = 0;

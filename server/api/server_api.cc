@@ -40,12 +40,14 @@ absl::StatusOr<std::string> ConfigOverride(const LoadCall& call) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<ServerApi>> ServerApi::Create(
-    const ServerApiOptions& options, InferenceService& inference, ModelCatalog& catalog,
-    const StatisticsSource& statistics, RequestObserver* observer, Clock& clock) {
+absl::StatusOr<std::unique_ptr<ServerApi>> ServerApi::Create(const ServerApiOptions& options,
+                                                             ModelCatalog& catalog,
+                                                             const StatisticsSource& statistics,
+                                                             RequestObserver* observer,
+                                                             Clock& clock) {
   std::unique_ptr<ServerApi> api;
   FOVEA_RETURN_IF_ERROR(StartThreads(
-      [&] { api.reset(new ServerApi(options, inference, catalog, statistics, observer, clock)); }));
+      [&] { api.reset(new ServerApi(options, catalog, statistics, observer, clock)); }));
   catalog.OnReadinessChange(
       [health = api->health_](std::string_view name, std::string_view version, bool ready) {
         health->SetModelReady(name, version, ready);
@@ -53,11 +55,9 @@ absl::StatusOr<std::unique_ptr<ServerApi>> ServerApi::Create(
   return api;
 }
 
-ServerApi::ServerApi(const ServerApiOptions& options, InferenceService& inference,
-                     ModelCatalog& catalog, const StatisticsSource& statistics,
-                     RequestObserver* observer, Clock& clock)
+ServerApi::ServerApi(const ServerApiOptions& options, ModelCatalog& catalog,
+                     const StatisticsSource& statistics, RequestObserver* observer, Clock& clock)
     : options_(options),
-      inference_(inference),
       catalog_(catalog),
       statistics_(statistics),
       observer_(observer),

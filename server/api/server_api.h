@@ -21,7 +21,6 @@
 #include "server/api/request_observer.h"
 #include "server/api/transport.h"
 #include "server/core/clock.h"
-#include "server/core/inference_service.h"
 #include "server/core/memory_budget.h"
 #include "server/core/model_catalog.h"
 #include "server/core/model_statistics.h"
@@ -75,7 +74,6 @@ class ServerApi {
   // Health reads kNotServing until SetServing(true). `observer` may be null. UNAVAILABLE
   // server.no_thread.
   static absl::StatusOr<std::unique_ptr<ServerApi>> Create(const ServerApiOptions& options,
-                                                           InferenceService& inference,
                                                            ModelCatalog& catalog,
                                                            const StatisticsSource& statistics,
                                                            RequestObserver* observer, Clock& clock);
@@ -120,7 +118,7 @@ class ServerApi {
   int Drain(std::span<Transport* const> transports, Nanos timeout);
 
   // For InferenceCall.
-  InferenceService& inference() { return inference_; }
+  const ModelCatalog& catalog() const { return catalog_; }
   RequestObserver* observer() { return observer_; }  // null: nobody is told
   RequestGate& gate() { return gate_; }
   // Of all requests together, beside their messages.
@@ -128,14 +126,13 @@ class ServerApi {
   Clock& clock() { return clock_; }
 
  private:
-  ServerApi(const ServerApiOptions& options, InferenceService& inference, ModelCatalog& catalog,
+  ServerApi(const ServerApiOptions& options, ModelCatalog& catalog,
             const StatisticsSource& statistics, RequestObserver* observer, Clock& clock);
   // `work`, or why a server that drains does none.
   template <typename Answer>
   std::function<Answer()> UnlessDraining(std::function<Answer()> work);
 
   const ServerApiOptions options_;
-  InferenceService& inference_;
   ModelCatalog& catalog_;
   const StatisticsSource& statistics_;
   RequestObserver* const observer_;

@@ -1,5 +1,5 @@
-// Models as the transport and admission see them: names, states and what they take; nothing of how
-// they run.
+// Models as the api and admission see them: names, states, what they take, and the way in for
+// requests; nothing of how they run.
 #pragma once
 
 #include <algorithm>
@@ -9,10 +9,12 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "server/core/request.h"
 #include "server/core/tensor.h"
 #include "server/core/vision_task.h"
 
@@ -66,6 +68,31 @@ struct ModelView {
   std::map<std::string, int64_t> memory_bytes;  // by kind: "weights", ...
 };
 
+// A version that serves. It goes on serving for as long as somebody holds it, whatever is loaded or
+// unloaded meanwhile. Thread-safe.
+class ServingModel {
+ public:
+  virtual ~ServingModel() = default;
+
+  // Never null. `served_versions` is not filled in.
+  virtual const std::shared_ptr<const ModelView>& view() const = 0;
+
+  // Takes a request for `model` and returns quickly, without decoding or running anything on the
+  // caller's thread. `done` is called exactly once: with the answer, or with the error of the stage
+  // that ended it. It may be called before this returns. Cancelling the request's Cancellation ends
+  // it early.
+  static void Infer(std::shared_ptr<const ServingModel> model,
+                    std::unique_ptr<InferenceRequest> request, InferenceCallback done) {
+    const ServingModel& taken = *model;
+    taken.Take(std::move(model), std::move(request), std::move(done));
+  }
+
+ protected:
+  // `self` keeps this serving until the request is done.
+  virtual void Take(std::shared_ptr<const ServingModel> self,
+                    std::unique_ptr<InferenceRequest> request, InferenceCallback done) const = 0;
+};
+
 enum class ModelState { kLoading, kReady, kUnloading, kUnavailable };
 
 // A row of the repository's index.
@@ -86,6 +113,9 @@ class ModelCatalog {
   // is being loaded for the first time.
   virtual absl::StatusOr<std::shared_ptr<const ModelView>> Find(std::string_view name,
                                                                 std::string_view version) const = 0;
+  // The same for requests to run on.
+  virtual absl::StatusOr<std::shared_ptr<const ServingModel>> Acquire(
+      std::string_view name, std::string_view version) const = 0;
 
   // Every model of the repository, loaded or not, and every served version; by name, then version.
   virtual std::vector<IndexEntry> Index() const = 0;

@@ -38,7 +38,10 @@ std::unique_ptr<ModelObserver> ObserveModel(Metrics& metrics, const ModelView& m
   return std::make_unique<MeteredModel>(metrics.Meter(model));
 }
 
+void AnswerObserver::OnRequestArrived() { metrics_.families().inflight_requests.Increment(); }
+
 void AnswerObserver::OnRequestDone(const AnsweredRequest& request) {
+  metrics_.families().inflight_requests.Decrement();
   log_.Write(
       {.protocol = request.protocol,
        .method = request.method,
@@ -86,17 +89,6 @@ void RepositoryLog::OnUnreadableRepository(const absl::Status& problem) {
 void RepositoryLog::OnIgnoredFolder(std::string_view name) {
   Log(LogLevel::kWarning,
       absl::StrCat("ignored, because no model can be called so: ", std::string(name)));
-}
-
-void InflightCounter::Infer(std::unique_ptr<InferenceRequest> request, InferenceCallback done) {
-  prometheus::Gauge& inflight = metrics_.families().inflight_requests;
-  inflight.Increment();
-  service_.Infer(std::move(request),
-                 [&inflight, done = std::move(done)](absl::StatusOr<InferenceResponse> response,
-                                                     StageTimes stages) {
-                   inflight.Decrement();
-                   done(std::move(response), stages);
-                 });
 }
 
 }  // namespace fovea

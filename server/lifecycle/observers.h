@@ -4,7 +4,6 @@
 #include <memory>
 
 #include "server/api/request_observer.h"
-#include "server/core/inference_service.h"
 #include "server/observe/access_log.h"
 #include "server/observe/metrics.h"
 #include "server/pipeline/model_observer.h"
@@ -15,10 +14,11 @@ namespace fovea {
 // Counts what one version's queue and executor do.
 std::unique_ptr<ModelObserver> ObserveModel(Metrics& metrics, const ModelView& model);
 
-// Counts answered requests under the model that they were asked of, and logs them.
+// Counts requests, answered ones under the model that they were asked of, and logs these.
 class AnswerObserver final : public RequestObserver {
  public:
   AnswerObserver(Metrics& metrics, AccessLog& log) : metrics_(metrics), log_(log) {}
+  void OnRequestArrived() override;
   void OnRequestDone(const AnsweredRequest& request) override;
 
  private:
@@ -36,18 +36,6 @@ class RepositoryLog final : public RepositoryObserver {
   void OnIgnoredFolder(std::string_view name) override;
 
  private:
-  Metrics& metrics_;
-};
-
-// Passes requests on, and keeps the number of those that are not answered yet.
-class InflightCounter final : public InferenceService {
- public:
-  InflightCounter(InferenceService& service, Metrics& metrics)
-      : service_(service), metrics_(metrics) {}
-  void Infer(std::unique_ptr<InferenceRequest> request, InferenceCallback done) override;
-
- private:
-  InferenceService& service_;
   Metrics& metrics_;
 };
 

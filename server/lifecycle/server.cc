@@ -29,7 +29,6 @@
 #include "server/observe/access_log.h"
 #include "server/observe/logging.h"
 #include "server/observe/metrics.h"
-#include "server/pipeline/inference_pipeline.h"
 #include "server/pipeline/served_model.h"
 #include "server/repository/model_repository.h"
 #include "server/scheduler/scheduler.h"
@@ -160,19 +159,10 @@ class Server {
                            return ServedModel::Create(model, environment);
                          },
                          repository_log_, clock_));
-    pipeline_ = std::make_unique<InferencePipeline>(
-        [this](std::string_view name,
-               std::string_view version) -> absl::StatusOr<std::shared_ptr<const ServedModel>> {
-          FOVEA_ASSIGN_OR_RETURN(auto servable, repository_->Acquire(name, version));
-          // Every servable was made by ServedModel::Create.
-          return std::static_pointer_cast<const ServedModel>(std::move(servable));
-        },
-        *imaging_, clock_);
-    inflight_ = std::make_unique<InflightCounter>(*pipeline_, metrics_);
     FOVEA_ASSIGN_OR_RETURN(
         api_, ServerApi::Create(
                   {.server_version = kVersion, .request_bytes = memory.requests * limits::kMiB},
-                  *inflight_, *repository_, metrics_, &answers_, clock_));
+                  *repository_, metrics_, &answers_, clock_));
     FOVEA_ASSIGN_OR_RETURN(
         grpc_, GrpcServer::Create({.host = options_.host,
                                    .port = options_.grpc_port,
@@ -272,8 +262,6 @@ class Server {
   std::unique_ptr<Scheduler> scheduler_;
   std::unique_ptr<ImagingPool> imaging_;
   std::unique_ptr<ModelRepository> repository_;
-  std::unique_ptr<InferencePipeline> pipeline_;
-  std::unique_ptr<InflightCounter> inflight_;
   std::unique_ptr<ServerApi> api_;
   std::unique_ptr<GrpcServer> grpc_;
   ServerPhase phase_{[this](Phase phase) { OnPhase(phase); }};

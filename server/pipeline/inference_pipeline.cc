@@ -62,13 +62,14 @@ absl::StatusOr<InferenceResponse> MakeResponse(InferenceTask& task, const Served
   return response;
 }
 
-}  // namespace
-
 // A request with its model, its place in the queue and its caller, until it is in line.
-struct InferencePipeline::Admitted {
+struct Admitted {
+  const ServedModel& model;
+  std::shared_ptr<const ServingModel> handle;
   std::unique_ptr<InferenceRequest> request;
+  ImagingPool& imaging;
+  Clock& clock;
   InferenceCallback done;
-  std::shared_ptr<const ServedModel> model;
   AcceptedInput input;
   int priority = 0;                      // as the queue's
   std::optional<ImagesToDecode> images;  // where the input is to be decoded or resized
@@ -77,41 +78,23 @@ struct InferencePipeline::Admitted {
   void Fail(absl::Status status) { done(std::move(status), request->stages); }
 };
 
-void InferencePipeline::Infer(std::unique_ptr<InferenceRequest> request, InferenceCallback done) {
-  auto admitted = std::make_unique<Admitted>();
-  admitted->request = std::move(request);
-  admitted->done = std::move(done);
-  // A message in many pieces, or many images: lists of them are made.
-  if (absl::Status status = OrOutOfMemory([&] { return Admit(*admitted); }); !status.ok()) {
-    admitted->Fail(std::move(status));
-    return;
-  }
-  if (admitted->images.has_value()) {
-    DecodeThenPutInLine(std::move(admitted));
-    return;
-  }
-  const bool normalised = admitted->input.kind == InputKind::kPixelValues;
-  ReceivedPixels pixels{admitted->input.tensor->data, normalised};
-  PutInLine(std::move(admitted), std::move(pixels));
-}
-
-absl::Status InferencePipeline::Admit(Admitted& admitted) {
+// Everything that can be refused at once; afterwards the request has its place in the queue.
+absl::Status Admit(Admitted& admitted) {
   const InferenceRequest& request = *admitted.request;
-  FOVEA_ASSIGN_OR_RETURN(admitted.model, find_model_(request.model_name, request.model_version));
-  const ModelView& model = *admitted.model->view();
+  const ModelView& model = *admitted.model.view();
   FOVEA_ASSIGN_OR_RETURN(admitted.input, CheckRequest(request, model));
-  FOVEA_RETURN_IF_ERROR(admitted.model->postprocessor().Check(request.options));
+  FOVEA_RETURN_IF_ERROR(admitted.model.postprocessor().Check(request.options));
   admitted.priority = QueuePriority(request.priority, model);
   TaskOutline outline{
       .images = admitted.input.images, .priority = admitted.priority, .deadline = request.deadline};
   if (MustBeDecoded(admitted.input, model)) {
     admitted.images.emplace(admitted.input);
-    outline.ready_at = admitted.model->imaging_line().Forecast(admitted.priority, OrderOf(request),
-                                                               admitted.images->sizes);
+    outline.ready_at = admitted.model.imaging_line().Forecast(admitted.priority, OrderOf(request),
+                                                              admitted.images->sizes);
   }
   // The place is taken before anything is read or decoded: a full queue refuses at once.
-  FOVEA_ASSIGN_OR_RETURN(admitted.place, admitted.model->queue().Reserve(outline));
-  const int64_t result_bytes = admitted.model->postprocessor().ResultBytes(request.options);
+  FOVEA_ASSIGN_OR_RETURN(admitted.place, admitted.model.queue().Reserve(outline));
+  const int64_t result_bytes = admitted.model.postprocessor().ResultBytes(request.options);
   FOVEA_RETURN_IF_ERROR(admitted.request->TakeMemory(
       admitted.input.images * MemoryPerImage(model, admitted.images.has_value(), result_bytes)));
   if (admitted.input.kind == InputKind::kPixelValues && !model.allow_non_finite) {
@@ -120,9 +103,39 @@ absl::Status InferencePipeline::Admit(Admitted& admitted) {
   return absl::OkStatus();
 }
 
-void InferencePipeline::DecodeThenPutInLine(std::unique_ptr<Admitted> admitted) {
+void PutInLine(std::unique_ptr<Admitted> admitted, PixelSource pixels) {
+  const Ticket ticket = admitted->place->ticket();
+  const CancellationPtr cancellation = admitted->request->cancellation;
+  const int priority = admitted->priority;
+  auto finish = [&model = admitted->model, handle = std::move(admitted->handle),
+                 done = std::move(admitted->done), &clock = admitted->clock](
+                    std::unique_ptr<InferenceTask> task, absl::StatusOr<TaskResult> result) {
+    InferenceRequest& request = task->request();
+    if (!result.ok()) {
+      request.stages.EndStage(Stage::kQueue, clock.Now());
+      done(result.status(), request.stages);
+      return;
+    }
+    auto response = OrOutOfMemory([&]() -> absl::StatusOr<InferenceResponse> {
+      return MakeResponse(*task, model, *std::move(result));
+    });
+    request.stages.EndStage(Stage::kPostprocess, clock.Now());
+    if (response.ok()) response->receipt.stages = request.stages;
+    done(std::move(response), request.stages);
+  };
+  ModelQueue::Enqueue(
+      *std::move(admitted->place),
+      std::make_unique<InferenceTask>(std::move(admitted->request), std::move(pixels),
+                                      admitted->input.images, priority, std::move(finish)));
+  // After the task is in line: a cancellation before that is seen when the task's turn comes.
+  cancellation->OnCancel([ticket] { ticket.NotifyCancelled(); });
+}
+
+void DecodeThenPutInLine(std::unique_ptr<Admitted> admitted) {
   const InferenceRequest& request = *admitted->request;
-  const ServedModel& model = *admitted->model;
+  const ServedModel& model = admitted->model;
+  ImagingPool& imaging = admitted->imaging;
+  Clock& clock = admitted->clock;
   const DecodeOrder order{
       .priority = admitted->priority,
       .order = OrderOf(request),
@@ -131,9 +144,9 @@ void InferencePipeline::DecodeThenPutInLine(std::unique_ptr<Admitted> admitted) 
                       ? kNever
                       : request.deadline - model.queue().LeastRunTime(admitted->input.images)};
   ImagesToDecode images = *std::move(admitted->images);
-  DecodeImages(std::move(images), model.preprocessing(), imaging_options_, request.cancellation,
-               order, model.imaging_line(), imaging_, clock_,
-               [this, admitted = std::move(admitted)](DecodedImages images) mutable {
+  DecodeImages(std::move(images), model.preprocessing(), ImagingOptions(), request.cancellation,
+               order, model.imaging_line(), imaging, clock,
+               [admitted = std::move(admitted)](DecodedImages images) mutable {
                  StageTimes& stages = admitted->request->stages;
                  if (images.began != kNever) {
                    stages.EndStage(Stage::kQueue, images.began);
@@ -148,32 +161,25 @@ void InferencePipeline::DecodeThenPutInLine(std::unique_ptr<Admitted> admitted) 
                });
 }
 
-void InferencePipeline::PutInLine(std::unique_ptr<Admitted> admitted, PixelSource pixels) {
-  const Ticket ticket = admitted->place->ticket();
-  const CancellationPtr cancellation = admitted->request->cancellation;
-  const int priority = admitted->priority;
-  auto finish = [model = std::move(admitted->model), done = std::move(admitted->done),
-                 &clock = clock_](std::unique_ptr<InferenceTask> task,
-                                  absl::StatusOr<TaskResult> result) {
-    InferenceRequest& request = task->request();
-    if (!result.ok()) {
-      request.stages.EndStage(Stage::kQueue, clock.Now());
-      done(result.status(), request.stages);
-      return;
-    }
-    auto response = OrOutOfMemory([&]() -> absl::StatusOr<InferenceResponse> {
-      return MakeResponse(*task, *model, *std::move(result));
-    });
-    request.stages.EndStage(Stage::kPostprocess, clock.Now());
-    if (response.ok()) response->receipt.stages = request.stages;
-    done(std::move(response), request.stages);
-  };
-  ModelQueue::Enqueue(
-      *std::move(admitted->place),
-      std::make_unique<InferenceTask>(std::move(admitted->request), std::move(pixels),
-                                      admitted->input.images, priority, std::move(finish)));
-  // After the task is in line: a cancellation before that is seen when the task's turn comes.
-  cancellation->OnCancel([ticket] { ticket.NotifyCancelled(); });
+}  // namespace
+
+void RunThroughStages(const ServedModel& model, std::shared_ptr<const ServingModel> handle,
+                      std::unique_ptr<InferenceRequest> request, ImagingPool& imaging, Clock& clock,
+                      InferenceCallback done) {
+  auto admitted = std::make_unique<Admitted>(model, std::move(handle), std::move(request), imaging,
+                                             clock, std::move(done));
+  // A message in many pieces, or many images: lists of them are made.
+  if (absl::Status status = OrOutOfMemory([&] { return Admit(*admitted); }); !status.ok()) {
+    admitted->Fail(std::move(status));
+    return;
+  }
+  if (admitted->images.has_value()) {
+    DecodeThenPutInLine(std::move(admitted));
+    return;
+  }
+  const bool normalised = admitted->input.kind == InputKind::kPixelValues;
+  ReceivedPixels pixels{admitted->input.tensor->data, normalised};
+  PutInLine(std::move(admitted), std::move(pixels));
 }
 
 }  // namespace fovea

@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "base/status.h"
 #include "server/core/log.h"
+#include "server/pipeline/inference_pipeline.h"
 #include "server/pipeline/model_view.h"
 
 namespace fovea {
@@ -61,7 +62,7 @@ absl::StatusOr<std::shared_ptr<Servable>> ServedModel::Create(const ParsedModel&
                 absl::StrFormat("%s: a batch of %d takes %.2f ms", who, batch_size, took * 1e-6));
           }));
 
-  auto served = std::shared_ptr<ServedModel>(new ServedModel);
+  auto served = std::shared_ptr<ServedModel>(new ServedModel(environment));
   served->executor_ = std::move(executor);
   const models::ModelInfo& info = served->executor_->info();
   served->preprocessing_ = ImagingSpec(info, served->executor_->preprocessing());
@@ -102,6 +103,11 @@ absl::StatusOr<std::shared_ptr<Servable>> ServedModel::Create(const ParsedModel&
                       threads, latency[1] * 1e-6, latency[spec.max_batch_size] * 1e-6,
                       spec.max_batch_size, served->executor_->weight_bytes() / 1048576.0));
   return served;
+}
+
+void ServedModel::Take(std::shared_ptr<const ServingModel> self,
+                       std::unique_ptr<InferenceRequest> request, InferenceCallback done) const {
+  RunThroughStages(*this, std::move(self), std::move(request), imaging_, clock_, std::move(done));
 }
 
 RunOutcome ServedModel::RunBatch(std::unique_ptr<Batch> batch) {

@@ -50,9 +50,14 @@ class ServedModel final : public Servable {
   const PreprocessSpec& preprocessing() const { return preprocessing_; }
 
  private:
-  ServedModel() = default;
+  explicit ServedModel(const Environment& environment)
+      : imaging_(environment.imaging), clock_(environment.clock) {}
+  void Take(std::shared_ptr<const ServingModel> self, std::unique_ptr<InferenceRequest> request,
+            InferenceCallback done) const override;
   RunOutcome RunBatch(std::unique_ptr<Batch> batch);
 
+  ImagingPool& imaging_;
+  Clock& clock_;
   std::shared_ptr<const ModelView> view_;
   PreprocessSpec preprocessing_;
   std::unique_ptr<const Postprocessor> postprocessor_;

@@ -155,8 +155,8 @@ std::shared_ptr<const ServingTable> ModelRepository::Table() const {
   return table_;
 }
 
-absl::StatusOr<std::shared_ptr<Servable>> ModelRepository::Acquire(std::string_view name,
-                                                                   std::string_view version) const {
+absl::StatusOr<std::shared_ptr<const ServingModel>> ModelRepository::Acquire(
+    std::string_view name, std::string_view version) const {
   const std::shared_ptr<const ServingTable> table = Table();
   if (const ServingTable::Entry* const entry = table->Find(name, version)) return entry->servable;
   return WhyMissing(name, version);

@@ -92,11 +92,9 @@ class ModelRepository final : public ModelCatalog {
   // that wait for one. Returns at once: a load may hang on its disk. What serves serves on.
   void Stop();
 
-  // A version that serves, kept serving until the handle is released, on any thread. Errors as
-  // Find's.
-  absl::StatusOr<std::shared_ptr<Servable>> Acquire(std::string_view name,
-                                                    std::string_view version) const;
-
+  // The handle may be released on any thread.
+  absl::StatusOr<std::shared_ptr<const ServingModel>> Acquire(
+      std::string_view name, std::string_view version) const override;
   absl::StatusOr<std::shared_ptr<const ModelView>> Find(std::string_view name,
                                                         std::string_view version) const override;
   std::vector<IndexEntry> Index() const override;

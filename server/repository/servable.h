@@ -31,14 +31,11 @@ struct ParsedModel {
 
 // Thread-safe. Requests reach it through a handle (ModelRepository::Acquire); it takes work until
 // it is destroyed.
-class Servable {
+class Servable : public ServingModel {
  public:
   // Finishes what it was given, joins its threads and frees its memory. Blocks. Runs on the
   // repository's janitor thread, once no request holds a handle.
-  virtual ~Servable() = default;
-
-  // Never null. `served_versions` is the repository's to fill.
-  virtual const std::shared_ptr<const ModelView>& view() const = 0;
+  ~Servable() override = default;
 };
 
 // Makes a version ready to serve: its weights loaded and prepared, every batch size run once.

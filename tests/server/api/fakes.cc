@@ -55,6 +55,21 @@ std::shared_ptr<const ModelView> Model() {
   return model;
 }
 
+class FakeModel final : public ServingModel {
+ public:
+  explicit FakeModel(FakeInference& inference) : inference_(inference), view_(Model()) {}
+  const std::shared_ptr<const ModelView>& view() const override { return view_; }
+
+ private:
+  void Take(std::shared_ptr<const ServingModel>, std::unique_ptr<InferenceRequest> request,
+            InferenceCallback done) const override {
+    inference_.Infer(std::move(request), std::move(done));
+  }
+
+  FakeInference& inference_;
+  const std::shared_ptr<const ModelView> view_;
+};
+
 }  // namespace
 
 void FakeInference::Held::Answer() {
@@ -110,16 +125,23 @@ void FakeInference::FailWith(absl::Status status) {
   status_ = std::move(status);
 }
 
-FakeCatalog::FakeCatalog() : model_(Model()) {}
+FakeCatalog::FakeCatalog(FakeInference& inference)
+    : model_(std::make_shared<FakeModel>(inference)) {}
 
-absl::StatusOr<std::shared_ptr<const ModelView>> FakeCatalog::Find(std::string_view name,
-                                                                   std::string_view version) const {
+absl::StatusOr<std::shared_ptr<const ServingModel>> FakeCatalog::Acquire(
+    std::string_view name, std::string_view version) const {
   if (name == "bad/name") return InvalidArgument("model.bad_name", "no model can have this name");
   MutexLock lock(mutex_);
   if (name != "vit" || !(version.empty() || version == "1") || !loaded_) {
     return NotFound("model.not_found", "no such model is loaded");
   }
   return model_;
+}
+
+absl::StatusOr<std::shared_ptr<const ModelView>> FakeCatalog::Find(std::string_view name,
+                                                                   std::string_view version) const {
+  FOVEA_ASSIGN_OR_RETURN(const auto model, Acquire(name, version));
+  return model->view();
 }
 
 std::vector<IndexEntry> FakeCatalog::Index() const {
@@ -223,6 +245,16 @@ void FakeCatalog::UnblockIndex() {
 int FakeCatalog::indexes_begun() const {
   MutexLock lock(mutex_);
   return indexes_begun_;
+}
+
+void RecordingObserver::OnRequestArrived() {
+  MutexLock lock(mutex_);
+  ++arrived_;
+}
+
+int RecordingObserver::arrived() const {
+  MutexLock lock(mutex_);
+  return arrived_;
 }
 
 void RecordingObserver::OnRequestDone(const AnsweredRequest& request) {

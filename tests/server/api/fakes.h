@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "server/api/request_observer.h"
-#include "server/core/inference_service.h"
 #include "server/core/model_catalog.h"
 #include "server/core/model_statistics.h"
 #include "server/core/mutex.h"
@@ -16,7 +15,7 @@ namespace fovea {
 
 // Echoes each request's inputs as outputs, at once; or holds the requests until the test has them
 // answered.
-class FakeInference final : public InferenceService {
+class FakeInference final {
  public:
   struct Held {
     std::unique_ptr<InferenceRequest> request;
@@ -26,7 +25,7 @@ class FakeInference final : public InferenceService {
     void Fail(const absl::Status& status);
   };
 
-  void Infer(std::unique_ptr<InferenceRequest> request, InferenceCallback done) override;
+  void Infer(std::unique_ptr<InferenceRequest> request, InferenceCallback done);
 
   // From now on requests are kept until they are taken.
   void Hold();
@@ -46,10 +45,13 @@ class FakeInference final : public InferenceService {
 
 class FakeCatalog final : public ModelCatalog, public StatisticsSource {
  public:
-  FakeCatalog();  // has version 1 of "vit"
+  // Has version 1 of "vit", whose requests go to `inference`.
+  explicit FakeCatalog(FakeInference& inference);
 
   absl::StatusOr<std::shared_ptr<const ModelView>> Find(std::string_view name,
                                                         std::string_view version) const override;
+  absl::StatusOr<std::shared_ptr<const ServingModel>> Acquire(
+      std::string_view name, std::string_view version) const override;
   std::vector<IndexEntry> Index() const override;
   absl::Status Load(std::string_view name, std::string_view config_override) override;
   absl::Status Unload(std::string_view name) override;
@@ -70,7 +72,7 @@ class FakeCatalog final : public ModelCatalog, public StatisticsSource {
  private:
   mutable Mutex mutex_;
   mutable CondVar changed_;
-  const std::shared_ptr<const ModelView> model_;
+  const std::shared_ptr<const ServingModel> model_;
   bool loaded_ ABSL_GUARDED_BY(mutex_) = true;
   bool blocked_ ABSL_GUARDED_BY(mutex_) = false;
   bool index_blocked_ ABSL_GUARDED_BY(mutex_) = false;
@@ -82,11 +84,14 @@ class FakeCatalog final : public ModelCatalog, public StatisticsSource {
 
 class RecordingObserver final : public RequestObserver {
  public:
+  void OnRequestArrived() override;
   void OnRequestDone(const AnsweredRequest& request) override;
+  int arrived() const;
   std::vector<AnsweredRequest> requests() const;
 
  private:
   mutable Mutex mutex_;
+  int arrived_ ABSL_GUARDED_BY(mutex_) = 0;
   std::vector<AnsweredRequest> requests_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -98,15 +98,15 @@ class Waiting {
 class ServerApiTest : public ::testing::Test {
  protected:
   ServerApiTest() {
-    auto api = ServerApi::Create({.server_version = "1.2.3", .request_bytes = 1 << 20}, inference_,
-                                 catalog_, catalog_, &observer_, SteadyClock());
+    auto api = ServerApi::Create({.server_version = "1.2.3", .request_bytes = 1 << 20}, catalog_,
+                                 catalog_, &observer_, SteadyClock());
     EXPECT_TRUE(api.ok()) << api.status();
     api_ = *std::move(api);
     api_->SetServing(true);
   }
 
   FakeInference inference_;
-  FakeCatalog catalog_;
+  FakeCatalog catalog_{inference_};
   RecordingObserver observer_;
   std::unique_ptr<ServerApi> api_;
 };
@@ -121,6 +121,7 @@ TEST_F(ServerApiTest, ARequestIsAnsweredAndTold) {
   EXPECT_EQ(outputs[0].data, "12345678");
   const std::vector<AnsweredRequest> told = observer_.requests();
   ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(observer_.arrived(), 1);
   EXPECT_EQ(told[0].protocol, "in-process");
   EXPECT_EQ(told[0].method, "Infer");
   EXPECT_EQ(told[0].principal, "test");

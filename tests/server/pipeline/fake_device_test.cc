@@ -70,11 +70,17 @@ class FakeDeviceTest : public testing::Test {
                       {images, kSide, kSide, 3},
                       ScatteredBytes::Copy(std::string(images * kSide * kSide * 3, 'A'))}};
     auto promise = std::make_shared<std::promise<Answer>>();
-    pipeline_.Infer(std::move(request),
-                    [promise](absl::StatusOr<InferenceResponse> response, StageTimes stages) {
-                      promise->set_value({std::move(response), stages});
-                    });
+    ServingModel::Infer(Handle(), std::move(request),
+                        [promise](absl::StatusOr<InferenceResponse> response, StageTimes stages) {
+                          promise->set_value({std::move(response), stages});
+                        });
     return promise->get_future();
+  }
+
+  // Not an owner: a model may not be destroyed on a thread of its own queue, which the repository's
+  // handles see to.
+  std::shared_ptr<const ServingModel> Handle() const {
+    return std::shared_ptr<const ServingModel>(std::shared_ptr<void>(), model_.get());
   }
 
   const std::shared_ptr<FakeDeviceFaults> faults_ = std::make_shared<FakeDeviceFaults>();
@@ -82,12 +88,6 @@ class FakeDeviceTest : public testing::Test {
   std::unique_ptr<Scheduler> scheduler_ = *Scheduler::Create({.device_threads = 1}, SteadyClock());
   std::unique_ptr<ImagingPool> imaging_ = *ImagingPool::Create({.threads = 1}, SteadyClock());
   std::shared_ptr<ServedModel> model_;
-  InferencePipeline pipeline_{
-      [this](std::string_view,
-             std::string_view) -> absl::StatusOr<std::shared_ptr<const ServedModel>> {
-        return std::shared_ptr<const ServedModel>(std::shared_ptr<void>(), model_.get());
-      },
-      *imaging_, SteadyClock()};
 };
 
 TEST_F(FakeDeviceTest, ServesAndSaysWhatItIs) {

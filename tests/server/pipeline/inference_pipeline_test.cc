@@ -85,12 +85,11 @@ class InferencePipelineTest : public testing::Test {
 
   std::future<Answer> Send(std::unique_ptr<InferenceRequest> request) {
     auto promise = std::make_shared<std::promise<Answer>>();
-    request->model_name = "model";
     request->stages = StageTimes(clock_.Now());
-    pipeline_.Infer(std::move(request),
-                    [promise](absl::StatusOr<InferenceResponse> response, StageTimes stages) {
-                      promise->set_value({std::move(response), stages});
-                    });
+    ServingModel::Infer(Handle(), std::move(request),
+                        [promise](absl::StatusOr<InferenceResponse> response, StageTimes stages) {
+                          promise->set_value({std::move(response), stages});
+                        });
     return promise->get_future();
   }
 
@@ -112,20 +111,17 @@ class InferencePipelineTest : public testing::Test {
                    {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)});
   }
 
+  // Not an owner: a model may not be destroyed on a thread of its own queue, which the repository's
+  // handles see to.
+  std::shared_ptr<const ServingModel> Handle() const {
+    return std::shared_ptr<const ServingModel>(std::shared_ptr<void>(), model_.get());
+  }
+
   Clock& clock_;
   std::unique_ptr<Scheduler> scheduler_ = *Scheduler::Create({.device_threads = 2}, clock_);
   std::unique_ptr<ImagingPool> imaging_;
   SilentObserver* observer_ = nullptr;
   std::shared_ptr<ServedModel> model_;
-  InferencePipeline pipeline_{
-      [this](std::string_view name,
-             std::string_view) -> absl::StatusOr<std::shared_ptr<const ServedModel>> {
-        if (name != "model") return NotFound("model.unknown", "no such model");
-        // Not an owner: a model may not be destroyed on a thread of its own queue, which the
-        // repository's handles see to.
-        return std::shared_ptr<const ServedModel>(std::shared_ptr<void>(), model_.get());
-      },
-      *imaging_, clock_};
 };
 
 TEST_F(InferencePipelineTest, AnswersPixelsWithLogitsAndAReceiptWhoseStagesAddUp) {
@@ -287,13 +283,12 @@ TEST_F(ScheduledDecodingTest, ImagesAreDecodedByTheirRequestsPriorityAndDeadline
   std::vector<std::string> order;  // guarded by mutex
   const auto send = [&](const std::string& name, uint64_t priority, Nanos deadline) {
     auto request = Photograph(deadline, priority);
-    request->model_name = "model";
     request->stages = StageTimes(fake.Now());
-    pipeline_.Infer(std::move(request),
-                    [&, name](const absl::StatusOr<InferenceResponse>&, const StageTimes&) {
-                      MutexLock lock(mutex);
-                      order.push_back(name);
-                    });
+    ServingModel::Infer(Handle(), std::move(request),
+                        [&, name](const absl::StatusOr<InferenceResponse>&, const StageTimes&) {
+                          MutexLock lock(mutex);
+                          order.push_back(name);
+                        });
   };
   send("low, soon", 2, fake.Now() + kSecond);
   send("high, without", 1, kNever);
@@ -318,18 +313,6 @@ TEST_F(ScheduledDecodingTest, AnImageWhoseTimeRanOutInTheLineIsNotDecoded) {
   EXPECT_EQ(ReasonOf(expired.get().response.status()), "queue.expired");
   EXPECT_EQ(ReasonOf(hopeless.get().response.status()), "queue.unreachable_deadline");
   EXPECT_EQ(ReasonOf(decoded.get().response.status()), "image.truncated");
-}
-
-TEST_F(InferencePipelineTest, AnUnknownModelIsNotFound) {
-  Serve(Parsed("vit_demo_patch8_64"));
-  auto request = Pixels(1);
-  auto promise = std::make_shared<std::promise<absl::Status>>();
-  request->model_name = "other";
-  pipeline_.Infer(std::move(request),
-                  [promise](absl::StatusOr<InferenceResponse> response, StageTimes) {
-                    promise->set_value(response.status());
-                  });
-  EXPECT_EQ(promise->get_future().get().code(), absl::StatusCode::kNotFound);
 }
 
 TEST_F(InferencePipelineTest, Row35EveryRequestIsAnsweredOnceWhereverItIsCancelled) {

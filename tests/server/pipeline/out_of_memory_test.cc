@@ -61,22 +61,22 @@ class PipelineMemory : public testing::Test {
     request->stages = StageTimes(SteadyClock().Now());
     request->input = NamedTensors{std::move(input)};
     auto promise = std::make_shared<std::promise<absl::Status>>();
-    pipeline_.Infer(std::move(request),
-                    [promise](absl::StatusOr<InferenceResponse> response, StageTimes) {
-                      promise->set_value(response.status());
-                    });
+    ServingModel::Infer(Handle(), std::move(request),
+                        [promise](absl::StatusOr<InferenceResponse> response, StageTimes) {
+                          promise->set_value(response.status());
+                        });
     return promise->get_future().get();
+  }
+
+  // Not an owner: a model may not be destroyed on a thread of its own queue, which the repository's
+  // handles see to.
+  std::shared_ptr<const ServingModel> Handle() const {
+    return std::shared_ptr<const ServingModel>(std::shared_ptr<void>(), model_.get());
   }
 
   std::unique_ptr<Scheduler> scheduler_ = *Scheduler::Create({.device_threads = 1}, SteadyClock());
   std::unique_ptr<ImagingPool> imaging_ = *ImagingPool::Create({.threads = 1}, SteadyClock());
   std::shared_ptr<ServedModel> model_;
-  InferencePipeline pipeline_{
-      [this](std::string_view,
-             std::string_view) -> absl::StatusOr<std::shared_ptr<const ServedModel>> {
-        return std::shared_ptr<const ServedModel>(std::shared_ptr<void>(), model_.get());
-      },
-      *imaging_, SteadyClock()};
 };
 
 TEST_F(PipelineMemory, AnImageThatCannotBeGatheredFailsItsRequestAlone) {

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "base/check.h"
 #include "server/core/mutex.h"
 #include "server/repository/servable.h"
 
@@ -46,6 +47,10 @@ class FakeModels {
     }
 
     const std::shared_ptr<const ModelView>& view() const override { return view_; }
+    void Take(std::shared_ptr<const ServingModel>, std::unique_ptr<InferenceRequest>,
+              InferenceCallback) const override {
+      FOVEA_CHECK(false);  // the repository asks nobody
+    }
     const ModelSpec& spec() const { return spec_; }
     const std::string& weights() const { return weights_; }
     int serial() const { return serial_; }  // 1: the first that the factory built

@@ -14,8 +14,7 @@ namespace fovea {
 void GrpcServerTest::StartNotServing(const GrpcServerOptions& options,
                                      const ServerApiOptions& api_options) {
   server_.reset();
-  auto api =
-      ServerApi::Create(api_options, inference_, catalog_, catalog_, &observer_, SteadyClock());
+  auto api = ServerApi::Create(api_options, catalog_, catalog_, &observer_, SteadyClock());
   ASSERT_TRUE(api.ok()) << api.status();
   auto grpc = GrpcServer::Create(options, **api);
   ASSERT_TRUE(grpc.ok()) << grpc.status();

@@ -63,7 +63,7 @@ class GrpcServerTest : public ::testing::Test {
   }
 
   FakeInference inference_;
-  FakeCatalog catalog_;
+  FakeCatalog catalog_{inference_};
   RecordingObserver observer_;
   std::unique_ptr<GrpcTestServer> server_;
   std::shared_ptr<grpc::Channel> channel_;
