@@ -45,7 +45,9 @@ struct ModelDescription {
   // model_zoo/attention/attention_spec.h.
   std::vector<std::string> attention;
   Task task = Task::kClassification;
-  int64_t num_classes = 0;                    // 0: the backbone's own number
+  std::string head;  // a name of the registry; empty: the task's usual one
+  static constexpr int64_t kNoClasses = -1;
+  int64_t num_classes = 0;  // 0: the backbone's or the head's own number; kNoClasses: no classifier
   int64_t image_height = 0, image_width = 0;  // 0: the backbone's own size
   Precision precision = Precision::kFp32;
   // Seeded weights instead of a file.

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "model_zoo/weights/random.h"
@@ -47,7 +48,9 @@ ModelInfo DescribeClassifier(const ModelDescription& description, const Publishe
   info.image_height = description.image_height > 0 ? description.image_height : published.side;
   info.image_width = description.image_width > 0 ? description.image_width : published.side;
   info.preprocessing = published.preprocessing;
-  info.num_classes = description.num_classes > 0 ? description.num_classes : published.num_classes;
+  info.num_classes = description.num_classes == 0
+                         ? published.num_classes
+                         : std::max<int64_t>(description.num_classes, 0);  // kNoClasses
   if (info.num_classes > 0) {
     info.outputs = {{"logits", {info.num_classes}}};
   } else {

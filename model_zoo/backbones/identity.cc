@@ -16,7 +16,7 @@ class Identity final : public Backbone {
  public:
   explicit Identity(const ModelDescription& description) {
     TORCH_CHECK_VALUE(description.attention.empty(), "identity has no attention");
-    TORCH_CHECK_VALUE(description.num_classes == 0, "identity has no classes");
+    TORCH_CHECK_VALUE(description.num_classes <= 0, "identity has no classes");
     info_.backbone = description.backbone;
     info_.image_height = description.image_height > 0 ? description.image_height : kImageSide;
     info_.image_width = description.image_width > 0 ? description.image_width : kImageSide;

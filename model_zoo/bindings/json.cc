@@ -44,6 +44,8 @@ ModelDescription DescriptionFromJson(std::string_view text) {
       }
     } else if (name == "attention") {
       description.attention = {Text(name, value)};
+    } else if (name == "head") {
+      description.head = Text(name, value);
     } else if (name == "num_classes") {
       description.num_classes = Count(name, value);
     } else if (name == "image_height") {

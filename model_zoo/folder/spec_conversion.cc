@@ -238,10 +238,10 @@ absl::StatusOr<models::ModelDescription> ToDescription(const v1::ModelSpec& mess
     default:
       to.task = models::Task::kClassification;
   }
-  if (!message.head().name().empty()) {
-    return origin.In("head").Error("name",
-                                   "there is no head " + models::Quoted(message.head().name()));
+  if (!message.head().name().empty() && !IsModelName(message.head().name())) {
+    return origin.In("head").Error("name", "head is not the name of one");
   }
+  to.head = message.head().name();
   FOVEA_RETURN_IF_ERROR(
       InRangeOrZero<int64_t>(origin, "num_classes", message.num_classes(), limits::kMaxClasses));
   to.num_classes = message.num_classes();

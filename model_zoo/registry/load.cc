@@ -3,9 +3,12 @@
 #include <ATen/ATen.h>
 #include <c10/core/InferenceMode.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "model_zoo/backbones/backbone_weights.h"
+#include "model_zoo/heads/headed_backbone.h"
+#include "model_zoo/quoted.h"
 #include "model_zoo/registry/backbones.h"
 #include "model_zoo/weights/safetensors.h"
 
@@ -79,14 +82,48 @@ class ZooModel final : public Model {
   int64_t weight_bytes_ = 0;
 };
 
+const char* TaskName(Task task) {
+  switch (task) {
+    case Task::kDetection:
+      return "detection";
+    case Task::kSegmentation:
+      return "segmentation";
+    case Task::kClassification:
+      break;
+  }
+  return "classification";
+}
+
+// The head that the description asks for.
+const HeadEntry& FindHead(const ModelDescription& description, std::span<const HeadEntry> heads) {
+  if (description.head.empty()) {
+    const auto usual = std::ranges::find(heads, description.task, &HeadEntry::task);
+    TORCH_CHECK_VALUE(usual != heads.end(),
+                      "only classification is available yet, not detection or segmentation");
+    return *usual;
+  }
+  const auto named = std::ranges::find(heads, description.head, &HeadEntry::name);
+  TORCH_CHECK_VALUE(named != heads.end(), "there is no head ", Quoted(description.head));
+  TORCH_CHECK_VALUE(named->task == description.task, "the head '", named->name, "' is for ",
+                    TaskName(named->task), ", and the task is ", TaskName(description.task));
+  return *named;
+}
+
+std::shared_ptr<Backbone> Build(const BackboneEntry& entry, const HeadEntry& head,
+                                const ModelDescription& description) {
+  if (head.make == nullptr) return entry.make(description);
+  ModelDescription bare = description;
+  bare.num_classes = ModelDescription::kNoClasses;
+  return WithHead(entry.make(bare), head, description);
+}
+
 }  // namespace
 
-std::shared_ptr<Backbone> LoadBackbone(const ModelDescription& description) {
+std::shared_ptr<Backbone> LoadBackbone(const ModelDescription& description,
+                                       std::span<const HeadEntry> heads) {
   const BackboneEntry* entry = FindBackbone(description.backbone);
   TORCH_CHECK_VALUE(entry != nullptr, "there is no backbone '", description.backbone, "'");
-  TORCH_CHECK_VALUE(description.task == Task::kClassification,
-                    "only classification is available yet, not detection or segmentation");
-  std::shared_ptr<Backbone> backbone = entry->make(description);
+  std::shared_ptr<Backbone> backbone = Build(*entry, FindHead(description, heads), description);
   if (description.random_weights_seed) {
     const at::NoGradGuard no_grad;
     backbone->Initialise(*description.random_weights_seed);
@@ -98,8 +135,9 @@ std::shared_ptr<Backbone> LoadBackbone(const ModelDescription& description) {
   return backbone;
 }
 
-std::unique_ptr<Model> LoadModel(const ModelDescription& description) {
-  return std::make_unique<ZooModel>(LoadBackbone(description));
+std::unique_ptr<Model> LoadModel(const ModelDescription& description,
+                                 std::span<const HeadEntry> heads) {
+  return std::make_unique<ZooModel>(LoadBackbone(description, heads));
 }
 
 }  // namespace fovea::models

@@ -228,7 +228,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadSpec{"CropAboveOne", "preprocessing { crop_fraction: 1.5 }",
                 "model.textproto:3: ", "crop_fraction"},
         BadSpec{"AnotherName", "name: \"dogs\"", "model.textproto:3: ", "'cats'"},
-        BadSpec{"UnknownHead", "head { name: \"retina\" }", "model.textproto:3: ", "retina"},
+        BadSpec{"BadHeadName", "head { name: \"a b\" }", "model.textproto:3: ", "head"},
         BadSpec{"EscapingSource", "weights_of: \"../dogs\"", "model.textproto:3: ", "weights_of"},
         BadSpec{"LongAttention", "attention: \"" + std::string(1000, 'k') + "\"",
                 "model.textproto:3: ", "attention"},

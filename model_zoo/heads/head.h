@@ -1,0 +1,46 @@
+// What stands behind a backbone and does a task: from the backbone's feature pyramid to the model's
+// outputs. The classifier is the exception: each backbone has its own, with its published names.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model_zoo/forward_context.h"
+#include "model_zoo/layers/layer.h"
+#include "model_zoo/model_description.h"
+
+namespace fovea::models {
+
+class Head : public Layer {
+ public:
+  // What forward gives for one image.
+  virtual std::vector<ModelInfo::Output> outputs() const = 0;
+
+  // maps: one for each of the backbone's info().features, [N, channels, height, width], in the type
+  // of the activations. Returns one tensor for each output, [N, ...]; nothing when
+  // context.ShouldStop() said so.
+  virtual std::vector<at::Tensor> forward(const std::vector<at::Tensor>& maps,
+                                          ForwardContext& context) const = 0;
+};
+
+// Where a head is asked to stand.
+struct HeadSite {
+  const ModelInfo& backbone;  // its features among it: at least one
+  int64_t num_classes = 0;    // 0: the head's own number
+};
+
+struct HeadEntry {
+  std::string name;
+  std::string summary;  // for --help and the documents
+  Task task = Task::kClassification;
+  // Builds it in its trainable state, not yet filled. Throws c10::ValueError in words where it
+  // cannot stand there. Null: the backbone's own classifier.
+  std::function<std::shared_ptr<Head>(const HeadSite&)> make;
+};
+
+}  // namespace fovea::models

@@ -1,0 +1,79 @@
+#include "model_zoo/heads/headed_backbone.h"
+
+#include <c10/util/Exception.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace fovea::models {
+namespace {
+
+constexpr char kBackbone[] = "backbone";
+constexpr char kHead[] = "head";
+
+class HeadedBackbone final : public Backbone {
+ public:
+  HeadedBackbone(std::shared_ptr<Backbone> backbone, std::shared_ptr<Head> head,
+                 const ModelDescription& description)
+      : backbone_(register_module(kBackbone, std::move(backbone))),
+        head_(register_module(kHead, std::move(head))),
+        info_(backbone_->info()) {
+    info_.num_classes = description.num_classes;
+    info_.outputs = head_->outputs();
+  }
+
+  std::vector<at::Tensor> forward(const at::Tensor& pixels,
+                                  ForwardContext& context) const override {
+    const std::vector<at::Tensor> maps = backbone_->Features(pixels, context);
+    if (maps.empty()) return {};
+    context.EnterStage(kHead);
+    return head_->forward(maps, context);
+  }
+
+  std::vector<at::Tensor> Features(const at::Tensor& pixels,
+                                   ForwardContext& context) const override {
+    return backbone_->Features(pixels, context);
+  }
+
+  const ModelInfo& info() const override { return info_; }
+
+  WeightNames weight_names() const override {
+    WeightNames names = backbone_->weight_names();
+    const std::string prefix = std::string(kBackbone) + ".";
+    for (WeightNames::Renamed& renamed : names.renamed) {
+      renamed.published_prefix.insert(0, prefix);
+      renamed.own_prefix.insert(0, prefix);
+    }
+    return names;
+  }
+
+  void Initialise(uint64_t seed) override {
+    backbone_->Initialise(seed);
+    for (const auto& parameter : head_->named_parameters()) {
+      InitialiseAsUsual(std::string(kHead) + "." + parameter.key(), parameter.value(), seed);
+    }
+    for (const auto& buffer : head_->named_buffers()) {
+      InitialiseAsUsual(std::string(kHead) + "." + buffer.key(), buffer.value(), seed);
+    }
+  }
+
+ private:
+  const std::shared_ptr<Backbone> backbone_;
+  const std::shared_ptr<Head> head_;
+  ModelInfo info_;
+};
+
+}  // namespace
+
+std::shared_ptr<Backbone> WithHead(std::shared_ptr<Backbone> backbone, const HeadEntry& head,
+                                   const ModelDescription& description) {
+  const ModelInfo& info = backbone->info();
+  TORCH_CHECK_VALUE(!info.features.empty(), "the head '", head.name,
+                    "' stands on feature maps, and ", info.backbone, " has none");
+  std::shared_ptr<Head> made =
+      head.make({.backbone = info, .num_classes = description.num_classes});
+  return std::make_shared<HeadedBackbone>(std::move(backbone), std::move(made), description);
+}
+
+}  // namespace fovea::models
