@@ -7,7 +7,7 @@ import pytest
 from google.protobuf import descriptor_pb2
 from tritonclient.grpc import model_config_pb2, service_pb2
 
-PROTO = pathlib.Path(__file__).resolve().parents[3] / "proto"
+PROTO = pathlib.Path(__file__).resolve().parents[4] / "proto"
 
 # The Open Inference Protocol has it, Triton has not.
 OURS_ONLY = "inference.ModelMetadataResponse.properties"
