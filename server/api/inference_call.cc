@@ -59,15 +59,15 @@ void InferenceCall::Run(int64_t received_bytes, Read read, Write write, Done don
   asked_model_ = request->model_name;
   asked_version_ = request->model_version;
   deadline_ = request->deadline;  // it may have named an earlier one
-  if (!readable.ok()) {
-    Answer(readable, request->stages, write, done);
+  if (!model.ok()) {
+    Answer(model.status(), request->stages, write, done);
     return;
   }
-  api_.inference().Infer(std::move(request),
-                         [this, write = std::move(write), done = std::move(done)](
-                             absl::StatusOr<InferenceResponse> response, StageTimes stages) {
-                           Answer(std::move(response), stages, write, done);
-                         });
+  ServingModel::Infer(*std::move(model), std::move(request),
+                      [this, write = std::move(write), done = std::move(done)](
+                          absl::StatusOr<InferenceResponse> response, StageTimes stages) {
+                        Answer(std::move(response), stages, write, done);
+                      });
 }
 
 void InferenceCall::Answer(absl::StatusOr<InferenceResponse> response, StageTimes stages,

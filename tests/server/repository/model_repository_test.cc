@@ -218,7 +218,7 @@ TEST_F(ModelRepositoryTest, OtherControlModesRefuseToLoadAndUnload) {
 TEST_F(ModelRepositoryTest, UnloadReturnsWhenTheLastRequestIsDone) {
   disk_.AddModel("cats");
   OpenExplicit();
-  std::shared_ptr<FakeServable> request = Acquire("cats");
+  std::shared_ptr<const FakeServable> request = Acquire("cats");
   std::atomic<bool> returned = false;
   std::thread unloader([&] {
     EXPECT_TRUE(repository_->Unload("cats").ok());
@@ -276,7 +276,7 @@ TEST_F(ModelRepositoryTest, TheOldVersionServesUntilTheNewOneIsReady) {
   models_.Hold("cats");
   std::future<absl::Status> loaded = LoadInBackground("cats");
   models_.AwaitHeld("cats");
-  std::shared_ptr<FakeServable> request = Acquire("cats");
+  std::shared_ptr<const FakeServable> request = Acquire("cats");
   ASSERT_NE(request, nullptr);
   EXPECT_EQ(request->serial(), 1);
   EXPECT_THAT(Index(), ElementsAre("cats/1 ready"));
@@ -291,7 +291,7 @@ TEST_F(ModelRepositoryTest, TheOldVersionServesUntilTheNewOneIsReady) {
 TEST_F(ModelRepositoryTest, AReplacedVersionIsNeverDestroyedOnTheThreadOfARequest) {
   disk_.AddModel("cats");
   OpenExplicit();
-  std::shared_ptr<FakeServable> request = Acquire("cats");
+  std::shared_ptr<const FakeServable> request = Acquire("cats");
   EXPECT_TRUE(repository_->Load("cats", "").ok());
   std::thread::id requests_thread;
   std::thread([&] {
@@ -551,7 +551,7 @@ TEST_F(ModelRepositoryTest, WaitingLoadsAreBounded) {
 TEST_F(ModelRepositoryTest, DestructionWaitsForTheLastHandle) {
   disk_.AddModel("cats");
   OpenExplicit();
-  std::shared_ptr<FakeServable> request = Acquire("cats");
+  std::shared_ptr<const FakeServable> request = Acquire("cats");
   {
     WatchedThread owner([&] { repository_.reset(); });
     EXPECT_TRUE(owner.WaitsBeforeItEnds());

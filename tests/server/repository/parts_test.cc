@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/check.h"
 #include "base/status.h"
 #include "server/core/testing/watched_thread.h"
 #include "server/repository/janitor.h"
@@ -150,6 +151,11 @@ class CountedServable final : public Servable {
   const std::shared_ptr<const ModelView>& view() const override { return view_; }
 
  private:
+  void Take(std::shared_ptr<const ServingModel>, std::unique_ptr<InferenceRequest>,
+            InferenceCallback) const override {
+    FOVEA_CHECK(false);
+  }
+
   std::atomic<int>* alive_;
   std::shared_ptr<const ModelView> view_ = std::make_shared<ModelView>();
 };

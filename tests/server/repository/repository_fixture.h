@@ -103,9 +103,10 @@ class RepositoryFixture : public ::testing::Test {
   }
 
   // The servable behind a name; null where there is none.
-  std::shared_ptr<FakeServable> Acquire(std::string_view name, std::string_view version = "") {
+  std::shared_ptr<const FakeServable> Acquire(std::string_view name,
+                                              std::string_view version = "") {
     auto handle = repository_->Acquire(name, version);
-    return handle.ok() ? std::static_pointer_cast<FakeServable>(*std::move(handle)) : nullptr;
+    return handle.ok() ? std::static_pointer_cast<const FakeServable>(*std::move(handle)) : nullptr;
   }
   absl::StatusCode CodeOf(std::string_view name, std::string_view version = "") {
     return repository_->Acquire(name, version).status().code();
