@@ -9,7 +9,7 @@
 #include <stdexcept>
 
 #include "kernels/measures/memory_ledger.h"
-#include "model_zoo/figures/operation_counter.h"
+#include "model_zoo/costs/operation_counter.h"
 #include "model_zoo/folder/describe_model_folder.h"
 #include "model_zoo/model.h"
 #include "model_zoo/registry/load.h"

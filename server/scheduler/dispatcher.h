@@ -136,7 +136,7 @@ class Dispatcher {
   std::optional<Start> StartBatch(Queue& queue, const BatchPolicy::Close& close, Nanos now);
   // When a batch of this model could start if it came next.
   Nanos FreeAt(const Queue& queue, Nanos now) const;
-  // When a newcomer would be finished.
+  // When an arriving request would be finished.
   Nanos Forecast(const Queue& queue, const TaskOutline& outline, Nanos now) const;
   void TellDepth(const Queue& queue) const;
 

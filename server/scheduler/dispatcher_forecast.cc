@@ -1,4 +1,4 @@
-// What a newcomer to a line would meet: the Dispatcher's state turned into an Outlook.
+// What an arriving request would meet in the queue: the Dispatcher's state turned into an Outlook.
 #include <algorithm>
 #include <optional>
 
@@ -58,8 +58,8 @@ Nanos Dispatcher::Forecast(const Queue& queue, const TaskOutline& outline, Nanos
                        queue.reserved.ImagesBefore(outline.priority, outline.deadline),
        .images_queued = queue.line.images() + queue.reserved.images(),
        .max_batch_size = queue.options.max_batch_size,
-       .lanes = std::min(queue.options.instances, options_.device_threads / threads),
-       .threads_per_lane = threads,
+       .parallel_batches = std::min(queue.options.instances, options_.device_threads / threads),
+       .threads_per_batch = threads,
        .device_threads = options_.device_threads,
        .free_at = FreeAt(queue, now),
        .ready_at = outline.ready_at,

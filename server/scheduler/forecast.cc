@@ -9,16 +9,16 @@ Nanos PredictFinish(const Outlook& outlook, const LatencyModel& latency) {
     return std::max(outlook.free_at, outlook.ready_at) + latency.Fast(outlook.images);
   }
   const int max = outlook.max_batch_size;
-  const int round = max * outlook.lanes;
+  const int round = max * outlook.parallel_batches;
   int rounds_ahead = outlook.images_ahead / round;
-  const int left_over = outlook.images_ahead % round / outlook.lanes;
+  const int left_over = outlook.images_ahead % round / outlook.parallel_batches;
   if (left_over + outlook.images > max) ++rounds_ahead;  // they do not fit in with it
-  const int peers = outlook.images_queued / outlook.lanes;
+  const int peers = outlook.images_queued / outlook.parallel_batches;
   const int own_batch = rounds_ahead > 0 ? max : std::min(max, peers + outlook.images);
   const Nanos time_ahead = rounds_ahead * latency.Slow(max);
   const Nanos own_time = time_ahead + latency.Slow(own_batch);
 
-  const Nanos own_device_time = own_time * outlook.lanes * outlook.threads_per_lane;
+  const Nanos own_device_time = own_time * outlook.parallel_batches * outlook.threads_per_batch;
   Nanos competing_device_time = 0;
   for (Nanos other : outlook.competing) competing_device_time += std::min(other, own_device_time);
   const Nanos turn = outlook.free_at + time_ahead + competing_device_time / outlook.device_threads;

@@ -122,11 +122,11 @@ void TaskQueue::TakeExpired(Nanos now,
 }
 
 int TaskQueue::ImagesBefore(int priority, Nanos order) const {
-  WaitingTask newcomer;
-  newcomer.priority = priority;
-  newcomer.order = order;
-  newcomer.id = ~TaskId{0};
-  return static_cast<int>(by_order_.Before(&newcomer));
+  WaitingTask arriving;
+  arriving.priority = priority;
+  arriving.order = order;
+  arriving.id = ~TaskId{0};
+  return static_cast<int>(by_order_.Before(&arriving));
 }
 
 void TaskQueue::Link(WaitingTask* task) {

@@ -67,7 +67,7 @@ class PublishedLogits:
     torch: str  # the version of PyTorch that computed the logits
     parameters: int  # numbers in the official model's parameters
     side: int  # pixels
-    every: int  # of its logits, only each so-manieth class is stored
+    every: int  # of its logits, one class in so many is stored
     cases: dict[str, Case]  # under the attention's text, or AS_PUBLISHED
     shapes: dict[str, list[int]]  # of its weights, under their names
 

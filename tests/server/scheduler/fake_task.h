@@ -21,7 +21,8 @@ struct TaskRecord {
   int number = 0;  // the test's own
 
   std::atomic<bool> cancelled{false};
-  // The caller cancels just before the scheduler asks for the so-manieth time; 0: it does not.
+  // The caller cancels just before the scheduler asks for this time, counted from 1; 0: it does
+  // not.
   int cancelled_before_look = 0;
   int looks = 0;
   std::atomic<int> runs{0};

@@ -64,7 +64,7 @@ TEST(ForecastTest, WaitsForTheNextBatchWhereItDoesNotFitIn) {
 
 TEST(ForecastTest, SpreadsTheLineOverTheInstances) {
   Outlook outlook = On(32);
-  outlook.lanes = 2;
+  outlook.parallel_batches = 2;
   outlook.device_threads = 2;
   EXPECT_EQ(PredictFinish(outlook, Curve()), 100 + 2 * 10 + 10);
 }

@@ -1,4 +1,4 @@
-#include "model_zoo/figures/papers.h"
+#include "model_zoo/costs/papers.h"
 
 namespace fovea::models {
 namespace {
@@ -27,8 +27,8 @@ constexpr std::string_view kThreeStages =
 
 }  // namespace
 
-const std::vector<PrintedFigures>& FiguresInPapers() {
-  static const std::vector<PrintedFigures> figures = {
+const std::vector<PrintedCosts>& CostsInPapers() {
+  static const std::vector<PrintedCosts> costs = {
       {"deit_tiny_patch16_224", "", kKvt, "5.7", "1.3"},
       {"deit_tiny_patch16_224", "knn:k=100", kKvt, "5.7", "1.3"},
       {"deit_small_patch16_224", "", kKvt, "22", "4.6"},
@@ -140,7 +140,7 @@ const std::vector<PrintedFigures>& FiguresInPapers() {
       {"linglo_b0_chhh", "", kLingloLayouts, "3.4", "", 1,
        "as linglo_b0; what the convolutional block is, beyond its SE, is not said"},
   };
-  return figures;
+  return costs;
 }
 
 }  // namespace fovea::models

@@ -17,8 +17,8 @@
 
 #include "kernels/measures/memory_ledger.h"
 #include "model_zoo/backbones/backbone.h"
-#include "model_zoo/figures/operation_counter.h"
-#include "model_zoo/figures/papers.h"
+#include "model_zoo/costs/operation_counter.h"
+#include "model_zoo/costs/papers.h"
 #include "model_zoo/model.h"
 #include "model_zoo/registry/backbones.h"
 #include "model_zoo/registry/load.h"
@@ -68,7 +68,7 @@ struct Row {
   int64_t side = 0;
   double parameters_m = 0;
   double multiply_adds_g = 0;
-  const PrintedFigures* printed = nullptr;
+  const PrintedCosts* printed = nullptr;
   // Peak bytes of the tensors of one pass, beyond the weights and the input.
   std::optional<int64_t> peak_1, peak_16;
 };
@@ -96,7 +96,7 @@ int64_t PeakBytes(const Model& model, int64_t images) {
   return ledger.peak_bytes();
 }
 
-Row Measure(std::string_view backbone, std::string_view attention, const PrintedFigures* printed,
+Row Measure(std::string_view backbone, std::string_view attention, const PrintedCosts* printed,
             const Options& options) {
   const std::unique_ptr<Model> model = LoadModel(Describe(backbone, attention, options.image_size));
   Row row = {.backbone = std::string(backbone),
@@ -132,10 +132,10 @@ std::vector<Row> Rows(const Options& options) {
     }
     if (!options.attentions.empty()) continue;
     bool printed = false;
-    for (const PrintedFigures& figures : FiguresInPapers()) {
+    for (const PrintedCosts& printed : CostsInPapers()) {
       if (options.image_size != 0) break;  // papers print those of the published size
-      if (figures.backbone != entry.name) continue;
-      rows.push_back(Measure(entry.name, figures.attention, &figures, options));
+      if (printed.backbone != entry.name) continue;
+      rows.push_back(Measure(entry.name, printed.attention, &printed, options));
       printed = true;
     }
     if (!printed) rows.push_back(Measure(entry.name, "", nullptr, options));
@@ -153,7 +153,7 @@ std::string Mebibytes(const std::optional<int64_t>& bytes) {
   return bytes ? Fixed(static_cast<double>(*bytes) / (1 << 20), 1) : "";
 }
 
-std::string Differences(const PrintedFigures& printed) {
+std::string Differences(const PrintedCosts& printed) {
   const std::string parameters(printed.parameters_differ), operations(printed.operations_differ);
   if (operations.empty() || operations == parameters) return parameters;  // of both
   return parameters + (parameters.empty() ? "FLOPs: " : "; FLOPs: ") + operations;

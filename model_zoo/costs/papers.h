@@ -8,8 +8,8 @@
 namespace fovea::models {
 
 // A model of a paper's table. A paper that compares attentions often prints an accuracy alone: then
-// both figures are left out, and ours say what the comparison costs.
-struct PrintedFigures {
+// both costs are left out, and ours say what the comparison costs.
+struct PrintedCosts {
   std::string_view backbone;    // a name of the registry
   std::string_view attention;   // "" for the published one
   std::string_view source;      // paper and table
@@ -20,6 +20,6 @@ struct PrintedFigures {
   std::string_view parameters_differ, operations_differ;
 };
 
-const std::vector<PrintedFigures>& FiguresInPapers();
+const std::vector<PrintedCosts>& CostsInPapers();
 
 }  // namespace fovea::models

@@ -1,4 +1,4 @@
-#include "model_zoo/figures/operation_counter.h"
+#include "model_zoo/costs/operation_counter.h"
 
 #include <ATen/ATen.h>
 #include <ATen/record_function.h>
