@@ -4,9 +4,10 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <initializer_list>
+#include <span>
 #include <system_error>
 
+#include "model_zoo/attention/attention_table.h"
 #include "model_zoo/attention/spec_text.h"
 #include "model_zoo/quoted.h"
 
@@ -15,41 +16,12 @@ namespace {
 
 constexpr size_t kMaxTextLength = 256;  // a label and a part of a URL
 
-// Which options a name takes. A new option is a line here, a member of AttentionSpec and its two
-// spellings below.
-struct Vocabulary {
-  std::string_view name;
-  std::initializer_list<std::string_view> options;
-  bool takes_core = false;  // modules only
-};
-
-const Vocabulary kModules[] = {
-    {"self", {}, true},
-    {"shifted_window", {"window"}, true},
-    {"axial", {}, true},
-    {"criss_cross", {}, false},
-    {"pale", {"window"}, true},
-    {"cross_shaped", {"window"}, true},
-    {"aewin", {"window"}, true},
-    {"ska", {"activation", "scale", "heads", "interpolate"}, false},
-    {"cska", {"activation", "scale", "heads", "interpolate"}, false},
-    {"key_only", {}, false},
-    {"conv", {}, false},
-};
-const Vocabulary kCores[] = {
-    {"dense", {"temperature"}},
-    {"knn", {"k", "exact", "temperature"}},
-};
 constexpr std::string_view kActivations[] = {"softmax", "gelu", "relu", "star_relu"};
 
-const Vocabulary* Find(std::span<const Vocabulary> list, std::string_view name) {
-  auto found = std::ranges::find(list, name, &Vocabulary::name);
-  return found == list.end() ? nullptr : &*found;
-}
-
-std::string Names(std::span<const Vocabulary> list) {
+template <typename Entry>
+std::string Names(std::span<const Entry> list) {
   std::string names;
-  for (const Vocabulary& entry : list) {
+  for (const Entry& entry : list) {
     names += (names.empty() ? "" : ", ") + std::string(entry.name);
   }
   return names;
@@ -126,10 +98,11 @@ void SetOption(std::string_view text, std::string_view name, std::string_view va
   }
 }
 
-void ParseOptions(std::string_view text, std::string_view options, AttentionSpec& spec) {
-  const Vocabulary* module = Find(kModules, spec.module);
-  const Vocabulary* core = Find(kCores, spec.core);
-  auto takes = [](const Vocabulary* part, std::string_view option) {
+void ParseOptions(std::string_view text, std::string_view options, const AttentionTable& table,
+                  AttentionSpec& spec) {
+  const AttentionModuleEntry* module = FindEntry(table.modules, spec.module);
+  const CoreEntry* core = FindEntry(table.cores, spec.core);
+  auto takes = [](const auto* part, std::string_view option) {
     return part != nullptr && std::ranges::find(part->options, option) != part->options.end();
   };
   std::vector<std::string_view> seen;
@@ -166,7 +139,7 @@ int64_t KeyCount::Among(int64_t keys) const {
       1, static_cast<int64_t>(std::floor(share * static_cast<double>(keys) + 0.5)));
 }
 
-AttentionSpec AttentionSpec::Parse(std::string_view text) {
+AttentionSpec AttentionSpec::Parse(std::string_view text, const AttentionTable& table) {
   if (text.size() > kMaxTextLength) {
     Refuse(text,
            "a text of an attention has at most " + std::to_string(kMaxTextLength) + " characters");
@@ -176,22 +149,22 @@ AttentionSpec AttentionSpec::Parse(std::string_view text) {
   size_t slash = names.find('/');
   std::string_view first = names.substr(0, slash);
   AttentionSpec spec;
-  if (Find(kModules, first) != nullptr) {
+  if (FindEntry(table.modules, first) != nullptr) {
     spec.module = std::string(first);
-  } else if (Find(kCores, first) != nullptr && slash == names.npos) {
+  } else if (FindEntry(table.cores, first) != nullptr && slash == names.npos) {
     spec.core = std::string(first);
-  } else if (Find(kCores, first) != nullptr) {
+  } else if (FindEntry(table.cores, first) != nullptr) {
     Refuse(text, Quoted(first) + " is a core and stands behind the slash: module/core");
   } else {
-    Refuse(text, "unknown name " + Quoted(first) + "; modules are " + Names(kModules) +
-                     "; cores are " + Names(kCores));
+    Refuse(text, "unknown name " + Quoted(first) + "; modules are " + Names(table.modules) +
+                     "; cores are " + Names(table.cores));
   }
   if (!spec.module.empty()) {
-    bool takes_core = Find(kModules, first)->takes_core;
+    bool takes_core = FindEntry(table.modules, first)->takes_core;
     if (slash != names.npos) {
       std::string_view core = names.substr(slash + 1);
-      if (Find(kCores, core) == nullptr) {
-        Refuse(text, "unknown core " + Quoted(core) + "; cores are " + Names(kCores));
+      if (FindEntry(table.cores, core) == nullptr) {
+        Refuse(text, "unknown core " + Quoted(core) + "; cores are " + Names(table.cores));
       }
       if (!takes_core) {
         Refuse(text, "the module '" + spec.module + "' has no core to choose");
@@ -202,7 +175,7 @@ AttentionSpec AttentionSpec::Parse(std::string_view text) {
     }
   }
   if (colon != text.npos) {
-    ParseOptions(text, text.substr(colon + 1), spec);
+    ParseOptions(text, text.substr(colon + 1), table, spec);
   }
   if (spec.core == "knn" && !spec.k) {
     Refuse(text, "knn needs k, a count of keys (knn:k=100) or a share of them (knn:k=0.5)");

@@ -20,6 +20,8 @@
 
 namespace fovea::models {
 
+struct AttentionTable;  // attention_table.h
+
 // How many keys a query keeps: a count (`k=100`) or, written with a decimal point, a share of the
 // keys (`k=0.5`).
 struct KeyCount {
@@ -33,8 +35,8 @@ struct KeyCount {
   bool operator==(const KeyCount&) const = default;
 };
 
-// One attention: names and options, checked against what each of them takes. That a name is known
-// here does not mean that it is built: the registry says that.
+// One attention: names and options, checked against what each of them takes. A new option is a
+// member here, and its two spellings in the source file.
 struct AttentionSpec {
   std::string module;  // empty: the backbone's own
   std::string core;    // empty where the module has no core
@@ -47,8 +49,8 @@ struct AttentionSpec {
   std::optional<int64_t> heads;  // in place of the stage's
   bool interpolate = false;      // static keys, for another number of tokens
 
-  // A text without "|" and "@".
-  static AttentionSpec Parse(std::string_view text);
+  // A text without "|" and "@", of the names and options of `table`.
+  static AttentionSpec Parse(std::string_view text, const AttentionTable& table);
 
   // The one spelling, for labels, URLs and files: defaults left out, options in a fixed order.
   std::string Canonical() const;
@@ -79,10 +81,11 @@ struct PublishedStage {
 // windows is "shifted_window/knn:k=5". A stage without attention is written "-", and has
 // `module` "-".
 std::vector<AttentionSpec> ParseStages(std::span<const std::string> texts,
-                                       std::span<const PublishedStage> published);
+                                       std::span<const PublishedStage> published,
+                                       const AttentionTable& table);
 
 // The shortest text that reads back as these: one where it says all, else "a|b|c".
 std::string CanonicalStages(std::span<const AttentionSpec> stages,
-                            std::span<const PublishedStage> published);
+                            std::span<const PublishedStage> published, const AttentionTable& table);
 
 }  // namespace fovea::models

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "model_zoo/attention/attention_spec.h"
+#include "model_zoo/attention/attention_table.h"
 #include "model_zoo/attention/spec_text.h"
 
 namespace fovea::models {
@@ -30,7 +31,8 @@ constexpr std::string_view kNone = "-";
 std::string Ordinal(size_t stage) { return "stage " + std::to_string(stage + 1); }
 
 // The attention that `text` puts into a stage.
-AttentionSpec ForStage(const std::string& text, const PublishedStage& published, size_t stage) {
+AttentionSpec ForStage(const std::string& text, const PublishedStage& published, size_t stage,
+                       const AttentionTable& table) {
   if (published.text == kNone) {
     if (text != kNone) {
       Refuse(text, Ordinal(stage) + " has no attention: '-' stands there");
@@ -40,7 +42,7 @@ AttentionSpec ForStage(const std::string& text, const PublishedStage& published,
   if (text == kNone) {
     Refuse(text, Ordinal(stage) + " has an attention");
   }
-  AttentionSpec spec = AttentionSpec::Parse(text);
+  AttentionSpec spec = AttentionSpec::Parse(text, table);
   if (spec.module.empty() && published.own != "self") {
     spec.module = published.own;
   } else if (spec.module == "self" && published.own == "self") {
@@ -51,27 +53,31 @@ AttentionSpec ForStage(const std::string& text, const PublishedStage& published,
 
 // A text for every stage.
 std::vector<AttentionSpec> ForAll(const std::string& text,
-                                  std::span<const PublishedStage> published) {
+                                  std::span<const PublishedStage> published,
+                                  const AttentionTable& table) {
   std::vector<AttentionSpec> specs;
   for (size_t i = 0; i < published.size(); ++i) {
-    specs.push_back(ForStage(published[i].attends ? text : published[i].text, published[i], i));
+    specs.push_back(
+        ForStage(published[i].attends ? text : published[i].text, published[i], i, table));
   }
   return specs;
 }
 
-std::vector<AttentionSpec> AsPublished(std::span<const PublishedStage> published) {
+std::vector<AttentionSpec> AsPublished(std::span<const PublishedStage> published,
+                                       const AttentionTable& table) {
   std::vector<AttentionSpec> specs;
   for (size_t i = 0; i < published.size(); ++i) {
-    specs.push_back(ForStage(published[i].text, published[i], i));
+    specs.push_back(ForStage(published[i].text, published[i], i, table));
   }
   return specs;
 }
 
 std::vector<AttentionSpec> ForEach(std::span<const std::string> texts,
-                                   std::span<const PublishedStage> published) {
+                                   std::span<const PublishedStage> published,
+                                   const AttentionTable& table) {
   std::vector<AttentionSpec> specs;
   for (size_t i = 0; i < published.size(); ++i) {
-    specs.push_back(ForStage(texts[i], published[i], i));
+    specs.push_back(ForStage(texts[i], published[i], i, table));
   }
   return specs;
 }
@@ -79,10 +85,11 @@ std::vector<AttentionSpec> ForEach(std::span<const std::string> texts,
 }  // namespace
 
 std::vector<AttentionSpec> ParseStages(std::span<const std::string> texts,
-                                       std::span<const PublishedStage> published) {
+                                       std::span<const PublishedStage> published,
+                                       const AttentionTable& table) {
   const size_t stages = published.size();
   if (texts.empty()) {
-    return AsPublished(published);
+    return AsPublished(published, table);
   }
   const std::string& first = texts.front();
   if (first.find('|') != first.npos) {
@@ -94,7 +101,7 @@ std::vector<AttentionSpec> ParseStages(std::span<const std::string> texts,
       Refuse(first, "with '|' there is one text, with an attention for each of the backbone's " +
                         std::to_string(stages) + " stage" + (stages == 1 ? "" : "s"));
     }
-    return ForEach(parts, published);
+    return ForEach(parts, published, table);
   }
   std::vector<StagedText> staged;
   for (const std::string& text : texts) {
@@ -103,22 +110,22 @@ std::vector<AttentionSpec> ParseStages(std::span<const std::string> texts,
   auto has_stage = [](const StagedText& text) { return text.stage.has_value(); };
   if (std::ranges::none_of(staged, has_stage)) {
     if (texts.size() == 1) {
-      return ForAll(first, published);
+      return ForAll(first, published, table);
     }
     if (texts.size() == stages) {
-      return ForEach(texts, published);
+      return ForEach(texts, published, table);
     }
     Refuse(first, std::to_string(texts.size()) + " texts for a backbone of " +
                       std::to_string(stages) + " stage" + (stages == 1 ? "" : "s"));
   }
-  std::vector<AttentionSpec> specs = AsPublished(published);
+  std::vector<AttentionSpec> specs = AsPublished(published, table);
   std::vector<bool> named(stages, false);
   for (size_t i = 0; i < staged.size(); ++i) {
     if (!has_stage(staged[i])) {
       if (i > 0) {
         Refuse(texts[i], "beside texts with '@' only the first may stand for every stage");
       }
-      specs = ForAll(staged[i].text, published);
+      specs = ForAll(staged[i].text, published, table);
       continue;
     }
     const auto stage = static_cast<uint64_t>(*staged[i].stage);
@@ -130,13 +137,14 @@ std::vector<AttentionSpec> ParseStages(std::span<const std::string> texts,
       Refuse(texts[i], "stage " + std::to_string(stage) + " is named twice");
     }
     named[stage - 1] = true;
-    specs[stage - 1] = ForStage(staged[i].text, published[stage - 1], stage - 1);
+    specs[stage - 1] = ForStage(staged[i].text, published[stage - 1], stage - 1, table);
   }
   return specs;
 }
 
 std::string CanonicalStages(std::span<const AttentionSpec> stages,
-                            std::span<const PublishedStage> published) {
+                            std::span<const PublishedStage> published,
+                            const AttentionTable& table) {
   std::string list;
   const AttentionSpec* shared = nullptr;  // what the stages that attend have in common
   bool one_says_all = true;
@@ -148,7 +156,8 @@ std::string CanonicalStages(std::span<const AttentionSpec> stages,
       if (shared == nullptr) shared = &stages[i];
       one_says_all = one_says_all && stages[i] == *shared;
     } else {
-      one_says_all = one_says_all && stages[i] == ForStage(published[i].text, published[i], i);
+      one_says_all =
+          one_says_all && stages[i] == ForStage(published[i].text, published[i], i, table);
     }
   }
   return shared != nullptr && one_says_all ? shared->Canonical() : list;

@@ -1,9 +1,11 @@
-// What can be named in an attention's text: its cores and modules, and what makes each.
+// What can be named in an attention's text: its cores and modules, the options that each takes, and
+// what makes it. One entry declares all of it.
 #pragma once
 
 #include <memory>
 #include <span>
 #include <string_view>
+#include <vector>
 
 namespace fovea::models {
 
@@ -17,12 +19,15 @@ struct ModuleSite;
 struct CoreEntry {
   std::string_view name;
   std::string_view summary;
+  std::vector<std::string_view> options;  // of those that AttentionSpec knows
   std::shared_ptr<const AttentionCore> (*make)(const AttentionSpec&, const CoreSite&);
 };
 
 struct AttentionModuleEntry {
   std::string_view name;
   std::string_view summary;
+  std::vector<std::string_view> options;
+  bool takes_core = false;
   std::shared_ptr<AttentionModule> (*make)(const AttentionSpec&, const ModuleSite&,
                                            const AttentionFactory&);
 };
@@ -31,5 +36,14 @@ struct AttentionTable {
   std::span<const CoreEntry> cores;
   std::span<const AttentionModuleEntry> modules;
 };
+
+// Null where the name is not listed.
+template <typename Entry>
+const Entry* FindEntry(std::span<const Entry> entries, std::string_view name) {
+  for (const Entry& entry : entries) {
+    if (entry.name == name) return &entry;
+  }
+  return nullptr;
+}
 
 }  // namespace fovea::models

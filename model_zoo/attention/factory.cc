@@ -2,20 +2,10 @@
 
 #include <c10/util/Exception.h>
 
-#include <algorithm>
-#include <span>
-#include <string_view>
 #include <utility>
 
 namespace fovea::models {
 namespace {
-
-// Null where the name is not listed.
-template <typename Entry>
-const Entry* Find(std::span<const Entry> entries, std::string_view name) {
-  const auto found = std::ranges::find(entries, name, &Entry::name);
-  return found == entries.end() ? nullptr : &*found;
-}
 
 // Puts the attention and the place before what a builder has to say.
 template <typename Build>
@@ -40,7 +30,7 @@ AttentionFactory::AttentionFactory(const AttentionTable& table, AttentionSpec sp
       own_name_(std::move(own_name)) {}
 
 std::shared_ptr<const AttentionCore> AttentionFactory::Core(const CoreSite& site) const {
-  const CoreEntry* entry = Find(table_.cores, spec_.core);
+  const CoreEntry* entry = FindEntry(table_.cores, spec_.core);
   TORCH_CHECK_VALUE(entry != nullptr, "the attention core '", spec_.core, "' is not available yet");
   return entry->make(spec_, site);
 }
@@ -52,7 +42,7 @@ std::shared_ptr<AttentionModule> AttentionFactory::Module(const ModuleSite& site
     if (spec_.module.empty() || spec_.module == own_name_) {
       return own_module_(spec_, site, *this);
     }
-    const AttentionModuleEntry* entry = Find(table_.modules, spec_.module);
+    const AttentionModuleEntry* entry = FindEntry(table_.modules, spec_.module);
     TORCH_CHECK_VALUE(entry != nullptr, "the attention module '", spec_.module,
                       "' is not available yet");
     return entry->make(spec_, site, *this);

@@ -127,7 +127,7 @@ class ClassAttention final : public Layer {
  public:
   ClassAttention(const CaitConfig& config, int64_t tokens)
       : heads_(config.heads),
-        core_(MakeDenseCore(AttentionSpec::Parse("dense"),
+        core_(MakeDenseCore(AttentionSpec{.core = "dense"},
                             {.head_dim = config.channels / config.heads, .keys = tokens})),
         q_(Add<Linear>("q", config.channels, config.channels)),
         k_(Add<Linear>("k", config.channels, config.channels)),

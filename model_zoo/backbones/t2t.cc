@@ -76,7 +76,7 @@ constexpr SoftSplit kSplits[] = {{7, 4, 2}, {3, 2, 1}, {3, 2, 1}};
 class TokenAttention final : public Layer {
  public:
   TokenAttention(int64_t in, int64_t out)
-      : core_(MakeDenseCore(AttentionSpec::Parse("dense"),
+      : core_(MakeDenseCore(AttentionSpec{.core = "dense"},
                             {.head_dim = out, .scale = 1 / std::sqrt(static_cast<double>(in))})),
         qkv_(Add<Linear>("qkv", in, 3 * out, /*bias=*/false)),
         proj_(Add<Linear>("proj", out, out)) {}

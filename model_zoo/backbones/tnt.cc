@@ -102,7 +102,7 @@ std::shared_ptr<AttentionModule> MakeInnerAttention(const TntConfig& config) {
   const CoreSite site{.head_dim = config.inner_channels / config.inner_heads, .keys = kInnerTokens};
   return std::make_shared<TntAttention>(config.inner_channels, config.inner_heads,
                                         /*proj_bias=*/true,
-                                        MakeDenseCore(AttentionSpec::Parse("dense"), site));
+                                        MakeDenseCore(AttentionSpec{.core = "dense"}, site));
 }
 
 // Both transformers' tokens. `pixels` [N * patches, 16, inner channels], patch by patch; `patches`

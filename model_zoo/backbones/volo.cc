@@ -209,7 +209,7 @@ class ClassAttention final : public Layer {
  public:
   ClassAttention(int64_t channels, int64_t heads)
       : heads_(heads),
-        core_(MakeDenseCore(AttentionSpec::Parse("dense"), {.head_dim = channels / heads})),
+        core_(MakeDenseCore(AttentionSpec{.core = "dense"}, {.head_dim = channels / heads})),
         kv_(Add<Linear>("kv", channels, 2 * channels, /*bias=*/false)),
         q_(Add<Linear>("q", channels, channels, /*bias=*/false)),
         proj_(Add<Linear>("proj", channels, channels)) {}

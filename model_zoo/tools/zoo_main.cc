@@ -15,7 +15,7 @@
 #include <string_view>
 #include <vector>
 
-#include "kernels/measures/memory_ledger.h"
+#include "kernels/memory/memory_ledger.h"
 #include "model_zoo/backbones/backbone.h"
 #include "model_zoo/costs/operation_counter.h"
 #include "model_zoo/costs/papers.h"

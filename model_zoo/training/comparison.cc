@@ -8,7 +8,7 @@
 #include <memory>
 #include <stdexcept>
 
-#include "kernels/measures/memory_ledger.h"
+#include "kernels/memory/memory_ledger.h"
 #include "model_zoo/costs/operation_counter.h"
 #include "model_zoo/folder/describe_model_folder.h"
 #include "model_zoo/model.h"

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "kernels/measures/memory_ledger.h"
+#include "kernels/memory/memory_ledger.h"
 #include "model_zoo/model.h"
 #include "server/executor/intra_op_threads.h"
 #include "server/executor/normalise.h"

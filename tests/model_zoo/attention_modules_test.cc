@@ -35,7 +35,8 @@ using LogitBias = std::function<float(int64_t head, Place query, Place key)>;
 float When(bool visible) { return visible ? 0.0f : kNever; }
 
 std::shared_ptr<AttentionModule> Module(const std::string& text, const ModuleSite& site) {
-  return AttentionFactory(Attentions(), AttentionSpec::Parse(text), "the test's backbone", nullptr)
+  return AttentionFactory(Attentions(), AttentionSpec::Parse(text, Attentions()),
+                          "the test's backbone", nullptr)
       .Module(site);
 }
 
@@ -394,7 +395,7 @@ TEST(AttentionModulesTest, TablesOfAnotherMapAreInterpolatedAlongTheirAxes) {
 TEST(AttentionModulesTest, AModuleOfTheBackbonesOwnGoesBeforeTheRegistrysOfTheSameName) {
   bool asked = false;
   const AttentionFactory factory(
-      Attentions(), AttentionSpec::Parse("cross_shaped"), "the test's backbone",
+      Attentions(), AttentionSpec::Parse("cross_shaped", Attentions()), "the test's backbone",
       [&](const AttentionSpec&, const ModuleSite& site, const AttentionFactory&) {
         asked = true;
         return Module("axial", site);

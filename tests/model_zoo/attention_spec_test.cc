@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "model_zoo/attention/attention_table.h"
 #include "tests/model_zoo/errors.h"
 
 namespace fovea::models {
@@ -10,32 +11,52 @@ namespace {
 
 using ::testing::HasSubstr;
 
-std::string Canonical(const std::string& text) { return AttentionSpec::Parse(text).Canonical(); }
+// The names and options that the texts of these tests have. Nothing is made of them here.
+const AttentionTable& Table() {
+  static const std::vector<CoreEntry> cores = {
+      {"dense", "", {"temperature"}, nullptr},
+      {"knn", "", {"k", "exact", "temperature"}, nullptr},
+  };
+  static const std::vector<std::string_view> keys = {"activation", "scale", "heads", "interpolate"};
+  static const std::vector<AttentionModuleEntry> modules = {
+      {"self", "", {}, true, nullptr},          {"shifted_window", "", {"window"}, true, nullptr},
+      {"axial", "", {}, true, nullptr},         {"criss_cross", "", {}, false, nullptr},
+      {"pale", "", {"window"}, true, nullptr},  {"cross_shaped", "", {"window"}, true, nullptr},
+      {"aewin", "", {"window"}, true, nullptr}, {"ska", "", keys, false, nullptr},
+      {"cska", "", keys, false, nullptr},       {"key_only", "", {}, false, nullptr},
+      {"conv", "", {}, false, nullptr},
+  };
+  static const AttentionTable table{cores, modules};
+  return table;
+}
+
+AttentionSpec Parse(std::string_view text) { return AttentionSpec::Parse(text, Table()); }
+
+std::string Canonical(const std::string& text) { return Parse(text).Canonical(); }
 
 std::string Stages(const std::vector<std::string>& texts,
                    const std::vector<PublishedStage>& published) {
-  return CanonicalStages(ParseStages(texts, published), published);
+  return CanonicalStages(ParseStages(texts, published, Table()), published, Table());
 }
 
 std::string ParseError(const std::string& text) {
-  return ErrorOf([&] { AttentionSpec::Parse(text); });
+  return ErrorOf([&] { Parse(text); });
 }
 
 TEST(AttentionSpecTest, ABareCoreLeavesTheModuleToTheBackbone) {
-  const AttentionSpec spec = AttentionSpec::Parse("knn:k=100");
+  const AttentionSpec spec = Parse("knn:k=100");
   EXPECT_EQ(spec.module, "");
   EXPECT_EQ(spec.core, "knn");
   EXPECT_EQ(spec.k->count, 100);
 }
 
 TEST(AttentionSpecTest, ABareModuleTakesTheDenseCoreWhereItHasOne) {
-  EXPECT_EQ(AttentionSpec::Parse("self").core, "dense");
-  EXPECT_EQ(AttentionSpec::Parse("cska").core, "");
+  EXPECT_EQ(Parse("self").core, "dense");
+  EXPECT_EQ(Parse("cska").core, "");
 }
 
 TEST(AttentionSpecTest, OptionsGoToThePartThatTakesThem) {
-  const AttentionSpec spec =
-      AttentionSpec::Parse("shifted_window/knn:k=0.5,window=7,temperature=2.5");
+  const AttentionSpec spec = Parse("shifted_window/knn:k=0.5,window=7,temperature=2.5");
   EXPECT_EQ(spec.k->share, 0.5);
   EXPECT_EQ(spec.window, 7);
   EXPECT_EQ(spec.temperature, 2.5);
@@ -59,17 +80,17 @@ TEST(AttentionSpecTest, ACanonicalTextReadsBackAsTheSameAttention) {
        {"dense", "dense:temperature=0.1", "knn:k=0.333333333333333,exact", "knn:k=1.0",
         "pale/knn:k=3,window=7", "cska:activation=star_relu,scale=0.125",
         "ska:heads=16,interpolate", "key_only", "aewin:window=7"}) {
-    const AttentionSpec spec = AttentionSpec::Parse(text);
-    EXPECT_EQ(AttentionSpec::Parse(spec.Canonical()), spec) << text;
+    const AttentionSpec spec = Parse(text);
+    EXPECT_EQ(Parse(spec.Canonical()), spec) << text;
   }
 }
 
 TEST(AttentionSpecTest, AShareOfTheKeysRoundsToTheNearestCountAndKeepsOne) {
-  EXPECT_EQ(AttentionSpec::Parse("knn:k=0.5").k->Among(197), 99);
-  EXPECT_EQ(AttentionSpec::Parse("knn:k=0.5").k->Among(196), 98);
-  EXPECT_EQ(AttentionSpec::Parse("knn:k=0.001").k->Among(197), 1);
-  EXPECT_EQ(AttentionSpec::Parse("knn:k=1.0").k->Among(197), 197);
-  EXPECT_EQ(AttentionSpec::Parse("knn:k=500").k->Among(197), 500);
+  EXPECT_EQ(Parse("knn:k=0.5").k->Among(197), 99);
+  EXPECT_EQ(Parse("knn:k=0.5").k->Among(196), 98);
+  EXPECT_EQ(Parse("knn:k=0.001").k->Among(197), 1);
+  EXPECT_EQ(Parse("knn:k=1.0").k->Among(197), 197);
+  EXPECT_EQ(Parse("knn:k=500").k->Among(197), 500);
 }
 
 TEST(AttentionSpecTest, WhatIsWrongWithATextIsSaidInWords) {
@@ -169,7 +190,7 @@ TEST(AttentionStagesTest, AListReadsBackAsTheSameStages) {
 TEST(AttentionStagesTest, StagesThatDoNotFitTheBackboneAreRefused) {
   auto error = [](const std::vector<std::string>& texts, size_t stages) {
     const std::vector<PublishedStage> published(stages, kSelf);
-    return ErrorOf([&] { ParseStages(texts, published); });
+    return ErrorOf([&] { ParseStages(texts, published, Table()); });
   };
   EXPECT_THAT(error({"dense|dense"}, 1), HasSubstr("the backbone's 1 stage"));
   EXPECT_THAT(error({"dense|dense|"}, 3), HasSubstr("unknown name ''"));
@@ -186,10 +207,11 @@ TEST(AttentionStagesTest, StagesThatDoNotFitTheBackboneAreRefused) {
 
 TEST(AttentionStagesTest, AStageWithoutAttentionTakesNone) {
   const std::vector<PublishedStage> published = {kNone, kSelf};
-  EXPECT_THAT(ErrorOf([&] { ParseStages(std::vector<std::string>{"ska@1"}, published); }),
+  EXPECT_THAT(ErrorOf([&] { ParseStages(std::vector<std::string>{"ska@1"}, published, Table()); }),
               HasSubstr("stage 1 has no attention: '-' stands there"));
-  EXPECT_THAT(ErrorOf([&] { ParseStages(std::vector<std::string>{"dense|dense"}, published); }),
-              HasSubstr("stage 1 has no attention"));
+  EXPECT_THAT(
+      ErrorOf([&] { ParseStages(std::vector<std::string>{"dense|dense"}, published, Table()); }),
+      HasSubstr("stage 1 has no attention"));
 }
 
 }  // namespace

@@ -16,7 +16,8 @@ constexpr int64_t kHeads = 3;
 constexpr Grid kGrid{.height = 5, .width = 7, .prefix_tokens = 1};
 
 std::shared_ptr<AttentionModule> Module(bool biases = true, const Grid& grid = kGrid) {
-  const AttentionFactory factory(Attentions(), AttentionSpec::Parse("key_only"), "a test", nullptr);
+  const AttentionFactory factory(Attentions(), AttentionSpec::Parse("key_only", Attentions()),
+                                 "a test", nullptr);
   const std::shared_ptr<AttentionModule> module = factory.Module({.channels = kChannels,
                                                                   .heads = kHeads,
                                                                   .grid = grid,

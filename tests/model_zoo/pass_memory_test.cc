@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "kernels/measures/memory_ledger.h"
+#include "kernels/memory/memory_ledger.h"
 #include "kernels/simd/isa.h"
 #include "model_zoo/model.h"
 #include "model_zoo/registry/load.h"

@@ -42,13 +42,30 @@ TEST(RegistryTest, FindsNothingUnderAnUnknownName) {
   EXPECT_EQ(FindBackbone("deit_tiny"), nullptr);
 }
 
-TEST(RegistryTest, WhatIsBuiltIsInTheVocabularyOfAttentions) {
+TEST(RegistryTest, EveryAttentionCanBeNamedWithItsOptions) {
+  const std::map<std::string_view, std::string> values = {{"temperature", "temperature=2"},
+                                                          {"k", "k=1"},
+                                                          {"exact", "exact"},
+                                                          {"window", "window=4"},
+                                                          {"scale", "scale=2"},
+                                                          {"activation", "activation=gelu"},
+                                                          {"heads", "heads=2"},
+                                                          {"interpolate", "interpolate"}};
+  const auto text = [&](std::string_view name, const std::vector<std::string_view>& options) {
+    std::string named(name);
+    for (size_t i = 0; i < options.size(); ++i) {
+      named += (i == 0 ? ":" : ",") + values.at(options[i]);
+    }
+    return named;
+  };
   for (const CoreEntry& core : Cores()) {
-    const std::string text(core.name);
-    EXPECT_NO_THROW(AttentionSpec::Parse(text == "knn" ? "knn:k=1" : text)) << text;
+    const std::string named = text(core.name, core.options);
+    EXPECT_NO_THROW(AttentionSpec::Parse(named, Attentions())) << named;
   }
   for (const AttentionModuleEntry& module : AttentionModules()) {
-    EXPECT_NO_THROW(AttentionSpec::Parse(module.name)) << module.name;
+    const std::string named = text(module.name, module.options);
+    const AttentionSpec spec = AttentionSpec::Parse(named, Attentions());
+    EXPECT_EQ(spec.core.empty(), !module.takes_core) << named;
   }
 }
 

@@ -20,7 +20,7 @@ using ::testing::HasSubstr;
 
 std::shared_ptr<AttentionModule> Make(const std::string& text, const ModuleSite& site) {
   const AttentionFactory factory(
-      Attentions(), AttentionSpec::Parse(text), "a test",
+      Attentions(), AttentionSpec::Parse(text, Attentions()), "a test",
       [](const AttentionSpec&, const ModuleSite&, const AttentionFactory&) {
         return std::shared_ptr<AttentionModule>();
       });

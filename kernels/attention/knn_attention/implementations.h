@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string_view>
 
 #include "kernels/dispatch.h"
 
@@ -21,6 +22,11 @@ struct KnnAttentionInputs {
   double scale;                    // finite
   std::optional<at::Tensor> bias;  // expanded to [B, H, Nq, Nk]: strides of broadcast dimensions 0
 };
+
+// The contract of both k-NN operators: `op` is the one that is called.
+void CheckKnnAttention(std::string_view op, const at::Tensor& query, const at::Tensor& key,
+                       const at::Tensor& value, int64_t topk, std::optional<double> scale,
+                       const std::optional<at::Tensor>& bias);
 
 // From the operator's arguments; the bias in fp32, as the implementations in C++ and CUDA want it,
 // or in its own type.

@@ -16,20 +16,10 @@ namespace {
 
 constexpr std::string_view kOp = "knn_attention";
 
-void CheckContract(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                   int64_t topk, std::optional<double> scale,
-                   const std::optional<at::Tensor>& bias) {
-  const Contract contract(kOp);
-  CheckTokenSets(contract, query, key, value);
-  contract.IsWithin("topk", topk, 1, key.sym_size(2), "key's tokens");
-  if (scale) contract.IsFinite("scale", *scale);
-  CheckLogitBias(contract, bias, query, key);
-}
-
 at::Tensor Compute(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                    int64_t topk, std::optional<double> scale,
                    const std::optional<at::Tensor>& bias) {
-  CheckContract(query, key, value, topk, scale, bias);
+  CheckKnnAttention(kOp, query, key, value, topk, scale, bias);
   at::Tensor output = EmptyTokens(query);
   if (output.numel() == 0) return output;
   const Implementation chosen =
@@ -53,7 +43,7 @@ at::Tensor Compute(const at::Tensor& query, const at::Tensor& key, const at::Ten
 
 at::Tensor Meta(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                 int64_t topk, std::optional<double> scale, const std::optional<at::Tensor>& bias) {
-  CheckContract(query, key, value, topk, scale, bias);
+  CheckKnnAttention(kOp, query, key, value, topk, scale, bias);
   return EmptyTokens(query);
 }
 
@@ -87,6 +77,16 @@ TORCH_LIBRARY_IMPL(fovea, Meta, m) { m.impl("knn_attention", Meta); }
 TORCH_LIBRARY_IMPL(fovea, Autograd, m) { m.impl("knn_attention", Autograd); }
 
 }  // namespace
+
+void CheckKnnAttention(std::string_view op, const at::Tensor& query, const at::Tensor& key,
+                       const at::Tensor& value, int64_t topk, std::optional<double> scale,
+                       const std::optional<at::Tensor>& bias) {
+  const Contract contract(op);
+  CheckTokenSets(contract, query, key, value);
+  contract.IsWithin("topk", topk, 1, key.sym_size(2), "key's tokens");
+  if (scale) contract.IsFinite("scale", *scale);
+  CheckLogitBias(contract, bias, query, key);
+}
 
 KnnAttentionInputs MakeKnnAttentionInputs(const at::Tensor& query, const at::Tensor& key,
                                           const at::Tensor& value, int64_t topk,

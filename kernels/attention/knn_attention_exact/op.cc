@@ -8,7 +8,6 @@
 #include "kernels/attention/knn_attention_exact/implementations.h"
 #include "kernels/attention/shared/token_sets.h"
 #include "kernels/autograd.h"
-#include "kernels/contract.h"
 #include "kernels/dispatch.h"
 
 namespace fovea::kernels {
@@ -16,20 +15,10 @@ namespace {
 
 constexpr std::string_view kOp = "knn_attention_exact";
 
-void CheckContract(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
-                   int64_t topk, std::optional<double> scale,
-                   const std::optional<at::Tensor>& bias) {
-  const Contract contract(kOp);
-  CheckTokenSets(contract, query, key, value);
-  contract.IsWithin("topk", topk, 1, key.sym_size(2), "key's tokens");
-  if (scale) contract.IsFinite("scale", *scale);
-  CheckLogitBias(contract, bias, query, key);
-}
-
 at::Tensor Compute(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                    int64_t topk, std::optional<double> scale,
                    const std::optional<at::Tensor>& bias) {
-  CheckContract(query, key, value, topk, scale, bias);
+  CheckKnnAttention(kOp, query, key, value, topk, scale, bias);
   at::Tensor output = EmptyTokens(query);
   if (output.numel() == 0) return output;
   const Implementation chosen = ChooseImplementation(KnnAttentionExactCapabilities(),
@@ -53,7 +42,7 @@ at::Tensor Compute(const at::Tensor& query, const at::Tensor& key, const at::Ten
 
 at::Tensor Meta(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                 int64_t topk, std::optional<double> scale, const std::optional<at::Tensor>& bias) {
-  CheckContract(query, key, value, topk, scale, bias);
+  CheckKnnAttention(kOp, query, key, value, topk, scale, bias);
   return EmptyTokens(query);
 }
 

@@ -10,7 +10,11 @@ StageAttentions::StageAttentions(const ModelDescription& description,
                                  std::vector<PublishedStage> published)
     : backbone_(description.backbone),
       published_(std::move(published)),
-      specs_(ParseStages(description.attention, published_)) {}
+      specs_(ParseStages(description.attention, published_, Attentions())) {}
+
+std::string StageAttentions::Canonical() const {
+  return CanonicalStages(specs_, published_, Attentions());
+}
 
 AttentionFactory StageAttentions::Stage(size_t stage, AttentionFactory::ModuleBuilder own) const {
   const std::string where = published_.size() == 1

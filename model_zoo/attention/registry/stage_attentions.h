@@ -23,7 +23,7 @@ class StageAttentions {
   const AttentionSpec& spec(size_t stage) const { return specs_.at(stage); }
 
   // The one spelling of them all, for ModelInfo::attention.
-  std::string Canonical() const { return CanonicalStages(specs_, published_); }
+  std::string Canonical() const;
 
  private:
   std::string backbone_;

@@ -22,7 +22,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/measures/memory_ledger.h"
+#include "kernels/memory/memory_ledger.h"
 #include "kernels/simd/bf16_gemm.h"
 #include "kernels/simd/isa.h"
 #include "tests/bench/kernels/contest.h"

@@ -26,7 +26,7 @@
 #include "kernels/attention/static_key_attention/op.h"
 #include "kernels/attention/window_attention/compositions.h"
 #include "kernels/attention/window_attention/op.h"
-#include "kernels/measures/memory_ledger.h"
+#include "kernels/memory/memory_ledger.h"
 #include "tests/bench/kernels/stopwatch.h"
 
 namespace fovea::bench {

@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "base/status.h"
-#include "kernels/measures/memory_ledger.h"
+#include "kernels/memory/memory_ledger.h"
 #include "model_zoo/model.h"
 #include "server/executor/cpu_lane.h"
 

@@ -1,4 +1,4 @@
-#include "kernels/measures/memory_ledger.h"
+#include "kernels/memory/memory_ledger.h"
 
 #include <c10/core/Allocator.h>
 #include <c10/util/ThreadLocalDebugInfo.h>
