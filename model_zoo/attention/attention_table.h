@@ -20,6 +20,8 @@ struct CoreEntry {
   std::string_view name;
   std::string_view summary;
   std::vector<std::string_view> options;  // of those that AttentionSpec knows
+  // A softmax over all keys: a module may use an operator of its own in its place.
+  bool dense = false;
   std::shared_ptr<const AttentionCore> (*make)(const AttentionSpec&, const CoreSite&);
 };
 

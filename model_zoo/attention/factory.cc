@@ -35,6 +35,11 @@ std::shared_ptr<const AttentionCore> AttentionFactory::Core(const CoreSite& site
   return entry->make(spec_, site);
 }
 
+bool AttentionFactory::HasDenseCore() const {
+  const CoreEntry* entry = FindEntry(table_.cores, spec_.core);
+  return entry != nullptr && entry->dense;
+}
+
 std::shared_ptr<AttentionModule> AttentionFactory::Module(const ModuleSite& site) const {
   return InWords(spec_, where_, [&] {
     TORCH_CHECK_VALUE(site.heads > 0 && site.channels % site.heads == 0, site.channels,

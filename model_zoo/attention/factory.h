@@ -28,6 +28,9 @@ class AttentionFactory {
   std::shared_ptr<const AttentionCore> Core(const CoreSite& site) const;
   std::shared_ptr<AttentionModule> Module(const ModuleSite& site) const;
 
+  // Whether its core is a softmax over all keys, with the spec's temperature and nothing else.
+  bool HasDenseCore() const;
+
  private:
   const AttentionTable& table_;
   const AttentionSpec spec_;

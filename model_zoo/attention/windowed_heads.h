@@ -1,4 +1,5 @@
-// Heads that attend windows of different shapes, side by side.
+// Heads that attend windows of different shapes, side by side, with any core. (The operators
+// cross_shaped_window_attention and pale_attention do the same for dense attention alone.)
 #pragma once
 
 #include <ATen/core/Tensor.h>

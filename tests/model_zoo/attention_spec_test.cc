@@ -14,8 +14,8 @@ using ::testing::HasSubstr;
 // The names and options that the texts of these tests have. Nothing is made of them here.
 const AttentionTable& Table() {
   static const std::vector<CoreEntry> cores = {
-      {"dense", "", {"temperature"}, nullptr},
-      {"knn", "", {"k", "exact", "temperature"}, nullptr},
+      {"dense", "", {"temperature"}, true, nullptr},
+      {"knn", "", {"k", "exact", "temperature"}, false, nullptr},
   };
   static const std::vector<std::string_view> keys = {"activation", "scale", "heads", "interpolate"};
   static const std::vector<AttentionModuleEntry> modules = {

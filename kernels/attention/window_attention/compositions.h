@@ -2,7 +2,9 @@
 //
 // Each takes query, key, value [B, heads, H, W, D] and scale under window_attention's contract and
 // returns [B, heads, H, W, D]; differentiable, through window_attention. Also torch.ops.fovea.*,
-// under the names of the functions in snake_case.
+// under the names of the functions in snake_case. For callers from PyTorch, and for measuring; the
+// zoo's modules of these names take any attention core, and put the same windows together around it
+// (model_zoo/attention/windowed_heads.h).
 #pragma once
 #include <ATen/core/Tensor.h>
 #include <c10/util/ArrayRef.h>

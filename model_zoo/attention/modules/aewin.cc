@@ -245,7 +245,7 @@ std::shared_ptr<AttentionModule> MakeAewin(const AttentionSpec& spec, const Modu
   const int64_t window = std::min(spec.window.value_or(site.window), std::max(height, width));
   const bool shifts = site.block % 2 == 1 && window < std::min(height, width);
   const int64_t shift = shifts ? window / 2 : 0;
-  if (spec.core == "dense") {
+  if (cores.HasDenseCore()) {
     const double head_dim = static_cast<double>(site.channels / site.heads);
     return std::make_shared<FusedAewin>(site, window, shift,
                                         1 / (std::sqrt(head_dim) * spec.temperature));

@@ -3,7 +3,7 @@
 #include "kernels/attention/attention_maps.h"
 #include "kernels/attention/static_key_attention/op.h"
 #include "model_zoo/attention/modules/modules.h"
-#include "model_zoo/attention/modules/static_keys.h"
+#include "model_zoo/attention/modules/static_key_options.h"
 #include "model_zoo/attention/site_windows.h"
 #include "model_zoo/layers/linear.h"
 

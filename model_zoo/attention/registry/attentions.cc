@@ -7,10 +7,11 @@ namespace fovea::models {
 
 const std::vector<CoreEntry>& Cores() {
   static const std::vector<CoreEntry> cores = {
-      {"dense", "softmax over all keys", {"temperature"}, MakeDenseCore},
+      {"dense", "softmax over all keys", {"temperature"}, /*dense=*/true, MakeDenseCore},
       {"knn",
        "softmax over the k largest logits of each query (k=count or share)",
        {"k", "exact", "temperature"},
+       /*dense=*/false,
        MakeKnnCore},
   };
   return cores;

@@ -1,4 +1,4 @@
-#include "model_zoo/attention/modules/static_keys.h"
+#include "model_zoo/attention/modules/static_key_options.h"
 
 #include <c10/util/Exception.h>
 

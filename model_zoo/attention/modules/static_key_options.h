@@ -1,4 +1,5 @@
-// What the two modules with static keys share. Internal to modules/.
+// The options of the two modules with static keys, `ska` (static_key.cc) and `cska`
+// (conv_static_key.cc), and the keys of another input size. Internal to modules/.
 #pragma once
 
 #include <ATen/core/Tensor.h>
