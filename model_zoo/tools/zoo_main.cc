@@ -132,10 +132,10 @@ std::vector<Row> Rows(const Options& options) {
     }
     if (!options.attentions.empty()) continue;
     bool printed = false;
-    for (const PrintedCosts& printed : CostsInPapers()) {
+    for (const PrintedCosts& row : CostsInPapers()) {
       if (options.image_size != 0) break;  // papers print those of the published size
-      if (printed.backbone != entry.name) continue;
-      rows.push_back(Measure(entry.name, printed.attention, &printed, options));
+      if (row.backbone != entry.name) continue;
+      rows.push_back(Measure(entry.name, row.attention, &row, options));
       printed = true;
     }
     if (!printed) rows.push_back(Measure(entry.name, "", nullptr, options));
