@@ -73,7 +73,7 @@ def library_path() -> pathlib.Path:
         return path
     package = pathlib.Path(__file__).resolve().parent
     checkout = package.parents[2]
-    in_checkout = (checkout / "kernels" / "operators.cc").is_file()
+    in_checkout = (checkout / "kernels" / "CMakeLists.txt").is_file()
     build = os.environ.get("FOVEA_BUILD", "build/release")
     folder = checkout / build / "lib" if in_checkout else package
     path = folder / "libfovea_kernels.so"
