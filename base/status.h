@@ -1,7 +1,7 @@
-// Errors of the server's data path: an absl::Status with a stable reason token that a program can
-// test, for example "image.truncated". The message is for people and is an output channel: no
-// library text, path or address in it. docs/faults.md holds the policy: which situation has which
-// code.
+// Errors of model folders and of the server's data path: an absl::Status with a stable reason token
+// that a program can test, for example "image.truncated". The message is for people and is an
+// output channel: no library text, path or address in it. docs/faults.md holds the policy: which
+// situation has which code.
 #pragma once
 
 #include <string>

@@ -11,7 +11,7 @@ enum class InstanceKind { kAuto, kCpu, kGpu };
 struct InstanceGroup {
   InstanceKind kind = InstanceKind::kAuto;  // kAuto: the best device that there is
   std::vector<int> gpus;                    // kGpu: their numbers, ascending; empty: all
-  int count = 1;                            // at least 1; on GPUs, on each
+  int count = 1;                            // at least 1; on GPUs (planned), on each
   int threads = 0;  // on the CPU, inside one operator; 0: the cores divided by `count`
 };
 

@@ -1,5 +1,5 @@
-// What a model is, in plain data: the repository fills it from a model folder, the registry builds
-// from it. Includes neither torch nor protobuf.
+// What a model is, in plain data: folder/ fills it from a model folder, registry/ builds from it.
+// Includes neither torch nor protobuf.
 #pragma once
 
 #include <array>

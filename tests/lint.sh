@@ -34,6 +34,6 @@ for file in $(git ls-files 'server/core/*.cc' 'server/scheduler/*.cc' 'server/re
 done
 
 step "clang-tidy"
-clang-tidy-14 -p "$build" --quiet $(git ls-files 'server/core/*.cc' 'server/scheduler/*.cc' 'server/postprocess/*.cc') \
+clang-tidy-14 -p "$build" --quiet $(git ls-files 'base/*.cc' 'server/core/*.cc' 'server/scheduler/*.cc' 'server/postprocess/*.cc') \
   2> >(grep -v 'warnings generated' >&2) || failed=1
 exit $failed

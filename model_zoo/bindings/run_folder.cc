@@ -1,5 +1,5 @@
 // torch.ops.fovea_models.run(folder, input): a folder of the model repository, read as the server
-// reads it. Only where the server is built, whose repository knows the files.
+// reads it. Only where the server is built, and model_zoo/folder with it.
 #include <torch/library.h>
 
 #include <string>

@@ -78,6 +78,17 @@ void CopyBatching(const inference::ModelDynamicBatching& from, v1::DynamicBatchi
   }
 }
 
+v1::InstanceGroup::Kind ToKind(inference::ModelInstanceGroup::Kind kind) {
+  switch (kind) {
+    case inference::ModelInstanceGroup::KIND_CPU:
+      return v1::InstanceGroup::KIND_CPU;
+    case inference::ModelInstanceGroup::KIND_GPU:
+      return v1::InstanceGroup::KIND_GPU;
+    default:
+      return v1::InstanceGroup::KIND_AUTO;
+  }
+}
+
 void CopyVersionPolicy(const inference::ModelVersionPolicy& from, v1::VersionPolicy* to) {
   to->Clear();
   if (from.has_latest()) to->mutable_latest()->set_num_versions(from.latest().num_versions());
@@ -129,10 +140,13 @@ absl::Status ApplyConfigOverride(std::string_view json, std::string_view model,
     if (group.kind() == inference::ModelInstanceGroup::KIND_MODEL) {
       return Error("only KIND_AUTO, KIND_CPU and KIND_GPU instances can be asked for");
     }
-    // The two messages number the kinds alike.
-    spec->mutable_instance_group()->set_kind(static_cast<v1::InstanceGroup::Kind>(group.kind()));
-    spec->mutable_instance_group()->set_count(group.count());
-    spec->mutable_instance_group()->mutable_gpus()->CopyFrom(group.gpus());
+    v1::InstanceGroup& to = *spec->mutable_instance_group();
+    to.set_count(group.count());
+    if (object["instance_group"][0].contains("kind")) {
+      to.set_kind(ToKind(group.kind()));
+      to.clear_gpus();
+    }
+    if (group.gpus_size() > 0) to.mutable_gpus()->CopyFrom(group.gpus());
   }
   if (config.has_version_policy()) {
     CopyVersionPolicy(config.version_policy(), spec->mutable_version_policy());

@@ -45,6 +45,7 @@ bool Matches(std::span<const int64_t> shape, std::span<const int64_t> descriptio
 
 // `images` as a number that the model takes.
 absl::StatusOr<int> CheckImageCount(int64_t images, const ModelView& model) {
+  if (images < 1) return InvalidArgument("request.no_image", "the request has no image");
   if (images > model.max_batch_size) {
     return InvalidArgument("request.batch_too_large",
                            absl::StrCat(images, " images in one request; the model takes at most ",

@@ -26,8 +26,8 @@ class ServerApi;
 class InferenceCall {
  public:
   // Fills in the request, at once and on this thread. `check_model` is to be called once, as soon
-  // as the model's name and version are there. The model's id and name are left there even where
-  // the rest is refused, if they could be read: the log has them.
+  // as the model's name and version are there. The request's id and the model's name are left there
+  // even where the rest is refused, if they could be read: the log has them.
   using Read = absl::FunctionRef<absl::Status(InferenceRequest& request, CheckModel check_model)>;
   // Encodes the answer and ends the encode stage of its receipt; the bytes that it takes. On the
   // thread that has the result.

@@ -1,4 +1,4 @@
-// One request's cancellation: set once, by the transport when its caller goes away, and asked by
+// One request's cancellation: set once, by the api when its caller goes away, and asked by
 // every stage.
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace fovea {
 
-// Thread-safe. Shared by the transport, which cancels, and the stages, which ask.
+// Thread-safe. Shared by the api, which cancels, and the stages, which ask.
 class Cancellation {
  public:
   bool Cancelled() const { return cancelled_.load(std::memory_order_acquire); }

@@ -59,7 +59,7 @@ struct InferenceRequest {
   Nanos deadline = kNever;  // steady time
   CancellationPtr cancellation = std::make_shared<Cancellation>();
   StageTimes stages;  // started at the message's arrival
-  // Its transport's, which keeps it until the answer has left; null: nobody counts.
+  // The InferenceCall's, which keeps it until the answer has left; null: nobody counts.
   RequestMemory* memory = nullptr;
 
   absl::Status TakeMemory(int64_t bytes) {

@@ -118,7 +118,7 @@ class CpuDevice final : public LaneDevice {
 
   void EnterThread() const override { intra_op_threads_.Enter(); }
   void IdleThread() const override { intra_op_threads_.Idle(); }
-  void LeaveThread() const override { IntraOpThreads::Release(); }
+  void LeaveThread() const override { IntraOpThreads::Leave(); }
 
  private:
   const CpuLaneOptions options_;

@@ -30,6 +30,11 @@ void IntraOpThreads::Idle() const {
   if (1 + all_kept_ > omp_get_num_procs()) Release();
 }
 
+void IntraOpThreads::Leave() {
+  Release();
+  WaitForTimeSlices();
+}
+
 void IntraOpThreads::Release() { omp_pause_resource_all(omp_pause_soft); }
 
 }  // namespace fovea

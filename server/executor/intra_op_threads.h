@@ -20,12 +20,17 @@ class IntraOpThreads {
   IntraOpThreads(const IntraOpThreads&) = delete;
   IntraOpThreads& operator=(const IntraOpThreads&) = delete;
 
-  // To be called first on an instance's thread.
+  // To be called first on a thread that runs the model. It may interrupt threads that have not
+  // entered (core/thread_scheduling.h), and so may its helpers.
   void Enter() const;
   // To be called on an instance's thread that has had nothing to run for long: gives its helpers
   // back if the helpers of all models outnumber the cores. The next batch then starts new ones, and
   // may wait milliseconds until the system has moved them to idle cores.
   void Idle() const;
+
+  // To be called on a thread that has entered and goes on without the model: gives its helpers
+  // back, and interrupts others no more.
+  static void Leave();
 
   // Gives the helpers of the calling thread back.
   static void Release();

@@ -64,8 +64,8 @@ class ServedModel final : public Servable {
   std::unique_ptr<ImagingLine> imaging_line_;
   std::unique_ptr<ModelObserver> observer_;
   std::unique_ptr<BatchExecutor> executor_;
-  std::unique_ptr<ModelQueue>
-      queue_;  // last: destroyed first, while what its threads use is still there
+  // Last: destroyed first, while what its threads use is still there.
+  std::unique_ptr<ModelQueue> queue_;
 };
 
 }  // namespace fovea

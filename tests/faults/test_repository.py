@@ -102,6 +102,8 @@ SPECS = {
     "row 30: not text": "\0\1\2",
     "row 30: an unknown backbone": 'backbone: "no_such_backbone"',
     "row 30: more keys than there are": 'attention: "knn:k=100000"',
+    "row 30: a head that is not there": 'head { name: "no_such_head" }',
+    "row 30: a device that is not there": "instance_group { kind: KIND_GPU }",
     "row 30: weights of itself": f'weights_of: "{MODEL}"',
     "row 30: weights of nothing": 'weights_of: "no_such_model"',
 }

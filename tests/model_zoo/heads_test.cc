@@ -85,9 +85,13 @@ TEST_P(HeadsTest, TheNetworkHasNoClassifierAndItsWeightsHaveTheirOwnNames) {
     EXPECT_TRUE(parameter.key().starts_with("backbone.") || parameter.key().starts_with("head."))
         << parameter.key();
   }
-  for (const auto& classifier : {"backbone.head.weight", "backbone.head.bias"}) {
-    EXPECT_FALSE(network->named_parameters().contains(classifier)) << classifier;
-  }
+  // What the backbone has with classes and not without.
+  ModelDescription bare{.backbone = GetParam(), .random_weights_seed = 3};
+  const auto with_classes = LoadBackbone(bare)->named_parameters();
+  bare.num_classes = ModelDescription::kNoClasses;
+  const auto without = LoadBackbone(bare)->named_parameters();
+  EXPECT_LT(without.size(), with_classes.size());
+  EXPECT_EQ(network->named_parameters().size(), without.size() + 2) << "and the head's two";
   const std::filesystem::path file =
       std::filesystem::path(testing::TempDir()) / (std::string(GetParam()) + ".safetensors");
   SaveWeights(file, *network, at::kFloat, {});

@@ -5,6 +5,7 @@
 #include <grpcpp/server_context.h>
 #include <grpcpp/support/byte_buffer.h>
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>

@@ -158,6 +158,16 @@ TEST(ModelSpecTest, ReadsWhereInstancesRun) {
   ASSERT_TRUE(overridden.ok()) << overridden.status();
   EXPECT_EQ(overridden->instances.kind, models::InstanceKind::kGpu);
   EXPECT_THAT(overridden->instances.gpus, ElementsAre(1));
+  const std::string gpu = "instance_group { kind: KIND_GPU gpus: 3 }";
+  const auto counted = Parse(gpu, R"({"instance_group": [{"count": 2}]})");
+  ASSERT_TRUE(counted.ok()) << counted.status();
+  EXPECT_EQ(counted->instances.kind, models::InstanceKind::kGpu);
+  EXPECT_THAT(counted->instances.gpus, ElementsAre(3));
+  EXPECT_EQ(counted->instances.count, 2);
+  const auto on_cpu = Parse(gpu, R"({"instance_group": [{"kind": "KIND_CPU", "count": 1}]})");
+  ASSERT_TRUE(on_cpu.ok()) << on_cpu.status();
+  EXPECT_EQ(on_cpu->instances.kind, models::InstanceKind::kCpu);
+  EXPECT_TRUE(on_cpu->instances.gpus.empty());
 }
 
 TEST_P(BadSpecTest, IsRefusedWithItsLine) {

@@ -167,6 +167,8 @@ TEST(RequestRules, ImagesComeAsFilesToo) {
   EXPECT_EQ(accepted->images, 2);
   EXPECT_EQ(accepted->files[1].size(), 6u);
 
+  request.input = ImageFiles{};
+  ExpectRefused(request, absl::StatusCode::kInvalidArgument, "request.no_image");
   request.input = ImageFiles{std::vector<ScatteredBytes>(5, ScatteredBytes::Copy("one"))};
   ExpectRefused(request, absl::StatusCode::kInvalidArgument, "request.batch_too_large");
   request.input =

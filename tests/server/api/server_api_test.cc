@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -35,6 +36,7 @@ class InProcessCall {
           request.id = id;
           request.model_name = model;
           FOVEA_RETURN_IF_ERROR(check_model(request));
+          read_tensors_ = true;
           FOVEA_RETURN_IF_ERROR(request.TakeMemory(1000));
           request.input = NamedTensors{{.name = "pixel_values",
                                         .type = DataType::kFp32,
@@ -63,8 +65,10 @@ class InProcessCall {
   void Cancel() { call_.Cancel(); }
   const InferenceResponse& response() const { return response_; }
   const std::string& id() const { return id_; }
+  bool read_tensors() const { return read_tensors_; }
 
  private:
+  bool read_tensors_ = false;
   InferenceCall call_;
   InferenceResponse response_;
   absl::Status status_;
@@ -132,11 +136,17 @@ TEST_F(ServerApiTest, ARequestIsAnsweredAndTold) {
 }
 
 TEST_F(ServerApiTest, AnUnknownModelIsRefusedBeforeItsTensorsAreRead) {
+  inference_.Hold();
   InProcessCall call(*api_);
   call.Start("nobody", "first");
   EXPECT_EQ(ReasonOf(call.Await()), "model.not_found");
   EXPECT_EQ(call.id(), "first");
+  EXPECT_FALSE(call.read_tensors());
   EXPECT_EQ(inference_.held(), 0u);
+  const std::vector<AnsweredRequest> told = observer_.requests();
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0].model, nullptr);
+  EXPECT_EQ(told[0].code, absl::StatusCode::kNotFound);
 }
 
 TEST_F(ServerApiTest, AnAnswerHoldsItsMemoryUntilItHasLeft) {
@@ -157,6 +167,55 @@ TEST_F(ServerApiTest, AResultThatComesAfterTheDeadlineIsNone) {
   call.Start("vit", "late");
   inference_.Take().Answer();
   EXPECT_EQ(ReasonOf(call.Await()), "request.deadline_passed");
+}
+
+TEST_F(ServerApiTest, ACancelledCallEndsItsRequest) {
+  inference_.Hold();
+  InProcessCall call(*api_);
+  call.Start("vit", "first");
+  FakeInference::Held held = inference_.Take();
+  held.request->cancellation->OnCancel(
+      [&held] { held.Fail(Cancelled("queue.cancelled", "cancelled")); });
+  call.Cancel();
+  EXPECT_EQ(ReasonOf(call.Await()), "queue.cancelled");
+  EXPECT_EQ(observer_.requests().at(0).code, absl::StatusCode::kCancelled);
+}
+
+TEST_F(ServerApiTest, ACallThatIsCancelledByItsDeadlineIsToldAsLate) {
+  inference_.Hold();
+  InProcessCall call(*api_, /*deadline=*/SteadyClock().Now());
+  call.Start("vit", "late");
+  inference_.Take().Fail(Cancelled("queue.cancelled", "cancelled"));
+  call.Await();
+  EXPECT_EQ(observer_.requests().at(0).code, absl::StatusCode::kDeadlineExceeded);
+}
+
+// Notes what a drain asks of a protocol.
+class RecordingTransport final : public Transport {
+ public:
+  void DrainStreams() override { calls.push_back("drain streams"); }
+  void AwaitStreams(Nanos) override { calls.push_back("await streams"); }
+  void StopListening() override { calls.push_back("stop listening"); }
+  void Close() override { calls.push_back("close"); }
+  std::vector<std::string> calls;
+};
+
+TEST_F(ServerApiTest, ADrainEndsEveryTransportStepByStepAndOnce) {
+  RecordingTransport first, second;
+  Transport* const transports[] = {&first, &second};
+  EXPECT_EQ(api_->Drain(transports, kSecond), 0);
+  EXPECT_EQ(api_->Drain(transports, kSecond), 0) << "again is nothing";
+  for (const RecordingTransport* transport : {&first, &second}) {
+    EXPECT_THAT(transport->calls,
+                ElementsAre("drain streams", "await streams", "stop listening", "close"));
+  }
+}
+
+TEST_F(ServerApiTest, ADrainingServerLoadsNothing) {
+  EXPECT_EQ(api_->Drain({}, 0), 0);
+  Waiting<absl::Status> load;
+  api_->LoadModel({.model_name = "vit"}, load.Caller());
+  EXPECT_EQ(ReasonOf(load.Await()), "server.draining");
 }
 
 TEST_F(ServerApiTest, ManyRequestsOfOneCallerAreUnderWayAtATime) {

@@ -114,7 +114,8 @@ TEST(IntraOpThreads, AloneInterruptOthersWhenTheyWakeUp) {
     const std::set<pid_t> helpers = HelpersOfAnOperator();
     EXPECT_EQ(helpers.size(), 1u);
     for (const pid_t helper : helpers) EXPECT_EQ(sched_getscheduler(helper), SCHED_OTHER);
-    IntraOpThreads::Release();
+    IntraOpThreads::Leave();
+    EXPECT_EQ(sched_getscheduler(0), SCHED_BATCH);
   });
   thread.join();
 }

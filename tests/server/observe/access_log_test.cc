@@ -86,6 +86,14 @@ TEST_F(AccessLogTest, InJsonItIsOneObjectWithNumbers) {
   EXPECT_EQ(object["received_bytes"], 300);
 }
 
+TEST_F(AccessLogTest, ACallerWhoHasProvedWhoHeIsIsNamed) {
+  AccessRecord record = Request(absl::StatusCode::kUnavailable, "queue.full");
+  const auto write = [&](AccessLog& log) { log.Write(record); };
+  EXPECT_FALSE(nlohmann::json::parse(Lines("json", {}, write).at(0)).contains("principal"));
+  record.principal = "team-a";
+  EXPECT_EQ(nlohmann::json::parse(Lines("json", {}, write).at(0))["principal"], "team-a");
+}
+
 TEST_F(AccessLogTest, TheModeSaysWhatIsLogged) {
   const auto write = [](AccessLog& log) {
     log.Write(Request(absl::StatusCode::kOk));

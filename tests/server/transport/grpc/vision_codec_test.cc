@@ -18,7 +18,7 @@ absl::Status ReadClassify(const v1::ClassifyRequest& message, InferenceRequest* 
   return ReadClassifyRequest(TestMessage(message.SerializeAsString()).bytes(), AnyModel, request);
 }
 
-TEST(ReadClassifyRequest, ImagesBecomeOneBytesTensor) {
+TEST(ReadClassifyRequest, ImagesStayFiles) {
   v1::ClassifyRequest message;
   message.set_model_name("vit");
   message.set_model_version("1");
