@@ -142,7 +142,12 @@ absl::Status ApplyConfigOverride(std::string_view json, std::string_view model,
     }
     v1::InstanceGroup& to = *spec->mutable_instance_group();
     to.set_count(group.count());
-    if (object["instance_group"][0].contains("kind")) {
+    // Protobuf takes an object where a list of one is meant.
+    const nlohmann::json& groups = object["instance_group"];
+    if (!groups.is_array() || groups.size() != 1 || !groups[0].is_object()) {
+      return Error("instance_group is not a list of one object");
+    }
+    if (groups[0].contains("kind")) {
       to.set_kind(ToKind(group.kind()));
       to.clear_gpus();
     }

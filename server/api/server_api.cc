@@ -93,7 +93,7 @@ std::function<Answer()> ServerApi::UnlessDraining(std::function<Answer()> work) 
 }
 
 void ServerApi::ListRepository(IndexCall call, WaitingCaller<RepositoryIndex> caller) {
-  const auto list = [this, call = std::move(call)]() -> RepositoryIndex {
+  auto list = [this, call = std::move(call)]() -> RepositoryIndex {
     FOVEA_RETURN_IF_ERROR(CheckRepositoryName(call.repository_name));
     std::vector<IndexEntry> index = catalog_.Index();
     if (call.ready_only) {
@@ -102,24 +102,24 @@ void ServerApi::ListRepository(IndexCall call, WaitingCaller<RepositoryIndex> ca
     }
     return index;
   };
-  listings_.Run(std::move(caller), UnlessDraining<RepositoryIndex>(list));
+  listings_.Run(std::move(caller), UnlessDraining<RepositoryIndex>(std::move(list)));
 }
 
 void ServerApi::LoadModel(LoadCall call, WaitingCaller<absl::Status> caller) {
-  const auto load = [this, call = std::move(call)]() -> absl::Status {
+  auto load = [this, call = std::move(call)]() -> absl::Status {
     FOVEA_RETURN_IF_ERROR(CheckRepositoryName(call.repository_name));
     FOVEA_ASSIGN_OR_RETURN(const std::string config, ConfigOverride(call));
     return catalog_.Load(call.model_name, config);
   };
-  loads_.Run(std::move(caller), UnlessDraining<absl::Status>(load));
+  loads_.Run(std::move(caller), UnlessDraining<absl::Status>(std::move(load)));
 }
 
 void ServerApi::UnloadModel(UnloadCall call, WaitingCaller<absl::Status> caller) {
-  const auto unload = [this, call = std::move(call)]() -> absl::Status {
+  auto unload = [this, call = std::move(call)]() -> absl::Status {
     FOVEA_RETURN_IF_ERROR(CheckRepositoryName(call.repository_name));
     return catalog_.Unload(call.model_name);
   };
-  unloads_.Run(std::move(caller), UnlessDraining<absl::Status>(unload));
+  unloads_.Run(std::move(caller), UnlessDraining<absl::Status>(std::move(unload)));
 }
 
 absl::Status ServerApi::RegisterSharedMemory() {

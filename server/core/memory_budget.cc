@@ -5,7 +5,8 @@
 namespace fovea {
 
 MemoryBudget::Hold::~Hold() {
-  if (budget_ != nullptr) budget_->Give(bytes_);
+  // A hold of nothing may outlive its budget.
+  if (budget_ != nullptr && bytes_ != 0) budget_->Give(bytes_);
 }
 
 bool MemoryBudget::Hold::TryGrow(int64_t more) {

@@ -156,9 +156,9 @@ class Decoding {
 
 }  // namespace
 
-ImagesToDecode::ImagesToDecode(const AcceptedInput& accepted) : input(accepted) {
+ImagesToDecode::ImagesToDecode(AcceptedInput accepted) : input(std::move(accepted)) {
   if (input.kind == InputKind::kImage) {
-    images = input.files;
+    images = std::exchange(input.files, {});
     for (const ScatteredBytes& file : images) sizes.push_back(SizeOf(file));
     return;
   }

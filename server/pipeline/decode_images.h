@@ -17,9 +17,9 @@ namespace fovea {
 // What is to be decoded: the images of an input of kind kImage or kImageRgb that CheckRequest
 // accepted.
 struct ImagesToDecode {
-  explicit ImagesToDecode(const AcceptedInput& input);
+  explicit ImagesToDecode(AcceptedInput input);
 
-  AcceptedInput input;
+  AcceptedInput input;                 // but for its files
   std::vector<ScatteredBytes> images;  // files; of kImageRgb the pixels of each
   std::vector<ImageSize> sizes;        // of each, as far as the first bytes tell
 };

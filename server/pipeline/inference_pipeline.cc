@@ -89,6 +89,7 @@ absl::Status Admit(Admitted& admitted) {
       .images = admitted.input.images, .priority = admitted.priority, .deadline = request.deadline};
   if (MustBeDecoded(admitted.input, model)) {
     admitted.images.emplace(admitted.input);
+    admitted.input.files = {};  // they are there now; each list of pieces costs memory
     outline.ready_at = admitted.model.imaging_line().Forecast(admitted.priority, OrderOf(request),
                                                               admitted.images->sizes);
   }

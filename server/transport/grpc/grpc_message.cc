@@ -118,8 +118,9 @@ absl::StatusOr<ReceivedBytes> ReceiveMessage(const grpc::ByteBuffer& buffer, int
                                           probe.pieces(), " pieces: send it in larger frames"));
   }
   if (memory != nullptr) {
-    // Where they lie is written down here, and once more in a tensor.
-    constexpr size_t kBytesAPiece = sizeof(grpc::Slice) + 2 * sizeof(Piece);
+    // Where they lie is written down here, in a tensor or a list of files, and once more where
+    // files are to be decoded.
+    constexpr size_t kBytesAPiece = sizeof(grpc::Slice) + 3 * sizeof(Piece);
     FOVEA_RETURN_IF_ERROR(memory->Take(static_cast<int64_t>(probe.pieces() * kBytesAPiece)));
   }
   auto slices = std::make_shared<Slices>();

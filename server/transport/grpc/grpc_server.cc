@@ -118,6 +118,8 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Create(const GrpcServerO
   RedirectLibraryLogs();
   auto state = std::make_unique<State>(options, api);
   FOVEA_ASSIGN_OR_RETURN(state->listener, ConnectionListener::Listen(options.host, options.port));
+  // Before anybody can ask.
+  for (const std::string_view service : kHealthServices) api.health().AddService(service);
   grpc::ServerBuilder builder;
   state->connections = builder.experimental().AddExternalConnectionAcceptor(
       grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
@@ -137,7 +139,6 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Create(const GrpcServerO
         parameters.fd = connection;
         connections.HandleNewConnection(&parameters);
       }));
-  for (const std::string_view service : kHealthServices) api.health().AddService(service);
   return std::unique_ptr<GrpcServer>(new GrpcServer(std::move(state)));
 }
 

@@ -98,10 +98,12 @@ OipService::Unary* OipService::ModelStatistics(Call* call, const Buffer* message
 OipService::Unary* OipService::RepositoryIndex(Call* call, const Buffer* message, Buffer* answer) {
   return AnswerLater<inference::RepositoryIndexRequest, ServerApi::RepositoryIndex>(
       api_.memory(), call, message, answer,
-      [this](const inference::RepositoryIndexRequest& request, auto caller) {
-        api_.ListRepository(
-            {.repository_name = request.repository_name(), .ready_only = request.ready()},
-            std::move(caller));
+      [](const inference::RepositoryIndexRequest& request) {
+        return IndexCall{.repository_name = request.repository_name(),
+                         .ready_only = request.ready()};
+      },
+      [this](IndexCall asked, auto caller) {
+        api_.ListRepository(std::move(asked), std::move(caller));
       },
       [](const std::vector<IndexEntry>& entries) {
         inference::RepositoryIndexResponse response;
@@ -113,10 +115,8 @@ OipService::Unary* OipService::RepositoryIndex(Call* call, const Buffer* message
 OipService::Unary* OipService::RepositoryModelLoad(Call* call, const Buffer* message,
                                                    Buffer* answer) {
   return AnswerLater<inference::RepositoryModelLoadRequest, absl::Status>(
-      api_.memory(), call, message, answer,
-      [this](const inference::RepositoryModelLoadRequest& request, auto caller) {
-        api_.LoadModel(ToLoadCall(request), std::move(caller));
-      },
+      api_.memory(), call, message, answer, ToLoadCall,
+      [this](LoadCall asked, auto caller) { api_.LoadModel(std::move(asked), std::move(caller)); },
       [] { return inference::RepositoryModelLoadResponse(); }, limits::kMaxLoadMessageBytes);
 }
 
@@ -124,10 +124,12 @@ OipService::Unary* OipService::RepositoryModelUnload(Call* call, const Buffer* m
                                                      Buffer* answer) {
   return AnswerLater<inference::RepositoryModelUnloadRequest, absl::Status>(
       api_.memory(), call, message, answer,
-      [this](const inference::RepositoryModelUnloadRequest& request, auto caller) {
-        api_.UnloadModel(
-            {.repository_name = request.repository_name(), .model_name = request.model_name()},
-            std::move(caller));
+      [](const inference::RepositoryModelUnloadRequest& request) {
+        return UnloadCall{.repository_name = request.repository_name(),
+                          .model_name = request.model_name()};
+      },
+      [this](UnloadCall asked, auto caller) {
+        api_.UnloadModel(std::move(asked), std::move(caller));
       },
       [] { return inference::RepositoryModelUnloadResponse(); });
 }

@@ -6,6 +6,7 @@
 #include <grpcpp/support/server_callback.h>
 
 #include <cstdint>
+#include <optional>
 #include <type_traits>
 #include <utility>
 
@@ -88,36 +89,42 @@ grpc::ServerUnaryReactor* AnswerAtOnce(MemoryBudget& budget, grpc::CallbackServe
 }
 
 // Answers a call when the api has the answer, an absl::Status or an absl::StatusOr:
-// `start(const Request&, WaitingCaller<Answer>)` asks it, `respond` makes the response of a value,
+// `read(const Request&)` makes the api's call of the request, `start(call, WaitingCaller<Answer>)`
+// asks it, `respond` makes the response of a value,
 // or of nothing where `Answer` is a status. A message of up to `max_bytes`.
-template <typename Request, typename Answer, typename Start, typename Respond>
+template <typename Request, typename Answer, typename Read, typename Start, typename Respond>
 grpc::ServerUnaryReactor* AnswerLater(MemoryBudget& budget, grpc::CallbackServerContext* call,
                                       const grpc::ByteBuffer* message, grpc::ByteBuffer* answer,
-                                      Start start, Respond respond,
+                                      Read read, Start start, Respond respond,
                                       int64_t max_bytes = limits::kMaxControlMessageBytes) {
   auto* reactor = new UnaryCall(budget, call, answer);
-  Request request;
-  const absl::Status readable = OrOutOfMemory([&] {
-    return max_bytes <= limits::kMaxControlMessageBytes
-               ? ReadControlMessage(*message, &request)
-               : ReadLongControlMessage(*message, max_bytes, reactor->memory(), &request);
+  std::optional<std::invoke_result_t<Read, const Request&>> asked;
+  const absl::Status readable = OrOutOfMemory([&]() -> absl::Status {
+    Request request;
+    FOVEA_RETURN_IF_ERROR(
+        max_bytes <= limits::kMaxControlMessageBytes
+            ? ReadControlMessage(*message, &request)
+            : ReadLongControlMessage(*message, max_bytes, reactor->memory(), &request));
+    asked = read(request);
+    return absl::OkStatus();
   });
   ReleaseMessage(message);
   if (!readable.ok()) {
     reactor->Fail(readable);
     return reactor;
   }
-  start(request, WaitingCaller<Answer>{.gone = [reactor] { return reactor->cancelled(); },
-                                       .done =
-                                           [reactor, respond](Answer value) {
-                                             if constexpr (std::is_same_v<Answer, absl::Status>) {
-                                               reactor->Answer(std::move(value), respond());
-                                             } else if (value.ok()) {
-                                               reactor->AnswerWith([&] { return respond(*value); });
-                                             } else {
-                                               reactor->Fail(value.status());
-                                             }
-                                           }});
+  start(*std::move(asked),
+        WaitingCaller<Answer>{.gone = [reactor] { return reactor->cancelled(); },
+                              .done =
+                                  [reactor, respond](Answer value) {
+                                    if constexpr (std::is_same_v<Answer, absl::Status>) {
+                                      reactor->Answer(std::move(value), respond());
+                                    } else if (value.ok()) {
+                                      reactor->AnswerWith([&] { return respond(*value); });
+                                    } else {
+                                      reactor->Fail(value.status());
+                                    }
+                                  }});
   return reactor;
 }
 
