@@ -13,9 +13,14 @@
 namespace fovea::models {
 
 // Life: Load (weights read and checked) -> Prepare (turned into what runs) -> Run.
-// Run is thread-safe on a prepared model: instances share one. Everything throws c10::Error; where
-// the description, the file or the pixels are wrong it is the subclass c10::ValueError, whose first
-// line is a sentence for an operator.
+// Run is thread-safe on a prepared model: instances share one.
+//   A prepared model is its weights. What follows from an input size (grids, windows, masks,
+//   resized positions and bias tables) is a plan: Prepare makes one for the model's own size and
+//   for each of the further ones that its description lists, so none is made while somebody waits.
+//   A plan is the model that would be loaded at that size, bit for bit, and shares its weights with
+//   the others.
+// Everything throws c10::Error; where the description, the file or the pixels are wrong it is the
+// subclass c10::ValueError, whose first line is a sentence for an operator.
 class Model {
  public:
   virtual ~Model() = default;
@@ -23,12 +28,14 @@ class Model {
   virtual const ModelInfo& info() const = 0;
 
   // Turns loaded weights into what runs on `device` in `precision`: cast, packed, folded; frees
-  // what inference does not need. Called once.
+  // what inference does not need. Called once. Throws c10::ValueError in words where the model
+  // cannot run at one of its further sizes.
   virtual void Prepare(c10::Device device, Precision precision) = 0;
 
   // pixels: FP32 [N, 3, H, W], normalised (or UINT8 [N, H, W, 3], see info().pixel_input), H and W
-  // as info() says. Returns one tensor per info().outputs, FP32 [N, ...] (or UINT8) and contiguous,
-  // on the CPU or the device. Stops early, with an empty result, when context.ShouldStop().
+  // the model's own or, prepared, one of info().further_sizes. Returns one tensor per
+  // info().outputs, FP32 [N, ...] (or UINT8) and contiguous, on the CPU or the device. Stops early,
+  // with an empty result, when context.ShouldStop().
   virtual std::vector<at::Tensor> Run(const at::Tensor& pixels, ForwardContext& context) const = 0;
 
   // The feature pyramid of the same pixels: FP32 [N, channels, H/stride, W/stride] for each of
@@ -39,7 +46,7 @@ class Model {
   virtual std::vector<at::Tensor> Features(const at::Tensor& pixels,
                                            ForwardContext& context) const = 0;
 
-  // Bytes held by parameters, buffers and packed weights.
+  // Bytes held by parameters, buffers and packed weights, and by the plans.
   virtual int64_t weight_bytes() const = 0;
 };
 

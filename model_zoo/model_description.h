@@ -3,6 +3,8 @@
 #pragma once
 
 #include <array>
+#include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -38,6 +40,17 @@ struct Preprocessing {
   bool operator==(const Preprocessing&) const = default;
 };
 
+// Of an image, in pixels.
+struct ImageSize {
+  int64_t height = 0;
+  int64_t width = 0;
+
+  auto operator<=>(const ImageSize&) const = default;
+};
+
+// The most input sizes that a model runs at besides its own: it keeps a plan for each.
+inline constexpr size_t kMaxFurtherSizes = 32;
+
 struct ModelDescription {
   std::string name;      // for errors only
   std::string backbone;  // a name of the registry, for example "deit_tiny_patch16_224"
@@ -49,6 +62,7 @@ struct ModelDescription {
   static constexpr int64_t kNoClasses = -1;
   int64_t num_classes = 0;  // 0: the backbone's or the head's own number; kNoClasses: no classifier
   int64_t image_height = 0, image_width = 0;  // 0: the backbone's own size
+  std::vector<ImageSize> further_sizes;       // that Run and Features take besides, once prepared
   Precision precision = Precision::kFp32;
   // Seeded weights instead of a file.
   std::optional<uint64_t> random_weights_seed;
@@ -60,6 +74,14 @@ struct ModelInfo {
   std::string backbone;
   std::string attention;  // canonical text
   int64_t image_height = 0, image_width = 0;
+  std::vector<ImageSize> further_sizes;  // as described
+  // What a prepared model takes: its own size, then the further ones. A shape bucket of the server
+  // is a place in this list.
+  std::vector<ImageSize> sizes() const {
+    std::vector<ImageSize> all = {{image_height, image_width}};
+    all.insert(all.end(), further_sizes.begin(), further_sizes.end());
+    return all;
+  }
   int64_t num_classes = 0;
   int64_t parameters = 0;  // learned numbers
   int64_t tokens = 0;      // of the first stage, prefix tokens included
@@ -70,6 +92,8 @@ struct ModelInfo {
     std::string name;
     std::vector<int64_t> shape;
     bool bytes = false;  // UINT8 rather than FP32
+
+    bool operator==(const Output&) const = default;
   };
   std::vector<Output> outputs;
   // The maps of its feature pyramid, finest first; empty: it has none.

@@ -67,9 +67,13 @@ std::string List(const std::vector<std::string>& names) {
              : list;
 }
 
+// Tensors of a backbone by their own names, and where a file has them.
+using Filled = std::map<std::string, at::Tensor>;
+using Stored = std::map<std::string, const StoredTensor*>;
+
 // Everything that a weight file fills: parameters and buffers, by own name.
-std::map<std::string, at::Tensor> Fillable(const Backbone& backbone) {
-  std::map<std::string, at::Tensor> tensors;
+Filled Fillable(const Backbone& backbone) {
+  Filled tensors;
   for (const auto& parameter : backbone.named_parameters()) {
     tensors.emplace(parameter.key(), parameter.value());
   }
@@ -79,34 +83,69 @@ std::map<std::string, at::Tensor> Fillable(const Backbone& backbone) {
   return tensors;
 }
 
-// Asks the layers that declared a backbone's tensors how these are resized.
-class Resizer {
+// Asks the layers that declared a backbone's tensors about them.
+class Owners {
  public:
-  explicit Resizer(const Backbone& backbone)
+  explicit Owners(const Backbone& backbone)
       : backbone_(backbone), modules_(backbone.named_modules()) {}
 
   // `stored` in the shape that its owner needs, or as it is.
-  at::Tensor operator()(const std::string& own, const at::Tensor& stored) const {
-    const size_t dot = own.rfind('.');
-    const Layer* owner = &backbone_;
-    if (dot != own.npos) {
-      owner = dynamic_cast<const Layer*>(modules_[own.substr(0, dot)].get());
-    }
-    return owner->Resized(own.substr(dot + 1), stored);  // without a dot: all of it
+  at::Tensor Resized(const std::string& own, const at::Tensor& stored) const {
+    return Of(own).Resized(Parameter(own), stored);
   }
+  bool FollowsSize(const std::string& own) const { return Of(own).FollowsSize(Parameter(own)); }
 
  private:
+  const Layer& Of(const std::string& own) const {
+    const size_t dot = own.rfind('.');
+    if (dot == own.npos) return backbone_;
+    return dynamic_cast<const Layer&>(*modules_[own.substr(0, dot)]);
+  }
+  // Without a dot: all of it.
+  static std::string Parameter(const std::string& own) { return own.substr(own.rfind('.') + 1); }
+
   const Backbone& backbone_;
   const torch::OrderedDict<std::string, std::shared_ptr<torch::nn::Module>> modules_;
 };
+
+// Fills all of `fillable`, which `stored` has.
+void Fill(const SafetensorsFile& file, const Backbone& backbone, const Filled& fillable,
+          const Stored& stored) {
+  const Owners owners(backbone);
+  Filled resized;
+  for (const auto& [own, tensor] : fillable) {
+    const StoredTensor& source = *stored.at(own);
+    at::IntArrayRef sizes = source.shape;
+    if (tensor.sizes() != sizes) {
+      at::Tensor read = at::empty(source.shape, at::kFloat);
+      file.ReadInto(source, read);
+      sizes = resized.emplace(own, owners.Resized(own, read)).first->second.sizes();
+    }
+    TORCH_CHECK_VALUE(tensor.sizes() == sizes, "tensor ", Quoted(source.name), " is ",
+                      at::IntArrayRef(source.shape), ", ", backbone.info().backbone, " needs ",
+                      tensor.sizes());
+  }
+  for (const auto& [own, tensor] : fillable) {
+    if (const auto other = resized.find(own); other != resized.end()) {
+      tensor.detach().copy_(other->second);
+      continue;
+    }
+    const at::Tensor filled = tensor.detach();
+    file.ReadInto(*stored.at(own), filled);
+    // As many positions may lie on another map.
+    const at::Tensor other = owners.Resized(own, filled);
+    if (!other.is_alias_of(filled)) filled.copy_(other);
+  }
+  file.CheckUnchanged();
+}
 
 }  // namespace
 
 void LoadWeights(const SafetensorsFile& file, Backbone& backbone) {
   const WeightNames names = backbone.weight_names();
-  const auto fillable = Fillable(backbone);
+  const Filled fillable = Fillable(backbone);
   const std::string& model = backbone.info().backbone;
-  std::map<std::string, const StoredTensor*> stored;
+  Stored stored;
   std::vector<std::string> unknown;
   for (const StoredTensor& tensor : file.tensors()) {
     if (Ignored(names, tensor.name)) {
@@ -126,31 +165,19 @@ void LoadWeights(const SafetensorsFile& file, Backbone& backbone) {
   TORCH_CHECK_VALUE(missing.empty(), "the weights lack what ", model, " needs: ", List(missing));
   TORCH_CHECK_VALUE(unknown.empty(), "the weights hold what ", model,
                     " does not know: ", List(unknown));
-  const Resizer resize(backbone);
-  std::map<std::string, at::Tensor> resized;
-  for (const auto& [own, tensor] : fillable) {
-    const StoredTensor& source = *stored.at(own);
-    at::IntArrayRef sizes = source.shape;
-    if (tensor.sizes() != sizes) {
-      at::Tensor read = at::empty(source.shape, at::kFloat);
-      file.ReadInto(source, read);
-      sizes = resized.emplace(own, resize(own, read)).first->second.sizes();
-    }
-    TORCH_CHECK_VALUE(tensor.sizes() == sizes, "tensor ", Quoted(source.name), " is ",
-                      at::IntArrayRef(source.shape), ", ", model, " needs ", tensor.sizes());
+  Fill(file, backbone, fillable, stored);
+}
+
+void LoadSizedWeights(const SafetensorsFile& file, Backbone& plan) {
+  const WeightNames names = plan.weight_names();
+  const Owners owners(plan);
+  Filled fillable = Fillable(plan);
+  std::erase_if(fillable, [&](const auto& tensor) { return !owners.FollowsSize(tensor.first); });
+  Stored stored;
+  for (const StoredTensor& tensor : file.tensors()) {
+    if (!Ignored(names, tensor.name)) stored.emplace(OwnName(names, tensor.name), &tensor);
   }
-  for (const auto& [own, tensor] : fillable) {
-    if (const auto other = resized.find(own); other != resized.end()) {
-      tensor.detach().copy_(other->second);
-      continue;
-    }
-    const at::Tensor filled = tensor.detach();
-    file.ReadInto(*stored.at(own), filled);
-    // As many positions may lie on another map.
-    const at::Tensor other = resize(own, filled);
-    if (!other.is_alias_of(filled)) filled.copy_(other);
-  }
-  file.CheckUnchanged();
+  Fill(file, plan, fillable, stored);
 }
 
 void SaveWeights(const std::filesystem::path& path, const Backbone& backbone, c10::ScalarType dtype,

@@ -18,6 +18,10 @@ namespace fovea::models {
 // that stays of another shape are c10::ValueErrors that name it.
 void LoadWeights(const SafetensorsFile& file, Backbone& backbone);
 
+// Fills those of a plan that follow from the input size, as LoadWeights does; the file has gone
+// through that for the model itself.
+void LoadSizedWeights(const SafetensorsFile& file, Backbone& plan);
+
 // Writes the parameters and buffers under their published names. `metadata` is text for people; the
 // format's own key "format" is set to "pt", which other readers of published checkpoints expect.
 void SaveWeights(const std::filesystem::path& path, const Backbone& backbone, c10::ScalarType dtype,

@@ -229,7 +229,7 @@ class Stage final : public Layer {
       grid_ = ConvEmbed::Embedded(before, convolution);
       downsample_ = Add<ConvEmbed>("downsample", convolution, kEpsilon);
       if (!config.encoding) {
-        pos_embed_ = AddParameter("pos_embed", {1, grid_.tokens(), config.channels[stage]});
+        pos_embed_ = AddSizedParameter("pos_embed", {1, grid_.tokens(), config.channels[stage]});
       }
     }
     blocks_ = Add<LayerList<Block>>("blocks");

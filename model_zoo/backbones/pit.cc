@@ -119,7 +119,7 @@ class Pit final : public StagedBackbone {
     Grid grid = {.height = (info().image_height - config.patch) / config.stride + 1,
                  .width = (info().image_width - config.patch) / config.stride + 1,
                  .prefix_tokens = 1};
-    pos_embed_ = AddParameter("pos_embed", {1, config.Channels(0), grid.height, grid.width});
+    pos_embed_ = AddSizedParameter("pos_embed", {1, config.Channels(0), grid.height, grid.width});
     cls_token_ = AddParameter("cls_token", {1, 1, config.Channels(0)});
     transformers_ = Add<LayerList<Stage>>("transformers");
     for (size_t i = 0; i < kStages; ++i) {

@@ -38,7 +38,7 @@ void PlainBackbone::AddPrefixToken(const std::string& name) {
 void PlainBackbone::AddPositions(const std::string& name) {
   info_.tokens = grid_.tokens();
   positions_name_ = name;
-  positions_ = AddParameter(name, {1, grid_.tokens(), channels_});
+  positions_ = AddSizedParameter(name, {1, grid_.tokens(), channels_});
 }
 
 void PlainBackbone::AddSinePositions(const std::string& name) {

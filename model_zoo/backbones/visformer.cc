@@ -200,7 +200,7 @@ class Visformer final : public StagedBackbone {
     Stage stage{.position_name = "pos_embed" + number};
     stage.embed = Add<NormedConv2d>("patch_embed" + number, "proj", "norm",
                                     Conv2dOptions::Square(before, channels, patch, patch));
-    stage.position = AddParameter(stage.position_name, {1, channels, grid.height, grid.width});
+    stage.position = AddSizedParameter(stage.position_name, {1, channels, grid.height, grid.width});
     stage.blocks = Add<LayerList<Block>>("stage" + number);
     for (int64_t block = 0; block < config.depths[index]; ++block) {
       if (index == 0) {

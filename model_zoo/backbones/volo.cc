@@ -328,7 +328,7 @@ class Volo final : public StagedBackbone {
     const Grid fine = {.height = info().image_height / kPatch,
                        .width = info().image_width / kPatch};
     const Grid coarse = {.height = fine.height / 2, .width = fine.width / 2};
-    pos_embed_ = AddParameter("pos_embed", {1, coarse.height, coarse.width, channels});
+    pos_embed_ = AddSizedParameter("pos_embed", {1, coarse.height, coarse.width, channels});
     network_ = Add<Network>("network", config, attentions(), fine, coarse);
     for (const Grid& grid : {fine, coarse, coarse, coarse}) AddGrid(grid);
     post_network_ = Add<PostNetwork>("post_network", channels, config.heads[1]);

@@ -52,6 +52,11 @@ ModelDescription DescriptionFromJson(std::string_view text) {
       description.image_height = Count(name, value);
     } else if (name == "image_width") {
       description.image_width = Count(name, value);
+    } else if (name == "further_sizes" && value.is_array()) {
+      for (const json& size : value) {
+        if (!size.is_array() || size.size() != 2) Refuse(name + " is a list of [height, width]");
+        description.further_sizes.push_back({Count(name, size[0]), Count(name, size[1])});
+      }
     } else if (name == "precision" && (value == "FP32" || value == "BF16")) {
       description.precision = value == "BF16" ? Precision::kBf16 : Precision::kFp32;
     } else if (name == "random_weights_seed") {

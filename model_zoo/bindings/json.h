@@ -9,16 +9,14 @@
 namespace fovea::models {
 
 // {"backbone": str, "attention": str or [str], "num_classes": int, "image_height": int,
-// "image_width": int,
-//  "precision": "FP32" or "BF16", "random_weights_seed": int, "weights": path}; "backbone" is
-//  required. Anything else
-// is a c10::ValueError.
+//  "image_width": int, "further_sizes": [[height, width]], "precision": "FP32" or "BF16",
+//  "random_weights_seed": int, "weights": path}; "backbone" is required. Anything else is a
+// c10::ValueError.
 ModelDescription DescriptionFromJson(std::string_view text);
 
 // {"backbone", "attention", "image_height", "image_width", "num_classes", "parameters", "tokens",
-// "pixel_input",
-//  "preprocessing": {"resize_mode", "interpolation", "crop_fraction", "mean", "std"},
-//  "outputs": [{"name", "shape", "bytes"}], "weight_bytes"}
+//  "pixel_input", "preprocessing": {"resize_mode", "interpolation", "crop_fraction", "mean",
+//  "std"}, "outputs": [{"name", "shape", "bytes"}], "weight_bytes"}
 std::string FactsToJson(const Model& model);
 
 }  // namespace fovea::models

@@ -201,6 +201,25 @@ absl::StatusOr<VersionPolicy> ToVersionPolicy(const v1::VersionPolicy& message,
   return to;
 }
 
+absl::StatusOr<std::vector<models::ImageSize>> ToFurtherSizes(const v1::ModelSpec& message,
+                                                              const SpecOrigin& origin) {
+  constexpr const char* kField = "further_image_sizes";
+  if (message.further_image_sizes_size() > static_cast<int>(models::kMaxFurtherSizes)) {
+    return origin.Error(kField, std::string(kField) + " lists more than " +
+                                    std::to_string(models::kMaxFurtherSizes) + " sizes");
+  }
+  std::vector<models::ImageSize> sizes;
+  for (const v1::ImageSize& size : message.further_image_sizes()) {
+    const int index = static_cast<int>(sizes.size());
+    for (const int64_t side : {size.height(), size.width()}) {
+      FOVEA_RETURN_IF_ERROR(
+          InRange<int64_t>(origin, kField, side, 1, limits::kMaxInputSide, index));
+    }
+    sizes.push_back({size.height(), size.width()});
+  }
+  return sizes;
+}
+
 absl::StatusOr<models::ModelDescription> ToDescription(const v1::ModelSpec& message,
                                                        const SpecOrigin& origin,
                                                        std::string_view folder) {
@@ -257,6 +276,7 @@ absl::StatusOr<models::ModelDescription> ToDescription(const v1::ModelSpec& mess
   }
   to.image_height = message.image_height();
   to.image_width = message.image_width();
+  FOVEA_ASSIGN_OR_RETURN(to.further_sizes, ToFurtherSizes(message, origin));
   if (message.has_random_weights()) to.random_weights_seed = message.random_weights().seed();
   return to;
 }

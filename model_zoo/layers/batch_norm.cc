@@ -25,6 +25,7 @@ BatchNorm2d::Affine BatchNorm2d::affine() const {
 }
 
 void BatchNorm2d::FoldInto(Conv2d& before) {
+  if (shared()) return;
   TORCH_INTERNAL_ASSERT(!folded_ && !prepared(), "a batch norm is folded once, before Prepare");
   const Affine own = affine();
   before.Fold(own.scale, own.shift);
@@ -32,6 +33,7 @@ void BatchNorm2d::FoldInto(Conv2d& before) {
 }
 
 void BatchNorm2d::FoldInto(Linear& behind) {
+  if (shared()) return;
   TORCH_INTERNAL_ASSERT(!folded_ && !prepared(), "a batch norm is folded once, before Prepare");
   const Affine own = affine();
   behind.FoldInput(own.scale, own.shift);
@@ -51,8 +53,17 @@ void BatchNorm2d::Prepare(const Placement& placement) {
   MarkPrepared(placement);
 }
 
-int64_t BatchNorm2d::WeightBytes() const {
-  int64_t bytes = Layer::WeightBytes();
+void BatchNorm2d::ShareWeights(const Layer& loaded) {
+  const auto& other = dynamic_cast<const BatchNorm2d&>(loaded);
+  for (at::Tensor* tensor : {&weight_, &bias_, &running_mean_, &running_var_}) tensor->reset();
+  folded_ = other.folded_;
+  prepared_ = other.prepared_;
+  ShareState(loaded);
+}
+
+int64_t BatchNorm2d::OwnBytes() const {
+  if (shared()) return 0;
+  int64_t bytes = Layer::OwnBytes();
   for (const at::Tensor& tensor : {prepared_.scale, prepared_.shift}) {
     if (tensor.defined()) bytes += static_cast<int64_t>(tensor.nbytes());
   }

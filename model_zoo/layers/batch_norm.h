@@ -23,7 +23,8 @@ class BatchNorm2d final : public Layer {
   at::Tensor forward(const at::Tensor& map) const;
 
   // Makes `before`, the convolution whose output is this layer's input, do this layer's work: for
-  // the Prepare of the layer that owns both, before its children are prepared.
+  // the Prepare of the layer that owns both, before its children are prepared. One that is shared
+  // was folded where it was loaded.
   void FoldInto(Conv2d& before);
   // Likewise `behind`, the linear layer over channels whose only input is this layer's output.
   void FoldInto(Linear& behind);
@@ -37,9 +38,11 @@ class BatchNorm2d final : public Layer {
 
   // Left to itself it keeps one multiplication and one addition, in one pass.
   void Prepare(const Placement& placement) override;
-  int64_t WeightBytes() const override;
+  void ShareWeights(const Layer& loaded) override;
 
  private:
+  int64_t OwnBytes() const override;
+
   const double epsilon_;
   at::Tensor weight_;
   at::Tensor bias_;

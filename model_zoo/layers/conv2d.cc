@@ -56,4 +56,11 @@ void Conv2d::Prepare(const Placement& placement) {
   }
 }
 
+void Conv2d::ShareWeights(const Layer& loaded) {
+  const auto& other = dynamic_cast<const Conv2d&>(loaded);
+  weight_ = other.weight_;
+  bias_ = other.bias_;
+  ShareState(loaded);
+}
+
 }  // namespace fovea::models

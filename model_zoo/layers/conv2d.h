@@ -40,6 +40,7 @@ class Conv2d final : public Layer {
   void Fold(const at::Tensor& scale, const at::Tensor& shift);
 
   void Prepare(const Placement& placement) override;
+  void ShareWeights(const Layer& loaded) override;
 
  private:
   const Conv2dOptions options_;

@@ -7,6 +7,7 @@
 #include <torch/nn/module.h>
 
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -22,14 +23,25 @@ struct Placement {
 // prepared (inference only: parameters cast, packed and no longer listed). Prepare is called once,
 // before the module is shared between threads; forward functions are const and thread-safe in both
 // states, but for batch norms that are training.
+//   A layer is built for one input size, and so are its children. For another size it is built
+// again, as a plan (model_zoo/model.h): that holds what follows from the size, and shares the rest.
 class Layer : public torch::nn::Module {
  public:
   // The default prepares the children, then moves and casts this layer's own parameters; buffers
   // are moved.
   virtual void Prepare(const Placement& placement);
 
-  // What this layer and its children hold, packed weights included. Nothing is counted twice.
-  virtual int64_t WeightBytes() const;
+  // For a layer that was built for another input size: takes over from `loaded`, the same layer of
+  // the same model, prepared, all that does not follow from the size, and holds it together with
+  // it. Before Prepare, which then prepares what does follow from it.
+  virtual void ShareWeights(const Layer& loaded);
+
+  // What this layer and its children hold, packed weights included, and of a plan only what it does
+  // not share. Nothing is counted twice.
+  int64_t WeightBytes() const;
+
+  // Whether this layer's own `parameter` was declared as following from the input size.
+  bool FollowsSize(const std::string& parameter) const { return sized_.contains(parameter); }
 
   // A tensor of a weight file for this layer's own `parameter`, which may have been trained for
   // another input size, in the shape that this layer needs: interpolated where the architecture
@@ -51,17 +63,32 @@ class Layer : public torch::nn::Module {
   // Declares a parameter of `shape`, not yet filled.
   at::Tensor AddParameter(const std::string& name, at::IntArrayRef shape);
 
+  // The same of one whose shape or meaning follows from the input size: Resized knows how.
+  at::Tensor AddSizedParameter(const std::string& name, at::IntArrayRef shape);
+
   // Declares a buffer: numbers of a checkpoint that are no parameters (running statistics).
   at::Tensor AddBuffer(const std::string& name, at::IntArrayRef shape);
 
-  void PrepareChildren(const Placement& placement);
-  void MarkPrepared(const Placement& placement);  // the last step of every Prepare
+  // WeightBytes without the children's.
+  virtual int64_t OwnBytes() const;
+
+  void PrepareChildren(const Placement& placement);  // those that are not shared
+  void MarkPrepared(const Placement& placement);     // the last step of every Prepare
 
   // Forgets the listed parameters and buffers: what a layer keeps beyond this call it owns in
   // another form.
   void ReleaseParameters();
 
+  // For overrides of ShareWeights in layers that keep nothing that follows from the size: this one
+  // lists what `loaded` does and is prepared as that is.
+  void ShareState(const Layer& loaded);
+  bool shared() const { return shared_; }
+
  private:
+  void ShareBuffers(const Layer& loaded);
+
+  std::set<std::string> sized_;
+  bool shared_ = false;
   bool prepared_ = false;
   c10::ScalarType activations_ = at::kFloat;
 };

@@ -50,6 +50,17 @@ void Linear::Prepare(const Placement& placement) {
   MarkPrepared(placement);
 }
 
-int64_t Linear::WeightBytes() const { return packed_ ? packed_->bytes() : Layer::WeightBytes(); }
+void Linear::ShareWeights(const Layer& loaded) {
+  const auto& other = dynamic_cast<const Linear&>(loaded);
+  weight_ = other.weight_;
+  bias_ = other.bias_;
+  packed_ = other.packed_;
+  ShareState(loaded);
+}
+
+int64_t Linear::OwnBytes() const {
+  if (!packed_) return Layer::OwnBytes();
+  return shared() ? 0 : packed_->bytes();
+}
 
 }  // namespace fovea::models

@@ -33,9 +33,11 @@ class Linear final : public Layer {
 
   // Packs the weight where oneDNN runs, and gives up the published one; otherwise moves and casts.
   void Prepare(const Placement& placement) override;
-  int64_t WeightBytes() const override;
+  void ShareWeights(const Layer& loaded) override;
 
  private:
+  int64_t OwnBytes() const override;
+
   at::Tensor weight_;
   at::Tensor bias_;  // undefined without one
   std::optional<PackedLinear> packed_;

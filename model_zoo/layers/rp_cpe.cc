@@ -38,9 +38,16 @@ void RpCpe::Prepare(const Placement& placement) {
   MarkPrepared(placement);
 }
 
-int64_t RpCpe::WeightBytes() const {
-  return prepared() ? static_cast<int64_t>(weight_.nbytes() + bias_.nbytes())
-                    : Layer::WeightBytes();
+void RpCpe::ShareWeights(const Layer& loaded) {
+  const auto& other = dynamic_cast<const RpCpe&>(loaded);
+  weight_ = other.weight_;
+  bias_ = other.bias_;
+  ShareState(loaded);
+}
+
+int64_t RpCpe::OwnBytes() const {
+  if (!prepared()) return Layer::OwnBytes();
+  return shared() ? 0 : static_cast<int64_t>(weight_.nbytes() + bias_.nbytes());
 }
 
 }  // namespace fovea::models

@@ -28,9 +28,11 @@ class RpCpe final : public Layer {
   at::Tensor forward(const at::Tensor& map) const;
 
   void Prepare(const Placement& placement) override;
-  int64_t WeightBytes() const override;
+  void ShareWeights(const Layer& loaded) override;
 
  private:
+  int64_t OwnBytes() const override;
+
   const bool skip_;
   at::Tensor weight_;  // of the prepared layer: one branch
   at::Tensor bias_;

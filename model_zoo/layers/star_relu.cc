@@ -18,4 +18,12 @@ void StarRelu::Prepare(const Placement& placement) {
   Layer::Prepare(placement);
 }
 
+void StarRelu::ShareWeights(const Layer& loaded) {
+  const auto& other = dynamic_cast<const StarRelu&>(loaded);
+  scale_ = other.scale_;
+  bias_ = other.bias_;
+  prepared_scale_ = other.prepared_scale_;
+  ShareState(loaded);
+}
+
 }  // namespace fovea::models

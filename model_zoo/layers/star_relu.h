@@ -17,6 +17,7 @@ class StarRelu final : public Layer {
   at::Tensor forward(at::Tensor input) const;
 
   void Prepare(const Placement& placement) override;
+  void ShareWeights(const Layer& loaded) override;
 
  private:
   at::Tensor scale_;

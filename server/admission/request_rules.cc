@@ -1,6 +1,7 @@
 #include "server/admission/request_rules.h"
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <span>
 #include <string>
@@ -54,6 +55,20 @@ absl::StatusOr<int> CheckImageCount(int64_t images, const ModelView& model) {
   return static_cast<int>(images);
 }
 
+// The place of such pixels among the model's sizes.
+std::optional<size_t> SizeOf(const ImageSize& pixels, const ModelView& model) {
+  const auto found = std::ranges::find(model.sizes, pixels);
+  if (found == model.sizes.end()) return std::nullopt;
+  return static_cast<size_t>(found - model.sizes.begin());
+}
+
+// "[-1,3,224,224] or [-1,3,256,192]"
+std::string PixelShapes(const ModelView& model) {
+  return absl::StrJoin(model.sizes, " or ", [](std::string* out, const ImageSize& size) {
+    absl::StrAppend(out, ShapeText(std::array<int64_t, 4>{-1, 3, size.height, size.width}));
+  });
+}
+
 // The kind, type and shape, the number of images, and that the data is as long as the shape says.
 absl::StatusOr<AcceptedInput> CheckInput(const InputTensor& input, const ModelView& model) {
   const TensorDescription* description = FindDescription(model.accepted_inputs, input.name);
@@ -80,10 +95,20 @@ absl::StatusOr<AcceptedInput> CheckInput(const InputTensor& input, const ModelVi
   }
   // Files may come as [n] too: there is nothing inside an element for the shape to say.
   const bool flat_files = accepted.kind == InputKind::kImage && input.shape.size() == 1;
-  if (!flat_files && !Matches(input.shape, description->shape)) {
-    return InvalidArgument("request.input_shape", absl::StrCat(description->name, " has the shape ",
-                                                               ShapeText(description->shape),
-                                                               ", not ", ShapeText(input.shape)));
+  bool fits = flat_files || Matches(input.shape, description->shape);
+  if (fits && accepted.kind == InputKind::kPixelValues) {
+    accepted.size = SizeOf({input.shape[2], input.shape[3]}, model);
+    fits = accepted.size.has_value();
+  } else if (fits && accepted.kind == InputKind::kImageRgb) {
+    accepted.size = SizeOf({input.shape[1], input.shape[2]}, model);
+  }
+  if (!fits) {
+    const std::string shapes = accepted.kind == InputKind::kPixelValues
+                                   ? PixelShapes(model)
+                                   : ShapeText(description->shape);
+    return InvalidArgument("request.input_shape",
+                           absl::StrCat(description->name, " has the shape ", shapes, ", not ",
+                                        ShapeText(input.shape)));
   }
   const std::optional<int64_t> elements = ElementCount(input.shape);
   if (!elements || *elements == 0) {

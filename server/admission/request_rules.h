@@ -2,6 +2,8 @@
 // a place in a queue, and without a look at the pixels.
 #pragma once
 
+#include <cstddef>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -26,6 +28,9 @@ struct AcceptedInput {
   const InputTensor* tensor = nullptr;  // the request's; null where it came as images
   std::vector<ScatteredBytes> files;    // kImage: each image
   int images = 0;                       // at least 1, at most the model's max_batch_size
+  // Of pixels at one of the model's sizes, which run as they are: its place in ModelView::sizes.
+  // Absent: they are to be made of its own size.
+  std::optional<size_t> size;
 };
 
 // Judges by shapes, sizes and names only: its time does not depend on the number of pixels.

@@ -14,6 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "server/core/image_size.h"
 #include "server/core/request.h"
 #include "server/core/tensor.h"
 #include "server/core/vision_task.h"
@@ -51,7 +52,9 @@ struct ModelView {
   std::shared_ptr<const std::vector<std::string>> labels =
       std::make_shared<const std::vector<std::string>>();
   size_t longest_label = 0;  // bytes
-  int64_t image_height = 0, image_width = 0;
+  // That it runs at, its own first: images are resized to that one, and pixels may be of any. Only
+  // requests of one size share a batch; a place in this list is their shape key.
+  std::vector<ImageSize> sizes;
   int64_t num_classes = 0;
   bool pixel_bytes = false;  // takes UINT8 pixels as they are: no normalisation
   bool allow_non_finite = false;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numeric>
 #include <optional>
 #include <utility>
@@ -123,45 +124,62 @@ absl::Status BatchExecutor::CheckMemory(int64_t input_bytes, int64_t pass_bytes)
           std::ldexp(*available, -30)));
 }
 
-int64_t BatchExecutor::InputBytesPerImage() const {
+int64_t BatchExecutor::InputBytesPerImage(const models::ImageSize& size) const {
   const bool bytes = info().pixel_input == models::PixelInput::kBytes;
-  return 3 * info().image_height * info().image_width * (bytes ? 1 : int64_t{sizeof(float)});
+  return 3 * size.height * size.width * (bytes ? 1 : int64_t{sizeof(float)});
 }
 
 absl::Status BatchExecutor::WarmUp(const WarmUpProgress& progress) {
   std::optional<MutexLock> turn;
   if (options_.warm_up_turn != nullptr) turn.emplace(*options_.warm_up_turn);
   LoadContext context(options_.cancellation);
-  const int64_t input_bytes = InputBytesPerImage();
+  const std::vector<models::ImageSize> sizes = info().sizes();
+  // The largest first, here and within a shape: the allocator's and oneDNN's buffers then serve the
+  // smaller ones.
+  std::vector<uint64_t> shape_keys(sizes.size());
+  std::iota(shape_keys.begin(), shape_keys.end(), 0);
+  std::ranges::stable_sort(shape_keys, std::greater(), [&](uint64_t shape_key) {
+    return sizes[shape_key].height * sizes[shape_key].width;
+  });
   absl::Status fits;
   FOVEA_RETURN_IF_ERROR(RunTorch("model.warm_up_failed", [&] {
     device_->EnterThread();
     const absl::Cleanup leave = [&] { device_->LeaveThread(); };
-    const int64_t one = device_->MakeLane(*model_, preprocessing_, 1)->Run(1, context).peak_bytes;
-    fits = CheckMemory(input_bytes, one - input_bytes);
+    const std::unique_ptr<Lane> probe = device_->MakeLane(*model_, preprocessing_, 1);
+    int64_t pass_bytes = 0;
+    for (const uint64_t shape_key : shape_keys) {
+      const int64_t peak = probe->Run({.shape_key = shape_key}, context).peak_bytes;
+      pass_bytes = std::max(pass_bytes, peak - InputBytesPerImage(sizes[shape_key]));
+    }
+    fits = CheckMemory(InputBytesPerImage(sizes[shape_keys.front()]), pass_bytes);
     if (!fits.ok()) return;
     for (int instance = 0; instance < options_.instances; ++instance) {
       lanes_.push_back(device_->MakeLane(*model_, preprocessing_, options_.max_batch_size));
     }
-    // The largest first: the allocator's and oneDNN's buffers then serve the smaller ones. The
-    // first pass of a size builds oneDNN's primitives for it, a few milliseconds each, and is not
-    // what a batch will take: where the time is to be known, there is a second one. A doubling of
-    // sizes is enough of them for the latency curve.
-    int next_timed = options_.max_batch_size;
-    for (const int images : WarmUpSizes(options_.max_batch_size)) {
-      peak_activation_bytes_ =
-          std::max(peak_activation_bytes_, lanes_[0]->Run(images, context).peak_bytes);
-      if (context.ShouldStop()) return;
-      if (images > next_timed) continue;
-      next_timed = images / 2;
-      const Nanos start = clock_.Now();
-      lanes_[0]->Run(images, context);
-      if (progress) progress(images, clock_.Now() - start);
-    }
+    for (const uint64_t shape_key : shape_keys) WarmUpShape(shape_key, context, progress);
   }));
   FOVEA_RETURN_IF_ERROR(fits);
   if (context.ShouldStop()) return Unavailable("model.load_stopped", "loading was stopped");
   return absl::OkStatus();
+}
+
+void BatchExecutor::WarmUpShape(uint64_t shape_key, models::ForwardContext& context,
+                                const WarmUpProgress& progress) {
+  // The first pass of a batch builds oneDNN's primitives for it, a few milliseconds each, and is
+  // not what such batches will take: where the time is to be known, there is a second one. A
+  // doubling of images is enough of them for the latency curve.
+  int next_timed = options_.max_batch_size;
+  for (const int images : WarmUpSizes(options_.max_batch_size)) {
+    const BatchSize batch{.images = images, .shape_key = shape_key};
+    peak_activation_bytes_ =
+        std::max(peak_activation_bytes_, lanes_[0]->Run(batch, context).peak_bytes);
+    if (context.ShouldStop()) return;
+    if (images > next_timed) continue;
+    next_timed = images / 2;
+    const Nanos start = clock_.Now();
+    lanes_[0]->Run(batch, context);
+    if (progress) progress(batch, clock_.Now() - start);
+  }
 }
 
 RunOutcome BatchExecutor::Run(int instance, std::vector<std::unique_ptr<InferenceTask>> tasks,
@@ -199,10 +217,11 @@ RunOutcome BatchExecutor::RunTasks(Lane& lane, std::span<std::unique_ptr<Inferen
   const Nanos start = clock_.Now();
   Nanos gathered = start;
   const absl::Status status = RunTorch("executor.failed", [&] {
-    run.images = lane.Gather(tasks);
+    const BatchSize batch = lane.Gather(tasks);
+    run.images = batch.images;
     gathered = clock_.Now();
     BatchContext context(tasks);
-    Lane::Pass pass = lane.Run(run.images, context);
+    Lane::Pass pass = lane.Run(batch, context);
     outputs = std::move(pass.outputs);
     stopped = outputs.empty();
     run.peak_bytes = pass.peak_bytes;

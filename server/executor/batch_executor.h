@@ -21,8 +21,9 @@ namespace at {
 class Tensor;
 }
 namespace fovea::models {
+class ForwardContext;
 class Model;
-}
+}  // namespace fovea::models
 
 namespace fovea {
 
@@ -54,12 +55,13 @@ struct BatchExecutorOptions {
   CancellationPtr cancellation;
 };
 
-// Hears how long a batch of some sizes, the smallest and the largest among them, took in the
-// warm-up.
-using WarmUpProgress = std::function<void(int batch_size, Nanos took)>;
+// Hears how long batches of each shape took in the warm-up, of some numbers of images, the smallest
+// and the largest among them.
+using WarmUpProgress = std::function<void(const BatchSize& batch, Nanos took)>;
 
-// The sizes that are run before a model is ready, descending: every one up to 32, and above that
-// steps of an eighth. A size that was not run is prepared by the first batch that has it.
+// The numbers of images that are run of each shape before a model is ready, descending: every one
+// up to 32, and above that steps of an eighth. One that was not run is prepared by the first batch
+// that has it.
 std::vector<int> WarmUpSizes(int max_batch_size);
 
 // Thread-safe: each instance calls Run from its own thread, with its own number.
@@ -98,8 +100,11 @@ class BatchExecutor {
   BatchExecutor(std::unique_ptr<models::Model> model, const BatchExecutorOptions& options,
                 std::unique_ptr<LaneDevice> device, Clock& clock);
   absl::Status CheckMemory(int64_t input_bytes, int64_t pass_bytes) const;
-  int64_t InputBytesPerImage() const;
+  int64_t InputBytesPerImage(const models::ImageSize& size) const;
   absl::Status WarmUp(const WarmUpProgress& progress);
+  // Of one shape, on the first lane.
+  void WarmUpShape(uint64_t shape_key, models::ForwardContext& context,
+                   const WarmUpProgress& progress);
   // The rows of one task; INTERNAL where one holds a NaN or an infinity.
   absl::StatusOr<TaskResult> ResultOf(std::span<const at::Tensor> outputs, int64_t first,
                                       int images) const;

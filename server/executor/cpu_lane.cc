@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <utility>
+#include <vector>
 
 #include "base/check.h"
 #include "kernels/memory/memory_ledger.h"
@@ -23,21 +24,23 @@ class CpuLane final : public Lane {
   CpuLane(const models::Model& model, const models::Preprocessing& preprocessing,
           int max_batch_size)
       : model_(model),
-        pixels_per_image_(model.info().image_height * model.info().image_width),
         normalisation_(Normalisation::From(preprocessing.mean, preprocessing.std)),
-        input_(Buffer(model.info(), max_batch_size)) {}
+        inputs_(Inputs(model.info(), max_batch_size)) {}
 
-  int Gather(std::span<const std::unique_ptr<InferenceTask>> tasks) override {
-    int at = 0;
+  BatchSize Gather(std::span<const std::unique_ptr<InferenceTask>> tasks) override {
+    BatchSize batch{.images = 0, .shape_key = tasks.front()->shape_key()};
+    const at::Tensor& input = inputs_.at(batch.shape_key);
     for (const auto& task : tasks) {
-      std::visit([&](const auto& pixels) { Copy(pixels, at, task->images()); }, task->pixels());
-      at += task->images();
+      FOVEA_CHECK(task->shape_key() == batch.shape_key);
+      const at::Tensor to = input.narrow(0, batch.images, task->images());
+      std::visit([&](const auto& pixels) { Copy(pixels, to); }, task->pixels());
+      batch.images += task->images();
     }
-    return at;
+    return batch;
   }
 
-  Pass Run(int images, models::ForwardContext& context) override {
-    const at::Tensor input = input_.narrow(0, 0, images);
+  Pass Run(const BatchSize& batch, models::ForwardContext& context) override {
+    const at::Tensor input = inputs_.at(batch.shape_key).narrow(0, 0, batch.images);
     kernels::MemoryLedger ledger;
     Pass pass{.outputs = model_.Run(input, context)};
     pass.peak_bytes = ledger.peak_bytes() + static_cast<int64_t>(input.nbytes());
@@ -45,16 +48,24 @@ class CpuLane final : public Lane {
   }
 
  private:
-  static at::Tensor Buffer(const models::ModelInfo& info, int images) {
-    if (info.pixel_input == models::PixelInput::kBytes) {
-      return at::zeros({images, info.image_height, info.image_width, 3}, at::kByte);
+  // One buffer, with room for `images` of the largest size, seen as images of each size.
+  static std::vector<at::Tensor> Inputs(const models::ModelInfo& info, int images) {
+    const bool bytes = info.pixel_input == models::PixelInput::kBytes;
+    int64_t most = 0;
+    for (const auto& [height, width] : info.sizes()) most = std::max(most, height * width);
+    const at::Tensor buffer = at::zeros({images * most * 3}, bytes ? at::kByte : at::kFloat);
+    std::vector<at::Tensor> inputs;
+    for (const auto& [height, width] : info.sizes()) {
+      const at::Tensor part = buffer.narrow(0, 0, images * height * width * 3);
+      inputs.push_back(bytes ? part.view({images, height, width, 3})
+                             : part.view({images, 3, height, width}));
     }
-    return at::zeros({images, 3, info.image_height, info.image_width}, at::kFloat);
+    return inputs;
   }
 
-  void Copy(const ReceivedPixels& received, int64_t at, int images) {
-    at::Tensor to = input_.narrow(0, at, images);
-    if (received.normalised == (input_.scalar_type() == at::kFloat)) {
+  // Into `to`, the images of one task: [images, 3, height, width] or [images, height, width, 3].
+  void Copy(const ReceivedPixels& received, const at::Tensor& to) {
+    if (received.normalised == (to.scalar_type() == at::kFloat)) {
       FOVEA_CHECK(received.data.size() == to.nbytes());
       received.data.CopyTo(0, received.data.size(), to.mutable_data_ptr());
       return;
@@ -63,32 +74,30 @@ class CpuLane final : public Lane {
     // A pixel may lie across two slices: its bytes are brought together first.
     std::vector<std::byte> storage;
     const ScatteredBytes::Piece rgb = received.data.Contiguous(&storage);
-    Normalise(reinterpret_cast<const uint8_t*>(rgb.data()), rgb.size(), at, images);
+    Normalise(reinterpret_cast<const uint8_t*>(rgb.data()), rgb.size(), to);
   }
 
-  void Copy(const DecodedPixels& decoded, int64_t at, int images) {
-    if (input_.scalar_type() == at::kByte) {
-      at::Tensor to = input_.narrow(0, at, images);
+  void Copy(const DecodedPixels& decoded, const at::Tensor& to) {
+    if (to.scalar_type() == at::kByte) {
       FOVEA_CHECK(decoded.rgb.size() == to.nbytes());
       std::memcpy(to.mutable_data_ptr(), decoded.rgb.data(), decoded.rgb.size());
       return;
     }
-    Normalise(decoded.rgb.data(), decoded.rgb.size(), at, images);
+    Normalise(decoded.rgb.data(), decoded.rgb.size(), to);
   }
 
-  void Normalise(const uint8_t* rgb, size_t size, int64_t at, int images) {
-    const size_t image_numbers = static_cast<size_t>(pixels_per_image_) * 3;
-    FOVEA_CHECK(size == image_numbers * images);
-    for (int image = 0; image < images; ++image) {
-      NormaliseImage(rgb + image * image_numbers, pixels_per_image_, normalisation_,
-                     input_.mutable_data_ptr<float>() + (at + image) * image_numbers);
+  void Normalise(const uint8_t* rgb, size_t size, const at::Tensor& to) {
+    FOVEA_CHECK(size == static_cast<size_t>(to.numel()));
+    const int64_t pixels = to.size(2) * to.size(3);
+    for (int64_t image = 0; image < to.size(0); ++image) {
+      NormaliseImage(rgb + image * pixels * 3, pixels, normalisation_,
+                     to.mutable_data_ptr<float>() + image * pixels * 3);
     }
   }
 
   const models::Model& model_;
-  const int64_t pixels_per_image_;
   const Normalisation normalisation_;
-  at::Tensor input_;
+  const std::vector<at::Tensor> inputs_;  // by shape key
 };
 
 class CpuDevice final : public LaneDevice {

@@ -17,8 +17,8 @@
 
 namespace fovea {
 
-// Pixels in the slices that came from the socket, at the model's size: FP32 [images, 3, height,
-// width], normalised, or UINT8 [images, height, width, 3].
+// Pixels in the slices that came from the socket, at one of the model's sizes: FP32 [images, 3,
+// height, width], normalised, or UINT8 [images, height, width, 3].
 struct ReceivedPixels {
   ScatteredBytes data;
   bool normalised = true;
@@ -47,11 +47,11 @@ class InferenceTask final : public Task {
   using Done =
       absl::AnyInvocable<void(std::unique_ptr<InferenceTask>, absl::StatusOr<TaskResult>) &&>;
 
-  InferenceTask(std::unique_ptr<InferenceRequest> request, PixelSource pixels, int images,
-                int priority, Done done)
+  InferenceTask(std::unique_ptr<InferenceRequest> request, PixelSource pixels,
+                const BatchSize& size, int priority, Done done)
       : request_(std::move(request)),
         pixels_(std::move(pixels)),
-        images_(images),
+        size_(size),
         priority_(priority),
         done_(std::move(done)) {}
 
@@ -64,8 +64,8 @@ class InferenceTask final : public Task {
   }
 
   // Task:
-  int images() const override { return images_; }
-  uint64_t shape_key() const override { return 0; }  // a model has one input size
+  int images() const override { return size_.images; }
+  uint64_t shape_key() const override { return size_.shape_key; }
   int priority() const override { return priority_; }
   Nanos arrival() const override { return request_->stages.start(); }
   Nanos deadline() const override { return request_->deadline; }
@@ -78,8 +78,8 @@ class InferenceTask final : public Task {
  private:
   std::unique_ptr<InferenceRequest> request_;
   PixelSource pixels_;
-  int images_;
-  int priority_;
+  const BatchSize size_;
+  const int priority_;
   Done done_;
 };
 

@@ -22,15 +22,15 @@ class Model;
 
 namespace fovea {
 
-// One instance: its input buffer, and the passes over it. Used by one thread at a time. Throws
-// c10::Error.
+// One instance: its input buffer, and the passes over it. A shape key is a place in
+// ModelInfo::sizes(). Used by one thread at a time. Throws c10::Error.
 class Lane {
  public:
   virtual ~Lane() = default;
 
-  // Copies the pixels of the tasks into its input, one after another, and normalises them on the
-  // way: the only copy between the socket and the model. The number of images.
-  virtual int Gather(std::span<const std::unique_ptr<InferenceTask>> tasks) = 0;
+  // Copies the pixels of the tasks, all of one shape, into its input, one after another, and
+  // normalises them on the way: the only copy between the socket and the model.
+  virtual BatchSize Gather(std::span<const std::unique_ptr<InferenceTask>> tasks) = 0;
 
   struct Pass {
     // One for each output of the model, [images, ...], on the CPU and contiguous. None where the
@@ -38,8 +38,8 @@ class Lane {
     std::vector<at::Tensor> outputs;
     int64_t peak_bytes = 0;  // held at one time, the images' input included
   };
-  // Runs the first `images` of its input.
-  virtual Pass Run(int images, models::ForwardContext& context) = 0;
+  // Runs the first images of its input, as images of that shape.
+  virtual Pass Run(const BatchSize& batch, models::ForwardContext& context) = 0;
 };
 
 // What one model runs on. Thread-safe. Throws c10::Error.
@@ -51,7 +51,8 @@ class LaneDevice {
 
   // Turns loaded weights into what runs here. Once.
   virtual void Prepare(models::Model& model, models::Precision precision) const = 0;
-  // A lane of the prepared model, with room for `max_batch_size` images. `model` outlives it.
+  // A lane of the prepared model, with room for `max_batch_size` images of any of its sizes.
+  // `model` outlives it.
   virtual std::unique_ptr<Lane> MakeLane(const models::Model& model,
                                          const models::Preprocessing& preprocessing,
                                          int max_batch_size) const = 0;

@@ -134,7 +134,7 @@ absl::Status ImagingLine::Submit(std::span<ImagingTask> tasks) {
   return absl::OkStatus();
 }
 
-Nanos ImagingLine::Forecast(int priority, Nanos order, std::span<const ImageSize> images) const {
+Nanos ImagingLine::Forecast(int priority, Nanos order, std::span<const ImagingWork> images) const {
   MutexLock lock(pool_.mutex_);
   return pool_.schedule_.Forecast(id_, priority, order, images, pool_.clock_.Now());
 }

@@ -107,7 +107,7 @@ class ImagingLine {
   absl::Status Submit(ImagingTask&& task) { return Submit(std::span(&task, 1)); }
 
   // When images that come now would all be decoded, as far as can be told (see ImagingSchedule).
-  Nanos Forecast(int priority, Nanos order, std::span<const ImageSize> images) const;
+  Nanos Forecast(int priority, Nanos order, std::span<const ImagingWork> images) const;
 
  private:
   friend class ImagingPool;

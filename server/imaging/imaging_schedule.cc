@@ -35,7 +35,7 @@ void ImagingSchedule::RemoveLine(ImagingLineId id) {
 
 ImagingTaskId ImagingSchedule::Add(ImagingLineId id, const ImagingOutline& outline) {
   const ImagingTaskId task = ++last_task_;
-  const Nanos estimate = times_.Slow(outline.size);
+  const Nanos estimate = times_.Slow(outline.work);
   Line& line = lines_.at(id);
   line.order.Insert({outline.priority, outline.order, task}, estimate);
   line.tasks.emplace(task, Waiting{outline, estimate});
@@ -77,23 +77,23 @@ void ImagingSchedule::Done(ImagingTaskId id, Nanos took, std::optional<Nanos> wo
   const Running run = found->second;
   running_.erase(found);
   fair_share_.Charge(run.line, took - run.task.estimate);
-  if (worked) times_.Record(run.task.outline.size, *worked, now);
+  if (worked) times_.Record(run.task.outline.work, *worked, now);
 }
 
 bool ImagingSchedule::Hopeless(ImagingTaskId id, Nanos now) const {
   const ImagingOutline& outline = running_.at(id).task.outline;
-  if (outline.ready_by == kNever || !times_.Trusted(outline.size, now)) return false;
-  const Nanos takes = waiting_ > 0 ? times_.Typical(outline.size) : times_.Fast(outline.size);
+  if (outline.ready_by == kNever || !times_.Trusted(outline.work, now)) return false;
+  const Nanos takes = waiting_ > 0 ? times_.Typical(outline.work) : times_.Fast(outline.work);
   return outline.ready_by - now < takes;
 }
 
 Nanos ImagingSchedule::Forecast(ImagingLineId id, int priority, Nanos order,
-                                std::span<const ImageSize> images, Nanos now) const {
+                                std::span<const ImagingWork> images, Nanos now) const {
   const bool idle = waiting_ == 0 && static_cast<int>(running_.size()) < threads_;
   Nanos own = 0, longest = 0;
-  for (const ImageSize& size : images) {
-    if (!times_.Trusted(size, now)) return now;
-    const Nanos takes = idle ? times_.Fast(size) : times_.Slow(size);
+  for (const ImagingWork& work : images) {
+    if (!times_.Trusted(work, now)) return now;
+    const Nanos takes = idle ? times_.Fast(work) : times_.Slow(work);
     own += takes;
     longest = std::max(longest, takes);
   }

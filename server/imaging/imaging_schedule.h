@@ -20,7 +20,7 @@ using ImagingTaskId = uint64_t;
 
 // What is known of an image before its turn.
 struct ImagingOutline {
-  ImageSize size;
+  ImagingWork work;
   int priority = 0;  // 0 is served first
   Nanos order = 0;   // inside its priority: the deadline, or what stands for one
   // Decoded later than this it would be of no use: its model could not run it by its deadline.
@@ -52,7 +52,7 @@ class ImagingSchedule {
 
   // When images that come now would all be decoded. `now` where nothing is known of such ones.
   // As under PredictFinish, images are taken to be slow ones, but fast where a thread is idle.
-  Nanos Forecast(ImagingLineId line, int priority, Nanos order, std::span<const ImageSize> images,
+  Nanos Forecast(ImagingLineId line, int priority, Nanos order, std::span<const ImagingWork> images,
                  Nanos now) const;
 
   int waiting() const { return waiting_; }

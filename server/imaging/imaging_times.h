@@ -21,7 +21,7 @@ enum class ImageKind {
 inline constexpr int kImageKinds = 6;
 
 // An image's work, as far as it is known before it is decoded.
-struct ImageSize {
+struct ImagingWork {
   ImageKind kind = ImageKind::kUnknown;
   int64_t amount = 0;  // pixels; bytes of a kUnknown
 };
@@ -32,16 +32,16 @@ struct ImageSize {
 // size.
 class ImagingTimes {
  public:
-  void Record(const ImageSize& size, Nanos took, Nanos now);
+  void Record(const ImagingWork& work, Nanos took, Nanos now);
 
   // 0 where nothing of its kind was measured.
-  Nanos Fast(const ImageSize& size) const;  // it will hardly take less
-  Nanos Typical(const ImageSize& size) const;
-  Nanos Slow(const ImageSize& size) const;  // nine in ten take at most this
+  Nanos Fast(const ImagingWork& work) const;  // it will hardly take less
+  Nanos Typical(const ImagingWork& work) const;
+  Nanos Slow(const ImagingWork& work) const;  // nine in ten take at most this
 
   // Whether such an image may be turned away by what is known of its kind (see LatencyModel): much
   // larger ones than were measured may not, or thumbnails would say what photographs take.
-  bool Trusted(const ImageSize& size, Nanos now) const;
+  bool Trusted(const ImagingWork& work, Nanos now) const;
 
  private:
   std::array<LatencyModel, kImageKinds> curves_;

@@ -29,7 +29,7 @@ ImageKind KindOf(const ImageInfo& info) {
   return ImageKind::kUnknown;
 }
 
-ImageSize SizeOf(const ScatteredBytes& file) {
+ImagingWork WorkOf(const ScatteredBytes& file) {
   std::vector<std::byte> storage;
   const ScatteredBytes beginning = file.Slice(0, std::min(file.size(), kPeekBytes));
   const std::optional<ImageInfo> info = PeekImage(beginning.Contiguous(&storage));
@@ -159,20 +159,20 @@ class Decoding {
 ImagesToDecode::ImagesToDecode(AcceptedInput accepted) : input(std::move(accepted)) {
   if (input.kind == InputKind::kImage) {
     images = std::exchange(input.files, {});
-    for (const ScatteredBytes& file : images) sizes.push_back(SizeOf(file));
+    for (const ScatteredBytes& file : images) work.push_back(WorkOf(file));
     return;
   }
   const InputTensor& tensor = *input.tensor;
   const int64_t pixels = tensor.shape[1] * tensor.shape[2];
   for (int i = 0; i < input.images; ++i)
     images.push_back(tensor.data.Slice(3 * pixels * i, 3 * pixels));
-  sizes.assign(input.images, {ImageKind::kPixels, pixels});
+  work.assign(input.images, {ImageKind::kPixels, pixels});
 }
 
 void DecodeImages(ImagesToDecode images, const PreprocessSpec& spec, const ImagingOptions& options,
                   const CancellationPtr& cancellation, const DecodeOrder& order, ImagingLine& line,
                   ImagingPool& pool, Clock& clock, absl::AnyInvocable<void(DecodedImages)> done) {
-  const std::vector<ImageSize> sizes = images.sizes;
+  const std::vector<ImagingWork> work = images.work;
   const int count = images.input.images;
   const auto decoding = std::make_shared<Decoding>(std::move(images), spec, options, pool,
                                                    cancellation, order, clock, std::move(done));
@@ -180,7 +180,7 @@ void DecodeImages(ImagesToDecode images, const PreprocessSpec& spec, const Imagi
   for (int image = 0; image < count; ++image) {
     tasks[image] = {
         .run = [decoding, image](const absl::Status& turn) { return decoding->Run(image, turn); },
-        .outline = {.size = sizes[image],
+        .outline = {.work = work[image],
                     .priority = order.priority,
                     .order = order.order,
                     .ready_by = order.ready_by},

@@ -21,7 +21,7 @@ struct ImagesToDecode {
 
   AcceptedInput input;                 // but for its files
   std::vector<ScatteredBytes> images;  // files; of kImageRgb the pixels of each
-  std::vector<ImageSize> sizes;        // of each, as far as the first bytes tell
+  std::vector<ImagingWork> work;       // of each, as far as the first bytes tell
 };
 
 struct DecodedImages {

@@ -28,19 +28,17 @@ Nanos OrderOf(const InferenceRequest& request) {
   return request.stages.start() + kDefaultDeadlineUs * kMicrosecond;
 }
 
-// Files, and pixels of another size than the model's.
-bool MustBeDecoded(const AcceptedInput& input, const ModelView& model) {
-  if (input.kind == InputKind::kImage) return true;
-  const std::vector<int64_t>& shape = input.tensor->shape;
-  return input.kind == InputKind::kImageRgb &&
-         (shape[1] != model.image_height || shape[2] != model.image_width);
+// Which batches it can be in: images are made of the model's own size.
+BatchSize SizeOf(const AcceptedInput& input) {
+  return {.images = input.images, .shape_key = input.size.value_or(0)};
 }
 
 // How the model saw each image of a task.
 std::vector<ImageTransform> TransformsOf(const InferenceTask& task, const ModelView& model) {
   if (const auto* decoded = std::get_if<DecodedPixels>(&task.pixels())) return decoded->transforms;
-  return std::vector<ImageTransform>(
-      task.images(), ImageTransform::Identity(model.image_height, model.image_width));
+  const ImageSize& size = model.sizes[task.shape_key()];
+  return std::vector<ImageTransform>(task.images(),
+                                     ImageTransform::Identity(size.height, size.width));
 }
 
 // Numbers to what the caller asked for.
@@ -85,13 +83,16 @@ absl::Status Admit(Admitted& admitted) {
   FOVEA_ASSIGN_OR_RETURN(admitted.input, CheckRequest(request, model));
   FOVEA_RETURN_IF_ERROR(admitted.model.postprocessor().Check(request.options));
   admitted.priority = QueuePriority(request.priority, model);
-  TaskOutline outline{
-      .images = admitted.input.images, .priority = admitted.priority, .deadline = request.deadline};
-  if (MustBeDecoded(admitted.input, model)) {
+  const BatchSize size = SizeOf(admitted.input);
+  TaskOutline outline{.images = size.images,
+                      .shape_key = size.shape_key,
+                      .priority = admitted.priority,
+                      .deadline = request.deadline};
+  if (!admitted.input.size.has_value()) {
     admitted.images.emplace(admitted.input);
     admitted.input.files = {};  // they are there now; each list of pieces costs memory
     outline.ready_at = admitted.model.imaging_line().Forecast(admitted.priority, OrderOf(request),
-                                                              admitted.images->sizes);
+                                                              admitted.images->work);
   }
   // The place is taken before anything is read or decoded: a full queue refuses at once.
   FOVEA_ASSIGN_OR_RETURN(admitted.place, admitted.model.queue().Reserve(outline));
@@ -127,7 +128,7 @@ void PutInLine(std::unique_ptr<Admitted> admitted, PixelSource pixels) {
   ModelQueue::Enqueue(
       *std::move(admitted->place),
       std::make_unique<InferenceTask>(std::move(admitted->request), std::move(pixels),
-                                      admitted->input.images, priority, std::move(finish)));
+                                      SizeOf(admitted->input), priority, std::move(finish)));
   // After the task is in line: a cancellation before that is seen when the task's turn comes.
   cancellation->OnCancel([ticket] { ticket.NotifyCancelled(); });
 }
@@ -143,7 +144,7 @@ void DecodeThenPutInLine(std::unique_ptr<Admitted> admitted) {
       .deadline = request.deadline,
       .ready_by = request.deadline == kNever
                       ? kNever
-                      : request.deadline - model.queue().LeastRunTime(admitted->input.images)};
+                      : request.deadline - model.queue().LeastRunTime(SizeOf(admitted->input))};
   ImagesToDecode images = *std::move(admitted->images);
   DecodeImages(std::move(images), model.preprocessing(), ImagingOptions(), request.cancellation,
                order, model.imaging_line(), imaging, clock,

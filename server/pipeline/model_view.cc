@@ -31,9 +31,9 @@ std::string InputText(const TensorDescription& input) {
 std::vector<TensorDescription> AcceptedInputs(const models::ModelInfo& info) {
   std::vector<TensorDescription> inputs;
   if (info.pixel_input == models::PixelInput::kNormalised) {
-    inputs.push_back({std::string(kPixelValuesInput),
-                      DataType::kFp32,
-                      {-1, 3, info.image_height, info.image_width}});
+    TensorDescription& pixels = inputs.emplace_back(
+        TensorDescription{std::string(kPixelValuesInput), DataType::kFp32, {-1, 3, -1, -1}});
+    if (info.further_sizes.empty()) pixels.shape = {-1, 3, info.image_height, info.image_width};
   }
   inputs.push_back({std::string(kImageInput), DataType::kBytes, {-1, 1}});
   inputs.push_back({std::string(kImageRgbInput), DataType::kUint8, {-1, -1, -1, 3}});
@@ -83,8 +83,7 @@ ModelView DescribeServedModel(const ParsedModel& model, const models::ModelInfo&
   for (const std::string& label : model.labels) {
     view.longest_label = std::max(view.longest_label, label.size());
   }
-  view.image_height = info.image_height;
-  view.image_width = info.image_width;
+  for (const auto& [height, width] : info.sizes()) view.sizes.push_back({height, width});
   view.num_classes = info.num_classes;
   view.pixel_bytes = info.pixel_input == models::PixelInput::kBytes;
   view.allow_non_finite = spec.allow_non_finite;
@@ -110,6 +109,11 @@ ModelView DescribeServedModel(const ParsedModel& model, const models::ModelInfo&
       {"fovea.task", std::string(VisionTaskName(view.task))},
       {"fovea.tokens", absl::StrCat(info.tokens)},
   };
+  if (view.sizes.size() > 1) {
+    view.properties["fovea.sizes"] = absl::StrJoin(
+        view.sizes, "; ",
+        [](std::string* out, const ImageSize& size) { out->append(ImageSizeText(size)); });
+  }
   if (view.untrained) view.properties["fovea.untrained"] = "true";
   return view;
 }

@@ -1,7 +1,6 @@
 #include "server/pipeline/served_model.h"
 
 #include <algorithm>
-#include <map>
 #include <utility>
 #include <vector>
 
@@ -39,7 +38,7 @@ absl::StatusOr<std::shared_ptr<Servable>> ServedModel::Create(const ParsedModel&
   const std::string who = absl::StrCat(model.name, " version ", model.version);
   const Nanos start = environment.clock.Now();
 
-  std::map<int, Nanos> latency;  // by batch size
+  std::vector<std::pair<BatchSize, Nanos>> warm_up;
   const BatchExecutorOptions options{.model = spec.description,
                                      .preprocessing =
                                          [&](const models::Preprocessing& published) {
@@ -56,10 +55,10 @@ absl::StatusOr<std::shared_ptr<Servable>> ServedModel::Create(const ParsedModel&
   FOVEA_ASSIGN_OR_RETURN(
       auto executor,
       BatchExecutor::Create(
-          options, std::move(device), environment.clock, [&](int batch_size, Nanos took) {
-            latency[batch_size] = took;
-            Log(LogLevel::kDebug,
-                absl::StrFormat("%s: a batch of %d takes %.2f ms", who, batch_size, took * 1e-6));
+          options, std::move(device), environment.clock, [&](const BatchSize& batch, Nanos took) {
+            warm_up.emplace_back(batch, took);
+            Log(LogLevel::kDebug, absl::StrFormat("%s: a batch of %d of shape %d takes %.2f ms",
+                                                  who, batch.images, batch.shape_key, took * 1e-6));
           }));
 
   auto served = std::shared_ptr<ServedModel>(new ServedModel(environment));
@@ -94,14 +93,19 @@ absl::StatusOr<std::shared_ptr<Servable>> ServedModel::Create(const ParsedModel&
                              queue_options, [served = served.get()](std::unique_ptr<Batch> batch) {
                                return served->RunBatch(std::move(batch));
                              }));
-  for (const auto& [size, took] : latency) served->queue_->RecordLatency(size, took);
+  Nanos alone = 0, full = 0;  // at the model's own size
+  for (const auto& [batch, took] : warm_up) {
+    served->queue_->RecordLatency(batch, took);
+    if (batch.shape_key == 0 && batch.images == 1) alone = took;
+    if (batch.shape_key == 0 && batch.images == spec.max_batch_size) full = took;
+  }
   Log(LogLevel::kInfo,
       absl::StrFormat("%s: ready after %.1f s; attention %s, %d threads, %.1f ms alone and %.1f ms "
                       "in a batch of %d, "
                       "%.1f MiB of weights",
                       who, (environment.clock.Now() - start) * 1e-9, served->view_->attention,
-                      threads, latency[1] * 1e-6, latency[spec.max_batch_size] * 1e-6,
-                      spec.max_batch_size, served->executor_->weight_bytes() / 1048576.0));
+                      threads, alone * 1e-6, full * 1e-6, spec.max_batch_size,
+                      served->executor_->weight_bytes() / 1048576.0));
   return served;
 }
 

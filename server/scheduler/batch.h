@@ -42,7 +42,7 @@ enum class RunOutcome { kWhole, kBroken };
 struct Batch {
   std::vector<std::unique_ptr<Task>> tasks;  // in the order of the line
   int images = 0;                            // of all tasks together
-  uint64_t shape_key = 0;
+  uint64_t shape_key = 0;                    // of all of them
   CloseReason why = CloseReason::kIdle;
   int instance = 0;     // 0 .. instances - 1 of its queue; an instance runs one batch at a time
   Nanos closed_at = 0;  // when its tasks left the line

@@ -133,14 +133,14 @@ void Device::NotifyCancelled(QueueId queue, TaskId task) {
   Deliver(std::move(outbox));
 }
 
-void Device::RecordLatency(QueueId queue, int images, Nanos duration) {
+void Device::RecordLatency(QueueId queue, const BatchSize& batch, Nanos duration) {
   MutexLock lock(mutex_);
-  dispatcher_.RecordLatency(queue, images, duration, clock_.Now());
+  dispatcher_.RecordLatency(queue, batch, duration, clock_.Now());
 }
 
-Nanos Device::LeastRunTime(QueueId queue, int images) const {
+Nanos Device::LeastRunTime(QueueId queue, const BatchSize& batch) const {
   MutexLock lock(mutex_);
-  return dispatcher_.LeastRunTime(queue, images, clock_.Now());
+  return dispatcher_.LeastRunTime(queue, batch, clock_.Now());
 }
 
 ModelQueue::Depth Device::depth(QueueId queue) const {

@@ -43,8 +43,8 @@ class Device : public std::enable_shared_from_this<Device> {
   void Release(QueueId queue, TaskId task);
   void Enqueue(Reservation reservation, std::unique_ptr<Task> task);
   void NotifyCancelled(QueueId queue, TaskId task);
-  void RecordLatency(QueueId queue, int images, Nanos duration);
-  Nanos LeastRunTime(QueueId queue, int images) const;
+  void RecordLatency(QueueId queue, const BatchSize& batch, Nanos duration);
+  Nanos LeastRunTime(QueueId queue, const BatchSize& batch) const;
   absl::Status Drain(QueueId queue, Nanos until);
   ModelQueue::Depth depth(QueueId queue) const;
 

@@ -70,7 +70,7 @@ absl::Status Dispatcher::Admit(Queue& queue, const TaskOutline& outline, Nanos n
   if (outline.deadline <= now) return refusal::Expired();
   if (queue.places() >= queue.options.max_queue_size) TakeExpired(queue, now);
   if (queue.places() >= queue.options.max_queue_size) return refusal::Full();
-  if (outline.deadline != kNever && queue.latency.Trusted(now) &&
+  if (outline.deadline != kNever && queue.latency.Of(outline.shape_key).Trusted(now) &&
       Forecast(queue, outline, now) > outline.deadline) {
     return refusal::Unreachable();
   }
@@ -106,8 +106,8 @@ void Dispatcher::NotifyCancelled(QueueId id, TaskId task) {
   TellDepth(*queue);
 }
 
-void Dispatcher::RecordLatency(QueueId id, int images, Nanos duration, Nanos now) {
-  if (Queue* queue = Find(id)) queue->latency.Record(images, duration, now);
+void Dispatcher::RecordLatency(QueueId id, const BatchSize& batch, Nanos duration, Nanos now) {
+  if (Queue* queue = Find(id)) queue->latency.Record(batch, duration, now);
 }
 
 Dispatcher::Work Dispatcher::Next(Nanos now) {
@@ -161,14 +161,16 @@ void Dispatcher::Done(QueueId id, int instance, RunOutcome outcome, Nanos durati
   const Run run = *std::exchange(slot, std::nullopt);
   --queue.running;
   free_threads_ += queue.options.threads_per_instance;
-  if (outcome == RunOutcome::kWhole) queue.latency.Record(run.images, duration, now);
+  if (outcome == RunOutcome::kWhole) queue.latency.Record(run.batch, duration, now);
   fair_share_.Charge(id, duration * queue.options.threads_per_instance - run.charged);
-  if (queue.options.observer != nullptr) queue.options.observer->OnBatchDone(run.images, duration);
+  if (queue.options.observer != nullptr) {
+    queue.options.observer->OnBatchDone(run.batch.images, duration);
+  }
 }
 
-Nanos Dispatcher::LeastRunTime(QueueId id, int images, Nanos now) const {
-  const LatencyModel& latency = Get(id).latency;
-  return latency.Trusted(now) ? latency.Fast(images) : 0;
+Nanos Dispatcher::LeastRunTime(QueueId id, const BatchSize& batch, Nanos now) const {
+  const LatencyModel& latency = Get(id).latency.Of(batch.shape_key);
+  return latency.Trusted(now) ? latency.Fast(batch.images) : 0;
 }
 
 void Dispatcher::Drain(QueueId id) {
@@ -218,8 +220,9 @@ void Dispatcher::TakeExpired(Queue& queue, Nanos now) {
 
 absl::Status Dispatcher::Refusal(const Queue& queue, const WaitingTask& task, Nanos now) const {
   if (task.task->Cancelled()) return refusal::CallerGone();
-  if (task.deadline != kNever && queue.latency.Trusted(now) &&
-      task.deadline - now < queue.latency.Fast(task.images)) {
+  const LatencyModel& latency = queue.latency.Of(task.shape_key);
+  if (task.deadline != kNever && latency.Trusted(now) &&
+      task.deadline - now < latency.Fast(task.images)) {
     return refusal::Unreachable();
   }
   return absl::OkStatus();
@@ -243,7 +246,7 @@ BatchPolicy::Decision Dispatcher::Ask(const Queue& queue, Nanos now) const {
                             .earliest_deadline = forming.earliest_deadline,
                             .device_idle = queue.running < queue.options.instances,
                             .draining = queue.state != QueueState::kAccepting,
-                            .latency = &queue.latency},
+                            .latency = &queue.latency.Of(queue.line.front().shape_key)},
                            now);
 }
 
@@ -273,9 +276,9 @@ std::optional<Dispatcher::Start> Dispatcher::StartBatch(Queue& queue,
   const int threads = queue.options.threads_per_instance;
   // Charged with what it will probably take, or a model with several instances would take several
   // turns before its first was accounted for. Done corrects it.
-  *idle = Run{.images = taken.images,
+  *idle = Run{.batch = {.images = taken.images, .shape_key = taken.shape_key},
               .started_at = now,
-              .charged = queue.latency.Typical(taken.images) * threads};
+              .charged = queue.latency.Of(taken.shape_key).Typical(taken.images) * threads};
   ++queue.running;
   free_threads_ -= threads;
   fair_share_.Charge(queue.id, (*idle)->charged);

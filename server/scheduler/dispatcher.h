@@ -60,7 +60,7 @@ class Dispatcher {
   void Enqueue(QueueId queue, TaskId id, std::unique_ptr<Task> task, Nanos now);
   // Drops the task if it is in line and was cancelled.
   void NotifyCancelled(QueueId queue, TaskId id);
-  void RecordLatency(QueueId queue, int images, Nanos duration, Nanos now);
+  void RecordLatency(QueueId queue, const BatchSize& batch, Nanos duration, Nanos now);
 
   struct Start {
     QueueId queue;
@@ -82,8 +82,8 @@ class Dispatcher {
   // The batch that `instance` was given has run for `duration`. The latency curve learns from whole
   // runs only.
   void Done(QueueId queue, int instance, RunOutcome outcome, Nanos duration, Nanos now);
-  // What the run of a batch of `images` images hardly takes less than; 0 where that is not known.
-  Nanos LeastRunTime(QueueId queue, int images, Nanos now) const;
+  // What the run of such a batch hardly takes less than; 0 where that is not known.
+  Nanos LeastRunTime(QueueId queue, const BatchSize& batch, Nanos now) const;
 
   // Transitions of the queue's state; nothing where it is that far already.
   void Drain(QueueId queue);
@@ -97,7 +97,7 @@ class Dispatcher {
 
  private:
   struct Run {
-    int images;
+    BatchSize batch;
     Nanos started_at;
     Nanos charged;  // device time that its model was charged in advance
   };
@@ -113,7 +113,7 @@ class Dispatcher {
     const ModelQueueOptions options;
     const BatchPolicy policy;
     QueueState state = QueueState::kAccepting;
-    LatencyModel latency;
+    LatencyModels latency;
     TaskQueue line;
     Reservations reserved;
     std::vector<std::optional<Run>> instances;  // nullopt: idle
@@ -136,6 +136,9 @@ class Dispatcher {
   std::optional<Start> StartBatch(Queue& queue, const BatchPolicy::Close& close, Nanos now);
   // When a batch of this model could start if it came next.
   Nanos FreeAt(const Queue& queue, Nanos now) const;
+  // What everything in line takes, in full batches, one after another; without those of one shape,
+  // where `except` names it.
+  static Nanos TimeInLine(const Queue& queue, std::optional<uint64_t> except = std::nullopt);
   // When an arriving request would be finished.
   Nanos Forecast(const Queue& queue, const TaskOutline& outline, Nanos now) const;
   void TellDepth(const Queue& queue) const;

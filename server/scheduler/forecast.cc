@@ -5,7 +5,7 @@
 namespace fovea {
 
 Nanos PredictFinish(const Outlook& outlook, const LatencyModel& latency) {
-  if (outlook.images_queued == 0 && outlook.competing.empty()) {
+  if (outlook.images_queued == 0 && outlook.other_shapes_ahead == 0 && outlook.competing.empty()) {
     return std::max(outlook.free_at, outlook.ready_at) + latency.Fast(outlook.images);
   }
   const int max = outlook.max_batch_size;
@@ -15,7 +15,8 @@ Nanos PredictFinish(const Outlook& outlook, const LatencyModel& latency) {
   if (left_over + outlook.images > max) ++rounds_ahead;  // they do not fit in with it
   const int peers = outlook.images_queued / outlook.parallel_batches;
   const int own_batch = rounds_ahead > 0 ? max : std::min(max, peers + outlook.images);
-  const Nanos time_ahead = rounds_ahead * latency.Slow(max);
+  const Nanos time_ahead =
+      rounds_ahead * latency.Slow(max) + outlook.other_shapes_ahead / outlook.parallel_batches;
   const Nanos own_time = time_ahead + latency.Slow(own_batch);
 
   const Nanos own_device_time = own_time * outlook.parallel_batches * outlook.threads_per_batch;

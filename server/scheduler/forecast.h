@@ -10,9 +10,12 @@ namespace fovea {
 
 // What an arriving request finds. Device time is the sum over the device's threads.
 struct Outlook {
-  int images = 1;         // of the arriving request
-  int images_ahead = 0;   // of its own model, in line before it or reserved and still to come
-  int images_queued = 0;  // of its own model, wherever in line or reserved
+  int images = 1;  // of the arriving request
+  // Of its own model and shape, in line before it or reserved and still to come; and wherever in
+  // line or reserved.
+  int images_ahead = 0;
+  int images_queued = 0;
+  Nanos other_shapes_ahead = 0;  // what its model's batches of other shapes take before it
   int max_batch_size = 1;
   int parallel_batches = 1;  // of its model, that the device can run side by side
   int threads_per_batch = 1;

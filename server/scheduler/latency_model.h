@@ -1,10 +1,14 @@
-// The measured latency curve of one model: how long the run of a batch takes, by its images.
+// The measured latency curves of one model, one for each shape: how long the run of a batch takes,
+// by its images.
 #pragma once
 
+#include <cstdint>
 #include <deque>
 #include <map>
 
+#include "absl/container/flat_hash_map.h"
 #include "server/core/clock.h"
+#include "server/scheduler/task.h"
 
 namespace fovea {
 
@@ -53,6 +57,23 @@ class LatencyModel {
 
   std::map<int, Runs> by_size_;
   Nanos last_record_ = 0;
+};
+
+// Not thread-safe. A curve for each shape key; one that was never measured reads as an empty one.
+class LatencyModels {
+ public:
+  void Record(const BatchSize& batch, Nanos duration, Nanos now) {
+    by_shape_[batch.shape_key].Record(batch.images, duration, now);
+  }
+
+  const LatencyModel& Of(uint64_t shape_key) const {
+    static const LatencyModel& unmeasured = *new LatencyModel();
+    const auto found = by_shape_.find(shape_key);
+    return found == by_shape_.end() ? unmeasured : found->second;
+  }
+
+ private:
+  absl::flat_hash_map<uint64_t, LatencyModel> by_shape_;
 };
 
 }  // namespace fovea

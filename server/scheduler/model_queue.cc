@@ -41,11 +41,13 @@ void ModelQueue::Enqueue(Reservation reservation, std::unique_ptr<Task> task) {
   device->Enqueue(std::move(reservation), std::move(task));
 }
 
-void ModelQueue::RecordLatency(int images, Nanos duration) {
-  device_->RecordLatency(id_, images, duration);
+void ModelQueue::RecordLatency(const BatchSize& batch, Nanos duration) {
+  device_->RecordLatency(id_, batch, duration);
 }
 
-Nanos ModelQueue::LeastRunTime(int images) const { return device_->LeastRunTime(id_, images); }
+Nanos ModelQueue::LeastRunTime(const BatchSize& batch) const {
+  return device_->LeastRunTime(id_, batch);
+}
 
 absl::Status ModelQueue::Drain(Nanos until) { return device_->Drain(id_, until); }
 

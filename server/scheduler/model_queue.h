@@ -89,11 +89,11 @@ class ModelQueue {
   // dropped.
   static void Enqueue(Reservation reservation, std::unique_ptr<Task> task);
 
-  // What the run of a batch of `images` images takes, measured elsewhere: the warm-up fills the
-  // latency curve with it.
-  void RecordLatency(int images, Nanos duration);
+  // What the run of such a batch takes, measured elsewhere: the warm-up fills the latency curves
+  // with it.
+  void RecordLatency(const BatchSize& batch, Nanos duration);
   // What it hardly takes less than; 0 where that is not known.
-  Nanos LeastRunTime(int images) const;
+  Nanos LeastRunTime(const BatchSize& batch) const;
 
   // Accepts no more, and waits until everything accepted is finished or steady time `until` has
   // come; then drops what still waits (UNAVAILABLE) and waits for running batches. Reservations

@@ -9,6 +9,12 @@
 
 namespace fovea {
 
+// What the run of a batch takes its time by: batches of one shape have one latency curve.
+struct BatchSize {
+  int images = 1;
+  uint64_t shape_key = 0;
+};
+
 // One request waiting to be run. It is atomic: its images stay in one batch.
 // Everything but Cancelled() is asked once, when the task is put in line, and does not change.
 class Task {
@@ -39,6 +45,7 @@ using TaskId = uint64_t;
 // What is known of a task before anything of it is decoded.
 struct TaskOutline {
   int images = 1;
+  uint64_t shape_key = 0;
   int priority = 0;
   Nanos deadline = kNever;
   Nanos ready_at = 0;  // when it will be in line, as far as can be told

@@ -46,6 +46,15 @@ class TaskQueue {
   bool empty() const { return by_order_.empty(); }
   int size() const { return static_cast<int>(by_order_.size()); }
   int images() const { return static_cast<int>(by_order_.total()); }
+  int ImagesOf(uint64_t shape_key) const {
+    const auto line = by_shape_.find(shape_key);
+    return line == by_shape_.end() ? 0 : line->second.images;
+  }
+  // visit(shape key, images) for each shape in line.
+  template <typename Visit>
+  void ForEachShape(Visit visit) const {
+    for (const auto& [shape_key, line] : by_shape_) visit(shape_key, line.images);
+  }
 
   const WaitingTask& front() const { return *by_order_.front(); }
   // Null when it is not in line.

@@ -1,8 +1,9 @@
-// Every backbone with every attention: which pairs run, and why the others are refused when the
-// model loads. docs/pairs.md carries the table, which this test compares with what it finds; with
-// FOVEA_WRITE_PAIRS=1 it writes it there instead.
+// Every backbone with every attention, at three input sizes: which pairs run, and why the others
+// are refused when the model loads. docs/pairs.md carries the table, which this test compares with
+// what it finds; with FOVEA_WRITE_PAIRS=1 it writes it there instead.
 #include <ATen/ATen.h>
 #include <c10/core/InferenceMode.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,6 +24,8 @@
 
 namespace fovea::models {
 namespace {
+
+using ::testing::AnyOf;
 
 // Every attention of the registry: as its name alone, or with each of these behind it.
 std::vector<std::string> Options(std::string_view name) {
@@ -135,31 +138,46 @@ struct Count {
   std::vector<std::string> all_set_aside;  // pairs
 };
 
-// The model, its numbers drawn. Throws c10::ValueError where the pair is refused.
-std::shared_ptr<Backbone> Make(const BackboneEntry& entry, const std::string& attention) {
+// The model at an input size, its numbers drawn: those that do not follow from the size are the
+// same for all. Throws c10::ValueError where the pair is refused.
+std::shared_ptr<Backbone> Make(const BackboneEntry& entry, const std::string& attention,
+                               const ImageSize& size) {
   ModelDescription description;
   description.backbone = entry.name;
   description.attention = {attention};
+  description.image_height = size.height;
+  description.image_width = size.width;
   std::shared_ptr<Backbone> backbone = entry.make_tiny(description);
-  backbone->Initialise(7);
   Enliven(*backbone, attention);
   backbone->eval();
   return backbone;
 }
 
+// The sizes at which a model is tried: its own (none, as descriptions say it), one whose maps are
+// divided by the windows that divide its own, and one whose maps are not.
+std::vector<ImageSize> SizesOf(const BackboneEntry& entry) {
+  const int64_t own = entry.make_tiny({.backbone = entry.name})->info().image_height;
+  if (own >= 224) return {{}, {224, 448}, {160, 192}};  // of windows of 7 and strides up to 32
+  return {{}, {own, 2 * own}, {own / 2, own * 3 / 4}};  // of 4, up to 16
+}
+
 // A pair that runs gives, prepared and with the fastest kernels, what it gives trainable with the
-// reference ones. Pixels that leave a selection to rounding are set aside, and others drawn; where
-// all do, as in a deep model of many tokens, the last ones may be off as far as rounding moves
-// them.
-Outcome Try(const BackboneEntry& entry, const std::string& attention, Count& count) {
-  SCOPED_TRACE(entry.name + " " + attention);
+// reference ones; at another size than its own, prepared as a plan of `loaded`, which the try at
+// its own size leaves there. Pixels that leave a selection to rounding are set aside, and others
+// drawn; where all do, as in a deep model of many tokens, the last ones may be off as far as
+// rounding moves them.
+Outcome Try(const BackboneEntry& entry, const std::string& attention, const ImageSize& size,
+            std::shared_ptr<Backbone>& loaded, Count& count) {
+  const std::string name = entry.name + " " + attention + " " + std::to_string(size.height) + "x" +
+                           std::to_string(size.width);
+  SCOPED_TRACE(name);
   const at::NoGradGuard no_grad;
   Outcome outcome{.reason = "runs"};
   constexpr uint64_t kFirst = 3, kLast = 7;  // seeds
   for (uint64_t seed = kFirst; seed <= kLast; ++seed) {
     std::shared_ptr<Backbone> backbone;
     try {
-      backbone = Make(entry, attention);
+      backbone = Make(entry, attention, size);
     } catch (const c10::ValueError& error) {
       const std::string reason = Reason(error.msg());
       EXPECT_NE(reason, "") << error.msg();
@@ -173,23 +191,25 @@ Outcome Try(const BackboneEntry& entry, const std::string& attention, Count& cou
       expected = Logits(*backbone, pixels);
     }
     if (seed == kFirst) outcome.logits = expected;
+    if (size != ImageSize{}) backbone->ShareWeights(*loaded);
     backbone->Prepare({});
+    if (size == ImageSize{}) loaded = backbone;
     const at::Tensor logits = Logits(*backbone, pixels);
     EXPECT_TRUE(logits.isfinite().all().item<bool>());
     const double error = Distance(logits, expected);
     if (std::getenv("FOVEA_PRINT_PAIRS") != nullptr) {
-      std::printf("%s %s %.1e\n", entry.name.c_str(), attention.c_str(), error);
+      std::printf("%s %.1e\n", name.c_str(), error);
     }
     ++count.runs;
     const bool selects = attention.find("knn") != attention.npos;
     double bound = kBound;
     if (error > kBound && selects) {
-      const double moved = MovedByRounding(*Make(entry, attention), pixels, expected,
+      const double moved = MovedByRounding(*Make(entry, attention, size), pixels, expected,
                                            seed < kLast ? kBound : INFINITY);
       if (moved > kBound) {
         ++count.set_aside;
         if (seed < kLast) continue;
-        count.all_set_aside.push_back(entry.name + " " + attention);
+        count.all_set_aside.push_back(name);
         bound = 2 * moved;
       }
     }
@@ -243,9 +263,17 @@ std::string Table() {
     if (entry.make_tiny({.backbone = entry.name})->parameters().empty()) continue;  // no attention
     std::vector<Outcome> tried;
     std::vector<std::string> outcomes;
+    const std::vector<ImageSize> sizes = SizesOf(entry);
     for (const std::string& attention : Attentions()) {
-      tried.push_back(Try(entry, attention, count));
+      std::shared_ptr<Backbone> loaded;
+      tried.push_back(Try(entry, attention, sizes.front(), loaded, count));
       outcomes.push_back(tried.back().reason);
+      if (outcomes.back() != "runs") continue;
+      for (size_t i = 1; i < sizes.size(); ++i) {
+        // A map of fewer tokens may have fewer keys than k.
+        EXPECT_THAT(Try(entry, attention, sizes[i], loaded, count).reason, AnyOf("runs", "keys"))
+            << entry.name << " " << attention;
+      }
     }
     ExpectThatAttentionShows(entry.name, tried);
     auto same =

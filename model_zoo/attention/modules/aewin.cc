@@ -65,15 +65,15 @@ class Aewin : public AttentionModule {
     MarkPrepared(placement);
   }
 
-  int64_t WeightBytes() const override {
-    int64_t bytes = Layer::WeightBytes();
+ protected:
+  int64_t OwnBytes() const override {
+    int64_t bytes = Layer::OwnBytes();
     for (const at::Tensor& bias : {prepared_.rows, prepared_.columns, prepared_.window}) {
       if (bias.defined()) bytes += static_cast<int64_t>(bias.nbytes());
     }
     return bytes;
   }
 
- protected:
   Biases biases() const { return prepared_.rows.defined() ? prepared_ : ComputeBiases(); }
 
   // map [B, height, width, C] -> [3, B, heads, height, width, D].
@@ -83,7 +83,7 @@ class Aewin : public AttentionModule {
  private:
   at::Tensor AddTable(const std::string& name, const std::array<int64_t, 2>& window,
                       int64_t heads) {
-    return AddParameter(name, {(2 * window[0] - 1) * (2 * window[1] - 1), heads});
+    return AddSizedParameter(name, {(2 * window[0] - 1) * (2 * window[1] - 1), heads});
   }
 
   Biases ComputeBiases() const {
@@ -208,11 +208,10 @@ class GroupedAewin final : public Aewin {
     if (windows_.core->ReadsWindowMasks()) windows_.windows.KeepMask(placement.device);
     Aewin::Prepare(placement);
   }
-  int64_t WeightBytes() const override {
-    return Aewin::WeightBytes() + windows_.windows.kept_bytes();
-  }
 
  private:
+  int64_t OwnBytes() const override { return Aewin::OwnBytes() + windows_.windows.kept_bytes(); }
+
   struct Group {
     Group(const ModuleSite& site, Windows shape, const AttentionFactory& cores)
         : windows(std::move(shape)),

@@ -21,8 +21,8 @@ class KeyConvolution final : public Layer {
       : heads_(heads),
         places_{.height = grid.height, .width = grid.width},
         interpolate_(interpolate),
-        weight_(AddParameter("weight", {heads * places_.tokens(), head_dim, 3, 3})),
-        bias_(AddParameter("bias", {heads * places_.tokens()})) {}
+        weight_(AddSizedParameter("weight", {heads * places_.tokens(), head_dim, 3, 3})),
+        bias_(AddSizedParameter("bias", {heads * places_.tokens()})) {}
 
   const at::Tensor& weight() const { return weight_; }
   const at::Tensor& bias() const { return bias_; }

@@ -55,22 +55,19 @@ class KeyOnly final : public AttentionModule {
   }
 
   void Prepare(const Placement& placement) override {
-    {
-      // Products of unrounded parameters, each rounded once.
-      const at::NoGradGuard no_grad;
-      folded_ = kernels::FoldKeyOnlyWeights(Weights());
-      for (size_t i = 0; i < folded_->size(); ++i) {
-        at::Tensor& product = (*folded_)[i];
-        const bool over_tokens = i >= kContextProducts;
-        product = product.detach().to(placement.device, over_tokens ? placement.dtype : at::kFloat);
-      }
-    }
+    if (!folded_) Fold(placement);
     Layer::Prepare(placement);
   }
 
-  int64_t WeightBytes() const override {
-    int64_t bytes = Layer::WeightBytes();
-    if (!folded_) return bytes;
+  void ShareWeights(const Layer& loaded) override {
+    Layer::ShareWeights(loaded);
+    folded_ = dynamic_cast<const KeyOnly&>(loaded).folded_;
+  }
+
+ private:
+  int64_t OwnBytes() const override {
+    int64_t bytes = Layer::OwnBytes();
+    if (!folded_ || shared()) return bytes;
     for (const at::Tensor& product : *folded_) {
       // Some of them are the parameters, where these were not cast.
       if (!IsParameter(product)) bytes += static_cast<int64_t>(product.nbytes());
@@ -78,9 +75,19 @@ class KeyOnly final : public AttentionModule {
     return bytes;
   }
 
- private:
   // Of what FoldKeyOnlyWeights returns, those for the context come first and stay in fp32.
   static constexpr size_t kContextProducts = 3;
+
+  void Fold(const Placement& placement) {
+    // Products of unrounded parameters, each rounded once.
+    const at::NoGradGuard no_grad;
+    folded_ = kernels::FoldKeyOnlyWeights(Weights());
+    for (size_t i = 0; i < folded_->size(); ++i) {
+      at::Tensor& product = (*folded_)[i];
+      const bool over_tokens = i >= kContextProducts;
+      product = product.detach().to(placement.device, over_tokens ? placement.dtype : at::kFloat);
+    }
+  }
 
   kernels::KeyOnlyWeights Weights() const {
     return {.key_weight = k_->weight(),

@@ -22,7 +22,7 @@ class ShiftedWindow final : public AttentionModule {
         core_(std::move(core)),
         qkv_(Add<Linear>("qkv", site.channels, 3 * site.channels, site.qkv_bias)),
         proj_(Add<Linear>("proj", site.channels, site.channels, site.proj_bias)),
-        table_(AddParameter(
+        table_(AddSizedParameter(
             "relative_position_bias_table",
             {(2 * windows.window()[0] - 1) * (2 * windows.window()[1] - 1), site.heads})) {}
 
@@ -61,12 +61,13 @@ class ShiftedWindow final : public AttentionModule {
     ReleaseParameters();
     MarkPrepared(placement);
   }
-  int64_t WeightBytes() const override {
-    return Layer::WeightBytes() + (bias_.defined() ? static_cast<int64_t>(bias_.nbytes()) : 0) +
+
+ private:
+  int64_t OwnBytes() const override {
+    return Layer::OwnBytes() + (bias_.defined() ? static_cast<int64_t>(bias_.nbytes()) : 0) +
            windows_.kept_bytes();
   }
 
- private:
   // [3, B, heads, height, width, D] of the padded map.
   at::Tensor Project(const at::Tensor& tokens) const {
     return SplitQkv(qkv_->forward(padded_.Pad(tokens)), heads_);

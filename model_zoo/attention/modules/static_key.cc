@@ -18,7 +18,7 @@ class StaticKey final : public AttentionModule {
         q_(Add<Linear>("q", site.channels, site.channels, site.qkv_bias)),
         v_(Add<Linear>("v", site.channels, site.channels, site.qkv_bias)),
         proj_(Add<Linear>("proj", site.channels, site.channels, site.proj_bias)),
-        k_(AddParameter(
+        k_(AddSizedParameter(
             "k", {options_.heads, windows_.grid().tokens(), site.channels / options_.heads})) {}
 
   at::Tensor forward(at::Tensor tokens, const Grid& /*grid*/) const override {

@@ -57,6 +57,8 @@ TEST(ModelSpecTest, EveryFieldArrives) {
     precision: BF16
     image_height: 64
     image_width: 96
+    further_image_sizes { height: 128 width: 96 }
+    further_image_sizes { height: 32 width: 48 }
     preprocessing {
       resize_mode: SHORTEST_EDGE
       interpolation: BILINEAR
@@ -83,6 +85,8 @@ TEST(ModelSpecTest, EveryFieldArrives) {
   EXPECT_EQ(spec->description.precision, models::Precision::kBf16);
   EXPECT_EQ(spec->description.image_height, 64);
   EXPECT_EQ(spec->description.image_width, 96);
+  EXPECT_THAT(spec->description.further_sizes,
+              ElementsAre(models::ImageSize{128, 96}, models::ImageSize{32, 48}));
   EXPECT_EQ(spec->max_batch_size, 8);
   EXPECT_THAT(spec->batching.preferred_batch_sizes, ElementsAre(4, 8));
   EXPECT_EQ(spec->batching.max_queue_delay_us, 1500);
@@ -201,6 +205,21 @@ INSTANTIATE_TEST_SUITE_P(
         BadSpec{"NegativeClasses", "num_classes: -5", "model.textproto:3: ", "num_classes is -5"},
         BadSpec{"HugeImage", "image_height: 100000 image_width: 5",
                 "model.textproto:3: ", "image_height"},
+        BadSpec{
+            "HugeFurtherSize",
+            "further_image_sizes { height: 64 width: 64 }\n"
+            "further_image_sizes { height: 64 width: 5000 }",
+            "model.textproto:4: ", "further_image_sizes is 5000; it must lie between 1 and 4096"},
+        BadSpec{"FurtherSizeWithoutWidth", "further_image_sizes { height: 64 }",
+                "model.textproto:3: ", "further_image_sizes is 0"},
+        BadSpec{"ManyFurtherSizes",
+                [] {
+                  std::string sizes;
+                  for (int i = 0; i < 33; ++i)
+                    sizes += "further_image_sizes { height: 8 width: 8 } ";
+                  return sizes;
+                }(),
+                "model.textproto:3: ", "more than 32 sizes"},
         BadSpec{"WidthAlone", "image_width: 5", "model.textproto:3: ", "together"},
         BadSpec{"PreferredAboveMax",
                 "max_batch_size: 4\ndynamic_batching {\n"

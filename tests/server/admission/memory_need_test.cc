@@ -7,8 +7,7 @@ namespace {
 
 TEST(MemoryPerImage, CountsOutputsResultsAndPixelsThatHaveToBeMade) {
   ModelView model;
-  model.image_height = 10;
-  model.image_width = 20;
+  model.sizes = {{10, 20}};
   model.outputs = {{"logits", DataType::kFp32, {-1, 1000}}, {"mask", DataType::kUint8, {-1, 5, 6}}};
   constexpr int64_t kOutputs = 1000 * 4 + 5 * 6;
   EXPECT_EQ(MemoryPerImage(model, /*decoded=*/false, /*result_bytes=*/0), kOutputs);

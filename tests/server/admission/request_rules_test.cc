@@ -19,6 +19,7 @@ ModelView Model() {
                            {"image_rgb", DataType::kUint8, {-1, -1, -1, 3}}};
   model.outputs = {{"logits", DataType::kFp32, {-1, 10}}};
   model.max_batch_size = 4;
+  model.sizes = {{4, 5}};
   return model;
 }
 
@@ -61,6 +62,7 @@ TEST(RequestRules, AcceptsEachOfTheThreeInputs) {
   ASSERT_TRUE(accepted.ok()) << accepted.status();
   EXPECT_EQ(accepted->kind, InputKind::kPixelValues);
   EXPECT_EQ(accepted->images, 4);
+  EXPECT_EQ(accepted->size, 0u);
   EXPECT_EQ(accepted->tensor, &std::get<NamedTensors>(pixels.input)[0]);
 
   accepted = CheckRequest(
@@ -74,6 +76,28 @@ TEST(RequestRules, AcceptsEachOfTheThreeInputs) {
       Model());
   ASSERT_TRUE(accepted.ok()) << accepted.status();
   EXPECT_EQ(accepted->kind, InputKind::kImageRgb);
+}
+
+TEST(RequestRules, PixelsMayBeOfAnyOfTheModelsSizes) {
+  ModelView model = Model();
+  model.accepted_inputs[0].shape = {-1, 3, -1, -1};
+  model.sizes = {{4, 5}, {8, 2}};
+  const auto pixels = [](int64_t height, int64_t width) {
+    return Request({Input("pixel_values", DataType::kFp32, {1, 3, height, width},
+                          std::string(3 * height * width * sizeof(float), '\0'))});
+  };
+  const auto bytes = [](int64_t height, int64_t width) {
+    return Request({Input("image_rgb", DataType::kUint8, {1, height, width, 3},
+                          std::string(3 * height * width, 'x'))});
+  };
+  EXPECT_EQ(CheckRequest(pixels(4, 5), model)->size, 0u);
+  EXPECT_EQ(CheckRequest(pixels(8, 2), model)->size, 1u);
+  EXPECT_EQ(CheckRequest(bytes(8, 2), model)->size, 1u);
+  EXPECT_EQ(CheckRequest(bytes(2, 8), model)->size, std::nullopt);
+  const absl::Status refused = CheckRequest(pixels(2, 8), model).status();
+  EXPECT_EQ(ReasonOf(refused), "request.input_shape");
+  EXPECT_EQ(refused.message(),
+            "pixel_values has the shape [-1,3,4,5] or [-1,3,8,2], not [1,3,2,8]");
 }
 
 TEST(RequestRules, FilesMayComeFlat) {

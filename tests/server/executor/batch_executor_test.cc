@@ -30,8 +30,10 @@ constexpr float kTooLarge = 777.0f;  // makes it run out of memory
 // `most_images` at a time.
 class SummingModel final : public models::Model {
  public:
-  explicit SummingModel(int most_images = 1000) : most_images_(most_images) {
+  explicit SummingModel(int most_images = 1000, std::vector<models::ImageSize> further_sizes = {})
+      : most_images_(most_images) {
     info_.image_height = info_.image_width = kSide;
+    info_.further_sizes = std::move(further_sizes);
     info_.num_classes = 1;
     info_.outputs = {{"logits", {1}}};
   }
@@ -40,6 +42,7 @@ class SummingModel final : public models::Model {
   std::vector<at::Tensor> Run(const at::Tensor& pixels,
                               models::ForwardContext& context) const override {
     batches_.push_back(static_cast<int>(pixels.size(0)));
+    sizes_.push_back({pixels.size(2), pixels.size(3)});
     if (on_run_) on_run_();
     TORCH_CHECK(!(pixels == kPoison).any().item<bool>(), "secret path /etc/passwd");
     if (pixels.size(0) > most_images_ || (pixels == kTooLarge).any().item<bool>()) {
@@ -54,6 +57,7 @@ class SummingModel final : public models::Model {
   int64_t weight_bytes() const override { return 42; }
 
   mutable std::vector<int> batches_;
+  mutable std::vector<models::ImageSize> sizes_;
   std::function<void()> on_run_;  // of every pass
 
  private:
@@ -80,7 +84,7 @@ std::unique_ptr<InferenceTask> MakeTask(
                                numbers.size() * sizeof(float));
   return std::make_unique<InferenceTask>(
       std::move(request), ReceivedPixels{ScatteredBytes::Copy(bytes)},
-      static_cast<int>(images.size()),
+      BatchSize{.images = static_cast<int>(images.size())},
       /*priority=*/0,
       [&outcome](std::unique_ptr<InferenceTask>, absl::StatusOr<TaskResult> result) {
         outcome.result = std::move(result);
@@ -117,11 +121,67 @@ TEST_F(BatchExecutorTest, WarmsUpEveryBatchSizeBeforeItIsReady) {
   std::vector<int> reported;
   auto executor = BatchExecutor::CreateWithModel(
       std::move(model), {.max_batch_size = 3}, MakeCpuDevice({}), SteadyClock(),
-      [&](int size, Nanos) { reported.push_back(size); });
+      [&](const BatchSize& batch, Nanos) { reported.push_back(batch.images); });
   ASSERT_TRUE(executor.ok());
   EXPECT_THAT(reported, ElementsAre(3, 1));
   EXPECT_THAT(raw->batches_, ElementsAre(1, 3, 3, 2, 1, 1)) << "twice where the time is taken";
   EXPECT_GE((*executor)->peak_activation_bytes(), 3 * kNumbers * 4);
+}
+
+TEST_F(BatchExecutorTest, WarmsUpEveryShapeTheLargestFirst) {
+  auto model = std::make_unique<SummingModel>(
+      1000, std::vector<models::ImageSize>{{kSide, 1}, {kSide, 2 * kSide}});
+  SummingModel* raw = model.get();
+  std::vector<std::pair<uint64_t, int>> reported;
+  auto executor = BatchExecutor::CreateWithModel(
+      std::move(model), {.max_batch_size = 2}, MakeCpuDevice({}), SteadyClock(),
+      [&](const BatchSize& batch, Nanos) { reported.emplace_back(batch.shape_key, batch.images); });
+  ASSERT_TRUE(executor.ok()) << executor.status();
+  using Run = std::pair<uint64_t, int>;
+  EXPECT_THAT(reported,
+              ElementsAre(Run{2, 2}, Run{2, 1}, Run{0, 2}, Run{0, 1}, Run{1, 2}, Run{1, 1}));
+  EXPECT_EQ(std::ranges::count(raw->sizes_, models::ImageSize{kSide, 2 * kSide}), 1 + 2 * 2);
+  EXPECT_GE((*executor)->peak_activation_bytes(), 2 * 2 * kNumbers * 4);
+}
+
+TEST_F(BatchExecutorTest, RunsABatchAtItsShape) {
+  Load(std::make_unique<SummingModel>(
+      1000, std::vector<models::ImageSize>{{kSide, 1}, {kSide, 2 * kSide}}));
+  const auto task = [](uint64_t shape_key, int64_t numbers, float value, Outcome& outcome) {
+    const std::vector<float> pixels(numbers, value);
+    return std::make_unique<InferenceTask>(
+        std::make_unique<InferenceRequest>(),
+        ReceivedPixels{ScatteredBytes::Copy(
+            {reinterpret_cast<const char*>(pixels.data()), pixels.size() * sizeof(float)})},
+        BatchSize{.images = 1, .shape_key = shape_key}, 0,
+        [&outcome](std::unique_ptr<InferenceTask>, absl::StatusOr<TaskResult> result) {
+          outcome.result = std::move(result);
+        });
+  };
+  Outcome wide[2], narrow, own;
+  model_->sizes_.clear();
+  Run(task(2, 2 * kNumbers, 1, wide[0]), task(2, 2 * kNumbers, 2, wide[1]));
+  Run(task(1, kNumbers / 2, 3, narrow));
+  Run(MakeTask({4}, own));
+  EXPECT_EQ(wide[0].value(), 2 * kNumbers);
+  EXPECT_EQ(wide[1].value(), 2 * 2 * kNumbers);
+  EXPECT_EQ(narrow.value(), 3 * kNumbers / 2);
+  EXPECT_EQ(own.value(), 4 * kNumbers);
+  EXPECT_THAT(model_->sizes_,
+              ElementsAre(models::ImageSize{kSide, 2 * kSide}, models::ImageSize{kSide, 1},
+                          models::ImageSize{kSide, kSide}));
+}
+
+TEST_F(BatchExecutorTest, TheLargestShapeHasToFitTheMemory) {
+  const auto create = [](std::vector<models::ImageSize> further) {
+    return BatchExecutor::CreateWithModel(
+               std::make_unique<SummingModel>(1000, std::move(further)), {.max_batch_size = 1024},
+               MakeCpuDevice({.available_memory = [] { return 2 * 1024 * kNumbers * 4; }}),
+               SteadyClock(), nullptr)
+        .status();
+  };
+  EXPECT_TRUE(create({}).ok()) << create({});
+  EXPECT_EQ(ReasonOf(create({{kSide, 3 * kSide}})), "model.too_large");
 }
 
 // So the times of one model are not those of two.
@@ -163,7 +223,7 @@ TEST_F(BatchExecutorTest, TimesADoublingOfSizes) {
   std::vector<int> reported;
   auto executor = BatchExecutor::CreateWithModel(
       std::move(model), {.max_batch_size = 16}, MakeCpuDevice({}), SteadyClock(),
-      [&](int size, Nanos) { reported.push_back(size); });
+      [&](const BatchSize& batch, Nanos) { reported.push_back(batch.images); });
   ASSERT_TRUE(executor.ok());
   EXPECT_THAT(reported, ElementsAre(16, 8, 4, 2, 1));
   EXPECT_EQ(raw->batches_.size(), 1 + 16 + 5) << "one, every size, and those that are timed";
@@ -305,7 +365,7 @@ TEST_F(BatchExecutorTest, NormalisesBytesOfDecodedImages) {
   Outcome decoded, received;
   auto make = [](PixelSource pixels, Outcome& outcome) {
     return std::make_unique<InferenceTask>(
-        std::make_unique<InferenceRequest>(), std::move(pixels), 1, 0,
+        std::make_unique<InferenceRequest>(), std::move(pixels), BatchSize{.images = 1}, 0,
         [&outcome](std::unique_ptr<InferenceTask>, absl::StatusOr<TaskResult> result) {
           outcome.result = std::move(result);
         });

@@ -46,20 +46,20 @@ class FakeDevice final : public LaneDevice {
    public:
     FakeLane(std::unique_ptr<Lane> cpu, std::shared_ptr<FakeDeviceFaults> faults)
         : cpu_(std::move(cpu)), faults_(std::move(faults)) {}
-    int Gather(std::span<const std::unique_ptr<InferenceTask>> tasks) override {
+    BatchSize Gather(std::span<const std::unique_ptr<InferenceTask>> tasks) override {
       return cpu_->Gather(tasks);
     }
-    Pass Run(int images, models::ForwardContext& context) override {
+    Pass Run(const BatchSize& batch, models::ForwardContext& context) override {
       ++faults_->passes;
       std::this_thread::sleep_for(std::chrono::milliseconds(faults_->delay_ms));
-      if (const int most = faults_->most_images; most > 0 && images > most) {
-        TORCH_CHECK_WITH(OutOfMemoryError, false, "no memory for ", images, " images");
+      if (const int most = faults_->most_images; most > 0 && batch.images > most) {
+        TORCH_CHECK_WITH(OutOfMemoryError, false, "no memory for ", batch.images, " images");
       }
       if (faults_->failures > 0) {
         --faults_->failures;
         TORCH_CHECK(false, "the device has fallen off the bus");
       }
-      return cpu_->Run(images, context);
+      return cpu_->Run(batch, context);
     }
 
    private:

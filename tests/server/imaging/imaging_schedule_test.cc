@@ -12,7 +12,7 @@ namespace {
 using testing::ElementsAre;
 
 constexpr Nanos kMs = kMillisecond;
-constexpr ImageSize kPhoto{ImageKind::kJpeg, 12'000'000};
+constexpr ImagingWork kPhoto{ImageKind::kJpeg, 12'000'000};
 
 class ImagingScheduleTest : public testing::Test {
  protected:
@@ -20,18 +20,18 @@ class ImagingScheduleTest : public testing::Test {
   void Make(int threads) {
     schedule_.emplace(threads);
     line_ = schedule_->AddLine();
-    schedule_->Add(line_, {.size = kPhoto});
+    schedule_->Add(line_, {.work = kPhoto});
     schedule_->Done(*schedule_->Next(now_), 60 * kMs, 60 * kMs, now_);
   }
-  ImagingTaskId Add(Nanos order, int priority = 0, ImageSize size = kPhoto) {
-    return schedule_->Add(line_, {.size = size, .priority = priority, .order = order});
+  ImagingTaskId Add(Nanos order, int priority = 0, ImagingWork work = kPhoto) {
+    return schedule_->Add(line_, {.work = work, .priority = priority, .order = order});
   }
   std::vector<ImagingTaskId> TakeAll() {
     std::vector<ImagingTaskId> taken;
     while (auto next = schedule_->Next(now_)) taken.push_back(*next);
     return taken;
   }
-  Nanos Forecast(Nanos order, std::vector<ImageSize> images = {kPhoto}, int priority = 0) {
+  Nanos Forecast(Nanos order, std::vector<ImagingWork> images = {kPhoto}, int priority = 0) {
     return schedule_->Forecast(line_, priority, order, images, now_) - now_;
   }
 
@@ -53,29 +53,29 @@ TEST_F(ImagingScheduleTest, TakesTheEarliestDeadlineOfTheBestPriorityFirst) {
 TEST_F(ImagingScheduleTest, ThumbnailsDoNotSayWhatPhotographsTake) {
   schedule_.emplace(1);
   line_ = schedule_->AddLine();
-  constexpr ImageSize kThumbnail{ImageKind::kJpeg, 32 * 32};
+  constexpr ImagingWork kThumbnail{ImageKind::kJpeg, 32 * 32};
   for (int i = 0; i < 100; ++i) {
-    schedule_->Add(line_, {.size = kThumbnail});
+    schedule_->Add(line_, {.work = kThumbnail});
     schedule_->Done(*schedule_->Next(now_), kMs, kMs, now_);
   }
   EXPECT_EQ(Forecast(now_ + 500 * kMs), 0) << "nobody knows";
-  schedule_->Add(line_, {.size = kPhoto, .ready_by = now_ + 100 * kMs});
+  schedule_->Add(line_, {.work = kPhoto, .ready_by = now_ + 100 * kMs});
   const ImagingTaskId photo = *schedule_->Next(now_);
   EXPECT_FALSE(schedule_->Hopeless(photo, now_));
   // Once one was decoded it is known, whatever else comes.
   schedule_->Done(photo, 90 * kMs, 90 * kMs, now_);
   EXPECT_GT(Forecast(now_ + 500 * kMs), 40 * kMs);
-  schedule_->Add(line_, {.size = kPhoto, .ready_by = now_ + kMs});
+  schedule_->Add(line_, {.work = kPhoto, .ready_by = now_ + kMs});
   EXPECT_TRUE(schedule_->Hopeless(*schedule_->Next(now_), now_));
 }
 
 TEST_F(ImagingScheduleTest, SharesTheThreadsTimeBetweenModels) {
   Make(1);
   const ImagingLineId other = schedule_->AddLine();
-  constexpr ImageSize kSmall{ImageKind::kJpeg, 2'000'000};
+  constexpr ImagingWork kSmall{ImageKind::kJpeg, 2'000'000};
   for (int i = 0; i < 100; ++i) {
-    schedule_->Add(line_, {.size = kPhoto});
-    schedule_->Add(other, {.size = kSmall});
+    schedule_->Add(line_, {.work = kPhoto});
+    schedule_->Add(other, {.work = kSmall});
   }
   std::map<bool, Nanos> spent;
   Nanos all = 0;
@@ -98,8 +98,8 @@ TEST_F(ImagingScheduleTest, ChargesTheTimeThatAThreadWaitedAndDoesNotLearnFromIt
   const ImagingLineId other = schedule_->AddLine();
   int waiting = 0, others = 0;
   for (int i = 0; i < 100; ++i) {
-    schedule_->Add(line_, {.size = kPhoto});  // even numbers, from here on
-    schedule_->Add(other, {.size = kPhoto});
+    schedule_->Add(line_, {.work = kPhoto});  // even numbers, from here on
+    schedule_->Add(other, {.work = kPhoto});
   }
   for (Nanos all = 0; all < 2400 * kMs;) {
     const ImagingTaskId task = *schedule_->Next(now_);
@@ -162,7 +162,7 @@ TEST_F(ImagingScheduleTest, TakesAnImageForWhichAThreadIsIdleToBeAsFastAsEver) {
 TEST_F(ImagingScheduleTest, CountsTheTurnsOfOtherModels) {
   Make(1);
   const ImagingLineId other = schedule_->AddLine();
-  for (int i = 0; i < 50; ++i) schedule_->Add(other, {.size = kPhoto});
+  for (int i = 0; i < 50; ++i) schedule_->Add(other, {.work = kPhoto});
   EXPECT_EQ(Forecast(100), 120 * kMs);  // one turn each
 }
 
@@ -198,7 +198,7 @@ TEST_F(ImagingScheduleTest, LearnsFromImagesThatWereDecodedOnly) {
 TEST_F(ImagingScheduleTest, KnowsWhichImageWouldBeReadyTooLate) {
   Make(1);
   const auto hopeless = [&](Nanos ready_by) {
-    schedule_->Add(line_, {.size = kPhoto, .ready_by = ready_by});
+    schedule_->Add(line_, {.work = kPhoto, .ready_by = ready_by});
     const ImagingTaskId task = *schedule_->Next(now_);
     const bool answer = schedule_->Hopeless(task, now_);
     schedule_->Done(task, 0, std::nullopt, now_);

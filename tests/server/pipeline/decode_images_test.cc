@@ -193,12 +193,12 @@ TEST(ImagesToDecodeTest, KnowTheSizesOfFilesFromTheirFirstBytes) {
   AcceptedInput input{.kind = InputKind::kImage, .images = 3};
   for (const std::string& file : files) input.files.push_back(ScatteredBytes::Copy(file));
   const ImagesToDecode images(input);
-  ASSERT_EQ(images.sizes.size(), 3u);
-  EXPECT_EQ(images.sizes[0].kind, ImageKind::kProgressiveJpeg);
-  EXPECT_EQ(images.sizes[0].amount, 12'000'000);
-  EXPECT_EQ(images.sizes[1].kind, ImageKind::kUnknown);
-  EXPECT_EQ(images.sizes[1].amount, 8);
-  EXPECT_EQ(images.sizes[2].kind, ImageKind::kUnknown);
+  ASSERT_EQ(images.work.size(), 3u);
+  EXPECT_EQ(images.work[0].kind, ImageKind::kProgressiveJpeg);
+  EXPECT_EQ(images.work[0].amount, 12'000'000);
+  EXPECT_EQ(images.work[1].kind, ImageKind::kUnknown);
+  EXPECT_EQ(images.work[1].amount, 8);
+  EXPECT_EQ(images.work[2].kind, ImageKind::kUnknown);
 }
 
 }  // namespace

@@ -151,6 +151,52 @@ TEST_F(InferencePipelineTest, GivesTopClassesWhereTheyAreAskedFor) {
   EXPECT_EQ(Classes(answer)[0].size(), 3u);
 }
 
+// A model at several sizes: each is a shape of its own, in batches of its own.
+TEST_F(InferencePipelineTest, PixelsMayBeOfAnyOfTheModelsSizes) {
+  Serve(Parsed("vit_demo_patch8_64",
+               "dynamic_batching { max_queue_delay_microseconds: 200000 } "
+               "further_image_sizes { height: 48 width: 72 }"));
+  ASSERT_EQ(model_->view()->sizes.size(), 2u);
+  EXPECT_EQ(model_->view()->properties.at("fovea.sizes"), "64x64; 48x72");
+  std::vector<float> numbers(2 * 3 * 48 * 72, 0.5f);
+  const auto further = [&] {
+    return Request("pixel_values", DataType::kFp32, {2, 3, 48, 72},
+                   {reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(float)});
+  };
+  // The first and the last would fill a batch of four, if they were of one shape.
+  std::future<Answer> own = Send(Pixels(2)), other = Send(further()), last = Send(further());
+  const Answer first = other.get(), second = last.get();
+  EXPECT_EQ(own.get().response->receipt.batch_size, 2);
+  ASSERT_TRUE(first.response.ok()) << first.response.status();
+  EXPECT_EQ(first.response->receipt.batch_size, 4);
+  EXPECT_EQ(Outputs(first)[0].shape, (std::vector<int64_t>{2, 10}));
+  EXPECT_EQ(Outputs(first)[0].data, Outputs(second)[0].data);
+
+  // What the model gives that is loaded at that size, whose positions are as random.
+  model_.reset();
+  Serve(Parsed("vit_demo_patch8_64", "image_height: 48 image_width: 72"));
+  std::vector<float> four(4 * 3 * 48 * 72, 0.5f);
+  auto both = Request("pixel_values", DataType::kFp32, {4, 3, 48, 72},
+                      {reinterpret_cast<const char*>(four.data()), four.size() * sizeof(float)});
+  const Answer loaded = Send(std::move(both)).get();
+  ASSERT_TRUE(loaded.response.ok()) << loaded.response.status();
+  EXPECT_EQ(Outputs(loaded)[0].data.substr(0, 2 * 10 * 4), Outputs(first)[0].data);
+}
+
+TEST_F(InferencePipelineTest, BytesOfAFurtherSizeRunAsTheyAreAndOthersAreResizedToTheModelsOwn) {
+  Serve(Parsed("vit_demo_patch8_64", "further_image_sizes { height: 48 width: 72 }"));
+  const auto bytes = [](int height, int width) {
+    return Request("image_rgb", DataType::kUint8, {1, height, width, 3},
+                   std::string(height * width * 3, 'A'));
+  };
+  const Answer as_it_is = Send(bytes(48, 72)).get(), resized = Send(bytes(72, 48)).get();
+  ASSERT_TRUE(as_it_is.response.ok()) << as_it_is.response.status();
+  ASSERT_TRUE(resized.response.ok()) << resized.response.status();
+  EXPECT_EQ(as_it_is.stages[Stage::kPreprocess], 0);
+  EXPECT_GT(resized.stages[Stage::kPreprocess], 0);
+  EXPECT_NE(Outputs(as_it_is)[0].data, Outputs(resized)[0].data);
+}
+
 TEST_F(InferencePipelineTest, PixelsOfTheModelsSizeAreNotResized) {
   Serve(Parsed("identity", "image_height: 64 image_width: 64 advertised_input: IMAGE_RGB"));
   std::string rgb(kSide * kSide * 3, '\0');
@@ -239,7 +285,7 @@ class ScheduledDecodingTest : protected StandingClock, public InferencePipelineT
                                    fake.Advance(took);
                                    return true;
                                  },
-                             .outline = {.size = kPhotograph}})
+                             .outline = {.work = kPhotograph}})
                     .ok());
     while (model_->imaging_line().Forecast(0, kNever, {&kPhotograph, 1}) <= fake.Now()) {
       std::this_thread::yield();
@@ -259,7 +305,7 @@ class ScheduledDecodingTest : protected StandingClock, public InferencePipelineT
     blocked_.Wait();
   }
 
-  static constexpr ImageSize kPhotograph{ImageKind::kJpeg, 4000 * 3000};
+  static constexpr ImagingWork kPhotograph{ImageKind::kJpeg, 4000 * 3000};
   Notification blocked_, release_;
 };
 

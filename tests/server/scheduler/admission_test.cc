@@ -16,9 +16,11 @@ constexpr Nanos kNow = kSecond;
 class AdmissionTest : public testing::Test {
  protected:
   // Runs take 1 ms and 1 ms for each image.
-  void Measure(QueueId queue, Nanos when = kNow) {
+  void Measure(QueueId queue, Nanos when = kNow) { MeasureShape(queue, 0, kMs, when); }
+  // The same of one shape, in another unit than a millisecond.
+  void MeasureShape(QueueId queue, uint64_t shape_key, Nanos unit, Nanos when = kNow) {
     for (int images = 1; images <= 8; ++images) {
-      dispatcher_.RecordLatency(queue, images, (1 + images) * kMs, when);
+      dispatcher_.RecordLatency(queue, {images, shape_key}, (1 + images) * unit, when);
     }
   }
   std::string Refusal(QueueId queue, const TaskOutline& outline, Nanos now = kNow) {
@@ -27,10 +29,11 @@ class AdmissionTest : public testing::Test {
     return ReasonOf(place.status());
   }
   // Puts tasks in line without letting any of them start.
-  void Fill(QueueId queue, int tasks, Nanos deadline = kNever) {
+  void Fill(QueueId queue, int tasks, Nanos deadline = kNever, uint64_t shape_key = 0) {
     for (int i = 0; i < tasks; ++i) {
       auto record = std::make_shared<TaskRecord>();
       record->deadline = deadline;
+      record->shape_key = shape_key;
       absl::StatusOr<TaskId> place = dispatcher_.Reserve(queue, {}, kNow);
       ASSERT_TRUE(place.ok()) << place.status();
       dispatcher_.Enqueue(queue, *place, std::make_unique<FakeTask>(record), kNow);
@@ -97,6 +100,32 @@ TEST_F(AdmissionTest, RefusesADeadlineThatOneRunWouldMiss) {
   EXPECT_EQ(Refusal(queue, {.images = 4, .deadline = kNow + 5 * kMs}), "");
 }
 
+TEST_F(AdmissionTest, JudgesADeadlineByTheCurveOfItsShape) {
+  const QueueId queue = dispatcher_.AddQueue({.max_batch_size = 8});
+  Measure(queue);
+  MeasureShape(queue, 1, 10 * kMs);
+  EXPECT_EQ(Refusal(queue, {.deadline = kNow + 2 * kMs}), "");
+  EXPECT_EQ(Refusal(queue, {.shape_key = 1, .deadline = kNow + 19 * kMs}),
+            "queue.unreachable_deadline");
+  EXPECT_EQ(Refusal(queue, {.shape_key = 1, .deadline = kNow + 20 * kMs}), "");
+  // Of a shape that was never measured nothing is known.
+  EXPECT_EQ(Refusal(queue, {.shape_key = 2, .deadline = kNow + 1}), "");
+  EXPECT_EQ(dispatcher_.LeastRunTime(queue, {1, 1}, kNow), 20 * kMs);
+}
+
+// Eight of another shape are a batch of their own, of 90 ms, which runs first.
+TEST_F(AdmissionTest, CountsTheBatchesOfOtherShapesThatGoFirst) {
+  const QueueId queue = dispatcher_.AddQueue({.max_batch_size = 8});
+  Measure(queue);
+  MeasureShape(queue, 1, 10 * kMs);
+  Fill(queue, 8, kNow + 91 * kMs, /*shape_key=*/1);
+  EXPECT_EQ(Refusal(queue, {.deadline = kNow + 93 * kMs - 1 * kMs - 1}),
+            "queue.unreachable_deadline");
+  EXPECT_EQ(Refusal(queue, {.deadline = kNow + 93 * kMs}), "");
+  // Those that come after it do not count.
+  EXPECT_EQ(Refusal(queue, {.deadline = kNow + 90 * kMs}), "");
+}
+
 TEST_F(AdmissionTest, AcceptsADeadlineTenYearsAwayAndTheFarthestThereIs) {
   const QueueId queue = dispatcher_.AddQueue({.max_batch_size = 8, .max_queue_delay_us = 1'000});
   Measure(queue);
@@ -127,7 +156,7 @@ TEST_F(AdmissionTest, CountsWhatIsInLineAndWhatIsReserved) {
 
 TEST_F(AdmissionTest, DoesNotCountWhatAnUrgentRequestWouldOvertake) {
   const QueueId queue = dispatcher_.AddQueue({.max_batch_size = 1});
-  dispatcher_.RecordLatency(queue, 1, 2 * kMs, kNow);
+  dispatcher_.RecordLatency(queue, {1}, 2 * kMs, kNow);
   Fill(queue, 1);
   EXPECT_EQ(Start(kNow), 1);  // until 2 ms
   Fill(queue, 100, kNow + kSecond);
@@ -138,7 +167,7 @@ TEST_F(AdmissionTest, DoesNotCountWhatAnUrgentRequestWouldOvertake) {
 
 TEST_F(AdmissionTest, CountsReservedImagesOnlyWhereTheyWouldComeFirst) {
   const QueueId queue = dispatcher_.AddQueue({.max_batch_size = 1, .max_queue_size = 1'000});
-  dispatcher_.RecordLatency(queue, 1, 2 * kMs, kNow);
+  dispatcher_.RecordLatency(queue, {1}, 2 * kMs, kNow);
   const TaskOutline urgent{.deadline = kNow + 4 * kMs};
   for (int i = 0; i < 50; ++i) {  // they are still being decoded
     (void)*dispatcher_.Reserve(queue, {.priority = 1, .deadline = kNow + kSecond}, kNow);
@@ -166,8 +195,8 @@ TEST_F(AdmissionTest, CountsTheTimeUntilARequestIsDecoded) {
 TEST_F(AdmissionTest, CountsTheTurnsOfOtherModels) {
   const QueueId queue = dispatcher_.AddQueue({.max_batch_size = 1});
   const QueueId competing = dispatcher_.AddQueue({.max_batch_size = 1});
-  dispatcher_.RecordLatency(queue, 1, 2 * kMs, kNow);
-  dispatcher_.RecordLatency(competing, 1, 2 * kMs, kNow);
+  dispatcher_.RecordLatency(queue, {1}, 2 * kMs, kNow);
+  dispatcher_.RecordLatency(competing, {1}, 2 * kMs, kNow);
   EXPECT_EQ(Refusal(queue, {.deadline = kNow + 3 * kMs}), "");
   Fill(competing, 50);
   EXPECT_EQ(Refusal(queue, {.deadline = kNow + 3 * kMs}), "queue.unreachable_deadline");
@@ -177,7 +206,8 @@ TEST_F(AdmissionTest, CountsTheTurnsOfOtherModels) {
 TEST_F(AdmissionTest, RefusesNothingByACurveThatItDoesNotKnowOrNoLongerTrusts) {
   const QueueId queue = dispatcher_.AddQueue({.max_batch_size = 8});
   EXPECT_EQ(Refusal(queue, {.deadline = kNow + 1}), "");
-  dispatcher_.RecordLatency(queue, 1, 3600 * kSecond, kNow);  // a hiccup, as while a laptop sleeps
+  dispatcher_.RecordLatency(queue, {1}, 3600 * kSecond,
+                            kNow);  // a hiccup, as while a laptop sleeps
   EXPECT_EQ(Refusal(queue, {.deadline = kNow + kSecond}), "queue.unreachable_deadline");
   const Nanos later = kNow + LatencyModel::kTrust;
   EXPECT_EQ(Refusal(queue, {.deadline = later + kSecond}, later), "");

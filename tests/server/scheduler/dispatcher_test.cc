@@ -106,8 +106,8 @@ TEST(DispatcherCurveTest, LearnsFromWholeRunsOnly) {
     RunOnce(dispatcher, queue, RunOutcome::kBroken, 1 * kMs, kSecond + i * 20 * kMs);
   }
   const Nanos now = 3 * kSecond;
-  EXPECT_EQ(dispatcher.LeastRunTime(queue, 1, now), 10 * kMs);
-  EXPECT_EQ(dispatcher.LeastRunTime(queue, 1, now + LatencyModel::kTrust), 0);
+  EXPECT_EQ(dispatcher.LeastRunTime(queue, {1}, now), 10 * kMs);
+  EXPECT_EQ(dispatcher.LeastRunTime(queue, {1}, now + LatencyModel::kTrust), 0);
 }
 
 TEST_F(DispatcherTest, RunsARequestAtOnceOnAnIdleDevice) {
@@ -188,8 +188,8 @@ TEST_F(DispatcherTest, StartsAPreferredSizeBeforeTheDelayIsOver) {
 TEST_F(DispatcherTest, StartsEarlyEnoughForTheEarliestDeadline) {
   Make();
   const QueueId queue = Add({.max_batch_size = 8, .max_queue_delay_us = 50'000});
-  simulation_->dispatcher().RecordLatency(queue, 1, 2 * kMs, simulation_->now());
-  simulation_->dispatcher().RecordLatency(queue, 2, 3 * kMs, simulation_->now());
+  simulation_->dispatcher().RecordLatency(queue, {1}, 2 * kMs, simulation_->now());
+  simulation_->dispatcher().RecordLatency(queue, {2}, 3 * kMs, simulation_->now());
   At(0, queue);
   auto urgent = At(1 * kMs, queue, 20 * kMs);
   simulation_->RunToTheEnd();
@@ -203,7 +203,8 @@ TEST_F(DispatcherTest, LeavesLaterTasksOutWhereTheyWouldMakeTheEarliestMissItsDe
   Make();
   const QueueId queue = Add({.max_batch_size = 8});
   for (int images = 1; images <= 8; ++images) {
-    simulation_->dispatcher().RecordLatency(queue, images, (1 + images) * kMs, simulation_->now());
+    simulation_->dispatcher().RecordLatency(queue, {images}, (1 + images) * kMs,
+                                            simulation_->now());
   }
   auto urgent = At(0, queue, 20 * kMs, 8);  // busy until 9 ms
   At(1 * kMs, queue, 13 * kMs);

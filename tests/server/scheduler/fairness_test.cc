@@ -131,7 +131,7 @@ TEST(TurnsTest, OneModelDoesNotTakeAllThreadsAtOnceWhileAnotherHasWork) {
   std::vector<QueueId> queues;
   for (int i = 0; i < 2; ++i) {
     queues.push_back(simulation.AddModel({.instances = 2}, [](const Batch&) { return kMs; }));
-    simulation.dispatcher().RecordLatency(queues[i], 1, kMs, simulation.now());
+    simulation.dispatcher().RecordLatency(queues[i], {1}, kMs, simulation.now());
   }
   for (QueueId queue : queues) {
     for (int i = 0; i < 2; ++i) {

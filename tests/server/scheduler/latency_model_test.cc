@@ -13,6 +13,16 @@ TEST(LatencyModelTest, KnowsNothingBeforeTheFirstRun) {
   EXPECT_FALSE(model.Trusted(0));
 }
 
+TEST(LatencyModelsTest, EachShapeHasACurveOfItsOwn) {
+  LatencyModels models;
+  models.Record({.images = 2, .shape_key = 7}, 20, 0);
+  models.Record({.images = 2, .shape_key = 9}, 60, 0);
+  EXPECT_EQ(models.Of(7).Typical(2), 20);
+  EXPECT_EQ(models.Of(9).Typical(2), 60);
+  EXPECT_EQ(models.Of(0).Typical(2), 0);
+  EXPECT_FALSE(models.Of(0).Trusted(0));
+}
+
 TEST(LatencyModelTest, ReadsTheMeasuredSizesAsMeasured) {
   LatencyModel model;
   model.Record(1, 10, 0);

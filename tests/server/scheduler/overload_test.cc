@@ -32,7 +32,7 @@ struct Load {
 constexpr int kMaxBatch = 8;
 constexpr int kImagingThreads = 2;
 constexpr Nanos kDuration = 20 * kSecond;
-constexpr ImageSize kPhoto{ImageKind::kJpeg, 12'000'000};
+constexpr ImagingWork kPhoto{ImageKind::kJpeg, 12'000'000};
 
 // The imaging pool without its threads.
 class DecodingSimulation {
@@ -46,7 +46,7 @@ class DecodingSimulation {
   }
   void Submit(Nanos order, Nanos ready_by, std::function<void(bool)> decoded) {
     const ImagingTaskId id =
-        schedule_.Add(line_, {.size = kPhoto, .order = order, .ready_by = ready_by});
+        schedule_.Add(line_, {.work = kPhoto, .order = order, .ready_by = ready_by});
     decoded_.emplace(id, std::move(decoded));
     Step();
   }
@@ -100,7 +100,7 @@ double Goodput(const Load& load) {
     return static_cast<Nanos>((load.per_batch + load.per_image * batch.images) * noise(random));
   });
   for (int images = 1; images <= kMaxBatch; ++images) {  // as the warm-up does
-    simulation.dispatcher().RecordLatency(queue, images, load.per_batch + load.per_image * images,
+    simulation.dispatcher().RecordLatency(queue, {images}, load.per_batch + load.per_image * images,
                                           simulation.now());
   }
   DecodingSimulation decoding(simulation, [&] {
@@ -135,7 +135,7 @@ double Goodput(const Load& load) {
       if (load.decode == 0) {
         enqueue(true);
       } else {
-        const Nanos run = dispatcher.LeastRunTime(queue, 1, simulation.now());
+        const Nanos run = dispatcher.LeastRunTime(queue, {1}, simulation.now());
         decoding.Submit(record->deadline, record->deadline - run, enqueue);
       }
     }

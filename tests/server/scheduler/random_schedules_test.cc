@@ -134,7 +134,7 @@ class Schedule {
     });
     if (Chance(0.5)) {
       for (int images = 1; images <= options.max_batch_size; ++images) {
-        simulation_.dispatcher().RecordLatency(queue, images, per_batch + per_image * images,
+        simulation_.dispatcher().RecordLatency(queue, {images}, per_batch + per_image * images,
                                                simulation_.now());
       }
     }
