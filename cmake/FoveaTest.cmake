@@ -1,5 +1,6 @@
-# fovea_add_test(NAME SOURCES ... [LIBS ...] [HEADERS target] [LABELS ...] [SERIAL] [THREADED] [TIMEOUT seconds]): a GoogleTest
-# binary, registered as one ctest entry (starting LibTorch costs more than most tests). It uses the precompiled headers of
+# fovea_add_test(NAME SOURCES ... [LIBS ...] [HEADERS target] [LABELS ...] [SERIAL] [THREADED] [SHARDS number] [TIMEOUT seconds]): a
+# GoogleTest binary, registered as one ctest entry (starting LibTorch costs more than most tests), or as SHARDS of them on one
+# thread each, which take its tests in turn. It uses the precompiled headers of
 # `HEADERS`: fovea_model_zoo's or fovea_kernels' where it includes LibTorch, NONE's; GoogleTest's unless told. The labels `asan` and `tsan` put it among the tests
 # that the presets of those names build (targets asan_tests, tsan_tests) and that `make sanitize` runs there. THREADED: it
 # computes on every core; two such tests side by side take three times as long, because OpenMP's threads spin.
@@ -25,7 +26,7 @@ add_custom_target(asan_tests)
 add_custom_target(tsan_tests)
 
 function(fovea_add_test name)
-  cmake_parse_arguments(ARG "SERIAL;THREADED" "TIMEOUT;HEADERS" "SOURCES;LIBS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "SERIAL;THREADED" "TIMEOUT;HEADERS;SHARDS" "SOURCES;LIBS;LABELS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE fovea_compile ${ARG_LIBS} GTest::gmock GTest::gtest_main)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
@@ -49,17 +50,32 @@ function(fovea_add_test name)
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 300)
   endif()
-  add_test(NAME ${name} COMMAND ${launcher} $<TARGET_FILE:${name}>)
-  set_tests_properties(${name} PROPERTIES LABELS "unit;${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT})
-  if(ARG_THREADED)
-    set_tests_properties(${name} PROPERTIES PROCESSORS ${FOVEA_CORES})
+  set(entries ${name})
+  if(ARG_SHARDS)
+    set(entries)
+    math(EXPR last "${ARG_SHARDS} - 1")
+    foreach(shard RANGE ${last})
+      list(APPEND entries ${name}_${shard})
+    endforeach()
   endif()
+  foreach(entry IN LISTS entries)
+    add_test(NAME ${entry} COMMAND ${launcher} $<TARGET_FILE:${name}>)
+    set_tests_properties(${entry} PROPERTIES LABELS "unit;${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT})
+    if(ARG_SHARDS)
+      list(FIND entries ${entry} shard)
+      set_tests_properties(${entry} PROPERTIES
+        ENVIRONMENT "OMP_NUM_THREADS=1;GTEST_TOTAL_SHARDS=${ARG_SHARDS};GTEST_SHARD_INDEX=${shard}")
+    endif()
+    if(ARG_THREADED)
+      set_tests_properties(${entry} PROPERTIES PROCESSORS ${FOVEA_CORES})
+    endif()
+    if(ARG_SERIAL)
+      set_tests_properties(${entry} PROPERTIES RUN_SERIAL ON)
+    endif()
+  endforeach()
   foreach(sanitizer asan tsan)
     if(sanitizer IN_LIST ARG_LABELS)
       add_dependencies(${sanitizer}_tests ${name})
     endif()
   endforeach()
-  if(ARG_SERIAL)
-    set_tests_properties(${name} PROPERTIES RUN_SERIAL ON)
-  endif()
 endfunction()

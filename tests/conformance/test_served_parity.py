@@ -17,10 +17,11 @@ from PIL import Image
 from published_knn import is_decided_by_rounding, knn_attention
 from running_server import ROOT, Server
 from timm.data import create_transform, resolve_data_config
-from timm.layers import Attention
+from timm.layers import Attention, resample_abs_pos_embed
 
 NAME = "deit_tiny_patch16_224"
 KEYS = 100  # of 197, as in the paper
+FURTHER_SIZE = (160, 192)
 TOLERANCE = 1e-3  # of the logits' standard deviation
 
 
@@ -44,7 +45,11 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
         [str(part) for part in command], check=True, timeout=300, cwd=ROOT / "client/python"
     )  # fmt: skip
     spec = folder / NAME / "model.textproto"
-    text = spec.read_text().replace(f'name: "{NAME}"\n', "") + "\nmax_batch_size: 2\n"
+    height, width = FURTHER_SIZE
+    text = spec.read_text().replace(f'name: "{NAME}"\n', "") + (
+        "\nmax_batch_size: 2\n"
+        f"further_image_sizes {{ height: {height} width: {width} }}\n"
+    )
     spec.write_text(text)
     twin = folder / "with_knn"
     (twin / "1").mkdir(parents=True)
@@ -107,6 +112,25 @@ def test_dense_logits_are_timms(client, reference):
         assert_same(
             served(client, NAME, "pixel_values", pixels.numpy()), reference(pixels)
         )
+
+
+def test_a_loaded_model_runs_at_its_further_sizes_as_timms_does(client, models):
+    parameters = client.get_model_config(NAME).config.parameters
+    assert parameters["fovea.sizes"].string_value == "224x224; 160x192"
+    weights = safetensors.torch.load_file(models / NAME / "1/model.safetensors")
+    weights["pos_embed"] = resample_abs_pos_embed(
+        weights["pos_embed"], new_size=[side // 16 for side in FURTHER_SIZE]
+    )
+    reference = timm.create_model(NAME, img_size=FURTHER_SIZE).eval()
+    reference.load_state_dict(weights)
+    pixels = torch.randn(2, 3, *FURTHER_SIZE)
+    with torch.inference_mode():
+        assert_same(
+            served(client, NAME, "pixel_values", pixels.numpy()), reference(pixels)
+        )
+    with pytest.raises(triton.InferenceServerException) as refused:
+        served(client, NAME, "pixel_values", pixels[..., :176].numpy())
+    assert "[-1,3,224,224] or [-1,3,160,192]" in str(refused.value)
 
 
 def test_knn_logits_are_those_of_the_published_form(client, reference, monkeypatch):
