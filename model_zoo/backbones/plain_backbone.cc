@@ -5,7 +5,6 @@
 #include "model_zoo/attention/modules/modules.h"
 #include "model_zoo/layers/position_embedding.h"
 #include "model_zoo/layers/simple_pyramid.h"
-#include "model_zoo/layers/sinusoid_position.h"
 #include "model_zoo/layers/token_map.h"
 
 namespace fovea::models {

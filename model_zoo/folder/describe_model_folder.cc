@@ -29,15 +29,15 @@ models::ModelDescription DescribeModelFolder(const std::filesystem::path& folder
   std::vector<std::unique_ptr<RepositoryFs>> repositories;
   repositories.push_back(MakeRepositoryFs(full.parent_path()));
   const ModelFolders folders(std::move(repositories));
-  const ModelReading model = folders.Read(name);
+  const ModelFolderContents model = folders.Read(name);
   if (!model.status.ok()) Throw(name, model.status);
 
   std::vector<int64_t> available;
-  for (const VersionReading& version : model.versions) available.push_back(version.number);
+  for (const VersionFolderContents& version : model.versions) available.push_back(version.number);
   const std::vector<int64_t> served = model.spec.version_policy.Select(available);
   if (served.empty()) throw std::runtime_error("model " + name + ": no version is served");
   models::ModelDescription description = model.spec.description;
-  for (const VersionReading& version : model.versions) {
+  for (const VersionFolderContents& version : model.versions) {
     if (version.number != served.back()) continue;
     if (!version.status.ok()) Throw(name, version.status);
     if (!version.weights) continue;

@@ -142,36 +142,37 @@ absl::StatusOr<ModelFolders::Owner> ModelFolders::FindOwner(Owner model,
 }
 
 absl::Status ModelFolders::ReadAll(std::string_view name, std::string_view config_override,
-                                   ModelReading* reading) const {
+                                   ModelFolderContents* contents) const {
   FOVEA_ASSIGN_OR_RETURN(const RepositoryFs* const fs, Find(name));
   FileIdentity spec_identity;
   absl::StatusOr<ModelSpec> spec = ReadSpec(*fs, name, config_override, &spec_identity);
-  reading->fingerprint = Print(spec_identity);
+  contents->fingerprint = Print(spec_identity);
   FOVEA_RETURN_IF_ERROR(spec.status());
-  reading->spec = *std::move(spec);
+  contents->spec = *std::move(spec);
 
   const absl::StatusOr<FileContent> labels =
       ReadWhole(*fs, Join(name, kLabelsFile), limits::kMaxLabelsBytes);
   if (labels.ok()) {
-    reading->fingerprint += Print(labels->identity);
-    FOVEA_ASSIGN_OR_RETURN(reading->labels, ParseLabels(labels->bytes));
-    const int64_t classes = reading->spec.description.num_classes;
-    if (classes != 0) FOVEA_RETURN_IF_ERROR(CheckLabelCount(reading->labels, classes));
+    contents->fingerprint += Print(labels->identity);
+    FOVEA_ASSIGN_OR_RETURN(contents->labels, ParseLabels(labels->bytes));
+    const int64_t classes = contents->spec.description.num_classes;
+    if (classes != 0) FOVEA_RETURN_IF_ERROR(CheckLabelCount(contents->labels, classes));
   } else if (labels.status().code() != absl::StatusCode::kNotFound) {
     return labels.status();
   }
 
   FOVEA_ASSIGN_OR_RETURN(std::vector<int64_t> numbers, ListVersions(*fs, name));
-  const bool random = reading->spec.description.random_weights_seed.has_value();
-  FOVEA_ASSIGN_OR_RETURN(const Owner owner, FindOwner({fs, std::string(name)}, reading->spec));
+  const bool random = contents->spec.description.random_weights_seed.has_value();
+  FOVEA_ASSIGN_OR_RETURN(const Owner owner, FindOwner({fs, std::string(name)}, contents->spec));
   // A model without files of its own needs no version folders either (which git would not keep).
   if (numbers.empty() && random) numbers = {1};
   if (numbers.empty()) {
     FOVEA_ASSIGN_OR_RETURN(numbers, ListVersions(*owner.fs, owner.name));
   }
-  const std::string common = reading->fingerprint;
+  const std::string common = contents->fingerprint;
   for (const int64_t number : numbers) {
-    VersionReading version{.number = number, .fingerprint = common + std::to_string(number) + "="};
+    VersionFolderContents version{.number = number,
+                                  .fingerprint = common + std::to_string(number) + "="};
     if (!random) {
       absl::StatusOr<WeightsFile> weights = FindWeights(*owner.fs, owner.name, number);
       if (weights.ok()) {
@@ -190,21 +191,22 @@ absl::Status ModelFolders::ReadAll(std::string_view name, std::string_view confi
     }
     for (const std::string_view part :
          {std::string_view(" "), std::string_view(version.fingerprint), Text(version.status)}) {
-      reading->fingerprint += part;
+      contents->fingerprint += part;
     }
-    reading->versions.push_back(std::move(version));
+    contents->versions.push_back(std::move(version));
   }
-  if (reading->versions.empty()) {
+  if (contents->versions.empty()) {
     return FailedPrecondition("model.no_version", "the folder holds no version");
   }
   return absl::OkStatus();
 }
 
-ModelReading ModelFolders::Read(std::string_view name, std::string_view config_override) const {
-  ModelReading reading;
-  reading.status = OrOutOfMemory([&] { return ReadAll(name, config_override, &reading); });
-  if (!reading.status.ok()) reading.fingerprint += Text(reading.status);
-  return reading;
+ModelFolderContents ModelFolders::Read(std::string_view name,
+                                       std::string_view config_override) const {
+  ModelFolderContents contents;
+  contents.status = OrOutOfMemory([&] { return ReadAll(name, config_override, &contents); });
+  if (!contents.status.ok()) contents.fingerprint += Text(contents.status);
+  return contents;
 }
 
 }  // namespace fovea

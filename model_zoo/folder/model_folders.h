@@ -17,7 +17,7 @@
 namespace fovea {
 
 // A version as it was found.
-struct VersionReading {
+struct VersionFolderContents {
   int64_t number = 0;
   absl::Status status;                 // why it cannot be loaded: no weights, a bad format, ...
   std::optional<WeightsFile> weights;  // none where they are random, or where `status` says why
@@ -25,12 +25,12 @@ struct VersionReading {
 };
 
 // A model as it was found.
-struct ModelReading {
+struct ModelFolderContents {
   absl::Status status;  // why no version can be loaded: FAILED_PRECONDITION, or UNAVAILABLE where
                         // the disk failed
   ModelSpec spec;
   std::vector<std::string> labels;
-  std::vector<VersionReading>
+  std::vector<VersionFolderContents>
       versions;             // by number; every one there is, whatever the version policy says
   std::string fingerprint;  // differs when anything above does
 };
@@ -51,7 +51,7 @@ class ModelFolders {
 
   // Reads a model. A status of NOT_FOUND: no repository has it; FAILED_PRECONDITION: two have it.
   // INVALID_ARGUMENT: `config_override` (ParseModelSpec) is at fault.
-  ModelReading Read(std::string_view name, std::string_view config_override = {}) const;
+  ModelFolderContents Read(std::string_view name, std::string_view config_override = {}) const;
 
  private:
   struct Owner {
@@ -66,7 +66,7 @@ class ModelFolders {
   // Follows weights_of to the model that has files. FAILED_PRECONDITION: a cycle, or nothing there.
   absl::StatusOr<Owner> FindOwner(Owner model, const ModelSpec& spec) const;
   absl::Status ReadAll(std::string_view name, std::string_view config_override,
-                       ModelReading* reading) const;
+                       ModelFolderContents* contents) const;
 
   std::vector<std::unique_ptr<RepositoryFs>> repositories_;
 };

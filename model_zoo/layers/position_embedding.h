@@ -1,4 +1,5 @@
-// Learned absolute position embeddings for another grid than they were learned on.
+// Absolute position embeddings: learned ones for another grid than they were learned on, and
+// computed ones.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -21,5 +22,9 @@ at::Tensor ResizePositionEmbedding(const at::Tensor& stored, int64_t prefix_toke
 
 // The same of a map `stored` FP32 [1, channels, h, w]: returns [1, channels, to[0], to[1]].
 at::Tensor ResizePositionMap(const at::Tensor& stored, const std::array<int64_t, 2>& to);
+
+// Computed ones, Vaswani et al. 2017, section 3.5: FP32 [1, tokens, channels], sines in the even
+// channels and cosines in the odd ones, of wavelengths from 2 pi to 10000 * 2 pi.
+at::Tensor SinusoidPositions(int64_t tokens, int64_t channels);
 
 }  // namespace fovea::models

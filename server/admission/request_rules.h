@@ -1,5 +1,6 @@
-// What can be said against a request from itself and the model's description alone: before it takes
-// a place in a queue, and without a look at the pixels.
+// What can be said of a request from itself and the model's description alone: what is wrong with
+// it, and what it will make the server hold. Before it takes a place in a queue, and without a look
+// at the pixels.
 #pragma once
 
 #include <cstddef>
@@ -39,6 +40,11 @@ struct AcceptedInput {
 // image of too many pixels. RESOURCE_EXHAUSTED: an encoded image of more than
 // limits::kMaxEncodedImageBytes. What it asks for is the postprocessor's to judge.
 absl::StatusOr<AcceptedInput> CheckRequest(const InferenceRequest& request, const ModelView& model);
+
+// Bytes at most for each image of an accepted request, beside the message and what decoding it
+// takes while it lasts: pixels at the model's size where they have to be made (`decoded`), the
+// model's outputs, and the results that are made of them (`result_bytes`).
+int64_t MemoryPerImage(const ModelView& model, bool decoded, int64_t result_bytes);
 
 // INVALID_ARGUMENT where one of the float32 numbers of `data` is NaN or infinite (denormals are
 // accepted). `data` holds whole numbers. Reads all of it, as fast as memory goes: for pixel_values

@@ -33,37 +33,34 @@ InferenceCall::InferenceCall(ServerApi& api, Caller caller, std::string_view met
       pass_(api.gate().TryEnter(cancellation_, arrived)),
       deadline_(deadline) {}
 
-absl::StatusOr<std::shared_ptr<const ServingModel>> InferenceCall::ReadRequest(
-    InferenceRequest& request, Read read) {
+absl::Status InferenceCall::ReadRequest(InferenceRequest& request, Read read) {
   if (!pass_) return ServerStopping();
-  std::shared_ptr<const ServingModel> model;
   FOVEA_RETURN_IF_ERROR(OrOutOfMemory([&]() -> absl::Status {
     FOVEA_RETURN_IF_ERROR(request.TakeMemory(limits::kRequestRecordBytes));
     return read(request, [&](const InferenceRequest& head) -> absl::Status {
-      FOVEA_ASSIGN_OR_RETURN(model, api_.catalog().Acquire(head.model_name, head.model_version));
-      model_ = model->view();
+      FOVEA_ASSIGN_OR_RETURN(model_, api_.catalog().Acquire(head.model_name, head.model_version));
       return absl::OkStatus();
     });
   }));
-  FOVEA_CHECK(model != nullptr);  // `read` has asked for it
-  return model;
+  FOVEA_CHECK(model_ != nullptr);  // `read` has asked for it
+  return absl::OkStatus();
 }
 
 void InferenceCall::Run(int64_t received_bytes, Read read, Write write, Done done) {
   received_bytes_ = received_bytes;
   std::unique_ptr<InferenceRequest> request = std::move(request_);
   if (api_.observer() != nullptr) api_.observer()->OnRequestArrived();
-  absl::StatusOr<std::shared_ptr<const ServingModel>> model = ReadRequest(*request, read);
+  const absl::Status complete = ReadRequest(*request, read);
   request->stages.EndStage(Stage::kReceive, api_.clock().Now());
   id_ = request->id;
   asked_model_ = request->model_name;
   asked_version_ = request->model_version;
   deadline_ = request->deadline;  // it may have named an earlier one
-  if (!model.ok()) {
-    Answer(model.status(), request->stages, write, done);
+  if (!complete.ok()) {
+    Answer(complete, request->stages, write, done);
     return;
   }
-  ServingModel::Infer(*std::move(model), std::move(request),
+  ServingModel::Infer(model_, std::move(request),
                       [this, write = std::move(write), done = std::move(done)](
                           absl::StatusOr<InferenceResponse> response, StageTimes stages) {
                         Answer(std::move(response), stages, write, done);
@@ -100,7 +97,7 @@ void InferenceCall::Answer(absl::StatusOr<InferenceResponse> response, StageTime
     observer->OnRequestDone({.protocol = caller_.protocol,
                              .method = method_,
                              .principal = caller_.principal,
-                             .model = model_,
+                             .model = model_.get(),
                              .code = code,
                              .stages = stages,
                              .id = id_,
@@ -110,6 +107,7 @@ void InferenceCall::Answer(absl::StatusOr<InferenceResponse> response, StageTime
                              .received_bytes = received_bytes_,
                              .sent_bytes = sent_bytes});
   }
+  model_.reset();  // a caller who reads slowly does not keep it loaded
   memory_.KeepOnly(limits::kRequestRecordBytes + sent_bytes);
   // The caller may end this object in `done`.
   const std::string id = id_;

@@ -11,7 +11,6 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "server/api/caller.h"
 #include "server/api/request_gate.h"
 #include "server/core/model_catalog.h"
 #include "server/core/request.h"
@@ -19,6 +18,12 @@
 namespace fovea {
 
 class ServerApi;
+
+// Who makes a call, as its transport has found out.
+struct Caller {
+  std::string_view protocol;  // "grpc"; a constant
+  std::string principal;      // whom the caller has proved to be; empty: nobody in particular
+};
 
 // Holds what the request holds: its place at the gate, which a drain waits for, and its memory.
 // Run is called once; Cancel is thread-safe; the rest is the transport's, one call at a time. It
@@ -53,9 +58,8 @@ class InferenceCall {
   void Release();
 
  private:
-  // The model that it is for.
-  absl::StatusOr<std::shared_ptr<const ServingModel>> ReadRequest(InferenceRequest& request,
-                                                                  Read read);
+  // Fills it in, and finds the model that it is for.
+  absl::Status ReadRequest(InferenceRequest& request, Read read);
   void Answer(absl::StatusOr<InferenceResponse> response, StageTimes stages, const Write& write,
               const Done& done);
 
@@ -67,7 +71,7 @@ class InferenceCall {
   const CancellationPtr cancellation_;
   RequestGate::Pass pass_;
   // What is known of it after it has been handed on.
-  std::shared_ptr<const ModelView> model_;  // null: none that serves
+  std::shared_ptr<const ServingModel> model_;  // until it is answered; null: none that serves
   std::string id_, asked_model_, asked_version_;
   Nanos deadline_;
   int64_t received_bytes_ = 0;

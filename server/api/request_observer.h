@@ -1,7 +1,6 @@
 // Who is told of answered requests.
 #pragma once
 
-#include <memory>
 #include <string_view>
 
 #include "absl/status/status.h"
@@ -14,14 +13,14 @@ struct AnsweredRequest {
   std::string_view protocol;   // "grpc"
   std::string_view method;     // of the service, for example "ModelInfer"; a constant
   std::string_view principal;  // of the caller; empty: nobody in particular
-  // The model as it was when the request arrived; null where the request named none that is loaded.
-  // Labels come from here alone: what a caller writes must not make a new series (docs/faults.md,
-  // row 47).
-  std::shared_ptr<const ModelView> model;
+  // What served when the request arrived; null where it named none that is loaded. Labels come from
+  // here alone: what a caller writes must not make a new series (docs/faults.md, row 47).
+  const ServingModel* model = nullptr;
   absl::StatusCode code = absl::StatusCode::kOk;
   StageTimes stages;
   // For the access log: what the caller wrote, as far as it could be read; the error's token; the
-  // message as it came off the wire, and the encoded answer. Valid during the call.
+  // message as it came off the wire, and the encoded answer. Views and the model are valid during
+  // the call.
   std::string_view id, requested_model, requested_version, reason;
   int64_t received_bytes = 0, sent_bytes = 0;
 };

@@ -23,6 +23,9 @@ class MeteredModel final : public ModelObserver {
     meter_->OnBatchClosed(CloseReasonName(batch.why));
   }
   void OnBatchDone(int, Nanos) override {}  // the executor tells more of it
+  void OnAnswered(absl::StatusCode code, const StageTimes& stages) override {
+    meter_->OnAnswered(code, stages);
+  }
   void OnBatch(const BatchRun& run) override {
     meter_->OnBatch(run.images, run.gather, run.compute, run.scatter, run.peak_bytes);
     meter_->OnNonFinite(run.non_finite);
@@ -42,26 +45,24 @@ void AnswerObserver::OnRequestArrived() { metrics_.families().inflight_requests.
 
 void AnswerObserver::OnRequestDone(const AnsweredRequest& request) {
   metrics_.families().inflight_requests.Decrement();
-  log_.Write(
-      {.protocol = request.protocol,
-       .method = request.method,
-       .principal = request.principal,
-       .id = request.id,
-       .model = request.requested_model,
-       // The one that was meant, where the caller left it open.
-       .version = request.model != nullptr ? request.model->version : request.requested_version,
-       .code = request.code,
-       .reason = request.reason,
-       .stages = request.stages,
-       .received_bytes = request.received_bytes,
-       .sent_bytes = request.sent_bytes});
+  log_.Write({.protocol = request.protocol,
+              .method = request.method,
+              .principal = request.principal,
+              .id = request.id,
+              .model = request.requested_model,
+              // The one that was meant, where the caller left it open.
+              .version = request.model != nullptr ? request.model->view()->version
+                                                  : request.requested_version,
+              .code = request.code,
+              .reason = request.reason,
+              .stages = request.stages,
+              .received_bytes = request.received_bytes,
+              .sent_bytes = request.sent_bytes});
   if (request.model != nullptr) {
-    if (const auto meter = metrics_.Find(request.model->name, request.model->version)) {
-      meter->OnAnswered(request.code, request.stages);
-      return;
-    }
+    request.model->OnAnswered(request.code, request.stages);
+  } else {
+    metrics_.OnUnmatched(request.code);
   }
-  metrics_.OnUnmatched(request.code);
 }
 
 void RepositoryLog::OnLoad(const LoadReport& report) {

@@ -155,7 +155,7 @@ class Server {
                           .loader_threads = std::min(cpus.threads(), limits::kMaxLoaderThreads),
                           .load_bytes = LoadBytes()},
                          std::move(folders),
-                         [environment](const ParsedModel& model) {
+                         [environment](const VersionToLoad& model) {
                            return ServedModel::Create(model, environment);
                          },
                          repository_log_, clock_));

@@ -55,12 +55,6 @@ void Metrics::Destroy(ModelMeter* meter) {
   destroyed_.NotifyAll();
 }
 
-std::shared_ptr<ModelMeter> Metrics::Find(std::string_view name, std::string_view version) const {
-  MutexLock lock(mutex_);
-  const auto found = newest_.find(std::pair(name, version));
-  return found == newest_.end() ? nullptr : found->second.lock();
-}
-
 absl::StatusOr<std::vector<ModelStatistics>> Metrics::Statistics(std::string_view name,
                                                                  std::string_view version) const {
   std::vector<std::shared_ptr<ModelMeter>> meters;

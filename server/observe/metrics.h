@@ -30,8 +30,6 @@ class Metrics final : public StatisticsSource {
   // that it replaces, or where its labels changed at least with its statistics, so that no count
   // goes back. Waits for a meter with the same labels that is just being destroyed.
   std::shared_ptr<ModelMeter> Meter(const ModelView& model);
-  // The meter of a loaded version; null where there is none. Cheap enough for every request.
-  std::shared_ptr<ModelMeter> Find(std::string_view name, std::string_view version) const;
 
   // A request that named no loaded version was answered.
   void OnUnmatched(absl::StatusCode code) { unmatched_.Increment(code); }
@@ -50,15 +48,6 @@ class Metrics final : public StatisticsSource {
 
  private:
   using Key = std::pair<std::string, std::string>;  // name, version
-  // So that a pair of views finds one of strings.
-  struct KeyLess {
-    using is_transparent = void;
-    template <typename A, typename B>
-    bool operator()(const A& a, const B& b) const {
-      return std::pair<std::string_view, std::string_view>(a) <
-             std::pair<std::string_view, std::string_view>(b);
-    }
-  };
 
   void Destroy(ModelMeter* meter);
 
@@ -72,7 +61,7 @@ class Metrics final : public StatisticsSource {
   CondVar destroyed_;
   // Every meter whose series exist; expired ones are being destroyed.
   std::map<MetricLabels, std::weak_ptr<ModelMeter>> meters_ ABSL_GUARDED_BY(mutex_);
-  std::map<Key, std::weak_ptr<ModelMeter>, KeyLess> newest_ ABSL_GUARDED_BY(mutex_);
+  std::map<Key, std::weak_ptr<ModelMeter>> newest_ ABSL_GUARDED_BY(mutex_);
 
   std::unique_ptr<MetricsEndpoint> endpoint_;  // last: it reads all of the above
 };

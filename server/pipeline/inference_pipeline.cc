@@ -7,7 +7,6 @@
 
 #include "base/out_of_memory.h"
 #include "base/status.h"
-#include "server/admission/memory_need.h"
 #include "server/admission/request_rules.h"
 #include "server/pipeline/decode_images.h"
 

@@ -4,14 +4,20 @@
 #include <functional>
 #include <memory>
 
+#include "absl/status/status.h"
 #include "server/core/model_catalog.h"
+#include "server/core/stages.h"
 #include "server/executor/batch_executor.h"
 #include "server/scheduler/observer.h"
 
 namespace fovea {
 
 // Thread-safe.
-class ModelObserver : public SchedulerObserver, public ExecutionObserver {};
+class ModelObserver : public SchedulerObserver, public ExecutionObserver {
+ public:
+  // An answer to a request for the version is handed to the wire.
+  virtual void OnAnswered(absl::StatusCode code, const StageTimes& stages) = 0;
+};
 
 // Makes the observer of a version that is about to serve.
 using ModelObserverFactory =

@@ -60,7 +60,7 @@ TensorDescription AdvertisedTensor(AdvertisedInput advertised, const models::Mod
 
 }  // namespace
 
-ModelView DescribeServedModel(const ParsedModel& model, const models::ModelInfo& info,
+ModelView DescribeServedModel(const VersionToLoad& model, const models::ModelInfo& info,
                               std::string_view device) {
   const ModelSpec& spec = model.spec;
   ModelView view;

@@ -11,7 +11,7 @@ namespace fovea {
 
 // Metadata of `model`, whose loaded form is described by `info` and runs on `device`
 // (LaneDevice::name). `served_versions` is left to the repository.
-ModelView DescribeServedModel(const ParsedModel& model, const models::ModelInfo& info,
+ModelView DescribeServedModel(const VersionToLoad& model, const models::ModelInfo& info,
                               std::string_view device);
 
 }  // namespace fovea

@@ -31,7 +31,7 @@ PreprocessSpec ImagingSpec(const models::ModelInfo& info,
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<Servable>> ServedModel::Create(const ParsedModel& model,
+absl::StatusOr<std::shared_ptr<Servable>> ServedModel::Create(const VersionToLoad& model,
                                                               const Environment& environment) {
   const ModelSpec& spec = model.spec;
   const int threads = ThreadsPerInstance(spec.instances, environment.device_threads);

@@ -37,11 +37,14 @@ class ServedModel final : public Servable {
   };
 
   // Loads, prepares and warms up; logs its progress. See ServableFactory for the errors.
-  static absl::StatusOr<std::shared_ptr<Servable>> Create(const ParsedModel& model,
+  static absl::StatusOr<std::shared_ptr<Servable>> Create(const VersionToLoad& model,
                                                           const Environment& environment);
   ~ServedModel() override = default;
 
   const std::shared_ptr<const ModelView>& view() const override { return view_; }
+  void OnAnswered(absl::StatusCode code, const StageTimes& stages) const override {
+    observer_->OnAnswered(code, stages);
+  }
   ModelQueue& queue() const { return *queue_; }
   // Where its images wait to be decoded.
   ImagingLine& imaging_line() const { return *imaging_line_; }

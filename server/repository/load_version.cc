@@ -9,16 +9,16 @@
 
 namespace fovea {
 
-absl::StatusOr<std::shared_ptr<Servable>> LoadVersion(const ModelReading& model,
-                                                      const VersionReading& version,
+absl::StatusOr<std::shared_ptr<Servable>> LoadVersion(const ModelFolderContents& model,
+                                                      const VersionFolderContents& version,
                                                       const ServableFactory& factory,
                                                       CancellationPtr cancellation) {
   FOVEA_RETURN_IF_ERROR(version.status);
-  ParsedModel parsed{.name = model.spec.description.name,
-                     .version = version.number,
-                     .spec = model.spec,
-                     .labels = model.labels,
-                     .cancellation = std::move(cancellation)};
+  VersionToLoad parsed{.name = model.spec.description.name,
+                       .version = version.number,
+                       .spec = model.spec,
+                       .labels = model.labels,
+                       .cancellation = std::move(cancellation)};
   std::unique_ptr<RepositoryFile> file;
   if (version.weights) {
     FOVEA_ASSIGN_OR_RETURN(file, OpenWeights(*version.weights));

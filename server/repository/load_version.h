@@ -15,8 +15,8 @@ namespace fovea {
 // Besides the factory's errors: FAILED_PRECONDITION where the weights are in no format that is
 // read, or there are as many labels as the model has no classes; UNAVAILABLE where the file changed
 // before the model was ready.
-absl::StatusOr<std::shared_ptr<Servable>> LoadVersion(const ModelReading& model,
-                                                      const VersionReading& version,
+absl::StatusOr<std::shared_ptr<Servable>> LoadVersion(const ModelFolderContents& model,
+                                                      const VersionFolderContents& version,
                                                       const ServableFactory& factory,
                                                       CancellationPtr cancellation);
 

@@ -124,11 +124,11 @@ class ModelRepository final : public ModelCatalog {
                std::function<void(const absl::Status&)> done);
   // Makes what serves agree with the disk. Runs with the model to itself.
   absl::Status Sync(const std::string& name, const SyncRequest& request);
-  absl::Status SyncVersions(const std::string& name, const ModelReading& reading,
+  absl::Status SyncVersions(const std::string& name, const ModelFolderContents& contents,
                             const std::string& config, bool force, Nanos asked);
   // `asked`: since when the model waits to be loaded, whichever of its versions.
-  absl::Status LoadOne(const std::string& name, const ModelReading& reading,
-                       const VersionReading& version, std::string fingerprint, Nanos asked);
+  absl::Status LoadOne(const std::string& name, const ModelFolderContents& contents,
+                       const VersionFolderContents& version, std::string fingerprint, Nanos asked);
   absl::Status FailedToRead(const std::string& name, const absl::Status& status, bool unload,
                             Nanos began);
   void SyncAll();

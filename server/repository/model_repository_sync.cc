@@ -19,10 +19,11 @@ std::string Text(const absl::Status& status) {
   return std::string(status.message().data(), status.message().size());
 }
 
-std::vector<int64_t> Desired(const ModelReading& reading) {
+std::vector<int64_t> Desired(const ModelFolderContents& contents) {
   std::vector<int64_t> available;
-  for (const VersionReading& version : reading.versions) available.push_back(version.number);
-  return reading.spec.version_policy.Select(available);
+  for (const VersionFolderContents& version : contents.versions)
+    available.push_back(version.number);
+  return contents.spec.version_policy.Select(available);
 }
 
 bool Contains(const std::vector<int64_t>& sorted, int64_t number) {
@@ -69,20 +70,20 @@ absl::Status ModelRepository::Sync(const std::string& name, const SyncRequest& r
   }
   if (request.config_override) config = *request.config_override;
 
-  const ModelReading reading = folders_.Read(name, config);
-  absl::Status status = reading.status;
-  if (status.ok() && Desired(reading).empty()) {
+  const ModelFolderContents contents = folders_.Read(name, config);
+  absl::Status status = contents.status;
+  if (status.ok() && Desired(contents).empty()) {
     status =
         FailedPrecondition("model.no_version", "the version policy serves no version there is");
   }
   const bool gone = status.code() == absl::StatusCode::kNotFound;
-  status = status.ok() ? SyncVersions(name, reading, config, request.force, began)
+  status = status.ok() ? SyncVersions(name, contents, config, request.force, began)
                        : FailedToRead(name, status, gone && request.unload_if_gone, began);
   MutexLock lock(mutex_);
   if (options_.control == ModelControl::kPoll) {
     // What is gone or unavailable is worth another try without a change on disk.
     const bool again = gone || absl::IsUnavailable(status);
-    detector_.Done(name, again ? "" : reading.fingerprint);
+    detector_.Done(name, again ? "" : contents.fingerprint);
   }
   if (status.ok() && !gone) models_[name].config_override = config;
   if (status.ok() && missing_.erase(name) > 0) changed_.NotifyAll();
@@ -119,19 +120,20 @@ absl::Status ModelRepository::FailedToRead(const std::string& name, const absl::
   return status;
 }
 
-absl::Status ModelRepository::SyncVersions(const std::string& name, const ModelReading& reading,
+absl::Status ModelRepository::SyncVersions(const std::string& name,
+                                           const ModelFolderContents& contents,
                                            const std::string& config, bool force, Nanos asked) {
-  const std::vector<int64_t> desired = Desired(reading);
+  const std::vector<int64_t> desired = Desired(contents);
   {
     MutexLock lock(mutex_);
     ModelRecord& record = models_[name];
     record.gone = false;
     record.problem.clear();
-    record.shares_weights = !reading.spec.weights_of.empty();
+    record.shares_weights = !contents.spec.weights_of.empty();
     record.ForgetAllBut(desired);
   }
   absl::Status first_error;
-  for (const VersionReading& version : reading.versions) {
+  for (const VersionFolderContents& version : contents.versions) {
     if (!Contains(desired, version.number)) continue;
     std::string fingerprint = version.fingerprint + config;
     {
@@ -140,7 +142,7 @@ absl::Status ModelRepository::SyncVersions(const std::string& name, const ModelR
       const VersionLoad* const ready = models_[name].Ready(version.number);
       if (!force && ready != nullptr && ready->fingerprint() == fingerprint) continue;
     }
-    const absl::Status status = LoadOne(name, reading, version, std::move(fingerprint), asked);
+    const absl::Status status = LoadOne(name, contents, version, std::move(fingerprint), asked);
     if (first_error.ok()) first_error = status;
   }
   // An old version stops only once all that replaces it is ready.
@@ -157,8 +159,8 @@ absl::Status ModelRepository::SyncVersions(const std::string& name, const ModelR
   return absl::OkStatus();
 }
 
-absl::Status ModelRepository::LoadOne(const std::string& name, const ModelReading& reading,
-                                      const VersionReading& version, std::string fingerprint,
+absl::Status ModelRepository::LoadOne(const std::string& name, const ModelFolderContents& contents,
+                                      const VersionFolderContents& version, std::string fingerprint,
                                       Nanos asked) {
   const Nanos began = clock_.Now();
   std::shared_ptr<VersionLoad> load;
@@ -186,7 +188,8 @@ absl::Status ModelRepository::LoadOne(const std::string& name, const ModelReadin
       built = Unavailable("repository.busy",
                           "no load has given back memory for loading for ten minutes");
     } else {
-      built = OrOutOfMemory([&] { return LoadVersion(reading, version, factory_, cancellation_); });
+      built =
+          OrOutOfMemory([&] { return LoadVersion(contents, version, factory_, cancellation_); });
     }
   }
   bool serving;

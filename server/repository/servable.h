@@ -17,7 +17,7 @@ namespace fovea {
 
 // One version of a model, read from its folder and checked as far as that goes without its
 // framework.
-struct ParsedModel {
+struct VersionToLoad {
   std::string name;
   int64_t version = 0;
   // spec.description.weights is a path that opens the very file that was checked, whatever happens
@@ -43,6 +43,6 @@ class Servable : public ServingModel {
 // loaders. An error leaves nothing behind: FAILED_PRECONDITION where this model cannot run here,
 // UNAVAILABLE where trying again may help.
 using ServableFactory =
-    std::function<absl::StatusOr<std::shared_ptr<Servable>>(const ParsedModel& model)>;
+    std::function<absl::StatusOr<std::shared_ptr<Servable>>(const VersionToLoad& model)>;
 
 }  // namespace fovea

@@ -98,7 +98,7 @@ TEST(LabelsTest, BadLinesAreNamed) {
 // Both ways of staying inside, with and without openat2.
 class ModelFoldersTest : public ::testing::TestWithParam<bool> {
  protected:
-  ModelReading Read(std::string_view name) const { return folders_.Read(name); }
+  ModelFolderContents Read(std::string_view name) const { return folders_.Read(name); }
 
   TempRepository disk_;
   const ModelFolders folders_ = ModelFolders(Repository(disk_, GetParam()));
@@ -126,7 +126,7 @@ TEST_P(ModelFoldersTest, ReadsSpecLabelsAndVersions) {
   disk_.Write("cats/labels.txt", "tom\nkitty\n");
   disk_.Write("cats/0003/model.safetensors", "");
   disk_.Write("cats/docs/readme.txt", "");
-  const ModelReading cats = Read("cats");
+  const ModelFolderContents cats = Read("cats");
   ASSERT_TRUE(cats.status.ok()) << cats.status;
   EXPECT_THAT(cats.labels, ElementsAre("tom", "kitty"));
   ASSERT_THAT(cats.versions, SizeIs(2));
@@ -141,7 +141,7 @@ TEST_P(ModelFoldersTest, ReadsSpecLabelsAndVersions) {
 
 TEST_P(ModelFoldersTest, ThePathOfOpenedWeightsSurvivesTheirReplacement) {
   disk_.AddModel("cats");
-  const ModelReading cats = Read("cats");
+  const ModelFolderContents cats = Read("cats");
   const auto file = OpenWeights(*cats.versions.at(0).weights);
   ASSERT_TRUE(file.ok()) << file.status();
   disk_.Write("cats/1/model.safetensors", "something else");
@@ -151,7 +151,7 @@ TEST_P(ModelFoldersTest, ThePathOfOpenedWeightsSurvivesTheirReplacement) {
 TEST_P(ModelFoldersTest, LabelsMustMatchTheClasses) {
   disk_.AddModel("cats", "num_classes: 3");
   disk_.Write("cats/labels.txt", "tom\nkitty\n");
-  const ModelReading cats = Read("cats");
+  const ModelFolderContents cats = Read("cats");
   EXPECT_EQ(cats.status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(Says(cats.status), HasSubstr("labels.txt has 2 lines, and the model has 3 classes"));
 }
@@ -185,7 +185,7 @@ TEST_P(ModelFoldersTest, WeightsOfUsesTheOtherModelsFileAndVersions) {
   disk_.Write("knn/model.textproto", kPlainSpec + std::string("weights_of: \"dense\""));
   disk_.Write("knn2/model.textproto", kPlainSpec + std::string("weights_of: \"knn\""));
   for (const char* name : {"knn", "knn2"}) {
-    const ModelReading model = Read(name);
+    const ModelFolderContents model = Read(name);
     ASSERT_TRUE(model.status.ok()) << model.status;
     ASSERT_THAT(model.versions, SizeIs(1));
     EXPECT_EQ(model.versions[0].number, 3);
@@ -222,14 +222,14 @@ TEST_P(ModelFoldersTest, WeightsOfNothingIsRefused) {
   EXPECT_THAT(Says(Read("knn").status), HasSubstr("weights_of: model dense: model.textproto:3: "));
   disk_.AddModel("dense", "", 1);
   disk_.Write("knn/2/.keep", "");
-  const ModelReading knn = Read("knn");
+  const ModelFolderContents knn = Read("knn");
   ASSERT_TRUE(knn.status.ok()) << knn.status;
   EXPECT_THAT(Says(knn.versions.at(0).status), HasSubstr("model dense has no version 2"));
 }
 
 TEST_P(ModelFoldersTest, RandomWeightsNeedNoVersionFolder) {
   disk_.Write("cats/model.textproto", kPlainSpec + std::string("random_weights { seed: 1 }"));
-  const ModelReading cats = Read("cats");
+  const ModelFolderContents cats = Read("cats");
   ASSERT_TRUE(cats.status.ok()) << cats.status;
   ASSERT_THAT(cats.versions, SizeIs(1));
   EXPECT_EQ(cats.versions[0].number, 1);
@@ -239,7 +239,7 @@ TEST_P(ModelFoldersTest, RandomWeightsNeedNoVersionFolder) {
 TEST_P(ModelFoldersTest, OneVersionWithoutWeightsDoesNotSpoilTheOthers) {
   disk_.AddModel("cats", "", 1);
   disk_.Write("cats/2/.keep", "");
-  const ModelReading cats = Read("cats");
+  const ModelFolderContents cats = Read("cats");
   ASSERT_TRUE(cats.status.ok()) << cats.status;
   EXPECT_TRUE(cats.versions.at(0).status.ok());
   EXPECT_THAT(Says(cats.versions.at(1).status),
@@ -276,7 +276,7 @@ TEST_P(ModelFoldersTest, NothingOutsideTheRepositoryIsRead) {
   outside.AddModel("secret");
   const std::string spec = "cats/model.textproto";
   const auto refused = [&](std::string_view what) {
-    const ModelReading cats = Read("cats");
+    const ModelFolderContents cats = Read("cats");
     EXPECT_EQ(cats.status.code(), absl::StatusCode::kFailedPrecondition) << what << cats.status;
     EXPECT_THAT(Says(cats.status), Not(HasSubstr(outside.root().string())));
   };
@@ -340,7 +340,7 @@ TEST_P(ModelFoldersTest, OnlySafetensorsAreWeights) {
         Case{"", "not a safetensors"}, Case{"12345678", "not a safetensors"}}) {
     disk_.AddModel("cats");
     disk_.Write("cats/1/model.safetensors", bad.bytes);
-    const ModelReading cats = Read("cats");
+    const ModelFolderContents cats = Read("cats");
     ASSERT_TRUE(cats.versions.at(0).weights.has_value());
     const auto file = OpenWeights(*cats.versions[0].weights);
     EXPECT_EQ(file.status().code(), absl::StatusCode::kFailedPrecondition);
@@ -355,7 +355,7 @@ TEST_P(ModelFoldersTest, OnlySafetensorsAreWeights) {
 
 TEST_P(ModelFoldersTest, WeightsThatChangeBeforeTheyAreOpenedAreUnavailable) {
   disk_.AddModel("cats");
-  const ModelReading cats = Read("cats");
+  const ModelFolderContents cats = Read("cats");
   disk_.Append("cats/1/model.safetensors", "more");
   EXPECT_EQ(OpenWeights(*cats.versions.at(0).weights).status().code(),
             absl::StatusCode::kUnavailable);

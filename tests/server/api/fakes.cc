@@ -59,6 +59,7 @@ class FakeModel final : public ServingModel {
  public:
   explicit FakeModel(FakeInference& inference) : inference_(inference), view_(Model()) {}
   const std::shared_ptr<const ModelView>& view() const override { return view_; }
+  void OnAnswered(absl::StatusCode, const StageTimes&) const override {}
 
  private:
   void Take(std::shared_ptr<const ServingModel>, std::unique_ptr<InferenceRequest> request,

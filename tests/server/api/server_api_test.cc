@@ -129,7 +129,7 @@ TEST_F(ServerApiTest, ARequestIsAnsweredAndTold) {
   EXPECT_EQ(told[0].protocol, "in-process");
   EXPECT_EQ(told[0].method, "Infer");
   EXPECT_EQ(told[0].principal, "test");
-  EXPECT_EQ(told[0].model->name, "vit");
+  EXPECT_EQ(told[0].model->view()->name, "vit");
   EXPECT_EQ(told[0].code, absl::StatusCode::kOk);
   EXPECT_EQ(told[0].received_bytes, 8);
   EXPECT_EQ(told[0].sent_bytes, 8);

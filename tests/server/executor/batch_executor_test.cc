@@ -175,7 +175,7 @@ TEST_F(BatchExecutorTest, RunsABatchAtItsShape) {
 TEST_F(BatchExecutorTest, TheLargestShapeHasToFitTheMemory) {
   const auto create = [](std::vector<models::ImageSize> further) {
     return BatchExecutor::CreateWithModel(
-               std::make_unique<SummingModel>(1000, std::move(further)), {.max_batch_size = 1024},
+               std::make_unique<SummingModel>(1024, std::move(further)), {.max_batch_size = 1024},
                MakeCpuDevice({.available_memory = [] { return 2 * 1024 * kNumbers * 4; }}),
                SteadyClock(), nullptr)
         .status();

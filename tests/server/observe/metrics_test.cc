@@ -192,8 +192,7 @@ TEST_F(MetricsTest, HostileNamesAddNoSeries) {
   const auto meter = metrics_.Meter(View());
   const size_t before = Scrape().samples().size();
   for (int i = 0; i < 1000; ++i) {
-    const std::string name = "nobody_" + std::to_string(i);
-    EXPECT_EQ(metrics_.Find(name, std::to_string(i)), nullptr);
+    EXPECT_FALSE(metrics_.Statistics("nobody_" + std::to_string(i), "1").ok());
     metrics_.OnUnmatched(i % 2 ? absl::StatusCode::kNotFound : absl::StatusCode::kInvalidArgument);
   }
   EXPECT_EQ(Scrape().samples().size(), before);
@@ -204,9 +203,9 @@ TEST_F(MetricsTest, HostileNamesAddNoSeries) {
 TEST_F(MetricsTest, AnUnloadedModelLeavesNoSeries) {
   const size_t before = Scrape().samples().size();
   auto meter = metrics_.Meter(View());
-  EXPECT_NE(metrics_.Find("cats", "1"), nullptr);
+  EXPECT_TRUE(metrics_.Statistics("cats", "1").ok());
   meter.reset();
-  EXPECT_EQ(metrics_.Find("cats", "1"), nullptr);
+  EXPECT_FALSE(metrics_.Statistics("cats", "1").ok());
   EXPECT_EQ(Scrape().samples().size(), before);
   EXPECT_THAT(metrics_.Text(), Not(HasSubstr("cats")));
 }
@@ -240,10 +239,8 @@ TEST_F(MetricsTest, AReloadWithAnotherAttentionHasItsOwnSeriesAndTheSameStatisti
   EXPECT_EQ(Scrape().Sum("fovea_requests_total", {{"attention", "self/dense"}}), 2);
   EXPECT_EQ(Scrape().Sum("fovea_requests_total", {{"attention", "self/knn:k=9"}}), 1);
   EXPECT_EQ(StatisticsOf("cats").success.count, 3);
-  EXPECT_EQ(metrics_.Find("cats", "1"), knn);
   dense.reset();
   EXPECT_THAT(Scrape().Find("fovea_requests_total", {{"attention", "self/dense"}}), IsEmpty());
-  EXPECT_EQ(metrics_.Find("cats", "1"), knn);
   EXPECT_EQ(StatisticsOf("cats").success.count, 3);
 }
 

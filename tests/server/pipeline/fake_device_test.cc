@@ -25,13 +25,14 @@ class SilentObserver final : public ModelObserver {
   void OnDropped(Rejection) override {}
   void OnBatchClosed(const Batch&) override {}
   void OnBatchDone(int, Nanos) override {}
+  void OnAnswered(absl::StatusCode, const StageTimes&) override {}
   void OnBatch(const BatchRun&) override {}
 };
 
 class FakeDeviceTest : public testing::Test {
  protected:
   absl::Status Serve(const std::string& extra = "") {
-    ParsedModel parsed{.name = "model", .version = 1};
+    VersionToLoad parsed{.name = "model", .version = 1};
     auto spec = ParseModelSpec(
         "spec_version: 1 backbone: \"vit_demo_patch8_64\" random_weights { seed: 1 } "
         "max_batch_size: 4 dynamic_batching { max_queue_delay_microseconds: 1000000 } " +

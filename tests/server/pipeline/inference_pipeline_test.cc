@@ -33,13 +33,14 @@ class SilentObserver final : public ModelObserver {
   void OnDropped(Rejection) override {}
   void OnBatchClosed(const Batch&) override {}
   void OnBatchDone(int, Nanos) override {}
+  void OnAnswered(absl::StatusCode, const StageTimes&) override {}
   void OnBatch(const BatchRun& run) override { images += run.images; }
   std::atomic<int> images{0};
   std::atomic<int> refused{0};  // because of their deadline
 };
 
-ParsedModel Parsed(const std::string& backbone, const std::string& extra = "") {
-  ParsedModel model;
+VersionToLoad Parsed(const std::string& backbone, const std::string& extra = "") {
+  VersionToLoad model;
   model.name = "model";
   model.version = 3;
   auto spec = ParseModelSpec("spec_version: 1 backbone: \"" + backbone +
@@ -55,7 +56,7 @@ class InferencePipelineTest : public testing::Test {
   explicit InferencePipelineTest(Clock& clock = SteadyClock(), int imaging_threads = 2)
       : clock_(clock), imaging_(*ImagingPool::Create({.threads = imaging_threads}, clock)) {}
 
-  void Serve(const ParsedModel& parsed) {
+  void Serve(const VersionToLoad& parsed) {
     auto created =
         ServedModel::Create(parsed, {.scheduler = *scheduler_,
                                      .imaging = *imaging_,

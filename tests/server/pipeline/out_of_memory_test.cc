@@ -19,13 +19,14 @@ class SilentObserver final : public ModelObserver {
   void OnDropped(Rejection) override {}
   void OnBatchClosed(const Batch&) override {}
   void OnBatchDone(int, Nanos) override {}
+  void OnAnswered(absl::StatusCode, const StageTimes&) override {}
   void OnBatch(const BatchRun&) override {}
 };
 
 class PipelineMemory : public testing::Test {
  protected:
   PipelineMemory() {
-    ParsedModel parsed;
+    VersionToLoad parsed;
     parsed.name = "identity";
     parsed.version = 1;
     parsed.spec = *ParseModelSpec(

@@ -23,7 +23,7 @@ class FakeModels {
  public:
   class FakeServable final : public Servable {
    public:
-    FakeServable(FakeModels& models, const ParsedModel& model, int64_t classes, int serial)
+    FakeServable(FakeModels& models, const VersionToLoad& model, int64_t classes, int serial)
         : models_(models), spec_(model.spec), serial_(serial) {
       auto view = std::make_shared<ModelView>();
       view->name = model.name;
@@ -46,6 +46,7 @@ class FakeModels {
       models_.changed_.NotifyAll();
     }
 
+    void OnAnswered(absl::StatusCode, const StageTimes&) const override {}
     const std::shared_ptr<const ModelView>& view() const override { return view_; }
     void Take(std::shared_ptr<const ServingModel>, std::unique_ptr<InferenceRequest>,
               InferenceCallback) const override {
@@ -64,7 +65,7 @@ class FakeModels {
   };
 
   ServableFactory Factory() {
-    return [this](const ParsedModel& model) { return Build(model); };
+    return [this](const VersionToLoad& model) { return Build(model); };
   }
 
   // Loads of the model fail so; OK: they succeed again.
@@ -119,7 +120,7 @@ class FakeModels {
   }
 
  private:
-  absl::StatusOr<std::shared_ptr<Servable>> Build(const ParsedModel& model) {
+  absl::StatusOr<std::shared_ptr<Servable>> Build(const VersionToLoad& model) {
     int64_t classes;
     int serial;
     {

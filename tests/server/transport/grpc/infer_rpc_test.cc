@@ -285,7 +285,7 @@ TEST_F(InferRpc, TheObserverIsToldOfEveryRequest) {
   EXPECT_EQ(requests[0].protocol, "grpc");
   EXPECT_EQ(requests[0].method, "ModelInfer");
   ASSERT_NE(requests[0].model, nullptr);
-  EXPECT_EQ(requests[0].model->name, "vit");
+  EXPECT_EQ(requests[0].model->view()->name, "vit");
   EXPECT_EQ(requests[0].code, absl::StatusCode::kOk);
   EXPECT_GT(requests[0].stages[Stage::kEncode], 0);
   EXPECT_EQ(requests[1].model, nullptr);

@@ -1,4 +1,4 @@
-#include "model_zoo/layers/sinusoid_position.h"
+#include "model_zoo/layers/position_embedding.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
