@@ -73,6 +73,27 @@ def test_what_it_does_not_allow_is_one(tmp_path, name, text, says):
     assert any(says in found for found in findings(tmp_path, GOOD | {name: text}))
 
 
+def test_a_line_that_nothing_uses_is_a_finding(tmp_path):
+    text = GOOD["ARCHITECTURE.md"].replace("base: absl\n", "base: absl\nserver/old:\n")
+    assert any(
+        "nothing uses server/old: " in found
+        for found in findings(tmp_path, GOOD | {"ARCHITECTURE.md": text})
+    )
+
+
+def test_generated_headers_are_a_folder_of_the_table_too(tmp_path):
+    text = '#include "proto/fovea/v1/vision.pb.h"\n'
+    assert any(
+        "server/core/wire.h:1: server/core may not include proto" in found
+        for found in findings(tmp_path, GOOD | {"server/core/wire.h": text})
+    )
+
+
+def test_a_document_without_the_table_is_an_error(tmp_path):
+    with pytest.raises(SystemExit, match="no block `edges`"):
+        findings(tmp_path, GOOD | {"ARCHITECTURE.md": "# Architecture\n"})
+
+
 def test_a_star_stands_for_the_folders_inside():
     assert include_edges.covers("kernels/attention/*", "kernels/attention/knn")
     assert not include_edges.covers("kernels/attention/*", "kernels/attention")

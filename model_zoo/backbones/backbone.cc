@@ -26,8 +26,8 @@ void Backbone::Initialise(uint64_t seed) {
 void Backbone::InitialiseAsUsual(const std::string& name, const at::Tensor& tensor, uint64_t seed) {
   const RandomStream random(seed, name);
   if (tensor.dim() == 4 && name.ends_with("weight")) {
-    const int64_t outputs =
-        tensor.size(1) == 1 ? 1 : tensor.size(0);  // of an input: depth-wise, one
+    // Of an input: depth-wise, one.
+    const int64_t outputs = tensor.size(1) == 1 ? 1 : tensor.size(0);
     const auto fan_out = static_cast<double>(outputs * tensor.size(2) * tensor.size(3));
     random.FillNormal(tensor, std::sqrt(2 / fan_out));
   } else if (tensor.dim() == 3 && (name.ends_with(".k") || name.ends_with(".cls_k"))) {

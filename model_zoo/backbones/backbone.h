@@ -36,8 +36,8 @@ struct WeightNames {
     std::string own_prefix;
   };
   std::vector<Renamed> renamed;  // the first prefix that fits is replaced
-  std::vector<std::string_view>
-      ignored_suffixes;  // tensors in the file that inference does not need
+  // Of tensors in the file that inference does not need.
+  std::vector<std::string_view> ignored_suffixes;
   struct RenamedPart {
     std::string_view published;
     std::string_view own;

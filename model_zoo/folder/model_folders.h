@@ -26,12 +26,12 @@ struct VersionFolderContents {
 
 // A model as it was found.
 struct ModelFolderContents {
-  absl::Status status;  // why no version can be loaded: FAILED_PRECONDITION, or UNAVAILABLE where
-                        // the disk failed
+  // Why no version can be loaded: FAILED_PRECONDITION, or UNAVAILABLE where the disk failed.
+  absl::Status status;
   ModelSpec spec;
   std::vector<std::string> labels;
-  std::vector<VersionFolderContents>
-      versions;             // by number; every one there is, whatever the version policy says
+  // By number; every one there is, whatever the version policy says.
+  std::vector<VersionFolderContents> versions;
   std::string fingerprint;  // differs when anything above does
 };
 

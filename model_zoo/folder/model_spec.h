@@ -55,11 +55,11 @@ struct VersionPolicy {
 enum class AdvertisedInput { kPixelValues, kImage, kImageRgb };
 
 struct ModelSpec {
-  models::ModelDescription
-      description;  // everything but `weights`, which is a matter of the version
+  // Everything but `weights`, which is a matter of the version.
+  models::ModelDescription description;
   PreprocessingOverride preprocessing;
-  std::string
-      weights_of;  // another model, whose weights this one uses; empty: its own, or random ones
+  // Another model, whose weights this one uses; empty: its own, or random ones.
+  std::string weights_of;
   AdvertisedInput advertised_input = AdvertisedInput::kPixelValues;
   bool allow_non_finite = false;
   bool untrained = false;  // its labels mean nothing: random_weights, or a file of such

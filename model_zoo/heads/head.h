@@ -21,6 +21,9 @@ class Head : public Layer {
   // What forward gives for one image.
   virtual std::vector<ModelInfo::Output> outputs() const = 0;
 
+  // That it tells apart; as the site's, where that names a number.
+  virtual int64_t num_classes() const = 0;
+
   // maps: one for each of the backbone's info().features, [N, channels, height, width], in the type
   // of the activations. Returns one tensor for each output, [N, ...]; nothing when
   // context.ShouldStop() said so.

@@ -14,12 +14,11 @@ constexpr char kHead[] = "head";
 
 class HeadedBackbone final : public Backbone {
  public:
-  HeadedBackbone(std::shared_ptr<Backbone> backbone, std::shared_ptr<Head> head,
-                 const ModelDescription& description)
+  HeadedBackbone(std::shared_ptr<Backbone> backbone, std::shared_ptr<Head> head)
       : backbone_(register_module(kBackbone, std::move(backbone))),
         head_(register_module(kHead, std::move(head))),
         info_(backbone_->info()) {
-    info_.num_classes = description.num_classes;
+    info_.num_classes = head_->num_classes();
     info_.outputs = head_->outputs();
   }
 
@@ -73,7 +72,7 @@ std::shared_ptr<Backbone> WithHead(std::shared_ptr<Backbone> backbone, const Hea
                     "' stands on feature maps, and ", info.backbone, " has none");
   std::shared_ptr<Head> made =
       head.make({.backbone = info, .num_classes = description.num_classes});
-  return std::make_shared<HeadedBackbone>(std::move(backbone), std::move(made), description);
+  return std::make_shared<HeadedBackbone>(std::move(backbone), std::move(made));
 }
 
 }  // namespace fovea::models

@@ -20,16 +20,16 @@ const char* ImageFormatName(ImageFormat format);
 // for the pixels.
 struct ImageLimits {
   int64_t max_encoded_bytes = limits::kMaxEncodedImageBytes;
-  int64_t max_pixels = limits::kMaxImagePixels;  // width * height: the memory of one decode is some
-                                                 // 3 to 20 times this
+  // Width * height: the memory of one decode is some 3 to 20 times this.
+  int64_t max_pixels = limits::kMaxImagePixels;
   int max_side = limits::kMaxImageSide;
   int min_side = 1;  // raise it to refuse images too small to mean anything
   int max_aspect_ratio = limits::kMaxAspectRatio;  // longer over shorter side
   int max_jpeg_scans = limits::kMaxJpegScans;
-  int64_t max_jpeg_scan_pixels =
-      limits::kMaxJpegScanPixels;  // scans * pixels: the time of one decode
-  int64_t max_metadata_bytes =
-      limits::kMaxImageMetadataBytes;  // of everything in the file that is not pixels
+  // Scans * pixels: the time of one decode.
+  int64_t max_jpeg_scan_pixels = limits::kMaxJpegScanPixels;
+  // Of everything in the file that is not pixels.
+  int64_t max_metadata_bytes = limits::kMaxImageMetadataBytes;
 };
 
 // An image's header.

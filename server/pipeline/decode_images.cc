@@ -142,8 +142,8 @@ class Decoding {
   const PreprocessSpec& spec_;
   const ImagingOptions options_;
   const ImagingResources resources_;
-  DecodedPixels
-      pixels_;  // made at the first turn; each image has its own part, until the last is done
+  // Made at the first turn; each image has its own part, until the last is done.
+  DecodedPixels pixels_;
 
   Mutex mutex_;
   absl::Status status_ ABSL_GUARDED_BY(mutex_);  // the first error

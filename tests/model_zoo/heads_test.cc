@@ -24,15 +24,20 @@ using testing::HasSubstr;
 class BoxesHead final : public Head {
  public:
   explicit BoxesHead(const HeadSite& site)
-      : linear_(Add<Linear>("linear", site.backbone.features.back().channels, 2)) {}
+      : num_classes_(site.num_classes > 0 ? site.num_classes : kOwnClasses),
+        linear_(Add<Linear>("linear", site.backbone.features.back().channels, 2)) {}
 
   std::vector<ModelInfo::Output> outputs() const override { return {{"boxes", {2}}}; }
+  int64_t num_classes() const override { return num_classes_; }
   std::vector<at::Tensor> forward(const std::vector<at::Tensor>& maps,
                                   ForwardContext& /*context*/) const override {
     return {linear_->forward(maps.back().mean({2, 3}))};
   }
 
+  static constexpr int64_t kOwnClasses = 91;
+
  private:
+  const int64_t num_classes_;
   const std::shared_ptr<Linear> linear_;
 };
 
@@ -57,7 +62,10 @@ TEST_P(HeadsTest, AHeadStandsBehindAnyBackboneWithMaps) {
   ASSERT_EQ(info.outputs.size(), 1u);
   EXPECT_EQ(info.outputs[0].name, "boxes");
   EXPECT_THAT(info.outputs[0].shape, ElementsAre(2));
-  EXPECT_EQ(info.num_classes, 0);
+  EXPECT_EQ(info.num_classes, BoxesHead::kOwnClasses);
+  ModelDescription of_three = Boxes(GetParam());
+  of_three.num_classes = 3;
+  EXPECT_EQ(LoadModel(of_three, WithBoxes())->info().num_classes, 3);
 
   at::manual_seed(1);
   const at::Tensor pixels = at::randn({3, 3, info.image_height, info.image_width});
@@ -77,6 +85,21 @@ TEST_P(HeadsTest, AHeadStandsBehindAnyBackboneWithMaps) {
 
   model->Prepare(at::kCPU, Precision::kFp32);
   EXPECT_TRUE(at::allclose(model->Run(pixels, context).at(0), boxes, 1e-4, 1e-5));
+}
+
+TEST_P(HeadsTest, AHeadRunsAtFurtherSizes) {
+  ModelDescription description = Boxes(GetParam());
+  description.further_sizes = {{48, 80}};
+  const std::unique_ptr<Model> model = LoadModel(description, WithBoxes());
+  model->Prepare(at::kCPU, Precision::kFp32);
+  ModelDescription loaded = Boxes(GetParam());
+  loaded.image_height = 48;
+  loaded.image_width = 80;
+  const std::unique_ptr<Model> alone = LoadModel(loaded, WithBoxes());
+  alone->Prepare(at::kCPU, Precision::kFp32);
+  const at::Tensor pixels = at::randn({2, 3, 48, 80}, at::make_generator<at::CPUGeneratorImpl>(1));
+  ForwardContext context;
+  EXPECT_TRUE(at::equal(model->Run(pixels, context).at(0), alone->Run(pixels, context).at(0)));
 }
 
 TEST_P(HeadsTest, TheNetworkHasNoClassifierAndItsWeightsHaveTheirOwnNames) {

@@ -48,8 +48,8 @@ struct WindowsJob {
   std::array<int64_t, 2> window;  // (h, w)
   std::array<int64_t, 2> shift;
   std::array<int64_t, 2> windows;  // how many along each axis; the last may be padded
-  const float* bias = nullptr;     // transposed: query i and key j of head n at
-                                   // bias[n * bias_head + j * bias_key + i]; null: none
+  // Transposed: query i and key j of head n at bias[n * bias_head + j * bias_key + i]; null: none.
+  const float* bias = nullptr;
   int64_t bias_head = 0;
   int64_t bias_key = 0;
   const void* pad_key = nullptr;  // [heads, dim] at padded places; null: zeros

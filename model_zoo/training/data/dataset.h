@@ -33,8 +33,8 @@ class BatchLoader {
     Stream stream = Stream::kTraining;
     int64_t batch_size = 64;
     int side = 64;
-    int threads = 1;  // batches drawn at a time, each on a thread of its own, while the caller uses
-                      // an earlier one
+    // Batches drawn at a time, each on a thread of its own, while the caller uses an earlier one.
+    int threads = 1;
   };
   explicit BatchLoader(const Options& options);
 

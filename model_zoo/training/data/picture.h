@@ -15,8 +15,8 @@ enum class Stream : uint32_t { kTraining = 1, kValidation = 2, kTest = 3, kExamp
 struct Picture {
   cv::Mat rgb;  // uint8 [height, width, 3]
   Shape shape;
-  cv::Mat extent;  // uint8 [height, width]: how much of each pixel the shape covers, behind
-                   // occluders as well
+  // uint8 [height, width]: how much of each pixel the shape covers, behind occluders as well.
+  cv::Mat extent;
 };
 
 // The picture number `index` of a stream. Classes take turns: index modulo kNumShapes is the shape.

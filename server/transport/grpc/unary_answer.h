@@ -90,8 +90,8 @@ grpc::ServerUnaryReactor* AnswerAtOnce(MemoryBudget& budget, grpc::CallbackServe
 
 // Answers a call when the api has the answer, an absl::Status or an absl::StatusOr:
 // `read(const Request&)` makes the api's call of the request, `start(call, WaitingCaller<Answer>)`
-// asks it, `respond` makes the response of a value,
-// or of nothing where `Answer` is a status. A message of up to `max_bytes`.
+// asks it, `respond` makes the response of a value, or of nothing where `Answer` is a status. A
+// message of up to `max_bytes`.
 template <typename Request, typename Answer, typename Read, typename Start, typename Respond>
 grpc::ServerUnaryReactor* AnswerLater(MemoryBudget& budget, grpc::CallbackServerContext* call,
                                       const grpc::ByteBuffer* message, grpc::ByteBuffer* answer,

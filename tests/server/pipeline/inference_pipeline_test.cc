@@ -6,9 +6,11 @@
 
 #include <cmath>
 #include <cstring>
+#include <fstream>
 #include <future>
 #include <map>
 #include <random>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -150,6 +152,62 @@ TEST_F(InferencePipelineTest, GivesTopClassesWhereTheyAreAskedFor) {
   ASSERT_TRUE(answer.response.ok());
   ASSERT_EQ(Classes(answer).size(), 2u);
   EXPECT_EQ(Classes(answer)[0].size(), 3u);
+}
+
+std::string Photograph() {
+  std::stringstream bytes;
+  bytes << std::ifstream(FOVEA_SOURCE_DIR "/client/examples/star.jpg", std::ios::binary).rdbuf();
+  EXPECT_FALSE(bytes.view().empty());
+  return bytes.str();
+}
+
+std::unique_ptr<InferenceRequest> Files(int images) {
+  auto request = std::make_unique<InferenceRequest>();
+  request->input =
+      ImageFiles{std::vector<ScatteredBytes>(images, ScatteredBytes::Copy(Photograph()))};
+  return request;
+}
+
+TEST_F(InferencePipelineTest, FilesAsImagesAndInATensorGiveTheSame) {
+  Serve(Parsed("vit_demo_patch8_64"));
+  const std::string file = Photograph();
+  const auto size = static_cast<uint32_t>(file.size());
+  const std::string element =
+      std::string(reinterpret_cast<const char*>(&size), sizeof(size)) + file;
+  const Answer tensor = Send(Request("image", DataType::kBytes, {2, 1}, element + element)).get();
+  const Answer images = Send(Files(2)).get();
+  ASSERT_TRUE(tensor.response.ok()) << tensor.response.status();
+  ASSERT_TRUE(images.response.ok()) << images.response.status();
+  EXPECT_GT(images.stages[Stage::kDecode], 0);
+  EXPECT_EQ(Outputs(images)[0].shape, (std::vector<int64_t>{2, 10}));
+  EXPECT_EQ(Outputs(images)[0].data, Outputs(tensor)[0].data);
+  // And not what any picture gives.
+  const std::string grey(kSide * kSide * 3, 'A');
+  const Answer other =
+      Send(Request("image_rgb", DataType::kUint8, {1, kSide, kSide, 3}, grey)).get();
+  EXPECT_NE(Outputs(other)[0].data, Outputs(images)[0].data.substr(0, 10 * sizeof(float)));
+}
+
+TEST_F(InferencePipelineTest, ARequestTakesTheMemoryOfItsPixelsAndItsAnswer) {
+  Serve(Parsed("vit_demo_patch8_64"));
+  MemoryBudget budget(1 << 20, clock_);
+  RequestMemory memory(budget);
+  auto request = Files(2);
+  request->memory = &memory;
+  ASSERT_TRUE(Send(std::move(request)).get().response.ok());
+  EXPECT_EQ(memory.bytes(), 2 * (3 * kSide * kSide + 10 * static_cast<int64_t>(sizeof(float))));
+}
+
+TEST_F(InferencePipelineTest, ARequestThatFindsNoMemoryIsRefusedBeforeItIsDecoded) {
+  Serve(Parsed("vit_demo_patch8_64"));
+  MemoryBudget budget(2 * 3 * kSide * kSide, clock_);
+  RequestMemory memory(budget);
+  auto request = Files(2);
+  request->memory = &memory;
+  const Answer refused = Send(std::move(request)).get();
+  EXPECT_EQ(ReasonOf(refused.response.status()), "request.memory");
+  EXPECT_EQ(refused.stages[Stage::kDecode], 0);
+  EXPECT_EQ(model_->queue().depth().reserved, 0) << "its place is given back";
 }
 
 // A model at several sizes: each is a shape of its own, in batches of its own.
