@@ -143,6 +143,7 @@ class ZooModel final : public Model {
     }
     weight_bytes_ = backbone_->WeightBytes();
     plans_.push_back({{info_.image_height, info_.image_width}, backbone_});
+    if (info_.further_sizes.empty()) recipe_.reset();
   }
 
   const ModelInfo& info() const override { return info_; }
@@ -216,7 +217,7 @@ class ZooModel final : public Model {
     return taken;
   }
 
-  std::unique_ptr<Recipe> recipe_;  // until Prepare
+  std::unique_ptr<Recipe> recipe_;  // until Prepare, where plans are to be made
   const std::shared_ptr<Backbone> backbone_;
   ModelInfo info_;
   std::vector<Plan> plans_;  // the model's own first
