@@ -72,7 +72,7 @@ struct ModelDescription {
 // Facts of a loaded model, for metadata, metrics and the stages before and after it.
 struct ModelInfo {
   std::string backbone;
-  std::string attention;  // canonical text
+  std::string attention;  // canonical text; empty: it has none
   int64_t image_height = 0, image_width = 0;
   std::vector<ImageSize> further_sizes;  // as described
   // What a prepared model takes: its own size, then the further ones. A shape bucket of the server
@@ -84,7 +84,7 @@ struct ModelInfo {
   }
   int64_t num_classes = 0;
   int64_t parameters = 0;  // learned numbers
-  int64_t tokens = 0;      // of the first stage, prefix tokens included
+  int64_t tokens = 0;      // of the first stage, prefix tokens included; 0 without attention
   PixelInput pixel_input = PixelInput::kNormalised;
   Preprocessing preprocessing;  // the published one
   // What comes out for one image, by name. Classifiers: {"logits", {num_classes}}.

@@ -55,6 +55,9 @@ void RegisterMetaFormer(BackboneRegistry& registry);
 // linglo_b0_p_cpe, linglo_b0_chhh, linglo_b0_cchh, linglo_b0_wo_c, linglo_wo_ch.
 void RegisterLinGlo(BackboneRegistry& registry);
 
+// resnet50.
+void RegisterResNet(BackboneRegistry& registry);
+
 // demo_frame_64: one small frame in which the families of attention are trained side by side.
 void RegisterDemoFrame(BackboneRegistry& registry);
 

@@ -25,6 +25,7 @@ const std::vector<BackboneEntry>& Backbones() {
     RegisterCait(filled);
     RegisterMetaFormer(filled);
     RegisterLinGlo(filled);
+    RegisterResNet(filled);
     RegisterDemoFrame(filled);
     RegisterIdentity(filled);
     return filled;

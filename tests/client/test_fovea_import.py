@@ -258,7 +258,7 @@ def test_weights_for_other_pixels_are_served_with_them(
 @pytest.mark.parametrize(
     "source",
     [
-        "timm:resnet50",
+        "timm:resnet18",
         "deit_tiny_patch16_224",
         "timm:",
         "timm:vit_large_patch16_224.augreg_in21k",

@@ -135,7 +135,7 @@ TEST_F(WeightsFileTest, PositionEmbeddingsThatAreNoSquareAreRefused) {
 }
 
 TEST(LoadModelTest, WhatCannotBeIsSaidInWords) {
-  EXPECT_EQ(LoadError({.backbone = "resnet50"}), "there is no backbone 'resnet50'");
+  EXPECT_EQ(LoadError({.backbone = "resnet18"}), "there is no backbone 'resnet18'");
   EXPECT_EQ(LoadError({.backbone = "vit_demo_patch8_64"}),
             "the model has neither weights nor a seed for random ones");
   ModelDescription description = Demo();

@@ -272,7 +272,7 @@ std::vector<Row> TryAll(Size size) {
   Count count;
   std::vector<Row> rows;
   for (const BackboneEntry& entry : Backbones()) {
-    if (entry.make_tiny({.backbone = entry.name})->parameters().empty()) continue;  // no attention
+    if (entry.make_tiny({.backbone = entry.name})->info().attention.empty()) continue;
     std::vector<Outcome> tried;
     Row row{.backbone = entry.name};
     for (const std::string& attention : Attentions()) {

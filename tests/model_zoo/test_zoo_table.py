@@ -104,7 +104,7 @@ def test_the_papers_rows_are_left_out_where_another_attention_is_asked_for() -> 
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (["resnet50"], "there is no backbone 'resnet50'"),
+        (["resnet18"], "there is no backbone 'resnet18'"),
         (["--attention", "knn:k=9"], "--attention and --image-size need a MODEL"),
         (
             ["pit_b_224", "--image-size", "0"],

@@ -38,6 +38,7 @@ _NAMES = (
     "cait_s24_224",
     "caformer_s18",
     "caformer_b36",
+    "resnet50",
 )
 KNOWN = {name: name for name in _NAMES}
 
