@@ -266,8 +266,10 @@ class SoVit final : public PlainBackbone {
     AddBlocks(config.depth, config.mlp_ratio * config.channels,
               {.heads = config.heads, .qkv_bias = false});
     AddNorm();
-    classifier_ = Add<SecondOrderClassifier>("classifier", config.channels, config.covariance,
-                                             info().num_classes);
+    if (info().num_classes > 0) {
+      classifier_ = Add<SecondOrderClassifier>("classifier", config.channels, config.covariance,
+                                               info().num_classes);
+    }
   }
 
   WeightNames weight_names() const override {
@@ -276,6 +278,7 @@ class SoVit final : public PlainBackbone {
 
   void Initialise(uint64_t seed) override {
     PlainBackbone::Initialise(seed);
+    if (!classifier_) return;
     // The power iteration starts in a random direction.
     const std::string start = "classifier.normalization.weight";
     RandomStream(seed, start).FillNormal(named_parameters()[start], 1);
@@ -283,10 +286,11 @@ class SoVit final : public PlainBackbone {
 
  private:
   at::Tensor Classify(const at::Tensor& tokens) const override {
-    return classifier_->forward(norm().forward(tokens), grid());
+    return classifier_ ? classifier_->forward(norm().forward(tokens), grid())
+                       : PlainBackbone::Classify(tokens);
   }
 
-  std::shared_ptr<SecondOrderClassifier> classifier_;
+  std::shared_ptr<SecondOrderClassifier> classifier_;  // null where the model gives features
 };
 
 }  // namespace

@@ -333,9 +333,10 @@ class Volo final : public StagedBackbone {
     for (const Grid& grid : {fine, coarse, coarse, coarse}) AddGrid(grid);
     post_network_ = Add<PostNetwork>("post_network", channels, config.heads[1]);
     cls_token_ = AddParameter("cls_token", {1, 1, channels});
-    aux_head_ = Add<Linear>("aux_head", channels, info().num_classes);
+    const int64_t classes = info().num_classes;
+    if (classes > 0) aux_head_ = Add<Linear>("aux_head", channels, classes);
     norm_ = Add<LayerNorm>("norm", channels, kEpsilon);
-    head_ = Add<Linear>("head", channels, info().num_classes);
+    if (classes > 0) head_ = Add<Linear>("head", channels, classes);
   }
 
   WeightNames weight_names() const override {
@@ -373,8 +374,9 @@ class Volo final : public StagedBackbone {
   at::Tensor RunHead(const at::Tensor& tokens) const override {
     const at::Tensor cls =
         post_network_->forward(cls_token_.expand({tokens.size(0), -1, -1}), tokens);
-    const at::Tensor logits = head_->forward(norm_->forward(cls).select(1, 0));
-    return logits + 0.5 * aux_head_->forward(norm_->forward(tokens)).amax(1);
+    const at::Tensor features = norm_->forward(cls).select(1, 0);
+    if (!head_) return features;
+    return head_->forward(features) + 0.5 * aux_head_->forward(norm_->forward(tokens)).amax(1);
   }
 
   const std::shared_ptr<VoloPatchEmbed> patch_embed_;
@@ -382,9 +384,9 @@ class Volo final : public StagedBackbone {
   std::shared_ptr<Network> network_;
   std::shared_ptr<PostNetwork> post_network_;
   at::Tensor cls_token_;
-  std::shared_ptr<Linear> aux_head_;
+  std::shared_ptr<Linear> aux_head_;  // as head_
   std::shared_ptr<LayerNorm> norm_;
-  std::shared_ptr<Linear> head_;
+  std::shared_ptr<Linear> head_;  // null where the model gives features
 };
 
 }  // namespace

@@ -1,3 +1,4 @@
+#include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -82,6 +83,26 @@ TEST(RegistryTest, EveryBackboneSaysWhatItTakesAndGives) {
     const bool attends = entry.name != "identity" && entry.name != "resnet50";
     EXPECT_EQ(info.attention.empty(), !attends) << entry.name;
     EXPECT_EQ(info.tokens > 1, attends) << entry.name;
+  }
+}
+
+TEST(RegistryTest, WithoutClassesEveryBackboneGivesTheFeaturesThatItDescribes) {
+  const at::NoGradGuard no_grad;
+  for (const BackboneEntry& entry : Backbones()) {
+    SCOPED_TRACE(entry.name);
+    if (entry.name == "identity") continue;
+    const std::shared_ptr<Backbone> backbone =
+        entry.make_tiny({.backbone = entry.name, .num_classes = ModelDescription::kNoClasses});
+    backbone->Initialise(1);
+    backbone->eval();
+    backbone->Prepare({});
+    const ModelInfo& info = backbone->info();
+    ASSERT_EQ(info.outputs.size(), 1u);
+    EXPECT_EQ(info.outputs[0].name, "features");
+    ForwardContext context;
+    const at::Tensor features =
+        backbone->forward(at::ones({2, 3, info.image_height, info.image_width}), context).at(0);
+    EXPECT_EQ(features.sizes(), at::IntArrayRef({2, info.outputs[0].shape.at(0)}));
   }
 }
 
