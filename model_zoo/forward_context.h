@@ -5,6 +5,8 @@
 
 #include <string_view>
 
+#include "model_zoo/model_description.h"
+
 namespace fovea::models {
 
 struct Grid;  // layers/grid.h
@@ -17,6 +19,10 @@ class ForwardContext {
 
   // Asked between blocks: true when every caller of the batch has gone.
   virtual bool ShouldStop() { return false; }
+
+  // How much of an image of the batch, from its upper left corner, shows the picture; the rest of
+  // `input` was filled up.
+  virtual ImageSize Content(int64_t /*image*/, const ImageSize& input) const { return input; }
 
   // An intermediate tensor under a layer's name, for example ("blocks.3.attn", "attention").
   virtual void Record(std::string_view /*layer*/, std::string_view /*name*/,

@@ -34,7 +34,7 @@ class Model {
 
   // pixels: FP32 [N, 3, H, W], normalised (or UINT8 [N, H, W, 3], see info().pixel_input), H and W
   // the model's own or, prepared, one of info().further_sizes. Returns one tensor per
-  // info().outputs, FP32 [N, ...] (or UINT8) and contiguous, on the CPU or the device. Stops early,
+  // info().outputs, [N, ...] of its type and contiguous, on the CPU or the device. Stops early,
   // with an empty result, when context.ShouldStop().
   virtual std::vector<at::Tensor> Run(const at::Tensor& pixels, ForwardContext& context) const = 0;
 

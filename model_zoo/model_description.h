@@ -51,6 +51,20 @@ struct ImageSize {
 // The most input sizes that a model runs at besides its own: it keeps a plan for each.
 inline constexpr size_t kMaxFurtherSizes = 32;
 
+// Whose a detector follows where the two usual libraries differ: rounding, strides, coding of
+// boxes, layers. Parity holds under the first, the papers' counts under the second.
+enum class Conventions { kTorchvision, kMmdetection };
+
+struct DetectionOptions {
+  Conventions conventions = Conventions::kTorchvision;
+  double score_threshold = 0.05;     // in [0, 1): candidates have more
+  double nms_iou = 0.5;              // in [0, 1]: of two of one class that overlap more, one stays
+  int64_t detections_per_image = 0;  // at most; 0: as the head was published
+};
+
+// Of an output: FP32, UINT8 or INT64.
+enum class ElementType { kFloat, kByte, kInt64 };
+
 struct ModelDescription {
   std::string name;      // for errors only
   std::string backbone;  // a name of the registry, for example "deit_tiny_patch16_224"
@@ -59,6 +73,7 @@ struct ModelDescription {
   std::vector<std::string> attention;
   Task task = Task::kClassification;
   std::string head;  // a name of the registry; empty: the task's usual one
+  DetectionOptions detection;
   static constexpr int64_t kNoClasses = -1;
   int64_t num_classes = 0;  // 0: the backbone's or the head's own number; kNoClasses: no classifier
   int64_t image_height = 0, image_width = 0;  // 0: the backbone's own size
@@ -91,7 +106,7 @@ struct ModelInfo {
   struct Output {
     std::string name;
     std::vector<int64_t> shape;
-    bool bytes = false;  // UINT8 rather than FP32
+    ElementType type = ElementType::kFloat;
 
     bool operator==(const Output&) const = default;
   };

@@ -17,6 +17,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -49,11 +50,19 @@ struct WeightNames {
 class Backbone : public Layer {
  public:
   // pixels: FP32 [N, 3, H, W] normalised (or UINT8 [N, H, W, 3], see info().pixel_input), on the
-  // parameters' device. Returns one tensor per info().outputs, [N, ...], in the type of the
-  // activations; nothing when context.ShouldStop() said so. While training the outputs are the same
-  // as at inference, but for what batch norms do.
+  // parameters' device. Returns what Finish takes, [N, ...]: a classifier's one tensor per
+  // info().outputs, in the type of the activations; nothing when context.ShouldStop() said so.
+  // While training the outputs are the same as at inference, but for what batch norms do.
   virtual std::vector<at::Tensor> forward(const at::Tensor& pixels,
                                           ForwardContext& context) const = 0;
+
+  // What is left to do for each image by itself, once the batch has run, such as suppressing boxes.
+  // `images`: rows of forward's tensors, [n, ...], of any n images. `contents`: how much of each,
+  // from its upper left corner, shows the picture. Returns one tensor per info().outputs, [n, ...].
+  virtual std::vector<at::Tensor> Finish(std::vector<at::Tensor> images,
+                                         std::span<const ImageSize> /*contents*/) const {
+    return images;
+  }
 
   // The feature pyramid, as Model::Features describes it, in the type of the activations; for
   // detection and segmentation. `pixels` and `context` as forward's; nothing when

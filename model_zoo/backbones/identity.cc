@@ -22,7 +22,7 @@ class Identity final : public Backbone {
     info_.image_width = description.image_width > 0 ? description.image_width : kImageSide;
     info_.pixel_input = PixelInput::kBytes;
     info_.preprocessing = {.resize_mode = ResizeMode::kSquash, .crop_fraction = 1};
-    info_.outputs = {{"output", {info_.image_height, info_.image_width, 3}, /*bytes=*/true}};
+    info_.outputs = {{"output", {info_.image_height, info_.image_width, 3}, ElementType::kByte}};
   }
 
   // The copy is what a model does too: its output is its own memory, whatever becomes of the

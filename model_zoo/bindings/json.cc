@@ -3,6 +3,7 @@
 #include <c10/util/Exception.h>
 
 #include <nlohmann/json.hpp>
+#include <optional>
 
 namespace fovea::models {
 namespace {
@@ -27,6 +28,44 @@ std::string Text(const std::string& name, const json& value) {
   return value.get<std::string>();
 }
 
+std::optional<Task> TaskOf(const json& value) {
+  if (value == "CLASSIFICATION") return Task::kClassification;
+  if (value == "DETECTION") return Task::kDetection;
+  if (value == "SEGMENTATION") return Task::kSegmentation;
+  return std::nullopt;
+}
+
+DetectionOptions DetectionFromJson(const json& object) {
+  DetectionOptions options;
+  for (const auto& [name, value] : object.items()) {
+    if (name == "conventions" && (value == "TORCHVISION" || value == "MMDETECTION")) {
+      options.conventions =
+          value == "TORCHVISION" ? Conventions::kTorchvision : Conventions::kMmdetection;
+    } else if (name == "score_threshold" && value.is_number()) {
+      options.score_threshold = value.get<double>();
+    } else if (name == "nms_iou" && value.is_number()) {
+      options.nms_iou = value.get<double>();
+    } else if (name == "detections_per_image") {
+      options.detections_per_image = Count(name, value);
+    } else {
+      Refuse("'" + name + "' of detection is unknown, or has an unknown value");
+    }
+  }
+  return options;
+}
+
+const char* TypeName(ElementType type) {
+  switch (type) {
+    case ElementType::kByte:
+      return "UINT8";
+    case ElementType::kInt64:
+      return "INT64";
+    case ElementType::kFloat:
+      break;
+  }
+  return "FP32";
+}
+
 }  // namespace
 
 ModelDescription DescriptionFromJson(std::string_view text) {
@@ -46,6 +85,10 @@ ModelDescription DescriptionFromJson(std::string_view text) {
       description.attention = {Text(name, value)};
     } else if (name == "head") {
       description.head = Text(name, value);
+    } else if (name == "task" && TaskOf(value)) {
+      description.task = *TaskOf(value);
+    } else if (name == "detection" && value.is_object()) {
+      description.detection = DetectionFromJson(value);
     } else if (name == "num_classes") {
       description.num_classes = Count(name, value);
     } else if (name == "image_height") {
@@ -78,7 +121,8 @@ std::string FactsToJson(const Model& model) {
   const Preprocessing& preprocessing = info.preprocessing;
   json outputs = json::array();
   for (const ModelInfo::Output& output : info.outputs) {
-    outputs.push_back({{"name", output.name}, {"shape", output.shape}, {"bytes", output.bytes}});
+    outputs.push_back(
+        {{"name", output.name}, {"shape", output.shape}, {"type", TypeName(output.type)}});
   }
   json features = json::array();
   for (const ModelInfo::FeatureMap& map : info.features) {

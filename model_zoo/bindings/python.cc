@@ -24,6 +24,17 @@ std::vector<at::Tensor> LoadAndRun(const ModelDescription& description, const at
 
 namespace {
 
+// Keeps what a pass records, by "LAYER.NAME".
+class RecordingContext final : public ForwardContext {
+ public:
+  bool Recording() const override { return true; }
+  void Record(std::string_view layer, std::string_view name, const at::Tensor& tensor) override {
+    records.insert_or_assign(std::string(layer) + "." + std::string(name), tensor.to(at::kFloat));
+  }
+
+  c10::Dict<std::string, at::Tensor> records;
+};
+
 // A loaded model that Python keeps: for measuring, and for tests that run one model often.
 class PythonModel final : public torch::CustomClassHolder {
  public:
@@ -43,6 +54,13 @@ class PythonModel final : public torch::CustomClassHolder {
   std::vector<at::Tensor> Features(const at::Tensor& input) const {
     ForwardContext context;
     return model_->Features(input, context);
+  }
+
+  // Intermediate tensors, as the layers record them.
+  c10::Dict<std::string, at::Tensor> Records(const at::Tensor& input) const {
+    RecordingContext context;
+    model_->Run(input, context);
+    return context.records;
   }
 
   // KVT's measures of each layer, by "LAYER.MEASURE" (model_zoo/measures/layer_measures.h).
@@ -100,6 +118,7 @@ TORCH_LIBRARY(fovea_models, library) {
            {torch::arg("description"), torch::arg("device") = "cpu", torch::arg("prepared") = true})
       .def("run", &PythonModel::Run)
       .def("features", &PythonModel::Features)
+      .def("records", &PythonModel::Records)
       .def("measures", &PythonModel::Measures)
       .def("facts", &PythonModel::Facts);
 }

@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,23 +19,30 @@ namespace fovea::models {
 
 class Head : public Layer {
  public:
-  // What forward gives for one image.
+  // What the model gives for one image: what Finish returns.
   virtual std::vector<ModelInfo::Output> outputs() const = 0;
 
   // That it tells apart; as the site's, where that names a number.
   virtual int64_t num_classes() const = 0;
 
   // maps: one for each of the backbone's info().features, [N, channels, height, width], in the type
-  // of the activations. Returns one tensor for each output, [N, ...]; nothing when
-  // context.ShouldStop() said so.
+  // of the activations. Returns what Finish takes, [N, ...]; nothing when context.ShouldStop() said
+  // so.
   virtual std::vector<at::Tensor> forward(const std::vector<at::Tensor>& maps,
                                           ForwardContext& context) const = 0;
+
+  // Backbone::Finish.
+  virtual std::vector<at::Tensor> Finish(std::vector<at::Tensor> images,
+                                         std::span<const ImageSize> /*contents*/) const {
+    return images;
+  }
 };
 
 // Where a head is asked to stand.
 struct HeadSite {
   const ModelInfo& backbone;  // its features among it: at least one
   int64_t num_classes = 0;    // 0: the head's own number
+  DetectionOptions detection;
 };
 
 struct HeadEntry {

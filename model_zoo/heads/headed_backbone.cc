@@ -30,6 +30,11 @@ class HeadedBackbone final : public Backbone {
     return head_->forward(maps, context);
   }
 
+  std::vector<at::Tensor> Finish(std::vector<at::Tensor> images,
+                                 std::span<const ImageSize> contents) const override {
+    return head_->Finish(std::move(images), contents);
+  }
+
   std::vector<at::Tensor> Features(const at::Tensor& pixels,
                                    ForwardContext& context) const override {
     return backbone_->Features(pixels, context);
@@ -70,8 +75,9 @@ std::shared_ptr<Backbone> WithHead(std::shared_ptr<Backbone> backbone, const Hea
   const ModelInfo& info = backbone->info();
   TORCH_CHECK_VALUE(!info.features.empty(), "the head '", head.name,
                     "' stands on feature maps, and ", info.backbone, " has none");
-  std::shared_ptr<Head> made =
-      head.make({.backbone = info, .num_classes = description.num_classes});
+  std::shared_ptr<Head> made = head.make({.backbone = info,
+                                          .num_classes = description.num_classes,
+                                          .detection = description.detection});
   return std::make_shared<HeadedBackbone>(std::move(backbone), std::move(made));
 }
 

@@ -42,7 +42,7 @@ const HeadEntry& FindHead(const ModelDescription& description, std::span<const H
   if (description.head.empty()) {
     const auto usual = std::ranges::find(heads, description.task, &HeadEntry::task);
     TORCH_CHECK_VALUE(usual != heads.end(),
-                      "only classification is available yet, not detection or segmentation");
+                      "there is no head for ", TaskName(description.task), " yet");
     return *usual;
   }
   const auto named = std::ranges::find(heads, description.head, &HeadEntry::name);
@@ -50,6 +50,18 @@ const HeadEntry& FindHead(const ModelDescription& description, std::span<const H
   TORCH_CHECK_VALUE(named->task == description.task, "the head '", named->name, "' is for ",
                     TaskName(named->task), ", and the task is ", TaskName(description.task));
   return *named;
+}
+
+at::ScalarType ScalarType(ElementType type) {
+  switch (type) {
+    case ElementType::kByte:
+      return at::kByte;
+    case ElementType::kInt64:
+      return at::kLong;
+    case ElementType::kFloat:
+      break;
+  }
+  return at::kFloat;
 }
 
 std::string Text(const ImageSize& size) {
@@ -165,9 +177,12 @@ class ZooModel final : public Model {
 
   std::vector<at::Tensor> Run(const at::Tensor& pixels, ForwardContext& context) const override {
     const c10::InferenceMode inference;
-    std::vector<at::Tensor> outputs = PlanOf(pixels).forward(pixels.to(device_), context);
+    const Backbone& plan = PlanOf(pixels);
+    std::vector<at::Tensor> outputs = plan.forward(pixels.to(device_), context);
+    if (outputs.empty()) return {};
+    outputs = plan.Finish(std::move(outputs), Contents(plan.info(), pixels.size(0), context));
     for (size_t i = 0; i < outputs.size(); ++i) {
-      outputs[i] = outputs[i].to(info_.outputs[i].bytes ? at::kByte : at::kFloat).contiguous();
+      outputs[i] = outputs[i].to(ScalarType(info_.outputs[i].type)).contiguous();
     }
     return outputs;
   }
@@ -202,6 +217,15 @@ class ZooModel final : public Model {
                       pixels.scalar_type(), " ", pixels.sizes());
     TORCH_CHECK_VALUE(pixels.size(0) > 0, "a batch holds at least one image");
     return *plan->backbone;
+  }
+
+  static std::vector<ImageSize> Contents(const ModelInfo& info, int64_t images,
+                                         const ForwardContext& context) {
+    std::vector<ImageSize> contents;
+    for (int64_t i = 0; i < images; ++i) {
+      contents.push_back(context.Content(i, {info.image_height, info.image_width}));
+    }
+    return contents;
   }
 
   // "FP32 [N, 3, 224, 224]", or "... or [N, 3, 256, 192]".

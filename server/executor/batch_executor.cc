@@ -15,6 +15,7 @@
 #include "base/status.h"
 #include "model_zoo/model.h"
 #include "model_zoo/registry/load.h"
+#include "server/executor/output_type.h"
 #include "server/executor/torch_status.h"
 
 namespace fovea {
@@ -197,12 +198,12 @@ absl::StatusOr<TaskResult> BatchExecutor::ResultOf(std::span<const at::Tensor> o
     const models::ModelInfo::Output& described = info().outputs[i];
     const at::Tensor rows = outputs[i].narrow(0, first, images);
     FOVEA_CHECK(rows.is_contiguous());
-    if (!described.bytes && !AllFinite(rows)) {
+    if (described.type == models::ElementType::kFloat && !AllFinite(rows)) {
       return Internal(kNonFinite, "the model's output is not a finite number");
     }
     OutputTensor& output = result.outputs.emplace_back();
     output.name = described.name;
-    output.type = described.bytes ? DataType::kUint8 : DataType::kFp32;
+    output.type = OutputType(described);
     output.shape.assign(rows.sizes().begin(), rows.sizes().end());
     output.data = RawBytes(rows);
   }

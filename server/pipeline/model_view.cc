@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "server/admission/request_rules.h"
+#include "server/executor/output_type.h"
 
 namespace fovea {
 namespace {
@@ -75,7 +76,7 @@ ModelView DescribeServedModel(const VersionToLoad& model, const models::ModelInf
   for (const models::ModelInfo::Output& output : info.outputs) {
     TensorDescription& described = view.outputs.emplace_back();
     described.name = output.name;
-    described.type = output.bytes ? DataType::kUint8 : DataType::kFp32;
+    described.type = OutputType(output);
     described.shape = {-1};
     described.shape.insert(described.shape.end(), output.shape.begin(), output.shape.end());
   }

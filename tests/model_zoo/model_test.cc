@@ -139,8 +139,8 @@ TEST(LoadModelTest, WhatCannotBeIsSaidInWords) {
   EXPECT_EQ(LoadError({.backbone = "vit_demo_patch8_64"}),
             "the model has neither weights nor a seed for random ones");
   ModelDescription description = Demo();
-  description.task = Task::kDetection;
-  EXPECT_THAT(LoadError(description), HasSubstr("only classification"));
+  description.task = Task::kSegmentation;
+  EXPECT_THAT(LoadError(description), HasSubstr("there is no head for segmentation yet"));
   description = Demo();
   description.image_height = 60;
   EXPECT_THAT(LoadError(description),

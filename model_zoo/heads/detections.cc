@@ -1,0 +1,51 @@
+#include "model_zoo/heads/detections.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "kernels/vision/nms/op.h"
+
+namespace fovea::models {
+
+std::vector<ModelInfo::Output> DetectionOutputs(int64_t most) {
+  return {{"boxes", {most, 4}},
+          {"scores", {most}},
+          {"labels", {most}, ElementType::kInt64},
+          {"counts", {}, ElementType::kInt64}};
+}
+
+std::vector<at::Tensor> SelectDetections(const Candidates& candidates, const ImageSize& content,
+                                         const DetectionOptions& options) {
+  const auto height = static_cast<double>(content.height),
+             width = static_cast<double>(content.width);
+  const at::Tensor most = at::tensor({width, height, width, height}, at::kFloat);
+  const at::Tensor clipped = candidates.boxes.clamp_min(0).minimum(most);
+  at::Tensor there = candidates.scores >= 0;
+  if (options.conventions == Conventions::kMmdetection) {
+    there &= (clipped.slice(1, 2) > clipped.slice(1, 0, 2)).all(1);
+  }
+  const at::Tensor index = there.nonzero().squeeze(1);
+  const at::Tensor boxes = clipped.index_select(0, index);
+  const at::Tensor scores = candidates.scores.index_select(0, index);
+  const at::Tensor labels = candidates.labels.index_select(0, index);
+
+  // Each class in a place of its own, where it overlaps no other. In fp64: as far out an fp32 pixel
+  // has no more than seven bits behind the point.
+  const double apart = std::max(height, width) + 1;
+  const at::Tensor placed = boxes.to(at::kDouble) + (labels.to(at::kDouble) * apart).unsqueeze(1);
+  at::Tensor kept = kernels::Nms(placed, scores.to(at::kDouble), options.nms_iou);
+  kept = kept.slice(0, 0, options.detections_per_image);
+
+  const int64_t count = kept.size(0), room = options.detections_per_image;
+  const auto padded = [&](const at::Tensor& values) {
+    std::vector<int64_t> shape = values.sizes().vec();
+    shape[0] = room;
+    const at::Tensor all = at::zeros(shape, values.options());
+    all.slice(0, 0, count).copy_(values.index_select(0, kept));
+    return all;
+  };
+  return {padded(boxes), padded(scores), padded(labels), at::scalar_tensor(count, at::kLong)};
+}
+
+}  // namespace fovea::models

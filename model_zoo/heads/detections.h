@@ -1,0 +1,33 @@
+// What every detector ends with: of the boxes that it has thought of, those that it reports.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "model_zoo/model_description.h"
+
+namespace fovea::models {
+
+// Boxes with a class and a score, of one image.
+struct Candidates {
+  at::Tensor boxes;   // FP32 [M, 4] as x1, y1, x2, y2, in pixels of the model's input
+  at::Tensor scores;  // FP32 [M]; below 0: there is none
+  at::Tensor labels;  // INT64 [M]
+};
+
+// The outputs of a detector for one image: at most `most` detections by descending score, and how
+// many there are: "boxes" FP32 [most, 4], "scores" FP32 [most], "labels" INT64 [most], "counts"
+// INT64 []. Zeros behind the last.
+std::vector<ModelInfo::Output> DetectionOutputs(int64_t most);
+
+// Clips the boxes to `content`, the part of the input that shows the picture; of those of one class
+// that overlap by more than options.nms_iou keeps the best; of these the best
+// `options.detections_per_image`.
+//   MMDETECTION drops boxes without area, TORCHVISION does not.
+// Returns what DetectionOutputs says.
+std::vector<at::Tensor> SelectDetections(const Candidates& candidates, const ImageSize& content,
+                                         const DetectionOptions& options);
+
+}  // namespace fovea::models

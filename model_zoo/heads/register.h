@@ -1,0 +1,10 @@
+// What each file of this folder adds to the heads that a model description can name.
+#pragma once
+
+#include "model_zoo/heads/head.h"
+
+namespace fovea::models {
+
+HeadEntry RetinaNetEntry();
+
+}  // namespace fovea::models

@@ -1,0 +1,213 @@
+// RetinaNet: a class and a box at every place of a feature pyramid, in one stage.
+//   Lin et al., ICCV 2017. TORCHVISION: retinanet_resnet50_fpn_v2 of torchvision 0.26
+//   (retinanet.py), whose names these are: group norms behind the convolutions of both branches,
+//   steps between anchors as an input's height and width divide by a map's, rounded down.
+//   MMDETECTION: retinanet_r50_fpn of mmdetection 3: no norms, steps that double from map to map.
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "model_zoo/heads/anchors.h"
+#include "model_zoo/heads/detections.h"
+#include "model_zoo/heads/register.h"
+#include "model_zoo/layers/conv2d.h"
+#include "model_zoo/layers/group_norm.h"
+#include "model_zoo/layers/layer_list.h"
+#include "model_zoo/necks/fpn.h"
+
+namespace fovea::models {
+namespace {
+
+constexpr int64_t kChannels = 256;
+constexpr size_t kMaps = 3;  // of the backbone: its coarsest ones
+constexpr int64_t kBranchDepth = 4;
+constexpr int64_t kNormGroups = 32;
+constexpr int64_t kCandidates = 1000;   // of one map at most
+constexpr int64_t kSizesPerOctave = 3;  // of anchors, the smallest four steps wide
+constexpr std::array<double, 3> kRatios = {0.5, 1, 2};
+constexpr int64_t kAnchors = kSizesPerOctave * std::ssize(kRatios);  // at each place
+
+// A convolution, a norm where there is one, a ReLU.
+class BranchLayer final : public Layer {
+ public:
+  explicit BranchLayer(bool normed)
+      : conv_(Add<Conv2d>("0", normed ? Convolution().NoBias() : Convolution())) {
+    if (normed) norm_ = Add<GroupNorm>("1", kNormGroups, kChannels);
+  }
+
+  at::Tensor forward(const at::Tensor& map) const {
+    const at::Tensor out = conv_->forward(map);
+    return norm_ ? norm_->forward(out).relu_() : at::relu(out);
+  }
+
+ private:
+  static Conv2dOptions Convolution() {
+    return Conv2dOptions::Square(kChannels, kChannels, 3, 1, 1);
+  }
+
+  const std::shared_ptr<Conv2d> conv_;
+  std::shared_ptr<GroupNorm> norm_;  // null: none
+};
+
+// One of the two: what it says of each anchor. The same for every map.
+class Branch final : public Layer {
+ public:
+  Branch(bool normed, const std::string& last, int64_t numbers)
+      : layers_(Add<LayerList<BranchLayer>>("conv")),
+        last_(Add<Conv2d>(last, Conv2dOptions::Square(kChannels, kAnchors * numbers, 3, 1, 1))) {
+    for (int64_t i = 0; i < kBranchDepth; ++i) layers_->Emplace(normed);
+  }
+
+  // map [N, kChannels, height, width] -> [N, height * width * kAnchors * numbers]: by place, row by
+  // row, then anchor, then number.
+  at::Tensor forward(at::Tensor map) const {
+    for (const auto& layer : layers_->list()) map = layer->forward(map);
+    return last_->forward(map).permute({0, 2, 3, 1}).flatten(1);
+  }
+
+ private:
+  const std::shared_ptr<LayerList<BranchLayer>> layers_;
+  const std::shared_ptr<Conv2d> last_;
+};
+
+class RetinaNet final : public Head {
+ public:
+  explicit RetinaNet(const HeadSite& site)
+      : options_(Published(site.detection)),
+        num_classes_(site.num_classes > 0 ? site.num_classes
+                     : normed()           ? 91
+                                          : 80),
+        input_{site.backbone.image_height, site.backbone.image_width},
+        first_stride_(MapsOf(site.backbone).front().stride),
+        fpn_(Add<Fpn>("fpn", ChannelsOf(site.backbone), kChannels, Fpn::Extra::kTwoConvolutions)),
+        classes_(Add<Branch>("classification_head", normed(), "cls_logits", num_classes_)),
+        boxes_(Add<Branch>("regression_head", normed(), "bbox_reg", 4)) {}
+
+  std::vector<ModelInfo::Output> outputs() const override {
+    return DetectionOutputs(options_.detections_per_image);
+  }
+  int64_t num_classes() const override { return num_classes_; }
+
+  // The candidates of each image: [N, M, 4], [N, M], [N, M].
+  std::vector<at::Tensor> forward(const std::vector<at::Tensor>& maps,
+                                  ForwardContext& context) const override {
+    const std::vector<at::Tensor> pyramid = fpn_->forward({maps.end() - kMaps, maps.end()});
+    const int64_t images = maps[0].size(0);
+    std::vector<std::vector<at::Tensor>> found(3);  // each map's boxes, scores and labels
+    for (size_t level = 0; level < pyramid.size(); ++level) {
+      if (context.ShouldStop()) return {};
+      const at::Tensor& map = pyramid[level];
+      const std::string name = "head.level" + std::to_string(level);
+      const at::Tensor logits = classes_->forward(map), deltas = boxes_->forward(map);
+      if (context.Recording()) {
+        context.Record(name, "map", map);
+        context.Record(name, "class_logits", logits);
+        context.Record(name, "box_deltas", deltas);
+      }
+      const Anchors anchors = AnchorsOf(level, map);
+      const int64_t most = std::min(kCandidates, logits.size(1));
+      const at::Tensor boxes = at::zeros({images, most, 4}, at::kFloat);
+      const at::Tensor scores = at::full({images, most}, -1, at::kFloat);
+      const at::Tensor labels = at::zeros({images, most}, at::kLong);
+      for (int64_t i = 0; i < images; ++i) {
+        const Candidates best = Best(logits[i], deltas[i], anchors, most);
+        const int64_t count = best.scores.size(0);
+        boxes[i].slice(0, 0, count).copy_(best.boxes);
+        scores[i].slice(0, 0, count).copy_(best.scores);
+        labels[i].slice(0, 0, count).copy_(best.labels);
+      }
+      found[0].push_back(boxes);
+      found[1].push_back(scores);
+      found[2].push_back(labels);
+    }
+    return {at::cat(found[0], 1), at::cat(found[1], 1), at::cat(found[2], 1)};
+  }
+
+  std::vector<at::Tensor> Finish(std::vector<at::Tensor> images,
+                                 std::span<const ImageSize> contents) const override {
+    std::vector<std::vector<at::Tensor>> all(outputs().size());
+    for (size_t i = 0; i < contents.size(); ++i) {
+      const auto image = static_cast<int64_t>(i);
+      const std::vector<at::Tensor> one = SelectDetections(
+          {images[0][image], images[1][image], images[2][image]}, contents[i], options_);
+      for (size_t output = 0; output < one.size(); ++output) all[output].push_back(one[output]);
+    }
+    std::vector<at::Tensor> stacked;
+    for (const std::vector<at::Tensor>& output : all) stacked.push_back(at::stack(output));
+    return stacked;
+  }
+
+ private:
+  static std::vector<ModelInfo::FeatureMap> MapsOf(const ModelInfo& backbone) {
+    const auto& all = backbone.features;
+    TORCH_CHECK_VALUE(all.size() >= kMaps, "the head 'retinanet' stands on ", kMaps,
+                      " feature maps, and ", backbone.backbone, " has ", all.size());
+    return {all.end() - kMaps, all.end()};
+  }
+  static std::vector<int64_t> ChannelsOf(const ModelInfo& backbone) {
+    std::vector<int64_t> channels;
+    for (const ModelInfo::FeatureMap& map : MapsOf(backbone)) channels.push_back(map.channels);
+    return channels;
+  }
+
+  // With the numbers that the description leaves open.
+  static DetectionOptions Published(DetectionOptions options) {
+    if (options.detections_per_image == 0) {
+      options.detections_per_image = options.conventions == Conventions::kTorchvision ? 300 : 100;
+    }
+    return options;
+  }
+
+  bool normed() const { return options_.conventions == Conventions::kTorchvision; }
+
+  Anchors AnchorsOf(size_t level, const at::Tensor& map) const {
+    const int64_t stride = first_stride_ << level;
+    std::vector<double> sizes;
+    for (int64_t i = 0; i < kSizesPerOctave; ++i) {
+      const double size =
+          4.0 * static_cast<double>(stride) * std::pow(2, static_cast<double>(i) / kSizesPerOctave);
+      sizes.push_back(normed() ? std::floor(size) : size);
+    }
+    const std::array<int64_t, 2> step =
+        normed() ? std::array{input_.height / map.size(2), input_.width / map.size(3)}
+                 : std::array{stride, stride};
+    return {sizes, {kRatios.begin(), kRatios.end()}, step, map.size(3), options_.conventions};
+  }
+
+  // Of one image on one map: at most `most` above the score threshold.
+  Candidates Best(const at::Tensor& logits, const at::Tensor& deltas, const Anchors& anchors,
+                  int64_t most) const {
+    const double threshold = options_.score_threshold;
+    const at::Tensor above = (logits > std::log(threshold / (1 - threshold))).nonzero().squeeze(1);
+    const at::Tensor all = logits.index_select(0, above).to(at::kFloat).sigmoid();
+    const auto [scores, order] = all.topk(std::min(most, above.size(0)));
+    const at::Tensor index = above.index_select(0, order);
+    const at::Tensor anchor = index.floor_divide(num_classes_);
+    const at::Tensor moved = deltas.view({-1, 4}).index_select(0, anchor).to(at::kFloat);
+    return {DecodeBoxes(moved, anchors.Boxes(anchor), {1, 1, 1, 1}, options_.conventions), scores,
+            index.remainder(num_classes_)};
+  }
+
+  const DetectionOptions options_;
+  const int64_t num_classes_;
+  const ImageSize input_;
+  const int64_t first_stride_;
+  const std::shared_ptr<Fpn> fpn_;
+  const std::shared_ptr<Branch> classes_;
+  const std::shared_ptr<Branch> boxes_;
+};
+
+}  // namespace
+
+HeadEntry RetinaNetEntry() {
+  return {"retinanet", "boxes and classes in one stage, on a feature pyramid", Task::kDetection,
+          [](const HeadSite& site) { return std::make_shared<RetinaNet>(site); }};
+}
+
+}  // namespace fovea::models
