@@ -91,8 +91,9 @@ inline constexpr int kMaxInstances = 64;
 inline constexpr int kMaxThreadsPerInstance = 1024;
 inline constexpr int kMaxGpus = 64;  // of one machine
 inline constexpr int64_t kMaxClasses = 1'000'000;
-inline constexpr int kMaxVersions = 1000;      // that a version_policy names
-inline constexpr int kMaxAttentionTexts = 16;  // one a stage
+inline constexpr int64_t kMaxDetections = 1000;  // of an image
+inline constexpr int kMaxVersions = 1000;        // that a version_policy names
+inline constexpr int kMaxAttentionTexts = 16;    // one a stage
 inline constexpr size_t kMaxAttentionTextBytes = 256;
 inline constexpr size_t kMaxLabelBytes = 1024;
 // Calls of the repository (row 33): threads that wait for loads, and as many for unloads; calls of

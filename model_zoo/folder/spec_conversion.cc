@@ -220,6 +220,26 @@ absl::StatusOr<std::vector<models::ImageSize>> ToFurtherSizes(const v1::ModelSpe
   return sizes;
 }
 
+absl::StatusOr<models::DetectionOptions> ToDetection(const v1::Head& message,
+                                                     const SpecOrigin& origin) {
+  models::DetectionOptions to;
+  if (message.conventions() == v1::Head::MMDETECTION) {
+    to.conventions = models::Conventions::kMmdetection;
+  }
+  if (message.has_score_threshold()) to.score_threshold = message.score_threshold();
+  if (!(to.score_threshold >= 0 && to.score_threshold < 1)) {
+    return origin.Error("score_threshold", "score_threshold must lie in [0, 1)");
+  }
+  if (message.has_nms_iou()) to.nms_iou = message.nms_iou();
+  if (!(to.nms_iou >= 0 && to.nms_iou <= 1)) {
+    return origin.Error("nms_iou", "nms_iou must lie in [0, 1]");
+  }
+  FOVEA_RETURN_IF_ERROR(InRangeOrZero<int64_t>(
+      origin, "detections_per_image", message.detections_per_image(), limits::kMaxDetections));
+  to.detections_per_image = message.detections_per_image();
+  return to;
+}
+
 absl::StatusOr<models::ModelDescription> ToDescription(const v1::ModelSpec& message,
                                                        const SpecOrigin& origin,
                                                        std::string_view folder) {
@@ -261,6 +281,7 @@ absl::StatusOr<models::ModelDescription> ToDescription(const v1::ModelSpec& mess
     return origin.In("head").Error("name", "head is not the name of one");
   }
   to.head = message.head().name();
+  FOVEA_ASSIGN_OR_RETURN(to.detection, ToDetection(message.head(), origin.In("head")));
   FOVEA_RETURN_IF_ERROR(
       InRangeOrZero<int64_t>(origin, "num_classes", message.num_classes(), limits::kMaxClasses));
   to.num_classes = message.num_classes();

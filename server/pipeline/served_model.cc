@@ -103,8 +103,9 @@ absl::StatusOr<std::shared_ptr<Servable>> ServedModel::Create(const VersionToLoa
       absl::StrFormat("%s: ready after %.1f s; attention %s, %d threads, %.1f ms alone and %.1f ms "
                       "in a batch of %d, "
                       "%.1f MiB of weights",
-                      who, (environment.clock.Now() - start) * 1e-9, served->view_->attention,
-                      threads, alone * 1e-6, full * 1e-6, spec.max_batch_size,
+                      who, (environment.clock.Now() - start) * 1e-9,
+                      info.attention.empty() ? "none" : info.attention, threads, alone * 1e-6,
+                      full * 1e-6, spec.max_batch_size,
                       served->executor_->weight_bytes() / 1048576.0));
   return served;
 }

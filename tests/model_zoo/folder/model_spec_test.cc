@@ -258,6 +258,16 @@ INSTANTIATE_TEST_SUITE_P(
                 "model.textproto:3: ", "crop_fraction"},
         BadSpec{"AnotherName", "name: \"dogs\"", "model.textproto:3: ", "'cats'"},
         BadSpec{"BadHeadName", "head { name: \"a b\" }", "model.textproto:3: ", "head"},
+        BadSpec{"CertainScore", "head { score_threshold: 1 }",
+                "model.textproto:3: ", "score_threshold must lie in [0, 1)"},
+        BadSpec{"NanScore", "head { score_threshold: nan }",
+                "model.textproto:3: ", "score_threshold"},
+        BadSpec{"NegativeOverlap", "head { name: \"retinanet\"\nnms_iou: -0.1 }",
+                "model.textproto:4: ", "nms_iou must lie in [0, 1]"},
+        BadSpec{"EndlessDetections", "head { detections_per_image: 1001 }",
+                "model.textproto:3: ", "detections_per_image is 1001"},
+        BadSpec{"UnknownConventions", "head { conventions: DETECTRON }",
+                "model.textproto:3: ", "DETECTRON"},
         BadSpec{"EscapingSource", "weights_of: \"../dogs\"", "model.textproto:3: ", "weights_of"},
         BadSpec{"LongAttention", "attention: \"" + std::string(1000, 'k') + "\"",
                 "model.textproto:3: ", "attention"},
@@ -266,6 +276,28 @@ INSTANTIATE_TEST_SUITE_P(
         BadSpec{"NoVersions", "version_policy { specific {} }", "model.textproto", "versions"},
         BadSpec{"BackboneTwice", "backbone: \"a\"", "model.textproto:3: ", "backbone"}),
     [](const auto& info) { return info.param.name; });
+
+TEST(ModelSpecTest, ADetectorsOptionsAreThoseOfItsHead) {
+  const std::string start = "spec_version: 1 backbone: \"a\" task: DETECTION ";
+  const models::ModelDescription usual = ParseModelSpec(start, "cats")->description;
+  EXPECT_EQ(usual.task, models::Task::kDetection);
+  EXPECT_EQ(usual.detection.conventions, models::Conventions::kTorchvision);
+  EXPECT_EQ(usual.detection.score_threshold, 0.05);
+  EXPECT_EQ(usual.detection.nms_iou, 0.5);
+  EXPECT_EQ(usual.detection.detections_per_image, 0);
+  const absl::StatusOr<ModelSpec> given = ParseModelSpec(
+      start +
+          "head { name: \"retinanet\" conventions: MMDETECTION score_threshold: 0 nms_iou: 0 "
+          "detections_per_image: 7 }",
+      "cats");
+  ASSERT_TRUE(given.ok()) << given.status();
+  const models::ModelDescription& description = given->description;
+  EXPECT_EQ(description.head, "retinanet");
+  EXPECT_EQ(description.detection.conventions, models::Conventions::kMmdetection);
+  EXPECT_EQ(description.detection.score_threshold, 0);
+  EXPECT_EQ(description.detection.nms_iou, 0);
+  EXPECT_EQ(description.detection.detections_per_image, 7);
+}
 
 TEST(ModelSpecTest, AMissingBackboneOrFormatVersionIsRefused) {
   EXPECT_THAT(Message(ParseModelSpec("spec_version: 1", "cats")), HasSubstr("backbone is missing"));
