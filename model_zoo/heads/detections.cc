@@ -8,6 +8,15 @@
 
 namespace fovea::models {
 
+void CheckDetectionOptions(const DetectionOptions& options) {
+  TORCH_CHECK_VALUE(options.score_threshold >= 0 && options.score_threshold < 1,
+                    "a score threshold lies in [0, 1), not at ", options.score_threshold);
+  TORCH_CHECK_VALUE(options.nms_iou >= 0 && options.nms_iou <= 1,
+                    "an intersection over union lies in [0, 1], not at ", options.nms_iou);
+  TORCH_CHECK_VALUE(options.detections_per_image >= 0, "an image has no ",
+                    options.detections_per_image, " detections");
+}
+
 std::vector<ModelInfo::Output> DetectionOutputs(int64_t most) {
   return {{"boxes", {most, 4}},
           {"scores", {most}},

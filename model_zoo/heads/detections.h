@@ -17,6 +17,9 @@ struct Candidates {
   at::Tensor labels;  // INT64 [M]
 };
 
+// Throws c10::ValueError in words where they do not lie as DetectionOptions says.
+void CheckDetectionOptions(const DetectionOptions& options);
+
 // The outputs of a detector for one image: at most `most` detections by descending score, and how
 // many there are: "boxes" FP32 [most, 4], "scores" FP32 [most], "labels" INT64 [most], "counts"
 // INT64 []. Zeros behind the last.

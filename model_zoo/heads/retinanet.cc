@@ -26,6 +26,8 @@ namespace {
 
 constexpr int64_t kChannels = 256;
 constexpr size_t kMaps = 3;  // of the backbone: its coarsest ones
+// A convolution with an output for each class of each anchor: 1.7 GB of weights.
+constexpr int64_t kMostClasses = 20'000;
 constexpr int64_t kBranchDepth = 4;
 constexpr int64_t kNormGroups = 32;
 constexpr int64_t kCandidates = 1000;   // of one map at most
@@ -80,9 +82,7 @@ class RetinaNet final : public Head {
  public:
   explicit RetinaNet(const HeadSite& site)
       : options_(Published(site.detection)),
-        num_classes_(site.num_classes > 0 ? site.num_classes
-                     : normed()           ? 91
-                                          : 80),
+        num_classes_(Classes(site)),
         input_{site.backbone.image_height, site.backbone.image_width},
         first_stride_(MapsOf(site.backbone).front().stride),
         fpn_(Add<Fpn>("fpn", ChannelsOf(site.backbone), kChannels, Fpn::Extra::kTwoConvolutions)),
@@ -156,8 +156,18 @@ class RetinaNet final : public Head {
     return channels;
   }
 
+  // COCO's as published: torchvision counts the numbers that COCO has left out too.
+  static int64_t Classes(const HeadSite& site) {
+    const bool gaps = site.detection.conventions == Conventions::kTorchvision;
+    const int64_t classes = site.num_classes > 0 ? site.num_classes : gaps ? 91 : 80;
+    TORCH_CHECK_VALUE(classes <= kMostClasses, "the head 'retinanet' tells ", kMostClasses,
+                      " classes apart at most, not ", classes);
+    return classes;
+  }
+
   // With the numbers that the description leaves open.
   static DetectionOptions Published(DetectionOptions options) {
+    CheckDetectionOptions(options);
     if (options.detections_per_image == 0) {
       options.detections_per_image = options.conventions == Conventions::kTorchvision ? 300 : 100;
     }

@@ -10,11 +10,13 @@
 #include <vector>
 
 #include "model_zoo/heads/anchors.h"
+#include "tests/model_zoo/errors.h"
 
 namespace fovea::models {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 std::vector<float> Numbers(const at::Tensor& tensor) {
   const at::Tensor all = tensor.to(at::kFloat).contiguous();
@@ -65,6 +67,21 @@ TEST(DecodeBoxesTest, FactorsAreBounded) {
   }
   EXPECT_NEAR(width(-100, Conventions::kMmdetection), 16 * 16 / 1000.0, 1e-5);
   EXPECT_EQ(width(-1000, Conventions::kTorchvision), 0);
+}
+
+TEST(DetectionOptionsTest, WhatMakesNoSenseIsRefusedInWords) {
+  EXPECT_NO_THROW(CheckDetectionOptions({.score_threshold = 0, .nms_iou = 1}));
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  for (const double score : {-0.1, 1.0, nan}) {
+    EXPECT_THAT(ErrorOf([&] { CheckDetectionOptions({.score_threshold = score}); }),
+                HasSubstr("a score threshold lies in [0, 1), not at "));
+  }
+  for (const double iou : {-0.1, 1.1, nan}) {
+    EXPECT_THAT(ErrorOf([&] { CheckDetectionOptions({.nms_iou = iou}); }),
+                HasSubstr("an intersection over union lies in [0, 1], not at "));
+  }
+  EXPECT_EQ(ErrorOf([] { CheckDetectionOptions({.detections_per_image = -1}); }),
+            "an image has no -1 detections");
 }
 
 class SelectDetectionsTest : public ::testing::Test {

@@ -213,6 +213,9 @@ TEST(HeadRegistryTest, WhatCannotStandIsSaidInWords) {
   description.head = "boxes";
   description.task = Task::kSegmentation;
   EXPECT_EQ(error(description), "the head 'boxes' is for detection, and the task is segmentation");
+  ModelDescription of_many{.backbone = "vit_demo_patch8_64", .task = Task::kDetection};
+  of_many.num_classes = 20'001;
+  EXPECT_EQ(error(of_many), "the head 'retinanet' tells 20000 classes apart at most, not 20001");
   EXPECT_EQ(error(Boxes("identity")),
             "the head 'boxes' stands on feature maps, and identity has none");
   description = Boxes("vit_demo_patch8_64");
