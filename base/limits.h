@@ -17,6 +17,8 @@ inline constexpr size_t kMaxSmallPieces = 4096;
 inline constexpr int kMaxMetadataBytes = 16 * kKiB;  // of one call's headers (row 3)
 inline constexpr int kMaxTensorRank = 8;             // (row 9)
 inline constexpr int kMaxInputsPerRequest = 64;
+// Of a request whose images keep their shape: each takes a place in the queue.
+inline constexpr int kMaxPicturesPerRequest = 64;
 inline constexpr int kMaxParametersPerRequest = 64;
 inline constexpr size_t kMaxRequestIdBytes = 1024;
 inline constexpr size_t kMaxModelNameBytes = 128;    // (row 25)

@@ -5,6 +5,7 @@
 #include <c10/core/Device.h>
 
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "model_zoo/forward_context.h"
@@ -12,8 +13,8 @@
 
 namespace fovea::models {
 
-// Life: Load (weights read and checked) -> Prepare (turned into what runs) -> Run.
-// Run is thread-safe on a prepared model: instances share one.
+// Life: Load (weights read and checked) -> Prepare (turned into what runs) -> Run, or its two
+// parts, which are thread-safe on a prepared model: instances share one.
 //   A prepared model is its weights. What follows from an input size (grids, windows, masks,
 //   resized positions and bias tables) is a plan: Prepare makes one for the model's own size and
 //   for each of the further ones that its description lists, so none is made while somebody waits.
@@ -32,11 +33,24 @@ class Model {
   // cannot run at one of its further sizes.
   virtual void Prepare(c10::Device device, Precision precision) = 0;
 
-  // pixels: FP32 [N, 3, H, W], normalised (or UINT8 [N, H, W, 3], see info().pixel_input), H and W
-  // the model's own or, prepared, one of info().further_sizes. Returns one tensor per
-  // info().outputs, [N, ...] of its type and contiguous, on the CPU or the device. Stops early,
-  // with an empty result, when context.ShouldStop().
-  virtual std::vector<at::Tensor> Run(const at::Tensor& pixels, ForwardContext& context) const = 0;
+  // What is computed for a batch together. pixels: FP32 [N, 3, H, W], normalised (or UINT8
+  // [N, H, W, 3], see info().pixel_input), H and W the model's own or, prepared, one of
+  // info().further_sizes. Returns what Finish takes, [N, ...] and contiguous, on the CPU or the
+  // device. Stops early, with an empty result, when context.ShouldStop().
+  virtual std::vector<at::Tensor> RunBatch(const at::Tensor& pixels,
+                                           ForwardContext& context) const = 0;
+
+  // What is left to do for each image by itself, such as suppressing boxes; nothing unless
+  // info().finishes. `images`: rows of RunBatch's tensors, [n, ...], of any n images that were run
+  // at `input`; `contents`: how much of each, from its upper left corner, shows the picture.
+  // Returns one tensor per info().outputs, [n, ...] of its type and contiguous.
+  virtual std::vector<at::Tensor> Finish(std::vector<at::Tensor> images, const ImageSize& /*input*/,
+                                         std::span<const ImageSize> /*contents*/) const {
+    return images;
+  }
+
+  // RunBatch, and Finish for all of its images with what context.Content says.
+  std::vector<at::Tensor> Run(const at::Tensor& pixels, ForwardContext& context) const;
 
   // The feature pyramid of the same pixels: FP32 [N, channels, H/stride, W/stride] for each of
   // info().features, rounded up (down where patches overlap: PiT). A backbone with stages gives

@@ -25,15 +25,30 @@ enum class ResizeMode {
                   // "center")
   kSquash,        // each side to floor(target / crop_fraction), whatever the aspect ratio, then the
                   // centre crop
+  kFit,  // the whole image at its aspect ratio, in the upper left corner of the smallest of
+         // the model's sizes that holds it; the rest is filled up with zeros, normalised
 };
 enum class Interpolation { kBilinear, kBicubic };
+
+// Of pictures that are not cut, where nothing else is said: as detectors are published on COCO (Lin
+// et al., CVPR 2017) and segmenters on ADE20K (mmsegmentation).
+struct PictureSides {
+  int64_t shorter = 0;
+  int64_t longer = 0;  // at most
+};
+constexpr PictureSides UsualSides(Task task) {
+  return task == Task::kSegmentation ? PictureSides{512, 2048} : PictureSides{800, 1333};
+}
 
 // From an image's bytes to the model's pixels. Means and deviations are of pixels in [0, 1], in RGB
 // order.
 struct Preprocessing {
   ResizeMode resize_mode = ResizeMode::kShortestEdge;
   Interpolation interpolation = Interpolation::kBicubic;
-  double crop_fraction = 0.9;  // in (0, 1]
+  double crop_fraction = 0.9;  // in (0, 1]; not with kFit
+  // kFit: the shorter side becomes shorter_side, or as much less as keeps the longer one from being
+  // more than longer_side, or than what the model's sizes hold. 0: as large as they hold.
+  int64_t shorter_side = 0, longer_side = 0;
   std::array<float, 3> mean = {0.485f, 0.456f, 0.406f};
   std::array<float, 3> std = {0.229f, 0.224f, 0.225f};
 
@@ -111,6 +126,7 @@ struct ModelInfo {
     bool operator==(const Output&) const = default;
   };
   std::vector<Output> outputs;
+  bool finishes = false;  // Model::Finish has work to do
   // The maps of its feature pyramid, finest first; empty: it has none.
   struct FeatureMap {
     int64_t channels = 0;

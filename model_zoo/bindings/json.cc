@@ -54,6 +54,18 @@ DetectionOptions DetectionFromJson(const json& object) {
   return options;
 }
 
+const char* ResizeModeName(ResizeMode mode) {
+  switch (mode) {
+    case ResizeMode::kSquash:
+      return "SQUASH";
+    case ResizeMode::kFit:
+      return "FIT";
+    case ResizeMode::kShortestEdge:
+      break;
+  }
+  return "SHORTEST_EDGE";
+}
+
 const char* TypeName(ElementType type) {
   switch (type) {
     case ElementType::kByte:
@@ -138,11 +150,12 @@ std::string FactsToJson(const Model& model) {
       {"tokens", info.tokens},
       {"pixel_input", info.pixel_input == PixelInput::kBytes ? "BYTES" : "NORMALISED"},
       {"preprocessing",
-       {{"resize_mode",
-         preprocessing.resize_mode == ResizeMode::kSquash ? "SQUASH" : "SHORTEST_EDGE"},
+       {{"resize_mode", ResizeModeName(preprocessing.resize_mode)},
         {"interpolation",
          preprocessing.interpolation == Interpolation::kBicubic ? "BICUBIC" : "BILINEAR"},
         {"crop_fraction", preprocessing.crop_fraction},
+        {"shorter_side", preprocessing.shorter_side},
+        {"longer_side", preprocessing.longer_side},
         {"mean", preprocessing.mean},
         {"std", preprocessing.std}}},
       {"outputs", outputs},

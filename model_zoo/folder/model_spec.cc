@@ -51,6 +51,8 @@ models::Preprocessing PreprocessingOverride::AppliedTo(models::Preprocessing pub
   }
   if (interpolation) published.interpolation = *interpolation;
   if (crop_fraction) published.crop_fraction = *crop_fraction;
+  if (shorter_side) published.shorter_side = *shorter_side;
+  if (longer_side) published.longer_side = *longer_side;
   if (mean) published.mean = *mean;
   if (std) published.std = *std;
   return published;

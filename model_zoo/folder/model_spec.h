@@ -23,6 +23,7 @@ struct PreprocessingOverride {
   std::optional<models::ResizeMode> resize_mode;
   std::optional<models::Interpolation> interpolation;
   std::optional<double> crop_fraction;
+  std::optional<int64_t> shorter_side, longer_side;
   std::optional<std::array<float, 3>> mean;
   std::optional<std::array<float, 3>> std;
 
@@ -52,6 +53,11 @@ struct VersionPolicy {
   std::vector<int64_t> Select(std::span<const int64_t> available) const;
 };
 
+// Images in a batch at most, where nothing is said. Those that fit pictures run each shape by
+// itself before they are ready, and their batches gain little.
+inline constexpr int kUsualBatchSize = 16;
+inline constexpr int kUsualBatchSizeOfBuckets = 1;
+
 enum class AdvertisedInput { kPixelValues, kImage, kImageRgb };
 
 struct ModelSpec {
@@ -63,7 +69,7 @@ struct ModelSpec {
   AdvertisedInput advertised_input = AdvertisedInput::kPixelValues;
   bool allow_non_finite = false;
   bool untrained = false;  // its labels mean nothing: random_weights, or a file of such
-  int max_batch_size = 16;
+  int max_batch_size = kUsualBatchSize;
   BatchingOptions batching;
   models::InstanceGroup instances;
   VersionPolicy version_policy;

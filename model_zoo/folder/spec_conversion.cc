@@ -8,6 +8,7 @@
 #include "base/limits.h"
 #include "base/status.h"
 #include "model_zoo/folder/names.h"
+#include "model_zoo/folder/shape_buckets.h"
 #include "model_zoo/quoted.h"
 #include "proto/fovea/v1/model_spec.pb.h"
 
@@ -15,6 +16,10 @@ namespace fovea {
 namespace {
 
 constexpr double kMinStd = 1e-6, kMaxStd = 1e6;
+
+// To which the sides of shape buckets are rounded: from the pixels to the coarsest map of nearly
+// all backbones.
+constexpr int64_t kBucketStride = 32;
 
 template <typename T>
 absl::Status InRange(const SpecOrigin& origin, const char* field, T value, T low, T high,
@@ -43,6 +48,9 @@ absl::StatusOr<PreprocessingOverride> ToPreprocessing(const v1::Preprocessing& m
     case v1::Preprocessing::SQUASH:
       to.resize_mode = models::ResizeMode::kSquash;
       break;
+    case v1::Preprocessing::FIT:
+      to.resize_mode = models::ResizeMode::kFit;
+      break;
     default:
       break;
   }
@@ -61,6 +69,19 @@ absl::StatusOr<PreprocessingOverride> ToPreprocessing(const v1::Preprocessing& m
       return origin.Error("crop_fraction", "crop_fraction must lie in (0, 1]");
     }
     to.crop_fraction = fraction;
+  }
+  FOVEA_RETURN_IF_ERROR(InRangeOrZero<int64_t>(origin, "shorter_side", message.shorter_side(),
+                                               limits::kMaxInputSide));
+  FOVEA_RETURN_IF_ERROR(
+      InRangeOrZero<int64_t>(origin, "longer_side", message.longer_side(), limits::kMaxInputSide));
+  if ((message.shorter_side() == 0) != (message.longer_side() == 0) ||
+      message.shorter_side() > message.longer_side()) {
+    return origin.Error(message.shorter_side() != 0 ? "shorter_side" : "longer_side",
+                        "shorter_side and longer_side are given together, the smaller one first");
+  }
+  if (message.shorter_side() != 0) {
+    to.shorter_side = message.shorter_side();
+    to.longer_side = message.longer_side();
   }
   if (message.mean_size() != message.std_size()) {
     return origin.Error(message.mean_size() > 0 ? "mean" : "std",
@@ -240,6 +261,27 @@ absl::StatusOr<models::DetectionOptions> ToDetection(const v1::Head& message,
   return to;
 }
 
+// Whether pictures are to be fitted into sizes that follow from their sides: where none is listed.
+bool MakesBuckets(const ModelSpec& spec) {
+  const bool classifies = spec.description.task == models::Task::kClassification;
+  const bool fits = spec.preprocessing.resize_mode
+                        ? *spec.preprocessing.resize_mode == models::ResizeMode::kFit
+                        : !classifies;
+  const bool has_sides = !classifies || spec.preprocessing.shorter_side.has_value();
+  return fits && has_sides && spec.description.image_height == 0 &&
+         spec.description.further_sizes.empty();
+}
+
+void MakeBuckets(ModelSpec& spec) {
+  const models::PictureSides usual = models::UsualSides(spec.description.task);
+  std::vector<models::ImageSize> sizes =
+      models::ShapeBuckets(spec.preprocessing.shorter_side.value_or(usual.shorter),
+                           spec.preprocessing.longer_side.value_or(usual.longer), kBucketStride);
+  spec.description.image_height = sizes.front().height;
+  spec.description.image_width = sizes.front().width;
+  spec.description.further_sizes.assign(sizes.begin() + 1, sizes.end());
+}
+
 absl::StatusOr<models::ModelDescription> ToDescription(const v1::ModelSpec& message,
                                                        const SpecOrigin& origin,
                                                        std::string_view folder) {
@@ -330,6 +372,10 @@ absl::StatusOr<ModelSpec> ToModelSpec(const v1::ModelSpec& message, const SpecOr
   }
   to.allow_non_finite = message.allow_non_finite();
   to.untrained = message.untrained() || message.has_random_weights();
+  if (MakesBuckets(to)) {
+    MakeBuckets(to);
+    to.max_batch_size = kUsualBatchSizeOfBuckets;
+  }
   if (message.has_max_batch_size()) {
     FOVEA_RETURN_IF_ERROR(
         InRange(origin, "max_batch_size", message.max_batch_size(), 1, limits::kMaxBatchSize));

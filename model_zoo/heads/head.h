@@ -31,7 +31,8 @@ class Head : public Layer {
   virtual std::vector<at::Tensor> forward(const std::vector<at::Tensor>& maps,
                                           ForwardContext& context) const = 0;
 
-  // Backbone::Finish.
+  // Backbone::Finish, where it does anything.
+  virtual bool finishes() const { return false; }
   virtual std::vector<at::Tensor> Finish(std::vector<at::Tensor> images,
                                          std::span<const ImageSize> /*contents*/) const {
     return images;

@@ -12,14 +12,25 @@ namespace {
 constexpr char kBackbone[] = "backbone";
 constexpr char kHead[] = "head";
 
+// As detectors and segmenters are published: nothing of the picture is cut off.
+Preprocessing OfWholePictures(Preprocessing backbones, Task task) {
+  backbones.resize_mode = ResizeMode::kFit;
+  backbones.interpolation = Interpolation::kBilinear;
+  backbones.shorter_side = UsualSides(task).shorter;
+  backbones.longer_side = UsualSides(task).longer;
+  return backbones;
+}
+
 class HeadedBackbone final : public Backbone {
  public:
-  HeadedBackbone(std::shared_ptr<Backbone> backbone, std::shared_ptr<Head> head)
+  HeadedBackbone(std::shared_ptr<Backbone> backbone, std::shared_ptr<Head> head, Task task)
       : backbone_(register_module(kBackbone, std::move(backbone))),
         head_(register_module(kHead, std::move(head))),
         info_(backbone_->info()) {
     info_.num_classes = head_->num_classes();
     info_.outputs = head_->outputs();
+    info_.finishes = head_->finishes();
+    info_.preprocessing = OfWholePictures(info_.preprocessing, task);
   }
 
   std::vector<at::Tensor> forward(const at::Tensor& pixels,
@@ -78,7 +89,7 @@ std::shared_ptr<Backbone> WithHead(std::shared_ptr<Backbone> backbone, const Hea
   std::shared_ptr<Head> made = head.make({.backbone = info,
                                           .num_classes = description.num_classes,
                                           .detection = description.detection});
-  return std::make_shared<HeadedBackbone>(std::move(backbone), std::move(made));
+  return std::make_shared<HeadedBackbone>(std::move(backbone), std::move(made), head.task);
 }
 
 }  // namespace fovea::models

@@ -129,6 +129,7 @@ class RetinaNet final : public Head {
     return {at::cat(found[0], 1), at::cat(found[1], 1), at::cat(found[2], 1)};
   }
 
+  bool finishes() const override { return true; }
   std::vector<at::Tensor> Finish(std::vector<at::Tensor> images,
                                  std::span<const ImageSize> contents) const override {
     std::vector<std::vector<at::Tensor>> all(outputs().size());
@@ -194,7 +195,9 @@ class RetinaNet final : public Head {
   Candidates Best(const at::Tensor& logits, const at::Tensor& deltas, const Anchors& anchors,
                   int64_t most) const {
     const double threshold = options_.score_threshold;
-    const at::Tensor above = (logits > std::log(threshold / (1 - threshold))).nonzero().squeeze(1);
+    // What is no number passes too: who finds it among the scores knows that the model is broken.
+    const at::Tensor above =
+        (logits <= std::log(threshold / (1 - threshold))).logical_not().nonzero().squeeze(1);
     const at::Tensor all = logits.index_select(0, above).to(at::kFloat).sigmoid();
     const auto [scores, order] = all.topk(std::min(most, above.size(0)));
     const at::Tensor index = above.index_select(0, order);

@@ -175,16 +175,22 @@ class ZooModel final : public Model {
     recipe_.reset();
   }
 
-  std::vector<at::Tensor> Run(const at::Tensor& pixels, ForwardContext& context) const override {
+  std::vector<at::Tensor> RunBatch(const at::Tensor& pixels,
+                                   ForwardContext& context) const override {
     const c10::InferenceMode inference;
-    const Backbone& plan = PlanOf(pixels);
-    std::vector<at::Tensor> outputs = plan.forward(pixels.to(device_), context);
-    if (outputs.empty()) return {};
-    outputs = plan.Finish(std::move(outputs), Contents(plan.info(), pixels.size(0), context));
-    for (size_t i = 0; i < outputs.size(); ++i) {
-      outputs[i] = outputs[i].to(ScalarType(info_.outputs[i].type)).contiguous();
-    }
-    return outputs;
+    std::vector<at::Tensor> images = PlanOf(pixels).forward(pixels.to(device_), context);
+    if (!info_.finishes) return AsDescribed(std::move(images));
+    for (at::Tensor& image : images) image = image.contiguous();
+    return images;
+  }
+
+  std::vector<at::Tensor> Finish(std::vector<at::Tensor> images, const ImageSize& input,
+                                 std::span<const ImageSize> contents) const override {
+    if (!info_.finishes) return images;
+    const c10::InferenceMode inference;
+    const auto plan = std::ranges::find(plans_, input, &Plan::size);
+    TORCH_CHECK_VALUE(plan != plans_.end(), info_.backbone, " does not run at ", Text(input));
+    return AsDescribed(plan->backbone->Finish(std::move(images), contents));
   }
 
   std::vector<at::Tensor> Features(const at::Tensor& pixels,
@@ -219,13 +225,12 @@ class ZooModel final : public Model {
     return *plan->backbone;
   }
 
-  static std::vector<ImageSize> Contents(const ModelInfo& info, int64_t images,
-                                         const ForwardContext& context) {
-    std::vector<ImageSize> contents;
-    for (int64_t i = 0; i < images; ++i) {
-      contents.push_back(context.Content(i, {info.image_height, info.image_width}));
+  // `outputs`, if there are any, in their types and contiguous.
+  std::vector<at::Tensor> AsDescribed(std::vector<at::Tensor> outputs) const {
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      outputs[i] = outputs[i].to(ScalarType(info_.outputs[i].type)).contiguous();
     }
-    return contents;
+    return outputs;
   }
 
   // "FP32 [N, 3, 224, 224]", or "... or [N, 3, 256, 192]".

@@ -45,12 +45,16 @@ bool Matches(std::span<const int64_t> shape, std::span<const int64_t> descriptio
 }
 
 // `images` as a number that the model takes.
-absl::StatusOr<int> CheckImageCount(int64_t images, const ModelView& model) {
+absl::StatusOr<int> CheckImageCount(int64_t images, bool pictures, const ModelView& model) {
   if (images < 1) return InvalidArgument("request.no_image", "the request has no image");
-  if (images > model.max_batch_size) {
-    return InvalidArgument("request.batch_too_large",
-                           absl::StrCat(images, " images in one request; the model takes at most ",
-                                        model.max_batch_size));
+  // Pictures that keep their shape go each by itself.
+  const int most = pictures && model.fits_pictures
+                       ? std::max(model.max_batch_size, limits::kMaxPicturesPerRequest)
+                       : model.max_batch_size;
+  if (images > most) {
+    return InvalidArgument(
+        "request.batch_too_large",
+        absl::StrCat(images, " images in one request; the model takes at most ", most));
   }
   return static_cast<int>(images);
 }
@@ -116,7 +120,9 @@ absl::StatusOr<AcceptedInput> CheckInput(const InputTensor& input, const ModelVi
         "request.input_shape",
         absl::StrCat(description->name, " has the impossible shape ", ShapeText(input.shape)));
   }
-  FOVEA_ASSIGN_OR_RETURN(accepted.images, CheckImageCount(input.shape[0], model));
+  FOVEA_ASSIGN_OR_RETURN(
+      accepted.images,
+      CheckImageCount(input.shape[0], accepted.kind != InputKind::kPixelValues, model));
 
   bool complete;
   if (accepted.kind == InputKind::kImage) {
@@ -178,7 +184,8 @@ absl::StatusOr<AcceptedInput> CheckRequest(const InferenceRequest& request,
   if (const auto* images = std::get_if<ImageFiles>(&request.input)) {
     AcceptedInput accepted{.kind = InputKind::kImage, .files = images->files};
     FOVEA_ASSIGN_OR_RETURN(accepted.images,
-                           CheckImageCount(static_cast<int64_t>(accepted.files.size()), model));
+                           CheckImageCount(static_cast<int64_t>(accepted.files.size()),
+                                           /*pictures=*/true, model));
     FOVEA_RETURN_IF_ERROR(CheckFileSizes(accepted.files));
     return accepted;
   }
@@ -194,9 +201,26 @@ absl::StatusOr<AcceptedInput> CheckRequest(const InferenceRequest& request,
   return accepted;
 }
 
+absl::Status CheckDeviceBytes(const ModelView& model, size_t size) {
+  if (size >= model.device_bytes.size() || model.device_bytes[size] <= model.max_device_bytes) {
+    return absl::OkStatus();
+  }
+  return ResourceExhausted(
+      "image.too_large_for_device",
+      absl::StrCat("such an image runs at ", ImageSizeText(model.sizes[size]), ", where the model ",
+                   "and a batch of it hold ", model.device_bytes[size], " bytes; this server has ",
+                   model.max_device_bytes, " for them"));
+}
+
 int64_t MemoryPerImage(const ModelView& model, bool decoded, int64_t result_bytes) {
   int64_t bytes = result_bytes;
-  if (decoded) bytes += 3 * model.sizes.front().height * model.sizes.front().width;
+  int64_t most_pixels = model.sizes.front().height * model.sizes.front().width;
+  if (model.fits_pictures) {
+    for (const ImageSize& size : model.sizes) {
+      most_pixels = std::max(most_pixels, size.height * size.width);
+    }
+  }
+  if (decoded) bytes += 3 * most_pixels;
   for (const TensorDescription& output : model.outputs) {
     bytes += output.ElementsPerImage() * static_cast<int64_t>(ElementSize(output.type));
   }

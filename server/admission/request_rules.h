@@ -42,9 +42,13 @@ struct AcceptedInput {
 absl::StatusOr<AcceptedInput> CheckRequest(const InferenceRequest& request, const ModelView& model);
 
 // Bytes at most for each image of an accepted request, beside the message and what decoding it
-// takes while it lasts: pixels at the model's size where they have to be made (`decoded`), the
-// model's outputs, and the results that are made of them (`result_bytes`).
+// takes while it lasts: pixels at one of the model's sizes where they have to be made (`decoded`),
+// the model's outputs, and the results that are made of them (`result_bytes`).
 int64_t MemoryPerImage(const ModelView& model, bool decoded, int64_t result_bytes);
+
+// RESOURCE_EXHAUSTED image.too_large_for_device where batches of that one of the model's sizes hold
+// more than the server has for them.
+absl::Status CheckDeviceBytes(const ModelView& model, size_t size);
 
 // INVALID_ARGUMENT where one of the float32 numbers of `data` is NaN or infinite (denormals are
 // accepted). `data` holds whole numbers. Reads all of it, as fast as memory goes: for pixel_values

@@ -6,15 +6,17 @@
 namespace fovea {
 
 // The image, turned upright, was resized to resized_height x resized_width; the model saw the
-// window of its own size that begins at (top, left). All in pixels.
+// window of height x width that begins at (top, left), in the upper left corner of its input. The
+// rest of the input, where there is one, shows nothing. All in pixels.
 struct ImageTransform {
   int64_t source_height = 0, source_width = 0;
   int64_t resized_height = 0, resized_width = 0;
   int64_t top = 0, left = 0;
+  int64_t height = 0, width = 0;
 
   // Of an image that the model sees as it is.
   static ImageTransform Identity(int64_t height, int64_t width) {
-    return {height, width, height, width, 0, 0};
+    return {height, width, height, width, 0, 0, height, width};
   }
 
   // A coordinate of the model's input in the caller's image. Both count from the outer edge of the

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <string>
@@ -53,9 +54,15 @@ struct ModelView {
   std::shared_ptr<const std::vector<std::string>> labels =
       std::make_shared<const std::vector<std::string>>();
   size_t longest_label = 0;  // bytes
-  // That it runs at, its own first: images are resized to that one, and pixels may be of any. Only
-  // requests of one size share a batch; a place in this list is their shape key.
+  // That it runs at, its own first: images are resized to that one unless fits_pictures, and pixels
+  // may be of any. Only requests of one size share a batch; a place in this list is their shape
+  // key.
   std::vector<ImageSize> sizes;
+  // Pictures keep their shape: each goes to the one of the sizes that suits it.
+  bool fits_pictures = false;
+  // Of each size, what its largest batch holds with the weights; and how much of it the server has.
+  std::vector<int64_t> device_bytes;
+  int64_t max_device_bytes = std::numeric_limits<int64_t>::max();
   int64_t num_classes = 0;
   bool pixel_bytes = false;  // takes UINT8 pixels as they are: no normalisation
   bool allow_non_finite = false;

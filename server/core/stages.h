@@ -51,8 +51,10 @@ class StageTimes {
 struct Receipt {
   StageTimes stages;
   int batch_size = 0;  // images in the batch that it was run in
-  int64_t batch_peak_bytes =
-      0;  // most bytes that the whole batch's tensors held at one time, weights not counted
+  // Most bytes that the whole batch's tensors held at one time, weights not counted.
+  int64_t batch_peak_bytes = 0;
+  // Of the pixels that the model took for this request's images, the share that shows nothing.
+  double padding = 0;
 };
 
 }  // namespace fovea

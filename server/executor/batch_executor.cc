@@ -15,6 +15,7 @@
 #include "base/status.h"
 #include "model_zoo/model.h"
 #include "model_zoo/registry/load.h"
+#include "server/executor/intra_op_threads.h"
 #include "server/executor/output_type.h"
 #include "server/executor/torch_status.h"
 
@@ -23,17 +24,52 @@ namespace {
 
 constexpr std::string_view kNonFinite = "executor.non_finite_output";
 
-// Stops a pass when every caller of the batch has gone.
+ImageSize ToSize(const models::ImageSize& size) { return {size.height, size.width}; }
+
+// How much of each image of `task` the model sees, at `input`.
+std::vector<models::ImageSize> ContentsOf(const InferenceTask& task,
+                                          const models::ImageSize& input) {
+  std::vector<models::ImageSize> contents;
+  for (int image = 0; image < task.images(); ++image) {
+    const ImageTransform seen = task.transform(image, ToSize(input));
+    contents.push_back({seen.height, seen.width});
+  }
+  return contents;
+}
+
+// Stops a pass when every caller of the batch has gone; knows where its images end.
 class BatchContext final : public models::ForwardContext {
  public:
-  explicit BatchContext(std::span<const std::unique_ptr<InferenceTask>> tasks) : tasks_(tasks) {}
+  BatchContext(std::span<const std::unique_ptr<InferenceTask>> tasks,
+               const models::ImageSize& input)
+      : tasks_(tasks) {
+    for (const auto& task : tasks) {
+      const std::vector<models::ImageSize> more = ContentsOf(*task, input);
+      contents_.insert(contents_.end(), more.begin(), more.end());
+    }
+  }
+
   bool ShouldStop() override {
     return std::all_of(tasks_.begin(), tasks_.end(),
                        [](const auto& task) { return task->Cancelled(); });
   }
 
+  models::ImageSize Content(int64_t image, const models::ImageSize& /*input*/) const override {
+    return contents_[image];
+  }
+
+  // Of the input's pixels, the share that shows nothing.
+  double padding(const models::ImageSize& input) const {
+    int64_t shown = 0;
+    for (const models::ImageSize& content : contents_) shown += content.height * content.width;
+    const auto all =
+        static_cast<double>(input.height * input.width) * static_cast<double>(contents_.size());
+    return 1 - static_cast<double>(shown) / all;
+  }
+
  private:
   std::span<const std::unique_ptr<InferenceTask>> tasks_;
+  std::vector<models::ImageSize> contents_;
 };
 
 // Stops a pass of the warm-up when the load is not wanted any more.
@@ -148,39 +184,56 @@ absl::Status BatchExecutor::WarmUp(const WarmUpProgress& progress) {
     const absl::Cleanup leave = [&] { device_->LeaveThread(); };
     const std::unique_ptr<Lane> probe = device_->MakeLane(*model_, preprocessing_, 1);
     int64_t pass_bytes = 0;
-    for (const uint64_t shape_key : shape_keys) {
+    device_bytes_.resize(sizes.size());
+    std::erase_if(shape_keys, [&](uint64_t shape_key) {
       const int64_t peak = probe->Run({.shape_key = shape_key}, context).peak_bytes;
+      device_bytes_[shape_key] = model_->weight_bytes() + options_.max_batch_size * peak;
+      if (device_bytes_[shape_key] > options_.max_device_bytes) return true;
       pass_bytes = std::max(pass_bytes, peak - InputBytesPerImage(sizes[shape_key]));
+      return false;
+    });
+    if (shape_keys.empty()) {
+      fits = FailedPrecondition(
+          "model.too_large",
+          absl::StrFormat("the model and a batch of %d hold more than the %.1f MiB that a model "
+                          "may hold on its device (--max-device-bytes)",
+                          options_.max_batch_size, std::ldexp(options_.max_device_bytes, -20)));
+      return;
     }
     fits = CheckMemory(InputBytesPerImage(sizes[shape_keys.front()]), pass_bytes);
     if (!fits.ok()) return;
     for (int instance = 0; instance < options_.instances; ++instance) {
       lanes_.push_back(device_->MakeLane(*model_, preprocessing_, options_.max_batch_size));
     }
-    for (const uint64_t shape_key : shape_keys) WarmUpShape(shape_key, context, progress);
+    for (const uint64_t shape_key : shape_keys) {
+      const int64_t peak = WarmUpShape(shape_key, context, progress);
+      device_bytes_[shape_key] = model_->weight_bytes() + peak;
+      peak_activation_bytes_ = std::max(peak_activation_bytes_, peak);
+    }
   }));
   FOVEA_RETURN_IF_ERROR(fits);
   if (context.ShouldStop()) return Unavailable("model.load_stopped", "loading was stopped");
   return absl::OkStatus();
 }
 
-void BatchExecutor::WarmUpShape(uint64_t shape_key, models::ForwardContext& context,
-                                const WarmUpProgress& progress) {
+int64_t BatchExecutor::WarmUpShape(uint64_t shape_key, models::ForwardContext& context,
+                                   const WarmUpProgress& progress) {
   // The first pass of a batch builds oneDNN's primitives for it, a few milliseconds each, and is
   // not what such batches will take: where the time is to be known, there is a second one. A
   // doubling of images is enough of them for the latency curve.
   int next_timed = options_.max_batch_size;
+  int64_t peak = 0;
   for (const int images : WarmUpSizes(options_.max_batch_size)) {
     const BatchSize batch{.images = images, .shape_key = shape_key};
-    peak_activation_bytes_ =
-        std::max(peak_activation_bytes_, lanes_[0]->Run(batch, context).peak_bytes);
-    if (context.ShouldStop()) return;
+    peak = std::max(peak, lanes_[0]->Run(batch, context).peak_bytes);
+    if (context.ShouldStop()) return peak;
     if (images > next_timed) continue;
     next_timed = images / 2;
     const Nanos start = clock_.Now();
     lanes_[0]->Run(batch, context);
     if (progress) progress(batch, clock_.Now() - start);
   }
+  return peak;
 }
 
 RunOutcome BatchExecutor::Run(int instance, std::vector<std::unique_ptr<InferenceTask>> tasks,
@@ -191,22 +244,44 @@ RunOutcome BatchExecutor::Run(int instance, std::vector<std::unique_ptr<Inferenc
   return RunTasks(*lanes_[instance], tasks, observer);
 }
 
-absl::StatusOr<TaskResult> BatchExecutor::ResultOf(std::span<const at::Tensor> outputs,
-                                                   int64_t first, int images) const {
-  TaskResult result;
+TaskOutputs BatchExecutor::Described(std::span<const at::Tensor> outputs) const {
+  TaskOutputs described;
   for (size_t i = 0; i < outputs.size(); ++i) {
-    const models::ModelInfo::Output& described = info().outputs[i];
-    const at::Tensor rows = outputs[i].narrow(0, first, images);
-    FOVEA_CHECK(rows.is_contiguous());
-    if (described.type == models::ElementType::kFloat && !AllFinite(rows)) {
+    FOVEA_CHECK(outputs[i].is_contiguous());
+    OutputTensor& output = described.emplace_back();
+    output.name = info().outputs[i].name;
+    output.type = OutputType(info().outputs[i]);
+    output.shape.assign(outputs[i].sizes().begin(), outputs[i].sizes().end());
+    output.data = RawBytes(outputs[i]);
+  }
+  return described;
+}
+
+absl::StatusOr<TaskResult> BatchExecutor::ResultOf(std::span<const at::Tensor> outputs,
+                                                   int64_t first, const InferenceTask& task) const {
+  std::vector<at::Tensor> rows;
+  for (const at::Tensor& output : outputs) {
+    rows.push_back(output.narrow(0, first, task.images()));
+    if (rows.back().scalar_type() == at::kFloat && !AllFinite(rows.back())) {
       return Internal(kNonFinite, "the model's output is not a finite number");
     }
-    OutputTensor& output = result.outputs.emplace_back();
-    output.name = described.name;
-    output.type = OutputType(described);
-    output.shape.assign(rows.sizes().begin(), rows.sizes().end());
-    output.data = RawBytes(rows);
   }
+  TaskResult result;
+  if (!info().finishes) {
+    result.outputs = Described(rows);
+    return result;
+  }
+  const models::ImageSize input = info().sizes()[task.shape_key()];
+  // The rows share the batch's memory with the others', which is small beside the images'.
+  result.finish = [this, rows = std::move(rows), input,
+                   contents = ContentsOf(task, input)]() mutable -> absl::StatusOr<TaskOutputs> {
+    TaskOutputs outputs;
+    FOVEA_RETURN_IF_ERROR(RunTorch("executor.failed", [&] {
+      IntraOpThreads::UseOne();
+      outputs = Described(model_->Finish(std::move(rows), input, contents));
+    }));
+    return outputs;
+  };
   return result;
 }
 
@@ -221,7 +296,9 @@ RunOutcome BatchExecutor::RunTasks(Lane& lane, std::span<std::unique_ptr<Inferen
     const BatchSize batch = lane.Gather(tasks);
     run.images = batch.images;
     gathered = clock_.Now();
-    BatchContext context(tasks);
+    const models::ImageSize input = info().sizes()[batch.shape_key];
+    BatchContext context(tasks, input);
+    run.padding = context.padding(input);
     Lane::Pass pass = lane.Run(batch, context);
     outputs = std::move(pass.outputs);
     stopped = outputs.empty();
@@ -243,8 +320,7 @@ RunOutcome BatchExecutor::RunTasks(Lane& lane, std::span<std::unique_ptr<Inferen
   std::vector<absl::StatusOr<TaskResult>> results;
   int64_t at = 0;
   for (auto& task : tasks) {
-    const int images = task->images();
-    const int64_t first = std::exchange(at, at + images);
+    const int64_t first = std::exchange(at, at + task->images());
     task->request().stages.EndStage(Stage::kCompute, computed);
     if (!status.ok()) {
       results.emplace_back(status);
@@ -257,7 +333,7 @@ RunOutcome BatchExecutor::RunTasks(Lane& lane, std::span<std::unique_ptr<Inferen
     // Inside the guard: the copies are as large as the caller's batch.
     absl::StatusOr<TaskResult> result = TaskResult{};
     const absl::Status copied =
-        RunTorch("executor.failed", [&] { result = ResultOf(outputs, first, images); });
+        RunTorch("executor.failed", [&] { result = ResultOf(outputs, first, *task); });
     if (!copied.ok()) result = copied;
     if (result.ok()) {
       result->batch_size = run.images;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <span>
 #include <vector>
@@ -37,6 +38,7 @@ class ExecutionObserver {
     Nanos compute = 0;  // the model
     Nanos scatter = 0;  // results back to the tasks
     int64_t peak_bytes = 0;
+    double padding = 0;  // of the input's pixels, the share that shows nothing
     int non_finite = 0;  // tasks that failed because their output held a NaN or an infinity
   };
   virtual void OnBatch(const BatchRun& run) = 0;
@@ -48,6 +50,9 @@ struct BatchExecutorOptions {
   std::function<models::Preprocessing(const models::Preprocessing& published)> preprocessing;
   int max_batch_size = 1;
   int instances = 1;  // lanes
+  // What the weights and a batch may hold on the device; sizes whose batches may hold more are not
+  // run.
+  int64_t max_device_bytes = std::numeric_limits<int64_t>::max();
   // Held during the warm-up; null: none. The times of models that warm up side by side would be
   // neither's.
   Mutex* warm_up_turn = nullptr;
@@ -86,6 +91,9 @@ class BatchExecutor {
   int64_t weight_bytes() const;
   // Peak of the largest batch of the warm-up, its input included.
   int64_t peak_activation_bytes() const;
+  // Of each of info().sizes(), what the weights and its largest batch hold on the device, as
+  // measured in the warm-up; of one that is not run, what they would at most.
+  const std::vector<int64_t>& device_bytes() const { return device_bytes_; }
 
   const LaneDevice& device() const { return *device_; }
 
@@ -102,12 +110,14 @@ class BatchExecutor {
   absl::Status CheckMemory(int64_t input_bytes, int64_t pass_bytes) const;
   int64_t InputBytesPerImage(const models::ImageSize& size) const;
   absl::Status WarmUp(const WarmUpProgress& progress);
-  // Of one shape, on the first lane.
-  void WarmUpShape(uint64_t shape_key, models::ForwardContext& context,
-                   const WarmUpProgress& progress);
-  // The rows of one task; INTERNAL where one holds a NaN or an infinity.
+  // Of one shape, on the first lane. Returns the peak of its largest batch.
+  int64_t WarmUpShape(uint64_t shape_key, models::ForwardContext& context,
+                      const WarmUpProgress& progress);
+  // What one task gets of a pass's outputs, whose rows begin at `first`; INTERNAL where one holds a
+  // NaN or an infinity.
   absl::StatusOr<TaskResult> ResultOf(std::span<const at::Tensor> outputs, int64_t first,
-                                      int images) const;
+                                      const InferenceTask& task) const;
+  TaskOutputs Described(std::span<const at::Tensor> outputs) const;
   RunOutcome RunTasks(Lane& lane, std::span<std::unique_ptr<InferenceTask>> tasks,
                       ExecutionObserver* observer);
 
@@ -118,6 +128,7 @@ class BatchExecutor {
   Clock& clock_;
   std::vector<std::unique_ptr<Lane>> lanes_;
   int64_t peak_activation_bytes_ = 0;
+  std::vector<int64_t> device_bytes_;
 };
 
 }  // namespace fovea

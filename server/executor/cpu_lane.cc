@@ -42,7 +42,7 @@ class CpuLane final : public Lane {
   Pass Run(const BatchSize& batch, models::ForwardContext& context) override {
     const at::Tensor input = inputs_.at(batch.shape_key).narrow(0, 0, batch.images);
     kernels::MemoryLedger ledger;
-    Pass pass{.outputs = model_.Run(input, context)};
+    Pass pass{.outputs = model_.RunBatch(input, context)};
     pass.peak_bytes = ledger.peak_bytes() + static_cast<int64_t>(input.nbytes());
     return pass;
   }
@@ -78,20 +78,39 @@ class CpuLane final : public Lane {
   }
 
   void Copy(const DecodedPixels& decoded, const at::Tensor& to) {
-    if (to.scalar_type() == at::kByte) {
-      FOVEA_CHECK(decoded.rgb.size() == to.nbytes());
-      std::memcpy(to.mutable_data_ptr(), decoded.rgb.data(), decoded.rgb.size());
+    FOVEA_CHECK(static_cast<int64_t>(decoded.images.size()) == to.size(0));
+    for (int64_t i = 0; i < to.size(0); ++i) Copy(decoded.images[i], to[i]);
+  }
+
+  // Into `to`, one image: [3, height, width] or [height, width, 3]. What it does not fill is zero.
+  void Copy(const ResizedImage& image, const at::Tensor& to) {
+    const int64_t height = image.transform.height, width = image.transform.width;
+    const bool bytes = to.scalar_type() == at::kByte;
+    const int64_t room_height = to.size(bytes ? 0 : 1), room_width = to.size(bytes ? 1 : 2);
+    FOVEA_CHECK(static_cast<int64_t>(image.rgb.size()) == 3 * height * width);
+    FOVEA_CHECK(height <= room_height && width <= room_width);
+    if (height < room_height || width < room_width) {
+      std::memset(to.mutable_data_ptr(), 0, to.nbytes());
+    }
+    if (bytes) {
+      auto* row = to.mutable_data_ptr<uint8_t>();
+      for (int64_t y = 0; y < height; ++y, row += 3 * room_width) {
+        std::memcpy(row, image.rgb.data() + 3 * width * y, 3 * width);
+      }
       return;
     }
-    Normalise(decoded.rgb.data(), decoded.rgb.size(), to);
+    const RowPitch pitch{.row = room_width, .plane = room_height * room_width};
+    NormaliseImage(image.rgb.data(), height, width, normalisation_, to.mutable_data_ptr<float>(),
+                   pitch);
   }
 
   void Normalise(const uint8_t* rgb, size_t size, const at::Tensor& to) {
     FOVEA_CHECK(size == static_cast<size_t>(to.numel()));
-    const int64_t pixels = to.size(2) * to.size(3);
+    const int64_t height = to.size(2), width = to.size(3), pixels = height * width;
     for (int64_t image = 0; image < to.size(0); ++image) {
-      NormaliseImage(rgb + image * pixels * 3, pixels, normalisation_,
-                     to.mutable_data_ptr<float>() + image * pixels * 3);
+      NormaliseImage(rgb + image * pixels * 3, height, width, normalisation_,
+                     to.mutable_data_ptr<float>() + image * pixels * 3,
+                     {.row = width, .plane = pixels});
     }
   }
 

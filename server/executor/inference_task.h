@@ -10,8 +10,9 @@
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
-#include "server/core/image_transform.h"
+#include "server/core/image_size.h"
 #include "server/core/request.h"
+#include "server/core/resized_image.h"
 #include "server/core/tensor.h"
 #include "server/scheduler/task.h"
 
@@ -24,19 +25,24 @@ struct ReceivedPixels {
   bool normalised = true;
 };
 
-// Pixels that imaging decoded and resized to the model's size: UINT8 [images, height, width, 3].
+// Pixels that imaging decoded and resized, all of them for one of the model's sizes.
 struct DecodedPixels {
-  std::vector<uint8_t> rgb;
-  std::vector<ImageTransform> transforms;  // of each image, from the caller's to the model's
+  std::vector<ResizedImage> images;
 };
 
 // Where a task's pixels wait until its batch is gathered.
 using PixelSource = std::variant<ReceivedPixels, DecodedPixels>;
 
+// A model's outputs for one task: one tensor for each, [images, ...].
+using TaskOutputs = std::vector<OutputTensor>;
+
 // What running a task gave.
 struct TaskResult {
-  std::vector<OutputTensor> outputs;  // one for each output of the model, [images, ...]
-  int batch_size = 0;                 // images in the batch that it was run in
+  TaskOutputs outputs;
+  // What is left to do for this task alone, instead of `outputs`; null: nothing. To be called once,
+  // on any thread that may be held up: others of its batch do not wait for it.
+  absl::AnyInvocable<absl::StatusOr<TaskOutputs>() &&> finish;
+  int batch_size = 0;  // images in the batch that it was run in
   int64_t batch_peak_bytes = 0;
 };
 
@@ -57,6 +63,13 @@ class InferenceTask final : public Task {
 
   InferenceRequest& request() { return *request_; }
   const PixelSource& pixels() const { return pixels_; }
+  // How the model sees an image of it, at `input`, its size.
+  ImageTransform transform(int image, const ImageSize& input) const {
+    if (const auto* decoded = std::get_if<DecodedPixels>(&pixels_)) {
+      return decoded->images[image].transform;
+    }
+    return ImageTransform::Identity(input.height, input.width);
+  }
 
   static void Finish(std::unique_ptr<InferenceTask> task, absl::StatusOr<TaskResult> result) {
     Done done = std::move(task->done_);

@@ -35,6 +35,13 @@ void IntraOpThreads::Leave() {
   WaitForTimeSlices();
 }
 
+void IntraOpThreads::UseOne() {
+  // Both copies of ATen have met the thread before it is set, as in Enter; and only this thread is.
+  (void)at::get_num_threads();
+  at::internal::lazy_init_num_threads();
+  omp_set_num_threads(1);
+}
+
 void IntraOpThreads::Release() { omp_pause_resource_all(omp_pause_soft); }
 
 }  // namespace fovea

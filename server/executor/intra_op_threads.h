@@ -32,6 +32,9 @@ class IntraOpThreads {
   // back, and interrupts others no more.
   static void Leave();
 
+  // On a thread of others that calls LibTorch now and then: its operators get no helpers.
+  static void UseOne();
+
   // Gives the helpers of the calling thread back.
   static void Release();
 

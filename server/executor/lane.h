@@ -33,8 +33,8 @@ class Lane {
   virtual BatchSize Gather(std::span<const std::unique_ptr<InferenceTask>> tasks) = 0;
 
   struct Pass {
-    // One for each output of the model, [images, ...], on the CPU and contiguous. None where the
-    // context stopped the pass.
+    // What Model::Finish takes, [images, ...], on the CPU and contiguous. None where the context
+    // stopped the pass.
     std::vector<at::Tensor> outputs;
     int64_t peak_bytes = 0;  // held at one time, the images' input included
   };

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <array>
-#include <cstddef>
 #include <cstdint>
 
 namespace fovea {
@@ -15,8 +14,15 @@ struct Normalisation {
   static Normalisation From(const std::array<float, 3>& mean, const std::array<float, 3>& std);
 };
 
-// rgb: `pixels` pixels of 3 interleaved bytes; planes: FP32 [3, pixels].
-void NormaliseImage(const uint8_t* rgb, size_t pixels, const Normalisation& normalisation,
-                    float* planes);
+// Where rows and planes of a larger image begin, in numbers.
+struct RowPitch {
+  int64_t row = 0;
+  int64_t plane = 0;
+};
+
+// rgb: [height, width, 3]. Writes the upper left corner of `planes`: FP32 [3, height, width], a row
+// and a plane after the other as `pitch` says. The rest is left alone.
+void NormaliseImage(const uint8_t* rgb, int64_t height, int64_t width,
+                    const Normalisation& normalisation, float* planes, const RowPitch& pitch);
 
 }  // namespace fovea

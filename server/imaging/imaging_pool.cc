@@ -134,6 +134,20 @@ absl::Status ImagingLine::Submit(std::span<ImagingTask> tasks) {
   return absl::OkStatus();
 }
 
+void ImagingLine::SubmitLast(ImagingTask task) {
+  ImagingPool& pool = pool_;
+  {
+    MutexLock lock(pool.mutex_);
+    if (!pool.stopping_) {
+      const ImagingTaskId id = pool.schedule_.Add(id_, task.outline);
+      pool.tasks_.emplace(id, std::move(task));
+      pool.work_or_stop_.NotifyOne();
+      return;
+    }
+  }
+  task.run(absl::OkStatus());
+}
+
 Nanos ImagingLine::Forecast(int priority, Nanos order, std::span<const ImagingWork> images) const {
   MutexLock lock(pool_.mutex_);
   return pool_.schedule_.Forecast(id_, priority, order, images, pool_.clock_.Now());

@@ -1,4 +1,4 @@
-// The threads that decode and resize.
+// The threads that decode and resize, and do what is left for each image when its model has run.
 #pragma once
 
 #include <memory>
@@ -105,6 +105,9 @@ class ImagingLine {
   // and their caller is told by whoever has them.
   absl::Status Submit(std::span<ImagingTask> tasks);
   absl::Status Submit(ImagingTask&& task) { return Submit(std::span(&task, 1)); }
+  // Takes the last work on images whose model has run, however many wait: what would come of
+  // refusing it now. Where the pool has stopped it is done here.
+  void SubmitLast(ImagingTask task);
 
   // When images that come now would all be decoded, as far as can be told (see ImagingSchedule).
   Nanos Forecast(int priority, Nanos order, std::span<const ImagingWork> images) const;

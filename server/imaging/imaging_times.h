@@ -17,8 +17,9 @@ enum class ImageKind {
   kWebp,
   kPixels,   // nothing to decode: resized only
   kUnknown,  // a file whose first bytes do not tell its size
+  kResults,  // what a model has made of an image, to be brought into its answer's form
 };
-inline constexpr int kImageKinds = 6;
+inline constexpr int kImageKinds = 7;
 
 // An image's work, as far as it is known before it is decoded.
 struct ImagingWork {

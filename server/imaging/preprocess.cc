@@ -17,23 +17,24 @@
 namespace fovea {
 namespace {
 
-absl::Status ResizeAndCrop(std::span<const uint8_t> rgb, int64_t height, int64_t width,
-                           const PreprocessSpec& spec, std::span<uint8_t> out,
-                           ImageTransform* transform) {
-  FOVEA_CHECK(static_cast<int64_t>(out.size()) == spec.bytes());
+absl::StatusOr<ResizedImage> ResizeAndCrop(std::span<const uint8_t> rgb, int64_t height,
+                                           int64_t width, const PreprocessSpec& spec) {
   const ResizePlan plan = PlanResize(height, width, spec);
-  if (transform != nullptr) {
-    *transform = {.source_height = height,
-                  .source_width = width,
-                  .resized_height = plan.resized_height,
-                  .resized_width = plan.resized_width,
-                  .top = plan.top,
-                  .left = plan.left};
-  }
-  return RunCodec([&]() -> std::string {
-    Resample(rgb.data(), height, width, plan, spec.interpolation, out.data());
+  ResizedImage image{.transform = {.source_height = height,
+                                   .source_width = width,
+                                   .resized_height = plan.resized_height,
+                                   .resized_width = plan.resized_width,
+                                   .top = plan.top,
+                                   .left = plan.left,
+                                   .height = plan.height,
+                                   .width = plan.width},
+                     .size = plan.size};
+  FOVEA_RETURN_IF_ERROR(RunCodec([&]() -> std::string {
+    image.rgb.resize(plan.bytes());
+    Resample(rgb.data(), height, width, plan, spec.interpolation, image.rgb.data());
     return {};
-  });
+  }));
+  return image;
 }
 
 // The bytes of `scattered` in one piece, and what that costs. Tensors and files mostly come in one.
@@ -102,10 +103,10 @@ absl::StatusOr<OpenedImage> Open(const ScatteredBytes& file, const ImageLimits& 
 
 }  // namespace
 
-absl::Status DecodeAndResize(const ScatteredBytes& file, const PreprocessSpec& spec,
-                             const ImagingOptions& options, const ImagingResources& resources,
-                             std::span<uint8_t> out, ImageTransform* transform,
-                             ImageDurations* durations) {
+absl::StatusOr<ResizedImage> DecodeAndResize(const ScatteredBytes& file, const PreprocessSpec& spec,
+                                             const ImagingOptions& options,
+                                             const ImagingResources& resources,
+                                             ImageDurations* durations) {
   const Clock& clock = resources.clock;
   const Nanos start = clock.Now();
   Nanos waited = 0, decoded = 0;
@@ -120,13 +121,13 @@ absl::Status DecodeAndResize(const ScatteredBytes& file, const PreprocessSpec& s
   FOVEA_ASSIGN_OR_RETURN(const RgbImage image,
                          DecodeImage(opened.encoded, opened.info, options.decode));
   decoded = clock.Now();
-  return ResizeAndCrop(image.bytes(), image.height, image.width, spec, out, transform);
+  return ResizeAndCrop(image.bytes(), image.height, image.width, spec);
 }
 
-absl::Status ResizeRgb(const ScatteredBytes& rgb, int64_t height, int64_t width,
-                       const PreprocessSpec& spec, const ImageLimits& limits,
-                       const ImagingResources& resources, std::span<uint8_t> out,
-                       ImageTransform* transform, ImageDurations* durations) {
+absl::StatusOr<ResizedImage> ResizeRgb(const ScatteredBytes& rgb, int64_t height, int64_t width,
+                                       const PreprocessSpec& spec, const ImageLimits& limits,
+                                       const ImagingResources& resources,
+                                       ImageDurations* durations) {
   const Nanos start = resources.clock.Now();
   Nanos waited = 0;
   const absl::Cleanup note_durations = [&] {
@@ -144,7 +145,7 @@ absl::Status ResizeRgb(const ScatteredBytes& rgb, int64_t height, int64_t width,
   Bytes whole;
   FOVEA_RETURN_IF_ERROR(Gather(rgb, &storage, &whole));
   return ResizeAndCrop({reinterpret_cast<const uint8_t*>(whole.data()), whole.size()}, height,
-                       width, spec, out, transform);
+                       width, spec);
 }
 
 }  // namespace fovea

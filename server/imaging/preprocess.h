@@ -3,13 +3,12 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 
 #include "base/status.h"
 #include "server/core/cancellation.h"
 #include "server/core/clock.h"
-#include "server/core/image_transform.h"
 #include "server/core/memory_budget.h"
+#include "server/core/resized_image.h"
 #include "server/core/tensor.h"
 #include "server/imaging/decode.h"
 #include "server/imaging/image.h"
@@ -38,26 +37,25 @@ struct ImagingResources {
   CancellationPtr cancellation;  // of the request; may be null
 };
 
-// Decodes a JPEG, PNG or WebP file, turns it upright, resizes and crops it: `spec.bytes()` bytes of
-// 8-bit RGB [spec.height, spec.width, 3] into `out`, which is left alone unless the result is OK.
-// Bit-equal to Pillow's decoding, ImageOps.exif_transpose and timm's evaluation transform. Works on
-// the calling thread, which holds nothing of the budget. Thread-safe. `spec` passes
-// CheckPreprocessSpec. `transform`: what was done. `transform` and `durations` may be null. Errors:
-// those of ProbeImage and DecodeImage; RESOURCE_EXHAUSTED image.too_large_to_decode where the whole
-// budget would not do if the file came in pieces (whether it does is chance); DEADLINE_EXCEEDED
-// queue.expired where the memory was not to be had in time, CANCELLED queue.cancelled where the
-// request was cancelled meanwhile.
-absl::Status DecodeAndResize(const ScatteredBytes& file, const PreprocessSpec& spec,
-                             const ImagingOptions& options, const ImagingResources& resources,
-                             std::span<uint8_t> out, ImageTransform* transform = nullptr,
-                             ImageDurations* durations = nullptr);
+// Decodes a JPEG, PNG or WebP file, turns it upright, resizes and crops it. Bit-equal to Pillow's
+// decoding, ImageOps.exif_transpose and timm's evaluation transform. Works on the calling thread,
+// which holds nothing of the budget; the result is not of the budget. Thread-safe. `spec` passes
+// CheckPreprocessSpec. `durations` may be null. Errors: those of ProbeImage and DecodeImage;
+// RESOURCE_EXHAUSTED image.too_large_to_decode where the whole budget would not do if the file came
+// in pieces (whether it does is chance); DEADLINE_EXCEEDED queue.expired where the memory was not
+// to be had in time, CANCELLED queue.cancelled where the request was cancelled meanwhile;
+// UNAVAILABLE server.out_of_memory.
+absl::StatusOr<ResizedImage> DecodeAndResize(const ScatteredBytes& file, const PreprocessSpec& spec,
+                                             const ImagingOptions& options,
+                                             const ImagingResources& resources,
+                                             ImageDurations* durations = nullptr);
 
 // The same from 8-bit RGB [height, width, 3], under the same limits on sides and pixels. An image
 // that already has the model's size, with nothing to cut off, is copied. INVALID_ARGUMENT
 // image.bad_size where `rgb` has another number of bytes, or the limits' reasons.
-absl::Status ResizeRgb(const ScatteredBytes& rgb, int64_t height, int64_t width,
-                       const PreprocessSpec& spec, const ImageLimits& limits,
-                       const ImagingResources& resources, std::span<uint8_t> out,
-                       ImageTransform* transform = nullptr, ImageDurations* durations = nullptr);
+absl::StatusOr<ResizedImage> ResizeRgb(const ScatteredBytes& rgb, int64_t height, int64_t width,
+                                       const PreprocessSpec& spec, const ImageLimits& limits,
+                                       const ImagingResources& resources,
+                                       ImageDurations* durations = nullptr);
 
 }  // namespace fovea

@@ -27,7 +27,12 @@ class MeteredModel final : public ModelObserver {
     meter_->OnAnswered(code, stages);
   }
   void OnBatch(const BatchRun& run) override {
-    meter_->OnBatch(run.images, run.gather, run.compute, run.scatter, run.peak_bytes);
+    meter_->OnBatch({.images = run.images,
+                     .gather = run.gather,
+                     .compute = run.compute,
+                     .scatter = run.scatter,
+                     .peak_bytes = run.peak_bytes,
+                     .padding = run.padding});
     meter_->OnNonFinite(run.non_finite);
   }
 

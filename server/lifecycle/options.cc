@@ -93,6 +93,11 @@ ParsedCommandLine ParseCommandLine(int argc, const char* const* argv) {
   add("--max-message", options.max_message_mb,
       "MiB of one request; more is answered RESOURCE_EXHAUSTED")
       ->check(CLI::Range(int64_t{1}, limits::kMaxMessageBytes / limits::kMiB));
+  add("--max-device-bytes", options.max_device_bytes,
+      "What a model's weights and one batch of it may hold on its device (bytes, or 512MiB, 4GiB). "
+      "Batches of each of its sizes are measured before it is ready; images of a size that holds "
+      "more are answered RESOURCE_EXHAUSTED. 0: as much as there is")
+      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false));
   add("--log-level", options.log_level, "The least severe messages that are written")
       ->check(CLI::IsMember({"debug", "info", "warning", "error"}));
   add("--log-format", options.log_format, "text for people, json for machines")

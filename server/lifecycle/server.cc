@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -68,6 +69,12 @@ ModelControl ControlMode(const std::string& text) {
 int CannotStart(const absl::Status& why) {
   Log(LogLevel::kError, absl::StrCat("cannot start: ", why.message()));
   return 1;
+}
+
+int64_t MaxDeviceBytes(const ServerOptions& options) {
+  constexpr auto kMost = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
+  const uint64_t asked = options.max_device_bytes;
+  return static_cast<int64_t>(asked == 0 ? kMost : std::min(asked, kMost));
 }
 
 // The server's parts, in the order in which they may be made; they go in the opposite one.
@@ -146,6 +153,7 @@ class Server {
         .device_threads = device_threads,
         .drain_timeout_us = int64_t{options_.drain_timeout_ms} * 1000,
         .available_memory = [] { return FindAvailableMemory(); },
+        .max_device_bytes = MaxDeviceBytes(options_),
         .warm_up_turn = &warm_up_turn_};
     FOVEA_ASSIGN_OR_RETURN(
         repository_, ModelRepository::Create(

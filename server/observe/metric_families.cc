@@ -51,6 +51,10 @@ MetricFamilies::MetricFamilies(prometheus::Registry& registry)
       batch_peak_memory(Declare<Histogram>(
           registry, "fovea_batch_peak_memory_bytes",
           "Most bytes that a batch's tensors held at one time, weights not counted")),
+      batch_padding(Declare<Histogram>(
+          registry, "fovea_batch_padding_ratio",
+          "Of a batch's pixels, the share that shows nothing: pictures that keep their shape are "
+          "filled up to one of the model's sizes")),
       batches_closed(Declare<Counter>(registry, "fovea_batch_close_reason_total",
                                       "Batches by why they were closed")),
       images(Declare<Counter>(registry, "fovea_images_total", "Images that were run")),

@@ -21,7 +21,8 @@ struct MetricFamilies {
   prometheus::Family<prometheus::Histogram>& stage_duration;    // + stage
   prometheus::Family<prometheus::Histogram>& batch_size;
   prometheus::Family<prometheus::Histogram>& batch_peak_memory;
-  prometheus::Family<prometheus::Counter>& batches_closed;  // + reason
+  prometheus::Family<prometheus::Histogram>& batch_padding;  // of models that fit pictures
+  prometheus::Family<prometheus::Counter>& batches_closed;   // + reason
   prometheus::Family<prometheus::Counter>& images;
   prometheus::Family<prometheus::Counter>& non_finite;
   prometheus::Family<prometheus::Counter>& rejected;  // + reason

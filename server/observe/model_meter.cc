@@ -30,6 +30,11 @@ const Buckets& MemoryBuckets() {
   return buckets;
 }
 
+const Buckets& PaddingBuckets() {
+  static const Buckets buckets = {0.02, 0.05, 0.1, 0.2, 0.5};
+  return buckets;
+}
+
 constexpr std::string_view kRejections[] = {"full", "deadline", "cancelled", "draining"};
 constexpr std::string_view kCloseReasons[] = {"full",  "preferred", "deadline",
                                               "delay", "idle",      "drain"};
@@ -69,6 +74,9 @@ ModelMeter::ModelMeter(MetricFamilies& families, const ModelView& model,
     stage_duration_[stage] = &series_.Add(
         families.stage_duration, {{"stage", std::string(kStageNames[stage])}}, StageBuckets());
   }
+  if (model.fits_pictures) {
+    batch_padding_ = &series_.Add(families.batch_padding, {}, PaddingBuckets());
+  }
   for (const std::string_view reason : kRejections) {
     rejected_[std::string(reason)] =
         &series_.Add(families.rejected, {{"reason", std::string(reason)}});
@@ -100,12 +108,12 @@ void ModelMeter::OnAnswered(absl::StatusCode code, const StageTimes& stages) {
   statistics_->OnAnswered(code, stages);
 }
 
-void ModelMeter::OnBatch(int images, Nanos gather, Nanos compute, Nanos scatter,
-                         int64_t peak_bytes) {
-  batch_size_.Observe(images);
-  batch_peak_memory_.Observe(static_cast<double>(peak_bytes));
-  images_.Increment(images);
-  statistics_->OnBatch(images, gather, compute, scatter);
+void ModelMeter::OnBatch(const BatchRun& run) {
+  batch_size_.Observe(run.images);
+  batch_peak_memory_.Observe(static_cast<double>(run.peak_bytes));
+  if (batch_padding_ != nullptr) batch_padding_->Observe(run.padding);
+  images_.Increment(run.images);
+  statistics_->OnBatch(run.images, run.gather, run.compute, run.scatter);
 }
 
 void ModelMeter::OnQueueDepth(int places) { queue_depth_.Set(places); }

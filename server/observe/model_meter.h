@@ -39,7 +39,13 @@ class ModelMeter {
   // An answer was handed to the wire.
   void OnAnswered(absl::StatusCode code, const StageTimes& stages);
   // A batch was run: what gathering, the model and handing out took.
-  void OnBatch(int images, Nanos gather, Nanos compute, Nanos scatter, int64_t peak_bytes);
+  struct BatchRun {
+    int images = 0;
+    Nanos gather = 0, compute = 0, scatter = 0;
+    int64_t peak_bytes = 0;
+    double padding = 0;
+  };
+  void OnBatch(const BatchRun& run);
   // So many requests failed because their output was not finite.
   void OnNonFinite(int requests) { non_finite_.Increment(requests); }
   void OnQueueDepth(int places);
@@ -60,6 +66,7 @@ class ModelMeter {
   std::array<prometheus::Histogram*, kStageCount> stage_duration_{};
   prometheus::Histogram& batch_size_;
   prometheus::Histogram& batch_peak_memory_;
+  prometheus::Histogram* batch_padding_ = nullptr;  // of models that fit pictures
   prometheus::Counter& images_;
   prometheus::Counter& non_finite_;
   prometheus::Gauge& queue_depth_;

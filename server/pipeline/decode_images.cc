@@ -29,12 +29,10 @@ ImageKind KindOf(const ImageInfo& info) {
   return ImageKind::kUnknown;
 }
 
-ImagingWork WorkOf(const ScatteredBytes& file) {
+std::optional<ImageInfo> Peek(const ScatteredBytes& file) {
   std::vector<std::byte> storage;
   const ScatteredBytes beginning = file.Slice(0, std::min(file.size(), kPeekBytes));
-  const std::optional<ImageInfo> info = PeekImage(beginning.Contiguous(&storage));
-  if (!info) return {ImageKind::kUnknown, static_cast<int64_t>(file.size())};
-  return {KindOf(*info), info->pixels()};
+  return PeekImage(beginning.Contiguous(&storage));
 }
 
 // Thread-safe; shared by the tasks of the images.
@@ -89,8 +87,7 @@ class Decoding {
     if (began_ == kNever) {
       began_ = resources_.clock.Now();
       *status = OrOutOfMemory([this] {
-        pixels_.rgb.resize(spec_.bytes() * images_.input.images);
-        pixels_.transforms.resize(images_.input.images);
+        pixels_.images.resize(images_.input.images);
         return absl::OkStatus();
       });
       if (!status->ok()) status_ = *status;
@@ -105,16 +102,16 @@ class Decoding {
   }
 
   absl::Status Decode(int image, ImageDurations* durations) {
-    const std::span<uint8_t> room =
-        std::span(pixels_.rgb).subspan(image * spec_.bytes(), spec_.bytes());
-    ImageTransform* const transform = &pixels_.transforms[image];
+    ResizedImage& to = pixels_.images[image];
     if (images_.input.kind == InputKind::kImage) {
-      return DecodeAndResize(images_.images[image], spec_, options_, resources_, room, transform,
-                             durations);
+      FOVEA_ASSIGN_OR_RETURN(
+          to, DecodeAndResize(images_.images[image], spec_, options_, resources_, durations));
+      return absl::OkStatus();
     }
     const std::vector<int64_t>& shape = images_.input.tensor->shape;
-    return ResizeRgb(images_.images[image], shape[1], shape[2], spec_, options_.limits, resources_,
-                     room, transform, durations);
+    FOVEA_ASSIGN_OR_RETURN(to, ResizeRgb(images_.images[image], shape[1], shape[2], spec_,
+                                         options_.limits, resources_, durations));
+    return absl::OkStatus();
   }
 
   // After the last image.
@@ -159,7 +156,12 @@ class Decoding {
 ImagesToDecode::ImagesToDecode(AcceptedInput accepted) : input(std::move(accepted)) {
   if (input.kind == InputKind::kImage) {
     images = std::exchange(input.files, {});
-    for (const ScatteredBytes& file : images) work.push_back(WorkOf(file));
+    for (const ScatteredBytes& file : images) {
+      const std::optional<ImageInfo> info = Peek(file);
+      work.push_back(info ? ImagingWork{KindOf(*info), info->pixels()}
+                          : ImagingWork{ImageKind::kUnknown, static_cast<int64_t>(file.size())});
+      sizes.push_back(info ? std::optional(ImageSize{info->height, info->width}) : std::nullopt);
+    }
     return;
   }
   const InputTensor& tensor = *input.tensor;
@@ -167,6 +169,7 @@ ImagesToDecode::ImagesToDecode(AcceptedInput accepted) : input(std::move(accepte
   for (int i = 0; i < input.images; ++i)
     images.push_back(tensor.data.Slice(3 * pixels * i, 3 * pixels));
   work.assign(input.images, {ImageKind::kPixels, pixels});
+  sizes.assign(input.images, ImageSize{tensor.shape[1], tensor.shape[2]});
 }
 
 void DecodeImages(ImagesToDecode images, const PreprocessSpec& spec, const ImagingOptions& options,

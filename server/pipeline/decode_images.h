@@ -2,6 +2,7 @@
 // the imaging pool.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
@@ -21,7 +22,9 @@ struct ImagesToDecode {
 
   AcceptedInput input;                 // but for its files
   std::vector<ScatteredBytes> images;  // files; of kImageRgb the pixels of each
-  std::vector<ImagingWork> work;       // of each, as far as the first bytes tell
+  // Of each, as far as the first bytes tell; a photograph may still be turned upright.
+  std::vector<ImagingWork> work;
+  std::vector<std::optional<ImageSize>> sizes;
 };
 
 struct DecodedImages {

@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "server/admission/request_rules.h"
 #include "server/pipeline/decode_images.h"
+#include "server/pipeline/image_by_image.h"
 
 namespace fovea {
 namespace {
@@ -27,17 +28,25 @@ Nanos OrderOf(const InferenceRequest& request) {
   return request.stages.start() + kDefaultDeadlineUs * kMicrosecond;
 }
 
-// Which batches it can be in: images are made of the model's own size.
-BatchSize SizeOf(const AcceptedInput& input) {
-  return {.images = input.images, .shape_key = input.size.value_or(0)};
+// The size that images will run at, as far as their first bytes tell.
+size_t ForeseenSize(const ImagesToDecode& images, const PreprocessSpec& spec) {
+  const std::optional<ImageSize>& first = images.sizes.front();
+  return first ? PlanResize(first->height, first->width, spec).size : 0;
 }
 
 // How the model saw each image of a task.
-std::vector<ImageTransform> TransformsOf(const InferenceTask& task, const ModelView& model) {
-  if (const auto* decoded = std::get_if<DecodedPixels>(&task.pixels())) return decoded->transforms;
-  const ImageSize& size = model.sizes[task.shape_key()];
-  return std::vector<ImageTransform>(task.images(),
-                                     ImageTransform::Identity(size.height, size.width));
+std::vector<ImageTransform> TransformsOf(const InferenceTask& task, const ImageSize& input) {
+  std::vector<ImageTransform> transforms;
+  for (int i = 0; i < task.images(); ++i) transforms.push_back(task.transform(i, input));
+  return transforms;
+}
+
+// Of the pixels that the model took for the images, the share that shows nothing of them.
+double PaddingOf(std::span<const ImageTransform> images, const ImageSize& input) {
+  int64_t shown = 0;
+  for (const ImageTransform& image : images) shown += image.height * image.width;
+  return 1 - static_cast<double>(shown) / static_cast<double>(input.height * input.width) /
+                 static_cast<double>(images.size());
 }
 
 // Numbers to what the caller asked for.
@@ -53,10 +62,62 @@ absl::StatusOr<InferenceResponse> MakeResponse(InferenceTask& task, const Served
   response.untrained = model.untrained;
   response.receipt.batch_size = result.batch_size;
   response.receipt.batch_peak_bytes = result.batch_peak_bytes;
-  FOVEA_ASSIGN_OR_RETURN(response.results,
-                         served.postprocessor().Process(request.options, std::move(result.outputs),
-                                                        TransformsOf(task, model)));
+  const ImageSize& input = model.sizes[task.shape_key()];
+  const std::vector<ImageTransform> transforms = TransformsOf(task, input);
+  response.receipt.padding = PaddingOf(transforms, input);
+  if (result.finish) {
+    FOVEA_ASSIGN_OR_RETURN(result.outputs, std::move(result.finish)());
+  }
+  FOVEA_ASSIGN_OR_RETURN(
+      response.results,
+      served.postprocessor().Process(request.options, std::move(result.outputs), transforms));
   return response;
+}
+
+// A request that its model has run, until it is answered.
+struct Ran {
+  const ServedModel& model;
+  std::shared_ptr<const ServingModel> handle;
+  Clock& clock;
+  InferenceCallback done;
+  std::unique_ptr<InferenceTask> task;
+
+  void Fail(Stage stage, absl::Status status) {
+    StageTimes& stages = task->request().stages;
+    stages.EndStage(stage, clock.Now());
+    done(std::move(status), stages);
+  }
+  void Answer(TaskResult result) {
+    StageTimes& stages = task->request().stages;
+    auto response = OrOutOfMemory([&]() -> absl::StatusOr<InferenceResponse> {
+      return MakeResponse(*task, model, std::move(result));
+    });
+    stages.EndStage(Stage::kPostprocess, clock.Now());
+    if (response.ok()) response->receipt.stages = stages;
+    done(std::move(response), stages);
+  }
+};
+
+// What is left to do for a task alone waits for a thread of imaging's: the model's own goes on with
+// the next batch.
+void FinishElsewhere(Ran ran, TaskResult result) {
+  ImagingLine& line = ran.model.imaging_line();
+  const InferenceRequest& request = ran.task->request();
+  ImagingTask task{.outline = {.work = {ImageKind::kResults, ran.task->images()},
+                               .priority = ran.task->priority(),
+                               .order = OrderOf(request)},
+                   .cancellation = request.cancellation,
+                   .deadline = request.deadline};
+  task.run = [ran = std::move(ran), result = std::move(result)](const absl::Status& turn) mutable {
+    if (!turn.ok()) {
+      ran.Fail(Stage::kQueue, turn);
+      return false;
+    }
+    ran.task->request().stages.EndStage(Stage::kQueue, ran.clock.Now());
+    ran.Answer(std::move(result));
+    return true;
+  };
+  line.SubmitLast(std::move(task));
 }
 
 // A request with its model, its place in the queue and its caller, until it is in line.
@@ -68,6 +129,7 @@ struct Admitted {
   Clock& clock;
   InferenceCallback done;
   AcceptedInput input;
+  BatchSize size = {};                   // of its batch, as far as it is known
   int priority = 0;                      // as the queue's
   std::optional<ImagesToDecode> images;  // where the input is to be decoded or resized
   std::optional<Reservation> place;
@@ -75,24 +137,29 @@ struct Admitted {
   void Fail(absl::Status status) { done(std::move(status), request->stages); }
 };
 
-// Everything that can be refused at once; afterwards the request has its place in the queue.
+absl::Status Check(Admitted& admitted) {
+  const InferenceRequest& request = *admitted.request;
+  FOVEA_ASSIGN_OR_RETURN(admitted.input, CheckRequest(request, *admitted.model.view()));
+  return admitted.model.postprocessor().Check(request.options);
+}
+
+// Everything else that can be refused at once; afterwards the request has its place in the queue.
 absl::Status Admit(Admitted& admitted) {
   const InferenceRequest& request = *admitted.request;
   const ModelView& model = *admitted.model.view();
-  FOVEA_ASSIGN_OR_RETURN(admitted.input, CheckRequest(request, model));
-  FOVEA_RETURN_IF_ERROR(admitted.model.postprocessor().Check(request.options));
   admitted.priority = QueuePriority(request.priority, model);
-  const BatchSize size = SizeOf(admitted.input);
-  TaskOutline outline{.images = size.images,
-                      .shape_key = size.shape_key,
-                      .priority = admitted.priority,
-                      .deadline = request.deadline};
+  admitted.size = {.images = admitted.input.images, .shape_key = admitted.input.size.value_or(0)};
+  TaskOutline outline{
+      .images = admitted.size.images, .priority = admitted.priority, .deadline = request.deadline};
   if (!admitted.input.size.has_value()) {
     admitted.images.emplace(admitted.input);
     admitted.input.files = {};  // they are there now; each list of pieces costs memory
+    admitted.size.shape_key = ForeseenSize(*admitted.images, admitted.model.preprocessing());
     outline.ready_at = admitted.model.imaging_line().Forecast(admitted.priority, OrderOf(request),
                                                               admitted.images->work);
   }
+  outline.shape_key = admitted.size.shape_key;
+  FOVEA_RETURN_IF_ERROR(CheckDeviceBytes(model, admitted.size.shape_key));
   // The place is taken before anything is read or decoded: a full queue refuses at once.
   FOVEA_ASSIGN_OR_RETURN(admitted.place, admitted.model.queue().Reserve(outline));
   const int64_t result_bytes = admitted.model.postprocessor().ResultBytes(request.options);
@@ -109,25 +176,22 @@ void PutInLine(std::unique_ptr<Admitted> admitted, PixelSource pixels) {
   const CancellationPtr cancellation = admitted->request->cancellation;
   const int priority = admitted->priority;
   auto finish = [&model = admitted->model, handle = std::move(admitted->handle),
-                 done = std::move(admitted->done), &clock = admitted->clock](
-                    std::unique_ptr<InferenceTask> task, absl::StatusOr<TaskResult> result) {
-    InferenceRequest& request = task->request();
+                 done = std::move(admitted->done),
+                 &clock = admitted->clock](std::unique_ptr<InferenceTask> task,
+                                           absl::StatusOr<TaskResult> result) mutable {
+    Ran ran{model, std::move(handle), clock, std::move(done), std::move(task)};
     if (!result.ok()) {
-      request.stages.EndStage(Stage::kQueue, clock.Now());
-      done(result.status(), request.stages);
-      return;
+      ran.Fail(Stage::kQueue, result.status());
+    } else if (result->finish) {
+      FinishElsewhere(std::move(ran), *std::move(result));
+    } else {
+      ran.Answer(*std::move(result));
     }
-    auto response = OrOutOfMemory([&]() -> absl::StatusOr<InferenceResponse> {
-      return MakeResponse(*task, model, *std::move(result));
-    });
-    request.stages.EndStage(Stage::kPostprocess, clock.Now());
-    if (response.ok()) response->receipt.stages = request.stages;
-    done(std::move(response), request.stages);
   };
   ModelQueue::Enqueue(
       *std::move(admitted->place),
       std::make_unique<InferenceTask>(std::move(admitted->request), std::move(pixels),
-                                      SizeOf(admitted->input), priority, std::move(finish)));
+                                      admitted->size, priority, std::move(finish)));
   // After the task is in line: a cancellation before that is seen when the task's turn comes.
   cancellation->OnCancel([ticket] { ticket.NotifyCancelled(); });
 }
@@ -143,7 +207,7 @@ void DecodeThenPutInLine(std::unique_ptr<Admitted> admitted) {
       .deadline = request.deadline,
       .ready_by = request.deadline == kNever
                       ? kNever
-                      : request.deadline - model.queue().LeastRunTime(SizeOf(admitted->input))};
+                      : request.deadline - model.queue().LeastRunTime(admitted->size)};
   ImagesToDecode images = *std::move(admitted->images);
   DecodeImages(std::move(images), model.preprocessing(), ImagingOptions(), request.cancellation,
                order, model.imaging_line(), imaging, clock,
@@ -158,6 +222,14 @@ void DecodeThenPutInLine(std::unique_ptr<Admitted> admitted) {
                    admitted->Fail(images.pixels.status());
                    return;
                  }
+                 // Now it is known: the file is whole, and upright.
+                 admitted->size.shape_key = images.pixels->images.front().size;
+                 const absl::Status fits =
+                     CheckDeviceBytes(*admitted->model.view(), admitted->size.shape_key);
+                 if (!fits.ok()) {
+                   admitted->Fail(fits);
+                   return;
+                 }
                  PutInLine(std::move(admitted), *std::move(images.pixels));
                });
 }
@@ -170,7 +242,18 @@ void RunThroughStages(const ServedModel& model, std::shared_ptr<const ServingMod
   auto admitted = std::make_unique<Admitted>(model, std::move(handle), std::move(request), imaging,
                                              clock, std::move(done));
   // A message in many pieces, or many images: lists of them are made.
-  if (absl::Status status = OrOutOfMemory([&] { return Admit(*admitted); }); !status.ok()) {
+  absl::Status status = OrOutOfMemory([&] { return Check(*admitted); });
+  if (status.ok() && GoesImageByImage(admitted->input, *model.view())) {
+    RunImageByImage(std::move(admitted->request), admitted->input, std::move(admitted->done),
+                    [&, handle = admitted->handle](std::unique_ptr<InferenceRequest> one,
+                                                   InferenceCallback one_done) {
+                      RunThroughStages(model, handle, std::move(one), imaging, clock,
+                                       std::move(one_done));
+                    });
+    return;
+  }
+  if (status.ok()) status = OrOutOfMemory([&] { return Admit(*admitted); });
+  if (!status.ok()) {
     admitted->Fail(std::move(status));
     return;
   }

@@ -14,14 +14,26 @@
 namespace fovea {
 namespace {
 
+ResizeMode ToResizeMode(models::ResizeMode mode) {
+  switch (mode) {
+    case models::ResizeMode::kSquash:
+      return ResizeMode::kSquash;
+    case models::ResizeMode::kFit:
+      return ResizeMode::kFit;
+    case models::ResizeMode::kShortestEdge:
+      break;
+  }
+  return ResizeMode::kShortestEdge;
+}
+
 PreprocessSpec ImagingSpec(const models::ModelInfo& info,
                            const models::Preprocessing& preprocessing) {
   PreprocessSpec spec;
-  spec.height = info.image_height;
-  spec.width = info.image_width;
-  spec.resize_mode = preprocessing.resize_mode == models::ResizeMode::kSquash
-                         ? ResizeMode::kSquash
-                         : ResizeMode::kShortestEdge;
+  spec.sizes.clear();
+  for (const auto& [height, width] : info.sizes()) spec.sizes.push_back({height, width});
+  spec.resize_mode = ToResizeMode(preprocessing.resize_mode);
+  spec.shorter_side = preprocessing.shorter_side;
+  spec.longer_side = preprocessing.longer_side;
   spec.interpolation = preprocessing.interpolation == models::Interpolation::kBilinear
                            ? Interpolation::kBilinear
                            : Interpolation::kBicubic;
@@ -46,6 +58,7 @@ absl::StatusOr<std::shared_ptr<Servable>> ServedModel::Create(const VersionToLoa
                                          },
                                      .max_batch_size = spec.max_batch_size,
                                      .instances = spec.instances.count,
+                                     .max_device_bytes = environment.max_device_bytes,
                                      .warm_up_turn = environment.warm_up_turn,
                                      .cancellation = model.cancellation};
   FOVEA_ASSIGN_OR_RETURN(std::unique_ptr<LaneDevice> device,
@@ -68,6 +81,9 @@ absl::StatusOr<std::shared_ptr<Servable>> ServedModel::Create(const VersionToLoa
   FOVEA_RETURN_IF_ERROR(CheckPreprocessSpec(served->preprocessing_));
   served->imaging_line_ = environment.imaging.AddLine();
   ModelView view = DescribeServedModel(model, info, served->executor_->device().name());
+  view.fits_pictures = served->preprocessing_.resize_mode == ResizeMode::kFit;
+  view.device_bytes = served->executor_->device_bytes();
+  view.max_device_bytes = environment.max_device_bytes;
   view.memory_bytes = {{"weights", served->executor_->weight_bytes()},
                        {"activations_peak", served->executor_->peak_activation_bytes()}};
   served->view_ = std::make_shared<const ModelView>(std::move(view));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 
@@ -33,7 +34,9 @@ class ServedModel final : public Servable {
                                                               const LaneDeviceOptions& options)>
         make_device;
     std::function<std::optional<int64_t>()> available_memory;  // as LaneDeviceOptions'
-    Mutex* warm_up_turn = nullptr;                             // as BatchExecutorOptions'
+    // What a model's weights and a batch of it may hold on its device.
+    int64_t max_device_bytes = std::numeric_limits<int64_t>::max();
+    Mutex* warm_up_turn = nullptr;  // as BatchExecutorOptions'
   };
 
   // Loads, prepares and warms up; logs its progress. See ServableFactory for the errors.

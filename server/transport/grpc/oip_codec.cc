@@ -290,6 +290,7 @@ EncodedMessage WriteModelInferResponse(InferenceResponse& response, const Clock&
   Parameters& parameters = *tail->mutable_parameters();
   parameters["fovea.batch_size"].set_int64_param(receipt.batch_size);
   parameters["fovea.batch_peak_bytes"].set_int64_param(receipt.batch_peak_bytes);
+  parameters["fovea.padding"].set_double_param(receipt.padding);
   if (response.untrained) parameters["fovea.untrained"].set_bool_param(true);
   receipt.stages.EndStage(Stage::kEncode, clock.Now());
   for (int i = 0; i < kStageCount; ++i) {

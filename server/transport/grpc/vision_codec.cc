@@ -87,6 +87,7 @@ EncodedMessage WriteClassifyResponse(InferenceResponse& response, const Clock& c
   receipt->set_encode_ns(stages[Stage::kEncode]);
   receipt->set_batch_size(response.receipt.batch_size);
   receipt->set_batch_peak_bytes(response.receipt.batch_peak_bytes);
+  receipt->set_padding(response.receipt.padding);
   message.Append(tail->SerializeAsString());
   return message;
 }

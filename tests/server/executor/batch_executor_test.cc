@@ -39,8 +39,8 @@ class SummingModel final : public models::Model {
   }
   const models::ModelInfo& info() const override { return info_; }
   void Prepare(c10::Device, models::Precision) override {}
-  std::vector<at::Tensor> Run(const at::Tensor& pixels,
-                              models::ForwardContext& context) const override {
+  std::vector<at::Tensor> RunBatch(const at::Tensor& pixels,
+                                   models::ForwardContext& context) const override {
     batches_.push_back(static_cast<int>(pixels.size(0)));
     sizes_.push_back({pixels.size(2), pixels.size(3)});
     if (on_run_) on_run_();
@@ -49,8 +49,19 @@ class SummingModel final : public models::Model {
       TORCH_CHECK_WITH(OutOfMemoryError, false, "no memory for ", pixels.size(0), " images");
     }
     if (context.ShouldStop()) return {};
+    contents_.clear();
+    for (int64_t i = 0; i < pixels.size(0); ++i) {
+      contents_.push_back(context.Content(i, sizes_.back()));
+    }
     return {pixels.sum({1, 2, 3}).unsqueeze(1)};
   }
+  std::vector<at::Tensor> Finish(std::vector<at::Tensor> images, const models::ImageSize& input,
+                                 std::span<const models::ImageSize> contents) const override {
+    EXPECT_EQ(input, (models::ImageSize{kSide, kSide}));
+    finished_ += static_cast<int>(contents.size());
+    return {-images[0]};
+  }
+  void finishes() { info_.finishes = true; }
   std::vector<at::Tensor> Features(const at::Tensor&, models::ForwardContext&) const override {
     return {};
   }
@@ -58,7 +69,9 @@ class SummingModel final : public models::Model {
 
   mutable std::vector<int> batches_;
   mutable std::vector<models::ImageSize> sizes_;
-  std::function<void()> on_run_;  // of every pass
+  mutable std::vector<models::ImageSize> contents_;  // of the last pass
+  mutable int finished_ = 0;                         // images
+  std::function<void()> on_run_;                     // of every pass
 
  private:
   models::ModelInfo info_;
@@ -108,9 +121,15 @@ class BatchExecutorTest : public testing::Test {
   RunOutcome Run(Tasks... tasks) {
     std::vector<std::unique_ptr<InferenceTask>> batch;
     (batch.push_back(std::move(tasks)), ...);
-    return executor_->Run(0, std::move(batch), nullptr);
+    return executor_->Run(0, std::move(batch), &observer_);
   }
 
+  struct LastBatch final : ExecutionObserver {
+    void OnBatch(const BatchRun& run) override { last = run; }
+    BatchRun last;
+  };
+
+  LastBatch observer_;
   SummingModel* model_ = nullptr;
   std::unique_ptr<BatchExecutor> executor_;
 };
@@ -374,10 +393,80 @@ TEST_F(BatchExecutorTest, NormalisesBytesOfDecodedImages) {
   const auto bytes = std::as_bytes(std::span(*owner));
   // Slices that cut a pixel in two.
   ScatteredBytes scattered({bytes.first(4), bytes.subspan(4, 1), bytes.subspan(5)}, owner);
-  Run(make(DecodedPixels{rgb, {}}, decoded),
+  const ImageTransform whole = ImageTransform::Identity(kSide, kSide);
+  Run(make(DecodedPixels{{{.rgb = rgb, .transform = whole}}}, decoded),
       make(ReceivedPixels{scattered, /*normalised=*/false}, received));
   EXPECT_NEAR(decoded.value(), expected, 1e-4);
   EXPECT_EQ(decoded.value(), received.value());
+}
+
+// A picture that does not fill the model's input: what it leaves free is zero, whatever the batch
+// before left there, and the pass knows where it ends.
+TEST_F(BatchExecutorTest, FillsUpWhatAPictureLeavesFree) {
+  Load(std::make_unique<SummingModel>());
+  Outcome before, after;
+  Run(MakeTask({5}, before));
+  const models::Preprocessing defaults;
+  const int64_t height = kSide - 1, width = 1;
+  double expected = 0;
+  for (int channel = 0; channel < 3; ++channel) {
+    expected +=
+        static_cast<double>(height * width) * (1 - defaults.mean[channel]) / defaults.std[channel];
+  }
+  ResizedImage image{.rgb = std::vector<uint8_t>(3 * height * width, 255)};
+  image.transform = ImageTransform::Identity(height, width);
+  Run(std::make_unique<InferenceTask>(
+          std::make_unique<InferenceRequest>(), DecodedPixels{{image}}, BatchSize{}, 0,
+          [&after](std::unique_ptr<InferenceTask>, absl::StatusOr<TaskResult> result) {
+            after.result = std::move(result);
+          }),
+      MakeTask({5}, before));
+  EXPECT_NEAR(after.value(), expected, 1e-4);
+  EXPECT_EQ(before.value(), 5 * kNumbers);
+  EXPECT_EQ(model_->contents_, (std::vector<models::ImageSize>{{height, width}, {kSide, kSide}}));
+  EXPECT_DOUBLE_EQ(observer_.last.padding,
+                   (1 - static_cast<double>(height * width) / (kSide * kSide)) / 2);
+}
+
+// What is left for an image by itself is not done on the lane.
+TEST_F(BatchExecutorTest, LeavesItToTheTaskToFinish) {
+  auto model = std::make_unique<SummingModel>();
+  model->finishes();
+  Load(std::move(model));
+  Outcome one, two;
+  Run(MakeTask({1, 2}, one), MakeTask({3}, two));
+  EXPECT_EQ(model_->finished_, 0);
+  ASSERT_TRUE(one.result->ok() && two.result->ok());
+  EXPECT_THAT((*one.result)->outputs, testing::IsEmpty());
+  absl::StatusOr<TaskOutputs> outputs = std::move((*one.result)->finish)();
+  ASSERT_TRUE(outputs.ok()) << outputs.status();
+  EXPECT_EQ(model_->finished_, 2);
+  const auto* sums = reinterpret_cast<const float*>((*outputs)[0].data.data());
+  EXPECT_EQ(sums[0], -kNumbers);
+  EXPECT_EQ(sums[1], -2 * kNumbers);
+  outputs = std::move((*two.result)->finish)();
+  ASSERT_TRUE(outputs.ok()) << outputs.status();
+  EXPECT_EQ(*reinterpret_cast<const float*>((*outputs)[0].data.data()), -3 * kNumbers);
+}
+
+TEST_F(BatchExecutorTest, SizesThatHoldTooMuchAreNotRun) {
+  // Its weights are 42 bytes, and a pass holds little more than its input.
+  const auto load = [](int64_t most) {
+    return BatchExecutor::CreateWithModel(
+        std::make_unique<SummingModel>(1000,
+                                       std::vector<models::ImageSize>{{4 * kSide, 4 * kSide}}),
+        {.max_batch_size = 2, .max_device_bytes = most}, MakeCpuDevice({}), SteadyClock(), nullptr);
+  };
+  const int64_t larger = 42 + 2 * 16 * kNumbers * int64_t{sizeof(float)};
+  const auto executor = load(larger);
+  ASSERT_TRUE(executor.ok()) << executor.status();
+  EXPECT_LE((*executor)->device_bytes()[0], larger);
+  EXPECT_GE((*executor)->device_bytes()[0], 42 + 2 * kNumbers * int64_t{sizeof(float)});
+  EXPECT_GT((*executor)->device_bytes()[1], larger);
+  EXPECT_LT((*executor)->peak_activation_bytes(), larger / 2);
+  const absl::Status none = load(42).status();
+  EXPECT_EQ(ReasonOf(none), "model.too_large");
+  EXPECT_THAT(std::string(none.message()), testing::HasSubstr("--max-device-bytes"));
 }
 
 TEST(MemoryLedgerTest, CountsLiveAndPeakBytesOfItsThread) {

@@ -304,8 +304,7 @@ TEST(WaitingToDecode, Row39KeepsNothingOfTheFile) {
   const auto bytes = static_cast<int64_t>(file.size());
   const absl::StatusOr<ImageInfo> info = ProbeImage(file, {});
   ASSERT_TRUE(info.ok()) << info.status();
-  const PreprocessSpec spec{.height = 16, .width = 16};
-  std::vector<uint8_t> out(static_cast<size_t>(spec.bytes()));
+  const PreprocessSpec spec{.sizes = {{16, 16}}};
   const size_t half = file.size() / 2;
   const std::span<const std::byte> whole(file);
   const ScatteredBytes pieces({whole.first(half), whole.subspan(half)}, nullptr);
@@ -315,8 +314,9 @@ TEST(WaitingToDecode, Row39KeepsNothingOfTheFile) {
   std::optional<MemoryBudget::Hold> other = budget.TryHold(info->decode_bytes);
   const int64_t before = live;
   absl::Status status;
-  std::thread decodes(
-      [&] { status = DecodeAndResize(pieces, spec, {}, {.budget = budget, .clock = clock}, out); });
+  std::thread decodes([&] {
+    status = DecodeAndResize(pieces, spec, {}, {.budget = budget, .clock = clock}).status();
+  });
   clock.AwaitWaiters(1);
   EXPECT_LT(live - before, bytes / 2);
   other.reset();

@@ -48,7 +48,8 @@ absl::StatusOr<Job> ReadJob() {
   Job job;
   PreprocessSpec& spec = job.spec;
   std::string mode, interpolation, path;
-  std::cin >> spec.height >> spec.width >> mode >> spec.crop_fraction >> interpolation >> path;
+  std::cin >> spec.sizes[0].height >> spec.sizes[0].width >> mode >> spec.crop_fraction >>
+      interpolation >> path;
   spec.resize_mode = mode == "squash" ? ResizeMode::kSquash : ResizeMode::kShortestEdge;
   spec.interpolation =
       interpolation == "bilinear" ? Interpolation::kBilinear : Interpolation::kBicubic;
@@ -57,18 +58,16 @@ absl::StatusOr<Job> ReadJob() {
   return job;
 }
 
-absl::Status Run(const Job& job, std::vector<uint8_t>& out) {
+absl::StatusOr<ResizedImage> Run(const Job& job) {
   static MemoryBudget budget(int64_t{1} << 32, SteadyClock());
-  out.resize(static_cast<size_t>(job.spec.bytes()));
   const ScatteredBytes file(std::as_bytes(std::span(job.file)), nullptr);
-  return DecodeAndResize(file, job.spec, {}, {.budget = budget, .clock = SteadyClock()}, out);
+  return DecodeAndResize(file, job.spec, {}, {.budget = budget, .clock = SteadyClock()});
 }
 
 absl::Status Preprocess() {
   FOVEA_ASSIGN_OR_RETURN(const Job job, ReadJob());
-  std::vector<uint8_t> out;
-  FOVEA_RETURN_IF_ERROR(Run(job, out));
-  Write(out);
+  FOVEA_ASSIGN_OR_RETURN(const ResizedImage image, Run(job));
+  Write(image.rgb);
   return absl::OkStatus();
 }
 
@@ -76,11 +75,10 @@ absl::Status Time() {
   int count = 0;
   std::cin >> count;
   FOVEA_ASSIGN_OR_RETURN(const Job job, ReadJob());
-  std::vector<uint8_t> out;
   std::vector<Nanos> took;
   for (int i = 0; i < count; ++i) {
     const Nanos start = SteadyClock().Now();
-    FOVEA_RETURN_IF_ERROR(Run(job, out));
+    FOVEA_RETURN_IF_ERROR(Run(job).status());
     took.push_back(SteadyClock().Now() - start);
   }
   std::ranges::nth_element(took, took.begin() + count / 2);

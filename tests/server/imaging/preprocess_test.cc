@@ -42,20 +42,19 @@ ScatteredBytes InTwoPieces(const File& file) {
 }
 
 constexpr int64_t kBudget = 4 << 20;
-const PreprocessSpec kSmall{.height = 16, .width = 16};
+const PreprocessSpec kSmall{.sizes = {{16, 16}}};
 
 class Preprocess : public ::testing::Test {
  protected:
   absl::Status Run(const File& file, const PreprocessSpec& spec = kSmall) {
-    out_.assign(static_cast<size_t>(spec.bytes()), kUntouched);
-    return DecodeAndResize(Received(file), spec, options_, resources_, out_, &transform_,
-                           &durations_);
-  }
-  bool Untouched() const {
-    return std::ranges::all_of(out_, [](uint8_t value) { return value == kUntouched; });
+    absl::StatusOr<ResizedImage> image =
+        DecodeAndResize(Received(file), spec, options_, resources_, &durations_);
+    FOVEA_RETURN_IF_ERROR(image.status());
+    out_ = std::move(image->rgb);
+    transform_ = image->transform;
+    return absl::OkStatus();
   }
 
-  static constexpr uint8_t kUntouched = 0xa5;
   TickingClock clock_;
   TickingClock budget_clock_;  // it reads a clock too, which does not count here
   MemoryBudget budget_{kBudget, budget_clock_};
@@ -87,15 +86,19 @@ TEST_F(Preprocess, TellsHowTheModelSeesTheImage) {
   for (int y = kTop; y < kTop + kSide; ++y) {
     std::fill_n(picture.begin() + 3 * (y * kWidth + kLeft), 3 * kSide, 255);
   }
-  const PreprocessSpec spec{.height = 96, .width = 80, .crop_fraction = 0.9};
-  std::vector<uint8_t> out(static_cast<size_t>(spec.bytes()));
-  ImageTransform transform;
-  ASSERT_TRUE(
-      ResizeRgb(Received(picture), kHeight, kWidth, spec, {}, resources_, out, &transform).ok());
-  const auto white = [&](int64_t y, int64_t x) { return out[3 * (y * spec.width + x)] > 127; };
-  int64_t top = spec.height, bottom = 0, left = spec.width, right = 0;
-  for (int64_t y = 0; y < spec.height; ++y) {
-    for (int64_t x = 0; x < spec.width; ++x) {
+  const PreprocessSpec spec{.sizes = {{96, 80}}, .crop_fraction = 0.9};
+  const absl::StatusOr<ResizedImage> image =
+      ResizeRgb(Received(picture), kHeight, kWidth, spec, {}, resources_);
+  ASSERT_TRUE(image.ok()) << image.status();
+  const ImageTransform& transform = image->transform;
+  EXPECT_EQ(transform.height, 96);
+  EXPECT_EQ(transform.width, 80);
+  const auto white = [&](int64_t y, int64_t x) {
+    return image->rgb[3 * (y * transform.width + x)] > 127;
+  };
+  int64_t top = transform.height, bottom = 0, left = transform.width, right = 0;
+  for (int64_t y = 0; y < transform.height; ++y) {
+    for (int64_t x = 0; x < transform.width; ++x) {
       if (!white(y, x)) continue;
       top = std::min(top, y);
       bottom = std::max(bottom, y + 1);
@@ -119,15 +122,13 @@ TEST_F(Preprocess, DecodingAndResizingAreTimedApart) {
   EXPECT_EQ(durations_.preprocess, 0);
 }
 
-TEST_F(Preprocess, AFailureLeavesTheOutputAlone) {
+TEST_F(Preprocess, AFailureGivesItsMemoryBack) {
   File file = ReadImage("baseline.jpg");
   file.resize(file.size() - 20);
   EXPECT_EQ(ReasonOf(Run(file)), "image.truncated");
-  EXPECT_TRUE(Untouched());
   file = ReadImage("rgb_8.png");
   file[80] ^= std::byte(1);
   EXPECT_EQ(ReasonOf(Run(file)), "image.corrupt");
-  EXPECT_TRUE(Untouched());
   EXPECT_EQ(budget_.held(), 0);
 }
 
@@ -137,22 +138,20 @@ TEST_F(Preprocess, Row39WaitsForMemoryThatIsInUseElsewhere) {
   FakeClock clock;
   MemoryBudget budget(1 << 20, clock);
   std::optional<MemoryBudget::Hold> most = budget.TryHold((1 << 20) - 1000);
-  std::vector<uint8_t> one(static_cast<size_t>(kSmall.bytes())), two = one;
-  absl::Status first, second;
+  absl::StatusOr<ResizedImage> first, second;
   const ImagingResources resources{.budget = budget, .clock = clock};
-  std::thread whole(
-      [&] { first = DecodeAndResize(Received(file), kSmall, options_, resources, one); });
+  std::thread whole([&] { first = DecodeAndResize(Received(file), kSmall, options_, resources); });
   clock.AwaitWaiters(1);
   std::thread pieces([&] {  // this one has to be gathered first, which does not fit either
-    second = DecodeAndResize(InTwoPieces(file), kSmall, options_, resources, two);
+    second = DecodeAndResize(InTwoPieces(file), kSmall, options_, resources);
   });
   clock.AwaitWaiters(2);
   most.reset();
   whole.join();
   pieces.join();
-  EXPECT_TRUE(first.ok()) << first;
-  EXPECT_TRUE(second.ok()) << second;
-  EXPECT_EQ(one, two);
+  ASSERT_TRUE(first.ok()) << first.status();
+  ASSERT_TRUE(second.ok()) << second.status();
+  EXPECT_EQ(first->rgb, second->rgb);
   EXPECT_EQ(budget.held(), 0);
 }
 
@@ -168,33 +167,31 @@ TEST_F(Preprocess, Row39WhoWaitsToDecodeHoldsNothing) {
   MemoryBudget budget(capacity, clock);
   std::optional<MemoryBudget::Hold> other = budget.TryHold(capacity - 2 * gathered);
   const ImagingResources resources{.budget = budget, .clock = clock};
-  std::vector<uint8_t> one(static_cast<size_t>(kSmall.bytes())), two = one;
-  absl::Status first, second;
+  absl::StatusOr<ResizedImage> first, second;
   std::thread decodes(
-      [&] { first = DecodeAndResize(InTwoPieces(file), kSmall, options_, resources, one); });
+      [&] { first = DecodeAndResize(InTwoPieces(file), kSmall, options_, resources); });
   clock.AwaitWaiters(1);
   EXPECT_EQ(budget.held(), other->bytes());
   std::thread gathers(
-      [&] { second = DecodeAndResize(InTwoPieces(file), kSmall, options_, resources, two); });
+      [&] { second = DecodeAndResize(InTwoPieces(file), kSmall, options_, resources); });
   clock.AwaitWaiters(2);
   other.reset();
   decodes.join();
   gathers.join();
-  EXPECT_TRUE(first.ok()) << first;
-  EXPECT_TRUE(second.ok()) << second;
+  ASSERT_TRUE(first.ok()) << first.status();
+  ASSERT_TRUE(second.ok()) << second.status();
   EXPECT_EQ(budget.held(), 0);
 }
 
 TEST_F(Preprocess, Row39GivesUpWaitingAtTheDeadline) {
   const std::optional<MemoryBudget::Hold> most = budget_.TryHold(kBudget - 1000);
   const File file = ReadImage("baseline.jpg");
-  out_.assign(static_cast<size_t>(kSmall.bytes()), kUntouched);
   const absl::Status status =
       DecodeAndResize(Received(file), kSmall, options_,
-                      {.budget = budget_, .clock = clock_, .until = 1'000 * kMillisecond}, out_);
+                      {.budget = budget_, .clock = clock_, .until = 1'000 * kMillisecond})
+          .status();
   EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_EQ(ReasonOf(status), "queue.expired");
-  EXPECT_TRUE(Untouched());
 }
 
 // The caller went away while the image waited.
@@ -204,19 +201,17 @@ TEST_F(Preprocess, WhatNobodyWantsAnyMoreIsNotDecodedWhenThereIsMemory) {
   MemoryBudget budget(kBudget, clock);
   std::optional<MemoryBudget::Hold> all = budget.TryHold(kBudget);
   const auto cancellation = std::make_shared<Cancellation>();
-  out_.assign(static_cast<size_t>(kSmall.bytes()), kUntouched);
   absl::Status status;
   std::thread decodes([&] {
     status = DecodeAndResize(Received(file), kSmall, options_,
-                             {.budget = budget, .clock = clock, .cancellation = cancellation}, out_,
-                             &transform_, &durations_);
+                             {.budget = budget, .clock = clock, .cancellation = cancellation})
+                 .status();
   });
   clock.AwaitWaiters(1);
   cancellation->Cancel();
   all.reset();
   decodes.join();
   EXPECT_EQ(ReasonOf(status), "queue.cancelled");
-  EXPECT_TRUE(Untouched());
   EXPECT_EQ(budget.held(), 0);
 }
 
@@ -225,10 +220,9 @@ TEST_F(Preprocess, WaitingForMemoryIsNotTakenForDecoding) {
   FakeClock clock;
   MemoryBudget budget(kBudget, clock);
   std::optional<MemoryBudget::Hold> all = budget.TryHold(kBudget);
-  out_.assign(static_cast<size_t>(kSmall.bytes()), kUntouched);
   std::thread decodes([&] {
     EXPECT_TRUE(DecodeAndResize(Received(file), kSmall, options_,
-                                {.budget = budget, .clock = clock}, out_, &transform_, &durations_)
+                                {.budget = budget, .clock = clock}, &durations_)
                     .ok());
   });
   clock.AwaitWaiters(1);
@@ -242,9 +236,9 @@ TEST_F(Preprocess, WaitingForMemoryIsNotTakenForDecoding) {
 TEST_F(Preprocess, WhatNeverFitsIsNotCalledRetryable) {
   MemoryBudget small(1'000, clock_);
   const File file = ReadImage("baseline.jpg");
-  std::vector<uint8_t> out(static_cast<size_t>(kSmall.bytes()));
   const absl::Status status =
-      DecodeAndResize(Received(file), kSmall, options_, {.budget = small, .clock = clock_}, out);
+      DecodeAndResize(Received(file), kSmall, options_, {.budget = small, .clock = clock_})
+          .status();
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(ReasonOf(status), "image.too_large_to_decode");
   EXPECT_EQ(small.held(), 0);
@@ -260,9 +254,10 @@ TEST_F(Preprocess, Row24OnePixelAndOneRowAreEnlarged) {
   // 1 x 1000 and 1000 x 1: resized as a whole they would have 18,000 times 18 pixels.
   std::vector<uint8_t> ramp(3000);
   for (int i = 0; i < 3000; ++i) ramp[i] = static_cast<uint8_t>(i / 12);
-  std::vector<uint8_t> wide(static_cast<size_t>(kSmall.bytes())), tall(wide.size());
-  ASSERT_TRUE(ResizeRgb(Received(ramp), 1, 1000, kSmall, {}, resources_, wide).ok());
-  ASSERT_TRUE(ResizeRgb(Received(ramp), 1000, 1, kSmall, {}, resources_, tall).ok());
+  const auto lying = ResizeRgb(Received(ramp), 1, 1000, kSmall, {}, resources_);
+  const auto upright = ResizeRgb(Received(ramp), 1000, 1, kSmall, {}, resources_);
+  ASSERT_TRUE(lying.ok() && upright.ok());
+  const std::vector<uint8_t>&wide = lying->rgb, &tall = upright->rgb;
   EXPECT_NEAR(wide[3 * 8], 125, 1);
   for (int y = 0; y < 16; ++y) {
     for (int x = 0; x < 16; ++x) EXPECT_EQ(wide[3 * (16 * y + x)], tall[3 * (16 * x + y)]);
@@ -270,31 +265,29 @@ TEST_F(Preprocess, Row24OnePixelAndOneRowAreEnlarged) {
 }
 
 TEST_F(Preprocess, PixelsOfTheModelsSizeAreCopied) {
-  std::vector<uint8_t> rgb(static_cast<size_t>(kSmall.bytes()));
+  std::vector<uint8_t> rgb(3 * 16 * 16);
   for (size_t i = 0; i < rgb.size(); ++i) rgb[i] = static_cast<uint8_t>(i * 37);
-  std::vector<uint8_t> out(rgb.size());
   PreprocessSpec spec = kSmall;
   spec.crop_fraction = 1.0;
-  ASSERT_TRUE(ResizeRgb(Received(rgb), 16, 16, spec, {}, resources_, out).ok());
-  EXPECT_EQ(out, rgb);
-  spec.resize_mode = ResizeMode::kSquash;
-  std::ranges::fill(out, 0);
-  ASSERT_TRUE(ResizeRgb(Received(rgb), 16, 16, spec, {}, resources_, out).ok());
-  EXPECT_EQ(out, rgb);
+  for (const ResizeMode mode : {ResizeMode::kShortestEdge, ResizeMode::kSquash, ResizeMode::kFit}) {
+    spec.resize_mode = mode;
+    const auto image = ResizeRgb(Received(rgb), 16, 16, spec, {}, resources_);
+    ASSERT_TRUE(image.ok()) << image.status();
+    EXPECT_EQ(image->rgb, rgb);
+  }
 }
 
 TEST_F(Preprocess, PixelsMustFillTheirShapeAndKeepTheLimits) {
-  std::vector<uint8_t> rgb(300), out(static_cast<size_t>(kSmall.bytes()));
-  EXPECT_TRUE(ResizeRgb(Received(rgb), 10, 10, kSmall, {}, resources_, out).ok());
-  EXPECT_EQ(ReasonOf(ResizeRgb(Received(rgb), 10, 11, kSmall, {}, resources_, out)),
-            "image.bad_size");
-  EXPECT_EQ(
-      ReasonOf(ResizeRgb({}, 1'000'000'000'000, 1'000'000'000'000, kSmall, {}, resources_, out)),
-      "image.too_many_pixels");
-  EXPECT_EQ(ReasonOf(ResizeRgb({}, 8000, 8000, kSmall, {}, resources_, out)),
-            "image.too_many_pixels");
-  EXPECT_FALSE(ResizeRgb({}, 0, 10, kSmall, {}, resources_, out).ok());
-  EXPECT_FALSE(ResizeRgb({}, -1, -1, kSmall, {}, resources_, out).ok());
+  std::vector<uint8_t> rgb(300);
+  const auto resize = [&](const ScatteredBytes& pixels, int64_t height, int64_t width) {
+    return ResizeRgb(pixels, height, width, kSmall, {}, resources_).status();
+  };
+  EXPECT_TRUE(resize(Received(rgb), 10, 10).ok());
+  EXPECT_EQ(ReasonOf(resize(Received(rgb), 10, 11)), "image.bad_size");
+  EXPECT_EQ(ReasonOf(resize({}, 1'000'000'000'000, 1'000'000'000'000)), "image.too_many_pixels");
+  EXPECT_EQ(ReasonOf(resize({}, 8000, 8000)), "image.too_many_pixels");
+  EXPECT_FALSE(resize({}, 0, 10).ok());
+  EXPECT_FALSE(resize({}, -1, -1).ok());
 }
 
 // Row 43's half that imaging decides, and promise 8: images share threads and decoders, and nothing
@@ -323,14 +316,14 @@ TEST_F(Preprocess, Row43ABadImageAmongGoodOnesChangesNoneOfThem) {
       const std::string& name = names[i % names.size()];
       submit([&, i, name] {
         const File file = ReadImage(name);
-        together[i].resize(static_cast<size_t>(kSmall.bytes()));
-        return DecodeAndResize(Received(file), kSmall, options_, resources, together[i]).ok();
+        auto image = DecodeAndResize(Received(file), kSmall, options_, resources);
+        if (image.ok()) together[i] = std::move(image->rgb);
+        return image.ok();
       });
       submit([&, i, name] {
         File file = ReadImage(name);
         file.resize(file.size() * 3 / 4);
-        std::vector<uint8_t> out(static_cast<size_t>(kSmall.bytes()));
-        bad[i] = DecodeAndResize(Received(file), kSmall, options_, resources, out);
+        bad[i] = DecodeAndResize(Received(file), kSmall, options_, resources).status();
         return bad[i].ok();
       });
     }

@@ -72,7 +72,7 @@ TEST_F(MetricsTest, TheTextIsValidWithAwkwardValuesInIt) {
   view.backbone = "quote\" backslash\\ newline\n";
   const auto meter = metrics_.Meter(view);
   meter->OnAnswered(absl::StatusCode::kOk, Spent({1, 2, 3, 4, 5, 6, 7}));
-  meter->OnBatch(3, 1, 2, 3, 1 << 20);
+  meter->OnBatch({3, 1, 2, 3, 1 << 20});
   const std::vector<Sample> info = Scrape().Find("fovea_model_info");
   ASSERT_THAT(info, SizeIs(1));
   EXPECT_EQ(info[0].labels.at("backbone"), "quote\\\" backslash\\\\ newline\\n");
@@ -152,10 +152,24 @@ TEST_F(MetricsTest, AModelAddsAHundredAndSeventyOneSeries) {
   EXPECT_EQ(Scrape().samples().size() - before, 171);
 }
 
+TEST_F(MetricsTest, PaddingIsToldOfModelsThatFitPictures) {
+  metrics_.Meter(View())->OnBatch({.images = 1, .padding = 0});
+  EXPECT_THAT(Scrape().Find("fovea_batch_padding_ratio_count"), IsEmpty());
+  ModelView fits = View();
+  fits.name = "detector";
+  fits.fits_pictures = true;
+  const auto meter = metrics_.Meter(fits);
+  meter->OnBatch({.images = 1, .padding = 0.25});
+  meter->OnBatch({.images = 2, .padding = 0.5});
+  const Exposition text = Scrape();
+  EXPECT_EQ(text.Sum("fovea_batch_padding_ratio_count"), 2);
+  EXPECT_EQ(text.Sum("fovea_batch_padding_ratio_sum"), 0.75);
+}
+
 TEST_F(MetricsTest, BatchesAreCountedBySizeAndWithTheirMemory) {
   const auto meter = metrics_.Meter(View());
-  meter->OnBatch(1, 10, 20, 30, 1 << 20);
-  meter->OnBatch(8, 10, 20, 30, 1 << 21);
+  meter->OnBatch({1, 10, 20, 30, 1 << 20});
+  meter->OnBatch({8, 10, 20, 30, 1 << 21});
   const Exposition text = Scrape();
   EXPECT_EQ(text.Sum("fovea_images_total"), 9);
   EXPECT_EQ(text.Sum("fovea_batch_size_count"), 2);
@@ -270,9 +284,9 @@ TEST_F(MetricsTest, StatisticsFollowTriton) {
                                      .count());
   };
   const uint64_t before = wall();
-  meter->OnBatch(4, 10, 20, 30, 0);
-  meter->OnBatch(4, 10, 20, 30, 0);
-  meter->OnBatch(1, 1, 2, 3, 0);
+  meter->OnBatch({4, 10, 20, 30, 0});
+  meter->OnBatch({4, 10, 20, 30, 0});
+  meter->OnBatch({1, 1, 2, 3, 0});
   const ModelStatistics statistics = StatisticsOf("cats");
   EXPECT_EQ(statistics.name, "cats");
   EXPECT_EQ(statistics.version, "1");

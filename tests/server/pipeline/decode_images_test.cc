@@ -77,7 +77,7 @@ class DecodeImagesTest : public testing::Test {
     blocked_.Wait();
   }
 
-  const PreprocessSpec spec_{.height = kSide, .width = kSide};
+  const PreprocessSpec spec_{.sizes = {{kSide, kSide}}};
   InputTensor tensor_;
   AcceptedInput input_;
   std::atomic<int> calls_{0};
@@ -94,11 +94,11 @@ TEST_F(DecodeImagesTest, EveryImageComesToItsPlace) {
   UseRgb(levels);
   const DecodedImages images = Decode().get();
   ASSERT_TRUE(images.pixels.ok()) << images.pixels.status();
-  const std::vector<uint8_t>& rgb = images.pixels->rgb;
-  ASSERT_EQ(rgb.size(), levels.size() * spec_.bytes());
+  const std::vector<ResizedImage>& all = images.pixels->images;
+  ASSERT_EQ(all.size(), levels.size());
   for (size_t i = 0; i < levels.size(); ++i) {
-    const auto begin = rgb.begin() + i * spec_.bytes();
-    EXPECT_THAT(std::vector<uint8_t>(begin, begin + spec_.bytes()), Each(levels[i]));
+    EXPECT_EQ(all[i].rgb.size(), size_t{3 * kSide * kSide});
+    EXPECT_THAT(all[i].rgb, Each(levels[i]));
   }
   EXPECT_LE(images.began, images.ended);
   EXPECT_EQ(images.decode, 0);
@@ -171,7 +171,7 @@ TEST_F(DecodeImagesTest, MakesRoomForPixelsAtTheFirstTurnOnly) {
     std::ifstream("/proc/self/statm") >> ignored >> pages;
     return pages * sysconf(_SC_PAGESIZE);
   };
-  const PreprocessSpec large{.height = 1024, .width = 1024};  // 315 MB in all
+  const PreprocessSpec large{.sizes = {{1024, 1024}}};  // 315 MB in all
   const long before = resident();
   std::promise<absl::Status> done;
   const auto cancellation = std::make_shared<Cancellation>();

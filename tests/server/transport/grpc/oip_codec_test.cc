@@ -441,6 +441,7 @@ InferenceResponse Response() {
   response.receipt.stages.EndStage(Stage::kCompute, 1150);
   response.receipt.batch_size = 4;
   response.receipt.batch_peak_bytes = 123'456;
+  response.receipt.padding = 0.25;
   return response;
 }
 
@@ -479,7 +480,8 @@ TEST(WriteModelInferResponse, WritesOutputsRawAndTheReceiptAsParameters) {
   EXPECT_EQ(parameter("fovea.encode_ns"), 50);
   EXPECT_EQ(parameter("fovea.batch_size"), 4);
   EXPECT_EQ(parameter("fovea.batch_peak_bytes"), 123'456);
-  EXPECT_EQ(message.parameters().size(), 9u);
+  EXPECT_EQ(message.parameters().size(), 10u);
+  EXPECT_EQ(message.parameters().at("fovea.padding").double_param(), 0.25);
   EXPECT_EQ(response.receipt.stages.total(), 1100) << "the encode stage is in the receipt";
 }
 

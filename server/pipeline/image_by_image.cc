@@ -1,0 +1,148 @@
+#include "server/pipeline/image_by_image.h"
+
+#include <algorithm>
+#include <iterator>
+#include <optional>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/out_of_memory.h"
+#include "base/status.h"
+#include "server/core/mutex.h"
+
+namespace fovea {
+namespace {
+
+void Append(TensorResults& to, TensorResults&& more) {
+  FOVEA_CHECK(to.size() == more.size());
+  for (size_t i = 0; i < to.size(); ++i) {
+    FOVEA_CHECK(to[i].name == more[i].name);
+    to[i].shape[0] += more[i].shape[0];
+    to[i].data += more[i].data;
+  }
+}
+
+template <typename Result>
+void Append(std::vector<Result>& to, std::vector<Result>&& more) {
+  std::ranges::move(more, std::back_inserter(to));
+}
+
+void Append(Results& to, Results&& more) {
+  std::visit([&]<typename Kind>(Kind& kind) { Append(kind, std::get<Kind>(std::move(more))); }, to);
+}
+
+// Thread-safe; shared by the images.
+class Joined {
+ public:
+  Joined(std::unique_ptr<InferenceRequest> request, int images, InferenceCallback done)
+      : request_(std::move(request)), left_(images), responses_(images), done_(std::move(done)) {
+    for (int i = 0; i < images; ++i) cancellations_.push_back(std::make_shared<Cancellation>());
+  }
+
+  // A request like the whole, but for what it brings.
+  std::unique_ptr<InferenceRequest> RequestFor(int image, RequestInput input) const {
+    auto one = std::make_unique<InferenceRequest>();
+    one->model_name = request_->model_name;
+    one->model_version = request_->model_version;
+    one->id = request_->id;
+    one->input = std::move(input);
+    one->options = request_->options;
+    one->priority = request_->priority;
+    one->deadline = request_->deadline;
+    one->cancellation = cancellations_[image];
+    one->stages = request_->stages;
+    one->memory = request_->memory;
+    return one;
+  }
+
+  const CancellationPtr& cancellation() const { return request_->cancellation; }
+
+  void CancelAll() const {
+    for (const CancellationPtr& cancellation : cancellations_) cancellation->Cancel();
+  }
+
+  void OnDone(int image, absl::StatusOr<InferenceResponse> response, const StageTimes& stages) {
+    bool first_error = false, last = false;
+    {
+      MutexLock lock(mutex_);
+      if (!response.ok() && status_.ok()) {
+        first_error = true;
+        status_ = MakeError(response.status().code(), ReasonOf(response.status()),
+                            absl::StrCat("image ", image + 1, " of ", responses_.size(), ": ",
+                                         std::string(response.status().message())));
+      }
+      if (response.ok()) responses_[image] = *std::move(response);
+      stages_ = stages;
+      last = --left_ == 0;
+    }
+    if (first_error) CancelAll();
+    if (!last) return;
+    request_->cancellation->OnCancel(nullptr);
+    done_(OrOutOfMemory([this] { return Whole(); }), stages_);
+  }
+
+ private:
+  // After the last image.
+  absl::StatusOr<InferenceResponse> Whole() {
+    MutexLock lock(mutex_);
+    if (!status_.ok()) return status_;
+    InferenceResponse whole = *std::move(responses_.front());
+    for (size_t i = 1; i < responses_.size(); ++i) {
+      const Receipt& one = responses_[i]->receipt;
+      Append(whole.results, std::move(responses_[i]->results));
+      whole.receipt.batch_size = std::max(whole.receipt.batch_size, one.batch_size);
+      whole.receipt.batch_peak_bytes =
+          std::max(whole.receipt.batch_peak_bytes, one.batch_peak_bytes);
+      whole.receipt.padding += one.padding;
+    }
+    whole.receipt.padding /= static_cast<double>(responses_.size());
+    whole.receipt.stages = stages_;
+    return whole;
+  }
+
+  const std::unique_ptr<InferenceRequest> request_;  // whose bytes the images' requests share
+  std::vector<CancellationPtr> cancellations_;
+
+  Mutex mutex_;
+  int left_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::optional<InferenceResponse>> responses_ ABSL_GUARDED_BY(mutex_);
+  absl::Status status_ ABSL_GUARDED_BY(mutex_);  // the first error
+  StageTimes stages_;                            // of the last that was ready
+  const InferenceCallback done_;
+};
+
+// An image as the only one of a request.
+RequestInput InputFor(const AcceptedInput& input, int image) {
+  if (input.kind == InputKind::kImage) return ImageFiles{{input.files[image]}};
+  InputTensor one = *input.tensor;
+  const size_t bytes = one.data.size() / static_cast<size_t>(input.images);
+  one.shape[0] = 1;
+  one.data = one.data.Slice(static_cast<size_t>(image) * bytes, bytes);
+  return NamedTensors{std::move(one)};
+}
+
+}  // namespace
+
+bool GoesImageByImage(const AcceptedInput& input, const ModelView& model) {
+  return model.fits_pictures && input.images > 1 && input.kind != InputKind::kPixelValues;
+}
+
+void RunImageByImage(
+    std::unique_ptr<InferenceRequest> request, const AcceptedInput& input, InferenceCallback done,
+    absl::FunctionRef<void(std::unique_ptr<InferenceRequest>, InferenceCallback)> run) {
+  const auto joined = std::make_shared<Joined>(std::move(request), input.images, std::move(done));
+  joined->cancellation()->OnCancel([weak = std::weak_ptr(joined)] {
+    if (const auto all = weak.lock()) all->CancelAll();
+  });
+  for (int image = 0; image < input.images; ++image) {
+    run(joined->RequestFor(image, InputFor(input, image)),
+        [joined, image](absl::StatusOr<InferenceResponse> response, const StageTimes& stages) {
+          joined->OnDone(image, std::move(response), stages);
+        });
+  }
+}
+
+}  // namespace fovea
