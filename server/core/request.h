@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "server/core/cancellation.h"
 #include "server/core/clock.h"
+#include "server/core/image_size.h"
 #include "server/core/request_memory.h"
 #include "server/core/stages.h"
 #include "server/core/tensor.h"
@@ -41,11 +42,17 @@ struct WantedTensors {
 struct ClassifyOptions {
   int top_k = 0;  // classes of each image, best first
 };
-using RequestOptions = std::variant<WantedTensors, ClassifyOptions>;
+struct DetectOptions {
+  float score_threshold = 0;         // of what is told, in [0, 1]
+  int max_detections = 0;            // of each image; 0: as many as the model gives
+  std::vector<std::string> classes;  // labels or class numbers, of which alone; empty: of all
+};
+using RequestOptions = std::variant<WantedTensors, ClassifyOptions, DetectOptions>;
 
 // The task whose results are asked for; none: tensors.
 inline std::optional<VisionTask> TaskOf(const RequestOptions& options) {
   if (std::holds_alternative<ClassifyOptions>(options)) return VisionTask::kClassification;
+  if (std::holds_alternative<DetectOptions>(options)) return VisionTask::kDetection;
   return std::nullopt;
 }
 
@@ -78,10 +85,30 @@ struct ClassScore {
   float logit = 0;
 };
 
+// In pixels of the caller's upright picture, to the outer edges; inside of it.
+struct Box {
+  float left = 0, top = 0, right = 0, bottom = 0;
+
+  bool operator==(const Box&) const = default;
+};
+
+struct Detection {
+  Box box;
+  float score = 0;
+  int class_index = 0;
+  std::string label;  // empty where the model has no labels
+};
+
+struct ImageDetections {
+  std::vector<Detection> detections;  // best first
+  ImageSize image;                    // the caller's picture, upright
+};
+
 // What is answered, by what was asked for.
 using TensorResults = std::vector<OutputTensor>;
 using ClassifyResults = std::vector<std::vector<ClassScore>>;  // one list an image, best first
-using Results = std::variant<TensorResults, ClassifyResults>;
+using DetectResults = std::vector<ImageDetections>;            // of each image
+using Results = std::variant<TensorResults, ClassifyResults, DetectResults>;
 
 struct InferenceResponse {
   std::string model_name;

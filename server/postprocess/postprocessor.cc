@@ -4,6 +4,7 @@
 #include "base/check.h"
 #include "base/status.h"
 #include "server/postprocess/classification.h"
+#include "server/postprocess/detection.h"
 #include "server/postprocess/tensors.h"
 
 namespace fovea {
@@ -20,6 +21,7 @@ struct TaskEntry {
 
 constexpr TaskEntry kTasks[] = {
     {VisionTask::kClassification, "classes", "model.no_classifier", MakeClassification},
+    {VisionTask::kDetection, "detections", "model.no_detector", MakeDetection},
 };
 
 const TaskEntry* FindTask(VisionTask task) {
@@ -44,7 +46,7 @@ absl::Status Postprocessor::Check(const RequestOptions& options) const {
     return CheckWantedTensors(*wanted, *model_);
   }
   const VisionTask asked = *TaskOf(options);
-  if (asked == model_->task) return task_.status();
+  if (asked == model_->task) return task_.ok() ? (*task_)->Check(options) : task_.status();
   const TaskEntry* const entry = FindTask(asked);
   FOVEA_CHECK(entry != nullptr);  // whose options there are has results
   return FailedPrecondition(
@@ -63,6 +65,7 @@ absl::StatusOr<Results> Postprocessor::Process(const RequestOptions& options,
                                                std::vector<OutputTensor> outputs,
                                                std::span<const ImageTransform> images) const {
   if (const auto* wanted = std::get_if<WantedTensors>(&options)) {
+    if (task_.ok()) (*task_)->PlaceInPictures(outputs, images);
     return TakeWantedTensors(*wanted, *model_, std::move(outputs));
   }
   return (*task_)->Process(options, std::move(outputs), images);

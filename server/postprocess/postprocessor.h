@@ -20,6 +20,8 @@ class TaskPostprocessor {
  public:
   virtual ~TaskPostprocessor() = default;
 
+  // Whether the model gives what they ask for; INVALID_ARGUMENT where not.
+  virtual absl::Status Check(const RequestOptions& /*options*/) const { return absl::OkStatus(); }
   // Of the results of one image at most, in memory and as a message.
   virtual int64_t ResultBytes(const RequestOptions& options) const = 0;
   // `outputs`: one for each output of the model, [images, ...]. `images`: how the model saw each
@@ -27,6 +29,10 @@ class TaskPostprocessor {
   virtual absl::StatusOr<Results> Process(const RequestOptions& options,
                                           std::vector<OutputTensor> outputs,
                                           std::span<const ImageTransform> images) const = 0;
+  // What `outputs` tell in pixels of the model's input they tell in pixels of the callers' pictures
+  // from here on.
+  virtual void PlaceInPictures(std::vector<OutputTensor>& /*outputs*/,
+                               std::span<const ImageTransform> /*images*/) const {}
 };
 
 // Of one loaded version: tensors as they are, or its task's results. Thread-safe.
@@ -35,9 +41,9 @@ class Postprocessor {
   // Made when the model is loaded, from what its view tells: task, outputs, classes, labels.
   static std::unique_ptr<const Postprocessor> Create(std::shared_ptr<const ModelView> model);
 
-  // Whether the model gives what `options` ask for. INVALID_ARGUMENT: an unknown output, or classes
-  // of one that is not FP32; FAILED_PRECONDITION: results of another task than the model's, or the
-  // task's results of a model without the outputs for them.
+  // Whether the model gives what `options` ask for. INVALID_ARGUMENT: an unknown output or class,
+  // or classes of an output that is not FP32; FAILED_PRECONDITION: results of another task than the
+  // model's, or the task's results of a model without the outputs for them.
   absl::Status Check(const RequestOptions& options) const;
   // As TaskPostprocessor's, for `options` that pass Check.
   int64_t ResultBytes(const RequestOptions& options) const;

@@ -41,6 +41,7 @@ const InferMethod kModelInfer{"ModelInfer", ReadModelInferRequest, WriteModelInf
 const InferMethod kModelStreamInfer{"ModelStreamInfer", ReadModelInferRequest,
                                     WriteModelInferResponse};
 const InferMethod kClassify{"Classify", ReadClassifyRequest, WriteClassifyResponse};
+const InferMethod kDetect{"Detect", ReadDetectRequest, WriteDetectResponse};
 
 InferExchange::InferExchange(GrpcContext& context, const InferMethod& method,
                              const grpc::CallbackServerContext& call)

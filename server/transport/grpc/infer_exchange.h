@@ -35,6 +35,7 @@ struct InferMethod {
 extern const InferMethod kModelInfer;
 extern const InferMethod kModelStreamInfer;  // `write` gives a ModelInferResponse
 extern const InferMethod kClassify;
+extern const InferMethod kDetect;
 
 struct InferAnswer {
   absl::Status status;     // the error, or OK and

@@ -18,16 +18,17 @@ namespace {
 
 constexpr int kDefaultTopK = 5;
 
-}  // namespace
-
-absl::Status ReadClassifyRequest(const ReceivedBytes& message, CheckModel check_model,
-                                 InferenceRequest* request) {
-  constexpr int kWanted[] = {v1::ClassifyRequest::kImagesFieldNumber};
+// What the requests of all tasks have. `options` reads the rest of the message.
+template <typename Message>
+absl::Status ReadImagesRequest(const ReceivedBytes& message, CheckModel check_model,
+                               InferenceRequest* request,
+                               absl::StatusOr<RequestOptions> (*options)(const Message& header)) {
+  constexpr int kWanted[] = {Message::kImagesFieldNumber};
   size_t header_budget = limits::kMaxRequestHeaderBytes;
   SplitMessage split;
   FOVEA_RETURN_IF_ERROR(
       Split(message.pieces, kWanted, limits::kMaxBatchSize, &header_budget, &split));
-  v1::ClassifyRequest header;
+  Message header;
   if (!ParsePieces(split.rest, &header)) return MalformedMessage();
 
   if (header.id().size() > limits::kMaxRequestIdBytes) {
@@ -36,12 +37,10 @@ absl::Status ReadClassifyRequest(const ReceivedBytes& message, CheckModel check_
   }
   request->id = header.id();
   if (split.fields.empty()) return InvalidArgument("request.no_image", "the request has no image");
-  if (header.top_k() < 0) return InvalidArgument("request.top_k", "top_k is below 0");
-
   request->model_name = header.model_name();
   request->model_version = header.model_version();
   request->priority = header.priority();
-  request->options = ClassifyOptions{.top_k = header.top_k() == 0 ? kDefaultTopK : header.top_k()};
+  FOVEA_ASSIGN_OR_RETURN(request->options, options(header));
   FOVEA_RETURN_IF_ERROR(check_model(*request));
   ImageFiles images;
   images.files.reserve(split.fields.size());
@@ -52,16 +51,77 @@ absl::Status ReadClassifyRequest(const ReceivedBytes& message, CheckModel check_
   return absl::OkStatus();
 }
 
+// What the answers of all tasks have, but for the receipt.
+template <typename Message>
+Message* MakeAnswer(const InferenceResponse& response, google::protobuf::Arena& arena) {
+  auto* answer = google::protobuf::Arena::CreateMessage<Message>(&arena);
+  answer->set_model_name(response.model_name);
+  answer->set_model_version(response.model_version);
+  answer->set_id(response.id);
+  answer->set_attention(response.attention);
+  answer->set_untrained(response.untrained);
+  return answer;
+}
+
+// `answer`, and the receipt, which ends the encode stage: it holds the time of everything before
+// it, and what is left is the receipt itself.
+template <typename Message>
+EncodedMessage WithReceipt(const Message& answer, Receipt& receipt, const Clock& clock,
+                           google::protobuf::Arena& arena) {
+  EncodedMessage message;
+  message.Append(answer.SerializeAsString());
+  StageTimes& stages = receipt.stages;
+  stages.EndStage(Stage::kEncode, clock.Now());
+  auto* tail = google::protobuf::Arena::CreateMessage<Message>(&arena);
+  v1::Receipt* to = tail->mutable_receipt();
+  to->set_receive_ns(stages[Stage::kReceive]);
+  to->set_decode_ns(stages[Stage::kDecode]);
+  to->set_preprocess_ns(stages[Stage::kPreprocess]);
+  to->set_queue_ns(stages[Stage::kQueue]);
+  to->set_compute_ns(stages[Stage::kCompute]);
+  to->set_postprocess_ns(stages[Stage::kPostprocess]);
+  to->set_encode_ns(stages[Stage::kEncode]);
+  to->set_batch_size(receipt.batch_size);
+  to->set_batch_peak_bytes(receipt.batch_peak_bytes);
+  to->set_padding(receipt.padding);
+  message.Append(tail->SerializeAsString());
+  return message;
+}
+
+absl::StatusOr<RequestOptions> ReadOptions(const v1::ClassifyRequest& header) {
+  if (header.top_k() < 0) return InvalidArgument("request.top_k", "top_k is below 0");
+  return ClassifyOptions{.top_k = header.top_k() == 0 ? kDefaultTopK : header.top_k()};
+}
+
+absl::StatusOr<RequestOptions> ReadOptions(const v1::DetectRequest& header) {
+  if (!(header.score_threshold() >= 0 && header.score_threshold() <= 1)) {
+    return InvalidArgument("request.score_threshold", "score_threshold lies outside of [0, 1]");
+  }
+  if (header.max_detections() < 0) {
+    return InvalidArgument("request.max_detections", "max_detections is below 0");
+  }
+  return DetectOptions{.score_threshold = header.score_threshold(),
+                       .max_detections = header.max_detections(),
+                       .classes = {header.classes().begin(), header.classes().end()}};
+}
+
+}  // namespace
+
+absl::Status ReadClassifyRequest(const ReceivedBytes& message, CheckModel check_model,
+                                 InferenceRequest* request) {
+  return ReadImagesRequest<v1::ClassifyRequest>(message, check_model, request, ReadOptions);
+}
+
+absl::Status ReadDetectRequest(const ReceivedBytes& message, CheckModel check_model,
+                               InferenceRequest* request) {
+  return ReadImagesRequest<v1::DetectRequest>(message, check_model, request, ReadOptions);
+}
+
 EncodedMessage WriteClassifyResponse(InferenceResponse& response, const Clock& clock) {
   google::protobuf::Arena arena;
-  auto* head = google::protobuf::Arena::CreateMessage<v1::ClassifyResponse>(&arena);
-  head->set_model_name(response.model_name);
-  head->set_model_version(response.model_version);
-  head->set_id(response.id);
-  head->set_attention(response.attention);
-  head->set_untrained(response.untrained);
+  auto* answer = MakeAnswer<v1::ClassifyResponse>(response, arena);
   for (const auto& scores : std::get<ClassifyResults>(response.results)) {
-    v1::Classification* classification = head->add_results();
+    v1::Classification* classification = answer->add_results();
     for (const ClassScore& score : scores) {
       v1::ClassScore* best = classification->add_classes();
       best->set_index(score.index);
@@ -70,26 +130,28 @@ EncodedMessage WriteClassifyResponse(InferenceResponse& response, const Clock& c
       best->set_logit(score.logit);
     }
   }
-  EncodedMessage message;
-  message.Append(head->SerializeAsString());
+  return WithReceipt(*answer, response.receipt, clock, arena);
+}
 
-  // The receipt holds the time of everything before it: what is left is the receipt itself.
-  StageTimes& stages = response.receipt.stages;
-  stages.EndStage(Stage::kEncode, clock.Now());
-  auto* tail = google::protobuf::Arena::CreateMessage<v1::ClassifyResponse>(&arena);
-  v1::Receipt* receipt = tail->mutable_receipt();
-  receipt->set_receive_ns(stages[Stage::kReceive]);
-  receipt->set_decode_ns(stages[Stage::kDecode]);
-  receipt->set_preprocess_ns(stages[Stage::kPreprocess]);
-  receipt->set_queue_ns(stages[Stage::kQueue]);
-  receipt->set_compute_ns(stages[Stage::kCompute]);
-  receipt->set_postprocess_ns(stages[Stage::kPostprocess]);
-  receipt->set_encode_ns(stages[Stage::kEncode]);
-  receipt->set_batch_size(response.receipt.batch_size);
-  receipt->set_batch_peak_bytes(response.receipt.batch_peak_bytes);
-  receipt->set_padding(response.receipt.padding);
-  message.Append(tail->SerializeAsString());
-  return message;
+EncodedMessage WriteDetectResponse(InferenceResponse& response, const Clock& clock) {
+  google::protobuf::Arena arena;
+  auto* answer = MakeAnswer<v1::DetectResponse>(response, arena);
+  for (const ImageDetections& found : std::get<DetectResults>(response.results)) {
+    v1::Detections* result = answer->add_results();
+    result->set_image_height(static_cast<int32_t>(found.image.height));
+    result->set_image_width(static_cast<int32_t>(found.image.width));
+    for (const Detection& detection : found.detections) {
+      v1::Detection* to = result->add_detections();
+      to->mutable_box()->set_left(detection.box.left);
+      to->mutable_box()->set_top(detection.box.top);
+      to->mutable_box()->set_right(detection.box.right);
+      to->mutable_box()->set_bottom(detection.box.bottom);
+      to->set_score(detection.score);
+      to->set_class_index(detection.class_index);
+      to->set_label(detection.label);
+    }
+  }
+  return WithReceipt(*answer, response.receipt, clock, arena);
 }
 
 }  // namespace fovea

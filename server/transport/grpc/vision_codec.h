@@ -11,12 +11,17 @@ namespace fovea {
 
 // Reads an encoded fovea.v1.ClassifyRequest into `request`, whose deadline is the call's and whose
 // stages have started. The images share the received bytes.
-// INVALID_ARGUMENT: malformed bytes, no image or more than limits::kMaxBatchSize, top_k below 0, an
-// id too long; and what `check_model` says.
+// INVALID_ARGUMENT: malformed bytes, no image or more than limits::kMaxBatchSize, an option that
+// makes no sense, an id too long; and what `check_model` says.
 absl::Status ReadClassifyRequest(const ReceivedBytes& message, CheckModel check_model,
                                  InferenceRequest* request);
+// The same for a fovea.v1.DetectRequest.
+absl::Status ReadDetectRequest(const ReceivedBytes& message, CheckModel check_model,
+                               InferenceRequest* request);
 
 // An encoded fovea.v1.ClassifyResponse. Ends the encode stage of `response`'s receipt.
 EncodedMessage WriteClassifyResponse(InferenceResponse& response, const Clock& clock);
+// The same as a fovea.v1.DetectResponse.
+EncodedMessage WriteDetectResponse(InferenceResponse& response, const Clock& clock);
 
 }  // namespace fovea

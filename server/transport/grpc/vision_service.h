@@ -11,8 +11,10 @@
 namespace fovea {
 
 // Raw, as OipService is.
-class VisionService final
-    : public v1::VisionService::WithRawCallbackMethod_Classify<v1::VisionService::Service> {
+using RawVisionService = v1::VisionService::WithRawCallbackMethod_Classify<
+    v1::VisionService::WithRawCallbackMethod_Detect<v1::VisionService::Service>>;
+
+class VisionService final : public RawVisionService {
  public:
   explicit VisionService(GrpcContext& context) : context_(context) {}
 
@@ -20,6 +22,11 @@ class VisionService final
                                      const grpc::ByteBuffer* message,
                                      grpc::ByteBuffer* answer) override {
     return StartInferCall(context_, kClassify, call, message, answer);
+  }
+  grpc::ServerUnaryReactor* Detect(grpc::CallbackServerContext* call,
+                                   const grpc::ByteBuffer* message,
+                                   grpc::ByteBuffer* answer) override {
+    return StartInferCall(context_, kDetect, call, message, answer);
   }
 
  private:

@@ -65,6 +65,8 @@ TEST(ModelSpecTest, EveryFieldArrives) {
       crop_fraction: 0.875
       mean: [ 0.5, 0.25, 0 ]
       std: [ 0.5, 0.25, 1 ]
+      shorter_side: 40
+      longer_side: 60
     }
     max_batch_size: 8
     dynamic_batching {
@@ -105,6 +107,8 @@ TEST(ModelSpecTest, EveryFieldArrives) {
   const models::Preprocessing changed = spec->preprocessing.AppliedTo({});
   EXPECT_EQ(changed.interpolation, models::Interpolation::kBilinear);
   EXPECT_EQ(changed.crop_fraction, 0.875);
+  EXPECT_EQ(changed.shorter_side, 40);
+  EXPECT_EQ(changed.longer_side, 60);
   EXPECT_THAT(changed.mean, ElementsAre(0.5f, 0.25f, 0.0f));
   EXPECT_THAT(changed.std, ElementsAre(0.5f, 0.25f, 1.0f));
 }
@@ -132,6 +136,35 @@ TEST(ModelSpecTest, ASquashCropsOnlyWhereTheSpecSaysSo) {
     EXPECT_EQ(applied.resize_mode, models::ResizeMode::kSquash);
     EXPECT_EQ(applied.crop_fraction, fraction);
   }
+}
+
+TEST(ModelSpecTest, SizesOfWholePicturesFollowFromTheirSides) {
+  const auto sizes = [](const std::string& text) {
+    const absl::StatusOr<ModelSpec> spec = Parse(text);
+    EXPECT_TRUE(spec.ok()) << spec.status();
+    const models::ModelDescription& description = spec->description;
+    std::vector<models::ImageSize> all = {{description.image_height, description.image_width}};
+    all.insert(all.end(), description.further_sizes.begin(), description.further_sizes.end());
+    return all;
+  };
+  using Size = models::ImageSize;
+  // 4:3 is 800x1066.7, 3:2 800x1200, 2:1 666.5x1333, 3:1 444.3x1333, 6:1 222.2x1333.
+  EXPECT_THAT(sizes("task: DETECTION"),
+              ElementsAre(Size{800, 1344}, Size{1344, 800}, Size{800, 1216}, Size{1216, 800},
+                          Size{672, 1344}, Size{1344, 672}, Size{800, 1088}, Size{1088, 800},
+                          Size{800, 800}, Size{448, 1344}, Size{1344, 448}, Size{224, 1344},
+                          Size{1344, 224}));
+  EXPECT_THAT(sizes("task: SEGMENTATION preprocessing { shorter_side: 60 longer_side: 70 }"),
+              ElementsAre(Size{64, 96}, Size{96, 64}, Size{64, 64}, Size{32, 96}, Size{96, 32}));
+  EXPECT_THAT(sizes("preprocessing { resize_mode: FIT shorter_side: 64 longer_side: 64 }"),
+              ElementsAre(Size{64, 64}, Size{32, 64}, Size{64, 32}));
+  // Where sizes are named, or pictures are cut, they do not.
+  EXPECT_THAT(sizes("task: DETECTION image_height: 64 image_width: 64"), ElementsAre(Size{64, 64}));
+  EXPECT_THAT(sizes("task: DETECTION preprocessing { resize_mode: SQUASH }"), ElementsAre(Size{}));
+  EXPECT_THAT(sizes("preprocessing { resize_mode: FIT }"), ElementsAre(Size{}));
+  EXPECT_EQ(Parse("task: DETECTION")->max_batch_size, 1);
+  EXPECT_EQ(Parse("task: DETECTION max_batch_size: 3")->max_batch_size, 3);
+  EXPECT_EQ(Parse("task: DETECTION image_height: 64 image_width: 64")->max_batch_size, 16);
 }
 
 TEST(ModelSpecTest, RandomWeightsKeepTheirSeed) {

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "base/limits.h"
 #include "base/status.h"
 #include "proto/fovea/v1/vision.pb.h"
@@ -115,6 +117,69 @@ TEST(WriteClassifyResponse, WritesClassesAndTheReceipt) {
   EXPECT_EQ(message.receipt().encode_ns(), 7);
   EXPECT_EQ(message.receipt().batch_size(), 2);
   EXPECT_EQ(message.receipt().batch_peak_bytes(), 99);
+}
+
+TEST(ReadDetectRequest, ReadsWhatIsLeftOut) {
+  v1::DetectRequest message;
+  message.set_model_name("detector");
+  message.add_images("first");
+  message.set_score_threshold(0.5f);
+  message.set_max_detections(7);
+  message.set_priority(2);
+  message.add_classes("cat");
+  message.add_classes("3");
+  InferenceRequest request;
+  const auto read = [&] {
+    return ReadDetectRequest(TestMessage(message.SerializeAsString()).bytes(), AnyModel, &request);
+  };
+  ASSERT_TRUE(read().ok());
+  EXPECT_EQ(request.model_name, "detector");
+  EXPECT_EQ(request.priority, 2u);
+  EXPECT_EQ(Text(std::get<ImageFiles>(request.input).files.at(0)), "first");
+  const auto& options = std::get<DetectOptions>(request.options);
+  EXPECT_EQ(options.score_threshold, 0.5f);
+  EXPECT_EQ(options.max_detections, 7);
+  EXPECT_THAT(options.classes, ElementsAre("cat", "3"));
+  for (const float threshold : {-0.1f, 1.1f, std::numeric_limits<float>::quiet_NaN()}) {
+    message.set_score_threshold(threshold);
+    EXPECT_EQ(ReasonOf(read()), "request.score_threshold");
+  }
+  message.set_score_threshold(0);
+  message.set_max_detections(-1);
+  EXPECT_EQ(ReasonOf(read()), "request.max_detections");
+}
+
+TEST(WriteDetectResponse, WritesDetectionsAndTheReceipt) {
+  InferenceResponse response;
+  response.model_name = "detector";
+  response.attention = "key_only";
+  Detection cat{.box = {1, 2, 3, 4}, .score = 0.5f, .class_index = 7, .label = "cat"};
+  response.results = DetectResults{{{cat}, {480, 640}}, {{}, {1, 2}}};
+  response.receipt.stages = StageTimes(0);
+  response.receipt.padding = 0.25;
+  std::string bytes;
+  for (const auto& chunk : WriteDetectResponse(response, FakeClock(28)).TakeChunks()) {
+    bytes += chunk;
+  }
+  v1::DetectResponse message;
+  ASSERT_TRUE(message.ParseFromString(bytes));
+  EXPECT_EQ(message.model_name(), "detector");
+  EXPECT_EQ(message.attention(), "key_only");
+  ASSERT_EQ(message.results_size(), 2);
+  EXPECT_EQ(message.results(0).image_height(), 480);
+  EXPECT_EQ(message.results(0).image_width(), 640);
+  ASSERT_EQ(message.results(0).detections_size(), 1);
+  const v1::Detection& found = message.results(0).detections(0);
+  EXPECT_EQ(found.box().left(), 1);
+  EXPECT_EQ(found.box().top(), 2);
+  EXPECT_EQ(found.box().right(), 3);
+  EXPECT_EQ(found.box().bottom(), 4);
+  EXPECT_EQ(found.score(), 0.5f);
+  EXPECT_EQ(found.class_index(), 7);
+  EXPECT_EQ(found.label(), "cat");
+  EXPECT_EQ(message.results(1).detections_size(), 0);
+  EXPECT_EQ(message.receipt().encode_ns(), 28);
+  EXPECT_EQ(message.receipt().padding(), 0.25);
 }
 
 }  // namespace

@@ -1,0 +1,173 @@
+#include "server/postprocess/detection.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/status.h"
+#include "server/core/quote.h"
+
+namespace fovea {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "raw tensors are little-endian");
+
+struct Wanted {
+  std::string_view name;
+  DataType type;
+  size_t rank;
+};
+constexpr Wanted kOutputs[] = {{"boxes", DataType::kFp32, 3},
+                               {"scores", DataType::kFp32, 2},
+                               {"labels", DataType::kInt64, 2},
+                               {"counts", DataType::kInt64, 1}};
+
+const TensorDescription* Find(const ModelView& model, const Wanted& wanted) {
+  const auto found = std::ranges::find_if(model.outputs, [&](const TensorDescription& output) {
+    return output.name == wanted.name && output.type == wanted.type &&
+           output.shape.size() == wanted.rank;
+  });
+  return found == model.outputs.end() ? nullptr : &*found;
+}
+
+// The numbers of the output of that name; there is one.
+template <typename Number>
+std::vector<Number> Take(const std::vector<OutputTensor>& outputs, std::string_view name) {
+  const auto found = std::ranges::find(outputs, name, &OutputTensor::name);
+  FOVEA_CHECK(found != outputs.end());
+  std::vector<Number> numbers(found->data.size() / sizeof(Number));
+  std::memcpy(numbers.data(), found->data.data(), numbers.size() * sizeof(Number));
+  return numbers;
+}
+
+// x1, y1, x2, y2 of the model's input in the picture that it saw.
+Box InPicture(std::span<const float> box, const ImageTransform& seen) {
+  const auto x = [&](float at) {
+    return static_cast<float>(
+        std::clamp(seen.SourceX(at), 0.0, static_cast<double>(seen.source_width)));
+  };
+  const auto y = [&](float at) {
+    return static_cast<float>(
+        std::clamp(seen.SourceY(at), 0.0, static_cast<double>(seen.source_height)));
+  };
+  return {x(box[0]), y(box[1]), x(box[2]), y(box[3])};
+}
+
+class DetectionTask final : public TaskPostprocessor {
+ public:
+  DetectionTask(std::shared_ptr<const ModelView> model, int64_t most)
+      : model_(std::move(model)), most_(most) {}
+
+  absl::Status Check(const RequestOptions& options) const override {
+    return ClassesOf(std::get<DetectOptions>(options)).status();
+  }
+
+  int64_t ResultBytes(const RequestOptions& options) const override {
+    // An element of a list with its label's text, the same as a message, and the message encoded.
+    constexpr int64_t kRecord = 192;
+    return MostOf(std::get<DetectOptions>(options)) *
+           (kRecord + 3 * static_cast<int64_t>(model_->longest_label));
+  }
+
+  absl::StatusOr<Results> Process(const RequestOptions& options, std::vector<OutputTensor> outputs,
+                                  std::span<const ImageTransform> images) const override {
+    const auto& asked = std::get<DetectOptions>(options);
+    FOVEA_ASSIGN_OR_RETURN(const Classes classes, ClassesOf(asked));
+    const auto boxes = Take<float>(outputs, "boxes"), scores = Take<float>(outputs, "scores");
+    const auto labels = Take<int64_t>(outputs, "labels"), counts = Take<int64_t>(outputs, "counts");
+    FOVEA_CHECK(counts.size() == images.size());
+    DetectResults results;
+    for (size_t image = 0; image < images.size(); ++image) {
+      const ImageTransform& seen = images[image];
+      ImageDetections& result = results.emplace_back();
+      result.image = {seen.source_height, seen.source_width};
+      const size_t first = image * static_cast<size_t>(most_);
+      for (size_t i = first; i < first + static_cast<size_t>(counts[image]); ++i) {
+        if (std::ssize(result.detections) == MostOf(asked)) break;
+        if (scores[i] < asked.score_threshold) continue;
+        if (!classes.empty() && !classes.contains(labels[i])) continue;
+        Detection& detection = result.detections.emplace_back();
+        detection.box = InPicture(std::span(boxes).subspan(4 * i, 4), seen);
+        detection.score = scores[i];
+        detection.class_index = static_cast<int>(labels[i]);
+        if (static_cast<size_t>(labels[i]) < model_->labels->size()) {
+          detection.label = (*model_->labels)[labels[i]];
+        }
+      }
+    }
+    return results;
+  }
+
+  void PlaceInPictures(std::vector<OutputTensor>& outputs,
+                       std::span<const ImageTransform> images) const override {
+    const auto boxes = std::ranges::find(outputs, kOutputs[0].name, &OutputTensor::name);
+    FOVEA_CHECK(boxes != outputs.end());
+    std::vector<float> numbers = Take<float>(outputs, boxes->name);
+    const std::vector<int64_t> counts = Take<int64_t>(outputs, "counts");
+    for (size_t image = 0; image < images.size(); ++image) {
+      const size_t first = 4 * image * static_cast<size_t>(most_);
+      for (size_t i = first; i < first + 4 * static_cast<size_t>(counts[image]); i += 4) {
+        const auto [left, top, right, bottom] =
+            InPicture(std::span(numbers).subspan(i, 4), images[image]);
+        numbers[i] = left;
+        numbers[i + 1] = top;
+        numbers[i + 2] = right;
+        numbers[i + 3] = bottom;
+      }
+    }
+    std::memcpy(boxes->data.data(), numbers.data(), boxes->data.size());
+  }
+
+ private:
+  using Classes = absl::flat_hash_set<int64_t>;
+
+  int64_t MostOf(const DetectOptions& options) const {
+    return options.max_detections == 0 ? most_ : std::min<int64_t>(options.max_detections, most_);
+  }
+
+  // Labels first: a label may be a number.
+  absl::StatusOr<Classes> ClassesOf(const DetectOptions& options) const {
+    Classes classes;
+    for (const std::string& name : options.classes) {
+      const auto label = std::ranges::find(*model_->labels, name);
+      int64_t index = label - model_->labels->begin();
+      if (label == model_->labels->end() &&
+          (!absl::SimpleAtoi(name, &index) || index < 0 || index >= model_->num_classes)) {
+        return InvalidArgument("request.class_unknown",
+                               absl::StrCat("the model has no class ", InQuotes(name)));
+      }
+      classes.insert(index);
+    }
+    return classes;
+  }
+
+  const std::shared_ptr<const ModelView> model_;
+  const int64_t most_;  // detections of an image
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<const TaskPostprocessor>> MakeDetection(
+    std::shared_ptr<const ModelView> model) {
+  for (const Wanted& wanted : kOutputs) {
+    if (Find(*model, wanted) == nullptr) {
+      return FailedPrecondition("model.no_detector",
+                                absl::StrCat("the model has no output ", std::string(wanted.name),
+                                             " as detectors have it: it gives no detections"));
+    }
+  }
+  const int64_t most = Find(*model, kOutputs[0])->shape[1];
+  return std::make_unique<const DetectionTask>(std::move(model), most);
+}
+
+}  // namespace fovea
