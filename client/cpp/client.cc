@@ -116,6 +116,10 @@ struct Client::Wire {
     return error;
   }
 
+  template <typename Response, typename Answer, typename Request, typename Call>
+  absl::StatusOr<Response> Ask(const char* what, const Request& request, const CallOptions& options,
+                               Call call);
+
   void Stop() {
     std::lock_guard lock(mutex);
     stopped = true;
@@ -166,24 +170,38 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const std::string& addre
   return std::unique_ptr<Client>(new Client(std::make_unique<Wire>(address, channel)));
 }
 
-absl::StatusOr<ClassifyResponse> Client::Classify(const ClassifyRequest& request,
-                                                  const CallOptions& options) {
-  const fovea::v1::ClassifyRequest message = ToWire(request);
-  fovea::v1::ClassifyResponse answer;
+// `call` is the stub's. Every image has a result.
+template <typename Response, typename Answer, typename Request, typename Call>
+absl::StatusOr<Response> Client::Wire::Ask(const char* what, const Request& request,
+                                           const CallOptions& options, Call call) {
+  const auto message = ToWire(request);
+  Answer answer;
   const auto start = std::chrono::steady_clock::now();
-  const absl::Status status =
-      wire_->Make("fovea.v1.VisionService.Classify", options, [&](grpc::ClientContext& context) {
-        return wire_->vision.Classify(&context, message, &answer);
-      });
+  const absl::Status status = Make(what, options, [&](grpc::ClientContext& context) {
+    return (vision.*call)(&context, message, &answer);
+  });
   const auto end = std::chrono::steady_clock::now();
   if (!status.ok()) return status;
   if (answer.results_size() != message.images_size()) {
     return absl::InternalError(absl::StrCat("the server answered ", answer.results_size(),
                                             " results to ", message.images_size(), " images"));
   }
-  ClassifyResponse response = FromWire(std::move(answer));
+  Response response = FromWire(std::move(answer));
   response.round_trip = absl::FromChrono(end - start);
   return response;
+}
+
+absl::StatusOr<ClassifyResponse> Client::Classify(const ClassifyRequest& request,
+                                                  const CallOptions& options) {
+  return wire_->Ask<ClassifyResponse, fovea::v1::ClassifyResponse>(
+      "fovea.v1.VisionService.Classify", request, options,
+      &fovea::v1::VisionService::Stub::Classify);
+}
+
+absl::StatusOr<DetectResponse> Client::Detect(const DetectRequest& request,
+                                              const CallOptions& options) {
+  return wire_->Ask<DetectResponse, fovea::v1::DetectResponse>(
+      "fovea.v1.VisionService.Detect", request, options, &fovea::v1::VisionService::Stub::Detect);
 }
 
 absl::StatusOr<InferResponse> Client::Infer(const InferRequest& request,

@@ -9,8 +9,8 @@
 //     std::cout << score.label << ' ' << score.confidence << '\n';
 //   }
 //
-// Everything but Classify works with any server of the Open Inference Protocol that has Triton's
-// extensions.
+// Everything but Classify and Detect works with any server of the Open Inference Protocol that has
+// Triton's extensions.
 #pragma once
 
 #include <memory>
@@ -65,6 +65,10 @@ class Client {
 
   absl::StatusOr<ClassifyResponse> Classify(const ClassifyRequest& request,
                                             const CallOptions& options = {});
+
+  // The objects in each image, their boxes in its pixels.
+  absl::StatusOr<DetectResponse> Detect(const DetectRequest& request,
+                                        const CallOptions& options = {});
 
   // The generic call: any inputs, any outputs.
   absl::StatusOr<InferResponse> Infer(const InferRequest& request, const CallOptions& options = {});

@@ -30,6 +30,9 @@ struct Receipt {
   std::array<absl::Duration, kStageNames.size()> stages;  // in the order of kStageNames
   int batch_size = 0;            // images in the batch that the request was run in
   int64_t batch_peak_bytes = 0;  // most bytes the batch's tensors held at once, weights not counted
+  // Of the pixels that the model took for the request's images, the share that shows nothing of
+  // them.
+  double padding = 0;
 
   absl::Duration compute() const { return stages[kComputeStage]; }
   absl::Duration total() const;
@@ -81,6 +84,43 @@ struct ClassifyResponse {
   std::string attention;
   bool untrained = false;                       // the labels mean nothing
   std::vector<std::vector<ClassScore>> images;  // of each image the classes, most probable first
+  Receipt receipt;
+  absl::Duration round_trip;  // as this process saw it, from sending to the answer
+};
+
+struct DetectRequest {
+  ModelId model;
+  std::vector<std::string> images;   // contents of JPEG, PNG or WebP files, at most 64
+  float score_threshold = 0;         // objects of a lower score are left out; in [0, 1]
+  int max_detections = 0;            // of each image, best first; 0: as many as the model gives
+  std::vector<std::string> classes;  // labels or class numbers, of which alone; empty: of all
+  uint32_t priority = 0;             // 1 is served first; 0: the model's default
+  std::string id;                    // returned unchanged
+};
+
+// In pixels of the picture, turned upright as its EXIF orientation says, to their outer edges.
+struct Box {
+  float left = 0, top = 0, right = 0, bottom = 0;
+};
+
+struct Detection {
+  Box box;
+  float score = 0;  // in [0, 1]
+  int class_index = 0;
+  std::string label;  // empty where the model has no labels
+};
+
+struct ImageDetections {
+  std::vector<Detection> detections;  // by descending score; none is no error
+  int image_height = 0, image_width = 0;
+};
+
+struct DetectResponse {
+  ModelId model;  // with the version that answered
+  std::string id;
+  std::string attention;
+  bool untrained = false;  // the boxes mean nothing
+  std::vector<ImageDetections> images;
   Receipt receipt;
   absl::Duration round_trip;  // as this process saw it, from sending to the answer
 };

@@ -24,6 +24,7 @@ Receipt FromWire(const fovea::v1::Receipt& receipt) {
   }
   result.batch_size = receipt.batch_size();
   result.batch_peak_bytes = receipt.batch_peak_bytes();
+  result.padding = receipt.padding();
   return result;
 }
 
@@ -46,6 +47,9 @@ std::optional<Receipt> ReceiptOf(const Parameters& parameters) {
   }
   receipt.batch_size = static_cast<int>(Integer(parameters, "fovea.batch_size").value_or(0));
   receipt.batch_peak_bytes = Integer(parameters, "fovea.batch_peak_bytes").value_or(0);
+  if (const auto padding = parameters.find("fovea.padding"); padding != parameters.end()) {
+    receipt.padding = padding->second.double_param();
+  }
   return receipt;
 }
 
@@ -57,25 +61,48 @@ DurationSum FromWire(const inference::StatisticDuration& sum) {
   return {sum.count(), absl::Nanoseconds(static_cast<int64_t>(sum.ns()))};
 }
 
-}  // namespace
-
-fovea::v1::ClassifyRequest ToWire(const ClassifyRequest& request) {
-  fovea::v1::ClassifyRequest message;
+// What the requests of all tasks have.
+template <typename Message, typename Request>
+Message TaskMessage(const Request& request) {
+  Message message;
   message.set_model_name(request.model.name);
   message.set_model_version(request.model.version);
   message.set_id(request.id);
   for (const std::string& image : request.images) message.add_images(image);
-  message.set_top_k(request.top_k);
   message.set_priority(request.priority);
   return message;
 }
 
-ClassifyResponse FromWire(fovea::v1::ClassifyResponse&& message) {
-  ClassifyResponse response;
+// What the answers of all tasks have.
+template <typename Response, typename Message>
+Response TaskResponse(const Message& message) {
+  Response response;
   response.model = {message.model_name(), message.model_version()};
   response.id = message.id();
   response.attention = message.attention();
   response.untrained = message.untrained();
+  response.receipt = FromWire(message.receipt());
+  return response;
+}
+
+}  // namespace
+
+fovea::v1::ClassifyRequest ToWire(const ClassifyRequest& request) {
+  auto message = TaskMessage<fovea::v1::ClassifyRequest>(request);
+  message.set_top_k(request.top_k);
+  return message;
+}
+
+fovea::v1::DetectRequest ToWire(const DetectRequest& request) {
+  auto message = TaskMessage<fovea::v1::DetectRequest>(request);
+  message.set_score_threshold(request.score_threshold);
+  message.set_max_detections(request.max_detections);
+  for (const std::string& name : request.classes) message.add_classes(name);
+  return message;
+}
+
+ClassifyResponse FromWire(fovea::v1::ClassifyResponse&& message) {
+  auto response = TaskResponse<ClassifyResponse>(message);
   for (fovea::v1::Classification& image : *message.mutable_results()) {
     std::vector<ClassScore>& scores = response.images.emplace_back();
     for (fovea::v1::ClassScore& score : *image.mutable_classes()) {
@@ -83,7 +110,23 @@ ClassifyResponse FromWire(fovea::v1::ClassifyResponse&& message) {
           {score.index(), std::move(*score.mutable_label()), score.confidence(), score.logit()});
     }
   }
-  response.receipt = FromWire(message.receipt());
+  return response;
+}
+
+DetectResponse FromWire(fovea::v1::DetectResponse&& message) {
+  auto response = TaskResponse<DetectResponse>(message);
+  for (fovea::v1::Detections& image : *message.mutable_results()) {
+    ImageDetections& found = response.images.emplace_back();
+    found.image_height = image.image_height();
+    found.image_width = image.image_width();
+    for (fovea::v1::Detection& one : *image.mutable_detections()) {
+      const fovea::v1::Box& box = one.box();
+      found.detections.push_back({{box.left(), box.top(), box.right(), box.bottom()},
+                                  one.score(),
+                                  one.class_index(),
+                                  std::move(*one.mutable_label())});
+    }
+  }
   return response;
 }
 

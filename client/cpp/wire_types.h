@@ -9,6 +9,8 @@ namespace fovea::client {
 
 fovea::v1::ClassifyRequest ToWire(const ClassifyRequest& request);
 ClassifyResponse FromWire(fovea::v1::ClassifyResponse&& response);
+fovea::v1::DetectRequest ToWire(const DetectRequest& request);
+DetectResponse FromWire(fovea::v1::DetectResponse&& response);
 
 inference::ModelInferRequest ToWire(const InferRequest& request);
 // INVALID_ARGUMENT: outputs that are not raw, or not as many as the response names.

@@ -35,6 +35,18 @@ class RecordingContext final : public ForwardContext {
   c10::Dict<std::string, at::Tensor> records;
 };
 
+class PicturesContext final : public ForwardContext {
+ public:
+  explicit PicturesContext(const std::vector<std::vector<int64_t>>& contents)
+      : contents_(contents) {}
+  ImageSize Content(int64_t image, const ImageSize& /*input*/) const override {
+    return {contents_[image].at(0), contents_[image].at(1)};
+  }
+
+ private:
+  const std::vector<std::vector<int64_t>>& contents_;
+};
+
 // A loaded model that Python keeps: for measuring, and for tests that run one model often.
 class PythonModel final : public torch::CustomClassHolder {
  public:
@@ -48,6 +60,16 @@ class PythonModel final : public torch::CustomClassHolder {
 
   std::vector<at::Tensor> Run(const at::Tensor& input) const {
     ForwardContext context;
+    return model_->Run(input, context);
+  }
+
+  // Of pictures that do not fill the input: `contents` is [height, width] of each, from its upper
+  // left corner.
+  std::vector<at::Tensor> RunPictures(const at::Tensor& input,
+                                      const std::vector<std::vector<int64_t>>& contents) const {
+    PicturesContext context(contents);
+    TORCH_CHECK_VALUE(static_cast<int64_t>(contents.size()) == input.size(0),
+                      "a height and a width for each image, not ", contents.size());
     return model_->Run(input, context);
   }
 
@@ -117,6 +139,7 @@ TORCH_LIBRARY(fovea_models, library) {
            "Loads a model from a description in JSON.",
            {torch::arg("description"), torch::arg("device") = "cpu", torch::arg("prepared") = true})
       .def("run", &PythonModel::Run)
+      .def("run_pictures", &PythonModel::RunPictures)
       .def("features", &PythonModel::Features)
       .def("records", &PythonModel::Records)
       .def("measures", &PythonModel::Measures)

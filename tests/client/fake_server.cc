@@ -58,6 +58,47 @@ class FakeVision final : public fovea::v1::VisionService::Service {
     return status;
   }
 
+  // The model's boxes for each image, of the classes and scores that are asked for.
+  Status Detect(ServerContext* context, const fovea::v1::DetectRequest* request,
+                fovea::v1::DetectResponse* response) override {
+    const FakeModel* model = Find(models_, request->model_name());
+    if (model == nullptr) return NoSuchModel(request->model_name());
+    response->set_model_name(model->name);
+    response->set_model_version(model->version);
+    response->set_attention(model->attention);
+    response->set_untrained(model->untrained);
+    for (const std::string& image : request->images()) {
+      if (absl::StartsWith(image, "bad")) {
+        context->AddTrailingMetadata("fovea-reason", "image.unknown_format");
+        return {StatusCode::INVALID_ARGUMENT, "the image is no JPEG, PNG or WebP file"};
+      }
+      auto* result = response->add_results();
+      result->set_image_height(240);
+      result->set_image_width(320);
+      const auto& wanted = request->classes();
+      for (const FakeModel::Class& one : model->classes) {
+        if (one.confidence < request->score_threshold()) continue;
+        if (!wanted.empty() && std::find(wanted.begin(), wanted.end(), one.label) == wanted.end()) {
+          continue;
+        }
+        if (request->max_detections() > 0 &&
+            result->detections_size() == request->max_detections()) {
+          break;
+        }
+        auto* found = result->add_detections();
+        found->mutable_box()->set_left(10.5f);
+        found->mutable_box()->set_top(20);
+        found->mutable_box()->set_right(static_cast<float>(110 + one.index));
+        found->mutable_box()->set_bottom(70);
+        found->set_score(one.confidence);
+        found->set_class_index(one.index);
+        found->set_label(one.label);
+      }
+    }
+    response->mutable_receipt()->set_padding(0.25);
+    return Status::OK;
+  }
+
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<std::string> classified_;

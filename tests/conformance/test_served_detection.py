@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 import pathlib
+import subprocess
 from collections.abc import Iterator
 
 import numpy as np
 import pytest
 import torch
 import tritonclient.grpc as triton
+from PIL import Image
 from running_server import BUILD, Server
 
 torch.ops.load_library(str(BUILD / "lib" / "libfovea_models.so"))
 
 NAME = "detector"
+PICTURES = "pictures"  # the same at sizes that follow from the sides of pictures
+SIDES = (64, 96)
 OUTPUTS = {
     "boxes": ("FP32", [-1, 20, 4]),
     "scores": ("FP32", [-1, 20]),
@@ -35,19 +39,32 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
         "further_image_sizes { height: 72 width: 56 }\n"
         "random_weights { seed: 1 }\nmax_batch_size: 2\n"
     )
+    (folder / PICTURES).mkdir()
+    (folder / PICTURES / "model.textproto").write_text(
+        'spec_version: 1\nbackbone: "resnet50"\ntask: DETECTION\nnum_classes: 5\n'
+        'head { name: "retinanet" score_threshold: 0.3 detections_per_image: 20 }\n'
+        f"preprocessing {{ shorter_side: {SIDES[0]} longer_side: {SIDES[1]} }}\n"
+        "random_weights { seed: 1 }\n"
+    )
+    (folder / PICTURES / "labels.txt").write_text("cat\ndog\nhen\nowl\nyak\n")
     return folder
 
 
 @pytest.fixture(scope="module")
-def client(
+def server(
     repository: pathlib.Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[triton.InferenceServerClient]:
+) -> Iterator[Server]:
     log = tmp_path_factory.mktemp("log") / "server.log"
     server = Server(log, "--model-repository", str(repository))
-    with triton.InferenceServerClient(server.grpc) as client:
-        yield client
+    yield server
     assert server.terminate() == 0
     server.close()
+
+
+@pytest.fixture(scope="module")
+def client(server: Server) -> Iterator[triton.InferenceServerClient]:
+    with triton.InferenceServerClient(server.grpc) as client:
+        yield client
 
 
 def test_outputs_are_described(client: triton.InferenceServerClient) -> None:
@@ -99,3 +116,90 @@ def test_classes_are_refused_in_words(client: triton.InferenceServerClient) -> N
     with pytest.raises(triton.InferenceServerException, match="FP32") as refused:
         client.infer(NAME, [tensor], outputs=[wanted])
     assert refused.value.status() == "StatusCode.INVALID_ARGUMENT"
+
+
+def noise(height: int, width: int, seed: int = 3) -> np.ndarray:
+    return np.random.default_rng(seed).integers(0, 256, (height, width, 3), np.uint8)
+
+
+def expected(picture: np.ndarray, bucket: tuple[int, int]) -> list[torch.Tensor]:
+    """What the zoo finds in a picture that is already as large as the model wants it."""
+    height, width, _ = picture.shape
+    mean = torch.tensor([0.485, 0.456, 0.406])
+    std = torch.tensor([0.229, 0.224, 0.225])
+    pixels = torch.zeros(1, 3, *bucket)
+    normalised = (torch.from_numpy(picture.copy()) / 255 - mean) / std
+    pixels[0, :, :height, :width] = normalised.permute(2, 0, 1)
+    description = {
+        "backbone": "resnet50",
+        "task": "DETECTION",
+        "head": "retinanet",
+        "num_classes": 5,
+        "detection": {"score_threshold": 0.3, "detections_per_image": 20},
+        "image_height": bucket[0],
+        "image_width": bucket[1],
+        "random_weights_seed": 1,
+    }
+    return torch.classes.fovea_models.Model(
+        json.dumps(description), "cpu", True
+    ).run_pictures(pixels, [[height, width]])
+
+
+# Sizes whose sides are the model's, so that nothing is resized; what holds each.
+@pytest.mark.parametrize(
+    "size,bucket", [((64, 90), (64, 96)), ((90, 64), (96, 64)), ((64, 64), (64, 64))]
+)
+def test_pictures_keep_their_shape(
+    size: tuple[int, int],
+    bucket: tuple[int, int],
+    client: triton.InferenceServerClient,
+) -> None:
+    picture = noise(*size)
+    tensor = triton.InferInput("image_rgb", [1, *size, 3], "UINT8")
+    tensor.set_data_from_numpy(picture[None])
+    answer = client.infer(PICTURES, [tensor])
+    for name, wanted in zip(OUTPUTS, expected(picture, bucket), strict=True):
+        np.testing.assert_allclose(
+            answer.as_numpy(name), wanted.numpy(), rtol=1e-4, atol=1e-3
+        )
+    padding = 1 - size[0] * size[1] / (bucket[0] * bucket[1])
+    receipt = answer.get_response().parameters
+    assert receipt["fovea.padding"].double_param == pytest.approx(padding)
+
+
+def test_the_command_line_finds_and_draws(
+    server: Server,
+    client: triton.InferenceServerClient,
+    tmp_path: pathlib.Path,
+) -> None:
+    files = []
+    for number, size in enumerate([(128, 180), (180, 128), (40, 40)]):
+        files.append(str(tmp_path / f"{number:012}.png"))
+        Image.fromarray(noise(*size, seed=number)).save(files[-1])
+    done = subprocess.run(
+        [
+            *(str(BUILD / "bin" / "fovea"), "--server", server.grpc, "detect"),
+            *("--model", PICTURES, "--score", "0.31", "--json"),
+            *("--output", str(tmp_path / "drawn"), *files),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    results = json.loads(done.stdout)
+    for number, file in enumerate(files):
+        tensor = triton.InferInput("image", [1, 1], "BYTES")
+        contents = pathlib.Path(file).read_bytes()
+        tensor.set_data_from_numpy(np.array([[contents]], dtype=object))
+        answer = client.infer(PICTURES, [tensor])
+        count = int((answer.as_numpy("scores")[0] >= 0.31).sum())
+        of_image = [one for one in results if one["image_id"] == number]
+        assert len(of_image) == count > 0
+        left, top, right, bottom = answer.as_numpy("boxes")[0, 0]
+        np.testing.assert_allclose(
+            of_image[0]["bbox"], [left, top, right - left, bottom - top], atol=1e-2
+        )
+        assert of_image[0]["category_name"] in {"cat", "dog", "hen", "owl", "yak"}
+        with Image.open(tmp_path / "drawn" / f"{number:012}.png") as drawn:
+            assert drawn.width >= 480

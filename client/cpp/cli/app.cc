@@ -16,6 +16,7 @@ constexpr char kDescription[] =
 constexpr char kFooter[] = R"(Examples:
   fovea models
   fovea --server gpu-box:8001 classify --model shapes cat.jpg 'pics/*.png'
+  fovea detect street.jpg --output found.png
   fovea compare shapes shapes_knn --image cat.jpg
 
 `fovea COMMAND --help` says more of each command.
@@ -26,6 +27,7 @@ struct Options {
   std::string server = "127.0.0.1:8001";
   ModelsOptions models;
   ClassifyOptions classify;
+  DetectOptions detect;
   RepositoryOptions load, unload;
   StatsOptions stats;
   CompareOptions compare;
@@ -96,6 +98,46 @@ void AddJson(CLI::App& command, bool& json) {
   command.add_flag("--json", json, "Print JSON instead of a table");
 }
 
+// What the commands over images share. `task`: "classifier".
+void AddImages(CLI::App& command, ImagesOptions& options, const std::string& task) {
+  CLI::Option* files =
+      command
+          .add_option("FILE", options.images,
+                      "JPEG, PNG or WebP files, folders (and those below them), quoted patterns "
+                      "(*, ?, [...]); - is an image on standard input")
+          ->type_name("");
+  CLI::Option* list = command
+                          .add_option("--files-from", options.files_from,
+                                      "Also the files that this file names, one a line; - is a "
+                                      "list on standard input")
+                          ->type_name("LIST");
+  command.callback([&options, files, list] {
+    if (files->empty() && list->empty()) throw CLI::RequiredError("FILE");
+    const auto& names = options.images;
+    if (std::count(names.begin(), names.end(), "-") + (options.files_from == "-") > 1) {
+      throw CLI::ValidationError("standard input can be read once");
+    }
+  });
+  command
+      .add_option("-m,--model", options.model,
+                  "NAME or NAME/VERSION (default: the server's only " + task + ")")
+      ->type_name("MODEL");
+}
+
+// Of AddImages' command, what stands behind its own options.
+void AddRequests(CLI::App& command, ImagesOptions& options) {
+  command.add_flag("--receipt", options.receipt,
+                   "Print what each request cost: stages, batch size, peak memory");
+  command
+      .add_option("--concurrency", options.concurrency,
+                  "Requests on their way at a time; the server batches them")
+      ->check(InRange(1, 256))
+      ->type_name("N")
+      ->capture_default_str();
+  AddJson(command, options.json);
+  AddTimeout(command, options.call, "Deadline of each request");
+}
+
 void AddClassify(CLI::App& app, ClassifyOptions& options) {
   CLI::App* command =
       AddCommand(app, "classify", "Print what images show, most probable class first",
@@ -106,42 +148,42 @@ void AddClassify(CLI::App& app, ClassifyOptions& options) {
                  "  find /data -name '*.png' | fovea classify --files-from -\n"
                  "Results come in the order of the files, a line each, as soon as they are there.\n"
                  "--json is one document with a line for each image. Ctrl-C ends it in order.\n");
-  CLI::Option* files =
-      command
-          ->add_option("FILE", options.images,
-                       "JPEG, PNG or WebP files, folders (and those below them), quoted patterns "
-                       "(*, ?, [...]); - is an image on standard input")
-          ->type_name("");
-  CLI::Option* list = command
-                          ->add_option("--files-from", options.files_from,
-                                       "Also the files that this file names, one a line; - is a "
-                                       "list on standard input")
-                          ->type_name("LIST");
-  command->callback([&options, files, list] {
-    if (files->empty() && list->empty()) throw CLI::RequiredError("FILE");
-    const auto& names = options.images;
-    if (std::count(names.begin(), names.end(), "-") + (options.files_from == "-") > 1) {
-      throw CLI::ValidationError("standard input can be read once");
-    }
-  });
-  command
-      ->add_option("-m,--model", options.model,
-                   "NAME or NAME/VERSION (default: the server's only classifier)")
-      ->type_name("MODEL");
+  AddImages(*command, options, "classifier");
   command->add_option("-k,--top-k", options.top_k, "Classes to print for each image")
       ->check(InRange(1, 100'000))
       ->type_name("N")
       ->capture_default_str();
-  command->add_flag("--receipt", options.receipt,
-                    "Print what each request cost: stages, batch size, peak memory");
-  command
-      ->add_option("--concurrency", options.concurrency,
-                   "Requests on their way at a time; the server batches them")
-      ->check(InRange(1, 256))
-      ->type_name("N")
+  AddRequests(*command, options);
+}
+
+void AddDetect(CLI::App& app, DetectOptions& options) {
+  CLI::App* command =
+      AddCommand(app, "detect", "Find the objects in images, and draw their boxes",
+                 "  fovea detect street.jpg\n"
+                 "  fovea detect street.jpg --output found.png\n"
+                 "  fovea detect pics --class car --class person --output drawn/\n"
+                 "  fovea detect --json val2017 > results.json\n"
+                 "Results come in the order of the files, as soon as they are there. --json is\n"
+                 "COCO's format of results, boxes as [left, top, width, height].\n");
+  AddImages(*command, options, "detector");
+  command->add_option("--score", options.score_threshold, "Leave out objects of a lower score")
+      ->check(CLI::Range(0.0, 1.0))
+      ->type_name("S")
       ->capture_default_str();
-  AddJson(*command, options.json);
-  AddTimeout(*command, options.call, "Deadline of each request");
+  command->add_option("--class", options.classes, "Only this class, a label or a number; repeat it")
+      ->type_name("CLASS")
+      ->allow_extra_args(false);
+  command
+      ->add_option("--max", options.max_detections,
+                   "Objects of each image at most, best first (default: the model's own)")
+      ->check(InRange(1, 1'000'000))
+      ->type_name("N");
+  command
+      ->add_option("-o,--output", options.output,
+                   "Write pictures with boxes and a legend: a .png file for one image, otherwise a "
+                   "folder")
+      ->type_name("PATH");
+  AddRequests(*command, options);
 }
 
 void AddCompare(CLI::App& app, CompareOptions& options) {
@@ -292,6 +334,7 @@ int RunFovea(const std::vector<std::string>& arguments, const Console& console) 
       ->capture_default_str();
   AddModels(app, options.models);
   AddClassify(app, options.classify);
+  AddDetect(app, options.detect);
   AddCompare(app, options.compare);
   AddStats(app, options.stats);
   AddRepositoryCommands(app, options.load, options.unload);
@@ -330,6 +373,7 @@ int RunFovea(const std::vector<std::string>& arguments, const Console& console) 
   return WithClient(options, console, [&](Client& client) -> int {
     if (name == "models") return RunModels(client, options.models, console);
     if (name == "classify") return RunClassify(client, options.classify, console);
+    if (name == "detect") return RunDetect(client, options.detect, console);
     if (name == "compare") return RunCompare(client, options.compare, console);
     if (name == "stats") return RunStats(client, options.stats, console);
     if (name == "load") return RunLoad(client, options.load, console);

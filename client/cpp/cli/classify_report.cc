@@ -1,7 +1,5 @@
 #include "client/cpp/cli/classify_report.h"
 
-#include <algorithm>
-
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "client/cpp/cli/json.h"
@@ -16,75 +14,40 @@ std::string ClassesText(const std::vector<ClassScore>& scores) {
   });
 }
 
-std::string ReceiptText(const Receipt& receipt) {
-  std::string text;
-  for (size_t i = 0; i < kStageNames.size(); ++i) {
-    absl::StrAppend(&text, kStageNames[i].data(), " ", Milliseconds(receipt.stages[i]), ", ");
-  }
-  return absl::StrCat(text, "total ", Milliseconds(receipt.total()), " ms; batch of ",
-                      receipt.batch_size, ", peak ",
-                      Mebibytes(static_cast<double>(receipt.batch_peak_bytes)), " MiB");
-}
-
 }  // namespace
 
 ClassifyReport::ClassifyReport(const ModelId& model, const ClassifyOptions& options,
                                std::optional<size_t> files, const Console& console)
-    : model_(model), options_(options), files_(files), console_(console) {
+    : model_(model), options_(options), console_(console), tally_("classified", files, console) {
   if (options_.json) console_.out << ClassifiedJsonHead(model) << std::flush;
 }
 
-void ClassifyReport::Add(const ClassifiedFile& file) {
-  ClearProgress();
+void ClassifyReport::Add(const AskedFile<ClassifyResponse>& file) {
+  tally_.ClearProgress();
   if (options_.json) {
-    console_.out << (classified_ + failed_ > 0 ? ",\n" : "\n")
+    console_.out << (tally_.succeeded() + tally_.failed() > 0 ? ",\n" : "\n")
                  << ClassifiedJson(file.path, file.outcome);
   } else if (file.outcome.ok()) {
     console_.out << Printable(file.path) << ": " << ClassesText(file.outcome->images[0]) << '\n';
     if (options_.receipt) console_.out << "  " << ReceiptText(file.outcome->receipt) << '\n';
   }
   console_.out << std::flush;
-  if (file.outcome.ok()) {
-    ++classified_;
-    untrained_ = untrained_ || file.outcome->untrained;
-  } else {
-    ++failed_;
-    exit_code_ = std::max(exit_code_, Report(console_, file.outcome.status(), file.path));
-  }
-  ShowProgress();
+  if (file.outcome.ok()) untrained_ = untrained_ || file.outcome->untrained;
+  tally_.Add(file.path, file.outcome.status());
 }
 
 ExitCode ClassifyReport::Finish(std::optional<size_t> files, bool interrupted) {
-  ClearProgress();
-  if (interrupted) exit_code_ = kInterrupted;
-  const size_t results = classified_ + failed_;
-  std::optional<size_t> without_result;
-  if (files) without_result = *files - results;
+  tally_.ClearProgress();
   if (options_.json) {
-    console_.out << ClassifiedJsonTail(classified_, failed_, without_result, interrupted) << '\n';
+    console_.out << ClassifiedJsonTail(tally_.succeeded(), tally_.failed(), tally_.Without(files),
+                                       interrupted)
+                 << '\n';
   } else if (untrained_) {
     console_.out << "\nThe weights of " << Printable(model_.name)
                  << " are random numbers: its labels mean nothing.\n";
   }
   console_.out << std::flush;
-  if (interrupted || without_result != 0) {
-    console_.err << "fovea: " << (interrupted ? "interrupted" : "given up") << ": " << classified_
-                 << " classified, " << failed_ << " failed, "
-                 << (without_result ? absl::StrCat(*without_result) : "the rest of the list")
-                 << " not sent or without an answer\n";
-  }
-  return exit_code_;
-}
-
-void ClassifyReport::ShowProgress() {
-  if (!console_.progress) return;
-  console_.err << classified_ << " classified, " << failed_ << " failed";
-  if (files_) console_.err << " of " << *files_;
-  console_.err << std::flush;
-}
-
-void ClassifyReport::ClearProgress() {
-  if (console_.progress) console_.err << "\r\033[K" << std::flush;
+  return tally_.Finish(files, interrupted);
 }
 
 }  // namespace fovea::client

@@ -3,20 +3,14 @@
 
 #include <cstddef>
 #include <optional>
-#include <string>
 
-#include "absl/status/statusor.h"
 #include "client/cpp/cli/commands.h"
 #include "client/cpp/cli/console.h"
+#include "client/cpp/cli/image_tally.h"
+#include "client/cpp/cli/on_images.h"
 #include "client/cpp/types.h"
 
 namespace fovea::client {
-
-// One image of `fovea classify`.
-struct ClassifiedFile {
-  std::string path;
-  absl::StatusOr<ClassifyResponse> outcome;
-};
 
 // Text: a line an image, "PATH: LABEL 75.0 %, LABEL 20.0 %", and its receipt on the line below
 // where that is asked for. JSON: one document, with a line an image, complete after Finish().
@@ -28,23 +22,17 @@ class ClassifyReport {
   ClassifyReport(const ModelId& model, const ClassifyOptions& options, std::optional<size_t> files,
                  const Console& console);
 
-  void Add(const ClassifiedFile& file);
+  void Add(const AskedFile<ClassifyResponse>& file);
 
   // Where files have no result, says how many. Returns the exit code.
   ExitCode Finish(std::optional<size_t> files, bool interrupted);
 
  private:
-  void ShowProgress();
-  void ClearProgress();
-
   const ModelId& model_;
   const ClassifyOptions& options_;
-  const std::optional<size_t> files_;
   const Console& console_;
-  size_t classified_ = 0;
-  size_t failed_ = 0;
+  ImageTally tally_;
   bool untrained_ = false;
-  ExitCode exit_code_ = kOk;
 };
 
 }  // namespace fovea::client

@@ -17,17 +17,30 @@ struct ModelsOptions {
 };
 ExitCode RunModels(Client& client, const ModelsOptions& options, const Console& console);
 
-struct ClassifyOptions {
-  std::string model;                // NAME or NAME/VERSION; empty: the server's only classifier
+// Of a command that asks a model about images, one a request.
+struct ImagesOptions {
+  std::string model;  // NAME or NAME/VERSION; empty: the server's only one of the task
   std::vector<std::string> images;  // files, folders and patterns; "-": standard input
   std::string files_from;           // a list of files; "-": standard input; empty: none
-  int top_k = 3;
-  int concurrency = 16;  // requests on their way at a time: the server can batch so many
+  int concurrency = 16;             // requests on their way at a time: the server can batch so many
   bool receipt = false;
   bool json = false;
   CallOptions call;
 };
+
+struct ClassifyOptions : ImagesOptions {
+  int top_k = 3;
+};
 ExitCode RunClassify(Client& client, const ClassifyOptions& options, const Console& console);
+
+struct DetectOptions : ImagesOptions {
+  float score_threshold = 0.5f;  // objects of a lower score are left out
+  int max_detections = 0;        // of each image; 0: as many as the model gives
+  std::vector<std::string> classes;
+  // Where pictures with what was found are written: a PNG file, or a folder; empty: nowhere.
+  std::string output;
+};
+ExitCode RunDetect(Client& client, const DetectOptions& options, const Console& console);
 
 struct RepositoryOptions {
   std::vector<std::string> models;

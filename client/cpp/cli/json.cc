@@ -1,8 +1,10 @@
 #include "client/cpp/cli/json.h"
 
 #include <charconv>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "client/cpp/cli/text.h"
 #include "client/cpp/client.h"
@@ -50,6 +52,7 @@ Json ToJson(const Receipt& receipt) {
   }
   json["batch_size"] = receipt.batch_size;
   json["batch_peak_bytes"] = receipt.batch_peak_bytes;
+  json["padding"] = receipt.padding;
   return json;
 }
 
@@ -164,6 +167,25 @@ std::string ClassifiedJsonTail(size_t classified, size_t failed,
                   {"interrupted", interrupted}};
   if (without_result) summary["without_result"] = *without_result;
   return absl::StrCat("\n], \"summary\": ", Line(summary), "}");
+}
+
+std::string DetectedJson(const std::string& path, const ImageDetections& found) {
+  const std::string stem = std::filesystem::path(path).stem().string();
+  int64_t number = 0;
+  const Json image = absl::SimpleAtoi(stem, &number) && number >= 0 ? Json(number) : Json(path);
+  std::string lines;
+  for (const Detection& one : found.detections) {
+    const Box& box = one.box;
+    const Json line = {{"image_id", image},
+                       {"category_id", one.class_index},
+                       {"bbox",
+                        {Shortest(box.left), Shortest(box.top), Shortest(box.right - box.left),
+                         Shortest(box.bottom - box.top)}},
+                       {"score", Shortest(one.score)},
+                       {"category_name", one.label}};
+    absl::StrAppend(&lines, lines.empty() ? "" : ",\n", Line(line));
+  }
+  return lines;
 }
 
 std::string StatisticsJson(const std::vector<ModelStatistics>& statistics) {

@@ -21,6 +21,12 @@ std::string ClassifiedJson(const std::string& path,
 std::string ClassifiedJsonTail(size_t classified, size_t failed,
                                std::optional<size_t> without_result, bool interrupted);
 
+// A line for each object in COCO's format of results, ",\n" between them; empty where none was
+// found. An image is named by its file: by its number where it is one, as in COCO
+// ("000000000139.jpg" is 139), otherwise by the path. A category is the class's number. Beside
+// COCO's fields: "category_name".
+std::string DetectedJson(const std::string& path, const ImageDetections& found);
+
 std::string StatisticsJson(const std::vector<ModelStatistics>& statistics);
 std::string ComparisonJson(const Comparison& comparison, const std::vector<std::string>& images);
 

@@ -67,6 +67,20 @@ std::string LabelOf(const ClassScore& score) {
   return score.label.empty() ? absl::StrCat("class ", score.index) : score.label;
 }
 
+std::string LabelOf(const Detection& detection) {
+  return detection.label.empty() ? absl::StrCat("class ", detection.class_index) : detection.label;
+}
+
+std::string ReceiptText(const Receipt& receipt) {
+  std::string text;
+  for (size_t i = 0; i < kStageNames.size(); ++i) {
+    absl::StrAppend(&text, kStageNames[i].data(), " ", Milliseconds(receipt.stages[i]), ", ");
+  }
+  return absl::StrCat(text, "total ", Milliseconds(receipt.total()), " ms; batch of ",
+                      receipt.batch_size, ", peak ",
+                      Mebibytes(static_cast<double>(receipt.batch_peak_bytes)), " MiB");
+}
+
 std::string ShapeText(const std::vector<int64_t>& shape) {
   std::string text;
   for (size_t i = 1; i < shape.size(); ++i) {

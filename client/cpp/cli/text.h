@@ -22,6 +22,10 @@ std::string Count(size_t count, const std::string& noun);
 
 // The label, or "class 17" where the model has none.
 std::string LabelOf(const ClassScore& score);
+std::string LabelOf(const Detection& detection);
+
+// A line of the stages and what they add up to, in milliseconds, the batch and its memory.
+std::string ReceiptText(const Receipt& receipt);
 
 // "3x224x224" of [-1, 3, 224, 224]: the batch's dimension is left out, and any size is "?".
 std::string ShapeText(const std::vector<int64_t>& shape);

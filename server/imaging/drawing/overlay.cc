@@ -1,0 +1,185 @@
+#include "server/imaging/drawing/overlay.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <opencv2/core.hpp>
+#include <opencv2/imgproc.hpp>
+#include <utility>
+#include <vector>
+
+namespace fovea {
+namespace {
+
+constexpr Rgb kColours[] = {{230, 159, 0}, {86, 180, 233}, {0, 158, 115},   {240, 228, 66},
+                            {0, 114, 178}, {213, 94, 0},   {204, 121, 167}, {187, 187, 187}};
+constexpr Rgb kDark = {20, 20, 20}, kLight = {255, 255, 255};
+
+constexpr int kReadableSide = 480;  // of the shorter side, in pixels
+constexpr int kMostEnlarged = 16;
+
+cv::Scalar Scalar(const Rgb& colour) {
+  return {double(colour[0]), double(colour[1]), double(colour[2])};
+}
+
+// What is read more easily on the colour (its luminance as ITU-R BT.601 weighs it).
+Rgb TextOn(const Rgb& colour) {
+  return 0.299 * colour[0] + 0.587 * colour[1] + 0.114 * colour[2] > 128 ? kDark : kLight;
+}
+
+// Sizes that suit a picture.
+struct Pen {
+  explicit Pen(const cv::Mat& picture)
+      : line(std::max(2,
+                      static_cast<int>(std::lround(std::min(picture.rows, picture.cols) / 240.0)))),
+        font_scale(std::max(0.5, std::min(picture.rows, picture.cols) / 1000.0)),
+        stroke(std::max(1, static_cast<int>(std::lround(1.5 * font_scale)))) {}
+
+  cv::Size TextSize(const std::string& text) const {
+    int below = 0;
+    const cv::Size size =
+        cv::getTextSize(text, cv::FONT_HERSHEY_SIMPLEX, font_scale, stroke, &below);
+    return {size.width, size.height + below};
+  }
+  int margin() const { return 2 * line; }
+
+  int line;  // pixels
+  double font_scale;
+  int stroke;  // of a letter, pixels
+};
+
+std::string InAscii(const std::string& text) {
+  std::string ascii;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if ((byte & 0xc0) == 0x80) continue;  // of a letter whose first byte is there already
+    ascii.push_back(byte >= 0x20 && byte < 0x7f ? c : '?');
+  }
+  return ascii;
+}
+
+std::string NameOf(const DrawnObject& object) {
+  return object.label.empty() ? "class " + std::to_string(object.class_index)
+                              : InAscii(object.label);
+}
+
+cv::Mat View(const RgbImage& image) {
+  return cv::Mat(image.height, image.width, CV_8UC3, image.pixels.get());
+}
+
+// A whole number of times as large as it is, so that text can be read on it.
+cv::Mat Readable(const RgbImage& image, int* times) {
+  const int shorter = std::min(image.height, image.width);
+  const int longer = std::max(image.height, image.width);
+  *times = std::clamp((kReadableSide + shorter - 1) / shorter, 1, kMostEnlarged);
+  while (*times > 1 && *times * longer > 4 * kReadableSide) --*times;
+  cv::Mat picture;
+  cv::resize(View(image), picture, {}, *times, *times, cv::INTER_CUBIC);
+  return picture;
+}
+
+// `text` on a field of `colour`, its upper left corner at `at`.
+void DrawTag(cv::Mat& picture, const Pen& pen, const std::string& text, const Rgb& colour,
+             cv::Point at) {
+  const cv::Size size = pen.TextSize(text);
+  const int margin = pen.margin();
+  const cv::Rect field(at.x, at.y, size.width + 2 * margin, size.height + 2 * margin);
+  cv::rectangle(picture, field, Scalar(colour), cv::FILLED);
+  cv::rectangle(picture, field, Scalar(kDark), 1, cv::LINE_AA);
+  const int baseline = at.y + margin + static_cast<int>(0.75 * size.height);
+  cv::putText(picture, text, {at.x + margin, baseline}, cv::FONT_HERSHEY_SIMPLEX, pen.font_scale,
+              Scalar(TextOn(colour)), pen.stroke, cv::LINE_AA);
+}
+
+void DrawBox(cv::Mat& picture, const Pen& pen, const DrawnObject& object, int times) {
+  const auto pixel = [times](float side) { return static_cast<int>(std::lround(side * times)); };
+  const cv::Point first(pixel(object.left), pixel(object.top));
+  const cv::Point last(std::max(first.x, pixel(object.right) - 1),
+                       std::max(first.y, pixel(object.bottom) - 1));
+  cv::rectangle(picture, first, last, Scalar(kDark), pen.line + 4, cv::LINE_AA);
+  cv::rectangle(picture, first, last, Scalar(kLight), pen.line + 2, cv::LINE_AA);
+  cv::rectangle(picture, first, last, Scalar(ColourOf(object.class_index)), pen.line, cv::LINE_AA);
+}
+
+void TagBox(cv::Mat& picture, const Pen& pen, const DrawnObject& object, int times) {
+  const std::string text =
+      NameOf(object) + " " + std::to_string(std::lround(100 * object.score)) + "%";
+  const cv::Size size = pen.TextSize(text);
+  const int height = size.height + 2 * pen.margin(), width = size.width + 2 * pen.margin();
+  const int left = static_cast<int>(std::lround(object.left * times));
+  const int top = static_cast<int>(std::lround(object.top * times));
+  // Above the box; inside of it at the picture's upper edge.
+  DrawTag(picture, pen, text, ColourOf(object.class_index),
+          {std::clamp(left, 0, std::max(0, picture.cols - width)),
+           std::clamp(top - height, 0, std::max(0, picture.rows - height))});
+}
+
+// A line for each class with the number of its objects, as wide as the picture.
+cv::Mat Legend(const cv::Mat& picture, const Pen& pen, std::span<const DrawnObject> objects) {
+  std::map<int, std::pair<std::string, int>> classes;
+  for (const DrawnObject& object : objects) {
+    auto& [name, count] = classes[object.class_index];
+    name = NameOf(object);
+    ++count;
+  }
+  const int row = pen.TextSize("Ag").height + 3 * pen.margin();
+  std::vector<cv::Rect> fields;
+  std::vector<std::string> texts;
+  int x = 0, y = 0;
+  for (const auto& [index, named] : classes) {
+    texts.push_back(named.first + " x" + std::to_string(named.second));
+    const int width = row + pen.TextSize(texts.back()).width + 2 * pen.margin();
+    if (x > 0 && x + width > picture.cols) {
+      x = 0;
+      y += row;
+    }
+    fields.emplace_back(x, y, width, row);
+    x += width;
+  }
+  if (fields.empty()) {
+    texts.emplace_back("nothing found");
+    fields.emplace_back(0, 0, picture.cols, row);
+  }
+  cv::Mat legend(y + row, picture.cols, CV_8UC3, Scalar(kLight));
+  auto known = classes.begin();
+  for (size_t i = 0; i < fields.size(); ++i) {
+    int text_left = fields[i].x + pen.margin();
+    if (known != classes.end()) {
+      const cv::Rect swatch(fields[i].x + pen.margin(), fields[i].y + pen.margin(),
+                            row - 2 * pen.margin(), row - 2 * pen.margin());
+      cv::rectangle(legend, swatch, Scalar(ColourOf(known->first)), cv::FILLED);
+      cv::rectangle(legend, swatch, Scalar(kDark), 1, cv::LINE_AA);
+      text_left = fields[i].x + row;
+      ++known;
+    }
+    cv::putText(legend, texts[i], {text_left, fields[i].y + static_cast<int>(0.65 * row)},
+                cv::FONT_HERSHEY_SIMPLEX, pen.font_scale, Scalar(kDark), pen.stroke, cv::LINE_AA);
+  }
+  return legend;
+}
+
+}  // namespace
+
+Rgb ColourOf(int64_t class_index) { return kColours[class_index % std::ssize(kColours)]; }
+
+RgbImage DrawObjects(const RgbImage& image, std::span<const DrawnObject> objects) {
+  int times = 1;
+  cv::Mat picture = Readable(image, &times);
+  const Pen pen(picture);
+  // The best are drawn last, on top; all tags above all boxes.
+  for (auto one = objects.rbegin(); one != objects.rend(); ++one) {
+    DrawBox(picture, pen, *one, times);
+  }
+  for (auto one = objects.rbegin(); one != objects.rend(); ++one) {
+    TagBox(picture, pen, *one, times);
+  }
+  const cv::Mat legend = Legend(picture, pen, objects);
+  RgbImage drawn = RgbImage::Allocate(picture.rows + legend.rows, picture.cols);
+  cv::Mat whole = View(drawn);
+  picture.copyTo(whole.rowRange(0, picture.rows));
+  legend.copyTo(whole.rowRange(picture.rows, whole.rows));
+  return drawn;
+}
+
+}  // namespace fovea

@@ -1,0 +1,30 @@
+// What a model has found, drawn over the picture for a person to see.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "server/imaging/image.h"
+
+namespace fovea {
+
+// The colour of a class, the same in every picture: of eight that people with any kind of colour
+// vision tell apart (Okabe and Ito, 2008, without black).
+Rgb ColourOf(int64_t class_index);
+
+// An object that was found: its box in pixels of the picture, to their outer edges.
+struct DrawnObject {
+  float left = 0, top = 0, right = 0, bottom = 0;
+  float score = 0;  // in [0, 1]
+  int class_index = 0;
+  std::string label;  // empty: "class 7" is written
+};
+
+// A copy of `image` with the objects' boxes, best first, each with its label and score, and below
+// it a legend of their classes. Every line has a dark and a light side, so that it is seen on any
+// ground. A small picture is enlarged first, to where text can be read. Labels are drawn in ASCII;
+// what is not becomes '?'. Throws std::bad_alloc.
+RgbImage DrawObjects(const RgbImage& image, std::span<const DrawnObject> objects);
+
+}  // namespace fovea

@@ -1,0 +1,101 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "tests/client/fake_server.h"
+#include "tests/client/run_fovea.h"
+
+namespace fovea::client {
+namespace {
+
+using ::testing::HasSubstr;
+using Json = nlohmann::json;
+
+std::string Photograph() {
+  std::stringstream bytes;
+  bytes << std::ifstream(FOVEA_SOURCE_DIR "/client/examples/star.jpg", std::ios::binary).rdbuf();
+  return bytes.str();
+}
+
+class Detect : public FoveaTest {
+ protected:
+  Outcome Run(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), {"--server", server_.address(), "detect"});
+    return Fovea(arguments);
+  }
+
+  FakeServer server_{{.name = "finder", .task = "detection"}, {.name = "shapes"}};
+};
+
+TEST_F(Detect, PrintsTheObjectsOfAnImage) {
+  const std::string path = Image("a.jpg");
+  const Outcome outcome = Run({"--score", "0.1", path});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(outcome.out, path + ": 2 objects\n" +
+                             "  circle 75.0 % at (10, 20) to (110, 70)\n"
+                             "  square 20.0 % at (10, 20) to (111, 70)\n");
+}
+
+TEST_F(Detect, LeavesOutWhatIsAskedFor) {
+  const std::string path = Image("a.jpg");
+  EXPECT_EQ(Run({path}).out, path + ": 1 object\n  circle 75.0 % at (10, 20) to (110, 70)\n");
+  EXPECT_THAT(Run({"--score", "0", "--class", "star", path}).out, HasSubstr("star 5.0 %"));
+  EXPECT_THAT(Run({"--score", "0", "--max", "1", path}).out, HasSubstr(": 1 object\n"));
+  EXPECT_EQ(Run({"--score", "0.9", path}).out, path + ": 0 objects\n");
+  EXPECT_EQ(Run({"--score", "1.5", path}).exit_code, 2);
+}
+
+TEST_F(Detect, JsonIsCocosFormatOfResults) {
+  const std::string number = Image("000000000139.jpg"), name = Image("b.jpg");
+  const std::string bad = Image("c.jpg", "bad");
+  const Outcome outcome = Run({"--json", "--score", "0.1", number, bad, name});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("the image is no JPEG"));
+  const Json json = Json::parse(outcome.out);
+  ASSERT_EQ(json.size(), 4u);
+  EXPECT_EQ(json[0]["image_id"], 139);
+  EXPECT_EQ(json[0]["category_id"], 0);
+  EXPECT_EQ(json[0]["bbox"], (Json{10.5, 20, 99.5, 50}));
+  EXPECT_EQ(json[0]["score"], 0.75);
+  EXPECT_EQ(json[0]["category_name"], "circle");
+  EXPECT_EQ(json[3]["image_id"], name);
+  EXPECT_EQ(Json::parse(Run({"--json", "--score", "1", name}).out), Json::array());
+}
+
+TEST_F(Detect, WritesPictures) {
+  const std::string path = Image("a.jpg", Photograph());
+  const std::filesystem::path picture = folder_ / "found.png";
+  EXPECT_EQ(Run({path, "--output", picture}).exit_code, 0);
+  EXPECT_TRUE(std::filesystem::file_size(picture) > 1000);
+  const std::filesystem::path drawn = folder_ / "drawn";
+  std::filesystem::create_directory(folder_ / "more");
+  const std::string other = Image("more/a.jpg", Photograph());
+  EXPECT_EQ(Run({path, other, "-o", drawn}).exit_code, 0);
+  EXPECT_TRUE(std::filesystem::exists(drawn / "a.png"));
+  EXPECT_TRUE(std::filesystem::exists(drawn / "a_2.png"));
+  const Outcome two = Run({path, other, "-o", picture});
+  EXPECT_EQ(two.exit_code, 1) << two.err;
+  EXPECT_THAT(two.err, HasSubstr("is another image's"));
+}
+
+TEST_F(Detect, WhatCannotBeWrittenIsSaid) {
+  const std::string path = Image("a.jpg", Photograph());
+  std::ofstream(folder_ / "file") << "x";
+  const Outcome outcome = Run({path, "-o", folder_ / "file" / "below"});
+  EXPECT_NE(outcome.exit_code, 0);
+  EXPECT_THAT(outcome.err, HasSubstr("cannot be written"));
+}
+
+TEST_F(Detect, NeedsADetector) {
+  FakeServer classifiers{{.name = "shapes"}};
+  const Outcome outcome = Fovea({"--server", classifiers.address(), "detect", Image("a.jpg")});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_EQ(outcome.err, "fovea: the server has no detection model that is ready\n");
+}
+
+}  // namespace
+}  // namespace fovea::client

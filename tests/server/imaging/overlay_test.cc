@@ -1,0 +1,137 @@
+// What people are shown. The golden pictures are in data/overlays: run with FOVEA_WRITE_OVERLAYS
+// set to a folder to write them anew, and look at them.
+#include "server/imaging/drawing/overlay.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "server/imaging/drawing/png_writer.h"
+#include "tests/server/imaging/image_files.h"
+
+namespace fovea {
+namespace {
+
+RgbImage Ground(int height, int width, int from, int to) {
+  RgbImage image = RgbImage::Allocate(height, width);
+  for (int y = 0; y < height; ++y) {
+    for (int x = 0; x < width; ++x) {
+      const int level = from + (to - from) * x / std::max(1, width - 1);
+      for (int c = 0; c < 3; ++c)
+        image.pixels[3 * (y * width + x) + c] = static_cast<uint8_t>(level);
+    }
+  }
+  return image;
+}
+
+std::vector<DrawnObject> Objects() {
+  return {{20, 30, 150, 180, 0.98f, 0, "circle"},
+          {100, 90, 300, 200, 0.75f, 1, "rectangle"},
+          {220, 5, 315, 60, 0.5f, 5, ""},
+          {310, 150, 320, 160, 0.31f, 7,
+           "\xc3\xbc"
+           "ber\n"}};
+}
+
+const uint8_t* At(const RgbImage& image, int y, int x) {
+  return &image.pixels[3 * (static_cast<int64_t>(y) * image.width + x)];
+}
+
+// Relative luminance, and the contrast of two colours (WCAG 2.2, section 1.4.11).
+double Luminance(const Rgb& colour) {
+  const auto linear = [](uint8_t level) {
+    const double share = level / 255.0;
+    return share <= 0.04045 ? share / 12.92 : std::pow((share + 0.055) / 1.055, 2.4);
+  };
+  return 0.2126 * linear(colour[0]) + 0.7152 * linear(colour[1]) + 0.0722 * linear(colour[2]);
+}
+
+TEST(Overlay, ColoursAreAClasssOwnAndDiffer) {
+  for (int i = 0; i < 8; ++i) {
+    EXPECT_EQ(ColourOf(i), ColourOf(i + 8));
+    for (int j = 0; j < i; ++j) EXPECT_NE(ColourOf(i), ColourOf(j));
+  }
+}
+
+// Around each line there are a light and a dark one: one of the two differs from any ground.
+TEST(Overlay, BoxesAreSeenOnAnyGround) {
+  for (const int level : {0, 64, 128, 192, 255}) {
+    const RgbImage ground = Ground(480, 640, level, level);
+    const DrawnObject object{100, 100, 400, 300, 0.9f, level / 64, ""};
+    const RgbImage drawn = DrawObjects(ground, {&object, 1});
+    double darkest = 1, lightest = 0;
+    for (int x = 85; x < 115; ++x) {
+      const uint8_t* pixel = At(drawn, 250, x);
+      const double luminance = Luminance({pixel[0], pixel[1], pixel[2]});
+      darkest = std::min(darkest, luminance);
+      lightest = std::max(lightest, luminance);
+    }
+    const double own = Luminance({uint8_t(level), uint8_t(level), uint8_t(level)});
+    const double contrast =
+        std::max((lightest + 0.05) / (own + 0.05), (own + 0.05) / (darkest + 0.05));
+    EXPECT_GE(contrast, 3) << level;
+  }
+}
+
+TEST(Overlay, SmallPicturesAreEnlargedAndLargeOnesAreNot) {
+  const RgbImage small = DrawObjects(Ground(32, 48, 0, 255), {});
+  EXPECT_GE(small.height, 480);
+  EXPECT_EQ(small.width % 48, 0);
+  const RgbImage large = DrawObjects(Ground(600, 900, 0, 255), {});
+  EXPECT_EQ(large.width, 900);
+  EXPECT_GT(large.height, 600) << "the legend";
+  EXPECT_LT(large.height, 700);
+  const RgbImage long_one = DrawObjects(Ground(1, 1000, 0, 255), {});
+  EXPECT_EQ(long_one.width, 1000);
+}
+
+TEST(Overlay, OutsideOfBoxesAndTagsThePictureIsAsItWas) {
+  const RgbImage ground = Ground(600, 800, 0, 255);
+  const DrawnObject object{100, 100, 300, 300, 0.9f, 0, "cat"};
+  const RgbImage drawn = DrawObjects(ground, {&object, 1});
+  for (int y = 320; y < 600; ++y) {
+    for (int x = 0; x < 800; ++x) ASSERT_EQ(At(drawn, y, x)[0], At(ground, y, x)[0]);
+  }
+  EXPECT_EQ(At(drawn, 200, 200)[0], At(ground, 200, 200)[0]) << "inside of the box";
+}
+
+TEST(Overlay, BoxesThatMakeNoSenseAreDrawnSomewhere) {
+  for (const DrawnObject& object :
+       {DrawnObject{10, 10, 10, 10, 0, 0, ""}, DrawnObject{30, 30, 10, 10, 0, 0, ""},
+        DrawnObject{-50, -50, 1e6f, 1e6f, 0, 1'000'000, std::string(500, 'x')}}) {
+    EXPECT_GT(DrawObjects(Ground(40, 40, 0, 255), {&object, 1}).height, 40);
+  }
+}
+
+// Levels may differ where another OpenCV draws a letter's edge otherwise.
+TEST(Overlay, LooksAsTheGoldenPicturesDo) {
+  const char* const folder = std::getenv("FOVEA_WRITE_OVERLAYS");
+  for (const auto& [name, from, to] :
+       {std::tuple("dark", 0, 60), {"light", 200, 255}, {"both", 0, 255}}) {
+    const RgbImage drawn = DrawObjects(Ground(200, 320, from, to), Objects());
+    const std::string file = std::string("overlays/") + name + ".png";
+    if (folder != nullptr) {
+      const absl::StatusOr<std::string> png = EncodePng(drawn);
+      ASSERT_TRUE(png.ok());
+      std::ofstream(std::filesystem::path(folder) / (std::string(name) + ".png"), std::ios::binary)
+          << *png;
+      continue;
+    }
+    const absl::StatusOr<RgbImage> golden = testing::Decode(testing::ReadImage(file));
+    ASSERT_TRUE(golden.ok()) << golden.status();
+    ASSERT_EQ(golden->size(), drawn.size()) << name;
+    size_t different = 0;
+    for (size_t i = 0; i < golden->size(); ++i) {
+      different += std::abs(golden->pixels[i] - drawn.pixels[i]) > 8;
+    }
+    EXPECT_LT(different, golden->size() / 200) << name;
+  }
+}
+
+}  // namespace
+}  // namespace fovea
