@@ -117,7 +117,8 @@ struct ModelInfo {
   int64_t tokens = 0;      // of the first stage, prefix tokens included; 0 without attention
   PixelInput pixel_input = PixelInput::kNormalised;
   Preprocessing preprocessing;  // the published one
-  // What comes out for one image, by name. Classifiers: {"logits", {num_classes}}.
+  // What comes out for one image, by name. Classifiers: {"logits", {num_classes}}. -1 in a shape: it
+  // follows from the size of the input.
   struct Output {
     std::string name;
     std::vector<int64_t> shape;

@@ -60,6 +60,7 @@ class HeadedBackbone final : public Backbone {
       renamed.published_prefix.insert(0, prefix);
       renamed.own_prefix.insert(0, prefix);
     }
+    names.ignored_suffixes.push_back("num_batches_tracked");  // of a head's batch norms
     return names;
   }
 

@@ -6,5 +6,7 @@
 namespace fovea::models {
 
 HeadEntry RetinaNetEntry();
+HeadEntry SemanticFpnEntry();
+HeadEntry UperNetEntry();
 
 }  // namespace fovea::models

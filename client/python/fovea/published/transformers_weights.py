@@ -48,10 +48,28 @@ _RENAMED = {"vit": _VIT, "deit": _VIT, "swin": _SWIN}
 
 def published_names(model_type: str, weights: Weights) -> Weights:
     """The same numbers as Fovea's backbone of this type loads them. Raises PublishedError for a weight it has not."""
+    if model_type == "upernet":
+        return _upernet(weights)
     if model_type not in _RENAMED:  # CvT: timm does not have it, Fovea has these names
         return weights
     rules = _RENAMED[model_type]
     return _joined({_renamed(name, rules): weights[name] for name in weights})
+
+
+def _upernet(weights: Weights) -> Weights:
+    """With Swin behind it. The auxiliary head only trains, and the pyramid has norms of its own."""
+    head: Weights = {}
+    body: Weights = {}
+    for name, weight in weights.items():
+        norm = re.fullmatch(r"backbone\.hidden_states_norms\.stage(\d+)\.(.*)", name)
+        if norm:
+            head[f"head.norms.{int(norm[1]) - 1}.{norm[2]}"] = weight
+        elif name.startswith("decode_head."):
+            head["head." + name.removeprefix("decode_head.")] = weight
+        elif not name.startswith("auxiliary_head."):
+            body[name.removeprefix("backbone.")] = weight
+    named = published_names("swin", body)
+    return {**{"backbone." + name: named[name] for name in named}, **head}
 
 
 def _renamed(name: str, rules: dict) -> str:
