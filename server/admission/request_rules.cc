@@ -221,10 +221,7 @@ int64_t MemoryPerImage(const ModelView& model, bool decoded, int64_t result_byte
     }
   }
   if (decoded) bytes += 3 * most_pixels;
-  for (const TensorDescription& output : model.outputs) {
-    bytes += output.ElementsPerImage() * static_cast<int64_t>(ElementSize(output.type));
-  }
-  return bytes;
+  return bytes + model.output_bytes;
 }
 
 }  // namespace fovea

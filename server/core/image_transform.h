@@ -13,10 +13,11 @@ struct ImageTransform {
   int64_t resized_height = 0, resized_width = 0;
   int64_t top = 0, left = 0;
   int64_t height = 0, width = 0;
+  int64_t input_height = 0, input_width = 0;
 
   // Of an image that the model sees as it is.
   static ImageTransform Identity(int64_t height, int64_t width) {
-    return {height, width, height, width, 0, 0, height, width};
+    return {height, width, height, width, 0, 0, height, width, height, width};
   }
 
   // A coordinate of the model's input in the caller's image. Both count from the outer edge of the
@@ -28,6 +29,16 @@ struct ImageTransform {
   double SourceY(double y) const {
     return (y + static_cast<double>(top)) * static_cast<double>(source_height) /
            static_cast<double>(resized_height);
+  }
+
+  // The way back.
+  double InputX(double x) const {
+    return x * static_cast<double>(resized_width) / static_cast<double>(source_width) -
+           static_cast<double>(left);
+  }
+  double InputY(double y) const {
+    return y * static_cast<double>(resized_height) / static_cast<double>(source_height) -
+           static_cast<double>(top);
   }
 
   bool operator==(const ImageTransform&) const = default;

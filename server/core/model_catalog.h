@@ -47,6 +47,7 @@ struct ModelView {
   std::string precision;                  // "FP32"
   std::vector<TensorDescription> inputs;  // the advertised one
   std::vector<TensorDescription> outputs;
+  int64_t output_bytes = 0;                        // of the model, for one image at most
   std::vector<TensorDescription> accepted_inputs;  // all three: a request uses exactly one
   std::map<std::string, std::string> properties;   // metadata's, "fovea.inputs" among them
   // By class index, empty where there are none; never null. All views of a loaded version share

@@ -47,12 +47,18 @@ struct DetectOptions {
   int max_detections = 0;            // of each image; 0: as many as the model gives
   std::vector<std::string> classes;  // labels or class numbers, of which alone; empty: of all
 };
-using RequestOptions = std::variant<WantedTensors, ClassifyOptions, DetectOptions>;
+enum class MapFormat { kPng, kRunLengths };
+struct SegmentOptions {
+  MapFormat format = MapFormat::kPng;
+  bool confidence = false;  // besides, how sure the model is of each pixel's class
+};
+using RequestOptions = std::variant<WantedTensors, ClassifyOptions, DetectOptions, SegmentOptions>;
 
 // The task whose results are asked for; none: tensors.
 inline std::optional<VisionTask> TaskOf(const RequestOptions& options) {
   if (std::holds_alternative<ClassifyOptions>(options)) return VisionTask::kClassification;
   if (std::holds_alternative<DetectOptions>(options)) return VisionTask::kDetection;
+  if (std::holds_alternative<SegmentOptions>(options)) return VisionTask::kSegmentation;
   return std::nullopt;
 }
 
@@ -104,11 +110,27 @@ struct ImageDetections {
   ImageSize image;                    // the caller's picture, upright
 };
 
+// The pixels of one class in a picture.
+struct ClassArea {
+  int class_index = 0;
+  std::string label;  // empty where the model has no labels
+  int64_t pixels = 0;
+  std::string run_lengths;  // COCO's compressed ones, where they are asked for
+};
+
+struct ImageSegmentation {
+  ImageSize image;                 // the caller's picture, upright
+  std::vector<ClassArea> classes;  // those that it shows, the largest first
+  std::string class_map_png;       // grey levels are class numbers; of 8 bits up to 256 classes
+  std::string confidence_png;      // grey levels are 255 times the softmax of the pixel's class
+};
+
 // What is answered, by what was asked for.
 using TensorResults = std::vector<OutputTensor>;
 using ClassifyResults = std::vector<std::vector<ClassScore>>;  // one list an image, best first
 using DetectResults = std::vector<ImageDetections>;            // of each image
-using Results = std::variant<TensorResults, ClassifyResults, DetectResults>;
+using SegmentResults = std::vector<ImageSegmentation>;         // of each image
+using Results = std::variant<TensorResults, ClassifyResults, DetectResults, SegmentResults>;
 
 struct InferenceResponse {
   std::string model_name;

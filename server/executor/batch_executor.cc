@@ -89,6 +89,12 @@ bool AllFinite(const at::Tensor& values) {
   return std::isfinite(std::accumulate(data, data + values.numel(), 0.0));
 }
 
+int64_t BytesOf(std::span<const at::Tensor> tensors) {
+  int64_t bytes = 0;
+  for (const at::Tensor& tensor : tensors) bytes += static_cast<int64_t>(tensor.nbytes());
+  return bytes;
+}
+
 std::string RawBytes(const at::Tensor& tensor) {
   return std::string(static_cast<const char*>(tensor.const_data_ptr()), tensor.nbytes());
 }
@@ -145,6 +151,17 @@ std::vector<int> WarmUpSizes(int max_batch_size) {
   return sizes;
 }
 
+int64_t BatchExecutor::DescribedBytes() const {
+  if (!info().finishes) return 0;  // a pass gives the outputs themselves
+  int64_t bytes = 0;
+  for (const models::ModelInfo::Output& output : info().outputs) {
+    const auto element = static_cast<int64_t>(ElementSize(OutputType(output)));
+    bytes += std::accumulate(output.shape.begin(), output.shape.end(), element,
+                             [](int64_t a, int64_t b) { return a * std::max<int64_t>(b, 1); });
+  }
+  return bytes;
+}
+
 // `input_bytes` and `pass_bytes`: of one image, its pixels and what a pass holds at most.
 absl::Status BatchExecutor::CheckMemory(int64_t input_bytes, int64_t pass_bytes) const {
   const std::optional<int64_t> available = device_->AvailableMemory();
@@ -186,7 +203,9 @@ absl::Status BatchExecutor::WarmUp(const WarmUpProgress& progress) {
     int64_t pass_bytes = 0;
     device_bytes_.resize(sizes.size());
     std::erase_if(shape_keys, [&](uint64_t shape_key) {
-      const int64_t peak = probe->Run({.shape_key = shape_key}, context).peak_bytes;
+      const Lane::Pass pass = probe->Run({.shape_key = shape_key}, context);
+      const int64_t peak = pass.peak_bytes;
+      output_bytes_ = std::max(output_bytes_, BytesOf(pass.outputs) + DescribedBytes());
       device_bytes_[shape_key] = model_->weight_bytes() + options_.max_batch_size * peak;
       if (device_bytes_[shape_key] > options_.max_device_bytes) return true;
       pass_bytes = std::max(pass_bytes, peak - InputBytesPerImage(sizes[shape_key]));

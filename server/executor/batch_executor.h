@@ -94,6 +94,8 @@ class BatchExecutor {
   // Of each of info().sizes(), what the weights and its largest batch hold on the device, as
   // measured in the warm-up; of one that is not run, what they would at most.
   const std::vector<int64_t>& device_bytes() const { return device_bytes_; }
+  // Of one image's outputs, or of what they are made of, at any size that is run; at most.
+  int64_t output_bytes() const { return output_bytes_; }
 
   const LaneDevice& device() const { return *device_; }
 
@@ -108,6 +110,8 @@ class BatchExecutor {
   BatchExecutor(std::unique_ptr<models::Model> model, const BatchExecutorOptions& options,
                 std::unique_ptr<LaneDevice> device, Clock& clock);
   absl::Status CheckMemory(int64_t input_bytes, int64_t pass_bytes) const;
+  // What Finish makes of an image besides what it takes.
+  int64_t DescribedBytes() const;
   int64_t InputBytesPerImage(const models::ImageSize& size) const;
   absl::Status WarmUp(const WarmUpProgress& progress);
   // Of one shape, on the first lane. Returns the peak of its largest batch.
@@ -129,6 +133,7 @@ class BatchExecutor {
   std::vector<std::unique_ptr<Lane>> lanes_;
   int64_t peak_activation_bytes_ = 0;
   std::vector<int64_t> device_bytes_;
+  int64_t output_bytes_ = 0;
 };
 
 }  // namespace fovea

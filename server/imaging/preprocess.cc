@@ -27,7 +27,9 @@ absl::StatusOr<ResizedImage> ResizeAndCrop(std::span<const uint8_t> rgb, int64_t
                                    .top = plan.top,
                                    .left = plan.left,
                                    .height = plan.height,
-                                   .width = plan.width},
+                                   .width = plan.width,
+                                   .input_height = spec.sizes[plan.size].height,
+                                   .input_width = spec.sizes[plan.size].width},
                      .size = plan.size};
   FOVEA_RETURN_IF_ERROR(RunCodec([&]() -> std::string {
     image.rgb.resize(plan.bytes());

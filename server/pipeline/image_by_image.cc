@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <optional>
+#include <span>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -16,22 +17,32 @@
 namespace fovea {
 namespace {
 
-void Append(TensorResults& to, TensorResults&& more) {
+absl::Status Append(TensorResults& to, TensorResults&& more) {
   FOVEA_CHECK(to.size() == more.size());
   for (size_t i = 0; i < to.size(); ++i) {
     FOVEA_CHECK(to[i].name == more[i].name);
+    const std::span<const int64_t> one(to[i].shape), other(more[i].shape);
+    if (!std::ranges::equal(one.subspan(1), other.subspan(1))) {
+      return InvalidArgument("request.images_differ",
+                             absl::StrCat("the images make ", to[i].name,
+                                          " of different sizes, which one tensor does not hold: "
+                                          "send them one by one"));
+    }
     to[i].shape[0] += more[i].shape[0];
     to[i].data += more[i].data;
   }
+  return absl::OkStatus();
 }
 
 template <typename Result>
-void Append(std::vector<Result>& to, std::vector<Result>&& more) {
+absl::Status Append(std::vector<Result>& to, std::vector<Result>&& more) {
   std::ranges::move(more, std::back_inserter(to));
+  return absl::OkStatus();
 }
 
-void Append(Results& to, Results&& more) {
-  std::visit([&]<typename Kind>(Kind& kind) { Append(kind, std::get<Kind>(std::move(more))); }, to);
+absl::Status Append(Results& to, Results&& more) {
+  return std::visit(
+      [&]<typename Kind>(Kind& kind) { return Append(kind, std::get<Kind>(std::move(more))); }, to);
 }
 
 // Thread-safe; shared by the images.
@@ -92,7 +103,7 @@ class Joined {
     InferenceResponse whole = *std::move(responses_.front());
     for (size_t i = 1; i < responses_.size(); ++i) {
       const Receipt& one = responses_[i]->receipt;
-      Append(whole.results, std::move(responses_[i]->results));
+      FOVEA_RETURN_IF_ERROR(Append(whole.results, std::move(responses_[i]->results)));
       whole.receipt.batch_size = std::max(whole.receipt.batch_size, one.batch_size);
       whole.receipt.batch_peak_bytes =
           std::max(whole.receipt.batch_peak_bytes, one.batch_peak_bytes);

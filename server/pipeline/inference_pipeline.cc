@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/limits.h"
 #include "base/out_of_memory.h"
 #include "base/status.h"
 #include "server/admission/request_rules.h"
@@ -32,6 +33,18 @@ Nanos OrderOf(const InferenceRequest& request) {
 size_t ForeseenSize(const ImagesToDecode& images, const PreprocessSpec& spec) {
   const std::optional<ImageSize>& first = images.sizes.front();
   return first ? PlanResize(first->height, first->width, spec).size : 0;
+}
+
+// Of the largest of the callers' images, or, where none is to be decoded, of the model's.
+int64_t PixelsOf(const std::optional<ImagesToDecode>& images, const ImageSize& input) {
+  if (!images) return input.height * input.width;
+  int64_t most = 1;
+  for (const std::optional<ImageSize>& size : images->sizes) {
+    // What its first bytes do not tell is at most what decoding takes.
+    most = std::max(most, size ? std::min(size->height * size->width, limits::kMaxImagePixels)
+                               : limits::kMaxImagePixels);
+  }
+  return most;
 }
 
 // How the model saw each image of a task.
@@ -162,7 +175,8 @@ absl::Status Admit(Admitted& admitted) {
   FOVEA_RETURN_IF_ERROR(CheckDeviceBytes(model, admitted.size.shape_key));
   // The place is taken before anything is read or decoded: a full queue refuses at once.
   FOVEA_ASSIGN_OR_RETURN(admitted.place, admitted.model.queue().Reserve(outline));
-  const int64_t result_bytes = admitted.model.postprocessor().ResultBytes(request.options);
+  const int64_t result_bytes = admitted.model.postprocessor().ResultBytes(
+      request.options, PixelsOf(admitted.images, model.sizes[admitted.size.shape_key]));
   FOVEA_RETURN_IF_ERROR(admitted.request->TakeMemory(
       admitted.input.images * MemoryPerImage(model, admitted.images.has_value(), result_bytes)));
   if (admitted.input.kind == InputKind::kPixelValues && !model.allow_non_finite) {
@@ -182,7 +196,7 @@ void PutInLine(std::unique_ptr<Admitted> admitted, PixelSource pixels) {
     Ran ran{model, std::move(handle), clock, std::move(done), std::move(task)};
     if (!result.ok()) {
       ran.Fail(Stage::kQueue, result.status());
-    } else if (result->finish) {
+    } else if (result->finish || model.postprocessor().TakesLong(ran.task->request().options)) {
       FinishElsewhere(std::move(ran), *std::move(result));
     } else {
       ran.Answer(*std::move(result));

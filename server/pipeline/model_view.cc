@@ -6,6 +6,7 @@
 #include "absl/strings/str_join.h"
 #include "server/admission/request_rules.h"
 #include "server/executor/output_type.h"
+#include "server/postprocess/segmentation.h"
 
 namespace fovea {
 namespace {
@@ -79,6 +80,9 @@ ModelView DescribeServedModel(const VersionToLoad& model, const models::ModelInf
     described.type = OutputType(output);
     described.shape = {-1};
     described.shape.insert(described.shape.end(), output.shape.begin(), output.shape.end());
+  }
+  if (view.task == VisionTask::kSegmentation) {
+    view.outputs.insert(view.outputs.begin(), ClassMapTensor(info.num_classes));
   }
   view.labels = std::make_shared<const std::vector<std::string>>(model.labels);
   for (const std::string& label : model.labels) {

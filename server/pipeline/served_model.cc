@@ -84,6 +84,7 @@ absl::StatusOr<std::shared_ptr<Servable>> ServedModel::Create(const VersionToLoa
   view.fits_pictures = served->preprocessing_.resize_mode == ResizeMode::kFit;
   view.device_bytes = served->executor_->device_bytes();
   view.max_device_bytes = environment.max_device_bytes;
+  view.output_bytes = served->executor_->output_bytes();
   view.memory_bytes = {{"weights", served->executor_->weight_bytes()},
                        {"activations_peak", served->executor_->peak_activation_bytes()}};
   served->view_ = std::make_shared<const ModelView>(std::move(view));

@@ -72,7 +72,7 @@ class DetectionTask final : public TaskPostprocessor {
     return ClassesOf(std::get<DetectOptions>(options)).status();
   }
 
-  int64_t ResultBytes(const RequestOptions& options) const override {
+  int64_t ResultBytes(const RequestOptions& options, int64_t /*pixels*/) const override {
     // An element of a list with its label's text, the same as a message, and the message encoded.
     constexpr int64_t kRecord = 192;
     return MostOf(std::get<DetectOptions>(options)) *
@@ -108,8 +108,8 @@ class DetectionTask final : public TaskPostprocessor {
     return results;
   }
 
-  void PlaceInPictures(std::vector<OutputTensor>& outputs,
-                       std::span<const ImageTransform> images) const override {
+  absl::Status PlaceInPictures(const WantedTensors& /*wanted*/, std::vector<OutputTensor>& outputs,
+                               std::span<const ImageTransform> images) const override {
     const auto boxes = std::ranges::find(outputs, kOutputs[0].name, &OutputTensor::name);
     FOVEA_CHECK(boxes != outputs.end());
     std::vector<float> numbers = Take<float>(outputs, boxes->name);
@@ -126,6 +126,7 @@ class DetectionTask final : public TaskPostprocessor {
       }
     }
     std::memcpy(boxes->data.data(), numbers.data(), boxes->data.size());
+    return absl::OkStatus();
   }
 
  private:

@@ -5,6 +5,7 @@
 #include "base/status.h"
 #include "server/postprocess/classification.h"
 #include "server/postprocess/detection.h"
+#include "server/postprocess/segmentation.h"
 #include "server/postprocess/tensors.h"
 
 namespace fovea {
@@ -22,6 +23,7 @@ struct TaskEntry {
 constexpr TaskEntry kTasks[] = {
     {VisionTask::kClassification, "classes", "model.no_classifier", MakeClassification},
     {VisionTask::kDetection, "detections", "model.no_detector", MakeDetection},
+    {VisionTask::kSegmentation, "class maps", "model.no_segmenter", MakeSegmentation},
 };
 
 const TaskEntry* FindTask(VisionTask task) {
@@ -54,18 +56,19 @@ absl::Status Postprocessor::Check(const RequestOptions& options) const {
                                   ": it gives no ", std::string(entry->results)));
 }
 
-int64_t Postprocessor::ResultBytes(const RequestOptions& options) const {
+int64_t Postprocessor::ResultBytes(const RequestOptions& options, int64_t pixels) const {
   if (const auto* wanted = std::get_if<WantedTensors>(&options)) {
-    return WantedTensorBytes(*wanted, *model_);
+    return WantedTensorBytes(*wanted, *model_) +
+           (task_.ok() ? (*task_)->PlacedBytes(*wanted, pixels) : 0);
   }
-  return (*task_)->ResultBytes(options);
+  return (*task_)->ResultBytes(options, pixels);
 }
 
 absl::StatusOr<Results> Postprocessor::Process(const RequestOptions& options,
                                                std::vector<OutputTensor> outputs,
                                                std::span<const ImageTransform> images) const {
   if (const auto* wanted = std::get_if<WantedTensors>(&options)) {
-    if (task_.ok()) (*task_)->PlaceInPictures(outputs, images);
+    if (task_.ok()) FOVEA_RETURN_IF_ERROR((*task_)->PlaceInPictures(*wanted, outputs, images));
     return TakeWantedTensors(*wanted, *model_, std::move(outputs));
   }
   return (*task_)->Process(options, std::move(outputs), images);

@@ -22,17 +22,27 @@ class TaskPostprocessor {
 
   // Whether the model gives what they ask for; INVALID_ARGUMENT where not.
   virtual absl::Status Check(const RequestOptions& /*options*/) const { return absl::OkStatus(); }
-  // Of the results of one image at most, in memory and as a message.
-  virtual int64_t ResultBytes(const RequestOptions& options) const = 0;
+  // Of the results of one image of so many pixels at most, in memory and as a message, and of what
+  // making them takes.
+  virtual int64_t ResultBytes(const RequestOptions& options, int64_t pixels) const = 0;
   // `outputs`: one for each output of the model, [images, ...]. `images`: how the model saw each
   // image.
   virtual absl::StatusOr<Results> Process(const RequestOptions& options,
                                           std::vector<OutputTensor> outputs,
                                           std::span<const ImageTransform> images) const = 0;
-  // What `outputs` tell in pixels of the model's input they tell in pixels of the callers' pictures
-  // from here on.
-  virtual void PlaceInPictures(std::vector<OutputTensor>& /*outputs*/,
-                               std::span<const ImageTransform> /*images*/) const {}
+  // Whether Process, or PlaceInPictures, takes so long that others are not to wait for it.
+  virtual bool TakesLong(const RequestOptions& /*options*/) const { return false; }
+  // Of tensors, what `outputs` tell in pixels of the model's input they tell in pixels of the
+  // callers' pictures from here on.
+  virtual absl::Status PlaceInPictures(const WantedTensors& /*wanted*/,
+                                       std::vector<OutputTensor>& /*outputs*/,
+                                       std::span<const ImageTransform> /*images*/) const {
+    return absl::OkStatus();
+  }
+  // Of one image of so many pixels, what that takes.
+  virtual int64_t PlacedBytes(const WantedTensors& /*wanted*/, int64_t /*pixels*/) const {
+    return 0;
+  }
 };
 
 // Of one loaded version: tensors as they are, or its task's results. Thread-safe.
@@ -46,9 +56,12 @@ class Postprocessor {
   // model's, or the task's results of a model without the outputs for them.
   absl::Status Check(const RequestOptions& options) const;
   // As TaskPostprocessor's, for `options` that pass Check.
-  int64_t ResultBytes(const RequestOptions& options) const;
+  int64_t ResultBytes(const RequestOptions& options, int64_t pixels) const;
   absl::StatusOr<Results> Process(const RequestOptions& options, std::vector<OutputTensor> outputs,
                                   std::span<const ImageTransform> images) const;
+  bool TakesLong(const RequestOptions& options) const {
+    return task_.ok() && (*task_)->TakesLong(options);
+  }
 
  private:
   using TaskPart = absl::StatusOr<std::unique_ptr<const TaskPostprocessor>>;

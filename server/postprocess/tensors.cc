@@ -18,15 +18,6 @@ namespace {
 static_assert(std::endian::native == std::endian::little,
               "raw tensors are little-endian on the wire");
 
-// What the caller asked of the output; null where it does not want it.
-const RequestedOutput* Find(const WantedTensors& wanted, std::string_view output) {
-  static const RequestedOutput kAsItIs;
-  if (wanted.outputs.empty()) return &kAsItIs;
-  const auto found = std::find_if(wanted.outputs.begin(), wanted.outputs.end(),
-                                  [&](const auto& one) { return one.name == output; });
-  return found == wanted.outputs.end() ? nullptr : &*found;
-}
-
 // Appends one element of a BYTES tensor: a little-endian uint32 length and the bytes.
 void AppendBytesElement(std::string_view element, std::string* data) {
   const auto length = static_cast<uint32_t>(element.size());
@@ -35,6 +26,14 @@ void AppendBytesElement(std::string_view element, std::string* data) {
 }
 
 }  // namespace
+
+const RequestedOutput* FindWanted(const WantedTensors& wanted, std::string_view output) {
+  static const RequestedOutput kAsItIs;
+  if (wanted.outputs.empty()) return &kAsItIs;
+  const auto found = std::find_if(wanted.outputs.begin(), wanted.outputs.end(),
+                                  [&](const auto& one) { return one.name == output; });
+  return found == wanted.outputs.end() ? nullptr : &*found;
+}
 
 absl::Status CheckWantedTensors(const WantedTensors& wanted, const ModelView& model) {
   for (const RequestedOutput& output : wanted.outputs) {
@@ -58,7 +57,7 @@ absl::Status CheckWantedTensors(const WantedTensors& wanted, const ModelView& mo
 int64_t WantedTensorBytes(const WantedTensors& wanted, const ModelView& model) {
   int64_t classes = 0;
   for (const TensorDescription& output : model.outputs) {
-    const RequestedOutput* const asked = Find(wanted, output.name);
+    const RequestedOutput* const asked = FindWanted(wanted, output.name);
     if (asked == nullptr) continue;
     classes += std::min(asked->classification, output.ElementsPerImage());
   }
@@ -69,7 +68,7 @@ std::vector<OutputTensor> TakeWantedTensors(const WantedTensors& wanted, const M
                                             std::vector<OutputTensor> outputs) {
   std::vector<OutputTensor> taken;
   for (OutputTensor& output : outputs) {
-    const RequestedOutput* const asked = Find(wanted, output.name);
+    const RequestedOutput* const asked = FindWanted(wanted, output.name);
     if (asked == nullptr) continue;
     taken.push_back(asked->classification > 0
                         ? ClassificationTensor(output, asked->classification, *model.labels)

@@ -20,6 +20,9 @@ absl::Status CheckWantedTensors(const WantedTensors& wanted, const ModelView& mo
 // and as a message. `wanted` passes the check, here and below.
 int64_t WantedTensorBytes(const WantedTensors& wanted, const ModelView& model);
 
+// What the caller asked of the output; null where it does not want it.
+const RequestedOutput* FindWanted(const WantedTensors& wanted, std::string_view output);
+
 // Those of `outputs` that are wanted; with the extension in place of the numbers where it is asked
 // for.
 std::vector<OutputTensor> TakeWantedTensors(const WantedTensors& wanted, const ModelView& model,

@@ -11,7 +11,7 @@
 #include "client/cpp/cli/text.h"
 #include "server/imaging/decode.h"
 #include "server/imaging/drawing/overlay.h"
-#include "server/imaging/drawing/png_writer.h"
+#include "server/imaging/encode_png.h"
 #include "server/imaging/probe.h"
 
 namespace fovea::client {

@@ -42,6 +42,7 @@ const InferMethod kModelStreamInfer{"ModelStreamInfer", ReadModelInferRequest,
                                     WriteModelInferResponse};
 const InferMethod kClassify{"Classify", ReadClassifyRequest, WriteClassifyResponse};
 const InferMethod kDetect{"Detect", ReadDetectRequest, WriteDetectResponse};
+const InferMethod kSegment{"Segment", ReadSegmentRequest, WriteSegmentResponse};
 
 InferExchange::InferExchange(GrpcContext& context, const InferMethod& method,
                              const grpc::CallbackServerContext& call)

@@ -36,6 +36,7 @@ extern const InferMethod kModelInfer;
 extern const InferMethod kModelStreamInfer;  // `write` gives a ModelInferResponse
 extern const InferMethod kClassify;
 extern const InferMethod kDetect;
+extern const InferMethod kSegment;
 
 struct InferAnswer {
   absl::Status status;     // the error, or OK and

@@ -105,6 +105,21 @@ absl::StatusOr<RequestOptions> ReadOptions(const v1::DetectRequest& header) {
                        .classes = {header.classes().begin(), header.classes().end()}};
 }
 
+absl::StatusOr<RequestOptions> ReadOptions(const v1::SegmentRequest& header) {
+  SegmentOptions options{.confidence = header.confidence()};
+  switch (header.map_format()) {
+    case v1::SegmentRequest::MAP_FORMAT_UNSPECIFIED:
+    case v1::SegmentRequest::PNG:
+      break;
+    case v1::SegmentRequest::RUN_LENGTHS:
+      options.format = MapFormat::kRunLengths;
+      break;
+    default:
+      return InvalidArgument("request.map_format", "map_format is unknown");
+  }
+  return options;
+}
+
 }  // namespace
 
 absl::Status ReadClassifyRequest(const ReceivedBytes& message, CheckModel check_model,
@@ -115,6 +130,11 @@ absl::Status ReadClassifyRequest(const ReceivedBytes& message, CheckModel check_
 absl::Status ReadDetectRequest(const ReceivedBytes& message, CheckModel check_model,
                                InferenceRequest* request) {
   return ReadImagesRequest<v1::DetectRequest>(message, check_model, request, ReadOptions);
+}
+
+absl::Status ReadSegmentRequest(const ReceivedBytes& message, CheckModel check_model,
+                                InferenceRequest* request) {
+  return ReadImagesRequest<v1::SegmentRequest>(message, check_model, request, ReadOptions);
 }
 
 EncodedMessage WriteClassifyResponse(InferenceResponse& response, const Clock& clock) {
@@ -149,6 +169,26 @@ EncodedMessage WriteDetectResponse(InferenceResponse& response, const Clock& clo
       to->set_score(detection.score);
       to->set_class_index(detection.class_index);
       to->set_label(detection.label);
+    }
+  }
+  return WithReceipt(*answer, response.receipt, clock, arena);
+}
+
+EncodedMessage WriteSegmentResponse(InferenceResponse& response, const Clock& clock) {
+  google::protobuf::Arena arena;
+  auto* answer = MakeAnswer<v1::SegmentResponse>(response, arena);
+  for (ImageSegmentation& map : std::get<SegmentResults>(response.results)) {
+    v1::Segmentation* result = answer->add_results();
+    result->set_image_height(static_cast<int32_t>(map.image.height));
+    result->set_image_width(static_cast<int32_t>(map.image.width));
+    result->set_class_map_png(std::move(map.class_map_png));
+    result->set_confidence_png(std::move(map.confidence_png));
+    for (ClassArea& area : map.classes) {
+      v1::ClassArea* to = result->add_classes();
+      to->set_class_index(area.class_index);
+      to->set_label(area.label);
+      to->set_pixels(area.pixels);
+      to->set_run_lengths(std::move(area.run_lengths));
     }
   }
   return WithReceipt(*answer, response.receipt, clock, arena);

@@ -15,13 +15,16 @@ namespace fovea {
 // makes no sense, an id too long; and what `check_model` says.
 absl::Status ReadClassifyRequest(const ReceivedBytes& message, CheckModel check_model,
                                  InferenceRequest* request);
-// The same for a fovea.v1.DetectRequest.
+// The same for a fovea.v1.DetectRequest, and a fovea.v1.SegmentRequest.
 absl::Status ReadDetectRequest(const ReceivedBytes& message, CheckModel check_model,
                                InferenceRequest* request);
+absl::Status ReadSegmentRequest(const ReceivedBytes& message, CheckModel check_model,
+                                InferenceRequest* request);
 
 // An encoded fovea.v1.ClassifyResponse. Ends the encode stage of `response`'s receipt.
 EncodedMessage WriteClassifyResponse(InferenceResponse& response, const Clock& clock);
-// The same as a fovea.v1.DetectResponse.
+// The same as a fovea.v1.DetectResponse, and a fovea.v1.SegmentResponse.
 EncodedMessage WriteDetectResponse(InferenceResponse& response, const Clock& clock);
+EncodedMessage WriteSegmentResponse(InferenceResponse& response, const Clock& clock);
 
 }  // namespace fovea

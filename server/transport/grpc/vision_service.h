@@ -12,7 +12,8 @@ namespace fovea {
 
 // Raw, as OipService is.
 using RawVisionService = v1::VisionService::WithRawCallbackMethod_Classify<
-    v1::VisionService::WithRawCallbackMethod_Detect<v1::VisionService::Service>>;
+    v1::VisionService::WithRawCallbackMethod_Detect<
+        v1::VisionService::WithRawCallbackMethod_Segment<v1::VisionService::Service>>>;
 
 class VisionService final : public RawVisionService {
  public:
@@ -27,6 +28,11 @@ class VisionService final : public RawVisionService {
                                    const grpc::ByteBuffer* message,
                                    grpc::ByteBuffer* answer) override {
     return StartInferCall(context_, kDetect, call, message, answer);
+  }
+  grpc::ServerUnaryReactor* Segment(grpc::CallbackServerContext* call,
+                                    const grpc::ByteBuffer* message,
+                                    grpc::ByteBuffer* answer) override {
+    return StartInferCall(context_, kSegment, call, message, answer);
   }
 
  private:

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "server/imaging/drawing/png_writer.h"
+#include "server/imaging/encode_png.h"
 #include "tests/server/imaging/image_files.h"
 
 namespace fovea {

@@ -72,7 +72,8 @@ DetectResults Detect(const DetectOptions& options) {
 
 std::vector<int> ClassesOf(const DetectOptions& options) {
   std::vector<int> classes;
-  for (const Detection& one : Detect(options)[0].detections) classes.push_back(one.class_index);
+  const DetectResults results = Detect(options);
+  for (const Detection& one : results[0].detections) classes.push_back(one.class_index);
   return classes;
 }
 
@@ -146,9 +147,9 @@ TEST(DetectionTest, NeedsADetector) {
 
 TEST(DetectionTest, CountsWhatDetectionsTake) {
   const auto postprocessor = Postprocessor::Create(Model());
-  const int64_t one = postprocessor->ResultBytes(DetectOptions{.max_detections = 1});
+  const int64_t one = postprocessor->ResultBytes(DetectOptions{.max_detections = 1}, 1);
   EXPECT_GE(one, static_cast<int64_t>(sizeof(Detection)) + 3 * 3);
-  EXPECT_EQ(postprocessor->ResultBytes(DetectOptions()), kMost * one);
+  EXPECT_EQ(postprocessor->ResultBytes(DetectOptions(), 1), kMost * one);
 }
 
 }  // namespace

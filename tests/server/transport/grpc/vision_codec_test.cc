@@ -182,5 +182,50 @@ TEST(WriteDetectResponse, WritesDetectionsAndTheReceipt) {
   EXPECT_EQ(message.receipt().padding(), 0.25);
 }
 
+TEST(ReadSegmentRequest, ReadsTheFormat) {
+  v1::SegmentRequest message;
+  message.add_images("first");
+  InferenceRequest request;
+  const auto read = [&] {
+    return ReadSegmentRequest(TestMessage(message.SerializeAsString()).bytes(), AnyModel, &request);
+  };
+  ASSERT_TRUE(read().ok());
+  EXPECT_EQ(std::get<SegmentOptions>(request.options).format, MapFormat::kPng);
+  EXPECT_FALSE(std::get<SegmentOptions>(request.options).confidence);
+  message.set_map_format(v1::SegmentRequest::RUN_LENGTHS);
+  message.set_confidence(true);
+  ASSERT_TRUE(read().ok());
+  EXPECT_EQ(std::get<SegmentOptions>(request.options).format, MapFormat::kRunLengths);
+  EXPECT_TRUE(std::get<SegmentOptions>(request.options).confidence);
+  message.set_map_format(static_cast<v1::SegmentRequest::MapFormat>(7));
+  EXPECT_EQ(ReasonOf(read()), "request.map_format");
+}
+
+TEST(WriteSegmentResponse, WritesMapsAreasAndTheReceipt) {
+  InferenceResponse response;
+  ImageSegmentation map{.image = {480, 640}, .class_map_png = "png", .confidence_png = "sure"};
+  map.classes = {{7, "sky", 300, "04"}, {1, "", 5, ""}};
+  response.results = SegmentResults{map};
+  response.receipt.stages = StageTimes(0);
+  std::string bytes;
+  for (const auto& chunk : WriteSegmentResponse(response, FakeClock(28)).TakeChunks()) {
+    bytes += chunk;
+  }
+  v1::SegmentResponse message;
+  ASSERT_TRUE(message.ParseFromString(bytes));
+  ASSERT_EQ(message.results_size(), 1);
+  const v1::Segmentation& result = message.results(0);
+  EXPECT_EQ(result.image_height(), 480);
+  EXPECT_EQ(result.image_width(), 640);
+  EXPECT_EQ(result.class_map_png(), "png");
+  EXPECT_EQ(result.confidence_png(), "sure");
+  ASSERT_EQ(result.classes_size(), 2);
+  EXPECT_EQ(result.classes(0).class_index(), 7);
+  EXPECT_EQ(result.classes(0).label(), "sky");
+  EXPECT_EQ(result.classes(0).pixels(), 300);
+  EXPECT_EQ(result.classes(0).run_lengths(), "04");
+  EXPECT_EQ(message.receipt().encode_ns(), 28);
+}
+
 }  // namespace
 }  // namespace fovea
