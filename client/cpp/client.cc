@@ -186,8 +186,8 @@ absl::StatusOr<Response> Client::Wire::Ask(const char* what, const Request& requ
     return absl::InternalError(absl::StrCat("the server answered ", answer.results_size(),
                                             " results to ", message.images_size(), " images"));
   }
-  Response response = FromWire(std::move(answer));
-  response.round_trip = absl::FromChrono(end - start);
+  absl::StatusOr<Response> response = FromWire(std::move(answer));
+  if (response.ok()) response->round_trip = absl::FromChrono(end - start);
   return response;
 }
 
@@ -202,6 +202,12 @@ absl::StatusOr<DetectResponse> Client::Detect(const DetectRequest& request,
                                               const CallOptions& options) {
   return wire_->Ask<DetectResponse, fovea::v1::DetectResponse>(
       "fovea.v1.VisionService.Detect", request, options, &fovea::v1::VisionService::Stub::Detect);
+}
+
+absl::StatusOr<SegmentResponse> Client::Segment(const SegmentRequest& request,
+                                                const CallOptions& options) {
+  return wire_->Ask<SegmentResponse, fovea::v1::SegmentResponse>(
+      "fovea.v1.VisionService.Segment", request, options, &fovea::v1::VisionService::Stub::Segment);
 }
 
 absl::StatusOr<InferResponse> Client::Infer(const InferRequest& request,

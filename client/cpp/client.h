@@ -9,8 +9,8 @@
 //     std::cout << score.label << ' ' << score.confidence << '\n';
 //   }
 //
-// Everything but Classify and Detect works with any server of the Open Inference Protocol that has
-// Triton's extensions.
+// Everything but Classify, Detect and Segment works with any server of the Open Inference Protocol
+// that has Triton's extensions.
 #pragma once
 
 #include <memory>
@@ -69,6 +69,10 @@ class Client {
   // The objects in each image, their boxes in its pixels.
   absl::StatusOr<DetectResponse> Detect(const DetectRequest& request,
                                         const CallOptions& options = {});
+
+  // A class for each pixel of each image. INTERNAL: the server's maps do not cover its images.
+  absl::StatusOr<SegmentResponse> Segment(const SegmentRequest& request,
+                                          const CallOptions& options = {});
 
   // The generic call: any inputs, any outputs.
   absl::StatusOr<InferResponse> Infer(const InferRequest& request, const CallOptions& options = {});

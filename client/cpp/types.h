@@ -125,6 +125,37 @@ struct DetectResponse {
   absl::Duration round_trip;  // as this process saw it, from sending to the answer
 };
 
+struct SegmentRequest {
+  ModelId model;
+  std::vector<std::string> images;  // contents of JPEG, PNG or WebP files, at most 64
+  uint32_t priority = 0;            // 1 is served first; 0: the model's default
+  std::string id;                   // returned unchanged
+};
+
+struct ClassArea {
+  int class_index = 0;
+  std::string label;  // empty where the model has no labels
+  int64_t pixels = 0;
+  std::string run_lengths;  // COCO's compressed ones ("counts")
+};
+
+// Of one picture, turned upright as its EXIF orientation says.
+struct ImageSegmentation {
+  int image_height = 0, image_width = 0;
+  std::vector<ClassArea> classes;   // those that it shows, the largest first
+  std::vector<uint16_t> class_map;  // [image_height, image_width]: the class of each pixel
+};
+
+struct SegmentResponse {
+  ModelId model;  // with the version that answered
+  std::string id;
+  std::string attention;
+  bool untrained = false;  // the classes mean nothing
+  std::vector<ImageSegmentation> images;
+  Receipt receipt;
+  absl::Duration round_trip;  // as this process saw it, from sending to the answer
+};
+
 struct RequestedOutput {
   std::string name;
   // Above 0: so many "<value>:<index>[:<label>]" strings an image instead of the numbers.

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "client/cpp/run_lengths.h"
 
 namespace fovea::client {
 namespace {
@@ -59,6 +60,34 @@ TensorInfo FromWire(const inference::ModelMetadataResponse::TensorMetadata& tens
 
 DurationSum FromWire(const inference::StatisticDuration& sum) {
   return {sum.count(), absl::Nanoseconds(static_cast<int64_t>(sum.ns()))};
+}
+
+// From its classes' run lengths, which cover the picture, each pixel once.
+absl::Status FillClassMap(ImageSegmentation& map) {
+  const absl::Status broken =
+      absl::InternalError("the server's class map does not cover its picture");
+  // The largest that a server takes.
+  constexpr int64_t kMostPixels = 50'000'000;
+  const int64_t height = map.image_height, width = map.image_width, pixels = height * width;
+  if (height < 1 || width < 1 || pixels > kMostPixels) return broken;
+  constexpr uint16_t kNone = 0xffff;
+  map.class_map.assign(pixels, kNone);
+  int64_t filled = 0;
+  for (const ClassArea& area : map.classes) {
+    const auto runs = ReadRunLengths(area.run_lengths, pixels);
+    if (!runs.ok() || area.class_index < 0 || area.class_index >= kNone) return broken;
+    int64_t at = 0;
+    for (size_t i = 0; i < runs->size(); ++i) {
+      for (const int64_t end = at + (*runs)[i]; at < end; ++at) {
+        if (i % 2 == 0) continue;
+        uint16_t& pixel = map.class_map[at % height * width + at / height];
+        if (pixel != kNone) return broken;
+        pixel = static_cast<uint16_t>(area.class_index);
+        ++filled;
+      }
+    }
+  }
+  return filled == pixels ? absl::OkStatus() : broken;
 }
 
 // What the requests of all tasks have.
@@ -126,6 +155,27 @@ DetectResponse FromWire(fovea::v1::DetectResponse&& message) {
                                   one.class_index(),
                                   std::move(*one.mutable_label())});
     }
+  }
+  return response;
+}
+
+fovea::v1::SegmentRequest ToWire(const SegmentRequest& request) {
+  auto message = TaskMessage<fovea::v1::SegmentRequest>(request);
+  message.set_map_format(fovea::v1::SegmentRequest::RUN_LENGTHS);
+  return message;
+}
+
+absl::StatusOr<SegmentResponse> FromWire(fovea::v1::SegmentResponse&& message) {
+  auto response = TaskResponse<SegmentResponse>(message);
+  for (fovea::v1::Segmentation& image : *message.mutable_results()) {
+    ImageSegmentation& map = response.images.emplace_back();
+    map.image_height = image.image_height();
+    map.image_width = image.image_width();
+    for (fovea::v1::ClassArea& area : *image.mutable_classes()) {
+      map.classes.push_back({area.class_index(), std::move(*area.mutable_label()), area.pixels(),
+                             std::move(*area.mutable_run_lengths())});
+    }
+    if (absl::Status status = FillClassMap(map); !status.ok()) return status;
   }
   return response;
 }

@@ -11,6 +11,9 @@ fovea::v1::ClassifyRequest ToWire(const ClassifyRequest& request);
 ClassifyResponse FromWire(fovea::v1::ClassifyResponse&& response);
 fovea::v1::DetectRequest ToWire(const DetectRequest& request);
 DetectResponse FromWire(fovea::v1::DetectResponse&& response);
+fovea::v1::SegmentRequest ToWire(const SegmentRequest& request);
+// INTERNAL: what the response says cannot be.
+absl::StatusOr<SegmentResponse> FromWire(fovea::v1::SegmentResponse&& response);
 
 inference::ModelInferRequest ToWire(const InferRequest& request);
 // INVALID_ARGUMENT: outputs that are not raw, or not as many as the response names.

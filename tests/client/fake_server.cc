@@ -99,6 +99,29 @@ class FakeVision final : public fovea::v1::VisionService::Service {
     return Status::OK;
   }
 
+  // Of a picture of 2 x 3 pixels: the first column of the model's first class, the rest of its
+  // second. "holes ...": a map that leaves pixels out.
+  Status Segment(ServerContext*, const fovea::v1::SegmentRequest* request,
+                 fovea::v1::SegmentResponse* response) override {
+    const FakeModel* model = Find(models_, request->model_name());
+    if (model == nullptr) return NoSuchModel(request->model_name());
+    response->set_model_name(model->name);
+    for (const std::string& image : request->images()) {
+      auto* result = response->add_results();
+      result->set_image_height(2);
+      result->set_image_width(3);
+      const char* const run_lengths[] = {absl::StartsWith(image, "holes") ? "015" : "024", "24"};
+      for (const int i : {1, 0}) {
+        auto* area = result->add_classes();
+        area->set_class_index(model->classes[i].index);
+        area->set_label(model->classes[i].label);
+        area->set_pixels(i == 0 ? 2 : 4);
+        area->set_run_lengths(run_lengths[i]);
+      }
+    }
+    return Status::OK;
+  }
+
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<std::string> classified_;

@@ -28,6 +28,7 @@ struct Options {
   ModelsOptions models;
   ClassifyOptions classify;
   DetectOptions detect;
+  SegmentOptions segment;
   RepositoryOptions load, unload;
   StatsOptions stats;
   CompareOptions compare;
@@ -138,6 +139,14 @@ void AddRequests(CLI::App& command, ImagesOptions& options) {
   AddTimeout(command, options.call, "Deadline of each request");
 }
 
+void AddOutput(CLI::App& command, std::string& output) {
+  command
+      .add_option("-o,--output", output,
+                  "Write pictures with what was found and a legend: a .png file for one image, "
+                  "otherwise a folder")
+      ->type_name("PATH");
+}
+
 void AddClassify(CLI::App& app, ClassifyOptions& options) {
   CLI::App* command =
       AddCommand(app, "classify", "Print what images show, most probable class first",
@@ -178,11 +187,20 @@ void AddDetect(CLI::App& app, DetectOptions& options) {
                    "Objects of each image at most, best first (default: the model's own)")
       ->check(InRange(1, 1'000'000))
       ->type_name("N");
-  command
-      ->add_option("-o,--output", options.output,
-                   "Write pictures with boxes and a legend: a .png file for one image, otherwise a "
-                   "folder")
-      ->type_name("PATH");
+  AddOutput(*command, options.output);
+  AddRequests(*command, options);
+}
+
+void AddSegment(CLI::App& app, SegmentOptions& options) {
+  CLI::App* command =
+      AddCommand(app, "segment", "Tell which class each pixel of images belongs to, and draw it",
+                 "  fovea segment street.jpg\n"
+                 "  fovea segment street.jpg --output classes.png\n"
+                 "  fovea segment --json val2017 > results.json\n"
+                 "Results come in the order of the files, as soon as they are there: the share of\n"
+                 "each class. --json is COCO's format of results for stuff, as run lengths.\n");
+  AddImages(*command, options, "segmenter");
+  AddOutput(*command, options.output);
   AddRequests(*command, options);
 }
 
@@ -335,6 +353,7 @@ int RunFovea(const std::vector<std::string>& arguments, const Console& console) 
   AddModels(app, options.models);
   AddClassify(app, options.classify);
   AddDetect(app, options.detect);
+  AddSegment(app, options.segment);
   AddCompare(app, options.compare);
   AddStats(app, options.stats);
   AddRepositoryCommands(app, options.load, options.unload);
@@ -374,6 +393,7 @@ int RunFovea(const std::vector<std::string>& arguments, const Console& console) 
     if (name == "models") return RunModels(client, options.models, console);
     if (name == "classify") return RunClassify(client, options.classify, console);
     if (name == "detect") return RunDetect(client, options.detect, console);
+    if (name == "segment") return RunSegment(client, options.segment, console);
     if (name == "compare") return RunCompare(client, options.compare, console);
     if (name == "stats") return RunStats(client, options.stats, console);
     if (name == "load") return RunLoad(client, options.load, console);

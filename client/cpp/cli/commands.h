@@ -42,6 +42,11 @@ struct DetectOptions : ImagesOptions {
 };
 ExitCode RunDetect(Client& client, const DetectOptions& options, const Console& console);
 
+struct SegmentOptions : ImagesOptions {
+  std::string output;  // as DetectOptions'
+};
+ExitCode RunSegment(Client& client, const SegmentOptions& options, const Console& console);
+
 struct RepositoryOptions {
   std::vector<std::string> models;
   CallOptions call = {.timeout = absl::Minutes(10)};

@@ -1,23 +1,15 @@
 #include "client/cpp/cli/detect_report.h"
 
-#include <cerrno>
-#include <cstring>
-#include <fstream>
+#include <string>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "client/cpp/cli/json.h"
 #include "client/cpp/cli/text.h"
-#include "server/imaging/decode.h"
 #include "server/imaging/drawing/overlay.h"
-#include "server/imaging/encode_png.h"
-#include "server/imaging/probe.h"
 
 namespace fovea::client {
 namespace {
-
-namespace fs = std::filesystem;
 
 std::string ObjectText(const Detection& found) {
   const Box& box = found.box;
@@ -25,60 +17,25 @@ std::string ObjectText(const Detection& found) {
                          Percent(found.score), box.left, box.top, box.right, box.bottom);
 }
 
-// The file's picture with the objects, as a PNG.
-absl::StatusOr<std::string> Drawn(const std::string& file, const ImageDetections& found) {
-  const Bytes encoded = std::as_bytes(std::span(file));
-  const absl::StatusOr<ImageInfo> info = ProbeImage(encoded, {});
-  if (!info.ok()) return info.status();
-  const absl::StatusOr<RgbImage> picture = DecodeImage(encoded, *info);
-  if (!picture.ok()) return picture.status();
+RgbImage Drawn(const RgbImage& picture, const ImageDetections& found) {
   std::vector<DrawnObject> objects;
   for (const Detection& one : found.detections) {
     objects.push_back({one.box.left, one.box.top, one.box.right, one.box.bottom, one.score,
                        one.class_index, one.label});
   }
-  return EncodePng(DrawObjects(*picture, objects));
-}
-
-absl::Status Write(const fs::path& path, const std::string& bytes) {
-  std::ofstream stream(path, std::ios::binary);
-  stream << bytes << std::flush;
-  if (stream) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(path.string(), " cannot be written: ", std::strerror(errno)));
+  return DrawObjects(picture, objects);
 }
 
 }  // namespace
 
 DetectReport::DetectReport(const ModelId& model, const DetectOptions& options,
                            std::optional<size_t> files, const Console& console)
-    : model_(model), options_(options), console_(console), tally_("detected in", files, console) {
+    : model_(model),
+      options_(options),
+      console_(console),
+      tally_("searched", files, console),
+      pictures_(options.output) {
   if (options_.json) console_.out << '[' << std::flush;
-}
-
-absl::StatusOr<fs::path> DetectReport::PictureOf(const std::string& path) {
-  const fs::path output = options_.output;
-  if (output.extension() == ".png" && !fs::is_directory(output)) {
-    if (pictures_.insert(output).second) return output;
-    return absl::InvalidArgumentError(
-        absl::StrCat("not drawn: ", output.string(), " is another image's; name a folder"));
-  }
-  const std::string stem = path == "-" ? "stdin" : fs::path(path).stem().string();
-  fs::path picture = output / (stem + ".png");
-  for (int i = 2; !pictures_.insert(picture).second; ++i) {
-    picture = output / absl::StrCat(stem, "_", i, ".png");
-  }
-  return picture;
-}
-
-absl::Status DetectReport::Draw(const AskedFile<DetectResponse>& file) {
-  const absl::StatusOr<fs::path> picture = PictureOf(file.path);
-  if (!picture.ok()) return picture.status();
-  std::error_code ignored;  // what cannot be made cannot be written to either
-  if (picture->has_parent_path()) fs::create_directories(picture->parent_path(), ignored);
-  const absl::StatusOr<std::string> drawn = Drawn(file.image, file.outcome->images[0]);
-  if (!drawn.ok()) return drawn.status();
-  return Write(*picture, *drawn);
 }
 
 void DetectReport::Add(const AskedFile<DetectResponse>& file) {
@@ -99,7 +56,8 @@ void DetectReport::Add(const AskedFile<DetectResponse>& file) {
       if (options_.receipt) console_.out << "  " << ReceiptText(file.outcome->receipt) << '\n';
     }
     console_.out << std::flush;
-    if (!options_.output.empty()) status = Draw(file);
+    status = pictures_.Draw(file.path, file.image,
+                            [&](const RgbImage& picture) { return Drawn(picture, found); });
   }
   tally_.Add(file.path, status);
 }

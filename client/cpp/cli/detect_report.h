@@ -2,13 +2,11 @@
 #pragma once
 
 #include <cstddef>
-#include <filesystem>
 #include <optional>
-#include <set>
-#include <string>
 
 #include "client/cpp/cli/commands.h"
 #include "client/cpp/cli/console.h"
+#include "client/cpp/cli/drawn_pictures.h"
 #include "client/cpp/cli/image_tally.h"
 #include "client/cpp/cli/on_images.h"
 #include "client/cpp/types.h"
@@ -28,16 +26,11 @@ class DetectReport {
   ExitCode Finish(std::optional<size_t> files, bool interrupted);
 
  private:
-  // The picture with what was found in it.
-  absl::Status Draw(const AskedFile<DetectResponse>& file);
-  // Where that of `path` goes: no two go to one. INVALID_ARGUMENT: there is one place for many.
-  absl::StatusOr<std::filesystem::path> PictureOf(const std::string& path);
-
   const ModelId& model_;
   const DetectOptions& options_;
   const Console& console_;
   ImageTally tally_;
-  std::set<std::filesystem::path> pictures_;
+  DrawnPictures pictures_;
   bool any_object_ = false;
   bool untrained_ = false;
 };

@@ -112,6 +112,13 @@ Json RatioJson(const ComparedTime& time) {
   return json;
 }
 
+// As DetectedJson names it.
+Json CocoImage(const std::string& path) {
+  const std::string stem = std::filesystem::path(path).stem().string();
+  int64_t number = 0;
+  return absl::SimpleAtoi(stem, &number) && number >= 0 ? Json(number) : Json(path);
+}
+
 Json ToJson(const absl::Status& status) {
   return {{"code", absl::StatusCodeToString(status.code())},
           {"reason", ReasonOf(status)},
@@ -170,9 +177,7 @@ std::string ClassifiedJsonTail(size_t classified, size_t failed,
 }
 
 std::string DetectedJson(const std::string& path, const ImageDetections& found) {
-  const std::string stem = std::filesystem::path(path).stem().string();
-  int64_t number = 0;
-  const Json image = absl::SimpleAtoi(stem, &number) && number >= 0 ? Json(number) : Json(path);
+  const Json image = CocoImage(path);
   std::string lines;
   for (const Detection& one : found.detections) {
     const Box& box = one.box;
@@ -183,6 +188,22 @@ std::string DetectedJson(const std::string& path, const ImageDetections& found) 
                          Shortest(box.bottom - box.top)}},
                        {"score", Shortest(one.score)},
                        {"category_name", one.label}};
+    absl::StrAppend(&lines, lines.empty() ? "" : ",\n", Line(line));
+  }
+  return lines;
+}
+
+std::string SegmentedJson(const std::string& path, const ImageSegmentation& map) {
+  const Json image = CocoImage(path);
+  std::string lines;
+  for (const ClassArea& area : map.classes) {
+    const Json line = {
+        {"image_id", image},
+        {"category_id", area.class_index},
+        {"segmentation",
+         {{"size", {map.image_height, map.image_width}}, {"counts", area.run_lengths}}},
+        {"area", area.pixels},
+        {"category_name", area.label}};
     absl::StrAppend(&lines, lines.empty() ? "" : ",\n", Line(line));
   }
   return lines;

@@ -27,6 +27,10 @@ std::string ClassifiedJsonTail(size_t classified, size_t failed,
 // COCO's fields: "category_name".
 std::string DetectedJson(const std::string& path, const ImageDetections& found);
 
+// A line for each class in COCO's format of results for stuff: run lengths, compressed. Otherwise
+// as DetectedJson.
+std::string SegmentedJson(const std::string& path, const ImageSegmentation& map);
+
 std::string StatisticsJson(const std::vector<ModelStatistics>& statistics);
 std::string ComparisonJson(const Comparison& comparison, const std::vector<std::string>& images);
 

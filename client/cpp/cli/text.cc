@@ -71,6 +71,10 @@ std::string LabelOf(const Detection& detection) {
   return detection.label.empty() ? absl::StrCat("class ", detection.class_index) : detection.label;
 }
 
+std::string LabelOf(const ClassArea& area) {
+  return area.label.empty() ? absl::StrCat("class ", area.class_index) : area.label;
+}
+
 std::string ReceiptText(const Receipt& receipt) {
   std::string text;
   for (size_t i = 0; i < kStageNames.size(); ++i) {

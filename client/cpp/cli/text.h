@@ -23,6 +23,7 @@ std::string Count(size_t count, const std::string& noun);
 // The label, or "class 17" where the model has none.
 std::string LabelOf(const ClassScore& score);
 std::string LabelOf(const Detection& detection);
+std::string LabelOf(const ClassArea& area);
 
 // A line of the stages and what they add up to, in milliseconds, the batch and its memory.
 std::string ReceiptText(const Receipt& receipt);

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
+#include <functional>
 #include <map>
 #include <opencv2/core.hpp>
 #include <opencv2/imgproc.hpp>
@@ -18,6 +18,7 @@ constexpr Rgb kDark = {20, 20, 20}, kLight = {255, 255, 255};
 
 constexpr int kReadableSide = 480;  // of the shorter side, in pixels
 constexpr int kMostEnlarged = 16;
+constexpr double kColourShare = 0.55;  // of a class's colour over its pixels
 
 cv::Scalar Scalar(const Rgb& colour) {
   return {double(colour[0]), double(colour[1]), double(colour[2])};
@@ -59,9 +60,8 @@ std::string InAscii(const std::string& text) {
   return ascii;
 }
 
-std::string NameOf(const DrawnObject& object) {
-  return object.label.empty() ? "class " + std::to_string(object.class_index)
-                              : InAscii(object.label);
+std::string NameOf(int class_index, const std::string& label) {
+  return label.empty() ? "class " + std::to_string(class_index) : InAscii(label);
 }
 
 cv::Mat View(const RgbImage& image) {
@@ -103,8 +103,8 @@ void DrawBox(cv::Mat& picture, const Pen& pen, const DrawnObject& object, int ti
 }
 
 void TagBox(cv::Mat& picture, const Pen& pen, const DrawnObject& object, int times) {
-  const std::string text =
-      NameOf(object) + " " + std::to_string(std::lround(100 * object.score)) + "%";
+  const std::string text = NameOf(object.class_index, object.label) + " " +
+                           std::to_string(std::lround(100 * object.score)) + "%";
   const cv::Size size = pen.TextSize(text);
   const int height = size.height + 2 * pen.margin(), width = size.width + 2 * pen.margin();
   const int left = static_cast<int>(std::lround(object.left * times));
@@ -115,48 +115,82 @@ void TagBox(cv::Mat& picture, const Pen& pen, const DrawnObject& object, int tim
            std::clamp(top - height, 0, std::max(0, picture.rows - height))});
 }
 
-// A line for each class with the number of its objects, as wide as the picture.
-cv::Mat Legend(const cv::Mat& picture, const Pen& pen, std::span<const DrawnObject> objects) {
-  std::map<int, std::pair<std::string, int>> classes;
-  for (const DrawnObject& object : objects) {
-    auto& [name, count] = classes[object.class_index];
-    name = NameOf(object);
-    ++count;
-  }
+struct LegendEntry {
+  Rgb colour;
+  std::string text;
+};
+
+// As wide as the picture, and as high as the entries need.
+cv::Mat Legend(const cv::Mat& picture, const Pen& pen, const std::vector<LegendEntry>& entries) {
   const int row = pen.TextSize("Ag").height + 3 * pen.margin();
-  std::vector<cv::Rect> fields;
-  std::vector<std::string> texts;
+  const int side = row - 2 * pen.margin();
+  std::vector<cv::Point> places;
   int x = 0, y = 0;
-  for (const auto& [index, named] : classes) {
-    texts.push_back(named.first + " x" + std::to_string(named.second));
-    const int width = row + pen.TextSize(texts.back()).width + 2 * pen.margin();
+  for (const LegendEntry& entry : entries) {
+    const int width = row + pen.TextSize(entry.text).width + 2 * pen.margin();
     if (x > 0 && x + width > picture.cols) {
       x = 0;
       y += row;
     }
-    fields.emplace_back(x, y, width, row);
+    places.emplace_back(x, y);
     x += width;
   }
-  if (fields.empty()) {
-    texts.emplace_back("nothing found");
-    fields.emplace_back(0, 0, picture.cols, row);
-  }
   cv::Mat legend(y + row, picture.cols, CV_8UC3, Scalar(kLight));
-  auto known = classes.begin();
-  for (size_t i = 0; i < fields.size(); ++i) {
-    int text_left = fields[i].x + pen.margin();
-    if (known != classes.end()) {
-      const cv::Rect swatch(fields[i].x + pen.margin(), fields[i].y + pen.margin(),
-                            row - 2 * pen.margin(), row - 2 * pen.margin());
-      cv::rectangle(legend, swatch, Scalar(ColourOf(known->first)), cv::FILLED);
-      cv::rectangle(legend, swatch, Scalar(kDark), 1, cv::LINE_AA);
-      text_left = fields[i].x + row;
-      ++known;
-    }
-    cv::putText(legend, texts[i], {text_left, fields[i].y + static_cast<int>(0.65 * row)},
+  const auto write = [&](const std::string& text, const cv::Point& place) {
+    cv::putText(legend, text, {place.x, place.y + static_cast<int>(0.65 * row)},
                 cv::FONT_HERSHEY_SIMPLEX, pen.font_scale, Scalar(kDark), pen.stroke, cv::LINE_AA);
+  };
+  if (entries.empty()) write("nothing found", {pen.margin(), 0});
+  for (size_t i = 0; i < entries.size(); ++i) {
+    const cv::Rect swatch(places[i].x + pen.margin(), places[i].y + pen.margin(), side, side);
+    cv::rectangle(legend, swatch, Scalar(entries[i].colour), cv::FILLED);
+    cv::rectangle(legend, swatch, Scalar(kDark), 1, cv::LINE_AA);
+    write(entries[i].text, {places[i].x + row, places[i].y});
   }
   return legend;
+}
+
+RgbImage WithLegend(const cv::Mat& picture, const Pen& pen,
+                    const std::vector<LegendEntry>& entries) {
+  const cv::Mat legend = Legend(picture, pen, entries);
+  RgbImage drawn = RgbImage::Allocate(picture.rows + legend.rows, picture.cols);
+  cv::Mat whole = View(drawn);
+  picture.copyTo(whole.rowRange(0, picture.rows));
+  legend.copyTo(whole.rowRange(picture.rows, whole.rows));
+  return drawn;
+}
+
+// A class with its number of objects.
+std::vector<LegendEntry> EntriesOf(std::span<const DrawnObject> objects) {
+  std::map<int, std::pair<std::string, int>> classes;
+  for (const DrawnObject& object : objects) {
+    auto& [name, count] = classes[object.class_index];
+    name = NameOf(object.class_index, object.label);
+    ++count;
+  }
+  std::vector<LegendEntry> entries;
+  for (const auto& [index, named] : classes) {
+    entries.push_back({ColourOf(index), named.first + " x" + std::to_string(named.second)});
+  }
+  return entries;
+}
+
+// A class with its share of the picture.
+std::vector<LegendEntry> EntriesOf(std::span<const uint16_t> class_map,
+                                   const std::map<int, std::string>& labels) {
+  std::map<int, int64_t> pixels;
+  for (const uint16_t index : class_map) ++pixels[index];
+  std::vector<std::pair<int, int64_t>> largest_first(pixels.begin(), pixels.end());
+  std::ranges::stable_sort(largest_first, std::greater(), &std::pair<int, int64_t>::second);
+  std::vector<LegendEntry> entries;
+  for (const auto& [index, count] : largest_first) {
+    const auto label = labels.find(index);
+    const double share = 100.0 * static_cast<double>(count) / static_cast<double>(class_map.size());
+    const std::string percent = share < 0.5 ? "<1%" : std::to_string(std::lround(share)) + "%";
+    entries.push_back({ColourOf(index),
+                       NameOf(index, label == labels.end() ? "" : label->second) + " " + percent});
+  }
+  return entries;
 }
 
 }  // namespace
@@ -174,12 +208,34 @@ RgbImage DrawObjects(const RgbImage& image, std::span<const DrawnObject> objects
   for (auto one = objects.rbegin(); one != objects.rend(); ++one) {
     TagBox(picture, pen, *one, times);
   }
-  const cv::Mat legend = Legend(picture, pen, objects);
-  RgbImage drawn = RgbImage::Allocate(picture.rows + legend.rows, picture.cols);
-  cv::Mat whole = View(drawn);
-  picture.copyTo(whole.rowRange(0, picture.rows));
-  legend.copyTo(whole.rowRange(picture.rows, whole.rows));
-  return drawn;
+  return WithLegend(picture, pen, EntriesOf(objects));
+}
+
+RgbImage DrawClasses(const RgbImage& image, std::span<const uint16_t> class_map,
+                     const std::map<int, std::string>& labels) {
+  int times = 1;
+  cv::Mat picture = Readable(image, &times);
+  const Pen pen(picture);
+  const auto class_at = [&](int y, int x) {
+    return class_map[static_cast<int64_t>(y / times) * image.width + x / times];
+  };
+  // What lies within a line's width of another class, to the right or below.
+  const int line = std::max(1, pen.line / 2);
+  for (int y = 0; y < picture.rows; ++y) {
+    auto* pixel = picture.ptr<cv::Vec3b>(y);
+    for (int x = 0; x < picture.cols; ++x) {
+      const uint16_t own = class_at(y, x);
+      const bool border = class_at(std::min(y + line, picture.rows - 1), x) != own ||
+                          class_at(y, std::min(x + line, picture.cols - 1)) != own;
+      const Rgb colour = border ? kDark : ColourOf(own);
+      const double share = border ? 0.8 : kColourShare;
+      for (int c = 0; c < 3; ++c) {
+        pixel[x][c] =
+            static_cast<uint8_t>(std::lround(share * colour[c] + (1 - share) * pixel[x][c]));
+      }
+    }
+  }
+  return WithLegend(picture, pen, EntriesOf(class_map, labels));
 }
 
 }  // namespace fovea

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 
@@ -26,5 +27,11 @@ struct DrawnObject {
 // ground. A small picture is enlarged first, to where text can be read. Labels are drawn in ASCII;
 // what is not becomes '?'. Throws std::bad_alloc.
 RgbImage DrawObjects(const RgbImage& image, std::span<const DrawnObject> objects);
+
+// A copy of `image` under the colours of its pixels' classes, with a dark line between two classes
+// and below it a legend with each class's share of the picture, the largest first. `class_map`:
+// [image.height, image.width]; `labels`: of some of the classes. Otherwise as above.
+RgbImage DrawClasses(const RgbImage& image, std::span<const uint16_t> class_map,
+                     const std::map<int, std::string>& labels);
 
 }  // namespace fovea

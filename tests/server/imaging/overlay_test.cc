@@ -108,30 +108,58 @@ TEST(Overlay, BoxesThatMakeNoSenseAreDrawnSomewhere) {
   }
 }
 
+// Quarters of a picture, and a stripe.
+std::vector<uint16_t> Classes(int height, int width) {
+  std::vector<uint16_t> map(static_cast<size_t>(height) * width);
+  for (int y = 0; y < height; ++y) {
+    for (int x = 0; x < width; ++x) {
+      const int quarter = 2 * (y >= height / 2) + (x >= width / 2);
+      map[static_cast<size_t>(y) * width + x] =
+          static_cast<uint16_t>(x % (width / 4) < 2 ? 300 : quarter);
+    }
+  }
+  return map;
+}
+
+TEST(Overlay, ClassesColourTheirPixels) {
+  const RgbImage ground = Ground(600, 800, 128, 128);
+  const RgbImage drawn = DrawClasses(ground, Classes(600, 800), {{0, "sky"}});
+  const uint8_t* sky = At(drawn, 100, 100);
+  for (int c = 0; c < 3; ++c) {
+    EXPECT_NEAR(sky[c], 0.55 * ColourOf(0)[c] + 0.45 * 128, 1);
+    EXPECT_LT(At(drawn, 299, 100)[c], 60) << "the border";
+  }
+  EXPECT_GT(drawn.height, 600) << "the legend";
+}
+
+void Check(const RgbImage& drawn, const std::string& name, const char* folder) {
+  const std::string file = "overlays/" + name + ".png";
+  if (folder != nullptr) {
+    const absl::StatusOr<std::string> png = EncodePng(drawn);
+    ASSERT_TRUE(png.ok());
+    std::ofstream(std::filesystem::path(folder) / (name + ".png"), std::ios::binary) << *png;
+    return;
+  }
+  const absl::StatusOr<RgbImage> golden = testing::Decode(testing::ReadImage(file));
+  ASSERT_TRUE(golden.ok()) << golden.status();
+  ASSERT_EQ(golden->size(), drawn.size()) << name;
+  size_t different = 0;
+  for (size_t i = 0; i < golden->size(); ++i) {
+    different += std::abs(golden->pixels[i] - drawn.pixels[i]) > 8;
+  }
+  EXPECT_LT(different, golden->size() / 200) << name;
+}
+
 // Levels may differ where another OpenCV draws a letter's edge otherwise.
 TEST(Overlay, LooksAsTheGoldenPicturesDo) {
   const char* const folder = std::getenv("FOVEA_WRITE_OVERLAYS");
   for (const auto& [name, from, to] :
        {std::tuple("dark", 0, 60), {"light", 200, 255}, {"both", 0, 255}}) {
-    const RgbImage drawn = DrawObjects(Ground(200, 320, from, to), Objects());
-    const std::string file = std::string("overlays/") + name + ".png";
-    if (folder != nullptr) {
-      const absl::StatusOr<std::string> png = EncodePng(drawn);
-      ASSERT_TRUE(png.ok());
-      std::ofstream(std::filesystem::path(folder) / (std::string(name) + ".png"), std::ios::binary)
-          << *png;
-      continue;
-    }
-    const absl::StatusOr<RgbImage> golden = testing::Decode(testing::ReadImage(file));
-    ASSERT_TRUE(golden.ok()) << golden.status();
-    ASSERT_EQ(golden->size(), drawn.size()) << name;
-    size_t different = 0;
-    for (size_t i = 0; i < golden->size(); ++i) {
-      different += std::abs(golden->pixels[i] - drawn.pixels[i]) > 8;
-    }
-    EXPECT_LT(different, golden->size() / 200) << name;
+    Check(DrawObjects(Ground(200, 320, from, to), Objects()), name, folder);
   }
+  Check(DrawClasses(Ground(200, 320, 0, 255), Classes(200, 320),
+                    {{0, "sky"}, {1, "grass"}, {2, "a road"}, {300, "pole"}}),
+        "classes", folder);
 }
-
 }  // namespace
 }  // namespace fovea

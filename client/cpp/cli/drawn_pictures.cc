@@ -1,0 +1,66 @@
+#include "client/cpp/cli/drawn_pictures.h"
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <span>
+
+#include "absl/strings/str_cat.h"
+#include "server/imaging/decode.h"
+#include "server/imaging/encode_png.h"
+#include "server/imaging/probe.h"
+
+namespace fovea::client {
+namespace {
+
+namespace fs = std::filesystem;
+
+absl::StatusOr<RgbImage> Decode(const std::string& file) {
+  const Bytes encoded = std::as_bytes(std::span(file));
+  const absl::StatusOr<ImageInfo> info = ProbeImage(encoded, {});
+  if (!info.ok()) return info.status();
+  return DecodeImage(encoded, *info);
+}
+
+absl::Status Write(const fs::path& path, const std::string& bytes) {
+  std::ofstream stream(path, std::ios::binary);
+  stream << bytes << std::flush;
+  if (stream) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(path.string(), " cannot be written: ", std::strerror(errno)));
+}
+
+}  // namespace
+
+absl::StatusOr<fs::path> DrawnPictures::PlaceOf(const std::string& path) {
+  if (output_.extension() == ".png" && !fs::is_directory(output_)) {
+    if (taken_.insert(output_).second) return output_;
+    return absl::InvalidArgumentError(
+        absl::StrCat("not drawn: ", output_.string(), " is another image's; name a folder"));
+  }
+  const std::string stem = path == "-" ? "stdin" : fs::path(path).stem().string();
+  fs::path place = output_ / (stem + ".png");
+  for (int i = 2; !taken_.insert(place).second; ++i) {
+    place = output_ / absl::StrCat(stem, "_", i, ".png");
+  }
+  return place;
+}
+
+absl::Status DrawnPictures::Draw(
+    const std::string& path, const std::string& image,
+    const std::function<absl::StatusOr<RgbImage>(const RgbImage&)>& draw) {
+  if (output_.empty()) return absl::OkStatus();
+  const absl::StatusOr<fs::path> place = PlaceOf(path);
+  if (!place.ok()) return place.status();
+  std::error_code ignored;  // what cannot be made cannot be written to either
+  if (place->has_parent_path()) fs::create_directories(place->parent_path(), ignored);
+  const absl::StatusOr<RgbImage> picture = Decode(image);
+  if (!picture.ok()) return picture.status();
+  const absl::StatusOr<RgbImage> drawn = draw(*picture);
+  if (!drawn.ok()) return drawn.status();
+  const absl::StatusOr<std::string> png = EncodePng(*drawn);
+  if (!png.ok()) return png.status();
+  return Write(*place, *png);
+}
+
+}  // namespace fovea::client

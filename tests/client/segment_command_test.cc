@@ -1,0 +1,83 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "client/cpp/client.h"
+#include "client/cpp/run_lengths.h"
+#include "server/imaging/encode_png.h"
+#include "tests/client/fake_server.h"
+#include "tests/client/run_fovea.h"
+
+namespace fovea::client {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using Json = nlohmann::json;
+
+// Of one pixel.
+std::string TinyPng() {
+  RgbImage image = RgbImage::Allocate(1, 1);
+  image.pixels[0] = image.pixels[1] = image.pixels[2] = 7;
+  return *EncodePng(image);
+}
+
+class Segment : public FoveaTest {
+ protected:
+  Outcome Run(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), {"--server", server_.address(), "segment"});
+    return Fovea(arguments);
+  }
+
+  FakeServer server_{{.name = "shapes"}, {.name = "mapper", .task = "segmentation"}};
+};
+
+TEST_F(Segment, PrintsTheSharesOfAnImagesClasses) {
+  const std::string path = Image("a.jpg");
+  const Outcome outcome = Run({path});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(outcome.out, path + ": square 66.7 %, circle 33.3 %\n");
+}
+
+TEST_F(Segment, JsonIsCocosFormatOfResultsForStuff) {
+  const Outcome outcome = Run({"--json", Image("000000000139.jpg"), Image("b.jpg")});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  const Json json = Json::parse(outcome.out);
+  ASSERT_EQ(json.size(), 4u);
+  EXPECT_EQ(json[0]["image_id"], 139);
+  EXPECT_EQ(json[0]["category_id"], 1);
+  EXPECT_EQ(json[0]["area"], 4);
+  EXPECT_EQ(json[0]["segmentation"]["size"], (Json{2, 3}));
+  EXPECT_EQ(json[0]["segmentation"]["counts"], "24");
+  EXPECT_EQ(json[1]["category_name"], "circle");
+}
+
+TEST_F(Segment, AMapThatIsNotThePicturesIsNotDrawn) {
+  const std::string path = Image("a.png", TinyPng());
+  const Outcome outcome = Run({path, "--output", folder_ / "drawn.png"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("is of another size"));
+}
+
+TEST_F(Segment, GivesTheClassOfEachPixel) {
+  const auto client = Client::Connect(server_.address());
+  ASSERT_TRUE(client.ok());
+  const auto answer = (*client)->Segment({.model = {"mapper"}, .images = {"an image"}});
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_THAT(answer->images.at(0).class_map, ElementsAre(0, 1, 1, 0, 1, 1));
+  const auto broken = (*client)->Segment({.model = {"mapper"}, .images = {"holes"}});
+  EXPECT_EQ(broken.status().code(), absl::StatusCode::kInternal);
+}
+
+TEST(ReadRunLengths, RefusesWhatFillsNoMask) {
+  EXPECT_THAT(*ReadRunLengths("231", 6), ElementsAre(2, 3, 1));
+  EXPECT_THAT(*ReadRunLengths("[2l1:00mNG99j0000000Q2", 630)->begin(), 75);
+  for (const char* text : {"231x", "23", "2311", "q", " ", "oooooooooooooo", "PPPPPPPPPPPPPPP1"}) {
+    EXPECT_FALSE(ReadRunLengths(text, 6).ok()) << text;
+  }
+}
+
+}  // namespace
+}  // namespace fovea::client
