@@ -34,7 +34,10 @@ std::vector<at::Tensor> SelectDetections(const Candidates& candidates, const Ima
   if (options.conventions == Conventions::kMmdetection) {
     there &= (clipped.slice(1, 2) > clipped.slice(1, 0, 2)).all(1);
   }
-  const at::Tensor index = there.nonzero().squeeze(1);
+  at::Tensor index = there.nonzero().squeeze(1);
+  // One score that is no number tells that the model is broken; as many would suppress no other.
+  const at::Tensor broken = candidates.scores.isnan().nonzero().squeeze(1);
+  if (broken.size(0) > 0) index = broken.slice(0, 0, 1);
   const at::Tensor boxes = clipped.index_select(0, index);
   const at::Tensor scores = candidates.scores.index_select(0, index);
   const at::Tensor labels = candidates.labels.index_select(0, index);

@@ -29,7 +29,8 @@ std::vector<ModelInfo::Output> DetectionOutputs(int64_t most);
 // that overlap by more than options.nms_iou keeps the best; of these the best
 // `options.detections_per_image`.
 //   MMDETECTION drops boxes without area, TORCHVISION does not.
-// Returns what DetectionOutputs says.
+// Negative scores are none; of those that are no number it reports one, which tells that the model
+// is broken. Returns what DetectionOutputs says.
 std::vector<at::Tensor> SelectDetections(const Candidates& candidates, const ImageSize& content,
                                          const DetectionOptions& options);
 

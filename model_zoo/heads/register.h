@@ -5,6 +5,7 @@
 
 namespace fovea::models {
 
+HeadEntry MaskRcnnEntry();
 HeadEntry RetinaNetEntry();
 HeadEntry SemanticFpnEntry();
 HeadEntry UperNetEntry();

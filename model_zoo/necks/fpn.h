@@ -9,7 +9,7 @@
 #include <memory>
 #include <vector>
 
-#include "model_zoo/layers/conv2d.h"
+#include "model_zoo/layers/conv_block.h"
 #include "model_zoo/layers/layer.h"
 #include "model_zoo/layers/layer_list.h"
 
@@ -21,23 +21,23 @@ class Fpn final : public Layer {
   enum class Extra {
     kNone,
     kTwoConvolutions,  // P6 and P7 of RetinaNet, the first of them from the backbone's last map
+    kEverySecond,      // every second place of the coarsest, for the proposals of Mask R-CNN
   };
 
-  // `in`: the channels of each map, finest first.
-  Fpn(const std::vector<int64_t>& in, int64_t channels, Extra extra);
+  // `in`: the channels of each map, finest first. `normed`: with batch norms.
+  Fpn(const std::vector<int64_t>& in, int64_t channels, Extra extra, bool normed = false);
 
   // maps: [N, in[i], height, width], each half as high and wide as the one before, rounded up ->
   // [N, channels, height, width] for each, and the extra ones.
   std::vector<at::Tensor> forward(const std::vector<at::Tensor>& maps) const;
 
  private:
-  // A list of one, as torchvision numbers them.
-  using Convolution = LayerList<Conv2d>;
   class ExtraBlocks;
 
-  const std::shared_ptr<LayerList<Convolution>> inner_;   // 1x1, from the backbone's channels
-  const std::shared_ptr<LayerList<Convolution>> layers_;  // 3x3, behind the sums
-  std::shared_ptr<ExtraBlocks> extra_;                    // null: none
+  const Extra extra_kind_;
+  const std::shared_ptr<LayerList<ConvBlock>> inner_;   // 1x1, from the backbone's channels
+  const std::shared_ptr<LayerList<ConvBlock>> layers_;  // 3x3, behind the sums
+  std::shared_ptr<ExtraBlocks> extra_;                  // null: none
 };
 
 }  // namespace fovea::models

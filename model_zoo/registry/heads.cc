@@ -8,6 +8,7 @@ const std::vector<HeadEntry>& Heads() {
   static const std::vector<HeadEntry> heads = {
       {"classifier", "the backbone's own: a logit for each class", Task::kClassification, nullptr},
       RetinaNetEntry(),
+      MaskRcnnEntry(),
       UperNetEntry(),
       SemanticFpnEntry(),
   };

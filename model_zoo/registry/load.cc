@@ -41,8 +41,7 @@ const BackboneEntry& KnownBackbone(const std::string& name) {
 const HeadEntry& FindHead(const ModelDescription& description, std::span<const HeadEntry> heads) {
   if (description.head.empty()) {
     const auto usual = std::ranges::find(heads, description.task, &HeadEntry::task);
-    TORCH_CHECK_VALUE(usual != heads.end(), "there is no head for ", TaskName(description.task),
-                      " yet");
+    TORCH_CHECK_VALUE(usual != heads.end(), "there is no head for ", TaskName(description.task));
     return *usual;
   }
   const auto named = std::ranges::find(heads, description.head, &HeadEntry::name);

@@ -106,6 +106,14 @@ TEST_F(SelectDetectionsTest, OfOverlappingBoxesOfOneClassTheBestStays) {
   EXPECT_THAT(Numbers(found[0]), ElementsAre(0, 0, 10, 9, 0, 0, 10, 9, 50, 50, 60, 60));
 }
 
+TEST_F(SelectDetectionsTest, OneScoreThatIsNoNumberStandsForAll) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const auto found =
+      Select({0, 0, 10, 10, 20, 20, 30, 30, nan, 0, 9, 9}, {0.5, nan, nan}, {1, 1, 1});
+  EXPECT_EQ(found[3].item<int64_t>(), 1);
+  EXPECT_TRUE(std::isnan(found[1][0].item<float>()));
+}
+
 TEST_F(SelectDetectionsTest, ClassesFarApartDoNotMeet) {
   // By classes, in fp32, places this far out would be 1/16 of a pixel apart.
   const int64_t far = 9'999;

@@ -140,7 +140,11 @@ TEST(LoadModelTest, WhatCannotBeIsSaidInWords) {
             "the model has neither weights nor a seed for random ones");
   ModelDescription description = Demo();
   description.task = Task::kSegmentation;
-  EXPECT_THAT(LoadError(description), HasSubstr("there is no head for segmentation yet"));
+  description.head = "retinanet";
+  EXPECT_EQ(LoadError(description),
+            "the head 'retinanet' is for detection, and the task is segmentation");
+  description.head = "none";
+  EXPECT_EQ(LoadError(description), "there is no head 'none'");
   description = Demo();
   description.image_height = 60;
   EXPECT_THAT(LoadError(description),

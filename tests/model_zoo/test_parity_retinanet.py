@@ -208,6 +208,18 @@ def test_an_image_does_not_depend_on_its_neighbour(weights: pathlib.Path) -> Non
     check_detections(model.run(pixels), 1, alone)
 
 
+def test_weights_that_are_no_numbers_are_seen(
+    published: RetinaNet, tmp_path: pathlib.Path
+) -> None:
+    broken = {own_name(n): v.clone() for n, v in published.state_dict().items()}
+    broken["backbone.conv1.weight"][0] = float("nan")
+    save(broken, tmp_path / "model.safetensors")
+    model = ours(tmp_path / "model.safetensors", SIZES[0])
+    _, scores, _, counts = model.run(pixels_of(SIZES[0]))
+    assert scores[:, 0].isnan().all()
+    assert counts.tolist() == [1, 1]
+
+
 def test_nothing_found_is_an_empty_answer(weights: pathlib.Path) -> None:
     model = ours(weights, SIZES[0], detection={"score_threshold": 0.999})
     for output in model.run(pixels_of(SIZES[0])):

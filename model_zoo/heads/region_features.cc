@@ -1,0 +1,53 @@
+#include "model_zoo/heads/region_features.h"
+
+#include <ATen/ATen.h>
+
+#include <cmath>
+#include <limits>
+
+#include "kernels/vision/roi_align/op.h"
+
+namespace fovea::models {
+
+at::Tensor LevelsOf(const at::Tensor& boxes, std::span<const int64_t> strides) {
+  constexpr double kCanonicalSide = 224, kCanonicalLevel = 4, kEpsilon = 1e-6;
+  const double first = std::round(std::log2(static_cast<double>(strides.front())));
+  const at::Tensor sides = boxes.slice(1, 2) - boxes.slice(1, 0, 2);
+  const at::Tensor side = sides.prod(1).sqrt();
+  const at::Tensor level = (kCanonicalLevel + (side / kCanonicalSide).log2() + kEpsilon).floor();
+  // A box without area goes to the finest one.
+  return (level - first).clamp(0, static_cast<double>(strides.size()) - 1).to(at::kLong);
+}
+
+at::Tensor RegionFeatures(const std::vector<at::Tensor>& pyramid, std::span<const int64_t> strides,
+                          const std::vector<at::Tensor>& boxes, int64_t side,
+                          Conventions conventions) {
+  const bool torchvision = conventions == Conventions::kTorchvision;
+  std::vector<at::Tensor> of_images;
+  for (size_t i = 0; i < boxes.size(); ++i) {
+    const at::Tensor image = at::full({boxes[i].size(0), 1}, static_cast<double>(i), at::kFloat);
+    of_images.push_back(at::cat({image, boxes[i]}, 1));
+  }
+  const at::Tensor regions = at::cat(of_images);  // [K, 5]
+  const at::Tensor levels = LevelsOf(regions.slice(1, 1), strides);
+  at::Tensor features =
+      at::empty({regions.size(0), pyramid[0].size(1), side, side}, pyramid[0].options());
+  for (size_t level = 0; level < strides.size(); ++level) {
+    const at::Tensor index = (levels == static_cast<int64_t>(level)).nonzero().squeeze(1);
+    if (index.size(0) == 0) continue;
+    features.index_copy_(
+        0, index,
+        kernels::RoiAlign(pyramid[level], regions.index_select(0, index),
+                          1.0 / static_cast<double>(strides[level]), side, side,
+                          /*sampling=*/torchvision ? 2 : 0, /*aligned=*/!torchvision)
+            .contiguous());
+  }
+  // A box that is no number is on no map.
+  const at::Tensor lost = regions.isnan().any(1).nonzero().squeeze(1);
+  if (lost.size(0) > 0) {
+    features.index_fill_(0, lost, std::numeric_limits<double>::quiet_NaN());
+  }
+  return features;
+}
+
+}  // namespace fovea::models
