@@ -94,6 +94,7 @@ struct DetectRequest {
   float score_threshold = 0;         // objects of a lower score are left out; in [0, 1]
   int max_detections = 0;            // of each image, best first; 0: as many as the model gives
   std::vector<std::string> classes;  // labels or class numbers, of which alone; empty: of all
+  bool masks = false;                // which pixels show each object; of models that have them
   uint32_t priority = 0;             // 1 is served first; 0: the model's default
   std::string id;                    // returned unchanged
 };
@@ -103,11 +104,18 @@ struct Box {
   float left = 0, top = 0, right = 0, bottom = 0;
 };
 
+// The pixels that show an object.
+struct InstanceMask {
+  std::string run_lengths;  // COCO's compressed ones ("counts"), of the whole picture
+  int64_t pixels = 0;
+};
+
 struct Detection {
   Box box;
   float score = 0;  // in [0, 1]
   int class_index = 0;
-  std::string label;  // empty where the model has no labels
+  std::string label;                 // empty where the model has no labels
+  std::optional<InstanceMask> mask;  // where it was asked for
 };
 
 struct ImageDetections {

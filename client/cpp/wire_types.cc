@@ -127,6 +127,7 @@ fovea::v1::DetectRequest ToWire(const DetectRequest& request) {
   message.set_score_threshold(request.score_threshold);
   message.set_max_detections(request.max_detections);
   for (const std::string& name : request.classes) message.add_classes(name);
+  if (request.masks) message.set_mask_format(fovea::v1::DetectRequest::RUN_LENGTHS);
   return message;
 }
 
@@ -150,10 +151,16 @@ DetectResponse FromWire(fovea::v1::DetectResponse&& message) {
     found.image_width = image.image_width();
     for (fovea::v1::Detection& one : *image.mutable_detections()) {
       const fovea::v1::Box& box = one.box();
-      found.detections.push_back({{box.left(), box.top(), box.right(), box.bottom()},
-                                  one.score(),
-                                  one.class_index(),
-                                  std::move(*one.mutable_label())});
+      Detection& detection = found.detections.emplace_back();
+      detection = {.box = {box.left(), box.top(), box.right(), box.bottom()},
+                   .score = one.score(),
+                   .class_index = one.class_index(),
+                   .label = std::move(*one.mutable_label()),
+                   .mask = std::nullopt};
+      if (one.has_mask()) {
+        detection.mask = {std::move(*one.mutable_mask()->mutable_run_lengths()),
+                          one.mask().pixels()};
+      }
     }
   }
   return response;

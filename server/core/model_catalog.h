@@ -36,6 +36,9 @@ struct TensorDescription {
   }
 };
 
+// How probabilities in a box become pixels of a picture: the two differ by up to a pixel.
+enum class MaskPasting { kTorchvision, kMmdetection };
+
 // Facts of one loaded version. Immutable; a reload makes a new one.
 struct ModelView {
   std::string name;
@@ -65,6 +68,7 @@ struct ModelView {
   std::vector<int64_t> device_bytes;
   int64_t max_device_bytes = std::numeric_limits<int64_t>::max();
   int64_t num_classes = 0;
+  MaskPasting mask_pasting = MaskPasting::kTorchvision;
   bool pixel_bytes = false;  // takes UINT8 pixels as they are: no normalisation
   bool allow_non_finite = false;
   bool untrained = false;

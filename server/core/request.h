@@ -42,10 +42,12 @@ struct WantedTensors {
 struct ClassifyOptions {
   int top_k = 0;  // classes of each image, best first
 };
+enum class MaskFormat { kNone, kRunLengths, kPng };
 struct DetectOptions {
   float score_threshold = 0;         // of what is told, in [0, 1]
   int max_detections = 0;            // of each image; 0: as many as the model gives
   std::vector<std::string> classes;  // labels or class numbers, of which alone; empty: of all
+  MaskFormat masks = MaskFormat::kNone;
 };
 enum class MapFormat { kPng, kRunLengths };
 struct SegmentOptions {
@@ -98,11 +100,20 @@ struct Box {
   bool operator==(const Box&) const = default;
 };
 
+// The pixels of one object in a picture: one of the two forms.
+struct InstanceMask {
+  std::string run_lengths;    // COCO's compressed ones, of the whole picture
+  std::string png;            // grey, 255 where the object is; empty where it has no pixel
+  int64_t left = 0, top = 0;  // in the picture, of the PNG's upper left pixel
+  int64_t pixels = 0;
+};
+
 struct Detection {
   Box box;
   float score = 0;
   int class_index = 0;
-  std::string label;  // empty where the model has no labels
+  std::string label;                 // empty where the model has no labels
+  std::optional<InstanceMask> mask;  // where it is asked for
 };
 
 struct ImageDetections {

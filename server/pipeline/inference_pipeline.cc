@@ -36,13 +36,16 @@ size_t ForeseenSize(const ImagesToDecode& images, const PreprocessSpec& spec) {
 }
 
 // Of the largest of the callers' images, or, where none is to be decoded, of the model's.
-int64_t PixelsOf(const std::optional<ImagesToDecode>& images, const ImageSize& input) {
-  if (!images) return input.height * input.width;
-  int64_t most = 1;
+PictureBounds BoundsOf(const std::optional<ImagesToDecode>& images, const ImageSize& input) {
+  if (!images) return {input.height * input.width, std::max(input.height, input.width)};
+  PictureBounds most{1, 1};
   for (const std::optional<ImageSize>& size : images->sizes) {
     // What its first bytes do not tell is at most what decoding takes.
-    most = std::max(most, size ? std::min(size->height * size->width, limits::kMaxImagePixels)
-                               : limits::kMaxImagePixels);
+    most.pixels =
+        std::max(most.pixels, size ? std::min(size->height * size->width, limits::kMaxImagePixels)
+                                   : limits::kMaxImagePixels);
+    most.side =
+        std::max(most.side, size ? std::max(size->height, size->width) : limits::kMaxImageSide);
   }
   return most;
 }
@@ -176,7 +179,7 @@ absl::Status Admit(Admitted& admitted) {
   // The place is taken before anything is read or decoded: a full queue refuses at once.
   FOVEA_ASSIGN_OR_RETURN(admitted.place, admitted.model.queue().Reserve(outline));
   const int64_t result_bytes = admitted.model.postprocessor().ResultBytes(
-      request.options, PixelsOf(admitted.images, model.sizes[admitted.size.shape_key]));
+      request.options, BoundsOf(admitted.images, model.sizes[admitted.size.shape_key]));
   FOVEA_RETURN_IF_ERROR(admitted.request->TakeMemory(
       admitted.input.images * MemoryPerImage(model, admitted.images.has_value(), result_bytes)));
   if (admitted.input.kind == InputKind::kPixelValues && !model.allow_non_finite) {

@@ -90,6 +90,9 @@ ModelView DescribeServedModel(const VersionToLoad& model, const models::ModelInf
   }
   for (const auto& [height, width] : info.sizes()) view.sizes.push_back({height, width});
   view.num_classes = info.num_classes;
+  view.mask_pasting = spec.description.detection.conventions == models::Conventions::kMmdetection
+                          ? MaskPasting::kMmdetection
+                          : MaskPasting::kTorchvision;
   view.pixel_bytes = info.pixel_input == models::PixelInput::kBytes;
   view.allow_non_finite = spec.allow_non_finite;
   view.untrained = spec.untrained;

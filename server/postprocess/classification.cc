@@ -20,7 +20,8 @@ class Classification final : public TaskPostprocessor {
  public:
   explicit Classification(std::shared_ptr<const ModelView> model) : model_(std::move(model)) {}
 
-  int64_t ResultBytes(const RequestOptions& options, int64_t /*pixels*/) const override {
+  int64_t ResultBytes(const RequestOptions& options,
+                      const PictureBounds& /*image*/) const override {
     return std::min<int64_t>(std::get<ClassifyOptions>(options).top_k, model_->num_classes) *
            ClassBytes(*model_);
   }

@@ -16,6 +16,9 @@
 #include "base/check.h"
 #include "base/status.h"
 #include "server/core/quote.h"
+#include "server/imaging/encode_png.h"
+#include "server/postprocess/instance_mask.h"
+#include "server/postprocess/run_lengths.h"
 
 namespace fovea {
 namespace {
@@ -31,6 +34,7 @@ constexpr Wanted kOutputs[] = {{"boxes", DataType::kFp32, 3},
                                {"scores", DataType::kFp32, 2},
                                {"labels", DataType::kInt64, 2},
                                {"counts", DataType::kInt64, 1}};
+constexpr Wanted kMasks = {"masks", DataType::kFp32, 4};  // where there are some
 
 const TensorDescription* Find(const ModelView& model, const Wanted& wanted) {
   const auto found = std::ranges::find_if(model.outputs, [&](const TensorDescription& output) {
@@ -65,18 +69,33 @@ Box InPicture(std::span<const float> box, const ImageTransform& seen) {
 
 class DetectionTask final : public TaskPostprocessor {
  public:
-  DetectionTask(std::shared_ptr<const ModelView> model, int64_t most)
-      : model_(std::move(model)), most_(most) {}
+  DetectionTask(std::shared_ptr<const ModelView> model, int64_t most,
+                std::optional<int64_t> mask_side)
+      : model_(std::move(model)), most_(most), mask_side_(mask_side) {}
 
   absl::Status Check(const RequestOptions& options) const override {
-    return ClassesOf(std::get<DetectOptions>(options)).status();
+    const auto& asked = std::get<DetectOptions>(options);
+    if (asked.masks != MaskFormat::kNone && !mask_side_) {
+      return FailedPrecondition("model.no_masks", "the model has no output masks: it finds boxes");
+    }
+    return ClassesOf(asked).status();
   }
 
-  int64_t ResultBytes(const RequestOptions& options, int64_t /*pixels*/) const override {
+  int64_t ResultBytes(const RequestOptions& options, const PictureBounds& image) const override {
+    const auto& asked = std::get<DetectOptions>(options);
     // An element of a list with its label's text, the same as a message, and the message encoded.
     constexpr int64_t kRecord = 192;
-    return MostOf(std::get<DetectOptions>(options)) *
-           (kRecord + 3 * static_cast<int64_t>(model_->longest_label));
+    int64_t each = kRecord + 3 * static_cast<int64_t>(model_->longest_label), one = 0;
+    if (asked.masks != MaskFormat::kNone) {
+      each += kRecord + 3 * MaskBytes(image.side);
+      one = 4 * image.pixels;  // while it is made: by columns, by rows, encoded
+    }
+    return MostOf(asked) * each + one;
+  }
+
+  bool TakesLong(const RequestOptions& options) const override {
+    const auto* const asked = std::get_if<DetectOptions>(&options);
+    return asked != nullptr && asked->masks != MaskFormat::kNone;
   }
 
   absl::StatusOr<Results> Process(const RequestOptions& options, std::vector<OutputTensor> outputs,
@@ -86,6 +105,8 @@ class DetectionTask final : public TaskPostprocessor {
     const auto boxes = Take<float>(outputs, "boxes"), scores = Take<float>(outputs, "scores");
     const auto labels = Take<int64_t>(outputs, "labels"), counts = Take<int64_t>(outputs, "counts");
     FOVEA_CHECK(counts.size() == images.size());
+    std::vector<float> masks;
+    if (asked.masks != MaskFormat::kNone) masks = Take<float>(outputs, kMasks.name);
     DetectResults results;
     for (size_t image = 0; image < images.size(); ++image) {
       const ImageTransform& seen = images[image];
@@ -103,6 +124,10 @@ class DetectionTask final : public TaskPostprocessor {
         if (static_cast<size_t>(labels[i]) < model_->labels->size()) {
           detection.label = (*model_->labels)[labels[i]];
         }
+        if (masks.empty()) continue;
+        const size_t places = *mask_side_ * *mask_side_;
+        FOVEA_ASSIGN_OR_RETURN(detection.mask, MaskOf(std::span(masks).subspan(i * places, places),
+                                                      detection.box, result.image, asked.masks));
       }
     }
     return results;
@@ -136,6 +161,57 @@ class DetectionTask final : public TaskPostprocessor {
     return options.max_detections == 0 ? most_ : std::min<int64_t>(options.max_detections, most_);
   }
 
+  // That one encoded mask of a picture of that longest side may take: an outline that crosses each
+  // column of pixels eight times, at four bytes each.
+  static int64_t MaskBytes(int64_t side) { return 64 + 32 * side; }
+
+  absl::StatusOr<InstanceMask> MaskOf(std::span<const float> probabilities, const Box& box,
+                                      const ImageSize& image, MaskFormat format) const {
+    const PastedMask pasted =
+        PasteMask(probabilities, *mask_side_, box, image, model_->mask_pasting);
+    InstanceMask mask{.run_lengths = "",
+                      .png = "",
+                      .left = pasted.left,
+                      .top = pasted.top,
+                      .pixels = pasted.pixels};
+    if (format == MaskFormat::kRunLengths) {
+      mask.run_lengths = RunLengthsOf(pasted, image);
+    } else if (pasted.pixels > 0) {
+      FOVEA_ASSIGN_OR_RETURN(mask.png,
+                             EncodeGreyPng(ByRows(pasted), {pasted.height, pasted.width}));
+    }
+    if (std::ssize(mask.run_lengths) + std::ssize(mask.png) >
+        MaskBytes(std::max(image.height, image.width))) {
+      return ResourceExhausted("request.masks_too_large",
+                               "an object's outline is too long to be told");
+    }
+    return mask;
+  }
+
+  static std::string RunLengthsOf(const PastedMask& mask, const ImageSize& image) {
+    RunLengths runs;
+    runs.Add(false, mask.left * image.height);
+    for (int64_t x = 0; x < mask.width; ++x) {
+      runs.Add(false, mask.top);
+      for (int64_t y = 0; y < mask.height; ++y) {
+        runs.Add(mask.columns[x * mask.height + y] != 0, 1);
+      }
+      runs.Add(false, image.height - mask.top - mask.height);
+    }
+    runs.Add(false, (image.width - mask.left - mask.width) * image.height);
+    return runs.Text();
+  }
+
+  static std::vector<uint8_t> ByRows(const PastedMask& mask) {
+    std::vector<uint8_t> rows(mask.columns.size());
+    for (int64_t x = 0; x < mask.width; ++x) {
+      for (int64_t y = 0; y < mask.height; ++y) {
+        rows[y * mask.width + x] = mask.columns[x * mask.height + y] != 0 ? 255 : 0;
+      }
+    }
+    return rows;
+  }
+
   // Labels first: a label may be a number.
   absl::StatusOr<Classes> ClassesOf(const DetectOptions& options) const {
     Classes classes;
@@ -154,6 +230,7 @@ class DetectionTask final : public TaskPostprocessor {
 
   const std::shared_ptr<const ModelView> model_;
   const int64_t most_;  // detections of an image
+  const std::optional<int64_t> mask_side_;
 };
 
 }  // namespace
@@ -168,7 +245,9 @@ absl::StatusOr<std::unique_ptr<const TaskPostprocessor>> MakeDetection(
     }
   }
   const int64_t most = Find(*model, kOutputs[0])->shape[1];
-  return std::make_unique<const DetectionTask>(std::move(model), most);
+  std::optional<int64_t> mask_side;
+  if (const TensorDescription* masks = Find(*model, kMasks)) mask_side = masks->shape[3];
+  return std::make_unique<const DetectionTask>(std::move(model), most, mask_side);
 }
 
 }  // namespace fovea

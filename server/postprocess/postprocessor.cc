@@ -56,12 +56,13 @@ absl::Status Postprocessor::Check(const RequestOptions& options) const {
                                   ": it gives no ", std::string(entry->results)));
 }
 
-int64_t Postprocessor::ResultBytes(const RequestOptions& options, int64_t pixels) const {
+int64_t Postprocessor::ResultBytes(const RequestOptions& options,
+                                   const PictureBounds& image) const {
   if (const auto* wanted = std::get_if<WantedTensors>(&options)) {
     return WantedTensorBytes(*wanted, *model_) +
-           (task_.ok() ? (*task_)->PlacedBytes(*wanted, pixels) : 0);
+           (task_.ok() ? (*task_)->PlacedBytes(*wanted, image) : 0);
   }
-  return (*task_)->ResultBytes(options, pixels);
+  return (*task_)->ResultBytes(options, image);
 }
 
 absl::StatusOr<Results> Postprocessor::Process(const RequestOptions& options,

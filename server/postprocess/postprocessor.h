@@ -15,6 +15,12 @@
 
 namespace fovea {
 
+// The largest of a request's pictures.
+struct PictureBounds {
+  int64_t pixels = 0;
+  int64_t side = 0;  // the longest, in pixels
+};
+
 // What one task makes of a model's outputs. Thread-safe. `options` are always of its task.
 class TaskPostprocessor {
  public:
@@ -22,9 +28,8 @@ class TaskPostprocessor {
 
   // Whether the model gives what they ask for; INVALID_ARGUMENT where not.
   virtual absl::Status Check(const RequestOptions& /*options*/) const { return absl::OkStatus(); }
-  // Of the results of one image of so many pixels at most, in memory and as a message, and of what
-  // making them takes.
-  virtual int64_t ResultBytes(const RequestOptions& options, int64_t pixels) const = 0;
+  // Of the results of one image at most, in memory and as a message, and of what making them takes.
+  virtual int64_t ResultBytes(const RequestOptions& options, const PictureBounds& image) const = 0;
   // `outputs`: one for each output of the model, [images, ...]. `images`: how the model saw each
   // image.
   virtual absl::StatusOr<Results> Process(const RequestOptions& options,
@@ -39,8 +44,9 @@ class TaskPostprocessor {
                                        std::span<const ImageTransform> /*images*/) const {
     return absl::OkStatus();
   }
-  // Of one image of so many pixels, what that takes.
-  virtual int64_t PlacedBytes(const WantedTensors& /*wanted*/, int64_t /*pixels*/) const {
+  // Of one image, what that takes.
+  virtual int64_t PlacedBytes(const WantedTensors& /*wanted*/,
+                              const PictureBounds& /*image*/) const {
     return 0;
   }
 };
@@ -56,7 +62,7 @@ class Postprocessor {
   // model's, or the task's results of a model without the outputs for them.
   absl::Status Check(const RequestOptions& options) const;
   // As TaskPostprocessor's, for `options` that pass Check.
-  int64_t ResultBytes(const RequestOptions& options, int64_t pixels) const;
+  int64_t ResultBytes(const RequestOptions& options, const PictureBounds& image) const;
   absl::StatusOr<Results> Process(const RequestOptions& options, std::vector<OutputTensor> outputs,
                                   std::span<const ImageTransform> images) const;
   bool TakesLong(const RequestOptions& options) const {

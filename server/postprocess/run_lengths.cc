@@ -1,7 +1,5 @@
 #include "server/postprocess/run_lengths.h"
 
-#include <vector>
-
 #include "base/check.h"
 
 namespace fovea {
@@ -20,23 +18,28 @@ void Append(int64_t number, std::string& text) {
 
 }  // namespace
 
-std::string RunLengths(std::span<const uint16_t> map, const ImageSize& size, uint16_t value) {
-  FOVEA_CHECK(std::ssize(map) == size.height * size.width);
-  std::vector<int64_t> runs = {0};
-  bool inside = false;
-  for (int64_t x = 0; x < size.width; ++x) {
-    for (int64_t y = 0; y < size.height; ++y) {
-      const bool is = map[y * size.width + x] == value;
-      if (is != inside) {
-        runs.push_back(0);
-        inside = is;
-      }
-      ++runs.back();
-    }
+void RunLengths::Add(bool of_mask, int64_t count) {
+  if (count == 0) return;
+  if (of_mask != of_mask_) {
+    runs_.push_back(0);
+    of_mask_ = of_mask;
   }
+  runs_.back() += count;
+}
+
+std::string RunLengths::Text() const {
   std::string text;
-  for (size_t i = 0; i < runs.size(); ++i) Append(runs[i] - (i > 2 ? runs[i - 2] : 0), text);
+  for (size_t i = 0; i < runs_.size(); ++i) Append(runs_[i] - (i > 2 ? runs_[i - 2] : 0), text);
   return text;
+}
+
+std::string RunLengthsOf(std::span<const uint16_t> map, const ImageSize& size, uint16_t value) {
+  FOVEA_CHECK(std::ssize(map) == size.height * size.width);
+  RunLengths runs;
+  for (int64_t x = 0; x < size.width; ++x) {
+    for (int64_t y = 0; y < size.height; ++y) runs.Add(map[y * size.width + x] == value, 1);
+  }
+  return runs.Text();
 }
 
 }  // namespace fovea

@@ -24,7 +24,7 @@ class SegmentationTask final : public TaskPostprocessor {
  public:
   explicit SegmentationTask(std::shared_ptr<const ModelView> model) : model_(std::move(model)) {}
 
-  int64_t ResultBytes(const RequestOptions& options, int64_t pixels) const override {
+  int64_t ResultBytes(const RequestOptions& options, const PictureBounds& image) const override {
     const auto& asked = std::get<SegmentOptions>(options);
     // A class with its label's text as an element, in a message and encoded.
     constexpr int64_t kRecord = 192;
@@ -32,9 +32,10 @@ class SegmentationTask final : public TaskPostprocessor {
         model_->num_classes * (kRecord + 3 * static_cast<int64_t>(model_->longest_label));
     // What cannot be compressed is a little longer than it was; three times at its worst as run
     // lengths, which hold a character for each pixel, in its list of eight bytes besides.
-    const int64_t encoded = asked.format == MapFormat::kPng ? 3 * 2 * pixels : 10 * pixels;
-    return classes + MapBytes(pixels, asked.confidence) + 2 * encoded +
-           (asked.confidence ? 4 * pixels : 0);
+    const int64_t encoded =
+        asked.format == MapFormat::kPng ? 3 * 2 * image.pixels : 10 * image.pixels;
+    return classes + MapBytes(image.pixels, asked.confidence) + 2 * encoded +
+           (asked.confidence ? 4 * image.pixels : 0);
   }
 
   absl::StatusOr<Results> Process(const RequestOptions& options, std::vector<OutputTensor> outputs,
@@ -79,9 +80,10 @@ class SegmentationTask final : public TaskPostprocessor {
     return absl::OkStatus();
   }
 
-  int64_t PlacedBytes(const WantedTensors& wanted, int64_t pixels) const override {
+  int64_t PlacedBytes(const WantedTensors& wanted, const PictureBounds& image) const override {
     if (FindWanted(wanted, kClassMapOutput) == nullptr) return 0;
-    return MapBytes(pixels, /*confidence=*/false) + 2 * int64_t{sizeof(uint16_t)} * pixels;
+    return MapBytes(image.pixels, /*confidence=*/false) +
+           2 * int64_t{sizeof(uint16_t)} * image.pixels;
   }
 
  private:
@@ -122,7 +124,7 @@ class SegmentationTask final : public TaskPostprocessor {
       if (value < model_->labels->size()) area.label = (*model_->labels)[value];
       area.pixels = count;
       if (asked.format == MapFormat::kRunLengths) {
-        area.run_lengths = RunLengths(map.classes, result.image, value);
+        area.run_lengths = RunLengthsOf(map.classes, result.image, value);
       }
     }
     std::ranges::stable_sort(result.classes, std::greater(), &ClassArea::pixels);

@@ -66,6 +66,20 @@ TEST_F(Detect, JsonIsCocosFormatOfResults) {
   EXPECT_EQ(Json::parse(Run({"--json", "--score", "1", name}).out), Json::array());
 }
 
+TEST_F(Detect, MasksOfModelsThatHaveThemAreShown) {
+  FakeServer server{{.name = "finder", .task = "detection", .mask_runs = "0g[12"}};
+  const auto run = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), {"--server", server.address(), "detect"});
+    return Fovea(arguments);
+  };
+  const std::string path = Image("a.jpg", Photograph());
+  const Json json = Json::parse(run({"--json", path}).out);
+  EXPECT_EQ(json[0]["segmentation"], (Json{{"size", {240, 320}}, {"counts", "0g[12"}}));
+  EXPECT_EQ(Json::parse(Run({"--json", path}).out)[0].count("segmentation"), 0u);
+  const Outcome drawn = run({path, "-o", folder_ / "found.png"});
+  EXPECT_THAT(drawn.err, HasSubstr("a mask of the server's does not fit"));
+}
+
 TEST_F(Detect, WritesPictures) {
   const std::string path = Image("a.jpg", Photograph());
   const std::filesystem::path picture = folder_ / "found.png";

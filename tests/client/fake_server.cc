@@ -93,6 +93,10 @@ class FakeVision final : public fovea::v1::VisionService::Service {
         found->set_score(one.confidence);
         found->set_class_index(one.index);
         found->set_label(one.label);
+        if (request->mask_format() == fovea::v1::DetectRequest::RUN_LENGTHS) {
+          found->mutable_mask()->set_run_lengths(model->mask_runs);
+          found->mutable_mask()->set_pixels(2);
+        }
       }
     }
     response->mutable_receipt()->set_padding(0.25);
@@ -223,6 +227,7 @@ class FakeInference final : public inference::GRPCInferenceService::Service {
     output->set_datatype("FP32");
     output->add_shape(-1);
     output->add_shape(static_cast<int64_t>(model->classes.size()));
+    if (!model->mask_runs.empty()) response->add_outputs()->set_name("masks");
     auto& properties = *response->mutable_properties();
     properties["fovea.task"] = model->task;
     properties["fovea.attention"] = model->attention;

@@ -24,6 +24,7 @@ struct FakeModel {
   std::string task = "classification";
   std::string attention = "self/dense";
   bool untrained = false;
+  std::string mask_runs;  // a detector's mask of each object; empty: it has none
   std::vector<Class> classes = {{0, "circle", 0.75f}, {1, "square", 0.2f}, {2, "star", 0.05f}};
   int64_t compute_ns = 2'000'000;
   std::vector<int64_t> compute_series;  // if not empty, call by call, and again from its start

@@ -6,6 +6,7 @@
 #include "absl/strings/str_format.h"
 #include "client/cpp/cli/json.h"
 #include "client/cpp/cli/text.h"
+#include "client/cpp/run_lengths.h"
 #include "server/imaging/drawing/overlay.h"
 
 namespace fovea::client {
@@ -17,11 +18,21 @@ std::string ObjectText(const Detection& found) {
                          Percent(found.score), box.left, box.top, box.right, box.bottom);
 }
 
-RgbImage Drawn(const RgbImage& picture, const ImageDetections& found) {
+absl::StatusOr<RgbImage> Drawn(const RgbImage& picture, const ImageDetections& found) {
   std::vector<DrawnObject> objects;
   for (const Detection& one : found.detections) {
-    objects.push_back({one.box.left, one.box.top, one.box.right, one.box.bottom, one.score,
-                       one.class_index, one.label});
+    objects.push_back({one.box.left,
+                       one.box.top,
+                       one.box.right,
+                       one.box.bottom,
+                       one.score,
+                       one.class_index,
+                       one.label,
+                       {}});
+    if (!one.mask) continue;
+    auto runs = ReadRunLengths(one.mask->run_lengths, int64_t{picture.height} * picture.width);
+    if (!runs.ok()) return absl::InternalError("not drawn: a mask of the server's does not fit");
+    objects.back().mask = *std::move(runs);
   }
   return DrawObjects(picture, objects);
 }

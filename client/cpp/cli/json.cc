@@ -181,13 +181,17 @@ std::string DetectedJson(const std::string& path, const ImageDetections& found) 
   std::string lines;
   for (const Detection& one : found.detections) {
     const Box& box = one.box;
-    const Json line = {{"image_id", image},
-                       {"category_id", one.class_index},
-                       {"bbox",
-                        {Shortest(box.left), Shortest(box.top), Shortest(box.right - box.left),
-                         Shortest(box.bottom - box.top)}},
-                       {"score", Shortest(one.score)},
-                       {"category_name", one.label}};
+    Json line = {{"image_id", image},
+                 {"category_id", one.class_index},
+                 {"bbox",
+                  {Shortest(box.left), Shortest(box.top), Shortest(box.right - box.left),
+                   Shortest(box.bottom - box.top)}},
+                 {"score", Shortest(one.score)},
+                 {"category_name", one.label}};
+    if (one.mask) {
+      line["segmentation"] = {{"size", {found.image_height, found.image_width}},
+                              {"counts", one.mask->run_lengths}};
+    }
     absl::StrAppend(&lines, lines.empty() ? "" : ",\n", Line(line));
   }
   return lines;

@@ -24,7 +24,7 @@ std::string ClassifiedJsonTail(size_t classified, size_t failed,
 // A line for each object in COCO's format of results, ",\n" between them; empty where none was
 // found. An image is named by its file: by its number where it is one, as in COCO
 // ("000000000139.jpg" is 139), otherwise by the path. A category is the class's number. Beside
-// COCO's fields: "category_name".
+// COCO's fields: "category_name". Of objects with masks also the mask, as compressed run lengths.
 std::string DetectedJson(const std::string& path, const ImageDetections& found);
 
 // A line for each class in COCO's format of results for stuff: run lengths, compressed. Otherwise

@@ -1,11 +1,14 @@
 #include "server/imaging/drawing/overlay.h"
 
 #include <algorithm>
+#include <climits>
 #include <cmath>
 #include <functional>
 #include <map>
+#include <numeric>
 #include <opencv2/core.hpp>
 #include <opencv2/imgproc.hpp>
+#include <stdexcept>
 #include <utility>
 #include <vector>
 
@@ -90,6 +93,37 @@ void DrawTag(cv::Mat& picture, const Pen& pen, const std::string& text, const Rg
   const int baseline = at.y + margin + static_cast<int>(0.75 * size.height);
   cv::putText(picture, text, {at.x + margin, baseline}, cv::FONT_HERSHEY_SIMPLEX, pen.font_scale,
               Scalar(TextOn(colour)), pen.stroke, cv::LINE_AA);
+}
+
+// The object's colour over its pixels, with a line around them.
+void DrawMask(cv::Mat& picture, const Pen& pen, const DrawnObject& object, int height, int width,
+              int times) {
+  const auto pixels = std::accumulate(object.mask.begin(), object.mask.end(), int64_t{0});
+  if (pixels != int64_t{height} * width || std::ranges::min(object.mask) < 0) {
+    throw std::invalid_argument("the mask is not the picture's");
+  }
+  cv::Mat columns = cv::Mat::zeros(width, height, CV_8U);
+  uint8_t* at = columns.data;
+  for (size_t run = 0; run < object.mask.size(); at += object.mask[run++]) {
+    if (run % 2 == 1) std::fill_n(at, object.mask[run], uint8_t{255});
+  }
+  cv::Mat mask = columns.t();
+  const cv::Rect box = cv::boundingRect(mask);
+  if (box.empty()) return;
+  const cv::Rect place(box.x * times, box.y * times, box.width * times, box.height * times);
+  cv::resize(mask(box), mask, {}, times, times, cv::INTER_NEAREST);
+  cv::Mat field = picture(place), blended;
+  const cv::Mat colour(field.size(), CV_8UC3, Scalar(ColourOf(object.class_index)));
+  cv::addWeighted(colour, kColourShare, field, 1 - kColourShare, 0, blended);
+  blended.copyTo(field, mask);
+  std::vector<std::vector<cv::Point>> outline;
+  cv::findContours(mask, outline, cv::RETR_CCOMP, cv::CHAIN_APPROX_NONE);
+  const auto draw = [&](const Rgb& line, int thickness) {
+    cv::drawContours(picture, outline, -1, Scalar(line), thickness, cv::LINE_AA, cv::noArray(),
+                     INT_MAX, place.tl());
+  };
+  draw(kLight, pen.line);
+  draw(kDark, std::max(1, pen.line / 2));
 }
 
 void DrawBox(cv::Mat& picture, const Pen& pen, const DrawnObject& object, int times) {
@@ -201,7 +235,10 @@ RgbImage DrawObjects(const RgbImage& image, std::span<const DrawnObject> objects
   int times = 1;
   cv::Mat picture = Readable(image, &times);
   const Pen pen(picture);
-  // The best are drawn last, on top; all tags above all boxes.
+  // The best are drawn last, on top; all boxes above all masks, all tags above all boxes.
+  for (auto one = objects.rbegin(); one != objects.rend(); ++one) {
+    if (!one->mask.empty()) DrawMask(picture, pen, *one, image.height, image.width, times);
+  }
   for (auto one = objects.rbegin(); one != objects.rend(); ++one) {
     DrawBox(picture, pen, *one, times);
   }

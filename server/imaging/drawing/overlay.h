@@ -5,6 +5,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "server/imaging/image.h"
 
@@ -20,12 +21,15 @@ struct DrawnObject {
   float score = 0;  // in [0, 1]
   int class_index = 0;
   std::string label;  // empty: "class 7" is written
+  // Its pixels: column by column, the lengths of runs that are not and that are of it in turn, all
+  // of the picture's; empty: it has no mask.
+  std::vector<int64_t> mask;
 };
 
-// A copy of `image` with the objects' boxes, best first, each with its label and score, and below
-// it a legend of their classes. Every line has a dark and a light side, so that it is seen on any
-// ground. A small picture is enlarged first, to where text can be read. Labels are drawn in ASCII;
-// what is not becomes '?'. Throws std::bad_alloc.
+// A copy of `image` with the objects' masks and boxes, best first, each with its label and score,
+// and below it a legend of their classes. Every line has a dark and a light side, so that it is
+// seen on any ground. A small picture is enlarged first, to where text can be read. Labels are
+// drawn in ASCII; what is not becomes '?'. Throws std::bad_alloc.
 RgbImage DrawObjects(const RgbImage& image, std::span<const DrawnObject> objects);
 
 // A copy of `image` under the colours of its pixels' classes, with a dark line between two classes

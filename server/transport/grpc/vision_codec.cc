@@ -100,9 +100,22 @@ absl::StatusOr<RequestOptions> ReadOptions(const v1::DetectRequest& header) {
   if (header.max_detections() < 0) {
     return InvalidArgument("request.max_detections", "max_detections is below 0");
   }
-  return DetectOptions{.score_threshold = header.score_threshold(),
-                       .max_detections = header.max_detections(),
-                       .classes = {header.classes().begin(), header.classes().end()}};
+  DetectOptions options{.score_threshold = header.score_threshold(),
+                        .max_detections = header.max_detections(),
+                        .classes = {header.classes().begin(), header.classes().end()}};
+  switch (header.mask_format()) {
+    case v1::DetectRequest::MASK_FORMAT_UNSPECIFIED:
+      break;
+    case v1::DetectRequest::RUN_LENGTHS:
+      options.masks = MaskFormat::kRunLengths;
+      break;
+    case v1::DetectRequest::PNG:
+      options.masks = MaskFormat::kPng;
+      break;
+    default:
+      return InvalidArgument("request.mask_format", "mask_format is unknown");
+  }
+  return options;
 }
 
 absl::StatusOr<RequestOptions> ReadOptions(const v1::SegmentRequest& header) {
@@ -156,11 +169,11 @@ EncodedMessage WriteClassifyResponse(InferenceResponse& response, const Clock& c
 EncodedMessage WriteDetectResponse(InferenceResponse& response, const Clock& clock) {
   google::protobuf::Arena arena;
   auto* answer = MakeAnswer<v1::DetectResponse>(response, arena);
-  for (const ImageDetections& found : std::get<DetectResults>(response.results)) {
+  for (ImageDetections& found : std::get<DetectResults>(response.results)) {
     v1::Detections* result = answer->add_results();
     result->set_image_height(static_cast<int32_t>(found.image.height));
     result->set_image_width(static_cast<int32_t>(found.image.width));
-    for (const Detection& detection : found.detections) {
+    for (Detection& detection : found.detections) {
       v1::Detection* to = result->add_detections();
       to->mutable_box()->set_left(detection.box.left);
       to->mutable_box()->set_top(detection.box.top);
@@ -169,6 +182,14 @@ EncodedMessage WriteDetectResponse(InferenceResponse& response, const Clock& clo
       to->set_score(detection.score);
       to->set_class_index(detection.class_index);
       to->set_label(detection.label);
+      if (detection.mask) {
+        v1::InstanceMask* mask = to->mutable_mask();
+        mask->set_run_lengths(std::move(detection.mask->run_lengths));
+        mask->set_png(std::move(detection.mask->png));
+        mask->set_left(static_cast<int32_t>(detection.mask->left));
+        mask->set_top(static_cast<int32_t>(detection.mask->top));
+        mask->set_pixels(detection.mask->pixels);
+      }
     }
   }
   return WithReceipt(*answer, response.receipt, clock, arena);

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -30,12 +31,38 @@ RgbImage Ground(int height, int width, int from, int to) {
 }
 
 std::vector<DrawnObject> Objects() {
-  return {{20, 30, 150, 180, 0.98f, 0, "circle"},
-          {100, 90, 300, 200, 0.75f, 1, "rectangle"},
-          {220, 5, 315, 60, 0.5f, 5, ""},
-          {310, 150, 320, 160, 0.31f, 7,
+  return {{20, 30, 150, 180, 0.98f, 0, "circle", {}},
+          {100, 90, 300, 200, 0.75f, 1, "rectangle", {}},
+          {220, 5, 315, 60, 0.5f, 5, "", {}},
+          {310,
+           150,
+           320,
+           160,
+           0.31f,
+           7,
            "\xc3\xbc"
-           "ber\n"}};
+           "ber\n",
+           {}}};
+}
+
+// The runs of the ellipse in each box, which may have a hole.
+std::vector<DrawnObject> ObjectsWithMasks(int height, int width) {
+  std::vector<DrawnObject> objects = Objects();
+  for (DrawnObject& object : objects) {
+    object.mask = {0};
+    for (int x = 0; x < width; ++x) {
+      for (int y = 0; y < height; ++y) {
+        const float across =
+            (2 * x + 1 - object.left - object.right) / (object.right - object.left);
+        const float down = (2 * y + 1 - object.top - object.bottom) / (object.bottom - object.top);
+        const float radius = across * across + down * down;
+        const bool inside = radius < 1 && (object.class_index != 0 || radius > 0.2F);
+        if (inside != (object.mask.size() % 2 == 0)) object.mask.push_back(0);
+        ++object.mask.back();
+      }
+    }
+  }
+  return objects;
 }
 
 const uint8_t* At(const RgbImage& image, int y, int x) {
@@ -62,7 +89,7 @@ TEST(Overlay, ColoursAreAClasssOwnAndDiffer) {
 TEST(Overlay, BoxesAreSeenOnAnyGround) {
   for (const int level : {0, 64, 128, 192, 255}) {
     const RgbImage ground = Ground(480, 640, level, level);
-    const DrawnObject object{100, 100, 400, 300, 0.9f, level / 64, ""};
+    const DrawnObject object{100, 100, 400, 300, 0.9f, level / 64, "", {}};
     const RgbImage drawn = DrawObjects(ground, {&object, 1});
     double darkest = 1, lightest = 0;
     for (int x = 85; x < 115; ++x) {
@@ -92,7 +119,7 @@ TEST(Overlay, SmallPicturesAreEnlargedAndLargeOnesAreNot) {
 
 TEST(Overlay, OutsideOfBoxesAndTagsThePictureIsAsItWas) {
   const RgbImage ground = Ground(600, 800, 0, 255);
-  const DrawnObject object{100, 100, 300, 300, 0.9f, 0, "cat"};
+  const DrawnObject object{100, 100, 300, 300, 0.9f, 0, "cat", {}};
   const RgbImage drawn = DrawObjects(ground, {&object, 1});
   for (int y = 320; y < 600; ++y) {
     for (int x = 0; x < 800; ++x) ASSERT_EQ(At(drawn, y, x)[0], At(ground, y, x)[0]);
@@ -102,9 +129,32 @@ TEST(Overlay, OutsideOfBoxesAndTagsThePictureIsAsItWas) {
 
 TEST(Overlay, BoxesThatMakeNoSenseAreDrawnSomewhere) {
   for (const DrawnObject& object :
-       {DrawnObject{10, 10, 10, 10, 0, 0, ""}, DrawnObject{30, 30, 10, 10, 0, 0, ""},
-        DrawnObject{-50, -50, 1e6f, 1e6f, 0, 1'000'000, std::string(500, 'x')}}) {
+       {DrawnObject{10, 10, 10, 10, 0, 0, "", {}}, DrawnObject{30, 30, 10, 10, 0, 0, "", {}},
+        DrawnObject{10, 10, 10, 10, 0, 0, "", {1600}},
+        DrawnObject{-50, -50, 1e6f, 1e6f, 0, 1'000'000, std::string(500, 'x'), {}}}) {
     EXPECT_GT(DrawObjects(Ground(40, 40, 0, 255), {&object, 1}).height, 40);
+  }
+}
+
+TEST(Overlay, MasksColourTheirPixels) {
+  const RgbImage ground = Ground(600, 800, 128, 128);
+  // 100 columns of 50 pixels, from (200, 300) on.
+  DrawnObject object{200, 300, 300, 350, 0.9f, 2, "cat", {200 * 600 + 300}};
+  for (int column = 0; column < 100; ++column) {
+    object.mask.insert(object.mask.end(), {50, column < 99 ? 550 : 250 + 500 * 600});
+  }
+  const RgbImage drawn = DrawObjects(ground, {&object, 1});
+  for (int c = 0; c < 3; ++c) {
+    EXPECT_NEAR(At(drawn, 325, 250)[c], 0.55 * ColourOf(2)[c] + 0.45 * 128, 1);
+  }
+  EXPECT_EQ(At(drawn, 325, 320)[0], 128);
+}
+
+TEST(Overlay, MasksOfAnotherPictureAreRefused) {
+  for (const std::vector<int64_t>& mask :
+       {std::vector<int64_t>{1599}, {0, 1601}, {1601, -1}, {0, 1700, -100}}) {
+    const DrawnObject object{0, 0, 40, 40, 0.9f, 2, "cat", mask};
+    EXPECT_THROW(DrawObjects(Ground(40, 40, 0, 255), {&object, 1}), std::invalid_argument);
   }
 }
 
@@ -157,6 +207,7 @@ TEST(Overlay, LooksAsTheGoldenPicturesDo) {
        {std::tuple("dark", 0, 60), {"light", 200, 255}, {"both", 0, 255}}) {
     Check(DrawObjects(Ground(200, 320, from, to), Objects()), name, folder);
   }
+  Check(DrawObjects(Ground(200, 320, 0, 255), ObjectsWithMasks(200, 320)), "masks", folder);
   Check(DrawClasses(Ground(200, 320, 0, 255), Classes(200, 320),
                     {{0, "sky"}, {1, "grass"}, {2, "a road"}, {300, "pole"}}),
         "classes", folder);

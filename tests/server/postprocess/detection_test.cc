@@ -3,13 +3,21 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <limits>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/status.h"
+#include "server/imaging/decode.h"
+#include "server/imaging/probe.h"
+#include "server/postprocess/instance_mask.h"
+#include "server/postprocess/run_lengths.h"
 
 namespace fovea {
 namespace {
@@ -145,11 +153,165 @@ TEST(DetectionTest, NeedsADetector) {
   EXPECT_EQ(status.message(), "the model's task is classification: it gives no detections");
 }
 
+// As Model and Found, with masks of 2 x 2 places: all of the first, the right half of the second,
+// nothing of the third.
+std::shared_ptr<ModelView> MaskModel(MaskPasting pasting) {
+  auto model = Model();
+  model->outputs.push_back({"masks", DataType::kFp32, {-1, kMost, 2, 2}});
+  model->mask_pasting = pasting;
+  return model;
+}
+
+absl::StatusOr<DetectResults> DetectMasks(MaskPasting pasting, MaskFormat format,
+                                          const std::vector<float>& masks = {1, 1, 1, 1, 0, 1, 0, 1,
+                                                                             0, 0, 0, 0}) {
+  std::vector<OutputTensor> outputs = Found();
+  std::vector<float> all = masks;
+  all.resize(2 * kMost * 4);
+  outputs.push_back(Tensor<float>("masks", DataType::kFp32, {2, kMost, 2, 2}, all));
+  const auto postprocessor = Postprocessor::Create(MaskModel(pasting));
+  const DetectOptions options{.classes = {}, .masks = format};
+  EXPECT_TRUE(postprocessor->Check(options).ok());
+  auto results = postprocessor->Process(options, std::move(outputs), Seen());
+  if (!results.ok()) return results.status();
+  return std::get<DetectResults>(*std::move(results));
+}
+
+// By its definition: pixel by pixel, between the middles of the places, zero beyond the box.
+std::vector<uint8_t> PixelByPixel(const Box& box, const std::vector<float>& places,
+                                  const ImageSize& image) {
+  std::vector<uint8_t> map;
+  for (int x = 0; x < image.width; ++x) {  // by columns
+    for (int y = 0; y < image.height; ++y) {
+      const double across = (x + 0.5 - box.left) / (box.right - box.left) * 2 - 0.5;
+      const double down = (y + 0.5 - box.top) / (box.bottom - box.top) * 2 - 0.5;
+      double probability = 0;
+      for (int row = 0; row < 2; ++row) {
+        for (int column = 0; column < 2; ++column) {
+          probability += places[2 * row + column] * std::max(0.0, 1 - std::abs(across - column)) *
+                         std::max(0.0, 1 - std::abs(down - row));
+        }
+      }
+      map.push_back(probability >= 0.5);
+    }
+  }
+  return map;
+}
+
+std::string RunLengthsOfColumns(const std::vector<uint8_t>& map) {
+  RunLengths runs;
+  for (const uint8_t pixel : map) runs.Add(pixel != 0, 1);
+  return runs.Text();
+}
+
+TEST(DetectionTest, MasksLieInTheCallersPicture) {
+  const auto results = DetectMasks(MaskPasting::kMmdetection, MaskFormat::kRunLengths);
+  ASSERT_TRUE(results.ok()) << results.status();
+  const std::vector<Detection>& found = (*results)[0].detections;
+  ASSERT_THAT(found, SizeIs(3));
+  const ImageSize image{80, 60};
+  const std::vector<uint8_t> all = PixelByPixel(found[0].box, {1, 1, 1, 1}, image);
+  EXPECT_EQ(found[0].mask->run_lengths, RunLengthsOfColumns(all));
+  EXPECT_EQ(found[0].mask->pixels, std::ranges::count(all, 1));
+  EXPECT_NEAR(static_cast<double>(found[0].mask->pixels), 20 * 40, 100) << "but for its corners";
+  EXPECT_EQ(found[0].mask->png, "");
+  const std::vector<uint8_t> right_half = PixelByPixel(found[1].box, {0, 1, 0, 1}, image);
+  EXPECT_EQ(found[1].mask->run_lengths, RunLengthsOfColumns(right_half));
+  EXPECT_EQ(found[1].mask->pixels, std::ranges::count(right_half, 1));
+  const std::vector<uint8_t> nothing(80 * 60);
+  EXPECT_EQ(found[2].mask->run_lengths, RunLengthsOfColumns(nothing));
+  EXPECT_EQ(found[2].mask->pixels, 0);
+}
+
+TEST(DetectionTest, MasksAsPicturesHaveTheirPlace) {
+  const auto results = DetectMasks(MaskPasting::kMmdetection, MaskFormat::kPng);
+  ASSERT_TRUE(results.ok()) << results.status();
+  const std::vector<Detection>& found = (*results)[0].detections;
+  const InstanceMask& right_half = *found[1].mask;
+  EXPECT_EQ(right_half.run_lengths, "");
+  const Bytes file = std::as_bytes(std::span(right_half.png));
+  const auto png = DecodeImage(file, *ProbeImage(file, {}));
+  ASSERT_TRUE(png.ok()) << png.status();
+  const std::vector<uint8_t> map = PixelByPixel(found[1].box, {0, 1, 0, 1}, {80, 60});
+  int64_t set = 0;
+  for (int y = 0; y < png->height; ++y) {
+    for (int x = 0; x < png->width; ++x) {
+      const uint8_t level = png->pixels[3 * (y * png->width + x)];
+      const int64_t at_x = x + right_half.left, at_y = y + right_half.top;
+      EXPECT_EQ(level, map[at_x * 80 + at_y] != 0 ? 255 : 0) << at_x << ' ' << at_y;
+      set += level == 255;
+    }
+  }
+  EXPECT_EQ(set, right_half.pixels);
+  EXPECT_EQ(set, std::ranges::count(map, 1)) << "none of it lies beyond the picture";
+  EXPECT_EQ(found[2].mask->png, "") << "no pixel of it";
+}
+
+TEST(DetectionTest, TorchvisionsMasksBeginAtWholePixels) {
+  const std::vector<float> full(4, 1);
+  const Box box{1.6F, 1.6F, 5.6F, 5.6F};
+  // Grown by a place on each side it goes from 0 (-0.4) until 7.6, rounded towards 0, and ends one
+  // pixel later: eight pixels, two a place.
+  const PastedMask whole = PasteMask(full, 2, box, {20, 20}, MaskPasting::kTorchvision);
+  EXPECT_EQ(whole.left, 0);
+  EXPECT_EQ(whole.top, 0);
+  EXPECT_EQ(whole.width, 8);
+  EXPECT_EQ(whole.height, 8);
+  // From 2 until 6: at the corners the probability is 0.75 * 0.75.
+  for (int x = 0; x < 8; ++x) {
+    for (int y = 0; y < 8; ++y) {
+      const bool inside = x >= 2 && x < 6 && y >= 2 && y < 6;
+      EXPECT_EQ(whole.columns[x * 8 + y], inside ? 1 : 0) << x << ' ' << y;
+    }
+  }
+  const PastedMask exact = PasteMask(full, 2, box, {20, 20}, MaskPasting::kMmdetection);
+  EXPECT_NE(exact.pixels, whole.pixels);
+}
+
+TEST(DetectionTest, MasksOfEmptyBoxesAndOfNoBoxesHaveNoPixels) {
+  const std::vector<float> full(4, 1);
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  for (const MaskPasting pasting : {MaskPasting::kTorchvision, MaskPasting::kMmdetection}) {
+    for (const Box& box : {Box{20, 20, 20, 20}, Box{0, 0, 0, 5}, Box{nan, 0, 5, 5}}) {
+      const PastedMask mask = PasteMask(full, 2, box, {20, 20}, pasting);
+      EXPECT_LE(mask.pixels, pasting == MaskPasting::kTorchvision ? 8 : 0);
+      EXPECT_LE(mask.left + mask.width, 20);
+      EXPECT_LE(mask.top + mask.height, 20);
+    }
+  }
+}
+
+TEST(DetectionTest, MasksAreOnlyForThoseWhoAskAndHaveThem) {
+  const auto results = DetectMasks(MaskPasting::kTorchvision, MaskFormat::kNone);
+  EXPECT_FALSE((*results)[0].detections[0].mask.has_value());
+  const DetectOptions asked{.classes = {}, .masks = MaskFormat::kPng};
+  const absl::Status refused = Postprocessor::Create(Model())->Check(asked);
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(ReasonOf(refused), "model.no_masks");
+  const auto masks = Postprocessor::Create(MaskModel(MaskPasting::kTorchvision));
+  EXPECT_TRUE(masks->TakesLong(asked));
+  EXPECT_FALSE(masks->TakesLong(DetectOptions()));
+  EXPECT_FALSE(masks->TakesLong(WantedTensors()));
+}
+
+TEST(DetectionTest, CountsWhatMasksTake) {
+  const auto postprocessor = Postprocessor::Create(MaskModel(MaskPasting::kTorchvision));
+  const PictureBounds picture{.pixels = 80 * 60, .side = 80};
+  const DetectOptions without, with{.classes = {}, .masks = MaskFormat::kRunLengths};
+  const auto results = DetectMasks(MaskPasting::kTorchvision, MaskFormat::kRunLengths);
+  int64_t told = 0;
+  for (const Detection& one : (*results)[0].detections) told += std::ssize(one.mask->run_lengths);
+  EXPECT_GT(told, 0);
+  EXPECT_GE(
+      postprocessor->ResultBytes(with, picture) - postprocessor->ResultBytes(without, picture),
+      3 * told + 2 * picture.pixels);
+}
+
 TEST(DetectionTest, CountsWhatDetectionsTake) {
   const auto postprocessor = Postprocessor::Create(Model());
-  const int64_t one = postprocessor->ResultBytes(DetectOptions{.max_detections = 1}, 1);
+  const int64_t one = postprocessor->ResultBytes(DetectOptions{.max_detections = 1}, {.pixels = 1});
   EXPECT_GE(one, static_cast<int64_t>(sizeof(Detection)) + 3 * 3);
-  EXPECT_EQ(postprocessor->ResultBytes(DetectOptions(), 1), kMost * one);
+  EXPECT_EQ(postprocessor->ResultBytes(DetectOptions(), {.pixels = 1}), kMost * one);
 }
 
 }  // namespace

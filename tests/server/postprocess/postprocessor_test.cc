@@ -78,9 +78,9 @@ TEST(PostprocessorTest, ClassesNeedLogits) {
 
 TEST(PostprocessorTest, CountsWhatClassesTake) {
   const auto postprocessor = Postprocessor::Create(Model());
-  const int64_t two = postprocessor->ResultBytes(Classes(2), 1);
+  const int64_t two = postprocessor->ResultBytes(Classes(2), {.pixels = 1});
   EXPECT_GE(two, 2 * 2 * 4);
-  EXPECT_EQ(postprocessor->ResultBytes(Classes(1'000'000'000), 1), two / 2 * 3)
+  EXPECT_EQ(postprocessor->ResultBytes(Classes(1'000'000'000), {.pixels = 1}), two / 2 * 3)
       << "no more classes than there are";
 }
 

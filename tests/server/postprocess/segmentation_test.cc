@@ -146,14 +146,14 @@ std::vector<uint16_t> Unpacked(const std::string& text, const ImageSize& size) {
 
 TEST(RunLengthsTest, AreThoseOfCoco) {
   // By pycocotools 2.0.11: encode(asfortranarray([[0, 1, 1], [0, 1, 0]])) and the like.
-  EXPECT_EQ(RunLengths(std::vector<uint16_t>{0, 1, 1, 0, 1, 0}, {2, 3}, 1), "231");
-  EXPECT_EQ(RunLengths(std::vector<uint16_t>{1, 1, 1, 1}, {2, 2}, 1), "04");
-  EXPECT_EQ(RunLengths(std::vector<uint16_t>{0, 0, 0, 0}, {2, 2}, 1), "4");
+  EXPECT_EQ(RunLengthsOf(std::vector<uint16_t>{0, 1, 1, 0, 1, 0}, {2, 3}, 1), "231");
+  EXPECT_EQ(RunLengthsOf(std::vector<uint16_t>{1, 1, 1, 1}, {2, 2}, 1), "04");
+  EXPECT_EQ(RunLengthsOf(std::vector<uint16_t>{0, 0, 0, 0}, {2, 2}, 1), "4");
   // A block with a hole: runs of several groups, longer and shorter than the one before the last.
   std::vector<uint16_t> block(70 * 9);
   for (int y = 5; y < 65; ++y) std::fill_n(block.begin() + 9 * y + 1, 7, 1);
   block[9 * 30 + 3] = 0;
-  EXPECT_EQ(RunLengths(block, {70, 9}, 1), "[2l1:00mNG99j0000000Q2");
+  EXPECT_EQ(RunLengthsOf(block, {70, 9}, 1), "[2l1:00mNG99j0000000Q2");
 }
 
 TEST(RunLengthsTest, ComeBackAsTheyWere) {
@@ -164,7 +164,7 @@ TEST(RunLengthsTest, ComeBackAsTheyWere) {
       for (uint16_t& value : map) value = random() % each == 0 ? 300 : 7;
       std::vector<uint16_t> expected;
       for (const uint16_t value : map) expected.push_back(value == 300);
-      EXPECT_EQ(Unpacked(RunLengths(map, size, 300), size), expected);
+      EXPECT_EQ(Unpacked(RunLengthsOf(map, size, 300), size), expected);
     }
   }
 }
@@ -270,8 +270,8 @@ TEST(SegmentationTest, TensorsHaveTheClassMapWhereItIsWanted) {
     const auto one = postprocessor->Process(logits, Halves(classes, 2, 1), kSeen);
     ASSERT_TRUE(one.ok());
     EXPECT_EQ(std::get<TensorResults>(*one)[0].name, "logits");
-    EXPECT_LT(postprocessor->ResultBytes(logits, 1'000'000),
-              postprocessor->ResultBytes(WantedTensors(), 1'000'000));
+    EXPECT_LT(postprocessor->ResultBytes(logits, {.pixels = 1'000'000}),
+              postprocessor->ResultBytes(WantedTensors(), {.pixels = 1'000'000}));
   }
 }
 
@@ -286,11 +286,12 @@ TEST(SegmentationTest, NeedsASegmenter) {
 TEST(SegmentationTest, CountsWhatItHolds) {
   const auto postprocessor = Postprocessor::Create(Model());
   const SegmentResults results = Segment({.format = MapFormat::kPng, .confidence = true});
-  const int64_t bytes = postprocessor->ResultBytes(SegmentOptions{.confidence = true}, 256);
+  const int64_t bytes =
+      postprocessor->ResultBytes(SegmentOptions{.confidence = true}, {.pixels = 256});
   EXPECT_GE(bytes, std::ssize(results[0].class_map_png) + std::ssize(results[0].confidence_png) +
                        256 * 3 + Model()->output_bytes);
-  EXPECT_GT(postprocessor->ResultBytes(SegmentOptions(), 1'000'000),
-            postprocessor->ResultBytes(SegmentOptions(), 1'000) + 1'000'000);
+  EXPECT_GT(postprocessor->ResultBytes(SegmentOptions(), {.pixels = 1'000'000}),
+            postprocessor->ResultBytes(SegmentOptions(), {.pixels = 1'000}) + 1'000'000);
 }
 
 }  // namespace

@@ -140,6 +140,17 @@ TEST(ReadDetectRequest, ReadsWhatIsLeftOut) {
   EXPECT_EQ(options.score_threshold, 0.5f);
   EXPECT_EQ(options.max_detections, 7);
   EXPECT_THAT(options.classes, ElementsAre("cat", "3"));
+  EXPECT_EQ(options.masks, MaskFormat::kNone);
+  for (const auto& [format, masks] :
+       {std::pair(v1::DetectRequest::RUN_LENGTHS, MaskFormat::kRunLengths),
+        {v1::DetectRequest::PNG, MaskFormat::kPng}}) {
+    message.set_mask_format(format);
+    ASSERT_TRUE(read().ok());
+    EXPECT_EQ(std::get<DetectOptions>(request.options).masks, masks);
+  }
+  message.set_mask_format(static_cast<v1::DetectRequest::MaskFormat>(7));
+  EXPECT_EQ(ReasonOf(read()), "request.mask_format");
+  message.clear_mask_format();
   for (const float threshold : {-0.1f, 1.1f, std::numeric_limits<float>::quiet_NaN()}) {
     message.set_score_threshold(threshold);
     EXPECT_EQ(ReasonOf(read()), "request.score_threshold");
@@ -154,6 +165,7 @@ TEST(WriteDetectResponse, WritesDetectionsAndTheReceipt) {
   response.model_name = "detector";
   response.attention = "key_only";
   Detection cat{.box = {1, 2, 3, 4}, .score = 0.5f, .class_index = 7, .label = "cat"};
+  cat.mask = InstanceMask{.run_lengths = "23", .png = "png", .left = 4, .top = 5, .pixels = 6};
   response.results = DetectResults{{{cat}, {480, 640}}, {{}, {1, 2}}};
   response.receipt.stages = StageTimes(0);
   response.receipt.padding = 0.25;
@@ -177,6 +189,11 @@ TEST(WriteDetectResponse, WritesDetectionsAndTheReceipt) {
   EXPECT_EQ(found.score(), 0.5f);
   EXPECT_EQ(found.class_index(), 7);
   EXPECT_EQ(found.label(), "cat");
+  EXPECT_EQ(found.mask().run_lengths(), "23");
+  EXPECT_EQ(found.mask().png(), "png");
+  EXPECT_EQ(found.mask().left(), 4);
+  EXPECT_EQ(found.mask().top(), 5);
+  EXPECT_EQ(found.mask().pixels(), 6);
   EXPECT_EQ(message.results(1).detections_size(), 0);
   EXPECT_EQ(message.receipt().encode_ns(), 28);
   EXPECT_EQ(message.receipt().padding(), 0.25);

@@ -1,0 +1,116 @@
+"""Instance masks through a running server: the probabilities that tritonclient reads, pasted by torchvision's code, and
+by mmdetection's definition, are the masks that the command line gets."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import subprocess
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import torch
+import tritonclient.grpc as triton
+from PIL import Image
+from pycocotools import mask as coco
+from running_server import BUILD, Server
+from torch.nn import functional
+from torchvision.models.detection.roi_heads import paste_masks_in_image
+
+MOST = 12
+# A picture of the shape that the model wants, one that it sees smaller, and one that it sees larger.
+PICTURES = [(64, 96), (128, 150), (30, 41)]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("instances")
+    for conventions in ("TORCHVISION", "MMDETECTION"):
+        (folder / conventions).mkdir()
+        (folder / conventions / "model.textproto").write_text(
+            'spec_version: 1\nbackbone: "linglo_b0"\ntask: DETECTION\nnum_classes: 3\n'
+            f'head {{ name: "mask_rcnn" conventions: {conventions} detections_per_image: {MOST} }}\n'
+            "preprocessing { shorter_side: 64 longer_side: 96 }\n"
+            "random_weights { seed: 2 }\n"
+        )
+    server = Server(
+        tmp_path_factory.mktemp("log") / "server.log", "--model-repository", str(folder)
+    )
+    yield server
+    assert server.terminate() == 0
+    server.close()
+
+
+def pasted(
+    conventions: str,
+    masks: torch.Tensor,
+    boxes: torch.Tensor,
+    size: tuple[int, int],
+) -> torch.Tensor:
+    """Probabilities [n, height, width] in a picture."""
+    if conventions == "TORCHVISION":
+        return paste_masks_in_image(masks[:, None], boxes, size)[:, 0]
+    left, top, right, bottom = boxes.double().split(1, dim=1)
+    across = (torch.arange(size[1]).double() + 0.5 - left) / (right - left) * 2 - 1
+    down = (torch.arange(size[0]).double() + 0.5 - top) / (bottom - top) * 2 - 1
+    grid = torch.stack(
+        [
+            across[:, None, :].expand(-1, size[0], -1),
+            down[:, :, None].expand(-1, -1, size[1]),
+        ],
+        dim=3,
+    )
+    return functional.grid_sample(masks[:, None].double(), grid, align_corners=False)[
+        :, 0
+    ]
+
+
+@pytest.mark.parametrize("conventions", ["TORCHVISION", "MMDETECTION"])
+def test_masks_are_pasted_by_the_models_conventions(
+    conventions: str, server: Server, tmp_path: pathlib.Path
+) -> None:
+    files = []
+    for number, size in enumerate(PICTURES):
+        noise = np.random.default_rng(number).integers(0, 256, (*size, 3), np.uint8)
+        files.append(tmp_path / f"{number:012}.png")
+        Image.fromarray(noise).save(files[-1])
+    done = subprocess.run(
+        [
+            *(str(BUILD / "bin" / "fovea"), "--server", server.grpc, "detect"),
+            *("--model", conventions, "--score", "0", "--json"),
+            *("--output", str(tmp_path / "drawn"), *map(str, files)),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    results = json.loads(done.stdout)
+    with triton.InferenceServerClient(server.grpc) as client:
+        described = {o.name: o for o in client.get_model_metadata(conventions).outputs}
+        assert list(described["masks"].shape) == [-1, MOST, 28, 28]
+        for number, (file, size) in enumerate(zip(files, PICTURES, strict=True)):
+            tensor = triton.InferInput("image", [1, 1], "BYTES")
+            tensor.set_data_from_numpy(np.array([[file.read_bytes()]], dtype=object))
+            answer = client.infer(conventions, [tensor])
+            count = int(answer.as_numpy("counts")[0])
+            assert count > 0
+            boxes, masks = (
+                torch.from_numpy(answer.as_numpy(name)[0, :count].copy())
+                for name in ("boxes", "masks")
+            )
+            probable = pasted(conventions, masks, boxes, size)
+            decided = (probable - 0.5).abs() > 1e-4
+            told = [one for one in results if one["image_id"] == number]
+            assert len(told) == count
+            shown = 0
+            for one, expected, sure in zip(told, probable, decided, strict=True):
+                assert one["segmentation"]["size"] == list(size)
+                mask = coco.decode(one["segmentation"]).astype(bool)
+                wrong = (mask != (expected >= 0.5).numpy()) & sure.numpy()
+                assert not wrong.any()
+                shown += int(mask.sum())
+            assert shown > 0
+            with Image.open(tmp_path / "drawn" / f"{number:012}.png") as drawn:
+                assert drawn.width >= 300
