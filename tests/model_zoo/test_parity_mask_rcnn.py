@@ -8,65 +8,19 @@ import pathlib
 
 import pytest
 import torch
-from parity import distance, facts_of, perturbed, save, settled
-from torchvision.models.detection import (
-    MaskRCNN,
-    MaskRCNN_ResNet50_FPN_V2_Weights,
-    maskrcnn_resnet50_fpn_v2,
-)
+import torchvision_detectors
+from parity import distance, facts_of, save
+from torchvision.models.detection import MaskRCNN, MaskRCNN_ResNet50_FPN_V2_Weights
 from torchvision.models.detection.image_list import ImageList
-from torchvision.models.resnet import Bottleneck
+from torchvision_detectors import own_name
 
 # At the second neither the height nor the width divides into the coarsest maps.
 SIZES = [(256, 320), (232, 296)]
 
 
-def own_name(name: str) -> str:
-    for published, own in (
-        ("backbone.body.", "backbone."),
-        ("backbone.fpn.", "head.fpn."),
-        ("rpn.", "head.rpn."),
-        ("roi_heads.", "head.roi_heads."),
-    ):
-        if name.startswith(published):
-            return own + name.removeprefix(published)
-    return name
-
-
 @pytest.fixture(scope="module")
 def published() -> MaskRCNN:
-    torch.manual_seed(0)
-    model = perturbed(
-        maskrcnn_resnet50_fpn_v2(weights=None, weights_backbone=None), "mask_rcnn"
-    )
-    for block in model.modules():
-        if isinstance(block, Bottleneck):
-            block.bn3.weight.data.mul_(0.3)
-    pixels = torch.randn(2, 3, *SIZES[0])
-    settled(model.backbone, pixels)
-    model.eval()
-    # As a trained one's: proposals differ, few regions show something, boxes lie near them.
-    with torch.inference_mode():
-        maps = model.backbone(pixels)
-        objectness, deltas = model.rpn.head(list(maps.values()))
-    model.rpn.head.cls_logits.weight.data.div_(
-        torch.cat([o.flatten() for o in objectness]).std()
-    )
-    model.rpn.head.bbox_pred.weight.data.mul_(
-        0.2 / torch.cat([d.flatten() for d in deltas]).std()
-    )
-    proposals = [torch.tensor([[20.0, 20, 180, 160], [60, 60, 90, 120]])] * 2
-    sizes = [SIZES[0]] * 2
-    with torch.no_grad():
-        regions = model.roi_heads.box_roi_pool(maps, proposals, sizes)
-        for part in (model.roi_heads.box_head, model.roi_heads.mask_head):
-            settled(part, regions.clone())
-        logits, deltas = model.roi_heads.box_predictor(
-            model.roi_heads.box_head(regions.clone())
-        )
-    model.roi_heads.box_predictor.cls_score.weight.data.mul_(3 / logits.std())
-    model.roi_heads.box_predictor.bbox_pred.weight.data.mul_(1 / deltas.std())
-    return model.eval()
+    return torchvision_detectors.mask_rcnn()
 
 
 @pytest.fixture(scope="module")
@@ -74,9 +28,7 @@ def weights(
     published: MaskRCNN, tmp_path_factory: pytest.TempPathFactory
 ) -> pathlib.Path:
     path = tmp_path_factory.mktemp("mask_rcnn") / "model.safetensors"
-    save(
-        {own_name(name): value for name, value in published.state_dict().items()}, path
-    )
+    torchvision_detectors.save(published, path)
     return path
 
 

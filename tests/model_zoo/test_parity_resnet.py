@@ -14,11 +14,11 @@ from parity import (
     check_logits,
     facts_of,
     perturbed,
-    settled,
 )
 from torchvision.models import ResNet50_Weights
 from torchvision.models._utils import IntermediateLayerGetter
 from torchvision.models.resnet import Bottleneck
+from weights_like_trained import settled
 
 NAME = "resnet50"
 

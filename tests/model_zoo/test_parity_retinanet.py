@@ -8,45 +8,20 @@ import pathlib
 
 import pytest
 import torch
-from parity import distance, facts_of, perturbed, save, settled
-from torchvision.models.detection import (
-    RetinaNet_ResNet50_FPN_V2_Weights,
-    retinanet_resnet50_fpn_v2,
-)
-from torchvision.models.detection.image_list import ImageList
+import torchvision_detectors
+from parity import distance, facts_of, save
+from torchvision.models.detection import RetinaNet_ResNet50_FPN_V2_Weights
 from torchvision.models.detection.retinanet import RetinaNet
-from torchvision.models.resnet import Bottleneck
+from torchvision_detectors import own_name
+from torchvision_detectors import retinanet_stages as stages
 
 # Of the coarsest maps, at the second size, neither the height nor the width divides the input's.
 SIZES = [(256, 320), (232, 296)]
 
 
-def own_name(name: str) -> str:
-    for published, own in (
-        ("backbone.body.", "backbone."),
-        ("backbone.fpn.", "head.fpn."),
-    ):
-        if name.startswith(published):
-            return own + name.removeprefix(published)
-    return name
-
-
 @pytest.fixture(scope="module")
 def published() -> RetinaNet:
-    torch.manual_seed(0)
-    model = perturbed(
-        retinanet_resnet50_fpn_v2(weights=None, weights_backbone=None), "retinanet"
-    )
-    for block in model.modules():
-        if isinstance(block, Bottleneck):
-            block.bn3.weight.data.mul_(0.3)
-    settled(model.backbone, torch.randn(2, 3, 256, 320))
-    model.eval()
-    # As a trained one's: few anchors show something, and boxes lie near them.
-    _, logits, deltas, _ = stages(model, torch.randn(2, 3, 256, 320))
-    model.head.classification_head.cls_logits.weight.data.div_(logits.std())
-    model.head.regression_head.bbox_reg.weight.data.mul_(0.2 / deltas.std())
-    return model
+    return torchvision_detectors.retinanet()
 
 
 @pytest.fixture(scope="module")
@@ -54,31 +29,8 @@ def weights(
     published: RetinaNet, tmp_path_factory: pytest.TempPathFactory
 ) -> pathlib.Path:
     path = tmp_path_factory.mktemp("retinanet") / "model.safetensors"
-    save(
-        {own_name(name): value for name, value in published.state_dict().items()}, path
-    )
+    torchvision_detectors.save(published, path)
     return path
-
-
-def stages(
-    model: RetinaNet, pixels: torch.Tensor
-) -> tuple[list[torch.Tensor], torch.Tensor, torch.Tensor, list[dict]]:
-    """Behind the resizing: maps, logits and box deltas of all of them, detections."""
-    with torch.inference_mode():
-        maps = list(model.backbone(pixels).values())
-        outputs = model.head(maps)
-        sizes = [tuple(pixels.shape[2:])] * len(pixels)
-        anchors = model.anchor_generator(ImageList(pixels, sizes), maps)
-        places = [9 * m.shape[2] * m.shape[3] for m in maps]
-        detections = model.postprocess_detections(
-            {
-                name: list(output.split(places, dim=1))
-                for name, output in outputs.items()
-            },
-            [list(one.split(places)) for one in anchors],
-            sizes,
-        )
-    return maps, outputs["cls_logits"], outputs["bbox_regression"], detections
 
 
 def pixels_of(size: tuple[int, int]) -> torch.Tensor:

@@ -10,11 +10,12 @@ import sys
 
 import pytest
 import torch
-from parity import BUILD, distance, facts_of, perturbed, save, settled
+from parity import BUILD, distance, facts_of, perturbed, save
 from torch import nn
 from torch.nn import functional
 from torchvision.models import resnet50
 from transformers import SwinConfig, UperNetConfig, UperNetForSemanticSegmentation
+from weights_like_trained import settled
 
 sys.path.insert(0, str(BUILD.parents[1] / "client" / "python"))
 from fovea.published.transformers_weights import published_names

@@ -14,31 +14,18 @@ import datetime
 import json
 import os
 import pathlib
-import statistics
-import time
+import sys
 from collections.abc import Callable
 
 import timm
 import torch
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from turns import in_turns, medians, processor
+
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 BUILD = ROOT / os.environ.get("FOVEA_BUILD", "build/release")
 DTYPES = {"FP32": torch.float32, "BF16": torch.bfloat16}
-
-
-def interleaved(calls: list[Callable[[], object]], seconds: float) -> list[float]:
-    """The median milliseconds of each call, run in turn."""
-    times: list[list[float]] = [[] for _ in calls]
-    for call in calls:
-        call()
-        call()
-    end = time.perf_counter() + seconds
-    while time.perf_counter() < end or len(times[0]) < 5:
-        for call, taken in zip(calls, times, strict=True):
-            start = time.perf_counter()
-            call()
-            taken.append((time.perf_counter() - start) * 1e3)
-    return [statistics.median(taken) for taken in times]
 
 
 def linear_layer(
@@ -50,12 +37,14 @@ def linear_layer(
         for shape in ((rows, inputs), (outputs, inputs), (outputs,))
     )
     packed = ops._reorder_linear_weight(weight)
-    plain, ours = interleaved(
-        [
-            lambda: torch.nn.functional.linear(x, weight, bias),
-            lambda: ops._linear_pointwise(x, packed, bias, "none", [], ""),
-        ],
-        seconds,
+    plain, ours = medians(
+        in_turns(
+            [
+                lambda: torch.nn.functional.linear(x, weight, bias),
+                lambda: ops._linear_pointwise(x, packed, bias, "none", [], ""),
+            ],
+            seconds,
+        )
     )
     print(
         f"| {rows} x {inputs} -> {outputs} | {precision} | {plain:.3f} | {ours:.3f} | {plain / ours:.2f} |",
@@ -78,20 +67,14 @@ def model(name: str, precision: str, batch: int, seconds: float) -> None:
         loaded = torch.classes.fovea_models.Model(json.dumps(description), "cpu", True)
         return lambda: loaded.run(pixels)
 
-    eager, dense, knn = interleaved(
-        [lambda: published(cast), prepared("dense"), prepared("knn:k=0.5")], seconds
+    eager, dense, knn = medians(
+        in_turns(
+            [lambda: published(cast), prepared("dense"), prepared("knn:k=0.5")], seconds
+        )
     )
     print(
         f"| {name} | {precision} | {batch} | {eager:.1f} | {dense:.1f} | {eager / dense:.2f} | {knn:.1f} | {knn / dense:.2f} |",
         flush=True,
-    )
-
-
-def processor() -> str:
-    lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
-    return next(
-        (line.split(":")[1].strip() for line in lines if line.startswith("model name")),
-        "unknown",
     )
 
 

@@ -1,0 +1,37 @@
+"""Measuring in turns, so that a machine's moods fall on all contenders."""
+
+from __future__ import annotations
+
+import pathlib
+import statistics
+import time
+from collections.abc import Callable
+
+
+def in_turns(
+    calls: list[Callable[[], object]], seconds: float, least: int = 5
+) -> list[list[float]]:
+    """The milliseconds of each call, round by round, after a warm-up."""
+    times: list[list[float]] = [[] for _ in calls]
+    for call in calls:
+        call()
+        call()
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end or len(times[0]) < least:
+        for call, taken in zip(calls, times, strict=True):
+            start = time.perf_counter()
+            call()
+            taken.append((time.perf_counter() - start) * 1e3)
+    return times
+
+
+def medians(times: list[list[float]]) -> list[float]:
+    return [statistics.median(taken) for taken in times]
+
+
+def processor() -> str:
+    lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
+    return next(
+        (line.split(":")[1].strip() for line in lines if line.startswith("model name")),
+        "unknown",
+    )
