@@ -1,0 +1,31 @@
+"""COCO's compressed run lengths of a mask, as a Fovea server and COCO's tools write them."""
+
+import numpy as np
+
+_BITS = 5  # of a character
+
+
+def decode(text: str, height: int, width: int) -> np.ndarray:
+    """The mask [height, width], bool. ValueError: no run lengths, or none of that many pixels.
+
+    Column by column, the lengths of runs outside and inside of the mask in turn, each but the first three as its
+    difference from the one before the last (cocoapi, maskApi.c, rleFrString).
+    """
+    runs: list[int] = []
+    number = shift = 0
+    for character in text:
+        group = ord(character) - ord("0")
+        if not 0 <= group < 0x40 or shift > 60:
+            raise ValueError("the run lengths are none of COCO's")
+        number |= (group & 0x1F) << shift
+        shift += _BITS
+        if group & 0x20:
+            continue
+        if group & 0x10:
+            number -= 1 << shift
+        runs.append(number + (runs[-2] if len(runs) > 2 else 0))
+        number = shift = 0
+    if shift or any(run < 0 for run in runs) or sum(runs) != height * width:
+        raise ValueError(f"the run lengths are not those of {height}x{width} pixels")
+    inside = np.arange(len(runs)) % 2 == 1
+    return np.repeat(inside, runs).reshape(width, height).T
