@@ -1,0 +1,102 @@
+"""Accuracy on a folder of pictures for each class."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from fovea import client
+from fovea.evaluation.datasets import DatasetError, ImageFolder
+from fovea.evaluation.tasks import Figures, Model, first_answer, named
+
+_ALL = 2**31 - 1  # classes of an answer: as many as there are
+_TOP = 5
+
+
+class Accuracy:
+    """Shares of pictures: whose most probable class is theirs ("top-1"), and of which it is one of five ("top-5")."""
+
+    def __init__(self, dataset: ImageFolder, model: Model, by_number: bool) -> None:
+        self._dataset, self._model, self._by_number = dataset, model, by_number
+        self._right: list[
+            set[int]
+        ] = []  # the model's class numbers of each of the data set's classes
+        self._top = _TOP
+
+    def prepare(self, server: client.Client, pictures: Iterable[pathlib.Path]) -> None:
+        everything = first_answer(
+            lambda picture: self._classify(server, picture, _ALL), pictures
+        )
+        result = everything.images[0]
+        self._right = self._matched(
+            dict(zip(result.classes.tolist(), result.labels, strict=True))
+        )
+        # Of five classes or less it would say nothing.
+        self._top = _TOP if len(result.classes) > _TOP else 1
+
+    def ask(self, server: client.Client, picture: pathlib.Path) -> client.Answer:
+        return self._classify(server, picture, self._top)
+
+    def reduce(self, place: int, result: client.Classification) -> int:
+        """How many classes are more probable than the right one."""
+        right = self._right[self._dataset.truth[place]]
+        found = [
+            rank
+            for rank, number in enumerate(result.classes.tolist())
+            if number in right
+        ]
+        return found[0] if found else len(result.classes)
+
+    def figures(self, reduced: Mapping[int, int]) -> Figures:
+        ranks = np.array(list(reduced.values()), int)
+        truth = np.array([self._dataset.truth[place] for place in reduced], int)
+        classes = {
+            name: {"top-1": _share(ranks[truth == number] < 1)}
+            | self._top_5(ranks[truth == number])
+            for number, name in enumerate(self._dataset.classes)
+        }
+        shown = [
+            figures["top-1"]
+            for figures in classes.values()
+            if not np.isnan(figures["top-1"])
+        ]
+        overall = {"top-1": _share(ranks < 1)} | self._top_5(ranks)
+        overall["class mean"] = float(np.mean(shown)) if shown else float("nan")
+        return Figures(overall, classes, notes=[])
+
+    def _top_5(self, ranks: np.ndarray) -> dict[str, float]:
+        return {"top-5": _share(ranks < _TOP)} if self._top == _TOP else {}
+
+    def _classify(
+        self, server: client.Client, picture: pathlib.Path, top_k: int
+    ) -> client.Answer:
+        return server.classify(
+            self._model.name, [picture], top_k=top_k, version=self._model.version
+        )
+
+    def _matched(self, labels: dict[int, str]) -> list[set[int]]:
+        if self._by_number or not any(labels.values()):
+            beyond = [
+                number for number in self._dataset.numbers if number not in labels
+            ]
+            if beyond:
+                raise DatasetError(
+                    f"model {self._model} has {len(labels)} classes, and the data set's go up to number {max(beyond)}"
+                )
+            return [{number} for number in self._dataset.numbers]
+        numbers: dict[str, set[int]] = {}
+        for number, label in labels.items():
+            numbers.setdefault(label, set()).add(number)
+        if unknown := [name for name in self._dataset.classes if name not in numbers]:
+            known = named(labels[number] for number in sorted(labels))
+            raise DatasetError(
+                f"{len(unknown)} of the {len(self._dataset.classes)} classes of the data set are no labels of model "
+                f"{self._model}: {named(unknown)}. It has {known}. --by-number takes the classes in their order instead"
+            )
+        return [numbers[name] for name in self._dataset.classes]
+
+
+def _share(hits: np.ndarray) -> float:
+    return float(hits.mean()) if hits.size else float("nan")

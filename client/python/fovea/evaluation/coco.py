@@ -1,0 +1,181 @@
+"""Annotations of COCO's format: boxes and masks of objects, in a JSON file."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import math
+import pathlib
+from typing import Any, ClassVar
+
+from fovea.evaluation.dataset_error import DatasetError
+from fovea.evaluation.picture_files import is_hidden
+
+_PARTS = ("images", "annotations", "categories")
+
+
+@dataclasses.dataclass(frozen=True)
+class Coco:
+    task: ClassVar[str] = "detection"
+    file: pathlib.Path
+    categories: list[dict]  # {"id", "name"}, by id
+    images: list[dict]  # of each picture: {"id", "width" and "height" where known}
+    pictures: list[pathlib.Path]
+    # {"image_id", "category_id", "bbox", "area", "iscrowd", "segmentation" where it has a mask}
+    annotations: list[dict]
+    without_mask: int  # annotations
+
+
+def annotation_files(path: pathlib.Path) -> list[pathlib.Path]:
+    """The files that may be the annotations of a data set: `path` itself, or in it or its annotations/."""
+    if path.is_file():
+        return [path]
+    files = sorted(path.glob("*.json")) + sorted(path.glob("annotations/*.json"))
+    files = [file for file in files if file.is_file() and not is_hidden(file)]
+    if len(files) == 1:  # in a folder of another layout it may hold anything
+        return files if _is_coco(_parse(files[0])) else []
+    # Reading each takes long where they are large.
+    ours = any((path / name).is_dir() for name in ("images", "annotations"))
+    return files if ours else []
+
+
+def read_coco(path: pathlib.Path, images: pathlib.Path | None) -> Coco:
+    """`path`: the annotation file, or a folder with one. `images`: where the pictures are; None: see _picture."""
+    files = [path] if path.is_file() else annotation_files(path)
+    if not files:
+        raise DatasetError(
+            f"{path} has no annotations of COCO's format: a JSON file in it or in annotations/"
+        )
+    if len(files) > 1:
+        names = ", ".join(str(file.relative_to(path)) for file in files)
+        raise DatasetError(
+            f"{path} has several JSON files: name the one with the annotations ({names})"
+        )
+    (file,) = files
+    document = _parse(file)
+    if not _is_coco(document):
+        raise DatasetError(
+            f"{file} is not of COCO's format: an object with lists {', '.join(_PARTS)}"
+        )
+    try:
+        return _checked(file, document, images)
+    except (KeyError, TypeError, ValueError) as error:
+        what = (
+            f"a field {error} is missing" if isinstance(error, KeyError) else str(error)
+        )
+        raise DatasetError(f"{file} is not of COCO's format: {what}") from error
+
+
+@functools.lru_cache(maxsize=1)  # it is looked at, then read
+def _parse(file: pathlib.Path) -> Any:
+    try:
+        return json.loads(file.read_bytes())
+    except (OSError, ValueError) as error:
+        raise DatasetError(f"{file} cannot be read as JSON: {error}") from None
+
+
+def _is_coco(document: Any) -> bool:
+    return isinstance(document, dict) and all(
+        isinstance(document.get(part), list) for part in _PARTS
+    )
+
+
+def _checked(file: pathlib.Path, document: dict, images: pathlib.Path | None) -> Coco:
+    categories = sorted(
+        (
+            {"id": int(one["id"]), "name": str(one["name"]).strip()}
+            for one in document["categories"]
+        ),
+        key=lambda one: one["id"],
+    )
+    for what in ("id", "name"):
+        if repeated := _repeated([one[what] for one in categories]):
+            raise ValueError(f"two categories have the {what} {repeated}")
+    pictures = sorted(document["images"], key=lambda one: int(one["id"]))
+    if not pictures:
+        raise ValueError("it names no images")
+    if repeated := _repeated([int(one["id"]) for one in pictures]):
+        raise ValueError(f"two images have the id {repeated}")
+    paths = [_picture(file, str(one["file_name"]), images) for one in pictures]
+    if not any(path.is_file() for path in paths):
+        raise DatasetError(
+            f"{file}: none of its pictures is there, the first not as {paths[0]}: say where they are with --images"
+        )
+    known = {int(one["id"]) for one in pictures}, {one["id"] for one in categories}
+    annotations = [_annotation(one, *known) for one in document["annotations"]]
+    return Coco(
+        file,
+        categories,
+        images=[_sizes(one) for one in pictures],
+        pictures=paths,
+        annotations=annotations,
+        without_mask=sum("segmentation" not in one for one in annotations),
+    )
+
+
+def _repeated(values: list) -> Any:
+    seen = set()
+    return next((value for value in values if value in seen or seen.add(value)), None)
+
+
+def _sizes(image: dict) -> dict:
+    return {"id": int(image["id"])} | {
+        side: int(image[side]) for side in ("height", "width") if image.get(side)
+    }
+
+
+def _picture(
+    file: pathlib.Path, name: str, images: pathlib.Path | None
+) -> pathlib.Path:
+    """Where a picture is: in `images`, or in images/ beside the annotations or above them, or there itself."""
+    if images is not None:
+        return images / name
+    folders = [
+        folder / sub
+        for folder in (file.parent, file.parent.parent)
+        for sub in ("images", "")
+    ]
+    paths = [folder / name for folder in folders]
+    return next((path for path in paths if path.is_file()), paths[0])
+
+
+def _annotation(one: dict, images: set[int], categories: set[int]) -> dict:
+    image, category = int(one["image_id"]), int(one["category_id"])
+    if image not in images:
+        raise ValueError(
+            f"an annotation is of an image {image}, which it does not name"
+        )
+    if category not in categories:
+        raise ValueError(
+            f"an annotation is of a category {category}, which it does not name"
+        )
+    box = [float(side) for side in one["bbox"]]
+    if len(box) != 4 or not all(map(math.isfinite, box)) or min(box[2:]) < 0:
+        raise ValueError(f"a box is not [left, top, width, height]: {one['bbox']}")
+    checked = {
+        "image_id": image,
+        "category_id": category,
+        "bbox": box,
+        "area": float(one.get("area", box[2] * box[3])),
+        "iscrowd": int(one.get("iscrowd", 0)),
+    }
+    if mask := one.get("segmentation"):
+        _check_mask(mask)
+        checked["segmentation"] = mask
+    return checked
+
+
+def _check_mask(mask: Any) -> None:
+    """Run lengths, or the outlines of the parts."""
+    if isinstance(mask, dict):
+        if {"counts", "size"} <= set(mask):
+            return
+    elif all(
+        isinstance(part, list) and len(part) >= 6 and len(part) % 2 == 0
+        for part in mask
+    ):
+        return
+    raise ValueError(
+        "a segmentation is neither a list of polygons of three points or more nor run lengths"
+    )

@@ -1,0 +1,224 @@
+"""fovea-evaluate: the command line."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import pathlib
+import re
+import sys
+
+EXIT_OK, EXIT_FAILED, EXIT_USAGE, EXIT_UNREACHABLE, EXIT_INTERRUPTED = 0, 1, 2, 3, 130
+
+_EPILOG = """\
+Data sets, told apart by what is in the folder (docs/datasets.md):
+{layouts}
+
+examples:
+  fovea evaluate --model shapes --dataset pictures/
+  fovea evaluate --model dense --model knn --dataset coco/ --json > figures.json
+  fovea evaluate --model finder --dataset annotations/instances_val2017.json --images val2017 --limit 500
+
+exit codes: 0 ok, 1 a picture or a model failed, 2 usage, or a data set that does not fit, 3 the server cannot be reached,
+130 interrupted
+"""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    # Late, because --help needs none of it.
+    from fovea.evaluation.datasets import LAYOUTS
+
+    options = _parser(LAYOUTS).parse_args(arguments)
+    try:
+        return _evaluate(options)
+    except KeyboardInterrupt:
+        return _say("interrupted", EXIT_INTERRUPTED)
+
+
+def _evaluate(options: argparse.Namespace) -> int:
+    from fovea import client
+    from fovea.evaluation import report
+    from fovea.evaluation.datasets import DatasetError, open_dataset, spread
+    from fovea.evaluation.measures import measure_of
+    from fovea.evaluation.run import Interrupted, run
+
+    try:
+        dataset = open_dataset(
+            options.dataset, task=options.task or "", images=options.images
+        )
+        server = client.Client(options.server, timeout=options.timeout)
+    except (DatasetError, ValueError, OSError) as error:
+        return _say(str(error), EXIT_USAGE)
+    places = spread(len(dataset.pictures), options.limit)
+    outcomes, interrupted = [], ""
+    with server:
+        measures = [
+            (model, measure_of(dataset, model, options.by_number))
+            for model in options.model
+        ]
+        try:
+            # All of them before the first is measured, which may take hours.
+            for model, measure in measures:
+                measure.prepare(server, (dataset.pictures[place] for place in places))
+            for model, measure in measures:
+                interrupted = str(model)
+                outcomes.append(
+                    run(
+                        server,
+                        model,
+                        measure,
+                        dataset.pictures,
+                        places,
+                        options.concurrency,
+                    )
+                )
+            interrupted = ""
+        except client.Unreachable as error:
+            return _say(error.message, EXIT_UNREACHABLE)
+        except client.Error as error:
+            return _say(f"model {model}: {error.message}", EXIT_FAILED)
+        except DatasetError as error:
+            return _say(str(error), EXIT_USAGE)
+        except Interrupted as interruption:
+            _say(
+                f"interrupted: {interrupted} has answered {interruption.answered} of {len(places)} pictures, "
+                "and has no figures",
+                EXIT_INTERRUPTED,
+            )
+    found = report.Report(
+        str(options.dataset),
+        dataset.task,
+        len(places),
+        options.concurrency,
+        outcomes,
+        interrupted,
+    )
+    if options.json:
+        sys.stdout.write(report.as_json(found))
+    elif options.csv:
+        sys.stdout.write(report.as_csv(found))
+    elif outcomes:
+        sys.stdout.write(report.table(found))
+    if interrupted:
+        return EXIT_INTERRUPTED
+    return EXIT_FAILED if any(outcome.failures for outcome in outcomes) else EXIT_OK
+
+
+def _parser(layouts: str) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="fovea-evaluate",
+        description="Measures how well models of a running server answer a data set of yours: accuracy, COCO's average "
+        "precision of boxes and masks, or mIoU, beside what that costs.",
+        epilog=_EPILOG.format(layouts=layouts),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        *("-m", "--model"),
+        type=_model,
+        action="append",
+        required=True,
+        metavar="MODEL",
+        help="NAME or NAME/VERSION; repeat it to compare several with the first",
+    )
+    parser.add_argument(
+        *("-d", "--dataset"),
+        type=pathlib.Path,
+        required=True,
+        metavar="DIR",
+        help="a folder, or an annotation file of COCO's format",
+    )
+    parser.add_argument(
+        *("-s", "--server"),
+        default=os.environ.get("FOVEA_SERVER", "127.0.0.1:8001"),
+        metavar="HOST:PORT",
+        help="the server's gRPC address (default: %(default)s; environment: FOVEA_SERVER)",
+    )
+    parser.add_argument(
+        "--task",
+        choices=("classification", "detection", "segmentation"),
+        help="take the folder for a data set of this task (default: told from what is in it)",
+    )
+    parser.add_argument(
+        "--images",
+        type=pathlib.Path,
+        metavar="DIR",
+        help="where the pictures of COCO's annotations are (default: images/ beside the annotations or above them)",
+    )
+    parser.add_argument(
+        "--by-number",
+        action="store_true",
+        help="match the classes of data set and model by number, though the model has labels",
+    )
+    parser.add_argument(
+        "--limit",
+        type=_at_least_one,
+        metavar="N",
+        help="ask about N pictures, evenly spread over the data set",
+    )
+    parser.add_argument(
+        "--concurrency",
+        type=_at_least_one,
+        default=16,
+        metavar="N",
+        help="requests on their way at a time; the server batches them (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--timeout",
+        type=_seconds,
+        default=30.0,
+        metavar="TIME",
+        help="deadline of each request: seconds, or 500ms, 2m (default: 30s)",
+    )
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument(
+        "--json", action="store_true", help="print JSON instead of tables"
+    )
+    form.add_argument(
+        "--csv",
+        action="store_true",
+        help="print CSV instead of tables: a figure a line",
+    )
+    return parser
+
+
+def _model(text: str):
+    from fovea.evaluation.tasks import Model
+
+    name, slash, version = text.partition("/")
+    if not name or "/" in version or (slash and not version):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no model: write NAME or NAME/VERSION"
+        )
+    return Model(name, version)
+
+
+def _at_least_one(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of at least 1")
+    return int(text)
+
+
+def _seconds(text: str) -> float:
+    match = re.fullmatch(r"([0-9]*\.?[0-9]+)(ms|s|m|h)?", text)
+    seconds = (
+        float(match[1]) * {"ms": 1e-3, None: 1, "s": 1, "m": 60, "h": 3600}[match[2]]
+        if match
+        else 0
+    )
+    if seconds <= 0:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no timeout: write seconds, or 500ms, 1.5s, 2m"
+        )
+    return seconds
+
+
+def _say(sentence: str, exit_code: int) -> int:
+    from fovea.evaluation.tasks import printable
+
+    lines = "\n".join(map(printable, sentence.splitlines()))
+    print(f"fovea-evaluate: {lines}", file=sys.stderr)
+    return exit_code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

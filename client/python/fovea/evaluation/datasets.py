@@ -1,0 +1,181 @@
+"""Data sets on disk, in the layouts of docs/datasets.md: which one a folder has, and what is in it."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+from typing import ClassVar
+
+from fovea.evaluation.coco import Coco, annotation_files, read_coco
+from fovea.evaluation.dataset_error import DatasetError
+from fovea.evaluation.picture_files import is_hidden, is_picture, pictures_below
+
+LAYOUTS = """\
+  classification  a folder for each class, with its pictures
+  detection       a JSON file of COCO's format in the folder or in annotations/, the pictures in images/
+  segmentation    images/ with the pictures, masks/ with a PNG of the same name for each"""
+
+
+@dataclasses.dataclass(frozen=True)
+class ImageFolder:
+    """A folder for each class."""
+
+    task: ClassVar[str] = "classification"
+    classes: list[str]  # the folders' names, sorted
+    numbers: list[int]  # of the classes
+    pictures: list[pathlib.Path]
+    truth: list[int]  # of each picture: its class's place in `classes`
+
+
+@dataclasses.dataclass(frozen=True)
+class MaskFolder:
+    """Pictures, and of each a mask whose levels are class numbers."""
+
+    task: ClassVar[str] = "segmentation"
+    labels: list[str]  # by class number; empty: the data set names no classes
+    pictures: list[pathlib.Path]
+    masks: list[pathlib.Path]  # of each picture
+
+
+Dataset = ImageFolder | Coco | MaskFolder
+
+
+def open_dataset(
+    path: pathlib.Path, *, task: str = "", images: pathlib.Path | None = None
+) -> Dataset:
+    """The data set in a folder, or of an annotation file of COCO's format.
+
+    task: takes the folder for the layout of that task, whatever it looks like; empty: its layout is told from what is
+    in it. images: where the pictures of a COCO file are; None: looked for beside it. DatasetError: no data set of that
+    layout, in words.
+    """
+    if not path.exists():
+        raise DatasetError(f"{path} does not exist")
+    found = [task] if task else _layouts(path)
+    if not found:
+        raise DatasetError(f"{path} has none of the layouts of data sets:\n{LAYOUTS}")
+    if len(found) > 1:
+        raise DatasetError(
+            f"{path} may be for {' or '.join(found)}: say which with --task"
+        )
+    if images is not None and found != ["detection"]:
+        raise DatasetError("--images goes with annotations of COCO's format")
+    if found == ["detection"]:
+        return read_coco(path, images)
+    if not path.is_dir():
+        raise DatasetError(f"{path} is no folder")
+    return _read_masks(path) if found == ["segmentation"] else _read_folders(path)
+
+
+def spread(count: int, limit: int | None) -> list[int]:
+    """Which of `count` pictures a limit leaves: evenly spread, the same each time."""
+    if limit is None or limit >= count:
+        return list(range(count))
+    return [place * count // limit for place in range(limit)]
+
+
+def _layouts(path: pathlib.Path) -> list[str]:
+    found = []
+    if (path / "images").is_dir() and (path / "masks").is_dir():
+        found.append("segmentation")
+    if annotation_files(path):
+        found.append("detection")
+    # A data set of the other layouts has folders with pictures, too.
+    if not found and path.is_dir() and _class_folders(path):
+        found.append("classification")
+    return found
+
+
+def _class_folders(path: pathlib.Path) -> dict[str, list[pathlib.Path]]:
+    """The pictures of each folder, by name; those without any too, where another has some."""
+    folders = {
+        folder.name: pictures_below(folder)
+        for folder in sorted(path.iterdir())
+        if folder.is_dir() and not is_hidden(folder)
+    }
+    return folders if any(folders.values()) else {}
+
+
+def _read_folders(path: pathlib.Path) -> ImageFolder:
+    folders = _class_folders(path)
+    if not folders:
+        raise DatasetError(f"{path} has no folders with pictures, one for each class")
+    classes = list(folders)
+    numbers = list(range(len(classes)))
+    if all(name.isascii() and name.isdigit() for name in classes):
+        numbers = [int(name) for name in classes]
+        if len(set(numbers)) < len(numbers):
+            raise DatasetError(f"{path} has two folders for one number")
+    return ImageFolder(
+        classes,
+        numbers,
+        pictures=[file for files in folders.values() for file in files],
+        truth=[place for place, name in enumerate(classes) for _ in folders[name]],
+    )
+
+
+def _read_masks(path: pathlib.Path) -> MaskFolder:
+    for name in ("images", "masks"):
+        if not (path / name).is_dir():
+            raise DatasetError(f"{path} has no folder {name}/")
+    pictures = _by_stem(path / "images", pictures_below(path / "images"))
+    masks = _by_stem(
+        path / "masks",
+        [file for file in pictures_below(path / "masks") if _is_png(file)],
+    )
+    for ours, theirs, what in (
+        (pictures, masks, "picture without a mask"),
+        (masks, pictures, "mask without a picture"),
+    ):
+        if alone := sorted(set(ours) - set(theirs)):
+            raise DatasetError(f"{path}: {len(alone)} {what}, first {ours[alone[0]]}")
+    if not pictures:
+        raise DatasetError(f"{path / 'images'} has no pictures")
+    stems = sorted(pictures)
+    return MaskFolder(
+        labels=_read_labels(path / "labels.txt"),
+        pictures=[pictures[stem] for stem in stems],
+        masks=[masks[stem] for stem in stems],
+    )
+
+
+def _is_png(file: pathlib.Path) -> bool:
+    return file.suffix.lower() == ".png"
+
+
+def _by_stem(
+    folder: pathlib.Path, files: list[pathlib.Path]
+) -> dict[str, pathlib.Path]:
+    """By the path below `folder`, without the extension."""
+    by_stem: dict[str, pathlib.Path] = {}
+    for file in files:
+        stem = file.relative_to(folder).with_suffix("").as_posix()
+        if stem in by_stem:
+            raise DatasetError(f"{by_stem[stem]} and {file} have one name")
+        by_stem[stem] = file
+    return by_stem
+
+
+def _read_labels(file: pathlib.Path) -> list[str]:
+    if not file.is_file():
+        return []
+    try:
+        labels = [line.strip() for line in file.read_text("utf-8").splitlines()]
+    except UnicodeDecodeError:
+        raise DatasetError(f"{file} is not UTF-8") from None
+    if "" in labels or len(set(labels)) < len(labels):
+        raise DatasetError(f"{file} has an empty line, or one label twice")
+    return labels
+
+
+__all__ = [
+    "LAYOUTS",
+    "Coco",
+    "Dataset",
+    "DatasetError",
+    "ImageFolder",
+    "MaskFolder",
+    "is_picture",
+    "open_dataset",
+    "spread",
+]

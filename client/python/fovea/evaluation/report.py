@@ -1,0 +1,273 @@
+"""What was measured, as tables for people, as JSON and as CSV."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+import json
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from fovea.evaluation.run import Outcome
+from fovea.evaluation.tasks import printable
+
+# Of all that is measured, what the table has room for.
+_SHOWN = {
+    "classification": ("top-1", "top-5", "class mean"),
+    "detection": ("box AP", "box AP50", "box AP75", "mask AP", "mask AP50"),
+    "segmentation": ("mIoU", "pixel accuracy", "class mean"),
+}
+_CLASSES_SHOWN = 50
+_MIB = 1 << 20
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+    dataset: str
+    task: str
+    pictures: int  # that the models were asked about
+    concurrency: int
+    outcomes: list[Outcome]  # of the models that were asked to the end
+    interrupted: str  # the model that was not; empty: none
+
+
+def table(report: Report) -> str:
+    parts = [
+        f"{printable(report.dataset)}: {report.task}, {_count(report.pictures, 'picture')}"
+    ]
+    if report.outcomes:
+        parts += [_overall(report), *_by_class(report), *_notes(report)]
+    return "\n\n".join(parts) + "\n"
+
+
+def as_json(report: Report) -> str:
+    first = report.outcomes[0] if report.outcomes else None
+    document = {
+        "dataset": report.dataset,
+        "task": report.task,
+        "pictures": report.pictures,
+        "concurrency": report.concurrency,
+        "interrupted": report.interrupted or None,
+        "models": [
+            {
+                "model": outcome.model.name,
+                "version": outcome.version or outcome.model.version,
+                "attention": outcome.attention,
+                "untrained": outcome.untrained,
+                "answered": outcome.answered,
+                "failed": [
+                    {
+                        "picture": str(failure.picture),
+                        "code": failure.code or None,
+                        "reason": failure.reason or None,
+                        "message": failure.message,
+                    }
+                    for failure in outcome.failures
+                ],
+                "figures": _defined(outcome.figures.overall),
+                "differences": _defined(_differences(outcome, first)),
+                "classes": {
+                    name: _defined(figures)
+                    for name, figures in outcome.figures.classes.items()
+                },
+                "cost": dataclasses.asdict(outcome.cost),
+                "notes": outcome.figures.notes,
+            }
+            for outcome in report.outcomes
+        ],
+    }
+    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+
+
+def as_csv(report: Report) -> str:
+    """A figure a line; without a class: over all of them. An undefined figure is empty."""
+    text = io.StringIO()
+    lines = csv.writer(text, lineterminator="\n")
+    lines.writerow(
+        ["model", "version", "attention", "class", "figure", "value", "difference"]
+    )
+    for outcome in report.outcomes:
+        of_model = [
+            outcome.model.name,
+            outcome.version or outcome.model.version,
+            outcome.attention,
+        ]
+        differences = _differences(outcome, report.outcomes[0])
+        facts = {
+            "answered": outcome.answered,
+            "failed": len(outcome.failures),
+        } | dataclasses.asdict(outcome.cost)
+        for name, value in (outcome.figures.overall | facts).items():
+            lines.writerow(
+                [*of_model, "", name, _cell(value), _cell(differences.get(name))]
+            )
+        for label, figures in outcome.figures.classes.items():
+            for name, value in figures.items():
+                lines.writerow([*of_model, label, name, _cell(value), ""])
+    return text.getvalue()
+
+
+def _differences(outcome: Outcome, first: Outcome | None) -> dict[str, float]:
+    """To the first model: figures, and the numbers of the cost. None for the first itself."""
+    if first is None or outcome is first:
+        return {}
+    ours = outcome.figures.overall | dataclasses.asdict(outcome.cost)
+    theirs = first.figures.overall | dataclasses.asdict(first.cost)
+    return {
+        name: ours[name] - theirs[name]
+        for name in ours
+        if ours[name] is not None and theirs.get(name) is not None
+    }
+
+
+def _defined(figures: dict[str, float]) -> dict[str, float | None]:
+    return {
+        name: None if math.isnan(value) else value for name, value in figures.items()
+    }
+
+
+def _cell(value: float | None) -> Any:
+    return "" if value is None or math.isnan(value) else value
+
+
+def _overall(report: Report) -> str:
+    figures = [
+        name
+        for name in _SHOWN[report.task]
+        if name in report.outcomes[0].figures.overall
+    ]
+    costs = {
+        "latency ms": ("latency_ms_median", 1),
+        "p95 ms": ("latency_ms_p95", 1),
+        "compute ms": ("compute_ms_median", 1),
+        "batch peak MiB": ("batch_peak_bytes", _MIB),
+    }
+    rows = [["model", "attention", *figures, "failed", *costs]]
+    for outcome in report.outcomes:
+        differences = _differences(outcome, report.outcomes[0])
+        cost = dataclasses.asdict(outcome.cost)
+        row = [printable(str(outcome.model)), printable(outcome.attention) or "–"]
+        row += [
+            _with_difference(
+                outcome.figures.overall.get(name),
+                differences.get(name),
+                "{:.4f}".format,
+                "{:+.4f}".format,
+            )
+            for name in figures
+        ]
+        row.append(str(len(outcome.failures)))
+        row += [
+            _with_difference(
+                _scaled(cost[name], unit),
+                _scaled(differences.get(name), unit),
+                "{:.1f}".format,
+                "{:+.1f}".format,
+            )
+            for name, unit in costs.values()
+        ]
+        rows.append(row)
+    return _aligned(rows, texts=2)
+
+
+def _scaled(value: float | None, unit: float) -> float | None:
+    return None if value is None else value / unit
+
+
+def _with_difference(
+    value: float | None,
+    difference: float | None,
+    text: Callable[[float], str],
+    signed: Callable[[float], str],
+) -> str:
+    if value is None or math.isnan(value):
+        return "–"
+    if difference is None or math.isnan(difference):
+        return text(value)
+    return f"{text(value)} ({signed(difference)})"
+
+
+def _by_class(report: Report) -> list[str]:
+    labels = list(
+        dict.fromkeys(label for one in report.outcomes for label in one.figures.classes)
+    )
+    if len(labels) > _CLASSES_SHOWN:
+        return [f"Each of the {len(labels)} classes: --json or --csv."]
+    names = list(
+        dict.fromkeys(
+            n
+            for one in report.outcomes
+            for f in one.figures.classes.values()
+            for n in f
+        )
+    )
+    several = len(report.outcomes) > 1
+    header = [
+        f"{one.model} {name}" if several else name
+        for one in report.outcomes
+        for name in names
+    ]
+    rows = [["class", *map(printable, header)]]
+    for label in labels:
+        figures = [one.figures.classes.get(label, {}) for one in report.outcomes]
+        values = [of_class.get(name) for of_class in figures for name in names]
+        rows.append(
+            [
+                printable(label),
+                *(
+                    _with_difference(value, None, "{:.4f}".format, str)
+                    for value in values
+                ),
+            ]
+        )
+    return [_aligned(rows, texts=1)]
+
+
+def _notes(report: Report) -> list[str]:
+    lines = []
+    for outcome in report.outcomes:
+        lines += [f"{outcome.model}: {note}" for note in outcome.figures.notes]
+        if outcome.untrained:
+            lines.append(
+                f"{outcome.model}: its weights are random numbers, and its figures mean nothing"
+            )
+        if outcome.failures:
+            lines.append(
+                f"{outcome.model}: {len(outcome.failures)} of {report.pictures} pictures failed and do not count"
+            )
+    if (
+        len(
+            {
+                frozenset(failure.picture for failure in one.failures)
+                for one in report.outcomes
+            }
+        )
+        > 1
+    ):
+        lines.append(
+            "Not the same pictures failed for every model: the differences are not of the same pictures."
+        )
+    lines.append(
+        f"latency: median in the server, {report.concurrency} requests at a time; compute: of the batch that a picture was in"
+    )
+    if len(report.outcomes) > 1:
+        lines.append("in brackets: the difference to the first model")
+    return ["\n".join(map(printable, lines))]
+
+
+def _aligned(rows: Sequence[Sequence[str]], texts: int) -> str:
+    """Columns; the first `texts` of them to the left, numbers to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        "  ".join(
+            cell.ljust(width) if place < texts else cell.rjust(width)
+            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    )
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number:,} {thing}" + ("" if number == 1 else "s")

@@ -1,0 +1,179 @@
+"""Intersection over union of classes of pixels, from the confusion of all pixels."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+from PIL import Image
+
+from fovea import client
+from fovea.evaluation.datasets import DatasetError, MaskFolder
+from fovea.evaluation.tasks import Figures, Model, PictureError, first_answer, named
+
+IGNORED = 255  # level of pixels in a mask that do not count
+_LEVELS = 1 << 16
+_GREY = {"1", "L", "P", "I;16", "I"}  # Pillow's modes of one number a pixel
+
+
+@dataclasses.dataclass(frozen=True)
+class _Pixels:
+    """Of one picture."""
+
+    counts: dict[
+        tuple[int, int], int
+    ]  # by level of the mask and class number of the model
+    labels: dict[int, str]  # of the model's classes that it shows
+
+
+class IntersectionOverUnion:
+    """Per class |mask and map| / |mask or map| over the pixels of all pictures together; their mean ("mIoU") is of the
+    classes that a mask or a map shows.
+    """
+
+    def __init__(self, dataset: MaskFolder, model: Model, by_number: bool) -> None:
+        self._dataset, self._model, self._by_number = dataset, model, by_number
+
+    def prepare(self, server: client.Client, pictures: Iterable[pathlib.Path]) -> None:
+        first_answer(lambda picture: self.ask(server, picture), pictures)
+
+    def ask(self, server: client.Client, picture: pathlib.Path) -> client.Answer:
+        return server.segment(self._model.name, [picture], version=self._model.version)
+
+    def reduce(self, place: int, result: client.Segmentation) -> _Pixels:
+        mask = read_mask(self._dataset.masks[place])
+        if mask.shape != result.class_map.shape:
+            (height, width), (map_height, map_width) = (
+                mask.shape,
+                result.class_map.shape,
+            )
+            raise PictureError(
+                f"its mask is {width}x{height}, and upright it is {map_width}x{map_height}"
+            )
+        counted = mask != IGNORED
+        pairs, counts = np.unique(
+            mask[counted].astype(np.int64) * _LEVELS + result.class_map[counted],
+            return_counts=True,
+        )
+        highest = int(pairs.max(initial=0)) // _LEVELS
+        if self._dataset.labels and highest >= len(self._dataset.labels):
+            raise PictureError(
+                f"its mask has the level {highest}, and labels.txt {len(self._dataset.labels)} lines"
+            )
+        by_pair = {
+            divmod(pair, _LEVELS): count
+            for pair, count in zip(pairs.tolist(), counts.tolist(), strict=True)
+        }
+        return _Pixels(by_pair, {area.index: area.label for area in result.areas})
+
+    def figures(self, reduced: Mapping[int, _Pixels]) -> Figures:
+        labels = {
+            number: label
+            for one in reduced.values()
+            for number, label in one.labels.items()
+        }
+        by_text = bool(
+            self._dataset.labels and any(labels.values()) and not self._by_number
+        )
+        confusion: Counter[tuple[int, int | None]] = Counter()
+        left_out: Counter[str] = Counter()
+        for one in reduced.values():
+            for (level, number), count in one.counts.items():
+                found = self._level(number, labels.get(number, ""), by_text)
+                confusion[level, found] += count
+                if found is None:
+                    left_out[labels.get(number) or str(number)] += count
+        if by_text and not set(labels.values()) & set(self._dataset.labels):
+            raise DatasetError(
+                f"none of the classes that model {self._model} found ({named(labels.values())}) is in the data set's "
+                "labels.txt. --by-number takes class numbers for levels instead"
+            )
+        overall, classes = figures_of(confusion, self._names(confusion, labels))
+        notes = []
+        if left_out:
+            names = named(
+                f"{name} ({count:,} pixels)" for name, count in sorted(left_out.items())
+            )
+            notes.append(f"found, and no classes of the data set: {names}")
+        return Figures(overall, classes, notes)
+
+    def _level(self, number: int, label: str, by_text: bool) -> int | None:
+        """The mask's level for a class of the model; none where the data set does not have it."""
+        if by_text:
+            return (
+                self._dataset.labels.index(label)
+                if label in self._dataset.labels
+                else None
+            )
+        return (
+            None
+            if self._dataset.labels and number >= len(self._dataset.labels)
+            else number
+        )
+
+    def _names(
+        self, confusion: Mapping[tuple[int, int | None], int], labels: dict[int, str]
+    ) -> dict[int, str]:
+        """Of the data set's classes, by level."""
+        if self._dataset.labels:
+            return dict(enumerate(self._dataset.labels))
+        levels = {level for pair in confusion for level in pair if level is not None}
+        names = {level: labels.get(level) or str(level) for level in sorted(levels)}
+        # Two of one name would be one row.
+        return (
+            names
+            if len(set(names.values())) == len(names)
+            else {level: str(level) for level in names}
+        )
+
+
+def figures_of(
+    confusion: Mapping[tuple[int, int | None], int], names: Mapping[int, str]
+) -> tuple[dict[str, float], dict[str, dict[str, float]]]:
+    """Overall and by class. `confusion`: pixels by level in the mask and level found, None: another class."""
+    shown, found, right = Counter(), Counter(), Counter()
+    for (level, told), count in confusion.items():
+        shown[level] += count
+        if told is not None:
+            found[told] += count
+        if level == told:
+            right[level] += count
+    classes = {
+        name: {
+            "IoU": _ratio(right[level], shown[level] + found[level] - right[level]),
+            "accuracy": _ratio(right[level], shown[level]),
+        }
+        for level, name in names.items()
+    }
+    overall = {
+        "mIoU": _mean(one["IoU"] for one in classes.values()),
+        "pixel accuracy": _ratio(sum(right.values()), sum(shown.values())),
+        "class mean": _mean(one["accuracy"] for one in classes.values()),
+    }
+    return overall, classes
+
+
+def read_mask(file: pathlib.Path) -> np.ndarray:
+    """Levels [height, width], or places in the palette. PictureError: no such picture."""
+    try:
+        with Image.open(file) as mask:
+            if mask.mode not in _GREY:
+                raise PictureError(
+                    f"its mask is neither grey nor of a palette, but {mask.mode}"
+                )
+            levels = np.asarray(mask)
+    except (OSError, SyntaxError, Image.DecompressionBombError) as error:
+        raise PictureError(f"its mask cannot be read: {error}") from error
+    return levels.astype(np.uint16)
+
+
+def _ratio(part: int, whole: int) -> float:
+    return part / whole if whole else float("nan")
+
+
+def _mean(values: Iterable[float]) -> float:
+    defined = [value for value in values if not np.isnan(value)]
+    return float(np.mean(defined)) if defined else float("nan")

@@ -1,0 +1,77 @@
+"""What the measures of the tasks have in common. A Measure is of one model on one data set."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol
+
+from fovea import client
+from fovea.evaluation.dataset_error import DatasetError
+
+
+@dataclasses.dataclass(frozen=True)
+class Model:
+    name: str
+    version: str  # empty: the latest that is served
+
+    def __str__(self) -> str:
+        return f"{self.name}/{self.version}" if self.version else self.name
+
+
+@dataclasses.dataclass(frozen=True)
+class Figures:
+    """NaN where a figure is not defined: of a class, for example, that no picture shows."""
+
+    overall: dict[str, float]
+    classes: dict[str, dict[str, float]]  # by the class's name
+    notes: list[str]  # what a reader of the figures has to know
+
+
+class PictureError(Exception):
+    """A picture that does not count, and why."""
+
+
+class Measure(Protocol):
+    def prepare(self, server: client.Client, pictures: Iterable[pathlib.Path]) -> None:
+        """Asks about the first picture that the model can answer, to see that it can answer the data set.
+
+        client.Error: it cannot. DatasetError: its classes are not the data set's.
+        """
+
+    def ask(self, server: client.Client, picture: pathlib.Path) -> client.Answer: ...
+
+    def reduce(self, place: int, result: Any) -> Any:
+        """What `figures` needs of a picture's result. Called from several threads. PictureError: it does not count."""
+
+    def figures(self, reduced: Mapping[int, Any]) -> Figures:
+        """Over the pictures that have been answered, by their places in the data set."""
+
+
+def first_answer(ask, pictures: Iterable[pathlib.Path]) -> client.Answer:
+    """Of the first picture that can be read. A picture may be broken; another error is every picture's."""
+    refused: Exception | None = None
+    for picture in pictures:
+        try:
+            return ask(picture)
+        except OSError as error:
+            refused = refused or error
+        except client.Error as error:
+            if not error.reason.startswith("image."):
+                raise
+            refused = refused or error
+    raise DatasetError(f"no picture can be answered; the first: {refused}")
+
+
+def named(names: Iterable[str]) -> str:
+    """Some of them, for a sentence."""
+    names = [printable(name) for name in names]
+    return ", ".join(names[:8]) + (
+        f" and {len(names) - 8} more" if len(names) > 8 else ""
+    )
+
+
+def printable(text: str) -> str:
+    """Without what would move a terminal's cursor: texts come from files and from a server."""
+    return "".join(one if one.isprintable() else "?" for one in text)
