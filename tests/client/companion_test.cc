@@ -52,10 +52,10 @@ TEST_F(Import, IsFoundOnThePathAndTakesOptionsThatFoveaDoesNotKnow) {
 TEST_F(Import, IsLookedForBesideFoveaOnThePathAndInTheCheckoutThatFoveaLiesIn) {
   const std::filesystem::path own = folder_ / "checkout/build/release/bin";
   std::filesystem::create_directories(own);
-  EXPECT_THAT(ImporterFolders(own, {"/usr/bin"}), ElementsAre(own, "/usr/bin"));
+  EXPECT_THAT(PythonFolders(own, {"/usr/bin"}), ElementsAre(own, "/usr/bin"));
   std::filesystem::create_directories(folder_ / "checkout/client/python");
   std::ofstream(folder_ / "checkout/client/python/pyproject.toml") << "[project]\n";
-  EXPECT_THAT(ImporterFolders(own, {"/usr/bin"}),
+  EXPECT_THAT(PythonFolders(own, {"/usr/bin"}),
               ElementsAre(own, "/usr/bin", folder_ / "checkout/.venv/bin"));
 }
 

@@ -289,6 +289,16 @@ void AddImport(CLI::App& app) {
   command->fallthrough(false);
 }
 
+void AddEvaluate(CLI::App& app) {
+  CLI::App* command = AddCommand(app, "evaluate",
+                                 "Measure models on a data set of yours: accuracy, average "
+                                 "precision, mIoU (runs fovea-evaluate)",
+                                 "");
+  command->prefix_command();
+  command->fallthrough(false);
+  command->set_help_flag();  // fovea-evaluate says it itself
+}
+
 void AddKernels(CLI::App& app) {
   CLI::App* command =
       AddCommand(app, "kernels",
@@ -311,10 +321,19 @@ void AddZoo(CLI::App& app) {
   command->set_help_flag();  // fovea-zoo lies beside this program, and says it itself
 }
 
-int RunImport(const CLI::App& command, const Console& console) {
-  return RunCompanion({.program = "fovea-import",
+// A program of the Python package.
+int RunPython(const std::string& program, const std::vector<std::string>& arguments,
+              const Console& console) {
+  return RunCompanion({.program = program,
                        .comes_from = "pip install ./client/python in Fovea's checkout installs it"},
-                      command.remaining(), ImporterFolders(OwnFolder(), FoldersOnPath()), console);
+                      arguments, PythonFolders(OwnFolder(), FoldersOnPath()), console);
+}
+
+int RunEvaluate(const std::string& server, const CLI::App& command, const Console& console) {
+  std::vector<std::string> arguments = {"--server", server};  // of two, it takes the last
+  const std::vector<std::string> own = command.remaining();
+  arguments.insert(arguments.end(), own.begin(), own.end());
+  return RunPython("fovea-evaluate", arguments, console);
 }
 
 // A program that is built or installed beside this one.
@@ -357,6 +376,7 @@ int RunFovea(const std::vector<std::string>& arguments, const Console& console) 
   AddCompare(app, options.compare);
   AddStats(app, options.stats);
   AddRepositoryCommands(app, options.load, options.unload);
+  AddEvaluate(app);
   AddImport(app);
   AddKernels(app);
   AddZoo(app);
@@ -385,7 +405,8 @@ int RunFovea(const std::vector<std::string>& arguments, const Console& console) 
 
   const CLI::App& command = *app.get_subcommands().front();
   const std::string name = command.get_name();
-  if (name == "import") return RunImport(command, console);
+  if (name == "import") return RunPython("fovea-import", command.remaining(), console);
+  if (name == "evaluate") return RunEvaluate(options.server, command, console);
   if (name == "kernels" || name == "zoo") {
     return RunNeighbour("fovea-" + name, command, console);
   }

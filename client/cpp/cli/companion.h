@@ -16,10 +16,10 @@ std::filesystem::path OwnFolder();
 // The folders of the environment's PATH, without relative ones.
 std::vector<std::string> FoldersOnPath();
 
-// Where fovea-import may be, best first: beside `own_folder`'s programs, in `on_path`, and in the
-// Python environment of the checkout that `own_folder` lies in.
-std::vector<std::string> ImporterFolders(const std::filesystem::path& own_folder,
-                                         const std::vector<std::string>& on_path);
+// Where the Python package's programs may be, best first: beside `own_folder`'s programs, in
+// `on_path`, and in the Python environment of the checkout that `own_folder` lies in.
+std::vector<std::string> PythonFolders(const std::filesystem::path& own_folder,
+                                       const std::vector<std::string>& on_path);
 
 struct Companion {
   std::string program;
@@ -27,7 +27,8 @@ struct Companion {
 };
 
 // Runs `companion` with `arguments` and returns its exit code. It is looked for in `folders`, in
-// that order.
+// that order. Ctrl-C is for the companion, which a terminal sends it too: this process waits for
+// how it ends.
 int RunCompanion(const Companion& companion, const std::vector<std::string>& arguments,
                  const std::vector<std::string>& folders, const Console& console);
 
