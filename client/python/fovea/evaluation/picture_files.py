@@ -17,9 +17,16 @@ def is_picture(path: pathlib.Path) -> bool:
 
 
 def pictures_below(folder: pathlib.Path) -> list[pathlib.Path]:
-    """Those in `folder` and in the folders below, in alphabetical order; hidden ones are left out."""
+    """Those in `folder` and in the folders below, in alphabetical order; hidden ones are left out.
+
+    A link to nothing is one, which cannot be read.
+    """
     found = []
     for place, folders, files in os.walk(folder):
         folders[:] = [name for name in folders if not name.startswith(".")]
         found += [pathlib.Path(place, name) for name in files]
-    return sorted(path for path in found if is_picture(path) and path.is_file())
+    return sorted(
+        path
+        for path in found
+        if is_picture(path) and (path.is_file() or not path.exists())
+    )

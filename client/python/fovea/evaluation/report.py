@@ -7,7 +7,7 @@ import dataclasses
 import io
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from fovea.evaluation.run import Outcome
@@ -19,6 +19,13 @@ _SHOWN = {
     "detection": ("box AP", "box AP50", "box AP75", "mask AP", "mask AP50"),
     "segmentation": ("mIoU", "pixel accuracy", "class mean"),
 }
+_OF_CLASS = {
+    "classification": ("top-1", "top-5"),
+    "detection": ("box AP", "box AP50", "mask AP", "mask AP50"),
+    "segmentation": ("IoU", "accuracy"),
+}
+# Where several models share the table.
+_OF_CLASS_BESIDE_OTHERS = {"top-1", "box AP", "mask AP", "IoU"}
 _CLASSES_SHOWN = 50
 _MIB = 1 << 20
 
@@ -136,7 +143,7 @@ def _overall(report: Report) -> str:
     figures = [
         name
         for name in _SHOWN[report.task]
-        if name in report.outcomes[0].figures.overall
+        if any(name in outcome.figures.overall for outcome in report.outcomes)
     ]
     costs = {
         "latency ms": ("latency_ms_median", 1),
@@ -151,20 +158,14 @@ def _overall(report: Report) -> str:
         row = [printable(str(outcome.model)), printable(outcome.attention) or "–"]
         row += [
             _with_difference(
-                outcome.figures.overall.get(name),
-                differences.get(name),
-                "{:.4f}".format,
-                "{:+.4f}".format,
+                outcome.figures.overall.get(name), differences.get(name), 4
             )
             for name in figures
         ]
         row.append(str(len(outcome.failures)))
         row += [
             _with_difference(
-                _scaled(cost[name], unit),
-                _scaled(differences.get(name), unit),
-                "{:.1f}".format,
-                "{:+.1f}".format,
+                _scaled(cost[name], unit), _scaled(differences.get(name), unit), 1
             )
             for name, unit in costs.values()
         ]
@@ -176,17 +177,15 @@ def _scaled(value: float | None, unit: float) -> float | None:
     return None if value is None else value / unit
 
 
-def _with_difference(
-    value: float | None,
-    difference: float | None,
-    text: Callable[[float], str],
-    signed: Callable[[float], str],
-) -> str:
-    if value is None or math.isnan(value):
-        return "–"
+def _number(value: float | None, form: str) -> str:
+    return "–" if value is None or math.isnan(value) else form.format(value)
+
+
+def _with_difference(value: float | None, difference: float | None, digits: int) -> str:
+    text = _number(value, f"{{:.{digits}f}}")
     if difference is None or math.isnan(difference):
-        return text(value)
-    return f"{text(value)} ({signed(difference)})"
+        return text
+    return f"{text} ({difference:+.{digits}f})"
 
 
 def _by_class(report: Report) -> list[str]:
@@ -195,33 +194,21 @@ def _by_class(report: Report) -> list[str]:
     )
     if len(labels) > _CLASSES_SHOWN:
         return [f"Each of the {len(labels)} classes: --json or --csv."]
-    names = list(
-        dict.fromkeys(
-            n
-            for one in report.outcomes
-            for f in one.figures.classes.values()
-            for n in f
-        )
-    )
     several = len(report.outcomes) > 1
-    header = [
-        f"{one.model} {name}" if several else name
+    known = {
+        name
         for one in report.outcomes
-        for name in names
-    ]
+        for figures in one.figures.classes.values()
+        for name in figures
+    }
+    names = [name for name in _OF_CLASS[report.task] if name in known]
+    names = [name for name in names if not several or name in _OF_CLASS_BESIDE_OTHERS]
+    columns = [(one, name) for one in report.outcomes for name in names]
+    header = [f"{one.model} {name}" if several else name for one, name in columns]
     rows = [["class", *map(printable, header)]]
     for label in labels:
-        figures = [one.figures.classes.get(label, {}) for one in report.outcomes]
-        values = [of_class.get(name) for of_class in figures for name in names]
-        rows.append(
-            [
-                printable(label),
-                *(
-                    _with_difference(value, None, "{:.4f}".format, str)
-                    for value in values
-                ),
-            ]
-        )
+        values = [one.figures.classes.get(label, {}).get(name) for one, name in columns]
+        rows.append([printable(label), *(_number(value, "{:.4f}") for value in values)])
     return [_aligned(rows, texts=1)]
 
 
