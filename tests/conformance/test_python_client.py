@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 import pathlib
@@ -17,6 +18,8 @@ import pytest
 import tritonclient.grpc as triton
 from PIL import Image
 from pycocotools import mask as coco
+from pycocotools.coco import COCO
+from pycocotools.cocoeval import COCOeval
 from running_server import BUILD, DEMO, ROOT, Server
 
 sys.path.insert(0, str(ROOT / "client" / "python"))
@@ -212,7 +215,7 @@ def test_a_deadline_that_cannot_be_met_is_a_timeout(
     assert caught.value.code == "DEADLINE_EXCEEDED"
 
 
-# --- `fovea evaluate`, on data sets that hold what the models answer: every figure is 1.
+# --- `fovea evaluate`, on data sets made of what the models answer.
 
 
 @pytest.fixture(scope="module")
@@ -245,36 +248,92 @@ def fovea(address: str, tmp_path_factory: pytest.TempPathFactory):
     return run
 
 
-def test_objects_that_the_model_itself_found_have_a_precision_of_one(
-    fovea, server: client.Client, pictures: list[pathlib.Path], tmp_path: pathlib.Path
+def by_pycocotools(file: pathlib.Path, results: list[dict], kind: str) -> list[float]:
+    """COCO's own way: the annotation file and a list of results."""
+    with contextlib.redirect_stdout(io.StringIO()):
+        truth = COCO(str(file))
+        evaluated = COCOeval(truth, truth.loadRes(results), kind)
+        evaluated.evaluate()
+        evaluated.accumulate()
+        evaluated.summarize()
+    return evaluated.stats.tolist()
+
+
+def test_precision_is_that_of_pycocotools_on_the_results_that_fovea_detect_writes(
+    fovea,
+    address: str,
+    server: client.Client,
+    pictures: list[pathlib.Path],
+    tmp_path: pathlib.Path,
 ):
+    """The truth is what the model finds, every second object moved by a tenth of its sides."""
     images, annotations = [], []
     for number, (picture, size) in enumerate(zip(pictures, SIZES, strict=True)):
-        images.append({"id": 50 - number, "file_name": str(picture)})
+        height, width = size
+        images.append(
+            {"id": number, "file_name": str(picture), "height": height, "width": width}
+        )
         (found,) = server.detect("finder", [picture], masks=True).images
         for (left, top, right, bottom), name, mask in zip(
             found.boxes.tolist(), found.labels, found.masks, strict=True
         ):
+            moved = 0.1 * (len(annotations) % 2)
+            pixels = np.roll(mask.pixels(), int(moved * (bottom - top)), axis=0).astype(
+                np.uint8, order="F"
+            )
+            counts = coco.encode(pixels)["counts"].decode()
             annotations.append(
                 {
-                    "image_id": 50 - number,
-                    "category_id": 7 - LABELS.index(name),
-                    "bbox": [left, top, right - left, bottom - top],
-                    "segmentation": {"size": list(size), "counts": mask.counts},
+                    "id": len(annotations) + 1,
+                    "image_id": number,
+                    "category_id": 70 - LABELS.index(name),
+                    "bbox": [
+                        left + moved * (right - left),
+                        top + moved * (bottom - top),
+                        right - left,
+                        bottom - top,
+                    ],
+                    "area": int(pixels.sum()),
+                    "iscrowd": 0,
+                    "segmentation": {"size": list(size), "counts": counts},
                 }
             )
-    assert len(annotations) > len(pictures)
-    categories = [{"id": 7 - n, "name": name} for n, name in enumerate(LABELS)]
+    categories = [{"id": 70 - n, "name": name} for n, name in enumerate(LABELS)]
     document = {"images": images, "annotations": annotations, "categories": categories}
-    (tmp_path / "objects.json").write_text(json.dumps(document))
-    found = fovea("--model", "finder", "--model", "boxes", "--dataset", tmp_path)
-    finder, boxes = found["models"]
-    assert finder["figures"]["box AP"] == pytest.approx(1)
-    assert finder["figures"]["mask AP"] == pytest.approx(1)
+    file = tmp_path / "objects.json"
+    file.write_text(json.dumps(document))
+    written = subprocess.run(
+        [
+            *(str(BUILD / "bin/fovea"), "--server", address, "detect", "--json"),
+            *("--model", "finder", "--score", "0", *map(str, pictures)),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    results = [
+        one | {"category_id": 70 - LABELS.index(one["category_name"])}
+        for one in json.loads(written.stdout)
+    ]
+    boxes = by_pycocotools(file, results, "bbox")
+    # With boxes, loadRes takes their areas for the masks'.
+    for one in results:
+        del one["bbox"]
+    masks = by_pycocotools(file, results, "segm")
+
+    models = fovea("--model", "finder", "--model", "boxes", "--dataset", tmp_path)
+    finder, without_masks = models["models"]
+    for kind, expected in (("box", boxes), ("mask", masks)):
+        for name, place in (("AP", 0), ("AP50", 1), ("AP75", 2), ("AR100", 8)):
+            # The command writes boxes with the digits of a float32.
+            assert finder["figures"][f"{kind} {name}"] == pytest.approx(
+                expected[place], abs=1e-9
+            ), (kind, name)
+        assert 0 < expected[0] < 1
     assert finder["untrained"] and finder["cost"]["batch_peak_bytes"] > 0
-    assert boxes["figures"]["box AP"] < 1 and "mask AP" not in boxes["figures"]
-    assert boxes["notes"] == ["no mask AP: model boxes gives no masks"]
-    # float32 scores and boxes in text and back change nothing.
+    assert "mask AP" not in without_masks["figures"]
+    assert without_masks["notes"] == ["no mask AP: model boxes gives no masks"]
     again = fovea("--model", "finder", "--dataset", tmp_path, "--concurrency", 1)
     assert again["models"][0]["figures"] == finder["figures"]
 
