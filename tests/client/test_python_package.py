@@ -1,4 +1,5 @@
-"""`pip install ./client/python`, as README says it: `fovea.ops` works anywhere, or says in one sentence why not."""
+"""`pip install ./client/python`, as README says it: `fovea.ops` works anywhere, or says in one sentence why not; servers are
+called and models measured without torch."""
 
 from __future__ import annotations
 
@@ -105,6 +106,35 @@ def test_a_package_installed_before_the_build_says_what_to_do(tmp_path: pathlib.
     assert "`pip install ./client/python` there again" in sentence
     done = run(python, CALL, FOVEA_KERNELS_LIBRARY=str(LIBRARY))
     assert done.returncode == 0, done.stderr
+
+
+ASK = """
+import sys
+sys.modules["torch"] = None  # importing it fails
+from fovea import client
+try:
+    client.Client("127.0.0.1:1").classify("m", [b"picture"])
+except client.Unreachable as error:
+    print(error.code, client.vision_pb2.__file__)
+"""
+
+
+def test_the_installed_package_calls_servers_and_measures_models(
+    installed: pathlib.Path,
+):
+    done = run(installed, ASK)
+    assert done.returncode == 0, done.stderr
+    code, path = done.stdout.split()
+    assert code == "UNAVAILABLE"
+    assert pathlib.Path(path).is_relative_to(installed.parents[1]), path
+    help_text = subprocess.run(
+        [installed.parent / "fovea-evaluate", "--help"],
+        cwd="/",
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert "docs/datasets.md" in help_text
 
 
 def test_the_package_asks_for_the_torch_that_the_library_is_built_for():
