@@ -119,7 +119,7 @@ def test_cocos_own_layout_is_read_with_the_folder_of_its_pictures(
             {"categories": [{"id": 90, "name": "a"}, {"id": 90, "name": "b"}]},
             "two categories have the id 90",
         ),
-        ({"images": []}, "names no images"),
+        ({"images": []}, "names no images or no categories"),
         ({"images": OBJECTS["images"][:1] * 2}, "two images have the id 7"),
         ({"images": OBJECTS["images"][1:]}, "image 7, which it does not name"),
         (

@@ -282,7 +282,8 @@ def test_a_detector_without_labels_has_the_categories_in_order_of_their_ids(
 
 
 def test_a_category_that_the_detector_does_not_have_is_named(tmp_path: pathlib.Path):
-    scene(tmp_path, [(0, 18, [10, 10, 20, 10], {})], pictures=1)
+    box = [10, 10, 20, 10]
+    scene(tmp_path, [(0, 18, box, {}), (0, 90, box, {})], pictures=1)
     result = finding({0: [at(10, 10, 20, 10)]}, known=("cat", "bird"))
     with FakeVision(Detect=result) as fake:
         refused = evaluate(fake.address, "-m", "m", "-d", tmp_path)
@@ -290,6 +291,54 @@ def test_a_category_that_the_detector_does_not_have_is_named(tmp_path: pathlib.P
     assert "1 of the 2 categories of the data set are no classes of model m: dog" in (
         refused.stderr
     )
+
+
+def test_a_category_without_objects_need_not_be_known(tmp_path: pathlib.Path):
+    """Exporters write one that stands for all."""
+    scene(tmp_path, [(0, 18, [10, 10, 20, 10], {})], pictures=1)
+    result = finding({0: [at(10, 10, 20, 10)]}, known=("cat",))
+    with FakeVision(Detect=result) as fake:
+        assert average_precision(fake, tmp_path)["figures"]["box AP"] == (
+            pytest.approx(1)
+        )
+
+
+def test_a_model_of_another_task_is_refused_in_words(tmp_path: pathlib.Path):
+    scene(tmp_path, [(0, 18, [10, 10, 20, 10], {})], pictures=1)
+
+    def result(*_: object):
+        raise Refusal(
+            grpc.StatusCode.FAILED_PRECONDITION,
+            "model.no_detector",
+            "the model gives no detections",
+        )
+
+    with FakeVision(Detect=result) as fake:
+        refused = evaluate(fake.address, "-m", "m", "-d", tmp_path)
+    assert refused.returncode == 1
+    assert refused.stderr == (
+        "fovea-evaluate: model m: the model gives no detections (the data set is for detection)\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "mask",
+    [
+        {"size": [50, 50], "counts": [0, 2500]},
+        {"size": [100, 200], "counts": ["a"]},
+        [[1, 2, "x", 4, 5, 6]],
+    ],
+)
+def test_a_mask_that_cannot_be_read_is_named_before_anything_is_measured(
+    mask: object, tmp_path: pathlib.Path
+):
+    scene(tmp_path, [(0, 18, [10, 10, 20, 10], {"segmentation": mask})], pictures=1)
+    with FakeVision(Detect=finding({}, masks=True)) as fake:
+        refused = evaluate(fake.address, "-m", "m", "-d", tmp_path)
+        assert fake.requests == []
+    assert refused.returncode == 2
+    assert "the mask of an object in image 100 cannot be read" in refused.stderr
+    assert "Traceback" not in refused.stderr
 
 
 def test_a_picture_that_is_not_what_the_annotations_say_does_not_count(

@@ -89,13 +89,15 @@ class Accuracy:
         numbers: dict[str, set[int]] = {}
         for number, label in labels.items():
             numbers.setdefault(label, set()).add(number)
-        if unknown := [name for name in self._dataset.classes if name not in numbers]:
+        shown = {self._dataset.classes[place] for place in self._dataset.truth}
+        if unknown := sorted(shown - set(numbers)):
             known = named(labels[number] for number in sorted(labels))
             raise DatasetError(
-                f"{len(unknown)} of the {len(self._dataset.classes)} classes of the data set are no labels of model "
+                f"{len(unknown)} of the {len(shown)} classes of the data set are no labels of model "
                 f"{self._model}: {named(unknown)}. It has {known}. --by-number takes the classes in their order instead"
             )
-        return [numbers[name] for name in self._dataset.classes]
+        # Of a folder without pictures nothing is asked.
+        return [numbers.get(name, set()) for name in self._dataset.classes]
 
 
 def _share(hits: np.ndarray) -> float:

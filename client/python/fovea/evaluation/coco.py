@@ -93,8 +93,8 @@ def _checked(file: pathlib.Path, document: dict, images: pathlib.Path | None) ->
         if repeated := _repeated([one[what] for one in categories]):
             raise ValueError(f"two categories have the {what} {repeated}")
     pictures = sorted(document["images"], key=lambda one: int(one["id"]))
-    if not pictures:
-        raise ValueError("it names no images")
+    if not pictures or not categories:
+        raise ValueError("it names no images or no categories")
     if repeated := _repeated([int(one["id"]) for one in pictures]):
         raise ValueError(f"two images have the id {repeated}")
     paths = [_picture(file, str(one["file_name"]), images) for one in pictures]

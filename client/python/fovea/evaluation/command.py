@@ -52,11 +52,11 @@ def _evaluate(options: argparse.Namespace) -> int:
     places = spread(len(dataset.pictures), options.limit)
     outcomes, interrupted = [], ""
     with server:
-        measures = [
-            (model, measure_of(dataset, model, options.by_number))
-            for model in options.model
-        ]
         try:
+            measures = [
+                (model, measure_of(dataset, model, options.by_number))
+                for model in options.model
+            ]
             # All of them before the first is measured, which may take hours.
             for model, measure in measures:
                 measure.prepare(server, (dataset.pictures[place] for place in places))
@@ -76,7 +76,12 @@ def _evaluate(options: argparse.Namespace) -> int:
         except client.Unreachable as error:
             return _say(error.message, EXIT_UNREACHABLE)
         except client.Error as error:
-            return _say(f"model {model}: {error.message}", EXIT_FAILED)
+            asked = (
+                f" (the data set is for {dataset.task})"
+                if error.code == "FAILED_PRECONDITION"
+                else ""
+            )
+            return _say(f"model {model}: {error.message}{asked}", EXIT_FAILED)
         except DatasetError as error:
             return _say(str(error), EXIT_USAGE)
         except Interrupted as interruption:

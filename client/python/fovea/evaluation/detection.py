@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 import numpy as np
+from pycocotools import mask as coco_mask
 from pycocotools.coco import COCO
 from pycocotools.cocoeval import COCOeval
 
@@ -36,6 +37,8 @@ class AveragePrecision:
     def __init__(self, dataset: Coco, model: Model, by_number: bool) -> None:
         self._dataset, self._model, self._by_number = dataset, model, by_number
         self._masks = bool(dataset.annotations) and dataset.without_mask == 0
+        if self._masks:
+            check_masks(dataset)
         self._notes: list[str] = []
         self._by_name = {one["name"]: one["id"] for one in dataset.categories}
         self._by_place = [one["id"] for one in dataset.categories]
@@ -111,7 +114,12 @@ class AveragePrecision:
     def _check_labels(
         self, server: client.Client, pictures: list[pathlib.Path]
     ) -> None:
-        """The server knows whether the model has a class; that it has labels at all is seen in what it finds."""
+        """The server knows whether the model has a class; that it has labels at all is seen in what it finds.
+
+        A category without annotations is not asked for: exporters write some that stand for nothing.
+        """
+        shown = {one["category_id"] for one in self._dataset.annotations}
+        wanted = [name for name, number in self._by_name.items() if number in shown]
         for picture in pictures:
             try:
                 answer = self.ask(server, picture, max_detections=1)
@@ -119,12 +127,10 @@ class AveragePrecision:
                 continue  # counts as this picture's failure later
             if not any(answer.images[0].labels):
                 continue
-            unknown = [
-                name for name in self._by_name if not self._has(server, picture, name)
-            ]
+            unknown = [name for name in wanted if not self._has(server, picture, name)]
             if unknown:
                 raise DatasetError(
-                    f"{len(unknown)} of the {len(self._by_name)} categories of the data set are no classes of model "
+                    f"{len(unknown)} of the {len(wanted)} categories of the data set are no classes of model "
                     f"{self._model}: {named(unknown)}. --by-number takes the categories in the order of their ids "
                     "instead"
                 )
@@ -200,6 +206,30 @@ class AveragePrecision:
                 one | {"id": number} for number, one in enumerate(annotations, start=1)
             ],
         }
+
+
+def check_masks(dataset: Coco) -> None:
+    """DatasetError: an annotation's mask is none that pycocotools reads, or has another size than its picture."""
+    sizes = {
+        image["id"]: [image["height"], image["width"]]
+        for image in dataset.images
+        if len(image) == 3
+    }
+    for one in dataset.annotations:
+        mask, size = one["segmentation"], sizes.get(one["image_id"])
+        try:
+            if size is None:
+                continue  # known when the picture has been answered
+            if isinstance(mask, dict) and list(mask["size"]) != size:
+                raise ValueError(
+                    f"its size is {mask['size']}, and its picture's {size}"
+                )
+            if not isinstance(mask, dict) or isinstance(mask["counts"], list):
+                coco_mask.frPyObjects(mask, *size)
+        except Exception as error:  # of what a file holds, anything may be raised there
+            raise DatasetError(
+                f"{dataset.file}: the mask of an object in image {one['image_id']} cannot be read: {error}"
+            ) from error
 
 
 def _evaluate(truth: dict, found: list[dict], kind: str) -> COCOeval:
