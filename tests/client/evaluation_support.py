@@ -33,6 +33,18 @@ def evaluate(address: str, *arguments: object) -> subprocess.CompletedProcess[st
     )
 
 
+def install(folder: pathlib.Path) -> dict[str, str]:
+    """fovea-evaluate in `folder`, as pip installs it there, and the environment in which fovea finds it."""
+    folder.mkdir(exist_ok=True)
+    program = folder / "fovea-evaluate"
+    program.write_text(
+        f"#!/bin/sh\nPYTHONPATH='{ENVIRONMENT['PYTHONPATH']}' exec '{sys.executable}' "
+        '-m fovea.evaluation.command "$@"\n'
+    )
+    program.chmod(0o755)
+    return {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
+
+
 def figures(address: str, *arguments: object) -> dict[str, Any]:
     done = evaluate(address, *arguments, "--json")
     assert done.returncode == 0, done.stderr

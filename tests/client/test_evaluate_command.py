@@ -5,12 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import pathlib
 import signal
 import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
 
 import grpc
 import pytest
@@ -22,10 +24,12 @@ from evaluation_support import (
     COMMAND,
     ENVIRONMENT,
     evaluate,
+    install,
     number_of,
     write_picture,
 )
 from fake_vision import FakeVision, Refusal, classes
+from running_server import BUILD
 
 LABELS = ["ant", "bee"]
 
@@ -202,10 +206,13 @@ def test_every_model_is_looked_at_before_the_first_is_measured(pictures: pathlib
 
 
 @pytest.fixture
-def interrupted(pictures: pathlib.Path):
-    """Ctrl-C while the second of two models is asked: exit code, standard output and errors."""
+def interrupted(pictures: pathlib.Path, tmp_path: pathlib.Path):
+    """Ctrl-C while the model "poor" is asked: exit code, standard output and errors.
 
-    def run(*arguments: str) -> tuple[int, str, str]:
+    As in a terminal, all processes get it: `fovea evaluate` and the program behind it.
+    """
+
+    def run(*arguments: str, command: Sequence[str] = COMMAND) -> tuple[int, str, str]:
         hanging, release = threading.Event(), threading.Event()
 
         def result(request, picture: bytes):
@@ -218,16 +225,17 @@ def interrupted(pictures: pathlib.Path):
             with subprocess.Popen(
                 # A shell's background jobs, which the tests may be one of, ignore it.
                 [
-                    *("env", "--default-signal=INT", *COMMAND),
+                    *("env", "--default-signal=INT", *command),
                     *("--server", fake.address, "-d", str(pictures), *arguments),
                 ],
-                env=ENVIRONMENT,
+                env=ENVIRONMENT | install(tmp_path / "bin"),
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 text=True,
+                start_new_session=True,
             ) as process:
                 assert hanging.wait(60)
-                process.send_signal(signal.SIGINT)
+                os.killpg(process.pid, signal.SIGINT)
                 out, err = process.communicate(timeout=30)
             release.set()
         return process.returncode, out, err
@@ -242,6 +250,14 @@ def test_an_interruption_keeps_the_models_that_are_done(interrupted):
     document = json.loads(out)
     assert document["interrupted"] == "poor"
     assert [model["model"] for model in document["models"]] == ["good"]
+
+
+def test_an_interruption_of_fovea_waits_for_what_is_left_to_say(interrupted):
+    command = [str(BUILD / "bin/fovea"), "evaluate"]
+    code, out, err = interrupted("-m", "good", "-m", "poor", "--json", command=command)
+    assert code == 130
+    assert "interrupted: poor has answered" in err and "Traceback" not in err
+    assert json.loads(out)["interrupted"] == "poor"
 
 
 def test_an_interruption_of_the_only_model_prints_no_figures(interrupted):

@@ -7,7 +7,7 @@ import dataclasses
 import pathlib
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -134,7 +134,9 @@ def run(
     )
 
 
-def _patiently(ask, stop: threading.Event) -> client.Answer:
+def _patiently(
+    ask: Callable[[], client.Answer], stop: threading.Event
+) -> client.Answer:
     """Asks a server that is busy again: more pictures at a time than its queue holds are no fault of the pictures."""
     for wait in (*_BUSY_WAITS, None):
         try:

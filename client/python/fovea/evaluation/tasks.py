@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 from fovea import client
@@ -49,7 +49,9 @@ class Measure(Protocol):
         """Over the pictures that have been answered, by their places in the data set."""
 
 
-def first_answer(ask, pictures: Iterable[pathlib.Path]) -> client.Answer:
+def first_answer(
+    ask: Callable[[pathlib.Path], client.Answer], pictures: Iterable[pathlib.Path]
+) -> client.Answer:
     """Of the first picture that can be read. A picture may be broken; another error is every picture's."""
     refused: Exception | None = None
     for picture in pictures:
