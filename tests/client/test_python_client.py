@@ -20,7 +20,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "client" / "python"))
 
 from fake_vision import FakeVision, Refusal, class_map, classes, objects, png
-from fovea import client, run_lengths
+from fovea import client, results, run_lengths
 
 PICTURE = np.arange(5 * 7 * 3, dtype=np.uint8).reshape(5, 7, 3)
 
@@ -78,7 +78,7 @@ def test_pictures_are_bytes_paths_or_pixels(tmp_path: pathlib.Path):
         answer = server.classify("m", pictures, top_k=2, version="7", priority=1)
         (request,) = fake.requests
     assert sent[:3] == [file] * 3
-    np.testing.assert_array_equal(client._pixels(sent[3]), PICTURE)
+    np.testing.assert_array_equal(results.pixels_of(sent[3]), PICTURE)
     assert (request.model_name, request.model_version) == ("m", "7")
     assert (request.top_k, request.priority) == (2, 1)
     assert len(answer.images) == 4

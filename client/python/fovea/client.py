@@ -12,40 +12,56 @@ Tensors as such go through any client of the Open Inference Protocol, for exampl
 
 from __future__ import annotations
 
-import dataclasses
 import io
-import math
 import os
 import pathlib
 import re
 import time
 from collections.abc import Callable, Iterable
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Self
 
 import grpc
 import numpy as np
 from PIL import Image
 
-from fovea import run_lengths
+from fovea.results import (
+    STAGES,
+    Answer,
+    ClassArea,
+    Classification,
+    Detections,
+    Mask,
+    Receipt,
+    Result,
+    Segmentation,
+    classification_of,
+    detections_of,
+    receipt_of,
+    segmentation_of,
+)
 from fovea.v1 import vision_pb2
+
+__all__ = [
+    "STAGES",
+    "Answer",
+    "ClassArea",
+    "Classification",
+    "Client",
+    "Detections",
+    "Error",
+    "Mask",
+    "Picture",
+    "Receipt",
+    "Segmentation",
+    "TimedOut",
+    "Unreachable",
+]
 
 # A JPEG, PNG or WebP file: its bytes or its path; or pixels, uint8 [height, width, 3] RGB.
 Picture = bytes | str | os.PathLike | np.ndarray
 
-STAGES = (
-    "receive",
-    "decode",
-    "preprocess",
-    "queue",
-    "compute",
-    "postprocess",
-    "encode",
-)
-
 _MAX_MESSAGE_BYTES = 256 << 20
 _SERVICE = "/fovea.v1.VisionService/"
-
-_Result = TypeVar("_Result")
 
 
 class Error(Exception):
@@ -69,86 +85,6 @@ class Unreachable(Error):
 
 class TimedOut(Error):
     """No answer within the timeout."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Receipt:
-    """What a request cost."""
-
-    seconds: dict[str, float]  # by stage, as STAGES names them
-    batch_size: int  # pictures in the batch that the request was run in
-    # Most that the whole batch's tensors held at one time, without the weights.
-    batch_peak_bytes: int
-    padding: float  # the share of the model's input that shows nothing of the pictures
-
-    @property
-    def total_seconds(self) -> float:
-        """From the request's arrival at the server to the answer's encoding."""
-        return math.fsum(self.seconds.values())
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Classification:
-    """Of one picture; the most probable class first."""
-
-    classes: np.ndarray  # int64 [k]
-    labels: list[str]  # [k]; empty texts where the model has no labels
-    confidences: np.ndarray  # float32 [k]
-    logits: np.ndarray  # float32 [k]
-
-
-@dataclasses.dataclass(frozen=True)
-class Mask:
-    """The pixels of one object."""
-
-    counts: str  # COCO's compressed run lengths, of the whole picture
-    size: tuple[int, int]  # of the picture: height, width
-    area: int  # pixels
-
-    def pixels(self) -> np.ndarray:
-        """bool [height, width]."""
-        return run_lengths.decode(self.counts, *self.size)
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Detections:
-    """Of one picture, by descending score; none is no error."""
-
-    # float32 [n, 4]: left, top, right, bottom, in pixels of the upright picture.
-    boxes: np.ndarray
-    scores: np.ndarray  # float32 [n]
-    classes: np.ndarray  # int64 [n]
-    labels: list[str]  # [n]; empty texts where the model has no labels
-    masks: list[Mask] | None  # [n]; None: not asked for
-    size: tuple[int, int]  # of the upright picture: height, width
-
-
-@dataclasses.dataclass(frozen=True)
-class ClassArea:
-    index: int
-    label: str  # empty where the model has no labels
-    pixels: int
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Segmentation:
-    """Of one picture, upright."""
-
-    class_map: np.ndarray  # uint8, or uint16 of more than 256 classes, [height, width]
-    areas: list[ClassArea]  # of the classes that it shows, the largest first
-    # uint8 [height, width]: 255 times the softmax of the pixel's class. None: not asked for.
-    confidence: np.ndarray | None
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Answer(Generic[_Result]):
-    images: list[_Result]  # in the order of the pictures
-    receipt: Receipt
-    round_trip_seconds: float  # as the caller saw it, with the network
-    model: str
-    version: str
-    attention: str  # canonical text, for example "knn:k=100"
-    untrained: bool  # the weights are random numbers: the results mean nothing
 
 
 class Client:
@@ -208,7 +144,7 @@ class Client:
             top_k=top_k,
             priority=priority,
         )
-        return self._ask(self._classify, request, timeout, _classification)
+        return self._ask(self._classify, request, timeout, classification_of)
 
     def detect(
         self,
@@ -241,7 +177,7 @@ class Client:
             priority=priority,
         )
         return self._ask(
-            self._detect, request, timeout, lambda image: _detections(image, masks)
+            self._detect, request, timeout, lambda image: detections_of(image, masks)
         )
 
     def segment(
@@ -262,7 +198,7 @@ class Client:
             confidence=confidence,
             priority=priority,
         )
-        return self._ask(self._segment, request, timeout, _segmentation)
+        return self._ask(self._segment, request, timeout, segmentation_of)
 
     def _method(self, name: str, response: Any) -> Callable:
         return self._channel.unary_unary(
@@ -298,8 +234,8 @@ class Client:
         method: Callable,
         request: Any,
         timeout: float | None,
-        convert: Callable[[Any], _Result],
-    ) -> Answer[_Result]:
+        convert: Callable[[Any], Result],
+    ) -> Answer[Result]:
         timeout = self._timeout if timeout is None else timeout
         _check_timeout(timeout)
         start = time.monotonic()
@@ -316,17 +252,9 @@ class Client:
                 "",
                 f"the server answered {len(response.results)} results to {len(request.images)} pictures",
             )
-        receipt = response.receipt
         return Answer(
             images=[convert(image) for image in response.results],
-            receipt=Receipt(
-                seconds={
-                    stage: getattr(receipt, f"{stage}_ns") / 1e9 for stage in STAGES
-                },
-                batch_size=receipt.batch_size,
-                batch_peak_bytes=receipt.batch_peak_bytes,
-                padding=receipt.padding,
-            ),
+            receipt=receipt_of(response.receipt),
             round_trip_seconds=round_trip_seconds,
             model=response.model_name,
             version=response.model_version,
@@ -380,47 +308,3 @@ def _file(picture: Picture) -> bytes:
     file = io.BytesIO()
     Image.fromarray(picture).save(file, "PNG", compress_level=1)
     return file.getvalue()
-
-
-def _pixels(png: bytes) -> np.ndarray:
-    with Image.open(io.BytesIO(png)) as image:
-        pixels = np.asarray(image)
-    # Older releases of Pillow read 16 bits as int32.
-    return pixels if pixels.dtype == np.uint8 else pixels.astype(np.uint16)
-
-
-def _classification(image: Any) -> Classification:
-    return Classification(
-        classes=np.array([one.index for one in image.classes], np.int64),
-        labels=[one.label for one in image.classes],
-        confidences=np.array([one.confidence for one in image.classes], np.float32),
-        logits=np.array([one.logit for one in image.classes], np.float32),
-    )
-
-
-def _detections(image: Any, masks: bool) -> Detections:
-    size = (image.image_height, image.image_width)
-    found = image.detections
-    boxes = [
-        (one.box.left, one.box.top, one.box.right, one.box.bottom) for one in found
-    ]
-    return Detections(
-        boxes=np.array(boxes, np.float32).reshape(-1, 4),
-        scores=np.array([one.score for one in found], np.float32),
-        classes=np.array([one.class_index for one in found], np.int64),
-        labels=[one.label for one in found],
-        masks=[Mask(one.mask.run_lengths, size, one.mask.pixels) for one in found]
-        if masks
-        else None,
-        size=size,
-    )
-
-
-def _segmentation(image: Any) -> Segmentation:
-    return Segmentation(
-        class_map=_pixels(image.class_map_png),
-        areas=[
-            ClassArea(one.class_index, one.label, one.pixels) for one in image.classes
-        ],
-        confidence=_pixels(image.confidence_png) if image.confidence_png else None,
-    )

@@ -1,116 +1,24 @@
-"""fovea-evaluate's figures, on data sets and answers whose figures follow by hand."""
+"""fovea-evaluate's average precision, on data sets and answers whose figures follow by hand."""
 
 from __future__ import annotations
 
 import json
-import math
 import pathlib
 import sys
-from collections.abc import Callable
 from typing import Any
 
 import grpc
 import numpy as np
 import pytest
-from PIL import Image
 from pycocotools import mask as coco_mask
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "client" / "python"))
 
 from evaluation_support import evaluate, figures, number_of, write_picture
-from fake_vision import FakeVision, Refusal, class_map, classes, objects
+from fake_vision import FakeVision, Refusal, objects
 
-LABELS = ["ant", "bee", "cat", "dog", "elk", "fly", "gnu"]
-
-
-# --- Accuracy.
-
-
-def folders(path: pathlib.Path, truth: list[int]) -> pathlib.Path:
-    """Picture i, whose pixels say i, shows class truth[i]."""
-    for number, shown in enumerate(truth):
-        write_picture(path / LABELS[shown] / f"{number:03}.png", number)
-    return path
-
-
-def ranking(
-    order: Callable[[int], list[int]], labels: list[str]
-) -> Callable[[Any, bytes], Any]:
-    """A classifier that finds the classes of picture i in the order `order(i)`."""
-
-    def result(request: Any, picture: bytes) -> Any:
-        found = order(number_of(picture))[: request.top_k]
-        return classes(*((number, labels[number], 0.1) for number in found))
-
-    return result
-
-
-def rotated(first: int) -> list[int]:
-    return [(first + place) % 7 for place in range(7)]
-
-
-def test_accuracy_overall_and_of_each_class(tmp_path: pathlib.Path):
-    folders(tmp_path, [0, 0, 0, 0, 2, 2, 6])
-    # Of the ants three are found, and one comes sixth; of the cats one comes second; the gnu is found.
-    firsts = [0, 0, 0, 2, 2, 1, 6]
-    with FakeVision(
-        Classify=ranking(lambda number: rotated(firsts[number]), LABELS)
-    ) as fake:
-        document = figures(fake.address, "-m", "m", "-d", tmp_path)
-    assert document["task"] == "classification" and document["pictures"] == 7
-    (model,) = document["models"]
-    assert model["figures"] == pytest.approx(
-        {"top-1": 5 / 7, "top-5": 6 / 7, "class mean": (3 / 4 + 1 / 2 + 1) / 3}
-    )
-    assert model["classes"] == {
-        "ant": {"top-1": 0.75, "top-5": 0.75},
-        "cat": {"top-1": 0.5, "top-5": 1.0},
-        "gnu": {"top-1": 1.0, "top-5": 1.0},
-    }
-    assert (model["answered"], model["failed"], model["version"]) == (7, [], "1")
-
-
-def test_a_model_without_labels_is_matched_by_number(tmp_path: pathlib.Path):
-    """And so is one with labels, where the caller says so: data sets whose folders have names of their own."""
-    for number, name in enumerate(("n01", "n02", "n03")):
-        write_picture(tmp_path / name / "a.png", number)
-    with FakeVision(Classify=ranking(rotated, [""] * 7)) as fake:
-        (model,) = figures(fake.address, "-m", "m", "-d", tmp_path)["models"]
-        assert model["figures"]["top-1"] == 1
-    with FakeVision(Classify=ranking(rotated, LABELS)) as fake:
-        refused = evaluate(fake.address, "-m", "m", "-d", tmp_path)
-        assert refused.returncode == 2
-        assert (
-            "3 of the 3 classes of the data set are no labels of model m: n01, n02, n03"
-            in refused.stderr
-        )
-        assert "--by-number" in refused.stderr
-        (model,) = figures(fake.address, "-m", "m", "-d", tmp_path, "--by-number")[
-            "models"
-        ]
-        assert model["figures"]["top-1"] == 1
-
-
-def test_more_classes_than_the_model_has_are_refused(tmp_path: pathlib.Path):
-    write_picture(tmp_path / "7" / "a.png", 0)
-    with FakeVision(Classify=ranking(rotated, [""] * 7)) as fake:
-        refused = evaluate(fake.address, "-m", "m", "-d", tmp_path)
-    assert refused.returncode == 2
-    assert "model m has 7 classes, and the data set's go up to number 7" in (
-        refused.stderr
-    )
-
-
-def test_of_few_classes_the_best_alone_counts(tmp_path: pathlib.Path):
-    folders(tmp_path, [0, 1])
-    result = ranking(lambda number: [number, 1 - number], LABELS)
-    with FakeVision(Classify=result) as fake:
-        (model,) = figures(fake.address, "-m", "m", "-d", tmp_path)["models"]
-    assert model["figures"] == {"top-1": 1.0, "class mean": 1.0}
-
-
-# --- Average precision. Thresholds of IoU are 0.50, 0.55, ..., 0.95; recall is looked at in 101 places.
+# Thresholds of IoU are 0.50, 0.55, ..., 0.95; recall is looked at in 101 places.
 
 SIZE = (100, 200)
 CATEGORIES = [{"id": 90, "name": "dog"}, {"id": 18, "name": "cat"}]
@@ -401,114 +309,3 @@ def test_a_model_without_masks_has_its_boxes_measured(tmp_path: pathlib.Path):
     assert model["figures"]["box AP"] == pytest.approx(1)
     assert "mask AP" not in model["figures"]
     assert model["notes"] == ["no mask AP: model m gives no masks"]
-
-
-# --- Intersection over union.
-
-
-def scenes(
-    folder: pathlib.Path, masks: list[np.ndarray], labels: str = ""
-) -> pathlib.Path:
-    for number, mask in enumerate(masks):
-        write_picture(folder / f"images/{number}.png", number, mask.shape)
-        (folder / "masks").mkdir(exist_ok=True)
-        Image.fromarray(mask).save(folder / f"masks/{number}.png")
-    if labels:
-        (folder / "labels.txt").write_text(labels)
-    return folder
-
-
-def mapping(maps: list[np.ndarray], labels: dict[int, str]):
-    return lambda _, picture: class_map(maps[number_of(picture)], labels)
-
-
-MASKS = [np.array([[0, 0, 1, 255]], np.uint8), np.array([[1, 1], [2, 2]], np.uint8)]
-# Of the five pixels of 0 and 1 three are right; what stands at the 255 does not count.
-MAPS = [np.array([[0, 1, 1, 2]], np.uint8), np.array([[1, 0], [2, 2]], np.uint8)]
-UNION = {"0": 1 / 3, "1": 2 / 4, "2": 1.0}
-RIGHT = {"0": 1 / 2, "1": 2 / 3, "2": 1.0}
-
-
-def check_known_confusion(model: dict[str, Any], names: dict[str, str]) -> None:
-    assert model["classes"] == {
-        names[level]: {
-            "IoU": pytest.approx(UNION[level]),
-            "accuracy": pytest.approx(RIGHT[level]),
-        }
-        for level in UNION
-    }
-    assert model["figures"] == pytest.approx(
-        {
-            "mIoU": sum(UNION.values()) / 3,
-            "pixel accuracy": 5 / 7,
-            "class mean": sum(RIGHT.values()) / 3,
-        }
-    )
-
-
-def test_the_figures_of_a_known_confusion(tmp_path: pathlib.Path):
-    scenes(tmp_path, MASKS)
-    with FakeVision(Segment=mapping(MAPS, {})) as fake:
-        (model,) = figures(fake.address, "-m", "m", "-d", tmp_path)["models"]
-    check_known_confusion(model, {level: level for level in UNION})
-
-
-def test_classes_of_pixels_are_matched_by_label_first(tmp_path: pathlib.Path):
-    """The model has them in another order, and one more, which it never finds."""
-    scenes(tmp_path, MASKS, "sky\nsea\nsand\n")
-    theirs = np.array([30, 10, 20], np.uint8)  # of sky, sea, sand
-    labels = {10: "sea", 20: "sand", 30: "sky"}
-    with FakeVision(Segment=mapping([theirs[one] for one in MAPS], labels)) as fake:
-        (model,) = figures(fake.address, "-m", "m", "-d", tmp_path)["models"]
-        check_known_confusion(model, {"0": "sky", "1": "sea", "2": "sand"})
-        refused = figures(fake.address, "-m", "m", "-d", tmp_path, "--by-number")
-        assert refused["models"][0]["figures"]["mIoU"] == 0
-
-
-def test_pixels_of_a_class_that_the_data_set_lacks_are_wrong_and_told(
-    tmp_path: pathlib.Path,
-):
-    scenes(tmp_path, [np.array([[0, 0, 1, 1]], np.uint8)], "sky\nsea\n")
-    found = np.array([[0, 0, 1, 5]], np.uint8)
-    labels = {0: "sky", 1: "sea", 5: "boat"}
-    with FakeVision(Segment=mapping([found], labels)) as fake:
-        (model,) = figures(fake.address, "-m", "m", "-d", tmp_path)["models"]
-    assert model["classes"]["sea"]["IoU"] == 0.5
-    assert model["figures"]["mIoU"] == 0.75
-    assert model["notes"] == ["found, and no classes of the data set: boat (1 pixels)"]
-
-
-def test_a_class_that_nothing_shows_does_not_count_and_one_found_in_vain_does(
-    tmp_path: pathlib.Path,
-):
-    scenes(tmp_path, [np.array([[0, 0, 0, 0]], np.uint8)], "sky\nsea\nsand\n")
-    found = np.array([[0, 0, 0, 1]], np.uint8)
-    with FakeVision(Segment=mapping([found], {})) as fake:
-        (model,) = figures(fake.address, "-m", "m", "-d", tmp_path)["models"]
-    assert [one["IoU"] for one in model["classes"].values()] == [0.75, 0, None]
-    assert model["figures"]["mIoU"] == 0.375
-    assert model["figures"]["class mean"] == 0.75
-
-
-def test_labels_that_share_nothing_are_an_error(tmp_path: pathlib.Path):
-    scenes(tmp_path, MASKS, "sky\nsea\nsand\n")
-    labels = {0: "car", 1: "bus", 2: "van"}
-    with FakeVision(Segment=mapping(MAPS, labels)) as fake:
-        refused = evaluate(fake.address, "-m", "m", "-d", tmp_path)
-    assert refused.returncode == 2
-    assert "none of the classes that model m found (car, bus, van)" in refused.stderr
-
-
-def test_masks_that_do_not_fit_do_not_count(tmp_path: pathlib.Path):
-    scenes(tmp_path, [MASKS[0], MASKS[1], MASKS[0] * 0], "sky\nsea\n")
-    maps = [*MAPS, MAPS[1]]
-    with FakeVision(Segment=mapping(maps, {})) as fake:
-        done = evaluate(fake.address, "-m", "m", "-d", tmp_path, "--json")
-    assert done.returncode == 1
-    (model,) = json.loads(done.stdout)["models"]
-    assert [one["message"] for one in model["failed"]] == [
-        "its mask has the level 2, and labels.txt 2 lines",
-        "its mask is 4x1, and upright it is 2x2",
-    ]
-    assert model["answered"] == 1
-    assert not math.isnan(model["figures"]["mIoU"])

@@ -1,0 +1,158 @@
+"""What a Fovea server answers, as fovea.client gives it."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import math
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+from PIL import Image
+
+from fovea import run_lengths
+
+STAGES = (
+    "receive",
+    "decode",
+    "preprocess",
+    "queue",
+    "compute",
+    "postprocess",
+    "encode",
+)
+
+Result = TypeVar("Result")
+
+
+@dataclasses.dataclass(frozen=True)
+class Receipt:
+    """What a request cost."""
+
+    seconds: dict[str, float]  # by stage, as STAGES names them
+    batch_size: int  # pictures in the batch that the request was run in
+    # Most that the whole batch's tensors held at one time, without the weights.
+    batch_peak_bytes: int
+    padding: float  # the share of the model's input that shows nothing of the pictures
+
+    @property
+    def total_seconds(self) -> float:
+        """From the request's arrival at the server to the answer's encoding."""
+        return math.fsum(self.seconds.values())
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Classification:
+    """Of one picture; the most probable class first."""
+
+    classes: np.ndarray  # int64 [k]
+    labels: list[str]  # [k]; empty texts where the model has no labels
+    confidences: np.ndarray  # float32 [k]
+    logits: np.ndarray  # float32 [k]
+
+
+@dataclasses.dataclass(frozen=True)
+class Mask:
+    """The pixels of one object."""
+
+    counts: str  # COCO's compressed run lengths, of the whole picture
+    size: tuple[int, int]  # of the picture: height, width
+    area: int  # pixels
+
+    def pixels(self) -> np.ndarray:
+        """bool [height, width]."""
+        return run_lengths.decode(self.counts, *self.size)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Detections:
+    """Of one picture, by descending score; none is no error."""
+
+    # float32 [n, 4]: left, top, right, bottom, in pixels of the upright picture.
+    boxes: np.ndarray
+    scores: np.ndarray  # float32 [n]
+    classes: np.ndarray  # int64 [n]
+    labels: list[str]  # [n]; empty texts where the model has no labels
+    masks: list[Mask] | None  # [n]; None: not asked for
+    size: tuple[int, int]  # of the upright picture: height, width
+
+
+@dataclasses.dataclass(frozen=True)
+class ClassArea:
+    index: int
+    label: str  # empty where the model has no labels
+    pixels: int
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Segmentation:
+    """Of one picture, upright."""
+
+    class_map: np.ndarray  # uint8, or uint16 of more than 256 classes, [height, width]
+    areas: list[ClassArea]  # of the classes that it shows, the largest first
+    # uint8 [height, width]: 255 times the softmax of the pixel's class. None: not asked for.
+    confidence: np.ndarray | None
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Answer(Generic[Result]):
+    images: list[Result]  # in the order of the pictures
+    receipt: Receipt
+    round_trip_seconds: float  # as the caller saw it, with the network
+    model: str
+    version: str
+    attention: str  # canonical text, for example "knn:k=100"
+    untrained: bool  # the weights are random numbers: the results mean nothing
+
+
+def pixels_of(png: bytes) -> np.ndarray:
+    with Image.open(io.BytesIO(png)) as image:
+        pixels = np.asarray(image)
+    # Older releases of Pillow read 16 bits as int32.
+    return pixels if pixels.dtype == np.uint8 else pixels.astype(np.uint16)
+
+
+def classification_of(image: Any) -> Classification:
+    return Classification(
+        classes=np.array([one.index for one in image.classes], np.int64),
+        labels=[one.label for one in image.classes],
+        confidences=np.array([one.confidence for one in image.classes], np.float32),
+        logits=np.array([one.logit for one in image.classes], np.float32),
+    )
+
+
+def detections_of(image: Any, masks: bool) -> Detections:
+    size = (image.image_height, image.image_width)
+    found = image.detections
+    boxes = [
+        (one.box.left, one.box.top, one.box.right, one.box.bottom) for one in found
+    ]
+    return Detections(
+        boxes=np.array(boxes, np.float32).reshape(-1, 4),
+        scores=np.array([one.score for one in found], np.float32),
+        classes=np.array([one.class_index for one in found], np.int64),
+        labels=[one.label for one in found],
+        masks=[Mask(one.mask.run_lengths, size, one.mask.pixels) for one in found]
+        if masks
+        else None,
+        size=size,
+    )
+
+
+def segmentation_of(image: Any) -> Segmentation:
+    return Segmentation(
+        class_map=pixels_of(image.class_map_png),
+        areas=[
+            ClassArea(one.class_index, one.label, one.pixels) for one in image.classes
+        ],
+        confidence=pixels_of(image.confidence_png) if image.confidence_png else None,
+    )
+
+
+def receipt_of(receipt: Any) -> Receipt:
+    return Receipt(
+        seconds={stage: getattr(receipt, f"{stage}_ns") / 1e9 for stage in STAGES},
+        batch_size=receipt.batch_size,
+        batch_peak_bytes=receipt.batch_peak_bytes,
+        padding=receipt.padding,
+    )
