@@ -18,6 +18,7 @@ constexpr char kFooter[] = R"(Examples:
   fovea --server gpu-box:8001 classify --model shapes cat.jpg 'pics/*.png'
   fovea detect street.jpg --output found.png
   fovea compare shapes shapes_knn --image cat.jpg
+  fovea evaluate --model shapes --model shapes_knn --dataset pictures/
 
 `fovea COMMAND --help` says more of each command.
 Exit codes: 0 ok, 1 a request failed, 2 usage, 3 the server cannot be reached, 130 interrupted.
@@ -374,9 +375,9 @@ int RunFovea(const std::vector<std::string>& arguments, const Console& console) 
   AddDetect(app, options.detect);
   AddSegment(app, options.segment);
   AddCompare(app, options.compare);
+  AddEvaluate(app);
   AddStats(app, options.stats);
   AddRepositoryCommands(app, options.load, options.unload);
-  AddEvaluate(app);
   AddImport(app);
   AddKernels(app);
   AddZoo(app);
