@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <optional>
 #include <string>
@@ -108,6 +109,15 @@ class Owners {
   const torch::OrderedDict<std::string, std::shared_ptr<torch::nn::Module>> modules_;
 };
 
+// A model with such a number in it answers nothing, or nothing where the number decides: thresholds
+// hide it. at::aminmax looks at each number once, with all threads, and passes NaN on.
+void CheckFinite(const StoredTensor& source, const at::Tensor& read) {
+  if (read.numel() == 0) return;
+  const auto [least, most] = at::aminmax(read);
+  TORCH_CHECK_VALUE(std::isfinite(least.item<float>()) && std::isfinite(most.item<float>()),
+                    "tensor ", Quoted(source.name), " holds a NaN or an infinity");
+}
+
 // Fills all of `fillable`, which `stored` has.
 void Fill(const SafetensorsFile& file, const Backbone& backbone, const Filled& fillable,
           const Stored& stored) {
@@ -119,6 +129,7 @@ void Fill(const SafetensorsFile& file, const Backbone& backbone, const Filled& f
     if (tensor.sizes() != sizes) {
       at::Tensor read = at::empty(source.shape, at::kFloat);
       file.ReadInto(source, read);
+      CheckFinite(source, read);
       sizes = resized.emplace(own, owners.Resized(own, read)).first->second.sizes();
     }
     TORCH_CHECK_VALUE(tensor.sizes() == sizes, "tensor ", Quoted(source.name), " is ",
@@ -132,6 +143,7 @@ void Fill(const SafetensorsFile& file, const Backbone& backbone, const Filled& f
     }
     const at::Tensor filled = tensor.detach();
     file.ReadInto(*stored.at(own), filled);
+    CheckFinite(*stored.at(own), filled);
     // As many positions may lie on another map.
     const at::Tensor other = owners.Resized(own, filled);
     if (!other.is_alias_of(filled)) filled.copy_(other);

@@ -15,7 +15,7 @@ namespace fovea::models {
 // Builds the backbone with its attention and fills it with the described weights, in the state
 // before Prepare. Throws c10::Error in words when the backbone is unknown, the attention cannot
 // stand in it (one of the five reasons of model_zoo/attention/README.md), the file is not valid
-// safetensors, or a tensor is missing, unknown or of another shape.
+// safetensors, or a tensor is missing, unknown, of another shape or not finite.
 std::unique_ptr<Model> LoadModel(const ModelDescription& description,
                                  std::span<const HeadEntry> heads = Heads());
 

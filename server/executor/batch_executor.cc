@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/check.h"
 #include "base/status.h"
@@ -87,6 +88,21 @@ bool AllFinite(const at::Tensor& values) {
   // floats cannot reach.
   const float* data = values.const_data_ptr<float>();
   return std::isfinite(std::accumulate(data, data + values.numel(), 0.0));
+}
+
+// What a pass over a plain picture gave: numbers, or the model answers nobody. Thresholds would
+// hide that from the callers of a detector, who would read that nothing is found.
+absl::Status CheckAnswer(std::span<const at::Tensor> outputs, const models::ImageSize& size) {
+  for (const at::Tensor& output : outputs) {
+    if (output.scalar_type() == at::kFloat && !AllFinite(output)) {
+      return FailedPrecondition(
+          "model.self_test_failed",
+          absl::StrCat("the model answers NaN or an infinity for a plain picture of ",
+                       ImageSizeText(ToSize(size)), ": its weights are broken, or too large for ",
+                       "its precision"));
+    }
+  }
+  return absl::OkStatus();
 }
 
 int64_t BytesOf(std::span<const at::Tensor> tensors) {
@@ -195,7 +211,7 @@ absl::Status BatchExecutor::WarmUp(const WarmUpProgress& progress) {
   std::ranges::stable_sort(shape_keys, std::greater(), [&](uint64_t shape_key) {
     return sizes[shape_key].height * sizes[shape_key].width;
   });
-  absl::Status fits;
+  absl::Status healthy, fits;
   FOVEA_RETURN_IF_ERROR(RunTorch("model.warm_up_failed", [&] {
     device_->EnterThread();
     const absl::Cleanup leave = [&] { device_->LeaveThread(); };
@@ -204,6 +220,7 @@ absl::Status BatchExecutor::WarmUp(const WarmUpProgress& progress) {
     device_bytes_.resize(sizes.size());
     std::erase_if(shape_keys, [&](uint64_t shape_key) {
       const Lane::Pass pass = probe->Run({.shape_key = shape_key}, context);
+      if (healthy.ok()) healthy = CheckAnswer(pass.outputs, sizes[shape_key]);
       const int64_t peak = pass.peak_bytes;
       output_bytes_ = std::max(output_bytes_, BytesOf(pass.outputs) + DescribedBytes());
       device_bytes_[shape_key] = model_->weight_bytes() + options_.max_batch_size * peak;
@@ -211,6 +228,7 @@ absl::Status BatchExecutor::WarmUp(const WarmUpProgress& progress) {
       pass_bytes = std::max(pass_bytes, peak - InputBytesPerImage(sizes[shape_key]));
       return false;
     });
+    if (!healthy.ok()) return;
     if (shape_keys.empty()) {
       fits = FailedPrecondition(
           "model.too_large",
@@ -230,6 +248,7 @@ absl::Status BatchExecutor::WarmUp(const WarmUpProgress& progress) {
       peak_activation_bytes_ = std::max(peak_activation_bytes_, peak);
     }
   }));
+  FOVEA_RETURN_IF_ERROR(healthy);
   FOVEA_RETURN_IF_ERROR(fits);
   if (context.ShouldStop()) return Unavailable("model.load_stopped", "loading was stopped");
   return absl::OkStatus();

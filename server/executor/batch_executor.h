@@ -73,9 +73,9 @@ std::vector<int> WarmUpSizes(int max_batch_size);
 class BatchExecutor {
  public:
   // Loads the model, prepares it for the device and warms it up there, on the calling thread.
-  // `progress` may be null. FAILED_PRECONDITION: weights or spec do not make a model, or its
-  // batches do not fit the device's memory: nobody survives the attempt; UNAVAILABLE: out of
-  // memory, or cancelled.
+  // `progress` may be null. FAILED_PRECONDITION: weights or spec do not make a model, it fails its
+  // self-test (an answer that is no number, model.self_test_failed), or its batches do not fit the
+  // device's memory: nobody survives the attempt; UNAVAILABLE: out of memory, or cancelled.
   static absl::StatusOr<std::unique_ptr<BatchExecutor>> Create(const BatchExecutorOptions& options,
                                                                std::unique_ptr<LaneDevice> device,
                                                                Clock& clock,

@@ -6,7 +6,9 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <filesystem>
+#include <limits>
 #include <thread>
 
 #include "model_zoo/backbones/backbone.h"
@@ -113,6 +115,37 @@ TEST_F(WeightsFileTest, AWrongShapeIsNamedWithBothShapes) {
   Find("head.weight") = at::zeros({11, 128});
   EXPECT_EQ(LoadError(FromFile()),
             "tensor 'head.weight' is [11, 128], vit_demo_patch8_64 needs [10, 128]");
+}
+
+// Wherever it stands, and though no pass over a plain picture might ever reach it.
+TEST_F(WeightsFileTest, ANumberThatIsNotFiniteIsRefusedWithItsTensor) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const auto refused = [&](const std::string& name, int64_t place, float value) {
+    at::Tensor& tensor = Find(name);
+    const at::Tensor whole = tensor;
+    tensor = whole.detach().clone();
+    tensor.view(-1)[place] = value;
+    for (const auto dtype : {at::kFloat, at::kHalf, at::kBFloat16}) {
+      EXPECT_EQ(LoadError(FromFile(dtype)), "tensor '" + name + "' holds a NaN or an infinity")
+          << place << " " << value << " as " << dtype;
+    }
+    tensor = whole;
+  };
+  for (const float value : {std::nanf(""), kInfinity, -kInfinity}) {
+    refused("head.bias", 0, value);
+    refused("head.bias", 9, value);
+    refused("blocks.1.mlp.fc1.weight", -1, value);
+    refused("cls_token", 64, value);
+  }
+  EXPECT_EQ(LoadError(FromFile()), "no error");
+}
+
+TEST_F(WeightsFileTest, ANumberThatIsNotFiniteIsSeenBeforePositionsAreResized) {
+  Find("pos_embed") = Find("pos_embed").detach().clone();
+  Find("pos_embed").view(-1)[64 * 128] = std::nanf("");
+  ModelDescription description = FromFile();
+  description.image_width = 128;
+  EXPECT_EQ(LoadError(description), "tensor 'pos_embed' holds a NaN or an infinity");
 }
 
 TEST_F(WeightsFileTest, PositionEmbeddingsFollowAnotherImageSize) {

@@ -53,7 +53,7 @@ class SummingModel final : public models::Model {
     for (int64_t i = 0; i < pixels.size(0); ++i) {
       contents_.push_back(context.Content(i, sizes_.back()));
     }
-    return {pixels.sum({1, 2, 3}).unsqueeze(1)};
+    return {pixels.sum({1, 2, 3}).unsqueeze(1) * factor_};
   }
   std::vector<at::Tensor> Finish(std::vector<at::Tensor> images, const models::ImageSize& input,
                                  std::span<const models::ImageSize> contents) const override {
@@ -72,6 +72,7 @@ class SummingModel final : public models::Model {
   mutable std::vector<models::ImageSize> contents_;  // of the last pass
   mutable int finished_ = 0;                         // images
   std::function<void()> on_run_;                     // of every pass
+  double factor_ = 1;
 
  private:
   models::ModelInfo info_;
@@ -279,6 +280,32 @@ TEST_F(BatchExecutorTest, ALoadThatIsNotWantedAnyMoreEndsWithinAPass) {
       std::move(model), {.max_batch_size = 8, .cancellation = cancellation}, MakeCpuDevice({}),
       SteadyClock(), nullptr);
   EXPECT_EQ(ReasonOf(executor.status()), "model.load_stopped");
+}
+
+TEST_F(BatchExecutorTest, Row61AModelWhoseAnswerToAPlainPictureIsNotFiniteIsNotReady) {
+  for (const double factor : {std::nan(""), std::numeric_limits<double>::infinity()}) {
+    auto model = std::make_unique<SummingModel>();
+    model->factor_ = factor;
+    const auto cannot = BatchExecutor::CreateWithModel(std::move(model), {.max_batch_size = 8},
+                                                       MakeCpuDevice({}), SteadyClock(), nullptr);
+    EXPECT_EQ(cannot.status().code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_EQ(ReasonOf(cannot.status()), "model.self_test_failed");
+    EXPECT_THAT(std::string(cannot.status().message()),
+                testing::HasSubstr("NaN or an infinity for a plain picture of 2x2"));
+  }
+}
+
+TEST_F(BatchExecutorTest, Row61EverySizeIsTested) {
+  auto model = std::make_unique<SummingModel>(
+      1000, std::vector<models::ImageSize>{{kSide, 2 * kSide}, {kSide, 3 * kSide}});
+  SummingModel* const raw = model.get();
+  model->on_run_ = [raw] {
+    raw->factor_ = raw->sizes_.back().width == 2 * kSide ? std::nan("") : 1;
+  };
+  const auto cannot = BatchExecutor::CreateWithModel(std::move(model), {}, MakeCpuDevice({}),
+                                                     SteadyClock(), nullptr);
+  EXPECT_EQ(ReasonOf(cannot.status()), "model.self_test_failed");
+  EXPECT_THAT(std::string(cannot.status().message()), testing::HasSubstr("of 2x4:"));
 }
 
 TEST_F(BatchExecutorTest, GivesEveryTaskItsOwnRows) {
