@@ -65,9 +65,21 @@ double PaddingOf(std::span<const ImageTransform> images, const ImageSize& input)
                  static_cast<double>(images.size());
 }
 
+// An error where nobody waits for the request's results any more.
+absl::Status CheckStillWanted(const InferenceRequest& request, Clock& clock) {
+  if (request.cancellation->Cancelled()) {
+    return Cancelled("request.cancelled", "the caller cancelled the request");
+  }
+  if (request.deadline != kNever && clock.Now() >= request.deadline) {
+    return DeadlineExceeded("request.deadline_passed",
+                            "the deadline passed while the results were made");
+  }
+  return absl::OkStatus();
+}
+
 // Numbers to what the caller asked for.
 absl::StatusOr<InferenceResponse> MakeResponse(InferenceTask& task, const ServedModel& served,
-                                               TaskResult result) {
+                                               Clock& clock, TaskResult result) {
   const InferenceRequest& request = task.request();
   const ModelView& model = *served.view();
   InferenceResponse response;
@@ -86,7 +98,8 @@ absl::StatusOr<InferenceResponse> MakeResponse(InferenceTask& task, const Served
   }
   FOVEA_ASSIGN_OR_RETURN(
       response.results,
-      served.postprocessor().Process(request.options, std::move(result.outputs), transforms));
+      served.postprocessor().Process(request.options, std::move(result.outputs), transforms,
+                                     [&] { return CheckStillWanted(request, clock); }));
   return response;
 }
 
@@ -106,7 +119,7 @@ struct Ran {
   void Answer(TaskResult result) {
     StageTimes& stages = task->request().stages;
     auto response = OrOutOfMemory([&]() -> absl::StatusOr<InferenceResponse> {
-      return MakeResponse(*task, model, std::move(result));
+      return MakeResponse(*task, model, clock, std::move(result));
     });
     stages.EndStage(Stage::kPostprocess, clock.Now());
     if (response.ok()) response->receipt.stages = stages;

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/check.h"
+#include "base/status.h"
 
 namespace fovea {
 namespace {
@@ -49,7 +50,8 @@ uint8_t Confidence(const float* logits, int64_t classes, uint16_t best) {
 
 }  // namespace
 
-ClassMap MapClasses(const LogitMap& map, const ImageTransform& seen, bool confidence) {
+absl::StatusOr<ClassMap> MapClasses(const LogitMap& map, const ImageTransform& seen,
+                                    bool confidence, StillWanted wanted) {
   const int64_t height = seen.source_height, width = seen.source_width, classes = map.classes;
   FOVEA_CHECK(std::ssize(map.logits) == classes * map.height * map.width && !map.logits.empty());
   FOVEA_CHECK(classes <= 65'536);
@@ -68,6 +70,7 @@ ClassMap MapClasses(const LogitMap& map, const ImageTransform& seen, bool confid
   if (confidence) result.confidence.resize(result.classes.size());
   std::vector<float> row(map.width * classes), pixel(classes);
   for (int64_t y = 0; y < height; ++y) {
+    FOVEA_RETURN_IF_ERROR(wanted());
     const double input = seen.InputY(static_cast<double>(y) + 0.5);
     const Between rows =
         Place(input * static_cast<double>(map.height) / static_cast<double>(seen.input_height),

@@ -5,7 +5,9 @@
 #include <span>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "server/core/image_transform.h"
+#include "server/postprocess/still_wanted.h"
 
 namespace fovea {
 
@@ -25,7 +27,8 @@ struct ClassMap {
 // align_corners. The first of equals. At most 65,536 classes. Throws std::bad_alloc.
 //   Where a class is the largest at all four places around, it is so between them: only pixels at
 // borders of classes are computed, unless the confidence is asked for.
-ClassMap MapClasses(const LogitMap& map, const ImageTransform& seen, bool confidence);
+absl::StatusOr<ClassMap> MapClasses(const LogitMap& map, const ImageTransform& seen,
+                                    bool confidence, StillWanted wanted = AlwaysWanted);
 
 // What that takes besides the logits, of a picture of so many pixels.
 int64_t ClassMapBytes(const LogitMap& map, int64_t pixels, bool confidence);

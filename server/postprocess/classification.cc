@@ -27,7 +27,8 @@ class Classification final : public TaskPostprocessor {
   }
 
   absl::StatusOr<Results> Process(const RequestOptions& options, std::vector<OutputTensor> outputs,
-                                  std::span<const ImageTransform> /*images*/) const override {
+                                  std::span<const ImageTransform> /*images*/,
+                                  StillWanted /*wanted*/) const override {
     const int top_k = std::get<ClassifyOptions>(options).top_k;
     ClassifyResults results;
     for (const OutputTensor& output : outputs) {

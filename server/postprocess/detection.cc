@@ -99,7 +99,8 @@ class DetectionTask final : public TaskPostprocessor {
   }
 
   absl::StatusOr<Results> Process(const RequestOptions& options, std::vector<OutputTensor> outputs,
-                                  std::span<const ImageTransform> images) const override {
+                                  std::span<const ImageTransform> images,
+                                  StillWanted wanted) const override {
     const auto& asked = std::get<DetectOptions>(options);
     FOVEA_ASSIGN_OR_RETURN(const Classes classes, ClassesOf(asked));
     const auto boxes = Take<float>(outputs, "boxes"), scores = Take<float>(outputs, "scores");
@@ -125,6 +126,7 @@ class DetectionTask final : public TaskPostprocessor {
           detection.label = (*model_->labels)[labels[i]];
         }
         if (masks.empty()) continue;
+        FOVEA_RETURN_IF_ERROR(wanted());
         const size_t places = *mask_side_ * *mask_side_;
         FOVEA_ASSIGN_OR_RETURN(detection.mask, MaskOf(std::span(masks).subspan(i * places, places),
                                                       detection.box, result.image, asked.masks));
@@ -133,8 +135,9 @@ class DetectionTask final : public TaskPostprocessor {
     return results;
   }
 
-  absl::Status PlaceInPictures(const WantedTensors& /*wanted*/, std::vector<OutputTensor>& outputs,
-                               std::span<const ImageTransform> images) const override {
+  absl::Status PlaceInPictures(const WantedTensors& /*asked*/, std::vector<OutputTensor>& outputs,
+                               std::span<const ImageTransform> images,
+                               StillWanted /*wanted*/) const override {
     const auto boxes = std::ranges::find(outputs, kOutputs[0].name, &OutputTensor::name);
     FOVEA_CHECK(boxes != outputs.end());
     std::vector<float> numbers = Take<float>(outputs, boxes->name);
@@ -193,8 +196,14 @@ class DetectionTask final : public TaskPostprocessor {
     runs.Add(false, mask.left * image.height);
     for (int64_t x = 0; x < mask.width; ++x) {
       runs.Add(false, mask.top);
-      for (int64_t y = 0; y < mask.height; ++y) {
-        runs.Add(mask.columns[x * mask.height + y] != 0, 1);
+      const uint8_t* column = mask.columns.data() + x * mask.height;
+      for (int64_t y = 0; y < mask.height;) {
+        const uint8_t of_mask = column[y];
+        const void* const next = std::memchr(column + y, 1 - of_mask, mask.height - y);
+        const int64_t end =
+            next == nullptr ? mask.height : static_cast<const uint8_t*>(next) - column;
+        runs.Add(of_mask != 0, end - y);
+        y = end;
       }
       runs.Add(false, image.height - mask.top - mask.height);
     }

@@ -78,6 +78,17 @@ PastedMask PasteMask(std::span<const float> probabilities, int64_t side, const B
     const bool inside = row > 0 && row <= side && column > 0 && column <= side;
     return inside ? probabilities[(row - 1) * side + column - 1] : 0.0F;
   };
+  // Down the picture, the pixels that lie between the same two places.
+  struct Stretch {
+    int64_t row, begin, end;
+  };
+  std::vector<Stretch> stretches;
+  for (int64_t y = 0; y < mask.height; ++y) {
+    if (stretches.empty() || stretches.back().row != down.lower[y]) {
+      stretches.push_back({down.lower[y], y, y});
+    }
+    ++stretches.back().end;
+  }
   std::vector<float> profile(side + 2);
   for (int64_t x = 0; x < mask.width; ++x) {
     const int64_t column = across.lower[x];
@@ -86,11 +97,7 @@ PastedMask PasteMask(std::span<const float> probabilities, int64_t side, const B
     }
     // Between two places that are both of the object, or both not, every pixel is so.
     uint8_t* to = mask.columns.data() + x * mask.height;
-    for (int64_t y = 0; y < mask.height;) {
-      const int64_t row = down.lower[y];
-      const auto next = std::ranges::find_if(down.lower.begin() + y, down.lower.end(),
-                                             [&](int64_t other) { return other != row; });
-      const int64_t end = next - down.lower.begin();
+    for (const auto& [row, y, end] : stretches) {
       const float above = profile[row], below = profile[row + 1];
       if ((above >= kLeast) == (below >= kLeast)) {
         std::fill(to + y, to + end, above >= kLeast ? 1 : 0);
@@ -99,7 +106,6 @@ PastedMask PasteMask(std::span<const float> probabilities, int64_t side, const B
           to[i] = std::lerp(above, below, down.of_higher[i]) >= kLeast ? 1 : 0;
         }
       }
-      y = end;
     }
     mask.pixels += std::count(to, to + mask.height, 1);
   }

@@ -67,12 +67,15 @@ int64_t Postprocessor::ResultBytes(const RequestOptions& options,
 
 absl::StatusOr<Results> Postprocessor::Process(const RequestOptions& options,
                                                std::vector<OutputTensor> outputs,
-                                               std::span<const ImageTransform> images) const {
-  if (const auto* wanted = std::get_if<WantedTensors>(&options)) {
-    if (task_.ok()) FOVEA_RETURN_IF_ERROR((*task_)->PlaceInPictures(*wanted, outputs, images));
-    return TakeWantedTensors(*wanted, *model_, std::move(outputs));
+                                               std::span<const ImageTransform> images,
+                                               StillWanted wanted) const {
+  if (const auto* asked = std::get_if<WantedTensors>(&options)) {
+    if (task_.ok()) {
+      FOVEA_RETURN_IF_ERROR((*task_)->PlaceInPictures(*asked, outputs, images, wanted));
+    }
+    return TakeWantedTensors(*asked, *model_, std::move(outputs));
   }
-  return (*task_)->Process(options, std::move(outputs), images);
+  return (*task_)->Process(options, std::move(outputs), images, wanted);
 }
 
 }  // namespace fovea

@@ -12,6 +12,7 @@
 #include "server/core/image_transform.h"
 #include "server/core/model_catalog.h"
 #include "server/core/request.h"
+#include "server/postprocess/still_wanted.h"
 
 namespace fovea {
 
@@ -31,17 +32,19 @@ class TaskPostprocessor {
   // Of the results of one image at most, in memory and as a message, and of what making them takes.
   virtual int64_t ResultBytes(const RequestOptions& options, const PictureBounds& image) const = 0;
   // `outputs`: one for each output of the model, [images, ...]. `images`: how the model saw each
-  // image.
+  // image. Where that takes long, it asks `wanted`, and PlaceInPictures does.
   virtual absl::StatusOr<Results> Process(const RequestOptions& options,
                                           std::vector<OutputTensor> outputs,
-                                          std::span<const ImageTransform> images) const = 0;
+                                          std::span<const ImageTransform> images,
+                                          StillWanted wanted) const = 0;
   // Whether Process, or PlaceInPictures, takes so long that others are not to wait for it.
   virtual bool TakesLong(const RequestOptions& /*options*/) const { return false; }
   // Of tensors, what `outputs` tell in pixels of the model's input they tell in pixels of the
   // callers' pictures from here on.
-  virtual absl::Status PlaceInPictures(const WantedTensors& /*wanted*/,
+  virtual absl::Status PlaceInPictures(const WantedTensors& /*asked*/,
                                        std::vector<OutputTensor>& /*outputs*/,
-                                       std::span<const ImageTransform> /*images*/) const {
+                                       std::span<const ImageTransform> /*images*/,
+                                       StillWanted /*wanted*/) const {
     return absl::OkStatus();
   }
   // Of one image, what that takes.
@@ -64,7 +67,8 @@ class Postprocessor {
   // As TaskPostprocessor's, for `options` that pass Check.
   int64_t ResultBytes(const RequestOptions& options, const PictureBounds& image) const;
   absl::StatusOr<Results> Process(const RequestOptions& options, std::vector<OutputTensor> outputs,
-                                  std::span<const ImageTransform> images) const;
+                                  std::span<const ImageTransform> images,
+                                  StillWanted wanted = AlwaysWanted) const;
   bool TakesLong(const RequestOptions& options) const {
     return task_.ok() && (*task_)->TakesLong(options);
   }

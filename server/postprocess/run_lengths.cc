@@ -1,6 +1,9 @@
 #include "server/postprocess/run_lengths.h"
 
+#include <utility>
+
 #include "base/check.h"
+#include "base/status.h"
 
 namespace fovea {
 namespace {
@@ -16,30 +19,63 @@ void Append(int64_t number, std::string& text) {
   }
 }
 
+// A class's runs, as far as they are told.
+struct ClassRuns {
+  RunLengths runs;
+  int64_t told = 0;  // pixels
+
+  void Add(int64_t begin, int64_t end) {
+    runs.Add(false, begin - told);
+    runs.Add(true, end - begin);
+    told = end;
+  }
+};
+
 }  // namespace
 
 void RunLengths::Add(bool of_mask, int64_t count) {
   if (count == 0) return;
   if (of_mask != of_mask_) {
-    runs_.push_back(0);
+    Append(Number(), text_);
+    ++ended_;
+    before_last_ = std::exchange(previous_, run_);
+    run_ = 0;
     of_mask_ = of_mask;
   }
-  runs_.back() += count;
+  run_ += count;
 }
 
 std::string RunLengths::Text() const {
-  std::string text;
-  for (size_t i = 0; i < runs_.size(); ++i) Append(runs_[i] - (i > 2 ? runs_[i - 2] : 0), text);
+  std::string text = text_;
+  Append(Number(), text);
   return text;
 }
 
-std::string RunLengthsOf(std::span<const uint16_t> map, const ImageSize& size, uint16_t value) {
-  FOVEA_CHECK(std::ssize(map) == size.height * size.width);
-  RunLengths runs;
+absl::StatusOr<std::vector<std::string>> RunLengthsOfClasses(std::span<const uint16_t> map,
+                                                             const ImageSize& size, int64_t classes,
+                                                             StillWanted wanted) {
+  FOVEA_CHECK(std::ssize(map) == size.height * size.width && !map.empty());
+  std::vector<ClassRuns> all(classes);
+  uint16_t value = map[0];
+  int64_t begin = 0, at = 0;  // of the run of `value`, and of the pixel, column by column
   for (int64_t x = 0; x < size.width; ++x) {
-    for (int64_t y = 0; y < size.height; ++y) runs.Add(map[y * size.width + x] == value, 1);
+    FOVEA_RETURN_IF_ERROR(wanted());
+    for (int64_t y = 0; y < size.height; ++y, ++at) {
+      const uint16_t next = map[y * size.width + x];
+      if (next == value) continue;
+      all[value].Add(std::exchange(begin, at), at);
+      value = next;
+    }
   }
-  return runs.Text();
+  all[value].Add(begin, at);
+  std::vector<std::string> texts(classes);
+  for (int64_t c = 0; c < classes; ++c) {
+    if (all[c].told == 0) continue;
+    all[c].runs.Add(false, at - all[c].told);
+    texts[c] = all[c].runs.Text();
+    all[c] = {};  // its text is there twice no longer
+  }
+  return texts;
 }
 
 }  // namespace fovea

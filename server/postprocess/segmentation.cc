@@ -1,8 +1,8 @@
 #include "server/postprocess/segmentation.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
-#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,23 +30,27 @@ class SegmentationTask final : public TaskPostprocessor {
     constexpr int64_t kRecord = 192;
     const int64_t classes =
         model_->num_classes * (kRecord + 3 * static_cast<int64_t>(model_->longest_label));
-    // What cannot be compressed is a little longer than it was; three times at its worst as run
-    // lengths, which hold a character for each pixel, in its list of eight bytes besides.
-    const int64_t encoded =
-        asked.format == MapFormat::kPng ? 3 * 2 * image.pixels : 10 * image.pixels;
+    // What cannot be compressed is a little longer than it was. At the worst each pixel is a run of
+    // its class, and what lies between two of a class are as many pixels as there are classes: a
+    // character for the first, and one for each five bits of the second's change.
+    const int64_t characters =
+        1 + (std::bit_width(static_cast<uint64_t>(model_->num_classes)) + 2 + 4) / 5;
+    const int64_t encoded = 3 * image.pixels * (asked.format == MapFormat::kPng ? 2 : characters);
     return classes + MapBytes(image.pixels, asked.confidence) + 2 * encoded +
            (asked.confidence ? 4 * image.pixels : 0);
   }
 
   absl::StatusOr<Results> Process(const RequestOptions& options, std::vector<OutputTensor> outputs,
-                                  std::span<const ImageTransform> images) const override {
+                                  std::span<const ImageTransform> images,
+                                  StillWanted wanted) const override {
     const auto& asked = std::get<SegmentOptions>(options);
     const std::vector<float> logits = LogitsOf(outputs);
     SegmentResults results;
     for (size_t i = 0; i < images.size(); ++i) {
-      const ClassMap map =
-          MapClasses(MapOf(logits, outputs, i, images.size()), images[i], asked.confidence);
-      FOVEA_ASSIGN_OR_RETURN(ImageSegmentation result, Describe(map, images[i], asked));
+      FOVEA_ASSIGN_OR_RETURN(const ClassMap map,
+                             MapClasses(MapOf(logits, outputs, i, images.size()), images[i],
+                                        asked.confidence, wanted));
+      FOVEA_ASSIGN_OR_RETURN(ImageSegmentation result, Describe(map, images[i], asked, wanted));
       results.push_back(std::move(result));
     }
     return results;
@@ -57,9 +61,10 @@ class SegmentationTask final : public TaskPostprocessor {
     return wanted == nullptr || FindWanted(*wanted, kClassMapOutput) != nullptr;
   }
 
-  absl::Status PlaceInPictures(const WantedTensors& wanted, std::vector<OutputTensor>& outputs,
-                               std::span<const ImageTransform> images) const override {
-    if (FindWanted(wanted, kClassMapOutput) == nullptr) return absl::OkStatus();
+  absl::Status PlaceInPictures(const WantedTensors& asked, std::vector<OutputTensor>& outputs,
+                               std::span<const ImageTransform> images,
+                               StillWanted wanted) const override {
+    if (FindWanted(asked, kClassMapOutput) == nullptr) return absl::OkStatus();
     const int64_t height = images[0].source_height, width = images[0].source_width;
     const TensorDescription described = ClassMapTensor(model_->num_classes);
     OutputTensor map{described.name, described.type, {std::ssize(images), height, width}, ""};
@@ -67,8 +72,9 @@ class SegmentationTask final : public TaskPostprocessor {
     for (size_t i = 0; i < images.size(); ++i) {
       // Of one request's tensor, or made for one of the model's sizes.
       FOVEA_CHECK(images[i].source_height == height && images[i].source_width == width);
-      const ClassMap classes =
-          MapClasses(MapOf(logits, outputs, i, images.size()), images[i], /*confidence=*/false);
+      FOVEA_ASSIGN_OR_RETURN(const ClassMap classes,
+                             MapClasses(MapOf(logits, outputs, i, images.size()), images[i],
+                                        /*confidence=*/false, wanted));
       if (described.type == DataType::kUint8) {
         map.data.append(classes.classes.begin(), classes.classes.end());
       } else {
@@ -113,25 +119,32 @@ class SegmentationTask final : public TaskPostprocessor {
   }
 
   absl::StatusOr<ImageSegmentation> Describe(const ClassMap& map, const ImageTransform& seen,
-                                             const SegmentOptions& asked) const {
+                                             const SegmentOptions& asked,
+                                             StillWanted wanted) const {
     ImageSegmentation result;
     result.image = {seen.source_height, seen.source_width};
-    std::map<uint16_t, int64_t> pixels;
+    std::vector<int64_t> pixels(model_->num_classes);
     for (const uint16_t value : map.classes) ++pixels[value];
-    for (const auto& [value, count] : pixels) {
-      ClassArea& area = result.classes.emplace_back();
-      area.class_index = value;
-      if (value < model_->labels->size()) area.label = (*model_->labels)[value];
-      area.pixels = count;
-      if (asked.format == MapFormat::kRunLengths) {
-        area.run_lengths = RunLengthsOf(map.classes, result.image, value);
-      }
+    std::vector<std::string> run_lengths;
+    if (asked.format == MapFormat::kRunLengths) {
+      FOVEA_ASSIGN_OR_RETURN(
+          run_lengths, RunLengthsOfClasses(map.classes, result.image, model_->num_classes, wanted));
     }
+    for (int64_t value = 0; value < model_->num_classes; ++value) {
+      if (pixels[value] == 0) continue;
+      ClassArea& area = result.classes.emplace_back();
+      area.class_index = static_cast<int>(value);
+      if (value < std::ssize(*model_->labels)) area.label = (*model_->labels)[value];
+      area.pixels = pixels[value];
+      if (!run_lengths.empty()) area.run_lengths = std::move(run_lengths[value]);
+    }
+    FOVEA_RETURN_IF_ERROR(wanted());
     std::ranges::stable_sort(result.classes, std::greater(), &ClassArea::pixels);
     if (asked.format == MapFormat::kPng) {
       FOVEA_ASSIGN_OR_RETURN(result.class_map_png, EncodeMap(map.classes, result.image));
     }
     if (asked.confidence) {
+      FOVEA_RETURN_IF_ERROR(wanted());
       FOVEA_ASSIGN_OR_RETURN(result.confidence_png, EncodeGreyPng(map.confidence, result.image));
     }
     return result;

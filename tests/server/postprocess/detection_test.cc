@@ -307,6 +307,25 @@ TEST(DetectionTest, CountsWhatMasksTake) {
       3 * told + 2 * picture.pixels);
 }
 
+// Somebody waits for the first so many masks.
+TEST(DetectionTest, PastesNoMaskThatNobodyWaitsFor) {
+  const auto postprocessor = Postprocessor::Create(MaskModel(MaskPasting::kTorchvision));
+  const DetectOptions options{.classes = {}, .masks = MaskFormat::kPng};
+  for (const int pieces : {0, 1, 3}) {
+    std::vector<OutputTensor> outputs = Found();
+    outputs.push_back(Tensor<float>("masks", DataType::kFp32, {2, kMost, 2, 2},
+                                    std::vector<float>(2 * kMost * 4, 1)));
+    int asked = 0;
+    const auto waits = [&] {
+      return asked++ < pieces ? absl::OkStatus() : Cancelled("request.cancelled", "gone");
+    };
+    const auto results = postprocessor->Process(options, std::move(outputs), Seen(), waits);
+    EXPECT_EQ(results.ok(), pieces == 3);
+    EXPECT_EQ(asked, std::min(pieces + 1, 3)) << "once for each object";
+    EXPECT_EQ(ReasonOf(results.status()), pieces == 3 ? "" : "request.cancelled");
+  }
+}
+
 TEST(DetectionTest, CountsWhatDetectionsTake) {
   const auto postprocessor = Postprocessor::Create(Model());
   const int64_t one = postprocessor->ResultBytes(DetectOptions{.max_detections = 1}, {.pixels = 1});

@@ -90,7 +90,7 @@ TEST(ClassMapTest, IsTheLargestInterpolatedLogit) {
     const int64_t height = (seen.input_height + 3) / 4, width = (seen.input_width + 3) / 4;
     const std::vector<float> logits = Noise(kClasses * height * width, 1);
     const LogitMap map{logits, kClasses, height, width};
-    const ClassMap quick = MapClasses(map, seen, false), sure = MapClasses(map, seen, true);
+    const ClassMap quick = *MapClasses(map, seen, false), sure = *MapClasses(map, seen, true);
     EXPECT_TRUE(quick.confidence.empty());
     int ties = 0;
     for (int64_t y = 0; y < seen.source_height; ++y) {
@@ -112,7 +112,7 @@ TEST(ClassMapTest, IsTheLargestInterpolatedLogit) {
 
 TEST(ClassMapTest, TheFirstOfEqualsAndNothingElseWins) {
   const std::vector<float> logits(3 * 4 * 4, 7.0f);
-  const ClassMap map = MapClasses({logits, 3, 4, 4}, ImageTransform::Identity(16, 16), true);
+  const ClassMap map = *MapClasses({logits, 3, 4, 4}, ImageTransform::Identity(16, 16), true);
   EXPECT_THAT(map.classes, Each(0));
   EXPECT_THAT(map.confidence, Each(85));
 }
@@ -144,11 +144,20 @@ std::vector<uint16_t> Unpacked(const std::string& text, const ImageSize& size) {
   return mask;
 }
 
+std::string RunLengthsOf(const std::vector<uint16_t>& map, const ImageSize& size, uint16_t value) {
+  constexpr int64_t kClasses = 301;
+  const auto all = RunLengthsOfClasses(map, size, kClasses);
+  EXPECT_TRUE(all.ok()) << all.status();
+  EXPECT_THAT(*all, SizeIs(kClasses));
+  return (*all)[value];
+}
+
 TEST(RunLengthsTest, AreThoseOfCoco) {
   // By pycocotools 2.0.11: encode(asfortranarray([[0, 1, 1], [0, 1, 0]])) and the like.
-  EXPECT_EQ(RunLengthsOf(std::vector<uint16_t>{0, 1, 1, 0, 1, 0}, {2, 3}, 1), "231");
-  EXPECT_EQ(RunLengthsOf(std::vector<uint16_t>{1, 1, 1, 1}, {2, 2}, 1), "04");
-  EXPECT_EQ(RunLengthsOf(std::vector<uint16_t>{0, 0, 0, 0}, {2, 2}, 1), "4");
+  EXPECT_EQ(RunLengthsOf({0, 1, 1, 0, 1, 0}, {2, 3}, 1), "231");
+  EXPECT_EQ(RunLengthsOf({1, 1, 1, 1}, {2, 2}, 1), "04");
+  EXPECT_EQ(RunLengthsOf({1, 1, 1, 1}, {2, 2}, 0), "") << "none of its pixels";
+  EXPECT_EQ(RunLengths().Text(), "0");
   // A block with a hole: runs of several groups, longer and shorter than the one before the last.
   std::vector<uint16_t> block(70 * 9);
   for (int y = 5; y < 65; ++y) std::fill_n(block.begin() + 9 * y + 1, 7, 1);
@@ -164,6 +173,7 @@ TEST(RunLengthsTest, ComeBackAsTheyWere) {
       for (uint16_t& value : map) value = random() % each == 0 ? 300 : 7;
       std::vector<uint16_t> expected;
       for (const uint16_t value : map) expected.push_back(value == 300);
+      if (std::ranges::count(expected, 1) == 0) continue;
       EXPECT_EQ(Unpacked(RunLengthsOf(map, size, 300), size), expected);
     }
   }
@@ -272,6 +282,56 @@ TEST(SegmentationTest, TensorsHaveTheClassMapWhereItIsWanted) {
     EXPECT_EQ(std::get<TensorResults>(*one)[0].name, "logits");
     EXPECT_LT(postprocessor->ResultBytes(logits, {.pixels = 1'000'000}),
               postprocessor->ResultBytes(WantedTensors(), {.pixels = 1'000'000}));
+  }
+}
+
+// Somebody waits until he has been asked `pieces` times; then it ends at once.
+TEST(SegmentationTest, MakesNothingThatNobodyWaitsFor) {
+  const auto postprocessor = Postprocessor::Create(Model());
+  const std::vector<RequestOptions> all = {SegmentOptions{}, SegmentOptions{.confidence = true},
+                                           SegmentOptions{.format = MapFormat::kRunLengths},
+                                           WantedTensors()};
+  for (const RequestOptions& options : all) {
+    int most = 0;  // times that it is asked
+    const auto count = [&] {
+      ++most;
+      return absl::OkStatus();
+    };
+    ASSERT_TRUE(postprocessor->Process(options, Halves(kClasses, 2, 1), kSeen, count).ok());
+    EXPECT_GE(most, 16) << "for each row of the map";
+    for (int pieces = 0; pieces < most; ++pieces) {
+      int asked = 0;
+      const auto gone = [&] {
+        return asked++ < pieces ? absl::OkStatus()
+                                : DeadlineExceeded("request.deadline_passed", "too late");
+      };
+      const auto results = postprocessor->Process(options, Halves(kClasses, 2, 1), kSeen, gone);
+      EXPECT_EQ(ReasonOf(results.status()), "request.deadline_passed");
+      EXPECT_EQ(asked, pieces + 1);
+    }
+  }
+}
+
+// The more classes, the further apart the pixels of one are.
+TEST(SegmentationTest, CountsWhatRunLengthsOfNoiseTake) {
+  const ImageSize size{120, 160};
+  const int64_t pixels = size.height * size.width;
+  std::mt19937 random(3);
+  for (const int64_t classes : {2, 20, 200, 15'000}) {
+    std::vector<uint16_t> map(pixels);
+    for (uint16_t& value : map) value = static_cast<uint16_t>(random() % classes);
+    const auto texts = RunLengthsOfClasses(map, size, classes);
+    ASSERT_TRUE(texts.ok()) << texts.status();
+    int64_t characters = 0;
+    for (const std::string& text : *texts) characters += std::ssize(text);
+    auto model = Model(classes);
+    model->longest_label = 0;
+    const SegmentOptions runs{.format = MapFormat::kRunLengths};
+    const int64_t counted =
+        Postprocessor::Create(model)->ResultBytes(runs, {.pixels = pixels, .side = size.width});
+    // As an element, in a message and encoded; and twice as long while it grows.
+    const int64_t others = classes * 192 + 2 * pixels;
+    EXPECT_GE(counted - others, 5 * characters) << classes;
   }
 }
 

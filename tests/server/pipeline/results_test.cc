@@ -1,0 +1,161 @@
+// What is left to do when a model has run, of pictures whose results take long to make.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <pthread.h>
+
+#include <atomic>
+#include <functional>
+#include <future>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "base/status.h"
+#include "server/core/testing/notification.h"
+#include "server/pipeline/served_model.h"
+
+namespace fovea {
+namespace {
+
+constexpr int kRows = 300, kColumns = 40;
+
+// Steady time, which a test may move on, and counts how often it is asked by imaging's threads once
+// a batch has run: by who makes results, after each row of a map.
+class WatchedClock final : public Clock {
+ public:
+  Nanos Now() const override {
+    if (counting) {
+      char name[16] = {};
+      pthread_getname_np(pthread_self(), name, sizeof(name));
+      if (std::string_view(name) == "imaging" && ++asked == event_at) event();
+    }
+    return SteadyClock().Now() + ahead;
+  }
+  void WaitUntil(CondVar& condition, Mutex& mutex, Nanos until) override
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+    SteadyClock().WaitUntil(condition, mutex, until == kNever ? kNever : until - ahead);
+  }
+
+  std::atomic<Nanos> ahead = 0;
+  std::atomic<bool> counting = false;
+  mutable std::atomic<int> asked = 0;
+  int event_at = 0;
+  std::function<void()> event;  // when it is asked for that time
+};
+
+class BatchObserver final : public ModelObserver {
+ public:
+  explicit BatchObserver(WatchedClock& clock) : clock_(clock) {}
+  void OnQueueDepth(int, int) override {}
+  void OnRejected(Rejection) override {}
+  void OnDropped(Rejection) override {}
+  void OnBatchClosed(const Batch&) override {}
+  void OnBatchDone(int, Nanos) override {}
+  void OnAnswered(absl::StatusCode, const StageTimes&) override {}
+  void OnBatch(const BatchRun&) override { clock_.counting = true; }
+
+ private:
+  WatchedClock& clock_;
+};
+
+class ResultsTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    VersionToLoad parsed{.name = "segmenter", .version = 1};
+    auto spec = ParseModelSpec(
+        "spec_version: 1 backbone: \"linglo_b0\" task: SEGMENTATION num_classes: 3 "
+        "head { name: \"semantic_fpn\" } image_height: 64 image_width: 64 "
+        "preprocessing { shorter_side: 64 longer_side: 64 } "
+        "random_weights { seed: 1 } max_batch_size: 1",
+        "segmenter");
+    ASSERT_TRUE(spec.ok()) << spec.status();
+    parsed.spec = *std::move(spec);
+    auto created =
+        ServedModel::Create(parsed, {.scheduler = *scheduler_,
+                                     .imaging = *imaging_,
+                                     .clock = clock_,
+                                     .observe =
+                                         [this](const std::shared_ptr<const ModelView>&) {
+                                           return std::make_unique<BatchObserver>(clock_);
+                                         },
+                                     .device_threads = 1,
+                                     .drain_timeout_us = 10'000'000});
+    ASSERT_TRUE(created.ok()) << created.status();
+    model_ = std::static_pointer_cast<ServedModel>(*created);
+  }
+
+  using Answer = absl::StatusOr<InferenceResponse>;
+  std::future<Answer> Send(RequestOptions options = SegmentOptions()) {
+    auto request = std::make_unique<InferenceRequest>();
+    request->input = NamedTensors{{"image_rgb",
+                                   DataType::kUint8,
+                                   {1, kRows, kColumns, 3},
+                                   ScatteredBytes::Copy(std::string(3 * kRows * kColumns, 'A'))}};
+    request->options = std::move(options);
+    request->cancellation = cancellation_;
+    request->deadline = clock_.Now() + 600 * kSecond;
+    request->stages = StageTimes(clock_.Now());
+    auto promise = std::make_shared<std::promise<Answer>>();
+    ServingModel::Infer(std::shared_ptr<const ServingModel>(std::shared_ptr<void>(), model_.get()),
+                        std::move(request), [promise](Answer answer, const StageTimes&) {
+                          promise->set_value(std::move(answer));
+                        });
+    return promise->get_future();
+  }
+
+  // In the middle of the map.
+  void InTheMiddle(std::function<void()> event) {
+    clock_.event_at = kRows / 2;
+    clock_.event = std::move(event);
+  }
+
+  WatchedClock clock_;
+  const CancellationPtr cancellation_ = std::make_shared<Cancellation>();
+  std::unique_ptr<Scheduler> scheduler_ = *Scheduler::Create({.device_threads = 1}, clock_);
+  std::unique_ptr<ImagingPool> imaging_ = *ImagingPool::Create({.threads = 2}, clock_);
+  std::shared_ptr<ServedModel> model_;
+};
+
+TEST_F(ResultsTest, TakeTheirRows) {
+  const Answer answer = Send().get();
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_GE(clock_.asked, kRows) << "or the tests below test nothing";
+}
+
+TEST_F(ResultsTest, Row62EndWhenTheirDeadlineHasPassed) {
+  InTheMiddle([this] { clock_.ahead = 1200 * kSecond; });
+  const Answer answer = Send().get();
+  EXPECT_EQ(answer.status().code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(ReasonOf(answer.status()), "request.deadline_passed");
+  EXPECT_LT(clock_.asked, kRows / 2 + 10) << "the rest is not made";
+}
+
+TEST_F(ResultsTest, Row62EndWhenTheirCallerHasGone) {
+  InTheMiddle([this] { cancellation_->Cancel(); });
+  const Answer answer = Send().get();
+  EXPECT_EQ(answer.status().code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(ReasonOf(answer.status()), "request.cancelled");
+  EXPECT_LT(clock_.asked, kRows / 2 + 10) << "the rest is not made";
+}
+
+TEST_F(ResultsTest, HoldUpNoOtherRequest) {
+  Notification under_way, release;
+  InTheMiddle([&] {
+    under_way.Notify();
+    release.Wait();
+  });
+  std::future<Answer> slow = Send();
+  under_way.Wait();
+  for (const RequestOptions& options :
+       {RequestOptions(WantedTensors{{{"logits", 0}}}), RequestOptions(SegmentOptions())}) {
+    const Answer other = Send(options).get();
+    EXPECT_TRUE(other.ok()) << other.status();
+  }
+  release.Notify();
+  const Answer answer = slow.get();
+  EXPECT_TRUE(answer.ok()) << answer.status();
+}
+
+}  // namespace
+}  // namespace fovea
