@@ -1,8 +1,9 @@
-"""Rows 27 and 29-32 of docs/faults.md: model folders that no operator should write."""
+"""Rows 27, 29-32 and 61 of docs/faults.md: model folders that no operator should write."""
 
 from __future__ import annotations
 
 import json
+import math
 import pathlib
 import pickle
 import shutil
@@ -11,9 +12,20 @@ import threading
 import zipfile
 
 import grpc
+import numpy as np
 import pytest
 import tritonclient.grpc as triton
-from fault_support import MODEL, Caller, expect, infer_request, wait_until
+from fault_support import (
+    MODEL,
+    Caller,
+    expect,
+    gauge,
+    infer_request,
+    scrape,
+    wait_until,
+)
+from running_server import DEMO
+from safetensors.numpy import load_file, save_file
 from tritonclient.utils import InferenceServerException
 
 EXPLICIT = ("--model-control-mode", "explicit", "--load-model", MODEL)
@@ -45,6 +57,16 @@ def overflow(header: dict) -> None:
     header[first_tensor(header)]["shape"] = [2**62, 4]
 
 
+def with_numbers(path: pathlib.Path, value: float, *names: str, only=...) -> None:
+    """Rewrites weights in F32, with a value in all places of some tensors, or in one."""
+    tensors = {
+        name: tensor.astype(np.float32) for name, tensor in load_file(path).items()
+    }
+    for name in names:
+        tensors[name].reshape(-1)[only] = value
+    save_file(tensors, path)
+
+
 def corruptions() -> dict:
     return {
         "row 27: a header longer than the file": lambda p: p.write_bytes(
@@ -65,6 +87,19 @@ def corruptions() -> dict:
         "row 27: a shape that overflows": lambda p: with_header(p, overflow),
         "row 27: a missing tensor": lambda p: with_header(
             p, lambda h: h.pop(first_tensor(h))
+        ),
+        "row 61: a NaN": lambda p: with_numbers(
+            p, math.nan, "blocks.1.mlp.fc1.weight", only=777
+        ),
+        "row 61: an infinity": lambda p: with_numbers(
+            p, math.inf, "pos_embed", only=-1
+        ),
+        "row 61: the bias of one class": lambda p: with_numbers(
+            p, -math.inf, "head.bias", only=3
+        ),
+        # Each of them is a number; what is made of them is none.
+        "row 61: answers that are infinite": lambda p: with_numbers(
+            p, 3e38, "norm.weight", "norm.bias"
         ),
         "row 29: a pickle": lambda p: p.write_bytes(pickle.dumps({"weight": [1.0]})),
         "row 29: a zip archive": lambda p: zipfile.ZipFile(p, "w").writestr(
@@ -92,6 +127,23 @@ def test_rows_27_29_32_a_bad_file_fails_the_reload_and_the_old_one_serves(
         assert "/" not in refused.value.message().replace("1/model.safetensors", "")
         assert client.is_model_ready(MODEL)
     assert (caller.infer(infer_request()) == before).all()
+
+
+def test_row_61_the_operator_reads_which_numbers_are_broken(start_server, repository):
+    server = start_server("--model-repository", repository, *EXPLICIT)
+    with triton.InferenceServerClient(server.grpc) as client:
+        for value, tensors, words in (
+            (math.nan, ["head.bias"], "tensor 'head.bias' holds a NaN or an infinity"),
+            (3e38, ["norm.weight", "norm.bias"], "a plain picture of 64x64"),
+        ):
+            replacement = repository.parent / "replacement"
+            shutil.copy(DEMO / MODEL / "1" / "model.safetensors", replacement)
+            with_numbers(replacement, value, *tensors)
+            replacement.rename(weights_of(repository))
+            with pytest.raises(InferenceServerException, match=words):
+                client.load_model(MODEL)
+            server.wait_for_log(f"{MODEL}.*{words}")
+    assert gauge(scrape(server.metrics), "fovea_model_load_failures_total") == 2
 
 
 SPECS = {
