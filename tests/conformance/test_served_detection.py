@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import pathlib
 import subprocess
@@ -13,6 +14,7 @@ import torch
 import tritonclient.grpc as triton
 from PIL import Image
 from running_server import BUILD, Server
+from tritonclient.grpc import model_config_pb2
 
 torch.ops.load_library(str(BUILD / "lib" / "libfovea_models.so"))
 
@@ -98,6 +100,22 @@ def test_detections_are_those_of_the_zoo(
     assert (answer.as_numpy("counts") > 0).all()
 
 
+def test_the_configuration_says_the_same_without_the_batch(
+    client: triton.InferenceServerClient,
+) -> None:
+    for name in (NAME, PICTURES):
+        config = client.get_model_config(name).config
+        assert config.max_batch_size > 0
+        assert {
+            o.name: (model_config_pb2.DataType.Name(o.data_type), list(o.dims))
+            for o in config.output
+        } == {o: (f"TYPE_{kind}", shape[1:]) for o, (kind, shape) in OUTPUTS.items()}
+        metadata = client.get_model_metadata(name)
+        for listed, told in zip(metadata.inputs, config.input, strict=True):
+            assert list(listed.shape) == [-1, *told.dims]
+            assert model_config_pb2.DataType.Name(told.data_type) == "TYPE_FP32"
+
+
 def test_one_output_can_be_asked_for(client: triton.InferenceServerClient) -> None:
     pixels = np.zeros((1, 3, *SIZES[0]), np.float32)
     tensor = triton.InferInput("pixel_values", pixels.shape, "FP32")
@@ -165,6 +183,41 @@ def test_pictures_keep_their_shape(
     padding = 1 - size[0] * size[1] / (bucket[0] * bucket[1])
     receipt = answer.get_response().parameters
     assert receipt["fovea.padding"].double_param == pytest.approx(padding)
+
+
+def test_pictures_of_several_sizes_share_one_answer(
+    client: triton.InferenceServerClient,
+) -> None:
+    """Each has its places, as many as there are at most, and its count."""
+    files = []
+    for seed, size in enumerate([(64, 96), (200, 90), (1, 1), (64, 96), (33, 500)]):
+        out = io.BytesIO()
+        Image.fromarray(noise(*size, seed=seed)).save(out, "PNG")
+        files.append(out.getvalue())
+
+    def ask(*contents: bytes) -> triton.InferResult:
+        elements = np.array([[one] for one in contents], dtype=object)
+        tensor = triton.InferInput("image", elements.shape, "BYTES")
+        tensor.set_data_from_numpy(elements)
+        return client.infer(PICTURES, [tensor])
+
+    together = ask(*files)
+    alone = [ask(one) for one in files]
+    for name, (_, shape) in OUTPUTS.items():
+        assert together.as_numpy(name).shape == (len(files), *shape[1:])
+        # Boxes of pictures 500 pixels wide, in fp32 and in batches of other sizes.
+        np.testing.assert_allclose(
+            together.as_numpy(name),
+            np.concatenate([one.as_numpy(name) for one in alone]),
+            rtol=1e-4,
+            atol=1e-2,
+        )
+    counts = together.as_numpy("counts")
+    assert counts.dtype == np.int64 and (counts > 0).any()
+    for image, count in enumerate(counts):
+        scores = together.as_numpy("scores")[image]
+        assert (scores[:count] >= 0.3).all() and (scores[count:] == 0).all()
+        assert (together.as_numpy("boxes")[image, count:] == 0).all()
 
 
 def test_the_command_line_finds_and_draws(

@@ -3,6 +3,7 @@ by mmdetection's definition, are the masks that the command line gets."""
 
 from __future__ import annotations
 
+import io
 import json
 import pathlib
 import subprocess
@@ -114,3 +115,29 @@ def test_masks_are_pasted_by_the_models_conventions(
             assert shown > 0
             with Image.open(tmp_path / "drawn" / f"{number:012}.png") as drawn:
                 assert drawn.width >= 300
+
+
+def test_pictures_of_several_sizes_share_one_tensor_of_masks(server: Server) -> None:
+    files = []
+    for number, size in enumerate(PICTURES):
+        out = io.BytesIO()
+        pixels = np.random.default_rng(number).integers(0, 256, (*size, 3), np.uint8)
+        Image.fromarray(pixels).save(out, "PNG")
+        files.append([out.getvalue()])
+
+    with triton.InferenceServerClient(server.grpc) as client:
+
+        def ask(contents: list[list[bytes]]) -> triton.InferResult:
+            tensor = triton.InferInput("image", [len(contents), 1], "BYTES")
+            tensor.set_data_from_numpy(np.array(contents, dtype=object))
+            return client.infer("TORCHVISION", [tensor])
+
+        together, alone = ask(files), [ask([one]) for one in files]
+    masks, counts = together.as_numpy("masks"), together.as_numpy("counts")
+    assert masks.shape == (len(files), MOST, 28, 28)
+    for image, (count, one) in enumerate(zip(counts, alone, strict=True)):
+        assert count == one.as_numpy("counts")[0] > 0
+        np.testing.assert_allclose(
+            masks[image], one.as_numpy("masks")[0], rtol=1e-3, atol=1e-4
+        )
+        assert (masks[image, count:] == 0).all()

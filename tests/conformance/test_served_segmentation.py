@@ -120,6 +120,34 @@ def test_a_large_picture_keeps_its_resolution(
     assert answer.as_numpy("class_map").shape == (1, 300, 201)
 
 
+def test_pictures_of_one_size_share_one_tensor(
+    client: triton.InferenceServerClient,
+) -> None:
+    pictures = np.random.default_rng(4).integers(0, 256, (3, 40, 75, 3), np.uint8)
+
+    def ask(images: np.ndarray) -> np.ndarray:
+        tensor = triton.InferInput("image_rgb", images.shape, "UINT8")
+        tensor.set_data_from_numpy(images)
+        return client.infer(NAME, [tensor]).as_numpy("class_map")
+
+    together = ask(pictures)
+    assert together.shape == (3, 40, 75)
+    alone = np.concatenate([ask(one[None]) for one in pictures])
+    # But for what a batch of another number of images rounds otherwise.
+    assert (together != alone).mean() < 0.01
+    assert (together[0] != together[1]).any()
+
+
+def test_the_configuration_leaves_the_batch_out(
+    client: triton.InferenceServerClient,
+) -> None:
+    outputs = client.get_model_config(NAME, as_json=True)["config"]["output"]
+    assert [(o["name"], o["data_type"], o["dims"]) for o in outputs] == [
+        ("class_map", "TYPE_UINT8", ["-1", "-1"]),
+        ("logits", "TYPE_FP32", [str(CLASSES), "-1", "-1"]),
+    ]
+
+
 def test_pictures_of_several_sizes_do_not_fit_one_tensor(
     client: triton.InferenceServerClient,
 ) -> None:
