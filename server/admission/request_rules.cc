@@ -47,9 +47,11 @@ bool Matches(std::span<const int64_t> shape, std::span<const int64_t> descriptio
 // `images` as a number that the model takes.
 absl::StatusOr<int> CheckImageCount(int64_t images, bool pictures, const ModelView& model) {
   if (images < 1) return InvalidArgument("request.no_image", "the request has no image");
-  // Pictures that keep their shape go each by itself.
+  // Pictures that keep their shape go each by itself, with a place in the queue for each: more of
+  // them than there are places would find it full however often they came.
   const int most = pictures && model.fits_pictures
-                       ? std::max(model.max_batch_size, limits::kMaxPicturesPerRequest)
+                       ? std::min(std::max(model.max_batch_size, limits::kMaxPicturesPerRequest),
+                                  model.max_queue_size)
                        : model.max_batch_size;
   if (images > most) {
     return InvalidArgument(

@@ -29,10 +29,11 @@ Nanos OrderOf(const InferenceRequest& request) {
   return request.stages.start() + kDefaultDeadlineUs * kMicrosecond;
 }
 
-// The size that images will run at, as far as their first bytes tell.
-size_t ForeseenSize(const ImagesToDecode& images, const PreprocessSpec& spec) {
+// The size that images will run at; nothing where their first bytes do not tell.
+std::optional<size_t> ForeseenSize(const ImagesToDecode& images, const PreprocessSpec& spec) {
   const std::optional<ImageSize>& first = images.sizes.front();
-  return first ? PlanResize(first->height, first->width, spec).size : 0;
+  if (!first) return std::nullopt;
+  return PlanResize(first->height, first->width, spec).size;
 }
 
 // Of the largest of the callers' images, or, where none is to be decoded, of the model's.
@@ -177,18 +178,19 @@ absl::Status Admit(Admitted& admitted) {
   const InferenceRequest& request = *admitted.request;
   const ModelView& model = *admitted.model.view();
   admitted.priority = QueuePriority(request.priority, model);
-  admitted.size = {.images = admitted.input.images, .shape_key = admitted.input.size.value_or(0)};
+  std::optional<size_t> size = admitted.input.size;
   TaskOutline outline{
-      .images = admitted.size.images, .priority = admitted.priority, .deadline = request.deadline};
+      .images = admitted.input.images, .priority = admitted.priority, .deadline = request.deadline};
   if (!admitted.input.size.has_value()) {
     admitted.images.emplace(admitted.input);
     admitted.input.files = {};  // they are there now; each list of pieces costs memory
-    admitted.size.shape_key = ForeseenSize(*admitted.images, admitted.model.preprocessing());
+    size = ForeseenSize(*admitted.images, admitted.model.preprocessing());
     outline.ready_at = admitted.model.imaging_line().Forecast(admitted.priority, OrderOf(request),
                                                               admitted.images->work);
   }
+  admitted.size = {.images = admitted.input.images, .shape_key = size.value_or(0)};
   outline.shape_key = admitted.size.shape_key;
-  FOVEA_RETURN_IF_ERROR(CheckDeviceBytes(model, admitted.size.shape_key));
+  if (size) FOVEA_RETURN_IF_ERROR(CheckDeviceBytes(model, *size));  // or once it is decoded
   // The place is taken before anything is read or decoded: a full queue refuses at once.
   FOVEA_ASSIGN_OR_RETURN(admitted.place, admitted.model.queue().Reserve(outline));
   const int64_t result_bytes = admitted.model.postprocessor().ResultBytes(

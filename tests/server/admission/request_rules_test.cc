@@ -200,6 +200,25 @@ TEST(RequestRules, ImagesComeAsFilesToo) {
   ExpectRefused(request, absl::StatusCode::kResourceExhausted, "image.too_many_bytes");
 }
 
+TEST(RequestRules, PicturesThatRunByThemselvesNeedAPlaceInTheQueueEach) {
+  ModelView model = Model();
+  model.fits_pictures = true;
+  const auto most = [&](int queue) {
+    model.max_queue_size = queue;
+    InferenceRequest request;
+    int images = 0;
+    do {
+      request.input =
+          ImageFiles{std::vector<ScatteredBytes>(images + 1, ScatteredBytes::Copy("file"))};
+    } while (CheckRequest(request, model).ok() && ++images < 1000);
+    EXPECT_EQ(ReasonOf(CheckRequest(request, model).status()), "request.batch_too_large");
+    return images;
+  };
+  EXPECT_EQ(most(256), limits::kMaxPicturesPerRequest);
+  EXPECT_EQ(most(7), 7);
+  EXPECT_EQ(most(2), 2) << "though a batch holds four";
+}
+
 TEST(RequestRules, ACallersNameIsEscapedInTheMessage) {
   const auto accepted = CheckRequest(
       Request({Input(std::string("a\nb\x1b[31m\0", 9), DataType::kFp32, {1}, "1234")}), Model());

@@ -3,10 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <fstream>
 #include <future>
 #include <limits>
 #include <memory>
 #include <random>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -212,6 +214,17 @@ TEST_F(PicturesTest, ASizeThatHoldsTooMuchIsRefusedAndOthersServe) {
   model_.reset();
   ASSERT_TRUE(Serve("", between).ok());
   EXPECT_TRUE(Send(Pictures(40, 40, Noise(40, 40, 1))).ok());
+  // A picture whose first bytes do not tell that it is square, behind 128 KiB of a comment.
+  std::stringstream heart;
+  heart << std::ifstream(FOVEA_SOURCE_DIR "/client/examples/heart.jpg", std::ios::binary).rdbuf();
+  std::string comment("\xff\xfe\xff\xff", 4);
+  comment.resize(2 + 65'535, ' ');
+  const std::string file = heart.str().insert(2, comment + comment);
+  const auto length = static_cast<uint32_t>(file.size());
+  const std::string element(reinterpret_cast<const char*>(&length), sizeof(length));
+  const Answer square =
+      Send({"image", DataType::kBytes, {1, 1}, ScatteredBytes::Copy(element + file)});
+  EXPECT_TRUE(square.ok()) << square.status();
   const Answer large = Send(Pictures(40, 60, Noise(40, 60, 1)));
   EXPECT_EQ(large.status().code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(ReasonOf(large.status()), "image.too_large_for_device");
