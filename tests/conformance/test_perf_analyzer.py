@@ -53,6 +53,26 @@ def test_perf_analyzer_sends_images(start_server, repository, tmp_path):
     assert float(rows[0]["Inferences/Second"]) > 0
 
 
+@pytest.mark.parametrize("task", ["DETECTION", "SEGMENTATION"])
+def test_perf_analyzer_reads_detectors_and_segmenters(start_server, tmp_path, task):
+    """Outputs of several types, one of them without a dimension besides the batch, others whose sizes are not known."""
+    folder = tmp_path / "models" / "finder"
+    folder.mkdir(parents=True)
+    (folder / "model.textproto").write_text(
+        f'spec_version: 1\nbackbone: "linglo_b0"\ntask: {task}\nnum_classes: 3\n'
+        "image_height: 64\nimage_width: 64\n"
+        "advertised_input: IMAGE\nmax_batch_size: 2\nrandom_weights { seed: 1 }\n"
+    )
+    server = start_server("--model-repository", folder.parent)
+    file = min((ROOT / "client/examples").glob("*.jpg")).read_bytes()
+    content = base64.b64encode(len(file).to_bytes(4, "little") + file).decode()
+    data = tmp_path / "data.json"
+    data.write_text(json.dumps({"data": [{"image": {"b64": content}}]}))
+    few = ("--measurement-request-count", "5")
+    rows = perf_analyzer.run(server.grpc, "finder", data, "-b", "2", *few)
+    assert float(rows[0]["Inferences/Second"]) > 0
+
+
 def test_several_instances_of_several_models_run_side_by_side(
     start_server, repository, tmp_path
 ):

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <limits>
 #include <memory>
+#include <random>
 #include <span>
 #include <string>
 #include <utility>
@@ -279,6 +280,35 @@ TEST(DetectionTest, MasksOfEmptyBoxesAndOfNoBoxesHaveNoPixels) {
       EXPECT_LE(mask.top + mask.height, 20);
     }
   }
+}
+
+// Whatever a head answers: reversed, without an area, beyond the picture.
+TEST(DetectionTest, MasksOfAnyBoxLieInThePicture) {
+  std::mt19937 random(5);
+  const auto number = [&](float most) {
+    return std::uniform_real_distribution<float>(-most, 2 * most)(random);
+  };
+  int64_t shown = 0;
+  for (int i = 0; i < 3000; ++i) {
+    const ImageSize picture{1 + static_cast<int64_t>(random() % 40),
+                            1 + static_cast<int64_t>(random() % 40)};
+    const auto most = static_cast<float>(random() % 3 == 0 ? 1 : 60);
+    const Box box{number(most), number(most), number(most), number(most)};
+    std::vector<float> places(28 * 28);
+    for (float& place : places) place = random() % 2 == 0 ? 0.0F : 1.0F;
+    for (const MaskPasting pasting : {MaskPasting::kTorchvision, MaskPasting::kMmdetection}) {
+      const PastedMask mask = PasteMask(places, 28, box, picture, pasting);
+      ASSERT_GE(mask.left, 0);
+      ASSERT_GE(mask.top, 0);
+      ASSERT_LE(mask.left + mask.width, picture.width);
+      ASSERT_LE(mask.top + mask.height, picture.height);
+      ASSERT_EQ(std::ssize(mask.columns), mask.width * mask.height);
+      ASSERT_EQ(std::ranges::count(mask.columns, 1), mask.pixels);
+      ASSERT_EQ(std::ranges::count(mask.columns, 0), std::ssize(mask.columns) - mask.pixels);
+      shown += mask.pixels;
+    }
+  }
+  EXPECT_GT(shown, 0);
 }
 
 TEST(DetectionTest, MasksAreOnlyForThoseWhoAskAndHaveThem) {
