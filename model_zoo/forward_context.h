@@ -38,6 +38,11 @@ class ForwardContext {
 
   // The pass enters a stage ("stem", "stage1", ..., "head"): marks for the memory ledger.
   virtual void EnterStage(std::string_view /*name*/) {}
+
+  // Whether the pass is to hold what one holds at most, whatever its images show: work that follows
+  // from what is found is done for as much as there may be. The warm-up's plain picture shows
+  // nothing.
+  virtual bool Fullest() const { return false; }
 };
 
 }  // namespace fovea::models

@@ -192,7 +192,9 @@ class MaskRcnn final : public Head {
                        proposals[i], contents[i]);
       first += count;
       outputs.push_back(SelectDetections(candidates, contents[i], options_));
-      boxes.push_back(outputs[i][0].slice(0, 0, outputs[i][3].item<int64_t>()));
+      const int64_t told =
+          context.Fullest() ? options_.detections_per_image : outputs[i][3].item<int64_t>();
+      boxes.push_back(outputs[i][0].slice(0, 0, told));
     }
     AddMasks(finer, boxes, outputs, context);
     std::vector<at::Tensor> stacked;

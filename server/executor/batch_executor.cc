@@ -73,11 +73,13 @@ class BatchContext final : public models::ForwardContext {
   std::vector<models::ImageSize> contents_;
 };
 
-// Stops a pass of the warm-up when the load is not wanted any more.
+// Stops a pass of the warm-up when the load is not wanted any more. What it holds is what a batch
+// may hold.
 class LoadContext final : public models::ForwardContext {
  public:
   explicit LoadContext(CancellationPtr cancellation) : cancellation_(std::move(cancellation)) {}
   bool ShouldStop() override { return cancellation_ != nullptr && cancellation_->Cancelled(); }
+  bool Fullest() const override { return true; }
 
  private:
   const CancellationPtr cancellation_;

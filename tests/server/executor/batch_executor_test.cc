@@ -43,6 +43,7 @@ class SummingModel final : public models::Model {
                                    models::ForwardContext& context) const override {
     batches_.push_back(static_cast<int>(pixels.size(0)));
     sizes_.push_back({pixels.size(2), pixels.size(3)});
+    fullest_.push_back(context.Fullest());
     if (on_run_) on_run_();
     TORCH_CHECK(!(pixels == kPoison).any().item<bool>(), "secret path /etc/passwd");
     if (pixels.size(0) > most_images_ || (pixels == kTooLarge).any().item<bool>()) {
@@ -71,6 +72,7 @@ class SummingModel final : public models::Model {
   mutable std::vector<models::ImageSize> sizes_;
   mutable std::vector<models::ImageSize> contents_;  // of the last pass
   mutable int finished_ = 0;                         // images
+  mutable std::vector<bool> fullest_;                // whether each pass was to hold the most
   std::function<void()> on_run_;                     // of every pass
   double factor_ = 1;
 
@@ -306,6 +308,15 @@ TEST_F(BatchExecutorTest, Row61EverySizeIsTested) {
                                                      SteadyClock(), nullptr);
   EXPECT_EQ(ReasonOf(cannot.status()), "model.self_test_failed");
   EXPECT_THAT(std::string(cannot.status().message()), testing::HasSubstr("of 2x4:"));
+}
+
+TEST_F(BatchExecutorTest, TheWarmUpHoldsWhatABatchMayHold) {
+  Load(std::make_unique<SummingModel>());
+  EXPECT_THAT(model_->fullest_, testing::Each(true));
+  model_->fullest_.clear();
+  Outcome one;
+  Run(MakeTask({1}, one));
+  EXPECT_THAT(model_->fullest_, ElementsAre(false));
 }
 
 TEST_F(BatchExecutorTest, GivesEveryTaskItsOwnRows) {
