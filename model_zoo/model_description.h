@@ -77,6 +77,23 @@ struct DetectionOptions {
   int64_t detections_per_image = 0;  // at most; 0: as the head was published
 };
 
+// Of a vision transformer whose sizes are its description's (the backbone "vit"); 0: as written
+// beside it. Such a one has no more learned numbers or patches than these, so that no description
+// allocates without bounds: ViT-G/14 has 1.84e9 of the first, 16-pixel patches of 4096 x 4096
+// pixels make as many of the second.
+struct VitSizes {
+  static constexpr int64_t kMaxDepth = 256, kMaxWidth = 8192, kMaxMlpWidth = 65'536;
+  static constexpr int64_t kMaxParameters = 2'000'000'000, kMaxPatches = 65'536;
+
+  int64_t depth = 0;      // blocks; 12
+  int64_t width = 0;      // numbers of a token; 384
+  int64_t heads = 0;      // width / 64
+  int64_t patch = 0;      // side in pixels; 16
+  int64_t mlp_width = 0;  // 4 * width
+
+  bool operator==(const VitSizes&) const = default;
+};
+
 // Of an output: FP32, UINT8 or INT64.
 enum class ElementType { kFloat, kByte, kInt64 };
 
@@ -93,6 +110,7 @@ struct ModelDescription {
   int64_t num_classes = 0;  // 0: the backbone's or the head's own number; kNoClasses: no classifier
   int64_t image_height = 0, image_width = 0;  // 0: the backbone's own size
   std::vector<ImageSize> further_sizes;       // that Run and Features take besides, once prepared
+  std::optional<VitSizes> vit;                // with the backbone "vit" only
   Precision precision = Precision::kFp32;
   // Seeded weights instead of a file.
   std::optional<uint64_t> random_weights_seed;
@@ -117,8 +135,8 @@ struct ModelInfo {
   int64_t tokens = 0;      // of the first stage, prefix tokens included; 0 without attention
   PixelInput pixel_input = PixelInput::kNormalised;
   Preprocessing preprocessing;  // the published one
-  // What comes out for one image, by name. Classifiers: {"logits", {num_classes}}. -1 in a shape: it
-  // follows from the size of the input.
+  // What comes out for one image, by name. Classifiers: {"logits", {num_classes}}. -1 in a shape:
+  // it follows from the size of the input.
   struct Output {
     std::string name;
     std::vector<int64_t> shape;

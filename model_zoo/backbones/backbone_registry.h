@@ -22,6 +22,7 @@ struct BackboneEntry {
   // The same architecture with few channels and blocks: same inputs, stages, grids and heads. For
   // tests of what goes for every backbone.
   std::function<std::shared_ptr<Backbone>(const ModelDescription&)> make_tiny;
+  bool takes_vit_sizes = false;  // the description's `vit`
 };
 
 // Filled once by the Register functions of backbones/, in the order in which they are listed.

@@ -6,7 +6,8 @@
 namespace fovea::models {
 
 // vit_{tiny,small,base}_patch16_224, deit_{tiny,small,base}[_distilled]_patch16_224,
-// vit_{small,base}_patch16_224.dino, vit_demo_patch8_64, vit_small_32.
+// vit_{small,base}_patch16_224.dino, vit_demo_patch8_64, vit_small_32, and vit, whose sizes are its
+// description's.
 void RegisterVit(BackboneRegistry& registry);
 
 // swin_tiny_patch4_window7_224, swin_base_patch4_window7_224, swin_tiny_heads4_224, swin_tiny_32.

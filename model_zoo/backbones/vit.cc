@@ -7,8 +7,10 @@
 //   reads the others; training the distilled form against a teacher is not offered.
 //
 //   vit_small_32: Static Key Attention in Vision, table 9 (images of 32 pixels, patches of 4).
+//   vit: timm's VisionTransformer in the sizes of the description, for checkpoints of one's own.
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <utility>
@@ -28,7 +30,7 @@ struct VitConfig {
   int64_t channels = 0;
   int64_t depth = 12;
   int64_t heads = 0;
-  int64_t mlp_ratio = 4;
+  int64_t mlp_width = 0;  // 0: four times the channels
   bool distilled = false;
   int64_t num_classes =
       1000;  // 0: published without a head, its output is the class token's features
@@ -36,8 +38,55 @@ struct VitConfig {
 };
 
 VitConfig Shrunk(VitConfig config) {
+  config.mlp_width = config.mlp_width * 8 * config.heads / config.channels;
   config.channels = 8 * config.heads;
   config.depth = 2;
+  return config;
+}
+
+void CheckSize(const char* name, int64_t value, int64_t most) {
+  TORCH_CHECK_VALUE(value >= 1 && value <= most, "vit's ", name, " is ", value,
+                    "; it must lie between 1 and ", most);
+}
+
+// `config` in the sizes that the description asks for. Throws c10::ValueError in words where there
+// can be no such transformer, or none that this machine should allocate.
+VitConfig Sized(VitConfig config, const ModelDescription& description) {
+  if (!description.vit) return config;
+  const VitSizes& sizes = *description.vit;
+  constexpr int64_t kChannelsOfAHead = 64;
+  const auto given = [](int64_t size, int64_t otherwise) { return size != 0 ? size : otherwise; };
+  config.depth = given(sizes.depth, config.depth);
+  config.channels = given(sizes.width, config.channels);
+  config.patch = given(sizes.patch, config.patch);
+  CheckSize("depth", config.depth, VitSizes::kMaxDepth);
+  CheckSize("width", config.channels, VitSizes::kMaxWidth);
+  config.mlp_width = given(sizes.mlp_width, 4 * config.channels);
+  CheckSize("mlp_width", config.mlp_width, VitSizes::kMaxMlpWidth);
+  TORCH_CHECK_VALUE(sizes.heads != 0 || config.channels % kChannelsOfAHead == 0,
+                    "vit's heads are not given, and its width of ", config.channels,
+                    " does not divide into heads of ", kChannelsOfAHead);
+  config.heads = given(sizes.heads, config.channels / kChannelsOfAHead);
+  CheckSize("heads", config.heads, config.channels);
+  TORCH_CHECK_VALUE(config.channels % config.heads == 0, "vit's width of ", config.channels,
+                    " does not divide into ", config.heads, " heads");
+  const int64_t height = given(description.image_height, config.image_side);
+  const int64_t width = given(description.image_width, config.image_side);
+  CheckSize("patch_size", config.patch, std::min(height, width));
+  const int64_t patches = (height / config.patch) * (width / config.patch);
+  TORCH_CHECK_VALUE(patches <= VitSizes::kMaxPatches, "vit cuts ", height, "x", width,
+                    " pixels into ", patches, " patches of ", config.patch, " pixels, which are ",
+                    "more than ", VitSizes::kMaxPatches);
+  const int64_t classes = std::max<int64_t>(0, given(description.num_classes, config.num_classes));
+  // Matrices and positions; biases and norms are few beside them.
+  const double parameters =
+      static_cast<double>(config.channels) *
+      static_cast<double>(config.depth * (4 * config.channels + 2 * config.mlp_width) + patches +
+                          3 * config.patch * config.patch + classes);
+  TORCH_CHECK_VALUE(parameters <= static_cast<double>(VitSizes::kMaxParameters),
+                    "vit in these sizes has about ", parameters / 1e9,
+                    " billion learned numbers, more than ",
+                    static_cast<double>(VitSizes::kMaxParameters) / 1e9, " billion");
   return config;
 }
 
@@ -55,7 +104,8 @@ class Vit final : public PlainBackbone {
     AddPrefixToken("cls_token");
     if (config.distilled) AddPrefixToken("dist_token");
     AddPositions("pos_embed");
-    AddBlocks(config.depth, config.mlp_ratio * config.channels, {.heads = config.heads});
+    const int64_t mlp_width = config.mlp_width > 0 ? config.mlp_width : 4 * config.channels;
+    AddBlocks(config.depth, mlp_width, {.heads = config.heads});
     AddNorm();
     AddHead();
     if (config.distilled && info().num_classes > 0) {
@@ -136,7 +186,7 @@ void RegisterVit(BackboneRegistry& registry) {
        .channels = 128,
        .depth = 6,
        .heads = 4,
-       .mlp_ratio = 2,
+       .mlp_width = 256,
        .num_classes = 10});
   add("vit_small_32", "ViT-S for 32-pixel images, 9.5 M parameters",
       {.image_side = 32,
@@ -144,8 +194,19 @@ void RegisterVit(BackboneRegistry& registry) {
        .channels = 512,
        .depth = 6,
        .heads = 8,
-       .mlp_ratio = 1,
+       .mlp_width = 512,
        .num_classes = 10});
+  const VitConfig free = augreg(small);
+  registry.Add(
+      {.name = "vit",
+       .summary = "a ViT in sizes of your own (`vit`); without any, ViT-S/16",
+       .make = [free](const ModelDescription& description) -> std::shared_ptr<Backbone> {
+         return std::make_shared<Vit>(Sized(free, description), description);
+       },
+       .make_tiny = [free](const ModelDescription& description) -> std::shared_ptr<Backbone> {
+         return std::make_shared<Vit>(Shrunk(Sized(free, description)), description);
+       },
+       .takes_vit_sizes = true});
 }
 
 }  // namespace fovea::models

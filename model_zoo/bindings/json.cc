@@ -2,6 +2,7 @@
 
 #include <c10/util/Exception.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -54,6 +55,21 @@ DetectionOptions DetectionFromJson(const json& object) {
   return options;
 }
 
+VitSizes VitFromJson(const json& object) {
+  VitSizes sizes;
+  const std::map<std::string_view, int64_t*> fields = {{"depth", &sizes.depth},
+                                                       {"width", &sizes.width},
+                                                       {"heads", &sizes.heads},
+                                                       {"patch_size", &sizes.patch},
+                                                       {"mlp_width", &sizes.mlp_width}};
+  for (const auto& [name, value] : object.items()) {
+    const auto field = fields.find(name);
+    if (field == fields.end()) Refuse("'" + name + "' of vit is unknown");
+    *field->second = Count(name, value);
+  }
+  return sizes;
+}
+
 const char* ResizeModeName(ResizeMode mode) {
   switch (mode) {
     case ResizeMode::kSquash:
@@ -101,6 +117,8 @@ ModelDescription DescriptionFromJson(std::string_view text) {
       description.task = *TaskOf(value);
     } else if (name == "detection" && value.is_object()) {
       description.detection = DetectionFromJson(value);
+    } else if (name == "vit" && value.is_object()) {
+      description.vit = VitFromJson(value);
     } else if (name == "num_classes") {
       description.num_classes = Count(name, value);
     } else if (name == "image_height") {

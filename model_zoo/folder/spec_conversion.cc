@@ -241,6 +241,22 @@ absl::StatusOr<std::vector<models::ImageSize>> ToFurtherSizes(const v1::ModelSpe
   return sizes;
 }
 
+absl::StatusOr<models::VitSizes> ToVitSizes(const v1::VitSizes& message, const SpecOrigin& origin) {
+  using Sizes = models::VitSizes;
+  FOVEA_RETURN_IF_ERROR(InRangeOrZero(origin, "depth", message.depth(), Sizes::kMaxDepth));
+  FOVEA_RETURN_IF_ERROR(InRangeOrZero(origin, "width", message.width(), Sizes::kMaxWidth));
+  FOVEA_RETURN_IF_ERROR(InRangeOrZero(origin, "heads", message.heads(), Sizes::kMaxWidth));
+  FOVEA_RETURN_IF_ERROR(
+      InRangeOrZero(origin, "patch_size", message.patch_size(), limits::kMaxInputSide));
+  FOVEA_RETURN_IF_ERROR(
+      InRangeOrZero(origin, "mlp_width", message.mlp_width(), Sizes::kMaxMlpWidth));
+  return Sizes{.depth = message.depth(),
+               .width = message.width(),
+               .heads = message.heads(),
+               .patch = message.patch_size(),
+               .mlp_width = message.mlp_width()};
+}
+
 absl::StatusOr<models::DetectionOptions> ToDetection(const v1::Head& message,
                                                      const SpecOrigin& origin) {
   models::DetectionOptions to;
@@ -340,6 +356,9 @@ absl::StatusOr<models::ModelDescription> ToDescription(const v1::ModelSpec& mess
   to.image_height = message.image_height();
   to.image_width = message.image_width();
   FOVEA_ASSIGN_OR_RETURN(to.further_sizes, ToFurtherSizes(message, origin));
+  if (message.has_vit()) {
+    FOVEA_ASSIGN_OR_RETURN(to.vit, ToVitSizes(message.vit(), origin.In("vit")));
+  }
   if (message.has_random_weights()) to.random_weights_seed = message.random_weights().seed();
   return to;
 }

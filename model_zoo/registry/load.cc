@@ -74,7 +74,10 @@ class Recipe {
   Recipe(const ModelDescription& description, std::span<const HeadEntry> heads)
       : description_(description),
         entry_(KnownBackbone(description.backbone)),
-        head_(FindHead(description, heads)) {}
+        head_(FindHead(description, heads)) {
+    TORCH_CHECK_VALUE(!description.vit || entry_.takes_vit_sizes, "the sizes 'vit' are for the ",
+                      "backbone 'vit', and not for ", description.backbone);
+  }
 
   // At its own size, filled. Once.
   std::shared_ptr<Backbone> Load() {

@@ -111,6 +111,94 @@ def test_logits_for_32_pixels(
     check_logits(pair, record_property, attention=attention)
 
 
+# Depth, width, heads, side of a patch, width of the MLP; height and width of the images.
+FREE = [
+    ((3, 96, 4, 8, 250), (40, 40)),
+    ((2, 65, 13, 7, 31), (42, 21)),
+    ((5, 128, 2, 14, 512), (70, 56)),
+    ((1, 7, 1, 3, 1), (9, 9)),
+]
+
+
+@pytest.mark.parametrize(("sizes", "image"), FREE)
+def test_logits_in_sizes_of_ones_own_are_timms(
+    sizes: tuple[int, ...],
+    image: tuple[int, int],
+    tmp_path: pathlib.Path,
+    record_property: Record,
+) -> None:
+    depth, width, heads, patch, mlp = sizes
+    torch.manual_seed(4)
+    model = VisionTransformer(
+        img_size=image,
+        patch_size=patch,
+        embed_dim=width,
+        depth=depth,
+        num_heads=heads,
+        mlp_ratio=(mlp + 0.5) / width,  # timm rounds the product down
+        num_classes=11,
+    )
+    assert model.blocks[0].mlp.fc1.out_features == mlp
+    pair = Pair("vit", perturbed(model, "vit"), tmp_path, images=4, side=max(image))
+    pair.pixels = pair.pixels[:, :, : image[0], : image[1]].contiguous()
+    names = ("depth", "width", "heads", "patch_size", "mlp_width")
+    vit = dict(zip(names, sizes, strict=True))
+    if (width, heads) == (128, 2):  # what is left out is as usual
+        del vit["heads"], vit["mlp_width"]
+    size = {"image_height": image[0], "image_width": image[1]}
+    check_logits(pair, record_property, num_classes=11, vit=vit, **size)
+
+
+def test_without_sizes_it_is_a_vit_s() -> None:
+    bare = facts_of(backbone="vit", random_weights_seed=0)
+    small = facts_of(backbone="vit_small_patch16_224", random_weights_seed=0)
+    assert {**bare, "backbone": ""} == {**small, "backbone": ""}
+
+
+@pytest.mark.parametrize(
+    ("vit", "options", "refusal"),
+    [
+        ({"width": 100, "heads": 3}, {}, "width of 100 does not divide into 3 heads"),
+        ({"width": 100}, {}, "heads are not given, and its width of 100"),
+        ({"patch_size": 15}, {}, "patches of 15 pixels, which 224x224 does not"),
+        ({"patch_size": 225}, {}, "patch_size is 225; it must lie between 1 and 224"),
+        ({"depth": 257}, {}, "depth is 257; it must lie between 1 and 256"),
+        ({"width": 8193}, {}, "width is 8193; it must lie between 1 and 8192"),
+        ({"mlp_width": 65537}, {}, "mlp_width is 65537; it must lie between"),
+        ({"width": 64, "heads": 65}, {}, "heads is 65; it must lie between 1 and 64"),
+        ({"depth": 256, "width": 8192}, {}, "206.* billion learned numbers"),
+        (
+            {"patch_size": 1},
+            {"image_height": 257, "image_width": 256},
+            "257x256 pixels into 65792 patches",
+        ),
+        ({}, {"backbone": "deit_tiny_patch16_224"}, "not for deit_tiny_patch16_224"),
+        ({"deep": 3}, {}, "'deep' of vit is unknown"),
+        ({"depth": -1}, {}, "depth is a whole number"),
+    ],
+)
+def test_sizes_that_make_no_sense_are_refused(
+    vit: dict, options: dict, refusal: str
+) -> None:
+    with pytest.raises(ValueError, match=refusal):
+        facts_of(**{"backbone": "vit", "vit": vit, "random_weights_seed": 0, **options})
+
+
+def test_a_vit_of_ones_own_takes_another_attention_and_has_maps() -> None:
+    vit = {"depth": 2, "width": 48, "heads": 3, "patch_size": 8}
+    facts = facts_of(
+        backbone="vit",
+        vit=vit,
+        attention="knn:k=0.5",
+        random_weights_seed=0,
+        image_height=64,
+        image_width=32,
+    )
+    assert facts["attention"] == "knn:k=0.5"
+    assert facts["tokens"] == 1 + 8 * 4
+    assert [each["channels"] for each in facts["features"]] == [48] * 4
+
+
 @pytest.mark.parametrize(
     ("attention", "parameters"),
     [

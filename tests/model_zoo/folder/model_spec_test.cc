@@ -59,6 +59,7 @@ TEST(ModelSpecTest, EveryFieldArrives) {
     image_width: 96
     further_image_sizes { height: 128 width: 96 }
     further_image_sizes { height: 32 width: 48 }
+    vit { depth: 3 width: 96 heads: 4 patch_size: 8 mlp_width: 250 }
     preprocessing {
       resize_mode: SHORTEST_EDGE
       interpolation: BILINEAR
@@ -89,6 +90,8 @@ TEST(ModelSpecTest, EveryFieldArrives) {
   EXPECT_EQ(spec->description.image_width, 96);
   EXPECT_THAT(spec->description.further_sizes,
               ElementsAre(models::ImageSize{128, 96}, models::ImageSize{32, 48}));
+  EXPECT_EQ(spec->description.vit,
+            (models::VitSizes{.depth = 3, .width = 96, .heads = 4, .patch = 8, .mlp_width = 250}));
   EXPECT_EQ(spec->max_batch_size, 8);
   EXPECT_THAT(spec->batching.preferred_batch_sizes, ElementsAre(4, 8));
   EXPECT_EQ(spec->batching.max_queue_delay_us, 1500);
@@ -253,6 +256,12 @@ INSTANTIATE_TEST_SUITE_P(
                   return sizes;
                 }(),
                 "model.textproto:3: ", "more than 32 sizes"},
+        BadSpec{"DeepVit", "vit {\ndepth: 257\n}",
+                "model.textproto:4: ", "depth is 257; it must lie between 1 and 256"},
+        BadSpec{"WideVit", "vit { width: 8193 }", "model.textproto:3: ", "width is 8193"},
+        BadSpec{"NegativeHeads", "vit { heads: -1 }", "model.textproto:3: ", "heads is -1"},
+        BadSpec{"LargePatch", "vit { patch_size: 5000 }", "model.textproto:3: ", "patch_size"},
+        BadSpec{"WideMlp", "vit { mlp_width: 65537 }", "model.textproto:3: ", "mlp_width"},
         BadSpec{"WidthAlone", "image_width: 5", "model.textproto:3: ", "together"},
         BadSpec{"PreferredAboveMax",
                 "max_batch_size: 4\ndynamic_batching {\n"
