@@ -4,6 +4,7 @@ compare with."""
 from __future__ import annotations
 
 import pathlib
+import sys
 
 import safetensors.torch
 import torch
@@ -17,32 +18,44 @@ from torchvision.models.detection.retinanet import RetinaNet
 from torchvision.models.resnet import Bottleneck
 from weights_like_trained import perturbed, settled
 
-_SIZE = (256, 320)
+sys.path.insert(
+    0, str(pathlib.Path(__file__).resolve().parents[1] / "client" / "python")
+)
+from fovea.published.torchvision_models import own_names
+
+SIZE = (256, 320)  # of the pixels that batch norms are settled on
 
 
-def retinanet() -> RetinaNet:
+def retinanet(num_classes: int = 91) -> RetinaNet:
     """retinanet_resnet50_fpn_v2: few anchors show something, and boxes lie near them."""
     torch.manual_seed(0)
     model = perturbed(
-        retinanet_resnet50_fpn_v2(weights=None, weights_backbone=None), "retinanet"
+        retinanet_resnet50_fpn_v2(
+            weights=None, weights_backbone=None, num_classes=num_classes
+        ),
+        "retinanet",
     )
     _damp(model)
-    settled(model.backbone, torch.randn(2, 3, *_SIZE))
+    settled(model.backbone, torch.randn(2, 3, *SIZE))
     model.eval()
-    _, logits, deltas, _ = retinanet_stages(model, torch.randn(2, 3, *_SIZE))
+    _, logits, deltas, _ = retinanet_stages(model, torch.randn(2, 3, *SIZE))
     model.head.classification_head.cls_logits.weight.data.div_(logits.std())
     model.head.regression_head.bbox_reg.weight.data.mul_(0.2 / deltas.std())
     return model
 
 
-def mask_rcnn() -> MaskRCNN:
-    """maskrcnn_resnet50_fpn_v2: proposals differ, few regions show something, boxes lie near them."""
+def mask_rcnn(num_classes: int = 91) -> MaskRCNN:
+    """maskrcnn_resnet50_fpn_v2: proposals differ, few regions show something, boxes lie near them, and masks are neither
+    full nor empty."""
     torch.manual_seed(0)
     model = perturbed(
-        maskrcnn_resnet50_fpn_v2(weights=None, weights_backbone=None), "mask_rcnn"
+        maskrcnn_resnet50_fpn_v2(
+            weights=None, weights_backbone=None, num_classes=num_classes
+        ),
+        "mask_rcnn",
     )
     _damp(model)
-    pixels = torch.randn(2, 3, *_SIZE)
+    pixels = torch.randn(2, 3, *SIZE)
     settled(model.backbone, pixels)
     model.eval()
     with torch.inference_mode():
@@ -56,12 +69,16 @@ def mask_rcnn() -> MaskRCNN:
     )
     proposals = [torch.tensor([[20.0, 20, 180, 160], [60, 60, 90, 120]])] * 2
     with torch.no_grad():
-        regions = model.roi_heads.box_roi_pool(maps, proposals, [_SIZE] * 2)
+        sizes = [SIZE] * 2
+        regions = model.roi_heads.box_roi_pool(maps, proposals, sizes)
         for part in (model.roi_heads.box_head, model.roi_heads.mask_head):
             settled(part, regions.clone())
         logits, deltas = model.roi_heads.box_predictor(
             model.roi_heads.box_head(regions.clone())
         )
+        regions = model.roi_heads.mask_roi_pool(maps, proposals, sizes)
+        masks = model.roi_heads.mask_predictor(model.roi_heads.mask_head(regions))
+    model.roi_heads.mask_predictor.mask_fcn_logits.weight.data.mul_(1 / masks.std())
     model.roi_heads.box_predictor.cls_score.weight.data.mul_(3 / logits.std())
     model.roi_heads.box_predictor.bbox_pred.weight.data.mul_(1 / deltas.std())
     return model.eval()
@@ -98,22 +115,9 @@ def mask_rcnn_detections(model: MaskRCNN, pixels: torch.Tensor) -> list[dict]:
     return detections
 
 
-def own_name(name: str) -> str:
-    """What the zoo calls the parameter."""
-    for published, own in (
-        ("backbone.body.", "backbone."),
-        ("backbone.fpn.", "head.fpn."),
-        ("rpn.", "head.rpn."),
-        ("roi_heads.", "head.roi_heads."),
-    ):
-        if name.startswith(published):
-            return own + name.removeprefix(published)
-    return name
-
-
 def save(model: torch.nn.Module, path: pathlib.Path) -> None:
     """Its weights, under the zoo's names."""
-    weights = {own_name(name): value for name, value in model.state_dict().items()}
+    weights = own_names(model.state_dict())
     safetensors.torch.save_file(
         {name: value.contiguous().clone() for name, value in weights.items()}, path
     )

@@ -12,7 +12,7 @@ import torchvision_detectors
 from parity import distance, facts_of, save
 from torchvision.models.detection import MaskRCNN, MaskRCNN_ResNet50_FPN_V2_Weights
 from torchvision.models.detection.image_list import ImageList
-from torchvision_detectors import own_name
+from torchvision_detectors import own_names
 
 # At the second neither the height nor the width divides into the coarsest maps.
 SIZES = [(256, 320), (232, 296)]
@@ -193,7 +193,7 @@ def test_nothing_found_is_an_empty_answer(weights: pathlib.Path) -> None:
 def test_weights_that_are_no_numbers_are_seen(
     published: MaskRCNN, tmp_path: pathlib.Path
 ) -> None:
-    broken = {own_name(n): v.clone() for n, v in published.state_dict().items()}
+    broken = {n: v.clone() for n, v in own_names(published.state_dict()).items()}
     broken["backbone.conv1.weight"][0] = float("nan")
     save(broken, tmp_path / "model.safetensors")
     model = ours(tmp_path / "model.safetensors", SIZES[0])

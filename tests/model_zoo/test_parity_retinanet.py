@@ -12,7 +12,7 @@ import torchvision_detectors
 from parity import distance, facts_of, save
 from torchvision.models.detection import RetinaNet_ResNet50_FPN_V2_Weights
 from torchvision.models.detection.retinanet import RetinaNet
-from torchvision_detectors import own_name
+from torchvision_detectors import own_names
 from torchvision_detectors import retinanet_stages as stages
 
 # Of the coarsest maps, at the second size, neither the height nor the width divides the input's.
@@ -163,7 +163,7 @@ def test_an_image_does_not_depend_on_its_neighbour(weights: pathlib.Path) -> Non
 def test_weights_that_are_no_numbers_are_seen(
     published: RetinaNet, tmp_path: pathlib.Path
 ) -> None:
-    broken = {own_name(n): v.clone() for n, v in published.state_dict().items()}
+    broken = {n: v.clone() for n, v in own_names(published.state_dict()).items()}
     broken["backbone.conv1.weight"][0] = float("nan")
     save(broken, tmp_path / "model.safetensors")
     model = ours(tmp_path / "model.safetensors", SIZES[0])

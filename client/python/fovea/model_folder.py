@@ -30,51 +30,99 @@ class Preprocessing:
     `mean` and `std` are of pixels in [0, 1], in RGB order.
     """
 
-    resize_mode: str  # SHORTEST_EDGE or SQUASH
+    resize_mode: str  # SHORTEST_EDGE, SQUASH or FIT
     interpolation: str  # BILINEAR or BICUBIC
-    crop_fraction: float  # in (0, 1]
+    crop_fraction: float | None  # in (0, 1]; None with FIT
     mean: tuple[float, float, float]
     std: tuple[float, float, float]
+    sides: tuple[int, int] | None = None  # FIT: the shorter one, the longer at most
+
+    def to_lines(self) -> list[str]:
+        lines = [
+            f"resize_mode: {self.resize_mode}",
+            f"interpolation: {self.interpolation}",
+        ]
+        if self.crop_fraction is not None:
+            lines.append(f"crop_fraction: {self.crop_fraction!r}")
+        if self.sides:
+            shorter, longer = self.sides
+            lines += [f"shorter_side: {shorter}", f"longer_side: {longer}"]
+        return [
+            *lines,
+            f"mean: [{', '.join(map(repr, self.mean))}]",
+            f"std: [{', '.join(map(repr, self.std))}]",
+        ]
+
+
+@dataclass(frozen=True)
+class Head:
+    """What stands behind the backbone, if not its own classifier."""
+
+    task: str  # DETECTION or SEGMENTATION
+    name: str  # of model_zoo/heads
+    # Of a detector, by torchvision's conventions; None with SEGMENTATION.
+    score_threshold: float | None = None
+    nms_iou: float | None = None
+    detections_per_image: int | None = None
+
+    def to_lines(self) -> list[str]:
+        lines = [f"name: {_quoted(self.name)}"]
+        if self.task == "DETECTION":
+            lines += [
+                "conventions: TORCHVISION",
+                f"score_threshold: {self.score_threshold!r}",
+                f"nms_iou: {self.nms_iou!r}",
+                f"detections_per_image: {self.detections_per_image}",
+            ]
+        return lines
+
+
+@dataclass(frozen=True)
+class VitSizes:
+    """Of the backbone "vit"."""
+
+    depth: int
+    width: int
+    heads: int
+    patch_size: int  # pixels a side
+    mlp_width: int
+
+    def to_lines(self) -> list[str]:
+        return [f"{name}: {size}" for name, size in vars(self).items()]
 
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """The fields of fovea.v1.ModelSpec that an imported classifier needs."""
+    """The fields of fovea.v1.ModelSpec that an imported model needs."""
 
     name: str
     backbone: str
     num_classes: int
     preprocessing: Preprocessing
-    image_side: int | None = None  # pixels; None: the backbone's own
+    image_size: tuple[int, int] | None = None  # height, width; None: the usual one
+    head: Head | None = None  # None: the backbone's own classifier
+    vit: VitSizes | None = None
     attention: Sequence[str] = ()  # empty: the published one
     precision: str = "FP32"  # or BF16
     untrained: bool = False  # the weights are random: answers say so
     comments: Sequence[str] = field(default=())  # lines above the description
 
     def to_text(self) -> str:
-        pixels = self.preprocessing
-        lines = [f"# {comment}" for comment in self.comments]
+        height, width = self.image_size or (None, None)
+        lines = [f"# {' '.join(comment.split())}" for comment in self.comments]
         lines += [
             "spec_version: 1",
             f"name: {_quoted(self.name)}",
             f"backbone: {_quoted(self.backbone)}",
             *(f"attention: {_quoted(text)}" for text in self.attention),
-            "task: CLASSIFICATION",
+            *(_message("vit", self.vit.to_lines()) if self.vit else []),
+            f"task: {self.head.task if self.head else 'CLASSIFICATION'}",
+            *(_message("head", self.head.to_lines()) if self.head else []),
             f"num_classes: {self.num_classes}",
-            *(
-                [f"image_height: {self.image_side}", f"image_width: {self.image_side}"]
-                if self.image_side
-                else []
-            ),
+            *([f"image_height: {height}", f"image_width: {width}"] if height else []),
             f"precision: {self.precision}",
             *(["untrained: true"] if self.untrained else []),
-            "preprocessing {",
-            f"  resize_mode: {pixels.resize_mode}",
-            f"  interpolation: {pixels.interpolation}",
-            f"  crop_fraction: {pixels.crop_fraction!r}",
-            f"  mean: [{', '.join(map(repr, pixels.mean))}]",
-            f"  std: [{', '.join(map(repr, pixels.std))}]",
-            "}",
+            *_message("preprocessing", self.preprocessing.to_lines()),
         ]
         return "\n".join(lines) + "\n"
 
@@ -150,3 +198,7 @@ def _quoted(text: str) -> str:
         .replace("\r", "\\r")
     )
     return f'"{escaped}"'
+
+
+def _message(name: str, lines: list[str]) -> list[str]:
+    return [f"{name} {{", *(f"  {line}" for line in lines), "}"]

@@ -1,12 +1,12 @@
-"""Published models: weights under their published names, preprocessing and labels.
+"""Models from elsewhere: weights under the names that Fovea loads, preprocessing and labels.
 
-A source is "KIND:NAME"; each kind is a module with KNOWN (its names and the backbone of each), resolve, fetch and
-randomised.
+A source is "KIND:NAME"; each kind is a module with KNOWN (its names and the architecture of each), resolve, fetch and
+randomised. An architecture is a backbone's name, or that of a head on one. Weights that a user has on disk: files.py.
 """
 
 from types import ModuleType
 
-from fovea.published import timm_models, transformers_models
+from fovea.published import timm_models, torchvision_models, transformers_models
 from fovea.published.model import PublishedError, PublishedModel, UnknownModel
 
 __all__ = [
@@ -21,26 +21,27 @@ __all__ = [
 
 _KINDS: dict[str, ModuleType] = {
     "timm": timm_models,
+    "torchvision": torchvision_models,
     "transformers": transformers_models,
 }
 
-# Every source that is known, and Fovea's backbone for it.
+# Every source that is known, and its architecture.
 KNOWN: dict[str, str] = {
-    f"{kind}:{name}": backbone
+    f"{kind}:{name}": architecture
     for kind, module in _KINDS.items()
-    for name, backbone in module.KNOWN.items()
+    for name, architecture in module.KNOWN.items()
 }
 
 
 def resolve(source: str) -> tuple[str, str]:
-    """Turns "KIND:NAME" into (Fovea's backbone, the published name). Raises UnknownModel.
+    """Turns "KIND:NAME" into (architecture, the published name). Raises UnknownModel.
 
     A timm name may carry the tag of its weights, as in deit_tiny_patch16_224.fb_in1k; a transformers name may be a
     folder.
     """
     kind, _, name = source.partition(":")
-    if kind in _KINDS and (backbone := _KINDS[kind].resolve(name)):
-        return backbone, name
+    if kind in _KINDS and (architecture := _KINDS[kind].resolve(name)):
+        return architecture, name
     known = "\n".join(f"  {known}" for known in KNOWN)
     raise UnknownModel(f"{source!r} is none of the models that Fovea knows:\n{known}")
 
@@ -50,16 +51,16 @@ def fetch(source: str, num_classes: int | None = None) -> PublishedModel:
 
     `num_classes`, if given, must be the published number: no other head was trained.
     """
-    backbone, name = resolve(source)
-    return _module(source).fetch(backbone, name, num_classes)
+    architecture, name = resolve(source)
+    return _module(source).fetch(architecture, name, num_classes)
 
 
 def randomised(
     source: str, seed: int, num_classes: int | None = None
 ) -> PublishedModel:
     """The same architecture with its publisher's own initialisation, decided by the seed."""
-    backbone, name = resolve(source)
-    return _module(source).randomised(backbone, name, seed, num_classes)
+    architecture, name = resolve(source)
+    return _module(source).randomised(architecture, name, seed, num_classes)
 
 
 def _module(source: str) -> ModuleType:

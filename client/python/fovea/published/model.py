@@ -1,10 +1,11 @@
 """What every source of published models gives."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 
-from fovea.model_folder import Preprocessing
+from fovea.model_folder import Head, Preprocessing, VitSizes
 
 HUB_TIMEOUT_S = 10
 
@@ -23,8 +24,12 @@ class PublishedModel:
     weights: dict[str, torch.Tensor]  # under the published names
     num_classes: int
     preprocessing: Preprocessing
-    image_side: int | None  # pixels; None: the backbone's own
+    image_size: tuple[int, int] | None  # height, width; None: the usual one
     labels: list[str] | None  # by class index; None where the classes have no names
+    head: Head | None = None  # None: the backbone's own classifier
+    vit: VitSizes | None = None
+    # What the source leaves open and was decided here, or what differs in Fovea; sentences for the user.
+    notes: Sequence[str] = ()
 
 
 def check_num_classes(name: str, wanted: int | None, published: int) -> None:

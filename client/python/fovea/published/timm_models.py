@@ -1,11 +1,16 @@
 """timm's models, under timm's names."""
 
+from pathlib import Path
+from typing import Any
+
 import huggingface_hub
 import timm
 import torch
 from timm.data import ImageNetInfo
 
 from fovea.model_folder import Preprocessing
+from fovea.published.checkpoint import Weights, check_fit, named, shape_of
+from fovea.published.image_sizes import resized_note, trained_size
 from fovea.published.model import (
     HUB_TIMEOUT_S,
     PublishedError,
@@ -78,6 +83,81 @@ def randomised(
     return _published(backbone, name, model)
 
 
+def of_weights(
+    architecture: str,
+    path: Path,
+    weights: Weights,
+    image_size: tuple[int, int] | None,
+) -> PublishedModel:
+    """Of a file that a user saved: the architecture with any number of classes, for images of any size."""
+    config = timm.get_pretrained_cfg(architecture)
+    classes = _classes(architecture, config, path, weights)
+    with torch.device("meta"):
+        own = timm.create_model(architecture, num_classes=classes)
+    own_size = tuple(config.input_size[1:])
+    size, notes = image_size or own_size, []
+    fitting = [own.state_dict()]
+    table = weights.get("pos_embed", torch.empty(0))
+    if isinstance(own, timm.models.VisionTransformer) and table.dim() == 3:
+        patch = own.patch_embed.patch_size
+        places = table.shape[1] - own.num_prefix_tokens
+        trained = trained_size(path, places, patch, image_size)
+        size = image_size or trained
+        fitting = _at_size(architecture, classes, trained)
+        if size != trained:
+            notes.append(resized_note(trained, size, patch))
+    elif image_size:
+        fitting += _at_size(architecture, classes, image_size)
+    check_fit(str(path), weights, architecture, *fitting)
+    preprocessing = _preprocessing(vars(config))
+    resized = [
+        name for name in weights if weights[name].shape != fitting[-1][name].shape
+    ]
+    if resized:
+        notes.append(
+            f"Learned for images of another size than {size[0]}x{size[1]}, and resized when the model is loaded: "
+            f"{named(resized)}."
+        )
+    notes.append(
+        f"Preprocessing is not in the weights: it is that of timm's {architecture} "
+        f"({', '.join(preprocessing.to_lines())}). If yours is another, change it in model.textproto."
+    )
+    return PublishedModel(
+        backbone=architecture,
+        weights=weights,
+        num_classes=classes,
+        preprocessing=preprocessing,
+        image_size=size if size != own_size else None,
+        labels=None,
+        notes=notes,
+    )
+
+
+def _classes(architecture: str, config: Any, path: Path, weights: Weights) -> int:
+    """As many as the classifier's last layer has rows; 0 where there is none and none was published."""
+    names = config.classifier
+    layer = (names if isinstance(names, str) else names[0]) + ".weight"
+    if layer in weights:
+        return shape_of(path, weights, layer, 2)[0]
+    if config.num_classes > 0:
+        raise PublishedError(
+            f"{path} has no {layer}: weights without a classifier are not {architecture}'s"
+        )
+    return 0
+
+
+def _at_size(architecture: str, classes: int, size: tuple[int, int]) -> list[Weights]:
+    """The tensors for images of that size; none where they are the same for all sizes."""
+    with torch.device("meta"):
+        try:
+            model = timm.create_model(architecture, num_classes=classes, img_size=size)
+        except TypeError:  # knows no sizes
+            return []
+        except AssertionError as error:
+            raise PublishedError(f"{architecture}: {error}") from error
+    return [model.state_dict()]
+
+
 def _weights_file(hub_id: str) -> str:
     cached = huggingface_hub.try_to_load_from_cache(hub_id, "model.safetensors")
     if isinstance(cached, str):
@@ -103,7 +183,7 @@ def _published(backbone: str, name: str, model: torch.nn.Module) -> PublishedMod
         weights=dict(model.state_dict()),
         num_classes=model.num_classes,
         preprocessing=_preprocessing(model.pretrained_cfg),
-        image_side=height if height != own_side else None,
+        image_size=(height, width) if height != own_side else None,
         labels=imagenet_labels() if model.num_classes == _IMAGENET_CLASSES else None,
     )
 

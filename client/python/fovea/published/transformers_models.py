@@ -10,7 +10,7 @@ import huggingface_hub
 import torch
 from safetensors import SafetensorError
 
-from fovea.model_folder import Preprocessing
+from fovea.model_folder import Head
 from fovea.published.model import (
     HUB_TIMEOUT_S,
     PublishedError,
@@ -19,6 +19,7 @@ from fovea.published.model import (
     check_num_classes,
     not_fetched,
 )
+from fovea.published.transformers_preprocessing import of_classifier, of_segmenter
 from fovea.published.transformers_weights import published_names
 
 KNOWN = {
@@ -34,6 +35,7 @@ KNOWN = {
     "microsoft/swin-tiny-patch4-window7-224": "swin_tiny_patch4_window7_224",
     "microsoft/swin-base-patch4-window7-224": "swin_base_patch4_window7_224",
     "microsoft/cvt-13": "cvt_13",
+    "openmmlab/upernet-swin-tiny": "upernet_swin_tiny",
 }
 
 
@@ -42,6 +44,7 @@ class _Architecture:
     model: str  # transformers' class
     config: str  # the class of its configuration
     differs: dict[str, Any]  # from that class's defaults
+    backbone: str | None = None  # Fovea's, where a head stands on it
 
 
 def _vit(model: str, config: str, width: int, heads: int) -> _Architecture:
@@ -58,6 +61,14 @@ def _vit(model: str, config: str, width: int, heads: int) -> _Architecture:
 
 # ViT and DeiT are one architecture: a folder's is named after the first that fits.
 _SIZES = {"tiny": (192, 3), "small": (384, 6), "base": (768, 12)}
+_SWIN_SIZES: dict[str, dict[str, Any]] = {
+    "tiny": {},
+    "base": {
+        "embed_dim": 128,
+        "depths": [2, 2, 18, 2],
+        "num_heads": [4, 8, 16, 32],
+    },
+}
 _ARCHITECTURES = {
     **{
         f"{paper}_{size}_patch16_224": _vit(
@@ -76,15 +87,23 @@ _ARCHITECTURES = {
         f"vit_{size}_patch16_224.dino": _vit("ViTModel", "ViTConfig", *_SIZES[size])
         for size in ("small", "base")
     },
-    "swin_tiny_patch4_window7_224": _Architecture(
-        "SwinForImageClassification", "SwinConfig", {}
-    ),
-    "swin_base_patch4_window7_224": _Architecture(
-        "SwinForImageClassification",
-        "SwinConfig",
-        {"embed_dim": 128, "depths": [2, 2, 18, 2], "num_heads": [4, 8, 16, 32]},
-    ),
+    **{
+        f"swin_{size}_patch4_window7_224": _Architecture(
+            "SwinForImageClassification", "SwinConfig", differs
+        )
+        for size, differs in _SWIN_SIZES.items()
+    },
     "cvt_13": _Architecture("CvtForImageClassification", "CvtConfig", {}),
+    # Of the Swin behind the head.
+    **{
+        f"upernet_swin_{size}": _Architecture(
+            "UperNetForSemanticSegmentation",
+            "SwinConfig",
+            {**differs, "out_features": [f"stage{i}" for i in range(1, 5)]},
+            backbone=f"swin_{size}_patch4_window7_224",
+        )
+        for size, differs in _SWIN_SIZES.items()
+    },
 }
 
 # What of a configuration decides what is computed. The epsilon of layer norms does not show: Fovea's is timm's.
@@ -127,13 +146,16 @@ _PROCESSORS = {
     "deit": ("DeiTImageProcessor", {}),
     "swin": ("ViTImageProcessor", {}),
     "cvt": ("ConvNextImageProcessor", {"size": {"shortest_edge": 224}}),
+    "upernet": ("SegformerImageProcessor", {}),
 }
-_INTERPOLATIONS = {2: "BILINEAR", 3: "BICUBIC"}  # Pillow's numbers
 _PIXELS = 224
+# Of ADE20K, which the published segmenters know.
+_SCENE_CLASSES = 150
+_UPERNET = {"hidden_size": 512, "pool_scales": [1, 2, 3, 6]}
 
 
 def resolve(name: str) -> str | None:
-    """The backbone; None where there is none.
+    """The architecture; None where there is none.
 
     Raises UnknownModel for a folder with a model that Fovea has not, PublishedError for one that cannot be read.
     """
@@ -143,15 +165,15 @@ def resolve(name: str) -> str | None:
         return None
     with _in_words(name):
         config = _config(name)
-        for backbone, architecture in _ARCHITECTURES.items():
+        for key, architecture in _ARCHITECTURES.items():
             if _same(config, architecture):
-                return backbone
+                return key
     raise UnknownModel(
         f"{name} holds {_class_of(config)} of a size that no backbone of Fovea has"
     )
 
 
-def fetch(backbone: str, name: str, num_classes: int | None) -> PublishedModel:
+def fetch(key: str, name: str, num_classes: int | None) -> PublishedModel:
     folder = Path(name) if name not in KNOWN else _snapshot(name)
     for file, why in {
         "model.safetensors": "weights in another format are not read",
@@ -162,11 +184,11 @@ def fetch(backbone: str, name: str, num_classes: int | None) -> PublishedModel:
     with _in_words(name):
         import transformers
 
-        architecture = _ARCHITECTURES[backbone]
+        architecture = _ARCHITECTURES[key]
         config = _config(folder)
         if not _same(config, architecture):
             raise PublishedError(
-                f"{name} holds {_class_of(config)} of another size than {backbone}"
+                f"{name} holds {_class_of(config)} of another size than {key}"
             )
         transformers.utils.logging.disable_progress_bar()
         model, loaded = getattr(transformers, architecture.model).from_pretrained(
@@ -186,30 +208,33 @@ def fetch(backbone: str, name: str, num_classes: int | None) -> PublishedModel:
         processor = transformers.AutoImageProcessor.from_pretrained(
             folder, local_files_only=True, trust_remote_code=False
         )
-        return _published(backbone, model, processor)
+        return _published(key, model, processor)
 
 
 def randomised(
-    backbone: str, name: str, seed: int, num_classes: int | None
+    key: str, name: str, seed: int, num_classes: int | None
 ) -> PublishedModel:
     """With transformers' own initialisation."""
     with _in_words(name):
         import transformers
 
-        architecture = _ARCHITECTURES[backbone]
-        if num_classes is not None and not _classifies(architecture.model):
+        architecture = _ARCHITECTURES[key]
+        if num_classes is not None and not _has_classes(architecture.model):
             raise PublishedError(f"{name} has no classifier: --num-classes sets none")
-        config = getattr(transformers, architecture.config)(
-            **architecture.differs, num_labels=num_classes or 1000
-        )
+        kind = getattr(transformers, architecture.config)
+        if architecture.backbone:
+            config = transformers.UperNetConfig(
+                backbone_config=kind(**architecture.differs),
+                num_labels=num_classes or _SCENE_CLASSES,
+            )
+        else:
+            config = kind(**architecture.differs, num_labels=num_classes or 1000)
         generator_state = torch.get_rng_state()
         torch.manual_seed(seed)
         model = getattr(transformers, architecture.model)(config)
         torch.set_rng_state(generator_state)
         processor, arguments = _PROCESSORS[config.model_type]
-        return _published(
-            backbone, model, getattr(transformers, processor)(**arguments)
-        )
+        return _published(key, model, getattr(transformers, processor)(**arguments))
 
 
 @contextmanager
@@ -244,11 +269,17 @@ def _same(config: Any, architecture: _Architecture) -> bool:
     if _class_of(config) != architecture.model:
         return False
     expected = getattr(transformers, architecture.config)(**architecture.differs)
-    given = config.to_dict()
-    return all(
+    given, decisive = config.to_dict(), _DECISIVE
+    if architecture.backbone:
+        if any(given.get(key) != value for key, value in _UPERNET.items()):
+            return False
+        # Windows are of one size whatever the image's.
+        given = given.get("backbone_config") or {}
+        decisive = _DECISIVE - {"image_size"} | {"out_features"}
+    return given.get("model_type") == expected.model_type and all(
         given.get(key) == value
         for key, value in expected.to_dict().items()
-        if key in _DECISIVE
+        if key in decisive
     )
 
 
@@ -265,78 +296,59 @@ def _snapshot(name: str) -> Path:
         raise not_fetched(name, error) from error
 
 
-def _classifies(model_class: str) -> bool:
-    return "ImageClassification" in model_class
+def _has_classes(model_class: str) -> bool:
+    return "ImageClassification" in model_class or "Segmentation" in model_class
 
 
 def _num_classes(model: Any) -> int:
     """0 where it gives features."""
-    return model.config.num_labels if _classifies(type(model).__name__) else 0
+    return model.config.num_labels if _has_classes(type(model).__name__) else 0
 
 
-def _published(backbone: str, model: Any, processor: Any) -> PublishedModel:
+def _published(name: str, model: Any, processor: Any) -> PublishedModel:
+    architecture = _ARCHITECTURES[name]
+    if architecture.backbone:
+        preprocessing, size, notes = of_segmenter(processor.to_dict())
+        return PublishedModel(
+            backbone=architecture.backbone,
+            weights=published_names(model.config.model_type, model.state_dict()),
+            num_classes=_num_classes(model),
+            preprocessing=preprocessing,
+            image_size=size,
+            labels=_names(model.config.id2label),
+            head=Head(task="SEGMENTATION", name="upernet"),
+            notes=notes,
+        )
     classes = _num_classes(model)
     weights = {
         name: weight
         for name, weight in model.state_dict().items()
         if not name.startswith("pooler.")  # ViTModel's, of BERT's making
     }
-    preprocessing, side = _preprocessing(processor.to_dict())
+    preprocessing, side = of_classifier(processor.to_dict())
     if side != getattr(model.config, "image_size", side):
         raise PublishedError(
             f"the image processor gives {side} pixels, and the model takes {model.config.image_size}"
         )
     return PublishedModel(
-        backbone=backbone,
+        backbone=name,
         weights=published_names(model.config.model_type, weights),
         num_classes=classes,
         preprocessing=preprocessing,
-        image_side=side if side != _PIXELS else None,
+        image_size=(side, side) if side != _PIXELS else None,
         labels=_labels(model.config.id2label) if classes else None,
     )
 
 
-def _preprocessing(config: dict[str, Any]) -> tuple[Preprocessing, int]:
-    """And how many pixels a side it gives."""
-    size, crop = config.get("size") or {}, config.get("crop_size") or {}
-    mode = "SHORTEST_EDGE" if "shortest_edge" in size else "SQUASH"
-    resized = size.get("shortest_edge", size.get("height"))
-    side = crop.get("height") if config.get("do_center_crop") else resized
-    fraction = None
-    if resized and side:
-        fraction = config.get("crop_pct") or side / resized
-    # ConvNext's, which CvT has: it cuts nothing off from 384 pixels on.
-    if config.get("crop_pct") and resized >= 384:
-        mode, fraction = "SQUASH", 1.0
-    known = (
-        all(config.get(key) for key in ("do_resize", "do_rescale", "do_normalize"))
-        and config.get("resample") in _INTERPOLATIONS
-        and abs(255 * config.get("rescale_factor", 0) - 1) < 1e-3
-        and set(size) in ({"shortest_edge"}, {"height", "width"})
-        and size.get("height") == size.get("width")
-        and crop.get("height") == crop.get("width")
-        and fraction is not None
-        and fraction <= 1
-    )
-    if not known:
-        raise PublishedError(
-            "Fovea has no such preprocessing as this model was published with: "
-            f"{ {key: config[key] for key in sorted(config) if not key.startswith('image_')} }"
-        )
-    preprocessing = Preprocessing(
-        resize_mode=mode,
-        interpolation=_INTERPOLATIONS[config["resample"]],
-        crop_fraction=fraction,
-        mean=tuple(config["image_mean"]),
-        std=tuple(config["image_std"]),
-    )
-    return preprocessing, side
+def _names(of_classes: dict[int, str]) -> list[str] | None:
+    """By class index; None where they are only numbers."""
+    if all(name == f"LABEL_{index}" for index, name in of_classes.items()):
+        return None
+    return [of_classes[index] for index in range(len(of_classes))]
 
 
 def _labels(names: dict[int, str]) -> list[str] | None:
     """The published ones; a model that was never trained has only numbers, and gets ImageNet's if they are as many."""
     from fovea.published.timm_models import imagenet_labels
 
-    if all(name == f"LABEL_{index}" for index, name in names.items()):
-        return imagenet_labels() if len(names) == 1000 else None
-    return [names[index] for index in range(len(names))]
+    return _names(names) or (imagenet_labels() if len(names) == 1000 else None)
