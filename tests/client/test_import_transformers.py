@@ -372,6 +372,20 @@ def test_a_segmenter_with_another_preprocessing_is_refused(
     assert not models.exists()
 
 
+@pytest.mark.parametrize("height", [224, 192])
+def test_a_segmenter_for_pictures_of_one_window_is_refused(
+    height: int, segmenter, tmp_path: pathlib.Path, capsys
+) -> None:
+    size = {"height": height, "width": 256}
+    processor = transformers.SegformerImageProcessor(size=size)
+    folder = save(tmp_path / "trained", segmenter, processor)
+    models = tmp_path / "models"
+    assert importer.main([f"transformers:{folder}", "--out", str(models)]) == 1
+    error = capsys.readouterr().err
+    assert f"{height}x256 pixels" in error and "must be above 224" in error
+    assert not models.exists()
+
+
 @pytest.mark.parametrize(
     "change",
     [

@@ -309,6 +309,7 @@ def _published(name: str, model: Any, processor: Any) -> PublishedModel:
     architecture = _ARCHITECTURES[name]
     if architecture.backbone:
         preprocessing, size, notes = of_segmenter(processor.to_dict())
+        _check_windows(size or preprocessing.sides, model.config.backbone_config)
         return PublishedModel(
             backbone=architecture.backbone,
             weights=published_names(model.config.model_type, model.state_dict()),
@@ -338,6 +339,16 @@ def _published(name: str, model: Any, processor: Any) -> PublishedModel:
         image_size=(side, side) if side != _PIXELS else None,
         labels=_labels(model.config.id2label) if classes else None,
     )
+
+
+def _check_windows(size: tuple[int, int], swin: Any) -> None:
+    """Where the coarsest map is no larger than a window, transformers shifts windows all the same and Fovea does not."""
+    largest = swin.window_size * swin.patch_size * 2 ** (len(swin.depths) - 1)
+    if min(size) <= largest:
+        raise PublishedError(
+            f"the image processor gives {size[0]}x{size[1]} pixels, at which Fovea's Swin computes something else than "
+            f"transformers': the coarsest map would fit into a window. Both sides must be above {largest}"
+        )
 
 
 def _names(of_classes: dict[int, str]) -> list[str] | None:
