@@ -41,7 +41,12 @@ inline constexpr int64_t kRequestRecordBytes = 8 * kKiB;
 inline constexpr int64_t kMaxLoadMessageBytes = 128 * kKiB;
 // Of every other request without tensors: a name and little else (row 37).
 inline constexpr int64_t kMaxControlMessageBytes = 4 * kKiB;
-inline constexpr int kMaxStreamRequestsInFlight = 64;  // of one ModelStreamInfer
+// Of one ModelStreamInfer or StreamImages: requests that have been taken and whose answers have not
+// left. Raise it where one stream alone is to fill large batches.
+inline constexpr int kMaxStreamRequestsInFlight = 64;
+// A stream whose messages and answers hold one in so many of the bytes for requests takes no more
+// until answers have left (row 37). Raise it where many callers read slowly.
+inline constexpr int kStreamMemoryShare = 8;
 // Of an answer that is not counted, so that health is told when all memory is in use.
 inline constexpr int64_t kUncountedAnswerBytes = 512;
 // Open at a time, of all callers (row 38).

@@ -1,6 +1,7 @@
 // An inference request and its answer between the stages: no wire format, no framework.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -11,6 +12,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
+#include "base/limits.h"
 #include "server/core/cancellation.h"
 #include "server/core/clock.h"
 #include "server/core/image_size.h"
@@ -76,6 +78,15 @@ struct InferenceRequest {
   StageTimes stages;  // started at the message's arrival
   // The InferenceCall's, which keeps it until the answer has left; null: nobody counts.
   RequestMemory* memory = nullptr;
+
+  // The request's own timeout, from its arrival: the earlier of the deadlines counts. 0: it has
+  // none.
+  void LimitTime(uint64_t timeout_us) {
+    if (timeout_us == 0) return;
+    constexpr uint64_t kLongestUs = limits::kMaxTimeoutSeconds * (kSecond / kMicrosecond);
+    const Nanos timeout = static_cast<Nanos>(std::min(timeout_us, kLongestUs)) * kMicrosecond;
+    deadline = std::min(deadline, stages.start() + timeout);
+  }
 
   absl::Status TakeMemory(int64_t bytes) {
     return memory == nullptr ? absl::OkStatus() : memory->Take(bytes);

@@ -18,6 +18,7 @@
 #include "server/transport/grpc/connection_listener.h"
 #include "server/transport/grpc/health_service.h"
 #include "server/transport/grpc/infer_exchange.h"
+#include "server/transport/grpc/infer_stream.h"
 #include "server/transport/grpc/library_logs.h"
 #include "server/transport/grpc/oip_service.h"
 #include "server/transport/grpc/reflection_service.h"
@@ -87,8 +88,9 @@ struct GrpcServer::State {
       : context{api, options.max_message_bytes} {}
 
   GrpcContext context;
-  OipService oip{context};
-  VisionService vision{context};
+  InferStreams streams;
+  OipService oip{context, streams};
+  VisionService vision{context, streams};
   HealthService health{context.api};
   ReflectionStreams reflection_streams{kServices};
   ReflectionService<reflection::v1::ServerReflection> reflection_v1{reflection_streams};
@@ -148,10 +150,10 @@ GrpcServer::~GrpcServer() { Close(); }
 
 int GrpcServer::port() const { return state_->listener->port(); }
 
-void GrpcServer::DrainStreams() { state_->oip.DrainStreams(); }
+void GrpcServer::DrainStreams() { state_->streams.Drain(); }
 
 void GrpcServer::AwaitStreams(Nanos until) {
-  state_->oip.AwaitStreams(state_->context.api.clock(), until);
+  state_->streams.AwaitEmpty(state_->context.api.clock(), until);
 }
 
 void GrpcServer::StopListening() { state_->listener->Stop(); }

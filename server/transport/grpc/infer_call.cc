@@ -4,6 +4,7 @@
 
 #include "server/transport/grpc/grpc_message.h"
 #include "server/transport/grpc/grpc_status.h"
+#include "server/transport/grpc/vision_codec.h"
 
 namespace fovea {
 namespace {
@@ -13,10 +14,11 @@ class InferCall final : public grpc::ServerUnaryReactor {
  public:
   InferCall(GrpcContext& context, const InferMethod& method, grpc::CallbackServerContext* call,
             grpc::ByteBuffer* response)
-      : call_(call), response_(response), exchange_(context, method, *call) {}
+      : method_(method), call_(call), response_(response), exchange_(context, method.name, *call) {}
 
   void Start(const grpc::ByteBuffer& message) {
-    exchange_.Run(message, [this](InferAnswer answer) { Answer(std::move(answer)); });
+    exchange_.Run(message, method_.read, method_.write,
+                  [this](InferAnswer answer) { Answer(std::move(answer)); });
   }
 
  private:
@@ -29,12 +31,18 @@ class InferCall final : public grpc::ServerUnaryReactor {
   void OnCancel() override { exchange_.call().Cancel(); }
   void OnDone() override { delete this; }
 
+  const InferMethod& method_;
   grpc::CallbackServerContext* const call_;
   grpc::ByteBuffer* const response_;
   InferExchange exchange_;
 };
 
 }  // namespace
+
+const InferMethod kModelInfer{"ModelInfer", ReadModelInferRequest, WriteModelInferResponse};
+const InferMethod kClassify{"Classify", ReadClassifyRequest, WriteClassifyResponse};
+const InferMethod kDetect{"Detect", ReadDetectRequest, WriteDetectResponse};
+const InferMethod kSegment{"Segment", ReadSegmentRequest, WriteSegmentResponse};
 
 grpc::ServerUnaryReactor* StartInferCall(GrpcContext& context, const InferMethod& method,
                                          grpc::CallbackServerContext* call,

@@ -10,7 +10,6 @@
 #include "base/limits.h"
 #include "base/status.h"
 #include "server/transport/grpc/grpc_message.h"
-#include "server/transport/grpc/vision_codec.h"
 
 namespace fovea {
 namespace {
@@ -37,31 +36,24 @@ Caller CallerOf(const grpc::CallbackServerContext& call) {
 
 }  // namespace
 
-const InferMethod kModelInfer{"ModelInfer", ReadModelInferRequest, WriteModelInferResponse};
-const InferMethod kModelStreamInfer{"ModelStreamInfer", ReadModelInferRequest,
-                                    WriteModelInferResponse};
-const InferMethod kClassify{"Classify", ReadClassifyRequest, WriteClassifyResponse};
-const InferMethod kDetect{"Detect", ReadDetectRequest, WriteDetectResponse};
-const InferMethod kSegment{"Segment", ReadSegmentRequest, WriteSegmentResponse};
-
-InferExchange::InferExchange(GrpcContext& context, const InferMethod& method,
+InferExchange::InferExchange(GrpcContext& context, std::string_view method,
                              const grpc::CallbackServerContext& call)
-    : context_(context), method_(method), call_([&]() -> InferenceCall {
+    : context_(context), call_([&]() -> InferenceCall {
         const Nanos now = context.api.clock().Now();
-        return InferenceCall(context.api, CallerOf(call), method.name, now,
-                             SteadyDeadline(call, now));
+        return InferenceCall(context.api, CallerOf(call), method, now, SteadyDeadline(call, now));
       }()) {}
 
-void InferExchange::Run(const grpc::ByteBuffer& message, std::function<void(InferAnswer)> done) {
+void InferExchange::Run(const grpc::ByteBuffer& message, ReadMessage read, WriteMessage write,
+                        std::function<void(InferAnswer)> done) {
   call_.Run(
       static_cast<int64_t>(message.Length()),
       [&](InferenceRequest& request, CheckModel check_model) -> absl::Status {
         FOVEA_ASSIGN_OR_RETURN(const ReceivedBytes bytes,
                                ReceiveMessage(message, context_.max_message_bytes, request.memory));
-        return method_.read(bytes, check_model, &request);
+        return read(bytes, check_model, &request);
       },
-      [this](InferenceResponse& response) -> absl::StatusOr<int64_t> {
-        message_ = method_.write(response, context_.api.clock());
+      [this, write](InferenceResponse& response) -> absl::StatusOr<int64_t> {
+        message_ = write(response, context_.api.clock());
         return static_cast<int64_t>(message_.size());
       },
       [this, done = std::move(done)](const absl::Status& status, const std::string& id) {

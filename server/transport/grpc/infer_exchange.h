@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "server/api/server_api.h"
 #include "server/core/clock.h"
@@ -25,18 +26,10 @@ struct GrpcContext {
   const int64_t max_message_bytes;
 };
 
-// An RPC that carries images: how its messages are read and written.
-struct InferMethod {
-  std::string_view name;
-  absl::Status (*read)(const ReceivedBytes& message, CheckModel check_model,
-                       InferenceRequest* request);
-  EncodedMessage (*write)(InferenceResponse& response, const Clock& clock);
-};
-extern const InferMethod kModelInfer;
-extern const InferMethod kModelStreamInfer;  // `write` gives a ModelInferResponse
-extern const InferMethod kClassify;
-extern const InferMethod kDetect;
-extern const InferMethod kSegment;
+// How the messages of an RPC that carries images are read and written.
+using ReadMessage = absl::FunctionRef<absl::Status(
+    const ReceivedBytes& message, CheckModel check_model, InferenceRequest* request)>;
+using WriteMessage = EncodedMessage (*)(InferenceResponse& response, const Clock& clock);
 
 struct InferAnswer {
   absl::Status status;     // the error, or OK and
@@ -47,18 +40,19 @@ struct InferAnswer {
 // One request of `call`, whose message has just arrived.
 class InferExchange {
  public:
-  InferExchange(GrpcContext& context, const InferMethod& method,
+  // `method` is the RPC's name, a constant.
+  InferExchange(GrpcContext& context, std::string_view method,
                 const grpc::CallbackServerContext& call);
 
   // Reads `message` and has the request answered, as InferenceCall::Run. `done` is called exactly
   // once, perhaps before this returns, on any thread; until then this object lives.
-  void Run(const grpc::ByteBuffer& message, std::function<void(InferAnswer)> done);
+  void Run(const grpc::ByteBuffer& message, ReadMessage read, WriteMessage write,
+           std::function<void(InferAnswer)> done);
 
   InferenceCall& call() { return call_; }
 
  private:
   GrpcContext& context_;
-  const InferMethod& method_;
   InferenceCall call_;
   EncodedMessage message_;  // the answer, until `done` has it
 };

@@ -1,6 +1,8 @@
 #include "server/transport/grpc/infer_stream.h"
 
+#include <algorithm>
 #include <deque>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,9 +14,40 @@
 #include "server/transport/grpc/grpc_status.h"
 
 namespace fovea {
+namespace {
 
-// Requests are run as they come, up to limits::kMaxStreamRequestsInFlight at once, and answered in
-// their order.
+std::string_view TextOf(const absl::Status& status) {
+  return {status.message().data(), status.message().size()};
+}
+
+absl::Status ReadInOrder(const ReceivedBytes& message, CheckModel check_model,
+                         InferenceRequest* request, std::optional<AnswerOrder>*) {
+  return ReadModelInferRequest(message, check_model, request);
+}
+
+EncodedMessage WrapTensors(InferAnswer answer, uint64_t) {
+  if (answer.status.ok()) return WriteStreamResponse(std::move(answer.message));
+  return WriteStreamError(TextOf(answer.status), CodeName(answer.status), ReasonOf(answer.status),
+                          answer.id);
+}
+
+EncodedMessage WrapResults(InferAnswer answer, uint64_t number) {
+  if (answer.status.ok()) return WriteStreamedAnswer(std::move(answer.message), number, answer.id);
+  return WriteStreamedError(ToGrpcStatus(answer.status).error_code(), ReasonOf(answer.status),
+                            TextOf(answer.status), number, answer.id);
+}
+
+}  // namespace
+
+const StreamMethod kModelStreamInfer{"ModelStreamInfer", ReadInOrder, WriteModelInferResponse,
+                                     WrapTensors};
+const StreamMethod kStreamImages{"StreamImages", ReadStreamImagesRequest, WriteStreamedResults,
+                                 WrapResults};
+
+// Requests are run as they come. A request has a slot until its answer has left, also where the
+// answer is there before its turn. Nothing is read while limits::kMaxStreamRequestsInFlight slots
+// are taken, or fewer with long messages and answers (limits::kStreamMemoryShare). gRPC then lets
+// the caller send limits::kStreamWindowBytes ahead, and no more.
 //
 // gRPC allows one read and one write at a time, and one Finish. Advance() decides under the mutex
 // what comes next and starts reads and writes there; the Finish, after which gRPC may call OnDone
@@ -23,8 +56,13 @@ namespace fovea {
 // that are under way.
 class InferStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:
-  InferStream(GrpcContext& context, InferStreams& streams, grpc::CallbackServerContext* call)
-      : context_(context), streams_(streams), call_(call) {}
+  InferStream(GrpcContext& context, const StreamMethod& method, InferStreams& streams,
+              grpc::CallbackServerContext* call)
+      : context_(context),
+        method_(method),
+        streams_(streams),
+        call_(call),
+        max_bytes_(context.api.memory().capacity() / limits::kStreamMemoryShare) {}
 
   // `drain`: answer what has been received, take no more, and end.
   void Start(bool drain) {
@@ -40,38 +78,64 @@ class InferStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
  private:
   // A request that has arrived and whose answer has not been written.
   struct Slot {
-    Slot(GrpcContext& context, const grpc::CallbackServerContext& call)
-        : exchange(context, kModelStreamInfer, call) {}
+    Slot(GrpcContext& context, const StreamMethod& method, const grpc::CallbackServerContext& call)
+        : exchange(context, method.name, call) {}
     InferExchange exchange;
+    uint64_t number = 0;  // in the stream
+    int64_t bytes = 0;    // of its message, and then of its answer
     bool answered = false;
     grpc::ByteBuffer answer;
   };
+  using Slots = std::deque<std::shared_ptr<Slot>>;
 
   // True: the caller calls End, without the mutex, and touches the stream no more.
   [[nodiscard]] bool Advance() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (finished_) return false;
     const bool no_more = half_closed_ || broken_ || draining_;
-    if (!reading_ && !no_more && slots_.size() < limits::kMaxStreamRequestsInFlight) {
+    if (!reading_ && !no_more && !Full()) {
       reading_ = true;
       StartRead(&incoming_);
     }
-    while (!writing_ && !slots_.empty() && slots_.front()->answered) {
+    while (leaving_ == nullptr) {
+      const auto next = NextAnswer();
+      if (next == slots_.end()) break;
       if (broken_) {
-        DropFirst();
+        Drop(next);
       } else {
-        writing_ = true;
-        StartWrite(&slots_.front()->answer);
+        leaving_ = *next;
+        StartWrite(&leaving_->answer);
       }
     }
     finished_ = no_more && slots_.empty();
     return finished_;
   }
 
+  bool Full() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return slots_.size() >= limits::kMaxStreamRequestsInFlight || bytes_ >= max_bytes_;
+  }
+
+  // Whose answer leaves next; slots_.end(): none may yet. As they come, it is the oldest request's
+  // of those that are there.
+  Slots::iterator NextAnswer() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    const auto answered = [](const auto& slot) { return slot->answered; };
+    const auto first = std::find_if(slots_.begin(), slots_.end(), answered);
+    const bool has_turn = order_ == AnswerOrder::kAsTheyCome || first == slots_.begin();
+    return has_turn ? first : slots_.end();
+  }
+
   // Its answer has left, or has nowhere to go. Others may still hold the slot.
-  void DropFirst() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    slots_.front()->answer.Clear();
-    slots_.front()->exchange.call().Release();
-    slots_.pop_front();
+  void Drop(Slots::iterator at) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    Slot& slot = **at;
+    slot.answer.Clear();
+    slot.exchange.call().Release();
+    Hold(slot, 0);
+    slots_.erase(at);
+  }
+
+  void Hold(Slot& slot, size_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    bytes_ -= slot.bytes;
+    slot.bytes = static_cast<int64_t>(bytes);
+    bytes_ += slot.bytes;
   }
 
   void End() {
@@ -97,25 +161,32 @@ class InferStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
   // The next read begins when this one's request has been handed on: requests arrive in their
   // order.
   void Receive() {
-    auto slot = std::make_shared<Slot>(context_, *call_);
+    auto slot = std::make_shared<Slot>(context_, method_, *call_);
     {
       MutexLock lock(mutex_);
       if (broken_ || finished_) return;
+      slot->number = received_++;
       slots_.push_back(slot);
+      Hold(*slot, incoming_.Length());
     }
-    slot->exchange.Run(incoming_,
-                       [this, slot](InferAnswer answer) { Answer(*slot, std::move(answer)); });
+    slot->exchange.Run(
+        incoming_,
+        [&](const ReceivedBytes& message, CheckModel check_model, InferenceRequest* request) {
+          std::optional<AnswerOrder> order;
+          const absl::Status status = method_.read(message, check_model, request, &order);
+          MutexLock lock(mutex_);
+          if (!order_) order_ = order;
+          return status;
+        },
+        method_.write, [this, slot](InferAnswer answer) { Answer(*slot, std::move(answer)); });
     incoming_.Clear();
   }
 
   void Answer(Slot& slot, InferAnswer answer) {
-    EncodedMessage message =
-        answer.status.ok()
-            ? WriteStreamResponse(std::move(answer.message))
-            : WriteStreamError({answer.status.message().data(), answer.status.message().size()},
-                               CodeName(answer.status), ReasonOf(answer.status), answer.id);
+    EncodedMessage message = method_.wrap(std::move(answer), slot.number);
     {
       MutexLock lock(mutex_);
+      Hold(slot, message.size());
       slot.answer = ToByteBuffer(std::move(message));
       slot.answered = true;
       slot.exchange.call().Answered();
@@ -128,8 +199,8 @@ class InferStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
     if (!ok) Break();
     {
       MutexLock lock(mutex_);
-      writing_ = false;
-      DropFirst();
+      Drop(std::find(slots_.begin(), slots_.end(), leaving_));
+      leaving_ = nullptr;
       if (!Advance()) return;
     }
     End();
@@ -159,14 +230,19 @@ class InferStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
   }
 
   GrpcContext& context_;
+  const StreamMethod& method_;
   InferStreams& streams_;
   grpc::CallbackServerContext* const call_;
+  const int64_t max_bytes_;    // of messages and answers, before no more is read
   grpc::ByteBuffer incoming_;  // the read's, while reading_
 
   Mutex mutex_;
-  std::deque<std::shared_ptr<Slot>> slots_ ABSL_GUARDED_BY(mutex_);  // in the order of arrival
+  Slots slots_ ABSL_GUARDED_BY(mutex_);                       // in the order of arrival
+  std::shared_ptr<Slot> leaving_ ABSL_GUARDED_BY(mutex_);     // whose answer is being written
+  int64_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;                 // of all slots
+  uint64_t received_ ABSL_GUARDED_BY(mutex_) = 0;             // requests
+  std::optional<AnswerOrder> order_ ABSL_GUARDED_BY(mutex_);  // once a message has told it
   bool reading_ ABSL_GUARDED_BY(mutex_) = false;
-  bool writing_ ABSL_GUARDED_BY(mutex_) = false;      // the first slot's answer
   bool half_closed_ ABSL_GUARDED_BY(mutex_) = false;  // the caller sends no more
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
   bool broken_ ABSL_GUARDED_BY(mutex_) = false;
@@ -174,8 +250,8 @@ class InferStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
 };
 
 grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* InferStreams::Start(
-    GrpcContext& context, grpc::CallbackServerContext* call) {
-  auto stream = std::make_shared<InferStream>(context, *this, call);
+    GrpcContext& context, const StreamMethod& method, grpc::CallbackServerContext* call) {
+  auto stream = std::make_shared<InferStream>(context, method, *this, call);
   bool draining;
   {
     MutexLock lock(mutex_);

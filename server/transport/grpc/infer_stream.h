@@ -1,26 +1,46 @@
-// ModelStreamInfer: many inferences over one call.
+// Many inferences over one call: ModelStreamInfer and StreamImages.
 #pragma once
 
 #include <grpcpp/server_context.h>
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/server_callback.h>
 
+#include <cstdint>
 #include <memory>
+#include <optional>
+#include <string_view>
 #include <unordered_map>
 
+#include "absl/status/status.h"
 #include "server/core/mutex.h"
+#include "server/core/request.h"
 #include "server/transport/grpc/infer_exchange.h"
+#include "server/transport/grpc/stream_codec.h"
 
 namespace fovea {
 
 class InferStream;
+
+// An RPC with a stream of requests and one of answers.
+struct StreamMethod {
+  std::string_view name;
+  // As InferMethod's. `order`: in which the caller wants the answers, where the message tells. The
+  // first that does counts.
+  absl::Status (*read)(const ReceivedBytes& message, CheckModel check_model,
+                       InferenceRequest* request, std::optional<AnswerOrder>* order);
+  WriteMessage write;
+  // What `write` gave, or an error, as a message of the stream. `number`: of the request, from 0.
+  EncodedMessage (*wrap)(InferAnswer answer, uint64_t number);
+};
+extern const StreamMethod kModelStreamInfer;
+extern const StreamMethod kStreamImages;
 
 // The open streams of a server. Thread-safe.
 class InferStreams {
  public:
   // Starts a stream; it leaves by itself when it ends.
   grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Start(
-      GrpcContext& context, grpc::CallbackServerContext* call);
+      GrpcContext& context, const StreamMethod& method, grpc::CallbackServerContext* call);
 
   // Every stream, now and later, answers what it has received, takes no more, and ends UNAVAILABLE.
   void Drain();

@@ -247,11 +247,7 @@ absl::Status ReadModelInferRequest(const ReceivedBytes& message, CheckModel chec
   FOVEA_ASSIGN_OR_RETURN(request->priority, CountParameter(header->parameters(), "priority"));
   FOVEA_ASSIGN_OR_RETURN(const uint64_t timeout_us,
                          CountParameter(header->parameters(), "timeout"));
-  if (timeout_us > 0) {
-    constexpr uint64_t kLongestUs = limits::kMaxTimeoutSeconds * (kSecond / kMicrosecond);
-    const Nanos timeout = static_cast<Nanos>(std::min(timeout_us, kLongestUs)) * kMicrosecond;
-    request->deadline = std::min(request->deadline, request->stages.start() + timeout);
-  }
+  request->LimitTime(timeout_us);
   FOVEA_RETURN_IF_ERROR(ReadOutputs(*header, request));
   FOVEA_RETURN_IF_ERROR(check_model(*request));
   return ReadInputs(split, message, &header_budget, &arena, request);

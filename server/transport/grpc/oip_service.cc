@@ -73,7 +73,7 @@ OipService::Unary* OipService::ModelInfer(Call* call, const Buffer* message, Buf
 
 grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* OipService::ModelStreamInfer(
     Call* call) {
-  return streams_.Start(context_, call);
+  return streams_.Start(context_, kModelStreamInfer, call);
 }
 
 OipService::Unary* OipService::ModelConfig(Call* call, const Buffer* message, Buffer* answer) {

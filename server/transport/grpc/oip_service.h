@@ -53,12 +53,8 @@ class OipService final : public oip_service_internal::RawService {
   using Buffer = grpc::ByteBuffer;
   using Unary = grpc::ServerUnaryReactor;
 
-  explicit OipService(GrpcContext& context) : context_(context), api_(context.api) {}
-
-  // Ends the streams when they have answered what they have received.
-  void DrainStreams() { streams_.Drain(); }
-  // Blocks until every stream has ended or `until` has come.
-  void AwaitStreams(Clock& clock, Nanos until) { streams_.AwaitEmpty(clock, until); }
+  OipService(GrpcContext& context, InferStreams& streams)
+      : context_(context), api_(context.api), streams_(streams) {}
 
   Unary* ServerLive(Call*, const Buffer*, Buffer*) override;
   Unary* ServerReady(Call*, const Buffer*, Buffer*) override;
@@ -84,7 +80,7 @@ class OipService final : public oip_service_internal::RawService {
  private:
   GrpcContext& context_;
   ServerApi& api_;
-  InferStreams streams_;
+  InferStreams& streams_;
 };
 
 }  // namespace fovea

@@ -17,6 +17,16 @@ InferenceResponse Echo(const InferenceRequest& request) {
   response.attention = "self/dense";
   if (std::holds_alternative<ClassifyOptions>(request.options)) {
     response.results = ClassifyResults{{{7, "seven", 0.5f, 2.f}}};
+  } else if (std::holds_alternative<DetectOptions>(request.options)) {
+    response.results = DetectResults{{.detections = {{.score = 0.5f, .class_index = 7}}}};
+  } else if (std::holds_alternative<SegmentOptions>(request.options)) {
+    SegmentResults maps;
+    for (const ScatteredBytes& file : std::get<ImageFiles>(request.input).files) {
+      std::string& png = maps.emplace_back().class_map_png;
+      png.resize(file.size());
+      file.CopyTo(0, png.size(), png.data());
+    }
+    response.results = std::move(maps);
   } else {
     TensorResults outputs;
     for (const InputTensor& input : std::get<NamedTensors>(request.input)) {

@@ -13,7 +13,8 @@
 
 namespace fovea {
 
-// Echoes each request's inputs as outputs, at once; or holds the requests until the test has them
+// Echoes each request's inputs as outputs (to Classify and Detect it answers the same always, to
+// Segment the images as class maps), at once; or holds the requests until the test has them
 // answered.
 class FakeInference final {
  public:

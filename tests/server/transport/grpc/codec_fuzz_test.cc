@@ -4,6 +4,7 @@
 
 #include "base/status.h"
 #include "proto/fovea/v1/vision.pb.h"
+#include "server/transport/grpc/stream_codec.h"
 #include "server/transport/grpc/vision_codec.h"
 #include "tests/server/transport/grpc/codec_testing.h"
 
@@ -35,11 +36,22 @@ std::vector<std::string> Corpus() {
   classify.add_images("an image");
   classify.add_images("");
   corpus.push_back(classify.SerializeAsString());
+  v1::StreamImagesRequest streamed;
+  *streamed.mutable_classify() = classify;
+  streamed.set_timeout_us(1000);
+  streamed.set_order(v1::StreamImagesRequest::AS_THEY_COME);
+  corpus.push_back(streamed.SerializeAsString());
   return corpus;
 }
 
 using Reader = absl::Status (*)(const ReceivedBytes&, CheckModel, InferenceRequest*);
-constexpr Reader kReaders[] = {ReadModelInferRequest, ReadClassifyRequest};
+absl::Status ReadStreamed(const ReceivedBytes& message, CheckModel check_model,
+                          InferenceRequest* request) {
+  std::optional<AnswerOrder> order;
+  return ReadStreamImagesRequest(message, check_model, request, &order);
+}
+
+constexpr Reader kReaders[] = {ReadModelInferRequest, ReadClassifyRequest, ReadStreamed};
 
 // Everything that a reader gives, as one text.
 std::string Outcome(Reader read, const TestMessage& message) {
@@ -50,13 +62,15 @@ std::string Outcome(Reader read, const TestMessage& message) {
   outcome += "|" + request.model_name + "|" + request.model_version + "|" +
              std::to_string(request.priority) + "|" + std::to_string(request.deadline);
   if (const auto* images = std::get_if<ImageFiles>(&request.input)) {
-    outcome += "|" + std::to_string(std::get<ClassifyOptions>(request.options).top_k);
+    const auto* options = std::get_if<ClassifyOptions>(&request.options);
+    outcome.append("|").append(std::to_string(options == nullptr ? -1 : options->top_k));
     for (const ScatteredBytes& file : images->files) outcome += "|" + Text(file);
     return outcome;
   }
   for (const InputTensor& input : Tensors(request)) {
     outcome += "|" + input.name + "|" + std::string(DataTypeName(input.type));
-    for (const int64_t dimension : input.shape) outcome += "," + std::to_string(dimension);
+    for (const int64_t dimension : input.shape)
+      outcome.append(",").append(std::to_string(dimension));
     outcome += "|" + Text(input.data);
   }
   for (const RequestedOutput& output : WantedOutputs(request)) {

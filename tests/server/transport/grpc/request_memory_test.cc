@@ -15,6 +15,7 @@ using inference::ModelInferResponse;
 constexpr int64_t kBudget = 1 << 20;
 constexpr const char* kInfer = "/inference.GRPCInferenceService/ModelInfer";
 constexpr const char* kInferStream = "/inference.GRPCInferenceService/ModelStreamInfer";
+constexpr const char* kImageStream = "/fovea.v1.VisionService/StreamImages";
 
 class RequestMemoryRpc : public GrpcServerTest {
  protected:
@@ -28,6 +29,14 @@ class RequestMemoryRpc : public GrpcServerTest {
     request.mutable_inputs(0)->set_datatype("UINT8");
     request.mutable_inputs(0)->set_shape(0, size);
     request.set_raw_input_contents(0, std::string(size, 'x'));
+    return request;
+  }
+
+  // The same as an image of StreamImages.
+  static v1::StreamImagesRequest StreamedBytes(size_t size) {
+    v1::StreamImagesRequest request;
+    request.mutable_segment()->set_model_name("vit");
+    request.mutable_segment()->add_images(std::string(size, 'x'));
     return request;
   }
 
@@ -89,8 +98,9 @@ TEST_P(UnreadAnswers, CountUntilTheyHaveLeft) {
   const std::string no_window("\0\x04\0\0\0\0", 6);  // SETTINGS_INITIAL_WINDOW_SIZE: 0
   caller->Send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + Http2Frame(kSettings, 0, 0, no_window));
   constexpr size_t kBytes = 40'000;  // within the windows that a connection starts with
-  caller->Send(CallHeaders(GetParam(), 1) +
-               CallMessage(Bytes(kBytes).SerializeAsString(), false, 1, 16'000));
+  const std::string message = GetParam() == kImageStream ? StreamedBytes(kBytes).SerializeAsString()
+                                                         : Bytes(kBytes).SerializeAsString();
+  caller->Send(CallHeaders(GetParam(), 1) + CallMessage(message, false, 1, 16'000));
   FakeInference::Held unread = inference_.Take();
   ASSERT_TRUE(unread.request->TakeMemory(kBudget / 2).ok());
   unread.Answer();
@@ -112,9 +122,12 @@ TEST_P(UnreadAnswers, CountUntilTheyHaveLeft) {
   EXPECT_TRUE(Eventually([&] { return take_all(kBudget - records).ok(); }));
 }
 
-INSTANTIATE_TEST_SUITE_P(Methods, UnreadAnswers, ::testing::Values(kInfer, kInferStream),
+INSTANTIATE_TEST_SUITE_P(Methods, UnreadAnswers,
+                         ::testing::Values(kInfer, kInferStream, kImageStream),
                          [](const auto& info) {
-                           return std::string(info.param == kInfer ? "Infer" : "InferStream");
+                           return std::string(info.param == kInfer         ? "Infer"
+                                              : info.param == kInferStream ? "InferStream"
+                                                                           : "ImageStream");
                          });
 
 }  // namespace
