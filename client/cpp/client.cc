@@ -8,13 +8,11 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
-#include <mutex>
-#include <set>
 #include <utility>
 
-#include "absl/strings/cord.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "client/cpp/connection.h"
 #include "client/cpp/no_connection.h"
 #include "client/cpp/wire_types.h"
 #include "proto/fovea/v1/vision.grpc.pb.h"
@@ -22,16 +20,6 @@
 
 namespace fovea::client {
 namespace {
-
-constexpr char kUnreachableUrl[] = "fovea.dev/unreachable";
-constexpr char kReasonUrl[] = "fovea.dev/reason";
-constexpr char kReasonMetadata[] = "fovea-reason";  // of a failed call's trailing metadata
-
-absl::Status Unreachable(const std::string& why) {
-  absl::Status status = absl::UnavailableError(why);
-  status.SetPayload(kUnreachableUrl, absl::Cord());
-  return status;
-}
 
 // HOST:PORT and [IPV6]:PORT are checked here, because gRPC would take any text for a host and look
 // for it.
@@ -51,25 +39,11 @@ absl::Status CheckAddress(const std::string& address) {
   return absl::OkStatus();
 }
 
-std::chrono::system_clock::time_point DeadlineIn(absl::Duration timeout) {
-  // Far enough to be none, near enough not to overflow.
-  return absl::ToChronoTime(absl::Now() + std::min(timeout, absl::Hours(24 * 365)));
-}
-
 }  // namespace
-
-bool IsUnreachable(const absl::Status& status) {
-  return status.GetPayload(kUnreachableUrl).has_value();
-}
-
-std::string ReasonOf(const absl::Status& status) {
-  const auto reason = status.GetPayload(kReasonUrl);
-  return reason ? std::string(*reason) : "";
-}
 
 struct Client::Wire {
   Wire(std::string address, const std::shared_ptr<grpc::Channel>& channel)
-      : address(std::move(address)), oip(channel), vision(channel) {}
+      : connection(std::move(address), channel), oip(channel), vision(channel) {}
 
   // Makes one call. `call` gets the context and returns gRPC's status; `what` names the call for an
   // error.
@@ -77,73 +51,19 @@ struct Client::Wire {
   absl::Status Make(const char* what, const CallOptions& options, Call call) {
     grpc::ClientContext context;
     context.set_deadline(DeadlineIn(options.timeout));
-    if (!Begin(context)) return absl::CancelledError("the client was stopped");
+    if (!connection.Begin(context)) return Stopped();
     const grpc::Status status = call(context);
-    End(context);
-    if (status.ok()) return absl::OkStatus();
-    switch (status.error_code()) {
-      case grpc::StatusCode::UNAVAILABLE:
-        // A busy server says UNAVAILABLE, and so does gRPC itself without one. Only its own words
-        // tell which; the channel's state does not, because a stopping server's last answers come
-        // as the connection closes.
-        if (context.debug_error_string().find("received from peer") == std::string::npos) {
-          return Unreachable(
-              absl::StrCat("the connection to ", address, " broke: has the server stopped?"));
-        }
-        break;
-      case grpc::StatusCode::DEADLINE_EXCEEDED:
-        // gRPC's own words, where the deadline passed on this side.
-        if (status.error_message() == "Deadline Exceeded") {
-          return absl::DeadlineExceededError(
-              absl::StrCat("no answer within ", absl::FormatDuration(options.timeout)));
-        }
-        break;
-      case grpc::StatusCode::UNIMPLEMENTED:
-        if (status.error_message().empty()) {
-          return absl::UnimplementedError(
-              absl::StrCat("the server at ", address, " does not know ", what));
-        }
-        break;
-      default:
-        break;
-    }
-    absl::Status error(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
-    const auto& metadata = context.GetServerTrailingMetadata();
-    if (const auto reason = metadata.find(kReasonMetadata); reason != metadata.end()) {
-      error.SetPayload(kReasonUrl,
-                       absl::Cord(absl::string_view(reason->second.data(), reason->second.size())));
-    }
-    return error;
+    connection.End(context);
+    return connection.Outcome(what, options.timeout, status, context);
   }
 
   template <typename Response, typename Answer, typename Request, typename Call>
   absl::StatusOr<Response> Ask(const char* what, const Request& request, const CallOptions& options,
                                Call call);
 
-  void Stop() {
-    std::lock_guard lock(mutex);
-    stopped = true;
-    for (grpc::ClientContext* context : running) context->TryCancel();
-  }
-
-  // False: no more calls are made.
-  bool Begin(grpc::ClientContext& context) {
-    std::lock_guard lock(mutex);
-    if (!stopped) running.insert(&context);
-    return !stopped;
-  }
-  void End(grpc::ClientContext& context) {
-    std::lock_guard lock(mutex);
-    running.erase(&context);
-  }
-
-  const std::string address;
+  Connection connection;
   inference::GRPCInferenceService::Stub oip;
   fovea::v1::VisionService::Stub vision;
-
-  std::mutex mutex;
-  bool stopped = false;
-  std::set<grpc::ClientContext*> running;
 };
 
 Client::Client(std::unique_ptr<Wire> wire) : wire_(std::move(wire)) {}
@@ -210,6 +130,10 @@ absl::StatusOr<SegmentResponse> Client::Segment(const SegmentRequest& request,
       "fovea.v1.VisionService.Segment", request, options, &fovea::v1::VisionService::Stub::Segment);
 }
 
+absl::StatusOr<std::unique_ptr<ImageStream>> Client::StreamImages(const StreamOptions& options) {
+  return ImageStream::Open(wire_->connection, options);
+}
+
 absl::StatusOr<InferResponse> Client::Infer(const InferRequest& request,
                                             const CallOptions& options) {
   const inference::ModelInferRequest message = ToWire(request);
@@ -225,7 +149,7 @@ absl::StatusOr<InferResponse> Client::Infer(const InferRequest& request,
   return response;
 }
 
-void Client::Stop() { wire_->Stop(); }
+void Client::Stop() { wire_->connection.Stop(); }
 
 absl::StatusOr<std::vector<ModelInfo>> Client::Index(const CallOptions& options) {
   inference::RepositoryIndexResponse index;

@@ -9,8 +9,8 @@
 //     std::cout << score.label << ' ' << score.confidence << '\n';
 //   }
 //
-// Everything but Classify, Detect and Segment works with any server of the Open Inference Protocol
-// that has Triton's extensions.
+// Everything but Classify, Detect, Segment and StreamImages works with any server of the Open
+// Inference Protocol that has Triton's extensions.
 #pragma once
 
 #include <memory>
@@ -20,6 +20,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "client/cpp/image_stream.h"
 #include "client/cpp/types.h"
 
 namespace fovea::client {
@@ -73,6 +74,10 @@ class Client {
   // A class for each pixel of each image. INTERNAL: the server's maps do not cover its images.
   absl::StatusOr<SegmentResponse> Segment(const SegmentRequest& request,
                                           const CallOptions& options = {});
+
+  // Many requests over one call. CANCELLED: the client was stopped. The client outlives its
+  // streams.
+  absl::StatusOr<std::unique_ptr<ImageStream>> StreamImages(const StreamOptions& options = {});
 
   // The generic call: any inputs, any outputs.
   absl::StatusOr<InferResponse> Infer(const InferRequest& request, const CallOptions& options = {});

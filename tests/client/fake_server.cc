@@ -126,6 +126,28 @@ class FakeVision final : public fovea::v1::VisionService::Service {
     return Status::OK;
   }
 
+  // Each request as its own call answers it: at once, or as they come: backwards, when all are
+  // there.
+  Status StreamImages(ServerContext* context,
+                      grpc::ServerReaderWriter<fovea::v1::StreamImagesResponse,
+                                               fovea::v1::StreamImagesRequest>* stream) override {
+    std::vector<fovea::v1::StreamImagesResponse> answers;
+    bool at_once = true;
+    fovea::v1::StreamImagesRequest request;
+    for (uint64_t number = 0; stream->Read(&request); ++number) {
+      if (number == 0) at_once = request.order() != fovea::v1::StreamImagesRequest::AS_THEY_COME;
+      fovea::v1::StreamImagesResponse answer = Streamed(context, request);
+      answer.set_number(number);
+      if (at_once) {
+        stream->Write(answer);
+      } else {
+        answers.push_back(std::move(answer));
+      }
+    }
+    for (; !answers.empty(); answers.pop_back()) stream->Write(answers.back());
+    return context->IsCancelled() ? Status(StatusCode::CANCELLED, "cancelled") : Status::OK;
+  }
+
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<std::string> classified_;
@@ -133,6 +155,33 @@ class FakeVision final : public fovea::v1::VisionService::Service {
   int running_ = 0, most_at_once_ = 0, company_ = 0;
 
  private:
+  fovea::v1::StreamImagesResponse Streamed(ServerContext* context,
+                                           const fovea::v1::StreamImagesRequest& request) {
+    fovea::v1::StreamImagesResponse answer;
+    Status status;
+    if (request.has_classify()) {
+      answer.set_id(request.classify().id());
+      status = Classify(context, &request.classify(), answer.mutable_classify());
+    } else if (request.has_detect()) {
+      answer.set_id(request.detect().id());
+      status = Detect(context, &request.detect(), answer.mutable_detect());
+    } else {
+      answer.set_id(request.segment().id());
+      status = Segment(context, &request.segment(), answer.mutable_segment());
+    }
+    if (!status.ok()) {
+      answer.mutable_error()->set_code(status.error_code());
+      answer.mutable_error()->set_message(status.error_message());
+      if (status.error_code() == StatusCode::INVALID_ARGUMENT) {
+        answer.mutable_error()->set_reason("image.unknown_format");
+      }
+    }
+    if (request.timeout_us() == 1) {  // too short for anything
+      answer.mutable_error()->set_code(StatusCode::DEADLINE_EXCEEDED);
+    }
+    return answer;
+  }
+
   Status Answer(ServerContext* context, const fovea::v1::ClassifyRequest& request,
                 fovea::v1::ClassifyResponse* response) {
     const FakeModel* model = Find(models_, request.model_name());
