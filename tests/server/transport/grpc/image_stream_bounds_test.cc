@@ -56,7 +56,7 @@ TEST_F(ImageStreamBounds, AsTheyComeEveryAnswerThatLeavesMakesRoom) {
   EXPECT_TRUE(stream->Finish().ok());
 }
 
-// Docs/faults.md, row 62.
+// Docs/faults.md, row 65.
 TEST_F(ImageStreamBounds, WhoDoesNotReadIsNotReadEither) {
   constexpr int64_t kBudget = 8 << 20, kShare = kBudget / limits::kStreamMemoryShare;
   constexpr int kRequests = 1000, kBytes = 40'000;
