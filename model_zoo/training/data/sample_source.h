@@ -1,0 +1,54 @@
+// Where samples come from: generated scenes, or a user's own data in one of three layouts.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "model_zoo/training/data/sample.h"
+
+namespace fovea::models::training {
+
+// Which parts of a Sample a source fills.
+struct GroundTruth {
+  bool class_index = false;
+  bool boxes = false;
+  bool masks = false;  // of every object
+  bool class_map = false;
+
+  bool operator==(const GroundTruth&) const = default;
+};
+
+// What is wrong with data from outside, in a sentence that names the file and, where there is one,
+// the entry in it.
+class DataError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// Thread-safe: a sample is a function of its index.
+class SampleSource {
+ public:
+  static constexpr uint64_t kEndless = std::numeric_limits<uint64_t>::max();
+
+  virtual ~SampleSource() = default;
+
+  virtual GroundTruth ground_truth() const = 0;
+  // Of pictures and objects.
+  virtual const std::vector<std::string>& labels() const = 0;
+  // Of the levels of class maps. With scenes level 0 is "background" and level 1 + i is
+  // labels()[i].
+  virtual const std::vector<std::string>& map_labels() const = 0;
+
+  // How many samples there are. An endless source makes up another for every index.
+  virtual uint64_t size() const = 0;
+  // What people call the sample: its file's name, or "scene 17".
+  virtual std::string Name(uint64_t index) const = 0;
+  // Reads or draws it, at the size that it has. Throws DataError where the file turns out to be
+  // wrong only now.
+  virtual Sample Get(uint64_t index) const = 0;
+};
+
+}  // namespace fovea::models::training
