@@ -44,6 +44,9 @@ class SampleSource {
 
   // How many samples there are. An endless source makes up another for every index.
   virtual uint64_t size() const = 0;
+  // What people should know of the data: what was left out, and why. A sentence each.
+  virtual std::vector<std::string> notes() const { return {}; }
+
   // What people call the sample: its file's name, or "scene 17".
   virtual std::string Name(uint64_t index) const = 0;
   // Reads or draws it, at the size that it has. Throws DataError where the file turns out to be

@@ -1,0 +1,308 @@
+#include "model_zoo/training/data/coco_file.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <unordered_map>
+#include <utility>
+
+#include "base/limits.h"
+#include "model_zoo/quoted.h"
+#include "model_zoo/training/data/mask_codes.h"
+#include "model_zoo/training/data/sample_source.h"
+
+namespace fovea::models::training {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+constexpr int64_t kMaxFileBytes = int64_t{2} << 30;  // COCO's largest is 0.45 GiB
+constexpr int kMaxDepth = 6;
+constexpr int64_t kMaxEntryValues = 1'000'000;
+constexpr double kMaxCoordinate = 1e6;  // a float holds sixteenths of a pixel there
+constexpr size_t kMaxWords = 200;       // of another library, in an error
+
+struct RawAnnotation {
+  int64_t image = 0, category = 0;
+  cv::Rect2d box;
+  cv::Size run_lengths_of;  // the picture that they say that they fill
+  CocoAnnotation rest;
+};
+
+// One entry of one of the lists. Errors name it.
+class Entry {
+ public:
+  // The entry number `place` of its list.
+  Entry(const char* kind, int64_t place, const Json& object) : object_(object) {
+    name_ = std::string(kind) + " number " + std::to_string(place);
+    id_ = Integer("id");
+    name_ = std::string(kind) + " " + std::to_string(id_);
+  }
+  // A part of an entry.
+  Entry(const Entry& whole, const Json& part) : name_(whole.name_), id_(whole.id_), object_(part) {}
+
+  int64_t id() const { return id_; }
+
+  [[noreturn]] void Refuse(const std::string& why) const { throw DataError(name_ + ": " + why); }
+
+  const Json* Find(const char* key) const {
+    const auto found = object_.find(key);
+    return found == object_.end() || found->is_null() ? nullptr : &*found;
+  }
+  const Json& At(const char* key) const {
+    const Json* found = Find(key);
+    if (found == nullptr) Refuse(std::string("\"") + key + "\" is missing");
+    return *found;
+  }
+  int64_t Integer(const char* key) const {
+    const Json& value = At(key);
+    // Some writers make every number a real one.
+    if (value.is_number_float() && std::abs(value.get<double>()) < 0x1p53 &&
+        value.get<double>() == std::floor(value.get<double>())) {
+      return static_cast<int64_t>(value.get<double>());
+    }
+    if (!value.is_number_integer()) Refuse(std::string("\"") + key + "\" is no whole number");
+    return value.get<int64_t>();
+  }
+  int Between(const char* key, int64_t least, int64_t most) const {
+    const int64_t value = Integer(key);
+    if (value < least || value > most) {
+      Refuse(std::string("\"") + key + "\" is " + std::to_string(value) + ", not between " +
+             std::to_string(least) + " and " + std::to_string(most));
+    }
+    return static_cast<int>(value);
+  }
+  std::string Text(const char* key) const {
+    const Json& value = At(key);
+    if (!value.is_string()) Refuse(std::string("\"") + key + "\" is no text");
+    return value.get<std::string>();
+  }
+  double Coordinate(const Json& value, const char* of) const {
+    if (!value.is_number()) Refuse(std::string("\"") + of + "\" holds what is no number");
+    const double number = value.get<double>();
+    if (!(std::abs(number) <= kMaxCoordinate)) {
+      Refuse(std::string("\"") + of + "\" holds a number above a million");
+    }
+    return number;
+  }
+
+ private:
+  std::string name_;
+  int64_t id_ = 0;
+  const Json& object_;
+};
+
+// A name that leads out of the folder of the pictures is no name.
+bool StaysInside(const std::string& name) {
+  const fs::path path(name);
+  if (name.empty() || name.find('\0') != std::string::npos || path.is_absolute()) return false;
+  return std::none_of(path.begin(), path.end(), [](const fs::path& part) { return part == ".."; });
+}
+
+class Reader {
+ public:
+  // Of json::parse: false drops what was parsed.
+  bool On(int depth, Json::parse_event_t event, Json& parsed) {
+    using Event = Json::parse_event_t;
+    if (depth > kMaxDepth) throw DataError("it nests deeper than " + std::to_string(kMaxDepth));
+    if (++values_ > kMaxEntryValues) {
+      throw DataError("an entry of " + Quoted(list_) + " holds more than a million values");
+    }
+    if (depth == 1 && event == Event::key) {
+      list_ = parsed.get<std::string>();
+      place_ = 0;
+    }
+    if (depth != 2 || event != Event::object_end) return true;
+    values_ = 0;
+    ++place_;
+    if (list_ == "images") AddPicture(parsed);
+    if (list_ == "categories") AddCategory(parsed);
+    if (list_ == "annotations") AddAnnotation(parsed);
+    return false;
+  }
+
+  CocoFile Finish(const Json& whole) {
+    for (const char* list : {"images", "categories", "annotations"}) {
+      if (!whole.is_object() || !whole.contains(list) || !whole[list].is_array()) {
+        throw DataError(std::string("it has no list \"") + list + "\"");
+      }
+      if (!whole[list].empty()) {
+        throw DataError(std::string("its list \"") + list + "\" holds what is no object");
+      }
+    }
+    std::map<int64_t, int64_t> classes;  // category id to place
+    for (auto& [id, name] : categories_) {
+      classes[id] = static_cast<int64_t>(file_.labels.size());
+      file_.labels.push_back(std::move(name));
+    }
+    for (RawAnnotation& raw : annotations_) Resolve(classes, raw);
+    return std::move(file_);
+  }
+
+ private:
+  void AddPicture(const Json& object) {
+    const Entry entry("image", place_, object);
+    CocoPicture picture{.file_name = entry.Text("file_name"),
+                        .size = {entry.Between("width", 1, limits::kMaxImageSide),
+                                 entry.Between("height", 1, limits::kMaxImageSide)}};
+    if (int64_t{picture.size.width} * picture.size.height > limits::kMaxImagePixels) {
+      entry.Refuse("it has more pixels than the server takes");
+    }
+    if (!StaysInside(picture.file_name)) {
+      entry.Refuse("its name " + Quoted(picture.file_name) + " leads out of the folder");
+    }
+    if (!places_.emplace(entry.id(), file_.pictures.size()).second) {
+      entry.Refuse("another one has the same id");
+    }
+    file_.pictures.push_back(std::move(picture));
+  }
+
+  void AddCategory(const Json& object) {
+    const Entry entry("category", place_, object);
+    const std::string name = entry.Text("name");
+    if (name.empty() || name.find('\n') != std::string::npos) {
+      entry.Refuse("its name is empty, or has more than one line");
+    }
+    if (!names_.insert(name).second) {
+      entry.Refuse("another one is called " + Quoted(name) + " as well");
+    }
+    if (!categories_.emplace(entry.id(), name).second) {
+      entry.Refuse("another one has the same id");
+    }
+  }
+
+  void AddAnnotation(const Json& object) {
+    const Entry entry("annotation", place_, object);
+    RawAnnotation raw{.image = entry.Integer("image_id"), .category = entry.Integer("category_id")};
+    raw.rest.id = entry.id();
+    const Json& box = entry.At("bbox");
+    if (!box.is_array() || box.size() != 4) entry.Refuse("\"bbox\" is not four numbers");
+    raw.box = {entry.Coordinate(box[0], "bbox"), entry.Coordinate(box[1], "bbox"),
+               entry.Coordinate(box[2], "bbox"), entry.Coordinate(box[3], "bbox")};
+    raw.rest.crowd = entry.Find("iscrowd") != nullptr && entry.Between("iscrowd", 0, 1) == 1;
+    if (const Json* mask = entry.Find("segmentation")) ReadMask(entry, *mask, raw);
+    annotations_.push_back(std::move(raw));
+  }
+
+  static void ReadMask(const Entry& entry, const Json& mask, RawAnnotation& raw) {
+    if (mask.is_array()) {
+      for (const Json& polygon : mask) {
+        if (!polygon.is_array()) entry.Refuse("\"segmentation\" holds what is no polygon");
+        std::vector<float> corners;
+        for (const Json& value : polygon) {
+          corners.push_back(static_cast<float>(entry.Coordinate(value, "segmentation")));
+        }
+        const bool whole = corners.size() >= 6 && corners.size() % 2 == 0;
+        if (whole) raw.rest.polygons.push_back(std::move(corners));
+      }
+      return;
+    }
+    if (!mask.is_object()) entry.Refuse("\"segmentation\" is neither polygons nor run lengths");
+    const Entry lengths(entry, mask);
+    raw.run_lengths_of = SizeOf(lengths);
+    const Json& counts = lengths.At("counts");
+    if (counts.is_string()) {
+      try {
+        raw.rest.run_lengths = RunLengthsOf(counts.get_ref<const std::string&>());
+      } catch (const DataError& error) {
+        entry.Refuse(error.what());
+      }
+      return;
+    }
+    if (!counts.is_array()) entry.Refuse("\"counts\" is neither text nor a list");
+    for (const Json& count : counts) {
+      if (!count.is_number_unsigned() || count.get<uint64_t>() > limits::kMaxImagePixels) {
+        entry.Refuse("\"counts\" holds what is no number of pixels");
+      }
+      raw.rest.run_lengths.push_back(count.get<uint32_t>());
+    }
+  }
+
+  static cv::Size SizeOf(const Entry& lengths) {
+    const Json& size = lengths.At("size");
+    const auto side = [](const Json& value) {
+      return value.is_number_unsigned() && value.get<uint64_t>() <= limits::kMaxImageSide;
+    };
+    if (!size.is_array() || size.size() != 2 || !side(size[0]) || !side(size[1])) {
+      lengths.Refuse("\"size\" is not a height and a width");
+    }
+    return {size[1].get<int>(), size[0].get<int>()};
+  }
+
+  void Resolve(const std::map<int64_t, int64_t>& classes, RawAnnotation& raw) {
+    CocoAnnotation& annotation = raw.rest;
+    const auto refuse = [&annotation](const std::string& why) {
+      throw DataError("annotation " + std::to_string(annotation.id) + ": " + why);
+    };
+    const auto place = places_.find(raw.image);
+    if (place == places_.end()) refuse("there is no image " + std::to_string(raw.image));
+    const auto found = classes.find(raw.category);
+    if (found == classes.end()) refuse("there is no category " + std::to_string(raw.category));
+    CocoPicture& picture = file_.pictures[place->second];
+    if (!annotation.run_lengths.empty() && raw.run_lengths_of != picture.size) {
+      refuse("its run lengths are of another size than its image");
+    }
+    annotation.class_index = found->second;
+    annotation.box =
+        cv::Rect2f(raw.box & cv::Rect2d(0, 0, picture.size.width, picture.size.height));
+    if (annotation.box.empty()) {
+      ++file_.without_area;
+      return;
+    }
+    picture.annotations.push_back(std::move(annotation));
+  }
+
+  std::string list_;   // that is being read
+  int64_t place_ = 0;  // in it, from 1 on
+  int64_t values_ = 0;
+  CocoFile file_;
+  std::unordered_map<int64_t, size_t> places_;  // of pictures, by their id
+  std::map<int64_t, std::string> categories_;
+  std::set<std::string> names_;
+  std::vector<RawAnnotation> annotations_;
+};
+
+CocoFile Parse(const fs::path& file) {
+  if (!fs::is_regular_file(file)) throw DataError("there is no such file");
+  if (fs::file_size(file) > kMaxFileBytes) throw DataError("it is larger than 2 GiB");
+  std::ifstream stream(file, std::ios::binary);
+  if (!stream) throw DataError("it cannot be opened");
+  Reader reader;
+  const Json whole =
+      Json::parse(stream, [&reader](int depth, Json::parse_event_t event, Json& parsed) {
+        return reader.On(depth, event, parsed);
+      });
+  return reader.Finish(whole);
+}
+
+}  // namespace
+
+CocoFile ReadCocoFile(const fs::path& file) {
+  const std::string where = "the annotations " + file.string() + ": ";
+  try {
+    return Parse(file);
+  } catch (const DataError& error) {
+    throw DataError(where + error.what());
+  } catch (const Json::exception& error) {
+    throw DataError(where + "it is no JSON: " + std::string(error.what()).substr(0, kMaxWords));
+  }
+}
+
+cv::Mat MaskOf(const CocoAnnotation& annotation, cv::Size picture) {
+  if (!annotation.run_lengths.empty()) {
+    try {
+      return MaskOf(annotation.run_lengths, picture);
+    } catch (const DataError& error) {
+      throw DataError("annotation " + std::to_string(annotation.id) + ": " + error.what());
+    }
+  }
+  cv::Mat mask = cv::Mat::zeros(picture, CV_8U);
+  for (const std::vector<float>& polygon : annotation.polygons) FillPolygon(polygon, mask);
+  return mask;
+}
+
+}  // namespace fovea::models::training

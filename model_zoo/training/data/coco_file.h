@@ -1,0 +1,48 @@
+// COCO's annotations: what a JSON file says about the objects of many pictures.
+//   https://cocodataset.org/#format-data, "object detection".
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <opencv2/core.hpp>
+#include <string>
+#include <vector>
+
+namespace fovea::models::training {
+
+struct CocoAnnotation {
+  int64_t id = 0;
+  cv::Rect2f box;           // clipped to the picture
+  int64_t class_index = 0;  // a place in CocoFile::labels
+  bool crowd = false;
+  // One of these, or neither: checked numbers, but not yet whether run lengths fill the picture.
+  std::vector<std::vector<float>> polygons;
+  std::vector<uint32_t> run_lengths;
+
+  bool has_mask() const { return !polygons.empty() || !run_lengths.empty(); }
+};
+
+struct CocoPicture {
+  std::string file_name;  // relative, and leads nowhere above
+  cv::Size size;
+  std::vector<CocoAnnotation> annotations;  // as in the file; of an empty picture none
+};
+
+struct CocoFile {
+  std::vector<CocoPicture> pictures;  // as in the file
+  std::vector<std::string> labels;    // the categories' names, by ascending id
+  int64_t without_area = 0;  // annotations left out: their box has no area inside of the picture
+};
+
+// Reads while it parses: what is not needed is never kept, and no entry may hold more than a
+// million values or nest deeper than six levels. Throws DataError, naming the file and the entry,
+// where something is missing, of another type, out of range or refers to what is not there.
+// Polygons of fewer than three corners, or of an odd number of values, are left out, as detectron2
+// does.
+CocoFile ReadCocoFile(const std::filesystem::path& file);
+
+// The pixels of an annotation that has a mask, uint8, 255 or 0. Throws DataError where run lengths
+// do not fill the picture.
+cv::Mat MaskOf(const CocoAnnotation& annotation, cv::Size picture);
+
+}  // namespace fovea::models::training

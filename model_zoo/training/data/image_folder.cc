@@ -1,0 +1,53 @@
+#include "model_zoo/training/data/image_folder.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "model_zoo/quoted.h"
+#include "model_zoo/training/data/files.h"
+#include "model_zoo/training/data/picture_file.h"
+
+namespace fovea::models::training {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<std::string> NamesOf(const std::vector<fs::path>& folders) {
+  std::vector<std::string> names;
+  for (const fs::path& folder : folders) names.push_back(folder.filename().string());
+  return names;
+}
+
+}  // namespace
+
+ImageFolder::ImageFolder(const fs::path& folder)
+    : ImageFolder(folder, NamesOf(FoldersIn(folder))) {}
+
+ImageFolder::ImageFolder(const fs::path& folder, std::vector<std::string> labels)
+    : labels_(std::move(labels)) {
+  for (const fs::path& of_class : FoldersIn(folder)) {
+    const std::string name = of_class.filename().string();
+    const auto label = std::find(labels_.begin(), labels_.end(), name);
+    if (label == labels_.end()) {
+      throw DataError("the folder " + of_class.string() + ": there is no class " + Quoted(name));
+    }
+    const std::vector<fs::path> files = FilesIn(of_class, IsPictureName);
+    if (files.empty()) throw DataError("there is no picture in " + of_class.string());
+    for (const fs::path& file : files) pictures_.push_back({file, label - labels_.begin()});
+  }
+  if (pictures_.empty()) {
+    throw DataError("there is no folder of a class in " + folder.string());
+  }
+}
+
+std::string ImageFolder::Name(uint64_t index) const {
+  const Picture& picture = pictures_.at(index);
+  return labels_[picture.class_index] + "/" + picture.file.filename().string();
+}
+
+Sample ImageFolder::Get(uint64_t index) const {
+  const Picture& picture = pictures_.at(index);
+  return {.rgb = ReadPicture(picture.file), .class_index = picture.class_index};
+}
+
+}  // namespace fovea::models::training

@@ -1,0 +1,39 @@
+// A user's data for classification: a folder of pictures for each class, called after it.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "model_zoo/training/data/sample_source.h"
+
+namespace fovea::models::training {
+
+class ImageFolder final : public SampleSource {
+ public:
+  // The classes are the folders in `folder`, by name. Throws DataError where there is none, or one
+  // holds no picture.
+  explicit ImageFolder(const std::filesystem::path& folder);
+  // Of classes that are known, as those that a model was trained for: a folder for another one is
+  // an error, none for one of them is not.
+  ImageFolder(const std::filesystem::path& folder, std::vector<std::string> labels);
+
+  GroundTruth ground_truth() const override { return {.class_index = true}; }
+  const std::vector<std::string>& labels() const override { return labels_; }
+  const std::vector<std::string>& map_labels() const override { return map_labels_; }
+  uint64_t size() const override { return pictures_.size(); }
+  // With the class: "cat/1.jpg".
+  std::string Name(uint64_t index) const override;
+  Sample Get(uint64_t index) const override;
+
+ private:
+  struct Picture {
+    std::filesystem::path file;
+    int64_t class_index;
+  };
+
+  const std::vector<std::string> labels_, map_labels_;
+  std::vector<Picture> pictures_;
+};
+
+}  // namespace fovea::models::training

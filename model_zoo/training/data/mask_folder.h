@@ -1,0 +1,43 @@
+// A user's data for segmentation: pictures, and for each a PNG of the same stem whose levels are
+// numbers of classes; 255 (65535 of 16 bits) is ignored.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "model_zoo/training/data/sample_source.h"
+
+namespace fovea::models::training {
+
+class MaskFolder final : public SampleSource {
+ public:
+  // `labels[i]` is the class of level i. Where there are none every mask is read once, and the
+  // classes are called "0", "1" and so on up to the highest level. Throws DataError where a picture
+  // has no mask, or there is no picture.
+  MaskFolder(const std::filesystem::path& pictures, const std::filesystem::path& masks,
+             std::vector<std::string> labels = {});
+
+  GroundTruth ground_truth() const override { return {.class_map = true}; }
+  const std::vector<std::string>& labels() const override { return labels_; }
+  const std::vector<std::string>& map_labels() const override { return map_labels_; }
+  uint64_t size() const override { return pairs_.size(); }
+  std::string Name(uint64_t index) const override;
+  std::vector<std::string> notes() const override;
+  // Throws DataError where a file cannot be read, the two are of different sizes, or a level has no
+  // label.
+  Sample Get(uint64_t index) const override;
+
+ private:
+  struct Pair {
+    std::filesystem::path picture, mask;
+  };
+  int HighestLevel() const;
+
+  std::vector<Pair> pairs_;                // by name
+  const std::vector<std::string> labels_;  // none: there are no objects
+  std::vector<std::string> map_labels_;
+  int64_t unused_masks_ = 0;
+};
+
+}  // namespace fovea::models::training
