@@ -11,6 +11,7 @@
 #include <cstring>
 #include <memory>
 #include <new>
+#include <string_view>
 
 #include "model_zoo/training/data/exif_orientation.h"
 
@@ -18,6 +19,11 @@ namespace fovea::models::training {
 namespace {
 
 constexpr size_t kMaxChunkBytes = 8 << 20;  // of text, profiles and the like
+
+using namespace std::string_view_literals;
+constexpr std::string_view kIgnoredChunks =  // each with a byte for libpng's own use
+    "bKGD\0cHRM\0gAMA\0hIST\0iCCP\0iTXt\0oFFs\0pCAL\0pHYs\0sBIT\0sCAL\0sPLT\0sRGB\0"
+    "tEXt\0tIME\0zTXt\0"sv;
 
 class PngReader {
  public:
@@ -31,6 +37,11 @@ class PngReader {
     png_set_read_fn(png_, this, Read);
     png_set_user_limits(png_, max_side, max_side);
     png_set_chunk_malloc_max(png_, kMaxChunkBytes);
+    // Profiles, gamma, text and the like are not looked at: they change no pixel here, and must
+    // not make a picture fail.
+    png_set_keep_unknown_chunks(png_, PNG_HANDLE_CHUNK_NEVER,
+                                reinterpret_cast<png_const_bytep>(kIgnoredChunks.data()),
+                                static_cast<int>(kIgnoredChunks.size() / 5));
   }
   PngReader(const PngReader&) = delete;
   PngReader& operator=(const PngReader&) = delete;

@@ -111,17 +111,23 @@ fs::path AnnotationsOf(const fs::path& folder, Names names) {
   return {};
 }
 
+// Where the pictures may be: those of the folders that there are.
 std::vector<fs::path> PictureFolders(const fs::path& folder, const fs::path& annotations,
                                      Names names) {
   const fs::path beside = annotations.parent_path();
-  std::vector<fs::path> folders = {beside / "images", beside, folder / "images"};
+  std::vector<fs::path> tried = {beside / "images", beside};
   for (std::string_view name : names) {
     for (const std::string& split : {std::string(name), std::string(name) + "2017"}) {
-      folders.insert(folders.end(),
-                     {folder / "images" / split, folder / split, folder / split / "images"});
+      tried.insert(tried.end(),
+                   {folder / "images" / split, folder / split, folder / split / "images"});
     }
   }
-  folders.push_back(folder);
+  tried.insert(tried.end(), {folder / "images", folder});
+  std::vector<fs::path> folders;
+  for (const fs::path& each : tried) {
+    const bool known = std::find(folders.begin(), folders.end(), each) != folders.end();
+    if (fs::is_directory(each) && !known) folders.push_back(each);
+  }
   return folders;
 }
 

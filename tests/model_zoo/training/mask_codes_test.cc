@@ -1,0 +1,93 @@
+#include "model_zoo/training/data/mask_codes.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "model_zoo/training/data/sample_source.h"
+
+namespace fovea::models::training {
+namespace {
+
+cv::Mat Filled(const std::vector<float>& polygon, cv::Size size) {
+  cv::Mat mask = cv::Mat::zeros(size, CV_8U);
+  FillPolygon(polygon, mask);
+  return mask;
+}
+
+TEST(FillPolygonTest, TakesThePixelsWhoseMiddleIsInside) {
+  // From 1 to 4 across and from 1.5 to 3.4 down: the middles at 1.5 to 3.5, and at 1.5 (which lies
+  // on the edge, and counts) and 2.5.
+  const cv::Mat mask = Filled({1, 1.5f, 4, 1.5f, 4, 3.4f, 1, 3.4f}, {6, 6});
+  EXPECT_EQ(cv::countNonZero(mask), 6);
+  EXPECT_EQ(cv::countNonZero(mask(cv::Rect(1, 1, 3, 2))), 6);
+}
+
+TEST(FillPolygonTest, PolygonsSideBySideShareNoPixelAndLeaveNone) {
+  std::mt19937 random(1);
+  std::uniform_real_distribution<float> place(-5, 25);
+  for (int i = 0; i < 100; ++i) {
+    // A square around everything, cut along a line from its top to its bottom.
+    const float top = place(random), bottom = place(random);
+    const cv::Mat left = Filled({-9, -9, top, -9, bottom, 30, -9, 30}, {20, 20});
+    const cv::Mat right = Filled({top, -9, 30, -9, 30, 30, bottom, 30}, {20, 20});
+    EXPECT_EQ(cv::countNonZero(left & right), 0);
+    EXPECT_EQ(cv::countNonZero(left | right), 400);
+  }
+}
+
+TEST(FillPolygonTest, AHoleIsWhatTheOutlineGoesAroundTwice) {
+  // A bow tie: two triangles that meet in the middle.
+  const cv::Mat mask = Filled({0, 0, 10, 10, 10, 0, 0, 10}, {10, 10});
+  EXPECT_EQ(mask.at<uint8_t>(5, 1), 255);
+  EXPECT_EQ(mask.at<uint8_t>(5, 8), 255);
+  EXPECT_EQ(mask.at<uint8_t>(1, 5), 0);
+}
+
+TEST(RunLengthsTest, AreReadAsTheyAreWritten) {
+  std::mt19937 random(1);
+  for (int i = 0; i < 200; ++i) {
+    cv::Mat mask(1 + random() % 40, 1 + random() % 40, CV_8U);
+    const unsigned dense = random() % 5;
+    for (int y = 0; y < mask.rows; ++y) {
+      for (int x = 0; x < mask.cols; ++x) mask.at<uint8_t>(y, x) = random() % 4 < dense ? 255 : 0;
+    }
+    const std::vector<uint32_t> lengths = RunLengthsOf(mask);
+    EXPECT_EQ(RunLengthsOf(TextOf(lengths)), lengths);
+    EXPECT_EQ(cv::norm(MaskOf(lengths, mask.size()), mask, cv::NORM_INF), 0);
+  }
+}
+
+TEST(RunLengthsTest, GoDownTheColumns) {
+  const cv::Mat mask = MaskOf(std::vector<uint32_t>{1, 2, 3}, {2, 3});
+  EXPECT_EQ(mask.at<uint8_t>(1, 0), 255);
+  EXPECT_EQ(mask.at<uint8_t>(2, 0), 255);
+  EXPECT_EQ(cv::countNonZero(mask), 2);
+}
+
+TEST(RunLengthsTest, WhatDoesNotFitIsRefused) {
+  EXPECT_THROW(MaskOf(std::vector<uint32_t>{1, 2, 4}, {2, 3}), DataError);
+  EXPECT_THROW(MaskOf(std::vector<uint32_t>{1, 2}, {2, 3}), DataError);
+  EXPECT_THROW(MaskOf(std::vector<uint32_t>{0xffffffff, 7}, {2, 3}), DataError);
+  EXPECT_THROW(MaskOf(std::vector<uint32_t>{}, {2, 3}), DataError);
+}
+
+TEST(RunLengthsTest, TextThatIsNoneIsRefused) {
+  EXPECT_THROW(RunLengthsOf("P"), DataError);           // a number that goes on behind the end
+  EXPECT_THROW(RunLengthsOf("ooooooooo1"), DataError);  // one too long
+  EXPECT_THROW(RunLengthsOf("\x7f"), DataError);
+  EXPECT_THROW(RunLengthsOf(" "), DataError);
+  EXPECT_THROW(RunLengthsOf("O"), DataError);  // -1
+  std::mt19937 random(1);
+  for (int i = 0; i < 20000; ++i) {
+    std::string text(random() % 12, ' ');
+    for (char& c : text) c = static_cast<char>(random());
+    try {
+      MaskOf(RunLengthsOf(text), {8, 8});
+    } catch (const DataError&) {
+    }
+  }
+}
+
+}  // namespace
+}  // namespace fovea::models::training
