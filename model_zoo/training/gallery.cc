@@ -1,12 +1,13 @@
 #include "model_zoo/training/gallery.h"
 
-#include <png.h>
 #include <turbojpeg.h>
 
 #include <fstream>
 #include <memory>
 #include <stdexcept>
 #include <string>
+
+#include "model_zoo/training/data/picture_file.h"
 
 namespace fovea::models::training {
 namespace {
@@ -15,18 +16,6 @@ constexpr int kJpegQuality = 90;
 
 std::runtime_error CouldNotWrite(const std::filesystem::path& file) {
   return std::runtime_error("could not write " + file.string());
-}
-
-void WritePng(const std::filesystem::path& file, const cv::Mat& rgb) {
-  png_image image{.version = PNG_IMAGE_VERSION};
-  image.width = static_cast<png_uint_32>(rgb.cols);
-  image.height = static_cast<png_uint_32>(rgb.rows);
-  image.format = PNG_FORMAT_RGB;
-  const int row_bytes = static_cast<int>(rgb.step);
-  if (!png_image_write_to_file(&image, file.c_str(), /*convert_to_8bit=*/0, rgb.data, row_bytes,
-                               /*colormap=*/nullptr)) {
-    throw CouldNotWrite(file);
-  }
 }
 
 void WriteJpeg(const std::filesystem::path& file, const cv::Mat& rgb) {

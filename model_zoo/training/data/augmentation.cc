@@ -69,7 +69,7 @@ class Sources {
     }
   }
 
-  // Replaces the object's mask. False where nothing of it is left.
+  // Replaces the object's mask, and its box by the mask's. False where nothing of it is left.
   bool GatherMask(Object& object) const {
     const auto [left, right] = Covering(columns_, object.mask_area.x, object.mask_area.width);
     const auto [top, bottom] = Covering(rows_, object.mask_area.y, object.mask_area.height);
@@ -83,11 +83,7 @@ class Sources {
         row[x] = from[columns_[area.x + x] - object.mask_area.x];
       }
     }
-    Object gathered;
-    if (!SetMask(mask, gathered)) return false;
-    object.mask = gathered.mask;
-    object.mask_area = gathered.mask_area + area.tl();
-    return true;
+    return SetMask(mask, area.tl(), object);
   }
 
  private:

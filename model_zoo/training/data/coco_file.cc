@@ -1,7 +1,6 @@
 #include "model_zoo/training/data/coco_file.h"
 
 #include <algorithm>
-#include <cmath>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -11,6 +10,7 @@
 
 #include "base/limits.h"
 #include "model_zoo/quoted.h"
+#include "model_zoo/training/data/coco_entry.h"
 #include "model_zoo/training/data/mask_codes.h"
 #include "model_zoo/training/data/sample_source.h"
 
@@ -23,77 +23,13 @@ using Json = nlohmann::json;
 constexpr int64_t kMaxFileBytes = int64_t{2} << 30;  // COCO's largest is 0.45 GiB
 constexpr int kMaxDepth = 6;
 constexpr int64_t kMaxEntryValues = 1'000'000;
-constexpr double kMaxCoordinate = 1e6;  // a float holds sixteenths of a pixel there
-constexpr size_t kMaxWords = 200;       // of another library, in an error
+constexpr size_t kMaxWords = 200;  // of another library, in an error
 
 struct RawAnnotation {
   int64_t image = 0, category = 0;
   cv::Rect2d box;
   cv::Size run_lengths_of;  // the picture that they say that they fill
   CocoAnnotation rest;
-};
-
-// One entry of one of the lists. Errors name it.
-class Entry {
- public:
-  // The entry number `place` of its list.
-  Entry(const char* kind, int64_t place, const Json& object) : object_(object) {
-    name_ = std::string(kind) + " number " + std::to_string(place);
-    id_ = Integer("id");
-    name_ = std::string(kind) + " " + std::to_string(id_);
-  }
-  // A part of an entry.
-  Entry(const Entry& whole, const Json& part) : name_(whole.name_), id_(whole.id_), object_(part) {}
-
-  int64_t id() const { return id_; }
-
-  [[noreturn]] void Refuse(const std::string& why) const { throw DataError(name_ + ": " + why); }
-
-  const Json* Find(const char* key) const {
-    const auto found = object_.find(key);
-    return found == object_.end() || found->is_null() ? nullptr : &*found;
-  }
-  const Json& At(const char* key) const {
-    const Json* found = Find(key);
-    if (found == nullptr) Refuse(std::string("\"") + key + "\" is missing");
-    return *found;
-  }
-  int64_t Integer(const char* key) const {
-    const Json& value = At(key);
-    // Some writers make every number a real one.
-    if (value.is_number_float() && std::abs(value.get<double>()) < 0x1p53 &&
-        value.get<double>() == std::floor(value.get<double>())) {
-      return static_cast<int64_t>(value.get<double>());
-    }
-    if (!value.is_number_integer()) Refuse(std::string("\"") + key + "\" is no whole number");
-    return value.get<int64_t>();
-  }
-  int Between(const char* key, int64_t least, int64_t most) const {
-    const int64_t value = Integer(key);
-    if (value < least || value > most) {
-      Refuse(std::string("\"") + key + "\" is " + std::to_string(value) + ", not between " +
-             std::to_string(least) + " and " + std::to_string(most));
-    }
-    return static_cast<int>(value);
-  }
-  std::string Text(const char* key) const {
-    const Json& value = At(key);
-    if (!value.is_string()) Refuse(std::string("\"") + key + "\" is no text");
-    return value.get<std::string>();
-  }
-  double Coordinate(const Json& value, const char* of) const {
-    if (!value.is_number()) Refuse(std::string("\"") + of + "\" holds what is no number");
-    const double number = value.get<double>();
-    if (!(std::abs(number) <= kMaxCoordinate)) {
-      Refuse(std::string("\"") + of + "\" holds a number above a million");
-    }
-    return number;
-  }
-
- private:
-  std::string name_;
-  int64_t id_ = 0;
-  const Json& object_;
 };
 
 // A name that leads out of the folder of the pictures is no name.
@@ -145,7 +81,7 @@ class Reader {
 
  private:
   void AddPicture(const Json& object) {
-    const Entry entry("image", place_, object);
+    const CocoEntry entry("image", place_, object);
     CocoPicture picture{.file_name = entry.Text("file_name"),
                         .size = {entry.Between("width", 1, limits::kMaxImageSide),
                                  entry.Between("height", 1, limits::kMaxImageSide)}};
@@ -162,7 +98,7 @@ class Reader {
   }
 
   void AddCategory(const Json& object) {
-    const Entry entry("category", place_, object);
+    const CocoEntry entry("category", place_, object);
     const std::string name = entry.Text("name");
     if (name.empty() || name.find('\n') != std::string::npos) {
       entry.Refuse("its name is empty, or has more than one line");
@@ -176,7 +112,7 @@ class Reader {
   }
 
   void AddAnnotation(const Json& object) {
-    const Entry entry("annotation", place_, object);
+    const CocoEntry entry("annotation", place_, object);
     RawAnnotation raw{.image = entry.Integer("image_id"), .category = entry.Integer("category_id")};
     raw.rest.id = entry.id();
     const Json& box = entry.At("bbox");
@@ -188,7 +124,7 @@ class Reader {
     annotations_.push_back(std::move(raw));
   }
 
-  static void ReadMask(const Entry& entry, const Json& mask, RawAnnotation& raw) {
+  static void ReadMask(const CocoEntry& entry, const Json& mask, RawAnnotation& raw) {
     if (mask.is_array()) {
       for (const Json& polygon : mask) {
         if (!polygon.is_array()) entry.Refuse("\"segmentation\" holds what is no polygon");
@@ -202,7 +138,7 @@ class Reader {
       return;
     }
     if (!mask.is_object()) entry.Refuse("\"segmentation\" is neither polygons nor run lengths");
-    const Entry lengths(entry, mask);
+    const CocoEntry lengths(entry, mask);
     raw.run_lengths_of = SizeOf(lengths);
     const Json& counts = lengths.At("counts");
     if (counts.is_string()) {
@@ -222,7 +158,7 @@ class Reader {
     }
   }
 
-  static cv::Size SizeOf(const Entry& lengths) {
+  static cv::Size SizeOf(const CocoEntry& lengths) {
     const Json& size = lengths.At("size");
     const auto side = [](const Json& value) {
       return value.is_number_unsigned() && value.get<uint64_t>() <= limits::kMaxImageSide;
@@ -292,17 +228,41 @@ CocoFile ReadCocoFile(const fs::path& file) {
   }
 }
 
-cv::Mat MaskOf(const CocoAnnotation& annotation, cv::Size picture) {
+namespace {
+
+// The pixels that the annotation's polygons can reach.
+cv::Rect Reach(const CocoAnnotation& annotation, cv::Size picture) {
+  float left = 1e9f, top = 1e9f, right = -1e9f, bottom = -1e9f;
+  for (const std::vector<float>& polygon : annotation.polygons) {
+    for (size_t i = 0; i + 1 < polygon.size(); i += 2) {
+      left = std::min(left, polygon[i]);
+      right = std::max(right, polygon[i]);
+      top = std::min(top, polygon[i + 1]);
+      bottom = std::max(bottom, polygon[i + 1]);
+    }
+  }
+  const cv::Rect reach(cv::Point(cvFloor(left), cvFloor(top)),
+                       cv::Point(cvCeil(right), cvCeil(bottom)));
+  return reach & cv::Rect({0, 0}, picture);
+}
+
+}  // namespace
+
+bool SetMask(const CocoAnnotation& annotation, cv::Size picture, Object& object) {
   if (!annotation.run_lengths.empty()) {
     try {
-      return MaskOf(annotation.run_lengths, picture);
+      return SetMask(MaskOf(annotation.run_lengths, picture), {0, 0}, object);
     } catch (const DataError& error) {
       throw DataError("annotation " + std::to_string(annotation.id) + ": " + error.what());
     }
   }
-  cv::Mat mask = cv::Mat::zeros(picture, CV_8U);
-  for (const std::vector<float>& polygon : annotation.polygons) FillPolygon(polygon, mask);
-  return mask;
+  const cv::Rect reach = Reach(annotation, picture);
+  if (reach.empty()) return false;
+  cv::Mat mask = cv::Mat::zeros(reach.size(), CV_8U);
+  for (const std::vector<float>& polygon : annotation.polygons) {
+    FillPolygon(polygon, reach.tl(), mask);
+  }
+  return SetMask(mask, reach.tl(), object);
 }
 
 }  // namespace fovea::models::training

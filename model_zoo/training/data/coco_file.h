@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "model_zoo/training/data/sample.h"
+
 namespace fovea::models::training {
 
 struct CocoAnnotation {
@@ -41,8 +43,9 @@ struct CocoFile {
 // does.
 CocoFile ReadCocoFile(const std::filesystem::path& file);
 
-// The pixels of an annotation that has a mask, uint8, 255 or 0. Throws DataError where run lengths
-// do not fill the picture.
-cv::Mat MaskOf(const CocoAnnotation& annotation, cv::Size picture);
+// Gives the object the mask of an annotation that has one; its box becomes the mask's. False, and
+// nothing changes, where no pixel's middle lies in it. Throws DataError where run lengths do not
+// fill the picture.
+bool SetMask(const CocoAnnotation& annotation, cv::Size picture, Object& object);
 
 }  // namespace fovea::models::training

@@ -65,7 +65,7 @@ Sample CocoSource::Get(uint64_t index) const {
     Object object{.class_index = annotation.class_index};
     object.crowd = annotation.crowd;
     const bool masked = has_masks_ && annotation.has_mask();
-    if (masked && !SetMask(MaskOf(annotation, picture.size), object)) continue;
+    if (masked && !SetMask(annotation, picture.size, object)) continue;
     object.box = annotation.box;
     sample.objects.push_back(std::move(object));
   }

@@ -18,15 +18,16 @@ int FirstFrom(double place, int count) {
 
 }  // namespace
 
-void FillPolygon(std::span<const float> polygon, cv::Mat& mask) {
+void FillPolygon(std::span<const float> polygon, cv::Point corner, cv::Mat& mask) {
   // Each edge turns over everything to its right in the rows that it crosses; what is turned over
   // an odd number of times lies inside.
   cv::Mat turns = cv::Mat::zeros(mask.rows, mask.cols + 1, CV_8U);
   const size_t corners = polygon.size() / 2;
   for (size_t i = 0; i < corners; ++i) {
     const size_t next = (i + 1) % corners;
-    double x0 = polygon[2 * i], y0 = polygon[2 * i + 1];
-    double x1 = polygon[2 * next], y1 = polygon[2 * next + 1];
+    double x0 = double{polygon[2 * i]} - corner.x, y0 = double{polygon[2 * i + 1]} - corner.y;
+    double x1 = double{polygon[2 * next]} - corner.x;
+    double y1 = double{polygon[2 * next + 1]} - corner.y;
     if (y0 > y1) {
       std::swap(x0, x1);
       std::swap(y0, y1);

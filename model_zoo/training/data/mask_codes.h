@@ -11,9 +11,10 @@
 namespace fovea::models::training {
 
 // Sets to 255 the pixels whose middle lies in the polygon (x0, y0, x1, y1, ...), by the even-odd
-// rule; `mask` is uint8 and the polygon may reach beyond it. pycocotools rounds the outline to
+// rule; `mask` is uint8, the part of the picture that begins at `corner`, and the polygon may reach
+// beyond it. pycocotools rounds the outline to
 // fifths of a pixel first: the two differ in pixels that the outline crosses, and in no others.
-void FillPolygon(std::span<const float> polygon, cv::Mat& mask);
+void FillPolygon(std::span<const float> polygon, cv::Point corner, cv::Mat& mask);
 
 // Of COCO's compressed text. Throws DataError where it is none.
 std::vector<uint32_t> RunLengthsOf(std::string_view text);

@@ -10,12 +10,14 @@ cv::Mat WholeMask(const Object& object, cv::Size picture) {
   return whole;
 }
 
-bool SetMask(const cv::Mat& whole, Object& object) {
-  const cv::Rect area = cv::boundingRect(whole);
+bool SetMask(const cv::Mat& part, cv::Point corner, Object& object) {
+  const cv::Rect area = cv::boundingRect(part);
   if (area.empty()) return false;
-  object.mask_area = area;
-  object.mask = whole(area) != 0;
-  object.box = cv::Rect2f(area);
+  // A matrix of its own: assigned to, the object's would be overwritten, which copies share.
+  const cv::Mat mask = part(area) != 0;
+  object.mask = mask;
+  object.mask_area = area + corner;
+  object.box = cv::Rect2f(object.mask_area);
   return true;
 }
 

@@ -42,8 +42,9 @@ constexpr int IgnoredLevel(int type) { return type == CV_16U ? 65535 : 255; }
 // nothing.
 cv::Mat WholeMask(const Object& object, cv::Size picture);
 
-// Sets the object's mask from the pixels of a whole picture (uint8, not 0: the object's), as small
-// as it can be, and its box around it. False, and nothing changes, where no pixel is set.
-bool SetMask(const cv::Mat& whole, Object& object);
+// Sets the object's mask from the pixels of a part of its picture that begins at `corner` (uint8,
+// not 0: the object's), as small as it can be, and its box around it. False, and nothing changes,
+// where no pixel is set.
+bool SetMask(const cv::Mat& part, cv::Point corner, Object& object);
 
 }  // namespace fovea::models::training

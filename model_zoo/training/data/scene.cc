@@ -180,7 +180,8 @@ void Annotate(const std::vector<Figure>& figures, const cv::Mat& owners, Sample&
   for (size_t i = 0; i < figures.size(); ++i) {
     Object object{.class_index = figures[i].class_index};
     const cv::Mat whole = owners == static_cast<int>(i) + 1;
-    const bool seen = cv::countNonZero(whole) >= kMinVisiblePixels && SetMask(whole, object);
+    const bool seen =
+        cv::countNonZero(whole) >= kMinVisiblePixels && SetMask(whole, {0, 0}, object);
     levels[i + 1] = static_cast<uint8_t>(seen ? figures[i].class_index + 1 : IgnoredLevel(CV_8U));
     if (seen) sample.objects.push_back(std::move(object));
   }

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <random>
 #include <string>
 
 #include "model_zoo/training/data/sample_source.h"
@@ -64,10 +65,15 @@ TEST_F(CocoFileTest, ReadsWhatWasWritten) {
   EXPECT_EQ(dog.class_index, 1);
   EXPECT_EQ(dog.box, cv::Rect2f(1, 2.5f, 3, 4));
   EXPECT_FALSE(dog.crowd);
-  EXPECT_EQ(cv::countNonZero(MaskOf(dog, {20, 10})), 12);
+  Object object;
+  ASSERT_TRUE(SetMask(dog, {20, 10}, object));
+  EXPECT_EQ(object.mask_area, cv::Rect(1, 2, 3, 4));
+  EXPECT_EQ(cv::countNonZero(object.mask), 12);
   const CocoAnnotation& cats = file.pictures[0].annotations[1];
   EXPECT_TRUE(cats.crowd);
-  EXPECT_EQ(cv::countNonZero(MaskOf(cats, {20, 10})), 100);
+  ASSERT_TRUE(SetMask(cats, {20, 10}, object));
+  EXPECT_EQ(object.mask_area, cv::Rect(5, 0, 10, 10));
+  EXPECT_EQ(cv::countNonZero(object.mask), 100);
   EXPECT_TRUE(file.pictures[1].annotations.empty());
 }
 
@@ -143,8 +149,9 @@ TEST_F(CocoFileTest, RunLengthsHaveToFit) {
   EXPECT_THAT(ErrorOfAnnotation(head + R"({"size": [10, 20], "counts": "P"}})"),
               HasSubstr("annotation 5: its run lengths end within a number"));
   const CocoFile file = WithAnnotations(head + R"({"size": [10, 20], "counts": [10, 20]}})");
+  Object object;
   EXPECT_THAT(Error([&] {
-                MaskOf(file.pictures[0].annotations[0], {20, 10});
+                SetMask(file.pictures[0].annotations[0], {20, 10}, object);
               }),
               HasSubstr("annotation 5: its run lengths are of 30 pixels"));
 }
@@ -170,6 +177,37 @@ TEST_F(CocoFileTest, PicturesAndCategoriesAreChecked) {
   EXPECT_THAT(error(one, R"({"id": 1, "name": "x"}, {"id": 2, "name": "x"})"),
               HasSubstr("category 2: another one is called"));
   EXPECT_THAT(error(one, R"({"id": 1, "name": ""})"), HasSubstr("category 1: its name is empty"));
+}
+
+// Whatever a byte becomes: what is read can be drawn, or the error is in words.
+TEST_F(CocoFileTest, DamagedFilesEndInWords) {
+  const std::string sound = std::string("{") + kImages + "," + kCategories + R"(, "annotations": [
+    {"id": 1, "image_id": 7, "category_id": 90, "bbox": [1, 2.5, 3, 4], "iscrowd": 0,
+     "segmentation": [[1, 2.5, 4, 2.5, 4, 6.5, 1, 6.5]]},
+    {"id": 2, "image_id": 7, "category_id": 2, "bbox": [0, 0, 20, 10], "iscrowd": 1,
+     "segmentation": {"size": [10, 20], "counts": "b1d320"}}]})";
+  std::mt19937 random(1);
+  int errors = 0;
+  for (int i = 0; i < 3000; ++i) {
+    std::string damaged = sound;
+    const char digits[] = "0123456789-e.,[]{}\":";
+    for (unsigned j = 0; j <= random() % 3; ++j) {
+      damaged[random() % damaged.size()] =
+          random() % 4 == 0 ? static_cast<char>(random()) : digits[random() % (sizeof(digits) - 1)];
+    }
+    try {
+      for (const CocoPicture& picture : Read(damaged).pictures) {
+        for (const CocoAnnotation& annotation : picture.annotations) {
+          Object object;
+          if (annotation.has_mask()) SetMask(annotation, picture.size, object);
+        }
+      }
+    } catch (const DataError& error) {
+      EXPECT_THAT(error.what(), HasSubstr("annotation"));
+      ++errors;
+    }
+  }
+  EXPECT_GT(errors, 500);
 }
 
 TEST_F(CocoFileTest, NestingAndEntriesAreBounded) {

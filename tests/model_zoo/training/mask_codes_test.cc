@@ -11,7 +11,7 @@ namespace {
 
 cv::Mat Filled(const std::vector<float>& polygon, cv::Size size) {
   cv::Mat mask = cv::Mat::zeros(size, CV_8U);
-  FillPolygon(polygon, mask);
+  FillPolygon(polygon, {0, 0}, mask);
   return mask;
 }
 
@@ -34,6 +34,14 @@ TEST(FillPolygonTest, PolygonsSideBySideShareNoPixelAndLeaveNone) {
     EXPECT_EQ(cv::countNonZero(left & right), 0);
     EXPECT_EQ(cv::countNonZero(left | right), 400);
   }
+}
+
+TEST(FillPolygonTest, APartOfThePictureIsFilledAsTheWhole) {
+  const std::vector<float> polygon = {1.3f, 0.2f, 18.9f, 7, 9.5f, 19, 3, 12.2f};
+  const cv::Rect part(3, 5, 9, 11);
+  cv::Mat filled = cv::Mat::zeros(part.size(), CV_8U);
+  FillPolygon(polygon, part.tl(), filled);
+  EXPECT_EQ(cv::norm(filled, Filled(polygon, {20, 20})(part), cv::NORM_INF), 0);
 }
 
 TEST(FillPolygonTest, AHoleIsWhatTheOutlineGoesAroundTwice) {

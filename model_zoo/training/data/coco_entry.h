@@ -1,0 +1,80 @@
+// One entry of a list of a COCO file, read with care.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "model_zoo/training/data/sample_source.h"
+
+namespace fovea::models::training {
+
+// Of coordinates, in pixels: a float holds sixteenths of them there.
+inline constexpr double kMaxCocoCoordinate = 1e6;
+
+// Every function throws DataError, naming the entry, where it does not find what it shall give.
+class CocoEntry {
+ public:
+  // The entry number `place` of its list.
+  CocoEntry(const char* kind, int64_t place, const nlohmann::json& object) : object_(object) {
+    name_ = std::string(kind) + " number " + std::to_string(place);
+    id_ = Integer("id");
+    name_ = std::string(kind) + " " + std::to_string(id_);
+  }
+  // A part of an entry.
+  CocoEntry(const CocoEntry& whole, const nlohmann::json& part)
+      : name_(whole.name_), id_(whole.id_), object_(part) {}
+
+  int64_t id() const { return id_; }
+
+  [[noreturn]] void Refuse(const std::string& why) const { throw DataError(name_ + ": " + why); }
+
+  const nlohmann::json* Find(const char* key) const {
+    const auto found = object_.find(key);
+    return found == object_.end() || found->is_null() ? nullptr : &*found;
+  }
+  const nlohmann::json& At(const char* key) const {
+    const nlohmann::json* found = Find(key);
+    if (found == nullptr) Refuse(std::string("\"") + key + "\" is missing");
+    return *found;
+  }
+  int64_t Integer(const char* key) const {
+    const nlohmann::json& value = At(key);
+    // Some writers make every number a real one.
+    if (value.is_number_float() && std::abs(value.get<double>()) < 0x1p53 &&
+        value.get<double>() == std::floor(value.get<double>())) {
+      return static_cast<int64_t>(value.get<double>());
+    }
+    if (!value.is_number_integer()) Refuse(std::string("\"") + key + "\" is no whole number");
+    return value.get<int64_t>();
+  }
+  int Between(const char* key, int64_t least, int64_t most) const {
+    const int64_t value = Integer(key);
+    if (value < least || value > most) {
+      Refuse(std::string("\"") + key + "\" is " + std::to_string(value) + ", not between " +
+             std::to_string(least) + " and " + std::to_string(most));
+    }
+    return static_cast<int>(value);
+  }
+  std::string Text(const char* key) const {
+    const nlohmann::json& value = At(key);
+    if (!value.is_string()) Refuse(std::string("\"") + key + "\" is no text");
+    return value.get<std::string>();
+  }
+  double Coordinate(const nlohmann::json& value, const char* of) const {
+    if (!value.is_number()) Refuse(std::string("\"") + of + "\" holds what is no number");
+    const double number = value.get<double>();
+    if (!(std::abs(number) <= kMaxCocoCoordinate)) {
+      Refuse(std::string("\"") + of + "\" holds a number above a million");
+    }
+    return number;
+  }
+
+ private:
+  std::string name_;
+  int64_t id_ = 0;
+  const nlohmann::json& object_;
+};
+
+}  // namespace fovea::models::training
