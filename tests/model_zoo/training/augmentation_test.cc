@@ -133,6 +133,21 @@ TEST(AugmentedTest, BoxesMasksAndMapsFollowTogether) {
   EXPECT_GT(cut, 20);
 }
 
+TEST(AugmentedTest, LeavesTheSampleAsItIs) {
+  const Sample sample = Scene(4), same = Scene(4);
+  for (uint64_t i = 0; i < 20; ++i) {
+    Random random(1, 64, i);
+    Augmented(sample, {128, 96}, Framing::kWhole, {}, random);
+    Placed(sample, {64, 64}, Framing::kFilled);
+  }
+  EXPECT_TRUE(SameBytes(sample.rgb, same.rgb));
+  EXPECT_TRUE(SameBytes(sample.class_map, same.class_map));
+  for (size_t i = 0; i < sample.objects.size(); ++i) {
+    EXPECT_EQ(sample.objects[i].box, same.objects[i].box);
+    EXPECT_TRUE(SameBytes(sample.objects[i].mask, same.objects[i].mask));
+  }
+}
+
 TEST(AugmentedTest, AFlipMirrorsEverything) {
   AugmentationOptions options = kAsItIs;
   options.flip = 1;
