@@ -16,17 +16,18 @@ inline constexpr double kMaxCocoCoordinate = 1e6;
 // Every function throws DataError, naming the entry, where it does not find what it shall give.
 class CocoEntry {
  public:
-  // The entry number `place` of its list.
-  CocoEntry(const char* kind, int64_t place, const nlohmann::json& object) : object_(object) {
-    name_ = std::string(kind) + " number " + std::to_string(place);
-    id_ = Integer("id");
-    name_ = std::string(kind) + " " + std::to_string(id_);
+  // The entry number `place` of its list, from 1 on.
+  CocoEntry(const char* kind, int64_t place, const nlohmann::json& object)
+      : name_(std::string(kind) + " number " + std::to_string(place)), object_(object) {
+    if (Find("id") != nullptr) name_ = std::string(kind) + " " + std::to_string(id());
   }
   // A part of an entry.
   CocoEntry(const CocoEntry& whole, const nlohmann::json& part)
-      : name_(whole.name_), id_(whole.id_), object_(part) {}
+      : name_(whole.name_), object_(part) {}
 
-  int64_t id() const { return id_; }
+  // "annotation 17", or "annotation number 3" where it has no id.
+  const std::string& name() const { return name_; }
+  int64_t id() const { return Integer("id"); }
 
   [[noreturn]] void Refuse(const std::string& why) const { throw DataError(name_ + ": " + why); }
 
@@ -73,7 +74,6 @@ class CocoEntry {
 
  private:
   std::string name_;
-  int64_t id_ = 0;
   const nlohmann::json& object_;
 };
 

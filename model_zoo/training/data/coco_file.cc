@@ -28,7 +28,6 @@ constexpr size_t kMaxWords = 200;  // of another library, in an error
 struct RawAnnotation {
   int64_t image = 0, category = 0;
   cv::Rect2d box;
-  cv::Size run_lengths_of;  // the picture that they say that they fill
   CocoAnnotation rest;
 };
 
@@ -82,9 +81,11 @@ class Reader {
  private:
   void AddPicture(const Json& object) {
     const CocoEntry entry("image", place_, object);
-    CocoPicture picture{.file_name = entry.Text("file_name"),
-                        .size = {entry.Between("width", 1, limits::kMaxImageSide),
-                                 entry.Between("height", 1, limits::kMaxImageSide)}};
+    CocoPicture picture{.file_name = entry.Text("file_name")};
+    if (entry.Find("width") != nullptr || entry.Find("height") != nullptr) {
+      picture.size = {entry.Between("width", 1, limits::kMaxImageSide),
+                      entry.Between("height", 1, limits::kMaxImageSide)};
+    }
     if (int64_t{picture.size.width} * picture.size.height > limits::kMaxImagePixels) {
       entry.Refuse("it has more pixels than the server takes");
     }
@@ -114,7 +115,7 @@ class Reader {
   void AddAnnotation(const Json& object) {
     const CocoEntry entry("annotation", place_, object);
     RawAnnotation raw{.image = entry.Integer("image_id"), .category = entry.Integer("category_id")};
-    raw.rest.id = entry.id();
+    raw.rest.name = entry.name();
     const Json& box = entry.At("bbox");
     if (!box.is_array() || box.size() != 4) entry.Refuse("\"bbox\" is not four numbers");
     raw.box = {entry.Coordinate(box[0], "bbox"), entry.Coordinate(box[1], "bbox"),
@@ -139,7 +140,7 @@ class Reader {
     }
     if (!mask.is_object()) entry.Refuse("\"segmentation\" is neither polygons nor run lengths");
     const CocoEntry lengths(entry, mask);
-    raw.run_lengths_of = SizeOf(lengths);
+    raw.rest.run_lengths_of = SizeOf(lengths);
     const Json& counts = lengths.At("counts");
     if (counts.is_string()) {
       try {
@@ -172,19 +173,22 @@ class Reader {
   void Resolve(const std::map<int64_t, int64_t>& classes, RawAnnotation& raw) {
     CocoAnnotation& annotation = raw.rest;
     const auto refuse = [&annotation](const std::string& why) {
-      throw DataError("annotation " + std::to_string(annotation.id) + ": " + why);
+      throw DataError(annotation.name + ": " + why);
     };
     const auto place = places_.find(raw.image);
     if (place == places_.end()) refuse("there is no image " + std::to_string(raw.image));
     const auto found = classes.find(raw.category);
     if (found == classes.end()) refuse("there is no category " + std::to_string(raw.category));
     CocoPicture& picture = file_.pictures[place->second];
-    if (!annotation.run_lengths.empty() && raw.run_lengths_of != picture.size) {
+    if (!annotation.run_lengths.empty() && !picture.size.empty() &&
+        annotation.run_lengths_of != picture.size) {
       refuse("its run lengths are of another size than its image");
     }
     annotation.class_index = found->second;
-    annotation.box =
-        cv::Rect2f(raw.box & cv::Rect2d(0, 0, picture.size.width, picture.size.height));
+    if (!picture.size.empty()) {
+      raw.box &= cv::Rect2d(0, 0, picture.size.width, picture.size.height);
+    }
+    annotation.box = cv::Rect2f(raw.box);
     if (annotation.box.empty()) {
       ++file_.without_area;
       return;
@@ -250,10 +254,13 @@ cv::Rect Reach(const CocoAnnotation& annotation, cv::Size picture) {
 
 bool SetMask(const CocoAnnotation& annotation, cv::Size picture, Object& object) {
   if (!annotation.run_lengths.empty()) {
+    if (annotation.run_lengths_of != picture) {
+      throw DataError(annotation.name + ": its run lengths are of another size than its picture");
+    }
     try {
       return SetMask(MaskOf(annotation.run_lengths, picture), {0, 0}, object);
     } catch (const DataError& error) {
-      throw DataError("annotation " + std::to_string(annotation.id) + ": " + error.what());
+      throw DataError(annotation.name + ": " + error.what());
     }
   }
   const cv::Rect reach = Reach(annotation, picture);

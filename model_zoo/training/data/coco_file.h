@@ -13,20 +13,21 @@
 namespace fovea::models::training {
 
 struct CocoAnnotation {
-  int64_t id = 0;
-  cv::Rect2f box;           // clipped to the picture
+  std::string name;         // "annotation 17", by its id or, where it has none, its place
+  cv::Rect2f box;           // clipped to the picture, where its size is known
   int64_t class_index = 0;  // a place in CocoFile::labels
   bool crowd = false;
   // One of these, or neither: checked numbers, but not yet whether run lengths fill the picture.
   std::vector<std::vector<float>> polygons;
   std::vector<uint32_t> run_lengths;
+  cv::Size run_lengths_of;  // the picture's size, as they say it
 
   bool has_mask() const { return !polygons.empty() || !run_lengths.empty(); }
 };
 
 struct CocoPicture {
-  std::string file_name;  // relative, and leads nowhere above
-  cv::Size size;
+  std::string file_name;                    // relative, and leads nowhere above
+  cv::Size size;                            // empty: the file does not say
   std::vector<CocoAnnotation> annotations;  // as in the file; of an empty picture none
 };
 
@@ -45,7 +46,7 @@ CocoFile ReadCocoFile(const std::filesystem::path& file);
 
 // Gives the object the mask of an annotation that has one; its box becomes the mask's. False, and
 // nothing changes, where no pixel's middle lies in it. Throws DataError where run lengths do not
-// fill the picture.
+// fill the picture, or are of another size.
 bool SetMask(const CocoAnnotation& annotation, cv::Size picture, Object& object);
 
 }  // namespace fovea::models::training

@@ -57,16 +57,18 @@ Sample CocoSource::Get(uint64_t index) const {
   const CocoPicture& picture = file_.pictures.at(index);
   const std::filesystem::path file = pictures_ / picture.file_name;
   Sample sample{.rgb = ReadPicture(file)};
-  if (sample.rgb.size() != picture.size) {
-    throw DataError("the picture " + file.string() + " has " + SizeText(sample.rgb.size()) +
+  const cv::Size size = sample.rgb.size();
+  if (!picture.size.empty() && size != picture.size) {
+    throw DataError("the picture " + file.string() + " has " + SizeText(size) +
                     " pixels, its annotations say " + SizeText(picture.size));
   }
   for (const CocoAnnotation& annotation : picture.annotations) {
     Object object{.class_index = annotation.class_index};
     object.crowd = annotation.crowd;
     const bool masked = has_masks_ && annotation.has_mask();
-    if (masked && !SetMask(annotation, picture.size, object)) continue;
-    object.box = annotation.box;
+    if (masked && !SetMask(annotation, size, object)) continue;
+    object.box = annotation.box & cv::Rect2f(0, 0, size.width, size.height);
+    if (object.box.empty()) continue;
     sample.objects.push_back(std::move(object));
   }
   return sample;

@@ -8,12 +8,16 @@
 
 namespace fovea::models::training {
 
-// The files of a folder whose name is wanted, sorted by name; hidden ones are not. Throws DataError
-// where there is no such folder.
-std::vector<std::filesystem::path> FilesIn(
-    const std::filesystem::path& folder,
-    const std::function<bool(const std::filesystem::path&)>& wanted);
-// Its folders, sorted by name, hidden ones left out.
+// Each sorted by name, without what begins with a dot. They throw DataError where there is no such
+// folder.
+//
+// The files of a folder whose name is wanted; FilesBelow: those of its folders, too.
+using Wanted = std::function<bool(const std::filesystem::path&)>;
+std::vector<std::filesystem::path> FilesIn(const std::filesystem::path& folder,
+                                           const Wanted& wanted);
+std::vector<std::filesystem::path> FilesBelow(const std::filesystem::path& folder,
+                                              const Wanted& wanted);
+// Its folders.
 std::vector<std::filesystem::path> FoldersIn(const std::filesystem::path& folder);
 
 // A label in each line, empty lines at the end left out. Throws DataError where there is none, an

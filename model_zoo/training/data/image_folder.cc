@@ -12,16 +12,23 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::vector<std::string> NamesOf(const std::vector<fs::path>& folders) {
+std::vector<std::string> ClassesIn(const fs::path& folder) {
   std::vector<std::string> names;
-  for (const fs::path& folder : folders) names.push_back(folder.filename().string());
+  for (const fs::path& of_class : FoldersIn(folder)) names.push_back(of_class.filename().string());
+  const auto is_number = [](const std::string& name) {
+    return name.size() < 10 && name.find_first_not_of("0123456789") == std::string::npos;
+  };
+  if (std::all_of(names.begin(), names.end(), is_number)) {
+    std::stable_sort(names.begin(), names.end(), [](const std::string& a, const std::string& b) {
+      return std::stol(a) < std::stol(b);
+    });
+  }
   return names;
 }
 
 }  // namespace
 
-ImageFolder::ImageFolder(const fs::path& folder)
-    : ImageFolder(folder, NamesOf(FoldersIn(folder))) {}
+ImageFolder::ImageFolder(const fs::path& folder) : ImageFolder(folder, ClassesIn(folder)) {}
 
 ImageFolder::ImageFolder(const fs::path& folder, std::vector<std::string> labels)
     : labels_(std::move(labels)) {
@@ -31,18 +38,16 @@ ImageFolder::ImageFolder(const fs::path& folder, std::vector<std::string> labels
     if (label == labels_.end()) {
       throw DataError("the folder " + of_class.string() + ": there is no class " + Quoted(name));
     }
-    const std::vector<fs::path> files = FilesIn(of_class, IsPictureName);
+    const std::vector<fs::path> files = FilesBelow(of_class, IsPictureName);
     if (files.empty()) throw DataError("there is no picture in " + of_class.string());
-    for (const fs::path& file : files) pictures_.push_back({file, label - labels_.begin()});
+    for (const fs::path& file : files) {
+      pictures_.push_back(
+          {file, file.lexically_relative(folder).generic_string(), label - labels_.begin()});
+    }
   }
   if (pictures_.empty()) {
     throw DataError("there is no folder of a class in " + folder.string());
   }
-}
-
-std::string ImageFolder::Name(uint64_t index) const {
-  const Picture& picture = pictures_.at(index);
-  return labels_[picture.class_index] + "/" + picture.file.filename().string();
 }
 
 Sample ImageFolder::Get(uint64_t index) const {

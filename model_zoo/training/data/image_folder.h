@@ -11,8 +11,9 @@ namespace fovea::models::training {
 
 class ImageFolder final : public SampleSource {
  public:
-  // The classes are the folders in `folder`, by name. Throws DataError where there is none, or one
-  // holds no picture.
+  // The classes are the folders in `folder`, in the order of their names, or of their numbers where
+  // every name is one. Pictures in folders below theirs count as well. Throws DataError where there
+  // is no class, or one holds no picture.
   explicit ImageFolder(const std::filesystem::path& folder);
   // Of classes that are known, as those that a model was trained for: a folder for another one is
   // an error, none for one of them is not.
@@ -23,12 +24,13 @@ class ImageFolder final : public SampleSource {
   const std::vector<std::string>& map_labels() const override { return map_labels_; }
   uint64_t size() const override { return pictures_.size(); }
   // With the class: "cat/1.jpg".
-  std::string Name(uint64_t index) const override;
+  std::string Name(uint64_t index) const override { return pictures_.at(index).name; }
   Sample Get(uint64_t index) const override;
 
  private:
   struct Picture {
     std::filesystem::path file;
+    std::string name;
     int64_t class_index;
   };
 

@@ -40,14 +40,17 @@ MaskFolder::MaskFolder(const fs::path& pictures, const fs::path& masks,
                        std::vector<std::string> labels)
     : map_labels_(std::move(labels)) {
   std::map<std::string, fs::path> mask_of;
-  for (const fs::path& mask : FilesIn(masks, IsPngName)) mask_of[mask.stem().string()] = mask;
-  for (const fs::path& picture : FilesIn(pictures, IsPictureName)) {
-    const auto mask = mask_of.find(picture.stem().string());
+  for (const fs::path& mask : FilesBelow(masks, IsPngName)) {
+    mask_of[mask.lexically_relative(masks).replace_extension().generic_string()] = mask;
+  }
+  for (const fs::path& picture : FilesBelow(pictures, IsPictureName)) {
+    const fs::path name = picture.lexically_relative(pictures);
+    const auto mask = mask_of.find(fs::path(name).replace_extension().generic_string());
     if (mask == mask_of.end()) {
       throw DataError("the picture " + picture.string() + " has no mask " +
-                      (masks / picture.stem()).string() + ".png");
+                      (masks / fs::path(name).replace_extension(".png")).string());
     }
-    pairs_.push_back({picture, mask->second});
+    pairs_.push_back({name.generic_string(), picture, mask->second});
   }
   if (pairs_.empty()) throw DataError("there is no picture in " + pictures.string());
   unused_masks_ = std::max<int64_t>(0, std::ssize(mask_of) - std::ssize(pairs_));
@@ -64,10 +67,6 @@ int MaskFolder::HighestLevel() const {
   int highest = -1;
   for (const Pair& pair : pairs_) highest = std::max(highest, HighestOf(ReadLevels(pair.mask)));
   return highest;
-}
-
-std::string MaskFolder::Name(uint64_t index) const {
-  return pairs_.at(index).picture.filename().string();
 }
 
 std::vector<std::string> MaskFolder::notes() const {

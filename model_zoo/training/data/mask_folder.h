@@ -1,5 +1,5 @@
-// A user's data for segmentation: pictures, and for each a PNG of the same stem whose levels are
-// numbers of classes; 255 (65535 of 16 bits) is ignored.
+// A user's data for segmentation: pictures, in folders or not, and for each a PNG of the same name
+// in the same folders, whose levels are numbers of classes; 255 (65535 of 16 bits) is ignored.
 #pragma once
 
 #include <filesystem>
@@ -22,7 +22,7 @@ class MaskFolder final : public SampleSource {
   const std::vector<std::string>& labels() const override { return labels_; }
   const std::vector<std::string>& map_labels() const override { return map_labels_; }
   uint64_t size() const override { return pairs_.size(); }
-  std::string Name(uint64_t index) const override;
+  std::string Name(uint64_t index) const override { return pairs_.at(index).name; }
   std::vector<std::string> notes() const override;
   // Throws DataError where a file cannot be read, the two are of different sizes, or a level has no
   // label.
@@ -30,6 +30,7 @@ class MaskFolder final : public SampleSource {
 
  private:
   struct Pair {
+    std::string name;
     std::filesystem::path picture, mask;
   };
   int HighestLevel() const;

@@ -8,7 +8,8 @@
 
 namespace fovea::models::training {
 
-// What a model of that task learns from in `folder`, and what it is measured by. SPLIT is train or
+// What a model of that task learns from in `folder`, and what it is measured by: the layouts of
+// docs/datasets.md, with its parts in one folder. SPLIT is train or
 // training, and val, valid or validation; where there is no validation, held_out of the training is
 // (HoldOut).
 //

@@ -86,6 +86,20 @@ TEST_F(CocoFileTest, TheOrderOfTheListsDoesNotMatter) {
   EXPECT_FALSE(file.pictures[1].annotations[0].has_mask());
 }
 
+TEST_F(CocoFileTest, SizesAndIdsMayBeMissing) {
+  const CocoFile file = Read(std::string("{") + kCategories + R"(, "images": [
+      {"id": 1, "file_name": "a.jpg"}], "annotations": [
+      {"image_id": 1, "category_id": 2, "bbox": [-5, 2, 100, 9],
+       "segmentation": {"size": [3, 4], "counts": [6, 6]}}]})");
+  EXPECT_TRUE(file.pictures[0].size.empty());
+  const CocoAnnotation& annotation = file.pictures[0].annotations.at(0);
+  EXPECT_EQ(annotation.name, "annotation number 1");
+  EXPECT_EQ(annotation.box, cv::Rect2f(-5, 2, 100, 9));  // clipped once the picture is read
+  Object object;
+  EXPECT_TRUE(SetMask(annotation, {4, 3}, object));
+  EXPECT_THROW(SetMask(annotation, {3, 4}, object), DataError);
+}
+
 TEST_F(CocoFileTest, BoxesAreClippedAndThoseWithoutAreaCounted) {
   const auto box = [](const char* numbers) {
     return std::string(R"({"id": 1, "image_id": 7, "category_id": 2, "bbox": [)") + numbers + "]}";
@@ -122,8 +136,10 @@ TEST_F(CocoFileTest, ErrorsNameTheFileAndTheEntry) {
               HasSubstr("neither polygons nor run lengths"));
   EXPECT_THAT(ErrorOfAnnotation(R"({"id": 5, "image_id": 7, "category_id": 2})"),
               HasSubstr("annotation 5: \"bbox\" is missing"));
-  EXPECT_THAT(ErrorOfAnnotation(R"({"image_id": 7, "category_id": 2, "bbox": [1, 2, 3, 4]})"),
-              HasSubstr("annotation number 1: \"id\" is missing"));
+  EXPECT_THAT(ErrorOfAnnotation(R"({"image_id": 7, "category_id": 2, "bbox": [1, 2, 3, "4"]})"),
+              HasSubstr("annotation number 1: \"bbox\""));
+  EXPECT_THAT(ErrorOfAnnotation(R"({"id": "x", "image_id": 7})"),
+              HasSubstr("annotation number 1: \"id\" is no whole number"));
   EXPECT_THAT(
       ErrorOfAnnotation(R"({"id": 5, "image_id": 8, "category_id": 2, "bbox": [1, 2, 3, 4]})"),
       HasSubstr("annotation 5: there is no image 8"));

@@ -160,6 +160,46 @@ TEST_F(UserDataTest, MasksInSplits) {
   }
 }
 
+TEST_F(UserDataTest, FoldersBelowAreReadToo) {
+  Picture("train/cat/a.png");
+  Picture("train/cat/more/b.png");
+  Picture("train/cat/.hidden/c.png");
+  Picture("val/cat/d.png");
+  EXPECT_THAT(NamesOf(*Open(Task::kClassification).training),
+              ElementsAre("cat/a.png", "cat/more/b.png"));
+  Picture("images/x/a.png");
+  Mask("masks/x/a.png", 1);
+  Picture("images/y/a.png");
+  Mask("masks/y/a.png", 2);
+  const TrainingData maps = Open(Task::kSegmentation);
+  for (const auto& source : {maps.training, maps.validation}) {
+    ASSERT_EQ(source->size(), 1u);
+    EXPECT_EQ(cv::mean(source->Get(0).class_map)[0], source->Name(0) == "x/a.png" ? 1 : 2);
+  }
+}
+
+TEST_F(UserDataTest, ClassesThatAreNumbersAreInTheirOrder) {
+  for (const char* name : {"2", "10", "1"}) Picture(std::string("train/") + name + "/a.png");
+  Picture("val/10/a.png");
+  const TrainingData data = Open(Task::kClassification);
+  EXPECT_THAT(data.training->labels(), ElementsAre("1", "2", "10"));
+  EXPECT_EQ(data.validation->Get(0).class_index, 2);
+}
+
+TEST_F(UserDataTest, BoxesOfPicturesOfUnknownSizeAreClippedWhenTheyAreRead) {
+  Picture("images/a.png");
+  Picture("images/b.png");
+  folder_.Write("annotations.json", R"({"images": [{"id": 1, "file_name": "a.png"},
+      {"id": 2, "file_name": "b.png"}], "categories": [{"id": 1, "name": "x"}], "annotations": [
+      {"image_id": 1, "category_id": 1, "bbox": [1, 1, 90, 90]},
+      {"image_id": 2, "category_id": 1, "bbox": [1, 1, 90, 90]},
+      {"image_id": 1, "category_id": 1, "bbox": [70, 1, 9, 9]},
+      {"image_id": 2, "category_id": 1, "bbox": [70, 1, 9, 9]}]})");
+  const Sample sample = Open(Task::kDetection).training->Get(0);
+  ASSERT_EQ(sample.objects.size(), 1u);
+  EXPECT_EQ(sample.objects[0].box, cv::Rect2f(1, 1, 3, 2));
+}
+
 TEST_F(UserDataTest, LabelsNameTheLevels) {
   Picture("images/a.png");
   Mask("masks/a.png", 1);
