@@ -30,9 +30,11 @@ ImageTruth TruthOf(const std::vector<Object>& objects, bool masks, ImageSize siz
                    .crowds = BoxesOf(objects, /*crowds=*/true)};
   const int64_t count = truth.boxes.size(0);
   truth.labels = at::empty({count}, at::kLong);
-  truth.masks = at::zeros({masks ? count : 0, size.height, size.width}, at::kByte);
+  truth.masks = at::empty({masks ? count : 0, size.height, size.width}, at::kByte);
   auto* label = truth.labels.mutable_data_ptr<int64_t>();
   auto* mask = truth.masks.mutable_data_ptr<uint8_t>();
+  // Not at::zeros, which would start a team of OpenMP threads on every thread of a loader.
+  std::memset(mask, 0, truth.masks.nbytes());
   for (const Object& object : objects) {
     if (object.crowd) continue;
     *label++ = object.class_index;
