@@ -21,13 +21,14 @@ namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
 constexpr int64_t kMaxFileBytes = int64_t{2} << 30;  // COCO's largest is 0.45 GiB
-constexpr int kMaxDepth = 6;
+constexpr int kMaxDepth = 16;
 constexpr int64_t kMaxEntryValues = 1'000'000;
 constexpr size_t kMaxWords = 200;  // of another library, in an error
 
 struct RawAnnotation {
   int64_t image = 0, category = 0;
   cv::Rect2d box;
+  bool without_outline = false;  // it has polygons, but none that is one
   CocoAnnotation rest;
 };
 
@@ -136,6 +137,7 @@ class Reader {
         const bool whole = corners.size() >= 6 && corners.size() % 2 == 0;
         if (whole) raw.rest.polygons.push_back(std::move(corners));
       }
+      raw.without_outline = !mask.empty() && raw.rest.polygons.empty();
       return;
     }
     if (!mask.is_object()) entry.Refuse("\"segmentation\" is neither polygons nor run lengths");
@@ -189,10 +191,9 @@ class Reader {
       raw.box &= cv::Rect2d(0, 0, picture.size.width, picture.size.height);
     }
     annotation.box = cv::Rect2f(raw.box);
-    if (annotation.box.empty()) {
-      ++file_.without_area;
-      return;
-    }
+    file_.without_area += annotation.box.empty();
+    file_.without_outline += raw.without_outline && !annotation.box.empty();
+    if (annotation.box.empty() || raw.without_outline) return;
     picture.annotations.push_back(std::move(annotation));
   }
 

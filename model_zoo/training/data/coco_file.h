@@ -34,12 +34,14 @@ struct CocoPicture {
 struct CocoFile {
   std::vector<CocoPicture> pictures;  // as in the file
   std::vector<std::string> labels;    // the categories' names, by ascending id
-  int64_t without_area = 0;  // annotations left out: their box has no area inside of the picture
+  // Annotations that are left out: their box has no area inside of the picture; they have polygons,
+  // but none of three corners or more.
+  int64_t without_area = 0, without_outline = 0;
 };
 
 // Reads while it parses: what is not needed is never kept, and no entry may hold more than a
-// million values or nest deeper than six levels. Throws DataError, naming the file and the entry,
-// where something is missing, of another type, out of range or refers to what is not there.
+// million values or nest deeper than sixteen levels. Throws DataError, naming the file and the
+// entry, where something is missing, of another type, out of range or refers to what is not there.
 // Polygons of fewer than three corners, or of an odd number of values, are left out, as detectron2
 // does.
 CocoFile ReadCocoFile(const std::filesystem::path& file);

@@ -46,6 +46,10 @@ std::vector<std::string> CocoSource::notes() const {
     notes.push_back(std::to_string(file_.without_area) +
                     " boxes without area inside of their picture are left out");
   }
+  if (file_.without_outline > 0) {
+    notes.push_back(std::to_string(file_.without_outline) +
+                    " objects whose polygons have fewer than three corners are left out");
+  }
   if (with_mask_ > 0 && without_mask_ > 0) {
     notes.push_back("masks are not used: " + std::to_string(without_mask_) + " of " +
                     std::to_string(with_mask_ + without_mask_) + " objects have none");

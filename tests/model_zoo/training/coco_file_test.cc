@@ -118,6 +118,14 @@ TEST_F(CocoFileTest, PolygonsThatAreNoneAreLeftOut) {
       "bbox": [1, 1, 9, 9], "segmentation": [[1, 1, 5, 5], [1, 1, 5, 5, 5, 1, 9], [],
                                              [1, 1, 5, 5, 5, 1]]})");
   EXPECT_EQ(file.pictures[0].annotations[0].polygons.size(), 1u);
+  EXPECT_EQ(file.without_outline, 0);
+  // An object of nothing but such polygons is left out; one that has no polygons at all is not.
+  const std::string head =
+      R"({"image_id": 7, "category_id": 2, "bbox": [1, 1, 9, 9], "segmentation": )";
+  const CocoFile others =
+      WithAnnotations(head + "[[1, 1, 5, 5]]}," + head + "[]}," + head + "null}");
+  EXPECT_EQ(others.pictures[0].annotations.size(), 2u);
+  EXPECT_EQ(others.without_outline, 1);
 }
 
 TEST_F(CocoFileTest, ErrorsNameTheFileAndTheEntry) {

@@ -200,6 +200,33 @@ TEST_F(UserDataTest, BoxesOfPicturesOfUnknownSizeAreClippedWhenTheyAreRead) {
   EXPECT_EQ(sample.objects[0].box, cv::Rect2f(1, 1, 3, 2));
 }
 
+TEST_F(UserDataTest, MasksAreUsedWhereEveryObjectHasOne) {
+  const auto annotations = [](const char* last) {
+    return std::string(R"({"images": [{"id": 1, "file_name": "a.png", "width": 4, "height": 3}],
+        "categories": [{"id": 1, "name": "x"}], "annotations": [
+        {"image_id": 1, "category_id": 1, "bbox": [0, 0, 2, 2],
+         "segmentation": [[0, 0, 2, 0, 2, 2, 0, 2]]},
+        {"image_id": 1, "category_id": 1, "bbox": [0, 0, 4, 3], "iscrowd": 1},
+        {"image_id": 1, "category_id": 1, "bbox": [1, 1, 0, 0]},
+        {"image_id": 1, "category_id": 1, "bbox": [1, 1, 1, 1], "segmentation": )") +
+           last + "}]}";
+  };
+  Picture("train/a.png");
+  Picture("val/a.png");
+  folder_.Write("train/a.json", annotations("[[1, 1, 2, 1, 2, 2]]"));
+  folder_.Write("val/a.json", annotations("[]"));
+  const TrainingData data = Open(Task::kDetection);
+  EXPECT_TRUE(data.training->ground_truth().masks);
+  EXPECT_THAT(data.training->notes(), ElementsAre(HasSubstr("1 boxes without area")));
+  const Sample sample = data.training->Get(0);
+  ASSERT_EQ(sample.objects.size(), 3u);
+  EXPECT_EQ(sample.objects[0].mask_area, cv::Rect(0, 0, 2, 2));
+  EXPECT_TRUE(sample.objects[1].crowd);
+  EXPECT_FALSE(data.validation->ground_truth().masks);
+  EXPECT_THAT(data.validation->notes(),
+              ElementsAre(HasSubstr("1 boxes"), HasSubstr("1 of 2 objects have none")));
+}
+
 TEST_F(UserDataTest, LabelsNameTheLevels) {
   Picture("images/a.png");
   Mask("masks/a.png", 1);
