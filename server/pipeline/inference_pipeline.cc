@@ -117,23 +117,39 @@ struct Ran {
     stages.EndStage(stage, clock.Now());
     done(std::move(status), stages);
   }
-  void Answer(TaskResult result) {
+  // Whether there is a result.
+  bool Answer(TaskResult result) {
     StageTimes& stages = task->request().stages;
     auto response = OrOutOfMemory([&]() -> absl::StatusOr<InferenceResponse> {
       return MakeResponse(*task, model, clock, std::move(result));
     });
     stages.EndStage(Stage::kPostprocess, clock.Now());
-    if (response.ok()) response->receipt.stages = stages;
+    const bool ok = response.ok();
+    if (ok) response->receipt.stages = stages;
     done(std::move(response), stages);
+    return ok;
   }
 };
+
+// With what the time grows that making its results takes: with the pixels of its pictures, or with
+// their number where no pixel of them is looked at. Masks of the one would else be taken for what
+// suppressing boxes of another takes.
+int64_t ResultsAmount(const Ran& ran) {
+  if (!ran.model.postprocessor().TakesLong(ran.task->request().options)) return ran.task->images();
+  int64_t pixels = 0;
+  const ImageSize& input = ran.model.view()->sizes[ran.task->shape_key()];
+  for (const ImageTransform& seen : TransformsOf(*ran.task, input)) {
+    pixels += seen.source_height * seen.source_width;
+  }
+  return pixels;
+}
 
 // What is left to do for a task alone waits for a thread of imaging's: the model's own goes on with
 // the next batch.
 void FinishElsewhere(Ran ran, TaskResult result) {
   ImagingLine& line = ran.model.imaging_line();
   const InferenceRequest& request = ran.task->request();
-  ImagingTask task{.outline = {.work = {ImageKind::kResults, ran.task->images()},
+  ImagingTask task{.outline = {.work = {ImageKind::kResults, ResultsAmount(ran)},
                                .priority = ran.task->priority(),
                                .order = OrderOf(request)},
                    .cancellation = request.cancellation,
@@ -144,8 +160,7 @@ void FinishElsewhere(Ran ran, TaskResult result) {
       return false;
     }
     ran.task->request().stages.EndStage(Stage::kQueue, ran.clock.Now());
-    ran.Answer(std::move(result));
-    return true;
+    return ran.Answer(std::move(result));
   };
   line.SubmitLast(std::move(task));
 }

@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 
 #include "base/status.h"
@@ -86,12 +87,13 @@ class ResultsTest : public testing::Test {
   }
 
   using Answer = absl::StatusOr<InferenceResponse>;
-  std::future<Answer> Send(RequestOptions options = SegmentOptions()) {
+  std::future<Answer> Send(RequestOptions options = SegmentOptions(), int64_t rows = kRows,
+                           int64_t columns = kColumns) {
     auto request = std::make_unique<InferenceRequest>();
     request->input = NamedTensors{{"image_rgb",
                                    DataType::kUint8,
-                                   {1, kRows, kColumns, 3},
-                                   ScatteredBytes::Copy(std::string(3 * kRows * kColumns, 'A'))}};
+                                   {1, rows, columns, 3},
+                                   ScatteredBytes::Copy(std::string(3 * rows * columns, 'A'))}};
     request->options = std::move(options);
     request->cancellation = cancellation_;
     request->deadline = clock_.Now() + 600 * kSecond;
@@ -155,6 +157,23 @@ TEST_F(ResultsTest, HoldUpNoOtherRequest) {
   release.Notify();
   const Answer answer = slow.get();
   EXPECT_TRUE(answer.ok()) << answer.status();
+}
+
+// What suppressing boxes takes is not told by what maps of large pictures took.
+TEST_F(ResultsTest, AreForeseenByTheirPixels) {
+  constexpr int64_t kLargeRows = 1200, kLargeColumns = 1000;
+  constexpr ImagingWork kLarge{ImageKind::kResults, kLargeRows * kLargeColumns};
+  constexpr ImagingWork kSmall{ImageKind::kResults, 1};
+  InTheMiddle([this] { clock_.ahead = 50 * kSecond; });
+  const Answer answer = Send(SegmentOptions(), kLargeRows, kLargeColumns).get();
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  const auto takes = [&](const ImagingWork& work) {
+    const Nanos now = clock_.Now();
+    return model_->imaging_line().Forecast(0, kNever, {&work, 1}) - now;
+  };
+  while (takes(kLarge) < 50 * kSecond) std::this_thread::yield();  // until it is counted
+  // Every image's fixed part is that of 64,000 pixels.
+  EXPECT_LT(takes(kSmall), takes(kLarge) / 10);
 }
 
 }  // namespace
