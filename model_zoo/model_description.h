@@ -97,6 +97,9 @@ struct VitSizes {
 // Of an output: FP32, UINT8 or INT64.
 enum class ElementType { kFloat, kByte, kInt64 };
 
+// Of a head's pyramid and convolutions.
+inline constexpr int64_t kMostHeadChannels = 1024;
+
 struct ModelDescription {
   std::string name;      // for errors only
   std::string backbone;  // a name of the registry, for example "deit_tiny_patch16_224"
@@ -106,6 +109,7 @@ struct ModelDescription {
   Task task = Task::kClassification;
   std::string head;  // a name of the registry; empty: the task's usual one
   DetectionOptions detection;
+  int64_t head_channels = 0;  // the width of a detector or segmenter; 0: as published
   static constexpr int64_t kNoClasses = -1;
   int64_t num_classes = 0;  // 0: the backbone's or the head's own number; kNoClasses: no classifier
   int64_t image_height = 0, image_width = 0;  // 0: the backbone's own size

@@ -119,6 +119,8 @@ ModelDescription DescriptionFromJson(std::string_view text) {
       description.detection = DetectionFromJson(value);
     } else if (name == "vit" && value.is_object()) {
       description.vit = VitFromJson(value);
+    } else if (name == "head_channels") {
+      description.head_channels = Count(name, value);
     } else if (name == "num_classes") {
       description.num_classes = Count(name, value);
     } else if (name == "image_height") {

@@ -340,6 +340,9 @@ absl::StatusOr<models::ModelDescription> ToDescription(const v1::ModelSpec& mess
   }
   to.head = message.head().name();
   FOVEA_ASSIGN_OR_RETURN(to.detection, ToDetection(message.head(), origin.In("head")));
+  FOVEA_RETURN_IF_ERROR(InRangeOrZero<int64_t>(
+      origin.In("head"), "channels", message.head().channels(), models::kMostHeadChannels));
+  to.head_channels = message.head().channels();
   FOVEA_RETURN_IF_ERROR(
       InRangeOrZero<int64_t>(origin, "num_classes", message.num_classes(), limits::kMaxClasses));
   to.num_classes = message.num_classes();

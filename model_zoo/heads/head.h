@@ -44,7 +44,19 @@ struct HeadSite {
   const ModelInfo& backbone;  // its features among it: at least one
   int64_t num_classes = 0;    // 0: the head's own number
   DetectionOptions detection;
+  int64_t channels = 0;  // 0: as published
 };
+
+// Of each of these maps.
+std::vector<int64_t> ChannelsOf(std::span<const ModelInfo::FeatureMap> maps);
+
+// The width of the pyramid and the convolutions of a head there, published with `published`. Throws
+// c10::ValueError in words where it is not between 1 and kMostHeadChannels.
+int64_t WidthOf(const HeadSite& site, int64_t published);
+
+// The classes of a detector there; where the site names no number COCO's as published: torchvision
+// counts the numbers that COCO has left out too.
+int64_t CocoClasses(const HeadSite& site);
 
 struct HeadEntry {
   std::string name;

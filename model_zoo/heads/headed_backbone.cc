@@ -89,7 +89,8 @@ std::shared_ptr<Backbone> WithHead(std::shared_ptr<Backbone> backbone, const Hea
                     "' stands on feature maps, and ", info.backbone, " has none");
   std::shared_ptr<Head> made = head.make({.backbone = info,
                                           .num_classes = description.num_classes,
-                                          .detection = description.detection});
+                                          .detection = description.detection,
+                                          .channels = description.head_channels});
   return std::make_shared<HeadedBackbone>(std::move(backbone), std::move(made), head.task);
 }
 

@@ -24,7 +24,7 @@
 namespace fovea::models {
 namespace {
 
-constexpr int64_t kChannels = 256;
+constexpr int64_t kPublishedChannels = 256;
 constexpr size_t kMaps = 3;  // of the backbone: its coarsest ones
 // A convolution with an output for each class of each anchor: 1.7 GB of weights.
 constexpr int64_t kMostClasses = 20'000;
@@ -38,9 +38,10 @@ constexpr int64_t kAnchors = kSizesPerOctave * std::ssize(kRatios);  // at each 
 // A convolution, a norm where there is one, a ReLU.
 class BranchLayer final : public Layer {
  public:
-  explicit BranchLayer(bool normed)
-      : conv_(Add<Conv2d>("0", normed ? Convolution().NoBias() : Convolution())) {
-    if (normed) norm_ = Add<GroupNorm>("1", kNormGroups, kChannels);
+  BranchLayer(int64_t channels, bool normed) {
+    const Conv2dOptions options = Conv2dOptions::Square(channels, channels, 3, 1, 1);
+    conv_ = Add<Conv2d>("0", normed ? options.NoBias() : options);
+    if (normed) norm_ = Add<GroupNorm>("1", kNormGroups, channels);
   }
 
   at::Tensor forward(const at::Tensor& map) const {
@@ -49,24 +50,20 @@ class BranchLayer final : public Layer {
   }
 
  private:
-  static Conv2dOptions Convolution() {
-    return Conv2dOptions::Square(kChannels, kChannels, 3, 1, 1);
-  }
-
-  const std::shared_ptr<Conv2d> conv_;
+  std::shared_ptr<Conv2d> conv_;
   std::shared_ptr<GroupNorm> norm_;  // null: none
 };
 
 // One of the two: what it says of each anchor. The same for every map.
 class Branch final : public Layer {
  public:
-  Branch(bool normed, const std::string& last, int64_t numbers)
+  Branch(int64_t channels, bool normed, const std::string& last, int64_t numbers)
       : layers_(Add<LayerList<BranchLayer>>("conv")),
-        last_(Add<Conv2d>(last, Conv2dOptions::Square(kChannels, kAnchors * numbers, 3, 1, 1))) {
-    for (int64_t i = 0; i < kBranchDepth; ++i) layers_->Emplace(normed);
+        last_(Add<Conv2d>(last, Conv2dOptions::Square(channels, kAnchors * numbers, 3, 1, 1))) {
+    for (int64_t i = 0; i < kBranchDepth; ++i) layers_->Emplace(channels, normed);
   }
 
-  // map [N, kChannels, height, width] -> [N, height * width * kAnchors * numbers]: by place, row by
+  // map [N, channels, height, width] -> [N, height * width * kAnchors * numbers]: by place, row by
   // row, then anchor, then number.
   at::Tensor forward(at::Tensor map) const {
     for (const auto& layer : layers_->list()) map = layer->forward(map);
@@ -85,9 +82,11 @@ class RetinaNet final : public Head {
         num_classes_(Classes(site)),
         input_{site.backbone.image_height, site.backbone.image_width},
         first_stride_(MapsOf(site.backbone).front().stride),
-        fpn_(Add<Fpn>("fpn", ChannelsOf(site.backbone), kChannels, Fpn::Extra::kTwoConvolutions)),
-        classes_(Add<Branch>("classification_head", normed(), "cls_logits", num_classes_)),
-        boxes_(Add<Branch>("regression_head", normed(), "bbox_reg", 4)) {}
+        fpn_(Add<Fpn>("fpn", ChannelsOf(MapsOf(site.backbone)), Width(site),
+                      Fpn::Extra::kTwoConvolutions)),
+        classes_(
+            Add<Branch>("classification_head", Width(site), normed(), "cls_logits", num_classes_)),
+        boxes_(Add<Branch>("regression_head", Width(site), normed(), "bbox_reg", 4)) {}
 
   std::vector<ModelInfo::Output> outputs() const override {
     return DetectionOutputs(options_.detections_per_image);
@@ -151,16 +150,18 @@ class RetinaNet final : public Head {
                       " feature maps, and ", backbone.backbone, " has ", all.size());
     return {all.end() - kMaps, all.end()};
   }
-  static std::vector<int64_t> ChannelsOf(const ModelInfo& backbone) {
-    std::vector<int64_t> channels;
-    for (const ModelInfo::FeatureMap& map : MapsOf(backbone)) channels.push_back(map.channels);
-    return channels;
+
+  static int64_t Width(const HeadSite& site) {
+    const int64_t width = WidthOf(site, kPublishedChannels);
+    TORCH_CHECK_VALUE(
+        site.detection.conventions != Conventions::kTorchvision || width % kNormGroups == 0,
+        "by TORCHVISION's conventions the head 'retinanet' has norms of ", kNormGroups,
+        " groups: its channels are a multiple of that, not ", width);
+    return width;
   }
 
-  // COCO's as published: torchvision counts the numbers that COCO has left out too.
   static int64_t Classes(const HeadSite& site) {
-    const bool gaps = site.detection.conventions == Conventions::kTorchvision;
-    const int64_t classes = site.num_classes > 0 ? site.num_classes : gaps ? 91 : 80;
+    const int64_t classes = CocoClasses(site);
     TORCH_CHECK_VALUE(classes <= kMostClasses, "the head 'retinanet' tells ", kMostClasses,
                       " classes apart at most, not ", classes);
     return classes;

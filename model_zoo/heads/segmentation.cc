@@ -22,10 +22,4 @@ std::vector<ModelInfo::Output> SegmentationOutputs(int64_t classes) {
   return {{"logits", {classes, -1, -1}}};
 }
 
-std::vector<int64_t> ChannelsOf(const ModelInfo& backbone) {
-  std::vector<int64_t> channels;
-  for (const ModelInfo::FeatureMap& map : backbone.features) channels.push_back(map.channels);
-  return channels;
-}
-
 }  // namespace fovea::models

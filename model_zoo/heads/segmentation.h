@@ -17,7 +17,4 @@ int64_t SegmentationClasses(const HeadSite& site, const std::string& head);
 // "logits" FP32 [classes, height, width], of the finest map: how large follows from the input.
 std::vector<ModelInfo::Output> SegmentationOutputs(int64_t classes);
 
-// Of each of the backbone's maps.
-std::vector<int64_t> ChannelsOf(const ModelInfo& backbone);
-
 }  // namespace fovea::models

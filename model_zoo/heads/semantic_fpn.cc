@@ -22,8 +22,15 @@ namespace fovea::models {
 namespace {
 
 constexpr char kName[] = "semantic_fpn";
-constexpr int64_t kPyramidChannels = 256;
-constexpr int64_t kChannels = 128;
+constexpr int64_t kPublishedChannels = 256;  // of the pyramid; behind it there are half as many
+
+int64_t PyramidWidth(const HeadSite& site) {
+  const int64_t width = WidthOf(site, kPublishedChannels);
+  TORCH_CHECK_VALUE(width % 2 == 0, "the head '", kName,
+                    "' goes on with half of its pyramid's channels: their number is even, not ",
+                    width);
+  return width;
+}
 
 at::Tensor Interpolated(const at::Tensor& map, int64_t height, int64_t width) {
   return at::upsample_bilinear2d(map, {height, width}, /*align_corners=*/false);
@@ -33,13 +40,14 @@ at::Tensor Interpolated(const at::Tensor& map, int64_t height, int64_t width) {
 // one to do. In mmsegmentation a doubling has a number of its own.
 class ScaleHead final : public Layer {
  public:
-  // `doublings`: from the map's stride to the finest one's.
-  explicit ScaleHead(int64_t doublings) : doubles_(doublings > 0) {
+  // `pyramid`: channels of the map, of which half come out. `doublings`: from the map's stride to
+  // the finest one's.
+  ScaleHead(int64_t pyramid, int64_t doublings) : doubles_(doublings > 0) {
+    const int64_t out = pyramid / 2;
     for (int64_t i = 0; i < std::max<int64_t>(1, doublings); ++i) {
-      const int64_t in = i == 0 ? kPyramidChannels : kChannels;
       convolutions_.push_back(
           Add<NormedConv2d>(std::to_string(doubles_ ? 2 * i : i), "conv", "bn",
-                            Conv2dOptions::Square(in, kChannels, 3, 1, 1).NoBias()));
+                            Conv2dOptions::Square(i == 0 ? pyramid : out, out, 3, 1, 1).NoBias()));
     }
   }
 
@@ -60,14 +68,16 @@ class SemanticFpn final : public Head {
  public:
   explicit SemanticFpn(const HeadSite& site)
       : num_classes_(SegmentationClasses(site, kName)),
-        fpn_(Add<Fpn>("fpn", ChannelsOf(site.backbone), kPyramidChannels, Fpn::Extra::kNone)),
+        fpn_(Add<Fpn>("fpn", ChannelsOf(site.backbone.features), PyramidWidth(site),
+                      Fpn::Extra::kNone)),
         scales_(Add<LayerList<ScaleHead>>("scale_heads")),
-        classifier_(Add<Conv2d>("conv_seg", Conv2dOptions::Square(kChannels, num_classes_, 1))) {
+        classifier_(Add<Conv2d>("conv_seg",
+                                Conv2dOptions::Square(PyramidWidth(site) / 2, num_classes_, 1))) {
     const auto& maps = site.backbone.features;
     for (size_t i = 0; i < maps.size(); ++i) {
       int64_t doublings = 0;
       while (maps[0].stride << (doublings + 1) <= maps[i].stride) ++doublings;
-      scales_->Emplace(doublings);
+      scales_->Emplace(PyramidWidth(site), doublings);
     }
   }
 

@@ -22,7 +22,7 @@ namespace fovea::models {
 namespace {
 
 constexpr char kName[] = "upernet";
-constexpr int64_t kChannels = 512;
+constexpr int64_t kPublishedChannels = 512;
 constexpr double kNormEpsilon = 1e-5;
 constexpr std::array<int64_t, 4> kPoolScales = {1, 2, 3, 6};
 
@@ -31,8 +31,8 @@ at::Tensor Interpolated(const at::Tensor& map, const at::Tensor& like) {
 }
 
 // That keep the size; a ReLU follows each.
-Conv2dOptions Convolution(int64_t in, int64_t side) {
-  return Conv2dOptions::Square(in, kChannels, side, 1, side / 2).NoBias();
+Conv2dOptions Convolution(int64_t in, int64_t out, int64_t side) {
+  return Conv2dOptions::Square(in, out, side, 1, side / 2).NoBias();
 }
 
 class UperNet final : public Head {
@@ -42,20 +42,21 @@ class UperNet final : public Head {
         pooled_(Add<LayerList<Pooled>>("psp_modules")),
         laterals_(Add<LayerList<NormedConv2d>>("lateral_convs")),
         outputs_(Add<LayerList<NormedConv2d>>("fpn_convs")) {
-    const std::vector<int64_t> channels = ChannelsOf(site.backbone);
+    const std::vector<int64_t> channels = ChannelsOf(site.backbone.features);
+    const int64_t width = WidthOf(site, kPublishedChannels);
     if (!site.backbone.attention.empty()) {
       norms_ = Add<LayerList<LayerNorm>>("norms");
       for (const int64_t each : channels) norms_->Emplace(each, kNormEpsilon);
     }
-    for (const int64_t scale : kPoolScales) pooled_->Emplace(channels.back(), scale);
+    for (const int64_t scale : kPoolScales) pooled_->Emplace(channels.back(), width, scale);
     const int64_t scales = std::ssize(kPoolScales);
-    bottleneck_ = Normed("bottleneck", channels.back() + scales * kChannels, 3);
+    bottleneck_ = Normed("bottleneck", channels.back() + scales * width, width);
     for (size_t i = 0; i + 1 < channels.size(); ++i) {
-      laterals_->Emplace(kConv, kNorm, Convolution(channels[i], 1));
-      outputs_->Emplace(kConv, kNorm, Convolution(kChannels, 3));
+      laterals_->Emplace(kConv, kNorm, Convolution(channels[i], width, 1));
+      outputs_->Emplace(kConv, kNorm, Convolution(width, width, 3));
     }
-    fuse_ = Normed("fpn_bottleneck", std::ssize(channels) * kChannels, 3);
-    classifier_ = Add<Conv2d>("classifier", Conv2dOptions::Square(kChannels, num_classes_, 1));
+    fuse_ = Normed("fpn_bottleneck", std::ssize(channels) * width, width);
+    classifier_ = Add<Conv2d>("classifier", Conv2dOptions::Square(width, num_classes_, 1));
   }
 
   std::vector<ModelInfo::Output> outputs() const override {
@@ -93,8 +94,8 @@ class UperNet final : public Head {
   // The map's mean in each cell of a grid of `scale` x `scale`.
   class Pooled final : public Layer {
    public:
-    Pooled(int64_t in, int64_t scale)
-        : scale_(scale), conv_(Add<NormedConv2d>("1", kConv, kNorm, Convolution(in, 1))) {}
+    Pooled(int64_t in, int64_t out, int64_t scale)
+        : scale_(scale), conv_(Add<NormedConv2d>("1", kConv, kNorm, Convolution(in, out, 1))) {}
 
     at::Tensor forward(const at::Tensor& map) const {
       return conv_->forward(at::adaptive_avg_pool2d(map, {scale_, scale_})).relu();
@@ -105,8 +106,8 @@ class UperNet final : public Head {
     const std::shared_ptr<NormedConv2d> conv_;
   };
 
-  std::shared_ptr<NormedConv2d> Normed(const std::string& name, int64_t in, int64_t side) {
-    return Add<NormedConv2d>(name, kConv, kNorm, Convolution(in, side));
+  std::shared_ptr<NormedConv2d> Normed(const std::string& name, int64_t in, int64_t out) {
+    return Add<NormedConv2d>(name, kConv, kNorm, Convolution(in, out, 3));
   }
 
   at::Tensor Normalised(size_t i, const at::Tensor& map) const {

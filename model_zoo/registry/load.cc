@@ -132,7 +132,12 @@ class Recipe {
   }
 
   std::shared_ptr<Backbone> Build(const ModelDescription& description) const {
-    if (head_.make == nullptr) return entry_.make(description);
+    if (head_.make == nullptr) {
+      TORCH_CHECK_VALUE(description.head_channels == 0,
+                        "a classifier is as wide as its backbone: channels are for the heads of "
+                        "detection and segmentation");
+      return entry_.make(description);
+    }
     ModelDescription bare = description;
     bare.num_classes = ModelDescription::kNoClasses;
     return WithHead(entry_.make(bare), head_, description);

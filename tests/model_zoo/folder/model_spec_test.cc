@@ -308,6 +308,9 @@ INSTANTIATE_TEST_SUITE_P(
                 "model.textproto:4: ", "nms_iou must lie in [0, 1]"},
         BadSpec{"EndlessDetections", "head { detections_per_image: 1001 }",
                 "model.textproto:3: ", "detections_per_image is 1001"},
+        BadSpec{"WideHead", "head {\nchannels: 1025 }",
+                "model.textproto:4: ", "channels is 1025; it must lie between 1 and 1024"},
+        BadSpec{"NegativeHead", "head { channels: -8 }", "model.textproto:3: ", "channels is -8"},
         BadSpec{"UnknownConventions", "head { conventions: DETECTRON }",
                 "model.textproto:3: ", "DETECTRON"},
         BadSpec{"EscapingSource", "weights_of: \"../dogs\"", "model.textproto:3: ", "weights_of"},
@@ -330,7 +333,7 @@ TEST(ModelSpecTest, ADetectorsOptionsAreThoseOfItsHead) {
   const absl::StatusOr<ModelSpec> given = ParseModelSpec(
       start +
           "head { name: \"retinanet\" conventions: MMDETECTION score_threshold: 0 nms_iou: 0 "
-          "detections_per_image: 7 }",
+          "detections_per_image: 7 channels: 64 }",
       "cats");
   ASSERT_TRUE(given.ok()) << given.status();
   const models::ModelDescription& description = given->description;
@@ -339,6 +342,8 @@ TEST(ModelSpecTest, ADetectorsOptionsAreThoseOfItsHead) {
   EXPECT_EQ(description.detection.score_threshold, 0);
   EXPECT_EQ(description.detection.nms_iou, 0);
   EXPECT_EQ(description.detection.detections_per_image, 7);
+  EXPECT_EQ(description.head_channels, 64);
+  EXPECT_EQ(usual.head_channels, 0);
 }
 
 TEST(ModelSpecTest, AMissingBackboneOrFormatVersionIsRefused) {

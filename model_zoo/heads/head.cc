@@ -1,0 +1,25 @@
+#include "model_zoo/heads/head.h"
+
+#include <c10/util/Exception.h>
+
+namespace fovea::models {
+
+std::vector<int64_t> ChannelsOf(std::span<const ModelInfo::FeatureMap> maps) {
+  std::vector<int64_t> channels;
+  for (const ModelInfo::FeatureMap& map : maps) channels.push_back(map.channels);
+  return channels;
+}
+
+int64_t WidthOf(const HeadSite& site, int64_t published) {
+  TORCH_CHECK_VALUE(site.channels >= 0 && site.channels <= kMostHeadChannels, "a head has 1 to ",
+                    kMostHeadChannels, " channels, not ", site.channels);
+  return site.channels > 0 ? site.channels : published;
+}
+
+int64_t CocoClasses(const HeadSite& site) {
+  constexpr int64_t kWithGaps = 91, kWithout = 80;
+  if (site.num_classes > 0) return site.num_classes;
+  return site.detection.conventions == Conventions::kTorchvision ? kWithGaps : kWithout;
+}
+
+}  // namespace fovea::models

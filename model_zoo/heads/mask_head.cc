@@ -1,0 +1,50 @@
+#include "model_zoo/heads/mask_head.h"
+
+#include <ATen/ATen.h>
+
+#include <string>
+
+namespace fovea::models {
+namespace {
+
+constexpr int kConvolutions = 4;
+
+}  // namespace
+
+MaskHead::MaskHead(int64_t channels, Conventions conventions) {
+  for (int i = 0; i < kConvolutions; ++i) {
+    convolutions_.push_back(Add<ConvBlock>(std::to_string(i),
+                                           Conv2dOptions::Square(channels, channels, 3, 1, 1),
+                                           conventions == Conventions::kTorchvision));
+  }
+}
+
+at::Tensor MaskHead::forward(at::Tensor regions) const {
+  for (const auto& convolution : convolutions_) regions = convolution->forward(regions).relu();
+  return regions;
+}
+
+class MaskPredictor::Upsample final : public Layer {
+ public:
+  explicit Upsample(int64_t channels)
+      : weight_(AddParameter("weight", {channels, channels, 2, 2})),
+        bias_(AddParameter("bias", {channels})) {}
+
+  at::Tensor forward(const at::Tensor& map) const {
+    return at::conv_transpose2d(map, weight_, bias_, /*stride=*/{2, 2});
+  }
+
+ private:
+  const at::Tensor weight_;
+  const at::Tensor bias_;
+};
+
+MaskPredictor::MaskPredictor(int64_t channels, int64_t classes)
+    : upsample_(Add<Upsample>("conv5_mask", channels)),
+      logits_(Add<Conv2d>("mask_fcn_logits", Conv2dOptions::Square(channels, classes, 1))) {}
+
+at::Tensor MaskPredictor::forward(const at::Tensor& regions) const {
+  return logits_->forward(upsample_->forward(regions).relu());
+}
+
+}  // namespace fovea::models
