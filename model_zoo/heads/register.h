@@ -5,6 +5,7 @@
 
 namespace fovea::models {
 
+HeadEntry CascadeMaskRcnnEntry();
 HeadEntry MaskRcnnEntry();
 HeadEntry RetinaNetEntry();
 HeadEntry SemanticFpnEntry();

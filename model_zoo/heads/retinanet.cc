@@ -2,7 +2,8 @@
 //   Lin et al., ICCV 2017. TORCHVISION: retinanet_resnet50_fpn_v2 of torchvision 0.26
 //   (retinanet.py), whose names these are: group norms behind the convolutions of both branches,
 //   steps between anchors as an input's height and width divide by a map's, rounded down.
-//   MMDETECTION: retinanet_r50_fpn of mmdetection 3: no norms, steps that double from map to map.
+//   MMDETECTION: retinanet_r50_fpn of mmdetection 3: no norms, no ReLU between P6 and P7, steps
+//   that double from map to map.
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -82,8 +83,9 @@ class RetinaNet final : public Head {
         num_classes_(Classes(site)),
         input_{site.backbone.image_height, site.backbone.image_width},
         first_stride_(MapsOf(site.backbone).front().stride),
-        fpn_(Add<Fpn>("fpn", ChannelsOf(MapsOf(site.backbone)), Width(site),
-                      Fpn::Extra::kTwoConvolutions)),
+        fpn_(Add<Fpn>(
+            "fpn", ChannelsOf(MapsOf(site.backbone)), Width(site),
+            normed() ? Fpn::Extra::kTwoConvolutions : Fpn::Extra::kTwoConvolutionsWithoutRelu)),
         classes_(
             Add<Branch>("classification_head", Width(site), normed(), "cls_logits", num_classes_)),
         boxes_(Add<Branch>("regression_head", Width(site), normed(), "bbox_reg", 4)) {}

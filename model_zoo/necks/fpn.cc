@@ -8,16 +8,18 @@ namespace fovea::models {
 
 class Fpn::ExtraBlocks final : public Layer {
  public:
-  ExtraBlocks(int64_t in, int64_t channels)
-      : p6_(Add<Conv2d>("p6", Conv2dOptions::Square(in, channels, 3, 2, 1))),
+  ExtraBlocks(int64_t in, int64_t channels, bool relu)
+      : relu_(relu),
+        p6_(Add<Conv2d>("p6", Conv2dOptions::Square(in, channels, 3, 2, 1))),
         p7_(Add<Conv2d>("p7", Conv2dOptions::Square(channels, channels, 3, 2, 1))) {}
 
   void Append(const at::Tensor& last, std::vector<at::Tensor>& maps) const {
     maps.push_back(p6_->forward(last));
-    maps.push_back(p7_->forward(maps.back().relu()));
+    maps.push_back(p7_->forward(relu_ ? maps.back().relu() : maps.back()));
   }
 
  private:
+  const bool relu_;  // between the two
   const std::shared_ptr<Conv2d> p6_;
   const std::shared_ptr<Conv2d> p7_;
 };
@@ -30,8 +32,9 @@ Fpn::Fpn(const std::vector<int64_t>& in, int64_t channels, Extra extra, bool nor
     inner_->Emplace(Conv2dOptions::Square(each, channels, 1), normed);
     layers_->Emplace(Conv2dOptions::Square(channels, channels, 3, 1, 1), normed);
   }
-  if (extra == Extra::kTwoConvolutions) {
-    extra_ = Add<ExtraBlocks>("extra_blocks", in.back(), channels);
+  if (extra == Extra::kTwoConvolutions || extra == Extra::kTwoConvolutionsWithoutRelu) {
+    extra_ = Add<ExtraBlocks>("extra_blocks", in.back(), channels,
+                              /*relu=*/extra == Extra::kTwoConvolutions);
   }
 }
 

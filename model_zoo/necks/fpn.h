@@ -21,7 +21,8 @@ class Fpn final : public Layer {
   enum class Extra {
     kNone,
     kTwoConvolutions,  // P6 and P7 of RetinaNet, the first of them from the backbone's last map
-    kEverySecond,      // every second place of the coarsest, for the proposals of Mask R-CNN
+    kTwoConvolutionsWithoutRelu,  // the same as mmdetection has them: P7 of P6 as it is
+    kEverySecond,  // every second place of the coarsest, for the proposals of Mask R-CNN
   };
 
   // `in`: the channels of each map, finest first. `normed`: with batch norms.

@@ -9,6 +9,7 @@ const std::vector<HeadEntry>& Heads() {
       {"classifier", "the backbone's own: a logit for each class", Task::kClassification, nullptr},
       RetinaNetEntry(),
       MaskRcnnEntry(),
+      CascadeMaskRcnnEntry(),
       UperNetEntry(),
       SemanticFpnEntry(),
   };
