@@ -2,7 +2,13 @@
 
 #include <c10/util/Exception.h>
 
+#include <cmath>
+
 namespace fovea::models {
+
+Start GlorotUniform(int64_t in, int64_t out) {
+  return {Start::Kind::kUniform, std::sqrt(6.0 / static_cast<double>(in + out))};
+}
 
 std::vector<int64_t> ChannelsOf(std::span<const ModelInfo::FeatureMap> maps) {
   std::vector<int64_t> channels;

@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,6 +17,18 @@
 #include "model_zoo/model_description.h"
 
 namespace fovea::models {
+
+// How a parameter starts: normal with this deviation, uniform up to this bound on both sides, or
+// this number everywhere.
+struct Start {
+  enum class Kind { kNormal, kUniform, kConstant };
+  Kind kind = Kind::kNormal;
+  double size = 0;
+};
+
+// Of weights that make `out` numbers of `in`: uniform, so that a signal keeps its size (Glorot and
+// Bengio, AISTATS 2010).
+Start GlorotUniform(int64_t in, int64_t out);
 
 class Head : public Layer {
  public:
@@ -30,6 +43,13 @@ class Head : public Layer {
   // so.
   virtual std::vector<at::Tensor> forward(const std::vector<at::Tensor>& maps,
                                           ForwardContext& context) const = 0;
+
+  // How the parameter of this own name and shape starts before training, as the architecture's
+  // authors say; nothing: as usual (Backbone::InitialiseAsUsual).
+  virtual std::optional<Start> StartOf(const std::string& /*parameter*/,
+                                       at::IntArrayRef /*shape*/) const {
+    return std::nullopt;
+  }
 
   // Backbone::Finish, where it does anything.
   virtual bool finishes() const { return false; }

@@ -2,9 +2,12 @@
 
 #include <c10/util/Exception.h>
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "model_zoo/weights/random.h"
 
 namespace fovea::models {
 namespace {
@@ -19,6 +22,17 @@ Preprocessing OfWholePictures(Preprocessing backbones, Task task) {
   backbones.shorter_side = UsualSides(task).shorter;
   backbones.longer_side = UsualSides(task).longer;
   return backbones;
+}
+
+void Fill(const at::Tensor& tensor, const Start& start, const RandomStream& random) {
+  switch (start.kind) {
+    case Start::Kind::kNormal:
+      return random.FillNormal(tensor, start.size);
+    case Start::Kind::kUniform:
+      return random.FillUniform(tensor, start.size);
+    case Start::Kind::kConstant:
+      return models::Fill(tensor, static_cast<float>(start.size));
+  }
 }
 
 class HeadedBackbone final : public Backbone {
@@ -67,7 +81,13 @@ class HeadedBackbone final : public Backbone {
   void Initialise(uint64_t seed) override {
     backbone_->Initialise(seed);
     for (const auto& parameter : head_->named_parameters()) {
-      InitialiseAsUsual(std::string(kHead) + "." + parameter.key(), parameter.value(), seed);
+      const std::string name = std::string(kHead) + "." + parameter.key();
+      const std::optional<Start> start = head_->StartOf(parameter.key(), parameter.value().sizes());
+      if (start) {
+        Fill(parameter.value(), *start, RandomStream(seed, name));
+      } else {
+        InitialiseAsUsual(name, parameter.value(), seed);
+      }
     }
     for (const auto& buffer : head_->named_buffers()) {
       InitialiseAsUsual(std::string(kHead) + "." + buffer.key(), buffer.value(), seed);

@@ -10,6 +10,7 @@
 #include <array>
 #include <cmath>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -32,6 +33,7 @@ constexpr int64_t kMostClasses = 20'000;
 constexpr int64_t kBranchDepth = 4;
 constexpr int64_t kNormGroups = 32;
 constexpr int64_t kCandidates = 1000;   // of one map at most
+constexpr double kPrior = 0.01;         // of an object, before training
 constexpr int64_t kSizesPerOctave = 3;  // of anchors, the smallest four steps wide
 constexpr std::array<double, 3> kRatios = {0.5, 1, 2};
 constexpr int64_t kAnchors = kSizesPerOctave * std::ssize(kRatios);  // at each place
@@ -94,6 +96,18 @@ class RetinaNet final : public Head {
     return DetectionOutputs(options_.detections_per_image);
   }
   int64_t num_classes() const override { return num_classes_; }
+
+  // Lin et al., section 4.1: every anchor is one of background with a probability of 0.99.
+  std::optional<Start> StartOf(const std::string& parameter, at::IntArrayRef shape) const override {
+    if (parameter == "classification_head.cls_logits.bias") {
+      return Start{Start::Kind::kConstant, -std::log((1 - kPrior) / kPrior)};
+    }
+    if (shape.size() != 4) return std::nullopt;
+    if (parameter.starts_with("fpn.")) {
+      return Start{Start::Kind::kUniform, Fpn::StartingBound(shape)};
+    }
+    return Start{Start::Kind::kNormal, 0.01};
+  }
 
   // The candidates of each image: [N, M, 4], [N, M], [N, M].
   std::vector<at::Tensor> forward(const std::vector<at::Tensor>& maps,

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -85,6 +86,15 @@ class SemanticFpn final : public Head {
     return SegmentationOutputs(num_classes_);
   }
   int64_t num_classes() const override { return num_classes_; }
+
+  // The classifier as in mmsegmentation.
+  std::optional<Start> StartOf(const std::string& parameter, at::IntArrayRef shape) const override {
+    if (parameter == "conv_seg.weight") return Start{Start::Kind::kNormal, 0.01};
+    if (shape.size() == 4 && parameter.starts_with("fpn.")) {
+      return Start{Start::Kind::kUniform, Fpn::StartingBound(shape)};
+    }
+    return std::nullopt;
+  }
 
   std::vector<at::Tensor> forward(const std::vector<at::Tensor>& maps,
                                   ForwardContext& context) const override {

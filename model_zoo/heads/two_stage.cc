@@ -117,6 +117,20 @@ std::vector<at::Tensor> TwoStageHead::forward(const std::vector<at::Tensor>& map
   return stacked;
 }
 
+// Proposals as Ren et al., section 3.1.3; predictors as Girshick, ICCV 2015, section 2.3; the
+// linear layers before them as mmdetection; the convolutions of regions as usual.
+std::optional<Start> TwoStageHead::StartOf(const std::string& parameter,
+                                           at::IntArrayRef shape) const {
+  if (shape.size() < 2) return std::nullopt;
+  if (parameter.starts_with("fpn.")) return Start{Start::Kind::kUniform, Fpn::StartingBound(shape)};
+  if (parameter.starts_with("rpn.") || parameter.ends_with(".cls_score.weight")) {
+    return Start{Start::Kind::kNormal, 0.01};
+  }
+  if (parameter.ends_with(".bbox_pred.weight")) return Start{Start::Kind::kNormal, 0.001};
+  if (shape.size() == 2) return GlorotUniform(shape[1], shape[0]);
+  return std::nullopt;
+}
+
 at::Tensor TwoStageHead::Features(std::span<const at::Tensor> pyramid,
                                   const std::vector<at::Tensor>& boxes, int64_t side) const {
   return RegionFeatures({pyramid.begin(), pyramid.end()}, std::span(strides_).first(pyramid.size()),

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -39,6 +40,7 @@ class TwoStageHead final : public Head {
   int64_t num_classes() const override { return num_classes_; }
   std::vector<at::Tensor> forward(const std::vector<at::Tensor>& maps,
                                   ForwardContext& context) const override;
+  std::optional<Start> StartOf(const std::string& parameter, at::IntArrayRef shape) const override;
 
   // Its parts, for who trains it. The pyramid has a map for each of the strides; the coarsest is
   // for proposals only.

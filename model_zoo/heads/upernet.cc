@@ -8,6 +8,7 @@
 
 #include <array>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -63,6 +64,13 @@ class UperNet final : public Head {
     return SegmentationOutputs(num_classes_);
   }
   int64_t num_classes() const override { return num_classes_; }
+
+  // mmsegmentation.
+  std::optional<Start> StartOf(const std::string& parameter,
+                               at::IntArrayRef /*shape*/) const override {
+    if (parameter == "classifier.weight") return Start{Start::Kind::kNormal, 0.01};
+    return std::nullopt;
+  }
 
   std::vector<at::Tensor> forward(const std::vector<at::Tensor>& maps,
                                   ForwardContext& context) const override {

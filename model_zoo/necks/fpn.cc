@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include <cmath>
+
 #include "model_zoo/layers/conv2d.h"
 
 namespace fovea::models {
@@ -36,6 +38,10 @@ Fpn::Fpn(const std::vector<int64_t>& in, int64_t channels, Extra extra, bool nor
     extra_ = Add<ExtraBlocks>("extra_blocks", in.back(), channels,
                               /*relu=*/extra == Extra::kTwoConvolutions);
   }
+}
+
+double Fpn::StartingBound(at::IntArrayRef weight) {
+  return std::sqrt(3.0 / static_cast<double>(weight[1] * weight[2] * weight[3]));
 }
 
 std::vector<at::Tensor> Fpn::forward(const std::vector<at::Tensor>& maps) const {

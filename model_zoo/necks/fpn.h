@@ -32,6 +32,10 @@ class Fpn final : public Layer {
   // [N, channels, height, width] for each, and the extra ones.
   std::vector<at::Tensor> forward(const std::vector<at::Tensor>& maps) const;
 
+  // The weights of its convolutions, [out, in, height, width], start uniform up to this bound: a
+  // variance of one over the number of inputs (torchvision).
+  static double StartingBound(at::IntArrayRef weight);
+
  private:
   class ExtraBlocks;
 
