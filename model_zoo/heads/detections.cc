@@ -3,10 +3,24 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <tuple>
 
 #include "kernels/vision/nms/op.h"
 
 namespace fovea::models {
+
+at::Tensor BestFirst(const at::Tensor& scores, int64_t most) {
+  if (most >= scores.size(0)) {
+    return std::get<1>(scores.sort(/*stable=*/true, /*dim=*/0, /*descending=*/true));
+  }
+  const at::Tensor last = std::get<0>(scores.topk(most))[most - 1];
+  const at::Tensor better = (scores.isnan() | (scores > last)).nonzero().squeeze(1);
+  const at::Tensor equal = (scores == last).nonzero().squeeze(1);
+  const at::Tensor chosen = at::cat({better, equal}).slice(0, 0, most);
+  const at::Tensor order = std::get<1>(
+      scores.index_select(0, chosen).sort(/*stable=*/true, /*dim=*/0, /*descending=*/true));
+  return chosen.index_select(0, order);
+}
 
 void CheckDetectionOptions(const DetectionOptions& options) {
   TORCH_CHECK_VALUE(options.score_threshold >= 0 && options.score_threshold < 1,
@@ -31,12 +45,12 @@ std::vector<at::Tensor> SelectDetections(const Candidates& candidates, const Ima
   const at::Tensor most = at::tensor({width, height, width, height}, at::kFloat);
   const at::Tensor clipped = candidates.boxes.clamp_min(0).minimum(most);
   at::Tensor there = candidates.scores >= 0;
-  if (options.conventions == Conventions::kMmdetection) {
-    there &= (clipped.slice(1, 2) > clipped.slice(1, 0, 2)).all(1);
-  }
+  // One that is no number tells that the model is broken; as many would suppress no other.
+  const at::Tensor broken =
+      (candidates.scores.isnan() | (there & candidates.boxes.isnan().any(1))).nonzero().squeeze(1);
+  const at::Tensor sides = clipped.slice(1, 2) - clipped.slice(1, 0, 2);
+  there &= (options.conventions == Conventions::kMmdetection ? sides > 0 : sides >= 0).all(1);
   at::Tensor index = there.nonzero().squeeze(1);
-  // One score that is no number tells that the model is broken; as many would suppress no other.
-  const at::Tensor broken = candidates.scores.isnan().nonzero().squeeze(1);
   if (broken.size(0) > 0) index = broken.slice(0, 0, 1);
   const at::Tensor boxes = clipped.index_select(0, index);
   const at::Tensor scores = candidates.scores.index_select(0, index);

@@ -17,6 +17,11 @@ struct Candidates {
   at::Tensor labels;  // INT64 [M]
 };
 
+// The places of the `most` largest of these scores [M], FP32, or of all: INT64, the largest first,
+// equal ones by their place, what is no number before all. torch's topk takes any of equal ones.
+// `most` is at least 1.
+at::Tensor BestFirst(const at::Tensor& scores, int64_t most);
+
 // Throws c10::ValueError in words where they do not lie as DetectionOptions says.
 void CheckDetectionOptions(const DetectionOptions& options);
 
@@ -28,9 +33,10 @@ std::vector<ModelInfo::Output> DetectionOutputs(int64_t most);
 // Clips the boxes to `content`, the part of the input that shows the picture; of those of one class
 // that overlap by more than options.nms_iou keeps the best; of these the best
 // `options.detections_per_image`.
-//   MMDETECTION drops boxes without area, TORCHVISION does not.
-// Negative scores are none; of those that are no number it reports one, which tells that the model
-// is broken. Returns what DetectionOutputs says.
+//   MMDETECTION drops boxes without area, TORCHVISION does not. Both drop boxes whose ends are
+//   reversed, which no head makes.
+// Negative scores are none. Of scores and boxes that are no numbers it reports the first one and
+// nothing else, which tells that the model is broken. Returns what DetectionOutputs says.
 std::vector<at::Tensor> SelectDetections(const Candidates& candidates, const ImageSize& content,
                                          const DetectionOptions& options);
 

@@ -12,11 +12,14 @@ namespace fovea::models {
 at::Tensor LevelsOf(const at::Tensor& boxes, std::span<const int64_t> strides) {
   constexpr double kCanonicalSide = 224, kCanonicalLevel = 4, kEpsilon = 1e-6;
   const double first = std::round(std::log2(static_cast<double>(strides.front())));
-  const at::Tensor sides = boxes.slice(1, 2) - boxes.slice(1, 0, 2);
+  const at::Tensor sides = (boxes.slice(1, 2) - boxes.slice(1, 0, 2)).clamp_min(0);
   const at::Tensor side = sides.prod(1).sqrt();
   const at::Tensor level = (kCanonicalLevel + (side / kCanonicalSide).log2() + kEpsilon).floor();
-  // A box without area goes to the finest one.
-  return (level - first).clamp(0, static_cast<double>(strides.size()) - 1).to(at::kLong);
+  // A box without area goes to the finest one, one that is no number to none.
+  return (level - first)
+      .clamp(0, static_cast<double>(strides.size()) - 1)
+      .nan_to_num(-1)
+      .to(at::kLong);
 }
 
 at::Tensor RegionFeatures(const std::vector<at::Tensor>& pyramid, std::span<const int64_t> strides,

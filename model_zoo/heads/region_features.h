@@ -13,7 +13,8 @@
 namespace fovea::models {
 
 // The places in `strides` of the maps that suit `boxes` (FP32 [M, 4]): INT64 [M]. A box of 224x224
-// goes to the map of stride 16, one of twice its sides to the next coarser one.
+// goes to the map of stride 16, one of twice its sides to the next coarser one, one without area to
+// the finest one; -1 for one that is no number.
 at::Tensor LevelsOf(const at::Tensor& boxes, std::span<const int64_t> strides);
 
 // pyramid: [N, channels, height, width] at `strides`. boxes: of each image, FP32 [M, 4] in pixels

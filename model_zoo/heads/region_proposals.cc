@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "kernels/vision/nms/op.h"
+#include "model_zoo/heads/detections.h"
 
 namespace fovea::models {
 namespace {
@@ -77,7 +78,10 @@ std::vector<at::Tensor> RegionProposals::forward(const std::vector<at::Tensor>& 
     const Scores found = Score(pyramid[level]);
     const Anchors anchors = AnchorsOf(level, pyramid[level]);
     const int64_t most = std::min(kCandidates, found.objectness.size(1));
-    const auto [best, index] = found.objectness.to(at::kFloat).topk(most, 1);
+    const at::Tensor objectness = found.objectness.to(at::kFloat);
+    std::vector<at::Tensor> best_of_images;
+    for (int64_t i = 0; i < images; ++i) best_of_images.push_back(BestFirst(objectness[i], most));
+    const at::Tensor index = at::stack(best_of_images), best = objectness.gather(1, index);
     const at::Tensor deltas = found.deltas.view({images, -1, 4})
                                   .gather(1, index.unsqueeze(2).expand({-1, -1, 4}))
                                   .to(at::kFloat)

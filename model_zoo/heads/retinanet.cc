@@ -216,8 +216,8 @@ class RetinaNet final : public Head {
     const at::Tensor above =
         (logits <= std::log(threshold / (1 - threshold))).logical_not().nonzero().squeeze(1);
     const at::Tensor all = logits.index_select(0, above).to(at::kFloat).sigmoid();
-    const auto [scores, order] = all.topk(std::min(most, above.size(0)));
-    const at::Tensor index = above.index_select(0, order);
+    const at::Tensor order = BestFirst(all, most);
+    const at::Tensor scores = all.index_select(0, order), index = above.index_select(0, order);
     const at::Tensor anchor = index.floor_divide(num_classes_);
     const at::Tensor moved = deltas.view({-1, 4}).index_select(0, anchor).to(at::kFloat);
     return {DecodeBoxes(moved, anchors.Boxes(anchor), {1, 1, 1, 1}, options_.conventions), scores,
