@@ -84,6 +84,9 @@ struct ModuleSite {
   int64_t block = 0;      // counted from 0 within its stage: shifted windows shift in the odd ones
   int64_t window = 7;     // the backbone's own, for modules that take one and whose text names none
   bool windowed = false;  // whether the backbone cuts its map into them: static keys then do too
+  // The map that static keys were trained for, where that may be another than `grid`: they then
+  // attend within windows of it. 0x0: static keys are of `grid`.
+  Grid trained;
   bool qkv_bias = true;
   bool proj_bias = true;
 };

@@ -2,17 +2,27 @@
 
 #include <ATen/ATen.h>
 
+#include <array>
+
 namespace fovea::models {
 
 SiteWindows::SiteWindows(const ModuleSite& site) : grid_(site.grid), padded_(site.grid, {1, 1}) {
-  if (!site.windowed) return;
+  std::array<int64_t, 2> window, shift = {0, 0};
+  if (site.windowed) {
+    const ShiftedWindows layout({site.grid.height, site.grid.width}, site.window,
+                                site.block % 2 == 1);
+    window = layout.window;
+    shift = layout.shift;
+  } else if (site.trained != Grid()) {
+    window = {site.trained.height, site.trained.width};
+  } else {
+    return;
+  }
   TORCH_INTERNAL_ASSERT(site.grid.prefix_tokens == 0, "windows hold tokens that lie on a map");
-  const ShiftedWindows layout({site.grid.height, site.grid.width}, site.window,
-                              site.block % 2 == 1);
-  grid_ = {.height = layout.window[0], .width = layout.window[1]};
+  grid_ = {.height = window[0], .width = window[1]};
   if (grid_ == site.grid) return;
-  padded_ = PaddedMap(site.grid, layout.window);
-  windows_.emplace(padded_.size(), layout.window, layout.shift);
+  padded_ = PaddedMap(site.grid, window);
+  windows_.emplace(padded_.size(), window, shift);
 }
 
 at::Tensor SiteWindows::Cut(const at::Tensor& tokens) const {

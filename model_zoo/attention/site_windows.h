@@ -14,8 +14,10 @@ namespace fovea::models {
 
 // Cuts tokens into the windows that shifted_window would attend within: of site.window tokens, on a
 // map padded with zero tokens at the bottom and at the right, rolled by half a window in every
-// other block. A site that is not windowed is one window, prefix tokens included. Nothing is
-// masked: in a rolled window at the border, tokens from both ends of the map meet.
+// other block. Where a site was trained for another map (site.trained), the windows are of that
+// map's size, and none is rolled: a detector with static keys of 28x28 tokens. Any other site is
+// one window, prefix tokens included. Nothing is masked: in a rolled window at the border, tokens
+// from both ends of the map meet, and padded ones take part.
 class SiteWindows {
  public:
   explicit SiteWindows(const ModuleSite& site);

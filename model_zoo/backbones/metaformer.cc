@@ -8,6 +8,9 @@
 //   SKAFormer, CSKAFormer: Static Key Attention in Vision, section 5.1 and table 5: stage 2 is the
 //   second of four (the "nine ConvFormer layers" of its text fit no stage of CAFormer that has
 //   convolutions). Their other placements are texts: `ska@3` in caformer_s18.
+//   In detectors and segmenters static keys attend within windows of the map that they were
+//   published for, 28x28 in the second stage: our choice, as the paper does not say (its section
+//   5.2 keeps CSKA at 800x1333).
 //   Different here: the map is kept as tokens in every stage. The MLPs of stages 1 and 2 are
 //   published as 1x1 convolutions and computed as the linear layers that they are.
 #include <ATen/ATen.h>
@@ -36,6 +39,7 @@ namespace {
 
 constexpr double kEpsilon = 1e-6;
 constexpr int64_t kMlpRatio = 4;
+constexpr int64_t kPublishedSide = 224;
 constexpr int64_t kSmallestSide = 3;         // pixels: with the stem's padding, one step of it
 constexpr int64_t kConvolutionalStages = 2;  // published with convolutions for MLPs
 
@@ -177,9 +181,11 @@ class Block final : public Layer {
 
 class Stage final : public Layer {
  public:
-  Stage(const MetaFormerConfig& config, int64_t stage, const Grid& before,
+  // `trained`: the grid before it at the published size, for detectors and segmenters; 0x0 for
+  // others.
+  Stage(const MetaFormerConfig& config, int64_t stage, const Grid& before, const Grid& trained,
         const AttentionFactory& attention)
-      : grid_(before) {
+      : grid_(before), trained_(trained) {
     const int64_t channels = config.channels(stage);
     if (stage > 0) {
       downsample_ = Add<Downsampling>(
@@ -188,6 +194,7 @@ class Stage final : public Layer {
                                 /*padding=*/1),
           /*norm_first=*/true);
       grid_ = downsample_->After(before);
+      if (trained != Grid()) trained_ = downsample_->After(trained);
     }
     blocks_ = Add<LayerList<Block>>("blocks");
     for (int64_t i = 0; i < config.depths[stage]; ++i) {
@@ -196,12 +203,14 @@ class Stage final : public Layer {
                                                                 .heads = config.heads[stage],
                                                                 .grid = grid_,
                                                                 .block = i,
+                                                                .trained = trained_,
                                                                 .qkv_bias = false,
                                                                 .proj_bias = false})));
     }
   }
 
   const Grid& grid() const { return grid_; }
+  const Grid& trained() const { return trained_; }
 
   // tokens of the stage before, on its grid; undefined when the context stopped the pass.
   at::Tensor forward(at::Tensor tokens, const Grid& before, ForwardContext& context,
@@ -214,6 +223,7 @@ class Stage final : public Layer {
 
  private:
   Grid grid_;
+  Grid trained_;
   std::shared_ptr<Downsampling> downsample_;  // null in the first stage
   std::shared_ptr<LayerList<Block>> blocks_;
 };
@@ -262,8 +272,15 @@ class MetaFormer final : public StagedBackbone {
                                 /*norm_first=*/false)),
         stages_(Add<LayerList<Stage>>("stages")) {
     Grid grid = stem_->After({.height = info().image_height, .width = info().image_width});
+    Grid trained;
+    if (description.task != Task::kClassification) {
+      trained = stem_->After({.height = kPublishedSide, .width = kPublishedSide});
+    }
     for (int64_t i = 0; i < config.stages(); ++i) {
-      grid = stages_->Emplace(config, i, grid, attentions().Stage(i, MakeSelfAttention)).grid();
+      const Stage& stage =
+          stages_->Emplace(config, i, grid, trained, attentions().Stage(i, MakeSelfAttention));
+      grid = stage.grid();
+      trained = stage.trained();
       AddGrid(grid);
     }
     head_ = Add<Head>("head", config.channels(config.stages() - 1), info().num_classes);
@@ -282,8 +299,9 @@ class MetaFormer final : public StagedBackbone {
 
  private:
   static ModelInfo Describe(const MetaFormerConfig& config, const ModelDescription& description) {
-    ModelInfo info = DescribeClassifier(description, {.preprocessing = {.crop_fraction = 1}},
-                                        config.channels(config.stages() - 1));
+    ModelInfo info = DescribeClassifier(
+        description, {.side = kPublishedSide, .preprocessing = {.crop_fraction = 1}},
+        config.channels(config.stages() - 1));
     TORCH_CHECK_VALUE(std::min(info.image_height, info.image_width) >= kSmallestSide, info.backbone,
                       " needs images of at least ", kSmallestSide, "x", kSmallestSide,
                       " pixels, not ", info.image_height, "x", info.image_width);

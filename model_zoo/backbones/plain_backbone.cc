@@ -25,7 +25,10 @@ PlainBackbone::PlainBackbone(const PlainOptions& options, const ModelDescription
       info_(Describe(options, description)),
       attentions_(description, {options.attention}),
       grid_{.height = info_.image_height / options.stride,
-            .width = info_.image_width / options.stride} {
+            .width = info_.image_width / options.stride},
+      dense_(description.task != Task::kClassification),
+      published_grid_{.height = options.published.side / options.stride,
+                      .width = options.published.side / options.stride} {
   info_.attention = attentions_.Canonical();
 }
 
@@ -50,6 +53,7 @@ void PlainBackbone::AddBlocks(int64_t depth, int64_t mlp_hidden, ModuleSite site
   const AttentionFactory attention = Attention(MakeSelfAttention);
   site.channels = channels_;
   site.grid = grid_;
+  if (dense_ && grid_.prefix_tokens == 0) site.trained = published_grid_;
   blocks_ = Add<TransformerBlocks>(
       "blocks", depth,
       TransformerBlockOptions{

@@ -99,6 +99,8 @@ class PlainBackbone : public Backbone {
   ModelInfo info_;
   const StageAttentions attentions_;
   Grid grid_;
+  const bool dense_;           // a detector or segmenter, of any input size
+  const Grid published_grid_;  // without prefix tokens
   std::function<at::Tensor(const at::Tensor& pixels)> stem_;
   std::vector<at::Tensor> prefix_;
   std::string positions_name_;

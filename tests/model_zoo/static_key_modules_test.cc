@@ -183,44 +183,73 @@ TEST(ConvStaticKeyTest, ItsMapTimesTheValuesIsItsOutput) {
                            filled.module->forward(tokens, grid), 1e-4, 1e-5));
 }
 
-// Calls `attend` on each window of a map of 5x6 tokens, padded to 6x6, with windows of 3x3 rolled
-// by one in odd blocks: index by index.
+// Calls `attend` on each window of height x width tokens of a map that is padded until they divide
+// it, rolled by `shift` on both axes: index by index.
 template <typename Attend>
-at::Tensor InWindows(const at::Tensor& tokens, int64_t block, Attend attend) {
-  const int64_t height = 5, width = 6, padded = 6, side = 3, shift = block % 2;
+at::Tensor InWindows(const at::Tensor& tokens, const Grid& grid, std::array<int64_t, 2> window,
+                     int64_t shift, Attend attend) {
+  const auto up = [](int64_t size, int64_t side) { return (size + side - 1) / side * side; };
+  const int64_t height = up(grid.height, window[0]), width = up(grid.width, window[1]);
   const at::Tensor map =
-      at::constant_pad_nd(tokens.unflatten(1, {height, width}), {0, 0, 0, 0, 0, padded - height});
+      at::constant_pad_nd(tokens.unflatten(1, {grid.height, grid.width}),
+                          {0, 0, 0, width - grid.width, 0, height - grid.height});
   at::Tensor output = at::zeros_like(map);
-  for (int64_t top = 0; top < padded; top += side) {
-    for (int64_t left = 0; left < padded; left += side) {
+  for (int64_t top = 0; top < height; top += window[0]) {
+    for (int64_t left = 0; left < width; left += window[1]) {
       std::vector<int64_t> places;
-      for (int64_t i = 0; i < side * side; ++i) {
-        const int64_t y = (top + i / side + shift) % padded, x = (left + i % side + shift) % padded;
-        places.push_back(y * padded + x);
+      for (int64_t i = 0; i < window[0] * window[1]; ++i) {
+        const int64_t y = (top + i / window[1] + shift) % height;
+        const int64_t x = (left + i % window[1] + shift) % width;
+        places.push_back(y * width + x);
       }
       const at::Tensor index = at::tensor(places);
       output.flatten(1, 2).index_copy_(1, index, attend(map.flatten(1, 2).index_select(1, index)));
     }
   }
-  return output.narrow(1, 0, height).flatten(1, 2);
+  return output.narrow(1, 0, grid.height).narrow(2, 0, grid.width).flatten(1, 2);
+}
+
+// Both modules at `site`, and their formulas within such windows.
+void ExpectWindows(const ModuleSite& site, std::array<int64_t, 2> window, int64_t shift) {
+  const at::Tensor tokens = Tokens(site.grid, site.channels);
+  const double scale = 1 / std::sqrt(static_cast<double>(site.channels / site.heads));
+  const Filled ska("ska", site);
+  EXPECT_EQ(ska.weights.at("k").sizes(),
+            (at::IntArrayRef{site.heads, window[0] * window[1], site.channels / site.heads}));
+  ska.ExpectForward(tokens, site.grid,
+                    InWindows(tokens, site.grid, window, shift, [&](const at::Tensor& one) {
+                      return StaticKeyFormula(ska, one, "softmax", scale);
+                    }));
+  const Filled cska("cska", site);
+  const Grid places{.height = window[0], .width = window[1]};
+  cska.ExpectForward(tokens, site.grid,
+                     InWindows(tokens, site.grid, window, shift, [&](const at::Tensor& one) {
+                       return ConvStaticKeyFormula(cska, one, places, site.heads, "softmax", scale);
+                     }));
 }
 
 TEST(StaticKeyTest, StaysWithinTheBackbonesWindows) {
   const Grid grid{.height = 5, .width = 6};
-  const at::Tensor tokens = Tokens(grid, 16);
   for (const int64_t block : {0, 1}) {
-    const ModuleSite site{
-        .channels = 16, .heads = 2, .grid = grid, .block = block, .window = 3, .windowed = true};
-    const Filled ska("ska", site);
-    EXPECT_EQ(ska.weights.at("k").sizes(), (at::IntArrayRef{2, 9, 8}));
-    ska.ExpectForward(tokens, grid, InWindows(tokens, block, [&](const at::Tensor& window) {
-                        return StaticKeyFormula(ska, window, "softmax", 1 / std::sqrt(8.0));
-                      }));
-    const Filled cska("cska", site);
-    cska.ExpectForward(tokens, grid, InWindows(tokens, block, [&](const at::Tensor& window) {
-                         return ConvStaticKeyFormula(cska, window, {.height = 3, .width = 3}, 2,
-                                                     "softmax", 1 / std::sqrt(8.0));
-                       }));
+    ExpectWindows(
+        {.channels = 16, .heads = 2, .grid = grid, .block = block, .window = 3, .windowed = true},
+        {3, 3}, /*shift=*/block);
+  }
+}
+
+// Maps that they divide, that they do not, that are smaller, and the map that they were trained
+// for.
+TEST(StaticKeyTest, AttendsWithinWindowsOfTheMapThatItWasTrainedFor) {
+  const Grid trained{.height = 3, .width = 4};
+  for (const Grid& grid :
+       {Grid{.height = 6, .width = 8}, Grid{.height = 7, .width = 9}, Grid{.height = 2, .width = 3},
+        Grid{.height = 2, .width = 11}, trained}) {
+    SCOPED_TRACE(std::to_string(grid.height) + "x" + std::to_string(grid.width));
+    for (const int64_t block : {0, 1}) {
+      ExpectWindows({.channels = 16, .heads = 2, .grid = grid, .block = block, .trained = trained},
+                    {3, 4},
+                    /*shift=*/0);
+    }
   }
 }
 

@@ -3,11 +3,13 @@ that of the paper's formulas."""
 
 from __future__ import annotations
 
+import json
 import pathlib
 
 import pytest
 import timm
 import torch
+from mmdetection_reference import RetinaNet, own_name
 from parity import (
     Pair,
     Record,
@@ -19,6 +21,7 @@ from parity import (
     distance,
     facts_of,
     perturbed,
+    save,
     timm_model,
 )
 from published_knn import knn_attention
@@ -154,6 +157,63 @@ def test_another_input_size_needs_interpolated_keys(tmp_path: pathlib.Path) -> N
     pair.published = other
     ours = pair.ours(attention="cska@2:interpolate", **size)
     assert distance(ours, pair.expected()) <= 1e-4
+
+
+class InWindows(torch.nn.Module):
+    """A mixer of maps [B, C, H, W] within windows of `side` places, zeros at the bottom and at the right."""
+
+    def __init__(self, mixer: torch.nn.Module, side: int) -> None:
+        super().__init__()
+        self.mixer, self.side = mixer, side
+
+    def forward(self, map_: torch.Tensor) -> torch.Tensor:
+        height, width = map_.shape[2:]
+        side = self.side
+        padded = torch.nn.functional.pad(map_, (0, -width % side, 0, -height % side))
+        output = torch.zeros_like(padded)
+        for top in range(0, padded.shape[2], side):
+            for left in range(0, padded.shape[3], side):
+                window = (..., slice(top, top + side), slice(left, left + side))
+                output[window] = self.mixer(padded[window])
+        return output[..., :height, :width]
+
+
+@pytest.mark.parametrize("attention", ["ska", "cska"])
+def test_a_detectors_static_keys_attend_within_windows_of_the_published_map(
+    attention: str, tmp_path: pathlib.Path
+) -> None:
+    """At 232x264 the second stage has 29x33 places, which windows of 28x28 do not divide."""
+    published = with_static_keys({2: attention})
+    weights = {
+        f"backbone.{name}": tensor
+        for name, tensor in published.state_dict().items()
+        if not name.startswith("head.fc")
+    }
+    head = RetinaNet([128, 320, 512], classes=5)
+    for name, tensor in head.state_dict().items():
+        weights[own_name(name, maps=3)] = tensor
+    save(weights, tmp_path / "model.safetensors")
+    for block in published.stages[1].blocks:
+        block.token_mixer = InWindows(block.token_mixer, 28)
+    pixels = torch.randn(1, 3, 232, 264, generator=torch.Generator().manual_seed(3))
+    with torch.inference_mode():
+        _, expected = published.forward_intermediates(pixels)
+    description = {
+        "backbone": f"{attention}former_s18",
+        "task": "DETECTION",
+        "head": "retinanet",
+        "num_classes": 5,
+        "detection": {"conventions": "MMDETECTION"},
+        "weights": str(tmp_path / "model.safetensors"),
+        "image_height": 232,
+        "image_width": 264,
+    }
+    for prepared in (False, True):
+        model = torch.classes.fovea_models.Model(
+            json.dumps(description), "cpu", prepared
+        )
+        for ours, theirs in zip(model.features(pixels), expected, strict=True):
+            assert distance(ours, theirs) <= 1e-4
 
 
 def test_measures_leave_out_the_weights_that_convolutions_do_not_have(
