@@ -19,7 +19,6 @@ namespace fovea::models {
 namespace {
 
 using testing::ElementsAre;
-using testing::HasSubstr;
 
 class BoxesHead final : public Head {
  public:
@@ -146,80 +145,6 @@ TEST(HeadRegistryTest, AHeadStandsBehindEveryBackboneThatHasMaps) {
     const ModelInfo& info = network->info();
     const at::Tensor pixels = at::ones({1, 3, info.image_height, info.image_width});
     EXPECT_THAT(network->forward(pixels, context).at(0).sizes(), ElementsAre(1, 2));
-  }
-}
-
-// What a detector computes before it picks: random weights find hundreds of boxes with nearly one
-// score, of which rounding picks.
-struct BeforePicking final : ForwardContext {
-  void Record(std::string_view layer, std::string_view /*name*/,
-              const at::Tensor& tensor) override {
-    if (layer.starts_with("head.level")) recorded.push_back(tensor);
-  }
-  bool Recording() const override { return true; }
-  std::vector<at::Tensor> recorded;
-};
-
-// Prepared as trainable.
-TEST(HeadRegistryTest, EveryBackboneTimesEveryHead) {
-  const at::NoGradGuard no_grad;
-  for (const HeadEntry& head : Heads()) {
-    if (head.make == nullptr) continue;                       // each backbone's own
-    const int64_t images = head.name == "retinanet" ? 2 : 1;  // the others take long
-    for (const BackboneEntry& entry : Backbones()) {
-      SCOPED_TRACE(head.name + " on " + entry.name);
-      ModelDescription description{.backbone = entry.name, .task = head.task, .head = head.name};
-      description.detection.conventions = Conventions::kMmdetection;  // two-stage: the quicker
-      description.num_classes = ModelDescription::kNoClasses;
-      const std::shared_ptr<Backbone> backbone = entry.make_tiny(description);
-      description.num_classes = 3;
-      if (backbone->info().features.empty()) {
-        EXPECT_THAT(ErrorOf([&] { WithHead(backbone, head, description); }),
-                    HasSubstr("stands on feature maps, and identity has none"));
-        continue;
-      }
-      const std::shared_ptr<Backbone> network = WithHead(backbone, head, description);
-      network->Initialise(1);
-      network->eval();
-      const ModelInfo& info = network->info();
-      EXPECT_EQ(info.num_classes, 3);
-      const at::Tensor pixels = at::randn({images, 3, info.image_height, info.image_width},
-                                          at::make_generator<at::CPUGeneratorImpl>(1));
-      BeforePicking trainable, prepared;
-      std::vector<at::Tensor> expected = network->forward(pixels, trainable);
-      network->Prepare({});
-      const std::vector<at::Tensor> outputs_of_batch = network->forward(pixels, prepared);
-      std::vector<at::Tensor> found = outputs_of_batch;
-      if (head.task == Task::kDetection) {
-        expected = trainable.recorded;
-        found = prepared.recorded;
-      }
-      ASSERT_FALSE(expected.empty());
-      ASSERT_EQ(found.size(), expected.size());
-      for (size_t i = 0; i < found.size(); ++i) {
-        const double scale = expected[i].abs().max().item<double>();
-        EXPECT_TRUE(at::allclose(found[i], expected[i], 1e-3, 1e-3 * scale)) << i;
-      }
-      const std::vector<ImageSize> contents(images, {info.image_height, info.image_width});
-      const std::vector<at::Tensor> outputs = network->Finish(outputs_of_batch, contents);
-      ASSERT_EQ(outputs.size(), info.outputs.size());
-      for (size_t i = 0; i < outputs.size(); ++i) {
-        const std::vector<int64_t>& shape = info.outputs[i].shape;
-        ASSERT_EQ(outputs[i].dim(), 1 + std::ssize(shape));
-        EXPECT_EQ(outputs[i].size(0), images);
-        for (size_t side = 0; side < shape.size(); ++side) {
-          if (shape[side] == -1) continue;
-          EXPECT_EQ(outputs[i].size(1 + side), shape[side]) << info.outputs[i].name;
-        }
-      }
-      if (head.task == Task::kDetection) {
-        EXPECT_TRUE((outputs[3] > 0).all().item<bool>()) << "random weights see something";
-      } else {
-        EXPECT_GE(outputs[0].size(2), info.image_height / info.features[0].stride - 1)
-            << "patches may overlap";
-        EXPECT_GT(outputs[0].std().item<double>(), 0);
-      }
-    }
   }
 }
 
