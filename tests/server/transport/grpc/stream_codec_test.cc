@@ -118,7 +118,7 @@ TEST(ReadStreamImagesRequest, TheOrderIsToldEvenWhereTheRestIsRefused) {
   EXPECT_EQ(order, std::nullopt);
 }
 
-// Docs/faults.md, rows 1 and 61.
+// Docs/faults.md, rows 1 and 64.
 TEST(ReadStreamImagesRequest, RefusesWhatMakesNoSense) {
   StreamImagesRequest message;
   EXPECT_EQ(Outcome(message), "request.no_task");
