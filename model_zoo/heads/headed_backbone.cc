@@ -67,6 +67,8 @@ class HeadedBackbone final : public Backbone {
 
   const ModelInfo& info() const override { return info_; }
 
+  const Head& head() const { return *head_; }
+
   WeightNames weight_names() const override {
     WeightNames names = backbone_->weight_names();
     const std::string prefix = std::string(kBackbone) + ".";
@@ -112,6 +114,11 @@ std::shared_ptr<Backbone> WithHead(std::shared_ptr<Backbone> backbone, const Hea
                                           .detection = description.detection,
                                           .channels = description.head_channels});
   return std::make_shared<HeadedBackbone>(std::move(backbone), std::move(made), head.task);
+}
+
+const Head* HeadOf(const Backbone& backbone) {
+  const auto* headed = dynamic_cast<const HeadedBackbone*>(&backbone);
+  return headed == nullptr ? nullptr : &headed->head();
 }
 
 }  // namespace fovea::models

@@ -15,4 +15,7 @@ namespace fovea::models {
 std::shared_ptr<Backbone> WithHead(std::shared_ptr<Backbone> backbone, const HeadEntry& head,
                                    const ModelDescription& description);
 
+// The head of what WithHead gave, which has to outlive it; null for any other backbone.
+const Head* HeadOf(const Backbone& backbone);
+
 }  // namespace fovea::models

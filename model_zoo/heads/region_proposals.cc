@@ -72,10 +72,27 @@ Anchors RegionProposals::AnchorsOf(size_t level, const at::Tensor& map) const {
 
 std::vector<at::Tensor> RegionProposals::forward(const std::vector<at::Tensor>& pyramid,
                                                  std::span<const ImageSize> contents) const {
+  std::vector<Scores> scores;
+  for (const at::Tensor& map : pyramid) scores.push_back(Score(map));
+  return Propose(pyramid, scores, contents);
+}
+
+at::Tensor RegionProposals::AllAnchors(const std::vector<at::Tensor>& pyramid) const {
+  std::vector<at::Tensor> all;
+  for (size_t level = 0; level < pyramid.size(); ++level) {
+    const at::Tensor& map = pyramid[level];
+    all.push_back(AnchorsOf(level, map).Boxes(at::arange(kAnchors * map.size(2) * map.size(3))));
+  }
+  return at::cat(all);
+}
+
+std::vector<at::Tensor> RegionProposals::Propose(const std::vector<at::Tensor>& pyramid,
+                                                 const std::vector<Scores>& all,
+                                                 std::span<const ImageSize> contents) const {
   const auto images = static_cast<int64_t>(contents.size());
   std::vector<at::Tensor> boxes, scores, levels;  // of each map: [N, most, ...]
   for (size_t level = 0; level < pyramid.size(); ++level) {
-    const Scores found = Score(pyramid[level]);
+    const Scores& found = all[level];
     const Anchors anchors = AnchorsOf(level, pyramid[level]);
     const int64_t most = std::min(kCandidates, found.objectness.size(1));
     const at::Tensor objectness = found.objectness.to(at::kFloat);

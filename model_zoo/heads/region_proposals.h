@@ -39,6 +39,14 @@ class RegionProposals final : public Layer {
   std::vector<at::Tensor> forward(const std::vector<at::Tensor>& pyramid,
                                   std::span<const ImageSize> contents) const;
 
+  // The same from the scores of each map.
+  std::vector<at::Tensor> Propose(const std::vector<at::Tensor>& pyramid,
+                                  const std::vector<Scores>& scores,
+                                  std::span<const ImageSize> contents) const;
+
+  // FP32 [anchors, 4]: those of all maps, in the order of their scores.
+  at::Tensor AllAnchors(const std::vector<at::Tensor>& pyramid) const;
+
  private:
   // torchvision's rpn.head.
   class RpnHead;

@@ -17,6 +17,7 @@
 
 #include "model_zoo/heads/anchors.h"
 #include "model_zoo/heads/detections.h"
+#include "model_zoo/heads/raw_outputs.h"
 #include "model_zoo/heads/register.h"
 #include "model_zoo/layers/conv2d.h"
 #include "model_zoo/layers/group_norm.h"
@@ -78,7 +79,7 @@ class Branch final : public Layer {
   const std::shared_ptr<Conv2d> last_;
 };
 
-class RetinaNet final : public Head {
+class RetinaNet final : public Head, public AnchorDetector {
  public:
   explicit RetinaNet(const HeadSite& site)
       : options_(Published(site.detection)),
@@ -142,6 +143,22 @@ class RetinaNet final : public Head {
       found[2].push_back(labels);
     }
     return {at::cat(found[0], 1), at::cat(found[1], 1), at::cat(found[2], 1)};
+  }
+
+  AnchorOutputs Outputs(const std::vector<at::Tensor>& maps) const override {
+    const std::vector<at::Tensor> pyramid = fpn_->forward({maps.end() - kMaps, maps.end()});
+    const int64_t images = maps[0].size(0);
+    std::vector<at::Tensor> logits, deltas, anchors;
+    for (size_t level = 0; level < pyramid.size(); ++level) {
+      const at::Tensor& map = pyramid[level];
+      logits.push_back(classes_->forward(map).view({images, -1, num_classes_}));
+      deltas.push_back(boxes_->forward(map).view({images, -1, 4}));
+      anchors.push_back(AnchorsOf(level, map).Boxes(at::arange(deltas.back().size(1))));
+    }
+    return {.logits = at::cat(logits, 1),
+            .deltas = at::cat(deltas, 1),
+            .anchors = at::cat(anchors),
+            .conventions = options_.conventions};
   }
 
   bool finishes() const override { return true; }

@@ -1,0 +1,35 @@
+// What training needs of a detector: the numbers that its boxes are made of. A head that can be
+// trained has one of these besides; serving never asks for it. A segmenter's logits are its output.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "model_zoo/heads/anchors.h"
+#include "model_zoo/model_description.h"
+
+namespace fovea::models {
+
+// Of all anchors: finest map first, of a map by place, row by row, then by shape.
+struct AnchorOutputs {
+  at::Tensor logits;   // [N, anchors, classes], for DecodeBoxes and a sigmoid
+  at::Tensor deltas;   // [N, anchors, 4]
+  at::Tensor anchors;  // FP32 [anchors, 4]
+  std::array<double, 4> weights = {1, 1, 1, 1};  // of the deltas
+  Conventions conventions = Conventions::kTorchvision;
+};
+
+// A detector in one stage.
+class AnchorDetector {
+ public:
+  virtual ~AnchorDetector() = default;
+
+  // maps: as Head::forward's.
+  virtual AnchorOutputs Outputs(const std::vector<at::Tensor>& maps) const = 0;
+};
+
+}  // namespace fovea::models
