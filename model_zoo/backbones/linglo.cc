@@ -51,7 +51,7 @@ namespace fovea::models {
 namespace {
 
 constexpr double kEpsilon = 1e-6;
-constexpr size_t kStages = 4;
+constexpr size_t kStages = 4;  // at most
 
 struct Downsampling {
   int64_t kernel = 1;
@@ -66,6 +66,7 @@ struct Encoding {
 };
 
 struct LinGloConfig {
+  size_t stages = kStages;  // the first of these
   std::array<int64_t, kStages> channels = {};
   std::array<int64_t, kStages> depths = {2, 3, 3, 2};
   std::array<int64_t, kStages> heads = {1, 2, 5, 8};
@@ -73,6 +74,10 @@ struct LinGloConfig {
   std::array<Downsampling, kStages> downsampling = {{{7, 4, 3}, {3, 2, 1}, {3, 2, 1}, {3, 2, 1}}};
   std::optional<Encoding> encoding = Encoding();  // absent: learned positions instead
   size_t convolutional_stages = 0;                // the first ones
+  int64_t image_side = 224;
+  int64_t num_classes = 1000;
+
+  size_t last() const { return stages - 1; }
 };
 
 LinGloConfig Shrunk(LinGloConfig config) {
@@ -277,12 +282,12 @@ class LinGlo final : public EmbeddedStages<Stage> {
  public:
   LinGlo(const LinGloConfig& config, const ModelDescription& description)
       : EmbeddedStages(Describe(config, description), description, Published(config)),
-        hierarchical_(config.downsampling.back().stride > 1) {
+        hierarchical_(config.downsampling[config.last()].stride > 1) {
     Grid grid = {.height = info().image_height, .width = info().image_width};
-    for (size_t i = 0; i < kStages; ++i) {
+    for (size_t i = 0; i < config.stages; ++i) {
       grid = AddStage(config, i, grid, attentions().Stage(i, MakeSelfAttention));
     }
-    AddHead(config.channels.back(), kEpsilon);
+    AddHead(config.channels[config.last()], kEpsilon);
   }
 
   std::vector<at::Tensor> Features(const at::Tensor& pixels,
@@ -307,23 +312,26 @@ class LinGlo final : public EmbeddedStages<Stage> {
 
  private:
   static std::vector<PublishedStage> Published(const LinGloConfig& config) {
-    std::vector<PublishedStage> published(kStages, {.text = "key_only"});
+    std::vector<PublishedStage> published(config.stages, {.text = "key_only"});
     std::fill_n(published.begin(), config.convolutional_stages, PublishedStage::WithoutAttention());
     return published;
   }
 
   static ModelInfo Describe(const LinGloConfig& config, const ModelDescription& description) {
     // DeiT's evaluation, which the paper follows.
-    ModelInfo info = DescribeClassifier(description, {.preprocessing = {.crop_fraction = 0.875}},
-                                        config.channels.back());
+    ModelInfo info = DescribeClassifier(description,
+                                        {.side = config.image_side,
+                                         .num_classes = config.num_classes,
+                                         .preprocessing = {.crop_fraction = 0.875}},
+                                        config.channels[config.last()]);
     int64_t stride = 1;
-    for (size_t i = 0; i < kStages; ++i) {
+    for (size_t i = 0; i < config.stages; ++i) {
       stride *= config.downsampling[i].stride;
       if (config.downsampling[i].padding == 0) CheckDivides(info, stride);
       info.features.push_back({config.channels[i], stride});
     }
-    if (config.downsampling.back().stride == 1) {
-      info.features = SimplePyramidFeatures(config.channels.back(), stride);
+    if (config.downsampling[config.last()].stride == 1) {
+      info.features = SimplePyramidFeatures(config.channels[config.last()], stride);
     }
     return info;
   }
@@ -372,6 +380,20 @@ void RegisterLinGlo(BackboneRegistry& registry) {
   without_hierarchy.downsampling = {{{16, 16, 0}, {}, {}, {}}};
   add("linglo_wo_ch", "LinGlo without convolutions and hierarchy: 16x16 patches, 150 channels",
       without_hierarchy);
+
+  // Ours. Objects of 16 pixels have a map of their own at a stride of 4, where convolutions are
+  // cheaper than attention; four heads wherever there are some, as aewin needs them.
+  add("linglo_demo",
+      "a small C-H-H of strides 4, 8 and 16 for the bundled detectors and segmenters",
+      {.stages = 3,
+       .channels = {32, 64, 128},
+       .depths = {1, 2, 2},
+       .heads = {4, 4, 4},
+       .mlp_ratios = {4, 4, 3},
+       .encoding = Encoding{.branches = 1},
+       .convolutional_stages = 1,
+       .image_side = 128,
+       .num_classes = 10});
 }
 
 }  // namespace fovea::models
