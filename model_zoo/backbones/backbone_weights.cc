@@ -6,6 +6,7 @@
 #include <cmath>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -178,6 +179,55 @@ void LoadWeights(const SafetensorsFile& file, Backbone& backbone) {
   TORCH_CHECK_VALUE(unknown.empty(), "the weights hold what ", model,
                     " does not know: ", List(unknown));
   Fill(file, backbone, fillable, stored);
+}
+
+FittedWeights LoadFittingWeights(const SafetensorsFile& file, Backbone& backbone) {
+  // What a backbone's names begin with behind a head (headed_backbone.h).
+  constexpr std::string_view kBehindHead = "backbone.";
+  const WeightNames names = backbone.weight_names();
+  const Filled fillable = Fillable(backbone);
+  const auto begins = [&](const auto& list, const auto& name_of) {
+    return std::ranges::any_of(
+        list, [&](const auto& one) { return name_of(one).starts_with(kBehindHead); });
+  };
+  const bool of_headed = begins(
+      file.tensors(), [](const StoredTensor& one) -> const std::string& { return one.name; });
+  const bool headed =
+      begins(fillable, [](const auto& one) -> const std::string& { return one.first; });
+  const Owners owners(backbone);
+  const at::NoGradGuard no_grad;
+  FittedWeights fitted;
+  std::set<std::string> filled;
+  for (const StoredTensor& stored : file.tensors()) {
+    std::string name = stored.name;
+    if (headed && !of_headed) name.insert(0, kBehindHead);
+    if (!headed && of_headed && name.starts_with(kBehindHead)) name.erase(0, kBehindHead.size());
+    if (Ignored(names, name)) continue;
+    const std::string own = OwnName(names, name);
+    const auto target = fillable.find(own);
+    at::Tensor read;
+    if (target != fillable.end()) {
+      read = at::empty(stored.shape, at::kFloat);
+      file.ReadInto(stored, read);
+      try {
+        read = owners.Resized(own, read);
+      } catch (const c10::ValueError&) {  // of another number of tokens, which cannot change
+        read.reset();
+      }
+    }
+    if (!read.defined() || read.sizes() != target->second.sizes()) {
+      fitted.dropped.push_back(stored.name);
+      continue;
+    }
+    target->second.detach().copy_(read);
+    filled.insert(own);
+    fitted.kept.push_back(stored.name);
+  }
+  for (const auto& [own, tensor] : fillable) {
+    if (!filled.contains(own)) fitted.fresh.push_back(PublishedName(names, own));
+  }
+  file.CheckUnchanged();
+  return fitted;
 }
 
 void LoadSizedWeights(const SafetensorsFile& file, Backbone& plan) {

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "model_zoo/backbones/backbone.h"
 #include "model_zoo/weights/safetensors.h"
@@ -17,6 +18,20 @@ namespace fovea::models {
 // (Layer::Resized). One that is missing, one that the backbone neither knows nor ignores, and one
 // that stays of another shape are c10::ValueErrors that name it.
 void LoadWeights(const SafetensorsFile& file, Backbone& backbone);
+
+// Which tensors of a file fitted, by their names: those of the file, or of the backbone for
+// `fresh`.
+struct FittedWeights {
+  std::vector<std::string> kept;
+  std::vector<std::string>
+      fresh;  // what the backbone has and the file has not, or of another shape
+  std::vector<std::string> dropped;  // what the file has besides
+};
+
+// Fills what the file has for the backbone, and leaves the rest as it is: another head, another
+// number of classes, another attention. Between a backbone and one with a head the backbone's
+// tensors count as the same.
+FittedWeights LoadFittingWeights(const SafetensorsFile& file, Backbone& backbone);
 
 // Fills those of a plan that follow from the input size, as LoadWeights does; the file has gone
 // through that for the model itself.
