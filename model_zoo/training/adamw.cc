@@ -64,4 +64,18 @@ void AdamW::Step(double learning_rate) {
   }
 }
 
+std::vector<NamedTensor> AdamW::State() const {
+  std::vector<NamedTensor> state;
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    const Group& group = groups_[g];
+    for (size_t i = 0; i < group.parameters.size(); ++i) {
+      const std::string name = "optimizer." + std::to_string(g) + "." + std::to_string(i);
+      state.emplace_back(name + ".mean", group.means[i]);
+      state.emplace_back(name + ".square", group.squares[i]);
+      state.emplace_back(name + ".steps", group.steps[i]);
+    }
+  }
+  return state;
+}
+
 }  // namespace fovea::models::training

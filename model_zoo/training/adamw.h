@@ -6,6 +6,8 @@
 #include <array>
 #include <vector>
 
+#include "model_zoo/weights/safetensors_writer.h"
+
 namespace fovea::models::training {
 
 class AdamW {
@@ -30,6 +32,10 @@ class AdamW {
   double ClipGradients(double limit);
   // Every parameter must have a gradient.
   void Step(double learning_rate);
+
+  // All that it remembers between steps, by names that follow from the order of Add: to be stored,
+  // or to be filled with what was stored.
+  std::vector<NamedTensor> State() const;
 
  private:
   struct Group {

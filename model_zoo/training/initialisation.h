@@ -14,7 +14,7 @@ namespace fovea::models::training {
 // - keys start equal to queries: a token attends its like, as it does in trained models (after
 // Trockman and Kolter,
 //   "Mimetic initialization of self-attention layers", ICML 2023);
-// - the head starts at zero.
+// - a classifier's head starts at zero; other heads stay.
 void InitialiseForSmallData(Backbone& backbone);
 
 }  // namespace fovea::models::training

@@ -2,10 +2,9 @@
 
 #include <c10/util/Exception.h>
 
+#include <array>
+#include <charconv>
 #include <fstream>
-
-#include "model_zoo/backbones/backbone_weights.h"
-#include "model_zoo/training/data/shapes.h"
 
 namespace fovea::models::training {
 namespace {
@@ -17,32 +16,89 @@ void WriteText(const std::filesystem::path& path, const std::string& text) {
   TORCH_CHECK(file.good(), "could not write ", path.string());
 }
 
-std::string SpecOf(const ModelFolder& folder) {
-  std::string spec = "# ";
-  spec += folder.summary;
-  spec += "\nspec_version: 1\nname: \"" + folder.path.filename().string() + "\"\nbackbone: \"" +
-          folder.backbone + "\"\nattention: \"" + folder.attention +
-          "\"\ntask: CLASSIFICATION\nnum_classes: " + std::to_string(kNumShapes) +
-          R"(
-precision: FP32
-# The pictures of the training were drawn square and at this size.
-preprocessing {
-  resize_mode: SHORTEST_EDGE
-  interpolation: BILINEAR
-  crop_fraction: 1.0
-  mean: [0.5, 0.5, 0.5]
-  std: [0.5, 0.5, 0.5]
-}
-max_batch_size: 16
-dynamic_batching {}
-)";
-  return spec;
+// The shortest text that is read as the same number; whole ones with a decimal.
+template <typename Number>
+std::string Text(Number value) {
+  std::array<char, 32> text;
+  const auto end = std::to_chars(text.begin(), text.end(), value).ptr;
+  std::string shortest(text.begin(), end);
+  return shortest.find_first_of(".e") == shortest.npos ? shortest + ".0" : shortest;
 }
 
-std::string Labels() {
-  std::string labels;
-  for (int i = 0; i < kNumShapes; ++i) labels += std::string(Name(static_cast<Shape>(i))) + "\n";
-  return labels;
+std::string Text(const std::array<float, 3>& values) {
+  return "[" + Text(values[0]) + ", " + Text(values[1]) + ", " + Text(values[2]) + "]";
+}
+
+const char* NameOf(Task task) {
+  switch (task) {
+    case Task::kDetection:
+      return "DETECTION";
+    case Task::kSegmentation:
+      return "SEGMENTATION";
+    case Task::kClassification:
+      break;
+  }
+  return "CLASSIFICATION";
+}
+
+std::string HeadOf(const ModelDescription& model) {
+  if (model.task == Task::kClassification) return {};
+  std::string head = "head {\n  name: \"" + model.head + "\"\n";
+  if (model.head_channels > 0) {
+    head += "  channels: " + std::to_string(model.head_channels) + "\n";
+  }
+  if (model.task == Task::kDetection) {
+    const DetectionOptions& options = model.detection;
+    const bool torchvision = options.conventions == Conventions::kTorchvision;
+    head += std::string("  conventions: ") + (torchvision ? "TORCHVISION" : "MMDETECTION") + "\n";
+    head += "  score_threshold: " + Text(options.score_threshold) + "\n";
+    head += "  nms_iou: " + Text(options.nms_iou) + "\n";
+    if (options.detections_per_image > 0) {
+      head += "  detections_per_image: " + std::to_string(options.detections_per_image) + "\n";
+    }
+  }
+  return head + "}\n";
+}
+
+std::string PreprocessingOf(const ModelFolder& folder) {
+  std::string text;
+  if (folder.preprocessing.resize_mode == ResizeMode::kFit) {
+    text =
+        "# In the training the longer side of a picture was as long as the input at most.\n"
+        "preprocessing {\n  resize_mode: FIT\n";
+  } else {
+    text =
+        "# The pictures of the training were square and of this size.\n"
+        "preprocessing {\n  resize_mode: SHORTEST_EDGE\n";
+  }
+  text += std::string("  interpolation: ") +
+          (folder.preprocessing.interpolation == Interpolation::kBicubic ? "BICUBIC" : "BILINEAR") +
+          "\n";
+  if (folder.preprocessing.resize_mode == ResizeMode::kFit) {
+    const std::string side = std::to_string(folder.model.image_height);
+    text += "  shorter_side: " + side + "\n  longer_side: " + side + "\n";
+  } else {
+    text += "  crop_fraction: " + Text(folder.preprocessing.crop_fraction) + "\n";
+  }
+  return text + "  mean: " + Text(folder.preprocessing.mean) +
+         "\n  std: " + Text(folder.preprocessing.std) + "\n}\n";
+}
+
+std::string SpecOf(const ModelFolder& folder) {
+  const ModelDescription& model = folder.model;
+  std::string spec = "# " + folder.summary;
+  spec += "\nspec_version: 1\nname: \"" + folder.path.filename().string() + "\"\nbackbone: \"" +
+          model.backbone + "\"\n";
+  for (const std::string& attention : model.attention) {
+    spec += "attention: \"" + attention + "\"\n";
+  }
+  spec += std::string("task: ") + NameOf(model.task) + "\n" + HeadOf(model) +
+          "num_classes: " + std::to_string(model.num_classes) + "\nprecision: FP32\n";
+  if (model.image_height > 0) {
+    spec += "image_height: " + std::to_string(model.image_height) +
+            "\nimage_width: " + std::to_string(model.image_width) + "\n";
+  }
+  return spec + PreprocessingOf(folder) + "max_batch_size: 16\ndynamic_batching {}\n";
 }
 
 }  // namespace
@@ -50,7 +106,9 @@ std::string Labels() {
 void WriteModelFolder(const ModelFolder& folder) {
   std::filesystem::create_directories(folder.path / "1");
   WriteText(folder.path / "model.textproto", SpecOf(folder));
-  WriteText(folder.path / "labels.txt", Labels());
+  std::string labels;
+  for (const std::string& label : folder.labels) labels += label + "\n";
+  WriteText(folder.path / "labels.txt", labels);
 }
 
 }  // namespace fovea::models::training

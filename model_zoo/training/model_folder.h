@@ -3,14 +3,22 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
+
+#include "model_zoo/model_description.h"
 
 namespace fovea::models::training {
 
 struct ModelFolder {
   std::filesystem::path path;  // its last part is the model's name
   std::string summary;         // a line for people
-  std::string backbone;
-  std::string attention;
+  // What was trained; the options of its head as they are served. Detectors and segmenters have a
+  // size.
+  ModelDescription model;
+  // As the pictures of the training were. Classifiers see the centre of a picture, cut as
+  // crop_fraction says; the others the whole of it, as large as it fits the model's size.
+  Preprocessing preprocessing;
+  std::vector<std::string> labels;
 };
 
 // Creates the folders and replaces the files that are there. Throws c10::Error.

@@ -2,7 +2,9 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <stdexcept>
+#include <vector>
 
 namespace fovea::models::training {
 namespace {
@@ -22,19 +24,22 @@ CsvLog::CsvLog(const std::filesystem::path& file) {
   if (file.empty()) return;
   if (file.has_parent_path()) std::filesystem::create_directories(file.parent_path());
   file_.open(file, std::ios::trunc);
-  file_ << "epoch,learning_rate,training_loss,guide_loss,training_accuracy,validation_"
-           "loss,"
-           "validation_accuracy,seconds"
-        << std::endl;
   if (!file_) throw std::runtime_error("could not write " + file.string());
 }
 
 void CsvLog::Write(const EpochReport& report) {
   if (!file_.is_open()) return;
-  file_ << Format("%d,%.3e,%.4f,%.4f,%.4f,%.4f,%.4f,%.1f", report.epoch, report.learning_rate,
-                  report.training_loss, report.guide_loss, report.training_accuracy,
-                  report.validation_loss, report.validation_accuracy, report.seconds)
-        << std::endl;
+  std::vector<Measure> measures = report.training;
+  measures.insert(measures.end(), report.validation.begin(), report.validation.end());
+  if (!has_names_) {
+    file_ << "epoch,learning_rate";
+    for (const Measure& measure : measures) file_ << ',' << measure.name;
+    file_ << ",seconds\n";
+    has_names_ = true;
+  }
+  file_ << Format("%d,%.3e", report.epoch, report.learning_rate);
+  for (const Measure& measure : measures) file_ << Format(",%.4f", measure.value);
+  file_ << Format(",%.1f", report.seconds) << std::endl;
 }
 
 ProgressBar::ProgressBar(std::FILE* out) : out_(out), terminal_(isatty(fileno(out)) != 0) {}
@@ -56,9 +61,15 @@ void ProgressBar::Line(const std::string& text) {
 }
 
 std::string Describe(const EpochReport& report, int epochs) {
-  return Format("epoch %3d of %d  loss %.3f  training %5.1f%%  validation %5.2f%%  %.0f s",
-                report.epoch, epochs, report.training_loss, 100 * report.training_accuracy,
-                100 * report.validation_accuracy, report.seconds);
+  std::string line = Format("epoch %3d of %d", report.epoch, epochs);
+  for (const auto* measures : {&report.training, &report.validation}) {
+    for (const Measure& measure : *measures) {
+      std::string name = measure.name;
+      std::ranges::replace(name, '_', ' ');
+      line += "  " + name + Format(" %.4f", measure.value);
+    }
+  }
+  return line + Format("  %.0f s", report.seconds);
 }
 
 }  // namespace fovea::models::training

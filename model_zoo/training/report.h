@@ -11,7 +11,7 @@
 namespace fovea::models::training {
 
 // One line an epoch, written as it ends: what is there of a broken-off training can be read.
-// Accuracies in [0, 1].
+// Columns: epoch, learning_rate, the training's measures, those of the validation, seconds.
 class CsvLog {
  public:
   // Throws std::runtime_error where the file cannot be written. An empty path: no file.
@@ -20,6 +20,7 @@ class CsvLog {
 
  private:
   std::ofstream file_;
+  bool has_names_ = false;
 };
 
 // On a terminal a bar that moves, elsewhere nothing between the epochs' lines.
@@ -34,6 +35,7 @@ class ProgressBar {
   const bool terminal_;
 };
 
+// For people.
 std::string Describe(const EpochReport& report, int epochs);
 
 }  // namespace fovea::models::training

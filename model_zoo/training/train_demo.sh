@@ -11,7 +11,7 @@ mkdir -p "$results"
 # As near to the same models as machines come: one thread inside an operator, for sums in one order, and products of one
 # precision.
 # Pictures are drawn on another thread.
-train() { "$train" --threads 1 --arithmetic bf16 "$@"; }
+train() { "$train" --threads 1 --arithmetic bf16 --keep last "$@"; }
 train --out model_zoo/demo/shapes --csv "$results/shapes.csv"
 # k-NN attention learns from the dense weights on: its gradient goes through the reference, which sorts every row.
 train --out model_zoo/demo/shapes_with_knn --attention knn:k=0.5 --start-from model_zoo/demo/shapes \

@@ -46,7 +46,7 @@ def recipe(arguments: argparse.Namespace, family: str, seed: int) -> list[str]:
         *("--images-per-epoch", str(arguments.images_per_epoch)),
         *("--learning-rate", str(LEARNING_RATE)),
         # As near to the same numbers as machines come: sums in one order, products of one precision.
-        *("--threads", "1", "--arithmetic", "bf16"),
+        *("--threads", "1", "--arithmetic", "bf16", "--keep", "last"),
     ]
 
 

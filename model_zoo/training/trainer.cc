@@ -1,195 +1,230 @@
 #include "model_zoo/training/trainer.h"
 
 #include <ATen/ATen.h>
-#include <ATen/autocast_mode.h>
 #include <c10/util/Exception.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <optional>
+#include <set>
+#include <utility>
 
-#include "model_zoo/training/data/dataset.h"
-#include "model_zoo/training/evaluation.h"
-#include "model_zoo/training/extent_guide.h"
+#include "model_zoo/heads/headed_backbone.h"
+#include "model_zoo/training/autocast.h"
+#include "model_zoo/training/checkpoint.h"
 #include "model_zoo/training/schedule.h"
 
 namespace fovea::models::training {
 namespace {
 
-// Matrix products in bfloat16 while it lives.
-class Autocast {
- public:
-  explicit Autocast(bool on) : before_(at::autocast::is_autocast_enabled(at::kCPU)) {
-    at::autocast::set_autocast_enabled(at::kCPU, on);
-    at::autocast::set_autocast_dtype(at::kCPU, at::kBFloat16);
-  }
-  ~Autocast() {
-    at::autocast::clear_cache();  // holds casts of weights that the next step changes
-    at::autocast::set_autocast_enabled(at::kCPU, before_);
-  }
-  Autocast(const Autocast&) = delete;
-  Autocast& operator=(const Autocast&) = delete;
+using Clock = std::chrono::steady_clock;
 
- private:
-  const bool before_;
-};
+double SecondsSince(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
-// Torch's fused attention for the CPU is made for long sequences: at 65 tokens its backward pass in
-// bfloat16 takes six times as long as that of plain matrix products.
-class PlainAttention {
- public:
-  PlainAttention()
-      : flash_before_(at::globalContext().userEnabledFlashSDP()),
-        reduced_before_(at::globalContext().allowFP16BF16ReductionMathSDP()) {
-    at::globalContext().setSDPUseFlash(false);
-    at::globalContext().setAllowFP16BF16ReductionMathSDP(true);
+// What a checkpoint calls the tensors of which parts.
+constexpr char kModel[] = "model.", kBest[] = "best.", kExtra[] = "extra.";
+
+// Parameters and buffers: what a model's file holds.
+std::vector<NamedTensor> WeightsOf(const Backbone& backbone, const std::string& prefix) {
+  std::vector<NamedTensor> weights;
+  for (const auto& parameter : backbone.named_parameters()) {
+    weights.emplace_back(prefix + parameter.key(), parameter.value());
   }
-  ~PlainAttention() {
-    at::globalContext().setSDPUseFlash(flash_before_);
-    at::globalContext().setAllowFP16BF16ReductionMathSDP(reduced_before_);
+  for (const auto& buffer : backbone.named_buffers()) {
+    weights.emplace_back(prefix + buffer.key(), buffer.value());
   }
-  PlainAttention(const PlainAttention&) = delete;
-  PlainAttention& operator=(const PlainAttention&) = delete;
+  return weights;
+}
 
- private:
-  const bool flash_before_, reduced_before_;
-};
-
-// Of the tokens that the guide looks at: a look at one black picture tells.
-int64_t GuidedChannels(Backbone& backbone, const std::string& block) {
-  const at::NoGradGuard no_grad;
+// The parameters that the task's loss does not depend on: behind a head a backbone keeps the norm
+// of its classifier. A look at one batch tells, which leaves running statistics alone.
+std::set<std::string> Unused(Backbone& backbone, TrainingTask& task) {
+  if (HeadOf(backbone) == nullptr) return {};
   backbone.eval();
-  BlockOutput output(block);
-  backbone.forward(at::zeros({1, 3, backbone.info().image_height, backbone.info().image_width}),
-                   output);
+  task.Loss(0).total.backward();
   backbone.train();
-  return output.tokens().size(2);
+  std::set<std::string> unused;
+  for (auto& parameter : backbone.named_parameters()) {
+    if (!parameter.value().grad().defined()) unused.insert(parameter.key());
+    parameter.value().mutable_grad().reset();
+  }
+  return unused;
 }
 
 class Training {
  public:
-  Training(Backbone& backbone, const TrainingOptions& options)
+  Training(Backbone& backbone, TrainingTask& task, const TrainingOptions& options,
+           const CheckpointOptions& checkpoints)
       : backbone_(backbone),
+        task_(task),
         options_(options),
-        steps_per_epoch_(std::max<int64_t>(1, options.images_per_epoch / options.batch_size)),
-        total_steps_(options.epochs * steps_per_epoch_),
-        schedule_{.peak = options.peak_learning_rate,
-                  .warmup_steps = ShareOfSteps(options.warmup_share),
-                  .total_steps = total_steps_},
-        side_(static_cast<int>(backbone.info().image_height)),
-        loader_({.seed = options.seed,
-                 .stream = Stream::kTraining,
-                 .batch_size = options.batch_size,
-                 .side = side_,
-                 .threads = options.drawing_threads}),
+        total_steps_(options.epochs * options.steps_per_epoch),
+        schedule_{
+            .peak = options.peak_learning_rate,
+            .warmup_steps = std::llround(options.warmup_share * static_cast<double>(total_steps_)),
+            .total_steps = total_steps_},
+        checkpoint_minutes_(checkpoints.minutes),
         optimizer_(options.optimizer) {
+    const std::set<std::string> unused = Unused(backbone, task);
     for (const auto& parameter : backbone.named_parameters()) {
+      if (unused.contains(parameter.key())) continue;
       // What is added to the tokens ("cls_token", "pos_embed") is no matrix, whatever its shape.
       const std::string& name = parameter.key();
       const bool embedding = name.ends_with("_token") || name.ends_with("pos_embed");
       optimizer_.Add(parameter.value(), /*decays=*/parameter.value().dim() >= 2 && !embedding);
     }
-    if (options.guide_weight > 0) {
-      guide_.emplace(GuidedChannels(backbone, options.guide_block));
-      optimizer_.Add(guide_->weight(), /*decays=*/true);
-      optimizer_.Add(guide_->bias(), /*decays=*/false);
+    for (const TrainingTask::Extra& extra : task.extras()) {
+      optimizer_.Add(extra.parameter, extra.decays);
+    }
+    best_ = WeightsOf(backbone, kBest);
+    for (NamedTensor& tensor : best_) tensor.second = tensor.second.detach().clone();
+    if (checkpoints.folder.empty()) return;
+    folder_.emplace(checkpoints.folder, checkpoints.identity);
+    if (checkpoints.resume) {
+      if (auto stored = folder_->Read(Tensors())) state_ = std::move(*stored);
+    } else {
+      folder_->Remove();
     }
   }
 
   void Run(const std::function<void(const StepReport&)>& on_step,
            const std::function<void(const EpochReport&)>& on_epoch) {
     const PlainAttention plain_attention;
-    const auto start = std::chrono::steady_clock::now();
-    for (int epoch = 1; epoch <= options_.epochs; ++epoch) {
-      EpochReport report{.epoch = epoch};
-      for (int64_t i = 0; i < steps_per_epoch_; ++i) on_step(Step(report));
-      report.training_loss /= static_cast<double>(steps_per_epoch_);
-      report.guide_loss /= static_cast<double>(steps_per_epoch_);
-      report.training_accuracy /= static_cast<double>(steps_per_epoch_);
-      Validate(report);
-      report.seconds =
-          std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-      on_epoch(report);
+    start_ = last_checkpoint_ = Clock::now();
+    seconds_before_ = state_.seconds;
+    for (const EpochReport& report : state_.reports) on_epoch(report);
+    while (!Done()) {
+      on_step(Step());
+      if (state_.step % options_.steps_per_epoch == 0) {
+        EndEpoch();
+        Checkpoint();
+        on_epoch(state_.reports.back());
+      } else if (SecondsSince(last_checkpoint_) > 60 * checkpoint_minutes_) {
+        Checkpoint();
+      }
+    }
+    if (options_.keep_best && state_.best_epoch > 0) {
+      const at::NoGradGuard no_grad;
+      const std::vector<NamedTensor> weights = WeightsOf(backbone_, kModel);
+      for (size_t i = 0; i < weights.size(); ++i) {
+        weights[i].second.detach().copy_(best_[i].second);
+      }
     }
   }
 
  private:
-  int64_t ShareOfSteps(double share) const {
-    return std::llround(share * static_cast<double>(total_steps_));
+  bool Done() const {
+    const auto epoch = static_cast<int>(state_.reports.size());
+    const bool lost_patience = options_.patience > 0 && state_.best_epoch > 0 &&
+                               epoch - state_.best_epoch >= options_.patience;
+    // Not before the epoch's end: patience is counted there.
+    const bool between = state_.step % options_.steps_per_epoch == 0;
+    return state_.step == total_steps_ || (lost_patience && between);
   }
 
-  // One batch; adds what it found to the report's sums.
-  StepReport Step(EpochReport& report) {
-    const Batch batch = loader_.Next();
-    BlockOutput guided(options_.guide_block);
-    ForwardContext unguided;
-    const at::Tensor logits = Logits(Normalised(batch.pixels), guide_ ? guided : unguided);
-    const at::Tensor loss = at::cross_entropy_loss(logits, batch.labels, {}, at::Reduction::Mean,
-                                                   /*ignore_index=*/-100, options_.label_smoothing);
-    at::Tensor total = loss;
-    if (guide_) {
-      const at::Tensor guide_loss = guide_->Loss(guided.tokens(), batch.extent);
-      report.guide_loss += guide_loss.item<double>();
-      total = loss + options_.guide_weight * guide_loss;
-    }
-    const double loss_value = loss.item<double>();
-    TORCH_CHECK(std::isfinite(loss_value), "the loss is ", loss_value, " at step ", step_,
+  StepReport Step() {
+    const BatchLoss batch = task_.Loss(state_.step);
+    const double loss = batch.measures.front().value;
+    TORCH_CHECK(std::isfinite(loss), "the loss is ", loss, " at step ", state_.step,
                 ": a lower learning rate may help");
     optimizer_.ZeroGradients();
-    total.backward();
+    batch.total.backward();
     optimizer_.ClipGradients(options_.clip_norm);
-    report.learning_rate = schedule_.At(step_);
-    optimizer_.Step(report.learning_rate);
-
-    report.training_loss += loss_value;
-    report.training_accuracy +=
-        logits.argmax(1).eq(batch.labels).to(at::kDouble).mean().item<double>();
-    return {++step_, total_steps_, loss_value};
+    optimizer_.Step(schedule_.At(state_.step));
+    if (state_.sums.empty()) {
+      state_.sums = batch.measures;
+    } else {
+      for (size_t i = 0; i < state_.sums.size(); ++i) {
+        state_.sums[i].value += batch.measures[i].value;
+      }
+    }
+    return {++state_.step, total_steps_, loss};
   }
 
-  void Validate(EpochReport& report) const {
-    if (options_.validation_images == 0) return;
-    // Running statistics are those of the pictures that are learned from.
-    backbone_.eval();
-    ForwardContext context;
-    const Classifier trained = {
-        .logits_of = [&](const at::Tensor& pixels) { return Logits(pixels, context); },
-        .side = static_cast<int>(side_)};
-    const Score score =
-        Evaluate(trained, options_.seed, Stream::kValidation, options_.validation_images);
-    backbone_.train();
-    report.validation_loss = score.loss;
-    report.validation_accuracy = score.accuracy();
+  void EndEpoch() {
+    EpochReport report{.epoch = static_cast<int>(state_.reports.size()) + 1,
+                       .learning_rate = schedule_.At(state_.step - 1),
+                       .training = std::exchange(state_.sums, {})};
+    for (Measure& mean : report.training) {
+      mean.value /= static_cast<double>(options_.steps_per_epoch);
+    }
+    if (options_.validates) {
+      // Running statistics are those of the pictures that are learned from.
+      backbone_.eval();
+      Validation validation;
+      {
+        const at::NoGradGuard no_grad;
+        validation = task_.Validate();
+      }
+      backbone_.train();
+      report.validation = std::move(validation.measures);
+      report.score = validation.score;
+      if (state_.best_epoch == 0 || report.score > state_.best_score) KeepAsBest(report);
+    }
+    report.seconds = seconds_before_ + SecondsSince(start_);
+    state_.reports.push_back(std::move(report));
   }
 
-  at::Tensor Logits(const at::Tensor& pixels, ForwardContext& context) const {
-    const Autocast autocast(options_.bf16);
-    return backbone_.forward(pixels, context).at(0).to(at::kFloat);
+  void KeepAsBest(const EpochReport& report) {
+    state_.best_epoch = report.epoch;
+    state_.best_score = report.score;
+    const at::NoGradGuard no_grad;
+    const std::vector<NamedTensor> weights = WeightsOf(backbone_, kModel);
+    for (size_t i = 0; i < weights.size(); ++i) best_[i].second.copy_(weights[i].second);
+  }
+
+  // All that the next step depends on.
+  std::vector<NamedTensor> Tensors() const {
+    std::vector<NamedTensor> tensors = WeightsOf(backbone_, kModel);
+    int index = 0;
+    for (const TrainingTask::Extra& extra : task_.extras()) {
+      tensors.emplace_back(kExtra + std::to_string(index++), extra.parameter);
+    }
+    for (NamedTensor& tensor : optimizer_.State()) tensors.push_back(std::move(tensor));
+    tensors.insert(tensors.end(), best_.begin(), best_.end());
+    return tensors;
+  }
+
+  void Checkpoint() {
+    if (!folder_) return;
+    state_.seconds = seconds_before_ + SecondsSince(start_);
+    folder_->Write(state_, Tensors());
+    last_checkpoint_ = Clock::now();
   }
 
   Backbone& backbone_;
+  TrainingTask& task_;
   const TrainingOptions options_;
-  const int64_t steps_per_epoch_, total_steps_;
+  const int64_t total_steps_;
   const Schedule schedule_;
-  const int side_;
-  BatchLoader loader_;
-  std::optional<ExtentGuide> guide_;
+  const double checkpoint_minutes_;
   AdamW optimizer_;
-  int64_t step_ = 0;
+  std::vector<NamedTensor> best_;  // weights of the best epoch
+  std::optional<CheckpointFolder> folder_;
+  TrainingState state_;
+  Clock::time_point start_, last_checkpoint_;
+  double seconds_before_ = 0;  // of the processes before this one
 };
 
 }  // namespace
 
-void Train(Backbone& backbone, const TrainingOptions& options,
+double ValueOf(const std::vector<Measure>& measures, std::string_view name) {
+  const auto one = std::ranges::find(measures, name, &Measure::name);
+  TORCH_CHECK(one != measures.end(), "there is no measure ", name);
+  return one->value;
+}
+
+void Train(Backbone& backbone, TrainingTask& task, const TrainingOptions& options,
+           const CheckpointOptions& checkpoints,
            const std::function<void(const StepReport&)>& on_step,
            const std::function<void(const EpochReport&)>& on_epoch) {
-  TORCH_CHECK_VALUE(options.epochs > 0 && options.batch_size > 0,
-                    "a training has at least one epoch and one image a batch");
-  TORCH_CHECK_VALUE(backbone.info().num_classes == kNumShapes, "the pictures have ", kNumShapes,
-                    " classes, the model has ", backbone.info().num_classes);
+  TORCH_CHECK_VALUE(options.epochs > 0 && options.steps_per_epoch > 0,
+                    "a training has at least one epoch and one step an epoch");
   backbone.train();
-  Training(backbone, options).Run(on_step, on_epoch);
+  Training(backbone, task, options, checkpoints).Run(on_step, on_epoch);
 }
 
 }  // namespace fovea::models::training

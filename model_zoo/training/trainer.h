@@ -1,41 +1,38 @@
-// Trains a classifier of the zoo on the generated pictures.
+// Trains a model of the zoo on whatever its task gives it.
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "model_zoo/backbones/backbone.h"
 #include "model_zoo/training/adamw.h"
+#include "model_zoo/training/training_task.h"
 
 namespace fovea::models::training {
 
 struct TrainingOptions {
-  uint64_t seed = 1;  // of the pictures; the weights come with the backbone
   int epochs = 24;
-  int64_t images_per_epoch = 9'600;  // each drawn once: an epoch is a stretch of an endless stream
-  int64_t batch_size = 64;
+  int64_t steps_per_epoch = 150;
   double peak_learning_rate = 1e-3;
   double warmup_share = 0.02;  // of all steps
-  // Of the second task, see ExtentGuide, and the block that it looks at; 0: labels alone.
-  double guide_weight = 2.0;
-  std::string guide_block = "blocks.2";
   AdamW::Options optimizer;
-  double label_smoothing = 0.05;
   double clip_norm = 1.0;
-  bool bf16 = false;  // matrix products in bfloat16 (autocast); weights and sums stay FP32
-  int drawing_threads = 1;
-  int64_t validation_images = 2'400;  // after each epoch; 0: none
+  // Ends with the weights of the epoch whose validation was the best, not with the last ones.
+  bool keep_best = true;
+  bool validates = true;  // after each epoch
+  int patience = 0;       // ends after so many epochs that were no better than the best; 0: never
 };
 
 struct EpochReport {
-  int epoch;  // from 1
-  double learning_rate;
-  double training_loss;      // with label smoothing, without the guide's; mean over the epoch
-  double guide_loss;         // mean over the epoch, before its weight
-  double training_accuracy;  // while it was learning
-  double validation_loss = 0, validation_accuracy = 0;
-  double seconds;  // from the start
+  int epoch = 0;  // from 1
+  double learning_rate = 0;
+  std::vector<Measure> training;  // means over the epoch, while it was learning
+  std::vector<Measure> validation;
+  double score = 0;    // Validation::score
+  double seconds = 0;  // from the start
 };
 
 struct StepReport {
@@ -43,10 +40,24 @@ struct StepReport {
   double loss;
 };
 
-// Changes the backbone's parameters in place. The same options and starting weights give the same
-// numbers, on one machine with one number of threads. Throws c10::Error where the loss stops being
-// a number.
-void Train(Backbone& backbone, const TrainingOptions& options,
+// Where a training is kept, so that one that was killed can go on.
+struct CheckpointOptions {
+  std::filesystem::path folder;  // empty: nowhere
+  // Between two of them, besides the one after each epoch. Less costs time, more is lost by a kill.
+  double minutes = 5;
+  // Goes on with what the folder holds; starts afresh where it holds nothing.
+  bool resume = false;
+  // What the training is made of. One that goes on must be the same.
+  std::string identity;
+};
+
+// Changes the backbone's parameters and buffers in place. The same options, task and starting
+// weights give the same numbers, on one machine with one number of threads, however often the
+// training was broken off and went on. A training that goes on reports the epochs of before again.
+// Throws c10::Error where the loss stops being a number, and c10::ValueError where a checkpoint is
+// of another training.
+void Train(Backbone& backbone, TrainingTask& task, const TrainingOptions& options,
+           const CheckpointOptions& checkpoints,
            const std::function<void(const StepReport&)>& on_step,
            const std::function<void(const EpochReport&)>& on_epoch);
 

@@ -30,7 +30,8 @@ at::Tensor Normalised(const at::Tensor& pixels) {
       .sub_(1.0f);
 }
 
-BatchLoader::BatchLoader(const Options& options) : options_(options) {
+BatchLoader::BatchLoader(const Options& options)
+    : options_(options), started_(options.first_batch) {
   for (int i = 0; i < std::max(1, options.threads); ++i) DrawAnother();
 }
 

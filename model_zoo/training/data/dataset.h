@@ -35,6 +35,7 @@ class BatchLoader {
     int side = 64;
     // Batches drawn at a time, each on a thread of its own, while the caller uses an earlier one.
     int threads = 1;
+    int64_t first_batch = 0;  // to begin with
   };
   explicit BatchLoader(const Options& options);
 

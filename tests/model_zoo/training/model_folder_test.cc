@@ -1,5 +1,6 @@
 #include "model_zoo/training/model_folder.h"
 
+#include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -29,8 +30,10 @@ TEST_F(ModelFolderTest, TheServersReaderFindsWhatWasWritten) {
   const std::filesystem::path path = root_ / "ten_shapes";
   WriteModelFolder({.path = path,
                     .summary = "A test.",
-                    .backbone = "vit_demo_patch8_64",
-                    .attention = "knn:k=0.5"});
+                    .model = {.backbone = "vit_demo_patch8_64",
+                              .attention = {"knn:k=0.5"},
+                              .num_classes = kNumShapes},
+                    .labels = {}});
   const std::shared_ptr<Backbone> backbone = LoadBackbone(
       {.backbone = "vit_demo_patch8_64", .num_classes = kNumShapes, .random_weights_seed = 1});
   SaveWeights(path / "1/model.safetensors", *backbone, at::kHalf);
@@ -43,16 +46,59 @@ TEST_F(ModelFolderTest, TheServersReaderFindsWhatWasWritten) {
   EXPECT_TRUE(std::filesystem::equivalent(description.weights, path / "1/model.safetensors"));
 }
 
-TEST_F(ModelFolderTest, LabelsAreTheShapesInOrder) {
+TEST_F(ModelFolderTest, LabelsStandOneALine) {
   WriteModelFolder({.path = root_ / "m",
                     .summary = "A test.",
-                    .backbone = "vit_demo_patch8_64",
-                    .attention = "dense"});
+                    .model = {.backbone = "vit_demo_patch8_64", .num_classes = 2},
+                    .labels = {"one thing", "another"}});
   std::ifstream file(root_ / "m/labels.txt");
-  std::string label;
-  int lines = 0;
-  while (std::getline(file, label)) EXPECT_EQ(label, Name(static_cast<Shape>(lines++)));
-  EXPECT_EQ(lines, kNumShapes);
+  const std::string text((std::istreambuf_iterator<char>(file)), {});
+  EXPECT_EQ(text, "one thing\nanother\n");
+}
+
+TEST_F(ModelFolderTest, ADetectorsFolderHasItsHeadSizeAndPreprocessing) {
+  const std::filesystem::path path = root_ / "finder";
+  const ModelDescription model{.backbone = "linglo_demo",
+                               .attention = {"dense"},
+                               .task = Task::kDetection,
+                               .head = "retinanet",
+                               .detection = {.conventions = Conventions::kMmdetection,
+                                             .score_threshold = 0.25,
+                                             .nms_iou = 0.45,
+                                             .detections_per_image = 7},
+                               .head_channels = 16,
+                               .num_classes = 2,
+                               .image_height = 96,
+                               .image_width = 96};
+  WriteModelFolder({.path = path,
+                    .summary = "A test.",
+                    .model = model,
+                    .preprocessing = {.resize_mode = ResizeMode::kFit,
+                                      .interpolation = Interpolation::kBilinear,
+                                      .mean = {0.1f, 0.2f, 0.3f},
+                                      .std = {1, 2, 3}},
+                    .labels = {"a", "b"}});
+  ModelDescription seeded = model;
+  seeded.random_weights_seed = 1;
+  SaveWeights(path / "1/model.safetensors", *LoadBackbone(seeded), at::kHalf);
+
+  const ModelDescription read = DescribeModelFolder(path);
+  EXPECT_EQ(read.head, "retinanet");
+  EXPECT_EQ(read.head_channels, 16);
+  EXPECT_EQ(read.detection.conventions, Conventions::kMmdetection);
+  EXPECT_EQ(read.detection.score_threshold, 0.25);
+  EXPECT_EQ(read.detection.nms_iou, 0.45);
+  EXPECT_EQ(read.detection.detections_per_image, 7);
+  EXPECT_EQ(read.image_height, 96);
+  EXPECT_TRUE(read.further_sizes.empty());
+  const std::unique_ptr<Model> served = LoadModel(read);
+  served->Prepare(c10::kCPU, read.precision);
+  ForwardContext context;
+  EXPECT_EQ(served->Run(at::zeros({1, 3, 96, 96}), context).size(), 4u);
+  std::ifstream file(path / "model.textproto");
+  const std::string text((std::istreambuf_iterator<char>(file)), {});
+  EXPECT_NE(text.find("mean: [0.1, 0.2, 0.3]\n  std: [1.0, 2.0, 3.0]"), text.npos) << text;
+  EXPECT_NE(text.find("shorter_side: 96\n  longer_side: 96"), text.npos) << text;
 }
 
 }  // namespace

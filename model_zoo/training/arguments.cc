@@ -1,0 +1,193 @@
+#include "model_zoo/training/arguments.h"
+
+#include <algorithm>
+#include <array>
+#include <sstream>
+#include <string_view>
+
+namespace fovea::models::training {
+namespace {
+
+void AddCommands(CLI::App& app, Arguments& arguments) {
+  auto* commands = app.add_option_group("what to do");
+  commands->add_option("--out", arguments.out,
+                       "Train, and write the model into this folder, called as it is");
+  commands->add_option("--evaluate", arguments.evaluate,
+                       "Print the validation accuracy of the classifier in this folder");
+  commands->add_option("--compare", arguments.compare,
+                       "Accuracy, time and memory of the models in these folders, side by side, "
+                       "into the file of --csv");
+  commands->add_flag("--linear-baseline", arguments.linear_baseline,
+                     "Print the validation accuracy of a linear classifier on the pixels");
+  commands->add_option("--examples", arguments.examples,
+                       "Draw pictures for people into this folder");
+  commands->add_option("--contact-sheet", arguments.contact_sheet,
+                       "Draw the first validation pictures into this file (.png or .jpg)");
+  commands->require_option(1);
+}
+
+void AddModel(CLI::App& app, Arguments& arguments) {
+  app.add_option("--task", arguments.task,
+                 "What is learned; without it what --head or the data says, or classification")
+      ->check(CLI::IsMember({"classification", "detection", "segmentation"}));
+  auto* data = app.add_option("--data", arguments.data,
+                              "Learn from this folder: a folder of images for each class, COCO's "
+                              "JSON, or images with masks as PNG; see README.md");
+  app.add_flag("--scenes", arguments.scenes,
+               "Learn from generated scenes of several shapes, with boxes, masks and class maps")
+      ->excludes(data);
+  app.add_option("--backbone", arguments.backbone,
+                 "A backbone of the model zoo; without it the small one of the task");
+  app.add_option("--attention", arguments.attention,
+                 "Its attention, for example knn:k=0.5; without it the published one");
+  app.add_option("--head", arguments.head,
+                 "A head of the model zoo, for example mask_rcnn; without it the task's usual one");
+  app.add_option("--head-channels", arguments.head_channels,
+                 "The head's width; 0: as it was published")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--conventions", arguments.conventions, "Of a detector")
+      ->check(CLI::IsMember({"TORCHVISION", "MMDETECTION"}))
+      ->capture_default_str();
+  app.add_option("--score-threshold", arguments.detection.score_threshold,
+                 "Of the detector, as it is written into its folder")
+      ->check(CLI::Range(0.0, 0.999))
+      ->capture_default_str();
+  app.add_option("--nms-iou", arguments.detection.nms_iou, "Likewise")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  app.add_option("--detections-per-image", arguments.detection.detections_per_image,
+                 "Likewise, at most; 0: as the head was published")
+      ->check(CLI::Range(0, 1000))
+      ->capture_default_str();
+  app.add_option("--image-size", arguments.image_size,
+                 "The side of the model's input; without it the backbone's own")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--from,--start-from", arguments.from,
+                 "A model folder with the weights to start from, as far as they fit");
+}
+
+void AddTraining(CLI::App& app, Arguments& arguments) {
+  TrainingOptions& training = arguments.training;
+  app.add_option("--seed", arguments.seed,
+                 "Of what is drawn, the order of the data and the fresh weights")
+      ->capture_default_str();
+  app.add_option("--epochs", arguments.epochs,
+                 "Of the data, or stretches of what is drawn; 24, of scenes and data 30")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--images-per-epoch", arguments.images_per_epoch,
+                 "9600, of scenes 1600; without it all of the data")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--batch-size", arguments.batch_size, "64, of scenes and data 16")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--learning-rate", arguments.learning_rate,
+                 "At the end of the warm-up; 0.001, of detectors and segmenters 0.002")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--warmup-share", training.warmup_share, "Of all steps")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  app.add_option("--weight-decay", training.optimizer.weight_decay)
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--clip-norm", training.clip_norm, "Longer gradients are scaled down")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--guide-weight", arguments.classification.guide_weight,
+                 "Of the second task of the generated pictures, the shape's place; 0: labels alone")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--guide-block", arguments.classification.guide_block,
+                 "The block that the second task looks at")
+      ->capture_default_str();
+  app.add_option("--label-smoothing", arguments.classification.label_smoothing, "Of classifiers")
+      ->check(CLI::Range(0.0, 0.99))
+      ->capture_default_str();
+  app.add_option("--box-loss", arguments.box_loss, "Of RetinaNet")
+      ->check(CLI::IsMember({"giou", "smooth_l1"}))
+      ->capture_default_str();
+  app.add_option("--flip", arguments.augmentation.flip, "How often pictures are mirrored")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  app.add_option("--patience", training.patience,
+                 "End after so many epochs that are no better than the best; 0: never")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--keep", arguments.keep, "Which weights are written: of which epoch")
+      ->check(CLI::IsMember({"best", "last"}))
+      ->capture_default_str();
+  app.add_option("--validation-images", arguments.validation_images,
+                 "2400, of scenes 400; without it all of the data's")
+      ->check(CLI::PositiveNumber);
+}
+
+void AddRun(CLI::App& app, Arguments& arguments) {
+  app.add_option("--checkpoints", arguments.checkpoints,
+                 "Where the training is kept while it runs; without it beside --out, with "
+                 "'~checkpoint' behind its name");
+  app.add_option("--checkpoint-minutes", arguments.checkpoint_minutes,
+                 "Between two checkpoints, besides that of each epoch")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_flag("--resume", arguments.resume,
+               "Go on where the same command stopped; from the start where there is nothing");
+  app.add_option("--stored", arguments.stored, "The type of the weights on disk")
+      ->check(CLI::IsMember({"F16", "F32"}))
+      ->capture_default_str();
+  app.add_option("--csv", arguments.csv,
+                 "Write the loss and measures of each epoch, or a comparison, into this file");
+  app.add_option("--arithmetic", arguments.arithmetic,
+                 "Of matrix products while training; auto: bf16 where the processor multiplies it")
+      ->check(CLI::IsMember({"auto", "fp32", "bf16"}))
+      ->capture_default_str();
+  app.add_option("--threads", arguments.threads, "Inside an operator; 0: one a core")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--drawing-threads,--loading-threads", arguments.loading_threads,
+                 "Batches made ahead of the training")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--compared-images", arguments.comparison.images, "Of the test stream")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--compared-rounds", arguments.comparison.rounds,
+                 "Every model is timed once in each")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+}
+
+// Elsewhere bfloat16 is emulated, and slower than fp32.
+bool MultipliesBf16() {
+#ifdef __x86_64__
+  return __builtin_cpu_supports("avx512bf16") != 0;
+#else
+  return false;
+#endif
+}
+
+}  // namespace
+
+bool Arguments::bf16() const {
+  return arithmetic == "bf16" || (arithmetic == "auto" && MultipliesBf16());
+}
+
+void AddOptions(CLI::App& app, Arguments& arguments) {
+  AddCommands(app, arguments);
+  AddModel(app, arguments);
+  AddTraining(app, arguments);
+  AddRun(app, arguments);
+}
+
+std::string IdentityOf(const CLI::App& app) {
+  constexpr std::array<std::string_view, 7> kWithout = {
+      "out", "checkpoints", "checkpoint-minutes", "resume", "csv", "drawing-threads", "stored"};
+  std::istringstream all(app.config_to_str(/*default_also=*/true));
+  std::string identity;
+  for (std::string line; std::getline(all, line);) {
+    const std::string name = line.substr(0, line.find('='));
+    if (!line.empty() && std::ranges::find(kWithout, name) == kWithout.end()) {
+      identity += line + "\n";
+    }
+  }
+  return identity;
+}
+
+}  // namespace fovea::models::training

@@ -1,0 +1,58 @@
+// The command line of fovea-train.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model_zoo/training/classification_task.h"
+#include "model_zoo/training/comparison.h"
+#include "model_zoo/training/detection_task.h"
+#include "model_zoo/training/trainer.h"
+
+namespace fovea::models::training {
+
+struct Arguments {
+  std::string out, evaluate, examples, contact_sheet;  // one of these, or of the next two
+  std::vector<std::string> compare;
+  bool linear_baseline = false;
+
+  // What is learned: generated pictures of one shape, generated scenes, or what lies in `data`.
+  std::string task, data;
+  bool scenes = false;
+  // The model.
+  std::string backbone, attention, head, conventions = "TORCHVISION";
+  int64_t head_channels = 0, image_size = 0;
+  DetectionOptions detection;
+  std::string from;
+  // The training. What is not given follows from the task.
+  std::optional<int> epochs;
+  std::optional<int64_t> images_per_epoch, batch_size, validation_images;
+  std::optional<double> learning_rate;
+  TrainingOptions training;
+  ClassificationOptions classification;
+  std::string box_loss = "giou";
+  AugmentationOptions augmentation;
+  uint64_t seed = 1;
+  std::string keep = "best";
+  int loading_threads = 1;
+  // How it goes and where it is kept.
+  std::string checkpoints;
+  double checkpoint_minutes = 5;
+  bool resume = false;
+  std::string stored = "F16", arithmetic = "auto", csv;
+  int threads = 0;
+  ComparisonOptions comparison;
+
+  bool bf16() const;
+};
+
+void AddOptions(CLI::App& app, Arguments& arguments);
+
+// What a training's numbers depend on, as text: those of the options that were given or have
+// defaults, but for where it is written and how it is told.
+std::string IdentityOf(const CLI::App& app);
+
+}  // namespace fovea::models::training

@@ -1,0 +1,18 @@
+// fovea-train --out: from the command line to a model folder that serves.
+#pragma once
+
+#include <string>
+
+#include "model_zoo/training/arguments.h"
+
+namespace fovea::models::training {
+
+// Trains what the arguments say, prints how it goes, and writes the folder. `identity`: the
+// training (CheckpointOptions). Throws c10::Error, and std::runtime_error where files or data are
+// wrong.
+void TrainAndWrite(const Arguments& arguments, const std::string& identity);
+
+// A line with the accuracy of a classifier's folder on generated pictures.
+void PrintEvaluation(const std::string& folder, uint64_t seed, int64_t images);
+
+}  // namespace fovea::models::training

@@ -1,0 +1,86 @@
+"""A training that is killed and goes on writes the same bytes as one that is not."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import signal
+import subprocess
+import time
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+BUILD = ROOT / os.environ.get("FOVEA_BUILD", "build/release")
+OPTIONS = (
+    ("--scenes", "--head", "retinanet", "--head-channels", 32, "--image-size", 64)
+    + ("--epochs", 3, "--images-per-epoch", 24, "--batch-size", 4, "--threads", 1)
+    + ("--validation-images", 8, "--checkpoint-minutes", 0)
+)
+
+
+def command(out: pathlib.Path, *more: object) -> list[str]:
+    return [
+        str(BUILD / "bin/fovea-train"),
+        "--out",
+        str(out),
+        *map(str, OPTIONS + more),
+    ]
+
+
+def run(out: pathlib.Path, *more: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command(out, *more), check=False, capture_output=True, text=True, timeout=300
+    )
+
+
+def kill_behind_step(out: pathlib.Path, step: int) -> None:
+    """Starts or goes on, and kills it once a checkpoint of that step or a later one is there."""
+    checkpoints = out.with_name(out.name + "~checkpoint")
+    with subprocess.Popen(
+        command(out, "--resume"), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    ) as training:
+        deadline = time.monotonic() + 120
+        while not any(
+            int(path.name.removeprefix("step-")) >= step
+            for path in checkpoints.glob("step-*")
+        ):
+            assert training.poll() is None, training.stderr.read()
+            assert time.monotonic() < deadline
+            time.sleep(0.005)
+        training.send_signal(signal.SIGKILL)
+        assert training.wait() == -signal.SIGKILL
+    assert not (out / "model.textproto").exists()
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    out = tmp_path_factory.mktemp("whole") / "finder"
+    done = run(out)
+    assert done.returncode == 0, done.stderr
+    return out
+
+
+def test_a_killed_training_goes_on_to_the_same_bytes(
+    whole: pathlib.Path, tmp_path: pathlib.Path
+) -> None:
+    out = tmp_path / "finder"
+    for step in (2, 9):
+        kill_behind_step(out, step)
+    csv = tmp_path / "log.csv"
+    done = run(out, "--resume", "--csv", csv)
+    assert done.returncode == 0, done.stderr
+    for file in ("model.textproto", "labels.txt", "1/model.safetensors"):
+        assert (out / file).read_bytes() == (whole / file).read_bytes(), file
+    # The epochs of before are told again; what kept the training is gone.
+    assert len(csv.read_text().splitlines()) == 1 + 3
+    assert not out.with_name("finder~checkpoint").exists()
+
+
+def test_another_recipe_does_not_go_on(tmp_path: pathlib.Path) -> None:
+    out = tmp_path / "finder"
+    kill_behind_step(out, 1)
+    refused = run(out, "--resume", "--learning-rate", 0.5)
+    assert refused.returncode == 1
+    assert "is of another training" in refused.stderr
+    assert "learning-rate=0.5" in refused.stderr
