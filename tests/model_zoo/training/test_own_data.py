@@ -1,0 +1,174 @@
+"""From a user's own pictures to a model folder, for each task: the layouts of README.md in little."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import subprocess
+
+import numpy as np
+import pytest
+from PIL import Image
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+BUILD = ROOT / os.environ.get("FOVEA_BUILD", "build/release")
+COLOURS = {"red": (200, 40, 40), "blue": (40, 60, 220)}
+SIZE = (80, 60)  # width, height
+PICTURES = 12
+
+
+def train(*options: object) -> subprocess.CompletedProcess[str]:
+    command = [BUILD / "bin/fovea-train", "--threads", 1, *options]
+    command += ["--image-size", 64, "--batch-size", 4, "--epochs", 2]
+    return subprocess.run(
+        list(map(str, command)),
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+
+def drawn(seed: int) -> tuple[Image.Image, str, tuple[int, int, int, int]]:
+    """A picture with a rectangle in it: its colour, and left, top, width, height."""
+    random = np.random.default_rng(seed)
+    pixels = random.integers(90, 150, (SIZE[1], SIZE[0], 3), dtype=np.uint8)
+    colour = list(COLOURS)[seed % 2]
+    width, height = int(random.integers(18, 40)), int(random.integers(18, 40))
+    left = int(random.integers(0, SIZE[0] - width))
+    top = int(random.integers(0, SIZE[1] - height))
+    pixels[top : top + height, left : left + width] = COLOURS[colour]
+    return Image.fromarray(pixels), colour, (left, top, width, height)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, pathlib.Path]:
+    """A folder in the layout of each task."""
+    root = tmp_path_factory.mktemp("own")
+    folders = {
+        task: root / task for task in ("classification", "detection", "segmentation")
+    }
+    coco: dict[str, list] = {"images": [], "annotations": [], "categories": []}
+    coco["categories"] = [{"id": i + 3, "name": name} for i, name in enumerate(COLOURS)]
+    for path in ("detection/images", "segmentation/images", "segmentation/masks"):
+        (root / path).mkdir(parents=True)
+    for i in range(PICTURES):
+        picture, colour, (left, top, width, height) = drawn(i)
+        name = f"{i:03}.png"
+        (folders["classification"] / colour).mkdir(parents=True, exist_ok=True)
+        picture.save(folders["classification"] / colour / name)
+        picture.save(folders["detection"] / "images" / name)
+        picture.save(folders["segmentation"] / "images" / name)
+        levels = np.zeros((SIZE[1], SIZE[0]), dtype=np.uint8)
+        levels[top : top + height, left : left + width] = 1 + list(COLOURS).index(
+            colour
+        )
+        Image.fromarray(levels).save(folders["segmentation"] / "masks" / name)
+        coco["images"].append(
+            {"id": i, "file_name": name, "width": SIZE[0], "height": SIZE[1]}
+        )
+        right, bottom = left + width, top + height
+        coco["annotations"].append(
+            {
+                "id": i + 1,
+                "image_id": i,
+                "category_id": 3 + list(COLOURS).index(colour),
+                "bbox": [left, top, width, height],
+                "area": width * height,
+                "iscrowd": 0,
+                "segmentation": [[left, top, right, top, right, bottom, left, bottom]],
+            }
+        )
+    (folders["detection"] / "annotations.json").write_text(json.dumps(coco))
+    (folders["segmentation"] / "labels.txt").write_text("ground\nred\nblue\n")
+    return folders
+
+
+@pytest.mark.parametrize(
+    ("task", "options", "spec", "labels"),
+    [
+        ("classification", (), ["task: CLASSIFICATION"], ["blue", "red"]),
+        (
+            "detection",
+            ("--head-channels", 32),
+            ["task: DETECTION", 'name: "retinanet"'],
+            ["red", "blue"],
+        ),
+        (
+            "detection",
+            ("--head", "mask_rcnn", "--head-channels", 16),
+            ['name: "mask_rcnn"'],
+            ["background", "red", "blue"],
+        ),
+        (
+            "segmentation",
+            ("--head", "semantic_fpn", "--head-channels", 32),
+            ["task: SEGMENTATION"],
+            ["ground", "red", "blue"],
+        ),
+    ],
+)
+def test_own_pictures_become_a_model(
+    data: dict[str, pathlib.Path],
+    tmp_path: pathlib.Path,
+    task: str,
+    options: tuple[object, ...],
+    spec: list[str],
+    labels: list[str],
+) -> None:
+    out = tmp_path / "mine"
+    done = train(
+        "--out", out, "--data", data[task], "--backbone", "linglo_demo", *options
+    )
+    assert done.returncode == 0, done.stderr
+    text = (out / "model.textproto").read_text()
+    for part in spec:
+        assert part in text
+    assert (out / "labels.txt").read_text().splitlines() == labels
+    assert "as it is served: validation_" in done.stdout
+
+
+def test_a_model_is_the_start_of_another(
+    data: dict[str, pathlib.Path], tmp_path: pathlib.Path
+) -> None:
+    detector = tmp_path / "detector"
+    options = ("--backbone", "linglo_demo", "--head-channels", 32)
+    done = train("--out", detector, "--data", data["detection"], *options)
+    assert done.returncode == 0, done.stderr
+    done = train(
+        *("--out", tmp_path / "segmenter", "--data", data["segmentation"], *options),
+        *("--head", "semantic_fpn", "--from", detector, "--attention", "dense"),
+    )
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    kept = next(line for line in lines if line.startswith("  kept: "))
+    fresh = next(line for line in lines if line.startswith("  new here: "))
+    dropped = next(line for line in lines if line.startswith("  dropped: "))
+    assert int(kept.split()[1]) > 20
+    assert ".attn.qkv" in fresh
+    assert ".attn.k" in dropped
+
+
+def test_data_without_masks_teaches_no_masks(
+    data: dict[str, pathlib.Path], tmp_path: pathlib.Path
+) -> None:
+    coco = json.loads((data["detection"] / "annotations.json").read_text())
+    for annotation in coco["annotations"]:
+        del annotation["segmentation"]
+    folder = tmp_path / "boxes"
+    folder.mkdir()
+    (folder / "images").symlink_to(data["detection"] / "images")
+    (folder / "annotations.json").write_text(json.dumps(coco))
+    out = tmp_path / "mine"
+    done = train("--out", out, "--data", folder, "--head", "mask_rcnn")
+    assert done.returncode == 1
+    assert "mask_rcnn learns from masks" in done.stderr
+    assert not out.exists()
+
+
+def test_data_of_no_layout_is_refused_in_words(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "empty").mkdir()
+    done = train("--out", tmp_path / "mine", "--data", tmp_path / "empty")
+    assert done.returncode == 1
+    assert "holds data for no task" in done.stderr
