@@ -23,6 +23,10 @@ void AddCommands(CLI::App& app, Arguments& arguments) {
                        "Draw pictures for people into this folder");
   commands->add_option("--contact-sheet", arguments.contact_sheet,
                        "Draw the first validation pictures into this file (.png or .jpg)");
+  commands->add_option(
+      "--write-scenes", arguments.write_scenes,
+      "Draw scenes that no training sees into this folder, with boxes and masks as "
+      "COCO's JSON and class maps as PNG");
   commands->require_option(1);
 }
 
@@ -143,6 +147,9 @@ void AddRun(CLI::App& app, Arguments& arguments) {
       ->capture_default_str();
   app.add_option("--drawing-threads,--loading-threads", arguments.loading_threads,
                  "Batches made ahead of the training")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--scene-count", arguments.scene_count, "Of --write-scenes")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   app.add_option("--compared-images", arguments.comparison.images, "Of the test stream")

@@ -15,7 +15,8 @@
 namespace fovea::models::training {
 
 struct Arguments {
-  std::string out, evaluate, examples, contact_sheet;  // one of these, or of the next two
+  // One of these, or of the next two.
+  std::string out, evaluate, examples, contact_sheet, write_scenes;
   std::vector<std::string> compare;
   bool linear_baseline = false;
 
@@ -45,6 +46,7 @@ struct Arguments {
   std::string stored = "F16", arithmetic = "auto", csv;
   int threads = 0;
   ComparisonOptions comparison;
+  int64_t scene_count = 400;
 
   bool bf16() const;
 };

@@ -14,7 +14,8 @@ namespace fovea::models::training {
 // - keys start equal to queries: a token attends its like, as it does in trained models (after
 // Trockman and Kolter,
 //   "Mimetic initialization of self-attention layers", ICML 2023);
-// - a classifier's head starts at zero; other heads stay.
+// - the head starts at zero.
+// Of a detector or segmenter only RetinaNet's prior is set; the rest stays as published.
 void InitialiseForSmallData(Backbone& backbone);
 
 }  // namespace fovea::models::training

@@ -13,6 +13,8 @@
 
 #include "model_zoo/training/arguments.h"
 #include "model_zoo/training/comparison.h"
+#include "model_zoo/training/data/data_set_files.h"
+#include "model_zoo/training/data/scene.h"
 #include "model_zoo/training/gallery.h"
 #include "model_zoo/training/linear_baseline.h"
 #include "model_zoo/training/train_command.h"
@@ -34,6 +36,13 @@ void WriteComparison(const Arguments& arguments) {
                 model.milliseconds[1]);
   }
   WriteCsv(models, arguments.csv);
+}
+
+// Of the test stream.
+void WriteScenes(const Arguments& arguments) {
+  const int side = arguments.image_size > 0 ? static_cast<int>(arguments.image_size) : kSceneSide;
+  const Scenes scenes({.seed = arguments.seed, .stream = Stream::kTest, .size = {side, side}});
+  WriteDataSet(scenes, 0, static_cast<uint64_t>(arguments.scene_count), arguments.write_scenes);
 }
 
 void PrintLinearBaseline(const LinearBaselineOptions& options) {
@@ -60,6 +69,8 @@ void Run(const Arguments& arguments, const std::string& identity) {
     WriteComparison(arguments);
   } else if (arguments.linear_baseline) {
     PrintLinearBaseline({.seed = arguments.seed, .validation_images = validation_images});
+  } else if (!arguments.write_scenes.empty()) {
+    WriteScenes(arguments);
   } else if (!arguments.examples.empty()) {
     WriteExamples(arguments.seed, arguments.examples);
   } else {

@@ -29,7 +29,7 @@
 namespace fovea::models::training {
 namespace {
 
-constexpr int64_t kValidationScenes = 400, kSceneSide = 128;
+constexpr int64_t kValidationScenes = 400;
 
 // The task that data of this layout is for.
 Task TaskOfData(const std::string& folder) {
@@ -188,6 +188,14 @@ std::unique_ptr<TrainingTask> MakeTask(Backbone& backbone, const TrainingData& d
   return MakeClassificationTask(backbone, options);
 }
 
+bool FitsHalf(const Backbone& backbone) {
+  const auto fits = [](const at::Tensor& tensor) {
+    return tensor.detach().to(at::kHalf).isfinite().all().item<bool>();
+  };
+  return std::ranges::all_of(backbone.parameters(), fits) &&
+         std::ranges::all_of(backbone.buffers(), fits);
+}
+
 // As the pictures were that the task learned from.
 Preprocessing PreprocessingOf(const ModelInfo& info, const TrainingData& data) {
   Preprocessing preprocessing = info.preprocessing;
@@ -274,8 +282,12 @@ void TrainAndWrite(const Arguments& arguments, const std::string& identity) {
                            .preprocessing = PreprocessingOf(info, data),
                            .labels = labels};
   WriteModelFolder(folder);
-  SaveWeights(folder.path / "1/model.safetensors", *backbone,
-              arguments.stored == "F16" ? at::kHalf : at::kFloat);
+  at::ScalarType stored = arguments.stored == "F16" ? at::kHalf : at::kFloat;
+  if (stored == at::kHalf && !FitsHalf(*backbone)) {
+    std::printf("stored as F32: some weights or statistics are larger than F16 holds\n");
+    stored = at::kFloat;
+  }
+  SaveWeights(folder.path / "1/model.safetensors", *backbone, stored);
   CheckpointFolder(checkpoints, identity).Remove();
   if (drawn) {
     PrintEvaluation(

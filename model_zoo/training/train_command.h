@@ -7,6 +7,8 @@
 
 namespace fovea::models::training {
 
+inline constexpr int kSceneSide = 128;  // where nothing is said
+
 // Trains what the arguments say, prints how it goes, and writes the folder. `identity`: the
 // training (CheckpointOptions). Throws c10::Error, and std::runtime_error where files or data are
 // wrong.

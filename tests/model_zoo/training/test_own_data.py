@@ -172,3 +172,15 @@ def test_data_of_no_layout_is_refused_in_words(tmp_path: pathlib.Path) -> None:
     done = train("--out", tmp_path / "mine", "--data", tmp_path / "empty")
     assert done.returncode == 1
     assert "holds data for no task" in done.stderr
+
+
+def test_written_scenes_are_data_on_disk(tmp_path: pathlib.Path) -> None:
+    scenes = tmp_path / "scenes"
+    command = [BUILD / "bin/fovea-train", "--write-scenes", scenes, "--scene-count", 4]
+    subprocess.run(list(map(str, command)), check=True, timeout=60)
+    coco = json.loads((scenes / "annotations.json").read_text())
+    assert len(coco["images"]) == len(list((scenes / "images").iterdir())) == 4
+    assert Image.open(scenes / "images" / "000000.png").size == (128, 128)
+    # They would do for either task.
+    done = train("--out", tmp_path / "mine", "--data", scenes)
+    assert "say which with --task" in done.stderr

@@ -3,8 +3,6 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <fstream>
 #include <memory>
 #include <string>
 #include <utility>
@@ -12,68 +10,11 @@
 
 #include "model_zoo/attention/registry/attentions.h"
 #include "model_zoo/registry/load.h"
-#include "model_zoo/training/classification_task.h"
 #include "model_zoo/training/data/shapes.h"
-#include "model_zoo/training/initialisation.h"
+#include "tests/model_zoo/training/tiny_training.h"
 
 namespace fovea::models::training {
 namespace {
-
-struct Tiny {
-  Tiny() {
-    training.epochs = 3;
-    training.steps_per_epoch = 8;
-    training.keep_best = false;
-    pictures.batch_size = 20;
-    pictures.validation_images = 40;
-  }
-  TrainingOptions training;
-  ClassificationOptions pictures;
-};
-
-struct Outcome {
-  std::shared_ptr<Backbone> backbone;
-  std::vector<EpochReport> epochs;
-  int64_t steps = 0;
-
-  double Training(int epoch, const char* name) const {
-    return ValueOf(epochs.at(epoch).training, name);
-  }
-  double Validation(int epoch, const char* name) const {
-    return ValueOf(epochs.at(epoch).validation, name);
-  }
-};
-
-void TrainOn(Outcome& outcome, const Tiny& options, const CheckpointOptions& checkpoints = {}) {
-  const auto task = MakeClassificationTask(*outcome.backbone, options.pictures);
-  Train(
-      *outcome.backbone, *task, options.training, checkpoints,
-      [&](const StepReport& step) { outcome.steps = step.step; },
-      [&](const EpochReport& epoch) { outcome.epochs.push_back(epoch); });
-}
-
-std::shared_ptr<Backbone> Fresh(const std::string& attention = "dense") {
-  std::shared_ptr<Backbone> backbone = LoadBackbone({.backbone = "vit_demo_patch8_64",
-                                                     .attention = {attention},
-                                                     .num_classes = kNumShapes,
-                                                     .random_weights_seed = 3});
-  InitialiseForSmallData(*backbone);
-  return backbone;
-}
-
-Outcome TrainTiny(const Tiny& options, const std::string& attention = "dense") {
-  Outcome outcome{.backbone = Fresh(attention)};
-  TrainOn(outcome, options);
-  return outcome;
-}
-
-bool SameParameters(const Backbone& a, const Backbone& b) {
-  const auto left = a.parameters(), right = b.parameters();
-  for (size_t i = 0; i < left.size(); ++i) {
-    if (!at::equal(left[i], right[i])) return false;
-  }
-  return left.size() == right.size();
-}
 
 TEST(TrainerTest, TheSameSeedGivesTheSameBitsAndAnotherDoesNot) {
   Tiny options;
@@ -182,120 +123,6 @@ TEST(TrainerTest, ALossThatIsNoNumberEndsTheTraining) {
   Tiny options;
   options.training.peak_learning_rate = 1e30;
   EXPECT_THROW(TrainTiny(options), c10::Error);
-}
-
-class ResumeTest : public ::testing::Test {
- protected:
-  ResumeTest() : folder_(std::filesystem::path(::testing::TempDir()) / "resume_test") {
-    std::filesystem::remove_all(folder_);
-  }
-  ~ResumeTest() override { std::filesystem::remove_all(folder_); }
-
-  const std::filesystem::path folder_;
-};
-
-// Broken off within an epoch and between two, by a task that throws at a step.
-TEST_F(ResumeTest, ATrainingThatWentOnGivesTheSameBits) {
-  Tiny options;
-  options.training.keep_best = true;
-  const Outcome whole = TrainTiny(options);
-  Outcome broken;
-  for (const int64_t stop : {5, 8, 13, 24}) {
-    broken = {.backbone = Fresh()};
-    const auto task = MakeClassificationTask(*broken.backbone, options.pictures);
-    struct Stop {};
-    try {
-      Train(
-          *broken.backbone, *task, options.training,
-          {.folder = folder_, .minutes = 0, .resume = true, .identity = "one"},
-          [&](const StepReport& step) {
-            // What is told before its checkpoint is lost with the process.
-            if (step.step == stop && stop < 24) throw Stop();
-          },
-          [&](const EpochReport& epoch) { broken.epochs.push_back(epoch); });
-    } catch (const Stop&) {
-    }
-  }
-  EXPECT_TRUE(SameParameters(*whole.backbone, *broken.backbone));
-  ASSERT_EQ(broken.epochs.size(), whole.epochs.size());
-  for (size_t i = 0; i < whole.epochs.size(); ++i) {
-    EXPECT_EQ(broken.epochs[i].epoch, whole.epochs[i].epoch);
-    for (const Measure& measure : whole.epochs[i].training) {
-      EXPECT_EQ(ValueOf(broken.epochs[i].training, measure.name), measure.value) << measure.name;
-    }
-    EXPECT_EQ(broken.epochs[i].score, whole.epochs[i].score);
-  }
-}
-
-TEST_F(ResumeTest, ACheckpointOfAnotherTrainingIsRefusedAndLeft) {
-  Tiny options;
-  options.training.epochs = 1;
-  Outcome outcome{.backbone = Fresh()};
-  TrainOn(outcome, options, {.folder = folder_, .identity = "one"});
-  outcome.backbone = Fresh();
-  EXPECT_THROW(TrainOn(outcome, options, {.folder = folder_, .resume = true, .identity = "two"}),
-               c10::ValueError);
-  EXPECT_FALSE(std::filesystem::is_empty(folder_));
-}
-
-TEST_F(ResumeTest, WhatAKilledProcessLeftHalfWrittenIsNoCheckpoint) {
-  std::filesystem::create_directories(folder_ / "writing");
-  std::ofstream(folder_ / "writing/state.json") << "{";
-  Tiny options;
-  options.training.epochs = 1;
-  Outcome outcome{.backbone = Fresh()};
-  TrainOn(outcome, options, {.folder = folder_, .resume = true, .identity = "one"});
-  EXPECT_TRUE(std::filesystem::exists(folder_ / "step-8/state.json"));
-  EXPECT_FALSE(std::filesystem::exists(folder_ / "writing"));
-}
-
-// A task whose loss is a parameter's square, and whose scores are given.
-class Scored final : public TrainingTask {
- public:
-  Scored(const Backbone& backbone, std::vector<double> scores)
-      : parameter_(backbone.parameters().front()),
-        others_(backbone.parameters()),
-        scores_(std::move(scores)) {}
-
-  BatchLoss Loss(int64_t /*step*/) override {
-    at::Tensor loss = parameter_.square().sum();
-    for (const at::Tensor& other : others_) loss = loss + 0 * other.sum();
-    return {.total = loss, .measures = {{"training_loss", loss.item<double>()}}};
-  }
-  Validation Validate() override {
-    seen.push_back(parameter_.detach().clone());
-    return {.measures = {}, .score = scores_.at(seen.size() - 1)};
-  }
-  Validation ValidateServed(const Model& /*model*/) override { return {}; }
-
-  std::vector<at::Tensor> seen;  // at each validation
-
- private:
-  const at::Tensor parameter_;
-  const std::vector<at::Tensor> others_;
-  const std::vector<double> scores_;
-};
-
-TEST(PatienceTest, EndsWhenItIsLostAndKeepsTheBest) {
-  const std::shared_ptr<Backbone> backbone = Fresh();
-  Scored task(*backbone, {0.1, 0.5, 0.4, 0.5, 0.9});
-  std::vector<EpochReport> epochs;
-  Train(
-      *backbone, task, {.epochs = 5, .steps_per_epoch = 1, .patience = 2}, {},
-      [](const StepReport&) {}, [&](const EpochReport& epoch) { epochs.push_back(epoch); });
-  EXPECT_EQ(epochs.size(), 4u);
-  EXPECT_TRUE(at::equal(backbone->parameters().front(), task.seen.at(1)));
-  EXPECT_FALSE(at::equal(task.seen.at(1), task.seen.at(3)));
-}
-
-TEST(PatienceTest, WithoutItAllEpochsRunAndTheLastIsKeptWhereAsked) {
-  const std::shared_ptr<Backbone> backbone = Fresh();
-  Scored task(*backbone, {0.9, 0.1, 0.1});
-  Train(
-      *backbone, task, {.epochs = 3, .steps_per_epoch = 1, .keep_best = false}, {},
-      [](const StepReport&) {}, [](const EpochReport&) {});
-  ASSERT_EQ(task.seen.size(), 3u);
-  EXPECT_TRUE(at::equal(backbone->parameters().front(), task.seen.at(2)));
 }
 
 TEST(InitialisationTest, KeysStartAsQueriesAndTheHeadAtZero) {
