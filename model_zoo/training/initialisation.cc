@@ -48,8 +48,6 @@ void InitialiseForSmallData(Backbone& backbone) {
       tensor.copy_(PositionWaves(tensor.size(1), tensor.size(2)).unsqueeze(0));
     } else if (name == "head.weight") {
       tensor.zero_();
-    } else if (name == "head.classification_head.cls_logits.bias") {
-      tensor.fill_(-std::log(99.0));  // RetinaNet's prior of 0.01: Lin et al. 2017, section 4.1
     } else if (name.starts_with("head.") || name.starts_with("backbone.")) {
       continue;  // detectors and segmenters start as published: what looks at maps sums them up
     } else if (name.ends_with(".weight") && tensor.dim() == 2) {

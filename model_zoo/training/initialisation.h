@@ -15,7 +15,7 @@ namespace fovea::models::training {
 // Trockman and Kolter,
 //   "Mimetic initialization of self-attention layers", ICML 2023);
 // - the head starts at zero.
-// Of a detector or segmenter only RetinaNet's prior is set; the rest stays as published.
+// A detector or segmenter stays as it is.
 void InitialiseForSmallData(Backbone& backbone);
 
 }  // namespace fovea::models::training
