@@ -299,19 +299,21 @@ def test_torchvision_has_no_cascade() -> None:
         )
 
 
-@pytest.mark.parametrize(
-    ("head", "printed"),
-    # Swin Transformer (Liu et al. 2021), table 2 and its repository.
-    [("mask_rcnn", 48), ("cascade_mask_rcnn", 86)],
-)
-def test_parameters_are_those_that_swins_authors_print(
-    head: str, printed: float
-) -> None:
-    facts = facts_of(
-        backbone="swin_tiny_patch4_window7_224",
-        task="DETECTION",
-        head=head,
-        random_weights_seed=0,
-        detection={"conventions": "MMDETECTION"},
-    )
-    assert round(facts["parameters"] / 1e6) == printed
+def test_a_cascade_has_two_box_and_mask_heads_more_and_one_box_for_all_classes() -> (
+    None
+):
+    counts = [
+        facts_of(
+            backbone="swin_tiny_patch4_window7_224",
+            task="DETECTION",
+            head=head,
+            random_weights_seed=0,
+            detection={"conventions": "MMDETECTION"},
+        )["parameters"]
+        for head in ("mask_rcnn", "cascade_mask_rcnn")
+    ]
+    vector = 1024
+    shared = 256 * 49 * vector + vector + vector * vector + vector
+    scores, box = 81 * (vector + 1), 4 * (vector + 1)
+    masks = 4 * (256 * 256 * 9 + 256) + 256 * 256 * 4 + 256 + 80 * 257
+    assert counts[1] - counts[0] == 2 * (shared + scores + masks) + 3 * box - 80 * box
