@@ -18,11 +18,14 @@
 //     class token. Another input size interpolates them as this project's ViT does. LinGlo-w/o-CH
 //     keeps its four rows of blocks and their FFN ratios; nothing stands between them.
 //   - The maps of the pyramid are the stages' outputs as they are, as PVT's; LinGlo-w/o-CH, which
-//     has one resolution, makes them from its last map.
+//     has one resolution, makes them from its last map. Those of linglo_demo, which learns from
+//     scratch, are normalised, as Swin's are in detectors: heads then start from numbers of one
+//     size.
 //
 // Names of parameters, a file format: `stages.S.downsample.{proj,norm}`, `stages.S.pos_embed`,
 // `stages.S.blocks.B.` with `norm1`, `attn.{k,v,saliency,u1,u2}`, `norm2`, `mlp.{fc1,pe,fc2}` or,
-// in a convolutional block, `norm`, `mlp.{fc1,pe,fc2}`, `se.{fc1,fc2}`; `norm`, `head`.
+// in a convolutional block, `norm`, `mlp.{fc1,pe,fc2}`, `se.{fc1,fc2}`; `norm`, `head`; of
+// linglo_demo also `map_norms.S`.
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -74,6 +77,7 @@ struct LinGloConfig {
   std::array<Downsampling, kStages> downsampling = {{{7, 4, 3}, {3, 2, 1}, {3, 2, 1}, {3, 2, 1}}};
   std::optional<Encoding> encoding = Encoding();  // absent: learned positions instead
   size_t convolutional_stages = 0;                // the first ones
+  bool normed_maps = false;                       // of the pyramid
   int64_t image_side = 224;
   int64_t num_classes = 1000;
 
@@ -288,11 +292,20 @@ class LinGlo final : public EmbeddedStages<Stage> {
       grid = AddStage(config, i, grid, attentions().Stage(i, MakeSelfAttention));
     }
     AddHead(config.channels[config.last()], kEpsilon);
+    if (!config.normed_maps) return;
+    map_norms_ = Add<LayerList<LayerNorm>>("map_norms");
+    for (size_t i = 0; i < config.stages; ++i) map_norms_->Emplace(config.channels[i], kEpsilon);
   }
 
   std::vector<at::Tensor> Features(const at::Tensor& pixels,
                                    ForwardContext& context) const override {
-    if (hierarchical_) return StagedBackbone::Features(pixels, context);
+    if (hierarchical_) {
+      std::vector<at::Tensor> maps = StagedBackbone::Features(pixels, context);
+      for (size_t i = 0; map_norms_ && i < maps.size(); ++i) {
+        maps[i] = (*map_norms_)[i].forward(maps[i].permute({0, 2, 3, 1})).permute({0, 3, 1, 2});
+      }
+      return maps;
+    }
     const at::Tensor tokens = RunStages(pixels, context, nullptr);
     if (!tokens.defined()) return {};
     const Grid& last = grid(kStages - 1);
@@ -337,6 +350,7 @@ class LinGlo final : public EmbeddedStages<Stage> {
   }
 
   const bool hierarchical_;
+  std::shared_ptr<LayerList<LayerNorm>> map_norms_;  // null: the maps are taken as they are
 };
 
 }  // namespace
@@ -392,6 +406,7 @@ void RegisterLinGlo(BackboneRegistry& registry) {
        .mlp_ratios = {4, 4, 3},
        .encoding = Encoding{.branches = 1},
        .convolutional_stages = 1,
+       .normed_maps = true,
        .image_side = 128,
        .num_classes = 10});
 }

@@ -10,7 +10,6 @@
 #include <set>
 #include <utility>
 
-#include "model_zoo/heads/headed_backbone.h"
 #include "model_zoo/training/autocast.h"
 #include "model_zoo/training/checkpoint.h"
 #include "model_zoo/training/schedule.h"
@@ -40,9 +39,9 @@ std::vector<NamedTensor> WeightsOf(const Backbone& backbone, const std::string& 
 }
 
 // The parameters that the task's loss does not depend on: behind a head a backbone keeps the norm
-// of its classifier. A look at one batch tells, which leaves running statistics alone.
+// of its classifier, and a classifier those of its maps. A look at one batch tells, which leaves
+// running statistics alone.
 std::set<std::string> Unused(Backbone& backbone, TrainingTask& task) {
-  if (HeadOf(backbone) == nullptr) return {};
   backbone.eval();
   task.Loss(0).total.backward();
   backbone.train();

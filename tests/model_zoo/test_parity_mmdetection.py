@@ -160,7 +160,9 @@ def test_pyramids_and_what_is_said_of_their_places(
         with torch.inference_mode():
             for name, expected in zip(names, say(map_), strict=True):
                 ours = found[f"head.level{level}.{name}"]
-                assert distance(ours, expected.flatten(1)) <= 1e-4
+                # A prior far from zero: both round the sum at its size.
+                rounding = 2 * torch.finfo().eps * expected.abs().max() / expected.std()
+                assert distance(ours, expected.flatten(1)) <= 1e-4 + rounding
 
 
 @pytest.mark.parametrize("size", SIZES)
