@@ -17,8 +17,8 @@ namespace fovea::client {
 class Connection;
 
 struct StreamOptions {
-  enum class Order { kOfRequests, kAsTheyCome };
-  Order order = Order::kOfRequests;  // of the answers
+  enum class Order { kInOrder, kAsTheyCome };
+  Order order = Order::kInOrder;  // of the answers
   // The whole stream's deadline, which ends all its requests.
   absl::Duration timeout = absl::InfiniteDuration();
 };

@@ -33,7 +33,7 @@ class Detect : public FoveaTest {
 
 TEST_F(Detect, PrintsTheObjectsOfAnImage) {
   const std::string path = Image("a.jpg");
-  const Outcome outcome = Run({"--score", "0.1", path});
+  const Outcome outcome = Run({"--score-threshold", "0.1", path});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_EQ(outcome.out, path + ": 2 objects\n" +
                              "  circle 75.0 % at (10, 20) to (110, 70)\n"
@@ -43,16 +43,16 @@ TEST_F(Detect, PrintsTheObjectsOfAnImage) {
 TEST_F(Detect, LeavesOutWhatIsAskedFor) {
   const std::string path = Image("a.jpg");
   EXPECT_EQ(Run({path}).out, path + ": 1 object\n  circle 75.0 % at (10, 20) to (110, 70)\n");
-  EXPECT_THAT(Run({"--score", "0", "--class", "star", path}).out, HasSubstr("star 5.0 %"));
-  EXPECT_THAT(Run({"--score", "0", "--max", "1", path}).out, HasSubstr(": 1 object\n"));
-  EXPECT_EQ(Run({"--score", "0.9", path}).out, path + ": 0 objects\n");
-  EXPECT_EQ(Run({"--score", "1.5", path}).exit_code, 2);
+  EXPECT_THAT(Run({"--score-threshold", "0", "--class", "star", path}).out, HasSubstr("star 5.0 %"));
+  EXPECT_THAT(Run({"--score-threshold", "0", "--max-detections", "1", path}).out, HasSubstr(": 1 object\n"));
+  EXPECT_EQ(Run({"--score-threshold", "0.9", path}).out, path + ": 0 objects\n");
+  EXPECT_EQ(Run({"--score-threshold", "1.5", path}).exit_code, 2);
 }
 
 TEST_F(Detect, JsonIsCocosFormatOfResults) {
   const std::string number = Image("000000000139.jpg"), name = Image("b.jpg");
   const std::string bad = Image("c.jpg", "bad");
-  const Outcome outcome = Run({"--json", "--score", "0.1", number, bad, name});
+  const Outcome outcome = Run({"--json", "--score-threshold", "0.1", number, bad, name});
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_THAT(outcome.err, HasSubstr("the image is no JPEG"));
   const Json json = Json::parse(outcome.out);
@@ -63,7 +63,7 @@ TEST_F(Detect, JsonIsCocosFormatOfResults) {
   EXPECT_EQ(json[0]["score"], 0.75);
   EXPECT_EQ(json[0]["category_name"], "circle");
   EXPECT_EQ(json[3]["image_id"], name);
-  EXPECT_EQ(Json::parse(Run({"--json", "--score", "1", name}).out), Json::array());
+  EXPECT_EQ(Json::parse(Run({"--json", "--score-threshold", "1", name}).out), Json::array());
 }
 
 TEST_F(Detect, MasksOfModelsThatHaveThemAreShown) {

@@ -57,13 +57,13 @@ TEST_F(ImageStreams, GiveEachRequestItsTasksResponse) {
 }
 
 TEST_F(ImageStreams, AnswersComeInTheOrderThatIsAskedFor) {
-  for (const auto order : {StreamOptions::Order::kOfRequests, StreamOptions::Order::kAsTheyCome}) {
+  for (const auto order : {StreamOptions::Order::kInOrder, StreamOptions::Order::kAsTheyCome}) {
     const auto stream = Open({.order = order});
     for (int i = 0; i < 3; ++i) ASSERT_TRUE(stream->Write(Classify("an image")));
     stream->WritesDone();
     std::vector<uint64_t> numbers;
     while (const auto answer = stream->Read()) numbers.push_back(answer->number);
-    if (order == StreamOptions::Order::kOfRequests) {
+    if (order == StreamOptions::Order::kInOrder) {
       EXPECT_THAT(numbers, ElementsAre(0, 1, 2));
     } else {
       EXPECT_THAT(numbers, ElementsAre(2, 1, 0));

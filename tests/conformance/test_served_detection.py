@@ -232,7 +232,7 @@ def test_the_command_line_finds_and_draws(
     done = subprocess.run(
         [
             *(str(BUILD / "bin" / "fovea"), "--server", server.grpc, "detect"),
-            *("--model", PICTURES, "--score", "0.022", "--json"),
+            *("--model", PICTURES, "--score-threshold", "0.022", "--json"),
             *("--output", str(tmp_path / "drawn"), *files),
         ],
         capture_output=True,

@@ -79,7 +79,7 @@ def test_masks_are_pasted_by_the_models_conventions(
     done = subprocess.run(
         [
             *(str(BUILD / "bin" / "fovea"), "--server", server.grpc, "detect"),
-            *("--model", conventions, "--score", "0", "--json"),
+            *("--model", conventions, "--score-threshold", "0", "--json"),
             *("--output", str(tmp_path / "drawn"), *map(str, files)),
         ],
         capture_output=True,

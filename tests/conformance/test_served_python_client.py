@@ -305,7 +305,7 @@ def test_precision_is_that_of_pycocotools_on_the_results_that_fovea_detect_write
     written = subprocess.run(
         [
             *(str(BUILD / "bin/fovea"), "--server", address, "detect", "--json"),
-            *("--model", "finder", "--score", "0", *map(str, pictures)),
+            *("--model", "finder", "--score-threshold", "0", *map(str, pictures)),
         ],
         capture_output=True,
         text=True,

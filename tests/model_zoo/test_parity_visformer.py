@@ -16,11 +16,11 @@ from parity import (
     check_logits,
     distance,
     facts_of,
-    settled,
     timm_model,
 )
 from published_knn import knn_mixture
 from timm.models.visformer import Attention
+from weights_like_trained import settled
 
 NAME = "visformer_tiny"
 

@@ -176,7 +176,7 @@ void AddDetect(CLI::App& app, DetectOptions& options) {
                  "Results come in the order of the files, as soon as they are there. --json is\n"
                  "COCO's format of results, boxes as [left, top, width, height].\n");
   AddImages(*command, options, "detector");
-  command->add_option("--score", options.score_threshold, "Leave out objects of a lower score")
+  command->add_option("--score-threshold", options.score_threshold, "Leave out objects of a lower score")
       ->check(CLI::Range(0.0, 1.0))
       ->type_name("S")
       ->capture_default_str();
@@ -184,7 +184,7 @@ void AddDetect(CLI::App& app, DetectOptions& options) {
       ->type_name("CLASS")
       ->allow_extra_args(false);
   command
-      ->add_option("--max", options.max_detections,
+      ->add_option("--max-detections", options.max_detections,
                    "Objects of each image at most, best first (default: the model's own)")
       ->check(InRange(1, 1'000'000))
       ->type_name("N");

@@ -20,7 +20,7 @@ absl::Status ReadOrder(const StreamImagesRequest& header, std::optional<AnswerOr
   switch (header.order()) {
     case StreamImagesRequest::ORDER_UNSPECIFIED:
     case StreamImagesRequest::IN_ORDER:
-      *order = AnswerOrder::kOfRequests;
+      *order = AnswerOrder::kInOrder;
       return absl::OkStatus();
     case StreamImagesRequest::AS_THEY_COME:
       *order = AnswerOrder::kAsTheyCome;

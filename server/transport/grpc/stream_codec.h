@@ -14,7 +14,7 @@
 namespace fovea {
 
 // Of a stream's answers.
-enum class AnswerOrder { kOfRequests, kAsTheyCome };
+enum class AnswerOrder { kInOrder, kAsTheyCome };
 
 // Reads an encoded fovea.v1.StreamImagesRequest into `request`, as ReadClassifyRequest and its like
 // do: the images share the received bytes. `order` is set even where the rest is refused, if it

@@ -48,7 +48,7 @@ TEST(ReadStreamImagesRequest, ReadsEachTaskWithItsOwnOptions) {
     EXPECT_EQ(request.model_name, "vit");
     EXPECT_EQ(request.id, "7");
     EXPECT_EQ(std::get<ClassifyOptions>(request.options).top_k, 3);
-    EXPECT_EQ(order, AnswerOrder::kOfRequests);
+    EXPECT_EQ(order, AnswerOrder::kInOrder);
     EXPECT_EQ(request.deadline, kNever);
   }
   message.mutable_detect()->set_max_detections(2);
