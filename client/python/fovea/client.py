@@ -12,18 +12,16 @@ Tensors as such go through any client of the Open Inference Protocol, for exampl
 
 from __future__ import annotations
 
-import io
-import os
-import pathlib
 import re
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Self
 
 import grpc
-import numpy as np
-from PIL import Image
 
+from fovea.errors import Error, TimedOut, Unreachable, check_timeout, error_of_call
+from fovea.image_stream import ImageStream, StreamedAnswer
+from fovea.requests import Picture, Request, to_classify, to_detect, to_segment
 from fovea.results import (
     STAGES,
     Answer,
@@ -34,10 +32,6 @@ from fovea.results import (
     Receipt,
     Result,
     Segmentation,
-    classification_of,
-    detections_of,
-    receipt_of,
-    segmentation_of,
 )
 from fovea.v1 import vision_pb2
 
@@ -49,42 +43,18 @@ __all__ = [
     "Client",
     "Detections",
     "Error",
+    "ImageStream",
     "Mask",
     "Picture",
     "Receipt",
     "Segmentation",
+    "StreamedAnswer",
     "TimedOut",
     "Unreachable",
 ]
 
-# A JPEG, PNG or WebP file: its bytes or its path; or pixels, uint8 [height, width, 3] RGB.
-Picture = bytes | str | os.PathLike | np.ndarray
-
 _MAX_MESSAGE_BYTES = 256 << 20
 _SERVICE = "/fovea.v1.VisionService/"
-
-
-class Error(Exception):
-    """A call that failed.
-
-    code: gRPC's, for example "INVALID_ARGUMENT". reason: the server's stable token, for example "image.truncated", for
-    programs; empty where the server itself did not answer. message: a sentence for people, which may change.
-    """
-
-    def __init__(self, code: str, reason: str, message: str) -> None:
-        super().__init__(code, reason, message)
-        self.code, self.reason, self.message = code, reason, message
-
-    def __str__(self) -> str:
-        return f"{self.message} [{' '.join(filter(None, (self.code, self.reason)))}]"
-
-
-class Unreachable(Error):
-    """There is no connection to the server, or it broke; the server did not answer."""
-
-
-class TimedOut(Error):
-    """No answer within the timeout."""
 
 
 class Client:
@@ -102,7 +72,7 @@ class Client:
         ValueError: no address, or a timeout that is not above zero.
         """
         _check_address(address)
-        _check_timeout(timeout)
+        check_timeout(timeout)
         self._address, self._timeout = address, timeout
         self._channel = grpc.insecure_channel(
             address,
@@ -112,9 +82,13 @@ class Client:
                 ("grpc.enable_http_proxy", 0),
             ],
         )
-        self._classify = self._method("Classify", vision_pb2.ClassifyResponse)
-        self._detect = self._method("Detect", vision_pb2.DetectResponse)
-        self._segment = self._method("Segment", vision_pb2.SegmentResponse)
+        one, many = self._channel.unary_unary, self._channel.stream_stream
+        self._classify = self._method(one, "Classify", vision_pb2.ClassifyResponse)
+        self._detect = self._method(one, "Detect", vision_pb2.DetectResponse)
+        self._segment = self._method(one, "Segment", vision_pb2.SegmentResponse)
+        self._stream_images = self._method(
+            many, "StreamImages", vision_pb2.StreamImagesResponse
+        )
 
     def close(self) -> None:
         """Ends the calls that are running, and refuses new ones, with CANCELLED."""
@@ -137,14 +111,10 @@ class Client:
         timeout: float | None = None,
     ) -> Answer[Classification]:
         """The `top_k` most probable classes of each picture. They share one batch."""
-        request = vision_pb2.ClassifyRequest(
-            model_name=model,
-            model_version=version,
-            images=_files(pictures),
-            top_k=top_k,
-            priority=priority,
+        request = to_classify(
+            model, pictures, top_k=top_k, version=version, priority=priority
         )
-        return self._ask(self._classify, request, timeout, classification_of)
+        return self._ask(self._classify, request, timeout)
 
     def detect(
         self,
@@ -165,20 +135,17 @@ class Client:
         as the model gives. classes: only objects of these, labels or class numbers as text; empty: of all. masks: also
         which pixels show each object; only of models that have masks.
         """
-        wanted = vision_pb2.DetectRequest
-        request = wanted(
-            model_name=model,
-            model_version=version,
-            images=_files(pictures),
+        request = to_detect(
+            model,
+            pictures,
             score_threshold=score_threshold,
             max_detections=max_detections,
-            classes=_several(classes, "classes"),
-            mask_format=wanted.RUN_LENGTHS if masks else wanted.MASK_FORMAT_UNSPECIFIED,
+            classes=classes,
+            masks=masks,
+            version=version,
             priority=priority,
         )
-        return self._ask(
-            self._detect, request, timeout, lambda image: detections_of(image, masks)
-        )
+        return self._ask(self._detect, request, timeout)
 
     def segment(
         self,
@@ -191,76 +158,58 @@ class Client:
         timeout: float | None = None,
     ) -> Answer[Segmentation]:
         """A class for each pixel of each picture. confidence: besides, how sure the model is of it."""
-        request = vision_pb2.SegmentRequest(
-            model_name=model,
-            model_version=version,
-            images=_files(pictures),
-            confidence=confidence,
-            priority=priority,
+        request = to_segment(
+            model, pictures, confidence=confidence, version=version, priority=priority
         )
-        return self._ask(self._segment, request, timeout, segmentation_of)
+        return self._ask(self._segment, request, timeout)
 
-    def _method(self, name: str, response: Any) -> Callable:
-        return self._channel.unary_unary(
+    def stream(
+        self, *, in_order: bool = True, timeout: float | None = None
+    ) -> ImageStream:
+        """Many requests over one call, each to a model and with options of its own.
+
+        in_order: the answers come in the order of the requests; otherwise each as soon as it is there. timeout: seconds
+        for the whole stream, after which all its requests end. None: any time; the requests have timeouts of their own.
+        """
+        check_timeout(timeout)
+
+        def begin(messages: Iterator) -> Any:
+            try:
+                return self._stream_images(messages, timeout=timeout)
+            except ValueError as error:  # gRPC's, of a channel that is closed
+                raise _closed() from error
+
+        return ImageStream(
+            begin,
+            lambda error: error_of_call(error, self._address, timeout),
+            in_order,
+            self._timeout,
+        )
+
+    def _method(self, kind: Callable, name: str, response: Any) -> Callable:
+        return kind(
             _SERVICE + name,
             request_serializer=lambda message: message.SerializeToString(),
             response_deserializer=response.FromString,
         )
 
-    def _error(self, error: grpc.RpcError, timeout: float | None) -> Error:
-        code = error.code().name
-        reason = dict(error.trailing_metadata() or ()).get("fovea-reason", "")
-        # What the server says has a reason. gRPC's own words name files of its sources and say little.
-        if code == "UNAVAILABLE" and not reason:
-            return Unreachable(
-                code,
-                reason,
-                f"there is no connection to {self._address} ({error.details()})",
-            )
-        if code == "DEADLINE_EXCEEDED":
-            return TimedOut(
-                code,
-                reason,
-                error.details() if reason else f"no answer within {timeout:g} s",
-            )
-        if code == "UNIMPLEMENTED" and not reason:
-            return Error(
-                code, reason, f"the server at {self._address} does not know this call"
-            )
-        return Error(code, reason, error.details() or "")
-
     def _ask(
-        self,
-        method: Callable,
-        request: Any,
-        timeout: float | None,
-        convert: Callable[[Any], Result],
+        self, method: Callable, request: Request[Result], timeout: float | None
     ) -> Answer[Result]:
         timeout = self._timeout if timeout is None else timeout
-        _check_timeout(timeout)
+        check_timeout(timeout)
         start = time.monotonic()
         try:
-            response = method(request, timeout=timeout)
+            response = method(request.message, timeout=timeout)
         except grpc.RpcError as error:
-            raise self._error(error, timeout) from error
+            raise error_of_call(error, self._address, timeout) from error
         except ValueError as error:  # gRPC's, of a channel that is closed
-            raise Error("CANCELLED", "", "the client is closed") from error
-        round_trip_seconds = time.monotonic() - start
-        if len(response.results) != len(request.images):
-            raise Error(
-                "INTERNAL",
-                "",
-                f"the server answered {len(response.results)} results to {len(request.images)} pictures",
-            )
-        return Answer(
-            images=[convert(image) for image in response.results],
-            receipt=receipt_of(response.receipt),
-            round_trip_seconds=round_trip_seconds,
-            model=response.model_name,
-            version=response.model_version,
-            attention=response.attention,
-            untrained=response.untrained,
-        )
+            raise _closed() from error
+        return request.answer_of(response, time.monotonic() - start)
+
+
+def _closed() -> Error:
+    return Error("CANCELLED", "", "the client is closed")
 
 
 def _check_address(address: str) -> None:
@@ -272,39 +221,3 @@ def _check_address(address: str) -> None:
         raise ValueError(
             f"{address!r} is no server address: write HOST:PORT, for example 127.0.0.1:8001"
         )
-
-
-def _check_timeout(timeout: float | None) -> None:
-    if timeout is not None and not timeout > 0:
-        raise ValueError(f"the timeout is {timeout} s: it must be above zero")
-
-
-def _several(texts: Iterable[str], name: str) -> list[str]:
-    if isinstance(texts, str):
-        raise TypeError(f"{name} is a text: give a list of texts")
-    return list(texts)
-
-
-def _files(pictures: Iterable[Picture]) -> list[bytes]:
-    if isinstance(pictures, (str, bytes, os.PathLike)):
-        raise TypeError("pictures is one file: give a list of pictures")
-    return [_file(picture) for picture in pictures]
-
-
-def _file(picture: Picture) -> bytes:
-    if isinstance(picture, bytes):
-        return picture
-    if isinstance(picture, (str, os.PathLike)):
-        return pathlib.Path(picture).read_bytes()
-    if (
-        not isinstance(picture, np.ndarray)
-        or picture.dtype != np.uint8
-        or picture.shape[2:] != (3,)
-        or not picture.size
-    ):
-        raise TypeError(
-            "a picture is a file's bytes, its path, or pixels: uint8 [height, width, 3]"
-        )
-    file = io.BytesIO()
-    Image.fromarray(picture).save(file, "PNG", compress_level=1)
-    return file.getvalue()

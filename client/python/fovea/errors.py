@@ -1,0 +1,65 @@
+"""How calls of a Fovea server fail, as fovea.client raises it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import grpc
+
+_CODES = {code.value[0]: code.name for code in grpc.StatusCode}
+
+
+class Error(Exception):
+    """A call that failed.
+
+    code: gRPC's, for example "INVALID_ARGUMENT". reason: the server's stable token, for example "image.truncated", for
+    programs; empty where the server itself did not answer. message: a sentence for people, which may change.
+    """
+
+    def __init__(self, code: str, reason: str, message: str) -> None:
+        super().__init__(code, reason, message)
+        self.code, self.reason, self.message = code, reason, message
+
+    def __str__(self) -> str:
+        return f"{self.message} [{' '.join(filter(None, (self.code, self.reason)))}]"
+
+
+class Unreachable(Error):
+    """There is no connection to the server, or it broke; the server did not answer."""
+
+
+class TimedOut(Error):
+    """No answer within the timeout."""
+
+
+def error_of_call(error: grpc.RpcError, address: str, timeout: float | None) -> Error:
+    """Of a call to `address` that might take `timeout` seconds."""
+    code = error.code().name
+    reason = dict(error.trailing_metadata() or ()).get("fovea-reason", "")
+    # What the server says has a reason. gRPC's own words name files of its sources and say little.
+    if code == "UNAVAILABLE" and not reason:
+        return Unreachable(
+            code, reason, f"there is no connection to {address} ({error.details()})"
+        )
+    if code == "DEADLINE_EXCEEDED":
+        own_words = not reason and timeout is not None
+        return TimedOut(
+            code,
+            reason,
+            f"no answer within {timeout:g} s" if own_words else error.details() or "",
+        )
+    if code == "UNIMPLEMENTED" and not reason:
+        return Error(code, reason, f"the server at {address} does not know this call")
+    return Error(code, reason, error.details() or "")
+
+
+def error_of_request(error: Any) -> Error:
+    """Of one request of a stream: the server's RequestError."""
+    code = _CODES.get(error.code, "UNKNOWN")
+    kind = TimedOut if code == "DEADLINE_EXCEEDED" else Error
+    return kind(code, error.reason, error.message)
+
+
+def check_timeout(timeout: float | None) -> None:
+    if timeout is not None and not timeout > 0:
+        raise ValueError(f"the timeout is {timeout} s: it must be above zero")
