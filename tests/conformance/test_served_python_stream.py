@@ -8,7 +8,7 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
@@ -49,6 +49,13 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 def server(running: Server) -> Iterator[client.Client]:
     with client.Client(running.grpc, timeout=120) as server:
         yield server
+
+
+def eventually(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.01)
 
 
 def test_answers_come_in_order_and_are_those_of_classify(server: client.Client):
@@ -120,39 +127,27 @@ def test_a_generator_feeds_a_stream_of_any_length(server: client.Client):
     assert max(one.answer.receipt.batch_size for one in answers) > 1
 
 
-def test_a_generator_is_read_no_further_than_its_answers_are(server: client.Client):
-    """It has no end: a stream that read it ahead would never come to rest."""
-    taken = 0
+def test_a_generator_is_read_no_further_ahead_than_asked(server: client.Client):
+    """It has no end: a stream that did not wait for its reader would never come to rest."""
+    ahead, taken = 5, 0
 
-    def camera() -> Iterator[bytes]:
+    def camera() -> Iterator[pathlib.Path]:
         nonlocal taken
-        for picture in itertools.cycle(one.read_bytes() for one in EXAMPLES):
+        for picture in itertools.cycle(EXAMPLES):
             taken += 1
             yield picture
 
-    def rest() -> int:
-        end = time.monotonic() + 120
-        while time.monotonic() < end:
-            before = taken
-            time.sleep(1)
-            if taken == before:
-                return before
-        raise AssertionError(f"{taken} pictures were taken and none was waited for")
-
-    with server.stream() as stream:
+    with server.stream(ahead=ahead) as stream:
         stream.feed(camera(), lambda frame: stream.classify("shapes", [frame]))
-        assert next(stream).number == 0
-        ahead = rest()
-        for number in range(1, ahead + 1):
-            assert next(stream).number == number
-        assert taken > ahead
-        left = threading.active_count()
-    # Leaving ends the feed, wherever it is.
-    end = time.monotonic() + 30
-    while threading.active_count() >= left and time.monotonic() < end:
-        time.sleep(0.02)
-    assert not any(one.name == "fovea-feed" for one in threading.enumerate())
-    assert rest() == taken
+        for read in range(1, MANY):
+            assert next(stream).number == read - 1
+            assert taken <= read + ahead + 1  # one is waiting to be written
+        eventually(lambda: taken == read + ahead + 1)
+        time.sleep(0.5)
+        assert taken == read + ahead + 1
+    # Leaving ends the feed, which was waiting.
+    eventually(lambda: "fovea-feed" not in [one.name for one in threading.enumerate()])
+    assert taken == read + ahead + 1
 
 
 def test_cancelling_ends_the_iteration_and_later_writes(server: client.Client):
@@ -172,21 +167,23 @@ def test_cancelling_ends_the_iteration_and_later_writes(server: client.Client):
 
 
 def test_a_write_that_waits_ends_with_the_stream(server: client.Client):
-    caught: list[client.Error] = []
-    with server.stream() as stream:
+    written, caught = 0, []
+    with server.stream(ahead=3) as stream:
 
         def write() -> None:
+            nonlocal written
             try:
                 while True:
                     stream.classify("shapes", EXAMPLES[:1])
+                    written += 1
             except client.Error as error:
                 caught.append(error)
 
         writer = threading.Thread(target=write)
         writer.start()
-        next(stream)
-        time.sleep(1)  # until the server takes no more, or nearly so
-        assert writer.is_alive()
+        eventually(lambda: written == 3)
+        time.sleep(0.2)
+        assert writer.is_alive() and written == 3
     writer.join(30)
     assert not writer.is_alive() and [one.code for one in caught] == ["CANCELLED"]
 
@@ -211,7 +208,8 @@ def test_a_folder_with_a_missing_picture_says_which(
 def test_a_server_that_stops_answers_what_it_has_taken(
     tmp_path: pathlib.Path,
 ):
-    running = Server(tmp_path / "log", "--model-repository", str(DEMO))
+    shutil.copytree(DEMO / "shapes", tmp_path / "models" / "shapes")
+    running = Server(tmp_path / "log", "--model-repository", str(tmp_path / "models"))
     try:
         with client.Client(running.grpc) as server, server.stream() as stream:
             stream.classify("shapes", EXAMPLES[:1])

@@ -164,14 +164,18 @@ class Client:
         return self._ask(self._segment, request, timeout)
 
     def stream(
-        self, *, in_order: bool = True, timeout: float | None = None
+        self, *, in_order: bool = True, ahead: int = 128, timeout: float | None = None
     ) -> ImageStream:
         """Many requests over one call, each to a model and with options of its own.
 
-        in_order: the answers come in the order of the requests; otherwise each as soon as it is there. timeout: seconds
-        for the whole stream, after which all its requests end. None: any time; the requests have timeouts of their own.
+        in_order: the answers come in the order of the requests; otherwise each as soon as it is there. ahead: requests
+        whose answers have not been read, at most; then writing waits. Fewer keep a slow reader closer to its camera; the
+        server takes 64 of a stream at a time. timeout: seconds for the whole stream, after which all its requests end.
+        None: any time; the requests have timeouts of their own. ValueError: `ahead` or `timeout` is not above zero.
         """
         check_timeout(timeout)
+        if ahead < 1:
+            raise ValueError(f"ahead is {ahead}: it must be above zero")
 
         def begin(messages: Iterator) -> Any:
             try:
@@ -182,8 +186,9 @@ class Client:
         return ImageStream(
             begin,
             lambda error: error_of_call(error, self._address, timeout),
-            in_order,
-            self._timeout,
+            in_order=in_order,
+            ahead=ahead,
+            request_timeout=self._timeout,
         )
 
     def _method(self, kind: Callable, name: str, response: Any) -> Callable:
@@ -205,7 +210,7 @@ class Client:
             raise error_of_call(error, self._address, timeout) from error
         except ValueError as error:  # gRPC's, of a channel that is closed
             raise _closed() from error
-        return request.answer_of(response, time.monotonic() - start)
+        return request.expected.answer_of(response, time.monotonic() - start)
 
 
 def _closed() -> Error:

@@ -11,7 +11,14 @@ from typing import Any, Self, TypeVar
 import grpc
 
 from fovea.errors import Error, check_timeout, error_of_request
-from fovea.requests import Picture, Request, to_classify, to_detect, to_segment
+from fovea.requests import (
+    Expected,
+    Picture,
+    Request,
+    to_classify,
+    to_detect,
+    to_segment,
+)
 from fovea.results import Answer, Classification, Detections, Segmentation
 from fovea.v1 import vision_pb2
 
@@ -33,9 +40,8 @@ class StreamedAnswer:
 class ImageStream:
     """Requests are written, answers are iterated over. Made by Client.stream; leaving `with` cancels what is under way.
 
-    The server runs the requests at the same time and takes only so many (64) until their answers are read; gRPC holds
-    some bytes besides, on the way there and back. Then writing waits. So one thread writes while another reads, as `feed`
-    does: a thread that writes everything before it reads may wait for ever.
+    Writing waits while as many answers as Client.stream's `ahead` have not been read, and while the server takes no more.
+    So one thread writes while another reads, as `feed` does: one that writes everything before it reads may wait for ever.
 
     Any threads may write, one reads; `cancel` is thread-safe too. The iteration ends after `writes_done` and the last
     answer. An Error that it raises, or that a write raises, is the whole stream's: Client's errors, with UNAVAILABLE and
@@ -46,14 +52,16 @@ class ImageStream:
         self,
         begin: Callable[[Iterator], Any],
         error_of: Callable[[grpc.RpcError], Error],
+        *,
         in_order: bool,
+        ahead: int,
         request_timeout: float | None,
     ) -> None:
         """begin: makes gRPC's call that sends these messages."""
         self._error_of, self._request_timeout = error_of, request_timeout
         wanted = vision_pb2.StreamImagesRequest
         self._order = wanted.IN_ORDER if in_order else wanted.AS_THEY_COME
-        self._messages = _Messages()
+        self._messages = _Messages(ahead)
         self._failure: Exception | None = None  # what `feed` met
         self._call = begin(self._messages)
         # An ended call sends no more, but leaves those waiting who want to write.
@@ -197,14 +205,14 @@ class ImageStream:
         timeout = self._request_timeout if timeout is None else timeout
         check_timeout(timeout)
         message = vision_pb2.StreamImagesRequest(
-            **{request.task: request.message},
+            **{request.expected.task: request.message},
             order=self._order,
             # 0 would be none.
             timeout_us=0
             if timeout is None
             else max(1, int(min(timeout * 1e6, _LONGEST_US))),
         )
-        number = self._messages.put(message, request)
+        number = self._messages.put(message, request.expected)
         if number is not None:
             return number
         if self._call.code() is grpc.StatusCode.OK:
@@ -215,30 +223,37 @@ class ImageStream:
 class _Messages:
     """Those on their way, as the iterator that gRPC's thread takes one from when the one before it is sent.
 
-    One place: a writer waits until the message before its own has been taken. Thread-safe.
+    One place: a writer waits until the message before its own has been taken. It waits too while `ahead` requests have no
+    answer: gRPC would take thousands, because it holds megabytes of answers that nobody reads, and most are small.
+    Thread-safe.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, ahead: int) -> None:
+        self._ahead = ahead
         self._changed = threading.Condition()
         self._next: Any = None
         self._finished = False
         self._count = 0
         # Without an answer, by number: when it was written.
-        self._waiting: dict[int, tuple[Request, float]] = {}
+        self._waiting: dict[int, tuple[Expected, float]] = {}
         self.stopped = False  # as the call has ended
 
-    def put(self, message: Any, request: Request) -> int | None:
+    def put(self, message: Any, expected: Expected) -> int | None:
         """The request's number. None: the call has ended. ValueError: nothing more was to be written."""
         with self._changed:
             self._changed.wait_for(
-                lambda: self._next is None or self._finished or self.stopped
+                lambda: (
+                    (self._next is None and len(self._waiting) < self._ahead)
+                    or self._finished
+                    or self.stopped
+                )
             )
             if self.stopped:
                 return None
             if self._finished:
                 raise ValueError("a request was written after writes_done")
             number = self._count
-            self._waiting[number] = request, time.monotonic()
+            self._waiting[number] = expected, time.monotonic()
             self._next = message
             self._count += 1
             self._changed.notify_all()
@@ -271,13 +286,16 @@ class _Messages:
     def answer_of(self, message: Any) -> Answer:
         """Error: the request failed, or this is no answer to it."""
         with self._changed:
-            request, start = self._waiting.pop(message.number, (None, 0.0))
+            expected, start = self._waiting.pop(message.number, (None, 0.0))
+            self._changed.notify_all()
         kind = message.WhichOneof("answer")
-        if request is None:
+        if expected is None:
             what = f"request {message.number}, which waits for no answer"
             raise Error("INTERNAL", "", f"the server answered {what}")
         if kind == "error":
             raise error_of_request(message.error)
-        if kind != request.task:
-            raise Error("INTERNAL", "", f"the server answered {kind} to {request.task}")
-        return request.answer_of(getattr(message, kind), time.monotonic() - start)
+        if kind != expected.task:
+            raise Error(
+                "INTERNAL", "", f"the server answered {kind} to {expected.task}"
+            )
+        return expected.answer_of(getattr(message, kind), time.monotonic() - start)

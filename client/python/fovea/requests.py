@@ -31,18 +31,20 @@ Picture = bytes | str | os.PathLike | np.ndarray
 
 
 @dataclasses.dataclass(frozen=True)
-class Request(Generic[Result]):
+class Expected(Generic[Result]):
+    """What a request is answered with."""
+
     task: str  # as a stream's messages name it: "classify", "detect", "segment"
-    message: Any
+    pictures: int
     result_of: Callable[[Any], Result]  # one picture's
 
     def answer_of(self, response: Any, seconds: float) -> Answer[Result]:
         """seconds: from the request to the response. Error: the response does not fit the request."""
-        if len(response.results) != len(self.message.images):
+        if len(response.results) != self.pictures:
             raise Error(
                 "INTERNAL",
                 "",
-                f"the server answered {len(response.results)} results to {len(self.message.images)} pictures",
+                f"the server answered {len(response.results)} results to {self.pictures} pictures",
             )
         return Answer(
             images=[self.result_of(image) for image in response.results],
@@ -53,6 +55,12 @@ class Request(Generic[Result]):
             attention=response.attention,
             untrained=response.untrained,
         )
+
+
+@dataclasses.dataclass(frozen=True)
+class Request(Generic[Result]):
+    message: Any  # holds the pictures' files
+    expected: Expected[Result]
 
 
 def to_classify(
@@ -72,7 +80,7 @@ def to_classify(
         top_k=top_k,
         priority=priority,
     )
-    return Request("classify", message, classification_of)
+    return _request("classify", message, classification_of)
 
 
 def to_detect(
@@ -99,7 +107,7 @@ def to_detect(
         mask_format=wanted.RUN_LENGTHS if masks else wanted.MASK_FORMAT_UNSPECIFIED,
         priority=priority,
     )
-    return Request("detect", message, lambda image: detections_of(image, masks))
+    return _request("detect", message, lambda image: detections_of(image, masks))
 
 
 def to_segment(
@@ -119,7 +127,13 @@ def to_segment(
         confidence=confidence,
         priority=priority,
     )
-    return Request("segment", message, segmentation_of)
+    return _request("segment", message, segmentation_of)
+
+
+def _request(
+    task: str, message: Any, result_of: Callable[[Any], Result]
+) -> Request[Result]:
+    return Request(message, Expected(task, len(message.images), result_of))
 
 
 def _several(texts: Iterable[str], name: str) -> list[str]:
