@@ -40,7 +40,7 @@ class StreamedAnswer:
 class ImageStream:
     """Requests are written, answers are iterated over. Made by Client.stream; leaving `with` cancels what is under way.
 
-    Writing waits while as many answers as Client.stream's `ahead` have not been read, and while the server takes no more.
+    Writing waits while the answers of `ahead` requests (Client.stream) have not been read, and while the server takes no more.
     So one thread writes while another reads, as `feed` does: one that writes everything before it reads may wait for ever.
 
     Any threads may write, one reads; `cancel` is thread-safe too. The iteration ends after `writes_done` and the last
@@ -64,7 +64,7 @@ class ImageStream:
         self._messages = _Messages(ahead)
         self._failure: Exception | None = None  # what `feed` met
         self._call = begin(self._messages)
-        # An ended call sends no more, but leaves those waiting who want to write.
+        # gRPC takes no more messages when the call has ended: who waits to write has to hear of it.
         if not self._call.add_callback(self._messages.stop):
             self._messages.stop()
 
@@ -223,8 +223,8 @@ class ImageStream:
 class _Messages:
     """Those on their way, as the iterator that gRPC's thread takes one from when the one before it is sent.
 
-    One place: a writer waits until the message before its own has been taken. It waits too while `ahead` requests have no
-    answer: gRPC would take thousands, because it holds megabytes of answers that nobody reads, and most are small.
+    One place: a writer waits until the message before its own has been taken. It waits too while the answers of `ahead`
+    requests have not been read: gRPC alone would take thousands, as it holds megabytes of answers, and most are small.
     Thread-safe.
     """
 
@@ -234,7 +234,7 @@ class _Messages:
         self._next: Any = None
         self._finished = False
         self._count = 0
-        # Without an answer, by number: when it was written.
+        # Whose answer has not been read, by number; with the time of writing.
         self._waiting: dict[int, tuple[Expected, float]] = {}
         self.stopped = False  # as the call has ended
 
@@ -294,6 +294,8 @@ class _Messages:
             raise Error("INTERNAL", "", f"the server answered {what}")
         if kind == "error":
             raise error_of_request(message.error)
+        if kind is None:
+            raise Error("INTERNAL", "", "the server's answer has no result")
         if kind != expected.task:
             raise Error(
                 "INTERNAL", "", f"the server answered {kind} to {expected.task}"
