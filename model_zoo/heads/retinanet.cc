@@ -132,7 +132,7 @@ class RetinaNet final : public Head, public AnchorDetector {
       const at::Tensor scores = at::full({images, most}, -1, at::kFloat);
       const at::Tensor labels = at::zeros({images, most}, at::kLong);
       for (int64_t i = 0; i < images; ++i) {
-        const Candidates best = Best(logits[i], deltas[i], anchors, most);
+        const Candidates best = Best(logits[i], deltas[i], anchors, most, context.Fullest());
         const int64_t count = best.scores.size(0);
         boxes[i].slice(0, 0, count).copy_(best.boxes);
         scores[i].slice(0, 0, count).copy_(best.scores);
@@ -225,10 +225,11 @@ class RetinaNet final : public Head, public AnchorDetector {
     return {sizes, {kRatios.begin(), kRatios.end()}, step, map.size(3), options_.conventions};
   }
 
-  // Of one image on one map: at most `most` above the score threshold.
+  // Of one image on one map: at most `most` above the score threshold. `fullest`: as if every score
+  // were.
   Candidates Best(const at::Tensor& logits, const at::Tensor& deltas, const Anchors& anchors,
-                  int64_t most) const {
-    const double threshold = options_.score_threshold;
+                  int64_t most, bool fullest) const {
+    const double threshold = fullest ? 0 : options_.score_threshold;
     // What is no number passes too: who finds it among the scores knows that the model is broken.
     const at::Tensor above =
         (logits <= std::log(threshold / (1 - threshold))).logical_not().nonzero().squeeze(1);

@@ -22,7 +22,7 @@ using nlohmann::json;
 constexpr char kState[] = "state.json";
 constexpr char kTensors[] = "tensors.safetensors";
 constexpr char kPrefix[] = "step-";
-constexpr char kWriting[] = "writing";
+constexpr char kWriting[] = ".fovea-checkpoint-being-written";
 
 // What was written there stays, whatever happens to the machine.
 void Sync(const std::filesystem::path& path) {
@@ -91,12 +91,14 @@ std::optional<int64_t> StepOf(const std::filesystem::path& path) {
   return error == std::errc() && last == end ? std::optional(step) : std::nullopt;
 }
 
-// By step.
+// By step; the folders of others are left alone, whatever their names.
 std::map<int64_t, std::filesystem::path> CheckpointsIn(const std::filesystem::path& folder) {
   std::map<int64_t, std::filesystem::path> found;
   std::error_code none;
   for (const auto& entry : std::filesystem::directory_iterator(folder, none)) {
-    if (const auto step = StepOf(entry.path())) found.emplace(*step, entry.path());
+    const bool own = std::filesystem::exists(entry.path() / kState, none) &&
+                     std::filesystem::exists(entry.path() / kTensors, none);
+    if (const auto step = StepOf(entry.path()); step && own) found.emplace(*step, entry.path());
   }
   return found;
 }
@@ -118,7 +120,7 @@ void CheckpointFolder::Write(const TrainingState& state,
   Sync(writing);
   const auto before = CheckpointsIn(folder_);
   const std::filesystem::path written = folder_ / (kPrefix + std::to_string(state.step));
-  std::filesystem::remove_all(written);
+  if (before.contains(state.step)) std::filesystem::remove_all(written);
   std::filesystem::rename(writing, written);
   Sync(folder_);
   for (const auto& [step, path] : before) {

@@ -56,6 +56,8 @@ class SegmentationTask final : public TrainingTask {
     const at::Tensor shared = table.diagonal();
     const at::Tensor united = table.sum(0) + table.sum(1) - shared;
     const at::Tensor there = united > 0;
+    TORCH_CHECK_VALUE(there.any().item<bool>(),
+                      "no pixel of the validation pictures has a class: there is nothing to measure");
     const double mean = (shared / united).masked_select(there).mean().item<double>();
     return {.measures = {{"validation_miou", mean}}, .score = mean};
   }

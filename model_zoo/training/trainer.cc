@@ -161,6 +161,7 @@ class Training {
       backbone_.train();
       report.validation = std::move(validation.measures);
       report.score = validation.score;
+      TORCH_CHECK(std::isfinite(report.score), "the validation says ", report.score);
       if (state_.best_epoch == 0 || report.score > state_.best_score) KeepAsBest(report);
     }
     report.seconds = seconds_before_ + SecondsSince(start_);

@@ -13,6 +13,7 @@
 #include "base/out_of_memory.h"
 #include "base/status.h"
 #include "server/core/mutex.h"
+#include "server/postprocess/tensors.h"
 
 namespace fovea {
 namespace {
@@ -23,10 +24,7 @@ absl::Status Append(TensorResults& to, TensorResults&& more) {
     FOVEA_CHECK(to[i].name == more[i].name);
     const std::span<const int64_t> one(to[i].shape), other(more[i].shape);
     if (!std::ranges::equal(one.subspan(1), other.subspan(1))) {
-      return InvalidArgument("request.images_differ",
-                             absl::StrCat("the images make ", to[i].name,
-                                          " of different sizes, which one tensor does not hold: "
-                                          "send them one by one"));
+      return ImagesDiffer(to[i].name);
     }
     to[i].shape[0] += more[i].shape[0];
     to[i].data += more[i].data;

@@ -70,8 +70,10 @@ class SegmentationTask final : public TaskPostprocessor {
     OutputTensor map{described.name, described.type, {std::ssize(images), height, width}, ""};
     const std::vector<float> logits = LogitsOf(outputs);
     for (size_t i = 0; i < images.size(); ++i) {
-      // Of one request's tensor, or made for one of the model's sizes.
-      FOVEA_CHECK(images[i].source_height == height && images[i].source_width == width);
+      // Files of different sizes that the model sees at one.
+      if (images[i].source_height != height || images[i].source_width != width) {
+        return ImagesDiffer(kClassMapOutput);
+      }
       FOVEA_ASSIGN_OR_RETURN(const ClassMap classes,
                              MapClasses(MapOf(logits, outputs, i, images.size()), images[i],
                                         /*confidence=*/false, wanted));

@@ -27,6 +27,13 @@ void AppendBytesElement(std::string_view element, std::string* data) {
 
 }  // namespace
 
+absl::Status ImagesDiffer(std::string_view output) {
+  return InvalidArgument("request.images_differ",
+                         absl::StrCat("the images make ", std::string(output),
+                                      " of different sizes, which one tensor does not hold: send "
+                                      "them one by one"));
+}
+
 const RequestedOutput* FindWanted(const WantedTensors& wanted, std::string_view output) {
   static const RequestedOutput kAsItIs;
   if (wanted.outputs.empty()) return &kAsItIs;

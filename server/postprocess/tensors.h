@@ -28,6 +28,9 @@ const RequestedOutput* FindWanted(const WantedTensors& wanted, std::string_view 
 std::vector<OutputTensor> TakeWantedTensors(const WantedTensors& wanted, const ModelView& model,
                                             std::vector<OutputTensor> outputs);
 
+// INVALID_ARGUMENT: the images of a request make `output` of different shapes.
+absl::Status ImagesDiffer(std::string_view output);
+
 // Triton's classification extension: of a tensor FP32 [batch, ...], each image's values flattened,
 // the `count` largest as BYTES [batch, count] of "<value>:<index>[:<label>]".
 OutputTensor ClassificationTensor(const OutputTensor& values, int64_t count,

@@ -96,6 +96,18 @@ TEST_F(Detect, WritesPictures) {
   EXPECT_THAT(two.err, HasSubstr("is another image's"));
 }
 
+TEST_F(Detect, PicturesAreNotReplacedByWhatIsDrawn) {
+  const std::string path = Image("pics/a.png", Photograph());
+  for (const std::string& output : {(folder_ / "pics").string(), path}) {
+    const Outcome outcome = Run({path, "-o", output});
+    EXPECT_EQ(outcome.exit_code, 1);
+    EXPECT_THAT(outcome.err, HasSubstr("not drawn")) << output;
+  }
+  std::ifstream file(path, std::ios::binary);
+  const std::string bytes{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_EQ(bytes, Photograph());
+}
+
 TEST_F(Detect, WhatCannotBeWrittenIsSaid) {
   const std::string path = Image("a.jpg", Photograph());
   std::ofstream(folder_ / "file") << "x";

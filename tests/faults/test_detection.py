@@ -1,4 +1,4 @@
-"""Rows 14-18, 24, 30, 44, 59, 62 and 63 of docs/faults.md, for detectors and segmenters: pictures and models that nobody should send."""
+"""Rows 14-18, 24, 30, 44, 58, 59, 62 and 63 of docs/faults.md, for detectors and segmenters: pictures and models that nobody should send."""
 
 from __future__ import annotations
 
@@ -56,6 +56,9 @@ MODELS = {
     'head { name: "mask_rcnn" score_threshold: 0 nms_iou: 1 detections_per_image: 1000 }',
     "segments": SIZES
     + 'task: SEGMENTATION num_classes: 150 head { name: "semantic_fpn" }',
+    # It sees pictures of every shape at one size.
+    "squashed": "image_height: 64 image_width: 64 task: SEGMENTATION num_classes: 3 "
+    "preprocessing { resize_mode: SQUASH }",
 }
 
 
@@ -64,7 +67,7 @@ def describe(folder: pathlib.Path, name: str) -> pathlib.Path:
     (folder / name).mkdir(parents=True)
     (folder / name / "model.textproto").write_text(
         f'spec_version: 1\nbackbone: "linglo_b0"\n{MODELS[name]}\n'
-        "max_batch_size: 1\nrandom_weights { seed: 1 }\n"
+        f"max_batch_size: {2 if name == 'squashed' else 1}\nrandom_weights {{ seed: 1 }}\n"
     )
     return folder
 
@@ -207,6 +210,16 @@ def test_rows_14_and_24_of_pixels_that_come_as_they_are(vision: Vision, model: s
     # 1.2 GB, of which the caller sends nothing.
     error = vision.caller.refused(rgb(20_000, 20_000, model, pixels=b""))
     expect(error, "INVALID_ARGUMENT", "request.")
+
+
+def test_row_58_pictures_of_several_sizes_in_one_request_for_tensors(vision: Vision):
+    files = [picture("PNG", size=(40, 50)), picture("PNG", size=(60, 50))]
+    elements = b"".join(struct.pack("<I", len(file)) + file for file in files)
+    for model in ("segments", "squashed"):
+        request = infer_request("image", "BYTES", (2, 1), [elements], model)
+        error = vision.caller.refused(request)
+        expect(error, "INVALID_ARGUMENT", "request.images_differ")
+        assert len(vision.call("Segment", model, *files).results) == 2
 
 
 # One pixel, and as long and narrow as pictures may be: answered, in pixels of the picture.

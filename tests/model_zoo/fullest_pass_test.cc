@@ -60,5 +60,27 @@ TEST(FullestPassTest, MasksAreMadeForAsManyObjectsAsAPictureMayShow) {
   EXPECT_GT(most, nothing);
 }
 
+// The memory that it takes to choose among them follows from how many there are.
+TEST(FullestPassTest, EveryPlaceOfADetectorIsACandidate) {
+  ModelDescription description{.name = "boxes",
+                               .backbone = "linglo_b0",
+                               .task = Task::kDetection,
+                               .head = "retinanet",
+                               .num_classes = 20,
+                               .image_height = 64,
+                               .image_width = 64,
+                               .random_weights_seed = 1};
+  const auto model = LoadModel(description);
+  model->Prepare(c10::kCPU, Precision::kFp32);
+  const at::Tensor plain = at::zeros({1, 3, 64, 64});
+  const auto candidates = [&](bool fullest) {
+    Watching context(fullest);
+    return model->RunBatch(plain, context).at(1).ge(0).sum().item<int64_t>();
+  };
+  EXPECT_EQ(candidates(false), 0);
+  // 9 anchors of 20 classes on maps of 8x8, 4x4, 2x2, 1x1 and 1x1 places; of each map 1000 at most.
+  EXPECT_EQ(candidates(true), 1000 + 1000 + 720 + 180 + 180);
+}
+
 }  // namespace
 }  // namespace fovea::models

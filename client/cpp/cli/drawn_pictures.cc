@@ -33,7 +33,15 @@ absl::Status Write(const fs::path& path, const std::string& bytes) {
 }  // namespace
 
 absl::StatusOr<fs::path> DrawnPictures::PlaceOf(const std::string& path) {
-  if (output_.extension() == ".png" && !fs::is_directory(output_)) {
+  const bool one_file = output_.extension() == ".png" && !fs::is_directory(output_);
+  std::error_code absent;  // what is not there yet is nobody's
+  const fs::path own = one_file ? fs::path(path) : fs::absolute(path).parent_path();
+  if (path != "-" && fs::equivalent(output_, own, absent)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("not drawn: ", output_.string(),
+                     one_file ? " is the image itself" : " is the images' own folder; name another"));
+  }
+  if (one_file) {
     if (taken_.insert(output_).second) return output_;
     return absl::InvalidArgumentError(
         absl::StrCat("not drawn: ", output_.string(), " is another image's; name a folder"));

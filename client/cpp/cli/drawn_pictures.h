@@ -23,7 +23,8 @@ class DrawnPictures {
                     const std::function<absl::StatusOr<RgbImage>(const RgbImage&)>& draw);
 
  private:
-  // Where that of `path` goes: no two go to one. INVALID_ARGUMENT: there is one place for many.
+  // Where that of `path` goes: no two go to one, and none into the folder of the pictures, where it
+  // could replace one. INVALID_ARGUMENT: there is one place for many, or none.
   absl::StatusOr<std::filesystem::path> PlaceOf(const std::string& path);
 
   const std::filesystem::path output_;

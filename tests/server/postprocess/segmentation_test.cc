@@ -285,6 +285,19 @@ TEST(SegmentationTest, TensorsHaveTheClassMapWhereItIsWanted) {
   }
 }
 
+// Files of several sizes that the model sees at one.
+TEST(SegmentationTest, OneTensorDoesNotHoldClassMapsOfDifferentSizes) {
+  const auto postprocessor = Postprocessor::Create(Model());
+  std::vector<OutputTensor> two = Halves(kClasses, 2, 1);
+  two[0].shape[0] = 2;
+  two[0].data += std::string(two[0].data);
+  ImageTransform other = kSeen[0];
+  other.source_height *= 2;
+  const std::vector<ImageTransform> images = {kSeen[0], other};
+  const auto results = postprocessor->Process(WantedTensors(), two, images);
+  EXPECT_EQ(ReasonOf(results.status()), "request.images_differ");
+}
+
 // Somebody waits until he has been asked `pieces` times; then it ends at once.
 TEST(SegmentationTest, MakesNothingThatNobodyWaitsFor) {
   const auto postprocessor = Postprocessor::Create(Model());
