@@ -1,6 +1,9 @@
 // The codecs against bytes that nobody meant: cut anywhere, and changed anywhere. Seeded, so that a
 // failure repeats.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <array>
 
 #include "base/status.h"
 #include "proto/fovea/v1/vision.pb.h"
@@ -10,6 +13,9 @@
 
 namespace fovea {
 namespace {
+
+using ::testing::Each;
+using ::testing::Gt;
 
 // Messages that between them have every field, raw and typed.
 std::vector<std::string> Corpus() {
@@ -36,10 +42,35 @@ std::vector<std::string> Corpus() {
   classify.add_images("an image");
   classify.add_images("");
   corpus.push_back(classify.SerializeAsString());
+  v1::DetectRequest detect;
+  detect.set_model_name("finder");
+  detect.set_model_version("2");
+  detect.set_id("id");
+  detect.add_images("an image");
+  detect.add_images("");
+  detect.set_score_threshold(0.25F);
+  detect.set_priority(1);
+  detect.set_max_detections(7);
+  for (const char* name : {"cat", "3"}) detect.add_classes(name);
+  detect.set_mask_format(v1::DetectRequest::PNG);
+  corpus.push_back(detect.SerializeAsString());
+  v1::SegmentRequest segment;
+  segment.set_model_name("mapper");
+  segment.set_model_version("2");
+  segment.set_id("id");
+  segment.add_images("an image");
+  segment.set_map_format(v1::SegmentRequest::RUN_LENGTHS);
+  segment.set_priority(3);
+  segment.set_confidence(true);
+  corpus.push_back(segment.SerializeAsString());
   v1::StreamImagesRequest streamed;
-  *streamed.mutable_classify() = classify;
   streamed.set_timeout_us(1000);
   streamed.set_order(v1::StreamImagesRequest::AS_THEY_COME);
+  *streamed.mutable_classify() = classify;
+  corpus.push_back(streamed.SerializeAsString());
+  *streamed.mutable_detect() = detect;
+  corpus.push_back(streamed.SerializeAsString());
+  *streamed.mutable_segment() = segment;
   corpus.push_back(streamed.SerializeAsString());
   return corpus;
 }
@@ -51,7 +82,24 @@ absl::Status ReadStreamed(const ReceivedBytes& message, CheckModel check_model,
   return ReadStreamImagesRequest(message, check_model, request, &order);
 }
 
-constexpr Reader kReaders[] = {ReadModelInferRequest, ReadClassifyRequest, ReadStreamed};
+constexpr Reader kReaders[] = {ReadModelInferRequest, ReadClassifyRequest, ReadDetectRequest,
+                               ReadSegmentRequest, ReadStreamed};
+
+std::string TextOf(const RequestOptions& options) {
+  std::string text = "|" + std::to_string(options.index());
+  if (const auto* classify = std::get_if<ClassifyOptions>(&options)) {
+    text += "|" + std::to_string(classify->top_k);
+  } else if (const auto* detect = std::get_if<DetectOptions>(&options)) {
+    text += "|" + std::to_string(detect->score_threshold) + "|" +
+            std::to_string(detect->max_detections) + "|" +
+            std::to_string(static_cast<int>(detect->masks));
+    for (const std::string& name : detect->classes) text += "|" + name;
+  } else if (const auto* segment = std::get_if<SegmentOptions>(&options)) {
+    text += "|" + std::to_string(static_cast<int>(segment->format)) + "|" +
+            std::to_string(segment->confidence);
+  }
+  return text;
+}
 
 // Everything that a reader gives, as one text.
 std::string Outcome(Reader read, const TestMessage& message) {
@@ -62,8 +110,7 @@ std::string Outcome(Reader read, const TestMessage& message) {
   outcome += "|" + request.model_name + "|" + request.model_version + "|" +
              std::to_string(request.priority) + "|" + std::to_string(request.deadline);
   if (const auto* images = std::get_if<ImageFiles>(&request.input)) {
-    const auto* options = std::get_if<ClassifyOptions>(&request.options);
-    outcome.append("|").append(std::to_string(options == nullptr ? -1 : options->top_k));
+    outcome += TextOf(request.options);
     for (const ScatteredBytes& file : images->files) outcome += "|" + Text(file);
     return outcome;
   }
@@ -132,11 +179,12 @@ TEST(Codecs, ReadTheSameHoweverTheBytesAreCut) {
 TEST(Codecs, AnswerWhateverBytesComeWithAStatus) {
   const std::vector<std::string> corpus = Corpus();
   std::mt19937 random(20'240'602);
-  int accepted = 0;
-  int refused = 0;
+  // Of each reader.
+  std::array<int, std::size(kReaders)> accepted = {}, refused = {};
   for (int round = 0; round < 250'000; ++round) {
     const std::string bytes = Mutated(corpus[round % corpus.size()], corpus, random);
-    for (const Reader read : kReaders) {
+    for (size_t i = 0; i < std::size(kReaders); ++i) {
+      const Reader read = kReaders[i];
       const std::string outcome = Outcome(read, TestMessage(bytes));
       // Only these three are ever a codec's: anything else would blame the server for a caller's
       // bytes.
@@ -144,15 +192,29 @@ TEST(Codecs, AnswerWhateverBytesComeWithAStatus) {
       ASSERT_TRUE(ok || outcome.starts_with("INVALID_ARGUMENT") ||
                   outcome.starts_with("UNIMPLEMENTED"))
           << outcome;
-      (ok ? accepted : refused) += 1;
+      (ok ? accepted : refused)[i] += 1;
       if (round % 16 == 0) {
         ASSERT_EQ(Outcome(read, TestMessage(bytes, &random, 5)), outcome);
       }
     }
   }
   // The mutations are worth something only when they get past the first bytes and yet do harm.
-  EXPECT_GT(accepted, 1000);
-  EXPECT_GT(refused, 1000);
+  EXPECT_THAT(accepted, Each(Gt(1000)));
+  EXPECT_THAT(refused, Each(Gt(1000)));
+}
+
+const std::string kForever = std::to_string(kNever);
+
+// Each reads the message that is its own, and of it all that was set.
+TEST(Codecs, ReadWhatWasSet) {
+  const std::vector<std::string> corpus = Corpus();
+  const auto outcome = [&](Reader read, size_t message) {
+    return Outcome(read, TestMessage(corpus.at(message)));
+  };
+  EXPECT_EQ(outcome(ReadClassifyRequest, 2), "OK|id|vit||0|" + kForever + "|1|2|an image|");
+  EXPECT_EQ(outcome(ReadDetectRequest, 3),
+            "OK|id|finder|2|1|" + kForever + "|2|0.250000|7|2|cat|3|an image|");
+  EXPECT_EQ(outcome(ReadSegmentRequest, 4), "OK|id|mapper|2|3|" + kForever + "|3|1|1|an image");
 }
 
 // What protobuf itself cannot read, the codec does not accept.
