@@ -1,5 +1,6 @@
 // A training that is broken off and goes on, and one that ends early.
 #include <ATen/ATen.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -13,6 +14,8 @@
 
 namespace fovea::models::training {
 namespace {
+
+using ::testing::ElementsAre;
 
 class ResumeTest : public ::testing::Test {
  protected:
@@ -30,15 +33,18 @@ TEST_F(ResumeTest, ATrainingThatWentOnGivesTheSameBits) {
   options.training.keep_best = true;
   const Outcome whole = TrainTiny(options);
   Outcome broken;
+  std::vector<int64_t> firsts;  // steps of each round that are told first
   for (const int64_t stop : {5, 8, 13, 24}) {
     broken = {.backbone = Fresh()};
     const auto task = MakeClassificationTask(*broken.backbone, options.pictures);
     struct Stop {};
+    bool begun = false;
     try {
       Train(
           *broken.backbone, *task, options.training,
           {.folder = folder_, .minutes = 0, .resume = true, .identity = "one"},
           [&](const StepReport& step) {
+            if (!std::exchange(begun, true)) firsts.push_back(step.step);
             // What is told before its checkpoint is lost with the process.
             if (step.step == stop && stop < 24) throw Stop();
           },
@@ -46,6 +52,8 @@ TEST_F(ResumeTest, ATrainingThatWentOnGivesTheSameBits) {
     } catch (const Stop&) {
     }
   }
+  // Each goes on behind the last checkpoint, which is the one of the step before the break.
+  EXPECT_THAT(firsts, ElementsAre(1, 5, 8, 13));
   EXPECT_TRUE(SameParameters(*whole.backbone, *broken.backbone));
   ASSERT_EQ(broken.epochs.size(), whole.epochs.size());
   for (size_t i = 0; i < whole.epochs.size(); ++i) {
