@@ -34,23 +34,30 @@ def run(out: pathlib.Path, *more: object) -> subprocess.CompletedProcess[str]:
     )
 
 
-def kill_behind_step(out: pathlib.Path, step: int) -> None:
-    """Starts or goes on, and kills it once a checkpoint of that step or a later one is there."""
+def kill_behind_step(out: pathlib.Path, step: int) -> list[int]:
+    """Starts or goes on, and kills it once a checkpoint of that step or a later one is there. Returns the steps of
+    which checkpoints were seen, each step's being written over the one before."""
     checkpoints = out.with_name(out.name + "~checkpoint")
+    seen: list[int] = []
     with subprocess.Popen(
         command(out, "--resume"), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
     ) as training:
         deadline = time.monotonic() + 120
-        while not any(
-            int(path.name.removeprefix("step-")) >= step
-            for path in checkpoints.glob("step-*")
-        ):
+        while not seen or seen[-1] < step:
+            # For a moment the one before is there too, and so it is where a kill came in between.
+            steps = [
+                path.name.removeprefix("step-") for path in checkpoints.glob("step-*")
+            ]
+            newest = max(map(int, steps), default=None)
+            if newest is not None and newest not in seen:
+                seen.append(newest)
             assert training.poll() is None, training.stderr.read()
             assert time.monotonic() < deadline
             time.sleep(0.005)
         training.send_signal(signal.SIGKILL)
         assert training.wait() == -signal.SIGKILL
     assert not (out / "model.textproto").exists()
+    return seen
 
 
 @pytest.fixture(scope="module")
@@ -65,8 +72,12 @@ def test_a_killed_training_goes_on_to_the_same_bytes(
     whole: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
     out = tmp_path / "finder"
-    for step in (2, 9):
-        kill_behind_step(out, step)
+    reached = 0
+    for step in (4, 9):
+        seen = kill_behind_step(out, step)
+        # It goes on where it was: no step is done again.
+        assert min(seen) >= reached, seen
+        reached = max(seen)
     csv = tmp_path / "log.csv"
     done = run(out, "--resume", "--csv", csv)
     assert done.returncode == 0, done.stderr
