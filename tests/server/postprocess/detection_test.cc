@@ -269,17 +269,55 @@ TEST(DetectionTest, TorchvisionsMasksBeginAtWholePixels) {
   EXPECT_NE(exact.pixels, whole.pixels);
 }
 
-TEST(DetectionTest, MasksOfEmptyBoxesAndOfNoBoxesHaveNoPixels) {
+// Torchvision's counts, of each box:
+//   (paste_masks_in_image(torch.ones(1, 1, 2, 2), torch.tensor([box]), (20, 20)) >= 0.5).sum()
+TEST(DetectionTest, MasksOfEmptyBoxesAndOfNoBoxesHaveFewPixels) {
   const std::vector<float> full(4, 1);
   const float nan = std::numeric_limits<float>::quiet_NaN();
+  const std::pair<Box, int64_t> boxes[] = {
+      {{20, 20, 20, 20}, 0}, {{0, 0, 0, 5}, 6}, {{nan, 0, 5, 5}, 0}};
   for (const MaskPasting pasting : {MaskPasting::kTorchvision, MaskPasting::kMmdetection}) {
-    for (const Box& box : {Box{20, 20, 20, 20}, Box{0, 0, 0, 5}, Box{nan, 0, 5, 5}}) {
+    for (const auto& [box, torchvisions] : boxes) {
       const PastedMask mask = PasteMask(full, 2, box, {20, 20}, pasting);
-      EXPECT_LE(mask.pixels, pasting == MaskPasting::kTorchvision ? 8 : 0);
+      EXPECT_EQ(mask.pixels, pasting == MaskPasting::kTorchvision ? torchvisions : 0);
       EXPECT_LE(mask.left + mask.width, 20);
       EXPECT_LE(mask.top + mask.height, 20);
     }
   }
+}
+
+// Noise in a large picture: where the outline crosses each column some 28 times, each crossing
+// takes two characters at least, and 32 bytes a pixel of the longest side are too few.
+TEST(DetectionTest, MasksWhoseOutlineHasNoEndAreRefused) {
+  constexpr int kSide = 112;
+  const std::vector<ImageTransform> picture = {ImageTransform::Identity(2000, 2000)};
+  std::mt19937 random(7);
+  std::vector<float> noise(kSide * kSide);
+  for (float& place : noise) place = random() % 2 == 0 ? 0.0F : 1.0F;
+  const auto detect = [&](const std::vector<float>& places, MaskFormat format) {
+    auto model = Model();
+    model->outputs = {{"boxes", DataType::kFp32, {-1, 1, 4}},
+                      {"scores", DataType::kFp32, {-1, 1}},
+                      {"labels", DataType::kInt64, {-1, 1}},
+                      {"counts", DataType::kInt64, {-1}},
+                      {"masks", DataType::kFp32, {-1, 1, kSide, kSide}}};
+    model->mask_pasting = MaskPasting::kMmdetection;
+    std::vector<OutputTensor> outputs = {
+        Tensor<float>("boxes", DataType::kFp32, {1, 1, 4}, {0, 0, 2000, 2000}),
+        Tensor<float>("scores", DataType::kFp32, {1, 1}, {0.75F}),
+        Tensor<int64_t>("labels", DataType::kInt64, {1, 1}, {1}),
+        Tensor<int64_t>("counts", DataType::kInt64, {1}, {1}),
+        Tensor<float>("masks", DataType::kFp32, {1, 1, kSide, kSide}, places)};
+    return Postprocessor::Create(model)
+        ->Process(DetectOptions{.classes = {}, .masks = format}, std::move(outputs), picture)
+        .status();
+  };
+  const absl::Status refused = detect(noise, MaskFormat::kRunLengths);
+  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted) << refused;
+  EXPECT_EQ(ReasonOf(refused), "request.masks_too_large");
+  EXPECT_TRUE(detect(noise, MaskFormat::kNone).ok()) << "the object itself can be told";
+  const std::vector<float> full(kSide * kSide, 1);
+  EXPECT_TRUE(detect(full, MaskFormat::kRunLengths).ok()) << "and so can a plain mask";
 }
 
 // Whatever a head answers: reversed, without an area, beyond the picture.
