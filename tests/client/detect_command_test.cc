@@ -1,12 +1,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "server/imaging/drawing/overlay.h"
 #include "tests/client/fake_server.h"
+#include "tests/client/read_png.h"
 #include "tests/client/run_fovea.h"
 
 namespace fovea::client {
@@ -84,7 +87,20 @@ TEST_F(Detect, WritesPictures) {
   const std::string path = Image("a.jpg", Photograph());
   const std::filesystem::path picture = folder_ / "found.png";
   EXPECT_EQ(Run({path, "--output", picture}).exit_code, 0);
-  EXPECT_TRUE(std::filesystem::file_size(picture) > 1000);
+  // The edge of the box that is said to be from (10.5, 20) to (110, 70) has its class's colour, and
+  // what it holds none. The picture of 320 x 240 is drawn at twice its size.
+  const RgbImage found = ReadPng(picture);
+  ASSERT_EQ(found.width, 640);
+  const auto has_colour = [&](int y, int from, int to) {
+    for (int x = from; x < to; ++x) {
+      const uint8_t* pixel = &found.pixels[3 * (y * found.width + x)];
+      if (std::equal(pixel, pixel + 3, ColourOf(0).begin())) return true;
+    }
+    return false;
+  };
+  EXPECT_TRUE(has_colour(100, 16, 27));
+  EXPECT_TRUE(has_colour(100, 215, 226));
+  EXPECT_FALSE(has_colour(100, 40, 200));
   const std::filesystem::path drawn = folder_ / "drawn";
   std::filesystem::create_directory(folder_ / "more");
   const std::string other = Image("more/a.jpg", Photograph());

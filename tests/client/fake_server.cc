@@ -33,6 +33,21 @@ Status NoSuchModel(const std::string& name) {
   return {StatusCode::NOT_FOUND, absl::StrCat("model '", name, "' is not loaded")};
 }
 
+// Up to three runs as COCO's tools write them: five bits a character, low ones first.
+std::string RunLengths(std::initializer_list<int> runs) {
+  std::string text;
+  for (int run : runs) {
+    bool more = true;
+    while (more) {
+      const int group = run & 0x1f;
+      run >>= 5;
+      more = run != 0 || (group & 0x10) != 0;  // the last one's highest bit is the sign
+      text += static_cast<char>('0' + group + (more ? 0x20 : 0));
+    }
+  }
+  return text;
+}
+
 class FakeVision final : public fovea::v1::VisionService::Service {
  public:
   explicit FakeVision(const std::vector<FakeModel>& models) : models_(models) {}
@@ -103,8 +118,8 @@ class FakeVision final : public fovea::v1::VisionService::Service {
     return Status::OK;
   }
 
-  // Of a picture of 2 x 3 pixels: the first column of the model's first class, the rest of its
-  // second. "holes ...": a map that leaves pixels out.
+  // The first column of the model's first class, the rest of its second. "holes ...": a map that
+  // leaves pixels out.
   Status Segment(ServerContext*, const fovea::v1::SegmentRequest* request,
                  fovea::v1::SegmentResponse* response) override {
     const FakeModel* model = Find(models_, request->model_name());
@@ -112,14 +127,17 @@ class FakeVision final : public fovea::v1::VisionService::Service {
     response->set_model_name(model->name);
     for (const std::string& image : request->images()) {
       auto* result = response->add_results();
-      result->set_image_height(2);
-      result->set_image_width(3);
-      const char* const run_lengths[] = {absl::StartsWith(image, "holes") ? "015" : "024", "24"};
+      const int height = model->picture_height, rest = height * (model->picture_width - 1);
+      result->set_image_height(height);
+      result->set_image_width(model->picture_width);
+      const std::string run_lengths[] = {
+          absl::StartsWith(image, "holes") ? "015" : RunLengths({0, height, rest}),
+          RunLengths({height, rest})};
       for (const int i : {1, 0}) {
         auto* area = result->add_classes();
         area->set_class_index(model->classes[i].index);
         area->set_label(model->classes[i].label);
-        area->set_pixels(i == 0 ? 2 : 4);
+        area->set_pixels(i == 0 ? height : rest);
         area->set_run_lengths(run_lengths[i]);
       }
     }

@@ -25,6 +25,8 @@ struct FakeModel {
   std::string attention = "self/dense";
   bool untrained = false;
   std::string mask_runs;  // a detector's mask of each object; empty: it has none
+  // Of a segmenter's pictures. Their first column is of the first class, the rest of the second.
+  int picture_height = 2, picture_width = 3;
   std::vector<Class> classes = {{0, "circle", 0.75f}, {1, "square", 0.2f}, {2, "star", 0.05f}};
   int64_t compute_ns = 2'000'000;
   std::vector<int64_t> compute_series;  // if not empty, call by call, and again from its start

@@ -1,13 +1,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "client/cpp/client.h"
 #include "client/cpp/run_lengths.h"
+#include "server/imaging/drawing/overlay.h"
 #include "server/imaging/encode_png.h"
 #include "tests/client/fake_server.h"
+#include "tests/client/read_png.h"
 #include "tests/client/run_fovea.h"
 
 namespace fovea::client {
@@ -59,6 +63,25 @@ TEST_F(Segment, AMapThatIsNotThePicturesIsNotDrawn) {
   const Outcome outcome = Run({path, "--output", folder_ / "drawn.png"});
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_THAT(outcome.err, HasSubstr("is of another size"));
+}
+
+TEST_F(Segment, DrawsTheClassesOnThePicture) {
+  FakeServer server{
+      {.name = "mapper", .task = "segmentation", .picture_height = 600, .picture_width = 600}};
+  RgbImage grey = RgbImage::Allocate(600, 600);
+  std::ranges::fill(std::span(grey.pixels.get(), grey.size()), 128);
+  const std::string path = Image("a.png", *EncodePng(grey));
+  const std::filesystem::path picture = folder_ / "drawn.png";
+  const Outcome outcome =
+      Fovea({"--server", server.address(), "segment", path, "--output", picture});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  const RgbImage drawn = ReadPng(picture);
+  ASSERT_EQ(drawn.width, 600);
+  EXPECT_GT(drawn.height, 600) << "the legend";
+  // Far from the first column and from the border beside it all is of class 1.
+  for (int c = 0; c < 3; ++c) {
+    EXPECT_NEAR(drawn.pixels[3 * (300 * 600 + 300) + c], 0.55 * ColourOf(1)[c] + 0.45 * 128, 1);
+  }
 }
 
 TEST_F(Segment, GivesTheClassOfEachPixel) {
