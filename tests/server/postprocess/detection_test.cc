@@ -286,8 +286,8 @@ TEST(DetectionTest, MasksOfEmptyBoxesAndOfNoBoxesHaveFewPixels) {
   }
 }
 
-// Noise in a large picture: where the outline crosses each column some 28 times, each crossing
-// takes two characters at least, and 32 bytes a pixel of the longest side are too few.
+// Noise in a large picture: every second place differs from the one below it. 56 crossings a
+// column, of a character at least, are more than 32 bytes for each pixel of the longest side.
 TEST(DetectionTest, MasksWhoseOutlineHasNoEndAreRefused) {
   constexpr int kSide = 112;
   const std::vector<ImageTransform> picture = {ImageTransform::Identity(2000, 2000)};
