@@ -9,6 +9,7 @@ import pathlib
 import numpy as np
 import perf_analyzer
 import pytest
+import tritonclient.grpc as triton
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SIZE = 64
@@ -53,18 +54,27 @@ def test_perf_analyzer_sends_images(start_server, repository, tmp_path):
     assert float(rows[0]["Inferences/Second"]) > 0
 
 
-@pytest.mark.parametrize("task", ["DETECTION", "SEGMENTATION"])
-def test_perf_analyzer_reads_detectors_and_segmenters(start_server, tmp_path, task):
+@pytest.mark.parametrize(
+    "task,output", [("DETECTION", "counts"), ("SEGMENTATION", "class_map")]
+)
+def test_perf_analyzer_reads_detectors_and_segmenters(
+    start_server, tmp_path, task, output
+):
     """Outputs of several types, one of them without a dimension besides the batch, others whose sizes are not known."""
     folder = tmp_path / "models" / "finder"
     folder.mkdir(parents=True)
+    head = "head { score_threshold: 0.001 }\n" if task == "DETECTION" else ""
     (folder / "model.textproto").write_text(
-        f'spec_version: 1\nbackbone: "linglo_b0"\ntask: {task}\nnum_classes: 3\n'
+        f'spec_version: 1\nbackbone: "linglo_b0"\ntask: {task}\nnum_classes: 3\n{head}'
         "image_height: 64\nimage_width: 64\n"
         "advertised_input: IMAGE\nmax_batch_size: 2\nrandom_weights { seed: 1 }\n"
     )
     server = start_server("--model-repository", folder.parent)
     file = min((ROOT / "client/examples").glob("*.jpg")).read_bytes()
+    tensor = triton.InferInput("image", [1, 1], "BYTES")
+    tensor.set_data_from_numpy(np.array([[file]], dtype=object))
+    with triton.InferenceServerClient(server.grpc) as client:
+        assert client.infer("finder", [tensor]).as_numpy(output).any()
     content = base64.b64encode(len(file).to_bytes(4, "little") + file).decode()
     data = tmp_path / "data.json"
     data.write_text(json.dumps({"data": [{"image": {"b64": content}}]}))
