@@ -25,17 +25,16 @@ CATEGORIES = [{"id": 90, "name": "dog"}, {"id": 18, "name": "cat"}]
 
 
 def scene(
-    folder: pathlib.Path, annotations: list[tuple[int, int, list, dict]], pictures: int
+    folder: pathlib.Path,
+    annotations: list[tuple[int, int, list, dict]],
+    pictures: int,
+    with_sizes: bool = True,
 ) -> pathlib.Path:
     """annotations: (picture, category, [left, top, width, height], further fields). Picture i has the id 100 + i."""
     document = {
         "images": [
-            {
-                "id": 100 + number,
-                "file_name": f"{number}.png",
-                "height": 100,
-                "width": 200,
-            }
+            {"id": 100 + number, "file_name": f"{number}.png"}
+            | ({"height": 100, "width": 200} if with_sizes else {})
             for number in range(pictures)
         ],
         "categories": CATEGORIES,
@@ -232,21 +231,73 @@ def test_a_model_of_another_task_is_refused_in_words(tmp_path: pathlib.Path):
 @pytest.mark.parametrize(
     "mask",
     [
-        {"size": [50, 50], "counts": [0, 2500]},
         {"size": [100, 200], "counts": ["a"]},
+        {"size": [100, 200], "counts": [-1, 20001]},
+        {"size": [100, 200], "counts": [0, 19999]},
+        {"size": [100, 200], "counts": {"0": 20000}},
+        # It ends within a number.
+        {"size": [100, 200], "counts": "0" * 4000 + "P"},
+        {"size": [100, 200], "counts": "ÿ"},
+        {"size": [0, 8], "counts": "0"},
+        {"size": [100, 200, 1], "counts": [0, 20000]},
+        {"size": [True, 20000], "counts": [0, 20000]},
+        {"size": 20000, "counts": [0, 20000]},
         [[1, 2, "x", 4, 5, 6]],
+        [[1, 2, float("nan"), 4, 5, 6]],
+        [[0, 0, 1e9, 0, 0, 1e9]],
+        [[0, 0, 1e6, 1e6] * 10],
     ],
 )
+@pytest.mark.parametrize("with_sizes", [True, False])
 def test_a_mask_that_cannot_be_read_is_named_before_anything_is_measured(
-    mask: object, tmp_path: pathlib.Path
+    mask: object, with_sizes: bool, tmp_path: pathlib.Path
 ):
-    scene(tmp_path, [(0, 18, [10, 10, 20, 10], {"segmentation": mask})], pictures=1)
+    """Read by pycocotools, some of them end the process."""
+    scene(
+        tmp_path,
+        [(0, 18, [10, 10, 20, 10], {"segmentation": mask})],
+        pictures=1,
+        with_sizes=with_sizes,
+    )
     with FakeVision(Detect=finding({}, masks=True)) as fake:
         refused = evaluate(fake.address, "-m", "m", "-d", tmp_path)
         assert fake.requests == []
     assert refused.returncode == 2
     assert "the mask of an object in image 100 cannot be read" in refused.stderr
     assert "Traceback" not in refused.stderr
+
+
+def test_a_mask_of_another_size_than_its_picture_is_named_or_does_not_count(
+    tmp_path: pathlib.Path,
+):
+    """Named where the annotations have the picture's size; otherwise it is known with the answer."""
+    mask = {"segmentation": {"size": [50, 50], "counts": [0, 2500]}}
+    cat = [10, 10, 20, 10]
+    objects = [(0, 18, cat, outline(*cat)), (1, 18, cat, mask)]
+    found = {number: [at(*cat, **rectangle(*cat))] for number in range(2)}
+    with FakeVision(Detect=finding(found, masks=True)) as fake:
+        scene(tmp_path, objects, pictures=2)
+        refused = evaluate(fake.address, "-m", "m", "-d", tmp_path)
+        assert refused.returncode == 2 and fake.requests == []
+        assert "its size is [50, 50], and its picture's [100, 200]" in refused.stderr
+        scene(tmp_path, objects, pictures=2, with_sizes=False)
+        done = evaluate(fake.address, "-m", "m", "-d", tmp_path, "--json")
+    assert done.returncode == 1
+    (model,) = json.loads(done.stdout)["models"]
+    assert [one["message"] for one in model["failed"]] == [
+        "the annotations have a mask of 50x50, and upright it is 200x100"
+    ]
+    assert model["figures"]["mask AP"] == pytest.approx(1)
+
+
+def test_compressed_run_lengths_are_read(tmp_path: pathlib.Path):
+    cat = [10, 10, 20, 10]
+    drawn = rectangle(*cat)
+    mask = {"segmentation": {"size": list(SIZE), "counts": drawn["counts"]}}
+    scene(tmp_path, [(0, 18, cat, mask)], pictures=1, with_sizes=False)
+    with FakeVision(Detect=finding({0: [at(*cat, **drawn)]}, masks=True)) as fake:
+        model = average_precision(fake, tmp_path)
+    assert model["figures"]["mask AP"] == pytest.approx(1)
 
 
 def test_a_picture_that_is_not_what_the_annotations_say_does_not_count(

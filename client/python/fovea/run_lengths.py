@@ -5,11 +5,11 @@ import numpy as np
 _BITS = 5  # of a character
 
 
-def decode(text: str, height: int, width: int) -> np.ndarray:
-    """The mask [height, width], bool. ValueError: no run lengths, or none of that many pixels.
+def lengths(text: str, height: int, width: int) -> list[int]:
+    """Of runs outside and inside of the mask in turn, column by column; together height * width.
 
-    Column by column, the lengths of runs outside and inside of the mask in turn, each but the first three as its
-    difference from the one before the last (cocoapi, maskApi.c, rleFrString).
+    The text has each but the first three as its difference from the one before the last (cocoapi, maskApi.c,
+    rleFrString). ValueError: no run lengths, or none of that many pixels.
     """
     runs: list[int] = []
     number = shift = 0
@@ -27,5 +27,11 @@ def decode(text: str, height: int, width: int) -> np.ndarray:
         number = shift = 0
     if shift or any(run < 0 for run in runs) or sum(runs) != height * width:
         raise ValueError(f"the run lengths are not those of {height}x{width} pixels")
+    return runs
+
+
+def decode(text: str, height: int, width: int) -> np.ndarray:
+    """The mask [height, width], bool. ValueError: as `lengths`."""
+    runs = lengths(text, height, width)
     inside = np.arange(len(runs)) % 2 == 1
     return np.repeat(inside, runs).reshape(width, height).T

@@ -10,12 +10,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 import numpy as np
-from pycocotools import mask as coco_mask
 from pycocotools.coco import COCO
 from pycocotools.cocoeval import COCOeval
 
 from fovea import client
 from fovea.evaluation.coco import Coco
+from fovea.evaluation.coco_masks import check_masks, mask_sizes
 from fovea.evaluation.dataset_error import DatasetError
 from fovea.evaluation.tasks import Figures, Model, PictureError, first_answer, named
 
@@ -37,8 +37,10 @@ class AveragePrecision:
     def __init__(self, dataset: Coco, model: Model, by_number: bool) -> None:
         self._dataset, self._model, self._by_number = dataset, model, by_number
         self._masks = bool(dataset.annotations) and dataset.without_mask == 0
+        self._mask_sizes: dict[int, set[tuple[int, int]]] = {}
         if self._masks:
             check_masks(dataset)
+            self._mask_sizes = mask_sizes(dataset)
         self._notes: list[str] = []
         self._by_name = {one["name"]: one["id"] for one in dataset.categories}
         self._by_place = [one["id"] for one in dataset.categories]
@@ -78,6 +80,12 @@ class AveragePrecision:
                 f"the annotations say that it is {expected[1]}x{expected[0]}, and upright it is "
                 f"{result.size[1]}x{result.size[0]}"
             )
+        for height, width in self._mask_sizes.get(image["id"], ()):
+            if self._masks and (height, width) != result.size:
+                raise PictureError(
+                    f"the annotations have a mask of {width}x{height}, and upright it is "
+                    f"{result.size[1]}x{result.size[0]}"
+                )
         return result
 
     def figures(self, reduced: Mapping[int, client.Detections]) -> Figures:
@@ -206,30 +214,6 @@ class AveragePrecision:
                 one | {"id": number} for number, one in enumerate(annotations, start=1)
             ],
         }
-
-
-def check_masks(dataset: Coco) -> None:
-    """DatasetError: an annotation's mask is none that pycocotools reads, or has another size than its picture."""
-    sizes = {
-        image["id"]: [image["height"], image["width"]]
-        for image in dataset.images
-        if len(image) == 3
-    }
-    for one in dataset.annotations:
-        mask, size = one["segmentation"], sizes.get(one["image_id"])
-        try:
-            if size is None:
-                continue  # known when the picture has been answered
-            if isinstance(mask, dict) and list(mask["size"]) != size:
-                raise ValueError(
-                    f"its size is {mask['size']}, and its picture's {size}"
-                )
-            if not isinstance(mask, dict) or isinstance(mask["counts"], list):
-                coco_mask.frPyObjects(mask, *size)
-        except Exception as error:  # of what a file holds, anything may be raised there
-            raise DatasetError(
-                f"{dataset.file}: the mask of an object in image {one['image_id']} cannot be read: {error}"
-            ) from error
 
 
 def _evaluate(truth: dict, found: list[dict], kind: str) -> COCOeval:
