@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pathlib
 import re
 import sys
@@ -149,6 +150,43 @@ def test_annotations_that_are_wrong_say_what(
     with pytest.raises(DatasetError, match=re.escape(str(file))) as caught:
         open_dataset(file)
     assert sentence in str(caught.value)
+
+
+@pytest.mark.parametrize("how", ["beside", "--images"])
+@pytest.mark.parametrize(
+    "name", ["{}/a.png", "../a.png", "sub/../../a.png", "a.png\0", "", "\ud800.png"]
+)
+def test_a_picture_is_named_inside_of_its_folder(
+    name: str, how: str, tmp_path: pathlib.Path
+):
+    """Any file of the machine would be sent to the server otherwise."""
+    for folder in (tmp_path, tmp_path / "data", tmp_path / "data/sub"):
+        write_picture(folder / "a.png", 1)
+    named = {"id": 7, "file_name": name.format(tmp_path)}
+    file = coco_file(tmp_path / "data/a.json", images=[*OBJECTS["images"][1:], named])
+    write_picture(tmp_path / "data/sub/b.png", 1)
+    images = file.parent if how == "--images" else None
+    with pytest.raises(DatasetError, match=re.escape(str(file))):
+        open_dataset(file, images=images)
+
+
+@pytest.mark.parametrize("how", ["beside", "--images"])
+@pytest.mark.parametrize("kind", ["a device", "a pipe", "a folder"])
+def test_a_picture_is_a_file(kind: str, how: str, tmp_path: pathlib.Path):
+    """A device would be read for ever, and a pipe waited for."""
+    file = coco_file(tmp_path / "a.json")
+    write_picture(tmp_path / "sub/b.png", 1)
+    picture = tmp_path / "a.png"
+    make = {
+        "a device": lambda: picture.symlink_to("/dev/zero"),
+        "a folder": picture.mkdir,
+    }
+    make.get(kind, lambda: os.mkfifo(picture))()
+    if how == "beside":
+        (tmp_path / "images").symlink_to(tmp_path)
+    images = tmp_path if how == "--images" else None
+    with pytest.raises(DatasetError, match=r"its picture .*a\.png is no file"):
+        open_dataset(file, images=images)
 
 
 def test_what_is_no_json_says_so(tmp_path: pathlib.Path):

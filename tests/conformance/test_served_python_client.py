@@ -268,10 +268,17 @@ def test_precision_is_that_of_pycocotools_on_the_results_that_fovea_detect_write
 ):
     """The truth is what the model finds, every second object moved by a tenth of its sides."""
     images, annotations = [], []
+    (tmp_path / "images").mkdir()
     for number, (picture, size) in enumerate(zip(pictures, SIZES, strict=True)):
         height, width = size
+        (tmp_path / "images" / picture.name).symlink_to(picture)
         images.append(
-            {"id": number, "file_name": str(picture), "height": height, "width": width}
+            {
+                "id": number,
+                "file_name": picture.name,
+                "height": height,
+                "width": width,
+            }
         )
         (found,) = server.detect("finder", [picture], masks=True).images
         for (left, top, right, bottom), name, mask in zip(

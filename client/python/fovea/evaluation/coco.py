@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import json
 import math
+import os
 import pathlib
 from typing import Any, ClassVar
 
@@ -102,6 +103,10 @@ def _checked(file: pathlib.Path, document: dict, images: pathlib.Path | None) ->
         raise DatasetError(
             f"{file}: none of its pictures is there, the first not as {paths[0]}: say where they are with --images"
         )
+    for path in paths:
+        # A device would never end, and a pipe lets its reader wait.
+        if path.exists() and not path.is_file():
+            raise DatasetError(f"{file}: its picture {path} is no file")
     known = {int(one["id"]) for one in pictures}, {one["id"] for one in categories}
     annotations = [_annotation(one, *known) for one in document["annotations"]]
     return Coco(
@@ -128,7 +133,18 @@ def _sizes(image: dict) -> dict:
 def _picture(
     file: pathlib.Path, name: str, images: pathlib.Path | None
 ) -> pathlib.Path:
-    """Where a picture is: in `images`, or in images/ beside the annotations or above them, or there itself."""
+    """Where a picture is: in `images`, or in images/ beside the annotations or above them, or there itself.
+
+    A name that leads out of the folder of the pictures is no name: whatever it named would go to the server.
+    """
+    path = pathlib.PurePath(name)
+    if (
+        not name
+        or b"\0" in os.fsencode(name)
+        or path.is_absolute()
+        or ".." in path.parts
+    ):
+        raise ValueError(f"the name {name!r} leads out of the folder of the pictures")
     if images is not None:
         return images / name
     folders = [
