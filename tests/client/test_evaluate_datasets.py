@@ -272,13 +272,24 @@ def test_masks_hold_levels_or_places_in_a_palette(tmp_path: pathlib.Path):
     np.testing.assert_array_equal(read_mask(file), levels)
     Image.fromarray(levels.astype(np.uint16) * 100).save(file)
     np.testing.assert_array_equal(read_mask(file), levels.astype(int) * 100)
+    assert read_mask(file).dtype == np.uint16
     Image.fromarray(levels > 2).save(file)
     np.testing.assert_array_equal(read_mask(file), levels > 2)
+    assert read_mask(file).dtype == np.uint8
     Image.fromarray(np.stack([levels] * 3, 2)).save(file)
     with pytest.raises(PictureError, match="neither grey nor of a palette, but RGB"):
         read_mask(file)
     file.write_bytes(b"\x89PNG")
     with pytest.raises(PictureError, match="cannot be read"):
+        read_mask(file)
+
+
+@pytest.mark.parametrize("level", [-1, 1 << 16, (1 << 16) + 1])
+def test_levels_beyond_16_bits_are_refused(level: int, tmp_path: pathlib.Path):
+    """They would be those of other classes."""
+    file = tmp_path / "mask.png"
+    Image.fromarray(np.array([[0, level]], np.int32)).save(file, format="TIFF")
+    with pytest.raises(PictureError, match="more than 16 bits"):
         read_mask(file)
 
 

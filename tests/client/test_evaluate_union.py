@@ -66,6 +66,20 @@ def test_the_figures_of_a_known_confusion(tmp_path: pathlib.Path):
     check_known_confusion(model, {level: level for level in UNION})
 
 
+def test_in_masks_of_16_bits_the_highest_level_does_not_count_and_255_is_a_class(
+    tmp_path: pathlib.Path,
+):
+    scenes(tmp_path, [np.array([[255, 255, 300, 65535]], np.uint16)])
+    found = np.array([[255, 300, 300, 255]], np.uint16)
+    with FakeVision(Segment=mapping([found], {})) as fake:
+        (model,) = figures(fake.address, "-m", "m", "-d", tmp_path)["models"]
+    assert model["classes"] == {
+        "255": {"IoU": 1 / 2, "accuracy": 1 / 2},
+        "300": {"IoU": 1 / 2, "accuracy": 1.0},
+    }
+    assert model["figures"]["pixel accuracy"] == pytest.approx(2 / 3)
+
+
 def test_classes_of_pixels_are_matched_by_label_first(tmp_path: pathlib.Path):
     """The model has them in another order, and one more, which it never finds."""
     scenes(tmp_path, MASKS, "sky\nsea\nsand\n")

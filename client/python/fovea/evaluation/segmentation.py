@@ -14,7 +14,8 @@ from fovea import client
 from fovea.evaluation.datasets import DatasetError, MaskFolder
 from fovea.evaluation.tasks import Figures, Model, PictureError, first_answer, named
 
-IGNORED = 255  # level of pixels in a mask that do not count
+# Level of pixels that do not count, by the type of a mask.
+IGNORED = {np.dtype(np.uint8): 255, np.dtype(np.uint16): 65535}
 _LEVELS = 1 << 16
 _GREY = {"1", "L", "P", "I;16", "I"}  # Pillow's modes of one number a pixel
 
@@ -53,7 +54,7 @@ class IntersectionOverUnion:
             raise PictureError(
                 f"its mask is {width}x{height}, and upright it is {map_width}x{map_height}"
             )
-        counted = mask != IGNORED
+        counted = mask != IGNORED[mask.dtype]
         pairs, counts = np.unique(
             mask[counted].astype(np.int64) * _LEVELS + result.class_map[counted],
             return_counts=True,
@@ -157,7 +158,10 @@ def figures_of(
 
 
 def read_mask(file: pathlib.Path) -> np.ndarray:
-    """Levels [height, width], or places in the palette. PictureError: no such picture."""
+    """Levels [height, width], or places in the palette; uint8, or uint16 of a mask of 16 bits.
+
+    PictureError: no such picture.
+    """
     try:
         with Image.open(file) as mask:
             if mask.mode not in _GREY:
@@ -167,6 +171,11 @@ def read_mask(file: pathlib.Path) -> np.ndarray:
             levels = np.asarray(mask)
     except (OSError, SyntaxError, Image.DecompressionBombError) as error:
         raise PictureError(f"its mask cannot be read: {error}") from error
+    if levels.dtype in (np.uint8, bool):
+        return levels.astype(np.uint8)
+    # Older releases of Pillow read 16 bits as int32, which a file of another kind may fill.
+    if levels.min(initial=0) < 0 or levels.max(initial=0) >= _LEVELS:
+        raise PictureError("its mask has levels of more than 16 bits")
     return levels.astype(np.uint16)
 
 
