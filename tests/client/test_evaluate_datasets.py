@@ -139,6 +139,11 @@ def test_cocos_own_layout_is_read_with_the_folder_of_its_pictures(
             {"annotations": [OBJECTS["annotations"][0] | {"segmentation": [[1, 2]]}]},
             "neither a list of polygons",
         ),
+        (
+            {"annotations": [OBJECTS["annotations"][0] | {"iscrowd": 256}]},
+            "an iscrowd of 256",
+        ),
+        ({"images": [{"id": float("inf"), "file_name": "a.png"}]}, "infinity"),
         ({"annotations": 7}, "an object with lists images, annotations, categories"),
     ],
 )
@@ -190,9 +195,10 @@ def test_a_picture_is_a_file(kind: str, how: str, tmp_path: pathlib.Path):
 
 
 def test_what_is_no_json_says_so(tmp_path: pathlib.Path):
-    (tmp_path / "a.json").write_text("{")
-    with pytest.raises(DatasetError, match="cannot be read as JSON"):
-        open_dataset(tmp_path / "a.json")
+    for text in ("{", "[" * 100_000):
+        (tmp_path / "a.json").write_text(text)
+        with pytest.raises(DatasetError, match="cannot be read as JSON"):
+            open_dataset(tmp_path / "a.json")
 
 
 def test_pictures_and_their_masks(tmp_path: pathlib.Path):

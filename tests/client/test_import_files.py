@@ -360,7 +360,16 @@ def without(weights: dict, name: str) -> dict:
             "vit",
             "has no place for: fc_norm.bias\n",
         ),
-        (lambda _: {"epoch": 3}, TINY, "holds no weights by name: epoch is no tensor"),
+        (
+            lambda _: {"epoch": 3},
+            TINY,
+            "holds no weights by name: epoch is no tensor with a name",
+        ),
+        (
+            lambda weights: {**weights, 7: torch.ones(1)},
+            TINY,
+            "by name: 7 is no tensor with a name",
+        ),
         (lambda _: {}, TINY, "holds no weights by name\n"),
         (lambda _: [1, 2], TINY, "holds a list, and not weights by name"),
     ],
@@ -398,7 +407,10 @@ def test_what_is_no_file_of_weights_is_one_sentence(
     file = tmp_path / name
     assert run_import(file, TINY) == 1
     assert f"there is no file {file}" in capsys.readouterr().err
-    for content in (b"", b"no weights", b"\x80\x02}q\x00.", b"PK\x03\x04 and no more"):
+    for content in (
+        *(b"", b"no weights", b"\x80\x02}q\x00.", b"PK\x03\x04 and no more"),
+        *(b"\x80\x02.", b"\x80\x02j\x00\x00\x00\x00", b"\x80\x02}]K\x00s"),
+    ):
         file.write_bytes(content)
         assert run_import(file, TINY) == 1
         error = capsys.readouterr().err

@@ -61,7 +61,7 @@ def read_coco(path: pathlib.Path, images: pathlib.Path | None) -> Coco:
         )
     try:
         return _checked(file, document, images)
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
         what = (
             f"a field {error} is missing" if isinstance(error, KeyError) else str(error)
         )
@@ -72,7 +72,7 @@ def read_coco(path: pathlib.Path, images: pathlib.Path | None) -> Coco:
 def _parse(file: pathlib.Path) -> Any:
     try:
         return json.loads(file.read_bytes())
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise DatasetError(f"{file} cannot be read as JSON: {error}") from None
 
 
@@ -176,6 +176,8 @@ def _annotation(one: dict, images: set[int], categories: set[int]) -> dict:
         "area": float(one.get("area", box[2] * box[3])),
         "iscrowd": int(one.get("iscrowd", 0)),
     }
+    if checked["iscrowd"] not in (0, 1):
+        raise ValueError(f"an annotation has an iscrowd of {one['iscrowd']}")
     if mask := one.get("segmentation"):
         _check_mask(mask)
         checked["segmentation"] = mask

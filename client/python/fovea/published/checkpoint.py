@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
 from safetensors.torch import load_file
 from timm.models import clean_state_dict
 
@@ -32,17 +31,17 @@ def read_weights(path: Path) -> tuple[Weights, list[str]]:
         checkpoint = checkpoint[present[0]]
         others = f", and not '{present[1]}'" if len(present) > 1 else ""
         notes.append(f"The weights are those of '{present[0]}' in the file{others}.")
-    weights = clean_state_dict(checkpoint)
     strange = [
         str(name)
-        for name, value in weights.items()
+        for name, value in checkpoint.items()
         if not isinstance(name, str) or not isinstance(value, torch.Tensor)
     ]
-    if strange or not weights:
+    if strange or not checkpoint:
         raise PublishedError(
             f"{path} holds no weights by name"
-            + (f": {named(strange)} is no tensor" if strange else "")
+            + (f": {named(strange)} is no tensor with a name" if strange else "")
         )
+    weights = clean_state_dict(checkpoint)
     computed = [name for name in weights if name.endswith(_COMPUTED)]
     for name in computed:
         del weights[name]
@@ -107,7 +106,7 @@ def _read(path: Path) -> dict[str, Any]:
             checkpoint = torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         raise PublishedError(f"{path} {_why(error)}") from error
-    except (OSError, RuntimeError, EOFError, SafetensorError, ValueError) as error:
+    except Exception as error:  # of what a file holds, anything may be raised there
         lines = str(error).strip().splitlines() or [type(error).__name__]
         raise PublishedError(f"{path} cannot be read: {lines[0]}") from error
     if not isinstance(checkpoint, dict):
