@@ -361,6 +361,24 @@ def without(weights: dict, name: str) -> dict:
             "has no place for: fc_norm.bias\n",
         ),
         (
+            lambda weights: {
+                **weights,
+                "norm.bias": torch.ones(1, dtype=torch.float64).expand(10**12),
+            },
+            TINY,
+            "does not hold every number of norm.bias\n",
+        ),
+        (
+            lambda weights: {**weights, "norm.bias": torch.ones(192).to_sparse()},
+            TINY,
+            "does not hold every number of norm.bias\n",
+        ),
+        (
+            lambda weights: {**weights, "norm.bias": torch.ones(192, device="meta")},
+            TINY,
+            "does not hold every number of norm.bias\n",
+        ),
+        (
             lambda _: {"epoch": 3},
             TINY,
             "holds no weights by name: epoch is no tensor with a name",

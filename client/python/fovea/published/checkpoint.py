@@ -42,6 +42,9 @@ def read_weights(path: Path) -> tuple[Weights, list[str]]:
             + (f": {named(strange)} is no tensor with a name" if strange else "")
         )
     weights = clean_state_dict(checkpoint)
+    hollow = [name for name in weights if not _is_whole(weights[name])]
+    if hollow:
+        raise PublishedError(f"{path} does not hold every number of {named(hollow)}")
     computed = [name for name in weights if name.endswith(_COMPUTED)]
     for name in computed:
         del weights[name]
@@ -93,6 +96,14 @@ def named(names: list[str]) -> str:
     listed = ", ".join(names[:_MOST_NAMED])
     more = len(names) - _MOST_NAMED
     return f"{listed} and {more} more" if more > 0 else listed
+
+
+def _is_whole(tensor: torch.Tensor) -> bool:
+    """Its numbers are in the file, each in a place: a few bytes may be a tensor of any size otherwise."""
+    if tensor.layout != torch.strided or tensor.device.type != "cpu":
+        return False
+    held = tensor.untyped_storage().nbytes() // tensor.element_size()
+    return tensor.numel() <= held
 
 
 def _read(path: Path) -> dict[str, Any]:
