@@ -24,8 +24,8 @@ from fovea.evaluation.datasets import (
     open_dataset,
     spread,
 )
+from fovea.evaluation.measure import PictureError
 from fovea.evaluation.segmentation import read_mask
-from fovea.evaluation.tasks import PictureError
 
 OBJECTS = {
     "images": [{"id": 7, "file_name": "a.png"}, {"id": 3, "file_name": "sub/b.png"}],

@@ -301,7 +301,7 @@ class Blocked(importlib.abc.MetaPathFinder):
             raise ImportError(f"{name} is imported")
 sys.meta_path.insert(0, Blocked())
 import fovea.client
-import fovea.evaluation.command, fovea.evaluation.measures, fovea.evaluation.report
+import fovea.evaluation.command, fovea.evaluation.measure_of_task, fovea.evaluation.report
 try:
     import torch
 except ImportError:

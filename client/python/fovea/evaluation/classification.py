@@ -9,7 +9,7 @@ import numpy as np
 
 from fovea import client
 from fovea.evaluation.datasets import DatasetError, ImageFolder
-from fovea.evaluation.tasks import Figures, Model, first_answer, named
+from fovea.evaluation.measure import Figures, Model, first_answer, named
 
 _ALL = 2**31 - 1  # classes of an answer: as many as there are
 _TOP = 5

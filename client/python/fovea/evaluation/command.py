@@ -39,7 +39,7 @@ def _evaluate(options: argparse.Namespace) -> int:
     from fovea import client
     from fovea.evaluation import report
     from fovea.evaluation.datasets import DatasetError, open_dataset, spread
-    from fovea.evaluation.measures import measure_of
+    from fovea.evaluation.measure_of_task import measure_of
     from fovea.evaluation.run import Interrupted, run
 
     try:
@@ -187,7 +187,7 @@ def _parser(layouts: str) -> argparse.ArgumentParser:
 
 
 def _model(text: str):
-    from fovea.evaluation.tasks import Model
+    from fovea.evaluation.measure import Model
 
     name, slash, version = text.partition("/")
     if not name or "/" in version or (slash and not version):
@@ -218,7 +218,7 @@ def _seconds(text: str) -> float:
 
 
 def _say(sentence: str, exit_code: int) -> int:
-    from fovea.evaluation.tasks import printable
+    from fovea.evaluation.measure import printable
 
     lines = "\n".join(map(printable, sentence.splitlines()))
     print(f"fovea-evaluate: {lines}", file=sys.stderr)

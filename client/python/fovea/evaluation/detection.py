@@ -17,7 +17,7 @@ from fovea import client
 from fovea.evaluation.coco import Coco
 from fovea.evaluation.coco_masks import check_masks, mask_sizes
 from fovea.evaluation.dataset_error import DatasetError
-from fovea.evaluation.tasks import Figures, Model, PictureError, first_answer, named
+from fovea.evaluation.measure import Figures, Model, PictureError, first_answer, named
 
 # Where COCOeval.stats has them.
 _STATS = {

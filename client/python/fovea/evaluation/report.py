@@ -10,8 +10,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from fovea.evaluation.measure import printable
 from fovea.evaluation.run import Outcome
-from fovea.evaluation.tasks import printable
 
 # Of all that is measured, what the table has room for.
 _SHOWN = {

@@ -14,7 +14,7 @@ import numpy as np
 import tqdm
 
 from fovea import client
-from fovea.evaluation.tasks import Figures, Measure, Model, PictureError, printable
+from fovea.evaluation.measure import Figures, Measure, Model, PictureError, printable
 
 _BUSY_WAITS = (0.1, 0.2, 0.5, 1, 2, 5)  # seconds before a busy server is asked again
 _SHOWN_FAILURES = 10

@@ -12,7 +12,7 @@ from PIL import Image
 
 from fovea import client
 from fovea.evaluation.datasets import DatasetError, MaskFolder
-from fovea.evaluation.tasks import Figures, Model, PictureError, first_answer, named
+from fovea.evaluation.measure import Figures, Model, PictureError, first_answer, named
 
 # Level of pixels that do not count, by the type of a mask.
 IGNORED = {np.dtype(np.uint8): 255, np.dtype(np.uint16): 65535}

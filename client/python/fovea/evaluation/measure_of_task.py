@@ -5,8 +5,8 @@ from __future__ import annotations
 from fovea.evaluation.classification import Accuracy
 from fovea.evaluation.datasets import Coco, Dataset, ImageFolder
 from fovea.evaluation.detection import AveragePrecision
+from fovea.evaluation.measure import Measure, Model
 from fovea.evaluation.segmentation import IntersectionOverUnion
-from fovea.evaluation.tasks import Measure, Model
 
 
 def measure_of(dataset: Dataset, model: Model, by_number: bool) -> Measure:
