@@ -141,8 +141,8 @@ def test_objects_come_as_arrays():
     assert some.boxes.tolist() == [[2, 1, 6, 4]] and some.boxes.dtype == np.float32
     assert some.scores.tolist() == [0.75] and some.classes.tolist() == [2]
     assert some.labels == ["cat"] and some.size == (5, 7)
-    np.testing.assert_array_equal(some.masks[0].pixels(), mask)
-    assert some.masks[0].area == mask.sum()
+    np.testing.assert_array_equal(some.masks[0].array(), mask)
+    assert some.masks[0].pixels == mask.sum()
     assert none.boxes.shape == (0, 4) and none.scores.shape == (0,)
     assert none.masks is None
 
@@ -159,7 +159,7 @@ def test_class_maps_come_with_their_type(kind: type):
         assert fake.requests[0].confidence
     assert image.class_map.dtype == kind
     np.testing.assert_array_equal(image.class_map, pixels)
-    areas = {area.index: (area.label, area.pixels) for area in image.areas}
+    areas = {one.class_index: (one.label, one.pixels) for one in image.classes}
     assert areas[1] == ("cat", 1) and areas[3] == ("dog", 2) and areas[0] == ("", 1)
     assert image.confidence is None  # the server sent none
 

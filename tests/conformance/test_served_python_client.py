@@ -114,10 +114,10 @@ def test_boxes_are_those_of_the_tensors_and_masks_those_of_pycocotools(
         assert found.labels == [LABELS[number] for number in found.classes]
         assert np.all(np.diff(found.scores) <= 0)
         for mask in found.masks:
-            decoded = coco.decode({"size": list(size), "counts": mask.counts})
-            np.testing.assert_array_equal(mask.pixels(), decoded.astype(bool))
-            assert mask.area == decoded.sum()
-    assert any(mask.area for image in answer.images for mask in image.masks)
+            decoded = coco.decode({"size": list(size), "counts": mask.run_lengths})
+            np.testing.assert_array_equal(mask.array(), decoded.astype(bool))
+            assert mask.pixels == decoded.sum()
+    assert any(mask.pixels for image in answer.images for mask in image.masks)
 
 
 def test_objects_are_chosen_by_score_number_and_class(
@@ -146,7 +146,7 @@ def test_class_maps_and_areas_are_those_of_the_tensors(
         assert found.class_map.shape == size and found.class_map.dtype == np.uint8
         np.testing.assert_array_equal(found.class_map, expected)
         numbers, counts = np.unique(expected, return_counts=True)
-        areas = {area.index: area for area in found.areas}
+        areas = {area.class_index: area for area in found.classes}
         assert {n: area.pixels for n, area in areas.items()} == dict(
             zip(numbers.tolist(), counts.tolist(), strict=True)
         )
@@ -285,7 +285,7 @@ def test_precision_is_that_of_pycocotools_on_the_results_that_fovea_detect_write
             found.boxes.tolist(), found.labels, found.masks, strict=True
         ):
             moved = 0.1 * (len(annotations) % 2)
-            pixels = np.roll(mask.pixels(), int(moved * (bottom - top)), axis=0).astype(
+            pixels = np.roll(mask.array(), int(moved * (bottom - top)), axis=0).astype(
                 np.uint8, order="F"
             )
             counts = coco.encode(pixels)["counts"].decode()

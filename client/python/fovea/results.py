@@ -52,16 +52,16 @@ class Classification:
 
 
 @dataclasses.dataclass(frozen=True)
-class Mask:
+class InstanceMask:
     """The pixels of one object."""
 
-    counts: str  # COCO's compressed run lengths, of the whole picture
+    run_lengths: str  # COCO's compressed run lengths, of the whole picture
     size: tuple[int, int]  # of the picture: height, width
-    area: int  # pixels
+    pixels: int  # of the object
 
-    def pixels(self) -> np.ndarray:
+    def array(self) -> np.ndarray:
         """bool [height, width]."""
-        return run_lengths.decode(self.counts, *self.size)
+        return run_lengths.decode(self.run_lengths, *self.size)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -73,13 +73,13 @@ class Detections:
     scores: np.ndarray  # float32 [n]
     classes: np.ndarray  # int64 [n]
     labels: list[str]  # [n]; empty texts where the model has no labels
-    masks: list[Mask] | None  # [n]; None: not asked for
+    masks: list[InstanceMask] | None  # [n]; None: not asked for
     size: tuple[int, int]  # of the upright picture: height, width
 
 
 @dataclasses.dataclass(frozen=True)
 class ClassArea:
-    index: int
+    class_index: int
     label: str  # empty where the model has no labels
     pixels: int
 
@@ -89,7 +89,7 @@ class Segmentation:
     """Of one picture, upright."""
 
     class_map: np.ndarray  # uint8, or uint16 of more than 256 classes, [height, width]
-    areas: list[ClassArea]  # of the classes that it shows, the largest first
+    classes: list[ClassArea]  # of the classes that it shows, the largest first
     # uint8 [height, width]: 255 times the softmax of the pixel's class. None: not asked for.
     confidence: np.ndarray | None
 
@@ -132,7 +132,9 @@ def detections_of(image: Any, masks: bool) -> Detections:
         scores=np.array([one.score for one in found], np.float32),
         classes=np.array([one.class_index for one in found], np.int64),
         labels=[one.label for one in found],
-        masks=[Mask(one.mask.run_lengths, size, one.mask.pixels) for one in found]
+        masks=[
+            InstanceMask(one.mask.run_lengths, size, one.mask.pixels) for one in found
+        ]
         if masks
         else None,
         size=size,
@@ -142,7 +144,7 @@ def detections_of(image: Any, masks: bool) -> Detections:
 def segmentation_of(image: Any) -> Segmentation:
     return Segmentation(
         class_map=pixels_of(image.class_map_png),
-        areas=[
+        classes=[
             ClassArea(one.class_index, one.label, one.pixels) for one in image.classes
         ],
         confidence=pixels_of(image.confidence_png) if image.confidence_png else None,

@@ -190,9 +190,9 @@ class AveragePrecision:
                 if kind == "mask":
                     one["segmentation"] = {
                         "size": list(mask.size),
-                        "counts": mask.counts,
+                        "counts": mask.run_lengths,
                     }
-                    one["area"] = mask.area
+                    one["area"] = mask.pixels
                 found.append(one)
         return found, left_out
 

@@ -68,7 +68,7 @@ class IntersectionOverUnion:
             divmod(pair, _LEVELS): count
             for pair, count in zip(pairs.tolist(), counts.tolist(), strict=True)
         }
-        return _Pixels(by_pair, {area.index: area.label for area in result.areas})
+        return _Pixels(by_pair, {one.class_index: one.label for one in result.classes})
 
     def figures(self, reduced: Mapping[int, _Pixels]) -> Figures:
         labels = {
