@@ -18,9 +18,9 @@
 //     class token. Another input size interpolates them as this project's ViT does. LinGlo-w/o-CH
 //     keeps its four rows of blocks and their FFN ratios; nothing stands between them.
 //   - The maps of the pyramid are the stages' outputs as they are, as PVT's; LinGlo-w/o-CH, which
-//     has one resolution, makes them from its last map. Those of linglo_demo, which learns from
-//     scratch, are normalised, as Swin's are in detectors: heads then start from numbers of one
-//     size.
+//     has one resolution, makes them from its last map. Behind heads those of linglo_demo, which
+//     learns from scratch, are normalised, as Swin's are in detectors: heads then start from
+//     numbers of one size.
 //
 // Names of parameters, a file format: `stages.S.downsample.{proj,norm}`, `stages.S.pos_embed`,
 // `stages.S.blocks.B.` with `norm1`, `attn.{k,v,saliency,u1,u2}`, `norm2`, `mlp.{fc1,pe,fc2}` or,
@@ -77,7 +77,7 @@ struct LinGloConfig {
   std::array<Downsampling, kStages> downsampling = {{{7, 4, 3}, {3, 2, 1}, {3, 2, 1}, {3, 2, 1}}};
   std::optional<Encoding> encoding = Encoding();  // absent: learned positions instead
   size_t convolutional_stages = 0;                // the first ones
-  bool normed_maps = false;                       // of the pyramid
+  bool normed_maps = false;                       // of the pyramid, where there is no classifier
   int64_t image_side = 224;
   int64_t num_classes = 1000;
 
@@ -292,7 +292,7 @@ class LinGlo final : public EmbeddedStages<Stage> {
       grid = AddStage(config, i, grid, attentions().Stage(i, MakeSelfAttention));
     }
     AddHead(config.channels[config.last()], kEpsilon);
-    if (!config.normed_maps) return;
+    if (!config.normed_maps || description.num_classes != ModelDescription::kNoClasses) return;
     map_norms_ = Add<LayerList<LayerNorm>>("map_norms");
     for (size_t i = 0; i < config.stages; ++i) map_norms_->Emplace(config.channels[i], kEpsilon);
   }

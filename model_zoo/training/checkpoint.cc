@@ -91,14 +91,30 @@ std::optional<int64_t> StepOf(const std::filesystem::path& path) {
   return error == std::errc() && last == end ? std::optional(step) : std::nullopt;
 }
 
+// Holds nothing but what a checkpoint does, or what is left of one that was being removed.
+bool IsOwn(const std::filesystem::path& folder) {
+  std::error_code none;
+  if (!std::filesystem::is_directory(folder, none)) return false;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, none)) {
+    const std::string name = entry.path().filename();
+    if (name != kState && name != kTensors) return false;
+  }
+  return true;
+}
+
+bool IsWhole(const std::filesystem::path& folder) {
+  std::error_code none;
+  return std::filesystem::exists(folder / kState, none) &&
+         std::filesystem::exists(folder / kTensors, none);
+}
+
 // By step; the folders of others are left alone, whatever their names.
 std::map<int64_t, std::filesystem::path> CheckpointsIn(const std::filesystem::path& folder) {
   std::map<int64_t, std::filesystem::path> found;
   std::error_code none;
   for (const auto& entry : std::filesystem::directory_iterator(folder, none)) {
-    const bool own = std::filesystem::exists(entry.path() / kState, none) &&
-                     std::filesystem::exists(entry.path() / kTensors, none);
-    if (const auto step = StepOf(entry.path()); step && own) found.emplace(*step, entry.path());
+    const auto step = StepOf(entry.path());
+    if (step && IsOwn(entry.path())) found.emplace(*step, entry.path());
   }
   return found;
 }
@@ -129,7 +145,8 @@ void CheckpointFolder::Write(const TrainingState& state,
 }
 
 std::optional<TrainingState> CheckpointFolder::Read(const std::vector<NamedTensor>& tensors) const {
-  const auto found = CheckpointsIn(folder_);
+  auto found = CheckpointsIn(folder_);
+  std::erase_if(found, [](const auto& one) { return !IsWhole(one.second); });
   if (found.empty()) return std::nullopt;
   const std::filesystem::path& last = found.rbegin()->second;
   std::ifstream file(last / kState, std::ios::binary);

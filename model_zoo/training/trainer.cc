@@ -39,8 +39,7 @@ std::vector<NamedTensor> WeightsOf(const Backbone& backbone, const std::string& 
 }
 
 // The parameters that the task's loss does not depend on: behind a head a backbone keeps the norm
-// of its classifier, and a classifier those of its maps. A look at one batch tells, which leaves
-// running statistics alone.
+// of its classifier. A look at one batch tells, which leaves running statistics alone.
 std::set<std::string> Unused(Backbone& backbone, TrainingTask& task) {
   backbone.eval();
   task.Loss(0).total.backward();
