@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "model_zoo/training/checkpoint.h"
 #include "model_zoo/training/trainer.h"
 #include "tests/model_zoo/training/tiny_training.h"
 
@@ -76,15 +77,34 @@ TEST_F(ResumeTest, ACheckpointOfAnotherTrainingIsRefusedAndLeft) {
   EXPECT_FALSE(std::filesystem::is_empty(folder_));
 }
 
+TEST_F(ResumeTest, FoldersOfOthersAreLeftAlone) {
+  const std::filesystem::path theirs[] = {folder_ / "step-3" / "notes.txt",
+                                          folder_ / "writing" / "thesis.txt"};
+  for (const auto& file : theirs) {
+    std::filesystem::create_directories(file.parent_path());
+    std::ofstream(file) << "mine";
+  }
+  // Killed while it was removed.
+  std::filesystem::create_directories(folder_ / "step-2");
+  const CheckpointFolder folder(folder_, "one");
+  EXPECT_FALSE(folder.Read({}).has_value());
+  folder.Write({.step = 4}, {});
+  EXPECT_EQ(folder.Read({})->step, 4);
+  folder.Remove();
+  for (const auto& file : theirs) EXPECT_TRUE(std::filesystem::exists(file)) << file;
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "step-2"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "step-4"));
+}
+
 TEST_F(ResumeTest, WhatAKilledProcessLeftHalfWrittenIsNoCheckpoint) {
-  std::filesystem::create_directories(folder_ / "writing");
-  std::ofstream(folder_ / "writing/state.json") << "{";
+  std::filesystem::create_directories(folder_ / ".fovea-checkpoint-being-written");
+  std::ofstream(folder_ / ".fovea-checkpoint-being-written/state.json") << "{";
   Tiny options;
   options.training.epochs = 1;
   Outcome outcome{.backbone = Fresh()};
   TrainOn(outcome, options, {.folder = folder_, .resume = true, .identity = "one"});
   EXPECT_TRUE(std::filesystem::exists(folder_ / "step-8/state.json"));
-  EXPECT_FALSE(std::filesystem::exists(folder_ / "writing"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / ".fovea-checkpoint-being-written"));
 }
 
 // A task whose loss is a parameter's square, and whose scores are given.
