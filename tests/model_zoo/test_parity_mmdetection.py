@@ -125,7 +125,11 @@ class Detector:
             for stage in range(roi.stages):
                 head = roi.box_head(stage)
                 logits, deltas = roi.look(stage, pyramid, boxes)
-                scale(head.fc_cls, logits, 2.0)
+                # About zero: or one class is the likeliest of every region.
+                mean = logits.mean(0)
+                factor = 2.0 / (logits - mean).std()
+                head.fc_cls.weight.data.mul_(factor)
+                head.fc_cls.bias.data.sub_(mean).mul_(factor)
                 scale(head.fc_reg, deltas, 1.0)
             regions = roi.regions(pyramid, boxes, 14)
             for head in roi.mask_heads():
