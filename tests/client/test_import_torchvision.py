@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pathlib
 import sys
+import urllib.request
 
 import pytest
 import torch
@@ -43,6 +44,8 @@ def no_downloads(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> NoDownloads:
     monkeypatch.setattr(torch.hub, "get_dir", lambda: str(tmp_path / "hub"))
+    # urlopen keeps the opener of its first call, and with it the proxies: for this test alone.
+    monkeypatch.setattr(urllib.request, "_opener", None)
     for variable in ("http_proxy", "https_proxy"):  # port 1 refuses at once
         monkeypatch.setenv(variable, "http://127.0.0.1:1")
     return NoDownloads(tmp_path / "hub")
