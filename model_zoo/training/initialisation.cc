@@ -8,6 +8,8 @@
 namespace fovea::models::training {
 namespace {
 
+constexpr std::string_view kOfBackbone = "backbone.";  // behind a head
+
 // [tokens, channels]: a quarter of the channels each for the sines and cosines of columns and rows
 // of a square grid; prefix tokens have none.
 at::Tensor PositionWaves(int64_t tokens, int64_t channels) {
@@ -42,14 +44,15 @@ void Rescale(at::Tensor& matrix) {
 void InitialiseForSmallData(Backbone& backbone) {
   const at::NoGradGuard no_grad;
   for (auto& parameter : backbone.named_parameters()) {
-    const std::string_view name = parameter.key();
+    std::string_view name = parameter.key();
+    if (name.starts_with(kOfBackbone)) name.remove_prefix(kOfBackbone.size());
     at::Tensor& tensor = parameter.value();
     if (name == "pos_embed") {
       tensor.copy_(PositionWaves(tensor.size(1), tensor.size(2)).unsqueeze(0));
     } else if (name == "head.weight") {
       tensor.zero_();
-    } else if (name.starts_with("head.") || name.starts_with("backbone.")) {
-      continue;  // detectors and segmenters start as published: what looks at maps sums them up
+    } else if (name.starts_with("head.")) {
+      continue;  // of detectors and segmenters: as published
     } else if (name.ends_with(".weight") && tensor.dim() == 2) {
       Rescale(tensor);
       if (name.ends_with(".attn.qkv.weight")) {

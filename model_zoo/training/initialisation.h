@@ -5,17 +5,15 @@
 
 namespace fovea::models::training {
 
-// Over what Backbone::Initialise(seed) gave, by the names of timm's vision transformers; other
-// parameters stay:
+// Over what Backbone::Initialise(seed) gave, by the names of timm's vision transformers, behind a
+// head too; other parameters stay:
 // - matrices get the deviation that keeps a signal's size (Glorot and Bengio, AISTATS 2010),
-// instead of 0.02;
+//   instead of 0.02;
 // - position embeddings are the sines and cosines of rows and columns (Vaswani et al. 2017), so
-// that neighbours are alike;
+//   that neighbours are alike;
 // - keys start equal to queries: a token attends its like, as it does in trained models (after
-// Trockman and Kolter,
-//   "Mimetic initialization of self-attention layers", ICML 2023);
-// - the head starts at zero.
-// A detector or segmenter stays as it is.
+//   Trockman and Kolter, "Mimetic initialization of self-attention layers", ICML 2023);
+// - a classifier's last layer starts at zero; heads of detectors and segmenters stay as published.
 void InitialiseForSmallData(Backbone& backbone);
 
 }  // namespace fovea::models::training
