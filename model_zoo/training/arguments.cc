@@ -133,7 +133,8 @@ void AddRun(CLI::App& app, Arguments& arguments) {
       ->capture_default_str();
   app.add_flag("--resume", arguments.resume,
                "Go on where the same command stopped; from the start where there is nothing");
-  app.add_option("--stored", arguments.stored, "The type of the weights on disk")
+  app.add_option("--stored", arguments.stored,
+                 "The type of the weights on disk; what F16 does not hold is F32")
       ->check(CLI::IsMember({"F16", "F32"}))
       ->capture_default_str();
   app.add_option("--csv", arguments.csv,

@@ -188,14 +188,6 @@ std::unique_ptr<TrainingTask> MakeTask(Backbone& backbone, const TrainingData& d
   return MakeClassificationTask(backbone, options);
 }
 
-bool FitsHalf(const Backbone& backbone) {
-  const auto fits = [](const at::Tensor& tensor) {
-    return tensor.detach().to(at::kHalf).isfinite().all().item<bool>();
-  };
-  return std::ranges::all_of(backbone.parameters(), fits) &&
-         std::ranges::all_of(backbone.buffers(), fits);
-}
-
 // As the pictures were that the task learned from.
 Preprocessing PreprocessingOf(const ModelInfo& info, const TrainingData& data) {
   Preprocessing preprocessing = info.preprocessing;
@@ -282,12 +274,8 @@ void TrainAndWrite(const Arguments& arguments, const std::string& identity) {
                            .preprocessing = PreprocessingOf(info, data),
                            .labels = labels};
   WriteModelFolder(folder);
-  at::ScalarType stored = arguments.stored == "F16" ? at::kHalf : at::kFloat;
-  if (stored == at::kHalf && !FitsHalf(*backbone)) {
-    std::printf("stored as F32: some weights or statistics are larger than F16 holds\n");
-    stored = at::kFloat;
-  }
-  SaveWeights(folder.path / "1/model.safetensors", *backbone, stored);
+  SaveWeights(folder.path / "1/model.safetensors", *backbone,
+              arguments.stored == "F16" ? at::kHalf : at::kFloat);
   CheckpointFolder(checkpoints, identity).Remove();
   if (drawn) {
     PrintEvaluation(

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <string_view>
 #include <system_error>
@@ -27,8 +28,26 @@ std::string_view TypeName(c10::ScalarType dtype) {
   }
 }
 
+// Finite numbers that F16 does not hold stay finite.
+bool Overflows(const at::Tensor& tensor, c10::ScalarType dtype) {
+  return dtype == at::kHalf &&
+         (tensor.isfinite() & tensor.to(dtype).isfinite().logical_not()).any().item<bool>();
+}
+
+// As they are stored: wider types first, so that each tensor is aligned to its type.
+std::vector<NamedTensor> Stored(const std::vector<NamedTensor>& tensors, c10::ScalarType dtype) {
+  std::vector<NamedTensor> stored;
+  for (const auto& [name, tensor] : tensors) {
+    const at::Tensor here = tensor.detach().to(at::kCPU);
+    stored.emplace_back(name, here.to(Overflows(here, dtype) ? at::kFloat : dtype).contiguous());
+  }
+  std::ranges::stable_sort(stored, std::ranges::greater(),
+                           [](const NamedTensor& one) { return one.second.element_size(); });
+  return stored;
+}
+
 // Length and header, padded with spaces so that the data are aligned to 8 bytes.
-std::string Header(const std::vector<NamedTensor>& tensors, c10::ScalarType dtype,
+std::string Header(const std::vector<NamedTensor>& tensors,
                    const std::map<std::string, std::string>& metadata) {
   auto header = nlohmann::ordered_json::object();
   if (!metadata.empty()) {
@@ -37,8 +56,8 @@ std::string Header(const std::vector<NamedTensor>& tensors, c10::ScalarType dtyp
   uint64_t offset = 0;
   for (const auto& [name, tensor] : tensors) {
     TORCH_CHECK_VALUE(!header.contains(name), "the tensor '", name, "' is written twice");
-    const uint64_t end = offset + static_cast<uint64_t>(tensor.numel()) * c10::elementSize(dtype);
-    header[name] = {{"dtype", TypeName(dtype)},
+    const uint64_t end = offset + tensor.nbytes();
+    header[name] = {{"dtype", TypeName(tensor.scalar_type())},
                     {"shape", tensor.sizes().vec()},
                     {"data_offsets", {offset, end}}};
     offset = end;
@@ -95,13 +114,11 @@ class PendingFile {
 
 void WriteSafetensors(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors,
                       c10::ScalarType dtype, const std::map<std::string, std::string>& metadata) {
-  const std::string header = Header(tensors, dtype, metadata);
+  const std::vector<NamedTensor> stored = Stored(tensors, dtype);
+  const std::string header = Header(stored, metadata);
   PendingFile file(path);
   file.Write(header.data(), header.size());
-  for (const auto& [name, tensor] : tensors) {
-    const at::Tensor stored = tensor.detach().to(at::kCPU, dtype).contiguous();
-    file.Write(stored.const_data_ptr(), stored.nbytes());
-  }
+  for (const auto& [name, tensor] : stored) file.Write(tensor.const_data_ptr(), tensor.nbytes());
   file.Commit();
 }
 

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 
 #include "base/limits.h"
 #include "model_zoo/weights/safetensors_writer.h"
@@ -80,6 +81,22 @@ TEST_F(SafetensorsTest, ReadsWhatItWroteInEveryType) {
       }
     }
     file.CheckUnchanged();
+  }
+}
+
+TEST_F(SafetensorsTest, ATensorThatHalfDoesNotHoldStaysAsItIs) {
+  const at::Tensor odd = at::full({3}, 0.5f), variance = at::tensor({1.f, 250'000.f});
+  const at::Tensor broken = at::full({1}, std::numeric_limits<float>::infinity());
+  WriteSafetensors(path_, {{"odd", odd}, {"variance", variance}, {"broken", broken}}, at::kHalf);
+  const SafetensorsFile file(path_);
+  for (const StoredTensor& stored : file.tensors()) {
+    EXPECT_EQ(stored.type == StoredType::kF32, stored.name == "variance") << stored.name;
+    const at::Tensor read = at::empty(stored.shape, at::kFloat);
+    file.ReadInto(stored, read);
+    const at::Tensor& written = stored.name == "odd"        ? odd
+                                : stored.name == "variance" ? variance
+                                                            : broken;
+    EXPECT_TRUE(at::equal(read, written)) << stored.name;
   }
 }
 
