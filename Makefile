@@ -8,7 +8,7 @@ IMAGE ?=
 MODEL ?=
 PREFIX ?= /opt/fovea
 
-.PHONY: help setup build install demo test sanitize test-full bench bench-kernels bench-overload bench-detection format lint peers train-demo train-families clean
+.PHONY: help setup build install demo test sanitize test-full bench bench-kernels bench-overload bench-detection eval-demo format lint peers train-demo train-families clean
 
 help:  ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,10 +60,15 @@ bench-detection: setup  ## Measure detectors: against torchvision, served, and w
 	@deploy/setup/build.sh $(PRESET) fovea-server fovea_models
 	@.venv/bin/python tests/bench/detection/detection.py --build "$(BUILD)"
 
+eval-demo: setup  ## Measure the bundled detectors and segmenters on scenes that no training saw
+	@deploy/setup/setup.sh test
+	@FOVEA_CUDA_TYPES=ONE deploy/setup/build.sh $(PRESET) fovea-server fovea-train
+	@.venv/bin/python tests/bench/accuracy/accuracy.py --build "$(BUILD)"
+
 peers:  ## Install what Fovea is measured against (Triton, OpenVINO), outside the checkout
 	@tests/peers/install.sh
 
-train-demo: setup  ## Train the bundled demo models again (about half an hour on two cores)
+train-demo: setup  ## Train the bundled demo models again (about 75 minutes on two cores)
 	@deploy/setup/build.sh $(PRESET) fovea-train
 	@model_zoo/training/train_demo.sh "$(BUILD)"
 
