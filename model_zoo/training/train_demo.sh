@@ -1,23 +1,45 @@
 #!/usr/bin/env bash
-# Trains the bundled demo models again: train_demo.sh BUILD
-# Writes model_zoo/demo/{shapes,shapes_with_knn}/ and docs/results/demo_training/. shapes_knn has no weights of its own:
-# it runs those of shapes with k-NN attention.
+# Trains the bundled demo models again: train_demo.sh BUILD [MODELS RESULTS]
+# Writes MODELS (model_zoo/demo): shapes and shapes_with_knn, and a detector, an instance segmenter and a segmenter for each of three
+# attentions; RESULTS (docs/results/demo_training): the loss and measures of each epoch, and what each training printed last.
+# shapes_knn has no weights of its own: it runs those of shapes with k-NN attention.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-train=$1/bin/fovea-train
-results=docs/results/demo_training
-mkdir -p "$results"
+build=$1
+models=${2:-model_zoo/demo}
+results=${3:-docs/results/demo_training}
+mkdir -p "$models" "$results"
+logs=$(mktemp -d)
+trap 'rm -rf "$logs"' EXIT
 
 # As near to the same models as machines come: one thread inside an operator, for sums in one order, and products of one
 # precision.
 # Pictures are drawn on another thread.
-train() { "$train" --threads 1 --arithmetic bf16 --keep last "$@"; }
-train --out model_zoo/demo/shapes --csv "$results/shapes.csv"
-# k-NN attention learns from the dense weights on: its gradient goes through the reference, which sorts every row.
-train --out model_zoo/demo/shapes_with_knn --attention knn:k=0.5 --start-from model_zoo/demo/shapes \
-  --epochs 6 --learning-rate 3e-4 --csv "$results/shapes_with_knn.csv"
+classifiers() {
+  local train="$build/bin/fovea-train --threads 1 --arithmetic bf16 --keep last"
+  # k-NN attention learns from the dense weights on: its gradient goes through the reference, which sorts every row.
+  $train --out "$models/shapes" --csv "$results/shapes.csv" &&
+    $train --out "$models/shapes_with_knn" --attention knn:k=0.5 --start-from "$models/shapes" \
+      --epochs 6 --learning-rate 3e-4 --csv "$results/shapes_with_knn.csv"
+}
+scenes() { model_zoo/training/train_scenes.sh "$build" "$models" "$results" "$1"; }
+# The last word names the log and begins each line.
+logged() { "$@" 2>&1 | tee "$logs/${*: -1}.log" | sed -u "s/^/${*: -1}: /"; }
+
+# A line is a core's work for half an hour; two run at a time.
+export -f classifiers scenes logged
+export build models results logs
+xargs -P 2 -L 1 bash -c 'set -o pipefail; logged "$@" || exit 255' _ << 'END'
+scenes dense
+scenes aewin
+classifiers
+scenes key_only
+END
 
 {
-  for model in shapes shapes_knn shapes_with_knn; do "$train" --evaluate "model_zoo/demo/$model"; done
-  "$train" --linear-baseline
+  for model in shapes shapes_knn shapes_with_knn; do
+    [ ! -d "$models/$model" ] || "$build/bin/fovea-train" --evaluate "$models/$model"
+  done
+  "$build/bin/fovea-train" --linear-baseline
+  grep -h 'as it is served' "$logs"/{dense,aewin,key_only}.log
 } | tee "$results/accuracy.txt"

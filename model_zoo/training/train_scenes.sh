@@ -1,51 +1,29 @@
 #!/usr/bin/env bash
-# Trains detectors, instance segmenters and semantic segmenters on generated scenes: train_scenes.sh BUILD OUT RESULTS
-# Writes OUT/{detector,instances,segmenter}_{key_only,aewin,dense}/ and RESULTS/*.csv.
+# Trains a detector, an instance segmenter and a semantic segmenter with an attention, on generated scenes:
+#   train_scenes.sh BUILD MODELS RESULTS ATTENTION
+# Writes MODELS/{detector,instances,segmenter}_ATTENTION/ and RESULTS/*_ATTENTION.csv.
 #
-# One recipe for every attention. A detector learns from fresh weights; the other two of its attention start from its
-# backbone. Each training has one core, and two run at a time.
+# One recipe for every attention. The detector learns from fresh weights, the instance segmenter goes on with its backbone, and
+# the semantic segmenter with that one's. One thread inside an operator: for sums in one order, and so that two attentions
+# train at a time on two cores.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 binary=$1/bin/fovea-train
-out=$2
+models=$2
 results=$3
-mkdir -p "$out" "$results"
+attention=$4
+name=${attention%%:*}
+mkdir -p "$models" "$results"
 
-# name, then options. One thread inside an operator: sums in one order.
+# What, then options.
 train() {
-  "$binary" --scenes --threads 1 --arithmetic bf16 --out "$out/$1" --csv "$results/$1.csv" --backbone linglo_demo \
-    --image-size 128 --images-per-epoch 1600 --batch-size 8 "${@:2}"
+  "$binary" --scenes --threads 1 --arithmetic bf16 --out "$models/$1_$name" --csv "$results/$1_$name.csv" \
+    --backbone linglo_demo --attention "$attention" --image-size 128 --validation-images 200 "${@:2}"
 }
-
-# Of an attention.
-detector() {
-  train "detector_$1" --attention "$1" --head retinanet --head-channels 64 --score-threshold 0.1 \
-    --detections-per-image 50 --epochs 22 --learning-rate 2e-3
-}
-segmenter() {
-  train "segmenter_$1" --attention "$1" --head semantic_fpn --head-channels 64 --from "$out/detector_$1" \
-    --epochs 16 --learning-rate 2e-3
-}
-instances() {
-  train "instances_$1" --attention "$1" --head mask_rcnn --head-channels 48 --from "$out/detector_$1" \
-    --conventions MMDETECTION --score-threshold 0.1 --detections-per-image 50 --epochs 8 --learning-rate 1e-3
-}
-
-# Each line a model, in this order, two at a time. What starts from a detector stands at least two lines behind it.
-export -f train detector segmenter instances
-export binary out results
-run() { xargs -P 2 -L 1 bash -c 'set -euo pipefail; "$0" "$1" > "$results/$0_$1.log"'; }
-run << 'END'
-detector dense
-detector aewin
-detector key_only
-segmenter dense
-instances dense
-segmenter aewin
-instances aewin
-END
-run << 'END'
-segmenter key_only
-instances key_only
-END
-tail -qn 1 "$results"/*.log
+train detector --head retinanet --head-channels 64 --score-threshold 0.1 --detections-per-image 50 \
+  --batch-size 8 --learning-rate 4e-3 --epochs 26
+train instances --from "$models/detector_$name" --head mask_rcnn --head-channels 48 --conventions MMDETECTION \
+  --score-threshold 0.1 --detections-per-image 50 --batch-size 8 --learning-rate 1e-3 --epochs 7
+# Small batches: a segmenter learns more from each picture.
+train segmenter --from "$models/instances_$name" --head semantic_fpn --head-channels 80 \
+  --batch-size 4 --learning-rate 3e-3 --epochs 24
