@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "client/cpp/run_lengths.h"
+#include "base/run_lengths.h"
 
 namespace fovea::client {
 namespace {
@@ -75,7 +75,7 @@ absl::Status FillClassMap(ImageSegmentation& map) {
   int64_t filled = 0;
   for (const ClassArea& area : map.classes) {
     const auto runs = ReadRunLengths(area.run_lengths, pixels);
-    if (!runs.ok() || area.class_index < 0 || area.class_index >= kNone) return broken;
+    if (!runs || area.class_index < 0 || area.class_index >= kNone) return broken;
     int64_t at = 0;
     for (size_t i = 0; i < runs->size(); ++i) {
       for (const int64_t end = at + (*runs)[i]; at < end; ++at) {

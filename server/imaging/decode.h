@@ -1,8 +1,8 @@
 // Encoded image to upright 8-bit RGB.
 #pragma once
 
+#include "base/bytes.h"
 #include "base/status.h"
-#include "server/imaging/bytes.h"
 #include "server/imaging/image.h"
 
 namespace fovea {
@@ -19,8 +19,8 @@ struct DecodeOptions {
 //
 // Equal to Pillow's: JPEG by libjpeg-turbo's exact integer DCT and smooth chroma upsampling, PNG
 // and WebP by libpng and libwebp. Samples of 1, 2 and 4 bits are scaled to the full range, 16-bit
-// samples rounded to 8, CMYK read as Adobe writes it (pixel_format.h), transparency laid over the
-// background. Colour profiles and gamma are ignored.
+// samples rounded to 8, CMYK read as Adobe writes it (base/pixel_format.h), transparency laid over
+// the background. Colour profiles and gamma are ignored.
 //
 // All pixels or none: a JPEG that makes libjpeg as much as warn is an error, because what it could
 // not decode it fills with whatever was there before; so is a PNG whose palette or transparency

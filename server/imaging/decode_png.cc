@@ -13,9 +13,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/pixel_format.h"
 #include "server/imaging/codec_status.h"
 #include "server/imaging/decode_formats.h"
-#include "server/imaging/pixel_format.h"
 #include "server/imaging/png_chunks.h"
 
 namespace fovea {

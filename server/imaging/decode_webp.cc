@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/pixel_format.h"
 #include "server/imaging/codec_status.h"
 #include "server/imaging/decode_formats.h"
-#include "server/imaging/pixel_format.h"
 
 namespace {
 

@@ -4,8 +4,8 @@
 
 #include <string_view>
 
+#include "base/bytes.h"
 #include "base/status.h"
-#include "server/imaging/bytes.h"
 
 namespace fovea {
 

@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <optional>
 
+#include "base/bytes.h"
 #include "base/status.h"
-#include "server/imaging/bytes.h"
 #include "server/imaging/image.h"
 
 namespace fovea {

@@ -4,8 +4,8 @@
 
 #include <optional>
 
+#include "base/bytes.h"
 #include "base/status.h"
-#include "server/imaging/bytes.h"
 #include "server/imaging/image.h"
 
 namespace fovea {

@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "server/imaging/exif.h"
+#include "base/exif.h"
 #include "server/imaging/probe_formats.h"
 
 namespace fovea {

@@ -1,5 +1,5 @@
 // PNG's header (ISO/IEC 15948, section 11.2.1) and the walk over its chunks.
-#include "server/imaging/exif.h"
+#include "base/exif.h"
 #include "server/imaging/png_chunks.h"
 #include "server/imaging/probe_formats.h"
 

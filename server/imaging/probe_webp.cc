@@ -2,7 +2,7 @@
 // "VP8L", either alone or after a "VP8X" that describes the whole.
 #include <optional>
 
-#include "server/imaging/exif.h"
+#include "base/exif.h"
 #include "server/imaging/probe_formats.h"
 
 namespace fovea {

@@ -14,11 +14,11 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/run_lengths.h"
 #include "base/status.h"
 #include "server/core/quote.h"
 #include "server/imaging/encode_png.h"
 #include "server/postprocess/instance_mask.h"
-#include "server/postprocess/run_lengths.h"
 
 namespace fovea {
 namespace {

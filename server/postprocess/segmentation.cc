@@ -11,7 +11,7 @@
 #include "base/status.h"
 #include "server/imaging/encode_png.h"
 #include "server/postprocess/class_map.h"
-#include "server/postprocess/run_lengths.h"
+#include "server/postprocess/class_run_lengths.h"
 #include "server/postprocess/tensors.h"
 
 namespace fovea {

@@ -7,7 +7,6 @@
 #include <span>
 
 #include "client/cpp/client.h"
-#include "client/cpp/run_lengths.h"
 #include "server/imaging/drawing/overlay.h"
 #include "server/imaging/encode_png.h"
 #include "tests/client/fake_server.h"
@@ -92,14 +91,6 @@ TEST_F(Segment, GivesTheClassOfEachPixel) {
   EXPECT_THAT(answer->images.at(0).class_map, ElementsAre(0, 1, 1, 0, 1, 1));
   const auto broken = (*client)->Segment({.model = {"mapper"}, .images = {"holes"}});
   EXPECT_EQ(broken.status().code(), absl::StatusCode::kInternal);
-}
-
-TEST(ReadRunLengths, RefusesWhatFillsNoMask) {
-  EXPECT_THAT(*ReadRunLengths("231", 6), ElementsAre(2, 3, 1));
-  EXPECT_THAT(*ReadRunLengths("[2l1:00mNG99j0000000Q2", 630)->begin(), 75);
-  for (const char* text : {"231x", "23", "2311", "q", " ", "oooooooooooooo", "PPPPPPPPPPPPPPP1"}) {
-    EXPECT_FALSE(ReadRunLengths(text, 6).ok()) << text;
-  }
 }
 
 }  // namespace

@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
+#include "base/run_lengths.h"
 #include "client/cpp/cli/json.h"
 #include "client/cpp/cli/text.h"
-#include "client/cpp/run_lengths.h"
 #include "server/imaging/drawing/overlay.h"
 
 namespace fovea::client {
@@ -31,7 +31,7 @@ absl::StatusOr<RgbImage> Drawn(const RgbImage& picture, const ImageDetections& f
                        {}});
     if (!one.mask) continue;
     auto runs = ReadRunLengths(one.mask->run_lengths, int64_t{picture.height} * picture.width);
-    if (!runs.ok()) return absl::InternalError("not drawn: a mask of the server's does not fit");
+    if (!runs) return absl::InternalError("not drawn: a mask of the server's does not fit");
     objects.back().mask = *std::move(runs);
   }
   return DrawObjects(picture, objects);

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/limits.h"
+#include "base/pixel_format.h"
 #include "model_zoo/training/data/exif_orientation.h"
 #include "model_zoo/training/data/png_file.h"
 #include "model_zoo/training/data/sample_source.h"
@@ -21,7 +22,7 @@ namespace fovea::models::training {
 namespace {
 
 namespace fs = std::filesystem;
-using Bytes = std::span<const uint8_t>;
+using FileBytes = std::span<const uint8_t>;
 
 // Without the file's name, which ReadPicture puts in front.
 [[noreturn]] void Refuse(const std::string& why) { throw DataError(why); }
@@ -49,43 +50,20 @@ void CheckSize(int64_t width, int64_t height) {
   }
 }
 
-// value / 255 rounded to nearest, exact for value <= 255 * 255.
-uint8_t DividedBy255(uint32_t value) {
-  value += 128;
-  return static_cast<uint8_t>((value + (value >> 8)) >> 8);
-}
-
 // Laid over white.
 cv::Mat Opaque(const cv::Mat& rgba) {
   cv::Mat rgb(rgba.size(), CV_8UC3);
-  for (int y = 0; y < rgba.rows; ++y) {
-    const uint8_t* from = rgba.ptr<uint8_t>(y);
-    uint8_t* to = rgb.ptr<uint8_t>(y);
-    for (int x = 0; x < rgba.cols; ++x, from += 4, to += 3) {
-      const uint32_t alpha = from[3];
-      for (int i = 0; i < 3; ++i) to[i] = DividedBy255(from[i] * alpha + 255 * (255 - alpha));
-    }
-  }
+  RgbaOverBackground(rgba.total(), rgba.data, {255, 255, 255}, rgb.data);
   return rgb;
 }
 
-// As Adobe's programs write it into a JPEG: 255 is no ink.
 cv::Mat FromInvertedCmyk(const cv::Mat& cmyk) {
   cv::Mat rgb(cmyk.size(), CV_8UC3);
-  for (int y = 0; y < cmyk.rows; ++y) {
-    const uint8_t* from = cmyk.ptr<uint8_t>(y);
-    uint8_t* to = rgb.ptr<uint8_t>(y);
-    for (int x = 0; x < cmyk.cols; ++x, from += 4, to += 3) {
-      const uint32_t light = from[3];
-      for (int i = 0; i < 3; ++i) {
-        to[i] = static_cast<uint8_t>(light - DividedBy255((255u - from[i]) * light));
-      }
-    }
-  }
+  InvertedCmykToRgb(cmyk.total(), cmyk.data, rgb.data);
   return rgb;
 }
 
-cv::Mat DecodeJpeg(Bytes file) {
+cv::Mat DecodeJpeg(FileBytes file) {
   // One for each picture: a decompressor that has met an error fails at every later one.
   const std::unique_ptr<void, int (*)(tjhandle)> handle(tjInitDecompress(), tjDestroy);
   int width = 0, height = 0, subsampling = 0, colours = -1;
@@ -101,23 +79,23 @@ cv::Mat DecodeJpeg(Bytes file) {
                     TJFLAG_STOPONWARNING | TJFLAG_LIMITSCANS) != 0) {
     Refuse(std::string("it is damaged: ") + tjGetErrorStr2(handle.get()));
   }
-  return Upright(cmyk ? FromInvertedCmyk(pixels) : pixels, JpegOrientation(file));
+  return Upright(cmyk ? FromInvertedCmyk(pixels) : pixels, JpegOrientation(std::as_bytes(file)));
 }
 
-DecodedPng CheckedPng(Bytes file, PngForm form) {
+DecodedPng CheckedPng(FileBytes file, PngForm form) {
   DecodedPng decoded = DecodePng(file, form, limits::kMaxImagePixels, limits::kMaxImageSide);
   if (!decoded.failure.empty()) Refuse("it is no PNG that can be read: " + decoded.failure);
   CheckSize(decoded.pixels.cols, decoded.pixels.rows);
   return decoded;
 }
 
-cv::Mat DecodeColourPng(Bytes file) {
+cv::Mat DecodeColourPng(FileBytes file) {
   const DecodedPng decoded = CheckedPng(file, PngForm::kColour);
   return Upright(decoded.pixels.channels() == 4 ? Opaque(decoded.pixels) : decoded.pixels,
                  decoded.orientation);
 }
 
-cv::Mat DecodeWebp(Bytes file) {
+cv::Mat DecodeWebp(FileBytes file) {
   WebPBitstreamFeatures features;
   if (WebPGetFeatures(file.data(), file.size(), &features) != VP8_STATUS_OK) {
     Refuse("it is damaged");
@@ -130,16 +108,17 @@ cv::Mat DecodeWebp(Bytes file) {
              static_cast<int>(pixels.step)) == nullptr) {
     Refuse("it is damaged");
   }
-  return Upright(features.has_alpha ? Opaque(pixels) : pixels, WebpOrientation(file));
+  return Upright(features.has_alpha ? Opaque(pixels) : pixels,
+                 WebpOrientation(std::as_bytes(file)));
 }
 
-bool Has(Bytes file, size_t at, std::string_view text) {
+bool Has(FileBytes file, size_t at, std::string_view text) {
   return file.size() >= at + text.size() &&
          std::memcmp(file.data() + at, text.data(), text.size()) == 0;
 }
 
 // By its first bytes, whatever the file is called.
-cv::Mat Decode(Bytes file) {
+cv::Mat Decode(FileBytes file) {
   if (Has(file, 0, "\xff\xd8\xff")) return DecodeJpeg(file);
   if (Has(file, 0, "\x89PNG\r\n\x1a\n")) return DecodeColourPng(file);
   if (Has(file, 0, "RIFF") && Has(file, 8, "WEBP")) return DecodeWebp(file);

@@ -13,7 +13,7 @@
 #include <new>
 #include <string_view>
 
-#include "model_zoo/training/data/exif_orientation.h"
+#include "base/exif.h"
 
 namespace fovea::models::training {
 namespace {
@@ -88,7 +88,9 @@ class PngReader {
   int Orientation() {
     png_bytep exif = nullptr;
     png_uint_32 size = 0;
-    return png_get_eXIf_1(png_, header_, &size, &exif) != 0 ? TiffOrientation({exif, size}) : 1;
+    return png_get_eXIf_1(png_, header_, &size, &exif) != 0
+               ? ExifOrientation(std::as_bytes(std::span(exif, size)))
+               : 1;
   }
 
  private:

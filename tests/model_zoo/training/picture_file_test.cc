@@ -123,10 +123,8 @@ TEST(ExifOrientationTest, AnythingElseIsUpright) {
     std::vector<uint8_t> bytes(random() % 60);
     for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(random());
     if (bytes.size() > 12) std::memcpy(bytes.data() + random() % 4, "\xff\xd8\xff\xe1", 4);
-    for (const int orientation :
-         {JpegOrientation(bytes), WebpOrientation(bytes), TiffOrientation(bytes)}) {
-      EXPECT_EQ(orientation, 1);
-    }
+    EXPECT_EQ(JpegOrientation(std::as_bytes(std::span(bytes))), 1);
+    EXPECT_EQ(WebpOrientation(std::as_bytes(std::span(bytes))), 1);
   }
 }
 

@@ -14,11 +14,11 @@
 #include <utility>
 #include <vector>
 
+#include "base/run_lengths.h"
 #include "base/status.h"
 #include "server/imaging/decode.h"
 #include "server/imaging/probe.h"
 #include "server/postprocess/instance_mask.h"
-#include "server/postprocess/run_lengths.h"
 
 namespace fovea {
 namespace {

@@ -1,4 +1,4 @@
-#include "server/imaging/pixel_format.h"
+#include "base/pixel_format.h"
 
 namespace fovea {
 namespace {
@@ -21,7 +21,8 @@ void InvertedCmykToRgb(size_t pixels, const uint8_t* cmyk, uint8_t* rgb) {
   }
 }
 
-void RgbaOverBackground(size_t pixels, const uint8_t* rgba, const Rgb& background, uint8_t* rgb) {
+void RgbaOverBackground(size_t pixels, const uint8_t* rgba,
+                        const std::array<uint8_t, 3>& background, uint8_t* rgb) {
   for (size_t i = 0; i < pixels; ++i) {
     const uint32_t alpha = rgba[4 * i + 3];
     for (int c = 0; c < 3; ++c) {

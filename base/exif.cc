@@ -1,4 +1,4 @@
-#include "server/imaging/exif.h"
+#include "base/exif.h"
 
 namespace fovea {
 namespace {

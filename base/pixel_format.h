@@ -2,10 +2,9 @@
 // pixels.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
-
-#include "server/imaging/image.h"
 
 namespace fovea {
 
@@ -16,6 +15,7 @@ void InvertedCmykToRgb(size_t pixels, const uint8_t* cmyk, uint8_t* rgb);
 
 // (colour * alpha + background * (255 - alpha)) / 255, rounded, as Pillow's Image.paste with a
 // mask.
-void RgbaOverBackground(size_t pixels, const uint8_t* rgba, const Rgb& background, uint8_t* rgb);
+void RgbaOverBackground(size_t pixels, const uint8_t* rgba,
+                        const std::array<uint8_t, 3>& background, uint8_t* rgb);
 
 }  // namespace fovea

@@ -1,23 +1,13 @@
-#include "server/postprocess/run_lengths.h"
+#include "server/postprocess/class_run_lengths.h"
 
 #include <utility>
 
 #include "base/check.h"
+#include "base/run_lengths.h"
 #include "base/status.h"
 
 namespace fovea {
 namespace {
-
-void Append(int64_t number, std::string& text) {
-  constexpr int kBits = 5;
-  for (bool more = true; more;) {
-    int64_t group = number & 0x1f;
-    number >>= kBits;  // arithmetic: its sign stays
-    more = (group & 0x10) != 0 ? number != -1 : number != 0;
-    if (more) group |= 0x20;
-    text.push_back(static_cast<char>(group + '0'));
-  }
-}
 
 // A class's runs, as far as they are told.
 struct ClassRuns {
@@ -32,24 +22,6 @@ struct ClassRuns {
 };
 
 }  // namespace
-
-void RunLengths::Add(bool of_mask, int64_t count) {
-  if (count == 0) return;
-  if (of_mask != of_mask_) {
-    Append(Number(), text_);
-    ++ended_;
-    before_last_ = std::exchange(previous_, run_);
-    run_ = 0;
-    of_mask_ = of_mask;
-  }
-  run_ += count;
-}
-
-std::string RunLengths::Text() const {
-  std::string text = text_;
-  Append(Number(), text);
-  return text;
-}
 
 absl::StatusOr<std::vector<std::string>> RunLengthsOfClasses(std::span<const uint16_t> map,
                                                              const ImageSize& size, int64_t classes,

@@ -1,7 +1,7 @@
 // The one thing of EXIF that changes pixels.
 #pragma once
 
-#include "server/imaging/bytes.h"
+#include "base/bytes.h"
 
 namespace fovea {
 

@@ -1,4 +1,4 @@
-#include "server/imaging/pixel_format.h"
+#include "base/pixel_format.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
