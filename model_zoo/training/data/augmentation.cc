@@ -75,9 +75,10 @@ class Sources {
     const auto [top, bottom] = Covering(rows_, object.mask_area.y, object.mask_area.height);
     const cv::Rect area(cv::Point(left, top), cv::Point(right, bottom));
     if (area.empty()) return false;
+    const cv::Mat whole = object.mask();
     cv::Mat mask(area.size(), CV_8U);
     for (int y = 0; y < area.height; ++y) {
-      const uint8_t* from = object.mask.ptr<uint8_t>(rows_[area.y + y] - object.mask_area.y);
+      const uint8_t* from = whole.ptr<uint8_t>(rows_[area.y + y] - object.mask_area.y);
       uint8_t* row = mask.ptr<uint8_t>(y);
       for (int x = 0; x < area.width; ++x) {
         row[x] = from[columns_[area.x + x] - object.mask_area.x];
@@ -124,7 +125,7 @@ bool Place(cv::Size picture, const Placement& placement, const Sources& sources,
   const cv::Rect2f whole = ScaledBox(object.box, picture, placement);
   cv::Rect2f left = whole & cv::Rect2f(0, 0, placement.content.width, placement.content.height);
   if (!object.crowd && left.area() < min_left * whole.area()) return false;
-  if (!object.mask.empty()) {
+  if (object.mask) {
     if (!sources.GatherMask(object)) return false;
     if (left != whole) left &= cv::Rect2f(object.mask_area);
   }

@@ -4,11 +4,13 @@
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <opencv2/imgproc.hpp>
 #include <set>
 #include <unordered_map>
 #include <utility>
 
 #include "base/limits.h"
+#include "base/run_lengths.h"
 #include "model_zoo/quoted.h"
 #include "model_zoo/training/data/coco_entry.h"
 #include "model_zoo/training/data/mask_codes.h"
@@ -142,34 +144,47 @@ class Reader {
     }
     if (!mask.is_object()) entry.Refuse("\"segmentation\" is neither polygons nor run lengths");
     const CocoEntry lengths(entry, mask);
-    raw.rest.run_lengths_of = SizeOf(lengths);
+    const cv::Size size = SizeOf(lengths);
+    const int64_t pixels = int64_t{size.width} * size.height;
     const Json& counts = lengths.At("counts");
-    if (counts.is_string()) {
-      try {
-        raw.rest.run_lengths = RunLengthsOf(counts.get_ref<const std::string&>());
-      } catch (const DataError& error) {
-        entry.Refuse(error.what());
-      }
-      return;
+    raw.rest.run_lengths_of = size;
+    raw.rest.run_lengths =
+        counts.is_string() ? counts.get<std::string>() : TextOf(entry, counts, pixels);
+    if (!ReadRunLengths(raw.rest.run_lengths, pixels)) {
+      entry.Refuse("its run lengths are not those of " + std::to_string(size.width) + " x " +
+                   std::to_string(size.height) + " pixels");
     }
+  }
+
+  // Of a list of run lengths.
+  static std::string TextOf(const CocoEntry& entry, const Json& counts, int64_t pixels) {
     if (!counts.is_array()) entry.Refuse("\"counts\" is neither text nor a list");
+    RunLengths runs;
+    bool of_mask = false;
     for (const Json& count : counts) {
-      if (!count.is_number_unsigned() || count.get<uint64_t>() > limits::kMaxImagePixels) {
+      if (!count.is_number_unsigned() || count.get<uint64_t>() > static_cast<uint64_t>(pixels)) {
         entry.Refuse("\"counts\" holds what is no number of pixels");
       }
-      raw.rest.run_lengths.push_back(count.get<uint32_t>());
+      runs.Add(of_mask, count.get<int64_t>());
+      of_mask = !of_mask;
     }
+    return runs.Text();
   }
 
   static cv::Size SizeOf(const CocoEntry& lengths) {
     const Json& size = lengths.At("size");
     const auto side = [](const Json& value) {
-      return value.is_number_unsigned() && value.get<uint64_t>() <= limits::kMaxImageSide;
+      return value.is_number_unsigned() && value.get<uint64_t>() > 0 &&
+             value.get<uint64_t>() <= limits::kMaxImageSide;
     };
     if (!size.is_array() || size.size() != 2 || !side(size[0]) || !side(size[1])) {
       lengths.Refuse("\"size\" is not a height and a width");
     }
-    return {size[1].get<int>(), size[0].get<int>()};
+    const cv::Size found(size[1].get<int>(), size[0].get<int>());
+    if (int64_t{found.width} * found.height > limits::kMaxImagePixels) {
+      lengths.Refuse("its run lengths are of more pixels than the server takes");
+    }
+    return found;
   }
 
   void Resolve(const std::map<int64_t, int64_t>& classes, RawAnnotation& raw) {
@@ -251,26 +266,42 @@ cv::Rect Reach(const CocoAnnotation& annotation, cv::Size picture) {
   return reach & cv::Rect({0, 0}, picture);
 }
 
-}  // namespace
-
-bool SetMask(const CocoAnnotation& annotation, cv::Size picture, Object& object) {
+// That part of the picture.
+cv::Mat Decoded(const CocoAnnotation& annotation, cv::Size picture, const cv::Rect& part) {
   if (!annotation.run_lengths.empty()) {
-    if (annotation.run_lengths_of != picture) {
-      throw DataError(annotation.name + ": its run lengths are of another size than its picture");
-    }
-    try {
-      return SetMask(MaskOf(annotation.run_lengths, picture), {0, 0}, object);
-    } catch (const DataError& error) {
-      throw DataError(annotation.name + ": " + error.what());
-    }
+    return MaskOf(*ReadRunLengths(annotation.run_lengths, picture.area()), picture, part);
+  }
+  cv::Mat mask = cv::Mat::zeros(part.size(), CV_8U);
+  for (const std::vector<float>& polygon : annotation.polygons) {
+    FillPolygon(polygon, part.tl(), mask);
+  }
+  return mask;
+}
+
+// The smallest that holds all of the mask; empty where there is nothing of it.
+cv::Rect MaskArea(const CocoAnnotation& annotation, cv::Size picture) {
+  if (!annotation.run_lengths.empty()) {
+    return AreaOf(*ReadRunLengths(annotation.run_lengths, picture.area()), picture);
   }
   const cv::Rect reach = Reach(annotation, picture);
-  if (reach.empty()) return false;
-  cv::Mat mask = cv::Mat::zeros(reach.size(), CV_8U);
-  for (const std::vector<float>& polygon : annotation.polygons) {
-    FillPolygon(polygon, reach.tl(), mask);
+  if (reach.empty()) return {};
+  const cv::Rect area = cv::boundingRect(Decoded(annotation, picture, reach));
+  return area.empty() ? area : area + reach.tl();
+}
+
+}  // namespace
+
+bool SetMask(const std::shared_ptr<const CocoAnnotation>& annotation, cv::Size picture,
+             Object& object) {
+  if (!annotation->run_lengths.empty() && annotation->run_lengths_of != picture) {
+    throw DataError(annotation->name + ": its run lengths are of another size than its picture");
   }
-  return SetMask(mask, reach.tl(), object);
+  const cv::Rect area = MaskArea(*annotation, picture);
+  if (area.empty()) return false;
+  object.mask_area = area;
+  object.mask = [annotation, picture, area] { return Decoded(*annotation, picture, area); };
+  object.box = cv::Rect2f(area);
+  return true;
 }
 
 }  // namespace fovea::models::training

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <opencv2/core.hpp>
 #include <string>
 #include <vector>
@@ -17,10 +18,10 @@ struct CocoAnnotation {
   cv::Rect2f box;           // clipped to the picture, where its size is known
   int64_t class_index = 0;  // a place in CocoFile::labels
   bool crowd = false;
-  // One of these, or neither: checked numbers, but not yet whether run lengths fill the picture.
+  // One of these, or neither.
   std::vector<std::vector<float>> polygons;
-  std::vector<uint32_t> run_lengths;
-  cv::Size run_lengths_of;  // the picture's size, as they say it
+  std::string run_lengths;  // COCO's text (base/run_lengths.h), checked
+  cv::Size run_lengths_of;  // the picture's size, as they say it and fill it
 
   bool has_mask() const { return !polygons.empty() || !run_lengths.empty(); }
 };
@@ -46,9 +47,10 @@ struct CocoFile {
 // does.
 CocoFile ReadCocoFile(const std::filesystem::path& file);
 
-// Gives the object the mask of an annotation that has one; its box becomes the mask's. False, and
-// nothing changes, where no pixel's middle lies in it. Throws DataError where run lengths do not
-// fill the picture, or are of another size.
-bool SetMask(const CocoAnnotation& annotation, cv::Size picture, Object& object);
+// Gives the object the mask of an annotation that has one, which is kept and decoded when it is
+// asked for; its box becomes the mask's. False, and nothing changes, where no pixel's middle lies
+// in it. Throws DataError where run lengths are of another size.
+bool SetMask(const std::shared_ptr<const CocoAnnotation>& annotation, cv::Size picture,
+             Object& object);
 
 }  // namespace fovea::models::training

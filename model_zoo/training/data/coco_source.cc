@@ -17,11 +17,11 @@ std::string SizeText(cv::Size size) {
 
 CocoSource::CocoSource(const std::filesystem::path& annotations,
                        const std::vector<std::filesystem::path>& folders)
-    : file_(ReadCocoFile(annotations)) {
-  if (file_.pictures.empty()) {
+    : file_(std::make_shared<const CocoFile>(ReadCocoFile(annotations))) {
+  if (file_->pictures.empty()) {
     throw DataError("the annotations " + annotations.string() + " are of no picture");
   }
-  const std::string& first = file_.pictures.front().file_name;
+  const std::string& first = file_->pictures.front().file_name;
   const auto folder = std::find_if(folders.begin(), folders.end(), [&first](const auto& tried) {
     return std::filesystem::exists(tried / first);
   });
@@ -32,7 +32,7 @@ CocoSource::CocoSource(const std::filesystem::path& annotations,
                     Quoted(first) + ", which is in none of " + tried);
   }
   pictures_ = *folder;
-  for (const CocoPicture& picture : file_.pictures) {
+  for (const CocoPicture& picture : file_->pictures) {
     for (const CocoAnnotation& annotation : picture.annotations) {
       if (!annotation.crowd) ++(annotation.has_mask() ? with_mask_ : without_mask_);
     }
@@ -42,12 +42,12 @@ CocoSource::CocoSource(const std::filesystem::path& annotations,
 
 std::vector<std::string> CocoSource::notes() const {
   std::vector<std::string> notes;
-  if (file_.without_area > 0) {
-    notes.push_back(std::to_string(file_.without_area) +
+  if (file_->without_area > 0) {
+    notes.push_back(std::to_string(file_->without_area) +
                     " boxes without area inside of their picture are left out");
   }
-  if (file_.without_outline > 0) {
-    notes.push_back(std::to_string(file_.without_outline) +
+  if (file_->without_outline > 0) {
+    notes.push_back(std::to_string(file_->without_outline) +
                     " objects whose polygons have fewer than three corners are left out");
   }
   if (with_mask_ > 0 && without_mask_ > 0) {
@@ -58,7 +58,7 @@ std::vector<std::string> CocoSource::notes() const {
 }
 
 Sample CocoSource::Get(uint64_t index) const {
-  const CocoPicture& picture = file_.pictures.at(index);
+  const CocoPicture& picture = file_->pictures.at(index);
   const std::filesystem::path file = pictures_ / picture.file_name;
   Sample sample{.rgb = ReadPicture(file)};
   const cv::Size size = sample.rgb.size();
@@ -70,7 +70,7 @@ Sample CocoSource::Get(uint64_t index) const {
     Object object{.class_index = annotation.class_index};
     object.crowd = annotation.crowd;
     const bool masked = has_masks_ && annotation.has_mask();
-    if (masked && !SetMask(annotation, size, object)) continue;
+    if (masked && !SetMask({file_, &annotation}, size, object)) continue;
     object.box = annotation.box & cv::Rect2f(0, 0, size.width, size.height);
     if (object.box.empty()) continue;
     sample.objects.push_back(std::move(object));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -21,17 +22,17 @@ class CocoSource final : public SampleSource {
              const std::vector<std::filesystem::path>& folders);
 
   GroundTruth ground_truth() const override { return {.boxes = true, .masks = has_masks_}; }
-  const std::vector<std::string>& labels() const override { return file_.labels; }
+  const std::vector<std::string>& labels() const override { return file_->labels; }
   const std::vector<std::string>& map_labels() const override { return map_labels_; }
-  uint64_t size() const override { return file_.pictures.size(); }
-  std::string Name(uint64_t index) const override { return file_.pictures.at(index).file_name; }
+  uint64_t size() const override { return file_->pictures.size(); }
+  std::string Name(uint64_t index) const override { return file_->pictures.at(index).file_name; }
   std::vector<std::string> notes() const override;
   // Throws DataError where the picture cannot be read, or is of another size than the annotations
   // say.
   Sample Get(uint64_t index) const override;
 
  private:
-  const CocoFile file_;
+  const std::shared_ptr<const CocoFile> file_;  // masks that are not decoded yet keep it
   std::filesystem::path pictures_;
   const std::vector<std::string> map_labels_;  // none
   int64_t without_mask_ = 0, with_mask_ = 0;   // of what is no crowd

@@ -43,11 +43,11 @@ Json Annotation(const Object& object, cv::Size picture, uint64_t image_id, uint6
                      {"bbox", {object.box.x, object.box.y, object.box.width, object.box.height}},
                      {"area", object.box.area()},
                      {"iscrowd", object.crowd ? 1 : 0}};
-  if (!object.mask.empty()) {
+  if (object.mask) {
     const cv::Mat mask = WholeMask(object, picture);
     annotation["area"] = cv::countNonZero(mask);
     annotation["segmentation"] = {{"size", {picture.height, picture.width}},
-                                  {"counts", TextOf(RunLengthsOf(mask))}};
+                                  {"counts", RunLengthsOf(mask)}};
   }
   return annotation;
 }

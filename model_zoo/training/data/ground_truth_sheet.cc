@@ -77,7 +77,7 @@ cv::Mat WithGroundTruth(const SampleSource& source, const Sample& sample) {
   cv::Mat rgb = sample.rgb.clone();
   if (!sample.class_map.empty()) DrawClassMap(sample.class_map, source.map_labels(), rgb);
   for (const Object& object : sample.objects) {
-    if (object.mask.empty() || !sample.class_map.empty()) continue;
+    if (!object.mask || !sample.class_map.empty()) continue;
     Tint(rgb, WholeMask(object, rgb.size()), ColourOf(object.class_index));
   }
   for (const Object& object : sample.objects) {

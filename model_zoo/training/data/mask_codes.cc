@@ -2,14 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
-#include "model_zoo/training/data/sample_source.h"
+#include "base/run_lengths.h"
 
 namespace fovea::models::training {
 namespace {
-
-constexpr int kFirstCharacter = 48, kBits = 5;
 
 // The first pixel whose middle lies at `place` or behind it, in [0, count].
 int FirstFrom(double place, int count) {
@@ -49,80 +46,51 @@ void FillPolygon(std::span<const float> polygon, cv::Point corner, cv::Mat& mask
   }
 }
 
-// Numbers in pieces of five bits, lowest first, each in a character from '0' on; a sixth bit says
-// that another follows, and the last one's highest bit is the sign. From the fourth number on, the
-// difference to the one before the last.
-std::vector<uint32_t> RunLengthsOf(std::string_view text) {
-  std::vector<uint32_t> lengths;
-  for (size_t at = 0; at < text.size();) {
-    int64_t number = 0;
-    int shift = 0, piece = 0;
-    do {
-      if (at == text.size() || shift > 30) throw DataError("its run lengths end within a number");
-      piece = static_cast<unsigned char>(text[at++]) - kFirstCharacter;
-      if (piece < 0 || piece > 63) throw DataError("its run lengths hold a strange character");
-      number |= int64_t{piece & 31} << shift;
-      shift += kBits;
-    } while ((piece & 32) != 0);
-    if ((piece & 16) != 0) number -= int64_t{1} << shift;
-    if (lengths.size() > 2) number += lengths[lengths.size() - 2];
-    if (number < 0 || number > std::numeric_limits<uint32_t>::max()) {
-      throw DataError("its run lengths hold a number below 0 or too large");
-    }
-    lengths.push_back(static_cast<uint32_t>(number));
+cv::Rect AreaOf(std::span<const int64_t> run_lengths, cv::Size picture) {
+  int64_t left = picture.width, right = 0, top = picture.height, bottom = 0;
+  int64_t end = 0;
+  for (size_t i = 0; i < run_lengths.size(); ++i) {
+    const int64_t begin = end;
+    end += run_lengths[i];
+    if (i % 2 == 0 || begin == end) continue;
+    const int64_t first = begin / picture.height, last = (end - 1) / picture.height;  // columns
+    left = std::min(left, first);
+    right = std::max(right, last + 1);
+    // What goes on in the next column has the lowest pixel of the one and the highest of the other.
+    top = std::min(top, first == last ? begin % picture.height : 0);
+    bottom =
+        std::max(bottom, first == last ? (end - 1) % picture.height + 1 : int64_t{picture.height});
   }
-  return lengths;
+  if (right == 0) return {};
+  return {static_cast<int>(left), static_cast<int>(top), static_cast<int>(right - left),
+          static_cast<int>(bottom - top)};
 }
 
-std::string TextOf(std::span<const uint32_t> run_lengths) {
-  std::string text;
+cv::Mat MaskOf(std::span<const int64_t> run_lengths, cv::Size picture, cv::Rect part) {
+  cv::Mat columns = cv::Mat::zeros(part.width, part.height, CV_8U);  // transposed
+  int64_t end = 0;
   for (size_t i = 0; i < run_lengths.size(); ++i) {
-    int64_t number = run_lengths[i];
-    if (i > 2) number -= run_lengths[i - 2];
-    for (bool more = true; more;) {
-      int piece = static_cast<int>(number & 31);
-      number >>= kBits;
-      more = number != ((piece & 16) != 0 ? -1 : 0);
-      if (more) piece |= 32;
-      text.push_back(static_cast<char>(piece + kFirstCharacter));
+    const int64_t begin = end;
+    end += run_lengths[i];
+    if (i % 2 == 0 || begin == end) continue;
+    const int64_t last = std::min<int64_t>((end - 1) / picture.height, part.br().x - 1);
+    for (int64_t x = std::max<int64_t>(begin / picture.height, part.x); x <= last; ++x) {
+      const int64_t from = std::max<int64_t>(begin - x * picture.height, part.y);
+      const int64_t to = std::min<int64_t>(end - x * picture.height, part.br().y);
+      if (from >= to) continue;
+      uint8_t* column = columns.ptr<uint8_t>(static_cast<int>(x - part.x));
+      std::fill(column + (from - part.y), column + (to - part.y), uint8_t{255});
     }
-  }
-  return text;
-}
-
-cv::Mat MaskOf(std::span<const uint32_t> run_lengths, cv::Size size) {
-  const uint64_t pixels = static_cast<uint64_t>(size.width) * size.height;
-  uint64_t all = 0;
-  for (uint32_t length : run_lengths) all += length;
-  if (all != pixels) {
-    throw DataError("its run lengths are of " + std::to_string(all) + " pixels, the picture has " +
-                    std::to_string(pixels));
-  }
-  cv::Mat columns(size.width, size.height, CV_8U);  // transposed: a column is a row
-  uint8_t* at = columns.data;
-  for (size_t i = 0; i < run_lengths.size(); ++i) {
-    std::fill_n(at, run_lengths[i], static_cast<uint8_t>(i % 2 == 0 ? 0 : 255));
-    at += run_lengths[i];
   }
   return columns.t();
 }
 
-std::vector<uint32_t> RunLengthsOf(const cv::Mat& mask) {
-  std::vector<uint32_t> lengths;
-  bool set = false;
-  uint32_t length = 0;
+std::string RunLengthsOf(const cv::Mat& mask) {
+  RunLengths runs;
   for (int x = 0; x < mask.cols; ++x) {
-    for (int y = 0; y < mask.rows; ++y) {
-      if ((mask.at<uint8_t>(y, x) != 0) != set) {
-        lengths.push_back(length);
-        length = 0;
-        set = !set;
-      }
-      ++length;
-    }
+    for (int y = 0; y < mask.rows; ++y) runs.Add(mask.at<uint8_t>(y, x) != 0, 1);
   }
-  lengths.push_back(length);
-  return lengths;
+  return runs.Text();
 }
 
 }  // namespace fovea::models::training

@@ -5,8 +5,6 @@
 #include <opencv2/core.hpp>
 #include <span>
 #include <string>
-#include <string_view>
-#include <vector>
 
 namespace fovea::models::training {
 
@@ -16,13 +14,13 @@ namespace fovea::models::training {
 // fifths of a pixel first: the two differ in pixels that the outline crosses, and in no others.
 void FillPolygon(std::span<const float> polygon, cv::Point corner, cv::Mat& mask);
 
-// Of COCO's compressed text. Throws DataError where it is none.
-std::vector<uint32_t> RunLengthsOf(std::string_view text);
-std::string TextOf(std::span<const uint32_t> run_lengths);
+// COCO's run lengths (base/run_lengths.h), which fill a picture of that size. The smallest part of
+// it that holds all pixels of the mask; empty where there is none.
+cv::Rect AreaOf(std::span<const int64_t> run_lengths, cv::Size picture);
+// A part of the mask: uint8, 255 where it is set.
+cv::Mat MaskOf(std::span<const int64_t> run_lengths, cv::Size picture, cv::Rect part);
 
-// Column by column, pixels that are not set first. The mask has 255 where they are set. Throws
-// DataError unless the lengths fill it.
-cv::Mat MaskOf(std::span<const uint32_t> run_lengths, cv::Size size);
-std::vector<uint32_t> RunLengthsOf(const cv::Mat& mask);
+// As compressed text.
+std::string RunLengthsOf(const cv::Mat& mask);
 
 }  // namespace fovea::models::training

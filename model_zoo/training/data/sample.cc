@@ -6,16 +6,15 @@ namespace fovea::models::training {
 
 cv::Mat WholeMask(const Object& object, cv::Size picture) {
   cv::Mat whole = cv::Mat::zeros(picture, CV_8U);
-  if (!object.mask.empty()) object.mask.copyTo(whole(object.mask_area));
+  if (object.mask) object.mask().copyTo(whole(object.mask_area));
   return whole;
 }
 
 bool SetMask(const cv::Mat& part, cv::Point corner, Object& object) {
   const cv::Rect area = cv::boundingRect(part);
   if (area.empty()) return false;
-  // A matrix of its own: assigned to, the object's would be overwritten, which copies share.
-  const cv::Mat mask = part(area) != 0;
-  object.mask = mask;
+  const cv::Mat mask = part(area) != 0;  // of its own: not the whole part is kept
+  object.mask = [mask] { return mask; };
   object.mask_area = area + corner;
   object.box = cv::Rect2f(object.mask_area);
   return true;

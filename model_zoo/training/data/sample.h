@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <opencv2/core.hpp>
 #include <optional>
 #include <vector>
@@ -14,10 +15,12 @@ struct Object {
   cv::Rect2f box;           // of what can be seen of the object; never empty, inside of the picture
   int64_t class_index = 0;  // a place in SampleSource::labels()
 
-  // Which pixels show the object: uint8 [mask_area.height, mask_area.width], 255 or 0, of a part of
-  // the picture. Empty, as the area is, where the source has no masks.
+  // Where pixels of the picture show the object, and which of them do: uint8 [mask_area.height,
+  // mask_area.width], 255 or 0. Empty, both of them, where the source has no masks. Decoded anew at
+  // each call, which is thread-safe: hundreds of objects on a large picture would take gigabytes if
+  // all of their masks were kept.
   cv::Rect mask_area;
-  cv::Mat mask;
+  std::function<cv::Mat()> mask;
 
   // A region of many objects that nobody told apart (COCO's "iscrowd"): not to be found as one, and
   // finding something there is no mistake.
@@ -42,9 +45,9 @@ constexpr int IgnoredLevel(int type) { return type == CV_16U ? 65535 : 255; }
 // nothing.
 cv::Mat WholeMask(const Object& object, cv::Size picture);
 
-// Sets the object's mask from the pixels of a part of its picture that begins at `corner` (uint8,
-// not 0: the object's), as small as it can be, and its box around it. False, and nothing changes,
-// where no pixel is set.
+// Sets the object's mask, which is kept, from the pixels of a part of its picture that begins at
+// `corner` (uint8, not 0: the object's), as small as it can be, and its box around it. False, and
+// nothing changes, where no pixel is set.
 bool SetMask(const cv::Mat& part, cv::Point corner, Object& object);
 
 }  // namespace fovea::models::training

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string>
 #include <utility>
 
 #include "model_zoo/training/data/shuffle.h"
@@ -13,6 +14,8 @@ namespace fovea::models::training {
 namespace {
 
 constexpr uint32_t kAugmentationStream = 64;  // of Random: no picture's or scene's
+// Of an image: some 4,000 objects at 512 x 512. A batch is given as many bytes as its images need.
+constexpr int64_t kMaxMaskBytes = int64_t{1} << 30;
 
 // Boxes of the objects that are crowds, or of the others.
 at::Tensor BoxesOf(const std::vector<Object>& objects, bool crowds) {
@@ -39,14 +42,25 @@ ImageTruth TruthOf(const std::vector<Object>& objects, bool masks, ImageSize siz
     if (object.crowd) continue;
     *label++ = object.class_index;
     if (!masks) continue;
+    const cv::Mat shown = object.mask();
     for (int y = 0; y < object.mask_area.height; ++y) {
-      const uint8_t* from = object.mask.ptr<uint8_t>(y);
+      const uint8_t* from = shown.ptr<uint8_t>(y);
       uint8_t* to = mask + (object.mask_area.y + y) * size.width + object.mask_area.x;
       for (int x = 0; x < object.mask_area.width; ++x) to[x] = from[x] != 0;
     }
     mask += size.height * size.width;
   }
   return truth;
+}
+
+// Before they are made.
+void CheckMasks(const std::vector<Object>& objects, ImageSize size, const std::string& name) {
+  const int64_t masks = std::ranges::count_if(
+      objects, [](const Object& object) { return object.mask && !object.crowd; });
+  if (masks * size.height * size.width <= kMaxMaskBytes) return;
+  throw DataError("the picture " + name + ": the masks of its " + std::to_string(masks) +
+                  " objects take more than " + std::to_string(kMaxMaskBytes >> 20) +
+                  " MiB at the model's size");
 }
 
 template <typename Level>
@@ -136,6 +150,7 @@ TrainingBatch SampleLoader::Make(int64_t number) const {
                                ? place
                                : Shuffled(place % count, count, options_.seed, place / count);
     const Sample sample = source_.Get(index);
+    CheckMasks(sample.objects, options_.size, source_.Name(index));
     Random random(options_.seed, kAugmentationStream, place);
     samples.push_back(options_.augmentation ? Augmented(sample, size, options_.framing,
                                                         *options_.augmentation, random)

@@ -75,7 +75,9 @@ class SampleLoader {
   // training are full: one of them may hold the end of an epoch and the beginning of the next.
   int64_t batches_per_epoch() const;
 
-  // Without images after the last one, where there is a last one. Throws what the source does.
+  // Without images after the last one, where there is a last one. Throws what the source does, and
+  // DataError where a picture has so many objects that their masks, of the size of the images, take
+  // more than a gibibyte.
   TrainingBatch Next();
 
  private:

@@ -42,7 +42,7 @@ TEST(PlacedTest, APictureOfTheImagesSizeStaysAsItIs) {
     for (size_t i = 0; i < sample.objects.size(); ++i) {
       EXPECT_EQ(placed.sample.objects[i].box, sample.objects[i].box);
       EXPECT_EQ(placed.sample.objects[i].mask_area, sample.objects[i].mask_area);
-      EXPECT_TRUE(SameBytes(placed.sample.objects[i].mask, sample.objects[i].mask));
+      EXPECT_TRUE(SameBytes(placed.sample.objects[i].mask(), sample.objects[i].mask()));
     }
   }
 }
@@ -144,7 +144,7 @@ TEST(AugmentedTest, LeavesTheSampleAsItIs) {
   EXPECT_TRUE(SameBytes(sample.class_map, same.class_map));
   for (size_t i = 0; i < sample.objects.size(); ++i) {
     EXPECT_EQ(sample.objects[i].box, same.objects[i].box);
-    EXPECT_TRUE(SameBytes(sample.objects[i].mask, same.objects[i].mask));
+    EXPECT_TRUE(SameBytes(sample.objects[i].mask(), same.objects[i].mask()));
   }
 }
 
@@ -163,8 +163,8 @@ TEST(AugmentedTest, AFlipMirrorsEverything) {
   for (size_t i = 0; i < sample.objects.size(); ++i) {
     const Object &before = sample.objects[i], &after = placed.sample.objects[i];
     EXPECT_EQ(after.box.x, 128 - before.box.x - before.box.width);
-    cv::flip(before.mask, mirrored, 1);
-    EXPECT_TRUE(SameBytes(after.mask, mirrored));
+    cv::flip(before.mask(), mirrored, 1);
+    EXPECT_TRUE(SameBytes(after.mask(), mirrored));
   }
 }
 

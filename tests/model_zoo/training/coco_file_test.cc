@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <random>
 #include <string>
 
@@ -20,6 +21,11 @@ constexpr char kImages[] =
                   {"id": 3, "file_name": "sub/b.jpg", "width": 8, "height": 8}])";
 constexpr char kCategories[] =
     R"("categories": [{"id": 90, "name": "dog"}, {"id": 2, "name": "cat"}])";
+
+// Of the first picture; not kept by the file that it is of.
+std::shared_ptr<const CocoAnnotation> AnnotationOf(const CocoFile& file, size_t place) {
+  return std::make_shared<const CocoAnnotation>(file.pictures.at(0).annotations.at(place));
+}
 
 class CocoFileTest : public ::testing::Test {
  protected:
@@ -61,19 +67,19 @@ TEST_F(CocoFileTest, ReadsWhatWasWritten) {
   EXPECT_EQ(file.pictures[0].file_name, "a.jpg");
   EXPECT_EQ(file.pictures[0].size, cv::Size(20, 10));
   ASSERT_EQ(file.pictures[0].annotations.size(), 2u);
-  const CocoAnnotation& dog = file.pictures[0].annotations[0];
-  EXPECT_EQ(dog.class_index, 1);
-  EXPECT_EQ(dog.box, cv::Rect2f(1, 2.5f, 3, 4));
-  EXPECT_FALSE(dog.crowd);
+  const auto dog = AnnotationOf(file, 0);
+  EXPECT_EQ(dog->class_index, 1);
+  EXPECT_EQ(dog->box, cv::Rect2f(1, 2.5f, 3, 4));
+  EXPECT_FALSE(dog->crowd);
   Object object;
   ASSERT_TRUE(SetMask(dog, {20, 10}, object));
   EXPECT_EQ(object.mask_area, cv::Rect(1, 2, 3, 4));
-  EXPECT_EQ(cv::countNonZero(object.mask), 12);
-  const CocoAnnotation& cats = file.pictures[0].annotations[1];
-  EXPECT_TRUE(cats.crowd);
+  EXPECT_EQ(cv::countNonZero(object.mask()), 12);
+  const auto cats = AnnotationOf(file, 1);
+  EXPECT_TRUE(cats->crowd);
   ASSERT_TRUE(SetMask(cats, {20, 10}, object));
   EXPECT_EQ(object.mask_area, cv::Rect(5, 0, 10, 10));
-  EXPECT_EQ(cv::countNonZero(object.mask), 100);
+  EXPECT_EQ(cv::countNonZero(object.mask()), 100);
   EXPECT_TRUE(file.pictures[1].annotations.empty());
 }
 
@@ -92,9 +98,9 @@ TEST_F(CocoFileTest, SizesAndIdsMayBeMissing) {
       {"image_id": 1, "category_id": 2, "bbox": [-5, 2, 100, 9],
        "segmentation": {"size": [3, 4], "counts": [6, 6]}}]})");
   EXPECT_TRUE(file.pictures[0].size.empty());
-  const CocoAnnotation& annotation = file.pictures[0].annotations.at(0);
-  EXPECT_EQ(annotation.name, "annotation number 1");
-  EXPECT_EQ(annotation.box, cv::Rect2f(-5, 2, 100, 9));  // clipped once the picture is read
+  const auto annotation = AnnotationOf(file, 0);
+  EXPECT_EQ(annotation->name, "annotation number 1");
+  EXPECT_EQ(annotation->box, cv::Rect2f(-5, 2, 100, 9));  // clipped once the picture is read
   Object object;
   EXPECT_TRUE(SetMask(annotation, {4, 3}, object));
   EXPECT_THROW(SetMask(annotation, {3, 4}, object), DataError);
@@ -171,13 +177,13 @@ TEST_F(CocoFileTest, RunLengthsHaveToFit) {
   EXPECT_THAT(ErrorOfAnnotation(head + R"({"size": [10, 20], "counts": [-1]}})"),
               HasSubstr("\"counts\" holds what is no number of pixels"));
   EXPECT_THAT(ErrorOfAnnotation(head + R"({"size": [10, 20], "counts": "P"}})"),
-              HasSubstr("annotation 5: its run lengths end within a number"));
-  const CocoFile file = WithAnnotations(head + R"({"size": [10, 20], "counts": [10, 20]}})");
-  Object object;
-  EXPECT_THAT(Error([&] {
-                SetMask(file.pictures[0].annotations[0], {20, 10}, object);
-              }),
-              HasSubstr("annotation 5: its run lengths are of 30 pixels"));
+              HasSubstr("annotation 5: its run lengths are not those of 20 x 10 pixels"));
+  EXPECT_THAT(ErrorOfAnnotation(head + R"({"size": [10, 20], "counts": [10, 20]}})"),
+              HasSubstr("annotation 5: its run lengths are not those of 20 x 10 pixels"));
+  EXPECT_THAT(ErrorOfAnnotation(head + R"({"size": [0, 20], "counts": []}})"),
+              HasSubstr("\"size\" is not a height and a width"));
+  EXPECT_THAT(ErrorOfAnnotation(head + R"({"size": [32767, 32767], "counts": [1]}})"),
+              HasSubstr("of more pixels than the server takes"));
 }
 
 TEST_F(CocoFileTest, PicturesAndCategoriesAreChecked) {
@@ -223,7 +229,8 @@ TEST_F(CocoFileTest, DamagedFilesEndInWords) {
       for (const CocoPicture& picture : Read(damaged).pictures) {
         for (const CocoAnnotation& annotation : picture.annotations) {
           Object object;
-          if (annotation.has_mask()) SetMask(annotation, picture.size, object);
+          const auto kept = std::make_shared<const CocoAnnotation>(annotation);
+          if (annotation.has_mask() && SetMask(kept, picture.size, object)) object.mask();
         }
       }
     } catch (const DataError& error) {

@@ -2,9 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <opencv2/imgproc.hpp>
 #include <random>
 
-#include "model_zoo/training/data/sample_source.h"
+#include "base/run_lengths.h"
 
 namespace fovea::models::training {
 namespace {
@@ -52,49 +53,34 @@ TEST(FillPolygonTest, AHoleIsWhatTheOutlineGoesAroundTwice) {
   EXPECT_EQ(mask.at<uint8_t>(1, 5), 0);
 }
 
-TEST(RunLengthsTest, AreReadAsTheyAreWritten) {
+TEST(RunLengthsTest, AMaskComesBackAndEachPartOfItToo) {
   std::mt19937 random(1);
-  for (int i = 0; i < 200; ++i) {
+  for (int i = 0; i < 400; ++i) {
     cv::Mat mask(1 + random() % 40, 1 + random() % 40, CV_8U);
-    const unsigned dense = random() % 5;
+    const unsigned dense = random() % 1000;  // few pixels, too: what is not set has to be seen
     for (int y = 0; y < mask.rows; ++y) {
-      for (int x = 0; x < mask.cols; ++x) mask.at<uint8_t>(y, x) = random() % 4 < dense ? 255 : 0;
+      for (int x = 0; x < mask.cols; ++x) {
+        mask.at<uint8_t>(y, x) = random() % 1000 < dense * dense / 1000 ? 255 : 0;
+      }
     }
-    const std::vector<uint32_t> lengths = RunLengthsOf(mask);
-    EXPECT_EQ(RunLengthsOf(TextOf(lengths)), lengths);
-    EXPECT_EQ(cv::norm(MaskOf(lengths, mask.size()), mask, cv::NORM_INF), 0);
+    const auto lengths = ReadRunLengths(RunLengthsOf(mask), static_cast<int64_t>(mask.total()));
+    ASSERT_TRUE(lengths.has_value());
+    const cv::Rect whole({0, 0}, mask.size()), area = cv::boundingRect(mask);
+    EXPECT_EQ(AreaOf(*lengths, mask.size()), area);
+    const cv::Point corner(random() % mask.cols, random() % mask.rows);
+    const cv::Rect corner_part(corner, mask.size());
+    for (const cv::Rect& part : {whole, area, corner_part & whole}) {
+      if (part.empty()) continue;
+      EXPECT_EQ(cv::norm(MaskOf(*lengths, mask.size(), part), mask(part), cv::NORM_INF), 0);
+    }
   }
 }
 
 TEST(RunLengthsTest, GoDownTheColumns) {
-  const cv::Mat mask = MaskOf(std::vector<uint32_t>{1, 2, 3}, {2, 3});
+  const cv::Mat mask = MaskOf(std::vector<int64_t>{1, 2, 3}, {2, 3}, {0, 0, 2, 3});
   EXPECT_EQ(mask.at<uint8_t>(1, 0), 255);
   EXPECT_EQ(mask.at<uint8_t>(2, 0), 255);
   EXPECT_EQ(cv::countNonZero(mask), 2);
-}
-
-TEST(RunLengthsTest, WhatDoesNotFitIsRefused) {
-  EXPECT_THROW(MaskOf(std::vector<uint32_t>{1, 2, 4}, {2, 3}), DataError);
-  EXPECT_THROW(MaskOf(std::vector<uint32_t>{1, 2}, {2, 3}), DataError);
-  EXPECT_THROW(MaskOf(std::vector<uint32_t>{0xffffffff, 7}, {2, 3}), DataError);
-  EXPECT_THROW(MaskOf(std::vector<uint32_t>{}, {2, 3}), DataError);
-}
-
-TEST(RunLengthsTest, TextThatIsNoneIsRefused) {
-  EXPECT_THROW(RunLengthsOf("P"), DataError);           // a number that goes on behind the end
-  EXPECT_THROW(RunLengthsOf("ooooooooo1"), DataError);  // one too long
-  EXPECT_THROW(RunLengthsOf("\x7f"), DataError);
-  EXPECT_THROW(RunLengthsOf(" "), DataError);
-  EXPECT_THROW(RunLengthsOf("O"), DataError);  // -1
-  std::mt19937 random(1);
-  for (int i = 0; i < 20000; ++i) {
-    std::string text(random() % 12, ' ');
-    for (char& c : text) c = static_cast<char>(random());
-    try {
-      MaskOf(RunLengthsOf(text), {8, 8});
-    } catch (const DataError&) {
-    }
-  }
 }
 
 }  // namespace

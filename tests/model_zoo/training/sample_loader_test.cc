@@ -1,9 +1,11 @@
 #include "model_zoo/training/data/sample_loader.h"
 
 #include <ATen/ATen.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <stdexcept>
 
 #include "model_zoo/training/data/scene.h"
 
@@ -99,11 +101,44 @@ TEST(SampleLoaderTest, TensorsSayWhatTheSampleSays) {
       EXPECT_EQ(truth.boxes[j][3].item<float>(), object.box.y + object.box.height);
       // Where the mask is the class map says so.
       const at::Tensor levels = batch.class_map[i].masked_select(truth.masks[j].to(at::kBool));
-      EXPECT_EQ(levels.numel(), cv::countNonZero(object.mask));
+      EXPECT_EQ(levels.numel(), cv::countNonZero(object.mask()));
       EXPECT_TRUE(levels.eq(object.class_index + 1).all().item<bool>());
     }
     EXPECT_TRUE(batch.class_map[i].slice(0, 77).eq(TrainingBatch::kIgnored).all().item<bool>());
     EXPECT_TRUE(batch.pixels[i].slice(0, 77).eq(0).all().item<bool>());
+  }
+}
+
+// A small picture of so many objects, whose masks nobody may decode.
+class Crowded final : public SampleSource {
+ public:
+  explicit Crowded(size_t objects) : objects_(objects) {}
+  GroundTruth ground_truth() const override { return {.boxes = true, .masks = true}; }
+  const std::vector<std::string>& labels() const override { return labels_; }
+  const std::vector<std::string>& map_labels() const override { return map_labels_; }
+  uint64_t size() const override { return 1; }
+  std::string Name(uint64_t /*index*/) const override { return "crowded.png"; }
+  Sample Get(uint64_t /*index*/) const override {
+    Object object{.box = {0, 0, 4, 4}, .mask_area = {0, 0, 4, 4}};
+    object.mask = []() -> cv::Mat { throw std::logic_error("it was decoded"); };
+    return {.rgb = cv::Mat::zeros(4, 4, CV_8UC3), .objects = {objects_, object}};
+  }
+
+ private:
+  const size_t objects_;
+  const std::vector<std::string> labels_ = {"thing"}, map_labels_;
+};
+
+TEST(SampleLoaderTest, MasksThatWouldFillTheMemoryAreRefusedBeforeTheyAreMade) {
+  const SampleLoaderOptions options{.batch_size = 1, .size = {1024, 1024}, .training = false};
+  const Crowded most(1024), too_many(1025);  // a mebibyte each
+  SampleLoader taken(most, options), refused(too_many, options);
+  EXPECT_THROW(taken.Next(), std::logic_error);
+  try {
+    refused.Next();
+    FAIL() << "it was not refused";
+  } catch (const DataError& error) {
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("crowded.png: the masks of its 1025 objects"));
   }
 }
 

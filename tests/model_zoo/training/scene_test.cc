@@ -24,7 +24,7 @@ bool SameSample(const Sample& a, const Sample& b) {
          std::equal(a.objects.begin(), a.objects.end(), b.objects.begin(), b.objects.end(),
                     [](const Object& x, const Object& y) {
                       return x.box == y.box && x.class_index == y.class_index &&
-                             x.mask_area == y.mask_area && SameBytes(x.mask, y.mask);
+                             x.mask_area == y.mask_area && SameBytes(x.mask(), y.mask());
                     });
 }
 
@@ -53,7 +53,7 @@ TEST(SceneTest, BoxesAreTightAroundMasks) {
     const Sample sample = DrawScene(1, Stream::kTraining, index, kSize);
     for (const Object& object : sample.objects) {
       EXPECT_EQ(object.box, cv::Rect2f(object.mask_area));
-      EXPECT_EQ(object.mask.size(), object.mask_area.size());
+      EXPECT_EQ(object.mask().size(), object.mask_area.size());
       const cv::Mat whole = WholeMask(object, kSize);
       EXPECT_EQ(cv::boundingRect(whole), object.mask_area) << "scene " << index;
       EXPECT_EQ(cv::countNonZero(whole), cv::countNonZero(whole == 255));
@@ -81,9 +81,9 @@ TEST(SceneTest, TheClassMapIsTheMasksOnTheBackground) {
 // The share of an object's convex hull that it does not fill.
 double Dent(const Object& object) {
   std::vector<cv::Point> points, hull;
-  cv::findNonZero(object.mask, points);
+  cv::findNonZero(object.mask(), points);
   cv::convexHull(points, hull);
-  cv::Mat filled = cv::Mat::zeros(object.mask.size(), CV_8U);
+  cv::Mat filled = cv::Mat::zeros(object.mask().size(), CV_8U);
   cv::fillConvexPoly(filled, hull, cv::Scalar(255));
   return 1 - static_cast<double>(points.size()) / cv::countNonZero(filled);
 }
@@ -174,7 +174,7 @@ TEST(SceneTest, EveryShapeStaysInSight) {
     // a star, fills a quarter of its disc, of which 40% remain, less the squeezing by 0.82 and what
     // lies outside of the picture, at most half.
     for (const Object& object : sample.objects) {
-      EXPECT_GT(cv::countNonZero(object.mask), CV_PI * 35 * 35 * 0.25 * 0.4 * 0.82 * 0.5);
+      EXPECT_GT(cv::countNonZero(object.mask()), CV_PI * 35 * 35 * 0.25 * 0.4 * 0.82 * 0.5);
     }
     EXPECT_EQ(cv::countNonZero(sample.class_map == 255), 0);
   }
@@ -185,7 +185,7 @@ TEST(SceneTest, InTinyPicturesWhatCannotBeSeenIsIgnored) {
   for (uint64_t index = 0; index < 50; ++index) {
     const Sample sample = DrawScene(1, Stream::kTraining, index, {24, 24});
     for (const Object& object : sample.objects) {
-      EXPECT_GE(cv::countNonZero(object.mask), kMinVisiblePixels);
+      EXPECT_GE(cv::countNonZero(object.mask()), kMinVisiblePixels);
     }
     ignored += cv::countNonZero(sample.class_map == 255) > 0;
   }

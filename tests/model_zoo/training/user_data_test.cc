@@ -72,7 +72,7 @@ TEST_F(UserDataTest, ScenesOnDiskAreTheScenes) {
         EXPECT_EQ(read.objects[j].box, drawn.objects[j].box);
         EXPECT_EQ(read.objects[j].class_index, drawn.objects[j].class_index);
         EXPECT_EQ(read.objects[j].mask_area, drawn.objects[j].mask_area);
-        EXPECT_EQ(cv::norm(read.objects[j].mask, drawn.objects[j].mask, cv::NORM_INF), 0);
+        EXPECT_EQ(cv::norm(read.objects[j].mask(), drawn.objects[j].mask(), cv::NORM_INF), 0);
       }
       EXPECT_EQ(cv::norm(from_masks->Get(i).class_map, drawn.class_map, cv::NORM_INF), 0);
     }
