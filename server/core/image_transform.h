@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 namespace fovea {
 
@@ -43,5 +44,15 @@ struct ImageTransform {
 
   bool operator==(const ImageTransform&) const = default;
 };
+
+// Of the pixels that a model took for its images, one input each, the share that shows nothing of
+// them. `images`: how high and wide each one is in its input. At least one.
+template <typename Image>
+double PaddingOf(const std::vector<Image>& images, int64_t input_height, int64_t input_width) {
+  int64_t shown = 0;
+  for (const Image& image : images) shown += image.height * image.width;
+  return 1 - static_cast<double>(shown) / static_cast<double>(input_height * input_width) /
+                 static_cast<double>(images.size());
+}
 
 }  // namespace fovea

@@ -59,13 +59,8 @@ class BatchContext final : public models::ForwardContext {
     return contents_[image];
   }
 
-  // Of the input's pixels, the share that shows nothing.
   double padding(const models::ImageSize& input) const {
-    int64_t shown = 0;
-    for (const models::ImageSize& content : contents_) shown += content.height * content.width;
-    const auto all =
-        static_cast<double>(input.height * input.width) * static_cast<double>(contents_.size());
-    return 1 - static_cast<double>(shown) / all;
+    return PaddingOf(contents_, input.height, input.width);
   }
 
  private:

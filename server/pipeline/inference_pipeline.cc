@@ -58,14 +58,6 @@ std::vector<ImageTransform> TransformsOf(const InferenceTask& task, const ImageS
   return transforms;
 }
 
-// Of the pixels that the model took for the images, the share that shows nothing of them.
-double PaddingOf(std::span<const ImageTransform> images, const ImageSize& input) {
-  int64_t shown = 0;
-  for (const ImageTransform& image : images) shown += image.height * image.width;
-  return 1 - static_cast<double>(shown) / static_cast<double>(input.height * input.width) /
-                 static_cast<double>(images.size());
-}
-
 // An error where nobody waits for the request's results any more.
 absl::Status CheckStillWanted(const InferenceRequest& request, Clock& clock) {
   if (request.cancellation->Cancelled()) {
@@ -93,7 +85,7 @@ absl::StatusOr<InferenceResponse> MakeResponse(InferenceTask& task, const Served
   response.receipt.batch_peak_bytes = result.batch_peak_bytes;
   const ImageSize& input = model.sizes[task.shape_key()];
   const std::vector<ImageTransform> transforms = TransformsOf(task, input);
-  response.receipt.padding = PaddingOf(transforms, input);
+  response.receipt.padding = PaddingOf(transforms, input.height, input.width);
   if (result.finish) {
     FOVEA_ASSIGN_OR_RETURN(result.outputs, std::move(result.finish)());
   }
