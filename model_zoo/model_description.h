@@ -14,6 +14,25 @@
 namespace fovea::models {
 
 enum class Task { kClassification, kDetection, kSegmentation };
+inline constexpr Task kTasks[] = {Task::kClassification, Task::kDetection, Task::kSegmentation};
+
+// As commands and errors name it, and as a description writes it.
+struct TaskNames {
+  const char* in_words;
+  const char* in_description;
+};
+constexpr TaskNames NamesOf(Task task) {
+  switch (task) {
+    case Task::kDetection:
+      return {"detection", "DETECTION"};
+    case Task::kSegmentation:
+      return {"segmentation", "SEGMENTATION"};
+    case Task::kClassification:
+      break;
+  }
+  return {"classification", "CLASSIFICATION"};
+}
+
 enum class Precision { kFp32, kBf16 };
 
 // What a backbone takes: normalised pixels as FP32 [N, 3, H, W], or the bytes of the image as UINT8

@@ -30,9 +30,9 @@ std::string Text(const std::string& name, const json& value) {
 }
 
 std::optional<Task> TaskOf(const json& value) {
-  if (value == "CLASSIFICATION") return Task::kClassification;
-  if (value == "DETECTION") return Task::kDetection;
-  if (value == "SEGMENTATION") return Task::kSegmentation;
+  for (const Task task : kTasks) {
+    if (value == NamesOf(task).in_description) return task;
+  }
   return std::nullopt;
 }
 

@@ -74,4 +74,15 @@ std::vector<at::Tensor> SelectDetections(const Candidates& candidates, const Ima
   return {padded(boxes), padded(scores), padded(labels), at::scalar_tensor(count, at::kLong)};
 }
 
+std::vector<at::Tensor> StackedOutputs(const std::vector<std::vector<at::Tensor>>& images) {
+  TORCH_INTERNAL_ASSERT(!images.empty());
+  std::vector<at::Tensor> stacked;
+  for (size_t output = 0; output < images[0].size(); ++output) {
+    std::vector<at::Tensor> all;
+    for (const std::vector<at::Tensor>& image : images) all.push_back(image.at(output));
+    stacked.push_back(at::stack(all));
+  }
+  return stacked;
+}
+
 }  // namespace fovea::models

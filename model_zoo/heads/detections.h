@@ -40,4 +40,7 @@ std::vector<ModelInfo::Output> DetectionOutputs(int64_t most);
 std::vector<at::Tensor> SelectDetections(const Candidates& candidates, const ImageSize& content,
                                          const DetectionOptions& options);
 
+// Each output of all images as one tensor [images, ...]. There is at least one image.
+std::vector<at::Tensor> StackedOutputs(const std::vector<std::vector<at::Tensor>>& images);
+
 }  // namespace fovea::models

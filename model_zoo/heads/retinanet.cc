@@ -164,16 +164,13 @@ class RetinaNet final : public Head, public AnchorDetector {
   bool finishes() const override { return true; }
   std::vector<at::Tensor> Finish(std::vector<at::Tensor> images,
                                  std::span<const ImageSize> contents) const override {
-    std::vector<std::vector<at::Tensor>> all(outputs().size());
+    std::vector<std::vector<at::Tensor>> found;
     for (size_t i = 0; i < contents.size(); ++i) {
       const auto image = static_cast<int64_t>(i);
-      const std::vector<at::Tensor> one = SelectDetections(
-          {images[0][image], images[1][image], images[2][image]}, contents[i], options_);
-      for (size_t output = 0; output < one.size(); ++output) all[output].push_back(one[output]);
+      found.push_back(SelectDetections({images[0][image], images[1][image], images[2][image]},
+                                       contents[i], options_));
     }
-    std::vector<at::Tensor> stacked;
-    for (const std::vector<at::Tensor>& output : all) stacked.push_back(at::stack(output));
-    return stacked;
+    return StackedOutputs(found);
   }
 
  private:

@@ -108,13 +108,7 @@ std::vector<at::Tensor> TwoStageHead::forward(const std::vector<at::Tensor>& map
     boxes.push_back(outputs[i][0].slice(0, 0, told));
   }
   AddMasks(finer, boxes, outputs, context);
-  std::vector<at::Tensor> stacked;
-  for (size_t output = 0; output < outputs[0].size(); ++output) {
-    std::vector<at::Tensor> all;
-    for (const auto& image : outputs) all.push_back(image[output]);
-    stacked.push_back(at::stack(all));
-  }
-  return stacked;
+  return StackedOutputs(outputs);
 }
 
 // Proposals as Ren et al., section 3.1.3; predictors as Girshick, ICCV 2015, section 2.3; the

@@ -19,18 +19,6 @@
 namespace fovea::models {
 namespace {
 
-const char* TaskName(Task task) {
-  switch (task) {
-    case Task::kDetection:
-      return "detection";
-    case Task::kSegmentation:
-      return "segmentation";
-    case Task::kClassification:
-      break;
-  }
-  return "classification";
-}
-
 const BackboneEntry& KnownBackbone(const std::string& name) {
   const BackboneEntry* entry = FindBackbone(name);
   TORCH_CHECK_VALUE(entry != nullptr, "there is no backbone '", name, "'");
@@ -41,13 +29,15 @@ const BackboneEntry& KnownBackbone(const std::string& name) {
 const HeadEntry& FindHead(const ModelDescription& description, std::span<const HeadEntry> heads) {
   if (description.head.empty()) {
     const auto usual = std::ranges::find(heads, description.task, &HeadEntry::task);
-    TORCH_CHECK_VALUE(usual != heads.end(), "there is no head for ", TaskName(description.task));
+    TORCH_CHECK_VALUE(usual != heads.end(), "there is no head for ",
+                      NamesOf(description.task).in_words);
     return *usual;
   }
   const auto named = std::ranges::find(heads, description.head, &HeadEntry::name);
   TORCH_CHECK_VALUE(named != heads.end(), "there is no head ", Quoted(description.head));
   TORCH_CHECK_VALUE(named->task == description.task, "the head '", named->name, "' is for ",
-                    TaskName(named->task), ", and the task is ", TaskName(description.task));
+                    NamesOf(named->task).in_words, ", and the task is ",
+                    NamesOf(description.task).in_words);
   return *named;
 }
 

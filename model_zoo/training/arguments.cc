@@ -31,9 +31,11 @@ void AddCommands(CLI::App& app, Arguments& arguments) {
 }
 
 void AddModel(CLI::App& app, Arguments& arguments) {
+  std::vector<std::string> tasks;
+  for (const Task task : kTasks) tasks.emplace_back(NamesOf(task).in_words);
   app.add_option("--task", arguments.task,
                  "What is learned; without it what --head or the data says, or classification")
-      ->check(CLI::IsMember({"classification", "detection", "segmentation"}));
+      ->check(CLI::IsMember(tasks));
   auto* data = app.add_option("--data", arguments.data,
                               "Learn from this folder: a folder of images for each class, COCO's "
                               "JSON, or images with masks as PNG; see README.md");

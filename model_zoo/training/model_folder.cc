@@ -29,18 +29,6 @@ std::string Text(const std::array<float, 3>& values) {
   return "[" + Text(values[0]) + ", " + Text(values[1]) + ", " + Text(values[2]) + "]";
 }
 
-const char* NameOf(Task task) {
-  switch (task) {
-    case Task::kDetection:
-      return "DETECTION";
-    case Task::kSegmentation:
-      return "SEGMENTATION";
-    case Task::kClassification:
-      break;
-  }
-  return "CLASSIFICATION";
-}
-
 std::string HeadOf(const ModelDescription& model) {
   if (model.task == Task::kClassification) return {};
   std::string head = "head {\n  name: \"" + model.head + "\"\n";
@@ -92,7 +80,7 @@ std::string SpecOf(const ModelFolder& folder) {
   for (const std::string& attention : model.attention) {
     spec += "attention: \"" + attention + "\"\n";
   }
-  spec += std::string("task: ") + NameOf(model.task) + "\n" + HeadOf(model) +
+  spec += std::string("task: ") + NamesOf(model.task).in_description + "\n" + HeadOf(model) +
           "num_classes: " + std::to_string(model.num_classes) + "\nprecision: FP32\n";
   if (model.image_height > 0) {
     spec += "image_height: " + std::to_string(model.image_height) +

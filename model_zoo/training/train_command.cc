@@ -52,9 +52,9 @@ Task TaskOfData(const std::string& folder) {
 }
 
 Task TaskOf(const Arguments& arguments) {
-  if (arguments.task == "detection") return Task::kDetection;
-  if (arguments.task == "segmentation") return Task::kSegmentation;
-  if (arguments.task == "classification") return Task::kClassification;
+  for (const Task task : kTasks) {
+    if (arguments.task == NamesOf(task).in_words) return task;
+  }
   if (!arguments.head.empty()) {
     const auto head = std::ranges::find(Heads(), arguments.head, &HeadEntry::name);
     TORCH_CHECK_VALUE(head != Heads().end(), "there is no head '", arguments.head, "'");

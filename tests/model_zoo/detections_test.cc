@@ -172,5 +172,15 @@ TEST_F(SelectDetectionsTest, WhatIsReturnedIsWhatIsDescribed) {
   }
 }
 
+TEST(StackedOutputsTest, AreEachOutputOfAllImages) {
+  const at::Tensor boxes = Boxes({1, 2, 3, 4}), others = Boxes({5, 6, 7, 8});
+  const at::Tensor one = at::scalar_tensor(1, at::kLong), two = at::scalar_tensor(2, at::kLong);
+  const std::vector<at::Tensor> stacked = StackedOutputs({{boxes, one}, {others, two}});
+  ASSERT_EQ(stacked.size(), 2u);
+  EXPECT_EQ(stacked[0].sizes(), at::IntArrayRef({2, 1, 4}));
+  EXPECT_THAT(Numbers(stacked[0]), ElementsAre(1, 2, 3, 4, 5, 6, 7, 8));
+  EXPECT_THAT(Numbers(stacked[1]), ElementsAre(1, 2));
+}
+
 }  // namespace
 }  // namespace fovea::models
