@@ -75,9 +75,9 @@ train-demo: setup  ## Train the bundled demo models again (about 75 minutes on t
 train-families: setup  ## Train a small model per family of attention, three seeds each, and compare them (about two hours on two cores)
 	@deploy/setup/setup.sh bench
 	@deploy/setup/build.sh $(PRESET) fovea-train fovea_models
-	@.venv/bin/python model_zoo/training/train_families.py "$(BUILD)" "$(BUILD)/families" docs/results/attention_families \
+	@.venv/bin/python model_zoo/training/comparison/train_families.py "$(BUILD)" "$(BUILD)/families" docs/results/attention_families \
 	  --bundle model_zoo/demo
-	@.venv/bin/python model_zoo/training/plot_families.py docs/results/attention_families
+	@.venv/bin/python model_zoo/training/comparison/plot_families.py docs/results/attention_families
 
 format:  ## Format C++ and Python
 	@git ls-files '*.h' '*.cc' '*.cu' | xargs clang-format-14 -i

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "model_zoo/training/classification_task.h"
-#include "model_zoo/training/comparison.h"
-#include "model_zoo/training/detection_task.h"
-#include "model_zoo/training/trainer.h"
+#include "model_zoo/training/comparison/comparison.h"
+#include "model_zoo/training/optimisation/trainer.h"
+#include "model_zoo/training/tasks/detection_task.h"
+#include "model_zoo/training/tasks/shape_classification_task.h"
 
 namespace fovea::models::training {
 
@@ -33,7 +33,7 @@ struct Arguments {
   std::optional<int64_t> images_per_epoch, batch_size, validation_images;
   std::optional<double> learning_rate;
   TrainingOptions training;
-  ClassificationOptions classification;
+  ShapeClassificationOptions classification;
   std::string box_loss = "giou";
   AugmentationOptions augmentation;
   uint64_t seed = 1;

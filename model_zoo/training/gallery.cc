@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "model_zoo/training/data/picture_file.h"
+#include "model_zoo/training/data/picture_files/picture_file.h"
 
 namespace fovea::models::training {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 
-#include "model_zoo/training/data/picture.h"
+#include "model_zoo/training/data/generated/picture.h"
 
 namespace fovea::models::training {
 

@@ -12,11 +12,11 @@
 #include <vector>
 
 #include "model_zoo/training/arguments.h"
-#include "model_zoo/training/comparison.h"
-#include "model_zoo/training/data/data_set_files.h"
-#include "model_zoo/training/data/scene.h"
+#include "model_zoo/training/comparison/comparison.h"
+#include "model_zoo/training/comparison/linear_baseline.h"
+#include "model_zoo/training/data/generated/scene.h"
+#include "model_zoo/training/data/user_data/data_set_files.h"
 #include "model_zoo/training/gallery.h"
-#include "model_zoo/training/linear_baseline.h"
 #include "model_zoo/training/train_command.h"
 
 namespace fovea::models::training {

@@ -6,7 +6,7 @@
 #include <fstream>
 #include <string>
 
-#include "model_zoo/training/trainer.h"
+#include "model_zoo/training/optimisation/trainer.h"
 
 namespace fovea::models::training {
 

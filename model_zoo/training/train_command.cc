@@ -15,16 +15,16 @@
 #include "model_zoo/folder/describe_model_folder.h"
 #include "model_zoo/model.h"
 #include "model_zoo/registry/load.h"
-#include "model_zoo/training/checkpoint.h"
-#include "model_zoo/training/data/scene.h"
-#include "model_zoo/training/data/shapes.h"
-#include "model_zoo/training/data/user_data.h"
-#include "model_zoo/training/evaluation.h"
-#include "model_zoo/training/image_classification_task.h"
-#include "model_zoo/training/initialisation.h"
+#include "model_zoo/training/data/generated/scene.h"
+#include "model_zoo/training/data/generated/shapes.h"
+#include "model_zoo/training/data/user_data/user_data.h"
 #include "model_zoo/training/model_folder.h"
+#include "model_zoo/training/optimisation/checkpoint.h"
+#include "model_zoo/training/optimisation/initialisation.h"
 #include "model_zoo/training/report.h"
-#include "model_zoo/training/segmentation_task.h"
+#include "model_zoo/training/tasks/classification_task.h"
+#include "model_zoo/training/tasks/evaluation.h"
+#include "model_zoo/training/tasks/segmentation_task.h"
 
 namespace fovea::models::training {
 namespace {
@@ -174,18 +174,18 @@ std::unique_ptr<TrainingTask> MakeTask(Backbone& backbone, const TrainingData& d
         {.samples = SamplesOf(arguments, batch_size), .bf16 = arguments.bf16()});
   }
   if (data.training) {
-    return MakeImageClassificationTask(backbone, {*data.training, *data.validation},
-                                       {.samples = SamplesOf(arguments, batch_size),
-                                        .label_smoothing = arguments.classification.label_smoothing,
-                                        .bf16 = arguments.bf16()});
+    return MakeClassificationTask(backbone, {*data.training, *data.validation},
+                                  {.samples = SamplesOf(arguments, batch_size),
+                                   .label_smoothing = arguments.classification.label_smoothing,
+                                   .bf16 = arguments.bf16()});
   }
-  ClassificationOptions options = arguments.classification;
+  ShapeClassificationOptions options = arguments.classification;
   options.seed = arguments.seed;
   options.batch_size = batch_size;
   options.bf16 = arguments.bf16();
   options.drawing_threads = arguments.loading_threads;
   options.validation_images = arguments.validation_images.value_or(options.validation_images);
-  return MakeClassificationTask(backbone, options);
+  return MakeShapeClassificationTask(backbone, options);
 }
 
 // As the pictures were that the task learned from.

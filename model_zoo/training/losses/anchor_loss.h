@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "model_zoo/heads/raw_outputs.h"
-#include "model_zoo/training/data/sample_loader.h"
+#include "model_zoo/training/data/loading/sample_loader.h"
 #include "model_zoo/training/losses/focal_loss.h"
 #include "model_zoo/training/losses/matching.h"
 

@@ -5,8 +5,8 @@
 
 #include <cstdint>
 
+#include "model_zoo/training/data/loading/sample_loader.h"
 #include "model_zoo/training/data/random.h"
-#include "model_zoo/training/data/sample_loader.h"
 
 namespace fovea::models::training {
 

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "model_zoo/heads/raw_outputs.h"
+#include "model_zoo/training/data/loading/sample_loader.h"
 #include "model_zoo/training/data/random.h"
-#include "model_zoo/training/data/sample_loader.h"
 #include "model_zoo/training/losses/matching.h"
 
 namespace fovea::models::training {

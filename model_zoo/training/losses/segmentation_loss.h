@@ -3,7 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "model_zoo/training/data/sample_loader.h"
+#include "model_zoo/training/data/loading/sample_loader.h"
 
 namespace fovea::models::training {
 

@@ -11,7 +11,7 @@
 #include "model_zoo/backbones/backbone_weights.h"
 #include "model_zoo/folder/describe_model_folder.h"
 #include "model_zoo/registry/load.h"
-#include "model_zoo/training/data/shapes.h"
+#include "model_zoo/training/data/generated/shapes.h"
 
 namespace fovea::models::training {
 namespace {

@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "model_zoo/registry/load.h"
-#include "model_zoo/training/classification_task.h"
-#include "model_zoo/training/data/shapes.h"
-#include "model_zoo/training/initialisation.h"
-#include "model_zoo/training/trainer.h"
+#include "model_zoo/training/data/generated/shapes.h"
+#include "model_zoo/training/optimisation/initialisation.h"
+#include "model_zoo/training/optimisation/trainer.h"
+#include "model_zoo/training/tasks/shape_classification_task.h"
 
 namespace fovea::models::training {
 
@@ -24,7 +24,7 @@ struct Tiny {
     pictures.validation_images = 40;
   }
   TrainingOptions training;
-  ClassificationOptions pictures;
+  ShapeClassificationOptions pictures;
 };
 
 struct Outcome {
@@ -42,7 +42,7 @@ struct Outcome {
 
 inline void TrainOn(Outcome& outcome, const Tiny& options,
                     const CheckpointOptions& checkpoints = {}) {
-  const auto task = MakeClassificationTask(*outcome.backbone, options.pictures);
+  const auto task = MakeShapeClassificationTask(*outcome.backbone, options.pictures);
   Train(
       *outcome.backbone, *task, options.training, checkpoints,
       [&](const StepReport& step) { outcome.steps = step.step; },

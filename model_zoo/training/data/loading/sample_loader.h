@@ -1,0 +1,93 @@
+// Samples as tensors: brought to one size, augmented or not, on threads of their own ahead of the
+// training.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <deque>
+#include <future>
+#include <optional>
+#include <vector>
+
+#include "model_zoo/model_description.h"
+#include "model_zoo/training/data/loading/augmentation.h"
+#include "model_zoo/training/data/sample_source.h"
+
+namespace fovea::models::training {
+
+// What is true of one image of a batch of images [height, width].
+struct ImageTruth {
+  // In pixels of the image: left, top, right, bottom. FP32 [M, 4]; M may be 0.
+  at::Tensor boxes;
+  at::Tensor labels;  // INT64 [M]: places in SampleSource::labels()
+  at::Tensor masks;   // UINT8 [M, height, width], 1 or 0; [0, height, width] without masks
+  // Regions of many objects: what lies there is neither right nor wrong. FP32 [K, 4].
+  at::Tensor crowds;
+};
+
+struct TrainingBatch {
+  at::Tensor pixels;  // UINT8 [N, height, width, 3], RGB; 0 where no picture is
+  // How much of each image, from its upper left corner, shows the picture.
+  std::vector<ImageSize> contents;
+  std::vector<uint64_t> indices;  // of the samples, in their source
+
+  // Filled as the source's GroundTruth says.
+  at::Tensor classes;              // INT64 [N]
+  std::vector<ImageTruth> images;  // N
+  at::Tensor class_map;            // INT64 [N, height, width]; kIgnored: not known, or no picture
+
+  static constexpr int64_t kIgnored = -100;  // as ATen's cross entropy has it
+};
+
+// Samples of images of that size as one batch.
+TrainingBatch Collate(const GroundTruth& truth, const std::vector<PlacedSample>& samples,
+                      ImageSize size);
+
+// UINT8 [N, H, W, 3] to FP32 [N, 3, H, W], pixels in [0, 1] less the mean, by the deviation; 0
+// where no picture is, as the server fills inputs up.
+at::Tensor Normalised(const TrainingBatch& batch, const Preprocessing& preprocessing);
+
+struct SampleLoaderOptions {
+  int64_t batch_size = 16;
+  ImageSize size = {128, 128};  // of the images
+  Framing framing = Framing::kWhole;
+  uint64_t seed = 1;  // of order and augmentation
+  // Training: epoch after epoch without end, each in another order (an endless source's in its
+  // own). Otherwise the samples once and in order, the last batch as small as it comes out.
+  bool training = true;
+  std::optional<AugmentationOptions> augmentation;  // none: samples are only brought to size
+  // Batches made at a time, each on a thread of its own, while the caller uses an earlier one.
+  int threads = 1;
+  // To go on after a stop: so many batches count as taken.
+  int64_t first_batch = 0;
+};
+
+// What comes is a function of source and options but for the number of threads. Not thread-safe.
+class SampleLoader {
+ public:
+  // The source outlives the loader. Throws DataError where it has no sample.
+  SampleLoader(const SampleSource& source, SampleLoaderOptions options);
+  SampleLoader(const SampleLoader&) = delete;
+  SampleLoader& operator=(const SampleLoader&) = delete;
+
+  // Samples over their number in a batch, rounded up; 0 of an endless source. The batches of a
+  // training are full: one of them may hold the end of an epoch and the beginning of the next.
+  int64_t batches_per_epoch() const;
+
+  // Without images after the last one, where there is a last one. Throws what the source does, and
+  // DataError where a picture has so many objects that their masks, of the size of the images, take
+  // more than a gibibyte.
+  TrainingBatch Next();
+
+ private:
+  TrainingBatch Make(int64_t batch) const;
+  void MakeAnother();
+
+  const SampleSource& source_;
+  const SampleLoaderOptions options_;
+  int64_t started_;  // batches
+  std::deque<std::future<TrainingBatch>> making_;
+};
+
+}  // namespace fovea::models::training

@@ -1,0 +1,58 @@
+#include "model_zoo/training/data/user_data/image_folder.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "model_zoo/quoted.h"
+#include "model_zoo/training/data/picture_files/picture_file.h"
+#include "model_zoo/training/data/user_data/files.h"
+
+namespace fovea::models::training {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<std::string> ClassesIn(const fs::path& folder) {
+  std::vector<std::string> names;
+  for (const fs::path& of_class : FoldersIn(folder)) names.push_back(of_class.filename().string());
+  const auto is_number = [](const std::string& name) {
+    return name.size() < 10 && name.find_first_not_of("0123456789") == std::string::npos;
+  };
+  if (std::all_of(names.begin(), names.end(), is_number)) {
+    std::stable_sort(names.begin(), names.end(), [](const std::string& a, const std::string& b) {
+      return std::stol(a) < std::stol(b);
+    });
+  }
+  return names;
+}
+
+}  // namespace
+
+ImageFolder::ImageFolder(const fs::path& folder) : ImageFolder(folder, ClassesIn(folder)) {}
+
+ImageFolder::ImageFolder(const fs::path& folder, std::vector<std::string> labels)
+    : labels_(std::move(labels)) {
+  for (const fs::path& of_class : FoldersIn(folder)) {
+    const std::string name = of_class.filename().string();
+    const auto label = std::find(labels_.begin(), labels_.end(), name);
+    if (label == labels_.end()) {
+      throw DataError("the folder " + of_class.string() + ": there is no class " + Quoted(name));
+    }
+    const std::vector<fs::path> files = FilesBelow(of_class, IsPictureName);
+    if (files.empty()) throw DataError("there is no picture in " + of_class.string());
+    for (const fs::path& file : files) {
+      pictures_.push_back(
+          {file, file.lexically_relative(folder).generic_string(), label - labels_.begin()});
+    }
+  }
+  if (pictures_.empty()) {
+    throw DataError("there is no folder of a class in " + folder.string());
+  }
+}
+
+Sample ImageFolder::Get(uint64_t index) const {
+  const Picture& picture = pictures_.at(index);
+  return {.rgb = ReadPicture(picture.file), .class_index = picture.class_index};
+}
+
+}  // namespace fovea::models::training

@@ -1,0 +1,51 @@
+#include "model_zoo/training/tasks/sample_batches.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+namespace fovea::models::training {
+
+SampleBatches::SampleBatches(SampleSources sources, const Backbone& backbone,
+                             const SampleOptionsOfTask& options, Framing framing)
+    : sources_(sources),
+      options_(options),
+      framing_(framing),
+      size_{backbone.info().image_height, backbone.info().image_width},
+      preprocessing_(backbone.info().preprocessing) {}
+
+SampleLoaderOptions SampleBatches::LoaderOptions(bool training) const {
+  return {.batch_size = options_.batch_size,
+          .size = size_,
+          .framing = framing_,
+          .seed = options_.seed,
+          .training = training,
+          .augmentation = options_.augmentation,
+          .threads = options_.threads};
+}
+
+TrainingBatch SampleBatches::At(int64_t step) {
+  if (!loader_ || step != next_) {
+    SampleLoaderOptions options = LoaderOptions(/*training=*/true);
+    options.first_batch = step;
+    loader_.emplace(sources_.training, options);
+  }
+  next_ = step + 1;
+  return loader_->Next();
+}
+
+void SampleBatches::ForEachOfValidation(
+    const std::function<void(const TrainingBatch&)>& use) const {
+  SampleLoader loader(sources_.validation, LoaderOptions(/*training=*/false));
+  int64_t left = options_.validation_images;
+  for (TrainingBatch batch = loader.Next(); batch.pixels.size(0) > 0; batch = loader.Next()) {
+    use(batch);
+    if (options_.validation_images > 0 && (left -= batch.pixels.size(0)) <= 0) break;
+  }
+}
+
+at::Tensor SampleBatches::Pixels(const TrainingBatch& batch) const {
+  return Normalised(batch, preprocessing_);
+}
+
+}  // namespace fovea::models::training

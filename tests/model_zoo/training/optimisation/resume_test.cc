@@ -1,0 +1,160 @@
+// A training that is broken off and goes on, and one that ends early.
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "model_zoo/training/optimisation/checkpoint.h"
+#include "model_zoo/training/optimisation/trainer.h"
+#include "tests/model_zoo/training/tiny_training.h"
+
+namespace fovea::models::training {
+namespace {
+
+using ::testing::ElementsAre;
+
+class ResumeTest : public ::testing::Test {
+ protected:
+  ResumeTest() : folder_(std::filesystem::path(::testing::TempDir()) / "resume_test") {
+    std::filesystem::remove_all(folder_);
+  }
+  ~ResumeTest() override { std::filesystem::remove_all(folder_); }
+
+  const std::filesystem::path folder_;
+};
+
+// Broken off within an epoch and between two, by a task that throws at a step.
+TEST_F(ResumeTest, ATrainingThatWentOnGivesTheSameBits) {
+  Tiny options;
+  options.training.keep_best = true;
+  const Outcome whole = TrainTiny(options);
+  Outcome broken;
+  std::vector<int64_t> firsts;  // steps of each round that are told first
+  for (const int64_t stop : {5, 8, 13, 24}) {
+    broken = {.backbone = Fresh()};
+    const auto task = MakeShapeClassificationTask(*broken.backbone, options.pictures);
+    struct Stop {};
+    bool begun = false;
+    try {
+      Train(
+          *broken.backbone, *task, options.training,
+          {.folder = folder_, .minutes = 0, .resume = true, .identity = "one"},
+          [&](const StepReport& step) {
+            if (!std::exchange(begun, true)) firsts.push_back(step.step);
+            // What is told before its checkpoint is lost with the process.
+            if (step.step == stop && stop < 24) throw Stop();
+          },
+          [&](const EpochReport& epoch) { broken.epochs.push_back(epoch); });
+    } catch (const Stop&) {
+    }
+  }
+  // Each goes on behind the last checkpoint, which is the one of the step before the break.
+  EXPECT_THAT(firsts, ElementsAre(1, 5, 8, 13));
+  EXPECT_TRUE(SameParameters(*whole.backbone, *broken.backbone));
+  ASSERT_EQ(broken.epochs.size(), whole.epochs.size());
+  for (size_t i = 0; i < whole.epochs.size(); ++i) {
+    EXPECT_EQ(broken.epochs[i].epoch, whole.epochs[i].epoch);
+    for (const Measure& measure : whole.epochs[i].training) {
+      EXPECT_EQ(ValueOf(broken.epochs[i].training, measure.name), measure.value) << measure.name;
+    }
+    EXPECT_EQ(broken.epochs[i].score, whole.epochs[i].score);
+  }
+}
+
+TEST_F(ResumeTest, ACheckpointOfAnotherTrainingIsRefusedAndLeft) {
+  Tiny options;
+  options.training.epochs = 1;
+  Outcome outcome{.backbone = Fresh()};
+  TrainOn(outcome, options, {.folder = folder_, .identity = "one"});
+  outcome.backbone = Fresh();
+  EXPECT_THROW(TrainOn(outcome, options, {.folder = folder_, .resume = true, .identity = "two"}),
+               c10::ValueError);
+  EXPECT_FALSE(std::filesystem::is_empty(folder_));
+}
+
+TEST_F(ResumeTest, FoldersOfOthersAreLeftAlone) {
+  const std::filesystem::path theirs[] = {folder_ / "step-3" / "notes.txt",
+                                          folder_ / "writing" / "thesis.txt"};
+  for (const auto& file : theirs) {
+    std::filesystem::create_directories(file.parent_path());
+    std::ofstream(file) << "mine";
+  }
+  // Killed while it was removed.
+  std::filesystem::create_directories(folder_ / "step-2");
+  const CheckpointFolder folder(folder_, "one");
+  EXPECT_FALSE(folder.Read({}).has_value());
+  folder.Write({.step = 4}, {});
+  EXPECT_EQ(folder.Read({})->step, 4);
+  folder.Remove();
+  for (const auto& file : theirs) EXPECT_TRUE(std::filesystem::exists(file)) << file;
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "step-2"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "step-4"));
+}
+
+TEST_F(ResumeTest, WhatAKilledProcessLeftHalfWrittenIsNoCheckpoint) {
+  std::filesystem::create_directories(folder_ / ".fovea-checkpoint-being-written");
+  std::ofstream(folder_ / ".fovea-checkpoint-being-written/state.json") << "{";
+  Tiny options;
+  options.training.epochs = 1;
+  Outcome outcome{.backbone = Fresh()};
+  TrainOn(outcome, options, {.folder = folder_, .resume = true, .identity = "one"});
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "step-8/state.json"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / ".fovea-checkpoint-being-written"));
+}
+
+// A task whose loss is a parameter's square, and whose scores are given.
+class Scored final : public TrainingTask {
+ public:
+  Scored(const Backbone& backbone, std::vector<double> scores)
+      : parameter_(backbone.parameters().front()),
+        others_(backbone.parameters()),
+        scores_(std::move(scores)) {}
+
+  BatchLoss Loss(int64_t /*step*/) override {
+    at::Tensor loss = parameter_.square().sum();
+    for (const at::Tensor& other : others_) loss = loss + 0 * other.sum();
+    return {.total = loss, .measures = {{"training_loss", loss.item<double>()}}};
+  }
+  Validation Validate() override {
+    seen.push_back(parameter_.detach().clone());
+    return {.measures = {}, .score = scores_.at(seen.size() - 1)};
+  }
+  Validation ValidateServed(const Model& /*model*/) override { return {}; }
+
+  std::vector<at::Tensor> seen;  // at each validation
+
+ private:
+  const at::Tensor parameter_;
+  const std::vector<at::Tensor> others_;
+  const std::vector<double> scores_;
+};
+
+TEST(PatienceTest, EndsWhenItIsLostAndKeepsTheBest) {
+  const std::shared_ptr<Backbone> backbone = Fresh();
+  Scored task(*backbone, {0.1, 0.5, 0.4, 0.5, 0.9});
+  std::vector<EpochReport> epochs;
+  Train(
+      *backbone, task, {.epochs = 5, .steps_per_epoch = 1, .patience = 2}, {},
+      [](const StepReport&) {}, [&](const EpochReport& epoch) { epochs.push_back(epoch); });
+  EXPECT_EQ(epochs.size(), 4u);
+  EXPECT_TRUE(at::equal(backbone->parameters().front(), task.seen.at(1)));
+  EXPECT_FALSE(at::equal(task.seen.at(1), task.seen.at(3)));
+}
+
+TEST(PatienceTest, WithoutItAllEpochsRunAndTheLastIsKeptWhereAsked) {
+  const std::shared_ptr<Backbone> backbone = Fresh();
+  Scored task(*backbone, {0.9, 0.1, 0.1});
+  Train(
+      *backbone, task, {.epochs = 3, .steps_per_epoch = 1, .keep_best = false}, {},
+      [](const StepReport&) {}, [](const EpochReport&) {});
+  ASSERT_EQ(task.seen.size(), 3u);
+  EXPECT_TRUE(at::equal(backbone->parameters().front(), task.seen.at(2)));
+}
+
+}  // namespace
+}  // namespace fovea::models::training
