@@ -18,6 +18,7 @@
 #include "model_zoo/training/data/user_data/data_set_files.h"
 #include "model_zoo/training/gallery.h"
 #include "model_zoo/training/train_command.h"
+#include "model_zoo/training/training_plan.h"
 
 namespace fovea::models::training {
 namespace {

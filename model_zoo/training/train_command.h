@@ -7,11 +7,9 @@
 
 namespace fovea::models::training {
 
-inline constexpr int kSceneSide = 128;  // where nothing is said
-
-// Trains what the arguments say, prints how it goes, and writes the folder. `identity`: the
-// training (CheckpointOptions). Throws c10::Error, and std::runtime_error where files or data are
-// wrong.
+// Trains what the arguments say (PlanOf), prints how it goes, and writes the folder. `identity`:
+// the training (CheckpointOptions). Throws c10::Error, and std::runtime_error where files or data
+// are wrong.
 void TrainAndWrite(const Arguments& arguments, const std::string& identity);
 
 // A line with the accuracy of a classifier's folder on generated pictures.

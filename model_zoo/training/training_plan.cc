@@ -1,0 +1,237 @@
+#include "model_zoo/training/training_plan.h"
+
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <optional>
+
+#include "model_zoo/backbones/backbone_weights.h"
+#include "model_zoo/folder/describe_model_folder.h"
+#include "model_zoo/registry/load.h"
+#include "model_zoo/training/data/generated/scene.h"
+#include "model_zoo/training/data/generated/shapes.h"
+#include "model_zoo/training/data/user_data/user_data.h"
+#include "model_zoo/training/optimisation/initialisation.h"
+#include "model_zoo/training/tasks/classification_task.h"
+#include "model_zoo/training/tasks/segmentation_task.h"
+
+namespace fovea::models::training {
+namespace {
+
+constexpr int64_t kValidationScenes = 400;
+
+// The task that data of this layout is for.
+Task TaskOfData(const std::string& folder) {
+  std::vector<Task> fits;
+  std::string reasons;
+  for (const Task task : {Task::kDetection, Task::kSegmentation, Task::kClassification}) {
+    try {
+      OpenUserData(folder, task);
+      fits.push_back(task);
+    } catch (const DataError& error) {
+      reasons += std::string("\n  ") + error.what();
+    }
+  }
+  // A folder of pictures beside annotations would do as a class of its own.
+  if (fits.size() > 1 && fits.back() == Task::kClassification) fits.pop_back();
+  TORCH_CHECK_VALUE(!fits.empty(), folder, " holds data for no task:", reasons);
+  TORCH_CHECK_VALUE(fits.size() == 1, folder,
+                    " holds data for detection and for segmentation: say which with --task");
+  return fits.front();
+}
+
+Task TaskOf(const Arguments& arguments) {
+  for (const Task task : kTasks) {
+    if (arguments.task == NamesOf(task).in_words) return task;
+  }
+  if (!arguments.head.empty()) {
+    const auto head = std::ranges::find(Heads(), arguments.head, &HeadEntry::name);
+    TORCH_CHECK_VALUE(head != Heads().end(), "there is no head '", arguments.head, "'");
+    return head->task;
+  }
+  if (!arguments.data.empty()) return TaskOfData(arguments.data);
+  return arguments.scenes ? Task::kDetection : Task::kClassification;
+}
+
+// What is learned from; nothing for the generated pictures of one shape, which their task draws.
+TrainingData OpenData(const Arguments& arguments, const ModelDescription& model) {
+  if (!arguments.data.empty()) return OpenUserData(arguments.data, model.task);
+  if (!arguments.scenes) return {};
+  const auto side = static_cast<int>(model.image_height);
+  Scenes::Options options{.seed = arguments.seed, .size = {side, side}};
+  TrainingData data;
+  data.training = std::make_shared<Scenes>(options);
+  options.stream = Stream::kValidation;
+  options.count = static_cast<uint64_t>(arguments.validation_images.value_or(kValidationScenes));
+  data.validation = std::make_shared<Scenes>(options);
+  return data;
+}
+
+// The labels of a model that learns from `data`, in the order of its classes.
+std::vector<std::string> LabelsOf(const TrainingData& data, const ModelDescription& model) {
+  std::vector<std::string> labels;
+  if (!data.training) {
+    for (int i = 0; i < kNumShapes; ++i) labels.emplace_back(Name(static_cast<Shape>(i)));
+  } else if (model.task == Task::kSegmentation) {
+    labels = data.training->map_labels();
+  } else {
+    labels = data.training->labels();
+    // Torchvision's detectors with proposals count the background.
+    if (model.head == "mask_rcnn" && model.detection.conventions == Conventions::kTorchvision) {
+      labels.insert(labels.begin(), "background");
+    }
+  }
+  return labels;
+}
+
+ModelDescription DescriptionOf(const Arguments& arguments) {
+  const Task task = TaskOf(arguments);
+  ModelDescription model{.name = arguments.out, .backbone = arguments.backbone, .task = task};
+  const bool classifies = task == Task::kClassification;
+  if (model.backbone.empty()) {
+    model.backbone = classifies && !arguments.scenes && arguments.data.empty()
+                         ? "vit_demo_patch8_64"
+                         : "linglo_demo";
+  }
+  if (!arguments.attention.empty()) {
+    model.attention = {arguments.attention};
+  } else if (model.backbone == "vit_demo_patch8_64") {
+    model.attention = {"dense"};
+  }
+  if (!classifies) {
+    model.head = arguments.head;
+    if (model.head.empty()) model.head = std::ranges::find(Heads(), task, &HeadEntry::task)->name;
+    model.head_channels = arguments.head_channels;
+    model.detection = arguments.detection;
+    model.detection.conventions = arguments.conventions == "TORCHVISION"
+                                      ? Conventions::kTorchvision
+                                      : Conventions::kMmdetection;
+  }
+  model.image_height = model.image_width =
+      arguments.image_size == 0 && arguments.scenes ? kSceneSide : arguments.image_size;
+  return model;
+}
+
+void PrintNames(const char* what, const std::vector<std::string>& names) {
+  constexpr size_t kListed = 6;
+  std::printf("  %s: %zu", what, names.size());
+  for (size_t i = 0; i < std::min(kListed, names.size()); ++i) {
+    std::printf("%s%s", i == 0 ? " (" : ", ", names[i].c_str());
+  }
+  std::printf("%s\n", names.empty() ? "" : names.size() > kListed ? ", ...)" : ")");
+}
+
+// Filled with fresh weights, and over them with what `from` has for it.
+std::shared_ptr<Backbone> MakeBackbone(ModelDescription model, const Arguments& arguments) {
+  model.random_weights_seed = arguments.seed;
+  std::shared_ptr<Backbone> backbone = LoadBackbone(model);
+  InitialiseForSmallData(*backbone);
+  if (arguments.from.empty()) return backbone;
+  const SafetensorsFile file(DescribeModelFolder(arguments.from).weights);
+  const FittedWeights fitted = LoadFittingWeights(file, *backbone);
+  std::printf("weights of %s\n", arguments.from.c_str());
+  PrintNames("kept", fitted.kept);
+  PrintNames("new here", fitted.fresh);
+  PrintNames("dropped", fitted.dropped);
+  TORCH_CHECK_VALUE(!fitted.kept.empty(), "none of the weights of ", arguments.from, " fit ",
+                    model.backbone);
+  return backbone;
+}
+
+SampleOptionsOfTask SamplesOf(const Arguments& arguments, int64_t batch_size) {
+  // Every scene is new: nothing is gained by changing it.
+  std::optional<AugmentationOptions> augmentation;
+  if (!arguments.scenes) augmentation = arguments.augmentation;
+  return {.seed = arguments.seed,
+          .batch_size = batch_size,
+          .augmentation = augmentation,
+          .threads = arguments.loading_threads,
+          .validation_images = arguments.validation_images.value_or(0)};
+}
+
+std::unique_ptr<TrainingTask> MakeTask(Backbone& backbone, const TrainingData& data, Task task,
+                                       const Arguments& arguments, int64_t batch_size) {
+  if (task == Task::kDetection) {
+    DetectionTrainingOptions options{.samples = SamplesOf(arguments, batch_size),
+                                     .bf16 = arguments.bf16()};
+    if (arguments.box_loss == "smooth_l1") options.anchors.box_loss = BoxLoss::kSmoothL1;
+    return MakeDetectionTask(backbone, {*data.training, *data.validation}, options);
+  }
+  if (task == Task::kSegmentation) {
+    return MakeSegmentationTask(
+        backbone, {*data.training, *data.validation},
+        {.samples = SamplesOf(arguments, batch_size), .bf16 = arguments.bf16()});
+  }
+  if (data.training) {
+    return MakeClassificationTask(backbone, {*data.training, *data.validation},
+                                  {.samples = SamplesOf(arguments, batch_size),
+                                   .label_smoothing = arguments.classification.label_smoothing,
+                                   .bf16 = arguments.bf16()});
+  }
+  ShapeClassificationOptions options = arguments.classification;
+  options.seed = arguments.seed;
+  options.batch_size = batch_size;
+  options.bf16 = arguments.bf16();
+  options.drawing_threads = arguments.loading_threads;
+  options.validation_images = arguments.validation_images.value_or(options.validation_images);
+  return MakeShapeClassificationTask(backbone, options);
+}
+
+// As the pictures were that the task learned from.
+Preprocessing PreprocessingOf(const ModelInfo& info, const TrainingData& data) {
+  Preprocessing preprocessing = info.preprocessing;
+  preprocessing.interpolation = Interpolation::kBilinear;
+  preprocessing.crop_fraction = 1;
+  if (!data.training) preprocessing.mean = preprocessing.std = {0.5f, 0.5f, 0.5f};
+  return preprocessing;
+}
+
+// All of the data where nothing is said, the last batch a whole one of this epoch and the next.
+int64_t StepsPerEpoch(const Arguments& arguments, const TrainingData& data, int64_t batch_size) {
+  if (arguments.images_per_epoch || !data.training || arguments.scenes) {
+    const int64_t usual = arguments.scenes ? 1'600 : 9'600;
+    return std::max<int64_t>(1, arguments.images_per_epoch.value_or(usual) / batch_size);
+  }
+  const auto images = static_cast<int64_t>(data.training->size());
+  return (images + batch_size - 1) / batch_size;
+}
+
+TrainingOptions OptionsOf(const Arguments& arguments, const TrainingPlan& plan,
+                          int64_t batch_size) {
+  TrainingOptions options = arguments.training;
+  options.epochs = arguments.epochs.value_or(plan.draws() ? 24 : 30);
+  options.peak_learning_rate =
+      arguments.learning_rate.value_or(plan.model.task == Task::kClassification ? 1e-3 : 2e-3);
+  options.steps_per_epoch = StepsPerEpoch(arguments, plan.data, batch_size);
+  options.keep_best = arguments.keep == "best";
+  return options;
+}
+
+}  // namespace
+
+TrainingPlan PlanOf(const Arguments& arguments) {
+  TrainingPlan plan{.model = DescriptionOf(arguments)};
+  const bool draws = !arguments.scenes && arguments.data.empty();
+  TORCH_CHECK_VALUE(!draws || plan.model.task == Task::kClassification,
+                    "a detector or segmenter learns from --scenes or --data");
+  plan.data = OpenData(arguments, plan.model);
+  if (!draws) {
+    for (const std::string& note : plan.data.training->notes()) std::printf("%s\n", note.c_str());
+  }
+  plan.labels = LabelsOf(plan.data, plan.model);
+  plan.model.num_classes = static_cast<int64_t>(plan.labels.size());
+  plan.backbone = MakeBackbone(plan.model, arguments);
+  const ModelInfo& info = plan.backbone->info();
+  if (!draws) {
+    plan.model.image_height = info.image_height;
+    plan.model.image_width = info.image_width;
+  }
+  plan.preprocessing = PreprocessingOf(info, plan.data);
+  const int64_t batch_size = arguments.batch_size.value_or(draws ? 64 : 16);
+  plan.options = OptionsOf(arguments, plan, batch_size);
+  plan.task = MakeTask(*plan.backbone, plan.data, plan.model.task, arguments, batch_size);
+  return plan;
+}
+
+}  // namespace fovea::models::training
