@@ -11,4 +11,18 @@ namespace fovea {
 // link is followed, so links in a circle do no harm.
 int ExifOrientation(Bytes tiff);
 
+// What turns a picture upright.
+struct UprightTurn {
+  bool transposed = false;   // first of all: rows become columns
+  bool mirrored = false;     // left for right
+  bool upside_down = false;  // top for bottom
+};
+
+// Of an orientation, 1 to 8 (which side of the picture the first row and the first column are).
+constexpr UprightTurn TurnOf(int orientation) {
+  return {.transposed = orientation >= 5,
+          .mirrored = orientation == 2 || orientation == 3 || orientation == 6 || orientation == 7,
+          .upside_down = orientation == 3 || orientation == 4 || orientation >= 7};
+}
+
 }  // namespace fovea

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "base/exif.h"
 
 namespace fovea {
 namespace {
@@ -16,25 +17,22 @@ constexpr int kTile = 64;
 
 RgbImage Upright(const RgbImage& stored, int orientation) {
   FOVEA_CHECK(orientation >= 1 && orientation <= 8);
-  // Walking the upright picture right and down is walking the stored one along these. Orientation
-  // by orientation: is the stored picture seen mirrored left to right, top to bottom, and are its
-  // axes swapped?
-  const bool swapped = orientation >= 5;
-  const bool from_right =
-      orientation == 2 || orientation == 3 || orientation == 7 || orientation == 8;
-  const bool from_bottom =
-      orientation == 3 || orientation == 4 || orientation == 6 || orientation == 7;
-
-  const ptrdiff_t column_step = from_right ? -3 : 3;
-  const ptrdiff_t row_step = ptrdiff_t{3} * stored.width * (from_bottom ? -1 : 1);
+  const UprightTurn turn = TurnOf(orientation);
+  RgbImage upright = turn.transposed ? RgbImage::Allocate(stored.width, stored.height)
+                                     : RgbImage::Allocate(stored.height, stored.width);
+  // Walking the upright picture right and down is walking the stored one along these.
+  const ptrdiff_t column_step = 3, row_step = ptrdiff_t{3} * stored.width;
+  ptrdiff_t step_right = turn.transposed ? row_step : column_step;
+  ptrdiff_t step_down = turn.transposed ? column_step : row_step;
   const uint8_t* origin = stored.pixels.get();
-  if (from_right) origin += ptrdiff_t{3} * (stored.width - 1);
-  if (from_bottom) origin += ptrdiff_t{3} * stored.width * (stored.height - 1);
-  const ptrdiff_t step_right = swapped ? row_step : column_step;
-  const ptrdiff_t step_down = swapped ? column_step : row_step;
-
-  RgbImage upright = swapped ? RgbImage::Allocate(stored.width, stored.height)
-                             : RgbImage::Allocate(stored.height, stored.width);
+  if (turn.mirrored) {
+    origin += step_right * (upright.width - 1);
+    step_right = -step_right;
+  }
+  if (turn.upside_down) {
+    origin += step_down * (upright.height - 1);
+    step_down = -step_down;
+  }
   for (int top = 0; top < upright.height; top += kTile) {
     for (int left = 0; left < upright.width; left += kTile) {
       const int bottom = std::min(top + kTile, upright.height);

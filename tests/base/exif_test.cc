@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <string_view>
+#include <utility>
+
 #include "tests/server/imaging/image_files.h"
 
 namespace fovea {
@@ -60,6 +63,23 @@ TEST(Exif, Row19DirectoriesThatPointAtThemselvesOrNowhereEnd) {
     EXPECT_EQ(ExifOrientation(file), 1) << offset;
   }
   EXPECT_EQ(ExifOrientation(FromText("MM") + Big16(42) + Big32(8) + Big16(0xffff) + File(40)), 1);
+}
+
+// EXIF 2.32, table 6: which side of the picture the first row, and which the first column is.
+TEST(Exif, EachOrientationIsTurnedUpright) {
+  using Sides = std::pair<std::string_view, std::string_view>;
+  const Sides sides[] = {{"top", "left"},     {"top", "right"},  {"bottom", "right"},
+                         {"bottom", "left"},  {"left", "top"},   {"right", "top"},
+                         {"right", "bottom"}, {"left", "bottom"}};
+  for (int orientation = 1; orientation <= 8; ++orientation) {
+    const UprightTurn turn = TurnOf(orientation);
+    const auto& [row, column] = sides[orientation - 1];
+    // Once rows are columns, the first column is the stored first row.
+    const std::string_view top = turn.transposed ? column : row;
+    const std::string_view left = turn.transposed ? row : column;
+    EXPECT_EQ(top, turn.upside_down ? "bottom" : "top") << orientation;
+    EXPECT_EQ(left, turn.mirrored ? "right" : "left") << orientation;
+  }
 }
 
 }  // namespace

@@ -44,28 +44,13 @@ int WebpOrientation(Bytes file) {
 }
 
 cv::Mat Upright(const cv::Mat& stored, int orientation) {
-  // Which way to flip after 5 to 8 have swapped rows and columns: OpenCV's 1 mirrors left and
-  // right, 0 top and bottom, -1 both.
-  cv::Mat upright = stored;
-  if (orientation >= 5) upright = stored.t();
-  const auto flipped = [&upright](int code) {
-    cv::Mat to;
-    cv::flip(upright, to, code);
-    return to;
-  };
-  switch (orientation) {
-    case 2:
-    case 6:
-      return flipped(1);
-    case 3:
-    case 7:
-      return flipped(-1);
-    case 4:
-    case 8:
-      return flipped(0);
-    default:
-      return upright;
-  }
+  const UprightTurn turn = TurnOf(orientation);
+  const cv::Mat turned = turn.transposed ? cv::Mat(stored.t()) : stored;
+  if (!turn.mirrored && !turn.upside_down) return turned;
+  cv::Mat upright;
+  // OpenCV's 1 mirrors left and right, 0 top and bottom, -1 both.
+  cv::flip(turned, upright, turn.mirrored && turn.upside_down ? -1 : turn.mirrored ? 1 : 0);
+  return upright;
 }
 
 }  // namespace fovea::models::training
