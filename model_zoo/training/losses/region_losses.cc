@@ -162,6 +162,18 @@ RegionLoss LossOfRegions(const at::Tensor& logits, const at::Tensor& deltas,
   return loss;
 }
 
+at::Tensor MasksWithin(const ImageTruth& image, const at::Tensor& objects, const at::Tensor& boxes,
+                       int64_t height, int64_t width) {
+  // As numbers a mask takes four times its bytes: of all objects, but for these, there may be many.
+  const auto [shown, index, counts] =
+      at::_unique2(objects, /*sorted=*/true, /*return_inverse=*/true);
+  const at::Tensor masks = image.masks.index_select(0, shown).unsqueeze(1).to(at::kFloat);
+  const at::Tensor places = at::cat({index.unsqueeze(1).to(at::kFloat), boxes}, 1);
+  return kernels::RoiAlign(masks, places, /*spatial_scale=*/1, height, width, /*sampling=*/0,
+                           /*aligned=*/false)
+      .squeeze(1);
+}
+
 at::Tensor LossOfMasks(const at::Tensor& logits, const std::vector<RegionSample>& regions,
                        const std::vector<ImageTruth>& images) {
   const int64_t side = logits.size(2);
@@ -169,13 +181,8 @@ at::Tensor LossOfMasks(const at::Tensor& logits, const std::vector<RegionSample>
   for (size_t i = 0; i < images.size(); ++i) {
     const RegionSample& sample = regions[i];
     if (sample.foreground == 0) continue;
-    const at::Tensor places = at::cat(
-        {sample.objects.unsqueeze(1).to(at::kFloat), sample.boxes.slice(0, 0, sample.foreground)},
-        1);
-    wanted.push_back(kernels::RoiAlign(images[i].masks.unsqueeze(1).to(at::kFloat), places,
-                                       /*spatial_scale=*/1, side, side, /*sampling=*/0,
-                                       /*aligned=*/false)
-                         .squeeze(1));
+    wanted.push_back(MasksWithin(images[i], sample.objects,
+                                 sample.boxes.slice(0, 0, sample.foreground), side, side));
     labels.push_back(images[i].labels.index_select(0, sample.objects));
   }
   if (wanted.empty()) return 0 * logits.to(at::kFloat).sum();

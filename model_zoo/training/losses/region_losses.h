@@ -71,6 +71,11 @@ RegionLoss LossOfRegions(const at::Tensor& logits, const at::Tensor& deltas,
                          const std::vector<RegionSample>& regions,
                          const std::vector<ImageTruth>& images, const RegionCoding& coding);
 
+// How much of each place in boxes FP32 [M, 4] shows the object that the box is for: objects INT64
+// [M], places in the image's. FP32 [M, height, width].
+at::Tensor MasksWithin(const ImageTruth& image, const at::Tensor& objects, const at::Tensor& boxes,
+                       int64_t height, int64_t width);
+
 // logits [K, classes, side, side] of the foreground of all images, image by image. The mean binary
 // cross-entropy of the true class's, against the part of the object's mask that the region shows; 0
 // where there is no region.

@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/vision/roi_align/op.h"
 #include "model_zoo/heads/headed_backbone.h"
 #include "model_zoo/heads/raw_outputs.h"
 #include "model_zoo/heads/two_stage.h"
@@ -27,13 +26,9 @@ class MaskIou {
            const ImageTruth& truth) {
     const at::Tensor shown = (objects >= 0).nonzero().squeeze(1);
     if (shown.size(0) == 0) return;
-    const at::Tensor places = at::cat(
-        {objects.index_select(0, shown).unsqueeze(1).to(at::kFloat), boxes.index_select(0, shown)},
-        1);
     const at::Tensor wanted =
-        kernels::RoiAlign(truth.masks.unsqueeze(1).to(at::kFloat), places, /*spatial_scale=*/1,
-                          masks.size(1), masks.size(2), /*sampling=*/0, /*aligned=*/false)
-            .squeeze(1) >= 0.5;
+        MasksWithin(truth, objects.index_select(0, shown), boxes.index_select(0, shown),
+                    masks.size(1), masks.size(2)) >= 0.5;
     const at::Tensor found = masks.index_select(0, shown) >= 0.5;
     const at::Tensor shared = (wanted & found).sum({1, 2}).to(at::kDouble);
     const at::Tensor united = (wanted | found).sum({1, 2}).to(at::kDouble);

@@ -216,6 +216,21 @@ TEST(EmptyImageTest, AnImageWithoutObjectsTeachesThatNothingIsThere) {
   EXPECT_EQ(LossOfMasks(at::zeros({0, 3, 4, 4}), {sample}, {Nothing()}).item<double>(), 0);
 }
 
+TEST(MaskLossTest, EachBoxShowsTheMaskOfItsOwnObject) {
+  ImageTruth image = Nothing();
+  image.masks = at::zeros({4, 8, 8}, at::kByte);  // the last one, and the second, are of no box
+  image.masks[0].fill_(1);
+  image.masks[1].fill_(1);
+  image.masks[2].slice(1, 0, 4).fill_(1);  // the left half
+  const at::Tensor boxes =
+      at::tensor({5., 0., 8., 8., 0., 0., 8., 8., 0., 0., 2., 8.}).to(at::kFloat).view({3, 4});
+  const at::Tensor shown = MasksWithin(image, at::tensor({2, 0, 2}, at::kLong), boxes, 4, 2);
+  ASSERT_EQ(shown.sizes(), at::IntArrayRef({3, 4, 2}));
+  EXPECT_TRUE(shown[0].eq(0).all().item<bool>());
+  EXPECT_TRUE(shown[1].eq(1).all().item<bool>());
+  EXPECT_TRUE(shown[2].eq(1).all().item<bool>());
+}
+
 TEST(MatchingTest, AnchorsInACrowdTeachNothing) {
   ImageTruth image = Nothing();
   image.crowds = at::tensor({0., 0., 10., 10.}).to(at::kFloat).view({1, 4});
