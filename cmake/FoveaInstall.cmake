@@ -36,6 +36,7 @@ install(DIRECTORY model_zoo/demo/ DESTINATION share/fovea/models)
 install(DIRECTORY proto/ DESTINATION share/fovea/proto FILES_MATCHING PATTERN "*.proto")
 file(GLOB examples client/examples/*.jpg client/examples/*.png)
 install(FILES ${examples} DESTINATION share/fovea/examples)
+install(DIRECTORY client/examples/scenes DESTINATION share/fovea/examples)
 install(FILES LICENSE DESTINATION share/doc/fovea)
 install(CODE [[
   set(open OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
