@@ -29,8 +29,9 @@ namespace {
 
 constexpr int64_t kPublishedChannels = 256;
 constexpr size_t kMaps = 3;  // of the backbone: its coarsest ones
-// A convolution with an output for each class of each anchor: 1.7 GB of weights.
-constexpr int64_t kMostClasses = 20'000;
+// At 800x1344, as published, its maps have 22,400 places with nine anchors, each with a logit of
+// every class: 4 GB an image, FP32.
+constexpr int64_t kMostClasses = 5'000;
 constexpr int64_t kBranchDepth = 4;
 constexpr int64_t kNormGroups = 32;
 constexpr int64_t kCandidates = 1000;   // of one map at most
@@ -196,7 +197,8 @@ class RetinaNet final : public Head, public AnchorDetector {
   static int64_t Classes(const HeadSite& site) {
     const int64_t classes = CocoClasses(site);
     TORCH_CHECK_VALUE(classes <= kMostClasses, "the head 'retinanet' tells ", kMostClasses,
-                      " classes apart at most, not ", classes);
+                      " classes apart at most, not ", classes,
+                      ": at that many, the logits of an image of 800x1344 take 4 GB");
     return classes;
   }
 

@@ -170,8 +170,15 @@ TEST(HeadRegistryTest, WhatCannotStandIsSaidInWords) {
   description.task = Task::kSegmentation;
   EXPECT_EQ(error(description), "the head 'boxes' is for detection, and the task is segmentation");
   ModelDescription of_many{.backbone = "vit_demo_patch8_64", .task = Task::kDetection};
-  of_many.num_classes = 20'001;
-  EXPECT_EQ(error(of_many), "the head 'retinanet' tells 20000 classes apart at most, not 20001");
+  of_many.num_classes = 5'001;
+  EXPECT_EQ(error(of_many),
+            "the head 'retinanet' tells 5000 classes apart at most, not 5001: at that many, the "
+            "logits of an image of 800x1344 take 4 GB");
+  of_many.head = "mask_rcnn";
+  of_many.num_classes = 100'001;
+  EXPECT_EQ(error(of_many),
+            "the head 'mask_rcnn' tells 100000 classes apart at most, not 100001: at that many, "
+            "what it says of an image's regions takes 2.4 GB");
   EXPECT_EQ(error(Boxes("identity")),
             "the head 'boxes' stands on feature maps, and identity has none");
   description = Boxes("vit_demo_patch8_64");
