@@ -129,9 +129,10 @@ class RetinaNet final : public Head, public AnchorDetector {
       }
       const Anchors anchors = AnchorsOf(level, map);
       const int64_t most = std::min(kCandidates, logits.size(1));
-      const at::Tensor boxes = at::zeros({images, most, 4}, at::kFloat);
-      const at::Tensor scores = at::full({images, most}, -1, at::kFloat);
-      const at::Tensor labels = at::zeros({images, most}, at::kLong);
+      const at::TensorOptions numbers = logits.options().dtype(at::kFloat);
+      const at::Tensor boxes = at::zeros({images, most, 4}, numbers);
+      const at::Tensor scores = at::full({images, most}, -1, numbers);
+      const at::Tensor labels = at::zeros({images, most}, numbers.dtype(at::kLong));
       for (int64_t i = 0; i < images; ++i) {
         const Candidates best = Best(logits[i], deltas[i], anchors, most, context.Fullest());
         const int64_t count = best.scores.size(0);
@@ -154,7 +155,9 @@ class RetinaNet final : public Head, public AnchorDetector {
       const at::Tensor& map = pyramid[level];
       logits.push_back(classes_->forward(map).view({images, -1, num_classes_}));
       deltas.push_back(boxes_->forward(map).view({images, -1, 4}));
-      anchors.push_back(AnchorsOf(level, map).Boxes(at::arange(deltas.back().size(1))));
+      anchors.push_back(
+          AnchorsOf(level, map)
+              .Boxes(at::arange(deltas.back().size(1), map.options().dtype(at::kLong))));
     }
     return {.logits = at::cat(logits, 1),
             .deltas = at::cat(deltas, 1),

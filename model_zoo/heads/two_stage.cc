@@ -56,7 +56,7 @@ RoiHeads::Shape ShapeOf(const TwoStageDesign& design, int64_t channels, int64_t 
 at::Tensor Clipped(const at::Tensor& boxes, const ImageSize& content) {
   const auto height = static_cast<double>(content.height),
              width = static_cast<double>(content.width);
-  return boxes.clamp_min(0).minimum(at::tensor({width, height, width, height}, at::kFloat));
+  return boxes.clamp_min(0).minimum(at::tensor({width, height, width, height}, boxes.options()));
 }
 
 }  // namespace
@@ -222,7 +222,8 @@ void TwoStageHead::AddMasks(std::span<const at::Tensor> pyramid,
     labels.push_back(outputs[i][2].slice(0, 0, boxes[i].size(0)));
   }
   const at::Tensor own = at::cat(labels);
-  at::Tensor masks = at::zeros({features.size(0), kSide, kSide}, at::kFloat);
+  const at::TensorOptions numbers = features.options().dtype(at::kFloat);
+  at::Tensor masks = at::zeros({features.size(0), kSide, kSide}, numbers);
   for (size_t stage = 0; stage < stages; ++stage) {
     const at::Tensor logits = heads_->PredictMasks(stage, features, own);
     context.Record("head.masks" + (stages > 1 ? std::to_string(stage) : ""), "logits", logits);
@@ -232,7 +233,7 @@ void TwoStageHead::AddMasks(std::span<const at::Tensor> pyramid,
   int64_t first = 0;
   for (size_t i = 0; i < outputs.size(); ++i) {
     const int64_t count = boxes[i].size(0);
-    const at::Tensor all = at::zeros({options_.detections_per_image, kSide, kSide}, at::kFloat);
+    const at::Tensor all = at::zeros({options_.detections_per_image, kSide, kSide}, numbers);
     all.slice(0, 0, count).copy_(masks.narrow(0, first, count));
     outputs[i].push_back(all);
     first += count;
