@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "model_zoo/layers/conv2d.h"
+
 namespace fovea::models {
 namespace {
 
@@ -50,7 +52,7 @@ class MaskPredictor::Logits final : public Layer {
     const at::Tensor rows = weight_.index_select(0, labels).flatten(1).unsqueeze(1);
     const at::Tensor biases = bias_.index_select(0, labels).view({-1, 1, 1});
     return at::baddbmm(biases, rows, regions.flatten(2))
-        .view({-1, regions.size(2), regions.size(3)});
+        .view({regions.size(0), regions.size(2), regions.size(3)});
   }
 
  private:

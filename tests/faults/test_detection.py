@@ -308,6 +308,8 @@ def test_row_63_what_a_thousand_masks_take_is_counted(vision: Vision):
         ('backbone: "linglo_b0"\ntask: DETECTION head { name: "mask_rcnn" }\nnum_classes: 1',
          "the background is one of the head's classes"),
         ('backbone: "linglo_b0"\ntask: SEGMENTATION\nnum_classes: 20000', "15000 classes apart at most"),
+        ('backbone: "linglo_b0"\ntask: DETECTION\nnum_classes: 20000',
+         "5000 classes apart at most.*the logits of an image of 800x1344 take 4 GB"),
     ],
 )  # fmt: skip
 def test_row_30_a_head_that_does_not_fit_is_refused_when_it_is_loaded(
