@@ -45,6 +45,78 @@ def test_every_model_is_listed(table: list[dict]) -> None:
 def test_counts_round_to_the_papers_or_the_difference_is_explained(
     table: list[dict],
 ) -> None:
+    check_printed(table)
+
+
+@pytest.fixture(scope="module")
+def heads() -> list[dict]:
+    result = run("--json", "--heads")
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+def test_counts_with_heads_round_too_or_are_explained(heads: list[dict]) -> None:
+    check_printed(heads)
+    assert {row["head"] for row in heads} == {
+        *("retinanet", "mask_rcnn", "cascade_mask_rcnn"),
+        *("semantic_fpn", "upernet"),
+    }
+
+
+def convolution(pixels: float, ins: int, outs: int, side: int) -> float:
+    return pixels * ins * outs * side * side
+
+
+def test_two_stages_are_counted_with_1000_proposals_and_100_masks(
+    heads: list[dict],
+) -> None:
+    """Cascade Mask R-CNN over Mask R-CNN on one backbone, by hand."""
+    rows = {
+        row["head"]: row["multiply_adds"]
+        for row in heads
+        if row["backbone"] == "caformer_s18"
+    }
+    flat, vector, classes = 256 * 49, 1024, 80
+    stage = 1000 * (flat * vector + vector * vector + vector * (classes + 1))
+    masks = 100 * (
+        4 * convolution(14 * 14, 256, 256, 3)
+        + convolution(14 * 14, 256, 256, 2)
+        + convolution(28 * 28, 256, classes, 1)
+    )
+    boxes = 3 * 1000 * vector * 4 - 1000 * vector * 4 * classes
+    assert (
+        rows["cascade_mask_rcnn"] - rows["mask_rcnn"] == 2 * stage + 2 * masks + boxes
+    )
+
+
+def test_a_head_costs_what_its_layers_do() -> None:
+    """SemanticFPN on maps of 16, 8, 4 and 2 by hand, less the same backbone without it."""
+    size = ("--json", "--image-size", "64", "linglo_b0")
+    with_head, without = (
+        json.loads(run(*arguments).stdout)[0]["multiply_adds"]
+        for arguments in (("--head", "semantic_fpn", *size), size)
+    )
+    maps = [4**i for i in (4, 3, 2, 1)]
+    channels = [row["channels"] for row in features("linglo_b0")]
+    neck = sum(
+        convolution(pixels, ins, 256, 1) + convolution(pixels, 256, 256, 3)
+        for pixels, ins in zip(maps, channels, strict=True)
+    )
+    first = sum(convolution(pixels, 256, 128, 3) for pixels in maps)
+    # Behind a doubling, one on the map of 4 and two on that of 2.
+    others = sum(convolution(pixels, 128, 128, 3) for pixels in (64, 16, 64))
+    classifier = convolution(256, 128, 150, 1)
+    own_classifier = channels[-1] * 1000
+    assert with_head - without + own_classifier == neck + first + others + classifier
+
+
+def features(backbone: str) -> list[dict]:
+    description = json.dumps({"backbone": backbone, "random_weights_seed": 0})
+    model = torch.classes.fovea_models.Model(description, "cpu", False)
+    return json.loads(model.facts())["features"]
+
+
+def check_printed(table: list[dict]) -> None:
     printed = [row for row in table if "printed" in row]
     assert printed
     wrong = []
@@ -88,7 +160,8 @@ def test_any_attention_and_size_are_counted() -> None:
         result = run("--json", *attentions, "--image-size", size, "vit_demo_patch8_64")
         assert result.returncode == 0, result.stderr
         for row in json.loads(result.stdout):
-            assert row["image_side"] == int(size) and "printed" not in row
+            assert row["image_height"] == row["image_width"] == int(size)
+            assert "printed" not in row
             rows[row["attention"], size] = row["multiply_adds"]
     assert len(rows) == 4
     growth = {name: rows[name, "128"] / rows[name, "64"] for name, _ in rows}
@@ -105,12 +178,27 @@ def test_the_papers_rows_are_left_out_where_another_attention_is_asked_for() -> 
     ("arguments", "reason"),
     [
         (["resnet18"], "there is no backbone 'resnet18'"),
-        (["--attention", "knn:k=9"], "--attention and --image-size need a MODEL"),
+        (
+            ["--attention", "knn:k=9"],
+            "--attention, --image-size and --head need a MODEL",
+        ),
         (
             ["pit_b_224", "--image-size", "0"],
             "--image-size '0' is not a number of pixels",
         ),
         (["pit_b_224", "--attention"], "--attention needs a value"),
+        (
+            ["pit_b_224", "--image-size", "64x"],
+            "--image-size '64x' is not a number of pixels",
+        ),
+        (
+            ["pit_b_224", "--head", "classifier"],
+            "there is no head 'classifier' of detection or segmentation",
+        ),
+        (
+            ["--heads", "linglo_b0", "--image-size", "64"],
+            "--heads counts what the papers have: without --attention, --image-size and --head",
+        ),
     ],
 )
 def test_what_cannot_be_counted_is_refused(arguments: list[str], reason: str) -> None:
@@ -126,7 +214,10 @@ def test_help_says_what_there_is(flag: str) -> None:
         result = subprocess.run(
             [*command, flag], check=True, capture_output=True, text=True
         )
-        for option in ("--memory", "--json", "--attention TEXT", "--image-size N"):
+        for option in (
+            *("--memory", "--json", "--attention TEXT", "--image-size N|HxW"),
+            *("--heads", "--head NAME"),
+        ):
             assert option in result.stdout
 
 
