@@ -2,7 +2,6 @@
 // or with any attention. `fovea zoo` runs it: a program of its own, so that the command line does
 // not have to load LibTorch.
 #include <ATen/ATen.h>
-#include <c10/core/InferenceMode.h>
 
 #include <algorithm>
 #include <charconv>
@@ -14,7 +13,7 @@
 
 #include "kernels/memory/memory_ledger.h"
 #include "model_zoo/backbones/backbone.h"
-#include "model_zoo/costs/operation_counter.h"
+#include "model_zoo/costs/counted_model.h"
 #include "model_zoo/costs/papers.h"
 #include "model_zoo/model.h"
 #include "model_zoo/registry/backbones.h"
@@ -38,7 +37,8 @@ Options:
   --attention TEXT          With this attention in place of the papers' (repeatable; needs a MODEL)
   --image-size N|HxW        With so many pixels in place of the published size (needs a MODEL)
   --heads                   The papers' detectors and segmenters in place of the classifiers
-  --head NAME               With this head, by mmdetection's conventions (needs a MODEL)
+  --head NAME               With this head, by mmdetection's conventions (needs a MODEL); after
+                            --heads those of the papers that have it
   --json                    Print JSON instead of a table
   -h,--help                 Print this help message and exit
 
@@ -56,7 +56,7 @@ struct Options {
   std::vector<std::string> attentions;  // empty: the published one, and those of the papers' tables
   ImageSize image_size;                 // 0: the published one
   bool heads = false;                   // those of the papers
-  std::string head;                     // empty: none
+  std::string head;                     // empty: none; of the papers: any
   std::vector<std::string> names;       // empty: all
 };
 
@@ -66,59 +66,25 @@ struct Options {
   std::exit(2);
 }
 
-// One that is to be counted.
-struct Asked {
-  std::string_view backbone;
-  std::string_view attention;  // "" for the published one
-  std::string_view head;       // "" for the backbone's own classifier
-  ImageSize size;              // 0: the published one
-};
-
-ModelDescription Describe(const Asked& asked) {
-  ModelDescription description;
-  description.name = std::string(asked.backbone);
-  description.backbone = std::string(asked.backbone);
-  description.image_height = asked.size.height;
-  description.image_width = asked.size.width;
-  if (!asked.attention.empty()) description.attention = {std::string(asked.attention)};
-  description.random_weights_seed = 1;
-  if (asked.head.empty()) return description;
-  const auto head = std::ranges::find(Heads(), asked.head, &HeadEntry::name);
-  description.head = std::string(asked.head);
-  description.task = head->task;
-  description.detection.conventions = Conventions::kMmdetection;
-  description.detection.score_threshold = 0;  // as many objects, and masks, as there may be
-  return description;
-}
-
-at::Tensor Pixels(const ModelInfo& info, int64_t images) {
-  return at::randn({images, 3, info.image_height, info.image_width});
-}
-
 int64_t PeakBytes(const Model& model, int64_t images) {
-  const at::Tensor pixels = Pixels(model.info(), images);
-  ForwardContext context;
+  const ModelInfo& info = model.info();
+  const at::Tensor pixels = at::randn({images, 3, info.image_height, info.image_width});
+  FullestPass context;
   const kernels::MemoryLedger ledger;
   model.Run(pixels, context);
   return ledger.peak_bytes();
 }
 
-Row Measure(const Asked& asked, const PrintedCosts* printed, const Options& options) {
-  const std::unique_ptr<Model> model = LoadModel(Describe(asked));
+Row Measure(const CountedModel& counted, const PrintedCosts* printed, const Options& options) {
+  const std::unique_ptr<Model> model = LoadModel(Describe(counted));
   const ModelInfo& info = model->info();
-  Row row = {.backbone = std::string(asked.backbone),
+  Row row = {.backbone = std::string(counted.backbone),
              .attention = info.attention,
-             .head = std::string(asked.head),
+             .head = std::string(counted.head),
              .size = {info.image_height, info.image_width},
              .parameters_m = static_cast<double>(info.parameters) / 1e6,
+             .multiply_adds_g = static_cast<double>(MultiplyAdds(*model)) / 1e9,
              .printed = printed};
-  {
-    const at::Tensor pixels = Pixels(model->info(), 1);
-    ForwardContext context;
-    const OperationCounter counter;
-    model->Run(pixels, context);
-    row.multiply_adds_g = static_cast<double>(counter.multiply_adds()) / 1e9;
-  }
   if (options.memory) {
     model->Prepare(c10::kCPU, Precision::kFp32);
     row.peak_1 = PeakBytes(*model, 1);
@@ -136,19 +102,21 @@ std::vector<Row> Rows(const Options& options) {
   if (options.heads) {
     for (const PrintedCosts& row : CostsWithHeadsInPapers()) {
       if (!IsAsked(options, row.backbone)) continue;
-      rows.push_back(
-          Measure({row.backbone, row.attention, row.head, {row.height, row.width}}, &row, options));
+      if (!options.head.empty() && row.head != options.head) continue;
+      rows.push_back(Measure(ModelOf(row), &row, options));
     }
+    if (rows.empty()) Refuse("no paper has such a detector or segmenter");
     return rows;
   }
   for (const BackboneEntry& entry : Backbones()) {
     if (!IsAsked(options, entry.name)) continue;
     if (entry.make(Describe({.backbone = entry.name}))->parameters().empty()) continue;  // no model
-    const Asked plain = {.backbone = entry.name, .head = options.head, .size = options.image_size};
+    const CountedModel plain = {
+        .backbone = entry.name, .head = options.head, .size = options.image_size};
     for (const std::string& attention : options.attentions) {
-      Asked asked = plain;
-      asked.attention = attention;
-      rows.push_back(Measure(asked, nullptr, options));
+      CountedModel counted = plain;
+      counted.attention = attention;
+      rows.push_back(Measure(counted, nullptr, options));
     }
     if (!options.attentions.empty()) continue;
     bool printed = false;
@@ -156,9 +124,9 @@ std::vector<Row> Rows(const Options& options) {
       // Papers print those of the published size.
       if (options.image_size != ImageSize() || !options.head.empty()) break;
       if (row.backbone != entry.name) continue;
-      Asked asked = plain;
-      asked.attention = row.attention;
-      rows.push_back(Measure(asked, &row, options));
+      CountedModel counted = plain;
+      counted.attention = row.attention;
+      rows.push_back(Measure(counted, &row, options));
       printed = true;
     }
     if (!printed) rows.push_back(Measure(plain, nullptr, options));
@@ -217,11 +185,11 @@ Options Parse(const std::vector<std::string>& arguments) {
   }
   // Not every backbone takes every attention and size: one that is named is meant.
   const bool changed = !options.attentions.empty() || options.image_size != ImageSize();
-  if (options.names.empty() && (changed || !options.head.empty())) {
-    Refuse("--attention, --image-size and --head need a MODEL");
+  if (options.heads && changed) {
+    Refuse("--heads counts what the papers have: without --attention and --image-size");
   }
-  if (options.heads && (changed || !options.head.empty())) {
-    Refuse("--heads counts what the papers have: without --attention, --image-size and --head");
+  if (!options.heads && options.names.empty() && (changed || !options.head.empty())) {
+    Refuse("--attention, --image-size and --head need a MODEL");
   }
   return options;
 }
