@@ -2,8 +2,12 @@
 #include <gtest/gtest.h>
 
 #include <future>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "base/status.h"
+#include "server/pipeline/image_by_image.h"
 #include "server/pipeline/inference_pipeline.h"
 #include "tests/server/allocation_limit.h"
 
@@ -108,6 +112,33 @@ TEST_F(PipelineMemory, AnOutputThatCannotBeCopiedFailsItsRequestAlone) {
     EXPECT_GE(none_left.refused(), 1);
   }
   EXPECT_TRUE(Infer(exact).ok());
+}
+
+TEST(ImageByImageMemory, ARequestThatCannotBeSplitIsAnsweredOnceAndRunsNothing) {
+  auto request = std::make_unique<InferenceRequest>();
+  // Each image's request has them, too: 3 MB.
+  request->options = DetectOptions{.classes = std::vector<std::string>(100'000, "0")};
+  const AcceptedInput input{.kind = InputKind::kImage,
+                            .files = std::vector<ScatteredBytes>(2, ScatteredBytes::Copy("file")),
+                            .images = 2};
+  const CancellationPtr cancellation = request->cancellation;
+  std::vector<absl::Status> answers;
+  int runs = 0;
+  {
+    const AllocationLimit none_left(1 << 20);
+    RunImageByImage(
+        std::move(request), input,
+        [&](const absl::StatusOr<InferenceResponse>& response, const StageTimes&) {
+          answers.push_back(response.status());
+        },
+        [&](std::unique_ptr<InferenceRequest>, const InferenceCallback&) { ++runs; });
+    EXPECT_GE(none_left.refused(), 1);
+  }
+  EXPECT_EQ(runs, 0);
+  ASSERT_EQ(answers.size(), 1u);
+  EXPECT_EQ(answers[0].code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(ReasonOf(answers[0]), "server.out_of_memory");
+  cancellation->Cancel();  // reaches nothing of it any more
 }
 
 }  // namespace
