@@ -154,7 +154,8 @@ void RunImageByImage(
   Requests requests;
   std::shared_ptr<Joined> joined;
   // All of it before the first one runs: afterwards there are answers to wait for.
-  const absl::Status split = OrOutOfMemory([&] {
+  const absl::Status split = OrOutOfMemory([&]() -> absl::Status {
+    FOVEA_RETURN_IF_ERROR(request->TakeMemory(input.images * HeldBytes(request->options)));
     requests = RequestsFor(*request, input);
     joined = std::make_shared<Joined>(request->cancellation, requests);
     return absl::OkStatus();

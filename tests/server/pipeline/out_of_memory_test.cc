@@ -141,5 +141,37 @@ TEST(ImageByImageMemory, ARequestThatCannotBeSplitIsAnsweredOnceAndRunsNothing) 
   cancellation->Cancel();  // reaches nothing of it any more
 }
 
+// Promise 6: a short message makes much of each of its pictures.
+TEST(ImageByImageMemory, WhatEachImagesRequestHoldsCounts) {
+  constexpr int kImages = 3, kClasses = 10'000;
+  const int64_t taken = kImages * kClasses * (static_cast<int64_t>(sizeof(std::string)) + 1);
+  const AcceptedInput input{
+      .kind = InputKind::kImage,
+      .files = std::vector<ScatteredBytes>(kImages, ScatteredBytes::Copy("file")),
+      .images = kImages};
+  for (const bool fits : {true, false}) {
+    MemoryBudget budget(fits ? taken : taken - 1, SteadyClock());
+    RequestMemory memory(budget);
+    auto request = std::make_unique<InferenceRequest>();
+    request->options = DetectOptions{.classes = std::vector<std::string>(kClasses, "0")};
+    request->memory = &memory;
+    absl::Status status;
+    int runs = 0;
+    RunImageByImage(
+        std::move(request), input,
+        [&](const absl::StatusOr<InferenceResponse>& response, const StageTimes&) {
+          status = response.status();
+        },
+        [&](std::unique_ptr<InferenceRequest> one, const InferenceCallback& done) {
+          ++runs;
+          EXPECT_EQ(std::get<DetectOptions>(one->options).classes.size(), size_t{kClasses});
+          done(Unavailable("test", "not run"), one->stages);
+        });
+    EXPECT_EQ(runs, fits ? kImages : 0);
+    EXPECT_EQ(memory.bytes(), fits ? taken : 0);
+    EXPECT_EQ(ReasonOf(status), fits ? "test" : "request.memory");
+  }
+}
+
 }  // namespace
 }  // namespace fovea
