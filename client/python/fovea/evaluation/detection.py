@@ -41,7 +41,7 @@ class AveragePrecision:
         if self._masks:
             check_masks(dataset)
             self._mask_sizes = mask_sizes(dataset)
-        self._notes: list[str] = []
+        self._notes = list(dataset.notes)
         self._by_name = {one["name"]: one["id"] for one in dataset.categories}
         self._by_place = [one["id"] for one in dataset.categories]
         if dataset.without_mask:
