@@ -20,7 +20,7 @@ build: setup  ## Build everything into build/release (PRESET=cpu: without CUDA)
 	@deploy/setup/build.sh $(PRESET)
 
 install: setup  ## Install commands, libraries and bundled models into PREFIX (/opt/fovea), for any user
-	@deploy/setup/build.sh $(PRESET) fovea-server fovea fovea_models
+	@deploy/setup/build.sh $(PRESET) fovea-server fovea fovea-train fovea_models
 	@rm -f "$(BUILD)/install_manifest.txt"  # root's, where sudo installed before
 	@at="$(PREFIX)"; while [ ! -e "$$at" ]; do at=$$(dirname "$$at"); done; \
 	  as_root=; [ -w "$$at" ] || as_root=sudo; \

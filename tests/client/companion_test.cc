@@ -1,4 +1,4 @@
-// import and evaluate, and how the programs behind them are found.
+// import, evaluate and train, and how the programs behind them are found.
 #include "client/cpp/cli/companion.h"
 
 #include <gmock/gmock.h>
@@ -96,6 +96,42 @@ TEST_F(Import, LeavesCtrlCToTheProgramAndIsInterruptibleAfterwards) {
   ::sigaction(SIGINT, nullptr, &after);
   EXPECT_EQ(exit_code, before.sa_handler == SIG_IGN ? 7 : 130);
   EXPECT_EQ(after.sa_handler, before.sa_handler);
+}
+
+// No Python environment is looked into, and no server is asked or told: there is none here.
+class Train : public Import {};
+
+TEST_F(Train, GivesItsProgramItsArgumentsAndNoServer) {
+  Install("fovea-train", 1);
+  const std::vector<std::string> own = {"--out",  "models/my finder", "--data",
+                                        "street", "--resume",         "--server"};
+  std::vector<std::string> arguments = {"--server", "nowhere:1", "train"};
+  arguments.insert(arguments.end(), own.begin(), own.end());
+  const Outcome outcome = FoveaWithPath(arguments);
+  EXPECT_EQ(outcome.exit_code, 1) << outcome.err;
+  EXPECT_EQ(Arguments(), "--out\nmodels/my finder\n--data\nstreet\n--resume\n--server\n");
+}
+
+TEST_F(Train, LeavesTheHelpToItsProgram) {
+  Install("fovea-train", 0);
+  EXPECT_EQ(FoveaWithPath({"train", "--help"}).exit_code, 0);
+  EXPECT_EQ(Arguments(), "--help\n");
+}
+
+TEST_F(Train, SaysWhatPutsItsProgramBesideFovea) {
+  const std::string path = std::getenv("PATH");
+  ::setenv("PATH", folder_.c_str(), 1);
+  const Outcome outcome = Fovea({"train", "--help"});
+  ::setenv("PATH", path.c_str(), 1);
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_EQ(outcome.err,
+            "fovea: fovea-train is neither beside fovea nor on PATH: make build and make install "
+            "put it beside fovea\n");
+}
+
+TEST_F(Train, IsNamedInTheHelp) {
+  EXPECT_THAT(Fovea({"--help"}).out, ::testing::ContainsRegex("\n  train +Train a model"));
 }
 
 class Evaluate : public Import {};
