@@ -20,7 +20,7 @@ build: setup  ## Build everything into build/release (PRESET=cpu: without CUDA)
 	@deploy/setup/build.sh $(PRESET)
 
 install: setup  ## Install commands, libraries and bundled models into PREFIX (/opt/fovea), for any user
-	@deploy/setup/build.sh $(PRESET) fovea-server fovea fovea_models
+	@deploy/setup/build.sh $(PRESET) fovea-server fovea fovea-train fovea_models
 	@rm -f "$(BUILD)/install_manifest.txt"  # root's, where sudo installed before
 	@at="$(PREFIX)"; while [ ! -e "$$at" ]; do at=$$(dirname "$$at"); done; \
 	  as_root=; [ -w "$$at" ] || as_root=sudo; \
@@ -57,7 +57,7 @@ bench-overload: setup  ## Measure the goodput at twice the load that the server 
 
 bench-detection: setup  ## Measure detectors: against torchvision, served, and with each attention from 400 to 1,333 pixels
 	@deploy/setup/setup.sh test
-	@deploy/setup/build.sh $(PRESET) fovea-server fovea_models
+	@deploy/setup/build.sh $(PRESET) fovea-server fovea_models bench_paste_masks
 	@.venv/bin/python tests/bench/detection/detection.py --build "$(BUILD)"
 
 eval-demo: setup  ## Measure the bundled detectors and segmenters on scenes that no training saw

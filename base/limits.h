@@ -44,8 +44,10 @@ inline constexpr int64_t kMaxControlMessageBytes = 4 * kKiB;
 // Of one ModelStreamInfer or StreamImages: requests that have been taken and whose answers have not
 // left. Raise it where one stream alone is to fill large batches.
 inline constexpr int kMaxStreamRequestsInFlight = 64;
-// A stream whose messages and answers hold one in so many of the bytes for requests takes no more
-// until answers have left (row 37). Raise it where many callers read slowly.
+// A stream that holds one in so many of the bytes for requests takes no more until answers have
+// left (rows 37, 65): its messages, what its requests under way may take (decoded pictures,
+// outputs, masks), its answers. Raise it where many callers read slowly or send large pictures;
+// lower it where one stream of such pictures alone is to fill batches.
 inline constexpr int kStreamMemoryShare = 8;
 // Of an answer that is not counted, so that health is told when all memory is in use.
 inline constexpr int64_t kUncountedAnswerBytes = 512;

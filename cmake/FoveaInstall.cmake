@@ -14,7 +14,7 @@ install(CODE [[
   endforeach()]])
 
 set(libraries fovea_kernels fovea_models fovea_proto)
-install(TARGETS fovea-server fovea fovea-kernels fovea-zoo RUNTIME DESTINATION bin)
+install(TARGETS fovea-server fovea fovea-kernels fovea-train fovea-zoo RUNTIME DESTINATION bin)
 install(TARGETS ${libraries} LIBRARY DESTINATION lib/fovea)
 set_target_properties(${libraries} PROPERTIES INSTALL_RPATH "$ORIGIN")
 
@@ -36,6 +36,7 @@ install(DIRECTORY model_zoo/demo/ DESTINATION share/fovea/models)
 install(DIRECTORY proto/ DESTINATION share/fovea/proto FILES_MATCHING PATTERN "*.proto")
 file(GLOB examples client/examples/*.jpg client/examples/*.png)
 install(FILES ${examples} DESTINATION share/fovea/examples)
+install(DIRECTORY client/examples/scenes DESTINATION share/fovea/examples)
 install(FILES LICENSE DESTINATION share/doc/fovea)
 install(CODE [[
   set(open OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)

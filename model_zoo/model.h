@@ -30,7 +30,7 @@ class Model {
 
   // Turns loaded weights into what runs on `device` in `precision`: cast, packed, folded; frees
   // what inference does not need. Called once. Throws c10::ValueError in words where the model
-  // cannot run at one of its further sizes.
+  // cannot run at one of its further sizes, or is a detector and `device` is not the CPU.
   virtual void Prepare(c10::Device device, Precision precision) = 0;
 
   // What is computed for a batch together. pixels: FP32 [N, 3, H, W], normalised (or UINT8

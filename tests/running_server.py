@@ -87,10 +87,17 @@ class Server:
         return self.process.poll() is None
 
     def terminate(self, timeout: float = 60) -> int:
-        """Sends SIGTERM and returns the exit code."""
+        """Sends SIGTERM and returns the exit code. One that does not end is an error, and ended all the same."""
         if self.alive():
             self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(timeout)
+        try:
+            return self.process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            self.close()  # before the test's own clean-up, which may not come to it
+            raise AssertionError(
+                f"{timeout:.0f} s after SIGTERM the server was still there:\n"
+                + "\n".join(self.lines()[-20:])
+            ) from None
 
     def close(self) -> None:
         if self.alive():

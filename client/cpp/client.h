@@ -71,7 +71,8 @@ class Client {
   absl::StatusOr<DetectResponse> Detect(const DetectRequest& request,
                                         const CallOptions& options = {});
 
-  // A class for each pixel of each image. INTERNAL: the server's maps do not cover its images.
+  // A class for each pixel of each image, and how sure the model is of it where that is asked for.
+  // INTERNAL: the server's maps do not cover its images.
   absl::StatusOr<SegmentResponse> Segment(const SegmentRequest& request,
                                           const CallOptions& options = {});
 

@@ -136,6 +136,7 @@ struct DetectResponse {
 struct SegmentRequest {
   ModelId model;
   std::vector<std::string> images;  // contents of JPEG, PNG or WebP files, at most 64
+  bool confidence = false;          // besides, how sure the model is of each pixel's class
   uint32_t priority = 0;            // 1 is served first; 0: the model's default
   std::string id;                   // returned unchanged
 };
@@ -152,6 +153,9 @@ struct ImageSegmentation {
   int image_height = 0, image_width = 0;
   std::vector<ClassArea> classes;   // those that it shows, the largest first
   std::vector<uint16_t> class_map;  // [image_height, image_width]: the class of each pixel
+  // [image_height, image_width]: 255 times the softmax of that class; empty where it was not asked
+  // for.
+  std::vector<uint8_t> confidence;
 };
 
 struct SegmentResponse {

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/run_lengths.h"
+#include "client/cpp/grey_png.h"
 
 namespace fovea::client {
 namespace {
@@ -169,6 +170,7 @@ DetectResponse FromWire(fovea::v1::DetectResponse&& message) {
 fovea::v1::SegmentRequest ToWire(const SegmentRequest& request) {
   auto message = TaskMessage<fovea::v1::SegmentRequest>(request);
   message.set_map_format(fovea::v1::SegmentRequest::RUN_LENGTHS);
+  message.set_confidence(request.confidence);
   return message;
 }
 
@@ -183,6 +185,12 @@ absl::StatusOr<SegmentResponse> FromWire(fovea::v1::SegmentResponse&& message) {
                              std::move(*area.mutable_run_lengths())});
     }
     if (absl::Status status = FillClassMap(map); !status.ok()) return status;
+    if (image.confidence_png().empty()) continue;
+    auto levels = ReadGreyPng(image.confidence_png(), map.image_height, map.image_width);
+    if (!levels.ok()) {
+      return absl::InternalError("the server's confidence is not a level for each pixel");
+    }
+    map.confidence = *std::move(levels);
   }
   return response;
 }

@@ -4,12 +4,14 @@
 #   MODEL   a bundled model (shapes by default), or the folder of a model of your own, for example one that
 #           `fovea import` wrote
 # Starts fovea-server on free ports of the loopback interface, classifies the picture, tells what it cost, and compares
-# the same weights with dense and with k-NN attention. Stops the server at the end.
+# the same weights with dense and with k-NN attention. With the bundled models it then finds, outlines and segments the
+# shapes of the picture, or of a scene where none was given, and leaves what it drew in BUILD/demo. Stops the server at the end.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 build=$1
 image=${2:-}
 model=${3:-}
+scene=${image:-client/examples/scenes/scene_1.jpg}
 [ -n "$image" ] || image=$(ls client/examples/*.jpg | head -n 1)
 [ -n "$model" ] || model=shapes
 work=$(mktemp -d)
@@ -79,6 +81,19 @@ fovea compare "${models[@]}" --image "$image" --max-time 2s
 if [ "$repository" = model_zoo/demo ]; then
   say "Another frame, in which each attention was trained by the same recipe (docs/results/attention_families)"
   fovea compare frame_dense frame_aewin frame_cska frame_conv --image "$image" --max-time 2s
+
+  drawn=$build/demo
+  mkdir -p "$drawn"
+  say "Which shapes are where in $scene? The same recipe with dense, AEWin and key-only attention"
+  for model in detector_dense detector_aewin detector_key_only; do
+    fovea detect --model "$model" --receipt "$scene" --output "$drawn/$model.png"
+  done
+  say "Their outlines"
+  fovea detect --model instances_key_only --receipt "$scene" --output "$drawn/instances_key_only.png"
+  say "The class of each pixel"
+  fovea segment --model segmenter_key_only --receipt "$scene" --output "$drawn/segmenter_key_only.png"
+  say "Drawn"
+  ls "$drawn"/{detector_dense,detector_aewin,detector_key_only,instances_key_only,segmenter_key_only}.png
 fi
 
 kill "$server"

@@ -26,12 +26,13 @@ int64_t MatrixProduct(const c10::IValue& left, const c10::IValue& right) {
   return Product(Sizes(left)) * Sizes(right).back();
 }
 
-// Each output element: the input channels of its group times the kernel.
+// Each output element: the input channels of its group times the kernel. Transposed, each input
+// element: the output channels of its group times the kernel.
 int64_t Convolution(Values inputs) {
   const at::IntArrayRef map = Sizes(inputs[0]), weight = Sizes(inputs[1]);
+  if (inputs[6].toBool()) return Product(map) * Product(weight.slice(1));
   const std::vector<int64_t> stride = inputs[3].toIntVector(), padding = inputs[4].toIntVector(),
                              dilation = inputs[5].toIntVector();
-  TORCH_CHECK(!inputs[6].toBool(), "a transposed convolution is not counted yet");
   int64_t outputs = map[0] * weight[0];
   for (size_t axis = 0; axis + 2 < map.size(); ++axis) {
     const auto of = [&](const std::vector<int64_t>& each) {

@@ -22,7 +22,8 @@ at::Tensor Anchors::Boxes(const at::Tensor& index) const {
   const at::Tensor place = index.floor_divide(at_each_place());
   const at::Tensor y = place.floor_divide(map_width_) * step_[0];
   const at::Tensor x = place.remainder(map_width_) * step_[1];
-  return shapes_.index_select(0, index.remainder(at_each_place())) + at::stack({x, y, x, y}, 1);
+  return shapes_.to(index.device()).index_select(0, index.remainder(at_each_place())) +
+         at::stack({x, y, x, y}, 1);
 }
 
 at::Tensor DecodeBoxes(const at::Tensor& deltas, const at::Tensor& references,

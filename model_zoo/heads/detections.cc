@@ -42,7 +42,7 @@ std::vector<at::Tensor> SelectDetections(const Candidates& candidates, const Ima
                                          const DetectionOptions& options) {
   const auto height = static_cast<double>(content.height),
              width = static_cast<double>(content.width);
-  const at::Tensor most = at::tensor({width, height, width, height}, at::kFloat);
+  const at::Tensor most = at::tensor({width, height, width, height}, candidates.boxes.options());
   const at::Tensor clipped = candidates.boxes.clamp_min(0).minimum(most);
   at::Tensor there = candidates.scores >= 0;
   // One that is no number tells that the model is broken; as many would suppress no other.
@@ -71,7 +71,8 @@ std::vector<at::Tensor> SelectDetections(const Candidates& candidates, const Ima
     all.slice(0, 0, count).copy_(values.index_select(0, kept));
     return all;
   };
-  return {padded(boxes), padded(scores), padded(labels), at::scalar_tensor(count, at::kLong)};
+  return {padded(boxes), padded(scores), padded(labels),
+          at::scalar_tensor(count, labels.options())};
 }
 
 std::vector<at::Tensor> StackedOutputs(const std::vector<std::vector<at::Tensor>>& images) {

@@ -37,14 +37,24 @@ void Fill(const at::Tensor& tensor, const Start& start, const RandomStream& rand
 
 class HeadedBackbone final : public Backbone {
  public:
-  HeadedBackbone(std::shared_ptr<Backbone> backbone, std::shared_ptr<Head> head, Task task)
+  HeadedBackbone(std::shared_ptr<Backbone> backbone, std::shared_ptr<Head> head,
+                 const HeadEntry& entry)
       : backbone_(register_module(kBackbone, std::move(backbone))),
         head_(register_module(kHead, std::move(head))),
+        name_(entry.name),
+        task_(entry.task),
         info_(backbone_->info()) {
     info_.num_classes = head_->num_classes();
     info_.outputs = head_->outputs();
     info_.finishes = head_->finishes();
-    info_.preprocessing = OfWholePictures(info_.preprocessing, task);
+    info_.preprocessing = OfWholePictures(info_.preprocessing, task_);
+  }
+
+  // What detectors do behind their convolutions has only run on the CPU.
+  void Prepare(const Placement& placement) override {
+    TORCH_CHECK_VALUE(task_ != Task::kDetection || placement.device.is_cpu(), "the head '", name_,
+                      "' runs on the CPU, not on ", placement.device);
+    Backbone::Prepare(placement);
   }
 
   std::vector<at::Tensor> forward(const at::Tensor& pixels,
@@ -99,6 +109,8 @@ class HeadedBackbone final : public Backbone {
  private:
   const std::shared_ptr<Backbone> backbone_;
   const std::shared_ptr<Head> head_;
+  const std::string name_;  // the head's
+  const Task task_;
   ModelInfo info_;
 };
 
@@ -113,7 +125,7 @@ std::shared_ptr<Backbone> WithHead(std::shared_ptr<Backbone> backbone, const Hea
                                           .num_classes = description.num_classes,
                                           .detection = description.detection,
                                           .channels = description.head_channels});
-  return std::make_shared<HeadedBackbone>(std::move(backbone), std::move(made), head.task);
+  return std::make_shared<HeadedBackbone>(std::move(backbone), std::move(made), head);
 }
 
 const Head* HeadOf(const Backbone& backbone) {

@@ -1,4 +1,4 @@
-// What a two-stage detector says of a region for each class: which of its places show the object.
+// What a two-stage detector says of a region and a class: which of its places show the object.
 //   He et al., ICCV 2017, section 3 and figure 4. torchvision 0.26's MaskRCNNHeads and
 //   MaskRCNNPredictor, whose names these are; batch norms under TORCHVISION only.
 #pragma once
@@ -9,7 +9,6 @@
 #include <memory>
 #include <vector>
 
-#include "model_zoo/layers/conv2d.h"
 #include "model_zoo/layers/conv_block.h"
 #include "model_zoo/layers/layer.h"
 #include "model_zoo/model_description.h"
@@ -31,21 +30,24 @@ class MaskHead final : public Layer {
 };
 
 // A 2x2 convolution that doubles the size (parameters as torch's ConvTranspose2d), and a 1x1 one to
-// the classes.
+// the classes, of which each region asks for one: the others' logits are never made, so that memory
+// does not grow with the classes.
 class MaskPredictor final : public Layer {
  public:
   static constexpr int64_t kSide = 2 * MaskHead::kSide;  // of a mask
 
   MaskPredictor(int64_t channels, int64_t classes);
 
-  // [K, channels, MaskHead::kSide, MaskHead::kSide] -> logits [K, classes, kSide, kSide].
-  at::Tensor forward(const at::Tensor& regions) const;
+  // regions: [K, channels, MaskHead::kSide, MaskHead::kSide]. labels: INT64 [K], the class that is
+  // asked for of each. Returns logits [K, kSide, kSide].
+  at::Tensor forward(const at::Tensor& regions, const at::Tensor& labels) const;
 
  private:
   class Upsample;
+  class Logits;
 
   const std::shared_ptr<Upsample> upsample_;
-  const std::shared_ptr<Conv2d> logits_;
+  const std::shared_ptr<Logits> logits_;
 };
 
 }  // namespace fovea::models

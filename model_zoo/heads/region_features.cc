@@ -28,7 +28,8 @@ at::Tensor RegionFeatures(const std::vector<at::Tensor>& pyramid, std::span<cons
   const bool torchvision = conventions == Conventions::kTorchvision;
   std::vector<at::Tensor> of_images;
   for (size_t i = 0; i < boxes.size(); ++i) {
-    const at::Tensor image = at::full({boxes[i].size(0), 1}, static_cast<double>(i), at::kFloat);
+    const at::Tensor image =
+        at::full({boxes[i].size(0), 1}, static_cast<double>(i), boxes[i].options());
     of_images.push_back(at::cat({image, boxes[i]}, 1));
   }
   const at::Tensor regions = at::cat(of_images);  // [K, 5]

@@ -81,7 +81,9 @@ at::Tensor RegionProposals::AllAnchors(const std::vector<at::Tensor>& pyramid) c
   std::vector<at::Tensor> all;
   for (size_t level = 0; level < pyramid.size(); ++level) {
     const at::Tensor& map = pyramid[level];
-    all.push_back(AnchorsOf(level, map).Boxes(at::arange(kAnchors * map.size(2) * map.size(3))));
+    all.push_back(AnchorsOf(level, map)
+                      .Boxes(at::arange(kAnchors * map.size(2) * map.size(3),
+                                        map.options().dtype(at::kLong))));
   }
   return at::cat(all);
 }
@@ -106,7 +108,7 @@ std::vector<at::Tensor> RegionProposals::Propose(const std::vector<at::Tensor>& 
     boxes.push_back(DecodeBoxes(deltas, anchors.Boxes(index.flatten()), {1, 1, 1, 1}, conventions_)
                         .view({images, most, 4}));
     scores.push_back(best.sigmoid());
-    levels.push_back(at::full({most}, static_cast<int64_t>(level), at::kLong));
+    levels.push_back(at::full({most}, static_cast<int64_t>(level), index.options()));
   }
   const at::Tensor all_boxes = at::cat(boxes, 1), all_scores = at::cat(scores, 1);
   const at::Tensor all_levels = at::cat(levels);
@@ -122,7 +124,7 @@ at::Tensor RegionProposals::Select(const at::Tensor& boxes, const at::Tensor& sc
   const auto height = static_cast<double>(content.height),
              width = static_cast<double>(content.width);
   const at::Tensor clipped =
-      boxes.clamp_min(0).minimum(at::tensor({width, height, width, height}, at::kFloat));
+      boxes.clamp_min(0).minimum(at::tensor({width, height, width, height}, boxes.options()));
   const at::Tensor sides = clipped.slice(1, 2) - clipped.slice(1, 0, 2);
   // What is no number stays: whoever finds it in the outputs knows that the model is broken.
   const at::Tensor none =

@@ -29,8 +29,9 @@ namespace {
 
 constexpr int64_t kPublishedChannels = 256;
 constexpr size_t kMaps = 3;  // of the backbone: its coarsest ones
-// A convolution with an output for each class of each anchor: 1.7 GB of weights.
-constexpr int64_t kMostClasses = 20'000;
+// At 800x1344, as published, its maps have 22,400 places with nine anchors, each with a logit of
+// every class: 4 GB an image, FP32.
+constexpr int64_t kMostClasses = 5'000;
 constexpr int64_t kBranchDepth = 4;
 constexpr int64_t kNormGroups = 32;
 constexpr int64_t kCandidates = 1000;   // of one map at most
@@ -128,9 +129,10 @@ class RetinaNet final : public Head, public AnchorDetector {
       }
       const Anchors anchors = AnchorsOf(level, map);
       const int64_t most = std::min(kCandidates, logits.size(1));
-      const at::Tensor boxes = at::zeros({images, most, 4}, at::kFloat);
-      const at::Tensor scores = at::full({images, most}, -1, at::kFloat);
-      const at::Tensor labels = at::zeros({images, most}, at::kLong);
+      const at::TensorOptions numbers = logits.options().dtype(at::kFloat);
+      const at::Tensor boxes = at::zeros({images, most, 4}, numbers);
+      const at::Tensor scores = at::full({images, most}, -1, numbers);
+      const at::Tensor labels = at::zeros({images, most}, numbers.dtype(at::kLong));
       for (int64_t i = 0; i < images; ++i) {
         const Candidates best = Best(logits[i], deltas[i], anchors, most, context.Fullest());
         const int64_t count = best.scores.size(0);
@@ -153,7 +155,9 @@ class RetinaNet final : public Head, public AnchorDetector {
       const at::Tensor& map = pyramid[level];
       logits.push_back(classes_->forward(map).view({images, -1, num_classes_}));
       deltas.push_back(boxes_->forward(map).view({images, -1, 4}));
-      anchors.push_back(AnchorsOf(level, map).Boxes(at::arange(deltas.back().size(1))));
+      anchors.push_back(
+          AnchorsOf(level, map)
+              .Boxes(at::arange(deltas.back().size(1), map.options().dtype(at::kLong))));
     }
     return {.logits = at::cat(logits, 1),
             .deltas = at::cat(deltas, 1),
@@ -193,7 +197,8 @@ class RetinaNet final : public Head, public AnchorDetector {
   static int64_t Classes(const HeadSite& site) {
     const int64_t classes = CocoClasses(site);
     TORCH_CHECK_VALUE(classes <= kMostClasses, "the head 'retinanet' tells ", kMostClasses,
-                      " classes apart at most, not ", classes);
+                      " classes apart at most, not ", classes,
+                      ": at that many, the logits of an image of 800x1344 take 4 GB");
     return classes;
   }
 

@@ -30,8 +30,9 @@ RoiHeads::Boxes RoiHeads::PredictBoxes(size_t stage, const at::Tensor& regions) 
   return {box_predictors_.at(stage)->Logits(vectors), box_predictors_.at(stage)->Deltas(vectors)};
 }
 
-at::Tensor RoiHeads::PredictMasks(size_t stage, const at::Tensor& regions) const {
-  return mask_predictors_.at(stage)->forward(mask_heads_.at(stage)->forward(regions));
+at::Tensor RoiHeads::PredictMasks(size_t stage, const at::Tensor& regions,
+                                  const at::Tensor& labels) const {
+  return mask_predictors_.at(stage)->forward(mask_heads_.at(stage)->forward(regions), labels);
 }
 
 }  // namespace fovea::models

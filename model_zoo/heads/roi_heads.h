@@ -36,9 +36,9 @@ class RoiHeads final : public Layer {
   // regions: [K, channels, BoxHead::kSide, BoxHead::kSide], RegionFeatures of boxes.
   Boxes PredictBoxes(size_t stage, const at::Tensor& regions) const;
 
-  // regions: [K, channels, MaskHead::kSide, MaskHead::kSide]. Returns logits
-  // [K, masks, MaskPredictor::kSide, MaskPredictor::kSide].
-  at::Tensor PredictMasks(size_t stage, const at::Tensor& regions) const;
+  // regions: [K, channels, MaskHead::kSide, MaskHead::kSide]. labels: INT64 [K], which of its masks
+  // is asked for of each. Returns logits [K, MaskPredictor::kSide, MaskPredictor::kSide].
+  at::Tensor PredictMasks(size_t stage, const at::Tensor& regions, const at::Tensor& labels) const;
 
  private:
   // Of each stage.

@@ -2,14 +2,10 @@
 // or with any attention. `fovea zoo` runs it: a program of its own, so that the command line does
 // not have to load LibTorch.
 #include <ATen/ATen.h>
-#include <c10/core/InferenceMode.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cstdio>
-#include <iostream>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,11 +13,13 @@
 
 #include "kernels/memory/memory_ledger.h"
 #include "model_zoo/backbones/backbone.h"
-#include "model_zoo/costs/operation_counter.h"
+#include "model_zoo/costs/counted_model.h"
 #include "model_zoo/costs/papers.h"
 #include "model_zoo/model.h"
 #include "model_zoo/registry/backbones.h"
+#include "model_zoo/registry/heads.h"
 #include "model_zoo/registry/load.h"
+#include "model_zoo/tools/zoo_rows.h"
 
 namespace fovea::models {
 namespace {
@@ -37,7 +35,10 @@ Arguments:
 Options:
   --memory                  Also the peak of a pass's tensors at batch 1 and 16
   --attention TEXT          With this attention in place of the papers' (repeatable; needs a MODEL)
-  --image-size N            With N x N pixels in place of the published size (needs a MODEL)
+  --image-size N|HxW        With so many pixels in place of the published size (needs a MODEL)
+  --heads                   The papers' detectors and segmenters in place of the classifiers
+  --head NAME               With this head, by mmdetection's conventions (needs a MODEL); after
+                            --heads those of the papers that have it
   --json                    Print JSON instead of a table
   -h,--help                 Print this help message and exit
 
@@ -45,13 +46,17 @@ Examples:
   fovea zoo
   fovea zoo --memory swin_tiny_patch4_window7_224
   fovea zoo --memory --attention dense --attention key_only --image-size 448 linglo_b0
+  fovea zoo --heads
+  fovea zoo --head retinanet --attention dense --attention key_only --image-size 800x1344 linglo_b0
 )";
 
 struct Options {
   bool memory = false;
   bool json = false;
   std::vector<std::string> attentions;  // empty: the published one, and those of the papers' tables
-  int64_t image_size = 0;               // 0: the published one
+  ImageSize image_size;                 // 0: the published one
+  bool heads = false;                   // those of the papers
+  std::string head;                     // empty: none; of the papers: any
   std::vector<std::string> names;       // empty: all
 };
 
@@ -61,56 +66,25 @@ struct Options {
   std::exit(2);
 }
 
-// One model with one attention, and what one paper prints about it.
-struct Row {
-  std::string backbone;
-  std::string attention;  // canonical
-  int64_t side = 0;
-  double parameters_m = 0;
-  double multiply_adds_g = 0;
-  const PrintedCosts* printed = nullptr;
-  // Peak bytes of the tensors of one pass, beyond the weights and the input.
-  std::optional<int64_t> peak_1, peak_16;
-};
-
-ModelDescription Describe(std::string_view backbone, std::string_view attention,
-                          int64_t image_size) {
-  ModelDescription description;
-  description.name = std::string(backbone);
-  description.backbone = std::string(backbone);
-  description.image_height = description.image_width = image_size;
-  if (!attention.empty()) description.attention = {std::string(attention)};
-  description.random_weights_seed = 1;
-  return description;
-}
-
-at::Tensor Pixels(const ModelInfo& info, int64_t images) {
-  return at::randn({images, 3, info.image_height, info.image_width});
-}
-
 int64_t PeakBytes(const Model& model, int64_t images) {
-  const at::Tensor pixels = Pixels(model.info(), images);
-  ForwardContext context;
+  const ModelInfo& info = model.info();
+  const at::Tensor pixels = at::randn({images, 3, info.image_height, info.image_width});
+  FullestPass context;
   const kernels::MemoryLedger ledger;
   model.Run(pixels, context);
   return ledger.peak_bytes();
 }
 
-Row Measure(std::string_view backbone, std::string_view attention, const PrintedCosts* printed,
-            const Options& options) {
-  const std::unique_ptr<Model> model = LoadModel(Describe(backbone, attention, options.image_size));
-  Row row = {.backbone = std::string(backbone),
-             .attention = model->info().attention,
-             .side = model->info().image_height,
-             .parameters_m = static_cast<double>(model->info().parameters) / 1e6,
+Row Measure(const CountedModel& counted, const PrintedCosts* printed, const Options& options) {
+  const std::unique_ptr<Model> model = LoadModel(Describe(counted));
+  const ModelInfo& info = model->info();
+  Row row = {.backbone = std::string(counted.backbone),
+             .attention = info.attention,
+             .head = std::string(counted.head),
+             .size = {info.image_height, info.image_width},
+             .parameters_m = static_cast<double>(info.parameters) / 1e6,
+             .multiply_adds_g = static_cast<double>(MultiplyAdds(*model)) / 1e9,
              .printed = printed};
-  {
-    const at::Tensor pixels = Pixels(model->info(), 1);
-    ForwardContext context;
-    const OperationCounter counter;
-    model->Run(pixels, context);
-    row.multiply_adds_g = static_cast<double>(counter.multiply_adds()) / 1e9;
-  }
   if (options.memory) {
     model->Prepare(c10::kCPU, Precision::kFp32);
     row.peak_1 = PeakBytes(*model, 1);
@@ -119,122 +93,54 @@ Row Measure(std::string_view backbone, std::string_view attention, const Printed
   return row;
 }
 
+bool IsAsked(const Options& options, std::string_view backbone) {
+  return options.names.empty() || std::ranges::find(options.names, backbone) != options.names.end();
+}
+
 std::vector<Row> Rows(const Options& options) {
   std::vector<Row> rows;
-  for (const BackboneEntry& entry : Backbones()) {
-    if (!options.names.empty() &&
-        std::ranges::find(options.names, entry.name) == options.names.end()) {
-      continue;
+  if (options.heads) {
+    for (const PrintedCosts& row : CostsWithHeadsInPapers()) {
+      if (!IsAsked(options, row.backbone)) continue;
+      if (!options.head.empty() && row.head != options.head) continue;
+      rows.push_back(Measure(ModelOf(row), &row, options));
     }
-    if (entry.make(Describe(entry.name, "", 0))->parameters().empty()) continue;  // no model
+    if (rows.empty()) Refuse("no paper has such a detector or segmenter");
+    return rows;
+  }
+  for (const BackboneEntry& entry : Backbones()) {
+    if (!IsAsked(options, entry.name)) continue;
+    if (entry.make(Describe({.backbone = entry.name}))->parameters().empty()) continue;  // no model
+    const CountedModel plain = {
+        .backbone = entry.name, .head = options.head, .size = options.image_size};
     for (const std::string& attention : options.attentions) {
-      rows.push_back(Measure(entry.name, attention, nullptr, options));
+      CountedModel counted = plain;
+      counted.attention = attention;
+      rows.push_back(Measure(counted, nullptr, options));
     }
     if (!options.attentions.empty()) continue;
     bool printed = false;
     for (const PrintedCosts& row : CostsInPapers()) {
-      if (options.image_size != 0) break;  // papers print those of the published size
+      // Papers print those of the published size.
+      if (options.image_size != ImageSize() || !options.head.empty()) break;
       if (row.backbone != entry.name) continue;
-      rows.push_back(Measure(entry.name, row.attention, &row, options));
+      CountedModel counted = plain;
+      counted.attention = row.attention;
+      rows.push_back(Measure(counted, &row, options));
       printed = true;
     }
-    if (!printed) rows.push_back(Measure(entry.name, "", nullptr, options));
+    if (!printed) rows.push_back(Measure(plain, nullptr, options));
   }
   return rows;
 }
 
-std::string Fixed(double value, int digits) {
-  std::array<char, 64> text;
-  std::snprintf(text.data(), text.size(), "%.*f", digits, value);
-  return text.data();
-}
-
-std::string Mebibytes(const std::optional<int64_t>& bytes) {
-  return bytes ? Fixed(static_cast<double>(*bytes) / (1 << 20), 1) : "";
-}
-
-std::string Differences(const PrintedCosts& printed) {
-  const std::string parameters(printed.parameters_differ), operations(printed.operations_differ);
-  if (operations.empty() || operations == parameters) return parameters;  // of both
-  return parameters + (parameters.empty() ? "FLOPs: " : "; FLOPs: ") + operations;
-}
-
-std::vector<std::string> Cells(const Row& row, const Options& options) {
-  std::vector<std::string> cells = {row.backbone,
-                                    row.attention,
-                                    std::to_string(row.side),
-                                    Fixed(row.parameters_m, 2),
-                                    row.printed ? std::string(row.printed->parameters) : "",
-                                    Fixed(row.multiply_adds_g, 2),
-                                    Fixed(2 * row.multiply_adds_g, 2)};
-  std::string operations;
-  if (row.printed && !row.printed->operations.empty()) {
-    operations = std::string(row.printed->operations) +
-                 (row.printed->operations_per_multiply_add == 2 ? " FLOPs" : "");
-  }
-  cells.push_back(operations);
-  if (options.memory) {
-    cells.push_back(Mebibytes(row.peak_1));
-    cells.push_back(Mebibytes(row.peak_16));
-  }
-  cells.push_back(row.printed ? std::string(row.printed->source) : "");
-  cells.push_back(row.printed ? Differences(*row.printed) : "");
-  return cells;
-}
-
-// As Markdown, which reads well in a terminal too.
-void PrintTable(const std::vector<Row>& rows, const Options& options) {
-  std::vector<std::vector<std::string>> lines = {{"model", "attention", "pixels", "parameters, M",
-                                                  "paper", "multiply-adds, G", "FLOPs, G",
-                                                  "paper"}};
-  if (options.memory) {
-    lines[0].insert(lines[0].end(), {"peak at 1, MiB", "peak at 16, MiB"});
-  }
-  lines[0].insert(lines[0].end(), {"paper and table", "difference"});
-  for (const Row& row : rows) lines.push_back(Cells(row, options));
-  std::vector<size_t> widths(lines[0].size());
-  for (const auto& line : lines) {
-    for (size_t i = 0; i < line.size(); ++i) {
-      size_t pipes = static_cast<size_t>(std::ranges::count(line[i], '|'));
-      widths[i] = std::max(widths[i], line[i].size() + pipes);
-    }
-  }
-  widths.back() = 0;  // the last column ends where it ends
-  for (size_t n = 0; n < lines.size(); ++n) {
-    for (size_t i = 0; i < lines[n].size(); ++i) {
-      std::string cell;
-      for (const char c : lines[n][i]) cell += c == '|' ? "\\|" : std::string(1, c);
-      std::printf("| %-*s ", static_cast<int>(widths[i]), cell.c_str());
-    }
-    std::printf("|\n");
-    if (n > 0) continue;
-    for (const size_t width : widths)
-      std::printf("|%s", std::string(std::max<size_t>(width, 1) + 2, '-').c_str());
-    std::printf("|\n");
-  }
-}
-
-void PrintJson(const std::vector<Row>& rows) {
-  nlohmann::ordered_json table = nlohmann::ordered_json::array();
-  for (const Row& row : rows) {
-    nlohmann::ordered_json one = {{"backbone", row.backbone},
-                                  {"attention", row.attention},
-                                  {"image_side", row.side},
-                                  {"parameters", std::llround(row.parameters_m * 1e6)},
-                                  {"multiply_adds", std::llround(row.multiply_adds_g * 1e9)}};
-    if (row.peak_1) one["peak_bytes_1"] = *row.peak_1;
-    if (row.peak_16) one["peak_bytes_16"] = *row.peak_16;
-    if (row.printed != nullptr) {
-      one["printed"] = {{"source", row.printed->source},
-                        {"parameters_m", row.printed->parameters},
-                        {"operations_g", row.printed->operations},
-                        {"operations_per_multiply_add", row.printed->operations_per_multiply_add},
-                        {"parameters_differ", row.printed->parameters_differ},
-                        {"operations_differ", row.printed->operations_differ}};
-    }
-    table.push_back(one);
-  }
-  std::cout << table.dump(2) << '\n';
+// Above 0; nothing where the text is no such number.
+std::optional<int64_t> Count(const std::string& text) {
+  int64_t count = 0;
+  const char* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, count);
+  if (error != std::errc() || rest != end || count <= 0) return std::nullopt;
+  return count;
 }
 
 Options Parse(const std::vector<std::string>& arguments) {
@@ -256,10 +162,18 @@ Options Parse(const std::vector<std::string>& arguments) {
       options.attentions.push_back(value());
     } else if (argument == "--image-size") {
       const std::string& text = value();
-      const char* end = text.data() + text.size();
-      const auto [rest, error] = std::from_chars(text.data(), end, options.image_size);
-      if (error != std::errc() || rest != end || options.image_size <= 0) {
-        Refuse("--image-size '" + text + "' is not a number of pixels");
+      const size_t by = text.find('x');
+      const std::optional<int64_t> height = Count(text.substr(0, by)),
+                                   width = by == text.npos ? height : Count(text.substr(by + 1));
+      if (!height || !width) Refuse("--image-size '" + text + "' is not a number of pixels");
+      options.image_size = {*height, *width};
+    } else if (argument == "--heads") {
+      options.heads = true;
+    } else if (argument == "--head") {
+      options.head = value();
+      const auto head = std::ranges::find(Heads(), options.head, &HeadEntry::name);
+      if (head == Heads().end() || head->make == nullptr) {
+        Refuse("there is no head '" + options.head + "' of detection or segmentation");
       }
     } else if (argument.starts_with("-")) {
       Refuse("unknown option '" + argument + "'; `fovea zoo --help` lists them");
@@ -270,8 +184,12 @@ Options Parse(const std::vector<std::string>& arguments) {
     }
   }
   // Not every backbone takes every attention and size: one that is named is meant.
-  if (options.names.empty() && (!options.attentions.empty() || options.image_size != 0)) {
-    Refuse("--attention and --image-size need a MODEL");
+  const bool changed = !options.attentions.empty() || options.image_size != ImageSize();
+  if (options.heads && changed) {
+    Refuse("--heads counts what the papers have: without --attention and --image-size");
+  }
+  if (!options.heads && options.names.empty() && (changed || !options.head.empty())) {
+    Refuse("--attention, --image-size and --head need a MODEL");
   }
   return options;
 }
@@ -287,7 +205,7 @@ int Main(int argc, char** argv) {
   if (options.json) {
     PrintJson(rows);
   } else {
-    PrintTable(rows, options);
+    PrintTable(rows);
   }
   return 0;
 }

@@ -7,12 +7,15 @@
 #include <stdexcept>
 #include <string>
 
+#include "model_zoo/training/data/generated/scene.h"
 #include "model_zoo/training/data/picture_files/picture_file.h"
 
 namespace fovea::models::training {
 namespace {
 
 constexpr int kJpegQuality = 90;
+// Of the stream: with shapes of several kinds, small and large, in front of each other.
+constexpr uint64_t kExampleScenes[] = {16, 21, 29};
 
 std::runtime_error CouldNotWrite(const std::filesystem::path& file) {
   return std::runtime_error("could not write " + file.string());
@@ -58,6 +61,13 @@ void WriteExamples(uint64_t seed, const std::filesystem::path& folder) {
     const uint64_t index = round++ * kNumShapes + static_cast<uint64_t>(example.shape);
     const Picture picture = DrawPicture(seed, Stream::kExamples, index, example.size);
     WriteImage(folder / (std::string(Name(example.shape)) + example.type), picture.rgb);
+  }
+  const std::filesystem::path scenes = folder / "scenes";
+  std::filesystem::create_directories(scenes);
+  int number = 0;
+  for (const uint64_t index : kExampleScenes) {
+    const Sample scene = DrawScene(seed, Stream::kExamples, index, {480, 360});
+    WriteImage(scenes / ("scene_" + std::to_string(++number) + ".jpg"), scene.rgb);
   }
 }
 

@@ -86,7 +86,11 @@ std::string SpecOf(const ModelFolder& folder) {
     spec += "image_height: " + std::to_string(model.image_height) +
             "\nimage_width: " + std::to_string(model.image_width) + "\n";
   }
-  return spec + PreprocessingOf(folder) + "max_batch_size: 16\ndynamic_batching {}\n";
+  // A detector's images keep a core busy by themselves, and each size of batch is tried when the
+  // model is loaded.
+  const int max_batch_size = model.task == Task::kClassification ? 16 : 4;
+  return spec + PreprocessingOf(folder) + "max_batch_size: " + std::to_string(max_batch_size) +
+         "\ndynamic_batching {}\n";
 }
 
 }  // namespace

@@ -105,7 +105,7 @@ absl::StatusOr<AcceptedInput> CheckInput(const InputTensor& input, const ModelVi
   if (fits && accepted.kind == InputKind::kPixelValues) {
     accepted.size = SizeOf({input.shape[2], input.shape[3]}, model);
     fits = accepted.size.has_value();
-  } else if (fits && accepted.kind == InputKind::kImageRgb) {
+  } else if (fits && accepted.kind == InputKind::kImageRgb && !model.fits_pictures) {
     accepted.size = SizeOf({input.shape[1], input.shape[2]}, model);
   }
   if (!fits) {

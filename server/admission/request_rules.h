@@ -30,7 +30,8 @@ struct AcceptedInput {
   std::vector<ScatteredBytes> files;    // kImage: each image
   int images = 0;                       // at least 1, at most the model's max_batch_size
   // Of pixels at one of the model's sizes, which run as they are: its place in ModelView::sizes.
-  // Absent: they are to be made of its own size.
+  // Absent: they are to be made of one. That is so of every picture that keeps its shape: image_rgb
+  // is answered as the same picture in a file, whose sides may be made shorter inside of the size.
   std::optional<size_t> size;
 };
 

@@ -26,8 +26,8 @@ struct Caller {
 };
 
 // Holds what the request holds: its place at the gate, which a drain waits for, and its memory.
-// Run is called once; Cancel is thread-safe; the rest is the transport's, one call at a time. It
-// lives until `done` has been called; `api` outlives it.
+// Run is called once; Cancel and held_bytes are thread-safe; the rest is the transport's, one call
+// at a time. It lives until `done` has been called; `api` outlives it.
 class InferenceCall {
  public:
   // Fills in the request, at once and on this thread. `check_model` is to be called once, as soon
@@ -52,6 +52,10 @@ class InferenceCall {
 
   // The caller has gone away, or its deadline has passed. The answer still comes, and goes nowhere.
   void Cancel() { cancellation_->Cancel(); }
+  // What the request makes the server hold beside its message: all that it may take (decoded
+  // pictures, outputs, masks) from when Run returns, and only its answer from before `done` is
+  // called until Release.
+  int64_t held_bytes() const { return memory_.bytes(); }
   // The answer is on its way out, as fast as its caller reads.
   void Answered() { pass_.Answered(); }
   // The answer has left, or has nowhere to go.

@@ -58,11 +58,12 @@ struct ModelView {
   std::shared_ptr<const std::vector<std::string>> labels =
       std::make_shared<const std::vector<std::string>>();
   size_t longest_label = 0;  // bytes
-  // That it runs at, its own first: images are resized to that one unless fits_pictures, and pixels
-  // may be of any. Only requests of one size share a batch; a place in this list is their shape
-  // key.
+  // That it runs at, its own first: images are resized to that one, but pixels that have any of
+  // them run as they are. Only requests of one size share a batch; a place in this list is their
+  // shape key.
   std::vector<ImageSize> sizes;
-  // Pictures keep their shape: each goes to the one of the sizes that suits it.
+  // Pictures keep their shape: each is resized for the one of the sizes that suits it, files and
+  // image_rgb alike. Only pixel_values run as they are.
   bool fits_pictures = false;
   // Of each size, what its largest batch holds with the weights; and how much of it the server has.
   std::vector<int64_t> device_bytes;

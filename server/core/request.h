@@ -58,6 +58,18 @@ struct SegmentOptions {
 };
 using RequestOptions = std::variant<WantedTensors, ClassifyOptions, DetectOptions, SegmentOptions>;
 
+// Bytes that a copy of `options` holds beside its record: a caller may name a class a hundred
+// thousand times.
+inline int64_t HeldBytes(const RequestOptions& options) {
+  int64_t bytes = 0;
+  if (const auto* detect = std::get_if<DetectOptions>(&options)) {
+    for (const std::string& name : detect->classes) {
+      bytes += static_cast<int64_t>(sizeof(name) + name.size());
+    }
+  }
+  return bytes;
+}
+
 // The task whose results are asked for; none: tensors.
 inline std::optional<VisionTask> TaskOf(const RequestOptions& options) {
   if (std::holds_alternative<ClassifyOptions>(options)) return VisionTask::kClassification;

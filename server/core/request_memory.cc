@@ -13,7 +13,10 @@ absl::Status RequestMemory::Take(int64_t bytes) {
                                           "server has ",
                                           budget_.capacity(), " for all (--request-memory)"));
   }
-  if (hold_.TryGrow(bytes)) return absl::OkStatus();
+  if (hold_.TryGrow(bytes)) {
+    bytes_ = hold_.bytes();
+    return absl::OkStatus();
+  }
   return Unavailable("server.request_memory",
                      "the server's memory for requests is in use: try again");
 }

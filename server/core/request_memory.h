@@ -2,6 +2,7 @@
 // it, and its answer until that has left (docs/faults.md, promise 6).
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 #include "absl/status/status.h"
@@ -11,7 +12,7 @@ namespace fovea {
 
 // One request's share of a budget that all share. It never waits: a request that the server has
 // taken in holds memory already, and two that waited for each other's would never end. Not
-// thread-safe: it goes with its request from stage to stage.
+// thread-safe, but for bytes(): it goes with its request from stage to stage.
 class RequestMemory {
  public:
   explicit RequestMemory(MemoryBudget& budget) : budget_(budget), hold_(budget.Open()) {}
@@ -20,13 +21,17 @@ class RequestMemory {
   // RESOURCE_EXHAUSTED request.memory: more than the server has for all.
   absl::Status Take(int64_t bytes);
   // Only so much is left of it, an answer for example.
-  void KeepOnly(int64_t bytes) { hold_.ShrinkTo(bytes); }
-  int64_t bytes() const { return hold_.bytes(); }
-  void Release() { hold_.ShrinkTo(0); }
+  void KeepOnly(int64_t bytes) {
+    hold_.ShrinkTo(bytes);
+    bytes_ = hold_.bytes();
+  }
+  int64_t bytes() const { return bytes_; }
+  void Release() { KeepOnly(0); }
 
  private:
   MemoryBudget& budget_;
   MemoryBudget::Hold hold_;
+  std::atomic<int64_t> bytes_ = 0;  // of the hold
 };
 
 }  // namespace fovea

@@ -43,31 +43,50 @@ absl::Status Append(Results& to, Results&& more) {
       [&]<typename Kind>(Kind& kind) { return Append(kind, std::get<Kind>(std::move(more))); }, to);
 }
 
+using Requests = std::vector<std::unique_ptr<InferenceRequest>>;
+
+// An image as the only one of a request.
+RequestInput InputFor(const AcceptedInput& input, int image) {
+  if (input.kind == InputKind::kImage) return ImageFiles{{input.files[image]}};
+  InputTensor one = *input.tensor;
+  const size_t bytes = one.data.size() / static_cast<size_t>(input.images);
+  one.shape[0] = 1;
+  one.data = one.data.Slice(static_cast<size_t>(image) * bytes, bytes);
+  return NamedTensors{std::move(one)};
+}
+
+// A request like `whole` for each image, but for what it brings and who cancels it. They share its
+// bytes.
+Requests RequestsFor(const InferenceRequest& whole, const AcceptedInput& input) {
+  Requests requests;
+  for (int image = 0; image < input.images; ++image) {
+    auto one = std::make_unique<InferenceRequest>();
+    one->model_name = whole.model_name;
+    one->model_version = whole.model_version;
+    one->id = whole.id;
+    one->input = InputFor(input, image);
+    one->options = whole.options;
+    one->priority = whole.priority;
+    one->deadline = whole.deadline;
+    one->stages = whole.stages;
+    one->memory = whole.memory;
+    requests.push_back(std::move(one));
+  }
+  return requests;
+}
+
 // Thread-safe; shared by the images.
 class Joined {
  public:
-  Joined(std::unique_ptr<InferenceRequest> request, int images, InferenceCallback done)
-      : request_(std::move(request)), left_(images), responses_(images), done_(std::move(done)) {
-    for (int i = 0; i < images; ++i) cancellations_.push_back(std::make_shared<Cancellation>());
+  Joined(CancellationPtr whole, const Requests& requests)
+      : cancellation_(std::move(whole)),
+        left_(static_cast<int>(requests.size())),
+        responses_(requests.size()) {
+    for (const auto& one : requests) cancellations_.push_back(one->cancellation);
   }
 
-  // A request like the whole, but for what it brings.
-  std::unique_ptr<InferenceRequest> RequestFor(int image, RequestInput input) const {
-    auto one = std::make_unique<InferenceRequest>();
-    one->model_name = request_->model_name;
-    one->model_version = request_->model_version;
-    one->id = request_->id;
-    one->input = std::move(input);
-    one->options = request_->options;
-    one->priority = request_->priority;
-    one->deadline = request_->deadline;
-    one->cancellation = cancellations_[image];
-    one->stages = request_->stages;
-    one->memory = request_->memory;
-    return one;
-  }
-
-  const CancellationPtr& cancellation() const { return request_->cancellation; }
+  // Once, before the first of the images runs.
+  void AnswerTo(InferenceCallback done) { done_ = std::move(done); }
 
   void CancelAll() const {
     for (const CancellationPtr& cancellation : cancellations_) cancellation->Cancel();
@@ -89,7 +108,7 @@ class Joined {
     }
     if (first_error) CancelAll();
     if (!last) return;
-    request_->cancellation->OnCancel(nullptr);
+    cancellation_->OnCancel(nullptr);
     done_(OrOutOfMemory([this] { return Whole(); }), stages_);
   }
 
@@ -112,26 +131,16 @@ class Joined {
     return whole;
   }
 
-  const std::unique_ptr<InferenceRequest> request_;  // whose bytes the images' requests share
-  std::vector<CancellationPtr> cancellations_;
+  const CancellationPtr cancellation_;          // of the whole
+  std::vector<CancellationPtr> cancellations_;  // of each image
 
   Mutex mutex_;
   int left_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::optional<InferenceResponse>> responses_ ABSL_GUARDED_BY(mutex_);
   absl::Status status_ ABSL_GUARDED_BY(mutex_);  // the first error
   StageTimes stages_;                            // of the last that was ready
-  const InferenceCallback done_;
+  InferenceCallback done_;
 };
-
-// An image as the only one of a request.
-RequestInput InputFor(const AcceptedInput& input, int image) {
-  if (input.kind == InputKind::kImage) return ImageFiles{{input.files[image]}};
-  InputTensor one = *input.tensor;
-  const size_t bytes = one.data.size() / static_cast<size_t>(input.images);
-  one.shape[0] = 1;
-  one.data = one.data.Slice(static_cast<size_t>(image) * bytes, bytes);
-  return NamedTensors{std::move(one)};
-}
 
 }  // namespace
 
@@ -142,12 +151,25 @@ bool GoesImageByImage(const AcceptedInput& input, const ModelView& model) {
 void RunImageByImage(
     std::unique_ptr<InferenceRequest> request, const AcceptedInput& input, InferenceCallback done,
     absl::FunctionRef<void(std::unique_ptr<InferenceRequest>, InferenceCallback)> run) {
-  const auto joined = std::make_shared<Joined>(std::move(request), input.images, std::move(done));
-  joined->cancellation()->OnCancel([weak = std::weak_ptr(joined)] {
+  Requests requests;
+  std::shared_ptr<Joined> joined;
+  // All of it before the first one runs: afterwards there are answers to wait for.
+  const absl::Status split = OrOutOfMemory([&]() -> absl::Status {
+    FOVEA_RETURN_IF_ERROR(request->TakeMemory(input.images * HeldBytes(request->options)));
+    requests = RequestsFor(*request, input);
+    joined = std::make_shared<Joined>(request->cancellation, requests);
+    return absl::OkStatus();
+  });
+  if (!split.ok()) {
+    done(split, request->stages);
+    return;
+  }
+  joined->AnswerTo(std::move(done));
+  request->cancellation->OnCancel([weak = std::weak_ptr(joined)] {
     if (const auto all = weak.lock()) all->CancelAll();
   });
   for (int image = 0; image < input.images; ++image) {
-    run(joined->RequestFor(image, InputFor(input, image)),
+    run(std::move(requests[image]),
         [joined, image](absl::StatusOr<InferenceResponse> response, const StageTimes& stages) {
           joined->OnDone(image, std::move(response), stages);
         });

@@ -1,10 +1,17 @@
-// import and evaluate, and how the programs behind them are found.
+// import, evaluate and train, and how the programs behind them are found.
 #include "client/cpp/cli/companion.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <cstdio>
+#include <cstdlib>
+#include <iostream>
+
+#include "absl/strings/str_cat.h"
 #include "tests/client/run_fovea.h"
 
 namespace fovea::client {
@@ -22,13 +29,23 @@ class Import : public FoveaTest {
                         << "\nexit " << exit_code << "\n";
     std::filesystem::permissions(path, std::filesystem::perms::owner_all);
   }
-  // Runs fovea where the installed programs are on the path.
-  Outcome FoveaWithPath(const std::vector<std::string>& arguments) {
-    const std::string path = std::getenv("PATH");
-    ::setenv("PATH", (folder_.string() + ":" + path).c_str(), 1);
-    Outcome outcome = Fovea(arguments);
-    ::setenv("PATH", path.c_str(), 1);
-    return outcome;
+  // The exit code of `command` in a process of its own, which another program may take over.
+  template <typename Command>
+  static int ExitCodeOf(Command command) {
+    const pid_t child = ::fork();
+    if (child == 0) ::_exit(command());
+    int outcome = 0;
+    EXPECT_EQ(::waitpid(child, &outcome, 0), child);
+    return WIFEXITED(outcome) ? WEXITSTATUS(outcome) : 128 + WTERMSIG(outcome);
+  }
+  // Runs fovea where the installed programs are on the path; its exit code.
+  int FoveaWithPath(const std::vector<std::string>& arguments) {
+    return ExitCodeOf([&] {
+      ::setenv("PATH", absl::StrCat(folder_.string(), ":", std::getenv("PATH")).c_str(), 1);
+      const Outcome outcome = Fovea(arguments);  // returns where there is no program
+      std::fputs(outcome.err.c_str(), stderr);
+      return outcome.exit_code;
+    });
   }
   std::string Arguments() {
     std::ostringstream text;
@@ -39,19 +56,19 @@ class Import : public FoveaTest {
 
 TEST_F(Import, PassesItsArgumentsOnAndReturnsTheImportersExitCode) {
   InstallImporter(1);
-  std::ostringstream out, err;
-  EXPECT_EQ(RunCompanion({.program = "fovea-import"},
-                         {"timm:deit_tiny_patch16_224", "--out", "my models", "--random"},
-                         {folder_ / "empty", folder_}, {.out = out, .err = err}),
+  EXPECT_EQ(ExitCodeOf([&] {
+              return RunCompanion({.program = "fovea-import"},
+                                  {"timm:deit_tiny_patch16_224", "--out", "my models", "--random"},
+                                  {folder_ / "empty", folder_},
+                                  {.out = std::cout, .err = std::cerr});
+            }),
             1);
   EXPECT_EQ(Arguments(), "timm:deit_tiny_patch16_224\n--out\nmy models\n--random\n");
 }
 
 TEST_F(Import, IsFoundOnThePathAndTakesOptionsThatFoveaDoesNotKnow) {
   InstallImporter(0);
-  const Outcome outcome =
-      FoveaWithPath({"import", "timm:deit_tiny_patch16_224", "--seed", "7", "--random"});
-  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(FoveaWithPath({"import", "timm:deit_tiny_patch16_224", "--seed", "7", "--random"}), 0);
   EXPECT_EQ(Arguments(), "timm:deit_tiny_patch16_224\n--seed\n7\n--random\n");
 }
 
@@ -83,27 +100,57 @@ TEST_F(Import, SaysHowToInstallTheImporter) {
   EXPECT_EQ(err.str(), "fovea: fovea-import is neither beside fovea nor on PATH: pip install it\n");
 }
 
-TEST_F(Import, LeavesCtrlCToTheProgramAndIsInterruptibleAfterwards) {
+// A training that `kill` or `timeout` ends does not go on behind it.
+TEST_F(Import, IsTheProgramForWhoeverSendsASignal) {
   const std::filesystem::path path = folder_ / "fovea-import";
-  // The program reports how it took the interrupt that the process group gets.
-  std::ofstream(path) << "#!/bin/sh\ntrap 'exit 130' INT\nkill -INT $PPID\nkill -INT $$\nexit 7\n";
+  std::ofstream(path) << "#!/bin/sh\nkill -TERM $$\nexit 7\n";
   std::filesystem::permissions(path, std::filesystem::perms::owner_all);
-  struct sigaction before = {}, after = {};
-  ::sigaction(SIGINT, nullptr, &before);
-  std::ostringstream out, err;
-  const int exit_code =
-      RunCompanion({.program = "fovea-import"}, {}, {folder_}, {.out = out, .err = err});
-  ::sigaction(SIGINT, nullptr, &after);
-  EXPECT_EQ(exit_code, before.sa_handler == SIG_IGN ? 7 : 130);
-  EXPECT_EQ(after.sa_handler, before.sa_handler);
+  EXPECT_EQ(FoveaWithPath({"import", "timm:x"}), 128 + SIGTERM);
+  std::ofstream(path) << "#!/bin/sh\necho $PPID > " << (folder_ / "arguments") << "\n";
+  EXPECT_EQ(FoveaWithPath({"import", "timm:x"}), 0);
+  EXPECT_EQ(Arguments(), std::to_string(::getpid()) + "\n");  // nothing stands between
+}
+
+// No Python environment is looked into, and no server is asked or told: there is none here.
+class Train : public Import {};
+
+TEST_F(Train, GivesItsProgramItsArgumentsAndNoServer) {
+  Install("fovea-train", 1);
+  const std::vector<std::string> own = {"--out",  "models/my finder", "--data",
+                                        "street", "--resume",         "--server"};
+  std::vector<std::string> arguments = {"--server", "nowhere:1", "train"};
+  arguments.insert(arguments.end(), own.begin(), own.end());
+  EXPECT_EQ(FoveaWithPath(arguments), 1);
+  EXPECT_EQ(Arguments(), "--out\nmodels/my finder\n--data\nstreet\n--resume\n--server\n");
+}
+
+TEST_F(Train, LeavesTheHelpToItsProgram) {
+  Install("fovea-train", 0);
+  EXPECT_EQ(FoveaWithPath({"train", "--help"}), 0);
+  EXPECT_EQ(Arguments(), "--help\n");
+}
+
+TEST_F(Train, SaysWhatPutsItsProgramBesideFovea) {
+  const std::string path = std::getenv("PATH");
+  ::setenv("PATH", folder_.c_str(), 1);
+  const Outcome outcome = Fovea({"train", "--help"});
+  ::setenv("PATH", path.c_str(), 1);
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_EQ(outcome.err,
+            "fovea: fovea-train is neither beside fovea nor on PATH: make build and make install "
+            "put it beside fovea\n");
+}
+
+TEST_F(Train, IsNamedInTheHelp) {
+  EXPECT_THAT(Fovea({"--help"}).out, ::testing::ContainsRegex("\n  train +Train a model"));
 }
 
 class Evaluate : public Import {};
 
 TEST_F(Evaluate, TellsItsProgramTheServerThatItIsTold) {
   Install("fovea-evaluate", 3);
-  const Outcome outcome = FoveaWithPath({"evaluate", "--model", "a", "--model", "b", "--json"});
-  EXPECT_EQ(outcome.exit_code, 3) << outcome.err;
+  EXPECT_EQ(FoveaWithPath({"evaluate", "--model", "a", "--model", "b", "--json"}), 3);
   std::istringstream arguments(Arguments());
   std::string option, address, rest;
   std::getline(arguments, option);
@@ -116,14 +163,14 @@ TEST_F(Evaluate, TellsItsProgramTheServerThatItIsTold) {
 
 TEST_F(Evaluate, TakesAServerBehindItsOwnName) {
   Install("fovea-evaluate", 0);
-  EXPECT_EQ(FoveaWithPath({"evaluate", "--server", "gpu-box:8001"}).exit_code, 0);
+  EXPECT_EQ(FoveaWithPath({"evaluate", "--server", "gpu-box:8001"}), 0);
   // fovea-evaluate takes the last.
   EXPECT_THAT(Arguments(), ::testing::EndsWith("\n--server\ngpu-box:8001\n"));
 }
 
 TEST_F(Evaluate, LeavesTheHelpToItsProgram) {
   Install("fovea-evaluate", 0);
-  EXPECT_EQ(FoveaWithPath({"evaluate", "--help"}).exit_code, 0);
+  EXPECT_EQ(FoveaWithPath({"evaluate", "--help"}), 0);
   EXPECT_THAT(Arguments(), ::testing::EndsWith("\n--help\n"));
 }
 

@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "proto/fovea/v1/vision.grpc.pb.h"
 #include "proto/inference/inference.grpc.pb.h"
+#include "server/imaging/encode_png.h"
 
 namespace fovea::client {
 namespace {
@@ -139,6 +140,14 @@ class FakeVision final : public fovea::v1::VisionService::Service {
         area->set_label(model->classes[i].label);
         area->set_pixels(i == 0 ? height : rest);
         area->set_run_lengths(run_lengths[i]);
+      }
+      if (request->confidence()) {
+        const int rows = absl::StartsWith(image, "cropped") ? height - 1 : height;
+        std::vector<uint8_t> levels(rows * model->picture_width);
+        for (size_t pixel = 0; pixel < levels.size(); ++pixel) {
+          levels[pixel] = static_cast<uint8_t>(40 * pixel);
+        }
+        result->set_confidence_png(*EncodeGreyPng(levels, {rows, model->picture_width}));
       }
     }
     return Status::OK;

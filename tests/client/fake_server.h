@@ -25,7 +25,8 @@ struct FakeModel {
   std::string attention = "self/dense";
   bool untrained = false;
   std::string mask_runs;  // a detector's mask of each object; empty: it has none
-  // Of a segmenter's pictures. Their first column is of the first class, the rest of the second.
+  // Of a segmenter's pictures. Their first column is of the first class, the rest of the second;
+  // the confidence of each pixel is 40 more than of the one before it, modulo 256.
   int picture_height = 2, picture_width = 3;
   std::vector<Class> classes = {{0, "circle", 0.75f}, {1, "square", 0.2f}, {2, "star", 0.05f}};
   int64_t compute_ns = 2'000'000;

@@ -34,7 +34,8 @@ TEST_F(ImageStreams, GiveEachRequestItsTasksResponse) {
   const auto stream = Open();
   ASSERT_TRUE(stream->Write(Classify("an image", "first")));
   ASSERT_TRUE(stream->Write(DetectRequest{.model = {"finder"}, .images = {"a", "b"}}));
-  ASSERT_TRUE(stream->Write(SegmentRequest{.model = {"finder"}, .images = {"an image"}}));
+  ASSERT_TRUE(stream->Write(
+      SegmentRequest{.model = {"finder"}, .images = {"an image"}, .confidence = true}));
   stream->WritesDone();
   auto answer = stream->Read();
   ASSERT_TRUE(answer && answer->response.ok());
@@ -50,7 +51,9 @@ TEST_F(ImageStreams, GiveEachRequestItsTasksResponse) {
   EXPECT_EQ(std::get<DetectResponse>(*answer->response).images.size(), 2u);
   answer = stream->Read();
   ASSERT_TRUE(answer && answer->response.ok());
-  EXPECT_EQ(std::get<SegmentResponse>(*answer->response).images[0].class_map.size(), 6u);
+  const ImageSegmentation& map = std::get<SegmentResponse>(*answer->response).images[0];
+  EXPECT_EQ(map.class_map.size(), 6u);
+  EXPECT_EQ(map.confidence.size(), 6u);
   EXPECT_FALSE(stream->Read());
   EXPECT_TRUE(stream->Finish().ok());
   EXPECT_TRUE(stream->Finish().ok()) << "again is nothing";

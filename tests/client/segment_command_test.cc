@@ -7,6 +7,7 @@
 #include <span>
 
 #include "client/cpp/client.h"
+#include "client/cpp/grey_png.h"
 #include "server/imaging/drawing/overlay.h"
 #include "server/imaging/encode_png.h"
 #include "tests/client/fake_server.h"
@@ -18,6 +19,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using Json = nlohmann::json;
 
 // Of one pixel.
@@ -91,6 +93,37 @@ TEST_F(Segment, GivesTheClassOfEachPixel) {
   EXPECT_THAT(answer->images.at(0).class_map, ElementsAre(0, 1, 1, 0, 1, 1));
   const auto broken = (*client)->Segment({.model = {"mapper"}, .images = {"holes"}});
   EXPECT_EQ(broken.status().code(), absl::StatusCode::kInternal);
+}
+
+TEST_F(Segment, TellsHowSureTheModelIsOfEachPixelWhereItIsAsked) {
+  const auto client = Client::Connect(server_.address());
+  ASSERT_TRUE(client.ok());
+  const auto answer =
+      (*client)->Segment({.model = {"mapper"}, .images = {"an image"}, .confidence = true});
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_THAT(answer->images.at(0).confidence, ElementsAre(0, 40, 80, 120, 160, 200));
+  EXPECT_THAT(answer->images.at(0).class_map, ElementsAre(0, 1, 1, 0, 1, 1));
+  const auto plain = (*client)->Segment({.model = {"mapper"}, .images = {"an image"}});
+  ASSERT_TRUE(plain.ok()) << plain.status();
+  EXPECT_THAT(plain->images.at(0).confidence, IsEmpty());
+  const auto broken =
+      (*client)->Segment({.model = {"mapper"}, .images = {"cropped"}, .confidence = true});
+  EXPECT_EQ(broken.status().code(), absl::StatusCode::kInternal);
+}
+
+TEST(ReadGreyPng, RefusesWhatIsNoLevelForEachPixel) {
+  const std::vector<uint8_t> levels = {0, 1, 127, 128, 254, 255};
+  const std::string file = *EncodeGreyPng(levels, {2, 3});
+  EXPECT_EQ(*ReadGreyPng(file, 2, 3), levels);
+  EXPECT_FALSE(ReadGreyPng(file, 3, 2).ok());
+  EXPECT_FALSE(ReadGreyPng(TinyPng(), 1, 1).ok()) << "in colour";
+  EXPECT_FALSE(ReadGreyPng(*EncodeGreyPng(std::vector<uint16_t>{7}, {1, 1}), 1, 1).ok());
+  EXPECT_FALSE(ReadGreyPng("no PNG", 2, 3).ok());
+  EXPECT_FALSE(ReadGreyPng("", 2, 3).ok());
+  // But for the end's own chunk of 12 bytes, which says nothing of the pixels.
+  for (size_t length = 0; length <= file.size() - 13; ++length) {
+    EXPECT_FALSE(ReadGreyPng(file.substr(0, length), 2, 3).ok()) << length;
+  }
 }
 
 }  // namespace

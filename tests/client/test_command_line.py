@@ -74,6 +74,17 @@ def test_the_receipt_is_shown(fovea):
         assert word in answer.stdout, answer.stdout
 
 
+def test_train_runs_the_program_beside_fovea(fovea):
+    own = subprocess.check_output([BUILD / "bin/fovea-train", "--help"], text=True)
+    answer = fovea("train", "--help")
+    assert (answer.returncode, answer.stdout) == (0, own), answer.stderr
+    assert "--data" in own and "--out" in own
+    refused = fovea("train", "--out", "/nowhere/model", "--data", "/nowhere/data")
+    assert refused.returncode == 1
+    assert refused.stderr.startswith("fovea-train: ")
+    assert "there is no folder /nowhere/data" in refused.stderr
+
+
 def test_compare_measures_the_models_beside_a_control(fovea):
     bounds = ("--pairs", 20, "--max-pairs", 40, "--json")
     answer = fovea("compare", "shapes", "shapes_knn", "--image", EXAMPLES[0], *bounds)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 
+import PIL.Image
 import pytest
 from running_server import BUILD, DEMO, ROOT
 
@@ -14,6 +16,7 @@ PICTURE = ROOT / "client/examples/ring.jpg"
 @pytest.mark.parametrize("model", ["shapes", str(DEMO / "shapes")])
 def test_the_demonstration_shows_classes_a_receipt_and_comparisons(model: str) -> None:
     """A bundled model by its name, and one by its folder, as of one's own."""
+    shutil.rmtree(BUILD / "demo", ignore_errors=True)
     demo = subprocess.run(
         [ROOT / "client/examples/demo.sh", BUILD, PICTURE, model],
         capture_output=True,
@@ -37,6 +40,17 @@ def test_the_demonstration_shows_classes_a_receipt_and_comparisons(model: str) -
         {"shapes", "frame_dense"} if model == "shapes" else {"shapes"}
     )
     assert "The server has drained and stopped (exit code 0)" in out
+    if model != "shapes":
+        return
+    drawn = re.findall(r"^\S+/demo/(\w+)\.png$", out, re.MULTILINE)
+    assert set(drawn) == {
+        *(f"detector_{attention}" for attention in ("dense", "aewin", "key_only")),
+        "instances_key_only",
+        "segmenter_key_only",
+    }
+    for name in drawn:
+        picture = PIL.Image.open(BUILD / "demo" / f"{name}.png")
+        assert picture.size > PIL.Image.open(PICTURE).size  # a legend is below it
 
 
 def test_what_is_not_there_is_refused_in_a_sentence() -> None:

@@ -72,6 +72,8 @@ def test_folders_named_by_numbers_are_these_classes(tmp_path: pathlib.Path):
         "10": 10,
         "2": 2,
     }
+    assert dataset.classes == ["0", "2", "10"] and dataset.truth == [0, 1, 2]
+    assert [file.parent.name for file in dataset.pictures] == dataset.classes
 
 
 @pytest.mark.parametrize("file", ["found.json", "annotations/instances.json"])
@@ -95,17 +97,58 @@ def test_annotations_of_coco_beside_or_above_their_pictures(
         assert dataset.without_mask == 1
 
 
-def test_cocos_own_layout_is_read_with_the_folder_of_its_pictures(
-    tmp_path: pathlib.Path,
+@pytest.mark.parametrize("folder", ["val2017", "val", "images/val2017", "val/images"])
+def test_cocos_own_layout_is_read_by_the_name_of_its_annotations(
+    folder: str, tmp_path: pathlib.Path
 ):
     file = coco_file(tmp_path / "annotations/instances_val2017.json")
     coco_file(tmp_path / "annotations/captions_val2017.json")
-    expected = pictures_of_coco(tmp_path / "val2017")
-    assert open_dataset(file, images=tmp_path / "val2017").pictures == expected
-    with pytest.raises(DatasetError, match="say where they are with --images"):
-        open_dataset(file)
+    pictures_of_coco(tmp_path / "train2017")  # another part, of the same names
+    expected = pictures_of_coco(tmp_path / folder)
+    assert open_dataset(file).pictures == expected
+    assert open_dataset(file, images=tmp_path / folder).pictures == expected
     with pytest.raises(DatasetError, match=r"several JSON files.*captions_val2017"):
         open_dataset(tmp_path)
+
+
+def test_pictures_in_a_folder_of_another_name_are_read_where_images_says(
+    tmp_path: pathlib.Path,
+):
+    file = coco_file(tmp_path / "annotations/instances_val2017.json")
+    expected = pictures_of_coco(tmp_path / "photographs")
+    with pytest.raises(DatasetError, match="say where they are with --images"):
+        open_dataset(file)
+    found = open_dataset(file, images=tmp_path / "photographs")
+    assert found.pictures == expected
+
+
+SQUARE = [1, 2, 4, 2, 4, 6, 1, 6]
+
+
+@pytest.mark.parametrize("point", [[], [1, 2], [1, 2, 3, 4], [1, 2, 3, 4, 5]])
+def test_polygons_that_enclose_nothing_are_left_out_and_counted(
+    point: list[int], tmp_path: pathlib.Path
+):
+    """As fovea-train does it: an object that has no other polygon is left out too, and that is told."""
+    one = OBJECTS["annotations"][0]
+    file = coco_file(
+        tmp_path / "a.json",
+        annotations=[
+            one | {"segmentation": [SQUARE, point]},
+            one | {"segmentation": [point, point]},
+            one | {"segmentation": [SQUARE]},
+        ],
+    )
+    pictures_of_coco(tmp_path)
+    dataset = open_dataset(file)
+    assert [one["segmentation"] for one in dataset.annotations] == [[SQUARE]] * 2
+    assert dataset.without_mask == 0
+    assert dataset.notes == [
+        "objects whose polygons have fewer than three corners are left out: 1"
+    ]
+    file = coco_file(tmp_path / "b.json", annotations=[one | {"segmentation": []}])
+    dataset = open_dataset(file)
+    assert dataset.without_mask == 1 and dataset.notes == [], "a box alone"
 
 
 @pytest.mark.parametrize(
@@ -136,7 +179,16 @@ def test_cocos_own_layout_is_read_with_the_folder_of_its_pictures(
             "a box is not",
         ),
         (
-            {"annotations": [OBJECTS["annotations"][0] | {"segmentation": [[1, 2]]}]},
+            {
+                "annotations": [
+                    OBJECTS["annotations"][0]
+                    | {"segmentation": [[1, 2, 3, 4, 5, 6, 7]]}
+                ]
+            },
+            "neither a list of polygons",
+        ),
+        (
+            {"annotations": [OBJECTS["annotations"][0] | {"segmentation": "polygon"}]},
             "neither a list of polygons",
         ),
         (
@@ -214,12 +266,23 @@ def test_pictures_and_their_masks(tmp_path: pathlib.Path):
     assert dataset.labels == []
     (tmp_path / "labels.txt").write_text("ground\ncat \n")
     assert open_dataset(tmp_path).labels == ["ground", "cat"]
-    (tmp_path / "labels.txt").write_text("ground\n\n")
-    with pytest.raises(DatasetError, match="empty line"):
-        open_dataset(tmp_path)
+    assert dataset.notes == []
 
 
-def test_a_picture_without_a_mask_is_named_and_the_other_way_round(
+@pytest.mark.parametrize("end", ["", "\n", "\n\n", "\r\n \r\n"])
+def test_empty_lines_end_labels_and_name_no_class(end: str, tmp_path: pathlib.Path):
+    write_picture(tmp_path / "images/a.png", 1)
+    write_picture(tmp_path / "masks/a.png", 1)
+    (tmp_path / "labels.txt").write_bytes(f"ground\ncat{end}".encode())
+    assert open_dataset(tmp_path).labels == ["ground", "cat"]
+    # A class without a name in between would move those behind it.
+    for text, sentence in (("ground\n\ncat\n", "empty line"), (end, "has no label")):
+        (tmp_path / "labels.txt").write_bytes(text.encode())
+        with pytest.raises(DatasetError, match=sentence):
+            open_dataset(tmp_path)
+
+
+def test_a_picture_without_a_mask_is_named_and_a_mask_without_a_picture_is_told(
     tmp_path: pathlib.Path,
 ):
     for name in ("a", "b"):
@@ -232,10 +295,9 @@ def test_a_picture_without_a_mask_is_named_and_the_other_way_round(
         open_dataset(tmp_path)
     (tmp_path / "images/b.png").unlink()
     write_picture(tmp_path / "masks/c.png", 1)
-    with pytest.raises(
-        DatasetError, match=r"1 mask without a picture, first .*masks/c\.png"
-    ):
-        open_dataset(tmp_path)
+    dataset = open_dataset(tmp_path)
+    assert dataset.masks == [tmp_path / "masks/a.png"]
+    assert dataset.notes == ["masks without a picture are not used: 1"]
     write_picture(tmp_path / "images/a.jpg", 1)
     with pytest.raises(DatasetError, match="have one name"):
         open_dataset(tmp_path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import re
 import sys
 from typing import Any
 
@@ -17,6 +18,10 @@ sys.path.insert(0, str(ROOT / "client" / "python"))
 
 from evaluation_support import evaluate, figures, number_of, write_picture
 from fake_vision import FakeVision, Refusal, objects
+from fovea import results
+from fovea.evaluation.datasets import open_dataset
+from fovea.evaluation.detection import AveragePrecision
+from fovea.evaluation.measure import Model, PictureError
 
 # Thresholds of IoU are 0.50, 0.55, ..., 0.95; recall is looked at in 101 places.
 
@@ -350,6 +355,118 @@ def test_masks_have_their_own_average_precision(tmp_path: pathlib.Path):
     assert model["classes"]["dog"]["mask AP"] == pytest.approx(0.4)
     assert model["figures"]["mask AP"] == pytest.approx(0.7)
     assert model["notes"] == []
+
+
+def text_of(*numbers: int) -> str:
+    """As COCO's tools write them, differences and all left to the caller."""
+    text = ""
+    for number in numbers:
+        more = True
+        while more:
+            group = number & 0x1F
+            number >>= 5
+            more = number != (-1 if group & 0x10 else 0)
+            text += chr(ord("0") + group + (0x20 if more else 0))
+    return text
+
+
+PIXELS = SIZE[0] * SIZE[1]
+MOST = (1 << 29) - 1  # in six characters
+# What a server may send for the mask of 10 pixels, and what is said of it.
+BROKEN_MASKS = {
+    "none": ("", "not those of 100x200 pixels"),
+    "too few pixels": (text_of(0, 10, PIXELS - 11), "not those of 100x200 pixels"),
+    "too many pixels": (text_of(0, 10, PIXELS), "not those of 100x200 pixels"),
+    "another picture's": (text_of(0, 10, 50 * 50 - 10), "not those of 100x200 pixels"),
+    "negative": (text_of(20, -10, PIXELS - 10), "not those of 100x200 pixels"),
+    "a negative difference": (
+        text_of(0, 10, PIXELS - 10, -11, 1),
+        "not those of 100x200 pixels",
+    ),
+    "huge": (text_of(1 << 31, 10), "none of COCO's"),
+    "huge, and negative": (
+        text_of(MOST, 10, PIXELS - 10 - MOST),
+        "not those of 100x200 pixels",
+    ),
+    "right in 32 bits alone": (
+        text_of(MOST, MOST, MOST, 0, 0, 0, 0, 0, PIXELS + 8 - MOST),
+        "not those of 100x200 pixels",
+    ),
+    "a number without an end": (text_of(0, 10, PIXELS - 10) + "P", "not those"),
+    "nothing but beginnings": ("o" * 5000, "none of COCO's"),
+    "other characters": ("0\0" + text_of(10, PIXELS - 10), "none of COCO's"),
+    "no ASCII": ("\u20ac", "none of COCO's"),
+    "other pixels than are said": (
+        text_of(0, 11, PIXELS - 11),
+        "has 11 pixels, and is said to have 10",
+    ),
+}
+
+
+@pytest.fixture
+def one_cat(tmp_path: pathlib.Path) -> AveragePrecision:
+    cat = [10, 10, 20, 10]
+    scene(tmp_path, [(0, 18, cat, outline(*cat))], pictures=1, with_sizes=False)
+    return AveragePrecision(open_dataset(tmp_path), Model("m", ""), by_number=False)
+
+
+def found(run_lengths: str, size: tuple[int, int] = SIZE) -> results.Detections:
+    return results.detections_of(
+        objects(size, at(0, 0, 1, 10, counts=run_lengths, pixels=10)), masks=True
+    )
+
+
+@pytest.mark.parametrize("case", BROKEN_MASKS)
+def test_a_mask_of_the_servers_that_cannot_be_read_does_not_count(
+    case: str, one_cat: AveragePrecision
+):
+    """Read by pycocotools, some of them write into other memory of the process."""
+    text, sentence = BROKEN_MASKS[case]
+    whole = found(text_of(0, 10, PIXELS - 10))
+    assert one_cat.reduce(0, whole) is whole
+    with pytest.raises(PictureError, match=re.escape(sentence)) as refused:
+        one_cat.reduce(0, found(text))
+    assert str(refused.value).startswith("a mask that the server sent ")
+
+
+@pytest.mark.parametrize(
+    "size", [(0, 200), (100, -1), (1, 32_768), (30_000, 30_000), (2**31 - 1, 2**31 - 1)]
+)
+def test_a_picture_that_no_server_answers_does_not_count(
+    size: tuple[int, int], one_cat: AveragePrecision
+):
+    """pycocotools has places for all of its pixels, for the polygons of the data set."""
+    text = text_of(0, 10, size[0] * size[1] - 10)
+    with pytest.raises(PictureError, match=f"says that it is {size[1]}x{size[0]}"):
+        one_cat.reduce(0, found(text, size))
+
+
+def test_broken_masks_are_told_and_the_other_pictures_measured(tmp_path: pathlib.Path):
+    cat = [10, 10, 20, 10]
+    scene(tmp_path, [(i, 18, cat, outline(*cat)) for i in range(3)], pictures=3)
+    whole = rectangle(*cat)
+    broken = whole | {"counts": text_of(0, 10, PIXELS)}
+    sent = {0: [at(*cat, **whole)], 1: [at(*cat, **whole), at(*cat, **broken)]}
+    with FakeVision(Detect=finding(sent | {2: sent[0]}, masks=True)) as fake:
+        done = evaluate(fake.address, "-m", "m", "-d", tmp_path, "--json")
+    assert done.returncode == 1 and "Traceback" not in done.stderr, done.stderr
+    (model,) = json.loads(done.stdout)["models"]
+    assert [pathlib.Path(one["picture"]).name for one in model["failed"]] == ["1.png"]
+    assert "a mask that the server sent cannot be read" in model["failed"][0]["message"]
+    assert model["figures"]["mask AP"] == pytest.approx(1)
+
+
+def test_objects_that_are_left_out_of_the_annotations_are_told(tmp_path: pathlib.Path):
+    cat = [10, 10, 20, 10]
+    point = {"segmentation": [[10, 10, 10, 10]]}
+    scene(tmp_path, [(0, 18, cat, outline(*cat)), (0, 18, cat, point)], pictures=1)
+    sent = {0: [at(*cat, **rectangle(*cat))]}
+    with FakeVision(Detect=finding(sent, masks=True)) as fake:
+        model = average_precision(fake, tmp_path)
+    assert model["figures"]["box AP"] == model["figures"]["mask AP"] == pytest.approx(1)
+    assert model["notes"] == [
+        "objects whose polygons have fewer than three corners are left out: 1"
+    ]
 
 
 def test_a_model_without_masks_has_its_boxes_measured(tmp_path: pathlib.Path):

@@ -117,6 +117,24 @@ def test_a_class_that_nothing_shows_does_not_count_and_one_found_in_vain_does(
     assert model["figures"]["class mean"] == 0.75
 
 
+def test_what_is_left_out_of_the_data_set_is_told(tmp_path: pathlib.Path):
+    scenes(tmp_path, MASKS)
+    Image.fromarray(MASKS[0]).save(tmp_path / "masks/alone.png")
+    with FakeVision(Segment=mapping(MAPS, {})) as fake:
+        (model,) = figures(fake.address, "-m", "m", "-d", tmp_path)["models"]
+    check_known_confusion(model, {level: level for level in UNION})
+    assert model["notes"] == ["masks without a picture are not used: 1"]
+
+
+def test_spaces_around_labels_make_no_other_class(tmp_path: pathlib.Path):
+    """fovea-train keeps those of labels.txt in the model."""
+    scenes(tmp_path, MASKS, "sky \ngrass\n road\n")
+    labels = {0: "sky ", 1: "grass", 2: " road"}
+    with FakeVision(Segment=mapping(MAPS, labels)) as fake:
+        (model,) = figures(fake.address, "-m", "m", "-d", tmp_path)["models"]
+    check_known_confusion(model, {"0": "sky", "1": "grass", "2": "road"})
+
+
 def test_labels_that_share_nothing_are_an_error(tmp_path: pathlib.Path):
     scenes(tmp_path, MASKS, "sky\nsea\nsand\n")
     labels = {0: "car", 1: "bus", 2: "van"}

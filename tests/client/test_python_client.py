@@ -58,10 +58,20 @@ def test_run_lengths_are_read_as_cocos_tools_read_them(seed: int):
     np.testing.assert_array_equal(found, mask)
 
 
-@pytest.mark.parametrize("text", ["!", "0\x7f", "o", "oooooooooooooooooooo", "5", "99"])
+@pytest.mark.parametrize(
+    "text", ["!", "0\x7f", "o", "oooooooooooooooooooo", "5", "99", "4\0"]
+)
 def test_texts_that_are_no_run_lengths_are_refused(text: str):
     with pytest.raises(ValueError, match="run lengths"):
         run_lengths.decode(text, 2, 2)
+
+
+def test_run_lengths_have_no_more_characters_than_an_int_has_bits_for():
+    """All of these say 4. What stands behind 30 bits pycocotools shifts out of an int, and may read another number."""
+    assert run_lengths.lengths("TPPPP0", 2, 2) == [4]
+    for text in ("TPPPPP0", "TPPPPPP0"):
+        with pytest.raises(ValueError, match="none of COCO's"):
+            run_lengths.lengths(text, 2, 2)
 
 
 def test_pictures_are_bytes_paths_or_pixels(tmp_path: pathlib.Path):

@@ -97,13 +97,41 @@ def test_what_the_server_loads_is_in_the_tree_or_the_systems(
 
 
 @pytest.mark.parametrize(
-    "command", [["fovea-kernels", "--json"], ["fovea", "zoo", "--help"]], ids=str
+    "command",
+    [
+        ["fovea-kernels", "--json"],
+        ["fovea", "zoo", "--help"],
+        ["fovea-train", "--help"],
+    ],
+    ids=str,
 )
 def test_the_other_commands_run(prefix: pathlib.Path, command: list[str]):
     subprocess.check_call(
         [*AS_NOBODY, prefix / "bin" / command[0], *command[1:]],
         stdout=subprocess.DEVNULL,
     )
+
+
+def test_another_user_trains(prefix: pathlib.Path):
+    """On scenes that it draws, with the libraries of the tree and nothing of the checkout."""
+    folder = pathlib.Path(tempfile.mkdtemp(dir=prefix.parent))
+    shutil.chown(folder, "nobody", "nogroup")
+
+    def train(*options: object) -> None:
+        command = [*AS_NOBODY, prefix / "bin/fovea", "train", *map(str, options)]
+        done = subprocess.run(
+            command, cwd="/", capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+
+    train("--write-scenes", folder / "scenes", "--scene-count", 8)
+    assert len(list((folder / "scenes/images").iterdir())) == 8
+    train(
+        *("--out", folder / "finder", "--data", folder / "scenes"),
+        *("--task", "detection", "--backbone", "linglo_demo", "--head-channels", 32),
+        *("--image-size", 64, "--batch-size", 4, "--epochs", 1, "--threads", 1),
+    )
+    assert list((folder / "finder").rglob("*.safetensors"))
 
 
 def test_no_cuda_is_installed_where_none_was_built(prefix: pathlib.Path):

@@ -10,7 +10,12 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
-from fault_support import RESIDENT_BOUND, Caller, add_identity, infer_request
+from fault_support import (
+    Caller,
+    add_identity,
+    expect_memory_bounded,
+    infer_request,
+)
 from running_server import SERVER
 
 
@@ -51,7 +56,7 @@ def unharmed(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
     assert server.alive()
     np.testing.assert_array_equal(caller.infer(infer_request()), before)
-    assert server.resident_bytes() - resident < RESIDENT_BOUND
+    expect_memory_bounded(server, resident)
 
 
 @pytest.fixture

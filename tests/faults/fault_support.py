@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from PIL import Image
+from running_server import Server
 from tritonclient.grpc import service_pb2
 
 MODEL = "shapes"
@@ -205,6 +206,21 @@ def wait_until(condition, timeout: float = 60) -> None:
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.02)
+
+
+def expect_memory_bounded(server: Server, resident: int, timeout: float = 30) -> None:
+    """The server holds hardly more than `resident` bytes, as soon as it has let go of what it answered.
+
+    A caller has its answer before the server frees the request: where the machine is busy, long before. What is never
+    freed fails here.
+    """
+    end = time.monotonic() + timeout
+    while (grown := server.resident_bytes() - resident) >= RESIDENT_BOUND:
+        assert time.monotonic() < end, (
+            f"{timeout:.0f} s after the fault the server holds {grown >> 20} MiB more than before it, and "
+            f"{RESIDENT_BOUND >> 20} MiB are the bound"
+        )
+        time.sleep(0.1)
 
 
 def health_of(address: str, service: str) -> int:

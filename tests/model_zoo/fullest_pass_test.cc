@@ -55,9 +55,31 @@ TEST(FullestPassTest, MasksAreMadeForAsManyObjectsAsAPictureMayShow) {
     return ledger.peak_bytes();
   };
   const int64_t nothing = peak(false), most = peak(true);
-  // The masks' last convolution: its input and its output.
-  EXPECT_GE(most, 2 * kMost * (256 + 3) * 28 * 28 * int64_t{sizeof(float)});
+  // The masks' last convolution: its input, and its output of one class.
+  EXPECT_GE(most, 2 * kMost * (256 + 1) * 28 * 28 * int64_t{sizeof(float)});
   EXPECT_GT(most, nothing);
+}
+
+TEST(FullestPassTest, TheMasksOfThousandsOfClassesAreNeverMade) {
+  constexpr int64_t kClasses = 3000;
+  ModelDescription description{.name = "thousands",
+                               .backbone = "linglo_b0",
+                               .task = Task::kDetection,
+                               .head = "mask_rcnn",
+                               .num_classes = kClasses,
+                               .image_height = 64,
+                               .image_width = 64,
+                               .random_weights_seed = 1};
+  description.detection.score_threshold = 0.999;
+  description.detection.detections_per_image = kMost;
+  description.head_channels = 32;
+  const auto model = LoadModel(description);
+  model->Prepare(c10::kCPU, Precision::kFp32);
+  Watching context(/*fullest=*/true);
+  const kernels::MemoryLedger ledger;
+  model->Run(at::zeros({1, 3, 64, 64}), context);
+  EXPECT_EQ(context.rows["head.masks.logits"], kMost);
+  EXPECT_LT(ledger.peak_bytes(), kMost * kClasses * 28 * 28 * int64_t{sizeof(float)});
 }
 
 // The memory that it takes to choose among them follows from how many there are.

@@ -159,6 +159,31 @@ TEST(HeadRegistryTest, TheClassifierIsTheUsualHead) {
   EXPECT_EQ(LoadModel(named)->info().outputs[0].name, LoadModel(usual)->info().outputs[0].name);
 }
 
+// Before anything is moved there: no GPU is needed to be told so.
+TEST(HeadRegistryTest, ADetectorIsRefusedOnADeviceOnWhichNoneRuns) {
+  for (const HeadEntry& head : Heads()) {
+    if (head.task != Task::kDetection) continue;
+    SCOPED_TRACE(head.name);
+    ModelDescription description{.backbone = "demo_frame_64",
+                                 .task = head.task,
+                                 .head = head.name,
+                                 .num_classes = 3,
+                                 .random_weights_seed = 1};
+    description.detection.conventions = Conventions::kMmdetection;
+    description.head_channels = 32;
+    for (const char* device : {"cuda", "cuda:1"}) {
+      const std::unique_ptr<Model> model = LoadModel(description);
+      EXPECT_EQ(ErrorOf([&] { model->Prepare(at::Device(device), Precision::kFp32); }),
+                "the head '" + head.name + "' runs on the CPU, not on " + device);
+      model->Prepare(at::kCPU, Precision::kFp32);  // as if nobody had asked
+      ForwardContext context;
+      const ModelInfo& info = model->info();
+      const at::Tensor pixels = at::zeros({1, 3, info.image_height, info.image_width});
+      EXPECT_EQ(model->Run(pixels, context).size(), info.outputs.size());
+    }
+  }
+}
+
 TEST(HeadRegistryTest, WhatCannotStandIsSaidInWords) {
   const auto error = [](const ModelDescription& description) {
     return ErrorOf([&] { LoadModel(description, WithBoxes()); });
@@ -170,8 +195,15 @@ TEST(HeadRegistryTest, WhatCannotStandIsSaidInWords) {
   description.task = Task::kSegmentation;
   EXPECT_EQ(error(description), "the head 'boxes' is for detection, and the task is segmentation");
   ModelDescription of_many{.backbone = "vit_demo_patch8_64", .task = Task::kDetection};
-  of_many.num_classes = 20'001;
-  EXPECT_EQ(error(of_many), "the head 'retinanet' tells 20000 classes apart at most, not 20001");
+  of_many.num_classes = 5'001;
+  EXPECT_EQ(error(of_many),
+            "the head 'retinanet' tells 5000 classes apart at most, not 5001: at that many, the "
+            "logits of an image of 800x1344 take 4 GB");
+  of_many.head = "mask_rcnn";
+  of_many.num_classes = 100'001;
+  EXPECT_EQ(error(of_many),
+            "the head 'mask_rcnn' tells 100000 classes apart at most, not 100001: at that many, "
+            "what it says of an image's regions takes 2.4 GB");
   EXPECT_EQ(error(Boxes("identity")),
             "the head 'boxes' stands on feature maps, and identity has none");
   description = Boxes("vit_demo_patch8_64");

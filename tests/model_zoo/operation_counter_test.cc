@@ -42,6 +42,13 @@ TEST(OperationCounterTest, AConvolutionCostsItsKernelForEachOutput) {
             2 * 6 * 9 * 8 * 9);  // depth-wise
 }
 
+TEST(OperationCounterTest, ATransposedConvolutionCostsItsKernelForEachInput) {
+  EXPECT_EQ(MultiplyAdds([] {
+              at::conv_transpose2d(Normal({2, 6, 9, 8}), Normal({6, 4, 2, 2}), {}, {2, 2});
+            }),
+            2 * 6 * 9 * 8 * (4 * 2 * 2));
+}
+
 TEST(OperationCounterTest, MatrixProductsCount) {
   EXPECT_EQ(MultiplyAdds([] {
               at::matmul(Normal({2, 3, 4, 5}), Normal({2, 3, 5, 6}));

@@ -45,6 +45,10 @@ def test_every_model_is_listed(table: list[dict]) -> None:
 def test_counts_round_to_the_papers_or_the_difference_is_explained(
     table: list[dict],
 ) -> None:
+    check_printed(table)
+
+
+def check_printed(table: list[dict]) -> None:
     printed = [row for row in table if "printed" in row]
     assert printed
     wrong = []
@@ -60,6 +64,71 @@ def test_counts_round_to_the_papers_or_the_difference_is_explained(
             if same == bool(paper[explanation]):
                 wrong.append((row["backbone"], row["attention"], ours, theirs, paper))
     assert not wrong, "\n".join(map(str, wrong))
+
+
+# Minutes: a pass of every detector at 800x1344. counted_model_test compares the parameters without.
+@pytest.mark.full
+def test_counts_with_heads_round_too_or_are_explained() -> None:
+    result = run("--json", "--heads")
+    assert result.returncode == 0, result.stderr
+    rows = json.loads(result.stdout)
+    check_printed(rows)
+    assert {row["head"] for row in rows} == {
+        *("retinanet", "mask_rcnn", "cascade_mask_rcnn"),
+        *("semantic_fpn", "upernet"),
+    }
+
+
+def test_a_papers_segmenter_costs_what_its_layers_do() -> None:
+    result = run("--json", "--heads", "--head", "semantic_fpn", "linglo_b0")
+    assert result.returncode == 0, result.stderr
+    (row,) = json.loads(result.stdout)
+    check_printed([row])
+    assert row["printed"]["source"] == "LinGlo, table 4"
+    assert (row["image_height"], row["image_width"]) == (512, 512)
+    assert row["multiply_adds"] == semantic_fpn_on_linglo_b0(512, 512)
+
+
+def test_any_backbone_is_counted_with_any_head_at_any_size() -> None:
+    result = run(
+        *("--json", "--head", "semantic_fpn", "--image-size", "64x128", "linglo_b0")
+    )
+    assert result.returncode == 0, result.stderr
+    (row,) = json.loads(result.stdout)
+    assert (row["image_height"], row["image_width"]) == (64, 128)
+    assert "printed" not in row
+    assert row["multiply_adds"] == semantic_fpn_on_linglo_b0(64, 128)
+
+
+def semantic_fpn_on_linglo_b0(height: int, width: int) -> int:
+    """The head by hand, and the backbone without it as it is counted, less its classifier."""
+    result = run("--json", "--image-size", f"{height}x{width}", "linglo_b0")
+    assert result.returncode == 0, result.stderr
+    (backbone,) = json.loads(result.stdout)
+    channels = [row["channels"] for row in features("linglo_b0")]
+    maps = [height * width // (16 * 4**i) for i in range(4)]  # pixels
+    neck = sum(
+        convolution(pixels, ins, 256, 1) + convolution(pixels, 256, 256, 3)
+        for pixels, ins in zip(maps, channels, strict=True)
+    )
+    first = sum(convolution(pixels, 256, 128, 3) for pixels in maps)
+    # Behind a doubling, one on the way from the third map and two from the fourth.
+    others = sum(convolution(maps[i], 128, 128, 3) for i in (1, 2, 1))
+    classifier = convolution(maps[0], 128, 150, 1)
+    own_classifier = channels[-1] * 1000
+    return (
+        backbone["multiply_adds"] - own_classifier + neck + first + others + classifier
+    )
+
+
+def convolution(pixels: int, ins: int, outs: int, side: int) -> int:
+    return pixels * ins * outs * side * side
+
+
+def features(backbone: str) -> list[dict]:
+    description = json.dumps({"backbone": backbone, "random_weights_seed": 0})
+    model = torch.classes.fovea_models.Model(description, "cpu", False)
+    return json.loads(model.facts())["features"]
 
 
 def test_multiply_adds_are_those_that_fvcore_counts(table: list[dict]) -> None:
@@ -88,7 +157,8 @@ def test_any_attention_and_size_are_counted() -> None:
         result = run("--json", *attentions, "--image-size", size, "vit_demo_patch8_64")
         assert result.returncode == 0, result.stderr
         for row in json.loads(result.stdout):
-            assert row["image_side"] == int(size) and "printed" not in row
+            assert row["image_height"] == row["image_width"] == int(size)
+            assert "printed" not in row
             rows[row["attention"], size] = row["multiply_adds"]
     assert len(rows) == 4
     growth = {name: rows[name, "128"] / rows[name, "64"] for name, _ in rows}
@@ -105,12 +175,31 @@ def test_the_papers_rows_are_left_out_where_another_attention_is_asked_for() -> 
     ("arguments", "reason"),
     [
         (["resnet18"], "there is no backbone 'resnet18'"),
-        (["--attention", "knn:k=9"], "--attention and --image-size need a MODEL"),
+        (
+            ["--attention", "knn:k=9"],
+            "--attention, --image-size and --head need a MODEL",
+        ),
         (
             ["pit_b_224", "--image-size", "0"],
             "--image-size '0' is not a number of pixels",
         ),
         (["pit_b_224", "--attention"], "--attention needs a value"),
+        (
+            ["pit_b_224", "--image-size", "64x"],
+            "--image-size '64x' is not a number of pixels",
+        ),
+        (
+            ["pit_b_224", "--head", "classifier"],
+            "there is no head 'classifier' of detection or segmentation",
+        ),
+        (
+            ["--heads", "linglo_b0", "--image-size", "64"],
+            "--heads counts what the papers have: without --attention and --image-size",
+        ),
+        (
+            ["--heads", "--head", "upernet", "linglo_b0"],
+            "no paper has such a detector or segmenter",
+        ),
     ],
 )
 def test_what_cannot_be_counted_is_refused(arguments: list[str], reason: str) -> None:
@@ -126,7 +215,10 @@ def test_help_says_what_there_is(flag: str) -> None:
         result = subprocess.run(
             [*command, flag], check=True, capture_output=True, text=True
         )
-        for option in ("--memory", "--json", "--attention TEXT", "--image-size N"):
+        for option in (
+            *("--memory", "--json", "--attention TEXT", "--image-size N|HxW"),
+            *("--heads", "--head NAME"),
+        ):
             assert option in result.stdout
 
 

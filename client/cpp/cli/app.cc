@@ -19,6 +19,7 @@ constexpr char kFooter[] = R"(Examples:
   fovea detect street.jpg --output found.png
   fovea compare shapes shapes_knn --image cat.jpg
   fovea evaluate --model shapes --model shapes_knn --dataset pictures/
+  fovea train --out models/finder --data street/ --head mask_rcnn
 
 `fovea COMMAND --help` says more of each command.
 Exit codes: 0 ok, 1 a request failed, 2 usage, 3 the server cannot be reached, 130 interrupted.
@@ -176,7 +177,9 @@ void AddDetect(CLI::App& app, DetectOptions& options) {
                  "Results come in the order of the files, as soon as they are there. --json is\n"
                  "COCO's format of results, boxes as [left, top, width, height].\n");
   AddImages(*command, options, "detector");
-  command->add_option("--score-threshold", options.score_threshold, "Leave out objects of a lower score")
+  command
+      ->add_option("--score-threshold", options.score_threshold,
+                   "Leave out objects of a lower score")
       ->check(CLI::Range(0.0, 1.0))
       ->type_name("S")
       ->capture_default_str();
@@ -322,6 +325,14 @@ void AddZoo(CLI::App& app) {
   command->set_help_flag();  // fovea-zoo lies beside this program, and says it itself
 }
 
+void AddTrain(CLI::App& app) {
+  CLI::App* command = AddCommand(
+      app, "train", "Train a model on a data set of yours, no server asked (runs fovea-train)", "");
+  command->prefix_command();
+  command->fallthrough(false);
+  command->set_help_flag();  // fovea-train says it itself
+}
+
 // A program of the Python package.
 int RunPython(const std::string& program, const std::vector<std::string>& arguments,
               const Console& console) {
@@ -342,7 +353,7 @@ int RunNeighbour(const std::string& program, const CLI::App& command, const Cons
   std::vector<std::string> folders = FoldersOnPath();
   folders.insert(folders.begin(), OwnFolder());
   return RunCompanion(
-      {.program = program, .comes_from = "it is built with the server, beside fovea"},
+      {.program = program, .comes_from = "make build and make install put it beside fovea"},
       command.remaining(), folders, console);
 }
 
@@ -379,6 +390,7 @@ int RunFovea(const std::vector<std::string>& arguments, const Console& console) 
   AddStats(app, options.stats);
   AddRepositoryCommands(app, options.load, options.unload);
   AddImport(app);
+  AddTrain(app);
   AddKernels(app);
   AddZoo(app);
 
@@ -408,7 +420,7 @@ int RunFovea(const std::vector<std::string>& arguments, const Console& console) 
   const std::string name = command.get_name();
   if (name == "import") return RunPython("fovea-import", command.remaining(), console);
   if (name == "evaluate") return RunEvaluate(options.server, command, console);
-  if (name == "kernels" || name == "zoo") {
+  if (name == "train" || name == "kernels" || name == "zoo") {
     return RunNeighbour("fovea-" + name, command, console);
   }
   return WithClient(options, console, [&](Client& client) -> int {

@@ -26,9 +26,8 @@ struct Companion {
   std::string comes_from;  // what installs it, for whoever lacks it
 };
 
-// Runs `companion` with `arguments` and returns its exit code. It is looked for in `folders`, in
-// that order. Ctrl-C is for the companion, which a terminal sends it too: this process waits for
-// how it ends.
+// Becomes `companion` with `arguments`: its exit code and its signals are this process's. It is
+// looked for in `folders`, in that order. Returns, with an exit code, only where that fails.
 int RunCompanion(const Companion& companion, const std::vector<std::string>& arguments,
                  const std::vector<std::string>& folders, const Console& console);
 

@@ -3,6 +3,9 @@
 import numpy as np
 
 _BITS = 5  # of a character
+# Of a number, in characters: 30 bits, more than a picture has pixels. What is longer says no more, and pycocotools, which
+# reads texts after us, shifts it out of an int: it may read other numbers.
+_LONGEST = 6
 
 
 def lengths(text: str, height: int, width: int) -> list[int]:
@@ -15,7 +18,7 @@ def lengths(text: str, height: int, width: int) -> list[int]:
     number = shift = 0
     for character in text:
         group = ord(character) - ord("0")
-        if not 0 <= group < 0x40 or shift > 60:
+        if not 0 <= group < 0x40 or shift >= _LONGEST * _BITS:
             raise ValueError("the run lengths are none of COCO's")
         number |= (group & 0x1F) << shift
         shift += _BITS

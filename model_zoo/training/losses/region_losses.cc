@@ -174,20 +174,27 @@ at::Tensor MasksWithin(const ImageTruth& image, const at::Tensor& objects, const
       .squeeze(1);
 }
 
+at::Tensor LabelsOf(const std::vector<RegionSample>& regions,
+                    const std::vector<ImageTruth>& images) {
+  std::vector<at::Tensor> labels;
+  for (size_t i = 0; i < images.size(); ++i) {
+    labels.push_back(images[i].labels.index_select(0, regions[i].objects));
+  }
+  return at::cat(labels);
+}
+
 at::Tensor LossOfMasks(const at::Tensor& logits, const std::vector<RegionSample>& regions,
                        const std::vector<ImageTruth>& images) {
   const int64_t side = logits.size(2);
-  std::vector<at::Tensor> wanted, labels;
+  std::vector<at::Tensor> wanted;
   for (size_t i = 0; i < images.size(); ++i) {
     const RegionSample& sample = regions[i];
     if (sample.foreground == 0) continue;
     wanted.push_back(MasksWithin(images[i], sample.objects,
                                  sample.boxes.slice(0, 0, sample.foreground), side, side));
-    labels.push_back(images[i].labels.index_select(0, sample.objects));
   }
   if (wanted.empty()) return 0 * logits.to(at::kFloat).sum();
-  const at::Tensor own = logits.index({at::arange(logits.size(0)), at::cat(labels)}).to(at::kFloat);
-  return at::binary_cross_entropy_with_logits(own, at::cat(wanted));
+  return at::binary_cross_entropy_with_logits(logits.to(at::kFloat), at::cat(wanted));
 }
 
 }  // namespace fovea::models::training

@@ -186,9 +186,14 @@ class RegionDetectionTask final : public DetectionTask {
     {
       const Autocast autocast(options().bf16);
       found = head_.roi_heads().PredictBoxes(0, Features(finer, boxes, BoxHead::kSide));
+      at::Tensor labels = LabelsOf(regions, batch.images);
       // Where no object is, one region stands in, which counts nothing: every layer has a gradient.
-      if (at::cat(foreground).size(0) == 0) foreground[0] = boxes[0].slice(0, 0, 1);
-      masks = head_.roi_heads().PredictMasks(0, Features(finer, foreground, MaskHead::kSide));
+      if (labels.size(0) == 0) {
+        foreground[0] = boxes[0].slice(0, 0, 1);
+        labels = at::zeros({1}, labels.options());
+      }
+      masks =
+          head_.roi_heads().PredictMasks(0, Features(finer, foreground, MaskHead::kSide), labels);
     }
     const RegionLoss region =
         LossOfRegions(found.logits, found.deltas, regions, batch.images, coding_);

@@ -46,8 +46,9 @@ const StreamMethod kStreamImages{"StreamImages", ReadStreamImagesRequest, WriteS
 
 // Requests are run as they come. A request has a slot until its answer has left, also where the
 // answer is there before its turn. Nothing is read while limits::kMaxStreamRequestsInFlight slots
-// are taken, or fewer with long messages and answers (limits::kStreamMemoryShare). gRPC then lets
-// the caller send limits::kStreamWindowBytes ahead, and no more.
+// are taken, or fewer that hold much (limits::kStreamMemoryShare): messages, what requests under
+// way have taken of the memory for them, answers. gRPC then lets the caller send
+// limits::kStreamWindowBytes ahead, and no more.
 //
 // gRPC allows one read and one write at a time, and one Finish. Advance() decides under the mutex
 // what comes next and starts reads and writes there; the Finish, after which gRPC may call OnDone
@@ -81,8 +82,8 @@ class InferStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
     Slot(GrpcContext& context, const StreamMethod& method, const grpc::CallbackServerContext& call)
         : exchange(context, method.name, call) {}
     InferExchange exchange;
-    uint64_t number = 0;  // in the stream
-    int64_t bytes = 0;    // of its message, and then of its answer
+    uint64_t number = 0;        // in the stream
+    int64_t message_bytes = 0;  // until it is answered
     bool answered = false;
     grpc::ByteBuffer answer;
   };
@@ -111,7 +112,17 @@ class InferStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
   }
 
   bool Full() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return slots_.size() >= limits::kMaxStreamRequestsInFlight || bytes_ >= max_bytes_;
+    return slots_.size() >= limits::kMaxStreamRequestsInFlight || HeldBytes() >= max_bytes_;
+  }
+
+  // It grows while a request is read and handed on, before the next read, and shrinks before an
+  // Advance.
+  int64_t HeldBytes() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    int64_t bytes = 0;
+    for (const auto& slot : slots_) {
+      bytes += slot->message_bytes + slot->exchange.call().held_bytes();
+    }
+    return bytes;
   }
 
   // Whose answer leaves next; slots_.end(): none may yet. As they come, it is the oldest request's
@@ -128,14 +139,7 @@ class InferStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
     Slot& slot = **at;
     slot.answer.Clear();
     slot.exchange.call().Release();
-    Hold(slot, 0);
     slots_.erase(at);
-  }
-
-  void Hold(Slot& slot, size_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    bytes_ -= slot.bytes;
-    slot.bytes = static_cast<int64_t>(bytes);
-    bytes_ += slot.bytes;
   }
 
   void End() {
@@ -166,8 +170,8 @@ class InferStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
       MutexLock lock(mutex_);
       if (broken_ || finished_) return;
       slot->number = received_++;
+      slot->message_bytes = static_cast<int64_t>(incoming_.Length());
       slots_.push_back(slot);
-      Hold(*slot, incoming_.Length());
     }
     slot->exchange.Run(
         incoming_,
@@ -186,7 +190,7 @@ class InferStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
     EncodedMessage message = method_.wrap(std::move(answer), slot.number);
     {
       MutexLock lock(mutex_);
-      Hold(slot, message.size());
+      slot.message_bytes = 0;
       slot.answer = ToByteBuffer(std::move(message));
       slot.answered = true;
       slot.exchange.call().Answered();
@@ -233,13 +237,12 @@ class InferStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
   const StreamMethod& method_;
   InferStreams& streams_;
   grpc::CallbackServerContext* const call_;
-  const int64_t max_bytes_;    // of messages and answers, before no more is read
+  const int64_t max_bytes_;    // that all slots hold, before no more is read
   grpc::ByteBuffer incoming_;  // the read's, while reading_
 
   Mutex mutex_;
   Slots slots_ ABSL_GUARDED_BY(mutex_);                       // in the order of arrival
   std::shared_ptr<Slot> leaving_ ABSL_GUARDED_BY(mutex_);     // whose answer is being written
-  int64_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;                 // of all slots
   uint64_t received_ ABSL_GUARDED_BY(mutex_) = 0;             // requests
   std::optional<AnswerOrder> order_ ABSL_GUARDED_BY(mutex_);  // once a message has told it
   bool reading_ ABSL_GUARDED_BY(mutex_) = false;

@@ -42,6 +42,7 @@ absl::Status ReadImagesRequest(const ReceivedBytes& message, CheckModel check_mo
   request->priority = header.priority();
   FOVEA_ASSIGN_OR_RETURN(request->options, options(header));
   FOVEA_RETURN_IF_ERROR(check_model(*request));
+  FOVEA_RETURN_IF_ERROR(request->TakeMemory(HeldBytes(request->options)));
   ImageFiles images;
   images.files.reserve(split.fields.size());
   for (SplitMessage::Field& image : split.fields) {

@@ -12,7 +12,7 @@ namespace fovea {
 // Reads an encoded fovea.v1.ClassifyRequest into `request`, whose deadline is the call's and whose
 // stages have started. The images share the received bytes.
 // INVALID_ARGUMENT: malformed bytes, no image or more than limits::kMaxBatchSize, an option that
-// makes no sense, an id too long; and what `check_model` says.
+// makes no sense, an id too long; and what `check_model` and RequestMemory::Take say.
 absl::Status ReadClassifyRequest(const ReceivedBytes& message, CheckModel check_model,
                                  InferenceRequest* request);
 // The same for a fovea.v1.DetectRequest, and a fovea.v1.SegmentRequest.

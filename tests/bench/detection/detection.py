@@ -1,8 +1,8 @@
 """Measures detectors against the floors of tests/bench/targets.csv, prints a table and draws the plots.
 
   contest    RetinaNet and Mask R-CNN on ResNet-50, fp32, against torchvision's in eager PyTorch: the same weights, in
-             turns; and that both find the same
-  share      what NMS and RoIAlign take of Mask R-CNN with 1,000 proposals, and making a caller's masks of an answer
+             turns; and that both find the same, one to one, with the same masks
+  share      what NMS, RoIAlign and pasting the masks into the caller's picture take of Mask R-CNN with 1,000 proposals
   attention  one detector with dense, key-only and AEWin attention from 400 to 1,333 pixels: time and peak memory of the
              receipts, and the exponents with which they grow
   served     pictures of COCO's shapes arriving at random, against the same model called in process
@@ -74,7 +74,9 @@ def main() -> int:
         for head in contest.HEADS:
             results |= contest.contest(head, arguments.seconds)
     if "share" in parts:
-        results["mask_rcnn_postprocessing"] = contest.postprocessing_share()
+        results["mask_rcnn_postprocessing"] = contest.postprocessing_share(
+            arguments.build.resolve()
+        )
     if "served" in parts:
         results |= served.measure(arguments.rounds, arguments.pictures)
     if "attention" in parts:

@@ -94,6 +94,9 @@ TEST(RequestRules, PixelsMayBeOfAnyOfTheModelsSizes) {
   EXPECT_EQ(CheckRequest(pixels(8, 2), model)->size, 1u);
   EXPECT_EQ(CheckRequest(bytes(8, 2), model)->size, 1u);
   EXPECT_EQ(CheckRequest(bytes(2, 8), model)->size, std::nullopt);
+  model.fits_pictures = true;
+  EXPECT_EQ(CheckRequest(pixels(8, 2), model)->size, 1u);
+  EXPECT_EQ(CheckRequest(bytes(8, 2), model)->size, std::nullopt) << "a picture, as in a file";
   const absl::Status refused = CheckRequest(pixels(2, 8), model).status();
   EXPECT_EQ(ReasonOf(refused), "request.input_shape");
   EXPECT_EQ(refused.message(),

@@ -95,8 +95,9 @@ void FakeInference::Infer(std::unique_ptr<InferenceRequest> request, InferenceCa
   absl::Status status;
   {
     MutexLock lock(mutex_);
-    status = status_;
-    if (hold_) {
+    const absl::Status taken = held.request->TakeMemory(bytes_);
+    status = taken.ok() ? status_ : taken;
+    if (hold_ && taken.ok()) {
       held_.push_back(std::move(held));
       changed_.NotifyAll();
       return;
@@ -124,6 +125,11 @@ FakeInference::Held FakeInference::Take() {
   Held held = std::move(held_.front());
   held_.pop_front();
   return held;
+}
+
+void FakeInference::TakeMemory(int64_t bytes) {
+  MutexLock lock(mutex_);
+  bytes_ = bytes;
 }
 
 size_t FakeInference::held() const {

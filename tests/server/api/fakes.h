@@ -33,6 +33,9 @@ class FakeInference final {
   // Waits for a held request and takes it.
   Held Take();
   size_t held() const;
+  // From now on each request takes so many bytes of its memory when it comes, as for its pictures
+  // and masks, and fails where there are none.
+  void TakeMemory(int64_t bytes);
   // From now on requests end with `status`, until it is OK.
   void FailWith(absl::Status status);
 
@@ -40,6 +43,7 @@ class FakeInference final {
   mutable Mutex mutex_;
   CondVar changed_;
   bool hold_ ABSL_GUARDED_BY(mutex_) = false;
+  int64_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Status status_ ABSL_GUARDED_BY(mutex_);
   std::deque<Held> held_ ABSL_GUARDED_BY(mutex_);
 };

@@ -2,8 +2,12 @@
 #include <gtest/gtest.h>
 
 #include <future>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "base/status.h"
+#include "server/pipeline/image_by_image.h"
 #include "server/pipeline/inference_pipeline.h"
 #include "tests/server/allocation_limit.h"
 
@@ -108,6 +112,65 @@ TEST_F(PipelineMemory, AnOutputThatCannotBeCopiedFailsItsRequestAlone) {
     EXPECT_GE(none_left.refused(), 1);
   }
   EXPECT_TRUE(Infer(exact).ok());
+}
+
+TEST(ImageByImageMemory, ARequestThatCannotBeSplitIsAnsweredOnceAndRunsNothing) {
+  auto request = std::make_unique<InferenceRequest>();
+  // Each image's request has them, too: 3 MB.
+  request->options = DetectOptions{.classes = std::vector<std::string>(100'000, "0")};
+  const AcceptedInput input{.kind = InputKind::kImage,
+                            .files = std::vector<ScatteredBytes>(2, ScatteredBytes::Copy("file")),
+                            .images = 2};
+  const CancellationPtr cancellation = request->cancellation;
+  std::vector<absl::Status> answers;
+  int runs = 0;
+  {
+    const AllocationLimit none_left(1 << 20);
+    RunImageByImage(
+        std::move(request), input,
+        [&](const absl::StatusOr<InferenceResponse>& response, const StageTimes&) {
+          answers.push_back(response.status());
+        },
+        [&](std::unique_ptr<InferenceRequest>, const InferenceCallback&) { ++runs; });
+    EXPECT_GE(none_left.refused(), 1);
+  }
+  EXPECT_EQ(runs, 0);
+  ASSERT_EQ(answers.size(), 1u);
+  EXPECT_EQ(answers[0].code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(ReasonOf(answers[0]), "server.out_of_memory");
+  cancellation->Cancel();  // reaches nothing of it any more
+}
+
+// Promise 6: a short message makes much of each of its pictures.
+TEST(ImageByImageMemory, WhatEachImagesRequestHoldsCounts) {
+  constexpr int kImages = 3, kClasses = 10'000;
+  const int64_t taken = kImages * kClasses * (static_cast<int64_t>(sizeof(std::string)) + 1);
+  const AcceptedInput input{
+      .kind = InputKind::kImage,
+      .files = std::vector<ScatteredBytes>(kImages, ScatteredBytes::Copy("file")),
+      .images = kImages};
+  for (const bool fits : {true, false}) {
+    MemoryBudget budget(fits ? taken : taken - 1, SteadyClock());
+    RequestMemory memory(budget);
+    auto request = std::make_unique<InferenceRequest>();
+    request->options = DetectOptions{.classes = std::vector<std::string>(kClasses, "0")};
+    request->memory = &memory;
+    absl::Status status;
+    int runs = 0;
+    RunImageByImage(
+        std::move(request), input,
+        [&](const absl::StatusOr<InferenceResponse>& response, const StageTimes&) {
+          status = response.status();
+        },
+        [&](std::unique_ptr<InferenceRequest> one, const InferenceCallback& done) {
+          ++runs;
+          EXPECT_EQ(std::get<DetectOptions>(one->options).classes.size(), size_t{kClasses});
+          done(Unavailable("test", "not run"), one->stages);
+        });
+    EXPECT_EQ(runs, fits ? kImages : 0);
+    EXPECT_EQ(memory.bytes(), fits ? taken : 0);
+    EXPECT_EQ(ReasonOf(status), fits ? "test" : "request.memory");
+  }
 }
 
 }  // namespace

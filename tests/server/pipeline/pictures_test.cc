@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "server/imaging/encode_png.h"
 #include "server/pipeline/served_model.h"
 
 namespace fovea {
@@ -46,8 +47,10 @@ class PicturesTest : public testing::Test {
                        "image_height: 64 image_width: 96 "
                        "further_image_sizes { height: 96 width: 64 } "
                        "further_image_sizes { height: 64 width: 64 } "
-                       "preprocessing { shorter_side: 64 longer_side: 96 } "
-                       "random_weights { seed: 1 } max_batch_size: 2 " +
+                       "preprocessing { " +
+                           sides_ +
+                           " } "
+                           "random_weights { seed: 1 } max_batch_size: 2 " +
                            extra,
                        "detector"));
     FOVEA_ASSIGN_OR_RETURN(
@@ -94,6 +97,16 @@ class PicturesTest : public testing::Test {
         "image_rgb", DataType::kUint8, {images, height, width, 3}, ScatteredBytes::Copy(pixels)};
   }
 
+  // As elements of a tensor.
+  static ScatteredBytes Files(const std::vector<std::string>& files) {
+    std::string elements;
+    for (const std::string& file : files) {
+      const auto size = static_cast<uint32_t>(file.size());
+      elements.append(reinterpret_cast<const char*>(&size), sizeof(size)).append(file);
+    }
+    return ScatteredBytes::Copy(elements);
+  }
+
   static const DetectResults& Found(const Answer& answer) {
     return std::get<DetectResults>(answer->results);
   }
@@ -111,6 +124,7 @@ class PicturesTest : public testing::Test {
     }
   }
 
+  std::string sides_ = "shorter_side: 64 longer_side: 96";
   std::unique_ptr<Scheduler> scheduler_ = *Scheduler::Create({.device_threads = 2}, SteadyClock());
   std::unique_ptr<ImagingPool> imaging_ = *ImagingPool::Create({.threads = 2}, SteadyClock());
   std::shared_ptr<ServedModel> model_;
@@ -151,6 +165,24 @@ TEST_F(PicturesTest, TheReceiptTellsTheWaste) {
   EXPECT_DOUBLE_EQ(padding(100, 200), 1 - 48.0 / 64);
 }
 
+TEST_F(PicturesTest, PixelsOfOneOfTheSizesAreAnsweredAsTheirFile) {
+  sides_ = "shorter_side: 48 longer_side: 72";  // less than the sizes hold
+  ASSERT_TRUE(Serve().ok());
+  for (const auto& [height, width] :
+       std::vector<std::pair<int, int>>{{64, 96}, {96, 64}, {64, 64}}) {
+    const std::string pixels = Noise(height, width, 1);
+    const RgbImage image = RgbImage::Allocate(height, width);
+    std::memcpy(image.pixels.get(), pixels.data(), pixels.size());
+    const Answer raw = Send(Pictures(height, width, pixels));
+    const Answer file = Send({"image", DataType::kBytes, {1, 1}, Files({*EncodePng(image)})});
+    ASSERT_TRUE(raw.ok() && file.ok()) << raw.status() << file.status();
+    EXPECT_EQ(Found(raw)[0].image, (ImageSize{height, width}));
+    EXPECT_GT(raw->receipt.padding, 0) << "it is resized";
+    EXPECT_EQ(raw->receipt.padding, file->receipt.padding);
+    ExpectSame(Found(raw)[0], Found(file)[0]);
+  }
+}
+
 TEST_F(PicturesTest, WhatIsFoundInAPictureDoesNotDependOnTheOthersOfItsRequest) {
   ASSERT_TRUE(Serve().ok());
   const std::string first = Noise(50, 70, 1), second = Noise(50, 70, 2), third = Noise(50, 70, 3);
@@ -182,15 +214,8 @@ TEST_F(PicturesTest, OneTensorForAllPicturesOfARequest) {
 
 TEST_F(PicturesTest, ABadPictureIsNamedAndFailsItsRequestAlone) {
   ASSERT_TRUE(Serve().ok());
-  const auto element = [](const std::string& file) {
-    const auto size = static_cast<uint32_t>(file.size());
-    return std::string(reinterpret_cast<const char*>(&size), sizeof(size)) + file;
-  };
   const Answer answer =
-      Send({"image",
-            DataType::kBytes,
-            {2, 1},
-            ScatteredBytes::Copy(element("no picture") + element("none either"))});
+      Send({"image", DataType::kBytes, {2, 1}, Files({"no picture", "none either"})});
   EXPECT_EQ(answer.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(answer.status().message()), HasSubstr(" of 2: "));
   EXPECT_TRUE(Send(Pictures(64, 64, Noise(64, 64, 1))).ok());
@@ -220,10 +245,7 @@ TEST_F(PicturesTest, ASizeThatHoldsTooMuchIsRefusedAndOthersServe) {
   std::string comment("\xff\xfe\xff\xff", 4);
   comment.resize(2 + 65'535, ' ');
   const std::string file = heart.str().insert(2, comment + comment);
-  const auto length = static_cast<uint32_t>(file.size());
-  const std::string element(reinterpret_cast<const char*>(&length), sizeof(length));
-  const Answer square =
-      Send({"image", DataType::kBytes, {1, 1}, ScatteredBytes::Copy(element + file)});
+  const Answer square = Send({"image", DataType::kBytes, {1, 1}, Files({file})});
   EXPECT_TRUE(square.ok()) << square.status();
   const Answer large = Send(Pictures(40, 60, Noise(40, 60, 1)));
   EXPECT_EQ(large.status().code(), absl::StatusCode::kResourceExhausted);

@@ -14,6 +14,9 @@ from fovea.evaluation.dataset_error import DatasetError
 from fovea.evaluation.picture_files import is_hidden
 
 _PARTS = ("images", "annotations", "categories")
+# In the name of an annotation file, and the names of the folders that its pictures may be in.
+_SPLITS = ("train", "training", "val", "valid", "validation")
+_CORNERS = 3  # of a polygon that encloses something, at least
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,6 +29,7 @@ class Coco:
     # {"image_id", "category_id", "bbox", "area", "iscrowd", "segmentation" where it has a mask}
     annotations: list[dict]
     without_mask: int  # annotations
+    notes: list[str]  # what is left out of the file
 
 
 def annotation_files(path: pathlib.Path) -> list[pathlib.Path]:
@@ -98,7 +102,8 @@ def _checked(file: pathlib.Path, document: dict, images: pathlib.Path | None) ->
         raise ValueError("it names no images or no categories")
     if repeated := _repeated([int(one["id"]) for one in pictures]):
         raise ValueError(f"two images have the id {repeated}")
-    paths = [_picture(file, str(one["file_name"]), images) for one in pictures]
+    folders = _folders(file) if images is None else [images]
+    paths = [_picture(folders, str(one["file_name"])) for one in pictures]
     if not any(path.is_file() for path in paths):
         raise DatasetError(
             f"{file}: none of its pictures is there, the first not as {paths[0]}: say where they are with --images"
@@ -108,7 +113,9 @@ def _checked(file: pathlib.Path, document: dict, images: pathlib.Path | None) ->
         if path.exists() and not path.is_file():
             raise DatasetError(f"{file}: its picture {path} is no file")
     known = {int(one["id"]) for one in pictures}, {one["id"] for one in categories}
-    annotations = [_annotation(one, *known) for one in document["annotations"]]
+    read = [_annotation(one, *known) for one in document["annotations"]]
+    annotations = [one for one in read if one is not None]
+    left_out = len(read) - len(annotations)
     return Coco(
         file,
         categories,
@@ -116,6 +123,11 @@ def _checked(file: pathlib.Path, document: dict, images: pathlib.Path | None) ->
         pictures=paths,
         annotations=annotations,
         without_mask=sum("segmentation" not in one for one in annotations),
+        notes=[
+            f"objects whose polygons have fewer than three corners are left out: {left_out}"
+        ]
+        if left_out
+        else [],
     )
 
 
@@ -130,10 +142,26 @@ def _sizes(image: dict) -> dict:
     }
 
 
-def _picture(
-    file: pathlib.Path, name: str, images: pathlib.Path | None
-) -> pathlib.Path:
-    """Where a picture is: in `images`, or in images/ beside the annotations or above them, or there itself.
+def _folders(file: pathlib.Path) -> list[pathlib.Path]:
+    """Where the pictures of an annotation file may be, best first.
+
+    images/ beside it or above it, or these folders themselves; of annotations/instances_val2017.json also val2017/ and
+    val/, as COCO has them and fovea-train finds them.
+    """
+    around = (file.parent, file.parent.parent)
+    splits = [
+        split + year for split in _SPLITS if split in file.stem for year in ("", "2017")
+    ]
+    below = ["images", ""]
+    for split in splits:
+        below += [f"images/{split}", split, f"{split}/images"]
+    return [folder / sub for folder in around for sub in below[:2]] + [
+        folder / sub for folder in around for sub in below[2:]
+    ]
+
+
+def _picture(folders: list[pathlib.Path], name: str) -> pathlib.Path:
+    """Where a picture is; in the first of the folders, where it is in none.
 
     A name that leads out of the folder of the pictures is no name: whatever it named would go to the server.
     """
@@ -145,18 +173,12 @@ def _picture(
         or ".." in path.parts
     ):
         raise ValueError(f"the name {name!r} leads out of the folder of the pictures")
-    if images is not None:
-        return images / name
-    folders = [
-        folder / sub
-        for folder in (file.parent, file.parent.parent)
-        for sub in ("images", "")
-    ]
     paths = [folder / name for folder in folders]
     return next((path for path in paths if path.is_file()), paths[0])
 
 
-def _annotation(one: dict, images: set[int], categories: set[int]) -> dict:
+def _annotation(one: dict, images: set[int], categories: set[int]) -> dict | None:
+    """None: its mask encloses nothing."""
     image, category = int(one["image_id"]), int(one["category_id"])
     if image not in images:
         raise ValueError(
@@ -179,21 +201,25 @@ def _annotation(one: dict, images: set[int], categories: set[int]) -> dict:
     if checked["iscrowd"] not in (0, 1):
         raise ValueError(f"an annotation has an iscrowd of {one['iscrowd']}")
     if mask := one.get("segmentation"):
-        _check_mask(mask)
-        checked["segmentation"] = mask
+        checked["segmentation"] = _mask(mask)
+        if not checked["segmentation"]:
+            return None
     return checked
 
 
-def _check_mask(mask: Any) -> None:
-    """Run lengths, or the outlines of the parts."""
+def _mask(mask: Any) -> dict | list:
+    """Run lengths, or the outlines of the parts, without those of fewer than three corners: exporters write some.
+
+    Nothing lies inside of them; pycocotools would take one of two corners for a box.
+    """
     if isinstance(mask, dict):
         if {"counts", "size"} <= set(mask):
-            return
-    elif all(
-        isinstance(part, list) and len(part) >= 6 and len(part) % 2 == 0
+            return mask
+    elif isinstance(mask, list) and all(
+        isinstance(part, list) and (len(part) % 2 == 0 or len(part) < 2 * _CORNERS)
         for part in mask
     ):
-        return
+        return [part for part in mask if len(part) >= 2 * _CORNERS]
     raise ValueError(
-        "a segmentation is neither a list of polygons of three points or more nor run lengths"
+        "a segmentation is neither a list of polygons, x and y of each corner in turn, nor run lengths"
     )

@@ -1,17 +1,22 @@
-"""Masks of annotations of COCO's format, checked before pycocotools reads them: it trusts what it is given."""
+"""Masks of annotations of COCO's format and of a server's answers, checked before pycocotools reads them: it trusts what it
+is given, and writes beyond its memory where that is wrong.
+"""
 
 from __future__ import annotations
 
 import itertools
 from typing import Any
 
-from fovea import run_lengths
+from fovea import results, run_lengths
 from fovea.evaluation.coco import Coco
 from fovea.evaluation.dataset_error import DatasetError
 
 _MOST = 1e6  # of a coordinate, in pixels; fovea-train takes as much
 # Of an outline, in pixels. pycocotools has places for all of them, at five times the resolution: 0.4 GB.
 _LONGEST = 1e7
+# Of a picture that a server answers: no server of ours takes more (base/limits.h).
+_MOST_PIXELS = 50_000_000
+_LONGEST_SIDE = 32_767
 
 
 def check_masks(dataset: Coco) -> None:
@@ -31,6 +36,30 @@ def check_masks(dataset: Coco) -> None:
             raise DatasetError(
                 f"{dataset.file}: the mask of an object in image {one['image_id']} cannot be read: {error}"
             ) from error
+
+
+def check_size(height: int, width: int) -> None:
+    """ValueError: no picture that a server answers has that size. pycocotools has places for each of its pixels."""
+    if not (
+        1 <= min(height, width)
+        and max(height, width) <= _LONGEST_SIDE
+        and height * width <= _MOST_PIXELS
+    ):
+        raise ValueError(f"the server says that it is {width}x{height}")
+
+
+def check_found(mask: results.InstanceMask) -> None:
+    """ValueError: what a server sent for an object's pixels is no mask of that picture."""
+    try:
+        runs = run_lengths.lengths(mask.run_lengths, *mask.size)
+    except ValueError as error:
+        raise ValueError(
+            f"a mask that the server sent cannot be read: {error}"
+        ) from error
+    if (pixels := sum(runs[1::2])) != mask.pixels:
+        raise ValueError(
+            f"a mask that the server sent has {pixels} pixels, and is said to have {mask.pixels}"
+        )
 
 
 def mask_sizes(dataset: Coco) -> dict[int, set[tuple[int, int]]]:

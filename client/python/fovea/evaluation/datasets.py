@@ -21,7 +21,7 @@ class ImageFolder:
     """A folder for each class."""
 
     task: ClassVar[str] = "classification"
-    classes: list[str]  # the folders' names, sorted
+    classes: list[str]  # the folders' names, in the order of the numbers
     numbers: list[int]  # of the classes
     pictures: list[pathlib.Path]
     truth: list[int]  # of each picture: its class's place in `classes`
@@ -35,6 +35,7 @@ class MaskFolder:
     labels: list[str]  # by class number; empty: the data set names no classes
     pictures: list[pathlib.Path]
     masks: list[pathlib.Path]  # of each picture
+    notes: list[str]  # what is left out of the folder
 
 
 Dataset = ImageFolder | Coco | MaskFolder
@@ -103,13 +104,14 @@ def _read_folders(path: pathlib.Path) -> ImageFolder:
     classes = list(folders)
     numbers = list(range(len(classes)))
     if all(name.isascii() and name.isdigit() for name in classes):
+        classes.sort(key=int)
         numbers = [int(name) for name in classes]
         if len(set(numbers)) < len(numbers):
             raise DatasetError(f"{path} has two folders for one number")
     return ImageFolder(
         classes,
         numbers,
-        pictures=[file for files in folders.values() for file in files],
+        pictures=[file for name in classes for file in folders[name]],
         truth=[place for place, name in enumerate(classes) for _ in folders[name]],
     )
 
@@ -123,19 +125,19 @@ def _read_masks(path: pathlib.Path) -> MaskFolder:
         path / "masks",
         [file for file in pictures_below(path / "masks") if _is_png(file)],
     )
-    for ours, theirs, what in (
-        (pictures, masks, "picture without a mask"),
-        (masks, pictures, "mask without a picture"),
-    ):
-        if alone := sorted(set(ours) - set(theirs)):
-            raise DatasetError(f"{path}: {len(alone)} {what}, first {ours[alone[0]]}")
+    if alone := sorted(set(pictures) - set(masks)):
+        raise DatasetError(
+            f"{path}: {len(alone)} picture without a mask, first {pictures[alone[0]]}"
+        )
     if not pictures:
         raise DatasetError(f"{path / 'images'} has no pictures")
     stems = sorted(pictures)
+    unused = len(masks) - len(pictures)
     return MaskFolder(
         labels=_read_labels(path / "labels.txt"),
         pictures=[pictures[stem] for stem in stems],
         masks=[masks[stem] for stem in stems],
+        notes=[f"masks without a picture are not used: {unused}"] if unused else [],
     )
 
 
@@ -160,9 +162,13 @@ def _read_labels(file: pathlib.Path) -> list[str]:
     if not file.is_file():
         return []
     try:
-        labels = [line.strip() for line in file.read_text("utf-8").splitlines()]
+        labels = [line.strip() for line in file.read_text("utf-8").split("\n")]
     except UnicodeDecodeError:
         raise DatasetError(f"{file} is not UTF-8") from None
+    while labels and not labels[-1]:
+        labels.pop()
+    if not labels:
+        raise DatasetError(f"{file} has no label")
     if "" in labels or len(set(labels)) < len(labels):
         raise DatasetError(f"{file} has an empty line, or one label twice")
     return labels

@@ -15,7 +15,12 @@ from pycocotools.cocoeval import COCOeval
 
 from fovea import client
 from fovea.evaluation.coco import Coco
-from fovea.evaluation.coco_masks import check_masks, mask_sizes
+from fovea.evaluation.coco_masks import (
+    check_found,
+    check_masks,
+    check_size,
+    mask_sizes,
+)
 from fovea.evaluation.dataset_error import DatasetError
 from fovea.evaluation.measure import Figures, Model, PictureError, first_answer, named
 
@@ -41,7 +46,7 @@ class AveragePrecision:
         if self._masks:
             check_masks(dataset)
             self._mask_sizes = mask_sizes(dataset)
-        self._notes: list[str] = []
+        self._notes = list(dataset.notes)
         self._by_name = {one["name"]: one["id"] for one in dataset.categories}
         self._by_place = [one["id"] for one in dataset.categories]
         if dataset.without_mask:
@@ -86,6 +91,12 @@ class AveragePrecision:
                     f"the annotations have a mask of {width}x{height}, and upright it is "
                     f"{result.size[1]}x{result.size[0]}"
                 )
+        try:
+            check_size(*result.size)
+            for mask in (result.masks or ()) if self._masks else ():
+                check_found(mask)
+        except ValueError as error:
+            raise PictureError(str(error)) from error
         return result
 
     def figures(self, reduced: Mapping[int, client.Detections]) -> Figures:
@@ -156,7 +167,7 @@ class AveragePrecision:
     def _category(self, number: int, label: str) -> int | None:
         if label and not self._by_number:
             return self._by_name.get(label.strip())
-        return self._by_place[number] if number < len(self._by_place) else None
+        return self._by_place[number] if 0 <= number < len(self._by_place) else None
 
     def _found(
         self, reduced: Mapping[int, client.Detections], kind: str

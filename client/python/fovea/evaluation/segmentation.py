@@ -68,7 +68,9 @@ class IntersectionOverUnion:
             divmod(pair, _LEVELS): count
             for pair, count in zip(pairs.tolist(), counts.tolist(), strict=True)
         }
-        return _Pixels(by_pair, {one.class_index: one.label for one in result.classes})
+        return _Pixels(
+            by_pair, {one.class_index: one.label.strip() for one in result.classes}
+        )
 
     def figures(self, reduced: Mapping[int, _Pixels]) -> Figures:
         labels = {
@@ -93,7 +95,7 @@ class IntersectionOverUnion:
                 "labels.txt. --by-number takes class numbers for levels instead"
             )
         overall, classes = figures_of(confusion, self._names(confusion, labels))
-        notes = []
+        notes = list(self._dataset.notes)
         if left_out:
             names = named(
                 f"{name} ({count:,} pixels)" for name, count in sorted(left_out.items())

@@ -132,8 +132,10 @@ TEST_F(LossesTest, TheLossesOfRegionsAreTorchvisions) {
   ExpectStored(logits.grad(), "regions.logits_gradient");
   ExpectStored(deltas.grad(), "regions.deltas_gradient");
 
-  const at::Tensor masks = Leaf("masks.logits");
-  const at::Tensor mask_loss = LossOfMasks(masks, regions, images);
+  const at::Tensor masks = Leaf("masks.logits");  // of all classes
+  const at::Tensor labels = LabelsOf(regions, images);
+  const at::Tensor mask_loss =
+      LossOfMasks(masks.index({at::arange(masks.size(0)), labels}), regions, images);
   ExpectStored(mask_loss, "masks.loss");
   mask_loss.backward();
   ExpectStored(masks.grad(), "masks.gradient");
@@ -213,7 +215,7 @@ TEST(EmptyImageTest, AnImageWithoutObjectsTeachesThatNothingIsThere) {
   const RegionLoss regions = LossOfRegions(logits, deltas, {sample}, {Nothing()}, {});
   EXPECT_NEAR(regions.classification.item<double>(), std::log(3), 1e-6);
   EXPECT_EQ(regions.boxes.item<double>(), 0);
-  EXPECT_EQ(LossOfMasks(at::zeros({0, 3, 4, 4}), {sample}, {Nothing()}).item<double>(), 0);
+  EXPECT_EQ(LossOfMasks(at::zeros({0, 4, 4}), {sample}, {Nothing()}).item<double>(), 0);
 }
 
 TEST(MaskLossTest, EachBoxShowsTheMaskOfItsOwnObject) {

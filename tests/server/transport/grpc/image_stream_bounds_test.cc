@@ -96,6 +96,55 @@ TEST_F(ImageStreamBounds, WhoDoesNotReadIsNotReadEither) {
   EXPECT_TRUE(Eventually([&] { return server_->api->memory().held() == 0; }));
 }
 
+// Docs/faults.md, row 65.
+TEST_F(ImageStreamBounds, WhatRequestsHoldWhileTheyRunCounts) {
+  constexpr int64_t kBudget = 8 << 20, kShare = kBudget / limits::kStreamMemoryShare;
+  constexpr int kRequests = 10, kTaken = 4;
+  constexpr int64_t kEach = kShare / kTaken;  // their messages are nothing beside it
+  Start({.port = 0}, {.request_bytes = kBudget});
+  inference_.Hold();
+  inference_.TakeMemory(kEach);
+  for (const bool as_they_come : {false, true}) {
+    grpc::ClientContext context;
+    std::unique_ptr<Stream> stream = vision_->StreamImages(&context);
+    for (int i = 0; i < kRequests; ++i) {
+      ASSERT_TRUE(
+          stream->Write(as_they_come ? AsTheyCome(StreamedClassify()) : StreamedClassify()));
+    }
+    for (int left = kRequests; left > 0; --left) {
+      const auto taken = static_cast<size_t>(std::min(left, kTaken));
+      EXPECT_TRUE(Eventually([&] { return inference_.held() == taken; }));
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      EXPECT_EQ(inference_.held(), taken) << "taken although the requests hold the share";
+      EXPECT_LT(server_->api->memory().held(), 2 * kShare);
+      inference_.Take().Answer();
+      EXPECT_EQ(Read(*stream).number(), static_cast<uint64_t>(kRequests - left));
+    }
+    stream->WritesDone();
+    EXPECT_TRUE(stream->Finish().ok());
+    EXPECT_TRUE(Eventually([&] { return server_->api->memory().held() == 0; }));
+  }
+}
+
+// A request that alone passes the share is run, and the next one after it.
+TEST_F(ImageStreamBounds, ALargeRequestRunsAlone) {
+  constexpr int64_t kBudget = 8 << 20;
+  Start({.port = 0}, {.request_bytes = kBudget});
+  inference_.Hold();
+  inference_.TakeMemory(kBudget / 2 + 1);  // two of them would not fit
+  grpc::ClientContext context;
+  std::unique_ptr<Stream> stream = vision_->StreamImages(&context);
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(stream->Write(StreamedClassify()));
+  for (uint64_t i = 0; i < 3; ++i) {
+    inference_.Take().Answer();
+    const StreamImagesResponse response = Read(*stream);
+    EXPECT_EQ(response.number(), i);
+    EXPECT_TRUE(response.has_classify()) << response.error().reason();
+  }
+  stream->WritesDone();
+  EXPECT_TRUE(stream->Finish().ok());
+}
+
 TEST_F(ImageStreamBounds, ARequestsTimeoutEndsThatRequestAlone) {
   inference_.Hold();
   grpc::ClientContext context;

@@ -49,6 +49,24 @@ TEST(ReadClassifyRequest, ImagesStayFiles) {
   }
 }
 
+TEST(ReadDetectRequest, ClassesCountInTheRequestsMemory) {
+  v1::DetectRequest message;
+  message.add_images("x");
+  for (int i = 0; i < 1000; ++i) message.add_classes("7");
+  MemoryBudget budget(64 << 10, SteadyClock());
+  RequestMemory memory(budget);
+  InferenceRequest request;
+  request.memory = &memory;
+  const auto read = [&] {
+    return ReadDetectRequest(TestMessage(message.SerializeAsString()).bytes(), AnyModel, &request);
+  };
+  ASSERT_TRUE(read().ok());
+  EXPECT_EQ(memory.bytes(), 1000 * (static_cast<int64_t>(sizeof(std::string)) + 1));
+  memory.Release();
+  for (int i = 0; i < 1000; ++i) message.add_classes("7");
+  EXPECT_EQ(ReasonOf(read()), "request.memory");
+}
+
 TEST(ReadClassifyRequest, FiveClassesWhereNoNumberIsGiven) {
   v1::ClassifyRequest message;
   message.add_images("x");

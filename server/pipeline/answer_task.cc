@@ -1,0 +1,134 @@
+#include "server/pipeline/answer_task.h"
+
+#include <utility>
+#include <vector>
+
+#include "base/out_of_memory.h"
+#include "base/status.h"
+#include "server/pipeline/imaging_order.h"
+
+namespace fovea {
+namespace {
+
+// How the model saw each image of a task.
+std::vector<ImageTransform> TransformsOf(const InferenceTask& task, const ImageSize& input) {
+  std::vector<ImageTransform> transforms;
+  for (int i = 0; i < task.images(); ++i) transforms.push_back(task.transform(i, input));
+  return transforms;
+}
+
+// An error where nobody waits for the request's results any more.
+absl::Status CheckStillWanted(const InferenceRequest& request, Clock& clock) {
+  if (request.cancellation->Cancelled()) {
+    return Cancelled("request.cancelled", "the caller cancelled the request");
+  }
+  if (request.deadline != kNever && clock.Now() >= request.deadline) {
+    return DeadlineExceeded("request.deadline_passed",
+                            "the deadline passed while the results were made");
+  }
+  return absl::OkStatus();
+}
+
+// Numbers to what the caller asked for.
+absl::StatusOr<InferenceResponse> MakeResponse(InferenceTask& task, const ServedModel& served,
+                                               Clock& clock, TaskResult result) {
+  const InferenceRequest& request = task.request();
+  const ModelView& model = *served.view();
+  InferenceResponse response;
+  response.model_name = model.name;
+  response.model_version = model.version;
+  response.id = request.id;
+  response.attention = model.attention;
+  response.untrained = model.untrained;
+  response.receipt.batch_size = result.batch_size;
+  response.receipt.batch_peak_bytes = result.batch_peak_bytes;
+  const ImageSize& input = model.sizes[task.shape_key()];
+  const std::vector<ImageTransform> transforms = TransformsOf(task, input);
+  response.receipt.padding = PaddingOf(transforms, input.height, input.width);
+  if (result.finish) {
+    FOVEA_ASSIGN_OR_RETURN(result.outputs, std::move(result.finish)());
+  }
+  FOVEA_ASSIGN_OR_RETURN(
+      response.results,
+      served.postprocessor().Process(request.options, std::move(result.outputs), transforms,
+                                     [&] { return CheckStillWanted(request, clock); }));
+  return response;
+}
+
+// A request that its model has run, until it is answered.
+struct Ran {
+  const ServedModel& model;
+  std::shared_ptr<const ServingModel> handle;
+  Clock& clock;
+  InferenceCallback done;
+  std::unique_ptr<InferenceTask> task;
+
+  void Fail(Stage stage, absl::Status status) {
+    StageTimes& stages = task->request().stages;
+    stages.EndStage(stage, clock.Now());
+    done(std::move(status), stages);
+  }
+  // Whether there is a result.
+  bool Answer(TaskResult result) {
+    StageTimes& stages = task->request().stages;
+    auto response = OrOutOfMemory([&]() -> absl::StatusOr<InferenceResponse> {
+      return MakeResponse(*task, model, clock, std::move(result));
+    });
+    stages.EndStage(Stage::kPostprocess, clock.Now());
+    const bool ok = response.ok();
+    if (ok) response->receipt.stages = stages;
+    done(std::move(response), stages);
+    return ok;
+  }
+};
+
+// With what the time grows that making its results takes: with the pixels of its pictures, or with
+// their number where no pixel of them is looked at. Masks of the one would else be taken for what
+// suppressing boxes of another takes.
+int64_t ResultsAmount(const Ran& ran) {
+  if (!ran.model.postprocessor().TakesLong(ran.task->request().options)) return ran.task->images();
+  int64_t pixels = 0;
+  const ImageSize& input = ran.model.view()->sizes[ran.task->shape_key()];
+  for (const ImageTransform& seen : TransformsOf(*ran.task, input)) {
+    pixels += seen.source_height * seen.source_width;
+  }
+  return pixels;
+}
+
+// What is left to do for a task alone waits for a thread of imaging's: the model's own goes on with
+// the next batch.
+void FinishElsewhere(Ran ran, TaskResult result) {
+  ImagingLine& line = ran.model.imaging_line();
+  const InferenceRequest& request = ran.task->request();
+  ImagingTask task{.outline = {.work = {ImageKind::kResults, ResultsAmount(ran)},
+                               .priority = ran.task->priority(),
+                               .order = ImagingOrder(request)},
+                   .cancellation = request.cancellation,
+                   .deadline = request.deadline};
+  task.run = [ran = std::move(ran), result = std::move(result)](const absl::Status& turn) mutable {
+    if (!turn.ok()) {
+      ran.Fail(Stage::kQueue, turn);
+      return false;
+    }
+    ran.task->request().stages.EndStage(Stage::kQueue, ran.clock.Now());
+    return ran.Answer(std::move(result));
+  };
+  line.SubmitLast(std::move(task));
+}
+
+}  // namespace
+
+void AnswerTask(const ServedModel& model, std::shared_ptr<const ServingModel> handle, Clock& clock,
+                InferenceCallback done, std::unique_ptr<InferenceTask> task,
+                absl::StatusOr<TaskResult> result) {
+  Ran ran{model, std::move(handle), clock, std::move(done), std::move(task)};
+  if (!result.ok()) {
+    ran.Fail(Stage::kQueue, result.status());
+  } else if (result->finish || model.postprocessor().TakesLong(ran.task->request().options)) {
+    FinishElsewhere(std::move(ran), *std::move(result));
+  } else {
+    ran.Answer(*std::move(result));
+  }
+}
+
+}  // namespace fovea
