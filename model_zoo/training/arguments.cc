@@ -42,6 +42,9 @@ void AddModel(CLI::App& app, Arguments& arguments) {
   app.add_flag("--scenes", arguments.scenes,
                "Learn from generated scenes of several shapes, with boxes, masks and class maps")
       ->excludes(data);
+  app.add_option("--from,--start-from", arguments.from,
+                 "A model folder with the weights to start from, as far as they fit; of the model "
+                 "too what is not said here");
   app.add_option("--backbone", arguments.backbone,
                  "A backbone of the model zoo; without it the small one of the task");
   app.add_option("--attention", arguments.attention,
@@ -49,27 +52,20 @@ void AddModel(CLI::App& app, Arguments& arguments) {
   app.add_option("--head", arguments.head,
                  "A head of the model zoo, for example mask_rcnn; without it the task's usual one");
   app.add_option("--head-channels", arguments.head_channels,
-                 "The head's width; 0: as it was published")
+                 "The head's width; 0, and without it: as it was published")
       ->check(CLI::NonNegativeNumber);
-  app.add_option("--conventions", arguments.conventions, "Of a detector")
-      ->check(CLI::IsMember({"TORCHVISION", "MMDETECTION"}))
-      ->capture_default_str();
-  app.add_option("--score-threshold", arguments.detection.score_threshold,
-                 "Of the detector, as it is written into its folder")
-      ->check(CLI::Range(0.0, 0.999))
-      ->capture_default_str();
-  app.add_option("--nms-iou", arguments.detection.nms_iou, "Likewise")
-      ->check(CLI::Range(0.0, 1.0))
-      ->capture_default_str();
-  app.add_option("--detections-per-image", arguments.detection.detections_per_image,
-                 "Likewise, at most; 0: as the head was published")
-      ->check(CLI::Range(0, 1000))
-      ->capture_default_str();
+  app.add_option("--conventions", arguments.conventions, "Of a detector; TORCHVISION")
+      ->check(CLI::IsMember({"TORCHVISION", "MMDETECTION"}));
+  app.add_option("--score-threshold", arguments.score_threshold,
+                 "Of the detector, as it is written into its folder; 0.05")
+      ->check(CLI::Range(0.0, 0.999));
+  app.add_option("--nms-iou", arguments.nms_iou, "Likewise; 0.5")->check(CLI::Range(0.0, 1.0));
+  app.add_option("--detections-per-image", arguments.detections_per_image,
+                 "Likewise, at most; 0, and without it: as the head was published")
+      ->check(CLI::Range(0, 1000));
   app.add_option("--image-size", arguments.image_size,
                  "The side of the model's input; without it the backbone's own")
       ->check(CLI::PositiveNumber);
-  app.add_option("--from,--start-from", arguments.from,
-                 "A model folder with the weights to start from, as far as they fit");
 }
 
 void AddTraining(CLI::App& app, Arguments& arguments) {

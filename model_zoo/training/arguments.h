@@ -23,11 +23,12 @@ struct Arguments {
   // What is learned: generated pictures of one shape, generated scenes, or what lies in `data`.
   std::string task, data;
   bool scenes = false;
-  // The model.
-  std::string backbone, attention, head, conventions = "TORCHVISION";
-  int64_t head_channels = 0, image_size = 0;
-  DetectionOptions detection;
-  std::string from;
+  // The model. What is not given is as of the one to start from, or the task's usual.
+  std::string from, backbone, attention, head;
+  std::optional<std::string> conventions;
+  std::optional<int64_t> head_channels, detections_per_image;
+  std::optional<double> score_threshold, nms_iou;
+  int64_t image_size = 0;
   // The training. What is not given follows from the task.
   std::optional<int> epochs;
   std::optional<int64_t> images_per_epoch, batch_size, validation_images;

@@ -48,6 +48,20 @@ std::string HeadOf(const ModelDescription& model) {
   return head + "}\n";
 }
 
+std::string VitOf(const ModelDescription& model) {
+  if (!model.vit) return {};
+  std::string vit = "vit {";
+  const auto add = [&vit](const char* name, int64_t value) {
+    if (value > 0) vit += std::string(" ") + name + ": " + std::to_string(value);
+  };
+  add("depth", model.vit->depth);
+  add("width", model.vit->width);
+  add("heads", model.vit->heads);
+  add("patch_size", model.vit->patch);
+  add("mlp_width", model.vit->mlp_width);
+  return vit + " }\n";
+}
+
 std::string PreprocessingOf(const ModelFolder& folder) {
   std::string text;
   if (folder.preprocessing.resize_mode == ResizeMode::kFit) {
@@ -76,7 +90,7 @@ std::string SpecOf(const ModelFolder& folder) {
   const ModelDescription& model = folder.model;
   std::string spec = "# " + folder.summary;
   spec += "\nspec_version: 1\nname: \"" + folder.path.filename().string() + "\"\nbackbone: \"" +
-          model.backbone + "\"\n";
+          model.backbone + "\"\n" + VitOf(model);
   for (const std::string& attention : model.attention) {
     spec += "attention: \"" + attention + "\"\n";
   }

@@ -85,31 +85,63 @@ std::vector<std::string> LabelsOf(const TrainingData& data, const ModelDescripti
   return labels;
 }
 
-ModelDescription DescriptionOf(const Arguments& arguments) {
+// Without the head, which tells its own: the model that the training starts from, or the small one
+// of the task.
+ModelDescription UsualModel(const Arguments& arguments, Task task,
+                            const std::optional<ModelDescription>& from) {
+  if (from && (arguments.backbone.empty() || arguments.backbone == from->backbone)) {
+    ModelDescription model{
+        .backbone = from->backbone, .attention = from->attention, .vit = from->vit};
+    // The input of a training is a square.
+    if (from->image_height == from->image_width) {
+      model.image_height = model.image_width = from->image_height;
+    }
+    return model;
+  }
+  const bool draws = !arguments.scenes && arguments.data.empty();
+  const bool shapes = task == Task::kClassification && draws;
+  ModelDescription model{.backbone = arguments.backbone};
+  if (model.backbone.empty()) model.backbone = shapes ? "vit_demo_patch8_64" : "linglo_demo";
+  if (model.backbone == "vit_demo_patch8_64") model.attention = {"dense"};
+  return model;
+}
+
+void DescribeHead(const Arguments& arguments, const std::optional<ModelDescription>& from,
+                  ModelDescription& model) {
+  model.head = arguments.head;
+  if (from && from->task == model.task && (model.head.empty() || model.head == from->head)) {
+    model.head = from->head;
+    model.head_channels = from->head_channels;
+    model.detection = from->detection;
+  }
+  if (model.head.empty()) {
+    model.head = std::ranges::find(Heads(), model.task, &HeadEntry::task)->name;
+  }
+  model.head_channels = arguments.head_channels.value_or(model.head_channels);
+  DetectionOptions& detection = model.detection;
+  if (arguments.conventions) {
+    detection.conventions = *arguments.conventions == "TORCHVISION" ? Conventions::kTorchvision
+                                                                    : Conventions::kMmdetection;
+  }
+  detection.score_threshold = arguments.score_threshold.value_or(detection.score_threshold);
+  detection.nms_iou = arguments.nms_iou.value_or(detection.nms_iou);
+  detection.detections_per_image =
+      arguments.detections_per_image.value_or(detection.detections_per_image);
+}
+
+ModelDescription DescriptionOf(const Arguments& arguments,
+                               const std::optional<ModelDescription>& from) {
   const Task task = TaskOf(arguments);
-  ModelDescription model{.name = arguments.out, .backbone = arguments.backbone, .task = task};
-  const bool classifies = task == Task::kClassification;
-  if (model.backbone.empty()) {
-    model.backbone = classifies && !arguments.scenes && arguments.data.empty()
-                         ? "vit_demo_patch8_64"
-                         : "linglo_demo";
+  ModelDescription model = UsualModel(arguments, task, from);
+  model.name = arguments.out;
+  model.task = task;
+  if (!arguments.attention.empty()) model.attention = {arguments.attention};
+  if (task != Task::kClassification) DescribeHead(arguments, from, model);
+  if (arguments.image_size > 0) model.image_height = model.image_width = arguments.image_size;
+  // Scenes are drawn as large as the input.
+  if (arguments.scenes && model.image_height == 0) {
+    model.image_height = model.image_width = kSceneSide;
   }
-  if (!arguments.attention.empty()) {
-    model.attention = {arguments.attention};
-  } else if (model.backbone == "vit_demo_patch8_64") {
-    model.attention = {"dense"};
-  }
-  if (!classifies) {
-    model.head = arguments.head;
-    if (model.head.empty()) model.head = std::ranges::find(Heads(), task, &HeadEntry::task)->name;
-    model.head_channels = arguments.head_channels;
-    model.detection = arguments.detection;
-    model.detection.conventions = arguments.conventions == "TORCHVISION"
-                                      ? Conventions::kTorchvision
-                                      : Conventions::kMmdetection;
-  }
-  model.image_height = model.image_width =
-      arguments.image_size == 0 && arguments.scenes ? kSceneSide : arguments.image_size;
   return model;
 }
 
@@ -123,14 +155,19 @@ void PrintNames(const char* what, const std::vector<std::string>& names) {
 }
 
 // Filled with fresh weights, and over them with what `from` has for it.
-std::shared_ptr<Backbone> MakeBackbone(ModelDescription model, const Arguments& arguments) {
+std::shared_ptr<Backbone> MakeBackbone(ModelDescription model, const Arguments& arguments,
+                                       const std::optional<ModelDescription>& from) {
   model.random_weights_seed = arguments.seed;
   std::shared_ptr<Backbone> backbone = LoadBackbone(model);
   InitialiseForSmallData(*backbone);
-  if (arguments.from.empty()) return backbone;
-  const SafetensorsFile file(DescribeModelFolder(arguments.from).weights);
+  if (!from) return backbone;
+  const SafetensorsFile file(from->weights);
   const FittedWeights fitted = LoadFittingWeights(file, *backbone);
-  std::printf("weights of %s\n", arguments.from.c_str());
+  const ModelInfo& info = backbone->info();
+  std::printf("from %s: %s%s%s, attention %s, %lld x %lld pixels\n", arguments.from.c_str(),
+              model.backbone.c_str(), model.head.empty() ? "" : " with ", model.head.c_str(),
+              info.attention.c_str(), static_cast<long long>(info.image_width),
+              static_cast<long long>(info.image_height));
   PrintNames("kept", fitted.kept);
   PrintNames("new here", fitted.fresh);
   PrintNames("dropped", fitted.dropped);
@@ -211,7 +248,9 @@ TrainingOptions OptionsOf(const Arguments& arguments, const TrainingPlan& plan,
 }  // namespace
 
 TrainingPlan PlanOf(const Arguments& arguments) {
-  TrainingPlan plan{.model = DescriptionOf(arguments)};
+  std::optional<ModelDescription> from;
+  if (!arguments.from.empty()) from = DescribeModelFolder(arguments.from);
+  TrainingPlan plan{.model = DescriptionOf(arguments, from)};
   const bool draws = !arguments.scenes && arguments.data.empty();
   TORCH_CHECK_VALUE(!draws || plan.model.task == Task::kClassification,
                     "a detector or segmenter learns from --scenes or --data");
@@ -221,7 +260,7 @@ TrainingPlan PlanOf(const Arguments& arguments) {
   }
   plan.labels = LabelsOf(plan.data, plan.model);
   plan.model.num_classes = static_cast<int64_t>(plan.labels.size());
-  plan.backbone = MakeBackbone(plan.model, arguments);
+  plan.backbone = MakeBackbone(plan.model, arguments, from);
   const ModelInfo& info = plan.backbone->info();
   if (!draws) {
     plan.model.image_height = info.image_height;

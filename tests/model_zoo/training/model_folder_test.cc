@@ -46,6 +46,21 @@ TEST_F(ModelFolderTest, TheServersReaderFindsWhatWasWritten) {
   EXPECT_TRUE(std::filesystem::equivalent(description.weights, path / "1/model.safetensors"));
 }
 
+TEST_F(ModelFolderTest, AVitsFolderHasItsSizes) {
+  const std::filesystem::path path = root_ / "small";
+  const ModelDescription model{
+      .backbone = "vit",
+      .num_classes = 2,
+      .image_height = 64,
+      .image_width = 64,
+      .vit = VitSizes{.depth = 2, .width = 64, .heads = 4, .patch = 8, .mlp_width = 96}};
+  WriteModelFolder({.path = path, .summary = "A test.", .model = model, .labels = {}});
+  ModelDescription seeded = model;
+  seeded.random_weights_seed = 1;
+  SaveWeights(path / "1/model.safetensors", *LoadBackbone(seeded), at::kHalf);
+  EXPECT_EQ(DescribeModelFolder(path).vit, model.vit);
+}
+
 TEST_F(ModelFolderTest, LabelsStandOneALine) {
   WriteModelFolder({.path = root_ / "m",
                     .summary = "A test.",

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import io
 import json
-import os
 import pathlib
 import subprocess
+import sys
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 from PIL import Image
+from running_server import BUILD, DEMO, ROOT, Server
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
-BUILD = ROOT / os.environ.get("FOVEA_BUILD", "build/release")
+sys.path.insert(0, str(ROOT / "client" / "python"))
+from fovea.client import Client
+
 COLOURS = {"red": (200, 40, 40), "blue": (40, 60, 220)}
 SIZE = (80, 60)  # width, height
 PICTURES = 12
@@ -148,6 +152,49 @@ def test_a_model_is_the_start_of_another(
     assert int(kept.split()[1]) > 20
     assert ".attn.qkv" in fresh
     assert ".attn.k" in dropped
+
+
+def test_from_a_bundled_detector_to_a_served_one_that_knows_other_objects(
+    data: dict[str, pathlib.Path],
+    tmp_path: pathlib.Path,
+    start_server: Callable[..., Server],
+) -> None:
+    """What is not said is as of the model to start from; what is learned is found in new pictures."""
+    finder = tmp_path / "models" / "finder"
+    command = [BUILD / "bin/fovea-train", "--threads", 2, "--data", data["detection"]]
+    command += ["--from", DEMO / "instances_key_only", "--out", finder]
+    subprocess.run(
+        list(map(str, [*command, "--batch-size", 4, "--epochs", 25])),
+        check=True,
+        timeout=600,
+    )
+    text = (finder / "model.textproto").read_text()
+    for part in (
+        'backbone: "linglo_demo"',
+        'attention: "key_only"',
+        'name: "mask_rcnn"',
+        "channels: 48",
+        "conventions: MMDETECTION",
+        "detections_per_image: 50",
+        "image_height: 128",
+    ):
+        assert part in text
+    server = start_server("--model-repository", str(finder.parent))
+    right = 0
+    pictures = [drawn(seed) for seed in range(1000, 1010)]
+    with Client(server.grpc) as client:
+        for picture, colour, (left, top, width, height) in pictures:
+            file = io.BytesIO()
+            picture.save(file, "PNG")
+            answer = client.detect("finder", [file.getvalue()], masks=True)
+            found = answer.images[0]
+            if len(found.labels) == 0 or found.labels[0] != colour:
+                continue
+            truth = np.zeros((SIZE[1], SIZE[0]), dtype=bool)
+            truth[top : top + height, left : left + width] = True
+            mask = found.masks[0].array().astype(bool)
+            right += (mask & truth).sum() >= 0.6 * (mask | truth).sum()
+    assert right >= 7  # of ten
 
 
 def test_data_without_masks_teaches_no_masks(
