@@ -126,8 +126,14 @@ absl::StatusOr<DetectResponse> Client::Detect(const DetectRequest& request,
 
 absl::StatusOr<SegmentResponse> Client::Segment(const SegmentRequest& request,
                                                 const CallOptions& options) {
-  return wire_->Ask<SegmentResponse, fovea::v1::SegmentResponse>(
+  auto response = wire_->Ask<SegmentResponse, fovea::v1::SegmentResponse>(
       "fovea.v1.VisionService.Segment", request, options, &fovea::v1::VisionService::Stub::Segment);
+  if (response.ok() && request.confidence) {
+    for (const ImageSegmentation& image : response->images) {
+      if (image.confidence.empty()) return absl::InternalError("the server gave no confidence");
+    }
+  }
+  return response;
 }
 
 absl::StatusOr<std::unique_ptr<ImageStream>> Client::StreamImages(const StreamOptions& options) {

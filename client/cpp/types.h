@@ -154,7 +154,7 @@ struct ImageSegmentation {
   std::vector<ClassArea> classes;   // those that it shows, the largest first
   std::vector<uint16_t> class_map;  // [image_height, image_width]: the class of each pixel
   // [image_height, image_width]: 255 times the softmax of that class; empty where it was not asked
-  // for.
+  // for and, in a stream, where the server left it out.
   std::vector<uint8_t> confidence;
 };
 

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/limits.h"
 #include "base/run_lengths.h"
 #include "client/cpp/grey_png.h"
 
@@ -67,10 +68,8 @@ DurationSum FromWire(const inference::StatisticDuration& sum) {
 absl::Status FillClassMap(ImageSegmentation& map) {
   const absl::Status broken =
       absl::InternalError("the server's class map does not cover its picture");
-  // The largest that a server takes.
-  constexpr int64_t kMostPixels = 50'000'000;
   const int64_t height = map.image_height, width = map.image_width, pixels = height * width;
-  if (height < 1 || width < 1 || pixels > kMostPixels) return broken;
+  if (height < 1 || width < 1 || pixels > limits::kMaxImagePixels) return broken;
   constexpr uint16_t kNone = 0xffff;
   map.class_map.assign(pixels, kNone);
   int64_t filled = 0;

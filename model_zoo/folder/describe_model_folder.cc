@@ -16,10 +16,13 @@ namespace {
   throw std::runtime_error("model " + model + ": " + std::string(status.message()));
 }
 
-}  // namespace
+struct FolderOnDisk {
+  std::filesystem::path
+      path;  // canonical, so that "." and a trailing slash have a name and a parent
+  ModelFolderContents contents;
+};
 
-models::ModelDescription DescribeModelFolder(const std::filesystem::path& folder) {
-  // (Canonical, so that "." and a trailing slash have a name and a parent.)
+FolderOnDisk Read(const std::filesystem::path& folder) {
   std::error_code error;
   const std::filesystem::path full = std::filesystem::canonical(folder, error);
   if (error) throw std::runtime_error("there is no model folder " + folder.string());
@@ -29,9 +32,16 @@ models::ModelDescription DescribeModelFolder(const std::filesystem::path& folder
   std::vector<std::unique_ptr<RepositoryFs>> repositories;
   repositories.push_back(MakeRepositoryFs(full.parent_path()));
   const ModelFolders folders(std::move(repositories));
-  const ModelFolderContents model = folders.Read(name);
-  if (!model.status.ok()) Throw(name, model.status);
+  FolderOnDisk read{full, folders.Read(name)};
+  if (!read.contents.status.ok()) Throw(name, read.contents.status);
+  return read;
+}
 
+}  // namespace
+
+models::ModelDescription DescribeModelFolder(const std::filesystem::path& folder) {
+  const auto [full, model] = Read(folder);
+  const std::string name = full.filename().string();
   std::vector<int64_t> available;
   for (const VersionFolderContents& version : model.versions) available.push_back(version.number);
   const std::vector<int64_t> served = model.spec.version_policy.Select(available);
@@ -46,6 +56,11 @@ models::ModelDescription DescribeModelFolder(const std::filesystem::path& folder
     description.weights = full.parent_path() / version.weights->path;
   }
   return description;
+}
+
+models::Preprocessing PreprocessingOfModelFolder(const std::filesystem::path& folder,
+                                                 const models::Preprocessing& published) {
+  return Read(folder).contents.spec.preprocessing.AppliedTo(published);
 }
 
 }  // namespace fovea

@@ -14,4 +14,9 @@ namespace fovea {
 // would not load it; the weights' content is not checked.
 models::ModelDescription DescribeModelFolder(const std::filesystem::path& folder);
 
+// How the model's pictures are prepared: as its backbone's `published`, with what the folder says
+// differently. Throws as DescribeModelFolder.
+models::Preprocessing PreprocessingOfModelFolder(const std::filesystem::path& folder,
+                                                 const models::Preprocessing& published);
+
 }  // namespace fovea

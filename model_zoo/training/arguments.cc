@@ -42,29 +42,34 @@ void AddModel(CLI::App& app, Arguments& arguments) {
   app.add_flag("--scenes", arguments.scenes,
                "Learn from generated scenes of several shapes, with boxes, masks and class maps")
       ->excludes(data);
-  app.add_option("--from,--start-from", arguments.from,
+  app.add_option("--from", arguments.from,
                  "A model folder with the weights to start from, as far as they fit; of the model "
                  "too what is not said here");
   app.add_option("--backbone", arguments.backbone,
-                 "A backbone of the model zoo; without it the small one of the task");
+                 "A backbone of the model zoo; without it --from's, or the small one of the task");
   app.add_option("--attention", arguments.attention,
-                 "Its attention, for example knn:k=0.5; without it the published one");
-  app.add_option("--head", arguments.head,
-                 "A head of the model zoo, for example mask_rcnn; without it the task's usual one");
+                 "Its attention, for example knn:k=0.5; without it --from's, or the published one");
+  app.add_option(
+      "--head", arguments.head,
+      "A head of the model zoo, for example mask_rcnn; without it --from's, or the task's "
+      "usual one");
   app.add_option("--head-channels", arguments.head_channels,
-                 "The head's width; 0, and without it: as it was published")
+                 "The head's width; without it --from's, or 0: as it was published")
       ->check(CLI::NonNegativeNumber);
-  app.add_option("--conventions", arguments.conventions, "Of a detector; TORCHVISION")
+  app.add_option("--conventions", arguments.conventions,
+                 "Of a detector; without it --from's, or TORCHVISION")
       ->check(CLI::IsMember({"TORCHVISION", "MMDETECTION"}));
   app.add_option("--score-threshold", arguments.score_threshold,
-                 "Of the detector, as it is written into its folder; 0.05")
+                 "Of the detector, as it is written into its folder; without it --from's, or 0.05")
       ->check(CLI::Range(0.0, 0.999));
-  app.add_option("--nms-iou", arguments.nms_iou, "Likewise; 0.5")->check(CLI::Range(0.0, 1.0));
+  app.add_option("--nms-iou", arguments.nms_iou, "Likewise; without it --from's, or 0.5")
+      ->check(CLI::Range(0.0, 1.0));
   app.add_option("--detections-per-image", arguments.detections_per_image,
-                 "Likewise, at most; 0, and without it: as the head was published")
+                 "Likewise, at most; without it --from's, or 0: as the head was published")
       ->check(CLI::Range(0, 1000));
-  app.add_option("--image-size", arguments.image_size,
-                 "The side of the model's input; without it the backbone's own")
+  app.add_option(
+         "--image-size", arguments.image_size,
+         "The side of the model's input; without it --from's, of scenes 128, or the backbone's own")
       ->check(CLI::PositiveNumber);
 }
 
@@ -93,14 +98,14 @@ void AddTraining(CLI::App& app, Arguments& arguments) {
   app.add_option("--clip-norm", training.clip_norm, "Longer gradients are scaled down")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  app.add_option("--guide-weight", arguments.classification.guide_weight,
+  app.add_option("--guide-weight", arguments.shapes.guide_weight,
                  "Of the second task of the generated pictures, the shape's place; 0: labels alone")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  app.add_option("--guide-block", arguments.classification.guide_block,
+  app.add_option("--guide-block", arguments.shapes.guide_block,
                  "The block that the second task looks at")
       ->capture_default_str();
-  app.add_option("--label-smoothing", arguments.classification.label_smoothing, "Of classifiers")
+  app.add_option("--label-smoothing", arguments.label_smoothing, "Of classifiers")
       ->check(CLI::Range(0.0, 0.99))
       ->capture_default_str();
   app.add_option("--box-loss", arguments.box_loss, "Of RetinaNet")

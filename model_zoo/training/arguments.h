@@ -34,7 +34,8 @@ struct Arguments {
   std::optional<int64_t> images_per_epoch, batch_size, validation_images;
   std::optional<double> learning_rate;
   TrainingOptions training;
-  ShapeClassificationOptions classification;
+  double label_smoothing = 0.05;  // of classifiers
+  ShapeClassificationOptions shapes;
   std::string box_loss = "giou";
   AugmentationOptions augmentation;
   uint64_t seed = 1;

@@ -61,7 +61,7 @@ void PrintLinearBaseline(const LinearBaselineOptions& options) {
 void Run(const Arguments& arguments, const std::string& identity) {
   if (arguments.threads > 0) at::set_num_threads(arguments.threads);
   const int64_t validation_images =
-      arguments.validation_images.value_or(arguments.classification.validation_images);
+      arguments.validation_images.value_or(arguments.shapes.validation_images);
   if (!arguments.out.empty()) {
     TrainAndWrite(arguments, identity);
   } else if (!arguments.evaluate.empty()) {

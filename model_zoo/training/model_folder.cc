@@ -86,6 +86,8 @@ std::string PreprocessingOf(const ModelFolder& folder) {
          "\n  std: " + Text(folder.preprocessing.std) + "\n}\n";
 }
 
+}  // namespace
+
 std::string SpecOf(const ModelFolder& folder) {
   const ModelDescription& model = folder.model;
   std::string spec = "# " + folder.summary;
@@ -106,8 +108,6 @@ std::string SpecOf(const ModelFolder& folder) {
   return spec + PreprocessingOf(folder) + "max_batch_size: " + std::to_string(max_batch_size) +
          "\ndynamic_batching {}\n";
 }
-
-}  // namespace
 
 void WriteModelFolder(const ModelFolder& folder) {
   std::filesystem::create_directories(folder.path / "1");

@@ -21,6 +21,9 @@ struct ModelFolder {
   std::vector<std::string> labels;
 };
 
+// The model's description as it is written, in protobuf's text format.
+std::string SpecOf(const ModelFolder& folder);
+
 // Creates the folders and replaces the files that are there. Throws c10::Error.
 void WriteModelFolder(const ModelFolder& folder);
 

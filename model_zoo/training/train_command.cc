@@ -48,8 +48,19 @@ void PrintEvaluation(const std::string& folder, uint64_t seed, int64_t images) {
               static_cast<long long>(score.images), score.loss);
 }
 
-void TrainAndWrite(const Arguments& arguments, const std::string& identity) {
+void TrainAndWrite(const Arguments& arguments, const std::string& command) {
   const TrainingPlan plan = PlanOf(arguments);
+  const ModelFolder folder{.path = arguments.out,
+                           .summary = plan.draws()
+                                          ? "Ten textured shapes, drawn and trained by fovea-train."
+                                          : "Trained by fovea-train.",
+                           .model = plan.model,
+                           .preprocessing = plan.preprocessing,
+                           .labels = plan.labels};
+  // What the command does not say may be as of another model's folder, which may change.
+  const std::string identity = command + SpecOf({.summary = folder.summary,
+                                                 .model = folder.model,
+                                                 .preprocessing = folder.preprocessing});
   CsvLog csv(arguments.csv);
   ProgressBar bar(stdout);
   std::filesystem::path checkpoints = arguments.checkpoints;
@@ -66,21 +77,13 @@ void TrainAndWrite(const Arguments& arguments, const std::string& identity) {
         bar.Line(Describe(report, plan.options.epochs));
       });
 
-  const ModelFolder folder{.path = arguments.out,
-                           .summary = plan.draws()
-                                          ? "Ten textured shapes, drawn and trained by fovea-train."
-                                          : "Trained by fovea-train.",
-                           .model = plan.model,
-                           .preprocessing = plan.preprocessing,
-                           .labels = plan.labels};
   WriteModelFolder(folder);
   SaveWeights(folder.path / "1/model.safetensors", *plan.backbone,
               arguments.stored == "F16" ? at::kHalf : at::kFloat);
   CheckpointFolder(checkpoints, identity).Remove();
   if (plan.draws()) {
-    PrintEvaluation(
-        arguments.out, arguments.seed,
-        arguments.validation_images.value_or(arguments.classification.validation_images));
+    PrintEvaluation(arguments.out, arguments.seed,
+                    arguments.validation_images.value_or(arguments.shapes.validation_images));
   } else {
     PrintMeasures(arguments.out, *plan.task);
   }

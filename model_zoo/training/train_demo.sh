@@ -19,7 +19,7 @@ classifiers() {
   local train="$build/bin/fovea-train --threads 1 --arithmetic bf16 --keep last"
   # k-NN attention learns from the dense weights on: its gradient goes through the reference, which sorts every row.
   $train --out "$models/shapes" --csv "$results/shapes.csv" &&
-    $train --out "$models/shapes_with_knn" --attention knn:k=0.5 --start-from "$models/shapes" \
+    $train --out "$models/shapes_with_knn" --attention knn:k=0.5 --from "$models/shapes" \
       --epochs 6 --learning-rate 3e-4 --csv "$results/shapes_with_knn.csv"
 }
 scenes() { model_zoo/training/train_scenes.sh "$build" "$models" "$results" "$1"; }

@@ -21,8 +21,8 @@ namespace {
 
 constexpr int64_t kValidationScenes = 400;
 
-// The task that data of this layout is for.
-Task TaskOfData(const std::string& folder) {
+// The task that data of this layout is for; of several, that of the model to start from.
+Task TaskOfData(const std::string& folder, const std::optional<ModelDescription>& from) {
   std::vector<Task> fits;
   std::string reasons;
   for (const Task task : {Task::kDetection, Task::kSegmentation, Task::kClassification}) {
@@ -36,12 +36,13 @@ Task TaskOfData(const std::string& folder) {
   // A folder of pictures beside annotations would do as a class of its own.
   if (fits.size() > 1 && fits.back() == Task::kClassification) fits.pop_back();
   TORCH_CHECK_VALUE(!fits.empty(), folder, " holds data for no task:", reasons);
+  if (from && std::ranges::find(fits, from->task) != fits.end()) return from->task;
   TORCH_CHECK_VALUE(fits.size() == 1, folder,
                     " holds data for detection and for segmentation: say which with --task");
   return fits.front();
 }
 
-Task TaskOf(const Arguments& arguments) {
+Task TaskOf(const Arguments& arguments, const std::optional<ModelDescription>& from) {
   for (const Task task : kTasks) {
     if (arguments.task == NamesOf(task).in_words) return task;
   }
@@ -50,8 +51,9 @@ Task TaskOf(const Arguments& arguments) {
     TORCH_CHECK_VALUE(head != Heads().end(), "there is no head '", arguments.head, "'");
     return head->task;
   }
-  if (!arguments.data.empty()) return TaskOfData(arguments.data);
-  return arguments.scenes ? Task::kDetection : Task::kClassification;
+  if (!arguments.data.empty()) return TaskOfData(arguments.data, from);
+  if (!arguments.scenes) return Task::kClassification;
+  return from && from->task == Task::kSegmentation ? Task::kSegmentation : Task::kDetection;
 }
 
 // What is learned from; nothing for the generated pictures of one shape, which their task draws.
@@ -96,6 +98,9 @@ ModelDescription UsualModel(const Arguments& arguments, Task task,
     if (from->image_height == from->image_width) {
       model.image_height = model.image_width = from->image_height;
     }
+    TORCH_CHECK_VALUE(model.image_height == from->image_height || arguments.image_size > 0,
+                      "the input of ", arguments.from, " is ", from->image_width, " x ",
+                      from->image_height, ", and that of a training is a square: say --image-size");
     return model;
   }
   const bool draws = !arguments.scenes && arguments.data.empty();
@@ -108,15 +113,17 @@ ModelDescription UsualModel(const Arguments& arguments, Task task,
 
 void DescribeHead(const Arguments& arguments, const std::optional<ModelDescription>& from,
                   ModelDescription& model) {
+  const std::string usual = std::ranges::find(Heads(), model.task, &HeadEntry::task)->name;
   model.head = arguments.head;
-  if (from && from->task == model.task && (model.head.empty() || model.head == from->head)) {
-    model.head = from->head;
-    model.head_channels = from->head_channels;
-    model.detection = from->detection;
+  if (from && from->task == model.task) {
+    const std::string& of_from = from->head.empty() ? usual : from->head;
+    if (model.head.empty()) model.head = of_from;
+    if (model.head == of_from) {
+      model.head_channels = from->head_channels;
+      model.detection = from->detection;
+    }
   }
-  if (model.head.empty()) {
-    model.head = std::ranges::find(Heads(), model.task, &HeadEntry::task)->name;
-  }
+  if (model.head.empty()) model.head = usual;
   model.head_channels = arguments.head_channels.value_or(model.head_channels);
   DetectionOptions& detection = model.detection;
   if (arguments.conventions) {
@@ -131,7 +138,7 @@ void DescribeHead(const Arguments& arguments, const std::optional<ModelDescripti
 
 ModelDescription DescriptionOf(const Arguments& arguments,
                                const std::optional<ModelDescription>& from) {
-  const Task task = TaskOf(arguments);
+  const Task task = TaskOf(arguments, from);
   ModelDescription model = UsualModel(arguments, task, from);
   model.name = arguments.out;
   model.task = task;
@@ -176,7 +183,8 @@ std::shared_ptr<Backbone> MakeBackbone(ModelDescription model, const Arguments& 
   return backbone;
 }
 
-SampleOptionsOfTask SamplesOf(const Arguments& arguments, int64_t batch_size) {
+SampleOptionsOfTask SamplesOf(const Arguments& arguments, const Preprocessing& preprocessing,
+                              int64_t batch_size) {
   // Every scene is new: nothing is gained by changing it.
   std::optional<AugmentationOptions> augmentation;
   if (!arguments.scenes) augmentation = arguments.augmentation;
@@ -184,40 +192,49 @@ SampleOptionsOfTask SamplesOf(const Arguments& arguments, int64_t batch_size) {
           .batch_size = batch_size,
           .augmentation = augmentation,
           .threads = arguments.loading_threads,
-          .validation_images = arguments.validation_images.value_or(0)};
+          .validation_images = arguments.validation_images.value_or(0),
+          .preprocessing = preprocessing};
 }
 
-std::unique_ptr<TrainingTask> MakeTask(Backbone& backbone, const TrainingData& data, Task task,
-                                       const Arguments& arguments, int64_t batch_size) {
-  if (task == Task::kDetection) {
-    DetectionTrainingOptions options{.samples = SamplesOf(arguments, batch_size),
-                                     .bf16 = arguments.bf16()};
+std::unique_ptr<TrainingTask> MakeTask(const TrainingPlan& plan, const Arguments& arguments,
+                                       int64_t batch_size) {
+  Backbone& backbone = *plan.backbone;
+  if (plan.draws()) {
+    ShapeClassificationOptions options = arguments.shapes;
+    options.label_smoothing = arguments.label_smoothing;
+    options.seed = arguments.seed;
+    options.batch_size = batch_size;
+    options.bf16 = arguments.bf16();
+    options.drawing_threads = arguments.loading_threads;
+    options.validation_images = arguments.validation_images.value_or(options.validation_images);
+    return MakeShapeClassificationTask(backbone, options);
+  }
+  const SampleSources sources{*plan.data.training, *plan.data.validation};
+  const SampleOptionsOfTask samples = SamplesOf(arguments, plan.preprocessing, batch_size);
+  if (plan.model.task == Task::kDetection) {
+    DetectionTrainingOptions options{.samples = samples, .bf16 = arguments.bf16()};
     if (arguments.box_loss == "smooth_l1") options.anchors.box_loss = BoxLoss::kSmoothL1;
-    return MakeDetectionTask(backbone, {*data.training, *data.validation}, options);
+    return MakeDetectionTask(backbone, sources, options);
   }
-  if (task == Task::kSegmentation) {
-    return MakeSegmentationTask(
-        backbone, {*data.training, *data.validation},
-        {.samples = SamplesOf(arguments, batch_size), .bf16 = arguments.bf16()});
+  if (plan.model.task == Task::kSegmentation) {
+    return MakeSegmentationTask(backbone, sources, {.samples = samples, .bf16 = arguments.bf16()});
   }
-  if (data.training) {
-    return MakeClassificationTask(backbone, {*data.training, *data.validation},
-                                  {.samples = SamplesOf(arguments, batch_size),
-                                   .label_smoothing = arguments.classification.label_smoothing,
-                                   .bf16 = arguments.bf16()});
-  }
-  ShapeClassificationOptions options = arguments.classification;
-  options.seed = arguments.seed;
-  options.batch_size = batch_size;
-  options.bf16 = arguments.bf16();
-  options.drawing_threads = arguments.loading_threads;
-  options.validation_images = arguments.validation_images.value_or(options.validation_images);
-  return MakeShapeClassificationTask(backbone, options);
+  return MakeClassificationTask(
+      backbone, sources,
+      {.samples = samples, .label_smoothing = arguments.label_smoothing, .bf16 = arguments.bf16()});
 }
 
-// As the pictures were that the task learned from.
-Preprocessing PreprocessingOf(const ModelInfo& info, const TrainingData& data) {
+// As the pictures are that the task learns from: weights of `from` go on with the colours that they
+// know.
+Preprocessing PreprocessingOf(const ModelInfo& info, const TrainingData& data,
+                              const Arguments& arguments,
+                              const std::optional<ModelDescription>& from) {
   Preprocessing preprocessing = info.preprocessing;
+  if (from && from->backbone == info.backbone) {
+    const Preprocessing known = PreprocessingOfModelFolder(arguments.from, info.preprocessing);
+    preprocessing.mean = known.mean;
+    preprocessing.std = known.std;
+  }
   preprocessing.interpolation = Interpolation::kBilinear;
   preprocessing.crop_fraction = 1;
   if (!data.training) preprocessing.mean = preprocessing.std = {0.5f, 0.5f, 0.5f};
@@ -266,10 +283,10 @@ TrainingPlan PlanOf(const Arguments& arguments) {
     plan.model.image_height = info.image_height;
     plan.model.image_width = info.image_width;
   }
-  plan.preprocessing = PreprocessingOf(info, plan.data);
+  plan.preprocessing = PreprocessingOf(info, plan.data, arguments, from);
   const int64_t batch_size = arguments.batch_size.value_or(draws ? 64 : 16);
   plan.options = OptionsOf(arguments, plan, batch_size);
-  plan.task = MakeTask(*plan.backbone, plan.data, plan.model.task, arguments, batch_size);
+  plan.task = MakeTask(plan, arguments, batch_size);
   return plan;
 }
 

@@ -11,21 +11,28 @@ import pytest
 from running_server import BUILD, DEMO, ROOT
 
 PICTURE = ROOT / "client/examples/ring.jpg"
+SCENE = ROOT / "client/examples/scenes/scene_1.jpg"
+ATTENTIONS = ("dense", "aewin", "key_only")
 
 
-@pytest.mark.parametrize("model", ["shapes", str(DEMO / "shapes")])
-def test_the_demonstration_shows_classes_a_receipt_and_comparisons(model: str) -> None:
-    """A bundled model by its name, and one by its folder, as of one's own."""
-    shutil.rmtree(BUILD / "demo", ignore_errors=True)
+def demonstrate(*arguments: object) -> str:
+    """What it prints."""
     demo = subprocess.run(
-        [ROOT / "client/examples/demo.sh", BUILD, PICTURE, model],
+        [ROOT / "client/examples/demo.sh", BUILD, *arguments],
         capture_output=True,
         check=False,
         text=True,
         timeout=300,
     )
     assert demo.returncode == 0, demo.stdout + demo.stderr
-    out = demo.stdout
+    assert "The server has drained and stopped (exit code 0)" in demo.stdout
+    return demo.stdout
+
+
+@pytest.mark.parametrize("model", ["shapes", str(DEMO / "shapes")])
+def test_the_demonstration_shows_classes_a_receipt_and_comparisons(model: str) -> None:
+    """A bundled model by its name, and one by its folder, as of one's own."""
+    out = demonstrate(PICTURE, model)
     assert re.search(rf"^{PICTURE}: ring \d+\.\d %, \w+ \d+\.\d %", out, re.MULTILINE)
     stages = r"  receive [\d.]+, decode [\d.]+, .* ms; batch of 1, peak [\d.]+ MiB"
     assert re.search(f"^{stages}$", out, re.MULTILINE)
@@ -39,18 +46,22 @@ def test_the_demonstration_shows_classes_a_receipt_and_comparisons(model: str) -
     assert set(controls) == (
         {"shapes", "frame_dense"} if model == "shapes" else {"shapes"}
     )
-    assert "The server has drained and stopped (exit code 0)" in out
-    if model != "shapes":
-        return
+
+
+def test_the_demonstration_finds_and_draws_the_shapes_of_a_scene() -> None:
+    shutil.rmtree(BUILD / "demo", ignore_errors=True)
+    out = demonstrate()
     drawn = re.findall(r"^\S+/demo/(\w+)\.png$", out, re.MULTILINE)
-    assert set(drawn) == {
-        *(f"detector_{attention}" for attention in ("dense", "aewin", "key_only")),
-        "instances_key_only",
-        "segmenter_key_only",
-    }
+    models = [f"detector_{attention}" for attention in ATTENTIONS]
+    assert drawn == [*models, "instances_key_only", "segmenter_key_only"]
+    width, height = PIL.Image.open(SCENE).size
     for name in drawn:
         picture = PIL.Image.open(BUILD / "demo" / f"{name}.png")
-        assert picture.size > PIL.Image.open(PICTURE).size  # a legend is below it
+        # A legend is below it.
+        assert picture.height / picture.width > 1.05 * height / width
+    # It shows a square, a star, a triangle and more.
+    for shape in ("square", "star", "triangle"):
+        assert len(re.findall(rf"\b{shape}\b", out)) >= 3
 
 
 def test_what_is_not_there_is_refused_in_a_sentence() -> None:

@@ -74,6 +74,12 @@ def test_run_lengths_have_no_more_characters_than_an_int_has_bits_for():
             run_lengths.lengths(text, 2, 2)
 
 
+def test_empty_runs_do_not_go_on_without_end():
+    assert run_lengths.lengths("0" * 8 + "4", 2, 2) == [0] * 8 + [4]
+    with pytest.raises(ValueError, match="run lengths"):
+        run_lengths.lengths("0" * 10_000_000 + "4", 2, 2)
+
+
 def test_pictures_are_bytes_paths_or_pixels(tmp_path: pathlib.Path):
     file = png(PICTURE)
     (tmp_path / "a.png").write_bytes(file)

@@ -70,8 +70,10 @@ def installed_server(
 def test_another_user_serves_and_classifies(
     prefix: pathlib.Path, installed_server: Server
 ):
-    examples = sorted((prefix / "share/fovea/examples").iterdir())
+    folder = prefix / "share/fovea/examples"
+    examples = sorted(file for file in folder.iterdir() if file.is_file())
     assert len(examples) >= 4
+    assert len(list((folder / "scenes").iterdir())) >= 3
     for number, example in enumerate(examples):
         # What is printed names the file, which is called after its class.
         picture = prefix.parent / f"{number}{example.suffix}"

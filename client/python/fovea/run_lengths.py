@@ -16,6 +16,7 @@ def lengths(text: str, height: int, width: int) -> list[int]:
     """
     runs: list[int] = []
     number = shift = 0
+    left = height * width  # pixels
     for character in text:
         group = ord(character) - ord("0")
         if not 0 <= group < 0x40 or shift >= _LONGEST * _BITS:
@@ -27,8 +28,12 @@ def lengths(text: str, height: int, width: int) -> list[int]:
         if group & 0x10:
             number -= 1 << shift
         runs.append(number + (runs[-2] if len(runs) > 2 else 0))
+        left -= runs[-1]
+        # No mask needs more: an empty run stands between two others at most.
+        if runs[-1] < 0 or left < 0 or len(runs) > 2 * height * width + 1:
+            break
         number = shift = 0
-    if shift or any(run < 0 for run in runs) or sum(runs) != height * width:
+    if shift or left != 0:
         raise ValueError(f"the run lengths are not those of {height}x{width} pixels")
     return runs
 

@@ -47,7 +47,7 @@ void InitialiseForSmallData(Backbone& backbone) {
     std::string_view name = parameter.key();
     if (name.starts_with(kOfBackbone)) name.remove_prefix(kOfBackbone.size());
     at::Tensor& tensor = parameter.value();
-    if (name == "pos_embed") {
+    if (name == "pos_embed" && tensor.dim() == 3) {  // of tokens; PiT's and VOLO's are maps
       tensor.copy_(PositionWaves(tensor.size(1), tensor.size(2)).unsqueeze(0));
     } else if (name == "head.weight") {
       tensor.zero_();

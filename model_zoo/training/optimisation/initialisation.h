@@ -9,7 +9,8 @@ namespace fovea::models::training {
 // head too; other parameters stay:
 // - matrices get the deviation that keeps a signal's size (Glorot and Bengio, AISTATS 2010),
 //   instead of 0.02;
-// - position embeddings are the sines and cosines of rows and columns (Vaswani et al. 2017), so
+// - position embeddings of tokens are the sines and cosines of rows and columns (Vaswani et al.
+// 2017), so
 //   that neighbours are alike;
 // - keys start equal to queries: a token attends its like, as it does in trained models (after
 //   Trockman and Kolter, "Mimetic initialization of self-attention layers", ICML 2023);

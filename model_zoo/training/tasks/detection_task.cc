@@ -260,7 +260,9 @@ std::unique_ptr<TrainingTask> MakeDetectionTask(Backbone& backbone, SampleSource
   TORCH_CHECK_VALUE(backbone.info().num_classes == classes, "the data needs ", classes,
                     " classes, the model has ", backbone.info().num_classes);
   if (const auto* anchors = dynamic_cast<const AnchorDetector*>(HeadOf(backbone))) {
-    return std::make_unique<AnchorDetectionTask>(backbone, *anchors, sources, options);
+    DetectionTrainingOptions without_masks = options;
+    without_masks.samples.masks = false;
+    return std::make_unique<AnchorDetectionTask>(backbone, *anchors, sources, without_masks);
   }
   const auto* regions = dynamic_cast<const TwoStageHead*>(HeadOf(backbone));
   TORCH_CHECK_VALUE(regions != nullptr && regions->roi_heads().stages() == 1,

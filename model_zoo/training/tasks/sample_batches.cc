@@ -12,7 +12,7 @@ SampleBatches::SampleBatches(SampleSources sources, const Backbone& backbone,
       options_(options),
       framing_(framing),
       size_{backbone.info().image_height, backbone.info().image_width},
-      preprocessing_(backbone.info().preprocessing) {}
+      preprocessing_(options.preprocessing.value_or(backbone.info().preprocessing)) {}
 
 SampleLoaderOptions SampleBatches::LoaderOptions(bool training) const {
   return {.batch_size = options_.batch_size,
@@ -21,6 +21,7 @@ SampleLoaderOptions SampleBatches::LoaderOptions(bool training) const {
           .seed = options_.seed,
           .training = training,
           .augmentation = options_.augmentation,
+          .masks = options_.masks,
           .threads = options_.threads};
 }
 

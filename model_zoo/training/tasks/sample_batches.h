@@ -21,13 +21,15 @@ struct SampleOptionsOfTask {
   uint64_t seed = 1;
   int64_t batch_size = 16;
   std::optional<AugmentationOptions> augmentation;
-  int threads = 1;                // that make batches ahead
-  int64_t validation_images = 0;  // the first ones; 0: all that there are
+  int threads = 1;                             // that make batches ahead
+  int64_t validation_images = 0;               // the first ones; 0: all that there are
+  std::optional<Preprocessing> preprocessing;  // none: as the backbone was published
+  bool masks = true;                           // of objects, where the samples have some
 };
 
 class SampleBatches {
  public:
-  // Images as large as the backbone's input, normalised as it was published.
+  // Images as large as the backbone's input, normalised as the options say.
   SampleBatches(SampleSources sources, const Backbone& backbone, const SampleOptionsOfTask& options,
                 Framing framing = Framing::kWhole);
 

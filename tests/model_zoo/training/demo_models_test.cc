@@ -1,6 +1,7 @@
 // What the bundled models were made to do, measured through the server's own reader, the zoo's
 // loader and Prepare.
 #include <ATen/ATen.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -55,6 +56,24 @@ TEST(DemoModelsTest, TheKnnTwinRunsTheDenseModelsWeights) {
   EXPECT_EQ(twin->info().attention, Prepared("shapes_with_knn")->info().attention);
   // The weights were not trained for it: how far it falls is what the demonstration shows.
   EXPECT_GE(Evaluate(ClassifierOf(*twin), 1, Stream::kTest, 500).accuracy(), 0.5);
+}
+
+TEST(DemoModelsTest, EveryTaskOfScenesHasEachAttention) {
+  struct Kind {
+    std::string name, head;
+    size_t outputs;
+  };
+  for (const Kind& kind : {Kind{"detector", "retinanet", 4}, Kind{"instances", "mask_rcnn", 5},
+                           Kind{"segmenter", "semantic_fpn", 1}}) {
+    for (const std::string attention : {"dense", "aewin", "key_only"}) {
+      const std::string name = kind.name + "_" + attention;
+      EXPECT_EQ(DescribeModelFolder(kDemo / name).head, kind.head) << name;
+      const auto model = Prepared(name);
+      EXPECT_EQ(model->info().backbone, "linglo_demo") << name;
+      EXPECT_THAT(model->info().attention, ::testing::StartsWith(attention)) << name;
+      EXPECT_EQ(model->info().outputs.size(), kind.outputs) << name;
+    }
+  }
 }
 
 TEST(DemoModelsTest, TheRepositoryStaysSmall) {

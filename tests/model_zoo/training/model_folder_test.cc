@@ -113,6 +113,7 @@ TEST_F(ModelFolderTest, ADetectorsFolderHasItsHeadSizeAndPreprocessing) {
   std::ifstream file(path / "model.textproto");
   const std::string text((std::istreambuf_iterator<char>(file)), {});
   EXPECT_NE(text.find("mean: [0.1, 0.2, 0.3]\n  std: [1.0, 2.0, 3.0]"), text.npos) << text;
+  EXPECT_NE(text.find("max_batch_size: 4\n"), text.npos) << text;
   EXPECT_NE(text.find("shorter_side: 96\n  longer_side: 96"), text.npos) << text;
 }
 

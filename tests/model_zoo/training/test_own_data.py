@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import pathlib
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -161,13 +162,16 @@ def test_from_a_bundled_detector_to_a_served_one_that_knows_other_objects(
 ) -> None:
     """What is not said is as of the model to start from; what is learned is found in new pictures."""
     finder = tmp_path / "models" / "finder"
-    command = [BUILD / "bin/fovea-train", "--threads", 2, "--data", data["detection"]]
+    command = [BUILD / "bin/fovea-train", "--threads", 1, "--data", data["detection"]]
     command += ["--from", DEMO / "instances_key_only", "--out", finder]
-    subprocess.run(
+    done = subprocess.run(
         list(map(str, [*command, "--batch-size", 4, "--epochs", 25])),
         check=True,
+        capture_output=True,
+        text=True,
         timeout=600,
     )
+    assert re.search(r"^  kept: \d{3} ", done.stdout, re.MULTILINE)
     text = (finder / "model.textproto").read_text()
     for part in (
         'backbone: "linglo_demo"',
@@ -195,6 +199,38 @@ def test_from_a_bundled_detector_to_a_served_one_that_knows_other_objects(
             mask = found.masks[0].array().astype(bool)
             right += (mask & truth).sum() >= 0.6 * (mask | truth).sum()
     assert right >= 7  # of ten
+
+
+def test_weights_go_on_with_the_colours_that_they_know(
+    data: dict[str, pathlib.Path], tmp_path: pathlib.Path
+) -> None:
+    out = tmp_path / "mine"
+    done = train(
+        "--out", out, "--data", data["classification"], "--from", DEMO / "shapes"
+    )
+    assert done.returncode == 0, done.stderr
+    assert "mean: [0.5, 0.5, 0.5]" in (out / "model.textproto").read_text()
+
+
+def test_an_input_that_is_no_square_is_not_guessed(
+    data: dict[str, pathlib.Path], tmp_path: pathlib.Path
+) -> None:
+    wide = tmp_path / "wide"
+    wide.mkdir()
+    (wide / "model.textproto").write_text(
+        'spec_version: 1\nbackbone: "linglo_b0"\ntask: DETECTION\nnum_classes: 2\n'
+        "preprocessing { shorter_side: 160 longer_side: 256 }\nrandom_weights { seed: 1 }\n"
+    )
+    command = [BUILD / "bin/fovea-train", "--data", data["detection"], "--from", wide]
+    done = subprocess.run(
+        list(map(str, [*command, "--out", tmp_path / "mine"])),
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 1
+    assert "say --image-size" in done.stderr
 
 
 def test_data_without_masks_teaches_no_masks(
@@ -231,3 +267,8 @@ def test_written_scenes_are_data_on_disk(tmp_path: pathlib.Path) -> None:
     # They would do for either task.
     done = train("--out", tmp_path / "mine", "--data", scenes)
     assert "say which with --task" in done.stderr
+    done = train(
+        "--out", tmp_path / "mine", "--data", scenes, "--from", DEMO / "segmenter_dense"
+    )
+    assert done.returncode == 0, done.stderr
+    assert "task: SEGMENTATION" in (tmp_path / "mine/model.textproto").read_text()

@@ -65,7 +65,14 @@ def read_coco(path: pathlib.Path, images: pathlib.Path | None) -> Coco:
         )
     try:
         return _checked(file, document, images)
-    except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
+    except (
+        KeyError,
+        OSError,
+        TypeError,
+        ValueError,
+        OverflowError,
+        RecursionError,
+    ) as error:
         what = (
             f"a field {error} is missing" if isinstance(error, KeyError) else str(error)
         )

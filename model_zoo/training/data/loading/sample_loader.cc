@@ -14,8 +14,8 @@ namespace fovea::models::training {
 namespace {
 
 constexpr uint32_t kAugmentationStream = 64;  // of Random: no picture's or scene's
-// Of an image: some 4,000 objects at 512 x 512. A batch is given as many bytes as its images need.
-constexpr int64_t kMaxMaskBytes = int64_t{1} << 30;
+// Of an image: some 1,000 objects at 512 x 512. A batch is given as many bytes as its images need.
+constexpr int64_t kMaxMaskBytes = int64_t{1} << 28;
 
 // Boxes of the objects that are crowds, or of the others.
 at::Tensor BoxesOf(const std::vector<Object>& objects, bool crowds) {
@@ -137,6 +137,8 @@ int64_t SampleLoader::batches_per_epoch() const {
 }
 
 TrainingBatch SampleLoader::Make(int64_t number) const {
+  GroundTruth truth = source_.ground_truth();
+  truth.masks &= options_.masks;
   const uint64_t count = source_.size();
   const bool endless = count == SampleSource::kEndless;
   const cv::Size size(static_cast<int>(options_.size.width),
@@ -150,14 +152,14 @@ TrainingBatch SampleLoader::Make(int64_t number) const {
                                ? place
                                : Shuffled(place % count, count, options_.seed, place / count);
     const Sample sample = source_.Get(index);
-    CheckMasks(sample.objects, options_.size, source_.Name(index));
+    if (truth.masks) CheckMasks(sample.objects, options_.size, source_.Name(index));
     Random random(options_.seed, kAugmentationStream, place);
     samples.push_back(options_.augmentation ? Augmented(sample, size, options_.framing,
                                                         *options_.augmentation, random)
                                             : Placed(sample, size, options_.framing));
     indices.push_back(index);
   }
-  TrainingBatch batch = Collate(source_.ground_truth(), samples, options_.size);
+  TrainingBatch batch = Collate(truth, samples, options_.size);
   batch.indices = std::move(indices);
   return batch;
 }

@@ -57,6 +57,7 @@ struct SampleLoaderOptions {
   // own). Otherwise the samples once and in order, the last batch as small as it comes out.
   bool training = true;
   std::optional<AugmentationOptions> augmentation;  // none: samples are only brought to size
+  bool masks = true;                                // of objects, where the source has some
   // Batches made at a time, each on a thread of its own, while the caller uses an earlier one.
   int threads = 1;
   // To go on after a stop: so many batches count as taken.

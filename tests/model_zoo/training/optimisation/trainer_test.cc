@@ -144,5 +144,43 @@ TEST(InitialisationTest, KeysStartAsQueriesAndTheHeadAtZero) {
   EXPECT_EQ(position[0].abs().max().item<float>(), 0);
 }
 
+TEST(InitialisationTest, ABackboneBehindAHeadStartsAsAloneAndTheHeadStays) {
+  const auto load = [] {
+    return LoadBackbone({.backbone = "linglo_demo",
+                         .attention = {"dense"},
+                         .task = Task::kDetection,
+                         .head = "retinanet",
+                         .head_channels = 32,
+                         .num_classes = 2,
+                         .random_weights_seed = 3});
+  };
+  const std::shared_ptr<Backbone> published = load(), started = load();
+  InitialiseForSmallData(*started);
+  int matrices = 0;
+  for (const auto& parameter : started->named_parameters()) {
+    const std::string& name = parameter.key();
+    const at::Tensor& now = parameter.value();
+    const at::Tensor& before = published->named_parameters()[name];
+    if (name.starts_with("head.")) EXPECT_TRUE(at::equal(now, before)) << name;
+    if (!name.starts_with("backbone.") || now.dim() != 2 || !name.ends_with(".weight")) continue;
+    if (name.ends_with(".attn.qkv.weight")) continue;  // keys are queries: another deviation
+    EXPECT_NEAR(now.std().item<double>(), std::sqrt(2.0 / (now.size(0) + now.size(1))), 1e-4)
+        << name;
+    ++matrices;
+  }
+  EXPECT_GT(matrices, 4);
+}
+
+// PiT's and VOLO's position embeddings are maps, which stay.
+TEST(InitialisationTest, EveryArchitectureCanBeStarted) {
+  for (const BackboneEntry& entry : Backbones()) {
+    const std::shared_ptr<Backbone> backbone =
+        entry.make_tiny({.name = "m", .backbone = entry.name});
+    const at::NoGradGuard no_grad;
+    backbone->Initialise(5);
+    EXPECT_NO_THROW(InitialiseForSmallData(*backbone)) << entry.name;
+  }
+}
+
 }  // namespace
 }  // namespace fovea::models::training

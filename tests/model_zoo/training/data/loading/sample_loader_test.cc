@@ -131,15 +131,18 @@ class Crowded final : public SampleSource {
 
 TEST(SampleLoaderTest, MasksThatWouldFillTheMemoryAreRefusedBeforeTheyAreMade) {
   const SampleLoaderOptions options{.batch_size = 1, .size = {1024, 1024}, .training = false};
-  const Crowded most(1024), too_many(1025);  // a mebibyte each
+  const Crowded most(256), too_many(257);  // a mebibyte each
   SampleLoader taken(most, options), refused(too_many, options);
   EXPECT_THROW(taken.Next(), std::logic_error);
   try {
     refused.Next();
     FAIL() << "it was not refused";
   } catch (const DataError& error) {
-    EXPECT_THAT(error.what(), ::testing::HasSubstr("crowded.png: the masks of its 1025 objects"));
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("crowded.png: the masks of its 257 objects"));
   }
+  SampleLoaderOptions without = options;
+  without.masks = false;
+  EXPECT_EQ(SampleLoader(too_many, without).Next().images.at(0).masks.size(0), 0);
 }
 
 TEST(SampleLoaderTest, ScenesWithoutObjectsHaveEmptyTensors) {
