@@ -19,6 +19,7 @@ namespace {
 struct FolderOnDisk {
   std::filesystem::path
       path;  // canonical, so that "." and a trailing slash have a name and a parent
+  std::unique_ptr<ModelFolders> repository;  // which the contents' files refer to
   ModelFolderContents contents;
 };
 
@@ -31,8 +32,9 @@ FolderOnDisk Read(const std::filesystem::path& folder) {
 
   std::vector<std::unique_ptr<RepositoryFs>> repositories;
   repositories.push_back(MakeRepositoryFs(full.parent_path()));
-  const ModelFolders folders(std::move(repositories));
-  FolderOnDisk read{full, folders.Read(name)};
+  auto repository = std::make_unique<ModelFolders>(std::move(repositories));
+  ModelFolderContents contents = repository->Read(name);
+  FolderOnDisk read{full, std::move(repository), std::move(contents)};
   if (!read.contents.status.ok()) Throw(name, read.contents.status);
   return read;
 }
@@ -40,7 +42,7 @@ FolderOnDisk Read(const std::filesystem::path& folder) {
 }  // namespace
 
 models::ModelDescription DescribeModelFolder(const std::filesystem::path& folder) {
-  const auto [full, model] = Read(folder);
+  const auto [full, repository, model] = Read(folder);
   const std::string name = full.filename().string();
   std::vector<int64_t> available;
   for (const VersionFolderContents& version : model.versions) available.push_back(version.number);

@@ -56,7 +56,7 @@ void InitialiseForSmallData(Backbone& backbone) {
     } else if (name.ends_with(".weight") && tensor.dim() == 2) {
       Rescale(tensor);
       if (name.ends_with(".attn.qkv.weight")) {
-        const int64_t channels = tensor.size(1);
+        const int64_t channels = tensor.size(0) / 3;  // T2T narrows its first tokens here
         tensor.narrow(0, channels, channels).copy_(tensor.narrow(0, 0, channels));
       }
     }

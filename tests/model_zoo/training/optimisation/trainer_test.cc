@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "model_zoo/attention/registry/attentions.h"
+#include "model_zoo/registry/backbones.h"
 #include "model_zoo/registry/load.h"
 #include "model_zoo/training/data/generated/shapes.h"
 #include "tests/model_zoo/training/tiny_training.h"
@@ -161,7 +162,9 @@ TEST(InitialisationTest, ABackboneBehindAHeadStartsAsAloneAndTheHeadStays) {
     const std::string& name = parameter.key();
     const at::Tensor& now = parameter.value();
     const at::Tensor& before = published->named_parameters()[name];
-    if (name.starts_with("head.")) EXPECT_TRUE(at::equal(now, before)) << name;
+    if (name.starts_with("head.")) {
+      EXPECT_TRUE(at::equal(now, before)) << name;
+    }
     if (!name.starts_with("backbone.") || now.dim() != 2 || !name.ends_with(".weight")) continue;
     if (name.ends_with(".attn.qkv.weight")) continue;  // keys are queries: another deviation
     EXPECT_NEAR(now.std().item<double>(), std::sqrt(2.0 / (now.size(0) + now.size(1))), 1e-4)
