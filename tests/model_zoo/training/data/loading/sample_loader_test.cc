@@ -140,9 +140,20 @@ TEST(SampleLoaderTest, MasksThatWouldFillTheMemoryAreRefusedBeforeTheyAreMade) {
   } catch (const DataError& error) {
     EXPECT_THAT(error.what(), ::testing::HasSubstr("crowded.png: the masks of its 257 objects"));
   }
-  SampleLoaderOptions without = options;
-  without.masks = false;
-  EXPECT_EQ(SampleLoader(too_many, without).Next().images.at(0).masks.size(0), 0);
+}
+
+TEST(SampleLoaderTest, MasksThatNobodyLearnsFromAreNotMade) {
+  SampleLoaderOptions options = InOrder();
+  options.masks = false;
+  const Scenes scenes = SomeScenes(4);
+  for (const ImageTruth& image : SampleLoader(scenes, options).Next().images) {
+    EXPECT_GT(image.boxes.size(0), 0);
+    EXPECT_EQ(image.masks.size(0), 0);
+  }
+  // Nor is a picture refused for them: this one's are decoded for its boxes, one by one.
+  options.size = {1024, 1024};
+  const Crowded crowded(257);
+  EXPECT_THROW(SampleLoader(crowded, options).Next(), std::logic_error);
 }
 
 TEST(SampleLoaderTest, ScenesWithoutObjectsHaveEmptyTensors) {
