@@ -15,7 +15,7 @@
 #include "model_zoo/training/comparison/comparison.h"
 #include "model_zoo/training/comparison/linear_baseline.h"
 #include "model_zoo/training/data/generated/scene.h"
-#include "model_zoo/training/data/user_data/data_set_files.h"
+#include "model_zoo/training/data/user_data/write_data_set.h"
 #include "model_zoo/training/gallery.h"
 #include "model_zoo/training/train_command.h"
 #include "model_zoo/training/training_plan.h"

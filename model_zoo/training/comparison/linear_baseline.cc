@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "model_zoo/training/data/generated/picture_batches.h"
+#include "model_zoo/training/data/loading/picture_batches.h"
 #include "model_zoo/training/optimisation/adamw.h"
 #include "model_zoo/training/optimisation/schedule.h"
 

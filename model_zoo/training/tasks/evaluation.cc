@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <map>
 
-#include "model_zoo/training/data/generated/picture_batches.h"
+#include "model_zoo/training/data/loading/picture_batches.h"
 
 namespace fovea::models::training {
 namespace {

@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "model_zoo/training/data/generated/picture_batches.h"
+#include "model_zoo/training/data/loading/picture_batches.h"
 #include "model_zoo/training/tasks/autocast.h"
 #include "model_zoo/training/tasks/evaluation.h"
 #include "model_zoo/training/tasks/extent_guide.h"

@@ -14,7 +14,7 @@
 #include "model_zoo/folder/describe_model_folder.h"
 #include "model_zoo/model.h"
 #include "model_zoo/registry/load.h"
-#include "model_zoo/training/data/generated/picture_batches.h"
+#include "model_zoo/training/data/loading/picture_batches.h"
 #include "model_zoo/training/tasks/evaluation.h"
 #include "server/imaging/decode.h"
 #include "server/imaging/probe.h"

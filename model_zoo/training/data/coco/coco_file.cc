@@ -13,7 +13,7 @@
 #include "base/run_lengths.h"
 #include "model_zoo/quoted.h"
 #include "model_zoo/training/data/coco/coco_entry.h"
-#include "model_zoo/training/data/coco/mask_codes.h"
+#include "model_zoo/training/data/coco/coco_masks.h"
 #include "model_zoo/training/data/sample_source.h"
 
 namespace fovea::models::training {

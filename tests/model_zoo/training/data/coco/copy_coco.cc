@@ -3,7 +3,7 @@
 #include <cstdio>
 
 #include "model_zoo/training/data/coco/coco_source.h"
-#include "model_zoo/training/data/user_data/data_set_files.h"
+#include "model_zoo/training/data/user_data/write_data_set.h"
 
 int main(int argc, char** argv) {
   if (argc != 3) return 2;

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "model_zoo/training/data/generated/canvas.h"
-#include "model_zoo/training/data/generated/picture_batches.h"
+#include "model_zoo/training/data/loading/picture_batches.h"
 
 namespace fovea::models::training {
 namespace {

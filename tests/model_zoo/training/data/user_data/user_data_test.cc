@@ -5,7 +5,7 @@
 
 #include "model_zoo/training/data/generated/scene.h"
 #include "model_zoo/training/data/picture_files/picture_file.h"
-#include "model_zoo/training/data/user_data/data_set_files.h"
+#include "model_zoo/training/data/user_data/write_data_set.h"
 #include "tests/model_zoo/folder/temp_repository.h"
 
 namespace fovea::models::training {

@@ -1,4 +1,4 @@
-#include "model_zoo/training/data/user_data/data_set_files.h"
+#include "model_zoo/training/data/user_data/write_data_set.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "model_zoo/training/data/coco/mask_codes.h"
+#include "model_zoo/training/data/coco/coco_masks.h"
 #include "model_zoo/training/data/picture_files/picture_file.h"
 
 namespace fovea::models::training {

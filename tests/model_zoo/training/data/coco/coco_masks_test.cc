@@ -1,4 +1,4 @@
-#include "model_zoo/training/data/coco/mask_codes.h"
+#include "model_zoo/training/data/coco/coco_masks.h"
 
 #include <gtest/gtest.h>
 

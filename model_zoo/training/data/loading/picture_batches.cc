@@ -1,4 +1,4 @@
-#include "model_zoo/training/data/generated/picture_batches.h"
+#include "model_zoo/training/data/loading/picture_batches.h"
 
 #include <ATen/ATen.h>
 
