@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kJpegQuality = 90;
 // Of the stream: with shapes of several kinds, small and large, in front of each other.
-constexpr uint64_t kExampleScenes[] = {16, 21, 29};
+constexpr uint64_t kExampleScenes[] = {12, 9, 21};
 
 std::runtime_error CouldNotWrite(const std::filesystem::path& file) {
   return std::runtime_error("could not write " + file.string());
@@ -66,7 +66,7 @@ void WriteExamples(uint64_t seed, const std::filesystem::path& folder) {
   std::filesystem::create_directories(scenes);
   int number = 0;
   for (const uint64_t index : kExampleScenes) {
-    const Sample scene = DrawScene(seed, Stream::kExamples, index, {480, 360});
+    const Sample scene = DrawScene(seed, Stream::kExamples, index, {384, 384});
     WriteImage(scenes / ("scene_" + std::to_string(++number) + ".jpg"), scene.rgb);
   }
 }
