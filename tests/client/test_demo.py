@@ -53,7 +53,7 @@ def test_the_demonstration_finds_and_draws_the_shapes_of_a_scene() -> None:
     out = demonstrate()
     drawn = re.findall(r"^\S+/demo/(\w+)\.png$", out, re.MULTILINE)
     models = [f"detector_{attention}" for attention in ATTENTIONS]
-    assert drawn == [*models, "instances_key_only", "segmenter_key_only"]
+    assert drawn == sorted([*models, "instances_key_only", "segmenter_key_only"])
     width, height = PIL.Image.open(SCENE).size
     for name in drawn:
         picture = PIL.Image.open(BUILD / "demo" / f"{name}.png")
