@@ -1,7 +1,6 @@
 #include "model_zoo/training/tasks/classification_task.h"
 
 #include <ATen/ATen.h>
-#include <c10/util/Exception.h>
 
 #include <algorithm>
 #include <functional>
@@ -67,9 +66,7 @@ class ClassificationTask final : public TrainingTask {
 
 std::unique_ptr<TrainingTask> MakeClassificationTask(Backbone& backbone, SampleSources sources,
                                                      const ClassificationTrainingOptions& options) {
-  const auto classes = static_cast<int64_t>(sources.training.labels().size());
-  TORCH_CHECK_VALUE(backbone.info().num_classes == classes, "the data has ", classes,
-                    " classes, the model has ", backbone.info().num_classes);
+  CheckClasses(backbone, sources.training.labels().size());
   return std::make_unique<ClassificationTask>(backbone, sources, options);
 }
 

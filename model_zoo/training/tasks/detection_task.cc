@@ -255,10 +255,7 @@ int64_t FirstLabel(const Backbone& backbone) {
 
 std::unique_ptr<TrainingTask> MakeDetectionTask(Backbone& backbone, SampleSources sources,
                                                 const DetectionTrainingOptions& options) {
-  const int64_t classes =
-      FirstLabel(backbone) + static_cast<int64_t>(sources.training.labels().size());
-  TORCH_CHECK_VALUE(backbone.info().num_classes == classes, "the data needs ", classes,
-                    " classes, the model has ", backbone.info().num_classes);
+  CheckClasses(backbone, FirstLabel(backbone) + sources.training.labels().size());
   if (const auto* anchors = dynamic_cast<const AnchorDetector*>(HeadOf(backbone))) {
     DetectionTrainingOptions without_masks = options;
     without_masks.samples.masks = false;

@@ -1,10 +1,16 @@
 #include "model_zoo/training/tasks/sample_batches.h"
 
 #include <ATen/ATen.h>
+#include <c10/util/Exception.h>
 
 #include <algorithm>
 
 namespace fovea::models::training {
+
+void CheckClasses(const Backbone& backbone, uint64_t needed) {
+  const auto has = static_cast<uint64_t>(backbone.info().num_classes);
+  TORCH_CHECK_VALUE(has == needed, "the data needs ", needed, " classes, the model has ", has);
+}
 
 SampleBatches::SampleBatches(SampleSources sources, const Backbone& backbone,
                              const SampleOptionsOfTask& options, Framing framing)

@@ -27,6 +27,9 @@ struct SampleOptionsOfTask {
   bool masks = true;                           // of objects, where the samples have some
 };
 
+// Throws c10::ValueError where the model has another number of classes than the data needs.
+void CheckClasses(const Backbone& backbone, uint64_t needed);
+
 class SampleBatches {
  public:
   // Images as large as the backbone's input, normalised as the options say.

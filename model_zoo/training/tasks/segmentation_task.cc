@@ -86,9 +86,7 @@ class SegmentationTask final : public TrainingTask {
 
 std::unique_ptr<TrainingTask> MakeSegmentationTask(Backbone& backbone, SampleSources sources,
                                                    const SegmentationTrainingOptions& options) {
-  const auto classes = static_cast<int64_t>(sources.training.map_labels().size());
-  TORCH_CHECK_VALUE(backbone.info().num_classes == classes, "the data has ", classes,
-                    " classes, the model has ", backbone.info().num_classes);
+  CheckClasses(backbone, sources.training.map_labels().size());
   return std::make_unique<SegmentationTask>(backbone, sources, options);
 }
 
