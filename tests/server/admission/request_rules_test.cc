@@ -19,6 +19,7 @@ ModelView Model() {
                            {"image_rgb", DataType::kUint8, {-1, -1, -1, 3}}};
   model.outputs = {{"logits", DataType::kFp32, {-1, 10}}};
   model.max_batch_size = 4;
+  model.max_queue_size = 100;
   model.sizes = {{4, 5}};
   return model;
 }
