@@ -61,7 +61,7 @@ TrainingData OpenData(const Arguments& arguments, const ModelDescription& model)
   if (!arguments.data.empty()) return OpenUserData(arguments.data, model.task);
   if (!arguments.scenes) return {};
   const auto side = static_cast<int>(model.image_height);
-  Scenes::Options options{.seed = arguments.seed, .size = {side, side}};
+  Scenes::Options options{.seed = arguments.seed, .sizes = SizesWithin(side)};
   TrainingData data;
   data.training = std::make_shared<Scenes>(options);
   options.stream = Stream::kValidation;

@@ -244,8 +244,14 @@ Sample DrawScene(uint64_t seed, Stream stream, uint64_t index, cv::Size size,
   return sample;
 }
 
+std::vector<cv::Size> SizesWithin(int side) {
+  const int shorter = std::max(1, side * 3 / 4);
+  return {{side, side}, {side, shorter}, {shorter, side}};
+}
+
 Scenes::Scenes(Options options) : options_(std::move(options)), map_labels_{"background"} {
-  Check(options_.size, options_.scene);
+  if (options_.sizes.empty()) throw std::invalid_argument("scenes have at least one size");
+  for (const cv::Size size : options_.sizes) Check(size, options_.scene);
   for (Shape shape : options_.scene.shapes) labels_.emplace_back(training::Name(shape));
   map_labels_.insert(map_labels_.end(), labels_.begin(), labels_.end());
 }
@@ -253,7 +259,8 @@ Scenes::Scenes(Options options) : options_(std::move(options)), map_labels_{"bac
 std::string Scenes::Name(uint64_t index) const { return "scene " + std::to_string(index); }
 
 Sample Scenes::Get(uint64_t index) const {
-  return DrawScene(options_.seed, options_.stream, index, options_.size, options_.scene);
+  const cv::Size size = options_.sizes[index % options_.sizes.size()];
+  return DrawScene(options_.seed, options_.stream, index, size, options_.scene);
 }
 
 }  // namespace fovea::models::training

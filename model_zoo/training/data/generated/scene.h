@@ -38,13 +38,16 @@ Sample DrawScene(uint64_t seed, Stream stream, uint64_t index, cv::Size size,
 
 inline constexpr int kMinVisiblePixels = 20;
 
-// The scenes first, first + 1, ... of a stream.
+// As pictures come that fit into a square of `side` pixels: square, lying and upright at 4:3.
+std::vector<cv::Size> SizesWithin(int side);
+
+// The scenes of a stream.
 class Scenes final : public SampleSource {
  public:
   struct Options {
     uint64_t seed = 1;
     Stream stream = Stream::kTraining;
-    cv::Size size = {128, 128};
+    std::vector<cv::Size> sizes = {{128, 128}};  // in turn
     uint64_t count = kEndless;
     SceneOptions scene;
   };

@@ -36,8 +36,8 @@ ModelDescription Small(Task task, const std::string& head, const std::string& at
 }
 
 struct SmallScenes {
-  Scenes training{{.size = {kSide, kSide}}};
-  Scenes validation{{.stream = Stream::kValidation, .size = {kSide, kSide}, .count = 6}};
+  Scenes training{{.sizes = {{kSide, kSide}}}};
+  Scenes validation{{.stream = Stream::kValidation, .sizes = {{kSide, kSide}}, .count = 6}};
 };
 
 std::unique_ptr<TrainingTask> TaskOf(Backbone& backbone, Task task, const SmallScenes& scenes,

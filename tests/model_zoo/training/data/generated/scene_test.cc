@@ -222,5 +222,17 @@ TEST(ScenesTest, NameTheirClassesAndTheBackground) {
                                                   {.shapes = {Shape::kHeart, Shape::kBolt}})));
 }
 
+TEST(ScenesTest, TakeTheirSizesInTurn) {
+  EXPECT_EQ(SizesWithin(128), (std::vector<cv::Size>{{128, 128}, {128, 96}, {96, 128}}));
+  EXPECT_EQ(SizesWithin(1), (std::vector<cv::Size>{{1, 1}, {1, 1}, {1, 1}}));
+  const Scenes scenes({.sizes = {{60, 60}, {60, 45}}});
+  for (const uint64_t index : {0, 1, 2, 3}) {
+    const cv::Size size{60, index % 2 == 0 ? 60 : 45};
+    EXPECT_TRUE(SameSample(scenes.Get(index), DrawScene(1, Stream::kTraining, index, size)));
+  }
+  EXPECT_THROW(Scenes({.sizes = {}}), std::invalid_argument);
+  EXPECT_THROW(Scenes({.sizes = {{60, 60}, {0, 60}}}), std::invalid_argument);
+}
+
 }  // namespace
 }  // namespace fovea::models::training

@@ -12,7 +12,7 @@
 namespace fovea::models::training {
 namespace {
 
-Scenes SomeScenes(uint64_t count) { return Scenes({.size = {80, 64}, .count = count}); }
+Scenes SomeScenes(uint64_t count) { return Scenes({.sizes = {{80, 64}}, .count = count}); }
 
 SampleLoaderOptions InOrder() { return {.batch_size = 4, .size = {96, 96}, .training = false}; }
 

@@ -8,7 +8,7 @@ namespace fovea::models::training {
 namespace {
 
 TEST(GroundTruthSheetTest, ShowsEachPictureAsItIsAndBelowItItsGroundTruth) {
-  const Scenes scenes({.size = {64, 64}, .count = 3});
+  const Scenes scenes({.sizes = {{64, 64}}, .count = 3});
   const cv::Mat sheet = GroundTruthSheet(scenes, 0, /*rows=*/2, /*columns=*/2, /*side=*/64);
   ASSERT_EQ(sheet.size(), cv::Size(2 * 66, 2 * 132));
   for (int i = 0; i < 4; ++i) {

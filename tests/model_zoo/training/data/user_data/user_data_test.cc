@@ -51,7 +51,7 @@ class UserDataTest : public ::testing::Test {
 };
 
 TEST_F(UserDataTest, ScenesOnDiskAreTheScenes) {
-  const Scenes scenes({.stream = Stream::kTest, .size = {96, 80}, .count = 12});
+  const Scenes scenes({.stream = Stream::kTest, .sizes = {{96, 80}}, .count = 12});
   WriteDataSet(scenes, 0, SampleSource::kEndless, folder_.root());
   const TrainingData objects = Open(Task::kDetection), maps = Open(Task::kSegmentation);
   EXPECT_EQ(objects.training->labels(), scenes.labels());
