@@ -69,7 +69,7 @@ peers:  ## Install what Fovea is measured against (Triton, OpenVINO), outside th
 	@tests/peers/install.sh
 
 train-demo: setup  ## Train the bundled demo models again (about 75 minutes on two cores)
-	@deploy/setup/build.sh $(PRESET) fovea-train
+	@FOVEA_CUDA_TYPES=ONE deploy/setup/build.sh $(PRESET) fovea-train  # trains on the CPU
 	@model_zoo/training/train_demo.sh "$(BUILD)"
 
 train-families: setup  ## Train a small model per family of attention, three seeds each, and compare them (about two hours on two cores)
