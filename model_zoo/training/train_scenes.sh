@@ -21,9 +21,9 @@ train() {
     --backbone linglo_demo --attention "$attention" --image-size 128 --validation-images 200 "${@:2}"
 }
 train detector --head retinanet --head-channels 64 --score-threshold 0.1 --detections-per-image 50 \
-  --batch-size 8 --learning-rate 4e-3 --epochs 16
+  --batch-size 8 --learning-rate 4e-3 --epochs 22
 train instances --from "$models/detector_$name" --head mask_rcnn --head-channels 48 --conventions MMDETECTION \
   --score-threshold 0.1 --detections-per-image 50 --batch-size 8 --learning-rate 1e-3 --epochs 5
 # Small batches: a segmenter learns more from each picture.
 train segmenter --from "$models/instances_$name" --head semantic_fpn --head-channels 80 \
-  --batch-size 4 --learning-rate 3e-3 --epochs 64
+  --batch-size 4 --learning-rate 3e-3 --epochs 56
