@@ -3,11 +3,18 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <cmath>
 #include <tuple>
 
 #include "kernels/vision/nms/op.h"
 
 namespace fovea::models {
+namespace {
+
+// Logits that are looked at together: what is made of them stays in a core's cache.
+constexpr int64_t kPiece = 1 << 18;
+
+}  // namespace
 
 at::Tensor BestFirst(const at::Tensor& scores, int64_t most) {
   if (most >= scores.size(0)) {
@@ -20,6 +27,22 @@ at::Tensor BestFirst(const at::Tensor& scores, int64_t most) {
   const at::Tensor order = std::get<1>(
       scores.index_select(0, chosen).sort(/*stable=*/true, /*dim=*/0, /*descending=*/true));
   return chosen.index_select(0, order);
+}
+
+BestScores BestAbove(const at::Tensor& logits, double threshold, int64_t most) {
+  const double least = std::log(threshold / (1 - threshold));
+  std::vector<at::Tensor> scores, indices;
+  for (int64_t first = 0; first == 0 || first < logits.size(0); first += kPiece) {
+    const at::Tensor piece = logits.slice(0, first, first + kPiece);
+    const at::Tensor above = (piece <= least).logical_not().nonzero().squeeze(1);
+    const at::Tensor all = piece.index_select(0, above).to(at::kFloat).sigmoid();
+    const at::Tensor best = BestFirst(all, most);
+    scores.push_back(all.index_select(0, best));
+    indices.push_back(above.index_select(0, best) + first);
+  }
+  // Pieces and what is in them stand by place where scores are equal, and so does what is chosen.
+  const at::Tensor all = at::cat(scores), best = BestFirst(all, most);
+  return {all.index_select(0, best), at::cat(indices).index_select(0, best)};
 }
 
 void CheckDetectionOptions(const DetectionOptions& options) {

@@ -22,6 +22,17 @@ struct Candidates {
 // `most` is at least 1.
 at::Tensor BestFirst(const at::Tensor& scores, int64_t most);
 
+struct BestScores {
+  at::Tensor scores;   // FP32 [K], K at most `most`
+  at::Tensor indices;  // INT64 [K]: of the logits
+};
+
+// Of the sigmoids of `logits` [M] above `threshold` the `most` best, as BestFirst has them. What is
+// no number passes the threshold too: who finds it among the scores knows that the model is broken.
+// Looks at a piece of the logits at a time: beside them it holds a few megabytes, however many
+// pass.
+BestScores BestAbove(const at::Tensor& logits, double threshold, int64_t most);
+
 // Throws c10::ValueError in words where they do not lie as DetectionOptions says.
 void CheckDetectionOptions(const DetectionOptions& options);
 

@@ -231,17 +231,11 @@ class RetinaNet final : public Head, public AnchorDetector {
   // were.
   Candidates Best(const at::Tensor& logits, const at::Tensor& deltas, const Anchors& anchors,
                   int64_t most, bool fullest) const {
-    const double threshold = fullest ? 0 : options_.score_threshold;
-    // What is no number passes too: who finds it among the scores knows that the model is broken.
-    const at::Tensor above =
-        (logits <= std::log(threshold / (1 - threshold))).logical_not().nonzero().squeeze(1);
-    const at::Tensor all = logits.index_select(0, above).to(at::kFloat).sigmoid();
-    const at::Tensor order = BestFirst(all, most);
-    const at::Tensor scores = all.index_select(0, order), index = above.index_select(0, order);
-    const at::Tensor anchor = index.floor_divide(num_classes_);
+    const BestScores best = BestAbove(logits, fullest ? 0 : options_.score_threshold, most);
+    const at::Tensor anchor = best.indices.floor_divide(num_classes_);
     const at::Tensor moved = deltas.view({-1, 4}).index_select(0, anchor).to(at::kFloat);
-    return {DecodeBoxes(moved, anchors.Boxes(anchor), {1, 1, 1, 1}, options_.conventions), scores,
-            index.remainder(num_classes_)};
+    return {DecodeBoxes(moved, anchors.Boxes(anchor), {1, 1, 1, 1}, options_.conventions),
+            best.scores, best.indices.remainder(num_classes_)};
   }
 
   const DetectionOptions options_;

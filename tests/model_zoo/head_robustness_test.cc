@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/memory/memory_ledger.h"
 #include "model_zoo/heads/anchors.h"
 #include "model_zoo/heads/detections.h"
 #include "model_zoo/heads/region_features.h"
@@ -48,6 +49,40 @@ TEST(BestFirstTest, WhatIsNoNumberComesBeforeAll) {
   EXPECT_THAT(Integers(BestFirst(scores, 4)), ElementsAre(1, 3, 2, 4));
   EXPECT_THAT(Integers(BestFirst(scores, 1)), ElementsAre(1));
   EXPECT_THAT(Integers(BestFirst(scores, 6)), ElementsAre(1, 3, 2, 4, 0, 5));
+}
+
+// The logits are looked at in pieces; the choice does not depend on where one ends.
+TEST(BestAboveTest, ChoosesFromManyLogitsAsFromAllAtOnce) {
+  // Of 100 values, so that equal ones lie on both sides of every border.
+  const at::Tensor logits = at::arange(700'000).mul(7919).remainder(100).to(at::kFloat) / 10 - 5;
+  for (const double threshold : {0.0, 0.9}) {
+    const BestScores found = BestAbove(logits, threshold, 20'000);
+    const at::Tensor all = logits.sigmoid();
+    const at::Tensor expected = BestFirst(all, 20'000);
+    EXPECT_TRUE(at::equal(found.indices, expected));
+    EXPECT_TRUE(at::equal(found.scores, all.index_select(0, expected)));
+  }
+  const BestScores few = BestAbove(logits, logits.sigmoid().max().item<double>() - 1e-4, 20'000);
+  EXPECT_EQ(few.indices.size(0), 7'000) << "all that are above the threshold, and no more";
+}
+
+TEST(BestAboveTest, OfNoneThereIsNone) {
+  EXPECT_EQ(BestAbove(at::empty({0}), 0.5, 9).scores.size(0), 0);
+  EXPECT_EQ(BestAbove(at::full({600'000}, -3.F), 0.5, 9).indices.size(0), 0);
+}
+
+TEST(BestAboveTest, WhatIsNoNumberPassesAndComesFirst) {
+  at::Tensor logits = at::full({600'000}, -3.F);
+  logits[599'999] = kNan;
+  logits[5] = 2;
+  EXPECT_THAT(Integers(BestAbove(logits, 0.5, 9).indices), ElementsAre(599'999, 5));
+}
+
+TEST(BestAboveTest, HoldsFewMegabytesHoweverManyPass) {
+  const at::Tensor logits = at::zeros({12'000'000});
+  const kernels::MemoryLedger ledger;
+  BestAbove(logits, 0, 1000);
+  EXPECT_LT(ledger.peak_bytes(), 16 << 20) << "of 48 MB of logits";
 }
 
 class SelectionTest : public testing::TestWithParam<Conventions> {
