@@ -4,8 +4,9 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "client/cpp/cli/command_help.h"
 #include "client/cpp/cli/commands.h"
-#include "client/cpp/cli/companion.h"
+#include "client/cpp/cli/companion_commands.h"
 #include "client/cpp/cli/text.h"
 
 namespace fovea::client {
@@ -36,47 +37,9 @@ struct Options {
   CompareOptions compare;
 };
 
-// CLI11's help without the checks that stand behind an option.
-class HelpText : public CLI::Formatter {
- public:
-  HelpText() {
-    column_width(30);
-    label("SUBCOMMAND", "COMMAND");
-
-    label("Positionals", "Arguments");
-  }
-  std::string make_description(const CLI::App* app) const override {
-    return app->get_description() + ".\n\n";
-  }
-  std::string make_usage(const CLI::App* app, std::string name) const override {
-    if (!app->get_prefix_command()) return Formatter::make_usage(app, name);
-    const std::string& command = app->get_name();
-    if (command == "import") return "Usage: " + name + " SOURCE:NAME [OPTIONS of fovea-import]\n";
-    return "Usage: " + name + " [--json]\n";
-  }
-  std::string make_option_opts(const CLI::Option* option) const override {
-    return option->get_type_size() == 0 ? "" : " " + option->get_type_name();
-  }
-  std::string make_option_desc(const CLI::Option* option) const override {
-    std::string text = option->get_description();
-    if (!option->get_default_str().empty()) text += " (default: " + option->get_default_str() + ")";
-    if (!option->get_envname().empty()) text += " (environment: " + option->get_envname() + ")";
-    return text;
-  }
-};
-
 // A number in [low, high]; the help does not repeat the bounds.
 CLI::Validator InRange(int low, int high) {
   return CLI::Validator(CLI::Range(low, high)).description("");
-}
-
-CLI::App* AddCommand(CLI::App& app, const std::string& name, const std::string& description,
-                     const std::string& examples) {
-  CLI::App* command = app.add_subcommand(name, description);
-  command->group("Commands");
-  command->footer("Examples:\n" + examples);
-  command->fallthrough();  // `fovea models --server X` is as good as `fovea --server X models`
-  return command;
 }
 
 void AddTime(CLI::App& command, const std::string& option, absl::Duration& time,
@@ -282,81 +245,6 @@ void AddRepositoryCommands(CLI::App& app, RepositoryOptions& load, RepositoryOpt
   AddTimeout(*command, unload.call, "Deadline of each unload");
 }
 
-void AddImport(CLI::App& app) {
-  CLI::App* command =
-      AddCommand(app, "import", "Write a model folder from a published model (runs fovea-import)",
-                 "  fovea import timm:deit_tiny_patch16_224 --out models\n"
-                 "  fovea import timm:deit_tiny_patch16_224 --out models --random\n"
-                 "  fovea-import --help\n"
-                 "Installed by: pip install ./client/python\n");
-  command->prefix_command();  // everything from the first argument on is fovea-import's
-  command->fallthrough(false);
-}
-
-void AddEvaluate(CLI::App& app) {
-  CLI::App* command = AddCommand(app, "evaluate",
-                                 "Measure models on a data set of yours: accuracy, average "
-                                 "precision, mIoU (runs fovea-evaluate)",
-                                 "");
-  command->prefix_command();
-  command->fallthrough(false);
-  command->set_help_flag();  // fovea-evaluate says it itself
-}
-
-void AddKernels(CLI::App& app) {
-  CLI::App* command =
-      AddCommand(app, "kernels",
-                 "Which implementation of each operator runs on this machine, no server asked "
-                 "(runs fovea-kernels)",
-                 "  fovea kernels\n"
-                 "  fovea kernels --json\n");
-  command->prefix_command();
-  command->fallthrough(false);
-}
-
-void AddZoo(CLI::App& app) {
-  CLI::App* command =
-      AddCommand(app, "zoo",
-                 "What the architectures cost, beside what their papers print, no server asked "
-                 "(runs fovea-zoo)",
-                 "");
-  command->prefix_command();
-  command->fallthrough(false);
-  command->set_help_flag();  // fovea-zoo lies beside this program, and says it itself
-}
-
-void AddTrain(CLI::App& app) {
-  CLI::App* command = AddCommand(
-      app, "train", "Train a model on a data set of yours, no server asked (runs fovea-train)", "");
-  command->prefix_command();
-  command->fallthrough(false);
-  command->set_help_flag();  // fovea-train says it itself
-}
-
-// A program of the Python package.
-int RunPython(const std::string& program, const std::vector<std::string>& arguments,
-              const Console& console) {
-  return RunCompanion({.program = program,
-                       .comes_from = "pip install ./client/python in Fovea's checkout installs it"},
-                      arguments, PythonFolders(OwnFolder(), FoldersOnPath()), console);
-}
-
-int RunEvaluate(const std::string& server, const CLI::App& command, const Console& console) {
-  std::vector<std::string> arguments = {"--server", server};  // of two, it takes the last
-  const std::vector<std::string> own = command.remaining();
-  arguments.insert(arguments.end(), own.begin(), own.end());
-  return RunPython("fovea-evaluate", arguments, console);
-}
-
-// A program that is built or installed beside this one.
-int RunNeighbour(const std::string& program, const CLI::App& command, const Console& console) {
-  std::vector<std::string> folders = FoldersOnPath();
-  folders.insert(folders.begin(), OwnFolder());
-  return RunCompanion(
-      {.program = program, .comes_from = "make build and make install put it beside fovea"},
-      command.remaining(), folders, console);
-}
-
 template <typename Command>
 int WithClient(const Options& options, const Console& console, Command command) {
   const auto client = Client::Connect(options.server);
@@ -372,7 +260,7 @@ int WithClient(const Options& options, const Console& console, Command command) 
 int RunFovea(const std::vector<std::string>& arguments, const Console& console) {
   Options options;
   CLI::App app(kDescription, "fovea");
-  app.formatter(std::make_shared<HelpText>());  // its commands inherit it
+  app.formatter(std::make_shared<HelpText>());
   app.footer(kFooter);
   app.require_subcommand(1);
   app.set_version_flag("--version", absl::StrCat("fovea ", FOVEA_VERSION),
@@ -386,13 +274,13 @@ int RunFovea(const std::vector<std::string>& arguments, const Console& console) 
   AddDetect(app, options.detect);
   AddSegment(app, options.segment);
   AddCompare(app, options.compare);
-  AddEvaluate(app);
+  AddCompanionCommand(app, "evaluate");
   AddStats(app, options.stats);
   AddRepositoryCommands(app, options.load, options.unload);
-  AddImport(app);
-  AddTrain(app);
-  AddKernels(app);
-  AddZoo(app);
+  AddCompanionCommand(app, "import");
+  AddCompanionCommand(app, "train");
+  AddCompanionCommand(app, "kernels");
+  AddCompanionCommand(app, "zoo");
 
   try {
     app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
@@ -418,11 +306,7 @@ int RunFovea(const std::vector<std::string>& arguments, const Console& console) 
 
   const CLI::App& command = *app.get_subcommands().front();
   const std::string name = command.get_name();
-  if (name == "import") return RunPython("fovea-import", command.remaining(), console);
-  if (name == "evaluate") return RunEvaluate(options.server, command, console);
-  if (name == "train" || name == "kernels" || name == "zoo") {
-    return RunNeighbour("fovea-" + name, command, console);
-  }
+  if (IsCompanionCommand(name)) return RunCompanionCommand(command, options.server, console);
   return WithClient(options, console, [&](Client& client) -> int {
     if (name == "models") return RunModels(client, options.models, console);
     if (name == "classify") return RunClassify(client, options.classify, console);

@@ -1,5 +1,5 @@
-// Commands of `fovea` that another program carries out. What lies in the current folder is never
-// run: it may be anybody's.
+// Finds another program and becomes it. What lies in the current folder is never run: it may be
+// anybody's.
 #pragma once
 
 #include <filesystem>

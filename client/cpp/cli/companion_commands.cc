@@ -1,0 +1,114 @@
+#include "client/cpp/cli/companion_commands.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <iterator>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "client/cpp/cli/command_help.h"
+#include "client/cpp/cli/companion.h"
+
+namespace fovea::client {
+namespace {
+
+enum class ComesWith {
+  kPythonPackage,
+  kBuild,  // it lies beside this program
+};
+
+struct CompanionCommand {
+  const char* name;  // of the program: "fovea-" and that
+  const char* description;
+  ComesWith comes_with;
+  // Empty: the program says itself what it takes. Otherwise it may be missing, or says less.
+  const char* usage = "";
+  const char* examples = "";
+  bool asks_server = false;
+};
+
+constexpr CompanionCommand kCompanions[] = {
+    {.name = "import",
+     .description = "Write a model folder from a published model (runs fovea-import)",
+     .comes_with = ComesWith::kPythonPackage,
+     .usage = "SOURCE:NAME [OPTIONS of fovea-import]",
+     .examples = "  fovea import timm:deit_tiny_patch16_224 --out models\n"
+                 "  fovea import timm:deit_tiny_patch16_224 --out models --random\n"
+                 "  fovea-import --help\n"
+                 "Installed by: pip install ./client/python\n"},
+    {.name = "evaluate",
+     .description =
+         "Measure models on a data set of yours: accuracy, average precision, mIoU (runs "
+         "fovea-evaluate)",
+     .comes_with = ComesWith::kPythonPackage,
+     .asks_server = true},
+    {.name = "train",
+     .description = "Train a model on a data set of yours, no server asked (runs fovea-train)",
+     .comes_with = ComesWith::kBuild},
+    {.name = "kernels",
+     .description = "Which implementation of each operator runs on this machine, no server asked "
+                    "(runs fovea-kernels)",
+     .comes_with = ComesWith::kBuild,
+     .usage = "[--json]",
+     .examples = "  fovea kernels\n"
+                 "  fovea kernels --json\n"},
+    {.name = "zoo",
+     .description = "What the architectures cost, beside what their papers print, no server asked "
+                    "(runs fovea-zoo)",
+     .comes_with = ComesWith::kBuild},
+};
+
+const CompanionCommand& Find(const std::string& name) {
+  const auto* const found = std::ranges::find(kCompanions, name, &CompanionCommand::name);
+  FOVEA_CHECK(found != std::end(kCompanions));
+  return *found;
+}
+
+class CompanionHelp final : public HelpText {
+ public:
+  explicit CompanionHelp(std::string usage) : usage_(std::move(usage)) {}
+  std::string make_usage(const CLI::App* /*app*/, std::string name) const override {
+    return "Usage: " + name + " " + usage_ + "\n";
+  }
+
+ private:
+  const std::string usage_;
+};
+
+}  // namespace
+
+bool IsCompanionCommand(const std::string& name) {
+  return std::ranges::find(kCompanions, name, &CompanionCommand::name) != std::end(kCompanions);
+}
+
+void AddCompanionCommand(CLI::App& app, const std::string& name) {
+  const CompanionCommand& companion = Find(name);
+  CLI::App* command = AddCommand(app, name, companion.description, companion.examples);
+  command->prefix_command();  // everything from the first argument on is the program's
+  command->fallthrough(false);
+  if (*companion.usage == '\0') command->set_help_flag();
+  command->formatter(std::make_shared<CompanionHelp>(companion.usage));
+}
+
+int RunCompanionCommand(const CLI::App& command, const std::string& server,
+                        const Console& console) {
+  const CompanionCommand& companion = Find(command.get_name());
+  std::vector<std::string> arguments = command.remaining();
+  // Before the others: of two, the program takes the last.
+  if (companion.asks_server) arguments.insert(arguments.begin(), {"--server", server});
+  std::string comes_from = "make build and make install put it beside fovea";
+  std::vector<std::string> folders = FoldersOnPath();
+  if (companion.comes_with == ComesWith::kPythonPackage) {
+    comes_from = "pip install ./client/python in Fovea's checkout installs it";
+    folders = PythonFolders(OwnFolder(), folders);
+  } else {
+    folders.insert(folders.begin(), OwnFolder());
+  }
+  return RunCompanion(
+      {.program = "fovea-" + command.get_name(), .comes_from = std::move(comes_from)}, arguments,
+      folders, console);
+}
+
+}  // namespace fovea::client
