@@ -120,7 +120,7 @@ class FakeVision final : public fovea::v1::VisionService::Service {
   }
 
   // The first column of the model's first class, the rest of its second. "holes ...": a map that
-  // leaves pixels out.
+  // leaves pixels out. "unsure ...": none of the confidence that is asked for.
   Status Segment(ServerContext*, const fovea::v1::SegmentRequest* request,
                  fovea::v1::SegmentResponse* response) override {
     const FakeModel* model = Find(models_, request->model_name());
@@ -141,7 +141,7 @@ class FakeVision final : public fovea::v1::VisionService::Service {
         area->set_pixels(i == 0 ? height : rest);
         area->set_run_lengths(run_lengths[i]);
       }
-      if (request->confidence()) {
+      if (request->confidence() && !absl::StartsWith(image, "unsure")) {
         const int rows = absl::StartsWith(image, "cropped") ? height - 1 : height;
         std::vector<uint8_t> levels(rows * model->picture_width);
         for (size_t pixel = 0; pixel < levels.size(); ++pixel) {

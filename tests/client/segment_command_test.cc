@@ -109,6 +109,9 @@ TEST_F(Segment, TellsHowSureTheModelIsOfEachPixelWhereItIsAsked) {
   const auto broken =
       (*client)->Segment({.model = {"mapper"}, .images = {"cropped"}, .confidence = true});
   EXPECT_EQ(broken.status().code(), absl::StatusCode::kInternal);
+  const auto missing =
+      (*client)->Segment({.model = {"mapper"}, .images = {"unsure"}, .confidence = true});
+  EXPECT_EQ(missing.status(), absl::InternalError("the server gave no confidence"));
 }
 
 TEST(ReadGreyPng, RefusesWhatIsNoLevelForEachPixel) {

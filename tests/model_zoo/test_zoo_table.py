@@ -10,9 +10,8 @@ import subprocess
 import pytest
 import torch
 
-BUILD = pathlib.Path(__file__).resolve().parents[2] / os.environ.get(
-    "FOVEA_BUILD", "build/release"
-)
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = ROOT / os.environ.get("FOVEA_BUILD", "build/release")
 torch.ops.load_library(str(BUILD / "lib" / "libfovea_models.so"))
 
 
@@ -66,6 +65,44 @@ def check_printed(table: list[dict]) -> None:
     assert not wrong, "\n".join(map(str, wrong))
 
 
+def test_the_documented_table_is_of_these_models(table: list[dict]) -> None:
+    check_documented(table)
+
+
+def check_documented(table: list[dict]) -> None:
+    """docs/results/zoo.md has the rows of `table`, in its order and with its counts."""
+    columns = ["model", "attention", "pixels", "parameters, M", "multiply-adds, G"]
+    if "head" in table[0]:
+        columns.insert(2, "head")
+    documented = []
+    for block in (ROOT / "docs/results/zoo.md").read_text().split("\n\n"):
+        lines = block.replace("\\|", "/").strip().splitlines()
+        if not lines[0].startswith("| model"):
+            continue
+        header, _, *rows = (
+            [cell.strip() for cell in line.strip("|").split("|")] for line in lines
+        )
+        if ("head" in header) == ("head" in table[0]):
+            places = [header.index(column) for column in columns]
+            documented += [[row[place] for place in places] for row in rows]
+    assert documented == [
+        [
+            row["backbone"],
+            row["attention"].replace("|", "/"),
+            *([row["head"]] if "head" in row else []),
+            pixels(row),
+            f"{row['parameters'] / 1e6:.2f}",
+            f"{row['multiply_adds'] / 1e9:.2f}",
+        ]
+        for row in table
+    ]
+
+
+def pixels(row: dict) -> str:
+    height, width = row["image_height"], row["image_width"]
+    return f"{height}" if height == width else f"{height}x{width}"
+
+
 # Minutes: a pass of every detector at 800x1344. counted_model_test compares the parameters without.
 @pytest.mark.full
 def test_counts_with_heads_round_too_or_are_explained() -> None:
@@ -73,6 +110,7 @@ def test_counts_with_heads_round_too_or_are_explained() -> None:
     assert result.returncode == 0, result.stderr
     rows = json.loads(result.stdout)
     check_printed(rows)
+    check_documented(rows)
     assert {row["head"] for row in rows} == {
         *("retinanet", "mask_rcnn", "cascade_mask_rcnn"),
         *("semantic_fpn", "upernet"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import time
@@ -34,13 +35,15 @@ def run(out: pathlib.Path, *more: object) -> subprocess.CompletedProcess[str]:
     )
 
 
-def kill_behind_step(out: pathlib.Path, step: int) -> list[int]:
+def kill_behind_step(out: pathlib.Path, step: int, *more: object) -> list[int]:
     """Starts or goes on, and kills it once a checkpoint of that step or a later one is there. Returns the steps of
     which checkpoints were seen, each step's being written over the one before."""
     checkpoints = out.with_name(out.name + "~checkpoint")
     seen: list[int] = []
     with subprocess.Popen(
-        command(out, "--resume"), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+        command(out, "--resume", *more),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
     ) as training:
         deadline = time.monotonic() + 120
         while not seen or seen[-1] < step:
@@ -95,3 +98,18 @@ def test_another_recipe_does_not_go_on(tmp_path: pathlib.Path) -> None:
     assert refused.returncode == 1
     assert "is of another training" in refused.stderr
     assert "learning-rate=0.5" in refused.stderr
+
+
+def test_a_start_that_is_another_model_meanwhile_does_not_go_on(
+    tmp_path: pathlib.Path,
+) -> None:
+    out, start = tmp_path / "finder", tmp_path / "start"
+    shutil.copytree(ROOT / "model_zoo/demo/detector_dense", start)
+    kill_behind_step(out, 1, "--from", start)
+    spec = (start / "model.textproto").read_text()
+    other = spec.replace('attention: "dense"', 'attention: "key_only"')
+    assert other != spec
+    (start / "model.textproto").write_text(other)
+    refused = run(out, "--resume", "--from", start)
+    assert refused.returncode == 1
+    assert "is of another training" in refused.stderr
