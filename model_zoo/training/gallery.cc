@@ -2,10 +2,12 @@
 
 #include <turbojpeg.h>
 
+#include <array>
 #include <fstream>
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "model_zoo/training/data/generated/scene.h"
 #include "model_zoo/training/data/picture_files/picture_file.h"
@@ -14,8 +16,10 @@ namespace fovea::models::training {
 namespace {
 
 constexpr int kJpegQuality = 90;
-// Of the stream: with shapes of several kinds, small and large, in front of each other.
-constexpr uint64_t kExampleScenes[] = {12, 9, 21};
+// Of the stream, in the sizes that scenes have in turn: with shapes of several kinds, small and
+// large.
+constexpr std::array<uint64_t, 3> kExampleScenes = {12, 15, 19};
+constexpr int kExampleSceneSide = 384;
 
 std::runtime_error CouldNotWrite(const std::filesystem::path& file) {
   return std::runtime_error("could not write " + file.string());
@@ -64,10 +68,11 @@ void WriteExamples(uint64_t seed, const std::filesystem::path& folder) {
   }
   const std::filesystem::path scenes = folder / "scenes";
   std::filesystem::create_directories(scenes);
-  int number = 0;
-  for (const uint64_t index : kExampleScenes) {
-    const Sample scene = DrawScene(seed, Stream::kExamples, index, {384, 384});
-    WriteImage(scenes / ("scene_" + std::to_string(++number) + ".jpg"), scene.rgb);
+  const std::vector<cv::Size> sizes = SizesWithin(kExampleSceneSide);
+  for (size_t i = 0; i < kExampleScenes.size(); ++i) {
+    const Sample scene =
+        DrawScene(seed, Stream::kExamples, kExampleScenes[i], sizes[i % sizes.size()]);
+    WriteImage(scenes / ("scene_" + std::to_string(i + 1) + ".jpg"), scene.rgb);
   }
 }
 

@@ -9,8 +9,8 @@
 namespace fovea::models::training {
 
 // Draws a few pictures of several sizes as JPEG files and one as PNG into the folder, each called
-// after its shape ("star.jpg"), and some scenes into its folder "scenes". Throws std::runtime_error
-// where a file cannot be written.
+// after its shape ("star.jpg"), and into its folder "scenes" one of each of SizesWithin's. Throws
+// std::runtime_error where a file cannot be written.
 void WriteExamples(uint64_t seed, const std::filesystem::path& folder);
 
 // `rows` rows of two of each shape as one picture, PNG or JPEG by the name (".png", ".jpg").

@@ -12,7 +12,7 @@ binary=$1/bin/fovea-train
 models=$2
 results=$3
 attention=$4
-name=${attention%%:*}
+name=${attention//[^a-zA-Z0-9]/_}
 mkdir -p "$models" "$results"
 
 # What, then options.
