@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -67,11 +68,23 @@ Box InPicture(std::span<const float> box, const ImageTransform& seen) {
   return {x(box[0]), y(box[1]), x(box[2]), y(box[3])};
 }
 
+// The class of each label, the first of equals. The texts are the labels' own.
+using ClassByLabel = absl::flat_hash_map<std::string_view, int64_t>;
+ClassByLabel IndexOf(const std::vector<std::string>& labels) {
+  ClassByLabel index;
+  index.reserve(labels.size());
+  for (size_t i = 0; i < labels.size(); ++i) index.emplace(labels[i], static_cast<int64_t>(i));
+  return index;
+}
+
 class DetectionTask final : public TaskPostprocessor {
  public:
   DetectionTask(std::shared_ptr<const ModelView> model, int64_t most,
                 std::optional<int64_t> mask_side)
-      : model_(std::move(model)), most_(most), mask_side_(mask_side) {}
+      : model_(std::move(model)),
+        most_(most),
+        mask_side_(mask_side),
+        class_by_label_(IndexOf(*model_->labels)) {}
 
   absl::Status Check(const RequestOptions& options) const override {
     const auto& asked = std::get<DetectOptions>(options);
@@ -223,12 +236,21 @@ class DetectionTask final : public TaskPostprocessor {
 
   // Labels first: a label may be a number.
   absl::StatusOr<Classes> ClassesOf(const DetectOptions& options) const {
+    // A header holds tens of thousands of names, and each picture of a request has them all.
+    const int64_t most = 2 * model_->num_classes;  // each by its label and by its number
+    if (std::ssize(options.classes) > most) {
+      return InvalidArgument(
+          "request.too_many_classes",
+          absl::StrCat(options.classes.size(), " classes; the model has ", model_->num_classes,
+                       ": at most ", most, " names are taken"));
+    }
     Classes classes;
     for (const std::string& name : options.classes) {
-      const auto label = std::ranges::find(*model_->labels, name);
-      int64_t index = label - model_->labels->begin();
-      if (label == model_->labels->end() &&
-          (!absl::SimpleAtoi(name, &index) || index < 0 || index >= model_->num_classes)) {
+      const auto label = class_by_label_.find(name);
+      int64_t index = 0;
+      if (label != class_by_label_.end()) {
+        index = label->second;
+      } else if (!absl::SimpleAtoi(name, &index) || index < 0 || index >= model_->num_classes) {
         return InvalidArgument("request.class_unknown",
                                absl::StrCat("the model has no class ", InQuotes(name)));
       }
@@ -240,6 +262,7 @@ class DetectionTask final : public TaskPostprocessor {
   const std::shared_ptr<const ModelView> model_;
   const int64_t most_;  // detections of an image
   const std::optional<int64_t> mask_side_;
+  const ClassByLabel class_by_label_;  // after model_, whose labels it looks into
 };
 
 }  // namespace

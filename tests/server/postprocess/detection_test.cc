@@ -124,6 +124,34 @@ TEST(DetectionTest, UnknownClassesAreRefused) {
               testing::Not(HasSubstr("\n")));
 }
 
+TEST(DetectionTest, Row55MoreClassesThanTheModelCanBeAskedForAreRefused) {
+  // Four classes, each by a label or by its number.
+  const std::vector<std::string> all(8, "dog");
+  EXPECT_THAT(ClassesOf({.classes = all}), ElementsAre(1));
+  const auto postprocessor = Postprocessor::Create(Model());
+  DetectOptions more{.classes = all};
+  more.classes.push_back("dog");
+  const absl::Status status = postprocessor->Check(more);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(ReasonOf(status), "request.too_many_classes");
+  EXPECT_THAT(std::string(status.message()), HasSubstr("at most 8 names"));
+  // Before any of them is looked up.
+  more.classes.front() = "hen";
+  EXPECT_EQ(ReasonOf(postprocessor->Check(more)), "request.too_many_classes");
+}
+
+TEST(DetectionTest, OfEqualLabelsTheFirstClassIsMeant) {
+  const auto model = Model();
+  model->labels = std::make_shared<const std::vector<std::string>>(
+      std::vector<std::string>{"cat", "dog", "dog"});
+  const auto postprocessor = Postprocessor::Create(model);
+  const auto results = postprocessor->Process(DetectOptions{.classes = {"dog"}}, Found(), Seen());
+  ASSERT_TRUE(results.ok()) << results.status();
+  const auto& detections = std::get<DetectResults>(*results)[0].detections;
+  ASSERT_THAT(detections, SizeIs(1));
+  EXPECT_EQ(detections[0].class_index, 1);
+}
+
 TEST(DetectionTest, TensorsTellBoxesInTheCallersPictureToo) {
   const auto postprocessor = Postprocessor::Create(Model());
   const auto results = postprocessor->Process(WantedTensors(), Found(), Seen());
