@@ -1,6 +1,9 @@
 #include "server/imaging/imaging_times.h"
 
+#include <algorithm>
 #include <cmath>
+
+#include "base/limits.h"
 
 namespace fovea {
 namespace {
@@ -10,10 +13,15 @@ constexpr double kFixedPart = 64;
 // So many times the largest measured size may still be judged by it.
 constexpr int kReach = 4;
 
+// Two thousand million pixels, or numbers that are computed for them: what is more is taken to be
+// as much, and to take an hour at most, so that products of a time and a size are Nanos.
+constexpr double kLargest = 1 << 21;
+constexpr Nanos kLongest = limits::kMaxTimeoutSeconds * kSecond;
+
 // The curves' sizes: kilopixels (kilobytes) and the fixed part, rounded up to a power of the fourth
-// root of two, so that a curve has some forty sizes at most.
+// root of two, so that a curve has some sixty sizes at most.
 int Step(const ImagingWork& work) {
-  const double kilo = kFixedPart + static_cast<double>(work.amount) / 1000;
+  const double kilo = std::min(kFixedPart + static_cast<double>(work.amount) / 1000, kLargest);
   return static_cast<int>(std::ceil(std::exp2(std::ceil(std::log2(kilo) * 4) / 4)));
 }
 
@@ -22,7 +30,7 @@ size_t Index(ImageKind kind) { return static_cast<size_t>(kind); }
 }  // namespace
 
 void ImagingTimes::Record(const ImagingWork& work, Nanos took, Nanos now) {
-  curves_[Index(work.kind)].Record(Step(work), took, now);
+  curves_[Index(work.kind)].Record(Step(work), std::min(took, kLongest), now);
 }
 
 Nanos ImagingTimes::Fast(const ImagingWork& work) const {

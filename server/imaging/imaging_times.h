@@ -24,7 +24,8 @@ inline constexpr int kImageKinds = 7;
 // An image's work, as far as it is known before it is decoded.
 struct ImagingWork {
   ImageKind kind = ImageKind::kUnknown;
-  int64_t amount = 0;  // pixels; bytes of a kUnknown
+  // Pixels; bytes of a kUnknown; of kResults what is computed for the pixels, or images.
+  int64_t amount = 0;
 };
 
 // Not thread-safe. A latency curve for each kind, by the amount in steps of a quarter octave.

@@ -82,17 +82,19 @@ struct Ran {
   }
 };
 
-// With what the time grows that making its results takes: with the pixels of its pictures, or with
-// their number where no pixel of them is looked at. Masks of the one would else be taken for what
-// suppressing boxes of another takes.
+// With what the time grows that making its results takes: with what is computed for the pixels of
+// its pictures, or with their number where no pixel of them is looked at. Masks of the one would
+// else be taken for what suppressing boxes of another takes.
 int64_t ResultsAmount(const Ran& ran) {
-  if (!ran.model.postprocessor().TakesLong(ran.task->request().options)) return ran.task->images();
+  const Postprocessor& postprocessor = ran.model.postprocessor();
+  const RequestOptions& options = ran.task->request().options;
+  if (!postprocessor.TakesLong(options)) return ran.task->images();
   int64_t pixels = 0;
   const ImageSize& input = ran.model.view()->sizes[ran.task->shape_key()];
   for (const ImageTransform& seen : TransformsOf(*ran.task, input)) {
     pixels += seen.source_height * seen.source_width;
   }
-  return pixels;
+  return pixels * postprocessor.NumbersPerPixel(options);
 }
 
 // What is left to do for a task alone waits for a thread of imaging's: the model's own goes on with

@@ -9,6 +9,10 @@
 namespace fovea {
 namespace {
 
+// Classes of pixels that are computed before it is asked again whether they are still wanted: some
+// milliseconds of work. A row of a wide picture may have a billion.
+constexpr int64_t kAskedAfter = int64_t{1} << 20;
+
 // Between which two places of an axis the middles of pixels lie, and how far.
 struct Between {
   int64_t low = 0, high = 0;
@@ -69,8 +73,10 @@ absl::StatusOr<ClassMap> MapClasses(const LogitMap& map, const ImageTransform& s
   result.classes.resize(height * width);
   if (confidence) result.confidence.resize(result.classes.size());
   std::vector<float> row(map.width * classes), pixel(classes);
+  int64_t computed = 0;  // since `wanted` was asked
   for (int64_t y = 0; y < height; ++y) {
     FOVEA_RETURN_IF_ERROR(wanted());
+    computed = 0;
     const double input = seen.InputY(static_cast<double>(y) + 0.5);
     const Between rows =
         Place(input * static_cast<double>(map.height) / static_cast<double>(seen.input_height),
@@ -85,6 +91,11 @@ absl::StatusOr<ClassMap> MapClasses(const LogitMap& map, const ImageTransform& s
       const bool same = first == best[above + at.high] && first == best[below + at.low] &&
                         first == best[below + at.high];
       if (same && !confidence) continue;
+      if (computed >= kAskedAfter) {
+        FOVEA_RETURN_IF_ERROR(wanted());
+        computed = 0;
+      }
+      computed += classes;
       if (!have_row) {
         const float* high = &logits[above * classes];
         const float* low = &logits[below * classes];

@@ -25,6 +25,7 @@ struct ClassMap {
 // The class with the largest logit at the middle of each pixel of the picture, logits being
 // interpolated bilinearly between the places' middles, as torch's interpolate does without
 // align_corners. The first of equals. At most 65,536 classes. Throws std::bad_alloc.
+//   `wanted` is asked before each row, and inside of one where there is much to compute.
 //   Where a class is the largest at all four places around, it is so between them: only pixels at
 // borders of classes are computed, unless the confidence is asked for.
 absl::StatusOr<ClassMap> MapClasses(const LogitMap& map, const ImageTransform& seen,

@@ -39,6 +39,8 @@ class TaskPostprocessor {
                                           StillWanted wanted) const = 0;
   // Whether Process, or PlaceInPictures, takes so long that others are not to wait for it.
   virtual bool TakesLong(const RequestOptions& /*options*/) const { return false; }
+  // Where it does: numbers that are computed for each pixel of the pictures.
+  virtual int64_t NumbersPerPixel(const RequestOptions& /*options*/) const { return 1; }
   // Of tensors, what `outputs` tell in pixels of the model's input they tell in pixels of the
   // callers' pictures from here on.
   virtual absl::Status PlaceInPictures(const WantedTensors& /*asked*/,
@@ -71,6 +73,9 @@ class Postprocessor {
                                   StillWanted wanted = AlwaysWanted) const;
   bool TakesLong(const RequestOptions& options) const {
     return task_.ok() && (*task_)->TakesLong(options);
+  }
+  int64_t NumbersPerPixel(const RequestOptions& options) const {
+    return task_.ok() ? (*task_)->NumbersPerPixel(options) : 1;
   }
 
  private:

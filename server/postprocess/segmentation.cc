@@ -61,6 +61,12 @@ class SegmentationTask final : public TaskPostprocessor {
     return wanted == nullptr || FindWanted(*wanted, kClassMapOutput) != nullptr;
   }
 
+  // The softmax has every class of every pixel. Without it only borders of classes are computed.
+  int64_t NumbersPerPixel(const RequestOptions& options) const override {
+    const auto* const asked = std::get_if<SegmentOptions>(&options);
+    return asked != nullptr && asked->confidence ? model_->num_classes : 1;
+  }
+
   absl::Status PlaceInPictures(const WantedTensors& asked, std::vector<OutputTensor>& outputs,
                                std::span<const ImageTransform> images,
                                StillWanted wanted) const override {

@@ -178,6 +178,27 @@ TEST_F(ImagingScheduleTest, TakesAnImageOfAnotherSizeToBeProportional) {
   EXPECT_NEAR(Forecast(100, {{ImageKind::kJpeg, 48'000'000}}), 240 * kMs, 25 * kMs);
 }
 
+// Every class of every pixel of the largest picture, and an hour for the smallest.
+TEST_F(ImagingScheduleTest, ForecastsWorkBeyondAllMeasure) {
+  constexpr ImagingWork kAll{ImageKind::kResults, 50'000'000 * int64_t{65'536}};
+  constexpr ImagingWork kHalf{ImageKind::kResults, kAll.amount / 2};
+  constexpr Nanos kHour = 3600 * kSecond;
+  Make(1);
+  const auto record = [&](const ImagingWork& work, Nanos took) {
+    Add(50, 0, work);
+    schedule_->Done(*schedule_->Next(now_), took, took, now_);
+  };
+  record(kAll, 2 * kHour);
+  EXPECT_EQ(Forecast(100, {kAll}), kHour);
+  EXPECT_EQ(Forecast(100, {kHalf}), kHour) << "neither is told from the other";
+
+  Make(1);
+  constexpr ImagingWork kOne{ImageKind::kResults, 1};
+  record(kOne, 2 * kHour);
+  Add(50, 0, kAll);
+  EXPECT_GT(Forecast(100, {kOne}), 1000 * kHour) << "as much longer as it is larger";
+}
+
 TEST_F(ImagingScheduleTest, SaysNothingOfKindsThatItDoesNotKnowOrNoLongerTrusts) {
   Make(1);
   Add(50);

@@ -176,5 +176,21 @@ TEST_F(ResultsTest, AreForeseenByTheirPixels) {
   EXPECT_LT(takes(kSmall), takes(kLarge) / 10);
 }
 
+// The confidence of a pixel has a number for each class.
+TEST_F(ResultsTest, AreForeseenByTheirClassesWhereEachPixelHasThemAll) {
+  constexpr int64_t kLargeRows = 1200, kLargeColumns = 1000, kClasses = 3;
+  constexpr ImagingWork kMap{ImageKind::kResults, kLargeRows * kLargeColumns};
+  constexpr ImagingWork kSure{ImageKind::kResults, kClasses * kMap.amount};
+  InTheMiddle([this] { clock_.ahead = 50 * kSecond; });
+  const Answer answer = Send(SegmentOptions{.confidence = true}, kLargeRows, kLargeColumns).get();
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  const auto takes = [&](const ImagingWork& work) {
+    const Nanos now = clock_.Now();
+    return model_->imaging_line().Forecast(0, kNever, {&work, 1}) - now;
+  };
+  while (takes(kSure) < 50 * kSecond) std::this_thread::yield();  // until it is counted
+  EXPECT_LT(takes(kMap), takes(kSure) / 2);
+}
+
 }  // namespace
 }  // namespace fovea

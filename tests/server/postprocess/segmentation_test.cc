@@ -325,6 +325,35 @@ TEST(SegmentationTest, MakesNothingThatNobodyWaitsFor) {
   }
 }
 
+// A row of many classes is not one piece of work.
+TEST(ClassMapTest, AsksInsideOfALongRow) {
+  constexpr int64_t kMany = 1 << 16, kWidth = 100;
+  const std::vector<float> logits(kMany, 0.0f);
+  int asked = 0;
+  const auto count = [&] {
+    ++asked;
+    return absl::OkStatus();
+  };
+  const ImageTransform row = ImageTransform::Identity(1, kWidth);
+  ASSERT_TRUE(MapClasses({logits, kMany, 1, 1}, row, /*confidence=*/false, count).ok());
+  EXPECT_EQ(asked, 1) << "no pixel is computed";
+  asked = 0;
+  ASSERT_TRUE(MapClasses({logits, kMany, 1, 1}, row, /*confidence=*/true, count).ok());
+  EXPECT_GE(asked, kWidth * kMany >> 20);
+  const auto gone = [&] { return --asked == 0 ? Cancelled("test", "gone") : absl::OkStatus(); };
+  asked = 3;
+  EXPECT_EQ(ReasonOf(MapClasses({logits, kMany, 1, 1}, row, /*confidence=*/true, gone).status()),
+            "test");
+  EXPECT_EQ(asked, 0) << "and the rest is not made";
+}
+
+TEST(SegmentationTest, TellsHowMuchItComputesForAPixel) {
+  const auto postprocessor = Postprocessor::Create(Model());
+  EXPECT_EQ(postprocessor->NumbersPerPixel(SegmentOptions()), 1);
+  EXPECT_EQ(postprocessor->NumbersPerPixel(WantedTensors()), 1);
+  EXPECT_EQ(postprocessor->NumbersPerPixel(SegmentOptions{.confidence = true}), kClasses);
+}
+
 // The more classes, the further apart the pixels of one are.
 TEST(SegmentationTest, CountsWhatRunLengthsOfNoiseTake) {
   const ImageSize size{120, 160};
