@@ -84,6 +84,9 @@ struct OutputTensor {
   DataType type = DataType::kFp32;
   std::vector<int64_t> shape;
   std::string data;
+  // What follows `data`: of several pictures that ran one by one, what each of the others gave.
+  // They go onto the wire as they are: one piece of them all would be a second copy of an answer.
+  std::vector<std::string> further = {};
 };
 
 }  // namespace fovea

@@ -27,7 +27,8 @@ absl::Status Append(TensorResults& to, TensorResults&& more) {
       return ImagesDiffer(to[i].name);
     }
     to[i].shape[0] += more[i].shape[0];
-    to[i].data += more[i].data;
+    to[i].further.push_back(std::move(more[i].data));
+    std::ranges::move(more[i].further, std::back_inserter(to[i].further));
   }
   return absl::OkStatus();
 }

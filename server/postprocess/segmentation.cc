@@ -74,6 +74,8 @@ class SegmentationTask final : public TaskPostprocessor {
     const int64_t height = images[0].source_height, width = images[0].source_width;
     const TensorDescription described = ClassMapTensor(model_->num_classes);
     OutputTensor map{described.name, described.type, {std::ssize(images), height, width}, ""};
+    map.data.reserve(images.size() * static_cast<size_t>(height * width) *
+                     ElementSize(described.type));
     const std::vector<float> logits = LogitsOf(outputs);
     for (size_t i = 0; i < images.size(); ++i) {
       // Files of different sizes that the model sees at one.
@@ -84,7 +86,9 @@ class SegmentationTask final : public TaskPostprocessor {
                              MapClasses(MapOf(logits, outputs, i, images.size()), images[i],
                                         /*confidence=*/false, wanted));
       if (described.type == DataType::kUint8) {
-        map.data.append(classes.classes.begin(), classes.classes.end());
+        map.data.resize(map.data.size() + classes.classes.size());
+        std::ranges::transform(classes.classes, map.data.end() - std::ssize(classes.classes),
+                               [](uint16_t value) { return static_cast<char>(value); });
       } else {
         map.data.append(reinterpret_cast<const char*>(classes.classes.data()),
                         classes.classes.size() * sizeof(uint16_t));

@@ -14,15 +14,13 @@ class EncodedMessage {
   // Encoded fields; their own tags are in them.
   void Append(std::string_view fields) { Tail().append(fields); }
 
-  // A field of type bytes.
-  void AppendBytes(int field, std::string bytes) {
-    AppendTag(field, bytes.size());
-    if (bytes.size() < kMovedBytes) {
-      Tail().append(bytes);
-    } else {
-      chunks_.push_back(std::move(bytes));
-      tail_open_ = false;
-    }
+  // A field of type bytes: `bytes`, and what follows them.
+  void AppendBytes(int field, std::string bytes, std::vector<std::string> further = {}) {
+    size_t size = bytes.size();
+    for (const std::string& part : further) size += part.size();
+    AppendTag(field, size);
+    AppendPart(std::move(bytes));
+    for (std::string& part : further) AppendPart(std::move(part));
   }
 
   // A field whose type is `message`'s.
@@ -45,6 +43,14 @@ class EncodedMessage {
   // Below this, copying is cheaper than one more buffer on the way to the socket.
   static constexpr size_t kMovedBytes = 16 << 10;
 
+  void AppendPart(std::string bytes) {
+    if (bytes.size() < kMovedBytes) {
+      Tail().append(bytes);
+    } else {
+      chunks_.push_back(std::move(bytes));
+      tail_open_ = false;
+    }
+  }
   std::string& Tail() {
     if (!tail_open_) {
       chunks_.emplace_back();

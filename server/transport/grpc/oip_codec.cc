@@ -270,7 +270,8 @@ EncodedMessage WriteModelInferResponse(InferenceResponse& response, const Clock&
   EncodedMessage message;
   message.Append(head->SerializeAsString());
   for (OutputTensor& output : outputs) {
-    message.AppendBytes(ModelInferResponse::kRawOutputContentsFieldNumber, std::move(output.data));
+    message.AppendBytes(ModelInferResponse::kRawOutputContentsFieldNumber, std::move(output.data),
+                        std::move(output.further));
   }
 
   // The receipt holds the time of everything before it: what is left is the receipt itself.

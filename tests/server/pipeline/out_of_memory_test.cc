@@ -173,5 +173,48 @@ TEST(ImageByImageMemory, WhatEachImagesRequestHoldsCounts) {
   }
 }
 
+// What was taken of the memory for requests is for each picture's outputs once.
+TEST(ImageByImageMemory, ResultsOfSeveralImagesAreJoinedWithoutACopy) {
+  constexpr int kImages = 3;
+  constexpr size_t kBytes = 1 << 20;
+  const AcceptedInput input{
+      .kind = InputKind::kImage,
+      .files = std::vector<ScatteredBytes>(kImages, ScatteredBytes::Copy("file")),
+      .images = kImages};
+  std::vector<InferenceResponse> parts(kImages);
+  std::vector<const char*> lie_at;
+  for (int image = 0; image < kImages; ++image) {
+    std::string data(kBytes, static_cast<char>('a' + image));
+    lie_at.push_back(data.data());
+    TensorResults outputs;
+    outputs.push_back({"output", DataType::kUint8, {1, int64_t{kBytes}}, std::move(data)});
+    parts[image].results = std::move(outputs);
+  }
+  absl::StatusOr<InferenceResponse> whole = Unavailable("test", "not answered");
+  {
+    const AllocationLimit none_left(kBytes / 2);
+    int image = 0;
+    RunImageByImage(
+        std::make_unique<InferenceRequest>(), input,
+        [&](absl::StatusOr<InferenceResponse> response, const StageTimes&) {
+          whole = std::move(response);
+        },
+        [&](std::unique_ptr<InferenceRequest> one, const InferenceCallback& done) {
+          done(std::move(parts[image++]), one->stages);
+        });
+    EXPECT_EQ(none_left.refused(), 0);
+  }
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  const auto& outputs = std::get<TensorResults>(whole->results);
+  ASSERT_EQ(outputs.size(), 1u);
+  EXPECT_EQ(outputs[0].shape, (std::vector<int64_t>{kImages, int64_t{kBytes}}));
+  EXPECT_EQ(outputs[0].data.data(), lie_at[0]);
+  ASSERT_EQ(outputs[0].further.size(), size_t{kImages - 1});
+  for (int image = 1; image < kImages; ++image) {
+    EXPECT_EQ(outputs[0].further[image - 1].data(), lie_at[image]) << image;
+    EXPECT_EQ(outputs[0].further[image - 1], std::string(kBytes, static_cast<char>('a' + image)));
+  }
+}
+
 }  // namespace
 }  // namespace fovea

@@ -501,6 +501,31 @@ TEST(WriteModelInferResponse, LargeOutputsAreNotCopied) {
   EXPECT_EQ(chunks[1].data(), data);
 }
 
+// As they come of several pictures: one field, whatever the length of its parts.
+TEST(WriteModelInferResponse, PartsOfAnOutputFollowEachOtherAndAreNotCopied) {
+  InferenceResponse response = Response();
+  OutputTensor& output = std::get<TensorResults>(response.results)[1];
+  output.further = {"short", std::string(50'000, 'g'), std::string(60'000, 'h'), ""};
+  const std::vector<const char*> lie_at = {output.data.data(), output.further[1].data(),
+                                           output.further[2].data()};
+  const std::vector<std::string> chunks =
+      WriteModelInferResponse(response, FakeClock()).TakeChunks();
+  std::string bytes;
+  std::vector<const char*> large;
+  for (const std::string& chunk : chunks) {
+    bytes += chunk;
+    if (chunk.size() >= 50'000) large.push_back(chunk.data());
+  }
+  EXPECT_EQ(large, lie_at);
+  ModelInferResponse message;
+  ASSERT_TRUE(message.ParseFromString(bytes));
+  ASSERT_EQ(message.raw_output_contents_size(), 3);
+  EXPECT_EQ(
+      message.raw_output_contents(1),
+      std::string(100'000, 'f') + "short" + std::string(50'000, 'g') + std::string(60'000, 'h'));
+  EXPECT_EQ(message.raw_output_contents(2), "");
+}
+
 TEST(WriteStreamResponse, WrapsAnAnswerOrAnError) {
   InferenceResponse response = Response();
   inference::ModelStreamInferResponse message;
