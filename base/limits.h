@@ -27,6 +27,9 @@ inline constexpr int kMaxConcurrentStreams = 1024;   // of one connection
 // File descriptors that connections leave for everything else, or half of them where there are few
 // (row 38).
 inline constexpr int kReservedFiles = 128;
+// Of an answer's message: protobuf neither writes nor reads 2 GiB. What is left below them is for
+// the receipt, and for what a stream puts around an answer (row 66).
+inline constexpr size_t kMaxAnswerBytes = (size_t{1} << 31) - 64 * kKiB;
 inline constexpr int kStreamWindowBytes = 4 * kMiB;                 // that a stream may send ahead
 inline constexpr int64_t kMaxDecompressedMessageBytes = 64 * kMiB;  // (row 5)
 // Of a request beside its tensors (row 6).

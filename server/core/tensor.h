@@ -87,6 +87,12 @@ struct OutputTensor {
   // What follows `data`: of several pictures that ran one by one, what each of the others gave.
   // They go onto the wire as they are: one piece of them all would be a second copy of an answer.
   std::vector<std::string> further = {};
+
+  size_t bytes() const {
+    size_t size = data.size();
+    for (const std::string& part : further) size += part.size();
+    return size;
+  }
 };
 
 }  // namespace fovea

@@ -53,7 +53,8 @@ void InferExchange::Run(const grpc::ByteBuffer& message, ReadMessage read, Write
         return read(bytes, check_model, &request);
       },
       [this, write](InferenceResponse& response) -> absl::StatusOr<int64_t> {
-        message_ = write(response, context_.api.clock());
+        FOVEA_ASSIGN_OR_RETURN(message_,
+                               write(response, context_.api.clock(), limits::kMaxAnswerBytes));
         return static_cast<int64_t>(message_.size());
       },
       [this, done = std::move(done)](const absl::Status& status, const std::string& id) {

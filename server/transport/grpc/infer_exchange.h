@@ -26,10 +26,9 @@ struct GrpcContext {
   const int64_t max_message_bytes;
 };
 
-// How the messages of an RPC that carries images are read and written.
+// How the messages of an RPC that carries images are read; WriteMessage is how they are written.
 using ReadMessage = absl::FunctionRef<absl::Status(
     const ReceivedBytes& message, CheckModel check_model, InferenceRequest* request)>;
-using WriteMessage = EncodedMessage (*)(InferenceResponse& response, const Clock& clock);
 
 struct InferAnswer {
   absl::Status status;     // the error, or OK and

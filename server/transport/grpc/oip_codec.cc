@@ -253,7 +253,8 @@ absl::Status ReadModelInferRequest(const ReceivedBytes& message, CheckModel chec
   return ReadInputs(split, message, &header_budget, &arena, request);
 }
 
-EncodedMessage WriteModelInferResponse(InferenceResponse& response, const Clock& clock) {
+absl::StatusOr<EncodedMessage> WriteModelInferResponse(InferenceResponse& response,
+                                                       const Clock& clock, size_t max_bytes) {
   auto& outputs = std::get<TensorResults>(response.results);  // what ReadModelInferRequest asks for
   alignas(8) std::array<char, kArenaBytes> first_block;
   google::protobuf::Arena arena(first_block.data(), first_block.size());
@@ -267,6 +268,9 @@ EncodedMessage WriteModelInferResponse(InferenceResponse& response, const Clock&
     tensor->set_datatype(std::string(DataTypeName(output.type)));
     tensor->mutable_shape()->Add(output.shape.begin(), output.shape.end());
   }
+  size_t bytes = head->ByteSizeLong();
+  for (const OutputTensor& output : outputs) bytes += output.bytes();
+  FOVEA_RETURN_IF_ERROR(CheckAnswerBytes(bytes, max_bytes));
   EncodedMessage message;
   message.Append(head->SerializeAsString());
   for (OutputTensor& output : outputs) {

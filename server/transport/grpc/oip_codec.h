@@ -7,6 +7,8 @@
 #include <string_view>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/limits.h"
 #include "server/core/clock.h"
 #include "server/core/request.h"
 #include "server/transport/grpc/encoded_message.h"
@@ -39,9 +41,16 @@ struct ReceivedBytes {
 absl::Status ReadModelInferRequest(const ReceivedBytes& message, CheckModel check_model,
                                    InferenceRequest* request);
 
+// How an answer is written, whatever its messages.
+using WriteMessage = absl::StatusOr<EncodedMessage> (*)(InferenceResponse& response,
+                                                        const Clock& clock, size_t max_bytes);
+
 // An encoded inference.ModelInferResponse: raw contents, and the receipt as parameters. Ends the
-// encode stage of `response`'s receipt and takes the outputs' data.
-EncodedMessage WriteModelInferResponse(InferenceResponse& response, const Clock& clock);
+// encode stage of `response`'s receipt and takes the outputs' data. What CheckAnswerBytes says of
+// the answer without its receipt, and then it takes nothing.
+absl::StatusOr<EncodedMessage> WriteModelInferResponse(InferenceResponse& response,
+                                                       const Clock& clock,
+                                                       size_t max_bytes = limits::kMaxAnswerBytes);
 
 // One answer of a stream: an encoded inference.ModelStreamInferResponse.
 EncodedMessage WriteStreamResponse(EncodedMessage infer_response);

@@ -72,18 +72,20 @@ absl::Status ReadStreamImagesRequest(const ReceivedBytes& message, CheckModel ch
   return ReadTask(task.field, {task.bytes, message.owner}, check_model, request);
 }
 
-EncodedMessage WriteStreamedResults(InferenceResponse& response, const Clock& clock) {
-  EncodedMessage message;
+absl::StatusOr<EncodedMessage> WriteStreamedResults(InferenceResponse& response, const Clock& clock,
+                                                    size_t max_bytes) {
+  int field = StreamImagesResponse::kSegmentFieldNumber;
+  WriteMessage write = WriteSegmentResponse;
   if (std::holds_alternative<ClassifyResults>(response.results)) {
-    message.AppendMessage(StreamImagesResponse::kClassifyFieldNumber,
-                          WriteClassifyResponse(response, clock));
+    field = StreamImagesResponse::kClassifyFieldNumber;
+    write = WriteClassifyResponse;
   } else if (std::holds_alternative<DetectResults>(response.results)) {
-    message.AppendMessage(StreamImagesResponse::kDetectFieldNumber,
-                          WriteDetectResponse(response, clock));
-  } else {
-    message.AppendMessage(StreamImagesResponse::kSegmentFieldNumber,
-                          WriteSegmentResponse(response, clock));
+    field = StreamImagesResponse::kDetectFieldNumber;
+    write = WriteDetectResponse;
   }
+  FOVEA_ASSIGN_OR_RETURN(EncodedMessage results, write(response, clock, max_bytes));
+  EncodedMessage message;
+  message.AppendMessage(field, std::move(results));
   return message;
 }
 

@@ -6,6 +6,8 @@
 #include <string_view>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/limits.h"
 #include "server/core/clock.h"
 #include "server/core/request.h"
 #include "server/transport/grpc/encoded_message.h"
@@ -25,8 +27,9 @@ absl::Status ReadStreamImagesRequest(const ReceivedBytes& message, CheckModel ch
                                      InferenceRequest* request, std::optional<AnswerOrder>* order);
 
 // The results as a field of a fovea.v1.StreamImagesResponse. Ends the encode stage of `response`'s
-// receipt.
-EncodedMessage WriteStreamedResults(InferenceResponse& response, const Clock& clock);
+// receipt. What CheckAnswerBytes says.
+absl::StatusOr<EncodedMessage> WriteStreamedResults(InferenceResponse& response, const Clock& clock,
+                                                    size_t max_bytes = limits::kMaxAnswerBytes);
 
 // An encoded fovea.v1.StreamImagesResponse to the request of that number, with those results.
 EncodedMessage WriteStreamedAnswer(EncodedMessage results, uint64_t number, std::string_view id);

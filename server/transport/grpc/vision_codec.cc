@@ -67,8 +67,10 @@ Message* MakeAnswer(const InferenceResponse& response, google::protobuf::Arena& 
 // `answer`, and the receipt, which ends the encode stage: it holds the time of everything before
 // it, and what is left is the receipt itself.
 template <typename Message>
-EncodedMessage WithReceipt(const Message& answer, Receipt& receipt, const Clock& clock,
-                           google::protobuf::Arena& arena) {
+absl::StatusOr<EncodedMessage> WithReceipt(const Message& answer, Receipt& receipt,
+                                           const Clock& clock, size_t max_bytes,
+                                           google::protobuf::Arena& arena) {
+  FOVEA_RETURN_IF_ERROR(CheckAnswerBytes(answer.ByteSizeLong(), max_bytes));
   EncodedMessage message;
   message.Append(answer.SerializeAsString());
   StageTimes& stages = receipt.stages;
@@ -151,7 +153,8 @@ absl::Status ReadSegmentRequest(const ReceivedBytes& message, CheckModel check_m
   return ReadImagesRequest<v1::SegmentRequest>(message, check_model, request, ReadOptions);
 }
 
-EncodedMessage WriteClassifyResponse(InferenceResponse& response, const Clock& clock) {
+absl::StatusOr<EncodedMessage> WriteClassifyResponse(InferenceResponse& response,
+                                                     const Clock& clock, size_t max_bytes) {
   google::protobuf::Arena arena;
   auto* answer = MakeAnswer<v1::ClassifyResponse>(response, arena);
   for (const auto& scores : std::get<ClassifyResults>(response.results)) {
@@ -164,10 +167,11 @@ EncodedMessage WriteClassifyResponse(InferenceResponse& response, const Clock& c
       best->set_logit(score.logit);
     }
   }
-  return WithReceipt(*answer, response.receipt, clock, arena);
+  return WithReceipt(*answer, response.receipt, clock, max_bytes, arena);
 }
 
-EncodedMessage WriteDetectResponse(InferenceResponse& response, const Clock& clock) {
+absl::StatusOr<EncodedMessage> WriteDetectResponse(InferenceResponse& response, const Clock& clock,
+                                                   size_t max_bytes) {
   google::protobuf::Arena arena;
   auto* answer = MakeAnswer<v1::DetectResponse>(response, arena);
   for (ImageDetections& found : std::get<DetectResults>(response.results)) {
@@ -193,10 +197,11 @@ EncodedMessage WriteDetectResponse(InferenceResponse& response, const Clock& clo
       }
     }
   }
-  return WithReceipt(*answer, response.receipt, clock, arena);
+  return WithReceipt(*answer, response.receipt, clock, max_bytes, arena);
 }
 
-EncodedMessage WriteSegmentResponse(InferenceResponse& response, const Clock& clock) {
+absl::StatusOr<EncodedMessage> WriteSegmentResponse(InferenceResponse& response, const Clock& clock,
+                                                    size_t max_bytes) {
   google::protobuf::Arena arena;
   auto* answer = MakeAnswer<v1::SegmentResponse>(response, arena);
   for (ImageSegmentation& map : std::get<SegmentResults>(response.results)) {
@@ -213,7 +218,7 @@ EncodedMessage WriteSegmentResponse(InferenceResponse& response, const Clock& cl
       to->set_run_lengths(std::move(area.run_lengths));
     }
   }
-  return WithReceipt(*answer, response.receipt, clock, arena);
+  return WithReceipt(*answer, response.receipt, clock, max_bytes, arena);
 }
 
 }  // namespace fovea

@@ -2,6 +2,8 @@
 #pragma once
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/limits.h"
 #include "server/core/clock.h"
 #include "server/core/request.h"
 #include "server/transport/grpc/encoded_message.h"
@@ -21,10 +23,15 @@ absl::Status ReadDetectRequest(const ReceivedBytes& message, CheckModel check_mo
 absl::Status ReadSegmentRequest(const ReceivedBytes& message, CheckModel check_model,
                                 InferenceRequest* request);
 
-// An encoded fovea.v1.ClassifyResponse. Ends the encode stage of `response`'s receipt.
-EncodedMessage WriteClassifyResponse(InferenceResponse& response, const Clock& clock);
+// An encoded fovea.v1.ClassifyResponse. Ends the encode stage of `response`'s receipt. What
+// CheckAnswerBytes says of the answer without its receipt.
+absl::StatusOr<EncodedMessage> WriteClassifyResponse(InferenceResponse& response,
+                                                     const Clock& clock,
+                                                     size_t max_bytes = limits::kMaxAnswerBytes);
 // The same as a fovea.v1.DetectResponse, and a fovea.v1.SegmentResponse.
-EncodedMessage WriteDetectResponse(InferenceResponse& response, const Clock& clock);
-EncodedMessage WriteSegmentResponse(InferenceResponse& response, const Clock& clock);
+absl::StatusOr<EncodedMessage> WriteDetectResponse(InferenceResponse& response, const Clock& clock,
+                                                   size_t max_bytes = limits::kMaxAnswerBytes);
+absl::StatusOr<EncodedMessage> WriteSegmentResponse(InferenceResponse& response, const Clock& clock,
+                                                    size_t max_bytes = limits::kMaxAnswerBytes);
 
 }  // namespace fovea

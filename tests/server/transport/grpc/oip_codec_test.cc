@@ -445,7 +445,9 @@ InferenceResponse Response() {
   return response;
 }
 
-std::string Joined(EncodedMessage message) {
+std::string Joined(absl::StatusOr<EncodedMessage> encoded) {
+  EXPECT_TRUE(encoded.ok()) << encoded.status();
+  EncodedMessage message = *std::move(encoded);
   std::string bytes;
   for (const std::string& chunk : std::move(message).TakeChunks()) bytes += chunk;
   return bytes;
@@ -496,7 +498,7 @@ TEST(WriteModelInferResponse, SaysThatAModelIsUntrained) {
 TEST(WriteModelInferResponse, LargeOutputsAreNotCopied) {
   InferenceResponse response = Response();
   const char* const data = std::get<TensorResults>(response.results)[1].data.data();
-  const auto chunks = WriteModelInferResponse(response, FakeClock()).TakeChunks();
+  const auto chunks = (*WriteModelInferResponse(response, FakeClock())).TakeChunks();
   ASSERT_EQ(chunks.size(), 3u);
   EXPECT_EQ(chunks[1].data(), data);
 }
@@ -509,7 +511,7 @@ TEST(WriteModelInferResponse, PartsOfAnOutputFollowEachOtherAndAreNotCopied) {
   const std::vector<const char*> lie_at = {output.data.data(), output.further[1].data(),
                                            output.further[2].data()};
   const std::vector<std::string> chunks =
-      WriteModelInferResponse(response, FakeClock()).TakeChunks();
+      (*WriteModelInferResponse(response, FakeClock())).TakeChunks();
   std::string bytes;
   std::vector<const char*> large;
   for (const std::string& chunk : chunks) {
@@ -526,11 +528,21 @@ TEST(WriteModelInferResponse, PartsOfAnOutputFollowEachOtherAndAreNotCopied) {
   EXPECT_EQ(message.raw_output_contents(2), "");
 }
 
+TEST(WriteModelInferResponse, Row66AnAnswerLongerThanAMessageIsRefused) {
+  InferenceResponse response = Response();
+  std::get<TensorResults>(response.results)[1].further = {std::string(50'000, 'g')};
+  const auto refused = WriteModelInferResponse(response, FakeClock(), 150'000);
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(ReasonOf(refused.status()), "request.answer_too_large");
+  EXPECT_EQ(std::get<TensorResults>(response.results)[1].bytes(), 150'000u) << "nothing is taken";
+  EXPECT_TRUE(WriteModelInferResponse(response, FakeClock(), 151'000).ok());
+}
+
 TEST(WriteStreamResponse, WrapsAnAnswerOrAnError) {
   InferenceResponse response = Response();
   inference::ModelStreamInferResponse message;
   ASSERT_TRUE(message.ParseFromString(
-      Joined(WriteStreamResponse(WriteModelInferResponse(response, FakeClock())))));
+      Joined(WriteStreamResponse(*WriteModelInferResponse(response, FakeClock())))));
   EXPECT_EQ(message.error_message(), "");
   EXPECT_EQ(message.infer_response().id(), "request-17");
   EXPECT_EQ(message.infer_response().raw_output_contents(1), std::string(100'000, 'f'));

@@ -146,19 +146,27 @@ TEST(WriteStreamedAnswer, CarriesTheTasksResponseWithNumberAndId) {
   response.id = "7";
   response.results = ClassifyResults{{{3, "cat", 0.75f, 4.5f}}};
   StreamImagesResponse answer =
-      Parsed(WriteStreamedAnswer(WriteStreamedResults(response, FakeClock(28)), 12, "7"));
+      Parsed(WriteStreamedAnswer(*WriteStreamedResults(response, FakeClock(28)), 12, "7"));
   EXPECT_EQ(answer.number(), 12u);
   EXPECT_EQ(answer.id(), "7");
   EXPECT_EQ(answer.classify().id(), "7");
   EXPECT_EQ(answer.classify().results(0).classes(0).label(), "cat");
 
   response.results = DetectResults{{.detections = {{.score = 0.5f}}}};
-  answer = Parsed(WriteStreamedAnswer(WriteStreamedResults(response, FakeClock(28)), 0, ""));
+  answer = Parsed(WriteStreamedAnswer(*WriteStreamedResults(response, FakeClock(28)), 0, ""));
   EXPECT_EQ(answer.detect().results(0).detections(0).score(), 0.5f);
 
   response.results = SegmentResults{{.class_map_png = std::string(100'000, 'x')}};
-  answer = Parsed(WriteStreamedAnswer(WriteStreamedResults(response, FakeClock(28)), 0, ""));
+  answer = Parsed(WriteStreamedAnswer(*WriteStreamedResults(response, FakeClock(28)), 0, ""));
   EXPECT_EQ(answer.segment().results(0).class_map_png(), std::string(100'000, 'x'));
+}
+
+TEST(WriteStreamedResults, Row66AnAnswerLongerThanAMessageIsRefused) {
+  InferenceResponse response{.results = SegmentResults{{.class_map_png = std::string(1000, 'x')}}};
+  response.receipt.stages = StageTimes(0);
+  const auto refused = WriteStreamedResults(response, FakeClock(28), 1000);
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(ReasonOf(refused.status()), "request.answer_too_large");
 }
 
 TEST(WriteStreamedError, CarriesCodeReasonAndText) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <iterator>
 #include <limits>
 
 #include "base/limits.h"
@@ -111,7 +112,7 @@ TEST(WriteClassifyResponse, WritesClassesAndTheReceipt) {
   response.receipt.batch_size = 2;
   response.receipt.batch_peak_bytes = 99;
   std::string bytes;
-  for (const auto& chunk : WriteClassifyResponse(response, FakeClock(28)).TakeChunks()) {
+  for (const auto& chunk : (*WriteClassifyResponse(response, FakeClock(28))).TakeChunks()) {
     bytes += chunk;
   }
   v1::ClassifyResponse message;
@@ -188,7 +189,7 @@ TEST(WriteDetectResponse, WritesDetectionsAndTheReceipt) {
   response.receipt.stages = StageTimes(0);
   response.receipt.padding = 0.25;
   std::string bytes;
-  for (const auto& chunk : WriteDetectResponse(response, FakeClock(28)).TakeChunks()) {
+  for (const auto& chunk : (*WriteDetectResponse(response, FakeClock(28))).TakeChunks()) {
     bytes += chunk;
   }
   v1::DetectResponse message;
@@ -243,7 +244,7 @@ TEST(WriteSegmentResponse, WritesMapsAreasAndTheReceipt) {
   response.results = SegmentResults{map};
   response.receipt.stages = StageTimes(0);
   std::string bytes;
-  for (const auto& chunk : WriteSegmentResponse(response, FakeClock(28)).TakeChunks()) {
+  for (const auto& chunk : (*WriteSegmentResponse(response, FakeClock(28))).TakeChunks()) {
     bytes += chunk;
   }
   v1::SegmentResponse message;
@@ -260,6 +261,28 @@ TEST(WriteSegmentResponse, WritesMapsAreasAndTheReceipt) {
   EXPECT_EQ(result.classes(0).pixels(), 300);
   EXPECT_EQ(result.classes(0).run_lengths(), "04");
   EXPECT_EQ(message.receipt().encode_ns(), 28);
+}
+
+TEST(WriteResponses, Row66AnswersLongerThanAMessageAreRefusedNotEmptied) {
+  const std::string long_text(1000, 'x');
+  ImageDetections found;
+  found.detections = {{.mask = InstanceMask{.png = long_text}}};
+  const Results all[] = {ClassifyResults{{{.label = long_text}}}, DetectResults{found},
+                         SegmentResults{{.class_map_png = long_text}}};
+  const WriteMessage writers[] = {WriteClassifyResponse, WriteDetectResponse, WriteSegmentResponse};
+  for (size_t i = 0; i < std::size(all); ++i) {
+    const auto write = [&](size_t max_bytes) {
+      InferenceResponse response{.results = all[i]};
+      response.receipt.stages = StageTimes(0);
+      return writers[i](response, FakeClock(28), max_bytes);
+    };
+    const absl::StatusOr<EncodedMessage> refused = write(1000);
+    EXPECT_EQ(refused.status().code(), absl::StatusCode::kResourceExhausted) << i;
+    EXPECT_EQ(ReasonOf(refused.status()), "request.answer_too_large");
+    const absl::StatusOr<EncodedMessage> written = write(1100);
+    ASSERT_TRUE(written.ok()) << written.status();
+    EXPECT_GT(written->size(), 1000u);
+  }
 }
 
 }  // namespace
