@@ -88,8 +88,9 @@ void ImagingPool::Work() {
     Nanos start;
     {
       MutexLock lock(mutex_);
-      while (schedule_.waiting() == 0 && !stopping_) work_or_stop_.Wait(mutex_);
-      if (schedule_.waiting() == 0) return;
+      while (!schedule_.has_next() && !stopping_) work_or_stop_.Wait(mutex_);
+      // What is held back is left to the thread that runs others of its request.
+      if (!schedule_.has_next()) return;
       start = clock_.Now();
       id = *schedule_.Next(start);
       task = std::move(tasks_.extract(id).mapped());

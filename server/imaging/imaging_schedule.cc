@@ -13,9 +13,14 @@ namespace {
 // one it makes no difference.
 constexpr Nanos kQuantum = kMillisecond;
 
+bool IsOfSeveral(const ImagingOutline& outline) {
+  return outline.work.kind == ImageKind::kResults && outline.picture_of != 0;
+}
+
 }  // namespace
 
-ImagingSchedule::ImagingSchedule(int threads) : threads_(threads), fair_share_(kQuantum) {
+ImagingSchedule::ImagingSchedule(int threads)
+    : threads_(threads), most_results_(std::max(1, threads - 1)), fair_share_(kQuantum) {
   FOVEA_CHECK(threads >= 1);
 }
 
@@ -28,29 +33,70 @@ ImagingLineId ImagingSchedule::AddLine() {
 
 void ImagingSchedule::RemoveLine(ImagingLineId id) {
   const auto line = lines_.find(id);
-  FOVEA_CHECK(line != lines_.end() && line->second.order.empty());
+  FOVEA_CHECK(line != lines_.end() && line->second.empty());
   lines_.erase(line);
   fair_share_.Remove(id);
 }
 
 ImagingTaskId ImagingSchedule::Add(ImagingLineId id, const ImagingOutline& outline) {
   const ImagingTaskId task = ++last_task_;
-  const Nanos estimate = times_.Slow(outline.work);
-  Line& line = lines_.at(id);
-  line.order.Insert({outline.priority, outline.order, task}, estimate);
-  line.tasks.emplace(task, Waiting{outline, estimate});
+  const Waiting waiting{outline, times_.Slow(outline.work)};
   ++waiting_;
+  if (IsOfSeveral(outline)) {
+    Results& results = results_[outline.picture_of];
+    if (results.admitted == most_results_) {
+      results.held.push_back({task, id, waiting});
+      ++lines_.at(id).held;
+      ++held_;
+      return task;
+    }
+    ++results.admitted;
+  }
+  PutInLine(task, id, waiting);
   return task;
 }
 
+void ImagingSchedule::PutInLine(ImagingTaskId task, ImagingLineId id, const Waiting& waiting) {
+  Line& line = lines_.at(id);
+  line.order.Insert({waiting.outline.priority, waiting.outline.order, task}, waiting.estimate);
+  line.tasks.emplace(task, waiting);
+}
+
+void ImagingSchedule::Admit(const ImagingOutline& done) {
+  if (!IsOfSeveral(done)) return;
+  const auto found = results_.find(done.picture_of);
+  FOVEA_CHECK(found != results_.end());
+  Results& results = found->second;
+  if (results.held.empty()) {
+    if (--results.admitted == 0) results_.erase(found);
+    return;
+  }
+  const Held next = results.held.front();
+  results.held.pop_front();
+  --lines_.at(next.line).held;
+  --held_;
+  PutInLine(next.id, next.line, next.task);
+}
+
+Nanos ImagingSchedule::HeldBefore(ImagingLineId line, const Place& place) const {
+  Nanos before = 0;
+  for (const auto& [request, results] : results_) {
+    for (const Held& held : results.held) {
+      const Place at{held.task.outline.priority, held.task.outline.order, held.id};
+      if (held.line == line && at < place) before += held.task.estimate;
+    }
+  }
+  return before;
+}
+
 int ImagingSchedule::waiting(ImagingLineId line) const {
-  return static_cast<int>(lines_.at(line).tasks.size());
+  const Line& of = lines_.at(line);
+  return static_cast<int>(of.tasks.size()) + of.held;
 }
 
 int ImagingSchedule::lines_in_use(ImagingLineId line) const {
-  return static_cast<int>(std::ranges::count_if(lines_, [line](const auto& entry) {
-    return entry.first == line || !entry.second.order.empty();
-  }));
+  return static_cast<int>(std::ranges::count_if(
+      lines_, [line](const auto& entry) { return entry.first == line || !entry.second.empty(); }));
 }
 
 std::optional<ImagingTaskId> ImagingSchedule::Next(Nanos now) {
@@ -78,18 +124,19 @@ void ImagingSchedule::Done(ImagingTaskId id, Nanos took, std::optional<Nanos> wo
   running_.erase(found);
   fair_share_.Charge(run.line, took - run.task.estimate);
   if (worked) times_.Record(run.task.outline.work, *worked, now);
+  Admit(run.task.outline);
 }
 
 bool ImagingSchedule::Hopeless(ImagingTaskId id, Nanos now) const {
   const ImagingOutline& outline = running_.at(id).task.outline;
   if (outline.ready_by == kNever || !times_.Trusted(outline.work, now)) return false;
-  const Nanos takes = waiting_ > 0 ? times_.Typical(outline.work) : times_.Fast(outline.work);
+  const Nanos takes = has_next() ? times_.Typical(outline.work) : times_.Fast(outline.work);
   return outline.ready_by - now < takes;
 }
 
 Nanos ImagingSchedule::Forecast(ImagingLineId id, int priority, Nanos order,
                                 std::span<const ImagingWork> images, Nanos now) const {
-  const bool idle = waiting_ == 0 && static_cast<int>(running_.size()) < threads_;
+  const bool idle = !has_next() && static_cast<int>(running_.size()) < threads_;
   Nanos own = 0, longest = 0;
   for (const ImagingWork& work : images) {
     if (!times_.Trusted(work, now)) return now;
@@ -97,7 +144,8 @@ Nanos ImagingSchedule::Forecast(ImagingLineId id, int priority, Nanos order,
     own += takes;
     longest = std::max(longest, takes);
   }
-  const Nanos in_line = own + lines_.at(id).order.Before(Place{priority, order, ~ImagingTaskId{0}});
+  const Place place{priority, order, ~ImagingTaskId{0}};
+  const Nanos in_line = own + lines_.at(id).order.Before(place) + HeldBefore(id, place);
   Nanos work = in_line;
   for (const auto& [other, line] : lines_) {
     // Each of the others gets as much of the threads as this model while both have work.

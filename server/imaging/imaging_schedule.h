@@ -3,6 +3,7 @@
 #pragma once
 
 #include <compare>
+#include <deque>
 #include <map>
 #include <optional>
 #include <span>
@@ -25,12 +26,18 @@ struct ImagingOutline {
   Nanos order = 0;   // inside its priority: the deadline, or what stands for one
   // Decoded later than this it would be of no use: its model could not run it by its deadline.
   Nanos ready_by = kNever;
+  // Of results: the request of several pictures that they belong to; 0: they are a request's all.
+  uint64_t picture_of = 0;
 };
 
 // Not thread-safe. Never reads a clock: `now` does not go back from call to call.
 //
 // Each model has a line: earliest deadline first inside a priority. Between models the threads'
 // time is shared as the device's is, by deficit round robin on what was measured.
+//
+// The results of one request's pictures leave a thread to other requests, where there are two
+// threads or more: what has begun keeps its thread, and masks may take long. As many as may run are
+// in line or running, and the rest is held back. Requests together may still hold every thread.
 class ImagingSchedule {
  public:
   explicit ImagingSchedule(int threads);
@@ -40,6 +47,7 @@ class ImagingSchedule {
   void RemoveLine(ImagingLineId line);
 
   ImagingTaskId Add(ImagingLineId line, const ImagingOutline& outline);
+  bool has_next() const { return waiting_ > held_; }
   // Takes the image whose turn it is; nothing where no image is in line. It runs until Done.
   std::optional<ImagingTaskId> Next(Nanos now);
   // `took`: for how long it had its thread. `worked`: how much of that tells how long such images
@@ -55,9 +63,10 @@ class ImagingSchedule {
   Nanos Forecast(ImagingLineId line, int priority, Nanos order, std::span<const ImagingWork> images,
                  Nanos now) const;
 
+  // Images that do not run yet, in line or held back.
   int waiting() const { return waiting_; }
   int waiting(ImagingLineId line) const;
-  // Lines with images in them, and this one.
+  // Lines with images that wait, and this one.
   int lines_in_use(ImagingLineId line) const;
 
  private:
@@ -74,19 +83,40 @@ class ImagingSchedule {
   struct Line {
     WeightedOrder<Place, std::less<>> order;  // weighed by their estimates
     absl::flat_hash_map<ImagingTaskId, Waiting> tasks;
+    int held = 0;  // images
+    bool empty() const { return order.empty() && held == 0; }
   };
   struct Running {
     ImagingLineId line;  // may be gone
     Waiting task;
     Nanos started_at;
   };
+  struct Held {
+    ImagingTaskId id;
+    ImagingLineId line;
+    Waiting task;
+  };
+  // Of one request's pictures, while there are some.
+  struct Results {
+    int admitted = 0;  // in line or running
+    std::deque<Held> held;
+  };
+
+  void PutInLine(ImagingTaskId task, ImagingLineId line, const Waiting& waiting);
+  // An image with such an outline has run: what was held back for it is put in line.
+  void Admit(const ImagingOutline& done);
+  // The estimates of what is held back of a line and would come before `place`.
+  Nanos HeldBefore(ImagingLineId line, const Place& place) const;
 
   const int threads_;
+  const int most_results_;  // of one request
   ImagingTimes times_;
   FairShare fair_share_;
   std::map<ImagingLineId, Line> lines_;
   absl::flat_hash_map<ImagingTaskId, Running> running_;
+  absl::flat_hash_map<uint64_t, Results> results_;  // by ImagingOutline::picture_of
   int waiting_ = 0;
+  int held_ = 0;  // of them
   ImagingLineId last_line_ = 0;
   ImagingTaskId last_task_ = 0;
 };

@@ -104,7 +104,8 @@ void FinishElsewhere(Ran ran, TaskResult result) {
   const InferenceRequest& request = ran.task->request();
   ImagingTask task{.outline = {.work = {ImageKind::kResults, ResultsAmount(ran)},
                                .priority = ran.task->priority(),
-                               .order = ImagingOrder(request)},
+                               .order = ImagingOrder(request),
+                               .picture_of = request.picture_of},
                    .cancellation = request.cancellation,
                    .deadline = request.deadline};
   task.run = [ran = std::move(ran), result = std::move(result)](const absl::Status& turn) mutable {

@@ -14,7 +14,8 @@ namespace fovea {
 
 // Answers the request of `task`, which `model` has run or which has failed or was dropped
 // (`result`): calls `done` once, before it returns or, where something is left to do for this task
-// alone or its results take long to make, on a thread of imaging's. `handle` keeps `model` serving
+// alone or its results take long to make, on a thread of imaging's; of a request's pictures, not on
+// all of them at a time (see ImagingSchedule). `handle` keeps `model` serving
 // until then; `clock` outlives it.
 void AnswerTask(const ServedModel& model, std::shared_ptr<const ServingModel> handle, Clock& clock,
                 InferenceCallback done, std::unique_ptr<InferenceTask> task,

@@ -1,6 +1,7 @@
 #include "server/pipeline/image_by_image.h"
 
 #include <algorithm>
+#include <atomic>
 #include <iterator>
 #include <optional>
 #include <span>
@@ -59,6 +60,8 @@ RequestInput InputFor(const AcceptedInput& input, int image) {
 // A request like `whole` for each image, but for what it brings and who cancels it. They share its
 // bytes.
 Requests RequestsFor(const InferenceRequest& whole, const AcceptedInput& input) {
+  static std::atomic<uint64_t> last_request = 0;
+  const uint64_t number = ++last_request;
   Requests requests;
   for (int image = 0; image < input.images; ++image) {
     auto one = std::make_unique<InferenceRequest>();
@@ -69,6 +72,7 @@ Requests RequestsFor(const InferenceRequest& whole, const AcceptedInput& input) 
     one->options = whole.options;
     one->priority = whole.priority;
     one->deadline = whole.deadline;
+    one->picture_of = number;
     one->stages = whole.stages;
     one->memory = whole.memory;
     requests.push_back(std::move(one));

@@ -119,6 +119,32 @@ TEST(ImagingPool, EveryAcceptedTaskRunsExactlyOnceAndARefusedOneNever) {
   for (int i = 0; i < kTasks; ++i) EXPECT_EQ(runs[i].load(), accepted[i] ? 1 : 0) << i;
 }
 
+TEST(ImagingPool, ResultsThatAreHeldBackRunToo) {
+  FakeClock clock;
+  constexpr int kPictures = 50;
+  for (const int threads : {1, 2, 4}) {
+    std::atomic<int> ran = 0, running = 0, most = 0;
+    const auto pool = MakePool(clock, {.threads = threads});
+    const auto line = pool->AddLine();
+    for (int i = 0; i < kPictures; ++i) {
+      line->SubmitLast({.run =
+                            [&](const absl::Status&) {
+                              const int now = ++running;
+                              int seen = most;
+                              while (now > seen && !most.compare_exchange_weak(seen, now)) {
+                              }
+                              std::this_thread::yield();
+                              --running;
+                              return ++ran > 0;
+                            },
+                        .outline = {.work = {ImageKind::kResults, 1}, .picture_of = 7}});
+    }
+    pool->Stop();
+    EXPECT_EQ(ran, kPictures) << "also of a pool that stops";
+    EXPECT_LE(most, std::max(1, threads - 1));
+  }
+}
+
 TEST(ImagingPool, AFullQueueRefusesAtOnce) {
   FakeClock clock;
   const auto pool = MakePool(clock, {.threads = 1, .max_queued = 2});

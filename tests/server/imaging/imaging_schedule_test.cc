@@ -230,6 +230,76 @@ TEST_F(ImagingScheduleTest, KnowsWhichImageWouldBeReadyTooLate) {
   EXPECT_FALSE(hopeless(kNever));
 }
 
+class ResultsInLine : public ImagingScheduleTest {
+ protected:
+  ImagingTaskId AddResults(uint64_t request, ImagingLineId line) {
+    return schedule_->Add(line, {.work = {ImageKind::kResults, 1000}, .picture_of = request});
+  }
+  ImagingTaskId AddResults(uint64_t request) { return AddResults(request, line_); }
+  void Done(ImagingTaskId task) { schedule_->Done(task, kMs, kMs, now_); }
+};
+
+TEST_F(ResultsInLine, OfOneRequestLeaveAThreadToOthers) {
+  Make(3);
+  const ImagingTaskId first = AddResults(7), second = AddResults(7), third = AddResults(7),
+                      fourth = AddResults(7);
+  EXPECT_EQ(schedule_->waiting(), 4);
+  EXPECT_THAT(TakeAll(), ElementsAre(first, second));
+  EXPECT_FALSE(schedule_->has_next());
+  EXPECT_EQ(schedule_->waiting(), 2);
+  EXPECT_EQ(schedule_->waiting(line_), 2);
+
+  const ImagingTaskId other = AddResults(8), alone = AddResults(0), photo = Add(50);
+  EXPECT_TRUE(schedule_->has_next());
+  std::vector<ImagingTaskId> others = TakeAll();
+  EXPECT_THAT(others, testing::UnorderedElementsAre(other, alone, photo));
+  for (const ImagingTaskId task : others) Done(task);
+  EXPECT_FALSE(schedule_->has_next()) << "they were not its own";
+
+  Done(second);
+  EXPECT_THAT(TakeAll(), ElementsAre(third));
+  Done(first);
+  EXPECT_THAT(TakeAll(), ElementsAre(fourth));
+  Done(third);
+  Done(fourth);
+  EXPECT_EQ(schedule_->waiting(), 0);
+  schedule_->RemoveLine(line_);
+}
+
+TEST_F(ResultsInLine, OfOneRequestRunOneByOneOnFewThreads) {
+  for (const int threads : {1, 2}) {
+    Make(threads);
+    const ImagingTaskId first = AddResults(7), second = AddResults(7);
+    EXPECT_THAT(TakeAll(), ElementsAre(first));
+    Done(first);
+    EXPECT_THAT(TakeAll(), ElementsAre(second));
+    Done(second);
+    // Its number says nothing of those that come later.
+    const ImagingTaskId third = AddResults(7);
+    EXPECT_THAT(TakeAll(), ElementsAre(third));
+  }
+}
+
+TEST_F(ResultsInLine, ThatAreHeldBackCountAsALineInUseAndAsWork) {
+  Make(2);
+  const ImagingLineId other = schedule_->AddLine();
+  AddResults(0);
+  Done(*schedule_->Next(now_));  // it is known how long they take: 1 ms
+  AddResults(7, other);
+  AddResults(7, other);
+  AddResults(7, other);
+  const ImagingTaskId running = *schedule_->Next(now_);
+  EXPECT_EQ(schedule_->lines_in_use(line_), 2);
+  constexpr ImagingWork kOne{ImageKind::kResults, 1000};
+  const auto forecast = [&] { return schedule_->Forecast(other, 0, 100, {&kOne, 1}, now_) - now_; };
+  EXPECT_EQ(forecast(), kMs) << "a thread is idle";
+  AddResults(0, other);
+  ASSERT_TRUE(schedule_->Next(now_).has_value());
+  // Two run, two are held back, and it.
+  EXPECT_EQ(forecast(), 3 * kMs);
+  Done(running);
+}
+
 TEST_F(ImagingScheduleTest, OutlivesTheLineOfARunningImage) {
   Make(1);
   Add(50);

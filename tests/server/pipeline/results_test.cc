@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <future>
 #include <memory>
@@ -45,64 +46,101 @@ class WatchedClock final : public Clock {
   std::function<void()> event;  // when it is asked for that time
 };
 
+// Steady time, which imaging's threads are told, once `on`, when they are released.
+class HoldingClock final : public Clock {
+ public:
+  Nanos Now() const override {
+    if (on) {
+      char name[16] = {};
+      pthread_getname_np(pthread_self(), name, sizeof(name));
+      if (std::string_view(name) == "imaging") {
+        ++held;
+        release.Wait();
+      }
+    }
+    return SteadyClock().Now();
+  }
+  void WaitUntil(CondVar& condition, Mutex& mutex, Nanos until) override
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+    SteadyClock().WaitUntil(condition, mutex, until);
+  }
+
+  std::atomic<bool> on = false;
+  mutable std::atomic<int> held = 0;  // that were, or are
+  mutable Notification release;
+};
+
 class BatchObserver final : public ModelObserver {
  public:
-  explicit BatchObserver(WatchedClock& clock) : clock_(clock) {}
+  // `ran` is set once a batch has run.
+  explicit BatchObserver(std::atomic<bool>& ran) : ran_(ran) {}
   void OnQueueDepth(int, int) override {}
   void OnRejected(Rejection) override {}
   void OnDropped(Rejection) override {}
   void OnBatchClosed(const Batch&) override {}
   void OnBatchDone(int, Nanos) override {}
   void OnAnswered(absl::StatusCode, const StageTimes&) override {}
-  void OnBatch(const BatchRun&) override { clock_.counting = true; }
+  void OnBatch(const BatchRun&) override { ran_ = true; }
 
  private:
-  WatchedClock& clock_;
+  std::atomic<bool>& ran_;
 };
 
 class ResultsTest : public testing::Test {
  protected:
   void SetUp() override {
+    Load("max_batch_size: 1", clock_, clock_.counting, &model_);
+    ASSERT_NE(model_, nullptr);
+  }
+
+  void Load(const std::string& batching, Clock& clock, std::atomic<bool>& ran,
+            std::shared_ptr<ServedModel>* model) {
     VersionToLoad parsed{.name = "segmenter", .version = 1};
     auto spec = ParseModelSpec(
         "spec_version: 1 backbone: \"linglo_b0\" task: SEGMENTATION num_classes: 3 "
         "head { name: \"semantic_fpn\" } image_height: 64 image_width: 64 "
         "preprocessing { shorter_side: 64 longer_side: 64 } "
-        "random_weights { seed: 1 } max_batch_size: 1",
+        "random_weights { seed: 1 } " +
+            batching,
         "segmenter");
     ASSERT_TRUE(spec.ok()) << spec.status();
     parsed.spec = *std::move(spec);
     auto created =
         ServedModel::Create(parsed, {.scheduler = *scheduler_,
                                      .imaging = *imaging_,
-                                     .clock = clock_,
+                                     .clock = clock,
                                      .observe =
-                                         [this](const std::shared_ptr<const ModelView>&) {
-                                           return std::make_unique<BatchObserver>(clock_);
+                                         [&ran](const std::shared_ptr<const ModelView>&) {
+                                           return std::make_unique<BatchObserver>(ran);
                                          },
                                      .device_threads = 1,
                                      .drain_timeout_us = 10'000'000});
     ASSERT_TRUE(created.ok()) << created.status();
-    model_ = std::static_pointer_cast<ServedModel>(*created);
+    *model = std::static_pointer_cast<ServedModel>(*created);
   }
 
   using Answer = absl::StatusOr<InferenceResponse>;
   std::future<Answer> Send(RequestOptions options = SegmentOptions(), int64_t rows = kRows,
                            int64_t columns = kColumns) {
+    return SendTo(*model_, /*images=*/1, std::move(options), rows, columns);
+  }
+  std::future<Answer> SendTo(const ServedModel& model, int64_t images,
+                             RequestOptions options = SegmentOptions(), int64_t rows = kRows,
+                             int64_t columns = kColumns) {
+    const int64_t bytes = 3 * images * rows * columns;
     auto request = std::make_unique<InferenceRequest>();
     request->input = NamedTensors{{"image_rgb",
                                    DataType::kUint8,
-                                   {1, rows, columns, 3},
-                                   ScatteredBytes::Copy(std::string(3 * rows * columns, 'A'))}};
+                                   {images, rows, columns, 3},
+                                   ScatteredBytes::Copy(std::string(bytes, 'A'))}};
     request->options = std::move(options);
     request->cancellation = cancellation_;
     request->deadline = clock_.Now() + 600 * kSecond;
     request->stages = StageTimes(clock_.Now());
     auto promise = std::make_shared<std::promise<Answer>>();
-    ServingModel::Infer(std::shared_ptr<const ServingModel>(std::shared_ptr<void>(), model_.get()),
-                        std::move(request), [promise](Answer answer, const StageTimes&) {
-                          promise->set_value(std::move(answer));
-                        });
+    ServingModel::Infer(
+        std::shared_ptr<const ServingModel>(std::shared_ptr<void>(), &model), std::move(request),
+        [promise](Answer answer, const StageTimes&) { promise->set_value(std::move(answer)); });
     return promise->get_future();
   }
 
@@ -157,6 +195,36 @@ TEST_F(ResultsTest, HoldUpNoOtherRequest) {
   release.Notify();
   const Answer answer = slow.get();
   EXPECT_TRUE(answer.ok()) << answer.status();
+}
+
+// As many pictures as there are threads: their results leave one to the others.
+TEST_F(ResultsTest, OfSeveralPicturesHoldUpNoOtherRequest) {
+  HoldingClock holding;
+  std::shared_ptr<ServedModel> slow_model;
+  // Both in one batch: when its results are made, nothing of it is decoded any more.
+  Load("max_batch_size: 2 dynamic_batching { max_queue_delay_microseconds: 10000000 }", holding,
+       holding.on, &slow_model);
+  ASSERT_NE(slow_model, nullptr);
+  holding.on = false;  // its own batches at load
+  std::future<Answer> slow = SendTo(*slow_model, 2);
+  while (holding.held == 0 || holding.held + imaging_->queued() < 2) std::this_thread::yield();
+  EXPECT_EQ(holding.held, 1) << "of two threads";
+
+  std::future<Answer> others[] = {Send(), Send(WantedTensors{{{"logits", 0}}}), SendTo(*model_, 2),
+                                  SendTo(*model_, 3)};
+  for (std::future<Answer>& other : others) {
+    EXPECT_EQ(other.wait_for(std::chrono::minutes(1)), std::future_status::ready);
+  }
+  EXPECT_EQ(holding.held, 1) << "the other picture waits";
+  holding.on = false;
+  holding.release.Notify();
+  const Answer answer = slow.get();
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_EQ(std::get<SegmentResults>(answer->results).size(), 2u);
+  for (std::future<Answer>& other : others) {
+    const Answer answered = other.get();
+    EXPECT_TRUE(answered.ok()) << answered.status();
+  }
 }
 
 // What suppressing boxes takes is not told by what maps of large pictures took.
