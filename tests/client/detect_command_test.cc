@@ -132,6 +132,23 @@ TEST_F(Detect, WhatCannotBeWrittenIsSaid) {
   EXPECT_THAT(outcome.err, HasSubstr("cannot be written"));
 }
 
+// Of such places it cannot even be told whether they are folders.
+TEST_F(Detect, WhatCannotBeLookedAtIsSaid) {
+  const std::string path = Image("a.jpg", Photograph());
+  for (const char* name : {"loop", "loop.png"}) {
+    std::filesystem::create_symlink(folder_ / name, folder_ / name);
+  }
+  const std::string long_name(300, 'x');
+  for (const std::filesystem::path& output :
+       {folder_ / "loop", folder_ / "loop.png", folder_ / "loop.png" / "below.png",
+        folder_ / long_name, folder_ / (long_name + ".png")}) {
+    const Outcome outcome = Run({path, "-o", output});
+    EXPECT_EQ(outcome.exit_code, 1) << output;
+    EXPECT_THAT(outcome.out, HasSubstr("circle")) << output;
+    EXPECT_THAT(outcome.err, HasSubstr("cannot be written: ")) << output;
+  }
+}
+
 TEST_F(Detect, NeedsADetector) {
   FakeServer classifiers{{.name = "shapes"}};
   const Outcome outcome = Fovea({"--server", classifiers.address(), "detect", Image("a.jpg")});

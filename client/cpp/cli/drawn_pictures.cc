@@ -2,7 +2,9 @@
 
 #include <cerrno>
 #include <cstring>
+#include <exception>
 #include <fstream>
+#include <new>
 #include <span>
 
 #include "absl/strings/str_cat.h"
@@ -30,16 +32,30 @@ absl::Status Write(const fs::path& path, const std::string& bytes) {
       absl::StrCat(path.string(), " cannot be written: ", std::strerror(errno)));
 }
 
+// What the library that draws throws is one picture's failure: the others are still drawn.
+absl::StatusOr<RgbImage> WithoutThrowing(
+    const std::function<absl::StatusOr<RgbImage>(const RgbImage&)>& draw, const RgbImage& picture) {
+  try {
+    return draw(picture);
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError("not drawn: there is not enough memory");
+  } catch (const std::exception& error) {
+    return absl::InternalError(absl::StrCat("not drawn: ", error.what()));
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<fs::path> DrawnPictures::PlaceOf(const std::string& path) {
-  const bool one_file = output_.extension() == ".png" && !fs::is_directory(output_);
-  std::error_code absent;  // what is not there yet is nobody's
-  const fs::path own = one_file ? fs::path(path) : fs::absolute(path).parent_path();
-  if (path != "-" && fs::equivalent(output_, own, absent)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("not drawn: ", output_.string(),
-                     one_file ? " is the image itself" : " is the images' own folder; name another"));
+  // What is not there yet is nobody's. What cannot be looked at (a link to itself, a name that is
+  // too long, a folder that is closed) cannot be written to either: Write says why.
+  std::error_code unknown;
+  const bool one_file = output_.extension() == ".png" && !fs::is_directory(output_, unknown);
+  const fs::path own = one_file ? fs::path(path) : fs::absolute(path, unknown).parent_path();
+  if (path != "-" && fs::equivalent(output_, own, unknown)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "not drawn: ", output_.string(),
+        one_file ? " is the image itself" : " is the images' own folder; name another"));
   }
   if (one_file) {
     if (taken_.insert(output_).second) return output_;
@@ -64,7 +80,7 @@ absl::Status DrawnPictures::Draw(
   if (place->has_parent_path()) fs::create_directories(place->parent_path(), ignored);
   const absl::StatusOr<RgbImage> picture = Decode(image);
   if (!picture.ok()) return picture.status();
-  const absl::StatusOr<RgbImage> drawn = draw(*picture);
+  const absl::StatusOr<RgbImage> drawn = WithoutThrowing(draw, *picture);
   if (!drawn.ok()) return drawn.status();
   const absl::StatusOr<std::string> png = EncodePng(*drawn);
   if (!png.ok()) return png.status();

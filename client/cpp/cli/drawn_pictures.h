@@ -19,6 +19,7 @@ class DrawnPictures {
 
   // Decodes `image`, a file's bytes, has it drawn on, and writes what comes of it as a PNG, under
   // the name of `path`, or that name and a number. INVALID_ARGUMENT: the image, or the place.
+  // INTERNAL, RESOURCE_EXHAUSTED: `draw` threw.
   absl::Status Draw(const std::string& path, const std::string& image,
                     const std::function<absl::StatusOr<RgbImage>(const RgbImage&)>& draw);
 
