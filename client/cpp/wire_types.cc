@@ -1,5 +1,6 @@
 #include "client/cpp/wire_types.h"
 
+#include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -64,12 +65,31 @@ DurationSum FromWire(const inference::StatisticDuration& sum) {
   return {sum.count(), absl::Nanoseconds(static_cast<int64_t>(sum.ns()))};
 }
 
+bool IsPicturesSize(int64_t height, int64_t width) {
+  return height >= 1 && width >= 1 && height <= limits::kMaxImageSide &&
+         width <= limits::kMaxImageSide && height * width <= limits::kMaxImagePixels;
+}
+
+// Whether the picture may have the object. Its box may end beside the picture by what rounding
+// adds.
+bool MayShow(const ImageDetections& picture, const Detection& object) {
+  constexpr float kRounding = 1;  // pixels
+  const auto lies = [](float at, int side) {
+    return at >= -kRounding && at <= static_cast<float>(side) + kRounding;  // NaN does not
+  };
+  return object.class_index >= 0 && object.class_index < limits::kMaxClasses &&
+         std::isfinite(object.score) && lies(object.box.left, picture.image_width) &&
+         lies(object.box.right, picture.image_width) &&
+         lies(object.box.top, picture.image_height) &&
+         lies(object.box.bottom, picture.image_height);
+}
+
 // From its classes' run lengths, which cover the picture, each pixel once.
 absl::Status FillClassMap(ImageSegmentation& map) {
   const absl::Status broken =
       absl::InternalError("the server's class map does not cover its picture");
   const int64_t height = map.image_height, width = map.image_width, pixels = height * width;
-  if (height < 1 || width < 1 || pixels > limits::kMaxImagePixels) return broken;
+  if (!IsPicturesSize(height, width)) return broken;
   constexpr uint16_t kNone = 0xffff;
   map.class_map.assign(pixels, kNone);
   int64_t filled = 0;
@@ -143,12 +163,15 @@ ClassifyResponse FromWire(fovea::v1::ClassifyResponse&& message) {
   return response;
 }
 
-DetectResponse FromWire(fovea::v1::DetectResponse&& message) {
+absl::StatusOr<DetectResponse> FromWire(fovea::v1::DetectResponse&& message) {
   auto response = TaskResponse<DetectResponse>(message);
   for (fovea::v1::Detections& image : *message.mutable_results()) {
     ImageDetections& found = response.images.emplace_back();
     found.image_height = image.image_height();
     found.image_width = image.image_width();
+    if (!IsPicturesSize(found.image_height, found.image_width)) {
+      return absl::InternalError("the server's detections are of a picture that cannot be");
+    }
     for (fovea::v1::Detection& one : *image.mutable_detections()) {
       const fovea::v1::Box& box = one.box();
       Detection& detection = found.detections.emplace_back();
@@ -160,6 +183,9 @@ DetectResponse FromWire(fovea::v1::DetectResponse&& message) {
       if (one.has_mask()) {
         detection.mask = {std::move(*one.mutable_mask()->mutable_run_lengths()),
                           one.mask().pixels()};
+      }
+      if (!MayShow(found, detection)) {
+        return absl::InternalError("the server found an object that cannot be in its picture");
       }
     }
   }

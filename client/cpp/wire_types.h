@@ -10,7 +10,8 @@ namespace fovea::client {
 fovea::v1::ClassifyRequest ToWire(const ClassifyRequest& request);
 ClassifyResponse FromWire(fovea::v1::ClassifyResponse&& response);
 fovea::v1::DetectRequest ToWire(const DetectRequest& request);
-DetectResponse FromWire(fovea::v1::DetectResponse&& response);
+// INTERNAL: a class, a score, a box or a size that cannot be.
+absl::StatusOr<DetectResponse> FromWire(fovea::v1::DetectResponse&& response);
 fovea::v1::SegmentRequest ToWire(const SegmentRequest& request);
 // INTERNAL: what the response says cannot be.
 absl::StatusOr<SegmentResponse> FromWire(fovea::v1::SegmentResponse&& response);

@@ -149,6 +149,16 @@ TEST_F(Detect, WhatCannotBeLookedAtIsSaid) {
   }
 }
 
+TEST_F(Detect, AnAnswerThatCannotBeIsOnePicturesFailure) {
+  const std::string lost = Image("a.jpg", "nowhere"), found = Image("b.jpg", Photograph());
+  const Outcome outcome = Run({lost, found, "-o", folder_ / "drawn"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_EQ(outcome.out, found + ": 1 object\n  circle 75.0 % at (10, 20) to (110, 70)\n");
+  EXPECT_THAT(outcome.err, HasSubstr(lost + ": the server found an object that cannot be"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "drawn" / "a.png"));
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "drawn" / "b.png"));
+}
+
 TEST_F(Detect, NeedsADetector) {
   FakeServer classifiers{{.name = "shapes"}};
   const Outcome outcome = Fovea({"--server", classifiers.address(), "detect", Image("a.jpg")});

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
+#include <limits>
 #include <map>
 #include <thread>
 
@@ -74,7 +75,8 @@ class FakeVision final : public fovea::v1::VisionService::Service {
     return status;
   }
 
-  // The model's boxes for each image, of the classes and scores that are asked for.
+  // The model's boxes for each image, of the classes and scores that are asked for. "nowhere ...":
+  // the first one's left side is NaN.
   Status Detect(ServerContext* context, const fovea::v1::DetectRequest* request,
                 fovea::v1::DetectResponse* response) override {
     const FakeModel* model = Find(models_, request->model_name());
@@ -102,7 +104,8 @@ class FakeVision final : public fovea::v1::VisionService::Service {
           break;
         }
         auto* found = result->add_detections();
-        found->mutable_box()->set_left(10.5f);
+        const bool nowhere = absl::StartsWith(image, "nowhere") && result->detections_size() == 1;
+        found->mutable_box()->set_left(nowhere ? std::numeric_limits<float>::quiet_NaN() : 10.5f);
         found->mutable_box()->set_top(20);
         found->mutable_box()->set_right(static_cast<float>(110 + one.index));
         found->mutable_box()->set_bottom(70);

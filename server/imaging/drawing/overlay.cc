@@ -126,11 +126,17 @@ void DrawMask(cv::Mat& picture, const Pen& pen, const DrawnObject& object, int h
   draw(kDark, std::max(1, pen.line / 2));
 }
 
+// Where a box's side is drawn. However far away it is, or where it is no number, that is an int,
+// and outside of every picture.
+int PixelOf(float side, int times) {
+  constexpr float kFar = 1e6F;
+  return static_cast<int>(std::lround(std::fmin(std::fmax(side * times, -kFar), kFar)));
+}
+
 void DrawBox(cv::Mat& picture, const Pen& pen, const DrawnObject& object, int times) {
-  const auto pixel = [times](float side) { return static_cast<int>(std::lround(side * times)); };
-  const cv::Point first(pixel(object.left), pixel(object.top));
-  const cv::Point last(std::max(first.x, pixel(object.right) - 1),
-                       std::max(first.y, pixel(object.bottom) - 1));
+  const cv::Point first(PixelOf(object.left, times), PixelOf(object.top, times));
+  const cv::Point last(std::max(first.x, PixelOf(object.right, times) - 1),
+                       std::max(first.y, PixelOf(object.bottom, times) - 1));
   cv::rectangle(picture, first, last, Scalar(kDark), pen.line + 4, cv::LINE_AA);
   cv::rectangle(picture, first, last, Scalar(kLight), pen.line + 2, cv::LINE_AA);
   cv::rectangle(picture, first, last, Scalar(ColourOf(object.class_index)), pen.line, cv::LINE_AA);
@@ -141,8 +147,7 @@ void TagBox(cv::Mat& picture, const Pen& pen, const DrawnObject& object, int tim
                            std::to_string(std::lround(100 * object.score)) + "%";
   const cv::Size size = pen.TextSize(text);
   const int height = size.height + 2 * pen.margin(), width = size.width + 2 * pen.margin();
-  const int left = static_cast<int>(std::lround(object.left * times));
-  const int top = static_cast<int>(std::lround(object.top * times));
+  const int left = PixelOf(object.left, times), top = PixelOf(object.top, times);
   // Above the box; inside of it at the picture's upper edge.
   DrawTag(picture, pen, text, ColourOf(object.class_index),
           {std::clamp(left, 0, std::max(0, picture.cols - width)),
@@ -229,7 +234,10 @@ std::vector<LegendEntry> EntriesOf(std::span<const uint16_t> class_map,
 
 }  // namespace
 
-Rgb ColourOf(int64_t class_index) { return kColours[class_index % std::ssize(kColours)]; }
+Rgb ColourOf(int64_t class_index) {
+  const int64_t colours = std::ssize(kColours), rest = class_index % colours;
+  return kColours[rest < 0 ? rest + colours : rest];
+}
 
 RgbImage DrawObjects(const RgbImage& image, std::span<const DrawnObject> objects) {
   int times = 1;

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <limits>
 #include <map>
 #include <stdexcept>
 #include <string>
@@ -86,6 +87,8 @@ double Luminance(const Rgb& colour) {
 TEST(Overlay, ColoursAreAClasssOwnAndDiffer) {
   for (int i = 0; i < 8; ++i) {
     EXPECT_EQ(ColourOf(i), ColourOf(i + 8));
+    EXPECT_EQ(ColourOf(i), ColourOf(i - 8));
+    EXPECT_EQ(ColourOf(i), ColourOf(i - 8'000'000'000));
     for (int j = 0; j < i; ++j) EXPECT_NE(ColourOf(i), ColourOf(j));
   }
 }
@@ -136,8 +139,28 @@ TEST(Overlay, BoxesThatMakeNoSenseAreDrawnSomewhere) {
   for (const DrawnObject& object :
        {DrawnObject{10, 10, 10, 10, 0, 0, "", {}}, DrawnObject{30, 30, 10, 10, 0, 0, "", {}},
         DrawnObject{10, 10, 10, 10, 0, 0, "", {1600}},
+        DrawnObject{10, 10, 20, 20, 0.9f, -1, "", {}},
         DrawnObject{-50, -50, 1e6f, 1e6f, 0, 1'000'000, std::string(500, 'x'), {}}}) {
     EXPECT_GT(DrawObjects(Ground(40, 40, 0, 255), {&object, 1}).height, 40);
+  }
+}
+
+// They are drawn at ints, and neither 1e30 nor NaN is one.
+TEST(Overlay, SidesThatAreNoPlaceAreOutsideOfThePicture) {
+  const RgbImage ground = Ground(600, 800, 128, 128);
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  constexpr float kInfinite = std::numeric_limits<float>::infinity();
+  for (const float far : {1e30f, -1e30f, kInfinite, -kInfinite, kNan}) {
+    // Its right side alone is in the picture.
+    const float left = std::isnan(far) ? far : -std::abs(far);
+    const DrawnObject right{left, left, 300, kInfinite, 0.9f, 0, "", {}};
+    const RgbImage drawn = DrawObjects(ground, {&right, 1});
+    const uint8_t* const side = At(drawn, 400, 299);
+    EXPECT_TRUE(std::equal(side, side + 3, ColourOf(0).begin())) << far;
+    EXPECT_EQ(At(drawn, 400, 600)[0], 128) << far;
+    // No side is, and the tag goes into a corner.
+    const DrawnObject point{far, far, far, far, 0.9f, 0, "", {}};
+    EXPECT_EQ(At(DrawObjects(ground, {&point, 1}), 300, 400)[0], 128) << far;
   }
 }
 
