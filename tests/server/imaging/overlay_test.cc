@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
@@ -12,6 +13,7 @@
 #include <functional>
 #include <limits>
 #include <map>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <tuple>
@@ -75,13 +77,19 @@ const uint8_t* At(const RgbImage& image, int y, int x) {
   return &image.pixels[3 * (static_cast<int64_t>(y) * image.width + x)];
 }
 
-// Relative luminance, and the contrast of two colours (WCAG 2.2, section 1.4.11).
-double Luminance(const Rgb& colour) {
+// Red, green and blue as shares of the light (IEC 61966-2-1).
+std::array<double, 3> LinearOf(const Rgb& colour) {
   const auto linear = [](uint8_t level) {
     const double share = level / 255.0;
     return share <= 0.04045 ? share / 12.92 : std::pow((share + 0.055) / 1.055, 2.4);
   };
-  return 0.2126 * linear(colour[0]) + 0.7152 * linear(colour[1]) + 0.0722 * linear(colour[2]);
+  return {linear(colour[0]), linear(colour[1]), linear(colour[2])};
+}
+
+// Relative luminance, and the contrast of two colours (WCAG 2.2, section 1.4.11).
+double Luminance(const Rgb& colour) {
+  const auto [red, green, blue] = LinearOf(colour);
+  return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
 }
 
 TEST(Overlay, ColoursAreAClasssOwnAndDiffer) {
@@ -90,6 +98,64 @@ TEST(Overlay, ColoursAreAClasssOwnAndDiffer) {
     EXPECT_EQ(ColourOf(i), ColourOf(i - 8));
     EXPECT_EQ(ColourOf(i), ColourOf(i - 8'000'000'000));
     for (int j = 0; j < i; ++j) EXPECT_NE(ColourOf(i), ColourOf(j));
+  }
+}
+
+// What a dichromat sees (Vienot, Brettel and Mollon, "Digital video colourmaps for checking the
+// legibility of displays by dichromats", Color Research and Application 24(4), 1999): their way
+// there, to the cones' answers and back, multiplied out. Red and green become one.
+struct Vision {
+  const char* name;
+  double red;   // the share of red in what red and green become
+  double blue;  // what blue gains of red's difference from green
+};
+constexpr Vision kProtanopia{"protanopia", 0.11238, 0.00401};
+constexpr Vision kDeuteranopia{"deuteranopia", 0.29275, -0.02234};
+
+std::array<double, 3> Seen(const std::array<double, 3>& rgb, const Vision& vision) {
+  const auto [red, green, blue] = rgb;
+  const double both = vision.red * red + (1 - vision.red) * green;
+  return {both, both, std::clamp(blue + vision.blue * (red - green), 0.0, 1.0)};
+}
+
+// L*, a* and b* of linear sRGB, whose white is D65 (CIE 15).
+std::array<double, 3> LabOf(const std::array<double, 3>& rgb) {
+  const auto [red, green, blue] = rgb;
+  const auto f = [](double share) {
+    constexpr double kEdge = 6.0 / 29;
+    return share > kEdge * kEdge * kEdge ? std::cbrt(share)
+                                         : share / (3 * kEdge * kEdge) + 4.0 / 29;
+  };
+  const double x = f((0.4124564 * red + 0.3575761 * green + 0.1804375 * blue) / 0.95047);
+  const double y = f(0.2126729 * red + 0.7151522 * green + 0.0721750 * blue);
+  const double z = f((0.0193339 * red + 0.1191920 * green + 0.9503041 * blue) / 1.08883);
+  return {116 * y - 16, 500 * (x - y), 200 * (y - z)};
+}
+
+// The least CIE 1976 difference between two of the colours.
+double LeastDifference(std::span<const Rgb> colours, const Vision& vision) {
+  double least = std::numeric_limits<double>::infinity();
+  for (size_t i = 0; i < colours.size(); ++i) {
+    for (size_t j = 0; j < i; ++j) {
+      const auto one = LabOf(Seen(LinearOf(colours[i]), vision));
+      const auto other = LabOf(Seen(LinearOf(colours[j]), vision));
+      least = std::min(least, std::hypot(one[0] - other[0], one[1] - other[1], one[2] - other[2]));
+    }
+  }
+  return least;
+}
+
+// Ten is more than four times the difference that is just noticed side by side (2.3: Mahy, Van
+// Eycken and Oosterlinck, Color Research and Application 19(2), 1994).
+TEST(Overlay, ColoursDifferForThoseWhoCannotTellRedFromGreen) {
+  std::vector<Rgb> colours;
+  for (int i = 0; i < 8; ++i) colours.push_back(ColourOf(i));
+  // Eight that most plots have, Tableau's, some of which look alike.
+  const Rgb tableau[] = {{31, 119, 180},  {255, 127, 14}, {44, 160, 44},   {214, 39, 40},
+                         {148, 103, 189}, {140, 86, 75},  {227, 119, 194}, {127, 127, 127}};
+  for (const Vision& vision : {kProtanopia, kDeuteranopia}) {
+    EXPECT_GE(LeastDifference(colours, vision), 10) << vision.name;
+    EXPECT_LT(LeastDifference(tableau, vision), 10) << vision.name;
   }
 }
 
@@ -176,6 +242,33 @@ TEST(Overlay, MasksColourTheirPixels) {
     EXPECT_NEAR(At(drawn, 325, 250)[c], 0.55 * ColourOf(2)[c] + 0.45 * 128, 1);
   }
   EXPECT_EQ(At(drawn, 325, 320)[0], 128);
+}
+
+// An outline is dark in the middle of white, here on white: a level between the two, of all
+// channels alike, is one that smoothing has made. Without it there is none.
+TEST(Overlay, SlantedOutlinesAreSmooth) {
+  constexpr int kHeight = 600, kWidth = 800;
+  // A triangle whose lower side goes down by a pixel every two columns. The box is elsewhere.
+  DrawnObject object{700, 500, 790, 590, 0.9f, 0, "", {100 * kHeight + 100}};
+  for (int column = 0; column < 400; ++column) {
+    const int pixels = column / 2 + 1;
+    object.mask.insert(object.mask.end(), {pixels, kHeight - pixels});
+  }
+  object.mask.back() += 300 * kHeight - 100;
+  const RgbImage drawn = DrawObjects(Ground(kHeight, kWidth, 255, 255), {&object, 1});
+  ASSERT_EQ(drawn.width, kWidth);
+  int smooth_rows = 0;
+  for (int y = 150; y < 250; ++y) {
+    const int outline = 100 + 2 * (y - 100);
+    bool smooth = false;
+    for (int x = outline - 8; x < outline + 8; ++x) {
+      const uint8_t* const pixel = At(drawn, y, x);
+      const bool grey = pixel[0] == pixel[1] && pixel[1] == pixel[2];
+      smooth = smooth || (grey && pixel[0] > 30 && pixel[0] < 245);
+    }
+    smooth_rows += smooth;
+  }
+  EXPECT_GT(smooth_rows, 50);
 }
 
 TEST(Overlay, MasksOfAnotherPictureAreRefused) {
