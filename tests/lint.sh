@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Environment variables, includes, ruff, formatting, thread-safety annotations, clang-tidy of the torch-free parts:
-# tests/lint.sh BUILD. `tests/lint.sh --quick`: the first three alone, which need no build and take seconds. Exits 1 on any
-# finding.
+# Environment variables, includes, rows of docs/faults.md, ruff, formatting, thread-safety annotations, clang-tidy of the
+# torch-free parts: tests/lint.sh BUILD. `tests/lint.sh --quick`: the first four alone, which need no build and take seconds.
+# Exits 1 on any finding.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 build=$1
@@ -16,6 +16,9 @@ if git grep -nw -e getenv -e secure_getenv -- '*.h' '*.cc' '*.cu' $(printf ':!%s
 
 step "includes"
 .venv/bin/python tests/include_edges.py || failed=1
+
+step "rows of docs/faults.md"
+.venv/bin/python tests/fault_rows.py || failed=1
 
 step "ruff"
 .venv/bin/ruff check $(git ls-files '*.py') || failed=1

@@ -487,6 +487,7 @@ TEST_F(BatchExecutorTest, LeavesItToTheTaskToFinish) {
   EXPECT_EQ(*reinterpret_cast<const float*>((*outputs)[0].data.data()), -3 * kNumbers);
 }
 
+// docs/faults.md, row 57.
 TEST_F(BatchExecutorTest, SizesThatHoldTooMuchAreNotRun) {
   // Its weights are 42 bytes, and a pass holds little more than its input.
   const auto load = [](int64_t most) {

@@ -232,6 +232,7 @@ TEST_F(PicturesTest, ACancelledRequestEndsWithAllOfItsPictures) {
   EXPECT_EQ(answer.status().code(), absl::StatusCode::kCancelled) << answer.status();
 }
 
+// docs/faults.md, row 57.
 TEST_F(PicturesTest, ASizeThatHoldsTooMuchIsRefusedAndOthersServe) {
   ASSERT_TRUE(Serve().ok());
   const std::vector<int64_t>& bytes = model_->view()->device_bytes;

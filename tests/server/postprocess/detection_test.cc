@@ -113,6 +113,7 @@ TEST(DetectionTest, ScoreNumberAndClassesLeaveOut) {
       << "those that are left out do not count";
 }
 
+// docs/faults.md, row 55.
 TEST(DetectionTest, UnknownClassesAreRefused) {
   const auto postprocessor = Postprocessor::Create(Model());
   for (const char* name : {"hen", "4", "-1", "", "99999999999999999999"}) {
@@ -167,6 +168,7 @@ TEST(DetectionTest, TensorsTellBoxesInTheCallersPictureToo) {
   EXPECT_EQ(outputs[1].data, Found()[1].data);
 }
 
+// docs/faults.md, row 56.
 TEST(DetectionTest, NeedsADetector) {
   for (size_t missing = 0; missing < 4; ++missing) {
     auto model = Model();
@@ -314,8 +316,9 @@ TEST(DetectionTest, MasksOfEmptyBoxesAndOfNoBoxesHaveFewPixels) {
   }
 }
 
-// Noise in a large picture: every second place differs from the one below it. 56 crossings a
-// column, of a character at least, are more than 32 bytes for each pixel of the longest side.
+// docs/faults.md, row 60. Noise in a large picture: every second place differs from the one below
+// it. 56 crossings a column, of a character at least, are more than 32 bytes for each pixel of the
+// longest side.
 TEST(DetectionTest, MasksWhoseOutlineHasNoEndAreRefused) {
   constexpr int kSide = 112;
   const std::vector<ImageTransform> picture = {ImageTransform::Identity(2000, 2000)};
@@ -377,6 +380,7 @@ TEST(DetectionTest, MasksOfAnyBoxLieInThePicture) {
   EXPECT_GT(shown, 0);
 }
 
+// docs/faults.md, row 56.
 TEST(DetectionTest, MasksAreOnlyForThoseWhoAskAndHaveThem) {
   const auto results = DetectMasks(MaskPasting::kTorchvision, MaskFormat::kNone);
   EXPECT_FALSE((*results)[0].detections[0].mask.has_value());

@@ -377,6 +377,7 @@ TEST(SegmentationTest, CountsWhatRunLengthsOfNoiseTake) {
   }
 }
 
+// docs/faults.md, row 56.
 TEST(SegmentationTest, NeedsASegmenter) {
   auto model = Model();
   model->outputs = {{"logits", DataType::kFp32, {-1, kClasses}}};

@@ -167,6 +167,7 @@ TEST(ReadDetectRequest, ReadsWhatIsLeftOut) {
     ASSERT_TRUE(read().ok());
     EXPECT_EQ(std::get<DetectOptions>(request.options).masks, masks);
   }
+  // docs/faults.md, row 55.
   message.set_mask_format(static_cast<v1::DetectRequest::MaskFormat>(7));
   EXPECT_EQ(ReasonOf(read()), "request.mask_format");
   message.clear_mask_format();
@@ -233,6 +234,7 @@ TEST(ReadSegmentRequest, ReadsTheFormat) {
   ASSERT_TRUE(read().ok());
   EXPECT_EQ(std::get<SegmentOptions>(request.options).format, MapFormat::kRunLengths);
   EXPECT_TRUE(std::get<SegmentOptions>(request.options).confidence);
+  // docs/faults.md, row 55.
   message.set_map_format(static_cast<v1::SegmentRequest::MapFormat>(7));
   EXPECT_EQ(ReasonOf(read()), "request.map_format");
 }

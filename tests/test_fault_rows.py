@@ -1,0 +1,76 @@
+"""The rows of docs/faults.md that the tests name, and that their check can fail."""
+
+from __future__ import annotations
+
+import pathlib
+
+import fault_rows
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+
+TABLE = """| # | fault | tested in |
+|---|---|---|
+| 1 | bytes | faults/test_requests, server |
+| 2 | names | server/core (their length), base |
+| 12 | a lost device | planned |
+| 31 | masks | server and base |
+"""
+GOOD = {
+    "faults/test_requests.py": '"""Rows 1-3 of docs/faults.md."""\n',
+    "server/core/name_test.cc": "// docs/faults.md, rows 2 and 7.\n",
+    "base/mask_test.cc": "TEST(Mask, Row31IsRefused) {}\n",
+}
+
+
+def findings(folder: pathlib.Path, files: dict[str, str]) -> list[str]:
+    (folder / "docs").mkdir()
+    (folder / "docs" / "faults.md").write_text(TABLE)
+    for name, text in files.items():
+        path = folder / "tests" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return sorted(fault_rows.findings(folder))
+
+
+def test_our_own_rows_are_named():
+    assert list(fault_rows.findings(ROOT)) == []
+
+
+def test_rows_that_are_named_or_planned_are_no_finding(tmp_path):
+    assert findings(tmp_path, GOOD) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "says"),
+    [
+        ("faults/test_requests.py", "# rows 2 to 9\n", "names row 1"),
+        ("base/mask_test.cc", "// row 310, arrows 31\n", "no test in server, base names row 31"),
+        ("server/core/name_test.cc", "// two rows\n", "in server/core, base names row 2"),
+    ],
+)  # fmt: skip
+def test_a_row_that_nothing_names_is_a_finding(name, text, says, tmp_path):
+    (finding,) = findings(tmp_path, {**GOOD, name: text})
+    assert finding.endswith(says)
+
+
+def test_a_place_that_is_not_there_is_a_finding(tmp_path):
+    files = {name: text for name, text in GOOD.items() if not name.startswith("faults")}
+    files["server/core/name_test.cc"] += "// row 1\n"
+    (finding,) = findings(tmp_path, files)
+    assert finding == "docs/faults.md: there is no tests/faults/test_requests"
+
+
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        ("Rows 14-18, 24, 58, and 63 of docs/faults.md", {14, 15, 16, 17, 18, 24, 58, 63}),
+        ("Rows 51 to 53 and 60", {51, 52, 53, 60}),
+        ("def test_row_63_a_thousand_objects", {63}),
+        ("TEST_F(Executor, Row61EverySize)", {61}),
+        ('"row 24: 1x20000"', {24}),
+        ("the rows of a table, 12 of them", set()),
+    ],
+)  # fmt: skip
+def test_rows_are_read_as_tests_write_them(text, rows):
+    assert fault_rows.numbers(text) == rows
