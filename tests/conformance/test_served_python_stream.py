@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
+from batched_answers import differing, same_objects, until_batched
 from running_server import DEMO, ROOT, Server
 
 sys.path.insert(0, str(ROOT / "client" / "python"))
@@ -23,14 +24,18 @@ DENSE_TASKS = {
     "finder": 'task: DETECTION\nhead { name: "mask_rcnn" conventions: MMDETECTION detections_per_image: 5 }\n',
     "regions": 'task: SEGMENTATION\nhead { name: "semantic_fpn" }\n',
 }
+# Trained, with max_batch_size: 4, and pictures of one size that they tell apart.
+SCENE_MODELS = {"instances": "instances_dense", "segmenter": "segmenter_dense"}
+SCENES = sorted((ROOT / "client/examples/scenes").glob("*.jpg"))
 MANY = 300  # requests: more than the server takes of a stream
 
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server with a trained classifier, and a detector and a segmenter of random weights."""
+    """A server with trained models, and a detector and a segmenter of random weights."""
     repository = tmp_path_factory.mktemp("models")
-    shutil.copytree(DEMO / "shapes", repository / "shapes")
+    for name in ("shapes", *SCENE_MODELS.values()):
+        shutil.copytree(DEMO / name, repository / name)
     for name, description in DENSE_TASKS.items():
         (repository / name).mkdir()
         (repository / name / "model.textproto").write_text(
@@ -114,6 +119,60 @@ def test_tasks_share_a_stream_and_a_bad_picture_fails_alone(server: client.Clien
     assert isinstance(errors[2], client.TimedOut) and all(e.message for e in errors)
     assert all(answers[number].answer is None for number in (2, 3, 4))
     assert len(answers[5].answer.images[0].classes) == 2
+
+
+def batched(
+    server: client.Client, write: Callable[[client.ImageStream, pathlib.Path], int]
+) -> list:
+    """The answers to each scene several times over one stream, some of which shared a batch."""
+
+    def ask() -> list:
+        with server.stream(timeout=120) as stream:
+            fed = SCENES * 4
+            answers = list(stream.feed(fed, lambda scene: write(stream, scene)))
+        assert [one.error for one in answers] == [None] * len(fed)
+        return [one.answer for one in answers]
+
+    return until_batched(
+        ask, lambda answers: max(one.receipt.batch_size for one in answers)
+    )
+
+
+def test_objects_do_not_depend_on_the_batch(server: client.Client):
+    model, options = SCENE_MODELS["instances"], {"score_threshold": 0.5, "masks": True}
+
+    def objects(one: client.Detections) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        return one.boxes, one.scores, one.classes
+
+    alone = [server.detect(model, [scene], **options).images[0] for scene in SCENES]
+    for one, other in itertools.combinations(alone, 2):
+        assert differing(objects(one), objects(other)) > 0
+    answers = batched(server, lambda s, scene: s.detect(model, [scene], **options))
+    for answer, expected in zip(answers, itertools.cycle(alone), strict=False):
+        (found,) = answer.images
+        assert len(found.scores) > 0
+        assert differing(objects(found), objects(expected)) == 0
+        for place, other in same_objects(objects(found), objects(expected)):
+            pixels = expected.masks[other].pixels
+            wrong = found.masks[place].array() != expected.masks[other].array()
+            assert wrong.sum() <= 1 + 0.01 * pixels  # along its outline
+
+
+def test_class_maps_do_not_depend_on_the_batch(server: client.Client):
+    model, options = SCENE_MODELS["segmenter"], {"confidence": True}
+    most = 1e-3  # of the pixels
+    alone = [server.segment(model, [scene], **options).images[0] for scene in SCENES]
+    for one, other in itertools.combinations(alone, 2):
+        assert (one.class_map != other.class_map).mean() > 10 * most
+    answers = batched(server, lambda s, scene: s.segment(model, [scene], **options))
+    for answer, expected in zip(answers, itertools.cycle(alone), strict=False):
+        (found,) = answer.images
+        changed = found.class_map != expected.class_map
+        # Two classes are as likely there, so neither is likelier than a half.
+        assert changed.mean() <= most
+        assert (expected.confidence[changed] <= 128).all()
+        levels = found.confidence.astype(int) - expected.confidence
+        assert np.abs(levels).max() <= 1
 
 
 def test_a_generator_feeds_a_stream_of_any_length(server: client.Client):

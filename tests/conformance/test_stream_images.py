@@ -3,6 +3,7 @@ task's own call answers."""
 
 from __future__ import annotations
 
+import itertools
 import pathlib
 import re
 import shutil
@@ -13,6 +14,7 @@ from collections.abc import Iterator
 import grpc
 import numpy as np
 import pytest
+from batched_answers import differing, until_batched
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
@@ -24,6 +26,12 @@ from running_server import DEMO, ROOT, Server
 PICTURES = [
     path.read_bytes() for path in sorted((ROOT / "client/examples").glob("*.jpg"))
 ]
+# Of one size, and the trained detector, with max_batch_size: 4, that tells them apart.
+SCENES = [
+    path.read_bytes()
+    for path in sorted((ROOT / "client/examples/scenes").glob("*.jpg"))
+]
+SCENE_DETECTOR = "detector_dense"
 CLASSES = 10
 SMALL = (
     "preprocessing { shorter_side: 64 longer_side: 96 }\nrandom_weights { seed: 1 }\n"
@@ -77,7 +85,7 @@ class Vision:
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("models")
-    for name in ("shapes", "shapes_knn"):
+    for name in ("shapes", "shapes_knn", SCENE_DETECTOR):
         shutil.copytree(DEMO / name, folder / name)
     for name, description in DENSE_TASKS.items():
         (folder / name).mkdir()
@@ -170,6 +178,42 @@ def test_models_and_tasks_share_one_stream_and_a_bad_picture_fails_alone(
 def test_requests_of_one_stream_share_batches(vision: Vision) -> None:
     answers = vision.stream([vision.classify("shapes", PICTURES[0])] * 200)
     assert max(answer.classify.receipt.batch_size for answer in answers) > 1
+
+
+def objects(results) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Boxes, scores and classes of the only picture."""
+    (one,) = results
+    boxes = [(d.box.left, d.box.top, d.box.right, d.box.bottom) for d in one.detections]
+    return (
+        np.array(boxes),
+        np.array([d.score for d in one.detections]),
+        np.array([d.class_index for d in one.detections]),
+    )
+
+
+def test_detections_in_shared_batches_are_those_of_detect(vision: Vision) -> None:
+    tasks = [
+        vision.message(
+            "DetectRequest",
+            model_name=SCENE_DETECTOR,
+            images=[scene],
+            score_threshold=0.5,
+        )
+        for scene in SCENES
+    ]
+    detect = vision.method("Detect")
+    alone = [objects(detect(task, timeout=TIMEOUT).results) for task in tasks]
+    for one, other in itertools.combinations(alone, 2):
+        assert differing(one, other) > 0
+    requests = [vision.message("StreamImagesRequest", detect=task) for task in tasks]
+    answers = until_batched(
+        lambda: vision.stream(requests * 4),
+        lambda answers: max(one.detect.receipt.batch_size for one in answers),
+    )
+    for answer, expected in zip(answers, alone * 4, strict=True):
+        found = objects(answer.detect.results)
+        assert len(found[1]) > 0
+        assert differing(found, expected) == 0
 
 
 def test_a_requests_timeout_ends_it_alone(vision: Vision) -> None:
