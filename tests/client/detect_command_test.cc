@@ -46,8 +46,10 @@ TEST_F(Detect, PrintsTheObjectsOfAnImage) {
 TEST_F(Detect, LeavesOutWhatIsAskedFor) {
   const std::string path = Image("a.jpg");
   EXPECT_EQ(Run({path}).out, path + ": 1 object\n  circle 75.0 % at (10, 20) to (110, 70)\n");
-  EXPECT_THAT(Run({"--score-threshold", "0", "--class", "star", path}).out, HasSubstr("star 5.0 %"));
-  EXPECT_THAT(Run({"--score-threshold", "0", "--max-detections", "1", path}).out, HasSubstr(": 1 object\n"));
+  EXPECT_THAT(Run({"--score-threshold", "0", "--class", "star", path}).out,
+              HasSubstr("star 5.0 %"));
+  EXPECT_THAT(Run({"--score-threshold", "0", "--max-detections", "1", path}).out,
+              HasSubstr(": 1 object\n"));
   EXPECT_EQ(Run({"--score-threshold", "0.9", path}).out, path + ": 0 objects\n");
   EXPECT_EQ(Run({"--score-threshold", "1.5", path}).exit_code, 2);
 }
