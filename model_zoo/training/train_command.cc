@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <string>
 
 #include "model_zoo/backbones/backbone_weights.h"
 #include "model_zoo/folder/describe_model_folder.h"
@@ -37,6 +38,27 @@ void PrintMeasures(const std::string& folder, TrainingTask& task) {
   std::printf("\n");
 }
 
+std::string SizeOf(const SampleSource& source) {
+  return source.size() == SampleSource::kEndless ? "endless" : std::to_string(source.size());
+}
+
+// What a checkpoint's numbers depend on, as lines. The command is not enough: what it does not say
+// may be as of another model's folder, and the data may have changed in its place. Labels count,
+// since the classes of a checkpoint have their order.
+std::string WholeIdentity(const std::string& command, const ModelFolder& folder,
+                          const TrainingPlan& plan) {
+  std::string identity = command + SpecOf({.summary = folder.summary,
+                                           .model = folder.model,
+                                           .preprocessing = folder.preprocessing});
+  if (!plan.draws()) {
+    identity += "training samples: " + SizeOf(*plan.data.training) +
+                "\nvalidation samples: " + SizeOf(*plan.data.validation) + "\n";
+  }
+  identity += "steps per epoch: " + std::to_string(plan.options.steps_per_epoch) + "\n";
+  for (const std::string& label : plan.labels) identity += "label: " + label + "\n";
+  return identity;
+}
+
 }  // namespace
 
 void PrintEvaluation(const std::string& folder, uint64_t seed, int64_t images) {
@@ -57,10 +79,7 @@ void TrainAndWrite(const Arguments& arguments, const std::string& command) {
                            .model = plan.model,
                            .preprocessing = plan.preprocessing,
                            .labels = plan.labels};
-  // What the command does not say may be as of another model's folder, which may change.
-  const std::string identity = command + SpecOf({.summary = folder.summary,
-                                                 .model = folder.model,
-                                                 .preprocessing = folder.preprocessing});
+  const std::string identity = WholeIdentity(command, folder, plan);
   CsvLog csv(arguments.csv);
   ProgressBar bar(stdout);
   std::filesystem::path checkpoints = arguments.checkpoints;

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <system_error>
 
 #include "model_zoo/weights/safetensors.h"
@@ -102,6 +103,29 @@ bool IsOwn(const std::filesystem::path& folder) {
   return true;
 }
 
+std::vector<std::string> SplitLines(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream all(text);
+  for (std::string line; std::getline(all, line);) lines.push_back(line);
+  return lines;
+}
+
+// From the first line that differs to the last one: a thousand labels, of which two were swapped,
+// are not for people to compare.
+std::string Difference(const std::string& then, const std::string& now) {
+  const std::vector<std::string> old_lines = SplitLines(then), new_lines = SplitLines(now);
+  const size_t shared = std::min(old_lines.size(), new_lines.size());
+  size_t front = 0, back = 0;
+  while (front < shared && old_lines[front] == new_lines[front]) ++front;
+  while (back < shared - front && old_lines.rbegin()[back] == new_lines.rbegin()[back]) ++back;
+  const auto differing = [front, back](const std::vector<std::string>& lines) {
+    std::string text;
+    for (size_t i = front; i < lines.size() - back; ++i) text += "  " + lines[i] + "\n";
+    return text.empty() ? "  nothing\n" : text;
+  };
+  return "Then:\n" + differing(old_lines) + "Now:\n" + differing(new_lines);
+}
+
 bool IsWhole(const std::filesystem::path& folder) {
   std::error_code none;
   return std::filesystem::exists(folder / kState, none) &&
@@ -155,7 +179,7 @@ std::optional<TrainingState> CheckpointFolder::Read(const std::vector<NamedTenso
                     last.string());
   const std::string theirs = stored.at("identity");
   TORCH_CHECK_VALUE(theirs == identity_, "the checkpoint in ", last.string(),
-                    " is of another training.\nThen:\n", theirs, "\nNow:\n", identity_);
+                    " is of another training. ", Difference(theirs, identity_));
   const SafetensorsFile saved(last / kTensors);
   std::map<std::string, const StoredTensor*> by_name;
   for (const StoredTensor& tensor : saved.tensors()) by_name.emplace(tensor.name, &tensor);

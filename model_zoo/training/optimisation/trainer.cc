@@ -120,7 +120,7 @@ class Training {
                                epoch - state_.best_epoch >= options_.patience;
     // Not before the epoch's end: patience is counted there.
     const bool between = state_.step % options_.steps_per_epoch == 0;
-    return state_.step == total_steps_ || (lost_patience && between);
+    return state_.step >= total_steps_ || (lost_patience && between);
   }
 
   StepReport Step() {

@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pathlib
 import shutil
 import signal
 import subprocess
 import time
+from collections.abc import Callable
 
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 BUILD = ROOT / os.environ.get("FOVEA_BUILD", "build/release")
 OPTIONS = (
-    ("--scenes", "--head", "retinanet", "--head-channels", 32, "--image-size", 64)
+    ("--head", "retinanet", "--head-channels", 32, "--image-size", 64)
     + ("--epochs", 3, "--images-per-epoch", 24, "--batch-size", 4, "--threads", 1)
     + ("--validation-images", 8, "--checkpoint-minutes", 0)
 )
 
 
 def command(out: pathlib.Path, *more: object) -> list[str]:
+    """Of scenes, unless `more` names data."""
+    scenes = () if "--data" in more else ("--scenes",)
     return [
         str(BUILD / "bin/fovea-train"),
         "--out",
         str(out),
-        *map(str, OPTIONS + more),
+        *map(str, scenes + OPTIONS + more),
     ]
 
 
@@ -98,6 +102,8 @@ def test_another_recipe_does_not_go_on(tmp_path: pathlib.Path) -> None:
     assert refused.returncode == 1
     assert "is of another training" in refused.stderr
     assert "learning-rate=0.5" in refused.stderr
+    # What differs, and not the options that are the same.
+    assert "clip-norm" not in refused.stderr
 
 
 def test_a_start_that_is_another_model_meanwhile_does_not_go_on(
@@ -113,3 +119,42 @@ def test_a_start_that_is_another_model_meanwhile_does_not_go_on(
     refused = run(out, "--resume", "--from", start)
     assert refused.returncode == 1
     assert "is of another training" in refused.stderr
+
+
+def without_the_last_pictures(coco: dict[str, list]) -> None:
+    dropped = {picture["id"] for picture in coco["images"][-4:]}
+    del coco["images"][-4:]
+    coco["annotations"] = [
+        one for one in coco["annotations"] if one["image_id"] not in dropped
+    ]
+
+
+def with_two_classes_swapped(coco: dict[str, list]) -> None:
+    first, second = coco["categories"][:2]
+    first["name"], second["name"] = second["name"], first["name"]
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (without_the_last_pictures, "training samples: "),
+        (with_two_classes_swapped, "label: circle"),
+    ],
+)
+def test_data_that_changed_meanwhile_does_not_go_on(
+    tmp_path: pathlib.Path, change: Callable[[dict[str, list]], None], told: str
+) -> None:
+    """Fewer pictures have fewer steps; the weights of swapped classes would be served under each other's names."""
+    out, data = tmp_path / "finder", tmp_path / "data"
+    draw = [BUILD / "bin/fovea-train", "--write-scenes", data, "--scene-count", "24"]
+    subprocess.run(list(map(str, draw)), check=True, timeout=60)
+    learned = ("--data", data, "--task", "detection")
+    kill_behind_step(out, 1, *learned)
+    annotations = data / "annotations.json"
+    coco = json.loads(annotations.read_text())
+    change(coco)
+    annotations.write_text(json.dumps(coco))
+    refused = run(out, "--resume", *learned)
+    assert refused.returncode == 1, refused.stdout
+    assert "is of another training" in refused.stderr
+    assert told in refused.stderr

@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <stdexcept>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -17,6 +19,7 @@ namespace fovea::models::training {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 class ResumeTest : public ::testing::Test {
  protected:
@@ -75,6 +78,38 @@ TEST_F(ResumeTest, ACheckpointOfAnotherTrainingIsRefusedAndLeft) {
   EXPECT_THROW(TrainOn(outcome, options, {.folder = folder_, .resume = true, .identity = "two"}),
                c10::ValueError);
   EXPECT_FALSE(std::filesystem::is_empty(folder_));
+}
+
+TEST_F(ResumeTest, WhatDiffersIsToldAndNothingElse) {
+  CheckpointFolder(folder_, "a\nsamples: 3\nlabel: cat\nlabel: dog\nz\n").Write({.step = 1}, {});
+  try {
+    CheckpointFolder(folder_, "a\nsamples: 3\nlabel: dog\nlabel: cat\nz\n").Read({});
+    FAIL() << "was taken";
+  } catch (const c10::ValueError& error) {
+    EXPECT_THAT(error.what_without_backtrace(),
+                HasSubstr("Then:\n  label: cat\n  label: dog\nNow:\n  label: dog\n  label: cat\n"));
+  }
+  try {
+    CheckpointFolder(folder_, "a\nsamples: 3\nlabel: cat\nlabel: dog\nz\nz\n").Read({});
+    FAIL() << "was taken";
+  } catch (const c10::ValueError& error) {
+    EXPECT_THAT(error.what_without_backtrace(), HasSubstr("Then:\n  nothing\nNow:\n  z\n"));
+  }
+}
+
+TEST_F(ResumeTest, ATrainingThatHasDoneMoreStepsThanItHasEnds) {
+  Tiny options;
+  Outcome outcome{.backbone = Fresh()};
+  TrainOn(outcome, options, {.folder = folder_, .identity = "one"});
+  options.training.epochs = 1;
+  const std::shared_ptr<Backbone> backbone = Fresh();
+  const auto task = MakeShapeClassificationTask(*backbone, options.pictures);
+  // Throws where it would go on, for ever.
+  Train(
+      *backbone, *task, options.training, {.folder = folder_, .resume = true, .identity = "one"},
+      [](const StepReport& step) { throw std::runtime_error("step " + std::to_string(step.step)); },
+      [](const EpochReport&) {});
+  EXPECT_TRUE(SameParameters(*backbone, *outcome.backbone));
 }
 
 TEST_F(ResumeTest, FoldersOfOthersAreLeftAlone) {
