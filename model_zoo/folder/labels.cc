@@ -44,6 +44,23 @@ absl::StatusOr<std::vector<std::string>> ParseLabels(std::string_view text) {
   return labels;
 }
 
+absl::StatusOr<std::string> LabelsText(const std::vector<std::string>& labels) {
+  std::string text;
+  for (const std::string& label : labels) text += label + "\n";
+  if (text.size() > static_cast<size_t>(limits::kMaxLabelsBytes)) {
+    return FailedPrecondition("model.bad_labels",
+                              std::string(kLabelsFile) + " would be larger than " +
+                                  std::to_string(limits::kMaxLabelsBytes >> 20) + " MiB");
+  }
+  FOVEA_ASSIGN_OR_RETURN(const std::vector<std::string> read, ParseLabels(text));
+  // Two labels where one was, or one without its "\r".
+  if (read != labels) {
+    return FailedPrecondition("model.bad_labels",
+                              std::string(kLabelsFile) + ": a label has the end of a line in it");
+  }
+  return text;
+}
+
 absl::Status CheckLabelCount(const std::vector<std::string>& labels, int64_t classes) {
   if (labels.empty() || static_cast<int64_t>(labels.size()) == classes) return absl::OkStatus();
   return FailedPrecondition(

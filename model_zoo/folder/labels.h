@@ -16,6 +16,10 @@ inline constexpr std::string_view kLabelsFile = "labels.txt";
 // UTF-8, a control character, an empty line or one longer than 1,024 bytes.
 absl::StatusOr<std::vector<std::string>> ParseLabels(std::string_view text);
 
+// The text of a file that is read as these labels. FAILED_PRECONDITION where there is none: as
+// ParseLabels says, a label with the end of a line in it, or more text than is read.
+absl::StatusOr<std::string> LabelsText(const std::vector<std::string>& labels);
+
 // FAILED_PRECONDITION where there are labels, and not one for each of the model's `classes`. Asked
 // as soon as the number of classes is known: when the folder is read where its spec has it,
 // otherwise when the model is loaded.

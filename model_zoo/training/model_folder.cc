@@ -6,6 +6,10 @@
 #include <charconv>
 #include <fstream>
 
+#include "model_zoo/folder/labels.h"
+#include "model_zoo/folder/model_spec.h"
+#include "model_zoo/folder/names.h"
+
 namespace fovea::models::training {
 namespace {
 
@@ -86,7 +90,28 @@ std::string PreprocessingOf(const ModelFolder& folder) {
          "\n  std: " + Text(folder.preprocessing.std) + "\n}\n";
 }
 
+void CheckOk(const std::filesystem::path& folder, const absl::Status& status) {
+  TORCH_CHECK_VALUE(status.ok(), "no server would take ", folder.string(), ": ",
+                    std::string(status.message()));
+}
+
 }  // namespace
+
+std::filesystem::path FolderCalled(const std::string& out) {
+  // Made absolute first: of a relative path of which nothing is there, nothing would be resolved.
+  std::filesystem::path folder = std::filesystem::weakly_canonical(std::filesystem::absolute(out));
+  if (!folder.has_filename()) folder = folder.parent_path();
+  CheckOk(folder, CheckModelName(folder.filename().string()));
+  return folder;
+}
+
+void CheckServable(const ModelFolder& folder) {
+  const std::string name = folder.path.filename().string();
+  CheckOk(folder.path, CheckModelName(name));
+  CheckOk(folder.path, ParseModelSpec(SpecOf(folder), name).status());
+  CheckOk(folder.path, LabelsText(folder.labels).status());
+  CheckOk(folder.path, CheckLabelCount(folder.labels, folder.model.num_classes));
+}
 
 std::string SpecOf(const ModelFolder& folder) {
   const ModelDescription& model = folder.model;
@@ -112,9 +137,9 @@ std::string SpecOf(const ModelFolder& folder) {
 void WriteModelFolder(const ModelFolder& folder) {
   std::filesystem::create_directories(folder.path / "1");
   WriteText(folder.path / "model.textproto", SpecOf(folder));
-  std::string labels;
-  for (const std::string& label : folder.labels) labels += label + "\n";
-  WriteText(folder.path / "labels.txt", labels);
+  const absl::StatusOr<std::string> labels = LabelsText(folder.labels);
+  CheckOk(folder.path, labels.status());
+  WriteText(folder.path / kLabelsFile, *labels);
 }
 
 }  // namespace fovea::models::training

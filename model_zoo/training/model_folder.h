@@ -21,6 +21,14 @@ struct ModelFolder {
   std::vector<std::string> labels;
 };
 
+// The folder that a command calls `out`, absolute, links followed, and without a slash behind it:
+// "." has a name, too. Throws c10::ValueError where no model can be called as its last part.
+std::filesystem::path FolderCalled(const std::string& out);
+
+// Asks the rules by which a server reads a folder, before there is one: of the name, the
+// description, the labels and their number. Throws c10::ValueError, with what a server would say.
+void CheckServable(const ModelFolder& folder);
+
 // The model's description as it is written, in protobuf's text format.
 std::string SpecOf(const ModelFolder& folder);
 

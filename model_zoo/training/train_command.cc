@@ -71,19 +71,22 @@ void PrintEvaluation(const std::string& folder, uint64_t seed, int64_t images) {
 }
 
 void TrainAndWrite(const Arguments& arguments, const std::string& command) {
+  const std::filesystem::path out = FolderCalled(arguments.out);
   const TrainingPlan plan = PlanOf(arguments);
-  const ModelFolder folder{.path = arguments.out,
+  const ModelFolder folder{.path = out,
                            .summary = plan.draws()
                                           ? "Ten textured shapes, drawn and trained by fovea-train."
                                           : "Trained by fovea-train.",
                            .model = plan.model,
                            .preprocessing = plan.preprocessing,
                            .labels = plan.labels};
+  // Now: what is refused only when it is served has cost a training.
+  CheckServable(folder);
   const std::string identity = WholeIdentity(command, folder, plan);
   CsvLog csv(arguments.csv);
   ProgressBar bar(stdout);
   std::filesystem::path checkpoints = arguments.checkpoints;
-  if (checkpoints.empty()) checkpoints = arguments.out + "~checkpoint";
+  if (checkpoints.empty()) checkpoints = out.string() + "~checkpoint";
   Train(
       *plan.backbone, *plan.task, plan.options,
       {.folder = checkpoints,
@@ -99,13 +102,14 @@ void TrainAndWrite(const Arguments& arguments, const std::string& command) {
   WriteModelFolder(folder);
   SaveWeights(folder.path / "1/model.safetensors", *plan.backbone,
               arguments.stored == "F16" ? at::kHalf : at::kFloat);
-  CheckpointFolder(checkpoints, identity).Remove();
   if (plan.draws()) {
     PrintEvaluation(arguments.out, arguments.seed,
                     arguments.validation_images.value_or(arguments.shapes.validation_images));
   } else {
     PrintMeasures(arguments.out, *plan.task);
   }
+  // Not before what was written has been served once.
+  CheckpointFolder(checkpoints, identity).Remove();
 }
 
 }  // namespace fovea::models::training

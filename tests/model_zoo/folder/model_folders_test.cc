@@ -95,6 +95,20 @@ TEST(LabelsTest, BadLinesAreNamed) {
   }
 }
 
+TEST(LabelsTest, WhatIsWrittenIsReadAsItWas) {
+  const std::vector<std::string> labels = {"one thing", "\u00e9t\u00e9"};
+  const absl::StatusOr<std::string> text = LabelsText(labels);
+  EXPECT_EQ(*text, "one thing\n\u00e9t\u00e9\n");
+  EXPECT_EQ(*ParseLabels(*text), labels);
+  EXPECT_EQ(*LabelsText({}), "");
+  const std::vector<std::string> large(limits::kMaxLabelsBytes / 1024 + 1, std::string(1023, 'a'));
+  for (const std::vector<std::string>& bad :
+       {std::vector<std::string>{"a\nb"}, std::vector<std::string>{"a\r"},
+        std::vector<std::string>{"a", ""}, large}) {
+    EXPECT_EQ(LabelsText(bad).status().code(), absl::StatusCode::kFailedPrecondition);
+  }
+}
+
 // Both ways of staying inside, with and without openat2.
 class ModelFoldersTest : public ::testing::TestWithParam<bool> {
  protected:

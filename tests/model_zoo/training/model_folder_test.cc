@@ -1,6 +1,7 @@
 #include "model_zoo/training/model_folder.h"
 
 #include <ATen/ATen.h>
+#include <c10/util/Exception.h>
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -69,6 +70,45 @@ TEST_F(ModelFolderTest, LabelsStandOneALine) {
   std::ifstream file(root_ / "m/labels.txt");
   const std::string text((std::istreambuf_iterator<char>(file)), {});
   EXPECT_EQ(text, "one thing\nanother\n");
+}
+
+TEST_F(ModelFolderTest, APathIsAbsoluteAndEndsWithTheName) {
+  const std::filesystem::path here = std::filesystem::canonical(".");
+  std::filesystem::create_directories(root_);
+  const std::filesystem::path root = std::filesystem::canonical(root_);
+  EXPECT_EQ(FolderCalled("no_models/finder"), here / "no_models/finder");
+  EXPECT_EQ(FolderCalled("no_models/finder/"), here / "no_models/finder");
+  EXPECT_EQ(FolderCalled("no_models/other/../finder//"), here / "no_models/finder");
+  EXPECT_EQ(FolderCalled(root_ / "."), root);
+  EXPECT_EQ(FolderCalled(root_.string() + "/"), root);
+}
+
+TEST_F(ModelFolderTest, NamesThatNoServerTakesAreRefused) {
+  for (const char* out :
+       {"/", "models/my finder", "models/a\"b", "models/a\nb", "models/knn:k=3"}) {
+    EXPECT_THROW(FolderCalled(out), c10::ValueError) << out;
+  }
+  EXPECT_THROW(FolderCalled("models/" + std::string(129, 'a')), c10::ValueError);
+}
+
+TEST_F(ModelFolderTest, WhatNoServerTakesIsRefusedBeforeItIsWritten) {
+  ModelFolder folder{.path = root_ / "m",
+                     .summary = "A test.",
+                     .model = {.backbone = "vit_demo_patch8_64", .num_classes = 2},
+                     .labels = {"one thing", "\u00e9t\u00e9"}};
+  CheckServable(folder);
+  for (const std::string& label :
+       {std::string(), std::string("a\tb"), std::string("a\x1b[31m"), std::string("a\nb"),
+        std::string("a\r"), std::string("\xc3\x28"), std::string(1025, 'a')}) {
+    folder.labels = {"one thing", label};
+    EXPECT_THROW(CheckServable(folder), c10::ValueError) << label;
+  }
+  folder.labels = {"one", "two", "three"};
+  EXPECT_THROW(CheckServable(folder), c10::ValueError);
+  folder.labels = {"one", "two"};
+  folder.model.image_height = folder.model.image_width = 1 << 20;
+  EXPECT_THROW(CheckServable(folder), c10::ValueError);
+  EXPECT_FALSE(std::filesystem::exists(root_));
 }
 
 TEST_F(ModelFolderTest, ADetectorsFolderHasItsHeadSizeAndPreprocessing) {

@@ -23,7 +23,9 @@ SIZE = (80, 60)  # width, height
 PICTURES = 12
 
 
-def train(*options: object) -> subprocess.CompletedProcess[str]:
+def train(
+    *options: object, cwd: pathlib.Path | None = None
+) -> subprocess.CompletedProcess[str]:
     command = [BUILD / "bin/fovea-train", "--threads", 1, *options]
     command += ["--image-size", 64, "--batch-size", 4, "--epochs", 2]
     return subprocess.run(
@@ -32,6 +34,7 @@ def train(*options: object) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         timeout=300,
+        cwd=cwd,
     )
 
 
@@ -248,6 +251,47 @@ def test_data_without_masks_teaches_no_masks(
     assert done.returncode == 1
     assert "mask_rcnn learns from masks" in done.stderr
     assert not out.exists()
+
+
+def test_the_folder_that_one_is_in_has_a_name(
+    data: dict[str, pathlib.Path], tmp_path: pathlib.Path
+) -> None:
+    out = tmp_path / "mine"
+    out.mkdir()
+    done = train("--out", "./", "--data", data["classification"], cwd=out)
+    assert done.returncode == 0, done.stderr
+    assert 'name: "mine"' in (out / "model.textproto").read_text()
+    # The checkpoints were beside it.
+    assert {path.name for path in out.iterdir()} == {
+        "model.textproto",
+        "labels.txt",
+        "1",
+    }
+
+
+@pytest.mark.parametrize("name", ["my finder", 'a"b', "knn:k=3"])
+def test_a_name_that_no_server_takes_is_refused_before_the_training(
+    data: dict[str, pathlib.Path], tmp_path: pathlib.Path, name: str
+) -> None:
+    done = train("--out", tmp_path / name, "--data", data["classification"])
+    assert done.returncode == 1
+    assert "a model's name is" in done.stderr
+    assert "epoch" not in done.stdout
+    assert not (tmp_path / name).exists()
+
+
+def test_a_label_that_no_server_takes_is_refused_before_the_training(
+    data: dict[str, pathlib.Path], tmp_path: pathlib.Path
+) -> None:
+    pictures = tmp_path / "pictures"
+    pictures.mkdir()
+    (pictures / "blue").symlink_to(data["classification"] / "blue")
+    (pictures / "re\td").symlink_to(data["classification"] / "red")
+    done = train("--out", tmp_path / "mine", "--data", pictures)
+    assert done.returncode == 1
+    assert "labels.txt:2: a control character" in done.stderr
+    assert "epoch" not in done.stdout
+    assert not (tmp_path / "mine").exists()
 
 
 def test_data_of_no_layout_is_refused_in_words(tmp_path: pathlib.Path) -> None:

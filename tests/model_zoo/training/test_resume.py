@@ -158,3 +158,21 @@ def test_data_that_changed_meanwhile_does_not_go_on(
     assert refused.returncode == 1, refused.stdout
     assert "is of another training" in refused.stderr
     assert told in refused.stderr
+
+
+def test_the_checkpoint_stays_until_the_model_was_served(
+    tmp_path: pathlib.Path,
+) -> None:
+    out = tmp_path / "finder"
+    newer = out / "2"  # which is served in place of what is written
+    newer.mkdir(parents=True)
+    (newer / "model.safetensors").write_bytes(b"no weights")
+    failed = run(out)
+    assert failed.returncode == 1
+    assert "epoch   3 of 3" in failed.stdout
+    assert list(out.with_name("finder~checkpoint").glob("step-*"))
+    shutil.rmtree(newer)
+    done = run(out, "--resume")
+    assert done.returncode == 0, done.stderr
+    assert "as it is served: validation_" in done.stdout
+    assert not out.with_name("finder~checkpoint").exists()
