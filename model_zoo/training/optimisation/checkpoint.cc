@@ -196,6 +196,8 @@ std::optional<TrainingState> CheckpointFolder::Read(const std::vector<NamedTenso
 void CheckpointFolder::Remove() const {
   for (const auto& [step, path] : CheckpointsIn(folder_)) std::filesystem::remove_all(path);
   std::filesystem::remove_all(folder_ / kWriting);
+  // A link was put there to keep checkpoints on another disk, and is wanted the next time.
+  if (std::filesystem::is_symlink(folder_)) return;
   std::error_code not_empty;  // with what is somebody else's
   std::filesystem::remove(folder_, not_empty);
 }

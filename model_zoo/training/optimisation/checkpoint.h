@@ -36,7 +36,7 @@ class CheckpointFolder {
   // the training that wrote it. Throws c10::ValueError where that was another training.
   std::optional<TrainingState> Read(const std::vector<NamedTensor>& tensors) const;
 
-  // All checkpoints in it, and the folder where nothing else is there.
+  // All checkpoints in it, and the folder where nothing else is there; a link to a folder stays.
   void Remove() const;
 
  private:

@@ -131,6 +131,20 @@ TEST_F(ResumeTest, FoldersOfOthersAreLeftAlone) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "step-4"));
 }
 
+TEST_F(ResumeTest, ALinkToAnotherDiskStays) {
+  const std::filesystem::path disk = folder_ / "disk", link = folder_ / "finder~checkpoint";
+  std::filesystem::create_directories(disk);
+  std::filesystem::create_directory_symlink(disk, link);
+  const CheckpointFolder folder(link, "one");
+  folder.Remove();  // a start without --resume
+  EXPECT_TRUE(std::filesystem::is_symlink(link));
+  folder.Write({.step = 4}, {});
+  EXPECT_TRUE(std::filesystem::exists(disk / "step-4"));
+  folder.Remove();
+  EXPECT_TRUE(std::filesystem::is_symlink(link));
+  EXPECT_TRUE(std::filesystem::is_empty(disk));
+}
+
 TEST_F(ResumeTest, WhatAKilledProcessLeftHalfWrittenIsNoCheckpoint) {
   std::filesystem::create_directories(folder_ / ".fovea-checkpoint-being-written");
   std::ofstream(folder_ / ".fovea-checkpoint-being-written/state.json") << "{";
