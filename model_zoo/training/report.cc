@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
 namespace fovea::models::training {
@@ -20,11 +21,11 @@ std::string Format(const char* format, Values... values) {
 
 }  // namespace
 
-CsvLog::CsvLog(const std::filesystem::path& file) {
-  if (file.empty()) return;
-  if (file.has_parent_path()) std::filesystem::create_directories(file.parent_path());
-  file_.open(file, std::ios::trunc);
-  if (!file_) throw std::runtime_error("could not write " + file.string());
+CsvLog::CsvLog(std::filesystem::path file) : path_(std::move(file)) {
+  if (path_.empty()) return;
+  if (path_.has_parent_path()) std::filesystem::create_directories(path_.parent_path());
+  file_.open(path_, std::ios::app);
+  if (!file_) throw std::runtime_error("could not write " + path_.string());
 }
 
 void CsvLog::Write(const EpochReport& report) {
@@ -32,6 +33,8 @@ void CsvLog::Write(const EpochReport& report) {
   std::vector<Measure> measures = report.training;
   measures.insert(measures.end(), report.validation.begin(), report.validation.end());
   if (!has_names_) {
+    // Of another training. A pipe or a terminal has no size.
+    if (std::filesystem::is_regular_file(path_)) std::filesystem::resize_file(path_, 0);
     file_ << "epoch,learning_rate";
     for (const Measure& measure : measures) file_ << ',' << measure.name;
     file_ << ",seconds\n";
@@ -40,6 +43,7 @@ void CsvLog::Write(const EpochReport& report) {
   file_ << Format("%d,%.3e", report.epoch, report.learning_rate);
   for (const Measure& measure : measures) file_ << Format(",%.4f", measure.value);
   file_ << Format(",%.1f", report.seconds) << std::endl;
+  if (!file_) throw std::runtime_error("could not write " + path_.string());
 }
 
 ProgressBar::ProgressBar(std::FILE* out) : out_(out), terminal_(isatty(fileno(out)) != 0) {}

@@ -14,11 +14,14 @@ namespace fovea::models::training {
 // Columns: epoch, learning_rate, the training's measures, those of the validation, seconds.
 class CsvLog {
  public:
-  // Throws std::runtime_error where the file cannot be written. An empty path: no file.
-  explicit CsvLog(const std::filesystem::path& file);
+  // What is in the file stays until the first epoch is told: the training may be refused. An empty
+  // path: no file. Throws std::runtime_error where the file cannot be opened for writing.
+  explicit CsvLog(std::filesystem::path file);
+  // Throws std::runtime_error where the line cannot be written.
   void Write(const EpochReport& report);
 
  private:
+  const std::filesystem::path path_;
   std::ofstream file_;
   bool has_names_ = false;
 };

@@ -98,8 +98,11 @@ def test_a_killed_training_goes_on_to_the_same_bytes(
 def test_another_recipe_does_not_go_on(tmp_path: pathlib.Path) -> None:
     out = tmp_path / "finder"
     kill_behind_step(out, 1)
-    refused = run(out, "--resume", "--learning-rate", 0.5)
+    csv = tmp_path / "log.csv"
+    csv.write_text("what the training that goes on has written\n")
+    refused = run(out, "--resume", "--learning-rate", 0.5, "--csv", csv)
     assert refused.returncode == 1
+    assert csv.read_text() == "what the training that goes on has written\n"
     assert "is of another training" in refused.stderr
     assert "learning-rate=0.5" in refused.stderr
     # What differs, and not the options that are the same.
