@@ -14,8 +14,6 @@ namespace fovea::models::training {
 namespace {
 
 constexpr uint32_t kAugmentationStream = 64;  // of Random: no picture's or scene's
-// Of an image: some 1,000 objects at 512 x 512. A batch is given as many bytes as its images need.
-constexpr int64_t kMaxMaskBytes = int64_t{1} << 28;
 
 // Boxes of the objects that are crowds, or of the others.
 at::Tensor BoxesOf(const std::vector<Object>& objects, bool crowds) {

@@ -48,6 +48,10 @@ TrainingBatch Collate(const GroundTruth& truth, const std::vector<PlacedSample>&
 // where no picture is, as the server fills inputs up.
 at::Tensor Normalised(const TrainingBatch& batch, const Preprocessing& preprocessing);
 
+// Of the masks of an image: some 1,000 objects at 512 x 512. A batch is given as many bytes as its
+// images need.
+inline constexpr int64_t kMaxMaskBytes = int64_t{1} << 28;
+
 struct SampleLoaderOptions {
   int64_t batch_size = 16;
   ImageSize size = {128, 128};  // of the images
@@ -78,7 +82,7 @@ class SampleLoader {
 
   // Without images after the last one, where there is a last one. Throws what the source does, and
   // DataError where a picture has so many objects that their masks, of the size of the images, take
-  // more than a gibibyte.
+  // more than kMaxMaskBytes.
   TrainingBatch Next();
 
  private:
