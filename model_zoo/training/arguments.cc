@@ -5,8 +5,18 @@
 #include <sstream>
 #include <string_view>
 
+#include "model_zoo/training/training_plan.h"
+
 namespace fovea::models::training {
 namespace {
+
+// As people write it: 0.002.
+std::string Text(double value) {
+  std::ostringstream text;
+  text << value;
+  return text.str();
+}
+std::string Text(int64_t value) { return std::to_string(value); }
 
 void AddCommands(CLI::App& app, Arguments& arguments) {
   auto* commands = app.add_option_group("what to do");
@@ -31,6 +41,7 @@ void AddCommands(CLI::App& app, Arguments& arguments) {
 }
 
 void AddModel(CLI::App& app, Arguments& arguments) {
+  const DetectionOptions usual;
   std::vector<std::string> tasks;
   for (const Task task : kTasks) tasks.emplace_back(NamesOf(task).in_words);
   app.add_option("--task", arguments.task,
@@ -60,16 +71,18 @@ void AddModel(CLI::App& app, Arguments& arguments) {
                  "Of a detector; without it --from's, or TORCHVISION")
       ->check(CLI::IsMember({"TORCHVISION", "MMDETECTION"}));
   app.add_option("--score-threshold", arguments.score_threshold,
-                 "Of the detector, as it is written into its folder; without it --from's, or 0.05")
+                 "Of the detector, as it is written into its folder; without it --from's, or " +
+                     Text(usual.score_threshold))
       ->check(CLI::Range(0.0, 0.999));
-  app.add_option("--nms-iou", arguments.nms_iou, "Likewise; without it --from's, or 0.5")
+  app.add_option("--nms-iou", arguments.nms_iou,
+                 "Likewise; without it --from's, or " + Text(usual.nms_iou))
       ->check(CLI::Range(0.0, 1.0));
   app.add_option("--detections-per-image", arguments.detections_per_image,
                  "Likewise, at most; without it --from's, or 0: as the head was published")
       ->check(CLI::Range(0, 1000));
-  app.add_option(
-         "--image-size", arguments.image_size,
-         "The side of the model's input; without it --from's, of scenes 128, or the backbone's own")
+  app.add_option("--image-size", arguments.image_size,
+                 "The side of the model's input; without it --from's, of scenes " +
+                     Text(int64_t{kSceneSide}) + ", or the backbone's own")
       ->check(CLI::PositiveNumber);
 }
 
@@ -79,15 +92,20 @@ void AddTraining(CLI::App& app, Arguments& arguments) {
                  "Of what is drawn, the order of the data and the fresh weights")
       ->capture_default_str();
   app.add_option("--epochs", arguments.epochs,
-                 "Of the data, or stretches of what is drawn; 24, of scenes and data 30")
+                 "Of the data, or stretches of what is drawn; " + Text(int64_t{training.epochs}) +
+                     ", of scenes and data " + Text(int64_t{kUsualEpochs}))
       ->check(CLI::PositiveNumber);
   app.add_option("--images-per-epoch", arguments.images_per_epoch,
-                 "9600, of scenes 1600; without it all of the data")
+                 Text(ShapesPerEpoch(arguments)) + ", of scenes " + Text(kScenesPerEpoch) +
+                     "; without it all of the data")
       ->check(CLI::PositiveNumber);
-  app.add_option("--batch-size", arguments.batch_size, "64, of scenes and data 16")
+  app.add_option(
+         "--batch-size", arguments.batch_size,
+         Text(arguments.shapes.batch_size) + ", of scenes and data " + Text(kUsualBatchSize))
       ->check(CLI::PositiveNumber);
   app.add_option("--learning-rate", arguments.learning_rate,
-                 "At the end of the warm-up; 0.001, of detectors and segmenters 0.002")
+                 "At the end of the warm-up; " + Text(training.peak_learning_rate) +
+                     ", of detectors and segmenters " + Text(kUsualRateOfHeads))
       ->check(CLI::PositiveNumber);
   app.add_option("--warmup-share", training.warmup_share, "Of all steps")
       ->check(CLI::Range(0.0, 1.0))
@@ -122,7 +140,8 @@ void AddTraining(CLI::App& app, Arguments& arguments) {
       ->check(CLI::IsMember({"best", "last"}))
       ->capture_default_str();
   app.add_option("--validation-images", arguments.validation_images,
-                 "2400, of scenes 400; without it all of the data's")
+                 Text(arguments.shapes.validation_images) + ", of scenes " +
+                     Text(kValidationScenes) + "; without it all of the data's")
       ->check(CLI::PositiveNumber);
 }
 

@@ -19,8 +19,6 @@
 namespace fovea::models::training {
 namespace {
 
-constexpr int64_t kValidationScenes = 400;
-
 // The task that data of this layout is for; of several, that of the model to start from.
 Task TaskOfData(const std::string& folder, const std::optional<ModelDescription>& from) {
   std::vector<Task> fits;
@@ -244,7 +242,7 @@ Preprocessing PreprocessingOf(const ModelInfo& info, const TrainingData& data,
 // All of the data where nothing is said, the last batch a whole one of this epoch and the next.
 int64_t StepsPerEpoch(const Arguments& arguments, const TrainingData& data, int64_t batch_size) {
   if (arguments.images_per_epoch || !data.training || arguments.scenes) {
-    const int64_t usual = arguments.scenes ? 1'600 : 9'600;
+    const int64_t usual = arguments.scenes ? kScenesPerEpoch : ShapesPerEpoch(arguments);
     return std::max<int64_t>(1, arguments.images_per_epoch.value_or(usual) / batch_size);
   }
   const auto images = static_cast<int64_t>(data.training->size());
@@ -254,15 +252,20 @@ int64_t StepsPerEpoch(const Arguments& arguments, const TrainingData& data, int6
 TrainingOptions OptionsOf(const Arguments& arguments, const TrainingPlan& plan,
                           int64_t batch_size) {
   TrainingOptions options = arguments.training;
-  options.epochs = arguments.epochs.value_or(plan.draws() ? 24 : 30);
+  options.epochs = arguments.epochs.value_or(plan.draws() ? options.epochs : kUsualEpochs);
+  const bool classifies = plan.model.task == Task::kClassification;
   options.peak_learning_rate =
-      arguments.learning_rate.value_or(plan.model.task == Task::kClassification ? 1e-3 : 2e-3);
+      arguments.learning_rate.value_or(classifies ? options.peak_learning_rate : kUsualRateOfHeads);
   options.steps_per_epoch = StepsPerEpoch(arguments, plan.data, batch_size);
   options.keep_best = arguments.keep == "best";
   return options;
 }
 
 }  // namespace
+
+int64_t ShapesPerEpoch(const Arguments& arguments) {
+  return arguments.training.steps_per_epoch * arguments.shapes.batch_size;
+}
 
 TrainingPlan PlanOf(const Arguments& arguments) {
   std::optional<ModelDescription> from;
@@ -284,7 +287,8 @@ TrainingPlan PlanOf(const Arguments& arguments) {
     plan.model.image_width = info.image_width;
   }
   plan.preprocessing = PreprocessingOf(info, plan.data, arguments, from);
-  const int64_t batch_size = arguments.batch_size.value_or(draws ? 64 : 16);
+  const int64_t batch_size =
+      arguments.batch_size.value_or(draws ? arguments.shapes.batch_size : kUsualBatchSize);
   plan.options = OptionsOf(arguments, plan, batch_size);
   plan.task = MakeTask(plan, arguments, batch_size);
   return plan;
