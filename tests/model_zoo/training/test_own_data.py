@@ -307,7 +307,11 @@ def test_written_scenes_are_data_on_disk(tmp_path: pathlib.Path) -> None:
     subprocess.run(list(map(str, command)), check=True, timeout=60)
     coco = json.loads((scenes / "annotations.json").read_text())
     assert len(coco["images"]) == len(list((scenes / "images").iterdir())) == 4
-    assert Image.open(scenes / "images" / "000000.png").size == (128, 128)
+    # Square, lying and upright in turn.
+    sizes = [
+        Image.open(scenes / "images" / f"{index:06}.png").size for index in range(4)
+    ]
+    assert sizes == [(128, 128), (128, 96), (96, 128), (128, 128)]
     # They would do for either task.
     done = train("--out", tmp_path / "mine", "--data", scenes)
     assert "say which with --task" in done.stderr

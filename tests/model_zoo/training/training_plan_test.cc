@@ -1,0 +1,63 @@
+// What a training is where the command says little.
+#include "model_zoo/training/training_plan.h"
+
+#include <gtest/gtest.h>
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "model_zoo/training/data/generated/scene.h"
+
+namespace fovea::models::training {
+namespace {
+
+TEST(TrainingPlanTest, ScenesAreSquareLyingAndUprightInTurn) {
+  const TrainingPlan plan = PlanOf({.out = "finder", .scenes = true});
+  const cv::Size sizes[] = {
+      {kSceneSide, kSceneSide}, {kSceneSide, kSceneSide * 3 / 4}, {kSceneSide * 3 / 4, kSceneSide}};
+  for (uint64_t index = 0; index < 6; ++index) {
+    SCOPED_TRACE(index);
+    EXPECT_EQ(plan.data.training->Get(index).rgb.size(), sizes[index % 3]);
+    EXPECT_EQ(plan.data.validation->Get(index).rgb.size(), sizes[index % 3]);
+  }
+}
+
+TEST(TrainingPlanTest, ScenesAreAsLargeAsTheInput) {
+  const TrainingPlan plan = PlanOf({.out = "finder", .scenes = true, .image_size = 64});
+  EXPECT_EQ(plan.data.training->Get(0).rgb.size(), cv::Size(64, 64));
+  EXPECT_EQ(plan.data.training->Get(1).rgb.size(), cv::Size(64, 48));
+  EXPECT_EQ(plan.model.image_height, 64);
+}
+
+TEST(TrainingPlanTest, WhatIsNotSaidFollowsFromTheTask) {
+  const TrainingPlan shapes = PlanOf({.out = "shapes"});
+  EXPECT_EQ(shapes.model.task, Task::kClassification);
+  EXPECT_EQ(shapes.options.epochs, 24);
+  EXPECT_EQ(shapes.options.steps_per_epoch, 9'600 / 64);
+  EXPECT_EQ(shapes.options.peak_learning_rate, 1e-3);
+  const TrainingPlan finder = PlanOf({.out = "finder", .scenes = true});
+  EXPECT_EQ(finder.model.task, Task::kDetection);
+  EXPECT_EQ(finder.options.epochs, 30);
+  EXPECT_EQ(finder.options.steps_per_epoch, 1'600 / 16);
+  EXPECT_EQ(finder.options.peak_learning_rate, 2e-3);
+  EXPECT_EQ(finder.data.validation->size(), 400u);
+}
+
+// What the help tells is what is done.
+TEST(TrainingPlanTest, TheHelpTellsTheDefaults) {
+  Arguments arguments;
+  CLI::App app;
+  AddOptions(app, arguments);
+  const auto of = [&app](const char* option) { return app.get_option(option)->get_description(); };
+  EXPECT_NE(of("--epochs").find("; 24, of scenes and data 30"), std::string::npos);
+  EXPECT_NE(of("--images-per-epoch").find("9600, of scenes 1600;"), std::string::npos);
+  EXPECT_NE(of("--batch-size").find("64, of scenes and data 16"), std::string::npos);
+  EXPECT_NE(of("--learning-rate").find("0.001, of detectors and segmenters 0.002"),
+            std::string::npos);
+  EXPECT_NE(of("--validation-images").find("2400, of scenes 400;"), std::string::npos);
+  EXPECT_NE(of("--image-size").find("of scenes 128"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace fovea::models::training
