@@ -29,12 +29,14 @@ TwoStageDesign Design() {
 
 HeadEntry CascadeMaskRcnnEntry() {
   return {"cascade_mask_rcnn", "boxes refined in three stages, then masks, on a feature pyramid",
-          Task::kDetection, [](const HeadSite& site) {
+          Task::kDetection,
+          [](const HeadSite& site) {
             TORCH_CHECK_VALUE(site.detection.conventions == Conventions::kMmdetection,
                               "the head 'cascade_mask_rcnn' is mmdetection's, and torchvision has "
                               "none: its description says conventions: MMDETECTION");
             return std::make_shared<TwoStageHead>(site, Design());
-          }};
+          },
+          TwoStageHead::BackgroundClasses};
 }
 
 }  // namespace fovea::models

@@ -37,6 +37,8 @@ class Head : public Layer {
 
   // That it tells apart; as the site's, where that names a number.
   virtual int64_t num_classes() const = 0;
+  // So many of them, the first ones, are the background: no label of the data has their number.
+  virtual int64_t background_classes() const { return 0; }
 
   // maps: one for each of the backbone's info().features, [N, channels, height, width], in the type
   // of the activations. Returns what Finish takes, [N, ...]; nothing when context.ShouldStop() said
@@ -85,6 +87,9 @@ struct HeadEntry {
   // Builds it in its trainable state, not yet filled. Throws c10::ValueError in words where it
   // cannot stand there. Null: the backbone's own classifier.
   std::function<std::shared_ptr<Head>(const HeadSite&)> make;
+  // Head::background_classes before there is a head: who makes one for some labels has to know how
+  // many classes that takes. Null: none.
+  std::function<int64_t(const DetectionOptions&)> background_classes = nullptr;
 };
 
 }  // namespace fovea::models

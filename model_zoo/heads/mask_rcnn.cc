@@ -13,10 +13,12 @@ namespace fovea::models {
 
 HeadEntry MaskRcnnEntry() {
   return {"mask_rcnn", "boxes, classes and masks in two stages, on a feature pyramid",
-          Task::kDetection, [](const HeadSite& site) {
+          Task::kDetection,
+          [](const HeadSite& site) {
             return std::make_shared<TwoStageHead>(
                 site, TwoStageDesign{.name = "mask_rcnn", .box_weights = {{10, 10, 5, 5}}});
-          }};
+          },
+          TwoStageHead::BackgroundClasses};
 }
 
 }  // namespace fovea::models

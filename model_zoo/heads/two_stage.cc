@@ -184,7 +184,7 @@ void TwoStageHead::RecordProposals(const std::vector<at::Tensor>& pyramid,
 Candidates TwoStageHead::CandidatesOf(const at::Tensor& logits, const at::Tensor& deltas,
                                       const at::Tensor& regions, const ImageSize& content) const {
   const at::Tensor all = logits.softmax(1);
-  const int64_t background = torchvision() ? 1 : 0;  // in front
+  const int64_t background = background_classes();
   const at::Tensor scores = all.slice(1, background, background + foreground());
   // What is no number passes, as in RetinaNet.
   const at::Tensor above = (scores <= options_.score_threshold).logical_not().nonzero();

@@ -38,6 +38,11 @@ class TwoStageHead final : public Head {
 
   std::vector<ModelInfo::Output> outputs() const override;
   int64_t num_classes() const override { return num_classes_; }
+  int64_t background_classes() const override { return BackgroundClasses(options_); }
+  // Of such a head: what its HeadEntry says.
+  static int64_t BackgroundClasses(const DetectionOptions& options) {
+    return options.conventions == Conventions::kTorchvision ? 1 : 0;
+  }
   std::vector<at::Tensor> forward(const std::vector<at::Tensor>& maps,
                                   ForwardContext& context) const override;
   std::optional<Start> StartOf(const std::string& parameter, at::IntArrayRef shape) const override;
@@ -76,7 +81,7 @@ class TwoStageHead final : public Head {
 
   bool torchvision() const { return options_.conventions == Conventions::kTorchvision; }
   // Classes that are not the background.
-  int64_t foreground() const { return torchvision() ? num_classes_ - 1 : num_classes_; }
+  int64_t foreground() const { return num_classes_ - background_classes(); }
 
   const TwoStageDesign design_;
   const DetectionOptions options_;

@@ -68,6 +68,13 @@ TrainingData OpenData(const Arguments& arguments, const ModelDescription& model)
   return data;
 }
 
+// Of the head that the model names; where there is no such head, that is told when it is built.
+int64_t BackgroundClassesOf(const ModelDescription& model) {
+  const auto head = std::ranges::find(Heads(), model.head, &HeadEntry::name);
+  if (head == Heads().end() || head->background_classes == nullptr) return 0;
+  return head->background_classes(model.detection);
+}
+
 // The labels of a model that learns from `data`, in the order of its classes.
 std::vector<std::string> LabelsOf(const TrainingData& data, const ModelDescription& model) {
   std::vector<std::string> labels;
@@ -77,10 +84,7 @@ std::vector<std::string> LabelsOf(const TrainingData& data, const ModelDescripti
     labels = data.training->map_labels();
   } else {
     labels = data.training->labels();
-    // Torchvision's detectors with proposals count the background.
-    if (model.head == "mask_rcnn" && model.detection.conventions == Conventions::kTorchvision) {
-      labels.insert(labels.begin(), "background");
-    }
+    labels.insert(labels.begin(), BackgroundClassesOf(model), "background");
   }
   return labels;
 }

@@ -154,7 +154,7 @@ class RegionDetectionTask final : public DetectionTask {
                       const DetectionTrainingOptions& options)
       : DetectionTask(backbone, sources, options),
         head_(head),
-        coding_{.background = FirstLabel(backbone) == 1 ? 0 : head.num_classes(),
+        coding_{.background = head.background_classes() == 1 ? 0 : head.num_classes(),
                 .weights = head.design().box_weights.front()} {}
 
   BatchLoss Loss(int64_t step) override {
@@ -249,8 +249,8 @@ class RegionDetectionTask final : public DetectionTask {
 }  // namespace
 
 int64_t FirstLabel(const Backbone& backbone) {
-  const auto* head = dynamic_cast<const TwoStageHead*>(HeadOf(backbone));
-  return head != nullptr && head->options().conventions == Conventions::kTorchvision ? 1 : 0;
+  const Head* head = HeadOf(backbone);
+  return head != nullptr ? head->background_classes() : 0;
 }
 
 std::unique_ptr<TrainingTask> MakeDetectionTask(Backbone& backbone, SampleSources sources,

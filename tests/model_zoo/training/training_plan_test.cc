@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "model_zoo/training/data/generated/scene.h"
+#include "model_zoo/training/tasks/detection_task.h"
 
 namespace fovea::models::training {
 namespace {
@@ -42,6 +43,30 @@ TEST(TrainingPlanTest, WhatIsNotSaidFollowsFromTheTask) {
   EXPECT_EQ(finder.options.steps_per_epoch, 1'600 / 16);
   EXPECT_EQ(finder.options.peak_learning_rate, 2e-3);
   EXPECT_EQ(finder.data.validation->size(), 400u);
+}
+
+// The labels are made before the head is: both have to know of the background.
+TEST(TrainingPlanTest, TheBackgroundIsALabelWhereTheHeadCountsIt) {
+  struct Case {
+    const char *head, *conventions;
+    int64_t background;
+  };
+  for (const auto& [head, conventions, background] :
+       {Case{"mask_rcnn", "TORCHVISION", 1}, Case{"mask_rcnn", "MMDETECTION", 0},
+        Case{"retinanet", "TORCHVISION", 0}, Case{"retinanet", "MMDETECTION", 0}}) {
+    SCOPED_TRACE(std::string(head) + " " + conventions);
+    const TrainingPlan plan = PlanOf({.out = "finder",
+                                      .scenes = true,
+                                      .head = head,
+                                      .conventions = conventions,
+                                      .head_channels = 32,
+                                      .image_size = 64});
+    EXPECT_EQ(FirstLabel(*plan.backbone), background);
+    std::vector<std::string> labels(background, "background");
+    const std::vector<std::string>& of_data = plan.data.training->labels();
+    labels.insert(labels.end(), of_data.begin(), of_data.end());
+    EXPECT_EQ(plan.labels, labels);
+  }
 }
 
 // What the help tells is what is done.
