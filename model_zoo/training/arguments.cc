@@ -49,7 +49,7 @@ void AddModel(CLI::App& app, Arguments& arguments) {
       ->check(CLI::IsMember(tasks));
   auto* data = app.add_option("--data", arguments.data,
                               "Learn from this folder: a folder of images for each class, COCO's "
-                              "JSON, or images with masks as PNG; see README.md");
+                              "JSON, or images with masks as PNG; see docs/datasets.md");
   app.add_flag("--scenes", arguments.scenes,
                "Learn from generated scenes of several shapes, with boxes, masks and class maps")
       ->excludes(data);
@@ -75,13 +75,16 @@ void AddModel(CLI::App& app, Arguments& arguments) {
                      Text(usual.score_threshold))
       ->check(CLI::Range(0.0, 0.999));
   app.add_option("--nms-iou", arguments.nms_iou,
-                 "Likewise; without it --from's, or " + Text(usual.nms_iou))
+                 "Of the detector: of two boxes of one class that overlap by a larger IoU, one "
+                 "stays; without it --from's, or " +
+                     Text(usual.nms_iou))
       ->check(CLI::Range(0.0, 1.0));
   app.add_option("--detections-per-image", arguments.detections_per_image,
-                 "Likewise, at most; without it --from's, or 0: as the head was published")
+                 "Of the detector, at most; without it --from's, or 0: as the head was published")
       ->check(CLI::Range(0, 1000));
   app.add_option("--image-size", arguments.image_size,
-                 "The side of the model's input; without it --from's, of scenes " +
+                 "The side of the model's input, and of what holds a picture of --write-scenes; "
+                 "without it --from's, of scenes " +
                      Text(int64_t{kSceneSide}) + ", or the backbone's own")
       ->check(CLI::PositiveNumber);
 }
@@ -110,7 +113,9 @@ void AddTraining(CLI::App& app, Arguments& arguments) {
   app.add_option("--warmup-share", training.warmup_share, "Of all steps")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
-  app.add_option("--weight-decay", training.optimizer.weight_decay)
+  app.add_option("--weight-decay", training.optimizer.weight_decay,
+                 "This share of each weight, times the learning rate, is taken from it at each "
+                 "step; not of biases, norms and embeddings")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   app.add_option("--clip-norm", training.clip_norm, "Longer gradients are scaled down")

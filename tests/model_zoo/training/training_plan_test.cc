@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -82,6 +83,23 @@ TEST(TrainingPlanTest, TheHelpTellsTheDefaults) {
             std::string::npos);
   EXPECT_NE(of("--validation-images").find("2400, of scenes 400;"), std::string::npos);
   EXPECT_NE(of("--image-size").find("of scenes 128"), std::string::npos);
+  EXPECT_NE(of("--score-threshold").find("--from's, or 0.05"), std::string::npos);
+  EXPECT_NE(of("--nms-iou").find("--from's, or 0.5"), std::string::npos);
+}
+
+TEST(ArgumentsTest, EveryOptionSaysWhatItDoes) {
+  Arguments arguments;
+  CLI::App app;
+  AddOptions(app, arguments);
+  for (const CLI::Option* option : app.get_options()) {
+    EXPECT_FALSE(option->get_description().empty()) << option->get_name();
+    // Who looks one option up has not read the one before it.
+    EXPECT_EQ(option->get_description().find("Likewise"), std::string::npos) << option->get_name();
+  }
+  EXPECT_TRUE(
+      std::filesystem::exists(std::filesystem::path(FOVEA_SOURCE_DIR) / "docs/datasets.md"));
+  EXPECT_NE(app.get_option("--data")->get_description().find("docs/datasets.md"),
+            std::string::npos);
 }
 
 }  // namespace
