@@ -14,7 +14,7 @@
 #include "model_zoo/training/model_folder.h"
 #include "model_zoo/training/optimisation/checkpoint.h"
 #include "model_zoo/training/report.h"
-#include "model_zoo/training/tasks/evaluation.h"
+#include "model_zoo/training/tasks/shape_evaluation.h"
 #include "model_zoo/training/training_plan.h"
 
 namespace fovea::models::training {

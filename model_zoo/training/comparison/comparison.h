@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "model_zoo/training/tasks/evaluation.h"
+#include "model_zoo/training/tasks/shape_evaluation.h"
 
 namespace fovea::models::training {
 

@@ -10,7 +10,7 @@ cv::Mat WholeMask(const Object& object, cv::Size picture) {
   return whole;
 }
 
-bool SetMask(const cv::Mat& part, cv::Point corner, Object& object) {
+bool SetMaskOfPixels(const cv::Mat& part, cv::Point corner, Object& object) {
   const cv::Rect area = cv::boundingRect(part);
   if (area.empty()) return false;
   const cv::Mat mask = part(area) != 0;  // of its own: not the whole part is kept

@@ -48,6 +48,6 @@ cv::Mat WholeMask(const Object& object, cv::Size picture);
 // Sets the object's mask, which is kept, from the pixels of a part of its picture that begins at
 // `corner` (uint8, not 0: the object's), as small as it can be, and its box around it. False, and
 // nothing changes, where no pixel is set.
-bool SetMask(const cv::Mat& part, cv::Point corner, Object& object);
+bool SetMaskOfPixels(const cv::Mat& part, cv::Point corner, Object& object);
 
 }  // namespace fovea::models::training

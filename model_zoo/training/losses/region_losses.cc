@@ -174,8 +174,8 @@ at::Tensor MasksWithin(const ImageTruth& image, const at::Tensor& objects, const
       .squeeze(1);
 }
 
-at::Tensor LabelsOf(const std::vector<RegionSample>& regions,
-                    const std::vector<ImageTruth>& images) {
+at::Tensor ForegroundLabels(const std::vector<RegionSample>& regions,
+                            const std::vector<ImageTruth>& images) {
   std::vector<at::Tensor> labels;
   for (size_t i = 0; i < images.size(); ++i) {
     labels.push_back(images[i].labels.index_select(0, regions[i].objects));

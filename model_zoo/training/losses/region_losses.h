@@ -77,12 +77,12 @@ at::Tensor MasksWithin(const ImageTruth& image, const at::Tensor& objects, const
                        int64_t height, int64_t width);
 
 // The true classes of the foreground of all images, image by image: INT64 [K].
-at::Tensor LabelsOf(const std::vector<RegionSample>& regions,
-                    const std::vector<ImageTruth>& images);
+at::Tensor ForegroundLabels(const std::vector<RegionSample>& regions,
+                            const std::vector<ImageTruth>& images);
 
-// logits [K, side, side] of the foreground of all images, image by image, for LabelsOf. The mean
-// binary cross-entropy against the part of the object's mask that the region shows; 0 where there
-// is no region.
+// logits [K, side, side] of the foreground of all images, image by image, for ForegroundLabels. The
+// mean binary cross-entropy against the part of the object's mask that the region shows; 0 where
+// there is no region.
 at::Tensor LossOfMasks(const at::Tensor& logits, const std::vector<RegionSample>& regions,
                        const std::vector<ImageTruth>& images);
 

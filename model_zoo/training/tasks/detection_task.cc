@@ -186,7 +186,7 @@ class RegionDetectionTask final : public DetectionTask {
     {
       const Autocast autocast(options().bf16);
       found = head_.roi_heads().PredictBoxes(0, Features(finer, boxes, BoxHead::kSide));
-      at::Tensor labels = LabelsOf(regions, batch.images);
+      at::Tensor labels = ForegroundLabels(regions, batch.images);
       // Where no object is, one region stands in, which counts nothing: every layer has a gradient.
       if (labels.size(0) == 0) {
         foreground[0] = boxes[0].slice(0, 0, 1);

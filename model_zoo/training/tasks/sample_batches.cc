@@ -52,7 +52,7 @@ void SampleBatches::ForEachOfValidation(
 }
 
 at::Tensor SampleBatches::Pixels(const TrainingBatch& batch) const {
-  return Normalised(batch, preprocessing_);
+  return NormalisedSamples(batch, preprocessing_);
 }
 
 }  // namespace fovea::models::training

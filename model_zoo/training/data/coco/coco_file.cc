@@ -291,8 +291,8 @@ cv::Rect MaskArea(const CocoAnnotation& annotation, cv::Size picture) {
 
 }  // namespace
 
-bool SetMask(const std::shared_ptr<const CocoAnnotation>& annotation, cv::Size picture,
-             Object& object) {
+bool SetMaskOfAnnotation(const std::shared_ptr<const CocoAnnotation>& annotation, cv::Size picture,
+                         Object& object) {
   if (!annotation->run_lengths.empty() && annotation->run_lengths_of != picture) {
     throw DataError(annotation->name + ": its run lengths are of another size than its picture");
   }

@@ -50,7 +50,7 @@ CocoFile ReadCocoFile(const std::filesystem::path& file);
 // Gives the object the mask of an annotation that has one, which is kept and decoded when it is
 // asked for; its box becomes the mask's. False, and nothing changes, where no pixel's middle lies
 // in it. Throws DataError where run lengths are of another size.
-bool SetMask(const std::shared_ptr<const CocoAnnotation>& annotation, cv::Size picture,
-             Object& object);
+bool SetMaskOfAnnotation(const std::shared_ptr<const CocoAnnotation>& annotation, cv::Size picture,
+                         Object& object);
 
 }  // namespace fovea::models::training

@@ -70,7 +70,7 @@ Sample CocoSource::Get(uint64_t index) const {
     Object object{.class_index = annotation.class_index};
     object.crowd = annotation.crowd;
     const bool masked = has_masks_ && annotation.has_mask();
-    if (masked && !SetMask({file_, &annotation}, size, object)) continue;
+    if (masked && !SetMaskOfAnnotation({file_, &annotation}, size, object)) continue;
     object.box = annotation.box & cv::Rect2f(0, 0, size.width, size.height);
     if (object.box.empty()) continue;
     sample.objects.push_back(std::move(object));

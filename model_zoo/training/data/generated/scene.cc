@@ -181,7 +181,7 @@ void Annotate(const std::vector<Figure>& figures, const cv::Mat& owners, Sample&
     Object object{.class_index = figures[i].class_index};
     const cv::Mat whole = owners == static_cast<int>(i) + 1;
     const bool seen =
-        cv::countNonZero(whole) >= kMinVisiblePixels && SetMask(whole, {0, 0}, object);
+        cv::countNonZero(whole) >= kMinVisiblePixels && SetMaskOfPixels(whole, {0, 0}, object);
     levels[i + 1] = static_cast<uint8_t>(seen ? figures[i].class_index + 1 : IgnoredLevel(CV_8U));
     if (seen) sample.objects.push_back(std::move(object));
   }

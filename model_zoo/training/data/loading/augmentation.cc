@@ -84,7 +84,7 @@ class Sources {
         row[x] = from[columns_[area.x + x] - object.mask_area.x];
       }
     }
-    return SetMask(mask, area.tl(), object);
+    return SetMaskOfPixels(mask, area.tl(), object);
   }
 
  private:

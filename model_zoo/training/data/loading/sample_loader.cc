@@ -99,7 +99,7 @@ TrainingBatch Collate(const GroundTruth& truth, const std::vector<PlacedSample>&
   return batch;
 }
 
-at::Tensor Normalised(const TrainingBatch& batch, const Preprocessing& preprocessing) {
+at::Tensor NormalisedSamples(const TrainingBatch& batch, const Preprocessing& preprocessing) {
   const auto channels = [](const std::array<float, 3>& values) {
     return at::tensor(at::ArrayRef<float>(values), at::kFloat).view({1, 3, 1, 1});
   };

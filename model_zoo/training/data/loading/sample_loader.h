@@ -46,7 +46,7 @@ TrainingBatch Collate(const GroundTruth& truth, const std::vector<PlacedSample>&
 
 // UINT8 [N, H, W, 3] to FP32 [N, 3, H, W], pixels in [0, 1] less the mean, by the deviation; 0
 // where no picture is, as the server fills inputs up.
-at::Tensor Normalised(const TrainingBatch& batch, const Preprocessing& preprocessing);
+at::Tensor NormalisedSamples(const TrainingBatch& batch, const Preprocessing& preprocessing);
 
 // Of the masks of an image: some 1,000 objects at 512 x 512. A batch is given as many bytes as its
 // images need.

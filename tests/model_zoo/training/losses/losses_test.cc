@@ -133,7 +133,7 @@ TEST_F(LossesTest, TheLossesOfRegionsAreTorchvisions) {
   ExpectStored(deltas.grad(), "regions.deltas_gradient");
 
   const at::Tensor masks = Leaf("masks.logits");  // of all classes
-  const at::Tensor labels = LabelsOf(regions, images);
+  const at::Tensor labels = ForegroundLabels(regions, images);
   const at::Tensor mask_loss =
       LossOfMasks(masks.index({at::arange(masks.size(0)), labels}), regions, images);
   ExpectStored(mask_loss, "masks.loss");

@@ -72,12 +72,12 @@ TEST_F(CocoFileTest, ReadsWhatWasWritten) {
   EXPECT_EQ(dog->box, cv::Rect2f(1, 2.5f, 3, 4));
   EXPECT_FALSE(dog->crowd);
   Object object;
-  ASSERT_TRUE(SetMask(dog, {20, 10}, object));
+  ASSERT_TRUE(SetMaskOfAnnotation(dog, {20, 10}, object));
   EXPECT_EQ(object.mask_area, cv::Rect(1, 2, 3, 4));
   EXPECT_EQ(cv::countNonZero(object.mask()), 12);
   const auto cats = AnnotationOf(file, 1);
   EXPECT_TRUE(cats->crowd);
-  ASSERT_TRUE(SetMask(cats, {20, 10}, object));
+  ASSERT_TRUE(SetMaskOfAnnotation(cats, {20, 10}, object));
   EXPECT_EQ(object.mask_area, cv::Rect(5, 0, 10, 10));
   EXPECT_EQ(cv::countNonZero(object.mask()), 100);
   EXPECT_TRUE(file.pictures[1].annotations.empty());
@@ -102,8 +102,8 @@ TEST_F(CocoFileTest, SizesAndIdsMayBeMissing) {
   EXPECT_EQ(annotation->name, "annotation number 1");
   EXPECT_EQ(annotation->box, cv::Rect2f(-5, 2, 100, 9));  // clipped once the picture is read
   Object object;
-  EXPECT_TRUE(SetMask(annotation, {4, 3}, object));
-  EXPECT_THROW(SetMask(annotation, {3, 4}, object), DataError);
+  EXPECT_TRUE(SetMaskOfAnnotation(annotation, {4, 3}, object));
+  EXPECT_THROW(SetMaskOfAnnotation(annotation, {3, 4}, object), DataError);
 }
 
 TEST_F(CocoFileTest, BoxesAreClippedAndThoseWithoutAreaCounted) {
@@ -230,7 +230,8 @@ TEST_F(CocoFileTest, DamagedFilesEndInWords) {
         for (const CocoAnnotation& annotation : picture.annotations) {
           Object object;
           const auto kept = std::make_shared<const CocoAnnotation>(annotation);
-          if (annotation.has_mask() && SetMask(kept, picture.size, object)) object.mask();
+          if (annotation.has_mask() && SetMaskOfAnnotation(kept, picture.size, object))
+            object.mask();
         }
       }
     } catch (const DataError& error) {

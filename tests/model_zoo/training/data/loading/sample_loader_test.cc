@@ -171,7 +171,7 @@ TEST(SampleLoaderTest, PaddingIsZeroOnceNormalised) {
   SampleLoader loader(scenes, InOrder());
   const TrainingBatch batch = loader.Next();
   const Preprocessing preprocessing;
-  const at::Tensor normalised = Normalised(batch, preprocessing);
+  const at::Tensor normalised = NormalisedSamples(batch, preprocessing);
   ASSERT_EQ(normalised.sizes(), at::IntArrayRef({1, 3, 96, 96}));
   EXPECT_TRUE(normalised.slice(2, 77).eq(0).all().item<bool>());
   const double level = batch.pixels[0][5][6][1].item<double>();

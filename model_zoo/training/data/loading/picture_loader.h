@@ -11,22 +11,23 @@
 
 namespace fovea::models::training {
 
-struct Batch {
+struct PictureBatch {
   at::Tensor pixels;  // UINT8 [N, side, side, 3], RGB
   at::Tensor labels;  // INT64 [N], values of Shape
   at::Tensor extent;  // UINT8 [N, side, side]: Picture::extent
 };
 
 // The pictures first, first + 1, ..., first + count - 1 of a stream.
-Batch DrawBatch(uint64_t seed, Stream stream, uint64_t first, int64_t count, int side);
+PictureBatch DrawPictureBatch(uint64_t seed, Stream stream, uint64_t first, int64_t count,
+                              int side);
 
 // UINT8 [N, H, W, 3] to FP32 [N, 3, H, W] in [-1, 1]: a mean and a deviation of 0.5, as the demo
 // models' preprocessing.
-at::Tensor Normalised(const at::Tensor& pixels);
+at::Tensor NormalisedPictures(const at::Tensor& pixels);
 
 // A stream's pictures from the first on, batch after batch, without end. What comes does not depend
 // on the number of threads. Not thread-safe.
-class BatchLoader {
+class PictureLoader {
  public:
   struct Options {
     uint64_t seed = 1;
@@ -37,16 +38,16 @@ class BatchLoader {
     int threads = 1;
     int64_t first_batch = 0;  // to begin with
   };
-  explicit BatchLoader(const Options& options);
+  explicit PictureLoader(const Options& options);
 
-  Batch Next();
+  PictureBatch Next();
 
  private:
   void DrawAnother();
 
   const Options options_;
   int64_t started_ = 0;  // batches
-  std::deque<std::future<Batch>> drawing_;
+  std::deque<std::future<PictureBatch>> drawing_;
 };
 
 }  // namespace fovea::models::training
