@@ -42,7 +42,8 @@ void WriteComparison(const Arguments& arguments) {
 // Of the test stream.
 void WriteScenes(const Arguments& arguments) {
   const int side = arguments.image_size > 0 ? static_cast<int>(arguments.image_size) : kSceneSide;
-  const Scenes scenes({.seed = arguments.seed, .stream = Stream::kTest, .sizes = SizesWithin(side)});
+  const Scenes scenes(
+      {.seed = arguments.seed, .stream = Stream::kTest, .sizes = SizesWithin(side)});
   WriteDataSet(scenes, 0, static_cast<uint64_t>(arguments.scene_count), arguments.write_scenes);
 }
 
