@@ -16,9 +16,9 @@ import torch
 import tritonclient.grpc as triton
 from batched_answers import differing, same_objects, until_batched
 from PIL import Image
+from published_masks import mmdetection_masks
 from pycocotools import mask as coco
 from running_server import BUILD, Server
-from torch.nn import functional
 from torchvision.models.detection.roi_heads import paste_masks_in_image
 
 MOST = 12
@@ -59,19 +59,7 @@ def pasted(
     """Probabilities [n, height, width] in a picture."""
     if conventions == "TORCHVISION":
         return paste_masks_in_image(masks[:, None], boxes, size)[:, 0]
-    left, top, right, bottom = boxes.double().split(1, dim=1)
-    across = (torch.arange(size[1]).double() + 0.5 - left) / (right - left) * 2 - 1
-    down = (torch.arange(size[0]).double() + 0.5 - top) / (bottom - top) * 2 - 1
-    grid = torch.stack(
-        [
-            across[:, None, :].expand(-1, size[0], -1),
-            down[:, :, None].expand(-1, -1, size[1]),
-        ],
-        dim=3,
-    )
-    return functional.grid_sample(masks[:, None].double(), grid, align_corners=False)[
-        :, 0
-    ]
+    return mmdetection_masks(masks, boxes, size)
 
 
 @pytest.mark.parametrize("conventions", ["TORCHVISION", "MMDETECTION"])

@@ -5,13 +5,12 @@ from __future__ import annotations
 import copy
 import json
 import pathlib
-import re
 import sys
 
 import pytest
 import torch
+from mmsegmentation_reference import SemanticFpn, own_name
 from parity import BUILD, distance, facts_of, perturbed, save
-from torch import nn
 from torch.nn import functional
 from torchvision.models import resnet50
 from transformers import SwinConfig, UperNetConfig, UperNetForSemanticSegmentation
@@ -208,73 +207,21 @@ def test_parameters_beside_the_papers(
     assert parameters + trained == pytest.approx(printed, rel=0.02)
 
 
-class Convolution(nn.Sequential):
-    """mmsegmentation's ConvModule."""
-
-    def __init__(self, inputs: int, outputs: int) -> None:
-        super().__init__()
-        self.conv = nn.Conv2d(inputs, outputs, 3, padding=1, bias=False)
-        self.bn = nn.BatchNorm2d(outputs)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.bn(self.conv(x)).relu()
-
-
-class SemanticFpn(nn.Module):
-    """Kirillov et al., CVPR 2019, figure 3, with mmsegmentation's channels, norms and names."""
-
-    def __init__(self, channels: list[int]) -> None:
-        super().__init__()
-        self.inner = nn.ModuleList(nn.Conv2d(c, 256, 1) for c in channels)
-        self.outer = nn.ModuleList(nn.Conv2d(256, 256, 3, padding=1) for _ in channels)
-        self.scale_heads = nn.ModuleList()
-        for level in range(len(channels)):
-            layers: list[nn.Module] = []
-            for i in range(max(1, level)):
-                layers.append(Convolution(128 if i else 256, 128))
-                if level:
-                    layers.append(nn.Upsample(scale_factor=2, mode="bilinear"))
-            self.scale_heads.append(nn.Sequential(*layers))
-        self.conv_seg = nn.Conv2d(128, CLASSES, 1)
-
-    def forward(self, maps: list[torch.Tensor]) -> torch.Tensor:
-        sums = [inner(x) for inner, x in zip(self.inner, maps, strict=True)]
-        for i in reversed(range(1, len(sums))):
-            sums[i - 1] = sums[i - 1] + functional.interpolate(
-                sums[i], sums[i - 1].shape[2:]
-            )
-        maps = [outer(x) for outer, x in zip(self.outer, sums, strict=True)]
-        parts = [head(x) for head, x in zip(self.scale_heads, maps, strict=True)]
-        size = parts[0].shape[2:]
-        total = sum(
-            functional.interpolate(part, size, mode="bilinear", align_corners=False)
-            for part in parts
-        )
-        return self.conv_seg(total)
-
-    def own_weights(self) -> dict[str, torch.Tensor]:
-        renamed = {}
-        for name, value in self.state_dict().items():
-            name = re.sub(r"^inner\.(\d)\.", r"fpn.inner_blocks.\1.0.", name)
-            name = re.sub(r"^outer\.(\d)\.", r"fpn.layer_blocks.\1.0.", name)
-            renamed["head." + name] = value
-        return renamed
-
-
 @pytest.mark.parametrize("size", [(64, 96), (72, 40)])
 def test_semantic_fpn_is_the_second_implementations(
     size: tuple[int, int], tmp_path: pathlib.Path
 ) -> None:
     torch.manual_seed(5)
     body = settled(perturbed(resnet50(weights=None), "resnet50"), pixels_of(size))
-    head = perturbed(SemanticFpn([256, 512, 1024, 2048]), "semantic_fpn")
+    head = perturbed(SemanticFpn([256, 512, 1024, 2048], CLASSES), "semantic_fpn")
     weights = tmp_path / "model.safetensors"
     kept = {
         "backbone." + name: value
         for name, value in body.state_dict().items()
         if not name.startswith("fc.")
     }
-    save({**kept, **head.own_weights()}, weights)
+    own = {own_name(name): value for name, value in head.state_dict().items()}
+    save({**kept, **own}, weights)
     pixels = pixels_of(size)
     model = ours(weights, size, backbone="resnet50", head="semantic_fpn")
     with torch.inference_mode():
