@@ -1,8 +1,8 @@
 """The heads of mmdetection 3's retinanet_r50_fpn, mask_rcnn_r50_fpn and cascade_mask_rcnn_r50_fpn in plain PyTorch.
 
 A second implementation of what the package computes, with its parameter names, after its configurations: written apart
-from the zoo's, with torchvision's RoIAlign and NMS. Boxes are x1, y1, x2, y2; a picture fills its input from the upper
-left corner up to `shape` (height, width).
+from the zoo's, with torchvision's RoIAlign and NMS. test_published_heads.py compares it with what the package gave. Boxes
+are x1, y1, x2, y2; a picture fills its input from the upper left corner up to `shape` (height, width).
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ class Conv(nn.Module):
 class Neck(nn.Module):
     """FPN. `extra`: two convolutions on the last input (RetinaNet), else every second place of the last map."""
 
-    def __init__(self, ins: list[int], extra: bool) -> None:
+    def __init__(self, ins: list[int], extra: bool, channels: int) -> None:
         super().__init__()
         self.extra = extra
-        self.lateral_convs = nn.ModuleList(Conv(i, CHANNELS, 1) for i in ins)
-        self.fpn_convs = nn.ModuleList(Conv(CHANNELS, CHANNELS, 3) for _ in ins)
+        self.lateral_convs = nn.ModuleList(Conv(i, channels, 1) for i in ins)
+        self.fpn_convs = nn.ModuleList(Conv(channels, channels, 3) for _ in ins)
         if extra:
-            self.fpn_convs.append(Conv(ins[-1], CHANNELS, 3, 2))
-            self.fpn_convs.append(Conv(CHANNELS, CHANNELS, 3, 2))
+            self.fpn_convs.append(Conv(ins[-1], channels, 3, 2))
+            self.fpn_convs.append(Conv(channels, channels, 3, 2))
 
     def forward(self, maps: list[Tensor]) -> list[Tensor]:
         sums = [lateral(m) for lateral, m in zip(self.lateral_convs, maps, strict=True)]
@@ -104,13 +104,13 @@ def by_place(output: Tensor, numbers: int) -> Tensor:
 
 
 class RetinaBranches(nn.Module):
-    def __init__(self, classes: int) -> None:
+    def __init__(self, classes: int, channels: int) -> None:
         super().__init__()
         self.classes = classes
-        self.cls_convs = nn.ModuleList(Conv(CHANNELS, CHANNELS, 3) for _ in range(4))
-        self.reg_convs = nn.ModuleList(Conv(CHANNELS, CHANNELS, 3) for _ in range(4))
-        self.retina_cls = nn.Conv2d(CHANNELS, 9 * classes, 3, padding=1)
-        self.retina_reg = nn.Conv2d(CHANNELS, 9 * 4, 3, padding=1)
+        self.cls_convs = nn.ModuleList(Conv(channels, channels, 3) for _ in range(4))
+        self.reg_convs = nn.ModuleList(Conv(channels, channels, 3) for _ in range(4))
+        self.retina_cls = nn.Conv2d(channels, 9 * classes, 3, padding=1)
+        self.retina_reg = nn.Conv2d(channels, 9 * 4, 3, padding=1)
 
     def forward(self, map_: Tensor) -> tuple[Tensor, Tensor]:
         logits, deltas = map_, map_
@@ -129,13 +129,18 @@ class RetinaNet(nn.Module):
 
     STRIDES = (8, 16, 32, 64, 128)
 
-    def __init__(self, ins: list[int], classes: int) -> None:
+    def __init__(self, ins: list[int], classes: int, channels: int = CHANNELS) -> None:
         super().__init__()
-        self.neck = Neck(ins, extra=True)
-        self.bbox_head = RetinaBranches(classes)
+        self.neck = Neck(ins, extra=True, channels=channels)
+        self.bbox_head = RetinaBranches(classes, channels)
 
     def detect(
-        self, outputs: list[tuple[Tensor, Tensor]], maps: list[Tensor], shape, image
+        self,
+        outputs: list[tuple[Tensor, Tensor]],
+        maps: list[Tensor],
+        shape,
+        image,
+        most: int = 100,
     ) -> dict[str, Tensor]:
         """Of one image, from both branches' outputs on each map."""
         scales = [4 * 2 ** (i / 3) for i in range(3)]
@@ -157,22 +162,24 @@ class RetinaNet(nn.Module):
             boxes.append(moved)
             scores.append(best)
             labels.append(label)
-        return best_of(torch.cat(boxes), torch.cat(scores), torch.cat(labels))
+        return best_of(torch.cat(boxes), torch.cat(scores), torch.cat(labels), most)
 
 
-def best_of(boxes: Tensor, scores: Tensor, labels: Tensor) -> dict[str, Tensor]:
+def best_of(
+    boxes: Tensor, scores: Tensor, labels: Tensor, most: int = 100
+) -> dict[str, Tensor]:
     keep = has_area(boxes)
     boxes, scores, labels = boxes[keep], scores[keep], labels[keep]
-    keep = batched_nms(boxes, scores, labels, 0.5)[:100]
+    keep = batched_nms(boxes, scores, labels, 0.5)[:most]
     return {"boxes": boxes[keep], "scores": scores[keep], "labels": labels[keep]}
 
 
 class RpnHead(nn.Module):
-    def __init__(self) -> None:
+    def __init__(self, channels: int) -> None:
         super().__init__()
-        self.rpn_conv = nn.Conv2d(CHANNELS, CHANNELS, 3, padding=1)
-        self.rpn_cls = nn.Conv2d(CHANNELS, 3, 1)
-        self.rpn_reg = nn.Conv2d(CHANNELS, 12, 1)
+        self.rpn_conv = nn.Conv2d(channels, channels, 3, padding=1)
+        self.rpn_cls = nn.Conv2d(channels, 3, 1)
+        self.rpn_reg = nn.Conv2d(channels, 12, 1)
 
     def forward(self, map_: Tensor) -> tuple[Tensor, Tensor]:
         map_ = self.rpn_conv(map_).relu()
@@ -180,15 +187,16 @@ class RpnHead(nn.Module):
 
 
 class BoxHead(nn.Module):
-    """Shared2FCBBoxHead."""
+    """Shared2FCBBoxHead, whose vector is four times as wide as the pyramid: 1024 as published."""
 
-    def __init__(self, classes: int, agnostic: bool) -> None:
+    def __init__(self, classes: int, agnostic: bool, channels: int) -> None:
         super().__init__()
+        width = 4 * channels
         self.shared_fcs = nn.ModuleList(
-            [nn.Linear(CHANNELS * 49, 1024), nn.Linear(1024, 1024)]
+            [nn.Linear(channels * 49, width), nn.Linear(width, width)]
         )
-        self.fc_cls = nn.Linear(1024, classes + 1)
-        self.fc_reg = nn.Linear(1024, 4 if agnostic else 4 * classes)
+        self.fc_cls = nn.Linear(width, classes + 1)
+        self.fc_reg = nn.Linear(width, 4 if agnostic else 4 * classes)
 
     def forward(self, regions: Tensor) -> tuple[Tensor, Tensor]:
         flat = regions.flatten(1)
@@ -197,14 +205,20 @@ class BoxHead(nn.Module):
         return self.fc_cls(flat), self.fc_reg(flat)
 
 
+def levels_of(boxes: Tensor) -> Tensor:
+    """SingleRoIExtractor's map_roi_levels with finest_scale=56, of four maps."""
+    area = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
+    return (area.sqrt() / 56 + 1e-6).log2().floor().clamp(0, 3).long()
+
+
 class MaskHead(nn.Module):
     """FCNMaskHead."""
 
-    def __init__(self, classes: int) -> None:
+    def __init__(self, classes: int, channels: int) -> None:
         super().__init__()
-        self.convs = nn.ModuleList(Conv(CHANNELS, CHANNELS, 3) for _ in range(4))
-        self.upsample = nn.ConvTranspose2d(CHANNELS, CHANNELS, 2, stride=2)
-        self.conv_logits = nn.Conv2d(CHANNELS, classes, 1)
+        self.convs = nn.ModuleList(Conv(channels, channels, 3) for _ in range(4))
+        self.upsample = nn.ConvTranspose2d(channels, channels, 2, stride=2)
+        self.conv_logits = nn.Conv2d(channels, classes, 1)
 
     def forward(self, regions: Tensor) -> Tensor:
         for conv in self.convs:
@@ -221,12 +235,12 @@ class RoiHead(nn.Module):
         (0.033, 0.033, 0.067, 0.067),
     )
 
-    def __init__(self, classes: int, stages: int) -> None:
+    def __init__(self, classes: int, stages: int, channels: int) -> None:
         super().__init__()
         self.classes = classes
         self.stages = stages
-        boxes = [BoxHead(classes, agnostic=stages > 1) for _ in range(stages)]
-        masks = [MaskHead(classes) for _ in range(stages)]
+        boxes = [BoxHead(classes, stages > 1, channels) for _ in range(stages)]
+        masks = [MaskHead(classes, channels) for _ in range(stages)]
         self.bbox_head = nn.ModuleList(boxes) if stages > 1 else boxes[0]
         self.mask_head = nn.ModuleList(masks) if stages > 1 else masks[0]
 
@@ -245,9 +259,8 @@ class RoiHead(nn.Module):
                 for i, one in enumerate(boxes)
             ]
         )
-        area = (rois[:, 3] - rois[:, 1]) * (rois[:, 4] - rois[:, 2])
-        level = (area.sqrt() / 56 + 1e-6).log2().floor().clamp(0, 3).long()
-        out = torch.zeros(len(rois), CHANNELS, side, side)
+        level = levels_of(rois[:, 1:])
+        out = torch.zeros(len(rois), pyramid[0].shape[1], side, side)
         for i, stride in enumerate((4, 8, 16, 32)):
             own = level == i
             out[own] = roi_align(
@@ -306,11 +319,13 @@ class TwoStage(nn.Module):
 
     STRIDES = (4, 8, 16, 32, 64)
 
-    def __init__(self, ins: list[int], classes: int, stages: int) -> None:
+    def __init__(
+        self, ins: list[int], classes: int, stages: int, channels: int = CHANNELS
+    ) -> None:
         super().__init__()
-        self.neck = Neck(ins, extra=False)
-        self.rpn_head = RpnHead()
-        self.roi_head = RoiHead(classes, stages)
+        self.neck = Neck(ins, extra=False, channels=channels)
+        self.rpn_head = RpnHead(channels)
+        self.roi_head = RoiHead(classes, stages, channels)
 
     def propose(
         self, outputs: list[tuple[Tensor, Tensor]], maps: list[Tensor], shape, image
