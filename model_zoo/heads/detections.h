@@ -44,8 +44,9 @@ std::vector<ModelInfo::Output> DetectionOutputs(int64_t most);
 // Clips the boxes to `content`, the part of the input that shows the picture; of those of one class
 // that overlap by more than options.nms_iou keeps the best; of these the best
 // `options.detections_per_image`.
-//   MMDETECTION drops boxes without area, TORCHVISION does not. Both drop boxes whose ends are
-//   reversed, which no head makes.
+//   MMDETECTION drops boxes without area, TORCHVISION does not. (mmdetection's RetinaNet does, its
+//   detectors of two stages report them: to nobody's use, so these drop them here, too.) Both drop
+//   boxes whose ends are reversed, which no head makes.
 // Negative scores are none. Of scores and boxes that are no numbers it reports the first one and
 // nothing else, which tells that the model is broken. Returns what DetectionOutputs says.
 std::vector<at::Tensor> SelectDetections(const Candidates& candidates, const ImageSize& content,
