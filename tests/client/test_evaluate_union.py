@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, PngImagePlugin
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "client" / "python"))
@@ -157,3 +157,19 @@ def test_masks_that_do_not_fit_do_not_count(tmp_path: pathlib.Path):
     ]
     assert model["answered"] == 1
     assert not math.isnan(model["figures"]["mIoU"])
+
+
+def test_a_mask_that_pillow_refuses_is_one_failed_picture(tmp_path: pathlib.Path):
+    """Of a text chunk above 1 MB Pillow says so with a ValueError."""
+    scenes(tmp_path, MASKS)
+    text = PngImagePlugin.PngInfo()
+    text.add_text("comment", "x" * (2 << 20), zip=True)
+    Image.fromarray(MASKS[0]).save(tmp_path / "masks/0.png", pnginfo=text)
+    with FakeVision(Segment=mapping(MAPS, {})) as fake:
+        done = evaluate(fake.address, "-m", "m", "-d", tmp_path, "--json")
+    assert done.returncode == 1, done.stderr
+    (model,) = json.loads(done.stdout)["models"]
+    (failed,) = model["failed"]
+    assert failed["picture"].endswith("images/0.png")
+    assert failed["message"].startswith("its mask cannot be read: ")
+    assert model["answered"] == 1

@@ -171,7 +171,8 @@ def read_mask(file: pathlib.Path) -> np.ndarray:
                     f"its mask is neither grey nor of a palette, but {mask.mode}"
                 )
             levels = np.asarray(mask)
-    except (OSError, SyntaxError, Image.DecompressionBombError) as error:
+    # ValueError: of the texts in a PNG, for example, where they are longer than Pillow reads.
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         raise PictureError(f"its mask cannot be read: {error}") from error
     if levels.dtype in (np.uint8, bool):
         return levels.astype(np.uint8)
