@@ -190,6 +190,25 @@ def test_a_busy_server_is_asked_again(pictures: pathlib.Path):
     assert len(refused) == 20
 
 
+def test_a_model_that_is_still_loaded_is_waited_for(pictures: pathlib.Path):
+    """As where the command stands behind the server's start in a script."""
+    refusals = iter(["model.loading"] * 2)
+
+    def result(request, picture: bytes):
+        if reason := next(refusals, ""):
+            raise Refusal(
+                grpc.StatusCode.UNAVAILABLE, reason, "model good is being loaded"
+            )
+        return ant_or_bee(request, picture)
+
+    with FakeVision(Classify=result) as fake:
+        done = evaluate(fake.address, "-m", "good", "-d", pictures, "--json")
+        # The first picture is looked at thrice, then all are measured.
+        assert len(fake.requests) == 3 + 20
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["models"][0]["answered"] == 20
+
+
 def test_every_model_is_looked_at_before_the_first_is_measured(pictures: pathlib.Path):
     def result(request, picture: bytes):
         if request.model_name == "gone":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import itertools
 import pathlib
@@ -23,6 +24,7 @@ from fovea.evaluation.coco_masks import (
 )
 from fovea.evaluation.dataset_error import DatasetError
 from fovea.evaluation.measure import Figures, Model, PictureError, first_answer, named
+from fovea.evaluation.patience import patiently
 
 # Where COCOeval.stats has them.
 _STATS = {
@@ -141,7 +143,9 @@ class AveragePrecision:
         wanted = [name for name, number in self._by_name.items() if number in shown]
         for picture in pictures:
             try:
-                answer = self.ask(server, picture, max_detections=1)
+                answer = patiently(
+                    functools.partial(self.ask, server, picture, max_detections=1)
+                )
             except (OSError, client.Error):
                 continue  # counts as this picture's failure later
             if not any(answer.images[0].labels):
@@ -157,7 +161,11 @@ class AveragePrecision:
 
     def _has(self, server: client.Client, picture: pathlib.Path, name: str) -> bool:
         try:
-            self.ask(server, picture, classes=[name], max_detections=1)
+            patiently(
+                functools.partial(
+                    self.ask, server, picture, classes=[name], max_detections=1
+                )
+            )
         except client.Error as error:
             if error.reason != "request.class_unknown":
                 raise

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import pathlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 from fovea import client
 from fovea.evaluation.dataset_error import DatasetError
+from fovea.evaluation.patience import patiently
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,11 +54,14 @@ class Measure(Protocol):
 def first_answer(
     ask: Callable[[pathlib.Path], client.Answer], pictures: Iterable[pathlib.Path]
 ) -> client.Answer:
-    """Of the first picture that can be read. A picture may be broken; another error is every picture's."""
+    """Of the first picture that can be read. A picture may be broken; another error is every picture's.
+
+    A server that has just been started may still load the model.
+    """
     refused: Exception | None = None
     for picture in pictures:
         try:
-            return ask(picture)
+            return patiently(functools.partial(ask, picture))
         except OSError as error:
             refused = refused or error
         except client.Error as error:

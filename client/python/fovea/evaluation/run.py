@@ -7,7 +7,7 @@ import dataclasses
 import pathlib
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,8 +15,8 @@ import tqdm
 
 from fovea import client
 from fovea.evaluation.measure import Figures, Measure, Model, PictureError, printable
+from fovea.evaluation.patience import patiently
 
-_BUSY_WAITS = (0.1, 0.2, 0.5, 1, 2, 5)  # seconds before a busy server is asked again
 _SHOWN_FAILURES = 10
 
 
@@ -88,7 +88,7 @@ def run(
     def ask(place: int) -> _Reply | Failure:
         picture = pictures[place]
         try:
-            answer = _patiently(lambda: measure.ask(server, picture), stop)
+            answer = patiently(lambda: measure.ask(server, picture), stop)
             return _Reply(
                 _without_images(answer), measure.reduce(place, answer.images[0])
             )
@@ -132,21 +132,6 @@ def run(
     return _outcome(
         model, measure, replies, [failures[place] for place in sorted(failures)]
     )
-
-
-def _patiently(
-    ask: Callable[[], client.Answer], stop: threading.Event
-) -> client.Answer:
-    """Asks a server that is busy again: more pictures at a time than its queue holds are no fault of the pictures."""
-    for wait in (*_BUSY_WAITS, None):
-        try:
-            return ask()
-        except client.Unreachable:
-            raise
-        except client.Error as error:
-            if error.code != "UNAVAILABLE" or wait is None or stop.wait(wait):
-                raise
-    raise AssertionError("the last wait is None")
 
 
 def _without_images(answer: client.Answer) -> client.Answer:
