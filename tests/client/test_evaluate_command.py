@@ -15,6 +15,7 @@ import threading
 from collections.abc import Sequence
 
 import grpc
+import numpy as np
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -28,7 +29,7 @@ from evaluation_support import (
     number_of,
     write_picture,
 )
-from fake_vision import FakeVision, Refusal, classes
+from fake_vision import FakeVision, Refusal, class_map, classes, png
 from running_server import BUILD
 
 LABELS = ["ant", "bee"]
@@ -307,6 +308,53 @@ def test_a_server_that_goes_ends_the_command(pictures: pathlib.Path):
         done = evaluate(fake.address, "-m", "good", "-d", pictures, "--concurrency", 1)
     assert done.returncode == 3
     assert "no connection" in done.stderr and done.stdout == ""
+
+
+def test_a_server_that_goes_leaves_the_figures_of_the_models_that_are_done(
+    pictures: pathlib.Path,
+):
+    def result(request, picture: bytes):
+        if request.model_name == "poor" and number_of(picture) == 9:
+            threading.Thread(target=fake.close).start()
+            raise Refusal(grpc.StatusCode.UNAVAILABLE, "", "")
+        return ant_or_bee(request, picture)
+
+    with FakeVision(Classify=result) as fake:
+        arguments = ("-m", "good", "-m", "poor", "-d", pictures, "--concurrency", 1)
+        done = evaluate(fake.address, *arguments, "--json")
+    assert done.returncode == 3
+    assert "no connection" in done.stderr and "poor has no figures" in done.stderr
+    document = json.loads(done.stdout)
+    assert document["interrupted"] == "poor"
+    (good,) = document["models"]
+    assert (good["model"], good["figures"]["top-1"]) == ("good", 1)
+
+
+def test_a_model_of_other_classes_leaves_the_figures_of_those_that_are_done(
+    tmp_path: pathlib.Path,
+):
+    """Which classes a segmenter has is seen in the maps, after the models before it."""
+    mask = np.array([[0, 0, 1, 1]], np.uint8)
+    write_picture(tmp_path / "images/0.png", 0, mask.shape)
+    (tmp_path / "masks").mkdir()
+    (tmp_path / "masks/0.png").write_bytes(png(mask))
+    (tmp_path / "labels.txt").write_text("ant\nbee\n")
+
+    def result(request, picture: bytes):
+        other = request.model_name == "other"
+        return class_map(mask, {0: "car", 1: "bus"} if other else {0: "ant", 1: "bee"})
+
+    with FakeVision(Segment=result) as fake:
+        arguments = ("-m", "good", "-m", "other", "-m", "last", "-d", tmp_path)
+        done = evaluate(fake.address, *arguments, "--json")
+        table = evaluate(fake.address, *arguments)
+    assert done.returncode == table.returncode == 2
+    assert "none of the classes that model other found (car, bus)" in done.stderr
+    document = json.loads(done.stdout)
+    assert document["interrupted"] == "other"
+    (good,) = document["models"]
+    assert (good["model"], good["figures"]["mIoU"]) == ("good", 1)
+    assert "good" in table.stdout and "1.0000" in table.stdout
 
 
 @pytest.mark.parametrize(

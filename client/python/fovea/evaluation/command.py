@@ -50,7 +50,7 @@ def _evaluate(options: argparse.Namespace) -> int:
     except (DatasetError, ValueError, OSError) as error:
         return _say(str(error), EXIT_USAGE)
     places = spread(len(dataset.pictures), options.limit)
-    outcomes, interrupted = [], ""
+    outcomes, unfinished, code = [], "", EXIT_OK
     with server:
         try:
             measures = [
@@ -60,19 +60,6 @@ def _evaluate(options: argparse.Namespace) -> int:
             # All of them before the first is measured, which may take hours.
             for model, measure in measures:
                 measure.prepare(server, (dataset.pictures[place] for place in places))
-            for model, measure in measures:
-                interrupted = str(model)
-                outcomes.append(
-                    run(
-                        server,
-                        model,
-                        measure,
-                        dataset.pictures,
-                        places,
-                        options.concurrency,
-                    )
-                )
-            interrupted = ""
         except client.Unreachable as error:
             return _say(error.message, EXIT_UNREACHABLE)
         except client.Error as error:
@@ -84,9 +71,30 @@ def _evaluate(options: argparse.Namespace) -> int:
             return _say(f"model {model}: {error.message}{asked}", EXIT_FAILED)
         except DatasetError as error:
             return _say(str(error), EXIT_USAGE)
+        # Whatever ends this, the models before it have been measured, and their figures are printed.
+        try:
+            for model, measure in measures:
+                unfinished = str(model)
+                outcomes.append(
+                    run(
+                        server,
+                        model,
+                        measure,
+                        dataset.pictures,
+                        places,
+                        options.concurrency,
+                    )
+                )
+            unfinished = ""
+        except client.Unreachable as error:
+            code = _say(
+                f"{error.message}; {unfinished} has no figures", EXIT_UNREACHABLE
+            )
+        except DatasetError as error:
+            code = _say(str(error), EXIT_USAGE)
         except Interrupted as interruption:
-            _say(
-                f"interrupted: {interrupted} has answered {interruption.answered} of {len(places)} pictures, "
+            code = _say(
+                f"interrupted: {unfinished} has answered {interruption.answered} of {len(places)} pictures, "
                 "and has no figures",
                 EXIT_INTERRUPTED,
             )
@@ -96,7 +104,7 @@ def _evaluate(options: argparse.Namespace) -> int:
         len(places),
         options.concurrency,
         outcomes,
-        interrupted,
+        unfinished,
     )
     if options.json:
         sys.stdout.write(report.as_json(found))
@@ -104,8 +112,8 @@ def _evaluate(options: argparse.Namespace) -> int:
         sys.stdout.write(report.as_csv(found))
     elif outcomes:
         sys.stdout.write(report.table(found))
-    if interrupted:
-        return EXIT_INTERRUPTED
+    if unfinished:
+        return code
     return EXIT_FAILED if any(outcome.failures for outcome in outcomes) else EXIT_OK
 
 

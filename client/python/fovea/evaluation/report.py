@@ -37,7 +37,8 @@ class Report:
     pictures: int  # that the models were asked about
     concurrency: int
     outcomes: list[Outcome]  # of the models that were asked to the end
-    interrupted: str  # the model that was not; empty: none
+    # The model that was not: after Ctrl-C, without the server, or of other classes than the data set. Empty: none.
+    interrupted: str
 
 
 def table(report: Report) -> str:
