@@ -5,7 +5,8 @@
 #           `fovea import` wrote
 # Starts fovea-server on free ports of the loopback interface, classifies the picture, tells what it cost, and compares
 # the same weights with dense and with k-NN attention. With the bundled models it then finds, outlines and segments the
-# shapes of the picture, or of a scene where none was given, and leaves what it drew in BUILD/demo. Stops the server at the end.
+# shapes of the picture, or of a scene where none was given, and leaves what it drew in BUILD/demo. A MODEL that is a
+# detector or a segmenter draws what it finds there, and that is all. Stops the server at the end.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 build=$1
@@ -31,12 +32,32 @@ if [ ! -r "$image" ]; then
   exit 2
 fi
 
+# Of the model whose folder this is; a description without a task is a classifier's.
+task_of() { sed -nE 's/^[[:space:]]*task:[[:space:]]*([A-Z]+).*/\1/p' "$1/model.textproto"; }
+
 if [ -d "$model" ]; then
-  # A model of one's own: it is served beside a twin with its weights and k-NN attention.
   folder=$model
+  task=$(task_of "$folder")
   model=$(basename "$(readlink -f "$folder")")
-  mkdir -p "$work/models/${model}_knn"
-  cp -r "$(readlink -f "$folder")" "$work/models/$model"
+  repository=$work/models
+  mkdir "$repository"
+  cp -r "$(readlink -f "$folder")" "$repository/$model"
+  models=("$model")
+else
+  folder=
+  repository=model_zoo/demo
+  if [ ! -d "$repository/$model" ]; then
+    echo "there is no model $model: give one of $(ls $repository | tr '\n' ' ')or the folder of a model" >&2
+    exit 2
+  fi
+  task=$(task_of "$repository/$model")
+  models=(shapes shapes_knn shapes_with_knn)
+fi
+task=${task:-CLASSIFICATION}
+
+if [ -n "$folder" ] && [ "$task" = CLASSIFICATION ]; then
+  # A classifier of one's own is served beside a twin with its weights and k-NN attention.
+  mkdir "$work/models/${model}_knn"
   for version in "$work/models/$model"/[0-9]*; do mkdir -p "$work/models/${model}_knn/$(basename "$version")"; done
   [ ! -e "$folder/labels.txt" ] || cp "$folder/labels.txt" "$work/models/${model}_knn/"
   {
@@ -45,15 +66,7 @@ if [ -d "$model" ]; then
     echo 'attention: "knn:k=0.5"'
     grep -q '^random_weights' "$folder/model.textproto" || echo "weights_of: \"$model\""
   } > "$work/models/${model}_knn/model.textproto"
-  repository=$work/models
-  models=("$model" "${model}_knn")
-else
-  repository=model_zoo/demo
-  if [ ! -d "$repository/$model" ]; then
-    echo "there is no model $model: give one of $(ls $repository | tr '\n' ' ')or the folder of a model" >&2
-    exit 2
-  fi
-  models=(shapes shapes_knn shapes_with_knn)
+  models+=("${model}_knn")
 fi
 
 say "Starting fovea-server"
@@ -73,16 +86,17 @@ fovea() { "$build/bin/fovea" --server "$address" "$@"; }
 echo "listening on $address"
 fovea models
 
-say "What is in $image?"
-fovea classify --model "$model" --top-k 3 --receipt "$image"
-
-say "The same picture in turn: dense and k-NN attention on the same weights file${models[2]:+, and a model trained with k-NN}"
-fovea compare "${models[@]}" --image "$image" --max-time 2s
-if [ "$repository" = model_zoo/demo ]; then
+drawn=$build/demo
+classify_and_compare() {
+  say "What is in $image?"
+  fovea classify --model "$model" --top-k 3 --receipt "$image"
+  say "The same picture in turn: dense and k-NN attention on the same weights file${models[2]:+, and a model trained with k-NN}"
+  fovea compare "${models[@]}" --image "$image" --max-time 2s
+}
+show_bundled_models() {
   say "Another frame, in which each attention was trained by the same recipe (docs/results/attention_families)"
   fovea compare frame_dense frame_aewin frame_cska frame_conv --image "$image" --max-time 2s
 
-  drawn=$build/demo
   mkdir -p "$drawn"
   say "Which shapes are where in $scene? The same recipe with dense, AEWin and key-only attention"
   for model in detector_dense detector_aewin detector_key_only; do
@@ -94,7 +108,22 @@ if [ "$repository" = model_zoo/demo ]; then
   fovea segment --model segmenter_key_only --receipt "$scene" --output "$drawn/segmenter_key_only.png"
   say "Drawn"
   ls "$drawn"/{detector_dense,detector_aewin,detector_key_only,instances_key_only,segmenter_key_only}.png
-fi
+}
+draw() { # COMMAND of the task, and what it answers
+  mkdir -p "$drawn"
+  say "$2"
+  fovea "$1" --model "$model" --receipt "$scene" --output "$drawn/$model.png"
+  say "Drawn"
+  ls "$drawn/$model.png"
+}
+case $task in
+  DETECTION) draw detect "What is where in $scene?" ;;
+  SEGMENTATION) draw segment "Of which class is each pixel of $scene?" ;;
+  *)
+    classify_and_compare
+    if [ -z "$folder" ]; then show_bundled_models; fi
+    ;;
+esac
 
 kill "$server"
 code=0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pathlib
 import re
 import shutil
 import subprocess
@@ -62,6 +63,41 @@ def test_the_demonstration_finds_and_draws_the_shapes_of_a_scene() -> None:
     # All that it shows; five models say it.
     for shape in ("circle", "cross", "ring", "triangle"):
         assert len(re.findall(rf"\b{shape}\b", out)) >= 3
+
+
+@pytest.mark.parametrize("own", [False, True], ids=["bundled", "own"])
+@pytest.mark.parametrize(
+    ("model", "question"),
+    [
+        ("detector_dense", "What is where in"),
+        ("instances_key_only", "What is where in"),
+        ("segmenter_key_only", "Of which class is each pixel of"),
+    ],
+)
+def test_a_detector_and_a_segmenter_draw_what_they_find(
+    model: str, question: str, own: bool, tmp_path: pathlib.Path
+) -> None:
+    """By its name, and by its folder, whose name is the model's."""
+    given, name = model, model
+    if own:
+        name = "mine"
+        given = shutil.copytree(DEMO / model, tmp_path / name)
+        # The server refuses a description of another name than its folder's.
+        description = given / "model.textproto"
+        description.write_text(description.read_text().replace(model, name))
+    shutil.rmtree(BUILD / "demo", ignore_errors=True)
+    out = demonstrate(SCENE, given)
+    assert f"{question} {SCENE}?" in out
+    assert len(re.findall(r"\b(circle|cross|ring|triangle)\b", out)) >= 3
+    assert [file.name for file in (BUILD / "demo").iterdir()] == [f"{name}.png"]
+    with (
+        PIL.Image.open(SCENE) as scene,
+        PIL.Image.open(BUILD / "demo" / f"{name}.png") as picture,
+    ):
+        # A legend is below it.
+        assert picture.height / picture.width > 1.05 * scene.height / scene.width
+    # Neither has classes of a whole picture to compare.
+    assert "The same picture in turn" not in out
 
 
 def test_what_is_not_there_is_refused_in_a_sentence() -> None:
