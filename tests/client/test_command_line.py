@@ -158,7 +158,7 @@ def test_fovea_import_is_not_taken_from_the_current_folder(tmp_path):
     assert answer.returncode == 1
     assert answer.stderr == (
         "fovea: fovea-import is neither beside fovea nor on PATH: "
-        "pip install ./client/python in Fovea's checkout installs it\n"
+        ".venv/bin/pip install ./client/python in Fovea's checkout installs it\n"
     )
 
 

@@ -31,13 +31,15 @@ struct CompanionCommand {
 
 constexpr CompanionCommand kCompanions[] = {
     {.name = "import",
-     .description = "Write a model folder from a published model (runs fovea-import)",
+     .description = "Write a model folder from a published model, or from weights of yours (runs "
+                    "fovea-import)",
      .comes_with = ComesWith::kPythonPackage,
      .usage = "SOURCE:NAME [OPTIONS of fovea-import]",
      .examples = "  fovea import timm:deit_tiny_patch16_224 --out models\n"
                  "  fovea import timm:deit_tiny_patch16_224 --out models --random\n"
+                 "  fovea import file:model_best.pth.tar --as vit_small_patch16_224 --out models\n"
                  "  fovea-import --help\n"
-                 "Installed by: pip install ./client/python\n"},
+                 "Installed by: .venv/bin/pip install ./client/python\n"},
     {.name = "evaluate",
      .description =
          "Measure models on a data set of yours: accuracy, average precision, mIoU (runs "
@@ -101,7 +103,7 @@ int RunCompanionCommand(const CLI::App& command, const std::string& server,
   std::string comes_from = "make build and make install put it beside fovea";
   std::vector<std::string> folders = FoldersOnPath();
   if (companion.comes_with == ComesWith::kPythonPackage) {
-    comes_from = "pip install ./client/python in Fovea's checkout installs it";
+    comes_from = ".venv/bin/pip install ./client/python in Fovea's checkout installs it";
     folders = PythonFolders(OwnFolder(), folders);
   } else {
     folders.insert(folders.begin(), OwnFolder());

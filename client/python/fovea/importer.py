@@ -1,4 +1,4 @@
-"""fovea-import: writes a model folder for fovea-server from a published model."""
+"""fovea-import: writes a model folder for fovea-server from a published model, or from weights of one's own."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def main(arguments: list[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="fovea-import",
-        description="Writes a model folder for fovea-server from a published model.",
+        description="Writes a model folder for fovea-server from a published model, or from weights of yours.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
