@@ -265,7 +265,8 @@ std::unique_ptr<TrainingTask> MakeDetectionTask(Backbone& backbone, SampleSource
   TORCH_CHECK_VALUE(regions != nullptr && regions->roi_heads().stages() == 1,
                     "fovea-train trains the detectors retinanet and mask_rcnn");
   TORCH_CHECK_VALUE(sources.training.ground_truth().masks,
-                    "mask_rcnn learns from masks, and not all objects of the data have one");
+                    "mask_rcnn learns from masks, and not all objects of the data have one: --head "
+                    "retinanet learns from boxes alone");
   return std::make_unique<RegionDetectionTask>(backbone, *regions, sources, options);
 }
 
