@@ -324,6 +324,20 @@ def test_precision_is_that_of_pycocotools_on_the_results_that_fovea_detect_write
         for one in json.loads(written.stdout)
     ]
     boxes = by_pycocotools(file, results, "bbox")
+    # What the command wrote, unmodified, where its numbers are the data set's: pictures that are called by their ids,
+    # and the model's class numbers for those of the categories.
+    class_of = {one["id"]: LABELS.index(one["name"]) for one in categories}
+    numbered = document | {
+        "categories": [one | {"id": class_of[one["id"]]} for one in categories],
+        "annotations": [
+            one | {"category_id": class_of[one["category_id"]]} for one in annotations
+        ],
+    }
+    of_class_numbers = tmp_path / "of_class_numbers.txt"  # not a second data set
+    of_class_numbers.write_text(json.dumps(numbered))
+    assert by_pycocotools(
+        of_class_numbers, json.loads(written.stdout), "bbox"
+    ) == pytest.approx(boxes, abs=1e-9)
     # With boxes, loadRes takes their areas for the masks'.
     for one in results:
         del one["bbox"]
