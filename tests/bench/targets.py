@@ -23,6 +23,6 @@ def report(results: dict[str, float]) -> int:
         met = value >= bound if sense == ">=" else value <= bound
         missed |= not met
         print(
-            f"{name:28} {value:10.2f} {sense:>5} {bound:6g}   {'yes' if met else 'NO'}"
+            f"{name:28} {value:10.4g} {sense:>5} {bound:6g}   {'yes' if met else 'NO'}"
         )
     return int(missed)
