@@ -57,8 +57,11 @@ def bucket(
 ) -> tuple[tuple[int, int], float]:
     """The model's size (height, width) that a picture goes into, and the share of it that stays empty."""
     width, height = shape
-    scale = min(SHORTER / min(shape), LONGER / max(shape))
-    seen = round(height * scale), round(width * scale)
+    shorter, longer = min(shape), max(shape)
+    by_shorter = longer * SHORTER <= shorter * LONGER
+    # The other side is cut off to a whole number, as the server does it.
+    target, side = (SHORTER, shorter) if by_shorter else (LONGER, longer)
+    seen = height * target // side, width * target // side
     fits = [size for size in sizes if size[0] >= seen[0] and size[1] >= seen[1]]
     chosen = min(fits, key=lambda size: size[0] * size[1])
     return chosen, 1 - seen[0] * seen[1] / (chosen[0] * chosen[1])
