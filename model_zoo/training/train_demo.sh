@@ -26,7 +26,7 @@ scenes() { model_zoo/training/train_scenes.sh "$build" "$models" "$results" "$1"
 # The last word names the log and begins each line.
 logged() { "$@" 2>&1 | tee "$logs/${*: -1}.log" | sed -u "s/^/${*: -1}: /"; }
 
-# Two lines run at a time, each on a core: about 35 minutes for an attention, 28 for the classifiers.
+# Two lines run at a time, each on a core: about 40 minutes for an attention, 25 for the classifiers.
 export -f classifiers scenes logged
 export build models results logs
 xargs -P 2 -L 1 bash -c 'set -o pipefail; logged "$@" || exit 255' _ << 'END'
