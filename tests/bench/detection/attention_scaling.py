@@ -33,8 +33,9 @@ def write_repository(folder: pathlib.Path, side: int) -> None:
         (folder / name).mkdir(parents=True)
         (folder / name / "model.textproto").write_text(
             f'spec_version: 1\nbackbone: "{BACKBONE}"\nattention: "{attention}"\ntask: DETECTION\n'
-            # Every place is a candidate, as where a picture shows much; seeded weights are sure of nothing.
-            'head { name: "retinanet" conventions: MMDETECTION score_threshold: 0 }\n'
+            # Every place is a candidate, as where a picture shows much; seeded weights are sure of nothing. Of one class: the
+            # logits of eighty would take more memory than any attention.
+            'head { name: "retinanet" conventions: MMDETECTION score_threshold: 0 }\nnum_classes: 1\n'
             f"image_height: {side}\nimage_width: {side}\nmax_batch_size: 1\nrandom_weights {{ seed: 1 }}\n"
         )
 
