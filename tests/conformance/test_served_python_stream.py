@@ -163,10 +163,12 @@ def test_class_maps_do_not_depend_on_the_batch(server: client.Client):
     most = 1e-3  # of the pixels
     alone = [server.segment(model, [scene], **options).images[0] for scene in SCENES]
     for one, other in itertools.combinations(alone, 2):
-        assert (one.class_map != other.class_map).mean() > 10 * most
+        same_size = one.class_map.shape == other.class_map.shape
+        assert not same_size or (one.class_map != other.class_map).mean() > 10 * most
     answers = batched(server, lambda s, scene: s.segment(model, [scene], **options))
     for answer, expected in zip(answers, itertools.cycle(alone), strict=False):
         (found,) = answer.images
+        assert found.class_map.shape == expected.class_map.shape
         changed = found.class_map != expected.class_map
         # Two classes are as likely there, so neither is likelier than a half.
         assert changed.mean() <= most
