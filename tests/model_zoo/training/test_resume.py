@@ -112,8 +112,8 @@ def test_another_recipe_does_not_go_on(tmp_path: pathlib.Path) -> None:
 def test_a_start_that_is_another_model_meanwhile_does_not_go_on(
     tmp_path: pathlib.Path,
 ) -> None:
-    out, start = tmp_path / "finder", tmp_path / "start"
-    shutil.copytree(ROOT / "model_zoo/demo/detector_dense", start)
+    out, start = tmp_path / "finder", tmp_path / "detector_dense"
+    shutil.copytree(ROOT / "model_zoo/demo" / start.name, start)
     kill_behind_step(out, 1, "--from", start)
     spec = (start / "model.textproto").read_text()
     other = spec.replace('attention: "dense"', 'attention: "key_only"')
