@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 import numpy as np
+import tritonclient.grpc as triton
 
 Answer = TypeVar("Answer")
 
@@ -21,6 +22,18 @@ def until_batched(
         if batch_size(answer := ask()) > 1:
             return answer
     raise AssertionError(f"in {tries} tries no pictures shared a batch")
+
+
+def batch_size(answer: triton.InferResult) -> int:
+    return answer.get_response().parameters["fovea.batch_size"].int64_param
+
+
+def objects(answer: triton.InferResult, image: int = 0) -> tuple[np.ndarray, ...]:
+    """Boxes, scores and classes of what a detector found in one of the pictures."""
+    count = answer.as_numpy("counts")[image]
+    return tuple(
+        answer.as_numpy(name)[image, :count] for name in ("boxes", "scores", "labels")
+    )
 
 
 def same_objects(

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 import tritonclient.grpc as triton
-from batched_answers import differing, until_batched
+from batched_answers import batch_size, differing, objects, until_batched
 from PIL import Image
 from running_server import BUILD, Server
 from tritonclient.grpc import model_config_pb2
@@ -205,16 +205,6 @@ def test_pictures_of_several_sizes_share_one_answer(
         tensor = triton.InferInput("image", elements.shape, "BYTES")
         tensor.set_data_from_numpy(elements)
         return client.infer(PICTURES, [tensor])
-
-    def batch_size(answer: triton.InferResult) -> int:
-        return answer.get_response().parameters["fovea.batch_size"].int64_param
-
-    def objects(answer: triton.InferResult, image: int = 0) -> tuple[np.ndarray, ...]:
-        count = answer.as_numpy("counts")[image]
-        return tuple(
-            answer.as_numpy(name)[image, :count]
-            for name in ("boxes", "scores", "labels")
-        )
 
     together = until_batched(lambda: ask(*files), batch_size)
     alone = [ask(one) for one in files]

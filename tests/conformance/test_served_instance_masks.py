@@ -14,7 +14,13 @@ import numpy as np
 import pytest
 import torch
 import tritonclient.grpc as triton
-from batched_answers import differing, same_objects, until_batched
+from batched_answers import (
+    batch_size,
+    differing,
+    objects,
+    same_objects,
+    until_batched,
+)
 from PIL import Image
 from published_masks import mmdetection_masks
 from pycocotools import mask as coco
@@ -120,16 +126,6 @@ def test_pictures_of_several_sizes_share_one_tensor_of_masks(server: Server) -> 
         pixels = np.random.default_rng(number).integers(0, 256, (*size, 3), np.uint8)
         Image.fromarray(pixels).save(out, "PNG")
         files.append([out.getvalue()])
-
-    def batch_size(answer: triton.InferResult) -> int:
-        return answer.get_response().parameters["fovea.batch_size"].int64_param
-
-    def objects(answer: triton.InferResult, image: int = 0) -> tuple[np.ndarray, ...]:
-        count = answer.as_numpy("counts")[image]
-        return tuple(
-            answer.as_numpy(name)[image, :count]
-            for name in ("boxes", "scores", "labels")
-        )
 
     with triton.InferenceServerClient(server.grpc) as client:
 

@@ -24,7 +24,7 @@ DENSE_TASKS = {
     "finder": 'task: DETECTION\nhead { name: "mask_rcnn" conventions: MMDETECTION detections_per_image: 5 }\n',
     "regions": 'task: SEGMENTATION\nhead { name: "semantic_fpn" }\n',
 }
-# Trained, with max_batch_size: 4, and pictures of one size that they tell apart.
+# Trained, with max_batch_size: 4, and pictures that they tell apart and take at one size.
 SCENE_MODELS = {"instances": "instances_dense", "segmenter": "segmenter_dense"}
 SCENES = sorted((ROOT / "client/examples/scenes").glob("*.jpg"))
 MANY = 300  # requests: more than the server takes of a stream

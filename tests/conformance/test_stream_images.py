@@ -26,7 +26,7 @@ from running_server import DEMO, ROOT, Server
 PICTURES = [
     path.read_bytes() for path in sorted((ROOT / "client/examples").glob("*.jpg"))
 ]
-# Of one size, and the trained detector, with max_batch_size: 4, that tells them apart.
+# Taken at one size by the trained detector, with max_batch_size: 4, that tells them apart.
 SCENES = [
     path.read_bytes()
     for path in sorted((ROOT / "client/examples/scenes").glob("*.jpg"))
