@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Every measurement that has a floor in tests/bench/targets.csv: tests/bench/run.sh BUILD. Exits 1 when one is missed.
+# The kernels, the server and the server under overload against their floors in tests/bench/targets.csv: tests/bench/run.sh BUILD.
+# Exits 1 when one is missed. Detectors (make bench-detection) and accuracy (make eval-demo) are measured by themselves.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 build=$1

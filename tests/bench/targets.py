@@ -6,23 +6,35 @@ import csv
 import pathlib
 
 
-def report(results: dict[str, float]) -> int:
-    """Prints a line for each of `results`, which are named by their rows; the exit code: 1 where one misses its floor.
-
-    A result without a row is an error: a measurement, or its row, that is renamed would lose its floor.
-    """
+def rows_of(command: str) -> dict[str, dict[str, str]]:
+    """The rows of targets.csv that `make command` measures, by their ids."""
     with pathlib.Path(__file__).with_suffix(".csv").open() as file:
         table = csv.DictReader(line for line in file if not line.startswith("#"))
-        rows = {row["id"]: row for row in table}
+        return {row["id"]: row for row in table if row["command"] == command}
+
+
+def report(command: str, results: dict[str, float], *, whole: bool = True) -> int:
+    """Prints a line for each of `results`, which are named by the rows of `command`; the exit code: 1 where one misses its
+    floor.
+
+    A result without a row is an error, and so is, of a command that ran as a `whole`, a row without a result: a measurement, or
+    its row, that is renamed would lose its floor.
+    """
+    rows = rows_of(command)
     if unknown := results.keys() - rows.keys():
-        raise KeyError(f"targets.csv has no row for {', '.join(sorted(unknown))}")
+        raise KeyError(
+            f"targets.csv has no row of {command} for {', '.join(sorted(unknown))}"
+        )
+    if whole and (unmeasured := rows.keys() - results.keys()):
+        raise KeyError(f"{command} did not measure {', '.join(sorted(unmeasured))}")
     missed = False
-    print(f"\n{'what':28} {'measured':>10} {'floor':>12}   met")
+    width = max(map(len, rows))
+    print(f"\n{'what':{width}} {'measured':>10} {'floor':>12}   met")
     for name, value in results.items():
         sense, bound = rows[name]["sense"], float(rows[name]["bound"])
         met = value >= bound if sense == ">=" else value <= bound
         missed |= not met
         print(
-            f"{name:28} {value:10.4g} {sense:>5} {bound:6g}   {'yes' if met else 'NO'}"
+            f"{name:{width}} {value:10.4g} {sense:>5} {bound:6g}   {'yes' if met else 'NO'}"
         )
     return int(missed)

@@ -73,7 +73,7 @@ def main() -> int:
                 figures = {kind: measured(asked, scenes, kind) for kind in TASKS}
         finally:
             server.close()
-    return targets.report(worst(figures))
+    return targets.report("eval-demo", worst(figures))
 
 
 def worst(figures: dict[str, list[dict[str, float]]]) -> dict[str, float]:

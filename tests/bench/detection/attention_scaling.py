@@ -97,6 +97,19 @@ def exponent(rows: list[dict], attention: str, column: str) -> float:
     return statistics.linear_regression(x, y).slope
 
 
+def figures(rows: list[dict]) -> dict[str, float]:
+    """What targets.csv has floors for: how many times as fast as dense at the largest side, and the exponents."""
+    largest = {row["attention"]: row for row in rows if row["side"] == SIDES[-1]}
+    found = {}
+    for name in ("key_only", "aewin"):
+        found[f"detector_{name}_over_dense"] = (
+            largest["dense"]["ms"] / largest[name]["ms"]
+        )
+        found[f"detector_{name}_time_exponent"] = exponent(rows, name, "ms")
+        found[f"detector_{name}_memory_exponent"] = exponent(rows, name, "peak_bytes")
+    return found
+
+
 def write(rows: list[dict], machine: str, out: pathlib.Path) -> None:
     """attention_scaling.csv and .png."""
     with (out / "attention_scaling.csv").open("w") as file:

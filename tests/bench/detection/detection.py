@@ -81,12 +81,12 @@ def main() -> int:
         results |= served.measure(arguments.rounds, arguments.pictures)
     if "attention" in parts:
         rows = attention_scaling.measure(arguments.rounds)
-        for name in attention_scaling.ATTENTIONS:
-            for column in ("ms", "peak_bytes"):
-                power = attention_scaling.exponent(rows, name, column)
-                print(f"  {name}: {column} grows as pixels to the power of {power:.2f}")
+        for column in ("ms", "peak_bytes"):
+            power = attention_scaling.exponent(rows, "dense", column)
+            print(f"  dense: {column} grows as pixels to the power of {power:.2f}")
         attention_scaling.write(rows, machine, out)
-    return targets.report(results)
+        results |= attention_scaling.figures(rows)
+    return targets.report("bench-detection", results, whole=set(parts) == set(PARTS))
 
 
 if __name__ == "__main__":

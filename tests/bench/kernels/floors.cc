@@ -16,7 +16,7 @@ Floors ReadFloors(const std::string& path) {
   while (std::getline(file, line)) {
     if (line.empty() || line[0] == '#') continue;
     if (header) {
-      if (line != "id,what,size,against,sense,bound,moonshot") {
+      if (line != "id,command,what,size,against,sense,bound,moonshot") {
         throw std::runtime_error(path + ": unexpected header: " + line);
       }
       header = false;
@@ -25,10 +25,10 @@ Floors ReadFloors(const std::string& path) {
     std::vector<std::string> cells;
     std::istringstream in(line);
     for (std::string cell; std::getline(in, cell, ',');) cells.push_back(cell);
-    if (cells.size() != 7 || (cells[4] != ">=" && cells[4] != "<=")) {
+    if (cells.size() != 8 || (cells[5] != ">=" && cells[5] != "<=")) {
       throw std::runtime_error(path + ": malformed line: " + line);
     }
-    floors[cells[0]] = {cells[4] == ">=", std::stod(cells[5]), std::stod(cells[6])};
+    floors[cells[0]] = {cells[5] == ">=", std::stod(cells[6]), std::stod(cells[7])};
   }
   return floors;
 }

@@ -1,0 +1,87 @@
+"""That a missed floor, and a measurement without one, are told."""
+
+from __future__ import annotations
+
+import csv
+import pathlib
+import sys
+
+import pytest
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE / "detection")]
+import attention_scaling
+import targets
+
+MAKEFILE = HERE.parents[1] / "Makefile"
+
+
+def at_bound(command: str) -> dict[str, float]:
+    return {name: float(row["bound"]) for name, row in targets.rows_of(command).items()}
+
+
+def test_every_row_is_measured_by_a_command_that_there_is() -> None:
+    with (HERE / "targets.csv").open() as file:
+        table = csv.DictReader(line for line in file if not line.startswith("#"))
+        rows = list(table)
+    commands = {
+        line.split(":")[0] for line in MAKEFILE.read_text().splitlines() if ":" in line
+    }
+    assert {row["command"] for row in rows} <= commands
+    assert len({row["id"] for row in rows}) == len(rows)
+    for row in rows:
+        better = float(row["moonshot"]) - float(row["bound"])
+        assert row["sense"] in (">=", "<=")
+        assert better >= 0 if row["sense"] == ">=" else better <= 0, row["id"]
+
+
+@pytest.mark.parametrize(
+    ("name", "step"), [("retinanet_over_torchvision", -1), ("detection_padding", 1)]
+)
+def test_a_result_on_the_wrong_side_of_its_floor_is_missed(
+    name: str, step: int
+) -> None:
+    results = at_bound("bench-detection")
+    assert targets.report("bench-detection", results) == 0
+    results[name] -= step * 1e-6
+    assert targets.report("bench-detection", results) == 0
+    results[name] += step * 2e-6
+    assert targets.report("bench-detection", results) == 1
+
+
+def test_a_result_without_a_row_is_an_error() -> None:
+    results = at_bound("bench-detection")
+    results["retinanet_over_pytorch"] = results.pop("retinanet_over_torchvision")
+    with pytest.raises(KeyError, match="no row of bench-detection for retinanet_over"):
+        targets.report("bench-detection", results, whole=False)
+
+
+def test_a_row_without_a_result_is_an_error_where_the_whole_was_measured() -> None:
+    results = at_bound("bench-detection")
+    del results["detection_padding"]
+    assert targets.report("bench-detection", results, whole=False) == 0
+    with pytest.raises(KeyError, match="did not measure detection_padding"):
+        targets.report("bench-detection", results)
+
+
+def test_the_figures_of_attentions_are_those_of_the_laws_they_follow() -> None:
+    laws = {"dense": (4, 2.0, 1.5), "key_only": (3, 1.0, 0.75), "aewin": (2, 1.5, 1.0)}
+    rows = [
+        {
+            "attention": name,
+            "side": side,
+            "ms": factor * float(side * side) ** time,
+            "pixels": side * side,
+            "peak_bytes": float(side * side) ** memory,
+        }
+        for name, (factor, time, memory) in laws.items()
+        for side in attention_scaling.SIDES
+    ]
+    figures = attention_scaling.figures(rows)
+    assert figures.keys() <= targets.rows_of("bench-detection").keys()
+    assert figures["detector_key_only_time_exponent"] == pytest.approx(1.0)
+    assert figures["detector_key_only_memory_exponent"] == pytest.approx(0.75)
+    assert figures["detector_aewin_time_exponent"] == pytest.approx(1.5)
+    assert figures["detector_aewin_memory_exponent"] == pytest.approx(1.0)
+    assert figures["detector_key_only_over_dense"] == pytest.approx(1344**2 * 4 / 3)
+    assert figures["detector_aewin_over_dense"] == pytest.approx(1344 * 2)
