@@ -1,6 +1,7 @@
 #include "model_zoo/training/model_folder.h"
 
 #include <c10/util/Exception.h>
+#include <unistd.h>
 
 #include <array>
 #include <charconv>
@@ -111,6 +112,14 @@ void CheckServable(const ModelFolder& folder) {
   CheckOk(folder.path, ParseModelSpec(SpecOf(folder), name).status());
   CheckOk(folder.path, LabelsText(folder.labels).status());
   CheckOk(folder.path, CheckLabelCount(folder.labels, folder.model.num_classes));
+}
+
+void CheckWritable(const std::filesystem::path& folder) {
+  std::filesystem::path there = folder;  // the part of it that is there
+  while (!std::filesystem::exists(there)) there = there.parent_path();
+  TORCH_CHECK_VALUE(std::filesystem::is_directory(there) && access(there.c_str(), W_OK | X_OK) == 0,
+                    "a model cannot be written to ", folder.string(), ": ", there.string(),
+                    " is no folder that can be written to");
 }
 
 std::string SpecOf(const ModelFolder& folder) {

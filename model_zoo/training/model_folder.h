@@ -29,6 +29,10 @@ std::filesystem::path FolderCalled(const std::string& out);
 // description, the labels and their number. Throws c10::ValueError, with what a server would say.
 void CheckServable(const ModelFolder& folder);
 
+// Asks whether it can be written, without writing. Throws c10::ValueError where something else is
+// called so, or where the folders that are there are not writable.
+void CheckWritable(const std::filesystem::path& folder);
+
 // The model's description as it is written, in protobuf's text format.
 std::string SpecOf(const ModelFolder& folder);
 

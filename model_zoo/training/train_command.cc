@@ -5,12 +5,15 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <sstream>
 #include <string>
+#include <vector>
 
 #include "model_zoo/backbones/backbone_weights.h"
 #include "model_zoo/folder/describe_model_folder.h"
 #include "model_zoo/model.h"
 #include "model_zoo/registry/load.h"
+#include "model_zoo/training/data/user_data/files.h"
 #include "model_zoo/training/model_folder.h"
 #include "model_zoo/training/optimisation/checkpoint.h"
 #include "model_zoo/training/report.h"
@@ -38,8 +41,16 @@ void PrintMeasures(const std::string& folder, TrainingTask& task) {
   std::printf("\n");
 }
 
-std::string SizeOf(const SampleSource& source) {
-  return source.size() == SampleSource::kEndless ? "endless" : std::to_string(source.size());
+// How many, and in which files.
+std::string SummaryOf(const SampleSource& source) {
+  if (source.size() == SampleSource::kEndless) return "endless";
+  std::ostringstream text;
+  text << source.size();
+  const std::vector<std::filesystem::path> files = source.files();
+  if (!files.empty()) {
+    text << " of " << files.size() << " files, fingerprint " << std::hex << FingerprintOf(files);
+  }
+  return text.str();
 }
 
 // What a checkpoint's numbers depend on, as lines. The command is not enough: what it does not say
@@ -51,8 +62,8 @@ std::string WholeIdentity(const std::string& command, const ModelFolder& folder,
                                            .model = folder.model,
                                            .preprocessing = folder.preprocessing});
   if (!plan.draws()) {
-    identity += "training samples: " + SizeOf(*plan.data.training) +
-                "\nvalidation samples: " + SizeOf(*plan.data.validation) + "\n";
+    identity += "training samples: " + SummaryOf(*plan.data.training) +
+                "\nvalidation samples: " + SummaryOf(*plan.data.validation) + "\n";
   }
   identity += "steps per epoch: " + std::to_string(plan.options.steps_per_epoch) + "\n";
   for (const std::string& label : plan.labels) identity += "label: " + label + "\n";
@@ -80,8 +91,9 @@ void TrainAndWrite(const Arguments& arguments, const std::string& command) {
                            .model = plan.model,
                            .preprocessing = plan.preprocessing,
                            .labels = plan.labels};
-  // Now: what is refused only when it is served has cost a training.
+  // Now: what is refused only when it is written or served has cost a training.
   CheckServable(folder);
+  CheckWritable(folder.path);
   const std::string identity = WholeIdentity(command, folder, plan);
   CsvLog csv(arguments.csv);
   ProgressBar bar(stdout);

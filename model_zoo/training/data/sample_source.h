@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <limits>
 #include <stdexcept>
 #include <string>
@@ -49,6 +50,8 @@ class SampleSource {
 
   // What people call the sample: its file's name, or "scene 17".
   virtual std::string Name(uint64_t index) const = 0;
+  // What it reads, annotations included; none of a generated source.
+  virtual std::vector<std::filesystem::path> files() const { return {}; }
   // Reads or draws it, at the size that it has. Throws DataError where the file turns out to be
   // wrong only now.
   virtual Sample Get(uint64_t index) const = 0;

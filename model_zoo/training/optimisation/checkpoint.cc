@@ -3,9 +3,11 @@
 #include <ATen/ATen.h>
 #include <c10/util/Exception.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <fstream>
 #include <map>
@@ -145,6 +147,29 @@ std::map<int64_t, std::filesystem::path> CheckpointsIn(const std::filesystem::pa
 
 }  // namespace
 
+CheckpointFolder::CheckpointFolder(std::filesystem::path folder, std::string identity)
+    : folder_(std::move(folder)), identity_(std::move(identity)) {
+  // Where the disk that a link names was emptied, what it names is made again.
+  std::filesystem::create_directories(
+      std::filesystem::is_symlink(folder_)
+          ? folder_.parent_path() / std::filesystem::read_symlink(folder_)
+          : folder_);
+  lock_ = FileDescriptor(open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  TORCH_CHECK(lock_.get() >= 0, "could not open ", folder_.string());
+  if (flock(lock_.get(), LOCK_EX | LOCK_NB) == 0) return;
+  TORCH_CHECK_VALUE(errno != EWOULDBLOCK,
+                    "another training that has not ended keeps its checkpoints in ",
+                    folder_.string());
+  TORCH_CHECK(false, "could not lock ", folder_.string());
+}
+
+CheckpointFolder::~CheckpointFolder() {
+  // A link was put there to keep checkpoints on another disk, and is wanted the next time.
+  std::error_code none;
+  if (std::filesystem::is_symlink(folder_, none)) return;
+  std::filesystem::remove(folder_, none);  // fails where there is still something in it
+}
+
 void CheckpointFolder::Write(const TrainingState& state,
                              const std::vector<NamedTensor>& tensors) const {
   const std::filesystem::path writing = folder_ / kWriting;
@@ -196,10 +221,6 @@ std::optional<TrainingState> CheckpointFolder::Read(const std::vector<NamedTenso
 void CheckpointFolder::Remove() const {
   for (const auto& [step, path] : CheckpointsIn(folder_)) std::filesystem::remove_all(path);
   std::filesystem::remove_all(folder_ / kWriting);
-  // A link was put there to keep checkpoints on another disk, and is wanted the next time.
-  if (std::filesystem::is_symlink(folder_)) return;
-  std::error_code not_empty;  // with what is somebody else's
-  std::filesystem::remove(folder_, not_empty);
 }
 
 }  // namespace fovea::models::training

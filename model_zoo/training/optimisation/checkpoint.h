@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/file_descriptor.h"
 #include "model_zoo/training/optimisation/trainer.h"
 #include "model_zoo/weights/safetensors_writer.h"
 
@@ -24,10 +25,17 @@ struct TrainingState {
 // A folder that holds the last checkpoint, in a folder of its own ("step-120"). A checkpoint is
 // written beside the one before, synced, and then renamed: whenever the process is killed, a whole
 // one is there.
+//
+// It is one training's: the folder is made and locked, and gone again where nothing is left in it;
+// a link to a folder stays.
 class CheckpointFolder {
  public:
-  CheckpointFolder(std::filesystem::path folder, std::string identity)
-      : folder_(std::move(folder)), identity_(std::move(identity)) {}
+  // Throws c10::ValueError where another training has it, c10::Error and std::filesystem's where it
+  // cannot be made or locked.
+  CheckpointFolder(std::filesystem::path folder, std::string identity);
+  ~CheckpointFolder();
+  CheckpointFolder(const CheckpointFolder&) = delete;
+  CheckpointFolder& operator=(const CheckpointFolder&) = delete;
 
   // `tensors`: FP32. Throws c10::Error where the disk does not take it.
   void Write(const TrainingState& state, const std::vector<NamedTensor>& tensors) const;
@@ -36,12 +44,13 @@ class CheckpointFolder {
   // the training that wrote it. Throws c10::ValueError where that was another training.
   std::optional<TrainingState> Read(const std::vector<NamedTensor>& tensors) const;
 
-  // All checkpoints in it, and the folder where nothing else is there; a link to a folder stays.
+  // All checkpoints in it.
   void Remove() const;
 
  private:
   const std::filesystem::path folder_;
   const std::string identity_;
+  FileDescriptor lock_;
 };
 
 }  // namespace fovea::models::training

@@ -288,6 +288,18 @@ def test_a_name_that_no_server_takes_is_refused_before_the_training(
     assert not (tmp_path / name).exists()
 
 
+def test_a_place_that_cannot_be_written_is_refused_before_the_training(
+    data: dict[str, pathlib.Path], tmp_path: pathlib.Path
+) -> None:
+    (tmp_path / "notes").write_text("no folder")
+    for out in ("notes", "notes/mine"):
+        done = train("--out", tmp_path / out, "--data", data["classification"])
+        assert done.returncode == 1
+        assert f"{tmp_path}/notes is no folder that can be written to" in done.stderr
+        assert "epoch" not in done.stdout
+    assert (tmp_path / "notes").read_text() == "no folder"
+
+
 def test_a_label_that_no_server_takes_is_refused_before_the_training(
     data: dict[str, pathlib.Path], tmp_path: pathlib.Path
 ) -> None:

@@ -132,6 +132,10 @@ def without_the_last_pictures(coco: dict[str, list]) -> None:
     ]
 
 
+def with_a_box_moved(coco: dict[str, list]) -> None:
+    coco["annotations"][0]["bbox"][0] += 1
+
+
 def with_two_classes_swapped(coco: dict[str, list]) -> None:
     first, second = coco["categories"][:2]
     first["name"], second["name"] = second["name"], first["name"]
@@ -141,6 +145,7 @@ def with_two_classes_swapped(coco: dict[str, list]) -> None:
     ("change", "told"),
     [
         (without_the_last_pictures, "training samples: "),
+        (with_a_box_moved, "training samples: "),
         (with_two_classes_swapped, "label: circle"),
     ],
 )

@@ -17,7 +17,8 @@ std::string SizeText(cv::Size size) {
 
 CocoSource::CocoSource(const std::filesystem::path& annotations,
                        const std::vector<std::filesystem::path>& folders)
-    : file_(std::make_shared<const CocoFile>(ReadCocoFile(annotations))) {
+    : file_(std::make_shared<const CocoFile>(ReadCocoFile(annotations))),
+      annotations_(annotations) {
   if (file_->pictures.empty()) {
     throw DataError("the annotations " + annotations.string() + " are of no picture");
   }
@@ -55,6 +56,12 @@ std::vector<std::string> CocoSource::notes() const {
                     std::to_string(with_mask_ + without_mask_) + " objects have none");
   }
   return notes;
+}
+
+std::vector<std::filesystem::path> CocoSource::files() const {
+  std::vector<std::filesystem::path> files = {annotations_};
+  for (const CocoPicture& picture : file_->pictures) files.push_back(pictures_ / picture.file_name);
+  return files;
 }
 
 Sample CocoSource::Get(uint64_t index) const {

@@ -27,12 +27,14 @@ class CocoSource final : public SampleSource {
   uint64_t size() const override { return file_->pictures.size(); }
   std::string Name(uint64_t index) const override { return file_->pictures.at(index).file_name; }
   std::vector<std::string> notes() const override;
+  std::vector<std::filesystem::path> files() const override;
   // Throws DataError where the picture cannot be read, or is of another size than the annotations
   // say.
   Sample Get(uint64_t index) const override;
 
  private:
   const std::shared_ptr<const CocoFile> file_;  // masks that are not decoded yet keep it
+  const std::filesystem::path annotations_;
   std::filesystem::path pictures_;
   const std::vector<std::string> map_labels_;  // none
   int64_t without_mask_ = 0, with_mask_ = 0;   // of what is no crowd

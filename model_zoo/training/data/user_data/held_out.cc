@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "model_zoo/training/data/fnv1a.h"
 #include "model_zoo/training/data/random.h"
 
 namespace fovea::models::training {
@@ -11,9 +12,7 @@ double PlaceOfName(std::string_view name) {
   if (dot != std::string_view::npos && (slash == std::string_view::npos || dot > slash + 1)) {
     name = name.substr(0, dot);
   }
-  uint64_t hash = 0xcbf29ce484222325;
-  for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return Random(hash, /*stream=*/0, /*index=*/0).Next() * 0x1p-32;
+  return Random(Fnv1a(name), /*stream=*/0, /*index=*/0).Next() * 0x1p-32;
 }
 
 TrainingData HoldOut(const std::shared_ptr<const SampleSource>& all, double share) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -35,6 +36,7 @@ class Subset final : public SampleSource {
   const std::vector<std::string>& map_labels() const override { return all_->map_labels(); }
   uint64_t size() const override { return indices_.size(); }
   std::vector<std::string> notes() const override { return all_->notes(); }
+  std::vector<std::filesystem::path> files() const override { return all_->files(); }
   std::string Name(uint64_t index) const override { return all_->Name(indices_.at(index)); }
   Sample Get(uint64_t index) const override { return all_->Get(indices_.at(index)); }
 

@@ -50,6 +50,12 @@ ImageFolder::ImageFolder(const fs::path& folder, std::vector<std::string> labels
   }
 }
 
+std::vector<fs::path> ImageFolder::files() const {
+  std::vector<fs::path> files;
+  for (const Picture& picture : pictures_) files.push_back(picture.file);
+  return files;
+}
+
 Sample ImageFolder::Get(uint64_t index) const {
   const Picture& picture = pictures_.at(index);
   return {.rgb = ReadPicture(picture.file), .class_index = picture.class_index};

@@ -25,6 +25,7 @@ class ImageFolder final : public SampleSource {
   uint64_t size() const override { return pictures_.size(); }
   // With the class: "cat/1.jpg".
   std::string Name(uint64_t index) const override { return pictures_.at(index).name; }
+  std::vector<std::filesystem::path> files() const override;
   Sample Get(uint64_t index) const override;
 
  private:

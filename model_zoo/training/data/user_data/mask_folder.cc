@@ -74,6 +74,12 @@ std::vector<std::string> MaskFolder::notes() const {
   return {std::to_string(unused_masks_) + " masks without a picture are not used"};
 }
 
+std::vector<fs::path> MaskFolder::files() const {
+  std::vector<fs::path> files;
+  for (const Pair& pair : pairs_) files.insert(files.end(), {pair.picture, pair.mask});
+  return files;
+}
+
 Sample MaskFolder::Get(uint64_t index) const {
   const Pair& pair = pairs_.at(index);
   Sample sample{.rgb = ReadPicture(pair.picture)};

@@ -24,6 +24,7 @@ class MaskFolder final : public SampleSource {
   uint64_t size() const override { return pairs_.size(); }
   std::string Name(uint64_t index) const override { return pairs_.at(index).name; }
   std::vector<std::string> notes() const override;
+  std::vector<std::filesystem::path> files() const override;
   // Throws DataError where a file cannot be read, the two are of different sizes, or a level has no
   // label.
   Sample Get(uint64_t index) const override;

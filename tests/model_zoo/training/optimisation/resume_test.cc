@@ -145,6 +145,48 @@ TEST_F(ResumeTest, ALinkToAnotherDiskStays) {
   EXPECT_TRUE(std::filesystem::is_empty(disk));
 }
 
+TEST_F(ResumeTest, WhatALinkNamesIsMadeWhereItIsGone) {
+  const std::filesystem::path disk = folder_ / "disk", link = folder_ / "finder~checkpoint";
+  std::filesystem::create_directories(folder_);
+  std::filesystem::create_directory_symlink("disk", link);
+  CheckpointFolder(link, "one").Write({.step = 4}, {});
+  EXPECT_TRUE(std::filesystem::is_symlink(link));
+  EXPECT_TRUE(std::filesystem::exists(disk / "step-4"));
+}
+
+TEST_F(ResumeTest, AFileInTheFoldersPlaceIsToldBeforeTheFirstStep) {
+  std::ofstream(folder_) << "no folder";
+  Tiny options;
+  Outcome outcome{.backbone = Fresh()};
+  const auto task = MakeShapeClassificationTask(*outcome.backbone, options.pictures);
+  int steps = 0;
+  EXPECT_ANY_THROW(Train(
+      *outcome.backbone, *task, options.training, {.folder = folder_, .identity = "one"},
+      [&](const StepReport&) { ++steps; }, [](const EpochReport&) {}));
+  EXPECT_EQ(steps, 0);
+}
+
+TEST_F(ResumeTest, AFolderIsOneTrainingsAtATime) {
+  {
+    const CheckpointFolder first(folder_, "one");
+    first.Write({.step = 4}, {});
+    try {
+      const CheckpointFolder second(folder_, "one");
+      FAIL() << "was taken";
+    } catch (const c10::ValueError& error) {
+      EXPECT_THAT(error.what_without_backtrace(), HasSubstr("another training"));
+    }
+    EXPECT_TRUE(std::filesystem::exists(folder_ / "step-4"));
+  }
+  const CheckpointFolder next(folder_, "one");
+  EXPECT_EQ(next.Read({})->step, 4);
+}
+
+TEST_F(ResumeTest, AFolderInWhichNothingWasWrittenIsGone) {
+  { const CheckpointFolder folder(folder_ / "finder~checkpoint", "one"); }
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "finder~checkpoint"));
+}
+
 TEST_F(ResumeTest, WhatAKilledProcessLeftHalfWrittenIsNoCheckpoint) {
   std::filesystem::create_directories(folder_ / ".fovea-checkpoint-being-written");
   std::ofstream(folder_ / ".fovea-checkpoint-being-written/state.json") << "{";
