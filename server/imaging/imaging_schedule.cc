@@ -46,6 +46,7 @@ ImagingTaskId ImagingSchedule::Add(ImagingLineId id, const ImagingOutline& outli
     Results& results = results_[outline.picture_of];
     if (results.admitted == most_results_) {
       results.held.push_back({task, id, waiting});
+      results.held_time += waiting.estimate;
       ++lines_.at(id).held;
       ++held_;
       return task;
@@ -73,20 +74,23 @@ void ImagingSchedule::Admit(const ImagingOutline& done) {
   }
   const Held next = results.held.front();
   results.held.pop_front();
+  results.held_time -= next.task.estimate;
   --lines_.at(next.line).held;
   --held_;
   PutInLine(next.id, next.line, next.task);
 }
 
 Nanos ImagingSchedule::HeldBefore(ImagingLineId line, const Place& place) const {
-  Nanos before = 0;
+  Nanos before = 0, most = 0;
   for (const auto& [request, results] : results_) {
-    for (const Held& held : results.held) {
-      const Place at{held.task.outline.priority, held.task.outline.order, held.id};
-      if (held.line == line && at < place) before += held.task.estimate;
-    }
+    if (results.held.empty() || results.held.front().line != line) continue;
+    const Held& first = results.held.front();
+    const Place at{first.task.outline.priority, first.task.outline.order, first.id};
+    if (!(at < place)) continue;
+    before += results.held_time;
+    most = std::max(most, results.held_time);
   }
-  return before;
+  return threads_ > 1 ? before - most : before;
 }
 
 int ImagingSchedule::waiting(ImagingLineId line) const {

@@ -96,16 +96,18 @@ class ImagingSchedule {
     ImagingLineId line;
     Waiting task;
   };
-  // Of one request's pictures, while there are some.
+  // Of one request's pictures, while there are some. They have one line, priority and order.
   struct Results {
     int admitted = 0;  // in line or running
     std::deque<Held> held;
+    Nanos held_time = 0;  // the estimates of those
   };
 
   void PutInLine(ImagingTaskId task, ImagingLineId line, const Waiting& waiting);
   // An image with such an outline has run: what was held back for it is put in line.
   void Admit(const ImagingOutline& done);
-  // The estimates of what is held back of a line and would come before `place`.
+  // The estimates of what is held back of a line, would come before `place`, and can delay it: what
+  // one request holds back leaves a thread to others, where there are two.
   Nanos HeldBefore(ImagingLineId line, const Place& place) const;
 
   const int threads_;

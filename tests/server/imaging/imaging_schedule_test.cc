@@ -280,7 +280,7 @@ TEST_F(ResultsInLine, OfOneRequestRunOneByOneOnFewThreads) {
   }
 }
 
-TEST_F(ResultsInLine, ThatAreHeldBackCountAsALineInUseAndAsWork) {
+TEST_F(ResultsInLine, ThatAreHeldBackCountAsALineInUseAndAsWorkWhereTheyCanDelay) {
   Make(2);
   const ImagingLineId other = schedule_->AddLine();
   AddResults(0);
@@ -295,9 +295,28 @@ TEST_F(ResultsInLine, ThatAreHeldBackCountAsALineInUseAndAsWork) {
   EXPECT_EQ(forecast(), kMs) << "a thread is idle";
   AddResults(0, other);
   ASSERT_TRUE(schedule_->Next(now_).has_value());
-  // Two run, two are held back, and it.
-  EXPECT_EQ(forecast(), 3 * kMs);
+  // Two run, and it. What is held back leaves it a thread.
+  EXPECT_EQ(forecast(), 2 * kMs);
+  AddResults(8, other);
+  AddResults(8, other);
+  AddResults(8, other);
+  AddResults(8, other);
+  // Two requests may take both threads: it waits for the one in line, and for the two of the
+  // request that holds back less.
+  EXPECT_EQ(forecast(), 7 * kMs / 2);
   Done(running);
+}
+
+TEST_F(ResultsInLine, ThatAreHeldBackDelayAllOthersOnOneThread) {
+  Make(1);
+  AddResults(0);
+  Done(*schedule_->Next(now_));
+  AddResults(7);
+  AddResults(7);
+  AddResults(7);
+  ASSERT_TRUE(schedule_->Next(now_).has_value());
+  constexpr ImagingWork kOne{ImageKind::kResults, 1000};
+  EXPECT_EQ(schedule_->Forecast(line_, 0, 100, {&kOne, 1}, now_) - now_, 4 * kMs);
 }
 
 TEST_F(ImagingScheduleTest, OutlivesTheLineOfARunningImage) {
