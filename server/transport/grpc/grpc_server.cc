@@ -85,7 +85,7 @@ void SetMessageLimits(const GrpcServerOptions& options, grpc::ServerBuilder* bui
 
 struct GrpcServer::State {
   State(const GrpcServerOptions& options, ServerApi& api)
-      : context{api, options.max_message_bytes} {}
+      : context{api, options.max_message_bytes, options.max_answer_bytes} {}
 
   GrpcContext context;
   InferStreams streams;
@@ -110,6 +110,11 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Create(const GrpcServerO
     return InvalidArgument("server.max_message_bytes",
                            absl::StrCat("the longest message is 1 to ", limits::kMaxMessageBytes,
                                         " bytes, not ", options.max_message_bytes));
+  }
+  if (options.max_answer_bytes < 1 || options.max_answer_bytes > limits::kMaxAnswerBytes) {
+    return InvalidArgument("server.max_answer_bytes",
+                           absl::StrCat("the longest answer is 1 to ", limits::kMaxAnswerBytes,
+                                        " bytes, not ", options.max_answer_bytes));
   }
   if (options.max_buffer_bytes < options.max_message_bytes) {
     return InvalidArgument(

@@ -2,6 +2,7 @@
 // one port.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -20,6 +21,8 @@ struct GrpcServerOptions {
   // Of one message, as it comes off the wire; at most limits::kMaxMessageBytes. Raise it for larger
   // batches.
   int64_t max_message_bytes = limits::kMaxMessageBytes;
+  // Of one answer; at most limits::kMaxAnswerBytes, what a message holds.
+  size_t max_answer_bytes = limits::kMaxAnswerBytes;
   // Of all gRPC buffers together. gRPC slows down and then closes connections when it runs out;
   // several times max_message_bytes, or a few callers' large messages shut out the rest.
   int64_t max_buffer_bytes = int64_t{768} << 20;

@@ -54,7 +54,7 @@ void InferExchange::Run(const grpc::ByteBuffer& message, ReadMessage read, Write
       },
       [this, write](InferenceResponse& response) -> absl::StatusOr<int64_t> {
         FOVEA_ASSIGN_OR_RETURN(message_,
-                               write(response, context_.api.clock(), limits::kMaxAnswerBytes));
+                               write(response, context_.api.clock(), context_.max_answer_bytes));
         return static_cast<int64_t>(message_.size());
       },
       [this, done = std::move(done)](const absl::Status& status, const std::string& id) {

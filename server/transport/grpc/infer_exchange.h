@@ -5,6 +5,7 @@
 #include <grpcpp/server_context.h>
 #include <grpcpp/support/byte_buffer.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -24,6 +25,7 @@ namespace fovea {
 struct GrpcContext {
   ServerApi& api;
   const int64_t max_message_bytes;
+  const size_t max_answer_bytes;
 };
 
 // How the messages of an RPC that carries images are read; WriteMessage is how they are written.

@@ -229,6 +229,7 @@ TEST_F(ControlRpc, AnUnusableAddressOrOptionIsAnError) {
   EXPECT_EQ(create({.port = -1}), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(create({.port = 70'000}), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(create({.port = 0, .max_message_bytes = 0}), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(create({.port = 0, .max_answer_bytes = 0}), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(create({.port = 0, .max_message_bytes = 100, .max_buffer_bytes = 99}),
             absl::StatusCode::kInvalidArgument);
 }

@@ -138,6 +138,21 @@ TEST_F(ImageStreamRpc, AnErrorAnswersItsOwnRequestAndTheStreamGoesOn) {
   EXPECT_EQ(observer_.requests()[1].code, absl::StatusCode::kNotFound);
 }
 
+// Docs/faults.md, row 66.
+TEST_F(ImageStreamRpc, AnAnswerThatNoMessageHoldsIsItsOwnRequestsError) {
+  Start({.port = 0, .max_answer_bytes = 1000});
+  grpc::ClientContext context;
+  std::unique_ptr<Stream> stream = vision_->StreamImages(&context);
+  for (const size_t bytes : {2000, 100}) ASSERT_TRUE(stream->Write(StreamedSegment(bytes)));
+  const StreamImagesResponse response = Read(*stream);
+  EXPECT_EQ(response.number(), 0u);
+  EXPECT_EQ(response.error().code(), grpc::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(response.error().reason(), "request.answer_too_large");
+  EXPECT_EQ(Read(*stream).segment().results(0).class_map_png().size(), 100u);
+  stream->WritesDone();
+  EXPECT_TRUE(stream->Finish().ok());
+}
+
 // Docs/faults.md, row 1.
 TEST_F(ImageStreamRpc, BytesThatAreNoMessageAreOneRequestsError) {
   grpc::ClientContext context;

@@ -81,6 +81,30 @@ TEST_F(InferRpc, ClassifyAnswersWithClasses) {
   EXPECT_GT(response.receipt().encode_ns(), 0);
 }
 
+// Docs/faults.md, row 66.
+TEST_F(InferRpc, AnAnswerThatNoMessageHoldsIsAnError) {
+  Start({.port = 0, .max_answer_bytes = 1000});
+  v1::SegmentRequest request;
+  request.set_model_name("vit");
+  request.add_images(std::string(2000, 'x'));  // the answer is as long
+  v1::SegmentResponse response;
+  grpc::ClientContext contexts[4];
+  EXPECT_EQ(vision_->Segment(&contexts[0], request, &response).error_code(),
+            grpc::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(ReasonTold(contexts[0]), "request.answer_too_large");
+  request.set_images(0, std::string(100, 'x'));
+  EXPECT_TRUE(vision_->Segment(&contexts[1], request, &response).ok());
+
+  ModelInferRequest tensors = SmallRequest();
+  ModelInferResponse echoed;
+  EXPECT_TRUE(stub_->ModelInfer(&contexts[2], tensors, &echoed).ok());
+  tensors.mutable_inputs(0)->set_shape(0, 500);
+  tensors.set_raw_input_contents(0, std::string(2000, 'x'));
+  EXPECT_EQ(stub_->ModelInfer(&contexts[3], tensors, &echoed).error_code(),
+            grpc::RESOURCE_EXHAUSTED);
+  EXPECT_EQ(ReasonTold(contexts[3]), "request.answer_too_large");
+}
+
 TEST_F(InferRpc, AnErrorCarriesItsCodeWordsAndReason) {
   const std::vector<std::pair<absl::Status, grpc::StatusCode>> errors = {
       {InvalidArgument("image.truncated", "the image ends early"), grpc::INVALID_ARGUMENT},
