@@ -1,6 +1,5 @@
 #include "client/cpp/wire_types.h"
 
-#include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -74,11 +73,13 @@ bool IsPicturesSize(int64_t height, int64_t width) {
 // adds.
 bool MayShow(const ImageDetections& picture, const Detection& object) {
   constexpr float kRounding = 1;  // pixels
+  constexpr float kMostScore = 1 + 1e-3F;
   const auto lies = [](float at, int side) {
     return at >= -kRounding && at <= static_cast<float>(side) + kRounding;  // NaN does not
   };
-  return object.class_index >= 0 && object.class_index < limits::kMaxClasses &&
-         std::isfinite(object.score) && lies(object.box.left, picture.image_width) &&
+  return object.class_index >= 0 && object.class_index < limits::kMaxClasses && object.score >= 0 &&
+         object.score <= kMostScore && object.box.left <= object.box.right &&
+         object.box.top <= object.box.bottom && lies(object.box.left, picture.image_width) &&
          lies(object.box.right, picture.image_width) &&
          lies(object.box.top, picture.image_height) &&
          lies(object.box.bottom, picture.image_height);

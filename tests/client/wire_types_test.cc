@@ -57,6 +57,7 @@ TEST(WireTypes, DetectionsThatMayBeAreTaken) {
          object.mutable_box()->set_right(40.01F);
          object.mutable_box()->set_bottom(30.01F);
        }},
+      {"the surest score, by rounding", [](auto&, auto& object) { object.set_score(1.0001F); }},
       {"a box without area", [](auto&, auto& object) { object.mutable_box()->set_right(0); }},
       {"the largest class", [](auto&, auto& object) { object.set_class_index(999'999); }},
       {"nothing in a large picture",
@@ -77,6 +78,8 @@ TEST(WireTypes, DetectionsThatCannotBeAreRefused) {
       {"a class below none", [](auto&, auto& object) { object.set_class_index(-1); }},
       {"a class beyond all", [](auto&, auto& object) { object.set_class_index(1'000'000); }},
       {"no score", [](auto&, auto& object) { object.set_score(kNan); }},
+      {"a score below none", [](auto&, auto& object) { object.set_score(-3); }},
+      {"a score above all", [](auto&, auto& object) { object.set_score(1.5F); }},
       {"no left", [](auto&, auto& object) { object.mutable_box()->set_left(kNan); }},
       {"no bottom", [](auto&, auto& object) { object.mutable_box()->set_bottom(kNan); }},
       {"no end", [](auto&, auto& object) { object.mutable_box()->set_right(kInfinite); }},
@@ -84,6 +87,16 @@ TEST(WireTypes, DetectionsThatCannotBeAreRefused) {
       {"a right side far away",
        [](auto&, auto& object) { object.mutable_box()->set_right(1e30F); }},
       {"another picture's", [](auto&, auto& object) { object.mutable_box()->set_bottom(40); }},
+      {"the left behind the right",
+       [](auto&, auto& object) {
+         object.mutable_box()->set_left(30);
+         object.mutable_box()->set_right(10);
+       }},
+      {"the top below the bottom",
+       [](auto&, auto& object) {
+         object.mutable_box()->set_top(20);
+         object.mutable_box()->set_bottom(10);
+       }},
       {"no height", [](auto& picture, auto&) { picture.set_image_height(0); }},
       {"a negative width", [](auto& picture, auto&) { picture.set_image_width(-40); }},
       {"a long side", [](auto& picture, auto&) { picture.set_image_width(32'768); }},

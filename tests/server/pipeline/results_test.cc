@@ -257,7 +257,8 @@ TEST_F(ResultsTest, AreForeseenByTheirClassesWhereEachPixelHasThemAll) {
     return model_->imaging_line().Forecast(0, kNever, {&work, 1}) - now;
   };
   while (takes(kSure) < 50 * kSecond) std::this_thread::yield();  // until it is counted
-  EXPECT_LT(takes(kMap), takes(kSure) / 2);
+  // A third of it, and the part that every image has. As long as that, were a pixel one number.
+  EXPECT_LT(takes(kMap), 30 * kSecond);
 }
 
 }  // namespace
