@@ -191,8 +191,8 @@ def test_a_busy_server_is_asked_again(pictures: pathlib.Path):
     assert len(refused) == 20
 
 
-def test_a_model_that_is_still_loaded_is_waited_for(pictures: pathlib.Path):
-    """As where the command stands behind the server's start in a script."""
+def test_a_model_that_is_being_loaded_is_waited_for(pictures: pathlib.Path):
+    """As where the server has just begun to listen."""
     refusals = iter(["model.loading"] * 2)
 
     def result(request, picture: bytes):

@@ -24,7 +24,7 @@ from fovea.evaluation.coco_masks import (
 )
 from fovea.evaluation.dataset_error import DatasetError
 from fovea.evaluation.measure import Figures, Model, PictureError, first_answer, named
-from fovea.evaluation.patience import patiently
+from fovea.evaluation.retry import with_retries
 
 # Where COCOeval.stats has them.
 _STATS = {
@@ -143,7 +143,7 @@ class AveragePrecision:
         wanted = [name for name, number in self._by_name.items() if number in shown]
         for picture in pictures:
             try:
-                answer = patiently(
+                answer = with_retries(
                     functools.partial(self.ask, server, picture, max_detections=1)
                 )
             except (OSError, client.Error):
@@ -161,7 +161,7 @@ class AveragePrecision:
 
     def _has(self, server: client.Client, picture: pathlib.Path, name: str) -> bool:
         try:
-            patiently(
+            with_retries(
                 functools.partial(
                     self.ask, server, picture, classes=[name], max_detections=1
                 )

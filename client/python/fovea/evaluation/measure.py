@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from fovea import client
 from fovea.evaluation.dataset_error import DatasetError
-from fovea.evaluation.patience import patiently
+from fovea.evaluation.retry import with_retries
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,12 +56,12 @@ def first_answer(
 ) -> client.Answer:
     """Of the first picture that can be read. A picture may be broken; another error is every picture's.
 
-    A server that has just been started may still load the model.
+    A server that has just been started may be loading the model.
     """
     refused: Exception | None = None
     for picture in pictures:
         try:
-            return patiently(functools.partial(ask, picture))
+            return with_retries(functools.partial(ask, picture))
         except OSError as error:
             refused = refused or error
         except client.Error as error:

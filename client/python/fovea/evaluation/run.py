@@ -15,7 +15,7 @@ import tqdm
 
 from fovea import client
 from fovea.evaluation.measure import Figures, Measure, Model, PictureError, printable
-from fovea.evaluation.patience import patiently
+from fovea.evaluation.retry import with_retries
 
 _SHOWN_FAILURES = 10
 
@@ -88,7 +88,7 @@ def run(
     def ask(place: int) -> _Reply | Failure:
         picture = pictures[place]
         try:
-            answer = patiently(lambda: measure.ask(server, picture), stop)
+            answer = with_retries(lambda: measure.ask(server, picture), stop)
             return _Reply(
                 _without_images(answer), measure.reduce(place, answer.images[0])
             )
