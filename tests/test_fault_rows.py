@@ -18,8 +18,9 @@ TABLE = """| # | fault | tested in |
 """
 GOOD = {
     "faults/test_requests.py": '"""Rows 1-3 of docs/faults.md."""\n',
-    "server/core/name_test.cc": "// docs/faults.md, rows 2 and 7.\n",
-    "base/mask_test.cc": "TEST(Mask, Row31IsRefused) {}\n",
+    "server/core/name_test.cc": "// docs/faults.md, rows 1, 2 and 7.\n",
+    "server/masks/mask_test.cc": "TEST(Mask, Row31IsRefused) {}\n",
+    "base/mask_test.cc": "// Rows 2 and 31.\n",
 }
 
 
@@ -45,8 +46,8 @@ def test_rows_that_are_named_or_planned_are_no_finding(tmp_path):
     ("name", "text", "says"),
     [
         ("faults/test_requests.py", "# rows 2 to 9\n", "names row 1"),
-        ("base/mask_test.cc", "// row 310, arrows 31\n", "no test in server, base names row 31"),
-        ("server/core/name_test.cc", "// two rows\n", "in server/core, base names row 2"),
+        ("base/mask_test.cc", "// row 310, arrows 31, row 2\n", "no test in base names row 31"),
+        ("server/core/name_test.cc", "// two rows, row 1\n", "no test in server/core names row 2"),
     ],
 )  # fmt: skip
 def test_a_row_that_nothing_names_is_a_finding(name, text, says, tmp_path):
@@ -56,7 +57,6 @@ def test_a_row_that_nothing_names_is_a_finding(name, text, says, tmp_path):
 
 def test_a_place_that_is_not_there_is_a_finding(tmp_path):
     files = {name: text for name, text in GOOD.items() if not name.startswith("faults")}
-    files["server/core/name_test.cc"] += "// row 1\n"
     (finding,) = findings(tmp_path, files)
     assert finding == "docs/faults.md: there is no tests/faults/test_requests"
 

@@ -258,7 +258,8 @@ def test_row_11_denormals_are_numbers(caller: Caller):
 def test_row_12_an_output_that_is_not_finite_fails_its_own_request_only(
     start_server, repository
 ):
-    """Where a model lets them in, infinities reach its output: an error for that request, in a batch with good ones."""
+    """Where a model lets them in, infinities reach its output: an error for that request, in a batch with good ones
+    (row 43)."""
     batch = 4
     # Long enough for a full batch to come together, whatever the machine does besides.
     write_in_spec(

@@ -94,6 +94,7 @@ def test_sighup_in_explicit_control_is_a_line_of_the_log(start_server, one_model
 def test_in_json_every_line_is_an_object_and_failed_requests_are_there(
     start_server, one_model
 ):
+    """An id with a line break is escaped twice over, by row 54 and by JSON."""
     server = start_server("--model-repository", one_model, "--log-format", "json")
     caller = Caller(server.grpc)
     caller.infer(infer_request(id="good"))

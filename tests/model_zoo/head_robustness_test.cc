@@ -1,5 +1,5 @@
 // What heads and networks may give that is not as usual: nothing, a thousand objects, equal scores,
-// boxes without area, numbers that are none.
+// boxes without area, numbers that are none (docs/faults.md, row 59).
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -118,7 +118,7 @@ TEST_F(WeightsFileTest, AWrongShapeIsNamedWithBothShapes) {
 }
 
 // Wherever it stands, and though no pass over a plain picture might ever reach it.
-TEST_F(WeightsFileTest, ANumberThatIsNotFiniteIsRefusedWithItsTensor) {
+TEST_F(WeightsFileTest, Row61ANumberThatIsNotFiniteIsRefusedWithItsTensor) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   const auto refused = [&](const std::string& name, int64_t place, float value) {
     at::Tensor& tensor = Find(name);
@@ -140,7 +140,7 @@ TEST_F(WeightsFileTest, ANumberThatIsNotFiniteIsRefusedWithItsTensor) {
   EXPECT_EQ(LoadError(FromFile()), "no error");
 }
 
-TEST_F(WeightsFileTest, ANumberThatIsNotFiniteIsSeenBeforePositionsAreResized) {
+TEST_F(WeightsFileTest, Row61ANumberThatIsNotFiniteIsSeenBeforePositionsAreResized) {
   Find("pos_embed") = Find("pos_embed").detach().clone();
   Find("pos_embed").view(-1)[64 * 128] = std::nanf("");
   ModelDescription description = FromFile();

@@ -165,7 +165,7 @@ TEST(RequestRules, RefusesMoreImagesThanABatchHolds) {
                 "at most 4");
 }
 
-TEST(RequestRules, RefusesAFileAboveTheLimit) {
+TEST(RequestRules, Row13RefusesAFileAboveTheLimit) {
   const std::string at_most(limits::kMaxEncodedImageBytes, 'x');
   EXPECT_TRUE(
       CheckRequest(Request({Input("image", DataType::kBytes, {1, 1}, Framed({at_most}))}), Model())

@@ -261,7 +261,7 @@ TEST(WarmUpSizesTest, AreFewWhereBatchesAreLarge) {
   EXPECT_LT(large.size(), 70);
 }
 
-TEST_F(BatchExecutorTest, BatchesThatDoNotFitTheMemoryAreRefusedBeforeTheyAreTried) {
+TEST_F(BatchExecutorTest, Row39BatchesThatDoNotFitTheMemoryAreRefusedBeforeTheyAreTried) {
   const auto executor = BatchExecutor::CreateWithModel(
       std::make_unique<SummingModel>(), {.max_batch_size = 1024, .instances = 64},
       MakeCpuDevice({.threads = 2,
@@ -376,6 +376,7 @@ TEST_F(BatchExecutorTest, AModelThatCannotRunItsLargestBatchIsNotReady) {
   EXPECT_EQ(executor.status().code(), absl::StatusCode::kUnavailable);
 }
 
+// Row 43, too.
 TEST_F(BatchExecutorTest, Row12AnOutputThatIsNotFiniteFailsItsOwnRowOnly) {
   Load(std::make_unique<SummingModel>());
   Outcome good, bad;

@@ -10,7 +10,7 @@
 namespace fovea {
 namespace {
 
-TEST(LaneDevices, AGpuIsRefusedInWordsWhereThereIsNone) {
+TEST(LaneDevices, Row30AGpuIsRefusedInWordsWhereThereIsNone) {
   const auto device = MakeLaneDevice({.kind = models::InstanceKind::kGpu}, {});
   EXPECT_EQ(device.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(ReasonOf(device.status()), "model.no_device");

@@ -292,7 +292,7 @@ TEST_F(InferencePipelineTest, ClassesOfAModelWithoutLogitsAreRefused) {
             absl::StatusCode::kInvalidArgument);
 }
 
-TEST_F(InferencePipelineTest, RefusesNumbersThatAreNotFinite) {
+TEST_F(InferencePipelineTest, Row11RefusesNumbersThatAreNotFinite) {
   Serve(Parsed("vit_demo_patch8_64"));
   Answer answer = Send(Pixels(1, INFINITY)).get();
   EXPECT_EQ(answer.response.status().code(), absl::StatusCode::kInvalidArgument);

@@ -301,7 +301,7 @@ TEST(DetectionTest, TorchvisionsMasksBeginAtWholePixels) {
 
 // Torchvision's counts, of each box:
 //   (paste_masks_in_image(torch.ones(1, 1, 2, 2), torch.tensor([box]), (20, 20)) >= 0.5).sum()
-TEST(DetectionTest, MasksOfEmptyBoxesAndOfNoBoxesHaveFewPixels) {
+TEST(DetectionTest, Row59MasksOfEmptyBoxesAndOfNoBoxesHaveFewPixels) {
   const std::vector<float> full(4, 1);
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const std::pair<Box, int64_t> boxes[] = {
@@ -408,7 +408,7 @@ TEST(DetectionTest, CountsWhatMasksTake) {
 }
 
 // Somebody waits for the first so many masks.
-TEST(DetectionTest, PastesNoMaskThatNobodyWaitsFor) {
+TEST(DetectionTest, Row62PastesNoMaskThatNobodyWaitsFor) {
   const auto postprocessor = Postprocessor::Create(MaskModel(MaskPasting::kTorchvision));
   const DetectOptions options{.classes = {}, .masks = MaskFormat::kPng};
   for (const int pieces : {0, 1, 3}) {

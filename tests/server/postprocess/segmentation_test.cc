@@ -286,7 +286,7 @@ TEST(SegmentationTest, TensorsHaveTheClassMapWhereItIsWanted) {
 }
 
 // Files of several sizes that the model sees at one.
-TEST(SegmentationTest, OneTensorDoesNotHoldClassMapsOfDifferentSizes) {
+TEST(SegmentationTest, Row58OneTensorDoesNotHoldClassMapsOfDifferentSizes) {
   const auto postprocessor = Postprocessor::Create(Model());
   std::vector<OutputTensor> two = Halves(kClasses, 2, 1);
   two[0].shape[0] = 2;
@@ -299,7 +299,7 @@ TEST(SegmentationTest, OneTensorDoesNotHoldClassMapsOfDifferentSizes) {
 }
 
 // Somebody waits until he has been asked `pieces` times; then it ends at once.
-TEST(SegmentationTest, MakesNothingThatNobodyWaitsFor) {
+TEST(SegmentationTest, Row62MakesNothingThatNobodyWaitsFor) {
   const auto postprocessor = Postprocessor::Create(Model());
   const std::vector<RequestOptions> all = {SegmentOptions{}, SegmentOptions{.confidence = true},
                                            SegmentOptions{.format = MapFormat::kRunLengths},

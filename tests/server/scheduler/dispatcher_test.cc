@@ -214,7 +214,7 @@ TEST_F(DispatcherTest, LeavesLaterTasksOutWhereTheyWouldMakeTheEarliestMissItsDe
   EXPECT_THAT(dropped_at_, IsEmpty());
 }
 
-TEST_F(DispatcherTest, ExpiredTaskIsNeverRunAndLeavesAtItsDeadline) {
+TEST_F(DispatcherTest, Row43ExpiredTaskIsNeverRunAndLeavesAtItsDeadline) {
   Make();
   const QueueId queue = Add({.max_batch_size = 8});
   At(0, queue, kNever, 8);  // busy until 9 ms
@@ -239,7 +239,7 @@ TEST_F(DispatcherTest, TaskThatExpiresInTheInstantOfItsTurnIsNotRun) {
 
 // docs/faults.md, rows 34 and 35: a caller that goes away, before, at and after each edge of the
 // scheduler.
-TEST_F(DispatcherTest, CancelledTaskIsNeverRunAndLeavesAtOnce) {
+TEST_F(DispatcherTest, Row43CancelledTaskIsNeverRunAndLeavesAtOnce) {
   Make();
   const QueueId queue = Add({.max_batch_size = 8});
   At(0, queue, kNever, 8);  // busy until 9 ms

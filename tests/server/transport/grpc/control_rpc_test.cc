@@ -159,7 +159,7 @@ TEST_F(ControlRpc, StatisticsOfANameThatNoModelCanHaveAreAnInvalidArgument) {
             grpc::INVALID_ARGUMENT);
 }
 
-TEST_F(ControlRpc, SharedMemoryIsEmptyAndCannotBeRegistered) {
+TEST_F(ControlRpc, Row52SharedMemoryIsEmptyAndCannotBeRegistered) {
   grpc::ClientContext contexts[6];
   SystemSharedMemoryStatusResponse system_status;
   EXPECT_TRUE(stub_->SystemSharedMemoryStatus(&contexts[0], {}, &system_status).ok());

@@ -139,7 +139,7 @@ TEST_F(InferRpc, ARefusedRequestNeverReachesTheService) {
   EXPECT_EQ(inference_.held(), 0u);
 }
 
-TEST_F(InferRpc, TheCallsDeadlineBecomesTheRequests) {
+TEST_F(InferRpc, Row36TheCallsDeadlineBecomesTheRequests) {
   inference_.Hold();
   const Nanos before = SteadyClock().Now();
   auto call = StartInfer(SmallRequest(), std::chrono::seconds(30));

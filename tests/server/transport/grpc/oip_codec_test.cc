@@ -212,14 +212,14 @@ TEST(ReadModelInferRequest, UnknownFieldsAreSkipped) {
   EXPECT_EQ(Tensors(request).size(), 2u);
 }
 
-TEST(ReadModelInferRequest, RawAndTypedContentsExcludeEachOther) {
+TEST(ReadModelInferRequest, Row7RawAndTypedContentsExcludeEachOther) {
   ModelInferRequest message;
   AddInput(message, "a", "FP32", {1})->mutable_contents()->add_fp32_contents(1);
   message.add_raw_input_contents("1234");
   ExpectRefused(message, kInvalid, "request.two_contents", "'a'");
 }
 
-TEST(ReadModelInferRequest, ThereAreAsManyRawContentsAsInputs) {
+TEST(ReadModelInferRequest, Row7ThereAreAsManyRawContentsAsInputs) {
   ModelInferRequest message;
   AddRawInput(message, "a", "FP32", {1}, "1234");
   message.add_raw_input_contents("1234");
@@ -230,7 +230,7 @@ TEST(ReadModelInferRequest, ThereAreAsManyRawContentsAsInputs) {
   ExpectRefused(message, kInvalid, "request.raw_count", "1 raw_input_contents for 2 inputs");
 }
 
-TEST(ReadModelInferRequest, NamesAreGivenOnce) {
+TEST(ReadModelInferRequest, Row7NamesAreGivenOnce) {
   ModelInferRequest message;
   AddRawInput(message, "a", "FP32", {1}, "1234");
   AddRawInput(message, "a", "FP32", {1}, "1234");
@@ -246,7 +246,7 @@ TEST(ReadModelInferRequest, NamesAreGivenOnce) {
   ExpectRefused(message, kInvalid, "request.input_name");
 }
 
-TEST(ReadModelInferRequest, ShapesAreOfOneToEightPositiveDimensions) {
+TEST(ReadModelInferRequest, Row9ShapesAreOfOneToEightPositiveDimensions) {
   using Shape = std::vector<int64_t>;
   for (const Shape& shape : {Shape{-1}, Shape{0}, Shape{1, 0, 3}, Shape{2, -9}, Shape{INT64_MIN},
                              Shape(9, 1), Shape(1000, 1)}) {
@@ -260,7 +260,7 @@ TEST(ReadModelInferRequest, ShapesAreOfOneToEightPositiveDimensions) {
   EXPECT_TRUE(Read(message, &request).ok());
 }
 
-TEST(ReadModelInferRequest, AShapeThatOverflowsIsRefused) {
+TEST(ReadModelInferRequest, Row8AShapeThatOverflowsIsRefused) {
   using Shape = std::vector<int64_t>;
   // 2^4 * (2^60 + 2) is 32 in 64 bits; 2^62 elements of 4 bytes are 0.
   for (const Shape& shape :
@@ -274,7 +274,7 @@ TEST(ReadModelInferRequest, AShapeThatOverflowsIsRefused) {
   }
 }
 
-TEST(ReadModelInferRequest, DataIsAsLongAsTheShapeSays) {
+TEST(ReadModelInferRequest, Row10DataIsAsLongAsTheShapeSays) {
   for (const size_t length : {0u, 1u, 11u, 13u, 24u}) {
     ModelInferRequest message;
     AddRawInput(message, "a", "FP32", {3}, std::string(length, 'x'));
@@ -302,7 +302,7 @@ TEST(ReadModelInferRequest, EveryTypeHasItsSize) {
   }
 }
 
-TEST(ReadModelInferRequest, BytesElementsFillTheirTensorExactly) {
+TEST(ReadModelInferRequest, Row10BytesElementsFillTheirTensorExactly) {
   const std::string length_past_end = std::string("\x05\0\0\0abcd", 8);
   const std::string all_ones = "\xFF\xFF\xFF\xFF";
   for (const std::string& data : {Framed({"a"}), Framed({"a", "b", "c"}), length_past_end, all_ones,
@@ -325,7 +325,7 @@ TEST(ReadModelInferRequest, SharedMemoryIsRefused) {
   ExpectRefused(message, absl::StatusCode::kUnimplemented, "request.shared_memory");
 }
 
-TEST(ReadModelInferRequest, NoUrlIsTakenForAnImage) {
+TEST(ReadModelInferRequest, Row51NoUrlIsTakenForAnImage) {
   for (const std::string key : {"url", "image_url", "IMAGE_URL", "uri", "input_uri"}) {
     ModelInferRequest message;
     (*message.mutable_parameters())[key].set_string_param("http://169.254.169.254/");
