@@ -65,17 +65,17 @@ def test_the_demonstration_finds_and_draws_the_shapes_of_a_scene() -> None:
         assert len(re.findall(rf"\b{shape}\b", out)) >= 3
 
 
-@pytest.mark.parametrize("own", [False, True], ids=["bundled", "own"])
 @pytest.mark.parametrize(
-    ("model", "question"),
+    ("model", "own", "question"),
     [
-        ("detector_dense", "What is where in"),
-        ("instances_key_only", "What is where in"),
-        ("segmenter_key_only", "Of which class is each pixel of"),
+        ("detector_dense", False, "What is where in"),
+        ("instances_key_only", True, "What is where in"),
+        ("segmenter_key_only", True, "Of which class is each pixel of"),
     ],
+    ids=["a bundled detector", "an own one", "an own segmenter"],
 )
 def test_a_detector_and_a_segmenter_draw_what_they_find(
-    model: str, question: str, own: bool, tmp_path: pathlib.Path
+    model: str, own: bool, question: str, tmp_path: pathlib.Path
 ) -> None:
     """By its name, and by its folder, whose name is the model's."""
     given, name = model, model

@@ -98,6 +98,44 @@ def test_the_recipes_page_tells_what_is_recorded() -> None:
             )
 
 
+def test_the_pages_tell_the_classifiers_recorded_accuracies() -> None:
+    text = (RESULTS / "accuracy.txt").read_text()
+    recorded = dict(
+        re.findall(r"^\S+/(\w+): .* validation accuracy ([\d.]+%)", text, re.MULTILINE)
+    )
+    (linear,) = re.findall(r"validation accuracy ([\d.]+%) at best", text)
+    assert set(recorded) == {"shapes", "shapes_knn", "shapes_with_knn"}
+    on_page = {row.get("model"): row for row in tables(RESULTS / "README.md")}
+    for name, accuracy_ in recorded.items():
+        assert on_page[name]["validation accuracy"] == accuracy_
+    assert on_page["linear classifier on the pixels"]["validation accuracy"] == linear
+    in_readme = [
+        (row["what"], row["number"])
+        for row in tables(ROOT / "README.md")
+        if row.get("what", "").startswith("validation accuracy of ")
+    ]
+    assert [number for _, number in in_readme] == [
+        *(recorded[name] for name in ("shapes", "shapes_knn", "shapes_with_knn")),
+        linear,
+    ]
+    for what, _ in in_readme[:-1]:
+        assert re.search(r"`(\w+)`", what)[1] in recorded
+
+
+def test_the_recipes_page_tells_the_recipes_epochs() -> None:
+    rows = {row.get("model"): row for row in tables(RESULTS / "README.md")}
+    recipe = (ROOT / "model_zoo/training/train_scenes.sh").read_text()
+    for kind in accuracy.TASKS:
+        (epochs,) = re.findall(
+            rf"^train {kind} (?:.*\\\n)*?.*--epochs (\d+)", recipe, re.MULTILINE
+        )
+        told = rows[f"{kind}_{accuracy.ATTENTIONS[0]}"]["weights"]
+        assert told.startswith(f"{epochs} epochs"), (kind, told)
+        for attention in accuracy.ATTENTIONS:
+            lines = (RESULTS / f"{kind}_{attention}.csv").read_text().splitlines()
+            assert len(lines) == 1 + int(epochs), (kind, attention)
+
+
 @pytest.fixture(scope="module")
 def scenes(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     folder = tmp_path_factory.mktemp("data") / "scenes"
