@@ -158,7 +158,19 @@ def test_fovea_import_is_not_taken_from_the_current_folder(tmp_path):
     assert answer.returncode == 1
     assert answer.stderr == (
         "fovea: fovea-import is neither beside fovea nor on PATH: "
-        ".venv/bin/pip install ./client/python in Fovea's checkout installs it\n"
+        "pip install ./client/python, from Fovea's checkout into a Python environment whose programs are on PATH, "
+        "installs it\n"
+    )
+    # In a checkout it is looked for in that one's environment.
+    (tmp_path / "client/python").mkdir(parents=True)
+    (tmp_path / "client/python/pyproject.toml").touch()
+    answer = subprocess.run(
+        [fovea, "import", "timm:x"], capture_output=True, check=False, text=True,
+        env={"PATH": "/usr/bin:/bin"},
+    )  # fmt: skip
+    assert answer.returncode == 1
+    assert answer.stderr.endswith(
+        ": .venv/bin/pip install ./client/python in this checkout installs it\n"
     )
 
 

@@ -268,7 +268,7 @@ def test_an_interruption_keeps_the_models_that_are_done(interrupted):
     assert code == 130
     assert "interrupted: poor has answered" in err and "Traceback" not in err
     document = json.loads(out)
-    assert document["interrupted"] == "poor"
+    assert document["unfinished"] == "poor"
     assert [model["model"] for model in document["models"]] == ["good"]
 
 
@@ -277,7 +277,7 @@ def test_an_interruption_of_fovea_waits_for_what_is_left_to_say(interrupted):
     code, out, err = interrupted("-m", "good", "-m", "poor", "--json", command=command)
     assert code == 130
     assert "interrupted: poor has answered" in err and "Traceback" not in err
-    assert json.loads(out)["interrupted"] == "poor"
+    assert json.loads(out)["unfinished"] == "poor"
 
 
 def test_an_interruption_of_the_only_model_prints_no_figures(interrupted):
@@ -325,7 +325,7 @@ def test_a_server_that_goes_leaves_the_figures_of_the_models_that_are_done(
     assert done.returncode == 3
     assert "no connection" in done.stderr and "poor has no figures" in done.stderr
     document = json.loads(done.stdout)
-    assert document["interrupted"] == "poor"
+    assert document["unfinished"] == "poor"
     (good,) = document["models"]
     assert (good["model"], good["figures"]["top-1"]) == ("good", 1)
 
@@ -351,7 +351,7 @@ def test_a_model_of_other_classes_leaves_the_figures_of_those_that_are_done(
     assert done.returncode == table.returncode == 2
     assert "none of the classes that model other found (car, bus)" in done.stderr
     document = json.loads(done.stdout)
-    assert document["interrupted"] == "other"
+    assert document["unfinished"] == "other"
     (good,) = document["models"]
     assert (good["model"], good["figures"]["mIoU"]) == ("good", 1)
     assert "good" in table.stdout and "1.0000" in table.stdout

@@ -39,7 +39,7 @@ constexpr CompanionCommand kCompanions[] = {
                  "  fovea import timm:deit_tiny_patch16_224 --out models --random\n"
                  "  fovea import file:model_best.pth.tar --as vit_small_patch16_224 --out models\n"
                  "  fovea-import --help\n"
-                 "Installed by: .venv/bin/pip install ./client/python\n"},
+                 "Installed by: pip install ./client/python (in a checkout: .venv/bin/pip)\n"},
     {.name = "evaluate",
      .description =
          "Measure models on a data set of yours: accuracy, average precision, mIoU (runs "
@@ -101,12 +101,16 @@ int RunCompanionCommand(const CLI::App& command, const std::string& server,
   // Before the others: of two, the program takes the last.
   if (companion.asks_server) arguments.insert(arguments.begin(), {"--server", server});
   std::string comes_from = "make build and make install put it beside fovea";
-  std::vector<std::string> folders = FoldersOnPath();
+  const std::vector<std::string> on_path = FoldersOnPath();
+  std::vector<std::string> folders = {OwnFolder()};
   if (companion.comes_with == ComesWith::kPythonPackage) {
-    comes_from = ".venv/bin/pip install ./client/python in Fovea's checkout installs it";
-    folders = PythonFolders(OwnFolder(), folders);
+    folders = PythonFolders(OwnFolder(), on_path);
+    const bool in_checkout = folders.size() > 1 + on_path.size();
+    comes_from = in_checkout ? ".venv/bin/pip install ./client/python in this checkout installs it"
+                             : "pip install ./client/python, from Fovea's checkout into a Python "
+                               "environment whose programs are on PATH, installs it";
   } else {
-    folders.insert(folders.begin(), OwnFolder());
+    folders.insert(folders.end(), on_path.begin(), on_path.end());
   }
   return RunCompanion(
       {.program = "fovea-" + command.get_name(), .comes_from = std::move(comes_from)}, arguments,

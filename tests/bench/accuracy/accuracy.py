@@ -113,7 +113,7 @@ def measured(server, scenes: pathlib.Path, kind: str) -> list[dict[str, float]]:
                 len(places),
                 concurrency,
                 outcomes,
-                interrupted="",
+                unfinished="",
             )
         ),
         flush=True,

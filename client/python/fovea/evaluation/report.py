@@ -38,7 +38,7 @@ class Report:
     concurrency: int
     outcomes: list[Outcome]  # of the models that were asked to the end
     # The model that was not: after Ctrl-C, without the server, or of other classes than the data set. Empty: none.
-    interrupted: str
+    unfinished: str
 
 
 def table(report: Report) -> str:
@@ -57,7 +57,7 @@ def as_json(report: Report) -> str:
         "task": report.task,
         "pictures": report.pictures,
         "concurrency": report.concurrency,
-        "interrupted": report.interrupted or None,
+        "unfinished": report.unfinished or None,
         "models": [
             {
                 "model": outcome.model.name,
