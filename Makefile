@@ -26,7 +26,7 @@ install: setup  ## Install commands, libraries and bundled models into PREFIX (/
 	  as_root=; [ -w "$$at" ] || as_root=sudo; \
 	  $$as_root cmake --install "$(BUILD)" --prefix "$(PREFIX)"
 
-demo: setup  ## Classify a picture, see what it cost and how another attention does (IMAGE=cat.jpg MODEL=shapes)
+demo: setup  ## Classify a picture, find and draw what is in a scene, see what it cost and how other attentions do (IMAGE= MODEL=)
 	@FOVEA_CUDA_TYPES=ONE deploy/setup/build.sh $(PRESET) fovea-server fovea  # runs on the CPU
 	@client/examples/demo.sh "$(BUILD)" "$(IMAGE)" "$(MODEL)"
 

@@ -67,7 +67,8 @@ class Client {
   absl::StatusOr<ClassifyResponse> Classify(const ClassifyRequest& request,
                                             const CallOptions& options = {});
 
-  // The objects in each image, their boxes in its pixels.
+  // The objects in each image, their boxes in its pixels. INTERNAL: the server's answer has a
+  // class, a score, a box or a picture size that cannot be.
   absl::StatusOr<DetectResponse> Detect(const DetectRequest& request,
                                         const CallOptions& options = {});
 

@@ -90,13 +90,15 @@ struct ClassifyResponse {
 
 struct DetectRequest {
   ModelId model;
-  std::vector<std::string> images;   // contents of JPEG, PNG or WebP files, at most 64
-  float score_threshold = 0;         // objects of a lower score are left out; in [0, 1]
-  int max_detections = 0;            // of each image, best first; 0: as many as the model gives
-  std::vector<std::string> classes;  // labels or class numbers, of which alone; empty: of all
-  bool masks = false;                // which pixels show each object; of models that have them
-  uint32_t priority = 0;             // 1 is served first; 0: the model's default
-  std::string id;                    // returned unchanged
+  std::vector<std::string> images;  // contents of JPEG, PNG or WebP files, at most 64
+  float score_threshold = 0;        // objects of a lower score are left out; in [0, 1]
+  int max_detections = 0;           // of each image, best first; 0: as many as the model gives
+  // Labels or class numbers, of which alone; empty: of all. At most twice as many as the model has
+  // classes: INVALID_ARGUMENT request.too_many_classes.
+  std::vector<std::string> classes;
+  bool masks = false;     // which pixels show each object; of models that have them
+  uint32_t priority = 0;  // 1 is served first; 0: the model's default
+  std::string id;         // returned unchanged
 };
 
 // In pixels of the picture, turned upright as its EXIF orientation says, to their outer edges.

@@ -37,7 +37,8 @@ class Head : public Layer {
 
   // That it tells apart; as the site's, where that names a number.
   virtual int64_t num_classes() const = 0;
-  // So many of them, the first ones, are the background: no label of the data has their number.
+  // So many of them, the first ones, are the background: in labels.txt they are "background", and
+  // no label of the data has their number.
   virtual int64_t background_classes() const { return 0; }
 
   // maps: one for each of the backbone's info().features, [N, channels, height, width], in the type

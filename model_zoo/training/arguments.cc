@@ -5,7 +5,7 @@
 #include <sstream>
 #include <string_view>
 
-#include "model_zoo/training/training_plan.h"
+#include "model_zoo/training/training_defaults.h"
 
 namespace fovea::models::training {
 namespace {
@@ -96,19 +96,19 @@ void AddTraining(CLI::App& app, Arguments& arguments) {
       ->capture_default_str();
   app.add_option("--epochs", arguments.epochs,
                  "Of the data, or stretches of what is drawn; " + Text(int64_t{training.epochs}) +
-                     ", of scenes and data " + Text(int64_t{kUsualEpochs}))
+                     ", of scenes and data " + Text(int64_t{kDefaultEpochs}))
       ->check(CLI::PositiveNumber);
   app.add_option("--images-per-epoch", arguments.images_per_epoch,
-                 Text(ShapesPerEpoch(arguments)) + ", of scenes " + Text(kScenesPerEpoch) +
+                 Text(kShapesPerEpoch) + ", of scenes " + Text(kScenesPerEpoch) +
                      "; without it all of the data")
       ->check(CLI::PositiveNumber);
   app.add_option(
          "--batch-size", arguments.batch_size,
-         Text(arguments.shapes.batch_size) + ", of scenes and data " + Text(kUsualBatchSize))
+         Text(arguments.shapes.batch_size) + ", of scenes and data " + Text(kDefaultBatchSize))
       ->check(CLI::PositiveNumber);
   app.add_option("--learning-rate", arguments.learning_rate,
                  "At the end of the warm-up; " + Text(training.peak_learning_rate) +
-                     ", of detectors and segmenters " + Text(kUsualRateOfHeads))
+                     ", of detectors and segmenters " + Text(kDefaultHeadLearningRate))
       ->check(CLI::PositiveNumber);
   app.add_option("--warmup-share", training.warmup_share, "Of all steps")
       ->check(CLI::Range(0.0, 1.0))
@@ -211,7 +211,7 @@ void AddOptions(CLI::App& app, Arguments& arguments) {
   AddRun(app, arguments);
 }
 
-std::string IdentityOf(const CLI::App& app) {
+std::string CommandIdentity(const CLI::App& app) {
   constexpr std::array<std::string_view, 7> kWithout = {
       "out", "checkpoints", "checkpoint-minutes", "resume", "csv", "drawing-threads", "stored"};
   std::istringstream all(app.config_to_str(/*default_also=*/true));

@@ -29,7 +29,7 @@ struct Arguments {
   std::optional<int64_t> head_channels, detections_per_image;
   std::optional<double> score_threshold, nms_iou;
   int64_t image_size = 0;
-  // The training. What is not given follows from the task.
+  // The training. What is not given: training_defaults.h.
   std::optional<int> epochs;
   std::optional<int64_t> images_per_epoch, batch_size, validation_images;
   std::optional<double> learning_rate;
@@ -55,8 +55,9 @@ struct Arguments {
 
 void AddOptions(CLI::App& app, Arguments& arguments);
 
-// What a training's numbers depend on, as text: those of the options that were given or have
-// defaults, but for where it is written and how it is told.
-std::string IdentityOf(const CLI::App& app);
+// The command's part of a checkpoint's identity (train_command.cc completes it), as text: the
+// options that were given or have defaults, but for where the training is written and how it is
+// told.
+std::string CommandIdentity(const CLI::App& app);
 
 }  // namespace fovea::models::training

@@ -53,7 +53,7 @@ void WriteExamples(uint64_t seed, const std::filesystem::path& folder) {
     cv::Size size;
     const char* type;
   };
-  // Wide, square and upright: the server's resize has to cope with all of them.
+  // Landscape, square and portrait: the server's resize has to cope with all of them.
   const Example examples[] = {
       {Shape::kStar, {320, 240}, ".jpg"},  {Shape::kHeart, {256, 256}, ".jpg"},
       {Shape::kArrow, {320, 240}, ".jpg"}, {Shape::kCrescent, {240, 320}, ".jpg"},
@@ -68,7 +68,7 @@ void WriteExamples(uint64_t seed, const std::filesystem::path& folder) {
   }
   const std::filesystem::path scenes = folder / "scenes";
   std::filesystem::create_directories(scenes);
-  const std::vector<cv::Size> sizes = SizesWithin(kExampleSceneSide);
+  const std::vector<cv::Size> sizes = SceneSizes(kExampleSceneSide);
   for (size_t i = 0; i < kExampleScenes.size(); ++i) {
     const Sample scene =
         DrawScene(seed, Stream::kExamples, kExampleScenes[i], sizes[i % sizes.size()]);

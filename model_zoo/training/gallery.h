@@ -9,7 +9,7 @@
 namespace fovea::models::training {
 
 // Draws a few pictures of several sizes as JPEG files and one as PNG into the folder, each called
-// after its shape ("star.jpg"), and into its folder "scenes" one of each of SizesWithin's. Throws
+// after its shape ("star.jpg"), and into its folder "scenes" one of each of SceneSizes's. Throws
 // std::runtime_error where a file cannot be written.
 void WriteExamples(uint64_t seed, const std::filesystem::path& folder);
 

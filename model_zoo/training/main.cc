@@ -18,7 +18,7 @@
 #include "model_zoo/training/data/user_data/write_data_set.h"
 #include "model_zoo/training/gallery.h"
 #include "model_zoo/training/train_command.h"
-#include "model_zoo/training/training_plan.h"
+#include "model_zoo/training/training_defaults.h"
 
 namespace fovea::models::training {
 namespace {
@@ -42,8 +42,7 @@ void WriteComparison(const Arguments& arguments) {
 // Of the test stream.
 void WriteScenes(const Arguments& arguments) {
   const int side = arguments.image_size > 0 ? static_cast<int>(arguments.image_size) : kSceneSide;
-  const Scenes scenes(
-      {.seed = arguments.seed, .stream = Stream::kTest, .sizes = SizesWithin(side)});
+  const Scenes scenes({.seed = arguments.seed, .stream = Stream::kTest, .sizes = SceneSizes(side)});
   WriteDataSet(scenes, 0, static_cast<uint64_t>(arguments.scene_count), arguments.write_scenes);
 }
 
@@ -59,12 +58,12 @@ void PrintLinearBaseline(const LinearBaselineOptions& options) {
   std::printf("linear classifier on the pixels: validation accuracy %.2f%% at best\n", 100 * best);
 }
 
-void Run(const Arguments& arguments, const std::string& identity) {
+void Run(const Arguments& arguments, const std::string& command) {
   if (arguments.threads > 0) at::set_num_threads(arguments.threads);
   const int64_t validation_images =
       arguments.validation_images.value_or(arguments.shapes.validation_images);
   if (!arguments.out.empty()) {
-    TrainAndWrite(arguments, identity);
+    TrainAndWrite(arguments, command);
   } else if (!arguments.evaluate.empty()) {
     PrintEvaluation(arguments.evaluate, arguments.seed, validation_images);
   } else if (!arguments.compare.empty()) {
@@ -97,7 +96,7 @@ int main(int argc, char** argv) {
   fovea::models::training::AddOptions(app, arguments);
   CLI11_PARSE(app, argc, argv);
   try {
-    fovea::models::training::Run(arguments, fovea::models::training::IdentityOf(app));
+    fovea::models::training::Run(arguments, fovea::models::training::CommandIdentity(app));
   } catch (const c10::Error& error) {
     std::fprintf(stderr, "fovea-train: %s\n", error.what_without_backtrace());
     return 1;

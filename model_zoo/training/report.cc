@@ -33,7 +33,8 @@ void CsvLog::Write(const EpochReport& report) {
   std::vector<Measure> measures = report.training;
   measures.insert(measures.end(), report.validation.begin(), report.validation.end());
   if (!has_names_) {
-    // Of another training. A pipe or a terminal has no size.
+    // What was there: another training's lines, or this one's, whose epochs are told again. A pipe
+    // or a terminal has no size.
     if (std::filesystem::is_regular_file(path_)) std::filesystem::resize_file(path_, 0);
     file_ << "epoch,learning_rate";
     for (const Measure& measure : measures) file_ << ',' << measure.name;

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Trains a detector, an instance segmenter and a semantic segmenter with an attention, on generated scenes:
 #   train_scenes.sh BUILD MODELS RESULTS ATTENTION
-# Writes MODELS/{detector,instances,segmenter}_ATTENTION/ and RESULTS/*_ATTENTION.csv.
+# Writes MODELS/{detector,instances,segmenter}_NAME/ and RESULTS/*_NAME.csv, NAME being the attention with _ for what is no letter or
+# digit.
 #
 # One recipe for every attention. The detector learns from fresh weights, the instance segmenter goes on with its backbone, and
 # the semantic segmenter with that one's. One thread inside an operator: for sums in one order, and so that two attentions

@@ -15,6 +15,7 @@
 #include "model_zoo/training/optimisation/initialisation.h"
 #include "model_zoo/training/tasks/classification_task.h"
 #include "model_zoo/training/tasks/segmentation_task.h"
+#include "model_zoo/training/training_defaults.h"
 
 namespace fovea::models::training {
 namespace {
@@ -59,7 +60,7 @@ TrainingData OpenData(const Arguments& arguments, const ModelDescription& model)
   if (!arguments.data.empty()) return OpenUserData(arguments.data, model.task);
   if (!arguments.scenes) return {};
   const auto side = static_cast<int>(model.image_height);
-  Scenes::Options options{.seed = arguments.seed, .sizes = SizesWithin(side)};
+  Scenes::Options options{.seed = arguments.seed, .sizes = SceneSizes(side)};
   TrainingData data;
   data.training = std::make_shared<Scenes>(options);
   options.stream = Stream::kValidation;
@@ -246,7 +247,7 @@ Preprocessing PreprocessingOf(const ModelInfo& info, const TrainingData& data,
 // All of the data where nothing is said, the last batch a whole one of this epoch and the next.
 int64_t StepsPerEpoch(const Arguments& arguments, const TrainingData& data, int64_t batch_size) {
   if (arguments.images_per_epoch || !data.training || arguments.scenes) {
-    const int64_t usual = arguments.scenes ? kScenesPerEpoch : ShapesPerEpoch(arguments);
+    const int64_t usual = arguments.scenes ? kScenesPerEpoch : kShapesPerEpoch;
     return std::max<int64_t>(1, arguments.images_per_epoch.value_or(usual) / batch_size);
   }
   const auto images = static_cast<int64_t>(data.training->size());
@@ -256,20 +257,16 @@ int64_t StepsPerEpoch(const Arguments& arguments, const TrainingData& data, int6
 TrainingOptions OptionsOf(const Arguments& arguments, const TrainingPlan& plan,
                           int64_t batch_size) {
   TrainingOptions options = arguments.training;
-  options.epochs = arguments.epochs.value_or(plan.draws() ? options.epochs : kUsualEpochs);
+  options.epochs = arguments.epochs.value_or(plan.draws() ? options.epochs : kDefaultEpochs);
   const bool classifies = plan.model.task == Task::kClassification;
-  options.peak_learning_rate =
-      arguments.learning_rate.value_or(classifies ? options.peak_learning_rate : kUsualRateOfHeads);
+  options.peak_learning_rate = arguments.learning_rate.value_or(
+      classifies ? options.peak_learning_rate : kDefaultHeadLearningRate);
   options.steps_per_epoch = StepsPerEpoch(arguments, plan.data, batch_size);
   options.keep_best = arguments.keep == "best";
   return options;
 }
 
 }  // namespace
-
-int64_t ShapesPerEpoch(const Arguments& arguments) {
-  return arguments.training.steps_per_epoch * arguments.shapes.batch_size;
-}
 
 TrainingPlan PlanOf(const Arguments& arguments) {
   std::optional<ModelDescription> from;
@@ -292,7 +289,7 @@ TrainingPlan PlanOf(const Arguments& arguments) {
   }
   plan.preprocessing = PreprocessingOf(info, plan.data, arguments, from);
   const int64_t batch_size =
-      arguments.batch_size.value_or(draws ? arguments.shapes.batch_size : kUsualBatchSize);
+      arguments.batch_size.value_or(draws ? arguments.shapes.batch_size : kDefaultBatchSize);
   plan.options = OptionsOf(arguments, plan, batch_size);
   plan.task = MakeTask(plan, arguments, batch_size);
   return plan;

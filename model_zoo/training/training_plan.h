@@ -1,5 +1,5 @@
-// What fovea-train --out trains, and how: what the command line says, and what follows from it
-// where it says nothing.
+// What fovea-train --out trains, and how: what the command line says, and where it says nothing
+// training_defaults.h and what follows.
 #pragma once
 
 #include <memory>
@@ -14,17 +14,6 @@
 #include "model_zoo/training/tasks/training_task.h"
 
 namespace fovea::models::training {
-
-// Where the command says nothing. Of generated pictures of one shape everything else is the default
-// of TrainingOptions and ShapeClassificationOptions.
-inline constexpr int kSceneSide = 128;
-inline constexpr int64_t kScenesPerEpoch = 1'600, kValidationScenes = 400;
-inline constexpr int kUsualEpochs = 30;            // of scenes and data
-inline constexpr int64_t kUsualBatchSize = 16;     // of them
-inline constexpr double kUsualRateOfHeads = 2e-3;  // the learning rate behind the warm-up
-
-// Of pictures of one shape.
-int64_t ShapesPerEpoch(const Arguments& arguments);
 
 // Its parts refer to each other: `task` to the backbone and the data.
 struct TrainingPlan {

@@ -86,9 +86,9 @@ struct InferenceRequest {
   RequestOptions options;
   uint64_t priority = 0;    // as the caller gave it: 1 first, 0 the model's default
   Nanos deadline = kNever;  // steady time
-  // The number of the request that it is one picture of, which its other pictures have too; 0: it
-  // is whole.
-  uint64_t picture_of = 0;
+  // Shared by the requests that one request of several pictures was split into
+  // (pipeline/image_by_image); 0: not split.
+  uint64_t split_from = 0;
   CancellationPtr cancellation = std::make_shared<Cancellation>();
   StageTimes stages;  // started at the message's arrival
   // The InferenceCall's, which keeps it until the answer has left; null: nobody counts.

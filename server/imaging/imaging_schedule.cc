@@ -13,8 +13,8 @@ namespace {
 // one it makes no difference.
 constexpr Nanos kQuantum = kMillisecond;
 
-bool IsOfSeveral(const ImagingOutline& outline) {
-  return outline.work.kind == ImageKind::kResults && outline.picture_of != 0;
+bool IsOfSplitRequest(const ImagingOutline& outline) {
+  return outline.work.kind == ImageKind::kResults && outline.split_from != 0;
 }
 
 }  // namespace
@@ -42,8 +42,8 @@ ImagingTaskId ImagingSchedule::Add(ImagingLineId id, const ImagingOutline& outli
   const ImagingTaskId task = ++last_task_;
   const Waiting waiting{outline, times_.Slow(outline.work)};
   ++waiting_;
-  if (IsOfSeveral(outline)) {
-    Results& results = results_[outline.picture_of];
+  if (IsOfSplitRequest(outline)) {
+    Results& results = results_[outline.split_from];
     if (results.admitted == most_results_) {
       results.held.push_back({task, id, waiting});
       results.held_time += waiting.estimate;
@@ -63,9 +63,9 @@ void ImagingSchedule::PutInLine(ImagingTaskId task, ImagingLineId id, const Wait
   line.tasks.emplace(task, waiting);
 }
 
-void ImagingSchedule::Admit(const ImagingOutline& done) {
-  if (!IsOfSeveral(done)) return;
-  const auto found = results_.find(done.picture_of);
+void ImagingSchedule::AdmitNext(const ImagingOutline& done) {
+  if (!IsOfSplitRequest(done)) return;
+  const auto found = results_.find(done.split_from);
   FOVEA_CHECK(found != results_.end());
   Results& results = found->second;
   if (results.held.empty()) {
@@ -128,7 +128,7 @@ void ImagingSchedule::Done(ImagingTaskId id, Nanos took, std::optional<Nanos> wo
   running_.erase(found);
   fair_share_.Charge(run.line, took - run.task.estimate);
   if (worked) times_.Record(run.task.outline.work, *worked, now);
-  Admit(run.task.outline);
+  AdmitNext(run.task.outline);
 }
 
 bool ImagingSchedule::Hopeless(ImagingTaskId id, Nanos now) const {

@@ -26,8 +26,8 @@ struct ImagingOutline {
   Nanos order = 0;   // inside its priority: the deadline, or what stands for one
   // Decoded later than this it would be of no use: its model could not run it by its deadline.
   Nanos ready_by = kNever;
-  // Of results: the request of several pictures that they belong to; 0: they are a request's all.
-  uint64_t picture_of = 0;
+  // Of results: InferenceRequest::split_from.
+  uint64_t split_from = 0;
 };
 
 // Not thread-safe. Never reads a clock: `now` does not go back from call to call.
@@ -47,6 +47,7 @@ class ImagingSchedule {
   void RemoveLine(ImagingLineId line);
 
   ImagingTaskId Add(ImagingLineId line, const ImagingOutline& outline);
+  // Whether Next would give one: what is held back does not count.
   bool has_next() const { return waiting_ > held_; }
   // Takes the image whose turn it is; nothing where no image is in line. It runs until Done.
   std::optional<ImagingTaskId> Next(Nanos now);
@@ -105,7 +106,7 @@ class ImagingSchedule {
 
   void PutInLine(ImagingTaskId task, ImagingLineId line, const Waiting& waiting);
   // An image with such an outline has run: what was held back for it is put in line.
-  void Admit(const ImagingOutline& done);
+  void AdmitNext(const ImagingOutline& done);
   // The estimates of what is held back of a line, would come before `place`, and can delay it: what
   // one request holds back leaves a thread to others, where there are two.
   Nanos HeldBefore(ImagingLineId line, const Place& place) const;
@@ -116,7 +117,7 @@ class ImagingSchedule {
   FairShare fair_share_;
   std::map<ImagingLineId, Line> lines_;
   absl::flat_hash_map<ImagingTaskId, Running> running_;
-  absl::flat_hash_map<uint64_t, Results> results_;  // by ImagingOutline::picture_of
+  absl::flat_hash_map<uint64_t, Results> results_;  // by ImagingOutline::split_from
   int waiting_ = 0;
   int held_ = 0;  // of them
   ImagingLineId last_line_ = 0;

@@ -105,7 +105,7 @@ void FinishElsewhere(Ran ran, TaskResult result) {
   ImagingTask task{.outline = {.work = {ImageKind::kResults, ResultsAmount(ran)},
                                .priority = ran.task->priority(),
                                .order = ImagingOrder(request),
-                               .picture_of = request.picture_of},
+                               .split_from = request.split_from},
                    .cancellation = request.cancellation,
                    .deadline = request.deadline};
   task.run = [ran = std::move(ran), result = std::move(result)](const absl::Status& turn) mutable {

@@ -72,7 +72,7 @@ Requests RequestsFor(const InferenceRequest& whole, const AcceptedInput& input) 
     one->options = whole.options;
     one->priority = whole.priority;
     one->deadline = whole.deadline;
-    one->picture_of = number;
+    one->split_from = number;
     one->stages = whole.stages;
     one->memory = whole.memory;
     requests.push_back(std::move(one));

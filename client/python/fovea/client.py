@@ -132,8 +132,8 @@ class Client:
         """The objects in each picture.
 
         score_threshold: objects of a lower score are left out. max_detections: of each picture, best first; 0: as many
-        as the model gives. classes: only objects of these, labels or class numbers as text; empty: of all. masks: also
-        which pixels show each object; only of models that have masks.
+        as the model gives. classes: only objects of these, labels or class numbers as text, at most twice as many
+        as the model has classes; empty: of all. masks: also which pixels show each object; only of models that have masks.
         """
         request = to_detect(
             model,

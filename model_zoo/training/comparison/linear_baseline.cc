@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "model_zoo/training/data/loading/picture_loader.h"
+#include "model_zoo/training/data/loading/shape_loader.h"
 #include "model_zoo/training/optimisation/adamw.h"
 #include "model_zoo/training/optimisation/schedule.h"
 
@@ -24,8 +24,8 @@ struct Pixels {
 };
 
 Pixels DrawPixels(const LinearBaselineOptions& options, Stream stream, int64_t images) {
-  const PictureBatch batch = DrawPictureBatch(options.seed, stream, 0, images, options.side);
-  return {NormalisedPictures(batch.pixels).flatten(1), batch.labels};
+  const ShapeBatch batch = DrawShapeBatch(options.seed, stream, 0, images, options.side);
+  return {NormalisedShapes(batch.pixels).flatten(1), batch.labels};
 }
 
 LinearBaselineResult Train(const LinearBaselineOptions& options, double weight_decay,

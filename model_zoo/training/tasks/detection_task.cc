@@ -49,7 +49,7 @@ class DetectionTask : public TrainingTask {
       : backbone_(backbone),
         options_(options),
         batches_(sources, backbone, options.samples),
-        first_label_(FirstLabel(backbone)) {}
+        first_label_(HeadOf(backbone)->background_classes()) {}
 
   Validation Validate() override {
     return Validated([this](const TrainingBatch& batch) {
@@ -154,7 +154,7 @@ class RegionDetectionTask final : public DetectionTask {
                       const DetectionTrainingOptions& options)
       : DetectionTask(backbone, sources, options),
         head_(head),
-        coding_{.background = head.background_classes() == 1 ? 0 : head.num_classes(),
+        coding_{.background = head.background_classes() > 0 ? 0 : head.num_classes(),
                 .weights = head.design().box_weights.front()} {}
 
   BatchLoss Loss(int64_t step) override {
@@ -248,20 +248,17 @@ class RegionDetectionTask final : public DetectionTask {
 
 }  // namespace
 
-int64_t FirstLabel(const Backbone& backbone) {
-  const Head* head = HeadOf(backbone);
-  return head != nullptr ? head->background_classes() : 0;
-}
-
 std::unique_ptr<TrainingTask> MakeDetectionTask(Backbone& backbone, SampleSources sources,
                                                 const DetectionTrainingOptions& options) {
-  CheckClasses(backbone, FirstLabel(backbone) + sources.training.labels().size());
-  if (const auto* anchors = dynamic_cast<const AnchorDetector*>(HeadOf(backbone))) {
+  const Head* head = HeadOf(backbone);
+  TORCH_CHECK_VALUE(head != nullptr, "a detector has a head");
+  CheckClasses(backbone, head->background_classes() + sources.training.labels().size());
+  if (const auto* anchors = dynamic_cast<const AnchorDetector*>(head)) {
     DetectionTrainingOptions without_masks = options;
     without_masks.samples.masks = false;
     return std::make_unique<AnchorDetectionTask>(backbone, *anchors, sources, without_masks);
   }
-  const auto* regions = dynamic_cast<const TwoStageHead*>(HeadOf(backbone));
+  const auto* regions = dynamic_cast<const TwoStageHead*>(head);
   TORCH_CHECK_VALUE(regions != nullptr && regions->roi_heads().stages() == 1,
                     "fovea-train trains the detectors retinanet and mask_rcnn");
   TORCH_CHECK_VALUE(sources.training.ground_truth().masks,

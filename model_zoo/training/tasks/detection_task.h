@@ -27,13 +27,8 @@ struct DetectionTrainingOptions {
 // outlive it. Throws c10::ValueError where the head cannot be trained, the data has no masks for
 // it, or the head tells another number of classes apart.
 //
-// By TORCHVISION's conventions the classes of a detector with proposals are the labels and, in
-// front of them, the background.
+// The head tells the labels apart and, in front of them, its background_classes().
 std::unique_ptr<TrainingTask> MakeDetectionTask(Backbone& backbone, SampleSources sources,
                                                 const DetectionTrainingOptions& options);
-
-// How many numbers of classes lie before that of the first label, for a backbone with a detector
-// behind it: 1 where the background is class 0.
-int64_t FirstLabel(const Backbone& backbone);
 
 }  // namespace fovea::models::training

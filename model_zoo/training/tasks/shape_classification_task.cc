@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "model_zoo/training/data/loading/picture_loader.h"
+#include "model_zoo/training/data/loading/shape_loader.h"
 #include "model_zoo/training/tasks/autocast.h"
 #include "model_zoo/training/tasks/extent_guide.h"
 #include "model_zoo/training/tasks/shape_evaluation.h"
@@ -40,10 +40,10 @@ class ShapeClassificationTask final : public TrainingTask {
   }
 
   BatchLoss Loss(int64_t step) override {
-    const PictureBatch batch = Draw(step);
+    const ShapeBatch batch = Draw(step);
     BlockOutput guided(options_.guide_block);
     ForwardContext unguided;
-    const at::Tensor logits = Logits(NormalisedPictures(batch.pixels), guide_ ? guided : unguided);
+    const at::Tensor logits = Logits(NormalisedShapes(batch.pixels), guide_ ? guided : unguided);
     const at::Tensor loss = at::cross_entropy_loss(logits, batch.labels, {}, at::Reduction::Mean,
                                                    /*ignore_index=*/-100, options_.label_smoothing);
     BatchLoss found{.total = loss, .measures = {{"training_loss", loss.item<double>()}}};
@@ -78,14 +78,14 @@ class ShapeClassificationTask final : public TrainingTask {
         .score = score.accuracy()};
   }
 
-  PictureBatch Draw(int64_t step) {
+  ShapeBatch Draw(int64_t step) {
     if (step != next_ || !loader_) {
-      loader_.emplace(PictureLoader::Options{.seed = options_.seed,
-                                             .stream = Stream::kTraining,
-                                             .batch_size = options_.batch_size,
-                                             .side = side_,
-                                             .threads = options_.drawing_threads,
-                                             .first_batch = step});
+      loader_.emplace(ShapeLoader::Options{.seed = options_.seed,
+                                           .stream = Stream::kTraining,
+                                           .batch_size = options_.batch_size,
+                                           .side = side_,
+                                           .threads = options_.drawing_threads,
+                                           .first_batch = step});
     }
     next_ = step + 1;
     return loader_->Next();
@@ -100,8 +100,8 @@ class ShapeClassificationTask final : public TrainingTask {
   const ShapeClassificationOptions options_;
   const int side_;
   std::optional<ExtentGuide> guide_;
-  std::optional<PictureLoader> loader_;  // made for the first batch that is asked for
-  int64_t next_ = 0;                     // the number of the loader's next batch
+  std::optional<ShapeLoader> loader_;  // made for the first batch that is asked for
+  int64_t next_ = 0;                   // the number of the loader's next batch
 };
 
 }  // namespace

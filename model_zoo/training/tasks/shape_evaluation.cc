@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <map>
 
-#include "model_zoo/training/data/loading/picture_loader.h"
+#include "model_zoo/training/data/loading/shape_loader.h"
 
 namespace fovea::models::training {
 namespace {
@@ -45,8 +45,8 @@ std::vector<Score> Evaluate(const std::vector<Classifier>& classifiers, uint64_t
       const int side = classifiers[i].side;
       auto [pictures, added] = by_side.try_emplace(side);
       if (added) {
-        const PictureBatch batch = DrawPictureBatch(seed, stream, first, count, side);
-        pictures->second = {.pixels = NormalisedPictures(batch.pixels), .labels = batch.labels};
+        const ShapeBatch batch = DrawShapeBatch(seed, stream, first, count, side);
+        pictures->second = {.pixels = NormalisedShapes(batch.pixels), .labels = batch.labels};
       }
       const auto& [pixels, labels] = pictures->second;
       Count(classifiers[i].logits_of(pixels).to(at::kFloat), labels, scores[i]);

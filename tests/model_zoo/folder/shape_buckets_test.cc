@@ -30,11 +30,11 @@ class ShapeBucketsTest : public ::testing::TestWithParam<Sides> {
 
 // As a picture of this format, longer by shorter side, is fitted: see Preprocessing::shorter_side.
 // What is no whole number is cut off.
-ImageSize Fitted(double format, bool upright, double most_short, double most_long) {
+ImageSize Fitted(double format, bool portrait, double most_short, double most_long) {
   const double side = std::min(most_short, most_long / format);
   const auto small = static_cast<int64_t>(side);
   const auto large = static_cast<int64_t>(side * format);
-  return upright ? ImageSize{large, small} : ImageSize{small, large};
+  return portrait ? ImageSize{large, small} : ImageSize{small, large};
 }
 
 double Area(const ImageSize& size) {
@@ -51,7 +51,7 @@ std::optional<ImageSize> SmallestThatHolds(const std::vector<ImageSize>& sizes,
   return smallest;
 }
 
-TEST_P(ShapeBucketsTest, AreMultiplesOfTheStrideTheLargestFirstUprightAndLying) {
+TEST_P(ShapeBucketsTest, AreMultiplesOfTheStrideTheLargestFirstLandscapeAndPortrait) {
   EXPECT_LE(sizes_.size(), 13u);
   const std::set<ImageSize> all(sizes_.begin(), sizes_.end());
   EXPECT_EQ(all.size(), sizes_.size());
@@ -76,22 +76,23 @@ TEST_P(ShapeBucketsTest, WasteOfEveryShapeIsThatOfTheFormatsBesideIt) {
     const double next = *std::ranges::lower_bound(formats, format);
     const auto above = std::ranges::upper_bound(formats, format);
     const double previous = next == format ? format : *std::prev(above);
-    for (const bool upright : {false, true}) {
-      const ImageSize picture = Fitted(format, upright, shorter(), longer());
+    for (const bool portrait : {false, true}) {
+      const ImageSize picture = Fitted(format, portrait, shorter(), longer());
       const std::optional<ImageSize> size = SmallestThatHolds(sizes_, picture);
       ASSERT_TRUE(size) << format;
       const double rounded = kStride + 2;
       const double kept = previous / next * (1 - rounded / static_cast<double>(size->height)) *
                           (1 - rounded / static_cast<double>(size->width));
-      EXPECT_LE(1 - Area(picture) / Area(*size), 1 - kept) << format << (upright ? " upright" : "");
+      EXPECT_LE(1 - Area(picture) / Area(*size), 1 - kept)
+          << format << (portrait ? " portrait" : "");
     }
   }
 }
 
 TEST_P(ShapeBucketsTest, OfAPictureOfACommonFormatLessThanAStrideAtEachSideIsEmpty) {
   for (const double format : {1.0, 4.0 / 3, 3.0 / 2, 2.0, 3.0, 6.0, longer() / shorter()}) {
-    for (const bool upright : {false, true}) {
-      const ImageSize picture = Fitted(format, upright, shorter(), longer());
+    for (const bool portrait : {false, true}) {
+      const ImageSize picture = Fitted(format, portrait, shorter(), longer());
       const std::optional<ImageSize> size = SmallestThatHolds(sizes_, picture);
       ASSERT_TRUE(size) << format;
       EXPECT_LE(size->height - picture.height, kStride) << format;

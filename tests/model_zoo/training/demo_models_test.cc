@@ -14,7 +14,7 @@
 #include "model_zoo/folder/describe_model_folder.h"
 #include "model_zoo/model.h"
 #include "model_zoo/registry/load.h"
-#include "model_zoo/training/data/loading/picture_loader.h"
+#include "model_zoo/training/data/loading/shape_loader.h"
 #include "model_zoo/training/tasks/shape_evaluation.h"
 #include "server/imaging/decode.h"
 #include "server/imaging/probe.h"

@@ -327,7 +327,7 @@ def test_written_scenes_are_data_on_disk(tmp_path: pathlib.Path) -> None:
     subprocess.run(list(map(str, command)), check=True, timeout=60)
     coco = json.loads((scenes / "annotations.json").read_text())
     assert len(coco["images"]) == len(list((scenes / "images").iterdir())) == 4
-    # Square, lying and upright in turn.
+    # Square, landscape and portrait in turn.
     sizes = [
         Image.open(scenes / "images" / f"{index:06}.png").size for index in range(4)
     ]

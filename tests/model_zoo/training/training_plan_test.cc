@@ -8,8 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "model_zoo/heads/headed_backbone.h"
 #include "model_zoo/training/data/generated/scene.h"
-#include "model_zoo/training/tasks/detection_task.h"
+#include "model_zoo/training/training_defaults.h"
 
 namespace fovea::models::training {
 namespace {
@@ -62,7 +63,7 @@ TEST(TrainingPlanTest, TheBackgroundIsALabelWhereTheHeadCountsIt) {
                                       .conventions = conventions,
                                       .head_channels = 32,
                                       .image_size = 64});
-    EXPECT_EQ(FirstLabel(*plan.backbone), background);
+    EXPECT_EQ(HeadOf(*plan.backbone)->background_classes(), background);
     std::vector<std::string> labels(background, "background");
     const std::vector<std::string>& of_data = plan.data.training->labels();
     labels.insert(labels.end(), of_data.begin(), of_data.end());

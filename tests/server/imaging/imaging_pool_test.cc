@@ -137,7 +137,7 @@ TEST(ImagingPool, ResultsThatAreHeldBackRunToo) {
                               --running;
                               return ++ran > 0;
                             },
-                        .outline = {.work = {ImageKind::kResults, 1}, .picture_of = 7}});
+                        .outline = {.work = {ImageKind::kResults, 1}, .split_from = 7}});
     }
     pool->Stop();
     EXPECT_EQ(ran, kPictures) << "also of a pool that stops";

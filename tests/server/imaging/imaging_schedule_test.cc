@@ -233,7 +233,7 @@ TEST_F(ImagingScheduleTest, KnowsWhichImageWouldBeReadyTooLate) {
 class ResultsInLine : public ImagingScheduleTest {
  protected:
   ImagingTaskId AddResults(uint64_t request, ImagingLineId line) {
-    return schedule_->Add(line, {.work = {ImageKind::kResults, 1000}, .picture_of = request});
+    return schedule_->Add(line, {.work = {ImageKind::kResults, 1000}, .split_from = request});
   }
   ImagingTaskId AddResults(uint64_t request) { return AddResults(request, line_); }
   void Done(ImagingTaskId task) { schedule_->Done(task, kMs, kMs, now_); }

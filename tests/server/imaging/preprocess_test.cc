@@ -254,10 +254,10 @@ TEST_F(Preprocess, Row24OnePixelAndOneRowAreEnlarged) {
   // 1 x 1000 and 1000 x 1: resized as a whole they would have 18,000 times 18 pixels.
   std::vector<uint8_t> ramp(3000);
   for (int i = 0; i < 3000; ++i) ramp[i] = static_cast<uint8_t>(i / 12);
-  const auto lying = ResizeRgb(Received(ramp), 1, 1000, kSmall, {}, resources_);
-  const auto upright = ResizeRgb(Received(ramp), 1000, 1, kSmall, {}, resources_);
-  ASSERT_TRUE(lying.ok() && upright.ok());
-  const std::vector<uint8_t>&wide = lying->rgb, &tall = upright->rgb;
+  const auto landscape = ResizeRgb(Received(ramp), 1, 1000, kSmall, {}, resources_);
+  const auto portrait = ResizeRgb(Received(ramp), 1000, 1, kSmall, {}, resources_);
+  ASSERT_TRUE(landscape.ok() && portrait.ok());
+  const std::vector<uint8_t>&wide = landscape->rgb, &tall = portrait->rgb;
   EXPECT_NEAR(wide[3 * 8], 125, 1);
   for (int y = 0; y < 16; ++y) {
     for (int x = 0; x < 16; ++x) EXPECT_EQ(wide[3 * (16 * y + x)], tall[3 * (16 * x + y)]);

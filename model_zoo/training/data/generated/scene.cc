@@ -244,7 +244,7 @@ Sample DrawScene(uint64_t seed, Stream stream, uint64_t index, cv::Size size,
   return sample;
 }
 
-std::vector<cv::Size> SizesWithin(int side) {
+std::vector<cv::Size> SceneSizes(int side) {
   const int shorter = std::max(1, side * 3 / 4);
   return {{side, side}, {side, shorter}, {shorter, side}};
 }

@@ -38,8 +38,8 @@ Sample DrawScene(uint64_t seed, Stream stream, uint64_t index, cv::Size size,
 
 inline constexpr int kMinVisiblePixels = 20;
 
-// As pictures come that fit into a square of `side` pixels: square, lying and upright at 4:3.
-std::vector<cv::Size> SizesWithin(int side);
+// As pictures come that fit into a square of `side` pixels: square, landscape and portrait at 4:3.
+std::vector<cv::Size> SceneSizes(int side);
 
 // The scenes of a stream.
 class Scenes final : public SampleSource {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "model_zoo/training/data/generated/canvas.h"
-#include "model_zoo/training/data/loading/picture_loader.h"
+#include "model_zoo/training/data/loading/shape_loader.h"
 
 namespace fovea::models::training {
 namespace {
@@ -76,7 +76,7 @@ TEST(PictureTest, ASeedIsAnotherDataSet) {
 }
 
 TEST(PictureTest, ClassesAreBalancedInEveryRound) {
-  const PictureBatch batch = DrawPictureBatch(1, Stream::kValidation, 30, 3 * kNumShapes, 32);
+  const ShapeBatch batch = DrawShapeBatch(1, Stream::kValidation, 30, 3 * kNumShapes, 32);
   EXPECT_TRUE(at::bincount(batch.labels).eq(3).all().item<bool>());
   EXPECT_EQ(batch.pixels.sizes(), at::IntArrayRef({30, 32, 32, 3}));
 }
@@ -97,7 +97,7 @@ TEST(PictureTest, TheShapeIsLargeInThePictureAndStandsOut) {
 }
 
 TEST(PictureTest, NeitherDarkNorBrightPicturesPrevail) {
-  const PictureBatch batch = DrawPictureBatch(1, Stream::kTraining, 0, 500, 64);
+  const ShapeBatch batch = DrawShapeBatch(1, Stream::kTraining, 0, 500, 64);
   const at::Tensor means = batch.pixels.to(at::kFloat).mean({1, 2, 3});
   EXPECT_NEAR(means.mean().item<double>(), 115, 25);
   EXPECT_GT(means.std().item<double>(), 25);
@@ -139,23 +139,23 @@ TEST(CanvasTest, HiddenShareIsOfTheTarget) {
   EXPECT_EQ(HiddenShare(target, target), 1);
 }
 
-TEST(PictureLoaderTest, GivesTheStreamInOrderWhateverTheThreads) {
-  PictureLoader one({.seed = 4, .batch_size = 6, .side = 32, .threads = 1});
-  PictureLoader three({.seed = 4, .batch_size = 6, .side = 32, .threads = 3});
+TEST(ShapeLoaderTest, GivesTheStreamInOrderWhateverTheThreads) {
+  ShapeLoader one({.seed = 4, .batch_size = 6, .side = 32, .threads = 1});
+  ShapeLoader three({.seed = 4, .batch_size = 6, .side = 32, .threads = 3});
   for (int i = 0; i < 5; ++i) {
-    const PictureBatch expected = DrawPictureBatch(4, Stream::kTraining, 6 * i, 6, 32);
-    for (PictureLoader* loader : {&one, &three}) {
-      const PictureBatch batch = loader->Next();
+    const ShapeBatch expected = DrawShapeBatch(4, Stream::kTraining, 6 * i, 6, 32);
+    for (ShapeLoader* loader : {&one, &three}) {
+      const ShapeBatch batch = loader->Next();
       EXPECT_TRUE(at::equal(batch.pixels, expected.pixels)) << "batch " << i;
       EXPECT_TRUE(at::equal(batch.labels, expected.labels)) << "batch " << i;
     }
   }
 }
 
-TEST(NormalisedPicturesTest, PutsChannelsFirstAndCentresThem) {
+TEST(NormalisedShapesTest, PutsChannelsFirstAndCentresThem) {
   at::Tensor pixels = at::zeros({1, 2, 2, 3}, at::kByte);
   pixels[0][1][0][2] = 255;
-  const at::Tensor normalised = NormalisedPictures(pixels);
+  const at::Tensor normalised = NormalisedShapes(pixels);
   EXPECT_EQ(normalised.sizes(), at::IntArrayRef({1, 3, 2, 2}));
   EXPECT_EQ(normalised[0][2][1][0].item<float>(), 1.0f);
   EXPECT_EQ(normalised[0][0][0][0].item<float>(), -1.0f);

@@ -223,8 +223,8 @@ TEST(ScenesTest, NameTheirClassesAndTheBackground) {
 }
 
 TEST(ScenesTest, TakeTheirSizesInTurn) {
-  EXPECT_EQ(SizesWithin(128), (std::vector<cv::Size>{{128, 128}, {128, 96}, {96, 128}}));
-  EXPECT_EQ(SizesWithin(1), (std::vector<cv::Size>{{1, 1}, {1, 1}, {1, 1}}));
+  EXPECT_EQ(SceneSizes(128), (std::vector<cv::Size>{{128, 128}, {128, 96}, {96, 128}}));
+  EXPECT_EQ(SceneSizes(1), (std::vector<cv::Size>{{1, 1}, {1, 1}, {1, 1}}));
   const Scenes scenes({.sizes = {{60, 60}, {60, 45}}});
   for (const uint64_t index : {0, 1, 2, 3}) {
     const cv::Size size{60, index % 2 == 0 ? 60 : 45};

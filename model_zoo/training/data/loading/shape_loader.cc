@@ -1,4 +1,4 @@
-#include "model_zoo/training/data/loading/picture_loader.h"
+#include "model_zoo/training/data/loading/shape_loader.h"
 
 #include <ATen/ATen.h>
 
@@ -7,10 +7,9 @@
 
 namespace fovea::models::training {
 
-PictureBatch DrawPictureBatch(uint64_t seed, Stream stream, uint64_t first, int64_t count,
-                              int side) {
-  PictureBatch batch{at::empty({count, side, side, 3}, at::kByte), at::empty({count}, at::kLong),
-                     at::empty({count, side, side}, at::kByte)};
+ShapeBatch DrawShapeBatch(uint64_t seed, Stream stream, uint64_t first, int64_t count, int side) {
+  ShapeBatch batch{at::empty({count, side, side, 3}, at::kByte), at::empty({count}, at::kLong),
+                   at::empty({count, side, side}, at::kByte)};
   auto* pixels = batch.pixels.mutable_data_ptr<uint8_t>();
   auto* labels = batch.labels.mutable_data_ptr<int64_t>();
   auto* extent = batch.extent.mutable_data_ptr<uint8_t>();
@@ -24,27 +23,27 @@ PictureBatch DrawPictureBatch(uint64_t seed, Stream stream, uint64_t first, int6
   return batch;
 }
 
-at::Tensor NormalisedPictures(const at::Tensor& pixels) {
+at::Tensor NormalisedShapes(const at::Tensor& pixels) {
   return pixels.permute({0, 3, 1, 2})
       .to(at::kFloat, /*non_blocking=*/false, /*copy=*/false, at::MemoryFormat::Contiguous)
       .div_(127.5f)
       .sub_(1.0f);
 }
 
-PictureLoader::PictureLoader(const Options& options)
+ShapeLoader::ShapeLoader(const Options& options)
     : options_(options), started_(options.first_batch) {
   for (int i = 0; i < std::max(1, options.threads); ++i) DrawAnother();
 }
 
-void PictureLoader::DrawAnother() {
-  drawing_.push_back(std::async(
-      std::launch::async, DrawPictureBatch, options_.seed, options_.stream,
-      static_cast<uint64_t>(started_ * options_.batch_size), options_.batch_size, options_.side));
+void ShapeLoader::DrawAnother() {
+  drawing_.push_back(std::async(std::launch::async, DrawShapeBatch, options_.seed, options_.stream,
+                                static_cast<uint64_t>(started_ * options_.batch_size),
+                                options_.batch_size, options_.side));
   ++started_;
 }
 
-PictureBatch PictureLoader::Next() {
-  PictureBatch batch = drawing_.front().get();
+ShapeBatch ShapeLoader::Next() {
+  ShapeBatch batch = drawing_.front().get();
   drawing_.pop_front();
   DrawAnother();
   return batch;

@@ -11,23 +11,22 @@
 
 namespace fovea::models::training {
 
-struct PictureBatch {
+struct ShapeBatch {
   at::Tensor pixels;  // UINT8 [N, side, side, 3], RGB
   at::Tensor labels;  // INT64 [N], values of Shape
   at::Tensor extent;  // UINT8 [N, side, side]: Picture::extent
 };
 
 // The pictures first, first + 1, ..., first + count - 1 of a stream.
-PictureBatch DrawPictureBatch(uint64_t seed, Stream stream, uint64_t first, int64_t count,
-                              int side);
+ShapeBatch DrawShapeBatch(uint64_t seed, Stream stream, uint64_t first, int64_t count, int side);
 
 // UINT8 [N, H, W, 3] to FP32 [N, 3, H, W] in [-1, 1]: a mean and a deviation of 0.5, as the demo
 // models' preprocessing.
-at::Tensor NormalisedPictures(const at::Tensor& pixels);
+at::Tensor NormalisedShapes(const at::Tensor& pixels);
 
 // A stream's pictures from the first on, batch after batch, without end. What comes does not depend
 // on the number of threads. Not thread-safe.
-class PictureLoader {
+class ShapeLoader {
  public:
   struct Options {
     uint64_t seed = 1;
@@ -38,16 +37,16 @@ class PictureLoader {
     int threads = 1;
     int64_t first_batch = 0;  // to begin with
   };
-  explicit PictureLoader(const Options& options);
+  explicit ShapeLoader(const Options& options);
 
-  PictureBatch Next();
+  ShapeBatch Next();
 
  private:
   void DrawAnother();
 
   const Options options_;
   int64_t started_ = 0;  // batches
-  std::deque<std::future<PictureBatch>> drawing_;
+  std::deque<std::future<ShapeBatch>> drawing_;
 };
 
 }  // namespace fovea::models::training
