@@ -14,6 +14,21 @@ namespace {
 // Logits that are looked at together: what is made of them stays in a core's cache.
 constexpr int64_t kPiece = 1 << 18;
 
+// NMS takes the square of its boxes; more than these go in as far as they are needed.
+constexpr int64_t kCandidatesAtOnce = 8192;
+
+// The first `most` that are kept. What is kept of some candidates, best first, is how what is kept
+// of all begins.
+at::Tensor BestKept(const at::Tensor& boxes, const at::Tensor& scores, double iou, int64_t most) {
+  for (int64_t part = std::max(kCandidatesAtOnce, 2 * most); part < scores.size(0); part *= 2) {
+    const at::Tensor best = BestFirst(scores, part);
+    const at::Tensor kept =
+        kernels::Nms(boxes.index_select(0, best), scores.index_select(0, best), iou);
+    if (kept.size(0) >= most) return best.index_select(0, kept.slice(0, 0, most));
+  }
+  return kernels::Nms(boxes, scores, iou).slice(0, 0, most);
+}
+
 }  // namespace
 
 at::Tensor BestFirst(const at::Tensor& scores, int64_t most) {
@@ -83,8 +98,8 @@ std::vector<at::Tensor> SelectDetections(const Candidates& candidates, const Ima
   // has no more than seven bits behind the point.
   const double apart = std::max(height, width) + 1;
   const at::Tensor placed = boxes.to(at::kDouble) + (labels.to(at::kDouble) * apart).unsqueeze(1);
-  at::Tensor kept = kernels::Nms(placed, scores.to(at::kDouble), options.nms_iou);
-  kept = kept.slice(0, 0, options.detections_per_image);
+  const at::Tensor kept =
+      BestKept(placed, scores.to(at::kDouble), options.nms_iou, options.detections_per_image);
 
   const int64_t count = kept.size(0), room = options.detections_per_image;
   const auto padded = [&](const at::Tensor& values) {

@@ -106,6 +106,30 @@ TEST_P(SelectionTest, AThousandObjectsAreReportedInOrder) {
   EXPECT_TRUE(at::equal(found[0], boxes.slice(0, 0, 1000)));
 }
 
+// As with thousands of classes and a low threshold: what is suppressed of the first ones makes
+// room for later ones.
+TEST_P(SelectionTest, OfManyCandidatesTheBestThatAreKeptAreThoseOfAll) {
+  constexpr int64_t kMany = 60'000;
+  const at::Tensor place = at::arange(kMany, at::kLong);
+  const at::Tensor x = place.remainder(40).to(at::kFloat) * 10,
+                   y = place.div(40, "floor").remainder(40).to(at::kFloat) * 10;
+  // Of class 0 30,000 at one place; behind them each further class has one at each of 1,600 places.
+  at::Tensor boxes = at::stack({x, y, x + 8, y + 8}, 1);
+  at::Tensor labels = place.div(1600, "floor") + 1;
+  labels.slice(0, 0, kMany / 2).zero_();
+  boxes.slice(0, 0, kMany / 2).copy_(at::tensor({10.F, 10.F, 20.F, 20.F}));
+  const at::Tensor scores = 1 - place.to(at::kFloat) / (2 * kMany);
+  const auto found = SelectDetections({boxes, scores, labels}, {.height = 400, .width = 400},
+                                      {.conventions = GetParam(), .detections_per_image = 700});
+  // The best of class 0, and the first ones of the others, none of which overlap.
+  ASSERT_EQ(found[3].item<int64_t>(), 700);
+  const at::Tensor expected =
+      at::cat({at::zeros({1}, at::kLong), at::arange(kMany / 2, kMany / 2 + 699, at::kLong)});
+  EXPECT_TRUE(at::equal(found[0], boxes.index_select(0, expected)));
+  EXPECT_TRUE(at::equal(found[1], scores.index_select(0, expected)));
+  EXPECT_TRUE(at::equal(found[2], labels.index_select(0, expected)));
+}
+
 TEST_P(SelectionTest, WithEqualScoresTheFirstStay) {
   const at::Tensor place = at::arange(1200, at::kFloat);
   const at::Tensor x = place.remainder(40) * 10, y = place.div(40, "floor") * 10;
