@@ -68,7 +68,7 @@ eval-demo: setup  ## Measure the bundled detectors and segmenters on scenes that
 peers:  ## Install what Fovea is measured against (Triton, OpenVINO), outside the checkout
 	@tests/peers/install.sh
 
-train-demo: setup  ## Train the bundled demo models again (about 80 minutes on two cores)
+train-demo: setup  ## Train the bundled demo models again (77 minutes on two cores)
 	@FOVEA_CUDA_TYPES=ONE deploy/setup/build.sh $(PRESET) fovea-train  # trains on the CPU
 	@model_zoo/training/train_demo.sh "$(BUILD)"
 
