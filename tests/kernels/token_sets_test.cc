@@ -125,6 +125,23 @@ TEST_P(TokenSetsNumbersTest, DenseIsRightByPanelsAndByTorch) {
   }
 }
 
+// [B, N, 3, H, D]: of so many tokens keys and values are copied first.
+TEST_P(TokenSetsNumbersTest, DenseIsRightOnManyTokensAsAProjectionLeavesThem) {
+  const Tensors apart = RandomTokens(2, 3, 800, 16, type());
+  const at::Tensor packed =
+      at::stack(apart).permute({1, 3, 0, 2, 4}).contiguous().permute({2, 0, 3, 1, 4});
+  const Rounded expected = Expected(DenseCase(apart));
+  for (const Variant& variant : AllVariants()) {
+    if (variant.implementation != Implementation::kCpu || CannotRun(variant)) continue;
+    SCOPED_TRACE(variant.name);
+    const ScopedVariant scope(variant);
+    const at::Tensor output = at::empty_like(apart[0]);
+    DenseAttentionCpu({packed[0], packed[1], packed[2], 0.25, std::nullopt}, output,
+                      DenseCpuWay::kPanels);
+    ExpectWithinRounding(output, expected);
+  }
+}
+
 TEST_P(TokenSetsNumbersTest, TorchIsLeftOutWhereItsAnswerWouldBeAnother) {
   const Tensors qkv = RandomTokens(1, 2, 49, 32, type());
   DenseAttentionInputs in{qkv[0], qkv[1], qkv[2], 0.2, at::randn({1, 2, 49, 49})};

@@ -1,6 +1,7 @@
 // The CPU implementation, outermost; cpu_blocks.cc has the algorithm.
 #include <ATen/Functions.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "kernels/attention/dense_attention/cpu_blocks.h"
@@ -11,6 +12,12 @@
 
 namespace fovea::kernels {
 namespace {
+
+// From so many queries and keys on, a head's keys and values are copied together first: a
+// projection leaves them a row of all heads' queries, keys and values apart, and they are read
+// again for every block of queries. Measured from 784 tokens on, where it takes a tenth off; two
+// fifths at 9,216.
+constexpr int64_t kCopiedFrom = 768;
 
 // A sum that overflows counts as not finite: nothing is lost by that but speed.
 bool IsFinite(const at::Tensor& t) { return std::isfinite(t.sum(at::kFloat).item<float>()); }
@@ -38,8 +45,11 @@ void DenseAttentionCpu(const DenseAttentionInputs& in, const at::Tensor& output,
                                                   in.scale));
     return;
   }
+  const bool copied = std::min(in.query.size(2), in.key.size(2)) >= kCopiedFrom;
+  const at::Tensor key = copied ? in.key.contiguous() : in.key,
+                   value = copied ? in.value.contiguous() : in.value;
   const attend::TokenSetsJob job =
-      attend::MakeTokenSetsJob(in.query, in.key, in.value, in.bias, in.scale, output);
+      attend::MakeTokenSetsJob(in.query, key, value, in.bias, in.scale, output);
   attend::ForTokenSets(job, in.query.size(0), attend::AllKeysWorkspace(job),
                        [&](const attend::TokenSetsScratch& scratch, int64_t begin, int64_t end) {
                          attend::AttendAllKeys(job, {}, scratch, begin, end);
