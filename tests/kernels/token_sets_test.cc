@@ -125,20 +125,24 @@ TEST_P(TokenSetsNumbersTest, DenseIsRightByPanelsAndByTorch) {
   }
 }
 
-// [B, N, 3, H, D]: of so many tokens keys and values are copied first.
+// [B, N, 3, H, D]: of so many tokens each head's keys and values are copied first.
 TEST_P(TokenSetsNumbersTest, DenseIsRightOnManyTokensAsAProjectionLeavesThem) {
-  const Tensors apart = RandomTokens(2, 3, 800, 16, type());
+  const Tensors apart = RandomTokens(1, 2, 2100, 16, type());
   const at::Tensor packed =
       at::stack(apart).permute({1, 3, 0, 2, 4}).contiguous().permute({2, 0, 3, 1, 4});
-  const Rounded expected = Expected(DenseCase(apart));
-  for (const Variant& variant : AllVariants()) {
-    if (variant.implementation != Implementation::kCpu || CannotRun(variant)) continue;
-    SCOPED_TRACE(variant.name);
-    const ScopedVariant scope(variant);
-    const at::Tensor output = at::empty_like(apart[0]);
-    DenseAttentionCpu({packed[0], packed[1], packed[2], 0.25, std::nullopt}, output,
-                      DenseCpuWay::kPanels);
-    ExpectWithinRounding(output, expected);
+  const at::Tensor bias = at::randn({1, 2, 1, 2100}).expand({1, 2, 2100, 2100});
+  for (const bool biased : {false, true}) {
+    const Rounded expected = Expected(biased ? DenseCase(apart, bias) : DenseCase(apart));
+    for (const Variant& variant : AllVariants()) {
+      if (variant.implementation != Implementation::kCpu || CannotRun(variant)) continue;
+      SCOPED_TRACE(variant.name);
+      const ScopedVariant scope(variant);
+      const at::Tensor output = at::empty_like(apart[0]);
+      DenseAttentionInputs in{packed[0], packed[1], packed[2], 0.25, std::nullopt};
+      if (biased) in.bias = bias;
+      DenseAttentionCpu(in, output, DenseCpuWay::kPanels);
+      ExpectWithinRounding(output, expected);
+    }
   }
 }
 
