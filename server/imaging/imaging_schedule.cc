@@ -90,7 +90,7 @@ Nanos ImagingSchedule::HeldBefore(ImagingLineId line, const Place& place) const 
     before += results.held_time;
     most = std::max(most, results.held_time);
   }
-  return threads_ > 1 ? before - most : before;
+  return threads_ > 1 ? std::min(before, threads_ * (before - most)) : before;
 }
 
 int ImagingSchedule::waiting(ImagingLineId line) const {

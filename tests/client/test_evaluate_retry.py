@@ -51,6 +51,16 @@ def test_a_model_that_is_being_loaded_is_waited_for_and_the_user_told_once(
     assert capsys.readouterr().err == waiting
 
 
+def test_a_server_that_is_busy_once_the_model_is_loaded_is_asked_again() -> None:
+    loading, busy = Server("model.loading", 10), Server("queue.full", 2)
+
+    def ask() -> str:
+        return busy() if loading.asked == 10 else loading()
+
+    assert with_retries(ask, backoff=BACKOFF) == "an answer"
+    assert busy.asked == 3
+
+
 def test_a_model_that_is_never_loaded_is_given_up() -> None:
     server = Server("model.loading", 10**9)
     before = time.monotonic()

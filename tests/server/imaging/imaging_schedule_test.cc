@@ -301,9 +301,8 @@ TEST_F(ResultsInLine, ThatAreHeldBackCountAsALineInUseAndAsWorkWhereTheyCanDelay
   AddResults(8, other);
   AddResults(8, other);
   AddResults(8, other);
-  // Two requests may take both threads: it waits for the one in line, and for the two of the
-  // request that holds back less.
-  EXPECT_EQ(forecast(), 7 * kMs / 2);
+  // Two requests may take both threads until the one that holds back less has no more.
+  EXPECT_EQ(forecast(), 9 * kMs / 2);
   Done(running);
 }
 

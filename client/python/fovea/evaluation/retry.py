@@ -30,8 +30,9 @@ def with_retries(
     """
     stop = stop or threading.Event()
     until = time.monotonic() + loading
-    told = False
-    for wait in itertools.chain(backoff, itertools.repeat(None)):
+    waits = itertools.chain(backoff, itertools.repeat(None))
+    loads = 0
+    while True:
         try:
             return ask()
         except client.Unreachable:
@@ -39,13 +40,15 @@ def with_retries(
         except client.Error as error:
             if error.code != "UNAVAILABLE":
                 raise
-            is_loading = error.reason == "model.loading" and time.monotonic() < until
-            if wait is None and not is_loading:
+            if error.reason == "model.loading":
+                if time.monotonic() >= until:
+                    raise
+                if loads == len(backoff):
+                    waiting = "fovea-evaluate: the model is being loaded: waiting"
+                    print(waiting, file=sys.stderr, flush=True)
+                wait = backoff[min(loads, len(backoff) - 1)]
+                loads += 1
+            else:
+                wait = next(waits)
+            if wait is None or stop.wait(wait):
                 raise
-            if wait is None and not told:
-                waiting = "fovea-evaluate: the model is being loaded: waiting"
-                print(waiting, file=sys.stderr, flush=True)
-                told = True
-            if stop.wait(backoff[-1] if wait is None else wait):
-                raise
-    raise AssertionError("the last wait comes again and again")
