@@ -20,7 +20,7 @@ def at_bound(command: str) -> dict[str, float]:
     return {name: float(row["bound"]) for name, row in targets.rows_of(command).items()}
 
 
-def test_every_row_is_measured_by_a_command_that_there_is() -> None:
+def test_every_row_names_a_command_that_there_is_and_aims_above_its_floor() -> None:
     with (HERE / "targets.csv").open() as file:
         table = csv.DictReader(line for line in file if not line.startswith("#"))
         rows = list(table)

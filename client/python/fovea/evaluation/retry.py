@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import sys
 import threading
 import time
@@ -30,7 +29,7 @@ def with_retries(
     """
     stop = stop or threading.Event()
     until = time.monotonic() + loading
-    waits = itertools.chain(backoff, itertools.repeat(None))
+    waits = iter(backoff)
     loads = 0
     while True:
         try:
@@ -49,6 +48,6 @@ def with_retries(
                 wait = backoff[min(loads, len(backoff) - 1)]
                 loads += 1
             else:
-                wait = next(waits)
+                wait = next(waits, None)
             if wait is None or stop.wait(wait):
                 raise
