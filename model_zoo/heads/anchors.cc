@@ -7,6 +7,12 @@
 
 namespace fovea::models {
 
+std::array<int64_t, 2> AnchorStep(const ImageSize& input, const at::Tensor& map, int64_t stride,
+                                  Conventions conventions) {
+  if (conventions == Conventions::kMmdetection) return {stride, stride};
+  return {input.height / map.size(2), input.width / map.size(3)};
+}
+
 Anchors::Anchors(const std::vector<double>& sizes, const std::vector<double>& ratios,
                  std::array<int64_t, 2> step, int64_t map_width, Conventions conventions)
     : step_(step), map_width_(map_width) {

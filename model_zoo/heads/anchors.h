@@ -12,11 +12,16 @@
 
 namespace fovea::models {
 
+// From one place of a map [N, C, h, w] to the next, down and to the right, in pixels of `input`.
+//   TORCHVISION: the input's size by the map's, rounded down; MMDETECTION: the stride.
+std::array<int64_t, 2> AnchorStep(const ImageSize& input, const at::Tensor& map, int64_t stride,
+                                  Conventions conventions);
+
 // Of one map.
 class Anchors {
  public:
   // Around the upper left corner of a place, sizes and ratios (height / width) in all pairs, sizes
-  // inside. `step`: from one place to the next, down and to the right.
+  // inside. `step`: AnchorStep's.
   //   TORCHVISION rounds the shapes to whole pixels, MMDETECTION does not.
   Anchors(const std::vector<double>& sizes, const std::vector<double>& ratios,
           std::array<int64_t, 2> step, int64_t map_width, Conventions conventions);

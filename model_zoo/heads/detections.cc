@@ -60,6 +60,18 @@ BestScores BestAbove(const at::Tensor& logits, double threshold, int64_t most) {
   return {all.index_select(0, best), at::cat(indices).index_select(0, best)};
 }
 
+at::Tensor Clipped(const at::Tensor& boxes, const ImageSize& content) {
+  const auto height = static_cast<double>(content.height),
+             width = static_cast<double>(content.width);
+  return boxes.clamp_min(0).minimum(at::tensor({width, height, width, height}, boxes.options()));
+}
+
+at::Tensor GroupsApart(const at::Tensor& boxes, const at::Tensor& groups,
+                       const ImageSize& content) {
+  const auto apart = static_cast<double>(std::max(content.height, content.width)) + 1;
+  return boxes.to(at::kDouble) + (groups.to(at::kDouble) * apart).unsqueeze(1);
+}
+
 void CheckDetectionOptions(const DetectionOptions& options) {
   TORCH_CHECK_VALUE(options.score_threshold >= 0 && options.score_threshold < 1,
                     "a score threshold lies in [0, 1), not at ", options.score_threshold);
@@ -78,10 +90,7 @@ std::vector<ModelInfo::Output> DetectionOutputs(int64_t most) {
 
 std::vector<at::Tensor> SelectDetections(const Candidates& candidates, const ImageSize& content,
                                          const DetectionOptions& options) {
-  const auto height = static_cast<double>(content.height),
-             width = static_cast<double>(content.width);
-  const at::Tensor most = at::tensor({width, height, width, height}, candidates.boxes.options());
-  const at::Tensor clipped = candidates.boxes.clamp_min(0).minimum(most);
+  const at::Tensor clipped = Clipped(candidates.boxes, content);
   at::Tensor there = candidates.scores >= 0;
   // One that is no number tells that the model is broken; as many would suppress no other.
   const at::Tensor broken =
@@ -94,12 +103,8 @@ std::vector<at::Tensor> SelectDetections(const Candidates& candidates, const Ima
   const at::Tensor scores = candidates.scores.index_select(0, index);
   const at::Tensor labels = candidates.labels.index_select(0, index);
 
-  // Each class in a place of its own, where it overlaps no other. In fp64: as far out an fp32 pixel
-  // has no more than seven bits behind the point.
-  const double apart = std::max(height, width) + 1;
-  const at::Tensor placed = boxes.to(at::kDouble) + (labels.to(at::kDouble) * apart).unsqueeze(1);
-  const at::Tensor kept =
-      BestKept(placed, scores.to(at::kDouble), options.nms_iou, options.detections_per_image);
+  const at::Tensor kept = BestKept(GroupsApart(boxes, labels, content), scores.to(at::kDouble),
+                                   options.nms_iou, options.detections_per_image);
 
   const int64_t count = kept.size(0), room = options.detections_per_image;
   const auto padded = [&](const at::Tensor& values) {

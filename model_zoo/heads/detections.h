@@ -1,4 +1,4 @@
-// What every detector ends with: of the boxes that it has thought of, those that it reports.
+// What every detector ends with: selects what it reports from its candidate boxes.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -33,6 +33,15 @@ struct BestScores {
 // pass.
 BestScores BestAbove(const at::Tensor& logits, double threshold, int64_t most);
 
+// Boxes FP32 [M, 4], cut off at the edges of `content`, the part of the input that shows the
+// picture.
+at::Tensor Clipped(const at::Tensor& boxes, const ImageSize& content);
+
+// Clipped boxes, each group of them (INT64 [M]: a class, or a level of a pyramid) in a place of its
+// own, where it overlaps no other: NMS of all groups at once. In fp64: as far out an fp32 pixel has
+// no more than seven bits behind the point.
+at::Tensor GroupsApart(const at::Tensor& boxes, const at::Tensor& groups, const ImageSize& content);
+
 // Throws c10::ValueError in words where they do not lie as DetectionOptions says.
 void CheckDetectionOptions(const DetectionOptions& options);
 
@@ -41,9 +50,8 @@ void CheckDetectionOptions(const DetectionOptions& options);
 // INT64 []. Zeros behind the last.
 std::vector<ModelInfo::Output> DetectionOutputs(int64_t most);
 
-// Clips the boxes to `content`, the part of the input that shows the picture; of those of one class
-// that overlap by more than options.nms_iou keeps the best; of these the best
-// `options.detections_per_image`.
+// Clips the boxes to `content`; of those of one class that overlap by more than options.nms_iou
+// keeps the best; of these the best `options.detections_per_image`.
 //   MMDETECTION drops boxes without area, TORCHVISION does not. (mmdetection's RetinaNet does, its
 //   detectors of two stages report them: to nobody's use, so these drop them here, too.) Both drop
 //   boxes whose ends are reversed, which no head makes.

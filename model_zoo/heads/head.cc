@@ -6,8 +6,8 @@
 
 namespace fovea::models {
 
-Start GlorotUniform(int64_t in, int64_t out) {
-  return {Start::Kind::kUniform, std::sqrt(6.0 / static_cast<double>(in + out))};
+ParameterInit GlorotUniform(int64_t in, int64_t out) {
+  return {ParameterInit::Kind::kUniform, std::sqrt(6.0 / static_cast<double>(in + out))};
 }
 
 std::vector<int64_t> ChannelsOf(std::span<const ModelInfo::FeatureMap> maps) {

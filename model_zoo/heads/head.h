@@ -20,7 +20,7 @@ namespace fovea::models {
 
 // How a parameter starts: normal with this deviation, uniform up to this bound on both sides, or
 // this number everywhere.
-struct Start {
+struct ParameterInit {
   enum class Kind { kNormal, kUniform, kConstant };
   Kind kind = Kind::kNormal;
   double size = 0;
@@ -28,7 +28,7 @@ struct Start {
 
 // Of weights that make `out` numbers of `in`: uniform, so that a signal keeps its size (Glorot and
 // Bengio, AISTATS 2010).
-Start GlorotUniform(int64_t in, int64_t out);
+ParameterInit GlorotUniform(int64_t in, int64_t out);
 
 class Head : public Layer {
  public:
@@ -37,7 +37,7 @@ class Head : public Layer {
 
   // That it tells apart; as the site's, where that names a number.
   virtual int64_t num_classes() const = 0;
-  // So many of them, the first ones, are the background: in labels.txt they are "background", and
+  // How many of them, from class 0 on, are the background: in labels.txt they are "background", and
   // no label of the data has their number.
   virtual int64_t background_classes() const { return 0; }
 
@@ -49,8 +49,8 @@ class Head : public Layer {
 
   // How the parameter of this own name and shape starts before training, as the architecture's
   // authors say; nothing: as usual (Backbone::InitialiseAsUsual).
-  virtual std::optional<Start> StartOf(const std::string& /*parameter*/,
-                                       at::IntArrayRef /*shape*/) const {
+  virtual std::optional<ParameterInit> InitOf(const std::string& /*parameter*/,
+                                              at::IntArrayRef /*shape*/) const {
     return std::nullopt;
   }
 

@@ -24,13 +24,13 @@ Preprocessing OfWholePictures(Preprocessing backbones, Task task) {
   return backbones;
 }
 
-void Fill(const at::Tensor& tensor, const Start& start, const RandomStream& random) {
+void Fill(const at::Tensor& tensor, const ParameterInit& start, const RandomStream& random) {
   switch (start.kind) {
-    case Start::Kind::kNormal:
+    case ParameterInit::Kind::kNormal:
       return random.FillNormal(tensor, start.size);
-    case Start::Kind::kUniform:
+    case ParameterInit::Kind::kUniform:
       return random.FillUniform(tensor, start.size);
-    case Start::Kind::kConstant:
+    case ParameterInit::Kind::kConstant:
       return models::Fill(tensor, static_cast<float>(start.size));
   }
 }
@@ -94,7 +94,8 @@ class HeadedBackbone final : public Backbone {
     backbone_->Initialise(seed);
     for (const auto& parameter : head_->named_parameters()) {
       const std::string name = std::string(kHead) + "." + parameter.key();
-      const std::optional<Start> start = head_->StartOf(parameter.key(), parameter.value().sizes());
+      const std::optional<ParameterInit> start =
+          head_->InitOf(parameter.key(), parameter.value().sizes());
       if (start) {
         Fill(parameter.value(), *start, RandomStream(seed, name));
       } else {

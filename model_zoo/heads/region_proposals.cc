@@ -59,13 +59,9 @@ RegionProposals::Scores RegionProposals::Score(const at::Tensor& map) const {
 
 Anchors RegionProposals::AnchorsOf(size_t level, const at::Tensor& map) const {
   const int64_t stride = strides_[level];
-  const std::array<int64_t, 2> step =
-      conventions_ == Conventions::kTorchvision
-          ? std::array{input_.height / map.size(2), input_.width / map.size(3)}
-          : std::array{stride, stride};
   return {{kSize * static_cast<double>(stride)},
           {kRatios.begin(), kRatios.end()},
-          step,
+          AnchorStep(input_, map, stride, conventions_),
           map.size(3),
           conventions_};
 }
@@ -121,21 +117,15 @@ std::vector<at::Tensor> RegionProposals::Propose(const std::vector<at::Tensor>& 
 
 at::Tensor RegionProposals::Select(const at::Tensor& boxes, const at::Tensor& scores,
                                    const at::Tensor& levels, const ImageSize& content) const {
-  const auto height = static_cast<double>(content.height),
-             width = static_cast<double>(content.width);
-  const at::Tensor clipped =
-      boxes.clamp_min(0).minimum(at::tensor({width, height, width, height}, boxes.options()));
+  const at::Tensor clipped = Clipped(boxes, content);
   const at::Tensor sides = clipped.slice(1, 2) - clipped.slice(1, 0, 2);
   // What is no number stays: whoever finds it in the outputs knows that the model is broken.
   const at::Tensor none =
       conventions_ == Conventions::kTorchvision ? sides < kLeastSide : sides <= 0;
   const at::Tensor index = none.any(1).logical_not().nonzero().squeeze(1);
   const at::Tensor kept = clipped.index_select(0, index), best = scores.index_select(0, index);
-  // Each map in a place of its own, where it overlaps no other; in fp64, as SelectDetections.
-  const double apart = std::max(height, width) + 1;
-  const at::Tensor shift = levels.index_select(0, index).to(at::kDouble) * apart;
-  const at::Tensor chosen =
-      kernels::Nms(kept.to(at::kDouble) + shift.unsqueeze(1), best.to(at::kDouble), kIou);
+  const at::Tensor apart = GroupsApart(kept, levels.index_select(0, index), content);
+  const at::Tensor chosen = kernels::Nms(apart, best.to(at::kDouble), kIou);
   return kept.index_select(0, chosen.slice(0, 0, kCandidates));
 }
 

@@ -15,9 +15,9 @@
 #include <string>
 #include <vector>
 
+#include "model_zoo/heads/anchor_detector.h"
 #include "model_zoo/heads/anchors.h"
 #include "model_zoo/heads/detections.h"
-#include "model_zoo/heads/raw_outputs.h"
 #include "model_zoo/heads/register.h"
 #include "model_zoo/layers/conv2d.h"
 #include "model_zoo/layers/group_norm.h"
@@ -100,15 +100,16 @@ class RetinaNet final : public Head, public AnchorDetector {
   int64_t num_classes() const override { return num_classes_; }
 
   // Lin et al., section 4.1: every anchor is one of background with a probability of 0.99.
-  std::optional<Start> StartOf(const std::string& parameter, at::IntArrayRef shape) const override {
+  std::optional<ParameterInit> InitOf(const std::string& parameter,
+                                      at::IntArrayRef shape) const override {
     if (parameter == "classification_head.cls_logits.bias") {
-      return Start{Start::Kind::kConstant, -std::log((1 - kPrior) / kPrior)};
+      return ParameterInit{ParameterInit::Kind::kConstant, -std::log((1 - kPrior) / kPrior)};
     }
     if (shape.size() != 4) return std::nullopt;
     if (parameter.starts_with("fpn.")) {
-      return Start{Start::Kind::kUniform, Fpn::StartingBound(shape)};
+      return ParameterInit{ParameterInit::Kind::kUniform, Fpn::InitBound(shape)};
     }
-    return Start{Start::Kind::kNormal, 0.01};
+    return ParameterInit{ParameterInit::Kind::kNormal, 0.01};
   }
 
   // The candidates of each image: [N, M, 4], [N, M], [N, M].
@@ -221,10 +222,11 @@ class RetinaNet final : public Head, public AnchorDetector {
           4.0 * static_cast<double>(stride) * std::pow(2, static_cast<double>(i) / kSizesPerOctave);
       sizes.push_back(normed() ? std::floor(size) : size);
     }
-    const std::array<int64_t, 2> step =
-        normed() ? std::array{input_.height / map.size(2), input_.width / map.size(3)}
-                 : std::array{stride, stride};
-    return {sizes, {kRatios.begin(), kRatios.end()}, step, map.size(3), options_.conventions};
+    return {sizes,
+            {kRatios.begin(), kRatios.end()},
+            AnchorStep(input_, map, stride, options_.conventions),
+            map.size(3),
+            options_.conventions};
   }
 
   // Of one image on one map: at most `most` above the score threshold. `fullest`: as if every score

@@ -88,10 +88,11 @@ class SemanticFpn final : public Head {
   int64_t num_classes() const override { return num_classes_; }
 
   // The classifier as in mmsegmentation.
-  std::optional<Start> StartOf(const std::string& parameter, at::IntArrayRef shape) const override {
-    if (parameter == "conv_seg.weight") return Start{Start::Kind::kNormal, 0.01};
+  std::optional<ParameterInit> InitOf(const std::string& parameter,
+                                      at::IntArrayRef shape) const override {
+    if (parameter == "conv_seg.weight") return ParameterInit{ParameterInit::Kind::kNormal, 0.01};
     if (shape.size() == 4 && parameter.starts_with("fpn.")) {
-      return Start{Start::Kind::kUniform, Fpn::StartingBound(shape)};
+      return ParameterInit{ParameterInit::Kind::kUniform, Fpn::InitBound(shape)};
     }
     return std::nullopt;
   }

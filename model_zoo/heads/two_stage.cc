@@ -53,12 +53,6 @@ RoiHeads::Shape ShapeOf(const TwoStageDesign& design, int64_t channels, int64_t 
           .masks = classes};
 }
 
-at::Tensor Clipped(const at::Tensor& boxes, const ImageSize& content) {
-  const auto height = static_cast<double>(content.height),
-             width = static_cast<double>(content.width);
-  return boxes.clamp_min(0).minimum(at::tensor({width, height, width, height}, boxes.options()));
-}
-
 }  // namespace
 
 TwoStageHead::TwoStageHead(const HeadSite& site, TwoStageDesign design)
@@ -92,7 +86,7 @@ std::vector<at::Tensor> TwoStageHead::forward(const std::vector<at::Tensor>& map
   const std::vector<at::Tensor> proposals = proposals_->forward(pyramid, contents);
   if (context.Recording()) RecordProposals(pyramid, proposals, context);
   const auto finer = std::span(pyramid).first(pyramid.size() - 1);
-  const Found found = Look(finer, proposals, contents, context);
+  const BoxOutputs found = RunBoxStages(finer, proposals, contents, context);
   if (found.boxes.empty() || context.ShouldStop()) return {};
 
   std::vector<std::vector<at::Tensor>> outputs;  // of each image
@@ -105,9 +99,9 @@ std::vector<at::Tensor> TwoStageHead::forward(const std::vector<at::Tensor>& map
                      found.boxes[i], contents[i]);
     first += count;
     outputs.push_back(SelectDetections(candidates, contents[i], options_));
-    const int64_t told =
+    const int64_t detections =
         context.Fullest() ? options_.detections_per_image : outputs[i][3].item<int64_t>();
-    boxes.push_back(outputs[i][0].slice(0, 0, told));
+    boxes.push_back(outputs[i][0].slice(0, 0, detections));
   }
   AddMasks(finer, boxes, outputs, context);
   return StackedOutputs(outputs);
@@ -115,14 +109,16 @@ std::vector<at::Tensor> TwoStageHead::forward(const std::vector<at::Tensor>& map
 
 // Proposals as Ren et al., section 3.1.3; predictors as Girshick, ICCV 2015, section 2.3; the
 // linear layers before them as mmdetection; the convolutions of regions as usual.
-std::optional<Start> TwoStageHead::StartOf(const std::string& parameter,
-                                           at::IntArrayRef shape) const {
+std::optional<ParameterInit> TwoStageHead::InitOf(const std::string& parameter,
+                                                  at::IntArrayRef shape) const {
   if (shape.size() < 2) return std::nullopt;
-  if (parameter.starts_with("fpn.")) return Start{Start::Kind::kUniform, Fpn::StartingBound(shape)};
+  if (parameter.starts_with("fpn."))
+    return ParameterInit{ParameterInit::Kind::kUniform, Fpn::InitBound(shape)};
   if (parameter.starts_with("rpn.") || parameter.ends_with(".cls_score.weight")) {
-    return Start{Start::Kind::kNormal, 0.01};
+    return ParameterInit{ParameterInit::Kind::kNormal, 0.01};
   }
-  if (parameter.ends_with(".bbox_pred.weight")) return Start{Start::Kind::kNormal, 0.001};
+  if (parameter.ends_with(".bbox_pred.weight"))
+    return ParameterInit{ParameterInit::Kind::kNormal, 0.001};
   if (shape.size() == 2) return GlorotUniform(shape[1], shape[0]);
   return std::nullopt;
 }
@@ -133,22 +129,22 @@ at::Tensor TwoStageHead::Features(std::span<const at::Tensor> pyramid,
                         boxes, side, options_.conventions);
 }
 
-TwoStageHead::Found TwoStageHead::Look(std::span<const at::Tensor> pyramid,
-                                       std::vector<at::Tensor> boxes,
-                                       std::span<const ImageSize> contents,
-                                       ForwardContext& context) const {
-  Found found;
+TwoStageHead::BoxOutputs TwoStageHead::RunBoxStages(std::span<const at::Tensor> pyramid,
+                                                    std::vector<at::Tensor> boxes,
+                                                    std::span<const ImageSize> contents,
+                                                    ForwardContext& context) const {
+  BoxOutputs found;
   const size_t stages = heads_->stages();
   for (size_t stage = 0; stage < stages; ++stage) {
     if (context.ShouldStop()) return {};
     const std::string name = "head.boxes" + (stages > 1 ? std::to_string(stage) : "");
-    const RoiHeads::Boxes said =
+    const RoiHeads::Boxes outputs =
         heads_->PredictBoxes(stage, Features(pyramid, boxes, BoxHead::kSide));
-    context.Record(name, "logits", said.logits);
-    context.Record(name, "deltas", said.deltas);
-    const at::Tensor logits = said.logits.to(at::kFloat);
+    context.Record(name, "logits", outputs.logits);
+    context.Record(name, "deltas", outputs.deltas);
+    const at::Tensor logits = outputs.logits.to(at::kFloat);
     found.logits = stage == 0 ? logits : found.logits + logits;
-    found.deltas = said.deltas.to(at::kFloat);
+    found.deltas = outputs.deltas.to(at::kFloat);
     if (stage + 1 == stages) break;
     int64_t first = 0;
     for (size_t i = 0; i < boxes.size(); ++i) {

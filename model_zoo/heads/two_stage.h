@@ -45,7 +45,8 @@ class TwoStageHead final : public Head {
   }
   std::vector<at::Tensor> forward(const std::vector<at::Tensor>& maps,
                                   ForwardContext& context) const override;
-  std::optional<Start> StartOf(const std::string& parameter, at::IntArrayRef shape) const override;
+  std::optional<ParameterInit> InitOf(const std::string& parameter,
+                                      at::IntArrayRef shape) const override;
 
   // Its parts, for who trains it. The pyramid has a map for each of the strides; the coarsest is
   // for proposals only.
@@ -63,14 +64,14 @@ class TwoStageHead final : public Head {
 
  private:
   // Of all images, one behind the other.
-  struct Found {
+  struct BoxOutputs {
     at::Tensor logits;              // [K, scores]: the mean of the stages'
     at::Tensor deltas;              // of the last stage, [K, 4 * boxes]
     std::vector<at::Tensor> boxes;  // that the last stage looked at: of each image, [M, 4]
   };
   // Without boxes when context.ShouldStop() said so.
-  Found Look(std::span<const at::Tensor> pyramid, std::vector<at::Tensor> boxes,
-             std::span<const ImageSize> contents, ForwardContext& context) const;
+  BoxOutputs RunBoxStages(std::span<const at::Tensor> pyramid, std::vector<at::Tensor> boxes,
+                          std::span<const ImageSize> contents, ForwardContext& context) const;
 
   Candidates CandidatesOf(const at::Tensor& logits, const at::Tensor& deltas,
                           const at::Tensor& regions, const ImageSize& content) const;

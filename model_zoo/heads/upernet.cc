@@ -66,9 +66,9 @@ class UperNet final : public Head {
   int64_t num_classes() const override { return num_classes_; }
 
   // mmsegmentation.
-  std::optional<Start> StartOf(const std::string& parameter,
-                               at::IntArrayRef /*shape*/) const override {
-    if (parameter == "classifier.weight") return Start{Start::Kind::kNormal, 0.01};
+  std::optional<ParameterInit> InitOf(const std::string& parameter,
+                                      at::IntArrayRef /*shape*/) const override {
+    if (parameter == "classifier.weight") return ParameterInit{ParameterInit::Kind::kNormal, 0.01};
     return std::nullopt;
   }
 

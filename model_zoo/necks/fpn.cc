@@ -40,7 +40,7 @@ Fpn::Fpn(const std::vector<int64_t>& in, int64_t channels, Extra extra, bool nor
   }
 }
 
-double Fpn::StartingBound(at::IntArrayRef weight) {
+double Fpn::InitBound(at::IntArrayRef weight) {
   return std::sqrt(3.0 / static_cast<double>(weight[1] * weight[2] * weight[3]));
 }
 

@@ -34,7 +34,7 @@ class Fpn final : public Layer {
 
   // The weights of its convolutions, [out, in, height, width], start uniform up to this bound: a
   // variance of one over the number of inputs (torchvision).
-  static double StartingBound(at::IntArrayRef weight);
+  static double InitBound(at::IntArrayRef weight);
 
  private:
   class ExtraBlocks;

@@ -186,8 +186,8 @@ std::shared_ptr<Backbone> MakeBackbone(ModelDescription model, const Arguments& 
   return backbone;
 }
 
-SampleOptionsOfTask SamplesOf(const Arguments& arguments, const Preprocessing& preprocessing,
-                              int64_t batch_size) {
+SampleBatchOptions SamplesOf(const Arguments& arguments, const Preprocessing& preprocessing,
+                             int64_t batch_size) {
   // Every scene is new: nothing is gained by changing it.
   std::optional<AugmentationOptions> augmentation;
   if (!arguments.scenes) augmentation = arguments.augmentation;
@@ -213,7 +213,7 @@ std::unique_ptr<TrainingTask> MakeTask(const TrainingPlan& plan, const Arguments
     return MakeShapeClassificationTask(backbone, options);
   }
   const SampleSources sources{*plan.data.training, *plan.data.validation};
-  const SampleOptionsOfTask samples = SamplesOf(arguments, plan.preprocessing, batch_size);
+  const SampleBatchOptions samples = SamplesOf(arguments, plan.preprocessing, batch_size);
   if (plan.model.task == Task::kDetection) {
     DetectionTrainingOptions options{.samples = samples, .bf16 = arguments.bf16()};
     if (arguments.box_loss == "smooth_l1") options.anchors.box_loss = BoxLoss::kSmoothL1;

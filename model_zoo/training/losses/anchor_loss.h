@@ -7,7 +7,7 @@
 
 #include <vector>
 
-#include "model_zoo/heads/raw_outputs.h"
+#include "model_zoo/heads/anchor_detector.h"
 #include "model_zoo/training/data/loading/sample_loader.h"
 #include "model_zoo/training/losses/focal_loss.h"
 #include "model_zoo/training/losses/matching.h"

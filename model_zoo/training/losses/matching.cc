@@ -48,7 +48,8 @@ at::Tensor MatchObjects(const at::Tensor& boxes, const ImageTruth& image,
   return matched;
 }
 
-MatchSample SampleMatches(const at::Tensor& matched, const SampleOptions& options, Random& random) {
+MatchSample SampleMatches(const at::Tensor& matched, const MatchSamplingOptions& options,
+                          Random& random) {
   const auto most =
       static_cast<int64_t>(static_cast<double>(options.count) * options.foreground_share);
   MatchSample sample;

@@ -31,7 +31,7 @@ at::Tensor Match(const at::Tensor& iou, const MatchOptions& options);
 at::Tensor MatchObjects(const at::Tensor& boxes, const ImageTruth& image,
                         const MatchOptions& options);
 
-struct SampleOptions {
+struct MatchSamplingOptions {
   int64_t count = 256;            // in an image at most
   double foreground_share = 0.5;  // at most; background fills up what is left
 };
@@ -42,6 +42,7 @@ struct MatchSample {
   at::Tensor foreground;
   at::Tensor background;
 };
-MatchSample SampleMatches(const at::Tensor& matched, const SampleOptions& options, Random& random);
+MatchSample SampleMatches(const at::Tensor& matched, const MatchSamplingOptions& options,
+                          Random& random);
 
 }  // namespace fovea::models::training

@@ -11,7 +11,7 @@
 #include <span>
 #include <vector>
 
-#include "model_zoo/heads/raw_outputs.h"
+#include "model_zoo/heads/anchor_detector.h"
 #include "model_zoo/training/data/loading/sample_loader.h"
 #include "model_zoo/training/data/random.h"
 #include "model_zoo/training/losses/matching.h"
@@ -20,10 +20,10 @@ namespace fovea::models::training {
 
 struct RegionOptions {
   MatchOptions proposal_match = {.foreground_iou = 0.7, .background_iou = 0.3};
-  SampleOptions proposal_sample = {.count = 256, .foreground_share = 0.5};
+  MatchSamplingOptions proposal_sample = {.count = 256, .foreground_share = 0.5};
   MatchOptions region_match = {
       .foreground_iou = 0.5, .background_iou = 0.5, .best_of_each_object = false};
-  SampleOptions region_sample = {.count = 512, .foreground_share = 0.25};
+  MatchSamplingOptions region_sample = {.count = 512, .foreground_share = 0.25};
 };
 
 // RegionFeatures (model_zoo/heads/region_features.h), to be differentiated: as matrix products for

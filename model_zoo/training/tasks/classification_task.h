@@ -10,14 +10,14 @@
 namespace fovea::models::training {
 
 struct ClassificationTrainingOptions {
-  SampleOptionsOfTask samples;
+  SampleBatchOptions samples;
   double label_smoothing = 0.05;
   bool bf16 = false;
 };
 
-// Measures training_loss (with label smoothing), training_accuracy; validation_accuracy, which
-// orders. `backbone` has to outlive it. Throws c10::ValueError where the model tells another number
-// of classes apart.
+// Measures training_loss (with label smoothing), training_accuracy; validation_accuracy, by
+// which epochs are compared. `backbone` has to outlive it. Throws c10::ValueError where the model
+// tells another number of classes apart.
 std::unique_ptr<TrainingTask> MakeClassificationTask(Backbone& backbone, SampleSources sources,
                                                      const ClassificationTrainingOptions& options);
 

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "model_zoo/heads/anchor_detector.h"
 #include "model_zoo/heads/headed_backbone.h"
-#include "model_zoo/heads/raw_outputs.h"
 #include "model_zoo/heads/two_stage.h"
 #include "model_zoo/training/tasks/autocast.h"
 #include "model_zoo/training/tasks/average_precision.h"

@@ -13,7 +13,7 @@
 namespace fovea::models::training {
 
 struct DetectionTrainingOptions {
-  SampleOptionsOfTask samples;
+  SampleBatchOptions samples;
   AnchorLossOptions anchors;  // RetinaNet
   RegionOptions regions;      // Mask R-CNN
   bool bf16 = false;
@@ -23,9 +23,9 @@ struct DetectionTrainingOptions {
 // box_loss, before them objectness_loss and proposal_loss where there are proposals, behind them
 // mask_loss where there are masks. validation_box_ap50 (AveragePrecision); with masks also
 // validation_mask_iou, the mean IoU of the masks of the objects that were found, each within the
-// box that was found, at the mask's resolution; the sum of the two orders. `backbone` has to
-// outlive it. Throws c10::ValueError where the head cannot be trained, the data has no masks for
-// it, or the head tells another number of classes apart.
+// box that was found, at the mask's resolution; epochs are compared by the sum of the two.
+// `backbone` has to outlive it. Throws c10::ValueError where the head cannot be trained, the data
+// has no masks for it, or the head tells another number of classes apart.
 //
 // The head tells the labels apart and, in front of them, its background_classes().
 std::unique_ptr<TrainingTask> MakeDetectionTask(Backbone& backbone, SampleSources sources,

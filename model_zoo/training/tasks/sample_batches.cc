@@ -13,7 +13,7 @@ void CheckClasses(const Backbone& backbone, uint64_t needed) {
 }
 
 SampleBatches::SampleBatches(SampleSources sources, const Backbone& backbone,
-                             const SampleOptionsOfTask& options, Framing framing)
+                             const SampleBatchOptions& options, Framing framing)
     : sources_(sources),
       options_(options),
       framing_(framing),

@@ -17,7 +17,7 @@ struct SampleSources {
   const SampleSource& validation;
 };
 
-struct SampleOptionsOfTask {
+struct SampleBatchOptions {
   uint64_t seed = 1;
   int64_t batch_size = 16;
   std::optional<AugmentationOptions> augmentation;
@@ -33,7 +33,7 @@ void CheckClasses(const Backbone& backbone, uint64_t needed);
 class SampleBatches {
  public:
   // Images as large as the backbone's input, normalised as the options say.
-  SampleBatches(SampleSources sources, const Backbone& backbone, const SampleOptionsOfTask& options,
+  SampleBatches(SampleSources sources, const Backbone& backbone, const SampleBatchOptions& options,
                 Framing framing = Framing::kWhole);
 
   // Of a step of the training, from 0.
@@ -47,7 +47,7 @@ class SampleBatches {
   SampleLoaderOptions LoaderOptions(bool training) const;
 
   const SampleSources sources_;
-  const SampleOptionsOfTask options_;
+  const SampleBatchOptions options_;
   const Framing framing_;
   const ImageSize size_;
   const Preprocessing preprocessing_;

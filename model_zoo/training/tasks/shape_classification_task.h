@@ -23,9 +23,10 @@ struct ShapeClassificationOptions {
 };
 
 // Measures training_loss (with label smoothing, without the guide's), guide_loss (before its
-// weight), training_accuracy; validation_loss, validation_accuracy, of which the last orders. Each
-// picture is drawn once: an epoch is a stretch of an endless stream. `backbone` has to outlive it.
-// Throws c10::ValueError where the backbone tells other classes apart, or has no such block.
+// weight), training_accuracy; validation_loss, validation_accuracy, by the last of which epochs are
+// compared. Each picture is drawn once: an epoch is a stretch of an endless stream. `backbone` has
+// to outlive it. Throws c10::ValueError where the backbone tells other classes apart, or has no
+// such block.
 std::unique_ptr<TrainingTask> MakeShapeClassificationTask(
     Backbone& backbone, const ShapeClassificationOptions& options);
 

@@ -30,7 +30,7 @@ struct BatchLoss {
 
 struct Validation {
   std::vector<Measure> measures;
-  double score = 0;  // one of them, or what orders as it does: larger is better
+  double score = 0;  // by which epochs are compared: larger is better
 };
 
 class TrainingTask {

@@ -1,5 +1,5 @@
-// What training needs of a detector: the numbers that its boxes are made of. A head that can be
-// trained has one of these besides; serving never asks for it. A segmenter's logits are its output.
+// What training needs of a detector in one stage: the logits and deltas of all its anchors, before
+// any is selected. Serving never asks for them.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,14 +16,13 @@ namespace fovea::models {
 
 // Of all anchors: finest map first, of a map by place, row by row, then by shape.
 struct AnchorOutputs {
-  at::Tensor logits;   // [N, anchors, classes], for DecodeBoxes and a sigmoid
-  at::Tensor deltas;   // [N, anchors, 4]
-  at::Tensor anchors;  // FP32 [anchors, 4]
+  at::Tensor logits;                             // [N, anchors, classes], before the sigmoid
+  at::Tensor deltas;                             // [N, anchors, 4], as DecodeBoxes takes them
+  at::Tensor anchors;                            // FP32 [anchors, 4]
   std::array<double, 4> weights = {1, 1, 1, 1};  // of the deltas
   Conventions conventions = Conventions::kTorchvision;
 };
 
-// A detector in one stage.
 class AnchorDetector {
  public:
   virtual ~AnchorDetector() = default;
