@@ -80,17 +80,26 @@ void ImagingSchedule::AdmitNext(const ImagingOutline& done) {
   PutInLine(next.id, next.line, next.task);
 }
 
-Nanos ImagingSchedule::HeldBefore(ImagingLineId line, const Place& place) const {
-  Nanos before = 0, most = 0;
+void ImagingSchedule::HeldBack::Add(const HeldBack& others) {
+  all += others.all;
+  most = std::max(most, others.most);
+}
+
+absl::flat_hash_map<ImagingLineId, ImagingSchedule::HeldBack> ImagingSchedule::HeldBefore(
+    ImagingLineId line, const Place& place) const {
+  absl::flat_hash_map<ImagingLineId, HeldBack> before;
   for (const auto& [request, results] : results_) {
-    if (results.held.empty() || results.held.front().line != line) continue;
+    if (results.held.empty()) continue;
     const Held& first = results.held.front();
     const Place at{first.task.outline.priority, first.task.outline.order, first.id};
-    if (!(at < place)) continue;
-    before += results.held_time;
-    most = std::max(most, results.held_time);
+    if (first.line == line && !(at < place)) continue;
+    before[first.line].Add({.all = results.held_time, .most = results.held_time});
   }
-  return threads_ > 1 ? std::min(before, threads_ * (before - most)) : before;
+  return before;
+}
+
+Nanos ImagingSchedule::DelayOf(const HeldBack& held) const {
+  return threads_ > 1 ? std::min(held.all, threads_ * (held.all - held.most)) : held.all;
 }
 
 int ImagingSchedule::waiting(ImagingLineId line) const {
@@ -149,12 +158,22 @@ Nanos ImagingSchedule::Forecast(ImagingLineId id, int priority, Nanos order,
     longest = std::max(longest, takes);
   }
   const Place place{priority, order, ~ImagingTaskId{0}};
-  const Nanos in_line = own + lines_.at(id).order.Before(place) + HeldBefore(id, place);
-  Nanos work = in_line;
+  // What comes before these images: what does in their line; of each other line as much, since all
+  // get as much of the threads while they have work; of what is held back, that which can delay.
+  auto held_by_line = HeldBefore(id, place);
+  HeldBack held = held_by_line[id];
+  Nanos work = own + lines_.at(id).order.Before(place);
+  const Nanos in_line = work + DelayOf(held);
+  Nanos most_held = held.all;  // that the lines' parts leave room for
   for (const auto& [other, line] : lines_) {
-    // Each of the others gets as much of the threads as this model while both have work.
-    if (other != id) work += std::min<Nanos>(line.order.total(), in_line);
+    if (other == id) continue;
+    const Nanos ready = std::min<Nanos>(line.order.total(), in_line);
+    const HeldBack& theirs = held_by_line[other];
+    work += ready;
+    most_held += std::min(theirs.all, in_line - ready);
+    held.Add(theirs);
   }
+  work += std::min(DelayOf(held), most_held);
   if (idle && images.size() == 1) return now + longest;
   for (const auto& [task, run] : running_) {
     work += std::max<Nanos>(0, run.started_at + run.task.estimate - now);

@@ -104,12 +104,22 @@ class ImagingSchedule {
     Nanos held_time = 0;  // the estimates of those
   };
 
+  // How long the results take that are held back: of all requests together, and of the one with
+  // the most.
+  struct HeldBack {
+    Nanos all = 0, most = 0;
+    void Add(const HeldBack& others);
+  };
+
   void PutInLine(ImagingTaskId task, ImagingLineId line, const Waiting& waiting);
   // An image with such an outline has run: what was held back for it is put in line.
   void AdmitNext(const ImagingOutline& done);
-  // The estimates of what is held back of a line, would come before `place`, and can delay it: what
-  // one request holds back leaves a thread to others, where there are two.
-  Nanos HeldBefore(ImagingLineId line, const Place& place) const;
+  // By line: of `line` what would come before `place`, of the others everything.
+  absl::flat_hash_map<ImagingLineId, HeldBack> HeldBefore(ImagingLineId line,
+                                                          const Place& place) const;
+  // The part of it that can delay other work. With two threads or more one request leaves a thread
+  // to others: alone it delays nothing.
+  Nanos DelayOf(const HeldBack& held) const;
 
   const int threads_;
   const int most_results_;  // of one request

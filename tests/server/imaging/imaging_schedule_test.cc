@@ -237,6 +237,15 @@ class ResultsInLine : public ImagingScheduleTest {
   }
   ImagingTaskId AddResults(uint64_t request) { return AddResults(request, line_); }
   void Done(ImagingTaskId task) { schedule_->Done(task, kMs, kMs, now_); }
+  // That they take 1 ms.
+  void KnowResults() {
+    AddResults(0);
+    Done(*schedule_->Next(now_));
+  }
+  Nanos ForecastOfFour() {
+    const std::vector<ImagingWork> four(4, {ImageKind::kResults, 1000});
+    return schedule_->Forecast(line_, 0, 100, four, now_) - now_;
+  }
 };
 
 TEST_F(ResultsInLine, OfOneRequestLeaveAThreadToOthers) {
@@ -304,6 +313,30 @@ TEST_F(ResultsInLine, ThatAreHeldBackCountAsALineInUseAndAsWorkWhereTheyCanDelay
   // Two requests may take both threads until the one that holds back less has no more.
   EXPECT_EQ(forecast(), 9 * kMs / 2);
   Done(running);
+}
+
+TEST_F(ResultsInLine, ThatAnotherModelsRequestHoldsBackHaveAnEqualPartOfOneThread) {
+  Make(1);
+  KnowResults();
+  const ImagingLineId other = schedule_->AddLine();
+  for (int i = 0; i < 10; ++i) AddResults(7, other);
+  ASSERT_TRUE(schedule_->Next(now_).has_value());
+  // One runs; then four of each model.
+  EXPECT_EQ(ForecastOfFour(), 9 * kMs);
+}
+
+TEST_F(ResultsInLine, ThatRequestsForOtherModelsHoldBackDelayWhereTheyTakeEveryThread) {
+  Make(2);
+  KnowResults();
+  const ImagingLineId other = schedule_->AddLine(), third = schedule_->AddLine();
+  for (int i = 0; i < 10; ++i) AddResults(7, other);
+  AddResults(0, other);
+  EXPECT_EQ(TakeAll().size(), 2u);
+  // Two run, and the four. One request leaves a thread to this model.
+  EXPECT_EQ(ForecastOfFour(), 7 * kMs / 2);
+  // One of these is ready, two are held back: until they are done, two requests take both threads.
+  for (int i = 0; i < 3; ++i) AddResults(8, third);
+  EXPECT_EQ(ForecastOfFour(), 6 * kMs);
 }
 
 TEST_F(ResultsInLine, ThatAreHeldBackDelayAllOthersOnOneThread) {
