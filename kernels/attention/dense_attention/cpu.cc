@@ -6,6 +6,7 @@
 
 #include "kernels/attention/dense_attention/cpu_blocks.h"
 #include "kernels/attention/dense_attention/implementations.h"
+#include "kernels/attention/shared/cpu_scratch.h"
 #include "kernels/attention/shared/cpu_token_sets.h"
 #include "kernels/simd/bf16_gemm.h"
 #include "kernels/simd/isa.h"
@@ -13,22 +14,46 @@
 namespace fovea::kernels {
 namespace {
 
-// From so many queries and keys on, heads are attended one after the other, each one's keys and
-// values copied together first: a projection leaves them a row of all heads' queries, keys and
-// values apart, and they are read again for every block of queries. On an AMD EPYC copying takes a
-// tenth to a fifth off at 2,000 tokens, two fifths at 9,216, two thirds at 61,504.
+// From so many queries and keys on, each head's keys and values are copied together first: a
+// projection leaves them a row of all heads' queries, keys and values apart, and they are read
+// again for every block of queries (docs/results/detection_cpu).
 constexpr int64_t kCopiedFrom = 2048;
+// Only as many heads are copied at a time as keep the threads busy to the end.
+constexpr int64_t kBlocksPerThread = 4;
 
 // A sum that overflows counts as not finite: nothing is lost by that but speed.
 bool IsFinite(const at::Tensor& t) { return std::isfinite(t.sum(at::kFloat).item<float>()); }
 
+attend::TokenSetsJob JobOf(const DenseAttentionInputs& in, const at::Tensor& output) {
+  return attend::MakeTokenSetsJob(in.query, in.key, in.value, in.bias, in.scale, output);
+}
+
 void AttendPanels(const DenseAttentionInputs& in, const at::Tensor& output) {
-  const attend::TokenSetsJob job =
-      attend::MakeTokenSetsJob(in.query, in.key, in.value, in.bias, in.scale, output);
+  const attend::TokenSetsJob job = JobOf(in, output);
   attend::ForTokenSets(job, in.query.size(0), attend::AllKeysWorkspace(job),
                        [&](const attend::TokenSetsScratch& scratch, int64_t begin, int64_t end) {
                          attend::AttendAllKeys(job, {}, scratch, begin, end);
                        });
+}
+
+void AttendCopies(const DenseAttentionInputs& in, const at::Tensor& output) {
+  const int64_t batch = in.query.size(0), heads = in.query.size(1);
+  const int64_t blocks = JobOf(in, output).blocks;  // of a head
+  const int64_t heads_together = (kBlocksPerThread * attend::ThreadCount() + blocks - 1) / blocks;
+  const int64_t images_at_once = std::clamp<int64_t>(heads_together / heads, 1, batch);
+  const int64_t heads_at_once = std::min(heads_together, heads);
+  for (int64_t b = 0; b < batch; b += images_at_once) {
+    for (int64_t h = 0; h < heads; h += heads_at_once) {
+      const auto part = [&](const at::Tensor& t) {
+        return t.narrow(0, b, std::min(images_at_once, batch - b))
+            .narrow(1, h, std::min(heads_at_once, heads - h));
+      };
+      DenseAttentionInputs copied{part(in.query), part(in.key).contiguous(),
+                                  part(in.value).contiguous(), in.scale, std::nullopt};
+      if (in.bias) copied.bias = part(*in.bias);
+      AttendPanels(copied, part(output));
+    }
+  }
 }
 
 }  // namespace
@@ -54,18 +79,11 @@ void DenseAttentionCpu(const DenseAttentionInputs& in, const at::Tensor& output,
                                                   in.scale));
     return;
   }
-  if (std::min(in.query.size(2), in.key.size(2)) < kCopiedFrom) {
+  const bool copies = std::min(in.query.size(2), in.key.size(2)) >= kCopiedFrom;
+  if (copies) {
+    AttendCopies(in, output);
+  } else {
     AttendPanels(in, output);
-    return;
-  }
-  for (int64_t b = 0; b < in.query.size(0); ++b) {
-    for (int64_t h = 0; h < in.query.size(1); ++h) {
-      const auto head = [b, h](const at::Tensor& t) { return t.narrow(0, b, 1).narrow(1, h, 1); };
-      DenseAttentionInputs one{head(in.query), head(in.key).contiguous(),
-                               head(in.value).contiguous(), in.scale, std::nullopt};
-      if (in.bias) one.bias = head(*in.bias);
-      AttendPanels(one, head(output));
-    }
   }
 }
 
