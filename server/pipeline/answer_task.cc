@@ -56,7 +56,7 @@ absl::StatusOr<InferenceResponse> MakeResponse(InferenceTask& task, const Served
 }
 
 // A request that its model has run, until it is answered.
-struct Ran {
+struct FinishedRun {
   const ServedModel& model;
   std::shared_ptr<const ServingModel> handle;
   Clock& clock;
@@ -82,10 +82,10 @@ struct Ran {
   }
 };
 
-// With what the time grows that making its results takes: with what is computed for the pixels of
-// its pictures, or with their number where no pixel of them is looked at. Masks of the one would
-// else be taken for what suppressing boxes of another takes.
-int64_t ResultsAmount(const Ran& ran) {
+// By what the time grows that making its results takes: numbers that are computed for pixels of its
+// pictures, or pictures where no pixel of them is looked at. In one unit for both, masks would tell
+// how long the suppression of boxes takes.
+int64_t ResultsAmount(const FinishedRun& ran) {
   const Postprocessor& postprocessor = ran.model.postprocessor();
   const RequestOptions& options = ran.task->request().options;
   if (!postprocessor.TakesLong(options)) return ran.task->images();
@@ -99,7 +99,7 @@ int64_t ResultsAmount(const Ran& ran) {
 
 // What is left to do for a task alone waits for a thread of imaging's: the model's own goes on with
 // the next batch.
-void FinishElsewhere(Ran ran, TaskResult result) {
+void FinishElsewhere(FinishedRun ran, TaskResult result) {
   ImagingLine& line = ran.model.imaging_line();
   const InferenceRequest& request = ran.task->request();
   ImagingTask task{.outline = {.work = {ImageKind::kResults, ResultsAmount(ran)},
@@ -124,7 +124,7 @@ void FinishElsewhere(Ran ran, TaskResult result) {
 void AnswerTask(const ServedModel& model, std::shared_ptr<const ServingModel> handle, Clock& clock,
                 InferenceCallback done, std::unique_ptr<InferenceTask> task,
                 absl::StatusOr<TaskResult> result) {
-  Ran ran{model, std::move(handle), clock, std::move(done), std::move(task)};
+  FinishedRun ran{model, std::move(handle), clock, std::move(done), std::move(task)};
   if (!result.ok()) {
     ran.Fail(Stage::kQueue, result.status());
   } else if (result->finish || model.postprocessor().TakesLong(ran.task->request().options)) {

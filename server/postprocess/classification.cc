@@ -23,7 +23,7 @@ class Classification final : public TaskPostprocessor {
   int64_t ResultBytes(const RequestOptions& options,
                       const PictureBounds& /*image*/) const override {
     return std::min<int64_t>(std::get<ClassifyOptions>(options).top_k, model_->num_classes) *
-           ClassBytes(*model_);
+           RecordBytes(*model_);
   }
 
   absl::StatusOr<Results> Process(const RequestOptions& options, std::vector<OutputTensor> outputs,
@@ -90,11 +90,6 @@ std::vector<ClassScore> TopClasses(std::span<const float> logits, int count,
         static_cast<float>(std::exp(static_cast<double>(logits[index]) - largest) / sum);
   }
   return classes;
-}
-
-int64_t ClassBytes(const ModelView& model) {
-  constexpr int64_t kRecord = 128;
-  return kRecord + 3 * static_cast<int64_t>(model.longest_label);
 }
 
 }  // namespace fovea

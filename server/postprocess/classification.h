@@ -27,8 +27,4 @@ std::vector<ClassScore> TopClasses(std::span<const float> logits, int count,
 // Indices of the `count` largest values, best first; ties go to the lower index.
 std::vector<int> LargestIndices(std::span<const float> values, size_t count);
 
-// Of one class of one image: an element of a list with its label's text, the same as a message, and
-// the message encoded.
-int64_t ClassBytes(const ModelView& model);
-
 }  // namespace fovea

@@ -15,7 +15,6 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
-#include "base/run_lengths.h"
 #include "base/status.h"
 #include "server/core/quote.h"
 #include "server/imaging/encode_png.h"
@@ -26,21 +25,21 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "raw tensors are little-endian");
 
-struct Wanted {
+struct RequiredOutput {
   std::string_view name;
   DataType type;
   size_t rank;
 };
-constexpr Wanted kOutputs[] = {{"boxes", DataType::kFp32, 3},
-                               {"scores", DataType::kFp32, 2},
-                               {"labels", DataType::kInt64, 2},
-                               {"counts", DataType::kInt64, 1}};
-constexpr Wanted kMasks = {"masks", DataType::kFp32, 4};  // where there are some
+constexpr RequiredOutput kOutputs[] = {{"boxes", DataType::kFp32, 3},
+                                       {"scores", DataType::kFp32, 2},
+                                       {"labels", DataType::kInt64, 2},
+                                       {"counts", DataType::kInt64, 1}};
+constexpr RequiredOutput kMasks = {"masks", DataType::kFp32, 4};  // where there are some
 
-const TensorDescription* Find(const ModelView& model, const Wanted& wanted) {
+const TensorDescription* Find(const ModelView& model, const RequiredOutput& required) {
   const auto found = std::ranges::find_if(model.outputs, [&](const TensorDescription& output) {
-    return output.name == wanted.name && output.type == wanted.type &&
-           output.shape.size() == wanted.rank;
+    return output.name == required.name && output.type == required.type &&
+           output.shape.size() == required.rank;
   });
   return found == model.outputs.end() ? nullptr : &*found;
 }
@@ -96,11 +95,9 @@ class DetectionTask final : public TaskPostprocessor {
 
   int64_t ResultBytes(const RequestOptions& options, const PictureBounds& image) const override {
     const auto& asked = std::get<DetectOptions>(options);
-    // An element of a list with its label's text, the same as a message, and the message encoded.
-    constexpr int64_t kRecord = 192;
-    int64_t each = kRecord + 3 * static_cast<int64_t>(model_->longest_label), one = 0;
+    int64_t each = RecordBytes(*model_), one = 0;
     if (asked.masks != MaskFormat::kNone) {
-      each += kRecord + 3 * MaskBytes(image.side);
+      each += RecordBytes(*model_) + 3 * MaskBytes(image.side);
       one = 4 * image.pixels;  // while it is made: by columns, by rows, encoded
     }
     return MostOf(asked) * each + one;
@@ -194,7 +191,7 @@ class DetectionTask final : public TaskPostprocessor {
       mask.run_lengths = RunLengthsOf(pasted, image);
     } else if (pasted.pixels > 0) {
       FOVEA_ASSIGN_OR_RETURN(mask.png,
-                             EncodeGreyPng(ByRows(pasted), {pasted.height, pasted.width}));
+                             EncodeGreyPng(GreyRows(pasted), {pasted.height, pasted.width}));
     }
     if (std::ssize(mask.run_lengths) + std::ssize(mask.png) >
         MaskBytes(std::max(image.height, image.width))) {
@@ -202,36 +199,6 @@ class DetectionTask final : public TaskPostprocessor {
                                "an object's outline is too long to be told");
     }
     return mask;
-  }
-
-  static std::string RunLengthsOf(const PastedMask& mask, const ImageSize& image) {
-    RunLengths runs;
-    runs.Add(false, mask.left * image.height);
-    for (int64_t x = 0; x < mask.width; ++x) {
-      runs.Add(false, mask.top);
-      const uint8_t* column = mask.columns.data() + x * mask.height;
-      for (int64_t y = 0; y < mask.height;) {
-        const uint8_t of_mask = column[y];
-        const void* const next = std::memchr(column + y, 1 - of_mask, mask.height - y);
-        const int64_t end =
-            next == nullptr ? mask.height : static_cast<const uint8_t*>(next) - column;
-        runs.Add(of_mask != 0, end - y);
-        y = end;
-      }
-      runs.Add(false, image.height - mask.top - mask.height);
-    }
-    runs.Add(false, (image.width - mask.left - mask.width) * image.height);
-    return runs.Text();
-  }
-
-  static std::vector<uint8_t> ByRows(const PastedMask& mask) {
-    std::vector<uint8_t> rows(mask.columns.size());
-    for (int64_t x = 0; x < mask.width; ++x) {
-      for (int64_t y = 0; y < mask.height; ++y) {
-        rows[y * mask.width + x] = mask.columns[x * mask.height + y] != 0 ? 255 : 0;
-      }
-    }
-    return rows;
   }
 
   // Labels first: a label may be a number.
@@ -269,10 +236,10 @@ class DetectionTask final : public TaskPostprocessor {
 
 absl::StatusOr<std::unique_ptr<const TaskPostprocessor>> MakeDetection(
     std::shared_ptr<const ModelView> model) {
-  for (const Wanted& wanted : kOutputs) {
-    if (Find(*model, wanted) == nullptr) {
+  for (const RequiredOutput& required : kOutputs) {
+    if (Find(*model, required) == nullptr) {
       return FailedPrecondition("model.no_detector",
-                                absl::StrCat("the model has no output ", std::string(wanted.name),
+                                absl::StrCat("the model has no output ", std::string(required.name),
                                              " as detectors have it: it gives no detections"));
     }
   }

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstring>
 
 #include "base/check.h"
+#include "base/run_lengths.h"
 
 namespace fovea {
 namespace {
@@ -110,6 +112,36 @@ PastedMask PasteMask(std::span<const float> probabilities, int64_t side, const B
     mask.pixels += std::count(to, to + mask.height, 1);
   }
   return mask;
+}
+
+std::string RunLengthsOf(const PastedMask& mask, const ImageSize& picture) {
+  RunLengths runs;
+  runs.Add(false, mask.left * picture.height);
+  for (int64_t x = 0; x < mask.width; ++x) {
+    runs.Add(false, mask.top);
+    const uint8_t* column = mask.columns.data() + x * mask.height;
+    for (int64_t y = 0; y < mask.height;) {
+      const uint8_t of_mask = column[y];
+      const void* const next = std::memchr(column + y, 1 - of_mask, mask.height - y);
+      const int64_t end =
+          next == nullptr ? mask.height : static_cast<const uint8_t*>(next) - column;
+      runs.Add(of_mask != 0, end - y);
+      y = end;
+    }
+    runs.Add(false, picture.height - mask.top - mask.height);
+  }
+  runs.Add(false, (picture.width - mask.left - mask.width) * picture.height);
+  return runs.Text();
+}
+
+std::vector<uint8_t> GreyRows(const PastedMask& mask) {
+  std::vector<uint8_t> rows(mask.columns.size());
+  for (int64_t x = 0; x < mask.width; ++x) {
+    for (int64_t y = 0; y < mask.height; ++y) {
+      rows[y * mask.width + x] = mask.columns[x * mask.height + y] != 0 ? 255 : 0;
+    }
+  }
+  return rows;
 }
 
 }  // namespace fovea

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "server/core/image_size.h"
@@ -26,5 +27,11 @@ struct PastedMask {
 // A box that is no number has no pixels. Throws std::bad_alloc.
 PastedMask PasteMask(std::span<const float> probabilities, int64_t side, const Box& box,
                      const ImageSize& picture, MaskPasting pasting);
+
+// COCO's compressed run lengths of the whole picture.
+std::string RunLengthsOf(const PastedMask& mask, const ImageSize& picture);
+
+// [height, width]: 255 where the object is.
+std::vector<uint8_t> GreyRows(const PastedMask& mask);
 
 }  // namespace fovea

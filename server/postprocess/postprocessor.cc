@@ -35,6 +35,11 @@ const TaskEntry* FindTask(VisionTask task) {
 
 }  // namespace
 
+int64_t RecordBytes(const ModelView& model) {
+  constexpr int64_t kWithoutLabel = 192;
+  return kWithoutLabel + 3 * static_cast<int64_t>(model.longest_label);
+}
+
 std::unique_ptr<const Postprocessor> Postprocessor::Create(std::shared_ptr<const ModelView> model) {
   const TaskEntry* const task = FindTask(model->task);
   TaskPart part = task == nullptr

@@ -22,6 +22,10 @@ struct PictureBounds {
   int64_t side = 0;  // the longest, in pixels
 };
 
+// That one record of a result with its label takes at most: an element of a list, the same as a
+// message, and the message encoded.
+int64_t RecordBytes(const ModelView& model);
+
 // What one task makes of a model's outputs. Thread-safe. `options` are always of its task.
 class TaskPostprocessor {
  public:

@@ -26,10 +26,7 @@ class SegmentationTask final : public TaskPostprocessor {
 
   int64_t ResultBytes(const RequestOptions& options, const PictureBounds& image) const override {
     const auto& asked = std::get<SegmentOptions>(options);
-    // A class with its label's text as an element, in a message and encoded.
-    constexpr int64_t kRecord = 192;
-    const int64_t classes =
-        model_->num_classes * (kRecord + 3 * static_cast<int64_t>(model_->longest_label));
+    const int64_t classes = model_->num_classes * RecordBytes(*model_);
     // What cannot be compressed is a little longer than it was. At the worst each pixel is a run of
     // its class, and what lies between two of a class are as many pixels as there are classes: a
     // character for the first, and one for each five bits of the second's change.

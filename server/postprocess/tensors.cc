@@ -57,6 +57,12 @@ absl::Status CheckWantedTensors(const WantedTensors& wanted, const ModelView& mo
           absl::StrCat("classes are made of FP32 outputs only; ", description->name, " is ",
                        std::string(DataTypeName(description->type))));
     }
+    // Of maps and masks the indices would be no classes, and there would be millions of them.
+    if (output.classification > 0 && description->shape.size() != 2) {
+      return InvalidArgument("request.classification_shape",
+                             absl::StrCat("classes are made of outputs [batch, classes] only; ",
+                                          description->name, " is larger"));
+    }
   }
   return absl::OkStatus();
 }
@@ -68,7 +74,7 @@ int64_t WantedTensorBytes(const WantedTensors& wanted, const ModelView& model) {
     if (asked == nullptr) continue;
     classes += std::min(asked->classification, output.ElementsPerImage());
   }
-  return classes * ClassBytes(model);
+  return classes * RecordBytes(model);
 }
 
 std::vector<OutputTensor> TakeWantedTensors(const WantedTensors& wanted, const ModelView& model,

@@ -45,6 +45,12 @@ TEST(WantedTensorsTest, AreTheModelsOwn) {
   EXPECT_EQ(ReasonOf(CheckWantedTensors({{{"logits", 1}, {"masks", 1}}}, Model())),
             "request.classification_type")
       << "classes are made of floats only";
+  ModelView segmenter = Model();
+  segmenter.outputs = {{"logits", DataType::kFp32, {-1, 150, -1, -1}}};
+  EXPECT_TRUE(CheckWantedTensors({{{"logits", 0}}}, segmenter).ok());
+  EXPECT_EQ(ReasonOf(CheckWantedTensors({{{"logits", 1}}}, segmenter)),
+            "request.classification_shape")
+      << "of a map they would be pixels";
 }
 
 // A caller who asks for every class of every image gets a text for each.
