@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "base/class_colour.h"
 #include "server/imaging/drawing/overlay.h"
 #include "tests/client/fake_server.h"
 #include "tests/client/read_png.h"
@@ -96,7 +97,7 @@ TEST_F(Detect, WritesPictures) {
   const auto has_colour = [&](int y, int from, int to) {
     for (int x = from; x < to; ++x) {
       const uint8_t* pixel = &found.pixels[3 * (y * found.width + x)];
-      if (std::equal(pixel, pixel + 3, ColourOf(0).begin())) return true;
+      if (std::equal(pixel, pixel + 3, ClassColour(0).begin())) return true;
     }
     return false;
   };

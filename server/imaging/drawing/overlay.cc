@@ -12,11 +12,11 @@
 #include <utility>
 #include <vector>
 
+#include "base/class_colour.h"
+
 namespace fovea {
 namespace {
 
-constexpr Rgb kColours[] = {{230, 159, 0}, {86, 180, 233}, {0, 158, 115},   {240, 228, 66},
-                            {0, 114, 178}, {213, 94, 0},   {204, 121, 167}, {187, 187, 187}};
 constexpr Rgb kDark = {20, 20, 20}, kLight = {255, 255, 255};
 
 constexpr int kReadableSide = 480;  // of the shorter side, in pixels
@@ -113,7 +113,7 @@ void DrawMask(cv::Mat& picture, const Pen& pen, const DrawnObject& object, int h
   const cv::Rect place(box.x * times, box.y * times, box.width * times, box.height * times);
   cv::resize(mask(box), mask, {}, times, times, cv::INTER_NEAREST);
   cv::Mat field = picture(place), blended;
-  const cv::Mat colour(field.size(), CV_8UC3, Scalar(ColourOf(object.class_index)));
+  const cv::Mat colour(field.size(), CV_8UC3, Scalar(ClassColour(object.class_index)));
   cv::addWeighted(colour, kColourShare, field, 1 - kColourShare, 0, blended);
   blended.copyTo(field, mask);
   std::vector<std::vector<cv::Point>> outline;
@@ -139,7 +139,8 @@ void DrawBox(cv::Mat& picture, const Pen& pen, const DrawnObject& object, int ti
                        std::max(first.y, PixelOf(object.bottom, times) - 1));
   cv::rectangle(picture, first, last, Scalar(kDark), pen.line + 4, cv::LINE_AA);
   cv::rectangle(picture, first, last, Scalar(kLight), pen.line + 2, cv::LINE_AA);
-  cv::rectangle(picture, first, last, Scalar(ColourOf(object.class_index)), pen.line, cv::LINE_AA);
+  cv::rectangle(picture, first, last, Scalar(ClassColour(object.class_index)), pen.line,
+                cv::LINE_AA);
 }
 
 void TagBox(cv::Mat& picture, const Pen& pen, const DrawnObject& object, int times) {
@@ -149,7 +150,7 @@ void TagBox(cv::Mat& picture, const Pen& pen, const DrawnObject& object, int tim
   const int height = size.height + 2 * pen.margin(), width = size.width + 2 * pen.margin();
   const int left = PixelOf(object.left, times), top = PixelOf(object.top, times);
   // Above the box; inside of it at the picture's upper edge.
-  DrawTag(picture, pen, text, ColourOf(object.class_index),
+  DrawTag(picture, pen, text, ClassColour(object.class_index),
           {std::clamp(left, 0, std::max(0, picture.cols - width)),
            std::clamp(top - height, 0, std::max(0, picture.rows - height))});
 }
@@ -209,7 +210,7 @@ std::vector<LegendEntry> EntriesOf(std::span<const DrawnObject> objects) {
   }
   std::vector<LegendEntry> entries;
   for (const auto& [index, named] : classes) {
-    entries.push_back({ColourOf(index), named.first + " x" + std::to_string(named.second)});
+    entries.push_back({ClassColour(index), named.first + " x" + std::to_string(named.second)});
   }
   return entries;
 }
@@ -226,18 +227,13 @@ std::vector<LegendEntry> EntriesOf(std::span<const uint16_t> class_map,
     const auto label = labels.find(index);
     const double share = 100.0 * static_cast<double>(count) / static_cast<double>(class_map.size());
     const std::string percent = share < 0.5 ? "<1%" : std::to_string(std::lround(share)) + "%";
-    entries.push_back({ColourOf(index),
+    entries.push_back({ClassColour(index),
                        NameOf(index, label == labels.end() ? "" : label->second) + " " + percent});
   }
   return entries;
 }
 
 }  // namespace
-
-Rgb ColourOf(int64_t class_index) {
-  const int64_t colours = std::ssize(kColours), rest = class_index % colours;
-  return kColours[rest < 0 ? rest + colours : rest];
-}
 
 RgbImage DrawObjects(const RgbImage& image, std::span<const DrawnObject> objects) {
   int times = 1;
@@ -272,7 +268,7 @@ RgbImage DrawClasses(const RgbImage& image, std::span<const uint16_t> class_map,
       const uint16_t own = class_at(y, x);
       const bool border = class_at(std::min(y + line, picture.rows - 1), x) != own ||
                           class_at(y, std::min(x + line, picture.cols - 1)) != own;
-      const Rgb colour = border ? kDark : ColourOf(own);
+      const Rgb colour = border ? kDark : ClassColour(own);
       const double share = border ? 0.8 : kColourShare;
       for (int c = 0; c < 3; ++c) {
         pixel[x][c] =

@@ -11,10 +11,6 @@
 
 namespace fovea {
 
-// The colour of a class, whatever its number, the same in every picture: of eight that people with
-// any kind of colour vision tell apart (Okabe and Ito, 2008, without black).
-Rgb ColourOf(int64_t class_index);
-
 // An object that was found: its box in pixels of the picture, to their outer edges. What of it lies
 // outside of the picture, or is no number, is not seen.
 struct DrawnObject {

@@ -20,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/class_colour.h"
 #include "server/imaging/encode_png.h"
 #include "tests/server/imaging/image_files.h"
 
@@ -94,10 +95,10 @@ double Luminance(const Rgb& colour) {
 
 TEST(Overlay, ColoursAreAClasssOwnAndDiffer) {
   for (int i = 0; i < 8; ++i) {
-    EXPECT_EQ(ColourOf(i), ColourOf(i + 8));
-    EXPECT_EQ(ColourOf(i), ColourOf(i - 8));
-    EXPECT_EQ(ColourOf(i), ColourOf(i - 8'000'000'000));
-    for (int j = 0; j < i; ++j) EXPECT_NE(ColourOf(i), ColourOf(j));
+    EXPECT_EQ(ClassColour(i), ClassColour(i + 8));
+    EXPECT_EQ(ClassColour(i), ClassColour(i - 8));
+    EXPECT_EQ(ClassColour(i), ClassColour(i - 8'000'000'000));
+    for (int j = 0; j < i; ++j) EXPECT_NE(ClassColour(i), ClassColour(j));
   }
 }
 
@@ -149,7 +150,7 @@ double LeastDifference(std::span<const Rgb> colours, const Vision& vision) {
 // Eycken and Oosterlinck, Color Research and Application 19(2), 1994).
 TEST(Overlay, ColoursDifferForThoseWhoCannotTellRedFromGreen) {
   std::vector<Rgb> colours;
-  for (int i = 0; i < 8; ++i) colours.push_back(ColourOf(i));
+  for (int i = 0; i < 8; ++i) colours.push_back(ClassColour(i));
   // Eight that most plots have, Tableau's, some of which look alike.
   const Rgb tableau[] = {{31, 119, 180},  {255, 127, 14}, {44, 160, 44},   {214, 39, 40},
                          {148, 103, 189}, {140, 86, 75},  {227, 119, 194}, {127, 127, 127}};
@@ -222,7 +223,7 @@ TEST(Overlay, SidesThatAreNoPlaceAreOutsideOfThePicture) {
     const DrawnObject right{left, left, 300, kInfinite, 0.9f, 0, "", {}};
     const RgbImage drawn = DrawObjects(ground, {&right, 1});
     const uint8_t* const side = At(drawn, 400, 299);
-    EXPECT_TRUE(std::equal(side, side + 3, ColourOf(0).begin())) << far;
+    EXPECT_TRUE(std::equal(side, side + 3, ClassColour(0).begin())) << far;
     EXPECT_EQ(At(drawn, 400, 600)[0], 128) << far;
     // No side is, and the tag goes into a corner.
     const DrawnObject point{far, far, far, far, 0.9f, 0, "", {}};
@@ -239,7 +240,7 @@ TEST(Overlay, MasksColourTheirPixels) {
   }
   const RgbImage drawn = DrawObjects(ground, {&object, 1});
   for (int c = 0; c < 3; ++c) {
-    EXPECT_NEAR(At(drawn, 325, 250)[c], 0.55 * ColourOf(2)[c] + 0.45 * 128, 1);
+    EXPECT_NEAR(At(drawn, 325, 250)[c], 0.55 * ClassColour(2)[c] + 0.45 * 128, 1);
   }
   EXPECT_EQ(At(drawn, 325, 320)[0], 128);
 }
@@ -297,7 +298,7 @@ TEST(Overlay, ClassesColourTheirPixels) {
   const RgbImage drawn = DrawClasses(ground, Classes(600, 800), {{0, "sky"}});
   const uint8_t* sky = At(drawn, 100, 100);
   for (int c = 0; c < 3; ++c) {
-    EXPECT_NEAR(sky[c], 0.55 * ColourOf(0)[c] + 0.45 * 128, 1);
+    EXPECT_NEAR(sky[c], 0.55 * ClassColour(0)[c] + 0.45 * 128, 1);
     EXPECT_LT(At(drawn, 299, 100)[c], 60) << "the border";
   }
   EXPECT_GT(drawn.height, 600) << "the legend";

@@ -1,11 +1,11 @@
 #include "model_zoo/training/data/user_data/ground_truth_sheet.h"
 
 #include <algorithm>
-#include <array>
 #include <opencv2/imgproc.hpp>
 #include <stdexcept>
 #include <string>
 
+#include "base/class_colour.h"
 #include "model_zoo/training/data/loading/augmentation.h"
 
 namespace fovea::models::training {
@@ -14,17 +14,8 @@ namespace {
 constexpr int kGap = 2, kMaxSide = 4096, kMaxCells = 1000;
 constexpr double kTint = 0.55;  // of a mask over its picture
 
-// Colours that colour-blind people tell apart: Okabe and Ito, "Color universal design", 2008. There
-// are more classes than these: they repeat.
 cv::Scalar ColourOf(int64_t class_index) {
-  constexpr std::array<std::array<int, 3>, 7> kColours = {{{230, 159, 0},
-                                                           {86, 180, 233},
-                                                           {0, 158, 115},
-                                                           {240, 228, 66},
-                                                           {0, 114, 178},
-                                                           {213, 94, 0},
-                                                           {204, 121, 167}}};
-  const auto& colour = kColours[static_cast<size_t>(class_index) % kColours.size()];
+  const auto colour = ClassColour(class_index);
   return cv::Scalar(colour[0], colour[1], colour[2]);
 }
 
