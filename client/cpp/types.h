@@ -93,8 +93,8 @@ struct DetectRequest {
   std::vector<std::string> images;  // contents of JPEG, PNG or WebP files, at most 64
   float score_threshold = 0;        // objects of a lower score are left out; in [0, 1]
   int max_detections = 0;           // of each image, best first; 0: as many as the model gives
-  // Labels or class numbers, of which alone; empty: of all. At most twice as many as the model has
-  // classes: INVALID_ARGUMENT request.too_many_classes.
+  // Only objects of these classes, each a label or a class number; empty: of every class. At most
+  // twice as many as the model has classes: INVALID_ARGUMENT request.too_many_classes.
   std::vector<std::string> classes;
   bool masks = false;     // which pixels show each object; of models that have them
   uint32_t priority = 0;  // 1 is served first; 0: the model's default

@@ -97,16 +97,19 @@ absl::Status FillClassMap(ImageSegmentation& map) {
   for (const ClassArea& area : map.classes) {
     const auto runs = ReadRunLengths(area.run_lengths, pixels);
     if (!runs || area.class_index < 0 || area.class_index >= kNone) return broken;
+    const int64_t before = filled;
     int64_t at = 0;
     for (size_t i = 0; i < runs->size(); ++i) {
-      for (const int64_t end = at + (*runs)[i]; at < end; ++at) {
-        if (i % 2 == 0) continue;
+      const int64_t end = at + (*runs)[i];
+      if (i % 2 == 0) at = end;  // not of this class
+      for (; at < end; ++at) {
         uint16_t& pixel = map.class_map[at % height * width + at / height];
         if (pixel != kNone) return broken;
         pixel = static_cast<uint16_t>(area.class_index);
         ++filled;
       }
     }
+    if (filled == before) return broken;  // only classes that it shows are told
   }
   return filled == pixels ? absl::OkStatus() : broken;
 }

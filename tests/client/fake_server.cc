@@ -123,7 +123,8 @@ class FakeVision final : public fovea::v1::VisionService::Service {
   }
 
   // The first column of the model's first class, the rest of its second. "holes ...": a map that
-  // leaves pixels out. "unsure ...": none of the confidence that is asked for.
+  // leaves pixels out. "nowhere ...": a class more, which has no pixel. "unsure ...": none of the
+  // confidence that is asked for.
   Status Segment(ServerContext*, const fovea::v1::SegmentRequest* request,
                  fovea::v1::SegmentResponse* response) override {
     const FakeModel* model = Find(models_, request->model_name());
@@ -143,6 +144,11 @@ class FakeVision final : public fovea::v1::VisionService::Service {
         area->set_label(model->classes[i].label);
         area->set_pixels(i == 0 ? height : rest);
         area->set_run_lengths(run_lengths[i]);
+      }
+      if (absl::StartsWith(image, "nowhere")) {
+        auto* area = result->add_classes();
+        area->set_class_index(model->classes[1].index);
+        area->set_run_lengths(RunLengths({height + rest}));
       }
       if (request->confidence() && !absl::StartsWith(image, "unsure")) {
         const int rows = absl::StartsWith(image, "cropped") ? height - 1 : height;

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <span>
 
+#include "base/class_colour.h"
 #include "client/cpp/client.h"
 #include "client/cpp/grey_png.h"
 #include "server/imaging/drawing/overlay.h"
@@ -81,7 +82,7 @@ TEST_F(Segment, DrawsTheClassesOnThePicture) {
   EXPECT_GT(drawn.height, 600) << "the legend";
   // Far from the first column and from the border beside it all is of class 1.
   for (int c = 0; c < 3; ++c) {
-    EXPECT_NEAR(drawn.pixels[3 * (300 * 600 + 300) + c], 0.55 * ColourOf(1)[c] + 0.45 * 128, 1);
+    EXPECT_NEAR(drawn.pixels[3 * (300 * 600 + 300) + c], 0.55 * ClassColour(1)[c] + 0.45 * 128, 1);
   }
 }
 
@@ -91,8 +92,10 @@ TEST_F(Segment, GivesTheClassOfEachPixel) {
   const auto answer = (*client)->Segment({.model = {"mapper"}, .images = {"an image"}});
   ASSERT_TRUE(answer.ok()) << answer.status();
   EXPECT_THAT(answer->images.at(0).class_map, ElementsAre(0, 1, 1, 0, 1, 1));
-  const auto broken = (*client)->Segment({.model = {"mapper"}, .images = {"holes"}});
-  EXPECT_EQ(broken.status().code(), absl::StatusCode::kInternal);
+  for (const char* image : {"holes", "nowhere"}) {
+    const auto broken = (*client)->Segment({.model = {"mapper"}, .images = {image}});
+    EXPECT_EQ(broken.status().code(), absl::StatusCode::kInternal) << image;
+  }
 }
 
 TEST_F(Segment, TellsHowSureTheModelIsOfEachPixelWhereItIsAsked) {
