@@ -5,21 +5,18 @@
 
 #include <array>
 #include <charconv>
-#include <fstream>
 
+#include "model_zoo/backbones/backbone_weights.h"
 #include "model_zoo/folder/labels.h"
 #include "model_zoo/folder/model_spec.h"
 #include "model_zoo/folder/names.h"
+#include "model_zoo/weights/pending_file.h"
 
 namespace fovea::models::training {
 namespace {
 
-void WriteText(const std::filesystem::path& path, const std::string& text) {
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  file << text;
-  file.close();
-  TORCH_CHECK(file.good(), "could not write ", path.string());
-}
+// What a training writes.
+constexpr char kVersion[] = "1";
 
 // The shortest text that is read as the same number; whole ones with a decimal.
 template <typename Number>
@@ -115,11 +112,25 @@ void CheckServable(const ModelFolder& folder) {
 }
 
 void CheckWritable(const std::filesystem::path& folder) {
-  std::filesystem::path there = folder;  // the part of it that is there
-  while (!std::filesystem::exists(there)) there = there.parent_path();
-  TORCH_CHECK_VALUE(std::filesystem::is_directory(there) && access(there.c_str(), W_OK | X_OK) == 0,
-                    "a model cannot be written to ", folder.string(), ": ", there.string(),
-                    " is no folder that can be written to");
+  for (std::filesystem::path there : {folder, folder / kVersion}) {
+    // A folder that is missing is made in the nearest one that is there. A link to nothing is
+    // there: no folder can be made in its place.
+    while (!std::filesystem::exists(std::filesystem::symlink_status(there))) {
+      there = there.parent_path();
+    }
+    TORCH_CHECK_VALUE(
+        std::filesystem::is_directory(there) && access(there.c_str(), W_OK | X_OK) == 0,
+        "a model cannot be written to ", folder.string(), ": ", there.string(),
+        " is no folder that can be written to");
+  }
+  if (!std::filesystem::exists(folder)) return;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    const std::string name = entry.path().filename();
+    TORCH_CHECK_VALUE(name == kVersion || name.find_first_not_of("0123456789") != name.npos,
+                      folder.string(), " holds version ", name,
+                      " of a model. A training writes version ", kVersion,
+                      ", and a server would serve the other one");
+  }
 }
 
 std::string SpecOf(const ModelFolder& folder) {
@@ -143,12 +154,22 @@ std::string SpecOf(const ModelFolder& folder) {
          "\ndynamic_batching {}\n";
 }
 
-void WriteModelFolder(const ModelFolder& folder) {
-  std::filesystem::create_directories(folder.path / "1");
-  WriteText(folder.path / "model.textproto", SpecOf(folder));
+void WriteModelFolder(const ModelFolder& folder, const Backbone& trained, c10::ScalarType stored) {
   const absl::StatusOr<std::string> labels = LabelsText(folder.labels);
   CheckOk(folder.path, labels.status());
-  WriteText(folder.path / kLabelsFile, *labels);
+  const std::string spec = SpecOf(folder);
+  const std::filesystem::path version = folder.path / kVersion;
+  std::filesystem::create_directories(version);
+  // A server that polls must not find the weights of one training with the labels of another: all
+  // is on the disk before the first of the three has its name.
+  PendingFile spec_file(folder.path / "model.textproto"), labels_file(folder.path / kLabelsFile);
+  spec_file.Write(spec.data(), spec.size());
+  labels_file.Write(labels->data(), labels->size());
+  spec_file.Sync();
+  labels_file.Sync();
+  SaveWeights(version / "model.safetensors", trained, stored);
+  labels_file.Commit();
+  spec_file.Commit();
 }
 
 }  // namespace fovea::models::training

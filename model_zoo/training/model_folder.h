@@ -1,10 +1,13 @@
-// Writes what a server can serve, beside the weights: model.textproto and labels.txt.
+// Writes what a server can serve: model.textproto, labels.txt and the weights as version 1.
 #pragma once
+
+#include <c10/core/ScalarType.h>
 
 #include <filesystem>
 #include <string>
 #include <vector>
 
+#include "model_zoo/backbones/backbone.h"
 #include "model_zoo/model_description.h"
 
 namespace fovea::models::training {
@@ -29,14 +32,16 @@ std::filesystem::path FolderCalled(const std::string& out);
 // description, the labels and their number. Throws c10::ValueError, with what a server would say.
 void CheckServable(const ModelFolder& folder);
 
-// Asks whether it can be written, without writing. Throws c10::ValueError where something else is
-// called so, or where the folders that are there are not writable.
+// Asks whether it can be written, without writing. Throws c10::ValueError where the folder, its
+// version's or the nearest one above that is there is no folder, or not writable; and where the
+// folder holds another version of a model, which would be served in place of the one written.
 void CheckWritable(const std::filesystem::path& folder);
 
 // The model's description as it is written, in protobuf's text format.
 std::string SpecOf(const ModelFolder& folder);
 
-// Creates the folders and replaces the files that are there. Throws c10::Error.
-void WriteModelFolder(const ModelFolder& folder);
+// Creates the folders and replaces the files that are there, each whole. `stored`: the type of the
+// weights in their file. Throws c10::Error.
+void WriteModelFolder(const ModelFolder& folder, const Backbone& trained, c10::ScalarType stored);
 
 }  // namespace fovea::models::training

@@ -9,11 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "model_zoo/backbones/backbone_weights.h"
 #include "model_zoo/folder/describe_model_folder.h"
 #include "model_zoo/model.h"
 #include "model_zoo/registry/load.h"
-#include "model_zoo/training/data/user_data/files.h"
+#include "model_zoo/training/data/user_data/fingerprint.h"
 #include "model_zoo/training/model_folder.h"
 #include "model_zoo/training/optimisation/checkpoint.h"
 #include "model_zoo/training/report.h"
@@ -46,9 +45,9 @@ std::string SummaryOf(const SampleSource& source) {
   if (source.size() == SampleSource::kEndless) return "endless";
   std::ostringstream text;
   text << source.size();
-  const std::vector<std::filesystem::path> files = source.files();
-  if (!files.empty()) {
-    text << " of " << files.size() << " files, fingerprint " << std::hex << FingerprintOf(files);
+  const size_t files = source.files().size();
+  if (files > 0) {
+    text << " of " << files << " files, fingerprint " << std::hex << FingerprintOf(source);
   }
   return text.str();
 }
@@ -94,26 +93,22 @@ void TrainAndWrite(const Arguments& arguments, const std::string& command) {
   // Now: what is refused only when it is written or served has cost a training.
   CheckServable(folder);
   CheckWritable(folder.path);
-  const std::string identity = WholeIdentity(command, folder, plan);
+  // Locked until the model is written: a second training would remove what a resumed one needs.
+  const CheckpointFolder checkpoints(
+      arguments.checkpoints.empty() ? out.string() + "~checkpoint" : arguments.checkpoints,
+      WholeIdentity(command, folder, plan));
   CsvLog csv(arguments.csv);
   ProgressBar bar(stdout);
-  std::filesystem::path checkpoints = arguments.checkpoints;
-  if (checkpoints.empty()) checkpoints = out.string() + "~checkpoint";
   Train(
       *plan.backbone, *plan.task, plan.options,
-      {.folder = checkpoints,
-       .minutes = arguments.checkpoint_minutes,
-       .resume = arguments.resume,
-       .identity = identity},
+      {.folder = &checkpoints, .minutes = arguments.checkpoint_minutes, .resume = arguments.resume},
       [&](const StepReport& step) { bar.Show(step); },
       [&](const EpochReport& report) {
         csv.Write(report);
         bar.Line(Describe(report, plan.options.epochs));
       });
 
-  WriteModelFolder(folder);
-  SaveWeights(folder.path / "1/model.safetensors", *plan.backbone,
-              arguments.stored == "F16" ? at::kHalf : at::kFloat);
+  WriteModelFolder(folder, *plan.backbone, arguments.stored == "F16" ? at::kHalf : at::kFloat);
   if (plan.draws()) {
     PrintEvaluation(arguments.out, arguments.seed,
                     arguments.validation_images.value_or(arguments.shapes.validation_images));
@@ -121,7 +116,7 @@ void TrainAndWrite(const Arguments& arguments, const std::string& command) {
     PrintMeasures(arguments.out, *plan.task);
   }
   // Not before what was written has been served once.
-  CheckpointFolder(checkpoints, identity).Remove();
+  checkpoints.Remove();
 }
 
 }  // namespace fovea::models::training

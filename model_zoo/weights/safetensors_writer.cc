@@ -1,16 +1,13 @@
 #include "model_zoo/weights/safetensors_writer.h"
 
 #include <ATen/ATen.h>
-#include <fcntl.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <string_view>
-#include <system_error>
+
+#include "model_zoo/weights/pending_file.h"
 
 namespace fovea::models {
 namespace {
@@ -67,48 +64,6 @@ std::string Header(const std::vector<NamedTensor>& tensors,
   const uint64_t length = text.size();
   return std::string(reinterpret_cast<const char*>(&length), sizeof(length)) + text;
 }
-
-// A file that is removed again unless it is committed to its final name.
-class PendingFile {
- public:
-  explicit PendingFile(std::filesystem::path target)
-      : target_(std::move(target)), pending_(target_.string() + ".partial") {
-    fd_ = ::open(pending_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-    TORCH_CHECK(fd_ >= 0, "the weights cannot be created: ", std::strerror(errno));
-  }
-  ~PendingFile() {
-    if (fd_ >= 0) {
-      ::close(fd_);
-      ::unlink(pending_.c_str());
-    }
-  }
-  PendingFile(const PendingFile&) = delete;
-  PendingFile& operator=(const PendingFile&) = delete;
-
-  void Write(const void* data, size_t bytes) {
-    const auto* from = static_cast<const char*>(data);
-    while (bytes > 0) {
-      const ssize_t put = ::write(fd_, from, bytes);
-      if (put < 0 && errno == EINTR) {
-        continue;
-      }
-      TORCH_CHECK(put >= 0, "the weights cannot be written: ", std::strerror(errno));
-      from += put;
-      bytes -= static_cast<size_t>(put);
-    }
-  }
-
-  void Commit() {
-    TORCH_CHECK(::fsync(fd_) == 0 && std::rename(pending_.c_str(), target_.c_str()) == 0,
-                "the weights cannot be written: ", std::strerror(errno));
-    ::close(fd_);
-    fd_ = -1;
-  }
-
- private:
-  const std::filesystem::path target_, pending_;
-  int fd_ = -1;
-};
 
 }  // namespace
 

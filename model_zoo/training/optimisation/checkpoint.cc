@@ -4,6 +4,7 @@
 #include <c10/util/Exception.h>
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -105,6 +106,14 @@ bool IsOwn(const std::filesystem::path& folder) {
   return true;
 }
 
+// Whether the open file is the one that has this name.
+bool IsOpenAs(int file, const std::filesystem::path& name) {
+  struct stat opened {
+  }, named{};
+  return fstat(file, &opened) == 0 && stat(name.c_str(), &named) == 0 &&
+         opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
+}
+
 std::vector<std::string> SplitLines(const std::string& text) {
   std::vector<std::string> lines;
   std::istringstream all(text);
@@ -149,18 +158,22 @@ std::map<int64_t, std::filesystem::path> CheckpointsIn(const std::filesystem::pa
 
 CheckpointFolder::CheckpointFolder(std::filesystem::path folder, std::string identity)
     : folder_(std::move(folder)), identity_(std::move(identity)) {
-  // Where the disk that a link names was emptied, what it names is made again.
-  std::filesystem::create_directories(
-      std::filesystem::is_symlink(folder_)
-          ? folder_.parent_path() / std::filesystem::read_symlink(folder_)
-          : folder_);
-  lock_ = FileDescriptor(open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  TORCH_CHECK(lock_.get() >= 0, "could not open ", folder_.string());
-  if (flock(lock_.get(), LOCK_EX | LOCK_NB) == 0) return;
-  TORCH_CHECK_VALUE(errno != EWOULDBLOCK,
-                    "another training that has not ended keeps its checkpoints in ",
-                    folder_.string());
-  TORCH_CHECK(false, "could not lock ", folder_.string());
+  // Again where a training that ended in between has removed the folder.
+  for (bool locked = false; !locked; locked = lock_.get() >= 0 && IsOpenAs(lock_.get(), folder_)) {
+    // Where the disk that a link names was emptied, what it names is made again.
+    std::filesystem::create_directories(std::filesystem::is_symlink(folder_)
+                                            ? folder_.parent_path() /
+                                                  std::filesystem::read_symlink(folder_)
+                                            : folder_);
+    const int opened = open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    TORCH_CHECK(opened >= 0 || errno == ENOENT, "could not open ", folder_.string());
+    lock_ = FileDescriptor(opened);
+    if (opened < 0 || flock(opened, LOCK_EX | LOCK_NB) == 0) continue;
+    TORCH_CHECK_VALUE(errno != EWOULDBLOCK,
+                      "another training that has not ended keeps its checkpoints in ",
+                      folder_.string());
+    TORCH_CHECK(false, "could not lock ", folder_.string());
+  }
 }
 
 CheckpointFolder::~CheckpointFolder() {

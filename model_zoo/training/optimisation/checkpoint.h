@@ -30,8 +30,9 @@ struct TrainingState {
 // a link to a folder stays.
 class CheckpointFolder {
  public:
-  // Throws c10::ValueError where another training has it, c10::Error and std::filesystem's where it
-  // cannot be made or locked.
+  // `identity`: the training's options and data, a fact a line. Read refuses a checkpoint of
+  // another identity. Throws c10::ValueError where another training has the folder, c10::Error and
+  // std::filesystem's where it cannot be made or locked.
   CheckpointFolder(std::filesystem::path folder, std::string identity);
   ~CheckpointFolder();
   CheckpointFolder(const CheckpointFolder&) = delete;

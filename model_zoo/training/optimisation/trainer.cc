@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <optional>
 #include <set>
 #include <utility>
 
@@ -65,7 +64,8 @@ class Training {
             .warmup_steps = std::llround(options.warmup_share * static_cast<double>(total_steps_)),
             .total_steps = total_steps_},
         checkpoint_minutes_(checkpoints.minutes),
-        optimizer_(options.optimizer) {
+        optimizer_(options.optimizer),
+        folder_(checkpoints.folder) {
     const std::set<std::string> unused = Unused(backbone, task);
     for (const auto& parameter : backbone.named_parameters()) {
       if (unused.contains(parameter.key())) continue;
@@ -79,8 +79,7 @@ class Training {
     }
     best_ = WeightsOf(backbone, kBest);
     for (NamedTensor& tensor : best_) tensor.second = tensor.second.detach().clone();
-    if (checkpoints.folder.empty()) return;
-    folder_.emplace(checkpoints.folder, checkpoints.identity);
+    if (folder_ == nullptr) return;
     if (checkpoints.resume) {
       if (auto stored = folder_->Read(Tensors())) state_ = std::move(*stored);
     } else {
@@ -188,7 +187,7 @@ class Training {
   }
 
   void Checkpoint() {
-    if (!folder_) return;
+    if (folder_ == nullptr) return;
     state_.seconds = seconds_before_ + SecondsSince(start_);
     folder_->Write(state_, Tensors());
     last_checkpoint_ = Clock::now();
@@ -202,7 +201,7 @@ class Training {
   const double checkpoint_minutes_;
   AdamW optimizer_;
   std::vector<NamedTensor> best_;  // weights of the best epoch
-  std::optional<CheckpointFolder> folder_;
+  const CheckpointFolder* const folder_;
   TrainingState state_;
   Clock::time_point start_, last_checkpoint_;
   double seconds_before_ = 0;  // of the processes before this one

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <functional>
 #include <string>
 #include <vector>
@@ -12,6 +11,8 @@
 #include "model_zoo/training/tasks/training_task.h"
 
 namespace fovea::models::training {
+
+class CheckpointFolder;
 
 struct TrainingOptions {
   int epochs = 24;
@@ -42,13 +43,11 @@ struct StepReport {
 
 // Where a training is kept, so that one that was killed can go on.
 struct CheckpointOptions {
-  std::filesystem::path folder;  // empty: nowhere
+  const CheckpointFolder* folder = nullptr;  // null: nowhere; outlives Train
   // Between two of them, besides the one after each epoch. Less costs time, more is lost by a kill.
   double minutes = 5;
   // Goes on with what the folder holds; starts afresh where it holds nothing.
   bool resume = false;
-  // What the training is made of. One that goes on must be the same.
-  std::string identity;
 };
 
 // Changes the backbone's parameters and buffers in place. The same options, task and starting

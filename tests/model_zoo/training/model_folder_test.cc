@@ -3,13 +3,13 @@
 #include <ATen/ATen.h>
 #include <c10/util/Exception.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <iterator>
 #include <string>
 
 #include "model_zoo/backbones/backbone.h"
-#include "model_zoo/backbones/backbone_weights.h"
 #include "model_zoo/folder/describe_model_folder.h"
 #include "model_zoo/registry/load.h"
 #include "model_zoo/training/data/generated/shapes.h"
@@ -29,15 +29,15 @@ class ModelFolderTest : public ::testing::Test {
 
 TEST_F(ModelFolderTest, TheServersReaderFindsWhatWasWritten) {
   const std::filesystem::path path = root_ / "ten_shapes";
+  const std::shared_ptr<Backbone> backbone = LoadBackbone(
+      {.backbone = "vit_demo_patch8_64", .num_classes = kNumShapes, .random_weights_seed = 1});
   WriteModelFolder({.path = path,
                     .summary = "A test.",
                     .model = {.backbone = "vit_demo_patch8_64",
                               .attention = {"knn:k=0.5"},
                               .num_classes = kNumShapes},
-                    .labels = {}});
-  const std::shared_ptr<Backbone> backbone = LoadBackbone(
-      {.backbone = "vit_demo_patch8_64", .num_classes = kNumShapes, .random_weights_seed = 1});
-  SaveWeights(path / "1/model.safetensors", *backbone, at::kHalf);
+                    .labels = {}},
+                   *backbone, at::kHalf);
 
   const ModelDescription description = DescribeModelFolder(path);
   EXPECT_EQ(description.name, "ten_shapes");
@@ -55,21 +55,33 @@ TEST_F(ModelFolderTest, AVitsFolderHasItsSizes) {
       .image_height = 64,
       .image_width = 64,
       .vit = VitSizes{.depth = 2, .width = 64, .heads = 4, .patch = 8, .mlp_width = 96}};
-  WriteModelFolder({.path = path, .summary = "A test.", .model = model, .labels = {}});
   ModelDescription seeded = model;
   seeded.random_weights_seed = 1;
-  SaveWeights(path / "1/model.safetensors", *LoadBackbone(seeded), at::kHalf);
+  WriteModelFolder({.path = path, .summary = "A test.", .model = model, .labels = {}},
+                   *LoadBackbone(seeded), at::kHalf);
   EXPECT_EQ(DescribeModelFolder(path).vit, model.vit);
 }
 
-TEST_F(ModelFolderTest, LabelsStandOneALine) {
-  WriteModelFolder({.path = root_ / "m",
-                    .summary = "A test.",
-                    .model = {.backbone = "vit_demo_patch8_64", .num_classes = 2},
-                    .labels = {"one thing", "another"}});
+TEST_F(ModelFolderTest, LabelsStandOneALineAndAreReplacedWithTheWeightsOnly) {
+  ModelFolder folder{.path = root_ / "m",
+                     .summary = "A test.",
+                     .model = {.backbone = "vit_demo_patch8_64", .num_classes = 2},
+                     .labels = {"one thing", "another"}};
+  ModelDescription seeded = folder.model;
+  seeded.random_weights_seed = 1;
+  WriteModelFolder(folder, *LoadBackbone(seeded), at::kHalf);
   std::ifstream file(root_ / "m/labels.txt");
   const std::string text((std::istreambuf_iterator<char>(file)), {});
   EXPECT_EQ(text, "one thing\nanother\n");
+
+  // What could not be written leaves what was there, and nothing beside it.
+  std::filesystem::create_directories(root_ / "m/1/model.safetensors.partial");
+  folder.labels = {"another", "one thing"};
+  EXPECT_THROW(WriteModelFolder(folder, *LoadBackbone(seeded), at::kHalf), c10::Error);
+  std::ifstream again(root_ / "m/labels.txt");
+  EXPECT_EQ(std::string((std::istreambuf_iterator<char>(again)), {}), text);
+  EXPECT_FALSE(std::filesystem::exists(root_ / "m/labels.txt.partial"));
+  EXPECT_FALSE(std::filesystem::exists(root_ / "m/model.textproto.partial"));
 }
 
 TEST_F(ModelFolderTest, APathIsAbsoluteAndEndsWithTheName) {
@@ -111,6 +123,50 @@ TEST_F(ModelFolderTest, WhatNoServerTakesIsRefusedBeforeItIsWritten) {
   EXPECT_FALSE(std::filesystem::exists(root_));
 }
 
+TEST_F(ModelFolderTest, WhereItCannotBeWrittenIsToldWithoutWriting) {
+  std::filesystem::create_directories(root_ / "there/1");
+  CheckWritable(root_ / "there");
+  CheckWritable(root_ / "not/yet/there");
+  EXPECT_FALSE(std::filesystem::exists(root_ / "not"));
+
+  std::ofstream(root_ / "file") << "mine";
+  EXPECT_THROW(CheckWritable(root_ / "file"), c10::ValueError);
+  EXPECT_THROW(CheckWritable(root_ / "file/below"), c10::ValueError);
+  std::filesystem::create_directory_symlink("nowhere", root_ / "link");
+  EXPECT_THROW(CheckWritable(root_ / "link"), c10::ValueError);
+  EXPECT_THROW(CheckWritable(root_ / "link/below"), c10::ValueError);
+  std::filesystem::create_directories(root_ / "taken");
+  std::ofstream(root_ / "taken/1") << "no folder of a version";
+  EXPECT_THROW(CheckWritable(root_ / "taken"), c10::ValueError);
+}
+
+// A server serves the latest version, and what is measured would be that.
+TEST_F(ModelFolderTest, AFolderWithAnotherVersionIsRefused) {
+  std::filesystem::create_directories(root_ / "m/1");
+  std::filesystem::create_directories(root_ / "m/notes");
+  CheckWritable(root_ / "m");
+  std::filesystem::create_directories(root_ / "m/2");
+  EXPECT_THROW(CheckWritable(root_ / "m"), c10::ValueError);
+}
+
+// In a process of its own, which is not root.
+TEST_F(ModelFolderTest, AFolderOfOthersCannotBeWritten) {
+  std::filesystem::create_directories(root_);
+  std::filesystem::permissions(root_, std::filesystem::perms(0555));
+  EXPECT_EXIT(
+      {
+        constexpr uid_t kNobody = 65534;
+        if (geteuid() == 0 && setuid(kNobody) != 0) _exit(1);
+        try {
+          CheckWritable(root_ / "m");
+        } catch (const c10::ValueError&) {
+          _exit(2);
+        }
+        _exit(0);
+      },
+      testing::ExitedWithCode(2), "");
+}
+
 TEST_F(ModelFolderTest, ADetectorsFolderHasItsHeadSizeAndPreprocessing) {
   const std::filesystem::path path = root_ / "finder";
   const ModelDescription model{.backbone = "linglo_demo",
@@ -125,6 +181,8 @@ TEST_F(ModelFolderTest, ADetectorsFolderHasItsHeadSizeAndPreprocessing) {
                                .num_classes = 2,
                                .image_height = 96,
                                .image_width = 96};
+  ModelDescription seeded = model;
+  seeded.random_weights_seed = 1;
   WriteModelFolder({.path = path,
                     .summary = "A test.",
                     .model = model,
@@ -132,10 +190,8 @@ TEST_F(ModelFolderTest, ADetectorsFolderHasItsHeadSizeAndPreprocessing) {
                                       .interpolation = Interpolation::kBilinear,
                                       .mean = {0.1f, 0.2f, 0.3f},
                                       .std = {1, 2, 3}},
-                    .labels = {"a", "b"}});
-  ModelDescription seeded = model;
-  seeded.random_weights_seed = 1;
-  SaveWeights(path / "1/model.safetensors", *LoadBackbone(seeded), at::kHalf);
+                    .labels = {"a", "b"}},
+                   *LoadBackbone(seeded), at::kHalf);
 
   const ModelDescription read = DescribeModelFolder(path);
   EXPECT_EQ(read.head, "retinanet");

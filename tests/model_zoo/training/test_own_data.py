@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import pathlib
 import re
 import subprocess
@@ -298,6 +299,49 @@ def test_a_place_that_cannot_be_written_is_refused_before_the_training(
         assert f"{tmp_path}/notes is no folder that can be written to" in done.stderr
         assert "epoch" not in done.stdout
     assert (tmp_path / "notes").read_text() == "no folder"
+    # What stands where the checkpoints would.
+    (tmp_path / "mine~checkpoint").write_text("no folder")
+    done = train("--out", tmp_path / "mine", "--data", data["classification"])
+    assert done.returncode == 1
+    assert "mine~checkpoint" in done.stderr
+    assert "epoch" not in done.stdout
+    assert (tmp_path / "mine~checkpoint").read_text() == "no folder"
+
+
+def test_a_training_that_gets_no_better_ends_early(
+    data: dict[str, pathlib.Path], tmp_path: pathlib.Path
+) -> None:
+    csv = tmp_path / "log.csv"
+    command = [BUILD / "bin/fovea-train", "--threads", 1, "--out", tmp_path / "mine"]
+    command += ["--data", data["classification"], "--image-size", 64, "--csv", csv]
+    command += ["--epochs", 9, "--patience", 2, "--learning-rate", 1e-12]
+    subprocess.run(list(map(str, command)), check=True, timeout=300)
+    # The first epoch is the best, and then two that are no better.
+    assert len(csv.read_text().splitlines()) == 1 + 3
+
+
+def test_an_imported_detector_is_the_start_of_another(
+    data: dict[str, pathlib.Path], tmp_path: pathlib.Path
+) -> None:
+    """The body and the pyramid are kept, what depends on the number of classes is new."""
+    command = [sys.executable, "-m", "fovea.importer"]
+    command += ["torchvision:retinanet_resnet50_fpn_v2", "--random"]
+    command += ["--num-classes", 7, "--name", "imported", "--out", tmp_path]
+    subprocess.run(
+        list(map(str, command)),
+        check=True,
+        env=os.environ | {"PYTHONPATH": str(ROOT / "client" / "python")},
+        timeout=300,
+    )
+    mine = tmp_path / "mine"
+    start = ("--from", tmp_path / "imported")
+    done = train("--out", mine, "--data", data["detection"], *start)
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"^  kept: \d{3} ", done.stdout, re.MULTILINE)
+    assert re.search(r"^  new here: 2 .*cls_logits", done.stdout, re.MULTILINE)
+    assert "as it is served: validation_" in done.stdout
+    text = (mine / "model.textproto").read_text()
+    assert 'backbone: "resnet50"' in text and "conventions: TORCHVISION" in text
 
 
 def test_a_label_that_no_server_takes_is_refused_before_the_training(

@@ -9,7 +9,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -18,18 +18,19 @@ BUILD = ROOT / os.environ.get("FOVEA_BUILD", "build/release")
 OPTIONS = (
     ("--head", "retinanet", "--head-channels", 32, "--image-size", 64)
     + ("--epochs", 3, "--images-per-epoch", 24, "--batch-size", 4, "--threads", 1)
-    + ("--validation-images", 8, "--checkpoint-minutes", 0)
+    + ("--checkpoint-minutes", 0)
 )
 
 
 def command(out: pathlib.Path, *more: object) -> list[str]:
-    """Of scenes, unless `more` names data."""
+    """Of scenes, unless `more` names data; measured by few, unless it names how many."""
     scenes = () if "--data" in more else ("--scenes",)
+    few = () if "--validation-images" in more else ("--validation-images", 8)
     return [
         str(BUILD / "bin/fovea-train"),
         "--out",
         str(out),
-        *map(str, scenes + OPTIONS + more),
+        *map(str, scenes + OPTIONS + few + more),
     ]
 
 
@@ -133,7 +134,11 @@ def without_the_last_pictures(coco: dict[str, list]) -> None:
 
 
 def with_a_box_moved(coco: dict[str, list]) -> None:
-    coco["annotations"][0]["bbox"][0] += 1
+    """The file keeps its length: only what is in it differs."""
+    box = coco["annotations"][0]["bbox"]
+    before = len(json.dumps(box))
+    moved = ([box[0] + step, *box[1:]] for step in (1, -1))
+    box[0] = next(one[0] for one in moved if len(json.dumps(one)) == before)
 
 
 def with_two_classes_swapped(coco: dict[str, list]) -> None:
@@ -156,10 +161,11 @@ def test_data_that_changed_meanwhile_does_not_go_on(
     out, data = tmp_path / "finder", tmp_path / "data"
     draw = [BUILD / "bin/fovea-train", "--write-scenes", data, "--scene-count", "24"]
     subprocess.run(list(map(str, draw)), check=True, timeout=60)
-    learned = ("--data", data, "--task", "detection")
-    kill_behind_step(out, 1, *learned)
     annotations = data / "annotations.json"
     coco = json.loads(annotations.read_text())
+    annotations.write_text(json.dumps(coco))  # as it is written below
+    learned = ("--data", data, "--task", "detection")
+    kill_behind_step(out, 1, *learned)
     change(coco)
     annotations.write_text(json.dumps(coco))
     refused = run(out, "--resume", *learned)
@@ -168,19 +174,61 @@ def test_data_that_changed_meanwhile_does_not_go_on(
     assert told in refused.stderr
 
 
-def test_the_checkpoint_stays_until_the_model_was_served(
-    tmp_path: pathlib.Path,
+@pytest.fixture
+def written(tmp_path: pathlib.Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A training of tmp_path/finder that has written its model and serves it for the first time: held there."""
+    last = tmp_path / "finder~checkpoint/step-18"
+    with subprocess.Popen(
+        command(tmp_path / "finder", "--validation-images", 400),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    ) as training:
+        try:
+            deadline = time.monotonic() + 240
+            while not (tmp_path / "finder/model.textproto").exists():
+                assert training.poll() is None, training.stdout.read()
+                assert time.monotonic() < deadline
+                time.sleep(0.005)
+            training.send_signal(signal.SIGSTOP)
+            assert last.exists()
+            yield training
+        finally:
+            training.kill()
+
+
+def test_no_other_training_has_the_checkpoints_before_the_model_was_served(
+    tmp_path: pathlib.Path, written: subprocess.Popen[bytes]
 ) -> None:
-    out = tmp_path / "finder"
-    newer = out / "2"  # which is served in place of what is written
-    newer.mkdir(parents=True)
-    (newer / "model.safetensors").write_bytes(b"no weights")
-    failed = run(out)
-    assert failed.returncode == 1
-    assert "epoch   3 of 3" in failed.stdout
-    assert list(out.with_name("finder~checkpoint").glob("step-*"))
-    shutil.rmtree(newer)
-    done = run(out, "--resume")
+    checkpoints = tmp_path / "finder~checkpoint"
+    refused = run(tmp_path / "other", "--checkpoints", checkpoints)
+    assert refused.returncode == 1
+    assert "another training that has not ended" in refused.stderr
+    assert (checkpoints / "step-18").exists()
+    written.send_signal(signal.SIGCONT)
+    told, _ = written.communicate(timeout=240)
+    assert written.returncode == 0, told
+    assert b"as it is served: validation_" in told
+    assert not checkpoints.exists()
+
+
+def test_the_checkpoint_stays_until_the_model_was_served(
+    tmp_path: pathlib.Path, written: subprocess.Popen[bytes]
+) -> None:
+    written.kill()
+    written.wait()
+    (tmp_path / "finder/model.textproto").unlink()
+    done = run(tmp_path / "finder", "--resume", "--validation-images", 400)
     assert done.returncode == 0, done.stderr
     assert "as it is served: validation_" in done.stdout
+    assert (tmp_path / "finder/model.textproto").exists()
+    assert not (tmp_path / "finder~checkpoint").exists()
+
+
+def test_a_folder_with_another_version_is_refused(tmp_path: pathlib.Path) -> None:
+    """Which would be measured and served in place of what is written."""
+    out = tmp_path / "finder"
+    (out / "2").mkdir(parents=True)
+    refused = run(out)
+    assert refused.returncode == 1
+    assert "holds version 2" in refused.stderr
     assert not out.with_name("finder~checkpoint").exists()

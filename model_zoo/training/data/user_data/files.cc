@@ -1,14 +1,11 @@
 #include "model_zoo/training/data/user_data/files.h"
 
 #include <algorithm>
-#include <array>
 #include <fstream>
 #include <set>
-#include <system_error>
 
 #include "base/limits.h"
 #include "model_zoo/quoted.h"
-#include "model_zoo/training/data/fnv1a.h"
 #include "model_zoo/training/data/sample_source.h"
 
 namespace fovea::models::training {
@@ -61,24 +58,6 @@ std::vector<fs::path> FoldersIn(const fs::path& folder) {
       if (!IsHidden(entry.path()) && entry.is_directory()) found.push_back(entry.path());
     }
   });
-}
-
-uint64_t FingerprintOf(const std::vector<fs::path>& files) {
-  uint64_t hash = Fnv1a("");
-  for (const fs::path& file : files) {
-    std::error_code missing;
-    const uintmax_t size = fs::file_size(file, missing);
-    if (missing) throw DataError("there is no file " + file.string());
-    hash = Fnv1a(file.filename().string() + "\n" + std::to_string(size) + "\n", hash);
-    if (file.extension() != ".json") continue;
-    std::ifstream stream(file, std::ios::binary);
-    std::array<char, 1 << 16> part;
-    while (stream.read(part.data(), part.size()) || stream.gcount() > 0) {
-      hash = Fnv1a({part.data(), static_cast<size_t>(stream.gcount())}, hash);
-    }
-    if (!stream.eof()) throw DataError("cannot read " + file.string());
-  }
-  return hash;
 }
 
 std::vector<std::string> LinesOf(const fs::path& file) {

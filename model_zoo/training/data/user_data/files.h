@@ -1,7 +1,6 @@
 // Folders and text files of a user's data.
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <string>
@@ -20,11 +19,6 @@ std::vector<std::filesystem::path> FilesBelow(const std::filesystem::path& folde
                                               const Wanted& wanted);
 // Its folders.
 std::vector<std::filesystem::path> FoldersIn(const std::filesystem::path& folder);
-
-// Another number where files were replaced, for all that their names and sizes and the text of
-// those called *.json tell. Where the folders lie makes no difference. Throws DataError where a
-// file is not there, or a text cannot be read.
-uint64_t FingerprintOf(const std::vector<std::filesystem::path>& files);
 
 // A label in each line, empty lines at the end left out. Throws DataError where there is none, an
 // empty one between others, two equal ones, or more than limits::kMaxLabelsBytes.

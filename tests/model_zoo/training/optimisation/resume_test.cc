@@ -3,11 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -43,10 +45,11 @@ TEST_F(ResumeTest, ATrainingThatWentOnGivesTheSameBits) {
     const auto task = MakeShapeClassificationTask(*broken.backbone, options.pictures);
     struct Stop {};
     bool begun = false;
+    const CheckpointFolder folder(folder_, "one");
     try {
       Train(
           *broken.backbone, *task, options.training,
-          {.folder = folder_, .minutes = 0, .resume = true, .identity = "one"},
+          {.folder = &folder, .minutes = 0, .resume = true},
           [&](const StepReport& step) {
             if (!std::exchange(begun, true)) firsts.push_back(step.step);
             // What is told before its checkpoint is lost with the process.
@@ -73,10 +76,13 @@ TEST_F(ResumeTest, ACheckpointOfAnotherTrainingIsRefusedAndLeft) {
   Tiny options;
   options.training.epochs = 1;
   Outcome outcome{.backbone = Fresh()};
-  TrainOn(outcome, options, {.folder = folder_, .identity = "one"});
+  const auto train = [&](const std::string& identity, bool resume) {
+    const CheckpointFolder folder(folder_, identity);
+    TrainOn(outcome, options, {.folder = &folder, .resume = resume});
+  };
+  train("one", /*resume=*/false);
   outcome.backbone = Fresh();
-  EXPECT_THROW(TrainOn(outcome, options, {.folder = folder_, .resume = true, .identity = "two"}),
-               c10::ValueError);
+  EXPECT_THROW(train("two", /*resume=*/true), c10::ValueError);
   EXPECT_FALSE(std::filesystem::is_empty(folder_));
 }
 
@@ -100,13 +106,14 @@ TEST_F(ResumeTest, WhatDiffersIsToldAndNothingElse) {
 TEST_F(ResumeTest, ATrainingThatHasDoneMoreStepsThanItHasEnds) {
   Tiny options;
   Outcome outcome{.backbone = Fresh()};
-  TrainOn(outcome, options, {.folder = folder_, .identity = "one"});
+  const CheckpointFolder folder(folder_, "one");
+  TrainOn(outcome, options, {.folder = &folder});
   options.training.epochs = 1;
   const std::shared_ptr<Backbone> backbone = Fresh();
   const auto task = MakeShapeClassificationTask(*backbone, options.pictures);
   // Throws where it would go on, for ever.
   Train(
-      *backbone, *task, options.training, {.folder = folder_, .resume = true, .identity = "one"},
+      *backbone, *task, options.training, {.folder = &folder, .resume = true},
       [](const StepReport& step) { throw std::runtime_error("step " + std::to_string(step.step)); },
       [](const EpochReport&) {});
   EXPECT_TRUE(SameParameters(*backbone, *outcome.backbone));
@@ -154,16 +161,10 @@ TEST_F(ResumeTest, WhatALinkNamesIsMadeWhereItIsGone) {
   EXPECT_TRUE(std::filesystem::exists(disk / "step-4"));
 }
 
-TEST_F(ResumeTest, AFileInTheFoldersPlaceIsToldBeforeTheFirstStep) {
+TEST_F(ResumeTest, AFileInTheFoldersPlaceIsRefusedAndLeft) {
   std::ofstream(folder_) << "no folder";
-  Tiny options;
-  Outcome outcome{.backbone = Fresh()};
-  const auto task = MakeShapeClassificationTask(*outcome.backbone, options.pictures);
-  int steps = 0;
-  EXPECT_ANY_THROW(Train(
-      *outcome.backbone, *task, options.training, {.folder = folder_, .identity = "one"},
-      [&](const StepReport&) { ++steps; }, [](const EpochReport&) {}));
-  EXPECT_EQ(steps, 0);
+  EXPECT_ANY_THROW(CheckpointFolder(folder_, "one"));
+  EXPECT_TRUE(std::filesystem::is_regular_file(folder_));
 }
 
 TEST_F(ResumeTest, AFolderIsOneTrainingsAtATime) {
@@ -182,6 +183,28 @@ TEST_F(ResumeTest, AFolderIsOneTrainingsAtATime) {
   EXPECT_EQ(next.Read({})->step, 4);
 }
 
+// One that ends removes the folder, which another one may have opened already.
+TEST_F(ResumeTest, AFolderThatATrainingHasIsThereHoweverOthersEnd) {
+  const std::filesystem::path folder = folder_ / "finder~checkpoint";
+  std::atomic<int> had = 0, missing = 0;
+  const auto come_and_go = [&] {
+    for (int i = 0; i < 5000; ++i) {
+      try {
+        const CheckpointFolder mine(folder, "one");
+        ++had;
+        if (!std::filesystem::exists(folder)) ++missing;
+      } catch (const c10::ValueError&) {
+        // Another one has it.
+      }
+    }
+  };
+  std::thread other(come_and_go);
+  come_and_go();
+  other.join();
+  EXPECT_GT(had, 1000);
+  EXPECT_EQ(missing, 0);
+}
+
 TEST_F(ResumeTest, AFolderInWhichNothingWasWrittenIsGone) {
   { const CheckpointFolder folder(folder_ / "finder~checkpoint", "one"); }
   EXPECT_FALSE(std::filesystem::exists(folder_ / "finder~checkpoint"));
@@ -193,7 +216,8 @@ TEST_F(ResumeTest, WhatAKilledProcessLeftHalfWrittenIsNoCheckpoint) {
   Tiny options;
   options.training.epochs = 1;
   Outcome outcome{.backbone = Fresh()};
-  TrainOn(outcome, options, {.folder = folder_, .resume = true, .identity = "one"});
+  const CheckpointFolder folder(folder_, "one");
+  TrainOn(outcome, options, {.folder = &folder, .resume = true});
   EXPECT_TRUE(std::filesystem::exists(folder_ / "step-8/state.json"));
   EXPECT_FALSE(std::filesystem::exists(folder_ / ".fovea-checkpoint-being-written"));
 }

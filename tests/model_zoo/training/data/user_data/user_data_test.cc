@@ -157,6 +157,26 @@ TEST_F(UserDataTest, MasksInSplits) {
   }
 }
 
+TEST_F(UserDataTest, FilesAreWhatIsRead) {
+  Picture("train/cat/more/a.png");
+  Picture("train/dog/b.png");
+  Picture("val/dog/c.png");
+  folder_.Write("train/dog/notes.txt", "not a picture");
+  EXPECT_THAT(Open(Task::kClassification).training->files(),
+              ElementsAre(folder_ / "train/cat/more/a.png", folder_ / "train/dog/b.png"));
+  Picture("images/train/a.png");
+  Mask("masks/train/a.png", 1);
+  Mask("masks/train/unused.png", 1);
+  Picture("images/val/b.png");
+  Mask("masks/val/b.png", 1);
+  EXPECT_THAT(Open(Task::kSegmentation).training->files(),
+              ElementsAre(folder_ / "images/train/a.png", folder_ / "masks/train/a.png"));
+  Coco("annotations/train.json", "a.png");
+  Coco("annotations/val.json", "b.png");
+  EXPECT_THAT(Open(Task::kDetection).training->files(),
+              ElementsAre(folder_ / "annotations/train.json", folder_ / "images/train/a.png"));
+}
+
 TEST_F(UserDataTest, FoldersBelowAreReadToo) {
   Picture("train/cat/a.png");
   Picture("train/cat/more/b.png");
