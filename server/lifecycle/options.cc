@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cctype>
 #include <iostream>
+#include <limits>
 
 #include "base/limits.h"
 #include "server/core/version.h"
@@ -97,7 +98,9 @@ ParsedCommandLine ParseCommandLine(int argc, const char* const* argv) {
       "What a model's weights and one batch of it may hold on its device (bytes, or 512MiB, 4GiB). "
       "Batches of each of its sizes are measured before it is ready; images of a size that holds "
       "more are answered RESOURCE_EXHAUSTED. 0: as much as there is")
-      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false));
+      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false))
+      // "-1" comes here as the largest number.
+      ->check(CLI::Range(uint64_t{0}, uint64_t{std::numeric_limits<int64_t>::max()}));
   add("--log-level", options.log_level, "The least severe messages that are written")
       ->check(CLI::IsMember({"debug", "info", "warning", "error"}));
   add("--log-format", options.log_format, "text for people, json for machines")

@@ -72,9 +72,8 @@ int CannotStart(const absl::Status& why) {
 }
 
 int64_t MaxDeviceBytes(const ServerOptions& options) {
-  constexpr auto kMost = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
-  const uint64_t asked = options.max_device_bytes;
-  return static_cast<int64_t>(asked == 0 ? kMost : std::min(asked, kMost));
+  return options.max_device_bytes == 0 ? std::numeric_limits<int64_t>::max()
+                                       : static_cast<int64_t>(options.max_device_bytes);
 }
 
 // The server's parts, in the order in which they may be made; they go in the opposite one.

@@ -1,4 +1,4 @@
-"""Rows 14-18, 24, 30, 44, 58, 59, 62 and 63 of docs/faults.md, for detectors and segmenters: pictures and models that nobody should send."""
+"""Rows 14-18, 24, 30, 44, 57-59, 62 and 63 of docs/faults.md, for detectors and segmenters: pictures and models that nobody should send."""
 
 from __future__ import annotations
 
@@ -60,13 +60,19 @@ MODELS = {
     "squashed": "image_height: 64 image_width: 64 task: SEGMENTATION num_classes: 3 "
     "preprocessing { resize_mode: SQUASH }",
 }
+# Of servers of their own. A picture of the larger size holds some thirty times as much as one of the smaller.
+OTHERS = {
+    "two_sizes": "image_height: 64 image_width: 64 further_image_sizes { height: 64 width: 2048 } "
+    "preprocessing { shorter_side: 64 longer_side: 2048 } "
+    'task: DETECTION num_classes: 3 head { name: "retinanet" score_threshold: 0 }',
+}
 
 
 def describe(folder: pathlib.Path, name: str) -> pathlib.Path:
-    """One of MODELS, with random weights. Gives the folder."""
+    """One of MODELS or OTHERS, with random weights. Gives the folder."""
     (folder / name).mkdir(parents=True)
     (folder / name / "model.textproto").write_text(
-        f'spec_version: 1\nbackbone: "linglo_b0"\n{MODELS[name]}\n'
+        f'spec_version: 1\nbackbone: "linglo_b0"\n{(MODELS | OTHERS)[name]}\n'
         f"max_batch_size: {2 if name == 'squashed' else 1}\nrandom_weights {{ seed: 1 }}\n"
     )
     return folder
@@ -266,6 +272,31 @@ def test_row_59_nothing_found_is_an_empty_list(vision: Vision):
     outputs = dict(zip((o.name for o in answer.outputs), answer.raw_output_contents))
     assert outputs["counts"] == bytes(8)
     assert set(outputs["boxes"]) == {0}
+
+
+def test_row_57_what_would_hold_more_than_the_device_may_is_refused(
+    start_server, tmp_path: pathlib.Path
+):
+    folder = describe(tmp_path / "models", "two_sizes")
+    explicit = ("--model-repository", folder, "--model-control-mode", "explicit")
+    server = start_server(*explicit, "--max-device-bytes", "120MiB")
+    with triton.InferenceServerClient(server.grpc) as client:
+        client.load_model("two_sizes")
+    vision = Vision(server.grpc)
+    small, large = (picture("PNG", size=(width, 64)) for width in (64, 2048))
+    before = vision.call("Detect", "two_sizes", small).results
+    error = vision.refused("Detect", "two_sizes", large)
+    expect(error, "RESOURCE_EXHAUSTED", "image.too_large_for_device")
+    assert f"this server has {120 << 20} for them" in error.details()
+    assert vision.call("Detect", "two_sizes", small).results == before
+
+    server = start_server(*explicit, "--max-device-bytes", "8MiB")
+    with triton.InferenceServerClient(server.grpc) as client:
+        with pytest.raises(
+            InferenceServerException, match="model.too_large"
+        ) as refused:
+            client.load_model("two_sizes")
+        assert refused.value.status() == "StatusCode.FAILED_PRECONDITION"
 
 
 @pytest.mark.parametrize("mask_format", [1, 2], ids=["run lengths", "PNG"])

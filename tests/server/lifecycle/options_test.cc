@@ -71,6 +71,20 @@ TEST(OptionsTest, AFlagWithoutAValueHasAnEnvironmentVariableToo) {
   unsetenv("FOVEA_EXIT_ON_LOAD_ERROR");
 }
 
+TEST(OptionsTest, DeviceBytesHaveUnits) {
+  const auto bytes = [](const char* text) {
+    return Parse({"--model-repository", "m", "--max-device-bytes", text}).options.max_device_bytes;
+  };
+  EXPECT_EQ(Parse({"--model-repository", "m"}).options.max_device_bytes, 0u);
+  EXPECT_EQ(bytes("1000"), 1000u);
+  EXPECT_EQ(bytes("512MiB"), 512u << 20);
+  EXPECT_EQ(bytes("2GiB"), uint64_t{2} << 30);
+  EXPECT_EQ(bytes("2GB"), uint64_t{2} << 30);
+  for (const char* text : {"much", "-1", "2 parsecs"}) {
+    EXPECT_EQ(Parse({"--model-repository", "m", "--max-device-bytes", text}).exit_code, 2) << text;
+  }
+}
+
 TEST(OptionsTest, HelpAndVersionExitWithZero) {
   EXPECT_FALSE(Parse({"--help"}).serve);
   EXPECT_EQ(Parse({"--help"}).exit_code, 0);
