@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import pathlib
+from collections.abc import Collection
 
 
 def rows_of(command: str) -> dict[str, dict[str, str]]:
@@ -13,19 +14,25 @@ def rows_of(command: str) -> dict[str, dict[str, str]]:
         return {row["id"]: row for row in table if row["command"] == command}
 
 
-def report(command: str, results: dict[str, float], *, whole: bool = True) -> int:
+def report(
+    command: str, results: dict[str, float], *, left_out: Collection[str] = ()
+) -> int:
     """Prints a line for each of `results`, which are named by the rows of `command`; the exit code: 1 where one misses its
     floor.
 
-    A result without a row is an error, and so is, of a command that ran as a `whole`, a row without a result: a measurement, or
-    its row, that is renamed would lose its floor.
+    A result without a row is an error, and so is a row without a result, but for those that the run was to leave out: a
+    measurement, or its row, that is renamed would lose its floor.
     """
     rows = rows_of(command)
     if unknown := results.keys() - rows.keys():
         raise KeyError(
             f"targets.csv has no row of {command} for {', '.join(sorted(unknown))}"
         )
-    if whole and (unmeasured := rows.keys() - results.keys()):
+    if unknown := set(left_out) - rows.keys():
+        raise KeyError(
+            f"targets.csv has no row of {command} to leave out: {', '.join(sorted(unknown))}"
+        )
+    if unmeasured := rows.keys() - results.keys() - set(left_out):
         raise KeyError(f"{command} did not measure {', '.join(sorted(unmeasured))}")
     missed = False
     width = max(map(len, rows))

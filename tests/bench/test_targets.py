@@ -53,15 +53,20 @@ def test_a_result_without_a_row_is_an_error() -> None:
     results = at_bound("bench-detection")
     results["retinanet_over_pytorch"] = results.pop("retinanet_over_torchvision")
     with pytest.raises(KeyError, match="no row of bench-detection for retinanet_over"):
-        targets.report("bench-detection", results, whole=False)
+        targets.report("bench-detection", results, left_out=results)
 
 
-def test_a_row_without_a_result_is_an_error_where_the_whole_was_measured() -> None:
-    results = at_bound("bench-detection")
-    del results["detection_padding"]
-    assert targets.report("bench-detection", results, whole=False) == 0
-    with pytest.raises(KeyError, match="did not measure detection_padding"):
-        targets.report("bench-detection", results)
+def test_a_row_without_a_result_is_an_error_unless_it_was_left_out() -> None:
+    results = at_bound("bench")
+    del results["served_over_triton"]
+    assert targets.report("bench", results, left_out={"served_over_triton"}) == 0
+    with pytest.raises(KeyError, match="did not measure served_over_triton"):
+        targets.report("bench", results)
+    del results["served_over_raw"]
+    with pytest.raises(KeyError, match="did not measure served_over_raw"):
+        targets.report("bench", results, left_out={"served_over_triton"})
+    with pytest.raises(KeyError, match="to leave out: served_over_trt"):
+        targets.report("bench", results, left_out={"served_over_trt"})
 
 
 def test_the_figures_of_attentions_are_those_of_the_laws_they_follow() -> None:
@@ -80,8 +85,8 @@ def test_the_figures_of_attentions_are_those_of_the_laws_they_follow() -> None:
     figures = attention_scaling.figures(rows)
     assert figures.keys() <= targets.rows_of("bench-detection").keys()
     assert figures["detector_key_only_time_exponent"] == pytest.approx(1.0)
-    assert figures["detector_key_only_memory_exponent"] == pytest.approx(0.75)
     assert figures["detector_aewin_time_exponent"] == pytest.approx(1.5)
-    assert figures["detector_aewin_memory_exponent"] == pytest.approx(1.0)
     assert figures["detector_key_only_over_dense"] == pytest.approx(1344**2 * 4 / 3)
     assert figures["detector_aewin_over_dense"] == pytest.approx(1344 * 2)
+    assert figures["detector_key_only_memory_to_dense"] == pytest.approx(1344**-1.5)
+    assert figures["detector_aewin_memory_to_dense"] == pytest.approx(1 / 1344)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pathlib
 import statistics
 import time
@@ -23,6 +24,16 @@ def in_turns(
             call()
             taken.append((time.perf_counter() - start) * 1e3)
     return times
+
+
+def median_interval(values: list[float]) -> tuple[float, float]:
+    """95% of the median: order statistics, as the signs of the differences are binomial."""
+    ordered, n = sorted(values), len(values)
+    below, tail = 0, 0.5**n
+    while tail + math.comb(n, below + 1) * 0.5**n <= 0.025 and below + 1 < n // 2:
+        below += 1
+        tail += math.comb(n, below) * 0.5**n
+    return ordered[below], ordered[n - 1 - below]
 
 
 def medians(times: list[list[float]]) -> list[float]:

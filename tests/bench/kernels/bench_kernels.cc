@@ -17,6 +17,7 @@
 #include <ctime>
 #include <fstream>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -85,12 +86,15 @@ void Run(benchmark::State& state, const Contest& contest, const Floor& floor) {
   Results().push_back(std::move(result));
 }
 
-void Register(const Floors& floors) {
+// A benchmark for each contest; returns how many.
+size_t Register(const Floors& floors) {
+  size_t registered = 0;
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
   for (const auto& family : {KnnContests, ModelContests, WindowContests, StaticKeyContests,
                              KeyOnlyContests, ConvolutionContests}) {
     for (const Contest& contest : family(cores)) {
       const Floor floor = floors.at(contest.floor);
+      ++registered;
       const std::string name = contest.floor + "/" + c10::toString(contest.type) + "/" +
                                contest.shape + "/threads" + std::to_string(contest.threads);
       benchmark::RegisterBenchmark(
@@ -100,6 +104,7 @@ void Register(const Floors& floors) {
           ->Unit(benchmark::kMillisecond);
     }
   }
+  return registered;
 }
 
 std::string Processor() {
@@ -128,19 +133,17 @@ std::string Printed(std::optional<double> value, const char* format, const char*
 }
 
 // Of a contest with a dense peer, against the faster of SDPA and our dense attention.
-const Floor& BestDenseFloor(const Result& result, const Floors& floors) {
-  return floors.at(result.contest.floor + "_best_dense");
-}
+std::string BestDenseRow(const Result& result) { return result.contest.floor + "_best_dense"; }
 
 bool Met(const Result& r, const Floors& floors) {
   return floors.at(r.contest.floor).MetBy(r.ratio) &&
-         (!r.best_dense_ratio || BestDenseFloor(r, floors).MetBy(*r.best_dense_ratio));
+         (!r.best_dense_ratio || floors.at(BestDenseRow(r)).MetBy(*r.best_dense_ratio));
 }
 
 // "1.21 <= 1.5"
 std::string BestDenseText(const Result& r, const Floors& floors) {
   if (!r.best_dense_ratio) return "-";
-  const Floor& floor = BestDenseFloor(r, floors);
+  const Floor& floor = floors.at(BestDenseRow(r));
   char text[64];
   std::snprintf(text, sizeof(text), "%.2f %s %g", *r.best_dense_ratio,
                 floor.at_least ? ">=" : "<=", floor.bound);
@@ -189,6 +192,19 @@ void WriteCsv(const std::string& path, const Floors& floors) {
   }
 }
 
+// Whether every row was measured; names those that were not.
+bool AllMeasured(std::set<std::string> measured, const Floors& floors) {
+  for (const Result& r : Results()) {
+    measured.insert(r.contest.floor);
+    if (r.best_dense_ratio) measured.insert(BestDenseRow(r));
+  }
+  const std::vector<std::string> unmeasured = floors.Unmeasured(measured);
+  for (const std::string& row : unmeasured) {
+    std::fprintf(stderr, "nothing was measured for the row %s of targets.csv\n", row.c_str());
+  }
+  return unmeasured.empty();
+}
+
 // Google Benchmark's own lines would repeat the table's.
 class Progress : public benchmark::BenchmarkReporter {
  public:
@@ -220,15 +236,26 @@ int main(int argc, char** argv) {
   const std::string scaling = TakeFlag(argc, argv, "scaling");
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
-  const Floors floors = ReadFloors(FOVEA_FLOORS);
-  Register(floors);
+  std::ifstream targets(FOVEA_FLOORS);
+  if (!targets) {
+    std::fprintf(stderr, "cannot read %s\n", FOVEA_FLOORS);
+    return 2;
+  }
+  const Floors floors(targets, "bench-kernels");
+  const size_t registered = Register(floors);
   Progress progress;
-  if (benchmark::RunSpecifiedBenchmarks(&progress) == 0) {
+  const size_t run = benchmark::RunSpecifiedBenchmarks(&progress);
+  if (run == 0) {
     std::fprintf(stderr, "the filter matches no benchmark\n");
     return 2;
   }
   bool met = PrintTable(floors);
   if (!csv.empty()) WriteCsv(csv, floors);
-  if (!scaling.empty()) met &= MeasureScaling(scaling, Machine(), floors);
+  if (!scaling.empty()) {
+    const ScalingResult against_tokens = MeasureScaling(scaling, Machine(), floors);
+    met &= against_tokens.met;
+    // With a filter some are not to be measured.
+    if (run == registered) met &= AllMeasured(against_tokens.measured, floors);
+  }
   return met ? 0 : 1;
 }

@@ -1,7 +1,10 @@
 // The floors of tests/bench/targets.csv.
 #pragma once
+#include <istream>
+#include <map>
+#include <set>
 #include <string>
-#include <unordered_map>
+#include <vector>
 
 namespace fovea::bench {
 
@@ -16,9 +19,19 @@ struct Floor {
   }
 };
 
-using Floors = std::unordered_map<std::string, Floor>;
+// Those of one command, by id.
+class Floors {
+ public:
+  // `csv`: the text of targets.csv. Throws std::runtime_error where a line is malformed.
+  Floors(std::istream& csv, const std::string& command);
 
-// By id. Throws std::runtime_error where the file cannot be read or a line is malformed.
-Floors ReadFloors(const std::string& path);
+  // Throws std::runtime_error where the command has no such row.
+  const Floor& at(const std::string& id) const;
+  // The ids that are not among `measured`: a row that is renamed would be no floor any more.
+  std::vector<std::string> Unmeasured(const std::set<std::string>& measured) const;
+
+ private:
+  std::map<std::string, Floor> floors_;
+};
 
 }  // namespace fovea::bench

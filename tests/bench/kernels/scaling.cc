@@ -160,17 +160,19 @@ double FittedExponent(const std::vector<Point>& points,
   return (n * sum_xy - sum_x * sum_y) / (n * sum_xx - sum_x * sum_x);
 }
 
-bool Report(const char* what, double value, const std::string& id, const Floors& floors) {
+void Report(const char* what, double value, const std::string& id, const Floors& floors,
+            ScalingResult& result) {
   const Floor& floor = floors.at(id);
   std::printf("%-62s %9.3f  %s %g %s\n", what, value, floor.at_least ? ">=" : "<=", floor.bound,
               floor.MetBy(value) ? "met" : "MISSED");
-  return floor.MetBy(value);
+  result.met &= floor.MetBy(value);
+  result.measured.insert(id);
 }
 
 // Row 9 of the targets, on a batch that fits no cache at 1,024 tokens either: what is fitted is the
 // operator, not the step from one memory to the next. The sizes take turns, so that a slow spell of
 // the machine's memory slows all of them.
-bool MeasureKeyOnly(const Floors& floors) {
+ScalingResult MeasureKeyOnly(const Floors& floors) {
   constexpr int64_t kBatch = 32;
   constexpr int kTurns = 9;
   const std::vector<int64_t> sides = {32, 48, 64, 96, 128, 192, 256};
@@ -201,15 +203,17 @@ bool MeasureKeyOnly(const Floors& floors) {
       std::min(dense, Milliseconds([&] { return kernels::DenseAttention(t[0], t[1], t[2]); }));
   Line single = Lines().back();
   const double ours = Measure(single, 256).ms;
-  bool met = Report("key-only: |exponent of time - 1|", std::abs(time - 1),
-                    "key_only_time_exponent", floors);
-  met &= Report("key-only: |exponent of memory - 1|", std::abs(memory - 1),
-                "key_only_memory_exponent", floors);
-  met &= Report("key-only at 256x256 tokens: times as fast as torch SDPA", dense / ours,
-                "key_only_over_dense_65536", floors);
-  met &= Report("  and as the faster of it and dense_attention", best_dense / ours,
-                "key_only_over_dense_65536_best_dense", floors);
-  return met;
+  ScalingResult result;
+  const auto report = [&](const char* what, double value, const char* row) {
+    Report(what, value, row, floors, result);
+  };
+  report("key-only: |exponent of time - 1|", std::abs(time - 1), "key_only_time_exponent");
+  report("key-only: |exponent of memory - 1|", std::abs(memory - 1), "key_only_memory_exponent");
+  report("key-only at 256x256 tokens: times as fast as torch SDPA", dense / ours,
+         "key_only_over_dense_65536");
+  report("  and as the faster of it and dense_attention", best_dense / ours,
+         "key_only_over_dense_65536_best_dense");
+  return result;
 }
 
 // A line an attention: how many times as fast as SDPA, and as the faster of it and dense_attention.
@@ -237,7 +241,8 @@ void PrintAgainstDense(const std::vector<std::pair<std::string, std::vector<Poin
 
 }  // namespace
 
-bool MeasureScaling(const std::string& path, const std::string& machine, const Floors& floors) {
+ScalingResult MeasureScaling(const std::string& path, const std::string& machine,
+                             const Floors& floors) {
   const c10::InferenceMode inference;
   at::manual_seed(1);
   at::set_num_threads(static_cast<int>(std::thread::hardware_concurrency()));
