@@ -118,3 +118,37 @@ def test_what_readme_finds_and_segments_is_drawn(
         with PIL.Image.open(checkout / name) as picture:
             picture.load()
             assert picture.width > 100
+
+
+def test_readme_trains_with_options_that_there_are() -> None:
+    (commands,) = blocks_of("README.md", "Training on your own pictures")
+    program = "build/release/bin/fovea train "
+    assert len(commands) >= 4 and all(one.startswith(program) for one in commands)
+    options = {
+        word for one in commands for word in one.split() if word.startswith("--")
+    }
+    shown = subprocess.run(
+        [BUILD / "bin/fovea-train", "--help"],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert options <= set(re.findall(r"--[a-z-]+", shown.stdout))
+
+
+def test_the_example_streams_pictures(server: Server) -> None:
+    pictures = sorted((ROOT / "client/examples").glob("*.jpg"))
+    assert len(pictures) > 1
+    done = subprocess.run(
+        [BUILD / "examples/stream_images", server.grpc, "shapes", *pictures],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    for picture in pictures:
+        shape = picture.stem.rstrip("_0123456789")
+        (line,) = (one for one in done.stdout.splitlines() if str(picture) in one)
+        assert shape in line, done.stdout

@@ -110,6 +110,28 @@ def test_models_are_compared_with_the_first(pictures: pathlib.Path):
     assert found["good", "", "answered"]["value"] == "20"
 
 
+def test_a_terminal_sees_how_far_it_is_and_a_file_does_not(pictures: pathlib.Path):
+    with FakeVision(Classify=ant_or_bee) as fake:
+        asked = ("--server", fake.address, "-m", "good", "-d", str(pictures))
+        terminal, inside = os.openpty()
+        done = subprocess.run(
+            [*COMMAND, *asked],
+            env=ENVIRONMENT,
+            stdout=subprocess.DEVNULL,
+            stderr=inside,
+            timeout=120,
+            check=False,
+        )
+        os.close(inside)
+        os.set_blocking(terminal, False)
+        shown = os.read(terminal, 1 << 16).decode()
+        os.close(terminal)
+        to_file = evaluate(fake.address, "-m", "good", "-d", pictures)
+    assert done.returncode == to_file.returncode == 0
+    assert "good" in shown and "20/20" in shown
+    assert to_file.stderr == ""
+
+
 def test_figures_are_the_same_each_time_and_at_any_concurrency(pictures: pathlib.Path):
     outputs = set()
     with FakeVision(Classify=broken(3, 15)) as fake:

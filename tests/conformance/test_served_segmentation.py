@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 import tritonclient.grpc as triton
+from batched_answers import batch_size, until_batched
 from running_server import BUILD, Server
 from torch.nn import functional
 
@@ -126,14 +127,15 @@ def test_pictures_of_one_size_share_one_tensor(
 ) -> None:
     pictures = np.random.default_rng(4).integers(0, 256, (3, 40, 75, 3), np.uint8)
 
-    def ask(images: np.ndarray) -> np.ndarray:
+    def ask(images: np.ndarray) -> triton.InferResult:
         tensor = triton.InferInput("image_rgb", images.shape, "UINT8")
         tensor.set_data_from_numpy(images)
-        return client.infer(NAME, [tensor]).as_numpy("class_map")
+        return client.infer(NAME, [tensor])
 
-    together = ask(pictures)
+    shared = until_batched(lambda: ask(pictures), batch_size)
+    together = shared.as_numpy("class_map")
     assert together.shape == (3, 40, 75)
-    alone = np.concatenate([ask(one[None]) for one in pictures])
+    alone = np.concatenate([ask(one[None]).as_numpy("class_map") for one in pictures])
     # But for what a batch of another number of images rounds otherwise.
     assert (together != alone).mean() < 0.01
     assert (together[0] != together[1]).any()

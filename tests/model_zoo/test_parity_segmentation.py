@@ -179,7 +179,13 @@ def test_parameters_are_transformers(published: UperNetForSemanticSegmentation) 
 @pytest.mark.parametrize(
     ("backbone", "head", "third_map", "counted", "printed"),
     [
-        ("swin_tiny_patch4_window7_224", "upernet", 384, 59.02, 60),  # paper 000
+        (
+            "swin_tiny_patch4_window7_224",
+            "upernet",
+            384,
+            59.02,
+            60,
+        ),  # Liu et al., ICCV 2021, table 3
         ("linglo_b0", "semantic_fpn", None, 7.66, 7.6),  # paper 004
         ("linglo_b1", "semantic_fpn", None, 17.84, 17.8),
         # The paper's own tables contradict each other: model_zoo/costs/papers.cc.
