@@ -1,5 +1,5 @@
-// What training needs of a detector in one stage: the logits and deltas of all its anchors, before
-// any is selected. Serving never asks for them.
+// What training needs of a detector in one stage, or of the proposals of one in two: the logits and
+// deltas of all anchors, before any is selected. Serving never asks for them.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -115,20 +115,21 @@ void CheckWritable(const std::filesystem::path& folder) {
   for (std::filesystem::path there : {folder, folder / kVersion}) {
     // A folder that is missing is made in the nearest one that is there. A link to nothing is
     // there: no folder can be made in its place.
-    while (!std::filesystem::exists(std::filesystem::symlink_status(there))) {
+    std::error_code none;
+    while (std::filesystem::symlink_status(there, none).type() ==
+           std::filesystem::file_type::not_found) {
       there = there.parent_path();
     }
-    TORCH_CHECK_VALUE(
-        std::filesystem::is_directory(there) && access(there.c_str(), W_OK | X_OK) == 0,
-        "a model cannot be written to ", folder.string(), ": ", there.string(),
-        " is no folder that can be written to");
+    TORCH_CHECK_VALUE(std::filesystem::is_directory(there, none) &&
+                          access(there.c_str(), R_OK | W_OK | X_OK) == 0,
+                      "a model cannot be written to ", folder.string(), ": ", there.string(),
+                      " is no folder that can be written to");
   }
   if (!std::filesystem::exists(folder)) return;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     const std::string name = entry.path().filename();
-    TORCH_CHECK_VALUE(name == kVersion || name.find_first_not_of("0123456789") != name.npos,
-                      folder.string(), " holds version ", name,
-                      " of a model. A training writes version ", kVersion,
+    TORCH_CHECK_VALUE(name == kVersion || !ParseVersion(name), folder.string(), " holds version ",
+                      name, " of a model. A training writes version ", kVersion,
                       ", and a server would serve the other one");
   }
 }
@@ -160,8 +161,8 @@ void WriteModelFolder(const ModelFolder& folder, const Backbone& trained, c10::S
   const std::string spec = SpecOf(folder);
   const std::filesystem::path version = folder.path / kVersion;
   std::filesystem::create_directories(version);
-  // A server that polls must not find the weights of one training with the labels of another: all
-  // is on the disk before the first of the three has its name.
+  // All is on the disk before the first of the three has its name: a server that polls finds the
+  // weights of one training with the labels of another for as short as can be.
   PendingFile spec_file(folder.path / "model.textproto"), labels_file(folder.path / kLabelsFile);
   spec_file.Write(spec.data(), spec.size());
   labels_file.Write(labels->data(), labels->size());

@@ -32,9 +32,9 @@ std::filesystem::path FolderCalled(const std::string& out);
 // description, the labels and their number. Throws c10::ValueError, with what a server would say.
 void CheckServable(const ModelFolder& folder);
 
-// Asks whether it can be written, without writing. Throws c10::ValueError where the folder, its
-// version's or the nearest one above that is there is no folder, or not writable; and where the
-// folder holds another version of a model, which would be served in place of the one written.
+// Asks whether it can be written, without writing. Throws c10::ValueError where the folder, or that
+// of its version, or what stands nearest above where they are missing, is no writable folder; and
+// where it holds another version of a model, which would be served in place of the one written.
 void CheckWritable(const std::filesystem::path& folder);
 
 // The model's description as it is written, in protobuf's text format.

@@ -93,7 +93,7 @@ void TrainAndWrite(const Arguments& arguments, const std::string& command) {
   // Now: what is refused only when it is written or served has cost a training.
   CheckServable(folder);
   CheckWritable(folder.path);
-  // Locked until the model is written: a second training would remove what a resumed one needs.
+  // Locked to the end: a second training would remove the checkpoint while it may still be needed.
   const CheckpointFolder checkpoints(
       arguments.checkpoints.empty() ? out.string() + "~checkpoint" : arguments.checkpoints,
       WholeIdentity(command, folder, plan));

@@ -13,7 +13,7 @@ namespace fovea::models {
 
 PendingFile::PendingFile(std::filesystem::path target)
     : target_(std::move(target)), pending_(target_.string() + ".partial") {
-  fd_ = ::open(pending_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  fd_ = ::open(pending_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   TORCH_CHECK(fd_ >= 0, target_.string(), " cannot be created: ", std::strerror(errno));
 }
 
@@ -44,6 +44,11 @@ void PendingFile::Commit() {
               " cannot be written: ", std::strerror(errno));
   ::close(fd_);
   fd_ = -1;
+  // The new name, too. Where the file system cannot, the file has it all the same.
+  const int folder = ::open(target_.parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (folder < 0) return;
+  ::fsync(folder);
+  ::close(folder);
 }
 
 }  // namespace fovea::models

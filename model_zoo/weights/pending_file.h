@@ -16,7 +16,7 @@ class PendingFile {
   PendingFile& operator=(const PendingFile&) = delete;
 
   void Write(const void* data, size_t bytes);
-  // What was written is on the disk, whatever happens to the machine.
+  // What was written is on the disk.
   void Sync();
   // Syncs, and takes the target's name: a reader sees the old file or the whole new one.
   void Commit();

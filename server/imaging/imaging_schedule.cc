@@ -160,6 +160,7 @@ Nanos ImagingSchedule::Forecast(ImagingLineId id, int priority, Nanos order,
   const Place place{priority, order, ~ImagingTaskId{0}};
   // What comes before these images: what does in their line; of each other line as much, since all
   // get as much of the threads while they have work; of what is held back, that which can delay.
+  // At least: what several lines hold back may make this line's part longer than is taken here.
   auto held_by_line = HeldBefore(id, place);
   HeldBack held = held_by_line[id];
   Nanos work = own + lines_.at(id).order.Before(place);

@@ -82,9 +82,9 @@ struct FinishedRun {
   }
 };
 
-// By what the time grows that making its results takes: numbers that are computed for pixels of its
-// pictures, or pictures where no pixel of them is looked at. In one unit for both, masks would tell
-// how long the suppression of boxes takes.
+// The amount of work in making its results: the numbers that are computed for the pixels of its
+// pictures, or the number of its pictures where no pixel is looked at. In one unit for both, masks
+// would tell how long the suppression of boxes takes.
 int64_t ResultsAmount(const FinishedRun& ran) {
   const Postprocessor& postprocessor = ran.model.postprocessor();
   const RequestOptions& options = ran.task->request().options;

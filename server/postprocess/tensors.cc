@@ -57,11 +57,12 @@ absl::Status CheckWantedTensors(const WantedTensors& wanted, const ModelView& mo
           absl::StrCat("classes are made of FP32 outputs only; ", description->name, " is ",
                        std::string(DataTypeName(description->type))));
     }
-    // Of maps and masks the indices would be no classes, and there would be millions of them.
-    if (output.classification > 0 && description->shape.size() != 2) {
+    // Of maps, masks and detections the indices would be no classes, and there might be millions.
+    const bool of_classes = description->shape.size() == 2 && model.task != VisionTask::kDetection;
+    if (output.classification > 0 && !of_classes) {
       return InvalidArgument("request.classification_shape",
                              absl::StrCat("classes are made of outputs [batch, classes] only; ",
-                                          description->name, " is larger"));
+                                          description->name, " is none"));
     }
   }
   return absl::OkStatus();

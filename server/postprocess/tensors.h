@@ -13,7 +13,8 @@
 
 namespace fovea {
 
-// INVALID_ARGUMENT: an output that the model does not have, or classes of one that is not FP32.
+// INVALID_ARGUMENT: an output that the model does not have, or classes of one that is not FP32
+// [batch, classes].
 absl::Status CheckWantedTensors(const WantedTensors& wanted, const ModelView& model);
 
 // Of the elements that Triton's classification extension makes for one image, at most, in memory

@@ -27,7 +27,8 @@ def in_turns(
 
 
 def median_interval(values: list[float]) -> tuple[float, float]:
-    """95% of the median: order statistics, as the signs of the differences are binomial."""
+    """Holds the median in 95% of all cases at least: order statistics, as signs are binomial. Of fewer than six values it is
+    the whole range, which holds it less often."""
     ordered, n = sorted(values), len(values)
     below, tail = 0, 0.5**n
     while tail + math.comb(n, below + 1) * 0.5**n <= 0.025 and below + 1 < n // 2:

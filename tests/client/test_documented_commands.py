@@ -151,4 +151,4 @@ def test_the_example_streams_pictures(server: Server) -> None:
     for picture in pictures:
         shape = picture.stem.rstrip("_0123456789")
         (line,) = (one for one in done.stdout.splitlines() if str(picture) in one)
-        assert shape in line, done.stdout
+        assert line.removeprefix(str(picture)).split()[0] == shape, done.stdout

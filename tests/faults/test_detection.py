@@ -1,4 +1,4 @@
-"""Rows 14-18, 24, 30, 44, 57-59, 62 and 63 of docs/faults.md, for detectors and segmenters: pictures and models that nobody should send."""
+"""Rows 7, 14-18, 24, 30, 44, 57-59, 62 and 63 of docs/faults.md, for detectors and segmenters: pictures and models that nobody should send."""
 
 from __future__ import annotations
 
@@ -220,6 +220,20 @@ def test_rows_14_and_24_of_pixels_that_come_as_they_are(vision: Vision, model: s
     # 1.2 GB, of which the caller sends nothing.
     error = vision.caller.refused(rgb(20_000, 20_000, model, pixels=b""))
     expect(error, "INVALID_ARGUMENT", "request.")
+
+
+@pytest.mark.parametrize(
+    ("model", "output"), [("segments", "logits"), ("boxes", "scores"), ("masks", "masks")]
+)  # fmt: skip
+def test_row_7_classes_of_what_has_none_are_refused(
+    vision: Vision, model: str, output: str
+):
+    """Of maps there would be millions, which nobody counted."""
+    request = image_of(picture("PNG"), model)
+    wanted = request.outputs.add(name=output)
+    wanted.parameters["classification"].int64_param = 1_000_000
+    error = vision.caller.refused(request)
+    expect(error, "INVALID_ARGUMENT", "request.classification_shape")
 
 
 def test_row_58_pictures_of_several_sizes_in_one_request_for_tensors(vision: Vision):

@@ -27,6 +27,7 @@ constexpr char kState[] = "state.json";
 constexpr char kTensors[] = "tensors.safetensors";
 constexpr char kPrefix[] = "step-";
 constexpr char kWriting[] = ".fovea-checkpoint-being-written";
+constexpr int kMostTries = 100;  // to open a folder that others remove
 
 // What was written there stays, whatever happens to the machine.
 void Sync(const std::filesystem::path& path) {
@@ -108,8 +109,8 @@ bool IsOwn(const std::filesystem::path& folder) {
 
 // Whether the open file is the one that has this name.
 bool IsOpenAs(int file, const std::filesystem::path& name) {
-  struct stat opened {
-  }, named{};
+  struct stat opened = {};
+  struct stat named = {};
   return fstat(file, &opened) == 0 && stat(name.c_str(), &named) == 0 &&
          opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
 }
@@ -159,14 +160,18 @@ std::map<int64_t, std::filesystem::path> CheckpointsIn(const std::filesystem::pa
 CheckpointFolder::CheckpointFolder(std::filesystem::path folder, std::string identity)
     : folder_(std::move(folder)), identity_(std::move(identity)) {
   // Again where a training that ended in between has removed the folder.
-  for (bool locked = false; !locked; locked = lock_.get() >= 0 && IsOpenAs(lock_.get(), folder_)) {
+  for (int tries = 0; lock_.get() < 0 || !IsOpenAs(lock_.get(), folder_); ++tries) {
     // Where the disk that a link names was emptied, what it names is made again.
-    std::filesystem::create_directories(std::filesystem::is_symlink(folder_)
-                                            ? folder_.parent_path() /
-                                                  std::filesystem::read_symlink(folder_)
-                                            : folder_);
+    const std::filesystem::path made =
+        std::filesystem::is_symlink(folder_)
+            ? folder_.parent_path() / std::filesystem::read_symlink(folder_)
+            : folder_;
+    std::error_code failed;
+    std::filesystem::create_directories(made, failed);
     const int opened = open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    TORCH_CHECK(opened >= 0 || errno == ENOENT, "could not open ", folder_.string());
+    TORCH_CHECK(opened >= 0 || (errno == ENOENT && tries < kMostTries),
+                "could not open the folder ", folder_.string(),
+                failed ? ": " + failed.message() : "");
     lock_ = FileDescriptor(opened);
     if (opened < 0 || flock(opened, LOCK_EX | LOCK_NB) == 0) continue;
     TORCH_CHECK_VALUE(errno != EWOULDBLOCK,

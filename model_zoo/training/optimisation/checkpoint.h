@@ -31,8 +31,8 @@ struct TrainingState {
 class CheckpointFolder {
  public:
   // `identity`: the training's options and data, a fact a line. Read refuses a checkpoint of
-  // another identity. Throws c10::ValueError where another training has the folder, c10::Error and
-  // std::filesystem's where it cannot be made or locked.
+  // another identity. Throws c10::ValueError where another training has the folder, c10::Error
+  // where it cannot be made or locked.
   CheckpointFolder(std::filesystem::path folder, std::string identity);
   ~CheckpointFolder();
   CheckpointFolder(const CheckpointFolder&) = delete;

@@ -101,7 +101,7 @@ def exponent(rows: list[dict], attention: str, column: str) -> float:
 def figures(rows: list[dict]) -> dict[str, float]:
     """What targets.csv has floors for: time and peak memory against dense at the largest side, and the exponents of time.
 
-    The exponents of memory tell attentions apart as little as the wide maps of the pyramid do, which all have.
+    The exponents of memory are 1 for all of them: the wide maps of the pyramid, which every attention has, take most.
     """
     largest = {row["attention"]: row for row in rows if row["side"] == SIDES[-1]}
     found = {}

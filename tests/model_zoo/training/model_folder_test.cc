@@ -62,7 +62,7 @@ TEST_F(ModelFolderTest, AVitsFolderHasItsSizes) {
   EXPECT_EQ(DescribeModelFolder(path).vit, model.vit);
 }
 
-TEST_F(ModelFolderTest, LabelsStandOneALineAndAreReplacedWithTheWeightsOnly) {
+TEST_F(ModelFolderTest, LabelsStandOneALineAndStayWhereTheWeightsCannotBeWritten) {
   ModelFolder folder{.path = root_ / "m",
                      .summary = "A test.",
                      .model = {.backbone = "vit_demo_patch8_64", .num_classes = 2},
@@ -145,6 +145,8 @@ TEST_F(ModelFolderTest, AFolderWithAnotherVersionIsRefused) {
   std::filesystem::create_directories(root_ / "m/1");
   std::filesystem::create_directories(root_ / "m/notes");
   CheckWritable(root_ / "m");
+  std::filesystem::create_directories(root_ / "m/0");  // is no version
+  CheckWritable(root_ / "m");
   std::filesystem::create_directories(root_ / "m/2");
   EXPECT_THROW(CheckWritable(root_ / "m"), c10::ValueError);
 }
@@ -156,7 +158,8 @@ TEST_F(ModelFolderTest, AFolderOfOthersCannotBeWritten) {
   EXPECT_EXIT(
       {
         constexpr uid_t kNobody = 65534;
-        if (geteuid() == 0 && setuid(kNobody) != 0) _exit(1);
+        // Who cannot become nobody leaves it untried.
+        if (geteuid() == 0 && setuid(kNobody) != 0) _exit(2);
         try {
           CheckWritable(root_ / "m");
         } catch (const c10::ValueError&) {

@@ -36,6 +36,7 @@ ModelView Model() {
   return model;
 }
 
+// Row 7 of docs/faults.md.
 TEST(WantedTensorsTest, AreTheModelsOwn) {
   EXPECT_TRUE(CheckWantedTensors({}, Model()).ok());
   EXPECT_TRUE(CheckWantedTensors({{{"masks", 0}, {"logits", 3}}}, Model()).ok());
@@ -51,6 +52,12 @@ TEST(WantedTensorsTest, AreTheModelsOwn) {
   EXPECT_EQ(ReasonOf(CheckWantedTensors({{{"logits", 1}}}, segmenter)),
             "request.classification_shape")
       << "of a map they would be pixels";
+  ModelView detector = Model();
+  detector.task = VisionTask::kDetection;
+  detector.outputs = {{"scores", DataType::kFp32, {-1, 100}}};
+  EXPECT_EQ(ReasonOf(CheckWantedTensors({{{"scores", 1}}}, detector)),
+            "request.classification_shape")
+      << "they would be places in a list";
 }
 
 // A caller who asks for every class of every image gets a text for each.
