@@ -56,7 +56,7 @@ class Server:
             self.close()  # nobody else has it to end
             raise
 
-    def wait_for_log(self, pattern: str, timeout: float = 120) -> re.Match[str]:
+    def wait_for_log(self, pattern: str, timeout: float = 600) -> re.Match[str]:
         """The first match of `pattern` in what the server has printed."""
         end = time.monotonic() + timeout
         while time.monotonic() < end:

@@ -12,6 +12,7 @@ import signal
 import socket
 import subprocess
 import sys
+import termios
 import threading
 from collections.abc import Sequence
 
@@ -115,6 +116,7 @@ def test_a_terminal_sees_how_far_it_is_and_a_file_does_not(pictures: pathlib.Pat
     with FakeVision(Classify=ant_or_bee) as fake:
         asked = ("--server", fake.address, "-m", "good", "-d", str(pictures))
         terminal, inside = os.openpty()
+        termios.tcsetwinsize(inside, (24, 120))
         done = subprocess.run(
             [*COMMAND, *asked],
             env=ENVIRONMENT,

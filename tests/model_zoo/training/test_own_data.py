@@ -316,8 +316,11 @@ def test_a_training_that_gets_no_better_ends_early(
     command += ["--data", data["classification"], "--image-size", 64, "--csv", csv]
     command += ["--epochs", 9, "--patience", 2, "--learning-rate", 1e-12]
     subprocess.run(list(map(str, command)), check=True, timeout=300)
-    # The first epoch is the best, and then two that are no better.
-    assert len(csv.read_text().splitlines()) == 1 + 3
+    _, *lines = csv.read_text().splitlines()
+    scores = [float(line.split(",")[4]) for line in lines]
+    # Rounding may make an epoch better; then come two that are not.
+    assert len(scores) < 9
+    assert scores.index(max(scores)) == len(scores) - 3
 
 
 def test_an_imported_detector_is_the_start_of_another(
