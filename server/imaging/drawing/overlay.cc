@@ -4,6 +4,7 @@
 #include <climits>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <opencv2/core.hpp>
@@ -82,19 +83,6 @@ cv::Mat Readable(const RgbImage& image, int* times) {
   return picture;
 }
 
-// `text` on a field of `colour`, its upper left corner at `at`.
-void DrawTag(cv::Mat& picture, const Pen& pen, const std::string& text, const Rgb& colour,
-             cv::Point at) {
-  const cv::Size size = pen.TextSize(text);
-  const int margin = pen.margin();
-  const cv::Rect field(at.x, at.y, size.width + 2 * margin, size.height + 2 * margin);
-  cv::rectangle(picture, field, Scalar(colour), cv::FILLED);
-  cv::rectangle(picture, field, Scalar(kDark), 1, cv::LINE_AA);
-  const int baseline = at.y + margin + static_cast<int>(0.75 * size.height);
-  cv::putText(picture, text, {at.x + margin, baseline}, cv::FONT_HERSHEY_SIMPLEX, pen.font_scale,
-              Scalar(TextOn(colour)), pen.stroke, cv::LINE_AA);
-}
-
 // The object's colour over its pixels, with a line around them.
 void DrawMask(cv::Mat& picture, const Pen& pen, const DrawnObject& object, int height, int width,
               int times) {
@@ -143,16 +131,59 @@ void DrawBox(cv::Mat& picture, const Pen& pen, const DrawnObject& object, int ti
                 cv::LINE_AA);
 }
 
-void TagBox(cv::Mat& picture, const Pen& pen, const DrawnObject& object, int times) {
-  const std::string text = NameOf(object.class_index, object.label) + " " +
-                           std::to_string(std::lround(100 * object.score)) + "%";
-  const cv::Size size = pen.TextSize(text);
-  const int height = size.height + 2 * pen.margin(), width = size.width + 2 * pen.margin();
-  const int left = PixelOf(object.left, times), top = PixelOf(object.top, times);
-  // Above the box; inside of it at the picture's upper edge.
-  DrawTag(picture, pen, text, ClassColour(object.class_index),
-          {std::clamp(left, 0, std::max(0, picture.cols - width)),
-           std::clamp(top - height, 0, std::max(0, picture.rows - height))});
+// What stands at a box.
+struct Tag {
+  std::string text;
+  Rgb colour;
+  cv::Rect field;  // inside of the picture, where it fits
+};
+
+// The tags of the objects, best first. A tag is above its box, or where the tag of a better object
+// is, at the first of the other places that is free: inside of the box, below it, the same at its
+// right side, to the right of it, to the left. Where none is free, it is at the one that is covered
+// least.
+std::vector<Tag> PlaceTags(const cv::Mat& picture, const Pen& pen,
+                           std::span<const DrawnObject> objects, int times) {
+  std::vector<Tag> tags;
+  const auto covered = [&tags](const cv::Rect& field) {
+    int64_t pixels = 0;
+    for (const Tag& better : tags) pixels += (field & better.field).area();
+    return pixels;
+  };
+  for (const DrawnObject& object : objects) {
+    const std::string text = NameOf(object.class_index, object.label) + " " +
+                             std::to_string(std::lround(100 * object.score)) + "%";
+    const cv::Size letters = pen.TextSize(text);
+    const cv::Size size(letters.width + 2 * pen.margin(), letters.height + 2 * pen.margin());
+    const int left = PixelOf(object.left, times), right = PixelOf(object.right, times);
+    const int top = PixelOf(object.top, times), bottom = PixelOf(object.bottom, times);
+    cv::Rect best;
+    int64_t least = std::numeric_limits<int64_t>::max();
+    for (const int x : {left, right - size.width, right, left - size.width}) {
+      for (const int y : {top - size.height, top, bottom, bottom - size.height}) {
+        const cv::Rect field({std::clamp(x, 0, std::max(0, picture.cols - size.width)),
+                              std::clamp(y, 0, std::max(0, picture.rows - size.height))},
+                             size);
+        const int64_t pixels = least == 0 ? 0 : covered(field);
+        if (pixels < least) {
+          least = pixels;
+          best = field;
+        }
+      }
+    }
+    tags.push_back({text, ClassColour(object.class_index), best});
+  }
+  return tags;
+}
+
+void DrawTag(cv::Mat& picture, const Pen& pen, const Tag& tag) {
+  cv::rectangle(picture, tag.field, Scalar(tag.colour), cv::FILLED);
+  cv::rectangle(picture, tag.field, Scalar(kDark), 1, cv::LINE_AA);
+  const int letters = tag.field.height - 2 * pen.margin();
+  const cv::Point baseline(tag.field.x + pen.margin(),
+                           tag.field.y + pen.margin() + static_cast<int>(0.75 * letters));
+  cv::putText(picture, tag.text, baseline, cv::FONT_HERSHEY_SIMPLEX, pen.font_scale,
+              Scalar(TextOn(tag.colour)), pen.stroke, cv::LINE_AA);
 }
 
 struct LegendEntry {
@@ -246,9 +277,8 @@ RgbImage DrawObjects(const RgbImage& image, std::span<const DrawnObject> objects
   for (auto one = objects.rbegin(); one != objects.rend(); ++one) {
     DrawBox(picture, pen, *one, times);
   }
-  for (auto one = objects.rbegin(); one != objects.rend(); ++one) {
-    TagBox(picture, pen, *one, times);
-  }
+  const std::vector<Tag> tags = PlaceTags(picture, pen, objects, times);
+  for (auto one = tags.rbegin(); one != tags.rend(); ++one) DrawTag(picture, pen, *one);
   return WithLegend(picture, pen, EntriesOf(objects));
 }
 

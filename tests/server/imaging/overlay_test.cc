@@ -202,6 +202,46 @@ TEST(Overlay, OutsideOfBoxesAndTagsThePictureIsAsItWas) {
   EXPECT_EQ(At(drawn, 200, 200)[0], At(ground, 200, 200)[0]) << "inside of the box";
 }
 
+// Places of a class's colour that are as large as hardly any line is thick: in the margins of tags,
+// and in the legend.
+int64_t SolidPlaces(const RgbImage& image, int class_index) {
+  constexpr int kSide = 5;
+  const Rgb colour = ClassColour(class_index);
+  const auto solid = [&](int y, int x) {
+    for (int i = 0; i < kSide * kSide; ++i) {
+      const uint8_t* const pixel = At(image, y + i / kSide, x + i % kSide);
+      if (!std::equal(colour.begin(), colour.end(), pixel)) return false;
+    }
+    return true;
+  };
+  int64_t places = 0;
+  for (int y = 0; y + kSide <= image.height; ++y) {
+    for (int x = 0; x + kSide <= image.width; ++x) places += solid(y, x) ? 1 : 0;
+  }
+  return places;
+}
+
+TEST(Overlay, TagsDoNotCoverEachOther) {
+  const RgbImage ground = Ground(600, 800, 128, 128);
+  // Tags that would all be at one place: in the middle, and in corners of the picture.
+  for (const auto& [corner, count] : {std::pair(300.0F, 5), {0.0F, 3}, {700.0F, 3}}) {
+    std::vector<DrawnObject> objects;
+    for (int i = 0; i < count; ++i) {
+      const auto side = static_cast<float>(30 + 30 * i);
+      objects.push_back(
+          {corner, corner * 3 / 4, corner + side, corner * 3 / 4 + side, 0.9f, i, "cat", {}});
+    }
+    const RgbImage together = DrawObjects(ground, objects);
+    for (const DrawnObject& object : objects) {
+      // A line may be covered by a better object's: without its tag, less than half would be left.
+      const int64_t alone = SolidPlaces(DrawObjects(ground, {&object, 1}), object.class_index);
+      ASSERT_GT(alone, 500);
+      EXPECT_GE(SolidPlaces(together, object.class_index), alone * 3 / 4)
+          << "object " << object.class_index << " at " << corner;
+    }
+  }
+}
+
 TEST(Overlay, BoxesThatMakeNoSenseAreDrawnSomewhere) {
   for (const DrawnObject& object :
        {DrawnObject{10, 10, 10, 10, 0, 0, "", {}}, DrawnObject{30, 30, 10, 10, 0, 0, "", {}},
