@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import tritonclient.grpc as triton
 from fault_support import (
+    SERVICE,
     Caller,
     expect,
     expect_memory_bounded,
@@ -305,12 +306,11 @@ def test_row_57_what_would_hold_more_than_the_device_may_is_refused(
     assert vision.call("Detect", "two_sizes", small).results == before
 
     server = start_server(*explicit, "--max-device-bytes", "8MiB")
-    with triton.InferenceServerClient(server.grpc) as client:
-        with pytest.raises(
-            InferenceServerException, match="model.too_large"
-        ) as refused:
-            client.load_model("two_sizes")
-        assert refused.value.status() == "StatusCode.FAILED_PRECONDITION"
+    load = service_pb2.RepositoryModelLoadRequest(model_name="two_sizes")
+    error = Caller(server.grpc).refused(
+        load.SerializeToString(), method=SERVICE + "RepositoryModelLoad", timeout=60
+    )
+    expect(error, "FAILED_PRECONDITION", "model.too_large")
 
 
 @pytest.mark.parametrize("mask_format", [1, 2], ids=["run lengths", "PNG"])
