@@ -2,7 +2,20 @@
 
 #include <ATen/ATen.h>
 
+#include "kernels/vision/conv3x3/conv3x3.h"
+
 namespace fovea::models {
+namespace {
+
+// What kernels/vision/conv3x3 may take, if the maps are large enough.
+bool IsPlain3x3(const Conv2dOptions& options) {
+  constexpr std::array<int64_t, 2> kOne = {1, 1}, kThree = {3, 3};
+  constexpr int64_t kAnySide = 1024;
+  return options.kernel == kThree && options.stride == kOne && options.padding == kOne &&
+         options.groups == 1 && kernels::Conv3x3Runs(options.in, options.out, kAnySide, kAnySide);
+}
+
+}  // namespace
 
 Conv2dOptions Conv2dOptions::Square(int64_t in, int64_t out, int64_t side, int64_t stride,
                                     int64_t padding) {
@@ -33,6 +46,11 @@ Conv2d::Conv2d(const Conv2dOptions& options)
 }
 
 at::Tensor Conv2d::forward(const at::Tensor& map) const {
+  if (packed_.defined() &&
+      kernels::Conv3x3Runs(options_.in, options_.out, map.size(2), map.size(3))) {
+    return kernels::Conv3x3(map, packed_, bias_.defined() ? std::optional(bias_) : std::nullopt,
+                            options_.out);
+  }
   return at::conv2d(map, weight_, bias_, options_.stride, options_.padding, /*dilation=*/1,
                     options_.groups);
 }
@@ -53,13 +71,22 @@ void Conv2d::Prepare(const Placement& placement) {
   Layer::Prepare(placement);
   if (placement.device.is_cpu()) {
     weight_.set_data(weight_.contiguous(at::MemoryFormat::ChannelsLast));
+    if (placement.dtype == at::kFloat && IsPlain3x3(options_)) {
+      packed_ = kernels::PackConv3x3(weight_);
+    }
   }
+}
+
+int64_t Conv2d::OwnBytes() const {
+  const bool packed = packed_.defined() && !shared();
+  return Layer::OwnBytes() + (packed ? static_cast<int64_t>(packed_.nbytes()) : 0);
 }
 
 void Conv2d::ShareWeights(const Layer& loaded) {
   const auto& other = dynamic_cast<const Conv2d&>(loaded);
   weight_ = other.weight_;
   bias_ = other.bias_;
+  packed_ = other.packed_;
   ShareState(loaded);
 }
 

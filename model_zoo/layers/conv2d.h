@@ -43,9 +43,12 @@ class Conv2d final : public Layer {
   void ShareWeights(const Layer& loaded) override;
 
  private:
+  int64_t OwnBytes() const override;
+
   const Conv2dOptions options_;
   at::Tensor weight_;
-  at::Tensor bias_;  // undefined without one
+  at::Tensor bias_;    // undefined without one
+  at::Tensor packed_;  // the weight for kernels/vision/conv3x3; undefined where that takes none
 };
 
 }  // namespace fovea::models
