@@ -33,6 +33,7 @@ class Conv2d final : public Layer {
 
   // [N, in, height, width] -> [N, out, ...]. Once prepared for the CPU, channels-last: what oneDNN
   // is fastest in, and what tokens seen as a map are. Elsewhere in the memory layout of the input.
+  // Prepared for FP32 on the CPU, large maps go to kernels/vision/conv3x3, the others to oneDNN.
   at::Tensor forward(const at::Tensor& map) const;
 
   // Multiplies output channel i by scale[i] and adds shift[i] (FP32 [out]) from now on. Before

@@ -294,7 +294,7 @@ def test_row_57_what_would_hold_more_than_the_device_may_is_refused(
 ):
     folder = describe(tmp_path / "models", "two_sizes")
     explicit = ("--model-repository", folder, "--model-control-mode", "explicit")
-    server = start_server(*explicit, "--max-device-bytes", "50MiB")
+    server = start_server(*explicit, "--max-device-bytes", "100MiB")
     with triton.InferenceServerClient(server.grpc) as client:
         client.load_model("two_sizes")
     vision = Vision(server.grpc)
@@ -302,7 +302,7 @@ def test_row_57_what_would_hold_more_than_the_device_may_is_refused(
     before = vision.call("Detect", "two_sizes", small).results
     error = vision.refused("Detect", "two_sizes", large)
     expect(error, "RESOURCE_EXHAUSTED", "image.too_large_for_device")
-    assert f"this server has {50 << 20} for them" in error.details()
+    assert f"this server has {100 << 20} for them" in error.details()
     assert vision.call("Detect", "two_sizes", small).results == before
 
     server = start_server(*explicit, "--max-device-bytes", "8MiB")
@@ -311,6 +311,7 @@ def test_row_57_what_would_hold_more_than_the_device_may_is_refused(
         load.SerializeToString(), method=SERVICE + "RepositoryModelLoad", timeout=60
     )
     expect(error, "FAILED_PRECONDITION", "model.too_large")
+    assert "--max-device-bytes" in error.details()
 
 
 @pytest.mark.parametrize("mask_format", [1, 2], ids=["run lengths", "PNG"])

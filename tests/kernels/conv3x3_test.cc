@@ -3,6 +3,7 @@
 #include "kernels/vision/conv3x3/conv3x3.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -25,8 +26,9 @@ struct Shape {
 
 // Odd sides, whose last tiles are half outside; outputs that fill no panel; several blocks of
 // tiles.
-constexpr Shape kShapes[] = {{1, 32, 32, 16, 16},  {2, 48, 33, 17, 19},   {1, 64, 96, 15, 40},
-                             {3, 160, 45, 16, 17}, {1, 256, 819, 16, 16}, {1, 512, 64, 31, 33}};
+constexpr Shape kShapes[] = {{1, 32, 32, 16, 16},   {2, 48, 33, 17, 19},   {1, 64, 96, 15, 40},
+                             {3, 160, 45, 16, 17},  {1, 1024, 32, 16, 16}, {1, 32, 32, 1, 127},
+                             {1, 256, 819, 16, 16}, {1, 512, 64, 31, 33}};
 
 class Conv3x3Test : public ::testing::Test {
  protected:
@@ -60,8 +62,8 @@ TEST_F(Conv3x3Test, IsTheDirectSum) {
         return at::conv2d(x.to(at::kDouble), w.to(at::kDouble), b, 1, 1);
       };
       const at::Tensor expected = direct(map, weight, bias.to(at::kDouble));
-      const double bound = kRoundings * 0x1p-24 *
-                           direct(map.abs(), weight.abs(), at::Tensor()).max().item<double>();
+      const double bound =
+          kRoundings * 0x1p-24 * direct(map.abs(), weight.abs(), at::Tensor()).max().item<double>();
       for (const auto format : {at::MemoryFormat::Contiguous, at::MemoryFormat::ChannelsLast}) {
         const at::Tensor actual = Conv3x3(map.contiguous(format), packed, bias, out);
         ASSERT_EQ(actual.sizes(), expected.sizes());
@@ -79,8 +81,8 @@ TEST_F(Conv3x3Test, IsTheDirectSum) {
   });
 }
 
-// Whole numbers are exact in every order of summation, as long as halves of them are: each output
-// has its own taps, none twice and none left out.
+// Small whole numbers are exact in any order of summation (the transformed weights are quarters):
+// each output has its own taps, none twice and none left out.
 TEST_F(Conv3x3Test, WholeNumbersAreExact) {
   ForEachIsa([] {
     for (const auto& [images, in, out, height, width] : kShapes) {
@@ -94,7 +96,7 @@ TEST_F(Conv3x3Test, WholeNumbersAreExact) {
   });
 }
 
-// docs/faults.md, promise 8's kin: an image's numbers are its own, to the last bit.
+// To the last bit, and with any number of threads.
 TEST_F(Conv3x3Test, AnImageDoesNotDependOnItsNeighbours) {
   ForEachIsa([] {
     const at::Tensor packed = PackConv3x3(Normal({40, 64, 3, 3}, 6));
@@ -104,6 +106,10 @@ TEST_F(Conv3x3Test, AnImageDoesNotDependOnItsNeighbours) {
       EXPECT_TRUE(at::equal(Conv3x3(maps.narrow(0, i, 1), packed, std::nullopt, 40),
                             together.narrow(0, i, 1)));
     }
+    const int threads = at::get_num_threads();
+    at::set_num_threads(threads == 1 ? 2 : 1);
+    EXPECT_TRUE(at::equal(Conv3x3(maps, packed, std::nullopt, 40), together));
+    at::set_num_threads(threads);
   });
 }
 
@@ -121,6 +127,7 @@ TEST_F(Conv3x3Test, SaysWhatItTakes) {
   refused(Normal({1, 48, 32, 32}, 1), 64);
   refused(Normal({1, 64, 32, 32}, 1), 128);
   refused(Normal({1, 64, 32, 32}, 1).to(at::kBFloat16), 64);
+  EXPECT_THROW(Conv3x3(Normal({1, 64, 32, 32}, 1), packed, Normal({63}, 1), 64), c10::Error);
   EXPECT_THROW(PackConv3x3(Normal({64, 64, 1, 1}, 1)), c10::Error);
   const simd::ScopedIsa none(simd::Isa::kNone);
   EXPECT_FALSE(Conv3x3Runs(64, 64, 32, 32));

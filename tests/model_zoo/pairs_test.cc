@@ -122,7 +122,7 @@ double MovedByRounding(const Backbone& backbone, const at::Tensor& pixels, const
 // a part of the backbones up to a ninth, and all pixels of 1 to 5 pairs, as an AMD EPYC holds to
 // one instruction set or another (tests/instruction_sets.sh, 2026-11-23; 2026-11-25).
 constexpr int kMinRunsPerSetAside = 10, kMinRunsOfAPartPerSetAside = 7;
-constexpr size_t kMostSetAsideWhole = 8;  // pairs
+constexpr size_t kMostSetAsideWhole = 8, kMostOfAPartSetAsideWhole = 4;  // pairs
 
 struct Outcome {
   std::string reason;  // why the pair is refused; "runs" where it is not
@@ -293,7 +293,8 @@ std::vector<Row> TryAll(Size size, size_t part = 0, size_t parts = 1) {
     std::printf("%s: all of its pixels, the last compared with what rounding moves\n",
                 pair.c_str());
   }
-  EXPECT_LE(count.all_set_aside.size(), kMostSetAsideWhole);
+  EXPECT_LE(count.all_set_aside.size(),
+            parts == 1 ? kMostSetAsideWhole : kMostOfAPartSetAsideWhole);
   return rows;
 }
 

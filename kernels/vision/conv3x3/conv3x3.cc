@@ -4,6 +4,7 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
+#include <array>
 
 #include "kernels/simd/isa.h"
 #include "kernels/vision/conv3x3/cpu_tiles.h"
@@ -18,9 +19,9 @@ using conv3x3::kPoints;
 
 int64_t DivideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// As many that their transformed inputs take a part of the second-level cache; eight are a register
-// tile of the products.
-int64_t TilesTogether(int64_t in) {
+// Tiles of a block: as many as take 384 KiB when they are transformed, a part of the second-level
+// cache; in multiples of the eight that are AVX-512's register tile of the products.
+int64_t BlockTiles(int64_t in) {
   constexpr int64_t kTransformedFloats = 96 << 10;
   constexpr int64_t kRows = 8, kMost = 48;
   return std::clamp(kTransformedFloats / (kPoints * in) / kRows * kRows, kRows, kMost);
@@ -29,7 +30,7 @@ int64_t TilesTogether(int64_t in) {
 }  // namespace
 
 bool Conv3x3Runs(int64_t in, int64_t out, int64_t height, int64_t width) {
-  // Below, the weights, which are read once for TilesTogether, cost more than is saved.
+  // Below these, reading the weights once for each block costs more than is saved.
   constexpr int64_t kLeastChannels = 32, kLeastTiles = 64;
   return simd::CurrentIsa() != simd::Isa::kNone && in % kChannelStep == 0 && in >= kLeastChannels &&
          out >= kLeastChannels && DivideUp(height, 2) * DivideUp(width, 2) >= kLeastTiles;
@@ -37,8 +38,9 @@ bool Conv3x3Runs(int64_t in, int64_t out, int64_t height, int64_t width) {
 
 at::Tensor PackConv3x3(const at::Tensor& weight) {
   TORCH_CHECK(weight.dim() == 4 && weight.size(2) == 3 && weight.size(3) == 3 &&
-                  weight.scalar_type() == at::kFloat,
-              "weight: FP32 [out, in, 3, 3] is expected");
+                  weight.scalar_type() == at::kFloat && weight.device().is_cpu(),
+              "conv3x3: weight must be FP32 [out, in, 3, 3] on the CPU, got ", weight.scalar_type(),
+              " ", weight.sizes());
   const int64_t out = weight.size(0), in = weight.size(1), panels = DivideUp(out, kPanel);
   // G g G^T, in double: it is done once.
   const at::Tensor g =
@@ -57,15 +59,21 @@ at::Tensor PackConv3x3(const at::Tensor& weight) {
 at::Tensor Conv3x3(const at::Tensor& map, const at::Tensor& packed,
                    const std::optional<at::Tensor>& bias, int64_t out) {
   TORCH_CHECK(map.dim() == 4 && map.scalar_type() == at::kFloat && map.device().is_cpu(),
-              "map: FP32 [N, channels, height, width] on the CPU is expected");
+              "conv3x3: map must be FP32 [N, in, height, width] on the CPU, got ",
+              map.scalar_type(), " ", map.sizes());
   const int64_t images = map.size(0), in = map.size(1), height = map.size(2), width = map.size(3);
-  TORCH_CHECK(packed.dim() == 4 && packed.size(0) == DivideUp(out, kPanel) &&
-                  packed.size(2) == in && packed.is_contiguous(),
-              "packed: not the weights of ", in, " to ", out, " channels");
-  TORCH_CHECK(Conv3x3Runs(in, out, height, width), "maps [", in, ", ", height, ", ", width,
-              "] are not convolved here");
+  const std::array<int64_t, 4> panels = {DivideUp(out, kPanel), kPoints, in, kPanel};
+  TORCH_CHECK(packed.sizes() == at::IntArrayRef(panels) && packed.is_contiguous() &&
+                  packed.scalar_type() == at::kFloat && packed.device().is_cpu(),
+              "conv3x3: packed must be PackConv3x3's of ", in, " to ", out, " channels, got ",
+              packed.sizes());
+  TORCH_CHECK(!bias || (bias->dim() == 1 && bias->size(0) == out &&
+                        bias->scalar_type() == at::kFloat && bias->device().is_cpu()),
+              "conv3x3: bias must be FP32 [", out, "] on the CPU");
+  TORCH_CHECK(Conv3x3Runs(in, out, height, width), "conv3x3: maps [", in, ", ", height, ", ", width,
+              "] to ", out, " channels are not convolved here");
   const at::Tensor x = map.stride(1) == 1 ? map : map.contiguous(at::MemoryFormat::ChannelsLast);
-  const at::Tensor shift = bias ? bias->contiguous() : at::Tensor();
+  const at::Tensor bias_values = bias ? bias->contiguous() : at::Tensor();
   const at::Tensor y =
       at::empty({images, out, height, width}, map.options(), at::MemoryFormat::ChannelsLast);
   Job job{};
@@ -78,7 +86,7 @@ at::Tensor Conv3x3(const at::Tensor& map, const at::Tensor& packed,
   job.y_row = y.stride(2);
   job.y_column = y.stride(3);
   job.weights = packed.const_data_ptr<float>();
-  job.bias = bias ? shift.const_data_ptr<float>() : nullptr;
+  job.bias = bias ? bias_values.const_data_ptr<float>() : nullptr;
   job.in = in;
   job.out = out;
   job.height = height;
@@ -86,20 +94,28 @@ at::Tensor Conv3x3(const at::Tensor& map, const at::Tensor& packed,
   job.tile_columns = DivideUp(width, 2);
   job.tiles = DivideUp(height, 2) * job.tile_columns;
 
-  const int64_t together = TilesTogether(in);
-  const int64_t blocks = DivideUp(job.tiles, together);  // of an image
   // parallel_for does this too, and may so change the number of threads: it must not do it between
   // here and there.
   at::internal::lazy_init_num_threads();
-  const int64_t floats = DivideUp(conv3x3::ScratchFloats(job, together), 16) * 16;
-  const at::Tensor scratch = at::empty({at::get_num_threads(), floats}, map.options());
+  const int64_t threads = at::get_num_threads();
+  // As many blocks for each thread, of nearly one size. How tiles are cut into blocks changes no
+  // number.
+  const int64_t least = DivideUp(job.tiles, BlockTiles(in));  // of an image
+  const int64_t share = DivideUp(images * least, threads) * threads;
+  const int64_t block_tiles =
+      DivideUp(job.tiles, std::max(least, share / std::max<int64_t>(images, 1)));
+  const int64_t blocks = DivideUp(job.tiles, block_tiles);
+  const int64_t used = std::min(threads, images * blocks);
+  const int64_t floats =
+      DivideUp(conv3x3::ScratchFloats(job, block_tiles), 16) * 16;  // cache lines
+  const at::Tensor scratch = at::empty({used, floats}, map.options());
   float* const memory = scratch.mutable_data_ptr<float>();
   at::parallel_for(0, images * blocks, 1, [&](int64_t begin, int64_t end) {
     float* const own = memory + at::get_thread_num() * floats;
     for (int64_t block = begin; block < end; ++block) {
-      const int64_t first = block % blocks * together;
+      const int64_t first = block % blocks * block_tiles;
       conv3x3::ConvolveTiles(job, own, block / blocks, first,
-                             std::min(together, job.tiles - first));
+                             std::min(block_tiles, job.tiles - first));
     }
   });
   return y;

@@ -9,18 +9,21 @@
 
 namespace fovea::kernels {
 
-// Whether maps of FP32 [N, in, height, width] are convolved here: on this machine, with channels in
-// whole vectors, and enough of them that transforming the maps is worth it. Where the direct
-// algorithm is as fast, small maps among them, it says no. Does not depend on N, so that an image's
-// result does not depend on its neighbours.
+// Whether Conv3x3 takes maps FP32 [N, in, height, width] on this machine: with AVX2, `in` a
+// multiple of 16, `in` and `out` at least 32, at least 64 tiles of 2x2 outputs. Does not depend on
+// N: an image's result does not depend on the others of its batch.
 bool Conv3x3Runs(int64_t in, int64_t out, int64_t height, int64_t width);
 
-// Weights [out, in, 3, 3] of FP32 as Conv3x3 reads them: transformed, 16 for each nine, in panels.
+// weight: FP32 [out, in, 3, 3]. Returns it transformed (G g G^T), as Conv3x3 reads it: FP32
+// [ceil(out / 32), 16, in, 32], the missing outputs of the last panel zero. Throws c10::Error for
+// any other type or shape.
 at::Tensor PackConv3x3(const at::Tensor& weight);
 
-// map [N, in, height, width] of FP32, of which Conv3x3Runs; packed: PackConv3x3's; bias [out] or
-// none. [N, out, height, width], channels-last. Within a few roundings of the direct sum.
-// Throws c10::Error where the contract is broken.
+// map: FP32 [N, in, height, width] on the CPU, for which Conv3x3Runs is true; read in place where
+// its channels are contiguous, else copied. packed: PackConv3x3's of weights [out, in, 3, 3].
+// bias: FP32 [out], or none. Returns [N, out, height, width], channels-last; not differentiable.
+// Differs from the direct sum by a few times 2^-24 of the largest sum of absolute products in the
+// map; infinite inputs may give NaN. Throws c10::Error where the contract is broken.
 at::Tensor Conv3x3(const at::Tensor& map, const at::Tensor& packed,
                    const std::optional<at::Tensor>& bias, int64_t out);
 

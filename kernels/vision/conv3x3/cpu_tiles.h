@@ -6,8 +6,8 @@
 namespace fovea::kernels::conv3x3 {
 
 inline constexpr int64_t kPoints = 16;  // of a transformed tile, 4x4
-inline constexpr int64_t kPanel = 32;   // output channels that are computed together
-// Input channels come in vectors of any instruction set.
+inline constexpr int64_t kPanel = 32;   // output channels of a panel of packed weights
+// `in` is a multiple of this: whole vectors with every instruction set.
 inline constexpr int64_t kChannelStep = 16;
 
 // One call, as raw memory. Channels are contiguous; strides in elements.
@@ -25,7 +25,8 @@ struct Job {
 // Floats that ConvolveTiles works in for `tiles` tiles at a time.
 int64_t ScratchFloats(const Job& job, int64_t tiles);
 
-// Tiles [first, first + count) of an image, counted along its rows.
+// Tiles [first, first + count) of image number `image`, counted row by row. `scratch`:
+// ScratchFloats(job, count) floats or more.
 void ConvolveTiles(const Job& job, float* scratch, int64_t image, int64_t first, int64_t count);
 
 }  // namespace fovea::kernels::conv3x3

@@ -1,0 +1,88 @@
+// Which algorithm a prepared convolution runs, and what it holds.
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include "kernels/simd/isa.h"
+#include "kernels/vision/conv3x3/conv3x3.h"
+#include "model_zoo/layers/conv2d.h"
+
+namespace fovea::models {
+namespace {
+
+std::shared_ptr<Conv2d> Make(const Conv2dOptions& options) {
+  auto conv = std::make_shared<Conv2d>(options);
+  const at::NoGradGuard no_grad;
+  auto generator = at::make_generator<at::CPUGeneratorImpl>(1);
+  for (at::Tensor& parameter : conv->parameters()) parameter.normal_(0, 0.1, generator);
+  conv->eval();
+  return conv;
+}
+
+at::Tensor Map(int64_t channels, int64_t side) {
+  return at::randn({2, channels, side, side}, at::make_generator<at::CPUGeneratorImpl>(2))
+      .contiguous(at::MemoryFormat::ChannelsLast);
+}
+
+class Conv2dLayerTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (kernels::simd::BestIsa() == kernels::simd::Isa::kNone) GTEST_SKIP() << "no AVX2";
+  }
+};
+
+TEST_F(Conv2dLayerTest, LargeMapsAreConvolvedWithFewerMultiplications) {
+  const at::NoGradGuard no_grad;
+  const auto conv = Make(Conv2dOptions::Square(64, 48, 3, 1, 1));
+  conv->Fold(at::full({48}, 2.0F), at::full({48}, 0.5F));
+  const at::Tensor weight = conv->parameters()[0].detach().clone();
+  const at::Tensor bias = conv->parameters()[1].detach().clone();
+  const auto direct = [&](const at::Tensor& map) { return at::conv2d(map, weight, bias, 1, 1); };
+  const at::Tensor large = Map(64, 32), small = Map(64, 8);
+  EXPECT_TRUE(at::equal(conv->forward(large), direct(large))) << "trainable";
+
+  conv->Prepare({});
+  const at::Tensor packed = kernels::PackConv3x3(weight);
+  EXPECT_TRUE(at::equal(conv->forward(large), kernels::Conv3x3(large, packed, bias, 48)));
+  EXPECT_TRUE(at::allclose(conv->forward(large), direct(large), 1e-4, 1e-4));
+  EXPECT_TRUE(at::allclose(conv->forward(small), direct(small), 1e-5, 1e-5));
+  EXPECT_FALSE(kernels::Conv3x3Runs(64, 48, 8, 8));
+  // Both forms of the weight, and the bias.
+  EXPECT_EQ(conv->WeightBytes(),
+            static_cast<int64_t>(weight.nbytes() + packed.nbytes() + bias.nbytes()));
+}
+
+TEST_F(Conv2dLayerTest, APlanSharesBothFormsOfTheWeight) {
+  const at::NoGradGuard no_grad;
+  const Conv2dOptions options = Conv2dOptions::Square(32, 32, 3, 1, 1);
+  const auto loaded = Make(options), plan = std::make_shared<Conv2d>(options);
+  loaded->Prepare({});
+  plan->ShareWeights(*loaded);
+  const at::Tensor map = Map(32, 24);
+  EXPECT_TRUE(at::equal(plan->forward(map), loaded->forward(map)));
+  EXPECT_EQ(plan->WeightBytes(), 0);
+}
+
+TEST_F(Conv2dLayerTest, OtherConvolutionsHoldOneFormOfTheirWeight) {
+  const at::NoGradGuard no_grad;
+  for (const Conv2dOptions& options :
+       {Conv2dOptions::Square(64, 64, 3, 2, 1), Conv2dOptions::Square(64, 64, 3, 1, 0),
+        Conv2dOptions::Square(64, 64, 1), Conv2dOptions::Square(64, 64, 3, 1, 1).Groups(64),
+        Conv2dOptions::Square(24, 64, 3, 1, 1), Conv2dOptions::Square(64, 8, 3, 1, 1)}) {
+    const auto conv = Make(options);
+    const int64_t bytes = conv->WeightBytes();
+    const at::Tensor map = Map(options.in, 32);
+    const at::Tensor expected = conv->forward(map);
+    conv->Prepare({});
+    EXPECT_EQ(conv->WeightBytes(), bytes);
+    EXPECT_TRUE(at::allclose(conv->forward(map), expected, 1e-5, 1e-5));
+  }
+  const auto half = Make(Conv2dOptions::Square(64, 64, 3, 1, 1));
+  const int64_t bytes = half->WeightBytes();
+  half->Prepare({.dtype = at::kBFloat16});
+  EXPECT_EQ(half->WeightBytes(), bytes / 2);
+}
+
+}  // namespace
+}  // namespace fovea::models
