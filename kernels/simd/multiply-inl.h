@@ -1,10 +1,11 @@
 // Small fp32 matrix products for attention's tiles and Winograd's convolution: operands where they
-// lie.
+// lie, nothing is copied.
 //
 // C[m, n] = sum over k of A(m, k) * B[k, n], with n running over vectors: B's rows are contiguous,
 // A's elements are broadcast and may lie anywhere. An 8x2 tile of C stays in registers (4x2 with
 // AVX2's sixteen), which suffices to keep both FMA units busy: sums over k are as long as a head is
-// wide, a row is long or a map has channels. Written by hand because ATen exports no fp32 product of raw memory.
+// wide, a row is long or a map has channels. Written by hand because ATen exports no fp32 product
+// of raw memory.
 #if defined(FOVEA_KERNELS_SIMD_MULTIPLY_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef FOVEA_KERNELS_SIMD_MULTIPLY_INL_H_
 #undef FOVEA_KERNELS_SIMD_MULTIPLY_INL_H_

@@ -1,5 +1,5 @@
-// The convolution with fewer multiplications against the direct sum in double, for every
-// instruction set of this machine.
+// Winograd's 3x3 convolution against the direct sum in double, for every instruction set of this
+// machine.
 #include "kernels/vision/conv3x3/conv3x3.h"
 
 #include <ATen/ATen.h>
@@ -32,6 +32,10 @@ constexpr Shape kShapes[] = {{1, 32, 32, 16, 16},   {2, 48, 33, 17, 19},   {1, 6
 
 class Conv3x3Test : public ::testing::Test {
  protected:
+  void SetUp() override {
+    if (simd::BestIsa() == simd::Isa::kNone) GTEST_SKIP() << "no AVX2";
+  }
+
   // Runs `check` with each instruction set.
   template <typename Check>
   static void ForEachIsa(Check check) {
@@ -44,10 +48,10 @@ class Conv3x3Test : public ::testing::Test {
   }
 };
 
-// Roundings that an output may be off by, each 2^-24 of the sum of its products' absolute values.
-// The roundings of a sum fall at random: those of a point's `in` products together are about one of
-// its terms' whole, and transforming adds nine points to an output, which may grow what they carry
-// fourfold. WholeNumbersAreExact has no such slack.
+// Unit roundoffs that an output may be off by, of the largest sum of absolute products in the map.
+// An output adds nine points; each is a sum of products of transformed inputs and weights, whose
+// roundings fall at random. That so few suffice was seen, not derived: WholeNumbersAreExact, which
+// has no slack, tells a wrong tap.
 constexpr double kRoundings = 8;
 
 TEST_F(Conv3x3Test, IsTheDirectSum) {
@@ -114,7 +118,6 @@ TEST_F(Conv3x3Test, AnImageDoesNotDependOnItsNeighbours) {
 }
 
 TEST_F(Conv3x3Test, SaysWhatItTakes) {
-  if (simd::BestIsa() == simd::Isa::kNone) GTEST_SKIP() << "no AVX2";
   EXPECT_TRUE(Conv3x3Runs(64, 64, 16, 16));
   EXPECT_FALSE(Conv3x3Runs(64, 64, 14, 14)) << "a small map";
   EXPECT_FALSE(Conv3x3Runs(40, 64, 32, 32)) << "channels in parts of a vector";

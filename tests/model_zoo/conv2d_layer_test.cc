@@ -32,7 +32,7 @@ class Conv2dLayerTest : public ::testing::Test {
   }
 };
 
-TEST_F(Conv2dLayerTest, LargeMapsAreConvolvedWithFewerMultiplications) {
+TEST_F(Conv2dLayerTest, LargeMapsAreConvolvedByWinogradsAlgorithm) {
   const at::NoGradGuard no_grad;
   const auto conv = Make(Conv2dOptions::Square(64, 48, 3, 1, 1));
   conv->Fold(at::full({48}, 2.0F), at::full({48}, 0.5F));

@@ -131,17 +131,17 @@ void DrawBox(cv::Mat& picture, const Pen& pen, const DrawnObject& object, int ti
                 cv::LINE_AA);
 }
 
-// What stands at a box.
+// An object's label and score on a field of its colour.
 struct Tag {
   std::string text;
   Rgb colour;
   cv::Rect field;  // inside of the picture, where it fits
 };
 
-// The tags of the objects, best first. A tag is above its box, or where the tag of a better object
-// is, at the first of the other places that is free: inside of the box, below it, the same at its
-// right side, to the right of it, to the left. Where none is free, it is at the one that is covered
-// least.
+// The tags of the objects, which come best first. At the box's left side, at its right one, to its
+// right, to its left: above it, inside at the top, below it, inside at the bottom. A tag takes the
+// first of these places that no better object's covers; where all are covered, the least covered (a
+// pixel under two tags counts twice).
 std::vector<Tag> PlaceTags(const cv::Mat& picture, const Pen& pen,
                            std::span<const DrawnObject> objects, int times) {
   std::vector<Tag> tags;

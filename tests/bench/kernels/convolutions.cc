@@ -1,6 +1,6 @@
 // RP-CPE, its branches merged, against its four branches, in the widths of LinGlo's feed-forward
-// layers; both layouts, of which models run the channels-last one. And 3x3 convolutions with fewer
-// multiplications against oneDNN's direct ones, as RetinaNet on ResNet-50 has them at 800x1088.
+// layers; both layouts, of which models run the channels-last one. And Winograd's 3x3 convolution
+// against oneDNN's direct one, at sizes that RetinaNet on ResNet-50 has at 800x1088.
 #include "kernels/vision/conv3x3/conv3x3.h"
 #include "kernels/vision/rp_cpe/merge.h"
 #include "kernels/vision/rp_cpe/op.h"
@@ -32,7 +32,7 @@ struct Convolution {
   int64_t in, out, height, width;
 };
 
-Contest::Sides Direct(const Convolution& c) {
+Contest::Sides WinogradAndDirect(const Convolution& c) {
   const at::MemoryFormat layout = at::MemoryFormat::ChannelsLast;
   const at::Tensor map = at::randn({1, c.in, c.height, c.width}).contiguous(layout);
   const at::Tensor weight = (at::randn({c.out, c.in, 3, 3}) * 0.02).contiguous(layout);
@@ -63,7 +63,7 @@ std::vector<Contest> ConvolutionContests(int cores) {
                         .type = at::kFloat,
                         .threads = cores,
                         .turns = 21,
-                        .set_up = [=] { return Direct(c); }});
+                        .set_up = [=] { return WinogradAndDirect(c); }});
   }
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
     for (const int64_t batch : {1, 8}) {
