@@ -51,6 +51,13 @@ at::Tensor Conv2d::forward(const at::Tensor& map) const {
     return kernels::Conv3x3(map, packed_, bias_.defined() ? std::optional(bias_) : std::nullopt,
                             options_.out);
   }
+  // Of a map narrower than the stride, oneDNN's gradient of a bfloat16 weight reads memory that
+  // nothing has written (torch 2.11). The columns that the stride skips are made and left out.
+  if (const int64_t step = options_.stride[1]; !prepared() && map.size(3) < step) {
+    return at::conv2d(map, weight_, bias_, {options_.stride[0], 1}, options_.padding,
+                      /*dilation=*/1, options_.groups)
+        .slice(3, 0, std::nullopt, step);
+  }
   return at::conv2d(map, weight_, bias_, options_.stride, options_.padding, /*dilation=*/1,
                     options_.groups);
 }

@@ -1,6 +1,8 @@
 // Which algorithm a prepared convolution runs, and what it holds.
 #include <ATen/ATen.h>
+#include <ATen/autocast_mode.h>
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include <memory>
 
@@ -82,6 +84,47 @@ TEST_F(Conv2dLayerTest, OtherConvolutionsHoldOneFormOfTheirWeight) {
   const int64_t bytes = half->WeightBytes();
   half->Prepare({.dtype = at::kBFloat16});
   EXPECT_EQ(half->WeightBytes(), bytes / 2);
+}
+
+// What malloc gives is 0x7f in every byte meanwhile, a number whose square is infinite: memory that
+// is read before it was written does not pass for zero.
+class FilledMemory {
+ public:
+  FilledMemory() {
+    ::mallopt(M_PERTURB, 0x80);
+    ::mallopt(M_MMAP_THRESHOLD, 1 << 30);  // fresh pages would be zero
+  }
+  ~FilledMemory() { ::mallopt(M_PERTURB, 0); }
+};
+
+// In bfloat16, as models are trained.
+TEST(Conv2dGradientTest, OfMapsNarrowerThanTheStrideReadsNothingUnwritten) {
+  const FilledMemory filled;
+  for (const auto& [height, width] : {std::pair{1, 1}, {2, 1}, {1, 2}, {4, 1}, {3, 3}}) {
+    for (const auto& options :
+         {Conv2dOptions::Square(256, 256, 3, 2, 1), Conv2dOptions::Square(64, 64, 3, 2, 1),
+          Conv2dOptions::Square(64, 64, 3, 4, 1), Conv2dOptions::Square(64, 64, 7, 4, 3)}) {
+      const auto conv = Make(options);
+      const at::Tensor map = at::randn({4, options.in, height, width});
+      at::autocast::set_autocast_dtype(at::kCPU, at::kBFloat16);
+      at::autocast::set_autocast_enabled(at::kCPU, true);
+      const at::Tensor out = conv->forward(map);
+      at::autocast::set_autocast_enabled(at::kCPU, false);
+      at::autocast::clear_cache();
+      out.to(at::kFloat).square().sum().backward();
+      const at::Tensor weight = conv->parameters()[0];
+      const at::Tensor twin = weight.detach().clone().requires_grad_();
+      const at::Tensor direct =
+          at::conv2d(map, twin, conv->parameters()[1].detach(), options.stride, options.padding);
+      direct.square().sum().backward();
+      ASSERT_EQ(out.sizes(), direct.sizes());
+      EXPECT_LT(
+          ((weight.grad() - twin.grad()).abs().max() / twin.grad().abs().max()).item<double>(),
+          0.05)
+          << height << "x" << width << ", kernel " << options.kernel[0] << ", stride "
+          << options.stride[0];
+    }
+  }
 }
 
 }  // namespace

@@ -129,7 +129,9 @@ class Training {
                 ": a lower learning rate may help");
     optimizer_.ZeroGradients();
     batch.total.backward();
-    optimizer_.ClipGradients(options_.clip_norm);
+    const double norm = optimizer_.ClipGradients(options_.clip_norm);
+    TORCH_CHECK(std::isfinite(norm), "the gradients' norm is ", norm, " at step ", state_.step,
+                ": a lower learning rate may help");
     optimizer_.Step(schedule_.At(state_.step));
     if (state_.sums.empty()) {
       state_.sums = batch.measures;

@@ -126,6 +126,35 @@ TEST(TrainerTest, ALossThatIsNoNumberEndsTheTraining) {
   EXPECT_THROW(TrainTiny(options), c10::Error);
 }
 
+// A loss of zero, whose gradient is zero times infinity.
+class NoSlopeTask final : public TrainingTask {
+ public:
+  explicit NoSlopeTask(const Backbone& backbone) : parameters_(backbone.parameters()) {}
+
+  BatchLoss Loss(int64_t /*step*/) override {
+    at::Tensor total = at::zeros({});
+    for (const at::Tensor& parameter : parameters_) {
+      total = total + parameter.mul(0).sum().square().sqrt();
+    }
+    return {total, {{"training_loss", total.item<double>()}}};
+  }
+  Validation Validate() override { return {}; }
+  Validation ValidateServed(const Model& /*model*/) override { return {}; }
+
+ private:
+  const std::vector<at::Tensor> parameters_;
+};
+
+TEST(TrainerTest, AGradientThatIsNoNumberEndsTheTrainingBeforeTheWeightsAreNone) {
+  const std::shared_ptr<Backbone> backbone = Fresh();
+  NoSlopeTask task(*backbone);
+  EXPECT_THROW(Train(
+                   *backbone, task, Tiny().training, {}, [](const StepReport&) {},
+                   [](const EpochReport&) {}),
+               c10::Error);
+  EXPECT_TRUE(SameParameters(*backbone, *Fresh()));
+}
+
 TEST(InitialisationTest, KeysStartAsQueriesAndTheHeadAtZero) {
   const std::shared_ptr<Backbone> backbone = LoadBackbone(
       {.backbone = "vit_demo_patch8_64", .num_classes = kNumShapes, .random_weights_seed = 3});
