@@ -4,6 +4,7 @@
 //   Code followed: torchvision 0.26 (resnet.py), whose names these are, and timm's too.
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <string>
@@ -40,10 +41,13 @@ ResNetConfig Shrunk(ResNetConfig config) {
 // 1x1, 3x3 and 1x1 convolutions around a shortcut.
 class Bottleneck final : public Layer {
  public:
-  Bottleneck(int64_t in, int64_t inner, int64_t stride)
+  // `largest`: the most that a map that comes out is high and wide.
+  Bottleneck(int64_t in, int64_t inner, int64_t stride, const ImageSize& largest)
       : conv1_(Add<Conv2d>("conv1", Conv2dOptions::Square(in, inner, 1).NoBias())),
         norm1_(Add<BatchNorm2d>("bn1", inner)),
-        conv2_(Add<Conv2d>("conv2", Conv2dOptions::Square(inner, inner, 3, stride, 1).NoBias())),
+        conv2_(Add<Conv2d>("conv2", Conv2dOptions::Square(inner, inner, 3, stride, 1)
+                                        .NoBias()
+                                        .UpTo(stride * largest.height, stride * largest.width))),
         norm2_(Add<BatchNorm2d>("bn2", inner)),
         conv3_(Add<Conv2d>("conv3", Conv2dOptions::Square(inner, kExpansion * inner, 1).NoBias())),
         norm3_(Add<BatchNorm2d>("bn3", kExpansion * inner)) {
@@ -85,12 +89,18 @@ class ResNet final : public Backbone {
       : info_(Describe(config, description)),
         conv1_(Add<Conv2d>("conv1", Conv2dOptions::Square(3, config.channels, 7, 2, 3).NoBias())),
         norm1_(Add<BatchNorm2d>("bn1", config.channels)) {
+    ImageSize image = {info_.image_height, info_.image_width};
+    for (const auto& [height, width] : description.further_sizes) {
+      image = {std::max(image.height, height), std::max(image.width, width)};
+    }
     int64_t in = config.channels;
     for (int64_t i = 0; i < kStages; ++i) {
-      const int64_t inner = config.channels << i;
+      const int64_t inner = config.channels << i, stride = kFirstStride << i;
+      const ImageSize largest = {(image.height + stride - 1) / stride,
+                                 (image.width + stride - 1) / stride};
       auto stage = Add<LayerList<Bottleneck>>("layer" + std::to_string(i + 1));
       for (int64_t block = 0; block < config.depths[i]; ++block) {
-        stage->Emplace(in, inner, /*stride=*/i > 0 && block == 0 ? 2 : 1);
+        stage->Emplace(in, inner, /*stride=*/i > 0 && block == 0 ? 2 : 1, largest);
         in = kExpansion * inner;
       }
       stages_.push_back(std::move(stage));

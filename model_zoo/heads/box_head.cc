@@ -17,9 +17,9 @@ BoxHead::BoxHead(int64_t channels, Conventions conventions) {
   const int64_t flat = channels * kSide * kSide, width = Width(channels);
   if (conventions == Conventions::kTorchvision) {
     for (int i = 0; i < kConvolutions; ++i) {
-      convolutions_.push_back(Add<ConvBlock>(std::to_string(i),
-                                             Conv2dOptions::Square(channels, channels, 3, 1, 1),
-                                             /*normed=*/true));
+      convolutions_.push_back(Add<ConvBlock>(
+          std::to_string(i), Conv2dOptions::Square(channels, channels, 3, 1, 1).UpTo(kSide, kSide),
+          /*normed=*/true));
     }
     // Behind a flattening that has the number 4.
     linear_ = {Add<Linear>(std::to_string(kConvolutions + 1), flat, width)};

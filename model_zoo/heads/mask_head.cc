@@ -15,9 +15,9 @@ constexpr int kConvolutions = 4;
 
 MaskHead::MaskHead(int64_t channels, Conventions conventions) {
   for (int i = 0; i < kConvolutions; ++i) {
-    convolutions_.push_back(Add<ConvBlock>(std::to_string(i),
-                                           Conv2dOptions::Square(channels, channels, 3, 1, 1),
-                                           conventions == Conventions::kTorchvision));
+    convolutions_.push_back(Add<ConvBlock>(
+        std::to_string(i), Conv2dOptions::Square(channels, channels, 3, 1, 1).UpTo(kSide, kSide),
+        conventions == Conventions::kTorchvision));
   }
 }
 

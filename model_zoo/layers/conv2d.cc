@@ -2,17 +2,18 @@
 
 #include <ATen/ATen.h>
 
-#include "kernels/vision/conv3x3/conv3x3.h"
+#include "kernels/vision/winograd3x3/winograd3x3.h"
 
 namespace fovea::models {
 namespace {
 
-// What kernels/vision/conv3x3 may take, if the maps are large enough.
-bool IsPlain3x3(const Conv2dOptions& options) {
-  constexpr std::array<int64_t, 2> kOne = {1, 1}, kThree = {3, 3};
-  constexpr int64_t kAnySide = 1024;
+// Whether kernels/vision/winograd3x3 takes maps that it may see.
+bool RunsWinograd(const Conv2dOptions& options) {
+  constexpr std::array<int64_t, 2> kOne = {1, 1}, kThree = {3, 3}, kUnknown = {0, 0};
+  constexpr std::array<int64_t, 2> kLarge = {1024, 1024};
+  const auto& [height, width] = options.largest_map == kUnknown ? kLarge : options.largest_map;
   return options.kernel == kThree && options.stride == kOne && options.padding == kOne &&
-         options.groups == 1 && kernels::Conv3x3Runs(options.in, options.out, kAnySide, kAnySide);
+         options.groups == 1 && kernels::Winograd3x3Takes(options.in, options.out, height, width);
 }
 
 }  // namespace
@@ -38,6 +39,12 @@ Conv2dOptions Conv2dOptions::NoBias() const {
   return options;
 }
 
+Conv2dOptions Conv2dOptions::UpTo(int64_t height, int64_t width) const {
+  Conv2dOptions options = *this;
+  options.largest_map = {height, width};
+  return options;
+}
+
 Conv2d::Conv2d(const Conv2dOptions& options)
     : options_(options),
       weight_(AddParameter("weight", {options.out, options.in / options.groups, options.kernel[0],
@@ -47,9 +54,9 @@ Conv2d::Conv2d(const Conv2dOptions& options)
 
 at::Tensor Conv2d::forward(const at::Tensor& map) const {
   if (packed_.defined() &&
-      kernels::Conv3x3Runs(options_.in, options_.out, map.size(2), map.size(3))) {
-    return kernels::Conv3x3(map, packed_, bias_.defined() ? std::optional(bias_) : std::nullopt,
-                            options_.out);
+      kernels::Winograd3x3Takes(options_.in, options_.out, map.size(2), map.size(3))) {
+    return kernels::Winograd3x3(map, packed_, bias_.defined() ? std::optional(bias_) : std::nullopt,
+                                options_.out);
   }
   // Of a map narrower than the stride, oneDNN's gradient of a bfloat16 weight reads memory that
   // nothing has written (torch 2.11). The columns that the stride skips are made and left out.
@@ -78,8 +85,8 @@ void Conv2d::Prepare(const Placement& placement) {
   Layer::Prepare(placement);
   if (placement.device.is_cpu()) {
     weight_.set_data(weight_.contiguous(at::MemoryFormat::ChannelsLast));
-    if (placement.dtype == at::kFloat && IsPlain3x3(options_)) {
-      packed_ = kernels::PackConv3x3(weight_);
+    if (placement.dtype == at::kFloat && RunsWinograd(options_)) {
+      packed_ = kernels::PackWinograd3x3(weight_);
     }
   }
 }

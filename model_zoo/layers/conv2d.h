@@ -18,12 +18,16 @@ struct Conv2dOptions {
   std::array<int64_t, 2> padding = {0, 0};
   int64_t groups = 1;
   bool bias = true;
+  // The most that a map of the model's sizes is high and wide; 0: unknown. Where that is little,
+  // the weight is not held in the form for large maps too. Changes no number.
+  std::array<int64_t, 2> largest_map = {0, 0};
 
   // A kernel of side x side.
   static Conv2dOptions Square(int64_t in, int64_t out, int64_t side, int64_t stride = 1,
                               int64_t padding = 0);
-  Conv2dOptions Groups(int64_t n) const;  // the same with groups
-  Conv2dOptions NoBias() const;           // the same without a bias
+  Conv2dOptions Groups(int64_t n) const;                    // the same with groups
+  Conv2dOptions NoBias() const;                             // the same without a bias
+  Conv2dOptions UpTo(int64_t height, int64_t width) const;  // the same, of maps up to this
 };
 
 // Parameters `weight` [out, in/groups, kernel] and `bias` [out], as torch's Conv2d.
@@ -33,7 +37,8 @@ class Conv2d final : public Layer {
 
   // [N, in, height, width] -> [N, out, ...]. Once prepared for the CPU, channels-last: what oneDNN
   // is fastest in, and what tokens seen as a map are. Elsewhere in the memory layout of the input.
-  // Prepared for FP32 on the CPU, large maps go to kernels/vision/conv3x3, the others to oneDNN.
+  // Prepared for FP32 on the CPU, large maps go to kernels/vision/winograd3x3, the others to
+  // oneDNN.
   at::Tensor forward(const at::Tensor& map) const;
 
   // Multiplies output channel i by scale[i] and adds shift[i] (FP32 [out]) from now on. Before
@@ -49,7 +54,7 @@ class Conv2d final : public Layer {
   const Conv2dOptions options_;
   at::Tensor weight_;
   at::Tensor bias_;    // undefined without one
-  at::Tensor packed_;  // the weight for kernels/vision/conv3x3; undefined where that takes none
+  at::Tensor packed_;  // the weight for kernels/vision/winograd3x3; undefined where none goes there
 };
 
 }  // namespace fovea::models

@@ -7,8 +7,10 @@
 #include <memory>
 
 #include "kernels/simd/isa.h"
-#include "kernels/vision/conv3x3/conv3x3.h"
+#include "kernels/vision/winograd3x3/winograd3x3.h"
 #include "model_zoo/layers/conv2d.h"
+#include "model_zoo/model.h"
+#include "model_zoo/registry/load.h"
 
 namespace fovea::models {
 namespace {
@@ -45,11 +47,11 @@ TEST_F(Conv2dLayerTest, LargeMapsAreConvolvedByWinogradsAlgorithm) {
   EXPECT_TRUE(at::equal(conv->forward(large), direct(large))) << "trainable";
 
   conv->Prepare({});
-  const at::Tensor packed = kernels::PackConv3x3(weight);
-  EXPECT_TRUE(at::equal(conv->forward(large), kernels::Conv3x3(large, packed, bias, 48)));
+  const at::Tensor packed = kernels::PackWinograd3x3(weight);
+  EXPECT_TRUE(at::equal(conv->forward(large), kernels::Winograd3x3(large, packed, bias, 48)));
   EXPECT_TRUE(at::allclose(conv->forward(large), direct(large), 1e-4, 1e-4));
   EXPECT_TRUE(at::allclose(conv->forward(small), direct(small), 1e-5, 1e-5));
-  EXPECT_FALSE(kernels::Conv3x3Runs(64, 48, 8, 8));
+  EXPECT_FALSE(kernels::Winograd3x3Takes(64, 48, 8, 8));
   // Both forms of the weight, and the bias.
   EXPECT_EQ(conv->WeightBytes(),
             static_cast<int64_t>(weight.nbytes() + packed.nbytes() + bias.nbytes()));
@@ -71,7 +73,8 @@ TEST_F(Conv2dLayerTest, OtherConvolutionsHoldOneFormOfTheirWeight) {
   for (const Conv2dOptions& options :
        {Conv2dOptions::Square(64, 64, 3, 2, 1), Conv2dOptions::Square(64, 64, 3, 1, 0),
         Conv2dOptions::Square(64, 64, 1), Conv2dOptions::Square(64, 64, 3, 1, 1).Groups(64),
-        Conv2dOptions::Square(24, 64, 3, 1, 1), Conv2dOptions::Square(64, 8, 3, 1, 1)}) {
+        Conv2dOptions::Square(24, 64, 3, 1, 1), Conv2dOptions::Square(64, 8, 3, 1, 1),
+        Conv2dOptions::Square(64, 64, 3, 1, 1).UpTo(14, 14)}) {
     const auto conv = Make(options);
     const int64_t bytes = conv->WeightBytes();
     const at::Tensor map = Map(options.in, 32);
@@ -84,6 +87,24 @@ TEST_F(Conv2dLayerTest, OtherConvolutionsHoldOneFormOfTheirWeight) {
   const int64_t bytes = half->WeightBytes();
   half->Prepare({.dtype = at::kBFloat16});
   EXPECT_EQ(half->WeightBytes(), bytes / 2);
+}
+
+// ResNet-50's 3x3 convolutions of stride 1 have 64, 128, 256 and 512 channels, of maps of 56, 28,
+// 14 and 7 places at 224 pixels; a transformed weight takes 64 bytes of each pair of channels.
+TEST_F(Conv2dLayerTest, AModelHoldsTransformedWeightsWhereAMapOfItsSizesIsLarge) {
+  ModelDescription description{.backbone = "resnet50", .random_weights_seed = 1};
+  const auto transformed = [&] {
+    const std::unique_ptr<Model> model = LoadModel(description);
+    model->Prepare(c10::kCPU, Precision::kFp32);
+    return model->weight_bytes() - 4 * model->info().parameters;
+  };
+  constexpr int64_t kFirstTwoStages = 64 * (3 * 64 * 64 + 3 * 128 * 128);
+  constexpr int64_t kThirdStage = 64 * 5 * 256 * 256;
+  const int64_t held = transformed();
+  // Besides, norms are folded, and the classifier's weight lies in whole panels.
+  EXPECT_NEAR(static_cast<double>(held), kFirstTwoStages, 500e3);
+  description.further_sizes = {{288, 288}};
+  EXPECT_EQ(transformed() - held, kThirdStage);
 }
 
 // What malloc gives is 0x7f in every byte meanwhile, a number whose square is infinite: memory that

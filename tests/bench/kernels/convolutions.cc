@@ -1,9 +1,9 @@
 // RP-CPE, its branches merged, against its four branches, in the widths of LinGlo's feed-forward
 // layers; both layouts, of which models run the channels-last one. And Winograd's 3x3 convolution
 // against oneDNN's direct one, at sizes that RetinaNet on ResNet-50 has at 800x1088.
-#include "kernels/vision/conv3x3/conv3x3.h"
 #include "kernels/vision/rp_cpe/merge.h"
 #include "kernels/vision/rp_cpe/op.h"
+#include "kernels/vision/winograd3x3/winograd3x3.h"
 #include "tests/bench/kernels/contest.h"
 
 namespace fovea::bench {
@@ -36,8 +36,8 @@ Contest::Sides WinogradAndDirect(const Convolution& c) {
   const at::MemoryFormat layout = at::MemoryFormat::ChannelsLast;
   const at::Tensor map = at::randn({1, c.in, c.height, c.width}).contiguous(layout);
   const at::Tensor weight = (at::randn({c.out, c.in, 3, 3}) * 0.02).contiguous(layout);
-  const at::Tensor bias = at::randn({c.out}), packed = kernels::PackConv3x3(weight);
-  return {[=] { return kernels::Conv3x3(map, packed, bias, c.out); },
+  const at::Tensor bias = at::randn({c.out}), packed = kernels::PackWinograd3x3(weight);
+  return {[=] { return kernels::Winograd3x3(map, packed, bias, c.out); },
           [=] { return at::conv2d(map, weight, bias, /*stride=*/1, /*padding=*/1); }};
 }
 
@@ -55,8 +55,8 @@ std::vector<Contest> ConvolutionContests(int cores) {
                                {256, 36, 100, 136},
                                {256, 256, 25, 34},
                                {512, 512, 25, 34}}) {
-    contests.push_back({.floor = "conv3x3_over_direct",
-                        .ours = "conv3x3",
+    contests.push_back({.floor = "winograd3x3_over_direct",
+                        .ours = "winograd3x3",
                         .peer = "conv2d",
                         .shape = "B1 C" + std::to_string(c.in) + " to " + std::to_string(c.out) +
                                  " " + std::to_string(c.height) + "x" + std::to_string(c.width),

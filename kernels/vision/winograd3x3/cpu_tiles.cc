@@ -2,13 +2,13 @@
 // input is transformed, [points, tiles, in]; then panel by panel of output channels each point is a
 // matrix product with the panel's weights, [tiles, in] x [in, panel], and the tiles of the panel
 // are transformed back. A vector is neighbouring channels throughout.
-#include "kernels/vision/conv3x3/cpu_tiles.h"
+#include "kernels/vision/winograd3x3/cpu_tiles.h"
 
 #include <cstdint>
 
 #include "kernels/simd/targets.h"
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/vision/conv3x3/cpu_tiles.cc"
+#define HWY_TARGET_INCLUDE "kernels/vision/winograd3x3/cpu_tiles.cc"
 // Before <hwy/highway.h>: compiles this file once per target.
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
@@ -21,9 +21,9 @@ HWY_BEFORE_NAMESPACE();
 namespace fovea::kernels::HWY_NAMESPACE {
 namespace {
 
-using conv3x3::Job;
-using conv3x3::kPanel;
-using conv3x3::kPoints;
+using winograd3x3::Job;
+using winograd3x3::kPanel;
+using winograd3x3::kPoints;
 
 using DF = hn::ScalableTag<float>;
 using VF = hn::Vec<DF>;
@@ -167,7 +167,7 @@ HWY_AFTER_NAMESPACE();
 #endif  // FOVEA_SIMD_TARGET
 
 #if HWY_ONCE
-namespace fovea::kernels::conv3x3 {
+namespace fovea::kernels::winograd3x3 {
 
 int64_t ScratchFloats(const Job& job, int64_t tiles) {
   return FOVEA_SIMD_CHOOSE(ScratchFloats)(job, tiles);
@@ -177,5 +177,5 @@ void ConvolveTiles(const Job& job, float* scratch, int64_t image, int64_t first,
   FOVEA_SIMD_CHOOSE(ConvolveTiles)(job, scratch, image, first, count);
 }
 
-}  // namespace fovea::kernels::conv3x3
+}  // namespace fovea::kernels::winograd3x3
 #endif  // HWY_ONCE

@@ -1,4 +1,4 @@
-#include "kernels/vision/conv3x3/conv3x3.h"
+#include "kernels/vision/winograd3x3/winograd3x3.h"
 
 #include <ATen/Functions.h>
 #include <ATen/Parallel.h>
@@ -7,15 +7,15 @@
 #include <array>
 
 #include "kernels/simd/isa.h"
-#include "kernels/vision/conv3x3/cpu_tiles.h"
+#include "kernels/vision/winograd3x3/cpu_tiles.h"
 
 namespace fovea::kernels {
 namespace {
 
-using conv3x3::Job;
-using conv3x3::kChannelStep;
-using conv3x3::kPanel;
-using conv3x3::kPoints;
+using winograd3x3::Job;
+using winograd3x3::kChannelStep;
+using winograd3x3::kPanel;
+using winograd3x3::kPoints;
 
 int64_t DivideUp(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -29,18 +29,18 @@ int64_t BlockTiles(int64_t in) {
 
 }  // namespace
 
-bool Conv3x3Runs(int64_t in, int64_t out, int64_t height, int64_t width) {
+bool Winograd3x3Takes(int64_t in, int64_t out, int64_t height, int64_t width) {
   // Below these, reading the weights once for each block costs more than is saved.
   constexpr int64_t kLeastChannels = 32, kLeastTiles = 64;
   return simd::CurrentIsa() != simd::Isa::kNone && in % kChannelStep == 0 && in >= kLeastChannels &&
          out >= kLeastChannels && DivideUp(height, 2) * DivideUp(width, 2) >= kLeastTiles;
 }
 
-at::Tensor PackConv3x3(const at::Tensor& weight) {
+at::Tensor PackWinograd3x3(const at::Tensor& weight) {
   TORCH_CHECK(weight.dim() == 4 && weight.size(2) == 3 && weight.size(3) == 3 &&
                   weight.scalar_type() == at::kFloat && weight.device().is_cpu(),
-              "conv3x3: weight must be FP32 [out, in, 3, 3] on the CPU, got ", weight.scalar_type(),
-              " ", weight.sizes());
+              "winograd3x3: weight must be FP32 [out, in, 3, 3] on the CPU, got ",
+              weight.scalar_type(), " ", weight.sizes());
   const int64_t out = weight.size(0), in = weight.size(1), panels = DivideUp(out, kPanel);
   // G g G^T, in double: it is done once.
   const at::Tensor g =
@@ -56,22 +56,22 @@ at::Tensor PackConv3x3(const at::Tensor& weight) {
       .contiguous();
 }
 
-at::Tensor Conv3x3(const at::Tensor& map, const at::Tensor& packed,
-                   const std::optional<at::Tensor>& bias, int64_t out) {
+at::Tensor Winograd3x3(const at::Tensor& map, const at::Tensor& packed,
+                       const std::optional<at::Tensor>& bias, int64_t out) {
   TORCH_CHECK(map.dim() == 4 && map.scalar_type() == at::kFloat && map.device().is_cpu(),
-              "conv3x3: map must be FP32 [N, in, height, width] on the CPU, got ",
+              "winograd3x3: map must be FP32 [N, in, height, width] on the CPU, got ",
               map.scalar_type(), " ", map.sizes());
   const int64_t images = map.size(0), in = map.size(1), height = map.size(2), width = map.size(3);
   const std::array<int64_t, 4> panels = {DivideUp(out, kPanel), kPoints, in, kPanel};
   TORCH_CHECK(packed.sizes() == at::IntArrayRef(panels) && packed.is_contiguous() &&
                   packed.scalar_type() == at::kFloat && packed.device().is_cpu(),
-              "conv3x3: packed must be PackConv3x3's of ", in, " to ", out, " channels, got ",
-              packed.sizes());
+              "winograd3x3: packed must be PackWinograd3x3's of ", in, " to ", out,
+              " channels, got ", packed.sizes());
   TORCH_CHECK(!bias || (bias->dim() == 1 && bias->size(0) == out &&
                         bias->scalar_type() == at::kFloat && bias->device().is_cpu()),
-              "conv3x3: bias must be FP32 [", out, "] on the CPU");
-  TORCH_CHECK(Conv3x3Runs(in, out, height, width), "conv3x3: maps [", in, ", ", height, ", ", width,
-              "] to ", out, " channels are not convolved here");
+              "winograd3x3: bias must be FP32 [", out, "] on the CPU");
+  TORCH_CHECK(Winograd3x3Takes(in, out, height, width), "winograd3x3: maps [", in, ", ", height,
+              ", ", width, "] to ", out, " channels are not convolved here");
   const at::Tensor x = map.stride(1) == 1 ? map : map.contiguous(at::MemoryFormat::ChannelsLast);
   const at::Tensor bias_values = bias ? bias->contiguous() : at::Tensor();
   const at::Tensor y =
@@ -107,15 +107,15 @@ at::Tensor Conv3x3(const at::Tensor& map, const at::Tensor& packed,
   const int64_t blocks = DivideUp(job.tiles, block_tiles);
   const int64_t used = std::min(threads, images * blocks);
   const int64_t floats =
-      DivideUp(conv3x3::ScratchFloats(job, block_tiles), 16) * 16;  // cache lines
+      DivideUp(winograd3x3::ScratchFloats(job, block_tiles), 16) * 16;  // cache lines
   const at::Tensor scratch = at::empty({used, floats}, map.options());
   float* const memory = scratch.mutable_data_ptr<float>();
   at::parallel_for(0, images * blocks, 1, [&](int64_t begin, int64_t end) {
     float* const own = memory + at::get_thread_num() * floats;
     for (int64_t block = begin; block < end; ++block) {
       const int64_t first = block % blocks * block_tiles;
-      conv3x3::ConvolveTiles(job, own, block / blocks, first,
-                             std::min(block_tiles, job.tiles - first));
+      winograd3x3::ConvolveTiles(job, own, block / blocks, first,
+                                 std::min(block_tiles, job.tiles - first));
     }
   });
   return y;

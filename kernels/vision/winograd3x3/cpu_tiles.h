@@ -1,9 +1,9 @@
-// The seam between conv3x3.cc, which knows tensors and threads, and cpu_tiles.cc, which is compiled
-// once per instruction set and knows only memory.
+// The seam between winograd3x3.cc, which knows tensors and threads, and cpu_tiles.cc, which is
+// compiled once per instruction set and knows only memory.
 #pragma once
 #include <cstdint>
 
-namespace fovea::kernels::conv3x3 {
+namespace fovea::kernels::winograd3x3 {
 
 inline constexpr int64_t kPoints = 16;  // of a transformed tile, 4x4
 inline constexpr int64_t kPanel = 32;   // output channels of a panel of packed weights
@@ -29,4 +29,4 @@ int64_t ScratchFloats(const Job& job, int64_t tiles);
 // ScratchFloats(job, count) floats or more.
 void ConvolveTiles(const Job& job, float* scratch, int64_t image, int64_t first, int64_t count);
 
-}  // namespace fovea::kernels::conv3x3
+}  // namespace fovea::kernels::winograd3x3
