@@ -44,7 +44,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         (folder / name).mkdir()
         (folder / name / "model.textproto").write_text(
             'spec_version: 1\nbackbone: "linglo_b0"\ntask: DETECTION\nnum_classes: 3\n'
-            f'head {{ name: "mask_rcnn" conventions: {conventions} detections_per_image: {MOST} }}\n'
+            f'head {{ name: "mask_rcnn" channels: 64 conventions: {conventions} detections_per_image: {MOST} }}\n'
             "preprocessing { shorter_side: 64 longer_side: 96 }\n"
             f"random_weights {{ seed: 2 }}\nmax_batch_size: {batch}\n"
         )

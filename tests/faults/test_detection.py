@@ -51,10 +51,10 @@ MODELS = {
     "nothing": SQUARE
     + 'task: DETECTION num_classes: 3 head { name: "retinanet" score_threshold: 0.999999 }',
     "masks": SIZES
-    + 'task: DETECTION num_classes: 3 head { name: "mask_rcnn" score_threshold: 0 detections_per_image: 20 }',
+    + 'task: DETECTION num_classes: 3 head { name: "mask_rcnn" channels: 64 score_threshold: 0 detections_per_image: 20 }',
     # No box suppresses another, and none is too unsure.
     "thousand": SQUARE + "task: DETECTION num_classes: 20 "
-    'head { name: "mask_rcnn" score_threshold: 0 nms_iou: 1 detections_per_image: 1000 }',
+    'head { name: "mask_rcnn" channels: 64 score_threshold: 0 nms_iou: 1 detections_per_image: 1000 }',
     "segments": SIZES
     + 'task: SEGMENTATION num_classes: 150 head { name: "semantic_fpn" }',
     # It sees pictures of every shape at one size.
