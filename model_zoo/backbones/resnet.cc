@@ -95,9 +95,8 @@ class ResNet final : public Backbone {
     }
     int64_t in = config.channels;
     for (int64_t i = 0; i < kStages; ++i) {
-      const int64_t inner = config.channels << i, stride = kFirstStride << i;
-      const ImageSize largest = {(image.height + stride - 1) / stride,
-                                 (image.width + stride - 1) / stride};
+      const int64_t inner = config.channels << i, step = kFirstStride << i;
+      const ImageSize largest = {(image.height + step - 1) / step, (image.width + step - 1) / step};
       auto stage = Add<LayerList<Bottleneck>>("layer" + std::to_string(i + 1));
       for (int64_t block = 0; block < config.depths[i]; ++block) {
         stage->Emplace(in, inner, /*stride=*/i > 0 && block == 0 ? 2 : 1, largest);

@@ -7,7 +7,7 @@
 namespace fovea::models {
 namespace {
 
-// Whether kernels/vision/winograd3x3 takes maps that it may see.
+// Whether such a layer sees maps that kernels/vision/winograd3x3 takes.
 bool RunsWinograd(const Conv2dOptions& options) {
   constexpr std::array<int64_t, 2> kOne = {1, 1}, kThree = {3, 3}, kUnknown = {0, 0};
   constexpr std::array<int64_t, 2> kLarge = {1024, 1024};
@@ -59,7 +59,8 @@ at::Tensor Conv2d::forward(const at::Tensor& map) const {
                                 options_.out);
   }
   // Of a map narrower than the stride, oneDNN's gradient of a bfloat16 weight reads memory that
-  // nothing has written (torch 2.11). The columns that the stride skips are made and left out.
+  // nothing has written (torch 2.11; tests/model_zoo/conv2d_layer_test.cc shows it). The columns
+  // that the stride skips are made and left out.
   if (const int64_t step = options_.stride[1]; !prepared() && map.size(3) < step) {
     return at::conv2d(map, weight_, bias_, {options_.stride[0], 1}, options_.padding,
                       /*dilation=*/1, options_.groups)

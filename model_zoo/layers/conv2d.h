@@ -19,7 +19,7 @@ struct Conv2dOptions {
   int64_t groups = 1;
   bool bias = true;
   // The most that a map of the model's sizes is high and wide; 0: unknown. Where that is little,
-  // the weight is not held in the form for large maps too. Changes no number.
+  // the weight is not held in the form for large maps too: a larger map is convolved directly.
   std::array<int64_t, 2> largest_map = {0, 0};
 
   // A kernel of side x side.

@@ -40,7 +40,7 @@ ModelDescription Seeded(std::string backbone, std::vector<std::string> attention
 }
 
 // One backbone of each way in which a size shows: learned positions, sines, stored maps, tables of
-// windows, static keys, folded norms.
+// windows, static keys, folded norms, weights for large maps.
 struct Sized {
   const char* backbone;
   std::vector<std::string> attention;
@@ -51,22 +51,24 @@ std::vector<Sized> AllSized() {
   const std::vector<ImageSize> sizes = {{224, 448}, {160, 192}};
   const std::vector<ImageSize> frame = {{64, 128}, {48, 72}};
   const std::vector<ImageSize> small = {{32, 64}, {40, 24}};
-  return {{"vit_small_32", {}, small},
-          {"vit_small_32", {"ska:interpolate"}, small},
-          {"vit_small_32", {"cska:interpolate"}, small},
-          {"cait_small_32", {}, small},
-          {"swin_tiny_32", {}, small},
-          {"demo_frame_64", {"aewin"}, frame},
-          {"demo_frame_64", {"aewin/knn:k=0.5"}, frame},
-          {"cvt_13_32", {}, small},
-          {"so_vit_7", {}, sizes},
-          {"t2t_vit_t_19", {}, sizes},
-          {"tnt_s_patch16_224", {}, sizes},
-          {"pit_b_224", {}, sizes},
-          {"visformer_tiny", {}, sizes},
-          {"volo_d1_384", {}, sizes},
-          {"linglo_b0", {}, sizes},
-          {"linglo_b0_wo_c", {}, sizes}};
+  return {
+      {"vit_small_32", {}, small},
+      {"vit_small_32", {"ska:interpolate"}, small},
+      {"vit_small_32", {"cska:interpolate"}, small},
+      {"cait_small_32", {}, small},
+      {"swin_tiny_32", {}, small},
+      {"demo_frame_64", {"aewin"}, frame},
+      {"demo_frame_64", {"aewin/knn:k=0.5"}, frame},
+      {"cvt_13_32", {}, small},
+      {"so_vit_7", {}, sizes},
+      {"t2t_vit_t_19", {}, sizes},
+      {"tnt_s_patch16_224", {}, sizes},
+      {"pit_b_224", {}, sizes},
+      {"visformer_tiny", {}, sizes},
+      {"volo_d1_384", {}, sizes},
+      {"linglo_b0", {}, sizes},
+      {"resnet50", {}, {{320, 224}, {160, 192}}},  // one is large enough for Winograd's algorithm
+      {"linglo_b0_wo_c", {}, sizes}};
 }
 
 class PlansTest : public ::testing::TestWithParam<Sized> {

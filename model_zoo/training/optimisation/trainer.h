@@ -53,8 +53,8 @@ struct CheckpointOptions {
 // Changes the backbone's parameters and buffers in place. The same options, task and starting
 // weights give the same numbers, on one machine with one number of threads, however often the
 // training was broken off and went on. A training that goes on reports the epochs of before again.
-// Throws c10::Error where the loss or a gradient stops being a number, and c10::ValueError where a checkpoint is
-// of another training.
+// Throws c10::Error where the loss or a gradient is not finite, and c10::ValueError where a
+// checkpoint is of another training.
 void Train(Backbone& backbone, TrainingTask& task, const TrainingOptions& options,
            const CheckpointOptions& checkpoints,
            const std::function<void(const StepReport&)>& on_step,

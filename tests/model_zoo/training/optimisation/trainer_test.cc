@@ -145,7 +145,7 @@ class NoSlopeTask final : public TrainingTask {
   const std::vector<at::Tensor> parameters_;
 };
 
-TEST(TrainerTest, AGradientThatIsNoNumberEndsTheTrainingBeforeTheWeightsAreNone) {
+TEST(TrainerTest, AGradientThatIsNotFiniteEndsTheTrainingBeforeItsStep) {
   const std::shared_ptr<Backbone> backbone = Fresh();
   NoSlopeTask task(*backbone);
   EXPECT_THROW(Train(
