@@ -10,7 +10,7 @@ inline constexpr int64_t kKiB = 1 << 10;
 inline constexpr int64_t kMiB = 1 << 20;
 
 // Requests.
-inline constexpr int64_t kMaxMessageBytes = 256 * kMiB;  // of one gRPC message (row 4)
+inline constexpr int64_t kMaxMessageBytes = 256 * kMiB;  // of one message or body (row 4)
 // Pieces in which a message may come: so many, and one more for each KiB of it. Each costs memory
 // of its own, and a sender may make them of a byte (row 37).
 inline constexpr size_t kMaxSmallPieces = 4096;
@@ -70,11 +70,26 @@ inline constexpr int64_t kMaxQuietWaitMs = 500;
 // In which requests that are given up at the drain's end are still answered.
 inline constexpr int64_t kGiveUpSeconds = 4;
 
-// The metrics endpoint.
-inline constexpr int kMaxMetricsConnections = 64;  // open at a time
-inline constexpr int64_t kMaxMetricsHeaderBytes = 16 * kKiB;
+// HTTP.
+inline constexpr int kHttpThreads = 4;                  // that read bodies and write answers
+inline constexpr int kMaxHttpConnections = 1024;        // open at a time (row 38)
+inline constexpr int kMaxMetricsConnections = 64;       // the same of the metrics' port
+inline constexpr size_t kMaxHttpHeadBytes = 16 * kKiB;  // request line and fields (row 3)
+inline constexpr size_t kMaxHttpTargetBytes = 8 * kKiB;
+inline constexpr int64_t kMaxHttpChunks = 65'536;  // of a body (row 50)
+// Read ahead of what is looked at, of a body in chunks. Each connection may hold so much uncounted,
+// and a head.
+inline constexpr size_t kHttpReadAheadBytes = 16 * kKiB;
+// Of a request in JSON: tensors that are longer come as bytes.
+inline constexpr int64_t kMaxJsonBytes = 64 * kMiB;
+inline constexpr size_t kMaxFormParts = 1024;          // of a multipart body
+inline constexpr size_t kMaxFormHeadBytes = 4 * kKiB;  // of one part
+inline constexpr int64_t kHttpIdleSeconds = 75;
+inline constexpr int64_t kHttpHeadSeconds = 10;      // (row 37)
+inline constexpr int64_t kHttpTransferSeconds = 20;  // of a body or an answer, and its size at
+inline constexpr int64_t kLeastHttpBytesPerSecond = 128 * kKiB;
+inline constexpr int64_t kHttpLingerSeconds = 2;           // that an error is left to be read
 inline constexpr int64_t kMaxMetricsBodyBytes = 1 * kKiB;  // a scrape has none
-inline constexpr int64_t kMetricsSeconds = 10;  // of one request, and of a connection without any
 
 // Images.
 inline constexpr int64_t kMaxEncodedImageBytes = 32 * kMiB;  // (row 13)

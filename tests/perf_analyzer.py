@@ -15,6 +15,7 @@ def run(
     model: str,
     data: pathlib.Path,
     *extra: str,
+    protocol: str = "grpc",
     concurrency: str = "1",
     window_ms: int | None = None,
     most_windows: int = 10,
@@ -33,7 +34,7 @@ def run(
     )
     with tempfile.NamedTemporaryFile(suffix=".csv") as report:
         command = [
-            ROOT / ".venv/bin/perf_analyzer", "-m", model, "-i", "grpc", "-u", address, "--concurrency-range", concurrency,
+            ROOT / ".venv/bin/perf_analyzer", "-m", model, "-i", protocol, "-u", address, "--concurrency-range", concurrency,
             "--input-data", data, *window, "-s", 999, "-r", most_windows, "-f", report.name, *extra,
         ]  # fmt: skip
         ran = subprocess.run(

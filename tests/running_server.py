@@ -20,7 +20,7 @@ def command_line(*flags: object, program: Sequence[object] = (SERVER,)) -> list[
     """A server on free ports of the loopback interface, unless the flags say otherwise."""
     ports = [
         part
-        for flag in ("--grpc-port", "--metrics-port")
+        for flag in ("--grpc-port", "--http-port", "--metrics-port")
         if flag not in flags
         for part in (flag, 0)
     ]
@@ -48,8 +48,10 @@ class Server:
             env={**os.environ, **(environment or {})},
         )
         try:
-            found = self.wait_for_log(r'listening: grpc=([^\s"]+) metrics=([^\s"]+)')
-            self.grpc, self.metrics = found.group(1), found.group(2)
+            found = self.wait_for_log(
+                r'listening: grpc=([^\s"]+) http=([^\s"]+) metrics=([^\s"]+)'
+            )
+            self.grpc, self.http, self.metrics = found.groups()
             if ready:
                 self.wait_for_log(r"\bready\b: \d+ model")
         except AssertionError:

@@ -70,7 +70,7 @@ if [ -n "$folder" ] && [ "$task" = CLASSIFICATION ]; then
 fi
 
 say "Starting fovea-server"
-"$build/bin/fovea-server" --model-repository "$repository" --grpc-port 0 --metrics-port 0 > "$work/server.log" 2>&1 &
+"$build/bin/fovea-server" --model-repository "$repository" --grpc-port 0 --http-port 0 --metrics-port 0 > "$work/server.log" 2>&1 &
 server=$!
 for _ in $(seq 1200); do
   if grep -q 'ready: ' "$work/server.log"; then break; fi

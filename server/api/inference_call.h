@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "server/api/request_gate.h"
 #include "server/core/model_catalog.h"
+#include "server/core/protocol.h"
 #include "server/core/request.h"
 
 namespace fovea {
@@ -21,8 +22,8 @@ class ServerApi;
 
 // Who makes a call, as its transport has found out.
 struct Caller {
-  std::string_view protocol;  // "grpc"; a constant
-  std::string principal;      // whom the caller has proved to be; empty: nobody in particular
+  Protocol protocol = Protocol::kGrpc;
+  std::string principal;  // whom the caller has proved to be; empty: nobody in particular
 };
 
 // Holds what the request holds: its place at the gate, which a drain waits for, and its memory.
@@ -49,6 +50,10 @@ class InferenceCall {
   // DEADLINE_EXCEEDED: a result that comes after the request's deadline is none. Before `done`, the
   // request's memory has shrunk to what the answer takes. `received_bytes`: of the message.
   void Run(int64_t received_bytes, Read read, Write write, Done done);
+
+  // For Write: what the encoded answer takes beside the results that it is made of;
+  // RequestMemory::Take's errors.
+  absl::Status TakeAnswerMemory(int64_t bytes) { return memory_.Take(bytes); }
 
   // The caller has gone away, or its deadline has passed. The answer still comes, and goes nowhere.
   void Cancel() { cancellation_->Cancel(); }

@@ -5,12 +5,13 @@
 
 #include "absl/status/status.h"
 #include "server/core/model_catalog.h"
+#include "server/core/protocol.h"
 #include "server/core/stages.h"
 
 namespace fovea {
 
 struct AnsweredRequest {
-  std::string_view protocol;   // "grpc"
+  Protocol protocol = Protocol::kGrpc;
   std::string_view method;     // of the service, for example "ModelInfer"; a constant
   std::string_view principal;  // of the caller; empty: nobody in particular
   // What served when the request arrived; null where it named none that is loaded. Labels come from

@@ -30,7 +30,7 @@ namespace fovea {
 
 struct ServerApiOptions {
   std::string server_version;  // told in the server's metadata
-  // Of everything that requests make the server hold beside the transports' buffers and beside what
+  // Of everything that requests make the server hold beside gRPC's buffers and beside what
   // decoding an image takes: unpacked and converted messages, pixels at a model's size, answers
   // until they have left. What does not fit is refused, UNAVAILABLE.
   int64_t request_bytes = int64_t{768} << 20;

@@ -9,7 +9,8 @@ class Transport {
  public:
   virtual ~Transport() = default;
 
-  // Every stream, now and later, answers what it has received, takes no more, and ends UNAVAILABLE.
+  // Every stream, now and later, answers what it has received, takes no more, and ends UNAVAILABLE;
+  // connections that go on from request to request end with the next answer.
   virtual void DrainStreams() = 0;
   // Blocks until every stream has ended or `until` has come.
   virtual void AwaitStreams(Nanos until) = 0;

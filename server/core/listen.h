@@ -1,7 +1,6 @@
 // Sockets that listen: what --host and a port stand for.
 //
-// In core, because the server's port (transport) and the metrics endpoint (observe) listen by the
-// same rules, and neither folder sees the other.
+// In core, because gRPC's end of connections and the listener ask for ports by the same rules.
 #pragma once
 
 #include <string>

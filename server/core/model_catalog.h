@@ -16,6 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "server/core/image_size.h"
+#include "server/core/protocol.h"
 #include "server/core/request.h"
 #include "server/core/stages.h"
 #include "server/core/tensor.h"
@@ -95,7 +96,8 @@ class ServingModel {
   virtual const std::shared_ptr<const ModelView>& view() const = 0;
 
   // An answer to a request that was for this version is handed to the wire. Returns quickly.
-  virtual void OnAnswered(absl::StatusCode code, const StageTimes& stages) const = 0;
+  virtual void OnAnswered(Protocol protocol, absl::StatusCode code,
+                          const StageTimes& stages) const = 0;
 
   // Takes a request for `model` and returns quickly, without decoding or running anything on the
   // caller's thread. `done` is called exactly once: with the answer, or with the error of the stage

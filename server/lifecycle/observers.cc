@@ -23,8 +23,8 @@ class MeteredModel final : public ModelObserver {
     meter_->OnBatchClosed(CloseReasonName(batch.why));
   }
   void OnBatchDone(int, Nanos) override {}  // the executor tells more of it
-  void OnAnswered(absl::StatusCode code, const StageTimes& stages) override {
-    meter_->OnAnswered(code, stages);
+  void OnAnswered(Protocol protocol, absl::StatusCode code, const StageTimes& stages) override {
+    meter_->OnAnswered(protocol, code, stages);
   }
   void OnBatch(const BatchRun& run) override {
     meter_->OnBatch({.images = run.images,
@@ -50,7 +50,7 @@ void AnswerObserver::OnRequestArrived() { metrics_.families().inflight_requests.
 
 void AnswerObserver::OnRequestDone(const AnsweredRequest& request) {
   metrics_.families().inflight_requests.Decrement();
-  log_.Write({.protocol = request.protocol,
+  log_.Write({.protocol = ProtocolName(request.protocol),
               .method = request.method,
               .principal = request.principal,
               .id = request.id,
@@ -64,9 +64,9 @@ void AnswerObserver::OnRequestDone(const AnsweredRequest& request) {
               .received_bytes = request.received_bytes,
               .sent_bytes = request.sent_bytes});
   if (request.model != nullptr) {
-    request.model->OnAnswered(request.code, request.stages);
+    request.model->OnAnswered(request.protocol, request.code, request.stages);
   } else {
-    metrics_.OnUnmatched(request.code);
+    metrics_.OnUnmatched(request.protocol, request.code);
   }
 }
 

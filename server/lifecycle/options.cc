@@ -32,7 +32,7 @@ ParsedCommandLine ParseCommandLine(int argc, const char* const* argv) {
   ParsedCommandLine parsed;
   ServerOptions& options = parsed.options;
   CLI::App app(
-      "fovea-server: serves vision transformers over gRPC and tells what their attention costs.\n"
+      "fovea-server: serves vision transformers over gRPC and HTTP and tells what their attention costs.\n"
       "Every flag can also be given as an environment variable, shown beside it.",
       "fovea-server");
   app.set_version_flag("--version", std::string("fovea-server ") + kVersion);
@@ -48,6 +48,10 @@ ParsedCommandLine ParseCommandLine(int argc, const char* const* argv) {
       "flag again for more folders")
       ->required();
   add("--host", options.host, "Address to listen on; 0.0.0.0 for every interface");
+  add("--http-port", options.http_port,
+      "Port of HTTP: the Open Inference Protocol's REST, and /v1/classify, /v1/detect and "
+      "/v1/segment; 0 takes a free one, -1 serves none")
+      ->check(CLI::Range(-1, 65535));
   add("--grpc-port", options.grpc_port, "Port of gRPC; 0 takes a free one, which is printed")
       ->check(CLI::Range(0, 65535));
   add("--metrics-port", options.metrics_port,
@@ -88,8 +92,8 @@ ParsedCommandLine ParseCommandLine(int argc, const char* const* argv) {
       ->check(CLI::Range(16, 1 << 20));
   add("--request-memory", options.request_memory_mb,
       "MiB that requests may make the server hold, models aside: --imaging-memory, and of the rest "
-      "one half for messages, the other for what is made of them and for answers until they have "
-      "left; who finds none left is answered UNAVAILABLE")
+      "one half for gRPC's messages, the other for HTTP's bodies, what is made of both and answers "
+      "until they have left; who finds none left is answered UNAVAILABLE")
       ->check(CLI::Range(16, 1 << 20));
   add("--max-message", options.max_message_mb,
       "MiB of one request; more is answered RESOURCE_EXHAUSTED")

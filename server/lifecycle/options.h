@@ -10,6 +10,7 @@ namespace fovea {
 struct ServerOptions {
   std::vector<std::string> model_repositories;
   std::string host = "127.0.0.1";
+  int http_port = 8000;                     // 0: any free one; -1: no HTTP
   int grpc_port = 8001;                     // 0: any free one
   int metrics_port = 8002;                  // 0: any free one; -1: no metrics
   std::string model_control_mode = "none";  // none | explicit | poll
@@ -38,7 +39,8 @@ struct ServerOptions {
 struct RequestMemoryParts {
   int64_t messages = 0;  // gRPC's buffers: what has been received, whole or not
   int64_t images = 0;    // being decoded
-  int64_t requests = 0;  // what is made of messages, and answers until they have left
+  // HTTP's bodies, what is made of messages, and answers until they have left.
+  int64_t requests = 0;
 };
 RequestMemoryParts ShareOut(const ServerOptions& options);
 

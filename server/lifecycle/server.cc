@@ -34,6 +34,9 @@
 #include "server/repository/model_repository.h"
 #include "server/scheduler/scheduler.h"
 #include "server/transport/grpc/grpc_server.h"
+#include "server/transport/http/http_api.h"
+#include "server/transport/http/http_server.h"
+#include "server/transport/http/metrics_page.h"
 
 namespace fovea {
 namespace {
@@ -81,6 +84,8 @@ class Server {
  public:
   ~Server() {
     // Images that still wait hold their model, which the repository's threads give back.
+    metrics_port_.reset();
+    http_.reset();
     grpc_.reset();
     if (imaging_ != nullptr) imaging_->Stop();
   }
@@ -94,11 +99,10 @@ class Server {
   // Loads the models while the port already answers, serves, and drains. Returns the exit code.
   // What hangs beyond the drain's time is ended by `deadline`.
   int Run(StopRequest& stop, ExitDeadline& deadline) {
-    const std::string grpc = absl::StrCat(options_.host, ":", grpc_->port());
-    const std::string metrics =
-        metrics_port_ < 0 ? "none" : absl::StrCat(options_.host, ":", metrics_port_);
-    Announce(absl::StrCat("listening: grpc=", grpc, " metrics=", metrics),
-             {{"event", "listening"}, {"grpc", grpc}, {"metrics", metrics}});
+    const std::string grpc = Address(grpc_.get()), http = Address(http_.get());
+    const std::string metrics = Address(metrics_port_.get());
+    Announce(absl::StrCat("listening: grpc=", grpc, " http=", http, " metrics=", metrics),
+             {{"event", "listening"}, {"grpc", grpc}, {"http", http}, {"metrics", metrics}});
     std::thread loading;
     const absl::Status started =
         StartThreads([&] { loading = std::thread([this, &stop] { LoadModels(stop); }); });
@@ -122,6 +126,12 @@ class Server {
 
  private:
   explicit Server(const ServerOptions& options) : options_(options) {}
+
+  // Of a port that is open; "none" of one that is not.
+  template <typename Port>
+  std::string Address(const Port* port) const {
+    return port == nullptr ? "none" : absl::StrCat(options_.host, ":", port->port());
+  }
 
   absl::Status Build() {
     const AvailableCpus cpus = FindAvailableCpus();
@@ -176,14 +186,33 @@ class Server {
                                    .max_message_bytes = options_.max_message_mb * limits::kMiB,
                                    .max_buffer_bytes = memory.messages * limits::kMiB},
                                   *api_));
-    if (options_.metrics_port >= 0) {
-      FOVEA_ASSIGN_OR_RETURN(metrics_port_, metrics_.Serve(options_.host, options_.metrics_port));
+    const int64_t max_message_bytes = options_.max_message_mb * limits::kMiB;
+    if (options_.http_port >= 0) {
+      http_context_ = std::make_unique<HttpContext>(
+          HttpContext{*api_, max_message_bytes, limits::kMaxAnswerBytes});
+      FOVEA_ASSIGN_OR_RETURN(
+          http_, HttpServer::Create({.host = options_.host,
+                                     .port = options_.http_port,
+                                     .max_body_bytes = max_message_bytes},
+                                    api_->memory(), clock_, MakeHttpApi(*http_context_)));
     }
-    Log(LogLevel::kInfo,
-        absl::StrCat("requests may hold ", options_.request_memory_mb, " MiB: ", memory.messages,
-                     " of messages, ", memory.images, " of images being decoded, ", memory.requests,
-                     " of what is made of them and of answers; the models' weights and activations "
-                     "come on top"));
+    if (options_.metrics_port >= 0) {
+      FOVEA_ASSIGN_OR_RETURN(
+          metrics_port_, HttpServer::Create({.host = options_.host,
+                                             .port = options_.metrics_port,
+                                             .port_flag = "--metrics-port",
+                                             .threads = 1,
+                                             .max_connections = limits::kMaxMetricsConnections,
+                                             .max_body_bytes = limits::kMaxMetricsBodyBytes},
+                                            api_->memory(), clock_,
+                                            MakeMetricsPage([this] { return metrics_.Text(); })));
+    }
+    Log(LogLevel::kInfo, absl::StrCat("requests may hold ", options_.request_memory_mb,
+                                      " MiB: ", memory.messages, " of gRPC's messages, ",
+                                      memory.images, " of images being decoded, ", memory.requests,
+                                      " of HTTP's bodies, what is made of messages, and answers; "
+                                      "the models' weights and activations "
+                                      "come on top"));
     return absl::OkStatus();
   }
 
@@ -243,7 +272,8 @@ class Server {
     phase_.Advance(Phase::kDraining);
     repository_->Stop();
     stop.Sleep(delay);
-    Transport* const transports[] = {grpc_.get()};
+    std::vector<Transport*> transports = {grpc_.get()};
+    if (http_ != nullptr) transports.push_back(http_.get());
     const int cut_off = api_->Drain(transports, timeout);
     access_log_.Flush();
     if (cut_off > 0) {
@@ -271,8 +301,9 @@ class Server {
   std::unique_ptr<ModelRepository> repository_;
   std::unique_ptr<ServerApi> api_;
   std::unique_ptr<GrpcServer> grpc_;
+  std::unique_ptr<HttpContext> http_context_;
+  std::unique_ptr<HttpServer> http_, metrics_port_;  // null: none
   ServerPhase phase_{[this](Phase phase) { OnPhase(phase); }};
-  int metrics_port_ = -1;
 };
 
 }  // namespace

@@ -81,9 +81,4 @@ std::string Metrics::Text() const {
   return prometheus::TextSerializer().Serialize(families);
 }
 
-absl::StatusOr<int> Metrics::Serve(const std::string& host, int port) {
-  FOVEA_ASSIGN_OR_RETURN(endpoint_, MetricsEndpoint::Create(host, port, [this] { return Text(); }));
-  return endpoint_->port();
-}
-
 }  // namespace fovea

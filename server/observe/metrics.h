@@ -1,4 +1,4 @@
-// Everything that is counted, and the HTTP endpoint where Prometheus reads it.
+// Everything that is counted, as Prometheus reads it.
 #pragma once
 
 #include <functional>
@@ -12,7 +12,6 @@
 #include "server/core/model_statistics.h"
 #include "server/core/mutex.h"
 #include "server/observe/metric_families.h"
-#include "server/observe/metrics_endpoint.h"
 #include "server/observe/model_meter.h"
 
 namespace fovea {
@@ -32,7 +31,9 @@ class Metrics final : public StatisticsSource {
   std::shared_ptr<ModelMeter> Meter(const ModelView& model);
 
   // A request that named no loaded version was answered.
-  void OnUnmatched(absl::StatusCode code) { unmatched_.Increment(code); }
+  void OnUnmatched(Protocol protocol, absl::StatusCode code) {
+    unmatched_.Increment(protocol, code);
+  }
 
   absl::StatusOr<std::vector<ModelStatistics>> Statistics(std::string_view name,
                                                           std::string_view version) const override;
@@ -41,10 +42,6 @@ class Metrics final : public StatisticsSource {
 
   // What a scrape reads.
   std::string Text() const;
-
-  // Serves /metrics over HTTP on host:port; port 0 takes a free one. Returns the port.
-  // Errors: MetricsEndpoint::Create's.
-  absl::StatusOr<int> Serve(const std::string& host, int port);
 
  private:
   using Key = std::pair<std::string, std::string>;  // name, version
@@ -62,8 +59,6 @@ class Metrics final : public StatisticsSource {
   // Every meter whose series exist; expired ones are being destroyed.
   std::map<MetricLabels, std::weak_ptr<ModelMeter>> meters_ ABSL_GUARDED_BY(mutex_);
   std::map<Key, std::weak_ptr<ModelMeter>> newest_ ABSL_GUARDED_BY(mutex_);
-
-  std::unique_ptr<MetricsEndpoint> endpoint_;  // last: it reads all of the above
 };
 
 }  // namespace fovea

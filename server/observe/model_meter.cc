@@ -63,13 +63,16 @@ ModelMeter::ModelMeter(MetricFamilies& families, const ModelView& model,
       statistics_(std::move(statistics)),
       series_(LabelsOf(model)),
       answered_(families, series_),
-      request_duration_(
-          series_.Add(families.request_duration, {{"protocol", "grpc"}}, RequestBuckets())),
       batch_size_(series_.Add(families.batch_size, {}, BatchBuckets())),
       batch_peak_memory_(series_.Add(families.batch_peak_memory, {}, MemoryBuckets())),
       images_(series_.Add(families.images, {})),
       non_finite_(series_.Add(families.non_finite, {})),
       queue_depth_(series_.Add(families.queue_depth, {})) {
+  for (const Protocol protocol : kProtocols) {
+    request_duration_[static_cast<size_t>(protocol)] =
+        &series_.Add(families.request_duration, {{"protocol", std::string(ProtocolName(protocol))}},
+                     RequestBuckets());
+  }
   for (int stage = 0; stage < kStageCount; ++stage) {
     stage_duration_[stage] = &series_.Add(
         families.stage_duration, {{"stage", std::string(kStageNames[stage])}}, StageBuckets());
@@ -99,9 +102,9 @@ void ModelMeter::Describe(const ModelView& model) {
       .Set(1);
 }
 
-void ModelMeter::OnAnswered(absl::StatusCode code, const StageTimes& stages) {
-  answered_.Increment(code);
-  request_duration_.Observe(Seconds(stages.total()));
+void ModelMeter::OnAnswered(Protocol protocol, absl::StatusCode code, const StageTimes& stages) {
+  answered_.Increment(protocol, code);
+  request_duration_[static_cast<size_t>(protocol)]->Observe(Seconds(stages.total()));
   for (int stage = 0; stage < kStageCount; ++stage) {
     stage_duration_[stage]->Observe(Seconds(stages[static_cast<Stage>(stage)]));
   }

@@ -37,7 +37,7 @@ class ModelMeter {
   void Describe(const ModelView& model);
 
   // An answer was handed to the wire.
-  void OnAnswered(absl::StatusCode code, const StageTimes& stages);
+  void OnAnswered(Protocol protocol, absl::StatusCode code, const StageTimes& stages);
   // A batch was run: what gathering, the model and handing out took.
   struct BatchRun {
     int images = 0;
@@ -62,7 +62,7 @@ class ModelMeter {
   const std::shared_ptr<StatisticsRecord> statistics_;
   OwnedSeries series_;
   RequestCounters answered_;
-  prometheus::Histogram& request_duration_;
+  std::array<prometheus::Histogram*, kProtocols.size()> request_duration_{};
   std::array<prometheus::Histogram*, kStageCount> stage_duration_{};
   prometheus::Histogram& batch_size_;
   prometheus::Histogram& batch_peak_memory_;

@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "base/check.h"
+#include "server/core/protocol.h"
 #include "server/observe/metric_families.h"
 
 namespace fovea {
@@ -46,20 +47,21 @@ class OwnedSeries {
   std::vector<std::function<void()>> removals_;
 };
 
-// fovea_requests_total of one owner: a series for each status code, there from the start so that
-// rates are right.
+// fovea_requests_total of one owner: a series for each protocol and status code, there from the
+// start so that rates are right.
 class RequestCounters {
  public:
   RequestCounters(MetricFamilies& families, OwnedSeries& series);
 
-  void Increment(absl::StatusCode code) {
+  void Increment(Protocol protocol, absl::StatusCode code) {
     const auto index = static_cast<size_t>(code);
-    FOVEA_CHECK(index < by_code_.size());
-    by_code_[index]->Increment();
+    FOVEA_CHECK(index < kCodes);
+    counters_[static_cast<size_t>(protocol)][index]->Increment();
   }
 
  private:
-  std::array<prometheus::Counter*, 17> by_code_{};  // by absl's code, which is gRPC's
+  static constexpr size_t kCodes = 17;  // absl's, which are gRPC's
+  std::array<std::array<prometheus::Counter*, kCodes>, kProtocols.size()> counters_{};
 };
 
 }  // namespace fovea

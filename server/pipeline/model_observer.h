@@ -16,7 +16,7 @@ namespace fovea {
 class ModelObserver : public SchedulerObserver, public ExecutionObserver {
  public:
   // An answer to a request for the version is handed to the wire.
-  virtual void OnAnswered(absl::StatusCode code, const StageTimes& stages) = 0;
+  virtual void OnAnswered(Protocol protocol, absl::StatusCode code, const StageTimes& stages) = 0;
 };
 
 // Makes the observer of a version that is about to serve.

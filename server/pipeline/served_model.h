@@ -45,8 +45,9 @@ class ServedModel final : public Servable {
   ~ServedModel() override = default;
 
   const std::shared_ptr<const ModelView>& view() const override { return view_; }
-  void OnAnswered(absl::StatusCode code, const StageTimes& stages) const override {
-    observer_->OnAnswered(code, stages);
+  void OnAnswered(Protocol protocol, absl::StatusCode code,
+                  const StageTimes& stages) const override {
+    observer_->OnAnswered(protocol, code, stages);
   }
   ModelQueue& queue() const { return *queue_; }
   // Where its images wait to be decoded.

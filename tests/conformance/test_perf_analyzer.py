@@ -39,7 +39,18 @@ def test_perf_analyzer_runs_to_its_end(server, tmp_path, extra):
     assert all(float(row["Inferences/Second"]) > 0 for row in rows)
 
 
-def test_perf_analyzer_sends_images(start_server, repository, tmp_path):
+@pytest.mark.parametrize("extra", [[], ["--async"]], ids=["sync", "async"])
+def test_perf_analyzer_runs_over_http(server, tmp_path, extra):
+    data = write_pixels(tmp_path)
+    rows = perf_analyzer.run(
+        server.http, "shapes", data, *extra, protocol="http", concurrency="1:4:3"
+    )
+    assert sorted(int(row["Concurrency"]) for row in rows) == [1, 4]
+    assert all(float(row["Inferences/Second"]) > 0 for row in rows)
+
+
+@pytest.mark.parametrize("protocol", ["grpc", "http"])
+def test_perf_analyzer_sends_images(start_server, repository, tmp_path, protocol):
     """It sends every input that metadata lists: where the spec advertises files, files."""
     spec = repository / "shapes" / "model.textproto"
     spec.write_text(spec.read_text() + "\nadvertised_input: IMAGE\n")
@@ -50,7 +61,9 @@ def test_perf_analyzer_sends_images(start_server, repository, tmp_path):
     file = picture.read_bytes()
     content = base64.b64encode(len(file).to_bytes(4, "little") + file).decode()
     data.write_text(json.dumps({"data": [{"image": {"b64": content}}]}))
-    rows = perf_analyzer.run(server.grpc, "shapes", data, concurrency="2")
+    rows = perf_analyzer.run(
+        getattr(server, protocol), "shapes", data, protocol=protocol, concurrency="2"
+    )
     assert float(rows[0]["Inferences/Second"]) > 0
 
 

@@ -30,7 +30,7 @@ def test_memory_that_is_freed_late_is_waited_for_and_other_memory_is_not():
 
 def test_a_server_that_does_not_stop_is_an_error_and_is_ended(tmp_path: pathlib.Path):
     stubborn = (
-        "trap '' TERM; echo 'listening: grpc=a metrics=b'; echo 'ready: 1 model'; "
+        "trap '' TERM; echo 'listening: grpc=a http=b metrics=c'; echo 'ready: 1 model'; "
         "while true; do sleep 0.1; done"
     )
     server = Server(tmp_path / "log", program=["sh", "-c", stubborn, "sh"])

@@ -244,7 +244,7 @@ def test_promise_6_answers_that_nobody_reads_stay_within_the_bound(
         *("--imaging-threads", "1"),
     )
     server.wait_for_log(
-        "requests may hold 64 MiB: 24 of messages, 16 of images being decoded, 24 of"
+        "requests may hold 64 MiB: 24 of gRPC's messages, 16 of images being decoded, 24 of"
     )
     caller = Caller(server.grpc)
     large = identity_request(side=32, model="large")

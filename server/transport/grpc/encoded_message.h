@@ -7,22 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
-#include "base/status.h"
-
 namespace fovea {
-
-// Whether an answer of so many bytes may leave, asked before it is encoded: protobuf gives an empty
-// message for one that is too long, which a caller would take for an answer.
-// RESOURCE_EXHAUSTED request.answer_too_large.
-inline absl::Status CheckAnswerBytes(size_t bytes, size_t max_bytes) {
-  if (bytes <= max_bytes) return absl::OkStatus();
-  return ResourceExhausted(
-      "request.answer_too_large",
-      absl::StrCat("the answer has ", bytes, " bytes; a message holds at most ", max_bytes,
-                   ": send fewer images in one request"));
-}
 
 // Large fields are moved in and not copied again before the socket.
 class EncodedMessage {

@@ -14,8 +14,8 @@
 #include "base/status.h"
 #include "server/core/log.h"
 #include "server/core/start_threads.h"
+#include "server/transport/connections/connection_listener.h"
 #include "server/transport/grpc/close_connections.h"
-#include "server/transport/grpc/connection_listener.h"
 #include "server/transport/grpc/health_service.h"
 #include "server/transport/grpc/infer_exchange.h"
 #include "server/transport/grpc/infer_stream.h"
@@ -124,7 +124,8 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Create(const GrpcServerO
   }
   RedirectLibraryLogs();
   auto state = std::make_unique<State>(options, api);
-  FOVEA_ASSIGN_OR_RETURN(state->listener, ConnectionListener::Listen(options.host, options.port));
+  FOVEA_ASSIGN_OR_RETURN(state->listener,
+                         ConnectionListener::Listen(options.host, options.port, "--grpc-port"));
   // Before anybody can ask.
   for (const std::string_view service : kHealthServices) api.health().AddService(service);
   grpc::ServerBuilder builder;

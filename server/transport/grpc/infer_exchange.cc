@@ -26,7 +26,7 @@ Nanos SteadyDeadline(const grpc::CallbackServerContext& call, Nanos now) {
 
 // Who a connection's credentials say it is.
 Caller CallerOf(const grpc::CallbackServerContext& call) {
-  Caller caller{.protocol = "grpc"};
+  Caller caller{.protocol = Protocol::kGrpc};
   const auto credentials = call.auth_context();
   if (credentials == nullptr || !credentials->IsPeerAuthenticated()) return caller;
   const std::vector<grpc::string_ref> names = credentials->GetPeerIdentity();

@@ -8,17 +8,14 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/limits.h"
 #include "base/status.h"
 #include "proto/inference/inference.pb.h"
-#include "server/core/bytes_tensor.h"
-#include "server/core/quote.h"
 #include "server/transport/grpc/piece_stream.h"
 #include "server/transport/grpc/tensor_contents.h"
 #include "server/transport/grpc/wire_reader.h"
+#include "server/transport/messages/infer_rules.h"
 
 namespace fovea {
 namespace {
@@ -32,29 +29,9 @@ using WireInput = ModelInferRequest::InferInputTensor;
 // The header of most requests fits: no allocation for it.
 constexpr size_t kArenaBytes = 4096;
 
-// Parameters of requests and of tensors. Unknown ones are ignored, as Triton ignores them.
-
-bool NamesUrl(std::string_view key) {
-  const std::string lower = absl::AsciiStrToLower({key.data(), key.size()});
-  return lower == "url" || lower == "uri" || absl::EndsWith(lower, "_url") ||
-         absl::EndsWith(lower, "_uri");
-}
-
 absl::Status CheckParameters(const Parameters& parameters) {
-  if (parameters.size() > static_cast<size_t>(limits::kMaxParametersPerRequest)) {
-    return InvalidArgument(
-        "request.parameter_count",
-        absl::StrCat("more than ", limits::kMaxParametersPerRequest, " parameters"));
-  }
-  for (const auto& [key, value] : parameters) {
-    if (absl::StartsWith(key, "shared_memory_")) {
-      return Unimplemented("request.shared_memory",
-                           "tensors in shared memory are not supported by this server");
-    }
-    if (NamesUrl(key)) {
-      return InvalidArgument("request.url", "URL inputs are not supported: send the image itself");
-    }
-  }
+  FOVEA_RETURN_IF_ERROR(CheckParameterCount(parameters.size()));
+  for (const auto& [key, value] : parameters) FOVEA_RETURN_IF_ERROR(CheckParameterName(key));
   return absl::OkStatus();
 }
 
@@ -65,53 +42,7 @@ absl::StatusOr<uint64_t> CountParameter(const Parameters& parameters, const std:
   const InferParameter& parameter = found->second;
   if (parameter.has_uint64_param()) return parameter.uint64_param();
   if (parameter.has_int64_param() && parameter.int64_param() >= 0) return parameter.int64_param();
-  return InvalidArgument("request.parameter",
-                         absl::StrCat("parameter ", key, " is no whole number of at least 0"));
-}
-
-// Inputs.
-
-absl::Status TensorError(std::string_view reason, const WireInput& input, std::string_view what) {
-  return InvalidArgument(reason,
-                         absl::StrCat("input ", InQuotes(input.name()), " ", std::string(what)));
-}
-
-// The number of elements, which with its bytes is no more than a message holds.
-absl::StatusOr<int64_t> CheckShape(const WireInput& input, DataType type) {
-  if (input.shape_size() > limits::kMaxTensorRank) {
-    return TensorError("request.shape", input,
-                       absl::StrCat("has more than ", limits::kMaxTensorRank, " dimensions"));
-  }
-  if (std::any_of(input.shape().begin(), input.shape().end(), [](int64_t d) { return d <= 0; })) {
-    return TensorError("request.shape", input, "has a dimension below 1");
-  }
-  const auto elements =
-      ElementCount({input.shape().data(), static_cast<size_t>(input.shape_size())});
-  // An element of BYTES takes its length at least.
-  const int64_t element_size =
-      std::max(ElementSize(type), type == DataType::kBytes ? size_t{4} : 0);
-  if (!elements || *elements > limits::kMaxMessageBytes / element_size) {
-    return TensorError("request.shape", input, "has a shape that no message could fill");
-  }
-  if (type == DataType::kBytes && *elements > limits::kMaxBytesElements) {
-    return TensorError("request.shape", input,
-                       absl::StrCat("has more than ", limits::kMaxBytesElements, " elements"));
-  }
-  return *elements;
-}
-
-absl::Status CheckRawSize(const WireInput& input, const InputTensor& tensor, int64_t elements) {
-  if (tensor.type == DataType::kBytes) {
-    if (IsBytesTensor(tensor.data, elements)) return absl::OkStatus();
-    return TensorError(
-        "request.bytes_framing", input,
-        absl::StrCat("is not ", elements, " elements of a length and so many bytes each"));
-  }
-  const size_t expected = elements * ElementSize(tensor.type);
-  if (tensor.data.size() == expected) return absl::OkStatus();
-  return TensorError(
-      "request.input_size", input,
-      absl::StrCat("has ", tensor.data.size(), " bytes where its shape says ", expected));
+  return NoCount(key);
 }
 
 // One input of the request; `raw` is its entry of raw_input_contents, null where the contents are
@@ -127,20 +58,12 @@ absl::StatusOr<InputTensor> ReadInput(const SplitMessage::Pieces& encoded,
   auto* input = google::protobuf::Arena::CreateMessage<WireInput>(arena);
   if (!ParsePieces(split.rest, input)) return MalformedMessage();
 
-  if (input->name().empty()) {
-    return InvalidArgument("request.input_name", "an input has no name");
-  }
+  FOVEA_ASSIGN_OR_RETURN(const DataType type, ReadInputType(input->name(), input->datatype()));
   FOVEA_RETURN_IF_ERROR(CheckParameters(input->parameters()));
-  const auto type = ParseDataType(input->datatype());
-  if (!type) {
-    return TensorError("request.datatype", *input,
-                       absl::StrCat("has the unknown datatype ", InQuotes(input->datatype())));
-  }
-  FOVEA_ASSIGN_OR_RETURN(const int64_t elements, CheckShape(*input, *type));
+  const std::span<const int64_t> shape(input->shape().data(), input->shape().size());
+  FOVEA_ASSIGN_OR_RETURN(const int64_t elements, CheckInputShape(input->name(), shape, type));
 
-  InputTensor tensor{.name = input->name(),
-                     .type = *type,
-                     .shape = {input->shape().begin(), input->shape().end()}};
+  InputTensor tensor{.name = input->name(), .type = type, .shape = {shape.begin(), shape.end()}};
   // Several fields of one message type are one message: their bytes joined.
   SplitMessage::Pieces contents;
   for (const SplitMessage::Field& field : split.fields) {
@@ -148,14 +71,14 @@ absl::StatusOr<InputTensor> ReadInput(const SplitMessage::Pieces& encoded,
   }
   if (raw != nullptr) {
     if (!contents.empty()) {
-      return TensorError("request.two_contents", *input,
-                         "has contents although the request has raw_input_contents");
+      return InputError("request.two_contents", input->name(),
+                        "has contents although the request has raw_input_contents");
     }
     tensor.data = ScatteredBytes(std::move(*raw), message.owner);
-    FOVEA_RETURN_IF_ERROR(CheckRawSize(*input, tensor, elements));
+    FOVEA_RETURN_IF_ERROR(CheckInputBytes(tensor, elements));
   } else {
     FOVEA_ASSIGN_OR_RETURN(
-        tensor.data, ReadTensorContents(contents, message.owner, *type, elements, contents_budget));
+        tensor.data, ReadTensorContents(contents, message.owner, type, elements, contents_budget));
   }
   return tensor;
 }
@@ -171,10 +94,7 @@ absl::Status ReadInputs(SplitMessage& split, const ReceivedBytes& message, size_
     return InvalidArgument("request.raw_count", absl::StrCat(raw.size(), " raw_input_contents for ",
                                                              inputs.size(), " inputs"));
   }
-  if (inputs.size() > static_cast<size_t>(limits::kMaxInputsPerRequest)) {
-    return InvalidArgument("request.input_count",
-                           absl::StrCat("more than ", limits::kMaxInputsPerRequest, " inputs"));
-  }
+  FOVEA_RETURN_IF_ERROR(CheckInputCount(inputs.size()));
   ContentsBudget contents_budget{.memory = request->memory};
   NamedTensors tensors;
   tensors.reserve(inputs.size());
@@ -182,38 +102,20 @@ absl::Status ReadInputs(SplitMessage& split, const ReceivedBytes& message, size_
     FOVEA_ASSIGN_OR_RETURN(InputTensor tensor,
                            ReadInput(inputs[i]->bytes, raw.empty() ? nullptr : &raw[i]->bytes,
                                      message, header_budget, &contents_budget, arena));
-    for (const InputTensor& other : tensors) {
-      if (other.name == tensor.name) {
-        return InvalidArgument("request.input_duplicate",
-                               absl::StrCat("two inputs are called ", InQuotes(tensor.name)));
-      }
-    }
-    tensors.push_back(std::move(tensor));
+    FOVEA_RETURN_IF_ERROR(AddInput(std::move(tensor), &tensors));
   }
   request->input = std::move(tensors);
   return absl::OkStatus();
 }
 
 absl::Status ReadOutputs(const ModelInferRequest& header, InferenceRequest* request) {
-  if (header.outputs_size() > limits::kMaxInputsPerRequest) {
-    return InvalidArgument("request.output_count",
-                           absl::StrCat("more than ", limits::kMaxInputsPerRequest, " outputs"));
-  }
+  FOVEA_RETURN_IF_ERROR(CheckOutputCount(header.outputs_size()));
   WantedTensors wanted;
   for (const auto& output : header.outputs()) {
     FOVEA_RETURN_IF_ERROR(CheckParameters(output.parameters()));
-    for (const RequestedOutput& other : wanted.outputs) {
-      if (other.name == output.name()) {
-        return InvalidArgument(
-            "request.output_duplicate",
-            absl::StrCat("output ", InQuotes(output.name()), " is asked for twice"));
-      }
-    }
     FOVEA_ASSIGN_OR_RETURN(const uint64_t classes,
                            CountParameter(output.parameters(), "classification"));
-    wanted.outputs.push_back(
-        {.name = output.name(),
-         .classification = static_cast<int64_t>(std::min<uint64_t>(classes, limits::kMaxClasses))});
+    FOVEA_RETURN_IF_ERROR(AddOutput(output.name(), classes, &wanted));
   }
   request->options = std::move(wanted);
   return absl::OkStatus();
@@ -235,10 +137,7 @@ absl::Status ReadModelInferRequest(const ReceivedBytes& message, CheckModel chec
   auto* header = google::protobuf::Arena::CreateMessage<ModelInferRequest>(&arena);
   if (!ParsePieces(split.rest, header)) return MalformedMessage();
 
-  if (header->id().size() > limits::kMaxRequestIdBytes) {
-    return InvalidArgument(
-        "request.id", absl::StrCat("the id is longer than ", limits::kMaxRequestIdBytes, " bytes"));
-  }
+  FOVEA_RETURN_IF_ERROR(CheckRequestId(header->id()));
   request->id = header->id();
   request->model_name = header->model_name();
   request->model_version = header->model_version();

@@ -2,8 +2,6 @@
 // nothing of gRPC.
 #pragma once
 
-#include <memory>
-#include <span>
 #include <string_view>
 
 #include "absl/status/status.h"
@@ -12,18 +10,13 @@
 #include "server/core/clock.h"
 #include "server/core/request.h"
 #include "server/transport/grpc/encoded_message.h"
+#include "server/transport/messages/received_bytes.h"
 
 namespace inference {
 class ModelInferRequest;
 }
 
 namespace fovea {
-
-// Encoded bytes as they were received.
-struct ReceivedBytes {
-  std::span<const ScatteredBytes::Piece> pieces;
-  std::shared_ptr<const void> owner;  // keeps them alive
-};
 
 // Reads an encoded inference.ModelInferRequest into `request`, whose deadline is the call's and
 // whose stages have started. The tensors share the received bytes. The id is there even where the

@@ -6,8 +6,8 @@
 #include "base/limits.h"
 #include "base/status.h"
 #include "server/transport/grpc/infer_call.h"
-#include "server/transport/grpc/model_messages.h"
 #include "server/transport/grpc/unary_answer.h"
+#include "server/transport/messages/model_messages.h"
 
 namespace fovea {
 namespace {

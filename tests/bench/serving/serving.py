@@ -155,10 +155,12 @@ def start_fovea(build: pathlib.Path, repository: pathlib.Path) -> Process:
             repository,
             "--grpc-port",
             "0",
+            "--http-port",
+            "0",
             "--metrics-port",
             "0",
         ],
-        r"listening: grpc=(\S+) metrics=(\S+).*\bready\b: 2 models",
+        r"listening: grpc=(\S+) http=\S+ metrics=(\S+).*\bready\b: 2 models",
     )
 
 

@@ -69,7 +69,7 @@ class FakeModel final : public ServingModel {
  public:
   explicit FakeModel(FakeInference& inference) : inference_(inference), view_(Model()) {}
   const std::shared_ptr<const ModelView>& view() const override { return view_; }
-  void OnAnswered(absl::StatusCode, const StageTimes&) const override {}
+  void OnAnswered(Protocol, absl::StatusCode, const StageTimes&) const override {}
 
  private:
   void Take(std::shared_ptr<const ServingModel>, std::unique_ptr<InferenceRequest> request,
@@ -85,10 +85,12 @@ class FakeModel final : public ServingModel {
 
 void FakeInference::Held::Answer() {
   const StageTimes stages = request->stages;
-  done(Echo(*request), stages);
+  std::exchange(done, nullptr)(Echo(*request), stages);
 }
 
-void FakeInference::Held::Fail(const absl::Status& status) { done(status, request->stages); }
+void FakeInference::Held::Fail(const absl::Status& status) {
+  std::exchange(done, nullptr)(status, request->stages);
+}
 
 void FakeInference::Infer(std::unique_ptr<InferenceRequest> request, InferenceCallback done) {
   Held held{std::move(request), std::move(done)};

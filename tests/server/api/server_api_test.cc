@@ -26,7 +26,7 @@ using ::testing::Pair;
 class InProcessCall {
  public:
   InProcessCall(ServerApi& api, Nanos deadline = kNever)
-      : call_(api, {.protocol = "in-process", .principal = "test"}, "Infer", api.clock().Now(),
+      : call_(api, {.protocol = Protocol::kHttp, .principal = "test"}, "Infer", api.clock().Now(),
               deadline) {}
 
   void Start(const std::string& model, const std::string& id) {
@@ -126,7 +126,7 @@ TEST_F(ServerApiTest, ARequestIsAnsweredAndTold) {
   const std::vector<AnsweredRequest> told = observer_.requests();
   ASSERT_EQ(told.size(), 1u);
   EXPECT_EQ(observer_.arrived(), 1);
-  EXPECT_EQ(told[0].protocol, "in-process");
+  EXPECT_EQ(told[0].protocol, Protocol::kHttp);
   EXPECT_EQ(told[0].method, "Infer");
   EXPECT_EQ(told[0].principal, "test");
   EXPECT_EQ(told[0].model->view()->name, "vit");

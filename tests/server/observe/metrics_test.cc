@@ -71,7 +71,7 @@ TEST_F(MetricsTest, TheTextIsValidWithAwkwardValuesInIt) {
   ModelView view = View();
   view.backbone = "quote\" backslash\\ newline\n";
   const auto meter = metrics_.Meter(view);
-  meter->OnAnswered(absl::StatusCode::kOk, Spent({1, 2, 3, 4, 5, 6, 7}));
+  meter->OnAnswered(Protocol::kGrpc, absl::StatusCode::kOk, Spent({1, 2, 3, 4, 5, 6, 7}));
   meter->OnBatch({3, 1, 2, 3, 1 << 20});
   const std::vector<Sample> info = Scrape().Find("fovea_model_info");
   ASSERT_THAT(info, SizeIs(1));
@@ -95,8 +95,8 @@ TEST_F(MetricsTest, SeriesOfAModelCarryItsLabels) {
 
 TEST_F(MetricsTest, RequestsAreCountedByCode) {
   const auto meter = metrics_.Meter(View());
-  for (int i = 0; i < 3; ++i) meter->OnAnswered(absl::StatusCode::kOk, Spent({}));
-  meter->OnAnswered(absl::StatusCode::kUnavailable, Spent({}));
+  for (int i = 0; i < 3; ++i) meter->OnAnswered(Protocol::kGrpc, absl::StatusCode::kOk, Spent({}));
+  meter->OnAnswered(Protocol::kGrpc, absl::StatusCode::kUnavailable, Spent({}));
   const Exposition text = Scrape();
   const auto count = [&](const char* code) {
     return text.Sum("fovea_requests_total", {{"model", "cats"}, {"code", code}});
@@ -104,14 +104,27 @@ TEST_F(MetricsTest, RequestsAreCountedByCode) {
   EXPECT_EQ(count("OK"), 3);
   EXPECT_EQ(count("UNAVAILABLE"), 1);
   EXPECT_EQ(count("INTERNAL"), 0);
-  EXPECT_THAT(text.Find("fovea_requests_total", {{"model", "cats"}}), SizeIs(17));
+  EXPECT_THAT(text.Find("fovea_requests_total", {{"model", "cats"}}), SizeIs(2 * 17));
+}
+
+TEST_F(MetricsTest, ProtocolsAreToldApart) {
+  const auto meter = metrics_.Meter(View());
+  meter->OnAnswered(Protocol::kHttp, absl::StatusCode::kOk, Spent({}));
+  const Exposition text = Scrape();
+  const auto sum = [&](const char* family, const char* protocol) {
+    return text.Sum(family, {{"model", "cats"}, {"protocol", protocol}});
+  };
+  EXPECT_EQ(sum("fovea_requests_total", "http"), 1);
+  EXPECT_EQ(sum("fovea_requests_total", "grpc"), 0);
+  EXPECT_EQ(sum("fovea_request_duration_seconds_count", "http"), 1);
+  EXPECT_EQ(sum("fovea_request_duration_seconds_count", "grpc"), 0);
 }
 
 TEST_F(MetricsTest, EachCodeHasItsOwnName) {
   const auto meter = metrics_.Meter(View());
   for (int code = 0; code < 17; ++code) {
     const auto value = static_cast<absl::StatusCode>(code);
-    meter->OnAnswered(value, Spent({}));
+    meter->OnAnswered(Protocol::kGrpc, value, Spent({}));
     EXPECT_EQ(Scrape().Sum("fovea_requests_total",
                            {{"model", "cats"}, {"code", absl::StatusCodeToString(value)}}),
               1)
@@ -122,7 +135,7 @@ TEST_F(MetricsTest, EachCodeHasItsOwnName) {
 TEST_F(MetricsTest, TheStagesAddUpToTheRequests) {
   const auto meter = metrics_.Meter(View());
   for (int i = 1; i <= 100; ++i) {
-    meter->OnAnswered(i % 3 ? absl::StatusCode::kOk : absl::StatusCode::kInternal,
+    meter->OnAnswered(Protocol::kGrpc, i % 3 ? absl::StatusCode::kOk : absl::StatusCode::kInternal,
                       Spent({i * 1'000, i * 2'000, i * 3'000, i * 50'000, i * 700'000, i, i * 10}));
   }
   const Exposition text = Scrape();
@@ -135,7 +148,8 @@ TEST_F(MetricsTest, TheStagesAddUpToTheRequests) {
 TEST_F(MetricsTest, RequestBucketsAreFineEnoughForAQuantile) {
   const auto meter = metrics_.Meter(View());
   std::vector<double> bounds;
-  for (const Sample& bucket : Scrape().Find("fovea_request_duration_seconds_bucket")) {
+  for (const Sample& bucket :
+       Scrape().Find("fovea_request_duration_seconds_bucket", {{"protocol", "grpc"}})) {
     if (bucket.labels.at("le") != "+Inf") bounds.push_back(std::stod(bucket.labels.at("le")));
   }
   EXPECT_DOUBLE_EQ(bounds.front(), 0.0005);
@@ -146,10 +160,10 @@ TEST_F(MetricsTest, RequestBucketsAreFineEnoughForAQuantile) {
 }
 
 // docs/metrics.md says how many.
-TEST_F(MetricsTest, AModelAddsAHundredAndSeventyOneSeries) {
+TEST_F(MetricsTest, AModelAddsItsSeries) {
   const size_t before = Scrape().samples().size();
   const auto meter = metrics_.Meter(View());
-  EXPECT_EQ(Scrape().samples().size() - before, 171);
+  EXPECT_EQ(Scrape().samples().size() - before, 220);
 }
 
 TEST_F(MetricsTest, PaddingIsToldOfModelsThatFitPictures) {
@@ -207,7 +221,8 @@ TEST_F(MetricsTest, HostileNamesAddNoSeries) {
   const size_t before = Scrape().samples().size();
   for (int i = 0; i < 1000; ++i) {
     EXPECT_FALSE(metrics_.Statistics("nobody_" + std::to_string(i), "1").ok());
-    metrics_.OnUnmatched(i % 2 ? absl::StatusCode::kNotFound : absl::StatusCode::kInvalidArgument);
+    metrics_.OnUnmatched(Protocol::kGrpc,
+                         i % 2 ? absl::StatusCode::kNotFound : absl::StatusCode::kInvalidArgument);
   }
   EXPECT_EQ(Scrape().samples().size(), before);
   EXPECT_THAT(metrics_.Text(), Not(HasSubstr("nobody_")));
@@ -226,13 +241,13 @@ TEST_F(MetricsTest, AnUnloadedModelLeavesNoSeries) {
 
 TEST_F(MetricsTest, AReloadGoesOnCountingAndTellsTheNewFacts) {
   auto old = metrics_.Meter(View());
-  old->OnAnswered(absl::StatusCode::kOk, Spent({1000}));
+  old->OnAnswered(Protocol::kGrpc, absl::StatusCode::kOk, Spent({1000}));
   ModelView changed = View();
   changed.precision = "BF16";
   changed.memory_bytes = {{"weights", 500}};
   const auto fresh = metrics_.Meter(changed);
   old.reset();
-  fresh->OnAnswered(absl::StatusCode::kOk, Spent({1000}));
+  fresh->OnAnswered(Protocol::kGrpc, absl::StatusCode::kOk, Spent({1000}));
   const Exposition text = Scrape();
   EXPECT_EQ(text.Sum("fovea_requests_total", {{"code", "OK"}}), 2);
   EXPECT_EQ(text.Sum("fovea_model_memory_bytes"), 500);
@@ -245,11 +260,11 @@ TEST_F(MetricsTest, AReloadGoesOnCountingAndTellsTheNewFacts) {
 
 TEST_F(MetricsTest, AReloadWithAnotherAttentionHasItsOwnSeriesAndTheSameStatistics) {
   auto dense = metrics_.Meter(View("cats", "self/dense"));
-  dense->OnAnswered(absl::StatusCode::kOk, Spent({1000}));
+  dense->OnAnswered(Protocol::kGrpc, absl::StatusCode::kOk, Spent({1000}));
   const auto knn = metrics_.Meter(View("cats", "self/knn:k=9"));
   // A request that the old version still had.
-  dense->OnAnswered(absl::StatusCode::kOk, Spent({1000}));
-  knn->OnAnswered(absl::StatusCode::kOk, Spent({1000}));
+  dense->OnAnswered(Protocol::kGrpc, absl::StatusCode::kOk, Spent({1000}));
+  knn->OnAnswered(Protocol::kGrpc, absl::StatusCode::kOk, Spent({1000}));
   EXPECT_EQ(Scrape().Sum("fovea_requests_total", {{"attention", "self/dense"}}), 2);
   EXPECT_EQ(Scrape().Sum("fovea_requests_total", {{"attention", "self/knn:k=9"}}), 1);
   EXPECT_EQ(StatisticsOf("cats").success.count, 3);
@@ -276,8 +291,9 @@ TEST_F(MetricsTest, AMeterMadeWhileItsLikeIsDestroyedKeepsItsSeries) {
 
 TEST_F(MetricsTest, StatisticsFollowTriton) {
   const auto meter = metrics_.Meter(View());
-  meter->OnAnswered(absl::StatusCode::kOk, Spent({1, 20, 300, 4000, 50'000, 600'000, 7'000'000}));
-  meter->OnAnswered(absl::StatusCode::kInternal, Spent({5}));
+  meter->OnAnswered(Protocol::kGrpc, absl::StatusCode::kOk,
+                    Spent({1, 20, 300, 4000, 50'000, 600'000, 7'000'000}));
+  meter->OnAnswered(Protocol::kGrpc, absl::StatusCode::kInternal, Spent({5}));
   const auto wall = [] {
     return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(
                                      std::chrono::system_clock::now().time_since_epoch())

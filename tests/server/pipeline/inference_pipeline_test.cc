@@ -35,7 +35,7 @@ class SilentObserver final : public ModelObserver {
   void OnDropped(Rejection) override {}
   void OnBatchClosed(const Batch&) override {}
   void OnBatchDone(int, Nanos) override {}
-  void OnAnswered(absl::StatusCode, const StageTimes&) override {}
+  void OnAnswered(Protocol, absl::StatusCode, const StageTimes&) override {}
   void OnBatch(const BatchRun& run) override { images += run.images; }
   std::atomic<int> images{0};
   std::atomic<int> refused{0};  // because of their deadline

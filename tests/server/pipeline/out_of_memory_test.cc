@@ -23,7 +23,7 @@ class SilentObserver final : public ModelObserver {
   void OnDropped(Rejection) override {}
   void OnBatchClosed(const Batch&) override {}
   void OnBatchDone(int, Nanos) override {}
-  void OnAnswered(absl::StatusCode, const StageTimes&) override {}
+  void OnAnswered(Protocol, absl::StatusCode, const StageTimes&) override {}
   void OnBatch(const BatchRun&) override {}
 };
 

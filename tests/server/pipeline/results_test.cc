@@ -79,7 +79,7 @@ class BatchObserver final : public ModelObserver {
   void OnDropped(Rejection) override {}
   void OnBatchClosed(const Batch&) override {}
   void OnBatchDone(int, Nanos) override {}
-  void OnAnswered(absl::StatusCode, const StageTimes&) override {}
+  void OnAnswered(Protocol, absl::StatusCode, const StageTimes&) override {}
   void OnBatch(const BatchRun&) override { ran_ = true; }
 
  private:

@@ -46,7 +46,7 @@ class FakeModels {
       models_.changed_.NotifyAll();
     }
 
-    void OnAnswered(absl::StatusCode, const StageTimes&) const override {}
+    void OnAnswered(Protocol, absl::StatusCode, const StageTimes&) const override {}
     const std::shared_ptr<const ModelView>& view() const override { return view_; }
     void Take(std::shared_ptr<const ServingModel>, std::unique_ptr<InferenceRequest>,
               InferenceCallback) const override {

@@ -149,7 +149,7 @@ class CountedServable final : public Servable {
   explicit CountedServable(std::atomic<int>* alive) : alive_(alive) { ++*alive_; }
   ~CountedServable() override { --*alive_; }
   const std::shared_ptr<const ModelView>& view() const override { return view_; }
-  void OnAnswered(absl::StatusCode, const StageTimes&) const override {}
+  void OnAnswered(Protocol, absl::StatusCode, const StageTimes&) const override {}
 
  private:
   void Take(std::shared_ptr<const ServingModel>, std::unique_ptr<InferenceRequest>,

@@ -32,7 +32,7 @@ TEST_F(ImageStreamRpc, AnswersComeInTheOrderOfTheRequests) {
   EXPECT_TRUE(stream->Finish().ok());
   ASSERT_EQ(observer_.requests().size(), 10u);
   EXPECT_EQ(observer_.requests()[0].method, "StreamImages");
-  EXPECT_EQ(observer_.requests()[0].protocol, "grpc");
+  EXPECT_EQ(observer_.requests()[0].protocol, Protocol::kGrpc);
 }
 
 TEST_F(ImageStreamRpc, AnswersLeaveAsTheyComeWhereTheFirstMessageSaysSo) {

@@ -306,7 +306,7 @@ TEST_F(InferRpc, TheObserverIsToldOfEveryRequest) {
   CallRaw("/fovea.v1.VisionService/Classify", "\xFF");
   const auto requests = observer_.requests();
   ASSERT_EQ(requests.size(), 3u);
-  EXPECT_EQ(requests[0].protocol, "grpc");
+  EXPECT_EQ(requests[0].protocol, Protocol::kGrpc);
   EXPECT_EQ(requests[0].method, "ModelInfer");
   ASSERT_NE(requests[0].model, nullptr);
   EXPECT_EQ(requests[0].model->view()->name, "vit");

@@ -1,4 +1,4 @@
-#include "server/transport/grpc/model_messages.h"
+#include "server/transport/messages/model_messages.h"
 
 #include <string>
 

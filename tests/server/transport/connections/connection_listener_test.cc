@@ -1,4 +1,4 @@
-#include "server/transport/grpc/connection_listener.h"
+#include "server/transport/connections/connection_listener.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -45,13 +45,13 @@ void ExpectConnections(ConnectionListener& listener, const char* address) {
 }
 
 TEST(ConnectionListenerTest, ListensOnANamesAddresses) {
-  const auto listener = ConnectionListener::Listen("localhost", 0);
+  const auto listener = ConnectionListener::Listen("localhost", 0, "--grpc-port");
   ASSERT_TRUE(listener.ok()) << listener.status();
   ExpectConnections(**listener, "127.0.0.1");
 }
 
 TEST(ConnectionListenerTest, ListensOnAnIpv6AddressInBrackets) {
-  const auto listener = ConnectionListener::Listen("[::1]", 0);
+  const auto listener = ConnectionListener::Listen("[::1]", 0, "--grpc-port");
   if (ReasonOf(listener.status()) == "server.not_our_address") {
     GTEST_SKIP() << "this machine has no IPv6";
   }
@@ -60,10 +60,11 @@ TEST(ConnectionListenerTest, ListensOnAnIpv6AddressInBrackets) {
 }
 
 TEST(ConnectionListenerTest, APortThatIsTakenIsToldWithTheFlag) {
-  const auto first = ConnectionListener::Listen("127.0.0.1", 0);
+  const auto first = ConnectionListener::Listen("127.0.0.1", 0, "--grpc-port");
   ASSERT_TRUE(first.ok()) << first.status();
   const std::string port = std::to_string((*first)->port());
-  const absl::Status second = ConnectionListener::Listen("127.0.0.1", (*first)->port()).status();
+  const absl::Status second =
+      ConnectionListener::Listen("127.0.0.1", (*first)->port(), "--grpc-port").status();
   EXPECT_EQ(second.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(second.message()),
               HasSubstr("another program listens on port " + port + " of 127.0.0.1"));
@@ -72,7 +73,7 @@ TEST(ConnectionListenerTest, APortThatIsTakenIsToldWithTheFlag) {
 
 // Closing the port resets what has not been accepted: such a caller would not hear that we end.
 TEST(ConnectionListenerTest, WhoIsConnectedWhenItStopsIsHandedOn) {
-  const auto listener = ConnectionListener::Listen("127.0.0.1", 0);
+  const auto listener = ConnectionListener::Listen("127.0.0.1", 0, "--grpc-port");
   ASSERT_TRUE(listener.ok()) << listener.status();
   Notification first, go_on;
   int handed_on = 0;

@@ -1,4 +1,4 @@
-#include "server/transport/grpc/connection_listener.h"
+#include "server/transport/connections/connection_listener.h"
 
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -36,11 +36,12 @@ int FirstReservedFile() {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ConnectionListener>> ConnectionListener::Listen(
-    const std::string& host, int port) {
-  FOVEA_ASSIGN_OR_RETURN(ListeningSockets listening, fovea::Listen(host, port, "--grpc-port"));
+    const std::string& host, int port, std::string_view port_flag) {
+  FOVEA_ASSIGN_OR_RETURN(ListeningSockets listening, fovea::Listen(host, port, port_flag));
   FileDescriptor wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (wake.get() < 0) {
-    return Unavailable("server.no_file", "the system has no file left for the server's port");
+    return Unavailable("server.no_file",
+                       "the system has no file left for one of the server's ports");
   }
   return std::unique_ptr<ConnectionListener>(
       new ConnectionListener(std::move(listening), std::move(wake)));

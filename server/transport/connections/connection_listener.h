@@ -1,4 +1,4 @@
-// The server's port: accepts connections and hands them on.
+// A port of the server: accepts connections and hands them on.
 //
 // gRPC has a listener of its own, but that of release 1.51 gives its port up for good as soon as
 // one connection cannot be accepted, which whoever opens more connections than the process may have
@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -27,7 +28,8 @@ class ConnectionListener {
   // Listens on every address that `host` stands for, as Listen in core/listen.h does, with its
   // errors; UNAVAILABLE too where the process is out of files.
   static absl::StatusOr<std::unique_ptr<ConnectionListener>> Listen(const std::string& host,
-                                                                    int port);
+                                                                    int port,
+                                                                    std::string_view port_flag);
   ~ConnectionListener() { Stop(); }
 
   int port() const { return listening_.port; }

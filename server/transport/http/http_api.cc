@@ -1,0 +1,324 @@
+#include "server/transport/http/http_api.h"
+
+#include <algorithm>
+#include <atomic>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/limits.h"
+#include "base/status.h"
+#include "server/core/request_memory.h"
+#include "server/transport/http/contiguous.h"
+#include "server/transport/http/http_status.h"
+#include "server/transport/http/message_json.h"
+#include "server/transport/messages/model_messages.h"
+
+namespace fovea {
+namespace {
+
+using boost::beast::http::status;
+using boost::beast::http::verb;
+using nlohmann::json;
+using ExchangePtr = std::shared_ptr<HttpExchange>;
+
+HttpAnswer JsonAnswer(std::string text, status code = status::ok) {
+  return {
+      .status = code, .fields = {{"Content-Type", "application/json"}}, .body = {std::move(text)}};
+}
+
+// What a path's pattern has in braces, in its order.
+using Names = std::vector<std::string>;
+
+struct Call {
+  HttpContext& context;
+  ExchangePtr exchange;
+  Names names;
+
+  // The one with that number; empty where the pattern has fewer.
+  std::string Name(size_t number) const { return number < names.size() ? names[number] : ""; }
+  ServerApi& api() const { return context.api; }
+  void Answer(absl::StatusOr<std::string> text) const {
+    exchange->Answer(text.ok() ? JsonAnswer(*std::move(text)) : ErrorAnswer(text.status()));
+  }
+};
+
+struct Route {
+  verb method;
+  std::string_view pattern;  // "{}" stands for a part that may be anything
+  void (*run)(Call call);
+};
+
+// The names where `path` has the form of the pattern.
+std::optional<Names> Match(std::string_view pattern, std::span<const std::string> path) {
+  Names names;
+  size_t at = 0;
+  for (const std::string& part : path) {
+    if (at >= pattern.size()) return std::nullopt;
+    const size_t end = std::min(pattern.find('/', at), pattern.size());
+    const std::string_view wanted = pattern.substr(at, end - at);
+    if (wanted == "{}") {
+      names.push_back(part);
+    } else if (wanted != part) {
+      return std::nullopt;
+    }
+    at = end + 1;
+  }
+  if (at < pattern.size()) return std::nullopt;
+  return names;
+}
+
+// The body of a call without tensors: an object, or nothing at all. Counted in the memory of
+// requests while it is read.
+absl::StatusOr<json> ReadObject(const Call& call, int64_t max_bytes) {
+  // Two bytes are a value and what separates it from the next; a name is held twice.
+  constexpr int64_t kParsedPerByte = 2 * sizeof(json);
+  const HttpRequest& request = call.exchange->request();
+  if (request.body_bytes == 0) return json::object();
+  if (request.body_bytes > max_bytes) {
+    return ResourceExhausted("request.too_large",
+                             absl::StrCat("a body of more than ", max_bytes, " bytes"));
+  }
+  RequestMemory memory(call.api().memory());
+  FOVEA_RETURN_IF_ERROR(memory.Take((1 + kParsedPerByte) * request.body_bytes));
+  const ContiguousText text = Gather(request.body, request.body_bytes, 0);
+  // A name that comes twice would be read by others as the other of the two.
+  std::vector<std::set<std::string>> names;
+  bool twice = false;
+  const auto check = [&](int, json::parse_event_t event, const json& value) {
+    if (event == json::parse_event_t::object_start) names.emplace_back();
+    if (event == json::parse_event_t::object_end) names.pop_back();
+    if (event == json::parse_event_t::key) twice |= !names.back().insert(value).second;
+    return true;
+  };
+  json object = json::parse(text.text, check, /*allow_exceptions=*/false);
+  if (twice || !object.is_object())
+    return InvalidArgument("request.json", "the body is no JSON object, or names something twice");
+  return object;
+}
+
+// Answers later, from another thread.
+template <typename Answer, typename Start, typename Respond>
+void AnswerLater(const Call& call, Start start, Respond respond) {
+  const auto gone = std::make_shared<std::atomic<bool>>(false);
+  call.exchange->OnGone([gone] { *gone = true; });
+  start(WaitingCaller<Answer>{.gone = [gone] { return gone->load(); },
+                              .done =
+                                  [exchange = call.exchange, respond](Answer answer) {
+                                    absl::Status status;
+                                    if constexpr (std::is_same_v<Answer, absl::Status>) {
+                                      status = answer;
+                                    } else {
+                                      status = answer.status();
+                                    }
+                                    exchange->Answer(status.ok() ? JsonAnswer(respond(answer))
+                                                                 : ErrorAnswer(status));
+                                  }});
+}
+
+// Health.
+
+void Live(Call call) { call.Answer(R"({"live":true})"); }
+
+void AnswerReady(const Call& call, bool ready, std::string text) {
+  HttpAnswer answer = JsonAnswer(std::move(text), ready ? status::ok : status::service_unavailable);
+  if (!ready) answer.fields.emplace_back("Retry-After", "1");
+  call.exchange->Answer(std::move(answer));
+}
+
+void Ready(Call call) {
+  const bool ready = call.api().serving();
+  AnswerReady(call, ready, absl::StrCat(R"({"ready":)", ready ? "true" : "false", "}"));
+}
+
+void ModelReady(Call call) {
+  const absl::StatusOr<bool> ready = call.api().ModelReady(call.Name(0), call.Name(1));
+  if (!ready.ok()) return call.Answer(ready.status());
+  std::string name;
+  AppendText(call.Name(0), &name);
+  AnswerReady(call, *ready,
+              absl::StrCat(R"({"name":)", name, R"(,"ready":)", *ready ? "true" : "false", "}"));
+}
+
+// What there is.
+
+void TellOfServer(Call call) {
+  inference::ServerMetadataResponse response;
+  FillServerMetadata(call.api().Metadata(), &response);
+  response.add_extensions("binary_tensor_data");
+  call.Answer(ToJson(response));
+}
+
+template <typename Message, void (*kFill)(const ModelView&, Message*)>
+void TellOfModel(Call call) {
+  const auto model = call.api().FindModel(call.Name(0), call.Name(1));
+  if (!model.ok()) return call.Answer(model.status());
+  Message message;
+  kFill(**model, &message);
+  call.Answer(ToJson(message));
+}
+
+void Statistics(Call call) {
+  const auto models = call.api().Statistics(call.Name(0), call.Name(1));
+  if (!models.ok()) return call.Answer(models.status());
+  inference::ModelStatisticsResponse response;
+  for (const auto& model : *models) FillStatistics(model, response.add_model_stats());
+  call.Answer(ToJson(response));
+}
+
+// Inference.
+
+void Infer(Call call) {
+  StartInfer(call.context, std::move(call.exchange), call.Name(0), call.Name(1));
+}
+
+template <VisionTask kTask>
+void Vision(Call call) {
+  StartVision(call.context, std::move(call.exchange), kTask);
+}
+
+// The repository.
+
+void Index(Call call) {
+  const auto body = ReadObject(call, limits::kMaxControlMessageBytes);
+  if (!body.ok()) return call.Answer(body.status());
+  const auto ready = body->find("ready");
+  if (ready != body->end() && !ready->is_boolean()) {
+    return call.Answer(InvalidArgument("request.json", "'ready' is neither true nor false"));
+  }
+  AnswerLater<ServerApi::RepositoryIndex>(
+      call,
+      [&](auto caller) {
+        call.api().ListRepository(
+            {.ready_only = ready != body->end() && ready->template get<bool>()}, std::move(caller));
+      },
+      [](const ServerApi::RepositoryIndex& entries) {
+        std::string list = "[";
+        for (const IndexEntry& entry : *entries) {
+          inference::RepositoryIndexResponse::ModelIndex message;
+          FillIndexEntry(entry, &message);
+          absl::StrAppend(&list, list.size() > 1 ? "," : "", ToJson(message));
+        }
+        return list + "]";
+      });
+}
+
+void Load(Call call) {
+  const auto body = ReadObject(call, limits::kMaxLoadMessageBytes);
+  if (!body.ok()) return call.Answer(body.status());
+  LoadCall load{.model_name = call.Name(0)};
+  const auto parameters = body->find("parameters");
+  if (parameters != body->end()) {
+    if (!parameters->is_object()) {
+      return call.Answer(InvalidArgument("request.json", "'parameters' is no object"));
+    }
+    for (const auto& [name, value] : parameters->items()) {
+      LoadCall::Parameter& parameter = load.parameters.emplace_back();
+      parameter.name = name;
+      if (value.is_string()) parameter.text = value.get<std::string>();
+    }
+  }
+  AnswerLater<absl::Status>(
+      call, [&](auto caller) { call.api().LoadModel(std::move(load), std::move(caller)); },
+      [](const absl::Status&) { return "{}"; });
+}
+
+void Unload(Call call) {
+  const auto body = ReadObject(call, limits::kMaxControlMessageBytes);
+  if (!body.ok()) return call.Answer(body.status());
+  AnswerLater<absl::Status>(
+      call,
+      [&](auto caller) { call.api().UnloadModel({.model_name = call.Name(0)}, std::move(caller)); },
+      [](const absl::Status&) { return "{}"; });
+}
+
+// What this server does not have, in the words of those that do. Generic clients ask for the status
+// and unregister everything before they start.
+
+void NoRegions(Call call) { call.Answer("[]"); }
+void AnswerNothing(Call call) { call.Answer("{}"); }
+void Register(Call call) { call.Answer(ServerApi::RegisterSharedMemory()); }
+void TraceSettings(Call call) { call.Answer(R"({"trace_level":["OFF"]})"); }
+void ChangeTraceSettings(Call call) { call.Answer(ServerApi::ChangeTraceSettings(true)); }
+void LogSettings(Call call) { call.Answer("{}"); }
+void ChangeLogSettings(Call call) { call.Answer(ServerApi::ChangeLogSettings(true)); }
+
+constexpr auto kConfig = TellOfModel<inference::ModelConfig, FillConfig>;
+constexpr auto kMetadata = TellOfModel<inference::ModelMetadataResponse, FillMetadata>;
+
+constexpr Route kRoutes[] = {
+    {verb::get, "v2", TellOfServer},
+    {verb::get, "v2/health/live", Live},
+    {verb::get, "v2/health/ready", Ready},
+    {verb::get, "healthz", Live},
+    {verb::get, "readyz", Ready},
+    {verb::get, "v2/models/stats", Statistics},
+    {verb::get, "v2/models/{}", kMetadata},
+    {verb::get, "v2/models/{}/ready", ModelReady},
+    {verb::get, "v2/models/{}/config", kConfig},
+    {verb::get, "v2/models/{}/stats", Statistics},
+    {verb::post, "v2/models/{}/infer", Infer},
+    {verb::get, "v2/models/{}/versions/{}", kMetadata},
+    {verb::get, "v2/models/{}/versions/{}/ready", ModelReady},
+    {verb::get, "v2/models/{}/versions/{}/config", kConfig},
+    {verb::get, "v2/models/{}/versions/{}/stats", Statistics},
+    {verb::post, "v2/models/{}/versions/{}/infer", Infer},
+    {verb::post, "v2/repository/index", Index},
+    {verb::post, "v2/repository/models/{}/load", Load},
+    {verb::post, "v2/repository/models/{}/unload", Unload},
+    {verb::get, "v2/systemsharedmemory/status", NoRegions},
+    {verb::get, "v2/systemsharedmemory/region/{}/status", NoRegions},
+    {verb::post, "v2/systemsharedmemory/region/{}/register", Register},
+    {verb::post, "v2/systemsharedmemory/region/{}/unregister", AnswerNothing},
+    {verb::post, "v2/systemsharedmemory/unregister", AnswerNothing},
+    {verb::get, "v2/cudasharedmemory/status", NoRegions},
+    {verb::get, "v2/cudasharedmemory/region/{}/status", NoRegions},
+    {verb::post, "v2/cudasharedmemory/region/{}/register", Register},
+    {verb::post, "v2/cudasharedmemory/region/{}/unregister", AnswerNothing},
+    {verb::post, "v2/cudasharedmemory/unregister", AnswerNothing},
+    {verb::get, "v2/trace/setting", TraceSettings},
+    {verb::post, "v2/trace/setting", ChangeTraceSettings},
+    {verb::get, "v2/models/{}/trace/setting", TraceSettings},
+    {verb::post, "v2/models/{}/trace/setting", ChangeTraceSettings},
+    {verb::get, "v2/logging", LogSettings},
+    {verb::post, "v2/logging", ChangeLogSettings},
+    {verb::post, "v1/classify", Vision<VisionTask::kClassification>},
+    {verb::post, "v1/detect", Vision<VisionTask::kDetection>},
+    {verb::post, "v1/segment", Vision<VisionTask::kSegmentation>},
+};
+
+void Handle(HttpContext& context, ExchangePtr exchange) {
+  const HttpRequest& request = exchange->request();
+  const verb method = request.method == verb::head ? verb::get : request.method;
+  std::string allowed;
+  for (const Route& route : kRoutes) {
+    std::optional<Names> names = Match(route.pattern, request.target.path);
+    if (!names) continue;
+    if (route.method == method) {
+      return route.run({context, std::move(exchange), *std::move(names)});
+    }
+    absl::StrAppend(&allowed, allowed.empty() ? "" : ", ",
+                    route.method == verb::get ? "GET, HEAD" : "POST");
+  }
+  if (allowed.empty()) {
+    return exchange->Answer(ErrorAnswer(NotFound("http.path_unknown", "there is no such path")));
+  }
+  HttpAnswer answer =
+      ErrorAnswer(InvalidArgument("http.method_not_allowed", "the path has other methods"));
+  answer.fields.emplace_back("Allow", allowed);
+  exchange->Answer(std::move(answer));
+}
+
+}  // namespace
+
+HttpHandler MakeHttpApi(HttpContext& context) {
+  return [&context](ExchangePtr exchange) { Handle(context, std::move(exchange)); };
+}
+
+}  // namespace fovea

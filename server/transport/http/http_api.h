@@ -1,0 +1,13 @@
+// What paths mean: the Open Inference Protocol's REST with Triton's extensions, and Fovea's own
+// short ones.
+#pragma once
+
+#include "server/transport/http/http_exchange.h"
+#include "server/transport/http/infer_http.h"
+
+namespace fovea {
+
+// Answers every request of the port; `context` outlives the handler's server.
+HttpHandler MakeHttpApi(HttpContext& context);
+
+}  // namespace fovea

@@ -1,0 +1,69 @@
+// One HTTP request and its answer, between the server that frames them and the handler that gives
+// them a meaning.
+#pragma once
+
+#include <boost/beast/http/fields.hpp>
+#include <boost/beast/http/status.hpp>
+#include <boost/beast/http/verb.hpp>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "server/core/clock.h"
+#include "server/transport/http/http_target.h"
+#include "server/transport/messages/received_bytes.h"
+
+namespace fovea {
+
+struct HttpRequest {
+  boost::beast::http::verb method = boost::beast::http::verb::get;
+  HttpTarget target;
+  boost::beast::http::fields fields;
+  ReceivedBytes body;  // as it came, counted in the budget; compressed where its encoding says so
+  int64_t body_bytes = 0;
+  Nanos arrived = 0;  // when its last byte came
+
+  // Of the first field of that name; empty where there is none. Valid as long as the request.
+  std::string_view Field(boost::beast::http::field name) const {
+    const auto value = fields[name];
+    return {value.data(), value.size()};
+  }
+  std::string_view Field(const char* name) const {
+    const auto value = fields[name];
+    return {value.data(), value.size()};
+  }
+};
+
+struct HttpAnswer {
+  boost::beast::http::status status = boost::beast::http::status::ok;
+  // Names and values that hold no line ends.
+  std::vector<std::pair<std::string, std::string>> fields;
+  std::vector<std::string> body;  // the parts of it, one behind the other
+};
+
+// Lives as long as somebody holds it. Answer is called exactly once, on any thread.
+class HttpExchange {
+ public:
+  virtual ~HttpExchange() = default;
+
+  // The handler's, until it answers.
+  virtual HttpRequest& request() = 0;
+
+  // `gone` is called at most once, on any thread, when the caller ends the connection before the
+  // answer. Set before the handler returns.
+  virtual void OnGone(std::function<void()> gone) = 0;
+
+  // `left` is called once, on any thread, when the answer has left or has nowhere to go.
+  virtual void Answer(HttpAnswer answer, std::function<void()> left) = 0;
+  void Answer(HttpAnswer answer) { Answer(std::move(answer), nullptr); }
+};
+
+// Called for each whole request on one of the few threads that all connections share: it reads the
+// body, and waits for nothing.
+using HttpHandler = std::function<void(std::shared_ptr<HttpExchange> exchange)>;
+
+}  // namespace fovea

@@ -1,0 +1,22 @@
+// What a request line asks for: a path and a query, decoded.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace fovea {
+
+// RFC 3986, sections 3.3 and 3.4, in the origin form of RFC 9112, section 3.2.1.
+struct HttpTarget {
+  std::vector<std::string> path;  // the parts between slashes; "/" has none
+  std::vector<std::pair<std::string, std::string>> query;  // name=value, in their order
+};
+
+// Nothing where it does not begin with a slash, a percent sign is followed by no two hexadecimal
+// digits, or a part is NUL or holds one.
+std::optional<HttpTarget> ParseTarget(std::string_view text);
+
+}  // namespace fovea

@@ -1,0 +1,297 @@
+#include "server/transport/http/infer_http.h"
+
+#include <algorithm>
+#include <boost/beast/core/string.hpp>
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "base/limits.h"
+#include "base/status.h"
+#include "server/core/quote.h"
+#include "server/transport/http/contiguous.h"
+#include "server/transport/http/http_status.h"
+#include "server/transport/http/message_json.h"
+#include "server/transport/http/multipart.h"
+#include "server/transport/http/tensor_json.h"
+#include "server/transport/messages/infer_rules.h"
+#include "server/transport/messages/inflate.h"
+#include "server/transport/messages/vision_messages.h"
+
+namespace fovea {
+namespace {
+
+namespace beast = boost::beast;
+using beast::http::field;
+
+constexpr char kHeaderLength[] = "Inference-Header-Content-Length";
+constexpr char kRequestId[] = "X-Request-Id";
+constexpr std::string_view kForm = "multipart/form-data";
+// What JSON usually takes at most of a byte of protobuf: a float of five bytes with its tag becomes
+// a name and its digits. Fields that are zero are written too, and are counted when they are there.
+constexpr int64_t kJsonPerByte = 8;
+
+bool StartsWith(std::string_view text, std::string_view prefix) {
+  return text.size() >= prefix.size() &&
+         beast::iequals({text.data(), prefix.size()}, {prefix.data(), prefix.size()});
+}
+
+// A value of a header: nothing in it that ends a line.
+bool IsPrintable(std::string_view text) {
+  return std::ranges::all_of(text, [](char c) { return c >= ' ' && c <= '~'; });
+}
+
+// The receipt's times, in milliseconds (W3C Server Timing).
+std::string ServerTiming(const StageTimes& stages) {
+  std::string timing;
+  for (int i = 0; i < kStageCount; ++i) {
+    absl::StrAppendFormat(&timing, "%s%s;dur=%.3f", i == 0 ? "" : ", ", std::string(kStageNames[i]),
+                          static_cast<double>(stages[static_cast<Stage>(i)]) / kMillisecond);
+  }
+  return timing;
+}
+
+// One request from its exchange to its answer. Its closures keep it alive.
+class HttpCall : public std::enable_shared_from_this<HttpCall> {
+ public:
+  using Read = std::function<absl::Status(const ReceivedBytes& body, InferenceRequest& request,
+                                          CheckModel check_model)>;
+  using Write = std::function<absl::StatusOr<HttpAnswer>(InferenceResponse& response)>;
+
+  // `method` is a constant.
+  HttpCall(HttpContext& context, std::shared_ptr<HttpExchange> exchange, std::string_view method)
+      : context_(context),
+        exchange_(std::move(exchange)),
+        call_(context.api, {.protocol = Protocol::kHttp, .principal = ""}, method,
+              exchange_->request().arrived, kNever) {}
+
+  void Run(const Read& read, Write write) {
+    exchange_->OnGone([self = shared_from_this()] { self->call_.Cancel(); });
+    call_.Run(
+        request().body_bytes,
+        [&](InferenceRequest& inference, CheckModel check_model) -> absl::Status {
+          const std::string_view id = request().Field(kRequestId);
+          FOVEA_RETURN_IF_ERROR(CheckRequestId(id));
+          inference.id = std::string(id);
+          FOVEA_ASSIGN_OR_RETURN(const ReceivedBytes body, Unpacked(inference));
+          const absl::Status whole = read(body, inference, check_model);
+          request().body = {};  // what is in use stays
+          return whole;
+        },
+        [this, write = std::move(write)](InferenceResponse& response) -> absl::StatusOr<int64_t> {
+          FOVEA_ASSIGN_OR_RETURN(answer_, write(response));
+          answer_.fields.emplace_back("Server-Timing", ServerTiming(response.receipt.stages));
+          int64_t bytes = 0;
+          for (const std::string& part : answer_.body) bytes += static_cast<int64_t>(part.size());
+          return bytes;
+        },
+        [self = shared_from_this()](const absl::Status& status, const std::string& id) {
+          self->Answer(status, id);
+        });
+  }
+
+  HttpContext& context() { return context_; }
+  InferenceCall& call() { return call_; }
+  HttpRequest& request() { return exchange_->request(); }
+
+ private:
+  absl::StatusOr<ReceivedBytes> Unpacked(InferenceRequest& inference) {
+    const std::string_view encoding = request().Field(field::content_encoding);
+    if (encoding.empty() || encoding == "identity") return request().body;
+    if (encoding != "gzip" && encoding != "deflate") {
+      return InvalidArgument(
+          "request.encoding",
+          absl::StrCat("bodies are not read that are encoded as ", InQuotes(encoding)));
+    }
+    return Inflate(request().body,
+                   std::min(context_.max_message_bytes, limits::kMaxDecompressedMessageBytes),
+                   inference.memory);
+  }
+
+  void Answer(const absl::Status& status, const std::string& id) {
+    if (!status.ok()) answer_ = ErrorAnswer(status, id);
+    if (!id.empty() && IsPrintable(id)) answer_.fields.emplace_back(kRequestId, id);
+    call_.Answered();
+    exchange_->Answer(std::move(answer_), [self = shared_from_this()] { self->call_.Release(); });
+  }
+
+  HttpContext& context_;
+  const std::shared_ptr<HttpExchange> exchange_;
+  InferenceCall call_;
+  HttpAnswer answer_;  // until it is sent
+};
+
+absl::StatusOr<HttpAnswer> TensorAnswer(HttpCall& call, const OutputForms& forms,
+                                        InferenceResponse& response) {
+  FOVEA_RETURN_IF_ERROR(call.call().TakeAnswerMemory(JsonBytes(response, forms)));
+  FOVEA_ASSIGN_OR_RETURN(InferBody body,
+                         WriteInferResponse(response, forms, call.context().api.clock(),
+                                            call.context().max_answer_bytes));
+  HttpAnswer answer{.body = std::move(body.parts)};
+  if (body.binary) {
+    answer.fields = {{"Content-Type", "application/octet-stream"},
+                     {kHeaderLength, absl::StrCat(body.json_bytes)}};
+  } else {
+    answer.fields = {{"Content-Type", "application/json"}};
+  }
+  return answer;
+}
+
+// Sets an option by its name in a query or a form.
+template <typename Message>
+absl::Status SetOption(std::string_view name, std::string_view value, InferenceRequest& request,
+                       Message* message) {
+  if (name == "timeout_us") {
+    uint64_t timeout = 0;
+    if (!absl::SimpleAtoi(absl::string_view(value.data(), value.size()), &timeout)) {
+      return NoCount(name);
+    }
+    request.LimitTime(timeout);
+    return absl::OkStatus();
+  }
+  if (name == "model") name = "model_name";
+  if (name == "version") name = "model_version";
+  return SetField(name, value, message);
+}
+
+// The images that the body is, or that a form holds; the rest of a form are options.
+template <typename Message>
+absl::StatusOr<ImageFiles> ReadImages(HttpCall& call, const ReceivedBytes& body,
+                                      InferenceRequest& request, Message* message) {
+  for (const auto& [name, value] : call.request().target.query) {
+    FOVEA_RETURN_IF_ERROR(SetOption(name, value, request, message));
+  }
+  ImageFiles images;
+  int64_t size = 0;
+  for (const ScatteredBytes::Piece piece : body.pieces) size += static_cast<int64_t>(piece.size());
+  const std::string_view type = call.request().Field(field::content_type);
+  if (!StartsWith(type, kForm)) {
+    if (size > 0) {
+      images.files.emplace_back(
+          std::vector<ScatteredBytes::Piece>(body.pieces.begin(), body.pieces.end()), body.owner);
+    }
+    return images;
+  }
+  FOVEA_RETURN_IF_ERROR(request.TakeMemory(size));
+  const ContiguousText text = Gather(body, size, 0);
+  FOVEA_ASSIGN_OR_RETURN(const std::vector<FormPart> parts, ReadForm(type, text.text));
+  for (const FormPart& part : parts) {
+    if (part.name == "image" || part.name == "images") {
+      images.files.emplace_back(std::as_bytes(std::span(part.bytes)), text.owner);
+    } else {
+      FOVEA_RETURN_IF_ERROR(SetOption(part.name, part.bytes, request, message));
+    }
+  }
+  return images;
+}
+
+template <typename Request, typename Response>
+void RunVision(HttpContext& context, std::shared_ptr<HttpExchange> exchange,
+               std::string_view method) {
+  const auto call = std::make_shared<HttpCall>(context, std::move(exchange), method);
+  call->Run(
+      [&](const ReceivedBytes& body, InferenceRequest& request,
+          CheckModel check_model) -> absl::Status {
+        Request message;
+        FOVEA_ASSIGN_OR_RETURN(ImageFiles images, ReadImages(*call, body, request, &message));
+        FOVEA_RETURN_IF_ERROR(CheckRequestId(message.id()));
+        if (!message.id().empty()) request.id = message.id();
+        request.model_name = message.model_name();
+        request.model_version = message.model_version();
+        request.priority = message.priority();
+        if (request.model_name.empty()) {
+          return InvalidArgument("request.no_model", "the request names no model: ?model=NAME");
+        }
+        FOVEA_ASSIGN_OR_RETURN(request.options, ReadOptions(message));
+        FOVEA_RETURN_IF_ERROR(check_model(request));
+        if (images.files.empty()) {
+          return InvalidArgument("request.no_image", "the request has no image");
+        }
+        if (images.files.size() > limits::kMaxBatchSize) {
+          return InvalidArgument("request.image_count",
+                                 absl::StrCat("more than ", limits::kMaxBatchSize, " images"));
+        }
+        FOVEA_RETURN_IF_ERROR(request.TakeMemory(HeldBytes(request.options)));
+        request.input = std::move(images);
+        return absl::OkStatus();
+      },
+      [call = call.get()](InferenceResponse& response) -> absl::StatusOr<HttpAnswer> {
+        Response message;
+        FillAnswer(response, &message);
+        const size_t bytes = message.ByteSizeLong();
+        FOVEA_RETURN_IF_ERROR(CheckAnswerBytes(bytes, call->context().max_answer_bytes));
+        const int64_t expected = kJsonPerByte * static_cast<int64_t>(bytes);
+        FOVEA_RETURN_IF_ERROR(call->call().TakeAnswerMemory(expected));
+        std::string json = ToJson(message);
+        FOVEA_RETURN_IF_ERROR(call->call().TakeAnswerMemory(
+            std::max<int64_t>(static_cast<int64_t>(json.size()) - expected, 0)));
+        // The receipt holds the time of everything before it.
+        response.receipt.stages.EndStage(Stage::kEncode, call->context().api.clock().Now());
+        v1::Receipt receipt;
+        FillReceipt(response.receipt, &receipt);
+        json.back() = ',';
+        return HttpAnswer{
+            .fields = {{"Content-Type", "application/json"}},
+            .body = {std::move(json), absl::StrCat("\"receipt\":", ToJson(receipt), "}")}};
+      });
+}
+
+}  // namespace
+
+void StartInfer(HttpContext& context, std::shared_ptr<HttpExchange> exchange, std::string model,
+                std::string version) {
+  const auto call = std::make_shared<HttpCall>(context, std::move(exchange), "ModelInfer");
+  const auto forms = std::make_shared<OutputForms>();
+  call->Run(
+      [&](const ReceivedBytes& body, InferenceRequest& request,
+          CheckModel check_model) -> absl::Status {
+        request.model_name = std::move(model);
+        request.model_version = std::move(version);
+        int64_t size = 0;
+        for (const auto piece : body.pieces) size += static_cast<int64_t>(piece.size());
+        const std::string_view header = call->request().Field(kHeaderLength);
+        int64_t json_bytes = size;
+        if (!header.empty() &&
+            (!absl::SimpleAtoi(absl::string_view(header.data(), header.size()), &json_bytes) ||
+             json_bytes < 0 || json_bytes > size)) {
+          return InvalidArgument("request.header_length",
+                                 absl::StrCat(kHeaderLength, " is no length of the body's head"));
+        }
+        if (json_bytes > 0 || header.empty()) {
+          return ReadInferRequest(body, json_bytes, check_model, context.api.memory(), &request,
+                                  forms.get());
+        }
+        // Triton's raw binary request: the body is the one input.
+        forms->binary = true;
+        request.options = WantedTensors();
+        FOVEA_RETURN_IF_ERROR(check_model(request));
+        if (size == 0) return InvalidArgument("request.no_image", "the request has no image");
+        ImageFiles images;
+        images.files.emplace_back(
+            std::vector<ScatteredBytes::Piece>(body.pieces.begin(), body.pieces.end()), body.owner);
+        request.input = std::move(images);
+        return absl::OkStatus();
+      },
+      [call = call.get(), forms](InferenceResponse& response) {
+        return TensorAnswer(*call, *forms, response);
+      });
+}
+
+void StartVision(HttpContext& context, std::shared_ptr<HttpExchange> exchange, VisionTask task) {
+  switch (task) {
+    case VisionTask::kClassification:
+      return RunVision<v1::ClassifyRequest, v1::ClassifyResponse>(context, std::move(exchange),
+                                                                  "Classify");
+    case VisionTask::kDetection:
+      return RunVision<v1::DetectRequest, v1::DetectResponse>(context, std::move(exchange),
+                                                              "Detect");
+    case VisionTask::kSegmentation:
+      return RunVision<v1::SegmentRequest, v1::SegmentResponse>(context, std::move(exchange),
+                                                                "Segment");
+  }
+}
+
+}  // namespace fovea

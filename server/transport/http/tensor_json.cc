@@ -1,0 +1,567 @@
+#include "server/transport/http/tensor_json.h"
+
+#include <simdjson.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <optional>
+#include <span>
+
+#include "absl/strings/str_cat.h"
+#include "base/limits.h"
+#include "base/status.h"
+#include "base/utf8.h"
+#include "server/core/quote.h"
+#include "server/transport/http/contiguous.h"
+#include "server/transport/http/message_json.h"
+#include "server/transport/messages/infer_rules.h"
+
+namespace fovea {
+namespace {
+
+namespace ondemand = simdjson::ondemand;
+
+// Of a byte of JSON: its copy (1), simdjson's index of where values stand (4), and its strings
+// without escapes (5/3), rounded up.
+constexpr int64_t kWorkspacePerByte = 7;
+
+absl::Status BadJson() {
+  return InvalidArgument("request.json", "the body is no JSON of an inference request");
+}
+absl::Status BadField(std::string_view name) {
+  return InvalidArgument("request.json",
+                         absl::StrCat(InQuotes(name), " is not there, not of its type, or twice"));
+}
+
+// Calls `visit(name, value)`, which gives a status, for each member of an object.
+template <typename Visit>
+absl::Status ForEachMember(ondemand::object& object, Visit visit) {
+  for (auto member : object) {
+    ondemand::field field;
+    std::string_view name;
+    if (std::move(member).get(field) != simdjson::SUCCESS ||
+        field.unescaped_key().get(name) != simdjson::SUCCESS) {
+      return BadJson();
+    }
+    FOVEA_RETURN_IF_ERROR(visit(std::string(name), field.value()));
+  }
+  return absl::OkStatus();
+}
+
+// The same for each element of an array.
+template <typename Visit>
+absl::Status ForEachElement(ondemand::value& value, std::string_view name, Visit visit) {
+  ondemand::array array;
+  if (value.get_array().get(array) != simdjson::SUCCESS) return BadField(name);
+  for (auto element : array) {
+    ondemand::value one;
+    if (std::move(element).get(one) != simdjson::SUCCESS) return BadJson();
+    FOVEA_RETURN_IF_ERROR(visit(one));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadText(ondemand::value& value, std::string_view name,
+                      std::optional<std::string>* to) {
+  std::string_view text;
+  if (*to || value.get_string().get(text) != simdjson::SUCCESS) return BadField(name);
+  to->emplace(text);
+  return absl::OkStatus();
+}
+
+struct Parameters {
+  std::optional<uint64_t> priority, timeout, classification, binary_data_size;
+  std::optional<bool> binary_data, binary_data_output;
+};
+
+absl::Status ReadParameters(ondemand::value& value, Parameters* to) {
+  ondemand::object object;
+  if (value.get_object().get(object) != simdjson::SUCCESS) return BadField("parameters");
+  size_t count = 0;
+  return ForEachMember(object, [&](const std::string& name, ondemand::value one) -> absl::Status {
+    FOVEA_RETURN_IF_ERROR(CheckParameterCount(++count));
+    FOVEA_RETURN_IF_ERROR(CheckParameterName(name));
+    const auto read = [&](auto* parameter, auto result, const absl::Status& wrong) -> absl::Status {
+      if (*parameter) return BadField(name);
+      typename std::decay_t<decltype(*parameter)>::value_type read_value;
+      if (std::move(result).get(read_value) != simdjson::SUCCESS) return wrong;
+      *parameter = read_value;
+      return absl::OkStatus();
+    };
+    if (name == "priority") return read(&to->priority, one.get_uint64(), NoCount(name));
+    if (name == "timeout") return read(&to->timeout, one.get_uint64(), NoCount(name));
+    if (name == "classification") return read(&to->classification, one.get_uint64(), NoCount(name));
+    if (name == "binary_data_size") {
+      return read(&to->binary_data_size, one.get_uint64(), NoCount(name));
+    }
+    if (name == "binary_data") return read(&to->binary_data, one.get_bool(), BadField(name));
+    if (name == "binary_data_output") {
+      return read(&to->binary_data_output, one.get_bool(), BadField(name));
+    }
+    return absl::OkStatus();
+  });
+}
+
+absl::Status ReadOutput(ondemand::value& value, WantedTensors* wanted, OutputForms* forms) {
+  ondemand::object object;
+  if (value.get_object().get(object) != simdjson::SUCCESS) return BadField("outputs");
+  std::optional<std::string> name;
+  Parameters parameters;
+  FOVEA_RETURN_IF_ERROR(ForEachMember(object, [&](const std::string& member, ondemand::value one) {
+    if (member == "name") return ReadText(one, member, &name);
+    if (member == "parameters") return ReadParameters(one, &parameters);
+    return absl::OkStatus();
+  }));
+  if (!name) return BadField("name");
+  if (parameters.binary_data) forms->named.emplace_back(*name, *parameters.binary_data);
+  return AddOutput(*name, parameters.classification.value_or(0), wanted);
+}
+
+// Of an element as a tensor has it; a text besides what it is long.
+size_t LeastBytes(DataType type) {
+  return type == DataType::kBytes ? sizeof(uint32_t) : ElementSize(type);
+}
+
+// Elements in JSON, flat or nested, as a tensor's bytes.
+class Elements {
+ public:
+  Elements(std::string_view input, DataType type, int64_t count)
+      : input_(input), type_(type), missing_(count) {
+    bytes_.reserve(count * LeastBytes(type));
+  }
+
+  absl::Status Add(ondemand::value& value, int depth) {
+    ondemand::json_type kind;
+    if (value.type().get(kind) != simdjson::SUCCESS) return BadJson();
+    if (kind == ondemand::json_type::array) {
+      if (depth == limits::kMaxTensorRank) return Wrong("is nested deeper than a shape can be");
+      return ForEachElement(value, "data",
+                            [&](ondemand::value& one) { return Add(one, depth + 1); });
+    }
+    if (--missing_ < 0) return WrongCount();
+    return AddOne(value);
+  }
+
+  absl::StatusOr<ScatteredBytes> Finish() && {
+    if (missing_ != 0) return WrongCount();
+    auto owner = std::make_shared<const std::string>(std::move(bytes_));
+    const ScatteredBytes::Piece piece = std::as_bytes(std::span(*owner));
+    return ScatteredBytes(piece, std::move(owner));
+  }
+
+ private:
+  absl::Status Wrong(std::string_view what) const {
+    return InputError("request.contents_type", input_, what);
+  }
+  absl::Status WrongCount() const {
+    return InputError("request.contents_count", input_,
+                      "has another number of elements than its shape says");
+  }
+
+  template <typename Number>
+  absl::Status Append(Number number) {
+    bytes_.append(reinterpret_cast<const char*>(&number), sizeof(number));
+    return absl::OkStatus();
+  }
+
+  template <typename Integer>
+  absl::Status AppendInteger(ondemand::value& value) {
+    using Wide = std::conditional_t<std::is_signed_v<Integer>, int64_t, uint64_t>;
+    Wide wide;
+    simdjson::error_code error;
+    if constexpr (std::is_signed_v<Integer>) {
+      error = value.get_int64().get(wide);
+    } else {
+      error = value.get_uint64().get(wide);
+    }
+    if (error != simdjson::SUCCESS || wide < std::numeric_limits<Integer>::min() ||
+        wide > std::numeric_limits<Integer>::max()) {
+      return Wrong(absl::StrCat("holds something that is no ", std::string(DataTypeName(type_))));
+    }
+    return Append(static_cast<Integer>(wide));
+  }
+
+  absl::Status AppendBool(ondemand::value& value) {
+    bool truth;
+    if (value.get_bool().get(truth) == simdjson::SUCCESS) return Append(truth);
+    uint64_t number;  // as Triton's clients write them
+    if (value.get_uint64().get(number) != simdjson::SUCCESS || number > 1) {
+      return Wrong("holds something that is no BOOL");
+    }
+    return Append(number == 1);
+  }
+
+  absl::Status AddOne(ondemand::value& value) {
+    switch (type_) {
+      case DataType::kBool:
+        return AppendBool(value);
+      case DataType::kUint8:
+        return AppendInteger<uint8_t>(value);
+      case DataType::kUint16:
+        return AppendInteger<uint16_t>(value);
+      case DataType::kUint32:
+        return AppendInteger<uint32_t>(value);
+      case DataType::kUint64:
+        return AppendInteger<uint64_t>(value);
+      case DataType::kInt8:
+        return AppendInteger<int8_t>(value);
+      case DataType::kInt16:
+        return AppendInteger<int16_t>(value);
+      case DataType::kInt32:
+        return AppendInteger<int32_t>(value);
+      case DataType::kInt64:
+        return AppendInteger<int64_t>(value);
+      case DataType::kFp32:
+      case DataType::kFp64: {
+        double number;
+        if (value.get_double().get(number) != simdjson::SUCCESS) {
+          return Wrong("holds something that is no number");
+        }
+        return type_ == DataType::kFp32 ? Append(static_cast<float>(number)) : Append(number);
+      }
+      case DataType::kBytes: {
+        std::string_view text;
+        if (value.get_string().get(text) != simdjson::SUCCESS) {
+          return Wrong("holds something that is no text");
+        }
+        FOVEA_RETURN_IF_ERROR(Append(static_cast<uint32_t>(text.size())));
+        bytes_.append(text);
+        return absl::OkStatus();
+      }
+      case DataType::kFp16:
+      case DataType::kBf16:
+        break;
+    }
+    return Wrong(
+        absl::StrCat(std::string(DataTypeName(type_)), " tensors come as binary data only"));
+  }
+
+  const std::string_view input_;
+  const DataType type_;
+  int64_t missing_;
+  std::string bytes_;
+};
+
+// What stands behind the JSON.
+class BinaryTensors {
+ public:
+  BinaryTensors(const ReceivedBytes& body, size_t json_bytes)
+      : bytes_({body.pieces.begin(), body.pieces.end()}, body.owner), at_(json_bytes) {}
+
+  // The next `size` bytes; nothing where there are fewer.
+  std::optional<ScatteredBytes> Take(uint64_t size) {
+    if (size > bytes_.size() - at_) return std::nullopt;
+    at_ += size;
+    return bytes_.Slice(at_ - size, size);
+  }
+  bool AtEnd() const { return at_ == bytes_.size(); }
+
+ private:
+  const ScatteredBytes bytes_;
+  size_t at_;
+};
+
+absl::Status ReadInput(ondemand::value& value, size_t json_bytes, BinaryTensors& binary,
+                       InferenceRequest* request, NamedTensors* inputs) {
+  ondemand::object object;
+  if (value.get_object().get(object) != simdjson::SUCCESS) return BadField("inputs");
+  std::optional<std::string> name, datatype;
+  std::optional<std::vector<int64_t>> shape;
+  Parameters parameters;
+  int data = 0;
+  FOVEA_RETURN_IF_ERROR(
+      ForEachMember(object, [&](const std::string& member, ondemand::value one) -> absl::Status {
+        if (member == "name") return ReadText(one, member, &name);
+        if (member == "datatype") return ReadText(one, member, &datatype);
+        if (member == "parameters") return ReadParameters(one, &parameters);
+        if (member == "data" && ++data > 1) return BadField(member);
+        if (member != "shape") return absl::OkStatus();
+        if (shape) return BadField(member);
+        shape.emplace();
+        return ForEachElement(one, member, [&](ondemand::value& side) -> absl::Status {
+          int64_t size;
+          if (shape->size() > limits::kMaxTensorRank ||
+              side.get_int64().get(size) != simdjson::SUCCESS) {
+            return BadField(member);
+          }
+          shape->push_back(size);
+          return absl::OkStatus();
+        });
+      }));
+  if (!name || !datatype || !shape) return BadField("inputs");
+  FOVEA_ASSIGN_OR_RETURN(const DataType type, ReadInputType(*name, *datatype));
+  FOVEA_ASSIGN_OR_RETURN(const int64_t elements, CheckInputShape(*name, *shape, type));
+  InputTensor tensor{.name = *name, .type = type, .shape = *std::move(shape)};
+  if (parameters.binary_data_size) {
+    if (data > 0) {
+      return InputError("request.two_contents", *name, "has data although they are binary");
+    }
+    std::optional<ScatteredBytes> bytes = binary.Take(*parameters.binary_data_size);
+    if (!bytes) {
+      return InputError("request.input_size", *name, "is longer than what follows the JSON");
+    }
+    tensor.data = *std::move(bytes);
+    FOVEA_RETURN_IF_ERROR(CheckInputBytes(tensor, elements));
+    return AddInput(std::move(tensor), inputs);
+  }
+  // An element takes a byte of JSON at least: a shape is believed only as far as there is any.
+  ondemand::value values;
+  if (static_cast<uint64_t>(elements) > json_bytes || object.reset().error() ||
+      object.find_field_unordered("data").get(values) != simdjson::SUCCESS) {
+    return InputError("request.contents_count", *name, "has fewer data than its shape says");
+  }
+  const int64_t texts = type == DataType::kBytes ? static_cast<int64_t>(json_bytes) : 0;
+  FOVEA_RETURN_IF_ERROR(
+      request->TakeMemory(elements * static_cast<int64_t>(LeastBytes(type)) + texts));
+  Elements read(*name, type, elements);
+  FOVEA_RETURN_IF_ERROR(read.Add(values, 0));
+  FOVEA_ASSIGN_OR_RETURN(tensor.data, std::move(read).Finish());
+  return AddInput(std::move(tensor), inputs);
+}
+
+// Everything but the inputs.
+absl::Status ReadHead(ondemand::object& root, InferenceRequest* request, OutputForms* forms) {
+  std::optional<std::string> id;
+  Parameters parameters;
+  WantedTensors wanted;
+  int inputs = 0, outputs = 0, parameter_lists = 0;
+  FOVEA_RETURN_IF_ERROR(
+      ForEachMember(root, [&](const std::string& member, ondemand::value one) -> absl::Status {
+        if (member == "id") {
+          FOVEA_RETURN_IF_ERROR(ReadText(one, member, &id));
+          FOVEA_RETURN_IF_ERROR(CheckRequestId(*id));
+          request->id = *id;
+        } else if (member == "parameters") {
+          if (++parameter_lists > 1) return BadField(member);
+          return ReadParameters(one, &parameters);
+        } else if (member == "outputs") {
+          if (++outputs > 1) return BadField(member);
+          size_t count = 0;
+          return ForEachElement(one, member, [&](ondemand::value& output) -> absl::Status {
+            FOVEA_RETURN_IF_ERROR(CheckOutputCount(++count));
+            return ReadOutput(output, &wanted, forms);
+          });
+        } else if (member == "inputs" && ++inputs > 1) {
+          return BadField(member);
+        }
+        return absl::OkStatus();
+      }));
+  if (inputs == 0) return BadField("inputs");
+  request->priority = parameters.priority.value_or(0);
+  request->LimitTime(parameters.timeout.value_or(0));
+  request->options = std::move(wanted);
+  forms->binary = parameters.binary_data_output.value_or(false);
+  return absl::OkStatus();
+}
+
+// Answers.
+
+template <typename Number>
+bool AppendNumbers(std::string_view bytes, std::string* json) {
+  for (size_t at = 0; at < bytes.size(); at += sizeof(Number)) {
+    Number number;
+    std::memcpy(&number, bytes.data() + at, sizeof(number));
+    if constexpr (std::is_floating_point_v<Number>) {
+      if (!std::isfinite(number)) return false;
+    }
+    if (json->back() != '[') json->push_back(',');
+    if constexpr (std::is_same_v<Number, bool>) {
+      json->append(number ? "true" : "false");
+    } else {
+      char digits[32];
+      const auto [end, error] = std::to_chars(std::begin(digits), std::end(digits), number);
+      json->append(digits, end);
+    }
+  }
+  return true;
+}
+
+bool IsUtf8(std::string_view text) {
+  while (!text.empty()) {
+    const CodePoint first = DecodeUtf8(text);
+    if (first.value == CodePoint::kInvalid) return false;
+    text.remove_prefix(first.length);
+  }
+  return true;
+}
+
+bool AppendTexts(std::string_view bytes, std::string* json) {
+  while (bytes.size() >= sizeof(uint32_t)) {
+    uint32_t size;
+    std::memcpy(&size, bytes.data(), sizeof(size));
+    const std::string_view text = bytes.substr(sizeof(size), size);
+    if (!IsUtf8(text)) return false;
+    if (json->back() != '[') json->push_back(',');
+    AppendText(text, json);
+    bytes.remove_prefix(sizeof(size) + text.size());
+  }
+  return true;
+}
+
+// Whether JSON has such elements. A part of an output holds whole elements.
+bool AppendElements(DataType type, std::string_view bytes, std::string* json) {
+  switch (type) {
+    case DataType::kBool:
+      return AppendNumbers<bool>(bytes, json);
+    case DataType::kUint8:
+      return AppendNumbers<uint8_t>(bytes, json);
+    case DataType::kUint16:
+      return AppendNumbers<uint16_t>(bytes, json);
+    case DataType::kUint32:
+      return AppendNumbers<uint32_t>(bytes, json);
+    case DataType::kUint64:
+      return AppendNumbers<uint64_t>(bytes, json);
+    case DataType::kInt8:
+      return AppendNumbers<int8_t>(bytes, json);
+    case DataType::kInt16:
+      return AppendNumbers<int16_t>(bytes, json);
+    case DataType::kInt32:
+      return AppendNumbers<int32_t>(bytes, json);
+    case DataType::kInt64:
+      return AppendNumbers<int64_t>(bytes, json);
+    case DataType::kFp32:
+      return AppendNumbers<float>(bytes, json);
+    case DataType::kFp64:
+      return AppendNumbers<double>(bytes, json);
+    case DataType::kBytes:
+      return AppendTexts(bytes, json);
+    case DataType::kFp16:
+    case DataType::kBf16:
+      break;
+  }
+  return false;
+}
+
+std::string ReceiptParameters(const InferenceResponse& response) {
+  const Receipt& receipt = response.receipt;
+  std::string json = absl::StrCat("{\"fovea.batch_size\":", receipt.batch_size,
+                                  ",\"fovea.batch_peak_bytes\":", receipt.batch_peak_bytes,
+                                  ",\"fovea.padding\":", receipt.padding);
+  if (response.untrained) json.append(",\"fovea.untrained\":true");
+  for (int i = 0; i < kStageCount; ++i) {
+    absl::StrAppend(&json, ",\"fovea.", std::string(kStageNames[i]),
+                    "_ns\":", receipt.stages[static_cast<Stage>(i)]);
+  }
+  return json + "}";
+}
+
+}  // namespace
+
+bool OutputForms::IsBinary(const std::string& output) const {
+  const auto found = std::ranges::find(named, output, &std::pair<std::string, bool>::first);
+  return found == named.end() ? binary : found->second;
+}
+
+absl::Status ReadInferRequest(const ReceivedBytes& body, size_t json_bytes, CheckModel check_model,
+                              MemoryBudget& budget, InferenceRequest* request, OutputForms* forms) {
+  if (static_cast<int64_t>(json_bytes) > limits::kMaxJsonBytes) {
+    return ResourceExhausted("request.json_too_large",
+                             absl::StrCat("more than ", limits::kMaxJsonBytes,
+                                          " bytes of JSON: send tensors as binary data"));
+  }
+  RequestMemory workspace(budget);
+  FOVEA_RETURN_IF_ERROR(workspace.Take(
+      static_cast<int64_t>(json_bytes + simdjson::SIMDJSON_PADDING) * kWorkspacePerByte));
+  const ContiguousText text = Gather(body, json_bytes, simdjson::SIMDJSON_PADDING);
+  ondemand::parser parser;
+  ondemand::document document;
+  ondemand::object root;
+  if (parser.iterate(text.text.data(), json_bytes, json_bytes + simdjson::SIMDJSON_PADDING)
+              .get(document) != simdjson::SUCCESS ||
+      document.get_object().get(root) != simdjson::SUCCESS) {
+    return BadJson();
+  }
+  FOVEA_RETURN_IF_ERROR(ReadHead(root, request, forms));
+  const char* rest;
+  if (document.current_location().get(rest) != simdjson::OUT_OF_BOUNDS) return BadJson();
+  FOVEA_RETURN_IF_ERROR(check_model(*request));
+  document.rewind();
+  ondemand::value inputs;
+  if (document.find_field_unordered("inputs").get(inputs) != simdjson::SUCCESS) return BadJson();
+  BinaryTensors binary(body, json_bytes);
+  NamedTensors tensors;
+  size_t count = 0;
+  FOVEA_RETURN_IF_ERROR(
+      ForEachElement(inputs, "inputs", [&](ondemand::value& input) -> absl::Status {
+        FOVEA_RETURN_IF_ERROR(CheckInputCount(++count));
+        return ReadInput(input, json_bytes, binary, request, &tensors);
+      }));
+  if (!binary.AtEnd()) {
+    return InvalidArgument("request.binary_rest", "more follows the JSON than its inputs have");
+  }
+  request->input = std::move(tensors);
+  return absl::OkStatus();
+}
+
+int64_t JsonBytes(const InferenceResponse& response, const OutputForms& forms) {
+  constexpr int64_t kMostDigits = 26, kMostEscaped = 6;
+  int64_t bytes = 0;
+  for (const OutputTensor& output : std::get<TensorResults>(response.results)) {
+    if (forms.IsBinary(output.name)) continue;
+    const auto size = static_cast<int64_t>(output.bytes());
+    bytes += output.type == DataType::kBytes
+                 ? kMostEscaped * size
+                 : size / static_cast<int64_t>(ElementSize(output.type)) * kMostDigits;
+  }
+  return bytes;
+}
+
+absl::StatusOr<InferBody> WriteInferResponse(InferenceResponse& response, const OutputForms& forms,
+                                             const Clock& clock, size_t max_bytes) {
+  auto& outputs = std::get<TensorResults>(response.results);  // what ReadInferRequest asks for
+  InferBody body;
+  body.parts.resize(2);  // of the JSON; the outputs' bytes follow
+  std::string json = ",\"outputs\":[";
+  for (OutputTensor& output : outputs) {
+    if (&output != &outputs.front()) json.push_back(',');
+    json.append("{\"name\":");
+    AppendText(output.name, &json);
+    absl::StrAppend(&json, ",\"datatype\":\"", std::string(DataTypeName(output.type)),
+                    "\",\"shape\":[");
+    for (const int64_t side : output.shape) {
+      absl::StrAppend(&json, json.back() == '[' ? "" : ",", side);
+    }
+    json.push_back(']');
+    if (forms.IsBinary(output.name)) {
+      absl::StrAppend(&json, ",\"parameters\":{\"binary_data_size\":", output.bytes(), "}}");
+      body.parts.push_back(std::move(output.data));
+      for (std::string& part : output.further) body.parts.push_back(std::move(part));
+      body.binary = true;
+      continue;
+    }
+    json.append(",\"data\":[");
+    bool written = AppendElements(output.type, output.data, &json);
+    for (const std::string& part : output.further) {
+      written = written && AppendElements(output.type, part, &json);
+    }
+    if (!written) {
+      return InvalidArgument("request.output_form",
+                             absl::StrCat("output ", InQuotes(output.name),
+                                          " has values that JSON has not: ask for binary data"));
+    }
+    json.append("]}");
+  }
+  json.append("]}");
+  response.receipt.stages.EndStage(Stage::kEncode, clock.Now());
+  std::string head = "{\"model_name\":";
+  AppendText(response.model_name, &head);
+  head.append(",\"model_version\":");
+  AppendText(response.model_version, &head);
+  if (!response.id.empty()) {
+    head.append(",\"id\":");
+    AppendText(response.id, &head);
+  }
+  absl::StrAppend(&head, ",\"parameters\":", ReceiptParameters(response));
+  body.json_bytes = head.size() + json.size();
+  body.parts[0] = std::move(head);
+  body.parts[1] = std::move(json);
+  size_t bytes = 0;
+  for (const std::string& part : body.parts) bytes += part.size();
+  FOVEA_RETURN_IF_ERROR(CheckAnswerBytes(bytes, max_bytes));
+  return body;
+}
+
+}  // namespace fovea

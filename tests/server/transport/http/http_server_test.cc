@@ -1,0 +1,358 @@
+#include "server/transport/http/http_server.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "server/core/testing/notification.h"
+#include "server/core/testing/watched_thread.h"
+#include "tests/server/transport/http/http_testing.h"
+
+namespace fovea {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+std::string Text(const ReceivedBytes& bytes) {
+  std::string text;
+  for (const ScatteredBytes::Piece piece : bytes.pieces) {
+    text.append(reinterpret_cast<const char*>(piece.data()), piece.size());
+  }
+  return text;
+}
+
+// Answers with the method's number of path parts and the body, or keeps the exchange.
+class HttpServerTest : public ::testing::Test {
+ protected:
+  void Start(HttpServerOptions options = {}) {
+    options.port = 0;
+    auto server = HttpServer::Create(
+        options, budget_, SteadyClock(), [this](std::shared_ptr<HttpExchange> e) {
+          if (hold_) {
+            e->OnGone([this] { gone_.Notify(); });
+            held_ = std::move(e);
+            arrived_.Notify();
+            return;
+          }
+          ++handled_;
+          e->Answer({.fields = {{"X-Parts", std::to_string(e->request().target.path.size())}},
+                     .body = {"<", Text(e->request().body), ">"}});
+        });
+    ASSERT_TRUE(server.ok()) << server.status();
+    server_ = *std::move(server);
+  }
+  // Bodies are given back, whatever became of their requests.
+  void TearDown() override {
+    held_.reset();
+    if (server_ != nullptr) server_->Close();
+    EXPECT_EQ(budget_.held(), 0);
+  }
+  std::string Ask(std::string_view request) { return AskHttp(server_->port(), request); }
+
+  MemoryBudget budget_{64 << 20, SteadyClock()};
+  std::atomic<bool> hold_ = false;
+  std::atomic<int> handled_ = 0;
+  Notification arrived_, gone_;
+  std::shared_ptr<HttpExchange> held_;
+  std::unique_ptr<HttpServer> server_;
+};
+
+TEST_F(HttpServerTest, AnswersInTheOrderOfTheRequests) {
+  Start();
+  HttpConnection connection(server_->port());
+  connection.Send(
+      "GET /a/b HTTP/1.1\r\nHost: x\r\n\r\n"
+      "POST /c HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\none"
+      "HEAD / HTTP/1.1\r\nHost: x\r\n\r\n"
+      "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
+      "1\r\nt\r\n2;x=y\r\nwo\r\n0\r\n\r\n");
+  EXPECT_EQ(connection.ReadAll(),
+            "HTTP/1.1 200 OK\r\nX-Parts: 2\r\nContent-Length: 2\r\n\r\n<>"
+            "HTTP/1.1 200 OK\r\nX-Parts: 1\r\nContent-Length: 5\r\n\r\n<one>"
+            "HTTP/1.1 200 OK\r\nX-Parts: 0\r\nContent-Length: 2\r\n\r\n"
+            "HTTP/1.1 200 OK\r\nX-Parts: 0\r\nContent-Length: 5\r\nConnection: close\r\n\r\n<two>");
+}
+
+TEST_F(HttpServerTest, TakesLargeBodiesInAnyPieces) {
+  Start();
+  std::string body(3 << 20, 'b');
+  for (size_t i = 0; i < body.size(); i += 1000) body[i] = static_cast<char>('c' + i / 1000 % 20);
+  EXPECT_THAT(Ask(HttpMessage("POST /", body)), EndsWith("\r\n\r\n<" + body + ">"));
+  std::string chunked =
+      "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n";
+  for (size_t at = 0; at < body.size(); at += 300'000) {
+    const std::string part = body.substr(at, 300'000);
+    char size[16];
+    std::snprintf(size, sizeof(size), "%zx", part.size());
+    chunked += std::string(size) + "\r\n" + part + "\r\n";
+  }
+  EXPECT_THAT(Ask(chunked + "0\r\n\r\n"), EndsWith("\r\n\r\n<" + body + ">"));
+  // A byte at a time.
+  HttpConnection slow(server_->port());
+  for (const char c : HttpMessage("POST /x", "slow")) slow.Send(std::string(1, c));
+  EXPECT_THAT(slow.ReadAll(), EndsWith("<slow>"));
+  EXPECT_EQ(budget_.held(), 0);
+}
+
+TEST_F(HttpServerTest, AnOldVersionEndsTheConnectionUnlessItAsksOtherwise) {
+  Start();
+  EXPECT_THAT(Ask("GET / HTTP/1.0\r\n\r\n"), HasSubstr("Connection: close\r\n"));
+  HttpConnection connection(server_->port());
+  connection.Send("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
+  EXPECT_THAT(connection.ReadUntil("<>"), HasSubstr("Connection: keep-alive\r\n"));
+  connection.Send("GET / HTTP/1.0\r\n\r\n");
+  EXPECT_THAT(connection.ReadAll(), StartsWith("HTTP/1.1 200 "));
+}
+
+TEST_F(HttpServerTest, AsksForABodyThatWaitsForIt) {
+  Start();
+  HttpConnection connection(server_->port());
+  const std::string head =
+      "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nExpect: 100-continue\r\n"
+      "Connection: close\r\n\r\n";
+  connection.Send(head);
+  EXPECT_EQ(connection.ReadUntil("\r\n\r\n"), "HTTP/1.1 100 Continue\r\n\r\n");
+  connection.Send("hi");
+  EXPECT_THAT(connection.ReadAll(), EndsWith("<hi>"));
+  // It is not asked for where it is too long.
+  Start({.max_body_bytes = 1});
+  EXPECT_THAT(Ask(head), StartsWith("HTTP/1.1 413 "));
+}
+
+// Row 50, and what else two readers might read in two ways.
+TEST_F(HttpServerTest, DoubtfulRequestsAreRefusedAndTheConnectionClosed) {
+  Start();
+  const std::string post = "POST / HTTP/1.1\r\nHost: x\r\n";
+  const std::string chunked = post + "Transfer-Encoding: chunked\r\n\r\n";
+  const std::vector<std::pair<std::string, int>> bad = {
+      {post + "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400},
+      {post + "Transfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\n0\r\n\r\n", 400},
+      {post + "Content-Length: 3\r\nContent-Length: 4\r\n\r\nabcd", 400},
+      {post + "Content-Length: 3\r\nContent-Length: 3\r\n\r\nabc", 400},
+      {post + "Content-Length: 3, 3\r\n\r\nabc", 400},
+      {post + "Content-Length: +3\r\n\r\nabc", 400},
+      {post + "Content-Length: -3\r\n\r\nabc", 400},
+      {post + "Content-Length: 0x3\r\n\r\nabc", 400},
+      {post + "Content-Length: 3 4\r\n\r\nabc", 400},
+      {post + "Content-Length:\r\n\r\nabc", 400},
+      {post + "Content-Length: 99999999999999999999999\r\n\r\nabc", 400},
+      {post + "Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", 400},
+      {post + "Transfer-Encoding: chunked, chunked\r\n\r\n0\r\n\r\n", 400},
+      {post + "Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n", 400},
+      {post + "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400},
+      {post + "Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n", 400},
+      {"POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400},
+      {chunked + "-2\r\nab\r\n0\r\n\r\n", 400},
+      {chunked + "+1\r\na\r\n0\r\n\r\n", 400},
+      {chunked + "0x1\r\na\r\n0\r\n\r\n", 400},
+      {chunked + "fffffffffffffffff\r\na\r\n0\r\n\r\n", 400},
+      {chunked + "1\na\r\n0\r\n\r\n", 400},
+      {chunked + "1\r\nab\r\n0\r\n\r\n", 400},
+      {chunked + "1\r\na\n0\r\n\r\n", 400},
+      {chunked + "\r\na\r\n0\r\n\r\n", 400},
+      {"GET / HTTP/1.1\r\nHost: x\r\nX: a\r\n b\r\n\r\n", 400},
+      {"GET / HTTP/1.1\r\nHost: x\r\nX: a\r\n\tb\r\n\r\n", 400},
+      {"GET / HTTP/1.1\nHost: x\n\n\r\n\r\n", 400},
+      {"GET / HTTP/1.1\r\nHost: x\nX: y\r\n\r\n", 400},
+      {"GET / HTTP/1.1\r\nHost: x\rX: y\r\n\r\n", 400},
+      {std::string("GET / HTTP/1.1\r\nHost: x\r\nX: a\0b\r\n\r\n", 36), 400},
+      {"GET / HTTP/1.1\r\n\r\n", 400},
+      {"GET / HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n", 400},
+      {"GET http://x/ HTTP/1.1\r\nHost: x\r\n\r\n", 400},
+      {"GET * HTTP/1.1\r\nHost: x\r\n\r\n", 400},
+      {"CONNECT x:80 HTTP/1.1\r\nHost: x\r\n\r\n", 400},
+      {"GET /%zz HTTP/1.1\r\nHost: x\r\n\r\n", 400},
+      {"GET /%00 HTTP/1.1\r\nHost: x\r\n\r\n", 400},
+      {"GET / HTTP/2.0\r\nHost: x\r\n\r\n", 400},
+      {"GET /\r\nHost: x\r\n\r\n", 400},
+      {"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400},
+      {"\x16\x03\x01 a TLS handshake\r\n\r\n", 400},
+      {"BREW / HTTP/1.1\r\nHost: x\r\n\r\n", 501},
+      {post + "Content-Length: 3\r\nExpect: 200-ok\r\n\r\nabc", 417},
+      {"GET / HTTP/1.1\r\nHost: x\r\nX: " + std::string(20'000, 'x') + "\r\n\r\n", 431},
+      {std::string(20'000, 'x'), 431},
+      {"GET /" + std::string(9'000, 'x') + " HTTP/1.1\r\nHost: x\r\n\r\n", 414},
+  };
+  for (const auto& [request, status] : bad) {
+    // What follows in the same connection is not looked at.
+    const std::string answer = Ask(request + "GET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n");
+    EXPECT_THAT(answer, AllOf(StartsWith("HTTP/1.1 " + std::to_string(status) + " "),
+                              HasSubstr("Connection: close\r\n"), HasSubstr("{\"error\":")))
+        << request.substr(0, 200);
+    EXPECT_EQ(answer.find("HTTP/1.1", 1), answer.npos) << request.substr(0, 200);
+  }
+  EXPECT_EQ(handled_, 0);
+  EXPECT_THAT(Ask(HttpMessage("GET /")), EndsWith("<>"));
+}
+
+TEST_F(HttpServerTest, ABodyInTooManyChunksIsRefused) {
+  Start();
+  std::string request =
+      "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n";
+  std::string most = request;
+  for (int64_t i = 0; i < limits::kMaxHttpChunks - 1; ++i) most += "1\r\na\r\n";
+  EXPECT_THAT(Ask(most + "0\r\n\r\n"), StartsWith("HTTP/1.1 200 "));
+  EXPECT_THAT(Ask(most + "1\r\na\r\n0\r\n\r\n"), StartsWith("HTTP/1.1 413 "));
+  // A line of a chunk that does not end.
+  EXPECT_THAT(Ask(request + "1;" + std::string(200'000, 'x')), StartsWith("HTTP/1.1 400 "));
+}
+
+TEST_F(HttpServerTest, BodiesAreBoundedOneByOneAndTogether) {
+  Start({.max_body_bytes = 100'000});
+  const std::string most(100'000, 'm');
+  EXPECT_THAT(Ask(HttpMessage("POST /", most)), EndsWith("<" + most + ">"));
+  EXPECT_THAT(Ask(HttpMessage("POST /", most + "m")), StartsWith("HTTP/1.1 413 "));
+  const std::string chunked =
+      "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n186a1\r\n" + most + "m\r\n";
+  EXPECT_THAT(Ask(chunked + "0\r\n\r\n"), StartsWith("HTTP/1.1 413 "));
+  EXPECT_THAT(Ask("POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nConnection: "
+                  "close\r\n\r\n186a0\r\n" +
+                  most + "\r\n0\r\n\r\n"),
+              EndsWith("<" + most + ">"));
+
+  const auto others = budget_.TryHold(budget_.capacity() - 65'536);
+  EXPECT_THAT(Ask(HttpMessage("POST /", "small")), EndsWith("<small>"));
+  const std::string refused = Ask(HttpMessage("POST /", most));
+  EXPECT_THAT(refused, AllOf(StartsWith("HTTP/1.1 503 "), HasSubstr("Retry-After: 1\r\n"),
+                             HasSubstr("server.request_memory")));
+}
+
+TEST_F(HttpServerTest, AnIdleConnectionEnds) {
+  Start({.idle = 100 * kMillisecond});
+  EXPECT_EQ(Ask(""), "");
+}
+
+TEST_F(HttpServerTest, WhoSendsTooSlowlyIsCutOff) {
+  Start({.head_time = 200 * kMillisecond, .transfer_time = 200 * kMillisecond});
+  EXPECT_THAT(Ask("GET / HT"), StartsWith("HTTP/1.1 408 "));
+  EXPECT_THAT(Ask("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nabc"),
+              StartsWith("HTTP/1.1 408 "));
+  EXPECT_THAT(Ask("POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nab"),
+              StartsWith("HTTP/1.1 408 "));
+  // A byte now and then is too slow as well.
+  HttpConnection slow(server_->port());
+  for (const char c : HttpMessage("GET /a/long/path")) {
+    if (!slow.Send(std::string(1, c))) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  EXPECT_THAT(slow.ReadAll(), StartsWith("HTTP/1.1 408 "));
+  // Who goes in the middle leaves nothing behind (TearDown).
+  HttpConnection(server_->port())
+      .Send("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nabc");
+}
+
+TEST_F(HttpServerTest, AnAnswerThatIsNotReadIsGivenUp) {
+  Start({.transfer_time = 200 * kMillisecond});
+  hold_ = true;
+  HttpConnection connection(server_->port());
+  connection.Send("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+  arrived_.Wait();
+  Notification left;
+  const Nanos start = SteadyClock().Now();
+  held_->Answer({.body = {std::string(64 << 20, 'a')}}, [&] { left.Notify(); });
+  held_.reset();
+  left.Wait();
+  // It stands still. By its size alone it would have eight minutes, and what the system's buffers
+  // took half a one.
+  EXPECT_LT(SteadyClock().Now() - start, 15 * kSecond);
+}
+
+TEST_F(HttpServerTest, WhatComesBehindARequestWaitsForItsAnswer) {
+  Start();
+  hold_ = true;
+  HttpConnection connection(server_->port());
+  connection.Send("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+  arrived_.Wait();
+  hold_ = false;
+  connection.Send(HttpMessage("POST /", "second"));
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_EQ(handled_, 0);
+  held_->Answer({.body = {"first"}});
+  held_.reset();
+  EXPECT_THAT(connection.ReadAll(), AllOf(HasSubstr("\r\n\r\nfirst"), EndsWith("<second>")));
+}
+
+TEST_F(HttpServerTest, TellsWhenACallerGoes) {
+  Start();
+  hold_ = true;
+  HttpConnection connection(server_->port());
+  connection.Send("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+  arrived_.Wait();
+  connection.Close();
+  gone_.Wait();
+  Notification left;
+  held_->Answer({}, [&] { left.Notify(); });
+  left.Wait();
+  held_.reset();
+}
+
+TEST_F(HttpServerTest, AHandlerThatForgetsItsAnswerHasOneMade) {
+  Start();
+  hold_ = true;
+  HttpConnection connection(server_->port());
+  connection.Send(HttpMessage("GET /"));
+  arrived_.Wait();
+  held_.reset();
+  EXPECT_THAT(connection.ReadAll(), StartsWith("HTTP/1.1 503 "));
+}
+
+TEST_F(HttpServerTest, ADrainEndsConnectionsWithTheirAnswers) {
+  Start();
+  HttpConnection kept(server_->port()), idle(server_->port());
+  kept.Send("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+  kept.ReadUntil("<>");
+  server_->DrainStreams();
+  kept.Send("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+  EXPECT_THAT(kept.ReadAll(), AllOf(HasSubstr("Connection: close\r\n"), EndsWith("<>")));
+  server_->Close();
+  EXPECT_EQ(idle.ReadAll(), "");
+}
+
+TEST_F(HttpServerTest, CloseTellsHandlersAndWaitsForThem) {
+  Start();
+  hold_ = true;
+  HttpConnection connection(server_->port());
+  connection.Send("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+  arrived_.Wait();
+  {
+    WatchedThread closing([&] { server_->Close(); });
+    gone_.Wait();
+    EXPECT_TRUE(closing.WaitsBeforeItEnds());
+    held_->Answer({});
+    held_.reset();
+  }
+  EXPECT_EQ(connection.ReadAll(), "");
+}
+
+TEST_F(HttpServerTest, AConnectionTooManyIsClosed) {
+  Start({.max_connections = 1});
+  auto first = std::make_unique<HttpConnection>(server_->port());
+  first->Send("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+  first->ReadUntil("<>");
+  EXPECT_EQ(Ask(HttpMessage("GET /")), "");
+  first.reset();
+  std::string answer;
+  while (answer.empty()) answer = Ask(HttpMessage("GET /"));
+  EXPECT_THAT(answer, EndsWith("<>"));
+}
+
+TEST_F(HttpServerTest, APortThatIsTakenIsUnavailable) {
+  Start();
+  const auto second = HttpServer::Create({.port = server_->port(), .port_flag = "--metrics-port"},
+                                         budget_, SteadyClock(), [](const auto&) {});
+  EXPECT_EQ(second.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(second.status().message()), HasSubstr("--metrics-port"));
+}
+
+}  // namespace
+}  // namespace fovea
