@@ -76,17 +76,22 @@ inline constexpr int kMaxHttpConnections = 1024;        // open at a time (row 3
 inline constexpr int kMaxMetricsConnections = 64;       // the same of the metrics' port
 inline constexpr size_t kMaxHttpHeadBytes = 16 * kKiB;  // request line and fields (row 3)
 inline constexpr size_t kMaxHttpTargetBytes = 8 * kKiB;
+inline constexpr int64_t kMaxHttpFields = 100;  // of a head: each takes memory of its own
+inline constexpr size_t kMaxHttpPathParts = 16;
+inline constexpr size_t kMaxHttpQueryPairs = 128;
 inline constexpr int64_t kMaxHttpChunks = 65'536;  // of a body (row 50)
 // Read ahead of what is looked at, of a body in chunks. Each connection may hold so much uncounted,
 // and a head.
 inline constexpr size_t kHttpReadAheadBytes = 16 * kKiB;
 // Of a request in JSON: tensors that are longer come as bytes.
-inline constexpr int64_t kMaxJsonBytes = 64 * kMiB;
+inline constexpr int64_t kMaxJsonBytes = 16 * kMiB;
+inline constexpr size_t kMaxJsonNameBytes = 4 * kKiB;  // of a tensor, a type, an id
 inline constexpr size_t kMaxFormParts = 1024;          // of a multipart body
 inline constexpr size_t kMaxFormHeadBytes = 4 * kKiB;  // of one part
 inline constexpr int64_t kHttpIdleSeconds = 75;
-inline constexpr int64_t kHttpHeadSeconds = 10;      // (row 37)
-inline constexpr int64_t kHttpTransferSeconds = 20;  // of a body or an answer, and its size at
+inline constexpr int64_t kHttpHeadSeconds = 10;  // (row 37)
+// Each so many seconds of a body or an answer have to bring their share at this speed.
+inline constexpr int64_t kHttpTransferSeconds = 20;
 inline constexpr int64_t kLeastHttpBytesPerSecond = 128 * kKiB;
 inline constexpr int64_t kHttpLingerSeconds = 2;           // that an error is left to be read
 inline constexpr int64_t kMaxMetricsBodyBytes = 1 * kKiB;  // a scrape has none

@@ -19,6 +19,10 @@
 
 namespace fovea {
 
+// How many files the process may have for connections: limits::kReservedFiles are left for the
+// rest.
+int FilesForConnections();
+
 // Not thread-safe. States: listening (connections wait), accepting, stopped.
 class ConnectionListener {
  public:

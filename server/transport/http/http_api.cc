@@ -293,9 +293,25 @@ constexpr Route kRoutes[] = {
     {verb::post, "v1/segment", Vision<VisionTask::kSegmentation>},
 };
 
+// A page of another host that a browser shows may send anything that a form can, and ports on
+// loopback are open to it: what changes or costs something is refused to it.
+bool ComesFromAnotherPage(const HttpRequest& request) {
+  using boost::beast::http::field;
+  const std::string_view origin = request.Field(field::origin);
+  const std::string_view site = request.Field("Sec-Fetch-Site");
+  if (site == "cross-site") return true;
+  return !origin.empty() &&
+         origin != absl::StrCat("http://", std::string(request.Field(field::host)));
+}
+
 void Handle(HttpContext& context, ExchangePtr exchange) {
   const HttpRequest& request = exchange->request();
   const verb method = request.method == verb::head ? verb::get : request.method;
+  if (method != verb::get && ComesFromAnotherPage(request)) {
+    return exchange->Answer(
+        ErrorAnswer(MakeError(absl::StatusCode::kPermissionDenied, "http.other_origin",
+                              "requests of pages that this server did not send are refused")));
+  }
   std::string allowed;
   for (const Route& route : kRoutes) {
     std::optional<Names> names = Match(route.pattern, request.target.path);

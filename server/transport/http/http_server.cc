@@ -85,9 +85,14 @@ struct HttpServer::State : std::enable_shared_from_this<State> {
         HttpHandler request_handler)
       : options(server_options),
         budget(memory_budget),
+        bodies(memory_budget.capacity() / 2, server_clock),
         clock(server_clock),
         handler(std::move(request_handler)) {}
 
+  bool Closed() {
+    MutexLock lock(mutex);
+    return closed;
+  }
   void ExchangeEnded() {
     MutexLock lock(mutex);
     --exchanges;
@@ -96,6 +101,7 @@ struct HttpServer::State : std::enable_shared_from_this<State> {
 
   const HttpServerOptions options;
   MemoryBudget& budget;
+  MemoryBudget bodies;  // a part of it: who sends and does not end leaves the rest to others
   Clock& clock;
   const HttpHandler handler;
   std::atomic<bool> draining = false;
@@ -152,7 +158,6 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
     request_ = HttpRequest();
     if (buffer_.empty()) {
       buffer_.shrink_to_fit();
-      ExpireAt(Now() + std::chrono::nanoseconds(state_->options.idle));
     } else {
       head_until_ = HeadLimit();
     }
@@ -171,8 +176,8 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
                                       absl::StrCat("request line and fields of more than ",
                                                    limits::kMaxHttpHeadBytes, " bytes")));
     }
-    if (!buffer_.empty()) ExpireAt(head_until_);
     const bool first = buffer_.empty();
+    ExpireAt(first ? Now() + std::chrono::nanoseconds(state_->options.idle) : head_until_);
     ReadMore([this, first](bool came) {
       if (!came && !buffer_.empty()) {
         return Refuse(DeadlineExceeded("http.head_timeout", "the request came too slowly"));
@@ -217,6 +222,10 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
     if (message.target().size() > limits::kMaxHttpTargetBytes) {
       return Refuse(InvalidArgument("http.target_too_long", "the path and query are too long"));
     }
+    if (std::distance(message.begin(), message.end()) > limits::kMaxHttpFields) {
+      return Refuse(ResourceExhausted(
+          "http.head_too_large", absl::StrCat("more than ", limits::kMaxHttpFields, " fields")));
+    }
     if (const absl::Status framing = CheckFraming(message); !framing.ok()) return Refuse(framing);
     std::optional<HttpTarget> target = ParseTarget(View(message.target()));
     if (!target) return Refuse(BadRequest("its target is no path"));
@@ -249,9 +258,10 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
   // Bodies.
 
   void ReadBody() {
-    transfer_start_ = Now();
+    StartTransfer();
     // Whether a body in chunks is too long is seen when there is a byte too many.
-    body_.emplace(state_->budget, state_->options.max_body_bytes + (parser_->chunked() ? 1 : 0));
+    body_.emplace(state_->budget, state_->bodies,
+                  state_->options.max_body_bytes + (parser_->chunked() ? 1 : 0));
     const boost::optional<uint64_t> length = parser_->content_length();
     if (length && *length > static_cast<uint64_t>(state_->options.max_body_bytes)) {
       return Refuse(TooLarge());
@@ -312,7 +322,10 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
 
   void ReadChunks() {
     chunks_ = 0;
-    on_chunk_ = [this](uint64_t, beast::string_view, beast::error_code& error) {
+    on_chunk_ = [this](uint64_t, beast::string_view extensions, beast::error_code& error) {
+      // Within quotes Beast takes line ends for text.
+      const auto is_control = [](char c) { return (c >= 0 && c < ' ' && c != '\t') || c == 0x7F; };
+      if (std::ranges::any_of(extensions, is_control)) error = http::error::bad_chunk_extension;
       if (++chunks_ > limits::kMaxHttpChunks) error = http::error::body_limit;
     };
     parser_->on_chunk_header(on_chunk_);
@@ -412,7 +425,7 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
     }
     part_ = offset_ = 0;
     sent_ = 0;
-    transfer_start_ = Now();
+    StartTransfer();
     WriteSome();
   }
 
@@ -475,7 +488,7 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
   void Discard() {
     socket_.async_read_some(asio::buffer(buffer_.data(), buffer_.size()),
                             [self = shared_from_this()](beast::error_code error, size_t) {
-                              error ? self->Close() : self->Discard();
+                              error || self->timed_out_ ? self->Close() : self->Discard();
                             });
   }
 
@@ -491,11 +504,21 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
   SteadyTime HeadLimit() const {
     return Now() + std::chrono::nanoseconds(state_->options.head_time);
   }
-  // Of a body or an answer of which `bytes` have gone: neither may it stand still, nor be slow.
-  SteadyTime TransferLimit(int64_t bytes) const {
-    const std::chrono::nanoseconds base(state_->options.transfer_time);
-    const std::chrono::milliseconds slow(bytes * 1000 / limits::kLeastHttpBytesPerSecond);
-    return std::min(Now() + base, transfer_start_ + base + slow);
+  // A body or an answer begins.
+  void StartTransfer() {
+    part_start_ = Now();
+    part_begin_ = 0;
+  }
+  // Of which `bytes` have gone: each `transfer_time` has to bring its share at the least speed, so
+  // that what comes fast at first buys no time for standing still.
+  SteadyTime TransferLimit(int64_t bytes) {
+    const Nanos time = state_->options.transfer_time;
+    const double share = static_cast<double>(time) / kSecond * limits::kLeastHttpBytesPerSecond;
+    if (bytes - part_begin_ >= static_cast<int64_t>(share)) {
+      part_start_ = Now();
+      part_begin_ = bytes;
+    }
+    return part_start_ + std::chrono::nanoseconds(time);
   }
 
   // Then what waits for the socket ends with an error, and timed_out_ says why. (Beast's own stream
@@ -520,9 +543,10 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
   tcp::socket socket_;
   asio::steady_timer timer_;
   uint64_t timer_number_ = 0;
-  bool timed_out_ = false;  // what waited for the socket waits no more
-  std::string buffer_;      // read, and not yet looked at
-  SteadyTime head_until_, transfer_start_;
+  bool timed_out_ = false;              // what waited for the socket waits no more
+  std::string buffer_;                  // read, and not yet looked at
+  SteadyTime head_until_, part_start_;  // of a transfer
+  int64_t part_begin_ = 0;
   std::optional<Parser> parser_;
   std::optional<RequestBody> body_;
   HttpRequest request_;                          // until it is handed on
@@ -545,15 +569,21 @@ namespace {
 class Exchange final : public HttpExchange {
  public:
   Exchange(std::shared_ptr<HttpSession> session, HttpRequest request)
-      : session_(std::move(session)), state_(session_->state()), request_(std::move(request)) {}
+      : session_(std::move(session)), state_(session_->state()), request_(std::move(request)) {
+    MutexLock lock(state_->mutex);
+    ++state_->exchanges;
+  }
   ~Exchange() override {
     // Its handler had no memory (Dispatch).
     if (!answered_) Answer(ErrorAnswer(OutOfMemory()), nullptr);
     session_.reset();
+    request_ = HttpRequest();  // its body counts in a budget that may go when exchanges have ended
     state_->ExchangeEnded();
   }
 
   HttpRequest& request() override { return request_; }
+  // Nobody is to answer it: the server has closed.
+  void Drop() { answered_ = true; }
   void OnGone(std::function<void()> gone) override { session_->SetGone(std::move(gone)); }
   void Answer(HttpAnswer answer, std::function<void()> left) override {
     answered_ = true;
@@ -575,20 +605,18 @@ void HttpSession::Dispatch() {
   request_.body_bytes = body_->size();
   body_.reset();
   request_method_ = request_.method;
-  {
-    MutexLock lock(state_->mutex);
-    if (state_->closed) return Close();
-    ++state_->exchanges;
-  }
   const auto exchange = std::make_shared<Exchange>(shared_from_this(), std::move(request_));
   request_ = HttpRequest();
+  if (state_->Closed()) return exchange->Drop();
   waiting_ = true;
   ++exchange_number_;
   Watch();
-  (void)OrOutOfMemory([&] {
+  const absl::Status handled = OrOutOfMemory([&] {
     state_->handler(exchange);
     return absl::OkStatus();
   });
+  // Who is told when the caller goes may be what keeps the exchange from its end.
+  if (!handled.ok()) gone_ = nullptr;
 }
 
 absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Create(const HttpServerOptions& options,
@@ -600,6 +628,7 @@ absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Create(const HttpServerO
   state->work.emplace(state->io.get_executor());
   std::unique_ptr<HttpServer> server(new HttpServer(state));
   FOVEA_RETURN_IF_ERROR(StartThreads([&] {
+    const tcp::socket first(state->io);  // makes what asio waits with, which may find no file left
     for (int i = 0; i < options.threads; ++i) {
       state->threads.emplace_back([io = &state->io] {
         for (;;) {
@@ -615,7 +644,9 @@ absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Create(const HttpServerO
   }));
   FOVEA_RETURN_IF_ERROR(state->listener->Start([state = state.get()](int connection) {
     FileDescriptor file(connection);
-    if (state->connections >= state->options.max_connections) return;
+    if (state->connections >= std::min(state->options.max_connections, FilesForConnections() / 2)) {
+      return;
+    }
     tcp::socket socket(asio::make_strand(state->io));
     beast::error_code error;
     sockaddr_storage address{};

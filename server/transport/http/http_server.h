@@ -29,8 +29,8 @@ struct HttpServerOptions {
   Nanos idle = limits::kHttpIdleSeconds * kSecond;
   // What a head may take from its first byte on. Raise it for callers on slow lines.
   Nanos head_time = limits::kHttpHeadSeconds * kSecond;
-  // How long a body or an answer may stand still, and what it may take as a whole beside its size
-  // at limits::kLeastHttpBytesPerSecond. Raise it for callers that pause.
+  // In which a body or an answer has to bring so many seconds' share at
+  // limits::kLeastHttpBytesPerSecond, or its end. Raise it for callers that pause.
   Nanos transfer_time = limits::kHttpTransferSeconds * kSecond;
 };
 

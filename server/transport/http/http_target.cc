@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/limits.h"
+
 namespace fovea {
 namespace {
 
@@ -41,7 +43,7 @@ std::optional<HttpTarget> ParseTarget(std::string_view text) {
   for (size_t at = 0; !path.empty() && at <= path.size();) {
     const size_t end = std::min(path.find('/', at), path.size());
     const std::optional<std::string> part = Decode(path.substr(at, end - at), false);
-    if (!part) return std::nullopt;
+    if (!part || target.path.size() == limits::kMaxHttpPathParts) return std::nullopt;
     target.path.push_back(*part);
     at = end + 1;
   }
@@ -53,7 +55,7 @@ std::optional<HttpTarget> ParseTarget(std::string_view text) {
     const size_t equals = std::min(one.find('='), one.size());
     const auto name = Decode(one.substr(0, equals), true);
     const auto value = Decode(one.substr(std::min(equals + 1, one.size())), true);
-    if (!name || !value) return std::nullopt;
+    if (!name || !value || target.query.size() == limits::kMaxHttpQueryPairs) return std::nullopt;
     if (!one.empty()) target.query.emplace_back(*name, *value);
     at = end + 1;
   }

@@ -16,7 +16,7 @@ struct HttpTarget {
 };
 
 // Nothing where it does not begin with a slash, a percent sign is followed by no two hexadecimal
-// digits, or a part is NUL or holds one.
+// digits, a part holds NUL, or there are more parts or pairs than limits.h allows.
 std::optional<HttpTarget> ParseTarget(std::string_view text);
 
 }  // namespace fovea

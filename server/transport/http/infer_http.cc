@@ -140,10 +140,16 @@ absl::StatusOr<HttpAnswer> TensorAnswer(HttpCall& call, const OutputForms& forms
   return answer;
 }
 
-// Sets an option by its name in a query or a form.
+// Sets an option by its name in a query or a form. Values are taken off `budget`.
 template <typename Message>
-absl::Status SetOption(std::string_view name, std::string_view value, InferenceRequest& request,
-                       Message* message) {
+absl::Status SetOption(std::string_view name, std::string_view value, size_t* budget,
+                       InferenceRequest& request, Message* message) {
+  if (value.size() > *budget) {
+    return ResourceExhausted(
+        "request.header_too_large",
+        absl::StrCat("options of more than ", limits::kMaxRequestHeaderBytes, " bytes"));
+  }
+  *budget -= value.size();
   if (name == "timeout_us") {
     uint64_t timeout = 0;
     if (!absl::SimpleAtoi(absl::string_view(value.data(), value.size()), &timeout)) {
@@ -161,8 +167,9 @@ absl::Status SetOption(std::string_view name, std::string_view value, InferenceR
 template <typename Message>
 absl::StatusOr<ImageFiles> ReadImages(HttpCall& call, const ReceivedBytes& body,
                                       InferenceRequest& request, Message* message) {
+  size_t budget = limits::kMaxRequestHeaderBytes;
   for (const auto& [name, value] : call.request().target.query) {
-    FOVEA_RETURN_IF_ERROR(SetOption(name, value, request, message));
+    FOVEA_RETURN_IF_ERROR(SetOption(name, value, &budget, request, message));
   }
   ImageFiles images;
   int64_t size = 0;
@@ -182,7 +189,7 @@ absl::StatusOr<ImageFiles> ReadImages(HttpCall& call, const ReceivedBytes& body,
     if (part.name == "image" || part.name == "images") {
       images.files.emplace_back(std::as_bytes(std::span(part.bytes)), text.owner);
     } else {
-      FOVEA_RETURN_IF_ERROR(SetOption(part.name, part.bytes, request, message));
+      FOVEA_RETURN_IF_ERROR(SetOption(part.name, part.bytes, &budget, request, message));
     }
   }
   return images;

@@ -17,9 +17,10 @@ constexpr int64_t kLargestBlockBytes = 4 * limits::kMiB;
 
 }  // namespace
 
-RequestBody::RequestBody(MemoryBudget& budget, int64_t max_bytes)
+RequestBody::RequestBody(MemoryBudget& budget, MemoryBudget& bodies, int64_t max_bytes)
     : max_bytes_(max_bytes), blocks_(std::make_shared<Blocks>()) {
   blocks_->hold = budget.Open();
+  blocks_->body_hold = bodies.Open();
 }
 
 absl::StatusOr<std::span<char>> RequestBody::Room() {
@@ -31,7 +32,7 @@ absl::StatusOr<std::span<char>> RequestBody::Room() {
     }
     const int64_t bytes =
         std::min(std::clamp(size_, kFirstBlockBytes, kLargestBlockBytes), max_bytes_ - size_);
-    if (!blocks_->hold.TryGrow(bytes)) {
+    if (!blocks_->body_hold.TryGrow(bytes) || !blocks_->hold.TryGrow(bytes)) {
       return Unavailable("server.request_memory",
                          "other requests use the memory for requests: try again");
     }

@@ -15,12 +15,13 @@
 
 namespace fovea {
 
-// Grows as bytes come, not by what a header announces, and is counted in a budget that all requests
+// Grows as bytes come, not by what a header announces, and is counted in budgets that all requests
 // share until the last of its bytes is let go of. Move-only; not thread-safe.
 class RequestBody {
  public:
-  // `budget` outlives its bytes.
-  RequestBody(MemoryBudget& budget, int64_t max_bytes);
+  // Counts in both budgets, which outlive its bytes: that of all that requests hold, and the part
+  // of it that bodies may.
+  RequestBody(MemoryBudget& budget, MemoryBudget& bodies, int64_t max_bytes);
 
   // Where the next bytes go, at least one: Commit says how many came. RESOURCE_EXHAUSTED
   // request.too_large: there are `max_bytes`; UNAVAILABLE server.request_memory: there is no memory
@@ -40,7 +41,7 @@ class RequestBody {
     size_t size = 0, used = 0;
   };
   struct Blocks {
-    MemoryBudget::Hold hold;
+    MemoryBudget::Hold hold, body_hold;
     std::vector<Block> blocks;
     std::vector<ScatteredBytes::Piece> pieces;  // of Bytes
   };

@@ -67,7 +67,10 @@ absl::Status ForEachElement(ondemand::value& value, std::string_view name, Visit
 absl::Status ReadText(ondemand::value& value, std::string_view name,
                       std::optional<std::string>* to) {
   std::string_view text;
-  if (*to || value.get_string().get(text) != simdjson::SUCCESS) return BadField(name);
+  if (*to || value.get_string().get(text) != simdjson::SUCCESS ||
+      text.size() > limits::kMaxJsonNameBytes) {
+    return BadField(name);
+  }
   to->emplace(text);
   return absl::OkStatus();
 }
@@ -306,6 +309,11 @@ absl::Status ReadInput(ondemand::value& value, size_t json_bytes, BinaryTensors&
     tensor.data = *std::move(bytes);
     FOVEA_RETURN_IF_ERROR(CheckInputBytes(tensor, elements));
     return AddInput(std::move(tensor), inputs);
+  }
+  if (elements > limits::kMaxConvertedElements) {
+    return ResourceExhausted("request.contents_too_large",
+                             absl::StrCat("more than ", limits::kMaxConvertedElements,
+                                          " numbers in JSON: send them as binary data"));
   }
   // An element takes a byte of JSON at least: a shape is believed only as far as there is any.
   ondemand::value values;

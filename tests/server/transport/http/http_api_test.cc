@@ -280,7 +280,7 @@ TEST_F(HttpApiTest, BadRequestsAreRefusedInWords) {
       {input(R"("datatype":"FP32","shape":[-1],"data":[1])"), "request.shape"},
       {input(R"("datatype":"FP32","shape":[0],"data":[])"), "request.shape"},
       {input(R"("datatype":"FP32","shape":[4294967296,4294967296],"data":[1])"), "request.shape"},
-      {input(R"("datatype":"FP32","shape":[60000000],"data":[1])"), "request.contents_count"},
+      {input(R"("datatype":"FP32","shape":[4000000],"data":[1])"), "request.contents_count"},
       {input(R"("datatype":"FP32","shape":[1.5],"data":[1])"), "request.json"},
       {input(R"("datatype":"FP32","shape":[1,1,1,1,1,1,1,1,1],"data":[1])"), "request.shape"},
       {input(R"("datatype":"BYTES","shape":[1],"data":["\ud800"])"), "request.contents_type"},
@@ -303,6 +303,12 @@ TEST_F(HttpApiTest, BadRequestsAreRefusedInWords) {
     EXPECT_EQ(answer.Reason(), reason) << request.substr(0, 200) << "\n" << answer.body;
     EXPECT_EQ(answer.status, reason == "request.shared_memory" ? 501 : 400);
   }
+  const std::string numbers = std::string(5 << 20, '1');
+  const Answer long_list =
+      Ask("POST /v2/models/vit/infer",
+          input(R"("datatype":"INT8","shape":[4194305],"data":[)" + numbers + "]"));
+  EXPECT_EQ(long_list.Reason(), "request.contents_too_large");
+  EXPECT_EQ(long_list.status, 413);
   std::string many = R"({"inputs":[)";
   for (int i = 0; i < 65; ++i) {
     many += absl::StrCat(i == 0 ? "" : ",", R"({"name":"i)", i,
@@ -330,6 +336,18 @@ TEST_F(HttpApiTest, AnIdDoesNotEndALineOfTheAnswersHead) {
   EXPECT_EQ(answer.Json()["id"], "a\r\nX: y");
   EXPECT_EQ(answer.Field("X"), "");
   EXPECT_EQ(answer.Field("X-Request-Id"), "");
+}
+
+TEST_F(HttpApiTest, PagesOfOtherHostsAreRefused) {
+  const std::string load = "POST /v2/repository/models/vit/unload";
+  for (const char* fields :
+       {"Origin: http://elsewhere\r\n", "Origin: null\r\n", "Sec-Fetch-Site: cross-site\r\n"}) {
+    const Answer answer = Ask(load, "", fields);
+    EXPECT_EQ(answer.status, 403) << fields;
+    EXPECT_EQ(answer.Reason(), "http.other_origin");
+    EXPECT_EQ(Ask("GET /v2/health/live", "", fields).status, 200);
+  }
+  EXPECT_EQ(Ask(load, "", "Origin: http://x\r\nSec-Fetch-Site: same-origin\r\n").status, 200);
 }
 
 TEST_F(HttpApiTest, JsonThatNeverFitsIsNotToBeTriedAgain) {
@@ -440,6 +458,11 @@ TEST_F(HttpApiTest, BadPicturesAndOptionsAreRefusedInWords) {
   EXPECT_EQ(reason("?model=vit&top_k=1", "x"), "request.option");
   EXPECT_EQ(reason("?model=vit&timeout_us=soon", "x"), "request.parameter");
   EXPECT_EQ(reason("?model=vit&id=" + std::string(2000, 'i'), "x"), "request.id");
+  const Answer options = Ask("POST /v1/detect?model=vit",
+                             "--b\r\nContent-Disposition: form-data; name=classes\r\n\r\n" +
+                                 std::string(300'000, 'c') + "\r\n--b--",
+                             type);
+  EXPECT_EQ(options.Reason(), "request.header_too_large");
   EXPECT_EQ(reason("?model=vit", "x", type), "request.form");
   EXPECT_EQ(reason("?model=vit", "--b\r\n\r\nx\r\n--b--", type), "request.form");
   EXPECT_EQ(

@@ -134,6 +134,8 @@ TEST_F(HttpServerTest, DoubtfulRequestsAreRefusedAndTheConnectionClosed) {
   Start();
   const std::string post = "POST / HTTP/1.1\r\nHost: x\r\n";
   const std::string chunked = post + "Transfer-Encoding: chunked\r\n\r\n";
+  std::string fields;
+  for (int i = 0; i < 200; ++i) fields += "b:\r\n";
   const std::vector<std::pair<std::string, int>> bad = {
       {post + "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400},
       {post + "Transfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\n0\r\n\r\n", 400},
@@ -160,6 +162,7 @@ TEST_F(HttpServerTest, DoubtfulRequestsAreRefusedAndTheConnectionClosed) {
       {chunked + "1\r\nab\r\n0\r\n\r\n", 400},
       {chunked + "1\r\na\n0\r\n\r\n", 400},
       {chunked + "\r\na\r\n0\r\n\r\n", 400},
+      {chunked + "5;a=\"\n0\n\nGET /evil HTTP/1.1\n\"\r\nhello\r\n0\r\n\r\n", 400},
       {"GET / HTTP/1.1\r\nHost: x\r\nX: a\r\n b\r\n\r\n", 400},
       {"GET / HTTP/1.1\r\nHost: x\r\nX: a\r\n\tb\r\n\r\n", 400},
       {"GET / HTTP/1.1\nHost: x\n\n\r\n\r\n", 400},
@@ -180,6 +183,8 @@ TEST_F(HttpServerTest, DoubtfulRequestsAreRefusedAndTheConnectionClosed) {
       {"BREW / HTTP/1.1\r\nHost: x\r\n\r\n", 501},
       {post + "Content-Length: 3\r\nExpect: 200-ok\r\n\r\nabc", 417},
       {"GET / HTTP/1.1\r\nHost: x\r\nX: " + std::string(20'000, 'x') + "\r\n\r\n", 431},
+      {"GET / HTTP/1.1\r\nHost: x\r\n" + fields + "\r\n", 431},
+      {"GET " + std::string(17, '/') + " HTTP/1.1\r\nHost: x\r\n\r\n", 400},
       {std::string(20'000, 'x'), 431},
       {"GET /" + std::string(9'000, 'x') + " HTTP/1.1\r\nHost: x\r\n\r\n", 414},
   };
@@ -251,6 +256,34 @@ TEST_F(HttpServerTest, WhoSendsTooSlowlyIsCutOff) {
       .Send("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nabc");
 }
 
+TEST_F(HttpServerTest, WhatComesFastAtFirstBuysNoTime) {
+  Start({.transfer_time = 200 * kMillisecond});
+  HttpConnection connection(server_->port());
+  connection.Send("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4000000\r\n\r\n");
+  connection.Send(std::string(3'900'000, 'x'));
+  const Nanos start = SteadyClock().Now();
+  while (connection.Send("x")) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_LT(SteadyClock().Now() - start, 10 * kSecond);
+}
+
+TEST_F(HttpServerTest, WhoGoesOnSendingBehindARefusalIsCutOff) {
+  Start();
+  HttpConnection connection(server_->port());
+  connection.Send("GET / HTTP/9.9\r\n\r\n");
+  const Nanos start = SteadyClock().Now();
+  while (connection.Send(std::string(1 << 16, 'x'))) {
+    ASSERT_LT(SteadyClock().Now() - start, 30 * kSecond);
+  }
+}
+
+TEST_F(HttpServerTest, BodiesLeaveHalfOfTheMemoryToOthers) {
+  Start();
+  HttpConnection half(server_->port());
+  half.Send("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100000000\r\n\r\n" +
+            std::string(40 << 20, 'x'));
+  EXPECT_THAT(half.ReadAll(), StartsWith("HTTP/1.1 503 "));
+}
+
 TEST_F(HttpServerTest, AnAnswerThatIsNotReadIsGivenUp) {
   Start({.transfer_time = 200 * kMillisecond});
   hold_ = true;
@@ -262,8 +295,7 @@ TEST_F(HttpServerTest, AnAnswerThatIsNotReadIsGivenUp) {
   held_->Answer({.body = {std::string(64 << 20, 'a')}}, [&] { left.Notify(); });
   held_.reset();
   left.Wait();
-  // It stands still. By its size alone it would have eight minutes, and what the system's buffers
-  // took half a one.
+  // It stands still: a little more than the system's buffers took would have had half a minute.
   EXPECT_LT(SteadyClock().Now() - start, 15 * kSecond);
 }
 
