@@ -32,6 +32,7 @@
 #include "server/core/mutex.h"
 #include "server/core/start_threads.h"
 #include "server/transport/connections/connection_listener.h"
+#include "server/transport/http/http_head.h"
 #include "server/transport/http/http_status.h"
 #include "server/transport/http/request_body.h"
 
@@ -49,32 +50,6 @@ constexpr std::string_view kEndOfHead = "\r\n\r\n";
 constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
 constexpr size_t kHeadReadBytes = 4 * limits::kKiB;
 constexpr size_t kMostBuffers = 64;  // of one write
-
-absl::Status BadRequest(std::string_view what) {
-  return InvalidArgument("http.bad_request", absl::StrCat("no HTTP request: ", std::string(what)));
-}
-
-bool AllDigits(std::string_view text) {
-  return !text.empty() && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
-}
-
-std::string_view View(beast::string_view text) { return {text.data(), text.size()}; }
-
-// A line that another reader might not take for one, or might take for two.
-bool HasDoubtfulLines(std::string_view head) {
-  for (size_t i = 0; i < head.size(); ++i) {
-    const char before = i == 0 ? '\0' : head[i - 1];
-    if (head[i] == '\0' || (head[i] == '\n') != (before == '\r')) return true;
-    // A line that goes on with the one before (obs-fold).
-    if (before == '\n' && (head[i] == ' ' || head[i] == '\t')) return true;
-  }
-  return false;
-}
-
-size_t CountOf(const http::fields& fields, http::field name) {
-  const auto [first, last] = fields.equal_range(name);
-  return std::distance(first, last);
-}
 
 }  // namespace
 
@@ -206,7 +181,7 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
   void ReadHead(size_t size) {
     const std::string head = buffer_.substr(0, size);
     buffer_.erase(0, size);
-    if (HasDoubtfulLines(head)) return Refuse(BadRequest("its lines are not as they should be"));
+    if (const absl::Status lines = CheckHeadLines(head); !lines.ok()) return Refuse(lines);
     parser_.emplace();
     parser_->header_limit(limits::kMaxHttpHeadBytes);
     parser_->body_limit(UINT64_MAX);  // the body counts by itself
@@ -216,43 +191,14 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
     const bool sound =
         !error || error == http::error::need_more || error == http::error::need_buffer;
     if (!sound || !parser_->is_header_done()) {
-      return Refuse(BadRequest("its head does not parse"));
+      return Refuse(BadHttpRequest("its head does not parse"));
     }
-    const http::request<http::buffer_body>& message = parser_->get();
-    if (message.target().size() > limits::kMaxHttpTargetBytes) {
-      return Refuse(InvalidArgument("http.target_too_long", "the path and query are too long"));
-    }
-    if (std::distance(message.begin(), message.end()) > limits::kMaxHttpFields) {
-      return Refuse(ResourceExhausted(
-          "http.head_too_large", absl::StrCat("more than ", limits::kMaxHttpFields, " fields")));
-    }
-    if (const absl::Status framing = CheckFraming(message); !framing.ok()) return Refuse(framing);
-    std::optional<HttpTarget> target = ParseTarget(View(message.target()));
-    if (!target) return Refuse(BadRequest("its target is no path"));
-    request_.method = message.method();
+    absl::StatusOr<HttpTarget> target = CheckHead(parser_->get());
+    if (!target.ok()) return Refuse(target.status());
+    request_.method = parser_->get().method();
     request_.target = *std::move(target);
-    request_.fields = message.base();
-    if (request_.method == http::verb::unknown) {
-      return Refuse(Unimplemented("http.method_unknown", "the method is not known here"));
-    }
+    request_.fields = parser_->get().base();
     ReadBody();
-  }
-
-  static absl::Status CheckFraming(const http::request<http::buffer_body>& message) {
-    const bool old = message.version() < 11;
-    const size_t hosts = CountOf(message, http::field::host);
-    if (hosts > 1 || (hosts == 0 && !old)) return BadRequest("it names no host, or two");
-    const size_t lengths = CountOf(message, http::field::content_length);
-    const size_t encodings = CountOf(message, http::field::transfer_encoding);
-    if (lengths + encodings > 1) return BadRequest("its body has two lengths");
-    if (lengths == 1 && !AllDigits(View(message[http::field::content_length]))) {
-      return BadRequest("its body's length is no number");
-    }
-    if (encodings == 1 &&
-        (old || !beast::iequals(message[http::field::transfer_encoding], "chunked"))) {
-      return BadRequest("its body is encoded in a way that is not known here");
-    }
-    return absl::OkStatus();
   }
 
   // Bodies.
@@ -352,11 +298,11 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
             absl::StrCat("a body in more than ", limits::kMaxHttpChunks, " chunks")));
       }
       if (error && error != http::error::need_more) {
-        return Refuse(BadRequest("its chunks do not parse"));
+        return Refuse(BadHttpRequest("its chunks do not parse"));
       }
       if (moved && !error) continue;
       if (buffer_.size() > limits::kHttpReadAheadBytes) {
-        return Refuse(BadRequest("a line of its chunks does not end"));
+        return Refuse(BadHttpRequest("a line of its chunks does not end"));
       }
       ExpireAt(TransferLimit(body_->size()));
       return ReadMore([this](bool came) { came ? ParseChunks() : RefuseSlowBody(); });
