@@ -18,6 +18,8 @@
 
 namespace fovea {
 
+struct HttpPort;  // http_session.h
+
 struct HttpServerOptions {
   std::string host = "127.0.0.1";              // an address, or a name that resolves to one
   int port = 8000;                             // 0: any free one
@@ -55,10 +57,8 @@ class HttpServer final : public Transport {
   void Close() override;
 
  private:
-  friend class HttpSession;
-  struct State;
-  explicit HttpServer(std::shared_ptr<State> state);
-  const std::shared_ptr<State> state_;
+  explicit HttpServer(std::shared_ptr<HttpPort> port);
+  const std::shared_ptr<HttpPort> port_;
 };
 
 }  // namespace fovea
