@@ -252,12 +252,12 @@ def test_each_picture_counts_in_the_metrics_and_in_the_log(
     def answered(code: str) -> int:
         with urllib.request.urlopen(f"http://{server.metrics}/metrics") as answer:
             text = answer.read().decode()
-        line = re.search(
+        series = re.findall(
             rf'^fovea_requests_total\{{(?=[^}}]*model="shapes")[^}}]*code="{code}"[^}}]*\}} (\d+)',
             text,
             re.MULTILINE,
         )
-        return int(line.group(1)) if line else 0
+        return sum(map(int, series))
 
     before = answered("OK"), answered("INVALID_ARGUMENT")
     vision.stream(
