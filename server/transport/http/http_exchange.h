@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/any_invocable.h"
 #include "server/core/clock.h"
 #include "server/transport/http/http_target.h"
 #include "server/transport/messages/received_bytes.h"
@@ -45,6 +46,12 @@ struct HttpAnswer {
   std::vector<std::string> body;  // the parts of it, one behind the other
 };
 
+inline int64_t BodyBytes(const HttpAnswer& answer) {
+  int64_t bytes = 0;
+  for (const std::string& part : answer.body) bytes += static_cast<int64_t>(part.size());
+  return bytes;
+}
+
 // Lives as long as somebody holds it. Answer is called exactly once, on any thread.
 class HttpExchange {
  public:
@@ -57,13 +64,19 @@ class HttpExchange {
   // answer. Set before the handler returns.
   virtual void OnGone(std::function<void()> gone) = 0;
 
-  // `left` is called once, on any thread, when the answer has left or has nowhere to go.
+  // Runs `work`, which may take long, on one of the threads that are there for this; where it runs
+  // out of memory the request is answered so. The exchange lives until then.
+  virtual void Defer(absl::AnyInvocable<void()> work) = 0;
+
+  // `left` is called once, on any thread, when the answer has left or has nowhere to go; until then
+  // its bytes are counted by whoever answers. It is compressed where its caller accepts that.
   virtual void Answer(HttpAnswer answer, std::function<void()> left) = 0;
-  void Answer(HttpAnswer answer) { Answer(std::move(answer), nullptr); }
+  // The same of an answer that nobody counts: the port does.
+  virtual void Answer(HttpAnswer answer) = 0;
 };
 
-// Called for each whole request on one of the few threads that all connections share: it reads the
-// body, and waits for nothing.
+// Called for each whole request on one of the few threads that all connections share, those that
+// ask for health too: it waits for nothing, and what takes long it defers.
 using HttpHandler = std::function<void(std::shared_ptr<HttpExchange> exchange)>;
 
 }  // namespace fovea

@@ -26,22 +26,23 @@ absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Create(const HttpServerO
   auto port = std::make_shared<HttpPort>(options, budget, clock, std::move(handler));
   FOVEA_ASSIGN_OR_RETURN(port->listener,
                          ConnectionListener::Listen(options.host, options.port, options.port_flag));
-  port->work.emplace(port->io.get_executor());
+  port->work.emplace_back(port->io.get_executor());
+  port->work.emplace_back(port->slow.get_executor());
   std::unique_ptr<HttpServer> server(new HttpServer(port));
   FOVEA_RETURN_IF_ERROR(StartThreads([&] {
     const tcp::socket first(port->io);  // makes what asio waits with, which may find no file left
-    for (int i = 0; i < options.threads; ++i) {
-      port->threads.emplace_back([io = &port->io] {
-        for (;;) {
-          try {
-            io->run();
-            return;
-          } catch (const std::bad_alloc&) {
-            // The connection whose step this was has ended with it.
-          }
+    const auto run = [](asio::io_context* io) {
+      for (;;) {
+        try {
+          io->run();
+          return;
+        } catch (const std::bad_alloc&) {
+          // The connection whose step this was has ended with it.
         }
-      });
-    }
+      }
+    };
+    for (int i = 0; i < options.threads; ++i) port->threads.emplace_back(run, &port->io);
+    for (int i = 0; i < options.slow_threads; ++i) port->threads.emplace_back(run, &port->slow);
   }));
   FOVEA_RETURN_IF_ERROR(port->listener->Start([port = port.get()](int connection) {
     FileDescriptor file(connection);
@@ -84,7 +85,7 @@ void HttpServer::Close() {
     MutexLock lock(port_->mutex);
     while (port_->exchanges > 0) port_->changed.Wait(port_->mutex);
   }
-  port_->work.reset();  // the threads end with the last connection
+  port_->work.clear();  // the threads end with the last connection
   for (std::thread& thread : port_->threads) thread.join();
 }
 

@@ -21,10 +21,11 @@ namespace fovea {
 struct HttpPort;  // http_session.h
 
 struct HttpServerOptions {
-  std::string host = "127.0.0.1";              // an address, or a name that resolves to one
-  int port = 8000;                             // 0: any free one
-  std::string_view port_flag = "--http-port";  // for errors
-  int threads = limits::kHttpThreads;
+  std::string host = "127.0.0.1";               // an address, or a name that resolves to one
+  int port = 8000;                              // 0: any free one
+  std::string_view port_flag = "--http-port";   // for errors
+  int threads = limits::kHttpThreads;           // that wait for nothing
+  int slow_threads = limits::kHttpSlowThreads;  // for what handlers defer, and compression
   int max_connections = limits::kMaxHttpConnections;
   int64_t max_body_bytes = limits::kMaxMessageBytes;
   // How long a connection without a request is kept.
@@ -39,8 +40,9 @@ struct HttpServerOptions {
 // Thread-safe. A connection has one request under way: what it sends behind it waits, unread.
 class HttpServer final : public Transport {
  public:
-  // Opens the port; every whole request goes to `handler`. `budget` counts the bodies and outlives
-  // it. UNAVAILABLE: the port cannot be had, and why, or server.no_thread.
+  // Opens the port; every whole request goes to `handler`. `budget` counts the bodies, and answers
+  // that nobody else counts, and outlives it. UNAVAILABLE: the port cannot be had, and why, or
+  // server.no_thread.
   static absl::StatusOr<std::unique_ptr<HttpServer>> Create(const HttpServerOptions& options,
                                                             MemoryBudget& budget, Clock& clock,
                                                             HttpHandler handler);

@@ -23,6 +23,8 @@
 #include "absl/strings/str_cat.h"
 #include "base/out_of_memory.h"
 #include "base/status.h"
+#include "server/core/request_memory.h"
+#include "server/transport/http/content_coding.h"
 #include "server/transport/http/http_head.h"
 #include "server/transport/http/http_status.h"
 #include "server/transport/http/request_body.h"
@@ -67,6 +69,9 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
   }
 
   // The exchange's, from any thread.
+  void ForgetGone() {
+    asio::post(socket_.get_executor(), [self = shared_from_this()] { self->gone_ = nullptr; });
+  }
   void PostAnswer(HttpAnswer answer, std::function<void()> left) {
     asio::post(socket_.get_executor(), [self = shared_from_this(), answer = std::move(answer),
                                         left = std::move(left)]() mutable {
@@ -299,8 +304,7 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
     left_callback_ = std::move(left);
     if (!socket_.is_open()) return Left();
     keep_alive_ = !last_ && parser_ && parser_->keep_alive() && !port_->draining;
-    int64_t bytes = 0;
-    for (const std::string& part : answer.body) bytes += static_cast<int64_t>(part.size());
+    const int64_t bytes = BodyBytes(answer);
     std::string head = absl::StrCat("HTTP/1.1 ", static_cast<unsigned>(answer.status), " ",
                                     std::string(http::obsolete_reason(answer.status)), "\r\n");
     for (const auto& [name, value] : answer.fields)
@@ -464,16 +468,19 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
 
 namespace {
 
-class Exchange final : public HttpExchange {
+class Exchange final : public HttpExchange, public std::enable_shared_from_this<Exchange> {
  public:
   Exchange(std::shared_ptr<HttpSession> session, HttpRequest request)
-      : session_(std::move(session)), port_(session_->port()), request_(std::move(request)) {
+      : session_(std::move(session)),
+        port_(session_->port()),
+        request_(std::move(request)),
+        coding_(PreferredCoding(request_.Field(http::field::accept_encoding))) {
     MutexLock lock(port_->mutex);
     ++port_->exchanges;
   }
   ~Exchange() override {
     // Its handler had no memory (Dispatch).
-    if (!answered_) Answer(ErrorAnswer(OutOfMemory()), nullptr);
+    if (!answered_) session_->PostAnswer(ErrorAnswer(OutOfMemory()), nullptr);
     session_.reset();
     request_ = HttpRequest();  // its body counts in a budget that may go when exchanges have ended
     port_->ExchangeEnded();
@@ -483,15 +490,44 @@ class Exchange final : public HttpExchange {
   // Nobody is to answer it: the server has closed.
   void Drop() { answered_ = true; }
   void OnGone(std::function<void()> gone) override { session_->SetGone(std::move(gone)); }
+  void Defer(absl::AnyInvocable<void()> work) override {
+    asio::post(port_->slow, [self = shared_from_this(), work = std::move(work)]() mutable {
+      const absl::Status done = OrOutOfMemory([&] {
+        std::exchange(work, nullptr)();
+        return absl::OkStatus();
+      });
+      // As where a handler fails (Dispatch).
+      if (!done.ok()) self->session_->ForgetGone();
+    });
+  }
   void Answer(HttpAnswer answer, std::function<void()> left) override {
+    if (!IsWorthCompressing(coding_, answer)) return Send(std::move(answer), std::move(left));
+    Defer(
+        [self = shared_from_this(), answer = std::move(answer), left = std::move(left)]() mutable {
+          Compress(self->coding_, self->port_->budget, &answer);
+          self->Send(std::move(answer), std::move(left));
+        });
+  }
+  void Answer(HttpAnswer answer) override {
+    const int64_t bytes = BodyBytes(answer);
+    if (bytes <= limits::kUncountedAnswerBytes) return Answer(std::move(answer), nullptr);
+    const auto memory = std::make_shared<RequestMemory>(port_->budget);
+    if (const absl::Status taken = memory->Take(bytes); !taken.ok()) {
+      return Send(ErrorAnswer(taken), nullptr);
+    }
+    Answer(std::move(answer), [memory] { memory->Release(); });
+  }
+
+ private:
+  void Send(HttpAnswer answer, std::function<void()> left) {
     answered_ = true;
     session_->PostAnswer(std::move(answer), std::move(left));
   }
 
- private:
   std::shared_ptr<HttpSession> session_;
   const HttpSession::Port port_;
   HttpRequest request_;
+  const ContentCoding coding_;  // of the answer, where it is worth it
   bool answered_ = false;
 };
 

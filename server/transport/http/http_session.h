@@ -49,7 +49,9 @@ struct HttpPort : std::enable_shared_from_this<HttpPort> {
   std::atomic<bool> draining = false;
   std::atomic<int> connections = 0;
   boost::asio::io_context io;
-  std::optional<boost::asio::executor_work_guard<boost::asio::io_context::executor_type>> work;
+  boost::asio::io_context slow;  // what takes long (HttpExchange::Defer)
+  using Work = boost::asio::executor_work_guard<boost::asio::io_context::executor_type>;
+  std::vector<Work> work;  // as long as they are there the threads do not end
   std::vector<std::thread> threads;
   std::unique_ptr<ConnectionListener> listener;
   Mutex mutex;

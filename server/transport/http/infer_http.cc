@@ -68,8 +68,23 @@ class HttpCall : public std::enable_shared_from_this<HttpCall> {
         call_(context.api, {.protocol = Protocol::kHttp, .principal = ""}, method,
               exchange_->request().arrived, kNever) {}
 
-  void Run(const Read& read, Write write) {
+  void Run(Read read, Write write) {
     exchange_->OnGone([self = shared_from_this()] { self->call_.Cancel(); });
+    const bool is_slow = request().body_bytes >= limits::kSlowHttpBodyBytes ||
+                         !request().Field(field::content_encoding).empty();
+    if (!is_slow) return RunNow(read, std::move(write));
+    exchange_->Defer(
+        [self = shared_from_this(), read = std::move(read), write = std::move(write)]() mutable {
+          self->RunNow(read, std::move(write));
+        });
+  }
+
+  HttpContext& context() { return context_; }
+  InferenceCall& call() { return call_; }
+  HttpRequest& request() { return exchange_->request(); }
+
+ private:
+  void RunNow(const Read& read, Write write) {
     call_.Run(
         request().body_bytes,
         [&](InferenceRequest& inference, CheckModel check_model) -> absl::Status {
@@ -84,20 +99,13 @@ class HttpCall : public std::enable_shared_from_this<HttpCall> {
         [this, write = std::move(write)](InferenceResponse& response) -> absl::StatusOr<int64_t> {
           FOVEA_ASSIGN_OR_RETURN(answer_, write(response));
           answer_.fields.emplace_back("Server-Timing", ServerTiming(response.receipt.stages));
-          int64_t bytes = 0;
-          for (const std::string& part : answer_.body) bytes += static_cast<int64_t>(part.size());
-          return bytes;
+          return BodyBytes(answer_);
         },
         [self = shared_from_this()](const absl::Status& status, const std::string& id) {
           self->Answer(status, id);
         });
   }
 
-  HttpContext& context() { return context_; }
-  InferenceCall& call() { return call_; }
-  HttpRequest& request() { return exchange_->request(); }
-
- private:
   absl::StatusOr<ReceivedBytes> Unpacked(InferenceRequest& inference) {
     const std::string_view encoding = request().Field(field::content_encoding);
     if (encoding.empty() || encoding == "identity") return request().body;
@@ -200,8 +208,8 @@ void RunVision(HttpContext& context, std::shared_ptr<HttpExchange> exchange,
                std::string_view method) {
   const auto call = std::make_shared<HttpCall>(context, std::move(exchange), method);
   call->Run(
-      [&](const ReceivedBytes& body, InferenceRequest& request,
-          CheckModel check_model) -> absl::Status {
+      [call = call.get()](const ReceivedBytes& body, InferenceRequest& request,
+                          CheckModel check_model) -> absl::Status {
         Request message;
         FOVEA_ASSIGN_OR_RETURN(ImageFiles images, ReadImages(*call, body, request, &message));
         FOVEA_RETURN_IF_ERROR(CheckRequestId(message.id()));
@@ -253,10 +261,11 @@ void StartInfer(HttpContext& context, std::shared_ptr<HttpExchange> exchange, st
   const auto call = std::make_shared<HttpCall>(context, std::move(exchange), "ModelInfer");
   const auto forms = std::make_shared<OutputForms>();
   call->Run(
-      [&](const ReceivedBytes& body, InferenceRequest& request,
+      [call = call.get(), forms, model = std::move(model), version = std::move(version)](
+          const ReceivedBytes& body, InferenceRequest& request,
           CheckModel check_model) -> absl::Status {
-        request.model_name = std::move(model);
-        request.model_version = std::move(version);
+        request.model_name = model;
+        request.model_version = version;
         int64_t size = 0;
         for (const auto piece : body.pieces) size += static_cast<int64_t>(piece.size());
         const std::string_view header = call->request().Field(kHeaderLength);
@@ -268,8 +277,8 @@ void StartInfer(HttpContext& context, std::shared_ptr<HttpExchange> exchange, st
                                  absl::StrCat(kHeaderLength, " is no length of the body's head"));
         }
         if (json_bytes > 0 || header.empty()) {
-          return ReadInferRequest(body, json_bytes, check_model, context.api.memory(), &request,
-                                  forms.get());
+          return ReadInferRequest(body, json_bytes, check_model, call->context().api.memory(),
+                                  &request, forms.get());
         }
         // Triton's raw binary request: the body is the one input.
         forms->binary = true;

@@ -121,6 +121,7 @@ TEST_F(HttpApiTest, TellsOfTheServerAndItsModels) {
   EXPECT_EQ(config["max_batch_size"], 16);
   EXPECT_EQ(config["dynamic_batching"]["max_queue_delay_microseconds"], 500);
   EXPECT_EQ(config["input"][0]["data_type"], "TYPE_FP32");
+  EXPECT_EQ(Ask("GET /v2/models").Json(), json({{"models", {"vit"}}}));
   EXPECT_EQ(Ask("GET /v2/models/vit/stats").Json()["model_stats"][0]["name"], "vit");
   EXPECT_EQ(Ask("GET /v2/models/stats").Json()["model_stats"].size(), 1);
   const Answer unknown = Ask("GET /v2/models/other");
@@ -336,18 +337,6 @@ TEST_F(HttpApiTest, AnIdDoesNotEndALineOfTheAnswersHead) {
   EXPECT_EQ(answer.Json()["id"], "a\r\nX: y");
   EXPECT_EQ(answer.Field("X"), "");
   EXPECT_EQ(answer.Field("X-Request-Id"), "");
-}
-
-TEST_F(HttpApiTest, PagesOfOtherHostsAreRefused) {
-  const std::string load = "POST /v2/repository/models/vit/unload";
-  for (const char* fields :
-       {"Origin: http://elsewhere\r\n", "Origin: null\r\n", "Sec-Fetch-Site: cross-site\r\n"}) {
-    const Answer answer = Ask(load, "", fields);
-    EXPECT_EQ(answer.status, 403) << fields;
-    EXPECT_EQ(answer.Reason(), "http.other_origin");
-    EXPECT_EQ(Ask("GET /v2/health/live", "", fields).status, 200);
-  }
-  EXPECT_EQ(Ask(load, "", "Origin: http://x\r\nSec-Fetch-Site: same-origin\r\n").status, 200);
 }
 
 TEST_F(HttpApiTest, JsonThatNeverFitsIsNotToBeTriedAgain) {

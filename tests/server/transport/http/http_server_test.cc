@@ -386,5 +386,58 @@ TEST_F(HttpServerTest, APortThatIsTakenIsUnavailable) {
   EXPECT_THAT(std::string(second.status().message()), HasSubstr("--metrics-port"));
 }
 
+TEST_F(HttpServerTest, AnswersAreCompressedForWhoAcceptsIt) {
+  Start();
+  const std::string body(4000, 'a');
+  const std::string plain = Ask(HttpMessage("POST /a", body));
+  EXPECT_THAT(plain.substr(0, 200), HasSubstr("Content-Length: 4002\r\n"));
+  EXPECT_THAT(Ask(HttpMessage("POST /a", body, "Accept-Encoding: gzip\r\n")),
+              AllOf(StartsWith("HTTP/1.1 200 OK"), HasSubstr("Content-Encoding: gzip\r\n"),
+                    Not(HasSubstr("aaaa"))));
+}
+
+TEST_F(HttpServerTest, WhatIsDeferredHoldsUpNoOtherRequest) {
+  Notification started, go_on;
+  auto server = *HttpServer::Create({.port = 0, .threads = 1}, budget_, SteadyClock(),
+                                    [&](std::shared_ptr<HttpExchange> e) {
+                                      if (e->request().target.path.empty())
+                                        return e->Answer({.body = {"quick"}});
+                                      e->Defer([&, e] {
+                                        started.Notify();
+                                        go_on.Wait();
+                                        e->Answer({.body = {"slow"}});
+                                      });
+                                    });
+  HttpConnection slow(server->port());
+  slow.Send(HttpMessage("GET /slow"));
+  started.Wait();
+  EXPECT_THAT(AskHttp(server->port(), HttpMessage("GET /")), EndsWith("quick"));
+  go_on.Notify();
+  EXPECT_THAT(slow.ReadAll(), EndsWith("slow"));
+}
+
+TEST_F(HttpServerTest, DeferredWorkThatRunsOutOfMemoryIsAnsweredSo) {
+  auto server =
+      *HttpServer::Create({.port = 0}, budget_, SteadyClock(), [](std::shared_ptr<HttpExchange> e) {
+        e->OnGone([e] {});
+        e->Defer([e] { throw std::bad_alloc(); });
+      });
+  EXPECT_THAT(AskHttp(server->port(), HttpMessage("GET /")),
+              AllOf(StartsWith("HTTP/1.1 503 "), HasSubstr("server.out_of_memory")));
+}
+
+TEST_F(HttpServerTest, AnAnswerThatNobodyCountsIsCountedByThePort) {
+  MemoryBudget small(64 << 10, SteadyClock());
+  auto server =
+      *HttpServer::Create({.port = 0}, small, SteadyClock(), [&](std::shared_ptr<HttpExchange> e) {
+        const bool large = !e->request().target.path.empty();
+        e->Answer({.body = {std::string(large ? 65'000 : 30'000, 'a')}});
+      });
+  EXPECT_THAT(AskHttp(server->port(), HttpMessage("GET /")), StartsWith("HTTP/1.1 200 "));
+  MemoryBudget::Hold others = *small.TryHold(1000);
+  EXPECT_THAT(AskHttp(server->port(), HttpMessage("GET /large")),
+              AllOf(StartsWith("HTTP/1.1 503 "), HasSubstr("server.request_memory")));
+}
+
 }  // namespace
 }  // namespace fovea
