@@ -84,6 +84,8 @@ struct InferenceRequest {
   std::string id;
   RequestInput input;
   RequestOptions options;
+  // Besides the results, its one picture with them drawn over it; only of image files.
+  bool draw = false;
   uint64_t priority = 0;    // as the caller gave it: 1 first, 0 the model's default
   Nanos deadline = kNever;  // steady time
   // Shared by the requests that one request of several pictures was split into
@@ -176,7 +178,8 @@ struct InferenceResponse {
   std::string attention;  // canonical text
   bool untrained = false;
   Results results;
-  Receipt receipt;  // the encode stage is still running: the transport ends it
+  std::string drawing;  // a PNG file, where it was asked for
+  Receipt receipt;      // the encode stage is still running: the transport ends it
 };
 
 // Receives the answer of one request: called exactly once, on any thread; must return quickly and

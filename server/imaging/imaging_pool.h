@@ -109,6 +109,9 @@ class ImagingLine {
   // refusing it now. Where the pool has stopped it is done here.
   void SubmitLast(ImagingTask task);
 
+  // What work on its images takes its memory from.
+  MemoryBudget& budget() const { return pool_.budget_; }
+
   // When images that come now would all be decoded, as far as can be told (see ImagingSchedule).
   Nanos Forecast(int priority, Nanos order, std::span<const ImagingWork> images) const;
 

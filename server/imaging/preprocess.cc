@@ -85,25 +85,39 @@ struct OpenedImage {
 };
 
 absl::StatusOr<OpenedImage> Open(const ScatteredBytes& file, const ImageLimits& limits,
-                                 const ImagingResources& resources, Nanos* waited) {
+                                 const ImagingResources& resources,
+                                 absl::FunctionRef<int64_t(const ImageInfo& info)> further_bytes,
+                                 Nanos* waited) {
   const int64_t gathered = GatherBytes(file);
   FOVEA_RETURN_IF_ERROR(CheckFits(resources, static_cast<int64_t>(file.size())));
   OpenedImage image;
   FOVEA_ASSIGN_OR_RETURN(image.hold, Await(resources, gathered, waited));
   FOVEA_RETURN_IF_ERROR(Gather(file, &image.storage, &image.encoded));
   FOVEA_ASSIGN_OR_RETURN(image.info, ProbeImage(image.encoded, limits));
-  FOVEA_RETURN_IF_ERROR(
-      CheckFits(resources, static_cast<int64_t>(file.size()) + image.info.decode_bytes));
-  if (image.hold.TryGrow(image.info.decode_bytes)) return image;
+  const int64_t more = image.info.decode_bytes + further_bytes(image.info);
+  FOVEA_RETURN_IF_ERROR(CheckFits(resources, static_cast<int64_t>(file.size()) + more));
+  if (image.hold.TryGrow(more)) return image;
   // It waits for the whole, and holds nothing meanwhile.
   image.storage = std::vector<std::byte>();  // a mere {} would keep the allocation
   image.hold = {};
-  FOVEA_ASSIGN_OR_RETURN(image.hold, Await(resources, gathered + image.info.decode_bytes, waited));
+  FOVEA_ASSIGN_OR_RETURN(image.hold, Await(resources, gathered + more, waited));
   FOVEA_RETURN_IF_ERROR(Gather(file, &image.storage, &image.encoded));
   return image;
 }
 
+int64_t NothingFurther(const ImageInfo& /*info*/) { return 0; }
+
 }  // namespace
+
+absl::StatusOr<DecodedImage> DecodeUpright(
+    const ScatteredBytes& file, const ImagingOptions& options, const ImagingResources& resources,
+    absl::FunctionRef<int64_t(const ImageInfo& info)> further_bytes) {
+  Nanos waited = 0;
+  FOVEA_ASSIGN_OR_RETURN(OpenedImage opened,
+                         Open(file, options.limits, resources, further_bytes, &waited));
+  FOVEA_ASSIGN_OR_RETURN(RgbImage pixels, DecodeImage(opened.encoded, opened.info, options.decode));
+  return DecodedImage{std::move(pixels), std::move(opened.hold)};
+}
 
 absl::StatusOr<ResizedImage> DecodeAndResize(const ScatteredBytes& file, const PreprocessSpec& spec,
                                              const ImagingOptions& options,
@@ -119,7 +133,8 @@ absl::StatusOr<ResizedImage> DecodeAndResize(const ScatteredBytes& file, const P
                   .decode = (decoded != 0 ? decoded : end) - start - waited,
                   .preprocess = decoded != 0 ? end - decoded : 0};
   };
-  FOVEA_ASSIGN_OR_RETURN(const OpenedImage opened, Open(file, options.limits, resources, &waited));
+  FOVEA_ASSIGN_OR_RETURN(const OpenedImage opened,
+                         Open(file, options.limits, resources, NothingFurther, &waited));
   FOVEA_ASSIGN_OR_RETURN(const RgbImage image,
                          DecodeImage(opened.encoded, opened.info, options.decode));
   decoded = clock.Now();

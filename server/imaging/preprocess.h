@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "absl/functional/function_ref.h"
 #include "base/status.h"
 #include "server/core/cancellation.h"
 #include "server/core/clock.h"
@@ -50,8 +51,20 @@ absl::StatusOr<ResizedImage> DecodeAndResize(const ScatteredBytes& file, const P
                                              const ImagingResources& resources,
                                              ImageDurations* durations = nullptr);
 
-// The same from 8-bit RGB [height, width, 3], under the same limits on sides and pixels. An image
-// that already has the model's size, with nothing to cut off, is copied. INVALID_ARGUMENT
+// An image's pixels, upright, and what they take of the budget.
+struct DecodedImage {
+  RgbImage pixels;
+  MemoryBudget::Hold memory;
+};
+
+// Decodes alone, with DecodeAndResize's contract. `further_bytes`: that its caller will take for an
+// image with such a header, held with the rest.
+absl::StatusOr<DecodedImage> DecodeUpright(
+    const ScatteredBytes& file, const ImagingOptions& options, const ImagingResources& resources,
+    absl::FunctionRef<int64_t(const ImageInfo& info)> further_bytes);
+
+// As DecodeAndResize, from 8-bit RGB [height, width, 3], under the same limits on sides and pixels.
+// An image that already has the model's size, with nothing to cut off, is copied. INVALID_ARGUMENT
 // image.bad_size where `rgb` has another number of bytes, or the limits' reasons.
 absl::StatusOr<ResizedImage> ResizeRgb(const ScatteredBytes& rgb, int64_t height, int64_t width,
                                        const PreprocessSpec& spec, const ImageLimits& limits,

@@ -5,6 +5,7 @@
 
 #include "base/out_of_memory.h"
 #include "base/status.h"
+#include "server/pipeline/draw_results.h"
 #include "server/pipeline/imaging_order.h"
 
 namespace fovea {
@@ -52,6 +53,15 @@ absl::StatusOr<InferenceResponse> MakeResponse(InferenceTask& task, const Served
       response.results,
       served.postprocessor().Process(request.options, std::move(result.outputs), transforms,
                                      [&] { return CheckStillWanted(request, clock); }));
+  if (request.draw) {
+    const ImagingResources resources{.budget = served.imaging_line().budget(),
+                                     .clock = clock,
+                                     .until = request.deadline,
+                                     .rank = {task.priority(), ImagingOrder(request)},
+                                     .cancellation = request.cancellation};
+    FOVEA_ASSIGN_OR_RETURN(response.drawing,
+                           DrawResults(task.request(), response.results, resources));
+  }
   return response;
 }
 
@@ -82,19 +92,21 @@ struct FinishedRun {
   }
 };
 
-// The amount of work in making its results: the numbers that are computed for the pixels of its
-// pictures, or the number of its pictures where no pixel is looked at. In one unit for both, masks
-// would tell how long the suppression of boxes takes.
+// The amount of work in making its results: the pixels of its picture that is drawn over, the
+// numbers that are computed for the pixels of its pictures, or the number of its pictures where no
+// pixel is looked at. In one unit for both, masks would tell how long the suppression of boxes
+// takes.
 int64_t ResultsAmount(const FinishedRun& ran) {
   const Postprocessor& postprocessor = ran.model.postprocessor();
   const RequestOptions& options = ran.task->request().options;
-  if (!postprocessor.TakesLong(options)) return ran.task->images();
+  const bool draw = ran.task->request().draw;
+  if (!postprocessor.TakesLong(options) && !draw) return ran.task->images();
   int64_t pixels = 0;
   const ImageSize& input = ran.model.view()->sizes[ran.task->shape_key()];
   for (const ImageTransform& seen : TransformsOf(*ran.task, input)) {
     pixels += seen.source_height * seen.source_width;
   }
-  return pixels * postprocessor.NumbersPerPixel(options);
+  return draw ? pixels : pixels * postprocessor.NumbersPerPixel(options);
 }
 
 // What is left to do for a task alone waits for a thread of imaging's: the model's own goes on with
@@ -102,7 +114,8 @@ int64_t ResultsAmount(const FinishedRun& ran) {
 void FinishElsewhere(FinishedRun ran, TaskResult result) {
   ImagingLine& line = ran.model.imaging_line();
   const InferenceRequest& request = ran.task->request();
-  ImagingTask task{.outline = {.work = {ImageKind::kResults, ResultsAmount(ran)},
+  const ImageKind kind = request.draw ? ImageKind::kDrawing : ImageKind::kResults;
+  ImagingTask task{.outline = {.work = {kind, ResultsAmount(ran)},
                                .priority = ran.task->priority(),
                                .order = ImagingOrder(request),
                                .split_from = request.split_from},
@@ -127,7 +140,8 @@ void AnswerTask(const ServedModel& model, std::shared_ptr<const ServingModel> ha
   FinishedRun ran{model, std::move(handle), clock, std::move(done), std::move(task)};
   if (!result.ok()) {
     ran.Fail(Stage::kQueue, result.status());
-  } else if (result->finish || model.postprocessor().TakesLong(ran.task->request().options)) {
+  } else if (result->finish || ran.task->request().draw ||
+             model.postprocessor().TakesLong(ran.task->request().options)) {
     FinishElsewhere(std::move(ran), *std::move(result));
   } else {
     ran.Answer(*std::move(result));

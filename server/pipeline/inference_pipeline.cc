@@ -11,6 +11,7 @@
 #include "server/admission/request_rules.h"
 #include "server/pipeline/answer_task.h"
 #include "server/pipeline/decode_images.h"
+#include "server/pipeline/draw_results.h"
 #include "server/pipeline/image_by_image.h"
 #include "server/pipeline/imaging_order.h"
 
@@ -65,7 +66,8 @@ struct Admitted {
 };
 
 absl::Status Check(Admitted& admitted) {
-  const InferenceRequest& request = *admitted.request;
+  InferenceRequest& request = *admitted.request;
+  if (request.draw) FOVEA_RETURN_IF_ERROR(AskForDrawing(*admitted.model.view(), &request));
   FOVEA_ASSIGN_OR_RETURN(admitted.input, CheckRequest(request, *admitted.model.view()));
   return admitted.model.postprocessor().Check(request.options);
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import http.client
+import io
 import json
 import pathlib
 import re
@@ -13,7 +14,8 @@ import numpy as np
 import pytest
 import tritonclient.grpc as triton_grpc
 import tritonclient.http as triton
-from running_server import Server
+from PIL import Image, ImageChops, ImageStat
+from running_server import BUILD, Server
 from tritonclient.utils import InferenceServerException
 
 MODEL = "shapes"
@@ -237,6 +239,103 @@ def test_what_people_type(server: Server) -> None:
         )
     )
     assert segmented["results"][0]["classes"][0]["pixels"] > 0
+
+
+def drawing(server: Server, call: str, picture: pathlib.Path) -> bytes:
+    status, fields, body = ask(
+        server, "POST", f"/v1/{call}", picture.read_bytes(), Accept="image/png"
+    )
+    assert status == 200 and fields["Content-Type"] == "image/png"
+    assert "compute;dur=" in fields["Server-Timing"]
+    return body
+
+
+@pytest.mark.parametrize(
+    ("command", "model"),
+    [("detect", "instances_dense"), ("segment", "segmenter_dense")],
+)
+def test_the_drawing_is_the_command_lines(
+    server: Server, tmp_path: pathlib.Path, command: str, model: str
+) -> None:
+    scene = EXAMPLES[0].parent / "scenes" / "scene_1.jpg"
+    subprocess.run(
+        [
+            BUILD / "bin/fovea",
+            "--server",
+            server.grpc,
+            command,
+            scene,
+            "--model",
+            model,
+            "--output",
+            tmp_path / "drawn.png",
+        ],
+        check=True,
+        capture_output=True,
+    )
+    drawn = drawing(server, f"{command}?model={model}", scene)
+    assert drawn == (tmp_path / "drawn.png").read_bytes()
+
+
+def test_the_classes_of_a_picture_are_drawn_below_it(server: Server) -> None:
+    picture = Image.open(EXAMPLES[0]).convert("RGB")
+    heights = []
+    for top_k in (1, 9):
+        drawn = Image.open(
+            io.BytesIO(
+                drawing(server, f"classify?model={MODEL}&top_k={top_k}", EXAMPLES[0])
+            )
+        )
+        times = drawn.width // picture.width
+        assert drawn.width == times * picture.width
+        assert drawn.height > times * picture.height
+        shown = drawn.crop((0, 0, drawn.width, times * picture.height))
+        difference = ImageChops.difference(shown.resize(picture.size), picture)
+        assert max(ImageStat.Stat(difference).mean) < 8
+        heights.append(drawn.height)
+    assert heights[0] < heights[1]
+
+
+def test_what_is_not_one_picture_is_not_drawn(server: Server) -> None:
+    url = f"http://{server.http}/v1/classify?model={MODEL}"
+    image = f"-Fimage=@{EXAMPLES[0]}"
+    refused = json.loads(curl(image, image, "-HAccept: image/png", url))
+    assert refused["reason"] == "request.drawing"
+    rather_results = "-HAccept: image/png;q=0.5, application/json"
+    assert json.loads(curl(image, rather_results, url))["results"]
+    corrupt = EXAMPLES[0].read_bytes()[:2000]
+    status, _, body = ask(
+        server, "POST", f"/v1/classify?model={MODEL}", corrupt, Accept="image/png"
+    )
+    assert status == 400 and json.loads(body)["reason"] == "image.truncated"
+
+
+@pytest.mark.parametrize("coding", ["gzip", "deflate"])
+def test_answers_are_compressed_for_who_accepts_it(
+    client, server: Server, coding: str
+) -> None:
+    values = random_pixels(16)
+    plain = client.infer(MODEL, [pixels(values)])
+    packed = client.infer(
+        MODEL, [pixels(values)], response_compression_algorithm=coding
+    )
+    np.testing.assert_array_equal(plain.as_numpy("logits"), packed.as_numpy("logits"))
+    _, fields, _ = ask(server, "GET", "/v2/models/stats", Accept_Encoding=coding)
+    assert fields["Content-Encoding"] == coding
+
+
+def test_pages_of_an_allowed_origin_may_ask(
+    start_server, repository: pathlib.Path
+) -> None:
+    server = start_server(
+        "--model-repository", repository, "--http-allow-origin", "http://page.example"
+    )
+    path = f"/v1/classify?model={MODEL}"
+    picture = EXAMPLES[0].read_bytes()
+    status, fields, _ = ask(server, "POST", path, picture, Origin="http://page.example")
+    assert status == 200
+    assert fields["Access-Control-Allow-Origin"] == "http://page.example"
+    assert ask(server, "POST", path, picture, Origin="http://other.example")[0] == 403
 
 
 def test_the_receipt_is_told_to_browsers(server: Server) -> None:

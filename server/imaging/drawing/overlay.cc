@@ -35,10 +35,10 @@ Rgb TextOn(const Rgb& colour) {
 
 // Sizes that suit a picture.
 struct Pen {
-  explicit Pen(const cv::Mat& picture)
-      : line(std::max(2,
-                      static_cast<int>(std::lround(std::min(picture.rows, picture.cols) / 240.0)))),
-        font_scale(std::max(0.5, std::min(picture.rows, picture.cols) / 1000.0)),
+  explicit Pen(const cv::Mat& picture) : Pen(std::min(picture.rows, picture.cols)) {}
+  explicit Pen(int shorter_side)
+      : line(std::max(2, static_cast<int>(std::lround(shorter_side / 240.0)))),
+        font_scale(std::max(0.5, shorter_side / 1000.0)),
         stroke(std::max(1, static_cast<int>(std::lround(1.5 * font_scale)))) {}
 
   cv::Size TextSize(const std::string& text) const {
@@ -72,12 +72,18 @@ cv::Mat View(const RgbImage& image) {
   return cv::Mat(image.height, image.width, CV_8UC3, image.pixels.get());
 }
 
-// A whole number of times as large as it is, so that text can be read on it.
+// A whole number, so that text can be read on a picture that is so many times as large.
+int TimesEnlarged(int64_t height, int64_t width) {
+  const int64_t shorter = std::min(height, width);
+  const int64_t longer = std::max(height, width);
+  int times = static_cast<int>(
+      std::clamp<int64_t>((kReadableSide + shorter - 1) / shorter, 1, kMostEnlarged));
+  while (times > 1 && times * longer > 4 * kReadableSide) --times;
+  return times;
+}
+
 cv::Mat Readable(const RgbImage& image, int* times) {
-  const int shorter = std::min(image.height, image.width);
-  const int longer = std::max(image.height, image.width);
-  *times = std::clamp((kReadableSide + shorter - 1) / shorter, 1, kMostEnlarged);
-  while (*times > 1 && *times * longer > 4 * kReadableSide) --*times;
+  *times = TimesEnlarged(image.height, image.width);
   cv::Mat picture;
   cv::resize(View(image), picture, {}, *times, *times, cv::INTER_CUBIC);
   return picture;
@@ -186,6 +192,8 @@ void DrawTag(cv::Mat& picture, const Pen& pen, const Tag& tag) {
               Scalar(TextOn(tag.colour)), pen.stroke, cv::LINE_AA);
 }
 
+int LegendRow(const Pen& pen) { return pen.TextSize("Ag").height + 3 * pen.margin(); }
+
 struct LegendEntry {
   Rgb colour;
   std::string text;
@@ -193,7 +201,7 @@ struct LegendEntry {
 
 // As wide as the picture, and as high as the entries need.
 cv::Mat Legend(const cv::Mat& picture, const Pen& pen, const std::vector<LegendEntry>& entries) {
-  const int row = pen.TextSize("Ag").height + 3 * pen.margin();
+  const int row = LegendRow(pen);
   const int side = row - 2 * pen.margin();
   std::vector<cv::Point> places;
   int x = 0, y = 0;
@@ -231,6 +239,10 @@ RgbImage WithLegend(const cv::Mat& picture, const Pen& pen,
   return drawn;
 }
 
+std::string Percent(double share) {
+  return share < 0.005 ? "<1%" : std::to_string(std::lround(100 * share)) + "%";
+}
+
 // A class with its number of objects.
 std::vector<LegendEntry> EntriesOf(std::span<const DrawnObject> objects) {
   std::map<int, std::pair<std::string, int>> classes;
@@ -256,15 +268,36 @@ std::vector<LegendEntry> EntriesOf(std::span<const uint16_t> class_map,
   std::vector<LegendEntry> entries;
   for (const auto& [index, count] : largest_first) {
     const auto label = labels.find(index);
-    const double share = 100.0 * static_cast<double>(count) / static_cast<double>(class_map.size());
-    const std::string percent = share < 0.5 ? "<1%" : std::to_string(std::lround(share)) + "%";
-    entries.push_back({ClassColour(index),
-                       NameOf(index, label == labels.end() ? "" : label->second) + " " + percent});
+    const double share = static_cast<double>(count) / static_cast<double>(class_map.size());
+    entries.push_back(
+        {ClassColour(index),
+         NameOf(index, label == labels.end() ? "" : label->second) + " " + Percent(share)});
   }
   return entries;
 }
 
 }  // namespace
+
+int64_t DrawingBytes(int64_t height, int64_t width, int64_t entries) {
+  const int64_t times = TimesEnlarged(height, width);
+  const int64_t rows = times * height, columns = times * width;
+  const int64_t row = LegendRow(Pen(static_cast<int>(std::min(rows, columns))));
+  const int64_t legend = std::max<int64_t>(entries, 1) * row * columns;
+  // The picture and the legend, both together, and the PNG, each of three bytes a pixel; a mask
+  // twice.
+  return 9 * (rows * columns + legend) + 2 * rows * columns;
+}
+
+RgbImage DrawScores(const RgbImage& image, std::span<const DrawnClass> classes) {
+  int times = 1;
+  const cv::Mat picture = Readable(image, &times);
+  std::vector<LegendEntry> entries;
+  for (const DrawnClass& one : classes) {
+    entries.push_back({ClassColour(one.class_index),
+                       NameOf(one.class_index, one.label) + " " + Percent(one.confidence)});
+  }
+  return WithLegend(picture, Pen(picture), entries);
+}
 
 RgbImage DrawObjects(const RgbImage& image, std::span<const DrawnObject> objects) {
   int times = 1;

@@ -23,6 +23,20 @@ struct DrawnObject {
   std::vector<int64_t> mask;
 };
 
+// A class that the picture may show.
+struct DrawnClass {
+  int class_index = 0;
+  float confidence = 0;  // in [0, 1]
+  std::string label;     // as DrawnObject's
+};
+
+// That drawing over a picture takes at most, its PNG among it, where the legend has `entries`.
+int64_t DrawingBytes(int64_t height, int64_t width, int64_t entries);
+
+// A copy of `image` with the classes below it, in their order. A small picture is enlarged, and
+// labels are drawn, as below.
+RgbImage DrawScores(const RgbImage& image, std::span<const DrawnClass> classes);
+
 // A copy of `image` with the objects' masks and boxes, best first, each with its label and score,
 // and below it a legend of their classes. Every line has a dark and a light side, so that it is
 // seen on any ground. A small picture is enlarged first, to where text can be read. Labels are

@@ -5,19 +5,12 @@
 #include <algorithm>
 #include <cstdint>
 #include <new>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_split.h"
-#include "absl/strings/string_view.h"
-#include "absl/strings/strip.h"
-#include "absl/types/span.h"
 #include "base/limits.h"
+#include "server/transport/http/accepted_weight.h"
 
 namespace fovea {
 namespace {
@@ -40,32 +33,12 @@ struct Deflater {
   z_stream stream{};
 };
 
-// The weight of a coding by its parameters, 1 where none is given; 0 where what is given is none.
-double WeightOf(absl::Span<const absl::string_view> parameters) {
-  for (absl::string_view parameter : parameters) {
-    parameter = absl::StripAsciiWhitespace(parameter);
-    if (!absl::ConsumePrefix(&parameter, "q=") && !absl::ConsumePrefix(&parameter, "Q=")) continue;
-    double weight = 0;
-    return absl::SimpleAtod(parameter, &weight) && weight >= 0 && weight <= 1 ? weight : 0;
-  }
-  return 1;
-}
-
 }  // namespace
 
 ContentCoding PreferredCoding(std::string_view accept_encoding) {
-  std::optional<double> gzip, deflate, any;
-  const absl::string_view field(accept_encoding.data(), accept_encoding.size());
-  for (const absl::string_view one : absl::StrSplit(field, ',')) {
-    const std::vector<absl::string_view> parts = absl::StrSplit(one, ';');
-    const absl::string_view name = absl::StripAsciiWhitespace(parts.front());
-    const double weight = WeightOf(absl::MakeConstSpan(parts).subspan(1));
-    if (absl::EqualsIgnoreCase(name, "gzip")) gzip = weight;
-    if (absl::EqualsIgnoreCase(name, "deflate")) deflate = weight;
-    if (name == "*") any = weight;
-  }
-  const double as_gzip = gzip.value_or(any.value_or(0));
-  const double as_deflate = deflate.value_or(any.value_or(0));
+  const double any = AcceptedWeight(accept_encoding, "*").value_or(0);
+  const double as_gzip = AcceptedWeight(accept_encoding, "gzip").value_or(any);
+  const double as_deflate = AcceptedWeight(accept_encoding, "deflate").value_or(any);
   if (as_gzip == 0 && as_deflate == 0) return ContentCoding::kIdentity;
   return as_gzip >= as_deflate ? ContentCoding::kGzip : ContentCoding::kDeflate;
 }

@@ -12,6 +12,7 @@
 #include "base/limits.h"
 #include "base/status.h"
 #include "server/core/quote.h"
+#include "server/transport/http/accepted_weight.h"
 #include "server/transport/http/contiguous.h"
 #include "server/transport/http/http_status.h"
 #include "server/transport/http/message_json.h"
@@ -203,6 +204,42 @@ absl::StatusOr<ImageFiles> ReadImages(HttpCall& call, const ReceivedBytes& body,
   return images;
 }
 
+// A drawing is sent to who names it, and would not rather have the results.
+bool WantsDrawing(const HttpRequest& request) {
+  const std::string_view accept = request.Field(field::accept);
+  const double drawing = AcceptedWeight(accept, "image/png").value_or(0);
+  return drawing > 0 && drawing >= AcceptedWeight(accept, "application/json").value_or(0);
+}
+
+// The drawing, or the results as `Response`, in JSON.
+template <typename Response>
+absl::StatusOr<HttpAnswer> VisionAnswer(HttpCall& call, InferenceResponse& response) {
+  const auto encoded = [&] {
+    response.receipt.stages.EndStage(Stage::kEncode, call.context().api.clock().Now());
+  };
+  if (!response.drawing.empty()) {
+    encoded();
+    return HttpAnswer{.fields = {{"Content-Type", "image/png"}},
+                      .body = {std::move(response.drawing)}};
+  }
+  Response message;
+  FillAnswer(response, &message);
+  const size_t bytes = message.ByteSizeLong();
+  FOVEA_RETURN_IF_ERROR(CheckAnswerBytes(bytes, call.context().max_answer_bytes));
+  const int64_t expected = kJsonPerByte * static_cast<int64_t>(bytes);
+  FOVEA_RETURN_IF_ERROR(call.call().TakeAnswerMemory(expected));
+  std::string json = ToJson(message);
+  FOVEA_RETURN_IF_ERROR(call.call().TakeAnswerMemory(
+      std::max<int64_t>(static_cast<int64_t>(json.size()) - expected, 0)));
+  // The receipt holds the time of everything before it.
+  encoded();
+  v1::Receipt receipt;
+  FillReceipt(response.receipt, &receipt);
+  json.back() = ',';
+  return HttpAnswer{.fields = {{"Content-Type", "application/json"}},
+                    .body = {std::move(json), absl::StrCat("\"receipt\":", ToJson(receipt), "}")}};
+}
+
 template <typename Request, typename Response>
 void RunVision(HttpContext& context, std::shared_ptr<HttpExchange> exchange,
                std::string_view method) {
@@ -231,26 +268,11 @@ void RunVision(HttpContext& context, std::shared_ptr<HttpExchange> exchange,
         }
         FOVEA_RETURN_IF_ERROR(request.TakeMemory(HeldBytes(request.options)));
         request.input = std::move(images);
+        request.draw = WantsDrawing(call->request());
         return absl::OkStatus();
       },
-      [call = call.get()](InferenceResponse& response) -> absl::StatusOr<HttpAnswer> {
-        Response message;
-        FillAnswer(response, &message);
-        const size_t bytes = message.ByteSizeLong();
-        FOVEA_RETURN_IF_ERROR(CheckAnswerBytes(bytes, call->context().max_answer_bytes));
-        const int64_t expected = kJsonPerByte * static_cast<int64_t>(bytes);
-        FOVEA_RETURN_IF_ERROR(call->call().TakeAnswerMemory(expected));
-        std::string json = ToJson(message);
-        FOVEA_RETURN_IF_ERROR(call->call().TakeAnswerMemory(
-            std::max<int64_t>(static_cast<int64_t>(json.size()) - expected, 0)));
-        // The receipt holds the time of everything before it.
-        response.receipt.stages.EndStage(Stage::kEncode, call->context().api.clock().Now());
-        v1::Receipt receipt;
-        FillReceipt(response.receipt, &receipt);
-        json.back() = ',';
-        return HttpAnswer{
-            .fields = {{"Content-Type", "application/json"}},
-            .body = {std::move(json), absl::StrCat("\"receipt\":", ToJson(receipt), "}")}};
+      [call = call.get()](InferenceResponse& response) {
+        return VisionAnswer<Response>(*call, response);
       });
 }
 

@@ -345,6 +345,40 @@ TEST(Overlay, ClassesColourTheirPixels) {
   EXPECT_GT(drawn.height, 600) << "the legend";
 }
 
+TEST(Overlay, ScoresStandBelowThePictureInTheirOrder) {
+  const std::vector<DrawnClass> classes = {{3, 0.9F, "star"}, {7, 0.004F, ""}};
+  const RgbImage drawn = DrawScores(Ground(600, 800, 128, 128), classes);
+  ASSERT_EQ(drawn.width, 800);
+  ASSERT_GT(drawn.height, 600);
+  EXPECT_EQ(At(drawn, 599, 799)[0], 128);
+  // The swatches, from the left: each is of its class's colour.
+  std::vector<int> order;
+  const int middle = 600 + (drawn.height - 600) / 2;
+  for (int x = 0; x < drawn.width; ++x) {
+    for (const DrawnClass& one : classes) {
+      const Rgb colour = ClassColour(one.class_index);
+      const bool is_shown = std::equal(colour.begin(), colour.end(), At(drawn, middle, x));
+      const bool is_new = order.empty() || order.back() != one.class_index;
+      if (is_shown && is_new) order.push_back(one.class_index);
+    }
+  }
+  EXPECT_EQ(order, (std::vector<int>{3, 7}));
+}
+
+TEST(Overlay, NoDrawingTakesMoreThanItsBound) {
+  for (const auto& [height, width] :
+       {std::pair(1, 1), {1, 1000}, {32, 48}, {480, 480}, {600, 900}, {1000, 1}}) {
+    for (const int entries : {0, 1, 40}) {
+      std::vector<DrawnClass> classes(entries, {3, 0.5F, "something of a long name"});
+      const RgbImage drawn = DrawScores(Ground(height, width, 0, 255), classes);
+      const auto png = EncodePng(drawn);
+      ASSERT_TRUE(png.ok());
+      const auto least = static_cast<int64_t>(2 * drawn.size() + png->size());
+      EXPECT_LE(least, DrawingBytes(height, width, entries)) << height << "x" << width;
+    }
+  }
+}
+
 // Whether the levels of a pixel lie among those that `picture` has at its place and beside it, give
 // or take a rounding.
 bool IsShown(const uint8_t* pixel, const RgbImage& picture, int y, int x) {
