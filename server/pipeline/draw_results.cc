@@ -18,6 +18,9 @@
 namespace fovea {
 namespace {
 
+// What people want to see where they do not say it: as the command line's default.
+constexpr float kDrawnScore = 0.5F;
+
 using Draw = std::function<RgbImage(const RgbImage& picture)>;
 
 // What is to be drawn, and how many entries its legend has.
@@ -114,6 +117,7 @@ absl::Status AskForDrawing(const ModelView& model, InferenceRequest* request) {
   if (auto* detect = std::get_if<DetectOptions>(&request->options)) {
     const bool has_masks = std::ranges::any_of(
         model.outputs, [](const TensorDescription& output) { return output.name == "masks"; });
+    if (detect->score_threshold == 0) detect->score_threshold = kDrawnScore;
     detect->masks = has_masks ? MaskFormat::kRunLengths : MaskFormat::kNone;
   } else if (auto* segment = std::get_if<SegmentOptions>(&request->options)) {
     *segment = {.format = MapFormat::kRunLengths};
