@@ -6,6 +6,7 @@
 #include "server/lifecycle/check_config.h"
 #include "server/lifecycle/openmp_spinning.h"
 #include "server/lifecycle/options.h"
+#include "server/lifecycle/pre_stop.h"
 #include "server/lifecycle/server.h"
 #include "server/lifecycle/signals.h"
 #include "server/observe/logging.h"
@@ -34,6 +35,7 @@ int main(int argc, char** argv) {
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   const fovea::ParsedCommandLine command_line = fovea::ParseCommandLine(argc, argv);
   if (command_line.check) return PrintCheck(command_line);
+  if (command_line.pre_stop) return fovea::RunPreStop(command_line.options.drain_delay_ms);
   if (!command_line.serve) return command_line.exit_code;
   fovea::SetUpLogging(command_line.options.log_level, command_line.options.log_format);
   fovea::BlockSignals();

@@ -41,6 +41,7 @@ void AddFlags(CLI::App& app, ParsedCommandLine& parsed) {
          "A file with flags: a line `grpc-port = 8001` for each, a flag without a value as "
          "`true`, several values as [\"a\", \"b\"], # before a remark. Flags and environment "
          "variables go before it")
+      ->type_name("FILE")
       ->envname(EnvironmentVariable("--config"));
   app.add_flag("--check-config", parsed.check,
                "Check flags, file, ports and model folders, print the configuration that results "
@@ -51,11 +52,22 @@ void AddFlags(CLI::App& app, ParsedCommandLine& parsed) {
   auto add = [&](const std::string& flag, auto& value, const std::string& text) {
     return app.add_option(flag, value, text)->envname(EnvironmentVariable(flag));
   };
-  add("--model-repository", options.model_repositories,
-      "A folder of models (<name>/model.textproto, <name>/labels.txt, "
-      "<name>/<version>/model.safetensors); give the "
-      "flag again for more folders")
-      ->required();
+  CLI::Option* repository = add("--model-repository", options.model_repositories,
+                                "A folder of models (<name>/model.textproto, <name>/labels.txt, "
+                                "<name>/<version>/model.safetensors); give the "
+                                "flag again for more folders")
+                                ->type_name("FOLDER")
+                                ->required();
+  app.add_flag_function(
+         "--pre-stop",
+         [&parsed, repository](int64_t) {
+           parsed.pre_stop = true;
+           repository->required(false);
+         },
+         "For Kubernetes' preStop, in the server's container: let the server's health read "
+         "NOT_SERVING, wait for --drain-delay and exit; the server goes on answering, and SIGTERM "
+         "then stops it without that delay")
+      ->configurable(false);
   add("--host", options.host, "Address to listen on; 0.0.0.0 for every interface");
   add("--http-port", options.http_port,
       "Port of HTTP: the Open Inference Protocol's REST, and /v1/classify, /v1/detect and "
@@ -174,14 +186,14 @@ ParsedCommandLine ParseCommandLine(int argc, const char* const* argv) {
     if (of_file) std::cerr << app.get_config_ptr()->as<std::string>() << ", ";
     const int code = app.exit(error);
     parsed.exit_code = code == 0 ? 0 : 2;
-    parsed.check = false;
+    parsed.check = parsed.pre_stop = false;
     return parsed;
   }
   for (const std::string& contradiction : Contradictions(parsed.options)) {
     std::cerr << contradiction << '\n';
     parsed.exit_code = 2;
   }
-  parsed.serve = parsed.exit_code == 0 && !parsed.check;
+  parsed.serve = parsed.exit_code == 0 && !parsed.check && !parsed.pre_stop;
   parsed.effective = app.config_to_str();
   return parsed;
 }

@@ -49,12 +49,13 @@ struct RequestMemoryParts {
 };
 RequestMemoryParts ShareOut(const ServerOptions& options);
 
-// What the command line asks for: to serve with `options`, to check them, or to end at once with
-// `exit_code` (0 after --help and --version, 2 after a mistake, which has been told on standard
-// error).
+// What the command line asks for: to serve with `options`, to do one other thing, or to end at once
+// with `exit_code` (0 after --help and --version, 2 after a mistake, which has been told on
+// standard error).
 struct ParsedCommandLine {
   bool serve = false;
-  bool check = false;  // --check-config: look for faults, and serve nothing
+  bool check = false;     // --check-config: look for faults, and serve nothing
+  bool pre_stop = false;  // --pre-stop: tell the server that runs here, and serve nothing
   int exit_code = 0;
   ServerOptions options;
   std::string effective;  // `options` as a file for --config, every one of them
