@@ -7,8 +7,9 @@ BUILD := build/$(PRESET)
 IMAGE ?=
 MODEL ?=
 PREFIX ?= /opt/fovea
+SECONDS ?= 600
 
-.PHONY: help setup build install deb deb-check demo test sanitize test-full bench bench-kernels bench-overload bench-detection eval-demo format lint peers train-demo train-families clean
+.PHONY: help setup build install deb deb-check demo test sanitize fuzz test-full bench bench-kernels bench-overload bench-detection eval-demo format lint peers train-demo train-families clean
 
 help:  ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,6 +43,9 @@ test:  ## Every test: ctest and pytest
 
 sanitize:  ## The tests of what is ours under AddressSanitizer, UBSan and ThreadSanitizer
 	@tests/sanitize.sh
+
+fuzz:  ## Feed what reads callers' bytes with bytes that nobody meant, by libFuzzer, SECONDS for each target (600)
+	@tests/fuzz/run.sh $(SECONDS)
 
 test-full:  ## Besides, what does not fit into CI: 100,000 requests under a memory bound, every CUDA instantiation
 	@tests/run.sh --full

@@ -36,7 +36,7 @@ rm -rf "$root/unpacked"
 say "a Debian with nothing else"
 if [ ! -e "$base/.made" ]; then
   rm -rf --one-file-system "$base"
-  mirror=$(grep -hoE 'https?://[^ ]+' /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null | head -n 1)
+  mirror=$(awk '/^URIs:/{print $2; exit} /^deb /{print $2; exit}' /etc/apt/sources.list.d/*.sources /etc/apt/sources.list 2>/dev/null || true)
   debootstrap --variant=minbase --include=ca-certificates bookworm "$base" "${mirror:-https://deb.debian.org/debian}" > "$base.log"
   touch "$base/.made"
 fi

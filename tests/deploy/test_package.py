@@ -75,19 +75,30 @@ def test_the_package_has_a_unit_a_config_file_and_what_debian_asks_for(package):
     assert kept == ["/etc/fovea/server.toml"]
 
 
-def test_the_config_file_is_one_that_the_server_takes(package):
-    done = subprocess.run(
-        [SERVER, "--config", package / "etc/fovea/server.toml", "--check-config"],
-        env={
-            **os.environ,
-            "FOVEA_MODEL_REPOSITORY": str(DEMO),
-            **{f"FOVEA_{port}_PORT": "0" for port in ("GRPC", "HTTP", "METRICS")},
-        },
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+def documented_config() -> str:
+    text = (ROOT / "docs/operating.md").read_text()
+    return re.search(r"^```toml\n(.*?)^```", text, re.MULTILINE | re.DOTALL).group(1)
+
+
+def test_the_server_takes_the_config_files_of_the_package_and_of_the_document(
+    package, tmp_path
+):
+    packaged = (package / "etc/fovea/server.toml").read_text()
+    for text in (packaged, documented_config()):
+        (tmp_path / "server.toml").write_text(text)
+        done = subprocess.run(
+            [SERVER, "--config", tmp_path / "server.toml", "--check-config"],
+            env={
+                **os.environ,
+                "FOVEA_MODEL_REPOSITORY": str(DEMO),
+                "FOVEA_HOST": "127.0.0.1",
+                **{f"FOVEA_{port}_PORT": "0" for port in ("GRPC", "HTTP", "METRICS")},
+            },
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
 
 
 def test_systemd_waits_for_the_drain(package):
