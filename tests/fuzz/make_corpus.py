@@ -83,7 +83,8 @@ def png() -> dict[str, bytes]:
         picture(), "PNG", save_all=True, append_images=[picture("L").convert("RGB")]
     )
     files["short"] = files["rgb"][:-30]
-    return files
+    # The first byte: whether the target mends the chunks' checksums.
+    return {name: b"\1" + file for name, file in files.items()}
 
 
 def webp() -> dict[str, bytes]:

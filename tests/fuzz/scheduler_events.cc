@@ -11,7 +11,7 @@
 namespace fovea {
 namespace {
 
-constexpr int kMaxEvents = 300;
+constexpr int kMaxEvents = 120;
 
 class Events {
  public:
