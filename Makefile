@@ -7,8 +7,9 @@ BUILD := build/$(PRESET)
 IMAGE ?=
 MODEL ?=
 PREFIX ?= /opt/fovea
+SECONDS ?= 600
 
-.PHONY: help setup build install demo test sanitize test-full bench bench-kernels bench-overload soak bench-detection eval-demo format lint peers train-demo train-families clean
+.PHONY: help setup build install deb deb-check demo test sanitize fuzz test-full bench bench-kernels bench-overload soak bench-detection eval-demo format lint peers train-demo train-families clean
 
 help:  ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -20,11 +21,18 @@ build: setup  ## Build everything into build/release (PRESET=cpu: without CUDA)
 	@deploy/setup/build.sh $(PRESET)
 
 install: setup  ## Install commands, libraries and bundled models into PREFIX (/opt/fovea), for any user
-	@deploy/setup/build.sh $(PRESET) fovea-server fovea fovea-train fovea_models
+	@deploy/setup/build.sh $(PRESET) fovea-server fovea fovea-train fovea_models fovea_documents
 	@rm -f "$(BUILD)/install_manifest.txt"  # root's, where sudo installed before
 	@at="$(PREFIX)"; while [ ! -e "$$at" ]; do at=$$(dirname "$$at"); done; \
 	  as_root=; [ -w "$$at" ] || as_root=sudo; \
 	  $$as_root cmake --install "$(BUILD)" --prefix "$(PREFIX)"
+
+deb: setup  ## Build the Debian package, for the CPU, into build/cpu
+	@deploy/setup/build.sh cpu fovea-server fovea fovea-train fovea_models fovea_documents
+	@cd build/cpu && cpack --config CPackConfig.cmake
+
+deb-check: deb  ## Ask lintian about the package, and install and run it in a Debian that has nothing else (as root)
+	@deploy/debian/check.sh build/cpu/fovea_*.deb
 
 demo: setup  ## Classify a picture, find and draw what is in a scene, see what it cost and how other attentions do (IMAGE= MODEL=)
 	@FOVEA_CUDA_TYPES=ONE deploy/setup/build.sh $(PRESET) fovea-server fovea  # runs on the CPU
@@ -35,6 +43,9 @@ test:  ## Every test: ctest and pytest
 
 sanitize:  ## The tests of what is ours under AddressSanitizer, UBSan and ThreadSanitizer
 	@tests/sanitize.sh
+
+fuzz:  ## Feed what reads callers' bytes with bytes that nobody meant, by libFuzzer, SECONDS for each target (600)
+	@tests/fuzz/run.sh $(SECONDS)
 
 test-full:  ## Besides, what does not fit into CI: 100,000 requests under a memory bound, every CUDA instantiation
 	@tests/run.sh --full

@@ -3,6 +3,8 @@
 #   bin/               fovea-server, fovea and what `fovea` runs
 #   lib/fovea/         our libraries and LibTorch's; a folder of its own, because LibTorch's libgomp is not for other programs
 #   share/fovea/       models, proto, examples
+#   share/             manual pages, completion of bash, zsh and fish
+# What only a Debian package has (its unit, /etc/fovea) is of the component `debian`: FoveaPackage.cmake.
 
 # Whatever the umask is, others may enter the folders that are made here; those that are there stay as they are.
 install(CODE [[
@@ -37,12 +39,19 @@ install(DIRECTORY proto/ DESTINATION share/fovea/proto FILES_MATCHING PATTERN "*
 file(GLOB examples client/examples/*.jpg client/examples/*.png)
 install(FILES ${examples} DESTINATION share/fovea/examples)
 install(DIRECTORY client/examples/scenes DESTINATION share/fovea/examples)
-install(FILES LICENSE DESTINATION share/doc/fovea)
+install(FILES LICENSE DESTINATION share/doc/fovea COMPONENT licence)  # the package has `copyright`
+install(DIRECTORY "${CMAKE_BINARY_DIR}/documents/" DESTINATION share)
 install(CODE [[
   set(open OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
-  if(made)
-    file(CHMOD ${made} PERMISSIONS ${open})
-  endif()
-  foreach(folder lib/fovea share/fovea share/doc/fovea)
-    file(CHMOD_RECURSE "$ENV{DESTDIR}${CMAKE_INSTALL_PREFIX}/${folder}" DIRECTORY_PERMISSIONS ${open})
+  # (The package takes no licence from here, and has no share/doc yet.)
+  foreach(folder ${made})
+    if(EXISTS "${folder}")
+      file(CHMOD "${folder}" PERMISSIONS ${open})
+    endif()
+  endforeach()
+  foreach(folder lib/fovea share/fovea share/doc/fovea share/man share/bash-completion share/zsh share/fish)
+    set(folder "$ENV{DESTDIR}${CMAKE_INSTALL_PREFIX}/${folder}")
+    if(EXISTS "${folder}")
+      file(CHMOD_RECURSE "${folder}" DIRECTORY_PERMISSIONS ${open})
+    endif()
   endforeach()]])

@@ -16,7 +16,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterator
 
-ROOTS = ("base", "client", "kernels", "model_zoo", "server")
+ROOTS = ("base", "client", "deploy", "kernels", "model_zoo", "server")
 SUFFIXES = {".h", ".cc", ".cu", ".cuh"}
 # Restricted libraries, by how their headers begin.
 LIBRARIES = {

@@ -5,9 +5,13 @@
 #include <cctype>
 #include <iostream>
 #include <limits>
+#include <memory>
+#include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/limits.h"
 #include "server/core/version.h"
+#include "server/lifecycle/config_file.h"
 
 namespace fovea {
 namespace {
@@ -20,34 +24,50 @@ std::string EnvironmentVariable(std::string flag) {
   return flag;
 }
 
-}  // namespace
-
-RequestMemoryParts ShareOut(const ServerOptions& options) {
-  const int64_t others = options.request_memory_mb - options.imaging_memory_mb;
-  return {
-      .messages = others / 2, .images = options.imaging_memory_mb, .requests = others - others / 2};
-}
-
-ParsedCommandLine ParseCommandLine(int argc, const char* const* argv) {
-  ParsedCommandLine parsed;
+void AddFlags(CLI::App& app, ParsedCommandLine& parsed) {
   ServerOptions& options = parsed.options;
-  CLI::App app(
+  app.name("fovea-server");
+  app.description(
       "fovea-server: serves vision transformers over gRPC and HTTP and tells what their attention "
       "costs.\n"
-      "Every flag can also be given as an environment variable, shown beside it.",
-      "fovea-server");
-  app.set_version_flag("--version", std::string("fovea-server ") + kVersion);
-  app.option_defaults()->always_capture_default();
+      "Every flag can also be given as an environment variable, shown beside it, or in the file of "
+      "--config.");
+  app.set_version_flag("--version", std::string("fovea-server ") + kVersion,
+                       "Print the version and exit");
   app.get_formatter()->column_width(42);
+  app.config_formatter(std::make_shared<ConfigFile>(app));
+  app.set_config(
+         "--config", "",
+         "A file with flags: a line `grpc-port = 8001` for each, a flag without a value as "
+         "`true`, several values as [\"a\", \"b\"], # before a remark. Flags and environment "
+         "variables go before it")
+      ->type_name("FILE")
+      ->envname(EnvironmentVariable("--config"));
+  app.add_flag("--check-config", parsed.check,
+               "Check flags, file, ports and model folders, print the configuration that results "
+               "and exit, with 0 where nothing is wrong")
+      ->configurable(false);
+  app.option_defaults()->always_capture_default();
 
   auto add = [&](const std::string& flag, auto& value, const std::string& text) {
     return app.add_option(flag, value, text)->envname(EnvironmentVariable(flag));
   };
-  add("--model-repository", options.model_repositories,
-      "A folder of models (<name>/model.textproto, <name>/labels.txt, "
-      "<name>/<version>/model.safetensors); give the "
-      "flag again for more folders")
-      ->required();
+  CLI::Option* repository = add("--model-repository", options.model_repositories,
+                                "A folder of models (<name>/model.textproto, <name>/labels.txt, "
+                                "<name>/<version>/model.safetensors); give the "
+                                "flag again for more folders")
+                                ->type_name("FOLDER")
+                                ->required();
+  app.add_flag_function(
+         "--pre-stop",
+         [&parsed, repository](int64_t) {
+           parsed.pre_stop = true;
+           repository->required(false);
+         },
+         "For Kubernetes' preStop, in the server's container: let the server's health read "
+         "NOT_SERVING, wait for --drain-delay and exit; the server goes on answering, and SIGTERM "
+         "then stops it without that delay")
+      ->configurable(false);
   add("--host", options.host, "Address to listen on; 0.0.0.0 for every interface");
   add("--http-port", options.http_port,
       "Port of HTTP: the Open Inference Protocol's REST, and /v1/classify, /v1/detect and "
@@ -120,31 +140,72 @@ ParsedCommandLine ParseCommandLine(int argc, const char* const* argv) {
   add("--access-log-sample", options.access_log_sample,
       "With --access-log all: log one in so many of the requests that were answered")
       ->check(CLI::Range(int64_t{1}, int64_t{1'000'000'000}));
+}
 
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    const int code = app.exit(error);
-    parsed.exit_code = code == 0 ? 0 : 2;
-    return parsed;
-  }
+// Flags that do not go together; each of them is a line.
+std::vector<std::string> Contradictions(const ServerOptions& options) {
+  std::vector<std::string> found;
   if (!options.load_models.empty() && options.model_control_mode != "explicit") {
-    std::cerr << "--load-model needs --model-control-mode explicit\n";
-    parsed.exit_code = 2;
-    return parsed;
+    found.push_back("--load-model needs --model-control-mode explicit");
   }
   const RequestMemoryParts memory = ShareOut(options);
   if (memory.messages < options.max_message_mb) {
-    std::cerr << "--request-memory " << options.request_memory_mb << " leaves "
-              << std::max<int64_t>(memory.messages, 0)
-              << " MiB for messages beside --imaging-memory " << options.imaging_memory_mb
-              << ", and --max-message is " << options.max_message_mb
-              << ": raise the first or lower the others\n";
-    parsed.exit_code = 2;
+    found.push_back(absl::StrCat("--request-memory ", options.request_memory_mb, " leaves ",
+                                 std::max<int64_t>(memory.messages, 0),
+                                 " MiB for messages beside --imaging-memory ",
+                                 options.imaging_memory_mb, ", and --max-message is ",
+                                 options.max_message_mb, ": raise the first or lower the others"));
+  }
+  const std::pair<const char*, int> ports[] = {{"--grpc-port", options.grpc_port},
+                                               {"--http-port", options.http_port},
+                                               {"--metrics-port", options.metrics_port}};
+  for (const auto& [flag, port] : ports) {
+    for (const auto& [other, other_port] : ports) {
+      if (flag == other) break;
+      if (port > 0 && port == other_port) {
+        found.push_back(absl::StrCat(other, " and ", flag, " are both ", port));
+      }
+    }
+  }
+  return found;
+}
+
+}  // namespace
+
+RequestMemoryParts ShareOut(const ServerOptions& options) {
+  const int64_t others = options.request_memory_mb - options.imaging_memory_mb;
+  return {
+      .messages = others / 2, .images = options.imaging_memory_mb, .requests = others - others / 2};
+}
+
+ParsedCommandLine ParseCommandLine(int argc, const char* const* argv) {
+  ParsedCommandLine parsed;
+  CLI::App app;
+  AddFlags(app, parsed);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    const bool of_file = dynamic_cast<const CLI::ConfigError*>(&error) != nullptr;
+    if (of_file) std::cerr << app.get_config_ptr()->as<std::string>() << ", ";
+    const int code = app.exit(error);
+    parsed.exit_code = code == 0 ? 0 : 2;
+    parsed.check = parsed.pre_stop = false;
     return parsed;
   }
-  parsed.serve = true;
+  for (const std::string& contradiction : Contradictions(parsed.options)) {
+    std::cerr << contradiction << '\n';
+    parsed.exit_code = 2;
+  }
+  parsed.serve = parsed.exit_code == 0 && !parsed.check && !parsed.pre_stop;
+  parsed.effective = app.config_to_str();
   return parsed;
+}
+
+void VisitCommandLine(const std::function<void(const CLI::App&)>& visit) {
+  ParsedCommandLine parsed;
+  CLI::App app;
+  AddFlags(app, parsed);
+  visit(app);
 }
 
 }  // namespace fovea

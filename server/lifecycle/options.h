@@ -1,9 +1,14 @@
-// The server's command line.
+// The server's command line and its config file.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
+
+namespace CLI {
+class App;
+}
 
 namespace fovea {
 
@@ -45,15 +50,24 @@ struct RequestMemoryParts {
 };
 RequestMemoryParts ShareOut(const ServerOptions& options);
 
-// What the command line asks for: to serve with `options`, or to end at once with `exit_code` (0
-// after --help and --version, 2 after a mistake, which has been told on standard error).
+// What the command line asks for: to serve with `options`, to do one other thing, or to end at once
+// with `exit_code` (0 after --help and --version, 2 after a mistake, which has been told on
+// standard error).
 struct ParsedCommandLine {
   bool serve = false;
+  bool check = false;     // --check-config: look for faults, and serve nothing
+  bool pre_stop = false;  // --pre-stop: tell the server that runs here, and serve nothing
   int exit_code = 0;
   ServerOptions options;
+  std::string effective;  // `options` as a file for --config, every one of them
 };
 
-// Every flag has an environment variable too: FOVEA_ and its name in upper case with underscores.
+// Every flag has an environment variable too: FOVEA_ and its name in upper case with underscores;
+// and a key in the file of --config. The flag goes before the variable, the variable before the
+// file, and the file before the default.
 ParsedCommandLine ParseCommandLine(int argc, const char* const* argv);
+
+// Calls `visit` with the description of every flag, for what is written from it.
+void VisitCommandLine(const std::function<void(const CLI::App&)>& visit);
 
 }  // namespace fovea

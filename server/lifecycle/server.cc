@@ -1,6 +1,7 @@
 #include "server/lifecycle/server.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <limits>
 #include <memory>
@@ -25,6 +26,7 @@
 #include "server/lifecycle/exit_deadline.h"
 #include "server/lifecycle/observers.h"
 #include "server/lifecycle/server_phase.h"
+#include "server/lifecycle/service_manager.h"
 #include "server/lifecycle/signals.h"
 #include "server/lifecycle/stop_request.h"
 #include "server/observe/access_log.h"
@@ -104,6 +106,7 @@ class Server {
     const std::string metrics = Address(metrics_port_.get());
     Announce(absl::StrCat("listening: grpc=", grpc, " http=", http, " metrics=", metrics),
              {{"event", "listening"}, {"grpc", grpc}, {"http", http}, {"metrics", metrics}});
+    NotifyServiceManager("READY=1\nSTATUS=loading models");
     std::thread loading;
     const absl::Status started =
         StartThreads([&] { loading = std::thread([this, &stop] { LoadModels(stop); }); });
@@ -112,6 +115,13 @@ class Server {
     const int exit_code = Drain(stop, asked_for, deadline);
     loading.join();
     return exit_code;
+  }
+
+  // Health reads NOT_SERVING from here on, while everything is accepted that comes: who looks at
+  // health sends no more, and the drain delay is spent before the stop. Thread-safe.
+  void Leave() {
+    if (!phase_.Advance(Phase::kDraining)) return;
+    Log(LogLevel::kInfo, "SIGUSR1: health reads NOT_SERVING from here on, until SIGTERM stops");
   }
 
   // Looks at the repository again, without waiting for it. Thread-safe.
@@ -238,6 +248,7 @@ class Server {
                {{"event", "not_ready"},
                 {"models", int64_t{tried.models}},
                 {"missing", static_cast<int64_t>(tried.missing.size())}});
+      NotifyServiceManager(absl::StrCat("STATUS=not ready: ", why));
       if (options_.exit_on_load_error) {
         Log(LogLevel::kError, absl::StrCat("ending (--exit-on-load-error): ", why));
         stop.Add(1);
@@ -248,8 +259,9 @@ class Server {
     if (!phase_.Advance(Phase::kServing)) return;
     // Some may have been unloaded, or added, while the others were waited for.
     const int serving = repository_->startup().serving;
-    Announce(absl::StrCat("ready: ", serving, serving == 1 ? " model" : " models"),
-             {{"event", "ready"}, {"models", int64_t{serving}}});
+    const std::string ready = absl::StrCat("ready: ", serving, serving == 1 ? " model" : " models");
+    Announce(ready, {{"event", "ready"}, {"models", int64_t{serving}}});
+    NotifyServiceManager("STATUS=" + ready);
   }
 
   // "18 of 19 models have loaded; cats: labels.txt:3: empty".
@@ -266,16 +278,21 @@ class Server {
 
   void OnPhase(Phase phase) {
     if (phase == Phase::kServing) api_->SetServing(true);
-    if (phase == Phase::kDraining) api_->SetServing(false);
+    if (phase != Phase::kDraining) return;
+    left_at_.store(clock_.Now());
+    api_->SetServing(false);
   }
 
   int Drain(StopRequest& stop, int exit_code, ExitDeadline& deadline) {
-    const Nanos delay = options_.drain_delay_ms * kMillisecond;
+    phase_.Advance(Phase::kDraining);
+    // What is left of it where SIGUSR1 came first.
+    const Nanos delay =
+        std::max<Nanos>(0, left_at_.load() + options_.drain_delay_ms * kMillisecond - clock_.Now());
     const Nanos timeout = options_.drain_timeout_ms * kMillisecond;
+    NotifyServiceManager("STOPPING=1\nSTATUS=answering what was accepted");
     deadline.Set(clock_.Now() + delay + timeout + kGiveUpGrace + kHangGrace, 1,
                  "ending: a call did not end within the drain timeout");
     Log(LogLevel::kInfo, "stopping: health reads NOT_SERVING from here on");
-    phase_.Advance(Phase::kDraining);
     repository_->Stop();
     stop.Sleep(delay);
     std::vector<Transport*> transports = {grpc_.get()};
@@ -311,6 +328,7 @@ class Server {
   MemoryBudget metrics_memory_{limits::kMetricsPortBytes, clock_};
   std::unique_ptr<HttpContext> http_context_;
   std::unique_ptr<HttpServer> http_, metrics_port_;  // null: none
+  std::atomic<Nanos> left_at_{0};                    // when the phase became kDraining
   ServerPhase phase_{[this](Phase phase) { OnPhase(phase); }};
 };
 
@@ -340,9 +358,13 @@ int RunServer(const ServerOptions& options) {
     MutexLock lock(mutex);
     if (serving != nullptr) serving->Reload();
   };
+  const auto on_leave = [&] {
+    MutexLock lock(mutex);
+    if (serving != nullptr) serving->Leave();
+  };
   const absl::Status started = StartThreads([&] {
     deadline.emplace(clock, [](int code) { std::_Exit(code); });
-    signals.emplace(on_stop, on_hangup);
+    signals.emplace(SignalThread::Handlers{on_stop, on_hangup, on_leave});
   });
   if (!started.ok()) return CannotStart(started);
   absl::StatusOr<std::unique_ptr<Server>> server = Server::Create(options);

@@ -16,6 +16,7 @@ sigset_t BlockedSignals() {
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
   sigaddset(&signals, SIGHUP);
+  sigaddset(&signals, SIGUSR1);
   return signals;
 }
 
@@ -27,8 +28,8 @@ void BlockSignals() {
   FOVEA_CHECK(signal(SIGPIPE, SIG_IGN) != SIG_ERR);
 }
 
-SignalThread::SignalThread(std::function<void(int count)> on_stop, std::function<void()> on_hangup)
-    : thread_([this, on_stop = std::move(on_stop), on_hangup = std::move(on_hangup)] {
+SignalThread::SignalThread(Handlers handlers)
+    : thread_([this, handlers = std::move(handlers)] {
         const sigset_t signals = BlockedSignals();
         int stops = 0;
         while (true) {
@@ -36,9 +37,11 @@ SignalThread::SignalThread(std::function<void(int count)> on_stop, std::function
           FOVEA_CHECK(sigwait(&signals, &number) == 0);
           if (stopping_.load()) return;
           if (number == SIGHUP) {
-            on_hangup();
+            handlers.on_hangup();
+          } else if (number == SIGUSR1) {
+            handlers.on_leave();
           } else {
-            on_stop(++stops);
+            handlers.on_stop(++stops);
           }
         }
       }) {}

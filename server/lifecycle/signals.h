@@ -8,16 +8,20 @@
 
 namespace fovea {
 
-// Blocks SIGTERM, SIGINT and SIGHUP in the calling thread and every thread that it starts later,
-// and ignores SIGPIPE: to be called before any other thread is started.
+// Blocks SIGTERM, SIGINT, SIGHUP and SIGUSR1 in the calling thread and every thread that it starts
+// later, and ignores SIGPIPE: to be called before any other thread is started.
 void BlockSignals();
 
 // Waits for the blocked signals on its own thread. Not thread-safe.
 class SignalThread {
  public:
-  // Both run on the signal thread, and must return quickly. `on_stop(count)`: at each SIGTERM or
-  // SIGINT; count starts at 1. `on_hangup`: at each SIGHUP, which never ends the server.
-  SignalThread(std::function<void(int count)> on_stop, std::function<void()> on_hangup);
+  struct Handlers {
+    std::function<void(int count)> on_stop;  // at each SIGTERM or SIGINT; count starts at 1
+    std::function<void()> on_hangup;         // at each SIGHUP
+    std::function<void()> on_leave;          // at each SIGUSR1, which --pre-stop sends
+  };
+  // They run on the signal thread, and must return quickly.
+  explicit SignalThread(Handlers handlers);
   ~SignalThread();
 
  private:

@@ -14,7 +14,7 @@ import pytest
 import tritonclient.grpc as triton
 from fault_support import MODEL, Caller, expect, health_of, infer_request, wait_until
 from grpc_health.v1 import health_pb2
-from running_server import command_line
+from running_server import SERVER, command_line
 
 
 def index_of(address: str) -> dict[str, dict]:
@@ -89,6 +89,47 @@ def test_sighup_in_explicit_control_is_a_line_of_the_log(start_server, one_model
     server.process.send_signal(signal.SIGHUP)
     server.wait_for_log("SIGHUP: nothing is loaded again")
     assert health_of(server.grpc, "") == health_pb2.HealthCheckResponse.SERVING
+
+
+def test_a_service_manager_hears_of_the_start_the_models_and_the_stop(
+    start_server, one_model, tmp_path
+):
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(tmp_path / "notify"))
+        manager.settimeout(60)
+        server = start_server(
+            "--model-repository", one_model,
+            environment={"NOTIFY_SOCKET": str(tmp_path / "notify")},
+        )  # fmt: skip
+        assert server.terminate() == 0
+        heard = [manager.recv(4096).decode() for _ in range(3)]
+    assert heard == [
+        "READY=1\nSTATUS=loading models",
+        "STATUS=ready: 1 model",
+        "STOPPING=1\nSTATUS=answering what was accepted",
+    ]
+
+
+def test_check_config_tells_every_fault_and_serves_nothing(one_model, tmp_path):
+    (one_model / "broken").mkdir()
+    config = tmp_path / "server.toml"
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        config.write_text(
+            f'model-repository = "{one_model}"\nhttp-port = {port}\ngrpc-port = 0\n'
+        )
+        done = subprocess.run(
+            [SERVER, "--config", config, "--check-config", "--metrics-port", "0"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 1
+    faults = done.stderr.splitlines()
+    assert len(faults) == 2
+    assert "--http-port" in faults[0] and faults[1].startswith("model broken: ")
+    assert f"http-port = {port}\n" in done.stdout
+    assert "metrics-port = 0\n" in done.stdout
 
 
 def test_in_json_every_line_is_an_object_and_failed_requests_are_there(

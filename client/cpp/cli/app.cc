@@ -255,11 +255,9 @@ int WithClient(const Options& options, const Console& console, Command command) 
   return command(**client);
 }
 
-}  // namespace
-
-int RunFovea(const std::vector<std::string>& arguments, const Console& console) {
-  Options options;
-  CLI::App app(kDescription, "fovea");
+void AddCommands(CLI::App& app, Options& options) {
+  app.name("fovea");
+  app.description(kDescription);
   app.formatter(std::make_shared<HelpText>());
   app.footer(kFooter);
   app.require_subcommand(1);
@@ -281,7 +279,21 @@ int RunFovea(const std::vector<std::string>& arguments, const Console& console) 
   AddCompanionCommand(app, "train");
   AddCompanionCommand(app, "kernels");
   AddCompanionCommand(app, "zoo");
+}
 
+}  // namespace
+
+void VisitCommandLine(const std::function<void(const CLI::App&)>& visit) {
+  Options options;
+  CLI::App app;
+  AddCommands(app, options);
+  visit(app);
+}
+
+int RunFovea(const std::vector<std::string>& arguments, const Console& console) {
+  Options options;
+  CLI::App app;
+  AddCommands(app, options);
   try {
     app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
   } catch (const CLI::CallForVersion& version) {

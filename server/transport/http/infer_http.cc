@@ -1,11 +1,11 @@
 #include "server/transport/http/infer_http.h"
 
 #include <algorithm>
-#include <boost/beast/core/string.hpp>
 #include <functional>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -36,8 +36,7 @@ constexpr std::string_view kForm = "multipart/form-data";
 constexpr int64_t kJsonPerByte = 8;
 
 bool StartsWith(std::string_view text, std::string_view prefix) {
-  return text.size() >= prefix.size() &&
-         beast::iequals({text.data(), prefix.size()}, {prefix.data(), prefix.size()});
+  return absl::StartsWithIgnoreCase({text.data(), text.size()}, {prefix.data(), prefix.size()});
 }
 
 // A value of a header: nothing in it that ends a line.

@@ -1,9 +1,9 @@
 #include "server/transport/http/multipart.h"
 
 #include <algorithm>
-#include <boost/beast/core/string.hpp>
 #include <boost/beast/http/rfc7230.hpp>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/limits.h"
 #include "base/status.h"
@@ -20,12 +20,17 @@ absl::Status NoForm(std::string_view what) {
   return InvalidArgument("request.form", absl::StrCat("no form: ", std::string(what)));
 }
 
+// Names are compared by Abseil: where two differ, Beast's iequals reads a byte past the end of
+// both.
+
 // Of "form-data; name=image" the value of `name`; empty where there is none.
 std::string Parameter(std::string_view value, std::string_view name) {
   const size_t parameters = std::min(value.find(';'), value.size());
   for (const auto& [key, text] :
        beast::http::param_list({value.data() + parameters, value.size() - parameters})) {
-    if (beast::iequals(key, {name.data(), name.size()})) return std::string(text);
+    if (absl::EqualsIgnoreCase({key.data(), key.size()}, {name.data(), name.size()})) {
+      return std::string(text);
+    }
   }
   return "";
 }
@@ -36,8 +41,8 @@ std::string NameOf(std::string_view head) {
   for (size_t at = 0; at < head.size();) {
     const size_t end = std::min(head.find(kLine, at), head.size());
     const std::string_view line = head.substr(at, end - at);
-    if (beast::iequals({line.data(), std::min(line.size(), kDisposition.size())},
-                       {kDisposition.data(), kDisposition.size()})) {
+    if (absl::EqualsIgnoreCase({line.data(), std::min(line.size(), kDisposition.size())},
+                               {kDisposition.data(), kDisposition.size()})) {
       return Parameter(line.substr(kDisposition.size()), "name");
     }
     at = end + kLine.size();

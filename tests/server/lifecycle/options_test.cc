@@ -52,6 +52,23 @@ TEST(OptionsTest, MistakesExitWithTwo) {
   EXPECT_EQ(Parse({"--model-repository", "m", "--load-model", "x"}).exit_code, 2);
 }
 
+TEST(OptionsTest, TwoPortsThatAreOneAreAMistake) {
+  EXPECT_EQ(Parse({"--model-repository", "m", "--http-port", "8001"}).exit_code, 2);
+  EXPECT_TRUE(Parse({"--model-repository", "m", "--http-port", "0", "--grpc-port", "0"}).serve);
+  EXPECT_TRUE(
+      Parse({"--model-repository", "m", "--http-port", "-1", "--metrics-port", "-1"}).serve);
+}
+
+TEST(OptionsTest, CheckConfigAndPreStopServeNothing) {
+  const auto check = Parse({"--model-repository", "m", "--check-config"});
+  EXPECT_TRUE(check.check && !check.serve);
+  const auto pre_stop = Parse({"--pre-stop", "--drain-delay", "5000"});  // without a repository
+  EXPECT_TRUE(pre_stop.pre_stop && !pre_stop.serve);
+  EXPECT_EQ(pre_stop.exit_code, 0);
+  EXPECT_EQ(pre_stop.options.drain_delay_ms, 5000);
+  EXPECT_FALSE(Parse({"--pre-stop", "--drain-delay", "soon"}).pre_stop);
+}
+
 TEST(OptionsTest, FailedRequestsAreLoggedUnlessToldOtherwise) {
   EXPECT_EQ(Parse({"--model-repository", "m"}).options.access_log, "errors");
   const auto parsed =

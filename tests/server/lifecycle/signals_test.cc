@@ -15,7 +15,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-TEST(SignalsTest, AHangupIsNoStop) {
+TEST(SignalsTest, AHangupOrALeaveIsNoStop) {
   BlockSignals();
   Mutex mutex;
   CondVar changed;
@@ -25,16 +25,17 @@ TEST(SignalsTest, AHangupIsNoStop) {
     heard.push_back(std::move(what));
     changed.NotifyAll();
   };
-  SignalThread signals([&](int count) { hear("stop " + std::to_string(count)); },
-                       [&] { hear("hangup"); });
+  SignalThread signals({.on_stop = [&](int count) { hear("stop " + std::to_string(count)); },
+                        .on_hangup = [&] { hear("hangup"); },
+                        .on_leave = [&] { hear("leave"); }});
   size_t sent = 0;
-  for (const int number : {SIGHUP, SIGHUP, SIGTERM, SIGHUP, SIGINT}) {
+  for (const int number : {SIGHUP, SIGUSR1, SIGTERM, SIGHUP, SIGINT}) {
     ASSERT_EQ(kill(getpid(), number), 0);
     ++sent;
     MutexLock lock(mutex);
     while (heard.size() < sent) changed.Wait(mutex);
   }
-  EXPECT_THAT(heard, ElementsAre("hangup", "hangup", "stop 1", "hangup", "stop 2"));
+  EXPECT_THAT(heard, ElementsAre("hangup", "leave", "stop 1", "hangup", "stop 2"));
 }
 
 }  // namespace

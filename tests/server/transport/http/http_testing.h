@@ -52,6 +52,8 @@ class HttpConnection {
     }
     return all;
   }
+  // Sends no more, and still reads.
+  void EndSending() { shutdown(socket_.get(), SHUT_WR); }
   void Close() { socket_ = FileDescriptor(); }
 
  private:

@@ -1,0 +1,32 @@
+// The file of --config.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <iosfwd>
+#include <string>
+#include <vector>
+
+namespace fovea {
+
+// TOML without tables: a key for each flag, by its name without dashes. Numbers, strings, true and
+// false, and arrays of these for flags that can be repeated. Used by CLI11, which throws what is
+// wrong as CLI::ConfigError: no TOML, a key twice or that is no flag, a table, a date.
+class ConfigFile final : public CLI::Config {
+ public:
+  // `app` outlives this object, and has its flags before a file is read.
+  explicit ConfigFile(const CLI::App& app) : app_(app) {}
+
+  // A key whose flag has an environment variable that is set is left out: the variable goes before
+  // the file.
+  std::vector<CLI::ConfigItem> from_config(std::istream& input) const override;
+
+  // Every flag of `app` that a file may hold, with its value or default, as a file that gives the
+  // same again. The other parameters mean nothing here.
+  std::string to_config(const CLI::App* app, bool default_also, bool write_description,
+                        std::string prefix) const override;
+
+ private:
+  const CLI::App& app_;
+};
+
+}  // namespace fovea

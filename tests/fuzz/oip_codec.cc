@@ -1,0 +1,59 @@
+// gRPC's requests: the first byte says which message, the second how the socket cut it.
+#include "server/transport/grpc/oip_codec.h"
+
+#include <random>
+
+#include "server/transport/grpc/stream_codec.h"
+#include "server/transport/grpc/vision_codec.h"
+#include "tests/fuzz/fuzz_target.h"
+#include "tests/server/transport/grpc/codec_testing.h"
+
+namespace fovea {
+namespace {
+
+absl::Status ReadMessage(int kind, const ReceivedBytes& bytes, InferenceRequest* request) {
+  std::optional<AnswerOrder> order;
+  switch (kind % 5) {
+    case 0:
+      return ReadModelInferRequest(bytes, AnyModel, request);
+    case 1:
+      return ReadClassifyRequest(bytes, AnyModel, request);
+    case 2:
+      return ReadDetectRequest(bytes, AnyModel, request);
+    case 3:
+      return ReadSegmentRequest(bytes, AnyModel, request);
+    default:
+      return ReadStreamImagesRequest(bytes, AnyModel, request, &order);
+  }
+}
+
+// What a request that was accepted promises the stages behind.
+void CheckAccepted(const InferenceRequest& request) {
+  const auto* tensors = std::get_if<NamedTensors>(&request.input);
+  if (tensors == nullptr) return;
+  for (const InputTensor& tensor : *tensors) {
+    const std::optional<int64_t> elements = ElementCount(tensor.shape);
+    FOVEA_CHECK(elements && *elements > 0);
+    const size_t size = ElementSize(tensor.type);
+    FOVEA_CHECK(size == 0 || tensor.data.size() == size * *elements);
+    Text(tensor.data);  // every byte is there
+  }
+}
+
+}  // namespace
+
+FOVEA_FUZZ_TARGET(oip_codec, input) {
+  const int kind = input.TakeByte();
+  const int cut = input.TakeByte();
+  std::mt19937 random(cut);
+  const TestMessage whole(input.rest());
+  const TestMessage pieces(input.rest(), &random, 1 + cut % 16);
+  InferenceRequest of_whole, of_pieces;
+  const absl::Status read = ReadMessage(kind, whole.bytes(), &of_whole);
+  const absl::Status read_pieces = ReadMessage(kind, pieces.bytes(), &of_pieces);
+  FOVEA_CHECK(read == read_pieces);  // how the socket cut it changes nothing
+  FOVEA_CHECK(of_whole.id == of_pieces.id);
+  if (read.ok()) CheckAccepted(of_pieces);
+}
+
+}  // namespace fovea
