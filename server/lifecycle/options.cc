@@ -32,7 +32,8 @@ ParsedCommandLine ParseCommandLine(int argc, const char* const* argv) {
   ParsedCommandLine parsed;
   ServerOptions& options = parsed.options;
   CLI::App app(
-      "fovea-server: serves vision transformers over gRPC and HTTP and tells what their attention costs.\n"
+      "fovea-server: serves vision transformers over gRPC and HTTP and tells what their attention "
+      "costs.\n"
       "Every flag can also be given as an environment variable, shown beside it.",
       "fovea-server");
   app.set_version_flag("--version", std::string("fovea-server ") + kVersion);
@@ -105,6 +106,11 @@ ParsedCommandLine ParseCommandLine(int argc, const char* const* argv) {
       ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false))
       // "-1" comes here as the largest number.
       ->check(CLI::Range(uint64_t{0}, uint64_t{std::numeric_limits<int64_t>::max()}));
+  app.add_flag("--allow-client-shm", options.allow_client_shm,
+               "Let callers register POSIX shared memory and have their tensors there. Only where "
+               "every caller runs on this machine and may read and write all shared memory that "
+               "the server's user may")
+      ->envname(EnvironmentVariable("--allow-client-shm"));
   add("--log-level", options.log_level, "The least severe messages that are written")
       ->check(CLI::IsMember({"debug", "info", "warning", "error"}));
   add("--log-format", options.log_format, "text for people, json for machines")
