@@ -52,6 +52,10 @@ inline constexpr int kMaxStreamRequestsInFlight = 64;
 // outputs, masks), its answers. Raise it where many callers read slowly or send large pictures;
 // lower it where one stream of such pictures alone is to fill batches.
 inline constexpr int kStreamMemoryShare = 8;
+// Shared memory that callers have registered (row 52): regions at a time, each of which keeps a
+// file descriptor open, and bytes of a name or a key.
+inline constexpr size_t kMaxSharedMemoryRegions = 256;
+inline constexpr size_t kMaxSharedMemoryNameBytes = 254;
 // Of an answer that is not counted, so that health is told when all memory is in use.
 inline constexpr int64_t kUncountedAnswerBytes = 512;
 // Open at a time, of all callers (row 38).

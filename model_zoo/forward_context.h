@@ -17,7 +17,7 @@ class ForwardContext {
  public:
   virtual ~ForwardContext() = default;
 
-  // Asked between blocks: true when every caller of the batch has gone.
+  // Asked between blocks, so it returns at once: true when nobody waits for the pass any more.
   virtual bool ShouldStop() { return false; }
 
   // How much of an image of the batch, from its upper left corner, shows the picture; the rest of

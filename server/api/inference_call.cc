@@ -12,11 +12,13 @@
 namespace fovea {
 namespace {
 
-std::unique_ptr<InferenceRequest> NewRequest(Nanos arrived, Nanos deadline, RequestMemory& memory) {
+std::unique_ptr<InferenceRequest> NewRequest(ServerApi& api, Nanos arrived, Nanos deadline,
+                                             RequestMemory& memory) {
   auto request = std::make_unique<InferenceRequest>();
   request->stages = StageTimes(arrived);
   request->deadline = deadline;
   request->memory = &memory;
+  request->shared_memory = api.shared_memory();
   return request;
 }
 
@@ -28,7 +30,7 @@ InferenceCall::InferenceCall(ServerApi& api, Caller caller, std::string_view met
       caller_(std::move(caller)),
       method_(method),
       memory_(api.memory()),
-      request_(NewRequest(arrived, deadline, memory_)),
+      request_(NewRequest(api, arrived, deadline, memory_)),
       cancellation_(request_->cancellation),
       pass_(api.gate().TryEnter(cancellation_, arrived)),
       deadline_(deadline) {}

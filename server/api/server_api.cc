@@ -14,8 +14,10 @@
 namespace fovea {
 namespace {
 
-constexpr std::string_view kExtensions[] = {"classification", "model_configuration",
-                                            "model_repository", "schedule_policy", "statistics"};
+// The last of them only where memory may be shared.
+constexpr std::string_view kExtensions[] = {"classification",   "model_configuration",
+                                            "model_repository", "schedule_policy",
+                                            "statistics",       "system_shared_memory"};
 
 absl::Status CheckRepositoryName(std::string_view name) {
   if (name.empty()) return absl::OkStatus();
@@ -68,7 +70,9 @@ ServerApi::ServerApi(const ServerApiOptions& options, ModelCatalog& catalog,
       listings_(1, limits::kMaxPendingIndexes) {}
 
 ServerMetadata ServerApi::Metadata() const {
-  return {.name = "fovea", .version = options_.server_version, .extensions = kExtensions};
+  std::span<const std::string_view> extensions = kExtensions;
+  if (options_.shared_memory == nullptr) extensions = extensions.first(extensions.size() - 1);
+  return {.name = "fovea", .version = options_.server_version, .extensions = extensions};
 }
 
 absl::StatusOr<bool> ServerApi::ModelReady(std::string_view name, std::string_view version) const {
@@ -122,8 +126,24 @@ void ServerApi::UnloadModel(UnloadCall call, WaitingCaller<absl::Status> caller)
   unloads_.Run(std::move(caller), UnlessDraining<absl::Status>(std::move(unload)));
 }
 
-absl::Status ServerApi::RegisterSharedMemory() {
+absl::Status ServerApi::RegisterSharedMemory(SharedMemoryRegionInfo region) {
+  if (options_.shared_memory != nullptr) return options_.shared_memory->Register(std::move(region));
   return Unimplemented("request.shared_memory", "shared memory is not supported by this server");
+}
+
+void ServerApi::UnregisterSharedMemory(const std::string& name) {
+  if (options_.shared_memory != nullptr) options_.shared_memory->Unregister(name);
+}
+
+absl::StatusOr<std::vector<SharedMemoryRegionInfo>> ServerApi::SharedMemoryStatus(
+    const std::string& name) const {
+  if (options_.shared_memory != nullptr) return options_.shared_memory->Status(name);
+  return std::vector<SharedMemoryRegionInfo>();
+}
+
+absl::Status ServerApi::RegisterCudaSharedMemory() {
+  return Unimplemented("request.shared_memory",
+                       "CUDA's shared memory is not supported by this server");
 }
 
 absl::Status ServerApi::ChangeTraceSettings(bool changes) {

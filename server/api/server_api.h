@@ -25,6 +25,7 @@
 #include "server/core/memory_budget.h"
 #include "server/core/model_catalog.h"
 #include "server/core/model_statistics.h"
+#include "server/shared_memory/shared_memory_regions.h"
 
 namespace fovea {
 
@@ -38,14 +39,17 @@ struct ServerApiOptions {
   // `max_quiet_wait_ms`: what was on its way hears why it is refused.
   int64_t quiet_ms = limits::kQuietMs;
   int64_t max_quiet_wait_ms = limits::kMaxQuietWaitMs;
+  // Where callers may have their tensors; null: in their messages only. Give it where every caller
+  // may read and write all shared memory that the server may.
+  std::shared_ptr<SharedMemoryRegions> shared_memory = nullptr;
 };
 
 struct ServerMetadata {
   std::string_view name;
   std::string_view version;
   // What is true of this server, in Triton's words (its extensions of the protocol). Absent:
-  // sequences, shared memory, traces and logs, which it does not have, and binary_tensor_data,
-  // which is about HTTP.
+  // sequences, CUDA's shared memory, traces and logs, which it does not have, and
+  // binary_tensor_data, which is about HTTP.
   std::span<const std::string_view> extensions;
 };
 
@@ -105,8 +109,15 @@ class ServerApi {
   void LoadModel(LoadCall call, WaitingCaller<absl::Status> caller);
   void UnloadModel(UnloadCall call, WaitingCaller<absl::Status> caller);
 
+  // SharedMemoryRegions' calls. Without one, there are no regions, and registering is
+  // UNIMPLEMENTED.
+  absl::Status RegisterSharedMemory(SharedMemoryRegionInfo region);
+  void UnregisterSharedMemory(const std::string& name);
+  absl::StatusOr<std::vector<SharedMemoryRegionInfo>> SharedMemoryStatus(
+      const std::string& name) const;
+
   // What this server does not have: UNIMPLEMENTED where somebody wants more than to ask.
-  static absl::Status RegisterSharedMemory();
+  static absl::Status RegisterCudaSharedMemory();
   static absl::Status ChangeTraceSettings(bool changes);
   static absl::Status ChangeLogSettings(bool changes);
 
@@ -124,6 +135,7 @@ class ServerApi {
   RequestGate& gate() { return gate_; }
   // Of all requests together, beside their messages.
   MemoryBudget& memory() { return memory_; }
+  SharedMemoryRegions* shared_memory() { return options_.shared_memory.get(); }  // null: none
   Clock& clock() { return clock_; }
 
  private:

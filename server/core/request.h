@@ -23,11 +23,14 @@
 
 namespace fovea {
 
+class SharedMemoryRegions;
+
 struct RequestedOutput {
   std::string name;
   // Triton's classification extension: so many "<value>:<index>[:<label>]" strings instead of the
   // numbers; 0: numbers.
   int64_t classification = 0;
+  std::optional<SharedMemorySpan> shared_memory;  // where it is to be put; none: into the answer
 };
 
 // What a request hands over: tensors by name, or images as files (JPEG, PNG, WebP).
@@ -95,6 +98,8 @@ struct InferenceRequest {
   StageTimes stages;  // started at the message's arrival
   // The InferenceCall's, which keeps it until the answer has left; null: nobody counts.
   RequestMemory* memory = nullptr;
+  // Where tensors may lie; null: nowhere but in the message.
+  SharedMemoryRegions* shared_memory = nullptr;
 
   // The request's own timeout, from its arrival: the earlier of the deadlines counts. 0: it has
   // none.

@@ -79,6 +79,16 @@ struct InputTensor {
   ScatteredBytes data;
 };
 
+// Where a tensor lies that is not in its message (Triton's system_shared_memory extension), as its
+// caller says: nothing of it is checked yet.
+struct SharedMemorySpan {
+  std::string region;
+  int64_t offset = 0;
+  int64_t byte_size = -1;  // -1: not told, or no number
+
+  bool operator==(const SharedMemorySpan&) const = default;
+};
+
 struct OutputTensor {
   std::string name;
   DataType type = DataType::kFp32;
@@ -87,6 +97,8 @@ struct OutputTensor {
   // What follows `data`: of several pictures that ran one by one, what each of the others gave.
   // They go onto the wire as they are: one piece of them all would be a second copy of an answer.
   std::vector<std::string> further = {};
+  // Where its bytes were put instead, and how many they are.
+  std::optional<SharedMemorySpan> shared_memory = std::nullopt;
 
   size_t bytes() const {
     size_t size = data.size();

@@ -31,21 +31,30 @@ std::vector<models::ImageSize> ContentsOf(const InferenceTask& task,
   return contents;
 }
 
-// Stops a pass when every caller of the batch has gone; knows where its images end.
+// Why nobody waits for a task any more; OK where somebody does.
+absl::Status Unwanted(const InferenceTask& task, Clock& clock) {
+  if (task.Cancelled()) return Cancelled("request.cancelled", "the caller cancelled the request");
+  if (task.deadline() == kNever || clock.Now() < task.deadline()) return absl::OkStatus();
+  return DeadlineExceeded("request.deadline_passed", "the deadline passed while the request ran");
+}
+
+// Stops a pass when nobody waits for any task of the batch; knows where its images end.
 class BatchContext final : public models::ForwardContext {
  public:
   BatchContext(std::span<const std::unique_ptr<InferenceTask>> tasks,
-               const models::ImageSize& input)
-      : tasks_(tasks) {
+               const models::ImageSize& input, Clock& clock)
+      : tasks_(tasks), clock_(clock) {
     for (const auto& task : tasks) {
       const std::vector<models::ImageSize> more = ContentsOf(*task, input);
       contents_.insert(contents_.end(), more.begin(), more.end());
     }
   }
 
+  // Mostly the first task is wanted: an atomic load, and the clock where it has a deadline.
   bool ShouldStop() override {
-    return std::all_of(tasks_.begin(), tasks_.end(),
-                       [](const auto& task) { return task->Cancelled(); });
+    return std::all_of(tasks_.begin(), tasks_.end(), [this](const auto& task) {
+      return task->Cancelled() || (task->deadline() != kNever && clock_.Now() >= task->deadline());
+    });
   }
 
   models::ImageSize Content(int64_t image, const models::ImageSize& /*input*/) const override {
@@ -58,6 +67,7 @@ class BatchContext final : public models::ForwardContext {
 
  private:
   std::span<const std::unique_ptr<InferenceTask>> tasks_;
+  Clock& clock_;
   std::vector<models::ImageSize> contents_;
 };
 
@@ -144,7 +154,7 @@ RunOutcome BatchExecutor::RunTasks(Lane& lane, std::span<std::unique_ptr<Inferen
     run.images = batch.images;
     gathered = clock_.Now();
     const models::ImageSize input = info().sizes()[batch.shape_key];
-    BatchContext context(tasks, input);
+    BatchContext context(tasks, input, clock_);
     run.padding = context.padding(input);
     Lane::Pass pass = lane.Run(batch, context);
     outputs = std::move(pass.outputs);
@@ -165,16 +175,14 @@ RunOutcome BatchExecutor::RunTasks(Lane& lane, std::span<std::unique_ptr<Inferen
   }
 
   std::vector<absl::StatusOr<TaskResult>> results;
-  int64_t at = 0;
+  int64_t at = 0, unwanted_images = 0;
   for (auto& task : tasks) {
     const int64_t first = std::exchange(at, at + task->images());
     task->request().stages.EndStage(Stage::kCompute, computed);
-    if (!status.ok()) {
-      results.emplace_back(status);
-      continue;
-    }
-    if (stopped) {
-      results.emplace_back(Cancelled("request.cancelled", "the caller cancelled the request"));
+    const absl::Status unwanted = Unwanted(*task, clock_);
+    if (!unwanted.ok()) unwanted_images += task->images();
+    if (!status.ok() || stopped) {
+      results.emplace_back(status.ok() ? unwanted : status);
       continue;
     }
     // Inside the guard: the copies are as large as the caller's batch.
@@ -192,10 +200,14 @@ RunOutcome BatchExecutor::RunTasks(Lane& lane, std::span<std::unique_ptr<Inferen
   run.scatter = clock_.Now() - computed;
   // Before the answers: whoever has one finds it counted.
   if (status.ok() && !stopped && observer != nullptr) observer->OnBatch(run);
+  if (unwanted_images > 0 && observer != nullptr) {
+    observer->OnWorkWasted((computed - start) * unwanted_images / at);
+  }
   for (size_t i = 0; i < tasks.size(); ++i) {
     InferenceTask::Finish(std::move(tasks[i]), std::move(results[i]));
   }
-  return status.ok() && !stopped ? RunOutcome::kWhole : RunOutcome::kBroken;
+  if (stopped) return RunOutcome::kStopped;
+  return status.ok() ? RunOutcome::kWhole : RunOutcome::kBroken;
 }
 
 }  // namespace fovea

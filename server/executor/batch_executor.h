@@ -42,6 +42,10 @@ class ExecutionObserver {
     int non_finite = 0;  // tasks that failed because their output held a NaN or an infinity
   };
   virtual void OnBatch(const BatchRun& run) = 0;
+  // A lane has spent so much on what nobody waited for any more when it ended: a pass that was
+  // stopped, or of one that went on for others, the share of its images. Who does not count it
+  // leaves it.
+  virtual void OnWorkWasted(Nanos /*time*/) {}
 };
 
 struct BatchExecutorOptions {
@@ -101,8 +105,10 @@ class BatchExecutor {
 
   // Runs `tasks`, whose images fit max_batch_size together, and finishes each of them exactly once
   // before it returns. A task that makes the model fail, or whose output is not finite, fails
-  // alone: the others are run again without it. Out of memory splits the batch. `observer` may be
-  // null.
+  // alone: the others are run again without it. Out of memory splits the batch. Between the blocks
+  // of the model the run stops when nobody waits for any of the tasks: each is CANCELLED
+  // (request.cancelled), or DEADLINE_EXCEEDED (request.deadline_passed) where its caller is there.
+  // `observer` may be null.
   RunOutcome Run(int instance, std::vector<std::unique_ptr<InferenceTask>> tasks,
                  ExecutionObserver* observer);
 

@@ -61,9 +61,11 @@ void ImagingPool::Stop() {
   threads_.clear();
 }
 
-std::unique_ptr<ImagingLine> ImagingPool::AddLine() {
+std::unique_ptr<ImagingLine> ImagingPool::AddLine(std::function<void(Nanos)> on_saved) {
   MutexLock lock(mutex_);
-  return std::unique_ptr<ImagingLine>(new ImagingLine(*this, schedule_.AddLine()));
+  const ImagingLineId id = schedule_.AddLine();
+  if (on_saved) on_saved_.emplace(id, std::move(on_saved));
+  return std::unique_ptr<ImagingLine>(new ImagingLine(*this, id));
 }
 
 int ImagingPool::queued() const {
@@ -85,7 +87,8 @@ void ImagingPool::Work() {
     ImagingTask task;
     ImagingTaskId id;
     absl::Status turn;
-    Nanos start;
+    Nanos start, saved = 0;
+    std::function<void(Nanos)> on_saved;
     {
       MutexLock lock(mutex_);
       while (!schedule_.has_next() && !stopping_) work_or_stop_.Wait(mutex_);
@@ -95,7 +98,14 @@ void ImagingPool::Work() {
       id = *schedule_.Next(start);
       task = std::move(tasks_.extract(id).mapped());
       turn = Turn(id, task, start);
+      if (!turn.ok()) {
+        const auto found = on_saved_.find(schedule_.LineOf(id));
+        if (found != on_saved_.end()) on_saved = found->second;
+        saved = schedule_.LeastTime(id);
+      }
     }
+    // First: the request's end may be that of who counts.
+    if (on_saved && saved > 0) on_saved(saved);
     const ImagingOutcome outcome = task.run(turn);
     const Nanos end = clock_.Now();
     const Nanos took = end - start;
@@ -109,6 +119,7 @@ void ImagingPool::Work() {
 ImagingLine::~ImagingLine() {
   MutexLock lock(pool_.mutex_);
   pool_.schedule_.RemoveLine(id_);
+  pool_.on_saved_.erase(id_);
 }
 
 absl::Status ImagingLine::Submit(std::span<ImagingTask> tasks) {

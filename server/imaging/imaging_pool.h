@@ -1,6 +1,7 @@
 // The threads that decode and resize, and do what is left for each image when its model has run.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <thread>
@@ -64,8 +65,11 @@ class ImagingPool {
   // Stops. Every line is gone.
   ~ImagingPool();
 
-  // A model's line, which the pool outlives.
-  std::unique_ptr<ImagingLine> AddLine();
+  // A model's line, which the pool outlives. `on_saved` is called, on a thread of the pool, with
+  // what an image would hardly have taken less than that is not decoded, because nobody waits for
+  // it any more when its turn comes; where that is not known, it is not called. It lives as long as
+  // the images' requests. May be null.
+  std::unique_ptr<ImagingLine> AddLine(std::function<void(Nanos)> on_saved = nullptr);
 
   // What decoding on these threads takes its memory from.
   MemoryBudget& budget() { return budget_; }
@@ -89,6 +93,7 @@ class ImagingPool {
   CondVar work_or_stop_;
   ImagingSchedule schedule_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<ImagingTaskId, ImagingTask> tasks_ ABSL_GUARDED_BY(mutex_);  // in line
+  absl::flat_hash_map<ImagingLineId, std::function<void(Nanos)>> on_saved_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> threads_;  // last: they use the rest
 };

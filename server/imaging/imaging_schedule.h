@@ -59,6 +59,12 @@ class ImagingSchedule {
   // the thread, almost certainly where none does.
   bool Hopeless(ImagingTaskId task, Nanos now) const;
 
+  // Of a running image: its line, and what its work will hardly take less than (0: not known).
+  ImagingLineId LineOf(ImagingTaskId task) const { return running_.at(task).line; }
+  Nanos LeastTime(ImagingTaskId task) const {
+    return times_.Fast(running_.at(task).task.outline.work);
+  }
+
   // When images that come now would all be decoded. `now` where nothing is known of such ones.
   // As under PredictFinish, images are taken to be slow ones, but fast where a thread is idle.
   Nanos Forecast(ImagingLineId line, int priority, Nanos order, std::span<const ImagingWork> images,

@@ -23,6 +23,9 @@ class MeteredModel final : public ModelObserver {
     meter_->OnBatchClosed(CloseReasonName(batch.why));
   }
   void OnBatchDone(int, Nanos) override {}  // the executor tells more of it
+  void OnWorkSaved(Nanos time) override { meter_->OnCancelledWork("compute", "saved", time); }
+  void OnWorkWasted(Nanos time) override { meter_->OnCancelledWork("compute", "wasted", time); }
+  void OnImagingSaved(Nanos time) override { meter_->OnCancelledWork("imaging", "saved", time); }
   void OnAnswered(Protocol protocol, absl::StatusCode code, const StageTimes& stages) override {
     meter_->OnAnswered(protocol, code, stages);
   }

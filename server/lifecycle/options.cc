@@ -129,6 +129,11 @@ void AddFlags(CLI::App& app, ParsedCommandLine& parsed) {
       ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false))
       // "-1" comes here as the largest number.
       ->check(CLI::Range(uint64_t{0}, uint64_t{std::numeric_limits<int64_t>::max()}));
+  app.add_flag("--allow-client-shm", options.allow_client_shm,
+               "Let callers register POSIX shared memory and have their tensors there. Only where "
+               "every caller runs on this machine and may read and write all shared memory that "
+               "the server's user may")
+      ->envname(EnvironmentVariable("--allow-client-shm"));
   add("--log-level", options.log_level, "The least severe messages that are written")
       ->check(CLI::IsMember({"debug", "info", "warning", "error"}));
   add("--log-format", options.log_format, "text for people, json for machines")

@@ -34,6 +34,7 @@ struct ServerOptions {
   int64_t imaging_memory_mb = 512;  // of it, for images while they are decoded
   int64_t max_message_mb = 256;
   uint64_t max_device_bytes = 0;  // of a model's weights and a batch of it, on its device; 0: any
+  bool allow_client_shm = false;  // tensors in shared memory that callers register
   std::string log_level = "info";
   std::string log_format = "text";
   std::string access_log = "errors";  // off | errors | all

@@ -35,6 +35,8 @@
 #include "server/pipeline/served_model.h"
 #include "server/repository/model_repository.h"
 #include "server/scheduler/scheduler.h"
+#include "server/shared_memory/shared_memory_object.h"
+#include "server/shared_memory/shared_memory_regions.h"
 #include "server/transport/grpc/grpc_server.h"
 #include "server/transport/http/cross_origin.h"
 #include "server/transport/http/http_api.h"
@@ -188,9 +190,14 @@ class Server {
                          },
                          repository_log_, clock_));
     FOVEA_ASSIGN_OR_RETURN(
-        api_, ServerApi::Create(
-                  {.server_version = kVersion, .request_bytes = memory.requests * limits::kMiB},
-                  *repository_, metrics_, &answers_, clock_));
+        api_,
+        ServerApi::Create(
+            {.server_version = kVersion,
+             .request_bytes = memory.requests * limits::kMiB,
+             .shared_memory = options_.allow_client_shm
+                                  ? std::make_shared<SharedMemoryRegions>(OpenPosixSharedMemory)
+                                  : nullptr},
+            *repository_, metrics_, &answers_, clock_));
     FOVEA_ASSIGN_OR_RETURN(
         grpc_, GrpcServer::Create({.host = options_.host,
                                    .port = options_.grpc_port,

@@ -64,6 +64,9 @@ MetricFamilies::MetricFamilies(prometheus::Registry& registry)
       rejected(Declare<Counter>(
           registry, "fovea_queue_rejected_total",
           "Requests that were refused a place in the queue or left it without being run")),
+      cancelled_work(Declare<Counter>(
+          registry, "fovea_cancelled_work_seconds_total",
+          "Time of work that nobody waited for any more: saved, by forecast, or wasted")),
       queue_depth(
           Declare<Gauge>(registry, "fovea_queue_depth", "Requests that hold a place in the queue")),
       model_memory(

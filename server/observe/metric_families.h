@@ -25,7 +25,8 @@ struct MetricFamilies {
   prometheus::Family<prometheus::Counter>& batches_closed;   // + reason
   prometheus::Family<prometheus::Counter>& images;
   prometheus::Family<prometheus::Counter>& non_finite;
-  prometheus::Family<prometheus::Counter>& rejected;  // + reason
+  prometheus::Family<prometheus::Counter>& rejected;        // + reason
+  prometheus::Family<prometheus::Counter>& cancelled_work;  // + stage, outcome
   prometheus::Family<prometheus::Gauge>& queue_depth;
   prometheus::Family<prometheus::Gauge>& model_memory;  // + kind
   prometheus::Family<prometheus::Gauge>& model_info;    // + backbone, precision

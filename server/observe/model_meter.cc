@@ -39,6 +39,10 @@ constexpr std::string_view kRejections[] = {"full", "deadline", "cancelled", "dr
 constexpr std::string_view kCloseReasons[] = {"full",  "preferred", "deadline",
                                               "delay", "idle",      "drain"};
 
+// Stage and outcome of work that nobody waits for any more.
+constexpr std::pair<std::string_view, std::string_view> kCancelledWork[] = {
+    {"imaging", "saved"}, {"compute", "saved"}, {"compute", "wasted"}};
+
 double Seconds(Nanos nanos) { return static_cast<double>(nanos) * 1e-9; }
 
 void Count(const std::map<std::string, prometheus::Counter*, std::less<>>& counters,
@@ -88,6 +92,17 @@ ModelMeter::ModelMeter(MetricFamilies& families, const ModelView& model,
     closed_[std::string(reason)] =
         &series_.Add(families.batches_closed, {{"reason", std::string(reason)}});
   }
+  for (const auto& [stage, outcome] : kCancelledWork) {
+    cancelled_work_[{stage, outcome}] =
+        &series_.Add(families.cancelled_work,
+                     {{"stage", std::string(stage)}, {"outcome", std::string(outcome)}});
+  }
+}
+
+void ModelMeter::OnCancelledWork(std::string_view stage, std::string_view outcome, Nanos time) {
+  const auto found = cancelled_work_.find({stage, outcome});
+  FOVEA_CHECK(found != cancelled_work_.end());
+  found->second->Increment(Seconds(time));
 }
 
 void ModelMeter::Describe(const ModelView& model) {

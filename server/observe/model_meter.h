@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "server/core/clock.h"
@@ -52,6 +53,8 @@ class ModelMeter {
   // Labels as the scheduler names them.
   void OnRejected(std::string_view reason);
   void OnBatchClosed(std::string_view reason);
+  // Of kCancelledWork in model_meter.cc.
+  void OnCancelledWork(std::string_view stage, std::string_view outcome, Nanos time);
 
   const std::shared_ptr<StatisticsRecord>& statistics() const { return statistics_; }
 
@@ -71,6 +74,7 @@ class ModelMeter {
   prometheus::Counter& non_finite_;
   prometheus::Gauge& queue_depth_;
   CountersByReason rejected_, closed_;
+  std::map<std::pair<std::string_view, std::string_view>, prometheus::Counter*> cancelled_work_;
 
   Mutex mutex_;
   // Of the version that was loaded last: a reload may change them under the same labels.

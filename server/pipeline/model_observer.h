@@ -17,6 +17,9 @@ class ModelObserver : public SchedulerObserver, public ExecutionObserver {
  public:
   // An answer to a request for the version is handed to the wire.
   virtual void OnAnswered(Protocol protocol, absl::StatusCode code, const StageTimes& stages) = 0;
+  // A thread of imaging's is free so much earlier, because nobody waited for an image any more when
+  // its turn came. At least so much: an estimate. Who does not count it leaves it.
+  virtual void OnImagingSaved(Nanos /*time*/) {}
 };
 
 // Makes the observer of a version that is about to serve.

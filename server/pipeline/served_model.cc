@@ -79,7 +79,8 @@ absl::StatusOr<std::shared_ptr<Servable>> ServedModel::Create(const VersionToLoa
   const models::ModelInfo& info = served->executor_->info();
   served->preprocessing_ = ImagingSpec(info, served->executor_->preprocessing());
   FOVEA_RETURN_IF_ERROR(CheckPreprocessSpec(served->preprocessing_));
-  served->imaging_line_ = environment.imaging.AddLine();
+  served->imaging_line_ = environment.imaging.AddLine(
+      [served = served.get()](Nanos time) { served->observer_->OnImagingSaved(time); });
   ModelView view = DescribeServedModel(model, info, served->executor_->device().name());
   view.fits_pictures = served->preprocessing_.resize_mode == ResizeMode::kFit;
   view.device_bytes = served->executor_->device_bytes();

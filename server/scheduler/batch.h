@@ -32,10 +32,10 @@ enum class BatchState {
   kDone,
 };
 
-// Whether a batch was run in one piece. Only such a run tells what its size takes: one that was
-// stopped because its callers had gone is too short, one that failed and was run again in parts too
-// long.
-enum class RunOutcome { kWhole, kBroken };
+// How a batch was run. Only a run in one piece tells what its size takes: one that was stopped
+// because nobody waited for it any more is too short, one that failed and was run again in parts
+// too long.
+enum class RunOutcome { kWhole, kStopped, kBroken };
 
 // Not thread-safe: it has one owner at a time. Once closed it is run: destroying a closed batch
 // that was not ends the process.

@@ -165,6 +165,10 @@ void Dispatcher::Done(QueueId id, int instance, RunOutcome outcome, Nanos durati
   fair_share_.Charge(id, duration * queue.options.threads_per_instance - run.charged);
   if (queue.options.observer != nullptr) {
     queue.options.observer->OnBatchDone(run.batch.images, duration);
+    const Nanos forecast = queue.latency.Of(run.batch.shape_key).Typical(run.batch.images);
+    if (outcome == RunOutcome::kStopped && forecast > duration) {
+      queue.options.observer->OnWorkSaved(forecast - duration);
+    }
   }
 }
 
@@ -205,7 +209,14 @@ const Dispatcher::Queue& Dispatcher::Get(QueueId id) const {
 }
 
 void Dispatcher::Drop(Queue& queue, std::unique_ptr<Task> task, absl::Status why) {
-  if (queue.options.observer != nullptr) queue.options.observer->OnDropped(refusal::CountedAs(why));
+  if (queue.options.observer != nullptr) {
+    const Rejection counted = refusal::CountedAs(why);
+    queue.options.observer->OnDropped(counted);
+    const int batch = queue.options.max_batch_size;
+    const Nanos share = queue.latency.Of(task->shape_key()).Typical(batch) * task->images() / batch;
+    const bool unwanted = counted == Rejection::kCancelled || counted == Rejection::kDeadline;
+    if (unwanted && share > 0) queue.options.observer->OnWorkSaved(share);
+  }
   drops_.push_back({queue.id, std::move(task), std::move(why)});
 }
 

@@ -50,6 +50,18 @@ def test_perf_analyzer_runs_over_http(server, tmp_path, extra):
 
 
 @pytest.mark.parametrize("protocol", ["grpc", "http"])
+def test_perf_analyzer_shares_its_memory(start_server, one_model, tmp_path, protocol):
+    server = start_server("--model-repository", one_model, "--allow-client-shm")
+    data = write_pixels(tmp_path)
+    rows = perf_analyzer.run(
+        getattr(server, protocol), "shapes", data, "--shared-memory", "system",
+        protocol=protocol, concurrency="1:4:3",
+    )  # fmt: skip
+    assert sorted(int(row["Concurrency"]) for row in rows) == [1, 4]
+    assert all(float(row["Inferences/Second"]) > 0 for row in rows)
+
+
+@pytest.mark.parametrize("protocol", ["grpc", "http"])
 def test_perf_analyzer_sends_images(start_server, repository, tmp_path, protocol):
     """It sends every input that metadata lists: where the spec advertises files, files."""
     spec = repository / "shapes" / "model.textproto"

@@ -50,9 +50,11 @@ void InferExchange::Run(const grpc::ByteBuffer& message, ReadMessage read, Write
       [&](InferenceRequest& request, CheckModel check_model) -> absl::Status {
         FOVEA_ASSIGN_OR_RETURN(const ReceivedBytes bytes,
                                ReceiveMessage(message, context_.max_message_bytes, request.memory));
-        return read(bytes, check_model, &request);
+        FOVEA_RETURN_IF_ERROR(read(bytes, check_model, &request));
+        return shared_outputs_.Find(request);
       },
       [this, write](InferenceResponse& response) -> absl::StatusOr<int64_t> {
+        FOVEA_RETURN_IF_ERROR(shared_outputs_.Write(response));
         FOVEA_ASSIGN_OR_RETURN(message_,
                                write(response, context_.api.clock(), context_.max_answer_bytes));
         return static_cast<int64_t>(message_.size());

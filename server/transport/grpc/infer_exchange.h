@@ -18,6 +18,7 @@
 #include "server/core/request.h"
 #include "server/transport/grpc/encoded_message.h"
 #include "server/transport/grpc/oip_codec.h"
+#include "server/transport/messages/shared_tensors.h"
 
 namespace fovea {
 
@@ -55,6 +56,7 @@ class InferExchange {
  private:
   GrpcContext& context_;
   InferenceCall call_;
+  SharedOutputs shared_outputs_;
   EncodedMessage message_;  // the answer, until `done` has it
 };
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "server/transport/grpc/tensor_contents.h"
 #include "server/transport/grpc/wire_reader.h"
 #include "server/transport/messages/infer_rules.h"
+#include "server/transport/messages/shared_tensors.h"
 
 namespace fovea {
 namespace {
@@ -35,6 +37,27 @@ absl::Status CheckParameters(const Parameters& parameters) {
   return absl::OkStatus();
 }
 
+// The same of a tensor, which may lie in shared memory; where, or nothing.
+absl::StatusOr<std::optional<SharedMemorySpan>> CheckTensorParameters(
+    const Parameters& parameters) {
+  FOVEA_RETURN_IF_ERROR(CheckParameterCount(parameters.size()));
+  std::optional<SharedMemorySpan> span;
+  for (const auto& [key, value] : parameters) {
+    if (!IsSharedMemoryParameter(key)) {
+      FOVEA_RETURN_IF_ERROR(CheckParameterName(key));
+      continue;
+    }
+    std::optional<std::string_view> text;
+    std::optional<int64_t> number;
+    if (value.has_string_param()) text = value.string_param();
+    if (value.has_int64_param()) number = value.int64_param();
+    // One that is larger becomes negative, and is as wrong.
+    if (value.has_uint64_param()) number = static_cast<int64_t>(value.uint64_param());
+    SetSharedMemory(key, text, number, &span);
+  }
+  return span;
+}
+
 // A whole number of at least 0, in either kind of integer; absent: 0.
 absl::StatusOr<uint64_t> CountParameter(const Parameters& parameters, const std::string& key) {
   const auto found = parameters.find(key);
@@ -45,12 +68,36 @@ absl::StatusOr<uint64_t> CountParameter(const Parameters& parameters, const std:
   return NoCount(key);
 }
 
-// One input of the request; `raw` is its entry of raw_input_contents, null where the contents are
-// typed.
-absl::StatusOr<InputTensor> ReadInput(const SplitMessage::Pieces& encoded,
-                                      SplitMessage::Pieces* raw, const ReceivedBytes& message,
-                                      size_t* header_budget, ContentsBudget* contents_budget,
-                                      google::protobuf::Arena* arena) {
+// raw_input_contents: one for each input, in their order, but for those in shared memory. Or none
+// at all: the contents are typed.
+class RawContents {
+ public:
+  RawContents(std::vector<SplitMessage::Field*> entries, size_t inputs)
+      : entries_(std::move(entries)), inputs_(inputs) {}
+
+  bool empty() const { return entries_.empty(); }
+  // The next input's; null where there are fewer than inputs.
+  SplitMessage::Pieces* Next() {
+    return next_ < entries_.size() ? &entries_[next_++]->bytes : nullptr;
+  }
+  bool AtEnd() const { return next_ == entries_.size(); }
+  absl::Status WrongCount() const {
+    return InvalidArgument(
+        "request.raw_count",
+        absl::StrCat(entries_.size(), " raw_input_contents for ", inputs_, " inputs"));
+  }
+
+ private:
+  const std::vector<SplitMessage::Field*> entries_;
+  const size_t inputs_;
+  size_t next_ = 0;
+};
+
+// One input of `request`, to which it is not yet added.
+absl::StatusOr<InputTensor> ReadInput(const SplitMessage::Pieces& encoded, RawContents* raw,
+                                      const ReceivedBytes& message, size_t* header_budget,
+                                      ContentsBudget* contents_budget,
+                                      google::protobuf::Arena* arena, InferenceRequest* request) {
   constexpr int kWanted[] = {WireInput::kContentsFieldNumber};
   SplitMessage split;
   FOVEA_RETURN_IF_ERROR(
@@ -59,7 +106,8 @@ absl::StatusOr<InputTensor> ReadInput(const SplitMessage::Pieces& encoded,
   if (!ParsePieces(split.rest, input)) return MalformedMessage();
 
   FOVEA_ASSIGN_OR_RETURN(const DataType type, ReadInputType(input->name(), input->datatype()));
-  FOVEA_RETURN_IF_ERROR(CheckParameters(input->parameters()));
+  FOVEA_ASSIGN_OR_RETURN(const std::optional<SharedMemorySpan> shared_memory,
+                         CheckTensorParameters(input->parameters()));
   const std::span<const int64_t> shape(input->shape().data(), input->shape().size());
   FOVEA_ASSIGN_OR_RETURN(const int64_t elements, CheckInputShape(input->name(), shape, type));
 
@@ -69,12 +117,20 @@ absl::StatusOr<InputTensor> ReadInput(const SplitMessage::Pieces& encoded,
   for (const SplitMessage::Field& field : split.fields) {
     contents.insert(contents.end(), field.bytes.begin(), field.bytes.end());
   }
-  if (raw != nullptr) {
+  if (shared_memory) {
+    if (!contents.empty()) {
+      return InputError("request.two_contents", input->name(),
+                        "has contents although it lies in shared memory");
+    }
+    FOVEA_RETURN_IF_ERROR(ReadSharedInput(*shared_memory, elements, request, &tensor));
+  } else if (!raw->empty()) {
     if (!contents.empty()) {
       return InputError("request.two_contents", input->name(),
                         "has contents although the request has raw_input_contents");
     }
-    tensor.data = ScatteredBytes(std::move(*raw), message.owner);
+    SplitMessage::Pieces* const bytes = raw->Next();
+    if (bytes == nullptr) return raw->WrongCount();
+    tensor.data = ScatteredBytes(std::move(*bytes), message.owner);
     FOVEA_RETURN_IF_ERROR(CheckInputBytes(tensor, elements));
   } else {
     FOVEA_ASSIGN_OR_RETURN(
@@ -90,20 +146,18 @@ absl::Status ReadInputs(SplitMessage& split, const ReceivedBytes& message, size_
   for (SplitMessage::Field& field : split.fields) {
     (field.field == ModelInferRequest::kInputsFieldNumber ? inputs : raw).push_back(&field);
   }
-  if (!raw.empty() && raw.size() != inputs.size()) {
-    return InvalidArgument("request.raw_count", absl::StrCat(raw.size(), " raw_input_contents for ",
-                                                             inputs.size(), " inputs"));
-  }
+  RawContents contents(std::move(raw), inputs.size());
   FOVEA_RETURN_IF_ERROR(CheckInputCount(inputs.size()));
   ContentsBudget contents_budget{.memory = request->memory};
   NamedTensors tensors;
   tensors.reserve(inputs.size());
-  for (size_t i = 0; i < inputs.size(); ++i) {
+  for (const SplitMessage::Field* const input : inputs) {
     FOVEA_ASSIGN_OR_RETURN(InputTensor tensor,
-                           ReadInput(inputs[i]->bytes, raw.empty() ? nullptr : &raw[i]->bytes,
-                                     message, header_budget, &contents_budget, arena));
+                           ReadInput(input->bytes, &contents, message, header_budget,
+                                     &contents_budget, arena, request));
     FOVEA_RETURN_IF_ERROR(AddInput(std::move(tensor), &tensors));
   }
+  if (!contents.AtEnd()) return contents.WrongCount();
   request->input = std::move(tensors);
   return absl::OkStatus();
 }
@@ -112,10 +166,11 @@ absl::Status ReadOutputs(const ModelInferRequest& header, InferenceRequest* requ
   FOVEA_RETURN_IF_ERROR(CheckOutputCount(header.outputs_size()));
   WantedTensors wanted;
   for (const auto& output : header.outputs()) {
-    FOVEA_RETURN_IF_ERROR(CheckParameters(output.parameters()));
+    FOVEA_ASSIGN_OR_RETURN(const std::optional<SharedMemorySpan> shared_memory,
+                           CheckTensorParameters(output.parameters()));
     FOVEA_ASSIGN_OR_RETURN(const uint64_t classes,
                            CountParameter(output.parameters(), "classification"));
-    FOVEA_RETURN_IF_ERROR(AddOutput(output.name(), classes, &wanted));
+    FOVEA_RETURN_IF_ERROR(AddOutput(output.name(), classes, shared_memory, &wanted));
   }
   request->options = std::move(wanted);
   return absl::OkStatus();
@@ -166,6 +221,12 @@ absl::StatusOr<EncodedMessage> WriteModelInferResponse(InferenceResponse& respon
     tensor->set_name(output.name);
     tensor->set_datatype(std::string(DataTypeName(output.type)));
     tensor->mutable_shape()->Add(output.shape.begin(), output.shape.end());
+    if (output.shared_memory) {
+      Parameters& parameters = *tensor->mutable_parameters();
+      parameters["shared_memory_region"].set_string_param(output.shared_memory->region);
+      parameters["shared_memory_byte_size"].set_int64_param(output.shared_memory->byte_size);
+      parameters["shared_memory_offset"].set_int64_param(output.shared_memory->offset);
+    }
   }
   size_t bytes = head->ByteSizeLong();
   for (const OutputTensor& output : outputs) bytes += output.bytes();

@@ -29,8 +29,8 @@ namespace fovea {
 //
 // INVALID_ARGUMENT: malformed bytes, or a rule above is broken, or a URL is handed over instead of
 // an image; RESOURCE_EXHAUSTED: more beside the tensors than limits::kMaxRequestHeaderBytes, or
-// more typed contents than ReadTensorContents takes; UNIMPLEMENTED: shared memory; and what
-// `check_model` says.
+// more typed contents than ReadTensorContents takes; ReadSharedInput's of inputs in shared memory;
+// and what `check_model` says.
 absl::Status ReadModelInferRequest(const ReceivedBytes& message, CheckModel check_model,
                                    InferenceRequest* request);
 
@@ -38,9 +38,9 @@ absl::Status ReadModelInferRequest(const ReceivedBytes& message, CheckModel chec
 using WriteMessage = absl::StatusOr<EncodedMessage> (*)(InferenceResponse& response,
                                                         const Clock& clock, size_t max_bytes);
 
-// An encoded inference.ModelInferResponse: raw contents, and the receipt as parameters. Ends the
-// encode stage of `response`'s receipt and takes the outputs' data. What CheckAnswerBytes says of
-// the answer without its receipt, and then it takes nothing.
+// An encoded inference.ModelInferResponse: raw contents (empty of outputs in shared memory), and
+// the receipt as parameters. Ends the encode stage of `response`'s receipt and takes the outputs'
+// data. What CheckAnswerBytes says of the answer without its receipt, and then it takes nothing.
 absl::StatusOr<EncodedMessage> WriteModelInferResponse(InferenceResponse& response,
                                                        const Clock& clock,
                                                        size_t max_bytes = limits::kMaxAnswerBytes);

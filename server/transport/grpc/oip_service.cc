@@ -141,22 +141,35 @@ OipService::Unary* OipService::SystemSharedMemoryStatus(Call* call, const Buffer
                                                         Buffer* answer) {
   return AnswerAtOnce<inference::SystemSharedMemoryStatusRequest,
                       inference::SystemSharedMemoryStatusResponse>(
-      api_.memory(), call, message, answer, [](const auto&, auto*) { return absl::OkStatus(); });
+      api_.memory(), call, message, answer, [this](const auto& request, auto* response) {
+        FOVEA_ASSIGN_OR_RETURN(const auto regions, api_.SharedMemoryStatus(request.name()));
+        for (const auto& region : regions) {
+          FillRegion(region, &(*response->mutable_regions())[region.name]);
+        }
+        return absl::OkStatus();
+      });
 }
 
 OipService::Unary* OipService::SystemSharedMemoryRegister(Call* call, const Buffer* message,
                                                           Buffer* answer) {
   return AnswerAtOnce<inference::SystemSharedMemoryRegisterRequest,
                       inference::SystemSharedMemoryRegisterResponse>(
-      api_.memory(), call, message, answer,
-      [](const auto&, auto*) { return ServerApi::RegisterSharedMemory(); });
+      api_.memory(), call, message, answer, [this](const auto& request, auto*) {
+        return api_.RegisterSharedMemory({.name = request.name(),
+                                          .key = request.key(),
+                                          .offset = request.offset(),
+                                          .byte_size = request.byte_size()});
+      });
 }
 
 OipService::Unary* OipService::SystemSharedMemoryUnregister(Call* call, const Buffer* message,
                                                             Buffer* answer) {
   return AnswerAtOnce<inference::SystemSharedMemoryUnregisterRequest,
                       inference::SystemSharedMemoryUnregisterResponse>(
-      api_.memory(), call, message, answer, [](const auto&, auto*) { return absl::OkStatus(); });
+      api_.memory(), call, message, answer, [this](const auto& request, auto*) {
+        api_.UnregisterSharedMemory(request.name());
+        return absl::OkStatus();
+      });
 }
 
 OipService::Unary* OipService::CudaSharedMemoryStatus(Call* call, const Buffer* message,
@@ -171,7 +184,7 @@ OipService::Unary* OipService::CudaSharedMemoryRegister(Call* call, const Buffer
   return AnswerAtOnce<inference::CudaSharedMemoryRegisterRequest,
                       inference::CudaSharedMemoryRegisterResponse>(
       api_.memory(), call, message, answer,
-      [](const auto&, auto*) { return ServerApi::RegisterSharedMemory(); });
+      [](const auto&, auto*) { return ServerApi::RegisterCudaSharedMemory(); });
 }
 
 OipService::Unary* OipService::CudaSharedMemoryUnregister(Call* call, const Buffer* message,

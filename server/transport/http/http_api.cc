@@ -250,12 +250,54 @@ void Unload(Call call) {
       [](const absl::Status&) { return "{}"; });
 }
 
+// Shared memory.
+
+// "{}", or the error.
+void AnswerDone(const Call& call, const absl::Status& status) {
+  call.Answer(status.ok() ? absl::StatusOr<std::string>("{}") : status);
+}
+
+void Register(Call call) {
+  const auto body = ReadObject(call, limits::kMaxControlMessageBytes);
+  if (!body.ok()) return call.Answer(body.status());
+  SharedMemoryRegionInfo region{.name = call.Name(0)};
+  for (const auto& [name, value] : body->items()) {
+    const bool is_key = name == "key";
+    if (!is_key && name != "offset" && name != "byte_size") continue;
+    if (is_key ? !value.is_string() : !value.is_number_unsigned()) {
+      return call.Answer(InvalidArgument(
+          "request.json", absl::StrCat("'", name, is_key ? "' is no text" : "' is no number")));
+    }
+    if (is_key) region.key = value.get<std::string>();
+    if (name == "offset") region.offset = value.get<uint64_t>();
+    if (name == "byte_size") region.byte_size = value.get<uint64_t>();
+  }
+  AnswerDone(call, call.api().RegisterSharedMemory(std::move(region)));
+}
+
+void Unregister(Call call) {
+  call.api().UnregisterSharedMemory(call.Name(0));
+  call.Answer("{}");
+}
+
+void ListRegions(Call call) {
+  const auto regions = call.api().SharedMemoryStatus(call.Name(0));
+  if (!regions.ok()) return call.Answer(regions.status());
+  std::string list = "[";
+  for (const SharedMemoryRegionInfo& region : *regions) {
+    inference::SystemSharedMemoryStatusResponse::RegionStatus message;
+    FillRegion(region, &message);
+    absl::StrAppend(&list, list.size() > 1 ? "," : "", ToJson(message));
+  }
+  call.Answer(list + "]");
+}
+
 // What this server does not have, in the words of those that do. Generic clients ask for the status
 // and unregister everything before they start.
 
 void NoRegions(Call call) { call.Answer("[]"); }
 void AnswerNothing(Call call) { call.Answer("{}"); }
-void Register(Call call) { call.Answer(ServerApi::RegisterSharedMemory()); }
+void RegisterCuda(Call call) { call.Answer(ServerApi::RegisterCudaSharedMemory()); }
 void TraceSettings(Call call) { call.Answer(R"({"trace_level":["OFF"]})"); }
 void ChangeTraceSettings(Call call) { call.Answer(ServerApi::ChangeTraceSettings(true)); }
 void LogSettings(Call call) { call.Answer("{}"); }
@@ -285,14 +327,14 @@ constexpr Route kRoutes[] = {
     {verb::post, "v2/repository/index", Index},
     {verb::post, "v2/repository/models/{}/load", Load},
     {verb::post, "v2/repository/models/{}/unload", Unload},
-    {verb::get, "v2/systemsharedmemory/status", NoRegions},
-    {verb::get, "v2/systemsharedmemory/region/{}/status", NoRegions},
+    {verb::get, "v2/systemsharedmemory/status", ListRegions},
+    {verb::get, "v2/systemsharedmemory/region/{}/status", ListRegions},
     {verb::post, "v2/systemsharedmemory/region/{}/register", Register},
-    {verb::post, "v2/systemsharedmemory/region/{}/unregister", AnswerNothing},
-    {verb::post, "v2/systemsharedmemory/unregister", AnswerNothing},
+    {verb::post, "v2/systemsharedmemory/region/{}/unregister", Unregister},
+    {verb::post, "v2/systemsharedmemory/unregister", Unregister},
     {verb::get, "v2/cudasharedmemory/status", NoRegions},
     {verb::get, "v2/cudasharedmemory/region/{}/status", NoRegions},
-    {verb::post, "v2/cudasharedmemory/region/{}/register", Register},
+    {verb::post, "v2/cudasharedmemory/region/{}/register", RegisterCuda},
     {verb::post, "v2/cudasharedmemory/region/{}/unregister", AnswerNothing},
     {verb::post, "v2/cudasharedmemory/unregister", AnswerNothing},
     {verb::get, "v2/trace/setting", TraceSettings},

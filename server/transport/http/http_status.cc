@@ -14,7 +14,7 @@ namespace {
 using boost::beast::http::status;
 
 // Where a reason says more than its code: RFC 9110, section 15, and RFC 6585.
-constexpr std::array<std::pair<std::string_view, status>, 10> kByReason = {{
+constexpr std::array<std::pair<std::string_view, status>, 11> kByReason = {{
     {"image.unsupported_type", status::unsupported_media_type},
     {"image.animated", status::unsupported_media_type},
     {"http.body_timeout", status::request_timeout},
@@ -25,6 +25,7 @@ constexpr std::array<std::pair<std::string_view, status>, 10> kByReason = {{
     {"http.method_unknown", status::not_implemented},
     {"http.path_unknown", status::not_found},
     {"http.target_too_long", status::uri_too_long},
+    {"shared_memory.too_many", status::too_many_requests},
 }};
 
 }  // namespace
@@ -36,6 +37,7 @@ status HttpStatusOf(const absl::Status& error) {
   switch (error.code()) {
     case absl::StatusCode::kOk:
       return status::ok;
+    case absl::StatusCode::kAlreadyExists:  // as Triton
     case absl::StatusCode::kInvalidArgument:
     case absl::StatusCode::kFailedPrecondition:
       return status::bad_request;

@@ -20,6 +20,7 @@
 #include "server/transport/http/tensor_json.h"
 #include "server/transport/messages/infer_rules.h"
 #include "server/transport/messages/inflate.h"
+#include "server/transport/messages/shared_tensors.h"
 #include "server/transport/messages/vision_messages.h"
 
 namespace fovea {
@@ -94,9 +95,11 @@ class HttpCall : public std::enable_shared_from_this<HttpCall> {
           FOVEA_ASSIGN_OR_RETURN(const ReceivedBytes body, Unpacked(inference));
           const absl::Status whole = read(body, inference, check_model);
           request().body = {};  // what is in use stays
-          return whole;
+          FOVEA_RETURN_IF_ERROR(whole);
+          return shared_outputs_.Find(inference);
         },
         [this, write = std::move(write)](InferenceResponse& response) -> absl::StatusOr<int64_t> {
+          FOVEA_RETURN_IF_ERROR(shared_outputs_.Write(response));
           FOVEA_ASSIGN_OR_RETURN(answer_, write(response));
           answer_.fields.emplace_back("Server-Timing", ServerTiming(response.receipt.stages));
           return BodyBytes(answer_);
@@ -129,6 +132,7 @@ class HttpCall : public std::enable_shared_from_this<HttpCall> {
   HttpContext& context_;
   const std::shared_ptr<HttpExchange> exchange_;
   InferenceCall call_;
+  SharedOutputs shared_outputs_;
   HttpAnswer answer_;  // until it is sent
 };
 

@@ -18,6 +18,7 @@
 #include "server/transport/http/contiguous.h"
 #include "server/transport/http/message_json.h"
 #include "server/transport/messages/infer_rules.h"
+#include "server/transport/messages/shared_tensors.h"
 
 namespace fovea {
 namespace {
@@ -78,14 +79,26 @@ absl::Status ReadText(ondemand::value& value, std::string_view name,
 struct Parameters {
   std::optional<uint64_t> priority, timeout, classification, binary_data_size;
   std::optional<bool> binary_data, binary_data_output;
+  std::optional<SharedMemorySpan> shared_memory;
 };
 
-absl::Status ReadParameters(ondemand::value& value, Parameters* to) {
+// Parameters of the request, or of a tensor, which may lie in shared memory.
+absl::Status ReadParameters(ondemand::value& value, Parameters* to, bool of_tensor = true) {
   ondemand::object object;
   if (value.get_object().get(object) != simdjson::SUCCESS) return BadField("parameters");
   size_t count = 0;
   return ForEachMember(object, [&](const std::string& name, ondemand::value one) -> absl::Status {
     FOVEA_RETURN_IF_ERROR(CheckParameterCount(++count));
+    if (of_tensor && IsSharedMemoryParameter(name)) {
+      std::optional<std::string_view> text;
+      std::optional<int64_t> number;
+      std::string_view text_value;
+      int64_t number_value;
+      if (one.get_string().get(text_value) == simdjson::SUCCESS) text = text_value;
+      if (one.get_int64().get(number_value) == simdjson::SUCCESS) number = number_value;
+      SetSharedMemory(name, text, number, &to->shared_memory);
+      return absl::OkStatus();
+    }
     FOVEA_RETURN_IF_ERROR(CheckParameterName(name));
     const auto read = [&](auto* parameter, auto result, const absl::Status& wrong) -> absl::Status {
       if (*parameter) return BadField(name);
@@ -120,7 +133,8 @@ absl::Status ReadOutput(ondemand::value& value, WantedTensors* wanted, OutputFor
   }));
   if (!name) return BadField("name");
   if (parameters.binary_data) forms->named.emplace_back(*name, *parameters.binary_data);
-  return AddOutput(*name, parameters.classification.value_or(0), wanted);
+  return AddOutput(*name, parameters.classification.value_or(0),
+                   std::move(parameters.shared_memory), wanted);
 }
 
 // Of an element as a tensor has it; a text besides what it is long.
@@ -298,6 +312,14 @@ absl::Status ReadInput(ondemand::value& value, size_t json_bytes, BinaryTensors&
   FOVEA_ASSIGN_OR_RETURN(const DataType type, ReadInputType(*name, *datatype));
   FOVEA_ASSIGN_OR_RETURN(const int64_t elements, CheckInputShape(*name, *shape, type));
   InputTensor tensor{.name = *name, .type = type, .shape = *std::move(shape)};
+  if (parameters.shared_memory) {
+    if (data > 0 || parameters.binary_data_size) {
+      return InputError("request.two_contents", *name,
+                        "has data although it lies in shared memory");
+    }
+    FOVEA_RETURN_IF_ERROR(ReadSharedInput(*parameters.shared_memory, elements, request, &tensor));
+    return AddInput(std::move(tensor), inputs);
+  }
   if (parameters.binary_data_size) {
     if (data > 0) {
       return InputError("request.two_contents", *name, "has data although they are binary");
@@ -344,7 +366,7 @@ absl::Status ReadHead(ondemand::object& root, InferenceRequest* request, OutputF
           request->id = *id;
         } else if (member == "parameters") {
           if (++parameter_lists > 1) return BadField(member);
-          return ReadParameters(one, &parameters);
+          return ReadParameters(one, &parameters, /*of_tensor=*/false);
         } else if (member == "outputs") {
           if (++outputs > 1) return BadField(member);
           size_t count = 0;
@@ -533,6 +555,11 @@ absl::StatusOr<InferBody> WriteInferResponse(InferenceResponse& response, const 
       absl::StrAppend(&json, json.back() == '[' ? "" : ",", side);
     }
     json.push_back(']');
+    // As Triton tells it: its C++ client wants a binary_data_size wherever there are parameters.
+    if (output.shared_memory) {
+      json.push_back('}');
+      continue;
+    }
     if (forms.IsBinary(output.name)) {
       absl::StrAppend(&json, ",\"parameters\":{\"binary_data_size\":", output.bytes(), "}}");
       body.parts.push_back(std::move(output.data));

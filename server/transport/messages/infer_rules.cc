@@ -123,7 +123,8 @@ absl::Status CheckOutputCount(size_t outputs) {
                          absl::StrCat("more than ", limits::kMaxInputsPerRequest, " outputs"));
 }
 
-absl::Status AddOutput(std::string_view name, uint64_t classes, WantedTensors* wanted) {
+absl::Status AddOutput(std::string_view name, uint64_t classes,
+                       std::optional<SharedMemorySpan> shared_memory, WantedTensors* wanted) {
   for (const RequestedOutput& other : wanted->outputs) {
     if (other.name == name) {
       return InvalidArgument("request.output_duplicate",
@@ -132,7 +133,8 @@ absl::Status AddOutput(std::string_view name, uint64_t classes, WantedTensors* w
   }
   wanted->outputs.push_back(
       {.name = std::string(name),
-       .classification = static_cast<int64_t>(std::min<uint64_t>(classes, limits::kMaxClasses))});
+       .classification = static_cast<int64_t>(std::min<uint64_t>(classes, limits::kMaxClasses)),
+       .shared_memory = std::move(shared_memory)});
   return absl::OkStatus();
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -18,7 +19,8 @@ namespace fovea {
 absl::Status CheckRequestId(std::string_view id);
 
 // Parameters of requests and of tensors: their number, and each name. Unknown ones are ignored, as
-// Triton ignores them; not so URLs, and UNIMPLEMENTED: shared memory.
+// Triton ignores them; not so URLs, and UNIMPLEMENTED: shared memory where shared_tensors.h does
+// not take it.
 absl::Status CheckParameterCount(size_t parameters);
 absl::Status CheckParameterName(std::string_view name);
 // `name` is no whole number of at least 0.
@@ -40,7 +42,8 @@ absl::Status CheckInputCount(size_t inputs);
 absl::Status AddInput(InputTensor input, NamedTensors* inputs);
 absl::Status CheckOutputCount(size_t outputs);
 // `classes`: of Triton's classification extension.
-absl::Status AddOutput(std::string_view name, uint64_t classes, WantedTensors* wanted);
+absl::Status AddOutput(std::string_view name, uint64_t classes,
+                       std::optional<SharedMemorySpan> shared_memory, WantedTensors* wanted);
 
 // Whether an answer of so many bytes may leave, asked before it is encoded: protobuf gives an empty
 // message for one that is too long, which a caller would take for an answer. RESOURCE_EXHAUSTED

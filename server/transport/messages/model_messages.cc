@@ -172,6 +172,14 @@ void FillStatistics(const ModelStatistics& statistics, inference::ModelStatistic
   }
 }
 
+void FillRegion(const SharedMemoryRegionInfo& region,
+                inference::SystemSharedMemoryStatusResponse::RegionStatus* message) {
+  message->set_name(region.name);
+  message->set_key(region.key);
+  message->set_offset(region.offset);
+  message->set_byte_size(region.byte_size);
+}
+
 void FillIndexEntry(const IndexEntry& entry,
                     inference::RepositoryIndexResponse::ModelIndex* message) {
   message->set_name(entry.name);

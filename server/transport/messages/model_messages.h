@@ -12,6 +12,8 @@ void FillServerMetadata(const ServerMetadata& server, inference::ServerMetadataR
 void FillMetadata(const ModelView& model, inference::ModelMetadataResponse* response);
 void FillConfig(const ModelView& model, inference::ModelConfig* config);
 void FillStatistics(const ModelStatistics& statistics, inference::ModelStatistics* message);
+void FillRegion(const SharedMemoryRegionInfo& region,
+                inference::SystemSharedMemoryStatusResponse::RegionStatus* message);
 void FillIndexEntry(const IndexEntry& entry,
                     inference::RepositoryIndexResponse::ModelIndex* message);
 

@@ -14,6 +14,7 @@
 #include "base/status.h"
 #include "kernels/memory/memory_ledger.h"
 #include "model_zoo/model.h"
+#include "server/core/testing/fake_clock.h"
 #include "server/executor/cpu_lane.h"
 
 namespace fovea {
@@ -23,6 +24,7 @@ using testing::ElementsAre;
 
 constexpr int kSide = 2;
 constexpr int kNumbers = 3 * kSide * kSide;
+constexpr int kBlocks = 100;         // of the model
 constexpr float kPoison = 666.0f;    // makes the model throw
 constexpr float kTooLarge = 777.0f;  // makes it run out of memory
 
@@ -49,7 +51,11 @@ class SummingModel final : public models::Model {
     if (pixels.size(0) > most_images_ || (pixels == kTooLarge).any().item<bool>()) {
       TORCH_CHECK_WITH(OutOfMemoryError, false, "no memory for ", pixels.size(0), " images");
     }
-    if (context.ShouldStop()) return {};
+    for (int block = 0; block < kBlocks; ++block) {
+      if (context.ShouldStop()) return {};
+      ++blocks_;
+      if (on_block_) on_block_(block);
+    }
     contents_.clear();
     for (int64_t i = 0; i < pixels.size(0); ++i) {
       contents_.push_back(context.Content(i, sizes_.back()));
@@ -74,6 +80,8 @@ class SummingModel final : public models::Model {
   mutable int finished_ = 0;                         // images
   mutable std::vector<bool> fullest_;                // whether each pass was to hold the most
   std::function<void()> on_run_;                     // of every pass
+  std::function<void(int block)> on_block_;          // at the end of each
+  mutable int blocks_ = 0;                           // that were run
   double factor_ = 1;
 
  private:
@@ -91,11 +99,12 @@ struct Outcome {
 
 std::unique_ptr<InferenceTask> MakeTask(
     const std::vector<float>& images, Outcome& outcome,
-    CancellationPtr cancellation = std::make_shared<Cancellation>()) {
+    CancellationPtr cancellation = std::make_shared<Cancellation>(), Nanos deadline = kNever) {
   std::vector<float> numbers;
   for (float value : images) numbers.insert(numbers.end(), kNumbers, value);
   auto request = std::make_unique<InferenceRequest>();
   request->cancellation = std::move(cancellation);
+  request->deadline = deadline;
   const std::string_view bytes(reinterpret_cast<const char*>(numbers.data()),
                                numbers.size() * sizeof(float));
   return std::make_unique<InferenceTask>(
@@ -110,14 +119,15 @@ std::unique_ptr<InferenceTask> MakeTask(
 
 class BatchExecutorTest : public testing::Test {
  protected:
-  void Load(std::unique_ptr<SummingModel> model, int max_batch_size = 8) {
+  void Load(std::unique_ptr<SummingModel> model, int max_batch_size = 8,
+            Clock& clock = SteadyClock()) {
     model_ = model.get();
-    auto executor =
-        BatchExecutor::CreateWithModel(std::move(model), {.max_batch_size = max_batch_size},
-                                       MakeCpuDevice({}), SteadyClock(), nullptr);
+    auto executor = BatchExecutor::CreateWithModel(
+        std::move(model), {.max_batch_size = max_batch_size}, MakeCpuDevice({}), clock, nullptr);
     ASSERT_TRUE(executor.ok()) << executor.status();
     executor_ = *std::move(executor);
     model_->batches_.clear();
+    model_->blocks_ = 0;
   }
 
   template <typename... Tasks>
@@ -128,8 +138,14 @@ class BatchExecutorTest : public testing::Test {
   }
 
   struct LastBatch final : ExecutionObserver {
-    void OnBatch(const BatchRun& run) override { last = run; }
+    void OnBatch(const BatchRun& run) override {
+      last = run;
+      ++batches;
+    }
+    void OnWorkWasted(Nanos time) override { wasted += time; }
     BatchRun last;
+    int batches = 0;
+    Nanos wasted = 0;
   };
 
   LastBatch observer_;
@@ -398,6 +414,75 @@ TEST_F(BatchExecutorTest, StopsWhenEveryCallerHasGone) {
   EXPECT_EQ(stays.value(), 2 * kNumbers);
 }
 
+// A model whose callers go while it runs: in the middle of its 43rd block.
+class CancelledRunTest : public BatchExecutorTest {
+ protected:
+  static constexpr int kLast = 42;
+
+  void Load() {
+    BatchExecutorTest::Load(std::make_unique<SummingModel>(), 8, clock_);
+    model_->on_block_ = [this](int block) {
+      clock_.Advance(kMillisecond);
+      if (block != kLast) return;
+      for (const CancellationPtr& caller : going_) caller->Cancel();
+    };
+  }
+  CancellationPtr Going() {
+    going_.push_back(std::make_shared<Cancellation>());
+    return going_.back();
+  }
+
+  FakeClock clock_;
+  std::vector<CancellationPtr> going_;
+};
+
+TEST_F(CancelledRunTest, Row34StopsAtTheNextBlockWhenTheLastCallerGoes) {
+  Load();
+  Outcome before, one, two, after;
+  Run(MakeTask({3, 4}, before));
+  model_->blocks_ = 0;
+  EXPECT_EQ(Run(MakeTask({1}, one, Going()), MakeTask({2}, two, Going())), RunOutcome::kStopped);
+  EXPECT_EQ(model_->blocks_, kLast + 1);
+  EXPECT_EQ(ReasonOf(one.result->status()), "request.cancelled");
+  EXPECT_EQ(ReasonOf(two.result->status()), "request.cancelled");
+  EXPECT_EQ(one.calls + two.calls, 2);
+  EXPECT_EQ(observer_.batches, 1) << "the stopped one counts in no metric of batches";
+  EXPECT_EQ(observer_.wasted, (kLast + 1) * kMillisecond);
+  // The lane serves the next one bit for bit.
+  EXPECT_EQ(Run(MakeTask({3, 4}, after)), RunOutcome::kWhole);
+  EXPECT_EQ((*after.result)->outputs[0].data, (*before.result)->outputs[0].data);
+}
+
+TEST_F(CancelledRunTest, RunsOnForOneWhoWaits) {
+  Load();
+  Outcome gone, stays;
+  EXPECT_EQ(Run(MakeTask({1, 1, 1}, gone, Going()), MakeTask({2}, stays)), RunOutcome::kWhole);
+  EXPECT_EQ(model_->blocks_, kBlocks);
+  EXPECT_EQ(stays.value(), 2 * kNumbers);
+  EXPECT_EQ(observer_.wasted, kBlocks * kMillisecond * 3 / 4);
+}
+
+TEST_F(CancelledRunTest, StopsWhereDeadlinesHavePassed) {
+  Load();
+  const auto stays = [] { return std::make_shared<Cancellation>(); };
+  Outcome late, gone;
+  const Nanos deadline = clock_.Now() + 60 * kMillisecond;
+  EXPECT_EQ(Run(MakeTask({1}, late, stays(), deadline), MakeTask({2}, gone, Going())),
+            RunOutcome::kStopped);
+  EXPECT_EQ(model_->blocks_, 60);
+  EXPECT_EQ(ReasonOf(late.result->status()), "request.deadline_passed");
+  EXPECT_EQ(late.result->status().code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(gone.result->status().code(), absl::StatusCode::kCancelled);
+}
+
+TEST_F(CancelledRunTest, NothingIsWastedWhereEverybodyWaits) {
+  Load();
+  Outcome one;
+  Run(MakeTask({1}, one, std::make_shared<Cancellation>(), clock_.Now() + kSecond));
+  EXPECT_EQ(one.value(), kNumbers);
+  EXPECT_EQ(observer_.wasted, 0);
+}
+
 TEST_F(BatchExecutorTest, TellsWholeRunsFromThoseThatWereStoppedOrSplit) {
   Load(std::make_unique<SummingModel>());
   auto gone = std::make_shared<Cancellation>();
@@ -405,7 +490,7 @@ TEST_F(BatchExecutorTest, TellsWholeRunsFromThoseThatWereStoppedOrSplit) {
   Outcome one, two;
   EXPECT_EQ(Run(MakeTask({1}, one), MakeTask({2}, two)), RunOutcome::kWhole);
   EXPECT_EQ(Run(MakeTask({1}, one), MakeTask({2}, two, gone)), RunOutcome::kWhole);
-  EXPECT_EQ(Run(MakeTask({1}, one, gone), MakeTask({2}, two, gone)), RunOutcome::kBroken);
+  EXPECT_EQ(Run(MakeTask({1}, one, gone), MakeTask({2}, two, gone)), RunOutcome::kStopped);
   EXPECT_EQ(Run(MakeTask({1}, one), MakeTask({kPoison}, two)), RunOutcome::kBroken);
   EXPECT_EQ(Run(MakeTask({kPoison}, one)), RunOutcome::kBroken);
 }

@@ -218,6 +218,35 @@ TEST(ImagingPool, ARefusedTaskStaysWithWhoeverSubmittedIt) {
   EXPECT_EQ(told, refusal);
 }
 
+TEST(ImagingPool, ItsLineHearsWhatAnImageThatNobodyWaitsForWouldHaveTaken) {
+  FakeClock clock;
+  std::vector<Nanos> saved;
+  const auto pool = MakePool(clock);
+  const auto line = pool->AddLine([&saved](Nanos time) { saved.push_back(time); });
+  const auto decode = [&](ImageKind kind, const CancellationPtr& cancellation) {
+    std::latch ended(1);
+    ASSERT_TRUE(line->Submit({.run =
+                                  [&](const absl::Status& turn) {
+                                    if (turn.ok()) clock.Advance(5 * kMillisecond);
+                                    ended.count_down();
+                                    return turn.ok();
+                                  },
+                              .outline = {.work = {.kind = kind, .amount = 1'000'000}},
+                              .cancellation = cancellation})
+                    .ok());
+    ended.wait();
+  };
+  const auto gone = std::make_shared<Cancellation>();
+  gone->Cancel();
+  decode(ImageKind::kJpeg, gone);  // nobody knows what it would have taken
+  decode(ImageKind::kJpeg, nullptr);
+  EXPECT_TRUE(saved.empty());
+  decode(ImageKind::kJpeg, gone);
+  EXPECT_EQ(saved, std::vector<Nanos>{5 * kMillisecond});
+  decode(ImageKind::kPng, gone);
+  EXPECT_EQ(saved.size(), 1u);
+}
+
 TEST(ImagingPool, CancelledTasksAreToldSoInsteadOfWorking) {
   FakeClock clock;
   absl::Status turn;

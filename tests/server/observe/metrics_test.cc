@@ -163,7 +163,7 @@ TEST_F(MetricsTest, RequestBucketsAreFineEnoughForAQuantile) {
 TEST_F(MetricsTest, AModelAddsItsSeries) {
   const size_t before = Scrape().samples().size();
   const auto meter = metrics_.Meter(View());
-  EXPECT_EQ(Scrape().samples().size() - before, 220);
+  EXPECT_EQ(Scrape().samples().size() - before, 223);
 }
 
 TEST_F(MetricsTest, PaddingIsToldOfModelsThatFitPictures) {
@@ -192,6 +192,20 @@ TEST_F(MetricsTest, BatchesAreCountedBySizeAndWithTheirMemory) {
 }
 
 // The scheduler names its reasons; a reason without a series would end the process.
+TEST_F(MetricsTest, CountsWhatBecameOfWorkThatNobodyWaitedFor) {
+  const auto meter = metrics_.Meter(View());
+  meter->OnCancelledWork("compute", "saved", 3 * kSecond / 2);
+  meter->OnCancelledWork("compute", "saved", kSecond / 2);
+  meter->OnCancelledWork("compute", "wasted", kSecond / 4);
+  const auto seconds = [this](const std::string& stage, const std::string& outcome) {
+    return Scrape().Sum("fovea_cancelled_work_seconds_total",
+                        {{"stage", stage}, {"outcome", outcome}});
+  };
+  EXPECT_EQ(seconds("compute", "saved"), 2);
+  EXPECT_EQ(seconds("compute", "wasted"), 0.25);
+  EXPECT_EQ(seconds("imaging", "saved"), 0);
+}
+
 TEST_F(MetricsTest, EveryReasonOfTheSchedulerHasASeries) {
   const auto meter = metrics_.Meter(View());
   const Rejection rejections[] = {Rejection::kFull, Rejection::kDeadline, Rejection::kCancelled,

@@ -485,16 +485,61 @@ class Counts final : public SchedulerObserver {
     images_ += batch.images;
   }
   void OnBatchDone(int, Nanos duration) override { busy_ += duration; }
+  void OnWorkSaved(Nanos time) override { saved_ += time; }
 
   int waiting_ = -1;
   int reserved_ = -1;
   int deepest_ = 0;
   int images_ = 0;
   Nanos busy_ = 0;
+  Nanos saved_ = 0;
   std::map<std::string_view, int> rejected_;
   std::map<std::string_view, int> dropped_;
   std::map<std::string_view, int> closed_;
 };
+
+TEST(DispatcherCancelledWorkTest, OfAStoppedBatchTheRestOfItsForecastIsSaved) {
+  Dispatcher dispatcher{{}};
+  Counts counts;
+  const QueueId queue = dispatcher.AddQueue({.observer = &counts});
+  RunOnce(dispatcher, queue, RunOutcome::kStopped, 1 * kMs, kSecond);
+  EXPECT_EQ(counts.saved_, 0);  // nobody knows what it would have taken
+  RunOnce(dispatcher, queue, RunOutcome::kWhole, 10 * kMs, 2 * kSecond);
+  EXPECT_EQ(counts.saved_, 0);
+  RunOnce(dispatcher, queue, RunOutcome::kStopped, 3 * kMs, 3 * kSecond);
+  EXPECT_EQ(counts.saved_, 7 * kMs);
+  RunOnce(dispatcher, queue, RunOutcome::kStopped, 30 * kMs, 4 * kSecond);
+  RunOnce(dispatcher, queue, RunOutcome::kBroken, 3 * kMs, 5 * kSecond);
+  EXPECT_EQ(counts.saved_, 7 * kMs);
+  EXPECT_EQ(dispatcher.LeastRunTime(queue, {1}, 6 * kSecond), 10 * kMs);  // it learnt of one run
+}
+
+TEST(DispatcherCancelledWorkTest, OfATaskThatLeavesTheLineItsShareOfAFullBatchIsSaved) {
+  Dispatcher dispatcher{{}};
+  Counts counts;
+  const QueueId queue =
+      dispatcher.AddQueue({.max_batch_size = 8, .max_queue_delay_us = 1000, .observer = &counts});
+  dispatcher.RecordLatency(queue, {.images = 8}, 16 * kMs, kSecond);
+  const auto enqueue = [&](Nanos deadline, Nanos now) {
+    auto record = std::make_shared<TaskRecord>();
+    record->deadline = deadline;
+    const TaskId id = *dispatcher.Reserve(queue, {.deadline = deadline}, now);
+    dispatcher.Enqueue(queue, id, std::make_unique<FakeTask>(record), now);
+    return std::pair(id, record);
+  };
+  const auto [cancelled, record] = enqueue(kNever, kSecond);
+  record->cancelled = true;
+  dispatcher.NotifyCancelled(queue, cancelled);
+  EXPECT_EQ(counts.saved_, 2 * kMs);
+  enqueue(kSecond + 100 * kMs, kSecond);
+  dispatcher.Next(kSecond + 100 * kMs);  // it has expired
+  EXPECT_EQ(counts.dropped_["deadline"], 1);
+  EXPECT_EQ(counts.saved_, 4 * kMs);
+  enqueue(kNever, kSecond + 200 * kMs);
+  dispatcher.Stop(queue);  // the server's own doing: nobody has saved anything
+  EXPECT_EQ(counts.dropped_["draining"], 1);
+  EXPECT_EQ(counts.saved_, 4 * kMs);
+}
 
 TEST_F(DispatcherTest, TellsItsObserverWhatHappens) {
   Make();

@@ -1,6 +1,7 @@
 // The RPCs that carry no images, but for the repository's.
 #include <gmock/gmock.h>
 
+#include "tests/server/shared_memory/fake_shared_memory.h"
 #include "tests/server/transport/grpc/server_testing.h"
 
 namespace fovea {
@@ -179,6 +180,37 @@ TEST_F(ControlRpc, Row52SharedMemoryIsEmptyAndCannotBeRegistered) {
   CudaSharedMemoryRegisterResponse cuda_registered;
   EXPECT_EQ(stub_->CudaSharedMemoryRegister(&contexts[5], {}, &cuda_registered).error_code(),
             grpc::UNIMPLEMENTED);
+}
+
+TEST_F(ControlRpc, SharedMemoryIsRegisteredToldAndUnregistered) {
+  FakeSharedMemory memory;
+  memory.Create("/object", "0123456789");
+  Start({.port = 0}, {.shared_memory = std::make_shared<SharedMemoryRegions>(memory.Opener())});
+  SystemSharedMemoryRegisterRequest region;
+  region.set_name("r");
+  region.set_key("/object");
+  region.set_offset(2);
+  region.set_byte_size(8);
+  grpc::ClientContext contexts[6];
+  SystemSharedMemoryRegisterResponse registered;
+  ASSERT_TRUE(stub_->SystemSharedMemoryRegister(&contexts[0], region, &registered).ok());
+  EXPECT_EQ(stub_->SystemSharedMemoryRegister(&contexts[1], region, &registered).error_code(),
+            grpc::ALREADY_EXISTS);
+  SystemSharedMemoryStatusResponse status;
+  ASSERT_TRUE(stub_->SystemSharedMemoryStatus(&contexts[2], {}, &status).ok());
+  ASSERT_EQ(status.regions().size(), 1u);
+  const auto& told = status.regions().at("r");
+  EXPECT_EQ(told.name() + told.key(), "r/object");
+  EXPECT_EQ(told.offset(), 2u);
+  EXPECT_EQ(told.byte_size(), 8u);
+  SystemSharedMemoryUnregisterRequest unregister;
+  unregister.set_name("r");
+  SystemSharedMemoryUnregisterResponse unregistered;
+  EXPECT_TRUE(stub_->SystemSharedMemoryUnregister(&contexts[3], unregister, &unregistered).ok());
+  SystemSharedMemoryStatusRequest of_one;
+  of_one.set_name("r");
+  EXPECT_EQ(stub_->SystemSharedMemoryStatus(&contexts[4], of_one, &status).error_code(),
+            grpc::NOT_FOUND);
 }
 
 TEST_F(ControlRpc, TraceAndLogSettingsAreReadAndNotChanged) {

@@ -313,16 +313,18 @@ TEST(ReadModelInferRequest, Row10BytesElementsFillTheirTensorExactly) {
   }
 }
 
-TEST(ReadModelInferRequest, SharedMemoryIsRefused) {
+TEST(ReadModelInferRequest, Row52SharedMemoryIsRefusedWhereThereIsNone) {
   ModelInferRequest message;
   auto* input = AddInput(message, "a", "FP32", {1});
   (*input->mutable_parameters())["shared_memory_region"].set_string_param("region");
   ExpectRefused(message, absl::StatusCode::kUnimplemented, "request.shared_memory");
 
-  message = ModelInferRequest();
-  auto* output = message.add_outputs();
-  (*output->mutable_parameters())["shared_memory_region"].set_string_param("region");
-  ExpectRefused(message, absl::StatusCode::kUnimplemented, "request.shared_memory");
+  for (auto* parameters : {message.mutable_parameters(), input->mutable_parameters()}) {
+    message.mutable_parameters()->clear();
+    input->mutable_parameters()->clear();
+    (*parameters)["shared_memory_handle"].set_string_param("of no extension");
+    ExpectRefused(message, absl::StatusCode::kUnimplemented, "request.shared_memory");
+  }
 }
 
 TEST(ReadModelInferRequest, Row51NoUrlIsTakenForAnImage) {
