@@ -5,8 +5,10 @@
 #include <cctype>
 #include <iostream>
 #include <limits>
+#include <tuple>
 
 #include "base/limits.h"
+#include "server/api/api_methods.h"
 #include "server/core/version.h"
 
 namespace fovea {
@@ -32,7 +34,8 @@ ParsedCommandLine ParseCommandLine(int argc, const char* const* argv) {
   ParsedCommandLine parsed;
   ServerOptions& options = parsed.options;
   CLI::App app(
-      "fovea-server: serves vision transformers over gRPC and HTTP and tells what their attention costs.\n"
+      "fovea-server: serves vision transformers over gRPC and HTTP and tells what their attention "
+      "costs.\n"
       "Every flag can also be given as an environment variable, shown beside it.",
       "fovea-server");
   app.set_version_flag("--version", std::string("fovea-server ") + kVersion);
@@ -57,6 +60,34 @@ ParsedCommandLine ParseCommandLine(int argc, const char* const* argv) {
   add("--metrics-port", options.metrics_port,
       "Port of Prometheus metrics over HTTP, at /metrics; 0 takes a free one, -1 serves none")
       ->check(CLI::Range(-1, 65535));
+  auto* const tls_cert =
+      add("--tls-cert", options.tls_cert,
+          "TLS on every port: a PEM file with the server's certificate and those "
+          "that lead to its issuer; read again when it changes");
+  auto* const tls_key = add("--tls-key", options.tls_key, "Its key, a PEM file without passphrase");
+  add("--tls-client-ca", options.tls_client_ca,
+      "Mutual TLS: a PEM file with the issuers of callers' certificates; callers without one are "
+      "turned away")
+      ->needs(tls_cert);
+  tls_cert->needs(tls_key);
+  tls_key->needs(tls_cert);
+  app.add_flag("--metrics-plaintext", options.metrics_plaintext,
+               "With TLS: leave the port of metrics without it")
+      ->envname(EnvironmentVariable("--metrics-plaintext"))
+      ->needs(tls_cert);
+  add("--api-keys-file", options.api_keys_file,
+      "JSON of the API keys that callers need, with what each may call and how often "
+      "(docs/security.md); "
+      "read again when it changes");
+  const std::vector<std::string> groups(kApiGroupNames.begin(), kApiGroupNames.end());
+  for (const auto& [flag, value, what] : {std::tuple("--grpc-api", &options.grpc_api, "gRPC"),
+                                          std::tuple("--http-api", &options.http_api, "HTTP")}) {
+    add(flag, *value,
+        std::string("Groups of methods that the port of ") + what +
+            " answers, with commas between them; health always is, and without the flag all are")
+        ->delimiter(',')
+        ->check(CLI::IsMember(groups));
+  }
   add("--model-control-mode", options.model_control_mode,
       "none: every model is loaded at the start, and what has changed at SIGHUP; explicit: "
       "--load-model's, and by request; poll: the folders are watched for changes")

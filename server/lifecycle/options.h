@@ -10,13 +10,18 @@ namespace fovea {
 struct ServerOptions {
   std::vector<std::string> model_repositories;
   std::string host = "127.0.0.1";
-  int http_port = 8000;                     // 0: any free one; -1: no HTTP
-  int grpc_port = 8001;                     // 0: any free one
-  int metrics_port = 8002;                  // 0: any free one; -1: no metrics
-  std::string model_control_mode = "none";  // none | explicit | poll
-  std::vector<std::string> load_models;     // with "explicit"
-  bool exit_on_load_error = false;          // of a model that is loaded at the start
-  int repository_poll_secs = 15;            // with "poll"
+  int http_port = 8000;                         // 0: any free one; -1: no HTTP
+  int grpc_port = 8001;                         // 0: any free one
+  int metrics_port = 8002;                      // 0: any free one; -1: no metrics
+  std::string tls_cert, tls_key;                // PEM files; empty: no TLS
+  std::string tls_client_ca;                    // PEM file; empty: callers need no certificate
+  std::string api_keys_file;                    // empty: nobody needs a key
+  std::vector<std::string> grpc_api, http_api;  // groups that the port answers; empty: all
+  bool metrics_plaintext = false;               // with TLS: not on the metrics' port
+  std::string model_control_mode = "none";      // none | explicit | poll
+  std::vector<std::string> load_models;         // with "explicit"
+  bool exit_on_load_error = false;              // of a model that is loaded at the start
+  int repository_poll_secs = 15;                // with "poll"
   // After SIGTERM: how long the server goes on accepting while it already reads NOT_SERVING, and
   // then how long accepted requests may take to finish.
   int drain_delay_ms = 0;

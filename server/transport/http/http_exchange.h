@@ -8,11 +8,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "server/api/caller.h"
 #include "server/core/clock.h"
 #include "server/transport/http/http_target.h"
 #include "server/transport/messages/received_bytes.h"
@@ -25,7 +27,10 @@ struct HttpRequest {
   boost::beast::http::fields fields;
   ReceivedBytes body;  // as it came, counted in the budget; compressed where its encoding says so
   int64_t body_bytes = 0;
-  Nanos arrived = 0;  // when its last byte came
+  Nanos arrived = 0;             // when its last byte came
+  bool tls = false;              // it came within TLS
+  std::string certificate;       // whom the connection's certificate names; empty: none was shown
+  std::optional<Caller> caller;  // who makes the request, once somebody has found out
 
   // Of the first field of that name; empty where there is none. Valid as long as the request.
   std::string_view Field(boost::beast::http::field name) const {
@@ -61,6 +66,10 @@ class HttpExchange {
   virtual void Answer(HttpAnswer answer, std::function<void()> left) = 0;
   void Answer(HttpAnswer answer) { Answer(std::move(answer), nullptr); }
 };
+
+// Called for each head, before its body is read. False: the body is not read, the request is handed
+// on without it, and its connection ends with the answer.
+using HttpCheck = std::function<bool(HttpRequest& request)>;
 
 // Called for each whole request on one of the few threads that all connections share: it reads the
 // body, and waits for nothing.

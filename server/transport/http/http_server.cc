@@ -16,6 +16,21 @@
 
 namespace fovea {
 
+namespace {
+
+void Run(boost::asio::io_context& io) {
+  for (;;) {
+    try {
+      io.run();
+      return;
+    } catch (const std::bad_alloc&) {
+      // The connection whose step this was has ended with it.
+    }
+  }
+}
+
+}  // namespace
+
 namespace asio = boost::asio;
 namespace beast = boost::beast;
 using asio::ip::tcp;
@@ -27,21 +42,14 @@ absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Create(const HttpServerO
   FOVEA_ASSIGN_OR_RETURN(port->listener,
                          ConnectionListener::Listen(options.host, options.port, options.port_flag));
   port->work.emplace(port->io.get_executor());
+  port->handshake_work.emplace(port->handshake_io.get_executor());
   std::unique_ptr<HttpServer> server(new HttpServer(port));
   FOVEA_RETURN_IF_ERROR(StartThreads([&] {
     const tcp::socket first(port->io);  // makes what asio waits with, which may find no file left
     for (int i = 0; i < options.threads; ++i) {
-      port->threads.emplace_back([io = &port->io] {
-        for (;;) {
-          try {
-            io->run();
-            return;
-          } catch (const std::bad_alloc&) {
-            // The connection whose step this was has ended with it.
-          }
-        }
-      });
+      port->threads.emplace_back([io = &port->io] { Run(*io); });
     }
+    if (options.tls) port->handshakes = std::thread([io = &port->handshake_io] { Run(*io); });
   }));
   FOVEA_RETURN_IF_ERROR(port->listener->Start([port = port.get()](int connection) {
     FileDescriptor file(connection);
@@ -84,7 +92,10 @@ void HttpServer::Close() {
     MutexLock lock(port_->mutex);
     while (port_->exchanges > 0) port_->changed.Wait(port_->mutex);
   }
-  port_->work.reset();  // the threads end with the last connection
+  // The threads end with the last connection; handshakes first, which go on to the others.
+  port_->handshake_work.reset();
+  if (port_->handshakes.joinable()) port_->handshakes.join();
+  port_->work.reset();
   for (std::thread& thread : port_->threads) thread.join();
 }
 

@@ -53,6 +53,7 @@ class HttpConnection {
     return all;
   }
   void Close() { socket_ = FileDescriptor(); }
+  int file() const { return socket_.get(); }
 
  private:
   ssize_t Receive(char* to, size_t size) {
