@@ -430,7 +430,7 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
   void Discard() {
     ReadMore([this](bool came) {
       buffer_.clear();
-      came ? Discard() : Close();
+      came && !timed_out_ ? Discard() : Close();
     });
   }
 
