@@ -45,11 +45,15 @@ ParsedCommandLine ParseCommandLine(int argc, const char* const* argv) {
   auto add = [&](const std::string& flag, auto& value, const std::string& text) {
     return app.add_option(flag, value, text)->envname(EnvironmentVariable(flag));
   };
+  const auto group = [&](const char* name) { app.option_defaults()->group(name); };
+
+  group("Models");
   add("--model-repository", options.model_repositories,
       "A folder of models (<name>/model.textproto, <name>/labels.txt, "
       "<name>/<version>/model.safetensors); give the "
       "flag again for more folders")
       ->required();
+  group("Ports");
   add("--host", options.host, "Address to listen on; 0.0.0.0 for every interface");
   add("--http-port", options.http_port,
       "Port of HTTP: the Open Inference Protocol's REST, and /v1/classify, /v1/detect and "
@@ -60,6 +64,7 @@ ParsedCommandLine ParseCommandLine(int argc, const char* const* argv) {
   add("--metrics-port", options.metrics_port,
       "Port of Prometheus metrics over HTTP, at /metrics; 0 takes a free one, -1 serves none")
       ->check(CLI::Range(-1, 65535));
+  group("TLS, keys, and what ports answer");
   auto* const tls_cert =
       add("--tls-cert", options.tls_cert,
           "TLS on every port: a PEM file with the server's certificate and those "
@@ -88,6 +93,7 @@ ParsedCommandLine ParseCommandLine(int argc, const char* const* argv) {
         ->delimiter(',')
         ->check(CLI::IsMember(groups));
   }
+  group("Models");
   add("--model-control-mode", options.model_control_mode,
       "none: every model is loaded at the start, and what has changed at SIGHUP; explicit: "
       "--load-model's, and by request; poll: the folders are watched for changes")
@@ -102,6 +108,7 @@ ParsedCommandLine ParseCommandLine(int argc, const char* const* argv) {
   add("--repository-poll-secs", options.repository_poll_secs,
       "With poll: seconds between two looks")
       ->check(CLI::Range(1, 86'400));
+  group("Stopping");
   add("--drain-delay", options.drain_delay_ms,
       "After SIGTERM: milliseconds in which requests are still accepted while health already reads "
       "NOT_SERVING; turn "
@@ -111,6 +118,7 @@ ParsedCommandLine ParseCommandLine(int argc, const char* const* argv) {
       "After SIGTERM: milliseconds that accepted requests have to finish; what is left then is "
       "given up and the server exits with 1")
       ->check(CLI::Range(0, 3'600'000));
+  group("Threads and memory");
   add("--threads", options.threads,
       "Processors for running models; 0: those of the affinity mask and the cgroup's quota. A "
       "model's instances share them")
@@ -136,6 +144,7 @@ ParsedCommandLine ParseCommandLine(int argc, const char* const* argv) {
       ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false))
       // "-1" comes here as the largest number.
       ->check(CLI::Range(uint64_t{0}, uint64_t{std::numeric_limits<int64_t>::max()}));
+  group("Logs");
   add("--log-level", options.log_level, "The least severe messages that are written")
       ->check(CLI::IsMember({"debug", "info", "warning", "error"}));
   add("--log-format", options.log_format, "text for people, json for machines")
