@@ -74,6 +74,18 @@ inline constexpr int64_t kMaxQuietWaitMs = 500;
 // In which requests that are given up at the drain's end are still answered.
 inline constexpr int64_t kGiveUpSeconds = 4;
 
+// Files that the operator names: certificates and API keys.
+inline constexpr size_t kMaxSecretFileBytes = 1 << 20;
+// Between two looks at them. A change is taken when two looks found it.
+inline constexpr int64_t kSecretFilesSeconds = 1;
+
+// API keys.
+inline constexpr size_t kMaxApiKeys = 256;  // each is a few series of metrics (row 47)
+inline constexpr size_t kMaxApiKeyNameBytes = 64;
+inline constexpr size_t kMaxCredentialBytes = 512;  // of what a caller shows (row 48)
+inline constexpr int64_t kMaxKeyRate = 1'000'000;   // requests a second
+inline constexpr int64_t kMaxKeyConcurrency = 1'000'000;
+
 // HTTP.
 inline constexpr int kHttpThreads = 4;  // that frame requests, and answer what is quick
 // That read bodies which take long and compress answers: health does not wait for these.

@@ -33,6 +33,12 @@ inline absl::Status DeadlineExceeded(std::string_view reason, std::string_view m
 inline absl::Status Cancelled(std::string_view reason, std::string_view message) {
   return MakeError(absl::StatusCode::kCancelled, reason, message);
 }
+inline absl::Status Unauthenticated(std::string_view reason, std::string_view message) {
+  return MakeError(absl::StatusCode::kUnauthenticated, reason, message);
+}
+inline absl::Status PermissionDenied(std::string_view reason, std::string_view message) {
+  return MakeError(absl::StatusCode::kPermissionDenied, reason, message);
+}
 inline absl::Status NotFound(std::string_view reason, std::string_view message) {
   return MakeError(absl::StatusCode::kNotFound, reason, message);
 }

@@ -23,6 +23,7 @@ LIBRARIES = {
     "absl": ("absl/",),
     "grpc": ("grpc/", "grpcpp/"),
     "opencv": ("opencv2/",),
+    "openssl": ("openssl/",),
     "protobuf": ("google/protobuf/",),
     "spdlog": ("spdlog/",),
     "torch": ("ATen/", "c10/", "torch/"),

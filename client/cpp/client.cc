@@ -42,8 +42,10 @@ absl::Status CheckAddress(const std::string& address) {
 }  // namespace
 
 struct Client::Wire {
-  Wire(std::string address, const std::shared_ptr<grpc::Channel>& channel)
-      : connection(std::move(address), channel), oip(channel), vision(channel) {}
+  Wire(std::string address, const std::shared_ptr<grpc::Channel>& channel, std::string api_key)
+      : connection(std::move(address), channel, std::move(api_key)),
+        oip(channel),
+        vision(channel) {}
 
   // Makes one call. `call` gets the context and returns gRPC's status; `what` names the call for an
   // error.
@@ -72,13 +74,23 @@ Client::~Client() = default;
 absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const std::string& address,
                                                         const ConnectOptions& options) {
   if (absl::Status status = CheckAddress(address); !status.ok()) return status;
+  if (options.tls_certificate.empty() != options.tls_key.empty() ||
+      (options.tls_ca.empty() && !options.tls_key.empty())) {
+    return absl::InvalidArgumentError(
+        "a certificate needs its key, and the issuers of the server's certificate");
+  }
   grpc::ChannelArguments arguments;
   const int64_t max_int = std::numeric_limits<int>::max();
   arguments.SetMaxReceiveMessageSize(
       static_cast<int>(std::min(options.max_message_bytes, max_int)));
   arguments.SetMaxSendMessageSize(-1);  // the server has its own limit, and says so better
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  auto channel = grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+  const auto credentials = options.tls_ca.empty()
+                               ? grpc::InsecureChannelCredentials()
+                               : grpc::SslCredentials({.pem_root_certs = options.tls_ca,
+                                                       .pem_private_key = options.tls_key,
+                                                       .pem_cert_chain = options.tls_certificate});
+  auto channel = grpc::CreateCustomChannel(address, credentials, arguments);
   const auto deadline = DeadlineIn(options.timeout);
   for (grpc_connectivity_state state = channel->GetState(true); state != GRPC_CHANNEL_READY;
        state = channel->GetState(true)) {
@@ -87,7 +99,8 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const std::string& addre
       return Unreachable(WhyNoConnection(address));
     }
   }
-  return std::unique_ptr<Client>(new Client(std::make_unique<Wire>(address, channel)));
+  return std::unique_ptr<Client>(
+      new Client(std::make_unique<Wire>(address, channel, options.api_key)));
 }
 
 // `call` is the stub's. Every image has a result.

@@ -30,6 +30,11 @@ struct ConnectOptions {
   absl::Duration timeout = absl::Seconds(5);
   // The largest message that is taken from the server.
   int64_t max_message_bytes = int64_t{256} << 20;
+  // With the issuers of the server's certificate (PEM) the connection is encrypted. A certificate
+  // of one's own and its key (PEM) are for servers that ask for it.
+  std::string tls_ca, tls_certificate, tls_key;
+  // For servers that want one. Without TLS everyone on the way reads it.
+  std::string api_key;
 };
 
 struct CallOptions {
@@ -56,8 +61,8 @@ std::string ReasonOf(const absl::Status& status);
 class Client {
  public:
   // `address`: HOST:PORT, [IPV6]:PORT, or a target as gRPC writes them ("unix:/run/fovea.sock").
-  // The connection is not encrypted, and proxies named in the environment are not used.
-  // INVALID_ARGUMENT: no address.
+  // Proxies named in the environment are not used. INVALID_ARGUMENT: no address; a certificate
+  // without its key, or without issuers.
   static absl::StatusOr<std::unique_ptr<Client>> Connect(const std::string& address,
                                                          const ConnectOptions& options = {});
   ~Client();

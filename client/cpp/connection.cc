@@ -45,6 +45,7 @@ std::chrono::system_clock::time_point DeadlineIn(absl::Duration timeout) {
 }
 
 bool Connection::Begin(grpc::ClientContext& context) {
+  if (!api_key_.empty()) context.AddMetadata("authorization", "Bearer " + api_key_);
   std::lock_guard lock(mutex_);
   if (!stopped_) running_.insert(&context);
   return !stopped_;

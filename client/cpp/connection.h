@@ -28,13 +28,14 @@ std::chrono::system_clock::time_point DeadlineIn(absl::Duration timeout);
 // Thread-safe.
 class Connection {
  public:
-  // `address` is for people.
-  Connection(std::string address, std::shared_ptr<grpc::Channel> channel)
-      : address_(std::move(address)), channel_(std::move(channel)) {}
+  // `address` is for people. `api_key`: empty for none.
+  Connection(std::string address, std::shared_ptr<grpc::Channel> channel, std::string api_key)
+      : address_(std::move(address)), channel_(std::move(channel)), api_key_(std::move(api_key)) {}
 
   const std::shared_ptr<grpc::Channel>& channel() const { return channel_; }
 
-  // A call begins; it ends with End. False: no more calls are made, and this one does not begin.
+  // A call begins, and is given what it shows; it ends with End. False: no more calls are made, and
+  // this one does not begin.
   bool Begin(grpc::ClientContext& context);
   void End(grpc::ClientContext& context);
   // Cancels the calls that are running, and lets none begin.
@@ -47,6 +48,7 @@ class Connection {
  private:
   const std::string address_;
   const std::shared_ptr<grpc::Channel> channel_;
+  const std::string api_key_;
   std::mutex mutex_;
   bool stopped_ = false;
   std::set<grpc::ClientContext*> running_;

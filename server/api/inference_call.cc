@@ -28,6 +28,7 @@ InferenceCall::InferenceCall(ServerApi& api, Caller caller, std::string_view met
                              Nanos deadline)
     : api_(api),
       caller_(std::move(caller)),
+      arrived_(arrived),
       method_(method),
       memory_(api.memory()),
       request_(NewRequest(api, arrived, deadline, memory_)),
@@ -37,6 +38,7 @@ InferenceCall::InferenceCall(ServerApi& api, Caller caller, std::string_view met
 
 absl::Status InferenceCall::ReadRequest(InferenceRequest& request, Read read) {
   if (!pass_) return ServerStopping();
+  FOVEA_RETURN_IF_ERROR(caller_.Admit(arrived_));
   FOVEA_RETURN_IF_ERROR(OrOutOfMemory([&]() -> absl::Status {
     FOVEA_RETURN_IF_ERROR(request.TakeMemory(limits::kRequestRecordBytes));
     return read(request, [&](const InferenceRequest& head) -> absl::Status {
@@ -78,6 +80,7 @@ void InferenceCall::Answer(absl::StatusOr<InferenceResponse> response, StageTime
         DeadlineExceeded("request.deadline_passed", "the deadline passed while the request ran");
   }
   if (status.ok()) {
+    response->receipt.principal = caller_.principal;
     const absl::StatusOr<int64_t> written = OrOutOfMemory([&] { return write(*response); });
     status = written.status();
     if (status.ok()) {
@@ -99,6 +102,7 @@ void InferenceCall::Answer(absl::StatusOr<InferenceResponse> response, StageTime
     observer->OnRequestDone({.protocol = caller_.protocol,
                              .method = method_,
                              .principal = caller_.principal,
+                             .key = caller_.key,
                              .model = model_.get(),
                              .code = code,
                              .stages = stages,
@@ -118,6 +122,7 @@ void InferenceCall::Answer(absl::StatusOr<InferenceResponse> response, StageTime
 
 void InferenceCall::Release() {
   pass_ = RequestGate::Pass();
+  caller_.Leave();
   memory_.Release();
 }
 

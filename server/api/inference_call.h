@@ -11,20 +11,14 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "server/api/caller.h"
 #include "server/api/request_gate.h"
 #include "server/core/model_catalog.h"
-#include "server/core/protocol.h"
 #include "server/core/request.h"
 
 namespace fovea {
 
 class ServerApi;
-
-// Who makes a call, as its transport has found out.
-struct Caller {
-  Protocol protocol = Protocol::kGrpc;
-  std::string principal;  // whom the caller has proved to be; empty: nobody in particular
-};
 
 // Holds what the request holds: its place at the gate, which a drain waits for, and its memory.
 // Run is called once; Cancel and held_bytes are thread-safe; the rest is the transport's, one call
@@ -46,9 +40,10 @@ class InferenceCall {
   InferenceCall(ServerApi& api, Caller caller, std::string_view method, Nanos arrived,
                 Nanos deadline);
 
-  // Has the request answered. UNAVAILABLE where the server drains; `read`'s and `write`'s errors;
-  // DEADLINE_EXCEEDED: a result that comes after the request's deadline is none. Before `done`, the
-  // request's memory has shrunk to what the answer takes. `received_bytes`: of the message.
+  // Has the request answered. UNAVAILABLE where the server drains; Caller::Admit's, `read`'s and
+  // `write`'s errors; DEADLINE_EXCEEDED: a result that comes after the request's deadline is none.
+  // Before `done`, the request's memory has shrunk to what the answer takes. `received_bytes`: of
+  // the message.
   void Run(int64_t received_bytes, Read read, Write write, Done done);
 
   // For Write: what the encoded answer takes beside the results that it is made of;
@@ -73,7 +68,8 @@ class InferenceCall {
               const Done& done);
 
   ServerApi& api_;
-  const Caller caller_;
+  Caller caller_;
+  const Nanos arrived_;
   const std::string_view method_;
   RequestMemory memory_;
   std::unique_ptr<InferenceRequest> request_;  // until it is handed on

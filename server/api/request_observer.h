@@ -14,6 +14,7 @@ struct AnsweredRequest {
   Protocol protocol = Protocol::kGrpc;
   std::string_view method;     // of the service, for example "ModelInfer"; a constant
   std::string_view principal;  // of the caller; empty: nobody in particular
+  std::string_view key;        // the name of its API key, from the operator's file; or empty
   // What served when the request arrived; null where it named none that is loaded. Labels come from
   // here alone: what a caller writes must not make a new series (docs/faults.md, row 47).
   const ServingModel* model = nullptr;

@@ -15,6 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/limits.h"
+#include "server/api/authenticator.h"
 #include "server/api/deferred_calls.h"
 #include "server/api/health_board.h"
 #include "server/api/inference_call.h"
@@ -129,6 +130,9 @@ class ServerApi {
   // answer: 0 is a clean end. Later calls do nothing and return 0.
   int Drain(std::span<Transport* const> transports, Nanos timeout);
 
+  // Who may call.
+  Authenticator& authenticator() { return authenticator_; }
+
   // For InferenceCall.
   const ModelCatalog& catalog() const { return catalog_; }
   RequestObserver* observer() { return observer_; }  // null: nobody is told
@@ -153,6 +157,7 @@ class ServerApi {
   MemoryBudget memory_;
   // The catalog tells it of models for as long as the catalog lives.
   const std::shared_ptr<HealthBoard> health_ = std::make_shared<HealthBoard>();
+  Authenticator authenticator_;
   RequestGate gate_;
   std::atomic<bool> drained_ = false;
   // Each with threads of its own: what hangs on one folder holds up nothing of another kind.

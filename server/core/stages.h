@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "server/core/clock.h"
@@ -55,6 +56,7 @@ struct Receipt {
   int64_t batch_peak_bytes = 0;
   // Of the pixels that the model took for this request's images, the share that shows nothing.
   double padding = 0;
+  std::string principal;  // whom the caller has proved to be; empty: nobody in particular
 };
 
 }  // namespace fovea

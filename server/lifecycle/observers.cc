@@ -66,6 +66,7 @@ void AnswerObserver::OnRequestDone(const AnsweredRequest& request) {
               .stages = request.stages,
               .received_bytes = request.received_bytes,
               .sent_bytes = request.sent_bytes});
+  if (!request.key.empty()) metrics_.OnKeyUsed(request.key, request.code);
   if (request.model != nullptr) {
     request.model->OnAnswered(request.protocol, request.code, request.stages);
   } else {

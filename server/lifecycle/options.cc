@@ -6,10 +6,12 @@
 #include <iostream>
 #include <limits>
 #include <memory>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/limits.h"
+#include "server/api/api_methods.h"
 #include "server/core/version.h"
 #include "server/lifecycle/config_file.h"
 
@@ -52,6 +54,9 @@ void AddFlags(CLI::App& app, ParsedCommandLine& parsed) {
   auto add = [&](const std::string& flag, auto& value, const std::string& text) {
     return app.add_option(flag, value, text)->envname(EnvironmentVariable(flag));
   };
+  const auto group = [&](const char* name) { app.option_defaults()->group(name); };
+
+  group("Models");
   CLI::Option* repository = add("--model-repository", options.model_repositories,
                                 "A folder of models (<name>/model.textproto, <name>/labels.txt, "
                                 "<name>/<version>/model.safetensors); give the "
@@ -68,6 +73,7 @@ void AddFlags(CLI::App& app, ParsedCommandLine& parsed) {
          "NOT_SERVING, wait for --drain-delay and exit; the server goes on answering, and SIGTERM "
          "then stops it without that delay")
       ->configurable(false);
+  group("Ports");
   add("--host", options.host, "Address to listen on; 0.0.0.0 for every interface");
   add("--http-port", options.http_port,
       "Port of HTTP: the Open Inference Protocol's REST, and /v1/classify, /v1/detect and "
@@ -81,6 +87,36 @@ void AddFlags(CLI::App& app, ParsedCommandLine& parsed) {
   add("--metrics-port", options.metrics_port,
       "Port of Prometheus metrics over HTTP, at /metrics; 0 takes a free one, -1 serves none")
       ->check(CLI::Range(-1, 65535));
+  group("TLS, keys, and what ports answer");
+  auto* const tls_cert =
+      add("--tls-cert", options.tls_cert,
+          "TLS on every port: a PEM file with the server's certificate and those "
+          "that lead to its issuer; read again when it changes");
+  auto* const tls_key = add("--tls-key", options.tls_key, "Its key, a PEM file without passphrase");
+  add("--tls-client-ca", options.tls_client_ca,
+      "Mutual TLS: a PEM file with the issuers of callers' certificates; callers without one are "
+      "turned away")
+      ->needs(tls_cert);
+  tls_cert->needs(tls_key);
+  tls_key->needs(tls_cert);
+  app.add_flag("--metrics-plaintext", options.metrics_plaintext,
+               "With TLS: leave the port of metrics without it")
+      ->envname(EnvironmentVariable("--metrics-plaintext"))
+      ->needs(tls_cert);
+  add("--api-keys-file", options.api_keys_file,
+      "JSON of the API keys that callers need, with what each may call and how often "
+      "(docs/security.md); "
+      "read again when it changes");
+  const std::vector<std::string> groups(kApiGroupNames.begin(), kApiGroupNames.end());
+  for (const auto& [flag, value, what] : {std::tuple("--grpc-api", &options.grpc_api, "gRPC"),
+                                          std::tuple("--http-api", &options.http_api, "HTTP")}) {
+    add(flag, *value,
+        std::string("Groups of methods that the port of ") + what +
+            " answers, with commas between them; health always is, and without the flag all are")
+        ->delimiter(',')
+        ->check(CLI::IsMember(groups));
+  }
+  group("Models");
   add("--model-control-mode", options.model_control_mode,
       "none: every model is loaded at the start, and what has changed at SIGHUP; explicit: "
       "--load-model's, and by request; poll: the folders are watched for changes")
@@ -95,6 +131,7 @@ void AddFlags(CLI::App& app, ParsedCommandLine& parsed) {
   add("--repository-poll-secs", options.repository_poll_secs,
       "With poll: seconds between two looks")
       ->check(CLI::Range(1, 86'400));
+  group("Stopping");
   add("--drain-delay", options.drain_delay_ms,
       "After SIGTERM: milliseconds in which requests are still accepted while health already reads "
       "NOT_SERVING; turn "
@@ -104,6 +141,7 @@ void AddFlags(CLI::App& app, ParsedCommandLine& parsed) {
       "After SIGTERM: milliseconds that accepted requests have to finish; what is left then is "
       "given up and the server exits with 1")
       ->check(CLI::Range(0, 3'600'000));
+  group("Threads and memory");
   add("--threads", options.threads,
       "Processors for running models; 0: those of the affinity mask and the cgroup's quota. A "
       "model's instances share them")
@@ -134,6 +172,7 @@ void AddFlags(CLI::App& app, ParsedCommandLine& parsed) {
                "every caller runs on this machine and may read and write all shared memory that "
                "the server's user may")
       ->envname(EnvironmentVariable("--allow-client-shm"));
+  group("Logs");
   add("--log-level", options.log_level, "The least severe messages that are written")
       ->check(CLI::IsMember({"debug", "info", "warning", "error"}));
   add("--log-format", options.log_format, "text for people, json for machines")

@@ -19,6 +19,11 @@ struct ServerOptions {
   std::vector<std::string> http_allow_origins;  // of pages that may ask; "*": any
   int grpc_port = 8001;                         // 0: any free one
   int metrics_port = 8002;                      // 0: any free one; -1: no metrics
+  std::string tls_cert, tls_key;                // PEM files; empty: no TLS
+  std::string tls_client_ca;                    // PEM file; empty: callers need no certificate
+  std::string api_keys_file;                    // empty: nobody needs a key
+  std::vector<std::string> grpc_api, http_api;  // groups that the port answers; empty: all
+  bool metrics_plaintext = false;               // with TLS: not on the metrics' port
   std::string model_control_mode = "none";      // none | explicit | poll
   std::vector<std::string> load_models;         // with "explicit"
   bool exit_on_load_error = false;              // of a model that is loaded at the start

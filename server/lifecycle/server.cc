@@ -23,6 +23,7 @@
 #include "server/imaging/imaging_pool.h"
 #include "server/lifecycle/available_cpus.h"
 #include "server/lifecycle/available_memory.h"
+#include "server/lifecycle/credentials.h"
 #include "server/lifecycle/exit_deadline.h"
 #include "server/lifecycle/observers.h"
 #include "server/lifecycle/server_phase.h"
@@ -67,6 +68,14 @@ AccessLogOptions ToAccessLogOptions(const ServerOptions& options) {
   if (options.access_log == "off") access.mode = AccessLogMode::kOff;
   if (options.access_log == "all") access.mode = AccessLogMode::kAll;
   return access;
+}
+
+// Their names have been checked.
+ApiGroups Groups(const std::vector<std::string>& names) {
+  if (names.empty()) return ApiGroups::All();
+  ApiGroups groups;
+  for (const std::string& name : names) groups.Add(name);
+  return groups;
 }
 
 ModelControl ControlMode(const std::string& text) {
@@ -153,6 +162,7 @@ class Server {
         options_.imaging_threads > 0 ? options_.imaging_threads : cpus.threads();
     Log(LogLevel::kInfo, absl::StrCat("may use ", cpus.Text(), ": ", device_threads,
                                       " for models, ", imaging_threads, " for images"));
+    FOVEA_ASSIGN_OR_RETURN(credentials_, Credentials::Create(options_, metrics_, clock_));
     FOVEA_ASSIGN_OR_RETURN(scheduler_,
                            Scheduler::Create({.device_threads = device_threads}, clock_));
     const RequestMemoryParts memory = ShareOut(options_);
@@ -198,37 +208,43 @@ class Server {
                                   ? std::make_shared<SharedMemoryRegions>(OpenPosixSharedMemory)
                                   : nullptr},
             *repository_, metrics_, &answers_, clock_));
+    FOVEA_RETURN_IF_ERROR(credentials_->Guard(api_->authenticator()));
     FOVEA_ASSIGN_OR_RETURN(
         grpc_, GrpcServer::Create({.host = options_.host,
                                    .port = options_.grpc_port,
                                    .max_message_bytes = options_.max_message_mb * limits::kMiB,
-                                   .max_buffer_bytes = memory.messages * limits::kMiB},
+                                   .max_buffer_bytes = memory.messages * limits::kMiB,
+                                   .groups = Groups(options_.grpc_api),
+                                   .tls = credentials_->tls()},
                                   *api_));
     const int64_t max_message_bytes = options_.max_message_mb * limits::kMiB;
     for (const std::string& origin : options_.http_allow_origins) {
       FOVEA_RETURN_IF_ERROR(CheckOrigin(origin));
     }
     if (options_.http_port >= 0) {
-      http_context_ = std::make_unique<HttpContext>(
-          HttpContext{*api_, max_message_bytes, limits::kMaxAnswerBytes});
+      http_context_ = std::make_unique<HttpContext>(HttpContext{
+          *api_, max_message_bytes, limits::kMaxAnswerBytes, Groups(options_.http_api)});
       FOVEA_ASSIGN_OR_RETURN(http_, HttpServer::Create({.host = options_.host,
                                                         .port = options_.http_port,
-                                                        .max_body_bytes = max_message_bytes},
+                                                        .max_body_bytes = max_message_bytes,
+                                                        .tls = credentials_->tls(),
+                                                        .check = MakeHttpCheck(*http_context_)},
                                                        api_->memory(), clock_,
                                                        GuardOrigins(options_.http_allow_origins,
                                                                     MakeHttpApi(*http_context_))));
     }
     if (options_.metrics_port >= 0) {
       FOVEA_ASSIGN_OR_RETURN(
-          metrics_port_, HttpServer::Create({.host = options_.host,
-                                             .port = options_.metrics_port,
-                                             .port_flag = "--metrics-port",
-                                             .threads = 1,
-                                             .slow_threads = 1,
-                                             .max_connections = limits::kMaxMetricsConnections,
-                                             .max_body_bytes = limits::kMaxMetricsBodyBytes},
-                                            metrics_memory_, clock_,
-                                            MakeMetricsPage([this] { return metrics_.Text(); })));
+          metrics_port_,
+          HttpServer::Create({.host = options_.host,
+                              .port = options_.metrics_port,
+                              .port_flag = "--metrics-port",
+                              .threads = 1,
+                              .max_connections = limits::kMaxMetricsConnections,
+                              .max_body_bytes = limits::kMaxMetricsBodyBytes,
+                              .tls = options_.metrics_plaintext ? nullptr : credentials_->tls()},
+                             api_->memory(), clock_,
+                             MakeMetricsPage([this] { return metrics_.Text(); })));
     }
     Log(LogLevel::kInfo, absl::StrCat("requests may hold ", options_.request_memory_mb,
                                       " MiB: ", memory.messages, " of gRPC's messages, ",
@@ -330,6 +346,7 @@ class Server {
   std::unique_ptr<ImagingPool> imaging_;
   std::unique_ptr<ModelRepository> repository_;
   std::unique_ptr<ServerApi> api_;
+  std::unique_ptr<Credentials> credentials_;  // its thread uses the api's keys
   std::unique_ptr<GrpcServer> grpc_;
   // Of scrapes alone: they are answered when requests hold all of theirs.
   MemoryBudget metrics_memory_{limits::kMetricsPortBytes, clock_};

@@ -78,7 +78,14 @@ MetricFamilies::MetricFamilies(prometheus::Registry& registry)
               .Add({})),
       failed_loads(Declare<Counter>(registry, "fovea_model_load_failures_total",
                                     "Loads and reloads that failed")
-                       .Add({})) {
+                       .Add({})),
+      key_requests(Declare<Counter>(registry, "fovea_key_requests_total",
+                                    "Answered inference requests by API key and status code")),
+      credential_reloads(Declare<Counter>(
+          registry, "fovea_credential_reloads_total",
+          "Changes of the files of TLS and of API keys, by whether they were taken")),
+      tls_expiry(Declare<Gauge>(registry, "fovea_tls_certificate_expiry_seconds",
+                                "When the server's certificate ends, in seconds since 1970")) {
   Declare<Gauge>(registry, "fovea_build_info", "1; the labels say what runs")
       .Add({{"version", kVersion}})
       .Set(1);

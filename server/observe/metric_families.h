@@ -34,6 +34,9 @@ struct MetricFamilies {
   // Of the server.
   prometheus::Gauge& inflight_requests;
   prometheus::Counter& failed_loads;
+  prometheus::Family<prometheus::Counter>& key_requests;        // + key, code
+  prometheus::Family<prometheus::Counter>& credential_reloads;  // + what, result
+  prometheus::Family<prometheus::Gauge>& tls_expiry;            // a series where there is TLS
 };
 
 // Bucket bounds in seconds: each `factor` times the one before, from `first` to at least `last`.

@@ -46,6 +46,17 @@ std::shared_ptr<ModelMeter> Metrics::Meter(const ModelView& model) {
   return meter;
 }
 
+void Metrics::OnKeyUsed(std::string_view key, absl::StatusCode code) {
+  families_->key_requests.Add({{"key", std::string(key)}, {"code", absl::StatusCodeToString(code)}})
+      .Increment();
+}
+
+void Metrics::OnCredentialReload(std::string_view what, bool taken) {
+  families_->credential_reloads
+      .Add({{"what", std::string(what)}, {"result", taken ? "taken" : "refused"}})
+      .Increment();
+}
+
 void Metrics::Destroy(ModelMeter* meter) {
   const MetricLabels labels = meter->labels();
   delete meter;

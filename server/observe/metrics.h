@@ -35,6 +35,16 @@ class Metrics final : public StatisticsSource {
     unmatched_.Increment(protocol, code);
   }
 
+  // A request was answered whose caller showed the API key of that name, one of the operator's
+  // file.
+  void OnKeyUsed(std::string_view key, absl::StatusCode code);
+  // Files of credentials have changed, and were taken or not. `what`: a constant.
+  void OnCredentialReload(std::string_view what, bool taken);
+  // Of the server's certificate, in seconds since 1970.
+  void SetTlsExpiry(int64_t seconds) {
+    families_->tls_expiry.Add({}).Set(static_cast<double>(seconds));
+  }
+
   absl::StatusOr<std::vector<ModelStatistics>> Statistics(std::string_view name,
                                                           std::string_view version) const override;
 

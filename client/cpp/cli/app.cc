@@ -7,6 +7,7 @@
 #include "client/cpp/cli/command_help.h"
 #include "client/cpp/cli/commands.h"
 #include "client/cpp/cli/companion_commands.h"
+#include "client/cpp/cli/server_access.h"
 #include "client/cpp/cli/text.h"
 
 namespace fovea::client {
@@ -27,7 +28,7 @@ Exit codes: 0 ok, 1 a request failed, 2 usage, 3 the server cannot be reached, 1
 )";
 
 struct Options {
-  std::string server = "127.0.0.1:8001";
+  ServerAccess server;
   ModelsOptions models;
   ClassifyOptions classify;
   DetectOptions detect;
@@ -247,7 +248,7 @@ void AddRepositoryCommands(CLI::App& app, RepositoryOptions& load, RepositoryOpt
 
 template <typename Command>
 int WithClient(const Options& options, const Console& console, Command command) {
-  const auto client = Client::Connect(options.server);
+  const auto client = Connect(options.server);
   if (absl::IsInvalidArgument(client.status())) {
     return ReportUsage(console, std::string(client.status().message()));
   }
@@ -263,10 +264,7 @@ void AddCommands(CLI::App& app, Options& options) {
   app.require_subcommand(1);
   app.set_version_flag("--version", absl::StrCat("fovea ", FOVEA_VERSION),
                        "Print the version and exit");
-  app.add_option("-s,--server", options.server, "The server's gRPC address")
-      ->envname("FOVEA_SERVER")
-      ->type_name("HOST:PORT")
-      ->capture_default_str();
+  AddServerAccess(app, options.server);
   AddModels(app, options.models);
   AddClassify(app, options.classify);
   AddDetect(app, options.detect);
@@ -318,7 +316,8 @@ int RunFovea(const std::vector<std::string>& arguments, const Console& console) 
 
   const CLI::App& command = *app.get_subcommands().front();
   const std::string name = command.get_name();
-  if (IsCompanionCommand(name)) return RunCompanionCommand(command, options.server, console);
+  if (IsCompanionCommand(name))
+    return RunCompanionCommand(command, options.server.address, console);
   return WithClient(options, console, [&](Client& client) -> int {
     if (name == "models") return RunModels(client, options.models, console);
     if (name == "classify") return RunClassify(client, options.classify, console);

@@ -12,6 +12,9 @@ Tensors as such go through any client of the Open Inference Protocol, for exampl
 
 from __future__ import annotations
 
+import functools
+import os
+import pathlib
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -62,25 +65,41 @@ class Client:
 
     Thread-safe: calls from several threads share the connection and run at the same time, which lets the server run
     them in one batch. Every call blocks until the answer is there or an Error is raised. It is made at the first call,
-    without encryption, and without the proxies that the environment names.
+    without encryption unless `tls_ca` is given, and without the proxies that the environment names.
     """
 
-    def __init__(self, address: str, *, timeout: float | None = 30) -> None:
+    def __init__(
+        self,
+        address: str,
+        *,
+        timeout: float | None = 30,
+        tls_ca: str | os.PathLike[str] | None = None,
+        tls_certificate: str | os.PathLike[str] | None = None,
+        tls_key: str | os.PathLike[str] | None = None,
+        api_key: str | None = None,
+    ) -> None:
         """address: HOST:PORT of the server's gRPC port, [IPV6]:PORT, or a target as gRPC writes them.
 
         timeout: seconds that each call may take; the server does not begin what it cannot finish by then. None: any time.
-        ValueError: no address, or a timeout that is not above zero.
+        tls_ca: a PEM file with the issuers of the server's certificate. tls_certificate, tls_key: PEM files of one's
+        own, for a server that asks for it. api_key: for a server that wants one; without TLS everyone on the way reads it.
+        ValueError: no address, a timeout that is not above zero, or a certificate without its key or without `tls_ca`.
+        OSError: a file that cannot be read.
         """
         _check_address(address)
         check_timeout(timeout)
         self._address, self._timeout = address, timeout
-        self._channel = grpc.insecure_channel(
-            address,
-            options=[
-                ("grpc.max_send_message_length", -1),
-                ("grpc.max_receive_message_length", _MAX_MESSAGE_BYTES),
-                ("grpc.enable_http_proxy", 0),
-            ],
+        self._metadata = [("authorization", f"Bearer {api_key}")] if api_key else []
+        options = [
+            ("grpc.max_send_message_length", -1),
+            ("grpc.max_receive_message_length", _MAX_MESSAGE_BYTES),
+            ("grpc.enable_http_proxy", 0),
+        ]
+        credentials = _credentials(tls_ca, tls_certificate, tls_key)
+        self._channel = (
+            grpc.insecure_channel(address, options)
+            if credentials is None
+            else grpc.secure_channel(address, credentials, options)
         )
         one, many = self._channel.unary_unary, self._channel.stream_stream
         self._classify = self._method(one, "Classify", vision_pb2.ClassifyResponse)
@@ -192,11 +211,12 @@ class Client:
         )
 
     def _method(self, kind: Callable, name: str, response: Any) -> Callable:
-        return kind(
+        call = kind(
             _SERVICE + name,
             request_serializer=lambda message: message.SerializeToString(),
             response_deserializer=response.FromString,
         )
+        return functools.partial(call, metadata=self._metadata)
 
     def _ask(
         self, method: Callable, request: Request[Result], timeout: float | None
@@ -215,6 +235,24 @@ class Client:
 
 def _closed() -> Error:
     return Error("CANCELLED", "", "the client is closed")
+
+
+def _credentials(
+    tls_ca: str | os.PathLike[str] | None,
+    certificate: str | os.PathLike[str] | None,
+    key: str | os.PathLike[str] | None,
+) -> grpc.ChannelCredentials | None:
+    if (certificate is None) != (key is None):
+        raise ValueError("a certificate needs its key, and a key its certificate")
+    if tls_ca is None:
+        if certificate is not None:
+            raise ValueError("a certificate needs tls_ca: it is shown over TLS only")
+        return None
+    issuers, shown, its_key = (
+        None if file is None else pathlib.Path(file).read_bytes()
+        for file in (tls_ca, certificate, key)
+    )
+    return grpc.ssl_channel_credentials(issuers, its_key, shown)
 
 
 def _check_address(address: str) -> None:

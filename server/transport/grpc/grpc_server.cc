@@ -22,6 +22,7 @@
 #include "server/transport/grpc/library_logs.h"
 #include "server/transport/grpc/oip_service.h"
 #include "server/transport/grpc/reflection_service.h"
+#include "server/transport/grpc/tls_credentials.h"
 #include "server/transport/grpc/vision_service.h"
 
 namespace fovea {
@@ -85,17 +86,18 @@ void SetMessageLimits(const GrpcServerOptions& options, grpc::ServerBuilder* bui
 
 struct GrpcServer::State {
   State(const GrpcServerOptions& options, ServerApi& api)
-      : context{api, options.max_message_bytes, options.max_answer_bytes} {}
+      : context{api, options.max_message_bytes, options.max_answer_bytes, options.groups} {}
 
   GrpcContext context;
   InferStreams streams;
   OipService oip{context, streams};
   VisionService vision{context, streams};
-  HealthService health{context.api};
-  ReflectionStreams reflection_streams{kServices};
+  HealthService health{context};
+  ReflectionStreams reflection_streams{context, kServices};
   ReflectionService<reflection::v1::ServerReflection> reflection_v1{reflection_streams};
   ReflectionService<reflection::v1alpha::ServerReflection> reflection_v1alpha{reflection_streams};
   std::atomic<bool> closed = false;
+  std::shared_ptr<grpc::ServerCredentials> credentials;
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> connections;
   std::unique_ptr<grpc::Server> server;
   std::unique_ptr<ConnectionListener> listener;  // last: the first to go
@@ -128,10 +130,11 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Create(const GrpcServerO
                          ConnectionListener::Listen(options.host, options.port, "--grpc-port"));
   // Before anybody can ask.
   for (const std::string_view service : kHealthServices) api.health().AddService(service);
+  state->credentials =
+      options.tls ? MakeTlsCredentials(options.tls) : grpc::InsecureServerCredentials();
   grpc::ServerBuilder builder;
   state->connections = builder.experimental().AddExternalConnectionAcceptor(
-      grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
-      grpc::InsecureServerCredentials());
+      grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, state->credentials);
   SetConnectionLimits(options, &builder);
   SetMessageLimits(options, &builder);
   builder.RegisterService(&state->oip);

@@ -9,9 +9,11 @@
 
 #include "absl/status/statusor.h"
 #include "base/limits.h"
+#include "server/api/api_methods.h"
 #include "server/api/server_api.h"
 #include "server/api/transport.h"
 #include "server/core/clock.h"
+#include "server/transport/connections/tls_certificate.h"
 
 namespace fovea {
 
@@ -33,6 +35,8 @@ struct GrpcServerOptions {
   // Set it behind a load balancer that spreads connections, not calls.
   int64_t max_connection_age_ms = 0;
   int64_t max_connection_age_grace_ms = 30 * 1000;
+  ApiGroups groups = ApiGroups::All();         // that the port answers
+  std::shared_ptr<const TlsCertificates> tls;  // null: without TLS
 };
 
 // Thread-safe. States: listening, stopped. ServerApi::Drain comes first where requests are to get

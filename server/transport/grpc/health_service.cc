@@ -98,7 +98,8 @@ grpc::ServerUnaryReactor* HealthService::Check(grpc::CallbackServerContext* call
                                                const grpc::ByteBuffer* message,
                                                grpc::ByteBuffer* answer) {
   return AnswerAtOnce<HealthCheckRequest, HealthCheckResponse>(
-      memory_, call, message, answer, [this](const auto& request, auto* response) {
+      context_, Method("Check"), call, message, answer,
+      [this](const auto& request, auto* response) {
         const ServingStatus status = board_.Get(request.service());
         if (status == ServingStatus::kUnknown) {
           return NotFound("health.unknown_service", "no service " + InQuotes(request.service()));
@@ -112,7 +113,7 @@ grpc::ServerUnaryReactor* HealthService::List(grpc::CallbackServerContext* call,
                                               const grpc::ByteBuffer* message,
                                               grpc::ByteBuffer* answer) {
   return AnswerAtOnce<HealthListRequest, HealthListResponse>(
-      memory_, call, message, answer, [this](const auto&, auto* response) {
+      context_, Method("List"), call, message, answer, [this](const auto&, auto* response) {
         for (const auto& [name, status] : board_.List()) {
           (*response->mutable_statuses())[name].set_status(ToMessage(status));
         }

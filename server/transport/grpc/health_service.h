@@ -11,7 +11,7 @@
 
 #include "proto/grpc/health/v1/health.grpc.pb.h"
 #include "server/api/server_api.h"
-#include "server/core/memory_budget.h"
+#include "server/transport/grpc/infer_exchange.h"
 
 namespace fovea {
 
@@ -27,7 +27,7 @@ using RawService = Generated::WithRawCallbackMethod_Check<Generated::WithRawCall
 // (limits::kMaxControlMessageBytes).
 class HealthService final : public health_service_internal::RawService {
  public:
-  explicit HealthService(ServerApi& api) : board_(api.health()), memory_(api.memory()) {}
+  explicit HealthService(GrpcContext& context) : context_(context), board_(context.api.health()) {}
 
   grpc::ServerUnaryReactor* Check(grpc::CallbackServerContext* call,
                                   const grpc::ByteBuffer* message,
@@ -38,8 +38,8 @@ class HealthService final : public health_service_internal::RawService {
                                                     const grpc::ByteBuffer* message) override;
 
  private:
+  GrpcContext& context_;
   HealthBoard& board_;
-  MemoryBudget& memory_;
 };
 
 }  // namespace fovea

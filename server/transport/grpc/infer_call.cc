@@ -14,7 +14,7 @@ class InferCall final : public grpc::ServerUnaryReactor {
  public:
   InferCall(GrpcContext& context, const InferMethod& method, grpc::CallbackServerContext* call,
             grpc::ByteBuffer* response)
-      : method_(method), call_(call), response_(response), exchange_(context, method.name, *call) {}
+      : method_(method), call_(call), response_(response), exchange_(context, method.api, *call) {}
 
   void Start(const grpc::ByteBuffer& message) {
     exchange_.Run(message, method_.read, method_.write,
@@ -39,10 +39,10 @@ class InferCall final : public grpc::ServerUnaryReactor {
 
 }  // namespace
 
-const InferMethod kModelInfer{"ModelInfer", ReadModelInferRequest, WriteModelInferResponse};
-const InferMethod kClassify{"Classify", ReadClassifyRequest, WriteClassifyResponse};
-const InferMethod kDetect{"Detect", ReadDetectRequest, WriteDetectResponse};
-const InferMethod kSegment{"Segment", ReadSegmentRequest, WriteSegmentResponse};
+const InferMethod kModelInfer{Method("ModelInfer"), ReadModelInferRequest, WriteModelInferResponse};
+const InferMethod kClassify{Method("Classify"), ReadClassifyRequest, WriteClassifyResponse};
+const InferMethod kDetect{Method("Detect"), ReadDetectRequest, WriteDetectResponse};
+const InferMethod kSegment{Method("Segment"), ReadSegmentRequest, WriteSegmentResponse};
 
 grpc::ServerUnaryReactor* StartInferCall(GrpcContext& context, const InferMethod& method,
                                          grpc::CallbackServerContext* call,

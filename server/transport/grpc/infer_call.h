@@ -5,8 +5,6 @@
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/server_callback.h>
 
-#include <string_view>
-
 #include "absl/status/status.h"
 #include "server/core/request.h"
 #include "server/transport/grpc/infer_exchange.h"
@@ -14,7 +12,7 @@
 namespace fovea {
 
 struct InferMethod {
-  std::string_view name;
+  ApiMethod api;
   absl::Status (*read)(const ReceivedBytes& message, CheckModel check_model,
                        InferenceRequest* request);
   WriteMessage write;

@@ -1,14 +1,13 @@
 #include "server/transport/grpc/infer_exchange.h"
 
 #include <grpc/support/time.h>
-#include <grpcpp/security/auth_context.h>
 
 #include <algorithm>
 #include <utility>
-#include <vector>
 
 #include "base/limits.h"
 #include "base/status.h"
+#include "server/transport/grpc/grpc_caller.h"
 #include "server/transport/grpc/grpc_message.h"
 
 namespace fovea {
@@ -24,23 +23,14 @@ Nanos SteadyDeadline(const grpc::CallbackServerContext& call, Nanos now) {
   return now + std::max<int64_t>(left.tv_sec, 0) * kSecond + (left.tv_sec < 0 ? 0 : left.tv_nsec);
 }
 
-// Who a connection's credentials say it is.
-Caller CallerOf(const grpc::CallbackServerContext& call) {
-  Caller caller{.protocol = Protocol::kGrpc};
-  const auto credentials = call.auth_context();
-  if (credentials == nullptr || !credentials->IsPeerAuthenticated()) return caller;
-  const std::vector<grpc::string_ref> names = credentials->GetPeerIdentity();
-  if (!names.empty()) caller.principal.assign(names[0].data(), names[0].size());
-  return caller;
-}
-
 }  // namespace
 
-InferExchange::InferExchange(GrpcContext& context, std::string_view method,
+InferExchange::InferExchange(GrpcContext& context, ApiMethod method,
                              const grpc::CallbackServerContext& call)
     : context_(context), call_([&]() -> InferenceCall {
         const Nanos now = context.api.clock().Now();
-        return InferenceCall(context.api, CallerOf(call), method, now, SteadyDeadline(call, now));
+        return InferenceCall(context.api, CallerOf(context, method, call), method.name, now,
+                             SteadyDeadline(call, now));
       }()) {}
 
 void InferExchange::Run(const grpc::ByteBuffer& message, ReadMessage read, WriteMessage write,

@@ -9,10 +9,10 @@
 #include <cstdint>
 #include <functional>
 #include <string>
-#include <string_view>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
+#include "server/api/api_methods.h"
 #include "server/api/server_api.h"
 #include "server/core/clock.h"
 #include "server/core/request.h"
@@ -27,6 +27,7 @@ struct GrpcContext {
   ServerApi& api;
   const int64_t max_message_bytes;
   const size_t max_answer_bytes;
+  const ApiGroups groups;  // that the port answers
 };
 
 // How the messages of an RPC that carries images are read; WriteMessage is how they are written.
@@ -42,9 +43,7 @@ struct InferAnswer {
 // One request of `call`, whose message has just arrived.
 class InferExchange {
  public:
-  // `method` is the RPC's name, a constant.
-  InferExchange(GrpcContext& context, std::string_view method,
-                const grpc::CallbackServerContext& call);
+  InferExchange(GrpcContext& context, ApiMethod method, const grpc::CallbackServerContext& call);
 
   // Reads `message` and has the request answered, as InferenceCall::Run. `done` is called exactly
   // once, perhaps before this returns, on any thread; until then this object lives.

@@ -10,8 +10,10 @@
 #include "base/limits.h"
 #include "base/status.h"
 #include "server/core/server_stopping.h"
+#include "server/transport/grpc/grpc_caller.h"
 #include "server/transport/grpc/grpc_message.h"
 #include "server/transport/grpc/grpc_status.h"
+#include "server/transport/grpc/refused_stream.h"
 
 namespace fovea {
 namespace {
@@ -39,10 +41,10 @@ EncodedMessage WrapResults(InferAnswer answer, uint64_t number) {
 
 }  // namespace
 
-const StreamMethod kModelStreamInfer{"ModelStreamInfer", ReadInOrder, WriteModelInferResponse,
-                                     WrapTensors};
-const StreamMethod kStreamImages{"StreamImages", ReadStreamImagesRequest, WriteStreamedResults,
-                                 WrapResults};
+const StreamMethod kModelStreamInfer{Method("ModelStreamInfer"), ReadInOrder,
+                                     WriteModelInferResponse, WrapTensors};
+const StreamMethod kStreamImages{Method("StreamImages"), ReadStreamImagesRequest,
+                                 WriteStreamedResults, WrapResults};
 
 // Requests are run as they come. A request has a slot until its answer has left, also where the
 // answer is there before its turn. Nothing is read while limits::kMaxStreamRequestsInFlight slots
@@ -80,7 +82,7 @@ class InferStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
   // A request that has arrived and whose answer has not been written.
   struct Slot {
     Slot(GrpcContext& context, const StreamMethod& method, const grpc::CallbackServerContext& call)
-        : exchange(context, method.name, call) {}
+        : exchange(context, method.api, call) {}
     InferExchange exchange;
     uint64_t number = 0;        // in the stream
     int64_t message_bytes = 0;  // until it is answered
@@ -254,6 +256,11 @@ class InferStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
 
 grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* InferStreams::Start(
     GrpcContext& context, const StreamMethod& method, grpc::CallbackServerContext* call) {
+  // Each of its requests is asked for its caller again: keys change while streams last.
+  if (const absl::Status refused = CallerOf(context, method.api, *call).refused; !refused.ok()) {
+    return new RefusedStream<grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>>(
+        EndCall(refused, *call));
+  }
   auto stream = std::make_shared<InferStream>(context, method, *this, call);
   bool draining;
   {

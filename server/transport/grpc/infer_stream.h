@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <string_view>
 #include <unordered_map>
 
 #include "absl/status/status.h"
@@ -23,7 +22,7 @@ class InferStream;
 
 // An RPC with a stream of requests and one of answers.
 struct StreamMethod {
-  std::string_view name;
+  ApiMethod api;
   // As InferMethod's. `order`: in which the caller wants the answers, where the message tells. The
   // first that does counts.
   absl::Status (*read)(const ReceivedBytes& message, CheckModel check_model,
@@ -38,7 +37,7 @@ extern const StreamMethod kStreamImages;
 // The open streams of a server. Thread-safe.
 class InferStreams {
  public:
-  // Starts a stream; it leaves by itself when it ends.
+  // Starts a stream; it leaves by itself when it ends. One whose caller may not call ends at once.
   grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Start(
       GrpcContext& context, const StreamMethod& method, grpc::CallbackServerContext* call);
 

@@ -252,6 +252,9 @@ absl::StatusOr<EncodedMessage> WriteModelInferResponse(InferenceResponse& respon
   parameters["fovea.batch_size"].set_int64_param(receipt.batch_size);
   parameters["fovea.batch_peak_bytes"].set_int64_param(receipt.batch_peak_bytes);
   parameters["fovea.padding"].set_double_param(receipt.padding);
+  if (!receipt.principal.empty()) {
+    parameters["fovea.principal"].set_string_param(receipt.principal);
+  }
   if (response.untrained) parameters["fovea.untrained"].set_bool_param(true);
   receipt.stages.EndStage(Stage::kEncode, clock.Now());
   for (int i = 0; i < kStageCount; ++i) {

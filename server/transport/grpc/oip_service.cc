@@ -26,7 +26,7 @@ LoadCall ToLoadCall(const inference::RepositoryModelLoadRequest& request) {
 
 OipService::Unary* OipService::ServerLive(Call* call, const Buffer* message, Buffer* answer) {
   return AnswerAtOnce<inference::ServerLiveRequest, inference::ServerLiveResponse>(
-      api_.memory(), call, message, answer, [](const auto&, auto* response) {
+      context_, Method("ServerLive"), call, message, answer, [](const auto&, auto* response) {
         response->set_live(true);
         return absl::OkStatus();
       });
@@ -34,7 +34,7 @@ OipService::Unary* OipService::ServerLive(Call* call, const Buffer* message, Buf
 
 OipService::Unary* OipService::ServerReady(Call* call, const Buffer* message, Buffer* answer) {
   return AnswerAtOnce<inference::ServerReadyRequest, inference::ServerReadyResponse>(
-      api_.memory(), call, message, answer, [this](const auto&, auto* response) {
+      context_, Method("ServerReady"), call, message, answer, [this](const auto&, auto* response) {
         response->set_ready(api_.serving());
         return absl::OkStatus();
       });
@@ -42,7 +42,8 @@ OipService::Unary* OipService::ServerReady(Call* call, const Buffer* message, Bu
 
 OipService::Unary* OipService::ModelReady(Call* call, const Buffer* message, Buffer* answer) {
   return AnswerAtOnce<inference::ModelReadyRequest, inference::ModelReadyResponse>(
-      api_.memory(), call, message, answer, [this](const auto& request, auto* response) {
+      context_, Method("ModelReady"), call, message, answer,
+      [this](const auto& request, auto* response) {
         FOVEA_ASSIGN_OR_RETURN(const bool ready,
                                api_.ModelReady(request.name(), request.version()));
         response->set_ready(ready);
@@ -52,7 +53,8 @@ OipService::Unary* OipService::ModelReady(Call* call, const Buffer* message, Buf
 
 OipService::Unary* OipService::ServerMetadata(Call* call, const Buffer* message, Buffer* answer) {
   return AnswerAtOnce<inference::ServerMetadataRequest, inference::ServerMetadataResponse>(
-      api_.memory(), call, message, answer, [this](const auto&, auto* response) {
+      context_, Method("ServerMetadata"), call, message, answer,
+      [this](const auto&, auto* response) {
         FillServerMetadata(api_.Metadata(), response);
         return absl::OkStatus();
       });
@@ -60,7 +62,8 @@ OipService::Unary* OipService::ServerMetadata(Call* call, const Buffer* message,
 
 OipService::Unary* OipService::ModelMetadata(Call* call, const Buffer* message, Buffer* answer) {
   return AnswerAtOnce<inference::ModelMetadataRequest, inference::ModelMetadataResponse>(
-      api_.memory(), call, message, answer, [this](const auto& request, auto* response) {
+      context_, Method("ModelMetadata"), call, message, answer,
+      [this](const auto& request, auto* response) {
         FOVEA_ASSIGN_OR_RETURN(const auto model, api_.FindModel(request.name(), request.version()));
         FillMetadata(*model, response);
         return absl::OkStatus();
@@ -78,7 +81,8 @@ grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* OipService::ModelSt
 
 OipService::Unary* OipService::ModelConfig(Call* call, const Buffer* message, Buffer* answer) {
   return AnswerAtOnce<inference::ModelConfigRequest, inference::ModelConfigResponse>(
-      api_.memory(), call, message, answer, [this](const auto& request, auto* response) {
+      context_, Method("ModelConfig"), call, message, answer,
+      [this](const auto& request, auto* response) {
         FOVEA_ASSIGN_OR_RETURN(const auto model, api_.FindModel(request.name(), request.version()));
         FillConfig(*model, response->mutable_config());
         return absl::OkStatus();
@@ -87,7 +91,8 @@ OipService::Unary* OipService::ModelConfig(Call* call, const Buffer* message, Bu
 
 OipService::Unary* OipService::ModelStatistics(Call* call, const Buffer* message, Buffer* answer) {
   return AnswerAtOnce<inference::ModelStatisticsRequest, inference::ModelStatisticsResponse>(
-      api_.memory(), call, message, answer, [this](const auto& request, auto* response) {
+      context_, Method("ModelStatistics"), call, message, answer,
+      [this](const auto& request, auto* response) {
         FOVEA_ASSIGN_OR_RETURN(const auto models,
                                api_.Statistics(request.name(), request.version()));
         for (const auto& model : models) FillStatistics(model, response->add_model_stats());
@@ -97,7 +102,7 @@ OipService::Unary* OipService::ModelStatistics(Call* call, const Buffer* message
 
 OipService::Unary* OipService::RepositoryIndex(Call* call, const Buffer* message, Buffer* answer) {
   return AnswerLater<inference::RepositoryIndexRequest, ServerApi::RepositoryIndex>(
-      api_.memory(), call, message, answer,
+      context_, Method("RepositoryIndex"), call, message, answer,
       [](const inference::RepositoryIndexRequest& request) {
         return IndexCall{.repository_name = request.repository_name(),
                          .ready_only = request.ready()};
@@ -115,7 +120,7 @@ OipService::Unary* OipService::RepositoryIndex(Call* call, const Buffer* message
 OipService::Unary* OipService::RepositoryModelLoad(Call* call, const Buffer* message,
                                                    Buffer* answer) {
   return AnswerLater<inference::RepositoryModelLoadRequest, absl::Status>(
-      api_.memory(), call, message, answer, ToLoadCall,
+      context_, Method("RepositoryModelLoad"), call, message, answer, ToLoadCall,
       [this](LoadCall asked, auto caller) { api_.LoadModel(std::move(asked), std::move(caller)); },
       [] { return inference::RepositoryModelLoadResponse(); }, limits::kMaxLoadMessageBytes);
 }
@@ -123,7 +128,7 @@ OipService::Unary* OipService::RepositoryModelLoad(Call* call, const Buffer* mes
 OipService::Unary* OipService::RepositoryModelUnload(Call* call, const Buffer* message,
                                                      Buffer* answer) {
   return AnswerLater<inference::RepositoryModelUnloadRequest, absl::Status>(
-      api_.memory(), call, message, answer,
+      context_, Method("RepositoryModelUnload"), call, message, answer,
       [](const inference::RepositoryModelUnloadRequest& request) {
         return UnloadCall{.repository_name = request.repository_name(),
                           .model_name = request.model_name()};
@@ -141,7 +146,8 @@ OipService::Unary* OipService::SystemSharedMemoryStatus(Call* call, const Buffer
                                                         Buffer* answer) {
   return AnswerAtOnce<inference::SystemSharedMemoryStatusRequest,
                       inference::SystemSharedMemoryStatusResponse>(
-      api_.memory(), call, message, answer, [this](const auto& request, auto* response) {
+      context_, Method("SystemSharedMemoryStatus"), call, message, answer,
+      [this](const auto& request, auto* response) {
         FOVEA_ASSIGN_OR_RETURN(const auto regions, api_.SharedMemoryStatus(request.name()));
         for (const auto& region : regions) {
           FillRegion(region, &(*response->mutable_regions())[region.name]);
@@ -154,7 +160,8 @@ OipService::Unary* OipService::SystemSharedMemoryRegister(Call* call, const Buff
                                                           Buffer* answer) {
   return AnswerAtOnce<inference::SystemSharedMemoryRegisterRequest,
                       inference::SystemSharedMemoryRegisterResponse>(
-      api_.memory(), call, message, answer, [this](const auto& request, auto*) {
+      context_, Method("SystemSharedMemoryRegister"), call, message, answer,
+      [this](const auto& request, auto*) {
         return api_.RegisterSharedMemory({.name = request.name(),
                                           .key = request.key(),
                                           .offset = request.offset(),
@@ -166,7 +173,8 @@ OipService::Unary* OipService::SystemSharedMemoryUnregister(Call* call, const Bu
                                                             Buffer* answer) {
   return AnswerAtOnce<inference::SystemSharedMemoryUnregisterRequest,
                       inference::SystemSharedMemoryUnregisterResponse>(
-      api_.memory(), call, message, answer, [this](const auto& request, auto*) {
+      context_, Method("SystemSharedMemoryUnregister"), call, message, answer,
+      [this](const auto& request, auto*) {
         api_.UnregisterSharedMemory(request.name());
         return absl::OkStatus();
       });
@@ -176,14 +184,15 @@ OipService::Unary* OipService::CudaSharedMemoryStatus(Call* call, const Buffer* 
                                                       Buffer* answer) {
   return AnswerAtOnce<inference::CudaSharedMemoryStatusRequest,
                       inference::CudaSharedMemoryStatusResponse>(
-      api_.memory(), call, message, answer, [](const auto&, auto*) { return absl::OkStatus(); });
+      context_, Method("CudaSharedMemoryStatus"), call, message, answer,
+      [](const auto&, auto*) { return absl::OkStatus(); });
 }
 
 OipService::Unary* OipService::CudaSharedMemoryRegister(Call* call, const Buffer* message,
                                                         Buffer* answer) {
   return AnswerAtOnce<inference::CudaSharedMemoryRegisterRequest,
                       inference::CudaSharedMemoryRegisterResponse>(
-      api_.memory(), call, message, answer,
+      context_, Method("CudaSharedMemoryRegister"), call, message, answer,
       [](const auto&, auto*) { return ServerApi::RegisterCudaSharedMemory(); });
 }
 
@@ -191,12 +200,14 @@ OipService::Unary* OipService::CudaSharedMemoryUnregister(Call* call, const Buff
                                                           Buffer* answer) {
   return AnswerAtOnce<inference::CudaSharedMemoryUnregisterRequest,
                       inference::CudaSharedMemoryUnregisterResponse>(
-      api_.memory(), call, message, answer, [](const auto&, auto*) { return absl::OkStatus(); });
+      context_, Method("CudaSharedMemoryUnregister"), call, message, answer,
+      [](const auto&, auto*) { return absl::OkStatus(); });
 }
 
 OipService::Unary* OipService::TraceSetting(Call* call, const Buffer* message, Buffer* answer) {
   return AnswerAtOnce<inference::TraceSettingRequest, inference::TraceSettingResponse>(
-      api_.memory(), call, message, answer, [](const auto& request, auto* response) {
+      context_, Method("TraceSetting"), call, message, answer,
+      [](const auto& request, auto* response) {
         (*response->mutable_settings())["trace_level"].add_value("OFF");
         return ServerApi::ChangeTraceSettings(!request.settings().empty());
       });
@@ -204,7 +215,7 @@ OipService::Unary* OipService::TraceSetting(Call* call, const Buffer* message, B
 
 OipService::Unary* OipService::LogSettings(Call* call, const Buffer* message, Buffer* answer) {
   return AnswerAtOnce<inference::LogSettingsRequest, inference::LogSettingsResponse>(
-      api_.memory(), call, message, answer, [](const auto& request, auto*) {
+      context_, Method("LogSettings"), call, message, answer, [](const auto& request, auto*) {
         return ServerApi::ChangeLogSettings(!request.settings().empty());
       });
 }

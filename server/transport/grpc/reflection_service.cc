@@ -3,6 +3,7 @@
 #include "base/limits.h"
 #include "base/status.h"
 #include "server/transport/grpc/control_message.h"
+#include "server/transport/grpc/grpc_caller.h"
 #include "server/transport/grpc/grpc_status.h"
 #include "server/transport/grpc/reflection_answer.h"
 #include "server/transport/grpc/refused_stream.h"
@@ -48,6 +49,10 @@ class ReflectionStreams::Stream final : public Reactor {
 };
 
 ReflectionStreams::Reactor* ReflectionStreams::Start(grpc::CallbackServerContext* call) {
+  Caller caller = CallerOf(context_, Method("ServerReflectionInfo"), *call);
+  if (const absl::Status refused = caller.Admit(context_.api.clock().Now()); !refused.ok()) {
+    return new RefusedStream<Reactor>(EndCall(refused, *call));
+  }
   if (++open_ > limits::kMaxReflectionStreams) {
     --open_;
     return new RefusedStream<Reactor>(

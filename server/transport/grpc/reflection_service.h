@@ -14,6 +14,7 @@
 
 #include "proto/grpc/reflection/v1/reflection.grpc.pb.h"
 #include "proto/grpc/reflection/v1alpha/reflection.grpc.pb.h"
+#include "server/transport/grpc/infer_exchange.h"
 
 namespace fovea {
 
@@ -23,14 +24,17 @@ class ReflectionStreams {
   using Reactor = grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>;
 
   // `services`: the names to tell; they outlive it.
-  explicit ReflectionStreams(std::span<const std::string_view> services) : services_(services) {}
+  ReflectionStreams(GrpcContext& context, std::span<const std::string_view> services)
+      : context_(context), services_(services) {}
 
-  // Ends at once, UNAVAILABLE, where limits::kMaxReflectionStreams are open.
+  // Ends at once where its caller may not call, or, UNAVAILABLE, where
+  // limits::kMaxReflectionStreams are open.
   Reactor* Start(grpc::CallbackServerContext* call);
 
  private:
   class Stream;
 
+  GrpcContext& context_;
   const std::span<const std::string_view> services_;
   std::atomic<int> open_ = 0;
 };

@@ -14,9 +14,12 @@
 #include "base/limits.h"
 #include "base/out_of_memory.h"
 #include "base/status.h"
+#include "server/api/api_methods.h"
+#include "server/api/caller.h"
 #include "server/api/deferred_calls.h"
 #include "server/core/request_memory.h"
 #include "server/transport/grpc/control_message.h"
+#include "server/transport/grpc/grpc_caller.h"
 #include "server/transport/grpc/grpc_status.h"
 
 namespace fovea {
@@ -24,8 +27,16 @@ namespace fovea {
 // A call, and what it holds until its answer has left. Deletes itself when gRPC is done.
 class UnaryCall final : public grpc::ServerUnaryReactor {
  public:
-  UnaryCall(MemoryBudget& budget, grpc::CallbackServerContext* call, grpc::ByteBuffer* answer)
-      : memory_(budget), call_(call), answer_(answer) {}
+  UnaryCall(GrpcContext& context, ApiMethod method, grpc::CallbackServerContext* call,
+            grpc::ByteBuffer* answer)
+      : clock_(context.api.clock()),
+        caller_(CallerOf(context, method, *call)),
+        memory_(context.api.memory()),
+        call_(call),
+        answer_(answer) {}
+
+  // Whether its caller may call: Caller::Admit's errors. Before anything else of it is done.
+  absl::Status Admit() { return caller_.Admit(clock_.Now()); }
 
   // What the request holds until its answer.
   RequestMemory& memory() { return memory_; }
@@ -67,21 +78,25 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
  private:
   void OnDone() override { delete this; }
 
+  Clock& clock_;
+  Caller caller_;
   RequestMemory memory_;
   grpc::CallbackServerContext* const call_;
   grpc::ByteBuffer* const answer_;
 };
 
 // Answers a call at once with what `handle(const Request&, Response*)` returns, an absl::Status, or
-// with ReadControlMessage's error.
+// with ReadControlMessage's error, or with why its caller may not call.
 template <typename Request, typename Response, typename Handle>
-grpc::ServerUnaryReactor* AnswerAtOnce(MemoryBudget& budget, grpc::CallbackServerContext* call,
+grpc::ServerUnaryReactor* AnswerAtOnce(GrpcContext& context, ApiMethod method,
+                                       grpc::CallbackServerContext* call,
                                        const grpc::ByteBuffer* message, grpc::ByteBuffer* answer,
                                        Handle handle) {
-  auto* reactor = new UnaryCall(budget, call, answer);
+  auto* reactor = new UnaryCall(context, method, call, answer);
   Request request;
   Response response;
-  absl::Status status = ReadControlMessage(*message, &request);
+  absl::Status status = reactor->Admit();
+  if (status.ok()) status = ReadControlMessage(*message, &request);
   ReleaseMessage(message);  // its answer may wait long for a caller that does not read
   if (status.ok()) status = handle(request, &response);
   reactor->Answer(std::move(status), response);
@@ -93,13 +108,15 @@ grpc::ServerUnaryReactor* AnswerAtOnce(MemoryBudget& budget, grpc::CallbackServe
 // asks it, `respond` makes the response of a value, or of nothing where `Answer` is a status. A
 // message of up to `max_bytes`.
 template <typename Request, typename Answer, typename Read, typename Start, typename Respond>
-grpc::ServerUnaryReactor* AnswerLater(MemoryBudget& budget, grpc::CallbackServerContext* call,
+grpc::ServerUnaryReactor* AnswerLater(GrpcContext& context, ApiMethod method,
+                                      grpc::CallbackServerContext* call,
                                       const grpc::ByteBuffer* message, grpc::ByteBuffer* answer,
                                       Read read, Start start, Respond respond,
                                       int64_t max_bytes = limits::kMaxControlMessageBytes) {
-  auto* reactor = new UnaryCall(budget, call, answer);
+  auto* reactor = new UnaryCall(context, method, call, answer);
   std::optional<std::invoke_result_t<Read, const Request&>> asked;
   const absl::Status readable = OrOutOfMemory([&]() -> absl::Status {
+    FOVEA_RETURN_IF_ERROR(reactor->Admit());
     Request request;
     FOVEA_RETURN_IF_ERROR(
         max_bytes <= limits::kMaxControlMessageBytes

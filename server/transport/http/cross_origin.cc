@@ -65,13 +65,14 @@ void AnswerPreflight(HttpExchange& exchange) {
                               {"Access-Control-Max-Age", kPreflightSeconds}}});
 }
 
-// A page that this server has not sent. Servers behind a proxy that ends TLS are asked as https.
+// A page that this server has not sent. Where a proxy ends TLS, it is asked as https all the same.
 bool IsOther(const HttpRequest& request) {
   const std::string_view origin = request.Field(field::origin);
   if (request.Field("Sec-Fetch-Site") == "cross-site") return true;
   const std::string host(request.Field(field::host));
-  return !origin.empty() && origin != absl::StrCat("http://", host) &&
-         origin != absl::StrCat("https://", host);
+  const bool is_own = origin == absl::StrCat("https://", host) ||
+                      (!request.tls && origin == absl::StrCat("http://", host));
+  return !origin.empty() && !is_own;
 }
 
 }  // namespace

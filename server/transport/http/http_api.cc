@@ -52,6 +52,7 @@ struct Call {
 struct Route {
   verb method;
   std::string_view pattern;  // "{}" stands for a part that may be anything
+  ApiMethod api;             // what it stands for
   void (*run)(Call call);
 };
 
@@ -307,59 +308,99 @@ constexpr auto kConfig = TellOfModel<inference::ModelConfig, FillConfig>;
 constexpr auto kMetadata = TellOfModel<inference::ModelMetadataResponse, FillMetadata>;
 
 constexpr Route kRoutes[] = {
-    {verb::get, "v2", TellOfServer},
-    {verb::get, "v2/health/live", Live},
-    {verb::get, "v2/health/ready", Ready},
-    {verb::get, "healthz", Live},
-    {verb::get, "readyz", Ready},
-    {verb::get, "v2/models", ListModels},
-    {verb::get, "v2/models/stats", Statistics},
-    {verb::get, "v2/models/{}", kMetadata},
-    {verb::get, "v2/models/{}/ready", ModelReady},
-    {verb::get, "v2/models/{}/config", kConfig},
-    {verb::get, "v2/models/{}/stats", Statistics},
-    {verb::post, "v2/models/{}/infer", Infer},
-    {verb::get, "v2/models/{}/versions/{}", kMetadata},
-    {verb::get, "v2/models/{}/versions/{}/ready", ModelReady},
-    {verb::get, "v2/models/{}/versions/{}/config", kConfig},
-    {verb::get, "v2/models/{}/versions/{}/stats", Statistics},
-    {verb::post, "v2/models/{}/versions/{}/infer", Infer},
-    {verb::post, "v2/repository/index", Index},
-    {verb::post, "v2/repository/models/{}/load", Load},
-    {verb::post, "v2/repository/models/{}/unload", Unload},
-    {verb::get, "v2/systemsharedmemory/status", ListRegions},
-    {verb::get, "v2/systemsharedmemory/region/{}/status", ListRegions},
-    {verb::post, "v2/systemsharedmemory/region/{}/register", Register},
-    {verb::post, "v2/systemsharedmemory/region/{}/unregister", Unregister},
-    {verb::post, "v2/systemsharedmemory/unregister", Unregister},
-    {verb::get, "v2/cudasharedmemory/status", NoRegions},
-    {verb::get, "v2/cudasharedmemory/region/{}/status", NoRegions},
-    {verb::post, "v2/cudasharedmemory/region/{}/register", RegisterCuda},
-    {verb::post, "v2/cudasharedmemory/region/{}/unregister", AnswerNothing},
-    {verb::post, "v2/cudasharedmemory/unregister", AnswerNothing},
-    {verb::get, "v2/trace/setting", TraceSettings},
-    {verb::post, "v2/trace/setting", ChangeTraceSettings},
-    {verb::get, "v2/models/{}/trace/setting", TraceSettings},
-    {verb::post, "v2/models/{}/trace/setting", ChangeTraceSettings},
-    {verb::get, "v2/logging", LogSettings},
-    {verb::post, "v2/logging", ChangeLogSettings},
-    {verb::post, "v1/classify", Vision<VisionTask::kClassification>},
-    {verb::post, "v1/detect", Vision<VisionTask::kDetection>},
-    {verb::post, "v1/segment", Vision<VisionTask::kSegmentation>},
+    {verb::get, "v2", Method("ServerMetadata"), TellOfServer},
+    {verb::get, "v2/health/live", Method("ServerLive"), Live},
+    {verb::get, "v2/health/ready", Method("ServerReady"), Ready},
+    {verb::get, "healthz", Method("ServerLive"), Live},
+    {verb::get, "readyz", Method("ServerReady"), Ready},
+    {verb::get, "v2/models", Method("RepositoryIndex"), ListModels},
+    {verb::get, "v2/models/stats", Method("ModelStatistics"), Statistics},
+    {verb::get, "v2/models/{}", Method("ModelMetadata"), kMetadata},
+    {verb::get, "v2/models/{}/ready", Method("ModelReady"), ModelReady},
+    {verb::get, "v2/models/{}/config", Method("ModelConfig"), kConfig},
+    {verb::get, "v2/models/{}/stats", Method("ModelStatistics"), Statistics},
+    {verb::post, "v2/models/{}/infer", Method("ModelInfer"), Infer},
+    {verb::get, "v2/models/{}/versions/{}", Method("ModelMetadata"), kMetadata},
+    {verb::get, "v2/models/{}/versions/{}/ready", Method("ModelReady"), ModelReady},
+    {verb::get, "v2/models/{}/versions/{}/config", Method("ModelConfig"), kConfig},
+    {verb::get, "v2/models/{}/versions/{}/stats", Method("ModelStatistics"), Statistics},
+    {verb::post, "v2/models/{}/versions/{}/infer", Method("ModelInfer"), Infer},
+    {verb::post, "v2/repository/index", Method("RepositoryIndex"), Index},
+    {verb::post, "v2/repository/models/{}/load", Method("RepositoryModelLoad"), Load},
+    {verb::post, "v2/repository/models/{}/unload", Method("RepositoryModelUnload"), Unload},
+    {verb::get, "v2/systemsharedmemory/status", Method("SystemSharedMemoryStatus"), ListRegions},
+    {verb::get, "v2/systemsharedmemory/region/{}/status", Method("SystemSharedMemoryStatus"),
+     ListRegions},
+    {verb::post, "v2/systemsharedmemory/region/{}/register", Method("SystemSharedMemoryRegister"),
+     Register},
+    {verb::post, "v2/systemsharedmemory/region/{}/unregister",
+     Method("SystemSharedMemoryUnregister"), Unregister},
+    {verb::post, "v2/systemsharedmemory/unregister", Method("SystemSharedMemoryUnregister"),
+     Unregister},
+    {verb::get, "v2/cudasharedmemory/status", Method("CudaSharedMemoryStatus"), NoRegions},
+    {verb::get, "v2/cudasharedmemory/region/{}/status", Method("CudaSharedMemoryStatus"),
+     NoRegions},
+    {verb::post, "v2/cudasharedmemory/region/{}/register", Method("CudaSharedMemoryRegister"),
+     RegisterCuda},
+    {verb::post, "v2/cudasharedmemory/region/{}/unregister", Method("CudaSharedMemoryUnregister"),
+     AnswerNothing},
+    {verb::post, "v2/cudasharedmemory/unregister", Method("CudaSharedMemoryUnregister"),
+     AnswerNothing},
+    {verb::get, "v2/trace/setting", Method("TraceSetting"), TraceSettings},
+    {verb::post, "v2/trace/setting", Method("TraceSetting"), ChangeTraceSettings},
+    {verb::get, "v2/models/{}/trace/setting", Method("TraceSetting"), TraceSettings},
+    {verb::post, "v2/models/{}/trace/setting", Method("TraceSetting"), ChangeTraceSettings},
+    {verb::get, "v2/logging", Method("LogSettings"), LogSettings},
+    {verb::post, "v2/logging", Method("LogSettings"), ChangeLogSettings},
+    {verb::post, "v1/classify", Method("Classify"), Vision<VisionTask::kClassification>},
+    {verb::post, "v1/detect", Method("Detect"), Vision<VisionTask::kDetection>},
+    {verb::post, "v1/segment", Method("Segment"), Vision<VisionTask::kSegmentation>},
 };
 
+// What a path that is not known belongs to, or a method that a path has not, is told to whoever may
+// know of models; which methods a path has, to everyone.
+ApiGroup GroupOf(const HttpRequest& request) {
+  if (request.method == verb::options) return ApiGroup::kHealth;
+  const verb method = request.method == verb::head ? verb::get : request.method;
+  for (const Route& route : kRoutes) {
+    if (route.method == method && Match(route.pattern, request.target.path)) return route.api.group;
+  }
+  return ApiGroup::kMetadata;
+}
+
+Caller CallerOf(const HttpContext& context, const HttpRequest& request) {
+  std::vector<std::string_view> authorization;
+  const auto [begin, end] = request.fields.equal_range(boost::beast::http::field::authorization);
+  for (auto field = begin; field != end; ++field) {
+    authorization.emplace_back(field->value().data(), field->value().size());
+  }
+  return context.api.authenticator().Identify({.protocol = Protocol::kHttp,
+                                               .authorization = authorization,
+                                               .certificate = request.certificate},
+                                              GroupOf(request), context.groups);
+}
+
 void Handle(HttpContext& context, ExchangePtr exchange) {
-  const HttpRequest& request = exchange->request();
+  HttpRequest& request = exchange->request();
+  if (!request.caller) request.caller = CallerOf(context, request);
   const verb method = request.method == verb::head ? verb::get : request.method;
   std::string allowed;
   for (const Route& route : kRoutes) {
     std::optional<Names> names = Match(route.pattern, request.target.path);
     if (!names) continue;
     if (route.method == method) {
+      // Inference requests are admitted where they are counted.
+      if (route.api.group != ApiGroup::kInference) {
+        const absl::Status admitted = request.caller->Admit(request.arrived);
+        if (!admitted.ok()) return exchange->Answer(ErrorAnswer(admitted));
+      }
       return route.run({context, std::move(exchange), *std::move(names)});
     }
     absl::StrAppend(&allowed, allowed.empty() ? "" : ", ",
                     route.method == verb::get ? "GET, HEAD" : "POST");
+  }
+  if (!request.caller->refused.ok()) {
+    return exchange->Answer(ErrorAnswer(request.caller->refused));
   }
   if (allowed.empty()) {
     return exchange->Answer(ErrorAnswer(NotFound("http.path_unknown", "there is no such path")));
@@ -371,6 +412,13 @@ void Handle(HttpContext& context, ExchangePtr exchange) {
 }
 
 }  // namespace
+
+HttpCheck MakeHttpCheck(HttpContext& context) {
+  return [&context](HttpRequest& request) {
+    request.caller = CallerOf(context, request);
+    return request.caller->refused.ok();
+  };
+}
 
 HttpHandler MakeHttpApi(HttpContext& context) {
   return [&context](ExchangePtr exchange) { Handle(context, std::move(exchange)); };

@@ -9,5 +9,7 @@ namespace fovea {
 
 // Answers every request of the port; `context` outlives the handler's server.
 HttpHandler MakeHttpApi(HttpContext& context);
+// For the same server: who may not make a request need not send its body. (The handler asks too.)
+HttpCheck MakeHttpCheck(HttpContext& context);
 
 }  // namespace fovea

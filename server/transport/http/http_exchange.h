@@ -8,12 +8,14 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
+#include "server/api/caller.h"
 #include "server/core/clock.h"
 #include "server/transport/http/http_target.h"
 #include "server/transport/messages/received_bytes.h"
@@ -26,7 +28,10 @@ struct HttpRequest {
   boost::beast::http::fields fields;
   ReceivedBytes body;  // as it came, counted in the budget; compressed where its encoding says so
   int64_t body_bytes = 0;
-  Nanos arrived = 0;  // when its last byte came
+  Nanos arrived = 0;             // when its last byte came
+  bool tls = false;              // it came within TLS
+  std::string certificate;       // whom the connection's certificate names; empty: none was shown
+  std::optional<Caller> caller;  // who makes the request, once somebody has found out
 
   // Of the first field of that name; empty where there is none. Valid as long as the request.
   std::string_view Field(boost::beast::http::field name) const {
@@ -74,6 +79,10 @@ class HttpExchange {
   // The same of an answer that nobody counts: the port does.
   virtual void Answer(HttpAnswer answer) = 0;
 };
+
+// Called for each head, before its body is read. False: the body is not read, the request is handed
+// on without it, and its connection ends with the answer.
+using HttpCheck = std::function<bool(HttpRequest& request)>;
 
 // Called for each whole request on one of the few threads that all connections share, those that
 // ask for health too: it waits for nothing, and what takes long it defers.

@@ -16,6 +16,21 @@
 
 namespace fovea {
 
+namespace {
+
+void Run(boost::asio::io_context& io) {
+  for (;;) {
+    try {
+      io.run();
+      return;
+    } catch (const std::bad_alloc&) {
+      // The connection whose step this was has ended with it.
+    }
+  }
+}
+
+}  // namespace
+
 namespace asio = boost::asio;
 namespace beast = boost::beast;
 using asio::ip::tcp;
@@ -28,21 +43,17 @@ absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Create(const HttpServerO
                          ConnectionListener::Listen(options.host, options.port, options.port_flag));
   port->work.emplace_back(port->io.get_executor());
   port->work.emplace_back(port->slow.get_executor());
+  port->handshake_work.emplace(port->handshake_io.get_executor());
   std::unique_ptr<HttpServer> server(new HttpServer(port));
   FOVEA_RETURN_IF_ERROR(StartThreads([&] {
     const tcp::socket first(port->io);  // makes what asio waits with, which may find no file left
-    const auto run = [](asio::io_context* io) {
-      for (;;) {
-        try {
-          io->run();
-          return;
-        } catch (const std::bad_alloc&) {
-          // The connection whose step this was has ended with it.
-        }
-      }
-    };
-    for (int i = 0; i < options.threads; ++i) port->threads.emplace_back(run, &port->io);
-    for (int i = 0; i < options.slow_threads; ++i) port->threads.emplace_back(run, &port->slow);
+    for (int i = 0; i < options.threads; ++i) {
+      port->threads.emplace_back([io = &port->io] { Run(*io); });
+    }
+    for (int i = 0; i < options.slow_threads; ++i) {
+      port->threads.emplace_back([io = &port->slow] { Run(*io); });
+    }
+    if (options.tls) port->handshakes = std::thread([io = &port->handshake_io] { Run(*io); });
   }));
   FOVEA_RETURN_IF_ERROR(port->listener->Start([port = port.get()](int connection) {
     FileDescriptor file(connection);
@@ -85,7 +96,10 @@ void HttpServer::Close() {
     MutexLock lock(port_->mutex);
     while (port_->exchanges > 0) port_->changed.Wait(port_->mutex);
   }
-  port_->work.clear();  // the threads end with the last connection
+  // The threads end with the last connection; handshakes first, which go on to the others.
+  port_->handshake_work.reset();
+  if (port_->handshakes.joinable()) port_->handshakes.join();
+  port_->work.clear();
   for (std::thread& thread : port_->threads) thread.join();
 }
 

@@ -14,6 +14,7 @@
 #include "server/api/transport.h"
 #include "server/core/clock.h"
 #include "server/core/memory_budget.h"
+#include "server/transport/connections/tls_certificate.h"
 #include "server/transport/http/http_exchange.h"
 
 namespace fovea {
@@ -28,6 +29,8 @@ struct HttpServerOptions {
   int slow_threads = limits::kHttpSlowThreads;  // for what handlers defer, and compression
   int max_connections = limits::kMaxHttpConnections;
   int64_t max_body_bytes = limits::kMaxMessageBytes;
+  // With TLS: in which a connection is set up.
+  Nanos handshake_time = limits::kHandshakeSeconds * kSecond;
   // How long a connection without a request is kept.
   Nanos idle = limits::kHttpIdleSeconds * kSecond;
   // What a head may take from its first byte on. Raise it for callers on slow lines.
@@ -35,6 +38,8 @@ struct HttpServerOptions {
   // In which a body or an answer has to bring so many seconds' share at
   // limits::kLeastHttpBytesPerSecond, or its end. Raise it for callers that pause.
   Nanos transfer_time = limits::kHttpTransferSeconds * kSecond;
+  std::shared_ptr<const TlsCertificates> tls;  // null: without TLS
+  HttpCheck check;                             // null: every body is read
 };
 
 // Thread-safe. A connection has one request under way: what it sends behind it waits, unread.

@@ -1,19 +1,15 @@
 #include "server/transport/http/http_session.h"
 
-#include <sys/socket.h>
-
 #include <algorithm>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/strand.hpp>
-#include <boost/asio/write.hpp>
 #include <boost/beast/core/error.hpp>
 #include <boost/beast/core/string.hpp>
 #include <boost/beast/http/buffer_body.hpp>
 #include <boost/beast/http/error.hpp>
 #include <boost/beast/http/parser.hpp>
-#include <cerrno>
 #include <chrono>
 #include <optional>
 #include <span>
@@ -27,6 +23,7 @@
 #include "server/transport/http/content_coding.h"
 #include "server/transport/http/http_head.h"
 #include "server/transport/http/http_status.h"
+#include "server/transport/http/http_stream.h"
 #include "server/transport/http/request_body.h"
 
 namespace fovea {
@@ -51,8 +48,14 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
  public:
   using Port = std::shared_ptr<HttpPort>;
 
-  HttpSession(Port port, tcp::socket socket)
-      : port_(std::move(port)), socket_(std::move(socket)), timer_(socket_.get_executor()) {
+  HttpSession(Port port, tcp::socket socket, asio::ssl::context* tls)
+      : port_(std::move(port)),
+        stream_(std::move(socket), tls),
+        socket_(stream_.socket()),
+        timer_(socket_.get_executor()),
+        shaking_hands_(stream_.has_tls()),
+        handshake_strand_(asio::make_strand(port_->handshake_io)),
+        handshake_timer_(handshake_strand_) {
     ++port_->connections;
   }
   ~HttpSession() {
@@ -62,10 +65,19 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
   }
 
   void Start() {
+    if (stream_.has_tls()) {
+      return asio::post(handshake_strand_, [self = shared_from_this()] { self->ShakeHands(); });
+    }
     asio::post(socket_.get_executor(), [self = shared_from_this()] { self->AwaitHead(); });
   }
   void Abort() {
-    asio::post(socket_.get_executor(), [self = shared_from_this()] { self->Gone(); });
+    const auto post_gone = [self = shared_from_this()] {
+      asio::post(self->socket_.get_executor(), [self] { self->Gone(); });
+    };
+    if (!stream_.has_tls()) return post_gone();
+    asio::post(handshake_strand_, [self = shared_from_this(), post_gone] {
+      self->shaking_hands_ ? self->EndHandshake() : post_gone();
+    });
   }
 
   // The exchange's, from any thread.
@@ -82,6 +94,28 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
   const Port& port() const { return port_; }
 
  private:
+  // The handshake, which computes: on a thread of its own, so that it holds up no request. Until it
+  // has ended, everything runs on its strand.
+
+  void ShakeHands() {
+    handshake_timer_.expires_after(std::chrono::nanoseconds(port_->options.handshake_time));
+    handshake_timer_.async_wait([self = shared_from_this()](beast::error_code error) {
+      if (!error && self->shaking_hands_) self->EndHandshake();
+    });
+    stream_.ShakeHands(handshake_strand_, [self = shared_from_this()](beast::error_code error) {
+      if (error) self->EndHandshake();
+      self->shaking_hands_ = false;
+      self->handshake_timer_.cancel();
+      if (error) return;
+      self->certificate_ = self->stream_.PeerName();
+      asio::post(self->socket_.get_executor(), [self] { self->AwaitHead(); });
+    });
+  }
+  void EndHandshake() {
+    beast::error_code ignored;
+    socket_.close(ignored);
+  }
+
   // Heads.
 
   void AwaitHead() {
@@ -121,18 +155,32 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
   }
 
   // `next(came)`: false where nothing came in time; not called where the connection has ended.
-  template <typename Next>
-  void ReadMore(Next next) {
-    const size_t had = buffer_.size();
-    const size_t more = parser_ ? limits::kHttpReadAheadBytes : kHeadReadBytes;
-    buffer_.resize(had + more);
-    socket_.async_read_some(
-        asio::buffer(buffer_.data() + had, more),
-        [self = shared_from_this(), had, next](beast::error_code error, size_t bytes) {
-          self->buffer_.resize(had + bytes);
-          if (error && !self->timed_out_) return self->Close();
-          next(!error);
-        });
+  void ReadMore(std::function<void(bool came)> next) {
+    next_ = std::move(next);
+    if (!reading_) StartRead(parser_ ? limits::kHttpReadAheadBytes : kHeadReadBytes);
+  }
+
+  // Its bytes go to whoever waits for more by then; nobody may (Watch).
+  void StartRead(size_t most) {
+    reading_ = true;
+    incoming_.resize(most);
+    stream_.ReadSome(asio::buffer(incoming_),
+                     [self = shared_from_this()](beast::error_code error, size_t bytes) {
+                       self->reading_ = false;
+                       self->buffer_.append(self->incoming_, 0, bytes);
+                       std::string().swap(self->incoming_);
+                       self->Came(error);
+                     });
+  }
+
+  void Came(beast::error_code error) {
+    const auto next = std::exchange(next_, nullptr);
+    if (next == nullptr) {
+      if (error && waiting_) Gone();
+      return;
+    }
+    if (error && !timed_out_) return Close();
+    next(!error);
   }
 
   void ReadHead(size_t size) {
@@ -155,6 +203,13 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
     request_.method = parser_->get().method();
     request_.target = *std::move(target);
     request_.fields = parser_->get().base();
+    request_.tls = stream_.has_tls();
+    request_.certificate = certificate_;
+    if (port_->options.check && !port_->options.check(request_)) {
+      last_ = true;
+      body_.emplace(port_->budget, port_->bodies, 0);
+      return Dispatch();
+    }
     ReadBody();
   }
 
@@ -180,9 +235,9 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
       return ReadRest();
     }
     ExpireAt(TransferLimit(0));
-    asio::async_write(socket_, asio::buffer(kContinue),
-                      [self = shared_from_this()](beast::error_code error, size_t) {
-                        error ? self->Close() : self->ReadRest();
+    stream_.WriteSome(asio::buffer(kContinue),
+                      [self = shared_from_this()](beast::error_code error, size_t bytes) {
+                        error || bytes < kContinue.size() ? self->Close() : self->ReadRest();
                       });
   }
 
@@ -206,15 +261,14 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
     const absl::StatusOr<std::span<char>> room = body_->Room();
     if (!room.ok()) return Refuse(room.status());
     ExpireAt(TransferLimit(body_->size()));
-    socket_.async_read_some(
-        asio::buffer(room->data(), std::min(room->size(), static_cast<size_t>(left_))),
-        [self = shared_from_this()](beast::error_code error, size_t bytes) {
-          if (error && self->timed_out_) return self->RefuseSlowBody();
-          if (error) return self->Close();
-          self->body_->Commit(bytes);
-          self->left_ -= static_cast<int64_t>(bytes);
-          self->ReadCounted();
-        });
+    stream_.ReadSome(asio::buffer(room->data(), std::min(room->size(), static_cast<size_t>(left_))),
+                     [self = shared_from_this()](beast::error_code error, size_t bytes) {
+                       if (error && self->timed_out_) return self->RefuseSlowBody();
+                       if (error) return self->Close();
+                       self->body_->Commit(bytes);
+                       self->left_ -= static_cast<int64_t>(bytes);
+                       self->ReadCounted();
+                     });
   }
 
   absl::Status TooLarge() const {
@@ -275,21 +329,11 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
 
   void Dispatch();
 
-  // Hears of a caller who ends the connection while it waits for its answer.
+  // Hears of a caller who ends the connection while it waits for its answer. Behind what has come
+  // of the next request, the end is seen when that is read.
   void Watch() {
     ExpireNever();
-    socket_.async_wait(
-        tcp::socket::wait_read,
-        [self = shared_from_this(), number = exchange_number_](beast::error_code error) {
-          if (error || !self->waiting_ || number != self->exchange_number_) return;
-          char byte;
-          const ssize_t came =
-              ::recv(self->socket_.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-          const bool nothing_yet = came < 0 && (errno == EAGAIN || errno == EINTR);
-          if (nothing_yet) return self->Watch();
-          // The next request: its end is seen when it is read.
-          if (came <= 0) self->Gone();
-        });
+    if (buffer_.empty()) StartRead(kHeadReadBytes);
   }
 
   // Nobody reads an answer any more.
@@ -338,10 +382,9 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
       buffers.emplace_back(parts_[i].data() + skipped, parts_[i].size() - skipped);
     }
     ExpireAt(TransferLimit(sent_));
-    socket_.async_write_some(buffers,
-                             [self = shared_from_this()](beast::error_code error, size_t bytes) {
-                               self->Wrote(error, bytes);
-                             });
+    stream_.WriteSome(buffers, [self = shared_from_this()](beast::error_code error, size_t bytes) {
+      self->Wrote(error, bytes);
+    });
   }
 
   void Wrote(beast::error_code error, size_t bytes) {
@@ -380,18 +423,19 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
   // Closing at once would reset the connection where the caller still sends, and take the answer
   // away from it (RFC 9112, section 9.6).
   void Linger() {
-    beast::error_code error;
-    socket_.shutdown(tcp::socket::shutdown_send, error);
-    if (error) return Close();
     ExpireAt(Now() + std::chrono::seconds(limits::kHttpLingerSeconds));
-    buffer_.resize(kHeadReadBytes);
-    Discard();
+    stream_.SayEnd([self = shared_from_this()] {
+      beast::error_code error;
+      self->socket_.shutdown(tcp::socket::shutdown_send, error);
+      if (error || self->timed_out_) return self->Close();
+      self->Discard();
+    });
   }
   void Discard() {
-    socket_.async_read_some(asio::buffer(buffer_.data(), buffer_.size()),
-                            [self = shared_from_this()](beast::error_code error, size_t) {
-                              error || self->timed_out_ ? self->Close() : self->Discard();
-                            });
+    ReadMore([this](bool came) {
+      buffer_.clear();
+      came && !timed_out_ ? Discard() : Close();
+    });
   }
 
   void Close() {
@@ -442,12 +486,20 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
   }
 
   const Port port_;
-  tcp::socket socket_;
+  HttpStream stream_;
+  tcp::socket& socket_;  // the stream's
   asio::steady_timer timer_;
+  bool shaking_hands_;
+  asio::strand<asio::io_context::executor_type> handshake_strand_;
+  asio::steady_timer handshake_timer_;
+  std::string certificate_;  // whom the caller's names
   uint64_t timer_number_ = 0;
-  bool timed_out_ = false;              // what waited for the socket waits no more
-  std::string buffer_;                  // read, and not yet looked at
-  SteadyTime head_until_, part_start_;  // of a transfer
+  bool timed_out_ = false;  // what waited for the socket waits no more
+  std::string buffer_;      // read, and not yet looked at
+  bool reading_ = false;    // into
+  std::string incoming_;
+  std::function<void(bool came)> next_;  // who waits for it
+  SteadyTime head_until_, part_start_;   // of a transfer
   int64_t part_begin_ = 0;
   std::optional<Parser> parser_;
   std::optional<RequestBody> body_;
@@ -456,7 +508,6 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
   int64_t left_ = 0;                             // of a body whose length is known
   int64_t chunks_ = 0;
   std::function<void(uint64_t, beast::string_view, beast::error_code&)> on_chunk_;
-  uint64_t exchange_number_ = 0;
   bool waiting_ = false;  // for an answer
   bool last_ = false;     // no request follows
   bool keep_alive_ = false;
@@ -543,7 +594,6 @@ void HttpSession::Dispatch() {
   request_ = HttpRequest();
   if (port_->Closed()) return exchange->Drop();
   waiting_ = true;
-  ++exchange_number_;
   Watch();
   const absl::Status handled = OrOutOfMemory([&] {
     port_->handler(exchange);
@@ -555,7 +605,8 @@ void HttpSession::Dispatch() {
 
 bool StartHttpSession(std::shared_ptr<HttpPort> port, tcp::socket socket) {
   HttpPort& shared = *port;
-  const auto session = std::make_shared<HttpSession>(std::move(port), std::move(socket));
+  const auto session =
+      std::make_shared<HttpSession>(std::move(port), std::move(socket), shared.tls.Current());
   {
     // Not held when a session goes: that takes it too.
     MutexLock lock(shared.mutex);

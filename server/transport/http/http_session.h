@@ -16,6 +16,7 @@
 #include "server/core/mutex.h"
 #include "server/transport/connections/connection_listener.h"
 #include "server/transport/http/http_server.h"
+#include "server/transport/http/tls_contexts.h"
 
 namespace fovea {
 
@@ -29,6 +30,7 @@ struct HttpPort : std::enable_shared_from_this<HttpPort> {
         budget(memory_budget),
         bodies(memory_budget.capacity() / 2, server_clock),
         clock(server_clock),
+        tls(server_options.tls),
         handler(std::move(request_handler)) {}
 
   bool Closed() {
@@ -45,14 +47,17 @@ struct HttpPort : std::enable_shared_from_this<HttpPort> {
   MemoryBudget& budget;
   MemoryBudget bodies;  // a part of it: who sends and does not end leaves the rest to others
   Clock& clock;
+  TlsContexts tls;  // the listener's
   const HttpHandler handler;
   std::atomic<bool> draining = false;
   std::atomic<int> connections = 0;
-  boost::asio::io_context io;
-  boost::asio::io_context slow;  // what takes long (HttpExchange::Defer)
   using Work = boost::asio::executor_work_guard<boost::asio::io_context::executor_type>;
-  std::vector<Work> work;  // as long as they are there the threads do not end
+  boost::asio::io_context io, handshake_io;
+  boost::asio::io_context slow;  // what takes long (HttpExchange::Defer)
+  std::vector<Work> work;        // of the others: as long as it is there their threads do not end
+  std::optional<Work> handshake_work;
   std::vector<std::thread> threads;
+  std::thread handshakes;  // with TLS
   std::unique_ptr<ConnectionListener> listener;
   Mutex mutex;
   CondVar changed;

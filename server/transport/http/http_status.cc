@@ -14,7 +14,7 @@ namespace {
 using boost::beast::http::status;
 
 // Where a reason says more than its code: RFC 9110, section 15, and RFC 6585.
-constexpr std::array<std::pair<std::string_view, status>, 11> kByReason = {{
+constexpr std::array<std::pair<std::string_view, status>, 13> kByReason = {{
     {"image.unsupported_type", status::unsupported_media_type},
     {"image.animated", status::unsupported_media_type},
     {"http.body_timeout", status::request_timeout},
@@ -25,6 +25,8 @@ constexpr std::array<std::pair<std::string_view, status>, 11> kByReason = {{
     {"http.method_unknown", status::not_implemented},
     {"http.path_unknown", status::not_found},
     {"http.target_too_long", status::uri_too_long},
+    {"quota.concurrency", status::too_many_requests},
+    {"quota.rate", status::too_many_requests},
     {"shared_memory.too_many", status::too_many_requests},
 }};
 
@@ -66,6 +68,9 @@ HttpAnswer ErrorAnswer(const absl::Status& error, std::string_view id) {
                     .fields = {{"Content-Type", "application/json"}}};
   if (answer.status == status::service_unavailable || answer.status == status::too_many_requests) {
     answer.fields.emplace_back("Retry-After", "1");
+  }
+  if (answer.status == status::unauthorized) {
+    answer.fields.emplace_back("WWW-Authenticate", "Bearer");  // RFC 9110, section 15.5.2
   }
   nlohmann::ordered_json body = {{"error", std::string(error.message())},
                                  {"code", absl::StatusCodeToString(error.code())},

@@ -66,7 +66,7 @@ class HttpCall : public std::enable_shared_from_this<HttpCall> {
   HttpCall(HttpContext& context, std::shared_ptr<HttpExchange> exchange, std::string_view method)
       : context_(context),
         exchange_(std::move(exchange)),
-        call_(context.api, {.protocol = Protocol::kHttp, .principal = ""}, method,
+        call_(context.api, *std::move(exchange_->request().caller), method,
               exchange_->request().arrived, kNever) {}
 
   void Run(Read read, Write write) {

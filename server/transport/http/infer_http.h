@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "server/api/api_methods.h"
 #include "server/api/server_api.h"
 #include "server/core/vision_task.h"
 #include "server/transport/http/http_exchange.h"
@@ -16,6 +17,7 @@ struct HttpContext {
   ServerApi& api;
   const int64_t max_message_bytes;
   const size_t max_answer_bytes;
+  const ApiGroups groups = ApiGroups::All();  // that the port answers
 };
 
 // Answers an inference request of the Open Inference Protocol: JSON, with Triton's binary tensors,

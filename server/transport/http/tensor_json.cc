@@ -470,6 +470,10 @@ std::string ReceiptParameters(const InferenceResponse& response) {
   std::string json = absl::StrCat("{\"fovea.batch_size\":", receipt.batch_size,
                                   ",\"fovea.batch_peak_bytes\":", receipt.batch_peak_bytes,
                                   ",\"fovea.padding\":", receipt.padding);
+  if (!receipt.principal.empty()) {
+    json.append(",\"fovea.principal\":");
+    AppendText(receipt.principal, &json);
+  }
   if (response.untrained) json.append(",\"fovea.untrained\":true");
   for (int i = 0; i < kStageCount; ++i) {
     absl::StrAppend(&json, ",\"fovea.", std::string(kStageNames[i]),

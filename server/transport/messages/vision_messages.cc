@@ -137,6 +137,7 @@ void FillReceipt(const Receipt& receipt, v1::Receipt* message) {
   message->set_batch_size(receipt.batch_size);
   message->set_batch_peak_bytes(receipt.batch_peak_bytes);
   message->set_padding(receipt.padding);
+  message->set_principal(receipt.principal);
 }
 
 }  // namespace fovea

@@ -69,6 +69,28 @@ TEST(OptionsTest, CheckConfigAndPreStopServeNothing) {
   EXPECT_FALSE(Parse({"--pre-stop", "--drain-delay", "soon"}).pre_stop);
 }
 
+TEST(OptionsTest, TlsNeedsACertificateAndItsKey) {
+  EXPECT_EQ(Parse({"--model-repository", "m", "--tls-cert", "c"}).exit_code, 2);
+  EXPECT_EQ(Parse({"--model-repository", "m", "--tls-key", "k"}).exit_code, 2);
+  EXPECT_EQ(Parse({"--model-repository", "m", "--tls-client-ca", "i"}).exit_code, 2);
+  EXPECT_EQ(Parse({"--model-repository", "m", "--metrics-plaintext"}).exit_code, 2);
+  const auto parsed = Parse({"--model-repository", "m", "--tls-cert", "c", "--tls-key", "k",
+                             "--tls-client-ca", "i", "--metrics-plaintext"});
+  ASSERT_TRUE(parsed.serve);
+  EXPECT_EQ(parsed.options.tls_client_ca, "i");
+  EXPECT_TRUE(parsed.options.metrics_plaintext);
+}
+
+TEST(OptionsTest, PortsAnswerTheGroupsThatAreNamed) {
+  EXPECT_TRUE(Parse({"--model-repository", "m"}).options.grpc_api.empty());
+  const auto parsed = Parse(
+      {"--model-repository", "m", "--grpc-api", "inference,metadata", "--http-api", "statistics"});
+  ASSERT_TRUE(parsed.serve);
+  EXPECT_THAT(parsed.options.grpc_api, testing::ElementsAre("inference", "metadata"));
+  EXPECT_THAT(parsed.options.http_api, testing::ElementsAre("statistics"));
+  EXPECT_EQ(Parse({"--model-repository", "m", "--http-api", "inference,all"}).exit_code, 2);
+}
+
 TEST(OptionsTest, FailedRequestsAreLoggedUnlessToldOtherwise) {
   EXPECT_EQ(Parse({"--model-repository", "m"}).options.access_log, "errors");
   const auto parsed =

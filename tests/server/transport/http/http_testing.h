@@ -55,6 +55,7 @@ class HttpConnection {
   // Sends no more, and still reads.
   void EndSending() { shutdown(socket_.get(), SHUT_WR); }
   void Close() { socket_ = FileDescriptor(); }
+  int file() const { return socket_.get(); }
 
  private:
   ssize_t Receive(char* to, size_t size) {
