@@ -55,10 +55,9 @@ def test_perf_analyzer_shares_its_memory(start_server, one_model, tmp_path, prot
     data = write_pixels(tmp_path)
     rows = perf_analyzer.run(
         getattr(server, protocol), "shapes", data, "--shared-memory", "system",
-        protocol=protocol, concurrency="1:4:3",
+        protocol=protocol, concurrency="2",
     )  # fmt: skip
-    assert sorted(int(row["Concurrency"]) for row in rows) == [1, 4]
-    assert all(float(row["Inferences/Second"]) > 0 for row in rows)
+    assert float(rows[0]["Inferences/Second"]) > 0
 
 
 @pytest.mark.parametrize("protocol", ["grpc", "http"])

@@ -23,7 +23,8 @@ PICTURE = min((DEMO.parents[1] / "client/examples").glob("*.jpg"))
 def sharing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     server = Server(
         tmp_path_factory.mktemp("sharing") / "server.log",
-        "--model-repository", DEMO, "--allow-client-shm",
+        "--model-repository", DEMO, "--model-control-mode", "explicit",
+        "--load-model", MODEL, "--allow-client-shm",
     )  # fmt: skip
     yield server
     code = server.terminate()

@@ -19,6 +19,8 @@ grpc::StatusCode ToGrpcCode(absl::StatusCode code) {
       return grpc::StatusCode::DEADLINE_EXCEEDED;
     case absl::StatusCode::kNotFound:
       return grpc::StatusCode::NOT_FOUND;
+    case absl::StatusCode::kAlreadyExists:
+      return grpc::StatusCode::ALREADY_EXISTS;
     case absl::StatusCode::kPermissionDenied:
       return grpc::StatusCode::PERMISSION_DENIED;
     case absl::StatusCode::kUnauthenticated:
