@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "server/core/clock.h"
@@ -49,6 +50,11 @@ class ModelMeter {
   // So many requests failed because their output was not finite.
   void OnNonFinite(int requests) { non_finite_.Increment(requests); }
   void OnQueueDepth(int places);
+  // Of models with several priority levels. As the queue has them: 0 is the highest.
+  void OnPriorityDepth(int priority, int places);
+  void OnPriorityRun(int priority);
+  void OnPriorityRejected(int priority, std::string_view reason);
+  void OnDelayed(int requests) { delayed_.Increment(requests); }
   // Labels as the scheduler names them.
   void OnRejected(std::string_view reason);
   void OnBatchClosed(std::string_view reason);
@@ -70,9 +76,20 @@ class ModelMeter {
   prometheus::Counter& images_;
   prometheus::Counter& non_finite_;
   prometheus::Gauge& queue_depth_;
+  prometheus::Counter& delayed_;
   CountersByReason rejected_, closed_;
 
+  struct Level {
+    prometheus::Gauge& depth;
+    prometheus::Counter& run;
+    CountersByReason rejected;
+  };
+  CountersByReason AddRejections(prometheus::Family<prometheus::Counter>& family,
+                                 const MetricLabels& further);
+
   Mutex mutex_;
+  // The highest first, as many as any version with our labels has had: a reload may add some.
+  std::vector<Level> levels_ ABSL_GUARDED_BY(mutex_);
   // Of the version that was loaded last: a reload may change them under the same labels.
   std::unique_ptr<OwnedSeries> facts_ ABSL_GUARDED_BY(mutex_);
 };
