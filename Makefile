@@ -8,7 +8,7 @@ IMAGE ?=
 MODEL ?=
 PREFIX ?= /opt/fovea
 
-.PHONY: help setup build install demo test sanitize test-full bench bench-kernels bench-overload bench-detection eval-demo format lint peers train-demo train-families clean
+.PHONY: help setup build install demo test sanitize test-full bench bench-kernels bench-overload bench-detection simulate eval-demo format lint peers train-demo train-families clean
 
 help:  ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -54,6 +54,11 @@ bench-overload: setup  ## Measure the goodput at twice the load that the server 
 	@deploy/setup/setup.sh test
 	@deploy/setup/build.sh $(PRESET) fovea-server bench_load
 	@.venv/bin/python tests/bench/overload/overload.py --build "$(BUILD)"
+
+simulate: setup  ## Run the scheduler in virtual time against a fixed delay: 100 models, 10,000 requests/s; table, CSV and plot
+	@deploy/setup/setup.sh bench
+	@deploy/setup/build.sh $(PRESET) bench_simulate
+	@tests/bench/simulation/run.sh "$(BUILD)"
 
 bench-detection: setup  ## Measure detectors: against torchvision, served, and with each attention from 400 to 1,333 pixels
 	@deploy/setup/setup.sh test
