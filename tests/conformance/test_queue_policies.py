@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import threading
-import time
-import urllib.request
 from collections.abc import Iterator
 
 import numpy as np
@@ -73,16 +69,6 @@ def infer(client, **options) -> np.ndarray:
     return client.infer(MODEL, pixels(triton), **options).as_numpy("logits")
 
 
-def series(server: Server, name: str) -> float:
-    with urllib.request.urlopen(
-        f"http://{server.metrics}/metrics", timeout=10
-    ) as answer:
-        text = answer.read().decode()
-    return sum(
-        float(value) for value in re.findall(rf"^{name} (\S+)$", text, re.MULTILINE)
-    )
-
-
 def test_the_configuration_says_what_the_description_says(server: Server) -> None:
     with tritonclient.grpc.InferenceServerClient(server.grpc) as client:
         config = client.get_model_config(MODEL).config
@@ -120,31 +106,3 @@ def test_a_timeout_rejects_where_the_level_says_so(client, priority: int) -> Non
 @pytest.mark.parametrize("priority", [1, 3], ids=["not heeded", "delays"])
 def test_a_timeout_rejects_nobody_elsewhere(client, priority: int) -> None:
     assert infer(client, priority=priority, timeout=1).shape == (1, 1000)
-
-
-def test_a_high_level_overtakes_a_low_one(client, server: Server) -> None:
-    ran = 'fovea_priority_run_total{.*priority="3".*}'
-    with tritonclient.grpc.InferenceServerClient(server.grpc) as crowd:
-        left = threading.Semaphore(0)
-        errors = []
-
-        def done(_, error) -> None:
-            errors.append(error)
-            left.release()
-
-        before = series(server, ran)
-        for _ in range(60):
-            crowd.async_infer(MODEL, pixels(tritonclient.grpc), done, priority=3)
-        depth = 'fovea_priority_queue_depth{.*priority="3".*}'
-        end = time.monotonic() + 60
-        while series(server, depth) < 10:
-            assert time.monotonic() < end, "the low level never had a line"
-        assert infer(client, priority=1).shape == (1, 1000)
-        assert series(server, ran) - before < 60, (
-            "those before it were not all run before it"
-        )
-        for _ in range(60):
-            assert left.acquire(timeout=120)
-        assert errors == [None] * 60
-        assert series(server, ran) - before == 60
-    assert series(server, 'fovea_priority_run_total{.*priority="1".*}') > 0
