@@ -33,14 +33,14 @@ void Print(FILE* csv, const WorkloadOptions& options, ArrivalProcess process, do
       outcome.MeanBatch(), wall_seconds);
   std::fflush(stdout);
   if (csv == nullptr) return;
-  std::fprintf(csv,
-               "%s,%.1f,%d,%s,%lld,%lld,%lld,%lld,%lld,%lld,%lld,%.1f,%.3f,%.3f,%.3f,%.3f,%.4f\n",
-               ArrivalProcessName(process).c_str(), load, threads, scheduler.c_str(),
-               static_cast<long long>(outcome.arrived), static_cast<long long>(outcome.in_time),
-               static_cast<long long>(outcome.late), static_cast<long long>(outcome.refused),
-               static_cast<long long>(outcome.expired), static_cast<long long>(outcome.cancelled),
-               static_cast<long long>(outcome.run_expired), outcome.in_time / seconds, p50, p99,
-               p999, outcome.MeanBatch(), outcome.busy / (threads * seconds));
+  std::fprintf(
+      csv, "%s,%.1f,%d,\"%s\",%lld,%lld,%lld,%lld,%lld,%lld,%lld,%.1f,%.3f,%.3f,%.3f,%.3f,%.4f\n",
+      ArrivalProcessName(process).c_str(), load, threads, scheduler.c_str(),
+      static_cast<long long>(outcome.arrived), static_cast<long long>(outcome.in_time),
+      static_cast<long long>(outcome.late), static_cast<long long>(outcome.refused),
+      static_cast<long long>(outcome.expired), static_cast<long long>(outcome.cancelled),
+      static_cast<long long>(outcome.run_expired), outcome.in_time / seconds, p50, p99, p999,
+      outcome.MeanBatch(), outcome.busy / (threads * seconds));
 }
 
 int Main(const char* csv_path) {
