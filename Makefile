@@ -9,7 +9,7 @@ MODEL ?=
 PREFIX ?= /opt/fovea
 SECONDS ?= 600
 
-.PHONY: help setup build install deb deb-check demo test sanitize fuzz test-full bench bench-kernels bench-overload soak bench-detection eval-demo format lint peers train-demo train-families clean
+.PHONY: help setup build install deb deb-check demo test sanitize fuzz test-full bench bench-kernels bench-overload soak bench-detection simulate eval-demo format lint peers train-demo train-families clean
 
 help:  ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -70,6 +70,11 @@ soak: setup  ## Half an hour of mixed, bad and abandoned requests while models a
 	@deploy/setup/setup.sh test
 	@deploy/setup/build.sh $(PRESET) fovea-server
 	@.venv/bin/python tests/load/soak.py
+
+simulate: setup  ## Run the scheduler in virtual time against a fixed delay: 100 models, 10,000 requests/s; table, CSV and plot
+	@deploy/setup/setup.sh bench
+	@deploy/setup/build.sh $(PRESET) bench_simulate
+	@tests/bench/simulation/run.sh "$(BUILD)"
 
 bench-detection: setup  ## Measure detectors: against torchvision, served, and with each attention from 400 to 1,333 pixels
 	@deploy/setup/setup.sh test

@@ -140,7 +140,9 @@ inline constexpr int64_t kMaxLabelsBytes = 16 * kMiB;
 inline constexpr int kMaxBatchSize = 1024;
 inline constexpr int kMaxQueueSize = 100'000;
 inline constexpr int64_t kMaxQueueDelayMicroseconds = 10'000'000;
-inline constexpr int kMaxPriorityLevels = 1000;
+inline constexpr int kMaxPriorityLevels = 32;  // each has series of metrics
+inline constexpr int kMaxRateLimiterPriority =
+    1000;  // a model's share is at least a thousandth of another's
 inline constexpr int kMaxInstances = 64;
 inline constexpr int kMaxThreadsPerInstance = 1024;
 inline constexpr int kMaxGpus = 64;  // of one machine

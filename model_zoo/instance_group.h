@@ -13,6 +13,9 @@ struct InstanceGroup {
   std::vector<int> gpus;                    // kGpu: their numbers, ascending; empty: all
   int count = 1;                            // at least 1; on GPUs (planned), on each
   int threads = 0;  // on the CPU, inside one operator; 0: the cores divided by `count`
+  // Triton's weight between models: of two that always have work, one of 2 gets half the device
+  // time of one of 1.
+  int rate_limiter_priority = 1;
 };
 
 }  // namespace fovea::models

@@ -23,12 +23,12 @@ using google::protobuf::Message;
 
 constexpr std::array<std::string_view, 5> kFields = {"name", "max_batch_size", "dynamic_batching",
                                                      "instance_group", "version_policy"};
-constexpr std::array<std::string_view, 5> kBatchingFields = {
-    "preferred_batch_size", "max_queue_delay_microseconds", "priority_levels",
-    "default_priority_level", "default_queue_policy"};
-constexpr std::array<std::string_view, 2> kQueueFields = {"default_timeout_microseconds",
-                                                          "max_queue_size"};
-constexpr std::array<std::string_view, 3> kInstanceFields = {"kind", "count", "gpus"};
+constexpr std::array<std::string_view, 6> kBatchingFields = {
+    "preferred_batch_size",   "max_queue_delay_microseconds", "priority_levels",
+    "default_priority_level", "default_queue_policy",         "priority_queue_policy"};
+constexpr std::array<std::string_view, 4> kInstanceFields = {"kind", "count", "gpus",
+                                                             "rate_limiter"};
+constexpr std::array<std::string_view, 1> kRateLimiterFields = {"priority"};
 
 // Parses `text`; a discarded value where it is no JSON. `*unique` is false where an object has one
 // key twice: which of the two would count, JSON leaves open.
@@ -64,6 +64,19 @@ absl::Status OnlySets(const Message& message, std::span<const std::string_view> 
   return absl::OkStatus();
 }
 
+v1::QueuePolicy ToQueuePolicy(const inference::ModelQueuePolicy& from) {
+  v1::QueuePolicy to;
+  if (from.timeout_action() == inference::ModelQueuePolicy::DELAY) {
+    to.set_timeout_action(v1::QueuePolicy::DELAY);
+  }
+  to.set_default_timeout_microseconds(from.default_timeout_microseconds());
+  if (from.has_allow_timeout_override()) {
+    to.set_allow_timeout_override(from.allow_timeout_override());
+  }
+  to.set_max_queue_size(from.max_queue_size());
+  return to;
+}
+
 void CopyBatching(const inference::ModelDynamicBatching& from, v1::DynamicBatching* to) {
   to->Clear();
   to->mutable_preferred_batch_size()->CopyFrom(from.preferred_batch_size());
@@ -71,10 +84,10 @@ void CopyBatching(const inference::ModelDynamicBatching& from, v1::DynamicBatchi
   to->set_priority_levels(from.priority_levels());
   to->set_default_priority_level(from.default_priority_level());
   if (from.has_default_queue_policy()) {
-    v1::QueuePolicy* const policy = to->mutable_default_queue_policy();
-    policy->set_default_timeout_microseconds(
-        from.default_queue_policy().default_timeout_microseconds());
-    policy->set_max_queue_size(from.default_queue_policy().max_queue_size());
+    *to->mutable_default_queue_policy() = ToQueuePolicy(from.default_queue_policy());
+  }
+  for (const auto& [level, policy] : from.priority_queue_policy()) {
+    (*to->mutable_priority_queue_policy())[level] = ToQueuePolicy(policy);
   }
 }
 
@@ -130,13 +143,13 @@ absl::Status ApplyConfigOverride(std::string_view json, std::string_view model,
   }
   if (config.has_dynamic_batching()) {
     FOVEA_RETURN_IF_ERROR(OnlySets(config.dynamic_batching(), kBatchingFields));
-    FOVEA_RETURN_IF_ERROR(OnlySets(config.dynamic_batching().default_queue_policy(), kQueueFields));
     CopyBatching(config.dynamic_batching(), spec->mutable_dynamic_batching());
   }
   if (config.instance_group_size() > 1) return Error("more than one instance_group");
   if (config.instance_group_size() == 1) {
     const inference::ModelInstanceGroup& group = config.instance_group(0);
     FOVEA_RETURN_IF_ERROR(OnlySets(group, kInstanceFields));
+    FOVEA_RETURN_IF_ERROR(OnlySets(group.rate_limiter(), kRateLimiterFields));
     if (group.kind() == inference::ModelInstanceGroup::KIND_MODEL) {
       return Error("only KIND_AUTO, KIND_CPU and KIND_GPU instances can be asked for");
     }
@@ -150,6 +163,9 @@ absl::Status ApplyConfigOverride(std::string_view json, std::string_view model,
     if (groups[0].contains("kind")) {
       to.set_kind(ToKind(group.kind()));
       to.clear_gpus();
+    }
+    if (group.has_rate_limiter()) {
+      to.mutable_rate_limiter()->set_priority(group.rate_limiter().priority());
     }
     if (group.gpus_size() > 0) to.mutable_gpus()->CopyFrom(group.gpus());
   }

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/queue_policy.h"
 #include "model_zoo/instance_group.h"
 #include "model_zoo/model_description.h"
 
@@ -38,8 +40,8 @@ struct BatchingOptions {
   int64_t max_queue_delay_us = 0;
   int priority_levels = 0;         // 0: no priorities; otherwise 1 is served first
   int default_priority_level = 0;  // in [1, priority_levels] where there are priorities
-  int64_t default_timeout_us = 0;  // of requests without one; 0: none
-  int max_queue_size = 256;
+  QueuePolicy default_queue_policy;
+  std::map<int, QueuePolicy> priority_queue_policy;  // by level; the others have the default
 };
 
 // Which of a model's versions are served.

@@ -107,6 +107,25 @@ absl::StatusOr<PreprocessingOverride> ToPreprocessing(const v1::Preprocessing& m
   return to;
 }
 
+absl::StatusOr<QueuePolicy> ToQueuePolicy(const v1::QueuePolicy& message,
+                                          const SpecOrigin& origin) {
+  QueuePolicy to;
+  if (message.timeout_action() == v1::QueuePolicy::DELAY) {
+    to.timeout_action = TimeoutAction::kDelay;
+  }
+  FOVEA_RETURN_IF_ERROR(InRange<uint64_t>(origin, "default_timeout_microseconds",
+                                          message.default_timeout_microseconds(), 0,
+                                          limits::kMaxTimeoutSeconds * 1'000'000));
+  to.default_timeout_us = static_cast<int64_t>(message.default_timeout_microseconds());
+  if (message.has_allow_timeout_override()) {
+    to.allow_timeout_override = message.allow_timeout_override();
+  }
+  FOVEA_RETURN_IF_ERROR(InRangeOrZero<uint32_t>(origin, "max_queue_size", message.max_queue_size(),
+                                                limits::kMaxQueueSize));
+  if (message.max_queue_size() != 0) to.max_queue_size = static_cast<int>(message.max_queue_size());
+  return to;
+}
+
 absl::StatusOr<BatchingOptions> ToBatching(const v1::DynamicBatching& message,
                                            const SpecOrigin& origin, int max_batch_size) {
   BatchingOptions to;
@@ -139,18 +158,16 @@ absl::StatusOr<BatchingOptions> ToBatching(const v1::DynamicBatching& message,
     to.default_priority_level = static_cast<int>(message.default_priority_level());
   }
 
-  if (message.has_default_queue_policy()) {
-    const v1::QueuePolicy& policy = message.default_queue_policy();
-    const SpecOrigin at = origin.In("default_queue_policy");
-    FOVEA_RETURN_IF_ERROR(InRange<uint64_t>(at, "default_timeout_microseconds",
-                                            policy.default_timeout_microseconds(), 0,
-                                            limits::kMaxTimeoutSeconds * 1'000'000));
-    to.default_timeout_us = static_cast<int64_t>(policy.default_timeout_microseconds());
-    FOVEA_RETURN_IF_ERROR(InRangeOrZero<uint32_t>(at, "max_queue_size", policy.max_queue_size(),
-                                                  limits::kMaxQueueSize));
-    if (policy.max_queue_size() != 0) {
-      to.max_queue_size = static_cast<int>(policy.max_queue_size());
+  FOVEA_ASSIGN_OR_RETURN(to.default_queue_policy, ToQueuePolicy(message.default_queue_policy(),
+                                                                origin.In("default_queue_policy")));
+  for (const auto& [level, policy] : message.priority_queue_policy()) {
+    if (level < 1 || level > message.priority_levels()) {
+      return origin.Error("priority_queue_policy", "priority_queue_policy names level " +
+                                                       std::to_string(level) + "; there are " +
+                                                       std::to_string(message.priority_levels()));
     }
+    FOVEA_ASSIGN_OR_RETURN(to.priority_queue_policy[static_cast<int>(level)],
+                           ToQueuePolicy(policy, origin.InMap("priority_queue_policy")));
   }
   return to;
 }
@@ -163,6 +180,10 @@ absl::StatusOr<models::InstanceGroup> ToInstances(const v1::InstanceGroup& messa
       InRangeOrZero(origin, "threads", message.threads(), limits::kMaxThreadsPerInstance));
   to.count = std::max(1, message.count());
   to.threads = message.threads();
+  FOVEA_RETURN_IF_ERROR(InRangeOrZero<uint32_t>(origin.In("rate_limiter"), "priority",
+                                                message.rate_limiter().priority(),
+                                                limits::kMaxRateLimiterPriority));
+  to.rate_limiter_priority = std::max<int>(1, static_cast<int>(message.rate_limiter().priority()));
   switch (message.kind()) {
     case v1::InstanceGroup::KIND_CPU:
       to.kind = models::InstanceKind::kCpu;

@@ -20,6 +20,12 @@ SpecOrigin SpecOrigin::In(const char* field) const {
                     tree_ == nullptr ? nullptr : tree_->GetTreeForNested(nested, -1), is_file_);
 }
 
+SpecOrigin SpecOrigin::InMap(const char* field) const {
+  const FieldDescriptor* const map = Field(field);
+  FOVEA_CHECK(map->is_map());
+  return SpecOrigin(map->message_type()->map_value()->message_type(), nullptr, is_file_);
+}
+
 absl::Status SpecOrigin::Error(const char* field, std::string_view text, int index) const {
   if (!is_file_) return InvalidArgument("config.invalid", "config: " + std::string(text));
   int line = -1;

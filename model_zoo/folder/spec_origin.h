@@ -28,6 +28,8 @@ class SpecOrigin {
 
   // The message in the singular field `field`.
   SpecOrigin In(const char* field) const;
+  // A message in the map `field`. It has no lines: the parser does not tell which entry is which.
+  SpecOrigin InMap(const char* field) const;
 
   // FAILED_PRECONDITION "model.textproto:LINE: `text`" for a file, INVALID_ARGUMENT "config:
   // `text`" for an override. `field` is the one at fault; `index` its element where it is repeated.

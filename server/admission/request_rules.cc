@@ -45,13 +45,14 @@ bool Matches(std::span<const int64_t> shape, std::span<const int64_t> descriptio
 }
 
 // `images` as a number that the model takes.
-absl::StatusOr<int> CheckImageCount(int64_t images, bool pictures, const ModelView& model) {
+absl::StatusOr<int> CheckImageCount(int64_t images, bool pictures, uint64_t priority,
+                                    const ModelView& model) {
   if (images < 1) return InvalidArgument("request.no_image", "the request has no image");
   // Pictures that keep their shape go each by itself, with a place in the queue for each: more of
   // them than there are places would find it full however often they came.
   const int most = pictures && model.fits_pictures
                        ? std::min(std::max(model.max_batch_size, limits::kMaxPicturesPerRequest),
-                                  model.max_queue_size)
+                                  model.PolicyOf(model.LevelOf(priority)).max_queue_size)
                        : model.max_batch_size;
   if (images > most) {
     return InvalidArgument(
@@ -76,7 +77,8 @@ std::string PixelShapes(const ModelView& model) {
 }
 
 // The kind, type and shape, the number of images, and that the data is as long as the shape says.
-absl::StatusOr<AcceptedInput> CheckInput(const InputTensor& input, const ModelView& model) {
+absl::StatusOr<AcceptedInput> CheckInput(const InputTensor& input, uint64_t priority,
+                                         const ModelView& model) {
   const TensorDescription* description = FindDescription(model.accepted_inputs, input.name);
   if (description == nullptr) {
     return InvalidArgument("request.input_unknown",
@@ -124,7 +126,7 @@ absl::StatusOr<AcceptedInput> CheckInput(const InputTensor& input, const ModelVi
   }
   FOVEA_ASSIGN_OR_RETURN(
       accepted.images,
-      CheckImageCount(input.shape[0], accepted.kind != InputKind::kPixelValues, model));
+      CheckImageCount(input.shape[0], accepted.kind != InputKind::kPixelValues, priority, model));
 
   bool complete;
   if (accepted.kind == InputKind::kImage) {
@@ -187,7 +189,7 @@ absl::StatusOr<AcceptedInput> CheckRequest(const InferenceRequest& request,
     AcceptedInput accepted{.kind = InputKind::kImage, .files = images->files};
     FOVEA_ASSIGN_OR_RETURN(accepted.images,
                            CheckImageCount(static_cast<int64_t>(accepted.files.size()),
-                                           /*pictures=*/true, model));
+                                           /*pictures=*/true, request.priority, model));
     FOVEA_RETURN_IF_ERROR(CheckFileSizes(accepted.files));
     return accepted;
   }
@@ -197,7 +199,7 @@ absl::StatusOr<AcceptedInput> CheckRequest(const InferenceRequest& request,
                            absl::StrCat(tensors.size(), " inputs; a request has exactly one of ",
                                         AcceptedNames(model)));
   }
-  FOVEA_ASSIGN_OR_RETURN(AcceptedInput accepted, CheckInput(tensors[0], model));
+  FOVEA_ASSIGN_OR_RETURN(AcceptedInput accepted, CheckInput(tensors[0], request.priority, model));
   if (accepted.kind == InputKind::kImage) FOVEA_RETURN_IF_ERROR(CheckFileSizes(accepted.files));
   if (accepted.kind == InputKind::kImageRgb) FOVEA_RETURN_IF_ERROR(CheckPixelCount(accepted));
   return accepted;

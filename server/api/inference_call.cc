@@ -22,6 +22,16 @@ std::unique_ptr<InferenceRequest> NewRequest(ServerApi& api, Nanos arrived, Nano
   return request;
 }
 
+// A request's own timeout by the queue policy of its level. Where the level rejects what has timed
+// out, nobody waits for a later answer: it is a deadline, which batches are made by. Where the
+// level delays it, the queue alone heeds it.
+void ApplyTimeout(const ModelView& model, InferenceRequest* request) {
+  const QueuePolicy& policy = model.PolicyOf(model.LevelOf(request->priority));
+  if (policy.allow_timeout_override && policy.timeout_action == TimeoutAction::kReject) {
+    request->LimitTime(request->timeout_us);
+  }
+}
+
 }  // namespace
 
 InferenceCall::InferenceCall(ServerApi& api, Caller caller, std::string_view method, Nanos arrived,
@@ -56,6 +66,7 @@ void InferenceCall::Run(int64_t received_bytes, Read read, Write write, Done don
   if (api_.observer() != nullptr) api_.observer()->OnRequestArrived();
   const absl::Status complete = ReadRequest(*request, read);
   request->stages.EndStage(Stage::kReceive, api_.clock().Now());
+  if (complete.ok()) ApplyTimeout(*model_->view(), request.get());
   id_ = request->id;
   asked_model_ = request->model_name;
   asked_version_ = request->model_version;

@@ -15,6 +15,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/queue_policy.h"
 #include "server/core/image_size.h"
 #include "server/core/protocol.h"
 #include "server/core/request.h"
@@ -77,13 +78,26 @@ struct ModelView {
   int max_batch_size = 0;
   std::vector<int> preferred_batch_sizes;
   int64_t max_queue_delay_us = 0;
-  int64_t default_timeout_us = 0;  // 0: none
-  int max_queue_size = 0;
+  QueuePolicy default_queue_policy;
+  std::map<int, QueuePolicy> priority_queue_policy;  // by level; the others have the default
   int priority_levels = 0;
   int default_priority_level = 0;
   int instances = 1;
+  int rate_limiter_priority = 1;                // Triton's weight between models
   std::string device;                           // that they run on: "CPU"
   std::map<std::string, int64_t> memory_bytes;  // by kind: "weights", ...
+
+  // The level of a request, 1 the highest, by the priority that its caller gave. As Triton has it,
+  // 0 and levels that the model does not have stand for its default. 1 where it has no levels.
+  int LevelOf(uint64_t priority) const {
+    if (priority_levels == 0) return 1;
+    const bool known = priority >= 1 && priority <= static_cast<uint64_t>(priority_levels);
+    return known ? static_cast<int>(priority) : default_priority_level;
+  }
+  const QueuePolicy& PolicyOf(int level) const {
+    const auto found = priority_queue_policy.find(level);
+    return found == priority_queue_policy.end() ? default_queue_policy : found->second;
+  }
 };
 
 // A version that serves. It goes on serving for as long as somebody holds it, whatever is loaded or

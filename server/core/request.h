@@ -81,6 +81,12 @@ inline std::optional<VisionTask> TaskOf(const RequestOptions& options) {
   return std::nullopt;
 }
 
+// As a duration; what is longer than any server waits is shortened to that.
+inline Nanos ShortenedTimeout(uint64_t timeout_us) {
+  constexpr uint64_t kLongestUs = limits::kMaxTimeoutSeconds * (kSecond / kMicrosecond);
+  return static_cast<Nanos>(std::min(timeout_us, kLongestUs)) * kMicrosecond;
+}
+
 struct InferenceRequest {
   std::string model_name;
   std::string model_version;  // empty: the latest that is served
@@ -89,7 +95,9 @@ struct InferenceRequest {
   RequestOptions options;
   // Besides the results, its one picture with them drawn over it; only of image files.
   bool draw = false;
-  uint64_t priority = 0;    // as the caller gave it: 1 first, 0 the model's default
+  uint64_t priority = 0;  // as the caller gave it: 1 first, 0 the model's default
+  // Triton's parameter, as the caller gave it: the model says what it means. 0: none.
+  uint64_t timeout_us = 0;
   Nanos deadline = kNever;  // steady time
   // Shared by the requests that one request of several pictures was split into
   // (pipeline/image_by_image); 0: not split.
@@ -103,12 +111,12 @@ struct InferenceRequest {
 
   // The request's own timeout, from its arrival: the earlier of the deadlines counts. 0: it has
   // none.
-  void LimitTime(uint64_t timeout_us) {
-    if (timeout_us == 0) return;
-    constexpr uint64_t kLongestUs = limits::kMaxTimeoutSeconds * (kSecond / kMicrosecond);
-    const Nanos timeout = static_cast<Nanos>(std::min(timeout_us, kLongestUs)) * kMicrosecond;
-    deadline = std::min(deadline, stages.start() + timeout);
+  void LimitTime(uint64_t limit_us) {
+    if (limit_us != 0) deadline = std::min(deadline, stages.start() + ShortenedTimeout(limit_us));
   }
+
+  // How long it may wait by its own account, from its arrival; kNever: it does not say.
+  Nanos QueueTimeout() const { return timeout_us == 0 ? kNever : ShortenedTimeout(timeout_us); }
 
   absl::Status TakeMemory(int64_t bytes) {
     return memory == nullptr ? absl::OkStatus() : memory->Take(bytes);

@@ -81,6 +81,7 @@ class InferenceTask final : public Task {
   uint64_t shape_key() const override { return size_.shape_key; }
   int priority() const override { return priority_; }
   Nanos arrival() const override { return request_->stages.start(); }
+  Nanos timeout() const override { return request_->QueueTimeout(); }
   Nanos deadline() const override { return request_->deadline; }
   bool Cancelled() const override { return request_->cancellation->Cancelled(); }
   void Drop(std::unique_ptr<Task> self, absl::Status why) override {

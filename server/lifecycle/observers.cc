@@ -12,14 +12,25 @@ namespace {
 
 class MeteredModel final : public ModelObserver {
  public:
-  explicit MeteredModel(std::shared_ptr<ModelMeter> meter) : meter_(std::move(meter)) {}
+  MeteredModel(std::shared_ptr<ModelMeter> meter, const ModelView& model)
+      : meter_(std::move(meter)), has_levels_(model.priority_levels > 1) {}
 
   void OnQueueDepth(int waiting, int reserved) override {
     meter_->OnQueueDepth(waiting + reserved);
   }
-  void OnRejected(Rejection reason) override { meter_->OnRejected(RejectionName(reason)); }
-  void OnDropped(Rejection reason) override { meter_->OnRejected(RejectionName(reason)); }
+  void OnPriorityDepth(int priority, int places) override {
+    meter_->OnPriorityDepth(priority, places);
+  }
+  void OnRejected(int priority, Rejection reason) override {
+    meter_->OnRejected(RejectionName(reason));
+    if (has_levels_) meter_->OnPriorityRejected(priority, RejectionName(reason));
+  }
+  void OnDropped(int priority, Rejection reason) override { OnRejected(priority, reason); }
+  void OnDelayed(int tasks) override { meter_->OnDelayed(tasks); }
   void OnBatchClosed(const Batch& batch) override {
+    if (has_levels_) {
+      for (const auto& task : batch.tasks) meter_->OnPriorityRun(task->priority());
+    }
     meter_->OnBatchClosed(CloseReasonName(batch.why));
   }
   void OnBatchDone(int, Nanos) override {}  // the executor tells more of it
@@ -41,12 +52,13 @@ class MeteredModel final : public ModelObserver {
 
  private:
   const std::shared_ptr<ModelMeter> meter_;
+  const bool has_levels_;
 };
 
 }  // namespace
 
 std::unique_ptr<ModelObserver> ObserveModel(Metrics& metrics, const ModelView& model) {
-  return std::make_unique<MeteredModel>(metrics.Meter(model));
+  return std::make_unique<MeteredModel>(metrics.Meter(model), model);
 }
 
 void AnswerObserver::OnRequestArrived() { metrics_.families().inflight_requests.Increment(); }

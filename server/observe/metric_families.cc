@@ -67,8 +67,19 @@ MetricFamilies::MetricFamilies(prometheus::Registry& registry)
       cancelled_work(Declare<Counter>(
           registry, "fovea_cancelled_work_seconds_total",
           "Time of work that nobody waited for any more: saved, by forecast, or wasted")),
+      delayed(Declare<Counter>(registry, "fovea_queue_delayed_total",
+                               "Requests that waited for the timeout of their queue policy and "
+                               "then stood behind the others, where its action is DELAY")),
       queue_depth(
           Declare<Gauge>(registry, "fovea_queue_depth", "Requests that hold a place in the queue")),
+      priority_depth(Declare<Gauge>(registry, "fovea_priority_queue_depth",
+                                    "Requests of a priority level that hold a place in the queue")),
+      priority_run(Declare<Counter>(registry, "fovea_priority_run_total",
+                                    "Requests of a priority level that left the queue to be run")),
+      priority_rejected(Declare<Counter>(
+          registry, "fovea_priority_rejected_total",
+          "Requests of a priority level that were refused a place in the queue or left it without "
+          "being run")),
       model_memory(
           Declare<Gauge>(registry, "fovea_model_memory_bytes", "Memory of a loaded model by kind")),
       model_info(Declare<Gauge>(registry, "fovea_model_info", "1 for each loaded model version")),

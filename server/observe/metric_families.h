@@ -27,9 +27,14 @@ struct MetricFamilies {
   prometheus::Family<prometheus::Counter>& non_finite;
   prometheus::Family<prometheus::Counter>& rejected;        // + reason
   prometheus::Family<prometheus::Counter>& cancelled_work;  // + stage, outcome
+  prometheus::Family<prometheus::Counter>& delayed;
   prometheus::Family<prometheus::Gauge>& queue_depth;
-  prometheus::Family<prometheus::Gauge>& model_memory;  // + kind
-  prometheus::Family<prometheus::Gauge>& model_info;    // + backbone, precision
+  // Of models with several priority levels.
+  prometheus::Family<prometheus::Gauge>& priority_depth;       // + priority
+  prometheus::Family<prometheus::Counter>& priority_run;       // + priority
+  prometheus::Family<prometheus::Counter>& priority_rejected;  // + priority, reason
+  prometheus::Family<prometheus::Gauge>& model_memory;         // + kind
+  prometheus::Family<prometheus::Gauge>& model_info;           // + backbone, precision
 
   // Of the server.
   prometheus::Gauge& inflight_requests;

@@ -71,7 +71,8 @@ ModelMeter::ModelMeter(MetricFamilies& families, const ModelView& model,
       batch_peak_memory_(series_.Add(families.batch_peak_memory, {}, MemoryBuckets())),
       images_(series_.Add(families.images, {})),
       non_finite_(series_.Add(families.non_finite, {})),
-      queue_depth_(series_.Add(families.queue_depth, {})) {
+      queue_depth_(series_.Add(families.queue_depth, {})),
+      delayed_(series_.Add(families.delayed, {})) {
   for (const Protocol protocol : kProtocols) {
     request_duration_[static_cast<size_t>(protocol)] =
         &series_.Add(families.request_duration, {{"protocol", std::string(ProtocolName(protocol))}},
@@ -84,10 +85,7 @@ ModelMeter::ModelMeter(MetricFamilies& families, const ModelView& model,
   if (model.fits_pictures) {
     batch_padding_ = &series_.Add(families.batch_padding, {}, PaddingBuckets());
   }
-  for (const std::string_view reason : kRejections) {
-    rejected_[std::string(reason)] =
-        &series_.Add(families.rejected, {{"reason", std::string(reason)}});
-  }
+  rejected_ = AddRejections(families.rejected, {});
   for (const std::string_view reason : kCloseReasons) {
     closed_[std::string(reason)] =
         &series_.Add(families.batches_closed, {{"reason", std::string(reason)}});
@@ -105,9 +103,26 @@ void ModelMeter::OnCancelledWork(std::string_view stage, std::string_view outcom
   found->second->Increment(Seconds(time));
 }
 
+ModelMeter::CountersByReason ModelMeter::AddRejections(
+    prometheus::Family<prometheus::Counter>& family, const MetricLabels& further) {
+  CountersByReason counters;
+  for (const std::string_view reason : kRejections) {
+    MetricLabels labels = further;
+    labels["reason"] = std::string(reason);
+    counters[std::string(reason)] = &series_.Add(family, labels);
+  }
+  return counters;
+}
+
 void ModelMeter::Describe(const ModelView& model) {
   statistics_->Describe(model);
   MutexLock lock(mutex_);
+  while (model.priority_levels > 1 && levels_.size() < static_cast<size_t>(model.priority_levels)) {
+    const MetricLabels level = {{"priority", std::to_string(levels_.size() + 1)}};
+    levels_.push_back({.depth = series_.Add(families_.priority_depth, level),
+                       .run = series_.Add(families_.priority_run, level),
+                       .rejected = AddRejections(families_.priority_rejected, level)});
+  }
   facts_.reset();  // first: the new ones may be the same series
   facts_ = std::make_unique<OwnedSeries>(series_.labels());
   for (const auto& [kind, bytes] : model.memory_bytes) {
@@ -135,6 +150,21 @@ void ModelMeter::OnBatch(const BatchRun& run) {
 }
 
 void ModelMeter::OnQueueDepth(int places) { queue_depth_.Set(places); }
+
+void ModelMeter::OnPriorityDepth(int priority, int places) {
+  MutexLock lock(mutex_);
+  levels_[priority].depth.Set(places);
+}
+
+void ModelMeter::OnPriorityRun(int priority) {
+  MutexLock lock(mutex_);
+  levels_[priority].run.Increment();
+}
+
+void ModelMeter::OnPriorityRejected(int priority, std::string_view reason) {
+  MutexLock lock(mutex_);
+  Count(levels_[priority].rejected, reason);
+}
 
 void ModelMeter::OnRejected(std::string_view reason) { Count(rejected_, reason); }
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "server/core/clock.h"
@@ -50,6 +51,11 @@ class ModelMeter {
   // So many requests failed because their output was not finite.
   void OnNonFinite(int requests) { non_finite_.Increment(requests); }
   void OnQueueDepth(int places);
+  // Of models with several priority levels. As the queue has them: 0 is the highest.
+  void OnPriorityDepth(int priority, int places);
+  void OnPriorityRun(int priority);
+  void OnPriorityRejected(int priority, std::string_view reason);
+  void OnDelayed(int requests) { delayed_.Increment(requests); }
   // Labels as the scheduler names them.
   void OnRejected(std::string_view reason);
   void OnBatchClosed(std::string_view reason);
@@ -73,10 +79,21 @@ class ModelMeter {
   prometheus::Counter& images_;
   prometheus::Counter& non_finite_;
   prometheus::Gauge& queue_depth_;
+  prometheus::Counter& delayed_;
   CountersByReason rejected_, closed_;
   std::map<std::pair<std::string_view, std::string_view>, prometheus::Counter*> cancelled_work_;
 
+  struct Level {
+    prometheus::Gauge& depth;
+    prometheus::Counter& run;
+    CountersByReason rejected;
+  };
+  CountersByReason AddRejections(prometheus::Family<prometheus::Counter>& family,
+                                 const MetricLabels& further);
+
   Mutex mutex_;
+  // The highest first, as many as any version with our labels has had: a reload may add some.
+  std::vector<Level> levels_ ABSL_GUARDED_BY(mutex_);
   // Of the version that was loaded last: a reload may change them under the same labels.
   std::unique_ptr<OwnedSeries> facts_ ABSL_GUARDED_BY(mutex_);
 };

@@ -71,6 +71,7 @@ Requests RequestsFor(const InferenceRequest& whole, const AcceptedInput& input) 
     one->input = InputFor(input, image);
     one->options = whole.options;
     one->priority = whole.priority;
+    one->timeout_us = whole.timeout_us;
     one->deadline = whole.deadline;
     one->split_from = number;
     one->stages = whole.stages;

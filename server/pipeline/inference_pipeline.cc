@@ -18,14 +18,6 @@
 namespace fovea {
 namespace {
 
-// The caller's priority as the queue's, where 0 is first. Like Triton's: 0, and levels that the
-// model does not have, stand for the model's default.
-int QueuePriority(uint64_t priority, const ModelView& model) {
-  if (model.priority_levels == 0) return 0;
-  const bool known = priority >= 1 && priority <= static_cast<uint64_t>(model.priority_levels);
-  return (known ? static_cast<int>(priority) : model.default_priority_level) - 1;
-}
-
 // The size that images will run at; nothing where their first bytes do not tell.
 std::optional<size_t> ForeseenSize(const ImagesToDecode& images, const PreprocessSpec& spec) {
   const std::optional<ImageSize>& first = images.sizes.front();
@@ -58,7 +50,7 @@ struct Admitted {
   InferenceCallback done;
   AcceptedInput input;
   BatchSize size = {};                   // of its batch, as far as it is known
-  int priority = 0;                      // as the queue's
+  int priority = 0;                      // as the queue's: 0 is first
   std::optional<ImagesToDecode> images;  // where the input is to be decoded or resized
   std::optional<Reservation> place;
 
@@ -76,7 +68,7 @@ absl::Status Check(Admitted& admitted) {
 absl::Status Admit(Admitted& admitted) {
   const InferenceRequest& request = *admitted.request;
   const ModelView& model = *admitted.model.view();
-  admitted.priority = QueuePriority(request.priority, model);
+  admitted.priority = model.LevelOf(request.priority) - 1;
   std::optional<size_t> size = admitted.input.size;
   TaskOutline outline{
       .images = admitted.input.images, .priority = admitted.priority, .deadline = request.deadline};

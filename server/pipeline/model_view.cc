@@ -99,11 +99,12 @@ ModelView DescribeServedModel(const VersionToLoad& model, const models::ModelInf
   view.max_batch_size = spec.max_batch_size;
   view.preferred_batch_sizes = spec.batching.preferred_batch_sizes;
   view.max_queue_delay_us = spec.batching.max_queue_delay_us;
-  view.default_timeout_us = spec.batching.default_timeout_us;
-  view.max_queue_size = spec.batching.max_queue_size;
+  view.default_queue_policy = spec.batching.default_queue_policy;
+  view.priority_queue_policy = spec.batching.priority_queue_policy;
   view.priority_levels = spec.batching.priority_levels;
   view.default_priority_level = spec.batching.default_priority_level;
   view.instances = spec.instances.count;
+  view.rate_limiter_priority = spec.instances.rate_limiter_priority;
   view.device = device;
   view.properties = {
       {"fovea.attention", view.attention},

@@ -41,6 +41,15 @@ PreprocessSpec ImagingSpec(const models::ModelInfo& info,
   return spec;
 }
 
+// Of each level, the highest first.
+std::vector<QueuePolicy> QueuePolicies(const ModelView& model) {
+  std::vector<QueuePolicy> policies;
+  for (int level = 1; level <= std::max(1, model.priority_levels); ++level) {
+    policies.push_back(model.PolicyOf(level));
+  }
+  return policies;
+}
+
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<Servable>> ServedModel::Create(const VersionToLoad& model,
@@ -97,10 +106,10 @@ absl::StatusOr<std::shared_ptr<Servable>> ServedModel::Create(const VersionToLoa
       .max_batch_size = spec.max_batch_size,
       .preferred_batch_sizes = spec.batching.preferred_batch_sizes,
       .max_queue_delay_us = spec.batching.max_queue_delay_us,
-      .max_queue_size = spec.batching.max_queue_size,
-      .default_timeout_us = spec.batching.default_timeout_us,
+      .policies = QueuePolicies(*served->view_),
       .instances = spec.instances.count,
       .threads_per_instance = threads,
+      .rate_limiter_priority = spec.instances.rate_limiter_priority,
       .drain_timeout_us = environment.drain_timeout_us,
       .on_thread_start = [served =
                               served.get()](int) { served->executor_->device().EnterThread(); },

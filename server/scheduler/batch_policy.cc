@@ -13,7 +13,7 @@ BatchPolicy::BatchPolicy(Options options) : options_(std::move(options)) {
 }
 
 BatchPolicy::Decision BatchPolicy::Next(const Snapshot& queue, Nanos now) const {
-  FOVEA_CHECK(queue.images >= 1 && queue.latency != nullptr);
+  FOVEA_CHECK(queue.images >= 1 && queue.first_images >= 1 && queue.latency != nullptr);
   if (!queue.device_idle) return WaitUntil{kNever};
 
   Close close{.images = std::min(queue.images, options_.max_batch_size), .why = CloseReason::kFull};
@@ -24,9 +24,9 @@ BatchPolicy::Decision BatchPolicy::Next(const Snapshot& queue, Nanos now) const 
     close = {.images = *std::prev(above), .why = CloseReason::kPreferred};
   } else if (queue.images < options_.max_batch_size) {
     const Nanos delay_left = options_.max_queue_delay - queue.longest_wait;
-    const Nanos latest_start = queue.earliest_deadline == kNever
-                                   ? kNever
-                                   : queue.earliest_deadline - queue.latency->Slow(close.images);
+    const Nanos earliest = std::min(queue.first_deadline, queue.behind_deadline);
+    const Nanos latest_start =
+        earliest == kNever ? kNever : earliest - queue.latency->Slow(close.images);
     if (queue.draining) {
       close.why = CloseReason::kDrain;
     } else if (delay_left <= 0) {
@@ -46,12 +46,17 @@ BatchPolicy::Decision BatchPolicy::Next(const Snapshot& queue, Nanos now) const 
 }
 
 int BatchPolicy::FitToDeadline(int images, const Snapshot& queue, Nanos now) const {
-  if (queue.earliest_deadline == kNever) return images;
-  const Nanos budget = queue.earliest_deadline - now;
-  for (int fit = images; fit >= 1; --fit) {
-    if (queue.latency->Typical(fit) <= budget) return fit;
-  }
-  return images;
+  const auto in_time = [&](int fit, Nanos deadline) {
+    return deadline == kNever || queue.latency->Typical(fit) <= deadline - now;
+  };
+  // A deadline that is missed however small the batch is keeps nobody out.
+  const int own = std::min(images, queue.first_images);
+  const Nanos first = in_time(1, queue.first_deadline) ? queue.first_deadline : kNever;
+  const Nanos behind = in_time(own + 1, queue.behind_deadline) ? queue.behind_deadline : kNever;
+  int fit = images;
+  while (fit > own && !in_time(fit, std::min(first, behind))) --fit;
+  while (fit > 1 && !in_time(fit, first)) --fit;
+  return fit;
 }
 
 }  // namespace fovea

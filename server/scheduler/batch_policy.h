@@ -18,7 +18,8 @@ namespace fovea {
 //   - at a preferred size, the largest that can be formed, or when it is full;
 //   - when by the latency curve a later start would miss the earliest deadline;
 //   - when somebody in line has waited for the queue delay, which may be none.
-// It takes no more images than the earliest deadline leaves time for.
+// It takes no more images than the earliest deadline leaves time for. A deadline of a lower
+// priority keeps tasks of lower priorities out of the batch, never one of the first's own.
 class BatchPolicy {
  public:
   struct Options {
@@ -28,11 +29,14 @@ class BatchPolicy {
   };
 
   struct Snapshot {
-    int images = 0;                    // in line for this batch, also more than it can take; >= 1
-    Nanos longest_wait = 0;            // of anybody in line, also those of another shape
-    Nanos earliest_deadline = kNever;  // of the tasks that would be in it
-    bool device_idle = false;          // an instance waits for work
-    bool draining = false;             // the queue takes no more work
+    int images = 0;          // in line for this batch, also more than it can take; >= 1
+    Nanos longest_wait = 0;  // of anybody in line, also those of another shape
+    // Of those that would be in it and stand with the first: in its priority, and delayed as it is.
+    int first_images = 1;
+    Nanos first_deadline = kNever;   // the earliest of theirs
+    Nanos behind_deadline = kNever;  // the earliest of the others that would be in it
+    bool device_idle = false;        // an instance waits for work
+    bool draining = false;           // the queue takes no more work
     const LatencyModel* latency = nullptr;
   };
 
@@ -50,7 +54,7 @@ class BatchPolicy {
   Decision Next(const Snapshot& queue, Nanos now) const;
 
  private:
-  // The largest size up to `images` that is run by the earliest deadline; `images` where none is.
+  // The largest size up to `images` that is run by the earliest deadline of those that are in it.
   int FitToDeadline(int images, const Snapshot& queue, Nanos now) const;
 
   Options options_;

@@ -37,7 +37,7 @@ Dispatcher::Dispatcher(const SchedulerOptions& options)
 QueueId Dispatcher::AddQueue(const ModelQueueOptions& options) {
   const QueueId id = ++last_queue_;
   queues_.try_emplace(id, id, options);
-  fair_share_.Add(id);
+  fair_share_.Add(id, options.rate_limiter_priority);
   return id;
 }
 
@@ -53,10 +53,11 @@ absl::StatusOr<TaskId> Dispatcher::Reserve(QueueId id, const TaskOutline& outlin
   if (outline.images < 1 || outline.images > queue.options.max_batch_size) {
     return refusal::BadBatch();
   }
-  if (outline.priority < 0) return refusal::BadPriority();
+  if (outline.priority < 0 || outline.priority >= queue.priorities()) return refusal::BadPriority();
   if (absl::Status admitted = Admit(queue, outline, now); !admitted.ok()) {
-    if (queue.options.observer != nullptr)
-      queue.options.observer->OnRejected(refusal::CountedAs(admitted));
+    if (queue.options.observer != nullptr) {
+      queue.options.observer->OnRejected(outline.priority, refusal::CountedAs(admitted));
+    }
     return admitted;
   }
   const TaskId task = ++last_task_;
@@ -68,8 +69,9 @@ absl::StatusOr<TaskId> Dispatcher::Reserve(QueueId id, const TaskOutline& outlin
 absl::Status Dispatcher::Admit(Queue& queue, const TaskOutline& outline, Nanos now) {
   if (queue.state != QueueState::kAccepting) return refusal::Draining();
   if (outline.deadline <= now) return refusal::Expired();
-  if (queue.places() >= queue.options.max_queue_size) TakeExpired(queue, now);
-  if (queue.places() >= queue.options.max_queue_size) return refusal::Full();
+  const int most = queue.options.policies[outline.priority].max_queue_size;
+  if (queue.places(outline.priority) >= most) TakeExpired(queue, now);
+  if (queue.places(outline.priority) >= most) return refusal::Full();
   if (outline.deadline != kNever && queue.latency.Of(outline.shape_key).Trusted(now) &&
       Forecast(queue, outline, now) > outline.deadline) {
     return refusal::Unreachable();
@@ -211,7 +213,7 @@ const Dispatcher::Queue& Dispatcher::Get(QueueId id) const {
 void Dispatcher::Drop(Queue& queue, std::unique_ptr<Task> task, absl::Status why) {
   if (queue.options.observer != nullptr) {
     const Rejection counted = refusal::CountedAs(why);
-    queue.options.observer->OnDropped(counted);
+    queue.options.observer->OnDropped(task->priority(), counted);
     const int batch = queue.options.max_batch_size;
     const Nanos share = queue.latency.Of(task->shape_key()).Typical(batch) * task->images() / batch;
     const bool unwanted = counted == Rejection::kCancelled || counted == Rejection::kDeadline;
@@ -222,10 +224,12 @@ void Dispatcher::Drop(Queue& queue, std::unique_ptr<Task> task, absl::Status why
 
 void Dispatcher::TakeExpired(Queue& queue, Nanos now) {
   if (queue.line.NextExpiry() > now) return;
-  queue.line.TakeExpired(now, [&](std::unique_ptr<Task> task, TaskQueue::Expiry expiry) {
-    Drop(queue, std::move(task),
-         expiry == TaskQueue::Expiry::kDeadline ? refusal::Expired() : refusal::TimedOut());
-  });
+  const int delayed =
+      queue.line.TakeExpired(now, [&](std::unique_ptr<Task> task, TaskQueue::Expiry expiry) {
+        Drop(queue, std::move(task),
+             expiry == TaskQueue::Expiry::kDeadline ? refusal::Expired() : refusal::TimedOut());
+      });
+  if (delayed > 0 && queue.options.observer != nullptr) queue.options.observer->OnDelayed(delayed);
   TellDepth(queue);
 }
 
@@ -254,7 +258,9 @@ BatchPolicy::Decision Dispatcher::Ask(const Queue& queue, Nanos now) const {
   const TaskQueue::Forming forming = queue.line.Look(queue.options.max_batch_size);
   return queue.policy.Next({.images = forming.images,
                             .longest_wait = now - queue.line.oldest(),
-                            .earliest_deadline = forming.earliest_deadline,
+                            .first_images = forming.first_images,
+                            .first_deadline = forming.first_deadline,
+                            .behind_deadline = forming.behind_deadline,
                             .device_idle = queue.running < queue.options.instances,
                             .draining = queue.state != QueueState::kAccepting,
                             .latency = &queue.latency.Of(queue.line.front().shape_key)},
@@ -310,6 +316,10 @@ std::optional<Dispatcher::Start> Dispatcher::StartBatch(Queue& queue,
 void Dispatcher::TellDepth(const Queue& queue) const {
   if (queue.options.observer == nullptr) return;
   queue.options.observer->OnQueueDepth(queue.line.size(), queue.reserved.size());
+  if (queue.priorities() == 1) return;
+  for (int priority = 0; priority < queue.priorities(); ++priority) {
+    queue.options.observer->OnPriorityDepth(priority, queue.places(priority));
+  }
 }
 
 }  // namespace fovea

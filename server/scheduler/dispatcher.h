@@ -105,7 +105,8 @@ class Dispatcher {
     Queue(QueueId id, const ModelQueueOptions& options);
     // The only transition function: ends the process unless `next` directly follows.
     void MoveTo(QueueState next);
-    int places() const { return line.size() + reserved.size(); }
+    int priorities() const { return static_cast<int>(options.policies.size()); }
+    int places(int priority) const { return line.size(priority) + reserved.size(priority); }
     // Where a task that comes at `now` stands inside its priority.
     Nanos OrderOf(const TaskOutline& outline, Nanos now) const;
 

@@ -52,11 +52,13 @@ Nanos Dispatcher::Forecast(const Queue& queue, const TaskOutline& outline, Nanos
                     options_.device_threads);
   };
   int wanted_threads = most_threads(queue);
-  absl::InlinedVector<Nanos, 8> competing;
+  absl::InlinedVector<Outlook::Competitor, 8> competing;
   for (const auto& [id, other] : queues_) {
     if (id == queue.id || other.line.empty()) continue;
     wanted_threads += most_threads(other);
-    competing.push_back(TimeInLine(other) * other.options.threads_per_instance);
+    competing.push_back({.device_time = TimeInLine(other) * other.options.threads_per_instance,
+                         .share = static_cast<double>(queue.options.rate_limiter_priority) /
+                                  other.options.rate_limiter_priority});
   }
   if (wanted_threads <= options_.device_threads) competing.clear();  // there is room for all
   const int threads = queue.options.threads_per_instance;

@@ -8,9 +8,9 @@ namespace fovea {
 
 FairShare::FairShare(Nanos quantum) : quantum_(quantum) { FOVEA_CHECK(quantum > 0); }
 
-void FairShare::Add(Member member) {
-  FOVEA_CHECK(Find(member) == nullptr);
-  accounts_.push_back({.member = member});
+void FairShare::Add(Member member, int divisor) {
+  FOVEA_CHECK(Find(member) == nullptr && divisor >= 1);
+  accounts_.push_back({.member = member, .gain = std::max<Nanos>(1, quantum_ / divisor)});
 }
 
 void FairShare::Remove(Member member) {
@@ -25,18 +25,17 @@ void FairShare::Remove(Member member) {
 FairShare::Member FairShare::Next(std::span<const Member> ready) {
   FOVEA_CHECK(!ready.empty());
   for (Account& account : accounts_) account.ready = false;
-  Nanos least_debt = kNever;
+  Nanos rounds = kNever;  // until the first of them is in credit
   for (Member member : ready) {
     Account* account = Find(member);
     FOVEA_CHECK(account != nullptr);
     account->ready = true;
-    least_debt = std::min(least_debt, -account->balance);
+    rounds = std::min(rounds, -account->balance / account->gain + 1);
   }
   if (Account* account = FirstInCredit()) return account->member;
 
-  // As many rounds at once as it takes until one of them is in credit.
-  const Nanos gain = (least_debt / quantum_ + 1) * quantum_;
   for (Account& account : accounts_) {
+    const Nanos gain = rounds * account.gain;
     if (account.ready) {
       account.balance += gain;
     } else if (account.balance < 0) {

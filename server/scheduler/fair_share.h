@@ -18,14 +18,17 @@ namespace fovea {
 // a round passes, in which each member gains one quantum. A member without work gains too, but not
 // above zero: it does not save up turns, and its debts run out.
 // So the device time of two members that always have work differs by at most a quantum and the cost
-// of one batch of each, however many batches they run and whatever these cost.
+// of one batch of each, however many batches they run and whatever these cost. A member with a
+// divisor gains so much less in a round: of two members that always have work, one of divisor 3
+// uses a third of the device time of one of divisor 1.
 class FairShare {
  public:
   using Member = uint64_t;
 
   explicit FairShare(Nanos quantum);
 
-  void Add(Member member);
+  // `divisor` >= 1.
+  void Add(Member member, int divisor = 1);
   void Remove(Member member);
 
   // Who of `ready`, which is not empty and holds only members, is next. Stays the same until it is
@@ -38,6 +41,7 @@ class FairShare {
  private:
   struct Account {
     Member member;
+    Nanos gain;  // in a round
     Nanos balance = 0;
     bool ready = false;
   };

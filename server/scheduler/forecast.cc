@@ -21,7 +21,10 @@ Nanos PredictFinish(const Outlook& outlook, const LatencyModel& latency) {
 
   const Nanos own_device_time = own_time * outlook.parallel_batches * outlook.threads_per_batch;
   Nanos competing_device_time = 0;
-  for (Nanos other : outlook.competing) competing_device_time += std::min(other, own_device_time);
+  for (const Outlook::Competitor& other : outlook.competing) {
+    competing_device_time +=
+        std::min(other.device_time, static_cast<Nanos>(own_device_time * other.share));
+  }
   const Nanos turn = outlook.free_at + time_ahead + competing_device_time / outlook.device_threads;
   return std::max(turn, outlook.ready_at) + latency.Slow(own_batch);
 }

@@ -22,9 +22,12 @@ struct Outlook {
   int device_threads = 1;
   Nanos free_at = 0;   // when the first batch of its model can start
   Nanos ready_at = 0;  // when its images are decoded, and it can be run
-  // Device time that waits in the lines of the other models that compete for the device: each of
-  // them gets as much of it as this model while both have work.
-  std::span<const Nanos> competing;
+  // The other models that compete for the device.
+  struct Competitor {
+    Nanos device_time;  // that waits in its line
+    double share;       // of the device, for each 1 of this model's while both have work
+  };
+  std::span<const Competitor> competing;
 };
 
 // Pure. With nobody of its model before or behind it, the request is taken to be run alone, as fast

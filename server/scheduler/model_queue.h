@@ -75,11 +75,11 @@ class ModelQueue {
   // A place for a task that will be as `outline` says, before anything of it is decoded. Returns
   // quickly. Fails with
   //   INVALID_ARGUMENT (queue.bad_batch, queue.bad_priority): images not in 1 .. max_batch_size, a
-  //     negative priority;
+  //     priority without a policy;
   //   DEADLINE_EXCEEDED (queue.expired): the deadline has passed;
   //   DEADLINE_EXCEEDED (queue.unreachable_deadline): by this model's measured latency and by what
   //     is in line, the task would finish after its deadline;
-  //   UNAVAILABLE (queue.full): no place is left;
+  //   UNAVAILABLE (queue.full): no place of its priority is left;
   //   UNAVAILABLE (queue.draining): the queue takes no more work.
   absl::StatusOr<Reservation> Reserve(const TaskOutline& outline);
 

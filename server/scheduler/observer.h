@@ -27,10 +27,14 @@ class SchedulerObserver {
 
   // `waiting`: tasks in line; `reserved`: places held by requests that are still being prepared.
   virtual void OnQueueDepth(int waiting, int reserved) = 0;
+  // Of a queue with several priorities: the places, in line or reserved, that each of them holds.
+  virtual void OnPriorityDepth(int /*priority*/, int /*places*/) {}
   // A request that was refused a place.
-  virtual void OnRejected(Rejection reason) = 0;
+  virtual void OnRejected(int priority, Rejection reason) = 0;
   // A task that had a place and left the queue without being run.
-  virtual void OnDropped(Rejection reason) = 0;
+  virtual void OnDropped(int priority, Rejection reason) = 0;
+  // So many tasks have timed out, and stand behind the rest of their priority now.
+  virtual void OnDelayed(int /*tasks*/) {}
   virtual void OnBatchClosed(const Batch& batch) = 0;
   // The callback of a batch of `images` images returned after `duration`.
   virtual void OnBatchDone(int images, Nanos duration) = 0;

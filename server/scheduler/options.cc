@@ -34,15 +34,21 @@ absl::Status Validate(const ModelQueueOptions& options, const SchedulerOptions& 
   }
   FOVEA_RETURN_IF_ERROR(CheckRange("max_queue_delay_us", options.max_queue_delay_us, 0,
                                    limits::kMaxQueueDelayMicroseconds));
-  FOVEA_RETURN_IF_ERROR(
-      CheckRange("max_queue_size", options.max_queue_size, 1, limits::kMaxQueueSize));
+  FOVEA_RETURN_IF_ERROR(CheckRange("policies", static_cast<int64_t>(options.policies.size()), 1,
+                                   limits::kMaxPriorityLevels));
+  for (const QueuePolicy& policy : options.policies) {
+    FOVEA_RETURN_IF_ERROR(
+        CheckRange("max_queue_size", policy.max_queue_size, 1, limits::kMaxQueueSize));
+    FOVEA_RETURN_IF_ERROR(
+        CheckRange("default_timeout_us", policy.default_timeout_us, 0, kLongestUs));
+  }
   FOVEA_RETURN_IF_ERROR(
       CheckRange("default_deadline_us", options.default_deadline_us, 1, kLongestUs));
-  FOVEA_RETURN_IF_ERROR(
-      CheckRange("default_timeout_us", options.default_timeout_us, 0, kLongestUs));
   FOVEA_RETURN_IF_ERROR(CheckRange("instances", options.instances, 1, limits::kMaxInstances));
   FOVEA_RETURN_IF_ERROR(CheckRange("threads_per_instance", options.threads_per_instance, 1,
                                    scheduler.device_threads));
+  FOVEA_RETURN_IF_ERROR(CheckRange("rate_limiter_priority", options.rate_limiter_priority, 1,
+                                   limits::kMaxRateLimiterPriority));
   return CheckRange("drain_timeout_us", options.drain_timeout_us, 0, kLongestUs);
 }
 

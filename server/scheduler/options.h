@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "base/queue_policy.h"
 #include "server/core/clock.h"
 
 namespace fovea {
@@ -21,12 +22,6 @@ struct SchedulerOptions {
   // between models whose batches are short; a batch is never cut, so below the cost of one batch it
   // makes no difference.
   int64_t fair_share_quantum_us = 100;
-};
-
-// What becomes of a task that has waited for the queue timeout.
-enum class TimeoutAction {
-  kReject,  // it is given back with DEADLINE_EXCEEDED
-  kDelay,   // it is run after every task of its priority that has not timed out
 };
 
 // Where work without a deadline stands in a line.
@@ -44,20 +39,19 @@ struct ModelQueueOptions {
   // How long an idle device is left waiting for batch peers of a task in line. Higher: fuller
   // batches under light load, and that much more latency. 0: never.
   int64_t max_queue_delay_us = 0;
-  // Requests that may hold a place: reserved and in line together; those that run do not count.
-  // Higher: longer bursts are absorbed, and a request may wait longer; lower: refused earlier.
-  int max_queue_size = 128;
+  // How the tasks of each priority wait, the highest (0) first; never empty. Each has places of its
+  // own: a line that is full refuses nobody of another priority.
+  std::vector<QueuePolicy> policies = {QueuePolicy()};
   // Ordering only: a task without a deadline is in line as if it had arrival + this. Lower: such
   // tasks are served before tasks with far deadlines.
   int64_t default_deadline_us = kDefaultDeadlineUs;
-  // How long a task may wait in line before `timeout_action` applies, from its arrival. 0: for
-  // ever.
-  int64_t default_timeout_us = 0;
-  TimeoutAction timeout_action = TimeoutAction::kReject;
   // Threads that run batches of this model, each one at a time.
   int instances = 1;
   // What a running batch takes of SchedulerOptions::device_threads.
   int threads_per_instance = 1;
+  // Triton's weight between models, 1 the highest: while both always have work, a model of 2 gets
+  // half the device time of a model of 1.
+  int rate_limiter_priority = 1;
   // How long the destructor of the queue lets accepted work finish before it gives the rest back.
   int64_t drain_timeout_us = 30'000'000;
   // Runs first on each instance's thread, with the instance's number: sets what is per thread.

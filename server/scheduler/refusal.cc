@@ -34,7 +34,7 @@ absl::Status BadBatch() {
 }
 
 absl::Status BadPriority() {
-  return InvalidArgument("queue.bad_priority", "the priority is negative");
+  return InvalidArgument("queue.bad_priority", "the model has no such priority");
 }
 
 Rejection CountedAs(const absl::Status& why) {

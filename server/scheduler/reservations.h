@@ -16,6 +16,7 @@ class Reservations {
     const Place place{priority, order, id};
     places_.emplace(id, place);
     by_order_.Insert(place, images);
+    ++sizes_[priority];
   }
 
   // Whether there was one.
@@ -23,6 +24,7 @@ class Reservations {
     const auto found = places_.find(id);
     if (found == places_.end()) return false;
     by_order_.Erase(found->second);
+    --sizes_[found->second.priority];
     places_.erase(found);
     return true;
   }
@@ -30,6 +32,10 @@ class Reservations {
   void Clear() { *this = {}; }
 
   int size() const { return static_cast<int>(places_.size()); }
+  int size(int priority) const {
+    const auto found = sizes_.find(priority);
+    return found == sizes_.end() ? 0 : found->second;
+  }
   int images() const { return static_cast<int>(by_order_.total()); }
   // Of those that will be in line before a task that would come now. O(log n).
   int ImagesBefore(int priority, Nanos order) const {
@@ -45,6 +51,7 @@ class Reservations {
   };
   absl::flat_hash_map<TaskId, Place> places_;
   WeightedOrder<Place, std::less<>> by_order_;  // weighed by their images
+  absl::flat_hash_map<int, int> sizes_;         // of each priority that ever had one
 };
 
 }  // namespace fovea

@@ -24,7 +24,10 @@ class Task {
   virtual int images() const = 0;          // 1 .. max_batch_size of its queue
   virtual uint64_t shape_key() const = 0;  // only tasks of one key share a batch
   virtual int priority() const = 0;        // 0 is served first
-  virtual Nanos arrival() const = 0;   // when the request came in; orders tasks without a deadline
+  virtual Nanos arrival() const = 0;  // when the request came in; orders tasks without a deadline
+  // How long it may wait by its own account, from its arrival, before the timeout action of its
+  // priority applies; kNever: as long as the policy lets it.
+  virtual Nanos timeout() const = 0;
   virtual Nanos deadline() const = 0;  // when its answer stops being wanted; kNever when none
 
   // Whether the caller has gone. Thread-safe; true stays true. Asked when the task is taken out of

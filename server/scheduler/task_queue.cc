@@ -12,13 +12,19 @@ namespace {
 
 Nanos Expires(const WaitingTask& task) { return std::min(task.deadline, task.timeout); }
 
-// Behind every deadline there is.
-constexpr Nanos kLast = kNever;
+// When the timeout action of its priority applies.
+Nanos TimeoutOf(const Task& task, const QueuePolicy& policy) {
+  Nanos timeout =
+      policy.default_timeout_us == 0 ? kNever : policy.default_timeout_us * kMicrosecond;
+  if (policy.allow_timeout_override) timeout = std::min(timeout, task.timeout());
+  return timeout == kNever ? kNever : task.arrival() + timeout;
+}
 
 }  // namespace
 
 bool TaskQueue::ByOrder::operator()(const WaitingTask* a, const WaitingTask* b) const {
-  return std::tie(a->priority, a->order, a->id) < std::tie(b->priority, b->order, b->id);
+  return std::tie(a->priority, a->delayed, a->order, a->id) <
+         std::tie(b->priority, b->delayed, b->order, b->id);
 }
 
 bool TaskQueue::ByExpiry::operator()(const WaitingTask* a, const WaitingTask* b) const {
@@ -27,11 +33,12 @@ bool TaskQueue::ByExpiry::operator()(const WaitingTask* a, const WaitingTask* b)
 
 TaskQueue::TaskQueue(const ModelQueueOptions& options)
     : default_deadline_(options.default_deadline_us * kMicrosecond),
-      default_timeout_(options.default_timeout_us == 0 ? kNever
-                                                       : options.default_timeout_us * kMicrosecond),
-      timeout_action_(options.timeout_action) {}
+      policies_(options.policies),
+      sizes_(policies_.size()) {}
 
 void TaskQueue::Add(TaskId id, std::unique_ptr<Task> task, Nanos now) {
+  const auto priority = static_cast<size_t>(task->priority());
+  FOVEA_CHECK(priority < policies_.size());
   WaitingTask& waiting = by_age_.emplace_back();
   waiting.id = id;
   waiting.images = task->images();
@@ -40,10 +47,11 @@ void TaskQueue::Add(TaskId id, std::unique_ptr<Task> task, Nanos now) {
   waiting.deadline = task->deadline();
   waiting.order =
       waiting.deadline == kNever ? task->arrival() + default_deadline_ : waiting.deadline;
-  waiting.timeout = default_timeout_ == kNever ? kNever : task->arrival() + default_timeout_;
+  waiting.timeout = TimeoutOf(*task, policies_[priority]);
   waiting.since = now;
   waiting.task = std::move(task);
   Link(&waiting);
+  ++sizes_[priority];
   const bool added = by_id_.emplace(id, std::prev(by_age_.end())).second;
   FOVEA_CHECK(added);
 }
@@ -75,10 +83,16 @@ int TaskQueue::Walk(const Line& line, int room, Visit visit) {
 }
 
 TaskQueue::Forming TaskQueue::Look(int room) const {
-  const Line& line = by_shape_.find(front().shape_key)->second;
+  const WaitingTask& first = front();
+  const Line& line = by_shape_.find(first.shape_key)->second;
   Forming forming{.images = line.images};
   Walk(line, room, [&](const WaitingTask* task) {
-    forming.earliest_deadline = std::min(forming.earliest_deadline, task->deadline);
+    if (task->priority == first.priority && task->delayed == first.delayed) {
+      forming.first_images += task->images;
+      forming.first_deadline = std::min(forming.first_deadline, task->deadline);
+    } else {
+      forming.behind_deadline = std::min(forming.behind_deadline, task->deadline);
+    }
     return true;
   });
   return forming;
@@ -104,21 +118,23 @@ Nanos TaskQueue::NextExpiry() const {
   return by_expiry_.empty() ? kNever : Expires(**by_expiry_.begin());
 }
 
-void TaskQueue::TakeExpired(Nanos now,
-                            absl::FunctionRef<void(std::unique_ptr<Task>, Expiry)> take) {
+int TaskQueue::TakeExpired(Nanos now, absl::FunctionRef<void(std::unique_ptr<Task>, Expiry)> take) {
+  int delayed = 0;
   while (NextExpiry() <= now) {
     WaitingTask* task = *by_expiry_.begin();
     if (task->deadline <= now) {
       take(Extract(task), Expiry::kDeadline);
-    } else if (timeout_action_ == TimeoutAction::kReject) {
+    } else if (policies_[task->priority].timeout_action == TimeoutAction::kReject) {
       take(Extract(task), Expiry::kTimeout);
     } else {
       Unlink(task);
       task->timeout = kNever;
-      task->order = kLast;
+      task->delayed = true;
       Link(task);
+      ++delayed;
     }
   }
+  return delayed;
 }
 
 int TaskQueue::ImagesBefore(int priority, Nanos order) const {
@@ -148,6 +164,7 @@ void TaskQueue::Unlink(WaitingTask* task) {
 
 std::unique_ptr<Task> TaskQueue::Extract(WaitingTask* task) {
   Unlink(task);
+  --sizes_[task->priority];
   std::unique_ptr<Task> taken = std::move(task->task);
   const auto found = by_id_.find(task->id);
   by_age_.erase(found->second);

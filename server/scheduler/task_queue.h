@@ -22,29 +22,32 @@ struct WaitingTask {
   int images = 0;
   uint64_t shape_key = 0;
   int priority = 0;
-  Nanos order = 0;     // inside its priority: its deadline, or arrival + default_deadline
-  Nanos deadline = 0;  // kNever when none
-  Nanos timeout = 0;   // when the queue's timeout action applies; kNever when never or done
-  Nanos since = 0;     // in line
+  bool delayed = false;  // it has timed out, and stands behind those of its priority that have not
+  Nanos order = 0;       // inside that: its deadline, or arrival + default_deadline
+  Nanos deadline = 0;    // kNever when none
+  Nanos timeout = 0;     // when the queue's timeout action applies; kNever when never or done
+  Nanos since = 0;       // in line
 };
 
 // Not thread-safe.
 //
-// The order is by priority, then deadline, then age of the reservation. The first task in line
-// fixes the shape of the next batch. From the line of that shape, in order, each task that fits
-// into the room that is left joins; one that does not is passed over and keeps its place. So a
-// large task does not hold up smaller ones behind it, and it is not held up for ever either: only
-// tasks with an earlier deadline or a better priority come before it, and the first in line always
-// gets in.
+// The order is by priority, then deadline, then age of the reservation; what has timed out stands
+// behind the rest of its priority where the policy says so. The first task in line fixes the shape
+// of the next batch. From the line of that shape, in order, each task that fits into the room that
+// is left joins; one that does not is passed over and keeps its place. So a large task does not
+// hold up smaller ones behind it, and it is not held up for ever either: only tasks with an earlier
+// deadline or a better priority come before it, and the first in line always gets in.
 class TaskQueue {
  public:
-  // The fields that it reads: default_deadline_us, default_timeout_us, timeout_action.
+  // The fields that it reads: default_deadline_us, policies.
   explicit TaskQueue(const ModelQueueOptions& options);
 
+  // Its priority has a policy.
   void Add(TaskId id, std::unique_ptr<Task> task, Nanos now);
 
   bool empty() const { return by_order_.empty(); }
   int size() const { return static_cast<int>(by_order_.size()); }
+  int size(int priority) const { return sizes_[priority]; }
   int images() const { return static_cast<int>(by_order_.total()); }
   int ImagesOf(uint64_t shape_key) const {
     const auto line = by_shape_.find(shape_key);
@@ -67,8 +70,10 @@ class TaskQueue {
 
   // The batch that would form now.
   struct Forming {
-    int images = 0;  // of the first task's shape, also more than `room`
-    Nanos earliest_deadline = kNever;
+    int images = 0;        // of the first task's shape, also more than `room`
+    int first_images = 0;  // of those in it that have the first's priority and are delayed as it is
+    Nanos first_deadline = kNever;   // the earliest of those
+    Nanos behind_deadline = kNever;  // the earliest of the others in it
   };
   // Looks at the tasks that would be in a batch of `room` images. The line is not empty.
   Forming Look(int room) const;
@@ -88,10 +93,10 @@ class TaskQueue {
   Nanos NextExpiry() const;
   enum class Expiry { kDeadline, kTimeout };
   // Takes what has expired by `now`, in the order of expiry, and sends to the end of its priority
-  // what has timed out where the action is kDelay.
-  void TakeExpired(Nanos now, absl::FunctionRef<void(std::unique_ptr<Task>, Expiry)> take);
+  // what has timed out where the action is kDelay: how many those are.
+  int TakeExpired(Nanos now, absl::FunctionRef<void(std::unique_ptr<Task>, Expiry)> take);
 
-  // Images in line before a task that would come now. O(log n).
+  // Images in line before a task that would come now; the delayed ones are not. O(log n).
   int ImagesBefore(int priority, Nanos order) const;
 
   // Bound of what one decision looks at beyond the tasks that it takes.
@@ -118,9 +123,9 @@ class TaskQueue {
   std::unique_ptr<Task> Extract(WaitingTask* task);
 
   const Nanos default_deadline_;
-  const Nanos default_timeout_;  // kNever when none
-  const TimeoutAction timeout_action_;
-  std::list<WaitingTask> by_age_;  // the longest in line first
+  const std::vector<QueuePolicy> policies_;  // of each priority
+  std::vector<int> sizes_;                   // tasks of each priority
+  std::list<WaitingTask> by_age_;            // the longest in line first
   absl::flat_hash_map<TaskId, std::list<WaitingTask>::iterator> by_id_;
   WeightedOrder<WaitingTask*, ByOrder> by_order_;      // weighed by their images
   absl::btree_set<WaitingTask*, ByExpiry> by_expiry_;  // those that can expire

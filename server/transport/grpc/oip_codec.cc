@@ -199,9 +199,7 @@ absl::Status ReadModelInferRequest(const ReceivedBytes& message, CheckModel chec
 
   FOVEA_RETURN_IF_ERROR(CheckParameters(header->parameters()));
   FOVEA_ASSIGN_OR_RETURN(request->priority, CountParameter(header->parameters(), "priority"));
-  FOVEA_ASSIGN_OR_RETURN(const uint64_t timeout_us,
-                         CountParameter(header->parameters(), "timeout"));
-  request->LimitTime(timeout_us);
+  FOVEA_ASSIGN_OR_RETURN(request->timeout_us, CountParameter(header->parameters(), "timeout"));
   FOVEA_RETURN_IF_ERROR(ReadOutputs(*header, request));
   FOVEA_RETURN_IF_ERROR(check_model(*request));
   return ReadInputs(split, message, &header_budget, &arena, request);

@@ -75,10 +75,13 @@ void AppendValue(const Message& message, const FieldDescriptor& field, int index
   }
 }
 
-// A map's keys are texts.
+// The names of an object's members are texts: a map's numbers go between quotes.
 void AppendEntry(const Message& entry, const FieldDescriptor& map, std::string* json) {
-  AppendValue(entry, *map.message_type()->map_key(), 0, json);
-  json->push_back(':');
+  const FieldDescriptor& key = *map.message_type()->map_key();
+  const bool is_text = key.cpp_type() == FieldDescriptor::CPPTYPE_STRING;
+  if (!is_text) json->push_back('"');
+  AppendValue(entry, key, 0, json);
+  json->append(is_text ? ":" : "\":");
   AppendValue(entry, *map.message_type()->map_value(), 0, json);
 }
 

@@ -381,7 +381,7 @@ absl::Status ReadHead(ondemand::object& root, InferenceRequest* request, OutputF
       }));
   if (inputs == 0) return BadField("inputs");
   request->priority = parameters.priority.value_or(0);
-  request->LimitTime(parameters.timeout.value_or(0));
+  request->timeout_us = parameters.timeout.value_or(0);
   request->options = std::move(wanted);
   forms->binary = parameters.binary_data_output.value_or(false);
   return absl::OkStatus();

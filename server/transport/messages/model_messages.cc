@@ -78,6 +78,15 @@ const char* StateName(ModelState state) {
   return "UNAVAILABLE";
 }
 
+void FillQueuePolicy(const QueuePolicy& policy, inference::ModelQueuePolicy* message) {
+  message->set_timeout_action(policy.timeout_action == TimeoutAction::kDelay
+                                  ? inference::ModelQueuePolicy::DELAY
+                                  : inference::ModelQueuePolicy::REJECT);
+  message->set_default_timeout_microseconds(policy.default_timeout_us);
+  message->set_allow_timeout_override(policy.allow_timeout_override);
+  message->set_max_queue_size(policy.max_queue_size);
+}
+
 }  // namespace
 
 void FillServerMetadata(const ServerMetadata& server, inference::ServerMetadataResponse* response) {
@@ -119,11 +128,10 @@ void FillConfig(const ModelView& model, inference::ModelConfig* config) {
   batching->set_max_queue_delay_microseconds(model.max_queue_delay_us);
   batching->set_priority_levels(model.priority_levels);
   batching->set_default_priority_level(model.default_priority_level);
-  inference::ModelQueuePolicy* policy = batching->mutable_default_queue_policy();
-  policy->set_timeout_action(inference::ModelQueuePolicy::REJECT);
-  policy->set_default_timeout_microseconds(model.default_timeout_us);
-  policy->set_allow_timeout_override(true);
-  policy->set_max_queue_size(model.max_queue_size);
+  FillQueuePolicy(model.default_queue_policy, batching->mutable_default_queue_policy());
+  for (const auto& [level, policy] : model.priority_queue_policy) {
+    FillQueuePolicy(policy, &(*batching->mutable_priority_queue_policy())[level]);
+  }
 
   inference::ModelInstanceGroup* group = config->add_instance_group();
   group->set_name(absl::StrCat(model.name, "_0"));
@@ -131,6 +139,7 @@ void FillConfig(const ModelView& model, inference::ModelConfig* config) {
   inference::ModelInstanceGroup::Kind_Parse(absl::StrCat("KIND_", model.device), &kind);
   group->set_kind(kind);
   group->set_count(model.instances);
+  group->mutable_rate_limiter()->set_priority(model.rate_limiter_priority);
   config->mutable_model_transaction_policy()->set_decoupled(false);
   for (const auto& [key, value] : model.properties) {
     (*config->mutable_parameters())[key].set_string_value(value);

@@ -39,7 +39,7 @@ TEST(ModelSpecTest, AbsentFieldsHaveTheirDefaults) {
   EXPECT_EQ(spec->weights_of, "");
   EXPECT_EQ(spec->advertised_input, AdvertisedInput::kPixelValues);
   EXPECT_EQ(spec->max_batch_size, 16);
-  EXPECT_EQ(spec->batching.max_queue_size, 256);
+  EXPECT_EQ(spec->batching.default_queue_policy.max_queue_size, 256);
   EXPECT_EQ(spec->batching.max_queue_delay_us, 0);
   EXPECT_EQ(spec->batching.default_priority_level, 0);
   EXPECT_EQ(spec->instances.count, 1);
@@ -76,7 +76,11 @@ TEST(ModelSpecTest, EveryFieldArrives) {
       priority_levels: 4
       default_queue_policy { default_timeout_microseconds: 7000 max_queue_size: 9 }
     }
-    instance_group { count: 2 threads: 3 }
+    instance_group {
+      count: 2
+      threads: 3
+      rate_limiter { priority: 5 }
+    }
     weights_of: "dogs"
     advertised_input: IMAGE_RGB
     allow_non_finite: true
@@ -97,10 +101,11 @@ TEST(ModelSpecTest, EveryFieldArrives) {
   EXPECT_EQ(spec->batching.max_queue_delay_us, 1500);
   EXPECT_EQ(spec->batching.priority_levels, 4);
   EXPECT_EQ(spec->batching.default_priority_level, 2);
-  EXPECT_EQ(spec->batching.default_timeout_us, 7000);
-  EXPECT_EQ(spec->batching.max_queue_size, 9);
+  EXPECT_EQ(spec->batching.default_queue_policy.default_timeout_us, 7000);
+  EXPECT_EQ(spec->batching.default_queue_policy.max_queue_size, 9);
   EXPECT_EQ(spec->instances.count, 2);
   EXPECT_EQ(spec->instances.threads, 3);
+  EXPECT_EQ(spec->instances.rate_limiter_priority, 5);
   EXPECT_EQ(spec->weights_of, "dogs");
   EXPECT_EQ(spec->advertised_input, AdvertisedInput::kImageRgb);
   EXPECT_TRUE(spec->allow_non_finite);
@@ -183,6 +188,26 @@ struct BadSpec {
   const char* where;  // how the message begins
   const char* what;   // and what it says
 };
+
+TEST(ModelSpecTest, ReadsTheQueuePolicyOfEachLevel) {
+  const auto spec = Parse(R"pb(
+    dynamic_batching {
+      priority_levels: 3
+      default_priority_level: 3
+      default_queue_policy { max_queue_size: 9 allow_timeout_override: false }
+      priority_queue_policy {
+        key: 1
+        value { timeout_action: DELAY default_timeout_microseconds: 7000 }
+      }
+    })pb");
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  EXPECT_EQ(spec->batching.default_queue_policy,
+            (QueuePolicy{.allow_timeout_override = false, .max_queue_size = 9}));
+  ASSERT_EQ(spec->batching.priority_queue_policy.size(), 1u);
+  EXPECT_EQ(spec->batching.priority_queue_policy.at(1),
+            (QueuePolicy{.timeout_action = TimeoutAction::kDelay, .default_timeout_us = 7000}))
+      << "of the default policy an entry takes nothing over";
+}
 
 class BadSpecTest : public ::testing::TestWithParam<BadSpec> {};
 
@@ -269,6 +294,26 @@ INSTANTIATE_TEST_SUITE_P(
                 "model.textproto:6: ", "preferred_batch_size is 5; it must lie between 1 and 4"},
         BadSpec{"EndlessDelay", "dynamic_batching { max_queue_delay_microseconds: 999999999999 }",
                 "model.textproto:3: ", "max_queue_delay_microseconds"},
+        BadSpec{"TooManyPriorities", "dynamic_batching { priority_levels: 33 }",
+                "model.textproto:3: ", "priority_levels"},
+        BadSpec{"PolicyOfNoLevel",
+                "dynamic_batching { priority_levels: 2 priority_queue_policy { key: 3 value {} } }",
+                "model.textproto:3: ", "names level 3; there are 2"},
+        BadSpec{"PolicyOfLevelZero",
+                "dynamic_batching { priority_levels: 2 priority_queue_policy { key: 0 value {} } }",
+                "model.textproto:3: ", "names level 0"},
+        BadSpec{"PolicyWithoutLevels",
+                "dynamic_batching { priority_queue_policy { key: 1 value {} } }",
+                "model.textproto:3: ", "names level 1; there are 0"},
+        BadSpec{"EndlessTimeoutOfALevel",
+                "dynamic_batching { priority_levels: 1 priority_queue_policy { key: 1 value { "
+                "default_timeout_microseconds: 999999999999 } } }",
+                "model.textproto: ", "default_timeout_microseconds"},
+        BadSpec{"NoSuchTimeoutAction",
+                "dynamic_batching { default_queue_policy { timeout_action: DROP } }",
+                "model.textproto:3:", "DROP"},
+        BadSpec{"NoWeightAtAll", "instance_group { rate_limiter { priority: 1001 } }",
+                "model.textproto:3: ", "priority is 1001"},
         BadSpec{"DefaultPriorityWithoutLevels", "dynamic_batching { default_priority_level: 1 }",
                 "model.textproto:3: ", "priority_levels"},
         BadSpec{"DefaultPriorityOutside",
@@ -391,11 +436,34 @@ TEST(ConfigOverrideTest, ReplacesWhatItNamesAndKeepsTheRest) {
   EXPECT_EQ(spec->max_batch_size, 32);
   EXPECT_THAT(spec->batching.preferred_batch_sizes, ElementsAre(16));
   EXPECT_EQ(spec->batching.max_queue_delay_us, 20);
-  EXPECT_EQ(spec->batching.max_queue_size, 5);
+  EXPECT_EQ(spec->batching.default_queue_policy.max_queue_size, 5);
   EXPECT_EQ(spec->instances.count, 2);
   EXPECT_EQ(spec->instances.threads, 3);
   EXPECT_EQ(spec->version_policy.latest, 2);
   EXPECT_EQ(spec->description.num_classes, 7);
+}
+
+TEST(ConfigOverrideTest, ReplacesPrioritiesPoliciesAndTheWeight) {
+  const absl::StatusOr<ModelSpec> spec =
+      Parse("instance_group { count: 1 threads: 3 rate_limiter { priority: 9 } }", R"({
+        "dynamic_batching": {
+          "priority_levels": 3, "default_priority_level": 2,
+          "default_queue_policy": {"timeout_action": "DELAY", "allow_timeout_override": false,
+                                   "default_timeout_microseconds": "100"},
+          "priority_queue_policy": {"3": {"max_queue_size": 4}}},
+        "instance_group": [{"count": 1, "rate_limiter": {"priority": 2}}]})");
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  EXPECT_EQ(spec->batching.priority_levels, 3);
+  EXPECT_EQ(spec->batching.default_queue_policy,
+            (QueuePolicy{.timeout_action = TimeoutAction::kDelay,
+                         .default_timeout_us = 100,
+                         .allow_timeout_override = false}));
+  EXPECT_EQ(spec->batching.priority_queue_policy.at(3), QueuePolicy{.max_queue_size = 4});
+  EXPECT_EQ(spec->instances.rate_limiter_priority, 2);
+  const absl::StatusOr<ModelSpec> kept = Parse("instance_group { rate_limiter { priority: 9 } }",
+                                               R"({"instance_group": [{"count": 2}]})");
+  ASSERT_TRUE(kept.ok()) << kept.status();
+  EXPECT_EQ(kept->instances.rate_limiter_priority, 9);
 }
 
 TEST(ConfigOverrideTest, WhatItCannotDoIsInvalidAndNamed) {
@@ -422,6 +490,9 @@ TEST(ConfigOverrideTest, WhatItCannotDoIsInvalidAndNamed) {
            Case{R"({"instance_group": [{"kind": "KIND_MODEL"}]})", "KIND_CPU"},
            Case{R"({"instance_group": [{"count": 1, "profile": ["x"]}]})", "profile"},
            Case{R"({"instance_group": [{"count": 500}]})", "count is 500"},
+           Case{R"({"instance_group": [{"rate_limiter": {"resources": [{"name": "r"}]}}]})",
+                "resources"},
+           Case{R"({"dynamic_batching": {"priority_queue_policy": {"1": {}}}})", "names level 1"},
        }) {
     const absl::StatusOr<ModelSpec> spec = Parse("", bad.json);
     EXPECT_EQ(spec.status().code(), absl::StatusCode::kInvalidArgument) << bad.json;

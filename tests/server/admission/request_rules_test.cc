@@ -19,7 +19,7 @@ ModelView Model() {
                            {"image_rgb", DataType::kUint8, {-1, -1, -1, 3}}};
   model.outputs = {{"logits", DataType::kFp32, {-1, 10}}};
   model.max_batch_size = 4;
-  model.max_queue_size = 100;
+  model.default_queue_policy.max_queue_size = 100;
   model.sizes = {{4, 5}};
   return model;
 }
@@ -208,7 +208,7 @@ TEST(RequestRules, PicturesThatRunByThemselvesNeedAPlaceInTheQueueEach) {
   ModelView model = Model();
   model.fits_pictures = true;
   const auto most = [&](int queue) {
-    model.max_queue_size = queue;
+    model.default_queue_policy.max_queue_size = queue;
     InferenceRequest request;
     int images = 0;
     do {
@@ -221,6 +221,9 @@ TEST(RequestRules, PicturesThatRunByThemselvesNeedAPlaceInTheQueueEach) {
   EXPECT_EQ(most(256), limits::kMaxPicturesPerRequest);
   EXPECT_EQ(most(7), 7);
   EXPECT_EQ(most(2), 2) << "though a batch holds four";
+  model.priority_levels = model.default_priority_level = 2;
+  model.priority_queue_policy[2] = {.max_queue_size = 9};
+  EXPECT_EQ(most(2), 9) << "of its level";
 }
 
 TEST(RequestRules, ACallersNameIsEscapedInTheMessage) {

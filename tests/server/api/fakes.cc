@@ -56,11 +56,14 @@ std::shared_ptr<const ModelView> Model() {
   model->max_batch_size = 16;
   model->preferred_batch_sizes = {4, 8};
   model->max_queue_delay_us = 500;
-  model->default_timeout_us = 1'000'000;
-  model->max_queue_size = 64;
+  model->default_queue_policy = {.default_timeout_us = 1'000'000, .max_queue_size = 64};
+  model->priority_queue_policy[1] = {.allow_timeout_override = false};
+  model->priority_queue_policy[3] = {.timeout_action = TimeoutAction::kDelay,
+                                     .default_timeout_us = 2'000};
   model->priority_levels = 3;
   model->default_priority_level = 2;
   model->instances = 2;
+  model->rate_limiter_priority = 4;
   model->device = "CPU";
   return model;
 }

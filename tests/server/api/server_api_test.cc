@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <optional>
@@ -12,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/limits.h"
 #include "base/status.h"
 #include "server/core/testing/notification.h"
 #include "tests/server/api/fakes.h"
@@ -29,12 +31,15 @@ class InProcessCall {
       : call_(api, {.protocol = Protocol::kHttp, .principal = "test"}, "Infer", api.clock().Now(),
               deadline) {}
 
-  void Start(const std::string& model, const std::string& id) {
+  void Start(const std::string& model, const std::string& id, uint64_t priority = 0,
+             uint64_t timeout_us = 0) {
     call_.Run(
         /*received_bytes=*/8,
         [&](InferenceRequest& request, CheckModel check_model) -> absl::Status {
           request.id = id;
           request.model_name = model;
+          request.priority = priority;
+          request.timeout_us = timeout_us;
           FOVEA_RETURN_IF_ERROR(check_model(request));
           read_tensors_ = true;
           FOVEA_RETURN_IF_ERROR(request.TakeMemory(1000));
@@ -167,6 +172,40 @@ TEST_F(ServerApiTest, AResultThatComesAfterTheDeadlineIsNone) {
   call.Start("vit", "late");
   inference_.Take().Answer();
   EXPECT_EQ(ReasonOf(call.Await()), "request.deadline_passed");
+}
+
+// docs/faults.md, row 67.
+TEST_F(ServerApiTest, ARequestsTimeoutIsADeadlineWhereItsLevelRejectsWhatHasTimedOut) {
+  constexpr Nanos kLongest = limits::kMaxTimeoutSeconds * kSecond;
+  struct Case {
+    uint64_t priority, timeout_us;
+    Nanos limit;  // of the answer, from the arrival; kNever: the caller's own deadline alone
+  };
+  const Case cases[] = {
+      {0, 5'000, 5 * kMillisecond},  // the default level rejects
+      {2, 5'000, 5 * kMillisecond},
+      {9, 5'000, 5 * kMillisecond},  // no such level: the default
+      {2, 0, kNever},
+      {2, ~uint64_t{0}, kLongest},
+      {1, 5'000, kNever},  // allows none of a request's own
+      {3, 5'000, kNever},  // delays
+  };
+  inference_.Hold();
+  for (const Case& one : cases) {
+    for (const Nanos own : {kNever, SteadyClock().Now() + 10 * kLongest, Nanos{1}}) {
+      SCOPED_TRACE(testing::Message() << "priority " << one.priority << ", " << one.timeout_us
+                                      << ", own deadline " << own);
+      InProcessCall call(*api_, own);
+      call.Start("vit", "one", one.priority, one.timeout_us);
+      FakeInference::Held held = inference_.Take();
+      const Nanos arrival = held.request->stages.start();
+      EXPECT_EQ(held.request->deadline,
+                one.limit == kNever ? own : std::min(own, arrival + one.limit));
+      EXPECT_EQ(held.request->timeout_us, one.timeout_us);
+      held.Answer();
+      call.Await();
+    }
+  }
 }
 
 TEST_F(ServerApiTest, ACancelledCallEndsItsRequest) {

@@ -163,7 +163,32 @@ TEST_F(MetricsTest, RequestBucketsAreFineEnoughForAQuantile) {
 TEST_F(MetricsTest, AModelAddsItsSeries) {
   const size_t before = Scrape().samples().size();
   const auto meter = metrics_.Meter(View());
-  EXPECT_EQ(Scrape().samples().size() - before, 223);
+  EXPECT_EQ(Scrape().samples().size() - before, 224);
+}
+
+TEST_F(MetricsTest, PriorityLevelsHaveSeriesOfTheirOwnAlsoAfterAReloadThatAddsSome) {
+  ModelView view = View();
+  view.priority_levels = 2;
+  const auto meter = metrics_.Meter(view);
+  meter->OnPriorityDepth(0, 3);
+  meter->OnPriorityRun(1);
+  meter->OnPriorityRejected(1, "full");
+  view.priority_levels = 3;
+  ASSERT_EQ(metrics_.Meter(view), meter);
+  meter->OnPriorityRun(2);
+  const Exposition text = Scrape();
+  EXPECT_EQ(text.Sum("fovea_priority_queue_depth", {{"priority", "1"}}), 3);
+  EXPECT_EQ(text.Sum("fovea_priority_run_total", {{"priority", "2"}}), 1);
+  EXPECT_EQ(text.Sum("fovea_priority_run_total", {{"priority", "3"}}), 1);
+  EXPECT_EQ(text.Sum("fovea_priority_rejected_total", {{"priority", "2"}, {"reason", "full"}}), 1);
+  EXPECT_THAT(text.Find("fovea_priority_queue_depth"), SizeIs(3));
+}
+
+TEST_F(MetricsTest, AModelWithoutPrioritiesHasNoSeriesOfThem) {
+  const auto meter = metrics_.Meter(View());
+  EXPECT_THAT(Scrape().Find("fovea_priority_queue_depth"), IsEmpty());
+  meter->OnDelayed(2);
+  EXPECT_EQ(Scrape().Sum("fovea_queue_delayed_total"), 2);
 }
 
 TEST_F(MetricsTest, PaddingIsToldOfModelsThatFitPictures) {

@@ -21,8 +21,8 @@ constexpr int kSide = 64;
 class SilentObserver final : public ModelObserver {
  public:
   void OnQueueDepth(int, int) override {}
-  void OnRejected(Rejection) override {}
-  void OnDropped(Rejection) override {}
+  void OnRejected(int, Rejection) override {}
+  void OnDropped(int, Rejection) override {}
   void OnBatchClosed(const Batch&) override {}
   void OnBatchDone(int, Nanos) override {}
   void OnAnswered(Protocol, absl::StatusCode, const StageTimes&) override {}

@@ -31,8 +31,8 @@ constexpr int kSide = 64;
 class SilentObserver final : public ModelObserver {
  public:
   void OnQueueDepth(int, int) override {}
-  void OnRejected(Rejection why) override { refused += why == Rejection::kDeadline; }
-  void OnDropped(Rejection) override {}
+  void OnRejected(int, Rejection why) override { refused += why == Rejection::kDeadline; }
+  void OnDropped(int, Rejection) override {}
   void OnBatchClosed(const Batch&) override {}
   void OnBatchDone(int, Nanos) override {}
   void OnAnswered(Protocol, absl::StatusCode, const StageTimes&) override {}

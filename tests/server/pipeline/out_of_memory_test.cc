@@ -19,8 +19,8 @@ constexpr int64_t kSide = 1024;  // of the model's input: 3 MiB
 class SilentObserver final : public ModelObserver {
  public:
   void OnQueueDepth(int, int) override {}
-  void OnRejected(Rejection) override {}
-  void OnDropped(Rejection) override {}
+  void OnRejected(int, Rejection) override {}
+  void OnDropped(int, Rejection) override {}
   void OnBatchClosed(const Batch&) override {}
   void OnBatchDone(int, Nanos) override {}
   void OnAnswered(Protocol, absl::StatusCode, const StageTimes&) override {}

@@ -75,8 +75,8 @@ class BatchObserver final : public ModelObserver {
   // `ran` is set once a batch has run.
   explicit BatchObserver(std::atomic<bool>& ran) : ran_(ran) {}
   void OnQueueDepth(int, int) override {}
-  void OnRejected(Rejection) override {}
-  void OnDropped(Rejection) override {}
+  void OnRejected(int, Rejection) override {}
+  void OnDropped(int, Rejection) override {}
   void OnBatchClosed(const Batch&) override {}
   void OnBatchDone(int, Nanos) override {}
   void OnAnswered(Protocol, absl::StatusCode, const StageTimes&) override {}

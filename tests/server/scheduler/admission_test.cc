@@ -51,7 +51,7 @@ class AdmissionTest : public testing::Test {
 };
 
 TEST_F(AdmissionTest, RefusesWhenEveryPlaceIsTaken) {
-  const QueueId queue = dispatcher_.AddQueue({.max_queue_size = 2});
+  const QueueId queue = dispatcher_.AddQueue({.policies = {{.max_queue_size = 2}}});
   const TaskId first = *dispatcher_.Reserve(queue, {}, kNow);
   ASSERT_TRUE(dispatcher_.Reserve(queue, {}, kNow).ok());
   absl::Status full = dispatcher_.Reserve(queue, {}, kNow).status();
@@ -64,8 +64,23 @@ TEST_F(AdmissionTest, RefusesWhenEveryPlaceIsTaken) {
   EXPECT_EQ(Refusal(queue, {}), "queue.full");
 }
 
+TEST_F(AdmissionTest, EachPriorityHasPlacesOfItsOwn) {
+  const QueueId queue =
+      dispatcher_.AddQueue({.policies = {{.max_queue_size = 2}, {.max_queue_size = 1}}});
+  const TaskId low = *dispatcher_.Reserve(queue, {.priority = 1}, kNow);
+  EXPECT_EQ(Refusal(queue, {.priority = 1}), "queue.full");
+  Fill(queue, 1);
+  const TaskId high = *dispatcher_.Reserve(queue, {}, kNow);
+  EXPECT_EQ(Refusal(queue, {}), "queue.full") << "in line and reserved together";
+  dispatcher_.Release(queue, low);
+  EXPECT_EQ(Refusal(queue, {}), "queue.full") << "another priority's place is no help";
+  EXPECT_EQ(Refusal(queue, {.priority = 1}), "");
+  dispatcher_.Release(queue, high);
+  EXPECT_EQ(Refusal(queue, {}), "");
+}
+
 TEST_F(AdmissionTest, GivesThePlaceOfATaskThatRunsToTheNext) {
-  const QueueId queue = dispatcher_.AddQueue({.max_queue_size = 1});
+  const QueueId queue = dispatcher_.AddQueue({.policies = {{.max_queue_size = 1}}});
   Fill(queue, 1);
   EXPECT_EQ(Refusal(queue, {}), "queue.full");
   EXPECT_EQ(Start(kNow), 1);
@@ -73,7 +88,7 @@ TEST_F(AdmissionTest, GivesThePlaceOfATaskThatRunsToTheNext) {
 }
 
 TEST_F(AdmissionTest, LetsNoExpiredTaskKeepAPlace) {
-  const QueueId queue = dispatcher_.AddQueue({.max_queue_size = 2});
+  const QueueId queue = dispatcher_.AddQueue({.policies = {{.max_queue_size = 2}}});
   Fill(queue, 2, kNow + 5);
   EXPECT_EQ(Refusal(queue, {}, kNow + 4), "queue.full");
   EXPECT_EQ(Refusal(queue, {}, kNow + 5), "");
@@ -155,7 +170,7 @@ TEST_F(AdmissionTest, CountsWhatIsInLineAndWhatIsReserved) {
 }
 
 TEST_F(AdmissionTest, DoesNotCountWhatAnUrgentRequestWouldOvertake) {
-  const QueueId queue = dispatcher_.AddQueue({.max_batch_size = 1});
+  const QueueId queue = dispatcher_.AddQueue({.max_batch_size = 1, .policies = {{}, {}}});
   dispatcher_.RecordLatency(queue, {1}, 2 * kMs, kNow);
   Fill(queue, 1);
   EXPECT_EQ(Start(kNow), 1);  // until 2 ms
@@ -166,7 +181,8 @@ TEST_F(AdmissionTest, DoesNotCountWhatAnUrgentRequestWouldOvertake) {
 }
 
 TEST_F(AdmissionTest, CountsReservedImagesOnlyWhereTheyWouldComeFirst) {
-  const QueueId queue = dispatcher_.AddQueue({.max_batch_size = 1, .max_queue_size = 1'000});
+  const QueueId queue =
+      dispatcher_.AddQueue({.max_batch_size = 1, .policies = {{.max_queue_size = 1'000}, {}}});
   dispatcher_.RecordLatency(queue, {1}, 2 * kMs, kNow);
   const TaskOutline urgent{.deadline = kNow + 4 * kMs};
   for (int i = 0; i < 50; ++i) {  // they are still being decoded
@@ -203,6 +219,16 @@ TEST_F(AdmissionTest, CountsTheTurnsOfOtherModels) {
   EXPECT_EQ(Refusal(queue, {.deadline = kNow + 4 * kMs}), "");  // one turn each
 }
 
+TEST_F(AdmissionTest, CountsTheTurnsOfOtherModelsByTheirWeights) {
+  const QueueId queue = dispatcher_.AddQueue({.max_batch_size = 1, .rate_limiter_priority = 2});
+  const QueueId competing = dispatcher_.AddQueue({.max_batch_size = 1});
+  dispatcher_.RecordLatency(queue, {1}, 2 * kMs, kNow);
+  dispatcher_.RecordLatency(competing, {1}, 2 * kMs, kNow);
+  Fill(competing, 50);
+  EXPECT_EQ(Refusal(queue, {.deadline = kNow + 5 * kMs}), "queue.unreachable_deadline");
+  EXPECT_EQ(Refusal(queue, {.deadline = kNow + 6 * kMs}), "");  // two turns of it, then its own
+}
+
 TEST_F(AdmissionTest, RefusesNothingByACurveThatItDoesNotKnowOrNoLongerTrusts) {
   const QueueId queue = dispatcher_.AddQueue({.max_batch_size = 8});
   EXPECT_EQ(Refusal(queue, {.deadline = kNow + 1}), "");
@@ -228,6 +254,7 @@ TEST_F(AdmissionTest, RefusesBatchesThatTheModelCannotTake) {
     EXPECT_EQ(ReasonOf(status), "queue.bad_batch");
   }
   EXPECT_EQ(Refusal(queue, {.priority = -1}), "queue.bad_priority");
+  EXPECT_EQ(Refusal(queue, {.priority = 1}), "queue.bad_priority");
 }
 
 }  // namespace

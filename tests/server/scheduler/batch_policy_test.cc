@@ -18,7 +18,7 @@ LatencyModel Curve() {
 class BatchPolicyTest : public testing::Test {
  protected:
   BatchPolicy::Snapshot Idle(int images) const {
-    return {.images = images, .device_idle = true, .latency = &curve_};
+    return {.images = images, .first_images = images, .device_idle = true, .latency = &curve_};
   }
 
   static testing::AssertionResult Closes(const BatchPolicy::Decision& decision, int images,
@@ -98,29 +98,29 @@ TEST_F(BatchPolicyTest, WaitsForAPreferredSizeUntilTheDelayIsUsedUp) {
 
 TEST_F(BatchPolicyTest, ClosesWhenWaitingWouldMissTheEarliestDeadline) {
   BatchPolicy::Snapshot urgent = Idle(3);  // takes 5 ms
-  urgent.earliest_deadline = kNow + 5 * kMs;
+  urgent.first_deadline = kNow + 5 * kMs;
   EXPECT_TRUE(Closes(patient_.Next(urgent, kNow), 3, CloseReason::kDeadline));
 }
 
 TEST_F(BatchPolicyTest, WaitsNoLongerThanTheEarliestDeadlineAllows) {
   BatchPolicy::Snapshot urgent = Idle(3);
-  urgent.earliest_deadline = kNow + 7 * kMs;
+  urgent.first_deadline = kNow + 7 * kMs;
   EXPECT_TRUE(Waits(patient_.Next(urgent, kNow), kNow + 2 * kMs));
-  urgent.earliest_deadline = kNow + kSecond;
+  urgent.first_deadline = kNow + kSecond;
   EXPECT_TRUE(Waits(patient_.Next(urgent, kNow), kNow + 5 * kMs));
 }
 
 TEST_F(BatchPolicyTest, TakesNoMoreImagesThanTheEarliestDeadlineLeavesTimeFor) {
   BatchPolicy::Snapshot urgent = Idle(20);  // 8 images would take 10 ms
-  urgent.earliest_deadline = kNow + 6 * kMs;
+  urgent.first_deadline = kNow + 6 * kMs;
   EXPECT_TRUE(Closes(patient_.Next(urgent, kNow), 4, CloseReason::kDeadline));
-  urgent.earliest_deadline = kNow + 10 * kMs;
+  urgent.first_deadline = kNow + 10 * kMs;
   EXPECT_TRUE(Closes(patient_.Next(urgent, kNow), 8, CloseReason::kFull));
 }
 
 TEST_F(BatchPolicyTest, RunsAFullBatchWhenTheDeadlineIsLostInAnyCase) {
   BatchPolicy::Snapshot late = Idle(20);
-  late.earliest_deadline = kNow + 1 * kMs;
+  late.first_deadline = kNow + 1 * kMs;
   EXPECT_TRUE(Closes(patient_.Next(late, kNow), 8, CloseReason::kFull));
 }
 
@@ -128,7 +128,7 @@ TEST_F(BatchPolicyTest, IgnoresDeadlinesBeforeAnythingWasMeasured) {
   const LatencyModel nothing;
   BatchPolicy::Snapshot urgent = Idle(3);
   urgent.latency = &nothing;
-  urgent.earliest_deadline = kNow + 1;
+  urgent.first_deadline = kNow + 1;
   EXPECT_TRUE(Waits(patient_.Next(urgent, kNow), kNow + 1));
 }
 
@@ -154,6 +154,26 @@ TEST(BatchTest, GoesOneWayOnly) {
 
 TEST(BatchTest, IsNotLostOnceItIsClosed) {
   EXPECT_DEATH(Batch().MoveTo(BatchState::kClosed), "check failed");
+}
+
+TEST_F(BatchPolicyTest, ALowerPrioritysDeadlineKeepsOnlyLowerPrioritiesOut) {
+  BatchPolicy::Snapshot mixed = Idle(8);
+  mixed.first_images = 4;
+  mixed.behind_deadline = kNow + 8 * kMs;  // six images take so long
+  EXPECT_TRUE(Closes(at_once_.Next(mixed, kNow), 6, CloseReason::kDeadline));
+  mixed.behind_deadline = kNow + 4 * kMs;  // two: no room for it behind the first four
+  EXPECT_TRUE(Closes(at_once_.Next(mixed, kNow), 8, CloseReason::kFull));
+  mixed.first_deadline = kNow + 6 * kMs;
+  EXPECT_TRUE(Closes(at_once_.Next(mixed, kNow), 4, CloseReason::kDeadline));
+  mixed.first_deadline = kNow + 5 * kMs;
+  EXPECT_TRUE(Closes(at_once_.Next(mixed, kNow), 3, CloseReason::kDeadline));
+}
+
+TEST_F(BatchPolicyTest, AnIdleDeviceDoesNotWaitPastALowerPrioritysDeadline) {
+  BatchPolicy::Snapshot mixed = Idle(2);
+  mixed.first_images = 1;
+  mixed.behind_deadline = kNow + 7 * kMs;  // the two take four
+  EXPECT_TRUE(Waits(patient_.Next(mixed, kNow), kNow + 3 * kMs));
 }
 
 }  // namespace

@@ -368,7 +368,7 @@ TEST_F(DispatcherTest, KeepsTheDeviceForAModelThatNeedsAllOfIt) {
 
 TEST_F(DispatcherTest, ServesTheEarliestDeadlineFirstAndPrioritiesBeforeIt) {
   Make();
-  const QueueId queue = Add({.max_batch_size = 1});
+  const QueueId queue = Add({.max_batch_size = 1, .policies = {{}, {}}});
   At(0, queue);
   auto relaxed = At(1 * kMs, queue, 500 * kMs);
   auto urgent = At(1 * kMs, queue, 100 * kMs);
@@ -387,13 +387,60 @@ TEST_F(DispatcherTest, ServesTheEarliestDeadlineFirstAndPrioritiesBeforeIt) {
 
 TEST_F(DispatcherTest, TimeoutOfTheQueueIsItsOwnReason) {
   Make();
-  const QueueId queue = Add({.max_batch_size = 8, .default_timeout_us = 4'000});
+  const QueueId queue = Add({.max_batch_size = 8, .policies = {{.default_timeout_us = 4'000}}});
   At(0, queue, kNever, 8);  // busy until 9 ms
   auto waited = At(1 * kMs, queue);
   simulation_->RunToTheEnd();
   EXPECT_EQ(ReasonOf(waited->why), "queue.timeout");
   EXPECT_EQ(waited->why.code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_THAT(dropped_at_, ElementsAre(5 * kMs));
+}
+
+// docs/faults.md, row 67.
+TEST_F(DispatcherTest, ADelayedTaskIsRunOnlyWhenNothingOfItsPriorityOrAHigherOneWaits) {
+  Make();
+  const QueuePolicy delay{.timeout_action = TimeoutAction::kDelay, .default_timeout_us = 3'000};
+  const QueueId queue = Add({.max_batch_size = 1, .policies = {{}, delay, {}}});
+  std::vector<int> order;
+  simulation_->on_done = [&](QueueId, const Batch& batch) {
+    order.push_back(RecordOf(*batch.tasks[0]).number);
+  };
+  const auto add = [&](Nanos when, int number, int priority) {
+    auto record = At(when, queue);
+    record->number = number;
+    record->priority = priority;
+  };
+  add(0, 1, 0);        // runs until 2 ms; the next three wait
+  add(0, 2, 0);        // until 4 ms
+  add(0, 3, 1);        // times out at 3 ms
+  add(0, 4, 2);        // no timeout, a lower priority
+  add(3 * kMs, 5, 1);  // newer, and before the delayed one
+  simulation_->RunToTheEnd();
+  EXPECT_THAT(order, ElementsAre(1, 2, 5, 3, 4));
+  EXPECT_THAT(dropped_at_, IsEmpty());
+}
+
+TEST_F(DispatcherTest, ALowPriorityHoldsUpAHighOneByTheBatchThatRuns) {
+  Make();
+  const QueueId queue =
+      Add({.max_batch_size = 4, .policies = {{.max_queue_size = 8}, {.max_queue_size = 100}}});
+  for (int images = 1; images <= 4; ++images) {
+    simulation_->dispatcher().RecordLatency(queue, {images}, (1 + images) * kMs, start_);
+  }
+  std::vector<std::shared_ptr<TaskRecord>> high;
+  for (int i = 0; i < 100; ++i) At(0, queue, 400 * kMs)->priority = 1;
+  for (int i = 1; i <= 20; ++i) high.push_back(At(i * 7 * kMs, queue));
+  Nanos longest = 0;
+  simulation_->on_start = [&](QueueId, const Batch& batch) {
+    for (const auto& task : batch.tasks) {
+      if (task->priority() > 0) continue;
+      longest = std::max(longest, simulation_->now() - task->arrival());
+    }
+  };
+  simulation_->RunToTheEnd();
+  for (const auto& record : high) EXPECT_EQ(record->runs, 1);
+  EXPECT_LE(longest, 5 * kMs);
+  EXPECT_GT(longest, 0) << "the device was not idle";
 }
 
 // docs/faults.md, row 46. Steady time stands still while the machine is suspended or jumps when it
@@ -478,8 +525,8 @@ class Counts final : public SchedulerObserver {
     reserved_ = reserved;
     deepest_ = std::max(deepest_, waiting + reserved);
   }
-  void OnRejected(Rejection reason) override { ++rejected_[RejectionName(reason)]; }
-  void OnDropped(Rejection reason) override { ++dropped_[RejectionName(reason)]; }
+  void OnRejected(int, Rejection reason) override { ++rejected_[RejectionName(reason)]; }
+  void OnDropped(int, Rejection reason) override { ++dropped_[RejectionName(reason)]; }
   void OnBatchClosed(const Batch& batch) override {
     ++closed_[CloseReasonName(batch.why)];
     images_ += batch.images;
@@ -544,7 +591,8 @@ TEST(DispatcherCancelledWorkTest, OfATaskThatLeavesTheLineItsShareOfAFullBatchIs
 TEST_F(DispatcherTest, TellsItsObserverWhatHappens) {
   Make();
   Counts counts;
-  const QueueId queue = Add({.max_batch_size = 2, .max_queue_size = 4, .observer = &counts});
+  const QueueId queue =
+      Add({.max_batch_size = 2, .policies = {{.max_queue_size = 4}}, .observer = &counts});
   At(0, queue);  // until 2 ms
   auto gone = At(1 * kMs, queue);
   At(1 * kMs, queue, kMs + 500 * kMicrosecond);  // expires

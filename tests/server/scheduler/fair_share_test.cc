@@ -29,6 +29,34 @@ TEST(FairShareTest, SharesTheDeviceEquallyWhateverABatchCosts) {
   }
 }
 
+TEST(FairShareTest, DividesTheDeviceByTheMembersDivisors) {
+  FairShare share(6 * kQuantum);
+  const std::map<FairShare::Member, Nanos> cost = {{1, 70}, {2, 1'000}, {3, 10'000}};
+  share.Add(1, 6);
+  share.Add(2, 3);
+  share.Add(3, 2);
+  std::map<FairShare::Member, Nanos> used;
+  for (Nanos total = 0; total < 3'000'000;) {
+    const FairShare::Member next = share.Next(Members{1, 2, 3});
+    share.Charge(next, cost.at(next));
+    used[next] += cost.at(next);
+    total += cost.at(next);
+  }
+  EXPECT_NEAR(used[1], 500'000, 10'000 + 12 * kQuantum);
+  EXPECT_NEAR(used[2], 1'000'000, 10'000 + 12 * kQuantum);
+  EXPECT_NEAR(used[3], 1'500'000, 10'000 + 12 * kQuantum);
+}
+
+TEST(FairShareTest, LeavesNothingUnusedWhereOneOfLittleWeightIsAlone) {
+  FairShare share(kQuantum);
+  share.Add(1, 1'000'000'000);
+  share.Add(2);
+  for (int turn = 0; turn < 100; ++turn) {
+    EXPECT_EQ(share.Next(Members{1}), 1u);
+    share.Charge(1, 1'000'000);
+  }
+}
+
 TEST(FairShareTest, GivesTheDeviceToWhoeverIsAlone) {
   FairShare share(kQuantum);
   share.Add(1);

@@ -30,7 +30,8 @@ struct Contest {
 };
 
 // Keeps every model's line full for `duration`; the device time that each used, over all threads.
-std::vector<double> DeviceTimes(const Contest& contest, Nanos duration) {
+std::vector<double> DeviceTimes(const Contest& contest, Nanos duration,
+                                const std::vector<int>& rate_limiter_priorities = {}) {
   Simulation simulation({.device_threads = contest.device_threads});
   std::mt19937_64 random(1);
   std::lognormal_distribution<double> noise(0, 0.1);
@@ -40,9 +41,11 @@ std::vector<double> DeviceTimes(const Contest& contest, Nanos duration) {
   for (const Contender& model : contest.models) {
     const QueueId queue = simulation.AddModel(
         {.max_batch_size = model.max_batch_size,
-         .max_queue_size = 1'000,
+         .policies = {{.max_queue_size = 1'000}},
          .instances = model.instances,
-         .threads_per_instance = model.threads},
+         .threads_per_instance = model.threads,
+         .rate_limiter_priority =
+             rate_limiter_priorities.empty() ? 1 : rate_limiter_priorities[index.size()]},
         [&, number = index.size()](const Batch& batch) {
           const Contender& one = contest.models[number];
           const Nanos cost = (one.per_batch + one.per_image * batch.images) * noise(random);
@@ -93,11 +96,21 @@ INSTANTIATE_TEST_SUITE_P(
                             {{kMs, kMs / 10, 8, 4, 1}, {20 * kMs, kMs, 8, 1, 4}}}),
     [](const auto& info) { return info.param.name; });
 
+TEST(WeightsTest, SaturatedModelsShareByTheirWeightsWithinTenPercentOverFiveSeconds) {
+  const Contest contest{"Weights", 1, {{kMs, kMs}, {10 * kMs, kMs}, {kMs, kMs / 10}}};
+  const std::vector<double> used = DeviceTimes(contest, 5 * kSecond, {1, 2, 3});
+  const double whole = 5e9 / (1 + 1 / 2.0 + 1 / 3.0);
+  for (int model = 0; model < 3; ++model) {
+    EXPECT_NEAR(used[model] / (whole / (model + 1)), 1.0, 0.1) << testing::PrintToString(used);
+  }
+}
+
 TEST(TurnsTest, ASaturatedModelHoldsUpAnotherByAtMostOneBatch) {
   Simulation simulation;
   const Nanos heavy_batch = 20 * kMs;
-  const QueueId heavy = simulation.AddModel({.max_batch_size = 8, .max_queue_size = 10'000},
-                                            [&](const Batch&) { return heavy_batch; });
+  const QueueId heavy =
+      simulation.AddModel({.max_batch_size = 8, .policies = {{.max_queue_size = 10'000}}},
+                          [&](const Batch&) { return heavy_batch; });
   const QueueId light =
       simulation.AddModel({.max_batch_size = 8}, [](const Batch&) { return kMs; });
   for (int i = 0; i < 2'000; ++i) {
@@ -152,8 +165,9 @@ TEST(TurnsTest, OneModelDoesNotTakeAllThreadsAtOnceWhileAnotherHasWork) {
 TEST(TurnsTest, AnIdleModelCostsTheOthersNothing) {
   Simulation simulation;
   simulation.AddModel({.max_batch_size = 8}, [](const Batch&) { return kMs; });
-  const QueueId busy = simulation.AddModel({.max_batch_size = 8, .max_queue_size = 1'000},
-                                           [](const Batch&) { return kMs; });
+  const QueueId busy =
+      simulation.AddModel({.max_batch_size = 8, .policies = {{.max_queue_size = 1'000}}},
+                          [](const Batch&) { return kMs; });
   for (int i = 0; i < 800; ++i) {
     ASSERT_TRUE(simulation.Submit(busy, std::make_shared<TaskRecord>()).ok());
   }

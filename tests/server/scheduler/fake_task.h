@@ -17,6 +17,7 @@ struct TaskRecord {
   uint64_t shape_key = 0;
   int priority = 0;
   Nanos arrival = 0;
+  Nanos timeout = kNever;
   Nanos deadline = kNever;
   int number = 0;  // the test's own
 
@@ -58,6 +59,7 @@ class FakeTask final : public Task {
   uint64_t shape_key() const override { return record_->shape_key; }
   int priority() const override { return record_->priority; }
   Nanos arrival() const override { return record_->arrival; }
+  Nanos timeout() const override { return record_->timeout; }
   Nanos deadline() const override { return record_->deadline; }
   bool Cancelled() const override {
     if (record_->cancelled_before_look > 0 && ++record_->looks == record_->cancelled_before_look) {

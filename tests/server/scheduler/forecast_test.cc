@@ -71,9 +71,19 @@ TEST(ForecastTest, SpreadsTheLineOverTheInstances) {
 
 TEST(ForecastTest, SharesTheDeviceWithModelsThatHaveWork) {
   Outlook outlook = On(16);  // 30 alone
-  const std::vector<Nanos> competing = {1'000, 7};
+  const std::vector<Outlook::Competitor> competing = {{1'000, 1}, {7, 1}};
   outlook.competing = competing;
   EXPECT_EQ(PredictFinish(outlook, Curve()), 100 + 30 + 30 + 7);
+}
+
+TEST(ForecastTest, AModelOfMoreWeightTakesSoMuchMoreOfTheDevice) {
+  Outlook outlook = On(16);  // 30 alone
+  std::vector<Outlook::Competitor> competing = {{1'000, 2}};
+  outlook.competing = competing;
+  EXPECT_EQ(PredictFinish(outlook, Curve()), 100 + 30 + 60);
+  competing = {{1'000, 0.1}};
+  outlook.competing = competing;
+  EXPECT_EQ(PredictFinish(outlook, Curve()), 100 + 30 + 3);
 }
 
 }  // namespace

@@ -20,6 +20,7 @@ namespace {
 
 constexpr Nanos kMs = kMillisecond;
 constexpr int kSchedules = 4'000;
+constexpr int kPriorities = 3;
 
 // What the test itself knows of a task in line, so that it need not believe the queue.
 struct InLine {
@@ -43,7 +44,9 @@ struct Model {
   }
   // A timed-out task that is delayed loses its place in the order, which only the queue knows.
   bool OrderIsKnown() const {
-    return options.default_timeout_us == 0 || options.timeout_action == TimeoutAction::kReject;
+    return std::ranges::none_of(options.policies, [](const QueuePolicy& policy) {
+      return policy.timeout_action == TimeoutAction::kDelay;
+    });
   }
 };
 
@@ -121,11 +124,17 @@ class Schedule {
       options.preferred_batch_sizes.push_back(Between(1, options.max_batch_size));
     }
     if (Chance(0.5)) options.max_queue_delay_us = Between(1, 8'000);
-    options.max_queue_size = Chance(0.3) ? Between(1, 8) : 64;
+    options.policies.resize(kPriorities);
+    const bool delays = Chance(0.5);
+    for (QueuePolicy& policy : options.policies) {
+      policy.max_queue_size = Chance(0.3) ? Between(1, 8) : 64;
+      if (Chance(0.3)) policy.default_timeout_us = Between(1, 10'000);
+      if (delays && Chance(0.7)) policy.timeout_action = TimeoutAction::kDelay;
+      policy.allow_timeout_override = Chance(0.5);
+    }
     options.default_deadline_us = Between(1, 50'000);
-    if (Chance(0.3)) options.default_timeout_us = Between(1, 10'000);
-    if (Chance(0.5)) options.timeout_action = TimeoutAction::kDelay;
     options.instances = Between(1, 3);
+    options.rate_limiter_priority = Between(1, 3);
     options.threads_per_instance = Between(1, scheduler_.device_threads);
     const Nanos per_batch = Between64(0, 3 * kMs);
     const Nanos per_image = Between64(1, kMs);
@@ -149,9 +158,10 @@ class Schedule {
     auto record = std::make_shared<TaskRecord>();
     record->images = Chance(0.6) ? 1 : Between(1, model.options.max_batch_size);
     record->shape_key = Chance(0.7) ? 0 : Between(0, 2);
-    record->priority = Chance(0.7) ? 0 : Between(0, 2);
+    record->priority = Chance(0.7) ? 0 : Between(0, kPriorities - 1);
     record->arrival = simulation_.now();
     if (Chance(0.5)) record->deadline = simulation_.now() + Between64(-kMs / 10, 40 * kMs);
+    if (Chance(0.2)) record->timeout = Between64(1, 20 * kMs);
     record->cancelled = Chance(0.03);
     absl::StatusOr<TaskId> place = simulation_.dispatcher().Reserve(
         queue,
@@ -254,14 +264,18 @@ class Schedule {
     const InLine& task = model.line.at(&record);
     const std::string reason = ReasonOf(dropped.why);
     ++drop_reasons_[reason];
-    const Nanos timeout = record.arrival + model.options.default_timeout_us * kMicrosecond;
+    const QueuePolicy& policy = model.options.policies[record.priority];
+    Nanos timeout =
+        policy.default_timeout_us == 0 ? kNever : policy.default_timeout_us * kMicrosecond;
+    if (policy.allow_timeout_override) timeout = std::min(timeout, record.timeout);
     if (reason == "queue.cancelled") {
       EXPECT_TRUE(record.cancelled);
     } else if (reason == "queue.expired") {
       EXPECT_EQ(now, std::max(record.deadline, task.since)) << "left at its deadline, not later";
     } else if (reason == "queue.timeout") {
-      EXPECT_EQ(model.options.timeout_action, TimeoutAction::kReject);
-      EXPECT_EQ(now, std::max(timeout, task.since));
+      EXPECT_EQ(policy.timeout_action, TimeoutAction::kReject);
+      ASSERT_NE(timeout, kNever);
+      EXPECT_EQ(now, std::max(record.arrival + timeout, task.since));
     } else if (reason == "queue.unreachable_deadline") {
       EXPECT_GT(record.deadline, now);
       EXPECT_NE(record.deadline, kNever);

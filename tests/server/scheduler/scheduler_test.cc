@@ -253,6 +253,7 @@ TEST_F(SchedulerTest, HoldsNoLockWhileATaskIsDroppedOrABatchIsRun) {
     uint64_t shape_key() const override { return 0; }
     int priority() const override { return 0; }
     Nanos arrival() const override { return 0; }
+    Nanos timeout() const override { return kNever; }
     Nanos deadline() const override { return kNever; }
     bool Cancelled() const override { return true; }
     void Drop(std::unique_ptr<Task>, absl::Status) override { on_drop_(); }

@@ -54,7 +54,10 @@ TEST(SchedulerStressTest, EveryTaskEndsOnceWhileEverythingHappensAtOnce) {
   auto add = [&](int model, uint64_t seed) -> std::shared_ptr<ModelQueue> {
     ModelQueueOptions options{.max_batch_size = 1 + model * 3,
                               .max_queue_delay_us = model * 200,
-                              .max_queue_size = 16,
+                              .policies = {{.max_queue_size = 8},
+                                           {.timeout_action = TimeoutAction::kDelay,
+                                            .default_timeout_us = 500,
+                                            .max_queue_size = 8}},
                               .instances = 1 + static_cast<int>(seed % 2),
                               .threads_per_instance = 1};
     return *scheduler->AddModel(options, [&](std::unique_ptr<Batch> batch) {
@@ -146,7 +149,7 @@ TEST(SchedulerStressTest, EveryTaskEndsOnceWhileEverythingHappensAtOnce) {
 TEST(SchedulerStressTest, RefusesWithAFullQueueInUnderAMillisecond) {
   auto scheduler = *Scheduler::Create({}, SteadyClock());
   std::atomic<bool> open{false};
-  auto queue = *scheduler->AddModel({.max_batch_size = 1, .max_queue_size = 64},
+  auto queue = *scheduler->AddModel({.max_batch_size = 1, .policies = {{.max_queue_size = 64}}},
                                     [&](std::unique_ptr<Batch> batch) {
                                       open.wait(false);
                                       for (auto& task : batch->tasks) RecordOf(*task).Run();

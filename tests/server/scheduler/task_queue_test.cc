@@ -20,6 +20,7 @@ struct Spec {
   uint64_t shape_key = 0;
   int priority = 0;
   Nanos arrival = 0;
+  Nanos timeout = kNever;
   Nanos deadline = kNever;
 };
 
@@ -33,6 +34,7 @@ class TaskQueueTest : public testing::Test {
     record->shape_key = spec.shape_key;
     record->priority = spec.priority;
     record->arrival = spec.arrival;
+    record->timeout = spec.timeout;
     record->deadline = spec.deadline;
     queue.Add(spec.number, std::make_unique<FakeTask>(std::move(record)), spec.arrival);
   }
@@ -57,7 +59,7 @@ class TaskQueueTest : public testing::Test {
     return expired;
   }
 
-  ModelQueueOptions options_{.default_deadline_us = 1'000};
+  ModelQueueOptions options_{.policies = {{}, {}}, .default_deadline_us = 1'000};
   TaskQueue queue_{options_};
 };
 
@@ -155,10 +157,13 @@ TEST_F(TaskQueueTest, LooksAtTheBatchThatItWouldGive) {
   Add({.number = 4, .images = 9, .shape_key = 1, .priority = 1, .arrival = 0, .deadline = 300});
   TaskQueue::Forming forming = queue_.Look(8);
   EXPECT_EQ(forming.images, 6);
-  EXPECT_EQ(forming.earliest_deadline, 700);
+  EXPECT_EQ(forming.first_images, 4);
+  EXPECT_EQ(forming.first_deadline, 5'000);
+  EXPECT_EQ(forming.behind_deadline, 700);
   forming = queue_.Look(4);  // the third is not in it
   EXPECT_EQ(forming.images, 6);
-  EXPECT_EQ(forming.earliest_deadline, 5'000);
+  EXPECT_EQ(forming.first_deadline, 5'000);
+  EXPECT_EQ(forming.behind_deadline, kNever);
 }
 
 TEST_F(TaskQueueTest, KnowsSinceWhenSomebodyHasBeenInLine) {
@@ -175,7 +180,7 @@ TEST_F(TaskQueueTest, KnowsSinceWhenSomebodyHasBeenInLine) {
 TEST_F(TaskQueueTest, TakesOutWhatHasExpiredWhereverItIsInLine) {
   Add({.number = 1, .deadline = 100});
   Add({.number = 2, .deadline = 300});
-  Add({.number = 3, .priority = 5, .deadline = 50});
+  Add({.number = 3, .priority = 1, .deadline = 50});
   EXPECT_EQ(queue_.NextExpiry(), 50);
   EXPECT_TRUE(Expired(queue_, 49).empty());
   EXPECT_THAT(Expired(queue_, 100), ElementsAre(std::pair(3, TaskQueue::Expiry::kDeadline),
@@ -185,7 +190,8 @@ TEST_F(TaskQueueTest, TakesOutWhatHasExpiredWhereverItIsInLine) {
 }
 
 TEST_F(TaskQueueTest, TakesOutWhatHasTimedOutWhereThatIsTheAction) {
-  TaskQueue queue({.default_timeout_us = 1, .timeout_action = TimeoutAction::kReject});
+  TaskQueue queue(
+      {.policies = {{.timeout_action = TimeoutAction::kReject, .default_timeout_us = 1}}});
   Add(queue, {.number = 1, .arrival = 0});
   Add(queue, {.number = 2, .arrival = 0, .deadline = 500});
   EXPECT_THAT(Expired(queue, 500), ElementsAre(std::pair(2, TaskQueue::Expiry::kDeadline)));
@@ -193,7 +199,8 @@ TEST_F(TaskQueueTest, TakesOutWhatHasTimedOutWhereThatIsTheAction) {
 }
 
 TEST_F(TaskQueueTest, SendsWhatHasTimedOutBehindItsPriorityWhereThatIsTheAction) {
-  TaskQueue queue({.default_timeout_us = 1, .timeout_action = TimeoutAction::kDelay});
+  const QueuePolicy policy{.timeout_action = TimeoutAction::kDelay, .default_timeout_us = 1};
+  TaskQueue queue({.policies = {policy, policy}});
   Add(queue, {.number = 1, .arrival = 0, .deadline = 5'000});
   Add(queue, {.number = 2, .arrival = 900, .deadline = 9'000});
   Add(queue, {.number = 3, .priority = 1, .arrival = 900, .deadline = 800'000});
@@ -205,6 +212,62 @@ TEST_F(TaskQueueTest, SendsWhatHasTimedOutBehindItsPriorityWhereThatIsTheAction)
   EXPECT_EQ(queue.front().id, 1u);  // still before the next priority
   // Its deadline holds all the same.
   EXPECT_THAT(Expired(queue, 5'000), ElementsAre(std::pair(1, TaskQueue::Expiry::kDeadline)));
+}
+
+TEST_F(TaskQueueTest, ATaskBehindItsPriorityDoesNotCountAsOneOfTheFirsts) {
+  const QueuePolicy policy{.timeout_action = TimeoutAction::kDelay, .default_timeout_us = 1};
+  TaskQueue queue({.policies = {policy}});
+  Add(queue, {.number = 1, .images = 2, .arrival = 0, .deadline = 5'000});
+  Add(queue, {.number = 2, .images = 3, .arrival = 900, .deadline = 9'000});
+  EXPECT_TRUE(Expired(queue, 1'500).empty());
+  const TaskQueue::Forming forming = queue.Look(8);
+  EXPECT_EQ(forming.images, 5);
+  EXPECT_EQ(forming.first_images, 3);
+  EXPECT_EQ(forming.first_deadline, 9'000);
+  EXPECT_EQ(forming.behind_deadline, 5'000);
+}
+
+TEST_F(TaskQueueTest, TellsHowManyItHasDelayed) {
+  const QueuePolicy policy{.timeout_action = TimeoutAction::kDelay, .default_timeout_us = 1};
+  TaskQueue queue({.policies = {policy}});
+  for (int number : {1, 2, 3}) Add(queue, {.number = number, .arrival = number * 100});
+  const auto none = [](std::unique_ptr<Task>, TaskQueue::Expiry) { FAIL(); };
+  EXPECT_EQ(queue.TakeExpired(1'200, none), 2);
+  EXPECT_EQ(queue.TakeExpired(1'200, none), 0);
+  EXPECT_EQ(queue.front().id, 3u);
+  EXPECT_EQ(queue.TakeExpired(1'300, none), 1);
+  EXPECT_EQ(queue.front().id, 1u) << "the earliest again";
+  EXPECT_EQ(queue.NextExpiry(), kNever);
+}
+
+TEST_F(TaskQueueTest, ATasksOwnTimeoutMayBeShorterThanThePolicysWhereThatAllowsIt) {
+  TaskQueue queue({.policies = {{.default_timeout_us = 2},
+                                {.default_timeout_us = 2, .allow_timeout_override = false},
+                                {}}});
+  Add(queue, {.number = 1, .priority = 0, .timeout = 1'000});
+  Add(queue, {.number = 2, .priority = 0, .timeout = 9'000});
+  Add(queue, {.number = 3, .priority = 1, .timeout = 1'000});
+  Add(queue, {.number = 4, .priority = 2, .timeout = 3'000});
+  Add(queue, {.number = 5, .priority = 2});
+  using enum TaskQueue::Expiry;
+  EXPECT_THAT(Expired(queue, 1'000), ElementsAre(std::pair(1, kTimeout)));
+  EXPECT_THAT(Expired(queue, 2'000), ElementsAre(std::pair(2, kTimeout), std::pair(3, kTimeout)));
+  EXPECT_THAT(Expired(queue, 3'000), ElementsAre(std::pair(4, kTimeout)));
+  EXPECT_EQ(queue.NextExpiry(), kNever);
+}
+
+TEST_F(TaskQueueTest, EachPriorityIsTimedOutByItsOwnPolicy) {
+  TaskQueue queue({.policies = {{.timeout_action = TimeoutAction::kDelay, .default_timeout_us = 1},
+                                {.default_timeout_us = 1},
+                                {.default_timeout_us = 2}}});
+  for (int priority : {0, 1, 2}) Add(queue, {.number = priority, .priority = priority});
+  using enum TaskQueue::Expiry;
+  EXPECT_THAT(Expired(queue, 1'000), ElementsAre(std::pair(1, kTimeout)));
+  EXPECT_EQ(queue.size(0), 1);
+  EXPECT_EQ(queue.size(1), 0);
+  EXPECT_EQ(queue.size(2), 1);
+  EXPECT_THAT(Expired(queue, 2'000), ElementsAre(std::pair(2, kTimeout)));
+  EXPECT_EQ(queue.size(), 1);
 }
 
 TEST_F(TaskQueueTest, CountsEveryImageOfALongLine) {

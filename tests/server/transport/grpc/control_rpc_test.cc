@@ -95,7 +95,17 @@ TEST_F(ControlRpc, AModelsConfigurationIsWhatGenericClientsRead) {
   EXPECT_EQ(config.dynamic_batching().default_queue_policy().default_timeout_microseconds(),
             1'000'000u);
   EXPECT_EQ(config.dynamic_batching().default_queue_policy().max_queue_size(), 64u);
+  EXPECT_EQ(config.dynamic_batching().default_queue_policy().timeout_action(),
+            ModelQueuePolicy::REJECT);
+  EXPECT_TRUE(config.dynamic_batching().default_queue_policy().allow_timeout_override());
+  const auto& policies = config.dynamic_batching().priority_queue_policy();
+  ASSERT_EQ(policies.size(), 2u);
+  EXPECT_FALSE(policies.at(1).allow_timeout_override());
+  EXPECT_EQ(policies.at(1).max_queue_size(), 256u);
+  EXPECT_EQ(policies.at(3).timeout_action(), ModelQueuePolicy::DELAY);
+  EXPECT_EQ(policies.at(3).default_timeout_microseconds(), 2'000u);
   EXPECT_EQ(config.instance_group(0).count(), 2);
+  EXPECT_EQ(config.instance_group(0).rate_limiter().priority(), 4u);
   EXPECT_EQ(config.instance_group(0).kind(), ModelInstanceGroup::KIND_CPU);
   EXPECT_FALSE(config.model_transaction_policy().decoupled());
   EXPECT_EQ(config.parameters().at("fovea.inputs").string_value(), "pixel_values,image,image_rgb");

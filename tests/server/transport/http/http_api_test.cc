@@ -124,6 +124,10 @@ TEST_F(HttpApiTest, TellsOfTheServerAndItsModels) {
   EXPECT_EQ(config["dynamic_batching"]["max_queue_delay_microseconds"], 500);
   EXPECT_EQ(config["input"][0]["data_type"], "TYPE_FP32");
   EXPECT_EQ(Ask("GET /v2/models").Json(), json({{"models", {"vit"}}}));
+  const json& policies = config["dynamic_batching"]["priority_queue_policy"];
+  EXPECT_EQ(policies["3"]["timeout_action"], "DELAY");
+  EXPECT_EQ(policies["1"]["allow_timeout_override"], false);
+  EXPECT_EQ(config["instance_group"][0]["rate_limiter"]["priority"], 4);
   EXPECT_EQ(Ask("GET /v2/models/vit/stats").Json()["model_stats"][0]["name"], "vit");
   EXPECT_EQ(Ask("GET /v2/models/stats").Json()["model_stats"].size(), 1);
   const Answer unknown = Ask("GET /v2/models/other");
