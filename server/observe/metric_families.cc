@@ -75,7 +75,11 @@ MetricFamilies::MetricFamilies(prometheus::Registry& registry)
               .Add({})),
       failed_loads(Declare<Counter>(registry, "fovea_model_load_failures_total",
                                     "Loads and reloads that failed")
-                       .Add({})) {
+                       .Add({})),
+      failed_canaries(
+          Declare<Counter>(registry, "fovea_model_canary_failures_total",
+                           "Times that a version was taken out of service by its canary")
+              .Add({})) {
   Declare<Gauge>(registry, "fovea_build_info", "1; the labels say what runs")
       .Add({{"version", kVersion}})
       .Set(1);

@@ -33,6 +33,7 @@ struct MetricFamilies {
   // Of the server.
   prometheus::Gauge& inflight_requests;
   prometheus::Counter& failed_loads;
+  prometheus::Counter& failed_canaries;
 };
 
 // Bucket bounds in seconds: each `factor` times the one before, from `first` to at least `last`.

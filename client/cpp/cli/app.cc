@@ -20,6 +20,7 @@ constexpr char kFooter[] = R"(Examples:
   fovea detect street.jpg --output found.png
   fovea compare shapes shapes_knn --image cat.jpg
   fovea evaluate --model shapes --model shapes_knn --dataset pictures/
+  fovea check models/
   fovea train --out models/finder --data street/ --head mask_rcnn
 
 `fovea COMMAND --help` says more of each command.
@@ -277,6 +278,7 @@ int RunFovea(const std::vector<std::string>& arguments, const Console& console) 
   AddCompanionCommand(app, "evaluate");
   AddStats(app, options.stats);
   AddRepositoryCommands(app, options.load, options.unload);
+  AddCompanionCommand(app, "check");
   AddCompanionCommand(app, "import");
   AddCompanionCommand(app, "train");
   AddCompanionCommand(app, "kernels");
