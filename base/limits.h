@@ -137,6 +137,7 @@ inline constexpr int64_t kMaxModelSpecBytes = 1 * kMiB;             // (row 30)
 inline constexpr int64_t kMaxConfigOverrideBytes = 64 * kKiB;       // kept with each version
 inline constexpr int64_t kMaxSafetensorsHeaderBytes = 100'000'000;  // (row 27)
 inline constexpr int64_t kMaxLabelsBytes = 16 * kMiB;
+inline constexpr size_t kMaxProblemsOfAFile = 100;  // that are told of one reading
 inline constexpr int kMaxBatchSize = 1024;
 inline constexpr int kMaxQueueSize = 100'000;
 inline constexpr int64_t kMaxQueueDelayMicroseconds = 10'000'000;
@@ -149,9 +150,13 @@ inline constexpr int kMaxGpus = 64;  // of one machine
 inline constexpr int64_t kMaxClasses = 1'000'000;
 inline constexpr int64_t kMaxDetections = 1000;  // of an image
 inline constexpr int kMaxVersions = 1000;        // that a version_policy names
+inline constexpr int kMaxVersionLabels = 64;     // of a model
 inline constexpr int kMaxAttentionTexts = 16;    // one a stage
 inline constexpr size_t kMaxAttentionTextBytes = 256;
 inline constexpr size_t kMaxLabelBytes = 1024;
+// Of a canary's picture or tensor, and of the output that it expects.
+inline constexpr int64_t kMaxCanaryFileBytes = 64 * kMiB;
+inline constexpr int64_t kMaxCanarySeconds = 120;  // that its answer is waited for
 // Calls of the repository (row 33): threads that wait for loads, and as many for unloads; calls of
 // either that are under way or wait for these; listings that wait for the one thread they have.
 inline constexpr int kRepositoryCallThreads = 4;

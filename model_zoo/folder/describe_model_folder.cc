@@ -44,13 +44,11 @@ FolderOnDisk Read(const std::filesystem::path& folder) {
 models::ModelDescription DescribeModelFolder(const std::filesystem::path& folder) {
   const auto [full, repository, model] = Read(folder);
   const std::string name = full.filename().string();
-  std::vector<int64_t> available;
-  for (const VersionFolderContents& version : model.versions) available.push_back(version.number);
-  const std::vector<int64_t> served = model.spec.version_policy.Select(available);
-  if (served.empty()) throw std::runtime_error("model " + name + ": no version is served");
+  const absl::StatusOr<std::vector<int64_t>> served = ServedVersions(model);
+  if (!served.ok()) Throw(name, served.status());
   models::ModelDescription description = model.spec.description;
   for (const VersionFolderContents& version : model.versions) {
-    if (version.number != served.back()) continue;
+    if (version.number != served->back()) continue;
     if (!version.status.ok()) Throw(name, version.status);
     if (!version.weights) continue;
     const auto file = OpenWeights(*version.weights);

@@ -1,16 +1,17 @@
 #include "model_zoo/folder/labels.h"
 
+#include <utility>
+
 #include "base/limits.h"
 #include "base/status.h"
 #include "base/utf8.h"
+#include "model_zoo/folder/file_error.h"
 
 namespace fovea {
 namespace {
 
 absl::Status LineError(size_t line, std::string_view text) {
-  return FailedPrecondition(
-      "model.bad_labels",
-      std::string(kLabelsFile) + ":" + std::to_string(line) + ": " + std::string(text));
+  return FileError("model.bad_labels", kLabelsFile, static_cast<int>(line), text);
 }
 
 absl::Status CheckLabel(std::string_view label, size_t line) {
@@ -28,19 +29,28 @@ absl::Status CheckLabel(std::string_view label, size_t line) {
 
 }  // namespace
 
-absl::StatusOr<std::vector<std::string>> ParseLabels(std::string_view text) {
+absl::StatusOr<std::vector<std::string>> ParseLabels(std::string_view text,
+                                                     std::vector<absl::Status>* problems) {
   std::vector<std::string> labels;
+  absl::Status first;
   while (!text.empty()) {
     const size_t end = text.find('\n');
     std::string_view label = text.substr(0, end);
     text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
     if (label.ends_with('\r')) label.remove_suffix(1);
     if (labels.size() == static_cast<size_t>(limits::kMaxClasses)) {
-      return LineError(labels.size() + 1, "more lines than a model may have classes");
+      absl::Status bad = LineError(labels.size() + 1, "more lines than a model may have classes");
+      if (problems != nullptr) problems->push_back(bad);
+      return first.ok() ? bad : first;
     }
-    FOVEA_RETURN_IF_ERROR(CheckLabel(label, labels.size() + 1));
+    if (absl::Status bad = CheckLabel(label, labels.size() + 1); !bad.ok()) {
+      if (first.ok()) first = bad;
+      if (problems == nullptr) return first;
+      if (problems->size() < limits::kMaxProblemsOfAFile) problems->push_back(std::move(bad));
+    }
     labels.emplace_back(label);
   }
+  FOVEA_RETURN_IF_ERROR(first);
   return labels;
 }
 

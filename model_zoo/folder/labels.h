@@ -13,8 +13,10 @@ namespace fovea {
 inline constexpr std::string_view kLabelsFile = "labels.txt";
 
 // Lines end with \n or \r\n; the last end may be missing. FAILED_PRECONDITION, with the line: not
-// UTF-8, a control character, an empty line or one longer than 1,024 bytes.
-absl::StatusOr<std::vector<std::string>> ParseLabels(std::string_view text);
+// UTF-8, a control character, an empty line or one longer than 1,024 bytes. `problems`, if it is
+// given, is added every such line up to limits::kMaxProblemsOfAFile, the returned one first.
+absl::StatusOr<std::vector<std::string>> ParseLabels(std::string_view text,
+                                                     std::vector<absl::Status>* problems = nullptr);
 
 // The text of a file that is read as these labels. FAILED_PRECONDITION where there is none: as
 // ParseLabels says, a label with the end of a line in it, or more text than is read.

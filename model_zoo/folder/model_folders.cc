@@ -13,8 +13,6 @@
 namespace fovea {
 namespace {
 
-constexpr std::string_view kSpecName = "model.textproto";
-
 std::string Join(std::string_view folder, std::string_view name) {
   return std::string(folder) + "/" + std::string(name);
 }
@@ -25,6 +23,24 @@ std::string Print(const FileIdentity& identity) {
        {identity.device, identity.inode, static_cast<uint64_t>(identity.size),
         static_cast<uint64_t>(identity.modified_ns), static_cast<uint64_t>(identity.changed_ns)}) {
     text += std::to_string(number) + ":";
+  }
+  return text;
+}
+
+// What lies in a folder that lacks the file it is for: perhaps that file, under the name that it
+// has while it is being copied.
+std::string FilesIn(const RepositoryFs& fs, const std::string& folder) {
+  constexpr size_t kMost = 64;
+  std::string text;
+  const absl::StatusOr<std::vector<FolderEntry>> entries = fs.List(folder);
+  if (!entries.ok()) return text;
+  for (size_t i = 0; i < std::min(entries->size(), kMost); ++i) {
+    const FolderEntry& entry = (*entries)[i];
+    text += entry.name + "=";
+    if (entry.kind != FolderEntry::Kind::kFile) continue;
+    const auto file = fs.Open(Join(folder, entry.name));
+    if (!file.ok()) continue;
+    if (const auto identity = (*file)->Identity(); identity.ok()) text += Print(*identity);
   }
   return text;
 }
@@ -44,7 +60,8 @@ absl::StatusOr<std::vector<int64_t>> ListVersions(const RepositoryFs& fs, std::s
   std::vector<int64_t> versions;
   for (const FolderEntry& entry : entries) {
     const std::optional<int64_t> version = ParseVersion(entry.name);
-    if (version && entry.kind == FolderEntry::Kind::kFolder) versions.push_back(*version);
+    // A link that leads nowhere or out is told when its weights are looked for (row 26).
+    if (version && entry.kind != FolderEntry::Kind::kFile) versions.push_back(*version);
   }
   std::sort(versions.begin(), versions.end());
   return versions;
@@ -103,15 +120,16 @@ absl::StatusOr<const RepositoryFs*> ModelFolders::Find(std::string_view name) co
 
 absl::StatusOr<ModelSpec> ModelFolders::ReadSpec(const RepositoryFs& fs, std::string_view name,
                                                  std::string_view config_override,
-                                                 FileIdentity* identity) const {
+                                                 FileIdentity* identity,
+                                                 std::vector<absl::Status>* problems) const {
   absl::StatusOr<FileContent> file =
-      ReadWhole(fs, Join(name, kSpecName), limits::kMaxModelSpecBytes);
+      ReadWhole(fs, Join(name, kSpecFile), limits::kMaxModelSpecBytes);
   if (file.status().code() == absl::StatusCode::kNotFound) {
     return FailedPrecondition("model.no_spec", "the folder holds no model.textproto");
   }
   FOVEA_RETURN_IF_ERROR(file.status());
   if (identity != nullptr) *identity = file->identity;
-  return ParseModelSpec(file->bytes, name, config_override);
+  return ParseModelSpec(file->bytes, name, config_override, problems);
 }
 
 absl::StatusOr<ModelFolders::Owner> ModelFolders::FindOwner(Owner model,
@@ -129,7 +147,7 @@ absl::StatusOr<ModelFolders::Owner> ModelFolders::FindOwner(Owner model,
       return FailedPrecondition("weights.no_such_model", "weights_of: there is no model " + next);
     }
     if (!fs.ok()) return WithContext("weights_of", fs.status());
-    const absl::StatusOr<ModelSpec> source = ReadSpec(**fs, next, {}, nullptr);
+    const absl::StatusOr<ModelSpec> source = ReadSpec(**fs, next, {}, nullptr, nullptr);
     if (!source.ok()) return WithContext("weights_of: model " + next, source.status());
     if (source->description.random_weights_seed) {
       return FailedPrecondition("weights.random",
@@ -141,53 +159,93 @@ absl::StatusOr<ModelFolders::Owner> ModelFolders::FindOwner(Owner model,
   return model;
 }
 
-absl::Status ModelFolders::ReadAll(std::string_view name, std::string_view config_override,
-                                   ModelFolderContents* contents) const {
-  FOVEA_ASSIGN_OR_RETURN(const RepositoryFs* const fs, Find(name));
-  FileIdentity spec_identity;
-  absl::StatusOr<ModelSpec> spec = ReadSpec(*fs, name, config_override, &spec_identity);
-  contents->fingerprint = Print(spec_identity);
-  FOVEA_RETURN_IF_ERROR(spec.status());
-  contents->spec = *std::move(spec);
-
-  const absl::StatusOr<FileContent> labels =
-      ReadWhole(*fs, Join(name, kLabelsFile), limits::kMaxLabelsBytes);
-  if (labels.ok()) {
-    contents->fingerprint += Print(labels->identity);
-    FOVEA_ASSIGN_OR_RETURN(contents->labels, ParseLabels(labels->bytes));
-    const int64_t classes = contents->spec.description.num_classes;
-    if (classes != 0) FOVEA_RETURN_IF_ERROR(CheckLabelCount(contents->labels, classes));
-  } else if (labels.status().code() != absl::StatusCode::kNotFound) {
-    return labels.status();
+void ModelFolders::ReadLabels(const RepositoryFs& fs, std::string_view name,
+                              ModelFolderContents* contents) const {
+  const absl::StatusOr<FileContent> file =
+      ReadWhole(fs, Join(name, kLabelsFile), limits::kMaxLabelsBytes);
+  if (!file.ok()) {
+    if (!absl::IsNotFound(file.status())) contents->problems.push_back(file.status());
+    return;
   }
+  contents->fingerprint += Print(file->identity);
+  auto labels = ParseLabels(file->bytes, &contents->problems);
+  if (!labels.ok()) return;
+  contents->labels = *std::move(labels);
+  const int64_t classes = contents->spec.description.num_classes;
+  if (classes == 0) return;
+  if (absl::Status count = CheckLabelCount(contents->labels, classes); !count.ok()) {
+    contents->problems.push_back(std::move(count));
+  }
+}
 
-  FOVEA_ASSIGN_OR_RETURN(std::vector<int64_t> numbers, ListVersions(*fs, name));
+absl::Status ModelFolders::ReadCanary(const RepositoryFs& fs, std::string_view name,
+                                      const CanarySpec& canary,
+                                      VersionFolderContents* version) const {
+  const auto read = [&](const std::string& file, std::string* bytes) -> absl::Status {
+    absl::StatusOr<FileContent> content = ReadWhole(
+        fs, Join(Join(name, std::to_string(version->number)), file), limits::kMaxCanaryFileBytes);
+    if (absl::IsNotFound(content.status())) {
+      content = ReadWhole(fs, Join(name, file), limits::kMaxCanaryFileBytes);
+    }
+    if (absl::IsNotFound(content.status())) {
+      return FailedPrecondition("canary.missing", "the canary's " + file + " does not exist");
+    }
+    FOVEA_RETURN_IF_ERROR(content.status());
+    version->fingerprint += Print(content->identity);
+    *bytes = std::move(content->bytes);
+    return absl::OkStatus();
+  };
+  auto files = std::make_shared<CanaryFiles>();
+  FOVEA_RETURN_IF_ERROR(read(canary.input, &files->input));
+  if (!canary.output_file.empty()) {
+    FOVEA_RETURN_IF_ERROR(read(canary.output_file, &files->expected));
+  }
+  version->canary = std::move(files);
+  return absl::OkStatus();
+}
+
+void ModelFolders::ReadVersions(const RepositoryFs& fs, std::string_view name,
+                                ModelFolderContents* contents) const {
+  std::vector<absl::Status>& problems = contents->problems;
+  absl::StatusOr<std::vector<int64_t>> numbers = ListVersions(fs, name);
+  if (!numbers.ok()) return problems.push_back(numbers.status());
   const bool random = contents->spec.description.random_weights_seed.has_value();
-  FOVEA_ASSIGN_OR_RETURN(const Owner owner, FindOwner({fs, std::string(name)}, contents->spec));
+  const absl::StatusOr<Owner> owner = FindOwner({&fs, std::string(name)}, contents->spec);
+  if (!owner.ok()) problems.push_back(owner.status());
   // A model without files of its own needs no version folders either (which git would not keep).
-  if (numbers.empty() && random) numbers = {1};
-  if (numbers.empty()) {
-    FOVEA_ASSIGN_OR_RETURN(numbers, ListVersions(*owner.fs, owner.name));
-  }
+  if (numbers->empty() && random) numbers->push_back(1);
+  if (numbers->empty() && owner.ok()) numbers = ListVersions(*owner->fs, owner->name);
+  if (!numbers.ok()) return problems.push_back(numbers.status());
+
   const std::string common = contents->fingerprint;
-  for (const int64_t number : numbers) {
+  for (const int64_t number : *numbers) {
     VersionFolderContents version{.number = number,
                                   .fingerprint = common + std::to_string(number) + "="};
-    if (!random) {
-      absl::StatusOr<WeightsFile> weights = FindWeights(*owner.fs, owner.name, number);
+    if (!random && owner.ok()) {
+      absl::StatusOr<WeightsFile> weights = FindWeights(*owner->fs, owner->name, number);
       if (weights.ok()) {
         version.fingerprint += Print(weights->identity);
         version.weights = *std::move(weights);
-      } else if (weights.status().code() == absl::StatusCode::kNotFound) {
-        version.status = FailedPrecondition(
-            "weights.missing", "model " + owner.name + " has no version " + std::to_string(number));
+      } else if (absl::IsNotFound(weights.status())) {
+        version.status =
+            FailedPrecondition("weights.missing", "model " + owner->name + " has no version " +
+                                                      std::to_string(number));
       } else {
         version.status = weights.status();
       }
-      if (owner.name != name) {
-        if (version.weights) version.weights->shown += " of model " + owner.name;
+      if (!version.weights) {
+        version.fingerprint += FilesIn(*owner->fs, Join(owner->name, std::to_string(number)));
+      }
+      // Without a spec, nobody knows whether the version needs a file.
+      if (!contents->spec_is_known && ReasonOf(version.status) == "weights.missing")
+        version.status = {};
+      if (owner->name != name) {
+        if (version.weights) version.weights->shown += " of model " + owner->name;
         if (!version.status.ok()) version.status = WithContext("weights_of", version.status);
       }
+    }
+    if (version.status.ok() && contents->spec.canary) {
+      version.status = ReadCanary(fs, name, *contents->spec.canary, &version);
     }
     for (const std::string_view part :
          {std::string_view(" "), std::string_view(version.fingerprint), Text(version.status)}) {
@@ -195,18 +253,55 @@ absl::Status ModelFolders::ReadAll(std::string_view name, std::string_view confi
     }
     contents->versions.push_back(std::move(version));
   }
-  if (contents->versions.empty()) {
-    return FailedPrecondition("model.no_version", "the folder holds no version");
+  if (contents->versions.empty() && contents->spec_is_known && owner.ok()) {
+    problems.push_back(FailedPrecondition("model.no_version", "the folder holds no version"));
   }
-  return absl::OkStatus();
+}
+
+absl::Status ModelFolders::ReadAll(std::string_view name, std::string_view config_override,
+                                   ModelFolderContents* contents) const {
+  FOVEA_ASSIGN_OR_RETURN(const RepositoryFs* const fs, Find(name));
+  FileIdentity spec_identity;
+  absl::StatusOr<ModelSpec> spec =
+      ReadSpec(*fs, name, config_override, &spec_identity, &contents->problems);
+  contents->fingerprint = Print(spec_identity);
+  if (!spec.ok() && contents->problems.empty()) contents->problems.push_back(spec.status());
+  contents->spec_is_known = spec.ok();
+  if (spec.ok()) contents->spec = *std::move(spec);
+  ReadLabels(*fs, name, contents);
+  ReadVersions(*fs, name, contents);
+  return contents->problems.empty() ? absl::OkStatus() : contents->problems.front();
 }
 
 ModelFolderContents ModelFolders::Read(std::string_view name,
                                        std::string_view config_override) const {
   ModelFolderContents contents;
   contents.status = OrOutOfMemory([&] { return ReadAll(name, config_override, &contents); });
+  if (contents.problems.empty() && !contents.status.ok()) {
+    contents.problems.push_back(contents.status);
+  }
   if (!contents.status.ok()) contents.fingerprint += Text(contents.status);
   return contents;
+}
+
+absl::StatusOr<std::vector<int64_t>> ServedVersions(const ModelFolderContents& contents) {
+  std::vector<int64_t> available;
+  for (const VersionFolderContents& version : contents.versions) {
+    available.push_back(version.number);
+  }
+  std::vector<int64_t> served = contents.spec.version_policy.Select(available);
+  if (served.empty()) {
+    return FailedPrecondition("model.no_version", "the version policy serves no version there is");
+  }
+  for (const auto& [label, version] : contents.spec.version_labels) {
+    if (std::binary_search(served.begin(), served.end(), version)) continue;
+    const bool there = std::binary_search(available.begin(), available.end(), version);
+    return FailedPrecondition(
+        "model.bad_label",
+        "version_labels: " + label + " stands for version " + std::to_string(version) +
+            (there ? ", which the version policy does not serve" : ", which is not there"));
+  }
+  return served;
 }
 
 }  // namespace fovea

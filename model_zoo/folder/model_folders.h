@@ -16,24 +16,39 @@
 
 namespace fovea {
 
+// The files of a canary, as they were found.
+struct CanaryFiles {
+  std::string input;     // the picture or the tensor
+  std::string expected;  // of output_file; otherwise empty
+};
+
 // A version as it was found.
 struct VersionFolderContents {
   int64_t number = 0;
   absl::Status status;                 // why it cannot be loaded: no weights, a bad format, ...
   std::optional<WeightsFile> weights;  // none where they are random, or where `status` says why
-  std::string fingerprint;             // differs when the spec, the labels or the weights do
+  std::shared_ptr<const CanaryFiles> canary;  // null where the spec has none, or `status` says why
+  std::string fingerprint;                    // differs when the spec, the labels or the weights do
 };
 
 // A model as it was found.
 struct ModelFolderContents {
   // Why no version can be loaded: FAILED_PRECONDITION, or UNAVAILABLE where the disk failed.
   absl::Status status;
+  // Everything that is wrong with the folder apart from its versions, `status` first. Reading goes
+  // on behind a problem.
+  std::vector<absl::Status> problems;
+  bool spec_is_known = false;  // whatever else is wrong
   ModelSpec spec;
   std::vector<std::string> labels;
   // By number; every one there is, whatever the version policy says.
   std::vector<VersionFolderContents> versions;
   std::string fingerprint;  // differs when anything above does
 };
+
+// The versions that its policy serves, ascending. FAILED_PRECONDITION: none of those there are, or
+// a label stands for another one.
+absl::StatusOr<std::vector<int64_t>> ServedVersions(const ModelFolderContents& contents);
 
 // Thread-safe.
 class ModelFolders {
@@ -61,10 +76,18 @@ class ModelFolders {
 
   absl::StatusOr<const RepositoryFs*> Find(std::string_view name) const;
   absl::StatusOr<ModelSpec> ReadSpec(const RepositoryFs& fs, std::string_view name,
-                                     std::string_view config_override,
-                                     FileIdentity* identity) const;
+                                     std::string_view config_override, FileIdentity* identity,
+                                     std::vector<absl::Status>* problems) const;
   // Follows weights_of to the model that has files. FAILED_PRECONDITION: a cycle, or nothing there.
   absl::StatusOr<Owner> FindOwner(Owner model, const ModelSpec& spec) const;
+  // Both add to the contents' problems. Out of memory throws.
+  void ReadLabels(const RepositoryFs& fs, std::string_view name,
+                  ModelFolderContents* contents) const;
+  // Of the model `name`, whose spec has one.
+  absl::Status ReadCanary(const RepositoryFs& fs, std::string_view name, const CanarySpec& canary,
+                          VersionFolderContents* version) const;
+  void ReadVersions(const RepositoryFs& fs, std::string_view name,
+                    ModelFolderContents* contents) const;
   absl::Status ReadAll(std::string_view name, std::string_view config_override,
                        ModelFolderContents* contents) const;
 

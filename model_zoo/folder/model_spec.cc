@@ -19,13 +19,18 @@ namespace {
 
 using google::protobuf::TextFormat;
 
-// Keeps the first error: the ones that follow are often its consequences.
-class FirstError : public google::protobuf::io::ErrorCollector {
+// Notes every unknown field, which the parser then passes over with a warning, and the first error
+// of the syntax: the ones that follow are often its consequences.
+class ParseErrors : public google::protobuf::io::ErrorCollector {
  public:
+  explicit ParseErrors(SpecErrors& errors) : errors_(errors) {}
+
   void AddError(int line, google::protobuf::io::ColumnNumber, const std::string& text) override {
-    if (status_.ok()) status_ = SpecFileError(line, InOurWords(text));
+    if (!std::exchange(stopped_, true)) errors_.Add(SpecFileError(line, InOurWords(text)));
   }
-  const absl::Status& status() const { return status_; }
+  void AddWarning(int line, google::protobuf::io::ColumnNumber, const std::string& text) override {
+    errors_.Add(SpecFileError(line, InOurWords(text)));
+  }
 
  private:
   // Message type "fovea.v1.Head" has no field named "nmae". -> unknown field "nmae"
@@ -38,8 +43,72 @@ class FirstError : public google::protobuf::io::ErrorCollector {
     return "unknown field " + name;
   }
 
-  absl::Status status_;
+  SpecErrors& errors_;
+  bool stopped_ = false;
 };
+
+// The line, from 0, where messages stand in each other more deeply than any that a spec has; -1:
+// nowhere. The parser passes over what it does not know with a call a level, and has no limit
+// there.
+int TooDeepLine(std::string_view text) {
+  constexpr int kDeepest = 16;
+  int line = 0, depth = 0;
+  char quote = '\0';  // of the string that is open
+  bool comment = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '\n') {
+      ++line;
+      comment = false;
+      quote = '\0';  // a string ends with its line
+    } else if (comment) {
+      continue;
+    } else if (quote != '\0') {
+      if (c == '\\' && i + 1 < text.size() && text[i + 1] != '\n') ++i;
+      if (c == quote) quote = '\0';
+    } else if (c == '#') {
+      comment = true;
+    } else if (c == '"' || c == '\'') {
+      quote = c;
+    } else if (c == '{' || c == '<' || c == '[') {
+      if (++depth > kDeepest) return line;
+    } else if (c == '}' || c == '>' || c == ']') {
+      depth = std::max(0, depth - 1);
+    }
+  }
+  return -1;
+}
+
+absl::StatusOr<ModelSpec> Parse(std::string_view text, std::string_view folder,
+                                std::string_view config_override, SpecErrors& errors) {
+  if (text.size() > static_cast<size_t>(limits::kMaxModelSpecBytes)) {
+    errors.Add(
+        SpecFileError(-1, "longer than " + std::to_string(limits::kMaxModelSpecBytes) + " bytes"));
+    return errors.first();
+  }
+  if (const int line = TooDeepLine(text); line >= 0) {
+    errors.Add(SpecFileError(line, "messages stand in each other too deeply"));
+    return errors.first();
+  }
+  v1::ModelSpec message;
+  TextFormat::ParseInfoTree tree;
+  ParseErrors collector(errors);
+  TextFormat::Parser parser;
+  parser.RecordErrorsTo(&collector);
+  parser.WriteLocationsTo(&tree);
+  parser.AllowUnknownField(true);  // an error all the same, and not the end of the reading
+  google::protobuf::io::ArrayInputStream stream(text.data(), static_cast<int>(text.size()));
+  if (!parser.Parse(&stream, &message)) {
+    if (errors.empty()) errors.Add(SpecFileError(-1, "not a model spec"));
+    return errors.first();
+  }
+  absl::StatusOr<ModelSpec> spec =
+      ToModelSpec(message, SpecOrigin::File(message.GetDescriptor(), &tree), folder, errors);
+  if (!spec.ok() || config_override.empty()) return spec;
+
+  FOVEA_RETURN_IF_ERROR(ApplyConfigOverride(config_override, folder, &message));
+  return ToModelSpec(message, SpecOrigin::Override(message.GetDescriptor()), folder, errors);
+}
 
 }  // namespace
 
@@ -77,27 +146,14 @@ std::vector<int64_t> VersionPolicy::Select(std::span<const int64_t> available) c
 }
 
 absl::StatusOr<ModelSpec> ParseModelSpec(std::string_view text, std::string_view folder,
-                                         std::string_view config_override) {
-  if (text.size() > static_cast<size_t>(limits::kMaxModelSpecBytes)) {
-    return SpecFileError(-1,
-                         "longer than " + std::to_string(limits::kMaxModelSpecBytes) + " bytes");
+                                         std::string_view config_override,
+                                         std::vector<absl::Status>* problems) {
+  SpecErrors errors;
+  absl::StatusOr<ModelSpec> spec = Parse(text, folder, config_override, errors);
+  if (problems != nullptr) {
+    problems->insert(problems->end(), errors.all().begin(), errors.all().end());
   }
-  v1::ModelSpec message;
-  TextFormat::ParseInfoTree tree;
-  FirstError errors;
-  TextFormat::Parser parser;
-  parser.RecordErrorsTo(&errors);
-  parser.WriteLocationsTo(&tree);
-  google::protobuf::io::ArrayInputStream stream(text.data(), static_cast<int>(text.size()));
-  if (!parser.Parse(&stream, &message)) {
-    return errors.status().ok() ? SpecFileError(-1, "not a model spec") : errors.status();
-  }
-  absl::StatusOr<ModelSpec> spec =
-      ToModelSpec(message, SpecOrigin::File(message.GetDescriptor(), &tree), folder);
-  if (!spec.ok() || config_override.empty()) return spec;
-
-  FOVEA_RETURN_IF_ERROR(ApplyConfigOverride(config_override, folder, &message));
-  return ToModelSpec(message, SpecOrigin::Override(message.GetDescriptor()), folder);
+  return spec;
 }
 
 }  // namespace fovea

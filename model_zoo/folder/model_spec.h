@@ -20,6 +20,8 @@
 
 namespace fovea {
 
+inline constexpr std::string_view kSpecFile = "model.textproto";
+
 // The spec's `preprocessing`: only what differs from the published one.
 struct PreprocessingOverride {
   std::optional<models::ResizeMode> resize_mode;
@@ -55,6 +57,16 @@ struct VersionPolicy {
   std::vector<int64_t> Select(std::span<const int64_t> available) const;
 };
 
+// The spec's `canary`: exactly one of top_class and output_file is given.
+struct CanarySpec {
+  std::string input;
+  std::string top_class;
+  std::string output_file;
+  std::string output_name;  // empty: the task's usual one
+  double absolute_tolerance = 1e-3;
+  double relative_tolerance = 1e-2;
+};
+
 // Images in a batch at most, where nothing is said. Those that fit pictures run each shape by
 // itself before they are ready, and their batches gain little.
 inline constexpr int kUsualBatchSize = 16;
@@ -75,6 +87,8 @@ struct ModelSpec {
   BatchingOptions batching;
   models::InstanceGroup instances;
   VersionPolicy version_policy;
+  std::map<std::string, int64_t> version_labels;
+  std::optional<CanarySpec> canary;
 };
 
 // Reads the text of a model.textproto that lies in a folder named `folder`.
@@ -82,8 +96,10 @@ struct ModelSpec {
 // dynamic_batching, instance_group and version_policy replace the text's; it is read by the same
 // rules. FAILED_PRECONDITION: the text is not a valid spec; the message begins with
 // "model.textproto:LINE: ". INVALID_ARGUMENT: the override is not valid, or names a field that
-// cannot be overridden.
+// cannot be overridden. `problems`, if it is given, is added everything that is wrong with the text
+// (up to limits::kMaxProblemsOfAFile, in the order of the checks), the returned error first.
 absl::StatusOr<ModelSpec> ParseModelSpec(std::string_view text, std::string_view folder,
-                                         std::string_view config_override = {});
+                                         std::string_view config_override = {},
+                                         std::vector<absl::Status>* problems = nullptr);
 
 }  // namespace fovea

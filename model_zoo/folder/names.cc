@@ -27,6 +27,11 @@ std::optional<int64_t> ParseVersion(std::string_view text) {
   return version;
 }
 
+bool IsVersionLabel(std::string_view text) {
+  const char first = text.empty() ? '\0' : text.front();
+  return IsModelName(text) && ((first >= 'a' && first <= 'z') || (first >= 'A' && first <= 'Z'));
+}
+
 absl::Status CheckModelName(std::string_view name) {
   if (IsModelName(name)) return absl::OkStatus();
   return InvalidArgument("model.bad_name",
@@ -34,9 +39,10 @@ absl::Status CheckModelName(std::string_view name) {
 }
 
 absl::Status CheckVersion(std::string_view version) {
-  if (version.empty() || ParseVersion(version)) return absl::OkStatus();
+  if (version.empty() || ParseVersion(version) || IsVersionLabel(version)) return absl::OkStatus();
   return InvalidArgument("model.bad_version",
-                         "a model's version is a positive decimal number without leading zeros");
+                         "a model's version is a positive decimal number without leading zeros, or "
+                         "a label that begins with a letter");
 }
 
 }  // namespace fovea

@@ -16,8 +16,11 @@ bool IsModelName(std::string_view name);
 // A positive decimal number without sign, spaces or leading zeros that fits an int64.
 std::optional<int64_t> ParseVersion(std::string_view text);
 
-// INVALID_ARGUMENT where no model or version can be called so; the bad name is not repeated. An
-// empty version is fine: it stands for the latest.
+// What a version can be called besides its number: a model's name that begins with a letter.
+bool IsVersionLabel(std::string_view text);
+
+// INVALID_ARGUMENT where no model or version can be called so, by number or by label; the bad name
+// is not repeated. An empty version is fine: it stands for the latest.
 absl::Status CheckModelName(std::string_view name);
 absl::Status CheckVersion(std::string_view version);
 

@@ -1,6 +1,7 @@
 #include "model_zoo/folder/spec_conversion.h"
 
 #include <algorithm>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,6 +17,7 @@ namespace fovea {
 namespace {
 
 constexpr double kMinStd = 1e-6, kMaxStd = 1e6;
+constexpr double kMaxTolerance = 1e6;
 
 // To which the sides of shape buckets are rounded: from the pixels to the coarsest map of nearly
 // all backbones.
@@ -38,8 +40,8 @@ absl::Status InRangeOrZero(const SpecOrigin& origin, const char* field, T value,
   return value == 0 ? absl::OkStatus() : InRange<T>(origin, field, value, 1, high);
 }
 
-absl::StatusOr<PreprocessingOverride> ToPreprocessing(const v1::Preprocessing& message,
-                                                      const SpecOrigin& origin) {
+PreprocessingOverride ToPreprocessing(const v1::Preprocessing& message, const SpecOrigin& origin,
+                                      SpecErrors& errors) {
   PreprocessingOverride to;
   switch (message.resize_mode()) {
     case v1::Preprocessing::SHORTEST_EDGE:
@@ -66,40 +68,42 @@ absl::StatusOr<PreprocessingOverride> ToPreprocessing(const v1::Preprocessing& m
   }
   if (const double fraction = message.crop_fraction(); fraction != 0) {
     if (!(fraction > 0 && fraction <= 1)) {
-      return origin.Error("crop_fraction", "crop_fraction must lie in (0, 1]");
+      errors.Add(origin.Error("crop_fraction", "crop_fraction must lie in (0, 1]"));
     }
     to.crop_fraction = fraction;
   }
-  FOVEA_RETURN_IF_ERROR(InRangeOrZero<int64_t>(origin, "shorter_side", message.shorter_side(),
-                                               limits::kMaxInputSide));
-  FOVEA_RETURN_IF_ERROR(
+  errors.Add(InRangeOrZero<int64_t>(origin, "shorter_side", message.shorter_side(),
+                                    limits::kMaxInputSide));
+  errors.Add(
       InRangeOrZero<int64_t>(origin, "longer_side", message.longer_side(), limits::kMaxInputSide));
   if ((message.shorter_side() == 0) != (message.longer_side() == 0) ||
       message.shorter_side() > message.longer_side()) {
-    return origin.Error(message.shorter_side() != 0 ? "shorter_side" : "longer_side",
-                        "shorter_side and longer_side are given together, the smaller one first");
+    errors.Add(
+        origin.Error(message.shorter_side() != 0 ? "shorter_side" : "longer_side",
+                     "shorter_side and longer_side are given together, the smaller one first"));
   }
   if (message.shorter_side() != 0) {
     to.shorter_side = message.shorter_side();
     to.longer_side = message.longer_side();
   }
   if (message.mean_size() != message.std_size()) {
-    return origin.Error(message.mean_size() > 0 ? "mean" : "std",
-                        "mean and std are given together");
+    errors.Add(
+        origin.Error(message.mean_size() > 0 ? "mean" : "std", "mean and std are given together"));
   }
-  if (message.mean_size() == 0) return to;
+  if (message.mean_size() == 0 || message.mean_size() != message.std_size()) return to;
   if (message.mean_size() != 3) {
-    return origin.Error("mean", "mean and std have three numbers: red, green, blue");
+    errors.Add(origin.Error("mean", "mean and std have three numbers: red, green, blue"));
+    return to;
   }
   to.mean.emplace();
   to.std.emplace();
   for (int channel = 0; channel < 3; ++channel) {
     const float mean = message.mean(channel), std = message.std(channel);
     if (!(mean >= 0 && mean <= 1)) {
-      return origin.Error("mean", "mean must lie between 0 and 1: pixels do", channel);
+      errors.Add(origin.Error("mean", "mean must lie between 0 and 1: pixels do", channel));
     }
     if (!(std >= kMinStd && std <= kMaxStd)) {
-      return origin.Error("std", "std must lie between 1e-6 and 1e6", channel);
+      errors.Add(origin.Error("std", "std must lie between 1e-6 and 1e6", channel));
     }
     (*to.mean)[channel] = mean;
     (*to.std)[channel] = std;
@@ -107,82 +111,81 @@ absl::StatusOr<PreprocessingOverride> ToPreprocessing(const v1::Preprocessing& m
   return to;
 }
 
-absl::StatusOr<QueuePolicy> ToQueuePolicy(const v1::QueuePolicy& message,
-                                          const SpecOrigin& origin) {
+QueuePolicy ToQueuePolicy(const v1::QueuePolicy& message, const SpecOrigin& origin,
+                          SpecErrors& errors) {
   QueuePolicy to;
   if (message.timeout_action() == v1::QueuePolicy::DELAY) {
     to.timeout_action = TimeoutAction::kDelay;
   }
-  FOVEA_RETURN_IF_ERROR(InRange<uint64_t>(origin, "default_timeout_microseconds",
-                                          message.default_timeout_microseconds(), 0,
-                                          limits::kMaxTimeoutSeconds * 1'000'000));
+  errors.Add(InRange<uint64_t>(origin, "default_timeout_microseconds",
+                               message.default_timeout_microseconds(), 0,
+                               limits::kMaxTimeoutSeconds * 1'000'000));
   to.default_timeout_us = static_cast<int64_t>(message.default_timeout_microseconds());
   if (message.has_allow_timeout_override()) {
     to.allow_timeout_override = message.allow_timeout_override();
   }
-  FOVEA_RETURN_IF_ERROR(InRangeOrZero<uint32_t>(origin, "max_queue_size", message.max_queue_size(),
-                                                limits::kMaxQueueSize));
+  errors.Add(InRangeOrZero<uint32_t>(origin, "max_queue_size", message.max_queue_size(),
+                                     limits::kMaxQueueSize));
   if (message.max_queue_size() != 0) to.max_queue_size = static_cast<int>(message.max_queue_size());
   return to;
 }
 
-absl::StatusOr<BatchingOptions> ToBatching(const v1::DynamicBatching& message,
-                                           const SpecOrigin& origin, int max_batch_size) {
+BatchingOptions ToBatching(const v1::DynamicBatching& message, const SpecOrigin& origin,
+                           int max_batch_size, SpecErrors& errors) {
   BatchingOptions to;
   for (int i = 0; i < message.preferred_batch_size_size(); ++i) {
-    FOVEA_RETURN_IF_ERROR(InRange(origin, "preferred_batch_size", message.preferred_batch_size(i),
-                                  1, max_batch_size, i));
+    errors.Add(InRange(origin, "preferred_batch_size", message.preferred_batch_size(i), 1,
+                       max_batch_size, i));
     to.preferred_batch_sizes.push_back(message.preferred_batch_size(i));
   }
   std::vector<int>& sizes = to.preferred_batch_sizes;
   std::sort(sizes.begin(), sizes.end());
   sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
 
-  FOVEA_RETURN_IF_ERROR(InRange<uint64_t>(origin, "max_queue_delay_microseconds",
-                                          message.max_queue_delay_microseconds(), 0,
-                                          limits::kMaxQueueDelayMicroseconds));
+  errors.Add(InRange<uint64_t>(origin, "max_queue_delay_microseconds",
+                               message.max_queue_delay_microseconds(), 0,
+                               limits::kMaxQueueDelayMicroseconds));
   to.max_queue_delay_us = static_cast<int64_t>(message.max_queue_delay_microseconds());
 
-  FOVEA_RETURN_IF_ERROR(InRange<uint64_t>(origin, "priority_levels", message.priority_levels(), 0,
-                                          limits::kMaxPriorityLevels));
+  errors.Add(InRange<uint64_t>(origin, "priority_levels", message.priority_levels(), 0,
+                               limits::kMaxPriorityLevels));
   to.priority_levels = static_cast<int>(message.priority_levels());
   if (message.default_priority_level() == 0) {
     to.default_priority_level = (to.priority_levels + 1) / 2;
   } else if (to.priority_levels == 0) {
-    return origin.Error("default_priority_level",
-                        "default_priority_level means nothing without priority_levels");
+    errors.Add(origin.Error("default_priority_level",
+                            "default_priority_level means nothing without priority_levels"));
   } else {
-    FOVEA_RETURN_IF_ERROR(InRange<uint64_t>(origin, "default_priority_level",
-                                            message.default_priority_level(), 1,
-                                            message.priority_levels()));
+    errors.Add(InRange<uint64_t>(origin, "default_priority_level", message.default_priority_level(),
+                                 1, message.priority_levels()));
     to.default_priority_level = static_cast<int>(message.default_priority_level());
   }
 
-  FOVEA_ASSIGN_OR_RETURN(to.default_queue_policy, ToQueuePolicy(message.default_queue_policy(),
-                                                                origin.In("default_queue_policy")));
+  to.default_queue_policy =
+      ToQueuePolicy(message.default_queue_policy(), origin.In("default_queue_policy"), errors);
   for (const auto& [level, policy] : message.priority_queue_policy()) {
     if (level < 1 || level > message.priority_levels()) {
-      return origin.Error("priority_queue_policy", "priority_queue_policy names level " +
-                                                       std::to_string(level) + "; there are " +
-                                                       std::to_string(message.priority_levels()));
+      errors.Add(origin.Error("priority_queue_policy",
+                              "priority_queue_policy names level " + std::to_string(level) +
+                                  "; there are " + std::to_string(message.priority_levels())));
+      continue;
     }
-    FOVEA_ASSIGN_OR_RETURN(to.priority_queue_policy[static_cast<int>(level)],
-                           ToQueuePolicy(policy, origin.InMap("priority_queue_policy")));
+    to.priority_queue_policy[static_cast<int>(level)] =
+        ToQueuePolicy(policy, origin.InMap("priority_queue_policy"), errors);
   }
   return to;
 }
 
-absl::StatusOr<models::InstanceGroup> ToInstances(const v1::InstanceGroup& message,
-                                                  const SpecOrigin& origin) {
+models::InstanceGroup ToInstances(const v1::InstanceGroup& message, const SpecOrigin& origin,
+                                  SpecErrors& errors) {
   models::InstanceGroup to;
-  FOVEA_RETURN_IF_ERROR(InRangeOrZero(origin, "count", message.count(), limits::kMaxInstances));
-  FOVEA_RETURN_IF_ERROR(
-      InRangeOrZero(origin, "threads", message.threads(), limits::kMaxThreadsPerInstance));
+  errors.Add(InRangeOrZero(origin, "count", message.count(), limits::kMaxInstances));
+  errors.Add(InRangeOrZero(origin, "threads", message.threads(), limits::kMaxThreadsPerInstance));
   to.count = std::max(1, message.count());
   to.threads = message.threads();
-  FOVEA_RETURN_IF_ERROR(InRangeOrZero<uint32_t>(origin.In("rate_limiter"), "priority",
-                                                message.rate_limiter().priority(),
-                                                limits::kMaxRateLimiterPriority));
+  errors.Add(InRangeOrZero<uint32_t>(origin.In("rate_limiter"), "priority",
+                                     message.rate_limiter().priority(),
+                                     limits::kMaxRateLimiterPriority));
   to.rate_limiter_priority = std::max<int>(1, static_cast<int>(message.rate_limiter().priority()));
   switch (message.kind()) {
     case v1::InstanceGroup::KIND_CPU:
@@ -195,21 +198,21 @@ absl::StatusOr<models::InstanceGroup> ToInstances(const v1::InstanceGroup& messa
       to.kind = models::InstanceKind::kAuto;
   }
   if (message.gpus_size() > 0 && to.kind != models::InstanceKind::kGpu) {
-    return origin.Error("gpus", "gpus mean nothing without KIND_GPU");
+    errors.Add(origin.Error("gpus", "gpus mean nothing without KIND_GPU"));
   }
   for (int i = 0; i < message.gpus_size(); ++i) {
-    FOVEA_RETURN_IF_ERROR(InRange(origin, "gpus", message.gpus(i), 0, limits::kMaxGpus - 1, i));
+    errors.Add(InRange(origin, "gpus", message.gpus(i), 0, limits::kMaxGpus - 1, i));
     to.gpus.push_back(message.gpus(i));
   }
   std::sort(to.gpus.begin(), to.gpus.end());
   if (std::adjacent_find(to.gpus.begin(), to.gpus.end()) != to.gpus.end()) {
-    return origin.Error("gpus", "gpus name one GPU twice");
+    errors.Add(origin.Error("gpus", "gpus name one GPU twice"));
   }
   return to;
 }
 
-absl::StatusOr<VersionPolicy> ToVersionPolicy(const v1::VersionPolicy& message,
-                                              const SpecOrigin& origin) {
+VersionPolicy ToVersionPolicy(const v1::VersionPolicy& message, const SpecOrigin& origin,
+                              SpecErrors& errors) {
   VersionPolicy to;
   switch (message.policy_case()) {
     case v1::VersionPolicy::kAll:
@@ -220,11 +223,11 @@ absl::StatusOr<VersionPolicy> ToVersionPolicy(const v1::VersionPolicy& message,
       const auto& versions = message.specific().versions();
       const SpecOrigin at = origin.In("specific");
       if (versions.empty() || versions.size() > limits::kMaxVersions) {
-        return at.Error("versions", "versions must list between 1 and " +
-                                        std::to_string(limits::kMaxVersions) + " of them");
+        errors.Add(at.Error("versions", "versions must list between 1 and " +
+                                            std::to_string(limits::kMaxVersions) + " of them"));
       }
       for (int i = 0; i < versions.size(); ++i) {
-        if (versions[i] < 1) return at.Error("versions", "a version is a positive number", i);
+        if (versions[i] < 1) errors.Add(at.Error("versions", "a version is a positive number", i));
       }
       to.specific.assign(versions.begin(), versions.end());
       std::sort(to.specific.begin(), to.specific.end());
@@ -232,9 +235,8 @@ absl::StatusOr<VersionPolicy> ToVersionPolicy(const v1::VersionPolicy& message,
       break;
     }
     case v1::VersionPolicy::kLatest:
-      FOVEA_RETURN_IF_ERROR(InRangeOrZero<uint32_t>(origin.In("latest"), "num_versions",
-                                                    message.latest().num_versions(),
-                                                    limits::kMaxVersions));
+      errors.Add(InRangeOrZero<uint32_t>(origin.In("latest"), "num_versions",
+                                         message.latest().num_versions(), limits::kMaxVersions));
       to.latest = std::max<int>(1, static_cast<int>(message.latest().num_versions()));
       break;
     case v1::VersionPolicy::POLICY_NOT_SET:
@@ -243,34 +245,98 @@ absl::StatusOr<VersionPolicy> ToVersionPolicy(const v1::VersionPolicy& message,
   return to;
 }
 
-absl::StatusOr<std::vector<models::ImageSize>> ToFurtherSizes(const v1::ModelSpec& message,
-                                                              const SpecOrigin& origin) {
+std::map<std::string, int64_t> ToVersionLabels(const v1::ModelSpec& message,
+                                               const SpecOrigin& origin, SpecErrors& errors) {
+  constexpr const char* kField = "version_labels";
+  if (message.version_labels_size() > limits::kMaxVersionLabels) {
+    errors.Add(origin.Error(
+        kField, "more than " + std::to_string(limits::kMaxVersionLabels) + " version_labels"));
+  }
+  std::map<std::string, int64_t> labels;
+  int index = 0;
+  for (const v1::VersionLabel& label : message.version_labels()) {
+    if (!IsVersionLabel(label.key())) {
+      errors.Add(origin.Error(kField,
+                              "a version's label begins with a letter and has up to 128 of "
+                              "the characters A-Z a-z 0-9 . _ -",
+                              index));
+    } else if (!labels.emplace(label.key(), label.value()).second) {
+      errors.Add(origin.Error(kField, "two version_labels are called " + label.key(), index));
+    }
+    if (label.value() < 1) {
+      errors.Add(origin.Error(kField, "a version is a positive number", index));
+    }
+    ++index;
+  }
+  return labels;
+}
+
+CanarySpec ToCanary(const v1::Canary& message, const SpecOrigin& origin, SpecErrors& errors) {
+  // A file of the folder itself: no way out of it, and none of its folders.
+  const auto check_file = [&](const char* field, const std::string& name) {
+    if (IsModelName(name)) return;
+    errors.Add(origin.Error(field, std::string(field) +
+                                       " is not the name of a file: 1 to 128 of the characters "
+                                       "A-Z a-z 0-9 . _ -"));
+  };
+  CanarySpec to{.input = message.input(),
+                .top_class = message.top_class(),
+                .output_file = message.output_file(),
+                .output_name = message.output_name()};
+  check_file("input", to.input);
+  if (message.expected_case() == v1::Canary::EXPECTED_NOT_SET ||
+      (to.top_class.empty() && to.output_file.empty())) {
+    errors.Add(origin.Error("input", "a canary says what is expected: top_class or output_file"));
+  }
+  if (message.expected_case() == v1::Canary::kOutputFile) {
+    check_file("output_file", to.output_file);
+  } else if (!to.output_name.empty() || message.has_absolute_tolerance() ||
+             message.has_relative_tolerance()) {
+    errors.Add(
+        origin.Error("input", "output_name and tolerances mean nothing without output_file"));
+  }
+  const auto tolerance = [&](const char* field, double value, double* tolerance) {
+    if (value >= 0 && value <= kMaxTolerance) {
+      *tolerance = value;
+    } else {
+      errors.Add(origin.Error(field, std::string(field) + " must lie between 0 and 1e6"));
+    }
+  };
+  if (message.has_absolute_tolerance()) {
+    tolerance("absolute_tolerance", message.absolute_tolerance(), &to.absolute_tolerance);
+  }
+  if (message.has_relative_tolerance()) {
+    tolerance("relative_tolerance", message.relative_tolerance(), &to.relative_tolerance);
+  }
+  return to;
+}
+
+std::vector<models::ImageSize> ToFurtherSizes(const v1::ModelSpec& message,
+                                              const SpecOrigin& origin, SpecErrors& errors) {
   constexpr const char* kField = "further_image_sizes";
   if (message.further_image_sizes_size() > static_cast<int>(models::kMaxFurtherSizes)) {
-    return origin.Error(kField, std::string(kField) + " lists more than " +
-                                    std::to_string(models::kMaxFurtherSizes) + " sizes");
+    errors.Add(origin.Error(kField, std::string(kField) + " lists more than " +
+                                        std::to_string(models::kMaxFurtherSizes) + " sizes"));
   }
   std::vector<models::ImageSize> sizes;
   for (const v1::ImageSize& size : message.further_image_sizes()) {
     const int index = static_cast<int>(sizes.size());
     for (const int64_t side : {size.height(), size.width()}) {
-      FOVEA_RETURN_IF_ERROR(
-          InRange<int64_t>(origin, kField, side, 1, limits::kMaxInputSide, index));
+      errors.Add(InRange<int64_t>(origin, kField, side, 1, limits::kMaxInputSide, index));
     }
     sizes.push_back({size.height(), size.width()});
   }
   return sizes;
 }
 
-absl::StatusOr<models::VitSizes> ToVitSizes(const v1::VitSizes& message, const SpecOrigin& origin) {
+models::VitSizes ToVitSizes(const v1::VitSizes& message, const SpecOrigin& origin,
+                            SpecErrors& errors) {
   using Sizes = models::VitSizes;
-  FOVEA_RETURN_IF_ERROR(InRangeOrZero(origin, "depth", message.depth(), Sizes::kMaxDepth));
-  FOVEA_RETURN_IF_ERROR(InRangeOrZero(origin, "width", message.width(), Sizes::kMaxWidth));
-  FOVEA_RETURN_IF_ERROR(InRangeOrZero(origin, "heads", message.heads(), Sizes::kMaxWidth));
-  FOVEA_RETURN_IF_ERROR(
-      InRangeOrZero(origin, "patch_size", message.patch_size(), limits::kMaxInputSide));
-  FOVEA_RETURN_IF_ERROR(
-      InRangeOrZero(origin, "mlp_width", message.mlp_width(), Sizes::kMaxMlpWidth));
+  errors.Add(InRangeOrZero(origin, "depth", message.depth(), Sizes::kMaxDepth));
+  errors.Add(InRangeOrZero(origin, "width", message.width(), Sizes::kMaxWidth));
+  errors.Add(InRangeOrZero(origin, "heads", message.heads(), Sizes::kMaxWidth));
+  errors.Add(InRangeOrZero(origin, "patch_size", message.patch_size(), limits::kMaxInputSide));
+  errors.Add(InRangeOrZero(origin, "mlp_width", message.mlp_width(), Sizes::kMaxMlpWidth));
   return Sizes{.depth = message.depth(),
                .width = message.width(),
                .heads = message.heads(),
@@ -278,22 +344,22 @@ absl::StatusOr<models::VitSizes> ToVitSizes(const v1::VitSizes& message, const S
                .mlp_width = message.mlp_width()};
 }
 
-absl::StatusOr<models::DetectionOptions> ToDetection(const v1::Head& message,
-                                                     const SpecOrigin& origin) {
+models::DetectionOptions ToDetection(const v1::Head& message, const SpecOrigin& origin,
+                                     SpecErrors& errors) {
   models::DetectionOptions to;
   if (message.conventions() == v1::Head::MMDETECTION) {
     to.conventions = models::Conventions::kMmdetection;
   }
   if (message.has_score_threshold()) to.score_threshold = message.score_threshold();
   if (!(to.score_threshold >= 0 && to.score_threshold < 1)) {
-    return origin.Error("score_threshold", "score_threshold must lie in [0, 1)");
+    errors.Add(origin.Error("score_threshold", "score_threshold must lie in [0, 1)"));
   }
   if (message.has_nms_iou()) to.nms_iou = message.nms_iou();
   if (!(to.nms_iou >= 0 && to.nms_iou <= 1)) {
-    return origin.Error("nms_iou", "nms_iou must lie in [0, 1]");
+    errors.Add(origin.Error("nms_iou", "nms_iou must lie in [0, 1]"));
   }
-  FOVEA_RETURN_IF_ERROR(InRangeOrZero<int64_t>(
-      origin, "detections_per_image", message.detections_per_image(), limits::kMaxDetections));
+  errors.Add(InRangeOrZero<int64_t>(origin, "detections_per_image", message.detections_per_image(),
+                                    limits::kMaxDetections));
   to.detections_per_image = message.detections_per_image();
   return to;
 }
@@ -319,30 +385,30 @@ void MakeBuckets(ModelSpec& spec) {
   spec.description.further_sizes.assign(sizes.begin() + 1, sizes.end());
 }
 
-absl::StatusOr<models::ModelDescription> ToDescription(const v1::ModelSpec& message,
-                                                       const SpecOrigin& origin,
-                                                       std::string_view folder) {
+models::ModelDescription ToDescription(const v1::ModelSpec& message, const SpecOrigin& origin,
+                                       std::string_view folder, SpecErrors& errors) {
   models::ModelDescription to;
   if (message.spec_version() != 1) {
-    return origin.Error("spec_version", "spec_version must be 1");
+    errors.Add(origin.Error("spec_version", "spec_version must be 1"));
   }
   to.name = folder;
   if (!message.name().empty() && message.name() != folder) {
-    return origin.Error("name", "name is " + models::Quoted(message.name()) +
-                                    ", but the folder is called " + models::Quoted(folder));
+    errors.Add(origin.Error("name", "name is " + models::Quoted(message.name()) +
+                                        ", but the folder is called " + models::Quoted(folder)));
   }
-  if (message.backbone().empty()) return origin.Error("backbone", "backbone is missing");
-  if (!IsModelName(message.backbone())) {
-    return origin.Error("backbone", "backbone is not the name of one");
+  if (message.backbone().empty()) {
+    errors.Add(origin.Error("backbone", "backbone is missing"));
+  } else if (!IsModelName(message.backbone())) {
+    errors.Add(origin.Error("backbone", "backbone is not the name of one"));
   }
   to.backbone = message.backbone();
   if (message.attention_size() > limits::kMaxAttentionTexts) {
-    return origin.Error("attention", "more attentions than any backbone has stages");
+    errors.Add(origin.Error("attention", "more attentions than any backbone has stages"));
   }
   for (int i = 0; i < message.attention_size(); ++i) {
     const std::string& text = message.attention(i);
     if (text.empty() || text.size() > limits::kMaxAttentionTextBytes) {
-      return origin.Error("attention", "attention must be 1 to 256 characters long", i);
+      errors.Add(origin.Error("attention", "attention must be 1 to 256 characters long", i));
     }
     to.attention.push_back(text);
   }
@@ -357,31 +423,31 @@ absl::StatusOr<models::ModelDescription> ToDescription(const v1::ModelSpec& mess
       to.task = models::Task::kClassification;
   }
   if (!message.head().name().empty() && !IsModelName(message.head().name())) {
-    return origin.In("head").Error("name", "head is not the name of one");
+    errors.Add(origin.In("head").Error("name", "head is not the name of one"));
   }
   to.head = message.head().name();
-  FOVEA_ASSIGN_OR_RETURN(to.detection, ToDetection(message.head(), origin.In("head")));
-  FOVEA_RETURN_IF_ERROR(InRangeOrZero<int64_t>(
-      origin.In("head"), "channels", message.head().channels(), models::kMostHeadChannels));
+  to.detection = ToDetection(message.head(), origin.In("head"), errors);
+  errors.Add(InRangeOrZero<int64_t>(origin.In("head"), "channels", message.head().channels(),
+                                    models::kMostHeadChannels));
   to.head_channels = message.head().channels();
-  FOVEA_RETURN_IF_ERROR(
+  errors.Add(
       InRangeOrZero<int64_t>(origin, "num_classes", message.num_classes(), limits::kMaxClasses));
   to.num_classes = message.num_classes();
   to.precision = message.precision() == v1::ModelSpec::BF16 ? models::Precision::kBf16
                                                             : models::Precision::kFp32;
-  FOVEA_RETURN_IF_ERROR(InRangeOrZero<int64_t>(origin, "image_height", message.image_height(),
-                                               limits::kMaxInputSide));
-  FOVEA_RETURN_IF_ERROR(
+  errors.Add(InRangeOrZero<int64_t>(origin, "image_height", message.image_height(),
+                                    limits::kMaxInputSide));
+  errors.Add(
       InRangeOrZero<int64_t>(origin, "image_width", message.image_width(), limits::kMaxInputSide));
   if ((message.image_height() == 0) != (message.image_width() == 0)) {
-    return origin.Error(message.image_height() != 0 ? "image_height" : "image_width",
-                        "image_height and image_width are given together");
+    errors.Add(origin.Error(message.image_height() != 0 ? "image_height" : "image_width",
+                            "image_height and image_width are given together"));
   }
   to.image_height = message.image_height();
   to.image_width = message.image_width();
-  FOVEA_ASSIGN_OR_RETURN(to.further_sizes, ToFurtherSizes(message, origin));
+  to.further_sizes = ToFurtherSizes(message, origin, errors);
   if (message.has_vit()) {
-    FOVEA_ASSIGN_OR_RETURN(to.vit, ToVitSizes(message.vit(), origin.In("vit")));
+    to.vit = ToVitSizes(message.vit(), origin.In("vit"), errors);
   }
   if (message.has_random_weights()) to.random_weights_seed = message.random_weights().seed();
   return to;
@@ -390,16 +456,15 @@ absl::StatusOr<models::ModelDescription> ToDescription(const v1::ModelSpec& mess
 }  // namespace
 
 absl::StatusOr<ModelSpec> ToModelSpec(const v1::ModelSpec& message, const SpecOrigin& origin,
-                                      std::string_view folder) {
+                                      std::string_view folder, SpecErrors& errors) {
   ModelSpec to;
-  FOVEA_ASSIGN_OR_RETURN(to.description, ToDescription(message, origin, folder));
+  to.description = ToDescription(message, origin, folder, errors);
   if (message.has_preprocessing()) {
-    FOVEA_ASSIGN_OR_RETURN(to.preprocessing,
-                           ToPreprocessing(message.preprocessing(), origin.In("preprocessing")));
+    to.preprocessing = ToPreprocessing(message.preprocessing(), origin.In("preprocessing"), errors);
   }
   if (message.weights_case() == v1::ModelSpec::kWeightsOf) {
     if (!IsModelName(message.weights_of())) {
-      return origin.Error("weights_of", "weights_of is not the name of a model");
+      errors.Add(origin.Error("weights_of", "weights_of is not the name of a model"));
     }
     to.weights_of = message.weights_of();
   }
@@ -415,29 +480,35 @@ absl::StatusOr<ModelSpec> ToModelSpec(const v1::ModelSpec& message, const SpecOr
   }
   to.allow_non_finite = message.allow_non_finite();
   to.untrained = message.untrained() || message.has_random_weights();
-  if (MakesBuckets(to)) {
+  if (errors.empty() && MakesBuckets(to)) {
     MakeBuckets(to);
     to.max_batch_size = kUsualBatchSizeOfBuckets;
   }
   if (message.has_max_batch_size()) {
-    FOVEA_RETURN_IF_ERROR(
+    errors.Add(
         InRange(origin, "max_batch_size", message.max_batch_size(), 1, limits::kMaxBatchSize));
-    to.max_batch_size = message.max_batch_size();
+    // What is no size bounds the preferred ones no closer than any.
+    const bool usable = message.max_batch_size() >= 1;
+    to.max_batch_size = usable ? message.max_batch_size() : limits::kMaxBatchSize;
   }
   if (message.has_dynamic_batching()) {
-    FOVEA_ASSIGN_OR_RETURN(
-        to.batching,
-        ToBatching(message.dynamic_batching(), origin.In("dynamic_batching"), to.max_batch_size));
+    to.batching = ToBatching(message.dynamic_batching(), origin.In("dynamic_batching"),
+                             to.max_batch_size, errors);
   }
   if (message.has_instance_group()) {
     const v1::InstanceGroup& group = message.instance_group();
     const SpecOrigin at = origin.In("instance_group");
-    FOVEA_ASSIGN_OR_RETURN(to.instances, ToInstances(group, at));
+    to.instances = ToInstances(group, at, errors);
   }
   if (message.has_version_policy()) {
-    FOVEA_ASSIGN_OR_RETURN(to.version_policy,
-                           ToVersionPolicy(message.version_policy(), origin.In("version_policy")));
+    to.version_policy =
+        ToVersionPolicy(message.version_policy(), origin.In("version_policy"), errors);
   }
+  to.version_labels = ToVersionLabels(message, origin, errors);
+  if (message.has_canary()) {
+    to.canary = ToCanary(message.canary(), origin.In("canary"), errors);
+  }
+  FOVEA_RETURN_IF_ERROR(errors.first());
   return to;
 }
 

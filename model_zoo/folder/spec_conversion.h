@@ -13,8 +13,9 @@ namespace v1 {
 class ModelSpec;
 }
 
-// `folder` is the model's name; `origin` says where `message` was read, for the errors.
+// `folder` is the model's name; `origin` says where `message` was read, for the errors. Returns the
+// first of `errors`, to which all of the message's are added, where there is one.
 absl::StatusOr<ModelSpec> ToModelSpec(const v1::ModelSpec& message, const SpecOrigin& origin,
-                                      std::string_view folder);
+                                      std::string_view folder, SpecErrors& errors);
 
 }  // namespace fovea

@@ -2,6 +2,8 @@
 
 #include "base/check.h"
 #include "base/status.h"
+#include "model_zoo/folder/file_error.h"
+#include "model_zoo/folder/model_spec.h"
 
 namespace fovea {
 
@@ -37,9 +39,7 @@ absl::Status SpecOrigin::Error(const char* field, std::string_view text, int ind
 }
 
 absl::Status SpecFileError(int line, std::string_view text) {
-  std::string message(kSpecFile);
-  if (line >= 0) message.append(":").append(std::to_string(line + 1));
-  return FailedPrecondition("model.bad_spec", message + ": " + std::string(text));
+  return FileError("model.bad_spec", kSpecFile, line + 1, text);
 }
 
 }  // namespace fovea

@@ -6,12 +6,32 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
+#include "base/limits.h"
 
 namespace fovea {
 
-inline constexpr std::string_view kSpecFile = "model.textproto";
+// The errors of one reading of a spec, which goes on behind an error: who mends a spec is told all
+// of them at once.
+class SpecErrors {
+ public:
+  // Keeps `status` where it is an error, and not one too many to be read.
+  void Add(absl::Status status) {
+    if (!status.ok() && all_.size() < limits::kMaxProblemsOfAFile) {
+      all_.push_back(std::move(status));
+    }
+  }
+  bool empty() const { return all_.empty(); }
+  // OK where there is none.
+  absl::Status first() const { return all_.empty() ? absl::OkStatus() : all_.front(); }
+  const std::vector<absl::Status>& all() const { return all_; }
+
+ private:
+  std::vector<absl::Status> all_;
+};
 
 // One message of a spec. Cheap to copy; refers to the parser's tree.
 class SpecOrigin {
@@ -31,9 +51,9 @@ class SpecOrigin {
   // A message in the map `field`. It has no lines: the parser does not tell which entry is which.
   SpecOrigin InMap(const char* field) const;
 
-  // FAILED_PRECONDITION "model.textproto:LINE: `text`" for a file, INVALID_ARGUMENT "config:
-  // `text`" for an override. `field` is the one at fault; `index` its element where it is repeated.
-  // A field that is absent has no line.
+  // FAILED_PRECONDITION "model.textproto:LINE: `text`" (FileError) for a file, INVALID_ARGUMENT
+  // "config: `text`" for an override. `field` is the one at fault; `index` its element where it is
+  // repeated. A field that is absent has no line.
   absl::Status Error(const char* field, std::string_view text, int index = 0) const;
 
  private:

@@ -85,7 +85,9 @@ absl::StatusOr<std::vector<ModelStatistics>> ServerApi::Statistics(
     const std::string& name, const std::string& version) const {
   // The catalog knows which names no model can have; the counters know which have counted.
   if (!name.empty()) FOVEA_RETURN_IF_ERROR(ModelReady(name, version).status());
-  return statistics_.Statistics(name, version);
+  // A label stands for a number, under which is counted.
+  const auto found = catalog_.Find(name, version);
+  return statistics_.Statistics(name, version.empty() || !found.ok() ? version : (*found)->version);
 }
 
 template <typename Answer>

@@ -144,9 +144,9 @@ class ModelCatalog {
  public:
   virtual ~ModelCatalog() = default;
 
-  // A ready version; `version` empty: the latest that is served. INVALID_ARGUMENT: a name or
-  // version that no model can have; NOT_FOUND: no such model or version is loaded; UNAVAILABLE: it
-  // is being loaded for the first time.
+  // A ready version; `version`: a number, or a label that stands for one (`stable`); empty: the
+  // latest that is served. INVALID_ARGUMENT: a name or version that no model can have; NOT_FOUND:
+  // no such model or version is loaded; UNAVAILABLE: it is being loaded for the first time.
   virtual absl::StatusOr<std::shared_ptr<const ModelView>> Find(std::string_view name,
                                                                 std::string_view version) const = 0;
   // The same for requests to run on.

@@ -84,6 +84,10 @@ class BatchExecutor {
                                                                std::unique_ptr<LaneDevice> device,
                                                                Clock& clock,
                                                                const WarmUpProgress& progress);
+  // What Create does before the warm-up, for who only asks whether a folder can be loaded: the
+  // model is built, prepared and let go of.
+  static absl::StatusOr<models::ModelInfo> TryLoad(const BatchExecutorOptions& options,
+                                                   const LaneDevice& device);
   // For tests: a model that is already prepared.
   static absl::StatusOr<std::unique_ptr<BatchExecutor>> CreateWithModel(
       std::unique_ptr<models::Model> model, const BatchExecutorOptions& options,

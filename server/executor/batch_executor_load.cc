@@ -51,6 +51,18 @@ absl::Status CheckAnswer(std::span<const at::Tensor> outputs, const models::Imag
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::unique_ptr<models::Model>> Load(const BatchExecutorOptions& options,
+                                                    const LaneDevice& device) {
+  std::unique_ptr<models::Model> model;
+  FOVEA_RETURN_IF_ERROR(RunTorchLoad("model.load_failed", [&] {
+    device.EnterThread();
+    const absl::Cleanup leave = [&] { device.LeaveThread(); };
+    model = models::LoadModel(options.model);
+    device.Prepare(*model, options.model.precision);
+  }));
+  return model;
+}
+
 int64_t BytesOf(std::span<const at::Tensor> tensors) {
   int64_t bytes = 0;
   for (const at::Tensor& tensor : tensors) bytes += static_cast<int64_t>(tensor.nbytes());
@@ -59,16 +71,16 @@ int64_t BytesOf(std::span<const at::Tensor> tensors) {
 
 }  // namespace
 
+absl::StatusOr<models::ModelInfo> BatchExecutor::TryLoad(const BatchExecutorOptions& options,
+                                                         const LaneDevice& device) {
+  FOVEA_ASSIGN_OR_RETURN(const std::unique_ptr<models::Model> model, Load(options, device));
+  return model->info();
+}
+
 absl::StatusOr<std::unique_ptr<BatchExecutor>> BatchExecutor::Create(
     const BatchExecutorOptions& options, std::unique_ptr<LaneDevice> device, Clock& clock,
     const WarmUpProgress& progress) {
-  std::unique_ptr<models::Model> model;
-  FOVEA_RETURN_IF_ERROR(RunTorchLoad("model.load_failed", [&] {
-    device->EnterThread();
-    const absl::Cleanup leave = [&] { device->LeaveThread(); };
-    model = models::LoadModel(options.model);
-    device->Prepare(*model, options.model.precision);
-  }));
+  FOVEA_ASSIGN_OR_RETURN(std::unique_ptr<models::Model> model, Load(options, *device));
   return CreateWithModel(std::move(model), options, std::move(device), clock, progress);
 }
 

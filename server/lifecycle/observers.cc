@@ -100,6 +100,16 @@ void RepositoryLog::OnLoad(const LoadReport& report) {
                    ": ", report.status.message()));
 }
 
+void RepositoryLog::OnCanary(const CanaryReport& report) {
+  const std::string who = absl::StrCat(std::string(report.model), " version ", report.version);
+  if (report.status.ok()) {
+    Log(LogLevel::kWarning, absl::StrCat(who, ": back in service, its canary passes again"));
+    return;
+  }
+  metrics_.families().failed_canaries.Increment();
+  Log(LogLevel::kError, absl::StrCat(who, ": taken out of service: ", report.status.message()));
+}
+
 void RepositoryLog::OnUnloaded(std::string_view model, int64_t version) {
   Log(LogLevel::kInfo, absl::StrCat(std::string(model), " version ", version, ": unloaded"));
 }

@@ -31,6 +31,7 @@ class RepositoryLog final : public RepositoryObserver {
  public:
   explicit RepositoryLog(Metrics& metrics) : metrics_(metrics) {}
   void OnLoad(const LoadReport& report) override;
+  void OnCanary(const CanaryReport& report) override;
   void OnUnloaded(std::string_view model, int64_t version) override;
   void OnUnreadableRepository(const absl::Status& problem) override;
   void OnIgnoredFolder(std::string_view name) override;

@@ -131,6 +131,14 @@ void AddFlags(CLI::App& app, ParsedCommandLine& parsed) {
   add("--repository-poll-secs", options.repository_poll_secs,
       "With poll: seconds between two looks")
       ->check(CLI::Range(1, 86'400));
+  add("--repository-settle-secs", options.repository_settle_secs,
+      "With poll: seconds in which nothing of a model's folder has to change before it is loaded; "
+      "turn it up where copies into the repository pause for longer")
+      ->check(CLI::Range(0, 86'400));
+  add("--canary-interval", options.canary_interval_secs,
+      "Seconds between two rounds in which each version that has a canary is asked for it, and "
+      "leaves service while it answers wrongly; 0: only before it serves")
+      ->check(CLI::Range(0, 86'400));
   group("Stopping");
   add("--drain-delay", options.drain_delay_ms,
       "After SIGTERM: milliseconds in which requests are still accepted while health already reads "

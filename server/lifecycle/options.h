@@ -28,6 +28,8 @@ struct ServerOptions {
   std::vector<std::string> load_models;         // with "explicit"
   bool exit_on_load_error = false;              // of a model that is loaded at the start
   int repository_poll_secs = 15;                // with "poll"
+  int repository_settle_secs = 5;               // with "poll"
+  int canary_interval_secs = 60;  // 0: canaries are asked before a version serves only
   // After SIGTERM: how long the server goes on accepting while it already reads NOT_SERVING, and
   // then how long accepted requests may take to finish.
   int drain_delay_ms = 0;

@@ -192,6 +192,8 @@ class Server {
                          {.control = ControlMode(options_.model_control_mode),
                           .load_models = options_.load_models,
                           .poll_period = options_.repository_poll_secs * kSecond,
+                          .settle = options_.repository_settle_secs * kSecond,
+                          .canary_interval = options_.canary_interval_secs * kSecond,
                           .loader_threads = std::min(cpus.threads(), limits::kMaxLoaderThreads),
                           .load_bytes = LoadBytes()},
                          std::move(folders),

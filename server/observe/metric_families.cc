@@ -90,6 +90,10 @@ MetricFamilies::MetricFamilies(prometheus::Registry& registry)
       failed_loads(Declare<Counter>(registry, "fovea_model_load_failures_total",
                                     "Loads and reloads that failed")
                        .Add({})),
+      failed_canaries(
+          Declare<Counter>(registry, "fovea_model_canary_failures_total",
+                           "Times that a version was taken out of service by its canary")
+              .Add({})),
       key_requests(Declare<Counter>(registry, "fovea_key_requests_total",
                                     "Answered inference requests by API key and status code")),
       credential_reloads(Declare<Counter>(

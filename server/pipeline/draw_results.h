@@ -12,7 +12,8 @@
 namespace fovea {
 
 // Asks for the results in the form that is drawn: masks, where the model has them, and class maps
-// as run lengths; objects of a score of at least 0.5 where the request names none. INVALID_ARGUMENT request.drawing: it is not one picture in a file.
+// as run lengths; objects of a score of at least 0.5 where the request names none. INVALID_ARGUMENT
+// request.drawing: it is not one picture in a file.
 absl::Status AskForDrawing(const ModelView& model, InferenceRequest* request);
 
 // The drawing as a PNG file, counted in the request's memory. Decodes the picture anew: of the

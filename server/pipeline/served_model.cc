@@ -9,37 +9,11 @@
 #include "base/status.h"
 #include "server/core/log.h"
 #include "server/pipeline/inference_pipeline.h"
+#include "server/pipeline/model_options.h"
 #include "server/pipeline/model_view.h"
 
 namespace fovea {
 namespace {
-
-ResizeMode ToResizeMode(models::ResizeMode mode) {
-  switch (mode) {
-    case models::ResizeMode::kSquash:
-      return ResizeMode::kSquash;
-    case models::ResizeMode::kFit:
-      return ResizeMode::kFit;
-    case models::ResizeMode::kShortestEdge:
-      break;
-  }
-  return ResizeMode::kShortestEdge;
-}
-
-PreprocessSpec ImagingSpec(const models::ModelInfo& info,
-                           const models::Preprocessing& preprocessing) {
-  PreprocessSpec spec;
-  spec.sizes.clear();
-  for (const auto& [height, width] : info.sizes()) spec.sizes.push_back({height, width});
-  spec.resize_mode = ToResizeMode(preprocessing.resize_mode);
-  spec.shorter_side = preprocessing.shorter_side;
-  spec.longer_side = preprocessing.longer_side;
-  spec.interpolation = preprocessing.interpolation == models::Interpolation::kBilinear
-                           ? Interpolation::kBilinear
-                           : Interpolation::kBicubic;
-  spec.crop_fraction = preprocessing.crop_fraction;
-  return spec;
-}
 
 // Of each level, the highest first.
 std::vector<QueuePolicy> QueuePolicies(const ModelView& model) {
@@ -60,28 +34,16 @@ absl::StatusOr<std::shared_ptr<Servable>> ServedModel::Create(const VersionToLoa
   const Nanos start = environment.clock.Now();
 
   std::vector<std::pair<BatchSize, Nanos>> warm_up;
-  const BatchExecutorOptions options{.model = spec.description,
-                                     .preprocessing =
-                                         [&](const models::Preprocessing& published) {
-                                           return spec.preprocessing.AppliedTo(published);
-                                         },
-                                     .max_batch_size = spec.max_batch_size,
-                                     .instances = spec.instances.count,
-                                     .max_device_bytes = environment.max_device_bytes,
-                                     .warm_up_turn = environment.warm_up_turn,
-                                     .cancellation = model.cancellation};
-  FOVEA_ASSIGN_OR_RETURN(std::unique_ptr<LaneDevice> device,
-                         (environment.make_device ? environment.make_device : MakeLaneDevice)(
-                             spec.instances, {.threads = environment.device_threads,
-                                              .available_memory = environment.available_memory}));
+  FOVEA_ASSIGN_OR_RETURN(std::unique_ptr<LaneDevice> device, DeviceOf(model, environment));
   FOVEA_ASSIGN_OR_RETURN(
       auto executor,
-      BatchExecutor::Create(
-          options, std::move(device), environment.clock, [&](const BatchSize& batch, Nanos took) {
-            warm_up.emplace_back(batch, took);
-            Log(LogLevel::kDebug, absl::StrFormat("%s: a batch of %d of shape %d takes %.2f ms",
+      BatchExecutor::Create(ExecutorOptions(model, environment), std::move(device),
+                            environment.clock, [&](const BatchSize& batch, Nanos took) {
+                              warm_up.emplace_back(batch, took);
+                              Log(LogLevel::kDebug,
+                                  absl::StrFormat("%s: a batch of %d of shape %d takes %.2f ms",
                                                   who, batch.images, batch.shape_key, took * 1e-6));
-          }));
+                            }));
 
   auto served = std::shared_ptr<ServedModel>(new ServedModel(environment));
   served->executor_ = std::move(executor);

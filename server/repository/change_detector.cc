@@ -2,9 +2,9 @@
 
 namespace fovea {
 
-std::vector<std::string> ChangeDetector::Next(const Scan& scan) {
+std::vector<ChangeDetector::Change> ChangeDetector::Next(const Scan& scan) {
   for (const auto& [name, fingerprint] : scan.fingerprints) models_[name];
-  std::vector<std::string> changed;
+  std::vector<Change> changed;
   for (auto next = models_.begin(); next != models_.end();) {
     auto& [name, model] = *next;
     const auto found = scan.fingerprints.find(name);
@@ -14,14 +14,16 @@ std::vector<std::string> ChangeDetector::Next(const Scan& scan) {
       continue;
     }
     const std::string now = missing ? "" : found->second;
-    const bool stable = now == model.seen;
+    const bool seen_before = now == model.seen;
+    if (!seen_before) model.since = scan.when;
     model.seen = now;
-    if (stable && !model.pending && now != model.handled) {
+    const bool settled = seen_before && scan.when - model.since >= settle_;
+    if (settled && !model.pending && now != model.handled) {
       model.pending = true;
-      changed.push_back(name);
+      changed.push_back({name, now});
     }
     // Gone, and that was acted upon.
-    const bool forgotten = stable && missing && !model.pending;
+    const bool forgotten = settled && missing && !model.pending;
     next = forgotten ? models_.erase(next) : std::next(next);
   }
   return changed;

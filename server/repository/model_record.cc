@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "model_zoo/folder/names.h"
 
 namespace fovea {
 namespace {
@@ -79,6 +80,19 @@ void ModelRecord::Gone(int64_t version, VersionLoad& load) {
   if (found->second.loads.empty() && found->second.reason.empty()) versions_.erase(found);
 }
 
+void ModelRecord::MoveLabels(const std::map<std::string, int64_t>& wanted) {
+  for (const auto& [label, version] : wanted) {
+    int64_t& at = labels.try_emplace(label, version).first->second;
+    if (Ready(version) != nullptr || Ready(at) == nullptr) at = version;
+  }
+}
+
+int64_t ModelRecord::NumberOf(std::string_view version) const {
+  if (const auto number = ParseVersion(version)) return *number;
+  const auto label = labels.find(version);
+  return label == labels.end() ? 0 : label->second;
+}
+
 void ModelRecord::ForgetAllBut(const std::vector<int64_t>& versions) {
   std::erase_if(versions_, [&](const auto& entry) {
     return entry.second.loads.empty() &&
@@ -95,12 +109,30 @@ const VersionLoad* ModelRecord::Ready(int64_t version) const {
   return nullptr;
 }
 
-std::map<int64_t, std::shared_ptr<Servable>> ModelRecord::ReadyServables() const {
-  std::map<int64_t, std::shared_ptr<Servable>> ready;
+std::map<int64_t, std::shared_ptr<VersionLoad>> ModelRecord::ReadyLoads() const {
+  std::map<int64_t, std::shared_ptr<VersionLoad>> ready;
   for (const auto& [version, entry] : versions_) {
-    if (const VersionLoad* const load = Ready(version)) ready[version] = load->servable;
+    for (const auto& load : entry.loads) {
+      if (load->state() == ModelState::kReady) ready[version] = load;
+    }
   }
   return ready;
+}
+
+bool ModelRecord::Serves(int64_t version) const {
+  const VersionLoad* const load = Ready(version);
+  return load != nullptr && load->out_of_service.empty();
+}
+
+bool ModelRecord::ServesAny() const {
+  return std::any_of(versions_.begin(), versions_.end(),
+                     [this](const auto& entry) { return Serves(entry.first); });
+}
+
+bool ModelRecord::OutOfService(int64_t version) const {
+  const std::vector<int64_t> ready = ReadyVersions();
+  if (version == 0 && !ready.empty()) version = ready.back();
+  return Ready(version) != nullptr && !Serves(version);
 }
 
 std::vector<int64_t> ModelRecord::ReadyVersions() const {
@@ -140,7 +172,11 @@ std::string ModelRecord::WhyNotReady(int64_t version) const {
   for (auto entry = versions_.rbegin(); entry != versions_.rend(); ++entry) {
     const auto& [number, known] = *entry;
     if (version != 0 && number != version) continue;
-    if (Ready(number) == nullptr && !known.reason.empty()) return known.reason;
+    if (const VersionLoad* const load = Ready(number)) {
+      if (!load->out_of_service.empty()) return load->out_of_service;
+    } else if (!known.reason.empty()) {
+      return known.reason;
+    }
   }
   return problem;
 }
@@ -148,10 +184,15 @@ std::string ModelRecord::WhyNotReady(int64_t version) const {
 std::vector<IndexEntry> ModelRecord::Rows(std::string_view name) const {
   std::vector<IndexEntry> rows;
   for (const auto& [number, version] : versions_) {
-    rows.push_back({.name = std::string(name),
-                    .version = std::to_string(number),
-                    .state = Best(version.loads),
-                    .reason = version.reason.empty() ? problem : version.reason});
+    IndexEntry& row =
+        rows.emplace_back(IndexEntry{.name = std::string(name),
+                                     .version = std::to_string(number),
+                                     .state = Best(version.loads),
+                                     .reason = version.reason.empty() ? problem : version.reason});
+    if (OutOfService(number)) {
+      row.state = ModelState::kUnavailable;
+      row.reason = Ready(number)->out_of_service;
+    }
   }
   if (rows.empty() && !gone) {
     const ModelState state = pending > 0 ? ModelState::kLoading : ModelState::kUnavailable;

@@ -5,11 +5,13 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "server/core/model_catalog.h"
+#include "server/repository/canary.h"
 #include "server/repository/servable.h"
 
 namespace fovea {
@@ -29,6 +31,10 @@ class VersionLoad {
 
   // The handle that keeps it serving; held from ready to unloading.
   std::shared_ptr<Servable> servable;
+  // Set before the load is ready, and not changed from then on.
+  std::optional<Canary> canary;
+  // Why a ready load takes no requests, as its canary says; empty: it takes them.
+  std::string out_of_service;
 
  private:
   const std::string fingerprint_;
@@ -51,18 +57,30 @@ class ModelRecord {
   // The last request of an unloading load is done.
   void Gone(int64_t version, VersionLoad& load);
 
+  // Makes each of `wanted` stand for its version once that serves, or where what it stood for does
+  // not serve either.
+  void MoveLabels(const std::map<std::string, int64_t>& wanted);
+  // The version that `version`, a number or a label, stands for; 0: none that is known.
+  int64_t NumberOf(std::string_view version) const;
+
   // Forgets why other versions failed that hold no load.
   void ForgetAllBut(const std::vector<int64_t>& versions);
 
   // The load that is ready, or null.
   const VersionLoad* Ready(int64_t version) const;
-  std::map<int64_t, std::shared_ptr<Servable>> ReadyServables() const;
+  std::map<int64_t, std::shared_ptr<VersionLoad>> ReadyLoads() const;
   std::vector<int64_t> ReadyVersions() const;
+  // Ready, and not out of service.
+  bool Serves(int64_t version) const;
+  bool ServesAny() const;
   bool Unloading() const;
   // Whether the version, or any one where it is 0, is loading and none of it ready.
   bool LoadingForTheFirstTime(int64_t version) const;
   // Nothing serves, loads or unloads.
   bool Idle() const;
+
+  // Whether the version, or where it is 0 the newest ready one, is ready and out of service.
+  bool OutOfService(int64_t version) const;
 
   // Why the version does not serve, or where it is 0 the model: the newest of the versions that
   // have a reason. Empty where nothing is known, because nobody has tried or it does serve.
@@ -75,6 +93,8 @@ class ModelRecord {
   std::string problem;
   // Jobs that wait for a loader thread or run on one.
   int pending = 0;
+  // What its versions are called besides their numbers.
+  std::map<std::string, int64_t, std::less<>> labels;
   // What the last successful load was told.
   std::string config_override;
   bool shares_weights = false;  // weights_of

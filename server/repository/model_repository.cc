@@ -15,8 +15,10 @@ namespace fovea {
 namespace {
 
 absl::Status CheckOptions(const ModelRepositoryOptions& options) {
-  if (options.poll_period <= 0) {
-    return InvalidArgument("repository.options", "the poll period must be above zero");
+  if (options.poll_period <= 0 || options.settle < 0 || options.canary_interval < 0) {
+    return InvalidArgument("repository.options",
+                           "the poll period must be above zero, and the time to settle and the "
+                           "interval of canaries not below it");
   }
   if (options.loader_threads < 1 || options.loader_threads > limits::kMaxLoaderThreads) {
     return InvalidArgument(
@@ -61,12 +63,14 @@ ModelRepository::ModelRepository(ModelRepositoryOptions options,
       clock_(clock),
       folders_(std::move(repositories)),
       table_(std::make_shared<ServingTable>()),
+      detector_(options_.settle),
       load_memory_(options_.load_bytes, clock),
       queue_(options_.loader_threads) {}
 
 ModelRepository::~ModelRepository() {
   Stop();
   if (poller_.joinable()) poller_.join();
+  if (canary_watch_.joinable()) canary_watch_.join();
   queue_.Join();
   std::vector<std::string> names;
   {
@@ -104,8 +108,12 @@ absl::Status ModelRepository::Start() {
       changed_.NotifyAll();
     });
   }
-  if (options_.control != ModelControl::kPoll) return absl::OkStatus();
-  return StartThreads([this] { poller_ = std::thread([this] { Poll(); }); });
+  return StartThreads([&] {
+    if (options_.control == ModelControl::kPoll) poller_ = std::thread([this] { Poll(); });
+    if (options_.canary_interval > 0) {
+      canary_watch_ = std::thread([this] { WatchCanaries(); });
+    }
+  });
 }
 
 void ModelRepository::WaitUntilTried() {
@@ -174,17 +182,29 @@ absl::Status ModelRepository::WhyMissing(std::string_view name, std::string_view
   FOVEA_RETURN_IF_ERROR(CheckVersion(version));
   MutexLock lock(mutex_);
   const auto found = models_.find(name);
-  if (found != models_.end() &&
-      found->second.LoadingForTheFirstTime(ParseVersion(version).value_or(0))) {
+  const int64_t number = found == models_.end() ? 0 : found->second.NumberOf(version);
+  if (found != models_.end() && found->second.LoadingForTheFirstTime(number)) {
     return Unavailable("model.loading", "model " + std::string(name) + " is being loaded");
   }
-  if (!version.empty() && found != models_.end() && !found->second.ReadyVersions().empty()) {
-    return NotFound("model.version_not_found",
-                    "model " + std::string(name) + " serves no version " + std::string(version));
+  if (found != models_.end() && found->second.OutOfService(number)) {
+    return Unavailable(
+        "model.out_of_service",
+        "model " + std::string(name) + " is out of service: " + found->second.WhyNotReady(number));
+  }
+  if (!version.empty() && found != models_.end() && found->second.ServesAny()) {
+    std::string message =
+        "model " + std::string(name) + " serves no version " + std::string(version);
+    if (number != 0 && !ParseVersion(version)) {
+      message = "model " + std::string(name) + ": the label " + std::string(version) +
+                " stands for version " + std::to_string(number) + ", which does not serve";
+      const std::string why = found->second.WhyNotReady(number);
+      if (!why.empty()) message += ": " + why;
+    }
+    return NotFound("model.version_not_found", message);
   }
   std::string message = "model " + std::string(name) + " is not loaded";
   if (found != models_.end()) {
-    const std::string why = found->second.WhyNotReady(ParseVersion(version).value_or(0));
+    const std::string why = found->second.WhyNotReady(number);
     if (!why.empty()) message += ": " + why;
   }
   return NotFound("model.not_found", message);
@@ -307,17 +327,17 @@ void ModelRepository::Poll() {
     }
     const ModelFolders::Listing listing = folders_.List();
     if (!listing.problem.ok()) observer_.OnUnreadableRepository(listing.problem);
-    ChangeDetector::Scan scan{.complete = listing.problem.ok()};
+    ChangeDetector::Scan scan{.when = clock_.Now(), .complete = listing.problem.ok()};
     for (const std::string& name : listing.names) {
       scan.fingerprints[name] = folders_.Read(name).fingerprint;
     }
-    std::vector<std::string> changed;
+    std::vector<ChangeDetector::Change> changed;
     {
       MutexLock lock(mutex_);
       changed = detector_.Next(scan);
     }
-    for (const std::string& name : changed) {
-      Enqueue(name, {.unload_if_gone = true}, /*known=*/true, nullptr);
+    for (const auto& [name, fingerprint] : changed) {
+      Enqueue(name, {.unload_if_gone = true, .settled = fingerprint}, /*known=*/true, nullptr);
     }
     next = clock_.Now() + options_.poll_period;
   }

@@ -43,9 +43,15 @@ struct ModelRepositoryOptions {
   ModelControl control = ModelControl::kNone;
   // kExplicit: loaded at the start; "*" stands for all.
   std::vector<std::string> load_models;
-  // kPoll: between two looks at the disk. A change is acted upon at the second look that sees it:
-  // shorter is faster, and asks more of a network disk.
+  // kPoll: between two looks at the disk. A change is acted upon at the second look that sees it,
+  // or a later one: shorter is faster, and asks more of a network disk.
   Nanos poll_period = 15 * kSecond;
+  // kPoll: for so long nothing of a model's folder has to change before it is loaded. Turn it up
+  // where copies into the repository pause for longer.
+  Nanos settle = 5 * kSecond;
+  // Between two rounds in which the canaries of what serves are asked; 0: only before a version
+  // serves. Shorter finds a broken version sooner, and costs a request of each that has one.
+  Nanos canary_interval = 0;
   // Models that are loaded at the same time. More start sooner, and take cores and memory from what
   // serves.
   int loader_threads = 1;
@@ -110,6 +116,8 @@ class ModelRepository final : public ModelCatalog {
     bool unload_if_gone = false;  // a model that left the disk stops serving
     // Instead of the override of the last successful load.
     std::optional<std::string> config_override;
+    // What a look at the disk saw. A folder that is another one by now is left to the next look.
+    std::optional<std::string> settled;
   };
 
   ModelRepository(ModelRepositoryOptions options,
@@ -146,6 +154,10 @@ class ModelRepository final : public ModelCatalog {
   std::shared_ptr<const ServingTable> Table() const;
 
   void Poll();
+  void WatchCanaries();
+  // What a version that served has answered its canary.
+  void OnCanary(const std::string& name, int64_t version, VersionLoad& load,
+                const absl::Status& status);
 
   const ModelRepositoryOptions options_;
   const ServableFactory factory_;
@@ -175,7 +187,7 @@ class ModelRepository final : public ModelCatalog {
   Janitor janitor_;
   MemoryBudget load_memory_;  // of options_.load_bytes
   LoadQueue queue_;
-  std::thread poller_;
+  std::thread poller_, canary_watch_;
 };
 
 }  // namespace fovea

@@ -9,6 +9,7 @@
 #include "base/out_of_memory.h"
 #include "base/status.h"
 #include "server/core/server_stopping.h"
+#include "server/repository/canary.h"
 #include "server/repository/load_version.h"
 #include "server/repository/model_repository.h"
 
@@ -17,13 +18,6 @@ namespace {
 
 std::string Text(const absl::Status& status) {
   return std::string(status.message().data(), status.message().size());
-}
-
-std::vector<int64_t> Desired(const ModelFolderContents& contents) {
-  std::vector<int64_t> available;
-  for (const VersionFolderContents& version : contents.versions)
-    available.push_back(version.number);
-  return contents.spec.version_policy.Select(available);
 }
 
 bool Contains(const std::vector<int64_t>& sorted, int64_t number) {
@@ -72,10 +66,13 @@ absl::Status ModelRepository::Sync(const std::string& name, const SyncRequest& r
 
   const ModelFolderContents contents = folders_.Read(name, config);
   absl::Status status = contents.status;
-  if (status.ok() && Desired(contents).empty()) {
-    status =
-        FailedPrecondition("model.no_version", "the version policy serves no version there is");
+  const bool missing = absl::IsNotFound(status);
+  if (request.settled && *request.settled != (missing ? "" : contents.fingerprint)) {
+    MutexLock lock(mutex_);
+    detector_.Done(name, "");
+    return Unavailable("repository.changed", "the model's folder is being changed");
   }
+  if (status.ok()) status = ServedVersions(contents).status();
   const bool gone = status.code() == absl::StatusCode::kNotFound;
   status = status.ok() ? SyncVersions(name, contents, config, request.force, began)
                        : FailedToRead(name, status, gone && request.unload_if_gone, began);
@@ -105,7 +102,7 @@ absl::Status ModelRepository::FailedToRead(const std::string& name, const absl::
     MutexLock lock(mutex_);
     const auto found = models_.find(name);
     if (found != models_.end()) {
-      serving = !found->second.ReadyVersions().empty();
+      serving = found->second.ServesAny();
       // (A bad override is its caller's affair, not the model's.)
       if (!absl::IsInvalidArgument(status)) found->second.problem = Text(status);
     } else if (!absl::IsInvalidArgument(status) && !absl::IsNotFound(status)) {
@@ -123,7 +120,7 @@ absl::Status ModelRepository::FailedToRead(const std::string& name, const absl::
 absl::Status ModelRepository::SyncVersions(const std::string& name,
                                            const ModelFolderContents& contents,
                                            const std::string& config, bool force, Nanos asked) {
-  const std::vector<int64_t> desired = Desired(contents);
+  FOVEA_ASSIGN_OR_RETURN(const std::vector<int64_t> desired, ServedVersions(contents));
   {
     MutexLock lock(mutex_);
     ModelRecord& record = models_[name];
@@ -145,18 +142,22 @@ absl::Status ModelRepository::SyncVersions(const std::string& name,
     const absl::Status status = LoadOne(name, contents, version, std::move(fingerprint), asked);
     if (first_error.ok()) first_error = status;
   }
-  // An old version stops only once all that replaces it is ready.
-  if (!first_error.ok()) return first_error;
+  const auto& labels = contents.spec.version_labels;
   MutexLock notify(notify_mutex_);
   {
     MutexLock lock(mutex_);
     ModelRecord& record = models_[name];
+    record.MoveLabels(labels);
+    // An old version, and an old label, stops only once all that replaces it is ready.
+    if (first_error.ok()) {
+      std::erase_if(record.labels, [&](const auto& old) { return !labels.contains(old.first); });
+    }
     for (const int64_t number : record.ReadyVersions()) {
-      if (!Contains(desired, number)) record.Retire(number, "");
+      if (first_error.ok() && !Contains(desired, number)) record.Retire(number, "");
     }
   }
   Publish();
-  return absl::OkStatus();
+  return first_error;
 }
 
 absl::Status ModelRepository::LoadOne(const std::string& name, const ModelFolderContents& contents,
@@ -167,6 +168,7 @@ absl::Status ModelRepository::LoadOne(const std::string& name, const ModelFolder
   {
     MutexLock lock(mutex_);
     load = models_[name].Begin(version.number, std::move(fingerprint));
+    if (version.canary) load->canary = Canary{*contents.spec.canary, version.canary};
   }
   absl::StatusOr<std::shared_ptr<Servable>> built;
   {
@@ -192,6 +194,17 @@ absl::Status ModelRepository::LoadOne(const std::string& name, const ModelFolder
           OrOutOfMemory([&] { return LoadVersion(contents, version, factory_, cancellation_); });
     }
   }
+  std::shared_ptr<Servable> handle;  // held until the record knows what becomes of it
+  if (built.ok()) {
+    handle = janitor_.Adopt(*std::move(built), [this, name, number = version.number, load] {
+      OnGone(name, number, *load);
+    });
+    built = handle;
+    if (load->canary) {
+      const absl::Status answer = AskCanary(*built, *load->canary, clock_, *cancellation_);
+      if (!answer.ok()) built = answer;
+    }
+  }
   bool serving;
   {
     MutexLock notify(notify_mutex_);
@@ -199,13 +212,11 @@ absl::Status ModelRepository::LoadOne(const std::string& name, const ModelFolder
       MutexLock lock(mutex_);
       ModelRecord& record = models_[name];
       if (built.ok()) {
-        record.Succeed(version.number, *load,
-                       janitor_.Adopt(*std::move(built), [this, name, number = version.number,
-                                                          load] { OnGone(name, number, *load); }));
+        record.Succeed(version.number, *load, *std::move(built));
       } else {
         record.Fail(version.number, *load, Text(built.status()));
       }
-      serving = !record.ReadyVersions().empty();
+      serving = record.ServesAny();
     }
     Publish();
   }
@@ -248,8 +259,11 @@ void ModelRepository::Publish() {
   {
     MutexLock lock(mutex_);
     for (const auto& [name, record] : models_) {
-      auto ready = record.ReadyServables();
-      if (!ready.empty()) fresh->Add(name, std::move(ready));
+      std::map<int64_t, std::shared_ptr<Servable>> ready;
+      for (const auto& [version, load] : record.ReadyLoads()) {
+        if (load->out_of_service.empty()) ready[version] = load->servable;
+      }
+      if (!ready.empty()) fresh->Add(name, std::move(ready), record.labels);
     }
     old = std::exchange(table_, fresh);
     changed_.NotifyAll();
@@ -285,6 +299,8 @@ void ModelRepository::RetireAll(const std::string& name, const std::string& reas
 void ModelRepository::OnGone(const std::string& name, int64_t version, VersionLoad& load) {
   {
     MutexLock lock(mutex_);
+    // It never served: its canary failed.
+    if (load.state() == ModelState::kUnavailable) return;
     const auto found = models_.find(name);
     FOVEA_CHECK(found != models_.end());
     found->second.Gone(version, load);

@@ -24,6 +24,15 @@ class RepositoryObserver {
   };
   virtual void OnLoad(const LoadReport& report) = 0;
 
+  // A version that served has answered its canary wrongly and is out of service, or rightly again
+  // and is back.
+  struct CanaryReport {
+    std::string_view model;
+    int64_t version = 0;
+    absl::Status status;
+  };
+  virtual void OnCanary(const CanaryReport& report) = 0;
+
   // The last request of a version that was replaced or unloaded is done, and its memory freed.
   virtual void OnUnloaded(std::string_view model, int64_t version) = 0;
 

@@ -18,21 +18,27 @@ class ServingTable {
  public:
   struct Entry {
     std::shared_ptr<Servable> servable;
-    std::shared_ptr<const ModelView> view;  // the servable's, with served_versions filled in
+    std::shared_ptr<const ModelView>
+        view;  // the servable's, with served_versions and labels filled in
   };
   using Versions = std::map<int64_t, Entry>;
 
-  // Adds a model with its versions, at least one. Their views are taken from the servables.
-  void Add(std::string name, std::map<int64_t, std::shared_ptr<Servable>> versions);
+  using Labels = std::map<std::string, int64_t, std::less<>>;
 
-  // `version` empty: the newest. Null where nothing of this name serves, whatever the name looks
-  // like.
+  // Adds a model with its versions, at least one, and what these are called besides. Their views
+  // are taken from the servables.
+  void Add(std::string name, std::map<int64_t, std::shared_ptr<Servable>> versions,
+           const Labels& labels = {});
+
+  // `version`: a number or a label; empty: the newest. Null where nothing of this name serves,
+  // whatever the name looks like.
   const Entry* Find(std::string_view name, std::string_view version) const;
 
   const std::map<std::string, Versions, std::less<>>& models() const { return models_; }
 
  private:
   std::map<std::string, Versions, std::less<>> models_;
+  std::map<std::string, Labels, std::less<>> labels_;  // of those that have any
 };
 
 }  // namespace fovea

@@ -102,6 +102,7 @@ def test_what_the_server_loads_is_in_the_tree_or_the_systems(
     "command",
     [
         ["fovea-kernels", "--json"],
+        ["fovea", "check", "--help"],
         ["fovea", "zoo", "--help"],
         ["fovea-train", "--help"],
     ],

@@ -240,7 +240,7 @@ INVALID = {
     "row 25: version -1": lambda: infer_request(model_version="-1"),
     "row 25: version 0001": lambda: infer_request(model_version="0001"),
     "row 25: version 2^64": lambda: infer_request(model_version=str(2**64)),
-    "row 25: version text": lambda: infer_request(model_version="latest"),
+    "row 25: version with white space": lambda: infer_request(model_version="1 "),
 }
 
 

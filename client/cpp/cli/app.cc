@@ -21,6 +21,7 @@ constexpr char kFooter[] = R"(Examples:
   fovea detect street.jpg --output found.png
   fovea compare shapes shapes_knn --image cat.jpg
   fovea evaluate --model shapes --model shapes_knn --dataset pictures/
+  fovea check models/
   fovea train --out models/finder --data street/ --head mask_rcnn
 
 `fovea COMMAND --help` says more of each command.
@@ -273,6 +274,7 @@ void AddCommands(CLI::App& app, Options& options) {
   AddCompanionCommand(app, "evaluate");
   AddStats(app, options.stats);
   AddRepositoryCommands(app, options.load, options.unload);
+  AddCompanionCommand(app, "check");
   AddCompanionCommand(app, "import");
   AddCompanionCommand(app, "train");
   AddCompanionCommand(app, "kernels");

@@ -46,6 +46,10 @@ constexpr CompanionCommand kCompanions[] = {
          "fovea-evaluate)",
      .comes_with = ComesWith::kPythonPackage,
      .asks_server = true},
+    {.name = "check",
+     .description = "Say everything that is wrong with model folders before they are served, no "
+                    "server asked (runs fovea-check)",
+     .comes_with = ComesWith::kBuild},
     {.name = "train",
      .description = "Train a model on a data set of yours, no server asked (runs fovea-train)",
      .comes_with = ComesWith::kBuild},

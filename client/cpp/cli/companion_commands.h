@@ -1,4 +1,5 @@
-// The commands of `fovea` that other programs carry out: import, evaluate, train, kernels, zoo.
+// The commands of `fovea` that other programs carry out: import, evaluate, check, train, kernels,
+// zoo.
 #pragma once
 
 #include <CLI/App.hpp>

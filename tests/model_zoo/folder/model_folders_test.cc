@@ -12,6 +12,7 @@
 #include "base/limits.h"
 #include "base/status.h"
 #include "model_zoo/folder/describe_model_folder.h"
+#include "model_zoo/folder/file_error.h"
 #include "model_zoo/folder/labels.h"
 #include "model_zoo/folder/names.h"
 #include "tests/model_zoo/folder/temp_repository.h"
@@ -68,6 +69,16 @@ TEST(NamesTest, OnlyPositiveDecimalsAreVersions) {
   }
   EXPECT_TRUE(CheckVersion("").ok());
   EXPECT_EQ(CheckVersion("0001").code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(NamesTest, ALabelBeginsWithALetter) {
+  for (const char* good : {"stable", "canary-2", "V1.0_b"}) {
+    EXPECT_TRUE(IsVersionLabel(good)) << good;
+    EXPECT_TRUE(CheckVersion(good).ok()) << good;
+  }
+  for (const char* bad : {"", "1", "1a", "-a", ".a", "a b", "a/b"}) {
+    EXPECT_FALSE(IsVersionLabel(bad)) << bad;
+  }
 }
 
 TEST(LabelsTest, OneLineOneLabel) {
@@ -282,6 +293,56 @@ TEST_P(ModelFoldersTest, TheFingerprintFollowsEveryFile) {
   disk_.Write("cats/model.textproto", "broken");
   EXPECT_TRUE(changed());
   EXPECT_FALSE(changed());
+}
+
+TEST_P(ModelFoldersTest, EveryProblemOfAFolderIsToldAndItsVersionsAreRead) {
+  disk_.AddModel("cats", "max_batch_size: 0\nno_such_field: 1");
+  disk_.Write("cats/labels.txt", "\n\n");
+  const ModelFolderContents cats = Read("cats");
+  std::vector<std::string> said;
+  for (const absl::Status& problem : cats.problems) said.push_back(Says(problem));
+  EXPECT_THAT(said, ElementsAre("model.textproto:4: unknown field \"no_such_field\"",
+                                HasSubstr("model.textproto:3: max_batch_size is 0"),
+                                "labels.txt:1: empty", "labels.txt:2: empty"));
+  EXPECT_EQ(cats.status, cats.problems.front());
+  EXPECT_FALSE(cats.spec_is_known);
+  ASSERT_THAT(cats.versions, SizeIs(1));
+  EXPECT_TRUE(cats.versions[0].weights.has_value());
+  EXPECT_EQ(LocationOf(cats.problems[1]).line, 3);
+  EXPECT_EQ(LocationOf(cats.problems[1]).file, "model.textproto");
+}
+
+// docs/faults.md, row 69.
+TEST_P(ModelFoldersTest, ALabelStandsForAVersionThatIsServed) {
+  disk_.AddModel("cats", "version_labels { key: \"old\" value: 1 }", 1);
+  EXPECT_TRUE(ServedVersions(Read("cats")).ok());
+  disk_.AddVersion("cats", 2);
+  EXPECT_THAT(Says(ServedVersions(Read("cats")).status()),
+              HasSubstr("old stands for version 1, which the version policy does not serve"));
+}
+
+TEST_P(ModelFoldersTest, TheFingerprintFollowsTheFilesOfACanary) {
+  disk_.AddModel("cats", "canary { input: \"a.jpg\" top_class: \"tom\" }");
+  EXPECT_THAT(Says(Read("cats").versions.at(0).status), HasSubstr("a.jpg does not exist"));
+  disk_.Write("cats/a.jpg", "1");
+  const ModelFolderContents before = Read("cats");
+  ASSERT_TRUE(before.versions.at(0).status.ok()) << before.versions.at(0).status;
+  EXPECT_EQ(before.versions[0].canary->input, "1");
+  disk_.Write("cats/1/a.jpg", "its own");
+  const ModelFolderContents after = Read("cats");
+  EXPECT_EQ(after.versions.at(0).canary->input, "its own");
+  EXPECT_NE(after.fingerprint, before.fingerprint);
+}
+
+// docs/faults.md, row 26.
+TEST_P(ModelFoldersTest, AVersionThatIsALinkOutOfTheRepositoryIsToldAndNotPassedOver) {
+  TempRepository outside;
+  outside.AddModel("secret");
+  disk_.AddModel("cats");
+  std::filesystem::create_symlink(outside / "secret/1", disk_ / "cats/2");
+  const ModelFolderContents cats = Read("cats");
+  ASSERT_THAT(cats.versions, SizeIs(2));
+  EXPECT_EQ(cats.versions[1].status.code(), absl::StatusCode::kFailedPrecondition);
 }
 
 // docs/faults.md, row 26.

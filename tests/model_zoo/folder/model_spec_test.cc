@@ -364,6 +364,26 @@ INSTANTIATE_TEST_SUITE_P(
         BadSpec{"VersionZero", "version_policy { specific { versions: 0 } }",
                 "model.textproto:3: ", "version"},
         BadSpec{"NoVersions", "version_policy { specific {} }", "model.textproto", "versions"},
+        BadSpec{"LabelLikeANumber", "version_labels { key: \"7\" value: 7 }",
+                "model.textproto:3: ", "begins with a letter"},
+        BadSpec{"LabelTwice",
+                "version_labels { key: \"a\" value: 1 }\nversion_labels { key: \"a\" value: 2 }",
+                "model.textproto:4: ", "two version_labels are called a"},
+        BadSpec{"LabelOfNothing", "version_labels { key: \"a\" }",
+                "model.textproto:3: ", "a version is a positive number"},
+        BadSpec{"CanaryOutside", "canary { input: \"../a.jpg\" top_class: \"cat\" }",
+                "model.textproto:3: ", "input is not the name of a file"},
+        BadSpec{"CanaryWithoutAnswer", "canary { input: \"a.jpg\" }",
+                "model.textproto:3: ", "what is expected"},
+        BadSpec{"CanaryWithTwoAnswers",
+                "canary { input: \"a.jpg\" top_class: \"cat\" output_file: \"b.f32\" }",
+                "model.textproto:3: ", "expected"},
+        BadSpec{"ToleranceOfAClass",
+                "canary { input: \"a.jpg\" top_class: \"cat\" absolute_tolerance: 1 }",
+                "model.textproto:3: ", "mean nothing without output_file"},
+        BadSpec{"NegativeTolerance",
+                "canary { input: \"a.f32\" output_file: \"b.f32\" relative_tolerance: -1 }",
+                "model.textproto:3: ", "relative_tolerance must lie"},
         BadSpec{"BackboneTwice", "backbone: \"a\"", "model.textproto:3: ", "backbone"}),
     [](const auto& info) { return info.param.name; });
 
@@ -504,6 +524,72 @@ TEST(ConfigOverrideTest, WhatItCannotDoIsInvalidAndNamed) {
 TEST(ConfigOverrideTest, ABadFileIsTheFilesFault) {
   const absl::StatusOr<ModelSpec> spec = Parse("max_batch_size: -1", R"({"max_batch_size": 4})");
   EXPECT_EQ(spec.status().code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST(ModelSpecTest, EveryErrorOfATextIsToldTheReturnedOneFirst) {
+  std::vector<absl::Status> problems;
+  const auto spec = ParseModelSpec(
+      "backbone: \"a\"\nnum_clases: 1\nnum_classes: -1\nhead { cuont: 1 nms_iou: 2 }\n"
+      "preprocessing { mean: 2 mean: 0 mean: 0 std: 1 std: 0 std: 1 }\n",
+      "cats", {}, &problems);
+  std::vector<std::string> said;
+  for (const absl::Status& problem : problems) said.emplace_back(problem.message());
+  EXPECT_THAT(said, ::testing::ElementsAre("model.textproto:2: unknown field \"num_clases\"",
+                                           "model.textproto:4: unknown field \"cuont\"",
+                                           "model.textproto: spec_version must be 1",
+                                           HasSubstr("model.textproto:4: nms_iou"),
+                                           HasSubstr("model.textproto:3: num_classes is -1"),
+                                           HasSubstr("model.textproto:5: mean must lie"),
+                                           HasSubstr("model.textproto:5: std must lie")));
+  EXPECT_EQ(spec.status(), problems.front());
+}
+
+TEST(ModelSpecTest, ErrorsAreToldUpToALimit) {
+  std::string text;
+  for (int i = 0; i < 10'000; ++i) text += "no_such_field: 1\n";
+  std::vector<absl::Status> problems;
+  EXPECT_FALSE(ParseModelSpec(text, "cats", {}, &problems).ok());
+  EXPECT_EQ(problems.size(), limits::kMaxProblemsOfAFile);
+}
+
+// docs/faults.md, row 30: the parser passes over fields that it does not know.
+TEST(ModelSpecTest, UnknownFieldsThatNestDeeplyAreAnError) {
+  for (const std::string_view open : {"a{", "a<", "a:[", "a:{"}) {
+    std::string text;
+    while (text.size() + 10 < static_cast<size_t>(limits::kMaxModelSpecBytes)) {
+      text += open;
+    }
+    EXPECT_EQ(ParseModelSpec(text, "cats").status().code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_THAT(Message(ParseModelSpec("\n# {{{\n" + text, "cats")),
+                StartsWith("model.textproto:3: messages stand"));
+  }
+  const std::string brackets(100, '{');
+  const auto fine = ParseModelSpec("spec_version: 1 # " + brackets + "\nbackbone: 'a\\'" +
+                                       brackets + "' name: \"" + brackets + "\"",
+                                   "cats");
+  EXPECT_THAT(Message(fine), ::testing::Not(HasSubstr("too deeply"))) << "they open nothing";
+}
+
+TEST(ModelSpecTest, VersionLabelsAreNamesForVersions) {
+  const auto spec = Parse(
+      "version_labels { key: \"stable\" value: 1 } version_labels { key: \"canary\" value: 3 }");
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  EXPECT_EQ(spec->version_labels.at("stable"), 1);
+  EXPECT_EQ(spec->version_labels.at("canary"), 3);
+}
+
+TEST(ModelSpecTest, ACanaryHasItsTolerancesOrTheDefaultOnes) {
+  const auto by_class = Parse("canary { input: \"a.jpg\" top_class: \"cat\" }");
+  ASSERT_TRUE(by_class.ok()) << by_class.status();
+  EXPECT_EQ(by_class->canary->top_class, "cat");
+  const auto by_numbers = Parse(
+      "canary { input: \"a.f32\" output_file: \"b.f32\" output_name: \"scores\" "
+      "absolute_tolerance: 0 }");
+  ASSERT_TRUE(by_numbers.ok()) << by_numbers.status();
+  EXPECT_EQ(by_numbers->canary->absolute_tolerance, 0);
+  EXPECT_EQ(by_numbers->canary->relative_tolerance, 0.01);
+  EXPECT_EQ(by_numbers->canary->output_name, "scores");
+  EXPECT_FALSE(Parse("")->canary.has_value());
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <map>
 #include <memory>
@@ -31,6 +32,8 @@ class FakeModels {
       view->labels = std::make_shared<const std::vector<std::string>>(model.labels);
       view->num_classes = classes;
       view->max_batch_size = model.spec.max_batch_size;
+      view->priority_levels = model.spec.batching.priority_levels;
+      view->sizes = {{2, 3}};
       view_ = std::move(view);
       if (!model.spec.description.weights.empty()) {
         std::ifstream file(model.spec.description.weights, std::ios::binary);
@@ -48,9 +51,9 @@ class FakeModels {
 
     void OnAnswered(Protocol, absl::StatusCode, const StageTimes&) const override {}
     const std::shared_ptr<const ModelView>& view() const override { return view_; }
-    void Take(std::shared_ptr<const ServingModel>, std::unique_ptr<InferenceRequest>,
-              InferenceCallback) const override {
-      FOVEA_CHECK(false);  // the repository asks nobody
+    void Take(std::shared_ptr<const ServingModel>, std::unique_ptr<InferenceRequest> request,
+              InferenceCallback done) const override {
+      done(models_.Answer(*request), request->stages);
     }
     const ModelSpec& spec() const { return spec_; }
     const std::string& weights() const { return weights_; }
@@ -72,6 +75,12 @@ class FakeModels {
   void Fail(const std::string& name, absl::Status status) {
     MutexLock lock(mutex_);
     failures_[name] = std::move(status);
+  }
+  // What every request is answered with from now on. Without it, nobody may ask.
+  using Answers = std::function<absl::StatusOr<InferenceResponse>(const InferenceRequest& request)>;
+  void AnswerWith(Answers answers) {
+    MutexLock lock(mutex_);
+    answers_ = std::move(answers);
   }
   // Loads of the model wait until Release.
   void Hold(const std::string& name) {
@@ -141,8 +150,19 @@ class FakeModels {
     return std::make_shared<FakeServable>(*this, model, classes, serial);
   }
 
+  absl::StatusOr<InferenceResponse> Answer(const InferenceRequest& request) {
+    Answers answers;
+    {
+      MutexLock lock(mutex_);
+      answers = answers_;
+    }
+    FOVEA_CHECK(answers != nullptr);
+    return answers(request);
+  }
+
   Mutex mutex_;
   CondVar changed_;
+  Answers answers_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, absl::Status> failures_ ABSL_GUARDED_BY(mutex_);
   std::set<std::string> held_ ABSL_GUARDED_BY(mutex_), hung_ ABSL_GUARDED_BY(mutex_),
       waiting_ ABSL_GUARDED_BY(mutex_);

@@ -111,7 +111,7 @@ TEST_F(ModelRepositoryTest, HostileNamesAndVersionsAreInvalidAndUnknownOnesNotFo
     EXPECT_EQ(repository_->Load(name, "").code(), absl::StatusCode::kInvalidArgument) << name;
     EXPECT_EQ(repository_->Unload(name).code(), absl::StatusCode::kInvalidArgument) << name;
   }
-  for (const char* version : {"-1", "0001", "0", "18446744073709551616", "1 ", "latest"}) {
+  for (const char* version : {"-1", "0001", "0", "18446744073709551616", "1 ", "v 1"}) {
     EXPECT_EQ(CodeOf("cats", version), absl::StatusCode::kInvalidArgument) << version;
   }
   EXPECT_EQ(CodeOf("cats", "2"), absl::StatusCode::kNotFound);

@@ -15,9 +15,12 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-ChangeDetector::Scan Seen(std::map<std::string, std::string> fingerprints, bool complete = true) {
-  return {std::move(fingerprints), complete};
+ChangeDetector::Scan Seen(std::map<std::string, std::string> fingerprints, bool complete = true,
+                          Nanos when = 0) {
+  return {when, std::move(fingerprints), complete};
 }
+
+MATCHER_P(Model, name, "") { return arg.model == name; }
 
 TEST(ChangeDetectorTest, AChangeCountsWhenTwoScansAgreeOnIt) {
   ChangeDetector detector;
@@ -26,7 +29,7 @@ TEST(ChangeDetectorTest, AChangeCountsWhenTwoScansAgreeOnIt) {
   EXPECT_THAT(detector.Next(Seen({{"cats", "1"}})), IsEmpty());
   EXPECT_THAT(detector.Next(Seen({{"cats", "2"}})), IsEmpty());
   EXPECT_THAT(detector.Next(Seen({{"cats", "3"}})), IsEmpty()) << "still being written";
-  EXPECT_THAT(detector.Next(Seen({{"cats", "3"}})), ElementsAre("cats"));
+  EXPECT_THAT(detector.Next(Seen({{"cats", "3"}})), ElementsAre(Model("cats")));
   EXPECT_THAT(detector.Next(Seen({{"cats", "3"}})), IsEmpty()) << "it is under way";
   detector.Done("cats", "3");
   EXPECT_THAT(detector.Next(Seen({{"cats", "3"}})), IsEmpty());
@@ -35,7 +38,7 @@ TEST(ChangeDetectorTest, AChangeCountsWhenTwoScansAgreeOnIt) {
 TEST(ChangeDetectorTest, ANewModelCountsWhenTwoScansAgreeOnIt) {
   ChangeDetector detector;
   EXPECT_THAT(detector.Next(Seen({{"cats", "1"}})), IsEmpty());
-  EXPECT_THAT(detector.Next(Seen({{"cats", "1"}})), ElementsAre("cats"));
+  EXPECT_THAT(detector.Next(Seen({{"cats", "1"}})), ElementsAre(Model("cats")));
 }
 
 TEST(ChangeDetectorTest, AModelIsGoneWhenTwoWholeScansMissIt) {
@@ -50,7 +53,7 @@ TEST(ChangeDetectorTest, AModelIsGoneWhenTwoWholeScansMissIt) {
       << "a folder that was being replaced";
   EXPECT_THAT(detector.Next(Seen({{"cats", "1"}})), IsEmpty());
   EXPECT_THAT(detector.Next(Seen({})), IsEmpty());
-  EXPECT_THAT(detector.Next(Seen({})), ElementsAre("cats"));
+  EXPECT_THAT(detector.Next(Seen({})), ElementsAre(Model("cats")));
   detector.Done("cats", "");
   EXPECT_THAT(detector.Next(Seen({})), IsEmpty());
 }
@@ -58,16 +61,39 @@ TEST(ChangeDetectorTest, AModelIsGoneWhenTwoWholeScansMissIt) {
 TEST(ChangeDetectorTest, WhatShouldBeTriedAgainIsTriedAgain) {
   ChangeDetector detector;
   detector.Next(Seen({{"cats", "1"}}));
-  EXPECT_THAT(detector.Next(Seen({{"cats", "1"}})), ElementsAre("cats"));
+  EXPECT_THAT(detector.Next(Seen({{"cats", "1"}})), ElementsAre(Model("cats")));
   detector.Done("cats", "");
-  EXPECT_THAT(detector.Next(Seen({{"cats", "1"}})), ElementsAre("cats"));
+  EXPECT_THAT(detector.Next(Seen({{"cats", "1"}})), ElementsAre(Model("cats")));
   detector.Done("cats", "1");
   EXPECT_THAT(detector.Next(Seen({{"cats", "1"}})), IsEmpty());
 }
 
+TEST(ChangeDetectorTest, AChangeSettlesOverTimeHoweverOftenItIsLookedAt) {
+  ChangeDetector detector(5 * kSecond);
+  const auto scan = [&](Nanos when, std::string fingerprint) {
+    return detector.Next(Seen({{"cats", std::move(fingerprint)}}, true, when * kSecond));
+  };
+  EXPECT_THAT(scan(100, "1"), IsEmpty());
+  EXPECT_THAT(scan(104, "1"), IsEmpty());
+  EXPECT_THAT(scan(105, "2"), IsEmpty());
+  for (int second = 106; second < 110; ++second) EXPECT_THAT(scan(second, "2"), IsEmpty());
+  const auto changes = scan(110, "2");
+  ASSERT_THAT(changes, ElementsAre(Model("cats")));
+  EXPECT_EQ(changes[0].fingerprint, "2");
+}
+
+TEST(ChangeDetectorTest, OneLookIsNotEnoughHoweverLateItIs) {
+  ChangeDetector detector(5 * kSecond);
+  EXPECT_THAT(detector.Next(Seen({{"cats", "1"}}, true, 1000 * kSecond)), IsEmpty());
+  EXPECT_THAT(detector.Next(Seen({{"cats", "1"}}, true, 1005 * kSecond)),
+              ElementsAre(Model("cats")));
+}
+
 class PollTest : public RepositoryFixture {
  protected:
-  void OpenPolling() { Open({.control = ModelControl::kPoll, .poll_period = kSecond}); }
+  void OpenPolling(Nanos settle = 0) {
+    Open({.control = ModelControl::kPoll, .poll_period = kSecond, .settle = settle});
+  }
   // Looks at the disk so many times; what that sets off may still be under way afterwards.
   void Scan(int times) {
     for (int i = 0; i < times; ++i) {
@@ -117,6 +143,58 @@ TEST_F(PollTest, AFolderThatIsStillBeingCopiedIsLeftAlone) {
   Scan(2);
   observer_.AwaitLoads(1);
   EXPECT_NE(Acquire("cats"), nullptr);
+}
+
+// docs/faults.md, row 68, here and in the next two.
+TEST_F(PollTest, ACopyThatPausesIsLeftAloneForTheTimeToSettle) {
+  disk_.AddModel("cats");
+  OpenPolling(3 * kSecond);
+  for (int i = 0; i < 4; ++i) {
+    disk_.Append("cats/1/model.safetensors", "more");
+    Scan(3);  // two of them see no change
+  }
+  EXPECT_EQ(models_.Begun("cats"), 1);
+  Scan(1);
+  observer_.AwaitLoads(2);
+  EXPECT_EQ(Acquire("cats")->weights(), EmptySafetensors() + "moremoremoremore");
+}
+
+TEST_F(PollTest, AVersionWhoseWeightsAreStillCopiedUnderAnotherNameIsNotTried) {
+  disk_.AddModel("cats");
+  OpenPolling();
+  disk_.Write("cats/2/model.safetensors.part", "");
+  for (int i = 0; i < 4; ++i) {
+    Scan(1);
+    disk_.Append("cats/2/model.safetensors.part", "more");
+  }
+  EXPECT_EQ(observer_.Loads().size(), 1U);
+  disk_.Remove("cats/2/model.safetensors.part");
+  disk_.AddVersion("cats", 2);
+  Scan(2);
+  observer_.AwaitLoads(2);
+  EXPECT_NE(Acquire("cats", "2"), nullptr);
+}
+
+TEST_F(PollTest, HalfOfAnUpdateThatBeginsBetweenTheLookAndTheLoadIsNotLoaded) {
+  disk_.AddModel("cats");
+  disk_.Write("cats/labels.txt", "old\n");
+  models_.SetClasses(1);
+  OpenPolling();
+  disk_.AddModel("busy");
+  disk_.AddVersion("cats", 1);
+  models_.Hold("busy");
+  Scan(2);  // both have settled; cats waits behind the other one
+  models_.AwaitHeld("busy");
+  disk_.Write("cats/labels.txt", "new\n");  // its weights are still to come
+  models_.Release("busy");
+  observer_.AwaitLoads(2);
+  Scan(1);
+  EXPECT_EQ(models_.Begun("cats"), 1) << "new labels on old weights";
+  disk_.Write("cats/1/model.safetensors", EmptySafetensors() + " ");
+  Scan(2);
+  observer_.AwaitLoads(3);
+  EXPECT_EQ(Acquire("cats")->weights(), EmptySafetensors() + " ");
+  EXPECT_THAT(*Acquire("cats")->view()->labels, ElementsAre("new"));
 }
 
 TEST_F(PollTest, ARemovedModelIsUnloadedAndForgotten) {

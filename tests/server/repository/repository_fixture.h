@@ -34,6 +34,11 @@ class RecordingObserver final : public RepositoryObserver {
     loads_.push_back({std::string(report.model), report.version, report.status, report.serving});
     changed_.NotifyAll();
   }
+  void OnCanary(const CanaryReport& report) override {
+    MutexLock lock(mutex_);
+    canaries_.push_back({std::string(report.model), report.version, report.status, false});
+    changed_.NotifyAll();
+  }
   void OnUnloaded(std::string_view, int64_t) override {
     MutexLock lock(mutex_);
     ++unloads_;
@@ -64,6 +69,12 @@ class RecordingObserver final : public RepositoryObserver {
     MutexLock lock(mutex_);
     while (loads_.size() < count) changed_.Wait(mutex_);
   }
+  // Returns the last of so many.
+  Load AwaitCanaries(size_t count) {
+    MutexLock lock(mutex_);
+    while (canaries_.size() < count) changed_.Wait(mutex_);
+    return canaries_.back();
+  }
   void AwaitUnloads(int count) {
     MutexLock lock(mutex_);
     while (unloads_ < count) changed_.Wait(mutex_);
@@ -73,6 +84,7 @@ class RecordingObserver final : public RepositoryObserver {
   Mutex mutex_;
   CondVar changed_;
   std::vector<Load> loads_ ABSL_GUARDED_BY(mutex_);
+  std::vector<Load> canaries_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::string> ignored_ ABSL_GUARDED_BY(mutex_);
   int unloads_ ABSL_GUARDED_BY(mutex_) = 0;
   int unreadable_ ABSL_GUARDED_BY(mutex_) = 0;

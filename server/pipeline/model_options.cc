@@ -1,0 +1,58 @@
+#include "server/pipeline/model_options.h"
+
+namespace fovea {
+namespace {
+
+ResizeMode ToResizeMode(models::ResizeMode mode) {
+  switch (mode) {
+    case models::ResizeMode::kSquash:
+      return ResizeMode::kSquash;
+    case models::ResizeMode::kFit:
+      return ResizeMode::kFit;
+    case models::ResizeMode::kShortestEdge:
+      break;
+  }
+  return ResizeMode::kShortestEdge;
+}
+
+}  // namespace
+
+PreprocessSpec ImagingSpec(const models::ModelInfo& info,
+                           const models::Preprocessing& preprocessing) {
+  PreprocessSpec spec;
+  spec.sizes.clear();
+  for (const auto& [height, width] : info.sizes()) spec.sizes.push_back({height, width});
+  spec.resize_mode = ToResizeMode(preprocessing.resize_mode);
+  spec.shorter_side = preprocessing.shorter_side;
+  spec.longer_side = preprocessing.longer_side;
+  spec.interpolation = preprocessing.interpolation == models::Interpolation::kBilinear
+                           ? Interpolation::kBilinear
+                           : Interpolation::kBicubic;
+  spec.crop_fraction = preprocessing.crop_fraction;
+  return spec;
+}
+
+BatchExecutorOptions ExecutorOptions(const VersionToLoad& model,
+                                     const ServedModel::Environment& environment) {
+  const ModelSpec& spec = model.spec;
+  return {.model = spec.description,
+          .preprocessing =
+              [&spec](const models::Preprocessing& published) {
+                return spec.preprocessing.AppliedTo(published);
+              },
+          .max_batch_size = spec.max_batch_size,
+          .instances = spec.instances.count,
+          .max_device_bytes = environment.max_device_bytes,
+          .warm_up_turn = environment.warm_up_turn,
+          .cancellation = model.cancellation};
+}
+
+absl::StatusOr<std::unique_ptr<LaneDevice>> DeviceOf(const VersionToLoad& model,
+                                                     const ServedModel::Environment& environment) {
+  const LaneDeviceOptions options{.threads = environment.device_threads,
+                                  .available_memory = environment.available_memory};
+  return environment.make_device ? environment.make_device(model.spec.instances, options)
+                                 : MakeLaneDevice(model.spec.instances, options);
+}
+
+}  // namespace fovea

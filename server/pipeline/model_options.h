@@ -1,0 +1,24 @@
+// From a version's description to the options of the parts that run it.
+#pragma once
+
+#include "model_zoo/model_description.h"
+#include "server/executor/batch_executor.h"
+#include "server/imaging/resize_plan.h"
+#include "server/pipeline/served_model.h"
+#include "server/repository/servable.h"
+
+namespace fovea {
+
+// `model` outlives what is returned.
+BatchExecutorOptions ExecutorOptions(const VersionToLoad& model,
+                                     const ServedModel::Environment& environment);
+
+// How images are brought to the model `info`, which is prepared with `preprocessing`.
+PreprocessSpec ImagingSpec(const models::ModelInfo& info,
+                           const models::Preprocessing& preprocessing);
+
+// What the model's instances run on. FAILED_PRECONDITION: this server has no such device.
+absl::StatusOr<std::unique_ptr<LaneDevice>> DeviceOf(const VersionToLoad& model,
+                                                     const ServedModel::Environment& environment);
+
+}  // namespace fovea

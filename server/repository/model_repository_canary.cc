@@ -1,0 +1,56 @@
+// The part of ModelRepository that asks the canaries of what serves.
+#include <utility>
+#include <vector>
+
+#include "base/status.h"
+#include "server/repository/canary.h"
+#include "server/repository/model_repository.h"
+
+namespace fovea {
+
+void ModelRepository::WatchCanaries() {
+  while (true) {
+    struct Asked {
+      std::string name;
+      int64_t version;
+      std::shared_ptr<VersionLoad> load;
+      std::shared_ptr<Servable> servable;
+    };
+    std::vector<Asked> round;
+    {
+      MutexLock lock(mutex_);
+      const Nanos next = clock_.Now() + options_.canary_interval;
+      while (!stopping_ && clock_.Now() < next) clock_.WaitUntil(changed_, mutex_, next);
+      if (stopping_) return;
+      for (const auto& [name, record] : models_) {
+        for (auto& [version, load] : record.ReadyLoads()) {
+          if (load->canary) round.push_back({name, version, load, load->servable});
+        }
+      }
+    }
+    for (Asked& asked : round) {
+      const absl::Status status =
+          AskCanary(std::move(asked.servable), *asked.load->canary, clock_, *cancellation_);
+      if (!absl::IsUnavailable(status)) OnCanary(asked.name, asked.version, *asked.load, status);
+    }
+  }
+}
+
+void ModelRepository::OnCanary(const std::string& name, int64_t version, VersionLoad& load,
+                               const absl::Status& status) {
+  {
+    MutexLock notify(notify_mutex_);
+    {
+      MutexLock lock(mutex_);
+      // Replaced or unloaded meanwhile: another load answers for the version.
+      if (load.state() != ModelState::kReady) return;
+      const bool serves = load.out_of_service.empty();
+      load.out_of_service = std::string(status.message());
+      if (status.ok() == serves) return;
+    }
+    Publish();
+  }
+  observer_.OnCanary({.model = name, .version = version, .status = status});
+}
+
+}  // namespace fovea
