@@ -32,7 +32,7 @@ def with_canary(one_model: pathlib.Path) -> pathlib.Path:
     return one_model
 
 
-def test_row_72_a_version_that_answers_wrongly_is_not_served(start_server, with_canary):
+def test_row_70_a_version_that_answers_wrongly_is_not_served(start_server, with_canary):
     server = start_server("--model-repository", with_canary, *EXPLICIT)
     caller = Caller(server.grpc)
     before = caller.infer(infer_request())
@@ -48,7 +48,7 @@ def test_row_72_a_version_that_answers_wrongly_is_not_served(start_server, with_
     assert (caller.infer(infer_request()) == before).all()
 
 
-def test_row_72_numbers_are_compared_within_their_tolerance(start_server, one_model):
+def test_row_70_numbers_are_compared_within_their_tolerance(start_server, one_model):
     folder = one_model / MODEL
     pixels = np.random.default_rng(1).normal(size=(1, 3, 64, 64)).astype(np.float32)
     pixels.tofile(folder / "pixels.f32")
@@ -63,7 +63,7 @@ def test_row_72_numbers_are_compared_within_their_tolerance(start_server, one_mo
             client.load_model(MODEL)
 
 
-def test_row_71_a_label_is_a_version_over_both_protocols(start_server, one_model):
+def test_row_69_a_label_is_a_version_over_both_protocols(start_server, one_model):
     shutil.copytree(one_model / MODEL / "1", one_model / MODEL / "2")
     write_in_spec(
         one_model,
