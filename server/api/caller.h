@@ -13,6 +13,7 @@
 
 namespace fovea {
 
+// Not thread-safe.
 struct Caller {
   Protocol protocol = Protocol::kGrpc;
   std::string principal;            // whom the caller has proved to be; empty: nobody in particular
@@ -21,11 +22,11 @@ struct Caller {
   std::shared_ptr<KeyQuota> quota;  // of the key; null: none
   std::shared_ptr<KeyQuota::Place> place;  // among the key's requests, once admitted
 
-  // Before the call is done, once: `refused`, or KeyQuota::Take's errors. The request counts among
-  // those under way for as long as this lives, or until Leave.
+  // Before the call is done: `refused`, or KeyQuota::Take's errors. The request counts among those
+  // under way for as long as this lives, or until Leave; once, however often it is asked.
   absl::Status Admit(Nanos now) {
     FOVEA_RETURN_IF_ERROR(refused);
-    if (quota == nullptr) return absl::OkStatus();
+    if (quota == nullptr || place != nullptr) return absl::OkStatus();
     FOVEA_ASSIGN_OR_RETURN(place, quota->Take(now));
     return absl::OkStatus();
   }

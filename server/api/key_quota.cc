@@ -20,7 +20,8 @@ absl::Status KeyQuota::Count(Nanos now) {
   if (limits_.requests_per_second > 0) {
     // The generic cell rate algorithm (ITU-T I.371): two numbers, and no timer that fills a bucket.
     const Nanos interval = kSecond / limits_.requests_per_second;
-    const Nanos due = std::max(due_, now);
+    // The limits may have changed: nobody is held to more than a burst of those before.
+    const Nanos due = std::clamp(due_, now, now + interval * limits_.burst);
     if (due - now > interval * (limits_.burst - 1)) {
       return ResourceExhausted("quota.rate", "the key asks more often than it may");
     }

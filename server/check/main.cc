@@ -35,8 +35,8 @@ class NoObserver final : public ModelObserver {
  public:
   void OnAnswered(Protocol, absl::StatusCode, const StageTimes&) override {}
   void OnQueueDepth(int, int) override {}
-  void OnRejected(Rejection) override {}
-  void OnDropped(Rejection) override {}
+  void OnRejected(int, Rejection) override {}
+  void OnDropped(int, Rejection) override {}
   void OnBatchClosed(const Batch&) override {}
   void OnBatchDone(int, Nanos) override {}
   void OnBatch(const BatchRun&) override {}

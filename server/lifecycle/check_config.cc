@@ -5,7 +5,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "model_zoo/folder/model_folders.h"
+#include "server/api/authenticator.h"
+#include "server/core/clock.h"
 #include "server/core/listen.h"
+#include "server/lifecycle/credentials.h"
+#include "server/observe/metrics.h"
+#include "server/transport/http/cross_origin.h"
 
 namespace fovea {
 namespace {
@@ -24,14 +29,33 @@ void CheckPorts(const ServerOptions& options, std::vector<std::string>& faults) 
   }
 }
 
-void CheckModel(const ModelFolders& folders, const std::string& name,
-                std::vector<std::string>& faults) {
+// As the server takes them at its start.
+void CheckCallers(const ServerOptions& options, std::vector<std::string>& faults) {
+  const auto tell = [&](const absl::Status& status) {
+    if (!status.ok()) faults.emplace_back(status.message());
+  };
+  for (const std::string& origin : options.http_allow_origins) tell(CheckOrigin(origin));
+  Metrics metrics;
+  Authenticator authenticator;
+  const auto credentials = Credentials::Create(options, metrics, SteadyClock());
+  tell(credentials.status());
+  if (credentials.ok()) tell((*credentials)->Guard(authenticator));
+}
+
+void CheckModelFolder(const ModelFolders& folders, const std::string& name,
+                      std::vector<std::string>& faults) {
   const ModelFolderContents model = folders.Read(name);
-  if (!model.status.ok()) {
-    faults.push_back(absl::StrCat("model ", name, ": ", model.status.message()));
+  std::vector<absl::Status> problems = model.problems;
+  if (problems.empty() && !model.status.ok()) problems.push_back(model.status);
+  const auto served = ServedVersions(model);
+  if (problems.empty() && !served.ok()) problems.push_back(served.status());
+  for (const absl::Status& problem : problems) {
+    faults.push_back(absl::StrCat("model ", name, ": ", problem.message()));
   }
   for (const VersionFolderContents& version : model.versions) {
-    if (version.status.ok()) continue;
+    const bool is_served =
+        !served.ok() || std::ranges::find(*served, version.number) != served->end();
+    if (version.status.ok() || !is_served) continue;
     faults.push_back(
         absl::StrCat("model ", name, ", version ", version.number, ": ", version.status.message()));
   }
@@ -43,18 +67,19 @@ std::vector<std::string> CheckConfig(const ServerOptions& options,
                                      std::vector<std::unique_ptr<RepositoryFs>> repositories) {
   std::vector<std::string> faults;
   CheckPorts(options, faults);
-  const size_t faults_of_ports = faults.size();
+  CheckCallers(options, faults);
+  const size_t faults_so_far = faults.size();
   for (const auto& repository : repositories) {
     const absl::Status readable = CheckRepository(*repository);
     if (!readable.ok()) faults.emplace_back(readable.message());
   }
-  if (faults.size() > faults_of_ports) return faults;  // what models there are is not known
+  if (faults.size() > faults_so_far) return faults;  // what models there are is not known
   const ModelFolders folders(std::move(repositories));
   const ModelFolders::Listing listing = folders.List();
   if (!listing.problem.ok()) faults.emplace_back(listing.problem.message());
   const std::vector<std::string>& wanted =
       options.model_control_mode == "explicit" ? options.load_models : listing.names;
-  for (const std::string& name : wanted) CheckModel(folders, name, faults);
+  for (const std::string& name : wanted) CheckModelFolder(folders, name, faults);
   return faults;
 }
 

@@ -1,5 +1,5 @@
-// What the server proves itself with to callers: made of the files that the command line names, and
-// made again when they change.
+// TLS certificates and API keys: read from the files that the command line names, checked, and read
+// again when they change.
 #pragma once
 
 #include <memory>

@@ -135,7 +135,7 @@ void AddFlags(CLI::App& app, ParsedCommandLine& parsed) {
       "With poll: seconds in which nothing of a model's folder has to change before it is loaded; "
       "turn it up where copies into the repository pause for longer")
       ->check(CLI::Range(0, 86'400));
-  add("--canary-interval", options.canary_interval_secs,
+  add("--canary-interval-secs", options.canary_interval_secs,
       "Seconds between two rounds in which each version that has a canary is asked for it, and "
       "leaves service while it answers wrongly; 0: only before it serves")
       ->check(CLI::Range(0, 86'400));

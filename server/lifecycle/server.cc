@@ -242,10 +242,11 @@ class Server {
                               .port = options_.metrics_port,
                               .port_flag = "--metrics-port",
                               .threads = 1,
+                              .slow_threads = 1,
                               .max_connections = limits::kMaxMetricsConnections,
                               .max_body_bytes = limits::kMaxMetricsBodyBytes,
                               .tls = options_.metrics_plaintext ? nullptr : credentials_->tls()},
-                             api_->memory(), clock_,
+                             metrics_memory_, clock_,
                              MakeMetricsPage([this] { return metrics_.Text(); })));
     }
     Log(LogLevel::kInfo, absl::StrCat("requests may hold ", options_.request_memory_mb,

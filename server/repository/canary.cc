@@ -102,7 +102,7 @@ struct Answer {
 // retired.
 bool OfTheMoment(const absl::Status& status) {
   return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
-         absl::IsCancelled(status) || absl::IsResourceExhausted(status);
+         absl::IsCancelled(status);
 }
 
 }  // namespace

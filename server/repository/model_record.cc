@@ -83,7 +83,7 @@ void ModelRecord::Gone(int64_t version, VersionLoad& load) {
 void ModelRecord::MoveLabels(const std::map<std::string, int64_t>& wanted) {
   for (const auto& [label, version] : wanted) {
     int64_t& at = labels.try_emplace(label, version).first->second;
-    if (Ready(version) != nullptr || Ready(at) == nullptr) at = version;
+    if (Serves(version) || !Serves(at)) at = version;
   }
 }
 

@@ -14,7 +14,6 @@ void ModelRepository::WatchCanaries() {
       std::string name;
       int64_t version;
       std::shared_ptr<VersionLoad> load;
-      std::shared_ptr<Servable> servable;
     };
     std::vector<Asked> round;
     {
@@ -24,13 +23,21 @@ void ModelRepository::WatchCanaries() {
       if (stopping_) return;
       for (const auto& [name, record] : models_) {
         for (auto& [version, load] : record.ReadyLoads()) {
-          if (load->canary) round.push_back({name, version, load, load->servable});
+          if (load->canary) round.push_back({name, version, load});
         }
       }
     }
-    for (Asked& asked : round) {
+    for (const Asked& asked : round) {
+      std::shared_ptr<Servable> servable;
+      {
+        // Who waits for its turn keeps no version loaded.
+        MutexLock lock(mutex_);
+        if (stopping_) return;
+        if (asked.load->state() != ModelState::kReady) continue;
+        servable = asked.load->servable;
+      }
       const absl::Status status =
-          AskCanary(std::move(asked.servable), *asked.load->canary, clock_, *cancellation_);
+          AskCanary(std::move(servable), *asked.load->canary, clock_, *cancellation_);
       if (!absl::IsUnavailable(status)) OnCanary(asked.name, asked.version, *asked.load, status);
     }
   }

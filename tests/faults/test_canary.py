@@ -1,4 +1,4 @@
-"""Rows 71 and 72 of docs/faults.md: labels of versions, and a version that answers its canary wrongly."""
+"""Rows 69 and 70 of docs/faults.md: labels of versions, and a version that answers its canary wrongly."""
 
 from __future__ import annotations
 

@@ -80,8 +80,8 @@ def test_row_67_what_waits_longer_than_its_policy_allows_is_refused(
     status, answer = ask_http(levels, priority=2)
     assert (status, answer["reason"]) == (504, "queue.timeout")
     status, answer = ask_http(levels, priority=1, timeout=1000)
-    assert (status, answer["reason"]) == (504, answer["reason"])
-    assert answer["reason"].startswith("queue.")
+    assert status == 504
+    assert answer["reason"] in ("queue.expired", "queue.unreachable_deadline")
     status, answer = ask_http(levels, priority=-1)
     assert (status, answer["reason"]) == (400, "request.parameter")
 

@@ -18,7 +18,12 @@ FOVEA_FUZZ_TARGET(model_spec, input) {
   for (const int preferred : spec->batching.preferred_batch_sizes) {
     FOVEA_CHECK(preferred >= 1 && preferred <= spec->max_batch_size);
   }
-  FOVEA_CHECK(spec->batching.max_queue_delay_us >= 0 && spec->batching.max_queue_size >= 1);
+  FOVEA_CHECK(spec->batching.max_queue_delay_us >= 0 &&
+              spec->batching.default_queue_policy.max_queue_size >= 1);
+  for (const auto& [level, policy] : spec->batching.priority_queue_policy) {
+    FOVEA_CHECK(level >= 1 && level <= spec->batching.priority_levels &&
+                policy.max_queue_size >= 1);
+  }
 }
 
 }  // namespace fovea

@@ -1,5 +1,6 @@
 // replay CORPUS: feeds every file of CORPUS/TARGET to its target, and tells how many there were.
-// Exits 1 where a target has no corpus; where something does not hold the process ends.
+// Exits 1 where a target has no corpus, or a corpus no target; where something does not hold the
+// process ends.
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -32,6 +33,11 @@ int main(int argc, char** argv) {
       std::cerr << name << " has no corpus\n";
       exit_code = 1;
     }
+  }
+  for (const auto& folder : std::filesystem::directory_iterator(corpus)) {
+    if (fovea::FuzzTargets().contains(folder.path().filename().string())) continue;
+    std::cerr << folder.path().filename().string() << " has no target\n";
+    exit_code = 1;
   }
   return exit_code;
 }

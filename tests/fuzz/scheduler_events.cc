@@ -63,10 +63,14 @@ class Events {
       options.preferred_batch_sizes = {input_.TakeInt(1, options.max_batch_size)};
     }
     options.max_queue_delay_us = input_.TakeInt(0, 8'000);
-    options.max_queue_size = input_.TakeInt(1, 32);
     options.default_deadline_us = input_.TakeInt(1, 50'000);
-    options.default_timeout_us = input_.TakeInt(0, 10'000);
-    if (input_.TakeByte() % 2 == 1) options.timeout_action = TimeoutAction::kDelay;
+    options.policies.assign(input_.TakeInt(1, 3), QueuePolicy());
+    for (QueuePolicy& policy : options.policies) {
+      policy.max_queue_size = input_.TakeInt(1, 32);
+      policy.default_timeout_us = input_.TakeInt(0, 10'000);
+      if (input_.TakeByte() % 2 == 1) policy.timeout_action = TimeoutAction::kDelay;
+    }
+    options.rate_limiter_priority = input_.TakeInt(1, 3);
     options.instances = input_.TakeInt(1, 3);
     options.threads_per_instance = input_.TakeInt(1, device_threads_);
     const Nanos per_image = input_.TakeInt(1, 3'000) * kMicrosecond;
@@ -110,7 +114,7 @@ class Events {
     auto record = std::make_shared<TaskRecord>();
     record->images = input_.TakeInt(1, queues_.at(queue).max_batch_size);
     record->shape_key = input_.TakeByte() % 3;
-    record->priority = input_.TakeByte() % 3;
+    record->priority = input_.TakeByte() % static_cast<int>(queues_.at(queue).policies.size());
     record->arrival = simulation_.now();
     const int deadline_us = input_.TakeInt(0, 60'000);
     if (deadline_us % 2 == 1) {

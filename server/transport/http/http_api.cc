@@ -11,7 +11,9 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "base/limits.h"
 #include "base/status.h"
 #include "server/core/request_memory.h"
@@ -64,7 +66,7 @@ std::optional<Names> Match(std::string_view pattern, std::span<const std::string
     if (at >= pattern.size()) return std::nullopt;
     const size_t end = std::min(pattern.find('/', at), pattern.size());
     const std::string_view wanted = pattern.substr(at, end - at);
-    if (wanted == "{}") {
+    if (wanted == "{}" && !part.empty()) {
       names.push_back(part);
     } else if (wanted != part) {
       return std::nullopt;
@@ -380,6 +382,17 @@ Caller CallerOf(const HttpContext& context, const HttpRequest& request) {
                                               GroupOf(request), context.groups);
 }
 
+// What needs no key takes no long body.
+bool IsShort(const HttpRequest& request) {
+  using boost::beast::http::field;
+  const std::string_view length = request.Field(field::content_length);
+  int64_t bytes = 0;
+  return request.Field(field::transfer_encoding).empty() &&
+         (length.empty() ||
+          (absl::SimpleAtoi(absl::string_view(length.data(), length.size()), &bytes) &&
+           bytes <= limits::kMaxControlMessageBytes));
+}
+
 void Handle(HttpContext& context, ExchangePtr exchange) {
   HttpRequest& request = exchange->request();
   if (!request.caller) request.caller = CallerOf(context, request);
@@ -415,8 +428,17 @@ void Handle(HttpContext& context, ExchangePtr exchange) {
 
 HttpCheck MakeHttpCheck(HttpContext& context) {
   return [&context](HttpRequest& request) {
-    request.caller = CallerOf(context, request);
-    return request.caller->refused.ok();
+    Caller& caller = request.caller.emplace(CallerOf(context, request));
+    const ApiGroup group = GroupOf(request);
+    if (caller.refused.ok() && group == ApiGroup::kHealth && !IsShort(request)) {
+      caller.refused = ResourceExhausted(
+          "request.too_large",
+          absl::StrCat("a body of more than ", limits::kMaxControlMessageBytes, " bytes"));
+    } else if (group != ApiGroup::kHealth) {
+      // A key's places are taken before its bodies are held.
+      caller.refused = caller.Admit(context.api.clock().Now());
+    }
+    return caller.refused.ok();
   };
 }
 

@@ -156,6 +156,7 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
 
   // `next(came)`: false where nothing came in time; not called where the connection has ended.
   void ReadMore(std::function<void(bool came)> next) {
+    if (ended_) return Close();
     next_ = std::move(next);
     if (!reading_) StartRead(parser_ ? limits::kHttpReadAheadBytes : kHeadReadBytes);
   }
@@ -176,6 +177,7 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
   void Came(beast::error_code error) {
     const auto next = std::exchange(next_, nullptr);
     if (next == nullptr) {
+      ended_ = ended_ || error;  // asio tells it once
       if (error && waiting_) Gone();
       return;
     }
@@ -207,6 +209,7 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
     request_.certificate = certificate_;
     if (port_->options.check && !port_->options.check(request_)) {
       last_ = true;
+      unread_ = parser_->chunked() || parser_->content_length().value_or(0) > 0;
       body_.emplace(port_->budget, port_->bodies, 0);
       return Dispatch();
     }
@@ -414,7 +417,7 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
 
   // What the connection would bring behind this cannot be told apart from what was refused.
   void Refuse(const absl::Status& why) {
-    last_ = true;
+    last_ = unread_ = true;
     body_.reset();
     request_method_ = request_.method;
     Write(ErrorAnswer(why), nullptr);
@@ -423,7 +426,10 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
   // Closing at once would reset the connection where the caller still sends, and take the answer
   // away from it (RFC 9112, section 9.6).
   void Linger() {
+    lingering_ = true;
     ExpireAt(Now() + std::chrono::seconds(limits::kHttpLingerSeconds));
+    // Within TLS nothing can be read behind the end that has been told.
+    if (unread_ && stream_.has_tls()) return Discard();
     stream_.SayEnd([self = shared_from_this()] {
       beast::error_code error;
       self->socket_.shutdown(tcp::socket::shutdown_send, error);
@@ -477,7 +483,8 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
           if (error || number != self->timer_number_) return;
           self->timed_out_ = true;
           beast::error_code ignored;
-          self->socket_.cancel(ignored);
+          // What TLS waits for to tell the end is not ended by cancelling once.
+          self->lingering_ ? self->socket_.close(ignored) : self->socket_.cancel(ignored);
         });
   }
   void ExpireNever() {
@@ -499,6 +506,7 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
   bool reading_ = false;    // into
   std::string incoming_;
   std::function<void(bool came)> next_;  // who waits for it
+  bool ended_ = false;                   // nothing more comes
   SteadyTime head_until_, part_start_;   // of a transfer
   int64_t part_begin_ = 0;
   std::optional<Parser> parser_;
@@ -510,6 +518,8 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
   std::function<void(uint64_t, beast::string_view, beast::error_code&)> on_chunk_;
   bool waiting_ = false;  // for an answer
   bool last_ = false;     // no request follows
+  bool unread_ = false;   // its caller may still send what belongs to the last
+  bool lingering_ = false;
   bool keep_alive_ = false;
   std::function<void()> gone_, left_callback_;
   std::vector<std::string> parts_;  // of the answer

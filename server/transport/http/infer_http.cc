@@ -72,7 +72,8 @@ class HttpCall : public std::enable_shared_from_this<HttpCall> {
   void Run(Read read, Write write) {
     exchange_->OnGone([self = shared_from_this()] { self->call_.Cancel(); });
     const bool is_slow = request().body_bytes >= limits::kSlowHttpBodyBytes ||
-                         !request().Field(field::content_encoding).empty();
+                         !request().Field(field::content_encoding).empty() ||
+                         context_.api.shared_memory() != nullptr;  // a short head names long inputs
     if (!is_slow) return RunNow(read, std::move(write));
     exchange_->Defer(
         [self = shared_from_this(), read = std::move(read), write = std::move(write)]() mutable {

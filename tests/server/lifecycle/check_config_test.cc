@@ -60,6 +60,16 @@ TEST_F(CheckConfigTest, EveryFaultIsToldAndNotOnlyTheFirst) {
                                     HasSubstr("model bad: "), HasSubstr("model empty")));
 }
 
+TEST_F(CheckConfigTest, WhatCallersNeedIsLookedAt) {
+  WriteModel("good", kGoodSpec);
+  options_.http_allow_origins = {"no origin"};
+  options_.api_keys_file = root_ / "good/model.textproto";
+  EXPECT_THAT(Faults(), ElementsAre(HasSubstr("no origin"), HasSubstr("--api-keys-file")));
+  options_.http_allow_origins.clear();
+  options_.tls_cert = options_.tls_key = root_ / "good/model.textproto";
+  EXPECT_THAT(Faults(), ElementsAre(HasSubstr("--tls-cert")));
+}
+
 TEST_F(CheckConfigTest, ARepositoryThatCannotBeReadIsAFault) {
   options_.model_repositories.push_back(root_ / "nowhere");
   WriteModel("bad", "no_such_field: 1\n");
