@@ -40,8 +40,9 @@ def over_grpc(server: Server) -> Callable[[], None]:
     """Sends a request; gives what closes its connection."""
     caller = Caller(server.grpc)
     call = caller.channel.unary_unary(SERVICE + "ModelInfer")
-    call.future(request().SerializeToString())
-    return caller.channel.close
+    under_way = call.future(request().SerializeToString())
+    # A call that nobody holds any more is cancelled at once.
+    return lambda held=under_way: caller.channel.close()
 
 
 def over_http(server: Server) -> Callable[[], None]:

@@ -54,7 +54,7 @@ TEST_F(CheckConfigTest, EveryFaultIsToldAndNotOnlyTheFirst) {
   ASSERT_TRUE(taken.ok());
   options_.grpc_port = options_.metrics_port = taken->port;
   WriteModel("good", kGoodSpec);
-  WriteModel("bad", "no_such_field: 1\n");
+  WriteModel("bad", std::string(kGoodSpec) + "no_such_field: 1\n");
   WriteModel("empty", "spec_version: 1\nbackbone: \"deit_tiny_patch16_224\"\n");
   EXPECT_THAT(Faults(), ElementsAre(HasSubstr("--grpc-port"), HasSubstr("--metrics-port"),
                                     HasSubstr("model bad: "), HasSubstr("model empty")));
