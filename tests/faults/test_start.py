@@ -242,7 +242,7 @@ def test_row_39_a_server_that_gets_no_thread_says_that_it_cannot_start(
         if "ending (--exit-on-load-error)" in text:
             break
         says = "cannot start: the system has no thread left"
-        assert says in text.splitlines()[-1], (threads, text)
+        assert says in text, (threads, text)  # a drain may follow
     assert 12 < threads < 63  # of the server's own, gRPC's aside
 
 
