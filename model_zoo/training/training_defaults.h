@@ -1,5 +1,6 @@
 // What a training is where neither the command line nor the model to start from says it. Of
-// generated pictures of one shape the rest is as TrainingOptions and ShapeClassificationOptions are.
+// generated pictures of one shape the rest is as TrainingOptions and ShapeClassificationOptions
+// are.
 #pragma once
 
 #include <cstdint>
