@@ -75,3 +75,17 @@ def repository(tmp_path: pathlib.Path) -> pathlib.Path:
     copy = tmp_path / "models"
     shutil.copytree(DEMO, copy)
     return copy
+
+
+@pytest.fixture(scope="module")
+def sharing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """One that takes tensors in the shared memory of its callers."""
+    running = Server(
+        tmp_path_factory.mktemp("sharing") / "server.log",
+        *("--model-repository", str(DEMO), "--model-control-mode", "explicit"),
+        *("--load-model", "shapes", "--allow-client-shm"),
+    )
+    yield running
+    code = running.terminate()
+    running.close()
+    assert code == 0

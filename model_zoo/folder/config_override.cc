@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/limits.h"
 #include "base/status.h"
+#include "base/unique_json.h"
 #include "proto/fovea/v1/model_spec.pb.h"
 #include "proto/inference/model_config.pb.h"
 
@@ -29,23 +29,6 @@ constexpr std::array<std::string_view, 6> kBatchingFields = {
 constexpr std::array<std::string_view, 4> kInstanceFields = {"kind", "count", "gpus",
                                                              "rate_limiter"};
 constexpr std::array<std::string_view, 1> kRateLimiterFields = {"priority"};
-
-// Parses `text`; a discarded value where it is no JSON. `*unique` is false where an object has one
-// key twice: which of the two would count, JSON leaves open.
-nlohmann::json Parse(std::string_view text, bool* unique) {
-  using nlohmann::json;
-  std::vector<std::set<std::string>> keys;  // of the objects that are open
-  *unique = true;
-  const auto note = [&](int, json::parse_event_t event, const json& parsed) {
-    if (event == json::parse_event_t::object_start) keys.emplace_back();
-    if (event == json::parse_event_t::object_end) keys.pop_back();
-    if (event == json::parse_event_t::key) {
-      *unique &= keys.back().insert(parsed.get<std::string>()).second;
-    }
-    return true;
-  };
-  return json::parse(text, note, /*allow_exceptions=*/false);
-}
 
 absl::Status Error(std::string_view text) {
   return InvalidArgument("config.invalid", "config: " + std::string(text));
@@ -119,11 +102,11 @@ absl::Status ApplyConfigOverride(std::string_view json, std::string_view model,
     return Error("it is longer than " + std::to_string(limits::kMaxConfigOverrideBytes) + " bytes");
   }
   // The keys first: the message cannot tell a number that is 0 from one that is absent.
-  bool unique;
-  const auto object = Parse(json, &unique);
-  if (!object.is_object()) return Error("it is not a JSON object");
-  if (!unique) return Error("an object has one key twice");
-  for (const auto& [key, value] : object.items()) {
+  const auto object = ParseUniqueJson(json);
+  if (!object || !object->is_object()) {
+    return Error("it is not a JSON object, or an object in it has one key twice");
+  }
+  for (const auto& [key, value] : object->items()) {
     if (std::find(kFields.begin(), kFields.end(), key) == kFields.end()) {
       return Error(
           "only max_batch_size, dynamic_batching, instance_group and version_policy can be "
@@ -138,7 +121,7 @@ absl::Status ApplyConfigOverride(std::string_view json, std::string_view model,
   if (!config.name().empty() && config.name() != model) {
     return Error("its name is another model's");
   }
-  if (object.contains("max_batch_size")) {
+  if (object->contains("max_batch_size")) {
     spec->set_max_batch_size(config.max_batch_size());
   }
   if (config.has_dynamic_batching()) {
@@ -156,7 +139,7 @@ absl::Status ApplyConfigOverride(std::string_view json, std::string_view model,
     v1::InstanceGroup& to = *spec->mutable_instance_group();
     to.set_count(group.count());
     // Protobuf takes an object where a list of one is meant.
-    const nlohmann::json& groups = object["instance_group"];
+    const nlohmann::json& groups = (*object)["instance_group"];
     if (!groups.is_array() || groups.size() != 1 || !groups[0].is_object()) {
       return Error("instance_group is not a list of one object");
     }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <initializer_list>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 
 #include "absl/strings/ascii.h"
@@ -12,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/limits.h"
 #include "base/status.h"
+#include "base/unique_json.h"
 #include "server/core/quote.h"
 
 namespace fovea {
@@ -109,17 +111,11 @@ KeyDigest DigestOf(std::string_view key) {
 }
 
 absl::StatusOr<std::vector<ApiKey>> ParseApiKeys(std::string_view text) {
-  // A name that comes twice would be read as the last of the two, and its quota with it.
-  std::vector<std::set<std::string>> open;
-  bool twice = false;
-  const auto check = [&](int, json::parse_event_t event, const json& value) {
-    if (event == json::parse_event_t::object_start) open.emplace_back();
-    if (event == json::parse_event_t::object_end) open.pop_back();
-    if (event == json::parse_event_t::key) twice |= !open.back().insert(value).second;
-    return true;
-  };
-  const json file = json::parse(text, check, /*allow_exceptions=*/false);
-  if (twice || !file.is_object()) return Wrong("no JSON object, or one that names something twice");
+  const std::optional<json> parsed = ParseUniqueJson(text);
+  if (!parsed || !parsed->is_object()) {
+    return Wrong("no JSON object, or one that names something twice");
+  }
+  const json& file = *parsed;
   FOVEA_RETURN_IF_ERROR(OnlyKnown(file, {"keys"}));
   if (!file.contains("keys") || !file["keys"].is_array()) return Wrong("'keys' is no list");
   const json& list = file["keys"];

@@ -17,6 +17,7 @@
 #include "server/imaging/imaging_pool.h"
 #include "server/observe/logging.h"
 #include "server/pipeline/served_model.h"
+#include "server/pipeline/silent_observer.h"
 #include "server/pipeline/unserved_model.h"
 #include "server/scheduler/scheduler.h"
 
@@ -29,17 +30,6 @@ struct Options {
   std::vector<std::string> folders;
   bool warm_up = false;
   bool json = false;
-};
-
-class NoObserver final : public ModelObserver {
- public:
-  void OnAnswered(Protocol, absl::StatusCode, const StageTimes&) override {}
-  void OnQueueDepth(int, int) override {}
-  void OnRejected(int, Rejection) override {}
-  void OnDropped(int, Rejection) override {}
-  void OnBatchClosed(const Batch&) override {}
-  void OnBatchDone(int, Nanos) override {}
-  void OnBatch(const BatchRun&) override {}
 };
 
 int Fail(const absl::Status& status, int exit_code) {
@@ -58,7 +48,7 @@ int Check(const Options& options) {
       .scheduler = **scheduler,
       .imaging = **imaging,
       .clock = clock,
-      .observe = [](const auto&) { return std::make_unique<NoObserver>(); },
+      .observe = [](const auto&) { return std::make_unique<SilentObserver>(); },
       .device_threads = threads};
   const ServableFactory factory = [&](const VersionToLoad& model) {
     return options.warm_up ? ServedModel::Create(model, environment)

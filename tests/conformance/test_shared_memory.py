@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pathlib
 import uuid
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -17,19 +16,6 @@ from tritonclient.utils import InferenceServerException
 MODEL = "shapes"
 SHAPE = (2, 3, 64, 64)
 PICTURE = min((DEMO.parents[1] / "client/examples").glob("*.jpg"))
-
-
-@pytest.fixture(scope="module")
-def sharing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    server = Server(
-        tmp_path_factory.mktemp("sharing") / "server.log",
-        "--model-repository", DEMO, "--model-control-mode", "explicit",
-        "--load-model", MODEL, "--allow-client-shm",
-    )  # fmt: skip
-    yield server
-    code = server.terminate()
-    server.close()
-    assert code == 0
 
 
 @pytest.fixture(params=["grpc", "http"])

@@ -13,24 +13,11 @@ import pytest
 import tritonclient.grpc
 import tritonclient.http
 from fault_support import MODEL, SIZE, Caller, expect_memory_bounded, infer_request
-from running_server import DEMO, Server
+from running_server import Server
 from tritonclient.utils import InferenceServerException
 
 SHAPE = (1, 3, SIZE, SIZE)
 BYTES = 4 * 3 * SIZE * SIZE
-
-
-@pytest.fixture(scope="module")
-def sharing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    server = Server(
-        tmp_path_factory.mktemp("sharing") / "server.log",
-        "--model-repository", DEMO, "--model-control-mode", "explicit",
-        "--load-model", MODEL, "--allow-client-shm",
-    )  # fmt: skip
-    yield server
-    code = server.terminate()
-    server.close()
-    assert code == 0
 
 
 class Object:

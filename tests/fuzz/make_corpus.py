@@ -130,7 +130,7 @@ def oip_codec() -> dict[str, bytes]:
     return files
 
 
-def tensor_json() -> dict[str, bytes]:
+def infer_request_json() -> dict[str, bytes]:
     inputs = [
         {"name": "a", "datatype": "FP32", "shape": [1, 2], "data": [[1.5, -2e3]]},
         {"name": "b", "datatype": "BYTES", "shape": [1], "data": ["text"]},
@@ -251,7 +251,7 @@ def scheduler_events() -> dict[str, bytes]:
 
 TARGETS = (
     attention_text, exif, http_framing, http_head, jpeg, model_spec, multipart, oip_codec, png,
-    safetensors, scheduler_events, tensor_json, webp,
+    safetensors, scheduler_events, infer_request_json, webp,
 )  # fmt: skip
 
 

@@ -16,9 +16,11 @@
 #include "absl/strings/string_view.h"
 #include "base/limits.h"
 #include "base/status.h"
+#include "base/unique_json.h"
 #include "server/core/request_memory.h"
 #include "server/transport/http/contiguous.h"
 #include "server/transport/http/http_status.h"
+#include "server/transport/http/json_text.h"
 #include "server/transport/http/message_json.h"
 #include "server/transport/messages/model_messages.h"
 
@@ -91,19 +93,11 @@ absl::StatusOr<json> ReadObject(const Call& call, int64_t max_bytes) {
   RequestMemory memory(call.api().memory());
   FOVEA_RETURN_IF_ERROR(memory.Take((1 + kParsedPerByte) * request.body_bytes));
   const ContiguousText text = Gather(request.body, request.body_bytes, 0);
-  // A name that comes twice would be read by others as the other of the two.
-  std::vector<std::set<std::string>> names;
-  bool twice = false;
-  const auto check = [&](int, json::parse_event_t event, const json& value) {
-    if (event == json::parse_event_t::object_start) names.emplace_back();
-    if (event == json::parse_event_t::object_end) names.pop_back();
-    if (event == json::parse_event_t::key) twice |= !names.back().insert(value).second;
-    return true;
-  };
-  json object = json::parse(text.text, check, /*allow_exceptions=*/false);
-  if (twice || !object.is_object())
+  std::optional<json> object = ParseUniqueJson(text.text);
+  if (!object || !object->is_object()) {
     return InvalidArgument("request.json", "the body is no JSON object, or names something twice");
-  return object;
+  }
+  return *std::move(object);
 }
 
 // Answers later, from another thread.

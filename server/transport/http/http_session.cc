@@ -19,12 +19,11 @@
 #include "absl/strings/str_cat.h"
 #include "base/out_of_memory.h"
 #include "base/status.h"
-#include "server/core/request_memory.h"
-#include "server/transport/http/content_coding.h"
 #include "server/transport/http/http_head.h"
 #include "server/transport/http/http_status.h"
 #include "server/transport/http/http_stream.h"
 #include "server/transport/http/request_body.h"
+#include "server/transport/http/session_exchange.h"
 
 namespace fovea {
 namespace {
@@ -44,7 +43,7 @@ constexpr size_t kMostBuffers = 64;  // of one write
 }  // namespace
 
 // One connection. Keeps itself alive while it waits; everything runs on its strand.
-class HttpSession : public std::enable_shared_from_this<HttpSession> {
+class HttpSession final : public ExchangeOwner, public std::enable_shared_from_this<HttpSession> {
  public:
   using Port = std::shared_ptr<HttpPort>;
 
@@ -80,18 +79,17 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
     });
   }
 
-  // The exchange's, from any thread.
-  void ForgetGone() {
+  // ExchangeOwner:
+  void ForgetGone() override {
     asio::post(socket_.get_executor(), [self = shared_from_this()] { self->gone_ = nullptr; });
   }
-  void PostAnswer(HttpAnswer answer, std::function<void()> left) {
+  void PostAnswer(HttpAnswer answer, std::function<void()> left) override {
     asio::post(socket_.get_executor(), [self = shared_from_this(), answer = std::move(answer),
                                         left = std::move(left)]() mutable {
       self->Write(std::move(answer), std::move(left));
     });
   }
-  void SetGone(std::function<void()> gone) { gone_ = std::move(gone); }
-  const Port& port() const { return port_; }
+  void SetGone(std::function<void()> gone) override { gone_ = std::move(gone); }
 
  private:
   // The handshake, which computes: on a thread of its own, so that it holds up no request. Until it
@@ -527,80 +525,14 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
   int64_t sent_ = 0;
 };
 
-namespace {
-
-class Exchange final : public HttpExchange, public std::enable_shared_from_this<Exchange> {
- public:
-  Exchange(std::shared_ptr<HttpSession> session, HttpRequest request)
-      : session_(std::move(session)),
-        port_(session_->port()),
-        request_(std::move(request)),
-        coding_(PreferredCoding(request_.Field(http::field::accept_encoding))) {
-    MutexLock lock(port_->mutex);
-    ++port_->exchanges;
-  }
-  ~Exchange() override {
-    // Its handler had no memory (Dispatch).
-    if (!answered_) session_->PostAnswer(ErrorAnswer(OutOfMemory()), nullptr);
-    session_.reset();
-    request_ = HttpRequest();  // its body counts in a budget that may go when exchanges have ended
-    port_->ExchangeEnded();
-  }
-
-  HttpRequest& request() override { return request_; }
-  // Nobody is to answer it: the server has closed.
-  void Drop() { answered_ = true; }
-  void OnGone(std::function<void()> gone) override { session_->SetGone(std::move(gone)); }
-  void Defer(absl::AnyInvocable<void()> work) override {
-    asio::post(port_->slow, [self = shared_from_this(), work = std::move(work)]() mutable {
-      const absl::Status done = OrOutOfMemory([&] {
-        std::exchange(work, nullptr)();
-        return absl::OkStatus();
-      });
-      // As where a handler fails (Dispatch).
-      if (!done.ok()) self->session_->ForgetGone();
-    });
-  }
-  void Answer(HttpAnswer answer, std::function<void()> left) override {
-    if (!IsWorthCompressing(coding_, answer)) return Send(std::move(answer), std::move(left));
-    Defer(
-        [self = shared_from_this(), answer = std::move(answer), left = std::move(left)]() mutable {
-          Compress(self->coding_, self->port_->budget, &answer);
-          self->Send(std::move(answer), std::move(left));
-        });
-  }
-  void Answer(HttpAnswer answer) override {
-    const int64_t bytes = BodyBytes(answer);
-    if (bytes <= limits::kUncountedAnswerBytes) return Answer(std::move(answer), nullptr);
-    const auto memory = std::make_shared<RequestMemory>(port_->budget);
-    if (const absl::Status taken = memory->Take(bytes); !taken.ok()) {
-      return Send(ErrorAnswer(taken), nullptr);
-    }
-    Answer(std::move(answer), [memory] { memory->Release(); });
-  }
-
- private:
-  void Send(HttpAnswer answer, std::function<void()> left) {
-    answered_ = true;
-    session_->PostAnswer(std::move(answer), std::move(left));
-  }
-
-  std::shared_ptr<HttpSession> session_;
-  const HttpSession::Port port_;
-  HttpRequest request_;
-  const ContentCoding coding_;  // of the answer, where it is worth it
-  bool answered_ = false;
-};
-
-}  // namespace
-
 void HttpSession::Dispatch() {
   request_.arrived = port_->clock.Now();
   request_.body = body_->Bytes();
   request_.body_bytes = body_->size();
   body_.reset();
   request_method_ = request_.method;
-  const auto exchange = std::make_shared<Exchange>(shared_from_this(), std::move(request_));
+  const auto exchange =
+      std::make_shared<SessionExchange>(shared_from_this(), port_, std::move(request_));
   request_ = HttpRequest();
   if (port_->Closed()) return exchange->Drop();
   waiting_ = true;

@@ -2,16 +2,11 @@
 
 #include <google/protobuf/descriptor.h>
 
-#include <charconv>
 #include <cmath>
-#include <nlohmann/json.hpp>
-#include <type_traits>
 
 #include "absl/strings/escaping.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "base/status.h"
-#include "server/core/quote.h"
+#include "server/transport/http/json_text.h"
 
 namespace fovea {
 namespace {
@@ -22,17 +17,13 @@ using google::protobuf::Reflection;
 
 void AppendMessage(const Message& message, std::string* json);
 
-template <typename Number>
-void AppendNumber(Number value, std::string* json) {
-  if constexpr (std::is_floating_point_v<Number>) {
-    if (!std::isfinite(value)) {
-      json->append("null");
-      return;
-    }
+template <typename Real>
+void AppendReal(Real value, std::string* json) {
+  if (!std::isfinite(value)) {
+    json->append("null");
+    return;
   }
-  char digits[32];
-  const auto [end, error] = std::to_chars(std::begin(digits), std::end(digits), value);
-  json->append(digits, end);
+  AppendNumber(value, json);
 }
 
 // The one value of `field`, or that with the index of a repeated one.
@@ -53,9 +44,9 @@ void AppendValue(const Message& message, const FieldDescriptor& field, int index
     case FieldDescriptor::CPPTYPE_UINT64:
       return AppendNumber(get(&Reflection::GetUInt64, &Reflection::GetRepeatedUInt64), json);
     case FieldDescriptor::CPPTYPE_DOUBLE:
-      return AppendNumber(get(&Reflection::GetDouble, &Reflection::GetRepeatedDouble), json);
+      return AppendReal(get(&Reflection::GetDouble, &Reflection::GetRepeatedDouble), json);
     case FieldDescriptor::CPPTYPE_FLOAT:
-      return AppendNumber(get(&Reflection::GetFloat, &Reflection::GetRepeatedFloat), json);
+      return AppendReal(get(&Reflection::GetFloat, &Reflection::GetRepeatedFloat), json);
     case FieldDescriptor::CPPTYPE_BOOL:
       json->append(get(&Reflection::GetBool, &Reflection::GetRepeatedBool) ? "true" : "false");
       return;
@@ -112,79 +103,12 @@ void AppendMessage(const Message& message, std::string* json) {
   json->push_back('}');
 }
 
-bool Parse(absl::string_view text, bool* value) { return absl::SimpleAtob(text, value); }
-bool Parse(absl::string_view text, float* value) { return absl::SimpleAtof(text, value); }
-template <typename Integer>
-bool Parse(absl::string_view text, Integer* value) {
-  return absl::SimpleAtoi(text, value);
-}
-
-// Whether the text fits.
-bool SetValue(const FieldDescriptor& field, std::string_view text, Message* message) {
-  const Reflection& reflection = *message->GetReflection();
-  const auto set = [&]<typename T>(void (Reflection::*setter)(Message*, const FieldDescriptor*, T)
-                                       const) {
-    T value{};
-    if (!Parse({text.data(), text.size()}, &value)) return false;
-    (reflection.*setter)(message, &field, value);
-    return true;
-  };
-  switch (field.cpp_type()) {
-    case FieldDescriptor::CPPTYPE_INT32:
-      return set(&Reflection::SetInt32);
-    case FieldDescriptor::CPPTYPE_UINT32:
-      return set(&Reflection::SetUInt32);
-    case FieldDescriptor::CPPTYPE_UINT64:
-      return set(&Reflection::SetUInt64);
-    case FieldDescriptor::CPPTYPE_FLOAT:
-      return set(&Reflection::SetFloat);
-    case FieldDescriptor::CPPTYPE_BOOL:
-      return set(&Reflection::SetBool);
-    case FieldDescriptor::CPPTYPE_ENUM: {
-      const std::string name(text);
-      const auto* value = field.enum_type()->FindValueByName(name);
-      if (value != nullptr) reflection.SetEnum(message, &field, value);
-      return value != nullptr;
-    }
-    case FieldDescriptor::CPPTYPE_STRING:
-      if (field.type() == FieldDescriptor::TYPE_BYTES) return false;
-      if (field.is_repeated()) {
-        reflection.AddString(message, &field, std::string(text));
-      } else {
-        reflection.SetString(message, &field, std::string(text));
-      }
-      return true;
-    default:
-      return false;
-  }
-}
-
 }  // namespace
-
-void AppendText(std::string_view text, std::string* json) {
-  json->append(nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
-}
 
 std::string ToJson(const Message& message) {
   std::string json;
   AppendMessage(message, &json);
   return json;
-}
-
-absl::Status SetField(std::string_view name, std::string_view value, Message* message) {
-  const FieldDescriptor* const field = message->GetDescriptor()->FindFieldByName(std::string(name));
-  const bool settable =
-      field != nullptr && field->cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE &&
-      field->type() != FieldDescriptor::TYPE_BYTES &&
-      (!field->is_repeated() || field->cpp_type() == FieldDescriptor::CPPTYPE_STRING);
-  if (!settable) {
-    return InvalidArgument("request.option", absl::StrCat("there is no option ", InQuotes(name)));
-  }
-  if (!SetValue(*field, value, message)) {
-    return InvalidArgument("request.option",
-                           absl::StrCat("option ", InQuotes(name), " cannot be ", InQuotes(value)));
-  }
-  return absl::OkStatus();
 }
 
 }  // namespace fovea

@@ -4,9 +4,6 @@
 #include <google/protobuf/message.h>
 
 #include <string>
-#include <string_view>
-
-#include "absl/status/status.h"
 
 namespace fovea {
 
@@ -15,14 +12,5 @@ namespace fovea {
 // are numbers, and floats have as many digits as tell them apart. Bytes are base64; what is no
 // finite number is null.
 std::string ToJson(const google::protobuf::Message& message);
-
-// `text` in quotes; what is no UTF-8 in it is replaced.
-void AppendText(std::string_view text, std::string* json);
-
-// Sets the field `name` of `message`, or adds to it where it is repeated, from a text such as a
-// query's. INVALID_ARGUMENT request.option: there is no such field that a text could set, or it
-// does not fit.
-absl::Status SetField(std::string_view name, std::string_view value,
-                      google::protobuf::Message* message);
 
 }  // namespace fovea

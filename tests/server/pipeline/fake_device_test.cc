@@ -12,22 +12,12 @@
 
 #include "base/status.h"
 #include "server/pipeline/inference_pipeline.h"
+#include "server/pipeline/silent_observer.h"
 
 namespace fovea {
 namespace {
 
 constexpr int kSide = 64;
-
-class SilentObserver final : public ModelObserver {
- public:
-  void OnQueueDepth(int, int) override {}
-  void OnRejected(int, Rejection) override {}
-  void OnDropped(int, Rejection) override {}
-  void OnBatchClosed(const Batch&) override {}
-  void OnBatchDone(int, Nanos) override {}
-  void OnAnswered(Protocol, absl::StatusCode, const StageTimes&) override {}
-  void OnBatch(const BatchRun&) override {}
-};
 
 class FakeDeviceTest : public testing::Test {
  protected:

@@ -19,6 +19,7 @@
 #include "server/core/mutex.h"
 #include "server/core/testing/fake_clock.h"
 #include "server/core/testing/notification.h"
+#include "server/pipeline/silent_observer.h"
 
 namespace fovea {
 namespace {
@@ -28,14 +29,9 @@ using testing::HasSubstr;
 
 constexpr int kSide = 64;
 
-class SilentObserver final : public ModelObserver {
+class CountingObserver final : public SilentObserver {
  public:
-  void OnQueueDepth(int, int) override {}
   void OnRejected(int, Rejection why) override { refused += why == Rejection::kDeadline; }
-  void OnDropped(int, Rejection) override {}
-  void OnBatchClosed(const Batch&) override {}
-  void OnBatchDone(int, Nanos) override {}
-  void OnAnswered(Protocol, absl::StatusCode, const StageTimes&) override {}
   void OnBatch(const BatchRun& run) override { images += run.images; }
   std::atomic<int> images{0};
   std::atomic<int> refused{0};  // because of their deadline
@@ -65,7 +61,7 @@ class InferencePipelineTest : public testing::Test {
                                      .clock = clock_,
                                      .observe =
                                          [this](const std::shared_ptr<const ModelView>&) {
-                                           auto observer = std::make_unique<SilentObserver>();
+                                           auto observer = std::make_unique<CountingObserver>();
                                            observer_ = observer.get();
                                            return observer;
                                          },
@@ -123,7 +119,7 @@ class InferencePipelineTest : public testing::Test {
   Clock& clock_;
   std::unique_ptr<Scheduler> scheduler_ = *Scheduler::Create({.device_threads = 2}, clock_);
   std::unique_ptr<ImagingPool> imaging_;
-  SilentObserver* observer_ = nullptr;
+  CountingObserver* observer_ = nullptr;
   std::shared_ptr<ServedModel> model_;
 };
 

@@ -9,23 +9,13 @@
 #include "base/status.h"
 #include "server/pipeline/image_by_image.h"
 #include "server/pipeline/inference_pipeline.h"
+#include "server/pipeline/silent_observer.h"
 #include "tests/server/allocation_limit.h"
 
 namespace fovea {
 namespace {
 
 constexpr int64_t kSide = 1024;  // of the model's input: 3 MiB
-
-class SilentObserver final : public ModelObserver {
- public:
-  void OnQueueDepth(int, int) override {}
-  void OnRejected(int, Rejection) override {}
-  void OnDropped(int, Rejection) override {}
-  void OnBatchClosed(const Batch&) override {}
-  void OnBatchDone(int, Nanos) override {}
-  void OnAnswered(Protocol, absl::StatusCode, const StageTimes&) override {}
-  void OnBatch(const BatchRun&) override {}
-};
 
 class PipelineMemory : public testing::Test {
  protected:

@@ -16,23 +16,13 @@
 #include "base/status.h"
 #include "server/imaging/encode_png.h"
 #include "server/pipeline/served_model.h"
+#include "server/pipeline/silent_observer.h"
 
 namespace fovea {
 namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-class SilentObserver final : public ModelObserver {
- public:
-  void OnQueueDepth(int, int) override {}
-  void OnRejected(int, Rejection) override {}
-  void OnDropped(int, Rejection) override {}
-  void OnBatchClosed(const Batch&) override {}
-  void OnBatchDone(int, Nanos) override {}
-  void OnAnswered(Protocol, absl::StatusCode, const StageTimes&) override {}
-  void OnBatch(const BatchRun&) override {}
-};
 
 // A detector at 64x96, 96x64 and 64x64, whose boxes of random weights are many.
 class PicturesTest : public testing::Test {

@@ -16,6 +16,7 @@
 #include "base/status.h"
 #include "server/core/testing/notification.h"
 #include "server/pipeline/served_model.h"
+#include "server/pipeline/silent_observer.h"
 
 namespace fovea {
 namespace {
@@ -70,16 +71,10 @@ class HoldingClock final : public Clock {
   mutable Notification release;
 };
 
-class BatchObserver final : public ModelObserver {
+class BatchObserver final : public SilentObserver {
  public:
   // `ran` is set once a batch has run.
   explicit BatchObserver(std::atomic<bool>& ran) : ran_(ran) {}
-  void OnQueueDepth(int, int) override {}
-  void OnRejected(int, Rejection) override {}
-  void OnDropped(int, Rejection) override {}
-  void OnBatchClosed(const Batch&) override {}
-  void OnBatchDone(int, Nanos) override {}
-  void OnAnswered(Protocol, absl::StatusCode, const StageTimes&) override {}
   void OnBatch(const BatchRun&) override { ran_ = true; }
 
  private:

@@ -14,11 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
-#include "server/shared_memory/shared_memory_regions.h"
-#include "server/transport/http/http_server.h"
-#include "tests/server/api/fakes.h"
-#include "tests/server/shared_memory/fake_shared_memory.h"
-#include "tests/server/transport/http/http_testing.h"
+#include "tests/server/transport/http/http_api_testing.h"
 
 namespace fovea {
 namespace {
@@ -29,20 +25,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
-
-struct Answer {
-  int status = 0;
-  std::string head, body;
-
-  json Json() const { return json::parse(body, nullptr, /*allow_exceptions=*/false); }
-  std::string Field(const std::string& name) const {
-    const size_t at = head.find("\r\n" + name + ": ");
-    if (at == head.npos) return "";
-    const size_t begin = at + name.size() + 4;
-    return head.substr(begin, head.find("\r\n", begin) - begin);
-  }
-  std::string Reason() const { return Json().value("reason", ""); }
-};
 
 std::string Gzip(const std::string& text) {
   z_stream stream{};
@@ -58,43 +40,6 @@ std::string Gzip(const std::string& text) {
   return packed;
 }
 
-class HttpApiTest : public ::testing::Test {
- protected:
-  HttpApiTest() { Start({}); }
-  ~HttpApiTest() override {
-    Transport* const transports[] = {server_.get()};
-    api_->Drain(transports, 0);
-  }
-
-  void Start(const ServerApiOptions& options) {
-    server_.reset();
-    context_.reset();
-    api_ = *ServerApi::Create(options, catalog_, catalog_, &observer_, SteadyClock());
-    context_ = std::make_unique<HttpContext>(HttpContext{*api_, 16 << 20, limits::kMaxAnswerBytes});
-    server_ = *HttpServer::Create({.port = 0, .max_body_bytes = 16 << 20}, api_->memory(),
-                                  SteadyClock(), MakeHttpApi(*context_));
-    api_->SetServing(true);
-  }
-
-  Answer Ask(std::string_view method_and_target, std::string_view body = "",
-             std::string_view fields = "") {
-    const std::string text = AskHttp(server_->port(), HttpMessage(method_and_target, body, fields));
-    const size_t end = text.find("\r\n\r\n");
-    if (end == text.npos) return {};
-    return {.status = std::stoi(text.substr(9, 3)),
-            .head = text.substr(0, end + 2),
-            .body = text.substr(end + 4)};
-  }
-  Answer Infer(const json& request) { return Ask("POST /v2/models/vit/infer", request.dump()); }
-
-  FakeInference inference_;
-  FakeCatalog catalog_{inference_};
-  RecordingObserver observer_;
-  std::unique_ptr<ServerApi> api_;
-  std::unique_ptr<HttpContext> context_;
-  std::unique_ptr<HttpServer> server_;
-};
-
 TEST_F(HttpApiTest, SaysWhetherItServes) {
   EXPECT_EQ(Ask("GET /v2/health/live").Json(), json({{"live", true}}));
   EXPECT_EQ(Ask("GET /v2/health/ready").Json(), json({{"ready", true}}));
@@ -105,7 +50,7 @@ TEST_F(HttpApiTest, SaysWhetherItServes) {
   EXPECT_EQ(Ask("GET /readyz").status, 200);
   api_->SetServing(false);
   EXPECT_EQ(Ask("GET /readyz").status, 503);
-  const Answer not_ready = Ask("GET /v2/health/ready");
+  const HttpApiAnswer not_ready = Ask("GET /v2/health/ready");
   EXPECT_EQ(not_ready.status, 503);
   EXPECT_EQ(not_ready.Json(), json({{"ready", false}}));
   EXPECT_EQ(not_ready.Field("Retry-After"), "1");
@@ -130,7 +75,7 @@ TEST_F(HttpApiTest, TellsOfTheServerAndItsModels) {
   EXPECT_EQ(config["instance_group"][0]["rate_limiter"]["priority"], 4);
   EXPECT_EQ(Ask("GET /v2/models/vit/stats").Json()["model_stats"][0]["name"], "vit");
   EXPECT_EQ(Ask("GET /v2/models/stats").Json()["model_stats"].size(), 1);
-  const Answer unknown = Ask("GET /v2/models/other");
+  const HttpApiAnswer unknown = Ask("GET /v2/models/other");
   EXPECT_EQ(unknown.status, 404);
   EXPECT_EQ(unknown.Json()["code"], "NOT_FOUND");
   EXPECT_EQ(Ask("GET /v2/models/vit/versions/2").status, 404);
@@ -140,14 +85,14 @@ TEST_F(HttpApiTest, PathsAndMethodsThatAreNotThere) {
   for (const char* path : {"/", "/v2/", "/v2/model", "/v2/models/vit/infer/x", "/v3", "/metrics"}) {
     EXPECT_EQ(Ask(std::string("GET ") + path).status, 404) << path;
   }
-  const Answer wrong = Ask("GET /v2/models/vit/infer");
+  const HttpApiAnswer wrong = Ask("GET /v2/models/vit/infer");
   EXPECT_EQ(wrong.status, 405);
   EXPECT_EQ(wrong.Field("Allow"), "POST");
   EXPECT_EQ(Ask("DELETE /v2/trace/setting").Field("Allow"), "GET, HEAD, POST");
 }
 
 TEST_F(HttpApiTest, InfersInJson) {
-  const Answer answer = Infer(
+  const HttpApiAnswer answer = Infer(
       {{"id", "a"},
        {"parameters", {{"priority", 3}, {"timeout", 1'000'000}, {"unknown", "x"}}},
        {"inputs",
@@ -203,7 +148,7 @@ TEST_F(HttpApiTest, InfersInBinary) {
   const std::string text = head.dump();
   const std::string fields =
       "Inference-Header-Content-Length: " + std::to_string(text.size()) + "\r\n";
-  const Answer answer = Ask("POST /v2/models/vit/versions/1/infer", text + tail, fields);
+  const HttpApiAnswer answer = Ask("POST /v2/models/vit/versions/1/infer", text + tail, fields);
   ASSERT_EQ(answer.status, 200) << answer.body;
   EXPECT_EQ(answer.Field("Content-Type"), "application/octet-stream");
   const size_t length = std::stoul(answer.Field("Inference-Header-Content-Length"));
@@ -239,8 +184,8 @@ TEST_F(HttpApiTest, BodiesMayBeCompressed) {
             "request.bad_compression");
   EXPECT_EQ(Ask("POST /v2/models/vit/infer", request, "Content-Encoding: br\r\n").Reason(),
             "request.encoding");
-  const Answer bomb = Ask("POST /v2/models/vit/infer", Gzip(std::string(20 << 20, ' ')),
-                          "Content-Encoding: gzip\r\n");
+  const HttpApiAnswer bomb = Ask("POST /v2/models/vit/infer", Gzip(std::string(20 << 20, ' ')),
+                                 "Content-Encoding: gzip\r\n");
   EXPECT_EQ(bomb.status, 413);
   EXPECT_EQ(bomb.Reason(), "request.decompressed_too_large");
 }
@@ -305,13 +250,13 @@ TEST_F(HttpApiTest, BadRequestsAreRefusedInWords) {
       {R"({"parameters":{"priority":-1},"inputs":[]})", "request.parameter"},
   };
   for (const auto& [request, reason] : bad) {
-    const Answer answer =
+    const HttpApiAnswer answer =
         Ask("POST /v2/models/vit/infer", request, "Content-Type: application/json\r\n");
     EXPECT_EQ(answer.Reason(), reason) << request.substr(0, 200) << "\n" << answer.body;
     EXPECT_EQ(answer.status, reason == "request.shared_memory" ? 501 : 400);
   }
   const std::string numbers = std::string(5 << 20, '1');
-  const Answer long_list =
+  const HttpApiAnswer long_list =
       Ask("POST /v2/models/vit/infer",
           input(R"("datatype":"INT8","shape":[4194305],"data":[)" + numbers + "]"));
   EXPECT_EQ(long_list.Reason(), "request.contents_too_large");
@@ -336,7 +281,7 @@ TEST_F(HttpApiTest, WhatJsonCannotSayIsAskedForInBinary) {
 }
 
 TEST_F(HttpApiTest, AnIdDoesNotEndALineOfTheAnswersHead) {
-  const Answer answer =
+  const HttpApiAnswer answer =
       Infer({{"id", "a\r\nX: y"},
              {"inputs", {{{"name", "x"}, {"datatype", "INT8"}, {"shape", {1}}, {"data", {1}}}}}});
   EXPECT_EQ(answer.status, 200);
@@ -350,7 +295,7 @@ TEST_F(HttpApiTest, JsonThatNeverFitsIsNotToBeTriedAgain) {
   const std::string request =
       R"({"inputs":[{"name":"x","datatype":"INT8","shape":[1],"data":[1]}]})";
   EXPECT_EQ(Ask("POST /v2/models/vit/infer", request).status, 200);
-  const Answer large = Ask("POST /v2/models/vit/infer", request + std::string(500'000, ' '));
+  const HttpApiAnswer large = Ask("POST /v2/models/vit/infer", request + std::string(500'000, ' '));
   EXPECT_EQ(large.status, 413);
   EXPECT_EQ(large.Reason(), "request.memory");
 }
@@ -375,7 +320,7 @@ TEST_F(HttpApiTest, ErrorsHaveTheirStatus) {
   };
   for (const auto& [status, code] : cases) {
     inference_.FailWith(status);
-    const Answer answer = Infer(request);
+    const HttpApiAnswer answer = Infer(request);
     EXPECT_EQ(answer.status, code) << status;
     EXPECT_EQ(answer.Json()["error"], "w");
     EXPECT_EQ(answer.Json()["id"], "e");
@@ -385,7 +330,7 @@ TEST_F(HttpApiTest, ErrorsHaveTheirStatus) {
 }
 
 TEST_F(HttpApiTest, PicturesAreClassifiedFromABodyOrAForm) {
-  const Answer answer = Ask("POST /v1/classify?model=vit&top_k=3&id=me", "a picture");
+  const HttpApiAnswer answer = Ask("POST /v1/classify?model=vit&top_k=3&id=me", "a picture");
   ASSERT_EQ(answer.status, 200) << answer.body;
   const json body = answer.Json();
   EXPECT_EQ(body["results"][0]["classes"][0]["label"], "seven");
@@ -439,7 +384,7 @@ TEST_F(HttpApiTest, BadPicturesAndOptionsAreRefusedInWords) {
   const std::string type = "Content-Type: multipart/form-data; boundary=b\r\n";
   const auto reason = [&](const std::string& query, const std::string& body,
                           const std::string& fields = "") {
-    const Answer answer = Ask("POST /v1/detect" + query, body, fields);
+    const HttpApiAnswer answer = Ask("POST /v1/detect" + query, body, fields);
     EXPECT_EQ(answer.status, answer.Reason() == "model.unknown" ? 404 : 400) << answer.body;
     return answer.Reason();
   };
@@ -453,10 +398,10 @@ TEST_F(HttpApiTest, BadPicturesAndOptionsAreRefusedInWords) {
   EXPECT_EQ(reason("?model=vit&top_k=1", "x"), "request.option");
   EXPECT_EQ(reason("?model=vit&timeout_us=soon", "x"), "request.parameter");
   EXPECT_EQ(reason("?model=vit&id=" + std::string(2000, 'i'), "x"), "request.id");
-  const Answer options = Ask("POST /v1/detect?model=vit",
-                             "--b\r\nContent-Disposition: form-data; name=classes\r\n\r\n" +
-                                 std::string(300'000, 'c') + "\r\n--b--",
-                             type);
+  const HttpApiAnswer options = Ask("POST /v1/detect?model=vit",
+                                    "--b\r\nContent-Disposition: form-data; name=classes\r\n\r\n" +
+                                        std::string(300'000, 'c') + "\r\n--b--",
+                                    type);
   EXPECT_EQ(options.Reason(), "request.header_too_large");
   EXPECT_EQ(reason("?model=vit", "x", type), "request.form");
   EXPECT_EQ(reason("?model=vit", "--b\r\n\r\nx\r\n--b--", type), "request.form");
@@ -490,7 +435,7 @@ TEST_F(HttpApiTest, ADrainAnswersWhatItHasAndRefusesTheRest) {
     EXPECT_EQ(api_->Drain(transports, 60 * kSecond), 0);
   });
   while (!api_->gate().closed()) std::this_thread::yield();
-  const Answer refused = Ask("POST /v1/classify?model=vit", "picture");
+  const HttpApiAnswer refused = Ask("POST /v1/classify?model=vit", "picture");
   EXPECT_EQ(refused.status, 503);
   EXPECT_EQ(refused.Field("Retry-After"), "1");
   held.Answer();
@@ -518,109 +463,6 @@ TEST_F(HttpApiTest, TheRepositoryIsListedAndChanged) {
   EXPECT_EQ(Ask("POST /v2/repository/models/vit/load", "[").Reason(), "request.json");
   EXPECT_EQ(Ask("POST /v2/repository/models/vit/unload").status, 200);
   EXPECT_EQ(Ask("POST /v2/repository/models/vit/load", std::string(200'000, ' ')).status, 413);
-}
-
-class HttpSharedMemoryTest : public HttpApiTest {
- protected:
-  HttpSharedMemoryTest() {
-    memory_.Create("/object", "0123456789abcdef");
-    Start({.shared_memory = std::make_shared<SharedMemoryRegions>(memory_.Opener())});
-  }
-  static json Span(int64_t offset, int64_t size) {
-    return {{"shared_memory_region", "r"},
-            {"shared_memory_offset", offset},
-            {"shared_memory_byte_size", size}};
-  }
-  static json Tensor(const json& parameters) {
-    return {{"name", "x"}, {"datatype", "INT8"}, {"shape", {4}}, {"parameters", parameters}};
-  }
-
-  FakeSharedMemory memory_;
-};
-
-TEST_F(HttpSharedMemoryTest, RegionsAreRegisteredToldAndUnregistered) {
-  EXPECT_THAT(Ask("GET /v2").Json()["extensions"].dump(), HasSubstr("system_shared_memory"));
-  const std::string path = "/v2/systemsharedmemory/region/r/";
-  const std::string region = R"({"key":"/object","offset":2,"byte_size":8})";
-  EXPECT_EQ(Ask("POST " + path + "register", region).body, "{}");
-  const json told = {{{"name", "r"}, {"key", "/object"}, {"offset", 2}, {"byte_size", 8}}};
-  EXPECT_EQ(Ask("GET /v2/systemsharedmemory/status").Json(), told);
-  EXPECT_EQ(Ask("GET " + path + "status").Json(), told);
-  const Answer twice = Ask("POST " + path + "register", region);
-  EXPECT_EQ(twice.status, 400);
-  EXPECT_EQ(twice.Json()["code"], "ALREADY_EXISTS");
-  EXPECT_EQ(Ask("POST " + path + "unregister").status, 200);
-  EXPECT_EQ(Ask("GET " + path + "status").status, 404);
-  EXPECT_EQ(Ask("POST " + path + "register", region).status, 200);
-  EXPECT_EQ(Ask("POST /v2/systemsharedmemory/unregister").status, 200);
-  EXPECT_EQ(Ask("GET /v2/systemsharedmemory/status").body, "[]");
-}
-
-TEST_F(HttpSharedMemoryTest, Row52WhatIsNoRegionIsRefused) {
-  for (const auto& [body, reason] : std::vector<std::pair<std::string, std::string>>{
-           {"", "shared_memory.key"},
-           {R"({"key":"/../etc/passwd","byte_size":1})", "shared_memory.key"},
-           {R"({"key":7,"byte_size":1})", "request.json"},
-           {R"({"key":"/object","byte_size":-1})", "request.json"},
-           {R"({"key":"/object","byte_size":1.5})", "request.json"},
-           {R"({"key":"/object"})", "shared_memory.range"},
-           {R"({"key":"/object","offset":18446744073709551615,"byte_size":2})",
-            "shared_memory.range"}}) {
-    const Answer answer = Ask("POST /v2/systemsharedmemory/region/r/register", body);
-    EXPECT_EQ(answer.status, 400) << body;
-    EXPECT_EQ(answer.Reason(), reason) << body;
-  }
-  EXPECT_EQ(Ask("POST /v2/cudasharedmemory/region/r/register", "{}").status, 501);
-}
-
-TEST_F(HttpSharedMemoryTest, TensorsComeFromRegionsAndGoThere) {
-  ASSERT_EQ(
-      Ask("POST /v2/systemsharedmemory/region/r/register", R"({"key":"/object","byte_size":16})")
-          .status,
-      200);
-  const Answer answer = Infer({{"inputs", {Tensor(Span(1, 4))}},
-                               {"outputs", {{{"name", "x"}, {"parameters", Span(10, 6)}}}}});
-  ASSERT_EQ(answer.status, 200) << answer.body;
-  EXPECT_EQ(memory_.Bytes("/object"), "01234567891234ef");
-  const json output = answer.Json()["outputs"][0];
-  EXPECT_EQ(output, json({{"name", "x"}, {"datatype", "INT8"}, {"shape", {4}}}));
-
-  const auto reason = [&](json input, json output) {
-    return Infer({{"inputs", {std::move(input)}},
-                  {"outputs", {{{"name", "x"}, {"parameters", std::move(output)}}}}})
-        .Reason();
-  };
-  EXPECT_EQ(reason(Tensor(Span(1, 3)), {}), "request.json");
-  const json none = json::object();
-  EXPECT_EQ(reason(Tensor(Span(1, 3)), none), "request.input_size");
-  EXPECT_EQ(reason(Tensor(Span(13, 4)), none), "shared_memory.range");
-  EXPECT_EQ(reason(Tensor(Span(0, 4)), Span(0, 3)), "shared_memory.output_too_small");
-  json with_data = Tensor(Span(0, 4));
-  with_data["data"] = {1, 2, 3, 4};
-  EXPECT_EQ(reason(with_data, none), "request.two_contents");
-  json parameters = Span(0, 4);
-  parameters["shared_memory_region"] = 1;
-  EXPECT_EQ(reason(Tensor(parameters), none), "shared_memory.not_registered");
-}
-
-TEST_F(HttpSharedMemoryTest, Row52ARegionThatIsUnregisteredMeanwhileIsNotWritten) {
-  ASSERT_EQ(
-      Ask("POST /v2/systemsharedmemory/region/r/register", R"({"key":"/object","byte_size":16})")
-          .status,
-      200);
-  inference_.Hold();
-  Answer answer;
-  std::thread caller([&] {
-    answer = Infer({{"inputs", {Tensor(Span(1, 4))}},
-                    {"outputs", {{{"name", "x"}, {"parameters", Span(10, 6)}}}}});
-  });
-  auto held = inference_.Take();
-  EXPECT_EQ(Ask("POST /v2/systemsharedmemory/region/r/unregister").status, 200);
-  held.Answer();
-  caller.join();
-  EXPECT_EQ(answer.status, 400);
-  EXPECT_EQ(answer.Reason(), "shared_memory.unregistered");
-  EXPECT_EQ(memory_.Bytes("/object"), "0123456789abcdef");
 }
 
 TEST_F(HttpApiTest, WhatThereIsNotIsSaidAsGenericClientsExpect) {

@@ -1,13 +1,12 @@
 // HTTP's inference requests: two bytes say how much of the body is JSON, the rest is the body.
-#include "server/transport/http/tensor_json.h"
-
 #include "server/core/clock.h"
+#include "server/transport/http/read_infer_request.h"
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/server/transport/grpc/codec_testing.h"
 
 namespace fovea {
 
-FOVEA_FUZZ_TARGET(tensor_json, input) {
+FOVEA_FUZZ_TARGET(infer_request_json, input) {
   const auto binary_bytes = static_cast<size_t>(input.TakeInt(0, 65'535));
   const TestMessage body(input.rest());
   const size_t size = input.rest().size();

@@ -1,0 +1,18 @@
+// Fields of protobuf's messages from texts.
+#pragma once
+
+#include <google/protobuf/message.h>
+
+#include <string_view>
+
+#include "absl/status/status.h"
+
+namespace fovea {
+
+// Sets the field `name` of `message`, or adds to it where it is repeated, from a text such as a
+// query's. INVALID_ARGUMENT request.option: there is no such field that a text could set, or it
+// does not fit.
+absl::Status SetField(std::string_view name, std::string_view value,
+                      google::protobuf::Message* message);
+
+}  // namespace fovea

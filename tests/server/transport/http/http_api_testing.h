@@ -1,0 +1,74 @@
+// A port with the whole api behind it, whose models are fakes.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+#include "base/limits.h"
+#include "server/transport/http/http_api.h"
+#include "server/transport/http/http_server.h"
+#include "tests/server/api/fakes.h"
+#include "tests/server/transport/http/http_testing.h"
+
+namespace fovea {
+
+struct HttpApiAnswer {
+  int status = 0;
+  std::string head, body;
+
+  nlohmann::json Json() const {
+    return nlohmann::json::parse(body, nullptr, /*allow_exceptions=*/false);
+  }
+  std::string Field(const std::string& name) const {
+    const size_t at = head.find("\r\n" + name + ": ");
+    if (at == head.npos) return "";
+    const size_t begin = at + name.size() + 4;
+    return head.substr(begin, head.find("\r\n", begin) - begin);
+  }
+  std::string Reason() const { return Json().value("reason", ""); }
+};
+
+class HttpApiTest : public ::testing::Test {
+ protected:
+  HttpApiTest() { Start({}); }
+  ~HttpApiTest() override {
+    Transport* const transports[] = {server_.get()};
+    api_->Drain(transports, 0);
+  }
+
+  void Start(const ServerApiOptions& options) {
+    server_.reset();
+    context_.reset();
+    api_ = *ServerApi::Create(options, catalog_, catalog_, &observer_, SteadyClock());
+    context_ = std::make_unique<HttpContext>(HttpContext{*api_, 16 << 20, limits::kMaxAnswerBytes});
+    server_ = *HttpServer::Create({.port = 0, .max_body_bytes = 16 << 20}, api_->memory(),
+                                  SteadyClock(), MakeHttpApi(*context_));
+    api_->SetServing(true);
+  }
+
+  HttpApiAnswer Ask(std::string_view method_and_target, std::string_view body = "",
+                    std::string_view fields = "") {
+    const std::string text = AskHttp(server_->port(), HttpMessage(method_and_target, body, fields));
+    const size_t end = text.find("\r\n\r\n");
+    if (end == text.npos) return {};
+    return {.status = std::stoi(text.substr(9, 3)),
+            .head = text.substr(0, end + 2),
+            .body = text.substr(end + 4)};
+  }
+  HttpApiAnswer Infer(const nlohmann::json& request) {
+    return Ask("POST /v2/models/vit/infer", request.dump());
+  }
+
+  FakeInference inference_;
+  FakeCatalog catalog_{inference_};
+  RecordingObserver observer_;
+  std::unique_ptr<ServerApi> api_;
+  std::unique_ptr<HttpContext> context_;
+  std::unique_ptr<HttpServer> server_;
+};
+
+}  // namespace fovea
