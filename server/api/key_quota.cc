@@ -20,12 +20,12 @@ absl::Status KeyQuota::Count(Nanos now) {
   if (limits_.requests_per_second > 0) {
     // The generic cell rate algorithm (ITU-T I.371): two numbers, and no timer that fills a bucket.
     const Nanos interval = kSecond / limits_.requests_per_second;
-    // The limits may have changed: nobody is held to more than a burst of those before.
-    const Nanos due = std::clamp(due_, now, now + interval * limits_.burst);
-    if (due - now > interval * (limits_.burst - 1)) {
+    // The limits may have changed: nobody is held to more than a burst of the present ones.
+    due_ = std::clamp(due_, now, now + interval * limits_.burst);
+    if (due_ - now > interval * (limits_.burst - 1)) {
       return ResourceExhausted("quota.rate", "the key asks more often than it may");
     }
-    due_ = due + interval;
+    due_ += interval;
   }
   ++under_way_;
   return absl::OkStatus();

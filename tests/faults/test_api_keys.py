@@ -9,6 +9,7 @@ import json
 import pathlib
 import re
 import secrets
+import select
 import subprocess
 
 import grpc
@@ -201,6 +202,27 @@ def test_row_48_a_body_is_not_read_of_who_may_not_send_it(both: BothProtocols):
     assert answer.status == 401
     assert answer.headers["Connection"] == "close"
     connection.close()
+
+
+def test_row_48_a_quota_is_taken_before_the_body_is_there(both: BothProtocols):
+    def begin() -> http.client.HTTPConnection:
+        connection = http.client.HTTPConnection(both.server.http, timeout=30)
+        connection.putrequest("POST", "/v1/classify?model=identity")
+        connection.putheader("Authorization", f"Bearer {NARROW}")
+        connection.putheader("Content-Length", str(1 << 20))
+        connection.endheaders(b"x" * 1000)  # and no more
+        return connection
+
+    first, second = begin(), begin()
+    # One of the two has the key's one place, whose body does not come.
+    ready, _, _ = select.select([first.sock, second.sock], [], [], 30)
+    (refused,) = (one for one in (first, second) if one.sock in ready)
+    answer = refused.getresponse()
+    assert answer.status == 429
+    assert json.loads(answer.read())["reason"] == "quota.concurrency"
+    first.close()
+    second.close()
+    wait_until(lambda: both.infer_http(NARROW) == "")
 
 
 def test_row_48_streams_and_health_go_by_the_same_rule(both: BothProtocols):

@@ -144,6 +144,28 @@ TEST_F(AuthenticatorTest, ARateAllowsItsBurstAtOnceAndThenOneEachInterval) {
   EXPECT_EQ(ask(), "quota.rate");
 }
 
+TEST_F(AuthenticatorTest, WhoHasUsedALongBurstIsNotHeldToItUnderNewLimits) {
+  authenticator_.SetKeys(
+      {MakeKey("a", "secret", "inference", {.requests_per_second = 1, .burst = 3600})});
+  const auto ask = [&] { return ReasonOf(Identify({"Bearer secret"}).Admit(clock_.Now())); };
+  while (ask().empty()) {
+  }
+  authenticator_.SetKeys(
+      {MakeKey("a", "secret", "inference", {.requests_per_second = 100, .burst = 100})});
+  EXPECT_EQ(ask(), "quota.rate");  // a burst of the new ones has been used
+  clock_.Advance(kSecond / 100);
+  EXPECT_EQ(ask(), "");
+}
+
+TEST_F(AuthenticatorTest, ACallIsCountedOnceHoweverOftenItIsAsked) {
+  authenticator_.SetKeys({MakeKey("a", "secret", "inference", {.concurrency = 1})});
+  Caller caller = Identify({"Bearer secret"});
+  EXPECT_TRUE(caller.Admit(0).ok());
+  EXPECT_TRUE(caller.Admit(0).ok());
+  caller.Leave();
+  EXPECT_TRUE(Identify({"Bearer secret"}).Admit(0).ok());
+}
+
 // printf %s secret | sha256sum
 constexpr char kDigest[] = "2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b";
 

@@ -193,6 +193,22 @@ TEST_F(CanaryTest, WhileTheNewestIsOutOfServiceTheOneBeforeItAnswers) {
   EXPECT_EQ(CodeOf("cats", "2"), absl::StatusCode::kUnavailable);
 }
 
+TEST_F(CanaryTest, Row69ALabelDoesNotMoveOntoAVersionThatIsOutOfService) {
+  const std::string all = std::string(kTopClass) + "version_policy { all {} }";
+  AddModel(1, all + "version_labels { key: \"stable\" value: 1 }");
+  disk_.AddVersion("cats", 2);
+  models_.AnswerWith([](const InferenceRequest&) { return Class(3, "cat"); });
+  OpenWatching();
+  models_.AnswerWith([](const InferenceRequest& request) {
+    return request.model_version == "2" ? Class(4, "dog") : Class(3, "cat");
+  });
+  NextRound();
+  EXPECT_EQ(observer_.AwaitCanaries(1).version, 2);
+  AddModel(1, all + "version_labels { key: \"stable\" value: 2 }");
+  EXPECT_FALSE(repository_->Load("cats", "").ok());
+  EXPECT_EQ((*repository_->Find("cats", "stable"))->version, "1");
+}
+
 TEST_F(CanaryTest, ACanaryThatCouldNotBeAskedSaysNothing) {
   AddModel();
   models_.AnswerWith([](const InferenceRequest&) { return Class(3, "cat"); });

@@ -91,6 +91,19 @@ TEST_F(HttpApiTest, PathsAndMethodsThatAreNotThere) {
   EXPECT_EQ(Ask("DELETE /v2/trace/setting").Field("Allow"), "GET, HEAD, POST");
 }
 
+TEST_F(HttpApiTest, Row48WhatNeedsNoKeyTakesNoLongBody) {
+  for (const char* call :
+       {"GET /healthz", "GET /v2/health/ready", "OPTIONS /v2/models/vit/infer"}) {
+    const HttpApiAnswer refused = Ask(call, std::string(5000, 'x'));
+    EXPECT_EQ(refused.status, 413) << call;
+    EXPECT_EQ(refused.Reason(), "request.too_large");
+    EXPECT_EQ(refused.Field("Connection"), "close");
+    const HttpApiAnswer chunked = Ask(call, "", "Transfer-Encoding: chunked\r\n");
+    EXPECT_EQ(chunked.status, 413) << call;
+    EXPECT_NE(Ask(call, "{}").status, 413);
+  }
+}
+
 TEST_F(HttpApiTest, InfersInJson) {
   const HttpApiAnswer answer = Infer(
       {{"id", "a"},

@@ -45,8 +45,9 @@ class HttpApiTest : public ::testing::Test {
     context_.reset();
     api_ = *ServerApi::Create(options, catalog_, catalog_, &observer_, SteadyClock());
     context_ = std::make_unique<HttpContext>(HttpContext{*api_, 16 << 20, limits::kMaxAnswerBytes});
-    server_ = *HttpServer::Create({.port = 0, .max_body_bytes = 16 << 20}, api_->memory(),
-                                  SteadyClock(), MakeHttpApi(*context_));
+    server_ = *HttpServer::Create(
+        {.port = 0, .max_body_bytes = 16 << 20, .check = MakeHttpCheck(*context_)}, api_->memory(),
+        SteadyClock(), MakeHttpApi(*context_));
     api_->SetServing(true);
   }
 

@@ -69,6 +69,13 @@ TEST_F(HttpSharedMemoryTest, Row52WhatIsNoRegionIsRefused) {
   EXPECT_EQ(Ask("POST /v2/cudasharedmemory/region/r/register", "{}").status, 501);
 }
 
+TEST_F(HttpSharedMemoryTest, AnEmptyNameInAPathIsNotAllOfThem) {
+  const std::string path = "/v2/systemsharedmemory/region/";
+  EXPECT_EQ(Ask("POST " + path + "r/register", R"({"key":"/object","byte_size":8})").status, 200);
+  EXPECT_EQ(Ask("POST " + path + "/unregister").status, 404);
+  EXPECT_EQ(Ask("GET /v2/systemsharedmemory/status").Json().size(), 1);
+}
+
 TEST_F(HttpSharedMemoryTest, TensorsComeFromRegionsAndGoThere) {
   ASSERT_EQ(
       Ask("POST /v2/systemsharedmemory/region/r/register", R"({"key":"/object","byte_size":16})")

@@ -42,6 +42,8 @@ class TlsCaller {
     }
     return all;
   }
+  // What comes on the connection itself, until the other side closes it.
+  std::string ReadRaw() { return connection_.ReadAll(); }
   std::string Ask(std::string_view request) {
     return ShakeHands() && Send(request) ? ReadAll() : "";
   }
@@ -179,6 +181,23 @@ TEST_F(HttpsTest, ACallerThatEndsTheConnectionCancelsItsRequest) {
   arrived_.Wait();
   caller.Close();
   gone_.Wait();
+}
+
+TEST_F(HttpsTest, Row37ACallerThatStaysSilentAfterItsLastAnswerIsLetGo) {
+  Start();
+  TlsCaller caller(server_->port());
+  EXPECT_THAT(caller.Ask(kLast), EndsWith("tls "));
+  caller.ReadRaw();  // fails where the connection stays open
+}
+
+TEST_F(HttpsTest, WhoIsRefusedWhileItSendsReadsWhy) {
+  Start("", {.max_body_bytes = 10});
+  TlsCaller caller(server_->port());
+  ASSERT_TRUE(caller.ShakeHands());
+  caller.Send("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1048576\r\n\r\n");
+  // (Where the connection was reset this fails, or the answer is lost.)
+  for (int i = 0; i < 16; ++i) EXPECT_TRUE(caller.Send(std::string(1 << 16, 'x'))) << i;
+  EXPECT_THAT(caller.ReadAll(), StartsWith("HTTP/1.1 413 "));
 }
 
 TEST_F(HttpsTest, TheServersEndWaitsForNoHandshake) {
