@@ -13,6 +13,11 @@ OUR_OWN = r"libfovea_\w+"
 SYSTEM = r"ld-linux-x86-64|lib(c|m|dl|rt|util|pthread|resolv|gcc_s|stdc\+\+|numa)"
 WIRE = r"lib(grpc(\+\+(_reflection)?)?|gpr|upb|address_sorting|cares|re2|ssl|crypto|protobuf|absl_\w+|systemd)"
 IMAGES = r"lib(turbojpeg|png16|webp|hwy)"
+# Debian's OpenCV, which draws answers (server/imaging/drawing), and what it was linked with.
+DRAWING = (
+    r"lib(opencv_(core|imgproc)|tbb(malloc)?|blas|lapack|gfortran|quadmath"
+    r"|GLX|GLdispatch|OpenGL|X11|Xau|Xdmcp|xcb|bsd|md)"
+)
 COMPRESSION = r"libz"
 JSON = r"libsimdjson"
 OBSERVATION = r"lib(spdlog|fmt|prometheus-cpp-core)"
@@ -20,7 +25,7 @@ LIBTORCH = r"lib(torch\w*|c10\w*|gomp\S*)"
 # LibTorch's wheel is built with CUDA and loads these whether or not there is a GPU.
 NVIDIA = r"lib(cuda|cudart|cudnn\w*|cupti|cufile|cufft|curand|cublas\w*|cusparse\w*|cusolver\w*|nccl|nv\w+)"
 EXPECTED = re.compile(
-    f"({OUR_OWN}|{SYSTEM}|{WIRE}|{IMAGES}|{COMPRESSION}|{JSON}|{OBSERVATION}|{LIBTORCH}|{NVIDIA})"
+    f"({OUR_OWN}|{SYSTEM}|{WIRE}|{IMAGES}|{DRAWING}|{COMPRESSION}|{JSON}|{OBSERVATION}|{LIBTORCH}|{NVIDIA})"
     r"(-[0-9a-f]+)?\.so(\.\d+)*"
 )
 
