@@ -15,15 +15,27 @@ mkdir -p "$cache"
 say() { printf '\033[1m== %s\033[0m\n' "$*"; }
 as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi; }
 
+lists=(deploy/setup/debian-packages.txt)
+[ "$what" != test ] || lists+=(deploy/setup/debian-packages-test.txt)
 missing=()
 while read -r package; do
   case $package in '' | '#'*) continue ;; esac
   dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q '^install ok installed' || missing+=("$package")
-done < deploy/setup/debian-packages.txt
+done < <(cat "${lists[@]}")
 if [ ${#missing[@]} -gt 0 ]; then
   say "installing ${#missing[@]} Debian packages: ${missing[*]}"
+  # Debian starts a server that it installs, now and at each boot, unless such a policy forbids it. Tests start their own.
+  policy=/usr/sbin/policy-rc.d
+  if [ ! -e $policy ]; then
+    printf '#!/bin/sh\nexit 101\n' | as_root tee $policy > /dev/null
+    trap 'as_root rm -f $policy' EXIT
+    as_root chmod 755 $policy
+  fi
   as_root apt-get update -q
   as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${missing[@]}"
+  for server in haproxy nginx; do
+    case " ${missing[*]} " in *" $server "*) as_root systemctl disable $server 2> /dev/null || true ;; esac
+  done
 fi
 
 version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
