@@ -24,7 +24,8 @@ def facts(files) -> dict[str, tuple]:
     def add_message(path, message):
         path = f"{path}.{message.name}"
         for field in message.field:
-            in_oneof = field.HasField("oneof_index")
+            # That a field is optional is seen by the code alone: as a oneof of its own.
+            in_oneof = field.HasField("oneof_index") and not field.proto3_optional
             oneof = message.oneof_decl[field.oneof_index].name if in_oneof else None
             found[f"{path}.{field.name}"] = (
                 field.number,
