@@ -94,19 +94,22 @@ void SpanExporter::Send(const std::vector<Span>& batch) {
   Nanos wait = options_.first_wait;
   for (int attempt = 1;; ++attempt) {
     const ExportResult result = sink_->Export(batch, options_.timeout);
-    TellOf(result);
+    // Counted before it is told: who reads the line finds it counted.
     if (result.outcome == ExportResult::Outcome::kTaken) {
       const int64_t rejected = std::clamp<int64_t>(result.rejected, 0, spans);
       if (rejected > 0) observer_.OnFailed(rejected);
       if (rejected < spans) observer_.OnExported(spans - rejected);
-      return;
+      return TellOf(result);
     }
     observer_.OnFailedExport();
-    const bool again = result.outcome == ExportResult::Outcome::kTryAgain &&
-                       attempt < options_.attempts &&
-                       Wait(std::max(SomewhatShorter(wait),
-                                     std::min(result.retry_after, options_.longest_asked_wait)));
-    if (!again) return observer_.OnFailed(spans);
+    const bool may_again =
+        result.outcome == ExportResult::Outcome::kTryAgain && attempt < options_.attempts;
+    if (!may_again) observer_.OnFailed(spans);
+    TellOf(result);
+    if (!may_again) return;
+    const bool goes_on = Wait(
+        std::max(SomewhatShorter(wait), std::min(result.retry_after, options_.longest_asked_wait)));
+    if (!goes_on) return observer_.OnFailed(spans);
     wait = std::min(2 * wait, options_.longest_wait);
   }
 }
