@@ -84,18 +84,20 @@ def parent(sampled: bool = True) -> tuple[str, str, str]:
     return trace, span, f"00-{trace}-{span}-{'01' if sampled else '00'}"
 
 
-def picture() -> triton.InferInput:
-    tensor = triton.InferInput("image", [1, 1], "BYTES")
-    tensor.set_data_from_numpy(np.array([[PICTURE]], dtype=np.object_))
+def picture(images: int = 1) -> triton.InferInput:
+    tensor = triton.InferInput("image", [images, 1], "BYTES")
+    tensor.set_data_from_numpy(np.array([[PICTURE]] * images, dtype=np.object_))
     return tensor
 
 
-def infer(server: Server, **headers: str) -> tuple[dict, dict[str, str]]:
+def infer(
+    server: Server, images: int = 1, **headers: str
+) -> tuple[dict, dict[str, str]]:
     """A request over gRPC: its receipt, and what the trailing metadata say."""
     from tritonclient.grpc import service_pb2, service_pb2_grpc
 
     request = service_pb2.ModelInferRequest(model_name=MODEL, id="one")
-    tensor = picture()
+    tensor = picture(images)
     request.inputs.append(tensor._get_tensor())
     request.raw_input_contents.append(tensor._get_content())
     with grpc.insecure_channel(server.grpc) as channel:
@@ -173,6 +175,24 @@ def test_a_request_over_grpc_is_a_span_with_its_stages(traced, collector):
     assert root.resource["service.name"] == "cats"
     assert root.resource["deployment.environment"] == "test"
     assert root.resource["zone"] == "a,b"
+
+
+def test_pictures_that_are_decoded_side_by_side_have_spans_of_their_true_times(
+    traced, collector
+):
+    trace, _, header = parent()
+    receipt, _ = infer(traced, images=8, traceparent=header)
+    spans = collector.trace(trace)
+    (root,) = [one for one in spans if one.kind == SERVER]
+    children = [one for one in spans if one.id != root.id]
+    assert all(root.start <= one.start <= one.end <= root.end for one in children)
+    # What the receipt tells is divided between the two; the spans are not.
+    assert by_stage(children) == {
+        stage: receipt[f"fovea.{stage}_ns"] for stage in STAGES
+    }
+    (decode,) = [one for one in children if one.name == "decode"]
+    (preprocess,) = [one for one in children if one.name == "preprocess"]
+    assert decode.start < preprocess.start < decode.end < preprocess.end
 
 
 def test_a_request_over_http_is_a_span_with_its_stages(traced, collector):
