@@ -22,6 +22,7 @@
 #include "server/transport/http/http_status.h"
 #include "server/transport/http/json_text.h"
 #include "server/transport/http/message_json.h"
+#include "server/transport/http/settings_json.h"
 #include "server/transport/messages/model_messages.h"
 
 namespace fovea {
@@ -295,10 +296,21 @@ void ListRegions(Call call) {
 void NoRegions(Call call) { call.Answer("[]"); }
 void AnswerNothing(Call call) { call.Answer("{}"); }
 void RegisterCuda(Call call) { call.Answer(ServerApi::RegisterCudaSharedMemory()); }
-void TraceSettings(Call call) { call.Answer(R"({"trace_level":["OFF"]})"); }
-void ChangeTraceSettings(Call call) { call.Answer(ServerApi::ChangeTraceSettings(true)); }
-void LogSettings(Call call) { call.Answer("{}"); }
-void ChangeLogSettings(Call call) { call.Answer(ServerApi::ChangeLogSettings(true)); }
+
+// Settings. A GET changes nothing, whatever its body.
+
+void TraceSettings(Call call) {
+  call.Answer(AnswerTraceSettings(call.api(), call.Name(0), json::object()));
+}
+void ChangeTraceSettings(Call call) {
+  const auto body = ReadObject(call, limits::kMaxControlMessageBytes);
+  call.Answer(body.ok() ? AnswerTraceSettings(call.api(), call.Name(0), *body) : body.status());
+}
+void LogSettings(Call call) { call.Answer(AnswerLogSettings(call.api(), json::object())); }
+void ChangeLogSettings(Call call) {
+  const auto body = ReadObject(call, limits::kMaxControlMessageBytes);
+  call.Answer(body.ok() ? AnswerLogSettings(call.api(), *body) : body.status());
+}
 
 constexpr auto kConfig = TellOfModel<inference::ModelConfig, FillConfig>;
 constexpr auto kMetadata = TellOfModel<inference::ModelMetadataResponse, FillMetadata>;
@@ -401,6 +413,7 @@ void Handle(HttpContext& context, ExchangePtr exchange) {
         const absl::Status admitted = request.caller->Admit(request.arrived);
         if (!admitted.ok()) return exchange->Answer(ErrorAnswer(admitted));
       }
+      request.route = route.pattern;
       return route.run({context, std::move(exchange), *std::move(names)});
     }
     absl::StrAppend(&allowed, allowed.empty() ? "" : ", ",
