@@ -425,3 +425,19 @@ def test_foveas_clients_speak_tls_and_show_what_they_are_asked_for(
     assert b"star" in subprocess.check_output(command, env=asked)
     without = subprocess.run(command, capture_output=True, check=False)
     assert without.returncode == 1 and b"API key" in without.stderr
+    # `fovea evaluate` is another program, which is told the same.
+    folder = tmp_path / "pictures/star"
+    folder.mkdir(parents=True)
+    shutil.copy(picture, folder)
+    asked |= {"PYTHONPATH": str(ROOT / "client/python")}
+    evaluating = ("evaluate", "-m", MODEL, "-d", folder.parent, "--json")
+    python = (sys.executable, "-m", "fovea.evaluation.command", *evaluating[1:])
+    for one in (
+        [BUILD / "bin/fovea", "--server", server.grpc, *flags, *evaluating],
+        [*python, "--server", server.grpc, *flags],
+    ):
+        figures = json.loads(subprocess.check_output(one, env=asked))
+        assert figures["models"][0]["answered"] == 1, figures
+        keyless = {**asked, "FOVEA_API_KEY": ""}
+        without = subprocess.run(one, env=keyless, capture_output=True, check=False)
+        assert without.returncode == 1 and b"API key" in without.stderr
