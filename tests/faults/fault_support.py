@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import io
 import pathlib
 import re
@@ -12,6 +13,7 @@ import grpc
 import numpy as np
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
+from http_caller import HttpCaller, HttpRefusal
 from PIL import Image
 from running_server import Server
 from tritonclient.grpc import service_pb2
@@ -136,15 +138,42 @@ class Caller:
         )  # no serializers: bytes go in and come out
         return call(payload, timeout=timeout, **options)
 
-    def infer(self, request: service_pb2.ModelInferRequest, **options) -> np.ndarray:
+    def answer(
+        self, request: service_pb2.ModelInferRequest, **options
+    ) -> tuple[np.ndarray, dict]:
+        """The one output, and the parameters of the answer."""
         response = service_pb2.ModelInferResponse.FromString(
             self.send(request.SerializeToString(), **options)
         )
         (output,) = response.outputs
         type = {"FP32": np.float32, "UINT8": np.uint8}[output.datatype]
-        return np.frombuffer(response.raw_output_contents[0], type).reshape(
-            output.shape
+        values = np.frombuffer(response.raw_output_contents[0], type)
+        parameters = {
+            key: getattr(one, one.WhichOneof("parameter_choice"))
+            for key, one in response.parameters.items()
+        }
+        return values.reshape(output.shape), parameters
+
+    def infer(self, request: service_pb2.ModelInferRequest, **options) -> np.ndarray:
+        return self.answer(request, **options)[0]
+
+    def load(self, model: str, config: str | None = None, timeout: float = 60) -> None:
+        request = service_pb2.RepositoryModelLoadRequest(model_name=model)
+        if config is not None:
+            request.parameters["config"].string_param = config
+        self.send(
+            request.SerializeToString(),
+            method=SERVICE + "RepositoryModelLoad",
+            timeout=timeout,
         )
+
+    def unload(self, model: str) -> None:
+        request = service_pb2.RepositoryModelUnloadRequest(model_name=model)
+        method = SERVICE + "RepositoryModelUnload"
+        self.send(request.SerializeToString(), method=method, timeout=60)
+
+    def close(self) -> None:
+        self.channel.close()
 
     def refused(
         self, request: service_pb2.ModelInferRequest | bytes, **options
@@ -153,6 +182,31 @@ class Caller:
         with pytest.raises(grpc.RpcError) as error:
             self.send(payload, **options)
         return error.value
+
+
+def both(server: Server) -> list[Caller | HttpCaller]:
+    """A caller over either protocol."""
+    return [Caller(server.grpc), HttpCaller(server.http)]
+
+
+def refusal_of(call) -> grpc.RpcError:
+    """The error that `call` ends with, over either protocol."""
+    with pytest.raises(grpc.RpcError) as error:
+        call()
+    return error.value
+
+
+def in_parallel(caller: Caller | HttpCaller, requests: list, timeout: float = 60):
+    """What became of each of the requests, which are sent at the same time: (values, parameters), or the error."""
+
+    def ask(request):
+        try:
+            return caller.answer(request, timeout=timeout)
+        except grpc.RpcError as error:
+            return error
+
+    with concurrent.futures.ThreadPoolExecutor(len(requests)) as pool:
+        return list(pool.map(ask, requests))
 
 
 def reason(error: grpc.RpcError) -> str:
@@ -166,6 +220,8 @@ def expect(error: grpc.RpcError, code: str, reason_prefix: str = "") -> None:
         error.details(),
     )
     assert reason(error).startswith(reason_prefix), (reason(error), error.details())
+    if isinstance(error, HttpRefusal):
+        error.expect_shape()
     text = error.details()
     assert len(text) > 5
     for inside in (
