@@ -429,12 +429,18 @@ def test_foveas_clients_speak_tls_and_show_what_they_are_asked_for(
     folder = tmp_path / "pictures/star"
     folder.mkdir(parents=True)
     shutil.copy(picture, folder)
+    program = tmp_path / "bin/fovea-evaluate"
+    program.parent.mkdir()
+    program.write_text(
+        f'#!/bin/sh\nexec {sys.executable} -m fovea.evaluation.command "$@"\n'
+    )
+    program.chmod(0o755)
     asked |= {"PYTHONPATH": str(ROOT / "client/python")}
+    asked["PATH"] = f"{program.parent}:{asked['PATH']}"
     evaluating = ("evaluate", "-m", MODEL, "-d", folder.parent, "--json")
-    python = (sys.executable, "-m", "fovea.evaluation.command", *evaluating[1:])
     for one in (
         [BUILD / "bin/fovea", "--server", server.grpc, *flags, *evaluating],
-        [*python, "--server", server.grpc, *flags],
+        [program, *evaluating[1:], "--server", server.grpc, *flags],
     ):
         figures = json.loads(subprocess.check_output(one, env=asked))
         assert figures["models"][0]["answered"] == 1, figures
