@@ -222,6 +222,7 @@ def test_a_model_that_cannot_be_loaded_at_the_start_leaves_the_others_serving(
         expect(caller.refused(infer_request(model="shapes_with_knn")), "NOT_FOUND")
 
 
+@pytest.mark.harmed  # its model is unloaded in the end
 def test_row_31_reloads_and_unloads_lose_no_request(start_server, repository, connect):
     server = start_server("--model-repository", repository, *EXPLICIT)
     failures: list[grpc.StatusCode] = []
