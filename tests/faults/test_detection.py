@@ -416,11 +416,8 @@ def test_row_55_options_that_make_no_sense_are_refused(
     model = {"Detect": "boxes", "Segment": "segments"}[call]
     error = vision.refused(call, model, picture("PNG"), **fields)
     expect(error, "INVALID_ARGUMENT", reason)
-    words = {key: value for key, value in fields.items() if key != "classes"}
-    if "classes" in fields:
-        words["class"] = fields["classes"]
     path = f"/v1/{call.lower()}?" + urllib.parse.urlencode(
-        {"model": model, **words}, doseq=True
+        {"model": model, **fields}, doseq=True
     )
     error = vision.http.refused_call("POST", path, picture("PNG"))
     expect(error, "INVALID_ARGUMENT", over_http or reason)
