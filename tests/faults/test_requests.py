@@ -122,7 +122,7 @@ def test_row_4_a_message_over_the_limit_is_refused(start_server, identity_reposi
         error = caller.refused(infer_request(raw=[bytes(2 << 20)], model="identity"))
         assert error.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
         caller.infer(identity_request())
-    expect(error, "RESOURCE_EXHAUSTED", "http.body_too_large")
+    expect(error, "RESOURCE_EXHAUSTED", "request.too_large")
 
 
 def test_row_5_a_compressed_bomb_is_not_unpacked(start_server, identity_repository):
@@ -453,7 +453,9 @@ def test_row_25_every_path_refuses_names_that_no_model_can_have(
         quoted = path.format(urllib.parse.quote(name, safe=""))
         body = b"{}" if method == "POST" else b""
         error = http_caller.refused_call(method, quoted, body)
-        expect(error, "INVALID_ARGUMENT", "model.bad_name")
+        # A part of a path that leads up is refused before anybody asks whose name it is.
+        reason = "http.bad_request" if name == ".." else "model.bad_name"
+        expect(error, "INVALID_ARGUMENT", reason)
 
 
 def images_run(caller: Caller) -> int:
