@@ -131,6 +131,7 @@ class Unharmed:
                 for name in (MODEL, "identity")
                 for folder in self._folders
                 if (folder / name).is_dir()
+                and ("explicit" not in given or name in given)
             ),
             None,
         )

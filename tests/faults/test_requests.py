@@ -453,8 +453,8 @@ def test_row_25_every_path_refuses_names_that_no_model_can_have(
         quoted = path.format(urllib.parse.quote(name, safe=""))
         body = b"{}" if method == "POST" else b""
         error = http_caller.refused_call(method, quoted, body)
-        # A part of a path that leads up is refused before anybody asks whose name it is.
-        reason = "http.bad_request" if name == ".." else "model.bad_name"
+        # A NUL is refused before anybody asks whose name it is.
+        reason = "http.bad_request" if "\0" in name else "model.bad_name"
         expect(error, "INVALID_ARGUMENT", reason)
 
 
