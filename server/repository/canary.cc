@@ -175,6 +175,9 @@ absl::Status AskCanary(std::shared_ptr<const ServingModel> model, const Canary& 
       const absl::StatusOr<InferenceResponse>& response = *answer->response;
       if (response.ok()) return CheckCanaryAnswer(canary, *view, *response);
       if (!OfTheMoment(response.status())) return Failed(std::string(response.status().message()));
+      return Unavailable("canary.not_answered",
+                         absl::StrCat("the canary could not be answered: ",
+                                      std::string(response.status().message())));
     }
   }
   cancellation->Cancel();

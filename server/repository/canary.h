@@ -20,8 +20,8 @@ struct Canary {
 };
 
 // That of `version` of `model`, both as they were found; its files are read now.
-// FAILED_PRECONDITION and UNAVAILABLE as folder/canary_files; RESOURCE_EXHAUSTED: no memory. Only
-// of a version that has one.
+// FAILED_PRECONDITION and UNAVAILABLE as folder/canary_files; UNAVAILABLE: no memory. Only of a
+// version that has one.
 absl::StatusOr<Canary> ReadCanaryOf(const ModelFolderContents& model,
                                     const VersionFolderContents& version);
 

@@ -16,10 +16,12 @@ from fault_support import (
     MODEL,
     Caller,
     add_identity,
+    ask_both,
     both,
     expect_memory_bounded,
     identity_request,
     infer_request,
+    leaves_unharmed,
 )
 from http_caller import HttpCaller
 from running_server import DEMO, SERVER, Server
@@ -63,10 +65,10 @@ def connect(request: pytest.FixtureRequest) -> Callable[[Server], Caller | HttpC
 
 
 @pytest.fixture(scope="session")
-def good_answer(grpc_caller: Caller, http_caller: HttpCaller) -> np.ndarray:
-    answer = grpc_caller.infer(infer_request())
-    np.testing.assert_array_equal(http_caller.infer(infer_request()), answer)
-    return answer
+def good_answer(server: Server) -> np.ndarray:
+    answers = ask_both(server)
+    np.testing.assert_array_equal(answers[0], answers[1])
+    return answers[0]
 
 
 @pytest.fixture
@@ -99,13 +101,8 @@ def unharmed(request: pytest.FixtureRequest) -> Iterator[None]:
     server, before = (
         request.getfixturevalue(name) for name in ("server", "good_answer")
     )
-    resident = server.resident_bytes()
-    yield
-    assert server.alive()
-    for caller in both(server):
-        np.testing.assert_array_equal(caller.infer(infer_request()), before)
-        caller.close()
-    expect_memory_bounded(server, resident)
+    with leaves_unharmed(server, lambda: ask_both(server), [before, before]):
+        yield
 
 
 # Whose callers show something, or may not ask for everything.

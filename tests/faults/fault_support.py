@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import io
 import pathlib
 import re
 import time
 import urllib.request
+from collections.abc import Callable
 
 import grpc
 import numpy as np
@@ -277,6 +279,26 @@ def expect_memory_bounded(server: Server, resident: int, timeout: float = 30) ->
             f"{RESIDENT_BOUND >> 20} MiB are the bound"
         )
         time.sleep(0.1)
+
+
+@contextlib.contextmanager
+def leaves_unharmed(server: Server, ask: Callable[[], object], before: object):
+    """What holds after every fault (docs/faults.md): the server lives, the next good requests, which `ask` sends, have the
+    answers `before`, to the bit, and memory is bounded."""
+    resident = server.resident_bytes()
+    yield
+    assert server.alive()
+    np.testing.assert_equal(ask(), before)
+    expect_memory_bounded(server, resident)
+
+
+def ask_both(server: Server) -> list[np.ndarray]:
+    """The good request over both protocols."""
+    callers = both(server)
+    answers = [caller.infer(infer_request()) for caller in callers]
+    for caller in callers:
+        caller.close()
+    return answers
 
 
 def health_of(address: str, service: str) -> int:

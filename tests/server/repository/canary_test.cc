@@ -227,6 +227,17 @@ TEST_F(CanaryTest, ACanaryThatCouldNotBeAskedSaysNothing) {
   EXPECT_EQ(asked, 2);
 }
 
+TEST_F(CanaryTest, ALoadSaysWhyItsCanaryCouldNotBeAnswered) {
+  AddModel();
+  models_.AnswerWith([](const InferenceRequest&) {
+    return ResourceExhausted("image.too_many_bytes", "at most 7 are taken");
+  });
+  OpenExplicit();
+  EXPECT_THAT(Index(), ElementsAre("cats/1 unavailable the canary could not be answered: at most 7 "
+                                   "are taken"));
+  EXPECT_EQ(repository_->Load("cats", "").code(), absl::StatusCode::kUnavailable);
+}
+
 TEST_F(CanaryTest, ACanaryForWhichThereIsNoMemorySaysNothing) {
   AddModel();
   models_.AnswerWith([](const InferenceRequest&) { return Class(3, "cat"); });
