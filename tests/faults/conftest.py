@@ -31,6 +31,9 @@ from running_server import DEMO, SERVER, Server
 def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     """For servers of a test's own: not their speed is tested, and some tests start several."""
     monkeypatch.setenv("FOVEA_THREADS", "1")
+    # malloc keeps freed memory for each thread that had it. Of this size on it goes back at once, so that what is
+    # resident is what is held.
+    monkeypatch.setenv("MALLOC_MMAP_THRESHOLD_", str(1 << 20))
 
 
 @pytest.fixture(scope="session")

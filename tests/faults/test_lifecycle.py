@@ -432,9 +432,10 @@ def kill_under_load(server) -> np.ndarray:
     over_http = pool.submit(HttpCaller(server.http).infer, infer_request(), timeout=60)
     wait_until(lambda: arrived(server.metrics) > 2)
     server.process.kill()
-    # No answer, and no half of one.
-    assert isinstance(over_http.exception(60), (OSError, http.client.HTTPException))
     assert server.process.wait(60) == -signal.SIGKILL
+    # A whole answer, or none.
+    error = over_http.exception(60)
+    assert error is None or isinstance(error, (OSError, http.client.HTTPException))
     codes = {future.code() for _, future in futures}
     assert codes <= {grpc.StatusCode.OK, grpc.StatusCode.UNAVAILABLE}
     assert grpc.StatusCode.UNAVAILABLE in codes
