@@ -1,4 +1,14 @@
 // Every numeric limit of the server in one place, with what it holds off. Rows: docs/faults.md.
+//
+// (flag) marks the default of a flag, which an operator may turn within the bounds that
+// server/lifecycle/limit_flags.cc gives. The others are constants for one of these reasons:
+//   - what a caller names or frames. No honest caller comes near them, so turning them up only
+//     gives more to others: names, ranks, counts of inputs, fields, chunks, parts, credentials.
+//   - what keeps a promise of SECURITY.md that is made without looking at flags: what is not
+//     counted in --request-memory, what health and metrics may take, how long a stop takes.
+//   - what is the model's to say (model.textproto), and is only bounded here: batches, queues,
+//     delays, levels, instances, labels.
+//   - what a file format or protobuf sets.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +20,7 @@ inline constexpr int64_t kKiB = 1 << 10;
 inline constexpr int64_t kMiB = 1 << 20;
 
 // Requests.
-inline constexpr int64_t kMaxMessageBytes = 256 * kMiB;  // of one message or body (row 4)
+inline constexpr int64_t kMaxMessageBytes = 256 * kMiB;  // of one message or body (row 4; flag)
 // Pieces in which a message may come: so many, and one more for each KiB of it. Each costs memory
 // of its own, and a sender may make them of a byte (row 37).
 inline constexpr size_t kMaxSmallPieces = 4096;
@@ -23,7 +33,7 @@ inline constexpr int kMaxParametersPerRequest = 64;
 inline constexpr size_t kMaxRequestIdBytes = 1024;
 inline constexpr size_t kMaxModelNameBytes = 128;    // (row 25)
 inline constexpr int64_t kMaxTimeoutSeconds = 3600;  // longer deadlines are clamped (row 36)
-inline constexpr int kMaxConcurrentStreams = 1024;   // of one connection
+inline constexpr int kMaxConcurrentStreams = 1024;   // of one connection (flag)
 // File descriptors that connections leave for everything else, or half of them where there are few
 // (row 38).
 inline constexpr int kReservedFiles = 128;
@@ -45,15 +55,15 @@ inline constexpr int64_t kMaxLoadMessageBytes = 128 * kKiB;
 // Of every other request without tensors: a name and little else (row 37).
 inline constexpr int64_t kMaxControlMessageBytes = 4 * kKiB;
 // Of one ModelStreamInfer or StreamImages: requests that have been taken and whose answers have not
-// left. Raise it where one stream alone is to fill large batches.
+// left (flag). Raise it where one stream alone is to fill large batches.
 inline constexpr int kMaxStreamRequestsInFlight = 64;
 // A stream that holds one in so many of the bytes for requests takes no more until answers have
 // left (rows 37, 65): its messages, what its requests under way may take (decoded pictures,
 // outputs, masks), its answers. Raise it where many callers read slowly or send large pictures;
 // lower it where one stream of such pictures alone is to fill batches.
 inline constexpr int kStreamMemoryShare = 8;
-// Shared memory that callers have registered (row 52): regions at a time, each of which keeps a
-// file descriptor open, and bytes of a name or a key.
+// Shared memory that callers have registered (row 52): regions at a time (flag), each of which
+// keeps a file descriptor open, and bytes of a name or a key.
 inline constexpr size_t kMaxSharedMemoryRegions = 256;
 inline constexpr size_t kMaxSharedMemoryNameBytes = 254;
 // Of an answer that is not counted, so that health is told when all memory is in use.
@@ -63,7 +73,16 @@ inline constexpr int kMaxHealthWatches = 4096;
 inline constexpr int kMaxReflectionStreams = 256;
 
 // Connections and the server's end.
-inline constexpr int kHandshakeSeconds = 10;  // in which a connection is set up (row 38)
+inline constexpr int kHandshakeSeconds = 10;  // in which a connection is set up (row 38; flag)
+// Over gRPC, milliseconds, all of them flags. Our pings find callers that are gone without a word,
+// so that their requests are cancelled.
+inline constexpr int64_t kGrpcKeepaliveTimeMs = 60'000;     // between two pings of ours
+inline constexpr int64_t kGrpcKeepaliveTimeoutMs = 20'000;  // in which one is answered
+// Between two pings of a caller, and how many that come sooner are let pass (row 38).
+inline constexpr int64_t kGrpcMinPingIntervalMs = 10'000;
+inline constexpr int64_t kGrpcMaxPingStrikes = 2;
+inline constexpr int64_t kGrpcMaxConnectionIdleMs = 900'000;     // without a call
+inline constexpr int64_t kGrpcMaxConnectionAgeGraceMs = 30'000;  // of the calls of one that is old
 // That a draining server waits for callers to read answers that are there (row 37).
 inline constexpr int64_t kUnreadAnswerSeconds = 5;
 // A drain ends once no inference request has come for this long: messages that were on their way
@@ -99,13 +118,13 @@ inline constexpr int kSpanExportAttempts = 5;
 inline constexpr int64_t kSpanFlushSeconds = 3;
 
 // HTTP.
-inline constexpr int kHttpThreads = 4;  // that frame requests, and answer what is quick
+inline constexpr int kHttpThreads = 4;  // that frame requests, and answer what is quick (flag)
 // That read bodies which take long and compress answers: health does not wait for these.
 inline constexpr int kHttpSlowThreads = 2;
 // A body of so many bytes, or one that is compressed, is read by those.
 inline constexpr int64_t kSlowHttpBodyBytes = 256 * kKiB;
 inline constexpr int64_t kLeastCompressedAnswerBytes = 1 * kKiB;  // shorter ones leave as they are
-inline constexpr int kMaxHttpConnections = 1024;                  // open at a time (row 38)
+inline constexpr int kMaxHttpConnections = 1024;                  // open at a time (row 38; flag)
 inline constexpr int kMaxMetricsConnections = 64;                 // the same of the metrics' port
 inline constexpr size_t kMaxHttpHeadBytes = 16 * kKiB;            // request line and fields (row 3)
 inline constexpr size_t kMaxHttpTargetBytes = 8 * kKiB;
@@ -121,9 +140,9 @@ inline constexpr int64_t kMaxJsonBytes = 16 * kMiB;
 inline constexpr size_t kMaxJsonNameBytes = 4 * kKiB;  // of a tensor, a type, an id
 inline constexpr size_t kMaxFormParts = 1024;          // of a multipart body
 inline constexpr size_t kMaxFormHeadBytes = 4 * kKiB;  // of one part
-inline constexpr int64_t kHttpIdleSeconds = 75;
-inline constexpr int64_t kHttpHeadSeconds = 10;  // (row 37)
-// Each so many seconds of a body or an answer have to bring their share at this speed.
+inline constexpr int64_t kHttpIdleSeconds = 75;        // without a request (flag)
+inline constexpr int64_t kHttpHeadSeconds = 10;        // (row 37; flag)
+// Each so many seconds (flag) of a body or an answer have to bring their share at this speed.
 inline constexpr int64_t kHttpTransferSeconds = 20;
 inline constexpr int64_t kLeastHttpBytesPerSecond = 128 * kKiB;
 inline constexpr int64_t kHttpLingerSeconds = 2;           // that an error is left to be read
@@ -131,8 +150,9 @@ inline constexpr int64_t kMaxMetricsBodyBytes = 1 * kKiB;  // a scrape has none
 inline constexpr int64_t kMetricsPortBytes = 16 * kMiB;  // of answers to scrapes that are under way
 
 // Images.
-inline constexpr int64_t kMaxEncodedImageBytes = 32 * kMiB;  // (row 13)
-inline constexpr int64_t kMaxImagePixels = 50'000'000;  // in the header, before decoding (row 14)
+inline constexpr int64_t kMaxEncodedImageBytes = 32 * kMiB;  // (row 13; flag)
+// In the header, before decoding (row 14; flag).
+inline constexpr int64_t kMaxImagePixels = 50'000'000;
 inline constexpr int kMaxImageSide = 32'767;
 inline constexpr int kMaxAspectRatio = 1000;  // longer over shorter side (row 24)
 inline constexpr int kMaxJpegScans = 100;     // progressive bombs (row 16)
@@ -141,6 +161,7 @@ inline constexpr int64_t kMaxJpegScanPixels = 1'000'000'000;
 // Text, colour and EXIF chunks (row 15).
 inline constexpr int64_t kMaxImageMetadataBytes = 8 * kMiB;
 inline constexpr int kMaxImagingThreads = 1024;
+inline constexpr int kMaxImagingQueue = 1024;  // images that wait to be decoded (flag)
 
 // The model repository.
 // Models that load at the same time: reading and packing weights keeps about a processor busy.

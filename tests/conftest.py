@@ -18,6 +18,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "full: too long for continuous integration")
+    config.addinivalue_line(
+        "markers",
+        "harmed: a fault after which the server is not as before (tests/faults)",
+    )
 
 
 def pytest_collection_modifyitems(

@@ -9,15 +9,21 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
-TABLE = """| # | fault | tested in |
-|---|---|---|
-| 1 | bytes | faults/test_requests, server |
-| 2 | names | server/core (their length), base |
-| 12 | a lost device | planned |
-| 31 | masks | server and base |
+TABLE = """| # | fault | tested in | not over both, because |
+|---|---|---|---|
+| 1 | bytes | faults/test_requests, server | – |
+| 2 | names | server/core (their length), base | no caller can name one |
+| 12 | a lost device | planned | – |
+| 31 | masks | server and base | masks are made up |
+"""
+ASKED = """def helper():
+    return {}(1)
+
+def test_row_1_is_refused(grpc_caller):
+    helper()
 """
 GOOD = {
-    "faults/test_requests.py": '"""Rows 1-3 of docs/faults.md."""\n',
+    "faults/test_requests.py": ASKED.format("HttpCaller"),
     "server/core/name_test.cc": "// docs/faults.md, rows 1, 2 and 7.\n",
     "server/masks/mask_test.cc": "TEST(Mask, Row31IsRefused) {}\n",
     "base/mask_test.cc": "// Rows 2 and 31.\n",
@@ -51,14 +57,55 @@ def test_rows_that_are_named_or_planned_are_no_finding(tmp_path):
     ],
 )  # fmt: skip
 def test_a_row_that_nothing_names_is_a_finding(name, text, says, tmp_path):
-    (finding,) = findings(tmp_path, {**GOOD, name: text})
-    assert finding.endswith(says)
+    assert any(
+        finding.endswith(says) for finding in findings(tmp_path, {**GOOD, name: text})
+    )
+
+
+@pytest.mark.parametrize(
+    ("test", "missing"),
+    [
+        (ASKED.format("HttpCaller"), None),
+        (ASKED.format("Caller"), "http"),
+        ("def test_row_1_x(http_caller): pass\n", "grpc"),
+        ("def test_row_1_x(caller): pass\n", None),
+        ("def test_rows_0_to_2_x(connect): pass\n", None),
+        ("def test_row_1_x(server): both(server)\n", None),
+        ("# row 1\ndef test_of_another(caller): pass\n", "grpc and http"),
+        ('CASES = {"row 1: x": 2}\ndef test_x(caller): CASES[0]\n', None),
+        (
+            'S = pytest.fixture(params=["grpc", "http"])\ndef test_row_1_x(S): pass\n',
+            None,
+        ),
+    ],
+)
+def test_a_row_is_tested_over_both_protocols(test, missing, tmp_path):
+    found = findings(tmp_path, {**GOOD, "faults/test_requests.py": test})
+    expected = f"row 1 is not tested over {missing}, and does not say why"
+    assert found == ([] if missing is None else [f"docs/faults.md: {expected}"])
+
+
+def test_cpp_tests_speak_the_protocol_of_their_folder(tmp_path):
+    files = {**GOOD, "faults/test_requests.py": "def test_row_1_x(grpc_caller): pass\n"}
+    del files["server/core/name_test.cc"]
+    files["server/transport/http/name_test.cc"] = "// rows 1 and 2\n"
+    files["server/core/other_test.cc"] = "// rows 1 and 2\n"
+    assert findings(tmp_path, files) == []
+
+
+def test_a_reason_that_is_not_needed_is_a_finding(tmp_path):
+    files = {**GOOD, "server/transport/grpc/x.cc": "// row 31\n"}
+    files["server/transport/http/x.cc"] = "// row 31\n"
+    (finding,) = findings(tmp_path, files)
+    assert finding.endswith(
+        "row 31 is tested over both protocols, and says why it is not"
+    )
 
 
 def test_a_place_that_is_not_there_is_a_finding(tmp_path):
     files = {name: text for name, text in GOOD.items() if not name.startswith("faults")}
-    (finding,) = findings(tmp_path, files)
-    assert finding == "docs/faults.md: there is no tests/faults/test_requests"
+    missing = "docs/faults.md: there is no tests/faults/test_requests"
+    assert missing in findings(tmp_path, files)
 
 
 @pytest.mark.parametrize(

@@ -178,32 +178,6 @@ void ModelFolders::ReadLabels(const RepositoryFs& fs, std::string_view name,
   }
 }
 
-absl::Status ModelFolders::ReadCanary(const RepositoryFs& fs, std::string_view name,
-                                      const CanarySpec& canary,
-                                      VersionFolderContents* version) const {
-  const auto read = [&](const std::string& file, std::string* bytes) -> absl::Status {
-    absl::StatusOr<FileContent> content = ReadWhole(
-        fs, Join(Join(name, std::to_string(version->number)), file), limits::kMaxCanaryFileBytes);
-    if (absl::IsNotFound(content.status())) {
-      content = ReadWhole(fs, Join(name, file), limits::kMaxCanaryFileBytes);
-    }
-    if (absl::IsNotFound(content.status())) {
-      return FailedPrecondition("canary.missing", "the canary's " + file + " does not exist");
-    }
-    FOVEA_RETURN_IF_ERROR(content.status());
-    version->fingerprint += Print(content->identity);
-    *bytes = std::move(content->bytes);
-    return absl::OkStatus();
-  };
-  auto files = std::make_shared<CanaryFiles>();
-  FOVEA_RETURN_IF_ERROR(read(canary.input, &files->input));
-  if (!canary.output_file.empty()) {
-    FOVEA_RETURN_IF_ERROR(read(canary.output_file, &files->expected));
-  }
-  version->canary = std::move(files);
-  return absl::OkStatus();
-}
-
 void ModelFolders::ReadVersions(const RepositoryFs& fs, std::string_view name,
                                 ModelFolderContents* contents) const {
   std::vector<absl::Status>& problems = contents->problems;
@@ -245,7 +219,13 @@ void ModelFolders::ReadVersions(const RepositoryFs& fs, std::string_view name,
       }
     }
     if (version.status.ok() && contents->spec.canary) {
-      version.status = ReadCanary(fs, name, *contents->spec.canary, &version);
+      auto canary = FindCanary(fs, name, number, *contents->spec.canary);
+      version.status = canary.status();
+      if (canary.ok()) {
+        version.fingerprint += Print(canary->input.identity);
+        if (canary->expected) version.fingerprint += Print(canary->expected->identity);
+        version.canary = *std::move(canary);
+      }
     }
     for (const std::string_view part :
          {std::string_view(" "), std::string_view(version.fingerprint), Text(version.status)}) {

@@ -10,25 +10,20 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "model_zoo/folder/canary_files.h"
 #include "model_zoo/folder/model_spec.h"
 #include "model_zoo/folder/repository_fs.h"
 #include "model_zoo/folder/weights_file.h"
 
 namespace fovea {
 
-// The files of a canary, as they were found.
-struct CanaryFiles {
-  std::string input;     // the picture or the tensor
-  std::string expected;  // of output_file; otherwise empty
-};
-
 // A version as it was found.
 struct VersionFolderContents {
   int64_t number = 0;
   absl::Status status;                 // why it cannot be loaded: no weights, a bad format, ...
   std::optional<WeightsFile> weights;  // none where they are random, or where `status` says why
-  std::shared_ptr<const CanaryFiles> canary;  // null where the spec has none, or `status` says why
-  std::string fingerprint;                    // differs when the spec, the labels or the weights do
+  std::optional<FoundCanary> canary;   // none where the spec has none, or `status` says why
+  std::string fingerprint;  // differs when the spec, the labels, the weights or the canary do
 };
 
 // A model as it was found.
@@ -83,9 +78,6 @@ class ModelFolders {
   // Both add to the contents' problems. Out of memory throws.
   void ReadLabels(const RepositoryFs& fs, std::string_view name,
                   ModelFolderContents* contents) const;
-  // Of the model `name`, whose spec has one.
-  absl::Status ReadCanary(const RepositoryFs& fs, std::string_view name, const CanarySpec& canary,
-                          VersionFolderContents* version) const;
   void ReadVersions(const RepositoryFs& fs, std::string_view name,
                     ModelFolderContents* contents) const;
   absl::Status ReadAll(std::string_view name, std::string_view config_override,

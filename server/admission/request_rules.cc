@@ -148,27 +148,27 @@ absl::StatusOr<AcceptedInput> CheckInput(const InputTensor& input, uint64_t prio
   return accepted;
 }
 
-absl::Status CheckFileSizes(std::span<const ScatteredBytes> files) {
+absl::Status CheckFileSizes(std::span<const ScatteredBytes> files, const ModelView& model) {
   for (const ScatteredBytes& file : files) {
-    if (file.size() > static_cast<uint64_t>(limits::kMaxEncodedImageBytes)) {
+    if (file.size() > static_cast<uint64_t>(model.max_image_bytes)) {
       return ResourceExhausted("image.too_many_bytes",
                                absl::StrCat("an encoded image of ", file.size(), " bytes; at most ",
-                                            limits::kMaxEncodedImageBytes, " are taken"));
+                                            model.max_image_bytes, " are taken"));
     }
   }
   return absl::OkStatus();
 }
 
 // Of pixels that come as they are, what imaging's probe refuses of a file.
-absl::Status CheckPixelCount(const AcceptedInput& accepted) {
+absl::Status CheckPixelCount(const AcceptedInput& accepted, const ModelView& model) {
   const int64_t height = accepted.tensor->shape[1];
   const int64_t width = accepted.tensor->shape[2];
   if (height > limits::kMaxImageSide || width > limits::kMaxImageSide ||
-      height * width > limits::kMaxImagePixels) {
+      height * width > model.max_image_pixels) {
     return InvalidArgument(
         "image.too_many_pixels",
         absl::StrCat("an image of ", width, " x ", height, " pixels; at most ",
-                     limits::kMaxImagePixels, " and ", limits::kMaxImageSide, " a side are taken"));
+                     model.max_image_pixels, " and ", limits::kMaxImageSide, " a side are taken"));
   }
   const int64_t longer = std::max(height, width);
   const int64_t shorter = std::min(height, width);
@@ -190,7 +190,7 @@ absl::StatusOr<AcceptedInput> CheckRequest(const InferenceRequest& request,
     FOVEA_ASSIGN_OR_RETURN(accepted.images,
                            CheckImageCount(static_cast<int64_t>(accepted.files.size()),
                                            /*pictures=*/true, request.priority, model));
-    FOVEA_RETURN_IF_ERROR(CheckFileSizes(accepted.files));
+    FOVEA_RETURN_IF_ERROR(CheckFileSizes(accepted.files, model));
     return accepted;
   }
   const auto& tensors = std::get<NamedTensors>(request.input);
@@ -200,8 +200,12 @@ absl::StatusOr<AcceptedInput> CheckRequest(const InferenceRequest& request,
                                         AcceptedNames(model)));
   }
   FOVEA_ASSIGN_OR_RETURN(AcceptedInput accepted, CheckInput(tensors[0], request.priority, model));
-  if (accepted.kind == InputKind::kImage) FOVEA_RETURN_IF_ERROR(CheckFileSizes(accepted.files));
-  if (accepted.kind == InputKind::kImageRgb) FOVEA_RETURN_IF_ERROR(CheckPixelCount(accepted));
+  if (accepted.kind == InputKind::kImage) {
+    FOVEA_RETURN_IF_ERROR(CheckFileSizes(accepted.files, model));
+  }
+  if (accepted.kind == InputKind::kImageRgb) {
+    FOVEA_RETURN_IF_ERROR(CheckPixelCount(accepted, model));
+  }
   return accepted;
 }
 

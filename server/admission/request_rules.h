@@ -33,7 +33,7 @@ struct AcceptedInput {
 // INVALID_ARGUMENT: no input or more than one, one that the model does not take, another type or
 // shape than it takes, data that is not the size of its shape, more images than max_batch_size, an
 // image of too many pixels. RESOURCE_EXHAUSTED: an encoded image of more than
-// limits::kMaxEncodedImageBytes. What it asks for is the postprocessor's to judge.
+// ModelView::max_image_bytes. What it asks for is the postprocessor's to judge.
 absl::StatusOr<AcceptedInput> CheckRequest(const InferenceRequest& request, const ModelView& model);
 
 // Bytes at most for each image of an accepted request, beside the message and what decoding it

@@ -10,7 +10,11 @@
 #include "model_zoo/folder/labels.h"
 #include "model_zoo/folder/model_folders.h"
 #include "model_zoo/folder/names.h"
+#include "server/core/cancellation.h"
+#include "server/core/clock.h"
 #include "server/executor/weights_header.h"
+#include "server/repository/canary.h"
+#include "server/repository/janitor.h"
 #include "server/repository/load_version.h"
 
 namespace fovea {
@@ -45,17 +49,28 @@ absl::Status CheckWeights(const VersionFolderContents& version) {
   return CheckWeightsHeader(file->path());
 }
 
+// Loads the version as a server does, and lets it go again.
+absl::Status TryVersion(const ModelFolderContents& model, const VersionFolderContents& version,
+                        const ServableFactory& factory, bool ask_canaries) {
+  FOVEA_ASSIGN_OR_RETURN(std::shared_ptr<Servable> servable,
+                         LoadVersion(model, version, factory, std::make_shared<Cancellation>()));
+  if (!ask_canaries || !version.canary) return absl::OkStatus();
+  FOVEA_ASSIGN_OR_RETURN(const Canary canary, ReadCanaryOf(model, version));
+  Janitor janitor;  // a request lets go of its version on a thread of the version's own
+  return AskCanary(janitor.Adopt(std::move(servable), [] {}), canary, SteadyClock(),
+                   Cancellation());
+}
+
 CheckedFolder CheckModelFolder(const ModelFolders& folders, const fs::path& path,
-                               const ServableFactory& factory) {
+                               const ServableFactory& factory, bool ask_canaries) {
   CheckedFolder checked{.path = path};
   const ModelFolderContents model = folders.Read(path.filename().string());
   for (const absl::Status& problem : model.problems) Add(checked, problem);
 
   const auto check = [&](const VersionFolderContents& version) {
-    const absl::Status status =
-        model.spec_is_known
-            ? LoadVersion(model, version, factory, std::make_shared<Cancellation>()).status()
-            : CheckWeights(version);
+    const absl::Status status = model.spec_is_known
+                                    ? TryVersion(model, version, factory, ask_canaries)
+                                    : CheckWeights(version);
     if (status.ok()) return;
     const std::string own = std::to_string(version.number) + "/" + std::string(kWeightsFile);
     const bool of_weights = version.weights && version.weights->shown == own &&
@@ -103,7 +118,8 @@ bool IsModelFolder(const fs::path& folder) {
 }  // namespace
 
 absl::StatusOr<std::vector<CheckedFolder>> CheckFolders(const fs::path& path,
-                                                        const ServableFactory& factory) {
+                                                        const ServableFactory& factory,
+                                                        bool ask_canaries) {
   std::error_code error;
   const fs::path full = fs::canonical(path, error);
   if (error || !fs::is_directory(full, error)) {
@@ -117,7 +133,7 @@ absl::StatusOr<std::vector<CheckedFolder>> CheckFolders(const fs::path& path,
                                              "the folder's name is not one that a model can have"));
       return checked;
     }
-    checked.push_back(CheckModelFolder(FoldersOf(full.parent_path()), full, factory));
+    checked.push_back(CheckModelFolder(FoldersOf(full.parent_path()), full, factory, ask_canaries));
     return checked;
   }
   const ModelFolders folders = FoldersOf(full);
@@ -135,7 +151,7 @@ absl::StatusOr<std::vector<CheckedFolder>> CheckFolders(const fs::path& path,
   }
   if (!repository.findings.empty()) checked.push_back(std::move(repository));
   for (const std::string& name : listing.names) {
-    checked.push_back(CheckModelFolder(folders, full / name, factory));
+    checked.push_back(CheckModelFolder(folders, full / name, factory, ask_canaries));
   }
   return checked;
 }

@@ -31,7 +31,10 @@ struct CheckedFolder {
 // version that would be served, one after another. Blocks for as long as that takes. A folder for
 // each model, by name; before them the repository's own where it has findings. NOT_FOUND: there is
 // no such folder.
+// `ask_canaries`: what `factory` makes answers requests, and each version that has a canary is
+// asked.
 absl::StatusOr<std::vector<CheckedFolder>> CheckFolders(const std::filesystem::path& path,
-                                                        const ServableFactory& factory);
+                                                        const ServableFactory& factory,
+                                                        bool ask_canaries = false);
 
 }  // namespace fovea

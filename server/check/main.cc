@@ -56,7 +56,7 @@ int Check(const Options& options) {
   };
   std::vector<CheckedFolder> checked;
   for (const std::string& folder : options.folders) {
-    auto found = CheckFolders(folder, factory);
+    auto found = CheckFolders(folder, factory, options.warm_up);
     if (!found.ok()) return Fail(found.status(), kUsage);
     for (CheckedFolder& one : *found) checked.push_back(std::move(one));
   }
@@ -80,8 +80,9 @@ int main(int argc, char** argv) {
                  "A model's folder, or a repository's: then all models in it")
       ->required()
       ->type_name("");
-  app.add_flag("--warm-up", options.warm_up,
-               "Also run every batch and size, as a server does before it is ready");
+  app.add_flag(
+      "--warm-up", options.warm_up,
+      "Also run every batch and size, and ask the canary, as a server does before it is ready");
   app.add_flag("--json", options.json, "Print JSON instead of lines");
   app.footer(
       "Examples:\n"

@@ -15,6 +15,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/limits.h"
 #include "base/queue_policy.h"
 #include "server/core/image_size.h"
 #include "server/core/protocol.h"
@@ -70,6 +71,9 @@ struct ModelView {
   // Of each size, what its largest batch holds with the weights; and how much of it the server has.
   std::vector<int64_t> device_bytes;
   int64_t max_device_bytes = std::numeric_limits<int64_t>::max();
+  // Of a picture that is sent: its file, and what its header says.
+  int64_t max_image_bytes = limits::kMaxEncodedImageBytes;
+  int64_t max_image_pixels = limits::kMaxImagePixels;
   int64_t num_classes = 0;
   MaskPasting mask_pasting = MaskPasting::kTorchvision;
   bool pixel_bytes = false;  // takes UINT8 pixels as they are: no normalisation
@@ -136,7 +140,9 @@ struct IndexEntry {
   std::string name;
   std::string version;  // empty where no version was ever loaded
   ModelState state = ModelState::kUnavailable;
-  std::string reason;  // why it is unavailable; one sentence
+  // Why it is unavailable, one sentence; of a ready version its labels ("labels: stable, test"),
+  // which the protocol has no other place for. Empty where there is nothing to say.
+  std::string reason;
 };
 
 // Thread-safe.

@@ -9,6 +9,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/functional/any_invocable.h"
+#include "base/limits.h"
 #include "base/status.h"
 #include "server/core/cancellation.h"
 #include "server/core/clock.h"
@@ -22,7 +23,7 @@ struct ImagingPoolOptions {
   int threads = 1;  // as many as cores: decoding keeps a core busy
   // Images that may wait, of all models; where so many do, only models with less than an equal part
   // of it get more in. Turn it down to refuse sooner under overload.
-  int max_queued = 1024;
+  int max_queued = limits::kMaxImagingQueue;
   // That decoding may use at once: an image waits until what it needs is there. Turn it up for
   // large images.
   int64_t memory_bytes = int64_t{512} << 20;

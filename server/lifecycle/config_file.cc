@@ -46,6 +46,10 @@ std::vector<std::string> FlagTexts(absl::string_view key, const toml::node& valu
   } else {
     add(value);
   }
+  // A file's name, say, that somebody left out would come to mean that there is none.
+  if (std::ranges::find(texts, "") != texts.end()) {
+    Refuse(value.source(), absl::StrCat(key, " is empty: leave it out where there is none"));
+  }
   return texts;
 }
 
@@ -54,6 +58,8 @@ bool IsSet(const std::string& environment_variable) {
   const char* value = std::getenv(environment_variable.c_str());
   return value != nullptr && *value != '\0';
 }
+
+constexpr std::string_view kEmpty = "\"\"";
 
 // A value of TOML: numbers and truths bare, everything else in quotes.
 std::string TomlValue(const std::string& text) {
@@ -123,7 +129,9 @@ std::string ConfigFile::to_config(const CLI::App* app, bool /*default_also*/,
       const bool truth = flag->get_expected_min() == 0;
       value = truth ? "false" : TomlValue(flag->get_default_str());
     }
-    absl::StrAppend(&file, flag->get_single_name(), " = ", value, "\n");
+    // What would be refused is a remark: a value that is empty, and what needs such a one.
+    const bool remark = value == kEmpty || (flag->count() == 0 && !flag->get_needs().empty());
+    absl::StrAppend(&file, remark ? "# " : "", flag->get_single_name(), " = ", value, "\n");
   }
   return file;
 }

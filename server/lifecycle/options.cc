@@ -9,11 +9,13 @@
 #include <tuple>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/limits.h"
 #include "server/api/api_methods.h"
 #include "server/core/version.h"
 #include "server/lifecycle/config_file.h"
+#include "server/lifecycle/limit_flags.h"
 
 namespace fovea {
 namespace {
@@ -25,6 +27,27 @@ std::string EnvironmentVariable(std::string flag) {
                  [](unsigned char c) { return c == '-' ? '_' : std::toupper(c); });
   return flag;
 }
+
+// The bounds of a limit, in words where a value is not within them.
+CLI::Validator Within(const LimitFlag& limit) {
+  return CLI::Validator(
+      [&limit](const std::string& text) -> std::string {
+        int64_t value = 0;
+        if (absl::SimpleAtoi(text, &value) && value >= limit.least && value <= limit.most) {
+          return "";
+        }
+        return absl::StrCat(text, " is not a whole number from ", limit.least, " to ", limit.most,
+                            *limit.unit == '\0' ? "" : " ", limit.unit);
+      },
+      absl::StrCat("INT in [", limit.least, " - ", limit.most, "]"));
+}
+
+// A name of a file that is empty would say that there is none.
+const CLI::Validator kNotEmpty(
+    [](const std::string& text) -> std::string {
+      return text.empty() ? "is empty; leave the flag out where there is no such file" : "";
+    },
+    "");
 
 void AddTraceFlags(CLI::App& app, ServerOptions& options) {
   app.option_defaults()->group("Traces");
@@ -125,11 +148,14 @@ void AddFlags(CLI::App& app, ParsedCommandLine& parsed) {
   auto* const tls_cert =
       add("--tls-cert", options.tls_cert,
           "TLS on every port: a PEM file with the server's certificate and those "
-          "that lead to its issuer; read again when it changes");
-  auto* const tls_key = add("--tls-key", options.tls_key, "Its key, a PEM file without passphrase");
+          "that lead to its issuer; read again when it changes")
+          ->check(kNotEmpty);
+  auto* const tls_key =
+      add("--tls-key", options.tls_key, "Its key, a PEM file without passphrase")->check(kNotEmpty);
   add("--tls-client-ca", options.tls_client_ca,
       "Mutual TLS: a PEM file with the issuers of callers' certificates; callers without one are "
       "turned away")
+      ->check(kNotEmpty)
       ->needs(tls_cert);
   tls_cert->needs(tls_key);
   tls_key->needs(tls_cert);
@@ -140,7 +166,8 @@ void AddFlags(CLI::App& app, ParsedCommandLine& parsed) {
   add("--api-keys-file", options.api_keys_file,
       "JSON of the API keys that callers need, with what each may call and how often "
       "(docs/security.md); "
-      "read again when it changes");
+      "read again when it changes")
+      ->check(kNotEmpty);
   const std::vector<std::string> groups(kApiGroupNames.begin(), kApiGroupNames.end());
   for (const auto& [flag, value, what] : {std::tuple("--grpc-api", &options.grpc_api, "gRPC"),
                                           std::tuple("--http-api", &options.http_api, "HTTP")}) {
@@ -191,17 +218,6 @@ void AddFlags(CLI::App& app, ParsedCommandLine& parsed) {
   add("--imaging-threads", options.imaging_threads,
       "Threads that decode and resize images, at lower priority; 0: as many as processors")
       ->check(CLI::Range(0, 1024));
-  add("--imaging-memory", options.imaging_memory_mb,
-      "MiB of --request-memory for images while they are decoded; who finds none left waits")
-      ->check(CLI::Range(16, 1 << 20));
-  add("--request-memory", options.request_memory_mb,
-      "MiB that requests may make the server hold, models aside: --imaging-memory, and of the rest "
-      "one half for gRPC's messages, the other for HTTP's bodies, what is made of both and answers "
-      "until they have left; who finds none left is answered UNAVAILABLE")
-      ->check(CLI::Range(16, 1 << 20));
-  add("--max-message", options.max_message_mb,
-      "MiB of one request; more is answered RESOURCE_EXHAUSTED")
-      ->check(CLI::Range(int64_t{1}, limits::kMaxMessageBytes / limits::kMiB));
   add("--max-device-bytes", options.max_device_bytes,
       "What a model's weights and one batch of it may hold on its device (bytes, or 512MiB, 4GiB). "
       "Batches of each of its sizes are measured before it is ready; images of a size that holds "
@@ -214,6 +230,10 @@ void AddFlags(CLI::App& app, ParsedCommandLine& parsed) {
                "every caller runs on this machine and may read and write all shared memory that "
                "the server's user may")
       ->envname(EnvironmentVariable("--allow-client-shm"));
+  for (const LimitFlag& limit : LimitFlags()) {
+    group(limit.group);
+    add(limit.flag, options.*limit.value, HelpOf(limit))->check(Within(limit));
+  }
   group("Logs");
   add("--log-level", options.log_level, "The least severe messages that are written")
       ->check(CLI::IsMember({"debug", "info", "warning", "error"}));

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "base/limits.h"
+
 namespace CLI {
 class App;
 }
@@ -36,10 +38,29 @@ struct ServerOptions {
   int drain_timeout_ms = 30'000;
   int threads = 0;          // for models; 0: the processors that the process may use
   int imaging_threads = 0;  // for decoding and resizing; 0: the processors it may use
-  // Of everything that requests make the server hold, imaging_memory_mb and messages among it.
+  // The limits of LimitFlags(), which says what each is.
   int64_t request_memory_mb = 2048;
-  int64_t imaging_memory_mb = 512;  // of it, for images while they are decoded
-  int64_t max_message_mb = 256;
+  int64_t imaging_memory_mb = 512;
+  int64_t imaging_queue_size = limits::kMaxImagingQueue;
+  int64_t max_message_mb = limits::kMaxMessageBytes / limits::kMiB;
+  int64_t max_image_mb = limits::kMaxEncodedImageBytes / limits::kMiB;
+  int64_t max_image_pixels = limits::kMaxImagePixels;
+  int64_t max_shared_memory_regions = limits::kMaxSharedMemoryRegions;
+  int64_t handshake_timeout_ms = int64_t{limits::kHandshakeSeconds} * 1000;
+  int64_t grpc_keepalive_time_ms = limits::kGrpcKeepaliveTimeMs;
+  int64_t grpc_keepalive_timeout_ms = limits::kGrpcKeepaliveTimeoutMs;
+  int64_t grpc_min_ping_interval_ms = limits::kGrpcMinPingIntervalMs;
+  int64_t grpc_max_ping_strikes = limits::kGrpcMaxPingStrikes;
+  int64_t grpc_max_connection_idle_ms = limits::kGrpcMaxConnectionIdleMs;
+  int64_t grpc_max_connection_age_ms = 0;
+  int64_t grpc_max_connection_age_grace_ms = limits::kGrpcMaxConnectionAgeGraceMs;
+  int64_t grpc_max_concurrent_streams = limits::kMaxConcurrentStreams;
+  int64_t grpc_max_stream_requests = limits::kMaxStreamRequestsInFlight;
+  int64_t http_threads = limits::kHttpThreads;
+  int64_t http_max_connections = limits::kMaxHttpConnections;
+  int64_t http_max_connection_idle_ms = limits::kHttpIdleSeconds * 1000;
+  int64_t http_head_timeout_ms = limits::kHttpHeadSeconds * 1000;
+  int64_t http_transfer_timeout_ms = limits::kHttpTransferSeconds * 1000;
   uint64_t max_device_bytes = 0;  // of a model's weights and a batch of it, on its device; 0: any
   bool allow_client_shm = false;  // tensors in shared memory that callers register
   std::string log_level = "info";

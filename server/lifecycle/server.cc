@@ -94,6 +94,38 @@ int64_t MaxDeviceBytes(const ServerOptions& options) {
                                        : static_cast<int64_t>(options.max_device_bytes);
 }
 
+GrpcServerOptions GrpcOptions(const ServerOptions& options, const RequestMemoryParts& memory,
+                              std::shared_ptr<const TlsCertificates> tls) {
+  return {.host = options.host,
+          .port = options.grpc_port,
+          .max_message_bytes = options.max_message_mb * limits::kMiB,
+          .max_buffer_bytes = memory.messages * limits::kMiB,
+          .handshake_ms = options.handshake_timeout_ms,
+          .max_concurrent_streams = options.grpc_max_concurrent_streams,
+          .max_stream_requests = options.grpc_max_stream_requests,
+          .keepalive_time_ms = options.grpc_keepalive_time_ms,
+          .keepalive_timeout_ms = options.grpc_keepalive_timeout_ms,
+          .min_ping_interval_ms = options.grpc_min_ping_interval_ms,
+          .max_ping_strikes = options.grpc_max_ping_strikes,
+          .max_connection_idle_ms = options.grpc_max_connection_idle_ms,
+          .max_connection_age_ms = options.grpc_max_connection_age_ms,
+          .max_connection_age_grace_ms = options.grpc_max_connection_age_grace_ms,
+          .groups = Groups(options.grpc_api),
+          .tls = std::move(tls)};
+}
+
+// What the two HTTP ports share.
+HttpServerOptions HttpOptions(const ServerOptions& options, int port,
+                              std::shared_ptr<const TlsCertificates> tls) {
+  return {.host = options.host,
+          .port = port,
+          .handshake_time = options.handshake_timeout_ms * kMillisecond,
+          .idle = options.http_max_connection_idle_ms * kMillisecond,
+          .head_time = options.http_head_timeout_ms * kMillisecond,
+          .transfer_time = options.http_transfer_timeout_ms * kMillisecond,
+          .tls = std::move(tls)};
+}
+
 // The server's parts, in the order in which they may be made; they go in the opposite one.
 class Server {
  public:
@@ -170,9 +202,10 @@ class Server {
                            Scheduler::Create({.device_threads = device_threads}, clock_));
     const RequestMemoryParts memory = ShareOut(options_);
     FOVEA_ASSIGN_OR_RETURN(
-        imaging_,
-        ImagingPool::Create(
-            {.threads = imaging_threads, .memory_bytes = memory.images * limits::kMiB}, clock_));
+        imaging_, ImagingPool::Create({.threads = imaging_threads,
+                                       .max_queued = static_cast<int>(options_.imaging_queue_size),
+                                       .memory_bytes = memory.images * limits::kMiB},
+                                      clock_));
     std::vector<std::unique_ptr<RepositoryFs>> folders;
     for (const std::string& folder : options_.model_repositories) {
       folders.push_back(MakeRepositoryFs(folder));
@@ -189,6 +222,8 @@ class Server {
         .drain_timeout_us = int64_t{options_.drain_timeout_ms} * 1000,
         .available_memory = [] { return FindAvailableMemory(); },
         .max_device_bytes = MaxDeviceBytes(options_),
+        .max_image_bytes = options_.max_image_mb * limits::kMiB,
+        .max_image_pixels = options_.max_image_pixels,
         .warm_up_turn = &warm_up_turn_};
     FOVEA_ASSIGN_OR_RETURN(
         repository_, ModelRepository::Create(
@@ -204,26 +239,21 @@ class Server {
                            return ServedModel::Create(model, environment);
                          },
                          repository_log_, clock_));
+    const SharedMemoryOptions shared{.max_regions =
+                                         static_cast<size_t>(options_.max_shared_memory_regions)};
     FOVEA_ASSIGN_OR_RETURN(
-        api_,
-        ServerApi::Create(
-            {.server_version = kVersion,
-             .request_bytes = memory.requests * limits::kMiB,
-             .shared_memory = options_.allow_client_shm
-                                  ? std::make_shared<SharedMemoryRegions>(OpenPosixSharedMemory)
-                                  : nullptr,
-             .tracer = tracing_->tracer(),
-             .log_format = options_.log_format},
-            *repository_, metrics_, &*answers_, clock_));
+        api_, ServerApi::Create({.server_version = kVersion,
+                                 .request_bytes = memory.requests * limits::kMiB,
+                                 .shared_memory = options_.allow_client_shm
+                                                      ? std::make_shared<SharedMemoryRegions>(
+                                                            OpenPosixSharedMemory, shared)
+                                                      : nullptr,
+                                 .tracer = tracing_->tracer(),
+                                 .log_format = options_.log_format},
+                                *repository_, metrics_, &*answers_, clock_));
     FOVEA_RETURN_IF_ERROR(credentials_->Guard(api_->authenticator()));
     FOVEA_ASSIGN_OR_RETURN(
-        grpc_, GrpcServer::Create({.host = options_.host,
-                                   .port = options_.grpc_port,
-                                   .max_message_bytes = options_.max_message_mb * limits::kMiB,
-                                   .max_buffer_bytes = memory.messages * limits::kMiB,
-                                   .groups = Groups(options_.grpc_api),
-                                   .tls = credentials_->tls()},
-                                  *api_));
+        grpc_, GrpcServer::Create(GrpcOptions(options_, memory, credentials_->tls()), *api_));
     const int64_t max_message_bytes = options_.max_message_mb * limits::kMiB;
     for (const std::string& origin : options_.http_allow_origins) {
       FOVEA_RETURN_IF_ERROR(CheckOrigin(origin));
@@ -231,28 +261,26 @@ class Server {
     if (options_.http_port >= 0) {
       http_context_ = std::make_unique<HttpContext>(HttpContext{
           *api_, max_message_bytes, limits::kMaxAnswerBytes, Groups(options_.http_api)});
-      FOVEA_ASSIGN_OR_RETURN(http_, HttpServer::Create({.host = options_.host,
-                                                        .port = options_.http_port,
-                                                        .max_body_bytes = max_message_bytes,
-                                                        .tls = credentials_->tls(),
-                                                        .check = MakeHttpCheck(*http_context_)},
-                                                       api_->memory(), clock_,
+      HttpServerOptions http = HttpOptions(options_, options_.http_port, credentials_->tls());
+      http.threads = static_cast<int>(options_.http_threads);
+      http.max_connections = static_cast<int>(options_.http_max_connections);
+      http.max_body_bytes = max_message_bytes;
+      http.check = MakeHttpCheck(*http_context_);
+      FOVEA_ASSIGN_OR_RETURN(http_, HttpServer::Create(http, api_->memory(), clock_,
                                                        GuardOrigins(options_.http_allow_origins,
                                                                     MakeHttpApi(*http_context_))));
     }
     if (options_.metrics_port >= 0) {
+      HttpServerOptions scrapes =
+          HttpOptions(options_, options_.metrics_port,
+                      options_.metrics_plaintext ? nullptr : credentials_->tls());
+      scrapes.port_flag = "--metrics-port";
+      scrapes.threads = scrapes.slow_threads = 1;
+      scrapes.max_connections = limits::kMaxMetricsConnections;
+      scrapes.max_body_bytes = limits::kMaxMetricsBodyBytes;
       FOVEA_ASSIGN_OR_RETURN(
-          metrics_port_,
-          HttpServer::Create({.host = options_.host,
-                              .port = options_.metrics_port,
-                              .port_flag = "--metrics-port",
-                              .threads = 1,
-                              .slow_threads = 1,
-                              .max_connections = limits::kMaxMetricsConnections,
-                              .max_body_bytes = limits::kMaxMetricsBodyBytes,
-                              .tls = options_.metrics_plaintext ? nullptr : credentials_->tls()},
-                             metrics_memory_, clock_,
-                             MakeMetricsPage([this] { return metrics_.Text(); })));
+          metrics_port_, HttpServer::Create(scrapes, metrics_memory_, clock_,
+                                            MakeMetricsPage([this] { return metrics_.Text(); })));
     }
     Log(LogLevel::kInfo, absl::StrCat("requests may hold ", options_.request_memory_mb,
                                       " MiB: ", memory.messages, " of gRPC's messages, ",

@@ -59,8 +59,9 @@ absl::StatusOr<InferenceResponse> MakeResponse(InferenceTask& task, const Served
                                      .until = request.deadline,
                                      .rank = {task.priority(), ImagingOrder(request)},
                                      .cancellation = request.cancellation};
-    FOVEA_ASSIGN_OR_RETURN(response.drawing,
-                           DrawResults(task.request(), response.results, resources));
+    FOVEA_ASSIGN_OR_RETURN(
+        response.drawing,
+        DrawResults(task.request(), response.results, ImagingOptionsOf(*served.view()), resources));
   }
   return response;
 }

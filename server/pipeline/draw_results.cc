@@ -126,17 +126,17 @@ absl::Status AskForDrawing(const ModelView& model, InferenceRequest* request) {
 }
 
 absl::StatusOr<std::string> DrawResults(InferenceRequest& request, const Results& results,
+                                        const ImagingOptions& options,
                                         const ImagingResources& resources) {
   const Plan plan = PlanFor(results);
   const ScatteredBytes& file = std::get<ImageFiles>(request.input).files.front();
-  FOVEA_ASSIGN_OR_RETURN(
-      const DecodedImage picture,
-      DecodeUpright(file, ImagingOptions(), resources, [&](const ImageInfo& info) {
-        // Upright, it may be on its side.
-        return std::max(DrawingBytes(info.height, info.width, plan.entries),
-                        DrawingBytes(info.width, info.height, plan.entries)) +
-               plan.bytes_per_pixel * info.pixels();
-      }));
+  FOVEA_ASSIGN_OR_RETURN(const DecodedImage picture,
+                         DecodeUpright(file, options, resources, [&](const ImageInfo& info) {
+                           // Upright, it may be on its side.
+                           return std::max(DrawingBytes(info.height, info.width, plan.entries),
+                                           DrawingBytes(info.width, info.height, plan.entries)) +
+                                  plan.bytes_per_pixel * info.pixels();
+                         }));
   FOVEA_ASSIGN_OR_RETURN(std::string png, EncodePng(plan.draw(picture.pixels)));
   FOVEA_RETURN_IF_ERROR(request.TakeMemory(static_cast<int64_t>(png.size())));
   return png;

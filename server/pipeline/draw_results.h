@@ -20,6 +20,7 @@ absl::Status AskForDrawing(const ModelView& model, InferenceRequest* request);
 // pixels that the model saw, much may have been cut off. `results` are those of AskForDrawing's
 // options. Errors: those of DecodeUpright and EncodePng.
 absl::StatusOr<std::string> DrawResults(InferenceRequest& request, const Results& results,
+                                        const ImagingOptions& options,
                                         const ImagingResources& resources);
 
 }  // namespace fovea

@@ -1,8 +1,11 @@
-// Where a request stands in imaging's lines.
+// How a model's pictures go through imaging: where a request stands in its lines, and what a
+// picture may be.
 #pragma once
 
 #include "server/core/clock.h"
+#include "server/core/model_catalog.h"
 #include "server/core/request.h"
+#include "server/imaging/preprocess.h"
 #include "server/scheduler/options.h"
 
 namespace fovea {
@@ -11,6 +14,11 @@ namespace fovea {
 inline Nanos ImagingOrder(const InferenceRequest& request) {
   if (request.deadline != kNever) return request.deadline;
   return request.stages.start() + kDefaultDeadlineUs * kMicrosecond;
+}
+
+inline ImagingOptions ImagingOptionsOf(const ModelView& model) {
+  return {
+      .limits = {.max_encoded_bytes = model.max_image_bytes, .max_pixels = model.max_image_pixels}};
 }
 
 }  // namespace fovea

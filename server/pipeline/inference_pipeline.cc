@@ -26,14 +26,14 @@ std::optional<size_t> ForeseenSize(const ImagesToDecode& images, const Preproces
 }
 
 // Of the largest of the callers' images, or, where none is to be decoded, of the model's.
-PictureBounds BoundsOf(const std::optional<ImagesToDecode>& images, const ImageSize& input) {
+PictureBounds BoundsOf(const std::optional<ImagesToDecode>& images, const ImageSize& input,
+                       int64_t max_pixels) {
   if (!images) return {input.height * input.width, std::max(input.height, input.width)};
   PictureBounds most{1, 1};
   for (const std::optional<ImageSize>& size : images->sizes) {
     // What its first bytes do not tell is at most what decoding takes.
     most.pixels =
-        std::max(most.pixels, size ? std::min(size->height * size->width, limits::kMaxImagePixels)
-                                   : limits::kMaxImagePixels);
+        std::max(most.pixels, size ? std::min(size->height * size->width, max_pixels) : max_pixels);
     most.side =
         std::max(most.side, size ? std::max(size->height, size->width) : limits::kMaxImageSide);
   }
@@ -85,7 +85,8 @@ absl::Status Admit(Admitted& admitted) {
   // The place is taken before anything is read or decoded: a full queue refuses at once.
   FOVEA_ASSIGN_OR_RETURN(admitted.place, admitted.model.queue().Reserve(outline));
   const int64_t result_bytes = admitted.model.postprocessor().ResultBytes(
-      request.options, BoundsOf(admitted.images, model.sizes[admitted.size.shape_key]));
+      request.options,
+      BoundsOf(admitted.images, model.sizes[admitted.size.shape_key], model.max_image_pixels));
   FOVEA_RETURN_IF_ERROR(admitted.request->TakeMemory(
       admitted.input.images * MemoryPerImage(model, admitted.images.has_value(), result_bytes)));
   if (admitted.input.kind == InputKind::kPixelValues && !model.allow_non_finite) {
@@ -126,8 +127,8 @@ void DecodeThenPutInLine(std::unique_ptr<Admitted> admitted) {
                       ? kNever
                       : request.deadline - model.queue().LeastRunTime(admitted->size)};
   ImagesToDecode images = *std::move(admitted->images);
-  DecodeImages(std::move(images), model.preprocessing(), ImagingOptions(), request.cancellation,
-               order, model.imaging_line(), imaging, clock,
+  DecodeImages(std::move(images), model.preprocessing(), ImagingOptionsOf(*model.view()),
+               request.cancellation, order, model.imaging_line(), imaging, clock,
                [admitted = std::move(admitted)](DecodedImages images) mutable {
                  StageTimes& stages = admitted->request->stages;
                  if (images.began != kNever) {

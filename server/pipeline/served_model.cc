@@ -56,6 +56,8 @@ absl::StatusOr<std::shared_ptr<Servable>> ServedModel::Create(const VersionToLoa
   view.fits_pictures = served->preprocessing_.resize_mode == ResizeMode::kFit;
   view.device_bytes = served->executor_->device_bytes();
   view.max_device_bytes = environment.max_device_bytes;
+  view.max_image_bytes = environment.max_image_bytes;
+  view.max_image_pixels = environment.max_image_pixels;
   view.output_bytes = served->executor_->output_bytes();
   view.memory_bytes = {{"weights", served->executor_->weight_bytes()},
                        {"activations_peak", served->executor_->peak_activation_bytes()}};

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 
+#include "base/limits.h"
 #include "server/core/clock.h"
 #include "server/core/mutex.h"
 #include "server/executor/batch_executor.h"
@@ -36,6 +37,8 @@ class ServedModel final : public Servable {
     std::function<std::optional<int64_t>()> available_memory;  // as LaneDeviceOptions'
     // What a model's weights and a batch of it may hold on its device.
     int64_t max_device_bytes = std::numeric_limits<int64_t>::max();
+    int64_t max_image_bytes = limits::kMaxEncodedImageBytes;  // as ModelView's
+    int64_t max_image_pixels = limits::kMaxImagePixels;
     Mutex* warm_up_turn = nullptr;  // as BatchExecutorOptions'
   };
 

@@ -9,7 +9,9 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "base/check.h"
 #include "base/limits.h"
+#include "base/out_of_memory.h"
 #include "base/status.h"
 #include "server/core/input_names.h"
 #include "server/core/mutex.h"
@@ -98,14 +100,25 @@ struct Answer {
   std::optional<absl::StatusOr<InferenceResponse>> response ABSL_GUARDED_BY(mutex);
 };
 
-// Errors that are the moment's: the queue is full, the deadline hopeless, the version being
-// retired.
+// Errors that are the moment's: the queue is full, memory is short, the deadline hopeless, the
+// version being retired.
 bool OfTheMoment(const absl::Status& status) {
-  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
-         absl::IsCancelled(status);
+  return absl::IsUnavailable(status) || absl::IsResourceExhausted(status) ||
+         absl::IsDeadlineExceeded(status) || absl::IsCancelled(status);
 }
 
 }  // namespace
+
+absl::StatusOr<Canary> ReadCanaryOf(const ModelFolderContents& model,
+                                    const VersionFolderContents& version) {
+  FOVEA_CHECK(model.spec.canary && version.canary);
+  auto files = std::make_shared<CanaryFiles>();
+  FOVEA_RETURN_IF_ERROR(OrOutOfMemory([&]() -> absl::Status {
+    FOVEA_ASSIGN_OR_RETURN(*files, ReadCanary(*version.canary));
+    return absl::OkStatus();
+  }));
+  return Canary{*model.spec.canary, std::move(files)};
+}
 
 absl::Status CheckCanaryAnswer(const Canary& canary, const ModelView& model,
                                const InferenceResponse& response) {
@@ -162,6 +175,9 @@ absl::Status AskCanary(std::shared_ptr<const ServingModel> model, const Canary& 
       const absl::StatusOr<InferenceResponse>& response = *answer->response;
       if (response.ok()) return CheckCanaryAnswer(canary, *view, *response);
       if (!OfTheMoment(response.status())) return Failed(std::string(response.status().message()));
+      return Unavailable("canary.not_answered",
+                         absl::StrCat("the canary could not be answered: ",
+                                      std::string(response.status().message())));
     }
   }
   cancellation->Cancel();

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "model_zoo/folder/model_folders.h"
 #include "server/core/cancellation.h"
 #include "server/core/clock.h"
@@ -17,6 +18,12 @@ struct Canary {
   CanarySpec spec;
   std::shared_ptr<const CanaryFiles> files;
 };
+
+// That of `version` of `model`, both as they were found; its files are read now.
+// FAILED_PRECONDITION and UNAVAILABLE as folder/canary_files; UNAVAILABLE: no memory. Only of a
+// version that has one.
+absl::StatusOr<Canary> ReadCanaryOf(const ModelFolderContents& model,
+                                    const VersionFolderContents& version);
 
 // Whether an answer of `model` is the one expected. FAILED_PRECONDITION canary.failed, in words.
 absl::Status CheckCanaryAnswer(const Canary& canary, const ModelView& model,

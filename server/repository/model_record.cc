@@ -192,6 +192,10 @@ std::vector<IndexEntry> ModelRecord::Rows(std::string_view name) const {
     if (OutOfService(number)) {
       row.state = ModelState::kUnavailable;
       row.reason = Ready(number)->out_of_service;
+    } else if (row.state == ModelState::kReady && row.reason.empty()) {
+      for (const auto& [label, labelled] : labels) {
+        if (labelled == number) row.reason += (row.reason.empty() ? "labels: " : ", ") + label;
+      }
     }
   }
   if (rows.empty() && !gone) {

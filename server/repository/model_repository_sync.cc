@@ -168,7 +168,6 @@ absl::Status ModelRepository::LoadOne(const std::string& name, const ModelFolder
   {
     MutexLock lock(mutex_);
     load = models_[name].Begin(version.number, std::move(fingerprint));
-    if (version.canary) load->canary = Canary{*contents.spec.canary, version.canary};
   }
   absl::StatusOr<std::shared_ptr<Servable>> built;
   {
@@ -200,9 +199,13 @@ absl::Status ModelRepository::LoadOne(const std::string& name, const ModelFolder
       OnGone(name, number, *load);
     });
     built = handle;
-    if (load->canary) {
-      const absl::Status answer = AskCanary(*built, *load->canary, clock_, *cancellation_);
+    if (version.canary) {
+      absl::StatusOr<Canary> canary = ReadCanaryOf(contents, version);
+      const absl::Status answer =
+          canary.ok() ? AskCanary(*built, *canary, clock_, *cancellation_) : canary.status();
       if (!answer.ok()) built = answer;
+      MutexLock lock(mutex_);
+      if (answer.ok()) load->canary = *std::move(canary);
     }
   }
   bool serving;

@@ -168,6 +168,17 @@ TEST_F(Evaluate, TakesAServerBehindItsOwnName) {
   EXPECT_THAT(Arguments(), ::testing::EndsWith("\n--server\ngpu-box:8001\n"));
 }
 
+TEST_F(Evaluate, IsToldWhatTheServerIsShownAndTheKeyInTheEnvironment) {
+  Install("fovea-evaluate", 0);
+  EXPECT_EQ(FoveaWithPath({"--tls-ca", "ca.pem", "--tls-cert", "own.pem", "--tls-key", "own.key",
+                           "--api-key", "a secret", "evaluate", "--json"}),
+            0);
+  EXPECT_THAT(
+      Arguments(),
+      ::testing::EndsWith("\n--tls-ca\nca.pem\n--tls-cert\nown.pem\n--tls-key\nown.key\n--json\n"));
+  EXPECT_THAT(Arguments(), ::testing::Not(::testing::HasSubstr("secret")));
+}
+
 TEST_F(Evaluate, LeavesTheHelpToItsProgram) {
   Install("fovea-evaluate", 0);
   EXPECT_EQ(FoveaWithPath({"evaluate", "--help"}), 0);

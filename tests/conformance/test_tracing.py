@@ -275,6 +275,7 @@ def test_the_log_names_the_trace_and_the_request(traced, collector):
 def test_callers_that_do_not_trace_are_followed_and_bad_contexts_ignored(
     traced, collector
 ):
+    """docs/faults.md, row 82."""
     trace, _, header = parent(sampled=False)
     _, trailing = infer(traced, traceparent=header)
     assert trailing["traceparent"] == header, "passed on, and not recorded"

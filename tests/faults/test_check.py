@@ -10,7 +10,8 @@ import shutil
 import subprocess
 
 import pytest
-from running_server import BUILD, DEMO
+from fault_support import write_in_spec
+from running_server import BUILD, DEMO, ROOT
 from test_repository import SPECS, corruptions, weights_of
 
 MODEL = "shapes"
@@ -130,6 +131,20 @@ def test_warm_up_finds_what_only_a_batch_shows(tmp_path: pathlib.Path):
     checked = check(folder, "--warm-up")
     assert checked.returncode == 1
     assert "a plain picture of 64x64" in checked.stdout
+
+
+def test_warm_up_asks_the_canary(one_model: pathlib.Path):
+    shutil.copy(ROOT / "client/examples/heart.jpg", one_model / MODEL / "canary.jpg")
+    for best, code in (("heart", 0), ("star", 1)):
+        write_in_spec(
+            one_model, f'canary {{ input: "canary.jpg" top_class: "{best}" }}'
+        )
+        assert check(one_model).returncode == 0
+        ran = check(one_model, "--warm-up", "--json")
+        assert ran.returncode == code, ran.stdout + ran.stderr
+    (finding,) = json.loads(ran.stdout)["folders"][0]["findings"]
+    assert finding["reason"] == "canary.failed"
+    assert "(heart) comes first, and star is expected" in finding["message"]
 
 
 def test_a_command_line_that_cannot_be_meant_ends_with_2(tmp_path: pathlib.Path):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import http.client
 import pathlib
 import resource
 import signal
+import socket
 import struct
 import threading
 import time
@@ -23,6 +25,7 @@ from fault_support import (
     scrape,
     wait_until,
 )
+from http_caller import HttpCaller
 from raw_http2 import RawConnection
 from tritonclient.grpc import service_pb2
 
@@ -39,7 +42,7 @@ def open_files(server) -> int:
 
 
 def test_row_37_connections_that_never_say_what_they_want_are_closed(
-    caller: Caller, server
+    grpc_caller: Caller, server
 ):
     """Half-open ones, and ones that send a byte now and then: until the time for a handshake is over."""
     silent = [RawConnection(server.grpc) for _ in range(16)]
@@ -47,13 +50,14 @@ def test_row_37_connections_that_never_say_what_they_want_are_closed(
     for byte in http2.PREFACE[:10]:
         for connection in slow:
             connection.send(bytes([byte]))
-        caller.infer(infer_request())
+        grpc_caller.infer(infer_request())
     for connection in silent + slow:
         connection.read_to_end()  # a timeout where the server does not hang up
         connection.close()
-    caller.infer(infer_request())
+    grpc_caller.infer(infer_request())
 
 
+@pytest.mark.harmed  # gRPC keeps what it took for them: SECURITY.md, and the bound below
 def test_row_37_calls_that_send_headers_only_hold_no_thread(
     start_server, identity_repository
 ):
@@ -263,13 +267,30 @@ def test_promise_6_answers_that_nobody_reads_stay_within_the_bound(
     assert server.resident_bytes() - resident < 64 * mib
     for _ in range(20):
         caller.infer(identity_request())  # there is room for the small
+
+    over_http = HttpCaller(server.http)
+
+    def not_even_small_ones_fit() -> bool:
+        if finds_no_memory(over_http, identity_request()):
+            return True
+        callers.append(unread_calls(server.grpc, 16))
+        return False
+
+    # The port of metrics has memory of its own, and health needs none.
+    wait_until(not_even_small_ones_fit)
+    for _ in range(20):
+        assert gauge(scrape(server.metrics), "fovea_requests_total") > 0
+        over_http.ask("GET", "/healthz")
+    assert finds_no_memory(over_http, identity_request())
     for one in callers:
         one.close()
     wait_until(lambda: not finds_no_memory(caller, large))
     assert server.terminate() == 0
 
 
-def finds_no_memory(caller: Caller, request: service_pb2.ModelInferRequest) -> bool:
+def finds_no_memory(
+    caller: Caller | HttpCaller, request: service_pb2.ModelInferRequest
+) -> bool:
     try:
         caller.infer(request)
     except grpc.RpcError as error:
@@ -309,7 +330,47 @@ def answers(address: str) -> bool:
     return True
 
 
-def test_row_38_streams_beyond_a_connections_limit_end_it(caller: Caller, server):
+def test_row_38_more_http_connections_than_may_be_open(
+    start_server, identity_repository
+):
+    """Those that are in stay in; one more is closed without an answer, and taken again once there is room."""
+    server = start_server(
+        *("--model-repository", identity_repository, "--http-max-connections", "8")
+    )
+    host, _, port = server.http.rpartition(":")
+    ask = b"GET /v2/health/live HTTP/1.1\r\nHost: x\r\n\r\n"
+
+    def connect() -> socket.socket:
+        return socket.create_connection((host, int(port)), timeout=30)
+
+    early = [connect() for _ in range(8)]
+    for one in early:
+        one.sendall(ask)
+        assert one.recv(4096).startswith(b"HTTP/1.1 200")
+    for _ in range(20):
+        with connect() as late:
+            try:
+                late.sendall(ask)
+                assert late.recv(4096) == b""
+            except (ConnectionResetError, BrokenPipeError):
+                pass
+    for one in early:
+        one.sendall(ask)
+        assert one.recv(4096).startswith(b"HTTP/1.1 200")
+        one.close()
+    over_http = HttpCaller(server.http)
+
+    def is_taken() -> bool:
+        try:
+            over_http.infer(identity_request())
+        except (OSError, http.client.HTTPException):
+            return False
+        return True
+
+    wait_until(is_taken)
+
+
+def test_row_38_streams_beyond_a_connections_limit_end_it(grpc_caller: Caller, server):
     connection = RawConnection(server.grpc)
     connection.shake_hands()
     for number in range(1200):
@@ -317,13 +378,13 @@ def test_row_38_streams_beyond_a_connections_limit_end_it(caller: Caller, server
             break
     connection.read_to_end()  # a timeout where the server does not hang up
     connection.close()
-    caller.infer(infer_request())
+    grpc_caller.infer(infer_request())
 
 
 def test_row_38_streams_reset_as_fast_as_they_are_opened_leave_nothing(
-    caller: Caller, server
+    grpc_caller: Caller, server
 ):
-    caller.infer(infer_request())
+    grpc_caller.infer(infer_request())
     files, before = open_files(server), threads(server)
     for number in range(40):
         reset_streams(server.grpc)
@@ -333,7 +394,7 @@ def test_row_38_streams_reset_as_fast_as_they_are_opened_leave_nothing(
         if number == 7:  # gRPC and malloc have what they keep for the next ones
             resident = server.resident_bytes()
     assert server.resident_bytes() - resident < 64 << 20  # 4 KiB for a call
-    caller.infer(infer_request())
+    grpc_caller.infer(infer_request())
     wait_until(lambda: gauge(scrape(server.metrics), "fovea_inflight_requests") == 0)
 
 
@@ -352,7 +413,7 @@ def reset_streams(address: str) -> None:
     connection.close()
 
 
-def test_row_38_a_flood_of_pings_ends_its_connection(caller: Caller, server):
+def test_row_38_a_flood_of_pings_ends_its_connection(grpc_caller: Caller, server):
     connection = RawConnection(server.grpc)
     connection.send(http2.PREFACE + http2.settings())
     for _ in range(200):
@@ -364,15 +425,15 @@ def test_row_38_a_flood_of_pings_ends_its_connection(caller: Caller, server):
             reasons.append(int.from_bytes(received[3][4:8], "big"))
     assert reasons == [http2.ENHANCE_YOUR_CALM]
     connection.close()
-    caller.infer(infer_request())
+    grpc_caller.infer(infer_request())
 
 
 @pytest.mark.parametrize("method", ["Check", "Watch"])
-def test_row_37_health_takes_no_long_names(caller: Caller, server, method: str):
+def test_row_37_health_takes_no_long_names(grpc_caller: Caller, server, method: str):
     """gRPC would keep the parsed question for as long as the call."""
     question = b"\x0a" + b"\x80\x80\x80\x04" + bytes(8 << 20)  # service: 8 MiB
     for _ in range(16):
-        call = caller.channel.unary_stream("/grpc.health.v1.Health/" + method)
+        call = grpc_caller.channel.unary_stream("/grpc.health.v1.Health/" + method)
         with pytest.raises(grpc.RpcError) as error:
             next(call(question, timeout=30))
         assert error.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED

@@ -1,11 +1,15 @@
-"""Rows 7, 14-18, 24, 30, 44, 57-59, 62 and 63 of docs/faults.md, for detectors and segmenters: pictures and models that nobody should send."""
+"""Rows 7, 14-18, 24, 30, 44, 55-59, 62 and 63 of docs/faults.md, for detectors and segmenters: pictures and models that nobody should send."""
 
 from __future__ import annotations
 
 import io
+import json
 import pathlib
+import re
+import socket
 import struct
 import time
+import urllib.parse
 import zlib
 from collections.abc import Callable, Iterator
 
@@ -14,12 +18,13 @@ import numpy as np
 import pytest
 import tritonclient.grpc as triton
 from fault_support import (
-    SERVICE,
     Caller,
+    both,
     expect,
-    expect_memory_bounded,
     infer_request,
+    leaves_unharmed,
     picture,
+    refusal_of,
     wait_until,
 )
 from google.protobuf.descriptor_pool import DescriptorPool
@@ -27,12 +32,12 @@ from google.protobuf.message_factory import GetMessageClass
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (
     ProtoReflectionDescriptorDatabase,
 )
+from http_caller import HttpCaller
 from PIL import Image
 from pycocotools import mask as coco
 from running_server import Server
 from test_images import png_with_header
 from tritonclient.grpc import service_pb2
-from tritonclient.utils import InferenceServerException
 
 VISION = "fovea.v1.VisionService"
 SIZES = (
@@ -82,8 +87,9 @@ def describe(folder: pathlib.Path, name: str) -> pathlib.Path:
 class Vision:
     """fovea.v1.VisionService, as its reflection describes it."""
 
-    def __init__(self, address: str):
-        self.caller = Caller(address)
+    def __init__(self, server: Server):
+        self.caller = Caller(server.grpc)
+        self.http = HttpCaller(server.http)
         database = ProtoReflectionDescriptorDatabase(self.caller.channel)
         service = DescriptorPool(database).FindServiceByName(VISION)
         self.methods = service.methods_by_name
@@ -99,6 +105,26 @@ class Vision:
         payload = self.request(method, model, *images, **fields)
         answer = self.caller.send(payload, f"/{VISION}/{method}", timeout=timeout)
         return GetMessageClass(self.methods[method].output_type).FromString(answer)
+
+    def call_http(
+        self, method: str, model: str, *images: bytes, timeout=300, **fields
+    ) -> list[dict]:
+        """The results of the same over HTTP: one picture as it is, several in a form. `fields` as HTTP names them."""
+        fields = {"model": model, **fields}
+        path = f"/v1/{method.lower()}?{urllib.parse.urlencode(fields)}"
+        body, kind = images[0], "application/octet-stream"
+        if len(images) > 1:
+            kind = "multipart/form-data; boundary=between"
+            body = b"".join(
+                b'--between\r\nContent-Disposition: form-data; name="image"; filename="x"\r\n\r\n'
+                + image + b"\r\n"
+                for image in images
+            ) + b"--between--\r\n"  # fmt: skip
+        _, answer = self.http.ask("POST", path, body, timeout, Content_Type=kind)
+        return json.loads(answer)["results"]
+
+    def refused_http(self, method: str, model: str, *images: bytes, **fields):
+        return refusal_of(lambda: self.call_http(method, model, *images, **fields))
 
     def refused(self, method: str, model: str, *images: bytes, timeout=60, **fields):
         payload = self.request(method, model, *images, **fields)
@@ -127,7 +153,7 @@ def pictures_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server
 
 @pytest.fixture(scope="module")
 def vision(pictures_server: Server) -> Iterator[Vision]:
-    vision = Vision(pictures_server.grpc)
+    vision = Vision(pictures_server)
     yield vision
     vision.caller.channel.close()
 
@@ -147,18 +173,15 @@ def before(vision: Vision) -> list[bytes]:
 
 @pytest.fixture(autouse=True)
 def unharmed_pictures(request: pytest.FixtureRequest) -> Iterator[None]:
-    """After every fault: the server lives, the next good answers have the same bits, and memory is bounded."""
+    """As `unharmed` (conftest.py), of detectors and segmenters."""
     if "vision" not in request.fixturenames:
         yield
         return
     vision, server, before = (
         request.getfixturevalue(name) for name in ("vision", "pictures_server", "before")
     )  # fmt: skip
-    resident = server.resident_bytes()
-    yield
-    assert server.alive()
-    assert good_answers(vision) == before
-    expect_memory_bounded(server, resident)
+    with leaves_unharmed(server, lambda: good_answers(vision), before):
+        yield
 
 
 def flat_png(width: int, height: int) -> bytes:
@@ -200,10 +223,13 @@ def test_rows_14_to_24_of_detectors_and_segmenters(vision: Vision, case: str):
         expect(
             vision.caller.refused(image_of(file, model)), "INVALID_ARGUMENT", "image."
         )
+        expect(vision.refused_http(method, model, file), "INVALID_ARGUMENT", "image.")
+        expect(vision.http.refused(image_of(file, model)), "INVALID_ARGUMENT", "image.")
         # Of two pictures, the one that is to blame is named.
-        error = vision.refused(method, model, picture("PNG"), file)
-        expect(error, "INVALID_ARGUMENT", "image.")
-        assert error.details().startswith("image 2 of 2: "), error.details()
+        for refused in (vision.refused, vision.refused_http):
+            error = refused(method, model, picture("PNG"), file)
+            expect(error, "INVALID_ARGUMENT", "image.")
+            assert error.details().startswith("image 2 of 2: "), error.details()
 
 
 def rgb(height: int, width: int, model: str, pixels: bytes | None = None):
@@ -213,14 +239,15 @@ def rgb(height: int, width: int, model: str, pixels: bytes | None = None):
 
 @pytest.mark.parametrize("model", ["boxes", "masks", "segments"])
 def test_rows_14_and_24_of_pixels_that_come_as_they_are(vision: Vision, model: str):
-    for height, width in ((1, 20_000), (20_000, 1)):
-        error = vision.caller.refused(rgb(height, width, model))
-        expect(error, "INVALID_ARGUMENT", "image.extreme_aspect_ratio")
-    error = vision.caller.refused(rgb(1, 40_000, model))
-    expect(error, "INVALID_ARGUMENT", "image.too_many_pixels")
-    # 1.2 GB, of which the caller sends nothing.
-    error = vision.caller.refused(rgb(20_000, 20_000, model, pixels=b""))
-    expect(error, "INVALID_ARGUMENT", "request.")
+    for caller in (vision.caller, vision.http):
+        for height, width in ((1, 20_000), (20_000, 1)):
+            error = caller.refused(rgb(height, width, model))
+            expect(error, "INVALID_ARGUMENT", "image.extreme_aspect_ratio")
+        error = caller.refused(rgb(1, 40_000, model))
+        expect(error, "INVALID_ARGUMENT", "image.too_many_pixels")
+        # 1.2 GB, of which the caller sends nothing.
+        error = caller.refused(rgb(20_000, 20_000, model, pixels=b""))
+        expect(error, "INVALID_ARGUMENT", "request.")
 
 
 @pytest.mark.parametrize(
@@ -233,8 +260,9 @@ def test_row_7_classes_of_what_has_none_are_refused(
     request = image_of(picture("PNG"), model)
     wanted = request.outputs.add(name=output)
     wanted.parameters["classification"].int64_param = 1_000_000
-    error = vision.caller.refused(request)
-    expect(error, "INVALID_ARGUMENT", "request.classification_shape")
+    for caller in (vision.caller, vision.http):
+        error = caller.refused(request)
+        expect(error, "INVALID_ARGUMENT", "request.classification_shape")
 
 
 def test_row_58_pictures_of_several_sizes_in_one_request_for_tensors(vision: Vision):
@@ -242,9 +270,11 @@ def test_row_58_pictures_of_several_sizes_in_one_request_for_tensors(vision: Vis
     elements = b"".join(struct.pack("<I", len(file)) + file for file in files)
     for model in ("segments", "squashed"):
         request = infer_request("image", "BYTES", (2, 1), [elements], model)
-        error = vision.caller.refused(request)
-        expect(error, "INVALID_ARGUMENT", "request.images_differ")
+        for caller in (vision.caller, vision.http):
+            error = caller.refused(request)
+            expect(error, "INVALID_ARGUMENT", "request.images_differ")
         assert len(vision.call("Segment", model, *files).results) == 2
+        assert len(vision.call_http("Segment", model, *files)) == 2
 
 
 # One pixel, and as long and narrow as pictures may be: answered, in pixels of the picture.
@@ -281,6 +311,12 @@ def test_row_59_nothing_found_is_an_empty_list(vision: Vision):
         "Detect", "masks", picture("PNG"), score_threshold=1.0, mask_format=2
     ).results
     assert not none.detections
+    for found in vision.call_http("Detect", "nothing", picture("PNG"), picture("JPEG")):
+        assert not found.get("detections")
+    (none,) = vision.call_http(
+        "Detect", "masks", picture("PNG"), score_threshold=1, mask_format="PNG"
+    )
+    assert not none.get("detections")
     answer = service_pb2.ModelInferResponse.FromString(
         vision.caller.send(image_of(picture("PNG"), "nothing").SerializeToString())
     )
@@ -297,21 +333,21 @@ def test_row_57_what_would_hold_more_than_the_device_may_is_refused(
     server = start_server(*explicit, "--max-device-bytes", "100MiB")
     with triton.InferenceServerClient(server.grpc) as client:
         client.load_model("two_sizes")
-    vision = Vision(server.grpc)
+    vision = Vision(server)
     small, large = (picture("PNG", size=(width, 64)) for width in (64, 2048))
     before = vision.call("Detect", "two_sizes", small).results
     error = vision.refused("Detect", "two_sizes", large)
     expect(error, "RESOURCE_EXHAUSTED", "image.too_large_for_device")
     assert f"this server has {100 << 20} for them" in error.details()
+    error = vision.refused_http("Detect", "two_sizes", large)
+    expect(error, "RESOURCE_EXHAUSTED", "image.too_large_for_device")
     assert vision.call("Detect", "two_sizes", small).results == before
 
     server = start_server(*explicit, "--max-device-bytes", "8MiB")
-    load = service_pb2.RepositoryModelLoadRequest(model_name="two_sizes")
-    error = Caller(server.grpc).refused(
-        load.SerializeToString(), method=SERVICE + "RepositoryModelLoad", timeout=60
-    )
-    expect(error, "FAILED_PRECONDITION", "model.too_large")
-    assert "--max-device-bytes" in error.details()
+    for caller in both(server):
+        error = refusal_of(lambda: caller.load("two_sizes"))  # noqa: B023
+        expect(error, "FAILED_PRECONDITION", "model.too_large")
+        assert "--max-device-bytes" in error.details()
 
 
 @pytest.mark.parametrize("mask_format", [1, 2], ids=["run lengths", "PNG"])
@@ -336,16 +372,71 @@ def test_row_63_a_thousand_objects_in_one_answer(vision: Vision, mask_format: in
         assert mask.sum() == one.mask.pixels
         shown += 1
     assert shown > 0
+    form = {1: "RUN_LENGTHS", 2: "PNG"}[mask_format]
+    (over_http,) = vision.call_http(
+        "Detect", "thousand", picture("JPEG", size=size), mask_format=form
+    )
+    assert [one["mask"].get("pixels", 0) for one in over_http["detections"]] == [
+        one.mask.pixels for one in found.detections
+    ]
 
 
 def test_row_63_what_a_thousand_masks_take_is_counted(vision: Vision):
     wide = flat_png(16_000, 3_000)  # each outline may be long
     error = vision.refused("Detect", "thousand", wide, mask_format=1)
     expect(error, "RESOURCE_EXHAUSTED", "request.memory")
+    error = vision.refused_http("Detect", "thousand", wide, mask_format="RUN_LENGTHS")
+    expect(error, "RESOURCE_EXHAUSTED", "request.memory")
     (few,) = vision.call(
         "Detect", "thousand", wide, max_detections=3, mask_format=1
     ).results
     assert len(few.detections) == 3
+
+
+@pytest.mark.parametrize(
+    ("call", "fields", "over_http", "reason"),
+    [
+        ("Detect", {"score_threshold": 2.0}, None, "request.score_threshold"),
+        ("Detect", {"score_threshold": -1.0}, None, "request.score_threshold"),
+        ("Detect", {"score_threshold": float("nan")}, None, "request.score_threshold"),
+        ("Detect", {"max_detections": -1}, None, "request.max_detections"),
+        ("Detect", {"classes": ["no such class"]}, None, "request.class_unknown"),
+        ("Detect", {"classes": ["0"] * 7}, None, "request.too_many_classes"),
+        ("Detect", {"mask_format": 77}, "request.option", "request.mask_format"),
+        ("Segment", {"map_format": 77}, "request.option", "request.map_format"),
+    ],
+)
+def test_row_55_options_that_make_no_sense_are_refused(
+    vision: Vision, call: str, fields: dict, over_http: str | None, reason: str
+):
+    """Over HTTP a format is a word: there is none with a number."""
+    model = {"Detect": "boxes", "Segment": "segments"}[call]
+    error = vision.refused(call, model, picture("PNG"), **fields)
+    expect(error, "INVALID_ARGUMENT", reason)
+    path = f"/v1/{call.lower()}?" + urllib.parse.urlencode(
+        {"model": model, **fields}, doseq=True
+    )
+    error = vision.http.refused_call("POST", path, picture("PNG"))
+    expect(error, "INVALID_ARGUMENT", over_http or reason)
+
+
+@pytest.mark.parametrize(
+    ("call", "model", "fields", "over_http", "reason"),
+    [
+        ("Detect", "segments", {}, {}, "model.no_detector"),
+        ("Segment", "boxes", {}, {}, "model.no_segmenter"),
+        ("Classify", "boxes", {}, {}, "model.no_classifier"),
+        ("Detect", "boxes", {"mask_format": 1}, {"mask_format": "RUN_LENGTHS"},
+         "model.no_masks"),
+    ],
+)  # fmt: skip
+def test_row_56_results_that_the_model_does_not_give_are_refused(
+    vision: Vision, call: str, model: str, fields: dict, over_http: dict, reason: str
+):
+    error = vision.refused(call, model, picture("PNG"), **fields)
+    expect(error, "FAILED_PRECONDITION", reason)
+    error = vision.refused_http(call, model, picture("PNG"), **over_http)
+    expect(error, "FAILED_PRECONDITION", reason)
 
 
 @pytest.mark.parametrize(
@@ -373,10 +464,11 @@ def test_row_30_a_head_that_does_not_fit_is_refused_when_it_is_loaded(
     (identity_repository / "misfit" / "model.textproto").write_text(
         f"spec_version: 1\n{lines}\nimage_height: 64\nimage_width: 64\nrandom_weights {{ seed: 1 }}\n"
     )
+    for caller in both(server):
+        refused = refusal_of(lambda: caller.load("misfit"))  # noqa: B023
+        expect(refused, "FAILED_PRECONDITION")
+        assert re.search(words, refused.details()), refused
     with triton.InferenceServerClient(server.grpc) as client:
-        with pytest.raises(InferenceServerException, match=words) as refused:
-            client.load_model("misfit")
-        assert refused.value.status() == "StatusCode.FAILED_PRECONDITION"
         assert client.is_model_ready("identity")
         assert not client.is_model_ready("misfit")
 
@@ -413,7 +505,7 @@ def start_slow(vision: Vision, server: Server) -> grpc.Future:
 def test_row_62_results_that_nobody_waits_for_are_not_made(slow_server):
     """The one thread that makes results is free for the next caller as soon as the first has gone."""
     server = slow_server("--imaging-threads", "1")
-    vision = Vision(server.grpc)
+    vision = Vision(server)
     before = vision.call("Segment", "segments", picture("PNG")).results
     slow = start_slow(vision, server)
     began = time.monotonic()
@@ -424,18 +516,32 @@ def test_row_62_results_that_nobody_waits_for_are_not_made(slow_server):
     slow.cancel()
     assert vision.call("Segment", "segments", picture("PNG")).results == before
     assert time.monotonic() - began < whole / 2
+    # Over HTTP its caller goes with the connection.
+    ran, file = batches(server), flat_png(*SLOW)
+    host, _, port = server.http.rpartition(":")
+    over_http = socket.create_connection((host, int(port)))
+    over_http.sendall(
+        b"POST /v1/segment?model=segments&confidence=true HTTP/1.1\r\nHost: x\r\n"
+        + f"Content-Length: {len(file)}\r\n\r\n".encode()
+        + file
+    )
+    wait_until(lambda: batches(server) > ran)
+    began = time.monotonic()
+    over_http.close()
+    assert vision.call("Segment", "segments", picture("PNG")).results == before
+    assert time.monotonic() - began < whole / 2
 
 
 def test_row_44_a_drain_waits_for_results_under_way(slow_server):
     server = slow_server()
-    slow = start_slow(Vision(server.grpc), server)
+    slow = start_slow(Vision(server), server)
     assert server.terminate(timeout=120) == 0
     assert slow.result()
 
 
 def test_row_44_at_the_drains_timeout_results_under_way_are_given_up(slow_server):
     server = slow_server("--drain-timeout", "100")
-    slow = start_slow(Vision(server.grpc), server)
+    slow = start_slow(Vision(server), server)
     assert server.terminate(timeout=120) == 1
     expect(slow.exception(), "UNAVAILABLE", "server.drain_timeout")
     # It ended by itself: nothing hung until the process had to be ended.

@@ -5,19 +5,19 @@ from __future__ import annotations
 import struct
 import zlib
 
-import grpc
 import numpy as np
 import pytest
 from fault_support import (
-    SERVICE,
     Caller,
     expect,
     image_request,
+    in_parallel,
     infer_request,
     picture,
     write_in_spec,
 )
-from tritonclient.grpc import service_pb2
+from http_caller import HttpCaller
+from PIL import Image
 
 
 def png_with_header(width: int, height: int) -> bytes:
@@ -39,10 +39,48 @@ def jpeg_with_size(width: int, height: int) -> bytes:
     return bytes(jpeg)
 
 
+def chunk(kind: bytes, body: bytes) -> bytes:
+    return (
+        struct.pack(">I", len(body))
+        + kind
+        + body
+        + struct.pack(">I", zlib.crc32(kind + body))
+    )
+
+
+def png_of(rows: bytes, width: int, height: int, text: bytes = b"") -> bytes:
+    """A PNG in RGB with these bytes as its rows, and a text in front of them."""
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + chunk(b"IHDR", header)
+        + (chunk(b"tEXt", b"Comment\0" + text) if text else b"")
+        + chunk(b"IDAT", zlib.compress(rows))
+        + chunk(b"IEND", b"")
+    )
+
+
+def jpeg_of_scans(count: int) -> bytes:
+    """A progressive JPEG whose last scan comes again and again."""
+    jpeg = picture(progressive=True)
+    last = jpeg.rindex(b"\xff\xda")
+    return jpeg[:last] + jpeg[last:-2] * count + jpeg[-2:]
+
+
+def turned(orientation: int) -> bytes:
+    """A JPEG whose EXIF says how it is turned; the numbers that exist are 1 to 8."""
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    return picture(subsampling=0, quality=100, exif=exif)
+
+
 INVALID = {
     "row 14: PNG of 65500 x 65500": png_with_header(65_500, 65_500),
     "row 14: PNG of 1 x 2^31-1": png_with_header(1, 2**31 - 1),
     "row 14: JPEG of 65500 x 65500": jpeg_with_size(65_500, 65_500),
+    "row 15: PNG of more bytes than pixels": png_of(bytes(64 << 20), 8, 8),
+    "row 15: PNG with 9 MiB of text": png_of(bytes(8 * 25), 8, 8, bytes(9 << 20)),
+    "row 16: JPEG of 200 scans": jpeg_of_scans(200),
     "row 17: half a JPEG": picture("JPEG")[:-200],
     "row 17: half a PNG": picture("PNG")[:-200],
     "row 17: half a WebP": picture("WEBP")[:-200],
@@ -60,7 +98,7 @@ INVALID = {
 
 
 @pytest.mark.parametrize("case", INVALID, ids=list(INVALID))
-def test_rows_14_to_24_are_invalid_arguments(caller: Caller, case: str):
+def test_rows_14_to_24_are_invalid_arguments(caller: Caller | HttpCaller, case: str):
     expect(caller.refused(image_request(INVALID[case])), "INVALID_ARGUMENT", "image.")
 
 
@@ -79,19 +117,36 @@ def test_rows_14_to_24_are_invalid_arguments(caller: Caller, case: str):
         picture("PNG", size=(9, 200)),
     ],
 )
-def test_rows_20_21_24_odd_pictures_are_answered(caller: Caller, file: bytes):
+def test_rows_20_21_24_odd_pictures_are_answered(
+    caller: Caller | HttpCaller, file: bytes
+):
     assert np.isfinite(caller.infer(image_request(file))).all()
 
 
+def test_row_19_orientations_are_applied_where_they_exist(caller: Caller | HttpCaller):
+    upright = caller.infer(image_request(picture(subsampling=0, quality=100)))
+    for orientation in (0, 9, 65_535, 1):
+        same = caller.infer(image_request(turned(orientation)))
+        np.testing.assert_array_equal(same, upright)
+    others = [caller.infer(image_request(turned(number))) for number in range(2, 9)]
+    for answer in others:
+        assert np.isfinite(answer).all() and (answer != upright).any()
+
+
+@pytest.mark.parametrize("profile", [b"no profile", bytes(100_000)])
+def test_row_23_profiles_are_ignored(caller: Caller | HttpCaller, profile: bytes):
+    for format in ("JPEG", "PNG"):
+        plain = caller.infer(image_request(picture(format)))
+        with_profile = image_request(picture(format, icc_profile=profile))
+        np.testing.assert_array_equal(caller.infer(with_profile), plain)
+
+
 def test_row_43_one_bad_image_fails_its_own_request_only(
-    caller: Caller, start_server, one_model
+    http_caller: HttpCaller, start_server, one_model, connect
 ):
     """32 requests come together, and the 31 good ones are answered from one batch as they are alone."""
-    good, bad = (
-        image_request(picture()).SerializeToString(),
-        image_request(picture()[:-100]).SerializeToString(),
-    )
-    alone = caller.infer(image_request(picture()))
+    good, bad = image_request(picture()), image_request(picture()[:-100])
+    alone = http_caller.infer(good)
     # Long enough for the batch to be full, whatever the machine does besides.
     write_in_spec(
         one_model,
@@ -99,28 +154,25 @@ def test_row_43_one_bad_image_fails_its_own_request_only(
         "dynamic_batching { max_queue_delay_microseconds: 10000000 }",
     )
     server = start_server("--model-repository", one_model)
-    call = Caller(server.grpc).channel.unary_unary(SERVICE + "ModelInfer")
-    payloads = [bad if number == 13 else good for number in range(32)]
-    futures = [call.future(payload, timeout=60) for payload in payloads]
+    requests = [bad if number == 13 else good for number in range(32)]
+    answers = in_parallel(connect(server), requests)
 
-    assert futures.pop(13).code() == grpc.StatusCode.INVALID_ARGUMENT
-    for future in futures:
-        answer = service_pb2.ModelInferResponse.FromString(future.result())
-        assert answer.parameters["fovea.batch_size"].int64_param == len(futures)
-        logits = np.frombuffer(answer.raw_output_contents[0], np.float32)
-        assert np.abs(logits - alone[0]).max() <= 1e-4 * alone.std()
+    expect(answers.pop(13), "INVALID_ARGUMENT", "image.truncated")
+    for logits, parameters in answers:
+        assert parameters["fovea.batch_size"] == len(answers)
+        assert np.abs(logits - alone).max() <= 1e-4 * alone.std()
 
 
 @pytest.mark.parametrize("format", ["JPEG", "PNG", "WEBP"])
 def test_row_39_images_of_one_request_wait_for_each_others_memory(
-    start_server, one_model, format: str
+    start_server, one_model, connect, format: str
 ):
     """Each fits the imaging memory, and all of them not by far."""
     server = start_server(
         *("--model-repository", one_model),
         *("--imaging-memory", "16", "--imaging-threads", "4"),
     )
-    caller = Caller(server.grpc)
+    caller = connect(server)
     size = (1600, 1200)  # 5.5 MiB of pixels
     file = picture(format, size=size)
     (alone,) = caller.infer(image_request(file))
@@ -130,7 +182,9 @@ def test_row_39_images_of_one_request_wait_for_each_others_memory(
     expect(caller.refused(larger), "RESOURCE_EXHAUSTED", "image.too_large_to_decode")
 
 
-def test_row_43_one_bad_image_of_several_fails_the_request_they_share(caller: Caller):
+def test_row_43_one_bad_image_of_several_fails_the_request_they_share(
+    caller: Caller | HttpCaller,
+):
     expect(
         caller.refused(image_request(picture(), picture()[:-100])),
         "INVALID_ARGUMENT",

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import collections
+import concurrent.futures
+import http.client
 import json
 import pathlib
 import random
 import signal
+import socket
 import subprocess
 import threading
 import time
@@ -21,6 +24,8 @@ from fault_support import (
     SERVICE,
     Caller,
     arrived,
+    both,
+    expect,
     flood,
     gauge,
     health_of,
@@ -30,18 +35,20 @@ from fault_support import (
     picture,
     pixel_values,
     reason,
+    refusal_of,
     scrape,
     wait_until,
     write_in_spec,
 )
 from grpc_health.v1 import health_pb2
+from http_caller import HttpCaller, infer_body, infer_path
 from tritonclient.grpc import service_pb2
 
 
 def test_rows_34_35_callers_that_cancel_at_any_moment_leave_nothing_behind(
-    caller: Caller, server
+    grpc_caller: Caller, server
 ):
-    call = caller.channel.unary_unary(SERVICE + "ModelInfer")
+    call = grpc_caller.channel.unary_unary(SERVICE + "ModelInfer")
     chance = random.Random(0)
     payloads = [
         infer_request().SerializeToString(),
@@ -67,6 +74,33 @@ def test_rows_34_35_callers_that_cancel_at_any_moment_leave_nothing_behind(
             return
         time.sleep(0.05)
     raise AssertionError(text)
+
+
+def test_rows_34_35_callers_that_close_at_any_moment_leave_nothing_behind(
+    http_caller: HttpCaller, server
+):
+    """Before, within and behind their request; the next ones are answered."""
+    chance = random.Random(0)
+    host, _, port = server.http.rpartition(":")
+    messages = []
+    for request in (infer_request(), image_request(picture(size=(800, 600)))):
+        head, tensors = infer_body(request)
+        body = head + tensors
+        messages.append(
+            f"POST {infer_path(request)} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n"
+            f"Inference-Header-Content-Length: {len(head)}\r\n\r\n".encode()
+            + body
+        )
+    for _ in range(200):
+        message = chance.choice(messages)
+        with socket.create_connection((host, int(port))) as connection:
+            whole = chance.random() < 0.7
+            end = len(message) if whole else chance.randrange(len(message))
+            connection.sendall(message[:end])
+            time.sleep(chance.random() * 0.004)
+    wait_until(lambda: gauge(scrape(server.metrics), "fovea_inflight_requests") == 0)
+    assert gauge(scrape(server.metrics), "fovea_queue_depth") == 0
+    http_caller.infer(infer_request())
 
 
 def vanish_while_queued(server, count: int, total: int) -> None:
@@ -107,7 +141,9 @@ def series(text: str) -> set[str]:
     }
 
 
-def test_row_47_hostile_names_add_no_series(caller: Caller, server):
+def test_row_47_hostile_names_add_no_series(
+    caller: Caller | HttpCaller, grpc_caller: Caller, http_caller: HttpCaller, server
+):
     caller.refused(infer_request(model="no_such_model"))
     caller.refused(infer_request(model_version="12345"))
     before = series(scrape(server.metrics))
@@ -115,7 +151,8 @@ def test_row_47_hostile_names_add_no_series(caller: Caller, server):
     for number in range(200):
         caller.refused(infer_request(model=f"model-{chance.random()}"))
         caller.refused(infer_request(model_version=str(1000 + number)))
-        caller.refused(infer_request(), method=f"{SERVICE}Method{number}")
+        grpc_caller.refused(infer_request(), method=f"{SERVICE}Method{number}")
+        http_caller.refused_call("GET", f"/v2/{number}", User_Agent=f"agent-{number}")
     assert series(scrape(server.metrics)) == before
 
 
@@ -128,7 +165,12 @@ def test_row_44_sigterm_finishes_what_was_accepted_and_exits_with_0(
     )  # fmt: skip
     assert health_of(server.grpc, "") == health_pb2.HealthCheckResponse.SERVING
     futures = flood(server.grpc, 101)
-    wait_until(lambda: arrived(server.metrics) == len(futures))
+    pool = concurrent.futures.ThreadPoolExecutor(20)
+    over_http = HttpCaller(server.http)
+    values = pixel_values(8)
+    request = infer_request(shape=values.shape, raw=[values.tobytes()])
+    others = [pool.submit(over_http.infer, request, timeout=300) for _ in range(20)]
+    wait_until(lambda: arrived(server.metrics) == len(futures) + len(others))
     server.process.send_signal(signal.SIGTERM)
     # Health turns first, while calls are still taken.
     wait_until(
@@ -140,9 +182,12 @@ def test_row_44_sigterm_finishes_what_was_accepted_and_exits_with_0(
     )
     with triton.InferenceServerClient(server.grpc) as client:
         assert not client.is_server_ready() and client.is_server_live()
+    assert over_http.refused_call("GET", "/readyz").status == 503
+    over_http.ask("GET", "/healthz")
     assert [future.code() for _, future in futures] == [grpc.StatusCode.OK] * len(
         futures
     )
+    assert all(other.result().shape[0] == 8 for other in others)
     assert server.process.wait(60) == 0
 
 
@@ -228,6 +273,36 @@ def test_row_44_sigterm_while_the_disk_hangs_finishes_what_was_accepted(
     assert load.code() == grpc.StatusCode.UNAVAILABLE
     assert server.process.wait(60) == 0
     server.wait_for_log("drained: every accepted request was answered")
+
+
+def test_row_33_a_load_that_hangs_holds_up_no_other_call(
+    start_server, one_model, hanging_disk
+):
+    """Over either protocol a second load is refused, and requests, health and metadata are answered."""
+    environment, hang = hanging_disk
+    server = start_server(
+        "--model-repository", one_model, "--model-control-mode", "explicit", "--load-model", MODEL,
+        environment=environment,
+    )  # fmt: skip
+    callers = both(server)
+    before = callers[0].infer(infer_request())
+    hang.touch()
+    pool = concurrent.futures.ThreadPoolExecutor(1)
+    hanging = pool.submit(callers[0].load, MODEL)
+    wait_until(lambda: hang.read_text() == "hangs")
+    for caller in callers:
+        refused = refusal_of(lambda: caller.load(MODEL))  # noqa: B023
+        expect(refused, "UNAVAILABLE", "repository.busy")
+        np.testing.assert_array_equal(caller.infer(infer_request()), before)
+    callers[1].ask("GET", "/readyz")
+    callers[1].ask("GET", f"/v2/models/{MODEL}")
+    assert (
+        health_of(server.grpc, f"model/{MODEL}")
+        == health_pb2.HealthCheckResponse.SERVING
+    )
+    assert not hanging.done()
+    hang.unlink()
+    hanging.result(60)
 
 
 def test_row_44_sigterm_while_the_disk_hangs_at_the_start_ends_the_server(
@@ -353,9 +428,14 @@ def kill_under_load(server) -> np.ndarray:
     full = pixel_values(16)  # a batch that waits for nobody
     answer = caller.infer(infer_request(shape=full.shape, raw=[full.tobytes()]))
     futures = flood(server.grpc, 51)
-    wait_until(lambda: arrived(server.metrics) > 1)
+    pool = concurrent.futures.ThreadPoolExecutor(1)
+    over_http = pool.submit(HttpCaller(server.http).infer, infer_request(), timeout=60)
+    wait_until(lambda: arrived(server.metrics) > 2)
     server.process.kill()
     assert server.process.wait(60) == -signal.SIGKILL
+    # A whole answer, or none.
+    error = over_http.exception(60)
+    assert error is None or isinstance(error, (OSError, http.client.HTTPException))
     codes = {future.code() for _, future in futures}
     assert codes <= {grpc.StatusCode.OK, grpc.StatusCode.UNAVAILABLE}
     assert grpc.StatusCode.UNAVAILABLE in codes

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import pathlib
 import pickle
+import re
 import shutil
 import struct
 import threading
@@ -18,12 +20,15 @@ import tritonclient.grpc as triton
 from fault_support import (
     MODEL,
     Caller,
+    both,
     expect,
     gauge,
     infer_request,
+    refusal_of,
     scrape,
     wait_until,
 )
+from http_caller import HttpCaller
 from running_server import DEMO
 from safetensors.numpy import load_file, save_file
 from tritonclient.utils import InferenceServerException
@@ -113,20 +118,17 @@ def test_rows_27_29_32_a_bad_file_fails_the_reload_and_the_old_one_serves(
     start_server, repository, case
 ):
     server = start_server("--model-repository", repository, *EXPLICIT)
-    caller = Caller(server.grpc)
-    before = caller.infer(infer_request())
+    before = Caller(server.grpc).infer(infer_request())
     # Written beside and moved into place, as a deployment does: the old file's pages stay what they were.
     replacement = repository.parent / "replacement"
     shutil.copy(weights_of(repository), replacement)
     corruptions()[case](replacement)
     replacement.rename(weights_of(repository))
-    with triton.InferenceServerClient(server.grpc) as client:
-        with pytest.raises(InferenceServerException) as refused:
-            client.load_model(MODEL)
-        assert refused.value.status() == "StatusCode.FAILED_PRECONDITION", refused.value
-        assert "/" not in refused.value.message().replace("1/model.safetensors", "")
-        assert client.is_model_ready(MODEL)
-    assert (caller.infer(infer_request()) == before).all()
+    for caller in both(server):
+        refused = refusal_of(lambda: caller.load(MODEL))  # noqa: B023
+        expect(refused, "FAILED_PRECONDITION")
+        assert "/" not in refused.details().replace("1/model.safetensors", "")
+        assert (caller.infer(infer_request()) == before).all()
 
 
 def test_row_61_the_operator_reads_which_numbers_are_broken(start_server, repository):
@@ -142,8 +144,10 @@ def test_row_61_the_operator_reads_which_numbers_are_broken(start_server, reposi
             replacement.rename(weights_of(repository))
             with pytest.raises(InferenceServerException, match=words):
                 client.load_model(MODEL)
+            refused = refusal_of(lambda: HttpCaller(server.http).load(MODEL))
+            assert re.search(words, refused.details()), refused
             server.wait_for_log(f"{MODEL}.*{words}")
-    assert gauge(scrape(server.metrics), "fovea_model_load_failures_total") == 2
+    assert gauge(scrape(server.metrics), "fovea_model_load_failures_total") == 4
 
 
 SPECS = {
@@ -166,8 +170,7 @@ def test_row_30_a_bad_spec_fails_the_reload_and_the_old_one_serves(
     start_server, repository, case
 ):
     server = start_server("--model-repository", repository, *EXPLICIT)
-    caller = Caller(server.grpc)
-    before = caller.infer(infer_request())
+    before = Caller(server.grpc).infer(infer_request())
     spec = repository / MODEL / "model.textproto"
     lines = [
         line
@@ -175,11 +178,28 @@ def test_row_30_a_bad_spec_fails_the_reload_and_the_old_one_serves(
         if not line.startswith(SPECS[case].split(":")[0] + ":")
     ]
     spec.write_text("\n".join([*lines, SPECS[case], ""]))
-    with triton.InferenceServerClient(server.grpc) as client:
-        with pytest.raises(InferenceServerException) as refused:
-            client.load_model(MODEL)
-        assert refused.value.status() == "StatusCode.FAILED_PRECONDITION", refused.value
-    assert (caller.infer(infer_request()) == before).all()
+    for caller in both(server):
+        expect(refusal_of(lambda: caller.load(MODEL)), "FAILED_PRECONDITION")  # noqa: B023
+        assert (caller.infer(infer_request()) == before).all()
+
+
+@pytest.mark.parametrize("kind", ["symbolic link", "hard link", "FIFO"])
+def test_row_26_what_leads_out_of_the_repository_is_not_loaded(
+    start_server, one_model, kind: str
+):
+    server = start_server("--model-repository", one_model, *EXPLICIT)
+    weights = weights_of(one_model)
+    outside = one_model.parent / "outside.safetensors"
+    weights.rename(outside)
+    if kind == "symbolic link":
+        weights.symlink_to(outside)
+    elif kind == "hard link":
+        weights.hardlink_to(outside)
+    else:
+        os.mkfifo(weights)
+    for caller in both(server):
+        expect(refusal_of(lambda: caller.load(MODEL)), "FAILED_PRECONDITION")  # noqa: B023
+        assert np.isfinite(caller.infer(infer_request())).all()
 
 
 def test_a_model_that_cannot_be_loaded_at_the_start_leaves_the_others_serving(
@@ -198,19 +218,19 @@ def test_a_model_that_cannot_be_loaded_at_the_start_leaves_the_others_serving(
         rows["shapes_with_knn"]["state"] == "UNAVAILABLE"
         and rows["shapes_with_knn"]["reason"]
     )
-    expect(
-        Caller(server.grpc).refused(infer_request(model="shapes_with_knn")), "NOT_FOUND"
-    )
+    for caller in both(server):
+        expect(caller.refused(infer_request(model="shapes_with_knn")), "NOT_FOUND")
 
 
-def test_row_31_reloads_and_unloads_lose_no_request(start_server, repository):
+@pytest.mark.harmed  # its model is unloaded in the end
+def test_row_31_reloads_and_unloads_lose_no_request(start_server, repository, connect):
     server = start_server("--model-repository", repository, *EXPLICIT)
     failures: list[grpc.StatusCode] = []
     stop = threading.Event()
     answered = [0]
 
     def ask() -> None:
-        caller = Caller(server.grpc)
+        caller = connect(server)
         while not stop.is_set():
             try:
                 caller.infer(infer_request())
@@ -222,12 +242,12 @@ def test_row_31_reloads_and_unloads_lose_no_request(start_server, repository):
     for thread in threads:
         thread.start()
     try:
-        with triton.InferenceServerClient(server.grpc) as client:
-            wait_until(lambda: answered[0] > 0)
-            for _ in range(5):
-                client.load_model(MODEL)
-            assert failures == []
-            client.unload_model(MODEL)
+        operator = connect(server)
+        wait_until(lambda: answered[0] > 0)
+        for _ in range(5):
+            operator.load(MODEL)
+        assert failures == []
+        operator.unload(MODEL)
         wait_until(lambda: failures)
     finally:
         stop.set()
@@ -246,13 +266,10 @@ def test_row_39_a_model_whose_batches_do_not_fit_the_memory_is_refused(
     server = start_server("--model-repository", one_model, *EXPLICIT, program=program)
     before = Caller(server.grpc).infer(infer_request())
     huge = {"max_batch_size": 1024, "instance_group": [{"count": 64}]}
-    with (
-        triton.InferenceServerClient(server.grpc) as client,
-        pytest.raises(InferenceServerException) as refused,
-    ):
-        client.load_model(MODEL, config=json.dumps(huge))
-    assert refused.value.status() == "StatusCode.FAILED_PRECONDITION", refused.value
-    assert "batches of 1024 in 64 instances need about" in refused.value.message()
+    for caller in both(server):
+        refused = refusal_of(lambda: caller.load(MODEL, json.dumps(huge)))  # noqa: B023
+        expect(refused, "FAILED_PRECONDITION", "model.too_large")
+        assert "batches of 1024 in 64 instances need about" in refused.details()
     assert (Caller(server.grpc).infer(infer_request()) == before).all()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import functools
 import gzip
 import random
@@ -9,7 +10,9 @@ import re
 import signal
 import struct
 import time
+import urllib.parse
 import urllib.request
+import zlib
 
 import grpc
 import numpy as np
@@ -21,12 +24,14 @@ from fault_support import (
     SIZE,
     Caller,
     arrived,
+    both,
     bytes_tensor,
     expect,
     gauge,
     hold_last_of_odd,
     identity_request,
     image_request,
+    in_parallel,
     infer_request,
     picture,
     pixel_values,
@@ -34,6 +39,7 @@ from fault_support import (
     wait_until,
     write_in_spec,
 )
+from http_caller import HttpCaller, infer_body, infer_path
 from raw_http2 import RawConnection
 from tritonclient.grpc import service_pb2
 
@@ -41,7 +47,9 @@ CLASSIFY = "/fovea.v1.VisionService/Classify"
 
 
 @pytest.mark.parametrize("method", [SERVICE + "ModelInfer", CLASSIFY])
-def test_row_1_malformed_bytes_are_an_invalid_argument(caller: Caller, method: str):
+def test_row_1_malformed_bytes_are_an_invalid_argument(
+    grpc_caller: Caller, method: str
+):
     good = infer_request().SerializeToString()
     chance = random.Random(0)
     for payload in (
@@ -51,34 +59,34 @@ def test_row_1_malformed_bytes_are_an_invalid_argument(caller: Caller, method: s
         b"\x0a\xff\xff\xff\xff\x0f",
         bytes(10),
     ):
-        expect(caller.refused(payload, method=method), "INVALID_ARGUMENT")
+        expect(grpc_caller.refused(payload, method=method), "INVALID_ARGUMENT")
     for _ in range(200):
         payload = chance.randbytes(chance.randrange(1, 400))
-        error = caller.refused(payload, method=method)
+        error = grpc_caller.refused(payload, method=method)
         expect(error, "INVALID_ARGUMENT", "request.malformed")
 
 
-def test_row_1_every_other_method_refuses_malformed_bytes_too(caller: Caller):
+def test_row_1_every_other_method_refuses_malformed_bytes_too(grpc_caller: Caller):
     for method in (
         "ModelMetadata",
         "ModelConfig",
         "RepositoryIndex",
         "ModelStatistics",
     ):
-        error = caller.refused(b"\xff" * 16, method=SERVICE + method)
+        error = grpc_caller.refused(b"\xff" * 16, method=SERVICE + method)
         assert error.code() == grpc.StatusCode.INVALID_ARGUMENT, method
 
 
-def test_row_2_a_deeply_nested_message_is_refused(caller: Caller):
+def test_row_2_a_deeply_nested_message_is_refused(grpc_caller: Caller):
     payload = b""
     for _ in range(
         20_000
     ):  # unknown groups inside each other: start-group tags of field 99
         payload += b"\x9b\x06"
-    expect(caller.refused(payload), "INVALID_ARGUMENT", "request.malformed")
+    expect(grpc_caller.refused(payload), "INVALID_ARGUMENT", "request.malformed")
 
 
-def test_row_3_headers_over_the_limit_are_refused(caller: Caller, server):
+def test_row_3_headers_over_the_limit_are_refused(grpc_caller: Caller, server):
     request = infer_request()
     for metadata in (
         [("x-huge", "a" * (64 << 10))],
@@ -90,7 +98,7 @@ def test_row_3_headers_over_the_limit_are_refused(caller: Caller, server):
         wait_until(
             functools.partial(is_told_of_its_headers, server.grpc, request, metadata)
         )
-    caller.infer(request, metadata=[("x-blob-bin", bytes(range(256)))])
+    grpc_caller.infer(request, metadata=[("x-blob-bin", bytes(range(256)))])
 
 
 def is_told_of_its_headers(
@@ -110,10 +118,11 @@ def test_row_4_a_message_over_the_limit_is_refused(start_server, identity_reposi
     server = start_server(
         "--model-repository", identity_repository, "--max-message", "1"
     )
-    small = Caller(server.grpc)
-    error = small.refused(infer_request(raw=[bytes(2 << 20)], model="identity"))
-    assert error.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
-    small.infer(identity_request())
+    for caller in both(server):
+        error = caller.refused(infer_request(raw=[bytes(2 << 20)], model="identity"))
+        assert error.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
+        caller.infer(identity_request())
+    expect(error, "RESOURCE_EXHAUSTED", "request.too_large")
 
 
 def test_row_5_a_compressed_bomb_is_not_unpacked(start_server, identity_repository):
@@ -129,22 +138,94 @@ def test_row_5_a_compressed_bomb_is_not_unpacked(start_server, identity_reposito
             compression=grpc.Compression.Gzip,
         )
         expect(error, "RESOURCE_EXHAUSTED", "request.decompressed_too_large")
+    request = infer_request(raw=[bytes(64 << 20)], model="identity")
+    head, tensors = infer_body(request)
+    for coding, packed in (
+        ("gzip", gzip.compress(head + tensors)),
+        ("deflate", zlib.compress(head + tensors)),
+    ):
+        error = HttpCaller(server.http).refused_call(
+            "POST",
+            infer_path(request),
+            packed,
+            Content_Encoding=coding,
+            Inference_Header_Content_Length=len(head),
+        )
+        expect(error, "RESOURCE_EXHAUSTED", "request.decompressed_too_large")
     assert server.peak_resident_bytes() - before < 32 << 20
     bomber.infer(identity_request())
+
+
+def test_row_1_a_body_that_stops_anywhere_is_an_invalid_argument(
+    http_caller: HttpCaller,
+):
+    """JSON with its tensors behind it, cut off anywhere, or bytes that are nothing."""
+    request = infer_request()
+    head, tensors = infer_body(request)
+    chance = random.Random(0)
+    ends = [0, 1, len(head) - 1, len(head), len(head) + 1, len(head + tensors) - 1]
+    ends += [chance.randrange(len(head + tensors)) for _ in range(60)]
+    path = infer_path(request)
+    for end in ends:
+        error = http_caller.refused_call(
+            "POST",
+            path,
+            (head + tensors)[:end],
+            Inference_Header_Content_Length=min(end, len(head)) or "none",
+        )
+        expect(error, "INVALID_ARGUMENT", "request.")
+    for _ in range(100):
+        noise = chance.randbytes(chance.randrange(1, 400))
+        expect(http_caller.refused_call("POST", path, noise), "INVALID_ARGUMENT")
+
+
+def test_row_2_deeply_nested_json_is_refused(http_caller: HttpCaller):
+    for body in (b"[" * 100_000, b'{"inputs":' * 50_000):
+        error = http_caller.refused_call("POST", "/v2/models/shapes/infer", body)
+        expect(error, "INVALID_ARGUMENT", "request.")
+
+
+def test_row_3_heads_over_the_limit_are_refused(http_caller: HttpCaller):
+    for fields, reason in (
+        ({"x_huge": "a" * (64 << 10)}, "http.head_too_large"),
+        ({f"x_{i}": "b" * 40 for i in range(90)} | {"x": "c" * 12_000}, "http.head_"),
+        ({f"x{i}": "b" for i in range(200)}, "http."),
+    ):
+        error = http_caller.refused_call("GET", "/v2", **fields)
+        assert error.status == 431, error
+        expect(error, "RESOURCE_EXHAUSTED", reason)
+    http_caller.infer(infer_request())
+
+
+def test_row_6_millions_of_empty_texts_are_refused(http_caller: HttpCaller):
+    """Whether the shape tells of them or not; and more JSON than is read."""
+    for told, count, code, refusal in (
+        (5_000_000, 5_000_000, "INVALID_ARGUMENT", "request."),
+        (1, 5_000_000, "INVALID_ARGUMENT", "request."),
+        (1, 8_000_000, "RESOURCE_EXHAUSTED", "request."),
+    ):
+        body = (
+            b'{"inputs":[{"name":"image","datatype":"BYTES","shape":[%d,1],"data":["" %s]}]}'
+            % (told, b',""' * (count - 1))
+        )
+        error = http_caller.refused_call("POST", "/v2/models/shapes/infer", body)
+        expect(error, code, refusal)
 
 
 @pytest.mark.parametrize(
     ("told", "refusal"), [(5_000_000, "request.shape"), (1, "request.contents_count")]
 )
 def test_row_6_millions_of_empty_elements_are_refused(
-    caller: Caller, told: int, refusal: str
+    grpc_caller: Caller, told: int, refusal: str
 ):
     """Whether the shape tells of them or not."""
     request = service_pb2.ModelInferRequest(model_name=MODEL)
     tensor = request.inputs.add(name="image", datatype="BYTES", shape=[told, 1])
     contents = b"\x42\x00" * 5_000_000  # bytes_contents = "", so many times
     inner = tensor.SerializeToString() + b"\x2a" + varint(len(contents)) + contents
-    error = caller.refused(b"\x0a\x06shapes" + b"\x2a" + varint(len(inner)) + inner)
+    error = grpc_caller.refused(
+        b"\x0a\x06shapes" + b"\x2a" + varint(len(inner)) + inner
+    )
     expect(error, "INVALID_ARGUMENT", refusal)
 
 
@@ -244,19 +325,32 @@ INVALID = {
 }
 
 
+# Over HTTP the name is a part of the path, which has rules of its own.
+OF_THE_PATH = {
+    "row 25: empty name": ("NOT_FOUND", "http.path_unknown"),
+    "row 25: 10 kB": ("INVALID_ARGUMENT", "http.target_too_long"),
+}
+
+
 @pytest.mark.parametrize("case", INVALID, ids=list(INVALID))
-def test_rows_7_to_11_and_25_are_invalid_arguments(caller: Caller, case: str):
-    expect(caller.refused(INVALID[case]()), "INVALID_ARGUMENT")
+def test_rows_7_to_11_and_25_are_invalid_arguments(
+    caller: Caller | HttpCaller, case: str
+):
+    refusal = caller.refused(INVALID[case]())
+    if isinstance(caller, HttpCaller) and case in OF_THE_PATH:
+        expect(refusal, *OF_THE_PATH[case])
+    else:
+        expect(refusal, "INVALID_ARGUMENT")
 
 
-def test_row_11_denormals_are_numbers(caller: Caller):
+def test_row_11_denormals_are_numbers(caller: Caller | HttpCaller):
     assert np.isfinite(
         caller.infer(infer_request(raw=[pixel_values(fill=1e-42).tobytes()]))
     ).all()
 
 
 def test_row_12_an_output_that_is_not_finite_fails_its_own_request_only(
-    start_server, repository
+    start_server, repository, connect
 ):
     """Where a model lets them in, infinities reach its output: an error for that request, in a batch with good ones
     (row 43)."""
@@ -272,19 +366,15 @@ def test_row_12_an_output_that_is_not_finite_fails_its_own_request_only(
         *("--model-repository", repository),
         *("--model-control-mode", "explicit", "--load-model", MODEL),
     )
-    caller = Caller(server.grpc)
+    caller = connect(server)
     bad = infer_request(raw=[pixel_values(fill=float("nan")).tobytes()])
-    call = caller.channel.unary_unary(SERVICE + "ModelInfer")
     for round in range(3):
-        futures = [
-            call.future(request.SerializeToString(), timeout=60)
-            for request in [infer_request(), bad, infer_request(), infer_request()]
-        ]
-        assert futures.pop(1).code() == grpc.StatusCode.INTERNAL
-        for future in futures:
-            answer = service_pb2.ModelInferResponse.FromString(future.result())
+        requests = [infer_request(), bad, infer_request(), infer_request()]
+        answers = in_parallel(caller, requests)
+        expect(answers.pop(1), "INTERNAL")
+        for _, parameters in answers:
             # All four: the bad one was among them.
-            assert answer.parameters["fovea.batch_size"].int64_param == batch
+            assert parameters["fovea.batch_size"] == batch
         count = metric(
             server.metrics, f'fovea_non_finite_outputs_total{{.*model="{MODEL}".*}}'
         )
@@ -297,13 +387,17 @@ def metric(address: str, series: str) -> float:
     return float(re.search(f"^{series} (\\S+)$", text, re.MULTILINE).group(1))
 
 
-def test_row_13_an_encoded_image_over_the_limit_is_refused(caller: Caller):
+def test_row_13_an_encoded_image_over_the_limit_is_refused(
+    caller: Caller | HttpCaller,
+):
     expect(
         caller.refused(image_request(picture() + bytes(33 << 20))), "RESOURCE_EXHAUSTED"
     )
 
 
-def test_row_25_well_formed_names_of_nothing_are_not_found(caller: Caller):
+def test_row_25_well_formed_names_of_nothing_are_not_found(
+    caller: Caller | HttpCaller,
+):
     for model, version in [
         ("no_such_model", ""),
         ("a" * 128, ""),
@@ -331,12 +425,37 @@ NAMES_OF_NO_MODEL = ("../shapes", "/etc", "a/b", "%2e%2e", "shapes\0", "a" * 129
     ],
 )
 def test_row_25_every_method_refuses_names_that_no_model_can_have(
-    caller: Caller, method: str, field: str
+    grpc_caller: Caller, method: str, field: str
 ):
     for name in NAMES_OF_NO_MODEL:
         request = getattr(service_pb2, method + "Request")(**{field: name})
-        error = caller.refused(request.SerializeToString(), method=SERVICE + method)
+        error = grpc_caller.refused(
+            request.SerializeToString(), method=SERVICE + method
+        )
         expect(error, "INVALID_ARGUMENT", "model.bad_name")
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/v2/models/{}/ready"),
+        ("GET", "/v2/models/{}"),
+        ("GET", "/v2/models/{}/config"),
+        ("GET", "/v2/models/{}/stats"),
+        ("POST", "/v2/repository/models/{}/load"),
+        ("POST", "/v2/repository/models/{}/unload"),
+    ],
+)
+def test_row_25_every_path_refuses_names_that_no_model_can_have(
+    http_caller: HttpCaller, method: str, path: str
+):
+    for name in NAMES_OF_NO_MODEL:
+        quoted = path.format(urllib.parse.quote(name, safe=""))
+        body = b"{}" if method == "POST" else b""
+        error = http_caller.refused_call(method, quoted, body)
+        # A NUL is refused before anybody asks whose name it is.
+        reason = "http.bad_request" if "\0" in name else "model.bad_name"
+        expect(error, "INVALID_ARGUMENT", reason)
 
 
 def images_run(caller: Caller) -> int:
@@ -348,12 +467,15 @@ def images_run(caller: Caller) -> int:
     return statistics.inference_count
 
 
-def test_row_36_a_deadline_that_has_passed_is_not_run(caller: Caller, server):
-    before = images_run(caller)
+def test_row_36_a_deadline_that_has_passed_is_not_run(
+    grpc_caller: Caller, http_caller: HttpCaller, server
+):
+    before = images_run(grpc_caller)
     request = infer_request()
     request.parameters["timeout"].int64_param = 1  # microseconds
-    for _ in range(20):
-        expect(caller.refused(request), "DEADLINE_EXCEEDED", "queue.")
+    for caller in (grpc_caller, http_caller):
+        for _ in range(20):
+            expect(caller.refused(request), "DEADLINE_EXCEEDED", "queue.")
     # Callers that do not themselves give up when their deadline comes.
     for _ in range(20):
         connection = RawConnection(server.grpc)
@@ -367,7 +489,7 @@ def test_row_36_a_deadline_that_has_passed_is_not_run(caller: Caller, server):
         while connection.read_frame()[0] not in ends:
             pass
         connection.close()
-    assert images_run(caller) == before
+    assert images_run(grpc_caller) == before
 
 
 def test_row_36_a_deadline_that_passes_in_the_queue_ends_the_call(
@@ -388,45 +510,54 @@ def test_row_36_a_deadline_that_passes_in_the_queue_ends_the_call(
     request.parameters["timeout"].int64_param = seconds * 10**6
     call = Caller(server.grpc).channel.unary_unary(SERVICE + "ModelInfer")
     future = call.future(request.SerializeToString(), timeout=60)
-    wait_until(lambda: arrived(server.metrics) == 2)
+    pool = concurrent.futures.ThreadPoolExecutor(1)
+    over_http = pool.submit(HttpCaller(server.http).refused, request, timeout=60)
+    wait_until(lambda: arrived(server.metrics) == 3)
     passed = time.monotonic() + seconds
     # The scheduler would run them in time, were the machine not to stand still.
     server.process.send_signal(signal.SIGSTOP)
     time.sleep(max(0, passed + 1 - time.monotonic()))
     server.process.send_signal(signal.SIGCONT)
     expect(future.exception(timeout=60), "DEADLINE_EXCEEDED", "queue.expired")
+    expect(over_http.result(), "DEADLINE_EXCEEDED", "queue.expired")
     while (received := connection.read_frame())[0] != http2.HEADERS:
         pass
     assert b"grpc-status\x014" in received[3]  # DEADLINE_EXCEEDED, gRPC's or ours
     connection.close()
     # gRPC's own answer may come before ours.
-    wait_until(lambda: gauge(scrape(server.metrics), "fovea_queue_rejected_total") == 2)
+    wait_until(lambda: gauge(scrape(server.metrics), "fovea_queue_rejected_total") == 3)
     assert gauge(scrape(server.metrics), "fovea_images_total") == 0
 
 
-def test_row_36_any_deadline_is_taken(caller: Caller):
+def test_row_36_any_deadline_is_taken(grpc_caller: Caller, http_caller: HttpCaller):
     request = infer_request()
     for timeout in (0.0, 1e-9, 0.0005):
         with pytest.raises(grpc.RpcError) as error:
             for _ in range(200):
-                caller.send(request.SerializeToString(), timeout=timeout)
+                grpc_caller.send(request.SerializeToString(), timeout=timeout)
         assert error.value.code() == grpc.StatusCode.DEADLINE_EXCEEDED
     request.parameters["timeout"].int64_param = 10 * 365 * 24 * 3600 * 10**6
-    caller.infer(request, timeout=10 * 365 * 24 * 3600)
+    grpc_caller.infer(request, timeout=10 * 365 * 24 * 3600)
+    http_caller.infer(request)
 
 
 def test_classes_of_an_output_without_floats_are_refused(
     start_server, identity_repository
 ):
     server = start_server("--model-repository", identity_repository)
-    caller = Caller(server.grpc)
     request = identity_request()
     request.outputs.add(name="output").parameters["classification"].int64_param = 1
-    expect(caller.refused(request), "INVALID_ARGUMENT", "request.classification_type")
+    for caller in both(server):
+        refusal = caller.refused(request)
+        expect(refusal, "INVALID_ARGUMENT", "request.classification_type")
+    caller = Caller(server.grpc)
     classify = b"\x0a\x08identity" + b"\x22" + varint(len(picture())) + picture()
     expect(
         caller.refused(classify, method=CLASSIFY),
         "FAILED_PRECONDITION",
         "model.no_classifier",
     )
-    assert server.alive()
+    error = HttpCaller(server.http).refused_call(
+        "POST", "/v1/classify?model=identity", picture()
+    )
+    expect(error, "FAILED_PRECONDITION", "model.no_classifier")

@@ -12,7 +12,12 @@ import numpy as np
 import pytest
 import tritonclient.grpc
 import tritonclient.http
-from fault_support import MODEL, SIZE, Caller, expect_memory_bounded, infer_request
+from fault_support import (
+    MODEL,
+    SIZE,
+    ask_both,
+    leaves_unharmed,
+)
 from running_server import Server
 from tritonclient.utils import InferenceServerException
 
@@ -61,16 +66,14 @@ def connect(sharing: Server, triton):
 
 @pytest.fixture
 def client(sharing: Server, triton):
-    """After each fault the server lives, answers the next good request as before, and its memory is bounded."""
-    caller = Caller(sharing.grpc)
-    before, resident = caller.infer(infer_request()), sharing.resident_bytes()
-    with connect(sharing, triton) as client:
+    """As `unharmed` (conftest.py), of the server that shares memory."""
+    before = ask_both(sharing)
+    with (
+        leaves_unharmed(sharing, lambda: ask_both(sharing), before),
+        connect(sharing, triton) as client,
+    ):
         yield client
         client.unregister_system_shared_memory()
-    assert sharing.alive()
-    np.testing.assert_array_equal(caller.infer(infer_request()), before)
-    expect_memory_bounded(sharing, resident)
-    caller.channel.close()
 
 
 def shared_input(triton, size: int = BYTES, offset: int = 0):

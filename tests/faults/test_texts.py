@@ -3,6 +3,7 @@ shared memory, to a JSON parser, to a terminal."""
 
 from __future__ import annotations
 
+import json
 import re
 import socket
 
@@ -14,7 +15,9 @@ from fault_support import (
     bytes_tensor,
     expect,
     infer_request,
+    refusal_of,
 )
+from http_caller import HttpCaller
 from tritonclient.grpc import service_pb2
 
 
@@ -40,7 +43,9 @@ def urls(trap) -> list[str]:
 
 
 @pytest.mark.parametrize("key", ["image_url", "url", "uri", "IMAGE_URI", "mask_url"])
-def test_row_51_no_parameter_names_an_image_elsewhere(caller: Caller, trap, key: str):
+def test_row_51_no_parameter_names_an_image_elsewhere(
+    caller: Caller | HttpCaller, trap, key: str
+):
     for url in urls(trap):
         of_request, of_input, of_output = (infer_request() for _ in range(3))
         of_request.parameters[key].string_param = url
@@ -50,7 +55,7 @@ def test_row_51_no_parameter_names_an_image_elsewhere(caller: Caller, trap, key:
             expect(caller.refused(request), "INVALID_ARGUMENT", "request.url")
 
 
-def test_row_51_a_url_in_an_images_place_is_no_image(caller: Caller, trap):
+def test_row_51_a_url_in_an_images_place_is_no_image(caller: Caller | HttpCaller, trap):
     for url in urls(trap):
         request = infer_request("image", "BYTES", (1, 1), [bytes_tensor(url.encode())])
         expect(caller.refused(request), "INVALID_ARGUMENT", "image.")
@@ -69,10 +74,10 @@ REGIONS = [
 ]  # fmt: skip
 
 
-def test_row_52_there_is_no_shared_memory_to_register(caller: Caller):
+def test_row_52_there_is_no_shared_memory_to_register(grpc_caller: Caller):
     for region in REGIONS:
         expect(
-            caller.refused(
+            grpc_caller.refused(
                 region.SerializeToString(),
                 method=SERVICE + "SystemSharedMemoryRegister",
             ),
@@ -83,7 +88,7 @@ def test_row_52_there_is_no_shared_memory_to_register(caller: Caller):
         name="region", raw_handle=bytes(64), device_id=-1, byte_size=2**64 - 1
     )
     expect(
-        caller.refused(
+        grpc_caller.refused(
             cuda.SerializeToString(), method=SERVICE + "CudaSharedMemoryRegister"
         ),
         "UNIMPLEMENTED",
@@ -91,7 +96,7 @@ def test_row_52_there_is_no_shared_memory_to_register(caller: Caller):
     )
 
 
-def test_row_52_no_tensor_lies_in_shared_memory(caller: Caller):
+def test_row_52_no_tensor_lies_in_shared_memory(caller: Caller | HttpCaller):
     for of in ("input", "output"):
         request = infer_request()
         if of == "input":
@@ -106,14 +111,30 @@ def test_row_52_no_tensor_lies_in_shared_memory(caller: Caller):
 
 
 @pytest.mark.parametrize("kind", ["System", "Cuda"])
-def test_row_52_status_and_unregister_always_answer(caller: Caller, kind: str):
+def test_row_52_status_and_unregister_always_answer(grpc_caller: Caller, kind: str):
     """Generic clients call them before they start. Inferences go on beside them."""
     for name in ("", "region", "../x"):
         for call in ("Status", "Unregister"):
             method = f"{kind}SharedMemory{call}"
             request = getattr(service_pb2, method + "Request")(name=name)
-            caller.send(request.SerializeToString(), method=SERVICE + method)
-            caller.infer(infer_request())
+            grpc_caller.send(request.SerializeToString(), method=SERVICE + method)
+            grpc_caller.infer(infer_request())
+
+
+def test_row_52_there_is_no_shared_memory_over_http(http_caller: HttpCaller):
+    for name, body in (
+        ("region", {"key": "/region", "offset": 0, "byte_size": 64}),
+        ("region", {"key": "/../etc/passwd", "offset": 0, "byte_size": 64}),
+        ("region", {"key": "/region", "offset": 2**63, "byte_size": 2**63}),
+    ):
+        path = f"/v2/systemsharedmemory/region/{name}/register"
+        error = http_caller.refused_call("POST", path, json.dumps(body).encode())
+        expect(error, "UNIMPLEMENTED", "request.shared_memory")
+    for kind in ("system", "cuda"):
+        http_caller.ask("GET", f"/v2/{kind}sharedmemory/status")
+        http_caller.ask("POST", f"/v2/{kind}sharedmemory/unregister")
+        http_caller.ask("POST", f"/v2/{kind}sharedmemory/region/x/unregister")
+        http_caller.infer(infer_request())
 
 
 CONFIGS = {
@@ -169,7 +190,31 @@ def test_row_53_json_that_means_nothing_is_refused(explicit: Caller, case: str):
         load(CONFIGS[case]).SerializeToString(), method=SERVICE + "RepositoryModelLoad"
     )
     expect(error, "INVALID_ARGUMENT", "config.invalid")
+    over_http = HttpCaller(explicit.server.http)
+    error = refusal_of(lambda: over_http.load(MODEL, CONFIGS[case]))
+    expect(error, "INVALID_ARGUMENT", "config.invalid")
     explicit.infer(infer_request())  # what served before serves on
+
+
+BODIES = {
+    "a number past all doubles": b'{"inputs":[{"name":"pixel_values","shape":[1e400]}]}',
+    "a number past 64 bits": b'{"inputs":[{"name":"x","shape":[18446744073709551616]}]}',
+    "a fraction": b'{"inputs":[{"name":"x","datatype":"FP32","shape":[1.5],"data":[1]}]}',
+    "NaN": b'{"inputs":[{"name":"x","datatype":"FP32","shape":[1],"data":[NaN]}]}',
+    "bad UTF-8": b'{"id":"\xff\xfe","inputs":[]}',
+    "one key twice": b'{"inputs":[],"inputs":[]}',
+    "nested 65,536 deep": b'{"inputs":' + b"[" * 65_536,
+    "no object": b"null",
+    "nothing": b"",
+}
+
+
+@pytest.mark.parametrize("case", BODIES, ids=list(BODIES))
+def test_row_53_json_of_an_inference_that_means_nothing_is_refused(
+    http_caller: HttpCaller, case: str
+):
+    error = http_caller.refused_call("POST", f"/v2/models/{MODEL}/infer", BODIES[case])
+    expect(error, "INVALID_ARGUMENT", "request.")
 
 
 def test_row_53_bytes_that_are_no_text_are_refused(explicit: Caller):
@@ -211,6 +256,15 @@ def test_row_54_nothing_that_a_caller_writes_moves_the_logs_reader(explicit: Cal
             load('{"name": "' + text + '"}').SerializeToString(),
             method=SERVICE + "RepositoryModelLoad",
         )
+        over_http = HttpCaller(explicit.server.http)
+        for request in (
+            infer_request(model=text),
+            infer_request(model_version=text),
+            infer_request(text),
+            infer_request(id=text, raw=[b"short"]),
+        ):
+            over_http.refused(request)
+        refusal_of(lambda: over_http.load(text, "{}"))  # noqa: B023
     log = explicit.server.log.read_bytes().decode()  # as UTF-8, all of it
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", log)
     start = re.compile(

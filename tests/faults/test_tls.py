@@ -425,3 +425,25 @@ def test_foveas_clients_speak_tls_and_show_what_they_are_asked_for(
     assert b"star" in subprocess.check_output(command, env=asked)
     without = subprocess.run(command, capture_output=True, check=False)
     assert without.returncode == 1 and b"API key" in without.stderr
+    # `fovea evaluate` is another program, which is told the same.
+    folder = tmp_path / "pictures/star"
+    folder.mkdir(parents=True)
+    shutil.copy(picture, folder)
+    program = tmp_path / "bin/fovea-evaluate"
+    program.parent.mkdir()
+    program.write_text(
+        f'#!/bin/sh\nexec {sys.executable} -m fovea.evaluation.command "$@"\n'
+    )
+    program.chmod(0o755)
+    asked |= {"PYTHONPATH": str(ROOT / "client/python")}
+    asked["PATH"] = f"{program.parent}:{asked['PATH']}"
+    evaluating = ("evaluate", "-m", MODEL, "-d", folder.parent, "--json")
+    for one in (
+        [BUILD / "bin/fovea", "--server", server.grpc, *flags, *evaluating],
+        [program, *evaluating[1:], "--server", server.grpc, *flags],
+    ):
+        figures = json.loads(subprocess.check_output(one, env=asked))
+        assert figures["models"][0]["answered"] == 1, figures
+        keyless = {**asked, "FOVEA_API_KEY": ""}
+        without = subprocess.run(one, env=keyless, capture_output=True, check=False)
+        assert without.returncode == 1 and b"API key" in without.stderr

@@ -318,8 +318,7 @@ int RunFovea(const std::vector<std::string>& arguments, const Console& console) 
 
   const CLI::App& command = *app.get_subcommands().front();
   const std::string name = command.get_name();
-  if (IsCompanionCommand(name))
-    return RunCompanionCommand(command, options.server.address, console);
+  if (IsCompanionCommand(name)) return RunCompanionCommand(command, options.server, console);
   return WithClient(options, console, [&](Client& client) -> int {
     if (name == "models") return RunModels(client, options.models, console);
     if (name == "classify") return RunClassify(client, options.classify, console);

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdlib>
 #include <iterator>
 #include <memory>
 #include <utility>
@@ -98,12 +99,21 @@ void AddCompanionCommand(CLI::App& app, const std::string& name) {
   command->formatter(std::make_shared<CompanionHelp>(companion.usage));
 }
 
-int RunCompanionCommand(const CLI::App& command, const std::string& server,
+int RunCompanionCommand(const CLI::App& command, const ServerAccess& server,
                         const Console& console) {
   const CompanionCommand& companion = Find(command.get_name());
   std::vector<std::string> arguments = command.remaining();
-  // Before the others: of two, the program takes the last.
-  if (companion.asks_server) arguments.insert(arguments.begin(), {"--server", server});
+  if (companion.asks_server) {
+    std::vector<std::string> access = {"--server", server.address};
+    for (const auto& [flag, file] :
+         {std::pair("--tls-ca", &server.tls_ca), std::pair("--tls-cert", &server.tls_cert),
+          std::pair("--tls-key", &server.tls_key)}) {
+      if (!file->empty()) access.insert(access.end(), {flag, *file});
+    }
+    // Before the others: of two, the program takes the last.
+    arguments.insert(arguments.begin(), access.begin(), access.end());
+    if (!server.api_key.empty()) ::setenv("FOVEA_API_KEY", server.api_key.c_str(), 1);
+  }
   std::string comes_from = "make build and make install put it beside fovea";
   const std::vector<std::string> on_path = FoldersOnPath();
   std::vector<std::string> folders = {OwnFolder()};

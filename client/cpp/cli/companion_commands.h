@@ -6,6 +6,7 @@
 #include <string>
 
 #include "client/cpp/cli/console.h"
+#include "client/cpp/cli/server_access.h"
 
 namespace fovea::client {
 
@@ -14,8 +15,10 @@ bool IsCompanionCommand(const std::string& name);
 // The companion of that name: what stands behind the command is the program's own.
 void AddCompanionCommand(CLI::App& app, const std::string& name);
 
-// Becomes the program of `command`; `server` is the one that --server names. Returns, with an exit
-// code, only where that fails.
-int RunCompanionCommand(const CLI::App& command, const std::string& server, const Console& console);
+// Becomes the program of `command`. One that asks a server is told `server`: its address and files
+// as flags, the API key in the environment, which others on this machine do not see. Returns, with
+// an exit code, only where that fails.
+int RunCompanionCommand(const CLI::App& command, const ServerAccess& server,
+                        const Console& console);
 
 }  // namespace fovea::client

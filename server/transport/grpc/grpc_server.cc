@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -28,8 +29,6 @@
 namespace fovea {
 namespace {
 
-constexpr int kSecondMs = 1000;
-
 namespace reflection = grpc::reflection;
 // What reflection tells.
 constexpr std::string_view kServices[] = {
@@ -46,26 +45,26 @@ constexpr std::string_view kHealthServices[] = {
 // messages are set beside.
 void SetConnectionLimits(const GrpcServerOptions& options, grpc::ServerBuilder* builder) {
   builder->AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, limits::kMaxMetadataBytes);
-  builder->AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, limits::kMaxConcurrentStreams);
+  const auto set = [&](const char* argument, int64_t value) {
+    constexpr int64_t kMost = std::numeric_limits<int>::max();
+    builder->AddChannelArgument(argument, static_cast<int>(std::min(value, kMost)));
+  };
+  // gRPC's "never" is the largest number.
+  const auto set_or_never = [&](const char* argument, int64_t ms) {
+    set(argument, ms == 0 ? std::numeric_limits<int>::max() : ms);
+  };
+  set(GRPC_ARG_MAX_CONCURRENT_STREAMS, options.max_concurrent_streams);
   // A connection that does not get through its handshake ends.
-  builder->AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
-                              limits::kHandshakeSeconds * kSecondMs);
-  builder->AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS,
-                              static_cast<int>(options.max_connection_idle_ms));
-  if (options.max_connection_age_ms > 0) {
-    builder->AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_MS,
-                                static_cast<int>(options.max_connection_age_ms));
-    builder->AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS,
-                                static_cast<int>(options.max_connection_age_grace_ms));
-  }
+  set(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, options.handshake_ms);
+  set_or_never(GRPC_ARG_MAX_CONNECTION_IDLE_MS, options.max_connection_idle_ms);
+  set_or_never(GRPC_ARG_MAX_CONNECTION_AGE_MS, options.max_connection_age_ms);
+  set(GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS, options.max_connection_age_grace_ms);
   // Our own pings find callers that are gone without a word (so that their requests are cancelled).
-  // A caller may ping every ten seconds; one that floods is cut off after two too many.
-  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 60 * kSecondMs);
-  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20 * kSecondMs);
-  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
-  builder->AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
-                              10 * kSecondMs);
-  builder->AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 2);
+  set_or_never(GRPC_ARG_KEEPALIVE_TIME_MS, options.keepalive_time_ms);
+  set(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, options.keepalive_timeout_ms);
+  set(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  set(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, options.min_ping_interval_ms);
+  set(GRPC_ARG_HTTP2_MAX_PING_STRIKES, options.max_ping_strikes);
 }
 
 void SetMessageLimits(const GrpcServerOptions& options, grpc::ServerBuilder* builder) {
@@ -86,7 +85,8 @@ void SetMessageLimits(const GrpcServerOptions& options, grpc::ServerBuilder* bui
 
 struct GrpcServer::State {
   State(const GrpcServerOptions& options, ServerApi& api)
-      : context{api, options.max_message_bytes, options.max_answer_bytes, options.groups} {}
+      : context{api, options.max_message_bytes, options.max_answer_bytes, options.groups,
+                static_cast<size_t>(options.max_stream_requests)} {}
 
   GrpcContext context;
   InferStreams streams;

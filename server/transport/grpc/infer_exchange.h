@@ -12,6 +12,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
+#include "base/limits.h"
 #include "server/api/api_methods.h"
 #include "server/api/server_api.h"
 #include "server/core/clock.h"
@@ -29,6 +30,8 @@ struct GrpcContext {
   const int64_t max_message_bytes;
   const size_t max_answer_bytes;
   const ApiGroups groups;  // that the port answers
+  // Of one stream: requests that have been taken and whose answers have not left.
+  const size_t max_stream_requests = limits::kMaxStreamRequestsInFlight;
 };
 
 // How the messages of an RPC that carries images are read; WriteMessage is how they are written.

@@ -49,7 +49,7 @@ const StreamMethod kStreamImages{Method("StreamImages"), ReadStreamImagesRequest
                                  WriteStreamedResults, WrapResults};
 
 // Requests are run as they come. A request has a slot until its answer has left, also where the
-// answer is there before its turn. Nothing is read while limits::kMaxStreamRequestsInFlight slots
+// answer is there before its turn. Nothing is read while GrpcContext::max_stream_requests slots
 // are taken, or fewer that hold much (limits::kStreamMemoryShare): messages, what requests under
 // way have taken of the memory for them, answers. gRPC then lets the caller send
 // limits::kStreamWindowBytes ahead, and no more.
@@ -118,7 +118,7 @@ class InferStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
   }
 
   bool Full() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return slots_.size() >= limits::kMaxStreamRequestsInFlight || HeldBytes() >= max_bytes_;
+    return slots_.size() >= context_.max_stream_requests || HeldBytes() >= max_bytes_;
   }
 
   // It grows while a request is read and handed on, before the next read, and shrinks before an

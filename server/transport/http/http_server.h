@@ -31,7 +31,7 @@ struct HttpServerOptions {
   int64_t max_body_bytes = limits::kMaxMessageBytes;
   // With TLS: in which a connection is set up.
   Nanos handshake_time = limits::kHandshakeSeconds * kSecond;
-  // How long a connection without a request is kept.
+  // How long a connection without a request is kept; 0: for ever.
   Nanos idle = limits::kHttpIdleSeconds * kSecond;
   // What a head may take from its first byte on. Raise it for callers on slow lines.
   Nanos head_time = limits::kHttpHeadSeconds * kSecond;

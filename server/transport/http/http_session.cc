@@ -141,7 +141,11 @@ class HttpSession final : public ExchangeOwner, public std::enable_shared_from_t
                                                    limits::kMaxHttpHeadBytes, " bytes")));
     }
     const bool first = buffer_.empty();
-    ExpireAt(first ? Now() + std::chrono::nanoseconds(port_->options.idle) : head_until_);
+    if (first && port_->options.idle == 0) {
+      ExpireNever();
+    } else {
+      ExpireAt(first ? Now() + std::chrono::nanoseconds(port_->options.idle) : head_until_);
+    }
     ReadMore([this, first](bool came) {
       if (!came && !buffer_.empty()) {
         return Refuse(DeadlineExceeded("http.head_timeout", "the request came too slowly"));

@@ -327,11 +327,28 @@ TEST_P(ModelFoldersTest, TheFingerprintFollowsTheFilesOfACanary) {
   disk_.Write("cats/a.jpg", "1");
   const ModelFolderContents before = Read("cats");
   ASSERT_TRUE(before.versions.at(0).status.ok()) << before.versions.at(0).status;
-  EXPECT_EQ(before.versions[0].canary->input, "1");
+  EXPECT_EQ(ReadCanary(*before.versions[0].canary)->input, "1");
   disk_.Write("cats/1/a.jpg", "its own");
   const ModelFolderContents after = Read("cats");
-  EXPECT_EQ(after.versions.at(0).canary->input, "its own");
+  EXPECT_EQ(ReadCanary(*after.versions.at(0).canary)->input, "its own");
   EXPECT_NE(after.fingerprint, before.fingerprint);
+  disk_.Write("cats/1/a.jpg", "another");
+  const absl::Status changed = ReadCanary(*after.versions[0].canary).status();
+  EXPECT_EQ(changed.code(), absl::StatusCode::kUnavailable) << changed;
+  EXPECT_NE(Read("cats").fingerprint, after.fingerprint);
+}
+
+TEST_P(ModelFoldersTest, ACanaryIsFoundWithoutBeingReadAndWithinItsBound) {
+  disk_.AddModel("cats", "canary { input: \"a.f32\" output_file: \"b.f32\" }");
+  // Files without bytes on disk: reading them would take memory and time.
+  for (const char* file : {"cats/a.f32", "cats/b.f32"}) {
+    disk_.Write(file, "");
+    std::filesystem::resize_file(disk_ / file, limits::kMaxCanaryFileBytes);
+  }
+  EXPECT_TRUE(Read("cats").versions.at(0).status.ok());
+  std::filesystem::resize_file(disk_ / "cats/b.f32", limits::kMaxCanaryFileBytes + 1);
+  EXPECT_THAT(Says(Read("cats").versions.at(0).status),
+              HasSubstr("the canary's b.f32 is longer than"));
 }
 
 // docs/faults.md, row 26.

@@ -140,6 +140,33 @@ TEST_F(FolderCheckTest, ARepositoryHasAllOfItsModelsChecked) {
   EXPECT_THAT(checked[3].findings.at(0).sentence, HasSubstr("no model nothing"));
 }
 
+TEST_F(FolderCheckTest, ACanaryIsAskedWhereVersionsAnswer) {
+  disk_.AddModel("cats", "canary { input: \"cat.jpg\" top_class: \"cat\" }");
+  disk_.Write("cats/cat.jpg", "a picture");
+  int asked = 0;
+  std::string label = "dog";
+  models_.AnswerWith([&](const InferenceRequest&) {
+    ++asked;
+    InferenceResponse response;
+    response.results = ClassifyResults{{{.index = 4, .label = label}}};
+    return response;
+  });
+  const auto findings = [&](bool ask_canaries) {
+    return CheckFolders(disk_ / "cats", models_.Factory(), ask_canaries)->at(0).findings;
+  };
+  EXPECT_THAT(findings(false), IsEmpty());
+  EXPECT_EQ(asked, 0);
+  const std::vector<Finding> wrong = findings(true);
+  ASSERT_THAT(wrong, SizeIs(1));
+  EXPECT_EQ(wrong[0].reason, "canary.failed");
+  EXPECT_EQ(wrong[0].version, 1);
+  EXPECT_THAT(wrong[0].sentence, HasSubstr("class 4 (dog) comes first, and cat is expected"));
+  label = "cat";
+  EXPECT_THAT(findings(true), IsEmpty());
+  EXPECT_EQ(asked, 2);
+  EXPECT_EQ(models_.Alive(), 0);
+}
+
 TEST_F(FolderCheckTest, NoFolderAndAnEmptyOneAreToldApart) {
   EXPECT_EQ(CheckFolders(disk_ / "nothing", models_.Factory()).status().code(),
             absl::StatusCode::kNotFound);

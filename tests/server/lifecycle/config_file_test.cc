@@ -78,6 +78,11 @@ TEST_F(ConfigFileTest, WhatIsWrongIsToldWithFileAndLine) {
   EXPECT_THAT(Refusal("host = localhost\n"), HasSubstr("line 1: "));
   EXPECT_THAT(Refusal("host = 1979-05-27\n"), HasSubstr("line 1: host takes numbers"));
   EXPECT_THAT(Refusal("host = [[\"a\"]]\n"), HasSubstr("line 1: host takes numbers"));
+  for (const char* key : {"api-keys-file", "tls-client-ca", "tls-cert", "host"}) {
+    EXPECT_THAT(Refusal(std::string("model-repository = \"m\"\n") + key + " = \"\"\n"),
+                HasSubstr(std::string("line 2: ") + key + " is empty"));
+  }
+  EXPECT_THAT(Refusal("load-model = [\"a\", \"\"]\n"), HasSubstr("load-model is empty"));
   EXPECT_THAT(Refusal("help = true\n"), HasSubstr("unknown key 'help'"));
   EXPECT_THAT(Refusal("config = \"other.toml\"\n"), HasSubstr("unknown key 'config'"));
   EXPECT_THAT(Refusal("check-config = true\n"), HasSubstr("unknown key 'check-config'"));
@@ -105,6 +110,7 @@ TEST_F(ConfigFileTest, WhatIsEffectiveIsAFileThatGivesTheSameAgain) {
   EXPECT_THAT(first.effective, HasSubstr("exit-on-load-error = true\n"));
   EXPECT_THAT(first.effective, HasSubstr("load-model = []\n"));
   EXPECT_THAT(first.effective, HasSubstr("http-port = 8000\n")) << "defaults too";
+  EXPECT_THAT(first.effective, HasSubstr("# tls-client-ca = \"\"\n")) << "there is none";
 }
 
 }  // namespace

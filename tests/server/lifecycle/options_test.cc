@@ -107,6 +107,15 @@ TEST(OptionsTest, TlsNeedsACertificateAndItsKey) {
   EXPECT_TRUE(parsed.options.metrics_plaintext);
 }
 
+TEST(OptionsTest, AFileWithoutANameIsAMistakeAndNotNone) {
+  EXPECT_EQ(Parse({"--model-repository", "m", "--api-keys-file", ""}).exit_code, 2);
+  EXPECT_EQ(Parse({"--model-repository", "m", "--tls-cert", "", "--tls-key", ""}).exit_code, 2);
+  EXPECT_EQ(
+      Parse({"--model-repository", "m", "--tls-cert", "c", "--tls-key", "k", "--tls-client-ca", ""})
+          .exit_code,
+      2);
+}
+
 TEST(OptionsTest, PortsAnswerTheGroupsThatAreNamed) {
   EXPECT_TRUE(Parse({"--model-repository", "m"}).options.grpc_api.empty());
   const auto parsed = Parse(

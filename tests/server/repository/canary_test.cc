@@ -14,6 +14,7 @@
 
 #include "base/status.h"
 #include "server/core/input_names.h"
+#include "server/core/testing/notification.h"
 #include "tests/server/repository/repository_fixture.h"
 
 namespace fovea {
@@ -224,6 +225,72 @@ TEST_F(CanaryTest, ACanaryThatCouldNotBeAskedSaysNothing) {
   EXPECT_NE(Acquire("cats"), nullptr);
   repository_.reset();
   EXPECT_EQ(asked, 2);
+}
+
+TEST_F(CanaryTest, ALoadSaysWhyItsCanaryCouldNotBeAnswered) {
+  AddModel();
+  models_.AnswerWith([](const InferenceRequest&) {
+    return ResourceExhausted("image.too_many_bytes", "at most 7 are taken");
+  });
+  OpenExplicit();
+  EXPECT_THAT(Index(), ElementsAre("cats/1 unavailable the canary could not be answered: at most 7 "
+                                   "are taken"));
+  EXPECT_EQ(repository_->Load("cats", "").code(), absl::StatusCode::kUnavailable);
+}
+
+TEST_F(CanaryTest, ACanaryForWhichThereIsNoMemorySaysNothing) {
+  AddModel();
+  models_.AnswerWith([](const InferenceRequest&) { return Class(3, "cat"); });
+  OpenWatching();
+  int asked = 0;
+  models_.AnswerWith([&](const InferenceRequest&) {
+    ++asked;
+    return ResourceExhausted("request.memory", "there is not so much memory");
+  });
+  NextRound();
+  clock_.AwaitWaiters(1);
+  EXPECT_NE(Acquire("cats"), nullptr);
+  EXPECT_THAT(Index(), ElementsAre("cats/1 ready"));
+  repository_.reset();
+  EXPECT_EQ(asked, 1);
+}
+
+// Whichever version's turn it is.
+TEST_F(CanaryTest, ARoundHoldsNoVersionThatWaitsForItsTurn) {
+  AddModel();
+  disk_.AddModel("dogs", "canary { input: \"dog.jpg\" top_class: \"cat\" }\n");
+  disk_.Write("dogs/dog.jpg", "a picture");
+  models_.AnswerWith([](const InferenceRequest&) { return Class(3, "cat"); });
+  OpenWatching();
+  Notification asked, unloaded;
+  models_.AnswerWith([&](const InferenceRequest& request) {
+    EXPECT_EQ(request.model_name, "cats") << "dogs are gone when their turn comes";
+    asked.Notify();
+    unloaded.Wait();
+    return Class(3, "cat");
+  });
+  NextRound();
+  asked.Wait();
+  EXPECT_TRUE(repository_->Unload("dogs").ok());
+  models_.AwaitAlive(1);  // its memory is free while the round goes on
+  unloaded.Notify();
+  clock_.AwaitWaiters(1);
+  EXPECT_NE(Acquire("cats"), nullptr);
+}
+
+TEST_F(CanaryTest, APollReadsNothingOfACanarysFiles) {
+  AddModel();
+  models_.AnswerWith([](const InferenceRequest&) { return Class(3, "cat"); });
+  OpenExplicit();
+  const int64_t before = faults_->BytesRead("cats/cat.jpg");
+  EXPECT_GT(before, 0) << "it was read to be asked";
+  std::vector<std::unique_ptr<RepositoryFs>> files;
+  files.push_back(std::make_unique<FaultyFs>(MakeRepositoryFs(disk_.root()), faults_));
+  const ModelFolders folders(std::move(files));
+  for (int look = 0; look < 3; ++look) {
+    EXPECT_TRUE(folders.Read("cats").versions.at(0).canary.has_value());
+  }
+  EXPECT_EQ(faults_->BytesRead("cats/cat.jpg"), before);
 }
 
 TEST(CanaryAnswerTest, NumbersMayBeOffByTheirTolerances) {

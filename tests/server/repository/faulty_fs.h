@@ -2,6 +2,8 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -44,6 +46,16 @@ struct DiskFaults {
     --hung_;
   }
 
+  void CountRead(const std::string& path, size_t bytes) {
+    MutexLock lock(mutex_);
+    read_[path] += static_cast<int64_t>(bytes);
+  }
+  // Of a file, so far.
+  int64_t BytesRead(const std::string& path) {
+    MutexLock lock(mutex_);
+    return read_[path];
+  }
+
   static absl::Status Error() { return Unavailable("repository.io", "the disk failed"); }
 
  private:
@@ -51,6 +63,7 @@ struct DiskFaults {
   CondVar changed_;
   bool hanging_ ABSL_GUARDED_BY(mutex_) = false;
   int hung_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::map<std::string, int64_t> read_ ABSL_GUARDED_BY(mutex_);
 };
 
 class FaultyFs final : public RepositoryFs {
@@ -70,24 +83,27 @@ class FaultyFs final : public RepositoryFs {
     faults_->Pass();
     if (faults_->opening) return DiskFaults::Error();
     FOVEA_ASSIGN_OR_RETURN(std::unique_ptr<RepositoryFile> file, real_->Open(path));
-    return std::make_unique<File>(std::move(file), faults_);
+    return std::make_unique<File>(std::string(path), std::move(file), faults_);
   }
 
  private:
   class File final : public RepositoryFile {
    public:
-    File(std::unique_ptr<RepositoryFile> real, std::shared_ptr<DiskFaults> faults)
-        : real_(std::move(real)), faults_(std::move(faults)) {}
+    File(std::string name, std::unique_ptr<RepositoryFile> real, std::shared_ptr<DiskFaults> faults)
+        : name_(std::move(name)), real_(std::move(real)), faults_(std::move(faults)) {}
 
     absl::StatusOr<FileIdentity> Identity() const override { return real_->Identity(); }
     absl::StatusOr<std::string> Read(int64_t offset, size_t count) const override {
       faults_->Pass();
       if (faults_->reading) return DiskFaults::Error();
-      return real_->Read(offset, count);
+      absl::StatusOr<std::string> bytes = real_->Read(offset, count);
+      if (bytes.ok()) faults_->CountRead(name_, bytes->size());
+      return bytes;
     }
     std::filesystem::path path() const override { return real_->path(); }
 
    private:
+    const std::string name_;
     std::unique_ptr<RepositoryFile> real_;
     std::shared_ptr<DiskFaults> faults_;
   };

@@ -10,6 +10,7 @@
 namespace fovea {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
@@ -40,6 +41,15 @@ TEST_F(VersionLabelsTest, ALabelIsAVersionWhereverOneIs) {
   // Metadata names them; what is counted goes by the number, which the view carries.
   EXPECT_EQ((*repository_->Find("cats", ""))->properties.at("fovea.version_labels"),
             "canary=2; stable=1");
+  EXPECT_THAT(Index(), ElementsAre("cats/1 ready labels: stable", "cats/2 ready labels: canary"));
+}
+
+TEST_F(VersionLabelsTest, TheIndexHasEveryLabelOfAVersionAndNoneWhereThereIsNone) {
+  disk_.AddVersion("cats", 1);
+  disk_.AddVersion("cats", 2);
+  Describe("version_labels { key: \"stable\" value: 1 } version_labels { key: \"old\" value: 1 }");
+  OpenExplicit();
+  EXPECT_THAT(Index(), ElementsAre("cats/1 ready labels: old, stable", "cats/2 ready"));
 }
 
 TEST_F(VersionLabelsTest, AnUnknownLabelIsNotFoundAndABadOneInvalid) {

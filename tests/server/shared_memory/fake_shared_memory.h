@@ -37,6 +37,12 @@ class FakeSharedMemory final {
     state_->on_write = std::move(hook);
   }
 
+  // The same of a read.
+  void OnRead(std::function<void()> hook) {
+    const MutexLock lock(state_->mutex);
+    state_->on_read = std::move(hook);
+  }
+
   OpenSharedMemory Opener() const {
     return [state = state_](
                const std::string& key) -> absl::StatusOr<std::unique_ptr<SharedMemoryObject>> {
@@ -52,6 +58,7 @@ class FakeSharedMemory final {
     Mutex mutex;
     std::map<std::string, std::string> objects ABSL_GUARDED_BY(mutex);
     std::function<void()> on_write ABSL_GUARDED_BY(mutex);
+    std::function<void()> on_read ABSL_GUARDED_BY(mutex);
     int opened ABSL_GUARDED_BY(mutex) = 0;
   };
 
@@ -65,6 +72,12 @@ class FakeSharedMemory final {
       return state_->objects.at(key_).size();
     }
     absl::Status Read(uint64_t offset, std::span<std::byte> to) const override {
+      std::function<void()> hook;
+      {
+        const MutexLock lock(state_->mutex);
+        hook = state_->on_read;
+      }
+      if (hook) hook();
       const MutexLock lock(state_->mutex);
       const std::string& bytes = state_->objects.at(key_);
       if (offset + to.size() > bytes.size()) return TooSmall();

@@ -46,7 +46,14 @@ def _evaluate(options: argparse.Namespace) -> int:
         dataset = open_dataset(
             options.dataset, task=options.task or "", images=options.images
         )
-        server = client.Client(options.server, timeout=options.timeout)
+        server = client.Client(
+            options.server,
+            timeout=options.timeout,
+            tls_ca=options.tls_ca or None,
+            tls_certificate=options.tls_cert or None,
+            tls_key=options.tls_key or None,
+            api_key=options.api_key or None,
+        )
     except (DatasetError, ValueError, OSError) as error:
         return _say(str(error), EXIT_USAGE)
     places = spread(len(dataset.pictures), options.limit)
@@ -146,6 +153,31 @@ def _parser(layouts: str) -> argparse.ArgumentParser:
         metavar="HOST:PORT",
         help="the server's gRPC address (default: %(default)s; environment: FOVEA_SERVER)",
     )
+    for flag, value, text in (
+        (
+            "--tls-ca",
+            "FILE",
+            "encrypt the connection: the issuers of the server's certificate, a PEM file",
+        ),
+        (
+            "--tls-cert",
+            "FILE",
+            "a certificate to show to servers that ask for one, a PEM file",
+        ),
+        ("--tls-key", "FILE", "its key, a PEM file"),
+        (
+            "--api-key",
+            "KEY",
+            "a key for servers that want one; others on this machine see the flag, and not the variable",
+        ),
+    ):
+        variable = "FOVEA_" + flag[2:].upper().replace("-", "_")
+        parser.add_argument(
+            flag,
+            default=os.environ.get(variable, ""),
+            metavar=value,
+            help=f"{text} (environment: {variable})",
+        )
     parser.add_argument(
         "--task",
         choices=("classification", "detection", "segmentation"),

@@ -188,6 +188,21 @@ TEST_F(HttpApiTest, InfersInBinary) {
   }
 }
 
+TEST_F(HttpApiTest, Row66AnAnswerThatIsLongerThanAnAnswerMayBeIsAnError) {
+  Start({}, /*max_answer_bytes=*/1000);
+  const auto echo = [](int numbers) {
+    return json{{"inputs",
+                 {{{"name", "x"},
+                   {"datatype", "FP32"},
+                   {"shape", {numbers}},
+                   {"data", std::vector<float>(numbers, 1)}}}}};
+  };
+  EXPECT_EQ(Infer(echo(1)).status, 200);
+  const HttpApiAnswer refused = Infer(echo(2000));
+  EXPECT_EQ(refused.status, 413);
+  EXPECT_EQ(refused.Reason(), "request.answer_too_large");
+}
+
 TEST_F(HttpApiTest, BodiesMayBeCompressed) {
   const std::string request =
       R"({"inputs":[{"name":"x","datatype":"INT32","shape":[2],"data":[5,6]}]})";

@@ -40,11 +40,11 @@ class HttpApiTest : public ::testing::Test {
     api_->Drain(transports, 0);
   }
 
-  void Start(const ServerApiOptions& options) {
+  void Start(const ServerApiOptions& options, size_t max_answer_bytes = limits::kMaxAnswerBytes) {
     server_.reset();
     context_.reset();
     api_ = *ServerApi::Create(options, catalog_, catalog_, &observer_, SteadyClock());
-    context_ = std::make_unique<HttpContext>(HttpContext{*api_, 16 << 20, limits::kMaxAnswerBytes});
+    context_ = std::make_unique<HttpContext>(HttpContext{*api_, 16 << 20, max_answer_bytes});
     server_ = *HttpServer::Create(
         {.port = 0, .max_body_bytes = 16 << 20, .check = MakeHttpCheck(*context_)}, api_->memory(),
         SteadyClock(), MakeHttpApi(*context_));

@@ -2,10 +2,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
+#include <vector>
 
+#include "server/core/testing/notification.h"
 #include "server/shared_memory/shared_memory_regions.h"
 #include "tests/server/shared_memory/fake_shared_memory.h"
 #include "tests/server/transport/http/http_api_testing.h"
@@ -104,6 +108,37 @@ TEST_F(HttpSharedMemoryTest, TensorsComeFromRegionsAndGoThere) {
   json parameters = Span(0, 4);
   parameters["shared_memory_region"] = 1;
   EXPECT_EQ(reason(Tensor(parameters), none), "shared_memory.not_registered");
+}
+
+TEST_F(HttpSharedMemoryTest, Row52CopiesThatTakeLongHoldUpNoHealth) {
+  ASSERT_EQ(
+      Ask("POST /v2/systemsharedmemory/region/r/register", R"({"key":"/object","byte_size":16})")
+          .status,
+      200);
+  Notification copied;
+  std::atomic<int> copying = 0;
+  memory_.OnRead([&] {
+    ++copying;
+    copied.Wait();
+  });
+  // More than the port has threads, of either kind.
+  constexpr int kCallers = limits::kHttpThreads + limits::kHttpSlowThreads + 2;
+  std::vector<std::thread> callers;
+  std::atomic<int> answered = 0;
+  for (int i = 0; i < kCallers; ++i) {
+    callers.emplace_back([&] {
+      answered += Infer({{"inputs", {Tensor(Span(1, 4))}}}).status == 200 ? 1 : 0;
+    });
+  }
+  while (copying < limits::kHttpSlowThreads) std::this_thread::yield();
+  for (int i = 0; i < 2 * limits::kHttpThreads; ++i) {
+    EXPECT_EQ(Ask("GET /healthz").status, 200);
+    EXPECT_EQ(Ask("GET /readyz").status, 200);
+  }
+  EXPECT_EQ(copying, limits::kHttpSlowThreads);
+  copied.Notify();
+  for (std::thread& caller : callers) caller.join();
+  EXPECT_EQ(answered, kCallers);
 }
 
 TEST_F(HttpSharedMemoryTest, Row52ARegionThatIsUnregisteredMeanwhileIsNotWritten) {
