@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <zlib.h>
 
+#include <chrono>
 #include <cmath>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -436,6 +437,28 @@ TEST_F(HttpApiTest, ACallerThatGoesCancelsItsRequest) {
   held.Fail(Cancelled("request.cancelled", "gone"));
   held.request.reset();
   while (api_->memory().held() > 0) std::this_thread::yield();
+}
+
+TEST_F(HttpApiTest, ACallerThatHasEndedItsHalfIsAnswered) {
+  inference_.Hold();
+  for (const std::string version : {"1.0", "1.1"}) {
+    HttpConnection connection(server_->port());
+    connection.Send("POST /v1/classify?model=vit HTTP/" + version +
+                    "\r\nHost: x\r\nContent-Length: 7\r\n\r\npicture");
+    FakeInference::Held held = inference_.Take();
+    connection.EndSending();
+    if (version == "1.1") {
+      // The server asks whether anybody is there, and whoever is says nothing.
+      EXPECT_EQ(connection.ReadUntil("\r\n\r\n"), "HTTP/1.1 100 Continue\r\n\r\n");
+    } else {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));  // it has seen the end by then
+    }
+    EXPECT_FALSE(held.request->cancellation->Cancelled()) << version;
+    held.Answer();
+    EXPECT_THAT(connection.ReadAll(),
+                AllOf(StartsWith("HTTP/1.1 200 OK"), HasSubstr("\r\nConnection: close\r\n"),
+                      HasSubstr("\"model_name\":\"vit\"")));
+  }
 }
 
 TEST_F(HttpApiTest, ADrainAnswersWhatItHasAndRefusesTheRest) {
