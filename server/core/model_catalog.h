@@ -16,6 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/queue_policy.h"
+#include "base/sent_file.h"
 #include "server/core/image_size.h"
 #include "server/core/protocol.h"
 #include "server/core/request.h"
@@ -136,7 +137,7 @@ struct IndexEntry {
   std::string name;
   std::string version;  // empty where no version was ever loaded
   ModelState state = ModelState::kUnavailable;
-  std::string reason;  // why it is unavailable; one sentence
+  std::string reason;  // why it is unavailable, or what is special about it; one sentence
 };
 
 // Thread-safe.
@@ -162,6 +163,12 @@ class ModelCatalog {
   // wait or other loads have held the memory for long, repository.unloaded where it is unloaded
   // before its turn.
   virtual absl::Status Load(std::string_view name, std::string_view config_override) = 0;
+  // The same with weights that the caller sends, each "<version>/model.safetensors": these versions
+  // serve, and no others, until the model is loaded again or unloaded. Its description and labels
+  // are those of its folder. INVALID_ARGUMENT: files of other names; FAILED_PRECONDITION: the
+  // model's weights are random.
+  virtual absl::Status LoadFiles(std::string_view name, std::string_view config_override,
+                                 std::vector<SentFile> files) = 0;
 
   // Stops serving every version, and ends loads that have not begun; returns when the queue is
   // drained. UNAVAILABLE repository.busy where another call unloads it.

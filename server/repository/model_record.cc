@@ -192,6 +192,8 @@ std::vector<IndexEntry> ModelRecord::Rows(std::string_view name) const {
     if (OutOfService(number)) {
       row.state = ModelState::kUnavailable;
       row.reason = Ready(number)->out_of_service;
+    } else if (row.state == ModelState::kReady && row.reason.empty() && Ready(number)->sent) {
+      row.reason = "its weights came with a call, and are not in the repository";
     }
   }
   if (rows.empty() && !gone) {

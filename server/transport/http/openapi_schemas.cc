@@ -391,17 +391,22 @@ OpenApiJson IndexBody(OpenApiSchemas&) {
 }
 
 OpenApiJson LoadBody(OpenApiSchemas&) {
-  return JsonBody(false, {{"type", "object"},
-                          {"properties",
-                           {{"parameters",
-                             {{"type", "object"},
-                              {"properties",
-                               {{"config",
-                                 {{"type", "string"},
-                                  {"description",
-                                   "JSON of a ModelConfig: what is to be other than in the model's "
-                                   "folder"}}}}},
-                              {"additionalProperties", false}}}}}});
+  const OpenApiJson config = {
+      {"type", "string"},
+      {"description", "JSON of a ModelConfig: what is to be other than in the model's folder"}};
+  const OpenApiJson file = {
+      {"type", "string"},
+      {"contentEncoding", "base64"},
+      {"description", "the weights of a version; with a config beside it, which may be {}"}};
+  return JsonBody(false,
+                  {{"type", "object"},
+                   {"properties",
+                    {{"parameters",
+                      {{"type", "object"},
+                       {"maxProperties", limits::kMaxParametersPerRequest},
+                       {"properties", {{"config", config}}},
+                       {"patternProperties", {{"^file:[1-9][0-9]*/model[.]safetensors$", file}}},
+                       {"additionalProperties", false}}}}}});
 }
 
 OpenApiJson RegionBody(OpenApiSchemas&) {

@@ -35,4 +35,10 @@ absl::StatusOr<nlohmann::json> ReadObject(const PathCall& call, int64_t max_byte
   return *std::move(object);
 }
 
+std::shared_ptr<const std::atomic<bool>> NoteGone(const PathCall& call) {
+  const auto gone = std::make_shared<std::atomic<bool>>(false);
+  call.exchange->OnGone([gone] { *gone = true; });
+  return gone;
+}
+
 }  // namespace fovea

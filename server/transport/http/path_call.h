@@ -43,12 +43,14 @@ struct PathCall {
 // RequestMemory::Take's errors.
 absl::StatusOr<nlohmann::json> ReadObject(const PathCall& call, int64_t max_bytes);
 
+// Whether the caller of `call` has gone. Before its handler returns.
+std::shared_ptr<const std::atomic<bool>> NoteGone(const PathCall& call);
+
 // Answers later, from another thread: `start(WaitingCaller<Answer>)` asks the api, `respond` makes
 // the JSON of what it says, an absl::Status or an absl::StatusOr that is OK.
 template <typename Answer, typename Start, typename Respond>
-void AnswerLater(const PathCall& call, Start start, Respond respond) {
-  const auto gone = std::make_shared<std::atomic<bool>>(false);
-  call.exchange->OnGone([gone] { *gone = true; });
+void AnswerLater(const PathCall& call, std::shared_ptr<const std::atomic<bool>> gone, Start start,
+                 Respond respond) {
   start(WaitingCaller<Answer>{.gone = [gone] { return gone->load(); },
                               .done =
                                   [exchange = call.exchange, respond](Answer answer) {
@@ -61,6 +63,11 @@ void AnswerLater(const PathCall& call, Start start, Respond respond) {
                                     exchange->Answer(status.ok() ? JsonAnswer(respond(answer))
                                                                  : ErrorAnswer(status));
                                   }});
+}
+
+template <typename Answer, typename Start, typename Respond>
+void AnswerLater(const PathCall& call, Start start, Respond respond) {
+  AnswerLater<Answer>(call, NoteGone(call), std::move(start), std::move(respond));
 }
 
 }  // namespace fovea

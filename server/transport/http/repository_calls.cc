@@ -10,6 +10,7 @@
 #include "base/limits.h"
 #include "base/status.h"
 #include "server/transport/http/message_json.h"
+#include "server/transport/http/read_load_call.h"
 #include "server/transport/messages/model_messages.h"
 
 namespace fovea::http_calls {
@@ -52,23 +53,17 @@ void Index(PathCall call) {
 }
 
 void Load(PathCall call) {
-  const auto body = ReadObject(call, limits::kMaxLoadMessageBytes);
-  if (!body.ok()) return call.Answer(body.status());
-  LoadCall load{.model_name = call.Name(0)};
-  const auto parameters = body->find("parameters");
-  if (parameters != body->end()) {
-    if (!parameters->is_object()) {
-      return call.Answer(InvalidArgument("request.json", "'parameters' is no object"));
-    }
-    for (const auto& [name, value] : parameters->items()) {
-      LoadCall::Parameter& parameter = load.parameters.emplace_back();
-      parameter.name = name;
-      if (value.is_string()) parameter.text = value.get<std::string>();
-    }
-  }
-  AnswerLater<absl::Status>(
-      call, [&](auto caller) { call.api().LoadModel(std::move(load), std::move(caller)); },
-      [](const absl::Status&) { return "{}"; });
+  const bool is_slow = call.exchange->request().body_bytes >= limits::kSlowHttpBodyBytes;
+  const auto read = [call, gone = NoteGone(call)] {
+    absl::StatusOr<LoadCall> load = ReadLoadCall(call.exchange->request(), call.api().memory());
+    if (!load.ok()) return call.Answer(load.status());
+    call.exchange->request().body = {};  // files are copied, and a load may take long
+    load->model_name = call.Name(0);
+    AnswerLater<absl::Status>(
+        call, gone, [&](auto caller) { call.api().LoadModel(*std::move(load), std::move(caller)); },
+        [](const absl::Status&) { return "{}"; });
+  };
+  is_slow ? call.exchange->Defer(read) : read();
 }
 
 void Unload(PathCall call) {

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "tests/server/transport/http/http_api_testing.h"
@@ -498,7 +499,47 @@ TEST_F(HttpApiTest, TheRepositoryIsListedAndChanged) {
             400);
   EXPECT_EQ(Ask("POST /v2/repository/models/vit/load", "[").Reason(), "request.json");
   EXPECT_EQ(Ask("POST /v2/repository/models/vit/unload").status, 200);
-  EXPECT_EQ(Ask("POST /v2/repository/models/vit/load", std::string(200'000, ' ')).status, 413);
+  const json long_config = {{"parameters", {{"config", std::string(200'000, ' ')}}}};
+  EXPECT_EQ(Ask("POST /v2/repository/models/vit/load", long_config.dump()).status, 413);
+}
+
+// Row 75.
+TEST_F(HttpApiTest, ALoadMayBringItsWeights) {
+  const auto load = [&](const std::string& body) {
+    return Ask("POST /v2/repository/models/vit/load", body);
+  };
+  // Long enough to be read on another thread.
+  std::string weights;
+  while (weights.size() < 500'000) weights.push_back(static_cast<char>(weights.size() * 7));
+  const json files = {
+      {"other", {1, {{"parameters", 2}}}},
+      {"parameters",
+       {{"file:3/model.safetensors", absl::Base64Escape(weights)}, {"config", "{}"}}}};
+  EXPECT_EQ(load(files.dump()).status, 200);
+  ASSERT_EQ(catalog_.last_files().size(), 1);
+  EXPECT_EQ(catalog_.last_files()[0].name, "3/model.safetensors");
+  EXPECT_EQ(catalog_.last_files()[0].bytes, weights);
+  while (api_->memory().held() > 0) std::this_thread::yield();
+
+  const std::string file = R"("file:1/model.safetensors":)";
+  EXPECT_EQ(load("{\"parameters\":{" + file + "\"AAAA\"}}").Reason(), "repository.parameter");
+  EXPECT_EQ(load("{\"parameters\":{" + file + "\"?\",\"config\":\"{}\"}}").Reason(),
+            "repository.file_encoding");
+  EXPECT_EQ(load("{\"parameters\":{" + file + "1,\"config\":\"{}\"}}").Reason(),
+            "repository.parameter");
+  EXPECT_EQ(load("{\"parameters\":{" + file + "\"AAAA\"," + file + "\"AAAA\"}}").Reason(),
+            "request.json");
+  for (const char* bad :
+       {"[]", "1", "{", R"({"parameters":[{"config":"{}"}]})", R"({"parameters":1})",
+        R"({"parameters":{},"parameters":{}})", R"({"parameters":{"config":"{}"}} x)"}) {
+    EXPECT_EQ(load(bad).Reason(), "request.json") << bad;
+  }
+  EXPECT_EQ(load(R"({"parameters":{"config":{"config":"{}"}}})").Reason(), "repository.parameter");
+  std::string many = "{\"parameters\":{\"config\":\"{}\"";
+  for (int i = 0; i < 64; ++i) many += ",\"file:" + std::to_string(i) + "\":\"AAAA\"";
+  EXPECT_EQ(load(many + "}}").Reason(), "request.parameter_count");
+  Start({.request_bytes = 1 << 20});
+  EXPECT_EQ(load(files.dump()).status, 503);  // its body, and what it is read into
 }
 
 TEST_F(HttpApiTest, WhatThereIsNotIsSaidAsGenericClientsExpect) {
