@@ -34,7 +34,8 @@ absl::StatusOr<FileDescriptor> Write(const SentFile& file) {
     if (more <= 0) return NoRoom(file.name);
     written += static_cast<size_t>(more);
   }
-  fcntl(memory.get(), F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL);
+  constexpr int kSeals = F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL;
+  if (fcntl(memory.get(), F_ADD_SEALS, kSeals) != 0) return NoRoom(file.name);
   return memory;
 }
 

@@ -179,7 +179,7 @@ constexpr HttpRoute kRoutes[] = {
       .summary = "Loads a model, or loads it anew",
       .answer = openapi::EmptyContent,
       .body = openapi::LoadBody,
-      .errors = {404, 501}}},
+      .errors = {404}}},
     {verb::post,
      "v2/repository/models/{model}/unload",
      Method("RepositoryModelUnload"),
