@@ -9,7 +9,7 @@ MODEL ?=
 PREFIX ?= /opt/fovea
 SECONDS ?= 600
 
-.PHONY: help setup build install deb deb-check demo test sanitize fuzz test-full bench bench-kernels bench-overload soak bench-detection simulate eval-demo format lint peers train-demo train-families clean
+.PHONY: help setup build install deb deb-check demo test sanitize fuzz test-full bench bench-kernels bench-serving soak bench-detection simulate eval-demo format lint peers train-demo train-families clean
 
 help:  ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -61,10 +61,10 @@ bench-kernels: setup  ## Measure the kernels alone: table, CSV and a plot of tim
 	@deploy/setup/build.sh $(PRESET) bench_kernels
 	@tests/bench/kernels/run.sh "$(BUILD)"
 
-bench-overload: setup  ## Measure the goodput at twice the load that the server can carry
+bench-serving: setup  ## Measure the server: against the raw model and Triton (make peers), its tail, and twice the load that it can carry
 	@deploy/setup/setup.sh test
-	@deploy/setup/build.sh $(PRESET) fovea-server bench_load
-	@.venv/bin/python tests/bench/overload/overload.py --build "$(BUILD)"
+	@deploy/setup/build.sh $(PRESET) fovea-server bench_load bench_raw_model
+	@tests/bench/serving/run.sh "$(BUILD)"
 
 soak: setup  ## Half an hour of mixed, bad and abandoned requests while models are reloaded and the server is killed
 	@deploy/setup/setup.sh test

@@ -93,6 +93,18 @@ inline constexpr size_t kMaxCredentialBytes = 512;  // of what a caller shows (r
 inline constexpr int64_t kMaxKeyRate = 1'000'000;   // requests a second
 inline constexpr int64_t kMaxKeyConcurrency = 1'000'000;
 
+// Traces.
+inline constexpr size_t kMaxTraceStateBytes = 512;  // of `tracestate`; longer ones are left out
+inline constexpr size_t kMaxTracedModels = 1024;    // with trace settings of their own
+inline constexpr size_t kMaxWaitingSpans = 8192;    // for the collector; more are dropped (row 81)
+inline constexpr size_t kMaxSpanBatch = 512;
+// Of spans that a caller asks for, by the requests of one second.
+inline constexpr int64_t kForcedTracesPerSecond = 100;
+inline constexpr int64_t kSpanExportSeconds = 10;
+inline constexpr int kSpanExportAttempts = 5;
+// In which a server that ends sends the spans that wait.
+inline constexpr int64_t kSpanFlushSeconds = 3;
+
 // HTTP.
 inline constexpr int kHttpThreads = 4;  // that frame requests, and answer what is quick
 // That read bodies which take long and compress answers: health does not wait for these.

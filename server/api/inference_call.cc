@@ -35,11 +35,12 @@ void ApplyTimeout(const ModelView& model, InferenceRequest* request) {
 }  // namespace
 
 InferenceCall::InferenceCall(ServerApi& api, Caller caller, std::string_view method, Nanos arrived,
-                             Nanos deadline)
+                             Nanos deadline, RequestOrigin origin)
     : api_(api),
       caller_(std::move(caller)),
       arrived_(arrived),
       method_(method),
+      origin_(std::move(origin)),
       memory_(api.memory()),
       request_(NewRequest(api, arrived, deadline, memory_)),
       cancellation_(request_->cancellation),
@@ -86,12 +87,14 @@ void InferenceCall::Answer(absl::StatusOr<InferenceResponse> response, StageTime
                            const Write& write, const Done& done) {
   absl::Status status = response.status();
   int64_t sent_bytes = 0;
+  int batch_size = 0;
   if (status.ok() && api_.clock().Now() >= deadline_) {
     status =
         DeadlineExceeded("request.deadline_passed", "the deadline passed while the request ran");
   }
   if (status.ok()) {
     response->receipt.principal = caller_.principal;
+    batch_size = response->receipt.batch_size;
     const absl::StatusOr<int64_t> written = OrOutOfMemory([&] { return write(*response); });
     status = written.status();
     if (status.ok()) {
@@ -103,6 +106,9 @@ void InferenceCall::Answer(absl::StatusOr<InferenceResponse> response, StageTime
     status = Unavailable("server.drain_timeout",
                          "the server stopped before the request was done: try another one");
   }
+  // Nothing depends on it before: a request that is not recorded costs a branch here.
+  static const std::string& no_model = *new std::string;
+  trace_ = api_.tracer().Start(origin_.trace, model_ == nullptr ? no_model : model_->view()->name);
   if (RequestObserver* const observer = api_.observer(); observer != nullptr) {
     absl::StatusCode code = status.code();
     // A transport cancels a call whose deadline has passed: that is not the caller's doing.
@@ -117,6 +123,11 @@ void InferenceCall::Answer(absl::StatusOr<InferenceResponse> response, StageTime
                              .model = model_.get(),
                              .code = code,
                              .stages = stages,
+                             .ended = api_.clock().Now(),
+                             .batch_size = batch_size,
+                             .trace = trace_,
+                             .route = origin_.route,
+                             .tls = origin_.tls,
                              .id = id_,
                              .requested_model = asked_model_,
                              .requested_version = asked_version_,

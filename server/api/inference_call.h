@@ -15,10 +15,18 @@
 #include "server/api/request_gate.h"
 #include "server/core/model_catalog.h"
 #include "server/core/request.h"
+#include "server/tracing/tracer.h"
 
 namespace fovea {
 
 class ServerApi;
+
+// Where a request comes from, beside its caller.
+struct RequestOrigin {
+  TraceParent trace;       // what it belongs to
+  std::string_view route;  // over HTTP: the pattern of its path, a constant
+  bool tls = false;        // over HTTP: it came within TLS
+};
 
 // Holds what the request holds: its place at the gate, which a drain waits for, and its memory.
 // Run is called once; Cancel and held_bytes are thread-safe; the rest is the transport's, one call
@@ -38,7 +46,7 @@ class InferenceCall {
 
   // `method` is the RPC's name, a constant. `deadline` is the caller's, in steady time.
   InferenceCall(ServerApi& api, Caller caller, std::string_view method, Nanos arrived,
-                Nanos deadline);
+                Nanos deadline, RequestOrigin origin = {});
 
   // Has the request answered. UNAVAILABLE where the server drains; Caller::Admit's, `read`'s and
   // `write`'s errors; DEADLINE_EXCEEDED: a result that comes after the request's deadline is none.
@@ -56,6 +64,9 @@ class InferenceCall {
   // pictures, outputs, masks) from when Run returns, and only its answer from before `done` is
   // called until Release.
   int64_t held_bytes() const { return memory_.bytes(); }
+  // For the caller, from when `done` is called: `traceparent` of the request's own span where it is
+  // recorded, else what the caller has sent; empty: none.
+  std::string traceparent() const { return TraceParentText(trace_.context); }
   // The answer is on its way out, as fast as its caller reads.
   void Answered() { pass_.Answered(); }
   // The answer has left, or has nowhere to go.
@@ -71,6 +82,7 @@ class InferenceCall {
   Caller caller_;
   const Nanos arrived_;
   const std::string_view method_;
+  const RequestOrigin origin_;
   RequestMemory memory_;
   std::unique_ptr<InferenceRequest> request_;  // until it is handed on
   const CancellationPtr cancellation_;
@@ -80,6 +92,7 @@ class InferenceCall {
   std::string id_, asked_model_, asked_version_;
   Nanos deadline_;
   int64_t received_bytes_ = 0;
+  RequestTrace trace_;  // once it is answered
 };
 
 }  // namespace fovea

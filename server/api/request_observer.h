@@ -1,12 +1,14 @@
 // Who is told of answered requests.
 #pragma once
 
+#include <cstdint>
 #include <string_view>
 
 #include "absl/status/status.h"
 #include "server/core/model_catalog.h"
 #include "server/core/protocol.h"
 #include "server/core/stages.h"
+#include "server/tracing/tracer.h"
 
 namespace fovea {
 
@@ -20,11 +22,27 @@ struct AnsweredRequest {
   const ServingModel* model = nullptr;
   absl::StatusCode code = absl::StatusCode::kOk;
   StageTimes stages;
+  Nanos ended = 0;     // now, in steady time: the request began with its stages
+  int batch_size = 0;  // images in the batch that it was run in; 0: it was not
+  RequestTrace trace;
+  std::string_view route;  // over HTTP: the pattern of its path, a constant
+  bool tls = false;        // over HTTP: it came within TLS
   // For the access log: what the caller wrote, as far as it could be read; the error's token; the
   // message as it came off the wire, and the encoded answer. Views and the model are valid during
   // the call.
   std::string_view id, requested_model, requested_version, reason;
   int64_t received_bytes = 0, sent_bytes = 0;
+};
+
+// A stream whose span is recorded.
+struct EndedStream {
+  Protocol protocol = Protocol::kGrpc;
+  std::string_view method;
+  RequestTrace trace;
+  Nanos started = 0, ended = 0;
+  absl::StatusCode code = absl::StatusCode::kOk;
+  std::string_view reason;
+  uint64_t requests = 0;
 };
 
 // Thread-safe.
@@ -36,6 +54,8 @@ class RequestObserver {
   // Called once for each inference request (not for the other calls), just before its answer is
   // handed to the wire, on any thread; returns quickly.
   virtual void OnRequestDone(const AnsweredRequest& request) = 0;
+  // A stream of requests has ended, just before its caller hears of it; returns quickly.
+  virtual void OnStreamEnded(const EndedStream& /*stream*/) {}
 };
 
 }  // namespace fovea

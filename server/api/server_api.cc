@@ -13,10 +13,14 @@
 namespace fovea {
 namespace {
 
-// The last of them only where memory may be shared.
-constexpr std::string_view kExtensions[] = {"classification",   "model_configuration",
-                                            "model_repository", "schedule_policy",
-                                            "statistics",       "system_shared_memory"};
+std::vector<std::string_view> ExtensionsOf(const ServerApiOptions& options) {
+  std::vector<std::string_view> extensions = {"classification",   "model_configuration",
+                                              "model_repository", "schedule_policy",
+                                              "statistics",       "logging"};
+  if (options.shared_memory != nullptr) extensions.push_back("system_shared_memory");
+  if (options.tracer != nullptr && options.tracer->traces()) extensions.push_back("trace");
+  return extensions;
+}
 
 absl::Status CheckRepositoryName(std::string_view name) {
   if (name.empty()) return absl::OkStatus();
@@ -75,14 +79,17 @@ ServerApi::ServerApi(const ServerApiOptions& options, ModelCatalog& catalog,
       observer_(observer),
       clock_(clock),
       memory_(options.request_bytes, clock),
+      tracer_(options.tracer != nullptr
+                  ? options.tracer
+                  : std::make_shared<Tracer>(TracerOptions(), /*exporter=*/nullptr, clock)),
+      log_settings_(options.log_format),
+      extensions_(ExtensionsOf(options)),
       loads_(limits::kRepositoryCallThreads, limits::kMaxPendingLoads),
       unloads_(limits::kRepositoryCallThreads, limits::kMaxPendingLoads),
       listings_(1, limits::kMaxPendingIndexes) {}
 
 ServerMetadata ServerApi::Metadata() const {
-  std::span<const std::string_view> extensions = kExtensions;
-  if (options_.shared_memory == nullptr) extensions = extensions.first(extensions.size() - 1);
-  return {.name = "fovea", .version = options_.server_version, .extensions = extensions};
+  return {.name = "fovea", .version = options_.server_version, .extensions = extensions_};
 }
 
 absl::StatusOr<bool> ServerApi::ModelReady(std::string_view name, std::string_view version) const {
@@ -161,14 +168,22 @@ absl::Status ServerApi::RegisterCudaSharedMemory() {
                        "CUDA's shared memory is not supported by this server");
 }
 
-absl::Status ServerApi::ChangeTraceSettings(bool changes) {
-  if (!changes) return absl::OkStatus();
-  return Unimplemented("server.trace_settings", "traces are not supported by this server");
+absl::StatusOr<TraceControl::Values> ServerApi::ChangeTraceSettings(
+    const std::string& model, const TraceControl::Values& changes) {
+  if (!model.empty()) FOVEA_RETURN_IF_ERROR(catalog_.Find(model, "").status());
+  TraceControl& settings = tracer_->settings();
+  if (!changes.empty()) {
+    FOVEA_RETURN_IF_ERROR(settings.Change(model, changes));
+    Log(LogLevel::kWarning,
+        absl::StrCat("trace settings are changed by a caller",
+                     model.empty() ? "" : absl::StrCat(", of the model ", model)));
+  }
+  return settings.Tell(model);
 }
 
-absl::Status ServerApi::ChangeLogSettings(bool changes) {
-  if (!changes) return absl::OkStatus();
-  return Unimplemented("server.log_settings", "log settings are given when the server is started");
+absl::StatusOr<LogControl::Values> ServerApi::ChangeLogSettings(const LogControl::Values& changes) {
+  FOVEA_RETURN_IF_ERROR(log_settings_.Change(changes));
+  return log_settings_.Tell();
 }
 
 int ServerApi::Drain(std::span<Transport* const> transports, Nanos timeout) {

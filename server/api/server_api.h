@@ -19,6 +19,7 @@
 #include "server/api/deferred_calls.h"
 #include "server/api/health_board.h"
 #include "server/api/inference_call.h"
+#include "server/api/log_control.h"
 #include "server/api/request_gate.h"
 #include "server/api/request_observer.h"
 #include "server/api/transport.h"
@@ -28,6 +29,7 @@
 #include "server/core/model_statistics.h"
 #include "server/core/request_memory.h"
 #include "server/shared_memory/shared_memory_regions.h"
+#include "server/tracing/tracer.h"
 
 namespace fovea {
 
@@ -44,14 +46,16 @@ struct ServerApiOptions {
   // Where callers may have their tensors; null: in their messages only. Give it where every caller
   // may read and write all shared memory that the server may.
   std::shared_ptr<SharedMemoryRegions> shared_memory = nullptr;
+  std::shared_ptr<Tracer> tracer = nullptr;  // null: nothing is traced
+  std::string log_format = "text";           // of the process's log, told in its settings
 };
 
 struct ServerMetadata {
   std::string_view name;
   std::string_view version;
   // What is true of this server, in Triton's words (its extensions of the protocol). Absent:
-  // sequences, CUDA's shared memory, traces and logs, which it does not have, and
-  // binary_tensor_data, which is about HTTP.
+  // sequences and CUDA's shared memory, which it does not have, and binary_tensor_data, which is
+  // about HTTP.
   std::span<const std::string_view> extensions;
 };
 
@@ -122,10 +126,15 @@ class ServerApi {
   absl::StatusOr<std::vector<SharedMemoryRegionInfo>> SharedMemoryStatus(
       const std::string& name) const;
 
-  // What this server does not have: UNIMPLEMENTED where somebody wants more than to ask.
+  // What this server does not have: UNIMPLEMENTED.
   static absl::Status RegisterCudaSharedMemory();
-  static absl::Status ChangeTraceSettings(bool changes);
-  static absl::Status ChangeLogSettings(bool changes);
+
+  // TraceControl's calls, after `changes`, of a model that serves or, where `model` is empty, of
+  // the server. Also ModelCatalog::Find's errors.
+  absl::StatusOr<TraceControl::Values> ChangeTraceSettings(const std::string& model,
+                                                           const TraceControl::Values& changes);
+  // LogControl's calls, after `changes`.
+  absl::StatusOr<LogControl::Values> ChangeLogSettings(const LogControl::Values& changes);
 
   // Refuses new requests (UNAVAILABLE), waits up to `timeout` for those under way, gives the others
   // up (UNAVAILABLE too, within limits::kGiveUpSeconds more), and closes the transports; a model
@@ -144,6 +153,7 @@ class ServerApi {
   RequestGate& gate() { return gate_; }
   // Of all requests together, beside their messages.
   MemoryBudget& memory() { return memory_; }
+  Tracer& tracer() { return *tracer_; }
   SharedMemoryRegions* shared_memory() { return options_.shared_memory.get(); }  // null: none
   Clock& clock() { return clock_; }
 
@@ -160,6 +170,9 @@ class ServerApi {
   RequestObserver* const observer_;
   Clock& clock_;
   MemoryBudget memory_;
+  const std::shared_ptr<Tracer> tracer_;
+  LogControl log_settings_;
+  std::vector<std::string_view> extensions_;
   // The catalog tells it of models for as long as the catalog lives.
   const std::shared_ptr<HealthBoard> health_ = std::make_shared<HealthBoard>();
   Authenticator authenticator_;

@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <atomic>
 #include <cstdio>
 #include <string>
 
@@ -19,7 +20,28 @@ void AppendEscaped(std::string& to, std::string_view bytes) {
   }
 }
 
+// A bit for each that is written. spdlog knows a least severe level alone, so that it is asked to
+// write all.
+constexpr unsigned Bit(LogLevel level) { return 1u << static_cast<unsigned>(level); }
+std::atomic<unsigned> written_levels =
+    Bit(LogLevel::kInfo) | Bit(LogLevel::kWarning) | Bit(LogLevel::kError);
+
 }  // namespace
+
+void SetLogLevels(const LogLevels& levels) {
+  written_levels =
+      (levels.debug ? Bit(LogLevel::kDebug) : 0) | (levels.info ? Bit(LogLevel::kInfo) : 0) |
+      (levels.warning ? Bit(LogLevel::kWarning) : 0) | (levels.error ? Bit(LogLevel::kError) : 0);
+}
+
+LogLevels CurrentLogLevels() {
+  const unsigned written = written_levels;
+  const auto has = [&](LogLevel level) { return (written & Bit(level)) != 0; };
+  return {.error = has(LogLevel::kError),
+          .warning = has(LogLevel::kWarning),
+          .info = has(LogLevel::kInfo),
+          .debug = has(LogLevel::kDebug)};
+}
 
 std::string EscapeForLog(std::string_view text) {
   std::string escaped;
@@ -38,6 +60,7 @@ std::string EscapeForLog(std::string_view text) {
 }
 
 void Log(LogLevel level, std::string_view message) {
+  if ((written_levels.load(std::memory_order_relaxed) & Bit(level)) == 0) return;
   spdlog::log(SpdlogLevel(level), "{}", EscapeForLog(message));
 }
 

@@ -13,8 +13,19 @@ enum class LogLevel { kDebug, kInfo, kWarning, kError };
 // terminal's cursor or begins a line, the other breaks one of JSON.
 std::string EscapeForLog(std::string_view text);
 
-// Thread-safe. Control characters in `message`, and bytes that are not UTF-8, are written as
-// escapes, so that nobody's text can forge a line.
+// Which levels are written. Each for itself: Triton's clients turn them on and off so.
+struct LogLevels {
+  bool error = true, warning = true, info = true, debug = false;
+
+  bool operator==(const LogLevels&) const = default;
+};
+
+// From now on these levels are written by Log, and no others. Thread-safe.
+void SetLogLevels(const LogLevels& levels);
+LogLevels CurrentLogLevels();
+
+// Does nothing where the level is not written. Thread-safe. Control characters in `message`, and
+// bytes that are not UTF-8, are written as escapes, so that nobody's text can forge a line.
 void Log(LogLevel level, std::string_view message);
 
 }  // namespace fovea

@@ -2,8 +2,10 @@
 // attributes its time to them.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -16,8 +18,17 @@ inline constexpr int kStageCount = 7;
 inline constexpr std::array<std::string_view, kStageCount> kStageNames = {
     "receive", "decode", "preprocess", "queue", "compute", "postprocess", "encode"};
 
+// A stretch of a request's time that was spent in a stage.
+struct StageInterval {
+  Stage stage = Stage::kReceive;
+  Nanos start = 0, end = 0;  // when it really began and ended
+  // What of it the stage's time has: all, but where images were decoded and resized side by side.
+  Nanos attributed = 0;
+};
+
 // Attributes every moment since its start to exactly one stage, so that the stages' sum is the
-// whole by construction. Not thread-safe: it travels with the request.
+// whole by construction; and keeps when each stretch began. Not thread-safe: it travels with the
+// request.
 class StageTimes {
  public:
   StageTimes() = default;
@@ -25,27 +36,49 @@ class StageTimes {
 
   // The time since the last call (or the start) was spent in `stage`.
   void EndStage(Stage stage, Nanos now) {
-    spent_[static_cast<int>(stage)] += now - last_;
+    AddInterval({stage, last_, now, now - last_});
     last_ = now;
   }
 
-  // Moves up to `duration` of what was attributed to `from` to `to`: for a part measured on another
-  // thread.
-  void Reattribute(Stage from, Stage to, Nanos duration) {
-    Nanos& source = spent_[static_cast<int>(from)];
-    const Nanos moved = duration < source ? duration : source;
-    source -= moved;
-    spent_[static_cast<int>(to)] += moved;
+  // The time since then was spent in decoding images and in resizing them, perhaps several side by
+  // side: `decode` of it counts as decoding. The first of them was decoded at `first_decoded`, the
+  // last at `last_decoded`; kNever: none was.
+  void EndImaging(Nanos now, Nanos decode, Nanos first_decoded, Nanos last_decoded) {
+    const Nanos whole = now - last_;
+    decode = std::min(decode, whole);
+    if (first_decoded == kNever) {
+      // Nothing was to be decoded, or it could not be.
+      if (decode > 0) AddInterval({Stage::kDecode, last_, now, decode});
+      if (decode < whole) AddInterval({Stage::kPreprocess, last_, now, whole - decode});
+    } else {
+      AddInterval({Stage::kDecode, last_, last_decoded, decode});
+      AddInterval({Stage::kPreprocess, first_decoded, now, whole - decode});
+    }
+    last_ = now;
   }
 
   Nanos operator[](Stage stage) const { return spent_[static_cast<int>(stage)]; }
   Nanos start() const { return start_; }
   Nanos total() const { return last_ - start_; }
+  // In the order of their starts.
+  std::span<const StageInterval> intervals() const {
+    return std::span(intervals_).first(static_cast<size_t>(count_));
+  }
 
  private:
+  // More than the pipeline's order gives any request: eight.
+  static constexpr int kMaxIntervals = 12;
+
+  void AddInterval(const StageInterval& interval) {
+    spent_[static_cast<int>(interval.stage)] += interval.attributed;
+    if (count_ < kMaxIntervals) intervals_[count_++] = interval;
+  }
+
   Nanos start_ = 0;
   Nanos last_ = 0;
   std::array<Nanos, kStageCount> spent_{};
+  int count_ = 0;
+  std::array<StageInterval, kMaxIntervals> intervals_{};
 };
 
 // What a request cost, as told to its caller.

@@ -131,7 +131,8 @@ absl::StatusOr<ResizedImage> DecodeAndResize(const ScatteredBytes& file, const P
     const Nanos end = clock.Now();
     *durations = {.wait = waited,
                   .decode = (decoded != 0 ? decoded : end) - start - waited,
-                  .preprocess = decoded != 0 ? end - decoded : 0};
+                  .preprocess = decoded != 0 ? end - decoded : 0,
+                  .decoded = decoded != 0 ? decoded : kNever};
   };
   FOVEA_ASSIGN_OR_RETURN(const OpenedImage opened,
                          Open(file, options.limits, resources, NothingFurther, &waited));

@@ -24,9 +24,10 @@ struct ImagingOptions {
 
 // Where the time of one image went; what a failed stage took counts too.
 struct ImageDurations {
-  Nanos wait = 0;        // for memory
-  Nanos decode = 0;      // probe, decode, turn upright
-  Nanos preprocess = 0;  // resize and crop
+  Nanos wait = 0;          // for memory
+  Nanos decode = 0;        // probe, decode, turn upright
+  Nanos preprocess = 0;    // resize and crop
+  Nanos decoded = kNever;  // when it was decoded; kNever: it never was
 };
 
 // What the work on one image may use. Outlives the call.

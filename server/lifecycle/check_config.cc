@@ -9,6 +9,7 @@
 #include "server/core/clock.h"
 #include "server/core/listen.h"
 #include "server/lifecycle/credentials.h"
+#include "server/lifecycle/tracing.h"
 #include "server/observe/metrics.h"
 #include "server/transport/http/cross_origin.h"
 
@@ -40,6 +41,7 @@ void CheckCallers(const ServerOptions& options, std::vector<std::string>& faults
   const auto credentials = Credentials::Create(options, metrics, SteadyClock());
   tell(credentials.status());
   if (credentials.ok()) tell((*credentials)->Guard(authenticator));
+  tell(CheckTracing(options));
 }
 
 void CheckModelFolder(const ModelFolders& folders, const std::string& name,

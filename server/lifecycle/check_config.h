@@ -12,6 +12,7 @@ namespace fovea {
 
 // Every fault that can be seen without loading a model, for the operator; empty where there is
 // none: a port that cannot be listened on, a file of TLS or of API keys that cannot be used, a
+// collector of spans that cannot be one, a
 // repository that cannot be read, a model or a version that could not be loaded, a model of
 // --load-model that is not there. `repositories` are those of `options`. Opens each port for a
 // moment; blocks as long as the disk and the resolving of a name take.

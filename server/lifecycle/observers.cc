@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "server/core/log.h"
+#include "server/lifecycle/request_spans.h"
 
 namespace fovea {
 namespace {
@@ -65,9 +66,11 @@ void AnswerObserver::OnRequestArrived() { metrics_.families().inflight_requests.
 
 void AnswerObserver::OnRequestDone(const AnsweredRequest& request) {
   metrics_.families().inflight_requests.Decrement();
+  const std::string trace_id = TraceIdText(request.trace.context.trace);
   log_.Write({.protocol = ProtocolName(request.protocol),
               .method = request.method,
               .principal = request.principal,
+              .trace_id = trace_id,
               .id = request.id,
               .model = request.requested_model,
               // The one that was meant, where the caller left it open.
@@ -78,12 +81,19 @@ void AnswerObserver::OnRequestDone(const AnsweredRequest& request) {
               .stages = request.stages,
               .received_bytes = request.received_bytes,
               .sent_bytes = request.sent_bytes});
+  if (request.trace.recorded) tracer_.Record(SpansOf(request));
   if (!request.key.empty()) metrics_.OnKeyUsed(request.key, request.code);
   if (request.model != nullptr) {
     request.model->OnAnswered(request.protocol, request.code, request.stages);
   } else {
     metrics_.OnUnmatched(request.protocol, request.code);
   }
+}
+
+void AnswerObserver::OnStreamEnded(const EndedStream& stream) {
+  std::vector<Span> spans;
+  spans.push_back(SpanOf(stream));
+  tracer_.Record(std::move(spans));
 }
 
 void RepositoryLog::OnLoad(const LoadReport& report) {

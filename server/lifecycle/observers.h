@@ -8,22 +8,28 @@
 #include "server/observe/metrics.h"
 #include "server/pipeline/model_observer.h"
 #include "server/repository/repository_observer.h"
+#include "server/tracing/tracer.h"
 
 namespace fovea {
 
 // Counts what one version's queue and executor do.
 std::unique_ptr<ModelObserver> ObserveModel(Metrics& metrics, const ModelView& model);
 
-// Counts requests, answered ones under the model that they were asked of, and logs these.
+// Counts requests, answered ones under the model that they were asked of, logs these, and records
+// their spans.
 class AnswerObserver final : public RequestObserver {
  public:
-  AnswerObserver(Metrics& metrics, AccessLog& log) : metrics_(metrics), log_(log) {}
+  // All outlive it.
+  AnswerObserver(Metrics& metrics, AccessLog& log, Tracer& tracer)
+      : metrics_(metrics), log_(log), tracer_(tracer) {}
   void OnRequestArrived() override;
   void OnRequestDone(const AnsweredRequest& request) override;
+  void OnStreamEnded(const EndedStream& stream) override;
 
  private:
   Metrics& metrics_;
   AccessLog& log_;
+  Tracer& tracer_;
 };
 
 // Logs loads and unloads, and counts those that fail.

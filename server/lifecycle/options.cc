@@ -26,6 +26,40 @@ std::string EnvironmentVariable(std::string flag) {
   return flag;
 }
 
+void AddTraceFlags(CLI::App& app, ServerOptions& options) {
+  app.option_defaults()->group("Traces");
+  auto* const endpoint =
+      app.add_option(
+             "--otlp-endpoint", options.otlp_endpoint,
+             "Send spans of requests to this collector, by OTLP over gRPC; without it nothing "
+             "is traced and no connection is opened")
+          ->type_name("HOST:PORT")
+          ->envname(EnvironmentVariable("--otlp-endpoint"));
+  app.add_option("--otlp-ca", options.otlp_ca,
+                 "TLS to the collector: a PEM file with its issuers; without it there is none")
+      ->envname(EnvironmentVariable("--otlp-ca"))
+      ->needs(endpoint);
+  app.add_option("--otlp-service-name", options.otlp_service_name,
+                 "What traces call this service; without it `fovea`")
+      ->envname("OTEL_SERVICE_NAME");
+  app.add_option("--otlp-resource", options.otlp_resource,
+                 "NAME=VALUE that every span's resource has, with commas between several; percent "
+                 "signs and two digits stand for other characters")
+      ->type_name("NAME=VALUE")
+      ->delimiter(',')
+      ->envname("OTEL_RESOURCE_ATTRIBUTES");
+  app.add_option(
+         "--trace-sampling", options.trace_sampling,
+         "Of requests whose callers trace nothing, the share that is traced, 0 to 1; callers "
+         "that trace decide for themselves")
+      ->check(CLI::Range(0.0, 1.0))
+      ->envname(EnvironmentVariable("--trace-sampling"));
+  app.add_option("--trace-forced-per-second", options.trace_forced_per_second,
+                 "Requests a second that are traced because their callers ask for it; 0: none")
+      ->check(CLI::Range(int64_t{0}, int64_t{1'000'000}))
+      ->envname(EnvironmentVariable("--trace-forced-per-second"));
+}
+
 void AddFlags(CLI::App& app, ParsedCommandLine& parsed) {
   ServerOptions& options = parsed.options;
   app.name("fovea-server");
@@ -192,6 +226,7 @@ void AddFlags(CLI::App& app, ParsedCommandLine& parsed) {
   add("--access-log-sample", options.access_log_sample,
       "With --access-log all: log one in so many of the requests that were answered")
       ->check(CLI::Range(int64_t{1}, int64_t{1'000'000'000}));
+  AddTraceFlags(app, options);
 }
 
 // Flags that do not go together; each of them is a line.

@@ -44,8 +44,14 @@ struct ServerOptions {
   bool allow_client_shm = false;  // tensors in shared memory that callers register
   std::string log_level = "info";
   std::string log_format = "text";
-  std::string access_log = "errors";  // off | errors | all
-  int64_t access_log_sample = 1;      // with "all": one in so many of the answered requests
+  std::string access_log = "errors";       // off | errors | all
+  int64_t access_log_sample = 1;           // with "all": one in so many of the answered requests
+  std::string otlp_endpoint;               // HOST:PORT of a collector of spans; empty: no tracing
+  std::string otlp_ca;                     // PEM file of its issuers; empty: without TLS
+  std::string otlp_service_name;           // empty: by otlp_resource, or "fovea"
+  std::vector<std::string> otlp_resource;  // NAME=VALUE of the spans' resource
+  double trace_sampling = 1;               // of requests that nobody traces yet, the share
+  int64_t trace_forced_per_second = 100;   // requests whose callers ask for it
 };
 
 // How request_memory_mb is shared out: gRPC counts its buffers by itself, and who decodes waits for

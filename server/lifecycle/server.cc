@@ -30,6 +30,7 @@
 #include "server/lifecycle/service_manager.h"
 #include "server/lifecycle/signals.h"
 #include "server/lifecycle/stop_request.h"
+#include "server/lifecycle/tracing.h"
 #include "server/observe/access_log.h"
 #include "server/observe/logging.h"
 #include "server/observe/metrics.h"
@@ -163,6 +164,8 @@ class Server {
     Log(LogLevel::kInfo, absl::StrCat("may use ", cpus.Text(), ": ", device_threads,
                                       " for models, ", imaging_threads, " for images"));
     FOVEA_ASSIGN_OR_RETURN(credentials_, Credentials::Create(options_, metrics_, clock_));
+    FOVEA_ASSIGN_OR_RETURN(tracing_, Tracing::Create(options_, metrics_, clock_));
+    answers_.emplace(metrics_, access_log_, *tracing_->tracer());
     FOVEA_ASSIGN_OR_RETURN(scheduler_,
                            Scheduler::Create({.device_threads = device_threads}, clock_));
     const RequestMemoryParts memory = ShareOut(options_);
@@ -208,8 +211,10 @@ class Server {
              .request_bytes = memory.requests * limits::kMiB,
              .shared_memory = options_.allow_client_shm
                                   ? std::make_shared<SharedMemoryRegions>(OpenPosixSharedMemory)
-                                  : nullptr},
-            *repository_, metrics_, &answers_, clock_));
+                                  : nullptr,
+             .tracer = tracing_->tracer(),
+             .log_format = options_.log_format},
+            *repository_, metrics_, &*answers_, clock_));
     FOVEA_RETURN_IF_ERROR(credentials_->Guard(api_->authenticator()));
     FOVEA_ASSIGN_OR_RETURN(
         grpc_, GrpcServer::Create({.host = options_.host,
@@ -325,6 +330,7 @@ class Server {
     if (http_ != nullptr) transports.push_back(http_.get());
     const int cut_off = api_->Drain(transports, timeout);
     access_log_.Flush();
+    tracing_->Stop(clock_.Now() + limits::kSpanFlushSeconds * kSecond);
     if (cut_off > 0) {
       exit_code = 1;
       Log(LogLevel::kError,
@@ -342,7 +348,8 @@ class Server {
   Clock& clock_ = SteadyClock();
   Metrics metrics_;
   AccessLog access_log_{ToAccessLogOptions(options_), clock_};
-  AnswerObserver answers_{metrics_, access_log_};
+  std::unique_ptr<Tracing> tracing_;
+  std::optional<AnswerObserver> answers_;
   RepositoryLog repository_log_{metrics_};
   Mutex warm_up_turn_;
   std::unique_ptr<Scheduler> scheduler_;

@@ -78,6 +78,7 @@ void AccessLog::Write(const AccessRecord& record) {
       {"total_ms", static_cast<double>(record.stages.total()) * kMs},
   };
   if (!record.principal.empty()) fields.push_back({"principal", record.principal});
+  if (!record.trace_id.empty()) fields.push_back({"trace_id", record.trace_id});
   for (int stage = 0; stage < kStageCount; ++stage) {
     fields.push_back(
         {kStageFields[stage], static_cast<double>(record.stages[static_cast<Stage>(stage)]) * kMs});

@@ -16,6 +16,7 @@ namespace fovea {
 struct AccessRecord {
   std::string_view protocol, method;
   std::string_view principal;  // of the caller; empty: nobody in particular, and no field
+  std::string_view trace_id;   // that it belongs to; empty: none, and no field
   std::string_view id, model, version;
   absl::StatusCode code = absl::StatusCode::kOk;
   std::string_view reason;  // the error's token

@@ -96,12 +96,12 @@ std::string Text(const std::vector<LogField>& fields) {
   return line;
 }
 
-spdlog::level::level_enum Level(std::string_view level) {
-  if (level == "debug") return spdlog::level::debug;
-  if (level == "info") return spdlog::level::info;
-  if (level == "warning") return spdlog::level::warn;
-  FOVEA_CHECK(level == "error");
-  return spdlog::level::err;
+// `level` and what is more severe.
+LogLevels LevelsFrom(std::string_view level) {
+  const bool debug = level == "debug", info = debug || level == "info",
+             warning = info || level == "warning";
+  FOVEA_CHECK(warning || level == "error");
+  return {.error = true, .warning = warning, .info = info, .debug = debug};
 }
 
 // Made by SetUpLogging, before there are threads.
@@ -139,7 +139,7 @@ void SetUpLogging(std::string_view level, std::string_view format) {
   loggers.announcements =
       make("announcements", std::make_shared<spdlog::sinks::stdout_sink_mt>(), "%v");
   auto logger = make("fovea", std::make_shared<spdlog::sinks::stderr_sink_mt>(), kTextPattern);
-  logger->set_level(Level(level));
+  SetLogLevels(LevelsFrom(level));  // the logger itself writes all that it is given
   spdlog::set_default_logger(std::move(logger));
 }
 

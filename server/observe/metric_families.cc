@@ -100,7 +100,16 @@ MetricFamilies::MetricFamilies(prometheus::Registry& registry)
           registry, "fovea_credential_reloads_total",
           "Changes of the files of TLS and of API keys, by whether they were taken")),
       tls_expiry(Declare<Gauge>(registry, "fovea_tls_certificate_expiry_seconds",
-                                "When the server's certificate ends, in seconds since 1970")) {
+                                "When the server's certificate ends, in seconds since 1970")),
+      trace_spans(Declare<Counter>(registry, "fovea_trace_spans_total",
+                                   "Spans by what became of them: taken by the collector, dropped "
+                                   "before they were sent, or sent and not taken")),
+      trace_export_failures(
+          Declare<Counter>(registry, "fovea_trace_export_failures_total",
+                           "Attempts to send spans to the collector that did not succeed")),
+      traces_not_forced(Declare<Counter>(
+          registry, "fovea_trace_forced_refused_total",
+          "Requests that asked to be traced and were not, because there were too many")) {
   Declare<Gauge>(registry, "fovea_build_info", "1; the labels say what runs")
       .Add({{"version", kVersion}})
       .Set(1);

@@ -43,6 +43,10 @@ struct MetricFamilies {
   prometheus::Family<prometheus::Counter>& key_requests;        // + key, code
   prometheus::Family<prometheus::Counter>& credential_reloads;  // + what, result
   prometheus::Family<prometheus::Gauge>& tls_expiry;            // a series where there is TLS
+  // Series where there is a collector.
+  prometheus::Family<prometheus::Counter>& trace_spans;  // + outcome
+  prometheus::Family<prometheus::Counter>& trace_export_failures;
+  prometheus::Family<prometheus::Counter>& traces_not_forced;
 };
 
 // Bucket bounds in seconds: each `factor` times the one before, from `first` to at least `last`.

@@ -35,6 +35,9 @@ struct DecodedImages {
   // Of the time between, the share of decoding; the rest is resizing's. (Waits for memory are in
   // both.)
   Nanos decode = 0;
+  // When the first of them was decoded, and when the last; kNever: none was.
+  Nanos first_decoded = kNever;
+  Nanos last_decoded = kNever;
 };
 
 // How urgent the images of a request are.

@@ -132,8 +132,8 @@ void DecodeThenPutInLine(std::unique_ptr<Admitted> admitted) {
                  StageTimes& stages = admitted->request->stages;
                  if (images.began != kNever) {
                    stages.EndStage(Stage::kQueue, images.began);
-                   stages.EndStage(Stage::kPreprocess, images.ended);
-                   stages.Reattribute(Stage::kPreprocess, Stage::kDecode, images.decode);
+                   stages.EndImaging(images.ended, images.decode, images.first_decoded,
+                                     images.last_decoded);
                  }
                  if (!images.pixels.ok()) {
                    admitted->Fail(images.pixels.status());

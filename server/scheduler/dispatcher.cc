@@ -116,34 +116,25 @@ Dispatcher::Work Dispatcher::Next(Nanos now) {
   Work work;
   for (auto& [id, queue] : queues_) TakeExpired(queue, now);
 
-  struct Ready {
-    Queue* queue;
-    BatchPolicy::Close close;
-  };
   absl::InlinedVector<Ready, 8> ready;
-  absl::InlinedVector<FairShare::Member, 8> members;
   while (free_threads_ > 0) {
     ready.clear();
-    members.clear();
     work.wake_at = kNever;
     for (auto& [id, queue] : queues_) {
       if (queue.running == queue.options.instances) continue;
       ClearHead(queue, now);
       if (queue.line.empty()) continue;
-      const BatchPolicy::Decision decision = Ask(queue, now);
-      if (const auto* close = std::get_if<BatchPolicy::Close>(&decision)) {
-        ready.push_back({&queue, *close});
-        members.push_back(id);
+      const auto answer = Ask(queue, now);
+      if (const auto* one = std::get_if<Ready>(&answer)) {
+        ready.push_back(*one);
       } else {
-        work.wake_at = std::min(work.wake_at, std::get<BatchPolicy::WaitUntil>(decision).when);
+        work.wake_at = std::min(work.wake_at, std::get<BatchPolicy::WaitUntil>(answer).when);
       }
     }
     if (ready.empty()) break;
-    const FairShare::Member next = fair_share_.Next(members);
-    const Ready& chosen = *std::find_if(ready.begin(), ready.end(),
-                                        [&](const Ready& one) { return one.queue->id == next; });
-    if (chosen.queue->options.threads_per_instance > free_threads_) break;  // kept for it
-    if (std::optional<Start> start = StartBatch(*chosen.queue, chosen.close, now)) {
+    const Turn turn = NextTurn(ready, now);
+    if (turn.ready->queue->options.threads_per_instance > free_threads_) break;  // kept for it
+    if (std::optional<Start> start = StartBatch(turn, now)) {
       work.starts.push_back(*std::move(start));
     }
   }
@@ -164,7 +155,9 @@ void Dispatcher::Done(QueueId id, int instance, RunOutcome outcome, Nanos durati
   --queue.running;
   free_threads_ += queue.options.threads_per_instance;
   if (outcome == RunOutcome::kWhole) queue.latency.Record(run.batch, duration, now);
-  fair_share_.Charge(id, duration * queue.options.threads_per_instance - run.charged);
+  if (run.charged.has_value()) {
+    fair_share_.Charge(id, duration * queue.options.threads_per_instance - *run.charged);
+  }
   if (queue.options.observer != nullptr) {
     queue.options.observer->OnBatchDone(run.batch.images, duration);
     const Nanos forecast = queue.latency.Of(run.batch.shape_key).Typical(run.batch.images);
@@ -254,22 +247,32 @@ void Dispatcher::ClearHead(Queue& queue, Nanos now) {
   if (cleared) TellDepth(queue);
 }
 
-BatchPolicy::Decision Dispatcher::Ask(const Queue& queue, Nanos now) const {
+std::variant<Dispatcher::Ready, BatchPolicy::WaitUntil> Dispatcher::Ask(Queue& queue,
+                                                                        Nanos now) const {
   const TaskQueue::Forming forming = queue.line.Look(queue.options.max_batch_size);
-  return queue.policy.Next({.images = forming.images,
-                            .longest_wait = now - queue.line.oldest(),
-                            .first_images = forming.first_images,
-                            .first_deadline = forming.first_deadline,
-                            .behind_deadline = forming.behind_deadline,
-                            .device_idle = queue.running < queue.options.instances,
-                            .draining = queue.state != QueueState::kAccepting,
-                            .latency = &queue.latency.Of(queue.line.front().shape_key)},
-                           now);
+  const LatencyModel& latency = queue.latency.Of(queue.line.front().shape_key);
+  const BatchPolicy::Decision decision =
+      queue.policy.Next({.images = forming.images,
+                         .longest_wait = now - queue.line.oldest(),
+                         .first_images = forming.first_images,
+                         .first_deadline = forming.first_deadline,
+                         .behind_deadline = forming.behind_deadline,
+                         .device_idle = queue.running < queue.options.instances,
+                         .draining = queue.state != QueueState::kAccepting,
+                         .latency = &latency},
+                        now);
+  if (const auto* wait = std::get_if<BatchPolicy::WaitUntil>(&decision)) return *wait;
+  const auto& close = std::get<BatchPolicy::Close>(decision);
+  const Nanos deadline = std::min(forming.first_deadline, forming.behind_deadline);
+  return Ready{.queue = &queue,
+               .close = close,
+               .run_time = latency.Typical(close.images),
+               .start_by = deadline == kNever ? kNever : deadline - latency.Slow(close.images)};
 }
 
-std::optional<Dispatcher::Start> Dispatcher::StartBatch(Queue& queue,
-                                                        const BatchPolicy::Close& close,
-                                                        Nanos now) {
+std::optional<Dispatcher::Start> Dispatcher::StartBatch(const Turn& turn, Nanos now) {
+  Queue& queue = *turn.ready->queue;
+  const BatchPolicy::Close& close = turn.ready->close;
   std::vector<std::unique_ptr<Task>> refused;
   std::vector<absl::Status> why;
   TaskQueue::Taken taken = queue.line.Take(
@@ -291,14 +294,15 @@ std::optional<Dispatcher::Start> Dispatcher::StartBatch(Queue& queue,
   const auto idle = std::find(queue.instances.begin(), queue.instances.end(), std::nullopt);
   FOVEA_CHECK(idle != queue.instances.end());
   const int threads = queue.options.threads_per_instance;
-  // Charged with what it will probably take, or a model with several instances would take several
-  // turns before its first was accounted for. Done corrects it.
-  *idle = Run{.batch = {.images = taken.images, .shape_key = taken.shape_key},
-              .started_at = now,
-              .charged = queue.latency.Of(taken.shape_key).Typical(taken.images) * threads};
+  *idle = Run{.batch = {.images = taken.images, .shape_key = taken.shape_key}, .started_at = now};
+  if (turn.charged) {
+    // With what it will probably take, or a model with several instances would take several turns
+    // before its first was accounted for. Done corrects it.
+    (*idle)->charged = queue.latency.Of(taken.shape_key).Typical(taken.images) * threads;
+    fair_share_.Charge(queue.id, *(*idle)->charged);
+  }
   ++queue.running;
   free_threads_ -= threads;
-  fair_share_.Charge(queue.id, (*idle)->charged);
 
   auto batch = std::make_unique<Batch>();
   batch->tasks = std::move(taken.tasks);

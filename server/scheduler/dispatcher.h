@@ -4,11 +4,13 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <variant>
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "server/core/clock.h"
 #include "server/scheduler/batch.h"
 #include "server/scheduler/batch_policy.h"
@@ -38,9 +40,9 @@ enum class QueueState {
 // tells when they are done, and gives dropped tasks back.
 //
 // A batch starts when an instance of its model is idle, the policy closes it, and the model is next
-// in turn for the device. If the device has too few free threads for the model in turn they are
-// kept for it: others that would fit wait as well, or a model that needs the whole device would
-// never run.
+// in turn for the device (dispatcher_turn.cc). If the device has too few free threads for the model
+// in turn they are kept for it: others that would fit wait as well, or a model that needs the whole
+// device would never run.
 class Dispatcher {
  public:
   // The options are valid.
@@ -96,10 +98,22 @@ class Dispatcher {
   QueueState state(QueueId queue) const { return Get(queue).state; }
 
  private:
+  struct Queue;
+  // A model whose next batch is closed, and an instance of it idle.
+  struct Ready {
+    Queue* queue;
+    BatchPolicy::Close close;
+    Nanos run_time;  // by the latency curve
+    Nanos start_by;  // to be in time for the earliest deadline in the batch; kNever: it has none
+  };
+  struct Turn {
+    const Ready* ready;
+    bool charged;  // the device time counts as a part of the model's share
+  };
   struct Run {
     BatchSize batch;
     Nanos started_at;
-    Nanos charged;  // device time that its model was charged in advance
+    std::optional<Nanos> charged;  // device time, in advance; nullopt: this run is not charged
   };
   struct Queue {
     Queue(QueueId id, const ModelQueueOptions& options);
@@ -131,10 +145,14 @@ class Dispatcher {
   absl::Status Refusal(const Queue& queue, const WaitingTask& task, Nanos now) const;
   // Drops the head of the line as long as it is not to be run.
   void ClearHead(Queue& queue, Nanos now);
-  BatchPolicy::Decision Ask(const Queue& queue, Nanos now) const;
+  std::variant<Ready, BatchPolicy::WaitUntil> Ask(Queue& queue, Nanos now) const;
+  // Whose batch starts next; `ready` is not empty.
+  Turn NextTurn(absl::Span<const Ready> ready, Nanos now);
+  // Whether a batch that is passed over now may miss its deadline, or has waited long enough.
+  bool IsDue(const Ready& one, Nanos held_up, Nanos now) const;
   // Nullopt: none of the tasks is to be run after all, and they were dropped. Callers cancel at any
   // moment, also between the policy's look at the line and the taking.
-  std::optional<Start> StartBatch(Queue& queue, const BatchPolicy::Close& close, Nanos now);
+  std::optional<Start> StartBatch(const Turn& turn, Nanos now);
   // When a batch of this model could start if it came next.
   Nanos FreeAt(const Queue& queue, Nanos now) const;
   // What everything in line takes, in full batches, one after another; without those of one shape,

@@ -1,5 +1,6 @@
 // Batches the requests of several models onto one device: queues per model, earliest deadline
-// first, fair between models by the device time that they were measured to take.
+// first; where not all can be in time, fair between models by the device time that they were
+// measured to take.
 //
 // Two layers. The Dispatcher decides everything - what may join, what closes, who is next, what
 // expires - and is a plain object that is stepped with a time: tests and simulations use it alone.

@@ -249,6 +249,18 @@ def attention_text() -> dict[str, bytes]:
     return {str(number): text.encode() for number, text in enumerate(texts)}
 
 
+def trace_context() -> dict[str, bytes]:
+    parent = b"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+    return {
+        "alone": parent,
+        "later": b"cc" + parent[2:] + b"-more",
+        "state": parent + b"\nrojo=00f067aa0ba902b7,congo=t61rcWkgMzE",
+        "lines": parent + b"\na=b , c=d\n\ntenant@sys=v",
+        "long": parent + b"\nk=" + b"v" * 255 + b",l=" + b"v" * 255,
+        "zero": b"00-" + b"0" * 32 + parent[35:],
+    }
+
+
 def scheduler_events() -> dict[str, bytes]:
     chance = random.Random(0)
     return {f"random_{n}": chance.randbytes(40 + 150 * n) for n in range(6)}
@@ -272,7 +284,7 @@ def load_call_json() -> dict[str, bytes]:
 
 TARGETS = (
     attention_text, exif, http_framing, http_head, jpeg, model_spec, multipart, oip_codec, png,
-    safetensors, scheduler_events, infer_request_json, load_call_json, webp,
+    safetensors, scheduler_events, trace_context, infer_request_json, load_call_json, webp,
 )  # fmt: skip
 
 

@@ -2,9 +2,12 @@
 # Serves a timm model in PyTorch with Triton Inference Server (Python backend, dynamic batching) on loopback, ports
 # 18000 (HTTP), 18001 (gRPC), 18002 (metrics), until it is ended:
 #   tests/peers/triton.sh MODEL [float32|bfloat16] [queue delay in us] [largest batch]
+# TIMEOUT_US: requests that have waited so long are rejected (by default none are, as is Triton's).
 set -euo pipefail
 PEERS=${PEERS:-${FOVEA_CACHE:-$HOME/.cache/fovea}/peers}
 model=$1 dtype=${2:-float32} delay=${3:-2000} largest=${4:-16}
+policy=
+[ -z "${TIMEOUT_US:-}" ] || policy="default_queue_policy { timeout_action: REJECT default_timeout_microseconds: $TIMEOUT_US }"
 size=${SIZE:-224} threads=${THREADS:-$(nproc)}
 site=$("$PEERS/bin/python" -c 'import site; print(site.getsitepackages()[0])')
 version=$("$PEERS/bin/python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
@@ -19,7 +22,7 @@ cat > "$work/models/$model/config.pbtxt" <<CONFIG
 name: "$model" backend: "python" max_batch_size: $largest
 input [{ name: "pixel_values" data_type: TYPE_FP32 dims: [3, $size, $size] }]
 output [{ name: "logits" data_type: TYPE_FP32 dims: [1000] }]
-dynamic_batching { max_queue_delay_microseconds: $delay }
+dynamic_batching { max_queue_delay_microseconds: $delay $policy }
 instance_group [{ count: 1 kind: KIND_CPU }]
 CONFIG
 cat > "$work/models/$model/1/model.py" <<PYTHON

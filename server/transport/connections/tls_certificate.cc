@@ -91,6 +91,11 @@ std::string TextOf(const ASN1_STRING* text) {
 
 }  // namespace
 
+absl::Status CheckIssuers(const std::string& issuers) {
+  if (!ReadCertificates(issuers).empty()) return absl::OkStatus();
+  return Refused("tls.issuers", "the issuers are no PEM certificates");
+}
+
 absl::Status ConfigureTls(const TlsCertificate& certificate, SSL_CTX* context) {
   const std::vector<Certificate> chain = ReadCertificates(certificate.chain);
   if (chain.empty()) return Refused("tls.certificate", "the certificate is no PEM certificate");

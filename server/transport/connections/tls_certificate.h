@@ -29,6 +29,9 @@ struct TlsCertificate {
 absl::StatusOr<TlsCertificate> CheckTlsCertificate(std::string chain, std::string key,
                                                    std::string client_ca, int64_t now);
 
+// Issuers of somebody's certificates. INVALID_ARGUMENT tls.issuers: they are no PEM certificates.
+absl::Status CheckIssuers(const std::string& issuers);
+
 // Makes a context speak as HTTP's ports do: TLS 1.2 or newer, HTTP/1.1 by ALPN, callers'
 // certificates asked for where there are issuers, no resumption (who has been let in once is
 // checked again). CheckTlsCertificate's errors.

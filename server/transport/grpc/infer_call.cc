@@ -4,6 +4,7 @@
 
 #include "server/transport/grpc/grpc_message.h"
 #include "server/transport/grpc/grpc_status.h"
+#include "server/transport/grpc/grpc_trace.h"
 #include "server/transport/grpc/vision_codec.h"
 
 namespace fovea {
@@ -14,7 +15,10 @@ class InferCall final : public grpc::ServerUnaryReactor {
  public:
   InferCall(GrpcContext& context, const InferMethod& method, grpc::CallbackServerContext* call,
             grpc::ByteBuffer* response)
-      : method_(method), call_(call), response_(response), exchange_(context, method.api, *call) {}
+      : method_(method),
+        call_(call),
+        response_(response),
+        exchange_(context, method.api, *call, {.context = TraceContextOf(*call), .local = {}}) {}
 
   void Start(const grpc::ByteBuffer& message) {
     exchange_.Run(message, method_.read, method_.write,
@@ -25,6 +29,7 @@ class InferCall final : public grpc::ServerUnaryReactor {
   void Answer(InferAnswer answer) {
     if (answer.status.ok()) *response_ = ToByteBuffer(std::move(answer.message));
     exchange_.call().Answered();
+    TellTrace(exchange_.call().traceparent(), *call_);
     Finish(EndCall(answer.status, *call_));
   }
 

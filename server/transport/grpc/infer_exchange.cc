@@ -26,11 +26,11 @@ Nanos SteadyDeadline(const grpc::CallbackServerContext& call, Nanos now) {
 }  // namespace
 
 InferExchange::InferExchange(GrpcContext& context, ApiMethod method,
-                             const grpc::CallbackServerContext& call)
+                             const grpc::CallbackServerContext& call, TraceParent trace)
     : context_(context), call_([&]() -> InferenceCall {
         const Nanos now = context.api.clock().Now();
         return InferenceCall(context.api, CallerOf(context, method, call), method.name, now,
-                             SteadyDeadline(call, now));
+                             SteadyDeadline(call, now), {.trace = std::move(trace)});
       }()) {}
 
 void InferExchange::Run(const grpc::ByteBuffer& message, ReadMessage read, WriteMessage write,

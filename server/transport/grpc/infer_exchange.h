@@ -16,6 +16,7 @@
 #include "server/api/server_api.h"
 #include "server/core/clock.h"
 #include "server/core/request.h"
+#include "server/tracing/tracer.h"
 #include "server/transport/grpc/encoded_message.h"
 #include "server/transport/grpc/oip_codec.h"
 #include "server/transport/messages/shared_tensors.h"
@@ -43,7 +44,9 @@ struct InferAnswer {
 // One request of `call`, whose message has just arrived.
 class InferExchange {
  public:
-  InferExchange(GrpcContext& context, ApiMethod method, const grpc::CallbackServerContext& call);
+  // `trace`: what the request belongs to.
+  InferExchange(GrpcContext& context, ApiMethod method, const grpc::CallbackServerContext& call,
+                TraceParent trace);
 
   // Reads `message` and has the request answered, as InferenceCall::Run. `done` is called exactly
   // once, perhaps before this returns, on any thread; until then this object lives.

@@ -9,10 +9,12 @@
 
 #include "base/limits.h"
 #include "base/status.h"
+#include "server/api/stream_trace.h"
 #include "server/core/server_stopping.h"
 #include "server/transport/grpc/grpc_caller.h"
 #include "server/transport/grpc/grpc_message.h"
 #include "server/transport/grpc/grpc_status.h"
+#include "server/transport/grpc/grpc_trace.h"
 #include "server/transport/grpc/refused_stream.h"
 
 namespace fovea {
@@ -65,7 +67,8 @@ class InferStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
         method_(method),
         streams_(streams),
         call_(call),
-        max_bytes_(context.api.memory().capacity() / limits::kStreamMemoryShare) {}
+        max_bytes_(context.api.memory().capacity() / limits::kStreamMemoryShare),
+        trace_(context.api, Protocol::kGrpc, method.api.name, TraceContextOf(*call)) {}
 
   // `drain`: answer what has been received, take no more, and end.
   void Start(bool drain) {
@@ -81,8 +84,9 @@ class InferStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
  private:
   // A request that has arrived and whose answer has not been written.
   struct Slot {
-    Slot(GrpcContext& context, const StreamMethod& method, const grpc::CallbackServerContext& call)
-        : exchange(context, method.api, call) {}
+    Slot(GrpcContext& context, const StreamMethod& method, const grpc::CallbackServerContext& call,
+         TraceParent trace)
+        : exchange(context, method.api, call, std::move(trace)) {}
     InferExchange exchange;
     uint64_t number = 0;        // in the stream
     int64_t message_bytes = 0;  // until it is answered
@@ -146,10 +150,17 @@ class InferStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
 
   void End() {
     absl::Status status;
+    bool broken;
+    uint64_t requests;
     {
       MutexLock lock(mutex_);
       if (draining_ && !half_closed_) status = ServerStopping();
+      broken = broken_;
+      requests = received_;
     }
+    trace_.End(broken ? Cancelled("request.cancelled", "the caller ended the stream") : status,
+               requests);
+    TellTrace(trace_.traceparent(), *call_);
     Finish(EndCall(status, *call_));
   }
 
@@ -167,7 +178,7 @@ class InferStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
   // The next read begins when this one's request has been handed on: requests arrive in their
   // order.
   void Receive() {
-    auto slot = std::make_shared<Slot>(context_, method_, *call_);
+    auto slot = std::make_shared<Slot>(context_, method_, *call_, trace_.parent());
     {
       MutexLock lock(mutex_);
       if (broken_ || finished_) return;
@@ -239,7 +250,8 @@ class InferStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc:
   const StreamMethod& method_;
   InferStreams& streams_;
   grpc::CallbackServerContext* const call_;
-  const int64_t max_bytes_;    // that all slots hold, before no more is read
+  const int64_t max_bytes_;  // that all slots hold, before no more is read
+  StreamTrace trace_;
   grpc::ByteBuffer incoming_;  // the read's, while reading_
 
   Mutex mutex_;

@@ -2,6 +2,7 @@
 
 #include <string>
 #include <utility>
+#include <variant>
 
 #include "base/limits.h"
 #include "base/status.h"
@@ -17,6 +18,20 @@ absl::StatusOr<LoadCall> ReceiveLoad(const grpc::ByteBuffer& buffer, RequestMemo
   FOVEA_ASSIGN_OR_RETURN(const ReceivedBytes message,
                          ReceiveMessage(buffer, limits::kMaxLoadMessageBytes, &memory));
   return ReadLoadRequest(message, memory);
+}
+
+LogControl::Value ToLogSetting(const inference::LogSettingsRequest::SettingValue& setting) {
+  if (setting.has_bool_param()) return setting.bool_param();
+  if (setting.has_uint32_param()) return setting.uint32_param();
+  if (setting.has_string_param()) return setting.string_param();
+  return std::monostate();
+}
+
+void FillLogSetting(const LogControl::Value& value,
+                    inference::LogSettingsResponse::SettingValue* setting) {
+  if (const auto* truth = std::get_if<bool>(&value)) setting->set_bool_param(*truth);
+  if (const auto* number = std::get_if<uint32_t>(&value)) setting->set_uint32_param(*number);
+  if (const auto* text = std::get_if<std::string>(&value)) setting->set_string_param(*text);
 }
 
 }  // namespace
@@ -204,16 +219,34 @@ OipService::Unary* OipService::CudaSharedMemoryUnregister(Call* call, const Buff
 OipService::Unary* OipService::TraceSetting(Call* call, const Buffer* message, Buffer* answer) {
   return AnswerAtOnce<inference::TraceSettingRequest, inference::TraceSettingResponse>(
       context_, Method("TraceSetting"), call, message, answer,
-      [](const auto& request, auto* response) {
-        (*response->mutable_settings())["trace_level"].add_value("OFF");
-        return ServerApi::ChangeTraceSettings(!request.settings().empty());
+      [this](const auto& request, auto* response) {
+        TraceControl::Values changes;
+        for (const auto& [name, setting] : request.settings()) {
+          changes[name].assign(setting.value().begin(), setting.value().end());
+        }
+        FOVEA_ASSIGN_OR_RETURN(const TraceControl::Values settings,
+                               api_.ChangeTraceSettings(request.model_name(), changes));
+        for (const auto& [name, values] : settings) {
+          auto& setting = (*response->mutable_settings())[name];
+          for (const std::string& value : values) setting.add_value(value);
+        }
+        return absl::OkStatus();
       });
 }
 
 OipService::Unary* OipService::LogSettings(Call* call, const Buffer* message, Buffer* answer) {
   return AnswerAtOnce<inference::LogSettingsRequest, inference::LogSettingsResponse>(
-      context_, Method("LogSettings"), call, message, answer, [](const auto& request, auto*) {
-        return ServerApi::ChangeLogSettings(!request.settings().empty());
+      context_, Method("LogSettings"), call, message, answer,
+      [this](const auto& request, auto* response) {
+        LogControl::Values changes;
+        for (const auto& [name, setting] : request.settings()) {
+          changes[name] = ToLogSetting(setting);
+        }
+        FOVEA_ASSIGN_OR_RETURN(const LogControl::Values settings, api_.ChangeLogSettings(changes));
+        for (const auto& [name, value] : settings) {
+          FillLogSetting(value, &(*response->mutable_settings())[name]);
+        }
+        return absl::OkStatus();
       });
 }
 

@@ -20,7 +20,7 @@ using ExchangePtr = std::shared_ptr<HttpExchange>;
 
 // Beyond those that any page may read or send.
 constexpr char kReadableFields[] =
-    "Inference-Header-Content-Length, Retry-After, Server-Timing, X-Request-Id";
+    "Inference-Header-Content-Length, Retry-After, Server-Timing, traceparent, X-Request-Id";
 constexpr char kSendableFields[] =
     "Authorization, Content-Encoding, Content-Type, Inference-Header-Content-Length, traceparent, "
     "tracestate, X-Request-Id";

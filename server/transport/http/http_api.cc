@@ -91,6 +91,7 @@ void Handle(HttpContext& context, ExchangePtr exchange) {
         const absl::Status admitted = request.caller->Admit(request.arrived);
         if (!admitted.ok()) return exchange->Answer(ErrorAnswer(admitted));
       }
+      request.route = route.pattern;
       return route.run({context, std::move(exchange), *std::move(names)});
     }
     absl::StrAppend(&allowed, allowed.empty() ? "" : ", ",

@@ -32,6 +32,7 @@ struct HttpRequest {
   bool tls = false;              // it came within TLS
   std::string certificate;       // whom the connection's certificate names; empty: none was shown
   std::optional<Caller> caller;  // who makes the request, once somebody has found out
+  std::string_view route;        // the pattern of its path, a constant, once it is known
 
   // Of the first field of that name; empty where there is none. Valid as long as the request.
   std::string_view Field(boost::beast::http::field name) const {

@@ -12,6 +12,7 @@
 #include "base/limits.h"
 #include "base/status.h"
 #include "server/core/quote.h"
+#include "server/tracing/trace_context.h"
 #include "server/transport/http/accepted_weight.h"
 #include "server/transport/http/contiguous.h"
 #include "server/transport/http/http_status.h"
@@ -33,6 +34,8 @@ using beast::http::field;
 
 constexpr char kHeaderLength[] = "Inference-Header-Content-Length";
 constexpr char kRequestId[] = "X-Request-Id";
+constexpr char kTraceParent[] = "traceparent";
+constexpr char kTraceState[] = "tracestate";
 constexpr std::string_view kForm = "multipart/form-data";
 // What JSON usually takes at most of a byte of protobuf: a float of five bytes with its tag becomes
 // a name and its digits. Fields that are zero are written too, and are counted when they are there.
@@ -57,6 +60,24 @@ std::string ServerTiming(const StageTimes& stages) {
   return timing;
 }
 
+std::vector<std::string_view> ValuesOf(const HttpRequest& request, const char* name) {
+  std::vector<std::string_view> values;
+  const auto [begin, end] = request.fields.equal_range(name);
+  for (auto value = begin; value != end; ++value) {
+    values.emplace_back(value->value().data(), value->value().size());
+  }
+  return values;
+}
+
+RequestOrigin OriginOf(const HttpRequest& request) {
+  RequestOrigin origin{.trace = {}, .route = request.route, .tls = request.tls};
+  const std::vector<std::string_view> parents = ValuesOf(request, kTraceParent);
+  if (!parents.empty()) {
+    origin.trace.context = ReadTraceContext(parents, ValuesOf(request, kTraceState));
+  }
+  return origin;
+}
+
 // One request from its exchange to its answer. Its closures keep it alive.
 class HttpCall : public std::enable_shared_from_this<HttpCall> {
  public:
@@ -69,7 +90,7 @@ class HttpCall : public std::enable_shared_from_this<HttpCall> {
       : context_(context),
         exchange_(std::move(exchange)),
         call_(context.api, *std::move(exchange_->request().caller), method,
-              exchange_->request().arrived, kNever) {}
+              exchange_->request().arrived, kNever, OriginOf(exchange_->request())) {}
 
   void Run(Read read, Write write) {
     exchange_->OnGone([self = shared_from_this()] { self->call_.Cancel(); });
@@ -128,6 +149,9 @@ class HttpCall : public std::enable_shared_from_this<HttpCall> {
   void Answer(const absl::Status& status, const std::string& id) {
     if (!status.ok()) answer_ = ErrorAnswer(status, id);
     if (!id.empty() && IsPrintable(id)) answer_.fields.emplace_back(kRequestId, id);
+    if (std::string trace = call_.traceparent(); !trace.empty()) {
+      answer_.fields.emplace_back(kTraceParent, std::move(trace));
+    }
     call_.Answered();
     exchange_->Answer(std::move(answer_), [self = shared_from_this()] { self->call_.Release(); });
   }

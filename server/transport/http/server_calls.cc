@@ -1,17 +1,21 @@
 #include "server/transport/http/server_calls.h"
 
+#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/limits.h"
 #include "server/transport/http/json_text.h"
 #include "server/transport/http/message_json.h"
+#include "server/transport/http/settings_json.h"
 #include "server/transport/messages/model_messages.h"
 
 namespace fovea::http_calls {
 namespace {
 
 using boost::beast::http::status;
+using nlohmann::json;
 
 void AnswerReady(const PathCall& call, bool ready, std::string text) {
   HttpAnswer answer = JsonAnswer(std::move(text), ready ? status::ok : status::service_unavailable);
@@ -67,11 +71,19 @@ void Statistics(PathCall call) {
   call.Answer(ToJson(response));
 }
 
-// What this server does not have, in the words of those that do.
+// Settings. A GET changes nothing, whatever its body.
 
-void TraceSettings(PathCall call) { call.Answer(R"({"trace_level":["OFF"]})"); }
-void ChangeTraceSettings(PathCall call) { call.Answer(ServerApi::ChangeTraceSettings(true)); }
-void LogSettings(PathCall call) { call.Answer("{}"); }
-void ChangeLogSettings(PathCall call) { call.Answer(ServerApi::ChangeLogSettings(true)); }
+void TraceSettings(PathCall call) {
+  call.Answer(AnswerTraceSettings(call.api(), call.Name(0), json::object()));
+}
+void ChangeTraceSettings(PathCall call) {
+  const auto body = ReadObject(call, limits::kMaxControlMessageBytes);
+  call.Answer(body.ok() ? AnswerTraceSettings(call.api(), call.Name(0), *body) : body.status());
+}
+void LogSettings(PathCall call) { call.Answer(AnswerLogSettings(call.api(), json::object())); }
+void ChangeLogSettings(PathCall call) {
+  const auto body = ReadObject(call, limits::kMaxControlMessageBytes);
+  call.Answer(body.ok() ? AnswerLogSettings(call.api(), *body) : body.status());
+}
 
 }  // namespace fovea::http_calls

@@ -1,10 +1,11 @@
 """Measures the served models against the floors of tests/bench/targets.csv, and prints a table.
 
-Three things, each against something measured in turn in the same run:
+Four things, each against something measured in turn in the same run:
   served       images/s of deit_tiny_patch16_224 fp32 at concurrency 8, against the raw model at its best batch on all
                cores, with an allocator that keeps its pages, as a server's threads do; without a floor also against one
                that gives them back after each call. The server has an instance for each core and batches of two: the arrangement for throughput.
-  triton       the same, against Triton Inference Server with the same torch model (where `make peers` was run)
+  http         the same over HTTP
+  triton       the same over gRPC, against Triton Inference Server with the same torch model (where `make peers` was run)
   identity     p50 of an identity model at concurrency 1 with a 150 KB uint8 tensor, less an in-process call
 
 Exits 1 when a floor is missed.
@@ -16,17 +17,10 @@ import argparse
 import json
 import os
 import pathlib
-import re
-import signal
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
-import urllib.request
-from typing import Self
-
-import numpy as np
 
 sys.path[:0] = [
     str(pathlib.Path(__file__).resolve().parents[2]),
@@ -34,99 +28,34 @@ sys.path[:0] = [
 ]
 import perf_analyzer
 import targets
-
-HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parent.parent.parent
-MODEL = "deit_tiny_patch16_224"
-IDENTITY = "identity"
-SIZE = 224
-
-
-def write_repository(folder: pathlib.Path) -> None:
-    """Both models with seeded weights."""
-    for name, spec in {
-        MODEL: (
-            f'spec_version: 1\nbackbone: "{MODEL}"\nrandom_weights {{ seed: 1 }}\nmax_batch_size: 4\n'
-            f"instance_group {{ count: {os.cpu_count()} }}\n"
-            "dynamic_batching { preferred_batch_size: 2 max_queue_delay_microseconds: 10000 }\n"
-        ),
-        IDENTITY: (
-            f'spec_version: 1\nbackbone: "{IDENTITY}"\nrandom_weights {{ seed: 1 }}\n'
-            "max_batch_size: 1\nadvertised_input: IMAGE_RGB\n"
-        ),
-    }.items():
-        (folder / name / "1").mkdir(parents=True)
-        (folder / name / "model.textproto").write_text(spec)
-
-
-def write_inputs(folder: pathlib.Path) -> dict[str, pathlib.Path]:
-    """A folder per model with one binary file per input: perf_analyzer's own random floats hold NaN and infinity."""
-    random = np.random.default_rng(0)
-    inputs = {MODEL: folder / MODEL, IDENTITY: folder / IDENTITY}
-    for path in inputs.values():
-        path.mkdir()
-    random.standard_normal((1, 3, SIZE, SIZE), dtype=np.float32).tofile(
-        inputs[MODEL] / "pixel_values"
-    )
-    random.integers(0, 256, (1, SIZE, SIZE, 3), dtype=np.uint8).tofile(
-        inputs[IDENTITY] / "image_rgb"
-    )
-    return inputs
-
-
-class Process:
-    """A server under measurement; ends with the block."""
-
-    def __init__(
-        self,
-        command: list[object],
-        pattern: str,
-        environment: dict[str, str] | None = None,
-    ):
-        self.log = tempfile.NamedTemporaryFile(suffix=".log")  # noqa: SIM115  (lives as long as we do)
-        self.process = subprocess.Popen(
-            [str(part) for part in command],
-            stdout=self.log,
-            stderr=subprocess.STDOUT,
-            env={**os.environ, **(environment or {})},
-            start_new_session=True,
-        )
-        end = time.monotonic() + 180
-        while True:
-            text = pathlib.Path(self.log.name).read_text(errors="replace")
-            if found := re.search(pattern, text, re.DOTALL):
-                self.match = found
-                return
-            if self.process.poll() is not None or time.monotonic() > end:
-                raise RuntimeError(f"{command[0]} did not start:\n{text[-3000:]}")
-            time.sleep(0.1)
-
-    def cpu_seconds(self) -> float:
-        fields = (
-            pathlib.Path(f"/proc/{self.process.pid}/stat")
-            .read_text()
-            .rsplit(")", 1)[1]
-            .split()
-        )
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        os.killpg(self.process.pid, signal.SIGTERM)
-        try:
-            self.process.wait(60)
-        except subprocess.TimeoutExpired:
-            os.killpg(self.process.pid, signal.SIGKILL)
+from servers import (
+    IDENTITY,
+    MODEL,
+    ROOT,
+    requests_answered,
+    start_fovea,
+    start_triton,
+    write_inputs,
+    write_repository,
+)
 
 
 def measure_served(
-    address: str, model: str, data: pathlib.Path, concurrency: int, window_ms: int
+    address: str,
+    model: str,
+    data: pathlib.Path,
+    concurrency: int,
+    window_ms: int,
+    protocol: str = "grpc",
 ) -> dict[str, float]:
     """Inferences per second and the median latency."""
     row = perf_analyzer.run(
-        address, model, data, concurrency=str(concurrency), window_ms=window_ms
+        address,
+        model,
+        data,
+        protocol=protocol,
+        concurrency=str(concurrency),
+        window_ms=window_ms,
     )[-1]
     return {
         "per_second": float(row["Inferences/Second"]),
@@ -145,40 +74,6 @@ def raw_model(
     command = [build / "tests/bench_raw_model", *flags, backbone, threads, seconds]
     command += batches
     return json.loads(subprocess.check_output([str(part) for part in command]))["runs"]
-
-
-def start_fovea(build: pathlib.Path, repository: pathlib.Path) -> Process:
-    return Process(
-        [
-            build / "bin/fovea-server",
-            "--model-repository",
-            repository,
-            "--grpc-port",
-            "0",
-            "--http-port",
-            "0",
-            "--metrics-port",
-            "0",
-        ],
-        r"listening: grpc=(\S+) http=\S+ metrics=(\S+).*\bready\b: 2 models",
-    )
-
-
-def requests_answered(metrics_address: str, model: str) -> float:
-    with urllib.request.urlopen(f"http://{metrics_address}/metrics") as answer:
-        text = answer.read().decode()
-    pattern = (
-        rf'^fovea_requests_total{{[^}}]*code="OK"[^}}]*model="{model}"[^}}]*}} (\S+)'
-    )
-    return sum(float(count) for count in re.findall(pattern, text, re.MULTILINE))
-
-
-def start_triton(peers: pathlib.Path, threads: int) -> Process:
-    return Process(
-        [ROOT / "tests/peers/triton.sh", MODEL, "float32"],
-        r"Started GRPCInferenceService at (\S+)",
-        {"PEERS": str(peers), "THREADS": str(threads)},
-    )
 
 
 def measure(
@@ -206,10 +101,14 @@ def measure(
                 runs = raw_model(build, MODEL, threads, 1, [1, 2, 4, 8, 16], *flags)
                 add(name, max(run["images_per_second"] for run in runs))
             with start_fovea(build, repository) as fovea:
-                served = measure_served(
-                    fovea.match[1], MODEL, inputs[MODEL], 8, window_ms
-                )
-                add("served img/s", served["per_second"])
+                for name, protocol, address in (
+                    ("served img/s", "grpc", fovea.match[1]),
+                    ("served over HTTP img/s", "http", fovea.match[2]),
+                ):
+                    served = measure_served(
+                        address, MODEL, inputs[MODEL], 8, window_ms, protocol
+                    )
+                    add(name, served["per_second"])
                 add(
                     "in-process us",
                     raw_model(build, IDENTITY, threads, 0.5, [1])[0]["p50_us"],
@@ -222,7 +121,7 @@ def measure(
                 add("identity p50 us", identity["p50_us"])
                 add(
                     "identity server CPU us/request",
-                    busy / requests_answered(fovea.match[2], IDENTITY) * 1e6,
+                    busy / requests_answered(fovea.match[3], IDENTITY) * 1e6,
                 )
             if peers is not None:
                 with start_triton(peers, threads) as triton:
@@ -251,6 +150,8 @@ def main() -> int:
     median = measure(arguments.build, peers, arguments.rounds, arguments.window_ms)
     results = {
         "served_over_raw": median["served img/s"] / median["raw img/s, pages kept"],
+        "http_over_raw": median["served over HTTP img/s"]
+        / median["raw img/s, pages kept"],
         "identity_overhead_us": median["identity p50 us"] - median["in-process us"],
     }
     if peers is not None:

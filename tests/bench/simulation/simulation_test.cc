@@ -28,7 +28,7 @@ TEST_P(SimulationTest, EveryRequestEndsInOneWay) {
   EXPECT_EQ(ours.arrived, static_cast<int64_t>(workload_.arrivals.size()));
   EXPECT_EQ(ours.ended(), ours.arrived);
   EXPECT_GT(ours.in_time, 0);
-  EXPECT_GT(ours.cancelled, 0);
+  if (load() > 1) EXPECT_GT(ours.cancelled, 0);  // else answers come before callers go
   for (const bool timeouts : {false, true}) {
     const Outcome fixed = RunFixedDelay(workload_, threads_, {.timeouts = timeouts});
     EXPECT_EQ(fixed.ended(), fixed.arrived);
@@ -49,8 +49,7 @@ TEST_P(SimulationTest, TheDeviceIsNotUsedForMoreThanItHas) {
   EXPECT_LE(ours.MeanBatch(), 8);
 }
 
-TEST_P(SimulationTest, AtOverloadMoreIsAnsweredInTimeThanWithAFixedDelay) {
-  if (load() <= 1) return;
+TEST_P(SimulationTest, AsMuchIsAnsweredInTimeAsWithAFixedDelay) {
   const Outcome ours = RunDispatcher(workload_, threads_, {});
   EXPECT_GE(ours.in_time, RunFixedDelay(workload_, threads_, {}).in_time);
   EXPECT_GE(ours.in_time, RunFixedDelay(workload_, threads_, {.timeouts = true}).in_time);

@@ -70,6 +70,21 @@ TEST_F(CheckConfigTest, WhatCallersNeedIsLookedAt) {
   EXPECT_THAT(Faults(), ElementsAre(HasSubstr("--tls-cert")));
 }
 
+TEST_F(CheckConfigTest, ACollectorThatCannotBeOneIsAFault) {
+  WriteModel("good", kGoodSpec);
+  options_.otlp_endpoint = "http://collector:4317";
+  EXPECT_THAT(Faults(), ElementsAre(HasSubstr("--otlp-endpoint")));
+  options_.otlp_endpoint = "collector:4317";
+  EXPECT_THAT(Faults(), IsEmpty());
+  options_.otlp_resource = {"a=%zz"};
+  EXPECT_THAT(Faults(), ElementsAre(HasSubstr("--otlp-resource")));
+  options_.otlp_resource = {"a=%2c", "b="};
+  options_.otlp_ca = root_ / "good/model.textproto";
+  EXPECT_THAT(Faults(), ElementsAre(HasSubstr("--otlp-ca")));
+  options_.otlp_endpoint.clear();  // then nobody looks at the others
+  EXPECT_THAT(Faults(), IsEmpty());
+}
+
 TEST_F(CheckConfigTest, ARepositoryThatCannotBeReadIsAFault) {
   options_.model_repositories.push_back(root_ / "nowhere");
   WriteModel("bad", "no_such_field: 1\n");

@@ -69,6 +69,32 @@ TEST(OptionsTest, CheckConfigAndPreStopServeNothing) {
   EXPECT_FALSE(Parse({"--pre-stop", "--drain-delay", "soon"}).pre_stop);
 }
 
+TEST(OptionsTest, TracesAreOffUntilThereIsACollector) {
+  const auto plain = Parse({"--model-repository", "m"});
+  EXPECT_EQ(plain.options.otlp_endpoint, "");
+  EXPECT_EQ(plain.options.trace_sampling, 1);
+  EXPECT_EQ(Parse({"--model-repository", "m", "--otlp-ca", "c"}).exit_code, 2);
+  EXPECT_EQ(Parse({"--model-repository", "m", "--trace-sampling", "1.5"}).exit_code, 2);
+  EXPECT_EQ(Parse({"--model-repository", "m", "--trace-forced-per-second", "-1"}).exit_code, 2);
+  const auto traced =
+      Parse({"--model-repository", "m", "--otlp-endpoint", "collector:4317", "--trace-sampling",
+             "0.25", "--otlp-resource", "a=b,c=d", "--otlp-resource", "e=f%2Cg"});
+  ASSERT_TRUE(traced.serve);
+  EXPECT_EQ(traced.options.trace_sampling, 0.25);
+  EXPECT_THAT(traced.options.otlp_resource, testing::ElementsAre("a=b", "c=d", "e=f%2Cg"));
+}
+
+TEST(OptionsTest, OpenTelemetrysOwnVariablesNameTheService) {
+  setenv("OTEL_SERVICE_NAME", "cats", 1);
+  setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment=test,zone=a", 1);
+  const auto parsed = Parse({"--model-repository", "m"});
+  unsetenv("OTEL_SERVICE_NAME");
+  unsetenv("OTEL_RESOURCE_ATTRIBUTES");
+  EXPECT_EQ(parsed.options.otlp_service_name, "cats");
+  EXPECT_THAT(parsed.options.otlp_resource,
+              testing::ElementsAre("deployment.environment=test", "zone=a"));
+}
+
 TEST(OptionsTest, TlsNeedsACertificateAndItsKey) {
   EXPECT_EQ(Parse({"--model-repository", "m", "--tls-cert", "c"}).exit_code, 2);
   EXPECT_EQ(Parse({"--model-repository", "m", "--tls-key", "k"}).exit_code, 2);

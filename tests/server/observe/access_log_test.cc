@@ -94,6 +94,30 @@ TEST_F(AccessLogTest, ACallerWhoHasProvedWhoHeIsIsNamed) {
   EXPECT_EQ(nlohmann::json::parse(Lines("json", {}, write).at(0))["principal"], "team-a");
 }
 
+TEST_F(AccessLogTest, ATraceIsNamedWhereThereIsOne) {
+  AccessRecord record = Request(absl::StatusCode::kUnavailable, "queue.full");
+  const auto write = [&](AccessLog& log) { log.Write(record); };
+  EXPECT_FALSE(nlohmann::json::parse(Lines("json", {}, write).at(0)).contains("trace_id"));
+  record.trace_id = "4bf92f3577b34da6a3ce929d0e0e4736";
+  EXPECT_EQ(nlohmann::json::parse(Lines("json", {}, write).at(0))["trace_id"], record.trace_id);
+  EXPECT_THAT(Lines("text", {}, write).at(0), HasSubstr(" trace_id=4bf92f35"));
+}
+
+// docs/faults.md, row 54: whatever a caller names itself and its model, the line is one object, and
+// says just that.
+TEST_F(AccessLogTest, WhatACallerWroteIsEscapedInJson) {
+  const std::string hostile = "a\"},{\"x\":\"\r\n\x1b[2J\xff\xe2\x80\xa8\\";
+  AccessRecord record = Request(absl::StatusCode::kNotFound, "model.not_found");
+  record.id = record.model = record.version = record.principal = hostile;
+  const auto lines = Lines("json", {}, [&](AccessLog& log) { log.Write(record); });
+  ASSERT_THAT(lines, SizeIs(1));
+  const auto object = nlohmann::json::parse(lines[0]);
+  for (const char* name : {"id", "model", "version", "principal"}) {
+    EXPECT_EQ(object[name], "a\"},{\"x\":\"\\x0d\\x0a\\x1b[2J\\xff\xe2\x80\xa8\\");
+  }
+  EXPECT_FALSE(object.contains("x"));
+}
+
 TEST_F(AccessLogTest, TheModeSaysWhatIsLogged) {
   const auto write = [](AccessLog& log) {
     log.Write(Request(absl::StatusCode::kOk));

@@ -51,7 +51,7 @@ TEST_F(ControlRpc, TheMetadataPromisesOnlyWhatThereIs) {
   EXPECT_EQ(metadata.version(), "1.2.3");
   EXPECT_THAT(metadata.extensions(),
               UnorderedElementsAre("classification", "model_configuration", "model_repository",
-                                   "schedule_policy", "statistics"));
+                                   "schedule_policy", "statistics", "logging"));
 }
 
 TEST_F(ControlRpc, AModelsMetadataNamesTheBatchAndTheOtherInputs) {
@@ -223,8 +223,8 @@ TEST_F(ControlRpc, SharedMemoryIsRegisteredToldAndUnregistered) {
             grpc::NOT_FOUND);
 }
 
-TEST_F(ControlRpc, TraceAndLogSettingsAreReadAndNotChanged) {
-  grpc::ClientContext contexts[4];
+TEST_F(ControlRpc, TraceAndLogSettingsAreTold) {
+  grpc::ClientContext contexts[6];
   TraceSettingRequest trace;
   TraceSettingResponse traced;
   ASSERT_TRUE(stub_->TraceSetting(&contexts[0], trace, &traced).ok());
@@ -234,8 +234,17 @@ TEST_F(ControlRpc, TraceAndLogSettingsAreReadAndNotChanged) {
   LogSettingsRequest log;
   LogSettingsResponse logged;
   EXPECT_TRUE(stub_->LogSettings(&contexts[2], log, &logged).ok());
-  (*log.mutable_settings())["log_info"].set_bool_param(true);
+  EXPECT_EQ(logged.settings_size(), 6);
+  EXPECT_TRUE(logged.settings().at("log_info").bool_param());
+  (*log.mutable_settings())["log_file"].set_string_param("/tmp/log");
   EXPECT_EQ(stub_->LogSettings(&contexts[3], log, &logged).error_code(), grpc::UNIMPLEMENTED);
+  log.clear_settings();
+  (*log.mutable_settings())["log_info"].set_bool_param(true);
+  (*log.mutable_settings())["log_verbose_level"];  // no value: as at the start
+  EXPECT_TRUE(stub_->LogSettings(&contexts[4], log, &logged).ok());
+  trace.clear_settings();
+  trace.set_model_name("no_such_model");
+  EXPECT_EQ(stub_->TraceSetting(&contexts[5], trace, &traced).error_code(), grpc::NOT_FOUND);
 }
 
 // Docs/faults.md, row 1: of every method, not of those with images only.

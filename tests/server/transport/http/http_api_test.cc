@@ -548,8 +548,37 @@ TEST_F(HttpApiTest, WhatThereIsNotIsSaidAsGenericClientsExpect) {
   EXPECT_EQ(Ask("POST /v2/cudasharedmemory/region/r/unregister").status, 200);
   EXPECT_EQ(Ask("POST /v2/systemsharedmemory/region/r/register", "{}").status, 501);
   EXPECT_EQ(Ask("GET /v2/trace/setting").Json()["trace_level"], json({"OFF"}));
-  EXPECT_EQ(Ask("POST /v2/trace/setting", "{}").status, 501);
-  EXPECT_EQ(Ask("GET /v2/logging").status, 200);
+  EXPECT_EQ(Ask("POST /v2/trace/setting", R"({"trace_level":["TIMESTAMPS"]})").status, 501);
+}
+
+TEST_F(HttpApiTest, SettingsAreToldAndChanged) {
+  EXPECT_EQ(Ask("POST /v2/trace/setting", R"({"trace_rate":"7","trace_count":9})").status, 200);
+  EXPECT_EQ(Ask("GET /v2/models/vit/trace/setting").Json()["trace_rate"], "7");
+  EXPECT_EQ(Ask("POST /v2/models/vit/trace/setting", R"({"trace_rate":"8"})").Json()["trace_count"],
+            "9");
+  EXPECT_EQ(Ask("GET /v2/trace/setting").Json()["trace_rate"], "7");
+  EXPECT_EQ(Ask("POST /v2/trace/setting", R"({"trace_rate":null,"trace_count":null})").status, 200);
+  EXPECT_EQ(Ask("GET /v2/models/none/trace/setting").status, 404);
+  EXPECT_EQ(Ask("POST /v2/trace/setting", R"({"trace_rate":{"a":1}})").Reason(), "request.json");
+  EXPECT_EQ(Ask("POST /v2/trace/setting", R"({"trace_rate":[7]})").Reason(), "request.json");
+  EXPECT_EQ(Ask("POST /v2/trace/setting", R"({"trace_rate":"-7"})").Reason(), "trace.bad_setting");
+  EXPECT_EQ(Ask("POST /v2/trace/setting", "[]").Reason(), "request.json");
+  const json log = Ask("POST /v2/logging", R"({"log_info":true,"log_verbose_level":0})").Json();
+  EXPECT_EQ(log["log_info"], true);
+  EXPECT_EQ(log["log_verbose_level"], 0);
+  EXPECT_EQ(Ask("GET /v2/logging").Json(), log);
+  EXPECT_EQ(Ask("POST /v2/logging", R"({"log_verbose_level":4294967296})").Reason(),
+            "request.json");
+  EXPECT_EQ(Ask("POST /v2/logging", R"({"log_file":"/tmp/x"})").status, 501);
+}
+
+// Without a collector a caller's context is answered as it came, where it is one.
+TEST_F(HttpApiTest, ATraceContextIsPassedOn) {
+  const std::string infer = "POST /v2/models/vit/infer";
+  const std::string parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+  EXPECT_EQ(Ask(infer, "{", "traceparent: " + parent + "\r\n").Field("traceparent"), parent);
+  EXPECT_EQ(Ask(infer, "{", "traceparent: junk\r\n").Field("traceparent"), "");
+  EXPECT_EQ(Ask(infer, "{").Field("traceparent"), "");
 }
 
 }  // namespace

@@ -1,9 +1,9 @@
-// Sends one request over and over, and counts what comes back in time:
-//   bench_load ADDRESS REQUEST_FILE closed|open VALUE SECONDS DEADLINE_MS
+// Sends requests, and counts what comes back in time:
+//   bench_load ADDRESS closed|open VALUE SECONDS DEADLINE_MS REQUEST_FILE...
 // closed: VALUE requests are always under way. open: VALUE requests a second, at random (Poisson),
 // whatever the server does; a request that would be sent while kMostUnderWay are under way is
-// counted as unsent. REQUEST_FILE holds a serialized inference.ModelInferRequest. Prints one line
-// of JSON; latencies are those of answers.
+// counted as unsent. A REQUEST_FILE holds a serialized inference.ModelInferRequest; of several each
+// is sent equally often, in turn. Prints one line of JSON; latencies are those of answers.
 #include <grpcpp/create_channel.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/support/byte_buffer.h>
@@ -34,8 +34,10 @@ constexpr char kMethod[] = "/inference.GRPCInferenceService/ModelInfer";
 
 class Load {
  public:
-  Load(const std::string& address, const std::string& request, std::chrono::milliseconds deadline)
-      : request_(Slices(request)), deadline_(deadline) {
+  Load(const std::string& address, const std::vector<std::string>& requests,
+       std::chrono::milliseconds deadline)
+      : deadline_(deadline) {
+    for (const std::string& request : requests) requests_.push_back(Slices(request));
     for (int i = 0; i < kChannels; ++i) {
       grpc::ChannelArguments arguments;
       arguments.SetInt("channel", i);  // or they would share one connection
@@ -75,10 +77,17 @@ class Load {
                                    : latencies_ms_[static_cast<size_t>(
                                          q * static_cast<double>(latencies_ms_.size() - 1))];
     };
-    return {
-        {"seconds", seconds},      {"unsent", unsent_},
-        {"codes", codes_},         {"in_time_per_second", static_cast<double>(in_time_) / seconds},
-        {"p50_ms", quantile(0.5)}, {"p99_ms", quantile(0.99)}};
+    std::vector<double> percentiles;  // 0 to 99, then 99.9
+    for (int percent = 0; percent < 100; ++percent)
+      percentiles.push_back(quantile(percent / 100.0));
+    percentiles.push_back(quantile(0.999));
+    return {{"seconds", seconds},
+            {"unsent", unsent_},
+            {"codes", codes_},
+            {"in_time_per_second", static_cast<double>(in_time_) / seconds},
+            {"p50_ms", quantile(0.5)},
+            {"p99_ms", quantile(0.99)},
+            {"percentiles_ms", percentiles}};
   }
 
  private:
@@ -97,10 +106,11 @@ class Load {
   void Send(Then then) {
     ++under_way_;
     auto call = std::make_shared<Call>();
-    call->request = request_;  // shares the slices
+    const unsigned number = next_++;
+    call->request = requests_[number % requests_.size()];  // shares the slices
     call->sent = Clock::now();
     call->context.set_deadline(std::chrono::system_clock::now() + deadline_);
-    grpc::GenericStub& stub = *stubs_[next_stub_++ % kChannels];
+    grpc::GenericStub& stub = *stubs_[number / requests_.size() % kChannels];
     stub.UnaryCall(&call->context, kMethod, {}, &call->request, &call->response,
                    [this, call, then](const grpc::Status& status) {
                      Count(status, Clock::now() - call->sent);
@@ -129,10 +139,10 @@ class Load {
     settled_.wait(lock, [this] { return under_way_ == 0; });
   }
 
-  const grpc::ByteBuffer request_;
+  std::vector<grpc::ByteBuffer> requests_;
   const std::chrono::milliseconds deadline_;
   std::vector<std::unique_ptr<grpc::GenericStub>> stubs_;
-  std::atomic<unsigned> next_stub_{0};
+  std::atomic<unsigned> next_{0};
   std::atomic<int> under_way_{0};
   std::mutex mutex_;
   std::condition_variable settled_;
@@ -145,15 +155,19 @@ class Load {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 7) {
-    std::fprintf(stderr, "bench_load ADDRESS REQUEST_FILE closed|open VALUE SECONDS DEADLINE_MS\n");
+  if (argc < 7) {
+    std::fprintf(stderr, "bench_load ADDRESS closed|open VALUE SECONDS DEADLINE_MS FILE...\n");
     return 2;
   }
-  std::ostringstream request;
-  request << std::ifstream(argv[2], std::ios::binary).rdbuf();
-  const bool open = std::string(argv[3]) == "open";
-  const double value = std::stod(argv[4]), seconds = std::stod(argv[5]);
-  Load load(argv[1], request.str(), std::chrono::milliseconds(std::stol(argv[6])));
+  const bool open = std::string(argv[2]) == "open";
+  const double value = std::stod(argv[3]), seconds = std::stod(argv[4]);
+  std::vector<std::string> requests;
+  for (int i = 6; i < argc; ++i) {
+    std::ostringstream request;
+    request << std::ifstream(argv[i], std::ios::binary).rdbuf();
+    requests.push_back(request.str());
+  }
+  Load load(argv[1], requests, std::chrono::milliseconds(std::stol(argv[5])));
   const auto end = Clock::now() + std::chrono::nanoseconds(static_cast<int64_t>(seconds * 1e9));
   if (open) {
     load.Open(value, end);
