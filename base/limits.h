@@ -50,8 +50,15 @@ inline constexpr int64_t kMaxConvertedElements = 4 * kMiB;  // integers
 inline constexpr int64_t kMaxContentsFields = 65'536;
 // That a request is counted with before anything of it is read: its call's and its own records.
 inline constexpr int64_t kRequestRecordBytes = 8 * kKiB;
-// Of a load's request, which may carry a model's configuration.
-inline constexpr int64_t kMaxLoadMessageBytes = 128 * kKiB;
+// Of the weights that come with one load, together. They are in memory three times while they are
+// written down and read: as the message, as files, as the model. Larger ones belong into the
+// repository's folder.
+inline constexpr int64_t kMaxSentFileBytes = 256 * kMiB;
+inline constexpr size_t kMaxSentFiles = 16;  // versions: each holds a file descriptor meanwhile
+// Of a load's request beside such files, with a model's configuration.
+inline constexpr int64_t kMaxLoadTextBytes = 128 * kKiB;
+// Of the whole, whose files may be base64.
+inline constexpr int64_t kMaxLoadMessageBytes = kMaxSentFileBytes / 3 * 4 + kMaxLoadTextBytes;
 // Of every other request without tensors: a name and little else (row 37).
 inline constexpr int64_t kMaxControlMessageBytes = 4 * kKiB;
 // Of one ModelStreamInfer or StreamImages: requests that have been taken and whose answers have not

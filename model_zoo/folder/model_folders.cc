@@ -179,12 +179,18 @@ void ModelFolders::ReadLabels(const RepositoryFs& fs, std::string_view name,
 }
 
 void ModelFolders::ReadVersions(const RepositoryFs& fs, std::string_view name,
-                                ModelFolderContents* contents) const {
+                                const RepositoryFs* sent, ModelFolderContents* contents) const {
   std::vector<absl::Status>& problems = contents->problems;
-  absl::StatusOr<std::vector<int64_t>> numbers = ListVersions(fs, name);
+  absl::StatusOr<std::vector<int64_t>> numbers = ListVersions(sent != nullptr ? *sent : fs, name);
   if (!numbers.ok()) return problems.push_back(numbers.status());
   const bool random = contents->spec.description.random_weights_seed.has_value();
-  const absl::StatusOr<Owner> owner = FindOwner({&fs, std::string(name)}, contents->spec);
+  if (random && sent != nullptr) {
+    return problems.push_back(
+        FailedPrecondition("weights.random", "the model's weights are random: it takes no files"));
+  }
+  const absl::StatusOr<Owner> owner = sent != nullptr
+                                          ? Owner{sent, std::string(name)}
+                                          : FindOwner({&fs, std::string(name)}, contents->spec);
   if (!owner.ok()) problems.push_back(owner.status());
   // A model without files of its own needs no version folders either (which git would not keep).
   if (numbers->empty() && random) numbers->push_back(1);
@@ -239,7 +245,7 @@ void ModelFolders::ReadVersions(const RepositoryFs& fs, std::string_view name,
 }
 
 absl::Status ModelFolders::ReadAll(std::string_view name, std::string_view config_override,
-                                   ModelFolderContents* contents) const {
+                                   const RepositoryFs* sent, ModelFolderContents* contents) const {
   FOVEA_ASSIGN_OR_RETURN(const RepositoryFs* const fs, Find(name));
   FileIdentity spec_identity;
   absl::StatusOr<ModelSpec> spec =
@@ -249,14 +255,15 @@ absl::Status ModelFolders::ReadAll(std::string_view name, std::string_view confi
   contents->spec_is_known = spec.ok();
   if (spec.ok()) contents->spec = *std::move(spec);
   ReadLabels(*fs, name, contents);
-  ReadVersions(*fs, name, contents);
+  ReadVersions(*fs, name, sent, contents);
   return contents->problems.empty() ? absl::OkStatus() : contents->problems.front();
 }
 
-ModelFolderContents ModelFolders::Read(std::string_view name,
-                                       std::string_view config_override) const {
+ModelFolderContents ModelFolders::Read(std::string_view name, std::string_view config_override,
+                                       const RepositoryFs* weights) const {
   ModelFolderContents contents;
-  contents.status = OrOutOfMemory([&] { return ReadAll(name, config_override, &contents); });
+  contents.status =
+      OrOutOfMemory([&] { return ReadAll(name, config_override, weights, &contents); });
   if (contents.problems.empty() && !contents.status.ok()) {
     contents.problems.push_back(contents.status);
   }

@@ -60,8 +60,11 @@ class ModelFolders {
   Listing List() const;
 
   // Reads a model. A status of NOT_FOUND: no repository has it; FAILED_PRECONDITION: two have it.
-  // INVALID_ARGUMENT: `config_override` (ParseModelSpec) is at fault.
-  ModelFolderContents Read(std::string_view name, std::string_view config_override = {}) const;
+  // INVALID_ARGUMENT: `config_override` (ParseModelSpec) is at fault. `weights`: where its versions
+  // lie instead, which outlives what is returned; null: in its folder. FAILED_PRECONDITION
+  // weights.random: there are some, and the model's are random.
+  ModelFolderContents Read(std::string_view name, std::string_view config_override = {},
+                           const RepositoryFs* weights = nullptr) const;
 
  private:
   struct Owner {
@@ -78,10 +81,10 @@ class ModelFolders {
   // Both add to the contents' problems. Out of memory throws.
   void ReadLabels(const RepositoryFs& fs, std::string_view name,
                   ModelFolderContents* contents) const;
-  void ReadVersions(const RepositoryFs& fs, std::string_view name,
+  void ReadVersions(const RepositoryFs& fs, std::string_view name, const RepositoryFs* sent,
                     ModelFolderContents* contents) const;
   absl::Status ReadAll(std::string_view name, std::string_view config_override,
-                       ModelFolderContents* contents) const;
+                       const RepositoryFs* sent, ModelFolderContents* contents) const;
 
   std::vector<std::unique_ptr<RepositoryFs>> repositories_;
 };

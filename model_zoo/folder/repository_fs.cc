@@ -135,7 +135,7 @@ class RealFs : public RepositoryFs {
     }
     FileDescriptor file(open(InThisProcess(found).c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
     if (file.get() < 0) return ErrorOf(errno, path);
-    return std::make_unique<RealFile>(std::move(file), std::string(path));
+    return MakeRepositoryFile(std::move(file), std::string(path));
   }
 
  private:
@@ -210,6 +210,10 @@ class RealFs : public RepositoryFs {
 };
 
 }  // namespace
+
+std::unique_ptr<RepositoryFile> MakeRepositoryFile(FileDescriptor file, std::string name) {
+  return std::make_unique<RealFile>(std::move(file), std::move(name));
+}
 
 std::unique_ptr<RepositoryFs> MakeRepositoryFs(std::filesystem::path root, bool use_openat2) {
   return std::make_unique<RealFs>(std::move(root), use_openat2);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/file_descriptor.h"
 
 namespace fovea {
 
@@ -42,6 +43,9 @@ struct FolderEntry {
   std::string name;
   Kind kind = Kind::kOther;
 };
+
+// `name` is for errors.
+std::unique_ptr<RepositoryFile> MakeRepositoryFile(FileDescriptor file, std::string name);
 
 // Paths are relative to the repository's folder, with '/' between the parts. Thread-safe.
 // NOT_FOUND: nothing of this name; FAILED_PRECONDITION: not a regular file of the repository (a way

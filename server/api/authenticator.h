@@ -32,6 +32,8 @@ class Authenticator {
   // From now on these keys and no others are known. A key of the same name goes on with its quota's
   // count.
   void SetKeys(std::vector<ApiKey> keys);
+  // Whether there are keys, so that everything but health needs one.
+  bool asks_for_keys() const { return keys() != nullptr; }
 
   // Who calls a method of `group` at a port that answers `port`. `refused` there says why it may
   // not: PERMISSION_DENIED auth.group_closed (the port), auth.group_not_allowed (the key);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "server/core/log.h"
@@ -28,20 +27,31 @@ absl::Status CheckRepositoryName(std::string_view name) {
   return Unimplemented("repository.name", "repositories cannot be chosen by name");
 }
 
-absl::StatusOr<std::string> ConfigOverride(const LoadCall& call) {
-  std::string config;
-  for (const LoadCall::Parameter& parameter : call.parameters) {
-    if (absl::StartsWith(parameter.name, "file:")) {
-      return Unimplemented("repository.file_override",
-                           "models are loaded from the repository, not from the caller's files");
-    }
-    if (parameter.name != "config" || !parameter.text) {
+struct LoadParameters {
+  std::optional<std::string> config;
+  std::vector<SentFile> files;
+};
+
+// Takes the files' bytes.
+absl::StatusOr<LoadParameters> ReadParameters(LoadCall& call) {
+  constexpr std::string_view kFile = "file:";
+  LoadParameters parameters;
+  for (LoadCall::Parameter& parameter : call.parameters) {
+    if (parameter.name == "config" && parameter.text) {
+      parameters.config = *std::move(parameter.text);
+    } else if (parameter.name.starts_with(kFile) && parameter.bytes) {
+      parameters.files.push_back(
+          {.name = parameter.name.substr(kFile.size()), .bytes = *std::move(parameter.bytes)});
+    } else {
       return InvalidArgument("repository.parameter",
                              absl::StrCat("unknown load parameter ", InQuotes(parameter.name)));
     }
-    config = *parameter.text;
   }
-  return config;
+  if (!parameters.files.empty() && !parameters.config) {
+    return InvalidArgument("repository.parameter",
+                           "files are loaded with a 'config' beside them, which may be {}");
+  }
+  return parameters;
 }
 
 }  // namespace
@@ -119,10 +129,13 @@ void ServerApi::ListRepository(IndexCall call, WaitingCaller<RepositoryIndex> ca
 }
 
 void ServerApi::LoadModel(LoadCall call, WaitingCaller<absl::Status> caller) {
-  auto load = [this, call = std::move(call)]() -> absl::Status {
-    FOVEA_RETURN_IF_ERROR(CheckRepositoryName(call.repository_name));
-    FOVEA_ASSIGN_OR_RETURN(const std::string config, ConfigOverride(call));
-    return catalog_.Load(call.model_name, config);
+  // Shared: work is copied as it goes from thread to thread, and files are long.
+  auto load = [this, call = std::make_shared<LoadCall>(std::move(call))]() -> absl::Status {
+    FOVEA_RETURN_IF_ERROR(CheckRepositoryName(call->repository_name));
+    FOVEA_ASSIGN_OR_RETURN(LoadParameters parameters, ReadParameters(*call));
+    const std::string config = std::move(parameters.config).value_or("");
+    if (parameters.files.empty()) return catalog_.Load(call->model_name, config);
+    return catalog_.LoadFiles(call->model_name, config, std::move(parameters.files));
   };
   loads_.Run(std::move(caller), UnlessDraining<absl::Status>(std::move(load)));
 }

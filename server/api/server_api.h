@@ -27,6 +27,7 @@
 #include "server/core/memory_budget.h"
 #include "server/core/model_catalog.h"
 #include "server/core/model_statistics.h"
+#include "server/core/request_memory.h"
 #include "server/shared_memory/shared_memory_regions.h"
 #include "server/tracing/tracer.h"
 
@@ -68,9 +69,13 @@ struct LoadCall {
   std::string model_name;
   struct Parameter {
     std::string name;
-    std::optional<std::string> text;  // none: it is not text
+    std::optional<std::string> text;                  // none: it is not text
+    std::optional<std::string> bytes = std::nullopt;  // of a file
   };
-  std::vector<Parameter> parameters;  // known: "config", JSON of a ModelConfig
+  // Known: "config", JSON of a ModelConfig; with it, "file:<version>/model.safetensors".
+  std::vector<Parameter> parameters;
+  std::shared_ptr<RequestMemory>
+      memory;  // in which its files count, until they are loaded; or null
 };
 struct UnloadCall {
   std::string repository_name;

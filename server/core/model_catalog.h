@@ -17,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "base/limits.h"
 #include "base/queue_policy.h"
+#include "base/sent_file.h"
 #include "server/core/image_size.h"
 #include "server/core/protocol.h"
 #include "server/core/request.h"
@@ -140,8 +141,9 @@ struct IndexEntry {
   std::string name;
   std::string version;  // empty where no version was ever loaded
   ModelState state = ModelState::kUnavailable;
-  // Why it is unavailable, one sentence; of a ready version its labels ("labels: stable, test"),
-  // which the protocol has no other place for. Empty where there is nothing to say.
+  // Why it is unavailable; of a ready version its labels ("labels: stable, test"), which the
+  // protocol has no other place for, and what is special about it. Empty where there is nothing to
+  // say.
   std::string reason;
 };
 
@@ -168,6 +170,12 @@ class ModelCatalog {
   // wait or other loads have held the memory for long, repository.unloaded where it is unloaded
   // before its turn.
   virtual absl::Status Load(std::string_view name, std::string_view config_override) = 0;
+  // The same with weights that the caller sends, each "<version>/model.safetensors": these versions
+  // serve, and no others, until the model is loaded again or unloaded. Its description and labels
+  // are those of its folder. INVALID_ARGUMENT: files of other names; FAILED_PRECONDITION: the
+  // model's weights are random.
+  virtual absl::Status LoadFiles(std::string_view name, std::string_view config_override,
+                                 std::vector<SentFile> files) = 0;
 
   // Stops serving every version, and ends loads that have not begun; returns when the queue is
   // drained. UNAVAILABLE repository.busy where another call unloads it.

@@ -196,6 +196,10 @@ std::vector<IndexEntry> ModelRecord::Rows(std::string_view name) const {
       for (const auto& [label, labelled] : labels) {
         if (labelled == number) row.reason += (row.reason.empty() ? "labels: " : ", ") + label;
       }
+      if (Ready(number)->sent) {
+        row.reason += row.reason.empty() ? "" : "; ";
+        row.reason += "its weights came with a call, and are not in the repository";
+      }
     }
   }
   if (rows.empty() && !gone) {

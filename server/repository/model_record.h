@@ -33,6 +33,7 @@ class VersionLoad {
   std::shared_ptr<Servable> servable;
   // Set before the load is ready, and not changed from then on.
   std::optional<Canary> canary;
+  bool sent = false;  // its weights came with a call
   // Why a ready load takes no requests, as its canary says; empty: it takes them.
   std::string out_of_service;
 

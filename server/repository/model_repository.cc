@@ -8,6 +8,7 @@
 #include "base/limits.h"
 #include "base/status.h"
 #include "model_zoo/folder/names.h"
+#include "model_zoo/folder/sent_files.h"
 #include "server/core/server_stopping.h"
 #include "server/core/start_threads.h"
 
@@ -233,6 +234,19 @@ void ModelRepository::OnReadinessChange(ReadinessListener listener) {
 }
 
 absl::Status ModelRepository::Load(std::string_view name, std::string_view config_override) {
+  return LoadOnRequest(name, {.force = true, .config_override = std::string(config_override)});
+}
+
+absl::Status ModelRepository::LoadFiles(std::string_view name, std::string_view config_override,
+                                        std::vector<SentFile> files) {
+  FOVEA_ASSIGN_OR_RETURN(std::shared_ptr<const RepositoryFs> sent,
+                         MakeSentFiles(name, std::move(files)));
+  return LoadOnRequest(
+      name,
+      {.force = true, .config_override = std::string(config_override), .sent = std::move(sent)});
+}
+
+absl::Status ModelRepository::LoadOnRequest(std::string_view name, SyncRequest request) {
   FOVEA_RETURN_IF_ERROR(CheckModelName(name));
   if (options_.control != ModelControl::kExplicit) {
     return FailedPrecondition("repository.control_mode",
@@ -254,8 +268,8 @@ absl::Status ModelRepository::Load(std::string_view name, std::string_view confi
   };
   // Shared: a load that hangs outlives the call that asked for it, which a stop ends.
   const auto outcome = std::make_shared<std::optional<absl::Status>>();  // guarded by mutex_
-  Enqueue(std::string(name), {.force = true, .config_override = std::string(config_override)},
-          /*known=*/false, [this, outcome](const absl::Status& status) {
+  Enqueue(std::string(name), std::move(request), /*known=*/false,
+          [this, outcome](const absl::Status& status) {
             MutexLock lock(mutex_);
             *outcome = status;
             changed_.NotifyAll();

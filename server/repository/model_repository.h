@@ -105,6 +105,8 @@ class ModelRepository final : public ModelCatalog {
                                                         std::string_view version) const override;
   std::vector<IndexEntry> Index() const override;
   absl::Status Load(std::string_view name, std::string_view config_override) override;
+  absl::Status LoadFiles(std::string_view name, std::string_view config_override,
+                         std::vector<SentFile> files) override;
   absl::Status Unload(std::string_view name) override;
   // `version` is never empty: a model is ready while one of its versions is.
   void OnReadinessChange(ReadinessListener listener) override;
@@ -116,6 +118,8 @@ class ModelRepository final : public ModelCatalog {
     bool unload_if_gone = false;  // a model that left the disk stops serving
     // Instead of the override of the last successful load.
     std::optional<std::string> config_override;
+    // Where its weights lie; null: in its folder.
+    std::shared_ptr<const RepositoryFs> sent = nullptr;
     // What a look at the disk saw. A folder that is another one by now is left to the next look.
     std::optional<std::string> settled;
   };
@@ -126,6 +130,8 @@ class ModelRepository final : public ModelCatalog {
 
   using Records = std::map<std::string, ModelRecord, std::less<>>;
 
+  // What Load and LoadFiles do.
+  absl::Status LoadOnRequest(std::string_view name, SyncRequest request);
   // Adds a job that syncs the model; `known`: it is there, so that it is loading from now on.
   // `done` may be null.
   void Enqueue(const std::string& name, SyncRequest request, bool known,
@@ -133,10 +139,11 @@ class ModelRepository final : public ModelCatalog {
   // Makes what serves agree with the disk. Runs with the model to itself.
   absl::Status Sync(const std::string& name, const SyncRequest& request);
   absl::Status SyncVersions(const std::string& name, const ModelFolderContents& contents,
-                            const std::string& config, bool force, Nanos asked);
+                            const std::string& config, const SyncRequest& request, Nanos asked);
   // `asked`: since when the model waits to be loaded, whichever of its versions.
   absl::Status LoadOne(const std::string& name, const ModelFolderContents& contents,
-                       const VersionFolderContents& version, std::string fingerprint, Nanos asked);
+                       const VersionFolderContents& version, std::string fingerprint, bool sent,
+                       Nanos asked);
   absl::Status FailedToRead(const std::string& name, const absl::Status& status, bool unload,
                             Nanos began);
   void SyncAll();

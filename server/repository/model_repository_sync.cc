@@ -64,7 +64,7 @@ absl::Status ModelRepository::Sync(const std::string& name, const SyncRequest& r
   }
   if (request.config_override) config = *request.config_override;
 
-  const ModelFolderContents contents = folders_.Read(name, config);
+  const ModelFolderContents contents = folders_.Read(name, config, request.sent.get());
   absl::Status status = contents.status;
   const bool missing = absl::IsNotFound(status);
   if (request.settled && *request.settled != (missing ? "" : contents.fingerprint)) {
@@ -74,7 +74,7 @@ absl::Status ModelRepository::Sync(const std::string& name, const SyncRequest& r
   }
   if (status.ok()) status = ServedVersions(contents).status();
   const bool gone = status.code() == absl::StatusCode::kNotFound;
-  status = status.ok() ? SyncVersions(name, contents, config, request.force, began)
+  status = status.ok() ? SyncVersions(name, contents, config, request, began)
                        : FailedToRead(name, status, gone && request.unload_if_gone, began);
   MutexLock lock(mutex_);
   if (options_.control == ModelControl::kPoll) {
@@ -119,14 +119,15 @@ absl::Status ModelRepository::FailedToRead(const std::string& name, const absl::
 
 absl::Status ModelRepository::SyncVersions(const std::string& name,
                                            const ModelFolderContents& contents,
-                                           const std::string& config, bool force, Nanos asked) {
+                                           const std::string& config, const SyncRequest& request,
+                                           Nanos asked) {
   FOVEA_ASSIGN_OR_RETURN(const std::vector<int64_t> desired, ServedVersions(contents));
   {
     MutexLock lock(mutex_);
     ModelRecord& record = models_[name];
     record.gone = false;
     record.problem.clear();
-    record.shares_weights = !contents.spec.weights_of.empty();
+    record.shares_weights = request.sent == nullptr && !contents.spec.weights_of.empty();
     record.ForgetAllBut(desired);
   }
   absl::Status first_error;
@@ -137,9 +138,10 @@ absl::Status ModelRepository::SyncVersions(const std::string& name,
       MutexLock lock(mutex_);
       if (stopping_) return ServerStopping();
       const VersionLoad* const ready = models_[name].Ready(version.number);
-      if (!force && ready != nullptr && ready->fingerprint() == fingerprint) continue;
+      if (!request.force && ready != nullptr && ready->fingerprint() == fingerprint) continue;
     }
-    const absl::Status status = LoadOne(name, contents, version, std::move(fingerprint), asked);
+    const absl::Status status =
+        LoadOne(name, contents, version, std::move(fingerprint), request.sent != nullptr, asked);
     if (first_error.ok()) first_error = status;
   }
   const auto& labels = contents.spec.version_labels;
@@ -162,12 +164,13 @@ absl::Status ModelRepository::SyncVersions(const std::string& name,
 
 absl::Status ModelRepository::LoadOne(const std::string& name, const ModelFolderContents& contents,
                                       const VersionFolderContents& version, std::string fingerprint,
-                                      Nanos asked) {
+                                      bool sent, Nanos asked) {
   const Nanos began = clock_.Now();
   std::shared_ptr<VersionLoad> load;
   {
     MutexLock lock(mutex_);
     load = models_[name].Begin(version.number, std::move(fingerprint));
+    load->sent = sent;
   }
   absl::StatusOr<std::shared_ptr<Servable>> built;
   {

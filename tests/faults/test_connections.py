@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import pathlib
+import re
 import resource
 import signal
 import socket
@@ -316,6 +317,92 @@ def test_row_38_more_connections_than_the_process_may_have_files(
     for connection in crowd:
         connection.close()
     wait_until(lambda: answers(server.grpc))
+    assert server.terminate() == 0
+
+
+class HttpCrowd:
+    """Connections to a port of HTTP, each of which has asked once and stays."""
+
+    def __init__(self, address: str, path: str):
+        host, port = address.split(":")
+        self._place = (host, int(port))
+        self._request = f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode()
+        self._connections: list[socket.socket] = []
+
+    def join(self) -> bool:
+        """One more; False where it is hung up on."""
+        connection = socket.create_connection(self._place, timeout=30)
+        if not self._ask(connection):
+            connection.close()
+            return False
+        self._connections.append(connection)
+        return True
+
+    def all_are_answered(self) -> bool:
+        return all(map(self._ask, self._connections))
+
+    def leave(self, count: int) -> None:
+        for _ in range(count):
+            self._connections.pop().close()
+
+    def __len__(self) -> int:
+        return len(self._connections)
+
+    def _ask(self, connection: socket.socket) -> bool:
+        answer = b""
+        try:
+            connection.sendall(self._request)
+            while b"\r\n\r\n" not in answer:
+                more = connection.recv(65536)
+                if not more:
+                    return False
+                answer += more
+            head, _, body = answer.partition(b"\r\n\r\n")
+            length = int(re.search(rb"Content-Length: (\d+)", head)[1])
+            while len(body) < length:
+                body += connection.recv(65536)
+        except ConnectionError:
+            return False
+        return head.startswith(b"HTTP/1.1 200 ")
+
+
+# As base/limits.h has them.
+HTTP_CONNECTIONS, METRICS_CONNECTIONS = 1024, 64
+
+
+@pytest.mark.parametrize("port", ["http", "metrics", "http with few files"])
+def test_row_38_http_connections_beyond_the_limit(
+    start_server, identity_repository, port: str
+):
+    """The one too many is hung up on; those that are in go on, the other ports too, and a place that is left is taken."""
+    server = start_server("--model-repository", identity_repository)
+    limit = METRICS_CONNECTIONS if port == "metrics" else HTTP_CONNECTIONS
+    files = 4 * HTTP_CONNECTIONS
+    if port == "http with few files":
+        files = 600
+        limit = max(files // 2, files - 128) // 2  # half of those for connections
+    resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, (files, files))
+    ours = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(
+        resource.RLIMIT_NOFILE, (max(ours[0], files), max(ours[1], files))
+    )
+    try:
+        crowd = (
+            HttpCrowd(server.metrics, "/metrics")
+            if port == "metrics"
+            else HttpCrowd(server.http, "/healthz")
+        )
+        while len(crowd) < limit:
+            assert crowd.join(), len(crowd)
+        for _ in range(20):
+            assert not crowd.join()
+        assert crowd.all_are_answered()
+        assert answers(server.grpc)
+        crowd.leave(5)
+        wait_until(crowd.join)
+        crowd.leave(len(crowd))
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, ours)
     assert server.terminate() == 0
 
 

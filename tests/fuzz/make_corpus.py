@@ -127,6 +127,11 @@ def oip_codec() -> dict[str, bytes]:
     for kind, name in enumerate(("classify", "detect", "segment"), start=1):
         files[name] = bytes([kind, 3]) + vision
     files["stream"] = bytes([4, 3, 0x12, len(vision)]) + vision
+    load = service_pb2.RepositoryModelLoadRequest(model_name="vit")
+    load.parameters["config"].string_param = "{}"
+    load.parameters["file:1/model.safetensors"].bytes_param = bytes(64)
+    load.parameters["speed"].int64_param = 3
+    files["load"] = bytes([5, 3]) + load.SerializeToString()
     return files
 
 
@@ -261,9 +266,25 @@ def scheduler_events() -> dict[str, bytes]:
     return {f"random_{n}": chance.randbytes(40 + 150 * n) for n in range(6)}
 
 
+def load_call_json() -> dict[str, bytes]:
+    weights = {"config": "{}", "file:1/model.safetensors": "AgAAAAAAAAB7fQ=="}
+    return {
+        "nothing": b"",
+        "files": json.dumps({"parameters": weights}).encode(),
+        "others": json.dumps(
+            {"a": [1, {"parameters": 2}], "parameters": {"b": [weights]}}
+        ).encode(),
+        "twice": b'{"parameters":{"config":"{}","config":"{}"}}',
+        "no_object": b'{"parameters":["config"]}',
+        "no_base64": b'{"parameters":{"file:1/model.safetensors":"?"}}',
+        "cut": b'{"parameters":{"config":"{',
+        "deep": b'{"parameters":{"config":' + b"[" * 60 + b"]" * 60 + b"}}",
+    }
+
+
 TARGETS = (
     attention_text, exif, http_framing, http_head, jpeg, model_spec, multipart, oip_codec, png,
-    safetensors, scheduler_events, trace_context, infer_request_json, webp,
+    safetensors, scheduler_events, trace_context, infer_request_json, load_call_json, webp,
 )  # fmt: skip
 
 

@@ -3,6 +3,8 @@
 
 #include <random>
 
+#include "server/core/clock.h"
+#include "server/transport/grpc/load_codec.h"
 #include "server/transport/grpc/stream_codec.h"
 #include "server/transport/grpc/vision_codec.h"
 #include "tests/fuzz/fuzz_target.h"
@@ -13,7 +15,7 @@ namespace {
 
 absl::Status ReadMessage(int kind, const ReceivedBytes& bytes, InferenceRequest* request) {
   std::optional<AnswerOrder> order;
-  switch (kind % 5) {
+  switch (kind % 6) {
     case 0:
       return ReadModelInferRequest(bytes, AnyModel, request);
     case 1:
@@ -25,6 +27,23 @@ absl::Status ReadMessage(int kind, const ReceivedBytes& bytes, InferenceRequest*
     default:
       return ReadStreamImagesRequest(bytes, AnyModel, request, &order);
   }
+}
+
+// A load's files are all that it goes on counting.
+void CheckLoads(const ReceivedBytes& whole, const ReceivedBytes& pieces) {
+  MemoryBudget budget(64 << 20, SteadyClock());
+  RequestMemory memory(budget), other_memory(budget);
+  const absl::StatusOr<LoadCall> load = ReadLoadRequest(whole, memory);
+  const absl::StatusOr<LoadCall> other = ReadLoadRequest(pieces, other_memory);
+  FOVEA_CHECK(load.status() == other.status());
+  if (!load.ok()) return;
+  int64_t kept = 0;
+  for (const LoadCall::Parameter& parameter : load->parameters) {
+    FOVEA_CHECK(!parameter.text || !parameter.bytes);
+    kept += static_cast<int64_t>(parameter.name.size() + parameter.text.value_or("").size() +
+                                 parameter.bytes.value_or("").size());
+  }
+  FOVEA_CHECK(memory.bytes() == kept && other_memory.bytes() == kept);
 }
 
 // What a request that was accepted promises the stages behind.
@@ -48,6 +67,7 @@ FOVEA_FUZZ_TARGET(oip_codec, input) {
   std::mt19937 random(cut);
   const TestMessage whole(input.rest());
   const TestMessage pieces(input.rest(), &random, 1 + cut % 16);
+  if (kind % 6 == 5) return CheckLoads(whole.bytes(), pieces.bytes());
   InferenceRequest of_whole, of_pieces;
   const absl::Status read = ReadMessage(kind, whole.bytes(), &of_whole);
   const absl::Status read_pieces = ReadMessage(kind, pieces.bytes(), &of_pieces);

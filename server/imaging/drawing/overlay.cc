@@ -9,6 +9,7 @@
 #include <numeric>
 #include <opencv2/core.hpp>
 #include <opencv2/imgproc.hpp>
+#include <optional>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -195,7 +196,7 @@ void DrawTag(cv::Mat& picture, const Pen& pen, const Tag& tag) {
 int LegendRow(const Pen& pen) { return pen.TextSize("Ag").height + 3 * pen.margin(); }
 
 struct LegendEntry {
-  Rgb colour;
+  std::optional<Rgb> colour;  // in which the picture shows it; none: it shows it nowhere
   std::string text;
 };
 
@@ -206,7 +207,8 @@ cv::Mat Legend(const cv::Mat& picture, const Pen& pen, const std::vector<LegendE
   std::vector<cv::Point> places;
   int x = 0, y = 0;
   for (const LegendEntry& entry : entries) {
-    const int width = row + pen.TextSize(entry.text).width + 2 * pen.margin();
+    const int width =
+        (entry.colour ? row : row / 2) + pen.TextSize(entry.text).width + 2 * pen.margin();
     if (x > 0 && x + width > picture.cols) {
       x = 0;
       y += row;
@@ -221,8 +223,12 @@ cv::Mat Legend(const cv::Mat& picture, const Pen& pen, const std::vector<LegendE
   };
   if (entries.empty()) write("nothing found", {pen.margin(), 0});
   for (size_t i = 0; i < entries.size(); ++i) {
+    if (!entries[i].colour) {
+      write(entries[i].text, {places[i].x + pen.margin(), places[i].y});
+      continue;
+    }
     const cv::Rect swatch(places[i].x + pen.margin(), places[i].y + pen.margin(), side, side);
-    cv::rectangle(legend, swatch, Scalar(entries[i].colour), cv::FILLED);
+    cv::rectangle(legend, swatch, Scalar(*entries[i].colour), cv::FILLED);
     cv::rectangle(legend, swatch, Scalar(kDark), 1, cv::LINE_AA);
     write(entries[i].text, {places[i].x + row, places[i].y});
   }
@@ -293,8 +299,9 @@ RgbImage DrawScores(const RgbImage& image, std::span<const DrawnClass> classes) 
   const cv::Mat picture = Readable(image, &times);
   std::vector<LegendEntry> entries;
   for (const DrawnClass& one : classes) {
-    entries.push_back({ClassColour(one.class_index),
-                       NameOf(one.class_index, one.label) + " " + Percent(one.confidence)});
+    // Without colours: there are eight, and nothing in the picture has one.
+    entries.push_back(
+        {std::nullopt, NameOf(one.class_index, one.label) + " " + Percent(one.confidence)});
   }
   return WithLegend(picture, Pen(picture), entries);
 }

@@ -33,8 +33,8 @@ struct DrawnClass {
 // That drawing over a picture takes at most, its PNG among it, where the legend has `entries`.
 int64_t DrawingBytes(int64_t height, int64_t width, int64_t entries);
 
-// A copy of `image` with the classes below it, in their order. A small picture is enlarged, and
-// labels are drawn, as below.
+// A copy of `image` with the classes below it, in their order and without colours, which nothing in
+// the picture has. A small picture is enlarged, and labels are drawn, as below.
 RgbImage DrawScores(const RgbImage& image, std::span<const DrawnClass> classes);
 
 // A copy of `image` with the objects' masks and boxes, best first, each with its label and score,

@@ -36,24 +36,6 @@ absl::Status ReadControlMessage(const grpc::ByteBuffer& buffer, Message* message
   return ParseControlMessage(bytes, message) ? absl::OkStatus() : MalformedMessage();
 }
 
-// As above, of up to `max_bytes`, and counted in `memory`: while it is read, and then as it is.
-// Also RequestMemory::Take's errors.
-template <typename Message>
-absl::Status ReadLongControlMessage(const grpc::ByteBuffer& buffer, int64_t max_bytes,
-                                    RequestMemory& memory, Message* message) {
-  // Protobuf keeps what it does not know until it is told to discard it. An empty string, of two
-  // bytes on the wire, costs most: a record of 16 in a vector that doubles (old and new take 48
-  // together), and 48 of the heap for its std::string.
-  constexpr int64_t kMaxParsedBytesPerWireByte = 48;
-  FOVEA_ASSIGN_OR_RETURN(const ReceivedBytes bytes, ReceiveMessage(buffer, max_bytes, &memory));
-  int64_t length = 0;
-  for (const auto piece : bytes.pieces) length += static_cast<int64_t>(piece.size());
-  FOVEA_RETURN_IF_ERROR(memory.Take(kMaxParsedBytesPerWireByte * length));
-  if (!ParseControlMessage(bytes, message)) return MalformedMessage();
-  memory.KeepOnly(static_cast<int64_t>(message->SpaceUsedLong()));
-  return absl::OkStatus();
-}
-
 // An answer, or a stream's.
 template <typename Message>
 grpc::ByteBuffer WriteControlMessage(const Message& message) {

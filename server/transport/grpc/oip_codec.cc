@@ -17,6 +17,7 @@
 #include "server/transport/grpc/tensor_contents.h"
 #include "server/transport/grpc/wire_reader.h"
 #include "server/transport/messages/infer_rules.h"
+#include "server/transport/messages/receipt_parameters.h"
 #include "server/transport/messages/shared_tensors.h"
 
 namespace fovea {
@@ -237,27 +238,21 @@ absl::StatusOr<EncodedMessage> WriteModelInferResponse(InferenceResponse& respon
   }
 
   // The receipt holds the time of everything before it: what is left is the receipt itself.
-  static const auto* const kStageKeys = [] {
-    auto* keys = new std::array<std::string, kStageCount>;
-    for (int i = 0; i < kStageCount; ++i) {
-      (*keys)[i] = absl::StrCat("fovea.", std::string(kStageNames[i]), "_ns");
-    }
-    return keys;
-  }();
-  Receipt& receipt = response.receipt;
+  response.receipt.stages.EndStage(Stage::kEncode, clock.Now());
   auto* tail = google::protobuf::Arena::CreateMessage<ModelInferResponse>(&arena);
-  Parameters& parameters = *tail->mutable_parameters();
-  parameters["fovea.batch_size"].set_int64_param(receipt.batch_size);
-  parameters["fovea.batch_peak_bytes"].set_int64_param(receipt.batch_peak_bytes);
-  parameters["fovea.padding"].set_double_param(receipt.padding);
-  if (!receipt.principal.empty()) {
-    parameters["fovea.principal"].set_string_param(receipt.principal);
-  }
-  if (response.untrained) parameters["fovea.untrained"].set_bool_param(true);
-  receipt.stages.EndStage(Stage::kEncode, clock.Now());
-  for (int i = 0; i < kStageCount; ++i) {
-    parameters[(*kStageKeys)[i]].set_int64_param(receipt.stages[static_cast<Stage>(i)]);
-  }
+  ForEachReceiptParameter(response, [&](std::string_view name, auto value) {
+    using Value = decltype(value);
+    auto& parameter = (*tail->mutable_parameters())[std::string(name)];
+    if constexpr (std::is_same_v<Value, bool>) {
+      parameter.set_bool_param(value);
+    } else if constexpr (std::is_same_v<Value, int64_t>) {
+      parameter.set_int64_param(value);
+    } else if constexpr (std::is_same_v<Value, double>) {
+      parameter.set_double_param(value);
+    } else {
+      parameter.set_string_param(std::string(value));
+    }
+  });
   message.Append(tail->SerializeAsString());
   return message;
 }

@@ -7,20 +7,17 @@
 #include "base/limits.h"
 #include "base/status.h"
 #include "server/transport/grpc/infer_call.h"
+#include "server/transport/grpc/load_codec.h"
 #include "server/transport/grpc/unary_answer.h"
 #include "server/transport/messages/model_messages.h"
 
 namespace fovea {
 namespace {
 
-LoadCall ToLoadCall(const inference::RepositoryModelLoadRequest& request) {
-  LoadCall call{.repository_name = request.repository_name(), .model_name = request.model_name()};
-  for (const auto& [name, value] : request.parameters()) {
-    LoadCall::Parameter& parameter = call.parameters.emplace_back();
-    parameter.name = name;
-    if (value.has_string_param()) parameter.text = value.string_param();
-  }
-  return call;
+absl::StatusOr<LoadCall> ReceiveLoad(const grpc::ByteBuffer& buffer, RequestMemory& memory) {
+  FOVEA_ASSIGN_OR_RETURN(const ReceivedBytes message,
+                         ReceiveMessage(buffer, limits::kMaxLoadMessageBytes, &memory));
+  return ReadLoadRequest(message, memory);
 }
 
 LogControl::Value ToLogSetting(const inference::LogSettingsRequest::SettingValue& setting) {
@@ -134,10 +131,10 @@ OipService::Unary* OipService::RepositoryIndex(Call* call, const Buffer* message
 
 OipService::Unary* OipService::RepositoryModelLoad(Call* call, const Buffer* message,
                                                    Buffer* answer) {
-  return AnswerLater<inference::RepositoryModelLoadRequest, absl::Status>(
-      context_, Method("RepositoryModelLoad"), call, message, answer, ToLoadCall,
+  return AnswerReceived<absl::Status>(
+      context_, Method("RepositoryModelLoad"), call, message, answer, ReceiveLoad,
       [this](LoadCall asked, auto caller) { api_.LoadModel(std::move(asked), std::move(caller)); },
-      [] { return inference::RepositoryModelLoadResponse(); }, limits::kMaxLoadMessageBytes);
+      [] { return inference::RepositoryModelLoadResponse(); });
 }
 
 OipService::Unary* OipService::RepositoryModelUnload(Call* call, const Buffer* message,

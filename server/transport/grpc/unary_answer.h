@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "base/limits.h"
 #include "base/out_of_memory.h"
 #include "base/status.h"
@@ -104,25 +105,20 @@ grpc::ServerUnaryReactor* AnswerAtOnce(GrpcContext& context, ApiMethod method,
 }
 
 // Answers a call when the api has the answer, an absl::Status or an absl::StatusOr:
-// `read(const Request&)` makes the api's call of the request, `start(call, WaitingCaller<Answer>)`
-// asks it, `respond` makes the response of a value, or of nothing where `Answer` is a status. A
-// message of up to `max_bytes`.
-template <typename Request, typename Answer, typename Read, typename Start, typename Respond>
-grpc::ServerUnaryReactor* AnswerLater(GrpcContext& context, ApiMethod method,
-                                      grpc::CallbackServerContext* call,
-                                      const grpc::ByteBuffer* message, grpc::ByteBuffer* answer,
-                                      Read read, Start start, Respond respond,
-                                      int64_t max_bytes = limits::kMaxControlMessageBytes) {
+// `receive(message, RequestMemory&)` makes the api's call of the message, an absl::StatusOr,
+// `start(call, WaitingCaller<Answer>)` asks it, `respond` makes the response of a value, or of
+// nothing where `Answer` is a status.
+template <typename Answer, typename Receive, typename Start, typename Respond>
+grpc::ServerUnaryReactor* AnswerReceived(GrpcContext& context, ApiMethod method,
+                                         grpc::CallbackServerContext* call,
+                                         const grpc::ByteBuffer* message, grpc::ByteBuffer* answer,
+                                         Receive receive, Start start, Respond respond) {
   auto* reactor = new UnaryCall(context, method, call, answer);
-  std::optional<std::invoke_result_t<Read, const Request&>> asked;
+  using Asked = std::invoke_result_t<Receive, const grpc::ByteBuffer&, RequestMemory&>;
+  std::optional<typename Asked::value_type> asked;
   const absl::Status readable = OrOutOfMemory([&]() -> absl::Status {
     FOVEA_RETURN_IF_ERROR(reactor->Admit());
-    Request request;
-    FOVEA_RETURN_IF_ERROR(
-        max_bytes <= limits::kMaxControlMessageBytes
-            ? ReadControlMessage(*message, &request)
-            : ReadLongControlMessage(*message, max_bytes, reactor->memory(), &request));
-    asked = read(request);
+    FOVEA_ASSIGN_OR_RETURN(asked, receive(*message, reactor->memory()));
     return absl::OkStatus();
   });
   ReleaseMessage(message);
@@ -143,6 +139,23 @@ grpc::ServerUnaryReactor* AnswerLater(GrpcContext& context, ApiMethod method,
                                     }
                                   }});
   return reactor;
+}
+
+// The same of a short message: `read(const Request&)` makes the api's call of it.
+template <typename Request, typename Answer, typename Read, typename Start, typename Respond>
+grpc::ServerUnaryReactor* AnswerLater(GrpcContext& context, ApiMethod method,
+                                      grpc::CallbackServerContext* call,
+                                      const grpc::ByteBuffer* message, grpc::ByteBuffer* answer,
+                                      Read read, Start start, Respond respond) {
+  using Asked = std::invoke_result_t<Read, const Request&>;
+  return AnswerReceived<Answer>(
+      context, method, call, message, answer,
+      [read](const grpc::ByteBuffer& buffer, RequestMemory&) -> absl::StatusOr<Asked> {
+        Request request;
+        FOVEA_RETURN_IF_ERROR(ReadControlMessage(buffer, &request));
+        return read(request);
+      },
+      start, respond);
 }
 
 }  // namespace fovea

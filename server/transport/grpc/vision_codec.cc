@@ -29,15 +29,7 @@ absl::Status ReadImagesRequest(const ReceivedBytes& message, CheckModel check_mo
   Message header;
   if (!ParsePieces(split.rest, &header)) return MalformedMessage();
 
-  FOVEA_RETURN_IF_ERROR(CheckRequestId(header.id()));
-  request->id = header.id();
-  if (split.fields.empty()) return InvalidArgument("request.no_image", "the request has no image");
-  request->model_name = header.model_name();
-  request->model_version = header.model_version();
-  request->priority = header.priority();
-  FOVEA_ASSIGN_OR_RETURN(request->options, ReadOptions(header));
-  FOVEA_RETURN_IF_ERROR(check_model(*request));
-  FOVEA_RETURN_IF_ERROR(request->TakeMemory(HeldBytes(request->options)));
+  FOVEA_RETURN_IF_ERROR(ReadRequest(header, split.fields.size(), check_model, request));
   ImageFiles images;
   images.files.reserve(split.fields.size());
   for (SplitMessage::Field& image : split.fields) {

@@ -1,5 +1,5 @@
-// What paths mean: the Open Inference Protocol's REST with Triton's extensions, and Fovea's own
-// short ones.
+// Who may make a request, and which route of http_routes it goes: the Open Inference Protocol's
+// REST with Triton's extensions, and Fovea's own short paths.
 #pragma once
 
 #include "server/transport/http/http_exchange.h"

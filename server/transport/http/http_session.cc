@@ -180,7 +180,7 @@ class HttpSession final : public ExchangeOwner, public std::enable_shared_from_t
     const auto next = std::exchange(next_, nullptr);
     if (next == nullptr) {
       ended_ = ended_ || error;  // asio tells it once
-      if (error && waiting_) Gone();
+      if (error && waiting_) error == asio::error::eof ? AskWhetherGone() : Gone();
       return;
     }
     if (error && !timed_out_) return Close();
@@ -339,6 +339,23 @@ class HttpSession final : public ExchangeOwner, public std::enable_shared_from_t
   void Watch() {
     ExpireNever();
     if (buffer_.empty()) StartRead(kHeadReadBytes);
+  }
+
+  // The caller has ended its half, while it waits: it may read on, or have closed all of it. TCP
+  // tells these apart only where something is sent: a socket that is closed answers with a reset.
+  // HTTP has what may be sent ahead of an answer (RFC 9110, section 15.2), but not in its version
+  // 1.0, whose callers are answered all the same. Within TLS the end is an end.
+  void AskWhetherGone() {
+    if (stream_.has_tls()) return Gone();
+    last_ = true;
+    if (parser_->get().version() < 11) return;
+    socket_.async_wait(tcp::socket::wait_error,
+                       [self = shared_from_this()](beast::error_code error) {
+                         if (!error && self->waiting_) self->Gone();
+                       });
+    // There is room for it: nothing else is on its way to the caller.
+    beast::error_code error;
+    if (socket_.write_some(asio::buffer(kContinue), error) < kContinue.size()) Gone();
   }
 
   // Nobody reads an answer any more.

@@ -279,24 +279,11 @@ void RunVision(HttpContext& context, std::shared_ptr<HttpExchange> exchange,
                           CheckModel check_model) -> absl::Status {
         Request message;
         FOVEA_ASSIGN_OR_RETURN(ImageFiles images, ReadImages(*call, body, request, &message));
-        FOVEA_RETURN_IF_ERROR(CheckRequestId(message.id()));
-        if (!message.id().empty()) request.id = message.id();
-        request.model_name = message.model_name();
-        request.model_version = message.model_version();
-        request.priority = message.priority();
-        if (request.model_name.empty()) {
+        const auto check_named = [&](const InferenceRequest& head) -> absl::Status {
+          if (!head.model_name.empty()) return check_model(head);
           return InvalidArgument("request.no_model", "the request names no model: ?model=NAME");
-        }
-        FOVEA_ASSIGN_OR_RETURN(request.options, ReadOptions(message));
-        FOVEA_RETURN_IF_ERROR(check_model(request));
-        if (images.files.empty()) {
-          return InvalidArgument("request.no_image", "the request has no image");
-        }
-        if (images.files.size() > limits::kMaxBatchSize) {
-          return InvalidArgument("request.image_count",
-                                 absl::StrCat("more than ", limits::kMaxBatchSize, " images"));
-        }
-        FOVEA_RETURN_IF_ERROR(request.TakeMemory(HeldBytes(request.options)));
+        };
+        FOVEA_RETURN_IF_ERROR(ReadRequest(message, images.files.size(), check_named, &request));
         request.input = std::move(images);
         request.draw = WantsDrawing(call->request());
         return absl::OkStatus();

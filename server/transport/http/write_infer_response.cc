@@ -13,6 +13,7 @@
 #include "server/core/quote.h"
 #include "server/transport/http/json_text.h"
 #include "server/transport/messages/infer_rules.h"
+#include "server/transport/messages/receipt_parameters.h"
 
 namespace fovea {
 namespace {
@@ -92,19 +93,19 @@ bool AppendElements(DataType type, std::string_view bytes, std::string* json) {
 }
 
 std::string ReceiptParameters(const InferenceResponse& response) {
-  const Receipt& receipt = response.receipt;
-  std::string json = absl::StrCat("{\"fovea.batch_size\":", receipt.batch_size,
-                                  ",\"fovea.batch_peak_bytes\":", receipt.batch_peak_bytes,
-                                  ",\"fovea.padding\":", receipt.padding);
-  if (!receipt.principal.empty()) {
-    json.append(",\"fovea.principal\":");
-    AppendText(receipt.principal, &json);
-  }
-  if (response.untrained) json.append(",\"fovea.untrained\":true");
-  for (int i = 0; i < kStageCount; ++i) {
-    absl::StrAppend(&json, ",\"fovea.", std::string(kStageNames[i]),
-                    "_ns\":", receipt.stages[static_cast<Stage>(i)]);
-  }
+  std::string json = "{";
+  ForEachReceiptParameter(response, [&](std::string_view name, auto value) {
+    if (json.size() > 1) json.push_back(',');
+    json.append("\"").append(name).append("\":");
+    using Value = decltype(value);
+    if constexpr (std::is_same_v<Value, bool>) {
+      json.append(value ? "true" : "false");
+    } else if constexpr (std::is_arithmetic_v<Value>) {
+      AppendNumber(value, &json);
+    } else {
+      AppendText(value, &json);
+    }
+  });
   return json + "}";
 }
 

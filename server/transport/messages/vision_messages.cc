@@ -2,7 +2,10 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "base/limits.h"
 #include "base/status.h"
+#include "server/transport/messages/infer_rules.h"
 
 namespace fovea {
 namespace {
@@ -18,8 +21,6 @@ void FillHead(const InferenceResponse& response, Message* answer) {
   answer->set_attention(response.attention);
   answer->set_untrained(response.untrained);
 }
-
-}  // namespace
 
 absl::StatusOr<RequestOptions> ReadOptions(const v1::ClassifyRequest& request) {
   if (request.top_k() < 0) return InvalidArgument("request.top_k", "top_k is below 0");
@@ -64,6 +65,42 @@ absl::StatusOr<RequestOptions> ReadOptions(const v1::SegmentRequest& request) {
       return InvalidArgument("request.map_format", "map_format is unknown");
   }
   return options;
+}
+
+// A request of any task.
+template <typename Message>
+absl::Status ReadAny(const Message& message, size_t images, CheckModel check_model,
+                     InferenceRequest* request) {
+  FOVEA_RETURN_IF_ERROR(CheckRequestId(message.id()));
+  if (!message.id().empty()) request->id = message.id();
+  if (images == 0) return InvalidArgument("request.no_image", "the request has no image");
+  if (images > limits::kMaxBatchSize) {
+    return InvalidArgument("request.image_count",
+                           absl::StrCat("more than ", limits::kMaxBatchSize, " images"));
+  }
+  request->model_name = message.model_name();
+  request->model_version = message.model_version();
+  request->priority = message.priority();
+  FOVEA_ASSIGN_OR_RETURN(request->options, ReadOptions(message));
+  FOVEA_RETURN_IF_ERROR(check_model(*request));
+  return request->TakeMemory(HeldBytes(request->options));
+}
+
+}  // namespace
+
+absl::Status ReadRequest(const v1::ClassifyRequest& message, size_t images, CheckModel check_model,
+                         InferenceRequest* request) {
+  return ReadAny(message, images, check_model, request);
+}
+
+absl::Status ReadRequest(const v1::DetectRequest& message, size_t images, CheckModel check_model,
+                         InferenceRequest* request) {
+  return ReadAny(message, images, check_model, request);
+}
+
+absl::Status ReadRequest(const v1::SegmentRequest& message, size_t images, CheckModel check_model,
+                         InferenceRequest* request) {
+  return ReadAny(message, images, check_model, request);
 }
 
 void FillAnswer(InferenceResponse& response, v1::ClassifyResponse* answer) {

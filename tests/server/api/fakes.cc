@@ -191,6 +191,15 @@ absl::Status FakeCatalog::Load(std::string_view name, std::string_view config_ov
   return absl::OkStatus();
 }
 
+absl::Status FakeCatalog::LoadFiles(std::string_view name, std::string_view config_override,
+                                    std::vector<SentFile> files) {
+  {
+    MutexLock lock(mutex_);
+    files_ = std::move(files);
+  }
+  return Load(name, config_override);
+}
+
 absl::Status FakeCatalog::Unload(std::string_view name) {
   if (name != "vit") return NotFound("model.not_found", "no such model is loaded");
   std::vector<ReadinessListener> listeners;
@@ -235,6 +244,11 @@ absl::StatusOr<std::vector<ModelStatistics>> FakeCatalog::Statistics(
 std::string FakeCatalog::last_config() const {
   MutexLock lock(mutex_);
   return config_;
+}
+
+std::vector<SentFile> FakeCatalog::last_files() const {
+  MutexLock lock(mutex_);
+  return files_;
 }
 
 void FakeCatalog::BlockLoads() {

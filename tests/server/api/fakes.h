@@ -59,12 +59,15 @@ class FakeCatalog final : public ModelCatalog, public StatisticsSource {
       std::string_view name, std::string_view version) const override;
   std::vector<IndexEntry> Index() const override;
   absl::Status Load(std::string_view name, std::string_view config_override) override;
+  absl::Status LoadFiles(std::string_view name, std::string_view config_override,
+                         std::vector<SentFile> files) override;
   absl::Status Unload(std::string_view name) override;
   void OnReadinessChange(ReadinessListener listener) override;
   absl::StatusOr<std::vector<ModelStatistics>> Statistics(std::string_view name,
                                                           std::string_view version) const override;
 
   std::string last_config() const;
+  std::vector<SentFile> last_files() const;
   // Load blocks until Unblock.
   void BlockLoads();
   void UnblockLoads();
@@ -84,6 +87,7 @@ class FakeCatalog final : public ModelCatalog, public StatisticsSource {
   int loads_begun_ ABSL_GUARDED_BY(mutex_) = 0;
   mutable int indexes_begun_ ABSL_GUARDED_BY(mutex_) = 0;
   std::string config_ ABSL_GUARDED_BY(mutex_);
+  std::vector<SentFile> files_ ABSL_GUARDED_BY(mutex_);
   std::vector<ReadinessListener> listeners_ ABSL_GUARDED_BY(mutex_);
 };
 

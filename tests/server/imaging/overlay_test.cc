@@ -351,18 +351,16 @@ TEST(Overlay, ScoresStandBelowThePictureInTheirOrder) {
   ASSERT_EQ(drawn.width, 800);
   ASSERT_GT(drawn.height, 600);
   EXPECT_EQ(At(drawn, 599, 799)[0], 128);
-  // The swatches, from the left: each is of its class's colour.
-  std::vector<int> order;
-  const int middle = 600 + (drawn.height - 600) / 2;
-  for (int x = 0; x < drawn.width; ++x) {
-    for (const DrawnClass& one : classes) {
-      const Rgb colour = ClassColour(one.class_index);
-      const bool is_shown = std::equal(colour.begin(), colour.end(), At(drawn, middle, x));
-      const bool is_new = order.empty() || order.back() != one.class_index;
-      if (is_shown && is_new) order.push_back(one.class_index);
+  // Words, and no colour of a class, which would stand for nothing in the picture.
+  bool has_letters = false;
+  for (int y = 600; y < drawn.height; ++y) {
+    for (int x = 0; x < drawn.width; ++x) {
+      const uint8_t* pixel = At(drawn, y, x);
+      ASSERT_TRUE(pixel[0] == pixel[1] && pixel[1] == pixel[2]) << x << ", " << y;
+      has_letters |= pixel[0] < 64;
     }
   }
-  EXPECT_EQ(order, (std::vector<int>{3, 7}));
+  EXPECT_TRUE(has_letters);
 }
 
 TEST(Overlay, NoDrawingTakesMoreThanItsBound) {

@@ -2,8 +2,9 @@
 #include <malloc.h>
 
 #include "server/core/request_memory.h"
-#include "server/transport/grpc/control_message.h"
+#include "server/transport/grpc/grpc_message.h"
 #include "server/transport/grpc/grpc_status.h"
+#include "server/transport/grpc/load_codec.h"
 #include "tests/server/allocation_limit.h"
 #include "tests/server/transport/grpc/server_testing.h"
 
@@ -69,16 +70,16 @@ TEST(ControlMessageMemory, KeepsNoRoomForWhatAMessageDoesNotKnow) {
   const grpc::ByteBuffer buffer(&slice, 1);
   MemoryBudget budget(16 << 20, SteadyClock());
   RequestMemory memory(budget);
-  inference::RepositoryModelLoadRequest request;
+  const ReceivedBytes message = *ReceiveMessage(buffer, 1 << 20);
   const auto allocated = [] {
     return static_cast<int64_t>(mallinfo2().uordblks + mallinfo2().hblkhd);
   };
   const int64_t before = allocated();
-  ASSERT_TRUE(ReadLongControlMessage(buffer, 1 << 20, memory, &request).ok());
-  EXPECT_EQ(request.model_name(), "vit");
-  const inference::RepositoryModelLoadRequest moved = std::move(request);
+  const absl::StatusOr<LoadCall> load = ReadLoadRequest(message, memory);
+  ASSERT_TRUE(load.ok()) << load.status();
+  EXPECT_EQ(load->model_name, "vit");
   EXPECT_LT(allocated() - before, 10'000);
-  EXPECT_EQ(memory.bytes(), static_cast<int64_t>(moved.SpaceUsedLong()));
+  EXPECT_EQ(memory.bytes(), 0);
 }
 
 }  // namespace

@@ -58,7 +58,7 @@ TEST_F(RepositoryRpc, ModelsAreLoadedAndUnloaded) {
   unload.set_model_name("vit");
   (*unload.mutable_parameters())["unload_dependents"].set_bool_param(true);
   RepositoryModelUnloadResponse unloaded;
-  grpc::ClientContext contexts[6];
+  grpc::ClientContext contexts[7];
   EXPECT_TRUE(stub_->RepositoryModelUnload(&contexts[0], unload, &unloaded).ok());
   EXPECT_FALSE(catalog_.Find("vit", "").ok());
   EXPECT_TRUE(stub_->RepositoryModelLoad(&contexts[1], load, &loaded).ok());
@@ -71,8 +71,14 @@ TEST_F(RepositoryRpc, ModelsAreLoadedAndUnloaded) {
   EXPECT_EQ(stub_->RepositoryModelUnload(&contexts[3], unload, &unloaded).error_code(),
             grpc::NOT_FOUND);
   (*load.mutable_parameters())["file:1/model.safetensors"].set_bytes_param("weights");
-  EXPECT_EQ(stub_->RepositoryModelLoad(&contexts[4], load, &loaded).error_code(),
-            grpc::UNIMPLEMENTED);
+  load.set_model_name("vit");
+  EXPECT_TRUE(stub_->RepositoryModelLoad(&contexts[4], load, &loaded).ok());
+  ASSERT_EQ(catalog_.last_files().size(), 1);
+  EXPECT_EQ(catalog_.last_files()[0].name, "1/model.safetensors");
+  EXPECT_EQ(catalog_.last_files()[0].bytes, "weights");
+  load.mutable_parameters()->erase("config");
+  EXPECT_EQ(stub_->RepositoryModelLoad(&contexts[6], load, &loaded).error_code(),
+            grpc::INVALID_ARGUMENT);
   load.clear_parameters();
   (*load.mutable_parameters())["speed"].set_bool_param(true);
   EXPECT_EQ(stub_->RepositoryModelLoad(&contexts[5], load, &loaded).error_code(),

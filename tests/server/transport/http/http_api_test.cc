@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <zlib.h>
 
+#include <chrono>
 #include <cmath>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -12,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "tests/server/transport/http/http_api_testing.h"
@@ -453,6 +455,28 @@ TEST_F(HttpApiTest, ACallerThatGoesCancelsItsRequest) {
   while (api_->memory().held() > 0) std::this_thread::yield();
 }
 
+TEST_F(HttpApiTest, ACallerThatHasEndedItsHalfIsAnswered) {
+  inference_.Hold();
+  for (const std::string version : {"1.0", "1.1"}) {
+    HttpConnection connection(server_->port());
+    connection.Send("POST /v1/classify?model=vit HTTP/" + version +
+                    "\r\nHost: x\r\nContent-Length: 7\r\n\r\npicture");
+    FakeInference::Held held = inference_.Take();
+    connection.EndSending();
+    if (version == "1.1") {
+      // The server asks whether anybody is there, and whoever is says nothing.
+      EXPECT_EQ(connection.ReadUntil("\r\n\r\n"), "HTTP/1.1 100 Continue\r\n\r\n");
+    } else {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));  // it has seen the end by then
+    }
+    EXPECT_FALSE(held.request->cancellation->Cancelled()) << version;
+    held.Answer();
+    EXPECT_THAT(connection.ReadAll(),
+                AllOf(StartsWith("HTTP/1.1 200 OK"), HasSubstr("\r\nConnection: close\r\n"),
+                      HasSubstr("\"model_name\":\"vit\"")));
+  }
+}
+
 TEST_F(HttpApiTest, ADrainAnswersWhatItHasAndRefusesTheRest) {
   inference_.Hold();
   HttpConnection connection(server_->port());
@@ -490,7 +514,47 @@ TEST_F(HttpApiTest, TheRepositoryIsListedAndChanged) {
             400);
   EXPECT_EQ(Ask("POST /v2/repository/models/vit/load", "[").Reason(), "request.json");
   EXPECT_EQ(Ask("POST /v2/repository/models/vit/unload").status, 200);
-  EXPECT_EQ(Ask("POST /v2/repository/models/vit/load", std::string(200'000, ' ')).status, 413);
+  const json long_config = {{"parameters", {{"config", std::string(200'000, ' ')}}}};
+  EXPECT_EQ(Ask("POST /v2/repository/models/vit/load", long_config.dump()).status, 413);
+}
+
+// Row 75.
+TEST_F(HttpApiTest, ALoadMayBringItsWeights) {
+  const auto load = [&](const std::string& body) {
+    return Ask("POST /v2/repository/models/vit/load", body);
+  };
+  // Long enough to be read on another thread.
+  std::string weights;
+  while (weights.size() < 500'000) weights.push_back(static_cast<char>(weights.size() * 7));
+  const json files = {
+      {"other", {1, {{"parameters", 2}}}},
+      {"parameters",
+       {{"file:3/model.safetensors", absl::Base64Escape(weights)}, {"config", "{}"}}}};
+  EXPECT_EQ(load(files.dump()).status, 200);
+  ASSERT_EQ(catalog_.last_files().size(), 1);
+  EXPECT_EQ(catalog_.last_files()[0].name, "3/model.safetensors");
+  EXPECT_EQ(catalog_.last_files()[0].bytes, weights);
+  while (api_->memory().held() > 0) std::this_thread::yield();
+
+  const std::string file = R"("file:1/model.safetensors":)";
+  EXPECT_EQ(load("{\"parameters\":{" + file + "\"AAAA\"}}").Reason(), "repository.parameter");
+  EXPECT_EQ(load("{\"parameters\":{" + file + "\"?\",\"config\":\"{}\"}}").Reason(),
+            "repository.file_encoding");
+  EXPECT_EQ(load("{\"parameters\":{" + file + "1,\"config\":\"{}\"}}").Reason(),
+            "repository.parameter");
+  EXPECT_EQ(load("{\"parameters\":{" + file + "\"AAAA\"," + file + "\"AAAA\"}}").Reason(),
+            "request.json");
+  for (const char* bad :
+       {"[]", "1", "{", R"({"parameters":[{"config":"{}"}]})", R"({"parameters":1})",
+        R"({"parameters":{},"parameters":{}})", R"({"parameters":{"config":"{}"}} x)"}) {
+    EXPECT_EQ(load(bad).Reason(), "request.json") << bad;
+  }
+  EXPECT_EQ(load(R"({"parameters":{"config":{"config":"{}"}}})").Reason(), "repository.parameter");
+  std::string many = "{\"parameters\":{\"config\":\"{}\"";
+  for (int i = 0; i < 64; ++i) many += ",\"file:" + std::to_string(i) + "\":\"AAAA\"";
+  EXPECT_EQ(load(many + "}}").Reason(), "request.parameter_count");
+  Start({.request_bytes = 1 << 20});
+  EXPECT_EQ(load(files.dump()).status, 503);  // its body, and what it is read into
 }
 
 TEST_F(HttpApiTest, WhatThereIsNotIsSaidAsGenericClientsExpect) {

@@ -1,0 +1,442 @@
+#include "server/transport/http/openapi_schemas.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/limits.h"
+#include "server/core/tensor.h"
+#include "server/transport/messages/receipt_parameters.h"
+#include "server/transport/messages/vision_messages.h"
+
+namespace fovea {
+namespace {
+
+using google::protobuf::Descriptor;
+using google::protobuf::FieldDescriptor;
+
+OpenApiJson Integer(int64_t minimum) { return {{"type", "integer"}, {"minimum", minimum}}; }
+OpenApiJson Text() { return {{"type", "string"}}; }
+OpenApiJson Bytes() { return {{"type", "string"}, {"format", "binary"}}; }
+OpenApiJson Array(OpenApiJson items) { return {{"type", "array"}, {"items", std::move(items)}}; }
+OpenApiJson Id() { return {{"type", "string"}, {"maxLength", limits::kMaxRequestIdBytes}}; }
+
+// "fovea.v1.Detection" and "inference.RepositoryIndexResponse.ModelIndex" without the package.
+std::string NameOf(const Descriptor& message) {
+  std::string name(message.full_name());
+  name.erase(0, message.file()->package().size() + 1);
+  std::erase(name, '.');
+  return name;
+}
+
+OpenApiJson OfEnum(const google::protobuf::EnumDescriptor& type) {
+  OpenApiJson names = OpenApiJson::array();
+  for (int i = 0; i < type.value_count(); ++i) names.push_back(type.value(i)->name());
+  return {{"type", "string"}, {"enum", std::move(names)}};
+}
+
+// A value that is no message.
+OpenApiJson OfScalar(const FieldDescriptor& field) {
+  switch (field.cpp_type()) {
+    case FieldDescriptor::CPPTYPE_INT32:
+      return {{"type", "integer"}, {"format", "int32"}};
+    case FieldDescriptor::CPPTYPE_INT64:
+      return {{"type", "integer"}, {"format", "int64"}};
+    case FieldDescriptor::CPPTYPE_UINT32:
+    case FieldDescriptor::CPPTYPE_UINT64:
+      return Integer(0);
+    case FieldDescriptor::CPPTYPE_BOOL:
+      return {{"type", "boolean"}};
+    case FieldDescriptor::CPPTYPE_FLOAT:
+    case FieldDescriptor::CPPTYPE_DOUBLE:
+      return {{"type", "number"}};
+    case FieldDescriptor::CPPTYPE_ENUM:
+      return OfEnum(*field.enum_type());
+    case FieldDescriptor::CPPTYPE_STRING:
+      if (field.type() == FieldDescriptor::TYPE_BYTES) {
+        return {{"type", "string"}, {"contentEncoding", "base64"}};
+      }
+      return Text();
+    case FieldDescriptor::CPPTYPE_MESSAGE:
+      break;
+  }
+  return nullptr;
+}
+
+// What an option of a vision request means, and what it may be.
+struct Option {
+  std::string_view name;  // in a query or a form
+  std::string_view description;
+  int64_t most = 0;  // of a number; 0: whatever its type holds
+};
+constexpr Option kOptions[] = {
+    {"model", "whose answer is wanted"},
+    {"version", "absent: the latest that is served"},
+    {"id", "returned unchanged"},
+    {"priority", "1 is served first; 0: the model's default"},
+    {"top_k", "classes of each image; 0: five"},
+    {"score_threshold", "objects of a lower score are left out", 1},
+    {"max_detections", "objects of each image at most; 0: as many as the model gives"},
+    {"classes", "only objects of these: labels, or class numbers"},
+    {"mask_format", "which pixels show each object: of models that have masks"},
+    {"map_format", "how the pixels' classes come"},
+    {"confidence", "besides, how sure the model is of each pixel"},
+    {"timeout_us", "microseconds in which the answer is of use; 0: no such limit"},
+};
+
+// `take(name, description, schema)` for each option of a request: its fields but the images, as
+// SetField takes them, and the time for it.
+template <typename Take>
+void ForEachOption(const Descriptor& message, Take take) {
+  const auto give = [&](std::string_view name, OpenApiJson schema) {
+    const auto* const option = std::ranges::find(kOptions, name, &Option::name);
+    if (option == std::end(kOptions)) return take(name, std::string_view(), std::move(schema));
+    if (schema["type"] == "integer") schema["minimum"] = 0;
+    if (option->most > 0) schema.update({{"minimum", 0}, {"maximum", option->most}});
+    take(name, option->description, std::move(schema));
+  };
+  for (int i = 0; i < message.field_count(); ++i) {
+    const FieldDescriptor& field = *message.field(i);
+    if (field.type() == FieldDescriptor::TYPE_BYTES) continue;
+    std::string name = field.name();
+    if (name == "model_name") name = "model";
+    if (name == "model_version") name = "version";
+    OpenApiJson schema = name == "id" ? Id() : OfScalar(field);
+    give(name, field.is_repeated() ? Array(std::move(schema)) : std::move(schema));
+  }
+  give("timeout_us", Integer(0));
+}
+
+OpenApiJson DataTypes() {
+  OpenApiJson names = OpenApiJson::array();
+  for (const DataType type :
+       {DataType::kBool, DataType::kUint8, DataType::kUint16, DataType::kUint32, DataType::kUint64,
+        DataType::kInt8, DataType::kInt16, DataType::kInt32, DataType::kInt64, DataType::kFp16,
+        DataType::kFp32, DataType::kFp64, DataType::kBf16, DataType::kBytes}) {
+    names.push_back(std::string(DataTypeName(type)));
+  }
+  return {{"type", "string"}, {"enum", std::move(names)}};
+}
+
+OpenApiJson Shape(int64_t least) {
+  OpenApiJson shape = Array(Integer(least));
+  shape["maxItems"] = limits::kMaxTensorRank;
+  return shape;
+}
+
+// Where a tensor lies in shared memory.
+OpenApiJson SpanParameters() {
+  return {{"shared_memory_region", Text()},
+          {"shared_memory_offset", Integer(0)},
+          {"shared_memory_byte_size", Integer(0)}};
+}
+
+OpenApiJson With(OpenApiJson properties, const char* name, OpenApiJson schema) {
+  properties[name] = std::move(schema);
+  return properties;
+}
+
+// Others are ignored, as Triton ignores them.
+OpenApiJson Parameters(OpenApiJson properties) {
+  return {{"type", "object"}, {"properties", std::move(properties)}};
+}
+
+// What the receipt says, by the names and types that answers have.
+OpenApiJson ReceiptParameters() {
+  InferenceResponse everything;
+  everything.untrained = true;
+  everything.receipt.principal = "somebody";
+  OpenApiJson properties = OpenApiJson::object();
+  ForEachReceiptParameter(everything, [&](std::string_view name, auto value) {
+    using Value = decltype(value);
+    const char* const type = std::is_same_v<Value, bool>       ? "boolean"
+                             : std::is_same_v<Value, int64_t>  ? "integer"
+                             : std::is_floating_point_v<Value> ? "number"
+                                                               : "string";
+    properties[std::string(name)] = {{"type", type}};
+  });
+  return Parameters(std::move(properties));
+}
+
+OpenApiJson InferRequest(OpenApiSchemas& schemas) {
+  const OpenApiJson input = schemas.Ref(
+      "InferInput",
+      {{"type", "object"},
+       {"required", {"name", "datatype", "shape"}},
+       {"properties",
+        {{"name", {{"type", "string"}, {"minLength", 1}}},
+         {"datatype", DataTypes()},
+         {"shape", Shape(1)},
+         {"data",
+          {{"type", "array"},
+           {"description",
+            "row-major; may be nested as the shape is. Absent where "
+            "binary_data_size or shared_memory_region stands"}}},
+         {"parameters", Parameters(With(SpanParameters(), "binary_data_size", Integer(0)))}}}});
+  const OpenApiJson output =
+      schemas.Ref("InferRequestedOutput",
+                  {{"type", "object"},
+                   {"required", {"name"}},
+                   {"properties",
+                    {{"name", Text()},
+                     {"parameters",
+                      Parameters(With(With(SpanParameters(), "binary_data", {{"type", "boolean"}}),
+                                      "classification", Integer(0)))}}}});
+  OpenApiJson inputs = Array(input), outputs = Array(output);
+  inputs["minItems"] = 1;
+  inputs["maxItems"] = outputs["maxItems"] = limits::kMaxInputsPerRequest;
+  return schemas.Ref("InferRequest",
+                     {{"type", "object"},
+                      {"required", {"inputs"}},
+                      {"properties",
+                       {{"id", Id()},
+                        {"parameters", Parameters({{"priority", Integer(0)},
+                                                   {"timeout", Integer(0)},
+                                                   {"binary_data_output", {{"type", "boolean"}}}})},
+                        {"inputs", std::move(inputs)},
+                        {"outputs", std::move(outputs)}}}});
+}
+
+OpenApiJson InferResponse(OpenApiSchemas& schemas) {
+  const OpenApiJson output = schemas.Ref(
+      "InferOutput", {{"type", "object"},
+                      {"required", {"name", "datatype", "shape"}},
+                      {"properties",
+                       {{"name", Text()},
+                        {"datatype", DataTypes()},
+                        {"shape", Shape(0)},
+                        {"data", {{"type", "array"}}},
+                        {"parameters", Parameters({{"binary_data_size", Integer(0)}})}}}});
+  return schemas.Ref("InferResponse",
+                     {{"type", "object"},
+                      {"required", {"model_name", "model_version", "parameters", "outputs"}},
+                      {"properties",
+                       {{"model_name", Text()},
+                        {"model_version", Text()},
+                        {"id", Text()},
+                        {"parameters", schemas.Ref("ReceiptParameters", ReceiptParameters())},
+                        {"outputs", Array(output)}}}});
+}
+
+OpenApiJson JsonBody(bool required, OpenApiJson schema) {
+  return {{"required", required}, {"content", openapi::JsonContent(std::move(schema))}};
+}
+
+OpenApiJson Parameter(std::string_view name, const char* in, std::string_view description,
+                      OpenApiJson schema) {
+  return {{"name", std::string(name)},
+          {"in", in},
+          {"description", std::string(description)},
+          {"schema", std::move(schema)}};
+}
+
+// Header fields of every inference request.
+OpenApiJson FieldsOfInference() {
+  return {Parameter("X-Request-Id", "header", "the request's id, which the answer names too", Id()),
+          Parameter("Content-Encoding", "header", "of the body",
+                    {{"type", "string"}, {"enum", {"identity", "gzip", "deflate"}}})};
+}
+
+}  // namespace
+
+OpenApiJson OpenApiSchemas::OfField(const FieldDescriptor& field) {
+  if (field.is_map()) {
+    return {{"type", "object"},
+            {"additionalProperties", OfField(*field.message_type()->map_value())}};
+  }
+  OpenApiJson value = field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE
+                          ? Ref(*field.message_type())
+                          : OfScalar(field);
+  // ToJson has no other word for what is no finite number.
+  if (value.contains("type") && value["type"] == "number") value["type"] = {"number", "null"};
+  return field.is_repeated() ? Array(std::move(value)) : value;
+}
+
+OpenApiJson OpenApiSchemas::Ref(const std::string& name, OpenApiJson schema) {
+  all_[name] = std::move(schema);
+  return {{"$ref", absl::StrCat("#/components/schemas/", name)}};
+}
+
+OpenApiJson OpenApiSchemas::Ref(const Descriptor& message) {
+  const std::string name = NameOf(message);
+  if (all_.contains(name)) return {{"$ref", absl::StrCat("#/components/schemas/", name)}};
+  all_[name] = nullptr;  // its fields may refer to it
+  OpenApiJson properties = OpenApiJson::object(), required = OpenApiJson::array();
+  for (int i = 0; i < message.field_count(); ++i) {
+    const FieldDescriptor& field = *message.field(i);
+    properties[field.name()] = OfField(field);
+    if (!field.has_presence()) required.push_back(field.name());
+  }
+  OpenApiJson schema = {{"type", "object"}, {"properties", std::move(properties)}};
+  if (!required.empty()) schema["required"] = std::move(required);
+  return Ref(name, std::move(schema));
+}
+
+namespace openapi {
+
+OpenApiJson JsonContent(OpenApiJson schema) {
+  return {{"application/json", {{"schema", std::move(schema)}}}};
+}
+
+OpenApiJson LiveContent(OpenApiSchemas&) {
+  return JsonContent({{"type", "object"},
+                      {"required", {"live"}},
+                      {"properties", {{"live", {{"type", "boolean"}}}}}});
+}
+
+OpenApiJson ReadyContent(OpenApiSchemas&) {
+  return JsonContent({{"type", "object"},
+                      {"required", {"ready"}},
+                      {"properties", {{"ready", {{"type", "boolean"}}}}}});
+}
+
+OpenApiJson ModelReadyContent(OpenApiSchemas&) {
+  return JsonContent({{"type", "object"},
+                      {"required", {"name", "ready"}},
+                      {"properties", {{"name", Text()}, {"ready", {{"type", "boolean"}}}}}});
+}
+
+OpenApiJson ModelNamesContent(OpenApiSchemas&) {
+  return JsonContent(
+      {{"type", "object"}, {"required", {"models"}}, {"properties", {{"models", Array(Text())}}}});
+}
+
+OpenApiJson AnyObjectContent(OpenApiSchemas&) { return JsonContent({{"type", "object"}}); }
+
+OpenApiJson EmptyContent(OpenApiSchemas&) {
+  return JsonContent({{"type", "object"}, {"maxProperties", 0}});
+}
+
+OpenApiJson NothingContent(OpenApiSchemas&) {
+  return JsonContent({{"type", "array"}, {"maxItems", 0}});
+}
+
+OpenApiJson ErrorContent(OpenApiSchemas& schemas) {
+  OpenApiJson codes = OpenApiJson::array();
+  for (int code = 1; code <= static_cast<int>(absl::StatusCode::kUnauthenticated); ++code) {
+    codes.push_back(absl::StatusCodeToString(static_cast<absl::StatusCode>(code)));
+  }
+  return JsonContent(schemas.Ref(
+      "Error",
+      {{"type", "object"},
+       {"required", {"error", "code", "reason"}},
+       {"properties",
+        {{"error", {{"type", "string"}, {"description", "for people"}}},
+         {"code", {{"type", "string"}, {"enum", std::move(codes)}}},
+         {"reason",
+          {{"type", "string"},
+           {"description", "for programs: a short, stable token, for example image.truncated"}}},
+         {"id", {{"type", "string"}, {"description", "the request's, if it had one"}}}}}}));
+}
+
+OpenApiJson TensorsContent(OpenApiSchemas& schemas) {
+  OpenApiJson content = JsonContent(InferResponse(schemas));
+  content["application/octet-stream"] = {{"schema", Bytes()}};
+  return content;
+}
+
+template <typename Message>
+OpenApiJson VisionContent(OpenApiSchemas& schemas) {
+  OpenApiJson content = MessageContent<Message>(schemas);
+  content["image/png"] = {{"schema", Bytes()}};
+  return content;
+}
+template OpenApiJson VisionContent<v1::ClassifyResponse>(OpenApiSchemas& schemas);
+template OpenApiJson VisionContent<v1::DetectResponse>(OpenApiSchemas& schemas);
+template OpenApiJson VisionContent<v1::SegmentResponse>(OpenApiSchemas& schemas);
+
+OpenApiJson TensorsBody(OpenApiSchemas& schemas) {
+  OpenApiJson body = JsonBody(true, InferRequest(schemas));
+  body["content"]["application/octet-stream"] = {{"schema", Bytes()}};
+  body["description"] =
+      "JSON; or JSON and binary tensors behind it, whose length Inference-Header-Content-Length "
+      "tells; or, where that is 0, one image";
+  return body;
+}
+
+template <typename Message>
+OpenApiJson VisionBody(OpenApiSchemas&) {
+  OpenApiJson properties = {{"image", Array(Bytes())}};
+  properties["image"]["minItems"] = 1;
+  ForEachOption(*Message::descriptor(),
+                [&](std::string_view name, std::string_view, OpenApiJson schema) {
+                  properties[std::string(name)] = std::move(schema);
+                });
+  OpenApiJson content = {
+      {"multipart/form-data",
+       {{"schema",
+         {{"type", "object"}, {"required", {"image"}}, {"properties", std::move(properties)}}}}}};
+  for (const char* const type :
+       {"image/jpeg", "image/png", "image/webp", "application/octet-stream"}) {
+    content[type] = {{"schema", Bytes()}};
+  }
+  return {{"required", true},
+          {"description",
+           "one image as it is, or several in a form, whose further parts are "
+           "options as the query has them"},
+          {"content", std::move(content)}};
+}
+template OpenApiJson VisionBody<v1::ClassifyRequest>(OpenApiSchemas& schemas);
+template OpenApiJson VisionBody<v1::DetectRequest>(OpenApiSchemas& schemas);
+template OpenApiJson VisionBody<v1::SegmentRequest>(OpenApiSchemas& schemas);
+
+OpenApiJson IndexBody(OpenApiSchemas&) {
+  return JsonBody(
+      false,
+      {{"type", "object"},
+       {"properties", {{"ready", {{"type", "boolean"}, {"description", "only what serves"}}}}}});
+}
+
+OpenApiJson LoadBody(OpenApiSchemas&) {
+  const OpenApiJson config = {
+      {"type", "string"},
+      {"description", "JSON of a ModelConfig: what is to be other than in the model's folder"}};
+  const OpenApiJson file = {
+      {"type", "string"},
+      {"contentEncoding", "base64"},
+      {"description", "the weights of a version; with a config beside it, which may be {}"}};
+  return JsonBody(false,
+                  {{"type", "object"},
+                   {"properties",
+                    {{"parameters",
+                      {{"type", "object"},
+                       {"maxProperties", limits::kMaxParametersPerRequest},
+                       {"properties", {{"config", config}}},
+                       {"patternProperties", {{"^file:[1-9][0-9]*/model[.]safetensors$", file}}},
+                       {"additionalProperties", false}}}}}});
+}
+
+OpenApiJson RegionBody(OpenApiSchemas&) {
+  return JsonBody(
+      true, {{"type", "object"},
+             {"required", {"key", "byte_size"}},
+             {"properties", {{"key", Text()}, {"offset", Integer(0)}, {"byte_size", Integer(0)}}}});
+}
+
+OpenApiJson AnyObjectBody(OpenApiSchemas&) { return JsonBody(false, {{"type", "object"}}); }
+
+OpenApiJson TensorsParameters(OpenApiSchemas&) {
+  OpenApiJson parameters = FieldsOfInference();
+  parameters.push_back(Parameter("Inference-Header-Content-Length", "header",
+                                 "bytes of the JSON in front of binary tensors", Integer(0)));
+  return parameters;
+}
+
+template <typename Message>
+OpenApiJson VisionParameters(OpenApiSchemas&) {
+  OpenApiJson parameters = FieldsOfInference();
+  ForEachOption(*Message::descriptor(),
+                [&](std::string_view name, std::string_view description, OpenApiJson schema) {
+                  parameters.push_back(Parameter(name, "query", description, std::move(schema)));
+                });
+  return parameters;
+}
+template OpenApiJson VisionParameters<v1::ClassifyRequest>(OpenApiSchemas& schemas);
+template OpenApiJson VisionParameters<v1::DetectRequest>(OpenApiSchemas& schemas);
+template OpenApiJson VisionParameters<v1::SegmentRequest>(OpenApiSchemas& schemas);
+
+}  // namespace openapi
+}  // namespace fovea

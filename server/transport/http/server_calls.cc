@@ -1,0 +1,89 @@
+#include "server/transport/http/server_calls.h"
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/limits.h"
+#include "server/transport/http/json_text.h"
+#include "server/transport/http/message_json.h"
+#include "server/transport/http/settings_json.h"
+#include "server/transport/messages/model_messages.h"
+
+namespace fovea::http_calls {
+namespace {
+
+using boost::beast::http::status;
+using nlohmann::json;
+
+void AnswerReady(const PathCall& call, bool ready, std::string text) {
+  HttpAnswer answer = JsonAnswer(std::move(text), ready ? status::ok : status::service_unavailable);
+  if (!ready) answer.fields.emplace_back("Retry-After", "1");
+  call.exchange->Answer(std::move(answer));
+}
+
+template <typename Message, void (*kFill)(const ModelView&, Message*)>
+void TellOfModel(PathCall call) {
+  const auto model = call.api().FindModel(call.Name(0), call.Name(1));
+  if (!model.ok()) return call.Answer(model.status());
+  Message message;
+  kFill(**model, &message);
+  call.Answer(ToJson(message));
+}
+
+}  // namespace
+
+void Live(PathCall call) { call.Answer(R"({"live":true})"); }
+
+void Ready(PathCall call) {
+  const bool ready = call.api().serving();
+  AnswerReady(call, ready, absl::StrCat(R"({"ready":)", ready ? "true" : "false", "}"));
+}
+
+void ModelReady(PathCall call) {
+  const absl::StatusOr<bool> ready = call.api().ModelReady(call.Name(0), call.Name(1));
+  if (!ready.ok()) return call.Answer(ready.status());
+  std::string name;
+  AppendText(call.Name(0), &name);
+  AnswerReady(call, *ready,
+              absl::StrCat(R"({"name":)", name, R"(,"ready":)", *ready ? "true" : "false", "}"));
+}
+
+void TellOfServer(PathCall call) {
+  inference::ServerMetadataResponse response;
+  FillServerMetadata(call.api().Metadata(), &response);
+  response.add_extensions("binary_tensor_data");
+  call.Answer(ToJson(response));
+}
+
+void TellMetadata(PathCall call) {
+  TellOfModel<inference::ModelMetadataResponse, FillMetadata>(std::move(call));
+}
+
+void TellConfig(PathCall call) { TellOfModel<inference::ModelConfig, FillConfig>(std::move(call)); }
+
+void Statistics(PathCall call) {
+  const auto models = call.api().Statistics(call.Name(0), call.Name(1));
+  if (!models.ok()) return call.Answer(models.status());
+  inference::ModelStatisticsResponse response;
+  for (const auto& model : *models) FillStatistics(model, response.add_model_stats());
+  call.Answer(ToJson(response));
+}
+
+// Settings. A GET changes nothing, whatever its body.
+
+void TraceSettings(PathCall call) {
+  call.Answer(AnswerTraceSettings(call.api(), call.Name(0), json::object()));
+}
+void ChangeTraceSettings(PathCall call) {
+  const auto body = ReadObject(call, limits::kMaxControlMessageBytes);
+  call.Answer(body.ok() ? AnswerTraceSettings(call.api(), call.Name(0), *body) : body.status());
+}
+void LogSettings(PathCall call) { call.Answer(AnswerLogSettings(call.api(), json::object())); }
+void ChangeLogSettings(PathCall call) {
+  const auto body = ReadObject(call, limits::kMaxControlMessageBytes);
+  call.Answer(body.ok() ? AnswerLogSettings(call.api(), *body) : body.status());
+}
+
+}  // namespace fovea::http_calls

@@ -1,0 +1,43 @@
+// The receipt as parameters of an answer with tensors: what they are called, whatever they are
+// written in.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "absl/strings/str_cat.h"
+#include "server/core/request.h"
+#include "server/core/stages.h"
+
+namespace fovea {
+
+// "fovea.compute_ns" and its like, in the stages' order.
+inline const std::array<std::string, kStageCount>& StageParameters() {
+  static const auto* const names = [] {
+    auto* made = new std::array<std::string, kStageCount>;
+    for (int i = 0; i < kStageCount; ++i) {
+      (*made)[i] = absl::StrCat("fovea.", std::string(kStageNames[i]), "_ns");
+    }
+    return made;
+  }();
+  return *names;
+}
+
+// `put(name, value)` for each parameter that the answer has, the stages last: the value is an
+// int64_t, a double, a bool or a std::string_view. Call it once the encode stage has ended.
+template <typename Put>
+void ForEachReceiptParameter(const InferenceResponse& response, Put put) {
+  const Receipt& receipt = response.receipt;
+  put("fovea.batch_size", int64_t{receipt.batch_size});
+  put("fovea.batch_peak_bytes", int64_t{receipt.batch_peak_bytes});
+  put("fovea.padding", double{receipt.padding});
+  if (!receipt.principal.empty()) put("fovea.principal", std::string_view(receipt.principal));
+  if (response.untrained) put("fovea.untrained", true);
+  for (int i = 0; i < kStageCount; ++i) {
+    put(StageParameters()[i], int64_t{receipt.stages[static_cast<Stage>(i)]});
+  }
+}
+
+}  // namespace fovea
