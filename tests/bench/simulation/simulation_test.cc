@@ -28,7 +28,9 @@ TEST_P(SimulationTest, EveryRequestEndsInOneWay) {
   EXPECT_EQ(ours.arrived, static_cast<int64_t>(workload_.arrivals.size()));
   EXPECT_EQ(ours.ended(), ours.arrived);
   EXPECT_GT(ours.in_time, 0);
-  if (load() > 1) EXPECT_GT(ours.cancelled, 0);  // else answers come before callers go
+  if (load() > 1) {  // else answers come before callers go
+    EXPECT_GT(ours.cancelled, 0);
+  }
   for (const bool timeouts : {false, true}) {
     const Outcome fixed = RunFixedDelay(workload_, threads_, {.timeouts = timeouts});
     EXPECT_EQ(fixed.ended(), fixed.arrived);

@@ -57,8 +57,8 @@ TEST_F(VersionLabelsTest, AnUnknownLabelIsNotFoundAndABadOneInvalid) {
   OpenExplicit();
   EXPECT_EQ(CodeOf("cats", "canary"), absl::StatusCode::kNotFound);
   EXPECT_EQ(VersionOf("canary"), "model cats serves no version canary");
-  for (const std::string bad : {"can ary", "-canary", "1canary", "../1", "", "c\n"}) {
-    if (!bad.empty()) EXPECT_EQ(CodeOf("cats", bad), absl::StatusCode::kInvalidArgument) << bad;
+  for (const std::string bad : {"can ary", "-canary", "1canary", "../1", "c\n"}) {
+    EXPECT_EQ(CodeOf("cats", bad), absl::StatusCode::kInvalidArgument) << bad;
   }
   EXPECT_EQ((*repository_->Find("cats", ""))->properties.count("fovea.version_labels"), 0U);
 }
