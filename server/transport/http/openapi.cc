@@ -111,7 +111,9 @@ OpenApiJson ResponsesOf(const HttpRoute& route, OpenApiSchemas& schemas) {
     good["headers"] = {{"Server-Timing", StringHeader("milliseconds by stage (W3C Server Timing)")},
                        {"X-Request-Id", StringHeader("the request's id, where it named one")},
                        {"Inference-Header-Content-Length",
-                        StringHeader("bytes of the JSON in front of binary tensors")}};
+                        StringHeader("bytes of the JSON in front of binary tensors")},
+                       {"traceparent", StringHeader("of the request's span, or as it came (W3C "
+                                                    "Trace Context)")}};
   }
   good["content"] = route.operation.answer(schemas);
   std::set<int> errors(std::begin(kErrorsOfAll), std::end(kErrorsOfAll));
@@ -155,6 +157,13 @@ OpenApiJson PathParametersOf(std::string_view pattern) {
   return parameters;
 }
 
+OpenApiJson TraceParameter(std::string_view name, std::string_view description) {
+  return {{"name", std::string(name)},
+          {"in", "header"},
+          {"description", std::string(description)},
+          {"schema", {{"type", "string"}}}};
+}
+
 OpenApiJson OperationOf(const HttpRoute& route, const OpenApiOptions& options,
                         OpenApiSchemas& schemas) {
   const HttpOperation& operation = route.operation;
@@ -165,6 +174,10 @@ OpenApiJson OperationOf(const HttpRoute& route, const OpenApiOptions& options,
   OpenApiJson parameters = PathParametersOf(route.pattern);
   if (operation.parameters != nullptr) {
     for (OpenApiJson& one : operation.parameters(schemas)) parameters.push_back(std::move(one));
+  }
+  if (route.api.group == ApiGroup::kInference) {
+    parameters.push_back(TraceParameter("traceparent", "the caller's span (W3C Trace Context)"));
+    parameters.push_back(TraceParameter("tracestate", "what other tracers keep of it"));
   }
   if (!parameters.empty()) described["parameters"] = std::move(parameters);
   if (operation.body != nullptr) described["requestBody"] = operation.body(schemas);
