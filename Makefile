@@ -63,7 +63,7 @@ bench-kernels: setup  ## Measure the kernels alone: table, CSV and a plot of tim
 
 bench-serving: setup  ## Measure the server: against the raw model and Triton (make peers), its tail, and twice the load that it can carry
 	@deploy/setup/setup.sh test
-	@deploy/setup/build.sh $(PRESET) fovea-server bench_load bench_raw_model
+	@deploy/setup/build.sh $(PRESET) fovea-server bench_echo bench_load bench_raw_model
 	@tests/bench/serving/run.sh "$(BUILD)"
 
 soak: setup  ## Half an hour of mixed, bad and abandoned requests while models are reloaded and the server is killed

@@ -77,8 +77,7 @@ absl::Status LogControl::Change(const Values& changes) {
     absl::StrAppend(&names, names.empty() ? "" : ", ", name);
   }
   if (changes.empty()) return absl::OkStatus();
-  // Before what may silence it.
-  Log(LogLevel::kWarning, absl::StrCat("log settings are changed by a caller: ", names));
+  LogAlways(LogLevel::kWarning, absl::StrCat("log settings are changed by a caller: ", names));
   levels_ = changed;
   SetLogLevels(levels_.written);
   return absl::OkStatus();

@@ -174,9 +174,9 @@ absl::StatusOr<TraceControl::Values> ServerApi::ChangeTraceSettings(
   TraceControl& settings = tracer_->settings();
   if (!changes.empty()) {
     FOVEA_RETURN_IF_ERROR(settings.Change(model, changes));
-    Log(LogLevel::kWarning,
-        absl::StrCat("trace settings are changed by a caller",
-                     model.empty() ? "" : absl::StrCat(", of the model ", model)));
+    LogAlways(LogLevel::kWarning,
+              absl::StrCat("trace settings are changed by a caller",
+                           model.empty() ? "" : absl::StrCat(", of the model ", model)));
   }
   return settings.Tell(model);
 }

@@ -60,7 +60,10 @@ std::string EscapeForLog(std::string_view text) {
 }
 
 void Log(LogLevel level, std::string_view message) {
-  if ((written_levels.load(std::memory_order_relaxed) & Bit(level)) == 0) return;
+  if ((written_levels.load(std::memory_order_relaxed) & Bit(level)) != 0) LogAlways(level, message);
+}
+
+void LogAlways(LogLevel level, std::string_view message) {
   spdlog::log(SpdlogLevel(level), "{}", EscapeForLog(message));
 }
 

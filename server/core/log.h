@@ -27,5 +27,7 @@ LogLevels CurrentLogLevels();
 // Does nothing where the level is not written. Thread-safe. Control characters in `message`, and
 // bytes that are not UTF-8, are written as escapes, so that nobody's text can forge a line.
 void Log(LogLevel level, std::string_view message);
+// Writes it whatever levels are written: that somebody changes what is seen of others.
+void LogAlways(LogLevel level, std::string_view message);
 
 }  // namespace fovea

@@ -132,7 +132,7 @@ def check_children(root: Span, children: list[Span]) -> None:
     for one, next_one in itertools.pairwise(children):
         assert one.start <= one.end == next_one.start, (one, next_one)
     # What is left is for the answer's way to the wire.
-    assert root.end - children[-1].end < 50e6
+    assert root.end - children[-1].end < 5e9
 
 
 def by_stage(children: list[Span]) -> dict[str, int]:
@@ -170,7 +170,7 @@ def test_a_request_over_grpc_is_a_span_with_its_stages(traced, collector):
     # One picture: nothing was done side by side, and each stage's spans take its time.
     for child in children:
         taken = child.end - child.start
-        assert abs(taken - child.attributes["fovea.receipt_ns"]) < 2e6 + 0.1 * taken
+        assert abs(taken - child.attributes["fovea.receipt_ns"]) < 50e6 + 0.1 * taken
     assert abs(root.start - time.time_ns()) < 120e9
     assert root.resource["service.name"] == "cats"
     assert root.resource["deployment.environment"] == "test"
@@ -542,9 +542,16 @@ def test_log_settings_are_told_changed_and_reset(client, traced):
 def test_levels_change_what_is_written(start_server):
     server = start_server(*ONE_MODEL)
     with triton.InferenceServerClient(server.grpc) as client:
-        client.update_log_settings({"log_warning": False})
-        client.update_trace_settings(settings={"trace_rate": "5"})  # tells so, once
-        client.update_log_settings({"log_warning": True})
-        client.update_trace_settings(settings={"trace_rate": "6"})
-    lines = [line for line in server.lines() if "trace settings are changed" in line]
-    assert len(lines) == 1
+        client.update_log_settings({"log_info": False, "log_warning": False})
+        client.unload_model(MODEL)
+        client.load_model(MODEL)
+        client.update_trace_settings(settings={"trace_rate": "5"})
+        client.update_log_settings({"log_info": True})
+        client.unload_model(MODEL)
+        server.wait_for_log("unloaded")
+    lines = server.lines()
+    assert len([line for line in lines if "unloaded" in line]) == 1
+    # Who silences the log is in it, however silent it is.
+    for what, times in (("trace settings", 1), ("log settings", 2)):
+        changes = [line for line in lines if f"{what} are changed" in line]
+        assert len(changes) == times, what

@@ -184,20 +184,20 @@ def test_a_version_that_is_uploaded_is_served_and_one_that_is_deleted_is_not(
     assert server.terminate() == 0
 
 
-def test_a_store_that_is_gone_leaves_what_serves(
-    start_server, folder: pathlib.Path, store: str, tmp_path: pathlib.Path
+def test_a_store_that_is_gone_leaves_the_folder_as_it_is(
+    folder: pathlib.Path, store: str, tmp_path: pathlib.Path
 ):
-    """rclone fails, the folder stays, and so do the models."""
+    kept = shutil.copytree(folder, tmp_path / "kept")  # which no sidecar brings back
     gone = {**environment(store), "RCLONE_CONFIG_MODELS_ENDPOINT": "http://127.0.0.1:9"}
     gone |= {"RCLONE_RETRIES": "1", "RCLONE_LOW_LEVEL_RETRIES": "1"}
     ran = subprocess.run(
-        ["rclone", "sync", f"models:{BUCKET}", folder],
+        ["rclone", "sync", f"models:{BUCKET}", kept],
         env=gone,
         check=False,
         capture_output=True,
     )
     assert ran.returncode != 0
-    assert (folder / MODEL / "1/model.safetensors").exists()
+    assert (kept / MODEL / "1/model.safetensors").exists()
 
 
 def test_the_manifests_server_is_that_of_the_other_one():

@@ -148,15 +148,16 @@ def sockets_of(server: Server) -> int:
 
 
 def test_connections_to_the_servers_are_used_again(proxy: Proxy) -> None:
-    before = sum(map(sockets_of, proxy.servers))
+    before, began = sum(map(sockets_of, proxy.servers)), time.monotonic()
     connection = http.client.HTTPConnection(proxy.http, timeout=60)
     for _ in range(500):
         connection.request("GET", f"/v2/models/{MODEL}")
         answer = connection.getresponse()
         assert answer.status == 200 and answer.read()
     connection.close()
-    # Each has two ends. Meanwhile HAProxy asks for health, every time over a new one.
-    assert sum(map(sockets_of, proxy.servers)) - before < 500
+    # Meanwhile HAProxy asks for health, every time over a new one.
+    most = 100 + 20 * (time.monotonic() - began)
+    assert sum(map(sockets_of, proxy.servers)) - before < most < 500
 
 
 @pytest.mark.parametrize("chunked", [False, True], ids=["whole", "chunked"])
@@ -215,7 +216,7 @@ SMUGGLING = {
 def test_no_request_hides_in_another(proxy: Proxy, attempt: str) -> None:
     """What one reader takes for a body and another for a request is refused by one of them, or a body to both."""
     host, port = proxy.http.split(":")
-    with socket.create_connection((host, int(port)), timeout=5) as connection:
+    with socket.create_connection((host, int(port)), timeout=2) as connection:
         connection.sendall((HEAD + SMUGGLING[attempt] + SMUGGLED).encode())
         connection.shutdown(socket.SHUT_WR)
         answers = b""
@@ -250,7 +251,7 @@ def test_a_server_that_drains_fails_no_request(
     kind: str, tmp_path: pathlib.Path
 ) -> None:
     """One of two is stopped while requests come: every one of them is answered."""
-    with in_front(kind, tmp_path, "--drain-delay", "3") as (proxy, servers):
+    with in_front(kind, tmp_path, "--drain-delay", "3000") as (proxy, servers):
         failures: list[object] = []
         counts = [0, 0]
         stop = threading.Event()

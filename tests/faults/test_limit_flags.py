@@ -95,7 +95,7 @@ def test_row_65_a_stream_has_as_many_requests_under_way_as_the_flag_says(
     write_in_spec(
         one_model,
         "max_batch_size: 16",
-        "dynamic_batching { max_queue_delay_microseconds: 2000000 }",
+        "dynamic_batching { max_queue_delay_microseconds: 4000000 }",
     )
     server = start_server(
         "--model-repository", one_model, "--grpc-max-stream-requests", "3"
@@ -148,6 +148,8 @@ def test_row_37_what_is_slower_than_the_flags_say_is_closed(
     silent = RawConnection(server.grpc)
     silent.read_to_end()
     silent.close()
+    assert time.monotonic() - began < 8  # by default ten seconds
+    began = time.monotonic()
     host, _, port = server.http.rpartition(":")
     connection = http.client.HTTPConnection(host, int(port), timeout=30)
     connection.putrequest("POST", "/v2/models/identity/infer")
@@ -157,7 +159,7 @@ def test_row_37_what_is_slower_than_the_flags_say_is_closed(
     assert answer.status == 408
     assert json.loads(answer.read())["reason"] == "http.body_timeout"
     connection.close()
-    assert time.monotonic() - began < 8  # by default ten seconds, and twenty
+    assert time.monotonic() - began < 15  # by default twenty
 
 
 def test_http_has_as_many_threads_as_the_flag_says(start_server, identity_repository):
@@ -169,5 +171,5 @@ def test_http_has_as_many_threads_as_the_flag_says(start_server, identity_reposi
         status = pathlib.Path(f"/proc/{server.process.pid}/status").read_text()
         return int(status.split("Threads:")[1].split()[0])
 
-    few, many = threads(1), threads(21)
-    assert 15 <= many - few <= 25  # gRPC starts and ends some of its own
+    few, many = threads(1), threads(101)
+    assert 80 <= many - few <= 120  # gRPC starts and ends some of its own

@@ -157,13 +157,6 @@ OpenApiJson PathParametersOf(std::string_view pattern) {
   return parameters;
 }
 
-OpenApiJson TraceParameter(std::string_view name, std::string_view description) {
-  return {{"name", std::string(name)},
-          {"in", "header"},
-          {"description", std::string(description)},
-          {"schema", {{"type", "string"}}}};
-}
-
 OpenApiJson OperationOf(const HttpRoute& route, const OpenApiOptions& options,
                         OpenApiSchemas& schemas) {
   const HttpOperation& operation = route.operation;
@@ -174,10 +167,6 @@ OpenApiJson OperationOf(const HttpRoute& route, const OpenApiOptions& options,
   OpenApiJson parameters = PathParametersOf(route.pattern);
   if (operation.parameters != nullptr) {
     for (OpenApiJson& one : operation.parameters(schemas)) parameters.push_back(std::move(one));
-  }
-  if (route.api.group == ApiGroup::kInference) {
-    parameters.push_back(TraceParameter("traceparent", "the caller's span (W3C Trace Context)"));
-    parameters.push_back(TraceParameter("tracestate", "what other tracers keep of it"));
   }
   if (!parameters.empty()) described["parameters"] = std::move(parameters);
   if (operation.body != nullptr) described["requestBody"] = operation.body(schemas);

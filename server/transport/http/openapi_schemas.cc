@@ -237,7 +237,10 @@ OpenApiJson Parameter(std::string_view name, const char* in, std::string_view de
 OpenApiJson FieldsOfInference() {
   return {Parameter("X-Request-Id", "header", "the request's id, which the answer names too", Id()),
           Parameter("Content-Encoding", "header", "of the body",
-                    {{"type", "string"}, {"enum", {"identity", "gzip", "deflate"}}})};
+                    {{"type", "string"}, {"enum", {"identity", "gzip", "deflate"}}}),
+          Parameter("traceparent", "header", "the caller's span (W3C Trace Context)",
+                    {{"type", "string"}}),
+          Parameter("tracestate", "header", "what other tracers keep of it", {{"type", "string"}})};
 }
 
 }  // namespace

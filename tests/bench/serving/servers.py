@@ -13,6 +13,7 @@ import urllib.request
 from typing import Self
 
 import numpy as np
+from tritonclient.grpc import service_pb2
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent.parent
@@ -41,7 +42,8 @@ def write_repository(
 
 
 def write_inputs(folder: pathlib.Path) -> dict[str, pathlib.Path]:
-    """A folder per model with one binary file per input: perf_analyzer's own random floats hold NaN and infinity."""
+    """A folder per model with one binary file per input: perf_analyzer's own random floats hold NaN and infinity. And the
+    identity model's as a message for bench_load."""
     random = np.random.default_rng(0)
     inputs = {MODEL: folder / MODEL, IDENTITY: folder / IDENTITY}
     for path in inputs.values():
@@ -49,9 +51,13 @@ def write_inputs(folder: pathlib.Path) -> dict[str, pathlib.Path]:
     random.standard_normal((1, 3, SIZE, SIZE), dtype=np.float32).tofile(
         inputs[MODEL] / "pixel_values"
     )
-    random.integers(0, 256, (1, SIZE, SIZE, 3), dtype=np.uint8).tofile(
-        inputs[IDENTITY] / "image_rgb"
-    )
+    pixels = random.integers(0, 256, (1, SIZE, SIZE, 3), dtype=np.uint8)
+    pixels.tofile(inputs[IDENTITY] / "image_rgb")
+    message = service_pb2.ModelInferRequest(model_name=IDENTITY)
+    message.inputs.add(name="image_rgb", datatype="UINT8", shape=pixels.shape)
+    message.raw_input_contents.append(pixels.tobytes())
+    inputs["identity_request"] = folder / "identity_request"
+    inputs["identity_request"].write_bytes(message.SerializeToString())
     return inputs
 
 
@@ -117,6 +123,10 @@ def start_fovea(build: pathlib.Path, repository: pathlib.Path) -> Process:
         ],
         r"listening: grpc=(\S+) http=(\S+) metrics=(\S+).*\bready\b: 2 models",
     )
+
+
+def start_echo(build: pathlib.Path) -> Process:
+    return Process([build / "tests/bench_echo"], r"listening: (\S+)")
 
 
 def requests_answered(metrics_address: str, model: str) -> float:

@@ -6,7 +6,8 @@ Four things, each against something measured in turn in the same run:
                that gives them back after each call. The server has an instance for each core and batches of two: the arrangement for throughput.
   http         the same over HTTP
   triton       the same over gRPC, against Triton Inference Server with the same torch model (where `make peers` was run)
-  identity     p50 of an identity model at concurrency 1 with a 150 KB uint8 tensor, less an in-process call
+  identity     p50 of an identity model at concurrency 1 with a 150 KB uint8 tensor, less an in-process call; without a floor
+               also by a load generator that reads no answers, against a gRPC server that sends the request's bytes back
 
 Exits 1 when a floor is missed.
 """
@@ -33,6 +34,7 @@ from servers import (
     MODEL,
     ROOT,
     requests_answered,
+    start_echo,
     start_fovea,
     start_triton,
     write_inputs,
@@ -61,6 +63,15 @@ def measure_served(
         "per_second": float(row["Inferences/Second"]),
         "p50_us": float(row["p50 latency"]),
     }
+
+
+def p50_us(build: pathlib.Path, address: str, request: pathlib.Path) -> float:
+    """Of one request at a time."""
+    command = [build / "tests/bench_load", address, "closed", 1, 3, 60_000, request]
+    return (
+        json.loads(subprocess.check_output([str(part) for part in command]))["p50_ms"]
+        * 1000
+    )
 
 
 def raw_model(
@@ -113,6 +124,15 @@ def measure(
                     "in-process us",
                     raw_model(build, IDENTITY, threads, 0.5, [1])[0]["p50_us"],
                 )
+                add(
+                    "identity p50 us, answers unread",
+                    p50_us(build, fovea.match[1], inputs["identity_request"]),
+                )
+                with start_echo(build) as echo:
+                    add(
+                        "echo p50 us",
+                        p50_us(build, echo.match[1], inputs["identity_request"]),
+                    )
                 before = fovea.cpu_seconds()
                 identity = measure_served(
                     fovea.match[1], IDENTITY, inputs[IDENTITY], 1, 1000

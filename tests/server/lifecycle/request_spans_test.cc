@@ -51,9 +51,9 @@ TEST(RequestSpansTest, StagesAreChildrenFromWhenTheyBegan) {
 TEST(RequestSpansTest, APathIsWhatTheCallerAskedFor) {
   AnsweredRequest request = Request(Protocol::kHttp, absl::StatusCode::kOk);
   request.requested_version = "7";
-  request.route = "v2/models/{}/versions/{}/infer";
+  request.route = "v2/models/{model}/versions/{version}/infer";
   const Span span = SpansOf(request)[0];
-  EXPECT_EQ(span.name, "POST /v2/models/{}/versions/{}/infer");
+  EXPECT_EQ(span.name, "POST /v2/models/{model}/versions/{version}/infer");
   EXPECT_EQ(Text(span, "url.path"), "/v2/models/cats/versions/7/infer");
   request.route = "v2/models/{model}/infer";
   EXPECT_EQ(Text(SpansOf(request)[0], "url.path"), "/v2/models/cats/infer");

@@ -63,7 +63,7 @@ TEST_F(TransportMemory, ALoadThatCannotBeReadFailsAloneAndHoldsNothing) {
   EXPECT_EQ(Call(method, message), grpc::OK);
 }
 
-TEST(ControlMessageMemory, KeepsNoRoomForWhatAMessageDoesNotKnow) {
+TEST(LoadRequestMemory, KeepsNoRoomForWhatAMessageDoesNotKnow) {
   std::string bytes = "\x12\x03vit";
   while (bytes.size() < 100'000) bytes += std::string("\x7a\x00", 2);  // an empty string 15
   const grpc::Slice slice(bytes);
