@@ -26,13 +26,17 @@ if [ ${#missing[@]} -gt 0 ]; then
   say "installing ${#missing[@]} Debian packages: ${missing[*]}"
   # Debian starts a server that it installs, now and at each boot, unless such a policy forbids it. Tests start their own.
   policy=/usr/sbin/policy-rc.d
-  if [ ! -e $policy ]; then
-    printf '#!/bin/sh\nexit 101\n' | as_root tee $policy > /dev/null
-    trap 'as_root rm -f $policy' EXIT
-    as_root chmod 755 $policy
-  fi
   as_root apt-get update -q
+  if [ ! -e $policy ]; then
+    trap 'as_root rm -f $policy' EXIT
+    printf '#!/bin/sh\nexit 101\n' | as_root tee $policy > /dev/null
+    as_root chmod 755 $policy
+  else
+    policy=
+  fi
   as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${missing[@]}"
+  [ -z "$policy" ] || as_root rm -f $policy
+  trap - EXIT
   for server in haproxy nginx; do
     case " ${missing[*]} " in *" $server "*) as_root systemctl disable $server 2> /dev/null || true ;; esac
   done

@@ -106,9 +106,13 @@ void InferenceCall::Answer(absl::StatusOr<InferenceResponse> response, StageTime
     status = Unavailable("server.drain_timeout",
                          "the server stopped before the request was done: try another one");
   }
-  // Nothing depends on it before: a request that is not recorded costs a branch here.
+  // Nothing depends on it before: a request that is not recorded costs a branch here. Who may not
+  // call makes no spans, and takes no traces from those who may.
   static const std::string& no_model = *new std::string;
-  trace_ = api_.tracer().Start(origin_.trace, model_ == nullptr ? no_model : model_->view()->name);
+  trace_ =
+      caller_.refused.ok()
+          ? api_.tracer().Start(origin_.trace, model_ == nullptr ? no_model : model_->view()->name)
+          : RequestTrace{.context = origin_.trace.context};
   if (RequestObserver* const observer = api_.observer(); observer != nullptr) {
     absl::StatusCode code = status.code();
     // A transport cancels a call whose deadline has passed: that is not the caller's doing.

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 #include <iostream>
 #include <limits>
 #include <memory>
@@ -49,6 +50,14 @@ const CLI::Validator kNotEmpty(
     },
     "");
 
+// CLI11 finds NaN within every range.
+const CLI::Validator kNumber(
+    [](const std::string& text) -> std::string {
+      double value = 0;
+      return absl::SimpleAtod(text, &value) && std::isnan(value) ? text + " is no number" : "";
+    },
+    "");
+
 void AddTraceFlags(CLI::App& app, ServerOptions& options) {
   app.option_defaults()->group("Traces");
   auto* const endpoint =
@@ -76,6 +85,7 @@ void AddTraceFlags(CLI::App& app, ServerOptions& options) {
          "Of requests whose callers trace nothing, the share that is traced, 0 to 1; callers "
          "that trace decide for themselves")
       ->check(CLI::Range(0.0, 1.0))
+      ->check(kNumber)
       ->envname(EnvironmentVariable("--trace-sampling"));
   app.add_option("--trace-forced-per-second", options.trace_forced_per_second,
                  "Requests a second that are traced because their callers ask for it; 0: none")

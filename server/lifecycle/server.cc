@@ -120,7 +120,6 @@ HttpServerOptions HttpOptions(const ServerOptions& options, int port,
   return {.host = options.host,
           .port = port,
           .handshake_time = options.handshake_timeout_ms * kMillisecond,
-          .idle = options.http_max_connection_idle_ms * kMillisecond,
           .head_time = options.http_head_timeout_ms * kMillisecond,
           .transfer_time = options.http_transfer_timeout_ms * kMillisecond,
           .tls = std::move(tls)};
@@ -262,6 +261,7 @@ class Server {
       http_context_ = std::make_unique<HttpContext>(HttpContext{
           *api_, max_message_bytes, limits::kMaxAnswerBytes, Groups(options_.http_api)});
       HttpServerOptions http = HttpOptions(options_, options_.http_port, credentials_->tls());
+      http.idle = options_.http_max_connection_idle_ms * kMillisecond;
       http.threads = static_cast<int>(options_.http_threads);
       http.max_connections = static_cast<int>(options_.http_max_connections);
       http.max_body_bytes = max_message_bytes;

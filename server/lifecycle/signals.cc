@@ -26,6 +26,8 @@ void BlockSignals() {
   const sigset_t signals = BlockedSignals();
   FOVEA_CHECK(pthread_sigmask(SIG_BLOCK, &signals, nullptr) == 0);
   FOVEA_CHECK(signal(SIGPIPE, SIG_IGN) != SIG_ERR);
+  // What is written to memory counts against a limit of files' sizes; there a write fails instead.
+  FOVEA_CHECK(signal(SIGXFSZ, SIG_IGN) != SIG_ERR);
 }
 
 SignalThread::SignalThread(Handlers handlers)

@@ -239,14 +239,12 @@ absl::Status ModelRepository::Load(std::string_view name, std::string_view confi
 
 absl::Status ModelRepository::LoadFiles(std::string_view name, std::string_view config_override,
                                         std::vector<SentFile> files) {
-  FOVEA_ASSIGN_OR_RETURN(std::shared_ptr<const RepositoryFs> sent,
-                         MakeSentFiles(name, std::move(files)));
-  return LoadOnRequest(
-      name,
-      {.force = true, .config_override = std::string(config_override), .sent = std::move(sent)});
+  return LoadOnRequest(name, {.force = true, .config_override = std::string(config_override)},
+                       std::move(files));
 }
 
-absl::Status ModelRepository::LoadOnRequest(std::string_view name, SyncRequest request) {
+absl::Status ModelRepository::LoadOnRequest(std::string_view name, SyncRequest request,
+                                            std::optional<std::vector<SentFile>> files) {
   FOVEA_RETURN_IF_ERROR(CheckModelName(name));
   if (options_.control != ModelControl::kExplicit) {
     return FailedPrecondition("repository.control_mode",
@@ -266,6 +264,10 @@ absl::Status ModelRepository::LoadOnRequest(std::string_view name, SyncRequest r
     MutexLock lock(mutex_);
     load_calls_.erase(load_calls_.find(name));
   };
+  if (files) {
+    FOVEA_ASSIGN_OR_RETURN(request.sent, MakeSentFiles(name, *std::move(files)));
+    files.reset();
+  }
   // Shared: a load that hangs outlives the call that asked for it, which a stop ends.
   const auto outcome = std::make_shared<std::optional<absl::Status>>();  // guarded by mutex_
   Enqueue(std::string(name), std::move(request), /*known=*/false,

@@ -131,7 +131,9 @@ class ModelRepository final : public ModelCatalog {
   using Records = std::map<std::string, ModelRecord, std::less<>>;
 
   // What Load and LoadFiles do.
-  absl::Status LoadOnRequest(std::string_view name, SyncRequest request);
+  // `files`: the weights come with the call.
+  absl::Status LoadOnRequest(std::string_view name, SyncRequest request,
+                             std::optional<std::vector<SentFile>> files = std::nullopt);
   // Adds a job that syncs the model; `known`: it is there, so that it is loading from now on.
   // `done` may be null.
   void Enqueue(const std::string& name, SyncRequest request, bool known,

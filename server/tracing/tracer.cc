@@ -21,6 +21,7 @@ RequestTrace Tracer::Start(const TraceParent& parent, const std::string& model) 
   const TraceId id = parent.context.valid() ? parent.context.trace : RandomTraceId();
   if (!Wants(parent, model, id)) return trace;
   trace.recorded = true;
+  trace.forced = parent.local ? parent.local->forced : parent.context.valid();
   trace.parent = parent.context.span;
   trace.remote_parent = trace.parent != 0 && !parent.local;
   trace.context.trace = id;
@@ -31,8 +32,8 @@ RequestTrace Tracer::Start(const TraceParent& parent, const std::string& model) 
 }
 
 bool Tracer::Wants(const TraceParent& parent, const std::string& model, const TraceId& trace) {
-  if (parent.local) return parent.local->recorded;
   if (!settings_.On(model)) return false;
+  if (parent.local) return parent.local->recorded && (!parent.local->forced || TakeForced());
   if (!parent.context.valid()) return settings_.Take(model, trace);
   return parent.context.sampled && TakeForced();
 }

@@ -21,9 +21,11 @@ namespace fovea {
 // What a request or a stream belongs to.
 struct TraceParent {
   TraceContext context;
-  // Where that is a span of this server (a stream's): whether it is recorded, and its clock.
+  // Where that is a span of this server (a stream's): whether it is recorded, whether because its
+  // caller asked for it, and its clock.
   struct Local {
     bool recorded = false;
+    bool forced = false;
     Nanos wall = 0;
   };
   std::optional<Local> local;
@@ -34,12 +36,13 @@ struct RequestTrace {
   // Its own, where it is recorded; else its caller's, which may be none.
   TraceContext context;
   bool recorded = false;
-  SpanId parent = 0;  // 0: none
+  bool forced = false;  // because its caller asked for it
+  SpanId parent = 0;    // 0: none
   bool remote_parent = false;
   Nanos wall = 0;  // since 1970, when steady time was 0
 
   TraceParent AsParent() const {
-    return {.context = context, .local = TraceParent::Local{recorded, wall}};
+    return {.context = context, .local = TraceParent::Local{recorded, forced, wall}};
   }
 };
 
@@ -64,8 +67,9 @@ class Tracer {
         settings_(exporter != nullptr, options.sampling) {}
 
   // Of a request for `model` (empty: for none that serves), or of a stream. A parent of this
-  // server's is followed, and so is a caller that asks to be traced, as often as the options allow;
-  // one that says that it is not is not. The others are traced by the settings.
+  // server's is followed, and so is a caller that asks to be traced, as often as the options allow
+  // (each request of a stream that was asked for counts); one that says that it is not is not. The
+  // others are traced by the settings, which turn all of them off.
   RequestTrace Start(const TraceParent& parent, const std::string& model);
 
   // Spans of a request that is recorded.

@@ -7,7 +7,7 @@ import pytest
 import safetensors.numpy
 import tritonclient.grpc as triton_grpc
 import tritonclient.http as triton_http
-from running_server import DEMO
+from running_server import DEMO, SERVER
 from tritonclient.utils import InferenceServerException
 
 MODEL = "shapes"
@@ -80,3 +80,22 @@ def test_weights_are_served_until_the_model_is_loaded_again(
     assert sorted(path.name for path in (one_model / MODEL).iterdir()) == sorted(
         path.name for path in (DEMO / MODEL).iterdir()
     )
+
+
+def test_row_75_a_limit_of_file_sizes_refuses_weights_and_ends_nothing(
+    start_server, one_model
+) -> None:
+    """The server writes no file, so an operator may forbid it; what it writes to memory counts too."""
+    server = start_server(
+        *("--model-repository", one_model, "--model-control-mode", "explicit"),
+        *("--load-model", MODEL),
+        program=("prlimit", "--fsize=65536", SERVER),
+    )
+    with triton_http.InferenceServerClient(server.http) as client:
+        before = logits(client)
+        with pytest.raises(InferenceServerException, match="no room"):
+            client.load_model(
+                MODEL, config="{}", files={"file:7/model.safetensors": bytes(100_000)}
+            )
+        np.testing.assert_array_equal(logits(client), before)
+    assert server.terminate() == 0

@@ -50,7 +50,7 @@ def config(package: pathlib.Path) -> dict[str, object]:
 def flags(*command: object) -> set[str]:
     """What --help names at the beginning of its lines."""
     text = subprocess.check_output([*command, "--help"], text=True)
-    return set(re.findall(r"^  (?:-\w,)?(--[a-z-]+)", text, re.MULTILINE))
+    return set(re.findall(r"^  (?:-\w,)?(--[a-z0-9-]+)", text, re.MULTILINE))
 
 
 def unzipped(path: pathlib.Path) -> str:

@@ -160,6 +160,19 @@ def test_connections_to_the_servers_are_used_again(proxy: Proxy) -> None:
     assert sum(map(sockets_of, proxy.servers)) - before < most < 500
 
 
+def test_refusals_take_no_server_out_of_service(proxy: Proxy) -> None:
+    """A model that is not ready is answered 503, as often as a caller likes to ask."""
+    connection = http.client.HTTPConnection(proxy.http, timeout=60)
+    for _ in range(10):
+        connection.request("GET", "/v2/models/none/ready")
+        answer = connection.getresponse()
+        assert answer.status == 503 and answer.read()
+        connection.request("GET", f"/v2/models/{MODEL}")
+        answer = connection.getresponse()
+        assert answer.status == 200 and answer.read()
+    connection.close()
+
+
 @pytest.mark.parametrize("chunked", [False, True], ids=["whole", "chunked"])
 def test_long_bodies_go_through(proxy: Proxy, chunked: bool) -> None:
     body = infer_body(15 << 20)

@@ -73,6 +73,10 @@ class OtlpSink final : public SpanSink {
   explicit OtlpSink(OtlpOptions options) : options_(std::move(options)) {
     grpc::ChannelArguments arguments;
     arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);  // they are the exporter's
+    arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);  // to the collector, and to nobody else
+    // A collector whose machine is gone says nothing: a ping without an answer ends the connection.
+    arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 20'000);
+    arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 10'000);
     arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 500);
     arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 500);
     arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 5'000);

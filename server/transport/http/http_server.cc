@@ -1,5 +1,7 @@
 #include "server/transport/http/http_server.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -27,6 +29,16 @@ void Run(boost::asio::io_context& io) {
       // The connection whose step this was has ended with it.
     }
   }
+}
+
+// Has the kernel ask a caller that says nothing, and end a connection that nobody answers on: one
+// that may stay for ever (--http-max-connection-idle 0) would keep its place.
+void FindWhetherItIsThere(int connection) {
+  const int on = 1, idle_seconds = 60, between_seconds = 10, unanswered = 3;
+  setsockopt(connection, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+  setsockopt(connection, IPPROTO_TCP, TCP_KEEPIDLE, &idle_seconds, sizeof(idle_seconds));
+  setsockopt(connection, IPPROTO_TCP, TCP_KEEPINTVL, &between_seconds, sizeof(between_seconds));
+  setsockopt(connection, IPPROTO_TCP, TCP_KEEPCNT, &unanswered, sizeof(unanswered));
 }
 
 }  // namespace
@@ -69,6 +81,7 @@ absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Create(const HttpServerO
     if (error) return;
     file.Release();  // the socket's now
     socket.non_blocking(true, error);
+    FindWhetherItIsThere(socket.native_handle());
     StartHttpSession(port->shared_from_this(), std::move(socket));
   }));
   return server;

@@ -353,9 +353,11 @@ class HttpSession final : public ExchangeOwner, public std::enable_shared_from_t
                        [self = shared_from_this()](beast::error_code error) {
                          if (!error && self->waiting_) self->Gone();
                        });
-    // There is room for it: nothing else is on its way to the caller.
+    // The socket does not block. Where it has no room, because answers before this one are still on
+    // their way, these are what a closed socket answers with a reset.
     beast::error_code error;
-    if (socket_.write_some(asio::buffer(kContinue), error) < kContinue.size()) Gone();
+    const size_t sent = socket_.write_some(asio::buffer(kContinue), error);
+    if (error != asio::error::would_block && sent < kContinue.size()) Gone();
   }
 
   // Nobody reads an answer any more.

@@ -97,8 +97,8 @@ TEST_F(TracerTest, TheSamplingsShareIsTraced) {
 }
 
 TEST_F(TracerTest, RequestsOfAStreamGoWithIt) {
-  Tracer tracer = Make({.sampling = 0, .max_forced_per_second = 1});
-  const RequestTrace stream = tracer.Start(Remote(true), "");
+  Tracer tracer = Make({.sampling = 1, .max_forced_per_second = 0});
+  const RequestTrace stream = tracer.Start({}, "");
   ASSERT_TRUE(stream.recorded);
   for (int i = 0; i < 5; ++i) {
     const RequestTrace request = tracer.Start(stream.AsParent(), "m");
@@ -110,6 +110,19 @@ TEST_F(TracerTest, RequestsOfAStreamGoWithIt) {
   const RequestTrace unrecorded = tracer.Start(Remote(true), "");  // one too many
   ASSERT_FALSE(unrecorded.recorded);
   EXPECT_FALSE(tracer.Start(unrecorded.AsParent(), "m").recorded);
+}
+
+TEST_F(TracerTest, EachRequestOfAStreamThatIsForcedCounts) {
+  Tracer tracer = Make({.sampling = 0, .max_forced_per_second = 4});
+  const RequestTrace stream = tracer.Start(Remote(true), "");
+  ASSERT_TRUE(stream.recorded);
+  int recorded = 0;
+  for (int i = 0; i < 10; ++i) recorded += tracer.Start(stream.AsParent(), "m").recorded;
+  EXPECT_EQ(recorded, 3);
+  clock_.Advance(kSecond);
+  EXPECT_TRUE(tracer.Start(stream.AsParent(), "m").recorded);
+  ASSERT_TRUE(tracer.settings().Change("m", {{"trace_level", {"OFF"}}}).ok());
+  EXPECT_FALSE(tracer.Start(stream.AsParent(), "m").recorded) << "switched off meanwhile";
 }
 
 TEST_F(TracerTest, ASwitchedOffModelIsNotTracedThoughItsCallerAsks) {
