@@ -6,6 +6,7 @@
 #include <boost/beast/http/verb.hpp>
 #include <span>
 #include <string_view>
+#include <type_traits>
 
 #include "server/api/api_methods.h"
 #include "server/transport/http/openapi_schemas.h"
@@ -15,11 +16,11 @@ namespace fovea {
 
 // What OpenAPI says of a route beyond its path and group.
 struct HttpOperation {
-  std::string_view id;          // of all routes unique: generated clients call their functions so
-  std::string_view summary;     // one line
-  DescribePart answer;          // what a 200 holds, by media type
-  DescribePart body = nullptr;  // OpenAPI's requestBody; null: none is read
-  DescribePart parameters = nullptr;  // a list of them, beside the path's; null: none
+  std::string_view id;       // of all routes unique: generated clients call their functions so
+  std::string_view summary;  // one line
+  std::remove_pointer_t<DescribePart>& answer;  // what a 200 holds, by media type
+  DescribePart body = nullptr;                  // OpenAPI's requestBody; null: none is read
+  DescribePart parameters = nullptr;            // a list of them, beside the path's; null: none
   // Statuses of errors beside those that any route has (openapi.cc); 0: no further one.
   std::array<int, 5> errors = {};
   bool may_not_be_ready = false;  // 503 says the same as 200
