@@ -111,7 +111,8 @@ TEST(RequestSpansTest, WhatACallerNamesIsCut) {
   const std::string endless(100'000, 'x');
   request.id = request.requested_model = request.requested_version = endless;
   request.route = "v2/models/{model}/infer";
-  for (const auto& [name, value] : SpansOf(request)[0].attributes) {
+  const Span span = SpansOf(request)[0];
+  for (const auto& [name, value] : span.attributes) {
     const auto* text = std::get_if<std::string>(&value);
     if (text != nullptr) {
       EXPECT_LT(text->size(), 300u) << name;
