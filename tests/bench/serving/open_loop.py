@@ -8,7 +8,8 @@
 
 The capacity is what is answered a second with enough requests always under way and no deadline to speak of. Goodput is a share of
 the capacity of the cores that the load generator, which shares them with the server, leaves: twice the requests cost it twice
-the time. Both shares are printed, over the whole capacity and over that.
+the time. Both shares are printed, over the whole capacity and over that. Requests of the two models count alike, though one takes
+some twenty times the other's time: the share may pass 1, where more of the cheap ones are answered.
 
 Models have an instance for each core, as an operator sets it who wants throughput. With one instance on all cores, the default,
 whatever else a core does holds up the others (printed, without a floor).

@@ -72,7 +72,7 @@ def main() -> None:
     right.set(
         ylabel="of the capacity, answered within a second",
         title="Offered twice the capacity",
-        ylim=(0, 1.1),
+        ylim=(0, 1.1 * max(1.0, *bars.values())),
     )
     figure.tight_layout()
     figure.savefig(target, dpi=120)
