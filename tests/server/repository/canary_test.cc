@@ -210,22 +210,33 @@ TEST_F(CanaryTest, Row69ALabelDoesNotMoveOntoAVersionThatIsOutOfService) {
   EXPECT_EQ((*repository_->Find("cats", "stable"))->version, "1");
 }
 
-TEST_F(CanaryTest, ACanaryThatCouldNotBeAskedSaysNothing) {
+class UnansweredCanaryTest : public CanaryTest, public testing::WithParamInterface<absl::Status> {};
+
+TEST_P(UnansweredCanaryTest, SaysNothingOfItsVersion) {
   AddModel();
   models_.AnswerWith([](const InferenceRequest&) { return Class(3, "cat"); });
   OpenWatching();
   int asked = 0;
   models_.AnswerWith([&](const InferenceRequest&) {
     ++asked;
-    return Unavailable("queue.full", "the queue is full");
+    return GetParam();
   });
   NextRound();
   NextRound();
   clock_.AwaitWaiters(1);
   EXPECT_NE(Acquire("cats"), nullptr);
+  EXPECT_THAT(Index(), ElementsAre("cats/1 ready"));
   repository_.reset();
   EXPECT_EQ(asked, 2);
 }
+
+INSTANTIATE_TEST_SUITE_P(All, UnansweredCanaryTest,
+                         testing::Values(Unavailable("queue.full", "the queue is full"),
+                                         ResourceExhausted("request.memory",
+                                                           "there is not so much memory")),
+                         [](const auto& info) {
+                           return ReasonOf(info.param) == "queue.full" ? "QueueFull" : "NoMemory";
+                         });
 
 TEST_F(CanaryTest, ALoadSaysWhyItsCanaryCouldNotBeAnswered) {
   AddModel();
@@ -236,23 +247,6 @@ TEST_F(CanaryTest, ALoadSaysWhyItsCanaryCouldNotBeAnswered) {
   EXPECT_THAT(Index(), ElementsAre("cats/1 unavailable the canary could not be answered: at most 7 "
                                    "are taken"));
   EXPECT_EQ(repository_->Load("cats", "").code(), absl::StatusCode::kUnavailable);
-}
-
-TEST_F(CanaryTest, ACanaryForWhichThereIsNoMemorySaysNothing) {
-  AddModel();
-  models_.AnswerWith([](const InferenceRequest&) { return Class(3, "cat"); });
-  OpenWatching();
-  int asked = 0;
-  models_.AnswerWith([&](const InferenceRequest&) {
-    ++asked;
-    return ResourceExhausted("request.memory", "there is not so much memory");
-  });
-  NextRound();
-  clock_.AwaitWaiters(1);
-  EXPECT_NE(Acquire("cats"), nullptr);
-  EXPECT_THAT(Index(), ElementsAre("cats/1 ready"));
-  repository_.reset();
-  EXPECT_EQ(asked, 1);
 }
 
 // Whichever version's turn it is.
