@@ -11,7 +11,9 @@ enum class InstanceKind { kAuto, kCpu, kGpu };
 struct InstanceGroup {
   InstanceKind kind = InstanceKind::kAuto;  // kAuto: the best device that there is
   std::vector<int> gpus;                    // kGpu: their numbers, ascending; empty: all
-  int count = 1;                            // at least 1; on GPUs (planned), on each
+  // Batches side by side; on GPUs (planned), on each. 0: on the CPU as many as suit the requests
+  // that wait, which share its threads.
+  int count = 0;
   int threads = 0;  // on the CPU, inside one operator; 0: the cores divided by `count`
   // Triton's weight between models: of two that always have work, one of 2 gets half the device
   // time of one of 1.

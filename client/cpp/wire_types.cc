@@ -26,6 +26,7 @@ Receipt FromWire(const fovea::v1::Receipt& receipt) {
     result.stages[i] = absl::Nanoseconds(nanoseconds[i]);
   }
   result.batch_size = receipt.batch_size();
+  result.batch_threads = receipt.batch_threads();
   result.batch_peak_bytes = receipt.batch_peak_bytes();
   result.padding = receipt.padding();
   return result;
@@ -49,6 +50,7 @@ std::optional<Receipt> ReceiptOf(const Parameters& parameters) {
     receipt.stages[i] = absl::Nanoseconds(*spent);
   }
   receipt.batch_size = static_cast<int>(Integer(parameters, "fovea.batch_size").value_or(0));
+  receipt.batch_threads = static_cast<int>(Integer(parameters, "fovea.batch_threads").value_or(0));
   receipt.batch_peak_bytes = Integer(parameters, "fovea.batch_peak_bytes").value_or(0);
   if (const auto padding = parameters.find("fovea.padding"); padding != parameters.end()) {
     receipt.padding = padding->second.double_param();

@@ -181,7 +181,7 @@ models::InstanceGroup ToInstances(const v1::InstanceGroup& message, const SpecOr
   models::InstanceGroup to;
   errors.Add(InRangeOrZero(origin, "count", message.count(), limits::kMaxInstances));
   errors.Add(InRangeOrZero(origin, "threads", message.threads(), limits::kMaxThreadsPerInstance));
-  to.count = std::max(1, message.count());
+  to.count = message.count();
   to.threads = message.threads();
   errors.Add(InRangeOrZero<uint32_t>(origin.In("rate_limiter"), "priority",
                                      message.rate_limiter().priority(),

@@ -84,7 +84,8 @@ class StageTimes {
 // What a request cost, as told to its caller.
 struct Receipt {
   StageTimes stages;
-  int batch_size = 0;  // images in the batch that it was run in
+  int batch_size = 0;     // images in the batch that it was run in
+  int batch_threads = 0;  // of the device, that ran the batch
   // Most bytes that the whole batch's tensors held at one time, weights not counted.
   int64_t batch_peak_bytes = 0;
   // Of the pixels that the model took for this request's images, the share that shows nothing.

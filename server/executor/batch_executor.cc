@@ -93,12 +93,13 @@ const models::ModelInfo& BatchExecutor::info() const { return model_->info(); }
 int64_t BatchExecutor::weight_bytes() const { return model_->weight_bytes(); }
 int64_t BatchExecutor::peak_activation_bytes() const { return peak_activation_bytes_; }
 
-RunOutcome BatchExecutor::Run(int instance, std::vector<std::unique_ptr<InferenceTask>> tasks,
+RunOutcome BatchExecutor::Run(int instance, int threads,
+                              std::vector<std::unique_ptr<InferenceTask>> tasks,
                               ExecutionObserver* observer) {
   FOVEA_CHECK(instance >= 0 && static_cast<size_t>(instance) < lanes_.size());
   const Nanos now = clock_.Now();
   for (auto& task : tasks) task->request().stages.EndStage(Stage::kQueue, now);
-  return RunTasks(*lanes_[instance], tasks, observer);
+  return RunTasks(*lanes_[instance], threads, tasks, observer);
 }
 
 TaskOutputs BatchExecutor::Described(std::span<const at::Tensor> outputs) const {
@@ -142,15 +143,17 @@ absl::StatusOr<TaskResult> BatchExecutor::ResultOf(std::span<const at::Tensor> o
   return result;
 }
 
-RunOutcome BatchExecutor::RunTasks(Lane& lane, std::span<std::unique_ptr<InferenceTask>> tasks,
+RunOutcome BatchExecutor::RunTasks(Lane& lane, int threads,
+                                   std::span<std::unique_ptr<InferenceTask>> tasks,
                                    ExecutionObserver* observer) {
-  ExecutionObserver::BatchRun run;
+  ExecutionObserver::BatchRun run{.threads = threads};
   std::vector<at::Tensor> outputs;
   bool stopped = false;
   const Nanos start = clock_.Now();
   Nanos gathered = start;
   const absl::Status status = RunTorch("executor.failed", [&] {
-    const BatchSize batch = lane.Gather(tasks);
+    BatchSize batch = lane.Gather(tasks);
+    batch.threads = threads;
     run.images = batch.images;
     gathered = clock_.Now();
     const models::ImageSize input = info().sizes()[batch.shape_key];
@@ -169,8 +172,8 @@ RunOutcome BatchExecutor::RunTasks(Lane& lane, std::span<std::unique_ptr<Inferen
     // One of them is to blame, or they are too many for the memory: halves tell, and the others
     // still get their answer.
     const size_t half = tasks.size() / 2;
-    RunTasks(lane, tasks.first(half), observer);
-    RunTasks(lane, tasks.subspan(half), observer);
+    RunTasks(lane, threads, tasks.first(half), observer);
+    RunTasks(lane, threads, tasks.subspan(half), observer);
     return RunOutcome::kBroken;
   }
 
@@ -192,6 +195,7 @@ RunOutcome BatchExecutor::RunTasks(Lane& lane, std::span<std::unique_ptr<Inferen
     if (!copied.ok()) result = copied;
     if (result.ok()) {
       result->batch_size = run.images;
+      result->batch_threads = run.threads;
       result->batch_peak_bytes = run.peak_bytes;
     }
     run.non_finite += ReasonOf(result.status()) == kNonFinite;

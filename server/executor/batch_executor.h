@@ -16,7 +16,9 @@
 #include "server/core/mutex.h"
 #include "server/executor/inference_task.h"
 #include "server/executor/lane.h"
+#include "server/executor/lane_devices.h"
 #include "server/scheduler/batch.h"
+#include "server/scheduler/elastic_threads.h"
 
 namespace at {
 class Tensor;
@@ -34,6 +36,7 @@ class ExecutionObserver {
   virtual ~ExecutionObserver() = default;
   struct BatchRun {
     int images = 0;
+    int threads = 0;    // of the device, that ran it
     Nanos gather = 0;   // copying and normalising the pixels
     Nanos compute = 0;  // the model
     Nanos scatter = 0;  // results back to the tasks
@@ -53,7 +56,7 @@ struct BatchExecutorOptions {
   // The preprocessing to use in place of the published one; absent: the published one.
   std::function<models::Preprocessing(const models::Preprocessing& published)> preprocessing;
   int max_batch_size = 1;
-  int instances = 1;  // lanes
+  LaneArrangement lanes;
   // What the weights and a batch may hold on the device; sizes whose batches may hold more are not
   // run.
   int64_t max_device_bytes = std::numeric_limits<int64_t>::max();
@@ -64,11 +67,12 @@ struct BatchExecutorOptions {
   CancellationPtr cancellation;
 };
 
-// Hears how long batches of each shape took in the warm-up, of some numbers of images, the smallest
-// and the largest among them.
+// Hears how long batches of each shape took in the warm-up on each number of threads, of some
+// numbers of images, the smallest and the largest among them.
 using WarmUpProgress = std::function<void(const BatchSize& batch, Nanos took)>;
 
-// The numbers of images that are run of each shape before a model is ready, descending: every one
+// The numbers of images that are run of each shape on each number of threads before a model is
+// ready, descending: every one
 // up to 32, and above that steps of an eighth. One that was not run is prepared by the first batch
 // that has it.
 std::vector<int> WarmUpSizes(int max_batch_size);
@@ -113,7 +117,8 @@ class BatchExecutor {
   // of the model the run stops when nobody waits for any of the tasks: each is CANCELLED
   // (request.cancelled), or DEADLINE_EXCEEDED (request.deadline_passed) where its caller is there.
   // `observer` may be null.
-  RunOutcome Run(int instance, std::vector<std::unique_ptr<InferenceTask>> tasks,
+  // Of `threads`, one of the arrangement's, the batch has the room (ThreadChoice::Room).
+  RunOutcome Run(int instance, int threads, std::vector<std::unique_ptr<InferenceTask>> tasks,
                  ExecutionObserver* observer);
 
  private:
@@ -124,16 +129,22 @@ class BatchExecutor {
   int64_t DescribedBytes() const;
   int64_t InputBytesPerImage(const models::ImageSize& size) const;
   absl::Status WarmUp(const WarmUpProgress& progress);
-  // Of one shape, on the first lane. Returns the peak of its largest batch.
-  int64_t WarmUpShape(uint64_t shape_key, models::ForwardContext& context,
+  // Batches of one shape on so many threads, on the first lane. Returns the peak of the largest.
+  int64_t WarmUpShape(uint64_t shape_key, int threads, models::ForwardContext& context,
                       const WarmUpProgress& progress);
   // What one task gets of a pass's outputs, whose rows begin at `first`; INTERNAL where one holds a
   // NaN or an infinity.
   absl::StatusOr<TaskResult> ResultOf(std::span<const at::Tensor> outputs, int64_t first,
                                       const InferenceTask& task) const;
   TaskOutputs Described(std::span<const at::Tensor> outputs) const;
-  RunOutcome RunTasks(Lane& lane, std::span<std::unique_ptr<InferenceTask>> tasks,
+  RunOutcome RunTasks(Lane& lane, int threads, std::span<std::unique_ptr<InferenceTask>> tasks,
                       ExecutionObserver* observer);
+  ThreadChoice threads() const {
+    return {options_.lanes.threads_per_batch, options_.max_batch_size};
+  }
+  // Images that a lane's batches may have: while those before it run, the threads that are left
+  // have room for so many.
+  int RoomOfLane(int lane) const;
 
   const std::unique_ptr<models::Model> model_;
   const BatchExecutorOptions options_;

@@ -6,6 +6,7 @@
 #include <functional>
 #include <numeric>
 #include <optional>
+#include <ranges>
 #include <span>
 #include <utility>
 
@@ -87,7 +88,7 @@ absl::StatusOr<std::unique_ptr<BatchExecutor>> BatchExecutor::Create(
 absl::StatusOr<std::unique_ptr<BatchExecutor>> BatchExecutor::CreateWithModel(
     std::unique_ptr<models::Model> model, const BatchExecutorOptions& options,
     std::unique_ptr<LaneDevice> device, Clock& clock, const WarmUpProgress& progress) {
-  FOVEA_CHECK(options.max_batch_size >= 1 && options.instances >= 1);
+  FOVEA_CHECK(options.max_batch_size >= 1 && options.lanes.lanes >= 1);
   std::unique_ptr<BatchExecutor> executor(
       new BatchExecutor(std::move(model), options, std::move(device), clock));
   FOVEA_RETURN_IF_ERROR(executor->WarmUp(progress));
@@ -119,17 +120,23 @@ int64_t BatchExecutor::DescribedBytes() const {
 // `input_bytes` and `pass_bytes`: of one image, its pixels and what a pass holds at most.
 absl::Status BatchExecutor::CheckMemory(int64_t input_bytes, int64_t pass_bytes) const {
   const std::optional<int64_t> available = device_->AvailableMemory();
-  const int64_t needed =
-      options_.max_batch_size *
-      (options_.instances * input_bytes + device_->Concurrent(options_.instances) * pass_bytes);
+  const int lanes = options_.lanes.lanes;
+  int64_t needed =
+      int64_t{device_->Concurrent(lanes)} * threads().Room(threads().fewest()) * pass_bytes;
+  for (int lane = 0; lane < lanes; ++lane) needed += RoomOfLane(lane) * input_bytes;
   if (!available || needed <= *available) return absl::OkStatus();
   return FailedPrecondition(
       "model.too_large",
       absl::StrFormat(
           "batches of %d in %d instances need about %.1f GiB of memory, and %.1f GiB are "
           "free: lower max_batch_size or instance_group.count",
-          options_.max_batch_size, options_.instances, std::ldexp(needed, -30),
+          options_.max_batch_size, lanes, std::ldexp(needed, -30),
           std::ldexp(*available, -30)));
+}
+
+int BatchExecutor::RoomOfLane(int lane) const {
+  const ThreadChoice choice = threads();
+  return choice.Room(std::max(choice.fewest(), choice.most() - lane * choice.fewest()));
 }
 
 int64_t BatchExecutor::InputBytesPerImage(const models::ImageSize& size) const {
@@ -177,11 +184,14 @@ absl::Status BatchExecutor::WarmUp(const WarmUpProgress& progress) {
     }
     fits = CheckMemory(InputBytesPerImage(sizes[shape_keys.front()]), pass_bytes);
     if (!fits.ok()) return;
-    for (int instance = 0; instance < options_.instances; ++instance) {
-      lanes_.push_back(device_->MakeLane(*model_, preprocessing_, options_.max_batch_size));
+    for (int lane = 0; lane < options_.lanes.lanes; ++lane) {
+      lanes_.push_back(device_->MakeLane(*model_, preprocessing_, RoomOfLane(lane)));
     }
     for (const uint64_t shape_key : shape_keys) {
-      const int64_t peak = WarmUpShape(shape_key, context, progress);
+      int64_t peak = 0;
+      for (const int on : std::views::reverse(options_.lanes.threads_per_batch)) {
+        peak = std::max(peak, WarmUpShape(shape_key, on, context, progress));
+      }
       device_bytes_[shape_key] = model_->weight_bytes() + peak;
       peak_activation_bytes_ = std::max(peak_activation_bytes_, peak);
     }
@@ -192,15 +202,17 @@ absl::Status BatchExecutor::WarmUp(const WarmUpProgress& progress) {
   return absl::OkStatus();
 }
 
-int64_t BatchExecutor::WarmUpShape(uint64_t shape_key, models::ForwardContext& context,
+int64_t BatchExecutor::WarmUpShape(uint64_t shape_key, int threads,
+                                   models::ForwardContext& context,
                                    const WarmUpProgress& progress) {
   // The first pass of a batch builds oneDNN's primitives for it, a few milliseconds each, and is
   // not what such batches will take: where the time is to be known, there is a second one. A
   // doubling of images is enough of them for the latency curve.
-  int next_timed = options_.max_batch_size;
+  const int most = this->threads().Room(threads);
+  int next_timed = most;
   int64_t peak = 0;
-  for (const int images : WarmUpSizes(options_.max_batch_size)) {
-    const BatchSize batch{.images = images, .shape_key = shape_key};
+  for (const int images : WarmUpSizes(most)) {
+    const BatchSize batch{.images = images, .shape_key = shape_key, .threads = threads};
     peak = std::max(peak, lanes_[0]->Run(batch, context).peak_bytes);
     if (context.ShouldStop()) return peak;
     if (images > next_timed) continue;

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "base/check.h"
 #include "kernels/memory/memory_ledger.h"
 #include "model_zoo/model.h"
@@ -22,8 +23,9 @@ namespace {
 class CpuLane final : public Lane {
  public:
   CpuLane(const models::Model& model, const models::Preprocessing& preprocessing,
-          int max_batch_size)
+          int max_batch_size, const IntraOpThreads& intra_op_threads)
       : model_(model),
+        intra_op_threads_(intra_op_threads),
         normalisation_(Normalisation::From(preprocessing.mean, preprocessing.std)),
         inputs_(Inputs(model.info(), max_batch_size)) {}
 
@@ -41,6 +43,8 @@ class CpuLane final : public Lane {
 
   Pass Run(const BatchSize& batch, models::ForwardContext& context) override {
     const at::Tensor input = inputs_.at(batch.shape_key).narrow(0, 0, batch.images);
+    intra_op_threads_.Begin(batch.threads);
+    const absl::Cleanup end = [&] { intra_op_threads_.End(batch.threads); };
     kernels::MemoryLedger ledger;
     Pass pass{.outputs = model_.RunBatch(input, context)};
     pass.peak_bytes = ledger.peak_bytes() + static_cast<int64_t>(input.nbytes());
@@ -115,6 +119,7 @@ class CpuLane final : public Lane {
   }
 
   const models::Model& model_;
+  const IntraOpThreads& intra_op_threads_;
   const Normalisation normalisation_;
   const std::vector<at::Tensor> inputs_;  // by shape key
 };
@@ -122,7 +127,7 @@ class CpuLane final : public Lane {
 class CpuDevice final : public LaneDevice {
  public:
   explicit CpuDevice(const CpuLaneOptions& options)
-      : options_(options), intra_op_threads_(options.threads_per_lane, options.instances) {}
+      : options_(options), intra_op_threads_(options.threads_per_batch, options.lanes) {}
 
   std::string_view name() const override { return "CPU"; }
 
@@ -133,11 +138,11 @@ class CpuDevice final : public LaneDevice {
   std::unique_ptr<Lane> MakeLane(const models::Model& model,
                                  const models::Preprocessing& preprocessing,
                                  int max_batch_size) const override {
-    return std::make_unique<CpuLane>(model, preprocessing, max_batch_size);
+    return std::make_unique<CpuLane>(model, preprocessing, max_batch_size, intra_op_threads_);
   }
 
   int Concurrent(int lanes) const override {
-    return std::clamp(options_.threads / options_.threads_per_lane, 1, lanes);
+    return std::clamp(options_.threads / options_.threads_per_batch.front(), 1, lanes);
   }
 
   std::optional<int64_t> AvailableMemory() const override {

@@ -6,15 +6,17 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "server/executor/lane.h"
 
 namespace fovea {
 
 struct CpuLaneOptions {
-  int threads = 1;           // of the models together
-  int instances = 1;         // of this model
-  int threads_per_lane = 1;  // inside one operator; at most `threads`
+  int threads = 1;  // of the models together
+  int lanes = 1;    // of this model
+  // Inside one operator of a batch, ascending; at most `threads`.
+  std::vector<int> threads_per_batch = {1};
   // As LaneDevice's; null: not known.
   std::function<std::optional<int64_t>()> available_memory;
 };

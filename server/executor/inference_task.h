@@ -42,7 +42,8 @@ struct TaskResult {
   // What is left to do for this task alone, instead of `outputs`; null: nothing. To be called once,
   // on any thread that may be held up: others of its batch do not wait for it.
   absl::AnyInvocable<absl::StatusOr<TaskOutputs>() &&> finish;
-  int batch_size = 0;  // images in the batch that it was run in
+  int batch_size = 0;     // images in the batch that it was run in
+  int batch_threads = 0;  // of the device, that ran the batch
   int64_t batch_peak_bytes = 0;
 };
 

@@ -9,8 +9,10 @@ namespace fovea {
 
 std::atomic<int> IntraOpThreads::all_kept_ = 0;
 
-IntraOpThreads::IntraOpThreads(int per_instance, int instances)
-    : per_instance_(per_instance), kept_((per_instance - 1) * instances) {
+IntraOpThreads::IntraOpThreads(std::span<const int> per_batch, int instances)
+    : elastic_(per_batch.size() > 1),
+      most_(per_batch.back()),
+      kept_((most_ - 1) * (elastic_ ? 1 : instances)) {
   all_kept_ += kept_;
 }
 
@@ -22,7 +24,19 @@ void IntraOpThreads::Enter() const {
   // to call it wins: ATen is to meet this thread now, LibTorch's copy of that code and ours.
   (void)at::get_num_threads();
   at::internal::lazy_init_num_threads();
-  at::set_num_threads(per_instance_);
+  at::set_num_threads(most_);
+}
+
+void IntraOpThreads::Begin(int threads) const {
+  if (!elastic_ || at::get_num_threads() == threads) return;
+  // The next parallel region ends the helpers that it does not need; with one thread there is none,
+  // and they would spin where others are to run.
+  if (threads == 1) Release();
+  at::set_num_threads(threads);
+}
+
+void IntraOpThreads::End(int threads) const {
+  if (elastic_ && threads > 1 && threads < most_) Release();
 }
 
 void IntraOpThreads::Idle() const {

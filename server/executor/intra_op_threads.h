@@ -8,14 +8,16 @@
 #pragma once
 
 #include <atomic>
+#include <span>
 
 namespace fovea {
 
 // Thread-safe; one per model, for as long as its instances may run.
 class IntraOpThreads {
  public:
-  // Counts what the model's instances would keep. `per_instance` counts the instance's own thread.
-  IntraOpThreads(int per_instance, int instances);
+  // Counts what the model's instances would keep. `per_batch`: the threads that a batch may have,
+  // ascending, the instance's own among them.
+  IntraOpThreads(std::span<const int> per_batch, int instances);
   ~IntraOpThreads();
   IntraOpThreads(const IntraOpThreads&) = delete;
   IntraOpThreads& operator=(const IntraOpThreads&) = delete;
@@ -23,6 +25,12 @@ class IntraOpThreads {
   // To be called first on a thread that runs the model. It may interrupt threads that have not
   // entered (core/thread_scheduling.h), and so may its helpers.
   void Enter() const;
+  // Before and after each batch, on a thread that has entered: its operators run on so many threads.
+  // Where batches may have several numbers of threads, helpers stay only with who has had all: no
+  // other instance runs then, and when one does, on fewer, this one has fewer too.
+  void Begin(int threads) const;
+  void End(int threads) const;
+
   // To be called on an instance's thread that has had nothing to run for long: gives its helpers
   // back if the helpers of all models outnumber the cores. The next batch then starts new ones, and
   // may wait milliseconds until the system has moved them to idle cores.
@@ -39,7 +47,8 @@ class IntraOpThreads {
   static void Release();
 
  private:
-  const int per_instance_;
+  const bool elastic_;
+  const int most_;
   const int kept_;
   static std::atomic<int> all_kept_;
 };

@@ -23,13 +23,15 @@ class Model;
 namespace fovea {
 
 // One instance: its input buffer, and the passes over it. A shape key is a place in
-// ModelInfo::sizes(). Used by one thread at a time. Throws c10::Error.
+// ModelInfo::sizes(). Used by one thread at a time, and not longer than its device. Throws
+// c10::Error.
 class Lane {
  public:
   virtual ~Lane() = default;
 
   // Copies the pixels of the tasks, all of one shape, into its input, one after another, and
   // normalises them on the way: the only copy between the socket and the model.
+  // On how many threads it is to be run is not known here: left as it is by default.
   virtual BatchSize Gather(std::span<const std::unique_ptr<InferenceTask>> tasks) = 0;
 
   struct Pass {
@@ -38,7 +40,7 @@ class Lane {
     std::vector<at::Tensor> outputs;
     int64_t peak_bytes = 0;  // held at one time, the images' input included
   };
-  // Runs the first images of its input, as images of that shape.
+  // Runs the first images of its input, as images of that shape, on so many threads.
   virtual Pass Run(const BatchSize& batch, models::ForwardContext& context) = 0;
 };
 
@@ -57,7 +59,7 @@ class LaneDevice {
                                          const models::Preprocessing& preprocessing,
                                          int max_batch_size) const = 0;
 
-  // Of `lanes` lanes, how many run at the same time.
+  // Of `lanes` lanes, how many run at the same time, on as few threads each as there may be.
   virtual int Concurrent(int lanes) const = 0;
   // Bytes that batches may use; nothing: not known.
   virtual std::optional<int64_t> AvailableMemory() const = 0;

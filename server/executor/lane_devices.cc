@@ -2,17 +2,30 @@
 
 #include <algorithm>
 
+#include "base/limits.h"
 #include "base/status.h"
 #include "server/executor/cpu_lane.h"
 
 namespace fovea {
 
-int ThreadsPerInstance(const models::InstanceGroup& group, int threads) {
-  if (group.threads > 0) return std::min(group.threads, threads);
-  return std::max(1, threads / group.count);
+LaneArrangement ArrangeLanes(const models::InstanceGroup& group, int threads, int max_batch_size) {
+  if (group.threads > 0) {
+    return {.lanes = std::max(1, group.count),
+            .threads_per_batch = {std::min(group.threads, threads)}};
+  }
+  if (group.count > 0) {
+    return {.lanes = group.count, .threads_per_batch = {std::max(1, threads / group.count)}};
+  }
+  const int most_lanes = std::min({threads, max_batch_size, limits::kMaxInstances});
+  const int fewest = (threads + most_lanes - 1) / most_lanes;
+  LaneArrangement arrangement{.lanes = threads / fewest, .threads_per_batch = {}};
+  for (int on = fewest; on < threads; on *= 2) arrangement.threads_per_batch.push_back(on);
+  arrangement.threads_per_batch.push_back(threads);
+  return arrangement;
 }
 
 absl::StatusOr<std::unique_ptr<LaneDevice>> MakeLaneDevice(const models::InstanceGroup& group,
+                                                           const LaneArrangement& arrangement,
                                                            const LaneDeviceOptions& options) {
   switch (group.kind) {
     case models::InstanceKind::kGpu:
@@ -24,8 +37,8 @@ absl::StatusOr<std::unique_ptr<LaneDevice>> MakeLaneDevice(const models::Instanc
       break;
   }
   return MakeCpuDevice({.threads = options.threads,
-                        .instances = group.count,
-                        .threads_per_lane = ThreadsPerInstance(group, options.threads),
+                        .lanes = arrangement.lanes,
+                        .threads_per_batch = arrangement.threads_per_batch,
                         .available_memory = options.available_memory});
 }
 

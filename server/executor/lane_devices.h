@@ -6,6 +6,8 @@
 #include <memory>
 #include <optional>
 
+#include <vector>
+
 #include "absl/status/statusor.h"
 #include "model_zoo/instance_group.h"
 #include "server/executor/lane.h"
@@ -19,12 +21,23 @@ struct LaneDeviceOptions {
   std::function<std::optional<int64_t>()> available_memory;
 };
 
-// Threads of the CPU inside one operator of each instance.
-int ThreadsPerInstance(const models::InstanceGroup& group, int threads);
+// How a model's batches share the CPU's threads.
+struct LaneArrangement {
+  int lanes = 1;
+  // Ascending. One: each batch gets as many. Several: the scheduler chooses for each batch, and the
+  // lanes are as many as run side by side on the fewest.
+  std::vector<int> threads_per_batch = {1};
+};
+
+// Where the group gives neither a count nor threads there are several: from one for each lane, by
+// doubling, up to all `threads`. No more lanes than `max_batch_size`, so that with an image on each
+// no more are held than an operator has allowed.
+LaneArrangement ArrangeLanes(const models::InstanceGroup& group, int threads, int max_batch_size);
 
 // What a model with such instances runs on. FAILED_PRECONDITION model.no_device where this server
 // has none of the kind.
 absl::StatusOr<std::unique_ptr<LaneDevice>> MakeLaneDevice(const models::InstanceGroup& group,
+                                                           const LaneArrangement& arrangement,
                                                            const LaneDeviceOptions& options);
 
 }  // namespace fovea

@@ -43,6 +43,7 @@ class MeteredModel final : public ModelObserver {
   }
   void OnBatch(const BatchRun& run) override {
     meter_->OnBatch({.images = run.images,
+                     .threads = run.threads,
                      .gather = run.gather,
                      .compute = run.compute,
                      .scatter = run.scatter,

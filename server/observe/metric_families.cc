@@ -48,6 +48,8 @@ MetricFamilies::MetricFamilies(prometheus::Registry& registry)
                              "Time of a request in each stage; the stages add up to the request")),
       batch_size(
           Declare<Histogram>(registry, "fovea_batch_size", "Images in a batch that was run")),
+      batch_threads(Declare<Histogram>(registry, "fovea_batch_threads",
+                                       "Threads of the CPU that ran a batch")),
       batch_peak_memory(Declare<Histogram>(
           registry, "fovea_batch_peak_memory_bytes",
           "Most bytes that a batch's tensors held at one time, weights not counted")),

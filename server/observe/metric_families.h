@@ -20,6 +20,7 @@ struct MetricFamilies {
   prometheus::Family<prometheus::Histogram>& request_duration;  // + protocol
   prometheus::Family<prometheus::Histogram>& stage_duration;    // + stage
   prometheus::Family<prometheus::Histogram>& batch_size;
+  prometheus::Family<prometheus::Histogram>& batch_threads;
   prometheus::Family<prometheus::Histogram>& batch_peak_memory;
   prometheus::Family<prometheus::Histogram>& batch_padding;  // of models that fit pictures
   prometheus::Family<prometheus::Counter>& batches_closed;   // + reason

@@ -68,6 +68,7 @@ ModelMeter::ModelMeter(MetricFamilies& families, const ModelView& model,
       series_(LabelsOf(model)),
       answered_(families, series_),
       batch_size_(series_.Add(families.batch_size, {}, BatchBuckets())),
+      batch_threads_(series_.Add(families.batch_threads, {}, BatchBuckets())),
       batch_peak_memory_(series_.Add(families.batch_peak_memory, {}, MemoryBuckets())),
       images_(series_.Add(families.images, {})),
       non_finite_(series_.Add(families.non_finite, {})),
@@ -143,6 +144,7 @@ void ModelMeter::OnAnswered(Protocol protocol, absl::StatusCode code, const Stag
 
 void ModelMeter::OnBatch(const BatchRun& run) {
   batch_size_.Observe(run.images);
+  batch_threads_.Observe(run.threads);
   batch_peak_memory_.Observe(static_cast<double>(run.peak_bytes));
   if (batch_padding_ != nullptr) batch_padding_->Observe(run.padding);
   images_.Increment(run.images);

@@ -43,6 +43,7 @@ class ModelMeter {
   // A batch was run: what gathering, the model and handing out took.
   struct BatchRun {
     int images = 0;
+    int threads = 0;
     Nanos gather = 0, compute = 0, scatter = 0;
     int64_t peak_bytes = 0;
     double padding = 0;
@@ -74,6 +75,7 @@ class ModelMeter {
   std::array<prometheus::Histogram*, kProtocols.size()> request_duration_{};
   std::array<prometheus::Histogram*, kStageCount> stage_duration_{};
   prometheus::Histogram& batch_size_;
+  prometheus::Histogram& batch_threads_;
   prometheus::Histogram& batch_peak_memory_;
   prometheus::Histogram* batch_padding_ = nullptr;  // of models that fit pictures
   prometheus::Counter& images_;

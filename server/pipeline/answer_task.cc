@@ -42,6 +42,7 @@ absl::StatusOr<InferenceResponse> MakeResponse(InferenceTask& task, const Served
   response.attention = model.attention;
   response.untrained = model.untrained;
   response.receipt.batch_size = result.batch_size;
+  response.receipt.batch_threads = result.batch_threads;
   response.receipt.batch_peak_bytes = result.batch_peak_bytes;
   const ImageSize& input = model.sizes[task.shape_key()];
   const std::vector<ImageTransform> transforms = TransformsOf(task, input);

@@ -128,6 +128,7 @@ class Joined {
       const Receipt& one = responses_[i]->receipt;
       FOVEA_RETURN_IF_ERROR(Append(whole.results, std::move(responses_[i]->results)));
       whole.receipt.batch_size = std::max(whole.receipt.batch_size, one.batch_size);
+      whole.receipt.batch_threads = std::max(whole.receipt.batch_threads, one.batch_threads);
       whole.receipt.batch_peak_bytes =
           std::max(whole.receipt.batch_peak_bytes, one.batch_peak_bytes);
       whole.receipt.padding += one.padding;

@@ -41,10 +41,14 @@ BatchExecutorOptions ExecutorOptions(const VersionToLoad& model,
                 return spec.preprocessing.AppliedTo(published);
               },
           .max_batch_size = spec.max_batch_size,
-          .instances = spec.instances.count,
+          .lanes = LanesOf(model, environment),
           .max_device_bytes = environment.max_device_bytes,
           .warm_up_turn = environment.warm_up_turn,
           .cancellation = model.cancellation};
+}
+
+LaneArrangement LanesOf(const VersionToLoad& model, const ServedModel::Environment& environment) {
+  return ArrangeLanes(model.spec.instances, environment.device_threads, model.spec.max_batch_size);
 }
 
 absl::StatusOr<std::unique_ptr<LaneDevice>> DeviceOf(const VersionToLoad& model,
@@ -52,7 +56,8 @@ absl::StatusOr<std::unique_ptr<LaneDevice>> DeviceOf(const VersionToLoad& model,
   const LaneDeviceOptions options{.threads = environment.device_threads,
                                   .available_memory = environment.available_memory};
   return environment.make_device ? environment.make_device(model.spec.instances, options)
-                                 : MakeLaneDevice(model.spec.instances, options);
+                                 : MakeLaneDevice(model.spec.instances,
+                                                  LanesOf(model, environment), options);
 }
 
 }  // namespace fovea

@@ -17,6 +17,9 @@ BatchExecutorOptions ExecutorOptions(const VersionToLoad& model,
 PreprocessSpec ImagingSpec(const models::ModelInfo& info,
                            const models::Preprocessing& preprocessing);
 
+// How its batches share the device's threads.
+LaneArrangement LanesOf(const VersionToLoad& model, const ServedModel::Environment& environment);
+
 // What the model's instances run on. FAILED_PRECONDITION: this server has no such device.
 absl::StatusOr<std::unique_ptr<LaneDevice>> DeviceOf(const VersionToLoad& model,
                                                      const ServedModel::Environment& environment);

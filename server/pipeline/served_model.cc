@@ -29,7 +29,7 @@ std::vector<QueuePolicy> QueuePolicies(const ModelView& model) {
 absl::StatusOr<std::shared_ptr<Servable>> ServedModel::Create(const VersionToLoad& model,
                                                               const Environment& environment) {
   const ModelSpec& spec = model.spec;
-  const int threads = ThreadsPerInstance(spec.instances, environment.device_threads);
+  const LaneArrangement lanes = LanesOf(model, environment);
   const std::string who = absl::StrCat(model.name, " version ", model.version);
   const Nanos start = environment.clock.Now();
 
@@ -41,8 +41,10 @@ absl::StatusOr<std::shared_ptr<Servable>> ServedModel::Create(const VersionToLoa
                             environment.clock, [&](const BatchSize& batch, Nanos took) {
                               warm_up.emplace_back(batch, took);
                               Log(LogLevel::kDebug,
-                                  absl::StrFormat("%s: a batch of %d of shape %d takes %.2f ms",
-                                                  who, batch.images, batch.shape_key, took * 1e-6));
+                                  absl::StrFormat("%s: a batch of %d of shape %d takes %.2f ms on "
+                                                  "%d threads",
+                                                  who, batch.images, batch.shape_key, took * 1e-6,
+                                                  batch.threads));
                             }));
 
   auto served = std::shared_ptr<ServedModel>(new ServedModel(environment));
@@ -71,8 +73,8 @@ absl::StatusOr<std::shared_ptr<Servable>> ServedModel::Create(const VersionToLoa
       .preferred_batch_sizes = spec.batching.preferred_batch_sizes,
       .max_queue_delay_us = spec.batching.max_queue_delay_us,
       .policies = QueuePolicies(*served->view_),
-      .instances = spec.instances.count,
-      .threads_per_instance = threads,
+      .instances = lanes.lanes,
+      .threads_per_batch = lanes.threads_per_batch,
       .rate_limiter_priority = spec.instances.rate_limiter_priority,
       .drain_timeout_us = environment.drain_timeout_us,
       .on_thread_start = [served =
@@ -84,11 +86,13 @@ absl::StatusOr<std::shared_ptr<Servable>> ServedModel::Create(const VersionToLoa
                              queue_options, [served = served.get()](std::unique_ptr<Batch> batch) {
                                return served->RunBatch(std::move(batch));
                              }));
-  Nanos alone = 0, full = 0;  // at the model's own size
+  Nanos alone = 0, full = 0;  // at the model's own size, on all its threads
+  const int threads = lanes.threads_per_batch.back();
   for (const auto& [batch, took] : warm_up) {
     served->queue_->RecordLatency(batch, took);
-    if (batch.shape_key == 0 && batch.images == 1) alone = took;
-    if (batch.shape_key == 0 && batch.images == spec.max_batch_size) full = took;
+    if (batch.shape_key != 0 || batch.threads != threads) continue;
+    if (batch.images == 1) alone = took;
+    if (batch.images == spec.max_batch_size) full = took;
   }
   Log(LogLevel::kInfo,
       absl::StrFormat("%s: ready after %.1f s; attention %s, %d threads, %.1f ms alone and %.1f ms "
@@ -113,7 +117,7 @@ RunOutcome ServedModel::RunBatch(std::unique_ptr<Batch> batch) {
     // Every task of this queue was made by the pipeline.
     tasks.emplace_back(static_cast<InferenceTask*>(task.release()));
   }
-  return executor_->Run(batch->instance, std::move(tasks), observer_.get());
+  return executor_->Run(batch->instance, batch->threads, std::move(tasks), observer_.get());
 }
 
 }  // namespace fovea

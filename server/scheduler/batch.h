@@ -43,6 +43,7 @@ struct Batch {
   std::vector<std::unique_ptr<Task>> tasks;  // in the order of the line
   int images = 0;                            // of all tasks together
   uint64_t shape_key = 0;                    // of all of them
+  int threads = 1;                           // of the device, which are this batch's until it ends
   CloseReason why = CloseReason::kIdle;
   int instance = 0;     // 0 .. instances - 1 of its queue; an instance runs one batch at a time
   Nanos closed_at = 0;  // when its tasks left the line

@@ -16,13 +16,16 @@ BatchPolicy::Decision BatchPolicy::Next(const Snapshot& queue, Nanos now) const 
   FOVEA_CHECK(queue.images >= 1 && queue.first_images >= 1 && queue.latency != nullptr);
   if (!queue.device_idle) return WaitUntil{kNever};
 
-  Close close{.images = std::min(queue.images, options_.max_batch_size), .why = CloseReason::kFull};
+  FOVEA_CHECK(queue.most_images >= 1 && queue.most_images <= options_.max_batch_size);
+
+  Close close{.images = std::min(queue.images, queue.most_images), .why = CloseReason::kFull};
   const auto& preferred = options_.preferred_batch_sizes;
   const auto above = std::upper_bound(preferred.begin(), preferred.end(), queue.images);
   Nanos wait_until = now;
   if (above != preferred.begin()) {
-    close = {.images = *std::prev(above), .why = CloseReason::kPreferred};
-  } else if (queue.images < options_.max_batch_size) {
+    close = {.images = std::min(*std::prev(above), queue.most_images),
+             .why = CloseReason::kPreferred};
+  } else if (queue.images < queue.room) {
     const Nanos delay_left = options_.max_queue_delay - queue.longest_wait;
     const Nanos earliest = std::min(queue.first_deadline, queue.behind_deadline);
     const Nanos latest_start =

@@ -15,7 +15,7 @@ namespace fovea {
 // A batch forms in the line: its tasks can still leave, and others can still overtake them, until
 // an instance is there to run it. So nothing closes while the device is busy, and batch peers
 // gather meanwhile. With an idle device it closes
-//   - at a preferred size, the largest that can be formed, or when it is full;
+//   - at a preferred size, the largest that can be formed, or when as many wait as there is room for;
 //   - when by the latency curve a later start would miss the earliest deadline;
 //   - when somebody in line has waited for the queue delay, which may be none.
 // It takes no more images than the earliest deadline leaves time for. A deadline of a lower
@@ -30,6 +30,8 @@ class BatchPolicy {
 
   struct Snapshot {
     int images = 0;          // in line for this batch, also more than it can take; >= 1
+    int most_images = 1;     // that it may take: part of the line where others take the rest
+    int room = 1;            // for images, in all batches that could start now
     Nanos longest_wait = 0;  // of anybody in line, also those of another shape
     // Of those that would be in it and stand with the first: in its priority, and delayed as it is.
     int first_images = 1;

@@ -116,15 +116,20 @@ Dispatcher::Work Dispatcher::Next(Nanos now) {
   Work work;
   for (auto& [id, queue] : queues_) TakeExpired(queue, now);
 
+  absl::InlinedVector<Queue*, 8> with_work;
   absl::InlinedVector<Ready, 8> ready;
   while (free_threads_ > 0) {
+    with_work.clear();
     ready.clear();
     work.wake_at = kNever;
     for (auto& [id, queue] : queues_) {
       if (queue.running == queue.options.instances) continue;
       ClearHead(queue, now);
-      if (queue.line.empty()) continue;
-      const auto answer = Ask(queue, now);
+      if (!queue.line.empty()) with_work.push_back(&queue);
+    }
+    for (Queue* queue : with_work) {
+      const int part = std::max(1, free_threads_ / static_cast<int>(with_work.size()));
+      const auto answer = Ask(*queue, part, now);
       if (const auto* one = std::get_if<Ready>(&answer)) {
         ready.push_back(*one);
       } else {
@@ -133,7 +138,7 @@ Dispatcher::Work Dispatcher::Next(Nanos now) {
     }
     if (ready.empty()) break;
     const Turn turn = NextTurn(ready, now);
-    if (turn.ready->queue->options.threads_per_instance > free_threads_) break;  // kept for it
+    if (turn.ready->threads > free_threads_) break;  // kept for it
     if (std::optional<Start> start = StartBatch(turn, now)) {
       work.starts.push_back(*std::move(start));
     }
@@ -153,14 +158,15 @@ void Dispatcher::Done(QueueId id, int instance, RunOutcome outcome, Nanos durati
   FOVEA_CHECK(slot.has_value());
   const Run run = *std::exchange(slot, std::nullopt);
   --queue.running;
-  free_threads_ += queue.options.threads_per_instance;
+  free_threads_ += run.batch.threads;
   if (outcome == RunOutcome::kWhole) queue.latency.Record(run.batch, duration, now);
   if (run.charged.has_value()) {
-    fair_share_.Charge(id, duration * queue.options.threads_per_instance - *run.charged);
+    fair_share_.Charge(id, duration * run.batch.threads - *run.charged);
   }
   if (queue.options.observer != nullptr) {
     queue.options.observer->OnBatchDone(run.batch.images, duration);
-    const Nanos forecast = queue.latency.Of(run.batch.shape_key).Typical(run.batch.images);
+    const Nanos forecast =
+        queue.latency.Of(run.batch.shape_key, run.batch.threads).Typical(run.batch.images);
     if (outcome == RunOutcome::kStopped && forecast > duration) {
       queue.options.observer->OnWorkSaved(forecast - duration);
     }
@@ -168,7 +174,7 @@ void Dispatcher::Done(QueueId id, int instance, RunOutcome outcome, Nanos durati
 }
 
 Nanos Dispatcher::LeastRunTime(QueueId id, const BatchSize& batch, Nanos now) const {
-  const LatencyModel& latency = Get(id).latency.Of(batch.shape_key);
+  const LatencyModels::Shape& latency = Get(id).latency.Of(batch.shape_key);
   return latency.Trusted(now) ? latency.Fast(batch.images) : 0;
 }
 
@@ -192,6 +198,12 @@ Nanos Dispatcher::Queue::OrderOf(const TaskOutline& outline, Nanos now) const {
                                     : outline.deadline;
 }
 
+Dispatcher::Queue::FullBatch Dispatcher::Queue::LatestFullBatch(uint64_t shape_key) const {
+  const LatencyModels::Shape& shape = latency.Of(shape_key);
+  const int latest = shape.latest_threads() > 0 ? shape.latest_threads() : threads().most();
+  return {.images = threads().Room(latest), .threads = latest, .latency = shape.On(latest)};
+}
+
 Dispatcher::Queue* Dispatcher::Find(QueueId id) {
   auto found = queues_.find(id);
   return found == queues_.end() ? nullptr : &found->second;
@@ -207,8 +219,8 @@ void Dispatcher::Drop(Queue& queue, std::unique_ptr<Task> task, absl::Status why
   if (queue.options.observer != nullptr) {
     const Rejection counted = refusal::CountedAs(why);
     queue.options.observer->OnDropped(task->priority(), counted);
-    const int batch = queue.options.max_batch_size;
-    const Nanos share = queue.latency.Of(task->shape_key()).Typical(batch) * task->images() / batch;
+    const Queue::FullBatch full = queue.LatestFullBatch(task->shape_key());
+    const Nanos share = full.run_time() * task->images() / full.images;
     const bool unwanted = counted == Rejection::kCancelled || counted == Rejection::kDeadline;
     if (unwanted && share > 0) queue.options.observer->OnWorkSaved(share);
   }
@@ -226,33 +238,45 @@ void Dispatcher::TakeExpired(Queue& queue, Nanos now) {
   TellDepth(queue);
 }
 
-absl::Status Dispatcher::Refusal(const Queue& queue, const WaitingTask& task, Nanos now) const {
+absl::Status Dispatcher::Refusal(const WaitingTask& task, Nanos least, Nanos now) {
   if (task.task->Cancelled()) return refusal::CallerGone();
-  const LatencyModel& latency = queue.latency.Of(task.shape_key);
-  if (task.deadline != kNever && latency.Trusted(now) &&
-      task.deadline - now < latency.Fast(task.images)) {
-    return refusal::Unreachable();
-  }
+  if (task.deadline != kNever && task.deadline - now < least) return refusal::Unreachable();
   return absl::OkStatus();
 }
 
 void Dispatcher::ClearHead(Queue& queue, Nanos now) {
   bool cleared = false;
   while (!queue.line.empty()) {
-    absl::Status refusal = Refusal(queue, queue.line.front(), now);
+    const WaitingTask& first = queue.line.front();
+    const LatencyModels::Shape& latency = queue.latency.Of(first.shape_key);
+    const Nanos least = latency.Trusted(now) ? latency.Fast(first.images) : 0;
+    absl::Status refusal = Refusal(first, least, now);
     if (refusal.ok()) break;
-    Drop(queue, queue.line.Remove(queue.line.front().id), std::move(refusal));
+    Drop(queue, queue.line.Remove(first.id), std::move(refusal));
     cleared = true;
   }
   if (cleared) TellDepth(queue);
 }
 
 std::variant<Dispatcher::Ready, BatchPolicy::WaitUntil> Dispatcher::Ask(Queue& queue,
+                                                                        int free_threads,
                                                                         Nanos now) const {
-  const TaskQueue::Forming forming = queue.line.Look(queue.options.max_batch_size);
-  const LatencyModel& latency = queue.latency.Of(queue.line.front().shape_key);
+  const WaitingTask& first = queue.line.front();
+  const LatencyModels::Shape& curves = queue.latency.Of(first.shape_key);
+  const ThreadShare share =
+      ChooseThreads(queue.threads(),
+                    {.images = queue.line.ImagesOf(first.shape_key),
+                     .first_images = first.images,
+                     .free_threads = free_threads,
+                     .left = first.deadline == kNever ? kNever : first.deadline - now},
+                    curves);
+  const int side_by_side = std::max(share.threads, std::min(free_threads, queue.threads().most()));
+  const TaskQueue::Forming forming = queue.line.Look(share.images);
+  const LatencyModel& latency = curves.On(share.threads);
   const BatchPolicy::Decision decision =
       queue.policy.Next({.images = forming.images,
+                         .most_images = share.images,
+                         .room = queue.threads().Room(side_by_side),
                          .longest_wait = now - queue.line.oldest(),
                          .first_images = forming.first_images,
                          .first_deadline = forming.first_deadline,
@@ -266,6 +290,7 @@ std::variant<Dispatcher::Ready, BatchPolicy::WaitUntil> Dispatcher::Ask(Queue& q
   const Nanos deadline = std::min(forming.first_deadline, forming.behind_deadline);
   return Ready{.queue = &queue,
                .close = close,
+               .threads = share.threads,
                .run_time = latency.Typical(close.images),
                .start_by = deadline == kNever ? kNever : deadline - latency.Slow(close.images)};
 }
@@ -275,17 +300,20 @@ std::optional<Dispatcher::Start> Dispatcher::StartBatch(const Turn& turn, Nanos 
   const BatchPolicy::Close& close = turn.ready->close;
   std::vector<std::unique_ptr<Task>> refused;
   std::vector<absl::Status> why;
+  const int threads = turn.ready->threads;
   TaskQueue::Taken taken = queue.line.Take(
       close.images,
       [&](const WaitingTask& task) {
-        absl::Status refusal = Refusal(queue, task, now);
+        const LatencyModel& latency = queue.latency.Of(task.shape_key, threads);
+        const Nanos least = latency.Trusted(now) ? latency.Fast(task.images) : 0;
+        absl::Status refusal = Refusal(task, least, now);
         if (refusal.ok()) return true;
         why.push_back(std::move(refusal));
         return false;
       },
       &refused);
   for (size_t i = 0; i < refused.size(); ++i) Drop(queue, std::move(refused[i]), std::move(why[i]));
-  FOVEA_CHECK(taken.images <= queue.options.max_batch_size);
+  FOVEA_CHECK(taken.images <= queue.threads().Room(threads));
   if (taken.tasks.empty()) {
     TellDepth(queue);
     return std::nullopt;
@@ -293,12 +321,13 @@ std::optional<Dispatcher::Start> Dispatcher::StartBatch(const Turn& turn, Nanos 
 
   const auto idle = std::find(queue.instances.begin(), queue.instances.end(), std::nullopt);
   FOVEA_CHECK(idle != queue.instances.end());
-  const int threads = queue.options.threads_per_instance;
-  *idle = Run{.batch = {.images = taken.images, .shape_key = taken.shape_key}, .started_at = now};
+  const BatchSize size{.images = taken.images, .shape_key = taken.shape_key, .threads = threads};
+  *idle = Run{.batch = size, .started_at = now};
   if (turn.charged) {
     // With what it will probably take, or a model with several instances would take several turns
     // before its first was accounted for. Done corrects it.
-    (*idle)->charged = queue.latency.Of(taken.shape_key).Typical(taken.images) * threads;
+    (*idle)->charged =
+        queue.latency.Of(taken.shape_key, threads).Typical(taken.images) * threads;
     fair_share_.Charge(queue.id, *(*idle)->charged);
   }
   ++queue.running;
@@ -308,6 +337,7 @@ std::optional<Dispatcher::Start> Dispatcher::StartBatch(const Turn& turn, Nanos 
   batch->tasks = std::move(taken.tasks);
   batch->images = taken.images;
   batch->shape_key = taken.shape_key;
+  batch->threads = threads;
   batch->why = close.why;
   batch->instance = static_cast<int>(idle - queue.instances.begin());
   batch->closed_at = now;

@@ -14,6 +14,7 @@
 #include "server/core/clock.h"
 #include "server/scheduler/batch.h"
 #include "server/scheduler/batch_policy.h"
+#include "server/scheduler/elastic_threads.h"
 #include "server/scheduler/fair_share.h"
 #include "server/scheduler/latency_model.h"
 #include "server/scheduler/observer.h"
@@ -42,7 +43,8 @@ enum class QueueState {
 // A batch starts when an instance of its model is idle, the policy closes it, and the model is next
 // in turn for the device (dispatcher_turn.cc). If the device has too few free threads for the model
 // in turn they are kept for it: others that would fit wait as well, or a model that needs the whole
-// device would never run.
+// device would never run. Models whose batches may get several numbers of threads share the free
+// ones evenly among those that have work.
 class Dispatcher {
  public:
   // The options are valid.
@@ -103,6 +105,7 @@ class Dispatcher {
   struct Ready {
     Queue* queue;
     BatchPolicy::Close close;
+    int threads;
     Nanos run_time;  // by the latency curve
     Nanos start_by;  // to be in time for the earliest deadline in the batch; kNever: it has none
   };
@@ -123,6 +126,15 @@ class Dispatcher {
     int places(int priority) const { return line.size(priority) + reserved.size(priority); }
     // Where a task that comes at `now` stands inside its priority.
     Nanos OrderOf(const TaskOutline& outline, Nanos now) const;
+    ThreadChoice threads() const { return {options.threads_per_batch, options.max_batch_size}; }
+    // A full batch on as many threads as the last one ran on.
+    struct FullBatch {
+      int images;
+      int threads;
+      const LatencyModel& latency;
+      Nanos run_time() const { return latency.Typical(images); }
+    };
+    FullBatch LatestFullBatch(uint64_t shape_key) const;
 
     const QueueId id;
     const ModelQueueOptions options;
@@ -141,11 +153,13 @@ class Dispatcher {
   absl::Status Admit(Queue& queue, const TaskOutline& outline, Nanos now);
   void Drop(Queue& queue, std::unique_ptr<Task> task, absl::Status why);
   void TakeExpired(Queue& queue, Nanos now);
-  // Why the task is not to be run now that its turn has come; OK when it is.
-  absl::Status Refusal(const Queue& queue, const WaitingTask& task, Nanos now) const;
+  // Why the task is not to be run now that its turn has come; OK when it is. `least`: what it hardly
+  // takes less than, 0 where that is not known.
+  static absl::Status Refusal(const WaitingTask& task, Nanos least, Nanos now);
   // Drops the head of the line as long as it is not to be run.
   void ClearHead(Queue& queue, Nanos now);
-  std::variant<Ready, BatchPolicy::WaitUntil> Ask(Queue& queue, Nanos now) const;
+  // `free_threads`: that the queue's next batch may take, if it can choose.
+  std::variant<Ready, BatchPolicy::WaitUntil> Ask(Queue& queue, int free_threads, Nanos now) const;
   // Whose batch starts next; `ready` is not empty.
   Turn NextTurn(absl::Span<const Ready> ready, Nanos now);
   // Whether a batch that is passed over now may miss its deadline, or has waited long enough.
@@ -153,11 +167,13 @@ class Dispatcher {
   // Nullopt: none of the tasks is to be run after all, and they were dropped. Callers cancel at any
   // moment, also between the policy's look at the line and the taking.
   std::optional<Start> StartBatch(const Turn& turn, Nanos now);
-  // When a batch of this model could start if it came next.
-  Nanos FreeAt(const Queue& queue, Nanos now) const;
-  // What everything in line takes, in full batches, one after another; without those of one shape,
+  // When the next batches of this model on so many threads could start if no other model's came
+  // before: as many as run side by side, ascending.
+  using Starts = absl::InlinedVector<Nanos, 8>;
+  Starts NextStarts(const Queue& queue, int threads, Nanos now) const;
+  // The device time that everything in line takes, in full batches; without those of one shape,
   // where `except` names it.
-  static Nanos TimeInLine(const Queue& queue, std::optional<uint64_t> except = std::nullopt);
+  static Nanos DeviceTimeInLine(const Queue& queue, std::optional<uint64_t> except = std::nullopt);
   // When an arriving request would be finished.
   Nanos Forecast(const Queue& queue, const TaskOutline& outline, Nanos now) const;
   void TellDepth(const Queue& queue) const;

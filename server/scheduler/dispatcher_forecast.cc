@@ -7,61 +7,65 @@
 
 namespace fovea {
 
-Nanos Dispatcher::FreeAt(const Queue& queue, Nanos now) const {
+Dispatcher::Starts Dispatcher::NextStarts(const Queue& queue, int threads, Nanos now) const {
   struct End {
     Nanos at;
     int threads;
+    bool own;  // an instance of this model's
   };
   absl::InlinedVector<End, 16> ends;
-  Nanos instance_free = queue.running < queue.options.instances ? now : kNever;
   for (const auto& [id, other] : queues_) {
     for (const std::optional<Run>& run : other.instances) {
       if (!run.has_value()) continue;
-      const Nanos took = other.latency.Of(run->batch.shape_key).Typical(run->batch.images);
+      const Nanos took =
+          other.latency.Of(run->batch.shape_key, run->batch.threads).Typical(run->batch.images);
       const Nanos at = std::max(now, run->started_at + took);
-      ends.push_back({at, other.options.threads_per_instance});
-      if (id == queue.id) instance_free = std::min(instance_free, at);
+      ends.push_back({at, run->batch.threads, id == queue.id});
     }
   }
   std::sort(ends.begin(), ends.end(), [](const End& a, const End& b) { return a.at < b.at; });
-  Nanos device_free = now;
+  const int side_by_side = std::min(queue.options.instances, options_.device_threads / threads);
+  Starts starts;
   int free_threads = free_threads_;
-  for (const End& end : ends) {
-    if (free_threads >= queue.options.threads_per_instance) break;
-    free_threads += end.threads;
-    device_free = end.at;
+  int idle = queue.options.instances - queue.running;
+  Nanos at = now;
+  for (auto end = ends.begin();; ++end) {
+    for (; free_threads >= threads && idle > 0; free_threads -= threads, --idle) {
+      starts.push_back(at);
+      if (static_cast<int>(starts.size()) == side_by_side) return starts;
+    }
+    at = end->at;
+    free_threads += end->threads;
+    idle += end->own ? 1 : 0;
   }
-  return std::max(instance_free, device_free);
 }
 
-Nanos Dispatcher::TimeInLine(const Queue& queue, std::optional<uint64_t> except) {
-  const int batch = queue.options.max_batch_size;
+Nanos Dispatcher::DeviceTimeInLine(const Queue& queue, std::optional<uint64_t> except) {
   Nanos time = 0;
   queue.line.ForEachShape([&](uint64_t shape_key, int images) {
     if (shape_key == except) return;
-    const LatencyModel& latency = queue.latency.Of(shape_key);
-    const int rest = images % batch;
-    time += images / batch * latency.Typical(batch) + (rest > 0 ? latency.Typical(rest) : 0);
+    const Queue::FullBatch full = queue.LatestFullBatch(shape_key);
+    const int rest = images % full.images;
+    time += (images / full.images * full.run_time() + (rest > 0 ? full.latency.Typical(rest) : 0)) *
+            full.threads;
   });
   return time;
 }
 
 Nanos Dispatcher::Forecast(const Queue& queue, const TaskOutline& outline, Nanos now) const {
   const auto most_threads = [&](const Queue& one) {
-    return std::min(one.options.instances * one.options.threads_per_instance,
-                    options_.device_threads);
+    return std::min(one.options.instances * one.threads().most(), options_.device_threads);
   };
   int wanted_threads = most_threads(queue);
   absl::InlinedVector<Outlook::Competitor, 8> competing;
   for (const auto& [id, other] : queues_) {
     if (id == queue.id || other.line.empty()) continue;
     wanted_threads += most_threads(other);
-    competing.push_back({.device_time = TimeInLine(other) * other.options.threads_per_instance,
+    competing.push_back({.device_time = DeviceTimeInLine(other),
                          .share = static_cast<double>(queue.options.rate_limiter_priority) /
                                   other.options.rate_limiter_priority});
   }
   if (wanted_threads <= options_.device_threads) competing.clear();  // there is room for all
-  const int threads = queue.options.threads_per_instance;
   // Those of other shapes are taken to be spread evenly over the line; who holds a place, to be of
   // this shape.
   const int line = queue.line.images();
@@ -69,23 +73,35 @@ Nanos Dispatcher::Forecast(const Queue& queue, const TaskOutline& outline, Nanos
   const int before = queue.line.ImagesBefore(outline.priority, outline.deadline);
   const double share_before = line > 0 ? static_cast<double>(before) / line : 0;
   const int others_before = static_cast<int>(others * share_before);
-  const Nanos others_time =
-      others_before > 0 ? static_cast<Nanos>(TimeInLine(queue, outline.shape_key) * share_before)
-                        : 0;
-  return PredictFinish(
-      {.images = outline.images,
-       .images_ahead =
-           before - others_before + queue.reserved.ImagesBefore(outline.priority, outline.deadline),
-       .images_queued = line - others + queue.reserved.images(),
-       .other_shapes_ahead = others_time,
-       .max_batch_size = queue.options.max_batch_size,
-       .parallel_batches = std::min(queue.options.instances, options_.device_threads / threads),
-       .threads_per_batch = threads,
-       .device_threads = options_.device_threads,
-       .free_at = FreeAt(queue, now),
-       .ready_at = outline.ready_at,
-       .competing = competing},
-      queue.latency.Of(outline.shape_key));
+  const auto others_time =
+      others_before > 0
+          ? static_cast<Nanos>(DeviceTimeInLine(queue, outline.shape_key) * share_before)
+          : Nanos{0};
+  Outlook outlook{
+      .images = outline.images,
+      .images_ahead =
+          before - others_before + queue.reserved.ImagesBefore(outline.priority, outline.deadline),
+      .images_queued = line - others + queue.reserved.images(),
+      .device_threads = options_.device_threads,
+      .ready_at = outline.ready_at,
+      .competing = competing};
+  // Who comes alone runs as is best for it, measured lately or not. A line runs as it is run now: a
+  // curve from before it would promise too much.
+  const bool alone = outlook.images_queued == 0 && others_time == 0 && competing.empty();
+  Nanos finish = kNever;
+  for (const int threads : queue.options.threads_per_batch) {
+    const LatencyModel& latency = queue.latency.Of(outline.shape_key, threads);
+    if (latency.least() == 0 || !(alone || latency.Trusted(now))) continue;
+    outlook.max_batch_size = queue.threads().Room(threads);
+    if (outlook.max_batch_size < outline.images) continue;
+    outlook.other_shapes_ahead = others_time / threads;
+    const Starts starts = NextStarts(queue, threads, now);
+    outlook.parallel_batches = static_cast<int>(starts.size());
+    outlook.threads_per_batch = threads;
+    outlook.free_at = starts;
+    finish = std::min(finish, PredictFinish(outlook, latency));
+  }
+  return finish == kNever ? now : finish;  // nothing is known that could turn it away
 }
 
 }  // namespace fovea

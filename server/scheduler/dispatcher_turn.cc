@@ -28,8 +28,8 @@ bool Dispatcher::IsDue(const Ready& one, Nanos held_up, Nanos now) const {
     return true;
   }
   const TaskQueue& line = one.queue->line;
-  const LatencyModel& latency = one.queue->latency.Of(line.front().shape_key);
-  return now - line.oldest() >= kMostPatience * latency.Typical(one.queue->options.max_batch_size);
+  const Nanos full_batch = one.queue->LatestFullBatch(line.front().shape_key).run_time();
+  return now - line.oldest() >= kMostPatience * full_batch;
 }
 
 Dispatcher::Turn Dispatcher::NextTurn(absl::Span<const Ready> ready, Nanos now) {
@@ -37,8 +37,7 @@ Dispatcher::Turn Dispatcher::NextTurn(absl::Span<const Ready> ready, Nanos now) 
   // a time another ends before.
   Nanos held_up = 0;
   for (const Ready& one : ready) {
-    held_up = std::max(
-        held_up, one.run_time * one.queue->options.threads_per_instance / options_.device_threads);
+    held_up = std::max(held_up, one.run_time * one.threads / options_.device_threads);
   }
   absl::InlinedVector<FairShare::Member, 8> due;
   for (const Ready& one : ready) {

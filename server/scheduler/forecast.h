@@ -20,7 +20,8 @@ struct Outlook {
   int parallel_batches = 1;  // of its model, that the device can run side by side
   int threads_per_batch = 1;
   int device_threads = 1;
-  Nanos free_at = 0;   // when the first batch of its model can start
+  // When the next batches of its model can start: of each of parallel_batches, ascending.
+  std::span<const Nanos> free_at;
   Nanos ready_at = 0;  // when its images are decoded, and it can be run
   // The other models that compete for the device.
   struct Competitor {
@@ -32,8 +33,8 @@ struct Outlook {
 
 // Pure. With nobody of its model before or behind it, the request is taken to be run alone, as fast
 // as ever: turning it away would leave its place to nobody, and nothing would be learnt. Otherwise
-// full batches go ahead of it, while its images may still be decoded. Then its own batch is run,
-// with the batch peers that are in the queue or, where batches go ahead of it, full by then. Every
+// full batches go ahead of it, each where the next one can start, while its images may still be
+// decoded. Then its own batch is run, with the batch peers that are in the queue or, where batches go ahead of it, full by then. Every
 // run is taken to be a slow one: under overload a request that is let in and misses its deadline
 // has cost device time for nothing, while one that is turned away leaves its place to the next.
 Nanos PredictFinish(const Outlook& outlook, const LatencyModel& latency);

@@ -60,4 +60,36 @@ Nanos LatencyModel::Read(int images, Nanos Runs::*reading, Outside below, Outsid
   return from + (to - from) * (images - lower->first) / (upper->first - lower->first);
 }
 
+const LatencyModel& LatencyModels::Shape::On(int threads) const {
+  static const LatencyModel& unmeasured = *new LatencyModel();
+  const auto found = by_threads_.find(threads);
+  return found == by_threads_.end() ? unmeasured : found->second;
+}
+
+Nanos LatencyModels::Shape::Fast(int images) const {
+  Nanos fast = 0;
+  for (const auto& [threads, curve] : by_threads_) {
+    const Nanos here = curve.Fast(images);
+    fast = fast == 0 ? here : std::min(fast, here);
+  }
+  return fast;
+}
+
+bool LatencyModels::Shape::Trusted(Nanos now) const {
+  return std::ranges::any_of(by_threads_,
+                             [now](const auto& curve) { return curve.second.Trusted(now); });
+}
+
+void LatencyModels::Record(const BatchSize& batch, Nanos duration, Nanos now) {
+  Shape& shape = by_shape_[batch.shape_key];
+  shape.by_threads_[batch.threads].Record(batch.images, duration, now);
+  shape.latest_threads_ = batch.threads;
+}
+
+const LatencyModels::Shape& LatencyModels::Of(uint64_t shape_key) const {
+  static const Shape& unmeasured = *new Shape();
+  const auto found = by_shape_.find(shape_key);
+  return found == by_shape_.end() ? unmeasured : found->second;
+}
+
 }  // namespace fovea

@@ -1,5 +1,5 @@
-// The measured latency curves of one model, one for each shape: how long the run of a batch takes,
-// by its images.
+// The measured latency curves of one model, for each shape and number of threads: how long the run
+// of a batch takes, by its images.
 #pragma once
 
 #include <cstdint>
@@ -59,21 +59,34 @@ class LatencyModel {
   Nanos last_record_ = 0;
 };
 
-// Not thread-safe. A curve for each shape key; one that was never measured reads as an empty one.
+// Not thread-safe. What was never measured reads as an empty curve.
 class LatencyModels {
  public:
-  void Record(const BatchSize& batch, Nanos duration, Nanos now) {
-    by_shape_[batch.shape_key].Record(batch.images, duration, now);
-  }
+  // Of one shape key, the curves by the threads of a batch.
+  class Shape {
+   public:
+    const LatencyModel& On(int threads) const;
+    // What a batch hardly takes less than, on as many threads as are best for it.
+    Nanos Fast(int images) const;
+    // One of the curves may turn work away.
+    bool Trusted(Nanos now) const;
+    // Of the last run; 0 where there was none.
+    int latest_threads() const { return latest_threads_; }
 
-  const LatencyModel& Of(uint64_t shape_key) const {
-    static const LatencyModel& unmeasured = *new LatencyModel();
-    const auto found = by_shape_.find(shape_key);
-    return found == by_shape_.end() ? unmeasured : found->second;
+   private:
+    friend class LatencyModels;
+    std::map<int, LatencyModel> by_threads_;
+    int latest_threads_ = 0;
+  };
+
+  void Record(const BatchSize& batch, Nanos duration, Nanos now);
+  const Shape& Of(uint64_t shape_key) const;
+  const LatencyModel& Of(uint64_t shape_key, int threads) const {
+    return Of(shape_key).On(threads);
   }
 
  private:
-  absl::flat_hash_map<uint64_t, LatencyModel> by_shape_;
+  absl::flat_hash_map<uint64_t, Shape> by_shape_;
 };
 
 }  // namespace fovea

@@ -45,8 +45,20 @@ absl::Status Validate(const ModelQueueOptions& options, const SchedulerOptions& 
   FOVEA_RETURN_IF_ERROR(
       CheckRange("default_deadline_us", options.default_deadline_us, 1, kLongestUs));
   FOVEA_RETURN_IF_ERROR(CheckRange("instances", options.instances, 1, limits::kMaxInstances));
-  FOVEA_RETURN_IF_ERROR(CheckRange("threads_per_instance", options.threads_per_instance, 1,
+  FOVEA_RETURN_IF_ERROR(CheckRange("threads_per_batch",
+                                   static_cast<int64_t>(options.threads_per_batch.size()), 1,
                                    scheduler.device_threads));
+  int fewer = 0;
+  for (const int threads : options.threads_per_batch) {
+    FOVEA_RETURN_IF_ERROR(
+        CheckRange("threads_per_batch", threads, fewer + 1, scheduler.device_threads));
+    fewer = threads;
+  }
+  if (options.threads_per_batch.size() > 1) {
+    FOVEA_RETURN_IF_ERROR(CheckRange("instances", options.instances,
+                                     fewer / options.threads_per_batch.front(),
+                                     limits::kMaxInstances));
+  }
   FOVEA_RETURN_IF_ERROR(CheckRange("rate_limiter_priority", options.rate_limiter_priority, 1,
                                    limits::kMaxRateLimiterPriority));
   return CheckRange("drain_timeout_us", options.drain_timeout_us, 0, kLongestUs);

@@ -47,8 +47,10 @@ struct ModelQueueOptions {
   int64_t default_deadline_us = kDefaultDeadlineUs;
   // Threads that run batches of this model, each one at a time.
   int instances = 1;
-  // What a running batch takes of SchedulerOptions::device_threads.
-  int threads_per_instance = 1;
+  // What a running batch may take of SchedulerOptions::device_threads, ascending. Several: it is
+  // chosen for each batch (elastic_threads.h), and there are as many instances as batches on the
+  // fewest threads fit side by side.
+  std::vector<int> threads_per_batch = {1};
   // Triton's weight between models, 1 the highest: while both always have work, a model of 2 gets
   // half the device time of a model of 1.
   int rate_limiter_priority = 1;

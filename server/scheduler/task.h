@@ -9,10 +9,12 @@
 
 namespace fovea {
 
-// What the run of a batch takes its time by: batches of one shape have one latency curve.
+// What the run of a batch takes its time by: batches of one shape on so many threads have one
+// latency curve.
 struct BatchSize {
   int images = 1;
   uint64_t shape_key = 0;
+  int threads = 1;
 };
 
 // One request waiting to be run. It is atomic: its images stay in one batch.

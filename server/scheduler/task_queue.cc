@@ -77,6 +77,8 @@ int TaskQueue::Walk(const Line& line, int room, Visit visit) {
       ++passed_over;
     } else if (visit(task)) {
       images += task->images;
+    } else if (images == 0) {
+      break;
     }
   }
   return images;

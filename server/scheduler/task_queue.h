@@ -78,9 +78,9 @@ class TaskQueue {
   // Looks at the tasks that would be in a batch of `room` images. The line is not empty.
   Forming Look(int room) const;
 
-  // Takes the tasks of a batch of `room` images, in order. Those that `admit` refuses leave the
-  // line too, into `refused`. The first that is admitted is taken even if it is larger than the
-  // room.
+  // Takes the tasks of a batch of `room` images, in order; the first even if it is larger than the
+  // room. Those that `admit` refuses leave the line too, into `refused`. Where it refuses the first,
+  // nothing is taken: another is the first now, with a shape and a size of its own.
   struct Taken {
     std::vector<std::unique_ptr<Task>> tasks;
     int images = 0;
@@ -114,7 +114,7 @@ class TaskQueue {
     int images = 0;
   };
   // Calls visit(task) for each task that would join a batch of `room` images, until it is full.
-  // visit returns whether the task takes its room.
+  // visit returns whether the task takes its room; it is over where the first does not.
   template <typename Visit>
   static int Walk(const Line& line, int room, Visit visit);
 

@@ -41,7 +41,7 @@ TEST_F(Classify, PrintsTheReceiptWhereItIsAskedFor) {
   EXPECT_EQ(Run({"--receipt", "--top-k", "1", path}).out,
             path + ": circle 75.0 %\n" +
                 "  receive 0.01, decode 0.40, preprocess 0.30, queue 0.02, compute 2.00, "
-                "postprocess 0.01, encode 0.01, total 2.75 ms; batch of 1, peak 3.00 MiB\n");
+                "postprocess 0.01, encode 0.01, total 2.75 ms; batch of 1 on 2 threads, peak 3.00 MiB\n");
 }
 
 TEST_F(Classify, OneBadFileFailsAlone) {

@@ -34,6 +34,7 @@ TEST(Client, ReturnsClassesMostProbableFirstWithTheReceipt) {
   EXPECT_EQ(answer->images[1][0].confidence, 0.75f);
   EXPECT_EQ(answer->images[1][0].logit, 3.0f);
   EXPECT_EQ(answer->receipt.batch_size, 2);
+  EXPECT_EQ(answer->receipt.batch_threads, 2);
   EXPECT_EQ(answer->receipt.batch_peak_bytes, 3 << 20);
   EXPECT_EQ(answer->receipt.compute(), absl::Milliseconds(2));
   EXPECT_EQ(answer->receipt.total(), absl::Microseconds(2750));
@@ -145,6 +146,7 @@ TEST(Client, InfersWithAnyTensors) {
   EXPECT_THAT(Strings(answer->outputs[1]).value(), ElementsAre("jpeg"));
   ASSERT_TRUE(answer->receipt.has_value());
   EXPECT_EQ(answer->receipt->batch_size, 4);
+  EXPECT_EQ(answer->receipt->batch_threads, 1);
   EXPECT_EQ(answer->receipt->total(), absl::Milliseconds(7));
 }
 

@@ -256,6 +256,7 @@ class FakeVision final : public fovea::v1::VisionService::Service {
     receipt->set_postprocess_ns(6'000);
     receipt->set_encode_ns(14'000);
     receipt->set_batch_size(model->batch_size);
+    receipt->set_batch_threads(2);
     receipt->set_batch_peak_bytes(model->peak_bytes);
     return Status::OK;
   }
@@ -343,6 +344,7 @@ class FakeInference final : public inference::GRPCInferenceService::Service {
       parameters[absl::StrCat("fovea.", stage, "_ns")].set_int64_param(1'000'000);
     }
     parameters["fovea.batch_size"].set_int64_param(4);
+    parameters["fovea.batch_threads"].set_int64_param(1);
     parameters["fovea.batch_peak_bytes"].set_int64_param(1 << 20);
     return Status::OK;
   }

@@ -77,6 +77,7 @@ class FakeVision:
                 for number, stage in enumerate(client.STAGES, start=1)
             },
             batch_size=3,
+            batch_threads=4,
             batch_peak_bytes=self.peak_bytes,
         )
         return getattr(vision_pb2, f"{method}Response")(

@@ -35,7 +35,7 @@ def test_the_demonstration_shows_classes_a_receipt_and_comparisons(model: str) -
     """A bundled model by its name, and one by its folder, as of one's own."""
     out = demonstrate(PICTURE, model)
     assert re.search(rf"^{PICTURE}: ring \d+\.\d %, \w+ \d+\.\d %", out, re.MULTILINE)
-    stages = r"  receive [\d.]+, decode [\d.]+, .* ms; batch of 1, peak [\d.]+ MiB"
+    stages = r"  receive [\d.]+, decode [\d.]+, .* ms; batch of 1 on \d+ threads?, peak [\d.]+ MiB"
     assert re.search(f"^{stages}$", out, re.MULTILINE)
     verdict = "(slower|faster|no difference|none)"
     compared = re.findall(rf"^(\w+) .* {verdict}$", out, re.MULTILINE)

@@ -107,7 +107,8 @@ def test_pictures_are_bytes_paths_or_pixels(tmp_path: pathlib.Path):
     assert list(receipt.seconds) == list(client.STAGES)
     assert receipt.seconds["compute"] == 0.005
     assert receipt.total_seconds == pytest.approx(0.028)
-    assert (receipt.batch_size, receipt.batch_peak_bytes) == (3, 1000)
+    assert (receipt.batch_size, receipt.batch_threads) == (3, 4)
+    assert receipt.batch_peak_bytes == 1000
     assert answer.round_trip_seconds > 0
 
 

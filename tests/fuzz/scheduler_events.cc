@@ -22,12 +22,11 @@ class Events {
       FOVEA_CHECK(batch.images >= 1 && batch.images <= options.max_batch_size);
       FOVEA_CHECK(batch.instance >= 0 && batch.instance < options.instances);
       for (const auto& task : batch.tasks) FOVEA_CHECK(task->shape_key() == batch.shape_key);
-      busy_threads_ += options.threads_per_instance;
+      FOVEA_CHECK(batch.images <= RoomOf(options, batch.threads));
+      busy_threads_ += batch.threads;
       FOVEA_CHECK(busy_threads_ <= device_threads_);
     };
-    simulation_.on_done = [this](QueueId queue, const Batch&) {
-      busy_threads_ -= queues_.at(queue).threads_per_instance;
-    };
+    simulation_.on_done = [this](QueueId, const Batch& batch) { busy_threads_ -= batch.threads; };
   }
 
   void Run() {
@@ -57,6 +56,10 @@ class Events {
   };
   using Sent = Place;
 
+  static int RoomOf(const ModelQueueOptions& options, int threads) {
+    return ThreadChoice{options.threads_per_batch, options.max_batch_size}.Room(threads);
+  }
+
   void AddModel() {
     ModelQueueOptions options{.max_batch_size = input_.TakeInt(1, 8)};
     if (input_.TakeByte() % 2 == 1) {
@@ -72,7 +75,11 @@ class Events {
     }
     options.rate_limiter_priority = input_.TakeInt(1, 3);
     options.instances = input_.TakeInt(1, 3);
-    options.threads_per_instance = input_.TakeInt(1, device_threads_);
+    options.threads_per_batch = {input_.TakeInt(1, device_threads_)};
+    if (const int most = options.threads_per_batch[0]; most > 1 && input_.TakeByte() % 2 == 1) {
+      options.threads_per_batch = {1, most};
+      options.instances = most;
+    }
     const Nanos per_image = input_.TakeInt(1, 3'000) * kMicrosecond;
     const QueueId queue = simulation_.AddModel(
         options, [per_image](const Batch& batch) { return per_image * batch.images; });

@@ -51,6 +51,7 @@ Json ToJson(const Receipt& receipt) {
     json[absl::StrCat(kStageNames[i].data(), "_ns")] = absl::ToInt64Nanoseconds(receipt.stages[i]);
   }
   json["batch_size"] = receipt.batch_size;
+  json["batch_threads"] = receipt.batch_threads;
   json["batch_peak_bytes"] = receipt.batch_peak_bytes;
   json["padding"] = receipt.padding;
   return json;

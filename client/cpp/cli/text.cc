@@ -81,7 +81,8 @@ std::string ReceiptText(const Receipt& receipt) {
     absl::StrAppend(&text, kStageNames[i].data(), " ", Milliseconds(receipt.stages[i]), ", ");
   }
   return absl::StrCat(text, "total ", Milliseconds(receipt.total()), " ms; batch of ",
-                      receipt.batch_size, ", peak ",
+                      receipt.batch_size, " on ", receipt.batch_threads,
+                      receipt.batch_threads == 1 ? " thread" : " threads", ", peak ",
                       Mebibytes(static_cast<double>(receipt.batch_peak_bytes)), " MiB");
 }
 

@@ -31,6 +31,7 @@ class Receipt:
 
     seconds: dict[str, float]  # by stage, as STAGES names them
     batch_size: int  # pictures in the batch that the request was run in
+    batch_threads: int  # of the server's device, that ran the batch
     # Most that the whole batch's tensors held at one time, without the weights.
     batch_peak_bytes: int
     padding: float  # the share of the model's input that shows nothing of the pictures
@@ -155,6 +156,7 @@ def receipt_of(receipt: Any) -> Receipt:
     return Receipt(
         seconds={stage: getattr(receipt, f"{stage}_ns") / 1e9 for stage in STAGES},
         batch_size=receipt.batch_size,
+        batch_threads=receipt.batch_threads,
         batch_peak_bytes=receipt.batch_peak_bytes,
         padding=receipt.padding,
     )

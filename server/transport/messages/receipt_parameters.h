@@ -31,6 +31,7 @@ template <typename Put>
 void ForEachReceiptParameter(const InferenceResponse& response, Put put) {
   const Receipt& receipt = response.receipt;
   put("fovea.batch_size", int64_t{receipt.batch_size});
+  put("fovea.batch_threads", int64_t{receipt.batch_threads});
   put("fovea.batch_peak_bytes", int64_t{receipt.batch_peak_bytes});
   put("fovea.padding", double{receipt.padding});
   if (!receipt.principal.empty()) put("fovea.principal", std::string_view(receipt.principal));

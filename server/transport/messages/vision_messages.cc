@@ -172,6 +172,7 @@ void FillReceipt(const Receipt& receipt, v1::Receipt* message) {
   message->set_postprocess_ns(stages[Stage::kPostprocess]);
   message->set_encode_ns(stages[Stage::kEncode]);
   message->set_batch_size(receipt.batch_size);
+  message->set_batch_threads(receipt.batch_threads);
   message->set_batch_peak_bytes(receipt.batch_peak_bytes);
   message->set_padding(receipt.padding);
   message->set_principal(receipt.principal);

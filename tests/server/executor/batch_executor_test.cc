@@ -9,7 +9,10 @@
 #include <functional>
 #include <limits>
 #include <optional>
+#include <set>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "base/status.h"
 #include "kernels/memory/memory_ledger.h"
@@ -136,6 +139,50 @@ TEST_F(BatchExecutorTest, TimesADoublingOfSizes) {
   EXPECT_EQ(raw->batches_.size(), 1 + 16 + 5) << "one, every size, and those that are timed";
 }
 
+TEST_F(BatchExecutorTest, WarmsUpAndTimesWhatMayRunOnEachNumberOfThreads) {
+  auto model = std::make_unique<SummingModel>();
+  SummingModel* raw = model.get();
+  const LaneArrangement lanes{.lanes = 4, .threads_per_batch = {1, 2, 4}};
+  std::vector<std::pair<int, int>> reported;
+  auto executor = BatchExecutor::CreateWithModel(
+      std::move(model), {.max_batch_size = 8, .lanes = lanes},
+      MakeCpuDevice({.threads = 4, .lanes = 4, .threads_per_batch = lanes.threads_per_batch}),
+      SteadyClock(),
+      [&](const BatchSize& batch, Nanos) { reported.emplace_back(batch.threads, batch.images); });
+  ASSERT_TRUE(executor.ok());
+  EXPECT_THAT(reported, ElementsAre(std::pair(4, 8), std::pair(4, 4), std::pair(4, 2),
+                                    std::pair(4, 1), std::pair(2, 4), std::pair(2, 2),
+                                    std::pair(2, 1), std::pair(1, 2), std::pair(1, 1)));
+  std::set<std::pair<int, int>> ran;
+  for (size_t i = 0; i < raw->batches_.size(); ++i) {
+    ran.emplace(raw->threads_[i], raw->batches_[i]);
+  }
+  EXPECT_EQ(ran.size(), 8u + 4 + 2) << "every batch that may come";
+}
+
+TEST_F(BatchExecutorTest, ABatchRunsOnItsThreadsInALaneThatHasRoomForIt) {
+  auto model = std::make_unique<SummingModel>();
+  SummingModel* raw = model.get();
+  const LaneArrangement lanes{.lanes = 2, .threads_per_batch = {1, 2}};
+  auto executor = BatchExecutor::CreateWithModel(
+      std::move(model), {.max_batch_size = 6, .lanes = lanes},
+      MakeCpuDevice({.threads = 2, .lanes = 2, .threads_per_batch = lanes.threads_per_batch}),
+      SteadyClock(), nullptr);
+  ASSERT_TRUE(executor.ok());
+  // {instance, threads, images}: the second instance runs while one thread is another's.
+  const int batches[][3] = {{0, 2, 6}, {0, 1, 3}, {1, 1, 3}, {0, 2, 1}};
+  for (const auto& [instance, threads, images] : batches) {
+    Outcome outcome;
+    std::vector<std::unique_ptr<InferenceTask>> batch;
+    batch.push_back(MakeTask(std::vector<float>(images, 1), outcome));
+    EXPECT_EQ((*executor)->Run(instance, threads, std::move(batch), nullptr), RunOutcome::kWhole);
+    EXPECT_EQ(raw->threads_.back(), threads);
+    EXPECT_EQ(raw->batches_.back(), images);
+    ASSERT_TRUE(outcome.result.has_value() && outcome.result->ok());
+    EXPECT_EQ((*outcome.result)->batch_threads, threads);
+  }
+}
+
 TEST(WarmUpSizesTest, AreFewWhereBatchesAreLarge) {
   EXPECT_THAT(WarmUpSizes(1), ElementsAre(1));
   EXPECT_THAT(WarmUpSizes(4), ElementsAre(4, 3, 2, 1));
@@ -148,15 +195,32 @@ TEST(WarmUpSizesTest, AreFewWhereBatchesAreLarge) {
 
 TEST_F(BatchExecutorTest, Row39BatchesThatDoNotFitTheMemoryAreRefusedBeforeTheyAreTried) {
   const auto executor = BatchExecutor::CreateWithModel(
-      std::make_unique<SummingModel>(), {.max_batch_size = 1024, .instances = 64},
+      std::make_unique<SummingModel>(), {.max_batch_size = 1024, .lanes = {.lanes = 64}},
       MakeCpuDevice({.threads = 2,
-                     .instances = 64,
+                     .lanes = 64,
                      .available_memory = [] { return 64 * 1024 * kNumbers * sizeof(float) - 1; }}),
       SteadyClock(), nullptr);
   EXPECT_EQ(executor.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(ReasonOf(executor.status()), "model.too_large");
   EXPECT_THAT(std::string(executor.status().message()),
               testing::HasSubstr("batches of 1024 in 64 instances need about 0.0 GiB of memory"));
+}
+
+TEST_F(BatchExecutorTest, BatchesThatShareTheThreadsAreNoMoreImagesThanOneOnAll) {
+  // Lanes with room for 1024, 768, 512 and 256 images. What a pass holds besides is less than they.
+  const LaneArrangement lanes{.lanes = 4, .threads_per_batch = {1, 2, 4}};
+  const int64_t inputs = 2'560 * kNumbers * sizeof(float);
+  const int64_t four_full_inputs = 4'096 * kNumbers * sizeof(float);
+  for (const int64_t available : {inputs - 1, four_full_inputs - 1}) {
+    const auto executor = BatchExecutor::CreateWithModel(
+        std::make_unique<SummingModel>(2'000), {.max_batch_size = 1024, .lanes = lanes},
+        MakeCpuDevice({.threads = 4,
+                       .lanes = 4,
+                       .threads_per_batch = lanes.threads_per_batch,
+                       .available_memory = [&] { return available; }}),
+        SteadyClock(), nullptr);
+    EXPECT_EQ(executor.ok(), available >= inputs) << executor.status();
+  }
 }
 
 TEST_F(BatchExecutorTest, ALoadThatIsNotWantedAnyMoreEndsWithinAPass) {
@@ -248,7 +312,7 @@ TEST_F(BatchExecutorTest, Row40OutOfMemorySplitsTheBatch) {
   std::vector<std::unique_ptr<InferenceTask>> batch;
   batch.push_back(MakeTask({1}, one));
   batch.push_back(MakeTask({kTooLarge}, large));
-  (*executor)->Run(0, std::move(batch), nullptr);
+  (*executor)->Run(0, 1, std::move(batch), nullptr);
   EXPECT_THAT(model_->batches_, ElementsAre(2, 1, 1));
   EXPECT_EQ(one.value(), kNumbers);
   EXPECT_EQ(large.result->status().code(), absl::StatusCode::kUnavailable);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -43,6 +44,7 @@ class SummingModel final : public models::Model {
     batches_.push_back(static_cast<int>(pixels.size(0)));
     sizes_.push_back({pixels.size(2), pixels.size(3)});
     fullest_.push_back(context.Fullest());
+    threads_.push_back(at::get_num_threads());
     if (on_run_) on_run_();
     TORCH_CHECK(!(pixels == kPoison).any().item<bool>(), "secret path /etc/passwd");
     if (pixels.size(0) > most_images_ || (pixels == kTooLarge).any().item<bool>()) {
@@ -73,6 +75,7 @@ class SummingModel final : public models::Model {
 
   mutable std::vector<int> batches_;
   mutable std::vector<models::ImageSize> sizes_;
+  mutable std::vector<int> threads_;
   mutable std::vector<models::ImageSize> contents_;  // of the last pass
   mutable int finished_ = 0;                         // images
   mutable std::vector<bool> fullest_;                // whether each pass was to hold the most
@@ -131,7 +134,7 @@ class BatchExecutorTest : public testing::Test {
   RunOutcome Run(Tasks... tasks) {
     std::vector<std::unique_ptr<InferenceTask>> batch;
     (batch.push_back(std::move(tasks)), ...);
-    return executor_->Run(0, std::move(batch), &observer_);
+    return executor_->Run(0, 1, std::move(batch), &observer_);
   }
 
   struct LastBatch final : ExecutionObserver {

@@ -14,11 +14,14 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "server/core/thread_scheduling.h"
 
 namespace fovea {
 namespace {
+
+const std::vector<int> kOne = {1}, kTwo = {2}, kThree = {3};
 
 // The threads that help this one inside an operator.
 std::set<pid_t> HelpersOfAnOperator() {
@@ -51,8 +54,8 @@ int ThreadsOfAnOperator() {
 }
 
 TEST(IntraOpThreads, AreAsManyAsTheModelAskedForWhateverOthersAskForLater) {
-  const IntraOpThreads one(/*per_instance=*/1, /*instances=*/1);
-  const IntraOpThreads three(/*per_instance=*/3, /*instances=*/1);
+  const IntraOpThreads one(kOne, /*instances=*/1);
+  const IntraOpThreads three(kThree, /*instances=*/1);
   std::barrier entered(2);
   int used_by_one = 0, used_by_three = 0;
   std::thread first([&] {
@@ -75,7 +78,7 @@ TEST(IntraOpThreads, AreAsManyAsTheModelAskedForWhateverOthersAskForLater) {
 
 TEST(IntraOpThreads, AreKeptWhileTheCoresSufficeForAll) {
   if (omp_get_num_procs() < 2) GTEST_SKIP() << "one core";
-  const IntraOpThreads threads(/*per_instance=*/2, /*instances=*/1);
+  const IntraOpThreads threads(kTwo, /*instances=*/1);
   std::thread instance([&] {
     threads.Enter();
     const std::set<pid_t> helpers = HelpersOfAnOperator();
@@ -88,8 +91,9 @@ TEST(IntraOpThreads, AreKeptWhileTheCoresSufficeForAll) {
 }
 
 TEST(IntraOpThreads, AreGivenBackWhereThoseOfAllModelsOutnumberTheCoresAndComeBackForTheNextBatch) {
-  const IntraOpThreads threads(/*per_instance=*/2, /*instances=*/1);
-  const IntraOpThreads others(omp_get_num_procs(), /*instances=*/1);
+  const IntraOpThreads threads(kTwo, /*instances=*/1);
+  const std::vector<int> all = {omp_get_num_procs()};
+  const IntraOpThreads others(all, /*instances=*/1);
   std::thread instance([&] {
     threads.Enter();
     for (int batch = 0; batch < 3; ++batch) {
@@ -103,9 +107,45 @@ TEST(IntraOpThreads, AreGivenBackWhereThoseOfAllModelsOutnumberTheCoresAndComeBa
   instance.join();
 }
 
+TEST(IntraOpThreads, AreAsManyAsEachBatchHas) {
+  const std::vector<int> elastic = {1, 2, 4};
+  const IntraOpThreads threads(elastic, /*instances=*/4);
+  std::thread instance([&] {
+    threads.Enter();
+    for (const int batch : {4, 1, 2, 4, 2, 1, 1, 4}) {
+      threads.Begin(batch);
+      EXPECT_EQ(ThreadsOfAnOperator(), batch);
+      threads.End(batch);
+    }
+  });
+  instance.join();
+}
+
+TEST(IntraOpThreads, OfABatchOnFewerThreadsLeaveThoseOfOthersAlone) {
+  const std::vector<int> elastic = {1, 2, 4};
+  const IntraOpThreads threads(elastic, /*instances=*/4);
+  std::thread instance([&] {
+    threads.Enter();
+    threads.Begin(4);
+    const std::set<pid_t> all = HelpersOfAnOperator();
+    EXPECT_EQ(all.size(), 3u);
+    threads.End(4);
+    for (const pid_t helper : all) EXPECT_TRUE(Lives(helper)) << "the next batch has them at once";
+    threads.Begin(1);
+    for (const pid_t helper : all) EXPECT_TRUE(Ends(helper)) << "another batch has its core";
+    threads.End(1);
+    threads.Begin(2);
+    const std::set<pid_t> one = HelpersOfAnOperator();
+    EXPECT_EQ(one.size(), 1u);
+    threads.End(2);
+    for (const pid_t helper : one) EXPECT_TRUE(Ends(helper)) << "a batch on all may come elsewhere";
+  });
+  instance.join();
+}
+
 // Who receives requests must not interrupt them: server/core/thread_scheduling.h.
 TEST(IntraOpThreads, AloneInterruptOthersWhenTheyWakeUp) {
-  const IntraOpThreads two(/*per_instance=*/2, /*instances=*/1);
+  const IntraOpThreads two(kTwo, /*instances=*/1);
   std::thread thread([&] {
     WaitForTimeSlices();
     EXPECT_EQ(sched_getscheduler(0), SCHED_BATCH);

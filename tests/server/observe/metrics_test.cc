@@ -72,7 +72,7 @@ TEST_F(MetricsTest, TheTextIsValidWithAwkwardValuesInIt) {
   view.backbone = "quote\" backslash\\ newline\n";
   const auto meter = metrics_.Meter(view);
   meter->OnAnswered(Protocol::kGrpc, absl::StatusCode::kOk, Spent({1, 2, 3, 4, 5, 6, 7}));
-  meter->OnBatch({3, 1, 2, 3, 1 << 20});
+  meter->OnBatch({3, 2, 1, 2, 3, 1 << 20});
   const std::vector<Sample> info = Scrape().Find("fovea_model_info");
   ASSERT_THAT(info, SizeIs(1));
   EXPECT_EQ(info[0].labels.at("backbone"), "quote\\\" backslash\\\\ newline\\n");
@@ -205,14 +205,16 @@ TEST_F(MetricsTest, PaddingIsToldOfModelsThatFitPictures) {
   EXPECT_EQ(text.Sum("fovea_batch_padding_ratio_sum"), 0.75);
 }
 
-TEST_F(MetricsTest, BatchesAreCountedBySizeAndWithTheirMemory) {
+TEST_F(MetricsTest, BatchesAreCountedBySizeAndThreadsAndWithTheirMemory) {
   const auto meter = metrics_.Meter(View());
-  meter->OnBatch({1, 10, 20, 30, 1 << 20});
-  meter->OnBatch({8, 10, 20, 30, 1 << 21});
+  meter->OnBatch({1, 2, 10, 20, 30, 1 << 20});
+  meter->OnBatch({8, 1, 10, 20, 30, 1 << 21});
   const Exposition text = Scrape();
   EXPECT_EQ(text.Sum("fovea_images_total"), 9);
   EXPECT_EQ(text.Sum("fovea_batch_size_count"), 2);
   EXPECT_EQ(text.Sum("fovea_batch_size_bucket", {{"le", "4"}}), 1);
+  EXPECT_EQ(text.Sum("fovea_batch_threads_sum"), 3);
+  EXPECT_EQ(text.Sum("fovea_batch_threads_bucket", {{"le", "1"}}), 1);
   EXPECT_EQ(text.Sum("fovea_batch_peak_memory_bytes_sum"), 3 << 20);
 }
 
@@ -339,9 +341,9 @@ TEST_F(MetricsTest, StatisticsFollowTriton) {
                                      .count());
   };
   const uint64_t before = wall();
-  meter->OnBatch({4, 10, 20, 30, 0});
-  meter->OnBatch({4, 10, 20, 30, 0});
-  meter->OnBatch({1, 1, 2, 3, 0});
+  meter->OnBatch({4, 2, 10, 20, 30, 0});
+  meter->OnBatch({4, 2, 10, 20, 30, 0});
+  meter->OnBatch({1, 2, 1, 2, 3, 0});
   const ModelStatistics statistics = StatisticsOf("cats");
   EXPECT_EQ(statistics.name, "cats");
   EXPECT_EQ(statistics.version, "1");

@@ -18,7 +18,12 @@ LatencyModel Curve() {
 class BatchPolicyTest : public testing::Test {
  protected:
   BatchPolicy::Snapshot Idle(int images) const {
-    return {.images = images, .first_images = images, .device_idle = true, .latency = &curve_};
+    return {.images = images,
+            .most_images = 8,
+            .room = 8,
+            .first_images = images,
+            .device_idle = true,
+            .latency = &curve_};
   }
 
   static testing::AssertionResult Closes(const BatchPolicy::Decision& decision, int images,

@@ -315,8 +315,8 @@ TEST_F(DispatcherTest, RunsItsInstancesSideBySide) {
 
 TEST_F(DispatcherTest, RunsNoMoreThanTheDeviceHasThreadsFor) {
   Make({.device_threads = 3});
-  const QueueId wide = Add({.max_batch_size = 1, .instances = 2, .threads_per_instance = 2});
-  const QueueId narrow = Add({.max_batch_size = 1, .instances = 4, .threads_per_instance = 1});
+  const QueueId wide = Add({.max_batch_size = 1, .instances = 2, .threads_per_batch = {2}});
+  const QueueId narrow = Add({.max_batch_size = 1, .instances = 4, .threads_per_batch = {1}});
   int busy = 0;
   int most = 0;
   std::map<QueueId, int> width = {{wide, 2}, {narrow, 1}};
@@ -337,7 +337,7 @@ TEST_F(DispatcherTest, RunsNoMoreThanTheDeviceHasThreadsFor) {
 TEST_F(DispatcherTest, KeepsTheDeviceForAModelThatNeedsAllOfIt) {
   Make({.device_threads = 2});
   const QueueId narrow = Add({.max_batch_size = 1, .instances = 2});
-  const QueueId wide = Add({.max_batch_size = 1, .threads_per_instance = 2});
+  const QueueId wide = Add({.max_batch_size = 1, .threads_per_batch = {2}});
   // Offset by half a run, so that one of the narrow ones is always under way.
   for (int i = 0; i < 200; ++i) At(i * kMs, narrow);
   auto needs_all = At(10 * kMs + 1, wide);

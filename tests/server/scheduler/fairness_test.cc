@@ -43,7 +43,7 @@ std::vector<double> DeviceTimes(const Contest& contest, Nanos duration,
         {.max_batch_size = model.max_batch_size,
          .policies = {{.max_queue_size = 1'000}},
          .instances = model.instances,
-         .threads_per_instance = model.threads,
+         .threads_per_batch = {model.threads},
          .rate_limiter_priority =
              rate_limiter_priorities.empty() ? 1 : rate_limiter_priorities[index.size()]},
         [&, number = index.size()](const Batch& batch) {

@@ -14,11 +14,13 @@ LatencyModel Curve() {
   return curve;
 }
 
+constexpr Nanos kFreeAt[] = {100};
+
 Outlook On(int images_ahead) {
   return {.images_ahead = images_ahead,
           .images_queued = images_ahead,
           .max_batch_size = 8,
-          .free_at = 100};
+          .free_at = kFreeAt};
 }
 
 TEST(ForecastTest, OnAnIdleDeviceIsTheRequestsOwnRun) {
@@ -63,10 +65,17 @@ TEST(ForecastTest, WaitsForTheNextBatchWhereItDoesNotFitIn) {
 }
 
 TEST(ForecastTest, SpreadsTheLineOverTheInstances) {
-  Outlook outlook = On(32);
-  outlook.parallel_batches = 2;
-  outlook.device_threads = 2;
-  EXPECT_EQ(PredictFinish(outlook, Curve()), 100 + 2 * 10 + 10);
+  const std::vector<Nanos> free_at = {100, 104};
+  const auto with = [&](int images_ahead) {
+    Outlook outlook = On(images_ahead);
+    outlook.parallel_batches = 2;
+    outlook.device_threads = 2;
+    outlook.free_at = free_at;
+    return PredictFinish(outlook, Curve());
+  };
+  EXPECT_EQ(with(32), 100 + 2 * 10 + 10);
+  EXPECT_EQ(with(39), 100 + 2 * 10 + 10) << "the last of the fifth batch";
+  EXPECT_EQ(with(40), 104 + 2 * 10 + 10) << "the sixth, on the other instance";
 }
 
 TEST(ForecastTest, SharesTheDeviceWithModelsThatHaveWork) {

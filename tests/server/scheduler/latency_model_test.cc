@@ -17,10 +17,25 @@ TEST(LatencyModelsTest, EachShapeHasACurveOfItsOwn) {
   LatencyModels models;
   models.Record({.images = 2, .shape_key = 7}, 20, 0);
   models.Record({.images = 2, .shape_key = 9}, 60, 0);
-  EXPECT_EQ(models.Of(7).Typical(2), 20);
-  EXPECT_EQ(models.Of(9).Typical(2), 60);
-  EXPECT_EQ(models.Of(0).Typical(2), 0);
+  EXPECT_EQ(models.Of(7, 1).Typical(2), 20);
+  EXPECT_EQ(models.Of(9, 1).Typical(2), 60);
+  EXPECT_EQ(models.Of(0, 1).Typical(2), 0);
   EXPECT_FALSE(models.Of(0).Trusted(0));
+}
+
+TEST(LatencyModelsTest, EachNumberOfThreadsHasACurveOfItsOwn) {
+  LatencyModels models;
+  EXPECT_EQ(models.Of(7).latest_threads(), 0);
+  EXPECT_EQ(models.Of(7).Fast(2), 0);
+  models.Record({.images = 2, .shape_key = 7, .threads = 4}, 20, 0);
+  models.Record({.images = 2, .shape_key = 7, .threads = 1}, 60, LatencyModel::kTrust);
+  EXPECT_EQ(models.Of(7, 4).Typical(2), 20);
+  EXPECT_EQ(models.Of(7, 1).Typical(2), 60);
+  EXPECT_EQ(models.Of(7, 2).least(), 0);
+  EXPECT_EQ(models.Of(7).latest_threads(), 1);
+  EXPECT_EQ(models.Of(7).Fast(2), 20);
+  EXPECT_TRUE(models.Of(7).Trusted(LatencyModel::kTrust));
+  EXPECT_FALSE(models.Of(7, 4).Trusted(LatencyModel::kTrust));
 }
 
 TEST(LatencyModelTest, ReadsTheMeasuredSizesAsMeasured) {

@@ -38,10 +38,14 @@ TEST(SchedulerOptionsTest, NamesTheFieldThatIsOutOfRange) {
       {"default_deadline_us", [](auto& o) { o.default_deadline_us = 0; }},
       {"default_timeout_us", [](auto& o) { o.policies[0].default_timeout_us = -1; }},
       {"instances", [](auto& o) { o.instances = 0; }},
-      {"threads_per_instance", [](auto& o) { o.threads_per_instance = 0; }},
+      {"threads_per_batch", [](auto& o) { o.threads_per_batch = {0}; }},
       {"rate_limiter_priority", [](auto& o) { o.rate_limiter_priority = 0; }},
       {"rate_limiter_priority", [](auto& o) { o.rate_limiter_priority = 1'001; }},
-      {"threads_per_instance", [](auto& o) { o.threads_per_instance = 5; }},
+      {"threads_per_batch", [](auto& o) { o.threads_per_batch = {5}; }},
+      {"threads_per_batch", [](auto& o) { o.threads_per_batch.clear(); }},
+      {"threads_per_batch", [](auto& o) { o.threads_per_batch = {2, 2}; }},
+      {"threads_per_batch", [](auto& o) { o.threads_per_batch = {2, 1}; }},
+      {"instances", [](auto& o) { o.threads_per_batch = {1, 4}; }},
       {"drain_timeout_us", [](auto& o) { o.drain_timeout_us = -1; }},
   };
   for (const Case& one : cases) {

@@ -56,7 +56,7 @@ class Schedule {
       : random_(seed), scheduler_{.device_threads = Between(1, 4)}, simulation_(scheduler_) {
     simulation_.on_start = [this](QueueId queue, const Batch& batch) { CheckStart(queue, batch); };
     simulation_.on_done = [this](QueueId queue, const Batch& batch) {
-      busy_threads_ -= models_.at(queue).options.threads_per_instance;
+      busy_threads_ -= batch.threads;
       EXPECT_EQ(models_.at(queue).busy_instances.erase(batch.instance), 1u);
     };
     simulation_.on_drop = [this](const Dispatcher::Dropped& dropped) { CheckDrop(dropped); };
@@ -135,16 +135,26 @@ class Schedule {
     options.default_deadline_us = Between(1, 50'000);
     options.instances = Between(1, 3);
     options.rate_limiter_priority = Between(1, 3);
-    options.threads_per_instance = Between(1, scheduler_.device_threads);
+    options.threads_per_batch.clear();
+    for (int threads = 1; threads <= scheduler_.device_threads; ++threads) {
+      if (Chance(0.5)) options.threads_per_batch.push_back(threads);
+    }
+    if (options.threads_per_batch.empty()) {
+      options.threads_per_batch = {Between(1, scheduler_.device_threads)};
+    }
+    if (options.threads_per_batch.size() > 1) options.instances = scheduler_.device_threads;
     const Nanos per_batch = Between64(0, 3 * kMs);
     const Nanos per_image = Between64(1, kMs);
     const QueueId queue = simulation_.AddModel(options, [=, this](const Batch& batch) {
-      return (per_batch + per_image * batch.images) * Between(80, 120) / 100;
+      return (per_batch + per_image * batch.images) / batch.threads * Between(80, 120) / 100;
     });
     if (Chance(0.5)) {
       for (int images = 1; images <= options.max_batch_size; ++images) {
-        simulation_.dispatcher().RecordLatency(queue, {images}, per_batch + per_image * images,
-                                               simulation_.now());
+        for (const int threads : options.threads_per_batch) {
+          simulation_.dispatcher().RecordLatency(queue, {.images = images, .threads = threads},
+                                                 (per_batch + per_image * images) / threads,
+                                                 simulation_.now());
+        }
       }
     }
     models_[queue].options = options;
@@ -217,8 +227,11 @@ class Schedule {
     EXPECT_GE(batch.instance, 0);
     EXPECT_LT(batch.instance, model.options.instances);
     EXPECT_TRUE(model.busy_instances.insert(batch.instance).second);
-    busy_threads_ += model.options.threads_per_instance;
+    busy_threads_ += batch.threads;
     EXPECT_LE(busy_threads_, scheduler_.device_threads);
+    const ThreadChoice choice{model.options.threads_per_batch, model.options.max_batch_size};
+    EXPECT_TRUE(std::ranges::count(choice.threads, batch.threads));
+    EXPECT_LE(batch.images, choice.Room(batch.threads));
 
     ASSERT_FALSE(batch.tasks.empty());
     int images = 0;

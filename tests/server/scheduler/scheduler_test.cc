@@ -391,7 +391,7 @@ TEST_F(SchedulerTest, ReportsItsDepth) {
 TEST_F(SchedulerTest, RefusesOptionsThatMakeNoSense) {
   EXPECT_EQ(Scheduler::Create({.device_threads = 0}, clock_).status().code(),
             absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(scheduler_->AddModel({.threads_per_instance = 2}, RunAll).status().code(),
+  EXPECT_EQ(scheduler_->AddModel({.threads_per_batch = {2}}, RunAll).status().code(),
             absl::StatusCode::kInvalidArgument);
 }
 

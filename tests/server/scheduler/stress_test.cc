@@ -59,7 +59,7 @@ TEST(SchedulerStressTest, EveryTaskEndsOnceWhileEverythingHappensAtOnce) {
                                             .default_timeout_us = 500,
                                             .max_queue_size = 8}},
                               .instances = 1 + static_cast<int>(seed % 2),
-                              .threads_per_instance = 1};
+                              .threads_per_batch = {1}};
     return *scheduler->AddModel(options, [&](std::unique_ptr<Batch> batch) {
       if (++running > 2) ++too_many;
       Compute(batch->images * 20 * kMicrosecond);

@@ -143,11 +143,23 @@ TEST_F(TaskQueueTest, TakesOutWhatIsRefusedAndFillsItsPlace) {
   for (int number = 1; number <= 4; ++number) Add({.number = number, .deadline = number * 100});
   std::vector<std::unique_ptr<Task>> refused;
   auto taken = queue_.Take(
-      2, [](const WaitingTask& task) { return task.id != 1 && task.id != 2; }, &refused);
-  EXPECT_THAT(Numbers(taken.tasks), ElementsAre(3, 4));
+      2, [](const WaitingTask& task) { return task.id != 2 && task.id != 3; }, &refused);
+  EXPECT_THAT(Numbers(taken.tasks), ElementsAre(1, 4));
   EXPECT_EQ(taken.images, 2);
-  EXPECT_THAT(Numbers(refused), ElementsAre(1, 2));
+  EXPECT_THAT(Numbers(refused), ElementsAre(2, 3));
   EXPECT_TRUE(queue_.empty());
+}
+
+TEST_F(TaskQueueTest, TakesNothingWhereTheFirstIsRefused) {
+  Add({.number = 1, .deadline = 100});
+  Add({.number = 2, .shape_key = 1, .deadline = 200});  // the first now: it gives the shape
+  Add({.number = 3, .deadline = 300});
+  std::vector<std::unique_ptr<Task>> refused;
+  auto taken = queue_.Take(
+      2, [](const WaitingTask& task) { return task.id != 1; }, &refused);
+  EXPECT_TRUE(taken.tasks.empty());
+  EXPECT_THAT(Numbers(refused), ElementsAre(1));
+  EXPECT_EQ(queue_.front().id, 2u);
 }
 
 TEST_F(TaskQueueTest, LooksAtTheBatchThatItWouldGive) {

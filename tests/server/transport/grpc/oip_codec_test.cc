@@ -415,6 +415,7 @@ InferenceResponse Response() {
   response.receipt.stages.EndStage(Stage::kQueue, 150);
   response.receipt.stages.EndStage(Stage::kCompute, 1150);
   response.receipt.batch_size = 4;
+  response.receipt.batch_threads = 2;
   response.receipt.batch_peak_bytes = 123'456;
   response.receipt.padding = 0.25;
   return response;
@@ -456,6 +457,7 @@ TEST(WriteModelInferResponse, WritesOutputsRawAndTheReceiptAsParameters) {
   EXPECT_EQ(parameter("fovea.postprocess_ns"), 0);
   EXPECT_EQ(parameter("fovea.encode_ns"), 50);
   EXPECT_EQ(parameter("fovea.batch_size"), 4);
+  EXPECT_EQ(parameter("fovea.batch_threads"), 2);
   EXPECT_EQ(parameter("fovea.batch_peak_bytes"), 123'456);
   EXPECT_EQ(message.parameters().size(), 10u);
   EXPECT_EQ(message.parameters().at("fovea.padding").double_param(), 0.25);

@@ -110,6 +110,7 @@ TEST(WriteClassifyResponse, WritesClassesAndTheReceipt) {
   response.receipt.stages.EndStage(Stage::kCompute, 15);
   response.receipt.stages.EndStage(Stage::kPostprocess, 21);
   response.receipt.batch_size = 2;
+  response.receipt.batch_threads = 6;
   response.receipt.batch_peak_bytes = 99;
   std::string bytes;
   for (const auto& chunk : (*WriteClassifyResponse(response, FakeClock(28))).TakeChunks()) {
@@ -135,6 +136,7 @@ TEST(WriteClassifyResponse, WritesClassesAndTheReceipt) {
   EXPECT_EQ(message.receipt().postprocess_ns(), 6);
   EXPECT_EQ(message.receipt().encode_ns(), 7);
   EXPECT_EQ(message.receipt().batch_size(), 2);
+  EXPECT_EQ(message.receipt().batch_threads(), 6);
   EXPECT_EQ(message.receipt().batch_peak_bytes(), 99);
 }
 

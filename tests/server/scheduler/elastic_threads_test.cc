@@ -1,0 +1,320 @@
+#include "server/scheduler/elastic_threads.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <memory>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/status.h"
+#include "tests/server/scheduler/simulation.h"
+
+namespace fovea {
+namespace {
+
+using testing::ElementsAre;
+
+constexpr Nanos kMs = kMillisecond;
+const std::vector<int> kThreads = {1, 2, 4};
+
+// An image takes 8 ms on one thread. On more of them a part of that is lost, as in a vision
+// transformer, whose cores wait for each other at the end of each operator.
+Nanos Takes(int images, int threads) {
+  const int per_image_ms10 = threads == 1 ? 80 : threads == 2 ? 44 : 25;
+  return images * per_image_ms10 * kMs / 10;
+}
+
+LatencyModels Measured(const std::function<Nanos(int images, int threads)>& takes = Takes) {
+  LatencyModels models;
+  for (const int threads : kThreads) {
+    for (int images = 1; images <= 8; ++images) {
+      models.Record({.images = images, .threads = threads}, takes(images, threads), 0);
+    }
+  }
+  return models;
+}
+
+// {threads, images}
+std::pair<int, int> Choose(const ThreadDemand& demand, const LatencyModels& models = Measured(),
+                           int max_batch_size = 8) {
+  const ThreadShare share = ChooseThreads({kThreads, max_batch_size}, demand, models.Of(0));
+  return {share.threads, share.images};
+}
+
+TEST(ThreadChoiceTest, DividesTheImagesByTheThreads) {
+  const ThreadChoice choice{kThreads, 6};
+  EXPECT_EQ(choice.Room(1), 1);
+  EXPECT_EQ(choice.Room(2), 3);
+  EXPECT_EQ(choice.Room(4), 6);
+  EXPECT_EQ(choice.FewestFor(1), 1);
+  EXPECT_EQ(choice.FewestFor(2), 2);
+  EXPECT_EQ(choice.FewestFor(3), 2);
+  EXPECT_EQ(choice.FewestFor(4), 4);
+  const ThreadChoice single{kThreads, 1};
+  EXPECT_EQ(single.Room(1), 1);
+}
+
+TEST(ChooseThreadsTest, OneImageGetsAllFreeThreads) {
+  EXPECT_EQ(Choose({.images = 1, .free_threads = 4}), std::pair(4, 1));
+  EXPECT_EQ(Choose({.images = 1, .free_threads = 3}), std::pair(2, 1));
+  EXPECT_EQ(Choose({.images = 1, .free_threads = 1}), std::pair(1, 1));
+}
+
+TEST(ChooseThreadsTest, ManyImagesAreDividedIntoABatchForEachThread) {
+  EXPECT_EQ(Choose({.images = 4, .free_threads = 4}), std::pair(1, 1));
+  EXPECT_EQ(Choose({.images = 8, .free_threads = 4}), std::pair(1, 2));
+  EXPECT_EQ(Choose({.images = 100, .free_threads = 4}), std::pair(1, 2));
+  EXPECT_EQ(Choose({.images = 2, .free_threads = 4}), std::pair(2, 1));
+}
+
+TEST(ChooseThreadsTest, ByWhatWasMeasured) {
+  // Two threads are of no use: the second half of a request's time is on one of them.
+  const LatencyModels serial = Measured([](int images, int) { return images * 8 * kMs; });
+  EXPECT_EQ(Choose({.images = 1, .free_threads = 4}, serial), std::pair(1, 1));
+  // Cores that slow each other down, as threads of one core do.
+  const LatencyModels shared = Measured(
+      [](int images, int threads) { return images * (threads == 1 ? 8 : 3 - threads / 4) * kMs; });
+  EXPECT_EQ(Choose({.images = 8, .free_threads = 2}, shared), std::pair(2, 4));
+}
+
+TEST(ChooseThreadsTest, AHiccupOfFewThreadsChangesNothing) {
+  const LatencyModels slightly_slower = Measured(
+      [](int images, int threads) { return images * (threads == 1 ? 103 : 100 / threads) * kMs; });
+  EXPECT_EQ(Choose({.images = 8, .free_threads = 4}, slightly_slower), std::pair(1, 2));
+}
+
+TEST(ChooseThreadsTest, BeforeTheFirstMeasurementTwiceTheThreadsHalveTheTime) {
+  EXPECT_EQ(Choose({.images = 1, .free_threads = 4}, {}), std::pair(4, 1));
+  EXPECT_EQ(Choose({.images = 8, .free_threads = 4}, {}), std::pair(1, 2));
+}
+
+TEST(ChooseThreadsTest, ATaskOfSeveralImagesIsNotDivided) {
+  EXPECT_EQ(Choose({.images = 8, .first_images = 3, .free_threads = 4}), std::pair(2, 4));
+  // It waits for the threads that it needs.
+  EXPECT_EQ(Choose({.images = 8, .first_images = 8, .free_threads = 2}), std::pair(4, 8));
+}
+
+TEST(ChooseThreadsTest, TheFirstIsInTimeIfThatCanBe) {
+  EXPECT_EQ(Choose({.images = 8, .free_threads = 4, .left = 17 * kMs}), std::pair(1, 2));
+  EXPECT_EQ(Choose({.images = 8, .free_threads = 4, .left = 15 * kMs}), std::pair(1, 2))
+      << "alone it is in time, so its batch is made smaller";
+  EXPECT_EQ(Choose({.images = 8, .free_threads = 4, .left = 5 * kMs}), std::pair(2, 4));
+  EXPECT_EQ(Choose({.images = 8, .free_threads = 4, .left = 3 * kMs}), std::pair(4, 8));
+  EXPECT_EQ(Choose({.images = 8, .free_threads = 4, .left = 1 * kMs}), std::pair(1, 2))
+      << "it is late in any case";
+}
+
+TEST(ChooseThreadsTest, AFixedNumberStays) {
+  const std::vector<int> two = {2};
+  const ThreadShare share =
+      ChooseThreads({two, 8}, {.images = 3, .free_threads = 4}, Measured().Of(0));
+  EXPECT_EQ(share.threads, 2);
+  EXPECT_EQ(share.images, 8) << "an operator who gives two instances gets full batches on each";
+}
+
+// What was started, and when since the start of the test.
+struct Started {
+  int threads;
+  int images;
+  int instance;
+  Nanos at;
+  bool operator==(const Started&) const = default;
+};
+
+class ElasticDispatcherTest : public testing::Test {
+ protected:
+  ElasticDispatcherTest() {
+    simulation_.on_start = [this](QueueId queue, const Batch& batch) {
+      started_[queue].push_back(
+          {batch.threads, batch.images, batch.instance, simulation_.now() - start_});
+    };
+  }
+  QueueId Add(ModelQueueOptions options = {}) {
+    options.max_batch_size = 8;
+    options.threads_per_batch = kThreads;
+    options.instances = 4;
+    const QueueId queue = simulation_.AddModel(
+        options, [](const Batch& batch) { return Takes(batch.images, batch.threads); });
+    for (const int threads : kThreads) {
+      for (const int images : {1, 2, 4, 8}) {
+        simulation_.dispatcher().RecordLatency(queue, {.images = images, .threads = threads},
+                                               Takes(images, threads), simulation_.now());
+      }
+    }
+    return queue;
+  }
+  std::shared_ptr<TaskRecord> At(Nanos when, QueueId queue, int images = 1,
+                                 Nanos deadline = kNever) {
+    auto record = std::make_shared<TaskRecord>();
+    record->images = images;
+    record->arrival = start_ + when;
+    record->deadline = deadline == kNever ? kNever : start_ + deadline;
+    simulation_.At(start_ + when, [this, queue, record] {
+      statuses_[record.get()] = simulation_.Submit(queue, record).status();
+    });
+    return record;
+  }
+  // So many requests that are in line at the same moment, before any of them is run.
+  void Together(int requests, QueueId queue) {
+    simulation_.At(start_, [this, requests, queue] {
+      for (int i = 0; i < requests; ++i) {
+        auto record = std::make_shared<TaskRecord>();
+        record->arrival = simulation_.now();
+        const TaskId id = *simulation_.dispatcher().Reserve(queue, {}, simulation_.now());
+        simulation_.dispatcher().Enqueue(queue, id, std::make_unique<FakeTask>(record),
+                                         simulation_.now());
+      }
+      simulation_.Step();
+    });
+  }
+
+  Simulation simulation_{{.device_threads = 4}};
+  const Nanos start_ = simulation_.now();
+  std::map<QueueId, std::vector<Started>> started_;
+  std::map<const TaskRecord*, absl::Status> statuses_;
+};
+
+TEST_F(ElasticDispatcherTest, FewRequestsRunOnAllThreadsOneAfterAnother) {
+  const QueueId queue = Add();
+  for (int i = 0; i < 3; ++i) At(i * 10 * kMs, queue);
+  simulation_.RunToTheEnd();
+  EXPECT_THAT(started_[queue],
+              ElementsAre(Started{4, 1, 0, 0}, Started{4, 1, 0, 10 * kMs},
+                          Started{4, 1, 0, 20 * kMs}));
+}
+
+TEST_F(ElasticDispatcherTest, ManyRunOnOneThreadEachSideBySide) {
+  const QueueId queue = Add();
+  Together(8, queue);
+  simulation_.RunToTheEnd();
+  EXPECT_THAT(started_[queue], ElementsAre(Started{1, 2, 0, 0}, Started{1, 2, 1, 0},
+                                           Started{1, 2, 2, 0}, Started{1, 2, 3, 0}));
+}
+
+TEST_F(ElasticDispatcherTest, GoesBackToAllThreadsWithoutStopping) {
+  const QueueId queue = Add();
+  Together(8, queue);
+  At(100 * kMs, queue);
+  simulation_.RunToTheEnd();
+  EXPECT_EQ(started_[queue].back(), (Started{4, 1, 0, 100 * kMs}));
+}
+
+TEST_F(ElasticDispatcherTest, ALargeRequestWaitsForAllThreadsAndIsNotOvertakenForEver) {
+  const QueueId queue = Add();
+  Together(3, queue);  // on one thread each, until 8 ms; then the first of the next ones
+  At(1 * kMs, queue, /*images=*/8);
+  for (int i = 0; i < 20; ++i) At((2 + i) * kMs, queue);
+  simulation_.RunToTheEnd();
+  const auto large = std::ranges::find(started_[queue], 8, &Started::images);
+  ASSERT_NE(large, started_[queue].end());
+  EXPECT_EQ(large->threads, 4);
+  EXPECT_LE(large->at, 17 * kMs);
+}
+
+TEST_F(ElasticDispatcherTest, ModelsThatHaveWorkShareTheThreads) {
+  const QueueId first = Add();
+  const QueueId second = Add();
+  simulation_.At(start_, [&] {
+    for (const QueueId queue : {first, second}) {
+      auto record = std::make_shared<TaskRecord>();
+      const TaskId id = *simulation_.dispatcher().Reserve(queue, {}, simulation_.now());
+      simulation_.dispatcher().Enqueue(queue, id, std::make_unique<FakeTask>(record),
+                                       simulation_.now());
+    }
+    simulation_.Step();
+  });
+  simulation_.RunToTheEnd();
+  EXPECT_THAT(started_[first], ElementsAre(Started{2, 1, 0, 0}));
+  EXPECT_THAT(started_[second], ElementsAre(Started{2, 1, 0, 0}));
+}
+
+TEST_F(ElasticDispatcherTest, ADelayIsOverWhenAsManyWaitAsThereIsRoomFor) {
+  const QueueId queue = Add({.max_queue_delay_us = 50'000});
+  Together(8, queue);
+  simulation_.RunUntil(start_);
+  EXPECT_EQ(started_[queue].size(), 4u) << "the rest of a full line waits for nobody";
+}
+
+TEST_F(ElasticDispatcherTest, ForecastsByTheThreadsThatARequestWouldGet) {
+  const QueueId queue = Add();
+  const auto alone = At(0, queue, 1, /*deadline=*/3 * kMs);  // 2.5 ms on all threads, 8 on one
+  const auto hopeless = At(50 * kMs, queue, 1, /*deadline=*/52 * kMs);
+  simulation_.RunToTheEnd();
+  EXPECT_TRUE(statuses_[alone.get()].ok());
+  EXPECT_EQ(alone->runs, 1);
+  EXPECT_EQ(ReasonOf(statuses_[hopeless.get()]), "queue.unreachable_deadline");
+}
+
+TEST_F(ElasticDispatcherTest, ALineIsForecastAsItIsRunNow) {
+  const QueueId queue = Add();
+  // For longer than a curve is trusted, always eight in line: the curve of all threads is old.
+  simulation_.At(start_ + 1, [] {});
+  for (int round = 0; round < 700; ++round) {
+    for (int i = 0; i < 8; ++i) At(round * 16 * kMs, queue);
+  }
+  const Nanos end = 700 * 16 * kMs;
+  ASSERT_GT(end, LatencyModel::kTrust);
+  for (int i = 0; i < 16; ++i) At(end, queue);  // two rounds of 16 ms
+  // By one thread's curve the third round ends at 48 ms; by the old one of all threads, after 16
+  // images of 2.5 ms and its own batch, at 60.
+  const auto third = At(end, queue, 1, end + 50 * kMs);
+  simulation_.RunToTheEnd();
+  EXPECT_TRUE(statuses_[third.get()].ok()) << statuses_[third.get()];
+}
+
+// Requests that come at random, at so many parts of what the device can do on one thread each.
+// What the slowest tenth waits at least, in ms, and how many of 4,000 were in time.
+struct Outcome {
+  double p90_ms;
+  int in_time;
+};
+Outcome Arrivals(std::vector<int> threads_per_batch, int instances, double load) {
+  Simulation simulation({.device_threads = 4});
+  const ModelQueueOptions options{.max_batch_size = 8,
+                                  .instances = instances,
+                                  .threads_per_batch = std::move(threads_per_batch)};
+  const QueueId queue = simulation.AddModel(
+      options, [](const Batch& batch) { return Takes(batch.images, batch.threads); });
+  std::mt19937_64 random(7);
+  std::exponential_distribution<double> gap(load * 4 / 8);  // each ms: 4 threads, 8 ms an image
+  double at = 0;
+  std::vector<std::shared_ptr<TaskRecord>> tasks;
+  std::vector<Nanos> took;
+  std::map<const TaskRecord*, Nanos> arrived;
+  simulation.on_done = [&](QueueId, const Batch& batch) {
+    for (const auto& task : batch.tasks) took.push_back(simulation.now() - RecordOf(*task).arrival);
+  };
+  const Nanos start = simulation.now();
+  for (int i = 0; i < 4'000; ++i) {
+    at += gap(random);
+    simulation.At(start + static_cast<Nanos>(at * kMs), [&] {
+      auto record = std::make_shared<TaskRecord>();
+      record->arrival = simulation.now();
+      record->deadline = simulation.now() + 100 * kMs;
+      (void)simulation.Submit(queue, record);
+    });
+  }
+  simulation.RunToTheEnd();
+  std::ranges::sort(took);
+  return {.p90_ms = took[took.size() * 9 / 10] * 1e-6,
+          .in_time = static_cast<int>(
+              std::ranges::count_if(took, [](Nanos one) { return one <= 100 * kMs; }))};
+}
+
+TEST(ElasticLoadTest, IsAsGoodAsTheBetterOfTheFixedArrangements) {
+  const Outcome few = Arrivals(kThreads, 4, 0.1);
+  EXPECT_LE(few.p90_ms, 1.1 * Arrivals({4}, 1, 0.1).p90_ms);
+  EXPECT_LE(few.p90_ms, 0.7 * Arrivals({1}, 4, 0.1).p90_ms);
+  const Outcome many = Arrivals(kThreads, 4, 1.5);
+  EXPECT_GE(many.in_time, 0.98 * Arrivals({1}, 4, 1.5).in_time);
+  EXPECT_GE(many.in_time, 1.1 * Arrivals({4}, 1, 1.5).in_time);
+}
+
+}  // namespace
+}  // namespace fovea
