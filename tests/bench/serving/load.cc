@@ -3,7 +3,8 @@
 // closed: VALUE requests are always under way. open: VALUE requests a second, at random (Poisson),
 // whatever the server does; a request that would be sent while kMostUnderWay are under way is
 // counted as unsent. A REQUEST_FILE holds a serialized inference.ModelInferRequest; of several each
-// is sent equally often, in turn. Prints one line of JSON; latencies are those of answers.
+// is sent equally often, in turn. Prints one line of JSON; latencies are those of answers, and what
+// was in time is counted for each REQUEST_FILE too, in their order.
 #include <grpcpp/create_channel.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/support/byte_buffer.h>
@@ -38,6 +39,7 @@ class Load {
        std::chrono::milliseconds deadline)
       : deadline_(deadline) {
     for (const std::string& request : requests) requests_.push_back(Slices(request));
+    in_time_of_each_.resize(requests.size());
     for (int i = 0; i < kChannels; ++i) {
       grpc::ChannelArguments arguments;
       arguments.SetInt("channel", i);  // or they would share one connection
@@ -81,10 +83,15 @@ class Load {
     for (int percent = 0; percent < 100; ++percent)
       percentiles.push_back(quantile(percent / 100.0));
     percentiles.push_back(quantile(0.999));
+    std::vector<double> in_time_of_each;
+    for (const int64_t in_time : in_time_of_each_) {
+      in_time_of_each.push_back(static_cast<double>(in_time) / seconds);
+    }
     return {{"seconds", seconds},
             {"unsent", unsent_},
             {"codes", codes_},
             {"in_time_per_second", static_cast<double>(in_time_) / seconds},
+            {"in_time_of_each_per_second", in_time_of_each},
             {"p50_ms", quantile(0.5)},
             {"p99_ms", quantile(0.99)},
             {"percentiles_ms", percentiles}};
@@ -107,13 +114,14 @@ class Load {
     ++under_way_;
     auto call = std::make_shared<Call>();
     const unsigned number = next_++;
-    call->request = requests_[number % requests_.size()];  // shares the slices
+    const size_t which = number % requests_.size();
+    call->request = requests_[which];  // shares the slices
     call->sent = Clock::now();
     call->context.set_deadline(std::chrono::system_clock::now() + deadline_);
     grpc::GenericStub& stub = *stubs_[number / requests_.size() % kChannels];
     stub.UnaryCall(&call->context, kMethod, {}, &call->request, &call->response,
-                   [this, call, then](const grpc::Status& status) {
-                     Count(status, Clock::now() - call->sent);
+                   [this, call, which, then](const grpc::Status& status) {
+                     Count(which, status, Clock::now() - call->sent);
                      then();
                      if (--under_way_ == 0) {
                        std::lock_guard lock(mutex_);
@@ -126,12 +134,13 @@ class Load {
     if (Clock::now() < end) Send([this, end] { SendAgainUntil(end); });
   }
 
-  void Count(const grpc::Status& status, Clock::duration took) {
+  void Count(size_t which, const grpc::Status& status, Clock::duration took) {
     std::lock_guard lock(mutex_);
     ++codes_[std::to_string(status.error_code())];
     if (!status.ok()) return;
     latencies_ms_.push_back(std::chrono::duration<double, std::milli>(took).count());
     in_time_ += took <= deadline_;
+    in_time_of_each_[which] += took <= deadline_;
   }
 
   void Settle() {
@@ -149,6 +158,7 @@ class Load {
   std::map<std::string, int64_t> codes_;
   std::vector<double> latencies_ms_;
   int64_t in_time_ = 0;
+  std::vector<int64_t> in_time_of_each_;
   int64_t unsent_ = 0;
 };
 

@@ -8,11 +8,11 @@
 
 The capacity is what is answered a second with enough requests always under way and no deadline to speak of. Goodput is a share of
 the capacity of the cores that the load generator, which shares them with the server, leaves: twice the requests cost it twice
-the time. Both shares are printed, over the whole capacity and over that. Requests of the two models count alike, though one takes
-some twenty times the other's time: the share may pass 1, where more of the cheap ones are answered.
+the time. Both shares are printed, over the whole capacity and over that. Requests of two models count by what each costs, that is
+by the capacity for it alone: a server that answers more of the cheap ones does no more work for that.
 
-Models have an instance for each core, as an operator sets it who wants throughput. With one instance on all cores, the default,
-whatever else a core does holds up the others (printed, without a floor).
+Models are as they are by default, and choose the cores of each batch by themselves; for comparison, without a floor, also with an
+instance for each core and with one on all cores, as an operator may set them.
 
 Leaves open_loop.json in --out. Exits 1 when a floor of tests/bench/targets.csv is missed.
 """
@@ -52,7 +52,12 @@ CORES = len(os.sched_getaffinity(0))
 UNDER_WAY = 32 * CORES  # two full batches for each instance
 DEADLINE_MS, PATIENT_MS = 1000, 60_000
 LOAD, OVERLOAD = 0.7, 2.0
-# What each kind of load sends, files of `requests`.
+ARRANGEMENTS = {
+    "": "",
+    "_one_instance": "instance_group { count: 1 }\n",
+    "_instance_each": f"instance_group {{ count: {CORES} }}\n",
+}
+# What each kind of load sends, files of `requests`; of several, each has a kind of its own before.
 KINDS = {
     "tail": ["deit_tensors"],
     "tensors": ["small_tensors"],
@@ -99,6 +104,11 @@ class Load:
     @property
     def in_time(self) -> float:
         return self.report["in_time_per_second"]
+
+    def work(self, alone: list[float]) -> float:
+        """Of a second's work, what was answered in time; by the capacity for each kind of request alone."""
+        answered = self.report["in_time_of_each_per_second"]
+        return sum(one / most for one, most in zip(answered, alone, strict=True))
 
 
 class Generator:
@@ -176,17 +186,19 @@ def measure_goodput(
     kind: str,
     generator: Generator,
     full: Load,
+    alone: list[float],
     seconds: float,
 ) -> None:
     asked = OVERLOAD * full.in_time
     over = generator.run("open", asked, seconds, DEADLINE_MS)
-    left = full.in_time * (CORES - over.cores) / (CORES - full.cores)
+    share = over.work(alone) / full.work(alone)
     print(
         f"  {server}, {kind}: capacity {full.in_time:.1f}/s, in time {over.in_time:.1f}/s, "
-        f"{over.in_time / full.in_time:.3f} of it; {describe(over)}",
+        f"{share:.3f} of it; {describe(over)}",
         flush=True,
     )
-    measurements.add(f"goodput_{kind}{server}", over.in_time / left)
+    left = (CORES - over.cores) / (CORES - full.cores)
+    measurements.add(f"goodput_{kind}{server}", share / left)
     measurements.keep(server, kind, OVERLOAD, asked, over)
 
 
@@ -204,12 +216,12 @@ def measure_tail(
     measurements.keep(server, name, LOAD, per_second, load)
 
 
-def repository(folder: pathlib.Path, instances: int) -> pathlib.Path:
-    """The bundled model and DeiT-T, each with so many instances."""
-    write_repository(folder, instances)
+def repository(folder: pathlib.Path, arrangement: str) -> pathlib.Path:
+    """The bundled model and DeiT-T, both arranged so."""
+    write_repository(folder, arrangement)
     shutil.copytree(running_server.DEMO / SMALL, folder / SMALL)
     with (folder / SMALL / "model.textproto").open("a") as spec:
-        spec.write(f"instance_group {{ count: {instances} }}\n")
+        spec.write(arrangement)
     return folder
 
 
@@ -218,23 +230,32 @@ def measure_fovea(
 ) -> float:
     """All kinds of load, on a server of its own; the rate of the tail."""
     rate = 0.0
-    for suffix, instances in {"": CORES, "_one_instance": 1}.items():
+    for suffix, arrangement in ARRANGEMENTS.items():
         models = folder / f"models{suffix}"
         if not models.exists():
             models.mkdir()
-            repository(models, instances)
+            repository(models, arrangement)
         server = running_server.Server(
             folder / f"server{suffix}.log", "--model-repository", str(models)
         )
+        capacities: dict[str, float] = {}
         with contextlib.closing(server):
             for kind, files in KINDS.items():
                 generator = Generator(
                     arguments.build, server.grpc, [folder / file for file in files]
                 )
                 full = generator.capacity(arguments.seconds)
+                if len(files) == 1:
+                    capacities[files[0]] = full.in_time
                 if kind != "tail":
                     measure_goodput(
-                        measurements, suffix, kind, generator, full, arguments.seconds
+                        measurements,
+                        suffix,
+                        kind,
+                        generator,
+                        full,
+                        [capacities[file] for file in files],
+                        arguments.seconds,
                     )
                 elif not suffix:
                     rate = LOAD * full.in_time
@@ -278,7 +299,13 @@ def measure_triton(
                         name,
                     )
             measure_goodput(
-                measurements, suffix, "tensors", generator, full, arguments.seconds
+                measurements,
+                suffix,
+                "tensors",
+                generator,
+                full,
+                [full.in_time],
+                arguments.seconds,
             )
 
 

@@ -22,15 +22,11 @@ IDENTITY = "identity"
 SIZE = 224
 
 
-def write_repository(
-    folder: pathlib.Path, instances: int = len(os.sched_getaffinity(0))
-) -> None:
-    """Both models with seeded weights; so many instances of the first."""
+def write_repository(folder: pathlib.Path, arrangement: str = "") -> None:
+    """Both models with seeded weights; the first as it is by default, but for what `arrangement` says."""
     for name, spec in {
         MODEL: (
-            f'spec_version: 1\nbackbone: "{MODEL}"\nrandom_weights {{ seed: 1 }}\nmax_batch_size: 4\n'
-            f"instance_group {{ count: {instances} }}\n"
-            "dynamic_batching { preferred_batch_size: 2 max_queue_delay_microseconds: 10000 }\n"
+            f'spec_version: 1\nbackbone: "{MODEL}"\nrandom_weights {{ seed: 1 }}\n{arrangement}'
         ),
         IDENTITY: (
             f'spec_version: 1\nbackbone: "{IDENTITY}"\nrandom_weights {{ seed: 1 }}\n'

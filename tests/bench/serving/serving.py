@@ -3,7 +3,7 @@
 Four things, each against something measured in turn in the same run:
   served       images/s of deit_tiny_patch16_224 fp32 at concurrency 8, against the raw model at its best batch on all
                cores, with an allocator that keeps its pages, as a server's threads do; without a floor also against one
-               that gives them back after each call. The server has an instance for each core and batches of two: the arrangement for throughput.
+               that gives them back after each call. The model is served as it is by default
   http         the same over HTTP
   triton       the same over gRPC, against Triton Inference Server with the same torch model (where `make peers` was run)
   identity     p50 of an identity model at concurrency 1 with a 150 KB uint8 tensor, less an in-process call; without a floor
