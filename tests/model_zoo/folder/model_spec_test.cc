@@ -42,7 +42,7 @@ TEST(ModelSpecTest, AbsentFieldsHaveTheirDefaults) {
   EXPECT_EQ(spec->batching.default_queue_policy.max_queue_size, 256);
   EXPECT_EQ(spec->batching.max_queue_delay_us, 0);
   EXPECT_EQ(spec->batching.default_priority_level, 0);
-  EXPECT_EQ(spec->instances.count, 1);
+  EXPECT_EQ(spec->instances.count, 0) << "as suits the requests that wait";
   EXPECT_FALSE(spec->allow_non_finite);
   EXPECT_FALSE(spec->untrained);
   EXPECT_THAT(spec->version_policy.Select(std::vector<int64_t>{1, 2, 7}), ElementsAre(7));
