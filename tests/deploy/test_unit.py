@@ -56,7 +56,11 @@ class Machine:
                     + ["systemd-nspawn", "--quiet", "--register=no", *alone]
                     + ["--notify-ready=yes", "--private-network", "--console=pipe"]
                     # Of this machine's units only what every system needs.
-                    + [f"--directory={folder}/root", "--boot", "systemd.unit=basic.target"],
+                    + [
+                        f"--directory={folder}/root",
+                        "--boot",
+                        "systemd.unit=basic.target",
+                    ],
                     env={**os.environ, "NOTIFY_SOCKET": f"@fovea-test-{os.getpid()}"},
                     stdin=subprocess.DEVNULL,
                     stdout=output,
