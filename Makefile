@@ -31,7 +31,8 @@ deb: setup  ## Build the Debian package, for the CPU, into build/cpu
 	@deploy/setup/build.sh cpu fovea-server fovea fovea-train fovea_models fovea_documents
 	@cd build/cpu && cpack --config CPackConfig.cmake
 
-deb-check: deb  ## Ask lintian about the package, and install and run it in a Debian that has nothing else (as root)
+deb-check: deb  ## Ask lintian about the package, and install, run and boot it in a Debian that has nothing else (as root)
+	@deploy/setup/setup.sh test
 	@deploy/debian/check.sh build/cpu/fovea_*.deb
 
 demo: setup  ## Classify a picture, find and draw what is in a scene, see what it cost and how other attentions do (IMAGE= MODEL=)

@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
 # check.sh PACKAGE.deb: asks lintian about the package and systemd about its unit, installs it into a Debian 12 that has nothing
-# else, and there classifies a picture with the server that its config file starts, as a user without rights. As root; some minutes.
+# else, and there classifies a picture with the server that its config file starts, as a user without rights. Then that Debian is
+# booted, and the unit tried by tests/deploy/test_unit.py. As root; some minutes.
 # The base system is kept in FOVEA_CACHE (~/.cache/fovea) and copied for each run. Exits 1 when anything failed.
 set -euo pipefail
 package=$(readlink -f "$1")
+house=$(dirname "$(readlink -f "$0")")/../..
 cache=${FOVEA_CACHE:-$HOME/.cache/fovea}
 base=$cache/debian-12
 say() { printf '\033[1m== %s\033[0m\n' "$*"; }
@@ -11,6 +13,7 @@ say() { printf '\033[1m== %s\033[0m\n' "$*"; }
 [ "$(id -u)" = 0 ] || { echo "check.sh: run it as root: it makes a system in a folder" >&2; exit 1; }
 missing=()
 for tool in debootstrap lintian; do command -v $tool >/dev/null || missing+=("$tool"); done
+command -v systemd-nspawn >/dev/null || missing+=(systemd-container)
 [ ${#missing[@]} = 0 ] || DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${missing[@]}"
 
 say "lintian"
@@ -27,7 +30,7 @@ say "the unit"
 dpkg-deb -x "$package" "$root/unpacked"
 cp -an /lib/systemd/system/. "$root/unpacked/lib/systemd/system/"  # what the unit refers to
 mkdir "$root/unpacked/bin"
-cp /bin/kill "$root/unpacked/bin/"
+cp /bin/sh "$root/unpacked/bin/"
 unit=$root/unpacked/lib/systemd/system/fovea-server.service
 systemd-analyze verify --root="$root/unpacked" --man=no "$unit" 2>&1 | grep fovea && exit 1
 systemd-analyze security --offline=yes --threshold=25 "$unit" | tail -n 1
@@ -80,6 +83,10 @@ wait $server
 SERVE
 # With a network of its own: the package's ports may be taken here.
 unshare --net bash -c "ip link set lo up && exec chroot '$root' env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 sh /tmp/serve.sh"
+
+say "the unit under systemd"
+inside apt-get install -y -q --no-install-recommends systemd
+FOVEA_TEST_DEBIAN=$root "$house/.venv/bin/python" -m pytest -q -p no:cacheprovider "$house/tests/deploy/test_unit.py"
 
 say "removing"
 inside dpkg --purge fovea

@@ -143,6 +143,13 @@ absl::StatusOr<TaskResult> BatchExecutor::ResultOf(std::span<const at::Tensor> o
   return result;
 }
 
+absl::Status BatchExecutor::RunOnDevice(absl::FunctionRef<void()> work) {
+  if (device_lost_) return DeviceLost();
+  absl::Status status = RunTorch("executor.failed", work);
+  if (ReasonOf(status) == kDeviceLost) device_lost_ = true;
+  return status;
+}
+
 RunOutcome BatchExecutor::RunTasks(Lane& lane, int threads,
                                    std::span<std::unique_ptr<InferenceTask>> tasks,
                                    ExecutionObserver* observer) {
@@ -151,7 +158,7 @@ RunOutcome BatchExecutor::RunTasks(Lane& lane, int threads,
   bool stopped = false;
   const Nanos start = clock_.Now();
   Nanos gathered = start;
-  const absl::Status status = RunTorch("executor.failed", [&] {
+  const absl::Status status = RunOnDevice([&] {
     BatchSize batch = lane.Gather(tasks);
     batch.threads = threads;
     run.images = batch.images;
@@ -168,7 +175,7 @@ RunOutcome BatchExecutor::RunTasks(Lane& lane, int threads,
   run.gather = gathered - start;
   run.compute = computed - gathered;
 
-  if (!status.ok() && tasks.size() > 1) {
+  if (!status.ok() && !device_lost_ && tasks.size() > 1) {
     // One of them is to blame, or they are too many for the memory: halves tell, and the others
     // still get their answer.
     const size_t half = tasks.size() / 2;

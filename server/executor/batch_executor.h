@@ -2,6 +2,7 @@
 // own error.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -9,6 +10,8 @@
 #include <span>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "model_zoo/model_description.h"
 #include "server/core/cancellation.h"
@@ -110,6 +113,8 @@ class BatchExecutor {
   int64_t output_bytes() const { return output_bytes_; }
 
   const LaneDevice& device() const { return *device_; }
+  // Nothing runs on it any more: what is given to Run from now on is UNAVAILABLE (device.lost).
+  bool device_lost() const { return device_lost_; }
 
   // Runs `tasks`, whose images fit max_batch_size together, and finishes each of them exactly once
   // before it returns. A task that makes the model fail, or whose output is not finite, fails
@@ -137,6 +142,8 @@ class BatchExecutor {
   absl::StatusOr<TaskResult> ResultOf(std::span<const at::Tensor> outputs, int64_t first,
                                       const InferenceTask& task) const;
   TaskOutputs Described(std::span<const at::Tensor> outputs) const;
+  // As RunTorch, until the device is lost.
+  absl::Status RunOnDevice(absl::FunctionRef<void()> work);
   RunOutcome RunTasks(Lane& lane, int threads, std::span<std::unique_ptr<InferenceTask>> tasks,
                       ExecutionObserver* observer);
   ThreadChoice threads() const {
@@ -152,6 +159,7 @@ class BatchExecutor {
   const std::unique_ptr<LaneDevice> device_;
   Clock& clock_;
   std::vector<std::unique_ptr<Lane>> lanes_;
+  std::atomic<bool> device_lost_ = false;
   int64_t peak_activation_bytes_ = 0;
   std::vector<int64_t> device_bytes_;
   int64_t output_bytes_ = 0;

@@ -24,6 +24,10 @@ absl::Status Failed(std::string_view reason, const char* what) {
 
 }  // namespace
 
+absl::Status DeviceLost() {
+  return Unavailable(kDeviceLost, "the device that the model runs on is lost");
+}
+
 absl::Status RunTorch(std::string_view reason, absl::FunctionRef<void()> work) {
   try {
     work();
@@ -33,6 +37,9 @@ absl::Status RunTorch(std::string_view reason, absl::FunctionRef<void()> work) {
     return OutOfMemory();
   } catch (const std::bad_alloc&) {
     return OutOfMemory();
+  } catch (const c10::AcceleratorError& error) {
+    Log(LogLevel::kError, absl::StrCat("device.lost: ", error.what_without_backtrace()));
+    return DeviceLost();
   } catch (const c10::Error& error) {
     return Failed(reason, error.what_without_backtrace());
   } catch (const std::exception& error) {

@@ -8,8 +8,13 @@
 
 namespace fovea {
 
+inline constexpr std::string_view kDeviceLost = "device.lost";
+absl::Status DeviceLost();  // UNAVAILABLE
+
 // Runs `work` and returns OK, or the status of what it threw:
 //   UNAVAILABLE (device.out_of_memory) for an allocation that failed,
+//   UNAVAILABLE (device.lost) for what an accelerator's driver reports: that stays until it is
+//   started anew,
 //   INTERNAL with `reason` for everything else.
 // The exception's own text goes to the log, never into the status. When this returns, the exception
 // is gone: what must not happen inside a catch block, like freeing a device's memory, can follow.

@@ -121,6 +121,12 @@ void RepositoryLog::OnCanary(const CanaryReport& report) {
   Log(LogLevel::kError, absl::StrCat(who, ": taken out of service: ", report.status.message()));
 }
 
+void RepositoryLog::OnLost(std::string_view model, int64_t version, const absl::Status& why) {
+  Log(LogLevel::kError,
+      absl::StrCat(std::string(model), " version ", version,
+                   ": taken out of service until it is loaded again: ", why.message()));
+}
+
 void RepositoryLog::OnUnloaded(std::string_view model, int64_t version) {
   Log(LogLevel::kInfo, absl::StrCat(std::string(model), " version ", version, ": unloaded"));
 }

@@ -38,6 +38,7 @@ class RepositoryLog final : public RepositoryObserver {
   explicit RepositoryLog(Metrics& metrics) : metrics_(metrics) {}
   void OnLoad(const LoadReport& report) override;
   void OnCanary(const CanaryReport& report) override;
+  void OnLost(std::string_view model, int64_t version, const absl::Status& why) override;
   void OnUnloaded(std::string_view model, int64_t version) override;
   void OnUnreadableRepository(const absl::Status& problem) override;
   void OnIgnoredFolder(std::string_view name) override;

@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "base/status.h"
 #include "server/core/log.h"
+#include "server/executor/torch_status.h"
 #include "server/pipeline/inference_pipeline.h"
 #include "server/pipeline/model_options.h"
 #include "server/pipeline/model_view.h"
@@ -47,7 +48,7 @@ absl::StatusOr<std::shared_ptr<Servable>> ServedModel::Create(const VersionToLoa
                                                   batch.threads));
                             }));
 
-  auto served = std::shared_ptr<ServedModel>(new ServedModel(environment));
+  auto served = std::shared_ptr<ServedModel>(new ServedModel(model, environment));
   served->executor_ = std::move(executor);
   const models::ModelInfo& info = served->executor_->info();
   served->preprocessing_ = ImagingSpec(info, served->executor_->preprocessing());
@@ -117,7 +118,10 @@ RunOutcome ServedModel::RunBatch(std::unique_ptr<Batch> batch) {
     // Every task of this queue was made by the pipeline.
     tasks.emplace_back(static_cast<InferenceTask*>(task.release()));
   }
-  return executor_->Run(batch->instance, batch->threads, std::move(tasks), observer_.get());
+  const RunOutcome outcome =
+      executor_->Run(batch->instance, batch->threads, std::move(tasks), observer_.get());
+  if (executor_->device_lost() && !lost_.exchange(true) && on_lost_) on_lost_(DeviceLost());
+  return outcome;
 }
 
 }  // namespace fovea

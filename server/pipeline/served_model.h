@@ -1,6 +1,7 @@
 // A loaded model version that answers requests: its executor, its queue and what is known of it.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <limits>
 #include <memory>
@@ -60,14 +61,16 @@ class ServedModel final : public Servable {
   const PreprocessSpec& preprocessing() const { return preprocessing_; }
 
  private:
-  explicit ServedModel(const Environment& environment)
-      : imaging_(environment.imaging), clock_(environment.clock) {}
+  ServedModel(const VersionToLoad& model, const Environment& environment)
+      : imaging_(environment.imaging), clock_(environment.clock), on_lost_(model.on_lost) {}
   void Take(std::shared_ptr<const ServingModel> self, std::unique_ptr<InferenceRequest> request,
             InferenceCallback done) const override;
   RunOutcome RunBatch(std::unique_ptr<Batch> batch);
 
   ImagingPool& imaging_;
   Clock& clock_;
+  const std::function<void(const absl::Status& why)> on_lost_;
+  std::atomic<bool> lost_ = false;  // on_lost_ was called
   std::shared_ptr<const ModelView> view_;
   PreprocessSpec preprocessing_;
   std::unique_ptr<const Postprocessor> postprocessor_;

@@ -9,16 +9,17 @@
 
 namespace fovea {
 
-absl::StatusOr<std::shared_ptr<Servable>> LoadVersion(const ModelFolderContents& model,
-                                                      const VersionFolderContents& version,
-                                                      const ServableFactory& factory,
-                                                      CancellationPtr cancellation) {
+absl::StatusOr<std::shared_ptr<Servable>> LoadVersion(
+    const ModelFolderContents& model, const VersionFolderContents& version,
+    const ServableFactory& factory, CancellationPtr cancellation,
+    std::function<void(const absl::Status&)> on_lost) {
   FOVEA_RETURN_IF_ERROR(version.status);
   VersionToLoad parsed{.name = model.spec.description.name,
                        .version = version.number,
                        .spec = model.spec,
                        .labels = model.labels,
-                       .cancellation = std::move(cancellation)};
+                       .cancellation = std::move(cancellation),
+                       .on_lost = std::move(on_lost)};
   std::unique_ptr<RepositoryFile> file;
   if (version.weights) {
     FOVEA_ASSIGN_OR_RETURN(file, OpenWeights(*version.weights));

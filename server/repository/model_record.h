@@ -34,8 +34,9 @@ class VersionLoad {
   // Set before the load is ready, and not changed from then on.
   std::optional<Canary> canary;
   bool sent = false;  // its weights came with a call
-  // Why a ready load takes no requests, as its canary says; empty: it takes them.
+  // Why a ready load takes no requests, as its canary or itself says; empty: it takes them.
   std::string out_of_service;
+  bool lost = false;  // it stays out of service
 
  private:
   const std::string fingerprint_;

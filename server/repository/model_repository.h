@@ -168,6 +168,9 @@ class ModelRepository final : public ModelCatalog {
   void OnCanary(const std::string& name, int64_t version, VersionLoad& load,
                 const absl::Status& status);
 
+  // It can answer nothing any more; it may not be ready yet.
+  void OnLost(const std::string& name, int64_t version, VersionLoad& load, const absl::Status& why);
+
   const ModelRepositoryOptions options_;
   const ServableFactory factory_;
   RepositoryObserver& observer_;

@@ -1,4 +1,5 @@
-// The part of ModelRepository that asks the canaries of what serves.
+// The part of ModelRepository that asks the canaries of what serves, and takes out of service what
+// answers wrongly or no more.
 #include <utility>
 #include <vector>
 
@@ -23,7 +24,7 @@ void ModelRepository::WatchCanaries() {
       if (stopping_) return;
       for (const auto& [name, record] : models_) {
         for (auto& [version, load] : record.ReadyLoads()) {
-          if (load->canary) round.push_back({name, version, load});
+          if (load->canary && !load->lost) round.push_back({name, version, load});
         }
       }
     }
@@ -50,7 +51,7 @@ void ModelRepository::OnCanary(const std::string& name, int64_t version, Version
     {
       MutexLock lock(mutex_);
       // Replaced or unloaded meanwhile: another load answers for the version.
-      if (load.state() != ModelState::kReady) return;
+      if (load.state() != ModelState::kReady || load.lost) return;
       const bool serves = load.out_of_service.empty();
       load.out_of_service = std::string(status.message());
       if (status.ok() == serves) return;
@@ -58,6 +59,22 @@ void ModelRepository::OnCanary(const std::string& name, int64_t version, Version
     Publish();
   }
   observer_.OnCanary({.model = name, .version = version, .status = status});
+}
+
+void ModelRepository::OnLost(const std::string& name, int64_t version, VersionLoad& load,
+                             const absl::Status& why) {
+  {
+    MutexLock notify(notify_mutex_);
+    {
+      MutexLock lock(mutex_);
+      load.lost = true;
+      const bool served = load.state() == ModelState::kReady && load.out_of_service.empty();
+      load.out_of_service = std::string(why.message());
+      if (!served) return;
+    }
+    Publish();
+  }
+  observer_.OnLost(name, version, why);
 }
 
 }  // namespace fovea

@@ -192,8 +192,13 @@ absl::Status ModelRepository::LoadOne(const std::string& name, const ModelFolder
       built = Unavailable("repository.busy",
                           "no load has given back memory for loading for ten minutes");
     } else {
-      built =
-          OrOutOfMemory([&] { return LoadVersion(contents, version, factory_, cancellation_); });
+      built = OrOutOfMemory([&] {
+        return LoadVersion(contents, version, factory_, cancellation_,
+                           [this, name, number = version.number,
+                            weak = std::weak_ptr(load)](const absl::Status& why) {
+                             if (const auto lost = weak.lock()) OnLost(name, number, *lost, why);
+                           });
+      });
     }
   }
   std::shared_ptr<Servable> handle;  // held until the record knows what becomes of it
@@ -217,6 +222,9 @@ absl::Status ModelRepository::LoadOne(const std::string& name, const ModelFolder
     {
       MutexLock lock(mutex_);
       ModelRecord& record = models_[name];
+      if (built.ok() && load->lost) {
+        built = Unavailable("model.out_of_service", load->out_of_service);
+      }
       if (built.ok()) {
         record.Succeed(version.number, *load, *std::move(built));
       } else {

@@ -33,6 +33,10 @@ class RepositoryObserver {
   };
   virtual void OnCanary(const CanaryReport& report) = 0;
 
+  // A version that served is out of service until it is loaded again: it can answer nothing any
+  // more.
+  virtual void OnLost(std::string_view model, int64_t version, const absl::Status& why) = 0;
+
   // The last request of a version that was replaced or unloaded is done, and its memory freed.
   virtual void OnUnloaded(std::string_view model, int64_t version) = 0;
 

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "model_zoo/folder/model_spec.h"
 #include "server/core/cancellation.h"
@@ -27,6 +28,10 @@ struct VersionToLoad {
   // Set when the server stops: a long load asks it between its steps, and gives up with
   // UNAVAILABLE. Shared by all loads.
   CancellationPtr cancellation;
+  // For what the factory makes: it can answer nothing any more, whatever it is asked, and why.
+  // Called at most once, on any thread, as long as the servable is there; returns quickly. Null:
+  // nobody wants to know.
+  std::function<void(const absl::Status& why)> on_lost;
 };
 
 // Thread-safe. Requests reach it through a handle (ModelRepository::Acquire); it takes work until

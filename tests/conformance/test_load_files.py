@@ -30,6 +30,11 @@ def logits(client, version: str = "") -> np.ndarray:
     return client.infer(MODEL, [tensor], version).as_numpy("logits")
 
 
+def connect(server, protocol: str):
+    kind = {"http": triton_http, "grpc": triton_grpc}[protocol]
+    return kind.InferenceServerClient(getattr(server, protocol))
+
+
 def index(client) -> dict[str, str]:
     """The versions that are ready, with what is special about them."""
     rows = client.get_model_repository_index()
@@ -54,11 +59,7 @@ def test_weights_are_served_until_the_model_is_loaded_again(
         *("--model-repository", one_model, "--model-control-mode", "explicit"),
         *("--load-model", MODEL),
     )
-    kind, address = {
-        "http": (triton_http, server.http),
-        "grpc": (triton_grpc, server.grpc),
-    }[protocol]
-    with kind.InferenceServerClient(address) as client:
+    with connect(server, protocol) as client:
         of_disk = logits(client)
         with pytest.raises(InferenceServerException, match="config"):
             client.load_model(MODEL, files={"file:1/model.safetensors": shifted(2)})
@@ -82,8 +83,9 @@ def test_weights_are_served_until_the_model_is_loaded_again(
     )
 
 
+@pytest.mark.parametrize("protocol", ["http", "grpc"])
 def test_row_75_a_limit_of_file_sizes_refuses_weights_and_ends_nothing(
-    start_server, one_model
+    start_server, one_model, protocol: str
 ) -> None:
     """The server writes no file, so an operator may forbid it; what it writes to memory counts too."""
     server = start_server(
@@ -91,7 +93,7 @@ def test_row_75_a_limit_of_file_sizes_refuses_weights_and_ends_nothing(
         *("--load-model", MODEL),
         program=("prlimit", "--fsize=65536", SERVER),
     )
-    with triton_http.InferenceServerClient(server.http) as client:
+    with connect(server, protocol) as client:
         before = logits(client)
         with pytest.raises(InferenceServerException, match="no room"):
             client.load_model(

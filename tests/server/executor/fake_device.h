@@ -22,6 +22,7 @@ struct FakeDeviceFaults {
   std::atomic<int> most_images = 0;  // of one pass, before it is out of memory; 0: any number
   std::atomic<int> failures = 0;     // so many passes fail from now on
   std::atomic<int> passes = 0;       // that were asked for
+  std::atomic<bool> lost = false;    // every pass fails as LibTorch has it after an error of CUDA
 };
 
 class FakeDevice final : public LaneDevice {
@@ -54,6 +55,10 @@ class FakeDevice final : public LaneDevice {
       std::this_thread::sleep_for(std::chrono::milliseconds(faults_->delay_ms));
       if (const int most = faults_->most_images; most > 0 && batch.images > most) {
         TORCH_CHECK_WITH(OutOfMemoryError, false, "no memory for ", batch.images, " images");
+      }
+      if (faults_->lost) {
+        throw c10::AcceleratorError({__func__, __FILE__, __LINE__}, 719,
+                                    "CUDA error: unspecified launch failure");
       }
       if (faults_->failures > 0) {
         --faults_->failures;

@@ -4,15 +4,21 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <filesystem>
 #include <future>
 #include <memory>
 #include <string>
+#include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "base/status.h"
 #include "server/pipeline/inference_pipeline.h"
 #include "server/pipeline/silent_observer.h"
+#include "server/repository/model_repository.h"
+#include "tests/model_zoo/folder/temp_repository.h"
 
 namespace fovea {
 namespace {
@@ -23,6 +29,7 @@ class FakeDeviceTest : public testing::Test {
  protected:
   absl::Status Serve(const std::string& extra = "") {
     VersionToLoad parsed{.name = "model", .version = 1};
+    parsed.on_lost = [this](const absl::Status&) { ++told_of_loss_; };
     auto spec = ParseModelSpec(
         "spec_version: 1 backbone: \"vit_demo_patch8_64\" random_weights { seed: 1 } "
         "max_batch_size: 4 dynamic_batching { max_queue_delay_microseconds: 1000000 } " +
@@ -30,28 +37,28 @@ class FakeDeviceTest : public testing::Test {
         "model");
     FOVEA_RETURN_IF_ERROR(spec.status());
     parsed.spec = *std::move(spec);
-    FOVEA_ASSIGN_OR_RETURN(
-        auto created,
-        ServedModel::Create(
-            parsed,
-            {.scheduler = *scheduler_,
-             .imaging = *imaging_,
-             .clock = SteadyClock(),
-             .observe = [](const auto&) { return std::make_unique<SilentObserver>(); },
-             .make_device = [this](const models::InstanceGroup& group, const LaneDeviceOptions&)
-                 -> absl::StatusOr<std::unique_ptr<LaneDevice>> {
-               asked_for_ = group;
-               return std::make_unique<FakeDevice>(faults_);
-             }}));
+    FOVEA_ASSIGN_OR_RETURN(auto created, ServedModel::Create(parsed, Environment()));
     model_ = std::static_pointer_cast<ServedModel>(created);
     return absl::OkStatus();
+  }
+  ServedModel::Environment Environment() {
+    return {.scheduler = *scheduler_,
+            .imaging = *imaging_,
+            .clock = SteadyClock(),
+            .observe = [](const auto&) { return std::make_unique<SilentObserver>(); },
+            .make_device = [this](const models::InstanceGroup& group, const LaneDeviceOptions&)
+                -> absl::StatusOr<std::unique_ptr<LaneDevice>> {
+              asked_for_ = group;
+              return std::make_unique<FakeDevice>(faults_);
+            }};
   }
 
   struct Answer {
     absl::StatusOr<InferenceResponse> response;
     StageTimes stages;
   };
-  std::future<Answer> Send(int images) {
+  std::future<Answer> Send(int images) { return SendTo(Handle(), images); }
+  static std::future<Answer> SendTo(std::shared_ptr<const ServingModel> model, int images) {
     auto request = std::make_unique<InferenceRequest>();
     request->model_name = "model";
     request->stages = StageTimes(SteadyClock().Now());
@@ -61,7 +68,7 @@ class FakeDeviceTest : public testing::Test {
                       {images, kSide, kSide, 3},
                       ScatteredBytes::Copy(std::string(images * kSide * kSide * 3, 'A'))}};
     auto promise = std::make_shared<std::promise<Answer>>();
-    ServingModel::Infer(Handle(), std::move(request),
+    ServingModel::Infer(std::move(model), std::move(request),
                         [promise](absl::StatusOr<InferenceResponse> response, StageTimes stages) {
                           promise->set_value({std::move(response), stages});
                         });
@@ -78,8 +85,14 @@ class FakeDeviceTest : public testing::Test {
   models::InstanceGroup asked_for_;
   std::unique_ptr<Scheduler> scheduler_ = *Scheduler::Create({.device_threads = 1}, SteadyClock());
   std::unique_ptr<ImagingPool> imaging_ = *ImagingPool::Create({.threads = 1}, SteadyClock());
+  std::atomic<int> told_of_loss_ = 0;
   std::shared_ptr<ServedModel> model_;
 };
+
+MATCHER_P2(Fails, code, reason, "") {
+  *result_listener << arg.status();
+  return arg.status().code() == code && ReasonOf(arg.status()) == reason;
+}
 
 TEST_F(FakeDeviceTest, ServesAndSaysWhatItIs) {
   ASSERT_TRUE(Serve("instance_group { kind: KIND_GPU gpus: 3 }").ok());
@@ -121,6 +134,79 @@ TEST_F(FakeDeviceTest, AFailedPassFailsItsRequestAndNothingElse) {
 TEST_F(FakeDeviceTest, AModelThatCannotBeWarmedUpOnItIsNotLoaded) {
   faults_->failures = 1;
   EXPECT_EQ(ReasonOf(Serve()), "model.warm_up_failed");
+}
+
+TEST_F(FakeDeviceTest, Row41WhatWaitsForALostDeviceFailsAndTheDeviceIsNotAskedAgain) {
+  ASSERT_TRUE(Serve().ok());
+  ASSERT_TRUE(Send(4).get().response.ok());
+  faults_->lost = true;
+  const int before = faults_->passes;
+  std::vector<std::future<Answer>> waiting;
+  for (int i = 0; i < 8; ++i) waiting.push_back(Send(2));  // four batches
+  for (auto& one : waiting) {
+    EXPECT_THAT(one.get().response, Fails(absl::StatusCode::kUnavailable, "device.lost"));
+  }
+  EXPECT_EQ(faults_->passes, before + 1);
+  faults_->lost = false;  // what a pass left behind is not to be trusted
+  EXPECT_THAT(Send(4).get().response, Fails(absl::StatusCode::kUnavailable, "device.lost"));
+  EXPECT_EQ(faults_->passes, before + 1);
+  model_.reset();
+  EXPECT_EQ(told_of_loss_, 1);
+}
+
+class IgnoringObserver final : public RepositoryObserver {
+ public:
+  void OnLoad(const LoadReport&) override {}
+  void OnCanary(const CanaryReport&) override {}
+  void OnLost(std::string_view, int64_t, const absl::Status&) override {}
+  void OnUnloaded(std::string_view, int64_t) override {}
+  void OnUnreadableRepository(const absl::Status&) override {}
+  void OnIgnoredFolder(std::string_view) override {}
+};
+
+TEST_F(FakeDeviceTest, Row41AVersionWhoseDeviceIsLostLeavesServiceUntilItIsLoadedAgain) {
+  TempRepository disk;
+  disk.Write("model/model.textproto",
+             "spec_version: 1 backbone: \"vit_demo_patch8_64\" random_weights { seed: 1 } "
+             "max_batch_size: 4");
+  std::filesystem::create_directory(disk / "model/1");
+  IgnoringObserver observer;
+  std::vector<std::unique_ptr<RepositoryFs>> files;
+  files.push_back(MakeRepositoryFs(disk.root()));
+  auto created = ModelRepository::Create(
+      {.control = ModelControl::kExplicit, .load_models = {"model"}}, std::move(files),
+      [this](const VersionToLoad& model) { return ServedModel::Create(model, Environment()); },
+      observer);
+  ASSERT_TRUE(created.ok()) << created.status();
+  std::unique_ptr<ModelRepository> repository = *std::move(created);
+  std::vector<bool> ready;  // what health says
+  repository->OnReadinessChange(
+      [&](std::string_view, std::string_view, bool now) { ready.push_back(now); });
+  ASSERT_TRUE(repository->Start().ok());
+  repository->WaitUntilTried();
+  ASSERT_TRUE(SendTo(*repository->Acquire("model", ""), 1).get().response.ok());
+
+  faults_->lost = true;
+  std::shared_ptr<const ServingModel> held = *repository->Acquire("model", "");
+  EXPECT_THAT(SendTo(held, 1).get().response, Fails(absl::StatusCode::kUnavailable, "device.lost"));
+  // The answer may be there before the repository has been told.
+  while (repository->Acquire("model", "").ok()) std::this_thread::yield();
+  EXPECT_THAT(repository->Acquire("model", "1"),
+              Fails(absl::StatusCode::kUnavailable, "model.out_of_service"));
+  ASSERT_EQ(repository->Index().size(), 1);
+  EXPECT_EQ(repository->Index()[0].state, ModelState::kUnavailable);
+  EXPECT_EQ(repository->Index()[0].reason, "the device that the model runs on is lost");
+  // Who had it before is told, too.
+  EXPECT_THAT(SendTo(std::move(held), 1).get().response,
+              Fails(absl::StatusCode::kUnavailable, "device.lost"));
+  EXPECT_EQ(repository->Load("model", "").code(), absl::StatusCode::kUnavailable);
+  EXPECT_FALSE(repository->Acquire("model", "").ok());
+
+  faults_->lost = false;
+  EXPECT_TRUE(repository->Load("model", "").ok());
+  EXPECT_TRUE(SendTo(*repository->Acquire("model", ""), 1).get().response.ok());
+  repository.reset();  // nobody tells the listener any more
+  EXPECT_THAT(ready, testing::ElementsAre(true, false, true, false));
 }
 
 }  // namespace

@@ -180,6 +180,48 @@ TEST_F(CanaryTest, AReloadBringsAVersionBack) {
   EXPECT_NE(Acquire("cats"), nullptr);
 }
 
+TEST_F(CanaryTest, Row41NoCanaryBringsBackWhatIsLost) {
+  AddModel(1, std::string(kTopClass) + "version_policy { all {} }");
+  disk_.AddVersion("cats", 2);
+  int asked_of_2 = 0;
+  models_.AnswerWith([&](const InferenceRequest& request) {
+    asked_of_2 += request.model_version == "2";
+    return Class(3, "cat");
+  });
+  OpenWatching();
+  EXPECT_EQ(asked_of_2, 1);
+  models_.Lose("cats", Unavailable("device.lost", "gone"));  // the newest version, the last loaded
+  EXPECT_EQ(CodeOf("cats", "2"), absl::StatusCode::kUnavailable);
+  EXPECT_EQ((*repository_->Find("cats", ""))->version, "1");
+  NextRound();
+  NextRound();
+  clock_.AwaitWaiters(1);
+  EXPECT_EQ(CodeOf("cats", "2"), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(Index(), ElementsAre("cats/1 ready", "cats/2 unavailable gone"));
+  ASSERT_EQ(observer_.Lost().size(), 1);
+  EXPECT_EQ(observer_.Lost()[0].version, 2);
+  EXPECT_TRUE(repository_->Load("cats", "").ok());
+  EXPECT_THAT(Index(), ElementsAre("cats/1 ready", "cats/2 ready"));
+  repository_.reset();
+  EXPECT_EQ(asked_of_2, 2) << "it was asked of what is lost";
+}
+
+TEST_F(CanaryTest, Row41WhatIsLostWhileItLoadsNeverServes) {
+  AddModel();
+  models_.AnswerWith([](const InferenceRequest&) { return Class(3, "cat"); });
+  OpenExplicit();
+  models_.AnswerWith([this](const InferenceRequest&) {
+    models_.Lose("cats", Unavailable("device.lost", "gone"));
+    return Class(3, "cat");
+  });
+  const absl::Status status = repository_->Load("cats", "");
+  EXPECT_EQ(ReasonOf(status), "model.out_of_service");
+  EXPECT_EQ(status.message(), "gone");
+  const std::shared_ptr<const FakeServable> serving = Acquire("cats");
+  ASSERT_NE(serving, nullptr) << "the old one serves on";
+  EXPECT_EQ(serving->serial(), 1);
+}
+
 TEST_F(CanaryTest, WhileTheNewestIsOutOfServiceTheOneBeforeItAnswers) {
   AddModel(1, std::string(kTopClass) + "version_policy { all {} }");
   disk_.AddVersion("cats", 2);

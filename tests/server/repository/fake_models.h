@@ -82,6 +82,15 @@ class FakeModels {
     MutexLock lock(mutex_);
     answers_ = std::move(answers);
   }
+  // The newest load of the model tells that it can answer nothing any more.
+  void Lose(const std::string& name, const absl::Status& why) {
+    std::function<void(const absl::Status&)> on_lost;
+    {
+      MutexLock lock(mutex_);
+      on_lost = on_lost_.at(name);
+    }
+    on_lost(why);
+  }
   // Loads of the model wait until Release.
   void Hold(const std::string& name) {
     MutexLock lock(mutex_);
@@ -146,6 +155,7 @@ class FakeModels {
       if (const absl::Status& failure = failures_[model.name]; !failure.ok()) return failure;
       classes = classes_;
       serial = ++serial_;
+      on_lost_[model.name] = model.on_lost;
     }
     return std::make_shared<FakeServable>(*this, model, classes, serial);
   }
@@ -164,6 +174,7 @@ class FakeModels {
   CondVar changed_;
   Answers answers_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, absl::Status> failures_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, std::function<void(const absl::Status&)>> on_lost_ ABSL_GUARDED_BY(mutex_);
   std::set<std::string> held_ ABSL_GUARDED_BY(mutex_), hung_ ABSL_GUARDED_BY(mutex_),
       waiting_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, int> begun_ ABSL_GUARDED_BY(mutex_);

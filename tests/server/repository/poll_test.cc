@@ -182,17 +182,18 @@ TEST_F(PollTest, HalfOfAnUpdateThatBeginsBetweenTheLookAndTheLoadIsNotLoaded) {
   OpenPolling();
   disk_.AddModel("busy");
   disk_.AddVersion("cats", 1);
+  disk_.AddModel("dogs");
   models_.Hold("busy");
-  Scan(2);  // both have settled; cats waits behind the other one
+  Scan(2);  // all have settled; cats waits behind busy, and dogs behind cats
   models_.AwaitHeld("busy");
   disk_.Write("cats/labels.txt", "new\n");  // its weights are still to come
   models_.Release("busy");
-  observer_.AwaitLoads(2);
+  observer_.AwaitLoads(3);  // dogs too, so that the turn of cats is over
   Scan(1);
   EXPECT_EQ(models_.Begun("cats"), 1) << "new labels on old weights";
   disk_.Write("cats/1/model.safetensors", EmptySafetensors() + " ");
   Scan(2);
-  observer_.AwaitLoads(3);
+  observer_.AwaitLoads(4);
   EXPECT_EQ(Acquire("cats")->weights(), EmptySafetensors() + " ");
   EXPECT_THAT(*Acquire("cats")->view()->labels, ElementsAre("new"));
 }

@@ -39,6 +39,10 @@ class RecordingObserver final : public RepositoryObserver {
     canaries_.push_back({std::string(report.model), report.version, report.status, false});
     changed_.NotifyAll();
   }
+  void OnLost(std::string_view model, int64_t version, const absl::Status& why) override {
+    MutexLock lock(mutex_);
+    lost_.push_back({std::string(model), version, why, false});
+  }
   void OnUnloaded(std::string_view, int64_t) override {
     MutexLock lock(mutex_);
     ++unloads_;
@@ -60,6 +64,10 @@ class RecordingObserver final : public RepositoryObserver {
   std::vector<std::string> Ignored() {
     MutexLock lock(mutex_);
     return ignored_;
+  }
+  std::vector<Load> Lost() {
+    MutexLock lock(mutex_);
+    return lost_;
   }
   int Unreadable() {
     MutexLock lock(mutex_);
@@ -85,6 +93,7 @@ class RecordingObserver final : public RepositoryObserver {
   CondVar changed_;
   std::vector<Load> loads_ ABSL_GUARDED_BY(mutex_);
   std::vector<Load> canaries_ ABSL_GUARDED_BY(mutex_);
+  std::vector<Load> lost_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::string> ignored_ ABSL_GUARDED_BY(mutex_);
   int unloads_ ABSL_GUARDED_BY(mutex_) = 0;
   int unreadable_ ABSL_GUARDED_BY(mutex_) = 0;

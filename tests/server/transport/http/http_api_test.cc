@@ -456,6 +456,7 @@ TEST_F(HttpApiTest, ACallerThatGoesCancelsItsRequest) {
 }
 
 TEST_F(HttpApiTest, ACallerThatHasEndedItsHalfIsAnswered) {
+  Start({}, limits::kMaxAnswerBytes, /*threads=*/1);
   inference_.Hold();
   for (const std::string version : {"1.0", "1.1"}) {
     HttpConnection connection(server_->port());
@@ -463,11 +464,12 @@ TEST_F(HttpApiTest, ACallerThatHasEndedItsHalfIsAnswered) {
                     "\r\nHost: x\r\nContent-Length: 7\r\n\r\npicture");
     FakeInference::Held held = inference_.Take();
     connection.EndSending();
+    connection.AwaitArrived();
+    // The thread answers this one when it has seen the end.
+    EXPECT_EQ(Ask("GET /v2/health/live").status, 200);
     if (version == "1.1") {
       // The server asks whether anybody is there, and whoever is says nothing.
       EXPECT_EQ(connection.ReadUntil("\r\n\r\n"), "HTTP/1.1 100 Continue\r\n\r\n");
-    } else {
-      std::this_thread::sleep_for(std::chrono::milliseconds(50));  // it has seen the end by then
     }
     EXPECT_FALSE(held.request->cancellation->Cancelled()) << version;
     held.Answer();

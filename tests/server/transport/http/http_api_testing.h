@@ -40,14 +40,17 @@ class HttpApiTest : public ::testing::Test {
     api_->Drain(transports, 0);
   }
 
-  void Start(const ServerApiOptions& options, size_t max_answer_bytes = limits::kMaxAnswerBytes) {
+  void Start(const ServerApiOptions& options, size_t max_answer_bytes = limits::kMaxAnswerBytes,
+             int threads = limits::kHttpThreads) {
     server_.reset();
     context_.reset();
     api_ = *ServerApi::Create(options, catalog_, catalog_, &observer_, SteadyClock());
     context_ = std::make_unique<HttpContext>(HttpContext{*api_, 16 << 20, max_answer_bytes});
-    server_ = *HttpServer::Create(
-        {.port = 0, .max_body_bytes = 16 << 20, .check = MakeHttpCheck(*context_)}, api_->memory(),
-        SteadyClock(), MakeHttpApi(*context_));
+    server_ = *HttpServer::Create({.port = 0,
+                                   .threads = threads,
+                                   .max_body_bytes = 16 << 20,
+                                   .check = MakeHttpCheck(*context_)},
+                                  api_->memory(), SteadyClock(), MakeHttpApi(*context_));
     api_->SetServing(true);
   }
 

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <linux/sockios.h>
 #include <netinet/in.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 
@@ -51,6 +53,10 @@ class HttpConnection {
       all.append(buffer, static_cast<size_t>(got));
     }
     return all;
+  }
+  // Returns once the other side's kernel has what was sent, the end of it too.
+  void AwaitArrived() {
+    for (int left = 1; left != 0;) ASSERT_EQ(ioctl(socket_.get(), SIOCOUTQ, &left), 0);
   }
   // Sends no more, and still reads.
   void EndSending() { shutdown(socket_.get(), SHUT_WR); }
