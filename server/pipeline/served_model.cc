@@ -106,6 +106,13 @@ void ServedModel::Take(std::shared_ptr<const ServingModel> self,
   RunThroughStages(*this, std::move(self), std::move(request), imaging_, clock_, std::move(done));
 }
 
+void ServedModel::OnEnd(const InferenceRequest& request, const absl::Status& status) const {
+  const bool unwanted = absl::IsCancelled(status) || absl::IsDeadlineExceeded(status) ||
+                        request.cancellation->Cancelled() ||
+                        (request.deadline != kNever && clock_.Now() >= request.deadline);
+  if (unwanted && request.imaging > 0) observer_->OnImagingWasted(request.imaging);
+}
+
 RunOutcome ServedModel::RunBatch(std::unique_ptr<Batch> batch) {
   std::vector<std::unique_ptr<InferenceTask>> tasks;
   tasks.reserve(batch->tasks.size());
