@@ -7,6 +7,7 @@
 #include "base/status.h"
 #include "server/pipeline/draw_results.h"
 #include "server/pipeline/imaging_order.h"
+#include "server/pipeline/run_context.h"
 
 namespace fovea {
 namespace {
@@ -131,6 +132,7 @@ void FinishElsewhere(FinishedRun ran, TaskResult result) {
       return false;
     }
     ran.task->request().stages.EndStage(Stage::kQueue, ran.clock.Now());
+    const RunContext context(*ran.model.view(), ran.task->request());
     return ran.Answer(std::move(result), /*elsewhere=*/true);
   };
   line.SubmitLast(std::move(task));

@@ -11,6 +11,7 @@
 #include "server/pipeline/inference_pipeline.h"
 #include "server/pipeline/model_options.h"
 #include "server/pipeline/model_view.h"
+#include "server/pipeline/run_context.h"
 
 namespace fovea {
 namespace {
@@ -120,6 +121,7 @@ RunOutcome ServedModel::RunBatch(std::unique_ptr<Batch> batch) {
     // Every task of this queue was made by the pipeline.
     tasks.emplace_back(static_cast<InferenceTask*>(task.release()));
   }
+  const RunContext context(*view_, tasks);
   return executor_->Run(batch->instance, std::move(tasks), observer_.get());
 }
 
