@@ -61,6 +61,16 @@ absl::StatusOr<std::unique_ptr<ServerApi>> ServerApi::Create(const ServerApiOpti
                                                              const StatisticsSource& statistics,
                                                              RequestObserver* observer,
                                                              Clock& clock) {
+int64_t LoadCall::LargestFile() const {
+  int64_t largest = 0;
+  for (const Parameter& parameter : parameters) {
+    if (parameter.bytes) {
+      largest = std::max(largest, static_cast<int64_t>(parameter.bytes->size()));
+    }
+  }
+  return largest;
+}
+
   std::unique_ptr<ServerApi> api;
   FOVEA_RETURN_IF_ERROR(StartThreads(
       [&] { api.reset(new ServerApi(options, catalog, statistics, observer, clock)); }));
@@ -135,8 +145,11 @@ void ServerApi::LoadModel(LoadCall call, WaitingCaller<absl::Status> caller) {
     FOVEA_ASSIGN_OR_RETURN(LoadParameters parameters, ReadParameters(*call));
     const std::string config = std::move(parameters.config).value_or("");
     if (parameters.files.empty()) return catalog_.Load(call->model_name, config);
-    return catalog_.LoadFiles(call->model_name, config, std::move(parameters.files));
+    return catalog_.LoadFiles(call->model_name, config, std::move(parameters.files), [&] {
+      if (call->memory != nullptr) call->memory->KeepOnly(call->memory->bytes() - twice);
+    });
   };
+    const int64_t twice = call->LargestFile();
   loads_.Run(std::move(caller), UnlessDraining<absl::Status>(std::move(load)));
 }
 

@@ -74,8 +74,12 @@ struct LoadCall {
   };
   // Known: "config", JSON of a ModelConfig; with it, "file:<version>/model.safetensors".
   std::vector<Parameter> parameters;
-  std::shared_ptr<RequestMemory>
-      memory;  // in which its files count, until they are loaded; or null
+  // In which its files count until they are loaded, and LargestFile() once more until they are
+  // written down; or null.
+  std::shared_ptr<RequestMemory> memory;
+
+  // Bytes that are there twice while files are written down, one after the other.
+  int64_t LargestFile() const;
 };
 struct UnloadCall {
   std::string repository_name;

@@ -1,5 +1,6 @@
 #include "server/transport/grpc/oip_service.h"
 
+#include <memory>
 #include <string>
 #include <utility>
 #include <variant>
@@ -14,10 +15,13 @@
 namespace fovea {
 namespace {
 
-absl::StatusOr<LoadCall> ReceiveLoad(const grpc::ByteBuffer& buffer, RequestMemory& memory) {
+absl::StatusOr<LoadCall> ReceiveLoad(const grpc::ByteBuffer& buffer,
+                                     const std::shared_ptr<RequestMemory>& memory) {
   FOVEA_ASSIGN_OR_RETURN(const ReceivedBytes message,
-                         ReceiveMessage(buffer, limits::kMaxLoadMessageBytes, &memory));
-  return ReadLoadRequest(message, memory);
+                         ReceiveMessage(buffer, limits::kMaxLoadMessageBytes, memory.get()));
+  FOVEA_ASSIGN_OR_RETURN(LoadCall call, ReadLoadRequest(message, *memory));
+  call.memory = memory;
+  return call;
 }
 
 LogControl::Value ToLogSetting(const inference::LogSettingsRequest::SettingValue& setting) {
