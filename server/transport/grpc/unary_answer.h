@@ -40,6 +40,7 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
   // Whether its caller may call: Caller::Admit's errors. Before anything else of it is done.
   absl::Status Admit() { return caller_.Admit(clock_.Now()); }
 
+  const Caller& caller() const { return caller_; }
   // What the request holds until its answer.
   const std::shared_ptr<RequestMemory>& memory() { return memory_; }
   // Its caller went away. To be asked before the answer.
@@ -87,8 +88,9 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
   grpc::ByteBuffer* const answer_;
 };
 
-// Answers a call at once with what `handle(const Request&, Response*)` returns, an absl::Status, or
-// with ReadControlMessage's error, or with why its caller may not call.
+// Answers a call at once with what `handle(const Request&, Response*)`, or the same with a const
+// Caller& behind, returns, an absl::Status, or with ReadControlMessage's error, or with why its
+// caller may not call.
 template <typename Request, typename Response, typename Handle>
 grpc::ServerUnaryReactor* AnswerAtOnce(GrpcContext& context, ApiMethod method,
                                        grpc::CallbackServerContext* call,
@@ -100,7 +102,13 @@ grpc::ServerUnaryReactor* AnswerAtOnce(GrpcContext& context, ApiMethod method,
   absl::Status status = reactor->Admit();
   if (status.ok()) status = ReadControlMessage(*message, &request);
   ReleaseMessage(message);  // its answer may wait long for a caller that does not read
-  if (status.ok()) status = handle(request, &response);
+  if (status.ok()) {
+    if constexpr (std::is_invocable_v<Handle, const Request&, Response*, const Caller&>) {
+      status = handle(request, &response, reactor->caller());
+    } else {
+      status = handle(request, &response);
+    }
+  }
   reactor->Answer(std::move(status), response);
   return reactor;
 }
