@@ -108,10 +108,11 @@ void ServedModel::Take(std::shared_ptr<const ServingModel> self,
 }
 
 void ServedModel::OnEnd(const InferenceRequest& request, const absl::Status& status) const {
+  if (request.imaging == 0) return;
   const bool unwanted = absl::IsCancelled(status) || absl::IsDeadlineExceeded(status) ||
                         request.cancellation->Cancelled() ||
                         (request.deadline != kNever && clock_.Now() >= request.deadline);
-  if (unwanted && request.imaging > 0) observer_->OnImagingWasted(request.imaging);
+  if (unwanted) observer_->OnImagingWasted(request.imaging);
 }
 
 RunOutcome ServedModel::RunBatch(std::unique_ptr<Batch> batch) {
