@@ -34,8 +34,8 @@ inline constexpr size_t kMaxRequestIdBytes = 1024;
 inline constexpr size_t kMaxModelNameBytes = 128;    // (row 25)
 inline constexpr int64_t kMaxTimeoutSeconds = 3600;  // longer deadlines are clamped (row 36)
 inline constexpr int kMaxConcurrentStreams = 1024;   // of one connection (flag)
-// File descriptors that connections leave for everything else, or half of them where there are few
-// (row 38).
+// File descriptors that connections and regions of shared memory leave for everything else, or half
+// of them where there are few (rows 38, 52).
 inline constexpr int kReservedFiles = 128;
 // Of an answer's message: protobuf neither writes nor reads 2 GiB. What is left below them is for
 // the receipt, and for what a stream puts around an answer (row 66).

@@ -1,6 +1,5 @@
 #include "server/api/log_control.h"
 
-#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -68,7 +67,7 @@ absl::Status LogControl::ChangeOne(const std::string& name, const Value& value,
   return InvalidArgument("log.bad_setting", absl::StrCat("unknown setting ", InQuotes(name)));
 }
 
-absl::Status LogControl::Change(const Values& changes) {
+absl::Status LogControl::Change(const Values& changes, std::string_view who) {
   MutexLock lock(mutex_);
   Levels changed = levels_;
   std::string names;
@@ -77,7 +76,8 @@ absl::Status LogControl::Change(const Values& changes) {
     absl::StrAppend(&names, names.empty() ? "" : ", ", name);
   }
   if (changes.empty()) return absl::OkStatus();
-  LogAlways(LogLevel::kWarning, absl::StrCat("log settings are changed by a caller: ", names));
+  LogAlways(LogLevel::kWarning,
+            absl::StrCat("log settings are changed by ", std::string(who), ": ", names));
   levels_ = changed;
   SetLogLevels(levels_.written);
   return absl::OkStatus();

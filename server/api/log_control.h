@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <variant>
 
 #include "absl/status/status.h"
@@ -23,9 +24,10 @@ class LogControl {
   // What is written now is how it was at the start.
   explicit LogControl(std::string format);
 
-  // All of `changes` or none. INVALID_ARGUMENT log.bad_setting: an unknown name or a value of
-  // another type; UNIMPLEMENTED log.setting: what is told when the server is started, or never.
-  absl::Status Change(const Values& changes);
+  // All of `changes` or none; the log says by whom. INVALID_ARGUMENT log.bad_setting: an unknown
+  // name or a value of another type; UNIMPLEMENTED log.setting: what is told when the server is
+  // started, or never.
+  absl::Status Change(const Values& changes, std::string_view who);
   // All six.
   Values Tell() const;
 

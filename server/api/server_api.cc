@@ -54,7 +54,22 @@ absl::StatusOr<LoadParameters> ReadParameters(LoadCall& call) {
   return parameters;
 }
 
+// For the log.
+std::string WhoIs(const Caller& caller) {
+  return caller.key.empty() ? "a caller" : absl::StrCat("the key ", InQuotes(caller.key));
+}
+
 }  // namespace
+
+int64_t LoadCall::LargestFile() const {
+  int64_t largest = 0;
+  for (const Parameter& parameter : parameters) {
+    if (parameter.bytes) {
+      largest = std::max(largest, static_cast<int64_t>(parameter.bytes->size()));
+    }
+  }
+  return largest;
+}
 
 absl::StatusOr<std::unique_ptr<ServerApi>> ServerApi::Create(const ServerApiOptions& options,
                                                              ModelCatalog& catalog,
@@ -132,10 +147,13 @@ void ServerApi::LoadModel(LoadCall call, WaitingCaller<absl::Status> caller) {
   // Shared: work is copied as it goes from thread to thread, and files are long.
   auto load = [this, call = std::make_shared<LoadCall>(std::move(call))]() -> absl::Status {
     FOVEA_RETURN_IF_ERROR(CheckRepositoryName(call->repository_name));
+    const int64_t twice = call->LargestFile();
     FOVEA_ASSIGN_OR_RETURN(LoadParameters parameters, ReadParameters(*call));
     const std::string config = std::move(parameters.config).value_or("");
     if (parameters.files.empty()) return catalog_.Load(call->model_name, config);
-    return catalog_.LoadFiles(call->model_name, config, std::move(parameters.files));
+    return catalog_.LoadFiles(call->model_name, config, std::move(parameters.files), [&] {
+      if (call->memory != nullptr) call->memory->KeepOnly(call->memory->bytes() - twice);
+    });
   };
   loads_.Run(std::move(caller), UnlessDraining<absl::Status>(std::move(load)));
 }
@@ -169,20 +187,21 @@ absl::Status ServerApi::RegisterCudaSharedMemory() {
 }
 
 absl::StatusOr<TraceControl::Values> ServerApi::ChangeTraceSettings(
-    const std::string& model, const TraceControl::Values& changes) {
+    const std::string& model, const TraceControl::Values& changes, const Caller& caller) {
   if (!model.empty()) FOVEA_RETURN_IF_ERROR(catalog_.Find(model, "").status());
   TraceControl& settings = tracer_->settings();
   if (!changes.empty()) {
     FOVEA_RETURN_IF_ERROR(settings.Change(model, changes));
     LogAlways(LogLevel::kWarning,
-              absl::StrCat("trace settings are changed by a caller",
+              absl::StrCat("trace settings are changed by ", WhoIs(caller),
                            model.empty() ? "" : absl::StrCat(", of the model ", model)));
   }
   return settings.Tell(model);
 }
 
-absl::StatusOr<LogControl::Values> ServerApi::ChangeLogSettings(const LogControl::Values& changes) {
-  FOVEA_RETURN_IF_ERROR(log_settings_.Change(changes));
+absl::StatusOr<LogControl::Values> ServerApi::ChangeLogSettings(const LogControl::Values& changes,
+                                                                const Caller& caller) {
+  FOVEA_RETURN_IF_ERROR(log_settings_.Change(changes, WhoIs(caller)));
   return log_settings_.Tell();
 }
 

@@ -74,8 +74,12 @@ struct LoadCall {
   };
   // Known: "config", JSON of a ModelConfig; with it, "file:<version>/model.safetensors".
   std::vector<Parameter> parameters;
-  std::shared_ptr<RequestMemory>
-      memory;  // in which its files count, until they are loaded; or null
+  // In which its files count until they are loaded, and LargestFile() once more until they are
+  // written down; or null.
+  std::shared_ptr<RequestMemory> memory;
+
+  // Bytes that are there twice while files are written down, one after the other.
+  int64_t LargestFile() const;
 };
 struct UnloadCall {
   std::string repository_name;
@@ -130,11 +134,14 @@ class ServerApi {
   static absl::Status RegisterCudaSharedMemory();
 
   // TraceControl's calls, after `changes`, of a model that serves or, where `model` is empty, of
-  // the server. Also ModelCatalog::Find's errors.
+  // the server. The log says of each change that `caller` made it. Also ModelCatalog::Find's
+  // errors.
   absl::StatusOr<TraceControl::Values> ChangeTraceSettings(const std::string& model,
-                                                           const TraceControl::Values& changes);
-  // LogControl's calls, after `changes`.
-  absl::StatusOr<LogControl::Values> ChangeLogSettings(const LogControl::Values& changes);
+                                                           const TraceControl::Values& changes,
+                                                           const Caller& caller);
+  // LogControl's calls, after `changes`; logged alike.
+  absl::StatusOr<LogControl::Values> ChangeLogSettings(const LogControl::Values& changes,
+                                                       const Caller& caller);
 
   // Refuses new requests (UNAVAILABLE), waits up to `timeout` for those under way, gives the others
   // up (UNAVAILABLE too, within limits::kGiveUpSeconds more), and closes the transports; a model

@@ -26,6 +26,8 @@ constexpr unsigned Bit(LogLevel level) { return 1u << static_cast<unsigned>(leve
 std::atomic<unsigned> written_levels =
     Bit(LogLevel::kInfo) | Bit(LogLevel::kWarning) | Bit(LogLevel::kError);
 
+thread_local const LogContext* innermost_context = nullptr;
+
 }  // namespace
 
 void SetLogLevels(const LogLevels& levels) {
@@ -64,7 +66,15 @@ void Log(LogLevel level, std::string_view message) {
 }
 
 void LogAlways(LogLevel level, std::string_view message) {
-  spdlog::log(SpdlogLevel(level), "{}", EscapeForLog(message));
+  std::string line = EscapeForLog(message);
+  if (innermost_context != nullptr) {
+    line += " (" + EscapeForLog(innermost_context->About()) + ")";
+  }
+  spdlog::log(SpdlogLevel(level), "{}", line);
 }
+
+LogContext::LogContext() : outer_(innermost_context) { innermost_context = this; }
+
+LogContext::~LogContext() { innermost_context = outer_; }
 
 }  // namespace fovea

@@ -30,4 +30,22 @@ void Log(LogLevel level, std::string_view message);
 // Writes it whatever levels are written: that somebody changes what is seen of others.
 void LogAlways(LogLevel level, std::string_view message);
 
+// While one lives, each line that its thread writes by the two above ends with what it is about, in
+// parentheses. The innermost of several counts.
+class LogContext {
+ public:
+  LogContext(const LogContext&) = delete;
+  LogContext& operator=(const LogContext&) = delete;
+
+  // For each line; escaped like its message.
+  virtual std::string About() const = 0;
+
+ protected:
+  LogContext();
+  ~LogContext();
+
+ private:
+  const LogContext* const outer_;
+};
+
 }  // namespace fovea

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "base/limits.h"
@@ -172,10 +173,12 @@ class ModelCatalog {
   virtual absl::Status Load(std::string_view name, std::string_view config_override) = 0;
   // The same with weights that the caller sends, each "<version>/model.safetensors": these versions
   // serve, and no others, until the model is loaded again or unloaded. Its description and labels
-  // are those of its folder. INVALID_ARGUMENT: files of other names; FAILED_PRECONDITION: the
-  // model's weights are random.
+  // are those of its folder. `written` is called once their bytes have been let go of, where it
+  // comes to that: until then the largest of them may be held twice. INVALID_ARGUMENT: files of
+  // other names; FAILED_PRECONDITION: the model's weights are random.
   virtual absl::Status LoadFiles(std::string_view name, std::string_view config_override,
-                                 std::vector<SentFile> files) = 0;
+                                 std::vector<SentFile> files,
+                                 absl::FunctionRef<void()> written) = 0;
 
   // Stops serving every version, and ends loads that have not begun; returns when the queue is
   // drained. UNAVAILABLE repository.busy where another call unloads it.

@@ -38,6 +38,7 @@ class MeteredModel final : public ModelObserver {
   void OnWorkSaved(Nanos time) override { meter_->OnCancelledWork("compute", "saved", time); }
   void OnWorkWasted(Nanos time) override { meter_->OnCancelledWork("compute", "wasted", time); }
   void OnImagingSaved(Nanos time) override { meter_->OnCancelledWork("imaging", "saved", time); }
+  void OnImagingWasted(Nanos time) override { meter_->OnCancelledWork("imaging", "wasted", time); }
   void OnAnswered(Protocol protocol, absl::StatusCode code, const StageTimes& stages) override {
     meter_->OnAnswered(protocol, code, stages);
   }

@@ -41,7 +41,7 @@ constexpr std::string_view kCloseReasons[] = {"full",  "preferred", "deadline",
 
 // Stage and outcome of work that nobody waits for any more.
 constexpr std::pair<std::string_view, std::string_view> kCancelledWork[] = {
-    {"imaging", "saved"}, {"compute", "saved"}, {"compute", "wasted"}};
+    {"imaging", "saved"}, {"imaging", "wasted"}, {"compute", "saved"}, {"compute", "wasted"}};
 
 double Seconds(Nanos nanos) { return static_cast<double>(nanos) * 1e-9; }
 

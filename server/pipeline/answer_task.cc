@@ -7,6 +7,7 @@
 #include "base/status.h"
 #include "server/pipeline/draw_results.h"
 #include "server/pipeline/imaging_order.h"
+#include "server/pipeline/run_context.h"
 
 namespace fovea {
 namespace {
@@ -78,15 +79,18 @@ struct FinishedRun {
   void Fail(Stage stage, absl::Status status) {
     StageTimes& stages = task->request().stages;
     stages.EndStage(stage, clock.Now());
+    model.OnEnd(task->request(), status);
     done(std::move(status), stages);
   }
-  // Whether there is a result.
-  bool Answer(TaskResult result) {
+  // Whether there is a result. `elsewhere`: this is a thread of imaging's.
+  bool Answer(TaskResult result, bool elsewhere) {
     StageTimes& stages = task->request().stages;
     auto response = OrOutOfMemory([&]() -> absl::StatusOr<InferenceResponse> {
       return MakeResponse(*task, model, clock, std::move(result));
     });
     stages.EndStage(Stage::kPostprocess, clock.Now());
+    if (elsewhere) task->request().imaging += stages[Stage::kPostprocess];
+    model.OnEnd(task->request(), response.status());
     const bool ok = response.ok();
     if (ok) response->receipt.stages = stages;
     done(std::move(response), stages);
@@ -129,7 +133,8 @@ void FinishElsewhere(FinishedRun ran, TaskResult result) {
       return false;
     }
     ran.task->request().stages.EndStage(Stage::kQueue, ran.clock.Now());
-    return ran.Answer(std::move(result));
+    const RunContext context(*ran.model.view(), ran.task->request());
+    return ran.Answer(std::move(result), /*elsewhere=*/true);
   };
   line.SubmitLast(std::move(task));
 }
@@ -146,7 +151,7 @@ void AnswerTask(const ServedModel& model, std::shared_ptr<const ServingModel> ha
              model.postprocessor().TakesLong(ran.task->request().options)) {
     FinishElsewhere(std::move(ran), *std::move(result));
   } else {
-    ran.Answer(*std::move(result));
+    ran.Answer(*std::move(result), /*elsewhere=*/false);
   }
 }
 

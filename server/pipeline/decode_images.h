@@ -38,6 +38,8 @@ struct DecodedImages {
   // When the first of them was decoded, and when the last; kNever: none was.
   Nanos first_decoded = kNever;
   Nanos last_decoded = kNever;
+  // For how long they had their threads, all together, waits for memory among it.
+  Nanos taken = 0;
 };
 
 // How urgent the images of a request are.

@@ -54,7 +54,10 @@ struct Admitted {
   std::optional<ImagesToDecode> images;  // where the input is to be decoded or resized
   std::optional<Reservation> place;
 
-  void Fail(absl::Status status) { done(std::move(status), request->stages); }
+  void Fail(absl::Status status) {
+    model.OnEnd(*request, status);
+    done(std::move(status), request->stages);
+  }
 };
 
 absl::Status Check(Admitted& admitted) {
@@ -131,6 +134,7 @@ void DecodeThenPutInLine(std::unique_ptr<Admitted> admitted) {
                request.cancellation, order, model.imaging_line(), imaging, clock,
                [admitted = std::move(admitted)](DecodedImages images) mutable {
                  StageTimes& stages = admitted->request->stages;
+                 admitted->request->imaging = images.taken;
                  if (images.began != kNever) {
                    stages.EndStage(Stage::kQueue, images.began);
                    stages.EndImaging(images.ended, images.decode, images.first_decoded,

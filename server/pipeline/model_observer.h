@@ -20,6 +20,9 @@ class ModelObserver : public SchedulerObserver, public ExecutionObserver {
   // A thread of imaging's is free so much earlier, because nobody waited for an image any more when
   // its turn came. At least so much: an estimate. Who does not count it leaves it.
   virtual void OnImagingSaved(Nanos /*time*/) {}
+  // Threads of imaging's have spent so much on a request that nobody waited for any more when it
+  // ended. Who does not count it leaves it.
+  virtual void OnImagingWasted(Nanos /*time*/) {}
 };
 
 // Makes the observer of a version that is about to serve.

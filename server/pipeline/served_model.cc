@@ -12,6 +12,7 @@
 #include "server/pipeline/inference_pipeline.h"
 #include "server/pipeline/model_options.h"
 #include "server/pipeline/model_view.h"
+#include "server/pipeline/run_context.h"
 
 namespace fovea {
 namespace {
@@ -111,6 +112,14 @@ void ServedModel::Take(std::shared_ptr<const ServingModel> self,
   RunThroughStages(*this, std::move(self), std::move(request), imaging_, clock_, std::move(done));
 }
 
+void ServedModel::OnEnd(const InferenceRequest& request, const absl::Status& status) const {
+  if (request.imaging == 0) return;
+  const bool unwanted = absl::IsCancelled(status) || absl::IsDeadlineExceeded(status) ||
+                        request.cancellation->Cancelled() ||
+                        (request.deadline != kNever && clock_.Now() >= request.deadline);
+  if (unwanted) observer_->OnImagingWasted(request.imaging);
+}
+
 RunOutcome ServedModel::RunBatch(std::unique_ptr<Batch> batch) {
   std::vector<std::unique_ptr<InferenceTask>> tasks;
   tasks.reserve(batch->tasks.size());
@@ -118,6 +127,7 @@ RunOutcome ServedModel::RunBatch(std::unique_ptr<Batch> batch) {
     // Every task of this queue was made by the pipeline.
     tasks.emplace_back(static_cast<InferenceTask*>(task.release()));
   }
+  const RunContext context(*view_, tasks);
   const RunOutcome outcome =
       executor_->Run(batch->instance, batch->threads, std::move(tasks), observer_.get());
   if (executor_->device_lost() && !lost_.exchange(true) && on_lost_) on_lost_(DeviceLost());

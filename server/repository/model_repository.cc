@@ -238,13 +238,20 @@ absl::Status ModelRepository::Load(std::string_view name, std::string_view confi
 }
 
 absl::Status ModelRepository::LoadFiles(std::string_view name, std::string_view config_override,
-                                        std::vector<SentFile> files) {
+                                        std::vector<SentFile> files,
+                                        absl::FunctionRef<void()> written) {
   return LoadOnRequest(name, {.force = true, .config_override = std::string(config_override)},
-                       std::move(files));
+                       [&](SyncRequest& request) -> absl::Status {
+                         FOVEA_ASSIGN_OR_RETURN(request.sent,
+                                                MakeSentFiles(name, std::move(files)));
+                         written();
+                         return absl::OkStatus();
+                       });
 }
 
-absl::Status ModelRepository::LoadOnRequest(std::string_view name, SyncRequest request,
-                                            std::optional<std::vector<SentFile>> files) {
+absl::Status ModelRepository::LoadOnRequest(
+    std::string_view name, SyncRequest request,
+    absl::FunctionRef<absl::Status(SyncRequest& request)> prepare) {
   FOVEA_RETURN_IF_ERROR(CheckModelName(name));
   if (options_.control != ModelControl::kExplicit) {
     return FailedPrecondition("repository.control_mode",
@@ -264,10 +271,7 @@ absl::Status ModelRepository::LoadOnRequest(std::string_view name, SyncRequest r
     MutexLock lock(mutex_);
     load_calls_.erase(load_calls_.find(name));
   };
-  if (files) {
-    FOVEA_ASSIGN_OR_RETURN(request.sent, MakeSentFiles(name, *std::move(files)));
-    files.reset();
-  }
+  FOVEA_RETURN_IF_ERROR(prepare(request));
   // Shared: a load that hangs outlives the call that asked for it, which a stop ends.
   const auto outcome = std::make_shared<std::optional<absl::Status>>();  // guarded by mutex_
   Enqueue(std::string(name), std::move(request), /*known=*/false,

@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "model_zoo/folder/model_folders.h"
@@ -106,7 +107,7 @@ class ModelRepository final : public ModelCatalog {
   std::vector<IndexEntry> Index() const override;
   absl::Status Load(std::string_view name, std::string_view config_override) override;
   absl::Status LoadFiles(std::string_view name, std::string_view config_override,
-                         std::vector<SentFile> files) override;
+                         std::vector<SentFile> files, absl::FunctionRef<void()> written) override;
   absl::Status Unload(std::string_view name) override;
   // `version` is never empty: a model is ready while one of its versions is.
   void OnReadinessChange(ReadinessListener listener) override;
@@ -130,10 +131,12 @@ class ModelRepository final : public ModelCatalog {
 
   using Records = std::map<std::string, ModelRecord, std::less<>>;
 
-  // What Load and LoadFiles do.
-  // `files`: the weights come with the call.
-  absl::Status LoadOnRequest(std::string_view name, SyncRequest request,
-                             std::optional<std::vector<SentFile>> files = std::nullopt);
+  // What Load and LoadFiles do. `prepare`: once it is this call's turn, before anything is loaded.
+  absl::Status LoadOnRequest(
+      std::string_view name, SyncRequest request,
+      absl::FunctionRef<absl::Status(SyncRequest& request)> prepare = [](SyncRequest&) {
+        return absl::OkStatus();
+      });
   // Adds a job that syncs the model; `known`: it is there, so that it is loading from now on.
   // `done` may be null.
   void Enqueue(const std::string& name, SyncRequest request, bool known,

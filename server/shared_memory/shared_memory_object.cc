@@ -10,6 +10,7 @@
 
 #include "base/file_descriptor.h"
 #include "base/status.h"
+#include "server/core/files_for_callers.h"
 
 namespace fovea {
 namespace {
@@ -22,6 +23,11 @@ absl::Status ObjectTooSmall() {
 absl::Status NoSuchObject() {
   return InvalidArgument("shared_memory.key",
                          "the key names no shared memory object that the server may use");
+}
+
+absl::Status NoFiles() {
+  return ResourceExhausted("shared_memory.no_files",
+                           "the server has no file descriptor left for shared memory");
 }
 
 class PosixSharedMemory final : public SharedMemoryObject {
@@ -73,9 +79,10 @@ class PosixSharedMemory final : public SharedMemoryObject {
 absl::StatusOr<std::unique_ptr<SharedMemoryObject>> OpenPosixSharedMemory(const std::string& key) {
   FileDescriptor file(shm_open(key.c_str(), O_RDWR, 0));  // follows no link, waits for nobody
   if (file.get() < 0 && (errno == EMFILE || errno == ENFILE)) {
-    return ResourceExhausted("shared_memory.no_files", "the server has no file descriptor left");
+    return NoFiles();
   }
   if (file.get() < 0) return NoSuchObject();
+  if (file.get() >= FilesForCallers()) return NoFiles();
   return std::make_unique<PosixSharedMemory>(std::move(file));
 }
 

@@ -35,7 +35,7 @@ using OpenSharedMemory =
 
 // The object of shm_open's name `key`, for reading and writing. INVALID_ARGUMENT shared_memory.key:
 // there is none that this process may read and write (which of the two is not told);
-// RESOURCE_EXHAUSTED shared_memory.no_files: no file descriptor is left.
+// RESOURCE_EXHAUSTED shared_memory.no_files: FilesForCallers() are in use.
 absl::StatusOr<std::unique_ptr<SharedMemoryObject>> OpenPosixSharedMemory(const std::string& key);
 
 }  // namespace fovea

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import http.client
+import http.server
 import json
 import pathlib
 import queue
@@ -15,6 +17,7 @@ import threading
 import time
 from collections.abc import Iterator
 
+import grpc
 import numpy as np
 import pytest
 import tritonclient.grpc as triton_grpc
@@ -32,10 +35,71 @@ def free_port() -> int:
         return listener.getsockname()[1]
 
 
+class Refusing:
+    """Stands for a server that refuses every call over both protocols, and writes down which came."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        self._http = http.server.ThreadingHTTPServer(
+            ("127.0.0.1", 0), self._handler(self.calls)
+        )
+        self._thread = threading.Thread(target=self._http.serve_forever, args=[0.05])
+        self._thread.start()
+        self.http = f"127.0.0.1:{self._http.server_address[1]}"
+        self._grpc = grpc.server(concurrent.futures.ThreadPoolExecutor(4))
+        self._grpc.add_generic_rpc_handlers([self._rpc_handler(self.calls)])
+        self.grpc = f"127.0.0.1:{self._grpc.add_insecure_port('127.0.0.1:0')}"
+        self._grpc.start()
+
+    @staticmethod
+    def _handler(calls: list[str]) -> type[http.server.BaseHTTPRequestHandler]:
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def answer(self, status: int) -> None:
+                self.rfile.read(int(self.headers.get("Content-Length", 0)))
+                self.send_response(status)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def do_GET(self) -> None:
+                if self.path == "/readyz":
+                    return self.answer(200)
+                calls.append(self.path)
+                return self.answer(503)
+
+            def do_POST(self) -> None:
+                calls.append(self.path)
+                self.answer(503)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        return Handler
+
+    @staticmethod
+    def _rpc_handler(calls: list[str]) -> grpc.GenericRpcHandler:
+        class Handler(grpc.GenericRpcHandler):
+            def service(self, details: grpc.HandlerCallDetails):
+                def refuse(_: bytes, context: grpc.ServicerContext) -> bytes:
+                    calls.append(details.method)
+                    context.abort(grpc.StatusCode.UNAVAILABLE, "not now")
+
+                return grpc.unary_unary_rpc_method_handler(refuse)
+
+        return Handler()
+
+    def close(self) -> None:
+        self._http.shutdown()
+        self._thread.join()
+        self._http.server_close()
+        self._grpc.stop(0).wait()
+
+
 class Proxy:
     """A proxy's process, and the two servers behind it."""
 
-    def __init__(self, kind: str, folder: pathlib.Path, servers: list[Server]):
+    def __init__(
+        self, kind: str, folder: pathlib.Path, servers: list[Server] | list[Refusing]
+    ):
         self.servers = servers
         self.http, self.grpc = (f"127.0.0.1:{free_port()}" for _ in range(2))
         first, second = servers
@@ -305,3 +369,80 @@ def test_a_server_that_drains_fails_no_request(
             thread.join()
         assert failures == []
         assert counts[0] > after > 0 and (kind == "nginx" or counts[1] > 0)
+
+
+@pytest.fixture(params=["nginx", "haproxy"])
+def refusing(
+    request: pytest.FixtureRequest, tmp_path: pathlib.Path
+) -> Iterator[tuple[str, Proxy]]:
+    proxy = Proxy(request.param, tmp_path, [Refusing(), Refusing()])
+    yield request.param, proxy
+    proxy.close()
+    for server in proxy.servers:
+        server.close()
+
+
+def calls_of(proxy: Proxy) -> list[str]:
+    return [call for server in proxy.servers for call in server.calls]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        f"/v2/repository/models/{MODEL}/load",
+        f"/v2/repository/models/{MODEL}/unload",
+        "/v2/systemsharedmemory/region/r/register",
+        "/v2/systemsharedmemory/unregister",
+        "/v2/trace/setting",
+        f"/v2/models/{MODEL}/trace/setting",
+        "/v2/logging",
+    ],
+)
+def test_what_one_server_refuses_is_not_asked_of_the_other(refusing, path: str) -> None:
+    _, proxy = refusing
+    assert proxy.ask("POST", path, "{}")[0] == 503
+    assert calls_of(proxy) == [path]
+
+
+@pytest.mark.parametrize(
+    "method", ["RepositoryModelLoad", "RepositoryModelUnload", "TraceSetting"]
+)
+def test_over_grpc_neither(refusing, method: str) -> None:
+    _, proxy = refusing
+    path = f"/inference.GRPCInferenceService/{method}"
+    with (
+        grpc.insecure_channel(proxy.grpc) as channel,
+        pytest.raises(grpc.RpcError) as refused,
+    ):
+        channel.unary_unary(path)(b"", timeout=60)
+    assert refused.value.code() == grpc.StatusCode.UNAVAILABLE
+    assert calls_of(proxy) == [path]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        f"/v2/models/{MODEL}/infer",
+        f"/v2/models/{MODEL}/versions/1/infer",
+        "/v1/classify",
+        "/v1/detect",
+        "/v1/segment",
+    ],
+)
+def test_inference_that_one_server_refuses_is_asked_of_the_other(
+    refusing, path: str
+) -> None:
+    kind, proxy = refusing
+    assert proxy.ask("POST", path, "{}")[0] == 503
+    # HAProxy sends nobody's request twice: it asks the servers how they are.
+    assert calls_of(proxy) == [path] * (2 if kind == "nginx" else 1)
+
+
+def test_a_load_goes_to_the_server_that_is_there(refusing) -> None:
+    """Where nothing of it was sent to the other."""
+    _, proxy = refusing
+    proxy.servers.pop(0).close()
+    path = f"/v2/repository/models/{MODEL}/load"
+    for number in range(1, 4):
+        assert proxy.ask("POST", path, "{}")[0] == 503
+        assert calls_of(proxy) == [path] * number

@@ -266,6 +266,42 @@ def test_row_48_a_key_allows_its_groups_and_its_name_is_told(both: BothProtocols
     assert USER not in metrics
 
 
+def test_who_changes_settings_is_in_the_log(start_server, one_model, keys_file):
+    server = start_server(
+        *("--model-repository", one_model, "--api-keys-file", keys_file)
+    )
+    both = BothProtocols(server)
+    for path, body in [
+        ("/v2/logging", '{"log_verbose_level": 1}'),
+        ("/v2/trace/setting", '{"trace_rate": "5"}'),
+    ]:
+        assert both.http("POST", path, body, [f"Bearer {ADMIN}"])[0] == 200
+    for method, message in [
+        (
+            "LogSettings",
+            service_pb2.LogSettingsRequest(
+                settings={"log_verbose_level": {"uint32_param": 0}}
+            ),
+        ),
+        (
+            "TraceSetting",
+            service_pb2.TraceSettingRequest(settings={"trace_rate": {"value": ["6"]}}),
+        ),
+    ]:
+        both.caller.send(
+            message.SerializeToString(),
+            SERVICE + method,
+            metadata=[("authorization", f"Bearer {ADMIN}")],
+        )
+    log = server.log.read_text()
+    changes = re.findall(r"(log|trace) settings are changed by (the key '\w+'|.*)", log)
+    assert sorted(changes) == [
+        *[("log", "the key 'admin'")] * 2,
+        *[("trace", "the key 'admin'")] * 2,
+    ]
+    assert ADMIN not in log
+
+
 def test_row_48_quotas_are_the_keys_over_both_protocols(
     start_server, one_model, keys_file
 ):

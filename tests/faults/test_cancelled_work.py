@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
-from fault_support import SERVICE, Caller, gauge, infer_request, scrape
-from running_server import Server
+from fault_support import SERVICE, Caller, gauge, image_request, infer_request, scrape
+from running_server import ROOT, Server
 
 SIDE = 640  # 1,600 tokens: each of the blocks takes tens of milliseconds
 PIXELS = np.random.default_rng(0).standard_normal((1, 3, SIDE, SIDE), np.float32)
+PICTURE = next((ROOT / "client/examples").glob("*.jpg")).read_bytes()
 
 
 @pytest.fixture(scope="module")
@@ -36,11 +37,15 @@ def request():
     return infer_request(shape=PIXELS.shape, raw=[PIXELS.tobytes()], model="slow")
 
 
-def over_grpc(server: Server) -> Callable[[], None]:
+def picture():
+    return image_request(PICTURE, model="slow")
+
+
+def over_grpc(server: Server, sent=request) -> Callable[[], None]:
     """Sends a request; gives what closes its connection."""
     caller = Caller(server.grpc)
     call = caller.channel.unary_unary(SERVICE + "ModelInfer")
-    under_way = call.future(request().SerializeToString())
+    under_way = call.future(sent().SerializeToString())
     # A call that nobody holds any more is cancelled at once.
     return lambda held=under_way: caller.channel.close()
 
@@ -62,10 +67,10 @@ def over_http(server: Server) -> Callable[[], None]:
     return connection.close
 
 
-def work(server: Server, outcome: str) -> float:
+def work(server: Server, outcome: str, stage: str = "compute") -> float:
     return gauge(
         scrape(server.metrics),
-        rf'fovea_cancelled_work_seconds_total\{{.*outcome="{outcome}",stage="compute".*\}}',
+        rf'fovea_cancelled_work_seconds_total\{{.*outcome="{outcome}",stage="{stage}".*\}}',
     )
 
 
@@ -107,4 +112,21 @@ def test_row_34_a_caller_that_goes_while_its_request_runs_frees_the_lane(
     else:
         pytest.fail("no run was stopped before its forecast was over")
     assert work(slow, "wasted") > wasted
+    caller.channel.close()
+
+
+def test_row_34_what_imaging_did_for_a_caller_that_goes_is_counted(slow: Server):
+    caller = Caller(slow.grpc)
+    caller.infer(picture(), timeout=120)
+    assert work(slow, "wasted", "imaging") == 0
+    for _ in range(20):  # as above
+        batches = closed_batches(slow)
+        close = over_grpc(slow, picture)
+        wait_until(lambda: closed_batches(slow) > batches)  # noqa: B023
+        close()
+        wait_until(lambda: gauge(scrape(slow.metrics), "fovea_inflight_requests") == 0)
+        if work(slow, "wasted", "imaging") > 0:
+            break
+    else:
+        pytest.fail("no run was stopped before its end")
     caller.channel.close()

@@ -20,6 +20,7 @@ FOVEA_FUZZ_TARGET(load_call_json, input) {
       if (parameter.bytes) files += static_cast<int64_t>(parameter.bytes->size());
       for (size_t j = 0; j < i; ++j) FOVEA_CHECK(load->parameters[j].name != parameter.name);
     }
+    if (load.ok()) files += load->LargestFile();
     FOVEA_CHECK(budget.held() == files);  // and nothing else is kept
   }
   FOVEA_CHECK(budget.held() == 0);

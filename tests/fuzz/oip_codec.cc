@@ -29,7 +29,7 @@ absl::Status ReadMessage(int kind, const ReceivedBytes& bytes, InferenceRequest*
   }
 }
 
-// A load's files are all that it goes on counting.
+// A load's files, and the largest once more, are all that it goes on counting.
 void CheckLoads(const ReceivedBytes& whole, const ReceivedBytes& pieces) {
   MemoryBudget budget(64 << 20, SteadyClock());
   RequestMemory memory(budget), other_memory(budget);
@@ -43,6 +43,7 @@ void CheckLoads(const ReceivedBytes& whole, const ReceivedBytes& pieces) {
     kept += static_cast<int64_t>(parameter.name.size() + parameter.text.value_or("").size() +
                                  parameter.bytes.value_or("").size());
   }
+  kept += load->LargestFile();
   FOVEA_CHECK(memory.bytes() == kept && other_memory.bytes() == kept);
 }
 

@@ -2,11 +2,9 @@
 
 #include <poll.h>
 #include <sys/eventfd.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <bit>
 #include <cerrno>
 #include <span>
@@ -14,8 +12,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "base/limits.h"
 #include "base/status.h"
+#include "server/core/files_for_callers.h"
 #include "server/core/log.h"
 #include "server/core/start_threads.h"
 
@@ -25,15 +23,6 @@ namespace {
 constexpr int kPauseMs = 100;  // while the system has no room for a connection
 
 }  // namespace
-
-// The system gives a new descriptor the lowest number that is free: one as high as this tells that
-// all below are in use.
-int FilesForConnections() {
-  rlimit files{};
-  getrlimit(RLIMIT_NOFILE, &files);
-  const auto most = static_cast<int>(std::min<rlim_t>(files.rlim_cur, INT32_MAX));
-  return std::max(most / 2, most - limits::kReservedFiles);
-}
 
 absl::StatusOr<std::unique_ptr<ConnectionListener>> ConnectionListener::Listen(
     const std::string& host, int port, std::string_view port_flag) {
@@ -98,7 +87,7 @@ bool ConnectionListener::AcceptOne(int socket, const Handler& handler) {
   socklen_t length = sizeof(peer);
   // It has gone again, of which gRPC would write a line for each.
   if (getpeername(connection.get(), reinterpret_cast<sockaddr*>(&peer), &length) != 0) return true;
-  if (connection.get() >= FilesForConnections()) {
+  if (connection.get() >= FilesForCallers()) {
     // A caller must not be able to fill the log either.
     if (std::has_single_bit(++refused_)) {
       Log(LogLevel::kWarning,

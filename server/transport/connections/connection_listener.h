@@ -19,10 +19,6 @@
 
 namespace fovea {
 
-// How many files the process may have for connections: limits::kReservedFiles are left for the
-// rest.
-int FilesForConnections();
-
 // Not thread-safe. States: listening (connections wait), accepting, stopped.
 class ConnectionListener {
  public:
@@ -38,8 +34,8 @@ class ConnectionListener {
 
   int port() const { return listening_.port; }
 
-  // From now on every connection goes to `handler`; once. A connection that would leave the process
-  // fewer than limits::kReservedFiles file descriptors is closed instead. UNAVAILABLE: no thread.
+  // From now on every connection goes to `handler`; once. A connection beyond FilesForCallers() is
+  // closed instead. UNAVAILABLE: no thread.
   absl::Status Start(Handler handler);
   // Hands on who is connected by then, accepts no more, and gives the port up. Later calls do
   // nothing.

@@ -126,6 +126,7 @@ absl::StatusOr<LoadCall> ReadLoadRequest(const ReceivedBytes& message, RequestMe
     call.parameters.push_back(std::move(parameter));
   }
   memory.KeepOnly(kept);
+  FOVEA_RETURN_IF_ERROR(memory.Take(call.LargestFile()));
   return call;
 }
 

@@ -1,5 +1,6 @@
 #include "server/transport/grpc/oip_service.h"
 
+#include <memory>
 #include <string>
 #include <utility>
 #include <variant>
@@ -14,10 +15,13 @@
 namespace fovea {
 namespace {
 
-absl::StatusOr<LoadCall> ReceiveLoad(const grpc::ByteBuffer& buffer, RequestMemory& memory) {
+absl::StatusOr<LoadCall> ReceiveLoad(const grpc::ByteBuffer& buffer,
+                                     const std::shared_ptr<RequestMemory>& memory) {
   FOVEA_ASSIGN_OR_RETURN(const ReceivedBytes message,
-                         ReceiveMessage(buffer, limits::kMaxLoadMessageBytes, &memory));
-  return ReadLoadRequest(message, memory);
+                         ReceiveMessage(buffer, limits::kMaxLoadMessageBytes, memory.get()));
+  FOVEA_ASSIGN_OR_RETURN(LoadCall call, ReadLoadRequest(message, *memory));
+  call.memory = memory;
+  return call;
 }
 
 LogControl::Value ToLogSetting(const inference::LogSettingsRequest::SettingValue& setting) {
@@ -219,13 +223,13 @@ OipService::Unary* OipService::CudaSharedMemoryUnregister(Call* call, const Buff
 OipService::Unary* OipService::TraceSetting(Call* call, const Buffer* message, Buffer* answer) {
   return AnswerAtOnce<inference::TraceSettingRequest, inference::TraceSettingResponse>(
       context_, Method("TraceSetting"), call, message, answer,
-      [this](const auto& request, auto* response) {
+      [this](const auto& request, auto* response, const Caller& caller) {
         TraceControl::Values changes;
         for (const auto& [name, setting] : request.settings()) {
           changes[name].assign(setting.value().begin(), setting.value().end());
         }
         FOVEA_ASSIGN_OR_RETURN(const TraceControl::Values settings,
-                               api_.ChangeTraceSettings(request.model_name(), changes));
+                               api_.ChangeTraceSettings(request.model_name(), changes, caller));
         for (const auto& [name, values] : settings) {
           auto& setting = (*response->mutable_settings())[name];
           for (const std::string& value : values) setting.add_value(value);
@@ -237,12 +241,13 @@ OipService::Unary* OipService::TraceSetting(Call* call, const Buffer* message, B
 OipService::Unary* OipService::LogSettings(Call* call, const Buffer* message, Buffer* answer) {
   return AnswerAtOnce<inference::LogSettingsRequest, inference::LogSettingsResponse>(
       context_, Method("LogSettings"), call, message, answer,
-      [this](const auto& request, auto* response) {
+      [this](const auto& request, auto* response, const Caller& caller) {
         LogControl::Values changes;
         for (const auto& [name, setting] : request.settings()) {
           changes[name] = ToLogSetting(setting);
         }
-        FOVEA_ASSIGN_OR_RETURN(const LogControl::Values settings, api_.ChangeLogSettings(changes));
+        FOVEA_ASSIGN_OR_RETURN(const LogControl::Values settings,
+                               api_.ChangeLogSettings(changes, caller));
         for (const auto& [name, value] : settings) {
           FillLogSetting(value, &(*response->mutable_settings())[name]);
         }

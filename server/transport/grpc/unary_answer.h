@@ -6,6 +6,7 @@
 #include <grpcpp/support/server_callback.h>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <type_traits>
 #include <utility>
@@ -32,20 +33,21 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
             grpc::ByteBuffer* answer)
       : clock_(context.api.clock()),
         caller_(CallerOf(context, method, *call)),
-        memory_(context.api.memory()),
+        memory_(std::make_shared<RequestMemory>(context.api.memory())),
         call_(call),
         answer_(answer) {}
 
   // Whether its caller may call: Caller::Admit's errors. Before anything else of it is done.
   absl::Status Admit() { return caller_.Admit(clock_.Now()); }
 
+  const Caller& caller() const { return caller_; }
   // What the request holds until its answer.
-  RequestMemory& memory() { return memory_; }
+  const std::shared_ptr<RequestMemory>& memory() { return memory_; }
   // Its caller went away. To be asked before the answer.
   bool cancelled() const { return call_->IsCancelled(); }
 
   void Fail(const absl::Status& status) {
-    memory_.Release();
+    memory_->Release();
     Finish(EndCall(status, *call_));
   }
 
@@ -53,9 +55,9 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
   // for it with RequestMemory::Take's error.
   template <typename Response>
   void Answer(absl::Status status, const Response& response) {
-    memory_.Release();
+    memory_->Release();
     const auto bytes = static_cast<int64_t>(response.ByteSizeLong());
-    if (status.ok() && bytes > limits::kUncountedAnswerBytes) status = memory_.Take(bytes);
+    if (status.ok() && bytes > limits::kUncountedAnswerBytes) status = memory_->Take(bytes);
     if (status.ok()) {
       status = OrOutOfMemory([&] {
         *answer_ = WriteControlMessage(response);
@@ -81,13 +83,14 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
 
   Clock& clock_;
   Caller caller_;
-  RequestMemory memory_;
+  const std::shared_ptr<RequestMemory> memory_;
   grpc::CallbackServerContext* const call_;
   grpc::ByteBuffer* const answer_;
 };
 
-// Answers a call at once with what `handle(const Request&, Response*)` returns, an absl::Status, or
-// with ReadControlMessage's error, or with why its caller may not call.
+// Answers a call at once with what `handle(const Request&, Response*)`, or the same with a const
+// Caller& behind, returns, an absl::Status, or with ReadControlMessage's error, or with why its
+// caller may not call.
 template <typename Request, typename Response, typename Handle>
 grpc::ServerUnaryReactor* AnswerAtOnce(GrpcContext& context, ApiMethod method,
                                        grpc::CallbackServerContext* call,
@@ -99,13 +102,20 @@ grpc::ServerUnaryReactor* AnswerAtOnce(GrpcContext& context, ApiMethod method,
   absl::Status status = reactor->Admit();
   if (status.ok()) status = ReadControlMessage(*message, &request);
   ReleaseMessage(message);  // its answer may wait long for a caller that does not read
-  if (status.ok()) status = handle(request, &response);
+  if (status.ok()) {
+    if constexpr (std::is_invocable_v<Handle, const Request&, Response*, const Caller&>) {
+      status = handle(request, &response, reactor->caller());
+    } else {
+      status = handle(request, &response);
+    }
+  }
   reactor->Answer(std::move(status), response);
   return reactor;
 }
 
 // Answers a call when the api has the answer, an absl::Status or an absl::StatusOr:
-// `receive(message, RequestMemory&)` makes the api's call of the message, an absl::StatusOr,
+// `receive(message, memory)`, a shared RequestMemory, makes the api's call of the message, an
+// absl::StatusOr,
 // `start(call, WaitingCaller<Answer>)` asks it, `respond` makes the response of a value, or of
 // nothing where `Answer` is a status.
 template <typename Answer, typename Receive, typename Start, typename Respond>
@@ -114,7 +124,8 @@ grpc::ServerUnaryReactor* AnswerReceived(GrpcContext& context, ApiMethod method,
                                          const grpc::ByteBuffer* message, grpc::ByteBuffer* answer,
                                          Receive receive, Start start, Respond respond) {
   auto* reactor = new UnaryCall(context, method, call, answer);
-  using Asked = std::invoke_result_t<Receive, const grpc::ByteBuffer&, RequestMemory&>;
+  using Asked =
+      std::invoke_result_t<Receive, const grpc::ByteBuffer&, const std::shared_ptr<RequestMemory>&>;
   std::optional<typename Asked::value_type> asked;
   const absl::Status readable = OrOutOfMemory([&]() -> absl::Status {
     FOVEA_RETURN_IF_ERROR(reactor->Admit());
@@ -150,7 +161,8 @@ grpc::ServerUnaryReactor* AnswerLater(GrpcContext& context, ApiMethod method,
   using Asked = std::invoke_result_t<Read, const Request&>;
   return AnswerReceived<Answer>(
       context, method, call, message, answer,
-      [read](const grpc::ByteBuffer& buffer, RequestMemory&) -> absl::StatusOr<Asked> {
+      [read](const grpc::ByteBuffer& buffer,
+             const std::shared_ptr<RequestMemory>&) -> absl::StatusOr<Asked> {
         Request request;
         FOVEA_RETURN_IF_ERROR(ReadControlMessage(buffer, &request));
         return read(request);

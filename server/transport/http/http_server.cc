@@ -13,6 +13,7 @@
 
 #include "base/file_descriptor.h"
 #include "base/status.h"
+#include "server/core/files_for_callers.h"
 #include "server/core/start_threads.h"
 #include "server/transport/http/http_session.h"
 
@@ -69,7 +70,7 @@ absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Create(const HttpServerO
   }));
   FOVEA_RETURN_IF_ERROR(port->listener->Start([port = port.get()](int connection) {
     FileDescriptor file(connection);
-    if (port->connections >= std::min(port->options.max_connections, FilesForConnections() / 2)) {
+    if (port->connections >= std::min(port->options.max_connections, FilesForCallers() / 2)) {
       return;
     }
     tcp::socket socket(asio::make_strand(port->io));

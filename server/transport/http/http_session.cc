@@ -22,8 +22,10 @@
 #include "server/transport/http/http_head.h"
 #include "server/transport/http/http_status.h"
 #include "server/transport/http/http_stream.h"
+#include "server/transport/http/outgoing_answer.h"
 #include "server/transport/http/request_body.h"
 #include "server/transport/http/session_exchange.h"
+#include "server/transport/http/transfer_pace.h"
 
 namespace fovea {
 namespace {
@@ -32,13 +34,12 @@ namespace asio = boost::asio;
 namespace beast = boost::beast;
 namespace http = boost::beast::http;
 using asio::ip::tcp;
-using SteadyTime = std::chrono::steady_clock::time_point;
+using SteadyTime = TransferPace::SteadyTime;
 using Parser = http::request_parser<http::buffer_body>;
 
 constexpr std::string_view kEndOfHead = "\r\n\r\n";
 constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
 constexpr size_t kHeadReadBytes = 4 * limits::kKiB;
-constexpr size_t kMostBuffers = 64;  // of one write
 
 }  // namespace
 
@@ -54,7 +55,8 @@ class HttpSession final : public ExchangeOwner, public std::enable_shared_from_t
         timer_(socket_.get_executor()),
         shaking_hands_(stream_.has_tls()),
         handshake_strand_(asio::make_strand(port_->handshake_io)),
-        handshake_timer_(handshake_strand_) {
+        handshake_timer_(handshake_strand_),
+        pace_(port_->options.transfer_time) {
     ++port_->connections;
   }
   ~HttpSession() {
@@ -221,7 +223,7 @@ class HttpSession final : public ExchangeOwner, public std::enable_shared_from_t
   // Bodies.
 
   void ReadBody() {
-    StartTransfer();
+    pace_.Start(Now());
     // Whether a body in chunks is too long is seen when there is a byte too many.
     body_.emplace(port_->budget, port_->bodies,
                   port_->options.max_body_bytes + (parser_->chunked() ? 1 : 0));
@@ -239,7 +241,7 @@ class HttpSession final : public ExchangeOwner, public std::enable_shared_from_t
     if (expected.empty() || empty || !buffer_.empty() || parser_->get().version() < 11) {
       return ReadRest();
     }
-    ExpireAt(TransferLimit(0));
+    ExpireAt(pace_.Limit(0, Now()));
     stream_.WriteSome(asio::buffer(kContinue),
                       [self = shared_from_this()](beast::error_code error, size_t bytes) {
                         error || bytes < kContinue.size() ? self->Close() : self->ReadRest();
@@ -265,7 +267,7 @@ class HttpSession final : public ExchangeOwner, public std::enable_shared_from_t
     if (left_ == 0) return Dispatch();
     const absl::StatusOr<std::span<char>> room = body_->Room();
     if (!room.ok()) return Refuse(room.status());
-    ExpireAt(TransferLimit(body_->size()));
+    ExpireAt(pace_.Limit(body_->size(), Now()));
     stream_.ReadSome(asio::buffer(room->data(), std::min(room->size(), static_cast<size_t>(left_))),
                      [self = shared_from_this()](beast::error_code error, size_t bytes) {
                        if (error && self->timed_out_) return self->RefuseSlowBody();
@@ -320,7 +322,7 @@ class HttpSession final : public ExchangeOwner, public std::enable_shared_from_t
       if (buffer_.size() > limits::kHttpReadAheadBytes) {
         return Refuse(BadHttpRequest("a line of its chunks does not end"));
       }
-      ExpireAt(TransferLimit(body_->size()));
+      ExpireAt(pace_.Limit(body_->size(), Now()));
       return ReadMore([this](bool came) { came ? ParseChunks() : RefuseSlowBody(); });
     }
     Dispatch();
@@ -372,43 +374,20 @@ class HttpSession final : public ExchangeOwner, public std::enable_shared_from_t
     left_callback_ = std::move(left);
     if (!socket_.is_open()) return Left();
     keep_alive_ = !last_ && parser_ && parser_->keep_alive() && !port_->draining;
-    const int64_t bytes = BodyBytes(answer);
-    std::string head = absl::StrCat("HTTP/1.1 ", static_cast<unsigned>(answer.status), " ",
-                                    std::string(http::obsolete_reason(answer.status)), "\r\n");
-    for (const auto& [name, value] : answer.fields)
-      absl::StrAppend(&head, name, ": ", value, "\r\n");
-    if (answer.status != http::status::no_content) {
-      absl::StrAppend(&head, "Content-Length: ", bytes, "\r\n");
-    }
-    if (!keep_alive_) {
-      absl::StrAppend(&head, "Connection: close\r\n");
-    } else if (parser_->get().version() < 11) {
-      absl::StrAppend(&head, "Connection: keep-alive\r\n");
-    }
-    head.append("\r\n");
-    parts_.clear();
-    parts_.push_back(std::move(head));
-    if (request_method_ != http::verb::head) {
-      for (std::string& part : answer.body) {
-        if (!part.empty()) parts_.push_back(std::move(part));
-      }
-    }
-    part_ = offset_ = 0;
-    sent_ = 0;
-    StartTransfer();
+    answer_.emplace(std::move(answer),
+                    AnswerFraming{.keep_alive = keep_alive_,
+                                  .is_http_1_0 = parser_ && parser_->get().version() < 11,
+                                  .has_body = request_method_ != http::verb::head});
+    pace_.Start(Now());
     WriteSome();
   }
 
   void WriteSome() {
-    std::vector<asio::const_buffer> buffers;
-    for (size_t i = part_; i < parts_.size() && buffers.size() < kMostBuffers; ++i) {
-      const size_t skipped = i == part_ ? offset_ : 0;
-      buffers.emplace_back(parts_[i].data() + skipped, parts_[i].size() - skipped);
-    }
-    ExpireAt(TransferLimit(sent_));
-    stream_.WriteSome(buffers, [self = shared_from_this()](beast::error_code error, size_t bytes) {
-      self->Wrote(error, bytes);
-    });
+    ExpireAt(pace_.Limit(answer_->sent(), Now()));
+    stream_.WriteSome(answer_->Next(),
+                      [self = shared_from_this()](beast::error_code error, size_t bytes) {
+                        self->Wrote(error, bytes);
+                      });
   }
 
   void Wrote(beast::error_code error, size_t bytes) {
@@ -416,23 +395,14 @@ class HttpSession final : public ExchangeOwner, public std::enable_shared_from_t
       Close();
       return Left();
     }
-    sent_ += static_cast<int64_t>(bytes);
-    for (size_t rest = bytes; rest > 0;) {
-      const size_t step = std::min(rest, parts_[part_].size() - offset_);
-      offset_ += step;
-      rest -= step;
-      if (offset_ == parts_[part_].size()) {
-        std::string().swap(parts_[part_++]);
-        offset_ = 0;
-      }
-    }
-    if (part_ < parts_.size()) return WriteSome();
+    answer_->Sent(bytes);
+    if (!answer_->done()) return WriteSome();
     Left();
     keep_alive_ ? AwaitHead() : Linger();
   }
 
   void Left() {
-    parts_.clear();
+    answer_.reset();
     if (const auto left = std::exchange(left_callback_, nullptr); left != nullptr) left();
   }
 
@@ -477,22 +447,6 @@ class HttpSession final : public ExchangeOwner, public std::enable_shared_from_t
   SteadyTime HeadLimit() const {
     return Now() + std::chrono::nanoseconds(port_->options.head_time);
   }
-  // A body or an answer begins.
-  void StartTransfer() {
-    part_start_ = Now();
-    part_begin_ = 0;
-  }
-  // Of which `bytes` have gone: each `transfer_time` has to bring its share at the least speed, so
-  // that what comes fast at first buys no time for standing still.
-  SteadyTime TransferLimit(int64_t bytes) {
-    const Nanos time = port_->options.transfer_time;
-    const double share = static_cast<double>(time) / kSecond * limits::kLeastHttpBytesPerSecond;
-    if (bytes - part_begin_ >= static_cast<int64_t>(share)) {
-      part_start_ = Now();
-      part_begin_ = bytes;
-    }
-    return part_start_ + std::chrono::nanoseconds(time);
-  }
 
   // Then what waits for the socket ends with an error, and timed_out_ says why. (Beast's own stream
   // closes the socket, and nothing could be answered.)
@@ -528,8 +482,8 @@ class HttpSession final : public ExchangeOwner, public std::enable_shared_from_t
   std::string incoming_;
   std::function<void(bool came)> next_;  // who waits for it
   bool ended_ = false;                   // nothing more comes
-  SteadyTime head_until_, part_start_;   // of a transfer
-  int64_t part_begin_ = 0;
+  SteadyTime head_until_;
+  TransferPace pace_;  // of the body, then of the answer
   std::optional<Parser> parser_;
   std::optional<RequestBody> body_;
   HttpRequest request_;                          // until it is handed on
@@ -543,9 +497,7 @@ class HttpSession final : public ExchangeOwner, public std::enable_shared_from_t
   bool lingering_ = false;
   bool keep_alive_ = false;
   std::function<void()> gone_, left_callback_;
-  std::vector<std::string> parts_;  // of the answer
-  size_t part_ = 0, offset_ = 0;    // where it is
-  int64_t sent_ = 0;
+  std::optional<OutgoingAnswer> answer_;  // until it has left
 };
 
 void HttpSession::Dispatch() {

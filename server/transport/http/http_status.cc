@@ -14,7 +14,7 @@ namespace {
 using boost::beast::http::status;
 
 // Where a reason says more than its code: RFC 9110, section 15, and RFC 6585.
-constexpr std::array<std::pair<std::string_view, status>, 13> kByReason = {{
+constexpr std::array<std::pair<std::string_view, status>, 14> kByReason = {{
     {"image.unsupported_type", status::unsupported_media_type},
     {"image.animated", status::unsupported_media_type},
     {"http.body_timeout", status::request_timeout},
@@ -27,6 +27,7 @@ constexpr std::array<std::pair<std::string_view, status>, 13> kByReason = {{
     {"http.target_too_long", status::uri_too_long},
     {"quota.concurrency", status::too_many_requests},
     {"quota.rate", status::too_many_requests},
+    {"shared_memory.no_files", status::too_many_requests},
     {"shared_memory.too_many", status::too_many_requests},
 }};
 

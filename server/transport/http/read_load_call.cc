@@ -145,7 +145,7 @@ absl::StatusOr<LoadCall> ReadLoadCall(const HttpRequest& request, MemoryBudget& 
     const ContiguousText text = Gather(request.body, request.body_bytes, 0);
     if (!json::sax_parse(text.text, &body)) return body.error;
   }
-  memory->KeepOnly(body.file_bytes);
+  memory->KeepOnly(body.file_bytes + body.load.LargestFile());
   body.load.memory = memory;
   return std::move(body.load);
 }

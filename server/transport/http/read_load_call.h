@@ -9,8 +9,8 @@
 namespace fovea {
 
 // What the body says, without the model's name. It is read piece by piece, so that a long text
-// takes no more than its length a few times over; the files then count in `budget` until the call
-// has gone. INVALID_ARGUMENT request.json: no JSON object, a name twice, 'parameters' that are no
+// takes no more than its length a few times over; the files then count in `budget`, as LoadCall
+// says. INVALID_ARGUMENT request.json: no JSON object, a name twice, 'parameters' that are no
 // object; repository.file_encoding: no base64; RESOURCE_EXHAUSTED request.too_large;
 // RequestMemory::Take's errors.
 absl::StatusOr<LoadCall> ReadLoadCall(const HttpRequest& request, MemoryBudget& budget);

@@ -32,6 +32,15 @@ void TellOfModel(PathCall call) {
   call.Answer(ToJson(message));
 }
 
+// After `changes`, an object.
+void TellTraceSettings(const PathCall& call, const json& changes) {
+  call.Answer(
+      AnswerTraceSettings(call.api(), call.Name(0), changes, *call.exchange->request().caller));
+}
+void TellLogSettings(const PathCall& call, const json& changes) {
+  call.Answer(AnswerLogSettings(call.api(), changes, *call.exchange->request().caller));
+}
+
 }  // namespace
 
 void Live(PathCall call) { call.Answer(R"({"live":true})"); }
@@ -73,17 +82,15 @@ void Statistics(PathCall call) {
 
 // Settings. A GET changes nothing, whatever its body.
 
-void TraceSettings(PathCall call) {
-  call.Answer(AnswerTraceSettings(call.api(), call.Name(0), json::object()));
-}
+void TraceSettings(PathCall call) { TellTraceSettings(call, json::object()); }
 void ChangeTraceSettings(PathCall call) {
   const auto body = ReadObject(call, limits::kMaxControlMessageBytes);
-  call.Answer(body.ok() ? AnswerTraceSettings(call.api(), call.Name(0), *body) : body.status());
+  body.ok() ? TellTraceSettings(call, *body) : call.Answer(body.status());
 }
-void LogSettings(PathCall call) { call.Answer(AnswerLogSettings(call.api(), json::object())); }
+void LogSettings(PathCall call) { TellLogSettings(call, json::object()); }
 void ChangeLogSettings(PathCall call) {
   const auto body = ReadObject(call, limits::kMaxControlMessageBytes);
-  call.Answer(body.ok() ? AnswerLogSettings(call.api(), *body) : body.status());
+  body.ok() ? TellLogSettings(call, *body) : call.Answer(body.status());
 }
 
 }  // namespace fovea::http_calls

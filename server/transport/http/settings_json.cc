@@ -49,13 +49,13 @@ absl::StatusOr<LogControl::Value> ReadLogSetting(const std::string& name, const 
 }  // namespace
 
 absl::StatusOr<std::string> AnswerTraceSettings(ServerApi& api, const std::string& model,
-                                                const json& body) {
+                                                const json& body, const Caller& caller) {
   TraceControl::Values changes;
   for (const auto& [name, value] : body.items()) {
     FOVEA_ASSIGN_OR_RETURN(changes[name], ReadTexts(name, value));
   }
   FOVEA_ASSIGN_OR_RETURN(const TraceControl::Values settings,
-                         api.ChangeTraceSettings(model, changes));
+                         api.ChangeTraceSettings(model, changes, caller));
   json answer = json::object();
   for (const auto& [name, values] : settings) {
     // As Triton has it: a list where there may be several.
@@ -68,12 +68,13 @@ absl::StatusOr<std::string> AnswerTraceSettings(ServerApi& api, const std::strin
   return answer.dump();
 }
 
-absl::StatusOr<std::string> AnswerLogSettings(ServerApi& api, const json& body) {
+absl::StatusOr<std::string> AnswerLogSettings(ServerApi& api, const json& body,
+                                              const Caller& caller) {
   LogControl::Values changes;
   for (const auto& [name, value] : body.items()) {
     FOVEA_ASSIGN_OR_RETURN(changes[name], ReadLogSetting(name, value));
   }
-  FOVEA_ASSIGN_OR_RETURN(const LogControl::Values settings, api.ChangeLogSettings(changes));
+  FOVEA_ASSIGN_OR_RETURN(const LogControl::Values settings, api.ChangeLogSettings(changes, caller));
   json answer = json::object();
   for (const auto& [name, value] : settings) {
     if (const auto* truth = std::get_if<bool>(&value)) answer[name] = *truth;

@@ -192,11 +192,13 @@ absl::Status FakeCatalog::Load(std::string_view name, std::string_view config_ov
 }
 
 absl::Status FakeCatalog::LoadFiles(std::string_view name, std::string_view config_override,
-                                    std::vector<SentFile> files) {
+                                    std::vector<SentFile> files,
+                                    absl::FunctionRef<void()> written) {
   {
     MutexLock lock(mutex_);
     files_ = std::move(files);
   }
+  written();
   return Load(name, config_override);
 }
 

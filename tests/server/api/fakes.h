@@ -60,7 +60,7 @@ class FakeCatalog final : public ModelCatalog, public StatisticsSource {
   std::vector<IndexEntry> Index() const override;
   absl::Status Load(std::string_view name, std::string_view config_override) override;
   absl::Status LoadFiles(std::string_view name, std::string_view config_override,
-                         std::vector<SentFile> files) override;
+                         std::vector<SentFile> files, absl::FunctionRef<void()> written) override;
   absl::Status Unload(std::string_view name) override;
   void OnReadinessChange(ReadinessListener listener) override;
   absl::StatusOr<std::vector<ModelStatistics>> Statistics(std::string_view name,

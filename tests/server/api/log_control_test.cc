@@ -29,10 +29,10 @@ TEST_F(LogControlTest, TellsAllSixSettings) {
 
 TEST_F(LogControlTest, EachLevelIsTurnedOffAndOnByItself) {
   LogControl control("text");
-  ASSERT_TRUE(control.Change({{"log_info", false}}).ok());
+  ASSERT_TRUE(control.Change({{"log_info", false}}, "a caller").ok());
   EXPECT_EQ(WrittenAt(LogLevel::kInfo), "");
   EXPECT_NE(WrittenAt(LogLevel::kWarning), "");
-  ASSERT_TRUE(control.Change({{"log_info", true}, {"log_error", false}}).ok());
+  ASSERT_TRUE(control.Change({{"log_info", true}, {"log_error", false}}, "a caller").ok());
   EXPECT_NE(WrittenAt(LogLevel::kInfo), "");
   EXPECT_EQ(WrittenAt(LogLevel::kError), "");
   EXPECT_EQ(std::get<bool>(control.Tell().at("log_error")), false);
@@ -41,18 +41,18 @@ TEST_F(LogControlTest, EachLevelIsTurnedOffAndOnByItself) {
 TEST_F(LogControlTest, AVerboseLevelWritesWhatIsForDebugging) {
   LogControl control("text");
   EXPECT_FALSE(CurrentLogLevels().debug);
-  ASSERT_TRUE(control.Change({{"log_verbose_level", 3u}}).ok());
+  ASSERT_TRUE(control.Change({{"log_verbose_level", 3u}}, "a caller").ok());
   EXPECT_TRUE(CurrentLogLevels().debug);
   EXPECT_EQ(std::get<uint32_t>(control.Tell().at("log_verbose_level")), 3u);
-  ASSERT_TRUE(control.Change({{"log_verbose_level", 0u}}).ok());
+  ASSERT_TRUE(control.Change({{"log_verbose_level", 0u}}, "a caller").ok());
   EXPECT_FALSE(CurrentLogLevels().debug);
 }
 
 TEST_F(LogControlTest, NoValueIsAsAtTheStart) {
   SetLogLevels({.error = true, .warning = true, .info = false, .debug = false});
   LogControl control("text");
-  ASSERT_TRUE(control.Change({{"log_info", true}, {"log_verbose_level", 1u}}).ok());
-  ASSERT_TRUE(control.Change({{"log_info", {}}, {"log_verbose_level", {}}}).ok());
+  ASSERT_TRUE(control.Change({{"log_info", true}, {"log_verbose_level", 1u}}, "a caller").ok());
+  ASSERT_TRUE(control.Change({{"log_info", {}}, {"log_verbose_level", {}}}, "a caller").ok());
   EXPECT_EQ(CurrentLogLevels(),
             (LogLevels{.error = true, .warning = true, .info = false, .debug = false}));
 }
@@ -66,15 +66,18 @@ TEST_F(LogControlTest, WhatIsRefusedChangesNothing) {
                                           {{"log_colour", true}},
                                           {{"log_info", false}, {"log_x", true}}};
   for (const auto& change : senseless) {
-    EXPECT_TRUE(absl::IsInvalidArgument(control.Change(change)));
+    EXPECT_TRUE(absl::IsInvalidArgument(control.Change(change, "a caller")));
   }
-  EXPECT_TRUE(absl::IsUnimplemented(control.Change({{"log_file", std::string("/tmp/log")}})));
-  EXPECT_TRUE(absl::IsUnimplemented(control.Change({{"log_format", std::string("json")}})));
+  EXPECT_TRUE(
+      absl::IsUnimplemented(control.Change({{"log_file", std::string("/tmp/log")}}, "a caller")));
+  EXPECT_TRUE(
+      absl::IsUnimplemented(control.Change({{"log_format", std::string("json")}}, "a caller")));
   EXPECT_TRUE(absl::IsUnimplemented(
-      control.Change({{"log_info", false}, {"log_file", std::string("/tmp/log")}})));
+      control.Change({{"log_info", false}, {"log_file", std::string("/tmp/log")}}, "a caller")));
   EXPECT_EQ(control.Tell(), before);
   EXPECT_TRUE(
-      control.Change({{"log_file", std::string()}, {"log_format", std::string("text")}}).ok());
+      control.Change({{"log_file", std::string()}, {"log_format", std::string("text")}}, "a caller")
+          .ok());
 }
 
 }  // namespace

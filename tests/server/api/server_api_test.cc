@@ -344,6 +344,22 @@ TEST_F(ServerApiTest, ListsLoadsAndUnloadsModels) {
   EXPECT_EQ(ReasonOf(chosen.Await()), "repository.name");
 }
 
+TEST_F(ServerApiTest, OfSentFilesTheLargestCountsTwiceUntilTheyAreWrittenDown) {
+  const auto memory = std::make_shared<RequestMemory>(api_->memory());
+  LoadCall call{.model_name = "vit",
+                .parameters = {{"config", "{}"},
+                               {"file:1/model.safetensors", std::nullopt, std::string(2000, 'a')},
+                               {"file:2/model.safetensors", std::nullopt, std::string(3000, 'b')}},
+                .memory = memory};
+  EXPECT_EQ(call.LargestFile(), 3000);
+  ASSERT_TRUE(memory->Take(5000 + call.LargestFile()).ok());
+  Waiting<absl::Status> load;
+  api_->LoadModel(std::move(call), load.Caller());
+  EXPECT_TRUE(load.Await().ok());
+  EXPECT_EQ(catalog_.last_files().size(), 2u);
+  EXPECT_EQ(memory->bytes(), 5000);
+}
+
 TEST_F(ServerApiTest, AListingThatHangsHoldsUpNeitherLoadsNorTheEnd) {
   catalog_.BlockIndex();
   Waiting<ServerApi::RepositoryIndex> hanging, gone;

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <string>
+#include <thread>
+#include <utility>
 
 namespace fovea {
 namespace {
@@ -21,6 +23,34 @@ TEST(LogTest, DoesNotTakeATextForAFormat) {
   testing::internal::CaptureStdout();
   Log(LogLevel::kInfo, "{} {:d} %s");
   EXPECT_NE(testing::internal::GetCapturedStdout().find("{} {:d} %s"), std::string::npos);
+}
+
+class Concerns final : public LogContext {
+ public:
+  explicit Concerns(std::string text) : text_(std::move(text)) {}
+  std::string About() const override { return text_; }
+
+ private:
+  const std::string text_;
+};
+
+TEST(LogTest, LinesEndWithWhatTheirThreadIsAbout) {
+  testing::internal::CaptureStdout();
+  {
+    const Concerns outer("all");
+    {
+      const Concerns inner("one\nforged");
+      Log(LogLevel::kError, "first");
+      std::thread([] { Log(LogLevel::kError, "second"); }).join();
+    }
+    LogAlways(LogLevel::kError, "third");
+  }
+  Log(LogLevel::kError, "fourth");
+  const std::string lines = testing::internal::GetCapturedStdout();
+  for (const char* line :
+       {" first (one\\x0aforged)\n", " second\n", " third (all)\n", " fourth\n"}) {
+    EXPECT_NE(lines.find(line), std::string::npos) << line << lines;
+  }
 }
 
 }  // namespace

@@ -163,7 +163,7 @@ TEST_F(MetricsTest, RequestBucketsAreFineEnoughForAQuantile) {
 TEST_F(MetricsTest, AModelAddsItsSeries) {
   const size_t before = Scrape().samples().size();
   const auto meter = metrics_.Meter(View());
-  EXPECT_EQ(Scrape().samples().size() - before, 224);
+  EXPECT_EQ(Scrape().samples().size() - before, 225);
 }
 
 TEST_F(MetricsTest, PriorityLevelsHaveSeriesOfTheirOwnAlsoAfterAReloadThatAddsSome) {
@@ -231,6 +231,8 @@ TEST_F(MetricsTest, CountsWhatBecameOfWorkThatNobodyWaitedFor) {
   EXPECT_EQ(seconds("compute", "saved"), 2);
   EXPECT_EQ(seconds("compute", "wasted"), 0.25);
   EXPECT_EQ(seconds("imaging", "saved"), 0);
+  meter->OnCancelledWork("imaging", "wasted", kSecond / 8);
+  EXPECT_EQ(seconds("imaging", "wasted"), 0.125);
 }
 
 TEST_F(MetricsTest, EveryReasonOfTheSchedulerHasASeries) {

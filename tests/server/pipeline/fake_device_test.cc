@@ -23,6 +23,8 @@
 namespace fovea {
 namespace {
 
+using testing::HasSubstr;
+
 constexpr int kSide = 64;
 
 class FakeDeviceTest : public testing::Test {
@@ -57,9 +59,13 @@ class FakeDeviceTest : public testing::Test {
     absl::StatusOr<InferenceResponse> response;
     StageTimes stages;
   };
-  std::future<Answer> Send(int images) { return SendTo(Handle(), images); }
-  static std::future<Answer> SendTo(std::shared_ptr<const ServingModel> model, int images) {
+  std::future<Answer> Send(int images, std::string id = "") {
+    return SendTo(Handle(), images, std::move(id));
+  }
+  static std::future<Answer> SendTo(std::shared_ptr<const ServingModel> model, int images,
+                                    std::string id = "") {
     auto request = std::make_unique<InferenceRequest>();
+    request->id = std::move(id);
     request->model_name = "model";
     request->stages = StageTimes(SteadyClock().Now());
     request->input =
@@ -129,6 +135,23 @@ TEST_F(FakeDeviceTest, AFailedPassFailsItsRequestAndNothingElse) {
   EXPECT_EQ(failed.response.status().code(), absl::StatusCode::kInternal);
   EXPECT_EQ(ReasonOf(failed.response.status()), "executor.failed");
   EXPECT_TRUE(Send(4).get().response.ok());
+}
+
+TEST_F(FakeDeviceTest, TheLineAboutAFailedPassNamesItsRequests) {
+  ASSERT_TRUE(Serve().ok());
+  const auto line_of = [&](const std::vector<std::string>& ids) {
+    faults_->failures = 1;
+    testing::internal::CaptureStdout();
+    std::vector<std::future<Answer>> answers;  // of one batch of four images
+    for (const std::string& id : ids) answers.push_back(Send(4 / static_cast<int>(ids.size()), id));
+    for (std::future<Answer>& answer : answers) answer.wait();
+    return testing::internal::GetCapturedStdout();
+  };
+  EXPECT_THAT(line_of({"a\nb"}), HasSubstr("fallen off the bus"));
+  EXPECT_THAT(line_of({"a\nb"}), HasSubstr(" (the model model, version 1; requests 'a\\nb')\n"));
+  EXPECT_THAT(line_of({"", "x", "", std::string(1000, 'y')}),
+              HasSubstr("; requests 'x', '" + std::string(64, 'y') + "...' and 2 more)\n"));
+  EXPECT_THAT(line_of({"", ""}), HasSubstr("; requests without an id: 2)\n"));
 }
 
 TEST_F(FakeDeviceTest, AModelThatCannotBeWarmedUpOnItIsNotLoaded) {

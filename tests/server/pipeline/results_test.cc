@@ -73,12 +73,14 @@ class HoldingClock final : public Clock {
 
 class BatchObserver final : public SilentObserver {
  public:
-  // `ran` is set once a batch has run.
-  explicit BatchObserver(std::atomic<bool>& ran) : ran_(ran) {}
+  // `ran` is set once a batch has run; `wasted` is that of imaging, all together.
+  BatchObserver(std::atomic<bool>& ran, std::atomic<Nanos>& wasted) : ran_(ran), wasted_(wasted) {}
   void OnBatch(const BatchRun&) override { ran_ = true; }
+  void OnImagingWasted(Nanos time) override { wasted_ += time; }
 
  private:
   std::atomic<bool>& ran_;
+  std::atomic<Nanos>& wasted_;
 };
 
 class ResultsTest : public testing::Test {
@@ -105,8 +107,8 @@ class ResultsTest : public testing::Test {
                                      .imaging = *imaging_,
                                      .clock = clock,
                                      .observe =
-                                         [&ran](const std::shared_ptr<const ModelView>&) {
-                                           return std::make_unique<BatchObserver>(ran);
+                                         [&ran, this](const std::shared_ptr<const ModelView>&) {
+                                           return std::make_unique<BatchObserver>(ran, wasted_);
                                          },
                                      .device_threads = 1,
                                      .drain_timeout_us = 10'000'000});
@@ -146,6 +148,7 @@ class ResultsTest : public testing::Test {
   }
 
   WatchedClock clock_;
+  std::atomic<Nanos> wasted_ = 0;
   const CancellationPtr cancellation_ = std::make_shared<Cancellation>();
   std::unique_ptr<Scheduler> scheduler_ = *Scheduler::Create({.device_threads = 1}, clock_);
   std::unique_ptr<ImagingPool> imaging_ = *ImagingPool::Create({.threads = 2}, clock_);
@@ -156,6 +159,7 @@ TEST_F(ResultsTest, TakeTheirRows) {
   const Answer answer = Send().get();
   ASSERT_TRUE(answer.ok()) << answer.status();
   EXPECT_GE(clock_.asked, kRows) << "or the tests below test nothing";
+  EXPECT_EQ(wasted_, 0);
 }
 
 TEST_F(ResultsTest, Row62EndWhenTheirDeadlineHasPassed) {
@@ -164,6 +168,7 @@ TEST_F(ResultsTest, Row62EndWhenTheirDeadlineHasPassed) {
   EXPECT_EQ(answer.status().code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_EQ(ReasonOf(answer.status()), "request.deadline_passed");
   EXPECT_LT(clock_.asked, kRows / 2 + 10) << "the rest is not made";
+  EXPECT_GE(wasted_, 1200 * kSecond) << "what was made";
 }
 
 TEST_F(ResultsTest, Row62EndWhenTheirCallerHasGone) {

@@ -30,12 +30,29 @@ class SentFilesTest : public RepositoryFixture {
     disk_.Write("cats/labels.txt", "");
   }
   absl::Status Load(std::vector<SentFile> files) {
-    return repository_->LoadFiles("cats", "{}", std::move(files));
+    return repository_->LoadFiles("cats", "{}", std::move(files), [this] {
+      ++written_;
+      loads_before_ = observer_.Loads().size();
+    });
   }
   std::string ReasonOfName(const std::string& name) {
     return ReasonOf(Load({{.name = name, .bytes = Sent(1)}}));
   }
+
+  int written_ = 0;  // loads that told that their files were written down
+  size_t loads_before_ = 0;
 };
+
+TEST_F(SentFilesTest, AreWrittenDownBeforeTheLoad) {
+  OpenExplicit();
+  const size_t loads = observer_.Loads().size();
+  ASSERT_TRUE(Load({{"2/model.safetensors", Sent(1)}, {"7/model.safetensors", Sent(2)}}).ok());
+  EXPECT_EQ(written_, 1);
+  EXPECT_EQ(loads_before_, loads);
+  EXPECT_GT(observer_.Loads().size(), loads);
+  EXPECT_EQ(ReasonOfName("1/model.pt"), "repository.file_name");
+  EXPECT_EQ(written_, 1);
+}
 
 TEST_F(SentFilesTest, ServeInPlaceOfTheFoldersVersions) {
   OpenExplicit();
@@ -69,7 +86,7 @@ TEST_F(SentFilesTest, LastUntilTheModelIsLoadedAgainOrUnloaded) {
 TEST_F(SentFilesTest, StayWhenAnotherModelIsLoaded) {
   disk_.Write("kin/model.textproto", kPlainSpec + std::string("weights_of: \"cats\"\n"));
   OpenExplicit();
-  ASSERT_TRUE(repository_->LoadFiles("kin", "{}", {{"1/model.safetensors", Sent(1)}}).ok());
+  ASSERT_TRUE(repository_->LoadFiles("kin", "{}", {{"1/model.safetensors", Sent(1)}}, [] {}).ok());
   disk_.Write("cats/1/model.safetensors", EmptySafetensors());
   ASSERT_TRUE(repository_->Load("cats", "").ok());
   ASSERT_TRUE(repository_->Load("cats", "").ok());  // behind what that one may have begun
@@ -102,7 +119,7 @@ TEST_F(SentFilesTest, AreForModelsOfTheRepositoryThatHaveWeights) {
   disk_.Write("dice/model.textproto", kPlainSpec + std::string("random_weights { seed: 1 }\n"));
   OpenExplicit();
   const auto load = [&](const char* name) {
-    return repository_->LoadFiles(name, "{}", {{"1/model.safetensors", Sent(1)}});
+    return repository_->LoadFiles(name, "{}", {{"1/model.safetensors", Sent(1)}}, [] {});
   };
   EXPECT_EQ(ReasonOf(load("dice")), "weights.random");
   EXPECT_EQ(ReasonOf(load("nobody")), "model.not_found");

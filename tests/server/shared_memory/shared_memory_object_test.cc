@@ -3,11 +3,13 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
 #include <atomic>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -63,6 +65,33 @@ TEST(PosixSharedMemory, IsReadAndWrittenAsItsOwnerSeesIt) {
   EXPECT_EQ(std::string(reinterpret_cast<const char*>(bytes.data()), 4), "3456");
   ASSERT_TRUE((*object)->Write(8, "xy").ok());
   EXPECT_EQ(client.Read(10), "01234567xy");
+}
+
+// docs/faults.md, row 52.
+TEST(PosixSharedMemory, Row52RegionsLeaveFilesForTheRest) {
+  constexpr rlim_t kFiles = 80;  // of which half are left
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  ClientObject client("many", 10);
+  const rlimit few{.rlim_cur = kFiles, .rlim_max = before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
+  std::vector<std::unique_ptr<SharedMemoryObject>> regions;
+  absl::Status refused;
+  while (refused.ok() && regions.size() < kFiles) {
+    auto region = OpenPosixSharedMemory(client.key());
+    refused = region.status();
+    if (region.ok()) regions.push_back(*std::move(region));
+  }
+  std::vector<FileDescriptor> left;
+  while (left.size() < kFiles / 2) {
+    FileDescriptor file(open("/dev/null", O_RDONLY | O_CLOEXEC));
+    if (file.get() < 0) break;
+    left.push_back(std::move(file));
+  }
+  EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_EQ(ReasonOf(refused), "shared_memory.no_files");
+  EXPECT_GT(regions.size(), 10u);
+  EXPECT_EQ(left.size(), kFiles / 2);
 }
 
 TEST(PosixSharedMemory, Row52AnObjectThatWasShortenedIsAnErrorAndIsNotMadeLonger) {

@@ -56,6 +56,31 @@ TEST_F(RequestMemoryRpc, WhatUnpacksToMoreIsTooMuch) {
   EXPECT_EQ(Infer(Bytes(kBudget / 2), /*packed=*/true), "OK");
 }
 
+// While a file is written down it is there twice (docs/faults.md, row 75).
+TEST_F(RequestMemoryRpc, SentFilesHaveRoomForTheLargestOnceMore) {
+  const auto load = [this](const std::vector<size_t>& sizes) {
+    inference::RepositoryModelLoadRequest request;
+    request.set_model_name("vit");
+    (*request.mutable_parameters())["config"].set_string_param("{}");
+    for (const size_t size : sizes) {
+      const std::string name = "file:" + std::to_string(size) + "/model.safetensors";
+      (*request.mutable_parameters())[name].set_bytes_param(std::string(size, 'w'));
+    }
+    grpc::ClientContext context;
+    inference::RepositoryModelLoadResponse response;
+    const grpc::Status status = stub_->RepositoryModelLoad(&context, request, &response);
+    EXPECT_TRUE(status.ok() || status.error_code() == grpc::RESOURCE_EXHAUSTED);
+    return status.ok() ? "OK" : ReasonTold(context);
+  };
+  for (int i = 0; i < 3; ++i) {  // and all of it is given back
+    EXPECT_EQ(load({kBudget * 6 / 10}), "request.memory") << "one copy has room, two have not";
+    EXPECT_EQ(load({kBudget * 4 / 10}), "OK");
+    EXPECT_EQ(load({kBudget * 4 / 10, kBudget * 4 / 10 - 1}), "request.memory");
+    EXPECT_EQ(load({kBudget * 3 / 10, kBudget * 3 / 10 - 1}), "OK");
+  }
+  EXPECT_TRUE(Eventually([this] { return server_->api->memory().held() == 0; }));
+}
+
 TEST_F(RequestMemoryRpc, TypedContentsThatAreConvertedCount) {
   const auto typed = [](int64_t elements) {
     ModelInferRequest request = SmallRequest();
