@@ -1,6 +1,7 @@
 #include "server/scheduler/dispatcher.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "base/check.h"
@@ -94,6 +95,7 @@ void Dispatcher::Enqueue(QueueId id, TaskId task_id, std::unique_ptr<Task> task,
   if (task->Cancelled()) {
     Drop(*queue, std::move(task), refusal::CallerGone());
   } else {
+    queue->JoinCrowd(*task, now);
     queue->line.Add(task_id, std::move(task), now);
   }
   TellDepth(*queue);
@@ -158,6 +160,8 @@ void Dispatcher::Done(QueueId id, int instance, RunOutcome outcome, Nanos durati
   FOVEA_CHECK(slot.has_value());
   const Run run = *std::exchange(slot, std::nullopt);
   --queue.running;
+  queue.running_images -= run.batch.images;
+  queue.last_done = now;
   free_threads_ += run.batch.threads;
   if (outcome == RunOutcome::kWhole) queue.latency.Record(run.batch, duration, now);
   if (run.charged.has_value()) {
@@ -196,6 +200,20 @@ void Dispatcher::Stop(QueueId id) {
 Nanos Dispatcher::Queue::OrderOf(const TaskOutline& outline, Nanos now) const {
   return outline.deadline == kNever ? now + options.default_deadline_us * kMicrosecond
                                     : outline.deadline;
+}
+
+void Dispatcher::Queue::JoinCrowd(const Task& task, Nanos now) {
+  constexpr double kWeight = 0.25;  // after eight tasks nine tenths of what has changed are seen
+  const int others = line.images() + running_images;
+  // Callers who send the next request when they have their answer leave the device idle only for a
+  // moment. Who comes later than an image would have taken is alone.
+  const LatencyModels::Shape& shape = latency.Of(task.shape_key());
+  const bool alone = others == 0 && now - last_done >= shape.On(shape.latest_threads()).Typical(1);
+  crowd = alone ? task.images() : crowd + kWeight * (others + task.images() - crowd);
+}
+
+int Dispatcher::Queue::WantedImages(uint64_t shape_key) const {
+  return std::max(line.ImagesOf(shape_key), static_cast<int>(std::lround(crowd)) - running_images);
 }
 
 Dispatcher::Queue::FullBatch Dispatcher::Queue::LatestFullBatch(uint64_t shape_key) const {
@@ -265,7 +283,7 @@ std::variant<Dispatcher::Ready, BatchPolicy::WaitUntil> Dispatcher::Ask(Queue& q
   const LatencyModels::Shape& curves = queue.latency.Of(first.shape_key);
   const ThreadShare share =
       ChooseThreads(queue.threads(),
-                    {.images = queue.line.ImagesOf(first.shape_key),
+                    {.images = queue.WantedImages(first.shape_key),
                      .first_images = first.images,
                      .free_threads = free_threads,
                      .left = first.deadline == kNever ? kNever : first.deadline - now},
@@ -326,11 +344,11 @@ std::optional<Dispatcher::Start> Dispatcher::StartBatch(const Turn& turn, Nanos 
   if (turn.charged) {
     // With what it will probably take, or a model with several instances would take several turns
     // before its first was accounted for. Done corrects it.
-    (*idle)->charged =
-        queue.latency.Of(taken.shape_key, threads).Typical(taken.images) * threads;
+    (*idle)->charged = queue.latency.Of(taken.shape_key, threads).Typical(taken.images) * threads;
     fair_share_.Charge(queue.id, *(*idle)->charged);
   }
   ++queue.running;
+  queue.running_images += taken.images;
   free_threads_ -= threads;
 
   auto batch = std::make_unique<Batch>();

@@ -127,6 +127,10 @@ class Dispatcher {
     // Where a task that comes at `now` stands inside its priority.
     Nanos OrderOf(const TaskOutline& outline, Nanos now) const;
     ThreadChoice threads() const { return {options.threads_per_batch, options.max_batch_size}; }
+    void JoinCrowd(const Task& task, Nanos now);
+    // Images that its free threads are to be divided for: who comes and goes one at a time, but is
+    // never alone, finds only one in line and is many all the same.
+    int WantedImages(uint64_t shape_key) const;
     // A full batch on as many threads as the last one ran on.
     struct FullBatch {
       int images;
@@ -145,6 +149,11 @@ class Dispatcher {
     Reservations reserved;
     std::vector<std::optional<Run>> instances;  // nullopt: idle
     int running = 0;
+    int running_images = 0;
+    // Images that were under way when each of the latest tasks came, its own among them: a moving
+    // average, that starts anew with who comes alone.
+    double crowd = 0;
+    Nanos last_done = 0;  // when a batch has ended
   };
 
   Queue* Find(QueueId queue);
@@ -153,8 +162,8 @@ class Dispatcher {
   absl::Status Admit(Queue& queue, const TaskOutline& outline, Nanos now);
   void Drop(Queue& queue, std::unique_ptr<Task> task, absl::Status why);
   void TakeExpired(Queue& queue, Nanos now);
-  // Why the task is not to be run now that its turn has come; OK when it is. `least`: what it hardly
-  // takes less than, 0 where that is not known.
+  // Why the task is not to be run now that its turn has come; OK when it is. `least`: what it
+  // hardly takes less than, 0 where that is not known.
   static absl::Status Refusal(const WaitingTask& task, Nanos least, Nanos now);
   // Drops the head of the line as long as it is not to be run.
   void ClearHead(Queue& queue, Nanos now);

@@ -77,14 +77,13 @@ Nanos Dispatcher::Forecast(const Queue& queue, const TaskOutline& outline, Nanos
       others_before > 0
           ? static_cast<Nanos>(DeviceTimeInLine(queue, outline.shape_key) * share_before)
           : Nanos{0};
-  Outlook outlook{
-      .images = outline.images,
-      .images_ahead =
-          before - others_before + queue.reserved.ImagesBefore(outline.priority, outline.deadline),
-      .images_queued = line - others + queue.reserved.images(),
-      .device_threads = options_.device_threads,
-      .ready_at = outline.ready_at,
-      .competing = competing};
+  Outlook outlook{.images = outline.images,
+                  .images_ahead = before - others_before +
+                                  queue.reserved.ImagesBefore(outline.priority, outline.deadline),
+                  .images_queued = line - others + queue.reserved.images(),
+                  .device_threads = options_.device_threads,
+                  .ready_at = outline.ready_at,
+                  .competing = competing};
   // Who comes alone runs as is best for it, measured lately or not. A line runs as it is run now: a
   // curve from before it would promise too much.
   const bool alone = outlook.images_queued == 0 && others_time == 0 && competing.empty();

@@ -44,11 +44,11 @@ ThreadShare ChooseThreads(const ThreadChoice& choice, const ThreadDemand& demand
                                   choice.Room(threads));
     const LatencyModel& curve = curves.On(threads);
     measured &= curve.least() > 0;
-    options.push_back({.share = {.threads = threads, .images = images},
-                       .first_takes = curve.Typical(demand.first_images),
-                       .batch_takes = curve.Typical(images),
-                       .all_take = static_cast<double>(
-                           DivideUp(DivideUp(demand.images, images), side_by_side))});
+    options.push_back(
+        {.share = {.threads = threads, .images = images},
+         .first_takes = curve.Typical(demand.first_images),
+         .batch_takes = curve.Typical(images),
+         .all_take = static_cast<double>(DivideUp(DivideUp(demand.images, images), side_by_side))});
   }
   if (options.empty()) return {.threads = fewest, .images = choice.Room(fewest)};
   for (Option& option : options) {
@@ -61,10 +61,11 @@ ThreadShare ChooseThreads(const ThreadChoice& choice, const ThreadDemand& demand
   const Option& best = *std::ranges::min_element(options, [&](const Option& a, const Option& b) {
     return std::pair(lateness(a), a.all_take) < std::pair(lateness(b), b.all_take);
   });
-  return std::ranges::find_if(options, [&](const Option& option) {
-           return lateness(option) == lateness(best) &&
-                  option.all_take <= best.all_take * kAboutAsWell;
-         })
+  return std::ranges::find_if(options,
+                              [&](const Option& option) {
+                                return lateness(option) == lateness(best) &&
+                                       option.all_take <= best.all_take * kAboutAsWell;
+                              })
       ->share;
 }
 

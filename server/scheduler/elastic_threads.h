@@ -28,7 +28,7 @@ struct ThreadChoice {
 
 // What waits for the device, and what is free of it.
 struct ThreadDemand {
-  int images = 1;        // in line for such batches; >= 1
+  int images = 1;        // in line for such batches, or soon to be; >= 1
   int first_images = 1;  // of the first task, which is not divided
   int free_threads = 1;  // for this model; >= 1
   Nanos left = kNever;   // until the first task's deadline

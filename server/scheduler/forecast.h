@@ -34,9 +34,10 @@ struct Outlook {
 // Pure. With nobody of its model before or behind it, the request is taken to be run alone, as fast
 // as ever: turning it away would leave its place to nobody, and nothing would be learnt. Otherwise
 // full batches go ahead of it, each where the next one can start, while its images may still be
-// decoded. Then its own batch is run, with the batch peers that are in the queue or, where batches go ahead of it, full by then. Every
-// run is taken to be a slow one: under overload a request that is let in and misses its deadline
-// has cost device time for nothing, while one that is turned away leaves its place to the next.
+// decoded. Then its own batch is run, with the batch peers that are in the queue or, where batches
+// go ahead of it, full by then. Every run is taken to be a slow one: under overload a request that
+// is let in and misses its deadline has cost device time for nothing, while one that is turned away
+// leaves its place to the next.
 Nanos PredictFinish(const Outlook& outlook, const LatencyModel& latency);
 
 }  // namespace fovea

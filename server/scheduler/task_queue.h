@@ -79,8 +79,8 @@ class TaskQueue {
   Forming Look(int room) const;
 
   // Takes the tasks of a batch of `room` images, in order; the first even if it is larger than the
-  // room. Those that `admit` refuses leave the line too, into `refused`. Where it refuses the first,
-  // nothing is taken: another is the first now, with a shape and a size of its own.
+  // room. Those that `admit` refuses leave the line too, into `refused`. Where it refuses the
+  // first, nothing is taken: another is the first now, with a shape and a size of its own.
   struct Taken {
     std::vector<std::unique_ptr<Task>> tasks;
     int images = 0;

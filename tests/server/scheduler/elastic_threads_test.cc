@@ -184,9 +184,8 @@ TEST_F(ElasticDispatcherTest, FewRequestsRunOnAllThreadsOneAfterAnother) {
   const QueueId queue = Add();
   for (int i = 0; i < 3; ++i) At(i * 10 * kMs, queue);
   simulation_.RunToTheEnd();
-  EXPECT_THAT(started_[queue],
-              ElementsAre(Started{4, 1, 0, 0}, Started{4, 1, 0, 10 * kMs},
-                          Started{4, 1, 0, 20 * kMs}));
+  EXPECT_THAT(started_[queue], ElementsAre(Started{4, 1, 0, 0}, Started{4, 1, 0, 10 * kMs},
+                                           Started{4, 1, 0, 20 * kMs}));
 }
 
 TEST_F(ElasticDispatcherTest, ManyRunOnOneThreadEachSideBySide) {
@@ -195,6 +194,29 @@ TEST_F(ElasticDispatcherTest, ManyRunOnOneThreadEachSideBySide) {
   simulation_.RunToTheEnd();
   EXPECT_THAT(started_[queue], ElementsAre(Started{1, 2, 0, 0}, Started{1, 2, 1, 0},
                                            Started{1, 2, 2, 0}, Started{1, 2, 3, 0}));
+}
+
+TEST_F(ElasticDispatcherTest, WhoIsNeverAloneIsMany) {
+  const QueueId queue = Add();
+  // Two callers, each with one request under way: when a batch starts there is one in line.
+  int sent = 0;
+  const auto send = [&] {
+    ++sent;
+    auto record = std::make_shared<TaskRecord>();
+    record->arrival = simulation_.now();
+    (void)simulation_.Submit(queue, record);
+  };
+  simulation_.on_done = [&](QueueId, const Batch& batch) {
+    for (size_t i = 0; i < batch.tasks.size() && sent < 400; ++i) {
+      simulation_.At(simulation_.now() + kMs / 10, send);
+    }
+  };
+  for (int caller = 0; caller < 2; ++caller) simulation_.At(start_ + caller * kMs / 10, send);
+  simulation_.RunToTheEnd();
+  const auto& started = started_[queue];
+  ASSERT_EQ(started.size(), 400u);
+  EXPECT_EQ(started[0].threads, 4);
+  EXPECT_GT(std::ranges::count(started, 2, &Started::threads), 300);
 }
 
 TEST_F(ElasticDispatcherTest, GoesBackToAllThreadsWithoutStopping) {

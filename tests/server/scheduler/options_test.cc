@@ -43,9 +43,18 @@ TEST(SchedulerOptionsTest, NamesTheFieldThatIsOutOfRange) {
       {"rate_limiter_priority", [](auto& o) { o.rate_limiter_priority = 1'001; }},
       {"threads_per_batch", [](auto& o) { o.threads_per_batch = {5}; }},
       {"threads_per_batch", [](auto& o) { o.threads_per_batch.clear(); }},
-      {"threads_per_batch", [](auto& o) { o.threads_per_batch = {2, 2}; }},
-      {"threads_per_batch", [](auto& o) { o.threads_per_batch = {2, 1}; }},
-      {"instances", [](auto& o) { o.threads_per_batch = {1, 4}; }},
+      {"threads_per_batch",
+       [](auto& o) {
+         o.threads_per_batch = {2, 2};
+       }},
+      {"threads_per_batch",
+       [](auto& o) {
+         o.threads_per_batch = {2, 1};
+       }},
+      {"instances",
+       [](auto& o) {
+         o.threads_per_batch = {1, 4};
+       }},
       {"drain_timeout_us", [](auto& o) { o.drain_timeout_us = -1; }},
   };
   for (const Case& one : cases) {
