@@ -29,7 +29,7 @@ inline constexpr int kComputeStage = 4;
 struct Receipt {
   std::array<absl::Duration, kStageNames.size()> stages;  // in the order of kStageNames
   int batch_size = 0;            // images in the batch that the request was run in
-  int batch_threads = 0;         // of the server's device, that ran the batch
+  int batch_threads = 0;         // of the server's CPU, that ran it; 0: the server is older
   int64_t batch_peak_bytes = 0;  // most bytes the batch's tensors held at once, weights not counted
   // Of the pixels that the model took for the request's images, the share that shows nothing of
   // them.

@@ -5,7 +5,7 @@
 # The base system is kept in FOVEA_CACHE (~/.cache/fovea) and copied for each run. Exits 1 when anything failed.
 set -euo pipefail
 package=$(readlink -f "$1")
-house=$(dirname "$(readlink -f "$0")")/../..
+checkout=$(dirname "$(readlink -f "$0")")/../..
 cache=${FOVEA_CACHE:-$HOME/.cache/fovea}
 base=$cache/debian-12
 say() { printf '\033[1m== %s\033[0m\n' "$*"; }
@@ -86,7 +86,7 @@ unshare --net bash -c "ip link set lo up && exec chroot '$root' env -i PATH=/usr
 
 say "the unit under systemd"
 inside apt-get install -y -q --no-install-recommends systemd
-FOVEA_TEST_DEBIAN=$root "$house/.venv/bin/python" -m pytest -q -p no:cacheprovider "$house/tests/deploy/test_unit.py"
+FOVEA_TEST_DEBIAN=$root "$checkout/.venv/bin/python" -m pytest -q -p no:cacheprovider "$checkout/tests/deploy/test_unit.py"
 
 say "removing"
 inside dpkg --purge fovea

@@ -104,7 +104,7 @@ struct InferenceRequest {
   uint64_t split_from = 0;
   CancellationPtr cancellation = std::make_shared<Cancellation>();
   StageTimes stages;  // started at the message's arrival
-  Nanos imaging = 0;  // for so long threads of imaging's were taken by it, all together
+  Nanos imaging_thread_time = 0;  // for so long imaging's threads were taken by it, all together
   // The InferenceCall's, which keeps it until the answer has left; null: nobody counts.
   RequestMemory* memory = nullptr;
   // Where tensors may lie; null: nowhere but in the message.

@@ -159,9 +159,9 @@ RunOutcome BatchExecutor::RunTasks(Lane& lane, int threads,
   const Nanos start = clock_.Now();
   Nanos gathered = start;
   const absl::Status status = RunOnDevice([&] {
-    BatchSize batch = lane.Gather(tasks);
-    batch.threads = threads;
-    run.images = batch.images;
+    run.images = lane.Gather(tasks);
+    const BatchSize batch{
+        .images = run.images, .shape_key = tasks.front()->shape_key(), .threads = threads};
     gathered = clock_.Now();
     const models::ImageSize input = info().sizes()[batch.shape_key];
     BatchContext context(tasks, input, clock_);
@@ -212,7 +212,7 @@ RunOutcome BatchExecutor::RunTasks(Lane& lane, int threads,
   // Before the answers: whoever has one finds it counted.
   if (status.ok() && !stopped && observer != nullptr) observer->OnBatch(run);
   if (unwanted_images > 0 && observer != nullptr) {
-    observer->OnWorkWasted((computed - start) * unwanted_images / at);
+    observer->OnWorkWasted((computed - start) * threads * unwanted_images / at);
   }
   for (size_t i = 0; i < tasks.size(); ++i) {
     InferenceTask::Finish(std::move(tasks[i]), std::move(results[i]));

@@ -21,7 +21,7 @@
 #include "server/executor/lane.h"
 #include "server/executor/lane_devices.h"
 #include "server/scheduler/batch.h"
-#include "server/scheduler/elastic_threads.h"
+#include "server/scheduler/batch_threads.h"
 
 namespace at {
 class Tensor;
@@ -48,9 +48,9 @@ class ExecutionObserver {
     int non_finite = 0;  // tasks that failed because their output held a NaN or an infinity
   };
   virtual void OnBatch(const BatchRun& run) = 0;
-  // A lane has spent so much on what nobody waited for any more when it ended: a pass that was
-  // stopped, or of one that went on for others, the share of its images. Who does not count it
-  // leaves it.
+  // So much device time (of one thread) was spent on what nobody waited for any more when it ended:
+  // a pass that was stopped, or of one that went on for others, the share of its images. Who does
+  // not count it leaves it.
   virtual void OnWorkWasted(Nanos /*time*/) {}
 };
 
@@ -59,7 +59,7 @@ struct BatchExecutorOptions {
   // The preprocessing to use in place of the published one; absent: the published one.
   std::function<models::Preprocessing(const models::Preprocessing& published)> preprocessing;
   int max_batch_size = 1;
-  LaneArrangement lanes;
+  LaneArrangement arrangement;
   // What the weights and a batch may hold on the device; sizes whose batches may hold more are not
   // run.
   int64_t max_device_bytes = std::numeric_limits<int64_t>::max();
@@ -70,7 +70,7 @@ struct BatchExecutorOptions {
   CancellationPtr cancellation;
 };
 
-// Hears how long batches of each shape took in the warm-up on each number of threads, of some
+// Hears how long batches took in the warm-up, of each shape on each number of threads: of some
 // numbers of images, the smallest and the largest among them.
 using WarmUpProgress = std::function<void(const BatchSize& batch, Nanos took)>;
 
@@ -122,7 +122,8 @@ class BatchExecutor {
   // of the model the run stops when nobody waits for any of the tasks: each is CANCELLED
   // (request.cancelled), or DEADLINE_EXCEEDED (request.deadline_passed) where its caller is there.
   // `observer` may be null.
-  // Of `threads`, one of the arrangement's, the batch has the room (ThreadChoice::Room).
+  // It runs on `threads`, one of the arrangement's, and has no more images than it may have there
+  // (AllowedThreads).
   RunOutcome Run(int instance, int threads, std::vector<std::unique_ptr<InferenceTask>> tasks,
                  ExecutionObserver* observer);
 
@@ -146,12 +147,9 @@ class BatchExecutor {
   absl::Status RunOnDevice(absl::FunctionRef<void()> work);
   RunOutcome RunTasks(Lane& lane, int threads, std::span<std::unique_ptr<InferenceTask>> tasks,
                       ExecutionObserver* observer);
-  ThreadChoice threads() const {
-    return {options_.lanes.threads_per_batch, options_.max_batch_size};
+  AllowedThreads allowed_threads() const {
+    return {options_.arrangement.threads_per_batch, options_.max_batch_size};
   }
-  // Images that a lane's batches may have: while those before it run, the threads that are left
-  // have room for so many.
-  int RoomOfLane(int lane) const;
 
   const std::unique_ptr<models::Model> model_;
   const BatchExecutorOptions options_;

@@ -88,7 +88,7 @@ absl::StatusOr<std::unique_ptr<BatchExecutor>> BatchExecutor::Create(
 absl::StatusOr<std::unique_ptr<BatchExecutor>> BatchExecutor::CreateWithModel(
     std::unique_ptr<models::Model> model, const BatchExecutorOptions& options,
     std::unique_ptr<LaneDevice> device, Clock& clock, const WarmUpProgress& progress) {
-  FOVEA_CHECK(options.max_batch_size >= 1 && options.lanes.lanes >= 1);
+  FOVEA_CHECK(options.max_batch_size >= 1 && options.arrangement.lanes >= 1);
   std::unique_ptr<BatchExecutor> executor(
       new BatchExecutor(std::move(model), options, std::move(device), clock));
   FOVEA_RETURN_IF_ERROR(executor->WarmUp(progress));
@@ -120,23 +120,23 @@ int64_t BatchExecutor::DescribedBytes() const {
 // `input_bytes` and `pass_bytes`: of one image, its pixels and what a pass holds at most.
 absl::Status BatchExecutor::CheckMemory(int64_t input_bytes, int64_t pass_bytes) const {
   const std::optional<int64_t> available = device_->AvailableMemory();
-  const int lanes = options_.lanes.lanes;
-  int64_t needed =
-      int64_t{device_->Concurrent(lanes)} * threads().Room(threads().fewest()) * pass_bytes;
-  for (int lane = 0; lane < lanes; ++lane) needed += RoomOfLane(lane) * input_bytes;
+  const AllowedThreads allowed = allowed_threads();
+  const int lanes = options_.arrangement.lanes;
+  // In many small batches, or in one on all threads: rounding decides which are more.
+  const int64_t at_once = std::max(device_->Concurrent(lanes) * allowed.MaxImages(allowed.fewest()),
+                                   allowed.MaxImages(allowed.most()));
+  int64_t needed = at_once * pass_bytes;
+  for (int lane = 0; lane < lanes; ++lane) {
+    needed += allowed.MaxImagesOfInstance(lane) * input_bytes;
+  }
   if (!available || needed <= *available) return absl::OkStatus();
+  const bool divided = allowed.fewest() < allowed.most();
   return FailedPrecondition(
       "model.too_large",
-      absl::StrFormat(
-          "batches of %d in %d instances need about %.1f GiB of memory, and %.1f GiB are "
-          "free: lower max_batch_size or instance_group.count",
-          options_.max_batch_size, lanes, std::ldexp(needed, -30),
-          std::ldexp(*available, -30)));
-}
-
-int BatchExecutor::RoomOfLane(int lane) const {
-  const ThreadChoice choice = threads();
-  return choice.Room(std::max(choice.fewest(), choice.most() - lane * choice.fewest()));
+      absl::StrFormat("batches of %d in %d instances need about %.1f GiB of memory, and %.1f GiB "
+                      "are free: lower max_batch_size%s",
+                      options_.max_batch_size, divided ? 1 : lanes, std::ldexp(needed, -30),
+                      std::ldexp(*available, -30), divided ? ", or set instance_group.count: 1" : " or instance_group.count"));
 }
 
 int64_t BatchExecutor::InputBytesPerImage(const models::ImageSize& size) const {
@@ -161,6 +161,7 @@ absl::Status BatchExecutor::WarmUp(const WarmUpProgress& progress) {
     device_->EnterThread();
     const absl::Cleanup leave = [&] { device_->LeaveThread(); };
     const std::unique_ptr<Lane> probe = device_->MakeLane(*model_, preprocessing_, 1);
+    probe->ClearInput();
     int64_t pass_bytes = 0;
     device_bytes_.resize(sizes.size());
     std::erase_if(shape_keys, [&](uint64_t shape_key) {
@@ -184,12 +185,14 @@ absl::Status BatchExecutor::WarmUp(const WarmUpProgress& progress) {
     }
     fits = CheckMemory(InputBytesPerImage(sizes[shape_keys.front()]), pass_bytes);
     if (!fits.ok()) return;
-    for (int lane = 0; lane < options_.lanes.lanes; ++lane) {
-      lanes_.push_back(device_->MakeLane(*model_, preprocessing_, RoomOfLane(lane)));
+    for (int lane = 0; lane < options_.arrangement.lanes; ++lane) {
+      lanes_.push_back(
+          device_->MakeLane(*model_, preprocessing_, allowed_threads().MaxImagesOfInstance(lane)));
     }
+    lanes_[0]->ClearInput();
     for (const uint64_t shape_key : shape_keys) {
       int64_t peak = 0;
-      for (const int on : std::views::reverse(options_.lanes.threads_per_batch)) {
+      for (const int on : std::views::reverse(options_.arrangement.threads_per_batch)) {
         peak = std::max(peak, WarmUpShape(shape_key, on, context, progress));
       }
       device_bytes_[shape_key] = model_->weight_bytes() + peak;
@@ -202,13 +205,12 @@ absl::Status BatchExecutor::WarmUp(const WarmUpProgress& progress) {
   return absl::OkStatus();
 }
 
-int64_t BatchExecutor::WarmUpShape(uint64_t shape_key, int threads,
-                                   models::ForwardContext& context,
+int64_t BatchExecutor::WarmUpShape(uint64_t shape_key, int threads, models::ForwardContext& context,
                                    const WarmUpProgress& progress) {
   // The first pass of a batch builds oneDNN's primitives for it, a few milliseconds each, and is
   // not what such batches will take: where the time is to be known, there is a second one. A
   // doubling of images is enough of them for the latency curve.
-  const int most = this->threads().Room(threads);
+  const int most = allowed_threads().MaxImages(threads);
   int next_timed = most;
   int64_t peak = 0;
   for (const int images : WarmUpSizes(most)) {

@@ -27,19 +27,23 @@ class CpuLane final : public Lane {
       : model_(model),
         intra_op_threads_(intra_op_threads),
         normalisation_(Normalisation::From(preprocessing.mean, preprocessing.std)),
-        inputs_(Inputs(model.info(), max_batch_size)) {}
+        buffer_(Buffer(model.info(), max_batch_size)),
+        inputs_(Inputs(model.info(), max_batch_size, buffer_)) {}
 
-  BatchSize Gather(std::span<const std::unique_ptr<InferenceTask>> tasks) override {
-    BatchSize batch{.images = 0, .shape_key = tasks.front()->shape_key()};
-    const at::Tensor& input = inputs_.at(batch.shape_key);
+  int Gather(std::span<const std::unique_ptr<InferenceTask>> tasks) override {
+    const uint64_t shape_key = tasks.front()->shape_key();
+    const at::Tensor& input = inputs_.at(shape_key);
+    int images = 0;
     for (const auto& task : tasks) {
-      FOVEA_CHECK(task->shape_key() == batch.shape_key);
-      const at::Tensor to = input.narrow(0, batch.images, task->images());
+      FOVEA_CHECK(task->shape_key() == shape_key);
+      const at::Tensor to = input.narrow(0, images, task->images());
       std::visit([&](const auto& pixels) { Copy(pixels, to); }, task->pixels());
-      batch.images += task->images();
+      images += task->images();
     }
-    return batch;
+    return images;
   }
+
+  void ClearInput() override { buffer_.zero_(); }
 
   Pass Run(const BatchSize& batch, models::ForwardContext& context) override {
     const at::Tensor input = inputs_.at(batch.shape_key).narrow(0, 0, batch.images);
@@ -52,12 +56,18 @@ class CpuLane final : public Lane {
   }
 
  private:
-  // One buffer, with room for `images` of the largest size, seen as images of each size.
-  static std::vector<at::Tensor> Inputs(const models::ModelInfo& info, int images) {
-    const bool bytes = info.pixel_input == models::PixelInput::kBytes;
+  // With room for `images` of the largest size. Not written to: of a buffer for more than comes, the
+  // rest takes no memory.
+  static at::Tensor Buffer(const models::ModelInfo& info, int images) {
     int64_t most = 0;
     for (const auto& [height, width] : info.sizes()) most = std::max(most, height * width);
-    const at::Tensor buffer = at::zeros({images * most * 3}, bytes ? at::kByte : at::kFloat);
+    const bool bytes = info.pixel_input == models::PixelInput::kBytes;
+    return at::empty({images * most * 3}, bytes ? at::kByte : at::kFloat);
+  }
+  // The buffer as images of each size.
+  static std::vector<at::Tensor> Inputs(const models::ModelInfo& info, int images,
+                                        const at::Tensor& buffer) {
+    const bool bytes = info.pixel_input == models::PixelInput::kBytes;
     std::vector<at::Tensor> inputs;
     for (const auto& [height, width] : info.sizes()) {
       const at::Tensor part = buffer.narrow(0, 0, images * height * width * 3);
@@ -121,7 +131,8 @@ class CpuLane final : public Lane {
   const models::Model& model_;
   const IntraOpThreads& intra_op_threads_;
   const Normalisation normalisation_;
-  const std::vector<at::Tensor> inputs_;  // by shape key
+  const at::Tensor buffer_;
+  const std::vector<at::Tensor> inputs_;  // by shape key, in the buffer
 };
 
 class CpuDevice final : public LaneDevice {

@@ -25,9 +25,10 @@ class IntraOpThreads {
   // To be called first on a thread that runs the model. It may interrupt threads that have not
   // entered (core/thread_scheduling.h), and so may its helpers.
   void Enter() const;
-  // Before and after each batch, on a thread that has entered: its operators run on so many threads.
-  // Where batches may have several numbers of threads, helpers stay only with who has had all: no
-  // other instance runs then, and when one does, on fewer, this one has fewer too.
+  // Before and after each batch, on a thread that has entered: its operators run on so many
+  // threads. Where batches may have several numbers of threads, only one on all of them keeps its
+  // helpers: it is always the first instance's, which also gets the next batch, and gives up what
+  // that does not need.
   void Begin(int threads) const;
   void End(int threads) const;
 

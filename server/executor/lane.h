@@ -30,9 +30,12 @@ class Lane {
   virtual ~Lane() = default;
 
   // Copies the pixels of the tasks, all of one shape, into its input, one after another, and
-  // normalises them on the way: the only copy between the socket and the model.
-  // On how many threads it is to be run is not known here: left as it is by default.
-  virtual BatchSize Gather(std::span<const std::unique_ptr<InferenceTask>> tasks) = 0;
+  // normalises them on the way: the only copy between the socket and the model. How many images
+  // they are.
+  virtual int Gather(std::span<const std::unique_ptr<InferenceTask>> tasks) = 0;
+
+  // Makes its whole input a black picture, for who runs it without having gathered anything.
+  virtual void ClearInput() = 0;
 
   struct Pass {
     // What Model::Finish takes, [images, ...], on the CPU and contiguous. None where the context

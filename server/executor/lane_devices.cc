@@ -16,6 +16,7 @@ LaneArrangement ArrangeLanes(const models::InstanceGroup& group, int threads, in
   if (group.count > 0) {
     return {.lanes = group.count, .threads_per_batch = {std::max(1, threads / group.count)}};
   }
+  if (group.kind == models::InstanceKind::kGpu) return {.lanes = 1, .threads_per_batch = {threads}};
   const int most_lanes = std::min({threads, max_batch_size, limits::kMaxInstances});
   const int fewest = (threads + most_lanes - 1) / most_lanes;
   LaneArrangement arrangement{.lanes = threads / fewest, .threads_per_batch = {}};

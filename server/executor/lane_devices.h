@@ -5,7 +5,6 @@
 #include <functional>
 #include <memory>
 #include <optional>
-
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -29,9 +28,10 @@ struct LaneArrangement {
   std::vector<int> threads_per_batch = {1};
 };
 
-// Where the group gives neither a count nor threads there are several: from one for each lane, by
-// doubling, up to all `threads`. No more lanes than `max_batch_size`, so that with an image on each
-// no more are held than an operator has allowed.
+// `threads` >= 1, of the device, and `max_batch_size` >= 1. Where the group gives neither a count
+// nor threads, batches may have different numbers of threads: by doubling, from as many as leave a
+// lane for each of them up to all. There are no more lanes than `max_batch_size`, so that with an
+// image on each no more are held than an operator has allowed.
 LaneArrangement ArrangeLanes(const models::InstanceGroup& group, int threads, int max_batch_size);
 
 // What a model with such instances runs on. FAILED_PRECONDITION model.no_device where this server

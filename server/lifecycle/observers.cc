@@ -123,6 +123,7 @@ void RepositoryLog::OnCanary(const CanaryReport& report) {
 }
 
 void RepositoryLog::OnLost(std::string_view model, int64_t version, const absl::Status& why) {
+  metrics_.families().lost_devices.Increment();
   Log(LogLevel::kError,
       absl::StrCat(std::string(model), " version ", version,
                    ": taken out of service until it is loaded again: ", why.message()));

@@ -96,6 +96,10 @@ MetricFamilies::MetricFamilies(prometheus::Registry& registry)
           Declare<Counter>(registry, "fovea_model_canary_failures_total",
                            "Times that a version was taken out of service by its canary")
               .Add({})),
+      lost_devices(Declare<Counter>(registry, "fovea_model_device_losses_total",
+                                    "Times that a version was taken out of service because the "
+                                    "device that it runs on was lost")
+                       .Add({})),
       key_requests(Declare<Counter>(registry, "fovea_key_requests_total",
                                     "Answered inference requests by API key and status code")),
       credential_reloads(Declare<Counter>(

@@ -41,6 +41,7 @@ struct MetricFamilies {
   prometheus::Gauge& inflight_requests;
   prometheus::Counter& failed_loads;
   prometheus::Counter& failed_canaries;
+  prometheus::Counter& lost_devices;
   prometheus::Family<prometheus::Counter>& key_requests;        // + key, code
   prometheus::Family<prometheus::Counter>& credential_reloads;  // + what, result
   prometheus::Family<prometheus::Gauge>& tls_expiry;            // a series where there is TLS

@@ -25,6 +25,12 @@ const Buckets& BatchBuckets() {
   static const Buckets buckets = GeometricBuckets(1, 128, 2);
   return buckets;
 }
+
+const Buckets& ThreadBuckets() {
+  static const Buckets buckets = GeometricBuckets(1, 256, 2);
+  return buckets;
+}
+
 const Buckets& MemoryBuckets() {
   static const Buckets buckets = GeometricBuckets(1 << 20, 16.0 * (int64_t{1} << 30), 4);
   return buckets;
@@ -68,7 +74,7 @@ ModelMeter::ModelMeter(MetricFamilies& families, const ModelView& model,
       series_(LabelsOf(model)),
       answered_(families, series_),
       batch_size_(series_.Add(families.batch_size, {}, BatchBuckets())),
-      batch_threads_(series_.Add(families.batch_threads, {}, BatchBuckets())),
+      batch_threads_(series_.Add(families.batch_threads, {}, ThreadBuckets())),
       batch_peak_memory_(series_.Add(families.batch_peak_memory, {}, MemoryBuckets())),
       images_(series_.Add(families.images, {})),
       non_finite_(series_.Add(families.non_finite, {})),

@@ -7,7 +7,7 @@
 #include "base/status.h"
 #include "server/pipeline/draw_results.h"
 #include "server/pipeline/imaging_order.h"
-#include "server/pipeline/run_context.h"
+#include "server/pipeline/run_log_context.h"
 
 namespace fovea {
 namespace {
@@ -79,18 +79,18 @@ struct FinishedRun {
   void Fail(Stage stage, absl::Status status) {
     StageTimes& stages = task->request().stages;
     stages.EndStage(stage, clock.Now());
-    model.OnEnd(task->request(), status);
+    model.CountWastedImaging(task->request(), status);
     done(std::move(status), stages);
   }
-  // Whether there is a result. `elsewhere`: this is a thread of imaging's.
-  bool Answer(TaskResult result, bool elsewhere) {
+  // Whether there is a result. `on_imaging_thread`: this is one.
+  bool Answer(TaskResult result, bool on_imaging_thread) {
     StageTimes& stages = task->request().stages;
     auto response = OrOutOfMemory([&]() -> absl::StatusOr<InferenceResponse> {
       return MakeResponse(*task, model, clock, std::move(result));
     });
     stages.EndStage(Stage::kPostprocess, clock.Now());
-    if (elsewhere) task->request().imaging += stages[Stage::kPostprocess];
-    model.OnEnd(task->request(), response.status());
+    if (on_imaging_thread) task->request().imaging_thread_time += stages[Stage::kPostprocess];
+    model.CountWastedImaging(task->request(), response.status());
     const bool ok = response.ok();
     if (ok) response->receipt.stages = stages;
     done(std::move(response), stages);
@@ -133,7 +133,7 @@ void FinishElsewhere(FinishedRun ran, TaskResult result) {
       return false;
     }
     ran.task->request().stages.EndStage(Stage::kQueue, ran.clock.Now());
-    const RunContext context(*ran.model.view(), ran.task->request());
+    const RunLogContext context(*ran.model.view(), ran.task->request());
     return ran.Answer(std::move(result), /*elsewhere=*/true);
   };
   line.SubmitLast(std::move(task));

@@ -134,7 +134,7 @@ class Decoding {
     result.ended = resources_.clock.Now();
     result.first_decoded = first_decoded_;
     result.last_decoded = last_decoded_;
-    result.taken = taken_;
+    result.thread_time = taken_;
     // Images that were decoded side by side took less time together than one by one.
     const Nanos worked = decode_ + preprocess_;
     if (worked > 0) {

@@ -39,7 +39,7 @@ struct DecodedImages {
   Nanos first_decoded = kNever;
   Nanos last_decoded = kNever;
   // For how long they had their threads, all together, waits for memory among it.
-  Nanos taken = 0;
+  Nanos thread_time = 0;
 };
 
 // How urgent the images of a request are.

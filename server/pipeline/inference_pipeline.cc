@@ -55,7 +55,7 @@ struct Admitted {
   std::optional<Reservation> place;
 
   void Fail(absl::Status status) {
-    model.OnEnd(*request, status);
+    model.CountWastedImaging(*request, status);
     done(std::move(status), request->stages);
   }
 };
@@ -134,7 +134,7 @@ void DecodeThenPutInLine(std::unique_ptr<Admitted> admitted) {
                request.cancellation, order, model.imaging_line(), imaging, clock,
                [admitted = std::move(admitted)](DecodedImages images) mutable {
                  StageTimes& stages = admitted->request->stages;
-                 admitted->request->imaging = images.taken;
+                 admitted->request->imaging_thread_time = images.thread_time;
                  if (images.began != kNever) {
                    stages.EndStage(Stage::kQueue, images.began);
                    stages.EndImaging(images.ended, images.decode, images.first_decoded,

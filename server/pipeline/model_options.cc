@@ -32,7 +32,7 @@ PreprocessSpec ImagingSpec(const models::ModelInfo& info,
   return spec;
 }
 
-BatchExecutorOptions ExecutorOptions(const VersionToLoad& model,
+BatchExecutorOptions ExecutorOptions(const VersionToLoad& model, const LaneArrangement& arrangement,
                                      const ServedModel::Environment& environment) {
   const ModelSpec& spec = model.spec;
   return {.model = spec.description,
@@ -41,23 +41,24 @@ BatchExecutorOptions ExecutorOptions(const VersionToLoad& model,
                 return spec.preprocessing.AppliedTo(published);
               },
           .max_batch_size = spec.max_batch_size,
-          .lanes = LanesOf(model, environment),
+          .arrangement = arrangement,
           .max_device_bytes = environment.max_device_bytes,
           .warm_up_turn = environment.warm_up_turn,
           .cancellation = model.cancellation};
 }
 
-LaneArrangement LanesOf(const VersionToLoad& model, const ServedModel::Environment& environment) {
+LaneArrangement ArrangementOf(const VersionToLoad& model,
+                              const ServedModel::Environment& environment) {
   return ArrangeLanes(model.spec.instances, environment.device_threads, model.spec.max_batch_size);
 }
 
 absl::StatusOr<std::unique_ptr<LaneDevice>> DeviceOf(const VersionToLoad& model,
+                                                     const LaneArrangement& arrangement,
                                                      const ServedModel::Environment& environment) {
   const LaneDeviceOptions options{.threads = environment.device_threads,
                                   .available_memory = environment.available_memory};
   return environment.make_device ? environment.make_device(model.spec.instances, options)
-                                 : MakeLaneDevice(model.spec.instances,
-                                                  LanesOf(model, environment), options);
+                                 : MakeLaneDevice(model.spec.instances, arrangement, options);
 }
 
 }  // namespace fovea

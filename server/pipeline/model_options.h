@@ -9,19 +9,21 @@
 
 namespace fovea {
 
+// How its batches share the device's threads.
+LaneArrangement ArrangementOf(const VersionToLoad& model,
+                              const ServedModel::Environment& environment);
+
 // `model` outlives what is returned.
-BatchExecutorOptions ExecutorOptions(const VersionToLoad& model,
+BatchExecutorOptions ExecutorOptions(const VersionToLoad& model, const LaneArrangement& arrangement,
                                      const ServedModel::Environment& environment);
 
 // How images are brought to the model `info`, which is prepared with `preprocessing`.
 PreprocessSpec ImagingSpec(const models::ModelInfo& info,
                            const models::Preprocessing& preprocessing);
 
-// How its batches share the device's threads.
-LaneArrangement LanesOf(const VersionToLoad& model, const ServedModel::Environment& environment);
-
 // What the model's instances run on. FAILED_PRECONDITION: this server has no such device.
 absl::StatusOr<std::unique_ptr<LaneDevice>> DeviceOf(const VersionToLoad& model,
+                                                     const LaneArrangement& arrangement,
                                                      const ServedModel::Environment& environment);
 
 }  // namespace fovea

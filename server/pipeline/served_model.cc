@@ -12,7 +12,7 @@
 #include "server/pipeline/inference_pipeline.h"
 #include "server/pipeline/model_options.h"
 #include "server/pipeline/model_view.h"
-#include "server/pipeline/run_context.h"
+#include "server/pipeline/run_log_context.h"
 
 namespace fovea {
 namespace {
@@ -31,15 +31,16 @@ std::vector<QueuePolicy> QueuePolicies(const ModelView& model) {
 absl::StatusOr<std::shared_ptr<Servable>> ServedModel::Create(const VersionToLoad& model,
                                                               const Environment& environment) {
   const ModelSpec& spec = model.spec;
-  const LaneArrangement lanes = LanesOf(model, environment);
+  const LaneArrangement arrangement = ArrangementOf(model, environment);
   const std::string who = absl::StrCat(model.name, " version ", model.version);
   const Nanos start = environment.clock.Now();
 
   std::vector<std::pair<BatchSize, Nanos>> warm_up;
-  FOVEA_ASSIGN_OR_RETURN(std::unique_ptr<LaneDevice> device, DeviceOf(model, environment));
+  FOVEA_ASSIGN_OR_RETURN(std::unique_ptr<LaneDevice> device,
+                         DeviceOf(model, arrangement, environment));
   FOVEA_ASSIGN_OR_RETURN(
       auto executor,
-      BatchExecutor::Create(ExecutorOptions(model, environment), std::move(device),
+      BatchExecutor::Create(ExecutorOptions(model, arrangement, environment), std::move(device),
                             environment.clock, [&](const BatchSize& batch, Nanos took) {
                               warm_up.emplace_back(batch, took);
                               Log(LogLevel::kDebug,
@@ -75,8 +76,8 @@ absl::StatusOr<std::shared_ptr<Servable>> ServedModel::Create(const VersionToLoa
       .preferred_batch_sizes = spec.batching.preferred_batch_sizes,
       .max_queue_delay_us = spec.batching.max_queue_delay_us,
       .policies = QueuePolicies(*served->view_),
-      .instances = lanes.lanes,
-      .threads_per_batch = lanes.threads_per_batch,
+      .instances = arrangement.lanes,
+      .threads_per_batch = arrangement.threads_per_batch,
       .rate_limiter_priority = spec.instances.rate_limiter_priority,
       .drain_timeout_us = environment.drain_timeout_us,
       .on_thread_start = [served =
@@ -89,7 +90,7 @@ absl::StatusOr<std::shared_ptr<Servable>> ServedModel::Create(const VersionToLoa
                                return served->RunBatch(std::move(batch));
                              }));
   Nanos alone = 0, full = 0;  // at the model's own size, on all its threads
-  const int threads = lanes.threads_per_batch.back();
+  const int threads = arrangement.threads_per_batch.back();
   for (const auto& [batch, took] : warm_up) {
     served->queue_->RecordLatency(batch, took);
     if (batch.shape_key != 0 || batch.threads != threads) continue;
@@ -97,13 +98,12 @@ absl::StatusOr<std::shared_ptr<Servable>> ServedModel::Create(const VersionToLoa
     if (batch.images == spec.max_batch_size) full = took;
   }
   Log(LogLevel::kInfo,
-      absl::StrFormat("%s: ready after %.1f s; attention %s, %d threads, %.1f ms alone and %.1f ms "
-                      "in a batch of %d, "
-                      "%.1f MiB of weights",
-                      who, (environment.clock.Now() - start) * 1e-9,
-                      info.attention.empty() ? "none" : info.attention, threads, alone * 1e-6,
-                      full * 1e-6, spec.max_batch_size,
-                      served->executor_->weight_bytes() / 1048576.0));
+      absl::StrFormat(
+          "%s: ready after %.1f s; attention %s, %.1f ms alone and %.1f ms in a batch of %d "
+          "on %d threads, %.1f MiB of weights",
+          who, (environment.clock.Now() - start) * 1e-9,
+          info.attention.empty() ? "none" : info.attention, alone * 1e-6, full * 1e-6,
+          spec.max_batch_size, threads, served->executor_->weight_bytes() / 1048576.0));
   return served;
 }
 
@@ -112,12 +112,13 @@ void ServedModel::Take(std::shared_ptr<const ServingModel> self,
   RunThroughStages(*this, std::move(self), std::move(request), imaging_, clock_, std::move(done));
 }
 
-void ServedModel::OnEnd(const InferenceRequest& request, const absl::Status& status) const {
-  if (request.imaging == 0) return;
+void ServedModel::CountWastedImaging(const InferenceRequest& request,
+                                     const absl::Status& status) const {
+  if (request.imaging_thread_time == 0) return;
   const bool unwanted = absl::IsCancelled(status) || absl::IsDeadlineExceeded(status) ||
                         request.cancellation->Cancelled() ||
                         (request.deadline != kNever && clock_.Now() >= request.deadline);
-  if (unwanted) observer_->OnImagingWasted(request.imaging);
+  if (unwanted) observer_->OnImagingWasted(request.imaging_thread_time);
 }
 
 RunOutcome ServedModel::RunBatch(std::unique_ptr<Batch> batch) {
@@ -127,7 +128,7 @@ RunOutcome ServedModel::RunBatch(std::unique_ptr<Batch> batch) {
     // Every task of this queue was made by the pipeline.
     tasks.emplace_back(static_cast<InferenceTask*>(task.release()));
   }
-  const RunContext context(*view_, tasks);
+  const RunLogContext context(*view_, tasks);
   const RunOutcome outcome =
       executor_->Run(batch->instance, batch->threads, std::move(tasks), observer_.get());
   if (executor_->device_lost() && !lost_.exchange(true) && on_lost_) on_lost_(DeviceLost());

@@ -31,7 +31,7 @@ class ServedModel final : public Servable {
     ModelObserverFactory observe;
     int device_threads = 1;        // what the scheduler shares out
     int64_t drain_timeout_us = 0;  // for what is queued when the version is replaced or unloaded
-    // As MakeLaneDevice, which is the one where it is null.
+    // Makes what models run on; null: MakeLaneDevice does.
     std::function<absl::StatusOr<std::unique_ptr<LaneDevice>>(const models::InstanceGroup& group,
                                                               const LaneDeviceOptions& options)>
         make_device;
@@ -59,7 +59,7 @@ class ServedModel final : public Servable {
   const Postprocessor& postprocessor() const { return *postprocessor_; }
   // `request` ends with `status`. Once for each, before it is answered: where nobody waits for it
   // any more, what imaging has done for it is counted as wasted.
-  void OnEnd(const InferenceRequest& request, const absl::Status& status) const;
+  void CountWastedImaging(const InferenceRequest& request, const absl::Status& status) const;
   // From an image of any size to the bytes that the model takes.
   const PreprocessSpec& preprocessing() const { return preprocessing_; }
 

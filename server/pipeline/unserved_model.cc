@@ -31,9 +31,12 @@ class UnservedModel final : public Servable {
 
 absl::StatusOr<std::shared_ptr<Servable>> BuildUnservedModel(
     const VersionToLoad& model, const ServedModel::Environment& environment) {
-  FOVEA_ASSIGN_OR_RETURN(const std::unique_ptr<LaneDevice> device, DeviceOf(model, environment));
-  FOVEA_ASSIGN_OR_RETURN(const models::ModelInfo info,
-                         BatchExecutor::TryLoad(ExecutorOptions(model, environment), *device));
+  const LaneArrangement arrangement = ArrangementOf(model, environment);
+  FOVEA_ASSIGN_OR_RETURN(const std::unique_ptr<LaneDevice> device,
+                         DeviceOf(model, arrangement, environment));
+  FOVEA_ASSIGN_OR_RETURN(
+      const models::ModelInfo info,
+      BatchExecutor::TryLoad(ExecutorOptions(model, arrangement, environment), *device));
   FOVEA_RETURN_IF_ERROR(CheckPreprocessSpec(
       ImagingSpec(info, model.spec.preprocessing.AppliedTo(info.preprocessing))));
   return std::make_shared<UnservedModel>(DescribeServedModel(model, info, device->name()));

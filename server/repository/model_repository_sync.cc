@@ -138,7 +138,10 @@ absl::Status ModelRepository::SyncVersions(const std::string& name,
       MutexLock lock(mutex_);
       if (stopping_) return ServerStopping();
       const VersionLoad* const ready = models_[name].Ready(version.number);
-      if (!request.force && ready != nullptr && ready->fingerprint() == fingerprint) continue;
+      if (!request.force && ready != nullptr && !ready->lost &&
+          ready->fingerprint() == fingerprint) {
+        continue;
+      }
     }
     const absl::Status status =
         LoadOne(name, contents, version, std::move(fingerprint), request.sent != nullptr, asked);

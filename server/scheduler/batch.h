@@ -45,7 +45,9 @@ struct Batch {
   uint64_t shape_key = 0;                    // of all of them
   int threads = 1;                           // of the device, which are this batch's until it ends
   CloseReason why = CloseReason::kIdle;
-  int instance = 0;     // 0 .. instances - 1 of its queue; an instance runs one batch at a time
+  // 0 .. instances - 1 of its queue; an instance runs one batch at a time. The first that is idle:
+  // the room of the others follows from that (AllowedThreads::MaxImagesOfInstance).
+  int instance = 0;
   Nanos closed_at = 0;  // when its tasks left the line
 
   Batch() = default;

@@ -15,12 +15,13 @@ namespace fovea {
 // A batch forms in the line: its tasks can still leave, and others can still overtake them, until
 // an instance is there to run it. So nothing closes while the device is busy, and batch peers
 // gather meanwhile. With an idle device it closes
-//   - at a preferred size, the largest that can be formed, or when as many wait as there is room
-//   for;
+//   - at a preferred size, the largest that can be formed, or when as many wait as all batches that
+//     can start now have room for;
 //   - when by the latency curve a later start would miss the earliest deadline;
 //   - when somebody in line has waited for the queue delay, which may be none.
-// It takes no more images than the earliest deadline leaves time for. A deadline of a lower
-// priority keeps tasks of lower priorities out of the batch, never one of the first's own.
+// Where other batches start beside it (batch_threads.h) it takes its part of these. It takes no
+// more images than the earliest deadline leaves time for. A deadline of a lower priority keeps
+// tasks of lower priorities out of the batch, never one of the first's own.
 class BatchPolicy {
  public:
   struct Options {

@@ -1,7 +1,6 @@
 #include "server/scheduler/dispatcher.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "base/check.h"
@@ -95,7 +94,9 @@ void Dispatcher::Enqueue(QueueId id, TaskId task_id, std::unique_ptr<Task> task,
   if (task->Cancelled()) {
     Drop(*queue, std::move(task), refusal::CallerGone());
   } else {
-    queue->JoinCrowd(*task, now);
+    const LatencyModels::Shape& shape = queue->latency.Of(task->shape_key());
+    queue->concurrency.OnArrival(task->images(), queue->line.images() + queue->running_images,
+                                 shape.On(shape.latest_threads()).Typical(1), now);
     queue->line.Add(task_id, std::move(task), now);
   }
   TellDepth(*queue);
@@ -130,8 +131,7 @@ Dispatcher::Work Dispatcher::Next(Nanos now) {
       if (!queue.line.empty()) with_work.push_back(&queue);
     }
     for (Queue* queue : with_work) {
-      const int part = std::max(1, free_threads_ / static_cast<int>(with_work.size()));
-      const auto answer = Ask(*queue, part, now);
+      const auto answer = Ask(*queue, free_threads_, now);
       if (const auto* one = std::get_if<Ready>(&answer)) {
         ready.push_back(*one);
       } else {
@@ -139,6 +139,7 @@ Dispatcher::Work Dispatcher::Next(Nanos now) {
       }
     }
     if (ready.empty()) break;
+    if (ready.size() > 1) ShareThreads(absl::MakeSpan(ready), now);
     const Turn turn = NextTurn(ready, now);
     if (turn.ready->threads > free_threads_) break;  // kept for it
     if (std::optional<Start> start = StartBatch(turn, now)) {
@@ -161,7 +162,7 @@ void Dispatcher::Done(QueueId id, int instance, RunOutcome outcome, Nanos durati
   const Run run = *std::exchange(slot, std::nullopt);
   --queue.running;
   queue.running_images -= run.batch.images;
-  queue.last_done = now;
+  queue.concurrency.OnBatchDone(now);
   free_threads_ += run.batch.threads;
   if (outcome == RunOutcome::kWhole) queue.latency.Record(run.batch, duration, now);
   if (run.charged.has_value()) {
@@ -172,7 +173,7 @@ void Dispatcher::Done(QueueId id, int instance, RunOutcome outcome, Nanos durati
     const Nanos forecast =
         queue.latency.Of(run.batch.shape_key, run.batch.threads).Typical(run.batch.images);
     if (outcome == RunOutcome::kStopped && forecast > duration) {
-      queue.options.observer->OnWorkSaved(forecast - duration);
+      queue.options.observer->OnWorkSaved((forecast - duration) * run.batch.threads);
     }
   }
 }
@@ -202,24 +203,14 @@ Nanos Dispatcher::Queue::OrderOf(const TaskOutline& outline, Nanos now) const {
                                     : outline.deadline;
 }
 
-void Dispatcher::Queue::JoinCrowd(const Task& task, Nanos now) {
-  constexpr double kWeight = 0.25;  // after eight tasks nine tenths of what has changed are seen
-  const int others = line.images() + running_images;
-  // Callers who send the next request when they have their answer leave the device idle only for a
-  // moment. Who comes later than an image would have taken is alone.
-  const LatencyModels::Shape& shape = latency.Of(task.shape_key());
-  const bool alone = others == 0 && now - last_done >= shape.On(shape.latest_threads()).Typical(1);
-  crowd = alone ? task.images() : crowd + kWeight * (others + task.images() - crowd);
-}
-
-int Dispatcher::Queue::WantedImages(uint64_t shape_key) const {
-  return std::max(line.ImagesOf(shape_key), static_cast<int>(std::lround(crowd)) - running_images);
+int Dispatcher::Queue::ExpectedImages(uint64_t shape_key) const {
+  return std::max(line.ImagesOf(shape_key), concurrency.images() - running_images);
 }
 
 Dispatcher::Queue::FullBatch Dispatcher::Queue::LatestFullBatch(uint64_t shape_key) const {
   const LatencyModels::Shape& shape = latency.Of(shape_key);
   const int latest = shape.latest_threads() > 0 ? shape.latest_threads() : threads().most();
-  return {.images = threads().Room(latest), .threads = latest, .latency = shape.On(latest)};
+  return {.images = threads().MaxImages(latest), .threads = latest, .latency = shape.On(latest)};
 }
 
 Dispatcher::Queue* Dispatcher::Find(QueueId id) {
@@ -238,7 +229,7 @@ void Dispatcher::Drop(Queue& queue, std::unique_ptr<Task> task, absl::Status why
     const Rejection counted = refusal::CountedAs(why);
     queue.options.observer->OnDropped(task->priority(), counted);
     const Queue::FullBatch full = queue.LatestFullBatch(task->shape_key());
-    const Nanos share = full.run_time() * task->images() / full.images;
+    const Nanos share = full.run_time() * full.threads * task->images() / full.images;
     const bool unwanted = counted == Rejection::kCancelled || counted == Rejection::kDeadline;
     if (unwanted && share > 0) queue.options.observer->OnWorkSaved(share);
   }
@@ -281,20 +272,20 @@ std::variant<Dispatcher::Ready, BatchPolicy::WaitUntil> Dispatcher::Ask(Queue& q
                                                                         Nanos now) const {
   const WaitingTask& first = queue.line.front();
   const LatencyModels::Shape& curves = queue.latency.Of(first.shape_key);
-  const ThreadShare share =
-      ChooseThreads(queue.threads(),
-                    {.images = queue.WantedImages(first.shape_key),
-                     .first_images = first.images,
-                     .free_threads = free_threads,
-                     .left = first.deadline == kNever ? kNever : first.deadline - now},
-                    curves);
+  const BatchPlan share =
+      PlanBatch(queue.threads(),
+                {.images = queue.ExpectedImages(first.shape_key),
+                 .first_images = first.images,
+                 .free_threads = free_threads,
+                 .time_left = first.deadline == kNever ? kNever : first.deadline - now},
+                curves, now);
   const int side_by_side = std::max(share.threads, std::min(free_threads, queue.threads().most()));
   const TaskQueue::Forming forming = queue.line.Look(share.images);
   const LatencyModel& latency = curves.On(share.threads);
   const BatchPolicy::Decision decision =
       queue.policy.Next({.images = forming.images,
                          .most_images = share.images,
-                         .room = queue.threads().Room(side_by_side),
+                         .room = queue.threads().MaxImages(side_by_side),
                          .longest_wait = now - queue.line.oldest(),
                          .first_images = forming.first_images,
                          .first_deadline = forming.first_deadline,
@@ -311,6 +302,15 @@ std::variant<Dispatcher::Ready, BatchPolicy::WaitUntil> Dispatcher::Ask(Queue& q
                .threads = share.threads,
                .run_time = latency.Typical(close.images),
                .start_by = deadline == kNever ? kNever : deadline - latency.Slow(close.images)};
+}
+
+void Dispatcher::ShareThreads(absl::Span<Ready> ready, Nanos now) const {
+  const int part = std::max(1, free_threads_ / static_cast<int>(ready.size()));
+  for (Ready& one : ready) {
+    // With fewer threads it may have time to wait for batch peers: not while others have none.
+    const auto answer = Ask(*one.queue, part, now);
+    if (const auto* with_less = std::get_if<Ready>(&answer)) one = *with_less;
+  }
 }
 
 std::optional<Dispatcher::Start> Dispatcher::StartBatch(const Turn& turn, Nanos now) {
@@ -331,12 +331,13 @@ std::optional<Dispatcher::Start> Dispatcher::StartBatch(const Turn& turn, Nanos 
       },
       &refused);
   for (size_t i = 0; i < refused.size(); ++i) Drop(queue, std::move(refused[i]), std::move(why[i]));
-  FOVEA_CHECK(taken.images <= queue.threads().Room(threads));
+  FOVEA_CHECK(taken.images <= queue.threads().MaxImages(threads));
   if (taken.tasks.empty()) {
     TellDepth(queue);
     return std::nullopt;
   }
 
+  // The first that is idle: see Batch::instance.
   const auto idle = std::find(queue.instances.begin(), queue.instances.end(), std::nullopt);
   FOVEA_CHECK(idle != queue.instances.end());
   const BatchSize size{.images = taken.images, .shape_key = taken.shape_key, .threads = threads};

@@ -14,7 +14,8 @@
 #include "server/core/clock.h"
 #include "server/scheduler/batch.h"
 #include "server/scheduler/batch_policy.h"
-#include "server/scheduler/elastic_threads.h"
+#include "server/scheduler/batch_threads.h"
+#include "server/scheduler/concurrency_estimate.h"
 #include "server/scheduler/fair_share.h"
 #include "server/scheduler/latency_model.h"
 #include "server/scheduler/observer.h"
@@ -44,7 +45,7 @@ enum class QueueState {
 // in turn for the device (dispatcher_turn.cc). If the device has too few free threads for the model
 // in turn they are kept for it: others that would fit wait as well, or a model that needs the whole
 // device would never run. Models whose batches may get several numbers of threads share the free
-// ones evenly among those that have work.
+// ones evenly with those that have a batch to start.
 class Dispatcher {
  public:
   // The options are valid.
@@ -126,11 +127,10 @@ class Dispatcher {
     int places(int priority) const { return line.size(priority) + reserved.size(priority); }
     // Where a task that comes at `now` stands inside its priority.
     Nanos OrderOf(const TaskOutline& outline, Nanos now) const;
-    ThreadChoice threads() const { return {options.threads_per_batch, options.max_batch_size}; }
-    void JoinCrowd(const Task& task, Nanos now);
-    // Images that its free threads are to be divided for: who comes and goes one at a time, but is
-    // never alone, finds only one in line and is many all the same.
-    int WantedImages(uint64_t shape_key) const;
+    AllowedThreads threads() const { return {options.threads_per_batch, options.max_batch_size}; }
+    // Images that the free threads are to be divided for, of one shape: those in line, or as many
+    // as are usually under way. Those of other shapes count as that one's: they want threads too.
+    int ExpectedImages(uint64_t shape_key) const;
     // A full batch on as many threads as the last one ran on.
     struct FullBatch {
       int images;
@@ -150,10 +150,7 @@ class Dispatcher {
     std::vector<std::optional<Run>> instances;  // nullopt: idle
     int running = 0;
     int running_images = 0;
-    // Images that were under way when each of the latest tasks came, its own among them: a moving
-    // average, that starts anew with who comes alone.
-    double crowd = 0;
-    Nanos last_done = 0;  // when a batch has ended
+    ConcurrencyEstimate concurrency;
   };
 
   Queue* Find(QueueId queue);
@@ -169,6 +166,8 @@ class Dispatcher {
   void ClearHead(Queue& queue, Nanos now);
   // `free_threads`: that the queue's next batch may take, if it can choose.
   std::variant<Ready, BatchPolicy::WaitUntil> Ask(Queue& queue, int free_threads, Nanos now) const;
+  // Divides the free threads evenly among the models, as far as they can do with fewer.
+  void ShareThreads(absl::Span<Ready> ready, Nanos now) const;
   // Whose batch starts next; `ready` is not empty.
   Turn NextTurn(absl::Span<const Ready> ready, Nanos now);
   // Whether a batch that is passed over now may miss its deadline, or has waited long enough.

@@ -91,7 +91,7 @@ Nanos Dispatcher::Forecast(const Queue& queue, const TaskOutline& outline, Nanos
   for (const int threads : queue.options.threads_per_batch) {
     const LatencyModel& latency = queue.latency.Of(outline.shape_key, threads);
     if (latency.least() == 0 || !(alone || latency.Trusted(now))) continue;
-    outlook.max_batch_size = queue.threads().Room(threads);
+    outlook.max_batch_size = queue.threads().MaxImages(threads);
     if (outlook.max_batch_size < outline.images) continue;
     outlook.other_shapes_ahead = others_time / threads;
     const Starts starts = NextStarts(queue, threads, now);

@@ -45,6 +45,10 @@ bool LatencyModel::Trusted(Nanos now) const {
   return !by_size_.empty() && now - last_record_ < kTrust;
 }
 
+bool LatencyModel::Fresh(Nanos now) const {
+  return !by_size_.empty() && now - last_record_ < kFresh;
+}
+
 Nanos LatencyModel::Read(int images, Nanos Runs::*reading, Outside below, Outside above) const {
   if (by_size_.empty()) return 0;
   const auto upper = by_size_.lower_bound(images);

@@ -37,6 +37,10 @@ class LatencyModel {
   // to its trust one wrong measurement could keep a model's requests out for ever.
   bool Trusted(Nanos now) const;
   static constexpr Nanos kTrust = 10 * kSecond;
+  // Whether the curve tells of now. What looked slow once is not run, and so not measured: after
+  // this time it is worth another try.
+  bool Fresh(Nanos now) const;
+  static constexpr Nanos kFresh = 60 * kSecond;
 
   static constexpr int kRunsKept = 16;  // of a size
   static constexpr Nanos kMemory = 600 * kSecond;

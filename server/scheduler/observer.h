@@ -38,11 +38,11 @@ class SchedulerObserver {
   virtual void OnBatchClosed(const Batch& batch) = 0;
   // The callback of a batch of `images` images returned after `duration`.
   virtual void OnBatchDone(int images, Nanos duration) = 0;
-  // An instance is free so much earlier than forecast, because nobody waits for some work any more
-  // (its caller has gone, its deadline has passed or cannot be met): of a task that left the queue
-  // its share of a full batch, of a batch that was stopped what it would still have taken. An
-  // estimate, by the latency curve; nothing where that is not measured. Who does not count it
-  // leaves it.
+  // So much device time (of one thread) is free earlier than forecast, because nobody waits for
+  // some work any more (its caller has gone, its deadline has passed or cannot be met): of a task
+  // that left the queue its share of a full batch, of a batch that was stopped what it would still
+  // have taken. An estimate, by the latency curves; nothing where they are not measured. Who does
+  // not count it leaves it.
   virtual void OnWorkSaved(Nanos /*time*/) {}
 };
 

@@ -55,6 +55,8 @@ absl::Status Validate(const ModelQueueOptions& options, const SchedulerOptions& 
     fewer = threads;
   }
   if (options.threads_per_batch.size() > 1) {
+    FOVEA_RETURN_IF_ERROR(
+        CheckRange("threads_per_batch", fewer, scheduler.device_threads, scheduler.device_threads));
     FOVEA_RETURN_IF_ERROR(CheckRange("instances", options.instances,
                                      fewer / options.threads_per_batch.front(),
                                      limits::kMaxInstances));

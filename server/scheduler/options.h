@@ -33,8 +33,8 @@ struct ModelQueueOptions {
   // everybody.
   int max_batch_size = 1;
   // Sizes that run especially well: as soon as one can be formed the largest of them is sent, a
-  // queue delay or not. Counted in images; where requests carry several, a batch may stay just
-  // below. Empty: none is preferred.
+  // queue delay or not, in several batches where several threads_per_batch are allowed. Counted in
+  // images; where requests carry several, a batch may stay just below. Empty: none is preferred.
   std::vector<int> preferred_batch_sizes;
   // How long an idle device is left waiting for batch peers of a task in line. Higher: fuller
   // batches under light load, and that much more latency. 0: never.
@@ -47,9 +47,9 @@ struct ModelQueueOptions {
   int64_t default_deadline_us = kDefaultDeadlineUs;
   // Threads that run batches of this model, each one at a time.
   int instances = 1;
-  // What a running batch may take of SchedulerOptions::device_threads, ascending. Several: it is
-  // chosen for each batch (elastic_threads.h), and there are as many instances as batches on the
-  // fewest threads fit side by side.
+  // What a running batch may take of SchedulerOptions::device_threads, ascending. Several, up to all
+  // of them: it is chosen for each batch (batch_threads.h), and there are at least as many instances
+  // as batches on the fewest threads fit side by side.
   std::vector<int> threads_per_batch = {1};
   // Triton's weight between models, 1 the highest: while both always have work, a model of 2 gets
   // half the device time of a model of 1.

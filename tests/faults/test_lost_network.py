@@ -158,7 +158,7 @@ def in_flight(server: Server, cable: Cable) -> float:
 def soon(tmp_path: pathlib.Path) -> dict[str, str]:
     """The environment of a server whose kernel asks after a second what the server says that it asks after a minute."""
     library = tmp_path / "soon.so"
-    source = pathlib.Path(__file__).with_name("soon_asked.c")
+    source = pathlib.Path(__file__).with_name("fast_keepalive.c")
     subprocess.check_call(["cc", "-shared", "-fPIC", "-o", library, source])
     return {"LD_PRELOAD": str(library)}
 

@@ -57,7 +57,7 @@ class Events {
   using Sent = Place;
 
   static int RoomOf(const ModelQueueOptions& options, int threads) {
-    return ThreadChoice{options.threads_per_batch, options.max_batch_size}.Room(threads);
+    return AllowedThreads{options.threads_per_batch, options.max_batch_size}.MaxImages(threads);
   }
 
   void AddModel() {

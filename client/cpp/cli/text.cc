@@ -75,14 +75,19 @@ std::string LabelOf(const ClassArea& area) {
   return area.label.empty() ? absl::StrCat("class ", area.class_index) : area.label;
 }
 
+// Empty where an older server does not tell.
+std::string ThreadsText(int threads) {
+  if (threads == 0) return "";
+  return absl::StrCat(" on ", threads, threads == 1 ? " thread" : " threads");
+}
+
 std::string ReceiptText(const Receipt& receipt) {
   std::string text;
   for (size_t i = 0; i < kStageNames.size(); ++i) {
     absl::StrAppend(&text, kStageNames[i].data(), " ", Milliseconds(receipt.stages[i]), ", ");
   }
   return absl::StrCat(text, "total ", Milliseconds(receipt.total()), " ms; batch of ",
-                      receipt.batch_size, " on ", receipt.batch_threads,
-                      receipt.batch_threads == 1 ? " thread" : " threads", ", peak ",
+                      receipt.batch_size, ThreadsText(receipt.batch_threads), ", peak ",
                       Mebibytes(static_cast<double>(receipt.batch_peak_bytes)), " MiB");
 }
 

@@ -31,7 +31,7 @@ class Receipt:
 
     seconds: dict[str, float]  # by stage, as STAGES names them
     batch_size: int  # pictures in the batch that the request was run in
-    batch_threads: int  # of the server's device, that ran the batch
+    batch_threads: int  # of the server's CPU, that ran it; 0: the server is older
     # Most that the whole batch's tensors held at one time, without the weights.
     batch_peak_bytes: int
     padding: float  # the share of the model's input that shows nothing of the pictures

@@ -3,7 +3,8 @@
 Four things, each against something measured in turn in the same run:
   served       images/s of deit_tiny_patch16_224 fp32 at concurrency 8, against the raw model at its best batch on all
                cores, with an allocator that keeps its pages, as a server's threads do; without a floor also against one
-               that gives them back after each call. The model is served as it is by default
+               that gives them back after each call, and as a share of the cores that the load generator leaves, which the
+               raw model has for itself. The model is served as it is by default
   http         the same over HTTP
   triton       the same over gRPC, against Triton Inference Server with the same torch model (where `make peers` was run)
   identity     p50 of an identity model at concurrency 1 with a 150 KB uint8 tensor, less an in-process call; without a floor
@@ -18,10 +19,12 @@ import argparse
 import json
 import os
 import pathlib
+import resource
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 sys.path[:0] = [
     str(pathlib.Path(__file__).resolve().parents[2]),
@@ -50,7 +53,13 @@ def measure_served(
     window_ms: int,
     protocol: str = "grpc",
 ) -> dict[str, float]:
-    """Inferences per second and the median latency."""
+    """Inferences per second, the median latency, and the cores that the load generator took."""
+
+    def used() -> float:
+        usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return usage.ru_utime + usage.ru_stime
+
+    before, start = used(), time.monotonic()
     row = perf_analyzer.run(
         address,
         model,
@@ -62,6 +71,7 @@ def measure_served(
     return {
         "per_second": float(row["Inferences/Second"]),
         "p50_us": float(row["p50 latency"]),
+        "cores": (used() - before) / (time.monotonic() - start),
     }
 
 
@@ -120,6 +130,8 @@ def measure(
                         address, MODEL, inputs[MODEL], 8, window_ms, protocol
                     )
                     add(name, served["per_second"])
+                    left = (threads - served["cores"]) / threads
+                    add(f"{name}, on the cores left", served["per_second"] / left)
                 add(
                     "in-process us",
                     raw_model(build, IDENTITY, threads, 0.5, [1])[0]["p50_us"],
@@ -181,6 +193,8 @@ def main() -> int:
         print(f"{name:32} {value:10.1f}  (median of {arguments.rounds} rounds)")
     given_back = median["served img/s"] / median["raw img/s"]
     print(f"{'served over raw, pages given back':32} {given_back:10.2f}  (no floor)")
+    left = median["served img/s, on the cores left"] / median["raw img/s, pages kept"]
+    print(f"{'served over raw, on the cores left':32} {left:10.2f}  (no floor)")
     if peers is None:
         print("served_over_triton was not measured: `make peers` was not run")
     left_out = {"served_over_triton"} if peers is None else ()

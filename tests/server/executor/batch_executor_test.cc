@@ -145,7 +145,7 @@ TEST_F(BatchExecutorTest, WarmsUpAndTimesWhatMayRunOnEachNumberOfThreads) {
   const LaneArrangement lanes{.lanes = 4, .threads_per_batch = {1, 2, 4}};
   std::vector<std::pair<int, int>> reported;
   auto executor = BatchExecutor::CreateWithModel(
-      std::move(model), {.max_batch_size = 8, .lanes = lanes},
+      std::move(model), {.max_batch_size = 8, .arrangement = lanes},
       MakeCpuDevice({.threads = 4, .lanes = 4, .threads_per_batch = lanes.threads_per_batch}),
       SteadyClock(),
       [&](const BatchSize& batch, Nanos) { reported.emplace_back(batch.threads, batch.images); });
@@ -165,7 +165,7 @@ TEST_F(BatchExecutorTest, ABatchRunsOnItsThreadsInALaneThatHasRoomForIt) {
   SummingModel* raw = model.get();
   const LaneArrangement lanes{.lanes = 2, .threads_per_batch = {1, 2}};
   auto executor = BatchExecutor::CreateWithModel(
-      std::move(model), {.max_batch_size = 6, .lanes = lanes},
+      std::move(model), {.max_batch_size = 6, .arrangement = lanes},
       MakeCpuDevice({.threads = 2, .lanes = 2, .threads_per_batch = lanes.threads_per_batch}),
       SteadyClock(), nullptr);
   ASSERT_TRUE(executor.ok());
@@ -195,7 +195,7 @@ TEST(WarmUpSizesTest, AreFewWhereBatchesAreLarge) {
 
 TEST_F(BatchExecutorTest, Row39BatchesThatDoNotFitTheMemoryAreRefusedBeforeTheyAreTried) {
   const auto executor = BatchExecutor::CreateWithModel(
-      std::make_unique<SummingModel>(), {.max_batch_size = 1024, .lanes = {.lanes = 64}},
+      std::make_unique<SummingModel>(), {.max_batch_size = 1024, .arrangement = {.lanes = 64}},
       MakeCpuDevice({.threads = 2,
                      .lanes = 64,
                      .available_memory = [] { return 64 * 1024 * kNumbers * sizeof(float) - 1; }}),
@@ -213,13 +213,50 @@ TEST_F(BatchExecutorTest, BatchesThatShareTheThreadsAreNoMoreImagesThanOneOnAll)
   const int64_t four_full_inputs = 4'096 * kNumbers * sizeof(float);
   for (const int64_t available : {inputs - 1, four_full_inputs - 1}) {
     const auto executor = BatchExecutor::CreateWithModel(
-        std::make_unique<SummingModel>(2'000), {.max_batch_size = 1024, .lanes = lanes},
+        std::make_unique<SummingModel>(2'000), {.max_batch_size = 1024, .arrangement = lanes},
         MakeCpuDevice({.threads = 4,
                        .lanes = 4,
                        .threads_per_batch = lanes.threads_per_batch,
                        .available_memory = [&] { return available; }}),
         SteadyClock(), nullptr);
     EXPECT_EQ(executor.ok(), available >= inputs) << executor.status();
+  }
+}
+
+TEST_F(BatchExecutorTest, TheLargestBatchIsCountedWhereItsPartsAreRoundedDown) {
+  // Seven images on all threads, or four lanes of one. Each holds 3 MiB in a pass, and next to
+  // nothing as input.
+  class HungryModel final : public models::Model {
+   public:
+    HungryModel() {
+      info_.image_height = info_.image_width = kSide;
+      info_.num_classes = 1;
+      info_.outputs = {{"logits", {1}}};
+    }
+    const models::ModelInfo& info() const override { return info_; }
+    void Prepare(c10::Device, models::Precision) override {}
+    std::vector<at::Tensor> RunBatch(const at::Tensor& pixels,
+                                     models::ForwardContext&) const override {
+      return {at::zeros({pixels.size(0), 3 << 18}).sum(1, /*keepdim=*/true)};
+    }
+    std::vector<at::Tensor> Features(const at::Tensor&, models::ForwardContext&) const override {
+      return {};
+    }
+    int64_t weight_bytes() const override { return 0; }
+
+   private:
+    models::ModelInfo info_;
+  };
+  const LaneArrangement lanes{.lanes = 4, .threads_per_batch = {1, 2, 4}};
+  for (const int64_t mebibytes : {6 * 3, 8 * 3}) {
+    const auto executor = BatchExecutor::CreateWithModel(
+        std::make_unique<HungryModel>(), {.max_batch_size = 7, .arrangement = lanes},
+        MakeCpuDevice({.threads = 4,
+                       .lanes = 4,
+                       .threads_per_batch = lanes.threads_per_batch,
+                       .available_memory = [&] { return mebibytes << 20; }}),
+        SteadyClock(), nullptr);
+    EXPECT_EQ(executor.ok(), mebibytes == 8 * 3) << executor.status();
   }
 }
 

@@ -47,9 +47,10 @@ class FakeDevice final : public LaneDevice {
    public:
     FakeLane(std::unique_ptr<Lane> cpu, std::shared_ptr<FakeDeviceFaults> faults)
         : cpu_(std::move(cpu)), faults_(std::move(faults)) {}
-    BatchSize Gather(std::span<const std::unique_ptr<InferenceTask>> tasks) override {
+    int Gather(std::span<const std::unique_ptr<InferenceTask>> tasks) override {
       return cpu_->Gather(tasks);
     }
+    void ClearInput() override { cpu_->ClearInput(); }
     Pass Run(const BatchSize& batch, models::ForwardContext& context) override {
       ++faults_->passes;
       std::this_thread::sleep_for(std::chrono::milliseconds(faults_->delay_ms));

@@ -163,7 +163,7 @@ TEST_F(MetricsTest, RequestBucketsAreFineEnoughForAQuantile) {
 TEST_F(MetricsTest, AModelAddsItsSeries) {
   const size_t before = Scrape().samples().size();
   const auto meter = metrics_.Meter(View());
-  EXPECT_EQ(Scrape().samples().size() - before, 225);
+  EXPECT_EQ(Scrape().samples().size() - before, 237);
 }
 
 TEST_F(MetricsTest, PriorityLevelsHaveSeriesOfTheirOwnAlsoAfterAReloadThatAddsSome) {

@@ -210,7 +210,7 @@ TEST_F(InferencePipelineTest, ARequestThatFindsNoMemoryIsRefusedBeforeItIsDecode
 TEST_F(InferencePipelineTest, PixelsMayBeOfAnyOfTheModelsSizes) {
   Serve(Parsed("vit_demo_patch8_64",
                "dynamic_batching { max_queue_delay_microseconds: 200000 } "
-               "further_image_sizes { height: 48 width: 72 }"));
+               "instance_group { count: 1 } further_image_sizes { height: 48 width: 72 }"));
   ASSERT_EQ(model_->view()->sizes.size(), 2u);
   EXPECT_EQ(model_->view()->properties.at("fovea.sizes"), "64x64; 48x72");
   std::vector<float> numbers(2 * 3 * 48 * 72, 0.5f);

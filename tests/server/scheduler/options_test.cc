@@ -51,6 +51,10 @@ TEST(SchedulerOptionsTest, NamesTheFieldThatIsOutOfRange) {
        [](auto& o) {
          o.threads_per_batch = {2, 1};
        }},
+      {"threads_per_batch",
+       [](auto& o) {
+         o.threads_per_batch = {1, 3};
+       }},
       {"instances",
        [](auto& o) {
          o.threads_per_batch = {1, 4};

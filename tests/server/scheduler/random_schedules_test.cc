@@ -142,7 +142,11 @@ class Schedule {
     if (options.threads_per_batch.empty()) {
       options.threads_per_batch = {Between(1, scheduler_.device_threads)};
     }
-    if (options.threads_per_batch.size() > 1) options.instances = scheduler_.device_threads;
+    if (options.threads_per_batch.size() > 1) {
+      options.threads_per_batch.back() = scheduler_.device_threads;
+      options.instances = scheduler_.device_threads;
+    }
+    EXPECT_TRUE(Validate(options, scheduler_).ok());
     const Nanos per_batch = Between64(0, 3 * kMs);
     const Nanos per_image = Between64(1, kMs);
     const QueueId queue = simulation_.AddModel(options, [=, this](const Batch& batch) {
@@ -226,12 +230,17 @@ class Schedule {
     EXPECT_FALSE(model.stopped);
     EXPECT_GE(batch.instance, 0);
     EXPECT_LT(batch.instance, model.options.instances);
+    EXPECT_EQ(std::ranges::count_if(model.busy_instances,
+                                    [&](int busy) { return busy < batch.instance; }),
+              batch.instance)
+        << "not the first that is idle";
     EXPECT_TRUE(model.busy_instances.insert(batch.instance).second);
     busy_threads_ += batch.threads;
     EXPECT_LE(busy_threads_, scheduler_.device_threads);
-    const ThreadChoice choice{model.options.threads_per_batch, model.options.max_batch_size};
+    const AllowedThreads choice{model.options.threads_per_batch, model.options.max_batch_size};
     EXPECT_TRUE(std::ranges::count(choice.threads, batch.threads));
-    EXPECT_LE(batch.images, choice.Room(batch.threads));
+    EXPECT_LE(batch.images, choice.MaxImages(batch.threads));
+    EXPECT_LE(batch.images, choice.MaxImagesOfInstance(batch.instance));
 
     ASSERT_FALSE(batch.tasks.empty());
     int images = 0;

@@ -459,7 +459,7 @@ TEST(WriteModelInferResponse, WritesOutputsRawAndTheReceiptAsParameters) {
   EXPECT_EQ(parameter("fovea.batch_size"), 4);
   EXPECT_EQ(parameter("fovea.batch_threads"), 2);
   EXPECT_EQ(parameter("fovea.batch_peak_bytes"), 123'456);
-  EXPECT_EQ(message.parameters().size(), 10u);
+  EXPECT_EQ(message.parameters().size(), 11u);
   EXPECT_EQ(message.parameters().at("fovea.padding").double_param(), 0.25);
   EXPECT_EQ(response.receipt.stages.total(), 1100) << "the encode stage is in the receipt";
 }

@@ -18,10 +18,10 @@ namespace fovea {
 // model shapes, version 1; requests 'a', 'b' and 3 more)". Where a batch fails, lines about its
 // halves name all of its requests; the log of requests tells which of them failed. `model` outlives
 // this, the requests need not.
-class RunContext final : public LogContext {
+class RunLogContext final : public LogContext {
  public:
-  RunContext(const ModelView& model, std::span<const std::unique_ptr<InferenceTask>> tasks);
-  RunContext(const ModelView& model, const InferenceRequest& request);
+  RunLogContext(const ModelView& model, std::span<const std::unique_ptr<InferenceTask>> tasks);
+  RunLogContext(const ModelView& model, const InferenceRequest& request);
 
   std::string About() const override;
 

@@ -1,4 +1,4 @@
-#include "server/pipeline/run_context.h"
+#include "server/pipeline/run_log_context.h"
 
 #include "absl/strings/str_cat.h"
 #include "server/core/quote.h"
@@ -10,22 +10,23 @@ constexpr size_t kMostIds = 8;
 
 }  // namespace
 
-RunContext::RunContext(const ModelView& model,
-                       std::span<const std::unique_ptr<InferenceTask>> tasks)
+RunLogContext::RunLogContext(const ModelView& model,
+                             std::span<const std::unique_ptr<InferenceTask>> tasks)
     : model_(model) {
   for (const auto& task : tasks) Add(task->request());
 }
 
-RunContext::RunContext(const ModelView& model, const InferenceRequest& request) : model_(model) {
+RunLogContext::RunLogContext(const ModelView& model, const InferenceRequest& request)
+    : model_(model) {
   Add(request);
 }
 
-void RunContext::Add(const InferenceRequest& request) {
+void RunLogContext::Add(const InferenceRequest& request) {
   ++requests_;
   if (!request.id.empty() && ids_.size() < kMostIds) ids_.push_back(request.id);
 }
 
-std::string RunContext::About() const {
+std::string RunLogContext::About() const {
   std::string text = absl::StrCat("the model ", model_.name, ", version ", model_.version);
   if (ids_.empty()) return absl::StrCat(text, "; requests without an id: ", requests_);
   text += "; requests";

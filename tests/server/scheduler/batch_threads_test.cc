@@ -1,4 +1,4 @@
-#include "server/scheduler/elastic_threads.h"
+#include "server/scheduler/batch_threads.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -41,39 +41,48 @@ LatencyModels Measured(const std::function<Nanos(int images, int threads)>& take
 }
 
 // {threads, images}
-std::pair<int, int> Choose(const ThreadDemand& demand, const LatencyModels& models = Measured(),
-                           int max_batch_size = 8) {
-  const ThreadShare share = ChooseThreads({kThreads, max_batch_size}, demand, models.Of(0));
-  return {share.threads, share.images};
+std::pair<int, int> Choose(const BatchDemand& demand, const LatencyModels& models = Measured(),
+                           Nanos now = 0) {
+  const BatchPlan plan = PlanBatch({kThreads, 8}, demand, models.Of(0), now);
+  return {plan.threads, plan.images};
 }
 
-TEST(ThreadChoiceTest, DividesTheImagesByTheThreads) {
-  const ThreadChoice choice{kThreads, 6};
-  EXPECT_EQ(choice.Room(1), 1);
-  EXPECT_EQ(choice.Room(2), 3);
-  EXPECT_EQ(choice.Room(4), 6);
-  EXPECT_EQ(choice.FewestFor(1), 1);
-  EXPECT_EQ(choice.FewestFor(2), 2);
-  EXPECT_EQ(choice.FewestFor(3), 2);
-  EXPECT_EQ(choice.FewestFor(4), 4);
-  const ThreadChoice single{kThreads, 1};
-  EXPECT_EQ(single.Room(1), 1);
+TEST(AllowedThreadsTest, DividesTheImagesByTheThreads) {
+  const AllowedThreads choice{kThreads, 6};
+  EXPECT_EQ(choice.MaxImages(1), 1);
+  EXPECT_EQ(choice.MaxImages(2), 3);
+  EXPECT_EQ(choice.MaxImages(4), 6);
+  EXPECT_EQ(choice.FewestThreadsFor(1), 1);
+  EXPECT_EQ(choice.FewestThreadsFor(2), 2);
+  EXPECT_EQ(choice.FewestThreadsFor(3), 2);
+  EXPECT_EQ(choice.FewestThreadsFor(4), 4);
+  const AllowedThreads single{kThreads, 1};
+  EXPECT_EQ(single.MaxImages(1), 1);
 }
 
-TEST(ChooseThreadsTest, OneImageGetsAllFreeThreads) {
+TEST(AllowedThreadsTest, AnInstanceHasTheThreadsThatThoseBeforeItLeave) {
+  const AllowedThreads choice{kThreads, 6};
+  EXPECT_EQ(choice.MaxImagesOfInstance(0), 6);
+  EXPECT_EQ(choice.MaxImagesOfInstance(1), 3) << "three threads are left, and two of them used";
+  EXPECT_EQ(choice.MaxImagesOfInstance(3), 1);
+  const std::vector<int> two = {2};
+  EXPECT_EQ((AllowedThreads{two, 6}.MaxImagesOfInstance(3)), 6) << "each may be the largest";
+}
+
+TEST(PlanBatchTest, OneImageGetsAllFreeThreads) {
   EXPECT_EQ(Choose({.images = 1, .free_threads = 4}), std::pair(4, 1));
   EXPECT_EQ(Choose({.images = 1, .free_threads = 3}), std::pair(2, 1));
   EXPECT_EQ(Choose({.images = 1, .free_threads = 1}), std::pair(1, 1));
 }
 
-TEST(ChooseThreadsTest, ManyImagesAreDividedIntoABatchForEachThread) {
+TEST(PlanBatchTest, ManyImagesAreDividedIntoABatchForEachThread) {
   EXPECT_EQ(Choose({.images = 4, .free_threads = 4}), std::pair(1, 1));
   EXPECT_EQ(Choose({.images = 8, .free_threads = 4}), std::pair(1, 2));
   EXPECT_EQ(Choose({.images = 100, .free_threads = 4}), std::pair(1, 2));
   EXPECT_EQ(Choose({.images = 2, .free_threads = 4}), std::pair(2, 1));
 }
 
-TEST(ChooseThreadsTest, ByWhatWasMeasured) {
+TEST(PlanBatchTest, ByWhatWasMeasured) {
   // Two threads are of no use: the second half of a request's time is on one of them.
   const LatencyModels serial = Measured([](int images, int) { return images * 8 * kMs; });
   EXPECT_EQ(Choose({.images = 1, .free_threads = 4}, serial), std::pair(1, 1));
@@ -83,39 +92,65 @@ TEST(ChooseThreadsTest, ByWhatWasMeasured) {
   EXPECT_EQ(Choose({.images = 8, .free_threads = 2}, shared), std::pair(2, 4));
 }
 
-TEST(ChooseThreadsTest, AHiccupOfFewThreadsChangesNothing) {
+TEST(PlanBatchTest, AHiccupOfFewThreadsChangesNothing) {
   const LatencyModels slightly_slower = Measured(
       [](int images, int threads) { return images * (threads == 1 ? 103 : 100 / threads) * kMs; });
   EXPECT_EQ(Choose({.images = 8, .free_threads = 4}, slightly_slower), std::pair(1, 2));
 }
 
-TEST(ChooseThreadsTest, BeforeTheFirstMeasurementTwiceTheThreadsHalveTheTime) {
+TEST(PlanBatchTest, BeforeTheFirstMeasurementTwiceTheThreadsHalveTheTime) {
   EXPECT_EQ(Choose({.images = 1, .free_threads = 4}, {}), std::pair(4, 1));
   EXPECT_EQ(Choose({.images = 8, .free_threads = 4}, {}), std::pair(1, 2));
 }
 
-TEST(ChooseThreadsTest, ATaskOfSeveralImagesIsNotDivided) {
+TEST(PlanBatchTest, ATaskOfSeveralImagesIsNotDivided) {
   EXPECT_EQ(Choose({.images = 8, .first_images = 3, .free_threads = 4}), std::pair(2, 4));
   // It waits for the threads that it needs.
   EXPECT_EQ(Choose({.images = 8, .first_images = 8, .free_threads = 2}), std::pair(4, 8));
 }
 
-TEST(ChooseThreadsTest, TheFirstIsInTimeIfThatCanBe) {
-  EXPECT_EQ(Choose({.images = 8, .free_threads = 4, .left = 17 * kMs}), std::pair(1, 2));
-  EXPECT_EQ(Choose({.images = 8, .free_threads = 4, .left = 15 * kMs}), std::pair(1, 2))
+TEST(PlanBatchTest, TheFirstIsInTimeIfThatCanBe) {
+  EXPECT_EQ(Choose({.images = 8, .free_threads = 4, .time_left = 17 * kMs}), std::pair(1, 2));
+  EXPECT_EQ(Choose({.images = 8, .free_threads = 4, .time_left = 15 * kMs}), std::pair(1, 2))
       << "alone it is in time, so its batch is made smaller";
-  EXPECT_EQ(Choose({.images = 8, .free_threads = 4, .left = 5 * kMs}), std::pair(2, 4));
-  EXPECT_EQ(Choose({.images = 8, .free_threads = 4, .left = 3 * kMs}), std::pair(4, 8));
-  EXPECT_EQ(Choose({.images = 8, .free_threads = 4, .left = 1 * kMs}), std::pair(1, 2))
+  EXPECT_EQ(Choose({.images = 8, .free_threads = 4, .time_left = 5 * kMs}), std::pair(2, 4));
+  EXPECT_EQ(Choose({.images = 8, .free_threads = 4, .time_left = 3 * kMs}), std::pair(4, 8));
+  EXPECT_EQ(Choose({.images = 8, .free_threads = 4, .time_left = 1 * kMs}), std::pair(1, 2))
       << "it is late in any case";
 }
 
-TEST(ChooseThreadsTest, AFixedNumberStays) {
+TEST(PlanBatchTest, WaitsForMoreThreadsWhereOnlyWithTheseTheFirstIsInTime) {
+  EXPECT_EQ(Choose({.images = 1, .free_threads = 1, .time_left = 5 * kMs}), std::pair(2, 4));
+  EXPECT_EQ(Choose({.images = 1, .free_threads = 2, .time_left = 3 * kMs}), std::pair(4, 8));
+  EXPECT_EQ(Choose({.images = 1, .free_threads = 1, .time_left = 2 * kMs}), std::pair(1, 1))
+      << "it is late in any case";
+}
+
+TEST(PlanBatchTest, WhatLookedSlowOnceIsTriedAgain) {
+  LatencyModels models;
+  models.Record({.images = 1, .threads = 1}, 8 * kMs, 0);
+  models.Record({.images = 1, .threads = 2}, 5 * kMs, 0);
+  models.Record({.images = 1, .threads = 4}, 20 * kMs, 0);  // others had the cores
+  EXPECT_EQ(Choose({.images = 1, .free_threads = 4}, models), std::pair(2, 1));
+  const Nanos later = LatencyModel::kFresh;
+  models.Record({.images = 1, .threads = 2}, 5 * kMs, later);
+  EXPECT_EQ(Choose({.images = 1, .free_threads = 4}, models, later), std::pair(4, 1));
+  models.Record({.images = 1, .threads = 4}, 20 * kMs, later);
+  EXPECT_EQ(Choose({.images = 1, .free_threads = 4}, models, later), std::pair(2, 1));
+}
+
+TEST(PlanBatchTest, WhatWasFastLongAgoIsPreferredToWhatIsSlowNow) {
+  LatencyModels models;
+  models.Record({.images = 1, .threads = 1}, 8 * kMs, 0);
+  models.Record({.images = 1, .threads = 4}, 30 * kMs, LatencyModel::kFresh);  // a busy neighbour
+  EXPECT_EQ(Choose({.images = 1, .free_threads = 4}, models, LatencyModel::kFresh).first, 1);
+}
+
+TEST(PlanBatchTest, AFixedNumberStays) {
   const std::vector<int> two = {2};
-  const ThreadShare share =
-      ChooseThreads({two, 8}, {.images = 3, .free_threads = 4}, Measured().Of(0));
-  EXPECT_EQ(share.threads, 2);
-  EXPECT_EQ(share.images, 8) << "an operator who gives two instances gets full batches on each";
+  const BatchPlan plan = PlanBatch({two, 8}, {.images = 3, .free_threads = 4}, Measured().Of(0), 0);
+  EXPECT_EQ(plan.threads, 2);
+  EXPECT_EQ(plan.images, 8) << "an operator who gives two instances gets full batches on each";
 }
 
 // What was started, and when since the start of the test.
@@ -254,6 +289,29 @@ TEST_F(ElasticDispatcherTest, ModelsThatHaveWorkShareTheThreads) {
   simulation_.RunToTheEnd();
   EXPECT_THAT(started_[first], ElementsAre(Started{2, 1, 0, 0}));
   EXPECT_THAT(started_[second], ElementsAre(Started{2, 1, 0, 0}));
+}
+
+TEST_F(ElasticDispatcherTest, WhoOnlyWaitsForBatchPeersTakesNoThreads) {
+  const QueueId patient = Add({.max_queue_delay_us = 50'000});
+  const QueueId queue = Add();
+  At(0, patient);
+  At(1 * kMs, queue);
+  simulation_.RunToTheEnd();
+  EXPECT_THAT(started_[queue], ElementsAre(Started{4, 1, 0, 1 * kMs}));
+}
+
+// What a request was admitted for is offered to it.
+TEST_F(ElasticDispatcherTest, ARequestWaitsForTheThreadsThatItsDeadlineNeeds) {
+  const QueueId narrow = simulation_.AddModel({.threads_per_batch = {2}}, [](const Batch& batch) {
+    return Takes(batch.images, batch.threads);
+  });
+  const QueueId queue = Add();
+  At(0, narrow);  // on two threads until 4.4 ms
+  // On the two others it would end at 7.8 ms, on all four at 6.9.
+  const auto urgent = At(34 * kMs / 10, queue, 1, /*deadline=*/76 * kMs / 10);
+  simulation_.RunToTheEnd();
+  EXPECT_TRUE(statuses_[urgent.get()].ok());
+  EXPECT_THAT(started_[queue], ElementsAre(Started{4, 1, 0, 44 * kMs / 10}));
 }
 
 TEST_F(ElasticDispatcherTest, ADelayIsOverWhenAsManyWaitAsThereIsRoomFor) {
