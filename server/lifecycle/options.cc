@@ -222,8 +222,8 @@ void AddFlags(CLI::App& app, ParsedCommandLine& parsed) {
       ->check(CLI::Range(0, 3'600'000));
   group("Threads and memory");
   add("--threads", options.threads,
-      "Processors for running models; 0: those of the affinity mask and the cgroup's quota. A "
-      "model's instances share them")
+      "Processors for running models, which share them; 0: those of the affinity mask and the "
+      "cgroup's quota")
       ->check(CLI::Range(0, 1024));
   add("--imaging-threads", options.imaging_threads,
       "Threads that decode and resize images, at lower priority; 0: as many as processors")

@@ -7,7 +7,8 @@ file=$1
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
-apt-get download -q -o APT::Sandbox::User=root golang-github-docker-docker-dev
+fetch() { apt-get download -q -o APT::Sandbox::User=root golang-github-docker-docker-dev; }
+fetch || { apt-get update -q && fetch; }  # lists may be missing or old
 dpkg-deb --fsys-tarfile golang-github-docker-docker-dev_*.deb |
   tar -x ./usr/share/gocode/src/github.com/docker/docker/profiles/seccomp/default.json
 install -D -m 644 usr/share/gocode/src/github.com/docker/docker/profiles/seccomp/default.json "$file"

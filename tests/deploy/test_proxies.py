@@ -43,7 +43,9 @@ class Refusing:
         self._http = http.server.ThreadingHTTPServer(
             ("127.0.0.1", 0), self._handler(self.calls)
         )
-        self._thread = threading.Thread(target=self._http.serve_forever, args=[0.05])
+        self._thread = threading.Thread(
+            target=self._http.serve_forever, args=[0.05], daemon=True
+        )
         self._thread.start()
         self.http = f"127.0.0.1:{self._http.server_address[1]}"
         self._grpc = grpc.server(concurrent.futures.ThreadPoolExecutor(4))

@@ -49,7 +49,7 @@ from tritonclient.grpc import service_pb2
 
 SMALL, SMALL_SIZE = "shapes", 64
 CORES = len(os.sched_getaffinity(0))
-UNDER_WAY = 32 * CORES  # two full batches for each instance
+UNDER_WAY = 32 * CORES  # always enough for full batches
 DEADLINE_MS, PATIENT_MS = 1000, 60_000
 LOAD, OVERLOAD = 0.7, 2.0
 ARRANGEMENTS = {

@@ -143,6 +143,23 @@ TEST(IntraOpThreads, OfABatchOnFewerThreadsLeaveThoseOfOthersAlone) {
   instance.join();
 }
 
+TEST(IntraOpThreads, OfInstancesThatShareTheCoresAreNoMoreThanOfOneOnAll) {
+  if (omp_get_num_procs() < 2) GTEST_SKIP() << "one core";
+  const std::vector<int> elastic = {1, omp_get_num_procs()};
+  const IntraOpThreads threads(elastic, /*instances=*/omp_get_num_procs());
+  std::thread instance([&] {
+    threads.Enter();
+    threads.Begin(elastic.back());
+    const std::set<pid_t> helpers = HelpersOfAnOperator();
+    threads.End(elastic.back());
+    threads.Idle();
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    EXPECT_EQ(helpers.size(), elastic.back() - 1u);
+    for (const pid_t helper : helpers) EXPECT_TRUE(Lives(helper)) << "the cores suffice";
+  });
+  instance.join();
+}
+
 // Who receives requests must not interrupt them: server/core/thread_scheduling.h.
 TEST(IntraOpThreads, AloneInterruptOthersWhenTheyWakeUp) {
   const IntraOpThreads two(kTwo, /*instances=*/1);

@@ -32,8 +32,12 @@ constexpr int kSide = 64;
 class CountingObserver final : public SilentObserver {
  public:
   void OnRejected(int, Rejection why) override { refused += why == Rejection::kDeadline; }
-  void OnBatch(const BatchRun& run) override { images += run.images; }
+  void OnBatch(const BatchRun& run) override {
+    images += run.images;
+    threads = run.threads;
+  }
   std::atomic<int> images{0};
+  std::atomic<int> threads{0};  // of the last batch
   std::atomic<int> refused{0};  // because of their deadline
 };
 
@@ -122,6 +126,17 @@ class InferencePipelineTest : public testing::Test {
   CountingObserver* observer_ = nullptr;
   std::shared_ptr<ServedModel> model_;
 };
+
+TEST_F(InferencePipelineTest, TheReceiptSaysOnHowManyThreadsTheBatchRan) {
+  for (const int threads : {1, 2}) {
+    Serve(Parsed("vit_demo_patch8_64",
+                 "instance_group { threads: " + std::to_string(threads) + " }"));
+    Answer answer = Send(Pixels(1)).get();
+    ASSERT_TRUE(answer.response.ok()) << answer.response.status();
+    EXPECT_EQ(answer.response->receipt.batch_threads, threads);
+    EXPECT_EQ(observer_->threads, threads);
+  }
+}
 
 TEST_F(InferencePipelineTest, AnswersPixelsWithLogitsAndAReceiptWhoseStagesAddUp) {
   Serve(Parsed("vit_demo_patch8_64"));

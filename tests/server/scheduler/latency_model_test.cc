@@ -34,6 +34,9 @@ TEST(LatencyModelsTest, EachNumberOfThreadsHasACurveOfItsOwn) {
   EXPECT_EQ(models.Of(7, 2).least(), 0);
   EXPECT_EQ(models.Of(7).latest_threads(), 1);
   EXPECT_EQ(models.Of(7).Fast(2), 20);
+  models.Record({.images = 2, .shape_key = 7, .threads = 8}, 30, 0);
+  EXPECT_EQ(models.Of(7).Fast(2), 20) << "more threads may take longer";
+  models.Record({.images = 2, .shape_key = 7, .threads = 1}, 60, LatencyModel::kTrust);
   EXPECT_TRUE(models.Of(7).Trusted(LatencyModel::kTrust));
   EXPECT_FALSE(models.Of(7, 4).Trusted(LatencyModel::kTrust));
 }

@@ -75,6 +75,7 @@ TEST(TransferPaceTest, EachStretchOfTimeHasToBringItsShare) {
   EXPECT_EQ(pace.Limit(3 * kShare, at(134)), at(154));
   pace.Start(at(200));
   EXPECT_EQ(pace.Limit(0, at(205)), at(220));
+  EXPECT_EQ(pace.Limit(kShare, at(206)), at(226)) << "counted from its start";
 }
 
 }  // namespace
