@@ -272,19 +272,19 @@ std::variant<Dispatcher::Ready, BatchPolicy::WaitUntil> Dispatcher::Ask(Queue& q
                                                                         Nanos now) const {
   const WaitingTask& first = queue.line.front();
   const LatencyModels::Shape& curves = queue.latency.Of(first.shape_key);
-  const BatchPlan share =
+  const BatchPlan plan =
       PlanBatch(queue.threads(),
                 {.images = queue.ExpectedImages(first.shape_key),
                  .first_images = first.images,
                  .free_threads = free_threads,
                  .time_left = first.deadline == kNever ? kNever : first.deadline - now},
                 curves, now);
-  const int side_by_side = std::max(share.threads, std::min(free_threads, queue.threads().most()));
-  const TaskQueue::Forming forming = queue.line.Look(share.images);
-  const LatencyModel& latency = curves.On(share.threads);
+  const int side_by_side = std::max(plan.threads, std::min(free_threads, queue.threads().most()));
+  const TaskQueue::Forming forming = queue.line.Look(plan.images);
+  const LatencyModel& latency = curves.On(plan.threads);
   const BatchPolicy::Decision decision =
       queue.policy.Next({.images = forming.images,
-                         .most_images = share.images,
+                         .most_images = plan.images,
                          .room = queue.threads().MaxImages(side_by_side),
                          .longest_wait = now - queue.line.oldest(),
                          .first_images = forming.first_images,
@@ -299,7 +299,7 @@ std::variant<Dispatcher::Ready, BatchPolicy::WaitUntil> Dispatcher::Ask(Queue& q
   const Nanos deadline = std::min(forming.first_deadline, forming.behind_deadline);
   return Ready{.queue = &queue,
                .close = close,
-               .threads = share.threads,
+               .threads = plan.threads,
                .run_time = latency.Typical(close.images),
                .start_by = deadline == kNever ? kNever : deadline - latency.Slow(close.images)};
 }
