@@ -353,11 +353,14 @@ TEST_F(ServerApiTest, OfSentFilesTheLargestCountsTwiceUntilTheyAreWrittenDown) {
                 .memory = memory};
   EXPECT_EQ(call.LargestFile(), 3000);
   ASSERT_TRUE(memory->Take(5000 + call.LargestFile()).ok());
+  catalog_.BlockLoads();
   Waiting<absl::Status> load;
   api_->LoadModel(std::move(call), load.Caller());
+  while (catalog_.loads_begun() == 0) std::this_thread::yield();
+  EXPECT_EQ(memory->bytes(), 5000) << "while the model loads";
+  catalog_.UnblockLoads();
   EXPECT_TRUE(load.Await().ok());
   EXPECT_EQ(catalog_.last_files().size(), 2u);
-  EXPECT_EQ(memory->bytes(), 5000);
 }
 
 TEST_F(ServerApiTest, AListingThatHangsHoldsUpNeitherLoadsNorTheEnd) {
