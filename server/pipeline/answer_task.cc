@@ -134,7 +134,7 @@ void FinishElsewhere(FinishedRun ran, TaskResult result) {
     }
     ran.task->request().stages.EndStage(Stage::kQueue, ran.clock.Now());
     const RunLogContext context(*ran.model.view(), ran.task->request());
-    return ran.Answer(std::move(result), /*elsewhere=*/true);
+    return ran.Answer(std::move(result), /*on_imaging_thread=*/true);
   };
   line.SubmitLast(std::move(task));
 }
@@ -151,7 +151,7 @@ void AnswerTask(const ServedModel& model, std::shared_ptr<const ServingModel> ha
              model.postprocessor().TakesLong(ran.task->request().options)) {
     FinishElsewhere(std::move(ran), *std::move(result));
   } else {
-    ran.Answer(*std::move(result), /*elsewhere=*/false);
+    ran.Answer(*std::move(result), /*on_imaging_thread=*/false);
   }
 }
 

@@ -74,7 +74,7 @@ class Decoding {
       if (status_.ok()) status_ = std::move(status);
       decode_ += durations.decode;
       preprocess_ += durations.preprocess;
-      taken_ += durations.wait + durations.decode + durations.preprocess;
+      thread_time_ += durations.wait + durations.decode + durations.preprocess;
       if (durations.decoded != kNever) {
         first_decoded_ = std::min(first_decoded_, durations.decoded);
         last_decoded_ = last_decoded_ == kNever ? durations.decoded
@@ -134,7 +134,7 @@ class Decoding {
     result.ended = resources_.clock.Now();
     result.first_decoded = first_decoded_;
     result.last_decoded = last_decoded_;
-    result.thread_time = taken_;
+    result.thread_time = thread_time_;
     // Images that were decoded side by side took less time together than one by one.
     const Nanos worked = decode_ + preprocess_;
     if (worked > 0) {
@@ -156,7 +156,7 @@ class Decoding {
   Nanos began_ ABSL_GUARDED_BY(mutex_) = kNever;
   Nanos decode_ ABSL_GUARDED_BY(mutex_) = 0;
   Nanos preprocess_ ABSL_GUARDED_BY(mutex_) = 0;
-  Nanos taken_ ABSL_GUARDED_BY(mutex_) = 0;
+  Nanos thread_time_ ABSL_GUARDED_BY(mutex_) = 0;
   Nanos first_decoded_ ABSL_GUARDED_BY(mutex_) = kNever;
   Nanos last_decoded_ ABSL_GUARDED_BY(mutex_) = kNever;
   int unfinished_ ABSL_GUARDED_BY(mutex_);

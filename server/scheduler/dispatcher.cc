@@ -209,8 +209,10 @@ int Dispatcher::Queue::ExpectedImages(uint64_t shape_key) const {
 
 Dispatcher::Queue::FullBatch Dispatcher::Queue::LatestFullBatch(uint64_t shape_key) const {
   const LatencyModels::Shape& shape = latency.Of(shape_key);
-  const int latest = shape.latest_threads() > 0 ? shape.latest_threads() : threads().most();
-  return {.images = threads().MaxImages(latest), .threads = latest, .latency = shape.On(latest)};
+  const int latest = shape.latest_threads() > 0 ? shape.latest_threads() : allowed_threads().most();
+  return {.images = allowed_threads().MaxImages(latest),
+          .threads = latest,
+          .latency = shape.On(latest)};
 }
 
 Dispatcher::Queue* Dispatcher::Find(QueueId id) {
@@ -273,19 +275,20 @@ std::variant<Dispatcher::Ready, BatchPolicy::WaitUntil> Dispatcher::Ask(Queue& q
   const WaitingTask& first = queue.line.front();
   const LatencyModels::Shape& curves = queue.latency.Of(first.shape_key);
   const BatchPlan plan =
-      PlanBatch(queue.threads(),
+      PlanBatch(queue.allowed_threads(),
                 {.images = queue.ExpectedImages(first.shape_key),
                  .first_images = first.images,
                  .free_threads = free_threads,
                  .time_left = first.deadline == kNever ? kNever : first.deadline - now},
                 curves, now);
-  const int side_by_side = std::max(plan.threads, std::min(free_threads, queue.threads().most()));
+  const int side_by_side =
+      std::max(plan.threads, std::min(free_threads, queue.allowed_threads().most()));
   const TaskQueue::Forming forming = queue.line.Look(plan.images);
   const LatencyModel& latency = curves.On(plan.threads);
   const BatchPolicy::Decision decision =
       queue.policy.Next({.images = forming.images,
                          .most_images = plan.images,
-                         .room = queue.threads().MaxImages(side_by_side),
+                         .room = queue.allowed_threads().MaxImages(side_by_side),
                          .longest_wait = now - queue.line.oldest(),
                          .first_images = forming.first_images,
                          .first_deadline = forming.first_deadline,
@@ -331,7 +334,7 @@ std::optional<Dispatcher::Start> Dispatcher::StartBatch(const Turn& turn, Nanos 
       },
       &refused);
   for (size_t i = 0; i < refused.size(); ++i) Drop(queue, std::move(refused[i]), std::move(why[i]));
-  FOVEA_CHECK(taken.images <= queue.threads().MaxImages(threads));
+  FOVEA_CHECK(taken.images <= queue.allowed_threads().MaxImages(threads));
   if (taken.tasks.empty()) {
     TellDepth(queue);
     return std::nullopt;

@@ -127,7 +127,9 @@ class Dispatcher {
     int places(int priority) const { return line.size(priority) + reserved.size(priority); }
     // Where a task that comes at `now` stands inside its priority.
     Nanos OrderOf(const TaskOutline& outline, Nanos now) const;
-    AllowedThreads threads() const { return {options.threads_per_batch, options.max_batch_size}; }
+    AllowedThreads allowed_threads() const {
+      return {options.threads_per_batch, options.max_batch_size};
+    }
     // Images that the free threads are to be divided for, of one shape: those in line, or as many
     // as are usually under way. Those of other shapes count as that one's: they want threads too.
     int ExpectedImages(uint64_t shape_key) const;

@@ -54,7 +54,7 @@ Nanos Dispatcher::DeviceTimeInLine(const Queue& queue, std::optional<uint64_t> e
 
 Nanos Dispatcher::Forecast(const Queue& queue, const TaskOutline& outline, Nanos now) const {
   const auto most_threads = [&](const Queue& one) {
-    return std::min(one.options.instances * one.threads().most(), options_.device_threads);
+    return std::min(one.options.instances * one.allowed_threads().most(), options_.device_threads);
   };
   int wanted_threads = most_threads(queue);
   absl::InlinedVector<Outlook::Competitor, 8> competing;
@@ -91,7 +91,7 @@ Nanos Dispatcher::Forecast(const Queue& queue, const TaskOutline& outline, Nanos
   for (const int threads : queue.options.threads_per_batch) {
     const LatencyModel& latency = queue.latency.Of(outline.shape_key, threads);
     if (latency.least() == 0 || !(alone || latency.Trusted(now))) continue;
-    outlook.max_batch_size = queue.threads().MaxImages(threads);
+    outlook.max_batch_size = queue.allowed_threads().MaxImages(threads);
     if (outlook.max_batch_size < outline.images) continue;
     outlook.other_shapes_ahead = others_time / threads;
     const Starts starts = NextStarts(queue, threads, now);

@@ -47,9 +47,9 @@ struct ModelQueueOptions {
   int64_t default_deadline_us = kDefaultDeadlineUs;
   // Threads that run batches of this model, each one at a time.
   int instances = 1;
-  // What a running batch may take of SchedulerOptions::device_threads, ascending. Several, up to all
-  // of them: it is chosen for each batch (batch_threads.h), and there are at least as many instances
-  // as batches on the fewest threads fit side by side.
+  // What a running batch may take of SchedulerOptions::device_threads, ascending. Several, up to
+  // all of them: it is chosen for each batch (batch_threads.h), and there are at least as many
+  // instances as batches on the fewest threads fit side by side.
   std::vector<int> threads_per_batch = {1};
   // Triton's weight between models, 1 the highest: while both always have work, a model of 2 gets
   // half the device time of a model of 1.

@@ -83,9 +83,8 @@ TEST(IntraOpThreads, AreKeptWhileTheCoresSufficeForAll) {
     threads.Enter();
     const std::set<pid_t> helpers = HelpersOfAnOperator();
     threads.Idle();
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
     EXPECT_EQ(helpers.size(), 1);
-    for (const pid_t helper : helpers) EXPECT_TRUE(Lives(helper));
+    EXPECT_EQ(HelpersOfAnOperator(), helpers) << "others would have been started";
   });
   instance.join();
 }
@@ -153,9 +152,10 @@ TEST(IntraOpThreads, OfInstancesThatShareTheCoresAreNoMoreThanOfOneOnAll) {
     const std::set<pid_t> helpers = HelpersOfAnOperator();
     threads.End(elastic.back());
     threads.Idle();
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
     EXPECT_EQ(helpers.size(), elastic.back() - 1u);
-    for (const pid_t helper : helpers) EXPECT_TRUE(Lives(helper)) << "the cores suffice";
+    threads.Begin(elastic.back());
+    EXPECT_EQ(HelpersOfAnOperator(), helpers) << "the cores suffice, so they were kept";
+    threads.End(elastic.back());
   });
   instance.join();
 }

@@ -19,6 +19,7 @@
 #include "server/pipeline/silent_observer.h"
 #include "server/repository/model_repository.h"
 #include "tests/model_zoo/folder/temp_repository.h"
+#include "tests/server/pipeline/pixel_request.h"
 
 namespace fovea {
 namespace {
@@ -64,15 +65,8 @@ class FakeDeviceTest : public testing::Test {
   }
   static std::future<Answer> SendTo(std::shared_ptr<const ServingModel> model, int images,
                                     std::string id = "") {
-    auto request = std::make_unique<InferenceRequest>();
+    auto request = PixelRequest(images, kSide, SteadyClock().Now());
     request->id = std::move(id);
-    request->model_name = "model";
-    request->stages = StageTimes(SteadyClock().Now());
-    request->input =
-        NamedTensors{{"image_rgb",
-                      DataType::kUint8,
-                      {images, kSide, kSide, 3},
-                      ScatteredBytes::Copy(std::string(images * kSide * kSide * 3, 'A'))}};
     auto promise = std::make_shared<std::promise<Answer>>();
     ServingModel::Infer(std::move(model), std::move(request),
                         [promise](absl::StatusOr<InferenceResponse> response, StageTimes stages) {

@@ -17,35 +17,12 @@
 #include "server/core/testing/notification.h"
 #include "server/pipeline/served_model.h"
 #include "server/pipeline/silent_observer.h"
+#include "tests/server/pipeline/watched_clock.h"
 
 namespace fovea {
 namespace {
 
 constexpr int kRows = 300, kColumns = 40;
-
-// Steady time, which a test may move on, and counts how often it is asked by imaging's threads once
-// a batch has run: by who makes results, after each row of a map.
-class WatchedClock final : public Clock {
- public:
-  Nanos Now() const override {
-    if (counting) {
-      char name[16] = {};
-      pthread_getname_np(pthread_self(), name, sizeof(name));
-      if (std::string_view(name) == "imaging" && ++asked == event_at) event();
-    }
-    return SteadyClock().Now() + ahead;
-  }
-  void WaitUntil(CondVar& condition, Mutex& mutex, Nanos until) override
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
-    SteadyClock().WaitUntil(condition, mutex, until == kNever ? kNever : until - ahead);
-  }
-
-  std::atomic<Nanos> ahead = 0;
-  std::atomic<bool> counting = false;
-  mutable std::atomic<int> asked = 0;
-  int event_at = 0;
-  std::function<void()> event;  // when it is asked for that time
-};
 
 // Steady time, which imaging's threads are told, once `on`, when they are released.
 class HoldingClock final : public Clock {

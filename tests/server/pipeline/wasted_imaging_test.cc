@@ -1,44 +1,24 @@
 // What imaging did for a request that nobody waited for any more when it ended, wherever that was.
 #include <gtest/gtest.h>
-#include <pthread.h>
 
 #include <atomic>
 #include <functional>
 #include <future>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <utility>
 
 #include "base/status.h"
 #include "server/core/testing/notification.h"
 #include "server/pipeline/served_model.h"
 #include "server/pipeline/silent_observer.h"
+#include "tests/server/pipeline/pixel_request.h"
+#include "tests/server/pipeline/watched_clock.h"
 
 namespace fovea {
 namespace {
 
 constexpr int kSide = 128;  // twice the model's: the pictures are resized
-
-// Steady time, which a test may move on.
-class WatchedClock final : public Clock {
- public:
-  Nanos Now() const override {
-    char name[16] = {};
-    pthread_getname_np(pthread_self(), name, sizeof(name));
-    if (std::string_view(name) == "imaging" && ++asked == event_at) event();
-    return SteadyClock().Now() + ahead;
-  }
-  void WaitUntil(CondVar& condition, Mutex& mutex, Nanos until) override
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
-    SteadyClock().WaitUntil(condition, mutex, until == kNever ? kNever : until - ahead);
-  }
-
-  std::atomic<Nanos> ahead = 0;
-  mutable std::atomic<int> asked = 0;  // by imaging's threads
-  int event_at = 0;
-  std::function<void()> event;  // when they ask for that time
-};
 
 struct Observed {
   std::atomic<int> times = 0;  // that work was wasted
@@ -69,6 +49,7 @@ class Observer final : public SilentObserver {
 class WastedImagingTest : public testing::Test {
  protected:
   void SetUp() override {
+    clock_.counting = true;
     VersionToLoad parsed{.name = "model", .version = 1};
     auto spec = ParseModelSpec(
         "spec_version: 1 backbone: \"vit_demo_patch8_64\" random_weights { seed: 1 } "
@@ -94,16 +75,9 @@ class WastedImagingTest : public testing::Test {
   // `on_answer`, on the thread that has the answer.
   std::future<Answer> Send(
       int images, CancellationPtr cancellation, std::function<void()> on_answer = [] {}) {
-    auto request = std::make_unique<InferenceRequest>();
-    request->model_name = "model";
+    auto request = PixelRequest(images, kSide, clock_.Now());
     request->cancellation = std::move(cancellation);
     request->deadline = clock_.Now() + 600 * kSecond;
-    request->stages = StageTimes(clock_.Now());
-    request->input =
-        NamedTensors{{"image_rgb",
-                      DataType::kUint8,
-                      {images, kSide, kSide, 3},
-                      ScatteredBytes::Copy(std::string(images * kSide * kSide * 3, 'A'))}};
     auto promise = std::make_shared<std::promise<Answer>>();
     ServingModel::Infer(std::shared_ptr<const ServingModel>(std::shared_ptr<void>(), model_.get()),
                         std::move(request),
