@@ -35,10 +35,12 @@ def profile(request: pytest.FixtureRequest) -> pathlib.Path:
         [PYTHON, "-c", "import seccomp"], check=False, capture_output=True
     )
     if library.returncode != 0:
-        pytest.skip("python3-seccomp is not installed")
+        pytest.fail("python3-seccomp is not installed: deploy/setup/setup.sh test")
     file = PROFILES[request.param]
     if not file.exists():
-        pytest.skip(f"{request.param}'s profile is not at {file}: setup.sh test")
+        pytest.fail(
+            f"{request.param}'s profile is not at {file}: deploy/setup/setup.sh test"
+        )
     return file
 
 
