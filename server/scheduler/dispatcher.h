@@ -16,6 +16,7 @@
 #include "server/scheduler/batch_policy.h"
 #include "server/scheduler/batch_threads.h"
 #include "server/scheduler/concurrency_estimate.h"
+#include "server/scheduler/device_use.h"
 #include "server/scheduler/fair_share.h"
 #include "server/scheduler/latency_model.h"
 #include "server/scheduler/observer.h"
@@ -153,6 +154,7 @@ class Dispatcher {
     int running = 0;
     int running_images = 0;
     ConcurrencyEstimate concurrency;
+    DeviceUse device_use;
   };
 
   Queue* Find(QueueId queue);

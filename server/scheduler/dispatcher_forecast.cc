@@ -6,6 +6,12 @@
 #include "server/scheduler/forecast.h"
 
 namespace fovea {
+namespace {
+
+// Of a model of which nothing waits, threads that it must have kept busy to count.
+constexpr double kLeastUse = 0.01;
+
+}  // namespace
 
 Dispatcher::Starts Dispatcher::NextStarts(const Queue& queue, int threads, Nanos now) const {
   struct End {
@@ -57,11 +63,16 @@ Nanos Dispatcher::Forecast(const Queue& queue, const TaskOutline& outline, Nanos
     return std::min(one.options.instances * one.allowed_threads().most(), options_.device_threads);
   };
   int wanted_threads = most_threads(queue);
+  // With nobody of its model before it, it competes with what waits now alone.
+  const bool waits = queue.line.images() + queue.reserved.images() > 0;
   absl::InlinedVector<Outlook::Competitor, 8> competing;
   for (const auto& [id, other] : queues_) {
-    if (id == queue.id || other.line.empty()) continue;
+    if (id == queue.id) continue;
+    const double use = waits ? other.device_use.threads(now) : 0;
+    if (other.line.empty() && use < kLeastUse) continue;
     wanted_threads += most_threads(other);
     competing.push_back({.device_time = DeviceTimeInLine(other),
+                         .threads_used = use,
                          .share = static_cast<double>(queue.options.rate_limiter_priority) /
                                   other.options.rate_limiter_priority});
   }

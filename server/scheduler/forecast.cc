@@ -5,6 +5,11 @@
 #include "base/check.h"
 
 namespace fovea {
+namespace {
+
+constexpr double kLeastLeft = 0.01;  // threads, of a device that is full
+
+}  // namespace
 
 Nanos PredictFinish(const Outlook& outlook, const LatencyModel& latency) {
   FOVEA_CHECK(outlook.free_at.size() == static_cast<size_t>(outlook.parallel_batches));
@@ -21,10 +26,15 @@ Nanos PredictFinish(const Outlook& outlook, const LatencyModel& latency) {
   const Nanos own_time = time_ahead + latency.Slow(own_batch);
 
   const Nanos own_device_time = own_time * outlook.parallel_batches * outlook.threads_per_batch;
+  // Until it is done, if the others go on as they did; each takes its share at most.
+  double left = outlook.device_threads;
+  for (const Outlook::Competitor& other : outlook.competing) left -= other.threads_used;
+  const double until = own_device_time / std::max(left, kLeastLeft);
   Nanos competing_device_time = 0;
   for (const Outlook::Competitor& other : outlook.competing) {
-    competing_device_time +=
-        std::min(other.device_time, static_cast<Nanos>(own_device_time * other.share));
+    const auto coming = static_cast<Nanos>(until * other.threads_used);
+    competing_device_time += std::min(std::max(other.device_time, coming),
+                                      static_cast<Nanos>(own_device_time * other.share));
   }
   const Nanos free_at = outlook.free_at[batches_ahead % outlook.parallel_batches];
   const Nanos turn = free_at + time_ahead + competing_device_time / outlook.device_threads;

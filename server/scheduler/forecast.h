@@ -25,8 +25,9 @@ struct Outlook {
   Nanos ready_at = 0;  // when its images are decoded, and it can be run
   // The other models that compete for the device.
   struct Competitor {
-    Nanos device_time;  // that waits in its line
-    double share;       // of the device, for each 1 of this model's while both have work
+    Nanos device_time;        // that waits in its line
+    double threads_used = 0;  // lately, on average: as much will go on coming
+    double share;             // of the device, for each 1 of this model's while both have work
   };
   std::span<const Competitor> competing;
 };

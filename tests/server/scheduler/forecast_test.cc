@@ -80,19 +80,33 @@ TEST(ForecastTest, SpreadsTheLineOverTheInstances) {
 
 TEST(ForecastTest, SharesTheDeviceWithModelsThatHaveWork) {
   Outlook outlook = On(16);  // 30 alone
-  const std::vector<Outlook::Competitor> competing = {{1'000, 1}, {7, 1}};
+  const std::vector<Outlook::Competitor> competing = {{.device_time = 1'000, .share = 1},
+                                                      {.device_time = 7, .share = 1}};
   outlook.competing = competing;
   EXPECT_EQ(PredictFinish(outlook, Curve()), 100 + 30 + 30 + 7);
 }
 
 TEST(ForecastTest, AModelOfMoreWeightTakesSoMuchMoreOfTheDevice) {
   Outlook outlook = On(16);  // 30 alone
-  std::vector<Outlook::Competitor> competing = {{1'000, 2}};
+  std::vector<Outlook::Competitor> competing = {{.device_time = 1'000, .share = 2}};
   outlook.competing = competing;
   EXPECT_EQ(PredictFinish(outlook, Curve()), 100 + 30 + 60);
-  competing = {{1'000, 0.1}};
+  competing = {{.device_time = 1'000, .share = 0.1}};
   outlook.competing = competing;
   EXPECT_EQ(PredictFinish(outlook, Curve()), 100 + 30 + 3);
+}
+
+TEST(ForecastTest, WhatOthersTakeOnAverageGoesOnComing) {
+  Outlook outlook = On(16);  // 30 alone
+  outlook.device_threads = 4;
+  std::vector<Outlook::Competitor> competing = {{.device_time = 0, .threads_used = 1, .share = 1}};
+  outlook.competing = competing;
+  EXPECT_EQ(PredictFinish(outlook, Curve()), 100 + 30 + 10 / 4)
+      << "30 take 10 on the three threads that are left: 10 more come meanwhile";
+  competing[0].device_time = 12;
+  EXPECT_EQ(PredictFinish(outlook, Curve()), 100 + 30 + 12 / 4) << "more than that waits already";
+  competing[0].threads_used = 4;
+  EXPECT_EQ(PredictFinish(outlook, Curve()), 100 + 30 + 30 / 4) << "no more than its share";
 }
 
 }  // namespace

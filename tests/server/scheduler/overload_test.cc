@@ -176,5 +176,52 @@ INSTANTIATE_TEST_SUITE_P(
         Load{"TwiceTheDeviceBehindLightDecoding", 2, 1'000 * kMs, 0, 40 * kMs, 40 * kMs}),
     [](const auto& info) { return info.param.name; });
 
+// Of every two requests one is for a light model that always gets its part, the other for one that
+// gets what is left. Who is let in is in time: what light requests will take before it is counted,
+// though hardly any of them ever waits.
+TEST(OverloadOfTwoModelsTest, WhoIsLetInIsInTime) {
+  constexpr Nanos kLight = 1 * kMs, kHeavy = 12 * kMs;  // thread time of an image
+  constexpr int kThreads = 2;
+  std::mt19937_64 random(1);
+  std::lognormal_distribution<double> noise(0, 0.1);
+  Simulation simulation({.device_threads = kThreads});
+  const auto add_model = [&](Nanos per_image) {
+    return simulation.AddModel(
+        {.max_batch_size = kMaxBatch, .instances = kThreads}, [&, per_image](const Batch& batch) {
+          return static_cast<Nanos>(per_image * batch.images * noise(random));
+        });
+  };
+  const QueueId light = add_model(kLight), heavy = add_model(kHeavy);
+  for (int images = 1; images <= kMaxBatch; ++images) {  // as the warm-up does
+    simulation.dispatcher().RecordLatency(light, {images}, images * kLight, simulation.now());
+    simulation.dispatcher().RecordLatency(heavy, {images}, images * kHeavy, simulation.now());
+  }
+  int in_time = 0, late = 0, of_heavy = 0;
+  simulation.on_done = [&](QueueId queue, const Batch& batch) {
+    for (const auto& task : batch.tasks) {
+      (task->deadline() >= simulation.now() ? in_time : late) += 1;
+      of_heavy += queue == heavy;
+    }
+  };
+  const Nanos end = simulation.now() + kDuration;
+  const double capacity_for_each = static_cast<double>(kThreads) / (kLight + kHeavy);
+  std::exponential_distribution<double> gap(2 * 2 * capacity_for_each);  // twice, of two models
+  int arrivals = 0;
+  std::function<void()> arrive = [&] {
+    auto record = std::make_shared<TaskRecord>();
+    record->arrival = simulation.now();
+    record->deadline = simulation.now() + kSecond;
+    (void)simulation.Submit(++arrivals % 2 == 0 ? light : heavy, record);
+    const Nanos next = simulation.now() + static_cast<Nanos>(gap(random));
+    if (next < end) simulation.At(next, arrive);
+  };
+  arrive();
+  simulation.RunToTheEnd();
+  EXPECT_LT(late, in_time / 100);
+  // Light requests take a sixth of the device at that rate, the others the rest of it.
+  const double left = kThreads - arrivals / 2 * static_cast<double>(kLight) / kDuration;
+  EXPECT_GE(of_heavy, 0.95 * left * kDuration / kHeavy);
+}
+
 }  // namespace
 }  // namespace fovea
