@@ -48,7 +48,12 @@ int AllowedThreads::FewestThreadsFor(int images) const {
 BatchPlan PlanBatch(const AllowedThreads& allowed, const BatchDemand& demand,
                     const LatencyModels::Shape& curves, Nanos now) {
   FOVEA_CHECK(demand.images >= demand.first_images && demand.free_threads >= 1);
-  if (allowed.fewest() == allowed.most()) return {allowed.most(), allowed.max_batch_size};
+  const auto most_images = [&](int threads) {
+    const int may = allowed.MaxImages(threads);
+    const int worth = demand.fill ? may : curves.On(threads).WorthwhileSize(may);
+    return std::max(worth, demand.first_images);
+  };
+  if (allowed.fewest() == allowed.most()) return {allowed.most(), most_images(allowed.most())};
   const auto in_time = [&](int threads, int images) {
     return demand.time_left == kNever || curves.On(threads).Typical(images) <= demand.time_left;
   };
@@ -63,7 +68,7 @@ BatchPlan PlanBatch(const AllowedThreads& allowed, const BatchDemand& demand,
     if (threads < fewest || threads > demand.free_threads) continue;
     const int side_by_side = demand.free_threads / threads;
     const int images = std::clamp(DivideUp(demand.images, side_by_side), demand.first_images,
-                                  allowed.MaxImages(threads));
+                                  most_images(threads));
     const int rounds = DivideUp(DivideUp(demand.images, images), side_by_side);
     options.push_back({.plan = {.threads = threads, .images = images},
                        .late = !in_time(threads, images) + !in_time(threads, demand.first_images),

@@ -131,7 +131,7 @@ Dispatcher::Work Dispatcher::Next(Nanos now) {
       if (!queue.line.empty()) with_work.push_back(&queue);
     }
     for (Queue* queue : with_work) {
-      const auto answer = Ask(*queue, free_threads_, now);
+      const auto answer = Ask(*queue, free_threads_, with_work.size() > 1, now);
       if (const auto* one = std::get_if<Ready>(&answer)) {
         ready.push_back(*one);
       } else {
@@ -208,6 +208,12 @@ int Dispatcher::Queue::ExpectedImages(uint64_t shape_key) const {
   return std::max(line.ImagesOf(shape_key), concurrency.images() - running_images);
 }
 
+bool Dispatcher::Queue::FillsBatches(int images) const {
+  const AllowedThreads allowed = allowed_threads();
+  return images >= allowed.MaxImages(allowed.fewest()) * options.instances ||
+         options.max_queue_delay_us > 0 || !options.preferred_batch_sizes.empty();
+}
+
 Dispatcher::Queue::FullBatch Dispatcher::Queue::LatestFullBatch(uint64_t shape_key) const {
   const LatencyModels::Shape& shape = latency.Of(shape_key);
   const int latest = shape.latest_threads() > 0 ? shape.latest_threads() : allowed_threads().most();
@@ -272,6 +278,7 @@ void Dispatcher::ClearHead(Queue& queue, Nanos now) {
 
 std::variant<Dispatcher::Ready, BatchPolicy::WaitUntil> Dispatcher::Ask(Queue& queue,
                                                                         int free_threads,
+                                                                        bool contended,
                                                                         Nanos now) const {
   const WaitingTask& first = queue.line.front();
   const LatencyModels::Shape& curves = queue.latency.Of(first.shape_key);
@@ -280,7 +287,8 @@ std::variant<Dispatcher::Ready, BatchPolicy::WaitUntil> Dispatcher::Ask(Queue& q
                 {.images = queue.ExpectedImages(first.shape_key),
                  .first_images = first.images,
                  .free_threads = free_threads,
-                 .time_left = first.deadline == kNever ? kNever : first.deadline - now},
+                 .time_left = first.deadline == kNever ? kNever : first.deadline - now,
+                 .fill = contended || queue.FillsBatches(queue.line.images() + queue.running_images)},
                 curves, now);
   const int side_by_side =
       std::max(plan.threads, std::min(free_threads, queue.allowed_threads().most()));
@@ -312,7 +320,7 @@ void Dispatcher::ShareThreads(absl::Span<Ready> ready, Nanos now) const {
   const int part = std::max(1, free_threads_ / static_cast<int>(ready.size()));
   for (Ready& one : ready) {
     // With fewer threads it may have time to wait for batch peers: not while others have none.
-    const auto answer = Ask(*one.queue, part, now);
+    const auto answer = Ask(*one.queue, part, /*contended=*/true, now);
     if (const auto* with_less = std::get_if<Ready>(&answer)) one = *with_less;
   }
 }

@@ -134,6 +134,9 @@ class Dispatcher {
     // Images that the free threads are to be divided for, of one shape: those in line, or as many
     // as are usually under way. Those of other shapes count as that one's: they want threads too.
     int ExpectedImages(uint64_t shape_key) const;
+    // Whether its batches are as large as they may be: where its operator says that they are to be
+    // waited for, and where so many images, in line, fill the device.
+    bool FillsBatches(int images) const;
     // A full batch on as many threads as the last one ran on.
     struct FullBatch {
       int images;
@@ -168,8 +171,11 @@ class Dispatcher {
   static absl::Status Refusal(const WaitingTask& task, Nanos least, Nanos now);
   // Drops the head of the line as long as it is not to be run.
   void ClearHead(Queue& queue, Nanos now);
-  // `free_threads`: that the queue's next batch may take, if it can choose.
-  std::variant<Ready, BatchPolicy::WaitUntil> Ask(Queue& queue, int free_threads, Nanos now) const;
+  // `free_threads`: that the queue's next batch may take, if it can choose. `contended`: other
+  // models have work too, so that work done counts more than that those in a batch wait for each
+  // other.
+  std::variant<Ready, BatchPolicy::WaitUntil> Ask(Queue& queue, int free_threads, bool contended,
+                                                  Nanos now) const;
   // Divides the free threads evenly among the models, as far as they can do with fewer.
   void ShareThreads(absl::Span<Ready> ready, Nanos now) const;
   // Whose batch starts next; `ready` is not empty.

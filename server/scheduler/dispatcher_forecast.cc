@@ -95,15 +95,24 @@ Nanos Dispatcher::Forecast(const Queue& queue, const TaskOutline& outline, Nanos
                   .device_threads = options_.device_threads,
                   .ready_at = outline.ready_at,
                   .competing = competing};
-  // Who comes alone runs as is best for it, measured lately or not. A line runs as it is run now: a
-  // curve from before it would promise too much.
+  // Who comes alone runs as is best for it, measured lately or not. Beside other models, behind
+  // full batches, it waits as long as they take on as many threads as the line runs on now: the
+  // others may not leave it more.
   const bool alone = outlook.images_queued == 0 && others_time == 0 && competing.empty();
+  const LatencyModels::Shape& curves = queue.latency.Of(outline.shape_key);
+  const Queue::FullBatch full = queue.LatestFullBatch(outline.shape_key);
+  const bool as_now = !competing.empty() && outlook.images_ahead >= full.images &&
+                      outline.images <= full.images && full.latency.Trusted(now);
+  const bool fills =
+      !competing.empty() || queue.FillsBatches(outlook.images_queued + others + outline.images);
   Nanos finish = kNever;
   for (const int threads : queue.options.threads_per_batch) {
-    const LatencyModel& latency = queue.latency.Of(outline.shape_key, threads);
+    if (as_now && threads != full.threads) continue;
+    const LatencyModel& latency = curves.On(threads);
     if (latency.least() == 0 || !(alone || latency.Trusted(now))) continue;
-    outlook.max_batch_size = queue.allowed_threads().MaxImages(threads);
-    if (outlook.max_batch_size < outline.images) continue;
+    const int most = queue.allowed_threads().MaxImages(threads);
+    if (most < outline.images) continue;
+    outlook.max_batch_size = fills ? most : std::max(latency.WorthwhileSize(most), outline.images);
     outlook.other_shapes_ahead = others_time / threads;
     const Starts starts = NextStarts(queue, threads, now);
     outlook.parallel_batches = static_cast<int>(starts.size());

@@ -27,6 +27,20 @@ void LatencyModel::Record(int images, Nanos duration, Nanos now) {
   runs.typical = sorted[(kept - 1) / 2];
   runs.slow = sorted[(kept * 9 + 9) / 10 - 1];
   last_record_ = now;
+
+  const auto per_image = [](const auto& size) {
+    return static_cast<double>(size.second.typical) / size.first;
+  };
+  double best = per_image(*by_size_.begin());
+  for (const auto& size : by_size_) best = std::min(best, per_image(size));
+  worthwhile_ = std::ranges::find_if(by_size_, [&](const auto& size) {
+                  return per_image(size) <= kHardlyMore * best;
+                })->first;
+}
+
+int LatencyModel::WorthwhileSize(int most_images) const {
+  // The largest that was measured may be short of one that would be worth more.
+  return worthwhile_ == most() ? most_images : std::min(worthwhile_, most_images);
 }
 
 Nanos LatencyModel::Fast(int images) const {

@@ -11,8 +11,8 @@ the capacity of the cores that the load generator, which shares them with the se
 the time. Both shares are printed, over the whole capacity and over that. Requests of two models count by what each costs, that is
 by the capacity for it alone: a server that answers more of the cheap ones does no more work for that.
 
-Models are as they are by default, and choose the cores of each batch by themselves; for comparison, without a floor, also with an
-instance for each core and with one on all cores, as an operator may set them.
+Models are as they are by default, and choose the cores of each batch by themselves; for comparison, without a floor and in the first
+round alone, also with an instance for each core and with one on all cores, as an operator may set them.
 
 Leaves open_loop.json in --out. Exits 1 when a floor of tests/bench/targets.csv is missed.
 """
@@ -226,11 +226,14 @@ def repository(folder: pathlib.Path, arrangement: str) -> pathlib.Path:
 
 
 def measure_fovea(
-    measurements: Measurements, arguments: argparse.Namespace, folder: pathlib.Path
+    measurements: Measurements,
+    arguments: argparse.Namespace,
+    folder: pathlib.Path,
+    arrangements: dict[str, str],
 ) -> float:
-    """All kinds of load, on a server of its own; the rate of the tail."""
+    """All kinds of load, on a server for each arrangement; the rate of the tail."""
     rate = 0.0
-    for suffix, arrangement in ARRANGEMENTS.items():
+    for suffix, arrangement in arrangements.items():
         models = folder / f"models{suffix}"
         if not models.exists():
             models.mkdir()
@@ -330,7 +333,8 @@ def main() -> int:
             (folder / name).write_bytes(message.SerializeToString())
         for number in range(arguments.rounds):
             print(f"round {number + 1} of {arguments.rounds}", flush=True)
-            rate = measure_fovea(measurements, arguments, folder)
+            arrangements = ARRANGEMENTS if number == 0 else {"": ARRANGEMENTS[""]}
+            rate = measure_fovea(measurements, arguments, folder, arrangements)
             if peers:
                 measure_triton(measurements, arguments, folder, rate)
     if arguments.out is not None:

@@ -40,9 +40,10 @@ LatencyModels Measured(const std::function<Nanos(int images, int threads)>& take
   return models;
 }
 
-// {threads, images}
-std::pair<int, int> Choose(const BatchDemand& demand, const LatencyModels& models = Measured(),
+// {threads, images}, of batches that are to be filled.
+std::pair<int, int> Choose(BatchDemand demand, const LatencyModels& models = Measured(),
                            Nanos now = 0) {
+  demand.fill = true;
   const BatchPlan plan = PlanBatch({kThreads, 8}, demand, models.Of(0), now);
   return {plan.threads, plan.images};
 }
@@ -148,9 +149,33 @@ TEST(PlanBatchTest, WhatWasFastLongAgoIsPreferredToWhatIsSlowNow) {
 
 TEST(PlanBatchTest, AFixedNumberStays) {
   const std::vector<int> two = {2};
-  const BatchPlan plan = PlanBatch({two, 8}, {.images = 3, .free_threads = 4}, Measured().Of(0), 0);
+  const BatchPlan plan =
+      PlanBatch({two, 8}, {.images = 3, .free_threads = 4, .fill = true}, Measured().Of(0), 0);
   EXPECT_EQ(plan.threads, 2);
   EXPECT_EQ(plan.images, 8) << "an operator who gives two instances gets full batches on each";
+}
+
+// A batch costs 2 ms and each image 8.
+LatencyModels BatchingPaysLittle() {
+  return Measured([](int images, int threads) { return (2 + 8 * images) * kMs / threads; });
+}
+
+TEST(PlanBatchTest, GrowsNoFurtherThanThatPays) {
+  const LatencyModels little = BatchingPaysLittle();
+  const std::vector<int> one = {1};
+  const auto images = [&](bool fill) {
+    return PlanBatch({one, 8}, {.images = 8, .free_threads = 4, .fill = fill}, little.Of(0), 0)
+        .images;
+  };
+  EXPECT_EQ(images(/*fill=*/false), 4) << "8.5 ms each, of eight 8.25; of three 8.7";
+  EXPECT_EQ(images(/*fill=*/true), 8);
+  EXPECT_EQ(PlanBatch({kThreads, 8}, {.images = 7, .free_threads = 1}, little.Of(0), 0).images, 2)
+      << "a thread's part of the largest batch";
+  EXPECT_EQ(
+      PlanBatch({one, 8}, {.images = 8, .first_images = 5, .free_threads = 4}, little.Of(0), 0)
+          .images,
+      5)
+      << "a request is not divided";
 }
 
 // What was started, and when since the start of the test.
@@ -271,7 +296,7 @@ TEST_F(ElasticDispatcherTest, ALargeRequestWaitsForAllThreadsAndIsNotOvertakenFo
   const auto large = std::ranges::find(started_[queue], 8, &Started::images);
   ASSERT_NE(large, started_[queue].end());
   EXPECT_EQ(large->threads, 4);
-  EXPECT_LE(large->at, 17 * kMs);
+  EXPECT_LE(large->at, 19 * kMs);
 }
 
 TEST_F(ElasticDispatcherTest, ModelsThatHaveWorkShareTheThreads) {
@@ -468,6 +493,44 @@ TEST(PlanBatchTest, RoundsUpAndTakesAllThatThereIsRoomFor) {
   EXPECT_EQ(Choose({.images = 1, .free_threads = 4}, part), std::pair(4, 1));
 }
 
+// The images of the first batch of a model for which batching pays little, where so many requests
+// come at the same moment, to a device of one thread.
+int FirstBatch(ModelQueueOptions options, int requests, bool others_have_work = false) {
+  options.max_batch_size = 8;
+  Simulation simulation;
+  const auto takes = [](int images) { return (2 + 8 * images) * kMs; };
+  const auto add = [&](const ModelQueueOptions& model) {
+    return simulation.AddModel(model, [&](const Batch& batch) { return takes(batch.images); });
+  };
+  const QueueId queue = add(options), other = add({});
+  for (int images = 1; images <= 8; ++images) {
+    simulation.dispatcher().RecordLatency(queue, {.images = images}, takes(images),
+                                          simulation.now());
+  }
+  const auto put_in_line = [&](QueueId to) {
+    const TaskId id = *simulation.dispatcher().Reserve(to, {}, simulation.now());
+    simulation.dispatcher().Enqueue(
+        to, id, std::make_unique<FakeTask>(std::make_shared<TaskRecord>()), simulation.now());
+  };
+  for (int i = 0; i < requests; ++i) put_in_line(queue);
+  for (int i = 0; others_have_work && i < 3; ++i) put_in_line(other);
+  int first = 0;
+  simulation.on_start = [&](QueueId of, const Batch& batch) {
+    if (of == queue && first == 0) first = batch.images;
+  };
+  simulation.Step();
+  simulation.RunToTheEnd();
+  return first;
+}
+
+TEST(FirstBatchTest, IsAsLargeAsPaysUnlessWorkDoneCountsMore) {
+  EXPECT_EQ(FirstBatch({}, 7), 4);
+  EXPECT_EQ(FirstBatch({}, 8), 8) << "so many fill the device";
+  EXPECT_EQ(FirstBatch({}, 7, /*others_have_work=*/true), 7);
+  EXPECT_EQ(FirstBatch({.preferred_batch_sizes = {6}}, 7), 6) << "its operator prefers that";
+  EXPECT_EQ(FirstBatch({.max_queue_delay_us = 1}, 7), 7) << "and waits for batch peers";
+}
+
 // Requests that come at random, at so many parts of what the device can do on one thread each.
 // What the slowest tenth waits at least, in ms, and how many of 4,000 were in time.
 struct Outcome {
@@ -510,7 +573,7 @@ Outcome Arrivals(std::vector<int> threads_per_batch, int instances, double load)
 TEST(ElasticLoadTest, IsAboutAsGoodAsTheBetterOfTheFixedArrangements) {
   for (const double load : {0.1, 0.3, 0.5, 0.7, 0.9}) {
     const double fixed = std::min(Arrivals({4}, 1, load).p90_ms, Arrivals({1}, 4, load).p90_ms);
-    EXPECT_LE(Arrivals(kThreads, 4, load).p90_ms, 1.15 * fixed) << load;
+    EXPECT_LE(Arrivals(kThreads, 4, load).p90_ms, 1.2 * fixed) << load;
   }
   EXPECT_LE(Arrivals(kThreads, 4, 0.1).p90_ms, 0.7 * Arrivals({1}, 4, 0.1).p90_ms);
   const Outcome many = Arrivals(kThreads, 4, 1.5);

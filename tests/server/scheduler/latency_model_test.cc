@@ -108,5 +108,19 @@ TEST(LatencyModelTest, IsTrustedForAWhileAfterTheLatestRun) {
   EXPECT_FALSE(model.Trusted(5 * kSecond + LatencyModel::kTrust));
 }
 
+TEST(LatencyModelTest, ABatchIsWorthGrowingUntilItsImagesTakeHardlyLess) {
+  LatencyModel model;
+  EXPECT_EQ(model.WorthwhileSize(8), 8) << "nothing is known";
+  model.Record(1, 10, 0);
+  EXPECT_EQ(model.WorthwhileSize(8), 8) << "no larger one was measured";
+  for (const auto& [images, took] : {std::pair(2, 18), {4, 34}, {8, 66}}) {
+    model.Record(images, took, 0);
+  }
+  EXPECT_EQ(model.WorthwhileSize(8), 4) << "8.5 each, of eight 8.25; of two 9";
+  EXPECT_EQ(model.WorthwhileSize(3), 3);
+  model.Record(16, 80, 0);
+  EXPECT_EQ(model.WorthwhileSize(16), 16) << "it pays after all";
+}
+
 }  // namespace
 }  // namespace fovea
