@@ -282,14 +282,14 @@ std::variant<Dispatcher::Ready, BatchPolicy::WaitUntil> Dispatcher::Ask(Queue& q
                                                                         Nanos now) const {
   const WaitingTask& first = queue.line.front();
   const LatencyModels::Shape& curves = queue.latency.Of(first.shape_key);
-  const BatchPlan plan =
-      PlanBatch(queue.allowed_threads(),
-                {.images = queue.ExpectedImages(first.shape_key),
-                 .first_images = first.images,
-                 .free_threads = free_threads,
-                 .time_left = first.deadline == kNever ? kNever : first.deadline - now,
-                 .fill = contended || queue.FillsBatches(queue.line.images() + queue.running_images)},
-                curves, now);
+  const BatchPlan plan = PlanBatch(
+      queue.allowed_threads(),
+      {.images = queue.ExpectedImages(first.shape_key),
+       .first_images = first.images,
+       .free_threads = free_threads,
+       .time_left = first.deadline == kNever ? kNever : first.deadline - now,
+       .fill = contended || queue.FillsBatches(queue.line.images() + queue.running_images)},
+      curves, now);
   const int side_by_side =
       std::max(plan.threads, std::min(free_threads, queue.allowed_threads().most()));
   const TaskQueue::Forming forming = queue.line.Look(plan.images);
