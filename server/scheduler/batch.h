@@ -13,7 +13,7 @@ namespace fovea {
 
 // Why a batch was closed.
 enum class CloseReason {
-  kFull,       // as many images as the model takes
+  kFull,       // as many wait as all batches that can start now have room for
   kPreferred,  // as many images as one of the preferred sizes
   kDeadline,   // waiting longer, or running more, would have missed the earliest deadline
   kDelay,      // the queue delay was used up while the device was idle

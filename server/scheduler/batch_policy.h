@@ -19,8 +19,8 @@ namespace fovea {
 //     can start now have room for;
 //   - when by the latency curve a later start would miss the earliest deadline;
 //   - when somebody in line has waited for the queue delay, which may be none.
-// Where other batches start beside it (batch_threads.h) it takes its part of these. It takes no
-// more images than the earliest deadline leaves time for. A deadline of a lower priority keeps
+// It takes no more images than were planned for it (PlanBatch), and than the earliest deadline
+// leaves time for. A deadline of a lower priority keeps
 // tasks of lower priorities out of the batch, never one of the first's own.
 class BatchPolicy {
  public:
@@ -32,7 +32,7 @@ class BatchPolicy {
 
   struct Snapshot {
     int images = 0;          // in line for this batch, also more than it can take; >= 1
-    int most_images = 1;     // that it may take: part of the line where others take the rest
+    int most_images = 1;     // that it may take: its part where others take the rest, or what pays
     int room = 1;            // for images, in all batches that could start now
     Nanos longest_wait = 0;  // of anybody in line, also those of another shape
     // Of those that would be in it and stand with the first: in its priority, and delayed as it is.

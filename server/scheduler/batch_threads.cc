@@ -50,7 +50,7 @@ BatchPlan PlanBatch(const AllowedThreads& allowed, const BatchDemand& demand,
   FOVEA_CHECK(demand.images >= demand.first_images && demand.free_threads >= 1);
   const auto most_images = [&](int threads) {
     const int may = allowed.MaxImages(threads);
-    const int worth = demand.fill ? may : curves.On(threads).WorthwhileSize(may);
+    const int worth = demand.fill ? may : curves.On(threads).WorthwhileSize(may, now);
     return std::max(worth, demand.first_images);
   };
   if (allowed.fewest() == allowed.most()) return {allowed.most(), most_images(allowed.most())};
@@ -74,14 +74,14 @@ BatchPlan PlanBatch(const AllowedThreads& allowed, const BatchDemand& demand,
                        .late = !in_time(threads, images) + !in_time(threads, demand.first_images),
                        .all_take = rounds * Hoped(allowed, curves, threads, images, now)});
   }
-  if (options.empty()) return {.threads = fewest, .images = allowed.MaxImages(fewest)};
+  if (options.empty()) return {.threads = fewest, .images = most_images(fewest)};
   const Option& best = *std::ranges::min_element(options, [](const Option& a, const Option& b) {
     return std::tie(a.late, a.all_take) < std::tie(b.late, b.all_take);
   });
   if (best.late == 2) {
     for (const int threads : allowed.threads) {
       if (threads > demand.free_threads && in_time(threads, demand.first_images)) {
-        return {.threads = threads, .images = allowed.MaxImages(threads)};
+        return {.threads = threads, .images = most_images(threads)};
       }
     }
   }

@@ -36,7 +36,7 @@ struct BatchDemand {
   int first_images = 1;      // of the first task, which is not divided
   int free_threads = 1;      // for this model; >= 1
   Nanos time_left = kNever;  // until the first task's deadline
-  bool fill = false;         // batches are to be as large as they may
+  bool fill = false;         // batches may have more images than pay, up to MaxImages
 };
 
 struct BatchPlan {
@@ -44,14 +44,15 @@ struct BatchPlan {
   int images = 1;   // at most
 };
 
-// Pure. No batch has more images than it is worth growing to (LatencyModel::WorthwhileSize), unless
-// batches are to be filled. Few images get all free threads in one batch, many are divided into
-// batches of fewer threads that run side by side: by the latency curves, so that all in line are
-// done soonest. Of numbers of threads that do about as well the smallest is taken, which costs
-// least device time. A number that was not measured for LatencyModel::kFresh, or never, is taken to
-// be as good as the others let hope: as many times faster as it is larger. One with which the first
-// task is in time comes before one with which it is late. Where it is late on all that are free,
-// and would not be on more, the batch is to wait for these.
+// Pure. Unless batches are to be filled they have no more images than pay
+// (LatencyModel::WorthwhileSize), or than the first task has. Few images get all free threads in
+// one batch, many are divided into batches of fewer threads that run side by side: by the latency
+// curves, so that all in line are done soonest. Of numbers of threads that do about as well the
+// smallest is taken, which costs least device time. A number that was not measured for
+// LatencyModel::kFresh, or never, is taken to be as good as the others let hope: as many times
+// faster as it is larger. One with which the first task is in time comes before one with which it
+// is late. Where it is late on all that are free, and would not be on more, the batch is to wait
+// for these.
 BatchPlan PlanBatch(const AllowedThreads& allowed, const BatchDemand& demand,
                     const LatencyModels::Shape& curves, Nanos now);
 

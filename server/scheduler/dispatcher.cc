@@ -163,7 +163,7 @@ void Dispatcher::Done(QueueId id, int instance, RunOutcome outcome, Nanos durati
   --queue.running;
   queue.running_images -= run.batch.images;
   queue.concurrency.OnBatchDone(now);
-  queue.device_use.Add(duration * run.batch.threads, now);
+  queue.busy_threads.Add(run.batch.threads, duration, now);
   free_threads_ += run.batch.threads;
   if (outcome == RunOutcome::kWhole) queue.latency.Record(run.batch, duration, now);
   if (run.charged.has_value()) {

@@ -15,8 +15,8 @@
 #include "server/scheduler/batch.h"
 #include "server/scheduler/batch_policy.h"
 #include "server/scheduler/batch_threads.h"
+#include "server/scheduler/busy_threads.h"
 #include "server/scheduler/concurrency_estimate.h"
-#include "server/scheduler/device_use.h"
 #include "server/scheduler/fair_share.h"
 #include "server/scheduler/latency_model.h"
 #include "server/scheduler/observer.h"
@@ -134,8 +134,9 @@ class Dispatcher {
     // Images that the free threads are to be divided for, of one shape: those in line, or as many
     // as are usually under way. Those of other shapes count as that one's: they want threads too.
     int ExpectedImages(uint64_t shape_key) const;
-    // Whether its batches are as large as they may be: where its operator says that they are to be
-    // waited for, and where so many images, in line, fill the device.
+    // Whether its batches are filled, beyond what pays: its description has preferred sizes or a
+    // queue delay, or `images`, of all shapes, in line and running, are as many as all its
+    // instances hold at once.
     bool FillsBatches(int images) const;
     // A full batch on as many threads as the last one ran on.
     struct FullBatch {
@@ -157,7 +158,7 @@ class Dispatcher {
     int running = 0;
     int running_images = 0;
     ConcurrencyEstimate concurrency;
-    DeviceUse device_use;
+    BusyThreads busy_threads;
   };
 
   Queue* Find(QueueId queue);
@@ -171,9 +172,9 @@ class Dispatcher {
   static absl::Status Refusal(const WaitingTask& task, Nanos least, Nanos now);
   // Drops the head of the line as long as it is not to be run.
   void ClearHead(Queue& queue, Nanos now);
-  // `free_threads`: that the queue's next batch may take, if it can choose. `contended`: other
-  // models have work too, so that work done counts more than that those in a batch wait for each
-  // other.
+  // `free_threads`: that the queue's next batch may take, if it can choose. `contended`: another
+  // model has tasks in line and an idle instance. Then throughput counts more than the latency of a
+  // batch, and batches are filled.
   std::variant<Ready, BatchPolicy::WaitUntil> Ask(Queue& queue, int free_threads, bool contended,
                                                   Nanos now) const;
   // Divides the free threads evenly among the models, as far as they can do with fewer.

@@ -8,8 +8,10 @@
 namespace fovea {
 namespace {
 
-// Of a model of which nothing waits, threads that it must have kept busy to count.
-constexpr double kLeastUse = 0.01;
+// A model with nothing in line competes if it keeps at least this many threads busy.
+constexpr double kFewestBusyThreads = 0.01;
+// Of the device, that others keep busy before they decide how many threads a long line gets.
+constexpr double kBusyShare = 0.1;
 
 }  // namespace
 
@@ -59,61 +61,71 @@ Nanos Dispatcher::DeviceTimeInLine(const Queue& queue, std::optional<uint64_t> e
 }
 
 Nanos Dispatcher::Forecast(const Queue& queue, const TaskOutline& outline, Nanos now) const {
+  // Those of other shapes are taken to be spread evenly over the line; who holds a place, to be of
+  // this shape.
+  const int line = queue.line.images();
+  const int other_shapes = line - queue.line.ImagesOf(outline.shape_key);
+  const int before = queue.line.ImagesBefore(outline.priority, outline.deadline);
+  const double share_before = line > 0 ? static_cast<double>(before) / line : 0;
+  const int other_shapes_before = static_cast<int>(other_shapes * share_before);
+  const auto other_shapes_time =
+      other_shapes_before > 0
+          ? static_cast<Nanos>(DeviceTimeInLine(queue, outline.shape_key) * share_before)
+          : Nanos{0};
+  const int images_ahead = before - other_shapes_before +
+                           queue.reserved.ImagesBefore(outline.priority, outline.deadline);
+  const Queue::FullBatch full = queue.LatestFullBatch(outline.shape_key);
+
   const auto most_threads = [&](const Queue& one) {
     return std::min(one.options.instances * one.allowed_threads().most(), options_.device_threads);
   };
   int wanted_threads = most_threads(queue);
-  // With nobody of its model before it, it competes with what waits now alone.
-  const bool waits = queue.line.images() + queue.reserved.images() > 0;
-  absl::InlinedVector<Outlook::Competitor, 8> competing;
+  double busy_threads = 0;
+  // Who is in the next batch waits for what others have in line now; for what they usually take
+  // besides, who is behind it.
+  const bool in_next_batch = images_ahead + outline.images <= full.images;
+  absl::InlinedVector<Outlook::Competitor, 32> competing;
   for (const auto& [id, other] : queues_) {
     if (id == queue.id) continue;
-    const double use = waits ? other.device_use.threads(now) : 0;
-    if (other.line.empty() && use < kLeastUse) continue;
+    const bool counts = !in_next_batch && other.state == QueueState::kAccepting;
+    const double busy = counts ? other.busy_threads.average(now) : 0;
+    if (other.line.empty() && busy < kFewestBusyThreads) continue;
     wanted_threads += most_threads(other);
+    busy_threads += busy;
     competing.push_back({.device_time = DeviceTimeInLine(other),
-                         .threads_used = use,
+                         .busy_threads = busy,
                          .share = static_cast<double>(queue.options.rate_limiter_priority) /
                                   other.options.rate_limiter_priority});
   }
   if (wanted_threads <= options_.device_threads) competing.clear();  // there is room for all
-  // Those of other shapes are taken to be spread evenly over the line; who holds a place, to be of
-  // this shape.
-  const int line = queue.line.images();
-  const int others = line - queue.line.ImagesOf(outline.shape_key);
-  const int before = queue.line.ImagesBefore(outline.priority, outline.deadline);
-  const double share_before = line > 0 ? static_cast<double>(before) / line : 0;
-  const int others_before = static_cast<int>(others * share_before);
-  const auto others_time =
-      others_before > 0
-          ? static_cast<Nanos>(DeviceTimeInLine(queue, outline.shape_key) * share_before)
-          : Nanos{0};
   Outlook outlook{.images = outline.images,
-                  .images_ahead = before - others_before +
-                                  queue.reserved.ImagesBefore(outline.priority, outline.deadline),
-                  .images_queued = line - others + queue.reserved.images(),
+                  .images_ahead = images_ahead,
+                  .images_queued = line - other_shapes + queue.reserved.images(),
                   .device_threads = options_.device_threads,
                   .ready_at = outline.ready_at,
                   .competing = competing};
-  // Who comes alone runs as is best for it, measured lately or not. Beside other models, behind
-  // full batches, it waits as long as they take on as many threads as the line runs on now: the
-  // others may not leave it more.
-  const bool alone = outlook.images_queued == 0 && others_time == 0 && competing.empty();
-  const LatencyModels::Shape& curves = queue.latency.Of(outline.shape_key);
-  const Queue::FullBatch full = queue.LatestFullBatch(outline.shape_key);
-  const bool as_now = !competing.empty() && outlook.images_ahead >= full.images &&
-                      outline.images <= full.images && full.latency.Trusted(now);
+  // Who finds nobody may run on any number of threads, measured lately or not. Otherwise only what
+  // was measured lately counts: an old curve may promise too much. Behind a device full of its
+  // model, and beside others that are busy, it is the latest batch's number of threads: the others
+  // may never leave more.
+  const bool alone = outlook.images_queued == 0 && other_shapes_time == 0 && competing.empty();
+  const bool as_latest = images_ahead >= queue.options.max_batch_size && !competing.empty() &&
+                         busy_threads >= kBusyShare * options_.device_threads &&
+                         outline.images <= full.images && full.latency.Trusted(now);
+  // As Ask decides it; who used the device lately will have work again.
   const bool fills =
-      !competing.empty() || queue.FillsBatches(outlook.images_queued + others + outline.images);
+      !competing.empty() || queue.FillsBatches(line + queue.reserved.images() + outline.images);
+  const LatencyModels::Shape& curves = queue.latency.Of(outline.shape_key);
   Nanos finish = kNever;
   for (const int threads : queue.options.threads_per_batch) {
-    if (as_now && threads != full.threads) continue;
+    if (as_latest && threads != full.threads) continue;
     const LatencyModel& latency = curves.On(threads);
     if (latency.least() == 0 || !(alone || latency.Trusted(now))) continue;
     const int most = queue.allowed_threads().MaxImages(threads);
     if (most < outline.images) continue;
-    outlook.max_batch_size = fills ? most : std::max(latency.WorthwhileSize(most), outline.images);
-    outlook.other_shapes_ahead = others_time / threads;
+    outlook.images_per_batch =
+        fills ? most : std::max(latency.WorthwhileSize(most, now), outline.images);
+    outlook.other_shapes_ahead = other_shapes_time / threads;
     const Starts starts = NextStarts(queue, threads, now);
     outlook.parallel_batches = static_cast<int>(starts.size());
     outlook.threads_per_batch = threads;

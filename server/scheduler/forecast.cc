@@ -7,7 +7,7 @@
 namespace fovea {
 namespace {
 
-constexpr double kLeastLeft = 0.01;  // threads, of a device that is full
+constexpr double kFewestThreadsLeft = 0.01;  // of a device that others keep busy
 
 }  // namespace
 
@@ -16,7 +16,7 @@ Nanos PredictFinish(const Outlook& outlook, const LatencyModel& latency) {
   if (outlook.images_queued == 0 && outlook.other_shapes_ahead == 0 && outlook.competing.empty()) {
     return std::max(outlook.free_at[0], outlook.ready_at) + latency.Fast(outlook.images);
   }
-  const int max = outlook.max_batch_size;
+  const int max = outlook.images_per_batch;
   int batches_ahead = outlook.images_ahead / max;
   if (outlook.images_ahead % max + outlook.images > max) ++batches_ahead;  // they do not fit in
   const int peers = outlook.images_queued / outlook.parallel_batches;
@@ -25,19 +25,20 @@ Nanos PredictFinish(const Outlook& outlook, const LatencyModel& latency) {
                            outlook.other_shapes_ahead / outlook.parallel_batches;
   const Nanos own_time = time_ahead + latency.Slow(own_batch);
 
-  const Nanos own_device_time = own_time * outlook.parallel_batches * outlook.threads_per_batch;
-  // Until it is done, if the others go on as they did; each takes its share at most.
-  double left = outlook.device_threads;
-  for (const Outlook::Competitor& other : outlook.competing) left -= other.threads_used;
-  const double until = own_device_time / std::max(left, kLeastLeft);
-  Nanos competing_device_time = 0;
+  const double own_device_time =
+      static_cast<double>(own_time) * outlook.parallel_batches * outlook.threads_per_batch;
+  double threads_left = outlook.device_threads;
+  for (const Outlook::Competitor& other : outlook.competing) threads_left -= other.busy_threads;
+  const double time_needed = own_device_time / std::max(threads_left, kFewestThreadsLeft);
+  double competing_device_time = 0;
   for (const Outlook::Competitor& other : outlook.competing) {
-    const auto coming = static_cast<Nanos>(until * other.threads_used);
-    competing_device_time += std::min(std::max(other.device_time, coming),
-                                      static_cast<Nanos>(own_device_time * other.share));
+    competing_device_time +=
+        std::min(std::max(static_cast<double>(other.device_time), time_needed * other.busy_threads),
+                 own_device_time * other.share);
   }
   const Nanos free_at = outlook.free_at[batches_ahead % outlook.parallel_batches];
-  const Nanos turn = free_at + time_ahead + competing_device_time / outlook.device_threads;
+  const Nanos turn =
+      free_at + time_ahead + static_cast<Nanos>(competing_device_time / outlook.device_threads);
   return std::max(turn, outlook.ready_at) + latency.Slow(own_batch);
 }
 

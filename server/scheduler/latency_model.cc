@@ -38,9 +38,11 @@ void LatencyModel::Record(int images, Nanos duration, Nanos now) {
                 })->first;
 }
 
-int LatencyModel::WorthwhileSize(int most_images) const {
-  // The largest that was measured may be short of one that would be worth more.
-  return worthwhile_ == most() ? most_images : std::min(worthwhile_, most_images);
+int LatencyModel::WorthwhileSize(int most_images, Nanos now) const {
+  const bool known = std::any_of(
+      by_size_.lower_bound(std::min(2 * worthwhile_, most_images)), by_size_.end(),
+      [now](const auto& size) { return now - size.second.latest.back().ended < kFresh; });
+  return known ? std::min(worthwhile_, most_images) : most_images;
 }
 
 Nanos LatencyModel::Fast(int images) const {

@@ -33,11 +33,13 @@ class LatencyModel {
   int least() const { return by_size_.empty() ? 0 : by_size_.begin()->first; }
   int most() const { return by_size_.empty() ? 0 : by_size_.rbegin()->first; }
 
-  // The images that a batch is worth growing to, `most` at most: the smallest measured size whose
-  // images take hardly more each than those of any other. A larger batch only makes those in it
-  // wait for each other. `most` where no larger size was measured.
-  int WorthwhileSize(int most) const;
-  static constexpr double kHardlyMore = 1.05;
+  // How many images pay in one batch, `most_images` at most: the smallest measured size whose
+  // images take at most kHardlyMore times as long each, by the median, as those of the best
+  // measured size. In a larger batch they would mostly wait for each other. `most_images` where no
+  // batch of twice that size has run for kFresh: it may pay more than it did, or than smaller steps
+  // tell.
+  int WorthwhileSize(int most_images, Nanos now) const;
+  static constexpr double kHardlyMore = 1.05;  // higher: smaller batches, less throughput
 
   // Whether the curve may turn work away. Work that is turned away is not measured: without an end
   // to its trust one wrong measurement could keep a model's requests out for ever.
@@ -66,7 +68,7 @@ class LatencyModel {
   Nanos Read(int images, Nanos Runs::*reading, Outside below, Outside above) const;
 
   std::map<int, Runs> by_size_;
-  int worthwhile_ = 0;  // of the measured sizes; 0: none was measured
+  int worthwhile_ = 0;  // WorthwhileSize, of the measured sizes; 0: none was measured
   Nanos last_record_ = 0;
 };
 

@@ -30,7 +30,7 @@ inline constexpr int64_t kDefaultDeadlineUs = 10'000'000;
 struct ModelQueueOptions {
   std::string name;
   // Images in a batch at most. Higher: more throughput where batching pays, longer batches for
-  // everybody.
+  // everybody. Batches grow so far where it pays, and where they are filled (BatchDemand::fill).
   int max_batch_size = 1;
   // Sizes that run especially well: as soon as one can be formed the largest of them is sent, a
   // queue delay or not, in several batches where several threads_per_batch are allowed. Counted in

@@ -11,8 +11,8 @@ the capacity of the cores that the load generator, which shares them with the se
 the time. Both shares are printed, over the whole capacity and over that. Requests of two models count by what each costs, that is
 by the capacity for it alone: a server that answers more of the cheap ones does no more work for that.
 
-Models are as they are by default, and choose the cores of each batch by themselves; for comparison, without a floor and in the first
-round alone, also with an instance for each core and with one on all cores, as an operator may set them.
+Models choose the cores of each batch, as is the default. The first round also measures, for comparison and without a floor, an
+instance for each core and one on all cores, as an operator may set them.
 
 Leaves open_loop.json in --out. Exits 1 when a floor of tests/bench/targets.csv is missed.
 """
@@ -231,7 +231,7 @@ def measure_fovea(
     folder: pathlib.Path,
     arrangements: dict[str, str],
 ) -> float:
-    """All kinds of load, on a server for each arrangement; the rate of the tail."""
+    """All kinds of load, on a server for each arrangement. The requests a second of the tail, which is the default's."""
     rate = 0.0
     for suffix, arrangement in arrangements.items():
         models = folder / f"models{suffix}"

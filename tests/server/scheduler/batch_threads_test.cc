@@ -155,29 +155,6 @@ TEST(PlanBatchTest, AFixedNumberStays) {
   EXPECT_EQ(plan.images, 8) << "an operator who gives two instances gets full batches on each";
 }
 
-// A batch costs 2 ms and each image 8.
-LatencyModels BatchingPaysLittle() {
-  return Measured([](int images, int threads) { return (2 + 8 * images) * kMs / threads; });
-}
-
-TEST(PlanBatchTest, GrowsNoFurtherThanThatPays) {
-  const LatencyModels little = BatchingPaysLittle();
-  const std::vector<int> one = {1};
-  const auto images = [&](bool fill) {
-    return PlanBatch({one, 8}, {.images = 8, .free_threads = 4, .fill = fill}, little.Of(0), 0)
-        .images;
-  };
-  EXPECT_EQ(images(/*fill=*/false), 4) << "8.5 ms each, of eight 8.25; of three 8.7";
-  EXPECT_EQ(images(/*fill=*/true), 8);
-  EXPECT_EQ(PlanBatch({kThreads, 8}, {.images = 7, .free_threads = 1}, little.Of(0), 0).images, 2)
-      << "a thread's part of the largest batch";
-  EXPECT_EQ(
-      PlanBatch({one, 8}, {.images = 8, .first_images = 5, .free_threads = 4}, little.Of(0), 0)
-          .images,
-      5)
-      << "a request is not divided";
-}
-
 // What was started, and when since the start of the test.
 struct Started {
   int threads;
@@ -289,7 +266,9 @@ TEST_F(ElasticDispatcherTest, GoesBackToAllThreadsWithoutStopping) {
 
 TEST_F(ElasticDispatcherTest, ALargeRequestWaitsForAllThreadsAndIsNotOvertakenForEver) {
   const QueueId queue = Add();
-  Together(3, queue);  // on one thread each, until 8 ms; then the first of the next ones
+  // The first runs on all threads until 2.5 ms. Then a device full of images is in line, so that
+  // the other two run together on one thread, for 16 ms.
+  Together(3, queue);
   At(1 * kMs, queue, /*images=*/8);
   for (int i = 0; i < 20; ++i) At((2 + i) * kMs, queue);
   simulation_.RunToTheEnd();
@@ -493,44 +472,6 @@ TEST(PlanBatchTest, RoundsUpAndTakesAllThatThereIsRoomFor) {
   EXPECT_EQ(Choose({.images = 1, .free_threads = 4}, part), std::pair(4, 1));
 }
 
-// The images of the first batch of a model for which batching pays little, where so many requests
-// come at the same moment, to a device of one thread.
-int FirstBatch(ModelQueueOptions options, int requests, bool others_have_work = false) {
-  options.max_batch_size = 8;
-  Simulation simulation;
-  const auto takes = [](int images) { return (2 + 8 * images) * kMs; };
-  const auto add = [&](const ModelQueueOptions& model) {
-    return simulation.AddModel(model, [&](const Batch& batch) { return takes(batch.images); });
-  };
-  const QueueId queue = add(options), other = add({});
-  for (int images = 1; images <= 8; ++images) {
-    simulation.dispatcher().RecordLatency(queue, {.images = images}, takes(images),
-                                          simulation.now());
-  }
-  const auto put_in_line = [&](QueueId to) {
-    const TaskId id = *simulation.dispatcher().Reserve(to, {}, simulation.now());
-    simulation.dispatcher().Enqueue(
-        to, id, std::make_unique<FakeTask>(std::make_shared<TaskRecord>()), simulation.now());
-  };
-  for (int i = 0; i < requests; ++i) put_in_line(queue);
-  for (int i = 0; others_have_work && i < 3; ++i) put_in_line(other);
-  int first = 0;
-  simulation.on_start = [&](QueueId of, const Batch& batch) {
-    if (of == queue && first == 0) first = batch.images;
-  };
-  simulation.Step();
-  simulation.RunToTheEnd();
-  return first;
-}
-
-TEST(FirstBatchTest, IsAsLargeAsPaysUnlessWorkDoneCountsMore) {
-  EXPECT_EQ(FirstBatch({}, 7), 4);
-  EXPECT_EQ(FirstBatch({}, 8), 8) << "so many fill the device";
-  EXPECT_EQ(FirstBatch({}, 7, /*others_have_work=*/true), 7);
-  EXPECT_EQ(FirstBatch({.preferred_batch_sizes = {6}}, 7), 6) << "its operator prefers that";
-  EXPECT_EQ(FirstBatch({.max_queue_delay_us = 1}, 7), 7) << "and waits for batch peers";
-}
-
 // Requests that come at random, at so many parts of what the device can do on one thread each.
 // What the slowest tenth waits at least, in ms, and how many of 4,000 were in time.
 struct Outcome {
@@ -573,6 +514,8 @@ Outcome Arrivals(std::vector<int> threads_per_batch, int instances, double load)
 TEST(ElasticLoadTest, IsAboutAsGoodAsTheBetterOfTheFixedArrangements) {
   for (const double load : {0.1, 0.3, 0.5, 0.7, 0.9}) {
     const double fixed = std::min(Arrivals({4}, 1, load).p90_ms, Arrivals({1}, 4, load).p90_ms);
+    // A number of threads that turns out to be the worse one cannot be changed until the batch
+    // ends.
     EXPECT_LE(Arrivals(kThreads, 4, load).p90_ms, 1.2 * fixed) << load;
   }
   EXPECT_LE(Arrivals(kThreads, 4, 0.1).p90_ms, 0.7 * Arrivals({1}, 4, 0.1).p90_ms);

@@ -19,7 +19,7 @@ constexpr Nanos kFreeAt[] = {100};
 Outlook On(int images_ahead) {
   return {.images_ahead = images_ahead,
           .images_queued = images_ahead,
-          .max_batch_size = 8,
+          .images_per_batch = 8,
           .free_at = kFreeAt};
 }
 
@@ -31,7 +31,7 @@ TEST(ForecastTest, TakesARequestWithoutOthersToBeAsFastAsEver) {
   LatencyModel curve;
   for (const Nanos took : {50, 10, 90}) curve.Record(1, took, 0);
   Outlook alone = On(0);
-  alone.max_batch_size = 1;
+  alone.images_per_batch = 1;
   EXPECT_EQ(PredictFinish(alone, curve), 100 + 10);
   alone.images_queued = 1;
   EXPECT_EQ(PredictFinish(alone, curve), 100 + 90);
@@ -99,13 +99,13 @@ TEST(ForecastTest, AModelOfMoreWeightTakesSoMuchMoreOfTheDevice) {
 TEST(ForecastTest, WhatOthersTakeOnAverageGoesOnComing) {
   Outlook outlook = On(16);  // 30 alone
   outlook.device_threads = 4;
-  std::vector<Outlook::Competitor> competing = {{.device_time = 0, .threads_used = 1, .share = 1}};
+  std::vector<Outlook::Competitor> competing = {{.device_time = 0, .busy_threads = 1, .share = 1}};
   outlook.competing = competing;
   EXPECT_EQ(PredictFinish(outlook, Curve()), 100 + 30 + 10 / 4)
       << "30 take 10 on the three threads that are left: 10 more come meanwhile";
   competing[0].device_time = 12;
   EXPECT_EQ(PredictFinish(outlook, Curve()), 100 + 30 + 12 / 4) << "more than that waits already";
-  competing[0].threads_used = 4;
+  competing[0].busy_threads = 4;
   EXPECT_EQ(PredictFinish(outlook, Curve()), 100 + 30 + 30 / 4) << "no more than its share";
 }
 

@@ -176,10 +176,10 @@ INSTANTIATE_TEST_SUITE_P(
         Load{"TwiceTheDeviceBehindLightDecoding", 2, 1'000 * kMs, 0, 40 * kMs, 40 * kMs}),
     [](const auto& info) { return info.param.name; });
 
-// Of every two requests one is for a light model that always gets its part, the other for one that
-// gets what is left. Who is let in is in time: what light requests will take before it is counted,
-// though hardly any of them ever waits.
-TEST(OverloadOfTwoModelsTest, WhoIsLetInIsInTime) {
+// Requests alternate between a light model, which always gets its part, and a heavy one, which gets
+// what is left. What light requests will take before one of the other is counted, though hardly any
+// of them ever waits.
+TEST(OverloadOfTwoModelsTest, WhoIsLetInIsInTimeAndTheDeviceIsUsed) {
   constexpr Nanos kLight = 1 * kMs, kHeavy = 12 * kMs;  // thread time of an image
   constexpr int kThreads = 2;
   std::mt19937_64 random(1);
@@ -218,7 +218,7 @@ TEST(OverloadOfTwoModelsTest, WhoIsLetInIsInTime) {
   arrive();
   simulation.RunToTheEnd();
   EXPECT_LT(late, in_time / 100);
-  // Light requests take a sixth of the device at that rate, the others the rest of it.
+  // Light requests take what they need, heavy ones the rest.
   const double left = kThreads - arrivals / 2 * static_cast<double>(kLight) / kDuration;
   EXPECT_GE(of_heavy, 0.95 * left * kDuration / kHeavy);
 }
