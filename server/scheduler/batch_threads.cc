@@ -48,12 +48,15 @@ int AllowedThreads::FewestThreadsFor(int images) const {
 BatchPlan PlanBatch(const AllowedThreads& allowed, const BatchDemand& demand,
                     const LatencyModels::Shape& curves, Nanos now) {
   FOVEA_CHECK(demand.images >= demand.first_images && demand.free_threads >= 1);
-  const auto most_images = [&](int threads) {
+  // Of so many in line.
+  const auto most_images = [&](int threads, int images) {
     const int may = allowed.MaxImages(threads);
-    const int worth = demand.fill ? may : curves.On(threads).WorthwhileSize(may, now);
-    return std::max(worth, demand.first_images);
+    const int pay = demand.fill ? may : curves.On(threads).Worthwhile(images, may, now);
+    return std::max(pay, demand.first_images);
   };
-  if (allowed.fewest() == allowed.most()) return {allowed.most(), most_images(allowed.most())};
+  if (allowed.fewest() == allowed.most()) {
+    return {allowed.most(), most_images(allowed.most(), demand.images)};
+  }
   const auto in_time = [&](int threads, int images) {
     return demand.time_left == kNever || curves.On(threads).Typical(images) <= demand.time_left;
   };
@@ -67,21 +70,21 @@ BatchPlan PlanBatch(const AllowedThreads& allowed, const BatchDemand& demand,
   for (const int threads : allowed.threads) {
     if (threads < fewest || threads > demand.free_threads) continue;
     const int side_by_side = demand.free_threads / threads;
-    const int images = std::clamp(DivideUp(demand.images, side_by_side), demand.first_images,
-                                  most_images(threads));
+    const int part = DivideUp(demand.images, side_by_side);
+    const int images = std::clamp(part, demand.first_images, most_images(threads, part));
     const int rounds = DivideUp(DivideUp(demand.images, images), side_by_side);
     options.push_back({.plan = {.threads = threads, .images = images},
                        .late = !in_time(threads, images) + !in_time(threads, demand.first_images),
                        .all_take = rounds * Hoped(allowed, curves, threads, images, now)});
   }
-  if (options.empty()) return {.threads = fewest, .images = most_images(fewest)};
+  if (options.empty()) return {.threads = fewest, .images = most_images(fewest, demand.images)};
   const Option& best = *std::ranges::min_element(options, [](const Option& a, const Option& b) {
     return std::tie(a.late, a.all_take) < std::tie(b.late, b.all_take);
   });
   if (best.late == 2) {
     for (const int threads : allowed.threads) {
       if (threads > demand.free_threads && in_time(threads, demand.first_images)) {
-        return {.threads = threads, .images = most_images(threads)};
+        return {.threads = threads, .images = most_images(threads, demand.images)};
       }
     }
   }

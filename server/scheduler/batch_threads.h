@@ -45,7 +45,7 @@ struct BatchPlan {
 };
 
 // Pure. Unless batches are to be filled they have no more images than pay
-// (LatencyModel::WorthwhileSize), or than the first task has. Few images get all free threads in
+// (LatencyModel::Worthwhile), or than the first task has. Few images get all free threads in
 // one batch, many are divided into batches of fewer threads that run side by side: by the latency
 // curves, so that all in line are done soonest. Of numbers of threads that do about as well the
 // smallest is taken, which costs least device time. A number that was not measured for

@@ -124,7 +124,9 @@ Nanos Dispatcher::Forecast(const Queue& queue, const TaskOutline& outline, Nanos
     const int most = queue.allowed_threads().MaxImages(threads);
     if (most < outline.images) continue;
     outlook.images_per_batch =
-        fills ? most : std::max(latency.WorthwhileSize(most, now), outline.images);
+        fills ? most
+              : std::max(latency.Worthwhile(images_ahead + outline.images, most, now),
+                         outline.images);
     outlook.other_shapes_ahead = other_shapes_time / threads;
     const Starts starts = NextStarts(queue, threads, now);
     outlook.parallel_batches = static_cast<int>(starts.size());

@@ -38,11 +38,14 @@ void LatencyModel::Record(int images, Nanos duration, Nanos now) {
                 })->first;
 }
 
-int LatencyModel::WorthwhileSize(int most_images, Nanos now) const {
-  const bool known = std::any_of(
-      by_size_.lower_bound(std::min(2 * worthwhile_, most_images)), by_size_.end(),
+int LatencyModel::Worthwhile(int images, int most_images, Nanos now) const {
+  const int clearly_larger = std::min(2 * worthwhile_, most_images);
+  if (most() < clearly_larger || by_size_.empty()) return std::min(images, most_images);
+  const bool fresh = std::any_of(
+      by_size_.lower_bound(clearly_larger), by_size_.end(),
       [now](const auto& size) { return now - size.second.latest.back().ended < kFresh; });
-  return known ? std::min(worthwhile_, most_images) : most_images;
+  if (!fresh && images >= clearly_larger) return std::min(images, most_images);
+  return std::min({images, worthwhile_, most_images});
 }
 
 Nanos LatencyModel::Fast(int images) const {

@@ -33,12 +33,12 @@ class LatencyModel {
   int least() const { return by_size_.empty() ? 0 : by_size_.begin()->first; }
   int most() const { return by_size_.empty() ? 0 : by_size_.rbegin()->first; }
 
-  // How many images pay in one batch, `most_images` at most: the smallest measured size whose
-  // images take at most kHardlyMore times as long each, by the median, as those of the best
-  // measured size. In a larger batch they would mostly wait for each other. `most_images` where no
-  // batch of twice that size has run for kFresh: it may pay more than it did, or than smaller steps
-  // tell.
-  int WorthwhileSize(int most_images, Nanos now) const;
+  // How many of `images` that wait pay in one batch, where `most_images` may be in one: as many as
+  // the smallest measured size whose images take at most kHardlyMore times as long each, by the
+  // median, as those of the best measured size. In a larger batch they would mostly wait for each
+  // other. All of them where no size of twice that is remembered, and where they are as many and
+  // none has run for kFresh: steps by one image tell little, and what paid little may pay by now.
+  int Worthwhile(int images, int most_images, Nanos now) const;
   static constexpr double kHardlyMore = 1.05;  // higher: smaller batches, less throughput
 
   // Whether the curve may turn work away. Work that is turned away is not measured: without an end
@@ -68,7 +68,7 @@ class LatencyModel {
   Nanos Read(int images, Nanos Runs::*reading, Outside below, Outside above) const;
 
   std::map<int, Runs> by_size_;
-  int worthwhile_ = 0;  // WorthwhileSize, of the measured sizes; 0: none was measured
+  int worthwhile_ = 0;  // that size; 0: none was measured
   Nanos last_record_ = 0;
 };
 

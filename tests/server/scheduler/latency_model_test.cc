@@ -110,32 +110,38 @@ TEST(LatencyModelTest, IsTrustedForAWhileAfterTheLatestRun) {
 
 TEST(LatencyModelTest, ABatchIsWorthGrowingUntilItsImagesTakeHardlyLess) {
   LatencyModel model;
-  EXPECT_EQ(model.WorthwhileSize(8, 0), 8) << "nothing is known";
+  EXPECT_EQ(model.Worthwhile(8, 8, 0), 8) << "nothing is known";
   model.Record(1, 10, 0);
-  EXPECT_EQ(model.WorthwhileSize(8, 0), 8) << "no larger one was measured";
+  EXPECT_EQ(model.Worthwhile(8, 8, 0), 8) << "no larger one was measured";
   for (const auto& [images, took] : {std::pair(2, 18), {4, 34}, {8, 66}}) {
     model.Record(images, took, 0);
   }
-  EXPECT_EQ(model.WorthwhileSize(8, 0), 4) << "8.5 each, of eight 8.25; of two 9";
-  EXPECT_EQ(model.WorthwhileSize(3, 0), 3);
+  EXPECT_EQ(model.Worthwhile(100, 8, 0), 4) << "8.5 each, of eight 8.25; of two 9";
+  EXPECT_EQ(model.Worthwhile(3, 8, 0), 3);
+  EXPECT_EQ(model.Worthwhile(8, 3, 0), 3);
   model.Record(16, 80, 0);
-  EXPECT_EQ(model.WorthwhileSize(16, 0), 16) << "it pays after all";
+  EXPECT_EQ(model.Worthwhile(16, 16, 0), 16) << "it pays after all";
 }
 
 // A run takes 20 and 2 for each image: doubling pays, one image more hardly does.
-TEST(LatencyModelTest, WhatPaysIsKnownFromBatchesOfTwiceTheSizeThatRanLately) {
+TEST(LatencyModelTest, WhatPaysIsKnownFromBatchesOfTwiceTheSize) {
   LatencyModel model;
   for (int images = 1; images <= 20; ++images) model.Record(images, 20 + 2 * images, 0);
-  EXPECT_EQ(model.WorthwhileSize(64, 0), 64) << "eighteen do, by the steps to twenty";
-  EXPECT_EQ(model.WorthwhileSize(20, 0), 18) << "no larger one is made";
+  EXPECT_EQ(model.Worthwhile(25, 64, 0), 25) << "eighteen do, by the steps to twenty";
+  EXPECT_EQ(model.Worthwhile(25, 20, 0), 18) << "no larger one is made";
   for (const int images : {32, 64}) model.Record(images, 20 + 2 * images, 0);
-  EXPECT_EQ(model.WorthwhileSize(64, 0), 64);
-  LatencyModel flat;
-  for (const int images : {1, 2, 4, 8}) flat.Record(images, 10 * images, 0);
-  EXPECT_EQ(flat.WorthwhileSize(8, 0), 1);
-  EXPECT_EQ(flat.WorthwhileSize(8, LatencyModel::kFresh), 8) << "larger ones may pay by now";
-  flat.Record(2, 20, LatencyModel::kFresh);
-  EXPECT_EQ(flat.WorthwhileSize(8, LatencyModel::kFresh), 1);
+  EXPECT_EQ(model.Worthwhile(64, 64, 0), 64);
+}
+
+TEST(LatencyModelTest, WhatPaysIsLookedAtAnewAfterAMinute) {
+  LatencyModel little;
+  for (const int images : {1, 2, 3, 4, 8}) little.Record(images, 10 * images, 0);
+  EXPECT_EQ(little.Worthwhile(5, 8, 0), 1);
+  const Nanos later = LatencyModel::kFresh;
+  EXPECT_EQ(little.Worthwhile(1, 8, later), 1);
+  EXPECT_EQ(little.Worthwhile(5, 8, later), 5) << "it will tell whether larger ones pay by now";
+  little.Record(5, 50, later);
+  EXPECT_EQ(little.Worthwhile(5, 8, later), 1);
 }
 
 }  // namespace
