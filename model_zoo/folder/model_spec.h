@@ -36,8 +36,8 @@ struct PreprocessingOverride {
 };
 
 // How requests wait for each other. Turning max_queue_delay_us up fills batches on an idle device
-// at the price of latency; it, or preferred sizes, also fill batches that hardly gain by more images.
-// The others bound or order the queue.
+// at the price of latency; it, or preferred sizes, also fill batches that hardly gain by more
+// images. The others bound or order the queue.
 struct BatchingOptions {
   std::vector<int> preferred_batch_sizes;  // ascending, each in [1, max_batch_size]
   int64_t max_queue_delay_us = 0;
