@@ -20,8 +20,8 @@ namespace fovea {
 //   - when by the latency curve a later start would miss the earliest deadline;
 //   - when somebody in line has waited for the queue delay, which may be none.
 // It takes no more images than were planned for it (PlanBatch), and than the earliest deadline
-// leaves time for. A deadline of a lower priority keeps
-// tasks of lower priorities out of the batch, never one of the first's own.
+// leaves time for. A deadline of a lower priority keeps tasks of lower priorities out of the batch,
+// never one of the first's own.
 class BatchPolicy {
  public:
   struct Options {

@@ -68,7 +68,7 @@ class LatencyModel {
   Nanos Read(int images, Nanos Runs::*reading, Outside below, Outside above) const;
 
   std::map<int, Runs> by_size_;
-  int worthwhile_ = 0;  // that size; 0: none was measured
+  int worthwhile_ = 0;  // the size that Worthwhile tells of; 0: none was measured
   Nanos last_record_ = 0;
 };
 

@@ -78,8 +78,7 @@ class ModelQueue {
   //     priority without a policy;
   //   DEADLINE_EXCEEDED (queue.expired): the deadline has passed;
   //   DEADLINE_EXCEEDED (queue.unreachable_deadline): by this model's measured latency, by what is
-  //   in
-  //     line and by what other models usually take, the task would finish after its deadline;
+  //     in line and by what other models usually take, the task would finish after its deadline;
   //   UNAVAILABLE (queue.full): no place of its priority is left;
   //   UNAVAILABLE (queue.draining): the queue takes no more work.
   absl::StatusOr<Reservation> Reserve(const TaskOutline& outline);
