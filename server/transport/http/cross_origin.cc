@@ -39,6 +39,13 @@ class ReadableExchange final : public HttpExchange {
     exchange_->Answer(Readable(std::move(answer)), std::move(left));
   }
   void Answer(HttpAnswer answer) override { exchange_->Answer(Readable(std::move(answer))); }
+  void AnswerFirst(HttpAnswer answer, std::function<void()> next) override {
+    exchange_->AnswerFirst(Readable(std::move(answer)), std::move(next));
+  }
+  void AnswerNext(std::string part, std::function<void()> next) override {
+    exchange_->AnswerNext(std::move(part), std::move(next));
+  }
+  void AnswerLast(std::string part) override { exchange_->AnswerLast(std::move(part)); }
 
  private:
   HttpAnswer Readable(HttpAnswer answer) const {

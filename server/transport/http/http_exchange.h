@@ -79,6 +79,15 @@ class HttpExchange {
   virtual void Answer(HttpAnswer answer, std::function<void()> left) = 0;
   // The same of an answer that nobody counts: the port does.
   virtual void Answer(HttpAnswer answer) = 0;
+
+  // In place of Answer, an answer whose parts come one after the other, short ones that nobody
+  // counts: first its head with the first part, at the end AnswerLast. `next` is called once, on
+  // any thread, when the part has left or has nowhere to go: then the next one may come. Whom
+  // OnGone names is told until the last part is given. An exchange that ends before it cuts the
+  // answer off.
+  virtual void AnswerFirst(HttpAnswer answer, std::function<void()> next) = 0;
+  virtual void AnswerNext(std::string part, std::function<void()> next) = 0;
+  virtual void AnswerLast(std::string part) = 0;
 };
 
 // Called for each head, before its body is read. False: the body is not read, the request is handed

@@ -91,6 +91,25 @@ class HttpSession final : public ExchangeOwner, public std::enable_shared_from_t
       self->Write(std::move(answer), std::move(left));
     });
   }
+  void PostFirst(HttpAnswer answer, std::function<void()> left) override {
+    asio::post(socket_.get_executor(), [self = shared_from_this(), answer = std::move(answer),
+                                        left = std::move(left)]() mutable {
+      self->WriteFirst(std::move(answer), std::move(left));
+    });
+  }
+  void PostNext(std::string part, bool last, std::function<void()> left) override {
+    asio::post(socket_.get_executor(), [self = shared_from_this(), part = std::move(part), last,
+                                        left = std::move(left)]() mutable {
+      self->WriteNext(std::move(part), last, std::move(left));
+    });
+  }
+  void PostCutOff() override {
+    asio::post(socket_.get_executor(), [self = shared_from_this()] {
+      self->in_parts_ = false;
+      self->gone_ = nullptr;
+      self->Close();
+    });
+  }
   void SetGone(std::function<void()> gone) override { gone_ = std::move(gone); }
 
  private:
@@ -183,6 +202,10 @@ class HttpSession final : public ExchangeOwner, public std::enable_shared_from_t
     if (next == nullptr) {
       ended_ = ended_ || error;  // asio tells it once
       if (error && waiting_) error == asio::error::eof ? AskWhetherGone() : Gone();
+      // Whether a caller that has ended its half is gone, the next part's way shows.
+      if (error && in_parts_) {
+        error == asio::error::eof && !stream_.has_tls() ? void(last_ = true) : Gone();
+      }
       return;
     }
     if (error && !timed_out_) return Close();
@@ -365,19 +388,45 @@ class HttpSession final : public ExchangeOwner, public std::enable_shared_from_t
   // Nobody reads an answer any more.
   void Gone() {
     Close();
-    if (const auto gone = std::exchange(gone_, nullptr); gone != nullptr && waiting_) gone();
+    const auto gone = std::exchange(gone_, nullptr);
+    if (gone != nullptr && (waiting_ || in_parts_)) gone();
   }
 
   void Write(HttpAnswer answer, std::function<void()> left) {
-    waiting_ = false;
     gone_ = nullptr;
+    WriteHead(std::move(answer), std::move(left));
+  }
+
+  void WriteFirst(HttpAnswer answer, std::function<void()> left) {
+    in_parts_ = true;
+    WriteHead(std::move(answer), std::move(left));
+  }
+
+  void WriteHead(HttpAnswer answer, std::function<void()> left) {
+    waiting_ = false;
     left_callback_ = std::move(left);
     if (!socket_.is_open()) return Left();
-    keep_alive_ = !last_ && parser_ && parser_->keep_alive() && !port_->draining;
-    answer_.emplace(std::move(answer),
-                    AnswerFraming{.keep_alive = keep_alive_,
-                                  .is_http_1_0 = parser_ && parser_->get().version() < 11,
-                                  .has_body = request_method_ != http::verb::head});
+    const bool is_http_1_0 = parser_ && parser_->get().version() < 11;
+    keep_alive_ = !last_ && parser_ && parser_->keep_alive() && !port_->draining &&
+                  !(in_parts_ && is_http_1_0);
+    framing_ = {.keep_alive = keep_alive_,
+                .is_http_1_0 = is_http_1_0,
+                .has_body = request_method_ != http::verb::head,
+                .in_parts = in_parts_};
+    answer_.emplace(std::move(answer), framing_);
+    pace_.Start(Now());
+    WriteSome();
+  }
+
+  void WriteNext(std::string part, bool last, std::function<void()> left) {
+    left_callback_ = std::move(left);
+    if (last) {
+      in_parts_ = false;
+      gone_ = nullptr;
+      keep_alive_ = keep_alive_ && !last_ && !port_->draining;
+    }
+    if (!socket_.is_open()) return Left();
+    answer_.emplace(std::move(part), framing_, last);
     pace_.Start(Now());
     WriteSome();
   }
@@ -392,12 +441,14 @@ class HttpSession final : public ExchangeOwner, public std::enable_shared_from_t
 
   void Wrote(beast::error_code error, size_t bytes) {
     if (error) {
-      Close();
+      in_parts_ ? Gone() : Close();
       return Left();
     }
     answer_->Sent(bytes);
     if (!answer_->done()) return WriteSome();
+    if (in_parts_) ExpireNever();
     Left();
+    if (in_parts_) return;
     keep_alive_ ? AwaitHead() : Linger();
   }
 
@@ -491,13 +542,15 @@ class HttpSession final : public ExchangeOwner, public std::enable_shared_from_t
   int64_t left_ = 0;                             // of a body whose length is known
   int64_t chunks_ = 0;
   std::function<void(uint64_t, beast::string_view, beast::error_code&)> on_chunk_;
-  bool waiting_ = false;  // for an answer
-  bool last_ = false;     // no request follows
-  bool unread_ = false;   // its caller may still send what belongs to the last
+  bool waiting_ = false;   // for an answer
+  bool in_parts_ = false;  // an answer is under way whose last part has not come
+  bool last_ = false;      // no request follows
+  bool unread_ = false;    // its caller may still send what belongs to the last
   bool lingering_ = false;
   bool keep_alive_ = false;
   std::function<void()> gone_, left_callback_;
-  std::optional<OutgoingAnswer> answer_;  // until it has left
+  AnswerFraming framing_;                 // of the answer under way
+  std::optional<OutgoingAnswer> answer_;  // until it, or a part of it, has left
 };
 
 void HttpSession::Dispatch() {

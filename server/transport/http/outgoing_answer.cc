@@ -18,7 +18,9 @@ std::string Head(const HttpAnswer& answer, const AnswerFraming& framing) {
   std::string head = absl::StrCat("HTTP/1.1 ", static_cast<unsigned>(answer.status), " ",
                                   std::string(http::obsolete_reason(answer.status)), "\r\n");
   for (const auto& [name, value] : answer.fields) absl::StrAppend(&head, name, ": ", value, "\r\n");
-  if (answer.status != http::status::no_content) {
+  if (framing.in_parts) {
+    if (!framing.is_http_1_0) absl::StrAppend(&head, "Transfer-Encoding: chunked\r\n");
+  } else if (answer.status != http::status::no_content) {
     absl::StrAppend(&head, "Content-Length: ", BodyBytes(answer), "\r\n");
   }
   if (!framing.keep_alive) {
@@ -35,8 +37,26 @@ OutgoingAnswer::OutgoingAnswer(HttpAnswer answer, const AnswerFraming& framing) 
   parts_.push_back(Head(answer, framing));
   if (!framing.has_body) return;
   for (std::string& part : answer.body) {
-    if (!part.empty()) parts_.push_back(std::move(part));
+    framing.in_parts ? AddChunk(std::move(part), framing) : Add(std::move(part));
   }
+}
+
+OutgoingAnswer::OutgoingAnswer(std::string part, const AnswerFraming& framing, bool last) {
+  AddChunk(std::move(part), framing);
+  if (last && !framing.is_http_1_0) Add("0\r\n\r\n");
+}
+
+void OutgoingAnswer::Add(std::string part) {
+  if (!part.empty()) parts_.push_back(std::move(part));
+}
+
+// An empty chunk would be the end.
+void OutgoingAnswer::AddChunk(std::string part, const AnswerFraming& framing) {
+  if (part.empty()) return;
+  if (framing.is_http_1_0) return Add(std::move(part));
+  Add(absl::StrCat(absl::Hex(part.size()), "\r\n"));
+  Add(std::move(part));
+  Add("\r\n");
 }
 
 std::vector<boost::asio::const_buffer> OutgoingAnswer::Next() const {

@@ -22,6 +22,7 @@ SessionExchange::SessionExchange(std::shared_ptr<ExchangeOwner> session,
 
 SessionExchange::~SessionExchange() {
   if (!answered_) session_->PostAnswer(ErrorAnswer(OutOfMemory()), nullptr);
+  if (in_parts_) session_->PostCutOff();
   session_.reset();
   request_ = HttpRequest();  // its body counts in a budget that may go when exchanges have ended
   port_->ExchangeEnded();
@@ -54,6 +55,20 @@ void SessionExchange::Answer(HttpAnswer answer) {
     return Send(ErrorAnswer(taken), nullptr);
   }
   Answer(std::move(answer), [memory] { memory->Release(); });
+}
+
+void SessionExchange::AnswerFirst(HttpAnswer answer, std::function<void()> next) {
+  answered_ = in_parts_ = true;
+  session_->PostFirst(std::move(answer), std::move(next));
+}
+
+void SessionExchange::AnswerNext(std::string part, std::function<void()> next) {
+  session_->PostNext(std::move(part), /*last=*/false, std::move(next));
+}
+
+void SessionExchange::AnswerLast(std::string part) {
+  in_parts_ = false;
+  session_->PostNext(std::move(part), /*last=*/true, nullptr);
 }
 
 void SessionExchange::Send(HttpAnswer answer, std::function<void()> left) {

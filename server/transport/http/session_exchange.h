@@ -15,6 +15,11 @@ class ExchangeOwner {
  public:
   // From any thread; `left` as HttpExchange::Answer's.
   virtual void PostAnswer(HttpAnswer answer, std::function<void()> left) = 0;
+  // The same of answers in parts.
+  virtual void PostFirst(HttpAnswer answer, std::function<void()> left) = 0;
+  virtual void PostNext(std::string part, bool last, std::function<void()> left) = 0;
+  // The last part does not come.
+  virtual void PostCutOff() = 0;
   // Whom HttpExchange::OnGone names; before the handler returns.
   virtual void SetGone(std::function<void()> gone) = 0;
   // From any thread: nobody is told any more.
@@ -40,6 +45,9 @@ class SessionExchange final : public HttpExchange,
   void Defer(absl::AnyInvocable<void()> work) override;
   void Answer(HttpAnswer answer, std::function<void()> left) override;
   void Answer(HttpAnswer answer) override;
+  void AnswerFirst(HttpAnswer answer, std::function<void()> next) override;
+  void AnswerNext(std::string part, std::function<void()> next) override;
+  void AnswerLast(std::string part) override;
 
  private:
   void Send(HttpAnswer answer, std::function<void()> left);
@@ -49,6 +57,7 @@ class SessionExchange final : public HttpExchange,
   HttpRequest request_;
   const ContentCoding coding_;  // of the answer, where it is worth it
   bool answered_ = false;
+  bool in_parts_ = false;  // of which the last has not come
 };
 
 }  // namespace fovea

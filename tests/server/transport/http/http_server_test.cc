@@ -399,6 +399,91 @@ TEST_F(HttpServerTest, ACallerWhoSendsNoMoreIsAnsweredAndThenHungUpOn) {
   }
 }
 
+TEST_F(HttpServerTest, AnAnswerInPartsComesPartByPart) {
+  Start();
+  hold_ = true;
+  HttpConnection connection(server_->port());
+  // The next request waits for the end of the answer.
+  connection.Send("GET / HTTP/1.1\r\nHost: x\r\n\r\nGET /a HTTP/1.1\r\nHost: x\r\n\r\n");
+  arrived_.Wait();
+  hold_ = false;
+  Notification first_left, second_left;
+  held_->AnswerFirst({.body = {"one"}}, [&] { first_left.Notify(); });
+  EXPECT_EQ(connection.ReadUntil("one\r\n"),
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\none\r\n");
+  first_left.Wait();
+  held_->AnswerNext("two", [&] { second_left.Notify(); });
+  EXPECT_EQ(connection.ReadUntil("two\r\n"), "3\r\ntwo\r\n");
+  second_left.Wait();
+  EXPECT_EQ(handled_, 0);
+  held_->AnswerLast("end");
+  EXPECT_EQ(connection.ReadUntil("<>"),
+            "3\r\nend\r\n0\r\n\r\nHTTP/1.1 200 OK\r\nX-Parts: 1\r\nContent-Length: 2\r\n\r\n<>");
+}
+
+TEST_F(HttpServerTest, PartsOfAnOldVersionEndWithTheConnection) {
+  Start();
+  hold_ = true;
+  HttpConnection connection(server_->port());
+  connection.Send("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
+  arrived_.Wait();
+  Notification left;
+  held_->AnswerFirst({.body = {"one"}}, [&] { left.Notify(); });
+  left.Wait();
+  held_->AnswerLast("end");
+  EXPECT_EQ(connection.ReadAll(), "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\noneend");
+}
+
+TEST_F(HttpServerTest, TellsWhenACallerGoesBetweenTwoParts) {
+  Start();
+  hold_ = true;
+  auto connection = std::make_unique<HttpConnection>(server_->port());
+  connection->Send("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+  arrived_.Wait();
+  Notification left;
+  held_->AnswerFirst({.body = {"one"}}, [&] { left.Notify(); });
+  connection->ReadUntil("one\r\n");
+  left.Wait();
+  connection.reset();
+  // The first part that a closed socket gets is answered with a reset, which the next one meets.
+  for (int part = 0; part < 200; ++part) {
+    Notification next_left;
+    held_->AnswerNext("more", [&] { next_left.Notify(); });
+    next_left.Wait();
+  }
+  gone_.Wait();
+  Notification nowhere;
+  held_->AnswerNext("for nobody", [&] { nowhere.Notify(); });
+  nowhere.Wait();
+  held_->AnswerLast("");
+}
+
+TEST_F(HttpServerTest, AnAnswerWhoseLastPartDoesNotComeIsCutOff) {
+  Start();
+  hold_ = true;
+  HttpConnection connection(server_->port());
+  connection.Send("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+  arrived_.Wait();
+  Notification left;
+  held_->AnswerFirst({.body = {"one"}}, [&] { left.Notify(); });
+  left.Wait();
+  held_.reset();
+  EXPECT_THAT(connection.ReadAll(), EndsWith("\r\n3\r\none\r\n")) << "no chunk that is the end";
+}
+
+TEST_F(HttpServerTest, APartThatIsNotReadIsGivenUp) {
+  Start({.transfer_time = kSecond / 5});
+  hold_ = true;
+  HttpConnection connection(server_->port());
+  connection.Send("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+  arrived_.Wait();
+  Notification left;
+  held_->AnswerFirst({.body = {std::string(32 << 20, 'x')}}, [&] { left.Notify(); });
+  gone_.Wait();
+  left.Wait();
+  held_->AnswerLast("");
+}
+
 TEST_F(HttpServerTest, AnswersAreCompressedForWhoAcceptsIt) {
   Start();
   const std::string body(4000, 'a');

@@ -63,6 +63,22 @@ TEST(OutgoingAnswerTest, TheHeadTellsWhetherTheConnectionLasts) {
             "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n");
 }
 
+TEST(OutgoingAnswerTest, PartsAreChunksUntilTheLast) {
+  const AnswerFraming chunked{.keep_alive = true, .in_parts = true};
+  EXPECT_EQ(Arrived(OutgoingAnswer({.body = {"", "fifteen letters"}}, chunked), 3),
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nf\r\nfifteen letters\r\n");
+  EXPECT_EQ(Arrived(OutgoingAnswer(std::string("two"), chunked, /*last=*/false), 3),
+            "3\r\ntwo\r\n");
+  EXPECT_EQ(Arrived(OutgoingAnswer(std::string("end"), chunked, /*last=*/true), 100),
+            "3\r\nend\r\n0\r\n\r\n");
+  EXPECT_EQ(Arrived(OutgoingAnswer(std::string(), chunked, /*last=*/true), 100), "0\r\n\r\n")
+      << "an empty part is no chunk, which would be the end";
+  const AnswerFraming old{.is_http_1_0 = true, .in_parts = true};
+  EXPECT_EQ(Arrived(OutgoingAnswer({.body = {"one"}}, old), 100),
+            "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\none");
+  EXPECT_EQ(Arrived(OutgoingAnswer(std::string("end"), old, /*last=*/true), 100), "end");
+}
+
 TEST(TransferPaceTest, EachStretchOfTimeHasToBringItsShare) {
   constexpr int64_t kShare = 20 * limits::kLeastHttpBytesPerSecond;
   const auto at = [](int seconds) { return SteadyTime(std::chrono::seconds(seconds)); };
