@@ -79,6 +79,23 @@ inline constexpr int64_t kUncountedAnswerBytes = 512;
 inline constexpr int kMaxHealthWatches = 4096;
 inline constexpr int kMaxReflectionStreams = 256;
 
+// Experiments. A tenth of the device's time beside models that always have work (flag), and what
+// the models of one may hold (flag).
+inline constexpr int64_t kExperimentWeight = 10;
+inline constexpr int64_t kExperimentMemoryMb = 4096;
+inline constexpr size_t kMaxWaitingComparisons = 4;  // that wait for the one that runs
+// Of one comparison.
+inline constexpr int64_t kMaxComparedVariants = 8;
+inline constexpr int64_t kMaxComparedImages = 64;
+inline constexpr int64_t kMaxComparedRounds = 10'000;
+inline constexpr int64_t kMaxComparedBatch = 64;
+inline constexpr int64_t kMaxComparisonSeconds = 3600;
+// Of one sweep, besides.
+inline constexpr int64_t kMaxSweptValues = 32;
+inline constexpr int64_t kMaxSweptRounds = 1000;
+inline constexpr int kMaxSweptSide = 2048;  // pixels
+inline constexpr size_t kMaxAttentionBytes = 1024;  // of an attention's text
+
 // Connections and the server's end.
 inline constexpr int kHandshakeSeconds = 10;  // in which a connection is set up (row 38; flag)
 // Over gRPC, milliseconds, all of them flags. Our pings find callers that are gone without a word,

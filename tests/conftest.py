@@ -56,8 +56,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """One server with the bundled models for all tests that only ask."""
     running = Server(
         tmp_path_factory.mktemp("server") / "server.log",
-        "--model-repository",
-        str(DEMO),
+        *("--model-repository", str(DEMO), "--enable-experiments"),
     )
     yield running
     code = running.terminate()

@@ -8,13 +8,16 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "client/cpp/comparison_wire.h"
 #include "client/cpp/connection.h"
 #include "client/cpp/no_connection.h"
 #include "client/cpp/wire_types.h"
+#include "proto/fovea/v1/comparison.grpc.pb.h"
 #include "proto/fovea/v1/vision.grpc.pb.h"
 #include "proto/inference/inference.grpc.pb.h"
 
@@ -45,7 +48,8 @@ struct Client::Wire {
   Wire(std::string address, const std::shared_ptr<grpc::Channel>& channel, std::string api_key)
       : connection(std::move(address), channel, std::move(api_key)),
         oip(channel),
-        vision(channel) {}
+        vision(channel),
+        comparison(channel) {}
 
   // Makes one call. `call` gets the context and returns gRPC's status; `what` names the call for an
   // error.
@@ -66,6 +70,7 @@ struct Client::Wire {
   Connection connection;
   inference::GRPCInferenceService::Stub oip;
   fovea::v1::VisionService::Stub vision;
+  fovea::v1::ComparisonService::Stub comparison;
 };
 
 Client::Client(std::unique_ptr<Wire> wire) : wire_(std::move(wire)) {}
@@ -151,6 +156,26 @@ absl::StatusOr<SegmentResponse> Client::Segment(const SegmentRequest& request,
 
 absl::StatusOr<std::unique_ptr<ImageStream>> Client::StreamImages(const StreamOptions& options) {
   return ImageStream::Open(wire_->connection, options);
+}
+
+absl::StatusOr<Comparison> Client::Compare(
+    const CompareRequest& request, const std::function<void(const CompareProgress&)>& progress,
+    const CallOptions& options) {
+  const fovea::v1::CompareRequest message = ToWire(request);
+  std::optional<fovea::v1::Comparison> outcome;
+  const absl::Status status =
+      wire_->Make("fovea.v1.ComparisonService.Compare", options, [&](grpc::ClientContext& context) {
+        const auto stream = wire_->comparison.Compare(&context, message);
+        fovea::v1::CompareResponse response;
+        while (stream->Read(&response)) {
+          if (response.has_comparison()) outcome = std::move(*response.mutable_comparison());
+          if (response.has_progress() && progress) progress(FromWire(response.progress()));
+        }
+        return stream->Finish();
+      });
+  if (!status.ok()) return status;
+  if (!outcome) return absl::InternalError("the server ended without a comparison");
+  return FromWire(*outcome);
 }
 
 absl::StatusOr<InferResponse> Client::Infer(const InferRequest& request,

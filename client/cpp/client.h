@@ -9,10 +9,11 @@
 //     std::cout << score.label << ' ' << score.confidence << '\n';
 //   }
 //
-// Everything but Classify, Detect, Segment and StreamImages works with any server of the Open
-// Inference Protocol that has Triton's extensions.
+// Everything but Classify, Detect, Segment, StreamImages and Compare works with any server of the
+// Open Inference Protocol that has Triton's extensions.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -20,6 +21,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "client/cpp/comparison.h"
 #include "client/cpp/image_stream.h"
 #include "client/cpp/types.h"
 
@@ -85,6 +87,13 @@ class Client {
   // Many requests over one call. CANCELLED: the client was stopped. The client outlives its
   // streams.
   absl::StatusOr<std::unique_ptr<ImageStream>> StreamImages(const StreamOptions& options = {});
+
+  // Variants side by side on the server, which runs with --enable-experiments. `progress` is called
+  // on this thread now and then; null: nobody wants to know. INTERNAL: the server ended without a
+  // comparison.
+  absl::StatusOr<Comparison> Compare(const CompareRequest& request,
+                                     const std::function<void(const CompareProgress&)>& progress,
+                                     const CallOptions& options = {.timeout = absl::Minutes(10)});
 
   // The generic call: any inputs, any outputs.
   absl::StatusOr<InferResponse> Infer(const InferRequest& request, const CallOptions& options = {});

@@ -15,11 +15,13 @@ enum class ApiGroup {
   kSharedMemory,  // Triton's calls of it
   kRepository,    // index, load, unload
   kStatistics,
-  kSettings,  // of traces and logs
+  kSettings,    // of traces and logs
+  kComparison,  // of attentions: holds the device and memory
 };
 
-inline constexpr std::array<std::string_view, 7> kApiGroupNames = {
-    "health", "metadata", "inference", "shared_memory", "repository", "statistics", "settings"};
+inline constexpr std::array<std::string_view, 8> kApiGroupNames = {
+    "health",     "metadata",   "inference", "shared_memory",
+    "repository", "statistics", "settings",  "comparison"};
 
 // A set of them.
 class ApiGroups {
@@ -78,6 +80,8 @@ inline constexpr ApiMethod kApiMethods[] = {
     {"Detect", ApiGroup::kInference},
     {"Segment", ApiGroup::kInference},
     {"StreamImages", ApiGroup::kInference},
+    // fovea.v1.ComparisonService
+    {"Compare", ApiGroup::kComparison},
     // grpc.health.v1.Health
     {"Check", ApiGroup::kHealth},
     {"List", ApiGroup::kHealth},

@@ -181,6 +181,17 @@ absl::StatusOr<std::vector<SharedMemoryRegionInfo>> ServerApi::SharedMemoryStatu
   return std::vector<SharedMemoryRegionInfo>();
 }
 
+void ServerApi::Compare(CompareRequest request, CancellationPtr cancellation,
+                        ComparisonRunner::Progress progress, ComparisonRunner::Done done) {
+  if (options_.comparisons == nullptr) {
+    done(Unimplemented("compare.disabled",
+                       "this server runs no comparisons: --enable-experiments starts one that does"));
+    return;
+  }
+  options_.comparisons->Compare(std::move(request), std::move(cancellation), std::move(progress),
+                                std::move(done));
+}
+
 absl::Status ServerApi::RegisterCudaSharedMemory() {
   return Unimplemented("request.shared_memory",
                        "CUDA's shared memory is not supported by this server");

@@ -53,7 +53,8 @@ absl::Status CheckWeights(const VersionFolderContents& version) {
 absl::Status TryVersion(const ModelFolderContents& model, const VersionFolderContents& version,
                         const ServableFactory& factory, bool ask_canaries) {
   FOVEA_ASSIGN_OR_RETURN(std::shared_ptr<Servable> servable,
-                         LoadVersion(model, version, factory, std::make_shared<Cancellation>(),
+                         LoadVersion(model, version, /*sent=*/false, factory,
+                                     std::make_shared<Cancellation>(),
                                      /*on_lost=*/nullptr));
   if (!ask_canaries || !version.canary) return absl::OkStatus();
   FOVEA_ASSIGN_OR_RETURN(const Canary canary, ReadCanaryOf(model, version));

@@ -63,6 +63,8 @@ struct BatchExecutorOptions {
   // What the weights and a batch may hold on the device; sizes whose batches may hold more are not
   // run.
   int64_t max_device_bytes = std::numeric_limits<int64_t>::max();
+  // Every batch will be as large as it may be: no other is warmed up.
+  bool only_full_batches = false;
   // Held during the warm-up; null: none. The times of models that warm up side by side would be
   // neither's.
   Mutex* warm_up_turn = nullptr;

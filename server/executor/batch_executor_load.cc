@@ -213,7 +213,7 @@ int64_t BatchExecutor::WarmUpShape(uint64_t shape_key, int threads, models::Forw
   const int most = allowed_threads().MaxImages(threads);
   int next_timed = most;
   int64_t peak = 0;
-  for (const int images : WarmUpSizes(most)) {
+  for (const int images : options_.only_full_batches ? std::vector{most} : WarmUpSizes(most)) {
     const BatchSize batch{.images = images, .shape_key = shape_key, .threads = threads};
     peak = std::max(peak, lanes_[0]->Run(batch, context).peak_bytes);
     if (context.ShouldStop()) return peak;

@@ -24,6 +24,13 @@ constexpr LimitFlag kFlags[] = {
      "that requests may make the server hold, models aside: --imaging-memory, and of the rest one "
      "half for gRPC's messages, the other for HTTP's bodies, what is made of both and answers "
      "until they have left; who finds none left is answered UNAVAILABLE"},
+    {kMemory, "--experiment-memory", &Options::experiment_memory_mb, 16, 1 << 20, "MiB",
+     "that the models of one experiment may hold, their weights as read and as they run "
+     "(--enable-experiments); more is answered RESOURCE_EXHAUSTED"},
+    {kMemory, "--experiment-weight", &Options::experiment_weight, 1, 1000, "",
+     "against models that serve: where these always have work, experiments get one in so many "
+     "parts "
+     "of the device's time (--enable-experiments)"},
     {kMemory, "--http-thread-count", &Options::http_threads, 1, 1024, "",
      "threads that frame HTTP's requests and answer what is quick; turn it up where thousands of "
      "small requests come each second"},

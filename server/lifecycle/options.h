@@ -61,8 +61,11 @@ struct ServerOptions {
   int64_t http_max_connection_idle_ms = limits::kHttpIdleSeconds * 1000;
   int64_t http_head_timeout_ms = limits::kHttpHeadSeconds * 1000;
   int64_t http_transfer_timeout_ms = limits::kHttpTransferSeconds * 1000;
-  uint64_t max_device_bytes = 0;  // of a model's weights and a batch of it, on its device; 0: any
-  bool allow_client_shm = false;  // tensors in shared memory that callers register
+  uint64_t max_device_bytes = 0;    // of a model's weights and a batch of it, on its device; 0: any
+  bool allow_client_shm = false;    // tensors in shared memory that callers register
+  bool enable_experiments = false;  // comparisons
+  int64_t experiment_weight = limits::kExperimentWeight;
+  int64_t experiment_memory_mb = limits::kExperimentMemoryMb;
   std::string log_level = "info";
   std::string log_format = "text";
   std::string access_log = "errors";       // off | errors | all

@@ -16,6 +16,7 @@
 #include "base/limits.h"
 #include "base/status.h"
 #include "server/api/server_api.h"
+#include "server/compare/comparer.h"
 #include "server/core/log.h"
 #include "server/core/mutex.h"
 #include "server/core/start_threads.h"
@@ -238,6 +239,14 @@ class Server {
                            return ServedModel::Create(model, environment);
                          },
                          repository_log_, clock_));
+    if (options_.enable_experiments) {
+      FOVEA_ASSIGN_OR_RETURN(
+          comparer_,
+          Comparer::Create({.lane = {.device_threads = device_threads,
+                                     .weight = static_cast<int>(options_.experiment_weight)},
+                            .max_bytes = options_.experiment_memory_mb * limits::kMiB},
+                           *repository_, environment));
+    }
     const SharedMemoryOptions shared{.max_regions =
                                          static_cast<size_t>(options_.max_shared_memory_regions)};
     FOVEA_ASSIGN_OR_RETURN(
@@ -247,6 +256,7 @@ class Server {
                                                       ? std::make_shared<SharedMemoryRegions>(
                                                             OpenPosixSharedMemory, shared)
                                                       : nullptr,
+                                 .comparisons = comparer_.get(),
                                  .tracer = tracing_->tracer(),
                                  .log_format = options_.log_format},
                                 *repository_, metrics_, &*answers_, clock_));
@@ -354,6 +364,7 @@ class Server {
     Log(LogLevel::kInfo, "stopping: health reads NOT_SERVING from here on");
     repository_->Stop();
     stop.Sleep(delay);
+    if (comparer_ != nullptr) comparer_->Stop();
     std::vector<Transport*> transports = {grpc_.get()};
     if (http_ != nullptr) transports.push_back(http_.get());
     const int cut_off = api_->Drain(transports, timeout);
@@ -383,6 +394,7 @@ class Server {
   std::unique_ptr<Scheduler> scheduler_;
   std::unique_ptr<ImagingPool> imaging_;
   std::unique_ptr<ModelRepository> repository_;
+  std::unique_ptr<Comparer> comparer_;  // null: no experiments
   std::unique_ptr<ServerApi> api_;
   std::unique_ptr<Credentials> credentials_;  // its thread uses the api's keys
   std::unique_ptr<GrpcServer> grpc_;

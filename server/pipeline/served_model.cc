@@ -131,7 +131,9 @@ RunOutcome ServedModel::RunBatch(std::unique_ptr<Batch> batch) {
   const RunLogContext context(*view_, tasks);
   const RunOutcome outcome =
       executor_->Run(batch->instance, batch->threads, std::move(tasks), observer_.get());
-  if (executor_->device_lost() && !lost_.exchange(true) && on_lost_) on_lost_(DeviceLost());
+  if (executor_->device_lost() && !lost_.exchange(true) && source_.on_lost) {
+    source_.on_lost(DeviceLost());
+  }
   return outcome;
 }
 

@@ -53,6 +53,8 @@ class ServedModel final : public Servable {
                   const StageTimes& stages) const override {
     observer_->OnAnswered(protocol, code, stages);
   }
+  // What it was made of; without labels, which view() has.
+  const VersionToLoad& source() const { return source_; }
   ModelQueue& queue() const { return *queue_; }
   // Where its images wait to be decoded.
   ImagingLine& imaging_line() const { return *imaging_line_; }
@@ -65,15 +67,19 @@ class ServedModel final : public Servable {
 
  private:
   ServedModel(const VersionToLoad& model, const Environment& environment)
-      : imaging_(environment.imaging), clock_(environment.clock), on_lost_(model.on_lost) {}
+      : source_(WithoutLabels(model)), imaging_(environment.imaging), clock_(environment.clock) {}
+  static VersionToLoad WithoutLabels(VersionToLoad model) {
+    model.labels.clear();
+    return model;
+  }
   void Take(std::shared_ptr<const ServingModel> self, std::unique_ptr<InferenceRequest> request,
             InferenceCallback done) const override;
   RunOutcome RunBatch(std::unique_ptr<Batch> batch);
 
+  const VersionToLoad source_;
   ImagingPool& imaging_;
   Clock& clock_;
-  const std::function<void(const absl::Status& why)> on_lost_;
-  std::atomic<bool> lost_ = false;  // on_lost_ was called
+  std::atomic<bool> lost_ = false;  // source_.on_lost was called
   std::shared_ptr<const ModelView> view_;
   PreprocessSpec preprocessing_;
   std::unique_ptr<const Postprocessor> postprocessor_;

@@ -11,12 +11,13 @@ namespace fovea {
 
 absl::StatusOr<std::shared_ptr<Servable>> LoadVersion(
     const ModelFolderContents& model, const VersionFolderContents& version,
-    const ServableFactory& factory, CancellationPtr cancellation,
+    bool sent, const ServableFactory& factory, CancellationPtr cancellation,
     std::function<void(const absl::Status&)> on_lost) {
   FOVEA_RETURN_IF_ERROR(version.status);
   VersionToLoad parsed{.name = model.spec.description.name,
                        .version = version.number,
                        .spec = model.spec,
+                       .weights_file = sent ? std::nullopt : version.weights,
                        .labels = model.labels,
                        .cancellation = std::move(cancellation),
                        .on_lost = std::move(on_lost)};

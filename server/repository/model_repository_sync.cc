@@ -196,7 +196,7 @@ absl::Status ModelRepository::LoadOne(const std::string& name, const ModelFolder
                           "no load has given back memory for loading for ten minutes");
     } else {
       built = OrOutOfMemory([&] {
-        return LoadVersion(contents, version, factory_, cancellation_,
+        return LoadVersion(contents, version, sent, factory_, cancellation_,
                            [this, name, number = version.number,
                             weak = std::weak_ptr(load)](const absl::Status& why) {
                              if (const auto lost = weak.lock()) OnLost(name, number, *lost, why);

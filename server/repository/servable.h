@@ -5,12 +5,14 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "model_zoo/folder/model_spec.h"
+#include "model_zoo/folder/weights_file.h"
 #include "server/core/cancellation.h"
 #include "server/core/model_catalog.h"
 
@@ -24,6 +26,9 @@ struct VersionToLoad {
   // spec.description.weights is a path that opens the very file that was checked, whatever happens
   // to its name, for as long as the factory runs; empty where the weights are random.
   ModelSpec spec;
+  // Where that file was found, to be opened anew later; none: it is random, or was sent with the
+  // load and is not kept. The repository outlives what the factory makes.
+  std::optional<WeightsFile> weights_file;
   std::vector<std::string> labels;  // by class index; empty where there is no labels.txt
   // Set when the server stops: a long load asks it between its steps, and gives up with
   // UNAVAILABLE. Shared by all loads.

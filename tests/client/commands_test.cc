@@ -2,7 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "tests/client/fake_server.h"
 #include "tests/client/run_fovea.h"
@@ -11,9 +14,9 @@ namespace fovea::client {
 namespace {
 
 using ::testing::ContainsRegex;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
-using ::testing::UnorderedElementsAre;
 using Json = nlohmann::json;
 
 TEST(Models, AreATableWithTheReasonsBelow) {
@@ -108,113 +111,121 @@ class Compare : public FoveaTest {
                       .attention = "self/knn:k=16",
                       .classes = {{1, "square", 0.5f}, {0, "circle", 0.45f}, {2, "star", 0.05f}},
                       .compute_ns = 3'000'000,
-                      .peak_bytes = 2 << 20}};
+                      .peak_bytes = 2 << 20},
+                     {.name = "noisy", .doubt = true}};
 };
 
-TEST_F(Compare, AsksEveryModelInEachRoundAndTheFirstTwice) {
-  const Outcome outcome = Run({"dense", "knn", "--image", Image("a.jpg"), "--pairs", "3",
-                               "--max-pairs", "3", "--warmup", "1"});
+TEST_F(Compare, AsksForEachAttentionOverEachModel) {
+  const Outcome outcome =
+      Run({Image("a.jpg"), Image("b.jpg"), "--model", "dense", "--model", "knn/1", "--attention",
+           "knn:k=5", "--attention", "knn:k=9", "--rounds", "30", "--max-rounds", "70",
+           "--max-time", "2s", "--batch", "4", "--threads", "1"});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
-  const std::vector<std::string> asked = server_.classified();
-  ASSERT_EQ(asked.size(), 2u + 4 * 3);  // for the agreement, then one round of warm-up and three
-  for (size_t round = 0; round < 4; ++round) {
-    const auto first = asked.begin() + 2 + static_cast<std::ptrdiff_t>(3 * round);
-    EXPECT_THAT(std::vector(first, first + 3), UnorderedElementsAre("dense", "dense", "knn"));
+  const auto asked = server_.compared();
+  ASSERT_EQ(asked.size(), 1u);
+  std::vector<std::string> variants;
+  for (const auto& variant : asked[0].variants()) {
+    variants.push_back(variant.model_name() + "/" + variant.model_version() + " " +
+                       variant.attention());
   }
+  EXPECT_THAT(variants, ElementsAre("dense/ knn:k=5", "dense/ knn:k=9", "knn/1 knn:k=5",
+                                    "knn/1 knn:k=9"));
+  EXPECT_EQ(asked[0].images_size(), 2);
+  EXPECT_EQ(asked[0].rounds(), 30);
+  EXPECT_EQ(asked[0].max_rounds(), 70);
+  EXPECT_EQ(asked[0].max_time_us(), 2'000'000u);
+  EXPECT_EQ(asked[0].batch_size(), 4);
+  EXPECT_EQ(asked[0].threads(), 1);
 }
 
-TEST_F(Compare, SaysInJsonWhatTheReceiptsSay) {
-  const Outcome outcome = Run(
-      {"dense", "knn", "--image", Image("a.jpg"), "--pairs", "20", "--max-pairs", "20", "--json"});
+TEST_F(Compare, OfOneAttentionTheModelAsItIsComesFirst) {
+  EXPECT_EQ(Run({Image("a.jpg"), "--model", "dense", "--attention", "knn:k=5"}).exit_code, 0);
+  const auto asked = server_.compared();
+  ASSERT_EQ(asked.at(0).variants_size(), 2);
+  EXPECT_EQ(asked[0].variants(0).attention(), "");
+  EXPECT_EQ(asked[0].variants(1).attention(), "knn:k=5");
+  const Outcome alone = Run({Image("a.jpg"), "--model", "dense"});
+  EXPECT_EQ(alone.exit_code, 2);
+  EXPECT_THAT(alone.err, HasSubstr("there is nothing to compare"));
+  EXPECT_EQ(server_.compared().size(), 1u);
+}
+
+TEST_F(Compare, PrintsTheControlBesideTheVariantsAndAVerdict) {
+  const std::string out = Run({Image("a.jpg"), "--model", "dense", "--model", "knn"}).out;
+  EXPECT_THAT(out, ContainsRegex("\ndense/1, self/dense  +4\\.00  +3\\.90-4\\.20 .* baseline\n"
+                                 "dense/1, self/dense again +4\\.00 .* control\n"
+                                 "knn/1, self/knn:k=16 .*0\\.750  +0\\.740-0\\.760 .* faster\n"));
+  EXPECT_THAT(out, ContainsRegex("\ndense/1, self/dense  +circle 75\\.0 %"));
+  EXPECT_THAT(out, ContainsRegex("\nknn/1, self/knn:k=16  +square 50\\.0 %  +0 of 1 "));
+  EXPECT_THAT(out, Not(HasSubstr("No verdict")));
+}
+
+TEST_F(Compare, SaysWhoseWeightsAVariantHasAndWhyThereIsNoVerdict) {
+  const std::string out = Run({Image("a.jpg"), "--model", "noisy", "--attention", "knn:k=5"}).out;
+  EXPECT_THAT(out, HasSubstr("knn:k=5: same weights as self/dense, not fine-tuned.\n"));
+  EXPECT_THAT(out, HasSubstr("No verdict on knn:k=5: its interval or the control's is wider than "
+                             "10 %.\n"));
+}
+
+TEST_F(Compare, SaysTheSameInJson) {
+  const Outcome outcome =
+      Run({Image("a.jpg"), "--model", "dense", "--model", "knn", "--rounds", "25", "--json"});
   const Json json = Json::parse(outcome.out);
-  EXPECT_EQ(json["rounds"], 20);
+  EXPECT_EQ(json["rounds"], 25);
   EXPECT_EQ(json["confidence"], 0.95);
-  const Json& knn = json["models"][1];
-  EXPECT_EQ(knn["model"], "knn");
+  EXPECT_EQ(json["images"][0]["height"], 48);
+  const Json& knn = json["variants"][1];
+  EXPECT_EQ(knn["model"], "knn/1");
   EXPECT_EQ(knn["attention"], "self/knn:k=16");
-  EXPECT_EQ(knn["compute_ms"]["median"], 3.0);
-  EXPECT_EQ(knn["compute_ratio"], Json::parse(R"({"estimate": 0.75, "lower": 0.75, "upper": 0.75,
-                                                  "verdict": "faster", "doubt": null})"));
-  EXPECT_EQ(knn["batch_peak_bytes"], 2 << 20);
-  EXPECT_EQ(knn["top1"][0]["label"], "square");
-  EXPECT_EQ(knn["images_agreeing"], 0);
-  EXPECT_NEAR(knn["max_confidence_difference"].get<double>(), 0.3, 1e-6);
-  EXPECT_GT(knn["latency_ms"]["median"].get<double>(), 0);
-  EXPECT_GT(knn["latency_ratio"]["upper"], knn["latency_ratio"]["lower"]);
-  EXPECT_EQ(json["control"]["model"], "dense");
-  EXPECT_EQ(json["control"]["compute_ratio"]["estimate"], 1.0);
-  EXPECT_TRUE(json["settled"].is_boolean());
-  EXPECT_EQ(json["models"][0]["images_agreeing"], 1);
+  EXPECT_EQ(knn["weights_of_attention"], nullptr);
+  EXPECT_EQ(knn["compute"]["ms"]["median"], 3.0);
+  EXPECT_EQ(knn["compute"]["ratio"]["estimate"], 0.75);
+  EXPECT_EQ(knn["compute"]["verdict"], "faster");
+  EXPECT_EQ(knn["compute"]["doubt"], nullptr);
+  EXPECT_EQ(knn["decode_ms"]["median"], 0.4);
+  EXPECT_EQ(knn["peak_bytes"], 2 << 20);
+  EXPECT_EQ(knn["classes"]["same_top1"], 0);
+  EXPECT_EQ(knn["answers"][0]["label"], "square");
+  EXPECT_EQ(json["variants"][0]["compute"]["verdict"], nullptr);
 }
 
-TEST_F(Compare, PrintsTheControlBesideTheModelsAndAVerdict) {
-  const std::string out = Run({"dense", "knn", "--image", Image("a.jpg"), "--pairs", "20"}).out;
-  EXPECT_THAT(out, HasSubstr("COMPUTE      ATTENTION      MEDIAN ms  QUARTILES  RATIO  95 % "
-                             "INTERVAL  VERDICT\n"
-                             "dense        self/dense          4.00  4.00-4.00      -            "
-                             "  -  baseline\n"
-                             "dense again  self/dense          4.00  4.00-4.00  1.000    "
-                             "1.000-1.000  control\n"
-                             "knn          self/knn:k=16       3.00  3.00-3.00  0.750    "
-                             "0.750-0.750  faster\n"));
-  EXPECT_THAT(out, Not(HasSubstr("busy")));
+TEST_F(Compare, WritesARowForEachVariant) {
+  const std::string csv =
+      Run({Image("a.jpg"), "--model", "dense", "--attention", "knn:k=0.5", "--csv"}).out;
+  EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 3);
+  EXPECT_THAT(csv, HasSubstr("\r\ndense,1,vit_demo_patch8_64,knn:k=0.5,self/dense,false,4,"));
 }
 
-// Times as on a machine that others use: the receipts of knn go from 1 to 9 ms.
-class CompareNoisy : public Compare {
- protected:
-  FakeServer noisy_{{.name = "dense"},
-                    {.name = "knn",
-                     .compute_series = {1'000'000, 2'000'000, 9'000'000, 1'500'000, 4'000'000,
-                                        1'200'000, 6'000'000}}};
-};
-
-TEST_F(CompareNoisy, MeasuresOnToItsBoundAndThenGivesNoVerdict) {
-  const Outcome outcome = Fovea({"--server", noisy_.address(), "compare", "dense", "knn", "--image",
-                                 Image("a.jpg"), "--pairs", "20", "--max-pairs", "45"});
-  EXPECT_EQ(outcome.exit_code, 0);
-  EXPECT_THAT(outcome.err, HasSubstr("after 20 rounds, measuring on: "));
-  EXPECT_THAT(outcome.err, HasSubstr("after 40 rounds, measuring on: "));
-  EXPECT_THAT(outcome.out, HasSubstr("a.jpg, 45 rounds"));
-  EXPECT_THAT(outcome.out, ContainsRegex("\nknn  .* none\n"));
-  EXPECT_THAT(outcome.out,
-              HasSubstr("No verdict on the compute of knn after 45 rounds: its interval "
-                        "or the control's is wider than 10 %.\n"));
+TEST_F(Compare, WritesAPageThatNeedsNoOtherFile) {
+  const std::string path = folder_ / "report.html";
+  const Outcome outcome = Run({Image("a.jpg"), "--model", "dense", "--attention", "knn:k=5",
+                               "--report", path});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  std::ifstream file(path);
+  std::ostringstream read;
+  read << file.rdbuf();
+  const std::string page = read.str();
+  EXPECT_THAT(page, HasSubstr("knn:k=5: same weights as self/dense, not fine-tuned."));
+  EXPECT_THAT(page, HasSubstr("circle 75.0 %"));
+  EXPECT_THAT(page, HasSubstr("<svg "));
+  for (const char* elsewhere : {"http", "src=", "href=", "url(", "@import"}) {
+    EXPECT_THAT(page, Not(HasSubstr(elsewhere)));
+  }
+  const Outcome nowhere = Run({Image("a.jpg"), "--model", "dense", "--attention", "knn:k=5",
+                               "--report", folder_ / "missing" / "report.html"});
+  EXPECT_EQ(nowhere.exit_code, 1);
+  EXPECT_THAT(nowhere.err, HasSubstr("report.html: cannot be written"));
 }
 
-TEST_F(CompareNoisy, MeasuresTheRoundsThatWereAskedForHoweverLongTheyTake) {
-  const Outcome outcome = Fovea({"--server", noisy_.address(), "compare", "dense", "knn", "--image",
-                                 Image("a.jpg"), "--pairs", "20", "--max-time", "1ms", "--json"});
-  const Json json = Json::parse(outcome.out);
-  EXPECT_EQ(json["rounds"], 20);
-  EXPECT_EQ(json["settled"], false);
-  EXPECT_EQ(json["models"][1]["compute_ratio"]["verdict"], nullptr);
-  EXPECT_EQ(json["models"][1]["compute_ratio"]["doubt"], "wide");
-}
-
-TEST_F(Compare, TakesSeveralImagesInTurnAndCountsTheirAgreement) {
-  Image("a.jpg");
-  Image("b.jpg");
-  const Outcome outcome = Run({"dense", "knn", "--image", folder_ / "*.jpg", "--image",
-                               Image("c.png"), "--pairs", "2", "--max-pairs", "2"});
-  EXPECT_THAT(outcome.out, HasSubstr("3 images, 2 rounds"));
-  EXPECT_THAT(outcome.out, HasSubstr("0 of 3"));
-}
-
-TEST_F(Compare, FailsAsAWholeWhereARequestFails) {
-  const Outcome outcome = Run({"dense", "unknown", "--image", Image("a.jpg")});
-  EXPECT_EQ(outcome.exit_code, 1);
-  EXPECT_EQ(outcome.out, "");
-  EXPECT_EQ(outcome.err,
-            "fovea: model 'unknown' is not loaded: the repository has no model of that name (see "
-            "fovea models)\n");
-}
-
-TEST_F(FoveaTest, ComparisonOnABusyServerSaysThatItWasBusy) {
-  FakeServer server{{.name = "a", .batch_size = 3}, {.name = "b"}};
-  const Outcome outcome = Fovea({"--server", server.address(), "compare", "a", "b", "--pairs", "1",
-                                 "--image", Image("a.jpg")});
-  EXPECT_THAT(outcome.out, HasSubstr("batches of up to 3 images"));
+TEST_F(Compare, FailsAsAWhole) {
+  const Outcome unknown = Run({Image("a.jpg"), "--model", "dense", "--model", "unknown"});
+  EXPECT_EQ(unknown.exit_code, 1);
+  EXPECT_EQ(unknown.out, "");
+  EXPECT_THAT(unknown.err, HasSubstr("model 'unknown' is not loaded"));
+  const Outcome missing = Run({folder_ / "missing.jpg", "--model", "dense", "--model", "knn"});
+  EXPECT_EQ(missing.exit_code, 1);
+  EXPECT_THAT(missing.err, HasSubstr("missing.jpg"));
+  EXPECT_EQ(server_.compared().size(), 1u) << "the file is missed before the server is asked";
 }
 
 }  // namespace

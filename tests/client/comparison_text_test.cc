@@ -3,35 +3,46 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <sstream>
+
+#include "client/cpp/cli/comparison_report.h"
 
 namespace fovea::client {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::Not;
 
-ComparedTime Time(double median, const Estimate& ratio, Verdict verdict) {
-  return {.ms = {median, median, median}, .ratio = ratio, .verdict = verdict};
-}
-
-// dense against knn, whose latency is slower by half, over one image.
+// Dense attention against k-NN over the same weights, which is slower by half.
 Comparison Example() {
-  const Estimate one{1, 0.99, 1.01, 50};
-  Comparison comparison{.rounds = 200};
-  comparison.control_latency = Time(10, one, Verdict::kNoDifference);
-  comparison.control_compute = Time(4, one, Verdict::kNoDifference);
-  ComparedModel dense{.model = {"dense"}, .attention = "self/dense"};
-  dense.latency.ms = {10, 10, 10};
-  dense.compute.ms = {4, 4, 4};
-  dense.top1 = {{.index = 0, .label = "circle", .confidence = 0.75f}};
-  dense.images_agreeing = 1;
-  dense.max_confidence_difference = 0;
-  ComparedModel knn = dense;
-  knn.model = {"knn"};
-  knn.latency = Time(15, {1.5, 1.48, 1.53, 50}, Verdict::kSlower);
-  knn.compute = Time(4, one, Verdict::kNoDifference);
-  comparison.models = {dense, knn};
+  Comparison comparison{.rounds = 200, .threads = 2, .device = "CPU"};
+  comparison.control = {
+      .ms = {10, 10, 10}, .ratio = Estimate{1, 0.99, 1.01, 50}, .verdict = Verdict::kNoDifference};
+  ComparedVariant dense{.model = {"shapes", "1"}, .attention = "self/dense"};
+  dense.compute.ms = {9.5, 10, 10.25};
+  dense.attention_ms = {3, 3, 3};
+  dense.images_per_second = 100;
+  dense.peak_bytes = 6 << 20;
+  dense.weight_bytes = 22 << 20;
+  dense.multiply_adds = 1'250'000'000;
+  dense.answers = {{.label = "circle", .confidence = 0.75}};
+  ComparedVariant knn = dense;
+  knn.attention = "self/knn:k=9";
+  knn.weights_of_attention = "self/dense";
+  knn.compute = {.ms = {15, 15, 15},
+                 .ratio = Estimate{1.5, 1.48, 1.53, 50},
+                 .difference_ms = Estimate{5, 4.9, 5.1, 50},
+                 .verdict = Verdict::kSlower};
+  knn.agreement = ClassAgreement{.images = 1,
+                                 .same_top1 = 1,
+                                 .top5_overlap = 0.8,
+                                 .kl_divergence = 0.0312,
+                                 .max_confidence_difference = 0.25};
+  knn.feature_cosine = 0.9;
+  comparison.variants = {dense, knn};
   return comparison;
 }
 
@@ -42,50 +53,86 @@ std::string Printed(const Comparison& comparison,
   return out.str();
 }
 
-TEST(ComparisonText, HasRatioIntervalControlRoundsAndVerdict) {
+TEST(ComparisonText, HasTimesCostsAndAnswers) {
+  EXPECT_THAT(
+      Printed(Example()),
+      HasSubstr(
+          "a.jpg, shapes/1 on 2 threads of CPU, batches of 1, 200 rounds there and back\n\n"
+          "COMPUTE           MEDIAN ms    QUARTILES  RATIO  95 % INTERVAL  IMAGES/s  VERDICT\n"
+          "self/dense            10.00   9.50-10.25      -              -     100.0  baseline\n"
+          "self/dense again      10.00  10.00-10.00  1.000    0.990-1.010            control\n"
+          "self/knn:k=9          15.00  15.00-15.00  1.500    1.480-1.530     100.0  slower\n\n"));
   EXPECT_THAT(Printed(Example()),
-              HasSubstr("a.jpg, 200 rounds, each asking every model once in random order, one "
-                        "request at a time\n\n"
-                        "LATENCY      ATTENTION   MEDIAN ms    QUARTILES  RATIO  95 % INTERVAL  "
-                        "VERDICT\n"
-                        "dense        self/dense      10.00  10.00-10.00      -              -  "
-                        "baseline\n"
-                        "dense again  self/dense      10.00  10.00-10.00  1.000    0.990-1.010  "
-                        "control\n"
-                        "knn          self/dense      15.00  15.00-15.00  1.500    1.480-1.530  "
-                        "slower\n"));
-  EXPECT_THAT(Printed(Example()), Not(HasSubstr("No verdict")));
+              HasSubstr("ANSWERS       FIRST          SAME TOP-1  TOP-5 OVERLAP  KL, NATS  LARGEST "
+                        "DIFFERENCE  FEATURES\n"
+                        "self/dense    circle 75.0 %\n"
+                        "self/knn:k=9  circle 75.0 %      1 of 1         80.0 %    0.0312          "
+                        "    25.0 %    0.9000\n"));
 }
 
-TEST(ComparisonText, SaysThatTheControlIsOffAndGivesNoVerdict) {
+TEST(ComparisonText, SaysWhatIsToBeKnownOfVariants) {
   Comparison comparison = Example();
-  comparison.control_latency = Time(11, {1.1, 1.04, 1.17, 50}, Verdict::kControlOff);
-  comparison.models[1].latency.verdict = Verdict::kControlOff;
-  const std::string out = Printed(comparison);
-  EXPECT_THAT(out, HasSubstr("1.100    1.040-1.170  control: off\n"));
-  EXPECT_THAT(out, HasSubstr("1.500    1.480-1.530  none\n"));
-  EXPECT_THAT(out, HasSubstr("No verdict on the latency of knn after 200 rounds: the control is "
-                             "off, so something else than the models moved the times.\n"));
-  EXPECT_THAT(out, Not(HasSubstr("on the compute of")));
+  EXPECT_THAT(ComparisonNotes(comparison),
+              ElementsAre("self/knn:k=9: same weights as self/dense, not fine-tuned."));
+  comparison.variants[1].weights_of_attention.clear();
+  EXPECT_THAT(ComparisonNotes(comparison), IsEmpty());
+  comparison.variants[0].untrained = true;
+  comparison.variants[1].compute.verdict = comparison.control.verdict = Verdict::kControlOff;
+  EXPECT_THAT(ComparisonNotes(comparison),
+              ElementsAre("The weights of self/dense are random numbers: its answers mean nothing.",
+                          "No verdict on self/knn:k=9: the control is off, so something else than "
+                          "the variants moved the times."));
+  EXPECT_THAT(Printed(comparison), HasSubstr("control: off\n"));
 }
 
-TEST(ComparisonText, SaysOfOneImageWhatIsInItAndOfSeveralHowManyAreSeenAlike) {
+TEST(ComparisonText, NamesModelsWhereTheyDiffer) {
   Comparison comparison = Example();
-  EXPECT_THAT(Printed(comparison), HasSubstr("TOP-1   CONFIDENCE  SAME TOP-1"));
-  EXPECT_THAT(Printed(comparison), HasSubstr("circle      75.0 %  yes"));
-  for (ComparedModel& model : comparison.models) {
-    model.top1.push_back({.index = 1, .label = "star", .confidence = 0.5f});
+  EXPECT_EQ(VariantText(comparison.variants[1], comparison), "self/knn:k=9");
+  comparison.variants[0].model.name = "other";
+  EXPECT_EQ(VariantText(comparison.variants[1], comparison), "shapes/1, self/knn:k=9");
+}
+
+TEST(ComparisonText, HasTheColumnsOfItsTask) {
+  Comparison comparison = Example();
+  comparison.variants[1].agreement =
+      ObjectAgreement{.baseline_objects = 4, .objects = 5, .matched = 3, .mean_box_iou = 0.9};
+  EXPECT_THAT(Printed(comparison), HasSubstr("5 of 4"));
+  comparison.variants[0].answers = {BriefAnswer{}};
+  EXPECT_THAT(Printed(comparison), HasSubstr("self/dense    nothing"));
+  comparison.variants[1].agreement = MapAgreement{.same_pixels = 0.995, .mean_iou = 0.75};
+  EXPECT_THAT(Printed(comparison), HasSubstr("SAME PIXELS  MEAN IOU"));
+  EXPECT_THAT(Printed(comparison), HasSubstr("99.5 %     0.750"));
+}
+
+TEST(ComparisonText, ARowOfCsvHasAsManyFieldsAsItsHead) {
+  Comparison comparison = Example();
+  comparison.variants[1].model.name = "a, \"b\"";
+  std::get<ClassAgreement>(comparison.variants[1].agreement).kl_divergence =
+      std::numeric_limits<double>::infinity();
+  const std::string csv = ComparisonCsv(comparison);
+  std::vector<size_t> commas;
+  bool quoted = false;
+  commas.push_back(0);
+  for (const char c : csv) {
+    quoted ^= c == '"';
+    if (c == ',' && !quoted) ++commas.back();
+    if (c == '\n') commas.push_back(0);
   }
-  const std::string out = Printed(comparison, {"a.jpg", "b.jpg"});
-  EXPECT_THAT(out, Not(HasSubstr("circle")));
-  EXPECT_THAT(out, HasSubstr("1 of 2"));
+  EXPECT_THAT(commas, ElementsAre(commas[0], commas[0], commas[0], 0));
+  EXPECT_THAT(csv, HasSubstr("\r\n\"a, \"\"b\"\"\",1,"));
+  EXPECT_THAT(csv, Not(HasSubstr("inf")));
 }
 
-TEST(ComparisonText, OfABusyServerSaysThatItWasBusy) {
+TEST(ComparisonReport, ShowsWhatTheTextShows) {
   Comparison comparison = Example();
-  EXPECT_THAT(Printed(comparison), Not(HasSubstr("busy")));
-  comparison.models[1].largest_batch = 3;
-  EXPECT_THAT(Printed(comparison), HasSubstr("batches of up to 3 images"));
+  comparison.variants[0].answers[0].label = "<script>&\"'\x01";
+  const std::string page = ComparisonReport(comparison, {"a.jpg"});
+  EXPECT_THAT(page, HasSubstr("1.500, slower"));
+  EXPECT_THAT(page, HasSubstr("5.00 (4.90 to 5.10)"));
+  EXPECT_THAT(page, HasSubstr("6.00 + 22.00 MiB"));
+  EXPECT_THAT(page, HasSubstr("not fine-tuned"));
+  EXPECT_THAT(page, HasSubstr("&lt;script&gt;&amp;&quot;&#39;?"));
+  EXPECT_THAT(page, Not(HasSubstr("<script")));
 }
 
 }  // namespace

@@ -8,11 +8,11 @@
 #include <chrono>
 #include <condition_variable>
 #include <limits>
-#include <map>
 #include <thread>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "proto/fovea/v1/comparison.grpc.pb.h"
 #include "proto/fovea/v1/vision.grpc.pb.h"
 #include "proto/inference/inference.grpc.pb.h"
 #include "server/imaging/encode_png.h"
@@ -66,12 +66,6 @@ class FakeVision final : public fovea::v1::VisionService::Service {
     const Status status = Answer(context, *request, response);
     std::lock_guard lock(mutex_);
     --running_;
-    if (const FakeModel* model = Find(models_, request->model_name());
-        model != nullptr && !model->compute_series.empty()) {
-      const size_t call = answered_[model->name]++;
-      response->mutable_receipt()->set_compute_ns(
-          model->compute_series[call % model->compute_series.size()]);
-    }
     return status;
   }
 
@@ -187,7 +181,6 @@ class FakeVision final : public fovea::v1::VisionService::Service {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<std::string> classified_;
-  std::map<std::string, size_t> answered_;  // by model
   int running_ = 0, most_at_once_ = 0, company_ = 0;
 
  private:
@@ -394,10 +387,118 @@ class FakeInference final : public inference::GRPCInferenceService::Service {
   std::vector<FakeModel>& models_;
 };
 
+// One round's progress, then what the models' compute_ns and classes come to.
+class FakeComparisons final : public fovea::v1::ComparisonService::Service {
+ public:
+  explicit FakeComparisons(const std::vector<FakeModel>& models) : models_(models) {}
+
+  Status Compare(ServerContext* context, const fovea::v1::CompareRequest* request,
+                 grpc::ServerWriter<fovea::v1::CompareResponse>* writer) override {
+    {
+      std::lock_guard lock(mutex_);
+      compared_.push_back(*request);
+    }
+    for (const auto& variant : request->variants()) {
+      if (Find(models_, variant.model_name()) == nullptr) return NoSuchModel(variant.model_name());
+    }
+    for (const std::string& image : request->images()) {
+      if (!absl::StartsWith(image, "bad")) continue;
+      context->AddTrailingMetadata("fovea-reason", "image.unknown_format");
+      return {StatusCode::INVALID_ARGUMENT, "image 1: is no JPEG, PNG or WebP file"};
+    }
+    fovea::v1::CompareResponse progress;
+    progress.mutable_progress()->set_phase(fovea::v1::ComparisonProgress::MEASURING);
+    progress.mutable_progress()->set_done(7);
+    progress.mutable_progress()->set_total(request->rounds());
+    writer->Write(progress);
+    fovea::v1::CompareResponse last;
+    Fill(*request, last.mutable_comparison());
+    writer->Write(last);
+    return Status::OK;
+  }
+
+  std::vector<fovea::v1::CompareRequest> compared() const {
+    std::lock_guard lock(mutex_);
+    return compared_;
+  }
+
+ private:
+  static void FillRatio(double ratio, fovea::v1::ComparedTime* time) {
+    time->mutable_ratio()->set_value(ratio);
+    time->mutable_ratio()->set_lower(ratio - 0.01);
+    time->mutable_ratio()->set_upper(ratio + 0.01);
+    time->mutable_difference_ms()->set_value(ratio - 1);
+    time->set_verdict(ratio < 1   ? fovea::v1::FASTER
+                      : ratio > 1 ? fovea::v1::SLOWER
+                                  : fovea::v1::NO_DIFFERENCE);
+  }
+
+  void Fill(const fovea::v1::CompareRequest& request, fovea::v1::Comparison* comparison) const {
+    const FakeModel& baseline = *Find(models_, request.variants(0).model_name());
+    for (const auto& asked : request.variants()) {
+      const FakeModel& model = *Find(models_, asked.model_name());
+      auto& variant = *comparison->add_variants();
+      variant.set_model_name(model.name);
+      variant.set_model_version(model.version);
+      variant.set_backbone("vit_demo_patch8_64");
+      variant.set_attention(asked.attention().empty() ? model.attention : asked.attention());
+      if (variant.attention() != model.attention) {
+        variant.set_weights_of_attention(model.attention);
+      }
+      variant.set_untrained(model.untrained);
+      const double ms = static_cast<double>(model.compute_ns) * 1e-6;
+      variant.mutable_compute()->mutable_ms()->set_lower(ms - 0.1);
+      variant.mutable_compute()->mutable_ms()->set_median(ms);
+      variant.mutable_compute()->mutable_ms()->set_upper(ms + 0.2);
+      variant.mutable_attention_ms()->set_median(ms / 4);
+      variant.mutable_postprocess_ms()->set_median(0.02);
+      variant.mutable_decode_ms()->set_median(0.4);
+      variant.mutable_preprocess_ms()->set_median(0.3);
+      variant.set_images_per_second(1000 / ms);
+      variant.set_peak_bytes(model.peak_bytes);
+      variant.set_weight_bytes(22 << 20);
+      variant.set_parameters(1000);
+      variant.set_multiply_adds(2'000'000'000);
+      for (int i = 0; i < request.images_size(); ++i) {
+        auto& answer = *variant.add_answers();
+        answer.set_label(model.classes[0].label);
+        answer.set_confidence(model.classes[0].confidence);
+      }
+      if (comparison->variants_size() == 1) continue;
+      FillRatio(model.doubt ? 1.5
+                            : static_cast<double>(model.compute_ns) /
+                                  static_cast<double>(baseline.compute_ns),
+                variant.mutable_compute());
+      if (model.doubt) variant.mutable_compute()->set_verdict(fovea::v1::WIDE);
+      auto& classes = *variant.mutable_classes();
+      classes.set_images(request.images_size());
+      const bool same = model.classes[0].label == baseline.classes[0].label;
+      classes.set_same_top1(same ? request.images_size() : 0);
+      classes.set_top5_overlap(1);
+      classes.set_kl_divergence(0.125);
+      classes.set_max_confidence_difference(0.3);
+      variant.set_feature_cosine(0.875);
+    }
+    FillRatio(1, comparison->mutable_control());
+    comparison->mutable_control()->mutable_ms()->set_median(
+        static_cast<double>(baseline.compute_ns) * 1e-6);
+    comparison->set_rounds(request.rounds());
+    comparison->set_batch_size(std::max(1, request.batch_size()));
+    comparison->set_threads(2);
+    comparison->set_device("CPU");
+    for (int i = 0; i < request.images_size(); ++i) comparison->add_images()->set_height(48);
+  }
+
+  const std::vector<FakeModel>& models_;
+  mutable std::mutex mutex_;
+  std::vector<fovea::v1::CompareRequest> compared_;
+};
+
 }  // namespace
 
 struct FakeServer::Services {
   std::vector<FakeModel> models;
+  FakeComparisons comparisons{models};
   FakeVision vision{models};
   FakeInference inference{models};
   std::unique_ptr<grpc::Server> server;
@@ -410,6 +511,7 @@ FakeServer::FakeServer(std::initializer_list<FakeModel> models) : services_(new 
   builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
   builder.RegisterService(&services_->vision);
   builder.RegisterService(&services_->inference);
+  builder.RegisterService(&services_->comparisons);
   services_->server = builder.BuildAndStart();
   address_ = absl::StrCat("127.0.0.1:", port);
 }
@@ -419,6 +521,10 @@ FakeServer::~FakeServer() { Stop(); }
 std::vector<std::string> FakeServer::classified() const {
   std::lock_guard lock(services_->vision.mutex_);
   return services_->vision.classified_;
+}
+
+std::vector<fovea::v1::CompareRequest> FakeServer::compared() const {
+  return services_->comparisons.compared();
 }
 
 int FakeServer::most_at_once() const {

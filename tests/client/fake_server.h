@@ -1,10 +1,12 @@
-// A server in the test's own process that speaks the two services and answers what the test wrote.
+// A server in the test's own process that speaks the services and answers what the test wrote.
 #pragma once
 
 #include <initializer_list>
 #include <memory>
 #include <string>
 #include <vector>
+
+#include "proto/fovea/v1/comparison.pb.h"
 
 namespace fovea::client {
 
@@ -30,7 +32,7 @@ struct FakeModel {
   int picture_height = 2, picture_width = 3;
   std::vector<Class> classes = {{0, "circle", 0.75f}, {1, "square", 0.2f}, {2, "star", 0.05f}};
   int64_t compute_ns = 2'000'000;
-  std::vector<int64_t> compute_series;  // if not empty, call by call, and again from its start
+  bool doubt = false;  // a comparison has no verdict on it, because its interval is too wide
   int64_t peak_bytes = 3 << 20;
   int batch_size = 1;
 };
@@ -44,6 +46,8 @@ class FakeServer {
 
   // The models that were asked to classify, one a request, in order of arrival.
   std::vector<std::string> classified() const;
+  // What comparisons were asked for.
+  std::vector<fovea::v1::CompareRequest> compared() const;
   // The most Classify calls that were running at one time.
   int most_at_once() const;
 

@@ -85,16 +85,42 @@ def test_train_runs_the_program_beside_fovea(fovea):
     assert "there is no folder /nowhere/data" in refused.stderr
 
 
-def test_compare_measures_the_models_beside_a_control(fovea):
-    bounds = ("--pairs", 20, "--max-pairs", 40, "--json")
-    answer = fovea("compare", "shapes", "shapes_knn", "--image", EXAMPLES[0], *bounds)
+def test_compare_measures_attentions_over_the_same_weights_beside_a_control(
+    fovea, tmp_path
+):
+    report = tmp_path / "report.html"
+    answer = fovea(
+        *("compare", EXAMPLES[0], "--model", "shapes", "--attention", "knn:k=65"),
+        *("--attention", "knn:k=3", "--rounds", 20, "--max-rounds", 40, "--json"),
+        *("--report", report),
+    )
     assert answer.returncode == 0, answer.stderr
     comparison = json.loads(answer.stdout)
     assert comparison["rounds"] in (20, 40)
-    for ratios in (comparison["control"], comparison["models"][1]):
-        for ratio in (ratios["latency_ratio"], ratios["compute_ratio"]):
-            assert 0 < ratio["lower"] <= ratio["estimate"] <= ratio["upper"]
-            assert (ratio["verdict"] is None) != (ratio["doubt"] is None)
+    every, few = comparison["variants"]
+    for time in (comparison["control"], few["compute"]):
+        ratio = time["ratio"]
+        assert 0 < ratio["lower"] <= ratio["estimate"] <= ratio["upper"]
+        assert (time["verdict"] is None) != (time["doubt"] is None)
+    assert few["weights_of_attention"] == "self/dense"
+    assert every["parameters"] == few["parameters"]
+    assert 0 < few["attention_ms"]["median"] < few["compute"]["ms"]["upper"]
+    assert 0 < few["feature_cosine"] < 1
+    assert few["classes"]["kl_divergence"] > 0
+    assert report.read_text().startswith("<!doctype html>")
+
+
+def test_compare_says_what_cannot_be_compared(fovea, start_server):
+    window = fovea("compare", EXAMPLES[0], "--model", "shapes", "--attention", "axial")
+    assert window.returncode == 1
+    assert "axial" in window.stderr
+    plain = start_server("--model-repository", str(DEMO))
+    refused = fovea(
+        *("compare", EXAMPLES[0], "--model", "shapes", "--attention", "dense"),
+        address=plain.grpc,
+    )
+    assert refused.returncode == 1
+    assert "--enable-experiments" in refused.stderr
 
 
 def test_an_interrupted_classification_ends_in_order(fovea, server):
@@ -133,7 +159,7 @@ def test_readmes_first_commands_work(fovea):
     )
     for _, arguments in commands:
         if arguments.startswith("compare"):
-            arguments += " --pairs 2 --max-pairs 2"
+            arguments += " --rounds 2 --max-rounds 2"
         answer = fovea(shell=arguments)
         assert answer.returncode == 0, (arguments, answer.stderr)
 

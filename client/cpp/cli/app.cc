@@ -19,7 +19,7 @@ constexpr char kFooter[] = R"(Examples:
   fovea models
   fovea --server gpu-box:8001 classify --model shapes cat.jpg 'pics/*.png'
   fovea detect street.jpg --output found.png
-  fovea compare shapes shapes_knn --image cat.jpg
+  fovea compare cat.jpg --model shapes --attention knn:k=9
   fovea evaluate --model shapes --model shapes_knn --dataset pictures/
   fovea check models/
   fovea train --out models/finder --data street/ --head mask_rcnn
@@ -175,43 +175,60 @@ void AddSegment(CLI::App& app, SegmentOptions& options) {
 
 void AddCompare(CLI::App& app, CompareOptions& options) {
   CLI::App* command = AddCommand(
-      app, "compare", "Measure models side by side on the same images; the first is the baseline",
-      "  fovea compare shapes shapes_knn --image cat.jpg\n"
-      "  fovea compare dense knn trained_knn --image 'pics/*.jpg' --max-time 5m --json\n"
-      "Each round asks every model once and the baseline twice, in random order; the baseline's\n"
-      "second time is the control. A verdict needs a control whose interval holds 1, intervals\n"
-      "narrower than 10 %, and times that do not hang together over too many rounds; until it is\n"
-      "there, measuring goes on to the bounds. Without one, it says why.\n");
-  command->add_option("MODEL", options.models, "NAME or NAME/VERSION; two or more")
+      app, "compare", "Measure attentions side by side on the same pictures",
+      "  fovea compare cat.jpg --model shapes --attention dense --attention knn:k=9\n"
+      "  fovea compare 'pics/*.jpg' --model dense --model trained_knn --max-time 5m --json\n"
+      "The server runs them in turn on one lane, over the same decoded pictures; it has to be\n"
+      "started with --enable-experiments. The first is the baseline: with one model and one\n"
+      "attention, the model's own. Each round runs every variant twice, there and back in random\n"
+      "order, and the baseline twice more as the control. A verdict needs a control whose\n"
+      "interval holds 1, intervals narrower than 10 %, and times that do not hang together over\n"
+      "too many rounds; until it is there, measuring goes on to the bounds. Without one, it says\n"
+      "why.\n");
+  const auto repeatable = [](CLI::Option* option, const char* type) {
+    option->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)->type_name(type);
+    return option;
+  };
+  command
+      ->add_option("FILE", options.images,
+                   "JPEG, PNG or WebP files, folders or quoted patterns: the rounds take them in "
+                   "turn")
       ->required()
       ->type_name("");
-  command->callback([&options] {
-    if (options.models.size() < 2) throw CLI::ValidationError("two models or more are needed");
-  });
-  command
-      ->add_option("-i,--image", options.images,
-                   "A file, a folder or a quoted pattern; repeatable: the rounds take them in turn")
-      ->required()
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-      ->type_name("FILE");
-  command->add_option("--pairs", options.rounds, "Rounds before the first look at the verdicts")
-      ->check(InRange(1, 1'000'000))
+  repeatable(command->add_option("-m,--model", options.models, "NAME or NAME/VERSION; repeatable"),
+             "MODEL")
+      ->required();
+  repeatable(command->add_option("-a,--attention", options.attentions,
+                                 "An attention over the model's weights; repeatable"),
+             "ATTENTION");
+  command->add_option("--rounds", options.rounds, "Rounds before the first look at the verdicts")
+      ->check(InRange(1, 10'000))
       ->type_name("N")
       ->capture_default_str();
   command
-      ->add_option("--max-pairs", options.max_rounds,
-                   "Rounds at most, where there is no verdict yet (default: ten times --pairs)")
-      ->check(InRange(1, 1'000'000))
+      ->add_option("--max-rounds", options.max_rounds,
+                   "Rounds at most, where there is no verdict yet (default: ten times --rounds)")
+      ->check(InRange(1, 10'000))
       ->type_name("N");
   AddTime(*command, "--max-time", options.max_time,
-          "Time after which no round begins, once --pairs are done");
-  command->add_option("--warmup", options.warmup_rounds, "Rounds before, which are not measured")
-      ->check(InRange(0, 1'000'000))
+          "Time after which no round begins, once --rounds are done");
+  command->add_option("--batch", options.batch_size, "Images in a batch: the picture, repeated")
+      ->check(InRange(1, 64))
       ->type_name("N")
       ->capture_default_str();
+  command
+      ->add_option("--threads", options.threads,
+                   "Of the server's threads for models (default: all)")
+      ->check(InRange(1, 1024))
+      ->type_name("N");
   AddJson(*command, options.json);
-  AddTimeout(*command, options.call, "Deadline of each request");
+  command->add_flag("--csv", options.csv, "Print a row for each variant, for spreadsheets")
+      ->excludes("--json");
+  command
+      ->add_option("--report", options.report,
+                   "Besides, write a page with tables and plots, which needs no other file")
+      ->type_name("FILE.html");
+  AddTimeout(*command, options.call, "Deadline of the whole comparison");
 }
 
 void AddModels(CLI::App& app, ModelsOptions& options) {

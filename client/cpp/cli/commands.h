@@ -62,14 +62,18 @@ struct StatsOptions {
 ExitCode RunStats(Client& client, const StatsOptions& options, const Console& console);
 
 struct CompareOptions {
-  std::vector<std::string> models;  // NAME or NAME/VERSION, at least two; the first is the baseline
-  std::vector<std::string> images;  // files, folders, patterns; the rounds take them in turn
-  int rounds = 50;                  // measured before the first look at the verdicts
-  int max_rounds = 0;               // at most, where there are none yet; 0: ten times `rounds`
+  std::vector<std::string> images;      // files, folders, patterns; the rounds take them in turn
+  std::vector<std::string> models;      // NAME or NAME/VERSION
+  std::vector<std::string> attentions;  // over the weights of each model; none: the models' own
+  int rounds = 20;                      // measured before the first look at the verdicts
+  int max_rounds = 0;                   // at most, where there are none yet; 0: ten times `rounds`
   absl::Duration max_time = absl::Minutes(1);  // no round past `rounds` begins later than that
-  int warmup_rounds = 3;
+  int batch_size = 1;
+  int threads = 0;  // 0: all of the server's for models
   bool json = false;
-  CallOptions call;
+  bool csv = false;
+  std::string report;  // where a page of it goes; empty: nowhere
+  CallOptions call = {.timeout = absl::Minutes(10)};
 };
 ExitCode RunCompare(Client& client, const CompareOptions& options, const Console& console);
 

@@ -1,8 +1,11 @@
 #include "client/cpp/cli/comparison_text.h"
 
 #include <algorithm>
+#include <cmath>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "client/cpp/cli/table.h"
 #include "client/cpp/cli/text.h"
 
@@ -15,79 +18,123 @@ std::string Range(double lower, double upper, int decimals) {
   return absl::StrCat(Fixed(lower, decimals), "-", Fixed(upper, decimals));
 }
 
-std::string NameOf(const ComparedModel& model) { return Printable(ModelText(model.model)); }
-
-std::vector<std::string> TimeCells(const std::string& name, const std::string& attention,
-                                   const ComparedTime& time, const std::string& verdict) {
-  return {name,
-          attention,
-          Fixed(time.ms.median, 2),
-          Range(time.ms.lower, time.ms.upper, 2),
-          time.ratio ? Fixed(time.ratio->value, 3) : "-",
-          time.ratio ? Range(time.ratio->lower, time.ratio->upper, 3) : "-",
-          verdict};
+bool IsBaseline(const ComparedVariant& variant, const Comparison& comparison) {
+  return &variant == &comparison.variants.front();
 }
 
-void PrintTimes(const std::string& title, const Comparison& comparison,
-                ComparedTime ComparedModel::*time, const ComparedTime& control, std::ostream& out,
-                bool colour) {
-  Table table({{title},
-               {"ATTENTION"},
+void PrintCompute(const Comparison& comparison, std::ostream& out, bool colour) {
+  Table table({{"COMPUTE"},
                {"MEDIAN ms", Align::kRight},
                {"QUARTILES", Align::kRight},
                {"RATIO", Align::kRight},
                {"95 % INTERVAL", Align::kRight},
+               {"IMAGES/s", Align::kRight},
                {"VERDICT"}});
-  for (const ComparedModel& model : comparison.models) {
-    const bool baseline = &model == &comparison.models.front();
-    table.AddRow(TimeCells(ModelText(model.model), model.attention, model.*time,
-                           baseline ? "baseline" : VerdictText((model.*time).verdict)));
-    if (baseline) {
-      table.AddRow(TimeCells(ModelText(model.model) + " again", model.attention, control,
-                             control.verdict == Verdict::kControlOff ? "control: off" : "control"));
-    }
+  const auto add = [&](const std::string& name, const ComparedTime& time, const std::string& rate,
+                       const std::string& verdict) {
+    table.AddRow({name, Fixed(time.ms.median, 2), Range(time.ms.lower, time.ms.upper, 2),
+                  time.ratio ? Fixed(time.ratio->value, 3) : "-",
+                  time.ratio ? Range(time.ratio->lower, time.ratio->upper, 3) : "-", rate,
+                  verdict});
+  };
+  for (const ComparedVariant& variant : comparison.variants) {
+    const std::string name = VariantText(variant, comparison);
+    const bool baseline = IsBaseline(variant, comparison);
+    add(name, variant.compute, Fixed(variant.images_per_second, 1),
+        baseline ? "baseline" : VerdictText(variant.compute.verdict));
+    if (!baseline) continue;
+    add(name + " again", comparison.control, "",
+        comparison.control.verdict == Verdict::kControlOff ? "control: off" : "control");
   }
   table.Print(out, colour);
   out << '\n';
 }
 
-void PrintDoubts(const std::string& what, const Comparison& comparison,
-                 ComparedTime ComparedModel::*time, std::ostream& out) {
-  for (const ComparedModel& model : comparison.models) {
-    const bool baseline = &model == &comparison.models.front();
-    const Verdict verdict = (model.*time).verdict;
-    if (baseline || IsVerdict(verdict)) continue;
-    out << "No verdict on the " << what << " of " << NameOf(model) << " after "
-        << Count(comparison.rounds, "round") << ": " << DoubtText(verdict) << ".\n";
+void PrintCosts(const Comparison& comparison, std::ostream& out, bool colour) {
+  Table table({{"COST"},
+               {"DECODE ms", Align::kRight},
+               {"PREPARE ms", Align::kRight},
+               {"ATTENTION ms", Align::kRight},
+               {"RESULTS ms", Align::kRight},
+               {"PEAK MiB", Align::kRight},
+               {"WEIGHTS MiB", Align::kRight},
+               {"GMACs", Align::kRight}});
+  for (const ComparedVariant& variant : comparison.variants) {
+    table.AddRow({VariantText(variant, comparison), Fixed(variant.decode_ms.median, 2),
+                  Fixed(variant.preprocess_ms.median, 2), Fixed(variant.attention_ms.median, 2),
+                  Fixed(variant.postprocess_ms.median, 2),
+                  Mebibytes(static_cast<double>(variant.peak_bytes)),
+                  Mebibytes(static_cast<double>(variant.weight_bytes)),
+                  Fixed(static_cast<double>(variant.multiply_adds) * 1e-9, 2)});
   }
+  table.Print(out, colour);
+  out << '\n';
 }
 
-std::string Agreement(const ComparedModel& model) {
-  if (model.top1.size() == 1) return model.images_agreeing == 1 ? "yes" : "no";
-  return absl::StrCat(model.images_agreeing, " of ", model.top1.size());
-}
+// The columns of a task's agreement and, of a variant, their cells.
+struct AgreementColumns {
+  std::vector<std::string> operator()(std::monostate) const { return {}; }
+  std::vector<std::string> operator()(const ClassAgreement&) const {
+    return {"same top-1", "top-5 overlap", "KL, nats", "largest difference"};
+  }
+  std::vector<std::string> operator()(const ObjectAgreement&) const {
+    return {"objects", "matched", "box IoU", "mask IoU", "score difference"};
+  }
+  std::vector<std::string> operator()(const MapAgreement&) const {
+    return {"same pixels", "mean IoU"};
+  }
+};
+struct AgreementCells {
+  std::vector<std::string> operator()(std::monostate) const { return {}; }
+  std::vector<std::string> operator()(const ClassAgreement& classes) const {
+    return {absl::StrCat(classes.same_top1, " of ", classes.images), Percent(classes.top5_overlap),
+            Fixed(classes.kl_divergence, 4), Percent(classes.max_confidence_difference)};
+  }
+  std::vector<std::string> operator()(const ObjectAgreement& objects) const {
+    return {absl::StrCat(objects.objects, " of ", objects.baseline_objects),
+            absl::StrCat(objects.matched), Fixed(objects.mean_box_iou, 3),
+            objects.mean_mask_iou ? Fixed(*objects.mean_mask_iou, 3) : "-",
+            Fixed(objects.mean_score_difference, 3)};
+  }
+  std::vector<std::string> operator()(const MapAgreement& maps) const {
+    return {Percent(maps.same_pixels), Fixed(maps.mean_iou, 3)};
+  }
+};
 
-// What is seen in the image only where there is one: with several, how many are seen alike.
-void PrintAnswers(const std::vector<ComparedModel>& models, std::ostream& out, bool colour) {
-  const bool one = models.front().top1.size() == 1;
-  std::vector<Table::Column> columns = {{"ANSWERS"}, {"PEAK MiB", Align::kRight}};
-  if (one) columns.insert(columns.end(), {{"TOP-1"}, {"CONFIDENCE", Align::kRight}});
-  columns.insert(columns.end(), {{"SAME TOP-1"}, {"MAX DIFFERENCE", Align::kRight}});
-  Table table(std::move(columns));
-  for (const ComparedModel& model : models) {
-    const bool baseline = &model == &models.front();
-    const auto& difference = model.max_confidence_difference;
-    std::vector<std::string> cells = {ModelText(model.model),
-                                      Mebibytes(static_cast<double>(model.peak_bytes))};
-    if (one) {
-      cells.push_back(LabelOf(model.top1[0]));
-      cells.push_back(Percent(model.top1[0].confidence));
-    }
-    cells.push_back(baseline ? "-" : Agreement(model));
-    cells.push_back(!baseline && difference ? Fixed(100 * *difference, 2) + " %" : "-");
+void PrintAnswers(const Comparison& comparison, std::ostream& out, bool colour) {
+  std::vector<Table::Column> columns = {{"ANSWERS"}, {"FIRST"}};
+  const std::vector<std::string> titles = AgreementTitles(comparison);
+  for (const std::string& title : titles) {
+    columns.push_back({absl::AsciiStrToUpper(title), Align::kRight});
+  }
+  columns.push_back({"FEATURES", Align::kRight});
+  Table table(columns);
+  for (const ComparedVariant& variant : comparison.variants) {
+    std::vector<std::string> cells = {
+        VariantText(variant, comparison),
+        variant.answers.empty() ? "-" : AnswerText(variant.answers[0])};
+    for (std::string& cell : AgreementTexts(variant)) cells.push_back(std::move(cell));
+    if (IsBaseline(variant, comparison)) cells.resize(2 + titles.size(), "");
+    cells.push_back(variant.feature_cosine ? Fixed(*variant.feature_cosine, 4) : "");
     table.AddRow(std::move(cells));
   }
   table.Print(out, colour);
+}
+
+// A field of a CSV file.
+std::string Field(const std::string& text) {
+  if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return quoted + "\"";
+}
+
+std::string Field(double number) {
+  return std::isfinite(number) ? absl::StrCat(number) : std::string();
+}
+
+std::string Field(const std::optional<double>& number) {
+  return number ? Field(*number) : std::string();
 }
 
 }  // namespace
@@ -100,6 +147,8 @@ std::string VerdictText(Verdict verdict) {
       return "slower";
     case Verdict::kNoDifference:
       return "no difference";
+    case Verdict::kBaseline:
+      return "baseline";
     default:
       return "none";
   }
@@ -112,53 +161,135 @@ std::string DoubtText(Verdict doubt) {
     case Verdict::kUnsteady:
       return "its times, or the control's, change so slowly that these rounds are too few";
     case Verdict::kControlOff:
-      return "the control is off, so something else than the models moved the times";
+      return "the control is off, so something else than the variants moved the times";
     case Verdict::kWide:
-      return absl::StrCat("its interval or the control's is wider than ",
-                          Fixed(100 * kWidestInterval, 0), " %");
-    case Verdict::kNotMeasured:
-      return "the server does not report it";
+      return "its interval or the control's is wider than 10 %";
     default:
       return "";
   }
 }
 
-std::string EstimateText(const Estimate& estimate) {
-  return absl::StrCat(Fixed(estimate.value, 3), " (", Range(estimate.lower, estimate.upper, 3),
-                      ")");
+std::string VariantText(const ComparedVariant& variant, const Comparison& comparison) {
+  const ModelId& first = comparison.variants.front().model;
+  const bool one_model = std::all_of(
+      comparison.variants.begin(), comparison.variants.end(), [&](const ComparedVariant& other) {
+        return other.model.name == first.name && other.model.version == first.version;
+      });
+  const std::string attention = variant.attention.empty() ? "no attention" : variant.attention;
+  return one_model ? attention : absl::StrCat(ModelText(variant.model), ", ", attention);
+}
+
+std::vector<std::string> ComparisonNotes(const Comparison& comparison) {
+  std::vector<std::string> notes;
+  for (const ComparedVariant& variant : comparison.variants) {
+    const std::string name = VariantText(variant, comparison);
+    if (!variant.weights_of_attention.empty()) {
+      notes.push_back(absl::StrCat(name, ": same weights as ", variant.weights_of_attention,
+                                   ", not fine-tuned."));
+    }
+    if (variant.untrained) {
+      notes.push_back(
+          absl::StrCat("The weights of ", name, " are random numbers: its answers mean nothing."));
+    }
+    const Verdict verdict = variant.compute.verdict;
+    if (IsBaseline(variant, comparison) || IsVerdict(verdict)) continue;
+    notes.push_back(absl::StrCat("No verdict on ", name, ": ", DoubtText(verdict), "."));
+  }
+  return notes;
+}
+
+std::string ComparisonConditions(const Comparison& comparison,
+                                 const std::vector<std::string>& images) {
+  return absl::StrCat(images.size() == 1 ? images[0] : Count(images.size(), "image"), ", ",
+                      ModelText(comparison.variants.front().model), " on ",
+                      Count(static_cast<size_t>(comparison.threads), "thread"), " of ",
+                      comparison.device, ", batches of ", comparison.batch_size, ", ",
+                      Count(static_cast<size_t>(comparison.rounds), "round"), " there and back");
+}
+
+std::vector<std::string> AgreementTitles(const Comparison& comparison) {
+  return std::visit(AgreementColumns(), comparison.variants.back().agreement);
+}
+
+std::vector<std::string> AgreementTexts(const ComparedVariant& variant) {
+  return std::visit(AgreementCells(), variant.agreement);
+}
+
+std::string AnswerText(const BriefAnswer& answer) {
+  return answer.label.empty() ? "nothing"
+                              : absl::StrCat(answer.label, " ", Percent(answer.confidence));
 }
 
 void PrintComparison(const Comparison& comparison, const std::vector<std::string>& images,
                      std::ostream& out, bool colour) {
-  const std::string baseline = NameOf(comparison.models.front());
-  out << (images.size() == 1 ? Printable(images[0]) : Count(images.size(), "image")) << ", "
-      << Count(comparison.rounds, "round")
-      << ", each asking every model once in random order, one request at a time\n\n";
-  PrintTimes("LATENCY", comparison, &ComparedModel::latency, comparison.control_latency, out,
-             colour);
-  PrintTimes("COMPUTE", comparison, &ComparedModel::compute, comparison.control_compute, out,
-             colour);
-  PrintAnswers(comparison.models, out, colour);
-  out << "\nLATENCY is the client's, COMPUTE the server's. RATIO is to " << baseline
-      << " in the same round, its interval bootstrapped;\na verdict says that it lies beyond the "
-         "control's, which is "
-      << baseline << " asked a second time.\nPEAK is the most that a batch's tensors held; "
-      << "SAME TOP-1 as " << baseline
-      << "; MAX DIFFERENCE from its confidence, over all classes.\n";
-  PrintDoubts("latency", comparison, &ComparedModel::latency, out);
-  PrintDoubts("compute", comparison, &ComparedModel::compute, out);
-  int largest_batch = 0;
-  for (const ComparedModel& model : comparison.models) {
-    largest_batch = std::max(largest_batch, model.largest_batch);
-    if (model.untrained) {
-      out << "The weights of " << NameOf(model)
-          << " are random numbers: its labels mean nothing.\n";
-    }
+  const ComparedVariant& baseline = comparison.variants.front();
+  out << Printable(ComparisonConditions(comparison, images)) << "\n\n";
+  PrintCompute(comparison, out, colour);
+  PrintCosts(comparison, out, colour);
+  PrintAnswers(comparison, out, colour);
+  out << "\nRATIO is to " << Printable(VariantText(baseline, comparison))
+      << " in the same round, its interval bootstrapped; a verdict says that it lies beyond the\n"
+         "control's, which is the same run once more. ATTENTION is a part of COMPUTE, measured "
+         "apart. PEAK is the most that a\nbatch's tensors held. FIRST is what stands first in the "
+         "answer to the first picture. ANSWERS are compared with the\nbaseline's; FEATURES is the "
+         "cosine between the last tokens.\n";
+  for (const std::string& note : ComparisonNotes(comparison)) out << Printable(note) << '\n';
+}
+
+std::string ComparisonCsv(const Comparison& comparison) {
+  std::string csv =
+      "model,version,backbone,attention,weights_of_attention,untrained,compute_ms,"
+      "compute_ms_lower,compute_ms_upper,ratio,ratio_lower,ratio_upper,difference_ms,verdict,"
+      "decode_ms,preprocess_ms,postprocess_ms,attention_ms,images_per_second,peak_bytes,weight_"
+      "bytes,parameters,"
+      "multiply_adds,same_top1,top5_overlap,kl_divergence,max_confidence_difference,objects,"
+      "matched,mean_box_iou,mean_mask_iou,same_pixels,mean_iou,feature_cosine\r\n";
+  for (const ComparedVariant& variant : comparison.variants) {
+    const ComparedTime& compute = variant.compute;
+    const auto of = [](const std::optional<Estimate>& estimate, double Estimate::*part) {
+      return estimate ? Field((*estimate).*part) : std::string();
+    };
+    const auto* classes = std::get_if<ClassAgreement>(&variant.agreement);
+    const auto* objects = std::get_if<ObjectAgreement>(&variant.agreement);
+    const auto* maps = std::get_if<MapAgreement>(&variant.agreement);
+    const std::vector<std::string> fields = {
+        Field(variant.model.name),
+        Field(variant.model.version),
+        Field(variant.backbone),
+        Field(variant.attention),
+        Field(variant.weights_of_attention),
+        variant.untrained ? "true" : "false",
+        Field(compute.ms.median),
+        Field(compute.ms.lower),
+        Field(compute.ms.upper),
+        of(compute.ratio, &Estimate::value),
+        of(compute.ratio, &Estimate::lower),
+        of(compute.ratio, &Estimate::upper),
+        of(compute.difference_ms, &Estimate::value),
+        VerdictText(compute.verdict),
+        Field(variant.decode_ms.median),
+        Field(variant.preprocess_ms.median),
+        Field(variant.postprocess_ms.median),
+        Field(variant.attention_ms.median),
+        Field(variant.images_per_second),
+        absl::StrCat(variant.peak_bytes),
+        absl::StrCat(variant.weight_bytes),
+        absl::StrCat(variant.parameters),
+        absl::StrCat(variant.multiply_adds),
+        classes ? absl::StrCat(classes->same_top1) : "",
+        classes ? Field(classes->top5_overlap) : "",
+        classes ? Field(classes->kl_divergence) : "",
+        classes ? Field(classes->max_confidence_difference) : "",
+        objects ? absl::StrCat(objects->objects) : "",
+        objects ? absl::StrCat(objects->matched) : "",
+        objects ? Field(objects->mean_box_iou) : "",
+        objects ? Field(objects->mean_mask_iou) : "",
+        maps ? Field(maps->same_pixels) : "",
+        maps ? Field(maps->mean_iou) : "",
+        Field(variant.feature_cosine)};
+    absl::StrAppend(&csv, absl::StrJoin(fields, ","), "\r\n");
   }
-  if (largest_batch > 1) {
-    out << "The server was busy with other requests as well (batches of up to " << largest_batch
-        << " images): these times are not the models' own.\n";
-  }
+  return csv;
 }
 
 }  // namespace fovea::client

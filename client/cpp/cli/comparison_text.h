@@ -1,11 +1,11 @@
-// A comparison as people read it. Pure.
+// A comparison as people read it, and as spreadsheets do. Pure.
 #pragma once
 
 #include <ostream>
 #include <string>
 #include <vector>
 
-#include "client/cpp/cli/comparison.h"
+#include "client/cpp/comparison.h"
 
 namespace fovea::client {
 
@@ -15,11 +15,30 @@ std::string VerdictText(Verdict verdict);
 // Why there is no verdict, as a clause: "the control is off".
 std::string DoubtText(Verdict doubt);
 
-// "1.120 (1.040-1.200)".
-std::string EstimateText(const Estimate& estimate);
+// A variant beside the others: its attention, with the model's name where they differ.
+std::string VariantText(const ComparedVariant& variant, const Comparison& comparison);
+
+// "star 98.0 %", or "nothing".
+std::string AnswerText(const BriefAnswer& answer);
+
+// What was measured, in one line. `images`: the paths that the rounds took in turn.
+std::string ComparisonConditions(const Comparison& comparison,
+                                 const std::vector<std::string>& images);
+
+// What is to be known of variants, a sentence each: whose weights they have, why there is no
+// verdict.
+std::vector<std::string> ComparisonNotes(const Comparison& comparison);
+
+// How far answers are those of the baseline: the columns of the comparison's task and, of a variant
+// that is not the baseline, their cells.
+std::vector<std::string> AgreementTitles(const Comparison& comparison);
+std::vector<std::string> AgreementTexts(const ComparedVariant& variant);
 
 // `images`: the paths that the rounds took in turn.
 void PrintComparison(const Comparison& comparison, const std::vector<std::string>& images,
                      std::ostream& out, bool colour);
+
+// A row for each variant, RFC 4180; a field is empty where there is no such number.
+std::string ComparisonCsv(const Comparison& comparison);
 
 }  // namespace fovea::client

@@ -91,27 +91,56 @@ const char* Token(Verdict verdict) {
       return "control_off";
     case Verdict::kWide:
       return "wide";
-    case Verdict::kNotMeasured:
-      return "not_measured";
+    case Verdict::kBaseline:
+      return "baseline";
   }
   return "";
 }
 
-// `verdict` is null where there is none, and `doubt` says why.
-Json RatioJson(const ComparedTime& time) {
-  Json json = {{"estimate", nullptr},
-               {"lower", nullptr},
-               {"upper", nullptr},
+Json ToJson(const Estimate& estimate) {
+  return {{"estimate", estimate.value}, {"lower", estimate.lower}, {"upper", estimate.upper}};
+}
+
+// `verdict` is null where there is none, and `doubt` says why; of the baseline both are.
+Json ToJson(const ComparedTime& time) {
+  Json json = {{"ms", ToJson(time.ms)},
+               {"ratio", nullptr},
+               {"difference_ms", nullptr},
                {"verdict", nullptr},
                {"doubt", nullptr}};
-  if (time.ratio) {
-    json["estimate"] = time.ratio->value;
-    json["lower"] = time.ratio->lower;
-    json["upper"] = time.ratio->upper;
+  if (time.ratio) json["ratio"] = ToJson(*time.ratio);
+  if (time.difference_ms) json["difference_ms"] = ToJson(*time.difference_ms);
+  if (time.verdict != Verdict::kBaseline) {
+    json[IsVerdict(time.verdict) ? "verdict" : "doubt"] = Token(time.verdict);
   }
-  json[IsVerdict(time.verdict) ? "verdict" : "doubt"] = Token(time.verdict);
   return json;
 }
+
+// What changes in a variant's answers, under the name of its kind. JSON has no infinity: null.
+struct AddAgreement {
+  Json& row;
+
+  void operator()(std::monostate) const {}
+  void operator()(const ClassAgreement& classes) const {
+    row["classes"] = {{"images", classes.images},
+                      {"same_top1", classes.same_top1},
+                      {"top5_overlap", classes.top5_overlap},
+                      {"kl_divergence", classes.kl_divergence},
+                      {"max_confidence_difference", classes.max_confidence_difference}};
+  }
+  void operator()(const ObjectAgreement& objects) const {
+    row["objects"] = {{"baseline_objects", objects.baseline_objects},
+                      {"objects", objects.objects},
+                      {"matched", objects.matched},
+                      {"mean_box_iou", objects.mean_box_iou},
+                      {"mean_mask_iou", nullptr},
+                      {"mean_score_difference", objects.mean_score_difference}};
+    if (objects.mean_mask_iou) row["objects"]["mean_mask_iou"] = *objects.mean_mask_iou;
+  }
+  void operator()(const MapAgreement& maps) const {
+    row["maps"] = {{"same_pixels", maps.same_pixels}, {"mean_iou", maps.mean_iou}};
+  }
+};
 
 // As DetectedJson names it.
 Json CocoImage(const std::string& path) {
@@ -239,40 +268,53 @@ std::string StatisticsJson(const std::vector<ModelStatistics>& statistics) {
 }
 
 std::string ComparisonJson(const Comparison& comparison, const std::vector<std::string>& images) {
-  Json json = Json::array();
-  for (const ComparedModel& model : comparison.models) {
-    const bool baseline = &model == &comparison.models.front();
-    Json row = {{"model", ModelText(model.model)},
-                {"attention", model.attention},
-                {"untrained", model.untrained},
-                {"latency_ms", ToJson(model.latency.ms)},
-                {"compute_ms", ToJson(model.compute.ms)},
-                {"batch_peak_bytes", model.peak_bytes},
-                {"largest_batch", model.largest_batch},
-                {"top1", ToJson(model.top1)},
-                {"images_agreeing", model.images_agreeing},
-                {"max_confidence_difference", nullptr}};
-    if (!baseline) {
-      row["latency_ratio"] = RatioJson(model.latency);
-      row["compute_ratio"] = RatioJson(model.compute);
+  Json variants = Json::array();
+  for (const ComparedVariant& variant : comparison.variants) {
+    Json row = {{"model", ModelText(variant.model)},
+                {"backbone", variant.backbone},
+                {"attention", variant.attention},
+                {"weights_of_attention", nullptr},
+                {"untrained", variant.untrained},
+                {"decode_ms", ToJson(variant.decode_ms)},
+                {"preprocess_ms", ToJson(variant.preprocess_ms)},
+                {"compute", ToJson(variant.compute)},
+                {"postprocess_ms", ToJson(variant.postprocess_ms)},
+                {"attention_ms", ToJson(variant.attention_ms)},
+                {"images_per_second", variant.images_per_second},
+                {"peak_bytes", variant.peak_bytes},
+                {"weight_bytes", variant.weight_bytes},
+                {"parameters", variant.parameters},
+                {"multiply_adds", variant.multiply_adds}};
+    // Null: the weights are served with this attention.
+    if (!variant.weights_of_attention.empty()) {
+      row["weights_of_attention"] = variant.weights_of_attention;
     }
-    if (model.max_confidence_difference) {
-      row["max_confidence_difference"] = *model.max_confidence_difference;
+    std::visit(AddAgreement{row}, variant.agreement);
+    Json answers = Json::array();
+    for (const BriefAnswer& answer : variant.answers) {
+      answers.push_back({{"label", answer.label},
+                         {"confidence", answer.confidence},
+                         {"objects", answer.objects}});
     }
-    json.push_back(std::move(row));
+    row["answers"] = std::move(answers);
+    if (variant.feature_cosine) row["feature_cosine"] = *variant.feature_cosine;
+    variants.push_back(std::move(row));
   }
-  // The baseline asked a second time in each round.
-  const Json control = {{"model", ModelText(comparison.models.front().model)},
-                        {"latency_ms", ToJson(comparison.control_latency.ms)},
-                        {"compute_ms", ToJson(comparison.control_compute.ms)},
-                        {"latency_ratio", RatioJson(comparison.control_latency)},
-                        {"compute_ratio", RatioJson(comparison.control_compute)}};
-  return Text({{"images", images},
+  Json decoded = Json::array();
+  for (size_t i = 0; i < comparison.images.size(); ++i) {
+    const ComparedImage& image = comparison.images[i];
+    decoded.push_back({{"file", i < images.size() ? images[i] : ""},
+                       {"height", image.height},
+                       {"width", image.width}});
+  }
+  return Text({{"images", decoded},
                {"rounds", comparison.rounds},
+               {"batch_size", comparison.batch_size},
+               {"threads", comparison.threads},
+               {"device", comparison.device},
                {"confidence", kConfidence},
-               {"settled", comparison.settled()},
-               {"control", control},
-               {"models", json}});
+               {"control", ToJson(comparison.control)},
+               {"variants", variants}});
 }
 
 }  // namespace fovea::client

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "client/cpp/cli/comparison.h"
+#include "client/cpp/comparison.h"
 #include "client/cpp/types.h"
 
 namespace fovea::client {

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "server/transport/http/comparison_calls.h"
 #include "server/transport/http/infer_http.h"
 #include "server/transport/http/openapi.h"
 #include "server/transport/http/repository_calls.h"
 #include "server/transport/http/server_calls.h"
 #include "server/transport/http/shared_memory_calls.h"
+#include "server/transport/messages/comparison_messages.h"
 #include "server/transport/messages/model_messages.h"
 #include "server/transport/messages/vision_messages.h"
 
@@ -318,7 +320,7 @@ constexpr HttpRoute kRoutes[] = {
      {.id = "classify",
       .summary = "The classes of images",
       .answer = openapi::VisionContent<v1::ClassifyResponse>,
-      .body = openapi::VisionBody<v1::ClassifyRequest>,
+      .body = openapi::ImagesBody<v1::ClassifyRequest>,
       .parameters = openapi::VisionParameters<v1::ClassifyRequest>,
       .errors = {404, 415, 504}}},
     {verb::post,
@@ -328,7 +330,7 @@ constexpr HttpRoute kRoutes[] = {
      {.id = "detect",
       .summary = "The objects in images",
       .answer = openapi::VisionContent<v1::DetectResponse>,
-      .body = openapi::VisionBody<v1::DetectRequest>,
+      .body = openapi::ImagesBody<v1::DetectRequest>,
       .parameters = openapi::VisionParameters<v1::DetectRequest>,
       .errors = {404, 415, 504}}},
     {verb::post,
@@ -338,9 +340,19 @@ constexpr HttpRoute kRoutes[] = {
      {.id = "segment",
       .summary = "A class for each pixel of images",
       .answer = openapi::VisionContent<v1::SegmentResponse>,
-      .body = openapi::VisionBody<v1::SegmentRequest>,
+      .body = openapi::ImagesBody<v1::SegmentRequest>,
       .parameters = openapi::VisionParameters<v1::SegmentRequest>,
       .errors = {404, 415, 504}}},
+    {verb::post,
+     "v1/compare",
+     Method("Compare"),
+     Compare,
+     {.id = "compare",
+      .summary = "What attentions cost and change, measured side by side, and how that goes on",
+      .answer = openapi::CompareContent,
+      .body = openapi::ImagesBody<v1::CompareRequest>,
+      .parameters = openapi::CompareParameters,
+      .errors = {404, 415, 501}}},
 };
 
 static_assert(std::ranges::all_of(kRoutes, [](const HttpRoute& route) {

@@ -5,24 +5,20 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/limits.h"
 #include "base/status.h"
-#include "server/core/quote.h"
 #include "server/tracing/trace_context.h"
 #include "server/transport/http/accepted_weight.h"
-#include "server/transport/http/contiguous.h"
 #include "server/transport/http/http_status.h"
+#include "server/transport/http/image_form.h"
 #include "server/transport/http/message_json.h"
-#include "server/transport/http/multipart.h"
 #include "server/transport/http/read_infer_request.h"
 #include "server/transport/http/set_field.h"
 #include "server/transport/http/write_infer_response.h"
 #include "server/transport/messages/infer_rules.h"
-#include "server/transport/messages/inflate.h"
 #include "server/transport/messages/shared_tensors.h"
 #include "server/transport/messages/vision_messages.h"
 
@@ -36,14 +32,9 @@ constexpr char kHeaderLength[] = "Inference-Header-Content-Length";
 constexpr char kRequestId[] = "X-Request-Id";
 constexpr char kTraceParent[] = "traceparent";
 constexpr char kTraceState[] = "tracestate";
-constexpr std::string_view kForm = "multipart/form-data";
 // What JSON usually takes at most of a byte of protobuf: a float of five bytes with its tag becomes
 // a name and its digits. Fields that are zero are written too, and are counted when they are there.
 constexpr int64_t kJsonPerByte = 8;
-
-bool StartsWith(std::string_view text, std::string_view prefix) {
-  return absl::StartsWithIgnoreCase({text.data(), text.size()}, {prefix.data(), prefix.size()});
-}
 
 // A value of a header: nothing in it that ends a line.
 bool IsPrintable(std::string_view text) {
@@ -116,7 +107,9 @@ class HttpCall : public std::enable_shared_from_this<HttpCall> {
           const std::string_view id = request().Field(kRequestId);
           FOVEA_RETURN_IF_ERROR(CheckRequestId(id));
           inference.id = std::string(id);
-          FOVEA_ASSIGN_OR_RETURN(const ReceivedBytes body, Unpacked(inference));
+          FOVEA_ASSIGN_OR_RETURN(
+              const ReceivedBytes body,
+              UnpackBody(request(), context_.max_message_bytes, inference.memory));
           const absl::Status whole = read(body, inference, check_model);
           request().body = {};  // what is in use stays
           FOVEA_RETURN_IF_ERROR(whole);
@@ -131,19 +124,6 @@ class HttpCall : public std::enable_shared_from_this<HttpCall> {
         [self = shared_from_this()](const absl::Status& status, const std::string& id) {
           self->Answer(status, id);
         });
-  }
-
-  absl::StatusOr<ReceivedBytes> Unpacked(InferenceRequest& inference) {
-    const std::string_view encoding = request().Field(field::content_encoding);
-    if (encoding.empty() || encoding == "identity") return request().body;
-    if (encoding != "gzip" && encoding != "deflate") {
-      return InvalidArgument(
-          "request.encoding",
-          absl::StrCat("bodies are not read that are encoded as ", InQuotes(encoding)));
-    }
-    return Inflate(request().body,
-                   std::min(context_.max_message_bytes, limits::kMaxDecompressedMessageBytes),
-                   inference.memory);
   }
 
   void Answer(const absl::Status& status, const std::string& id) {
@@ -179,16 +159,10 @@ absl::StatusOr<HttpAnswer> TensorAnswer(HttpCall& call, const OutputForms& forms
   return answer;
 }
 
-// Sets an option by its name in a query or a form. Values are taken off `budget`.
+// Sets an option by its name in a query or a form.
 template <typename Message>
-absl::Status SetOption(std::string_view name, std::string_view value, size_t* budget,
-                       InferenceRequest& request, Message* message) {
-  if (value.size() > *budget) {
-    return ResourceExhausted(
-        "request.header_too_large",
-        absl::StrCat("options of more than ", limits::kMaxRequestHeaderBytes, " bytes"));
-  }
-  *budget -= value.size();
+absl::Status SetOption(std::string_view name, std::string_view value, InferenceRequest& request,
+                       Message* message) {
   if (name == "timeout_us") {
     uint64_t timeout = 0;
     if (!absl::SimpleAtoi(absl::string_view(value.data(), value.size()), &timeout)) {
@@ -200,38 +174,6 @@ absl::Status SetOption(std::string_view name, std::string_view value, size_t* bu
   if (name == "model") name = "model_name";
   if (name == "version") name = "model_version";
   return SetField(name, value, message);
-}
-
-// The images that the body is, or that a form holds; the rest of a form are options.
-template <typename Message>
-absl::StatusOr<ImageFiles> ReadImages(HttpCall& call, const ReceivedBytes& body,
-                                      InferenceRequest& request, Message* message) {
-  size_t budget = limits::kMaxRequestHeaderBytes;
-  for (const auto& [name, value] : call.request().target.query) {
-    FOVEA_RETURN_IF_ERROR(SetOption(name, value, &budget, request, message));
-  }
-  ImageFiles images;
-  int64_t size = 0;
-  for (const ScatteredBytes::Piece piece : body.pieces) size += static_cast<int64_t>(piece.size());
-  const std::string_view type = call.request().Field(field::content_type);
-  if (!StartsWith(type, kForm)) {
-    if (size > 0) {
-      images.files.emplace_back(
-          std::vector<ScatteredBytes::Piece>(body.pieces.begin(), body.pieces.end()), body.owner);
-    }
-    return images;
-  }
-  FOVEA_RETURN_IF_ERROR(request.TakeMemory(size));
-  const ContiguousText text = Gather(body, size, 0);
-  FOVEA_ASSIGN_OR_RETURN(const std::vector<FormPart> parts, ReadForm(type, text.text));
-  for (const FormPart& part : parts) {
-    if (part.name == "image" || part.name == "images") {
-      images.files.emplace_back(std::as_bytes(std::span(part.bytes)), text.owner);
-    } else {
-      FOVEA_RETURN_IF_ERROR(SetOption(part.name, part.bytes, &budget, request, message));
-    }
-  }
-  return images;
 }
 
 // A drawing is sent to who names it, and would not rather have the results.
@@ -278,7 +220,11 @@ void RunVision(HttpContext& context, std::shared_ptr<HttpExchange> exchange,
       [call = call.get()](const ReceivedBytes& body, InferenceRequest& request,
                           CheckModel check_model) -> absl::Status {
         Request message;
-        FOVEA_ASSIGN_OR_RETURN(ImageFiles images, ReadImages(*call, body, request, &message));
+        FOVEA_ASSIGN_OR_RETURN(ImageFiles images,
+                               ReadImageForm(call->request(), body, request.memory,
+                                             [&](std::string_view name, std::string_view value) {
+                                               return SetOption(name, value, request, &message);
+                                             }));
         const auto check_named = [&](const InferenceRequest& head) -> absl::Status {
           if (!head.model_name.empty()) return check_model(head);
           return InvalidArgument("request.no_model", "the request names no model: ?model=NAME");

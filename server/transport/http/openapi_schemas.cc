@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/limits.h"
 #include "server/core/tensor.h"
+#include "server/transport/messages/comparison_messages.h"
 #include "server/transport/messages/receipt_parameters.h"
 #include "server/transport/messages/vision_messages.h"
 
@@ -85,10 +86,17 @@ constexpr Option kOptions[] = {
     {"map_format", "how the pixels' classes come"},
     {"confidence", "besides, how sure the model is of each pixel"},
     {"timeout_us", "microseconds in which the answer is of use; 0: no such limit"},
+    {"attention", "run over the models' weights in place of their own"},
+    {"rounds", "before the first look at the verdicts; 0: 20"},
+    {"max_rounds", "at most, while a verdict is missing; 0: ten times the rounds"},
+    {"max_time_us", "microseconds after which no round begins, once those asked for are done"},
+    {"batch_size", "images in a batch: the round's, so many times; 0: one"},
+    {"threads", "of the server's for models; 0: all"},
 };
 
-// `take(name, description, schema)` for each option of a request: its fields but the images, as
-// SetField takes them, and the time for it.
+// `take(name, description, schema)` for each option of a request: its fields but images and
+// messages, as SetField takes them, and what else there is: the time for a vision request, the
+// models and attentions of a comparison.
 template <typename Take>
 void ForEachOption(const Descriptor& message, Take take) {
   const auto give = [&](std::string_view name, OpenApiJson schema) {
@@ -100,14 +108,22 @@ void ForEachOption(const Descriptor& message, Take take) {
   };
   for (int i = 0; i < message.field_count(); ++i) {
     const FieldDescriptor& field = *message.field(i);
-    if (field.type() == FieldDescriptor::TYPE_BYTES) continue;
+    if (field.type() == FieldDescriptor::TYPE_BYTES ||
+        field.type() == FieldDescriptor::TYPE_MESSAGE) {
+      continue;
+    }
     std::string name = field.name();
     if (name == "model_name") name = "model";
     if (name == "model_version") name = "version";
     OpenApiJson schema = name == "id" ? Id() : OfScalar(field);
     give(name, field.is_repeated() ? Array(std::move(schema)) : std::move(schema));
   }
-  give("timeout_us", Integer(0));
+  if (&message == v1::CompareRequest::descriptor()) {
+    give("model", Array(Text()));
+    give("attention", Array(Text()));
+  } else {
+    give("timeout_us", Integer(0));
+  }
 }
 
 OpenApiJson DataTypes() {
@@ -233,11 +249,22 @@ OpenApiJson Parameter(std::string_view name, const char* in, std::string_view de
           {"schema", std::move(schema)}};
 }
 
+OpenApiJson ContentEncoding() {
+  return Parameter("Content-Encoding", "header", "of the body",
+                   {{"type", "string"}, {"enum", {"identity", "gzip", "deflate"}}});
+}
+
+void AddOptions(const Descriptor& message, OpenApiJson* parameters) {
+  ForEachOption(message,
+                [&](std::string_view name, std::string_view description, OpenApiJson schema) {
+                  parameters->push_back(Parameter(name, "query", description, std::move(schema)));
+                });
+}
+
 // Header fields of every inference request.
 OpenApiJson FieldsOfInference() {
   return {Parameter("X-Request-Id", "header", "the request's id, which the answer names too", Id()),
-          Parameter("Content-Encoding", "header", "of the body",
-                    {{"type", "string"}, {"enum", {"identity", "gzip", "deflate"}}}),
+          ContentEncoding(),
           Parameter("traceparent", "header", "the caller's span (W3C Trace Context)",
                     {{"type", "string"}}),
           Parameter("tracestate", "header", "what other tracers keep of it", {{"type", "string"}})};
@@ -351,6 +378,19 @@ template OpenApiJson VisionContent<v1::ClassifyResponse>(OpenApiSchemas& schemas
 template OpenApiJson VisionContent<v1::DetectResponse>(OpenApiSchemas& schemas);
 template OpenApiJson VisionContent<v1::SegmentResponse>(OpenApiSchemas& schemas);
 
+OpenApiJson CompareContent(OpenApiSchemas& schemas) {
+  const OpenApiJson line = {
+      {"type", "object"},
+      {"description", "a line: progress, and last the comparison or an error"},
+      {"oneOf",
+       {{{"required", {"progress"}},
+         {"properties", {{"progress", schemas.Ref(*v1::ComparisonProgress::descriptor())}}}},
+        {{"required", {"comparison"}},
+         {"properties", {{"comparison", schemas.Ref(*v1::Comparison::descriptor())}}}},
+        {{"required", {"error", "code", "reason"}}}}}};
+  return {{"application/x-ndjson", {{"schema", line}}}};
+}
+
 OpenApiJson TensorsBody(OpenApiSchemas& schemas) {
   OpenApiJson body = JsonBody(true, InferRequest(schemas));
   body["content"]["application/octet-stream"] = {{"schema", Bytes()}};
@@ -361,7 +401,7 @@ OpenApiJson TensorsBody(OpenApiSchemas& schemas) {
 }
 
 template <typename Message>
-OpenApiJson VisionBody(OpenApiSchemas&) {
+OpenApiJson ImagesBody(OpenApiSchemas&) {
   OpenApiJson properties = {{"image", Array(Bytes())}};
   properties["image"]["minItems"] = 1;
   ForEachOption(*Message::descriptor(),
@@ -382,9 +422,10 @@ OpenApiJson VisionBody(OpenApiSchemas&) {
            "options as the query has them"},
           {"content", std::move(content)}};
 }
-template OpenApiJson VisionBody<v1::ClassifyRequest>(OpenApiSchemas& schemas);
-template OpenApiJson VisionBody<v1::DetectRequest>(OpenApiSchemas& schemas);
-template OpenApiJson VisionBody<v1::SegmentRequest>(OpenApiSchemas& schemas);
+template OpenApiJson ImagesBody<v1::ClassifyRequest>(OpenApiSchemas& schemas);
+template OpenApiJson ImagesBody<v1::DetectRequest>(OpenApiSchemas& schemas);
+template OpenApiJson ImagesBody<v1::SegmentRequest>(OpenApiSchemas& schemas);
+template OpenApiJson ImagesBody<v1::CompareRequest>(OpenApiSchemas& schemas);
 
 OpenApiJson IndexBody(OpenApiSchemas&) {
   return JsonBody(
@@ -431,15 +472,18 @@ OpenApiJson TensorsParameters(OpenApiSchemas&) {
 template <typename Message>
 OpenApiJson VisionParameters(OpenApiSchemas&) {
   OpenApiJson parameters = FieldsOfInference();
-  ForEachOption(*Message::descriptor(),
-                [&](std::string_view name, std::string_view description, OpenApiJson schema) {
-                  parameters.push_back(Parameter(name, "query", description, std::move(schema)));
-                });
+  AddOptions(*Message::descriptor(), &parameters);
   return parameters;
 }
 template OpenApiJson VisionParameters<v1::ClassifyRequest>(OpenApiSchemas& schemas);
 template OpenApiJson VisionParameters<v1::DetectRequest>(OpenApiSchemas& schemas);
 template OpenApiJson VisionParameters<v1::SegmentRequest>(OpenApiSchemas& schemas);
+
+OpenApiJson CompareParameters(OpenApiSchemas&) {
+  OpenApiJson parameters = {ContentEncoding()};
+  AddOptions(*v1::CompareRequest::descriptor(), &parameters);
+  return parameters;
+}
 
 }  // namespace openapi
 }  // namespace fovea

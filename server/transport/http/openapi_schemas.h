@@ -50,6 +50,7 @@ OpenApiJson LiveContent(OpenApiSchemas& schemas);
 OpenApiJson ReadyContent(OpenApiSchemas& schemas);
 OpenApiJson ModelReadyContent(OpenApiSchemas& schemas);
 OpenApiJson ModelNamesContent(OpenApiSchemas& schemas);
+OpenApiJson CompareContent(OpenApiSchemas& schemas);
 OpenApiJson TensorsContent(OpenApiSchemas& schemas);  // of an inference's answer
 OpenApiJson AnyObjectContent(OpenApiSchemas& schemas);
 OpenApiJson EmptyContent(OpenApiSchemas& schemas);    // {}
@@ -59,7 +60,7 @@ OpenApiJson ErrorContent(OpenApiSchemas& schemas);
 // Bodies of requests.
 OpenApiJson TensorsBody(OpenApiSchemas& schemas);
 template <typename Message>
-OpenApiJson VisionBody(OpenApiSchemas& schemas);
+OpenApiJson ImagesBody(OpenApiSchemas& schemas);  // and options
 OpenApiJson IndexBody(OpenApiSchemas& schemas);
 OpenApiJson LoadBody(OpenApiSchemas& schemas);
 OpenApiJson RegionBody(OpenApiSchemas& schemas);
@@ -69,6 +70,7 @@ OpenApiJson AnyObjectBody(OpenApiSchemas& schemas);
 OpenApiJson TensorsParameters(OpenApiSchemas& schemas);
 template <typename Message>
 OpenApiJson VisionParameters(OpenApiSchemas& schemas);
+OpenApiJson CompareParameters(OpenApiSchemas& schemas);
 
 }  // namespace openapi
 }  // namespace fovea

@@ -30,7 +30,7 @@ class HealthRpc : public GrpcServerTest {
 
 TEST_F(HealthRpc, TheServerItsServicesAndItsModelsServe) {
   for (const char* service : {"", "inference.GRPCInferenceService", "fovea.v1.VisionService",
-                              "model/vit", "model/vit/1"}) {
+                              "fovea.v1.ComparisonService", "model/vit", "model/vit/1"}) {
     EXPECT_EQ(Check(service), "SERVING") << service;
   }
 }
@@ -192,9 +192,9 @@ TEST_F(HealthRpc, ListNamesThemAll) {
   ASSERT_TRUE(health_->List(&context, {}, &response).ok());
   std::vector<std::string> names;
   for (const auto& [name, status] : response.statuses()) names.push_back(name);
-  EXPECT_THAT(
-      names, ::testing::UnorderedElementsAre("", "inference.GRPCInferenceService",
-                                             "fovea.v1.VisionService", "model/vit", "model/vit/1"));
+  EXPECT_THAT(names, ::testing::UnorderedElementsAre(
+                         "", "inference.GRPCInferenceService", "fovea.v1.VisionService",
+                         "fovea.v1.ComparisonService", "model/vit", "model/vit/1"));
 }
 
 }  // namespace

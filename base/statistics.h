@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-namespace fovea::client {
+namespace fovea {
 
 // The middle half of a set of measurements. All zero for none.
 struct Quartiles {
@@ -46,4 +46,4 @@ inline constexpr size_t kLeastSeries = 20;  // fewer measurements give no interv
 // None for fewer than kLeastSeries values.
 std::optional<Estimate> EstimateMedian(const std::vector<double>& series);
 
-}  // namespace fovea::client
+}  // namespace fovea

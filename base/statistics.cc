@@ -1,10 +1,10 @@
-#include "client/cpp/cli/statistics.h"
+#include "base/statistics.h"
 
 #include <algorithm>
 #include <cmath>
 #include <random>
 
-namespace fovea::client {
+namespace fovea {
 namespace {
 
 constexpr int kResamples = 1000;
@@ -75,4 +75,4 @@ std::optional<Estimate> EstimateMedian(const std::vector<double>& series) {
                   size / length};
 }
 
-}  // namespace fovea::client
+}  // namespace fovea

@@ -1,4 +1,4 @@
-#include "client/cpp/cli/statistics.h"
+#include "base/statistics.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <functional>
 #include <random>
 
-namespace fovea::client {
+namespace fovea {
 namespace {
 
 TEST(Quartiles, OfNothingAreZero) { EXPECT_EQ(QuartilesOf({}), (Quartiles{0, 0, 0})); }
@@ -107,4 +107,4 @@ TEST(EstimateMedian, FallsLittleShortWhereNoiseLasts) {
 }
 
 }  // namespace
-}  // namespace fovea::client
+}  // namespace fovea

@@ -1,0 +1,125 @@
+// Variants of models side by side: what Client::Compare takes and gives. Plain data; the fields are
+// those of proto/fovea/v1/comparison.proto, which says what each means.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "base/statistics.h"
+#include "client/cpp/types.h"
+
+namespace fovea::client {
+
+// What is run: a served model, with its own attention or with another one over its weights.
+struct Variant {
+  ModelId model;
+  std::string attention;  // empty: the model's own
+};
+
+struct CompareRequest {
+  std::vector<Variant> variants;    // two to eight, the baseline first
+  std::vector<std::string> images;  // JPEG, PNG or WebP files
+  int rounds = 0;                   // before the first look at the verdicts; 0: 20
+  int max_rounds = 0;               // while a verdict is missing; 0: ten times `rounds`
+  absl::Duration max_time = absl::ZeroDuration();  // once `rounds` are done; zero: a minute
+  int batch_size = 0;                              // 0: one image
+  int threads = 0;                                 // 0: all of the server's for models
+};
+
+struct CompareProgress {
+  enum class Phase { kWaiting, kLoading, kMeasuring, kAnalysing };
+  Phase phase = Phase::kWaiting;
+  int done = 0;
+  int total = 0;
+};
+
+enum class Verdict {
+  kBaseline,
+  kFaster,
+  kSlower,
+  kNoDifference,
+  // No verdict, because
+  kFewRounds,   // an interval needs more
+  kUnsteady,    // times hang together over so many rounds that these are too few
+  kControlOff,  // the control's interval excludes 1: something else moved the times
+  kWide,        // the interval, or the control's, is wider than a tenth
+};
+bool IsVerdict(Verdict verdict);
+
+struct ComparedTime {
+  Quartiles ms;
+  std::optional<Estimate> ratio;          // to the baseline, round by round
+  std::optional<Estimate> difference_ms;  // from it
+  Verdict verdict = Verdict::kBaseline;
+};
+
+struct ClassAgreement {
+  int images = 0;
+  int same_top1 = 0;
+  double top5_overlap = 0;
+  double kl_divergence = 0;  // in nats
+  double max_confidence_difference = 0;
+};
+struct ObjectAgreement {
+  int baseline_objects = 0;
+  int objects = 0;
+  int matched = 0;
+  double mean_box_iou = 0;
+  std::optional<double> mean_mask_iou;
+  double mean_score_difference = 0;
+};
+struct MapAgreement {
+  double same_pixels = 0;
+  double mean_iou = 0;
+};
+
+// What stands first in the answer to an image.
+struct BriefAnswer {
+  std::string label;      // empty: nothing was found
+  double confidence = 0;  // or the score, or the share of the pixels
+  int objects = 0;        // of detection: all that were found
+};
+
+struct ComparedVariant {
+  ModelId model;
+  std::string backbone;
+  std::string attention;
+  std::string weights_of_attention;  // empty: the model's own; else not fine-tuned for `attention`
+  bool untrained = false;
+  ComparedTime compute;
+  Quartiles postprocess_ms;
+  Quartiles decode_ms;
+  Quartiles preprocess_ms;
+  Quartiles attention_ms;
+  double images_per_second = 0;
+  int64_t peak_bytes = 0;
+  int64_t weight_bytes = 0;
+  int64_t parameters = 0;
+  int64_t multiply_adds = 0;
+  // Against the baseline; none: of the baseline.
+  std::variant<std::monostate, ClassAgreement, ObjectAgreement, MapAgreement> agreement;
+  std::optional<double> feature_cosine;
+  std::vector<BriefAnswer> answers;  // to each image
+};
+
+struct ComparedImage {
+  int height = 0;
+  int width = 0;
+};
+
+struct Comparison {
+  std::vector<ComparedVariant> variants;  // the baseline first
+  ComparedTime control;
+  int rounds = 0;
+  int batch_size = 1;
+  int threads = 1;
+  std::string device;
+  std::vector<ComparedImage> images;
+};
+
+}  // namespace fovea::client

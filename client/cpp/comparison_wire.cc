@@ -1,0 +1,160 @@
+#include "client/cpp/comparison_wire.h"
+
+#include <algorithm>
+
+namespace fovea::client {
+namespace {
+
+Verdict FromWire(fovea::v1::Verdict verdict) {
+  switch (verdict) {
+    case fovea::v1::FASTER:
+      return Verdict::kFaster;
+    case fovea::v1::SLOWER:
+      return Verdict::kSlower;
+    case fovea::v1::NO_DIFFERENCE:
+      return Verdict::kNoDifference;
+    case fovea::v1::FEW_ROUNDS:
+      return Verdict::kFewRounds;
+    case fovea::v1::UNSTEADY:
+      return Verdict::kUnsteady;
+    case fovea::v1::CONTROL_OFF:
+      return Verdict::kControlOff;
+    case fovea::v1::WIDE:
+      return Verdict::kWide;
+    default:
+      return Verdict::kBaseline;
+  }
+}
+
+Quartiles FromWire(const fovea::v1::Quartiles& quartiles) {
+  return {quartiles.lower(), quartiles.median(), quartiles.upper()};
+}
+
+Estimate FromWire(const fovea::v1::Estimate& estimate) {
+  return {estimate.value(), estimate.lower(), estimate.upper()};
+}
+
+ComparedTime FromWire(const fovea::v1::ComparedTime& time) {
+  ComparedTime compared{.ms = FromWire(time.ms()), .verdict = FromWire(time.verdict())};
+  if (time.has_ratio()) compared.ratio = FromWire(time.ratio());
+  if (time.has_difference_ms()) compared.difference_ms = FromWire(time.difference_ms());
+  return compared;
+}
+
+ComparedVariant FromWire(const fovea::v1::ComparedVariant& message) {
+  ComparedVariant variant{.model = {message.model_name(), message.model_version()},
+                          .backbone = message.backbone(),
+                          .attention = message.attention(),
+                          .weights_of_attention = message.weights_of_attention(),
+                          .untrained = message.untrained(),
+                          .compute = FromWire(message.compute()),
+                          .postprocess_ms = FromWire(message.postprocess_ms()),
+                          .decode_ms = FromWire(message.decode_ms()),
+                          .preprocess_ms = FromWire(message.preprocess_ms()),
+                          .attention_ms = FromWire(message.attention_ms()),
+                          .images_per_second = message.images_per_second(),
+                          .peak_bytes = message.peak_bytes(),
+                          .weight_bytes = message.weight_bytes(),
+                          .parameters = message.parameters(),
+                          .multiply_adds = message.multiply_adds()};
+  switch (message.agreement_case()) {
+    case fovea::v1::ComparedVariant::kClasses: {
+      const auto& classes = message.classes();
+      variant.agreement =
+          ClassAgreement{.images = classes.images(),
+                         .same_top1 = classes.same_top1(),
+                         .top5_overlap = classes.top5_overlap(),
+                         .kl_divergence = classes.kl_divergence(),
+                         .max_confidence_difference = classes.max_confidence_difference()};
+      break;
+    }
+    case fovea::v1::ComparedVariant::kObjects: {
+      const auto& objects = message.objects();
+      ObjectAgreement agreement{.baseline_objects = objects.baseline_objects(),
+                                .objects = objects.objects(),
+                                .matched = objects.matched(),
+                                .mean_box_iou = objects.mean_box_iou(),
+                                .mean_score_difference = objects.mean_score_difference()};
+      if (objects.has_mean_mask_iou()) agreement.mean_mask_iou = objects.mean_mask_iou();
+      variant.agreement = agreement;
+      break;
+    }
+    case fovea::v1::ComparedVariant::kMaps:
+      variant.agreement = MapAgreement{.same_pixels = message.maps().same_pixels(),
+                                       .mean_iou = message.maps().mean_iou()};
+      break;
+    case fovea::v1::ComparedVariant::AGREEMENT_NOT_SET:
+      break;
+  }
+  for (const auto& answer : message.answers()) {
+    variant.answers.push_back({answer.label(), answer.confidence(), answer.objects()});
+  }
+  if (message.has_feature_cosine()) variant.feature_cosine = message.feature_cosine();
+  return variant;
+}
+
+}  // namespace
+
+bool IsVerdict(Verdict verdict) {
+  return verdict == Verdict::kFaster || verdict == Verdict::kSlower ||
+         verdict == Verdict::kNoDifference;
+}
+
+fovea::v1::CompareRequest ToWire(const CompareRequest& request) {
+  fovea::v1::CompareRequest message;
+  for (const Variant& variant : request.variants) {
+    fovea::v1::Variant& to = *message.add_variants();
+    to.set_model_name(variant.model.name);
+    to.set_model_version(variant.model.version);
+    to.set_attention(variant.attention);
+  }
+  for (const std::string& image : request.images) message.add_images(image);
+  message.set_rounds(request.rounds);
+  message.set_max_rounds(request.max_rounds);
+  if (request.max_time > absl::ZeroDuration()) {
+    message.set_max_time_us(
+        static_cast<uint64_t>(std::max<int64_t>(1, absl::ToInt64Microseconds(request.max_time))));
+  }
+  message.set_batch_size(request.batch_size);
+  message.set_threads(request.threads);
+  return message;
+}
+
+CompareProgress FromWire(const fovea::v1::ComparisonProgress& progress) {
+  using Phase = CompareProgress::Phase;
+  CompareProgress told{.done = progress.done(), .total = progress.total()};
+  switch (progress.phase()) {
+    case fovea::v1::ComparisonProgress::LOADING:
+      told.phase = Phase::kLoading;
+      break;
+    case fovea::v1::ComparisonProgress::MEASURING:
+      told.phase = Phase::kMeasuring;
+      break;
+    case fovea::v1::ComparisonProgress::ANALYSING:
+      told.phase = Phase::kAnalysing;
+      break;
+    default:
+      break;
+  }
+  return told;
+}
+
+absl::StatusOr<Comparison> FromWire(const fovea::v1::Comparison& message) {
+  if (message.variants().empty()) {
+    return absl::InternalError("the server's comparison has no variant");
+  }
+  Comparison comparison{.control = FromWire(message.control()),
+                        .rounds = message.rounds(),
+                        .batch_size = message.batch_size(),
+                        .threads = message.threads(),
+                        .device = message.device()};
+  for (const auto& variant : message.variants()) {
+    comparison.variants.push_back(FromWire(variant));
+  }
+  for (const auto& image : message.images()) {
+    comparison.images.push_back({image.height(), image.width()});
+  }
+  return comparison;
+}
+
+}  // namespace fovea::client

@@ -1,0 +1,367 @@
+#include "server/compare/comparer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/limits.h"
+#include "base/out_of_memory.h"
+#include "base/status.h"
+#include "server/compare/agreement.h"
+#include "server/compare/loaded_variant.h"
+#include "server/compare/measured_variants.h"
+#include "server/compare/paired_times.h"
+#include "server/compare/prepared_images.h"
+#include "server/core/server_stopping.h"
+#include "server/core/start_threads.h"
+
+namespace fovea {
+namespace {
+
+constexpr Nanos kMaxTime = limits::kMaxComparisonSeconds * kSecond;
+constexpr int kAttentionPasses = 10;  // of each variant
+
+using Phase = ComparisonProgress::Phase;
+
+absl::Status Cancelled() {
+  return fovea::Cancelled("compare.cancelled", "the caller cancelled the comparison");
+}
+
+absl::Status CheckRequest(const CompareRequest& request, int device_threads) {
+  const auto within = [](std::string_view what, int64_t value, int64_t most) -> absl::Status {
+    if (value >= 1 && value <= most) return absl::OkStatus();
+    return InvalidArgument("compare.bad_request",
+                           absl::StrCat(std::string(what), " is ", value, ", not 1 to ", most));
+  };
+  if (request.variants.size() < 2) {
+    return InvalidArgument("compare.bad_request", "a comparison has two variants or more");
+  }
+  FOVEA_RETURN_IF_ERROR(within("the number of variants",
+                               static_cast<int64_t>(request.variants.size()),
+                               limits::kMaxComparedVariants));
+  FOVEA_RETURN_IF_ERROR(within("the number of images", static_cast<int64_t>(request.images.size()),
+                               limits::kMaxComparedImages));
+  FOVEA_RETURN_IF_ERROR(within("rounds", request.rounds, limits::kMaxComparedRounds));
+  FOVEA_RETURN_IF_ERROR(within("max_rounds", request.max_rounds, limits::kMaxComparedRounds));
+  FOVEA_RETURN_IF_ERROR(within("batch_size", request.batch_size, limits::kMaxComparedBatch));
+  return request.threads == 0 ? absl::OkStatus()
+                              : within("threads", request.threads, device_threads);
+}
+
+// Mean over the images; none where tokens differ in number.
+std::optional<double> MeanCosine(const std::vector<std::vector<float>>& a,
+                                 const std::vector<std::vector<float>>& b) {
+  double sum = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (a[i].empty() || a[i].size() != b[i].size()) return std::nullopt;
+    double dot = 0, aa = 0, bb = 0;
+    for (size_t j = 0; j < a[i].size(); ++j) {
+      dot += double{a[i][j]} * b[i][j];
+      aa += double{a[i][j]} * a[i][j];
+      bb += double{b[i][j]} * b[i][j];
+    }
+    if (aa == 0 || bb == 0) return std::nullopt;
+    sum += dot / std::sqrt(aa * bb);
+  }
+  return sum / static_cast<double>(a.size());
+}
+
+// One comparison, from its request to what came out.
+class OneComparison {
+ public:
+  OneComparison(const CompareRequest& request, const ComparerOptions& options,
+                const ModelCatalog& catalog, const ServedModel::Environment& environment,
+                HeldLane& lane, CancellationPtr cancellation,
+                const ComparisonRunner::Progress& progress)
+      : request_(request),
+        options_(options),
+        catalog_(catalog),
+        environment_(environment),
+        lane_(lane),
+        cancellation_(std::move(cancellation)),
+        progress_(progress),
+        variants_(lane, environment.clock, cancellation_) {}
+
+  absl::StatusOr<Comparison> Run() {
+    FOVEA_RETURN_IF_ERROR(FindModels());
+    FOVEA_RETURN_IF_ERROR(Load());
+    FOVEA_RETURN_IF_ERROR(variants_.AskOpinions());
+    FOVEA_RETURN_IF_ERROR(Measure());
+    FOVEA_RETURN_IF_ERROR(Analyse());
+    return std::move(comparison_);
+  }
+
+ private:
+  void Tell(Phase phase, size_t done, size_t total) {
+    progress_({phase, static_cast<int>(done), static_cast<int>(total)});
+  }
+  int threads() const {
+    return request_.threads == 0 ? environment_.device_threads : request_.threads;
+  }
+
+  absl::Status FindModels() {
+    for (const Variant& variant : request_.variants) {
+      FOVEA_ASSIGN_OR_RETURN(auto handle,
+                             catalog_.Acquire(variant.model_name, variant.model_version));
+      // Every model of the catalog is one.
+      const auto* const served = dynamic_cast<const ServedModel*>(handle.get());
+      FOVEA_CHECK(served != nullptr);
+      models_.push_back({std::move(handle), served});
+      if (served->view()->task != models_.front().served->view()->task) {
+        return InvalidArgument("compare.other_task",
+                               absl::StrCat(variant.model_name, " does another task than ",
+                                            models_.front().served->view()->name));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<const PreparedImages*> ImagesFor(const ServedModel& model) {
+    std::unique_ptr<PreparedImages>& images = images_[&model];
+    if (images == nullptr) {
+      FOVEA_ASSIGN_OR_RETURN(PreparedImages prepared,
+                             PreparedImages::Prepare(request_.images, model, model.preprocessing(),
+                                                     environment_.clock, cancellation_));
+      images = std::make_unique<PreparedImages>(std::move(prepared));
+    }
+    return images.get();
+  }
+
+  absl::Status Load() {
+    int64_t bytes = 0;
+    for (size_t i = 0; i < models_.size(); ++i) {
+      Tell(Phase::kLoading, i, models_.size());
+      const ServedModel& model = *models_[i].served;
+      FOVEA_ASSIGN_OR_RETURN(const PreparedImages* images, ImagesFor(model));
+      // As read and as packed, before it is known.
+      const auto& file = model.source().weights_file;
+      if (bytes + 2 * (file ? file->identity.size : 0) > options_.max_bytes) return TooLarge();
+      FOVEA_ASSIGN_OR_RETURN(auto loaded,
+                             LoadedVariant::Load(model,
+                                                 {.attention = request_.variants[i].attention,
+                                                  .sizes = images->sizes(),
+                                                  .batch_size = request_.batch_size,
+                                                  .threads = threads(),
+                                                  .max_bytes = options_.max_bytes - bytes},
+                                                 environment_, cancellation_));
+      bytes += loaded->weight_bytes();
+      if (bytes > options_.max_bytes) return TooLarge();
+      variants_.Add(std::move(loaded), *images);
+    }
+    Tell(Phase::kLoading, models_.size(), models_.size());
+    return absl::OkStatus();
+  }
+
+  absl::Status TooLarge() const {
+    return ResourceExhausted(
+        "compare.too_large",
+        absl::StrCat("the variants hold more than the ", options_.max_bytes >> 20,
+                     " MiB that experiments may hold (--experiment-memory)"));
+  }
+
+  // The rounds that were asked for, then twice as many and so on, until every verdict is there or a
+  // bound is reached.
+  absl::Status Measure() {
+    const Nanos start = environment_.clock.Now();
+    const Nanos end = start + std::min(request_.max_time, kMaxTime);
+    const auto past = [&](Nanos time) { return environment_.clock.Now() >= time; };
+    const size_t least = request_.rounds, most = std::max(request_.rounds, request_.max_rounds);
+    for (size_t next = least;; next = std::min(2 * next, most)) {
+      while (variants_.rounds() < next && !past(start + kMaxTime) &&
+             (variants_.rounds() < least || !past(end))) {
+        Tell(Phase::kMeasuring, variants_.rounds(), next);
+        FOVEA_RETURN_IF_ERROR(variants_.RunRound(/*control=*/true));
+      }
+      std::vector<RoundTimes> times;
+      for (const MeasuredVariant& variant : variants_.all()) times.push_back(variant.compute_ms);
+      times_ = CompareTimes(times, variants_.control_ms());
+      if (times_.settled() || next == most || past(end)) return absl::OkStatus();
+    }
+  }
+
+  absl::Status Analyse() {
+    FOVEA_RETURN_IF_ERROR(variants_.TimeAttention(kAttentionPasses));
+    const std::vector<MeasuredVariant>& all = variants_.all();
+    std::vector<std::vector<float>> baseline_features;
+    for (size_t i = 0; i < all.size(); ++i) {
+      Tell(Phase::kAnalysing, i, all.size());
+      FOVEA_ASSIGN_OR_RETURN(LoadedVariant::Analysis analysis,
+                             all[i].loaded->Analyse(all[i].images->images, lane_));
+      ComparedVariant& told = comparison_.variants.emplace_back(Describe(i));
+      told.multiply_adds = analysis.multiply_adds;
+      if (i == 0) {
+        baseline_features = std::move(analysis.features);
+        continue;
+      }
+      told.agreement = Agree(all[i].opinions, all[0].opinions);
+      // Between weights that were trained apart it is chance.
+      if (HasTheBaselinesWeights(i)) {
+        told.feature_cosine = MeanCosine(analysis.features, baseline_features);
+      }
+    }
+    Tell(Phase::kAnalysing, all.size(), all.size());
+    comparison_.id = request_.id;
+    comparison_.control = times_.control;
+    comparison_.rounds = static_cast<int>(variants_.rounds());
+    comparison_.batch_size = request_.batch_size;
+    comparison_.threads = threads();
+    comparison_.device = all[0].loaded->view().device;
+    comparison_.images = all[0].images->told;
+    return absl::OkStatus();
+  }
+
+  bool HasTheBaselinesWeights(size_t i) const {
+    const ServedModel& model = *models_[i].served;
+    const ServedModel& baseline = *models_[0].served;
+    const auto& file = model.source().weights_file;
+    const auto& others = baseline.source().weights_file;
+    return &model == &baseline || (file && others && file->identity == others->identity);
+  }
+
+  ComparedVariant Describe(size_t i) const {
+    const MeasuredVariant& variant = variants_.all()[i];
+    const ModelView& view = variant.loaded->view();
+    const std::string& own = models_[i].served->view()->attention;
+    ComparedVariant told{.model_name = view.name,
+                         .model_version = view.version,
+                         .backbone = view.backbone,
+                         .attention = view.attention,
+                         .weights_of_attention = own == view.attention ? "" : own,
+                         .untrained = view.untrained,
+                         .compute = times_.variants[i],
+                         .postprocess_ms = QuartilesOf(variant.postprocess_ms),
+                         .decode_ms = QuartilesOf(variant.images->decode_ms),
+                         .preprocess_ms = QuartilesOf(variant.images->preprocess_ms),
+                         .attention_ms = QuartilesOf(variant.attention_ms),
+                         .peak_bytes = variant.peak_bytes,
+                         .weight_bytes = variant.loaded->weight_bytes(),
+                         .parameters = variant.loaded->info().parameters};
+    for (const Results& opinion : variant.opinions) told.answers.push_back(Brief(opinion));
+    told.images_per_second = request_.batch_size * 1e3 / told.compute.ms.median;
+    return told;
+  }
+
+  struct Asked {
+    std::shared_ptr<const ServingModel> handle;
+    const ServedModel* served;  // the handle's
+  };
+
+  const CompareRequest& request_;
+  const ComparerOptions& options_;
+  const ModelCatalog& catalog_;
+  const ServedModel::Environment& environment_;
+  HeldLane& lane_;
+  const CancellationPtr cancellation_;
+  const ComparisonRunner::Progress& progress_;
+
+  std::vector<Asked> models_;  // of each variant
+  std::map<const ServedModel*, std::unique_ptr<PreparedImages>> images_;
+  MeasuredVariants variants_;
+  PairedTimes times_;
+  Comparison comparison_;
+};
+
+}  // namespace
+
+Comparer::Comparer(const ComparerOptions& options, const ModelCatalog& catalog,
+                   const ServedModel::Environment& environment)
+    : options_(options), catalog_(catalog), environment_(environment) {}
+
+absl::StatusOr<std::unique_ptr<Comparer>> Comparer::Create(
+    const ComparerOptions& options, const ModelCatalog& catalog,
+    const ServedModel::Environment& environment) {
+  std::unique_ptr<Comparer> comparer(new Comparer(options, catalog, environment));
+  FOVEA_ASSIGN_OR_RETURN(comparer->lane_,
+                         HeldLane::Create(options.lane, environment.scheduler, environment.clock));
+  FOVEA_RETURN_IF_ERROR(StartThreads(
+      [&] { comparer->thread_ = std::thread([comparer = comparer.get()] { comparer->Work(); }); }));
+  return comparer;
+}
+
+Comparer::~Comparer() { Stop(); }
+
+void Comparer::Stop() {
+  CancellationPtr running;
+  {
+    MutexLock lock(mutex_);
+    stopping_ = true;
+    running = running_;
+    changed_.NotifyAll();
+  }
+  if (running != nullptr) running->Cancel();
+  if (thread_.joinable()) thread_.join();
+}
+
+void Comparer::Compare(CompareRequest request, CancellationPtr cancellation, Progress progress,
+                       Done done) {
+  absl::Status refused = CheckRequest(request, environment_.device_threads);
+  std::vector<Job> cancelled;  // ended without the mutex
+  if (refused.ok()) {
+    MutexLock lock(mutex_);
+    for (auto job = waiting_.begin(); job != waiting_.end();) {
+      if (job->cancellation->Cancelled()) {
+        cancelled.push_back(std::move(*job));
+        job = waiting_.erase(job);
+      } else {
+        ++job;
+      }
+    }
+    if (stopping_) {
+      refused = ServerStopping();
+    } else if (waiting_.size() >= options_.max_waiting) {
+      refused = Unavailable("compare.busy", "too many comparisons wait: try again later");
+    } else {
+      if (running_ != nullptr || !waiting_.empty()) progress({.phase = Phase::kWaiting});
+      waiting_.push_back({std::move(request), std::move(cancellation), std::move(progress), done});
+      changed_.NotifyAll();
+    }
+  }
+  for (const Job& job : cancelled) job.done(Cancelled());
+  if (!refused.ok()) done(std::move(refused));
+}
+
+void Comparer::Work() {
+  for (;;) {
+    Job job;
+    {
+      MutexLock lock(mutex_);
+      running_ = nullptr;
+      while (waiting_.empty() && !stopping_) changed_.Wait(mutex_);
+      if (waiting_.empty()) return;
+      job = std::move(waiting_.front());
+      waiting_.pop_front();
+      if (!stopping_) running_ = job.cancellation;
+    }
+    absl::StatusOr<Comparison> comparison = Run(job);
+    bool stopping;
+    {
+      MutexLock lock(mutex_);
+      stopping = stopping_;
+    }
+    if (!comparison.ok() && stopping) comparison = ServerStopping();
+    job.done(std::move(comparison));
+  }
+}
+
+absl::StatusOr<Comparison> Comparer::Run(const Job& job) {
+  {
+    MutexLock lock(mutex_);
+    if (stopping_) return ServerStopping();
+  }
+  if (job.cancellation->Cancelled()) return Cancelled();
+  absl::StatusOr<Comparison> comparison = OrOutOfMemory([&] {
+    return OneComparison(job.request, options_, catalog_, environment_, *lane_, job.cancellation,
+                         job.progress)
+        .Run();
+  });
+  job.cancellation->OnCancel(nullptr);
+  if (!comparison.ok() && job.cancellation->Cancelled()) return Cancelled();
+  return comparison;
+}
+
+}  // namespace fovea

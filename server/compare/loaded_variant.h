@@ -1,0 +1,95 @@
+// A served model, loaded once more to be measured: with its own attention or another over the same
+// weights, at the sizes and for the batch of one comparison.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "server/compare/held_lane.h"
+#include "server/core/cancellation.h"
+#include "server/core/clock.h"
+#include "server/core/request.h"
+#include "server/core/resized_image.h"
+#include "server/executor/batch_executor.h"
+#include "server/pipeline/served_model.h"
+#include "server/postprocess/postprocessor.h"
+
+namespace fovea {
+
+struct VariantOptions {
+  std::string attention;      // empty: the model's own
+  std::vector<size_t> sizes;  // of ModelView::sizes, that it is to run at; not empty
+  // In place of them: one size, which the model may not be served at. `sizes` is {0} then.
+  std::optional<models::ImageSize> size;
+  std::optional<models::Precision> precision;  // none: the model's own
+  int batch_size = 1;
+  int threads = 1;
+  int64_t max_bytes = std::numeric_limits<int64_t>::max();  // that weights and a batch may hold
+};
+
+// Not thread-safe.
+class LoadedVariant {
+ public:
+  // Loads and warms up, on the calling thread, beside what serves. `served` and `environment`
+  // outlive it. FAILED_PRECONDITION: the model and the attention do not go together, or
+  // compare.weights_not_kept; RESOURCE_EXHAUSTED compare.too_large; UNAVAILABLE: the weights' file
+  // is no longer what was loaded, out of memory, or cancelled.
+  static absl::StatusOr<std::unique_ptr<LoadedVariant>> Load(
+      const ServedModel& served, const VariantOptions& options,
+      const ServedModel::Environment& environment, CancellationPtr cancellation);
+
+  const ModelView& view() const { return *view_; }
+  const models::ModelInfo& info() const { return executor_->info(); }
+  int64_t weight_bytes() const { return executor_->weight_bytes(); }
+  // How images are brought to the sizes that it was loaded for.
+  PreprocessSpec imaging_spec() const;
+
+  struct Pass {
+    Nanos compute = 0;  // from the copy of the pixels to the outputs
+    int64_t peak_bytes = 0;
+    TaskResult result;
+    std::vector<ImageTransform> transforms;
+  };
+  // A batch of `image`, repeated, which was resized for its model; `size` is still the place in the
+  // served model's sizes. On the lane's thread.
+  absl::StatusOr<Pass> Run(const ResizedImage& image);
+  // The same, and the part of it that attention's operators took.
+  absl::StatusOr<Nanos> AttentionTime(const ResizedImage& image);
+
+  // What a caller gets of a pass: with `every`, every class, masks and run lengths. On any thread;
+  // once.
+  absl::StatusOr<Results> Finish(Pass pass, bool every) const;
+
+  // From passes over the model as it was loaded, before it was prepared for speed.
+  struct Analysis {
+    int64_t multiply_adds = 0;  // of the first image
+    // Of each image the tokens that leave the last block, as numbers one after the other.
+    std::vector<std::vector<float>> features;
+  };
+  // Loads the model anew for it, at each of its sizes; the passes are run on `lane`, one at a time.
+  // Features are of the first kFeatureImages.
+  absl::StatusOr<Analysis> Analyse(const std::vector<ResizedImage>& images, HeldLane& lane) const;
+  static constexpr size_t kFeatureImages = 8;
+
+ private:
+  LoadedVariant(VersionToLoad source, VariantOptions options, Clock& clock)
+      : source_(std::move(source)), options_(std::move(options)), clock_(clock) {}
+  // Its place among the sizes that this was loaded for.
+  uint64_t ShapeKey(const ResizedImage& image) const;
+
+  const VersionToLoad source_;
+  const VariantOptions options_;
+  Clock& clock_;
+  std::unique_ptr<RepositoryFile> weights_;  // open, so that source_ names it
+  std::unique_ptr<BatchExecutor> executor_;
+  std::shared_ptr<const ModelView> view_;
+  std::unique_ptr<const Postprocessor> postprocessor_;
+};
+
+}  // namespace fovea

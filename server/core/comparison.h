@@ -1,0 +1,147 @@
+// Variants of models side by side: what is asked for, and what comes out. Plain data; the fields
+// are those of proto/fovea/v1/comparison.proto, which says what each means.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/statistics.h"
+#include "server/core/cancellation.h"
+#include "server/core/clock.h"
+#include "server/core/image_size.h"
+
+namespace fovea {
+
+// What is run: a served model, with its own attention or another over its weights.
+struct Variant {
+  std::string model_name;
+  std::string model_version;  // empty: the latest that is served
+  std::string attention;      // empty: the model's own
+};
+
+struct CompareRequest {
+  std::vector<Variant> variants;  // the baseline first
+  std::vector<std::string> images;
+  std::string id;
+  int rounds = 20;
+  int max_rounds = 200;
+  Nanos max_time = 60 * kSecond;
+  int batch_size = 1;
+  int threads = 0;  // 0: all
+};
+
+struct ComparisonProgress {
+  enum class Phase { kWaiting, kLoading, kMeasuring, kAnalysing };
+  Phase phase = Phase::kWaiting;
+  int done = 0;
+  int total = 0;
+};
+
+// What an interval says against the control's, which comes from the baseline asked once more in
+// each round: identical models differ by so much here.
+enum class Verdict {
+  kBaseline,
+  kFaster,        // the interval lies below the control's
+  kSlower,        // above
+  kNoDifference,  // they overlap
+  // No verdict, because
+  kFewRounds,   // there are fewer than kLeastSeries
+  kUnsteady,    // times hang together over so many rounds that these are too few
+  kControlOff,  // the control's interval excludes 1: something else moved the times
+  kWide,        // the interval, or the control's, is wider than kWidestInterval
+};
+
+struct ComparedTime {
+  Quartiles ms;
+  // Medians of the rounds' own ratios to the baseline and differences from it, so that what slows a
+  // whole round down cancels. None: fewer than kLeastSeries rounds, or of the baseline.
+  std::optional<Estimate> ratio;
+  std::optional<Estimate> difference_ms;
+  Verdict verdict = Verdict::kBaseline;
+};
+
+struct ClassAgreement {
+  int images = 0;
+  int same_top1 = 0;
+  double top5_overlap = 0;
+  double kl_divergence = 0;
+  double max_confidence_difference = 0;
+};
+struct ObjectAgreement {
+  int baseline_objects = 0;
+  int objects = 0;
+  int matched = 0;
+  double mean_box_iou = 0;
+  std::optional<double> mean_mask_iou;
+  double mean_score_difference = 0;
+};
+struct MapAgreement {
+  double same_pixels = 0;
+  double mean_iou = 0;
+};
+using Agreement = std::variant<std::monostate, ClassAgreement, ObjectAgreement, MapAgreement>;
+
+struct BriefAnswer {
+  std::string label;
+  double confidence = 0;
+  int objects = 0;
+};
+
+struct ComparedVariant {
+  std::string model_name;
+  std::string model_version;
+  std::string backbone;
+  std::string attention;             // canonical text
+  std::string weights_of_attention;  // empty: the model's own
+  bool untrained = false;
+  ComparedTime compute;
+  Quartiles postprocess_ms;
+  Quartiles decode_ms;
+  Quartiles preprocess_ms;
+  Quartiles attention_ms;
+  double images_per_second = 0;
+  int64_t peak_bytes = 0;
+  int64_t weight_bytes = 0;
+  int64_t parameters = 0;
+  int64_t multiply_adds = 0;
+  Agreement agreement;  // none: of the baseline
+  std::optional<double> feature_cosine;
+  std::vector<BriefAnswer> answers;
+};
+
+struct ComparedImage {
+  ImageSize size;  // upright
+};
+
+struct Comparison {
+  std::string id;
+  std::vector<ComparedVariant> variants;  // the baseline first
+  ComparedTime control;
+  int rounds = 0;
+  int batch_size = 1;
+  int threads = 1;
+  std::string device;
+  std::vector<ComparedImage> images;
+};
+
+// Thread-safe.
+class ComparisonRunner {
+ public:
+  virtual ~ComparisonRunner() = default;
+
+  using Progress = std::function<void(const ComparisonProgress&)>;
+  using Done = std::function<void(absl::StatusOr<Comparison>)>;
+  // Returns at once. `progress` is called now and then, `done` once and last; on a thread of the
+  // runner's, or here where it refuses. Both return quickly. Setting `cancellation` ends it between
+  // two runs. Errors as ComparisonService.Compare's.
+  virtual void Compare(CompareRequest request, CancellationPtr cancellation, Progress progress,
+                       Done done) = 0;
+};
+
+}  // namespace fovea

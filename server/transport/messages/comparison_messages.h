@@ -1,0 +1,18 @@
+// What fovea.v1's comparison messages say, in core's types and back. Whoever frames them (gRPC,
+// HTTP) has their bytes.
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "proto/fovea/v1/comparison.pb.h"
+#include "server/core/comparison.h"
+
+namespace fovea {
+
+// The message's images are taken out of it. INVALID_ARGUMENT: a number below zero, an id or a name
+// that is too long. What is beyond a bound is ComparisonRunner's to say.
+absl::StatusOr<CompareRequest> ReadCompareRequest(v1::CompareRequest& message);
+
+void FillProgress(const ComparisonProgress& progress, v1::ComparisonProgress* message);
+void FillComparison(const Comparison& comparison, v1::Comparison* message);
+
+}  // namespace fovea
