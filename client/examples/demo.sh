@@ -3,8 +3,8 @@
 #   IMAGE   a JPEG, PNG or WebP file; one of client/examples by default
 #   MODEL   a bundled model (shapes by default), or the folder of a model of your own, for example one that
 #           `fovea import` wrote
-# Starts fovea-server on free ports of the loopback interface, classifies the picture, tells what it cost, and compares
-# the same weights with dense and with k-NN attention. With the bundled models it then finds, outlines and segments the
+# Starts fovea-server on free ports of the loopback interface, classifies the picture, tells what it cost, and measures
+# what k-NN attention over the same weights would cost and change. With the bundled models it then finds, outlines and segments the
 # shapes of the picture, or of a scene where none was given, and leaves what it drew in BUILD/demo. A MODEL that is a
 # detector or a segmenter draws what it finds there, and that is all. Stops the server at the end.
 set -euo pipefail
@@ -42,7 +42,6 @@ if [ -d "$model" ]; then
   repository=$work/models
   mkdir "$repository"
   cp -r "$(readlink -f "$folder")" "$repository/$model"
-  models=("$model")
 else
   folder=
   repository=model_zoo/demo
@@ -51,26 +50,11 @@ else
     exit 2
   fi
   task=$(task_of "$repository/$model")
-  models=(shapes shapes_knn shapes_with_knn)
 fi
 task=${task:-CLASSIFICATION}
 
-if [ -n "$folder" ] && [ "$task" = CLASSIFICATION ]; then
-  # A classifier of one's own is served beside a twin with its weights and k-NN attention.
-  mkdir "$work/models/${model}_knn"
-  for version in "$work/models/$model"/[0-9]*; do mkdir -p "$work/models/${model}_knn/$(basename "$version")"; done
-  [ ! -e "$folder/labels.txt" ] || cp "$folder/labels.txt" "$work/models/${model}_knn/"
-  {
-    grep -vE '^(name|attention|weights_of):' "$folder/model.textproto"
-    echo "name: \"${model}_knn\""
-    echo 'attention: "knn:k=0.5"'
-    grep -q '^random_weights' "$folder/model.textproto" || echo "weights_of: \"$model\""
-  } > "$work/models/${model}_knn/model.textproto"
-  models+=("${model}_knn")
-fi
-
 say "Starting fovea-server"
-"$build/bin/fovea-server" --model-repository "$repository" --grpc-port 0 --http-port 0 --metrics-port 0 > "$work/server.log" 2>&1 &
+"$build/bin/fovea-server" --model-repository "$repository" --grpc-port 0 --http-port 0 --metrics-port 0 --enable-experiments > "$work/server.log" 2>&1 &
 server=$!
 for _ in $(seq 1200); do
   if grep -q 'ready: ' "$work/server.log"; then break; fi
@@ -90,12 +74,12 @@ drawn=$build/demo
 classify_and_compare() {
   say "What is in $image?"
   fovea classify --model "$model" --top-k 3 --receipt "$image"
-  say "The same picture in turn: dense and k-NN attention on the same weights file${models[2]:+, and a model trained with k-NN}"
-  fovea compare "${models[@]}" --image "$image" --max-time 2s
+  say "What would k-NN attention cost and change? The model as it is, and the same weights with half of the keys"
+  fovea compare "$image" --model "$model" --attention knn:k=0.5 --max-time 2s
 }
 show_bundled_models() {
   say "Another frame, in which each attention was trained by the same recipe (docs/results/attention_families)"
-  fovea compare frame_dense frame_aewin frame_cska frame_conv --image "$image" --max-time 2s
+  fovea compare "$image" --model frame_dense --model frame_aewin --model frame_cska --model frame_conv --max-time 2s
 
   mkdir -p "$drawn"
   say "Which shapes are where in $scene? The same recipe with dense, AEWin and key-only attention"

@@ -1,0 +1,147 @@
+"""Rows 83 and 84 of docs/faults.md: comparisons that cannot be made, and what they may do to a server that serves."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import sys
+import threading
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable
+
+import grpc
+import pytest
+from fault_support import Caller, expect, image_request, wait_until
+from http_caller import HttpRefusal
+from running_server import DEMO, ROOT, Server
+
+sys.path.insert(0, str(ROOT / "client/python"))
+from fovea.v1 import comparison_pb2
+
+PICTURE = next((ROOT / "client/examples").glob("*.jpg")).read_bytes()
+OWN, KNN = ("shapes", ""), ("shapes", "knn:k=9")
+Ask = Callable[..., dict]
+
+
+def over_grpc(server: Server, *variants: tuple[str, str], image=PICTURE, **numbers):
+    """Progress and the comparison, as they come."""
+    request = comparison_pb2.CompareRequest(
+        variants=[{"model_name": m, "attention": a} for m, a in variants],
+        images=[image],
+        **{"rounds": 2, "max_rounds": 2} | numbers,
+    )
+    with grpc.insecure_channel(server.grpc) as channel:
+        compare = channel.unary_stream(
+            "/fovea.v1.ComparisonService/Compare",
+            response_deserializer=comparison_pb2.CompareResponse.FromString,
+        )
+        yield from (
+            update.WhichOneof("update")
+            for update in compare(request.SerializeToString(), timeout=120)
+        )
+
+
+def over_http(server: Server, *variants: tuple[str, str], image=PICTURE, **numbers):
+    """The same; each model with each attention, as the path has them."""
+    models = dict.fromkeys(model for model, _ in variants)
+    attentions = dict.fromkeys(attention for _, attention in variants if attention)
+    query = [("model", model) for model in models]
+    query += [("attention", attention) for attention in attentions]
+    query += list(({"rounds": 2, "max_rounds": 2} | numbers).items())
+    request = urllib.request.Request(
+        f"http://{server.http}/v1/compare?{urllib.parse.urlencode(query)}", image
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=120) as answer:
+            for line in answer:
+                update = json.loads(line)
+                if "error" in update:
+                    raise HttpRefusal(200, answer.headers, line)
+                yield next(iter(update))
+    except urllib.error.HTTPError as error:
+        raise HttpRefusal(error.code, error.headers, error.read()) from None
+
+
+@pytest.fixture(params=[over_grpc, over_http], ids=["grpc", "http"])
+def ask(request: pytest.FixtureRequest) -> Ask:
+    return request.param
+
+
+def refusal(ask: Ask, *arguments, **options) -> grpc.RpcError:
+    with pytest.raises(grpc.RpcError) as caught:
+        list(ask(*arguments, **options))
+    return caught.value
+
+
+def test_row_83_what_cannot_be_compared_is_said(ask: Ask, start_server) -> None:
+    server = start_server("--model-repository", DEMO, "--enable-experiments")
+
+    def said(*variants, **options) -> grpc.RpcError:
+        return refusal(ask, server, *variants, **options)
+
+    expect(said(OWN, KNN, rounds=100_000), "INVALID_ARGUMENT", "compare.bad_request")
+    expect(said(OWN, KNN, rounds=-1), "INVALID_ARGUMENT", "compare.bad_request")
+    expect(said(OWN, KNN, batch_size=65), "INVALID_ARGUMENT", "compare.bad_request")
+    expect(said(OWN, KNN, threads=1000), "INVALID_ARGUMENT", "compare.bad_request")
+    expect(said(OWN, KNN, image=b"no picture"), "INVALID_ARGUMENT", "image.")
+    expect(said(OWN, KNN, image=PICTURE[:500]), "INVALID_ARGUMENT", "image.")
+    expect(said(OWN, ("shapes", "axial")), "FAILED_PRECONDITION", "model.load_failed")
+    expect(said(OWN, ("shapes", "k?nn")), "FAILED_PRECONDITION", "model.load_failed")
+    expect(said(OWN, ("nobody", "")), "NOT_FOUND", "model.")
+    expect(
+        said(OWN, ("detector_dense", "")), "INVALID_ARGUMENT", "compare.other_task"
+    )
+    plain = start_server("--model-repository", DEMO)
+    expect(refusal(ask, plain, OWN, KNN), "UNIMPLEMENTED", "compare.disabled")
+
+
+def test_row_84_comparisons_are_bounded_and_requests_go_on(
+    ask: Ask, start_server, one_model: pathlib.Path
+) -> None:
+    server = start_server("--model-repository", one_model, "--enable-experiments")
+    running = ask(server, OWN, KNN, rounds=10_000, max_rounds=10_000)
+    while next(running) != "progress":
+        pass
+    ended: list[object] = []
+
+    def wait_in_line() -> None:
+        try:
+            ended.append(list(ask(server, OWN, KNN))[-1])
+        except grpc.RpcError as error:
+            ended.append(error)
+
+    # One runs, four wait; of three more each is refused at once, whoever comes first.
+    waiting = [threading.Thread(target=wait_in_line) for _ in range(7)]
+    for thread in waiting:
+        thread.start()
+    wait_until(lambda: len(ended) == 3)
+    for error in ended:
+        expect(error, "UNAVAILABLE", "compare.busy")
+    caller = Caller(server.grpc)
+    for _ in range(5):
+        caller.infer(image_request(PICTURE))
+    caller.close()
+    # Who goes makes room: the others have their turn long before 10,000 rounds are over.
+    running.close()
+    for thread in waiting:
+        thread.join(60)
+    assert ended[3:] == ["comparison"] * 4
+
+
+def test_row_84_variants_hold_no_more_than_they_may(
+    ask: Ask, start_server, tmp_path: pathlib.Path
+) -> None:
+    model = tmp_path / "models/large"
+    model.mkdir(parents=True)
+    (model / "model.textproto").write_text(
+        'spec_version: 1\nbackbone: "vit_tiny_patch16_224"\nnum_classes: 5\n'
+        "random_weights { seed: 1 }\n"
+    )
+    server = start_server(
+        *("--model-repository", tmp_path / "models", "--enable-experiments"),
+        *("--experiment-memory", "16"),
+    )
+    error = refusal(ask, server, ("large", ""), ("large", "knn:k=9"))
+    expect(error, "RESOURCE_EXHAUSTED", "compare.too_large")
