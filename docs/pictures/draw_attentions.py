@@ -327,7 +327,9 @@ def draw(
     figure.tight_layout(pad=0.4)
     out = ROOT / "docs" / "pictures" / "attentions" / f"{name}.png"
     out.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(out, metadata={"Software": None})
+    figure.savefig(
+        out, metadata={"Software": None}, bbox_inches="tight", pad_inches=0.05
+    )
     plt.close(figure)
     with Image.open(out) as drawn:  # few colours: a palette takes a third of the bytes
         drawn.convert("RGB").quantize(128).save(out, optimize=True)
