@@ -1,4 +1,6 @@
-"""Draws which places each attention looks at: docs/pictures/attentions/*.png. After `make build`, from the checkout:
+"""Draws which places each attention looks at: docs/pictures/attentions/*.png.
+
+After `make build`, with what `deploy/setup/setup.sh bench` installs, from the checkout:
 
     .venv/bin/python docs/pictures/draw_attentions.py            # all
     .venv/bin/python docs/pictures/draw_attentions.py knn aewin  # these
