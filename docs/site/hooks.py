@@ -25,6 +25,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Where documents lie outside docs/, and those of the root. NEXT.md is for who works on the project.
 FOLDERS = ("base", "client", "deploy", "kernels", "model_zoo", "proto", "server")
 OMITTED = {"NEXT.md"}
+FOLDER_PAGE = "overview.md"  # what a README outside docs/ is called in the site
 PICTURES = {".png", ".jpg", ".svg", ".webp"}
 LANGUAGES = {
     ".cc": "cpp",
@@ -62,6 +63,9 @@ def place_in_site(path: str) -> str:
     """The site's name of a file of the repository."""
     if path.startswith("docs/"):
         return path.removeprefix("docs/")
+    if pathlib.PurePosixPath(path).name == "README.md":
+        # Under another name: a README would be the front page of the section that names it.
+        return f"repository/{path.removesuffix('README.md')}{FOLDER_PAGE}"
     if path.endswith(".md") or pathlib.PurePosixPath(path).suffix in PICTURES:
         return f"repository/{path}"
     return f"repository/{path}.md"  # its text on a page
@@ -69,7 +73,10 @@ def place_in_site(path: str) -> str:
 
 def place_in_repository(src_uri: str) -> str:
     if src_uri.startswith("repository/"):
-        return src_uri.removeprefix("repository/")
+        path = src_uri.removeprefix("repository/")
+        if pathlib.PurePosixPath(path).name == FOLDER_PAGE:
+            return path.removesuffix(FOLDER_PAGE) + "README.md"
+        return path
     return f"docs/{src_uri}"
 
 
@@ -121,7 +128,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         name = place_in_site(path)
         if path.startswith("docs/") or files.get_file_from_path(name):
             continue
-        if name == f"repository/{path}":
+        if path.endswith(".md") or pathlib.PurePosixPath(path).suffix in PICTURES:
             file = File.generated(config, name, abs_src_path=str(ROOT / path))
         else:
             file = File.generated(config, name, content=source_page(path))

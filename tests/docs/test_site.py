@@ -281,3 +281,13 @@ def test_a_page_with_a_link_to_nothing_fails_the_build(
     else:
         assert done.returncode != 0
         assert says in done.stderr
+
+
+def test_each_section_begins_with_a_page_of_its_own(
+    site: pathlib.Path, pages: dict[str, Page]
+) -> None:
+    """Material takes a README that a section names for the section's front page."""
+    front = (site / "index.html").read_text()
+    tabs = re.findall(r'<a href="([^"]+)" class="md-tabs__link">', front)
+    assert len(tabs) > 8
+    assert [one for one in tabs if one.startswith("repository/")] == []
