@@ -6,7 +6,7 @@ After `make build`, with what `deploy/setup/setup.sh bench` installs, from the c
     .venv/bin/python docs/pictures/draw_attentions.py knn aewin  # these
 
 The picture is client/examples/heart.jpg. Queries, keys and biases are those of the bundled models, in the second block of
-frame_dense, frame_aewin and frame_cska (8x8 patches, four heads). key_only is segmenter_key_only's, of a scene. The weights
+frame_dense, frame_aewin, frame_cska and frame_conv (8x8 patches, four heads). key_only is segmenter_key_only's, of a scene. The weights
 are the operators' own; each page says which model its picture shows.
 """
 
@@ -239,6 +239,21 @@ def cska(frame: Frame) -> list[Panel]:
     return [(f"head {head + 1}", weights[0, head, place()]) for head in range(3)]
 
 
+def conv(frame: Frame) -> list[Panel]:
+    """How much the kernel of a channel weighs each neighbour: the same for every picture."""
+    kernels = frame.of("attn.dwconv.weight")[:3, 0].abs()
+    reach = kernels.shape[-1] // 2
+    row, column = QUERY
+    panels = []
+    for channel, kernel in enumerate(kernels):
+        wide = torch.zeros(SIDE + 2 * reach, SIDE + 2 * reach)
+        wide[row : row + 2 * reach + 1, column : column + 2 * reach + 1] = kernel
+        panels.append(
+            (f"channel {channel + 1}", wide[reach:-reach, reach:-reach].flatten())
+        )
+    return panels
+
+
 def key_only() -> list[Panel]:
     """Of the second block of the segmenter's second stage, 16 x 16 places: one map for all queries."""
     file = DEMO / "segmenter_key_only" / "1" / "model.safetensors"
@@ -350,7 +365,7 @@ OF_FRAME_DENSE = {
 
 
 def main() -> None:
-    names = [*OF_FRAME_DENSE, "aewin", "cska", "key_only"]
+    names = [*OF_FRAME_DENSE, "aewin", "cska", "conv", "key_only"]
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("name", nargs="*", help=", ".join(names))
     chosen = parser.parse_args().name or names
@@ -365,7 +380,7 @@ def main() -> None:
             elif name == "key_only":
                 draw(name, key_only(), SCENE, query=False)
             else:
-                panels = {"aewin": aewin, "cska": cska}[name]
+                panels = {"aewin": aewin, "cska": cska, "conv": conv}[name]
                 draw(name, panels(Frame(f"frame_{name}", name)))
 
 

@@ -191,9 +191,7 @@ def on_page_markdown(
     def change(line: str) -> str:
         line = LINK.sub(lambda found: links.get(found[1], found[1]), line)
         if line.startswith("|"):  # GitHub takes `\|` in a table's code for `|`
-            line = re.sub(
-                r"`[^`]*`", lambda code: code[0].replace("\\|", "&#124;"), line
-            )
+            line = re.sub(r"`[^`]*`", lambda code: code[0].replace("\\|", "|"), line)
         return line
 
     return outside_code(markdown, change)

@@ -56,8 +56,11 @@ SUBSTITUTED = {
     '"regions"': '"segmenter_key_only"',
     '["car"]': '["circle"]',
 }
-# Whose server takes shared memory, and loads what it is told to.
-SHARING = {"docs/models.md", "docs/shared-memory.md"}
+# Fixtures of the servers that pages ask, where it is not `server`, which has the bundled models.
+SERVERS = {
+    "docs/models.md": "sharing",  # loads what it is told to
+    "docs/shared-memory.md": "sharing",
+}
 # Programs that `fovea COMMAND` runs, and that read options of their own.
 OURS = re.compile(r"^fovea(-[a-z]+)?$")
 PYTHON_PROGRAMS = {
@@ -306,7 +309,10 @@ SHELL = by_page([block for block in all_blocks("sh", "bash") if block.run])
 
 
 @pytest.mark.parametrize("page", SHELL)
-def test_marked_commands_run(page: str, checkout: pathlib.Path, server: Server) -> None:
+def test_marked_commands_run(
+    page: str, checkout: pathlib.Path, request: pytest.FixtureRequest
+) -> None:
+    server = request.getfixturevalue(SERVERS.get(page, "server"))
     for block in SHELL[page]:
         script = "set -euo pipefail\n" + asking(server, block.text)
         # An answer that is an error fails, as a command does.
@@ -330,7 +336,7 @@ def test_python_runs(
     ]
     if not texts:
         return
-    server = request.getfixturevalue("sharing" if page in SHARING else "server")
+    server = request.getfixturevalue(SERVERS.get(page, "server"))
     program = asking(server, "\n".join([BEFORE.get(page, ""), *texts]))
     run(checkout, [sys.executable, "-c", program])
 

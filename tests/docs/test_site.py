@@ -243,8 +243,12 @@ def test_formulas_are_drawn(pages: dict[str, Page]) -> None:
         )
 
 
-def test_lists_and_tables_read_as_on_github(pages: dict[str, Page]) -> None:
-    """MkDocs wants an empty line before a list and a table, GitHub does not."""
+def test_lists_and_tables_read_as_on_github(
+    site: pathlib.Path, pages: dict[str, Page]
+) -> None:
+    """MkDocs wants an empty line before a list and a table, and takes `\\|` for two characters; GitHub does not."""
+    attention = (site / "repository/model_zoo/attention/overview.html").read_text()
+    assert "<td><code>conv|cska|dense|dense</code></td>" in attention
     lost = [
         f"{name}: {text[:80]!r}"
         for name, page in pages.items()
@@ -270,11 +274,11 @@ def test_a_page_with_a_link_to_nothing_fails_the_build(
         (checkout / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, checkout / name)
     shutil.copytree(ROOT / "docs/site", checkout / "docs/site")
-    (checkout / "docs/index.md").write_text(f"# A page\n\n{page}\n")
+    (checkout / "docs/README.md").write_text(f"# A page\n\n{page}\n")
     settings = (ROOT / "mkdocs.yml").read_text()
     head, nav, _ = settings.partition("\nnav:\n")
     assert nav
-    (checkout / "mkdocs.yml").write_text(head + "\nnav: [index.md]\n")
+    (checkout / "mkdocs.yml").write_text(head + "\nnav: [README.md]\n")
     done = build(checkout, tmp_path / "out")
     if says is None:
         assert done.returncode == 0, done.stderr
