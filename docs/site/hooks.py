@@ -66,9 +66,13 @@ def place_in_site(path: str) -> str:
     if pathlib.PurePosixPath(path).name == "README.md":
         # Under another name: a README would be the front page of the section that names it.
         return f"repository/{path.removesuffix('README.md')}{FOLDER_PAGE}"
-    if path.endswith(".md") or pathlib.PurePosixPath(path).suffix in PICTURES:
+    if is_page_or_picture(path):
         return f"repository/{path}"
-    return f"repository/{path}.md"  # its text on a page
+    return f"repository/{path}.md"  # its text, or a folder's files, on a page
+
+
+def is_page_or_picture(path: str) -> bool:
+    return path.endswith(".md") or pathlib.PurePosixPath(path).suffix in PICTURES
 
 
 def place_in_repository(src_uri: str) -> str:
@@ -89,7 +93,9 @@ def linked_to(path: str, markdown: str) -> Iterator[tuple[str, str, str]]:
         if not target or "://" in target or target.startswith(("/", "mailto:")):
             continue
         file = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
-        if not file.startswith("..") and (ROOT / file).is_file():
+        if (ROOT / file / "README.md").is_file():
+            file = posixpath.normpath(f"{file}/README.md")
+        if not file.startswith("..") and (ROOT / file).exists():
             yield link, file, anchor
 
 
@@ -108,7 +114,12 @@ def documents() -> list[str]:
 
 
 def source_page(path: str) -> str:
-    text = (ROOT / path).read_text()
+    """The text of a file, or the names of a folder's files."""
+    if (ROOT / path).is_dir():
+        names = sorted(one.relative_to(ROOT / path) for one in (ROOT / path).rglob("*"))
+        text = "\n".join(str(one) for one in names if (ROOT / path / one).is_file())
+    else:
+        text = (ROOT / path).read_text()
     fence = "`" * (
         max([2, *(len(run) for run in re.findall(r"^`+", text, re.MULTILINE))]) + 1
     )
@@ -128,7 +139,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         name = place_in_site(path)
         if path.startswith("docs/") or files.get_file_from_path(name):
             continue
-        if path.endswith(".md") or pathlib.PurePosixPath(path).suffix in PICTURES:
+        if is_page_or_picture(path):
             file = File.generated(config, name, abs_src_path=str(ROOT / path))
         else:
             file = File.generated(config, name, content=source_page(path))

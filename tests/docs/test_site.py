@@ -264,6 +264,7 @@ def test_lists_and_tables_read_as_on_github(
         ("[x](nothing.md)", "contains a link 'nothing.md'"),
         ("[x](#nowhere)", "contains a link '#nowhere'"),
         ("[x](site/mark.svg)", None),
+        ("[x](../deploy/setup/docs.sh) [y](../deploy/setup)", None),
     ],
 )
 def test_a_page_with_a_link_to_nothing_fails_the_build(
