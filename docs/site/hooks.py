@@ -26,6 +26,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 FOLDERS = ("base", "client", "deploy", "kernels", "model_zoo", "proto", "server")
 OMITTED = {"NEXT.md"}
 FOLDER_PAGE = "overview.md"  # what a README outside docs/ is called in the site
+OTHERS = {"build", "vendor", "third_party"}  # folders of what is not ours
 PICTURES = {".png", ".jpg", ".svg", ".webp"}
 LANGUAGES = {
     ".cc": "cpp",
@@ -105,7 +106,7 @@ def documents() -> list[str]:
     for folder in FOLDERS:
         for file in (ROOT / folder).rglob("*.md"):
             parts = file.relative_to(ROOT).parts
-            if "build" not in parts and not any(p.startswith(".") for p in parts):
+            if not any(part in OTHERS or part.startswith(".") for part in parts):
                 outside.append("/".join(parts))
     inside = [
         file.relative_to(ROOT).as_posix() for file in (ROOT / "docs").rglob("*.md")
