@@ -9,7 +9,7 @@ MODEL ?=
 PREFIX ?= /opt/fovea
 SECONDS ?= 600
 
-.PHONY: help setup build install deb deb-check demo test sanitize fuzz test-full bench bench-kernels bench-serving soak bench-detection simulate eval-demo format lint peers train-demo train-families clean
+.PHONY: help setup build install deb deb-check demo docs test sanitize fuzz test-full bench bench-kernels bench-serving soak bench-detection simulate eval-demo format lint peers train-demo train-families clean
 
 help:  ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,6 +38,9 @@ deb-check: deb  ## Ask lintian about the package, and install, run and boot it i
 demo: setup  ## Classify a picture, find and draw what is in a scene, see what it cost and how other attentions do (IMAGE= MODEL=)
 	@FOVEA_CUDA_TYPES=ONE deploy/setup/build.sh $(PRESET) fovea-server fovea  # runs on the CPU
 	@client/examples/demo.sh "$(BUILD)" "$(IMAGE)" "$(MODEL)"
+
+docs:  ## Build the site of docs/ into build/docs; a link to nothing fails it
+	@deploy/setup/docs.sh
 
 test:  ## Every test: ctest and pytest
 	@tests/run.sh

@@ -66,4 +66,5 @@ venv=$cache/venv-$version-$key
     touch "$venv/.bench-ready"
   fi
 ) 9> "$venv.lock"
+[ "$what" != test ] || FOVEA_CACHE=$cache deploy/setup/docs.sh --install
 [ "$(readlink .venv 2>/dev/null)" = "$venv" ] || ln -sfn "$venv" .venv
