@@ -491,7 +491,7 @@ def attention_panels() -> list[dict[str, object]]:
             width=12,
         ),
         bars(
-            "The same as a multiple of the baseline's",
+            "Time of an image, as a multiple of the baseline's",
             "For models of the same task at the same resolution; 1 is the baseline.",
             "none",
             f"avg by (attention, resolution) ({of_baseline(per_image)})",
@@ -509,7 +509,7 @@ def attention_panels() -> list[dict[str, object]]:
             width=12,
         ),
         bars(
-            "The same as a multiple of the baseline's",
+            "Peak memory, as a multiple of the baseline's",
             "For models of the same task at the same resolution; 1 is the baseline.",
             "none",
             f"avg by (attention, resolution) ({of_baseline(peak)})",
@@ -525,7 +525,7 @@ def attention_panels() -> list[dict[str, object]]:
             cpu_per_image(CHOSEN, "attention"),
         ),
         lines(
-            "The same as a multiple of the baseline's",
+            "CPU-seconds, as a multiple of the baseline's",
             "For models of the same task; 1 is the baseline.",
             "none",
             f"avg by (attention) (({cpu_per_image(CHOSEN, 'task, attention')}) / on (task) group_left () "

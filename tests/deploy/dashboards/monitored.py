@@ -42,8 +42,8 @@ def free_port() -> int:
         return listener.getsockname()[1]
 
 
-def make_repository(folder: pathlib.Path) -> pathlib.Path:
-    """The bundled models with a further size each, and small batches, so that they are soon ready."""
+def make_repository(folder: pathlib.Path, max_batch_size: int) -> pathlib.Path:
+    """The bundled models with a further size each; small batches are soon ready."""
     for name in (*CLASSIFIERS, *DETECTORS):
         shutil.copytree(DEMO / name, folder / name)
         file = folder / name / "model.textproto"
@@ -54,7 +54,7 @@ def make_repository(folder: pathlib.Path) -> pathlib.Path:
         ]
         height, width = (96, 96) if name in CLASSIFIERS else (64, 128)
         lines += [
-            "max_batch_size: 2",
+            f"max_batch_size: {max_batch_size}",
             f"further_image_sizes {{ height: {height} width: {width} }}",
         ]
         file.write_text("\n".join(lines) + "\n")
@@ -77,16 +77,16 @@ def picture(width: int, height: int, seed: int) -> bytes:
 class Load:
     """Callers of both protocols in closed loops: most ask for what can be answered, some do not. Thread-safe."""
 
-    def __init__(self, server: Server, pause: float = 0.0):
+    def __init__(self, server: Server, callers: int):
         self._server = server
-        self.pause = pause  # between two requests of a caller
+        self.pause = 0.0  # between two requests of a caller
         self._end = threading.Event()
         self.failures: list[str] = []
         self._pictures = [picture(128, height, seed=height) for height in (128, 60)]
         self._threads = [
             threading.Thread(target=self._loop, args=(caller, seed))
             for seed, caller in enumerate(
-                (self._grpc, self._http, self._http, self._unwell)
+                [self._grpc, self._http, self._http] * callers + [self._unwell]
             )
         ]
         for thread in self._threads:
@@ -150,7 +150,7 @@ class Load:
         for each in (model, "detector_dense"):
             assert self._post(f"/v1/{task_of(each)}?model={each}", broken) == 400
         assert self._post("/v1/classify?model=nobody", self._pictures[0]) == 404
-        time.sleep(0.05)
+        time.sleep(0.2)
 
     def close(self) -> None:
         self._end.set()
@@ -220,15 +220,15 @@ class Prometheus:
 class Monitored:
     """All of it, until `close`."""
 
-    def __init__(self, folder: pathlib.Path):
+    def __init__(self, folder: pathlib.Path, max_batch_size: int = 2, callers: int = 1):
         self._parts = contextlib.ExitStack()
         try:
-            self._start(folder)
+            self._start(folder, max_batch_size, callers)
         except BaseException:
             self._parts.close()
             raise
 
-    def _start(self, folder: pathlib.Path) -> None:
+    def _start(self, folder: pathlib.Path, max_batch_size: int, callers: int) -> None:
         # A driver that tells of two GPUs: tests/server/observe/fake_nvml.c.
         driver = folder / "driver"
         driver.mkdir()
@@ -238,13 +238,16 @@ class Monitored:
         search = f"{driver}:{os.environ.get('LD_LIBRARY_PATH', '')}".rstrip(":")
         self.server = Server(
             folder / "server.log",
-            *("--model-repository", str(make_repository(folder / "models"))),
+            *(
+                "--model-repository",
+                str(make_repository(folder / "models", max_batch_size)),
+            ),
             environment={"LD_LIBRARY_PATH": search},
         )
         self._parts.callback(self.server.close)
         self.secured, self.keys = self._start_secured(folder)
         self._parts.callback(self.secured.close)
-        self.load = Load(self.server)
+        self.load = Load(self.server, callers)
         self._parts.callback(self.load.close)
         self.prometheus = Prometheus(
             folder, [self.server.metrics, self.secured.metrics]

@@ -92,6 +92,7 @@ class Asked:
     def __init__(self, monitored: Monitored, start: float, end: float):
         self._prometheus = monitored.prometheus
         self._start, self._end = start, end
+        self.seconds = end - start
         self.step = max(1, round((end - start) / STEPS))
         self._values = values(__range=f"{int(end - start)}s", __rate_interval="15s")
 
@@ -124,18 +125,24 @@ class Asked:
         return [(each["metric"], float(each["value"][1])) for each in found]
 
 
+def minutes(seconds: float, _: object = None) -> str:
+    return f"{int(seconds // 60)}:{int(seconds % 60):02}"
+
+
 def colour(order: dict[str, str], name: str) -> str:
-    """The same for the same attention, or whatever else begins the name, in all panels."""
+    """The same for the same name in a panel; attentions have theirs in all panels."""
     return order.setdefault(name, COLOURS[len(order) % len(COLOURS)])
 
 
 def draw_lines(axes, panel: dict, asked: Asked, more: dict[str, str]) -> int:
     custom = panel["fieldConfig"]["defaults"]["custom"]
-    order: dict[str, str] = dict(zip(ATTENTIONS, COLOURS))
     drawn = []
     for target in panel["targets"]:
         for labels, seconds, numbers in asked.over_time(target, more):
             drawn.append((legend(target, labels), seconds, numbers))
+    order: dict[str, str] = {}
+    if any(name.startswith(tuple(ATTENTIONS)) for name, _, _ in drawn):
+        order = dict(zip(ATTENTIONS, COLOURS))
     if "stacking" in custom:
         grid = np.unique(np.concatenate([seconds for _, seconds, _ in drawn]))
         rows = [
@@ -155,9 +162,9 @@ def draw_lines(axes, panel: dict, asked: Asked, more: dict[str, str]) -> int:
             style = "--" if name.endswith(("missed", "total")) else "-"
             hue = colour(order, name.removesuffix(" missed"))
             axes.plot(seconds, numbers, style, label=name, color=hue, linewidth=1.2)
-    axes.set_xlim(0, asked.step * STEPS)
+    axes.set_xlim(0, asked.seconds)
     axes.set_ylim(bottom=0)
-    axes.xaxis.set_major_formatter(in_unit("s"))
+    axes.xaxis.set_major_formatter(minutes)
     return len(drawn)
 
 
@@ -224,7 +231,7 @@ def draw_heatmap(axes, panel: dict, asked: Asked, more: dict[str, str]) -> int:
         grid, np.arange(len(shown)), counts[shown], cmap="Blues", shading="nearest"
     )
     axes.set_yticks(range(len(shown)), [f"{bounds[number]:g}" for number in shown])
-    axes.xaxis.set_major_formatter(in_unit("s"))
+    axes.xaxis.set_major_formatter(minutes)
     return 0
 
 
@@ -306,9 +313,12 @@ def picture(
                 loc="left",
             )
             if panel["type"] in ("timeseries", "barchart"):
-                axes.yaxis.set_major_formatter(
-                    in_unit(panel["fieldConfig"]["defaults"]["unit"])
-                )
+                unit = panel["fieldConfig"]["defaults"]["unit"]
+                axes.yaxis.set_major_formatter(in_unit(unit))
+                if unit == "bytes":  # round in powers of two
+                    largest = axes.get_ylim()[1]
+                    step = 2.0 ** np.ceil(np.log2(largest / 6))
+                    axes.set_yticks(np.arange(0, largest, step))
                 axes.grid(axis="y", color="#dddddd", linewidth=0.6)
                 axes.set_axisbelow(True)
                 if several:
@@ -331,7 +341,7 @@ def main() -> int:
     arguments = parser.parse_args()
     arguments.output.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
-        monitored = Monitored(pathlib.Path(folder))
+        monitored = Monitored(pathlib.Path(folder), max_batch_size=8, callers=2)
         try:
             time.sleep(20)  # until the first rates are there
             start = time.time()
