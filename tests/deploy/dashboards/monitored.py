@@ -256,7 +256,7 @@ class Monitored:
 
     @staticmethod
     def _start_secured(folder: pathlib.Path) -> tuple[Server, pathlib.Path]:
-        """Another with what the first does not have: TLS, API keys, and a collector that is not there."""
+        """Another with what the first does not have: TLS, API keys, Triton's metrics, and a collector that is not there."""
         issued = Authority(folder / "certificates").issue("localhost")
         keys, alone = folder / "keys.json", folder / "one_model"
         digest = hashlib.sha256(KEY.encode()).hexdigest()
@@ -275,6 +275,7 @@ class Monitored:
             *("--model-repository", str(alone), "--api-keys-file", str(keys)),
             *("--tls-cert", str(issued.certificate), "--tls-key", str(issued.key)),
             *("--metrics-plaintext", "--otlp-endpoint", f"127.0.0.1:{free_port()}"),
+            "--triton-metrics",
         )
         return server, keys
 

@@ -75,6 +75,8 @@ def in_unit(unit: str):
             return scaled(value, [(2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")])
         if unit == "percentunit":
             return f"{100 * value:.3g} %"
+        if value >= 1000:
+            return f"{value:,.0f}"
         return f"{value:.3g}" + {"reqps": " /s", "cps": " /s"}.get(unit, "")
 
     return text
@@ -141,7 +143,7 @@ def draw_lines(axes, panel: dict, asked: Asked, more: dict[str, str]) -> int:
         for labels, seconds, numbers in asked.over_time(target, more):
             drawn.append((legend(target, labels), seconds, numbers))
     order: dict[str, str] = {}
-    if any(name.startswith(tuple(ATTENTIONS)) for name, _, _ in drawn):
+    if {name.removesuffix(" missed") for name, _, _ in drawn} <= set(ATTENTIONS):
         order = dict(zip(ATTENTIONS, COLOURS))
     if "stacking" in custom:
         grid = np.unique(np.concatenate([seconds for _, seconds, _ in drawn]))
@@ -341,7 +343,7 @@ def main() -> int:
     arguments = parser.parse_args()
     arguments.output.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
-        monitored = Monitored(pathlib.Path(folder), max_batch_size=8, callers=2)
+        monitored = Monitored(pathlib.Path(folder), max_batch_size=4, callers=2)
         try:
             time.sleep(20)  # until the first rates are there
             start = time.time()

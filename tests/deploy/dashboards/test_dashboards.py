@@ -130,6 +130,15 @@ def test_refused_keys_are_counted_from_the_first_on(monitored: Monitored):
     assert not without_data(monitored, [Query("refused", refused)], 60)
 
 
+def test_tritons_names_are_there_where_they_are_asked_for(monitored: Monitored):
+    found = monitored.prometheus.ask("query", query="nv_inference_request_success")
+    labels = {"__name__": "nv_inference_request_success", "job": "fovea"}
+    labels |= {"model": "shapes", "version": "1"}
+    assert [series["metric"] for series in found] == [
+        labels | {"instance": monitored.secured.metrics}
+    ]
+
+
 def test_promtool_finds_nothing_wrong():
     for arguments in (
         ("check", "config", PROMETHEUS / "prometheus.yml"),
