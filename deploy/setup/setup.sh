@@ -37,7 +37,7 @@ if [ ${#missing[@]} -gt 0 ]; then
   as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${missing[@]}"
   [ -z "$policy" ] || as_root rm -f $policy
   trap - EXIT
-  for server in haproxy nginx; do
+  for server in haproxy nginx prometheus; do
     case " ${missing[*]} " in *" $server "*) as_root systemctl disable $server 2> /dev/null || true ;; esac
   done
 fi

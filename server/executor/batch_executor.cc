@@ -153,15 +153,14 @@ absl::Status BatchExecutor::RunOnDevice(absl::FunctionRef<void()> work) {
 RunOutcome BatchExecutor::RunTasks(Lane& lane, int threads,
                                    std::span<std::unique_ptr<InferenceTask>> tasks,
                                    ExecutionObserver* observer) {
-  ExecutionObserver::BatchRun run{.threads = threads};
+  ExecutionObserver::BatchRun run{.threads = threads, .shape_key = tasks.front()->shape_key()};
   std::vector<at::Tensor> outputs;
   bool stopped = false;
   const Nanos start = clock_.Now();
   Nanos gathered = start;
   const absl::Status status = RunOnDevice([&] {
     run.images = lane.Gather(tasks);
-    const BatchSize batch{
-        .images = run.images, .shape_key = tasks.front()->shape_key(), .threads = threads};
+    const BatchSize batch{.images = run.images, .shape_key = run.shape_key, .threads = threads};
     gathered = clock_.Now();
     const models::ImageSize input = info().sizes()[batch.shape_key];
     BatchContext context(tasks, input, clock_);
@@ -174,6 +173,7 @@ RunOutcome BatchExecutor::RunTasks(Lane& lane, int threads,
   const Nanos computed = clock_.Now();
   run.gather = gathered - start;
   run.compute = computed - gathered;
+  if (observer != nullptr) observer->OnPass(computed - start, threads);
 
   if (!status.ok() && !device_lost_ && tasks.size() > 1) {
     // One of them is to blame, or they are too many for the memory: halves tell, and the others

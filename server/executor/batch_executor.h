@@ -46,8 +46,12 @@ class ExecutionObserver {
     int64_t peak_bytes = 0;
     double padding = 0;  // of the input's pixels, the share that shows nothing
     int non_finite = 0;  // tasks that failed because their output held a NaN or an infinity
+    uint64_t shape_key = 0;
   };
   virtual void OnBatch(const BatchRun& run) = 0;
+  // A pass took so many threads of the device for so long, whatever became of it: of a batch that
+  // is run again in parts, every attempt. Who does not count it leaves it.
+  virtual void OnPass(Nanos /*time*/, int /*threads*/) {}
   // So much device time (of one thread) was spent on what nobody waited for any more when it ended:
   // a pass that was stopped, or of one that went on for others, the share of its images. Who does
   // not count it leaves it.

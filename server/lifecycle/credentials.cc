@@ -37,6 +37,7 @@ absl::StatusOr<std::unique_ptr<Credentials>> Credentials::Create(const ServerOpt
 
 absl::Status Credentials::Guard(Authenticator& authenticator) {
   if (!options_.api_keys_file.empty()) {
+    metrics_.WatchCredentials("api_keys");
     FOVEA_RETURN_IF_ERROR(files_.Add(
         {.what = "API keys (--api-keys-file)",
          .label = "api_keys",
@@ -54,6 +55,7 @@ absl::Status Credentials::AddTls() {
   FileGroup files{.what = "TLS (--tls-cert, --tls-key, --tls-client-ca)",
                   .label = "tls",
                   .paths = {options_.tls_cert, options_.tls_key}};
+  metrics_.WatchCredentials("tls");
   if (!options_.tls_client_ca.empty()) files.paths.push_back(options_.tls_client_ca);
   files.take = [this](const std::vector<std::string>& texts) -> absl::Status {
     const std::string client_ca = texts.size() > 2 ? texts[2] : "";

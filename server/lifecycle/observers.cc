@@ -2,6 +2,7 @@
 
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -14,7 +15,10 @@ namespace {
 class MeteredModel final : public ModelObserver {
  public:
   MeteredModel(std::shared_ptr<ModelMeter> meter, const ModelView& model)
-      : meter_(std::move(meter)), has_levels_(model.priority_levels > 1) {}
+      : meter_(std::move(meter)),
+        has_levels_(model.priority_levels > 1),
+        sizes_(model.sizes),
+        device_(model.device) {}
 
   void OnQueueDepth(int waiting, int reserved) override {
     meter_->OnQueueDepth(waiting + reserved);
@@ -38,7 +42,9 @@ class MeteredModel final : public ModelObserver {
   void OnWorkSaved(Nanos time) override { meter_->OnCancelledWork("compute", "saved", time); }
   void OnWorkWasted(Nanos time) override { meter_->OnCancelledWork("compute", "wasted", time); }
   void OnImagingSaved(Nanos time) override { meter_->OnCancelledWork("imaging", "saved", time); }
+  void OnImagingTime(Nanos time) override { meter_->OnImagingTime(time); }
   void OnImagingWasted(Nanos time) override { meter_->OnCancelledWork("imaging", "wasted", time); }
+  void OnPass(Nanos time, int threads) override { meter_->OnPass(device_, time, threads); }
   void OnAnswered(Protocol protocol, absl::StatusCode code, const StageTimes& stages) override {
     meter_->OnAnswered(protocol, code, stages);
   }
@@ -49,13 +55,16 @@ class MeteredModel final : public ModelObserver {
                      .compute = run.compute,
                      .scatter = run.scatter,
                      .peak_bytes = run.peak_bytes,
-                     .padding = run.padding});
+                     .padding = run.padding,
+                     .size = sizes_[run.shape_key]});
     meter_->OnNonFinite(run.non_finite);
   }
 
  private:
   const std::shared_ptr<ModelMeter> meter_;
   const bool has_levels_;
+  const std::vector<ImageSize> sizes_;  // by shape key
+  const std::string device_;
 };
 
 }  // namespace

@@ -154,6 +154,10 @@ void AddFlags(CLI::App& app, ParsedCommandLine& parsed) {
   add("--metrics-port", options.metrics_port,
       "Port of Prometheus metrics over HTTP, at /metrics; 0 takes a free one, -1 serves none")
       ->check(CLI::Range(-1, 65535));
+  app.add_flag("--triton-metrics", options.triton_metrics,
+               "Metrics under Triton's names (nv_inference_request_success and others) too, for "
+               "dashboards and autoscalers that were made for it")
+      ->envname(EnvironmentVariable("--triton-metrics"));
   group("TLS, keys, and what ports answer");
   auto* const tls_cert =
       add("--tls-cert", options.tls_cert,

@@ -26,6 +26,7 @@ struct ServerOptions {
   std::string api_keys_file;                    // empty: nobody needs a key
   std::vector<std::string> grpc_api, http_api;  // groups that the port answers; empty: all
   bool metrics_plaintext = false;               // with TLS: not on the metrics' port
+  bool triton_metrics = false;                  // Triton's names besides our own
   std::string model_control_mode = "none";      // none | explicit | poll
   std::vector<std::string> load_models;         // with "explicit"
   bool exit_on_load_error = false;              // of a model that is loaded at the start

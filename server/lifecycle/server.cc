@@ -385,7 +385,7 @@ class Server {
 
   const ServerOptions options_;
   Clock& clock_ = SteadyClock();
-  Metrics metrics_;
+  Metrics metrics_{{.triton = options_.triton_metrics}};
   AccessLog access_log_{ToAccessLogOptions(options_), clock_};
   std::unique_ptr<Tracing> tracing_;
   std::optional<AnswerObserver> answers_;

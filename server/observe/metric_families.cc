@@ -28,9 +28,10 @@ using prometheus::Histogram;
 prometheus::Histogram::BucketBoundaries GeometricBuckets(double first, double last, double factor) {
   prometheus::Histogram::BucketBoundaries bounds;
   for (int i = 0; bounds.empty() || bounds.back() < last; ++i) {
-    // Rounded to four digits, so that the text of the bounds is short and the same everywhere.
+    // Rounded to five digits, so that the text of the bounds is short and the same everywhere, and
+    // the factor is kept within a hundredth of a percent.
     const double bound = first * std::pow(factor, i);
-    const double unit = std::pow(10, std::floor(std::log10(bound)) - 3);
+    const double unit = std::pow(10, std::floor(std::log10(bound)) - 4);
     bounds.push_back(std::round(bound / unit) * unit);
   }
   return bounds;
@@ -53,6 +54,8 @@ MetricFamilies::MetricFamilies(prometheus::Registry& registry)
       batch_peak_memory(Declare<Histogram>(
           registry, "fovea_batch_peak_memory_bytes",
           "Most bytes that a batch's tensors held at one time, weights not counted")),
+      batch_duration(Declare<Histogram>(registry, "fovea_batch_duration_seconds",
+                                        "Copying a batch's pixels together and running the model")),
       batch_padding(Declare<Histogram>(
           registry, "fovea_batch_padding_ratio",
           "Of a batch's pixels, the share that shows nothing: pictures that keep their shape are "
@@ -60,6 +63,11 @@ MetricFamilies::MetricFamilies(prometheus::Registry& registry)
       batches_closed(Declare<Counter>(registry, "fovea_batch_close_reason_total",
                                       "Batches by why they were closed")),
       images(Declare<Counter>(registry, "fovea_images_total", "Images that were run")),
+      cpu_seconds(Declare<Counter>(
+          registry, "fovea_cpu_seconds_total",
+          "Seconds of one core that were taken for a model's requests, by what they were for")),
+      gpu_seconds(Declare<Counter>(registry, "fovea_gpu_seconds_total",
+                                   "Seconds that a GPU was taken for a model's requests")),
       non_finite(
           Declare<Counter>(registry, "fovea_non_finite_outputs_total",
                            "Requests that failed because their output held a NaN or an infinity")),

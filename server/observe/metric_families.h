@@ -21,10 +21,13 @@ struct MetricFamilies {
   prometheus::Family<prometheus::Histogram>& stage_duration;    // + stage
   prometheus::Family<prometheus::Histogram>& batch_size;
   prometheus::Family<prometheus::Histogram>& batch_threads;
-  prometheus::Family<prometheus::Histogram>& batch_peak_memory;
-  prometheus::Family<prometheus::Histogram>& batch_padding;  // of models that fit pictures
-  prometheus::Family<prometheus::Counter>& batches_closed;   // + reason
-  prometheus::Family<prometheus::Counter>& images;
+  prometheus::Family<prometheus::Histogram>& batch_peak_memory;  // + resolution
+  prometheus::Family<prometheus::Histogram>& batch_duration;     // + resolution
+  prometheus::Family<prometheus::Histogram>& batch_padding;      // of models that fit pictures
+  prometheus::Family<prometheus::Counter>& batches_closed;       // + reason
+  prometheus::Family<prometheus::Counter>& images;               // + resolution
+  prometheus::Family<prometheus::Counter>& cpu_seconds;          // + stage
+  prometheus::Family<prometheus::Counter>& gpu_seconds;  // + device; of models that run on one
   prometheus::Family<prometheus::Counter>& non_finite;
   prometheus::Family<prometheus::Counter>& rejected;        // + reason
   prometheus::Family<prometheus::Counter>& cancelled_work;  // + stage, outcome
@@ -34,7 +37,7 @@ struct MetricFamilies {
   prometheus::Family<prometheus::Gauge>& priority_depth;       // + priority
   prometheus::Family<prometheus::Counter>& priority_run;       // + priority
   prometheus::Family<prometheus::Counter>& priority_rejected;  // + priority, reason
-  prometheus::Family<prometheus::Gauge>& model_memory;         // + kind
+  prometheus::Family<prometheus::Gauge>& model_memory;         // + kind, device
   prometheus::Family<prometheus::Gauge>& model_info;           // + backbone, precision
 
   // Of the server.
@@ -51,7 +54,7 @@ struct MetricFamilies {
   prometheus::Family<prometheus::Counter>& traces_not_forced;
 };
 
-// Bucket bounds in seconds: each `factor` times the one before, from `first` to at least `last`.
+// Bucket bounds: each `factor` times the one before, from `first` to at least `last`.
 prometheus::Histogram::BucketBoundaries GeometricBuckets(double first, double last, double factor);
 
 }  // namespace fovea

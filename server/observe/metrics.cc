@@ -4,17 +4,53 @@
 
 #include <iterator>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "base/status.h"
 #include "server/observe/process_collector.h"
+#include "server/observe/single_metric.h"
+#include "server/observe/triton_metrics.h"
 
 namespace fovea {
 
-Metrics::Metrics()
+namespace {
+
+void Append(std::vector<prometheus::MetricFamily>& families,
+            std::vector<prometheus::MetricFamily> more) {
+  std::move(more.begin(), more.end(), std::back_inserter(families));
+}
+
+// Of the whole machine's GPUs, whoever uses them.
+std::vector<prometheus::MetricFamily> GpuFamilies(std::span<const GpuSample> gpus) {
+  using prometheus::MetricType;
+  prometheus::MetricFamily memory{
+      "fovea_gpu_memory_bytes", "Memory of a GPU by kind", MetricType::Gauge, {}};
+  prometheus::MetricFamily utilization{
+      "fovea_gpu_utilization_ratio", "Share of the time that a GPU worked", MetricType::Gauge, {}};
+  for (const GpuSample& gpu : gpus) {
+    for (const auto& [kind, bytes] :
+         {std::pair("used", gpu.memory_used_bytes), std::pair("total", gpu.memory_total_bytes)}) {
+      if (!bytes) continue;
+      AddSeries(memory, {{"gpu", gpu.uuid}, {"kind", kind}}, static_cast<double>(*bytes));
+    }
+    if (gpu.utilization) AddSeries(utilization, {{"gpu", gpu.uuid}}, *gpu.utilization);
+  }
+  std::vector<prometheus::MetricFamily> families;
+  for (prometheus::MetricFamily* family : {&memory, &utilization}) {
+    if (!family->metric.empty()) families.push_back(std::move(*family));
+  }
+  return families;
+}
+
+}  // namespace
+
+Metrics::Metrics(const MetricsOptions& options)
     : registry_(std::make_shared<prometheus::Registry>()),
       families_(std::make_unique<MetricFamilies>(*registry_)),
       process_(std::make_shared<ProcessCollector>()),
+      gpus_(GpuSampler::Open(options.nvml)),
+      host_(options.triton ? std::make_unique<HostSampler>() : nullptr),
       other_(MetricLabels{{"model", "other"}}),
       unmatched_(*families_, other_) {}
 
@@ -51,10 +87,17 @@ void Metrics::OnKeyUsed(std::string_view key, absl::StatusCode code) {
       .Increment();
 }
 
+prometheus::Counter& Metrics::CredentialReloads(std::string_view what, bool taken) {
+  return families_->credential_reloads.Add(
+      {{"what", std::string(what)}, {"result", taken ? "taken" : "refused"}});
+}
+
+void Metrics::WatchCredentials(std::string_view what) {
+  for (const bool taken : {true, false}) CredentialReloads(what, taken);
+}
+
 void Metrics::OnCredentialReload(std::string_view what, bool taken) {
-  families_->credential_reloads
-      .Add({{"what", std::string(what)}, {"result", taken ? "taken" : "refused"}})
-      .Increment();
+  CredentialReloads(what, taken).Increment();
 }
 
 void Metrics::Destroy(ModelMeter* meter) {
@@ -66,17 +109,21 @@ void Metrics::Destroy(ModelMeter* meter) {
   destroyed_.NotifyAll();
 }
 
+std::vector<std::shared_ptr<ModelMeter>> Metrics::Newest(std::string_view name,
+                                                         std::string_view version) const {
+  std::vector<std::shared_ptr<ModelMeter>> meters;
+  MutexLock lock(mutex_);
+  for (const auto& [key, known] : newest_) {
+    if (!name.empty() && key.first != name) continue;
+    if (!version.empty() && key.second != version) continue;
+    if (auto meter = known.lock()) meters.push_back(std::move(meter));
+  }
+  return meters;
+}
+
 absl::StatusOr<std::vector<ModelStatistics>> Metrics::Statistics(std::string_view name,
                                                                  std::string_view version) const {
-  std::vector<std::shared_ptr<ModelMeter>> meters;
-  {
-    MutexLock lock(mutex_);
-    for (const auto& [key, known] : newest_) {
-      if (!name.empty() && key.first != name) continue;
-      if (!version.empty() && key.second != version) continue;
-      if (auto meter = known.lock()) meters.push_back(std::move(meter));
-    }
-  }
+  const std::vector<std::shared_ptr<ModelMeter>> meters = Newest(name, version);
   if (meters.empty() && !name.empty()) {
     return NotFound("model.not_found", "no such model or version is loaded");
   }
@@ -87,8 +134,20 @@ absl::StatusOr<std::vector<ModelStatistics>> Metrics::Statistics(std::string_vie
 
 std::string Metrics::Text() const {
   std::vector<prometheus::MetricFamily> families = registry_->Collect();
-  std::vector<prometheus::MetricFamily> process = process_->Collect();
-  std::move(process.begin(), process.end(), std::back_inserter(families));
+  Append(families, process_->Collect());
+  const std::vector<GpuSample> gpus = gpus_ != nullptr ? gpus_->Read() : std::vector<GpuSample>{};
+  Append(families, GpuFamilies(gpus));
+  if (host_ != nullptr) {
+    std::vector<TritonModel> models;
+    for (const auto& meter : Newest("", "")) {
+      models.push_back({.statistics = meter->statistics()->Read(),
+                        .failures = meter->statistics()->failures(),
+                        .pending = meter->queue_depth()});
+    }
+    Append(families, TritonModelFamilies(models));
+    Append(families, TritonHostFamilies(*host_));
+    Append(families, TritonGpuFamilies(gpus));
+  }
   return prometheus::TextSerializer().Serialize(families);
 }
 

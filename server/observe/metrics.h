@@ -7,14 +7,22 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "server/core/model_statistics.h"
 #include "server/core/mutex.h"
+#include "server/observe/gpu_sampler.h"
+#include "server/observe/host_sampler.h"
 #include "server/observe/metric_families.h"
 #include "server/observe/model_meter.h"
 
 namespace fovea {
+
+struct MetricsOptions {
+  bool triton = false;  // Triton's names (nv_*) besides our own
+  std::string nvml = "libnvidia-ml.so.1";
+};
 
 // Thread-safe. Outlives the meters that it gave out.
 //
@@ -22,7 +30,7 @@ namespace fovea {
 // no loaded version is counted under model="other" (docs/faults.md, row 47).
 class Metrics final : public StatisticsSource {
  public:
-  Metrics();
+  explicit Metrics(const MetricsOptions& options = {});
   ~Metrics() override;
 
   // The meter of a version that is about to serve. A reload goes on with the meter of the version
@@ -38,6 +46,9 @@ class Metrics final : public StatisticsSource {
   // A request was answered whose caller showed the API key of that name, one of the operator's
   // file.
   void OnKeyUsed(std::string_view key, absl::StatusCode code);
+  // The server reads such files again when they change: its series are there from now on, so that
+  // the first change is seen.
+  void WatchCredentials(std::string_view what);
   // Files of credentials have changed, and were taken or not. `what`: a constant.
   void OnCredentialReload(std::string_view what, bool taken);
   // Of the server's certificate, in seconds since 1970.
@@ -56,11 +67,17 @@ class Metrics final : public StatisticsSource {
  private:
   using Key = std::pair<std::string, std::string>;  // name, version
 
+  prometheus::Counter& CredentialReloads(std::string_view what, bool taken);
   void Destroy(ModelMeter* meter);
+  // Those of `name` and `version`, each empty for all, by name and version.
+  std::vector<std::shared_ptr<ModelMeter>> Newest(std::string_view name,
+                                                  std::string_view version) const;
 
   const std::shared_ptr<prometheus::Registry> registry_;
   const std::unique_ptr<MetricFamilies> families_;
   const std::shared_ptr<prometheus::Collectable> process_;
+  const std::unique_ptr<GpuSampler> gpus_;   // null: there are none
+  const std::unique_ptr<HostSampler> host_;  // null: without Triton's names
   OwnedSeries other_;
   RequestCounters unmatched_;
 

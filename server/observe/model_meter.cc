@@ -4,21 +4,24 @@
 #include <utility>
 
 #include "base/check.h"
+#include "server/observe/resolution.h"
 
 namespace fovea {
 namespace {
 
 using Buckets = prometheus::Histogram::BucketBoundaries;
 
-// What a dashboard needs, and no more: every bound is a series of every model. Quantiles of whole
-// requests are what is alerted on; of stages and memory the order of magnitude is, their means come
-// from sum and count.
+// Every bound is a series of every model. People read quantiles of times: one is off by at most a
+// bucket's width, and attentions differ by a few percent. Of memory the means, from sum and count,
+// are what differs.
+const double kFineFactor = std::exp2(0.25);
+
 const Buckets& RequestBuckets() {
-  static const Buckets buckets = GeometricBuckets(0.0005, 8, std::exp2(0.5));
+  static const Buckets buckets = GeometricBuckets(0.0005, 8, kFineFactor);
   return buckets;
 }
 const Buckets& StageBuckets() {
-  static const Buckets buckets = GeometricBuckets(0.0001, 4, 4);
+  static const Buckets buckets = GeometricBuckets(0.0001, 8, kFineFactor);
   return buckets;
 }
 const Buckets& BatchBuckets() {
@@ -32,7 +35,7 @@ const Buckets& ThreadBuckets() {
 }
 
 const Buckets& MemoryBuckets() {
-  static const Buckets buckets = GeometricBuckets(1 << 20, 16.0 * (int64_t{1} << 30), 4);
+  static const Buckets buckets = GeometricBuckets(1 << 20, 16.0 * (int64_t{1} << 30), 2);
   return buckets;
 }
 
@@ -40,6 +43,8 @@ const Buckets& PaddingBuckets() {
   static const Buckets buckets = {0.02, 0.05, 0.1, 0.2, 0.5};
   return buckets;
 }
+
+constexpr std::string_view kCpu = "CPU";  // LaneDevice's name
 
 constexpr std::string_view kRejections[] = {"full", "deadline", "cancelled", "draining"};
 constexpr std::string_view kCloseReasons[] = {"full",  "preferred", "deadline",
@@ -75,8 +80,7 @@ ModelMeter::ModelMeter(MetricFamilies& families, const ModelView& model,
       answered_(families, series_),
       batch_size_(series_.Add(families.batch_size, {}, BatchBuckets())),
       batch_threads_(series_.Add(families.batch_threads, {}, ThreadBuckets())),
-      batch_peak_memory_(series_.Add(families.batch_peak_memory, {}, MemoryBuckets())),
-      images_(series_.Add(families.images, {})),
+      imaging_seconds_(series_.Add(families.cpu_seconds, {{"stage", "imaging"}})),
       non_finite_(series_.Add(families.non_finite, {})),
       queue_depth_(series_.Add(families.queue_depth, {})),
       delayed_(series_.Add(families.delayed, {})) {
@@ -130,10 +134,27 @@ void ModelMeter::Describe(const ModelView& model) {
                        .run = series_.Add(families_.priority_run, level),
                        .rejected = AddRejections(families_.priority_rejected, level)});
   }
+  for (const ImageSize& size : model.sizes) {
+    const std::string_view label = ResolutionLabel(size);
+    if (resolutions_.contains(label)) continue;
+    const MetricLabels further = {{"resolution", std::string(label)}};
+    resolutions_.emplace(
+        label,
+        AtResolution{
+            .images = series_.Add(families_.images, further),
+            .duration = series_.Add(families_.batch_duration, further, RequestBuckets()),
+            .peak_memory = series_.Add(families_.batch_peak_memory, further, MemoryBuckets())});
+  }
+  if (!device_seconds_.contains(model.device)) {
+    device_seconds_[model.device] =
+        model.device == kCpu ? &series_.Add(families_.cpu_seconds, {{"stage", "compute"}})
+                             : &series_.Add(families_.gpu_seconds, {{"device", model.device}});
+  }
   facts_.reset();  // first: the new ones may be the same series
   facts_ = std::make_unique<OwnedSeries>(series_.labels());
   for (const auto& [kind, bytes] : model.memory_bytes) {
-    facts_->Add(families_.model_memory, {{"kind", kind}}).Set(static_cast<double>(bytes));
+    facts_->Add(families_.model_memory, {{"kind", kind}, {"device", model.device}})
+        .Set(static_cast<double>(bytes));
   }
   facts_->Add(families_.model_info, {{"backbone", model.backbone}, {"precision", model.precision}})
       .Set(1);
@@ -151,11 +172,27 @@ void ModelMeter::OnAnswered(Protocol protocol, absl::StatusCode code, const Stag
 void ModelMeter::OnBatch(const BatchRun& run) {
   batch_size_.Observe(run.images);
   batch_threads_.Observe(run.threads);
-  batch_peak_memory_.Observe(static_cast<double>(run.peak_bytes));
   if (batch_padding_ != nullptr) batch_padding_->Observe(run.padding);
-  images_.Increment(run.images);
+  {
+    MutexLock lock(mutex_);
+    const auto found = resolutions_.find(ResolutionLabel(run.size));
+    FOVEA_CHECK(found != resolutions_.end());
+    const AtResolution& at = found->second;
+    at.images.Increment(run.images);
+    at.duration.Observe(Seconds(run.gather + run.compute));
+    at.peak_memory.Observe(static_cast<double>(run.peak_bytes));
+  }
   statistics_->OnBatch(run.images, run.gather, run.compute, run.scatter);
 }
+
+void ModelMeter::OnPass(std::string_view device, Nanos time, int threads) {
+  MutexLock lock(mutex_);
+  const auto found = device_seconds_.find(device);
+  FOVEA_CHECK(found != device_seconds_.end());
+  found->second->Increment(Seconds(time) * (device == kCpu ? threads : 1));
+}
+
+void ModelMeter::OnImagingTime(Nanos time) { imaging_seconds_.Increment(Seconds(time)); }
 
 void ModelMeter::OnQueueDepth(int places) { queue_depth_.Set(places); }
 

@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "server/core/clock.h"
+#include "server/core/image_size.h"
 #include "server/core/model_catalog.h"
 #include "server/core/mutex.h"
 #include "server/core/stages.h"
@@ -47,11 +48,18 @@ class ModelMeter {
     Nanos gather = 0, compute = 0, scatter = 0;
     int64_t peak_bytes = 0;
     double padding = 0;
+    ImageSize size;  // of its images: one of the version's
   };
   void OnBatch(const BatchRun& run);
+  // So many threads of `device`, a version's with our labels, were taken for so long by what a lane
+  // did for the model.
+  void OnPass(std::string_view device, Nanos time, int threads);
+  // Imaging's threads were taken for so long, all together, by a request that has ended.
+  void OnImagingTime(Nanos time);
   // So many requests failed because their output was not finite.
   void OnNonFinite(int requests) { non_finite_.Increment(requests); }
   void OnQueueDepth(int places);
+  int queue_depth() const { return static_cast<int>(queue_depth_.Value()); }
   // Of models with several priority levels. As the queue has them: 0 is the highest.
   void OnPriorityDepth(int priority, int places);
   void OnPriorityRun(int priority);
@@ -76,9 +84,8 @@ class ModelMeter {
   std::array<prometheus::Histogram*, kStageCount> stage_duration_{};
   prometheus::Histogram& batch_size_;
   prometheus::Histogram& batch_threads_;
-  prometheus::Histogram& batch_peak_memory_;
   prometheus::Histogram* batch_padding_ = nullptr;  // of models that fit pictures
-  prometheus::Counter& images_;
+  prometheus::Counter& imaging_seconds_;
   prometheus::Counter& non_finite_;
   prometheus::Gauge& queue_depth_;
   prometheus::Counter& delayed_;
@@ -93,7 +100,18 @@ class ModelMeter {
   CountersByReason AddRejections(prometheus::Family<prometheus::Counter>& family,
                                  const MetricLabels& further);
 
+  // What is told apart by the size of the images.
+  struct AtResolution {
+    prometheus::Counter& images;
+    prometheus::Histogram& duration;
+    prometheus::Histogram& peak_memory;
+  };
+
   Mutex mutex_;
+  // By label: of every size that any version with our labels has had.
+  std::map<std::string_view, AtResolution> resolutions_ ABSL_GUARDED_BY(mutex_);
+  // By the name of a device that any such version has run on.
+  std::map<std::string, prometheus::Counter*, std::less<>> device_seconds_ ABSL_GUARDED_BY(mutex_);
   // The highest first, as many as any version with our labels has had: a reload may add some.
   std::vector<Level> levels_ ABSL_GUARDED_BY(mutex_);
   // Of the version that was loaded last: a reload may change them under the same labels.

@@ -1,7 +1,6 @@
 #include "server/observe/process_collector.h"
 
 #include <dirent.h>
-#include <prometheus/client_metric.h>
 #include <prometheus/metric_family.h>
 #include <prometheus/metric_type.h>
 #include <sys/resource.h>
@@ -11,15 +10,10 @@
 #include <sstream>
 #include <string>
 
+#include "server/observe/single_metric.h"
+
 namespace fovea {
 namespace {
-
-prometheus::MetricFamily Single(const std::string& name, const std::string& help,
-                                prometheus::MetricType type, double value) {
-  prometheus::ClientMetric metric;
-  (type == prometheus::MetricType::Counter ? metric.counter.value : metric.gauge.value) = value;
-  return {name, help, type, {metric}};
-}
 
 // Fields of /proc/self/stat after the command's name, which may hold spaces; the first one is the
 // state.
@@ -66,18 +60,19 @@ std::vector<prometheus::MetricFamily> ProcessCollector::Collect() const {
   rlimit files{};
   getrlimit(RLIMIT_NOFILE, &files);
   return {
-      Single("process_cpu_seconds_total", "Total user and system CPU time spent in seconds",
-             MetricType::Counter, (field(14) + field(15)) / ticks),
-      Single("process_resident_memory_bytes", "Resident memory size in bytes", MetricType::Gauge,
-             field(24) * static_cast<double>(sysconf(_SC_PAGESIZE))),
-      Single("process_virtual_memory_bytes", "Virtual memory size in bytes", MetricType::Gauge,
-             field(23)),
-      Single("process_start_time_seconds",
-             "Start time of the process since the Unix epoch in seconds", MetricType::Gauge,
-             BootTimeSeconds() + field(22) / ticks),
-      Single("process_open_fds", "Number of open file descriptors", MetricType::Gauge, OpenFiles()),
-      Single("process_max_fds", "Maximum number of open file descriptors", MetricType::Gauge,
-             static_cast<double>(files.rlim_cur)),
+      SingleSeries("process_cpu_seconds_total", "Total user and system CPU time spent in seconds",
+                   MetricType::Counter, (field(14) + field(15)) / ticks),
+      SingleSeries("process_resident_memory_bytes", "Resident memory size in bytes",
+                   MetricType::Gauge, field(24) * static_cast<double>(sysconf(_SC_PAGESIZE))),
+      SingleSeries("process_virtual_memory_bytes", "Virtual memory size in bytes",
+                   MetricType::Gauge, field(23)),
+      SingleSeries("process_start_time_seconds",
+                   "Start time of the process since the Unix epoch in seconds", MetricType::Gauge,
+                   BootTimeSeconds() + field(22) / ticks),
+      SingleSeries("process_open_fds", "Number of open file descriptors", MetricType::Gauge,
+                   OpenFiles()),
+      SingleSeries("process_max_fds", "Maximum number of open file descriptors", MetricType::Gauge,
+                   static_cast<double>(files.rlim_cur)),
   };
 }
 

@@ -19,6 +19,20 @@ void Add(DurationSum& sum, Nanos duration) {
 
 }  // namespace
 
+TritonFailure TritonFailureOf(absl::StatusCode code) {
+  switch (code) {
+    case absl::StatusCode::kDeadlineExceeded:
+    case absl::StatusCode::kUnavailable:
+      return TritonFailure::kRejected;
+    case absl::StatusCode::kCancelled:
+      return TritonFailure::kCanceled;
+    case absl::StatusCode::kInternal:
+      return TritonFailure::kBackend;
+    default:
+      return TritonFailure::kOther;
+  }
+}
+
 StatisticsRecord::StatisticsRecord(const ModelView& model) {
   statistics_.name = model.name;
   statistics_.version = model.version;
@@ -33,6 +47,7 @@ void StatisticsRecord::OnAnswered(absl::StatusCode code, const StageTimes& stage
   MutexLock lock(mutex_);
   if (code != absl::StatusCode::kOk) {
     Add(statistics_.fail, stages.total());
+    ++failures_[static_cast<size_t>(TritonFailureOf(code))];
     return;
   }
   Add(statistics_.success, stages.total());
@@ -57,6 +72,11 @@ void StatisticsRecord::OnBatch(int images, Nanos gather, Nanos compute, Nanos sc
 ModelStatistics StatisticsRecord::Read() const {
   MutexLock lock(mutex_);
   return statistics_;
+}
+
+std::array<uint64_t, kTritonFailureNames.size()> StatisticsRecord::failures() const {
+  MutexLock lock(mutex_);
+  return failures_;
 }
 
 }  // namespace fovea

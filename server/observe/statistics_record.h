@@ -2,6 +2,10 @@
 // so that no number may ever go back.
 #pragma once
 
+#include <array>
+#include <cstdint>
+#include <string_view>
+
 #include "absl/status/status.h"
 #include "server/core/clock.h"
 #include "server/core/model_catalog.h"
@@ -10,6 +14,14 @@
 #include "server/core/stages.h"
 
 namespace fovea {
+
+// Why a request failed, as Triton's metrics tell it.
+enum class TritonFailure { kRejected, kCanceled, kBackend, kOther };
+inline constexpr std::array<std::string_view, 4> kTritonFailureNames = {"REJECTED", "CANCELED",
+                                                                        "BACKEND", "OTHER"};
+// By the status alone. kRejected: its time was up, or the server had no room for it; kBackend: it
+// failed while it ran.
+TritonFailure TritonFailureOf(absl::StatusCode code);
 
 // Thread-safe. A reload goes on with the record of the version that it replaces.
 class StatisticsRecord {
@@ -27,10 +39,13 @@ class StatisticsRecord {
   void OnBatch(int images, Nanos gather, Nanos compute, Nanos scatter);
 
   ModelStatistics Read() const;
+  // How many requests failed, by TritonFailure.
+  std::array<uint64_t, kTritonFailureNames.size()> failures() const;
 
  private:
   mutable Mutex mutex_;
   ModelStatistics statistics_ ABSL_GUARDED_BY(mutex_);
+  std::array<uint64_t, kTritonFailureNames.size()> failures_ ABSL_GUARDED_BY(mutex_) = {};
 };
 
 }  // namespace fovea

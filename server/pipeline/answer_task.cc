@@ -79,7 +79,7 @@ struct FinishedRun {
   void Fail(Stage stage, absl::Status status) {
     StageTimes& stages = task->request().stages;
     stages.EndStage(stage, clock.Now());
-    model.CountWastedImaging(task->request(), status);
+    model.CountImaging(task->request(), status);
     done(std::move(status), stages);
   }
   // Whether there is a result. `on_imaging_thread`: this is one.
@@ -90,7 +90,7 @@ struct FinishedRun {
     });
     stages.EndStage(Stage::kPostprocess, clock.Now());
     if (on_imaging_thread) task->request().imaging_thread_time += stages[Stage::kPostprocess];
-    model.CountWastedImaging(task->request(), response.status());
+    model.CountImaging(task->request(), response.status());
     const bool ok = response.ok();
     if (ok) response->receipt.stages = stages;
     done(std::move(response), stages);

@@ -55,7 +55,7 @@ struct Admitted {
   std::optional<Reservation> place;
 
   void Fail(absl::Status status) {
-    model.CountWastedImaging(*request, status);
+    model.CountImaging(*request, status);
     done(std::move(status), request->stages);
   }
 };

@@ -20,8 +20,10 @@ class ModelObserver : public SchedulerObserver, public ExecutionObserver {
   // A thread of imaging's is free so much earlier, because nobody waited for an image any more when
   // its turn came. At least so much: an estimate. Who does not count it leaves it.
   virtual void OnImagingSaved(Nanos /*time*/) {}
-  // Threads of imaging's have spent so much on a request that nobody waited for any more when it
-  // ended. Who does not count it leaves it.
+  // Threads of imaging's have spent so much on a request that has ended, whatever became of it. Who
+  // does not count it leaves it.
+  virtual void OnImagingTime(Nanos /*time*/) {}
+  // The same of a request that nobody waited for any more when it ended.
   virtual void OnImagingWasted(Nanos /*time*/) {}
 };
 

@@ -112,9 +112,9 @@ void ServedModel::Take(std::shared_ptr<const ServingModel> self,
   RunThroughStages(*this, std::move(self), std::move(request), imaging_, clock_, std::move(done));
 }
 
-void ServedModel::CountWastedImaging(const InferenceRequest& request,
-                                     const absl::Status& status) const {
+void ServedModel::CountImaging(const InferenceRequest& request, const absl::Status& status) const {
   if (request.imaging_thread_time == 0) return;
+  observer_->OnImagingTime(request.imaging_thread_time);
   const bool unwanted = absl::IsCancelled(status) || absl::IsDeadlineExceeded(status) ||
                         request.cancellation->Cancelled() ||
                         (request.deadline != kNever && clock_.Now() >= request.deadline);

@@ -59,9 +59,9 @@ class ServedModel final : public Servable {
   // Where its images wait to be decoded.
   ImagingLine& imaging_line() const { return *imaging_line_; }
   const Postprocessor& postprocessor() const { return *postprocessor_; }
-  // `request` ends with `status`. Once for each, before it is answered: where nobody waits for it
-  // any more, what imaging has done for it is counted as wasted.
-  void CountWastedImaging(const InferenceRequest& request, const absl::Status& status) const;
+  // `request` ends with `status`. Once for each, before it is answered: what imaging has done for
+  // it is counted, where nobody waits for it any more as wasted, too.
+  void CountImaging(const InferenceRequest& request, const absl::Status& status) const;
   // From an image of any size to the bytes that the model takes.
   const PreprocessSpec& preprocessing() const { return preprocessing_; }
 

@@ -10,6 +10,7 @@ import pathlib
 import random
 import signal
 import socket
+import struct
 import subprocess
 import threading
 import time
@@ -18,6 +19,7 @@ from typing import Self
 import grpc
 import numpy as np
 import pytest
+import raw_http2 as http2
 import tritonclient.grpc as triton
 from fault_support import (
     MODEL,
@@ -42,6 +44,7 @@ from fault_support import (
 )
 from grpc_health.v1 import health_pb2
 from http_caller import HttpCaller, infer_body, infer_path
+from raw_http2 import RawConnection
 from tritonclient.grpc import service_pb2
 
 
@@ -108,6 +111,26 @@ def test_rows_34_35_callers_that_close_at_any_moment_leave_nothing_behind(
 
     wait_until(idle)
     http_caller.infer(infer_request())
+
+
+def test_row_35_a_call_that_is_cancelled_before_its_message_is_no_fault_of_ours(
+    grpc_caller: Caller, server
+):
+    def answered(code: str) -> float:
+        series = rf'fovea_requests_total\{{.*code="{code}".*\}}'
+        return gauge(scrape(server.metrics), series)
+
+    before = answered("INTERNAL"), answered("CANCELLED")
+    connection = RawConnection(server.grpc)
+    connection.shake_hands()
+    for stream in range(1, 40, 2):
+        connection.send(http2.call_headers(SERVICE + "ModelInfer", stream))
+        reset = struct.pack(">I", http2.CANCEL)
+        connection.send(http2.frame(http2.RST_STREAM, 0, stream, reset))
+    wait_until(lambda: answered("CANCELLED") == before[1] + 20)
+    grpc_caller.infer(infer_request())
+    connection.close()
+    assert answered("INTERNAL") == before[0]
 
 
 def vanish_while_queued(server, count: int, total: int) -> None:

@@ -23,7 +23,7 @@ JSON = r"libsimdjson"
 OBSERVATION = r"lib(spdlog|fmt|prometheus-cpp-core)"
 LIBTORCH = r"lib(torch\w*|c10\w*|gomp\S*)"
 # LibTorch's wheel is built with CUDA and loads these whether or not there is a GPU.
-NVIDIA = r"lib(cuda|cudart|cudnn\w*|cupti|cufile|cufft|curand|cublas\w*|cusparse\w*|cusolver\w*|nccl|nv\w+)"
+NVIDIA = r"lib(cuda|cudart|cudnn\w*|cupti|cufile|cufft|curand|cublas\w*|cusparse\w*|cusolver\w*|nccl|nv[\w-]+)"
 EXPECTED = re.compile(
     f"({OUR_OWN}|{SYSTEM}|{WIRE}|{IMAGES}|{DRAWING}|{COMPRESSION}|{JSON}|{OBSERVATION}|{LIBTORCH}|{NVIDIA})"
     r"(-[0-9a-f]+)?\.so(\.\d+)*"

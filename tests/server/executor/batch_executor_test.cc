@@ -71,7 +71,9 @@ TEST_F(BatchExecutorTest, RunsABatchAtItsShape) {
   Outcome wide[2], narrow, own;
   model_->sizes_.clear();
   Run(task(2, 2 * kNumbers, 1, wide[0]), task(2, 2 * kNumbers, 2, wide[1]));
+  EXPECT_EQ(observer_.last.shape_key, 2);
   Run(task(1, kNumbers / 2, 3, narrow));
+  EXPECT_EQ(observer_.last.shape_key, 1);
   Run(MakeTask({4}, own));
   EXPECT_EQ(wide[0].value(), 2 * kNumbers);
   EXPECT_EQ(wide[1].value(), 2 * 2 * kNumbers);

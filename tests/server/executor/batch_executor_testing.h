@@ -143,9 +143,11 @@ class BatchExecutorTest : public testing::Test {
       ++batches;
     }
     void OnWorkWasted(Nanos time) override { wasted += time; }
+    void OnPass(Nanos time, int threads) override { taken += time * threads; }
     BatchRun last;
     int batches = 0;
     Nanos wasted = 0;
+    Nanos taken = 0;  // of the device's threads, all together
   };
 
   LastBatch observer_;

@@ -45,6 +45,7 @@ TEST_F(CancelledRunTest, Row34StopsAtTheNextBlockWhenTheLastCallerGoes) {
   EXPECT_EQ(one.calls + two.calls, 2);
   EXPECT_EQ(observer_.batches, 1) << "the stopped one counts in no metric of batches";
   EXPECT_EQ(observer_.wasted, (kLast + 1) * kMillisecond);
+  EXPECT_EQ(observer_.taken, (kBlocks + kLast + 1) * kMillisecond) << "what was taken counts all";
   // The lane serves the next one bit for bit.
   EXPECT_EQ(Run(MakeTask({3, 4}, after)), RunOutcome::kWhole);
   EXPECT_EQ((*after.result)->outputs[0].data, (*before.result)->outputs[0].data);

@@ -95,6 +95,11 @@ TEST(OptionsTest, OpenTelemetrysOwnVariablesNameTheService) {
               testing::ElementsAre("deployment.environment=test", "zone=a"));
 }
 
+TEST(OptionsTest, TritonsMetricsAreAskedFor) {
+  EXPECT_FALSE(Parse({"--model-repository", "m"}).options.triton_metrics);
+  EXPECT_TRUE(Parse({"--model-repository", "m", "--triton-metrics"}).options.triton_metrics);
+}
+
 TEST(OptionsTest, TlsNeedsACertificateAndItsKey) {
   EXPECT_EQ(Parse({"--model-repository", "m", "--tls-cert", "c"}).exit_code, 2);
   EXPECT_EQ(Parse({"--model-repository", "m", "--tls-key", "k"}).exit_code, 2);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/limits.h"
+#include "server/observe/resolution.h"
 #include "server/scheduler/batch.h"
 #include "server/scheduler/observer.h"
 #include "tests/server/observe/exposition.h"
@@ -25,6 +26,8 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::SizeIs;
 
+constexpr ImageSize kSize = {224, 224};
+
 ModelView View(std::string name = "cats", std::string attention = "self/dense") {
   ModelView view;
   view.name = std::move(name);
@@ -33,6 +36,8 @@ ModelView View(std::string name = "cats", std::string attention = "self/dense") 
   view.task = VisionTask::kClassification;
   view.backbone = "deit_tiny_patch16_224";
   view.precision = "FP32";
+  view.device = "CPU";
+  view.sizes = {kSize};
   view.memory_bytes = {{"weights", 1000}, {"activations_peak", 50}};
   return view;
 }
@@ -46,6 +51,17 @@ StageTimes Spent(std::vector<Nanos> stages) {
     times.EndStage(static_cast<Stage>(i), now);
   }
   return times;
+}
+
+ModelMeter::BatchRun Ran(int images, int threads, Nanos gather, Nanos compute, Nanos scatter,
+                         int64_t peak_bytes) {
+  return {.images = images,
+          .threads = threads,
+          .gather = gather,
+          .compute = compute,
+          .scatter = scatter,
+          .peak_bytes = peak_bytes,
+          .size = kSize};
 }
 
 class MetricsTest : public ::testing::Test {
@@ -72,7 +88,7 @@ TEST_F(MetricsTest, TheTextIsValidWithAwkwardValuesInIt) {
   view.backbone = "quote\" backslash\\ newline\n";
   const auto meter = metrics_.Meter(view);
   meter->OnAnswered(Protocol::kGrpc, absl::StatusCode::kOk, Spent({1, 2, 3, 4, 5, 6, 7}));
-  meter->OnBatch({3, 2, 1, 2, 3, 1 << 20});
+  meter->OnBatch({.images = 3, .threads = 2, .peak_bytes = 1 << 20, .size = kSize});
   const std::vector<Sample> info = Scrape().Find("fovea_model_info");
   ASSERT_THAT(info, SizeIs(1));
   EXPECT_EQ(info[0].labels.at("backbone"), "quote\\\" backslash\\\\ newline\\n");
@@ -145,17 +161,33 @@ TEST_F(MetricsTest, TheStagesAddUpToTheRequests) {
               1e-9);
 }
 
-TEST_F(MetricsTest, RequestBucketsAreFineEnoughForAQuantile) {
-  const auto meter = metrics_.Meter(View());
+// Of a histogram's first series with such labels, without the last.
+std::vector<double> Bounds(const Exposition& text, const std::string& name,
+                           const std::map<std::string, std::string>& labels) {
   std::vector<double> bounds;
-  for (const Sample& bucket :
-       Scrape().Find("fovea_request_duration_seconds_bucket", {{"protocol", "grpc"}})) {
+  for (const Sample& bucket : text.Find(name + "_bucket", labels)) {
     if (bucket.labels.at("le") != "+Inf") bounds.push_back(std::stod(bucket.labels.at("le")));
   }
-  EXPECT_DOUBLE_EQ(bounds.front(), 0.0005);
-  EXPECT_GE(bounds.back(), 8);
-  for (size_t i = 1; i < bounds.size(); ++i) {
-    EXPECT_NEAR(bounds[i] / bounds[i - 1], std::exp2(0.5), 2e-3);
+  return bounds;
+}
+
+TEST_F(MetricsTest, BucketsOfTimesAreFineEnoughForAQuantile) {
+  const auto meter = metrics_.Meter(View());
+  const Exposition text = Scrape();
+  const std::vector<double> request = Bounds(text, "fovea_request_duration_seconds",
+                                             {{"protocol", "grpc"}}),
+                            stage =
+                                Bounds(text, "fovea_stage_duration_seconds", {{"stage", "queue"}}),
+                            batch = Bounds(text, "fovea_batch_duration_seconds", {});
+  EXPECT_DOUBLE_EQ(request.front(), 0.0005);
+  EXPECT_DOUBLE_EQ(stage.front(), 0.0001);
+  EXPECT_EQ(batch, request);
+  for (const auto& bounds : {request, stage}) {
+    EXPECT_GE(bounds.back(), 8);
+    for (size_t i = 1; i < bounds.size(); ++i) {
+      EXPECT_GT(bounds[i] / bounds[i - 1], 1.18);
+      EXPECT_LE(bounds[i] / bounds[i - 1], 1.19);
+    }
   }
 }
 
@@ -163,7 +195,58 @@ TEST_F(MetricsTest, RequestBucketsAreFineEnoughForAQuantile) {
 TEST_F(MetricsTest, AModelAddsItsSeries) {
   const size_t before = Scrape().samples().size();
   const auto meter = metrics_.Meter(View());
-  EXPECT_EQ(Scrape().samples().size() - before, 237);
+  EXPECT_EQ(Scrape().samples().size() - before, 768);
+}
+
+TEST_F(MetricsTest, AFurtherResolutionAddsItsSeriesAndSizesThatAreAlikeShareThem) {
+  const size_t before = Scrape().samples().size();
+  ModelView view = View();
+  view.sizes = {kSize, {384, 384}, {512, 288}};
+  const auto meter = metrics_.Meter(view);
+  EXPECT_EQ(Scrape().samples().size() - before, 768 + 79);
+  meter->OnBatch({.images = 1, .size = kSize});
+  meter->OnBatch({.images = 3, .compute = 2 * kSecond, .peak_bytes = 5, .size = {384, 384}});
+  meter->OnBatch({.images = 2, .gather = kSecond, .peak_bytes = 6, .size = {512, 288}});
+  const Exposition text = Scrape();
+  const std::map<std::string, std::string> larger = {{"resolution", "384"}};
+  EXPECT_EQ(text.Sum("fovea_images_total", larger), 5);
+  EXPECT_EQ(text.Sum("fovea_images_total", {{"resolution", "224"}}), 1);
+  EXPECT_EQ(text.Sum("fovea_batch_duration_seconds_sum", larger), 3);
+  EXPECT_EQ(text.Sum("fovea_batch_peak_memory_bytes_sum", larger), 11);
+  // Those that run the model for a last time are still counted after a reload without that size.
+  const auto fresh = metrics_.Meter(View());
+  meter->OnBatch({.images = 1, .size = {384, 384}});
+  EXPECT_EQ(Scrape().Sum("fovea_images_total", larger), 6);
+}
+
+TEST(ResolutionTest, IsTheSideOfASquareWithAsManyPixelsOrTheNextLarger) {
+  EXPECT_EQ(ResolutionLabel({224, 224}), "224");
+  EXPECT_EQ(ResolutionLabel({225, 224}), "256");
+  EXPECT_EQ(ResolutionLabel({112, 448}), "224");
+  EXPECT_EQ(ResolutionLabel({1, 1}), "32");
+  EXPECT_EQ(ResolutionLabel({4096, 4096}), "4096");
+  EXPECT_EQ(ResolutionLabel({100'000, 100'000}), "larger");
+}
+
+TEST_F(MetricsTest, WhatAModelCostsIsCountedInSecondsOfACore) {
+  const auto meter = metrics_.Meter(View());
+  meter->OnPass("CPU", kSecond, 4);
+  meter->OnImagingTime(kSecond / 2);
+  const Exposition text = Scrape();
+  EXPECT_EQ(text.Sum("fovea_cpu_seconds_total", {{"stage", "compute"}}), 4);
+  EXPECT_EQ(text.Sum("fovea_cpu_seconds_total", {{"stage", "imaging"}}), 0.5);
+  EXPECT_THAT(text.Find("fovea_gpu_seconds_total"), IsEmpty());
+}
+
+TEST_F(MetricsTest, WhatAModelOnAGpuCostsIsCountedInItsSeconds) {
+  ModelView view = View();
+  view.device = "CUDA:0";
+  const auto meter = metrics_.Meter(view);
+  meter->OnPass("CUDA:0", 2 * kSecond, 4);
+  const Exposition text = Scrape();
+  EXPECT_EQ(text.Sum("fovea_gpu_seconds_total", {{"device", "CUDA:0"}}), 2);
+  EXPECT_EQ(text.Sum("fovea_cpu_seconds_total"), 0);
+  EXPECT_EQ(text.Sum("fovea_model_memory_bytes", {{"device", "CUDA:0"}}), 1050);
 }
 
 TEST_F(MetricsTest, PriorityLevelsHaveSeriesOfTheirOwnAlsoAfterAReloadThatAddsSome) {
@@ -192,14 +275,14 @@ TEST_F(MetricsTest, AModelWithoutPrioritiesHasNoSeriesOfThem) {
 }
 
 TEST_F(MetricsTest, PaddingIsToldOfModelsThatFitPictures) {
-  metrics_.Meter(View())->OnBatch({.images = 1, .padding = 0});
+  metrics_.Meter(View())->OnBatch({.images = 1, .padding = 0, .size = kSize});
   EXPECT_THAT(Scrape().Find("fovea_batch_padding_ratio_count"), IsEmpty());
   ModelView fits = View();
   fits.name = "detector";
   fits.fits_pictures = true;
   const auto meter = metrics_.Meter(fits);
-  meter->OnBatch({.images = 1, .padding = 0.25});
-  meter->OnBatch({.images = 2, .padding = 0.5});
+  meter->OnBatch({.images = 1, .padding = 0.25, .size = kSize});
+  meter->OnBatch({.images = 2, .padding = 0.5, .size = kSize});
   const Exposition text = Scrape();
   EXPECT_EQ(text.Sum("fovea_batch_padding_ratio_count"), 2);
   EXPECT_EQ(text.Sum("fovea_batch_padding_ratio_sum"), 0.75);
@@ -207,8 +290,8 @@ TEST_F(MetricsTest, PaddingIsToldOfModelsThatFitPictures) {
 
 TEST_F(MetricsTest, BatchesAreCountedBySizeAndThreadsAndWithTheirMemory) {
   const auto meter = metrics_.Meter(View());
-  meter->OnBatch({1, 2, 10, 20, 30, 1 << 20});
-  meter->OnBatch({8, 1, 10, 20, 30, 1 << 21});
+  meter->OnBatch(Ran(1, 2, 10, 20, 30, 1 << 20));
+  meter->OnBatch(Ran(8, 1, 10, 20, 30, 1 << 21));
   const Exposition text = Scrape();
   EXPECT_EQ(text.Sum("fovea_images_total"), 9);
   EXPECT_EQ(text.Sum("fovea_batch_size_count"), 2);
@@ -216,6 +299,14 @@ TEST_F(MetricsTest, BatchesAreCountedBySizeAndThreadsAndWithTheirMemory) {
   EXPECT_EQ(text.Sum("fovea_batch_threads_sum"), 3);
   EXPECT_EQ(text.Sum("fovea_batch_threads_bucket", {{"le", "1"}}), 1);
   EXPECT_EQ(text.Sum("fovea_batch_peak_memory_bytes_sum"), 3 << 20);
+}
+
+TEST_F(MetricsTest, ReloadsOfCredentialsAreThereBeforeTheFirst) {
+  metrics_.WatchCredentials("tls");
+  EXPECT_THAT(Scrape().Find("fovea_credential_reloads_total"), SizeIs(2));
+  metrics_.OnCredentialReload("tls", false);
+  EXPECT_EQ(Scrape().Sum("fovea_credential_reloads_total", {{"result", "refused"}}), 1);
+  EXPECT_THAT(Scrape().Find("fovea_credential_reloads_total"), SizeIs(2));
 }
 
 // The scheduler names its reasons; a reason without a series would end the process.
@@ -343,9 +434,9 @@ TEST_F(MetricsTest, StatisticsFollowTriton) {
                                      .count());
   };
   const uint64_t before = wall();
-  meter->OnBatch({4, 2, 10, 20, 30, 0});
-  meter->OnBatch({4, 2, 10, 20, 30, 0});
-  meter->OnBatch({1, 2, 1, 2, 3, 0});
+  meter->OnBatch(Ran(4, 2, 10, 20, 30, 0));
+  meter->OnBatch(Ran(4, 2, 10, 20, 30, 0));
+  meter->OnBatch(Ran(1, 2, 1, 2, 3, 0));
   const ModelStatistics statistics = StatisticsOf("cats");
   EXPECT_EQ(statistics.name, "cats");
   EXPECT_EQ(statistics.version, "1");

@@ -22,7 +22,7 @@ constexpr int kSide = 128;  // twice the model's: the pictures are resized
 
 struct Observed {
   std::atomic<int> times = 0;  // that work was wasted
-  std::atomic<Nanos> wasted = 0;
+  std::atomic<Nanos> wasted = 0, taken = 0;
   std::atomic<bool> watched = false;  // whether a test waits for `in_line`
   Notification in_line;               // a request
   std::function<void()> on_close;     // of a batch
@@ -37,6 +37,7 @@ class Observer final : public SilentObserver {
   void OnBatchClosed(const Batch&) override {
     if (observed_.on_close) observed_.on_close();
   }
+  void OnImagingTime(Nanos time) override { observed_.taken += time; }
   void OnImagingWasted(Nanos time) override {
     ++observed_.times;
     observed_.wasted += time;
@@ -94,6 +95,7 @@ class WastedImagingTest : public testing::Test {
     EXPECT_EQ(observed_.times, 1);
     EXPECT_GT(observed_.wasted, 0);
     EXPECT_LE(observed_.wasted, answer.imaging());
+    EXPECT_GE(observed_.taken, observed_.wasted);
   }
 
   WatchedClock clock_;
@@ -108,6 +110,8 @@ TEST_F(WastedImagingTest, NothingWhereSomebodyWaits) {
   EXPECT_TRUE(answer.status.ok()) << answer.status;
   EXPECT_GT(answer.imaging(), 0);
   EXPECT_EQ(observed_.times, 0);
+  EXPECT_GT(observed_.taken, 0);
+  EXPECT_LE(observed_.taken, answer.imaging()) << "one thread, which the request had alone";
 }
 
 TEST_F(WastedImagingTest, OfARequestThatIsCancelledBetweenItsImages) {

@@ -1,0 +1,292 @@
+"""A real Prometheus scrapes running servers: every panel, rule and alert has data, and promtool and a linter find nothing wrong."""
+
+from __future__ import annotations
+
+import copy
+import pathlib
+import re
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+
+import pytest
+import yaml
+from dashboard_lint import problems, unparsable
+from monitored import SCRAPE_SECONDS, Monitored, values
+from queries import (
+    GRAFANA,
+    PROMETHEUS,
+    Query,
+    alerted,
+    dashboard_files,
+    dashboards,
+    panel_queries,
+    recorded,
+    rules,
+)
+from running_server import ROOT
+
+MOST_SECONDS = 180  # until all that has to happen has been scraped
+RUNBOOKS = ROOT / "docs" / "operations" / "runbooks.md"
+
+
+def run(*command: object, **more: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(part) for part in command],
+        check=False,
+        capture_output=True,
+        text=True,
+        **more,
+    )
+
+
+@pytest.fixture(scope="module")
+def monitored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Monitored]:
+    running = Monitored(tmp_path_factory.mktemp("monitored"))
+    yield running
+    running.close()
+    assert running.load.failures == []
+
+
+def without_data(
+    monitored: Monitored, queries: list[Query], wait: float
+) -> list[Query]:
+    """Those that return nothing but NaN, after a while."""
+    end = time.monotonic() + wait
+    while True:
+        queries = [
+            query for query in queries if not monitored.prometheus.has_data(query.expr)
+        ]
+        if not queries or time.monotonic() > end:
+            return queries
+        time.sleep(2)
+
+
+@pytest.mark.parametrize(
+    "queries",
+    [lambda: panel_queries(values()), recorded, alerted],
+    ids=["panels", "rules", "alerts"],
+)
+def test_every_query_returns_data(
+    monitored: Monitored, queries: Callable[[], list[Query]]
+):
+    asked = queries()
+    assert len(asked) > 15
+    empty = without_data(monitored, asked, MOST_SECONDS)
+    assert not empty, "\n".join(f"{query.where}: {query.expr}" for query in empty)
+
+
+def test_a_misspelt_metric_would_be_found(monitored: Monitored):
+    """The test above can fail, for each of its queries."""
+    for query in panel_queries(values()) + recorded() + alerted():
+        expr = re.sub(r"\b(fovea_|process_|scrape_|up\b)", r"misspelt_\1", query.expr)
+        assert expr != query.expr, query.where
+        assert not monitored.prometheus.has_data(expr), query.where
+
+
+def test_the_load_reached_what_dashboards_tell_apart(monitored: Monitored):
+    def labels(expr: str, name: str) -> set[str]:
+        found = monitored.prometheus.ask(
+            "query", query=f"count by ({name}) ({expr} > 0)"
+        )
+        return {series["metric"][name] for series in found}
+
+    assert labels("fovea_requests_total", "protocol") == {"grpc", "http"}
+    assert {"OK", "DEADLINE_EXCEEDED", "INVALID_ARGUMENT", "NOT_FOUND"} <= labels(
+        "fovea_requests_total", "code"
+    )
+    assert {"dense", "knn:k=0.5", "aewin", "key_only"} == labels(
+        "fovea_images_total", "attention"
+    )
+    assert {"64", "96", "128"} == labels("fovea_images_total", "resolution")
+    assert labels("fovea_batch_padding_ratio_sum", "task") == {"detection"}
+
+
+def test_stage_sums_are_the_whole_over_both_protocols(monitored: Monitored):
+    """Of what a live server has counted, errors and cancelled requests among it."""
+    by = "sum by (model, attention) ({})"
+    difference = (
+        f"abs({by.format('fovea_stage_duration_seconds_sum')} - "
+        f"{by.format('fovea_request_duration_seconds_sum')}) / "
+        f"({by.format('fovea_request_duration_seconds_sum')} > 0)"
+    )
+    # A scrape may come while a request is half counted: the next one shows it whole.
+    end = time.monotonic() + 30
+    while monitored.prometheus.ask("query", query=f"{difference} > 1e-6"):
+        assert time.monotonic() < end
+        time.sleep(SCRAPE_SECONDS)
+    assert len(monitored.prometheus.ask("query", query=difference)) >= 5
+    for protocol in ("grpc", "http"):
+        requests = f'sum(fovea_request_duration_seconds_count{{protocol="{protocol}"}})'
+        assert monitored.prometheus.ask("query", query=f"{requests} > 0")
+
+
+def test_refused_keys_are_counted_from_the_first_on(monitored: Monitored):
+    refused = 'increase(fovea_credential_reloads_total{what="api_keys", result="refused"}[1m]) > 0'
+    assert not monitored.prometheus.has_data(refused)
+    monitored.keys.write_text("no keys")
+    assert not without_data(monitored, [Query("refused", refused)], 60)
+
+
+def test_tritons_names_are_there_where_they_are_asked_for(monitored: Monitored):
+    found = monitored.prometheus.ask("query", query="nv_inference_request_success")
+    labels = {"__name__": "nv_inference_request_success", "job": "fovea"}
+    labels |= {"model": "shapes", "version": "1"}
+    assert [series["metric"] for series in found] == [
+        labels | {"instance": monitored.secured.metrics}
+    ]
+
+
+def test_promtool_finds_nothing_wrong():
+    for arguments in (
+        ("check", "config", PROMETHEUS / "prometheus.yml"),
+        (
+            "check",
+            "rules",
+            PROMETHEUS / "recording_rules.yml",
+            PROMETHEUS / "alerts.yml",
+        ),
+        ("test", "rules", PROMETHEUS / "alerts_test.yml"),
+    ):
+        told = run("promtool", *arguments)
+        assert told.returncode == 0, told.stdout + told.stderr
+
+
+@pytest.mark.parametrize("alert", [rule["alert"] for rule in rules("alerts.yml")])
+def test_every_alert_is_tested_where_it_fires_and_where_it_does_not(
+    alert: str, tmp_path: pathlib.Path
+):
+    """An alert that always fires, and one that never does, fail their tests."""
+    tests = yaml.safe_load((PROMETHEUS / "alerts_test.yml").read_text())
+    tests["tests"] = [
+        each for each in tests["tests"] if each["name"].split()[0] == alert
+    ]
+    assert [each["name"] for each in tests["tests"]] == [
+        f"{alert} fires",
+        f"{alert} does not fire",
+    ]
+    groups = yaml.safe_load((PROMETHEUS / "alerts.yml").read_text())
+    (tmp_path / "recording_rules.yml").symlink_to(PROMETHEUS / "recording_rules.yml")
+    (tmp_path / "tests.yml").write_text(yaml.safe_dump(tests))
+    for expr in ("vector(1)", "vector(1) > 1"):
+        changed = copy.deepcopy(groups)
+        (rule,) = (
+            each for each in changed["groups"][0]["rules"] if each["alert"] == alert
+        )
+        rule["expr"] = expr
+        rule.pop("for", None)
+        (tmp_path / "alerts.yml").write_text(yaml.safe_dump(changed))
+        told = run("promtool", "test", "rules", tmp_path / "tests.yml")
+        assert told.returncode == 1 and "FAILED" in told.stdout + told.stderr, expr
+
+
+def test_every_alert_has_its_runbook():
+    sections = {
+        line[3:].strip()
+        for line in RUNBOOKS.read_text().splitlines()
+        if line[:3] == "## "
+    }
+    for rule in rules("alerts.yml"):
+        assert rule["alert"] in sections
+        place = f"{RUNBOOKS.relative_to(ROOT)}#{rule['alert'].lower()}"
+        assert rule["annotations"]["runbook_url"] == place
+    assert {section for section in sections if section.startswith("Fovea")} == {
+        rule["alert"] for rule in rules("alerts.yml")
+    }
+
+
+@pytest.mark.parametrize("number", range(len(dashboard_files())))
+def test_dashboards_follow_the_rules_of_the_linter(number: int, tmp_path: pathlib.Path):
+    dashboard = dashboards()[number]
+    assert problems(dashboard) == []
+    assert list(unparsable(dashboard, tmp_path)) == []
+
+
+def changed(change: Callable[[dict, dict], None]) -> dict:
+    dashboard = copy.deepcopy(dashboards()[0])
+    change(
+        dashboard,
+        next(panel for panel in dashboard["panels"] if panel["type"] != "row"),
+    )
+    return dashboard
+
+
+@pytest.mark.parametrize(
+    ("rule", "change"),
+    [
+        ("uneditable-dashboard-rule", lambda board, _: board.update(editable=True)),
+        (
+            "template-datasource-rule",
+            lambda board, _: board["templating"]["list"].pop(0),
+        ),
+        ("template-job-rule", lambda board, _: board["templating"]["list"].pop(1)),
+        (
+            "panel-datasource-rule",
+            lambda _, panel: panel.update(datasource={"uid": "mine"}),
+        ),
+        ("panel-title-description-rule", lambda _, panel: panel.update(description="")),
+        (
+            "panel-units-rule",
+            lambda _, panel: panel["fieldConfig"]["defaults"].pop("unit"),
+        ),
+        ("panel-no-targets-rule", lambda _, panel: panel.update(targets=[])),
+        ("target-job-rule", lambda _, panel: panel["targets"][0].update(expr="up")),
+        (
+            "target-instance-rule",
+            lambda _, panel: panel["targets"][0].update(expr="up{}"),
+        ),
+        (
+            "target-rate-interval-rule",
+            lambda _, panel: panel["targets"][0].update(
+                expr="rate(fovea_images_total[1m])"
+            ),
+        ),
+        (
+            "target-counter-agg-rule",
+            lambda _, panel: panel["targets"][0].update(
+                expr="sum by (model) (fovea_images_total)"
+            ),
+        ),
+    ],
+)
+def test_the_linter_finds(rule: str, change: Callable[[dict, dict], None]):
+    assert any(rule in problem for problem in problems(changed(change)))
+
+
+def test_the_linter_finds_what_does_not_parse(tmp_path: pathlib.Path):
+    broken = changed(
+        lambda _, panel: panel["targets"][0].update(expr="sum by (model (")
+    )
+    assert list(unparsable(broken, tmp_path))
+
+
+def test_dashboards_are_as_their_program_writes_them():
+    told = run(sys.executable, GRAFANA / "write_dashboards.py", "--check")
+    assert told.returncode == 0, told.stdout
+
+
+def test_dashboards_ask_the_source_that_is_provisioned():
+    (source,) = yaml.safe_load(
+        (GRAFANA / "provisioning" / "datasources" / "prometheus.yml").read_text()
+    )["datasources"]
+    for dashboard in dashboards():
+        (variable,) = (
+            each
+            for each in dashboard["templating"]["list"]
+            if each["type"] == "datasource"
+        )
+        assert variable["current"]["value"] == source["uid"]
+        assert variable["query"] == source["type"]
+    (provider,) = yaml.safe_load(
+        (GRAFANA / "provisioning" / "dashboards" / "fovea.yml").read_text()
+    )["providers"]
+    assert provider["type"] == "file"
+
+
+def test_metrics_are_named_as_promtool_wants_them(monitored: Monitored):
+    url = f"http://{monitored.server.metrics}/metrics"
+    with urllib.request.urlopen(url, timeout=30) as answer:
+        told = run("promtool", "check", "metrics", input=answer.read().decode())
+    assert (told.returncode, told.stdout + told.stderr) == (0, "")
