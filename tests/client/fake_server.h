@@ -9,8 +9,9 @@
 namespace fovea::client {
 
 // What a fake model makes of an image. The image's bytes decide:
-//   "bad ...": INVALID_ARGUMENT; "busy ...": UNAVAILABLE; "slow ...": no answer before the
-//   deadline; anything else: the model's classes.
+//   "bad ...": INVALID_ARGUMENT; "busy ...": UNAVAILABLE; "flaky ...": UNAVAILABLE the first two
+//   times that a model is asked about such an image; "slow ...": no answer before the deadline;
+//   anything else: the model's classes.
 struct FakeModel {
   struct Class {
     int index = 0;
@@ -44,6 +45,8 @@ class FakeServer {
 
   // The models that were asked to classify, one a request, in order of arrival.
   std::vector<std::string> classified() const;
+  // The models that were to be loaded, one a call, in order of arrival. "busy": UNAVAILABLE.
+  std::vector<std::string> loaded() const;
   // The most Classify calls that were running at one time.
   int most_at_once() const;
 

@@ -17,7 +17,7 @@ from running_server import BUILD, DEMO, ROOT, SERVER
 DOCUMENTS = BUILD / "documents"
 FOVEA = BUILD / "bin" / "fovea"
 COMMANDS = [
-    "models", "classify", "detect", "segment", "compare", "stats", "load", "unload",
+    "models", "health", "classify", "detect", "segment", "compare", "stats", "load", "unload",
 ]  # fmt: skip
 
 
