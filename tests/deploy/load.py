@@ -40,6 +40,7 @@ class Load:
                 answer = self._client.classify("shapes", self._pictures, top_k=1)
             except Error as error:
                 lost.append(error)
+                time.sleep(0.01)
                 continue
             labels = {image.labels[0] for image in answer.images}
             with self._lock:

@@ -60,7 +60,8 @@ def test_callers_that_ask_again_lose_nothing_and_others_what_the_killed_one_held
             load.wait_for(50)
         lost = impatient.stop()
         assert {error.code for error in lost} == {"UNAVAILABLE"}
-        assert 0 < len(lost) and max(map(len, impatient.lost)) == 1
+        # A call that it held, of each caller; nginx may send one more over a connection that has just ended.
+        assert 1 <= max(map(len, impatient.lost)) <= (2 if kind == "nginx" else 1)
         assert asking.returncode == 0, complaints
         assert printed.count("star") == 64
 
