@@ -54,6 +54,17 @@ def test_what_is_mounted_is_there():
                 assert source in named
 
 
+def test_its_prometheus_is_that_of_the_other_file_but_for_the_servers_name():
+    """The two do not drift apart."""
+    ours = yaml.safe_load((ROOT / "deploy/docker/prometheus.yml").read_text())
+    other = ROOT / "deploy/prometheus/prometheus.yml"
+    theirs = yaml.safe_load(other.read_text())
+    (job,) = theirs["scrape_configs"]
+    job["static_configs"] = [{"targets": ["fovea:8002"]}]
+    theirs["rule_files"] = [f"/etc/prometheus/{file}" for file in theirs["rule_files"]]
+    assert ours == theirs
+
+
 def test_only_this_machine_reaches_the_ports():
     for service in services().values():
         for port in service["ports"]:
