@@ -8,8 +8,9 @@ IMAGE ?=
 MODEL ?=
 PREFIX ?= /opt/fovea
 SECONDS ?= 600
+ARRIVALS ?= poisson
 
-.PHONY: help setup build install deb deb-check demo docs test sanitize fuzz test-full bench bench-kernels bench-serving soak bench-detection simulate eval-demo format lint peers train-demo train-families clean
+.PHONY: help setup build install deb deb-check test-deploy demo docs test sanitize fuzz test-full bench bench-kernels bench-serving soak bench-detection simulate capacity eval-demo format lint peers train-demo train-families clean
 
 help:  ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,6 +35,12 @@ deb: setup  ## Build the Debian package, for the CPU, into build/cpu
 deb-check: deb  ## Ask lintian about the package, and install, run and boot it in a Debian that has nothing else (as root)
 	@deploy/setup/setup.sh test
 	@deploy/debian/check.sh build/cpu/fovea_*.deb
+
+test-deploy: deb  ## Build the container image of the package; run, compose, play and balance it (podman, and an image debian:12 or a registry)
+	@deploy/setup/setup.sh deploy
+	@FOVEA_REQUIRE_CONTAINERS=1 FOVEA_BUILD=build/cpu .venv/bin/python -m pytest -q -p no:cacheprovider --containers \
+	  tests/deploy/test_image.py tests/deploy/test_compose.py tests/deploy/test_kube_play.py \
+	  tests/deploy/test_kubernetes.py tests/deploy/test_replicas.py
 
 demo: setup  ## Classify a picture, find and draw what is in a scene, see what it cost and how other attentions do (IMAGE= MODEL=)
 	@FOVEA_CUDA_TYPES=ONE deploy/setup/build.sh $(PRESET) fovea-server fovea  # runs on the CPU
@@ -79,6 +86,10 @@ simulate: setup  ## Run the scheduler in virtual time against a fixed delay: 100
 	@deploy/setup/setup.sh bench
 	@deploy/setup/build.sh $(PRESET) bench_simulate
 	@tests/bench/simulation/run.sh "$(BUILD)"
+
+capacity: setup  ## Replicas for a rate and a p99, by the scheduler in virtual time (RATE= P99= PER_BATCH= PER_IMAGE= BATCH= [ARRIVALS=])
+	@deploy/setup/build.sh $(PRESET) plan_capacity
+	@"$(BUILD)/tests/plan_capacity" "$(RATE)" "$(P99)" "$(PER_BATCH)" "$(PER_IMAGE)" "$(BATCH)" "$(ARRIVALS)"
 
 bench-detection: setup  ## Measure detectors: against torchvision, served, and with each attention from 400 to 1,333 pixels
 	@deploy/setup/setup.sh test

@@ -12,12 +12,18 @@ from running_server import DEMO, Server
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
+        "--containers",
+        action="store_true",
+        help="also run the tests marked containers (make test-deploy)",
+    )
+    parser.addoption(
         "--full", action="store_true", help="also run the tests marked full"
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "full: too long for continuous integration")
+    config.addinivalue_line("markers", "containers: need podman and a package")
     config.addinivalue_line(
         "markers",
         "harmed: a fault after which the server is not as before (tests/faults)",
@@ -27,8 +33,10 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> None:
-    if not config.getoption("--full"):
-        chosen = [item for item in items if item.get_closest_marker("full") is None]
+    for marker in ("full", "containers"):
+        if config.getoption(f"--{marker}"):
+            continue
+        chosen = [item for item in items if item.get_closest_marker(marker) is None]
         config.hook.pytest_deselected(
             items=[item for item in items if item not in chosen]
         )

@@ -16,6 +16,7 @@
 #include "client/cpp/comparison_wire.h"
 #include "client/cpp/connection.h"
 #include "client/cpp/no_connection.h"
+#include "client/cpp/retry.h"
 #include "client/cpp/wire_types.h"
 #include "proto/fovea/v1/comparison.grpc.pb.h"
 #include "proto/fovea/v1/vision.grpc.pb.h"
@@ -23,6 +24,8 @@
 
 namespace fovea::client {
 namespace {
+
+constexpr int kMostAttempts = 5;  // gRPC's own bound
 
 // HOST:PORT and [IPV6]:PORT are checked here, because gRPC would take any text for a host and look
 // for it.
@@ -84,12 +87,19 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const std::string& addre
     return absl::InvalidArgumentError(
         "a certificate needs its key, and the issuers of the server's certificate");
   }
+  if (options.max_attempts < 1 || options.max_attempts > kMostAttempts) {
+    return absl::InvalidArgumentError(absl::StrCat("max_attempts is ", options.max_attempts,
+                                                   ": it must be in [1, ", kMostAttempts, "]"));
+  }
   grpc::ChannelArguments arguments;
   const int64_t max_int = std::numeric_limits<int>::max();
   arguments.SetMaxReceiveMessageSize(
       static_cast<int>(std::min(options.max_message_bytes, max_int)));
   arguments.SetMaxSendMessageSize(-1);  // the server has its own limit, and says so better
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  arguments.SetServiceConfigJSON(ServiceConfig(options.max_attempts, options.balance));
+  // A call that holds more than this is not made again: by default one picture would be too much.
+  arguments.SetInt(GRPC_ARG_PER_RPC_RETRY_BUFFER_SIZE, std::numeric_limits<int>::max());
   const auto credentials = options.tls_ca.empty()
                                ? grpc::InsecureChannelCredentials()
                                : grpc::SslCredentials({.pem_root_certs = options.tls_ca,

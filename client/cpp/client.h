@@ -37,6 +37,14 @@ struct ConnectOptions {
   std::string tls_ca, tls_certificate, tls_key;
   // For servers that want one. Without TLS everyone on the way reads it.
   std::string api_key;
+  // How often a call is made at most, in [1, 5], that a server refuses as UNAVAILABLE or whose
+  // connection breaks: inference and questions about models, which harm nobody when they are asked
+  // twice. Within the call's deadline, after pauses, and on a budget (client/cpp/retry.h). 1: once,
+  // for those who try again themselves or measure single calls.
+  int max_attempts = 4;
+  // Calls go in turn to all addresses that the host has, for example the replicas behind a headless
+  // service of Kubernetes; otherwise to the first that answers.
+  bool balance = false;
 };
 
 struct CallOptions {
@@ -57,14 +65,15 @@ std::string ReasonOf(const absl::Status& status);
 // share one connection and run at the same time, which lets the server run them in one batch.
 //
 // Errors have the server's own code and sentence, above all INVALID_ARGUMENT (a request that cannot
-// succeed), NOT_FOUND (no such model or version), UNAVAILABLE (busy or stopping: try again),
-// DEADLINE_EXCEEDED (no answer in time). Where the server cannot be reached it is UNAVAILABLE with
-// IsUnreachable and a sentence that says why, and UNIMPLEMENTED where it lacks the call.
+// succeed), NOT_FOUND (no such model or version), UNAVAILABLE (busy or stopping, and so at each of
+// ConnectOptions::max_attempts), DEADLINE_EXCEEDED (no answer in time). Where the server cannot be
+// reached it is UNAVAILABLE with IsUnreachable and a sentence that says why, and UNIMPLEMENTED
+// where it lacks the call.
 class Client {
  public:
   // `address`: HOST:PORT, [IPV6]:PORT, or a target as gRPC writes them ("unix:/run/fovea.sock").
   // Proxies named in the environment are not used. INVALID_ARGUMENT: no address; a certificate
-  // without its key, or without issuers.
+  // without its key, or without issuers; a `max_attempts` that is not in [1, 5].
   static absl::StatusOr<std::unique_ptr<Client>> Connect(const std::string& address,
                                                          const ConnectOptions& options = {});
   ~Client();

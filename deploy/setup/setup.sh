@@ -3,6 +3,7 @@
 #   deploy/setup/setup.sh build     Debian packages, and .venv with LibTorch
 #   deploy/setup/setup.sh bench     besides the build's, what benchmarks draw with
 #   deploy/setup/setup.sh test      besides these, the references and clients that the tests compare with
+#   deploy/setup/setup.sh deploy    besides the tests', what runs containers
 # .venv is a link into a cache outside the checkout, keyed by the requirements, so that a clean checkout starts quickly
 # (FOVEA_CACHE, ~/.cache/fovea by default). Nothing is done twice.
 set -euo pipefail
@@ -16,6 +17,10 @@ say() { printf '\033[1m== %s\033[0m\n' "$*"; }
 as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi; }
 
 lists=(deploy/setup/debian-packages.txt)
+if [ "$what" = deploy ]; then
+  lists+=(deploy/setup/debian-packages-deploy.txt)
+  what=test
+fi
 [ "$what" != test ] || lists+=(deploy/setup/debian-packages-test.txt)
 missing=()
 while read -r package; do

@@ -57,6 +57,36 @@ TEST(Models, AreJson) {
   EXPECT_EQ(model["untrained"], false);
 }
 
+TEST(Health, IsReadyWhereTheServerAndEachModelIs) {
+  FakeServer server{{.name = "broken",
+                     .version = "",
+                     .state = "UNAVAILABLE",
+                     .reason = "the weights lack 'head.bias'"},
+                    {.name = "shapes"}};
+  for (const std::vector<std::string>& models :
+       {std::vector<std::string>{}, {"shapes"}, {"shapes/1", "shapes"}}) {
+    std::vector<std::string> arguments = {"--server", server.address(), "health"};
+    arguments.insert(arguments.end(), models.begin(), models.end());
+    const Outcome outcome = Fovea(arguments);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    EXPECT_EQ(outcome.out, "ready\n");
+  }
+  Outcome outcome = Fovea({"--server", server.address(), "health", "shapes", "broken"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_EQ(outcome.err, "fovea: broken: it is not ready: the weights lack 'head.bias'\n");
+  outcome = Fovea({"--server", server.address(), "health", "unknown"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("the repository has no model of that name"));
+}
+
+TEST(Health, OfAServerThatTakesNoRequestsFails) {
+  FakeServer server{};  // which is live, and not ready
+  const Outcome outcome = Fovea({"--server", server.address(), "health"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_EQ(outcome.err, "fovea: the server is not ready: it starts or stops\n");
+}
+
 TEST(Stats, AreATableOfMeans) {
   FakeServer server{{.name = "shapes"}};
   const Outcome outcome = Fovea({"--server", server.address(), "stats", "shapes"});

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <limits>
+#include <map>
 #include <thread>
 
 #include "absl/strings/match.h"
@@ -181,6 +182,7 @@ class FakeVision final : public fovea::v1::VisionService::Service {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<std::string> classified_;
+  std::map<std::string, size_t> flaky_;  // by model
   int running_ = 0, most_at_once_ = 0, company_ = 0;
 
  private:
@@ -224,6 +226,10 @@ class FakeVision final : public fovea::v1::VisionService::Service {
       if (absl::StartsWith(image, "bad")) {
         context->AddTrailingMetadata("fovea-reason", "image.unknown_format");
         return {StatusCode::INVALID_ARGUMENT, "the image is no JPEG, PNG or WebP file"};
+      }
+      if (absl::StartsWith(image, "flaky")) {
+        std::lock_guard lock(mutex_);
+        if (++flaky_[model->name] <= 2) return {StatusCode::UNAVAILABLE, "the queue is full"};
       }
       if (absl::StartsWith(image, "busy")) return {StatusCode::UNAVAILABLE, "the queue is full"};
       if (absl::StartsWith(image, "slow")) {
@@ -371,6 +377,11 @@ class FakeInference final : public inference::GRPCInferenceService::Service {
 
   Status RepositoryModelLoad(ServerContext*, const inference::RepositoryModelLoadRequest* request,
                              inference::RepositoryModelLoadResponse*) override {
+    {
+      std::lock_guard lock(mutex_);
+      loaded_.push_back(request->model_name());
+    }
+    if (request->model_name() == "busy") return {StatusCode::UNAVAILABLE, "not now"};
     if (request->model_name() == "broken") {
       return {StatusCode::FAILED_PRECONDITION, "the weights lack 'head.bias'"};
     }
@@ -382,6 +393,9 @@ class FakeInference final : public inference::GRPCInferenceService::Service {
                                inference::RepositoryModelUnloadResponse*) override {
     return Find(models_, request->model_name()) ? Status::OK : NoSuchModel(request->model_name());
   }
+
+  std::mutex mutex_;
+  std::vector<std::string> loaded_;
 
  private:
   std::vector<FakeModel>& models_;
@@ -525,6 +539,11 @@ std::vector<std::string> FakeServer::classified() const {
 
 std::vector<fovea::v1::CompareRequest> FakeServer::compared() const {
   return services_->comparisons.compared();
+}
+
+std::vector<std::string> FakeServer::loaded() const {
+  std::lock_guard lock(services_->inference.mutex_);
+  return services_->inference.loaded_;
 }
 
 int FakeServer::most_at_once() const {

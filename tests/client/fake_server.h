@@ -11,8 +11,9 @@
 namespace fovea::client {
 
 // What a fake model makes of an image. The image's bytes decide:
-//   "bad ...": INVALID_ARGUMENT; "busy ...": UNAVAILABLE; "slow ...": no answer before the
-//   deadline; anything else: the model's classes.
+//   "bad ...": INVALID_ARGUMENT; "busy ...": UNAVAILABLE; "flaky ...": UNAVAILABLE the first two
+//   times that a model is asked about such an image; "slow ...": no answer before the deadline;
+//   anything else: the model's classes.
 struct FakeModel {
   struct Class {
     int index = 0;
@@ -48,6 +49,8 @@ class FakeServer {
   std::vector<std::string> classified() const;
   // What comparisons were asked for.
   std::vector<fovea::v1::CompareRequest> compared() const;
+  // The models that were to be loaded, one a call, in order of arrival. "busy": UNAVAILABLE.
+  std::vector<std::string> loaded() const;
   // The most Classify calls that were running at one time.
   int most_at_once() const;
 

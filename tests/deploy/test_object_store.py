@@ -1,4 +1,4 @@
-"""Models in an object store: the commands of deploy/kubernetes/fovea-object-store.yaml, against moto's S3 on loopback."""
+"""Models in an object store: the commands of deploy/kubernetes/components/object-store, against moto's S3 on loopback."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tritonclient.utils import InferenceServerException
 
 MODEL, SIZE = "shapes", 64
 BUCKET = "our-models"
-MANIFEST = ROOT / "deploy/kubernetes/fovea-object-store.yaml"
+MANIFEST = ROOT / "deploy/kubernetes/components/object-store/deployment.yaml"
 
 
 def containers() -> dict[str, dict]:
@@ -198,21 +198,3 @@ def test_a_store_that_is_gone_leaves_the_folder_as_it_is(
     )
     assert ran.returncode != 0
     assert (kept / MODEL / "1/model.safetensors").exists()
-
-
-def test_the_manifests_server_is_that_of_the_other_one():
-    """But for where its models come from: the two do not drift apart."""
-    ours, (other, *_) = (
-        containers()["fovea"],
-        yaml.safe_load_all((ROOT / "deploy/kubernetes/fovea.yaml").read_text()),
-    )
-    (theirs,) = other["spec"]["template"]["spec"]["containers"]
-    for field in ours.keys() | theirs.keys():
-        if field != "env":
-            assert ours[field] == theirs[field], field
-    more = [one for one in ours["env"] if one not in theirs["env"]]
-    assert {one["name"] for one in more} == {
-        "FOVEA_MODEL_CONTROL_MODE",
-        "FOVEA_REPOSITORY_SETTLE_SECS",
-    }
-    assert all(one in ours["env"] for one in theirs["env"])

@@ -17,7 +17,7 @@ from running_server import BUILD, DEMO, ROOT, SERVER
 DOCUMENTS = BUILD / "documents"
 FOVEA = BUILD / "bin" / "fovea"
 COMMANDS = [
-    "models", "classify", "detect", "segment", "compare", "stats", "load", "unload",
+    "models", "health", "classify", "detect", "segment", "compare", "stats", "load", "unload",
 ]  # fmt: skip
 
 
@@ -109,8 +109,8 @@ def test_systemd_waits_for_the_drain(package):
 
 
 def test_kubernetes_waits_for_the_drain():
-    documents = yaml.safe_load_all((ROOT / "deploy/kubernetes/fovea.yaml").read_text())
-    pod = next(d for d in documents if d["kind"] == "Deployment")["spec"]["template"]
+    manifest = ROOT / "deploy/kubernetes/base/deployment.yaml"
+    pod = yaml.safe_load(manifest.read_text())["spec"]["template"]
     (container,) = pod["spec"]["containers"]
     names = {entry["name"]: entry["value"] for entry in container["env"]}
     known = {f"FOVEA_{flag[2:].upper().replace('-', '_')}" for flag in flags(SERVER)}

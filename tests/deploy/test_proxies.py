@@ -9,10 +9,7 @@ import http.server
 import json
 import pathlib
 import queue
-import re
-import signal
 import socket
-import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -22,17 +19,11 @@ import numpy as np
 import pytest
 import tritonclient.grpc as triton_grpc
 import tritonclient.http as triton
-from running_server import DEMO, ROOT, Server
+from proxies import MODEL, Proxy, in_front
+from running_server import Server
 from tritonclient.utils import InferenceServerException
 
-MODEL = "shapes"
 PIXELS = np.random.default_rng(0).standard_normal((1, 3, 64, 64), dtype=np.float32)
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
 
 
 class Refusing:
@@ -94,91 +85,6 @@ class Refusing:
         self._thread.join()
         self._http.server_close()
         self._grpc.stop(0).wait()
-
-
-class Proxy:
-    """A proxy's process, and the two servers behind it."""
-
-    def __init__(
-        self, kind: str, folder: pathlib.Path, servers: list[Server] | list[Refusing]
-    ):
-        self.servers = servers
-        self.http, self.grpc = (f"127.0.0.1:{free_port()}" for _ in range(2))
-        first, second = servers
-        places = {
-            "127.0.0.1:8080": self.http,
-            "127.0.0.1:8081": self.grpc,
-            "127.0.0.1:8000": first.http,
-            "127.0.0.1:8001": first.grpc,
-            "127.0.0.1:9000": second.http,
-            "127.0.0.1:9001": second.grpc,
-        }
-        name = {"nginx": "nginx.conf", "haproxy": "haproxy.cfg"}[kind]
-        text = (ROOT / "deploy/proxies" / name).read_text()
-        pattern = "|".join(map(re.escape, places))
-        self.config = folder / name
-        self.config.write_text(re.sub(pattern, lambda m: places[m[0]], text))
-        command = {
-            "nginx": ["nginx", "-e", folder / "log", "-p", folder, "-c", self.config]
-            + ["-g", f"daemon off; pid {folder}/pid;"],
-            "haproxy": ["haproxy", "-db", "-f", self.config],
-        }[kind]
-        self.log = (folder / "output").open("wb")
-        self.process = subprocess.Popen(
-            list(map(str, command)), stdout=self.log, stderr=subprocess.STDOUT
-        )
-        self.wait_until_it_answers()
-
-    def wait_until_it_answers(self) -> None:
-        end = time.monotonic() + 60
-        while time.monotonic() < end:
-            with contextlib.suppress(OSError, http.client.HTTPException):
-                if self.ask("GET", "/readyz")[0] == 200:
-                    return
-            assert self.process.poll() is None, self.config.parent
-            time.sleep(0.05)
-        raise AssertionError("the proxy never answered")
-
-    def ask(self, method: str, path: str, body=None, **fields: str):
-        connection = http.client.HTTPConnection(self.http, timeout=60)
-        try:
-            connection.request(method, path, body, fields)
-            answer = connection.getresponse()
-            return answer.status, answer.read()
-        finally:
-            connection.close()
-
-    def close(self) -> None:
-        self.process.send_signal(signal.SIGTERM)
-        try:
-            self.process.wait(20)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait(20)
-        self.log.close()
-
-
-@contextlib.contextmanager
-def in_front(
-    kind: str, folder: pathlib.Path, *flags: str
-) -> Iterator[tuple[Proxy, list[Server]]]:
-    servers = [
-        Server(
-            folder / f"server{number}.log",
-            *("--model-repository", str(DEMO), "--model-control-mode", "explicit"),
-            *("--load-model", MODEL, *flags),
-        )
-        for number in range(2)
-    ]
-    proxy = None
-    try:
-        proxy = Proxy(kind, folder, servers)
-        yield proxy, servers
-    finally:
-        if proxy is not None:
-            proxy.close()
-        for server in servers:
-            server.close()
 
 
 @pytest.fixture(scope="module", params=["nginx", "haproxy"])

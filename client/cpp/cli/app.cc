@@ -17,6 +17,7 @@ constexpr char kDescription[] =
     "Asks a Fovea server which models it has, what images show, and what that costs";
 constexpr char kFooter[] = R"(Examples:
   fovea models
+  fovea health
   fovea --server gpu-box:8001 classify --model shapes cat.jpg 'pics/*.png'
   fovea detect street.jpg --output found.png
   fovea compare cat.jpg --model shapes --attention knn:k=9
@@ -31,6 +32,7 @@ Exit codes: 0 ok, 1 a request failed, 2 usage, 3 the server cannot be reached, 1
 struct Options {
   ServerAccess server;
   ModelsOptions models;
+  HealthOptions health;
   ClassifyOptions classify;
   DetectOptions detect;
   SegmentOptions segment;
@@ -242,6 +244,18 @@ void AddModels(CLI::App& app, ModelsOptions& options) {
   AddTimeout(*command, options.call, "Deadline of each request");
 }
 
+void AddHealth(CLI::App& app, HealthOptions& options) {
+  CLI::App* command = AddCommand(
+      app, "health", "Tell by the exit code whether the server takes requests",
+      "  fovea health\n"
+      "  fovea health shapes finder/2\n"
+      "Prints \"ready\" and exits with 0 where the server, and each of the models that are named,\n"
+      "is ready; otherwise says what is not. For health checks of containers and scripts.\n");
+  command->add_option("MODEL", options.models, "NAME or NAME/VERSION that has to be ready besides")
+      ->type_name("");
+  AddTimeout(*command, options.call, "Deadline of each request");
+}
+
 void AddStats(CLI::App& app, StatsOptions& options) {
   CLI::App* command =
       AddCommand(app, "stats", "Print what each model has served, and how long that took",
@@ -265,8 +279,9 @@ void AddRepositoryCommands(CLI::App& app, RepositoryOptions& load, RepositoryOpt
 }
 
 template <typename Command>
-int WithClient(const Options& options, const Console& console, Command command) {
-  const auto client = Connect(options.server);
+int WithClient(const ServerAccess& server, const ConnectOptions& options, const Console& console,
+               Command command) {
+  const auto client = Connect(server, options);
   if (absl::IsInvalidArgument(client.status())) {
     return ReportUsage(console, std::string(client.status().message()));
   }
@@ -284,6 +299,7 @@ void AddCommands(CLI::App& app, Options& options) {
                        "Print the version and exit");
   AddServerAccess(app, options.server);
   AddModels(app, options.models);
+  AddHealth(app, options.health);
   AddClassify(app, options.classify);
   AddDetect(app, options.detect);
   AddSegment(app, options.segment);
@@ -336,8 +352,11 @@ int RunFovea(const std::vector<std::string>& arguments, const Console& console) 
   const CLI::App& command = *app.get_subcommands().front();
   const std::string name = command.get_name();
   if (IsCompanionCommand(name)) return RunCompanionCommand(command, options.server, console);
-  return WithClient(options, console, [&](Client& client) -> int {
+  ConnectOptions connection;
+  if (name == "compare") connection.max_attempts = 1;  // it measures single calls
+  return WithClient(options.server, connection, console, [&](Client& client) -> int {
     if (name == "models") return RunModels(client, options.models, console);
+    if (name == "health") return RunHealth(client, options.health, console);
     if (name == "classify") return RunClassify(client, options.classify, console);
     if (name == "detect") return RunDetect(client, options.detect, console);
     if (name == "segment") return RunSegment(client, options.segment, console);

@@ -17,6 +17,12 @@ struct ModelsOptions {
 };
 ExitCode RunModels(Client& client, const ModelsOptions& options, const Console& console);
 
+struct HealthOptions {
+  std::vector<std::string> models;  // NAME or NAME/VERSION, which have to be ready besides
+  CallOptions call = {.timeout = absl::Seconds(5)};
+};
+ExitCode RunHealth(Client& client, const HealthOptions& options, const Console& console);
+
 // Of a command that asks a model about images, one a request.
 struct ImagesOptions {
   std::string model;  // NAME or NAME/VERSION; empty: the server's only one of the task

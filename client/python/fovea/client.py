@@ -36,6 +36,7 @@ from fovea.results import (
     Result,
     Segmentation,
 )
+from fovea.retry import channel_options
 from fovea.v1 import vision_pb2
 
 __all__ = [
@@ -77,13 +78,20 @@ class Client:
         tls_certificate: str | os.PathLike[str] | None = None,
         tls_key: str | os.PathLike[str] | None = None,
         api_key: str | None = None,
+        max_attempts: int = 4,
+        balance: bool = False,
     ) -> None:
         """address: HOST:PORT of the server's gRPC port, [IPV6]:PORT, or a target as gRPC writes them.
 
         timeout: seconds that each call may take; the server does not begin what it cannot finish by then. None: any time.
         tls_ca: a PEM file with the issuers of the server's certificate. tls_certificate, tls_key: PEM files of one's
         own, for a server that asks for it. api_key: for a server that wants one; without TLS everyone on the way reads it.
-        ValueError: no address, a timeout that is not above zero, or a certificate without its key or without `tls_ca`.
+        max_attempts: how often a call is made at most, in [1, 5], that a server refuses as UNAVAILABLE or whose
+        connection breaks; within the timeout, after pauses, and on a budget (fovea.retry). Streams are made once.
+        balance: calls go in turn to all addresses that the host has, for example the replicas behind a headless service
+        of Kubernetes; otherwise to the first that answers.
+        ValueError: no address, a timeout that is not above zero, other attempts, or a certificate without its key or
+        without `tls_ca`.
         OSError: a file that cannot be read.
         """
         _check_address(address)
@@ -94,6 +102,7 @@ class Client:
             ("grpc.max_send_message_length", -1),
             ("grpc.max_receive_message_length", _MAX_MESSAGE_BYTES),
             ("grpc.enable_http_proxy", 0),
+            *channel_options(max_attempts, balance),
         ]
         credentials = _credentials(tls_ca, tls_certificate, tls_key)
         self._channel = (

@@ -103,6 +103,20 @@ std::string ArrivalProcessName(ArrivalProcess process) {
   FOVEA_CHECK(false && "a process without a name");
 }
 
+std::vector<Nanos> ArrivalTimes(double requests_per_second, Nanos duration, uint64_t seed,
+                                ArrivalProcess process) {
+  std::mt19937_64 random(seed + 1);
+  Rate rate(process, duration, seed + 2);
+  std::exponential_distribution<double> gap(requests_per_second * rate.Most() / kSecond);
+  std::uniform_real_distribution<double> share(0, 1);
+  std::vector<Nanos> times;
+  for (double at = gap(random); at < duration; at += gap(random)) {
+    const auto now = static_cast<Nanos>(at);
+    if (share(random) * rate.Most() < rate.At(now)) times.push_back(now);  // thinned to the rate
+  }
+  return times;
+}
+
 Workload MakeWorkload(const WorkloadOptions& options, ArrivalProcess process) {
   Workload workload{.models = MakeModels(options)};
   std::vector<double> popularity;

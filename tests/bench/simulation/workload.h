@@ -49,6 +49,10 @@ struct Workload {
   double threads_wanted = 0;      // of all models
 };
 
+// When requests arrive, since the start.
+std::vector<Nanos> ArrivalTimes(double requests_per_second, Nanos duration, uint64_t seed,
+                                ArrivalProcess process);
+
 // The same for the same options and process, whatever runs it. The models do not depend on the
 // process.
 Workload MakeWorkload(const WorkloadOptions& options, ArrivalProcess process);
