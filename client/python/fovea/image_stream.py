@@ -11,9 +11,9 @@ from typing import Any, Self, TypeVar
 import grpc
 
 from fovea.errors import Error, check_timeout, error_of_request
+from fovea.pictures import Picture
 from fovea.requests import (
     Expected,
-    Picture,
     Request,
     to_classify,
     to_detect,
@@ -50,7 +50,7 @@ class ImageStream:
 
     def __init__(
         self,
-        begin: Callable[[Iterator], Any],
+        begin: Callable[[Iterator[Any]], Any],
         error_of: Callable[[grpc.RpcError], Error],
         *,
         in_order: bool,
@@ -189,7 +189,7 @@ class ImageStream:
             if self._failure is not None:
                 raise self._failure from None
             raise self._error_of(error) from error
-        answer: Answer | None = None
+        answer: Answer[Any] | None = None
         failed: Error | None = None
         try:
             answer = self._messages.answer_of(message)
@@ -201,7 +201,7 @@ class ImageStream:
         """Drops the requests under way; the stream ends with CANCELLED. Nothing, where it has ended."""
         self._call.cancel()
 
-    def _write(self, request: Request, timeout: float | None) -> int:
+    def _write(self, request: Request[Any], timeout: float | None) -> int:
         timeout = self._request_timeout if timeout is None else timeout
         check_timeout(timeout)
         message = vision_pb2.StreamImagesRequest(
@@ -235,10 +235,10 @@ class _Messages:
         self._finished = False
         self._count = 0
         # Whose answer has not been read, by number; with the time of writing.
-        self._waiting: dict[int, tuple[Expected, float]] = {}
+        self._waiting: dict[int, tuple[Expected[Any], float]] = {}
         self.stopped = False  # as the call has ended
 
-    def put(self, message: Any, expected: Expected) -> int | None:
+    def put(self, message: Any, expected: Expected[Any]) -> int | None:
         """The request's number. None: the call has ended. ValueError: nothing more was to be written."""
         with self._changed:
             self._changed.wait_for(
@@ -283,7 +283,7 @@ class _Messages:
             self._changed.notify_all()
             return message
 
-    def answer_of(self, message: Any) -> Answer:
+    def answer_of(self, message: Any) -> Answer[Any]:
         """Error: the request failed, or this is no answer to it."""
         with self._changed:
             expected, start = self._waiting.pop(message.number, (None, 0.0))
