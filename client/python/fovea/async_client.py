@@ -18,6 +18,7 @@ import grpc
 import grpc.aio
 
 from fovea import connection
+from fovea.async_image_stream import AsyncImageStream
 from fovea.comparison import Comparison, Progress, Variant
 from fovea.comparison_request import CompareOptions, comparison_in, to_compare
 from fovea.errors import Error, check_timeout, error_of_call
@@ -65,6 +66,9 @@ class AsyncClient:
         self._classify = self._method(one, connection.CLASSIFY)
         self._detect = self._method(one, connection.DETECT)
         self._segment = self._method(one, connection.SEGMENT)
+        self._stream_images = self._method(
+            self._channel.stream_stream, connection.STREAM_IMAGES
+        )
         self._compare = self._method(self._channel.unary_stream, connection.COMPARE)
         self._closed = False
 
@@ -115,6 +119,22 @@ class AsyncClient:
         request = await asyncio.to_thread(to_segment, model, pictures, **options)
         return await self._ask(self._segment, request, timeout)
 
+    def stream(
+        self, *, in_order: bool = True, ahead: int = 128, timeout: float | None = None
+    ) -> AsyncImageStream:
+        """As Client.stream: many requests over one call."""
+        check_timeout(timeout)
+        if ahead < 1:
+            raise ValueError(f"ahead is {ahead}: it must be above zero")
+        self._check_open()
+        return AsyncImageStream(
+            self._stream_images(timeout=timeout, metadata=self._address.metadata()),
+            lambda error: error_of_call(error, self._address.target, timeout),
+            in_order=in_order,
+            ahead=ahead,
+            request_timeout=self._address.timeout,
+        )
+
     async def compare(
         self,
         models: str | Variant | Iterable[str | Variant],
@@ -145,9 +165,12 @@ class AsyncClient:
     def _method(self, kind: Callable[..., Any], method: connection.Method) -> Any:
         return kind(method.path, **method.codecs())
 
-    def _begin(self, method: Any, message: Any, timeout: float | None) -> Any:
+    def _check_open(self) -> None:
         if self._closed:
             raise connection.closed()
+
+    def _begin(self, method: Any, message: Any, timeout: float | None) -> Any:
+        self._check_open()
         return method(message, timeout=timeout, metadata=self._address.metadata())
 
     async def _ask(

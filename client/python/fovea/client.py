@@ -22,6 +22,7 @@ import grpc
 
 from fovea import connection
 from fovea.async_client import AsyncClient
+from fovea.async_image_stream import AsyncImageStream
 from fovea.comparison import (
     ClassAgreement,
     ComparedImage,
@@ -56,6 +57,7 @@ __all__ = [
     "STAGES",
     "Answer",
     "AsyncClient",
+    "AsyncImageStream",
     "ClassAgreement",
     "ClassArea",
     "Classification",

@@ -55,7 +55,7 @@ class Address:
     tls_ca: str | os.PathLike[str] | None = None
     tls_certificate: str | os.PathLike[str] | None = None
     tls_key: str | os.PathLike[str] | None = None
-    api_key: str | None = None
+    api_key: str | None = dataclasses.field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         _check_address(self.target)
