@@ -23,13 +23,14 @@ KERNELS = pathlib.Path(
 RUN_PATH = "$ORIGIN:$ORIGIN/../torch/lib:$ORIGIN/../nvidia/cu13/lib"
 
 
-def libraries() -> list[pathlib.Path]:
-    """None, the kernels alone, or all."""
-    found = [KERNELS]
-    models = [KERNELS.with_name(f"libfovea_{name}.so") for name in ("models", "proto")]
-    if all(file.is_file() for file in models):
-        found += models
-    return found if KERNELS.is_file() else []
+def libraries() -> dict[str, pathlib.Path]:
+    """Under their names in the package: none, the kernels alone, or all."""
+    others = ("libfovea_models.so", "libfovea_proto.so")
+    found = {name: KERNELS.with_name(name) for name in others}
+    if not all(file.is_file() for file in found.values()):
+        found = {}
+    found["libfovea_kernels.so"] = KERNELS
+    return found if KERNELS.is_file() else {}
 
 
 def patchelf() -> str:
@@ -45,8 +46,8 @@ class BuildWithLibraries(build_py):
         super().run()
         if self.editable_mode:
             return
-        for library in libraries():
-            copy = str(pathlib.Path(self.build_lib, "fovea", library.name))
+        for name, library in libraries().items():
+            copy = str(pathlib.Path(self.build_lib, "fovea", name))
             self.copy_file(str(library), copy)
             subprocess.check_call([patchelf(), "--set-rpath", RUN_PATH, copy])
 

@@ -6,24 +6,24 @@ Fovea's attention into a model of timm's, fovea.ops has the kernels.
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from fovea import client, ops
     from fovea.model import Model
     from fovea.swap import swap_attention
 
 __version__ = "0.1.0"
-__all__ = ["Model", "swap_attention"]
+__all__ = ["Model", "client", "ops", "swap_attention"]
+
+_HOMES = {"Model": "fovea.model", "swap_attention": "fovea.swap"}
 
 
 def __getattr__(name: str) -> object:
-    """PyTorch is imported by what needs it, when it is first asked for."""
-    if name == "Model":
-        from fovea.model import Model
-
-        return Model
-    if name == "swap_attention":
-        from fovea.swap import swap_attention
-
-        return swap_attention
+    """What needs PyTorch or gRPC imports it when it is first asked for."""
+    if name in ("client", "ops"):
+        return importlib.import_module(f"fovea.{name}")
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'fovea' has no attribute {name!r}")

@@ -283,6 +283,11 @@ class Model:
 def _load_libraries() -> None:
     libraries.load("fovea_kernels")
     libraries.load("fovea_models")
+    if not hasattr(torch.ops.fovea_models, "describe"):
+        path = libraries.path_of("fovea_models")
+        raise ImportError(
+            f"{path} reads no model folders: it was built without the server"
+        )
 
 
 def _tensor(pixels: Tensor | NDArray[Any]) -> Tensor:
