@@ -159,8 +159,8 @@ ModelDescription DescriptionFromJson(std::string_view text) {
       }
     } else if (name == "precision" && (value == "FP32" || value == "BF16")) {
       description.precision = value == "BF16" ? Precision::kBf16 : Precision::kFp32;
-    } else if (name == "random_weights_seed") {
-      description.random_weights_seed = static_cast<uint64_t>(Count(name, value));
+    } else if (name == "random_weights_seed" && value.is_number_unsigned()) {
+      description.random_weights_seed = value.get<uint64_t>();
     } else if (name == "weights") {
       description.weights = Text(name, value);
     } else {
@@ -208,18 +208,19 @@ std::string DescriptionToJson(const ModelDescription& description) {
 Preprocessing PreprocessingFromJson(std::string_view text) try {
   const json object = json::parse(text);
   Preprocessing preprocessing;
-  const std::string& mode = object.at("resize_mode").get_ref<const std::string&>();
-  for (const ResizeMode each : {ResizeMode::kShortestEdge, ResizeMode::kSquash, ResizeMode::kFit}) {
-    if (mode == ResizeModeName(each)) preprocessing.resize_mode = each;
-  }
-  preprocessing.interpolation =
-      object.at("interpolation") == "BICUBIC" ? Interpolation::kBicubic : Interpolation::kBilinear;
   object.at("crop_fraction").get_to(preprocessing.crop_fraction);
   object.at("shorter_side").get_to(preprocessing.shorter_side);
   object.at("longer_side").get_to(preprocessing.longer_side);
   object.at("mean").get_to(preprocessing.mean);
   object.at("std").get_to(preprocessing.std);
-  return preprocessing;
+  for (const ResizeMode mode : {ResizeMode::kShortestEdge, ResizeMode::kSquash, ResizeMode::kFit}) {
+    for (const Interpolation interpolation : {Interpolation::kBilinear, Interpolation::kBicubic}) {
+      preprocessing.resize_mode = mode;
+      preprocessing.interpolation = interpolation;
+      if (ToJson(preprocessing) == object) return preprocessing;
+    }
+  }
+  C10_THROW_ERROR(ValueError, "the preprocessing of a model has an unknown value or field");
 } catch (const json::exception& error) {
   C10_THROW_ERROR(ValueError, std::string("the preprocessing of a model: ") + error.what());
 }

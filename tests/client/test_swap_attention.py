@@ -7,6 +7,7 @@ import pathlib
 import sys
 
 import pytest
+import safetensors.torch
 import timm
 import torch
 from timm.layers.attention import Attention
@@ -203,6 +204,49 @@ def test_a_swapped_model_is_swapped_again_and_says_what_it_has() -> None:
     assert not torch.allclose(changed, expected, atol=1e-2)
 
 
+def test_a_temperature_divides_the_logits() -> None:
+    model, reference = vit(), vit()
+    for block in reference.blocks:
+        with torch.no_grad():  # of queries alone
+            for tensor in (block.attn.qkv.weight, block.attn.qkv.bias):
+                tensor[:48] /= 4
+    fovea.swap_attention(model, "dense:temperature=4")
+    assert "core=dense:temperature=4" in repr(model)
+    images = torch.randn(2, 3, 32, 32)
+    with torch.no_grad():
+        torch.testing.assert_close(
+            model(images), reference(images), rtol=1e-4, atol=1e-4
+        )
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["dense", "dense:temperature=2", "knn:k=3", "knn:k=0.25", "knn:k=7,exact"]
+    + ["knn:temperature=0.5,k=3", "knn:k=0.5,exact,temperature=1.5", "self/knn:k=3"],
+)
+def test_texts_mean_what_model_folders_mean_by_them(text: str) -> None:
+    """Over the weights of the bundled shapes: a published model with the attention swapped, and fovea.Model."""
+    folder = ROOT / "model_zoo/demo/shapes"
+    model = fovea.Model(folder, attention=text)
+    swapped = VisionTransformer(
+        img_size=64,
+        patch_size=8,
+        embed_dim=128,
+        depth=6,
+        num_heads=4,
+        mlp_ratio=2,
+        num_classes=10,
+    ).eval()
+    weights = safetensors.torch.load_file(folder / "1/model.safetensors")
+    swapped.load_state_dict({name: one.float() for name, one in weights.items()})
+    fovea.swap_attention(swapped, text)
+    assert str(swapped.blocks[0].attn.core) == model.attention
+    pixels = model.pixels([ROOT / "client/examples/ring.jpg"])
+    with torch.no_grad():
+        found = swapped(pixels)
+    torch.testing.assert_close(model(pixels)["logits"], found, rtol=1e-3, atol=1e-3)
+
+
 def test_hooks_and_the_mode_stay() -> None:
     model, seen = vit(), []
     model.blocks[1].attn.register_forward_hook(lambda *_: seen.append(1))
@@ -222,8 +266,9 @@ def test_hooks_and_the_mode_stay() -> None:
         (vit, "knn:k=0", "'k' is unknown, or has an unknown value"),
         (vit, "knn:k=1.5", "unknown value"),
         (vit, "knn:k=3,k=4", "given twice"),
-        (vit, "knn:k=3,speed=4", "'speed' is unknown"),
-        (vit, "dense:k=3", "dense takes no options"),
+        (vit, "knn:k=3,speed=4", "'speed=4' is given twice, or knn does not take it"),
+        (vit, "dense:k=3", "dense does not take it"),
+        (vit, "dense:temperature=0", "unknown value"),
         (vit, "knn:k=18", "k=18, but a query sees only 17 keys"),
         (swin, "knn:k=17", "k=17, but a query sees only 16 keys"),
         (vit, "dense|dense|knn:k=3", "names stages"),

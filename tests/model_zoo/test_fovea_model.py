@@ -322,3 +322,29 @@ def test_descriptions_are_read_as_they_are_written() -> None:
         facts = json.loads(model.facts())
         assert facts["backbone"] == on_disk["description"]["backbone"]
         assert facts["num_classes"] == len(on_disk["labels"]), folder
+
+
+def test_what_is_no_preprocessing_is_refused(shapes: fovea.Model) -> None:
+    folder = str(DEMO / "shapes")
+    facts = json.loads(shapes._loaded.facts())["preprocessing"]
+    read = torch.ops.fovea_models.preprocessing
+    assert json.loads(read(folder, json.dumps(facts)))["resize_mode"] == "SHORTEST_EDGE"
+    for wrong in (facts | {"resize_mode": "ANY"}, facts | {"more": 1}):
+        with pytest.raises(ValueError, match="unknown value or field"):
+            read(folder, json.dumps(wrong))
+    for text in ("{}", "[", '{"crop_fraction": "x"}'):
+        with pytest.raises(ValueError, match="the preprocessing of a model"):
+            read(folder, text)
+
+
+def test_seeds_of_64_bits_come_through(tmp_path: pathlib.Path) -> None:
+    seed = 2**64 - 5
+    (tmp_path / "seeded").mkdir()
+    (tmp_path / "seeded/model.textproto").write_text(
+        'spec_version: 1\nbackbone: "vit_demo_patch8_64"\n'
+        f"random_weights {{ seed: {seed} }}\n"
+    )
+    model = fovea.Model(tmp_path / "seeded", prepared=False)
+    assert model.untrained and model.labels == []
+    on_disk = json.loads(torch.ops.fovea_models.describe(str(tmp_path / "seeded")))
+    assert on_disk["description"]["random_weights_seed"] == seed

@@ -10,6 +10,9 @@ from torch import Tensor
 
 from fovea import ops
 
+# model_zoo/attention/registry/attentions.cc.
+_OPTIONS = {"dense": ("temperature",), "knn": ("k", "exact", "temperature")}
+
 
 @dataclasses.dataclass(frozen=True)
 class Core:
@@ -47,12 +50,11 @@ class Core:
         return attend(query, key, value, self.keys_kept(key.shape[2]), scale, bias)
 
     def __str__(self) -> str:
-        if self.topk is None:
-            return "dense"
-        options = [f"k={self.topk}"]
+        options = [] if self.topk is None else [f"k={self.topk}"]
         options += ["exact"] if self.exact else []
         options += [f"temperature={self.temperature:g}"] * (self.temperature != 1)
-        return f"knn:{','.join(options)}"
+        name = "dense" if self.topk is None else "knn"
+        return ":".join([name, ",".join(options)] if options else [name])
 
 
 def core_of(text: str, own_module: str) -> Core:
@@ -70,26 +72,24 @@ def core_of(text: str, own_module: str) -> Core:
         )
     if name == own_module:
         name = "dense"
-    if name not in ("dense", "knn"):
+    if name not in _OPTIONS:
         raise ValueError(
             f"{text!r} is no core, dense or knn: only a core can take the place of another over the same weights"
         )
     found: dict[str, int | float | bool] = {}
     for option in options.split(",") if colon else []:
         key, equals, value = option.partition("=")
-        if key in found or name != "knn":
+        if key in found or key not in _OPTIONS[name]:
             raise ValueError(
-                f"{text!r}: {option!r} is given twice, or {name} takes no options"
+                f"{text!r}: {option!r} is given twice, or {name} does not take it"
             )
         found[key] = _option(text, key, value, bool(equals))
-    if name == "dense":
-        return Core()
-    if "k" not in found:
+    if name == "knn" and "k" not in found:
         raise ValueError(
             f"{text!r}: knn needs k, a count of keys (k=100) or a share of them (k=0.5)"
         )
     return Core(
-        topk=found["k"],
+        topk=found.get("k"),
         exact=bool(found.get("exact", False)),
         temperature=float(found.get("temperature", 1.0)),
     )

@@ -36,6 +36,7 @@ _PART = "#e69f00"
 @dataclasses.dataclass(frozen=True)
 class _Cell:
     text: str
+    spread: str = ""  # the interval around it
     # Shares of the cell's width: the bar, and of it the part in another colour.
     bar: float | None = None
     part: float = 0
@@ -47,7 +48,7 @@ def html(comparison: Comparison) -> str:
     cell = 'style="text-align:left;padding:2px 8px;vertical-align:top"'
     lines = [
         '<div class="fovea-comparison">',
-        '<table style="border-collapse:collapse">',
+        '<table style="border-collapse:collapse;color:inherit">',
         f"<caption {cell}>{escape(_title(comparison))}</caption>",
         "<thead><tr>",
         *(f'<th scope="col" {cell}>{escape(one.text)}</th>' for one in head),
@@ -55,7 +56,7 @@ def html(comparison: Comparison) -> str:
     ]
     for row in body:
         lines.append("<tr>")
-        lines += [f"<td {cell}>{escape(one.text)}{_bar(one)}</td>" for one in row]
+        lines += [f"<td {cell}>{_inside(one)}</td>" for one in row]
         lines.append("</tr>")
     lines.append("</tbody></table>")
     lines += [f"<p><small>{escape(note)}</small></p>" for note in _notes(comparison)]
@@ -64,7 +65,10 @@ def html(comparison: Comparison) -> str:
 
 
 def plain(comparison: Comparison) -> str:
-    rows = [[one.text for one in row] for row in _rows(comparison)]
+    rows = [
+        [f"{one.text} {one.spread}".rstrip() for one in row]
+        for row in _rows(comparison)
+    ]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = [
         "  ".join(
@@ -91,15 +95,18 @@ def _rows(comparison: Comparison) -> list[list[_Cell]]:
         row += [
             _Cell(one.attention),
             _Cell(
-                _spread(one.compute.ms),
+                *_median(one.compute.ms),
                 _share(time, slowest),
                 _share(one.attention_ms.median, slowest),
             ),
-            _Cell(_estimate(one.compute.ratio, "×")),
+            _Cell(*_ratio(one.compute.ratio)),
             _Cell(_VERDICTS.get(one.compute.verdict, one.compute.verdict)),
-            _Cell(_spread(one.attention_ms)),
+            _Cell(*_median(one.attention_ms)),
             _Cell(f"{one.images_per_second:.1f}"),
-            _Cell(f"{one.peak_bytes / 2**20:.1f}", _share(one.peak_bytes, fullest)),
+            _Cell(
+                f"{one.peak_bytes / 2**20:.1f}",
+                bar=_share(one.peak_bytes, fullest),
+            ),
             _Cell(f"{one.multiply_adds / 1e9:.3f}"),
             _Cell(_agreement(one)),
         ]
@@ -111,8 +118,8 @@ def _rows(comparison: Comparison) -> list[list[_Cell]]:
 
 def _control(control: ComparedTime, several: bool) -> list[_Cell]:
     row = [_Cell("")] if several else []
-    row += [_Cell("the first one again"), _Cell(_spread(control.ms))]
-    row += [_Cell(_estimate(control.ratio, "×")), _Cell("control")]
+    row += [_Cell("the first one again"), _Cell(*_median(control.ms))]
+    row += [_Cell(*_ratio(control.ratio)), _Cell("control")]
     return row + [_Cell("")] * 5
 
 
@@ -132,7 +139,7 @@ def _notes(comparison: Comparison) -> list[str]:
         if one.weights_of_attention:
             notes.append(
                 f"{one.model_name} with {one.attention}: same weights, not fine-tuned "
-                f"(they were trained with {one.weights_of_attention})."
+                f"(the model's own attention is {one.weights_of_attention})."
             )
     untrained = dict.fromkeys(
         one.model_name for one in comparison.variants if one.untrained
@@ -166,18 +173,26 @@ def _agreement(variant: ComparedVariant) -> str:
     return ", ".join(told)
 
 
-def _spread(of: Quartiles) -> str:
-    return f"{of.median:.3f} ({of.lower:.3f} to {of.upper:.3f})"
+def _median(of: Quartiles) -> tuple[str, str]:
+    return f"{of.median:.3f}", f"({of.lower:.3f} to {of.upper:.3f})"
 
 
-def _estimate(of: Estimate | None, unit: str) -> str:
+def _ratio(of: Estimate | None) -> tuple[str, str]:
     if of is None:
-        return ""
-    return f"{of.value:.3f}{unit} ({of.lower:.3f} to {of.upper:.3f})"
+        return "", ""
+    return f"{of.value:.3f}×", f"({of.lower:.3f} to {of.upper:.3f})"
 
 
 def _share(value: float, most: float) -> float:
     return min(1.0, max(0.0, value / most)) if most > 0 else 0.0
+
+
+def _inside(cell: _Cell) -> str:
+    spread = ""
+    if cell.spread:
+        style = 'style="white-space:nowrap"'
+        spread = f"<br><small {style}>{escape(cell.spread)}</small>"
+    return escape(cell.text) + spread + _bar(cell)
 
 
 def _bar(cell: _Cell) -> str:
