@@ -22,7 +22,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "client" / "python"))
 
 from fake_vision import FakeVision, Refusal, class_map, classes, objects, png
-from fovea import client, results, run_lengths
+from fovea import client, connection, results, run_lengths
 
 PICTURE = np.arange(5 * 7 * 3, dtype=np.uint8).reshape(5, 7, 3)
 
@@ -352,6 +352,11 @@ def test_timeouts_are_above_zero(timeout: float):
 def test_what_is_no_address_is_refused(address: str):
     with pytest.raises(ValueError, match="HOST:PORT"):
         client.Client(address)
+
+
+def test_a_key_is_not_printed_with_its_address():
+    address = connection.Address("box:8001", 30, api_key="secret")
+    assert "box:8001" in repr(address) and "secret" not in repr(address)
 
 
 def test_several_threads_call_at_the_same_time():
