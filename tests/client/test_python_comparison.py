@@ -73,7 +73,9 @@ def test_a_comparison_is_asked_for_and_read() -> None:
     assert knn.weights_of_attention == "self/dense" and knn.weight_bytes == 5 << 40
     assert found.control.verdict == "NO_DIFFERENCE"
     assert (found.rounds, found.threads, found.device) == (20, 2, "CPU")
-    assert found.images[0] == client.ComparedImage(64, 80, 0.5, 0.125)
+    assert found.images[0] == client.ComparedImage(64, 80)
+    assert knn.answers == [client.BriefAnswer("ring", 0.75, 0)] * 2
+    assert knn.decode_ms.median == 0.5 and knn.preprocess_ms.median == 0.125
 
 
 def test_each_model_is_asked_for_with_each_attention() -> None:

@@ -71,6 +71,7 @@ def test_attentions_over_the_same_weights(experiments: Server) -> None:
     assert "knn:k=0.5" in knn.attention and knn.weights_of_attention == dense.attention
     assert isinstance(knn.agreement, client.ClassAgreement)
     assert knn.agreement.images == 2
+    assert [one.label for one in dense.answers] == ["ring", "star"]
     for one in (dense, knn):
         assert 0 < one.attention_ms.median < one.compute.ms.median
         assert one.parameters == 829_578 and one.multiply_adds > 1e6

@@ -24,6 +24,7 @@ from fovea import connection
 from fovea.async_client import AsyncClient
 from fovea.async_image_stream import AsyncImageStream
 from fovea.comparison import (
+    BriefAnswer,
     ClassAgreement,
     ComparedImage,
     ComparedTime,
@@ -58,6 +59,7 @@ __all__ = [
     "Answer",
     "AsyncClient",
     "AsyncImageStream",
+    "BriefAnswer",
     "ClassAgreement",
     "ClassArea",
     "Classification",

@@ -100,6 +100,16 @@ class MapAgreement:
 
 
 @dataclasses.dataclass(frozen=True)
+class BriefAnswer:
+    """What stands first in the answer to an image."""
+
+    # The best class, the surest object's, the one with most pixels; without labels its number. Empty: nothing was found.
+    label: str
+    confidence: float  # or score, or share of the pixels
+    objects: int  # of detection: all that were found
+
+
+@dataclasses.dataclass(frozen=True)
 class ComparedVariant:
     model_name: str
     model_version: str
@@ -110,6 +120,8 @@ class ComparedVariant:
     untrained: bool  # the weights are random numbers: what is found means nothing
     compute: ComparedTime
     postprocess_ms: Quartiles
+    decode_ms: Quartiles  # of the images, prepared once for all variants of a model
+    preprocess_ms: Quartiles
     attention_ms: Quartiles  # of compute, what the operators of attention take
     images_per_second: float
     peak_bytes: int  # of a batch's tensors, without the weights
@@ -117,15 +129,15 @@ class ComparedVariant:
     parameters: int
     multiply_adds: int  # of one image
     agreement: ClassAgreement | ObjectAgreement | MapAgreement | None  # the baseline's
-    feature_cosine: float | None  # to the baseline's tokens behind the last block
+    # To the baseline's tokens behind the last block; None: of other shapes or weights.
+    feature_cosine: float | None
+    answers: list[BriefAnswer]  # to each image
 
 
 @dataclasses.dataclass(frozen=True)
 class ComparedImage:
     height: int
     width: int
-    decode_ms: float
-    preprocess_ms: float
 
 
 @dataclasses.dataclass(frozen=True)
@@ -175,6 +187,8 @@ class Comparison:
 
         whole = self.to_dict()
         rows = [_flat(variant) for variant in whole.pop("variants")]
+        for row in rows:
+            del row["answers"]  # a list for each image
         frame = pandas.DataFrame(rows)
         del whole["images"]
         frame.attrs.update(_flat(whole))
@@ -204,10 +218,7 @@ def comparison_of(message: Any) -> Comparison:
         batch_size=message.batch_size,
         threads=message.threads,
         device=message.device,
-        images=[
-            ComparedImage(one.height, one.width, one.decode_ms, one.preprocess_ms)
-            for one in message.images
-        ],
+        images=[ComparedImage(one.height, one.width) for one in message.images],
     )
 
 
@@ -221,6 +232,8 @@ def _variant_of(message: Any) -> ComparedVariant:
         untrained=message.untrained,
         compute=_time_of(message.compute),
         postprocess_ms=_quartiles_of(message.postprocess_ms),
+        decode_ms=_quartiles_of(message.decode_ms),
+        preprocess_ms=_quartiles_of(message.preprocess_ms),
         attention_ms=_quartiles_of(message.attention_ms),
         images_per_second=message.images_per_second,
         peak_bytes=message.peak_bytes,
@@ -229,6 +242,10 @@ def _variant_of(message: Any) -> ComparedVariant:
         multiply_adds=message.multiply_adds,
         agreement=_agreement_of(message),
         feature_cosine=_optional(message, "feature_cosine"),
+        answers=[
+            BriefAnswer(one.label, one.confidence, one.objects)
+            for one in message.answers
+        ],
     )
 
 
