@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Environment variables, includes, rows of docs/faults.md, ruff, formatting, thread-safety annotations, clang-tidy of the
+# Environment variables, includes, rows of docs/faults.md, ruff, mypy, formatting, thread-safety annotations, clang-tidy of the
 # torch-free parts: tests/lint.sh BUILD. `tests/lint.sh --quick`: the first four alone, which need no build and take seconds.
 # Exits 1 on any finding.
 set -uo pipefail
@@ -25,6 +25,10 @@ step "ruff"
 .venv/bin/ruff check $(git ls-files '*.py') || failed=1
 .venv/bin/ruff format --check $(git ls-files '*.py') || failed=1
 [ "$build" != --quick ] || exit $failed
+
+step "types of the Python package"
+# (mypy looks where it runs for its configuration.)
+(cd client/python && ../../.venv/bin/mypy --cache-dir "$OLDPWD/$build/mypy") || failed=1
 
 step "clang-format"
 git ls-files '*.h' '*.cc' '*.cu' | xargs clang-format-14 --dry-run -Werror || failed=1

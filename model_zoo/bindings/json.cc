@@ -82,6 +82,31 @@ const char* ResizeModeName(ResizeMode mode) {
   return "SHORTEST_EDGE";
 }
 
+const char* PrecisionName(Precision precision) {
+  return precision == Precision::kBf16 ? "BF16" : "FP32";
+}
+
+const char* ConventionsName(Conventions conventions) {
+  return conventions == Conventions::kTorchvision ? "TORCHVISION" : "MMDETECTION";
+}
+
+json ToJson(const Preprocessing& preprocessing) {
+  return {{"resize_mode", ResizeModeName(preprocessing.resize_mode)},
+          {"interpolation",
+           preprocessing.interpolation == Interpolation::kBicubic ? "BICUBIC" : "BILINEAR"},
+          {"crop_fraction", preprocessing.crop_fraction},
+          {"shorter_side", preprocessing.shorter_side},
+          {"longer_side", preprocessing.longer_side},
+          {"mean", preprocessing.mean},
+          {"std", preprocessing.std}};
+}
+
+json ToJson(const std::vector<ImageSize>& sizes) {
+  json array = json::array();
+  for (const ImageSize& size : sizes) array.push_back(json::array({size.height, size.width}));
+  return array;
+}
+
 const char* TypeName(ElementType type) {
   switch (type) {
     case ElementType::kByte:
@@ -134,8 +159,8 @@ ModelDescription DescriptionFromJson(std::string_view text) {
       }
     } else if (name == "precision" && (value == "FP32" || value == "BF16")) {
       description.precision = value == "BF16" ? Precision::kBf16 : Precision::kFp32;
-    } else if (name == "random_weights_seed") {
-      description.random_weights_seed = static_cast<uint64_t>(Count(name, value));
+    } else if (name == "random_weights_seed" && value.is_number_unsigned()) {
+      description.random_weights_seed = value.get<uint64_t>();
     } else if (name == "weights") {
       description.weights = Text(name, value);
     } else {
@@ -148,9 +173,63 @@ ModelDescription DescriptionFromJson(std::string_view text) {
   return description;
 }
 
-std::string FactsToJson(const Model& model) {
-  const ModelInfo& info = model.info();
-  const Preprocessing& preprocessing = info.preprocessing;
+std::string DescriptionToJson(const ModelDescription& description) {
+  json object = {{"backbone", description.backbone},
+                 {"attention", description.attention},
+                 {"task", NamesOf(description.task).in_description},
+                 {"head", description.head},
+                 {"detection",
+                  {{"conventions", ConventionsName(description.detection.conventions)},
+                   {"score_threshold", description.detection.score_threshold},
+                   {"nms_iou", description.detection.nms_iou},
+                   {"detections_per_image", description.detection.detections_per_image}}},
+                 {"head_channels", description.head_channels},
+                 {"image_height", description.image_height},
+                 {"image_width", description.image_width},
+                 {"further_sizes", ToJson(description.further_sizes)},
+                 {"precision", PrecisionName(description.precision)}};
+  // kNoClasses has no spelling there: a description on disk cannot say it either.
+  if (description.num_classes >= 0) object["num_classes"] = description.num_classes;
+  if (description.vit) {
+    const VitSizes& vit = *description.vit;
+    object["vit"] = {{"depth", vit.depth},
+                     {"width", vit.width},
+                     {"heads", vit.heads},
+                     {"patch_size", vit.patch},
+                     {"mlp_width", vit.mlp_width}};
+  }
+  if (description.random_weights_seed) {
+    object["random_weights_seed"] = *description.random_weights_seed;
+  }
+  if (!description.weights.empty()) object["weights"] = description.weights.string();
+  return object.dump();
+}
+
+Preprocessing PreprocessingFromJson(std::string_view text) try {
+  const json object = json::parse(text);
+  Preprocessing preprocessing;
+  object.at("crop_fraction").get_to(preprocessing.crop_fraction);
+  object.at("shorter_side").get_to(preprocessing.shorter_side);
+  object.at("longer_side").get_to(preprocessing.longer_side);
+  object.at("mean").get_to(preprocessing.mean);
+  object.at("std").get_to(preprocessing.std);
+  for (const ResizeMode mode : {ResizeMode::kShortestEdge, ResizeMode::kSquash, ResizeMode::kFit}) {
+    for (const Interpolation interpolation : {Interpolation::kBilinear, Interpolation::kBicubic}) {
+      preprocessing.resize_mode = mode;
+      preprocessing.interpolation = interpolation;
+      if (ToJson(preprocessing) == object) return preprocessing;
+    }
+  }
+  C10_THROW_ERROR(ValueError, "the preprocessing of a model has an unknown value or field");
+} catch (const json::exception& error) {
+  C10_THROW_ERROR(ValueError, std::string("the preprocessing of a model: ") + error.what());
+}
+
+std::string PreprocessingToJson(const Preprocessing& preprocessing) {
+  return ToJson(preprocessing).dump();
+}
+
+std::string FactsToJson(const ModelInfo& info, int64_t weight_bytes) {
   json outputs = json::array();
   for (const ModelInfo::Output& output : info.outputs) {
     outputs.push_back(
@@ -165,22 +244,15 @@ std::string FactsToJson(const Model& model) {
       {"attention", info.attention},
       {"image_height", info.image_height},
       {"image_width", info.image_width},
+      {"further_sizes", ToJson(info.further_sizes)},
       {"num_classes", info.num_classes},
       {"parameters", info.parameters},
       {"tokens", info.tokens},
       {"pixel_input", info.pixel_input == PixelInput::kBytes ? "BYTES" : "NORMALISED"},
-      {"preprocessing",
-       {{"resize_mode", ResizeModeName(preprocessing.resize_mode)},
-        {"interpolation",
-         preprocessing.interpolation == Interpolation::kBicubic ? "BICUBIC" : "BILINEAR"},
-        {"crop_fraction", preprocessing.crop_fraction},
-        {"shorter_side", preprocessing.shorter_side},
-        {"longer_side", preprocessing.longer_side},
-        {"mean", preprocessing.mean},
-        {"std", preprocessing.std}}},
+      {"preprocessing", ToJson(info.preprocessing)},
       {"outputs", outputs},
       {"features", features},
-      {"weight_bytes", model.weight_bytes()},
+      {"weight_bytes", weight_bytes},
   }
       .dump();
 }

@@ -1,5 +1,5 @@
 // torch.ops.fovea_models and torch.classes.fovea_models: the server's own loader and Prepare, from
-// Python.
+// Python. (trainable.cc: what trains.)
 #include <torch/custom_class.h>
 #include <torch/library.h>
 
@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "model_zoo/attention/registry/attentions.h"
+#include "model_zoo/bindings/contexts.h"
 #include "model_zoo/bindings/json.h"
 #include "model_zoo/bindings/run.h"
-#include "model_zoo/measures/layer_measures.h"
 #include "model_zoo/registry/backbones.h"
 #include "model_zoo/registry/load.h"
 
@@ -23,29 +23,6 @@ std::vector<at::Tensor> LoadAndRun(const ModelDescription& description, const at
 }
 
 namespace {
-
-// Keeps what a pass records, by "LAYER.NAME".
-class RecordingContext final : public ForwardContext {
- public:
-  bool Recording() const override { return true; }
-  void Record(std::string_view layer, std::string_view name, const at::Tensor& tensor) override {
-    records.insert_or_assign(std::string(layer) + "." + std::string(name), tensor.to(at::kFloat));
-  }
-
-  c10::Dict<std::string, at::Tensor> records;
-};
-
-class PicturesContext final : public ForwardContext {
- public:
-  explicit PicturesContext(const std::vector<std::vector<int64_t>>& contents)
-      : contents_(contents) {}
-  ImageSize Content(int64_t image, const ImageSize& /*input*/) const override {
-    return {contents_[image].at(0), contents_[image].at(1)};
-  }
-
- private:
-  const std::vector<std::vector<int64_t>>& contents_;
-};
 
 // A loaded model that Python keeps: for measuring, and for tests that run one model often.
 class PythonModel final : public torch::CustomClassHolder {
@@ -67,9 +44,7 @@ class PythonModel final : public torch::CustomClassHolder {
   // left corner.
   std::vector<at::Tensor> RunPictures(const at::Tensor& input,
                                       const std::vector<std::vector<int64_t>>& contents) const {
-    PicturesContext context(contents);
-    TORCH_CHECK_VALUE(static_cast<int64_t>(contents.size()) == input.size(0),
-                      "a height and a width for each image, not ", contents.size());
+    PicturesContext context(contents, input);
     return model_->Run(input, context);
   }
 
@@ -79,30 +54,25 @@ class PythonModel final : public torch::CustomClassHolder {
   }
 
   // Intermediate tensors, as the layers record them.
-  c10::Dict<std::string, at::Tensor> Records(const at::Tensor& input) const {
+  NamedTensors Records(const at::Tensor& input) const {
     RecordingContext context;
     model_->Run(input, context);
     return context.records;
   }
 
-  // KVT's measures of each layer, by "LAYER.MEASURE" (model_zoo/measures/layer_measures.h).
-  c10::Dict<std::string, at::Tensor> Measures(const at::Tensor& input) const {
-    MeasuringContext context;
+  NamedTensors Maps(const at::Tensor& input) const {
+    MapsContext context;
     model_->Run(input, context);
-    c10::Dict<std::string, at::Tensor> measures;
-    for (const LayerMeasures& layer : context.layers()) {
-      measures.insert(layer.layer + ".cosine_similarity", layer.cosine_similarity);
-      measures.insert(layer.layer + ".attention_norm_ratio", layer.attention_norm_ratio);
-      measures.insert(layer.layer + ".mlp_norm_ratio", layer.mlp_norm_ratio);
-      if (!layer.nonlocality.defined()) continue;  // a convolution has no weights
-      measures.insert(layer.layer + ".attention_standard_deviation",
-                      layer.attention_standard_deviation);
-      measures.insert(layer.layer + ".nonlocality", layer.nonlocality);
-    }
-    return measures;
+    return context.maps;
   }
 
-  std::string Facts() const { return FactsToJson(*model_); }
+  NamedTensors Measures(const at::Tensor& input) const {
+    MeasuringContext context;
+    model_->Run(input, context);
+    return ByName(context.layers());
+  }
+
+  std::string Facts() const { return FactsToJson(model_->info(), model_->weight_bytes()); }
 
  private:
   std::unique_ptr<Model> model_;
@@ -142,6 +112,7 @@ TORCH_LIBRARY(fovea_models, library) {
       .def("run_pictures", &PythonModel::RunPictures)
       .def("features", &PythonModel::Features)
       .def("records", &PythonModel::Records)
+      .def("maps", &PythonModel::Maps)
       .def("measures", &PythonModel::Measures)
       .def("facts", &PythonModel::Facts);
 }

@@ -1,6 +1,8 @@
 #include "model_zoo/folder/describe_model_folder.h"
 
+#include <algorithm>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -42,20 +44,33 @@ FolderOnDisk Read(const std::filesystem::path& folder) {
 }  // namespace
 
 models::ModelDescription DescribeModelFolder(const std::filesystem::path& folder) {
+  return DescribeModelVersion(folder, std::nullopt).description;
+}
+
+ModelVersionOnDisk DescribeModelVersion(const std::filesystem::path& folder,
+                                        std::optional<int64_t> version) {
   const auto [full, repository, model] = Read(folder);
   const std::string name = full.filename().string();
-  const absl::StatusOr<std::vector<int64_t>> served = ServedVersions(model);
-  if (!served.ok()) Throw(name, served.status());
-  models::ModelDescription description = model.spec.description;
-  for (const VersionFolderContents& version : model.versions) {
-    if (version.number != served->back()) continue;
-    if (!version.status.ok()) Throw(name, version.status);
-    if (!version.weights) continue;
-    const auto file = OpenWeights(*version.weights);
-    if (!file.ok()) Throw(name, file.status());
-    description.weights = full.parent_path() / version.weights->path;
+  if (!version) {
+    const absl::StatusOr<std::vector<int64_t>> served = ServedVersions(model);
+    if (!served.ok()) Throw(name, served.status());
+    version = served->back();
   }
-  return description;
+  const auto found = std::ranges::find(model.versions, *version, &VersionFolderContents::number);
+  if (found == model.versions.end()) {
+    throw std::runtime_error("model " + name + " has no version " + std::to_string(*version));
+  }
+  if (!found->status.ok()) Throw(name, found->status);
+  ModelVersionOnDisk described{.description = model.spec.description,
+                               .version = *version,
+                               .labels = model.labels,
+                               .untrained = model.spec.untrained};
+  if (found->weights) {
+    const auto file = OpenWeights(*found->weights);
+    if (!file.ok()) Throw(name, file.status());
+    described.description.weights = full.parent_path() / found->weights->path;
+  }
+  return described;
 }
 
 models::Preprocessing PreprocessingOfModelFolder(const std::filesystem::path& folder,

@@ -2,7 +2,11 @@
 // standard library and the model's description cross this header.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "model_zoo/model_description.h"
 
@@ -13,6 +17,18 @@ namespace fovea {
 // path, empty where they are random. Throws std::runtime_error with a sentence where the server
 // would not load it; the weights' content is not checked.
 models::ModelDescription DescribeModelFolder(const std::filesystem::path& folder);
+
+struct ModelVersionOnDisk {
+  models::ModelDescription description;  // as DescribeModelFolder's
+  int64_t version = 0;
+  std::vector<std::string> labels;  // by class; empty: it has none
+  bool untrained = false;           // its weights are random numbers
+};
+
+// The version of this number, whether its policy serves it or not; none: the newest that it serves.
+// Throws as DescribeModelFolder.
+ModelVersionOnDisk DescribeModelVersion(const std::filesystem::path& folder,
+                                        std::optional<int64_t> version);
 
 // How the model's pictures are prepared: as its backbone's `published`, with what the folder says
 // differently. Throws as DescribeModelFolder.

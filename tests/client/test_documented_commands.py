@@ -141,7 +141,7 @@ def test_the_example_streams_pictures(server: Server) -> None:
     pictures = sorted((ROOT / "client/examples").glob("*.jpg"))
     assert len(pictures) > 1
     done = subprocess.run(
-        [BUILD / "examples/stream_images", server.grpc, "shapes", *pictures],
+        [BUILD / "examples/stream", server.grpc, "shapes", *pictures],
         check=False,
         capture_output=True,
         text=True,

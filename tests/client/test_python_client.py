@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import inspect
+import io
 import json
 import pathlib
 import pickle
@@ -17,13 +18,14 @@ import time
 import grpc
 import numpy as np
 import pytest
+from PIL import Image
 from pycocotools import mask as coco
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "client" / "python"))
 
 from fake_vision import FakeVision, Refusal, class_map, classes, objects, png
-from fovea import client, results, retry, run_lengths
+from fovea import client, connection, results, retry, run_lengths
 
 PICTURE = np.arange(5 * 7 * 3, dtype=np.uint8).reshape(5, 7, 3)
 
@@ -35,17 +37,18 @@ def refuse(code: grpc.StatusCode, reason: str, message: str):
     return raise_it
 
 
-def test_vision_pb2_is_what_protoc_writes(tmp_path: pathlib.Path):
-    """Otherwise: protoc --proto_path=proto --python_out=client/python fovea/v1/vision.proto"""
+@pytest.mark.parametrize("proto", ["vision", "comparison"])
+def test_the_messages_are_what_protoc_writes(proto: str, tmp_path: pathlib.Path):
+    """Otherwise: protoc --proto_path=proto --python_out=client/python fovea/v1/{vision,comparison}.proto"""
     subprocess.check_call(
         ["protoc", "--proto_path=proto", f"--python_out={tmp_path}"]
-        + ["fovea/v1/vision.proto"],
+        + [f"fovea/v1/{proto}.proto"],
         cwd=ROOT,
     )
-    name = "fovea/v1/vision_pb2.py"
+    name = f"fovea/v1/{proto}_pb2.py"
     tracked = (ROOT / "client/python" / name).read_text()
     assert tracked == (tmp_path / name).read_text(), inspect.getdoc(
-        test_vision_pb2_is_what_protoc_writes
+        test_the_messages_are_what_protoc_writes
     )
 
 
@@ -130,9 +133,56 @@ def test_what_is_no_picture_is_refused_before_the_server_is_asked(picture: objec
         server.classify("m", [picture])
 
 
+def turned(image: Image.Image) -> bytes:
+    """A file whose EXIF says that its top is at the left."""
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    file = io.BytesIO()
+    image.save(file, "PNG", exif=exif)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("mode", ["RGB", "L", "P", "RGBA", "LA", "1", "CMYK", "I;16"])
+def test_pillows_images_of_any_mode_are_sent_as_rgb(mode: str):
+    sent: list[bytes] = []
+
+    def result(_: object, picture: bytes):
+        sent.append(picture)
+        return classes()
+
+    whole = Image.fromarray(np.full((3, 4), 0x8080, np.uint16))
+    image = whole if mode == "I;16" else Image.fromarray(PICTURE).convert(mode)
+    if mode in ("RGBA", "LA"):
+        image.putalpha(0)
+    with FakeVision(Classify=result) as fake, client.Client(fake.address) as server:
+        server.classify("m", [image])
+    pixels = results.pixels_of(sent[0])
+    assert pixels.shape == (*image.size[::-1], 3)
+    if mode in ("RGBA", "LA"):
+        assert (pixels == 255).all()  # transparency lies over white, as in a file
+    elif mode == "I;16":
+        assert (pixels == 0x80).all()
+    else:
+        np.testing.assert_array_equal(pixels, np.asarray(image.convert("RGB")))
+
+
+def test_pillows_images_are_sent_upright():
+    sent: list[bytes] = []
+
+    def result(_: object, picture: bytes):
+        sent.append(picture)
+        return classes()
+
+    opened = Image.open(io.BytesIO(turned(Image.fromarray(PICTURE))))
+    with FakeVision(Classify=result) as fake, client.Client(fake.address) as server:
+        server.classify("m", [opened])
+    np.testing.assert_array_equal(results.pixels_of(sent[0]), np.rot90(PICTURE, -1))
+
+
 def test_one_picture_that_is_not_in_a_list_is_refused():
     with client.Client("127.0.0.1:1") as server:
-        for picture in ("a.png", b"bytes", pathlib.Path("a.png")):
+        one = Image.fromarray(PICTURE)
+        for picture in ("a.png", b"bytes", pathlib.Path("a.png"), one):
             with pytest.raises(TypeError, match="list of pictures"):
                 server.classify("m", picture)
         with pytest.raises(TypeError, match="classes"):
@@ -163,6 +213,11 @@ def test_objects_come_as_arrays():
     assert some.labels == ["cat"] and some.size == (5, 7)
     np.testing.assert_array_equal(some.masks[0].array(), mask)
     assert some.masks[0].pixels == mask.sum()
+    np.testing.assert_array_equal(np.asarray(some.masks[0].image()), 255 * mask)
+    drawn = np.asarray(some.drawn(np.zeros((5, 7, 3), np.uint8)))
+    assert drawn[3, 4].tolist() != [0, 0, 0] and drawn[0, 0].tolist() == [0, 0, 0]
+    with pytest.raises(ValueError, match="9x7 pixels.*5x7"):
+        some.drawn(np.zeros((9, 7, 3), np.uint8))
     assert none.boxes.shape == (0, 4) and none.scores.shape == (0,)
     assert none.masks is None
 
@@ -182,6 +237,14 @@ def test_class_maps_come_with_their_type(kind: type):
     areas = {one.class_index: (one.label, one.pixels) for one in image.classes}
     assert areas[1] == ("cat", 1) and areas[3] == ("dog", 2) and areas[0] == ("", 1)
     assert image.confidence is None  # the server sent none
+    colours = np.asarray(image.image())
+    assert colours.shape == (2, 3, 3)
+    assert colours[0, 1].tolist() == [86, 180, 233]  # base/class_colour.h
+    assert (colours[1, 0] == colours[1, 1]).all() and (
+        colours[0, 0] != colours[0, 1]
+    ).any()
+    drawn = np.asarray(image.drawn(np.full((2, 3, 3), 255, np.uint8)))
+    assert drawn.min() > colours.min() and (drawn[0, 0] != drawn[0, 1]).any()
 
 
 def test_errors_have_the_servers_code_reason_and_sentence():
@@ -389,6 +452,11 @@ def test_what_is_no_address_is_refused(address: str):
         client.Client(address)
 
 
+def test_a_key_is_not_printed_with_its_address():
+    address = connection.Address("box:8001", 30, api_key="secret")
+    assert "box:8001" in repr(address) and "secret" not in repr(address)
+
+
 def test_several_threads_call_at_the_same_time():
     together = threading.Barrier(4, timeout=30)
 
@@ -415,7 +483,7 @@ class Blocked(importlib.abc.MetaPathFinder):
         if name.partition(".")[0] in {"torch", "timm", "safetensors", "huggingface_hub", "transformers", "scipy"}:
             raise ImportError(f"{name} is imported")
 sys.meta_path.insert(0, Blocked())
-import fovea.client
+import fovea, fovea.client
 import fovea.evaluation.command, fovea.evaluation.measure_of_task, fovea.evaluation.report
 try:
     import torch

@@ -14,17 +14,34 @@ from __future__ import annotations
 
 import functools
 import os
-import pathlib
-import re
 import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Self
 
 import grpc
 
+from fovea import connection
+from fovea.async_client import AsyncClient
+from fovea.async_image_stream import AsyncImageStream
+from fovea.comparison import (
+    BriefAnswer,
+    ClassAgreement,
+    ComparedImage,
+    ComparedTime,
+    ComparedVariant,
+    Comparison,
+    Estimate,
+    MapAgreement,
+    ObjectAgreement,
+    Progress,
+    Quartiles,
+    Variant,
+)
+from fovea.comparison_request import comparison_in, to_compare
 from fovea.errors import Error, TimedOut, Unreachable, check_timeout, error_of_call
 from fovea.image_stream import ImageStream, StreamedAnswer
-from fovea.requests import Picture, Request, to_classify, to_detect, to_segment
+from fovea.pictures import Picture
+from fovea.requests import Request, to_classify, to_detect, to_segment
 from fovea.results import (
     STAGES,
     Answer,
@@ -36,29 +53,38 @@ from fovea.results import (
     Result,
     Segmentation,
 )
-from fovea.retry import channel_options
-from fovea.v1 import vision_pb2
 
 __all__ = [
     "STAGES",
     "Answer",
+    "AsyncClient",
+    "AsyncImageStream",
+    "BriefAnswer",
+    "ClassAgreement",
     "ClassArea",
     "Classification",
     "Client",
+    "ComparedImage",
+    "ComparedTime",
+    "ComparedVariant",
+    "Comparison",
     "Detections",
     "Error",
+    "Estimate",
     "ImageStream",
     "InstanceMask",
+    "MapAgreement",
+    "ObjectAgreement",
     "Picture",
+    "Progress",
+    "Quartiles",
     "Receipt",
     "Segmentation",
     "StreamedAnswer",
     "TimedOut",
     "Unreachable",
+    "Variant",
 ]
-
-_MAX_MESSAGE_BYTES = 256 << 20
-_SERVICE = "/fovea.v1.VisionService/"
 
 
 class Client:
@@ -94,29 +120,30 @@ class Client:
         without `tls_ca`.
         OSError: a file that cannot be read.
         """
-        _check_address(address)
-        check_timeout(timeout)
-        self._address, self._timeout = address, timeout
-        self._metadata = [("authorization", f"Bearer {api_key}")] if api_key else []
-        options = [
-            ("grpc.max_send_message_length", -1),
-            ("grpc.max_receive_message_length", _MAX_MESSAGE_BYTES),
-            ("grpc.enable_http_proxy", 0),
-            *channel_options(max_attempts, balance),
-        ]
-        credentials = _credentials(tls_ca, tls_certificate, tls_key)
+        self._address = connection.Address(
+            address,
+            timeout,
+            tls_ca,
+            tls_certificate,
+            tls_key,
+            api_key,
+            max_attempts,
+            balance,
+        )
+        credentials = self._address.credentials()
         self._channel = (
-            grpc.insecure_channel(address, options)
+            grpc.insecure_channel(address, self._address.options())
             if credentials is None
-            else grpc.secure_channel(address, credentials, options)
+            else grpc.secure_channel(address, credentials, self._address.options())
         )
-        one, many = self._channel.unary_unary, self._channel.stream_stream
-        self._classify = self._method(one, "Classify", vision_pb2.ClassifyResponse)
-        self._detect = self._method(one, "Detect", vision_pb2.DetectResponse)
-        self._segment = self._method(one, "Segment", vision_pb2.SegmentResponse)
+        one = self._channel.unary_unary
+        self._classify = self._method(one, connection.CLASSIFY)
+        self._detect = self._method(one, connection.DETECT)
+        self._segment = self._method(one, connection.SEGMENT)
         self._stream_images = self._method(
-            many, "StreamImages", vision_pb2.StreamImagesResponse
+            self._channel.stream_stream, connection.STREAM_IMAGES
         )
+        self._compare = self._method(self._channel.unary_stream, connection.COMPARE)
 
     def close(self) -> None:
         """Ends the calls that are running, and refuses new ones, with CANCELLED."""
@@ -205,71 +232,89 @@ class Client:
         if ahead < 1:
             raise ValueError(f"ahead is {ahead}: it must be above zero")
 
-        def begin(messages: Iterator) -> Any:
+        def begin(messages: Iterator[Any]) -> Any:
             try:
                 return self._stream_images(messages, timeout=timeout)
             except ValueError as error:  # gRPC's, of a channel that is closed
-                raise _closed() from error
+                raise connection.closed() from error
 
         return ImageStream(
             begin,
-            lambda error: error_of_call(error, self._address, timeout),
+            lambda error: error_of_call(error, self._address.target, timeout),
             in_order=in_order,
             ahead=ahead,
-            request_timeout=self._timeout,
+            request_timeout=self._address.timeout,
         )
 
-    def _method(self, kind: Callable, name: str, response: Any) -> Callable:
-        call = kind(
-            _SERVICE + name,
-            request_serializer=lambda message: message.SerializeToString(),
-            response_deserializer=response.FromString,
+    def compare(
+        self,
+        models: str | Variant | Iterable[str | Variant],
+        pictures: Iterable[Picture],
+        *,
+        attentions: Iterable[str] = (),
+        rounds: int = 0,
+        max_rounds: int = 0,
+        max_seconds: float | None = None,
+        batch_size: int = 0,
+        threads: int = 0,
+        id: str = "",
+        progress: Callable[[Progress], object] | None = None,
+        timeout: float | None = None,
+    ) -> Comparison:
+        """What attention costs and changes: variants measured side by side by the server, on the same pictures.
+
+        models: each with each of `attentions` over its weights, or, without them, with its own; a Variant names its own
+        version and attention. Two to eight variants come of it; the first is the baseline. pictures: 1 to 64.
+        rounds: in which each variant runs twice, before the first look at the verdicts; 0: 20. max_rounds: at most, while a
+        verdict is missing; 0: ten times as many. max_seconds: after which no round begins once `rounds` are done; None: a
+        minute. batch_size: pictures in a batch; 0: one. threads: of the server's for models; 0: all.
+        progress: is called with each Progress that the server tells, on this thread; what it raises ends the comparison.
+        timeout: seconds for the whole; None: any time, not the client's own.
+        UNIMPLEMENTED: the server was not started with --enable-experiments.
+        """
+        check_timeout(timeout)
+        request = to_compare(
+            models,
+            pictures,
+            attentions=attentions,
+            rounds=rounds,
+            max_rounds=max_rounds,
+            max_seconds=max_seconds,
+            batch_size=batch_size,
+            threads=threads,
+            id=id,
         )
-        return functools.partial(call, metadata=self._metadata)
+        call = None
+        try:
+            call = self._compare(request, timeout=timeout)
+            for message in call:
+                comparison = comparison_in(message, progress)
+                if comparison is not None:
+                    return comparison
+        except grpc.RpcError as error:
+            raise error_of_call(error, self._address.target, timeout) from error
+        except ValueError as error:  # gRPC's, of a channel that is closed
+            if call is not None:
+                raise
+            raise connection.closed() from error
+        finally:
+            if call is not None:
+                call.cancel()  # nothing, where it has ended
+        raise Error("INTERNAL", "", "the server ended without a comparison")
+
+    def _method(self, kind: Callable[..., Any], method: connection.Method) -> Any:
+        call = kind(method.path, **method.codecs())
+        return functools.partial(call, metadata=self._address.metadata())
 
     def _ask(
-        self, method: Callable, request: Request[Result], timeout: float | None
+        self, method: Any, request: Request[Result], timeout: float | None
     ) -> Answer[Result]:
-        timeout = self._timeout if timeout is None else timeout
-        check_timeout(timeout)
+        timeout = self._address.timeout_of(timeout)
         start = time.monotonic()
         try:
             response = method(request.message, timeout=timeout)
         except grpc.RpcError as error:
-            raise error_of_call(error, self._address, timeout) from error
+            raise error_of_call(error, self._address.target, timeout) from error
         except ValueError as error:  # gRPC's, of a channel that is closed
-            raise _closed() from error
+            raise connection.closed() from error
         return request.expected.answer_of(response, time.monotonic() - start)
-
-
-def _closed() -> Error:
-    return Error("CANCELLED", "", "the client is closed")
-
-
-def _credentials(
-    tls_ca: str | os.PathLike[str] | None,
-    certificate: str | os.PathLike[str] | None,
-    key: str | os.PathLike[str] | None,
-) -> grpc.ChannelCredentials | None:
-    if (certificate is None) != (key is None):
-        raise ValueError("a certificate needs its key, and a key its certificate")
-    if tls_ca is None:
-        if certificate is not None:
-            raise ValueError("a certificate needs tls_ca: it is shown over TLS only")
-        return None
-    issuers, shown, its_key = (
-        None if file is None else pathlib.Path(file).read_bytes()
-        for file in (tls_ca, certificate, key)
-    )
-    return grpc.ssl_channel_credentials(issuers, its_key, shown)
-
-
-def _check_address(address: str) -> None:
-    """gRPC would take any text for a host and look for it."""
-    if "/" in address:
-        return  # a target as gRPC writes them
-    match = re.fullmatch(r"(\[[^\]]+\]|[^\[\]:]+):([0-9]{1,5})", address)
-    if match is None or not 1 <= int(match[2]) <= 65535:
-        raise ValueError(
-            f"{address!r} is no server address: write HOST:PORT, for example 127.0.0.1:8001"
-        )

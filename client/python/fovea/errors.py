@@ -35,7 +35,8 @@ class TimedOut(Error):
 def error_of_call(error: grpc.RpcError, address: str, timeout: float | None) -> Error:
     """Of a call to `address` that might take `timeout` seconds."""
     code = error.code().name
-    reason = dict(error.trailing_metadata() or ()).get("fovea-reason", "")
+    metadata: Any = error.trailing_metadata() or ()
+    reason = dict(metadata).get("fovea-reason", "")
     # What the server says has a reason. gRPC's own words name files of its sources and say little.
     if code == "UNAVAILABLE" and not reason:
         return Unreachable(

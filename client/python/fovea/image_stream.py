@@ -11,9 +11,9 @@ from typing import Any, Self, TypeVar
 import grpc
 
 from fovea.errors import Error, check_timeout, error_of_request
+from fovea.pictures import Picture
 from fovea.requests import (
     Expected,
-    Picture,
     Request,
     to_classify,
     to_detect,
@@ -37,6 +37,53 @@ class StreamedAnswer:
     error: Error | None  # what the request's own call would have raised
 
 
+def order_of(in_order: bool) -> Any:
+    wanted = vision_pb2.StreamImagesRequest
+    return wanted.IN_ORDER if in_order else wanted.AS_THEY_COME
+
+
+def message_of(request: Request[Any], order: Any, timeout: float | None) -> Any:
+    """A stream's message with this request. ValueError: `timeout` is not above zero."""
+    check_timeout(timeout)
+    return vision_pb2.StreamImagesRequest(
+        **{request.expected.task: request.message},
+        order=order,
+        # 0 would be none.
+        timeout_us=0
+        if timeout is None
+        else max(1, int(min(timeout * 1e6, _LONGEST_US))),
+    )
+
+
+def streamed_answer(
+    message: Any, expected: Expected[Any] | None, start: float
+) -> StreamedAnswer:
+    """The server's message, to a request that expects this and was written at `start`; None: to none that waits."""
+    answer: Answer[Any] | None = None
+    failed: Error | None = None
+    try:
+        answer = _answer_in(message, expected, start)
+    except Error as error:
+        failed = error
+    return StreamedAnswer(message.number, message.id, answer, failed)
+
+
+def _answer_in(
+    message: Any, expected: Expected[Any] | None, start: float
+) -> Answer[Any]:
+    kind = message.WhichOneof("answer")
+    if expected is None:
+        what = f"request {message.number}, which waits for no answer"
+        raise Error("INTERNAL", "", f"the server answered {what}")
+    if kind == "error":
+        raise error_of_request(message.error)
+    if kind is None:
+        raise Error("INTERNAL", "", "the server's answer has no result")
+    if kind != expected.task:
+        raise Error("INTERNAL", "", f"the server answered {kind} to {expected.task}")
+    return expected.answer_of(getattr(message, kind), time.monotonic() - start)
+
+
 class ImageStream:
     """Requests are written, answers are iterated over. Made by Client.stream; leaving `with` cancels what is under way.
 
@@ -50,7 +97,7 @@ class ImageStream:
 
     def __init__(
         self,
-        begin: Callable[[Iterator], Any],
+        begin: Callable[[Iterator[Any]], Any],
         error_of: Callable[[grpc.RpcError], Error],
         *,
         in_order: bool,
@@ -59,8 +106,7 @@ class ImageStream:
     ) -> None:
         """begin: makes gRPC's call that sends these messages."""
         self._error_of, self._request_timeout = error_of, request_timeout
-        wanted = vision_pb2.StreamImagesRequest
-        self._order = wanted.IN_ORDER if in_order else wanted.AS_THEY_COME
+        self._order = order_of(in_order)
         self._messages = _Messages(ahead)
         self._failure: Exception | None = None  # what `feed` met
         self._call = begin(self._messages)
@@ -189,29 +235,16 @@ class ImageStream:
             if self._failure is not None:
                 raise self._failure from None
             raise self._error_of(error) from error
-        answer: Answer | None = None
-        failed: Error | None = None
-        try:
-            answer = self._messages.answer_of(message)
-        except Error as error:
-            failed = error
-        return StreamedAnswer(message.number, message.id, answer, failed)
+        expected, start = self._messages.take(message.number)
+        return streamed_answer(message, expected, start)
 
     def cancel(self) -> None:
         """Drops the requests under way; the stream ends with CANCELLED. Nothing, where it has ended."""
         self._call.cancel()
 
-    def _write(self, request: Request, timeout: float | None) -> int:
+    def _write(self, request: Request[Any], timeout: float | None) -> int:
         timeout = self._request_timeout if timeout is None else timeout
-        check_timeout(timeout)
-        message = vision_pb2.StreamImagesRequest(
-            **{request.expected.task: request.message},
-            order=self._order,
-            # 0 would be none.
-            timeout_us=0
-            if timeout is None
-            else max(1, int(min(timeout * 1e6, _LONGEST_US))),
-        )
+        message = message_of(request, self._order, timeout)
         number = self._messages.put(message, request.expected)
         if number is not None:
             return number
@@ -235,10 +268,10 @@ class _Messages:
         self._finished = False
         self._count = 0
         # Whose answer has not been read, by number; with the time of writing.
-        self._waiting: dict[int, tuple[Expected, float]] = {}
+        self._waiting: dict[int, tuple[Expected[Any], float]] = {}
         self.stopped = False  # as the call has ended
 
-    def put(self, message: Any, expected: Expected) -> int | None:
+    def put(self, message: Any, expected: Expected[Any]) -> int | None:
         """The request's number. None: the call has ended. ValueError: nothing more was to be written."""
         with self._changed:
             self._changed.wait_for(
@@ -283,21 +316,9 @@ class _Messages:
             self._changed.notify_all()
             return message
 
-    def answer_of(self, message: Any) -> Answer:
-        """Error: the request failed, or this is no answer to it."""
+    def take(self, number: int) -> tuple[Expected[Any] | None, float]:
+        """What the request whose answer has come expects, and when it was written; None: no such one waits."""
         with self._changed:
-            expected, start = self._waiting.pop(message.number, (None, 0.0))
+            found = self._waiting.pop(number, (None, 0.0))
             self._changed.notify_all()
-        kind = message.WhichOneof("answer")
-        if expected is None:
-            what = f"request {message.number}, which waits for no answer"
-            raise Error("INTERNAL", "", f"the server answered {what}")
-        if kind == "error":
-            raise error_of_request(message.error)
-        if kind is None:
-            raise Error("INTERNAL", "", "the server's answer has no result")
-        if kind != expected.task:
-            raise Error(
-                "INTERNAL", "", f"the server answered {kind} to {expected.task}"
-            )
-        return expected.answer_of(getattr(message, kind), time.monotonic() - start)
+            return found

@@ -12,19 +12,19 @@ RuntimeError naming operator, argument and value. `kernels/*/<operator>/op.h` ho
 Token sets are [batch, heads, tokens, head_dim]; maps are [batch, heads, height, width, head_dim]; the last dimension is
 contiguous. Outputs are laid out so that moving the heads behind the tokens and flattening is a view.
 
-The operators live in libfovea_kernels.so, which `make build` makes, for one release of torch. It is looked for in
-FOVEA_KERNELS_LIBRARY (a file), then in the checkout this module lies in, or beside this module where that is installed:
-`pip install` copies it there.
+The operators live in libfovea_kernels.so (fovea.libraries says where it is looked for), which is built for one release
+of torch.
 """
 
 from __future__ import annotations
 
-import os
 import pathlib
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor
+
+from fovea import libraries
 
 __all__ = [
     "attention_standard_deviation",
@@ -60,50 +60,12 @@ __all__ = [
 ]
 
 
-_TORCH = "2.11"  # that the library is built for
-
-
 def library_path() -> pathlib.Path:
     """Where libfovea_kernels.so is. Raises ImportError where it is not."""
-    named = os.environ.get("FOVEA_KERNELS_LIBRARY")
-    if named:
-        path = pathlib.Path(named)
-        if not path.is_file():
-            raise ImportError(f"FOVEA_KERNELS_LIBRARY={named} is not a file")
-        return path
-    package = pathlib.Path(__file__).resolve().parent
-    checkout = package.parents[2]
-    in_checkout = (checkout / "kernels" / "CMakeLists.txt").is_file()
-    build = os.environ.get("FOVEA_BUILD", "build/release")
-    folder = checkout / build / "lib" if in_checkout else package
-    path = folder / "libfovea_kernels.so"
-    if not path.is_file():
-        again = (
-            "" if in_checkout else ", then `pip install ./client/python` there again"
-        )
-        raise ImportError(
-            f"{path} does not exist: run `make build` in Fovea's checkout{again}; or set FOVEA_KERNELS_LIBRARY to a "
-            "libfovea_kernels.so"
-        )
-    return path
+    return libraries.path_of("fovea_kernels")
 
 
-def _load() -> None:
-    path = library_path()
-    if torch.__version__.split(".")[:2] != _TORCH.split("."):
-        raise ImportError(
-            f"{path} is built for torch {_TORCH}, and this is torch {torch.__version__}: "
-            f"pip install 'torch=={_TORCH}.*'"
-        )
-    try:
-        torch.ops.load_library(path)
-    except OSError as error:
-        raise ImportError(
-            f"{path} cannot be loaded with torch {torch.__version__}: {error.__cause__ or error}"
-        ) from error
-
-
-_load()
+libraries.load("fovea_kernels")
 _ops = torch.ops.fovea
 
 

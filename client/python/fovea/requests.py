@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import io
-import os
-import pathlib
 from collections.abc import Callable, Iterable
-from typing import Any, Generic
-
-import numpy as np
-from PIL import Image
+from typing import Any, Generic, TypedDict
 
 from fovea.errors import Error
+from fovea.pictures import Picture, files_of
 from fovea.results import (
     Answer,
     Classification,
@@ -26,8 +21,32 @@ from fovea.results import (
 )
 from fovea.v1 import vision_pb2
 
-# A JPEG, PNG or WebP file: its bytes or its path; or pixels, uint8 [height, width, 3] RGB.
-Picture = bytes | str | os.PathLike | np.ndarray
+
+class ClassifyOptions(TypedDict, total=False):
+    """Of a call, by name; Client.classify says what they mean."""
+
+    top_k: int
+    version: str
+    priority: int
+
+
+class DetectOptions(TypedDict, total=False):
+    """Client.detect's."""
+
+    score_threshold: float
+    max_detections: int
+    classes: Iterable[str]
+    masks: bool
+    version: str
+    priority: int
+
+
+class SegmentOptions(TypedDict, total=False):
+    """Client.segment's."""
+
+    confidence: bool
+    version: str
+    priority: int
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,16 +86,16 @@ def to_classify(
     model: str,
     pictures: Iterable[Picture],
     *,
-    top_k: int,
-    version: str,
-    priority: int,
+    top_k: int = 5,
+    version: str = "",
+    priority: int = 0,
     id: str = "",
 ) -> Request[Classification]:
     message = vision_pb2.ClassifyRequest(
         model_name=model,
         model_version=version,
         id=id,
-        images=_files(pictures),
+        images=files_of(pictures),
         top_k=top_k,
         priority=priority,
     )
@@ -87,12 +106,12 @@ def to_detect(
     model: str,
     pictures: Iterable[Picture],
     *,
-    score_threshold: float,
-    max_detections: int,
-    classes: Iterable[str],
-    masks: bool,
-    version: str,
-    priority: int,
+    score_threshold: float = 0,
+    max_detections: int = 0,
+    classes: Iterable[str] = (),
+    masks: bool = False,
+    version: str = "",
+    priority: int = 0,
     id: str = "",
 ) -> Request[Detections]:
     wanted = vision_pb2.DetectRequest
@@ -100,7 +119,7 @@ def to_detect(
         model_name=model,
         model_version=version,
         id=id,
-        images=_files(pictures),
+        images=files_of(pictures),
         score_threshold=score_threshold,
         max_detections=max_detections,
         classes=_several(classes, "classes"),
@@ -114,16 +133,16 @@ def to_segment(
     model: str,
     pictures: Iterable[Picture],
     *,
-    confidence: bool,
-    version: str,
-    priority: int,
+    confidence: bool = False,
+    version: str = "",
+    priority: int = 0,
     id: str = "",
 ) -> Request[Segmentation]:
     message = vision_pb2.SegmentRequest(
         model_name=model,
         model_version=version,
         id=id,
-        images=_files(pictures),
+        images=files_of(pictures),
         confidence=confidence,
         priority=priority,
     )
@@ -140,28 +159,3 @@ def _several(texts: Iterable[str], name: str) -> list[str]:
     if isinstance(texts, str):
         raise TypeError(f"{name} is a text: give a list of texts")
     return list(texts)
-
-
-def _files(pictures: Iterable[Picture]) -> list[bytes]:
-    if isinstance(pictures, (str, bytes, os.PathLike)):
-        raise TypeError("pictures is one file: give a list of pictures")
-    return [_file(picture) for picture in pictures]
-
-
-def _file(picture: Picture) -> bytes:
-    if isinstance(picture, bytes):
-        return picture
-    if isinstance(picture, (str, os.PathLike)):
-        return pathlib.Path(picture).read_bytes()
-    if (
-        not isinstance(picture, np.ndarray)
-        or picture.dtype != np.uint8
-        or picture.shape[2:] != (3,)
-        or not picture.size
-    ):
-        raise TypeError(
-            "a picture is a file's bytes, its path, or pixels: uint8 [height, width, 3]"
-        )
-    file = io.BytesIO()
-    Image.fromarray(picture).save(file, "PNG", compress_level=1)
-    return file.getvalue()

@@ -8,9 +8,11 @@ import math
 from typing import Any, Generic, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 from PIL import Image
 
-from fovea import run_lengths
+from fovea import drawing, run_lengths
+from fovea.pictures import Picture
 
 STAGES = (
     "receive",
@@ -46,10 +48,10 @@ class Receipt:
 class Classification:
     """Of one picture; the most probable class first."""
 
-    classes: np.ndarray  # int64 [k]
+    classes: NDArray[np.int64]  # [k]
     labels: list[str]  # [k]; empty texts where the model has no labels
-    confidences: np.ndarray  # float32 [k]
-    logits: np.ndarray  # float32 [k]
+    confidences: NDArray[np.float32]  # [k]
+    logits: NDArray[np.float32]  # [k]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,22 +62,30 @@ class InstanceMask:
     size: tuple[int, int]  # of the picture: height, width
     pixels: int  # of the object
 
-    def array(self) -> np.ndarray:
-        """bool [height, width]."""
+    def array(self) -> NDArray[np.bool_]:
+        """[height, width]."""
         return run_lengths.decode(self.run_lengths, *self.size)
+
+    def image(self) -> Image.Image:
+        """255 where the object is, mode "L"."""
+        return drawing.image_of_mask(self.array())
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Detections:
     """Of one picture, by descending score; none is no error."""
 
-    # float32 [n, 4]: left, top, right, bottom, in pixels of the upright picture.
-    boxes: np.ndarray
-    scores: np.ndarray  # float32 [n]
-    classes: np.ndarray  # int64 [n]
+    # [n, 4]: left, top, right, bottom, in pixels of the upright picture.
+    boxes: NDArray[np.float32]
+    scores: NDArray[np.float32]  # [n]
+    classes: NDArray[np.int64]  # [n]
     labels: list[str]  # [n]; empty texts where the model has no labels
     masks: list[InstanceMask] | None  # [n]; None: not asked for
     size: tuple[int, int]  # of the upright picture: height, width
+
+    def drawn(self, picture: Picture) -> Image.Image:
+        """The picture, upright, with the objects in it. ValueError: it is not the one that they were found in."""
+        return drawing.objects_over(self, picture)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,10 +99,19 @@ class ClassArea:
 class Segmentation:
     """Of one picture, upright."""
 
-    class_map: np.ndarray  # uint8, or uint16 of more than 256 classes, [height, width]
+    # [height, width]; uint16 of more than 256 classes.
+    class_map: NDArray[np.uint8] | NDArray[np.uint16]
     classes: list[ClassArea]  # of the classes that it shows, the largest first
-    # uint8 [height, width]: 255 times the softmax of the pixel's class. None: not asked for.
-    confidence: np.ndarray | None
+    # [height, width]: 255 times the softmax of the pixel's class. None: not asked for.
+    confidence: NDArray[np.uint8] | None
+
+    def image(self) -> Image.Image:
+        """The colours of the pixels' classes."""
+        return drawing.image_of_classes(self)
+
+    def drawn(self, picture: Picture) -> Image.Image:
+        """The picture, upright, under the colours of its classes. ValueError: it is not the one that was segmented."""
+        return drawing.classes_over(self, picture)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -106,7 +125,8 @@ class Answer(Generic[Result]):
     untrained: bool  # the weights are random numbers: the results mean nothing
 
 
-def pixels_of(png: bytes) -> np.ndarray:
+def pixels_of(png: bytes) -> NDArray[Any]:
+    """uint8 or uint16."""
     with Image.open(io.BytesIO(png)) as image:
         pixels = np.asarray(image)
     # Older releases of Pillow read 16 bits as int32.

@@ -1,6 +1,7 @@
 """COCO's compressed run lengths of a mask, as a Fovea server and COCO's tools write them."""
 
 import numpy as np
+from numpy.typing import NDArray
 
 _BITS = 5  # of a character
 # Of a number, in characters: 30 bits, more than a picture has pixels. What is longer says no more, and pycocotools, which
@@ -38,7 +39,7 @@ def lengths(text: str, height: int, width: int) -> list[int]:
     return runs
 
 
-def decode(text: str, height: int, width: int) -> np.ndarray:
+def decode(text: str, height: int, width: int) -> NDArray[np.bool_]:
     """The mask [height, width], bool. ValueError: as `lengths`."""
     runs = lengths(text, height, width)
     inside = np.arange(len(runs)) % 2 == 1

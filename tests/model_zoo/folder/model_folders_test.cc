@@ -465,6 +465,20 @@ TEST(DescribeModelFolderTest, FindsTheNewestServedWeights) {
             std::filesystem::canonical(disk / "dense/10/model.safetensors"));
 }
 
+TEST(DescribeModelFolderTest, FindsAVersionByItsNumberWhatItsPolicySays) {
+  TempRepository disk;
+  disk.AddModel("dense", "", 9);
+  disk.AddVersion("dense", 10);
+  disk.Write("dense/labels.txt", "cat\ndog\n");
+  const ModelVersionOnDisk older = DescribeModelVersion(disk / "dense", 9);
+  EXPECT_EQ(older.version, 9);
+  EXPECT_EQ(older.description.weights,
+            std::filesystem::canonical(disk / "dense/9/model.safetensors"));
+  EXPECT_THAT(older.labels, ElementsAre("cat", "dog"));
+  EXPECT_EQ(DescribeModelVersion(disk / "dense", std::nullopt).version, 10);
+  EXPECT_THROW(DescribeModelVersion(disk / "dense", 11), std::runtime_error);
+}
+
 TEST(DescribeModelFolderTest, ThrowsASentence) {
   TempRepository disk;
   disk.Write("bad/model.textproto", "max_batch_size: x");

@@ -1,4 +1,4 @@
-// The smallest program with Fovea's C++ client: classify_image HOST:PORT MODEL IMAGE
+// The smallest program with Fovea's C++ client: classify HOST:PORT MODEL IMAGE
 #include <fstream>
 #include <iostream>
 #include <iterator>
@@ -7,7 +7,7 @@
 
 int main(int argc, char** argv) {
   if (argc != 4) {
-    std::cerr << "usage: classify_image HOST:PORT MODEL IMAGE\n";
+    std::cerr << "usage: classify HOST:PORT MODEL IMAGE\n";
     return 2;
   }
   auto client = fovea::client::Client::Connect(argv[1]);

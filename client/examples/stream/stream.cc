@@ -1,4 +1,4 @@
-// Pictures over one call, as a camera has them: stream_images HOST:PORT MODEL IMAGE...
+// Pictures over one call, as a camera has them: stream HOST:PORT MODEL IMAGE...
 #include <fstream>
 #include <iostream>
 #include <iterator>
@@ -10,7 +10,7 @@ namespace client = fovea::client;
 
 int main(int argc, char** argv) {
   if (argc < 4) {
-    std::cerr << "usage: stream_images HOST:PORT MODEL IMAGE...\n";
+    std::cerr << "usage: stream HOST:PORT MODEL IMAGE...\n";
     return 2;
   }
   auto server = client::Client::Connect(argv[1]);

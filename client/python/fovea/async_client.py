@@ -1,0 +1,205 @@
+"""Calls a Fovea server from asyncio; the same calls, results and errors as fovea.client.Client's.
+
+from fovea.client import AsyncClient
+
+async with AsyncClient("127.0.0.1:8001") as client:
+    one, other = await asyncio.gather(client.classify("shapes", ["a.jpg"]), client.classify("shapes", ["b.jpg"]))
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Iterable
+from typing import Any, Self, Unpack
+
+import grpc
+import grpc.aio
+
+from fovea import connection
+from fovea.async_image_stream import AsyncImageStream
+from fovea.comparison import Comparison, Progress, Variant
+from fovea.comparison_request import CompareOptions, comparison_in, to_compare
+from fovea.errors import Error, check_timeout, error_of_call
+from fovea.pictures import Picture
+from fovea.requests import (
+    ClassifyOptions,
+    DetectOptions,
+    Request,
+    SegmentOptions,
+    to_classify,
+    to_detect,
+    to_segment,
+)
+from fovea.results import Answer, Classification, Detections, Result, Segmentation
+
+
+class AsyncClient:
+    """A connection to a server, of one event loop: made and used in its coroutines.
+
+    Calls that are awaited together run at the same time, which lets the server run them in one batch. Cancelling a call's
+    task cancels the call in the server. Files are read, and pixels encoded, on a thread.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        *,
+        timeout: float | None = 30,
+        tls_ca: str | os.PathLike[str] | None = None,
+        tls_certificate: str | os.PathLike[str] | None = None,
+        tls_key: str | os.PathLike[str] | None = None,
+        api_key: str | None = None,
+        max_attempts: int = 4,
+        balance: bool = False,
+    ) -> None:
+        """As Client's, and its errors."""
+        self._address = connection.Address(
+            address,
+            timeout,
+            tls_ca,
+            tls_certificate,
+            tls_key,
+            api_key,
+            max_attempts,
+            balance,
+        )
+        credentials = self._address.credentials()
+        self._channel: Any = (
+            grpc.aio.insecure_channel(address, self._address.options())
+            if credentials is None
+            else grpc.aio.secure_channel(address, credentials, self._address.options())
+        )
+        one = self._channel.unary_unary
+        self._classify = self._method(one, connection.CLASSIFY)
+        self._detect = self._method(one, connection.DETECT)
+        self._segment = self._method(one, connection.SEGMENT)
+        self._stream_images = self._method(
+            self._channel.stream_stream, connection.STREAM_IMAGES
+        )
+        self._compare = self._method(self._channel.unary_stream, connection.COMPARE)
+        self._closed = False
+
+    async def close(self) -> None:
+        """Ends the calls that are running, and refuses new ones, with CANCELLED."""
+        self._closed = True
+        await self._channel.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def classify(
+        self,
+        model: str,
+        pictures: Iterable[Picture],
+        *,
+        timeout: float | None = None,
+        **options: Unpack[ClassifyOptions],
+    ) -> Answer[Classification]:
+        """As Client.classify, with its options."""
+        request = await asyncio.to_thread(to_classify, model, pictures, **options)
+        return await self._ask(self._classify, request, timeout)
+
+    async def detect(
+        self,
+        model: str,
+        pictures: Iterable[Picture],
+        *,
+        timeout: float | None = None,
+        **options: Unpack[DetectOptions],
+    ) -> Answer[Detections]:
+        """As Client.detect, with its options."""
+        request = await asyncio.to_thread(to_detect, model, pictures, **options)
+        return await self._ask(self._detect, request, timeout)
+
+    async def segment(
+        self,
+        model: str,
+        pictures: Iterable[Picture],
+        *,
+        timeout: float | None = None,
+        **options: Unpack[SegmentOptions],
+    ) -> Answer[Segmentation]:
+        """As Client.segment, with its options."""
+        request = await asyncio.to_thread(to_segment, model, pictures, **options)
+        return await self._ask(self._segment, request, timeout)
+
+    def stream(
+        self, *, in_order: bool = True, ahead: int = 128, timeout: float | None = None
+    ) -> AsyncImageStream:
+        """As Client.stream: many requests over one call."""
+        check_timeout(timeout)
+        if ahead < 1:
+            raise ValueError(f"ahead is {ahead}: it must be above zero")
+        self._check_open()
+        return AsyncImageStream(
+            self._stream_images(timeout=timeout, metadata=self._address.metadata()),
+            lambda error: error_of_call(error, self._address.target, timeout),
+            in_order=in_order,
+            ahead=ahead,
+            request_timeout=self._address.timeout,
+        )
+
+    async def compare(
+        self,
+        models: str | Variant | Iterable[str | Variant],
+        pictures: Iterable[Picture],
+        *,
+        progress: Callable[[Progress], object] | None = None,
+        timeout: float | None = None,
+        **options: Unpack[CompareOptions],
+    ) -> Comparison:
+        """As Client.compare, with its options."""
+        check_timeout(timeout)
+        request = await asyncio.to_thread(to_compare, models, pictures, **options)
+        call = self._begin(self._compare, request, timeout)
+        try:
+            async for message in call:
+                comparison = comparison_in(message, progress)
+                if comparison is not None:
+                    return comparison
+        except grpc.RpcError as error:
+            raise error_of_call(error, self._address.target, timeout) from error
+        except asyncio.CancelledError:
+            self._raise_if_closed()
+            raise
+        finally:
+            call.cancel()  # nothing, where it has ended
+        raise Error("INTERNAL", "", "the server ended without a comparison")
+
+    def _method(self, kind: Callable[..., Any], method: connection.Method) -> Any:
+        return kind(method.path, **method.codecs())
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise connection.closed()
+
+    def _begin(self, method: Any, message: Any, timeout: float | None) -> Any:
+        self._check_open()
+        return method(message, timeout=timeout, metadata=self._address.metadata())
+
+    async def _ask(
+        self, method: Any, request: Request[Result], timeout: float | None
+    ) -> Answer[Result]:
+        timeout = self._address.timeout_of(timeout)
+        start = time.monotonic()
+        call = self._begin(method, request.message, timeout)
+        try:
+            response = await call
+        except grpc.RpcError as error:
+            raise error_of_call(error, self._address.target, timeout) from error
+        except asyncio.CancelledError:
+            call.cancel()
+            self._raise_if_closed()
+            raise
+        return request.expected.answer_of(response, time.monotonic() - start)
+
+    def _raise_if_closed(self) -> None:
+        """Of a call that was cancelled: by `close`, or with the task that awaits it, which it leaves alone."""
+        task = asyncio.current_task()
+        if self._closed and (task is None or task.cancelling() == 0):
+            raise connection.closed() from None

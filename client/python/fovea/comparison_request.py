@@ -1,0 +1,95 @@
+"""What fovea.client asks of a comparison, and how its answers are read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, TypedDict
+
+from fovea.comparison import Comparison, Progress, Variant, comparison_of
+from fovea.errors import Error
+from fovea.pictures import Picture, files_of
+from fovea.v1 import comparison_pb2
+
+
+class CompareOptions(TypedDict, total=False):
+    """Of a call, by name; Client.compare says what they mean."""
+
+    attentions: Iterable[str]
+    rounds: int
+    max_rounds: int
+    max_seconds: float | None
+    batch_size: int
+    threads: int
+    id: str
+
+
+def to_compare(
+    models: str | Variant | Iterable[str | Variant],
+    pictures: Iterable[Picture],
+    *,
+    attentions: Iterable[str] = (),
+    rounds: int = 0,
+    max_rounds: int = 0,
+    max_seconds: float | None = None,
+    batch_size: int = 0,
+    threads: int = 0,
+    id: str = "",
+) -> Any:
+    """The request's message. ValueError: numbers that mean nothing, or a Variant whose attention is named twice."""
+    if max_seconds is not None and not 0 < max_seconds < 1e9:
+        raise ValueError(f"max_seconds is {max_seconds}: it must be above zero")
+    return comparison_pb2.CompareRequest(
+        variants=[
+            comparison_pb2.Variant(
+                model_name=one.model,
+                model_version=one.version,
+                attention=one.attention,
+            )
+            for one in _variants(models, attentions)
+        ],
+        images=files_of(pictures),
+        id=id,
+        rounds=rounds,
+        max_rounds=max_rounds,
+        # 0 would be a minute.
+        max_time_us=0 if max_seconds is None else max(1, int(max_seconds * 1e6)),
+        batch_size=batch_size,
+        threads=threads,
+    )
+
+
+def comparison_in(
+    message: Any, progress: Callable[[Progress], object] | None
+) -> Comparison | None:
+    """What a message of the server brings; None: the comparison goes on, as `progress` has been told."""
+    kind = message.WhichOneof("update")
+    if kind == "comparison":
+        return comparison_of(message.comparison)
+    if kind != "progress":
+        raise Error("INTERNAL", "", "the server's message tells nothing")
+    if progress is not None:
+        told = message.progress
+        phases = comparison_pb2.ComparisonProgress.Phase
+        name = phases.Name(told.phase) if told.phase in phases.values() else ""
+        progress(Progress(name, told.done, told.total))
+    return None
+
+
+def _variants(
+    models: str | Variant | Iterable[str | Variant], attentions: Iterable[str]
+) -> list[Variant]:
+    if isinstance(attentions, str):
+        raise TypeError("attentions is a text: give a list of texts")
+    texts = list(attentions)
+    several = [models] if isinstance(models, (str, Variant)) else list(models)
+    found = []
+    for model in several:
+        one = model if isinstance(model, Variant) else Variant(model)
+        if one.attention and texts:
+            raise ValueError(
+                f"the variant of {one.model} has an attention of its own: name it there or in attentions"
+            )
+        found += [
+            Variant(one.model, one.version, text) for text in texts or [one.attention]
+        ]
+    return found

@@ -1,0 +1,207 @@
+"""A comparison for people: a table in HTML, as notebooks show it, and one in plain text.
+
+The HTML has no script and no colours of its own but for the bars: texts and lines are the page's, light or dark.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from html import escape
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fovea.comparison import (
+        ComparedTime,
+        ComparedVariant,
+        Comparison,
+        Estimate,
+        Quartiles,
+    )
+
+_VERDICTS = {
+    "": "baseline",
+    "FASTER": "faster",
+    "SLOWER": "slower",
+    "NO_DIFFERENCE": "no difference",
+    "FEW_ROUNDS": "none: too few rounds",
+    "UNSTEADY": "none: times unsteady",
+    "CONTROL_OFF": "none: the control is off",
+    "WIDE": "none: interval too wide",
+}
+# Seen on white as on black; of Okabe and Ito's, as everywhere in Fovea.
+_BAR = "#0072b2"
+_PART = "#e69f00"
+
+
+@dataclasses.dataclass(frozen=True)
+class _Cell:
+    text: str
+    spread: str = ""  # the interval around it
+    # Shares of the cell's width: the bar, and of it the part in another colour.
+    bar: float | None = None
+    part: float = 0
+
+
+def html(comparison: Comparison) -> str:
+    """A table and what is to be known of it. Every text of the server's is escaped."""
+    head, *body = _rows(comparison)
+    cell = 'style="text-align:left;padding:2px 8px;vertical-align:top"'
+    lines = [
+        '<div class="fovea-comparison">',
+        '<table style="border-collapse:collapse;color:inherit">',
+        f"<caption {cell}>{escape(_title(comparison))}</caption>",
+        "<thead><tr>",
+        *(f'<th scope="col" {cell}>{escape(one.text)}</th>' for one in head),
+        "</tr></thead><tbody>",
+    ]
+    for row in body:
+        lines.append("<tr>")
+        lines += [f"<td {cell}>{_inside(one)}</td>" for one in row]
+        lines.append("</tr>")
+    lines.append("</tbody></table>")
+    lines += [f"<p><small>{escape(note)}</small></p>" for note in _notes(comparison)]
+    lines.append("</div>")
+    return "\n".join(lines)
+
+
+def plain(comparison: Comparison) -> str:
+    rows = [
+        [f"{one.text} {one.spread}".rstrip() for one in row]
+        for row in _rows(comparison)
+    ]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = [
+        "  ".join(
+            text.ljust(width) for text, width in zip(row, widths, strict=True)
+        ).rstrip()
+        for row in rows
+    ]
+    return "\n".join([_title(comparison), *lines, *_notes(comparison)])
+
+
+def _rows(comparison: Comparison) -> list[list[_Cell]]:
+    """The head, then a row for each variant, then the control."""
+    variants = comparison.variants
+    slowest = max((one.compute.ms.median for one in variants), default=0)
+    fullest = max((one.peak_bytes for one in variants), default=0)
+    several = len({one.model_name for one in variants}) > 1
+    head = ["model"] if several else []
+    head += ["attention", "compute ms", "to the baseline", "verdict", "attention ms"]
+    head += ["images/s", "peak MiB", "G multiply-adds", "agreement"]
+    rows = [[_Cell(text) for text in head]]
+    for one in variants:
+        time = one.compute.ms.median
+        row = [_Cell(one.model_name)] if several else []
+        row += [
+            _Cell(one.attention),
+            _Cell(
+                *_median(one.compute.ms),
+                _share(time, slowest),
+                _share(one.attention_ms.median, slowest),
+            ),
+            _Cell(*_ratio(one.compute.ratio)),
+            _Cell(_VERDICTS.get(one.compute.verdict, one.compute.verdict)),
+            _Cell(*_median(one.attention_ms)),
+            _Cell(f"{one.images_per_second:.1f}"),
+            _Cell(
+                f"{one.peak_bytes / 2**20:.1f}",
+                bar=_share(one.peak_bytes, fullest),
+            ),
+            _Cell(f"{one.multiply_adds / 1e9:.3f}"),
+            _Cell(_agreement(one)),
+        ]
+        rows.append(row)
+    if variants:
+        rows.append(_control(comparison.control, several))
+    return rows
+
+
+def _control(control: ComparedTime, several: bool) -> list[_Cell]:
+    row = [_Cell("")] if several else []
+    row += [_Cell("the first one again"), _Cell(*_median(control.ms))]
+    row += [_Cell(*_ratio(control.ratio)), _Cell("control")]
+    return row + [_Cell("")] * 5
+
+
+def _title(comparison: Comparison) -> str:
+    names = dict.fromkeys(one.model_name for one in comparison.variants)
+    pictures = len(comparison.images)
+    return (
+        f"{', '.join(names)} on {comparison.device}, {comparison.threads} threads: "
+        f"{comparison.rounds} rounds, batches of {comparison.batch_size}, "
+        f"{pictures} picture{'' if pictures == 1 else 's'}"
+    )
+
+
+def _notes(comparison: Comparison) -> list[str]:
+    notes = ["Times are medians with quartiles, ratios with a 95% interval."]
+    for one in comparison.variants:
+        if one.weights_of_attention:
+            notes.append(
+                f"{one.model_name} with {one.attention}: same weights, not fine-tuned "
+                f"(the model's own attention is {one.weights_of_attention})."
+            )
+    untrained = dict.fromkeys(
+        one.model_name for one in comparison.variants if one.untrained
+    )
+    notes += [
+        f"{name} is untrained: what it finds means nothing." for name in untrained
+    ]
+    return notes
+
+
+def _agreement(variant: ComparedVariant) -> str:
+    from fovea.comparison import ClassAgreement, MapAgreement, ObjectAgreement
+
+    told: list[str] = []
+    match variant.agreement:
+        case ClassAgreement() as one:
+            told.append(f"same class {one.same_top1} of {one.images}")
+            told.append(f"KL {one.kl_divergence:.3g}")
+        case ObjectAgreement() as one:
+            told.append(
+                f"{one.matched} of {one.baseline_objects} objects, {one.objects} found"
+            )
+            told.append(f"box IoU {one.mean_box_iou:.3f}")
+            if one.mean_mask_iou is not None:
+                told.append(f"mask IoU {one.mean_mask_iou:.3f}")
+        case MapAgreement() as one:
+            told.append(f"{100 * one.same_pixels:.1f} % of pixels")
+            told.append(f"mIoU {one.mean_iou:.3f}")
+    if variant.feature_cosine is not None:
+        told.append(f"cosine {variant.feature_cosine:.4f}")
+    return ", ".join(told)
+
+
+def _median(of: Quartiles) -> tuple[str, str]:
+    return f"{of.median:.3f}", f"({of.lower:.3f} to {of.upper:.3f})"
+
+
+def _ratio(of: Estimate | None) -> tuple[str, str]:
+    if of is None:
+        return "", ""
+    return f"{of.value:.3f}×", f"({of.lower:.3f} to {of.upper:.3f})"
+
+
+def _share(value: float, most: float) -> float:
+    return min(1.0, max(0.0, value / most)) if most > 0 else 0.0
+
+
+def _inside(cell: _Cell) -> str:
+    spread = ""
+    if cell.spread:
+        style = 'style="white-space:nowrap"'
+        spread = f"<br><small {style}>{escape(cell.spread)}</small>"
+    return escape(cell.text) + spread + _bar(cell)
+
+
+def _bar(cell: _Cell) -> str:
+    if cell.bar is None:
+        return ""
+    part = min(cell.part, cell.bar)
+    return (
+        '<div aria-hidden="true" style="height:4px;margin-top:2px;display:flex">'
+        f'<span style="width:{100 * part:.1f}%;background:{_PART}"></span>'
+        f'<span style="width:{100 * (cell.bar - part):.1f}%;background:{_BAR}"></span>'
+        "</div>"
+    )
