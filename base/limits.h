@@ -93,7 +93,7 @@ inline constexpr int64_t kMaxComparisonSeconds = 3600;
 // Of one sweep, besides.
 inline constexpr int64_t kMaxSweptValues = 32;
 inline constexpr int64_t kMaxSweptRounds = 1000;
-inline constexpr int kMaxSweptSide = 2048;  // pixels
+inline constexpr int kMaxSweptSide = 2048;          // pixels
 inline constexpr size_t kMaxAttentionBytes = 1024;  // of an attention's text
 
 // Connections and the server's end.

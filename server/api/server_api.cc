@@ -184,8 +184,9 @@ absl::StatusOr<std::vector<SharedMemoryRegionInfo>> ServerApi::SharedMemoryStatu
 void ServerApi::Compare(CompareRequest request, CancellationPtr cancellation,
                         ComparisonRunner::Progress progress, ComparisonRunner::Done done) {
   if (options_.comparisons == nullptr) {
-    done(Unimplemented("compare.disabled",
-                       "this server runs no comparisons: --enable-experiments starts one that does"));
+    done(Unimplemented(
+        "compare.disabled",
+        "this server runs no comparisons: --enable-experiments starts one that does"));
     return;
   }
   options_.comparisons->Compare(std::move(request), std::move(cancellation), std::move(progress),

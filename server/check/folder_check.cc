@@ -52,10 +52,10 @@ absl::Status CheckWeights(const VersionFolderContents& version) {
 // Loads the version as a server does, and lets it go again.
 absl::Status TryVersion(const ModelFolderContents& model, const VersionFolderContents& version,
                         const ServableFactory& factory, bool ask_canaries) {
-  FOVEA_ASSIGN_OR_RETURN(std::shared_ptr<Servable> servable,
-                         LoadVersion(model, version, /*sent=*/false, factory,
-                                     std::make_shared<Cancellation>(),
-                                     /*on_lost=*/nullptr));
+  FOVEA_ASSIGN_OR_RETURN(
+      std::shared_ptr<Servable> servable,
+      LoadVersion(model, version, /*sent=*/false, factory, std::make_shared<Cancellation>(),
+                  /*on_lost=*/nullptr));
   if (!ask_canaries || !version.canary) return absl::OkStatus();
   FOVEA_ASSIGN_OR_RETURN(const Canary canary, ReadCanaryOf(model, version));
   Janitor janitor;  // a request lets go of its version on a thread of the version's own

@@ -136,7 +136,8 @@ absl::Status BatchExecutor::CheckMemory(int64_t input_bytes, int64_t pass_bytes)
       absl::StrFormat("batches of %d in %d instances need about %.1f GiB of memory, and %.1f GiB "
                       "are free: lower max_batch_size%s",
                       options_.max_batch_size, divided ? 1 : lanes, std::ldexp(needed, -30),
-                      std::ldexp(*available, -30), divided ? ", or set instance_group.count: 1" : " or instance_group.count"));
+                      std::ldexp(*available, -30),
+                      divided ? ", or set instance_group.count: 1" : " or instance_group.count"));
 }
 
 int64_t BatchExecutor::InputBytesPerImage(const models::ImageSize& size) const {

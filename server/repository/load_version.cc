@@ -10,8 +10,8 @@
 namespace fovea {
 
 absl::StatusOr<std::shared_ptr<Servable>> LoadVersion(
-    const ModelFolderContents& model, const VersionFolderContents& version,
-    bool sent, const ServableFactory& factory, CancellationPtr cancellation,
+    const ModelFolderContents& model, const VersionFolderContents& version, bool sent,
+    const ServableFactory& factory, CancellationPtr cancellation,
     std::function<void(const absl::Status&)> on_lost) {
   FOVEA_RETURN_IF_ERROR(version.status);
   VersionToLoad parsed{.name = model.spec.description.name,

@@ -19,8 +19,8 @@ namespace fovea {
 // read, or there are as many labels as the model has no classes; UNAVAILABLE where the file changed
 // before the model was ready.
 absl::StatusOr<std::shared_ptr<Servable>> LoadVersion(
-    const ModelFolderContents& model, const VersionFolderContents& version,
-    bool sent, const ServableFactory& factory, CancellationPtr cancellation,
+    const ModelFolderContents& model, const VersionFolderContents& version, bool sent,
+    const ServableFactory& factory, CancellationPtr cancellation,
     std::function<void(const absl::Status&)> on_lost);
 
 }  // namespace fovea

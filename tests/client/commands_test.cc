@@ -146,10 +146,16 @@ class Compare : public FoveaTest {
 };
 
 TEST_F(Compare, AsksForEachAttentionOverEachModel) {
-  const Outcome outcome =
-      Run({Image("a.jpg"), Image("b.jpg"), "--model", "dense", "--model", "knn/1", "--attention",
-           "knn:k=5", "--attention", "knn:k=9", "--rounds", "30", "--max-rounds", "70",
-           "--max-time", "2s", "--batch", "4", "--threads", "1"});
+  const Outcome outcome = Run({Image("a.jpg"), Image("b.jpg"),
+                               "--model",      "dense",
+                               "--model",      "knn/1",
+                               "--attention",  "knn:k=5",
+                               "--attention",  "knn:k=9",
+                               "--rounds",     "30",
+                               "--max-rounds", "70",
+                               "--max-time",   "2s",
+                               "--batch",      "4",
+                               "--threads",    "1"});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
   const auto asked = server_.compared();
   ASSERT_EQ(asked.size(), 1u);
@@ -158,8 +164,8 @@ TEST_F(Compare, AsksForEachAttentionOverEachModel) {
     variants.push_back(variant.model_name() + "/" + variant.model_version() + " " +
                        variant.attention());
   }
-  EXPECT_THAT(variants, ElementsAre("dense/ knn:k=5", "dense/ knn:k=9", "knn/1 knn:k=5",
-                                    "knn/1 knn:k=9"));
+  EXPECT_THAT(variants,
+              ElementsAre("dense/ knn:k=5", "dense/ knn:k=9", "knn/1 knn:k=5", "knn/1 knn:k=9"));
   EXPECT_EQ(asked[0].images_size(), 2);
   EXPECT_EQ(asked[0].rounds(), 30);
   EXPECT_EQ(asked[0].max_rounds(), 70);
@@ -228,8 +234,8 @@ TEST_F(Compare, WritesARowForEachVariant) {
 
 TEST_F(Compare, WritesAPageThatNeedsNoOtherFile) {
   const std::string path = folder_ / "report.html";
-  const Outcome outcome = Run({Image("a.jpg"), "--model", "dense", "--attention", "knn:k=5",
-                               "--report", path});
+  const Outcome outcome =
+      Run({Image("a.jpg"), "--model", "dense", "--attention", "knn:k=5", "--report", path});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
   std::ifstream file(path);
   std::ostringstream read;

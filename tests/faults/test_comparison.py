@@ -90,9 +90,7 @@ def test_row_83_what_cannot_be_compared_is_said(ask: Ask, start_server) -> None:
     expect(said(OWN, ("shapes", "axial")), "FAILED_PRECONDITION", "model.load_failed")
     expect(said(OWN, ("shapes", "k?nn")), "FAILED_PRECONDITION", "model.load_failed")
     expect(said(OWN, ("nobody", "")), "NOT_FOUND", "model.")
-    expect(
-        said(OWN, ("detector_dense", "")), "INVALID_ARGUMENT", "compare.other_task"
-    )
+    expect(said(OWN, ("detector_dense", "")), "INVALID_ARGUMENT", "compare.other_task")
     plain = start_server("--model-repository", DEMO)
     expect(refusal(ask, plain, OWN, KNN), "UNIMPLEMENTED", "compare.disabled")
 

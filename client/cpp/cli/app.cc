@@ -279,9 +279,8 @@ void AddRepositoryCommands(CLI::App& app, RepositoryOptions& load, RepositoryOpt
 }
 
 template <typename Command>
-int WithClient(const ServerAccess& server, const ConnectOptions& options, const Console& console,
-               Command command) {
-  const auto client = Connect(server, options);
+int WithClient(const ServerAccess& server, const Console& console, Command command) {
+  const auto client = Connect(server);
   if (absl::IsInvalidArgument(client.status())) {
     return ReportUsage(console, std::string(client.status().message()));
   }
@@ -352,9 +351,7 @@ int RunFovea(const std::vector<std::string>& arguments, const Console& console) 
   const CLI::App& command = *app.get_subcommands().front();
   const std::string name = command.get_name();
   if (IsCompanionCommand(name)) return RunCompanionCommand(command, options.server, console);
-  ConnectOptions connection;
-  if (name == "compare") connection.max_attempts = 1;  // it measures single calls
-  return WithClient(options.server, connection, console, [&](Client& client) -> int {
+  return WithClient(options.server, console, [&](Client& client) -> int {
     if (name == "models") return RunModels(client, options.models, console);
     if (name == "health") return RunHealth(client, options.health, console);
     if (name == "classify") return RunClassify(client, options.classify, console);

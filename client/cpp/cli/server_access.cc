@@ -46,8 +46,8 @@ void AddServerAccess(CLI::App& app, ServerAccess& access) {
       ->type_name("KEY");
 }
 
-absl::StatusOr<std::unique_ptr<Client>> Connect(const ServerAccess& access,
-                                                ConnectOptions options) {
+absl::StatusOr<std::unique_ptr<Client>> Connect(const ServerAccess& access) {
+  ConnectOptions options;
   options.api_key = access.api_key;
   for (const auto& [path, text] : {std::pair(&access.tls_ca, &options.tls_ca),
                                    std::pair(&access.tls_cert, &options.tls_certificate),

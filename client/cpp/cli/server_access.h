@@ -21,9 +21,7 @@ struct ServerAccess {
 
 void AddServerAccess(CLI::App& app, ServerAccess& access);
 
-// `options`: but for what `access` says. Client::Connect's errors; INVALID_ARGUMENT too where a
-// file cannot be read.
-absl::StatusOr<std::unique_ptr<Client>> Connect(const ServerAccess& access,
-                                                ConnectOptions options = {});
+// Client::Connect's errors; INVALID_ARGUMENT too where a file cannot be read.
+absl::StatusOr<std::unique_ptr<Client>> Connect(const ServerAccess& access);
 
 }  // namespace fovea::client

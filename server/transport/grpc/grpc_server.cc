@@ -33,7 +33,8 @@ namespace {
 namespace reflection = grpc::reflection;
 // What reflection tells.
 constexpr std::string_view kServices[] = {
-    inference::GRPCInferenceService::service_full_name(), v1::VisionService::service_full_name(),
+    inference::GRPCInferenceService::service_full_name(),
+    v1::VisionService::service_full_name(),
     v1::ComparisonService::service_full_name(),
     grpc::health::v1::Health::service_full_name(),
     reflection::v1::ServerReflection::service_full_name(),

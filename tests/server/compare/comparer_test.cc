@@ -113,7 +113,8 @@ class ComparerTest : public testing::Test {
     return promise.get_future().get();
   }
 
-  static constexpr char kClassifier[] = "backbone: \"vit_demo_patch8_64\" num_classes: 7 max_batch_size: 1";
+  static constexpr char kClassifier[] =
+      "backbone: \"vit_demo_patch8_64\" num_classes: 7 max_batch_size: 1";
 
   const CancellationPtr cancellation_ = std::make_shared<Cancellation>();
   std::function<void(const ComparisonProgress&)> on_progress_;
@@ -212,6 +213,7 @@ TEST_F(ComparerTest, SegmentersAreComparedByTheirMaps) {
   EXPECT_EQ(maps.mean_iou, 1);
 }
 
+// Row 83.
 TEST_F(ComparerTest, RefusesAtOnceWhatCannotBeCompared) {
   Serve("classifier", kClassifier);
   const Variant own{.model_name = "classifier"};
@@ -235,6 +237,7 @@ TEST_F(ComparerTest, RefusesAtOnceWhatCannotBeCompared) {
   EXPECT_THAT(Compare(request), Fails(absl::StatusCode::kInvalidArgument, "compare.bad_request"));
 }
 
+// Row 83.
 TEST_F(ComparerTest, SaysWhyAVariantCannotBe) {
   Serve("classifier", kClassifier);
   const Variant own{.model_name = "classifier"};
@@ -261,6 +264,7 @@ TEST_F(ComparerTest, RefusesVariantsOfDifferentTasks) {
               Fails(absl::StatusCode::kInvalidArgument, "compare.other_task"));
 }
 
+// Row 84.
 TEST_F(ComparerTest, HoldsNoMoreThanItMay) {
   Serve("classifier", kClassifier);
   comparer({.max_bytes = 1000});
@@ -268,6 +272,7 @@ TEST_F(ComparerTest, HoldsNoMoreThanItMay) {
               Fails(absl::StatusCode::kResourceExhausted, "compare.too_large"));
 }
 
+// Row 84.
 TEST_F(ComparerTest, EndsWhenItsCallerGoes) {
   Serve("classifier", kClassifier);
   on_progress_ = [this](const ComparisonProgress& progress) {
@@ -292,6 +297,7 @@ TEST_F(ComparerTest, TellsOfItsProgress) {
   EXPECT_THAT(phases, testing::ElementsAre(Phase::kLoading, Phase::kMeasuring, Phase::kAnalysing));
 }
 
+// Row 84.
 TEST_F(ComparerTest, RunsOneAtATimeAndRefusesWhatTooManyWaitFor) {
   Serve("classifier", kClassifier);
   ComparerOptions options;

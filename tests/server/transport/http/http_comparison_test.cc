@@ -119,9 +119,8 @@ TEST_F(HttpComparisonTest, WhatFailsLaterHasALine) {
   comparisons_.Tell(1, 20);
   EXPECT_THAT(connection.ReadUntil("}\n"), HasSubstr(" 200 OK\r\n"));
   comparisons_.Answer(Unavailable("server.draining", "stopping"));
-  EXPECT_THAT(connection.ReadAll(),
-              HasSubstr("{\"error\":\"stopping\",\"code\":\"UNAVAILABLE\","
-                        "\"reason\":\"server.draining\"}\n"));
+  EXPECT_THAT(connection.ReadAll(), HasSubstr("{\"error\":\"stopping\",\"code\":\"UNAVAILABLE\","
+                                              "\"reason\":\"server.draining\"}\n"));
 }
 
 TEST_F(HttpComparisonTest, ACallerWhoGoesEndsIt) {
@@ -133,6 +132,7 @@ TEST_F(HttpComparisonTest, ACallerWhoGoesEndsIt) {
   comparisons_.Answer(Cancelled("compare.cancelled", "gone"));
 }
 
+// Row 83.
 TEST_F(HttpComparisonTest, WhatCannotBeReadIsRefused) {
   const auto reason = [&](const std::string& target, const std::string& body = "picture",
                           const std::string& fields = "") {
