@@ -171,7 +171,7 @@ inline constexpr int64_t kHttpTransferSeconds = 20;
 inline constexpr int64_t kLeastHttpBytesPerSecond = 128 * kKiB;
 inline constexpr int64_t kHttpLingerSeconds = 2;           // that an error is left to be read
 inline constexpr int64_t kMaxMetricsBodyBytes = 1 * kKiB;  // a scrape has none
-inline constexpr int64_t kMetricsPortBytes = 16 * kMiB;  // of answers to scrapes that are under way
+inline constexpr int64_t kMetricsPortBytes = 64 * kMiB;  // of answers to scrapes that are under way
 
 // Images.
 inline constexpr int64_t kMaxEncodedImageBytes = 32 * kMiB;  // (row 13; flag)
