@@ -90,10 +90,10 @@ inline constexpr int64_t kMaxComparedImages = 64;
 inline constexpr int64_t kMaxComparedRounds = 10'000;
 inline constexpr int64_t kMaxComparedBatch = 64;
 inline constexpr int64_t kMaxComparisonSeconds = 3600;
-// Of one sweep, besides.
-inline constexpr int64_t kMaxSweptValues = 32;
-inline constexpr int64_t kMaxSweptRounds = 1000;
-inline constexpr int kMaxSweptSide = 2048;          // pixels
+// Of explanations: that wait for the one that runs; of one, pixels of all pictures together.
+inline constexpr size_t kMaxWaitingExplanations = 8;
+inline constexpr int64_t kMaxExplainedMaps = 256;
+inline constexpr int64_t kMaxExplainedPixels = 64 * 1024 * 1024;
 inline constexpr size_t kMaxAttentionBytes = 1024;  // of an attention's text
 
 // Connections and the server's end.

@@ -3,6 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <string_view>
 
 #include "model_zoo/model_description.h"
@@ -35,6 +36,13 @@ class ForwardContext {
   virtual void RecordMap(std::string_view /*layer*/, const at::Tensor& /*weights*/,
                          const Grid& /*grid*/) {}
   virtual bool WantsMaps() const { return false; }
+  // Asked before each of them is made. False: that one is too large.
+  virtual bool WantsMap(std::string_view /*layer*/, int64_t /*heads*/, const Grid& /*grid*/) {
+    return true;
+  }
+  // Whether the pass goes on through the recorded weights, which then take part in autograd, where
+  // the attention can do so (AttentionModule::Apply).
+  virtual bool DifferentiatesMaps() const { return false; }
 
   // The pass enters a stage ("stem", "stage1", ..., "head"): marks for the memory ledger.
   virtual void EnterStage(std::string_view /*name*/) {}

@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/cpp/comparison_wire.h"
 #include "client/cpp/connection.h"
+#include "client/cpp/explanation_wire.h"
 #include "client/cpp/no_connection.h"
 #include "client/cpp/retry.h"
 #include "client/cpp/wire_types.h"
@@ -186,6 +187,18 @@ absl::StatusOr<Comparison> Client::Compare(
   if (!status.ok()) return status;
   if (!outcome) return absl::InternalError("the server ended without a comparison");
   return FromWire(*outcome);
+}
+
+absl::StatusOr<Explanation> Client::Explain(const ExplainRequest& request,
+                                            const CallOptions& options) {
+  const fovea::v1::ExplainRequest message = ToWire(request);
+  fovea::v1::Explanation answer;
+  const absl::Status status =
+      wire_->Make("fovea.v1.ComparisonService.Explain", options, [&](grpc::ClientContext& context) {
+        return wire_->comparison.Explain(&context, message, &answer);
+      });
+  if (!status.ok()) return status;
+  return FromWire(std::move(answer));
 }
 
 absl::StatusOr<InferResponse> Client::Infer(const InferRequest& request,

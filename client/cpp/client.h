@@ -9,8 +9,8 @@
 //     std::cout << score.label << ' ' << score.confidence << '\n';
 //   }
 //
-// Everything but Classify, Detect, Segment, StreamImages and Compare works with any server of the
-// Open Inference Protocol that has Triton's extensions.
+// Everything but Classify, Detect, Segment, StreamImages, Compare and Explain works with any server
+// of the Open Inference Protocol that has Triton's extensions.
 #pragma once
 
 #include <functional>
@@ -22,6 +22,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "client/cpp/comparison.h"
+#include "client/cpp/explanation.h"
 #include "client/cpp/image_stream.h"
 #include "client/cpp/types.h"
 
@@ -103,6 +104,11 @@ class Client {
   absl::StatusOr<Comparison> Compare(const CompareRequest& request,
                                      const std::function<void(const CompareProgress&)>& progress,
                                      const CallOptions& options = {.timeout = absl::Minutes(10)});
+
+  // What a model's attention looks at in an image, of a server that runs with --enable-experiments.
+  // INTERNAL: a map of the server's answer has another number of values than places.
+  absl::StatusOr<Explanation> Explain(const ExplainRequest& request,
+                                      const CallOptions& options = {.timeout = absl::Minutes(2)});
 
   // The generic call: any inputs, any outputs.
   absl::StatusOr<InferResponse> Infer(const InferRequest& request, const CallOptions& options = {});

@@ -67,6 +67,22 @@ class AttentionModule : public Layer {
   // The weights that forward gives, [B, heads, tokens, tokens] in fp32. Undefined where a module
   // has no such weights (a convolution).
   virtual at::Tensor Map(const at::Tensor& tokens, const Grid& grid) const = 0;
+
+  // What forward gives with `map` in place of its own weights, so that gradients for them can be
+  // taken: Apply(Map(tokens, grid), tokens, grid) is forward(tokens, grid), up to rounding.
+  // Undefined where the weights over tokens do not say all that it does: where keys stand for
+  // several tokens or lie beyond the map's border.
+  virtual at::Tensor Apply(const at::Tensor& /*map*/, const at::Tensor& /*tokens*/,
+                           const Grid& /*grid*/) const {
+    return {};
+  }
+
+  // Of its map. AttentionFactory sets those of its site, unless the module has set its own.
+  int64_t heads() const { return heads_of_map_; }
+  void SetHeads(int64_t heads) { heads_of_map_ = heads; }
+
+ private:
+  int64_t heads_of_map_ = 0;
 };
 
 // Where a core is asked to stand.

@@ -44,13 +44,17 @@ std::shared_ptr<AttentionModule> AttentionFactory::Module(const ModuleSite& site
   return InWords(spec_, where_, [&] {
     TORCH_CHECK_VALUE(site.heads > 0 && site.channels % site.heads == 0, site.channels,
                       " channels do not divide by ", site.heads, " heads");
+    std::shared_ptr<AttentionModule> module;
     if (spec_.module.empty() || spec_.module == own_name_) {
-      return own_module_(spec_, site, *this);
+      module = own_module_(spec_, site, *this);
+    } else {
+      const AttentionModuleEntry* entry = FindEntry(table_.modules, spec_.module);
+      TORCH_CHECK_VALUE(entry != nullptr, "the attention module '", spec_.module,
+                        "' is not available yet");
+      module = entry->make(spec_, site, *this);
     }
-    const AttentionModuleEntry* entry = FindEntry(table_.modules, spec_.module);
-    TORCH_CHECK_VALUE(entry != nullptr, "the attention module '", spec_.module,
-                      "' is not available yet");
-    return entry->make(spec_, site, *this);
+    if (module->heads() == 0) module->SetHeads(site.heads);
+    return module;
   });
 }
 

@@ -93,6 +93,12 @@ class TalkingHeads final : public AttentionModule {
     return Weights(qkv[0], qkv[1]).to(at::kFloat);
   }
 
+  at::Tensor Apply(const at::Tensor& map, const at::Tensor& tokens,
+                   const Grid& /*grid*/) const override {
+    const at::Tensor mixed = at::matmul(map, Project(tokens)[2]);
+    return proj_->forward(mixed.transpose(1, 2).flatten(2));
+  }
+
  private:
   // [3, B, heads, tokens, head_dim].
   at::Tensor Project(const at::Tensor& tokens) const {

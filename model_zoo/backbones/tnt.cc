@@ -77,6 +77,12 @@ class TntAttention final : public AttentionModule {
     return core_->Map(qk[0], qk[1]);
   }
 
+  at::Tensor Apply(const at::Tensor& map, const at::Tensor& tokens,
+                   const Grid& /*grid*/) const override {
+    const at::Tensor value = v_->forward(tokens).unflatten(2, {heads_, -1}).transpose(1, 2);
+    return proj_->forward(at::matmul(map, value).transpose(1, 2).flatten(2));
+  }
+
  private:
   // [2, B, heads, tokens, head_dim]
   at::Tensor QueriesAndKeys(const at::Tensor& tokens) const {

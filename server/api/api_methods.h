@@ -82,6 +82,7 @@ inline constexpr ApiMethod kApiMethods[] = {
     {"StreamImages", ApiGroup::kInference},
     // fovea.v1.ComparisonService
     {"Compare", ApiGroup::kComparison},
+    {"Explain", ApiGroup::kComparison},
     // grpc.health.v1.Health
     {"Check", ApiGroup::kHealth},
     {"List", ApiGroup::kHealth},

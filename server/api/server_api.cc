@@ -193,6 +193,16 @@ void ServerApi::Compare(CompareRequest request, CancellationPtr cancellation,
                                 std::move(done));
 }
 
+void ServerApi::Explain(ExplainRequest request, CancellationPtr cancellation,
+                        ExplanationRunner::Done done) {
+  if (options_.explanations == nullptr) {
+    done(Unimplemented("explain.disabled",
+                       "this server explains nothing: --enable-experiments starts one that does"));
+    return;
+  }
+  options_.explanations->Explain(std::move(request), std::move(cancellation), std::move(done));
+}
+
 absl::Status ServerApi::RegisterCudaSharedMemory() {
   return Unimplemented("request.shared_memory",
                        "CUDA's shared memory is not supported by this server");

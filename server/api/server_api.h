@@ -25,6 +25,7 @@
 #include "server/api/transport.h"
 #include "server/core/clock.h"
 #include "server/core/comparison.h"
+#include "server/core/explanation.h"
 #include "server/core/memory_budget.h"
 #include "server/core/model_catalog.h"
 #include "server/core/model_statistics.h"
@@ -47,9 +48,10 @@ struct ServerApiOptions {
   // Where callers may have their tensors; null: in their messages only. Give it where every caller
   // may read and write all shared memory that the server may.
   std::shared_ptr<SharedMemoryRegions> shared_memory = nullptr;
-  ComparisonRunner* comparisons = nullptr;   // null: there are none
-  std::shared_ptr<Tracer> tracer = nullptr;  // null: nothing is traced
-  std::string log_format = "text";           // of the process's log, told in its settings
+  ComparisonRunner* comparisons = nullptr;    // null: there are none
+  ExplanationRunner* explanations = nullptr;  // null: there are none
+  std::shared_ptr<Tracer> tracer = nullptr;   // null: nothing is traced
+  std::string log_format = "text";            // of the process's log, told in its settings
 };
 
 struct ServerMetadata {
@@ -135,6 +137,9 @@ class ServerApi {
   // ComparisonRunner's call. UNIMPLEMENTED where this server runs none.
   void Compare(CompareRequest request, CancellationPtr cancellation,
                ComparisonRunner::Progress progress, ComparisonRunner::Done done);
+
+  // ExplanationRunner's call. UNIMPLEMENTED where this server explains nothing.
+  void Explain(ExplainRequest request, CancellationPtr cancellation, ExplanationRunner::Done done);
 
   // What this server does not have: UNIMPLEMENTED.
   static absl::Status RegisterCudaSharedMemory();

@@ -10,15 +10,12 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/limits.h"
-#include "base/out_of_memory.h"
 #include "base/status.h"
 #include "server/compare/agreement.h"
 #include "server/compare/loaded_variant.h"
 #include "server/compare/measured_variants.h"
 #include "server/compare/paired_times.h"
 #include "server/compare/prepared_images.h"
-#include "server/core/server_stopping.h"
-#include "server/core/start_threads.h"
 
 namespace fovea {
 namespace {
@@ -27,10 +24,6 @@ constexpr Nanos kMaxTime = limits::kMaxComparisonSeconds * kSecond;
 constexpr int kAttentionPasses = 10;  // of each variant
 
 using Phase = ComparisonProgress::Phase;
-
-absl::Status Cancelled() {
-  return fovea::Cancelled("compare.cancelled", "the caller cancelled the comparison");
-}
 
 absl::Status CheckRequest(const CompareRequest& request, int device_threads) {
   const auto within = [](std::string_view what, int64_t value, int64_t most) -> absl::Status {
@@ -268,100 +261,39 @@ class OneComparison {
 
 }  // namespace
 
-Comparer::Comparer(const ComparerOptions& options, const ModelCatalog& catalog,
-                   const ServedModel::Environment& environment)
-    : options_(options), catalog_(catalog), environment_(environment) {}
-
 absl::StatusOr<std::unique_ptr<Comparer>> Comparer::Create(
     const ComparerOptions& options, const ModelCatalog& catalog,
     const ServedModel::Environment& environment) {
   std::unique_ptr<Comparer> comparer(new Comparer(options, catalog, environment));
   FOVEA_ASSIGN_OR_RETURN(comparer->lane_,
                          HeldLane::Create(options.lane, environment.scheduler, environment.clock));
-  FOVEA_RETURN_IF_ERROR(StartThreads(
-      [&] { comparer->thread_ = std::thread([comparer = comparer.get()] { comparer->Work(); }); }));
+  FOVEA_ASSIGN_OR_RETURN(
+      comparer->line_,
+      ExperimentLine::Create(
+          {.name = "compare", .what = "comparisons", .max_waiting = options.max_waiting}));
   return comparer;
-}
-
-Comparer::~Comparer() { Stop(); }
-
-void Comparer::Stop() {
-  CancellationPtr running;
-  {
-    MutexLock lock(mutex_);
-    stopping_ = true;
-    running = running_;
-    changed_.NotifyAll();
-  }
-  if (running != nullptr) running->Cancel();
-  if (thread_.joinable()) thread_.join();
 }
 
 void Comparer::Compare(CompareRequest request, CancellationPtr cancellation, Progress progress,
                        Done done) {
-  absl::Status refused = CheckRequest(request, environment_.device_threads);
-  std::vector<Job> cancelled;  // ended without the mutex
-  if (refused.ok()) {
-    MutexLock lock(mutex_);
-    for (auto job = waiting_.begin(); job != waiting_.end();) {
-      if (job->cancellation->Cancelled()) {
-        cancelled.push_back(std::move(*job));
-        job = waiting_.erase(job);
-      } else {
-        ++job;
-      }
-    }
-    if (stopping_) {
-      refused = ServerStopping();
-    } else if (waiting_.size() >= options_.max_waiting) {
-      refused = Unavailable("compare.busy", "too many comparisons wait: try again later");
-    } else {
-      if (running_ != nullptr || !waiting_.empty()) progress({.phase = Phase::kWaiting});
-      waiting_.push_back({std::move(request), std::move(cancellation), std::move(progress), done});
-      changed_.NotifyAll();
-    }
+  if (absl::Status checked = CheckRequest(request, environment_.device_threads); !checked.ok()) {
+    return done(std::move(checked));
   }
-  for (const Job& job : cancelled) job.done(Cancelled());
-  if (!refused.ok()) done(std::move(refused));
-}
-
-void Comparer::Work() {
-  for (;;) {
-    Job job;
-    {
-      MutexLock lock(mutex_);
-      running_ = nullptr;
-      while (waiting_.empty() && !stopping_) changed_.Wait(mutex_);
-      if (waiting_.empty()) return;
-      job = std::move(waiting_.front());
-      waiting_.pop_front();
-      if (!stopping_) running_ = job.cancellation;
-    }
-    absl::StatusOr<Comparison> comparison = Run(job);
-    bool stopping;
-    {
-      MutexLock lock(mutex_);
-      stopping = stopping_;
-    }
-    if (!comparison.ok() && stopping) comparison = ServerStopping();
-    job.done(std::move(comparison));
-  }
-}
-
-absl::StatusOr<Comparison> Comparer::Run(const Job& job) {
-  {
-    MutexLock lock(mutex_);
-    if (stopping_) return ServerStopping();
-  }
-  if (job.cancellation->Cancelled()) return Cancelled();
-  absl::StatusOr<Comparison> comparison = OrOutOfMemory([&] {
-    return OneComparison(job.request, options_, catalog_, environment_, *lane_, job.cancellation,
-                         job.progress)
-        .Run();
-  });
-  job.cancellation->OnCancel(nullptr);
-  if (!comparison.ok() && job.cancellation->Cancelled()) return Cancelled();
-  return comparison;
+  const auto comparison = std::make_shared<Comparison>();
+  line_->Add({.cancellation = cancellation,
+              .wait = [progress] { progress({.phase = Phase::kWaiting}); },
+              .run = [this, request = std::move(request), cancellation, progress,
+                      comparison]() -> absl::Status {
+                FOVEA_ASSIGN_OR_RETURN(
+                    *comparison, OneComparison(request, options_, catalog_, environment_, *lane_,
+                                               cancellation, progress)
+                                     .Run());
+                return absl::OkStatus();
+              },
+              .end =
+                  [done = std::move(done), comparison](absl::Status status) {
+                    status.ok() ? done(std::move(*comparison)) : done(std::move(status));
+                  }});
 }
 
 }  // namespace fovea

@@ -2,17 +2,14 @@
 // analyses what they find.
 #pragma once
 
-#include <deque>
 #include <memory>
-#include <thread>
 
 #include "absl/status/statusor.h"
 #include "base/limits.h"
+#include "server/compare/experiment_line.h"
 #include "server/compare/held_lane.h"
 #include "server/core/comparison.h"
 #include "server/core/model_catalog.h"
-#include "server/core/mutex.h"
-#include "server/imaging/image.h"
 #include "server/pipeline/served_model.h"
 
 namespace fovea {
@@ -34,37 +31,26 @@ class Comparer final : public ComparisonRunner {
   static absl::StatusOr<std::unique_ptr<Comparer>> Create(
       const ComparerOptions& options, const ModelCatalog& catalog,
       const ServedModel::Environment& environment);
-  ~Comparer() override;
 
-  // Ends the comparison that runs, and those that wait and come later, UNAVAILABLE; waits for the
-  // pass that runs. Later calls do nothing.
-  void Stop();
+  // On which its passes run; for other experiments' too.
+  HeldLane& lane() { return *lane_; }
+
+  // As ExperimentLine's.
+  void Stop() { line_->Stop(); }
 
   void Compare(CompareRequest request, CancellationPtr cancellation, Progress progress,
                Done done) override;
 
  private:
-  struct Job {
-    CompareRequest request;
-    CancellationPtr cancellation;
-    Progress progress;
-    Done done;
-  };
   Comparer(const ComparerOptions& options, const ModelCatalog& catalog,
-           const ServedModel::Environment& environment);
-  void Work();
-  absl::StatusOr<Comparison> Run(const Job& job);
+           const ServedModel::Environment& environment)
+      : options_(options), catalog_(catalog), environment_(environment) {}
 
   const ComparerOptions options_;
   const ModelCatalog& catalog_;
   const ServedModel::Environment environment_;
   std::unique_ptr<HeldLane> lane_;
-  Mutex mutex_;
-  CondVar changed_;
-  std::deque<Job> waiting_ ABSL_GUARDED_BY(mutex_);
-  CancellationPtr running_ ABSL_GUARDED_BY(mutex_);  // null: none runs
-  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  std::thread thread_;
+  std::unique_ptr<ExperimentLine> line_;  // last: its thread uses the others
 };
 
 }  // namespace fovea

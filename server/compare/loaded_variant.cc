@@ -6,7 +6,6 @@
 #include <string_view>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status.h"
 #include "model_zoo/costs/operation_counter.h"
@@ -14,7 +13,8 @@
 #include "model_zoo/measures/attention_time.h"
 #include "model_zoo/model.h"
 #include "model_zoo/registry/load.h"
-#include "server/executor/normalise.h"
+#include "server/compare/model_pixels.h"
+#include "server/compare/variant_source.h"
 #include "server/executor/torch_status.h"
 #include "server/pipeline/model_options.h"
 #include "server/pipeline/model_view.h"
@@ -44,25 +44,6 @@ class FeatureContext final : public models::ForwardContext {
   at::Tensor features_;
 };
 
-// As a lane gathers it (cpu_lane.cc), of one image.
-at::Tensor PixelsOf(const ResizedImage& image, const models::ModelInfo& info,
-                    const models::ImageSize& input, const models::Preprocessing& preprocessing) {
-  const ImageTransform& seen = image.transform;
-  if (info.pixel_input == models::PixelInput::kBytes) {
-    const at::Tensor pixels = at::zeros({1, input.height, input.width, 3}, at::kByte);
-    const at::Tensor given = at::from_blob(const_cast<uint8_t*>(image.rgb.data()),
-                                           {seen.height, seen.width, 3}, at::kByte);
-    pixels[0].narrow(0, 0, seen.height).narrow(1, 0, seen.width).copy_(given);
-    return pixels;
-  }
-  const at::Tensor pixels = at::zeros({1, 3, input.height, input.width});
-  NormaliseImage(image.rgb.data(), seen.height, seen.width,
-                 Normalisation::From(preprocessing.mean, preprocessing.std),
-                 pixels.mutable_data_ptr<float>(),
-                 {.row = input.width, .plane = input.height * input.width});
-  return pixels;
-}
-
 // What is asked of a pass in turn, and once to compare what is found.
 RequestOptions OptionsFor(const ModelView& model, bool every) {
   switch (model.task) {
@@ -86,21 +67,10 @@ absl::StatusOr<std::unique_ptr<LoadedVariant>> LoadedVariant::Load(
     const ServedModel& served, const VariantOptions& options,
     const ServedModel::Environment& environment, CancellationPtr cancellation) {
   FOVEA_CHECK(!options.sizes.empty());
-  VersionToLoad source = served.source();
-  source.on_lost = nullptr;
-  source.cancellation = std::move(cancellation);
+  FOVEA_ASSIGN_OR_RETURN(VariantSource opened,
+                         OpenVariantSource(served, options.attention, std::move(cancellation)));
+  VersionToLoad& source = opened.version;
   models::ModelDescription& description = source.spec.description;
-  std::unique_ptr<RepositoryFile> weights;
-  if (!description.random_weights_seed) {
-    if (!source.weights_file) {
-      return FailedPrecondition("compare.weights_not_kept",
-                                absl::StrCat("the weights of ", source.name,
-                                             " were sent with its load, and are not kept"));
-    }
-    FOVEA_ASSIGN_OR_RETURN(weights, OpenWeights(*source.weights_file));
-    description.weights = weights->path();
-  }
-  if (!options.attention.empty()) description.attention = {options.attention};
   if (options.precision) description.precision = *options.precision;
   std::vector<ImageSize> sizes = served.view()->sizes;
   if (options.size) {
@@ -119,7 +89,7 @@ absl::StatusOr<std::unique_ptr<LoadedVariant>> LoadedVariant::Load(
   std::unique_ptr<LoadedVariant> variant(
       new LoadedVariant(std::move(source), options, environment.clock));
   const VersionToLoad& loaded = variant->source_;
-  variant->weights_ = std::move(weights);
+  variant->weights_ = std::move(opened.weights);
   const LaneArrangement arrangement{.lanes = 1, .threads_per_batch = {options.threads}};
   FOVEA_ASSIGN_OR_RETURN(std::unique_ptr<LaneDevice> device,
                          DeviceOf(loaded, arrangement, environment));
@@ -217,7 +187,8 @@ absl::StatusOr<LoadedVariant::Analysis> LoadedVariant::Analyse(
         ran = RunTorch("executor.failed", [&] {
           executor_->device().EnterThread();
           FeatureContext context;
-          const at::Tensor pixels = PixelsOf(images[i], info(), input, executor_->preprocessing());
+          const at::Tensor pixels =
+              ModelPixels(images[i], info(), input, executor_->preprocessing());
           const models::OperationCounter counter;
           model->Run(pixels, context);
           if (i == 0) analysis.multiply_adds = counter.multiply_adds();

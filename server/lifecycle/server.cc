@@ -17,6 +17,7 @@
 #include "base/status.h"
 #include "server/api/server_api.h"
 #include "server/compare/comparer.h"
+#include "server/compare/explainer.h"
 #include "server/core/log.h"
 #include "server/core/mutex.h"
 #include "server/core/start_threads.h"
@@ -246,6 +247,9 @@ class Server {
                                      .weight = static_cast<int>(options_.experiment_weight)},
                             .max_bytes = options_.experiment_memory_mb * limits::kMiB},
                            *repository_, environment));
+      FOVEA_ASSIGN_OR_RETURN(
+          explainer_, Explainer::Create({.max_bytes = options_.experiment_memory_mb * limits::kMiB},
+                                        *repository_, environment, comparer_->lane()));
     }
     const SharedMemoryOptions shared{.max_regions =
                                          static_cast<size_t>(options_.max_shared_memory_regions)};
@@ -257,6 +261,7 @@ class Server {
                                                             OpenPosixSharedMemory, shared)
                                                       : nullptr,
                                  .comparisons = comparer_.get(),
+                                 .explanations = explainer_.get(),
                                  .tracer = tracing_->tracer(),
                                  .log_format = options_.log_format},
                                 *repository_, metrics_, &*answers_, clock_));
@@ -364,6 +369,7 @@ class Server {
     Log(LogLevel::kInfo, "stopping: health reads NOT_SERVING from here on");
     repository_->Stop();
     stop.Sleep(delay);
+    if (explainer_ != nullptr) explainer_->Stop();
     if (comparer_ != nullptr) comparer_->Stop();
     std::vector<Transport*> transports = {grpc_.get()};
     if (http_ != nullptr) transports.push_back(http_.get());
@@ -394,7 +400,8 @@ class Server {
   std::unique_ptr<Scheduler> scheduler_;
   std::unique_ptr<ImagingPool> imaging_;
   std::unique_ptr<ModelRepository> repository_;
-  std::unique_ptr<Comparer> comparer_;  // null: no experiments
+  std::unique_ptr<Comparer> comparer_;    // null: no experiments
+  std::unique_ptr<Explainer> explainer_;  // likewise; runs on the comparer's lane
   std::unique_ptr<ServerApi> api_;
   std::unique_ptr<Credentials> credentials_;  // its thread uses the api's keys
   std::unique_ptr<GrpcServer> grpc_;

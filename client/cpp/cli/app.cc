@@ -2,6 +2,8 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <limits>
+#include <map>
 
 #include "absl/strings/str_cat.h"
 #include "client/cpp/cli/command_help.h"
@@ -21,6 +23,7 @@ constexpr char kFooter[] = R"(Examples:
   fovea --server gpu-box:8001 classify --model shapes cat.jpg 'pics/*.png'
   fovea detect street.jpg --output found.png
   fovea compare cat.jpg --model shapes --attention knn:k=9
+  fovea explain cat.jpg --model shapes --method attribution --output seen/
   fovea evaluate --model shapes --model shapes_knn --dataset pictures/
   fovea check models/
   fovea train --out models/finder --data street/ --head mask_rcnn
@@ -39,6 +42,7 @@ struct Options {
   RepositoryOptions load, unload;
   StatsOptions stats;
   CompareOptions compare;
+  ExplainOptions explain;
 };
 
 // A number in [low, high]; the help does not repeat the bounds.
@@ -233,6 +237,75 @@ void AddCompare(CLI::App& app, CompareOptions& options) {
   AddTimeout(*command, options.call, "Deadline of the whole comparison");
 }
 
+void AddExplain(CLI::App& app, ExplainOptions& options) {
+  CLI::App* command = AddCommand(
+      app, "explain", "Show what a model's attention looks at in an image",
+      "  fovea explain cat.jpg --model shapes --output seen/\n"
+      "  fovea explain cat.jpg --model shapes --method rollout --method attribution -o seen/\n"
+      "  fovea explain cat.jpg --model shapes --layer 5 --every-head --at 120,80 -o seen/\n"
+      "  fovea explain cat.jpg --model shapes --attention knn:k=9 --method measures\n"
+      "The server has to be started with --enable-experiments. Methods: maps, the weights of each\n"
+      "layer; rollout, those of all layers one behind the other; attribution and\n"
+      "gradient_rollout, what speaks for a class; measures, a table of four numbers of each\n"
+      "layer and its plot. Pictures are PNG files of the image's size, one for each map.\n");
+  const auto repeatable = [](CLI::Option* option, const char* type) {
+    option->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)->type_name(type);
+    return option;
+  };
+  command
+      ->add_option("FILE", options.image,
+                   "A JPEG, PNG or WebP file; - is an image on standard input")
+      ->required()
+      ->type_name("");
+  command->add_option("-m,--model", options.model, "NAME or NAME/VERSION")
+      ->required()
+      ->type_name("MODEL");
+  command->add_option("-a,--attention", options.attention, "Over the model's weights")
+      ->type_name("ATTENTION");
+  static const std::map<std::string, ExplainMethod> kMethods = {
+      {"maps", ExplainMethod::kMaps},
+      {"rollout", ExplainMethod::kRollout},
+      {"attribution", ExplainMethod::kAttribution},
+      {"gradient_rollout", ExplainMethod::kGradientRollout},
+      {"measures", ExplainMethod::kMeasures}};
+  repeatable(command
+                 ->add_option("--method", options.methods,
+                              "maps, rollout, attribution, gradient_rollout, measures; "
+                              "repeatable (default: maps and measures)")
+                 ->transform(CLI::CheckedTransformer(kMethods).description("")),
+             "METHOD");
+  repeatable(command
+                 ->add_option("--layer", options.layers,
+                              "Of maps: this layer, counted from 0; repeatable (default: all)")
+                 ->check(InRange(0, 1'000'000)),
+             "N");
+  CLI::Option* heads =
+      repeatable(command
+                     ->add_option("--head", options.heads,
+                                  "Of maps: this head, counted from 0; repeatable (default: "
+                                  "the mean over all)")
+                     ->check(InRange(0, 1'000'000)),
+                 "N");
+  command->add_flag("--every-head", options.every_head, "Of maps: a picture for each head")
+      ->excludes(heads);
+  command
+      ->add_option("--at", options.place,
+                   "Whose weights are shown: the patch there, in pixels of the image (default: the "
+                   "class token, or the mean over all patches)")
+      ->type_name("X,Y");
+  command
+      ->add_option("--class", options.target_class,
+                   "Of attribution and gradient_rollout: the class's number (default: the most "
+                   "probable one)")
+      ->check(InRange(0, std::numeric_limits<int>::max()))
+      ->type_name("N");
+  command->add_flag("--heat", options.heat, "Draw the colours alone, not over the image");
+  command->add_option("-o,--output", options.output, "The folder for the pictures")
+      ->type_name("FOLDER");
+  AddJson(*command, options.json);
+  AddTimeout(*command, options.call, "Deadline of the request");
+}
+
 void AddModels(CLI::App& app, ModelsOptions& options) {
   CLI::App* command = AddCommand(app, "models", "List the models of the server's repository",
                                  "  fovea models\n"
@@ -303,6 +376,7 @@ void AddCommands(CLI::App& app, Options& options) {
   AddDetect(app, options.detect);
   AddSegment(app, options.segment);
   AddCompare(app, options.compare);
+  AddExplain(app, options.explain);
   AddCompanionCommand(app, "evaluate");
   AddStats(app, options.stats);
   AddRepositoryCommands(app, options.load, options.unload);
@@ -358,6 +432,7 @@ int RunFovea(const std::vector<std::string>& arguments, const Console& console) 
     if (name == "detect") return RunDetect(client, options.detect, console);
     if (name == "segment") return RunSegment(client, options.segment, console);
     if (name == "compare") return RunCompare(client, options.compare, console);
+    if (name == "explain") return RunExplain(client, options.explain, console);
     if (name == "stats") return RunStats(client, options.stats, console);
     if (name == "load") return RunLoad(client, options.load, console);
     return RunUnload(client, options.unload, console);

@@ -2,6 +2,7 @@
 // the exit code.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -82,5 +83,21 @@ struct CompareOptions {
   CallOptions call = {.timeout = absl::Minutes(10)};
 };
 ExitCode RunCompare(Client& client, const CompareOptions& options, const Console& console);
+
+struct ExplainOptions {
+  std::string image;      // a file; "-": standard input
+  std::string model;      // NAME or NAME/VERSION
+  std::string attention;  // over the model's weights; empty: the model's own
+  std::vector<ExplainMethod> methods;
+  std::vector<int> layers, heads;  // of maps; empty: all, and the mean
+  bool every_head = false;
+  std::string place;  // "X,Y"; empty: the class token's, or the mean
+  std::optional<int> target_class;
+  bool heat = false;   // instead of drawing over the image
+  std::string output;  // a folder; empty: no pictures
+  bool json = false;
+  CallOptions call = {.timeout = absl::Minutes(2)};
+};
+ExitCode RunExplain(Client& client, const ExplainOptions& options, const Console& console);
 
 }  // namespace fovea::client

@@ -75,6 +75,7 @@ class ConvStaticKey final : public AttentionModule {
         to_k_(Add<KeyConvolution>("to_k", options_.heads, site.channels / options_.heads,
                                   windows_.grid(), options_.interpolate)),
         to_out_(Add<Output>("to_out", site.channels, site.proj_bias)) {
+    SetHeads(options_.heads);
     if (site.grid.prefix_tokens == 1) {
       cls_k_ = AddParameter("cls_k", {options_.heads, 1, site.channels / options_.heads});
     }
@@ -98,6 +99,14 @@ class ConvStaticKey final : public AttentionModule {
     return windows_.JoinMaps(kernels::ConvStaticKeyAttentionMap(
         wide(Project(tokens)[0]), Places(), wide(to_k_->weight()), wide(to_k_->bias()), cls_key,
         options_.activation, options_.scale, options_.activation_scale, options_.activation_bias));
+  }
+
+  at::Tensor Apply(const at::Tensor& map, const at::Tensor& tokens,
+                   const Grid& /*grid*/) const override {
+    const at::Tensor qv = Project(tokens);
+    if (qv.size(1) != tokens.size(0) || qv.size(3) != tokens.size(1)) return {};  // as StaticKey's
+    const at::Tensor mixed = at::matmul(map, qv[1]);
+    return to_out_->forward(mixed.transpose(1, 2).flatten(2));
   }
 
  private:

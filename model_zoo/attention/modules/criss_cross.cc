@@ -28,6 +28,12 @@ class CrissCross final : public AttentionModule {
     return kernels::CrissCrossAttentionMap(qkv[0], qkv[1]);
   }
 
+  at::Tensor Apply(const at::Tensor& map, const at::Tensor& tokens,
+                   const Grid& grid) const override {
+    const at::Tensor value = Project(tokens, grid)[2].flatten(2, 3);
+    return proj_->forward(at::matmul(map, value).transpose(1, 2).flatten(2));
+  }
+
  private:
   // [3, B, heads, height, width, D].
   at::Tensor Project(const at::Tensor& tokens, const Grid& grid) const {

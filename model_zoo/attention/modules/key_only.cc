@@ -54,6 +54,20 @@ class KeyOnly final : public AttentionModule {
     return weights.unsqueeze(2).expand({-1, -1, tokens.size(1), -1});
   }
 
+  // Each token is gated with the keys that its own row gathers.
+  at::Tensor Apply(const at::Tensor& map, const at::Tensor& tokens,
+                   const Grid& /*grid*/) const override {
+    const auto heads_of = [&](const at::Tensor& projected) {
+      return projected.unflatten(2, {saliency_.size(0), saliency_.size(1)}).transpose(1, 2);
+    };
+    const at::Tensor key = at::linear(tokens, k_->weight(), k_->bias());
+    const at::Tensor value = at::linear(tokens, v_->weight(), v_->bias());
+    const at::Tensor gated = at::matmul(map, heads_of(key)) * heads_of(value);
+    const at::Tensor local =
+        at::linear(gated.transpose(1, 2).flatten(2), u1_->weight(), u1_->bias());
+    return at::linear(local + key, u2_->weight(), u2_->bias());
+  }
+
   void Prepare(const Placement& placement) override {
     if (!folded_) Fold(placement);
     Layer::Prepare(placement);

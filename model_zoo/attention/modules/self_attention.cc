@@ -34,6 +34,12 @@ class SelfAttention final : public AttentionModule {
     return core_->Map(qkv[0], qkv[1]);
   }
 
+  at::Tensor Apply(const at::Tensor& map, const at::Tensor& tokens,
+                   const Grid& /*grid*/) const override {
+    const at::Tensor mixed = at::matmul(map, Project(tokens)[2]);
+    return proj_->forward(mixed.transpose(1, 2).flatten(2));
+  }
+
  private:
   static std::vector<int64_t> WeightShape(int64_t out, int64_t in, std::vector<int64_t> kernel) {
     kernel.insert(kernel.begin(), {out, in});

@@ -19,7 +19,9 @@ class StaticKey final : public AttentionModule {
         v_(Add<Linear>("v", site.channels, site.channels, site.qkv_bias)),
         proj_(Add<Linear>("proj", site.channels, site.channels, site.proj_bias)),
         k_(AddSizedParameter(
-            "k", {options_.heads, windows_.grid().tokens(), site.channels / options_.heads})) {}
+            "k", {options_.heads, windows_.grid().tokens(), site.channels / options_.heads})) {
+    SetHeads(options_.heads);
+  }
 
   at::Tensor forward(at::Tensor tokens, const Grid& /*grid*/) const override {
     at::Tensor cut = windows_.Cut(tokens);
@@ -38,6 +40,14 @@ class StaticKey final : public AttentionModule {
     return windows_.JoinMaps(kernels::StaticKeyAttentionMap(
         Heads(q_->forward(windows_.Cut(tokens))), k_, options_.activation, options_.scale,
         options_.activation_scale, options_.activation_bias));
+  }
+
+  at::Tensor Apply(const at::Tensor& map, const at::Tensor& tokens,
+                   const Grid& /*grid*/) const override {
+    const at::Tensor cut = windows_.Cut(tokens);
+    if (cut.sizes() != tokens.sizes()) return {};  // padded tokens take part within windows
+    const at::Tensor mixed = at::matmul(map, Heads(v_->forward(cut)));
+    return proj_->forward(mixed.transpose(1, 2).flatten(2));
   }
 
   at::Tensor Resized(const std::string& parameter, const at::Tensor& stored) const override {

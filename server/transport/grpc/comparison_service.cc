@@ -14,7 +14,9 @@
 #include "server/transport/grpc/grpc_caller.h"
 #include "server/transport/grpc/grpc_status.h"
 #include "server/transport/grpc/refused_stream.h"
+#include "server/transport/grpc/unary_answer.h"
 #include "server/transport/messages/comparison_messages.h"
+#include "server/transport/messages/explanation_messages.h"
 
 namespace fovea {
 namespace {
@@ -119,15 +121,14 @@ class CompareCall final : public grpc::ServerWriteReactor<grpc::ByteBuffer>,
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-// The request's images count until the comparison is over.
-absl::StatusOr<CompareRequest> Receive(const GrpcContext& context, const grpc::ByteBuffer& buffer,
-                                       RequestMemory& memory) {
+// The request's images count until the experiment is over.
+template <typename Message>
+absl::Status Receive(const GrpcContext& context, const grpc::ByteBuffer& buffer,
+                     RequestMemory& memory, Message* message) {
   FOVEA_ASSIGN_OR_RETURN(const ReceivedBytes bytes,
                          ReceiveMessage(buffer, context.max_message_bytes, &memory));
   FOVEA_RETURN_IF_ERROR(memory.Take(static_cast<int64_t>(buffer.Length())));
-  v1::CompareRequest message;
-  if (!ParsePieces(bytes.pieces, &message)) return MalformedMessage();
-  return ReadCompareRequest(message);
+  return ParsePieces(bytes.pieces, message) ? absl::OkStatus() : MalformedMessage();
 }
 
 }  // namespace
@@ -141,7 +142,9 @@ grpc::ServerWriteReactor<grpc::ByteBuffer>* ComparisonService::Compare(
   CompareRequest request;
   if (status.ok()) {
     status = OrOutOfMemory([&]() -> absl::Status {
-      FOVEA_ASSIGN_OR_RETURN(request, Receive(context_, *message, *memory));
+      v1::CompareRequest wire;
+      FOVEA_RETURN_IF_ERROR(Receive(context_, *message, *memory, &wire));
+      FOVEA_ASSIGN_OR_RETURN(request, ReadCompareRequest(wire));
       return absl::OkStatus();
     });
   }
@@ -150,6 +153,31 @@ grpc::ServerWriteReactor<grpc::ByteBuffer>* ComparisonService::Compare(
   auto compare = std::make_shared<CompareCall>(std::move(caller), std::move(memory), call);
   compare->Start(context_.api, std::move(request));
   return compare.get();
+}
+
+grpc::ServerUnaryReactor* ComparisonService::Explain(grpc::CallbackServerContext* call,
+                                                     const grpc::ByteBuffer* message,
+                                                     grpc::ByteBuffer* answer) {
+  auto* reactor = new UnaryCall(context_, Method("Explain"), call, answer);
+  ExplainRequest request;
+  const absl::Status readable = OrOutOfMemory([&]() -> absl::Status {
+    FOVEA_RETURN_IF_ERROR(reactor->Admit());
+    v1::ExplainRequest wire;
+    FOVEA_RETURN_IF_ERROR(Receive(context_, *message, *reactor->memory(), &wire));
+    FOVEA_ASSIGN_OR_RETURN(request, ReadExplainRequest(wire));
+    return absl::OkStatus();
+  });
+  ReleaseMessage(message);
+  if (!readable.ok()) {
+    reactor->Fail(readable);
+    return reactor;
+  }
+  context_.api.Explain(std::move(request), reactor->cancellation(),
+                       [reactor](absl::StatusOr<Explanation> explanation) {
+                         if (!explanation.ok()) return reactor->Fail(explanation.status());
+                         reactor->AnswerWith([&] { return ToMessage(*std::move(explanation)); });
+                       });
+  return reactor;
 }
 
 }  // namespace fovea

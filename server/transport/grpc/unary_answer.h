@@ -19,6 +19,7 @@
 #include "server/api/api_methods.h"
 #include "server/api/caller.h"
 #include "server/api/deferred_calls.h"
+#include "server/core/cancellation.h"
 #include "server/core/request_memory.h"
 #include "server/transport/grpc/control_message.h"
 #include "server/transport/grpc/grpc_caller.h"
@@ -45,6 +46,8 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
   const std::shared_ptr<RequestMemory>& memory() { return memory_; }
   // Its caller went away. To be asked before the answer.
   bool cancelled() const { return call_->IsCancelled(); }
+  // Set then.
+  const CancellationPtr& cancellation() const { return cancellation_; }
 
   void Fail(const absl::Status& status) {
     memory_->Release();
@@ -79,11 +82,13 @@ class UnaryCall final : public grpc::ServerUnaryReactor {
   }
 
  private:
+  void OnCancel() override { cancellation_->Cancel(); }
   void OnDone() override { delete this; }
 
   Clock& clock_;
   Caller caller_;
   const std::shared_ptr<RequestMemory> memory_;
+  const CancellationPtr cancellation_ = std::make_shared<Cancellation>();
   grpc::CallbackServerContext* const call_;
   grpc::ByteBuffer* const answer_;
 };

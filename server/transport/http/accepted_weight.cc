@@ -37,4 +37,9 @@ std::optional<double> AcceptedWeight(std::string_view field, std::string_view na
   return std::nullopt;
 }
 
+bool WantsPng(std::string_view accept) {
+  const double picture = AcceptedWeight(accept, "image/png").value_or(0);
+  return picture > 0 && picture >= AcceptedWeight(accept, "application/json").value_or(0);
+}
+
 }  // namespace fovea

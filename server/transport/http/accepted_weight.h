@@ -11,4 +11,7 @@ namespace fovea {
 // "*" stands for itself.
 std::optional<double> AcceptedWeight(std::string_view field, std::string_view name);
 
+// Whether a picture is to be sent in place of JSON: it is named, and not rather JSON.
+bool WantsPng(std::string_view accept);
+
 }  // namespace fovea

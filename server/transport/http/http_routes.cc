@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "server/transport/http/comparison_calls.h"
+#include "server/transport/http/explanation_calls.h"
 #include "server/transport/http/infer_http.h"
 #include "server/transport/http/openapi.h"
 #include "server/transport/http/repository_calls.h"
@@ -352,6 +353,16 @@ constexpr HttpRoute kRoutes[] = {
       .answer = openapi::CompareContent,
       .body = openapi::ImagesBody<v1::CompareRequest>,
       .parameters = openapi::CompareParameters,
+      .errors = {404, 415, 501}}},
+    {verb::post,
+     "v1/explain",
+     Method("Explain"),
+     Explain,
+     {.id = "explain",
+      .summary = "What a model's attention looks at in an image",
+      .answer = openapi::VisionContent<v1::Explanation>,
+      .body = openapi::ImagesBody<v1::ExplainRequest>,
+      .parameters = openapi::ExplainParameters,
       .errors = {404, 415, 501}}},
 };
 

@@ -176,13 +176,6 @@ absl::Status SetOption(std::string_view name, std::string_view value, InferenceR
   return SetField(name, value, message);
 }
 
-// A drawing is sent to who names it, and would not rather have the results.
-bool WantsDrawing(const HttpRequest& request) {
-  const std::string_view accept = request.Field(field::accept);
-  const double drawing = AcceptedWeight(accept, "image/png").value_or(0);
-  return drawing > 0 && drawing >= AcceptedWeight(accept, "application/json").value_or(0);
-}
-
 // The drawing, or the results as `Response`, in JSON.
 template <typename Response>
 absl::StatusOr<HttpAnswer> VisionAnswer(HttpCall& call, InferenceResponse& response) {
@@ -231,7 +224,7 @@ void RunVision(HttpContext& context, std::shared_ptr<HttpExchange> exchange,
         };
         FOVEA_RETURN_IF_ERROR(ReadRequest(message, images.files.size(), check_named, &request));
         request.input = std::move(images);
-        request.draw = WantsDrawing(call->request());
+        request.draw = WantsPng(call->request().Field(field::accept));
         return absl::OkStatus();
       },
       [call = call.get()](InferenceResponse& response) {

@@ -92,6 +92,14 @@ constexpr Option kOptions[] = {
     {"max_time_us", "microseconds after which no round begins, once those asked for are done"},
     {"batch_size", "images in a batch: the round's, so many times; 0: one"},
     {"threads", "of the server's for models; 0: all"},
+    {"method", "what is wanted; repeated"},
+    {"layer", "of MAPS: these alone, counted from 0; none: all"},
+    {"head", "of MAPS: these, counted from 0; none: the mean over all"},
+    {"every_head", "of MAPS: a picture for each"},
+    {"x", "whose weights are shown: the patch there, pixels from the left edge; with y"},
+    {"y", "pixels from the upper edge"},
+    {"target_class", "whose share is followed; absent: the most probable one"},
+    {"picture_form", "whether maps are drawn over the image"},
 };
 
 // `take(name, description, schema)` for each option of a request: its fields but images and
@@ -115,13 +123,14 @@ void ForEachOption(const Descriptor& message, Take take) {
     std::string name = field.name();
     if (name == "model_name") name = "model";
     if (name == "model_version") name = "version";
+    if (name == "methods" || name == "layers" || name == "heads") name.pop_back();
     OpenApiJson schema = name == "id" ? Id() : OfScalar(field);
     give(name, field.is_repeated() ? Array(std::move(schema)) : std::move(schema));
   }
   if (&message == v1::CompareRequest::descriptor()) {
     give("model", Array(Text()));
     give("attention", Array(Text()));
-  } else {
+  } else if (&message != v1::ExplainRequest::descriptor()) {
     give("timeout_us", Integer(0));
   }
 }
@@ -377,6 +386,7 @@ OpenApiJson VisionContent(OpenApiSchemas& schemas) {
 template OpenApiJson VisionContent<v1::ClassifyResponse>(OpenApiSchemas& schemas);
 template OpenApiJson VisionContent<v1::DetectResponse>(OpenApiSchemas& schemas);
 template OpenApiJson VisionContent<v1::SegmentResponse>(OpenApiSchemas& schemas);
+template OpenApiJson VisionContent<v1::Explanation>(OpenApiSchemas& schemas);
 
 OpenApiJson CompareContent(OpenApiSchemas& schemas) {
   const OpenApiJson line = {
@@ -426,6 +436,7 @@ template OpenApiJson ImagesBody<v1::ClassifyRequest>(OpenApiSchemas& schemas);
 template OpenApiJson ImagesBody<v1::DetectRequest>(OpenApiSchemas& schemas);
 template OpenApiJson ImagesBody<v1::SegmentRequest>(OpenApiSchemas& schemas);
 template OpenApiJson ImagesBody<v1::CompareRequest>(OpenApiSchemas& schemas);
+template OpenApiJson ImagesBody<v1::ExplainRequest>(OpenApiSchemas& schemas);
 
 OpenApiJson IndexBody(OpenApiSchemas&) {
   return JsonBody(
@@ -482,6 +493,12 @@ template OpenApiJson VisionParameters<v1::SegmentRequest>(OpenApiSchemas& schema
 OpenApiJson CompareParameters(OpenApiSchemas&) {
   OpenApiJson parameters = {ContentEncoding()};
   AddOptions(*v1::CompareRequest::descriptor(), &parameters);
+  return parameters;
+}
+
+OpenApiJson ExplainParameters(OpenApiSchemas&) {
+  OpenApiJson parameters = {ContentEncoding()};
+  AddOptions(*v1::ExplainRequest::descriptor(), &parameters);
   return parameters;
 }
 

@@ -71,6 +71,7 @@ OpenApiJson TensorsParameters(OpenApiSchemas& schemas);
 template <typename Message>
 OpenApiJson VisionParameters(OpenApiSchemas& schemas);
 OpenApiJson CompareParameters(OpenApiSchemas& schemas);
+OpenApiJson ExplainParameters(OpenApiSchemas& schemas);
 
 }  // namespace openapi
 }  // namespace fovea

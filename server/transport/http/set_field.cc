@@ -23,6 +23,13 @@ bool Parse(absl::string_view text, Integer* value) {
   return absl::SimpleAtoi(text, value);
 }
 
+// Whether SetValue adds to such a field, where it is repeated.
+bool IsAdded(const FieldDescriptor& field) {
+  return field.cpp_type() == FieldDescriptor::CPPTYPE_STRING ||
+         field.cpp_type() == FieldDescriptor::CPPTYPE_INT32 ||
+         field.cpp_type() == FieldDescriptor::CPPTYPE_ENUM;
+}
+
 // Whether the text fits.
 bool SetValue(const FieldDescriptor& field, std::string_view text, Message* message) {
   const Reflection& reflection = *message->GetReflection();
@@ -35,7 +42,7 @@ bool SetValue(const FieldDescriptor& field, std::string_view text, Message* mess
   };
   switch (field.cpp_type()) {
     case FieldDescriptor::CPPTYPE_INT32:
-      return set(&Reflection::SetInt32);
+      return set(field.is_repeated() ? &Reflection::AddInt32 : &Reflection::SetInt32);
     case FieldDescriptor::CPPTYPE_UINT32:
       return set(&Reflection::SetUInt32);
     case FieldDescriptor::CPPTYPE_UINT64:
@@ -47,8 +54,13 @@ bool SetValue(const FieldDescriptor& field, std::string_view text, Message* mess
     case FieldDescriptor::CPPTYPE_ENUM: {
       const std::string name(text);
       const auto* value = field.enum_type()->FindValueByName(name);
-      if (value != nullptr) reflection.SetEnum(message, &field, value);
-      return value != nullptr;
+      if (value == nullptr) return false;
+      if (field.is_repeated()) {
+        reflection.AddEnum(message, &field, value);
+      } else {
+        reflection.SetEnum(message, &field, value);
+      }
+      return true;
     }
     case FieldDescriptor::CPPTYPE_STRING:
       if (field.type() == FieldDescriptor::TYPE_BYTES) return false;
@@ -67,10 +79,9 @@ bool SetValue(const FieldDescriptor& field, std::string_view text, Message* mess
 
 absl::Status SetField(std::string_view name, std::string_view value, Message* message) {
   const FieldDescriptor* const field = message->GetDescriptor()->FindFieldByName(std::string(name));
-  const bool settable =
-      field != nullptr && field->cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE &&
-      field->type() != FieldDescriptor::TYPE_BYTES &&
-      (!field->is_repeated() || field->cpp_type() == FieldDescriptor::CPPTYPE_STRING);
+  const bool settable = field != nullptr && field->cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE &&
+                        field->type() != FieldDescriptor::TYPE_BYTES &&
+                        (!field->is_repeated() || IsAdded(*field));
   if (!settable) {
     return InvalidArgument("request.option", absl::StrCat("there is no option ", InQuotes(name)));
   }

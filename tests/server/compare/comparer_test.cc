@@ -6,18 +6,15 @@
 
 #include <fstream>
 #include <future>
-#include <map>
 #include <memory>
-#include <random>
 #include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/status.h"
-#include "server/imaging/encode_png.h"
-#include "server/pipeline/silent_observer.h"
 #include "server/repository/model_repository.h"
+#include "tests/server/compare/served_models.h"
 
 namespace fovea {
 namespace {
@@ -30,64 +27,10 @@ MATCHER_P2(Fails, code, reason, "") {
   return arg.status().code() == code && ReasonOf(arg.status()) == reason;
 }
 
-// Models by name, each in one version.
-class FewModels final : public ModelCatalog {
- public:
-  void Add(const std::shared_ptr<Servable>& model) { models_[model->view()->name] = model; }
-
-  absl::StatusOr<std::shared_ptr<const ModelView>> Find(std::string_view name,
-                                                        std::string_view version) const override {
-    FOVEA_ASSIGN_OR_RETURN(const auto model, Acquire(name, version));
-    return model->view();
-  }
-  absl::StatusOr<std::shared_ptr<const ServingModel>> Acquire(
-      std::string_view name, std::string_view /*version*/) const override {
-    const auto found = models_.find(std::string(name));
-    if (found == models_.end()) return NotFound("model.not_found", "no such model");
-    return found->second;
-  }
-  std::vector<IndexEntry> Index() const override { return {}; }
-  absl::Status Load(std::string_view, std::string_view) override { return absl::OkStatus(); }
-  absl::Status LoadFiles(std::string_view, std::string_view, std::vector<SentFile>,
-                         absl::FunctionRef<void()>) override {
-    return absl::OkStatus();
-  }
-  absl::Status Unload(std::string_view) override { return absl::OkStatus(); }
-  void OnReadinessChange(ReadinessListener) override {}
-
- private:
-  std::map<std::string, std::shared_ptr<const ServingModel>> models_;
-};
-
-// A PNG file of noise; the same for the same seed.
-std::string Picture(int height, int width, int seed) {
-  std::mt19937 random(seed);
-  RgbImage image = RgbImage::Allocate(height, width);
-  for (size_t i = 0; i < image.size(); ++i) image.pixels[i] = static_cast<uint8_t>(random());
-  return *EncodePng(image);
-}
-
-class ComparerTest : public testing::Test {
+class ComparerTest : public ServedModelsTest {
  protected:
   ~ComparerTest() override { comparer_.reset(); }
 
-  // Of random weights.
-  void Serve(const std::string& name, const std::string& spec) {
-    VersionToLoad parsed{.name = name, .version = 1};
-    auto read = ParseModelSpec("spec_version: 1 random_weights { seed: 1 } " + spec, name);
-    ASSERT_TRUE(read.ok()) << read.status();
-    parsed.spec = *std::move(read);
-    auto served = ServedModel::Create(parsed, Environment());
-    ASSERT_TRUE(served.ok()) << served.status();
-    models_.Add(*std::move(served));
-  }
-  ServedModel::Environment Environment() {
-    return {.scheduler = *scheduler_,
-            .imaging = *imaging_,
-            .clock = SteadyClock(),
-            .observe = [](const auto&) { return std::make_unique<SilentObserver>(); },
-            .device_threads = 1};
-  }
   Comparer& comparer(ComparerOptions options = {}) {
     if (comparer_ == nullptr) {
       options.lane.device_threads = 1;
@@ -116,11 +59,7 @@ class ComparerTest : public testing::Test {
   static constexpr char kClassifier[] =
       "backbone: \"vit_demo_patch8_64\" num_classes: 7 max_batch_size: 1";
 
-  const CancellationPtr cancellation_ = std::make_shared<Cancellation>();
   std::function<void(const ComparisonProgress&)> on_progress_;
-  std::unique_ptr<Scheduler> scheduler_ = *Scheduler::Create({.device_threads = 1}, SteadyClock());
-  std::unique_ptr<ImagingPool> imaging_ = *ImagingPool::Create({.threads = 1}, SteadyClock());
-  FewModels models_;
   std::unique_ptr<Comparer> comparer_;
 };
 

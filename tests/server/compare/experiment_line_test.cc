@@ -1,0 +1,122 @@
+#include "server/compare/experiment_line.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <future>
+#include <memory>
+#include <thread>
+
+#include "base/status.h"
+#include "server/core/testing/notification.h"
+
+namespace fovea {
+namespace {
+
+class ExperimentLineTest : public testing::Test {
+ protected:
+  struct Added {
+    CancellationPtr cancellation = std::make_shared<Cancellation>();
+    std::promise<absl::Status> promise;
+    std::future<absl::Status> outcome = promise.get_future();
+  };
+  std::shared_ptr<Added> Add(std::function<absl::Status()> run) {
+    auto added = std::make_shared<Added>();
+    line_->Add(
+        {.cancellation = added->cancellation,
+         .run = std::move(run),
+         .end = [added](absl::Status status) { added->promise.set_value(std::move(status)); }});
+    return added;
+  }
+
+  std::unique_ptr<ExperimentLine> line_ =
+      *ExperimentLine::Create({.name = "explain", .what = "explanations", .max_waiting = 2});
+};
+
+TEST_F(ExperimentLineTest, OneRunsAtATimeInTheOrderInWhichTheyCame) {
+  std::atomic<int> running = 0;
+  std::string order;
+  std::vector<std::shared_ptr<Added>> added;
+  Notification go;
+  for (const char name : {'a', 'b', 'c'}) {
+    if (name != 'a') {
+      while (running == 0) std::this_thread::yield();
+    }
+    added.push_back(Add([&, name] {
+      EXPECT_EQ(++running, 1);
+      if (name == 'a') go.Wait();
+      order += name;
+      --running;
+      return absl::OkStatus();
+    }));
+  }
+  go.Notify();
+  for (const auto& one : added) EXPECT_TRUE(one->outcome.get().ok());
+  EXPECT_EQ(order, "abc");
+}
+
+TEST_F(ExperimentLineTest, WhoFindsTooManyWaitingIsRefusedAtOnce) {
+  Notification go, runs;
+  const auto first = Add([&] {
+    runs.Notify();
+    go.Wait();
+    return absl::OkStatus();
+  });
+  runs.Wait();
+  const auto ok = [] { return absl::OkStatus(); };
+  const auto second = Add(ok), third = Add(ok), fourth = Add(ok);
+  const absl::Status refused = fourth->outcome.get();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(ReasonOf(refused), "explain.busy");
+  // One who has gone leaves a place.
+  second->cancellation->Cancel();
+  const auto fifth = Add(ok);
+  EXPECT_EQ(ReasonOf(second->outcome.get()), "explain.cancelled");
+  go.Notify();
+  for (const auto& one : {first, third, fifth}) EXPECT_TRUE(one->outcome.get().ok());
+}
+
+TEST_F(ExperimentLineTest, WhatFailsBecauseItWasCancelledSaysSo) {
+  const auto cancelled = Add([&] { return Internal("a.b", "the pass ended"); });
+  EXPECT_EQ(ReasonOf(cancelled->outcome.get()), "a.b");
+  Notification runs, go;
+  const auto other = Add([&] {
+    runs.Notify();
+    go.Wait();
+    return Internal("a.b", "the pass ended");
+  });
+  runs.Wait();
+  other->cancellation->Cancel();
+  go.Notify();
+  EXPECT_EQ(other->outcome.get().code(), absl::StatusCode::kCancelled);
+}
+
+TEST_F(ExperimentLineTest, AStopEndsWhatRunsAndWhatWaits) {
+  Notification runs;
+  CancellationPtr of_running;
+  const auto running = std::make_shared<Added>();
+  line_->Add(
+      {.cancellation = running->cancellation,
+       .run =
+           [&] {
+             runs.Notify();
+             while (!running->cancellation->Cancelled()) std::this_thread::yield();
+             return Internal("a.b", "the pass ended");
+           },
+       .end = [running](absl::Status status) { running->promise.set_value(std::move(status)); }});
+  runs.Wait();
+  const auto waiting = Add([] { return absl::OkStatus(); });
+  line_->Stop();
+  const auto late = Add([] { return absl::OkStatus(); });
+  for (const auto& one : {running, waiting, late}) {
+    EXPECT_EQ(ReasonOf(one->outcome.get()), "server.draining");
+  }
+}
+
+TEST_F(ExperimentLineTest, OutOfMemoryIsAnAnswer) {
+  const auto added = Add([]() -> absl::Status { throw std::bad_alloc(); });
+  EXPECT_EQ(ReasonOf(added->outcome.get()), "server.out_of_memory");
+}
+
+}  // namespace
+}  // namespace fovea
