@@ -17,11 +17,19 @@ enum class ApiGroup {
   kStatistics,
   kSettings,    // of traces and logs
   kComparison,  // of attentions: holds the device and memory
+  // The pages of the playground: files that are in every copy of Fovea. Open to everyone where the
+  // port answers them, because a browser shows no key when it opens a page.
+  kPlayground,
 };
 
-inline constexpr std::array<std::string_view, 8> kApiGroupNames = {
-    "health",     "metadata",   "inference", "shared_memory",
-    "repository", "statistics", "settings",  "comparison"};
+inline constexpr std::array<std::string_view, 9> kApiGroupNames = {
+    "health",     "metadata", "inference",  "shared_memory", "repository",
+    "statistics", "settings", "comparison", "playground"};
+
+// Whether nobody needs a key for it.
+constexpr bool IsOpen(ApiGroup group) {
+  return group == ApiGroup::kHealth || group == ApiGroup::kPlayground;
+}
 
 // A set of them.
 class ApiGroups {
@@ -40,6 +48,7 @@ class ApiGroups {
     }
     return false;
   }
+  void Remove(ApiGroup group) { groups_.reset(static_cast<size_t>(group)); }
   bool Has(ApiGroup group) const { return groups_.test(static_cast<size_t>(group)); }
 
   friend bool operator==(const ApiGroups&, const ApiGroups&) = default;
@@ -83,6 +92,9 @@ inline constexpr ApiMethod kApiMethods[] = {
     // fovea.v1.ComparisonService
     {"Compare", ApiGroup::kComparison},
     {"Explain", ApiGroup::kComparison},
+    // HTTP's alone
+    {"Metrics", ApiGroup::kStatistics},
+    {"Playground", ApiGroup::kPlayground},
     // grpc.health.v1.Health
     {"Check", ApiGroup::kHealth},
     {"List", ApiGroup::kHealth},

@@ -69,7 +69,7 @@ Caller Authenticator::Identify(const ShownCredentials& shown, ApiGroup group,
         PermissionDenied("auth.group_closed", "this port does not answer methods of this kind");
     return caller;
   }
-  if (const auto keys = this->keys(); keys != nullptr) {
+  if (const auto keys = this->keys(); keys != nullptr && !IsOpen(group)) {
     caller.refused = CheckKey(shown, *keys, group, caller);
   }
   return caller;

@@ -143,12 +143,16 @@ void AddFlags(CLI::App& app, ParsedCommandLine& parsed) {
   group("Ports");
   add("--host", options.host, "Address to listen on; 0.0.0.0 for every interface");
   add("--http-port", options.http_port,
-      "Port of HTTP: the Open Inference Protocol's REST, and /v1/classify, /v1/detect and "
-      "/v1/segment; 0 takes a free one, -1 serves none")
+      "Port of HTTP: the Open Inference Protocol's REST, /v1/classify, /v1/detect and "
+      "/v1/segment, and the playground; 0 takes a free one, -1 serves none")
       ->check(CLI::Range(-1, 65535));
   add("--http-allow-origin", options.http_allow_origins,
       "An origin (https://app.example.org) whose pages may send requests from a browser and read "
       "the answers, * for any; give the flag again for more. Without it pages may only GET");
+  add("--playground", options.playground,
+      "on: the port of HTTP answers a browser that opens it with pages that try models, compare "
+      "attentions and show the metrics, with the rights of whoever opened them; off: it does not")
+      ->check(CLI::IsMember({"on", "off"}));
   add("--grpc-port", options.grpc_port, "Port of gRPC; 0 takes a free one, which is printed")
       ->check(CLI::Range(0, 65535));
   add("--metrics-port", options.metrics_port,

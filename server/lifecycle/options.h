@@ -19,6 +19,7 @@ struct ServerOptions {
   std::string host = "127.0.0.1";
   int http_port = 8000;                         // 0: any free one; -1: no HTTP
   std::vector<std::string> http_allow_origins;  // of pages that may ask; "*": any
+  std::string playground = "on";                // on | off: pages at HTTP's "/"
   int grpc_port = 8001;                         // 0: any free one
   int metrics_port = 8002;                      // 0: any free one; -1: no metrics
   std::string tls_cert, tls_key;                // PEM files; empty: no TLS

@@ -81,6 +81,12 @@ ApiGroups Groups(const std::vector<std::string>& names) {
   return groups;
 }
 
+ApiGroups HttpGroups(const ServerOptions& options) {
+  ApiGroups groups = Groups(options.http_api);
+  if (options.playground == "off") groups.Remove(ApiGroup::kPlayground);
+  return groups;
+}
+
 ModelControl ControlMode(const std::string& text) {
   if (text == "explicit") return ModelControl::kExplicit;
   return text == "poll" ? ModelControl::kPoll : ModelControl::kNone;
@@ -273,8 +279,9 @@ class Server {
       FOVEA_RETURN_IF_ERROR(CheckOrigin(origin));
     }
     if (options_.http_port >= 0) {
-      http_context_ = std::make_unique<HttpContext>(HttpContext{
-          *api_, max_message_bytes, limits::kMaxAnswerBytes, Groups(options_.http_api)});
+      http_context_ = std::make_unique<HttpContext>(
+          HttpContext{*api_, max_message_bytes, limits::kMaxAnswerBytes, HttpGroups(options_),
+                      [this] { return metrics_.Text(); }});
       HttpServerOptions http = HttpOptions(options_, options_.http_port, credentials_->tls());
       http.idle = options_.http_max_connection_idle_ms * kMillisecond;
       http.threads = static_cast<int>(options_.http_threads);

@@ -1,5 +1,6 @@
 #include "server/transport/http/comparison_calls.h"
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -103,13 +104,15 @@ v1::Variant VariantOf(std::string_view model, std::string_view attention) {
   return variant;
 }
 
+// Besides those that `message` has.
 absl::Status AddVariants(const std::vector<std::string>& models,
                          const std::vector<std::string>& attentions, v1::CompareRequest* message) {
   const size_t each = attentions.size() + (attentions.size() <= 1 ? 1 : 0);
-  if (models.size() * each > static_cast<size_t>(limits::kMaxComparedVariants)) {
+  const size_t all = static_cast<size_t>(message->variants_size()) + models.size() * each;
+  if (all > static_cast<size_t>(limits::kMaxComparedVariants)) {
     return InvalidArgument("compare.bad_request",
-                           absl::StrCat("models and attentions make ", models.size() * each,
-                                        " variants, more than ", limits::kMaxComparedVariants));
+                           absl::StrCat("models and attentions make ", all, " variants, more than ",
+                                        limits::kMaxComparedVariants));
   }
   for (const std::string& model : models) {
     if (attentions.size() <= 1) *message->add_variants() = VariantOf(model, "");
@@ -134,6 +137,10 @@ absl::StatusOr<CompareRequest> Receive(const PathCall& call, RequestMemory* memo
       models.emplace_back(value);
     } else if (name == "attention") {
       attentions.emplace_back(value);
+    } else if (name == "variant") {
+      const size_t colon = std::min(value.find(':'), value.size());  // no name of a model has one
+      *message.add_variants() =
+          VariantOf(value.substr(0, colon), value.substr(std::min(colon + 1, value.size())));
     } else {
       return SetField(name, value, &message);
     }

@@ -8,7 +8,8 @@ namespace fovea::http_calls {
 // POST /v1/compare. Images as in the short paths of vision tasks; options under the names of
 // v1::CompareRequest, and for its variants `model` (NAME or NAME/VERSION) and `attention`, both
 // repeated: each attention over each model, or the model as it is; of one attention, the model as
-// it is before it. Answers lines of JSON (application/x-ndjson) as they come: {"progress": ...},
+// it is before it. Or, repeated too, `variant` (NAME[/VERSION][:ATTENTION]): just these, before
+// those. Answers lines of JSON (application/x-ndjson) as they come: {"progress": ...},
 // and last {"comparison": ...} or an error as ErrorAnswer has it; what fails before the first line
 // has its status.
 void Compare(PathCall call);

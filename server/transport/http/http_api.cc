@@ -115,11 +115,11 @@ HttpCheck MakeHttpCheck(HttpContext& context) {
   return [&context](HttpRequest& request) {
     Caller& caller = request.caller.emplace(CallerOf(context, request));
     const ApiGroup group = GroupOf(request);
-    if (caller.refused.ok() && group == ApiGroup::kHealth && !IsShort(request)) {
+    if (caller.refused.ok() && IsOpen(group) && !IsShort(request)) {
       caller.refused = ResourceExhausted(
           "request.too_large",
           absl::StrCat("a body of more than ", limits::kMaxControlMessageBytes, " bytes"));
-    } else if (group != ApiGroup::kHealth) {
+    } else if (!IsOpen(group)) {
       // A key's places are taken before its bodies are held.
       caller.refused = caller.Admit(context.api.clock().Now());
     }

@@ -7,6 +7,7 @@
 #include "server/transport/http/explanation_calls.h"
 #include "server/transport/http/infer_http.h"
 #include "server/transport/http/openapi.h"
+#include "server/transport/http/playground.h"
 #include "server/transport/http/repository_calls.h"
 #include "server/transport/http/server_calls.h"
 #include "server/transport/http/shared_memory_calls.h"
@@ -30,6 +31,29 @@ void Vision(PathCall call) {
 }
 
 constexpr HttpRoute kRoutes[] = {
+    {verb::get,
+     "",
+     Method("Playground"),
+     OpenPlayground,
+     {.id = "playground",
+      .summary = "The playground: the server in a browser",
+      .answer = openapi::PageContent}},
+    {verb::get,
+     "playground/{file}",
+     Method("Playground"),
+     PlaygroundFile,
+     {.id = "playgroundFile",
+      .summary = "A file of the playground",
+      .answer = openapi::PlaygroundContent,
+      .errors = {404}}},
+    {verb::get,
+     "metrics",
+     Method("Metrics"),
+     TellMetrics,
+     {.id = "metrics",
+      .summary = "What the server counts, in Prometheus' text format",
+      .answer = openapi::MetricsContent,
+      .errors = {501}}},
     {verb::get,
      "openapi.json",
      Method("ServerMetadata"),

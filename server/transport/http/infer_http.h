@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -18,6 +19,7 @@ struct HttpContext {
   const int64_t max_message_bytes;
   const size_t max_answer_bytes;
   const ApiGroups groups = ApiGroups::All();  // that the port answers
+  std::function<std::string()> metrics = {};  // in Prometheus' format; null: there are none
 };
 
 // Answers an inference request of the Open Inference Protocol: JSON, with Triton's binary tensors,

@@ -20,8 +20,8 @@ using boost::beast::http::verb;
 constexpr char kDescription[] =
     "The Open Inference Protocol (KServe v2) with Triton's extensions, and vision tasks in one "
     "request. Each GET may be a HEAD, whose answer has no body. Bodies of inference may be "
-    "compressed (Content-Encoding), and answers are where Accept-Encoding says so. Prometheus' "
-    "metrics are at a port of their own.";
+    "compressed (Content-Encoding), and answers are where Accept-Encoding says so. Prometheus "
+    "scrapes the same metrics at a port of their own.";
 
 // What a route may have in braces.
 struct PathParameter {
@@ -33,6 +33,8 @@ struct PathParameter {
 constexpr PathParameter kPathParameters[] = {
     {"model", "the name of a model", "^[A-Za-z0-9._-]+$", limits::kMaxModelNameBytes},
     {"version", "a version's number, or a label that stands for one", "^[A-Za-z0-9._-]+$",
+     limits::kMaxModelNameBytes},
+    {"file", "the name of a file of the playground", "^[a-z0-9_]+[.][a-z]+$",
      limits::kMaxModelNameBytes},
     {"region", "the name of a registered region of shared memory", "",
      limits::kMaxSharedMemoryNameBytes},
@@ -117,7 +119,7 @@ OpenApiJson ResponsesOf(const HttpRoute& route, OpenApiSchemas& schemas) {
   }
   good["content"] = route.operation.answer(schemas);
   std::set<int> errors(std::begin(kErrorsOfAll), std::end(kErrorsOfAll));
-  if (route.api.group != ApiGroup::kHealth) {
+  if (!IsOpen(route.api.group)) {
     errors.insert(std::begin(kErrorsWithKeys), std::end(kErrorsWithKeys));
   } else if (route.method != verb::get) {
     errors.insert(403);  // http.other_origin
@@ -171,7 +173,7 @@ OpenApiJson OperationOf(const HttpRoute& route, const OpenApiOptions& options,
   if (!parameters.empty()) described["parameters"] = std::move(parameters);
   if (operation.body != nullptr) described["requestBody"] = operation.body(schemas);
   described["responses"] = ResponsesOf(route, schemas);
-  if (options.asks_for_keys && route.api.group != ApiGroup::kHealth) {
+  if (options.asks_for_keys && !IsOpen(route.api.group)) {
     described["security"] = {{{"key", OpenApiJson::array()}}};
   }
   return described;

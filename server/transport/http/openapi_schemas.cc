@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/limits.h"
+#include "client/web/web_files.h"
 #include "server/core/tensor.h"
 #include "server/transport/messages/comparison_messages.h"
 #include "server/transport/messages/receipt_parameters.h"
@@ -87,6 +88,7 @@ constexpr Option kOptions[] = {
     {"confidence", "besides, how sure the model is of each pixel"},
     {"timeout_us", "microseconds in which the answer is of use; 0: no such limit"},
     {"attention", "run over the models' weights in place of their own"},
+    {"variant", "a model, and behind a colon what is run in place of its attention"},
     {"rounds", "before the first look at the verdicts; 0: 20"},
     {"max_rounds", "at most, while a verdict is missing; 0: ten times the rounds"},
     {"max_time_us", "microseconds after which no round begins, once those asked for are done"},
@@ -130,6 +132,7 @@ void ForEachOption(const Descriptor& message, Take take) {
   if (&message == v1::CompareRequest::descriptor()) {
     give("model", Array(Text()));
     give("attention", Array(Text()));
+    give("variant", Array(Text()));
   } else if (&message != v1::ExplainRequest::descriptor()) {
     give("timeout_us", Integer(0));
   }
@@ -351,6 +354,23 @@ OpenApiJson EmptyContent(OpenApiSchemas&) {
 
 OpenApiJson NothingContent(OpenApiSchemas&) {
   return JsonContent({{"type", "array"}, {"maxItems", 0}});
+}
+
+OpenApiJson PageContent(OpenApiSchemas&) {
+  return {{"text/html", {{"schema", {{"type", "string"}}}}}};
+}
+
+OpenApiJson PlaygroundContent(OpenApiSchemas&) {
+  OpenApiJson content;
+  for (const WebFile& file : WebFiles()) {
+    const std::string_view type = file.content_type.substr(0, file.content_type.find(';'));
+    content[std::string(type)] = OpenApiJson::object();
+  }
+  return content;
+}
+
+OpenApiJson MetricsContent(OpenApiSchemas&) {
+  return {{"text/plain", {{"schema", {{"type", "string"}}}}}};
 }
 
 OpenApiJson ErrorContent(OpenApiSchemas& schemas) {

@@ -55,6 +55,9 @@ OpenApiJson TensorsContent(OpenApiSchemas& schemas);  // of an inference's answe
 OpenApiJson AnyObjectContent(OpenApiSchemas& schemas);
 OpenApiJson EmptyContent(OpenApiSchemas& schemas);    // {}
 OpenApiJson NothingContent(OpenApiSchemas& schemas);  // []: of what there is never any
+OpenApiJson PageContent(OpenApiSchemas& schemas);        // HTML
+OpenApiJson PlaygroundContent(OpenApiSchemas& schemas);  // what a page is made of
+OpenApiJson MetricsContent(OpenApiSchemas& schemas);
 OpenApiJson ErrorContent(OpenApiSchemas& schemas);
 
 // Bodies of requests.

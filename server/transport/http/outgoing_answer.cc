@@ -18,9 +18,12 @@ std::string Head(const HttpAnswer& answer, const AnswerFraming& framing) {
   std::string head = absl::StrCat("HTTP/1.1 ", static_cast<unsigned>(answer.status), " ",
                                   std::string(http::obsolete_reason(answer.status)), "\r\n");
   for (const auto& [name, value] : answer.fields) absl::StrAppend(&head, name, ": ", value, "\r\n");
+  // (The length that not_modified could tell is not of this body.)
+  const bool has_length =
+      answer.status != http::status::no_content && answer.status != http::status::not_modified;
   if (framing.in_parts) {
     if (!framing.is_http_1_0) absl::StrAppend(&head, "Transfer-Encoding: chunked\r\n");
-  } else if (answer.status != http::status::no_content) {
+  } else if (has_length) {
     absl::StrAppend(&head, "Content-Length: ", BodyBytes(answer), "\r\n");
   }
   if (!framing.keep_alive) {

@@ -80,6 +80,17 @@ void Statistics(PathCall call) {
   call.Answer(ToJson(response));
 }
 
+void TellMetrics(PathCall call) {
+  if (call.context.metrics == nullptr) {
+    return call.Answer(Unimplemented("metrics.none", "this server counts nothing"));
+  }
+  HttpExchange& exchange = *call.exchange;
+  exchange.Defer([call = std::move(call)] {
+    call.exchange->Answer({.fields = {{"Content-Type", "text/plain; version=0.0.4; charset=utf-8"}},
+                           .body = {call.context.metrics()}});
+  });
+}
+
 // Settings. A GET changes nothing, whatever its body.
 
 void TraceSettings(PathCall call) { TellTraceSettings(call, json::object()); }

@@ -13,6 +13,7 @@ void TellOfServer(PathCall call);
 void TellMetadata(PathCall call);
 void TellConfig(PathCall call);
 void Statistics(PathCall call);
+void TellMetrics(PathCall call);
 
 void TraceSettings(PathCall call);
 void ChangeTraceSettings(PathCall call);

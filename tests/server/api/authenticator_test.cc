@@ -93,6 +93,15 @@ TEST_F(AuthenticatorTest, HealthIsOpenToEveryoneOnEveryPort) {
   EXPECT_TRUE(Identify({"Bearer wrong"}, ApiGroup::kHealth).refused.ok());
 }
 
+TEST_F(AuthenticatorTest, PagesAreOpenToEveryoneWhereThePortAnswersThem) {
+  authenticator_.SetKeys({MakeKey("team-a", "secret-a")});
+  EXPECT_TRUE(Identify({}, ApiGroup::kPlayground).refused.ok());
+  EXPECT_TRUE(Identify({"Bearer wrong"}, ApiGroup::kPlayground).refused.ok());
+  port_.Remove(ApiGroup::kPlayground);
+  EXPECT_EQ(Refused({"Bearer secret-a"}, ApiGroup::kPlayground),
+            "PERMISSION_DENIED auth.group_closed");
+}
+
 TEST_F(AuthenticatorTest, ACertificateNamesItsCallerWhereNoKeyDoes) {
   EXPECT_EQ(authenticator_.Identify({.certificate = "robot.example"}, ApiGroup::kInference, port_)
                 .principal,

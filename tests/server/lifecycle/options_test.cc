@@ -22,6 +22,12 @@ TEST(OptionsTest, DefaultsAreTritonsPortsOnLoopback) {
   EXPECT_EQ(parsed.options.model_control_mode, "none");
 }
 
+TEST(OptionsTest, ThePlaygroundIsThereUnlessItIsTurnedOff) {
+  EXPECT_EQ(Parse({"--model-repository", "m"}).options.playground, "on");
+  EXPECT_EQ(Parse({"--model-repository", "m", "--playground", "off"}).options.playground, "off");
+  EXPECT_EQ(Parse({"--model-repository", "m", "--playground", "perhaps"}).exit_code, 2);
+}
+
 TEST(OptionsTest, RepeatedFlagsAdd) {
   const auto parsed =
       Parse({"--model-repository", "a", "--model-repository", "b", "--model-control-mode",

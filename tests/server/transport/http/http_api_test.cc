@@ -83,7 +83,8 @@ TEST_F(HttpApiTest, TellsOfTheServerAndItsModels) {
 }
 
 TEST_F(HttpApiTest, PathsAndMethodsThatAreNotThere) {
-  for (const char* path : {"/", "/v2/", "/v2/model", "/v2/models/vit/infer/x", "/v3", "/metrics"}) {
+  for (const char* path :
+       {"//", "/v2/", "/v2/model", "/v2/models/vit/infer/x", "/v3", "/metrics/x"}) {
     EXPECT_EQ(Ask(std::string("GET ") + path).status, 404) << path;
   }
   const HttpApiAnswer wrong = Ask("GET /v2/models/vit/infer");

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -45,7 +46,7 @@ class HttpApiTest : public ::testing::Test {
     server_.reset();
     context_.reset();
     api_ = *ServerApi::Create(options, catalog_, catalog_, &observer_, SteadyClock());
-    context_ = std::make_unique<HttpContext>(HttpContext{*api_, 16 << 20, max_answer_bytes});
+    context_ = std::make_unique<HttpContext>(HttpContext{*api_, 16 << 20, max_answer_bytes, groups_, metrics_});
     server_ = *HttpServer::Create({.port = 0,
                                    .threads = threads,
                                    .max_body_bytes = 16 << 20,
@@ -66,6 +67,10 @@ class HttpApiTest : public ::testing::Test {
   HttpApiAnswer Infer(const nlohmann::json& request) {
     return Ask("POST /v2/models/vit/infer", request.dump());
   }
+
+  // Of the next Start.
+  ApiGroups groups_ = ApiGroups::All();
+  std::function<std::string()> metrics_;
 
   FakeInference inference_;
   FakeCatalog catalog_{inference_};

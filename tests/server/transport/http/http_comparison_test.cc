@@ -91,6 +91,13 @@ TEST_F(HttpComparisonTest, ABodyIsOneImageAndOfOneAttentionTheModelAsItIsComesFi
   EXPECT_FALSE(other.contains("objects"));
 }
 
+TEST_F(HttpComparisonTest, VariantsMayBeNamedOneByOne) {
+  StartAsking("POST /v1/compare?variant=vit&variant=vit/2:knn:k%3D3&variant=other:", "picture");
+  EXPECT_EQ(Variants(), "vit/:;vit/2:knn:k=3;other/:;");
+  comparisons_.Answer(FakeComparisons::Example());
+  EXPECT_EQ(Answer().status, 200);
+}
+
 TEST_F(HttpComparisonTest, ProgressComesAsItGoes) {
   HttpConnection connection(server_->port());
   connection.Send(HttpMessage("POST /v1/compare?model=vit&attention=dense", "picture"));
@@ -144,6 +151,9 @@ TEST_F(HttpComparisonTest, WhatCannotBeReadIsRefused) {
   EXPECT_EQ(reason("?model=vit&variants=x"), "request.option");
   EXPECT_EQ(reason("?model=vit&rounds=-1"), "compare.bad_request");
   EXPECT_EQ(reason("?model=vit&model=vit&model=vit&attention=a&attention=b&attention=c"),
+            "compare.bad_request");
+  EXPECT_EQ(reason("?model=a&variant=a&variant=a&variant=a&variant=a&variant=a&variant=a&variant=a"
+                   "&attention=b"),
             "compare.bad_request");
   EXPECT_EQ(reason("?model=vit", "--b\r\nno form", kForm), "request.form");
   EXPECT_EQ(reason("?model=vit", "x", "Content-Encoding: br\r\n"), "request.encoding");

@@ -1,0 +1,167 @@
+// What came out of a comparison, as plots, a table and words. The fields are those of
+// fovea.v1.Comparison.
+
+import { bytes, h, milliseconds, number, percent, plural } from "./dom.js";
+import { rowPlot } from "./plots.js";
+
+const COLOURS = ["#8a8f98", "#0b84a5", "#e08e0b", "#1a9e77", "#c8447a", "#7a68c4", "#b0671f", "#5b9bd5"];
+export const variantColour = (index) => COLOURS[index % COLOURS.length];
+
+const VERDICTS = {
+  FASTER: ["faster", "good", "its interval lies below the control's"],
+  SLOWER: ["slower", "bad", "its interval lies above the control's"],
+  NO_DIFFERENCE: ["no difference", "", "its interval and the control's overlap"],
+  FEW_ROUNDS: ["no verdict: few rounds", "doubt", "too few rounds for an interval"],
+  UNSTEADY: ["no verdict: unsteady", "doubt", "times hang together over many rounds"],
+  CONTROL_OFF: ["no verdict: control off", "doubt", "the baseline differs from itself: something else moved the times"],
+  WIDE: ["no verdict: wide", "doubt", "an interval is wider than a tenth"],
+};
+
+export function variantName(variant, variants) {
+  const several = variants.some((other) => other.model_name !== variant.model_name);
+  return several ? `${variant.model_name} · ${variant.attention}` : variant.attention;
+}
+
+const ratio = (value) => `${value.toFixed(2)}×`;
+const range = ({ lower, upper }, format) => `${format(lower)} – ${format(upper)}`;
+
+function verdictBadge(time) {
+  const [text, kind, why] = VERDICTS[time?.verdict] ?? ["baseline", "", "what the others are measured against"];
+  return h("span", { class: `badge ${kind}`, title: why }, text);
+}
+
+// How much of the baseline's answer is kept, as a share and in words; null: nothing is told.
+export function agreementOf(variant) {
+  const { classes, objects, maps } = variant;
+  if (classes?.images) {
+    return { share: classes.same_top1 / classes.images, name: "same best class",
+      text: `${classes.same_top1} of ${classes.images}`,
+      detail: `KL ${number(classes.kl_divergence)} nats, five best ${percent(classes.top5_overlap, 0)}` };
+  }
+  if (objects) {
+    const most = Math.max(objects.objects, objects.baseline_objects);
+    const masks = objects.mean_mask_iou === undefined || objects.mean_mask_iou === null ? ""
+      : `, of masks ${percent(objects.mean_mask_iou, 0)}`;
+    return { share: most > 0 ? objects.matched / most : 1, name: "objects matched",
+      text: `${objects.matched} of ${most}`, detail: `overlap of boxes ${percent(objects.mean_box_iou, 0)}${masks}` };
+  }
+  if (maps) {
+    return { share: maps.same_pixels, name: "same pixels", text: percent(maps.same_pixels),
+      detail: `mean overlap of classes ${percent(maps.mean_iou, 0)}` };
+  }
+  return null;
+}
+
+function computePlot(comparison, names) {
+  return rowPlot({
+    title: "Compute of a batch: median and quartiles",
+    format: (value) => milliseconds(value),
+    rows: comparison.variants.map((variant, i) => ({
+      name: names[i], colour: variantColour(i), value: variant.compute.ms.median, low: variant.compute.ms.lower,
+      high: variant.compute.ms.upper, text: milliseconds(variant.compute.ms.median),
+      detail: variant.attention_ms ? `attention ${milliseconds(variant.attention_ms.median)}` : "",
+    })),
+  });
+}
+
+function ratioPlot(comparison, names) {
+  const control = comparison.control?.ratio;
+  const rows = comparison.variants.map((variant, i) => ({ variant, i, ratio: variant.compute.ratio }))
+    .filter((row) => row.ratio);
+  if (rows.length === 0) return null;
+  return rowPlot({
+    title: "Compute against the baseline: ratio, interval of 95%",
+    format: ratio, fromZero: false, line: 1,
+    band: control ? [control.lower, control.upper] : undefined,
+    bandName: control ? `The control: what the baseline differs from itself by, ${range(control, ratio)}.` : "",
+    rows: rows.map(({ variant, i, ratio: estimate }) => ({
+      name: names[i], colour: variantColour(i), value: estimate.value, low: estimate.lower, high: estimate.upper,
+      text: ratio(estimate.value), detail: range(estimate, ratio),
+    })),
+  });
+}
+
+function barPlot(title, comparison, names, value, format, binary = false) {
+  return rowPlot({ title, format, binary, rows: comparison.variants.map((variant, i) => ({
+    name: names[i], colour: variantColour(i), bar: true, value: value(variant), text: format(value(variant)) })) });
+}
+
+function agreementPlot(comparison, names) {
+  const rows = comparison.variants.map((variant, i) => ({ i, agreement: agreementOf(variant) }))
+    .filter((row) => row.agreement);
+  if (rows.length === 0) return null;
+  return rowPlot({
+    title: `Agreement with the baseline: ${rows[0].agreement.name}`,
+    format: (value) => percent(value, 0), upTo: 1,
+    rows: rows.map(({ i, agreement }) => ({ name: names[i], colour: variantColour(i), bar: true,
+      value: agreement.share, text: agreement.text, detail: agreement.detail })),
+  });
+}
+
+function table(comparison, names) {
+  const heads = ["Variant", "Verdict", "Compute", "Against the baseline", "Attention alone", "After the model",
+    "Images a second", "Peak of tensors", "Weights", "Multiply-adds", "Agreement", "Cosine of features"];
+  const quartile = (one) => (one ? [milliseconds(one.median), h("small", {}, range(one, milliseconds))] : ["–"]);
+  const rows = comparison.variants.map((variant, i) => {
+    const agreement = agreementOf(variant);
+    const estimate = variant.compute.ratio;
+    return h("tr", {},
+      h("th", { scope: "row" }, h("span", { class: "swatch", style: { "background-color": variantColour(i) } }), names[i]),
+      h("td", {}, verdictBadge(variant.compute)),
+      h("td", {}, quartile(variant.compute.ms)),
+      h("td", {}, estimate ? [ratio(estimate.value), h("small", {}, range(estimate, ratio))] : "–"),
+      h("td", {}, quartile(variant.attention_ms)),
+      h("td", {}, quartile(variant.postprocess_ms)),
+      h("td", {}, number(variant.images_per_second)),
+      h("td", {}, bytes(variant.peak_bytes)),
+      h("td", {}, bytes(variant.weight_bytes)),
+      h("td", {}, number(variant.multiply_adds)),
+      h("td", {}, agreement ? [agreement.text, h("small", {}, agreement.detail)] : "–"),
+      h("td", {}, Number.isFinite(variant.feature_cosine) ? variant.feature_cosine.toFixed(4) : "–"));
+  });
+  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "All numbers of the comparison" },
+    h("table", { class: "compared" }, h("caption", {}, "All numbers"),
+      h("thead", {}, h("tr", {}, heads.map((head) => h("th", { scope: "col" }, head)))), h("tbody", {}, rows)));
+}
+
+// In a sentence for each, for the ear and for who is in a hurry.
+export function summaries(comparison) {
+  const { variants } = comparison;
+  const names = variants.map((variant) => variantName(variant, variants));
+  return variants.slice(1).map((variant, i) => {
+    const [verdict] = VERDICTS[variant.compute.verdict] ?? ["not measured"];
+    const agreement = agreementOf(variant);
+    const times = variant.compute.ratio ? ` (${ratio(variant.compute.ratio.value)} the time of ${names[0]})` : "";
+    return `${names[i + 1]}: ${verdict}${times}${agreement ? `, ${agreement.name} ${agreement.text}` : ""}.`;
+  });
+}
+
+export function comparisonView(comparison) {
+  const { variants } = comparison;
+  const names = variants.map((variant) => variantName(variant, variants));
+  const notes = variants.filter((variant) => variant.weights_of_attention).map((variant) =>
+    h("p", { class: "notice" }, h("b", {}, variant.attention), ": same weights, not fine-tuned. They were trained with ",
+      h("b", {}, variant.weights_of_attention), ", so that its times are what this attention costs, and its answers are not "
+      + "what a model trained for it would give."));
+  if (variants.some((variant) => variant.untrained)) {
+    notes.push(h("p", { class: "notice" }, "Some weights are random numbers: what these find means nothing."));
+  }
+  const batch = comparison.batch_size > 1 ? `batches of ${comparison.batch_size}` : "one image at a time";
+  const link = h("a", { class: "button quiet", download: "comparison.json",
+    href: URL.createObjectURL(new Blob([JSON.stringify(comparison, null, 2)], { type: "application/json" })) }, "Save as JSON");
+  return h("div", { class: "comparison" },
+    h("ul", { class: "summary" }, summaries(comparison).map((sentence) => h("li", {}, sentence))),
+    h("p", { class: "quiet-text" }, `${comparison.rounds} rounds, ${batch}, ${plural(comparison.threads, "thread")} of `
+      + `${comparison.device}, on a lane of its own.`),
+    notes,
+    h("div", { class: "plots" },
+      h("div", { class: "card" }, computePlot(comparison, names)),
+      h("div", { class: "card" }, ratioPlot(comparison, names)
+        ?? h("p", { class: "quiet-text" }, "Too few rounds for intervals.")),
+      h("div", { class: "card" }, barPlot("Most bytes of tensors at one time", comparison, names,
+        (variant) => variant.peak_bytes, bytes, true)),
+      h("div", { class: "card" }, agreementPlot(comparison, names)
+        ?? barPlot("Multiply-adds of an image", comparison, names, (variant) => variant.multiply_adds, number))),
+    table(comparison, names),
+    h("p", { class: "row" }, link));
+}
