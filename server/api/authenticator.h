@@ -38,9 +38,8 @@ class Authenticator {
   // Who calls a method of `group` at a port that answers `port`. `refused` there says why it may
   // not: PERMISSION_DENIED auth.group_closed (the port), auth.group_not_allowed (the key);
   // UNAUTHENTICATED auth.no_key, auth.several_keys, auth.malformed (no "Bearer KEY", too long),
-  // auth.unknown_key. Health is open to everyone, and the
-  // playground's pages where the port answers them. How long it takes does not depend on how much
-  // of a key is right.
+  // auth.unknown_key. Health is open to everyone, and the playground's pages where the port answers
+  // them. How long it takes does not depend on how much of a key is right.
   Caller Identify(const ShownCredentials& shown, ApiGroup group, const ApiGroups& port) const;
 
  private:

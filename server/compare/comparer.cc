@@ -126,6 +126,8 @@ class OneComparison {
   }
 
   absl::Status Load() {
+    // Before anything is told: an image that is none is refused as such.
+    for (const Asked& model : models_) FOVEA_RETURN_IF_ERROR(ImagesFor(*model.served).status());
     int64_t bytes = 0;
     for (size_t i = 0; i < models_.size(); ++i) {
       Tell(Phase::kLoading, i, models_.size());

@@ -71,12 +71,7 @@ absl::StatusOr<std::unique_ptr<LoadedVariant>> LoadedVariant::Load(
                          OpenVariantSource(served, options.attention, std::move(cancellation)));
   VersionToLoad& source = opened.version;
   models::ModelDescription& description = source.spec.description;
-  if (options.precision) description.precision = *options.precision;
-  std::vector<ImageSize> sizes = served.view()->sizes;
-  if (options.size) {
-    sizes = {{options.size->height, options.size->width}};
-    source.spec.preprocessing.shorter_side = source.spec.preprocessing.longer_side = 0;
-  }
+  const std::vector<ImageSize>& sizes = served.view()->sizes;
   description.image_height = sizes[options.sizes.front()].height;
   description.image_width = sizes[options.sizes.front()].width;
   description.further_sizes.clear();
@@ -114,10 +109,6 @@ absl::StatusOr<std::unique_ptr<LoadedVariant>> LoadedVariant::Load(
   variant->view_ = std::make_shared<const ModelView>(std::move(view));
   variant->postprocessor_ = Postprocessor::Create(variant->view_);
   return variant;
-}
-
-PreprocessSpec LoadedVariant::imaging_spec() const {
-  return ImagingSpec(info(), executor_->preprocessing());
 }
 
 uint64_t LoadedVariant::ShapeKey(const ResizedImage& image) const {

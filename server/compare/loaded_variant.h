@@ -25,9 +25,6 @@ namespace fovea {
 struct VariantOptions {
   std::string attention;      // empty: the model's own
   std::vector<size_t> sizes;  // of ModelView::sizes, that it is to run at; not empty
-  // In place of them: one size, which the model may not be served at. `sizes` is {0} then.
-  std::optional<models::ImageSize> size;
-  std::optional<models::Precision> precision;  // none: the model's own
   int batch_size = 1;
   int threads = 1;
   int64_t max_bytes = std::numeric_limits<int64_t>::max();  // that weights and a batch may hold
@@ -47,8 +44,6 @@ class LoadedVariant {
   const ModelView& view() const { return *view_; }
   const models::ModelInfo& info() const { return executor_->info(); }
   int64_t weight_bytes() const { return executor_->weight_bytes(); }
-  // How images are brought to the sizes that it was loaded for.
-  PreprocessSpec imaging_spec() const;
 
   struct Pass {
     Nanos compute = 0;  // from the copy of the pixels to the outputs

@@ -38,14 +38,15 @@ def test_the_demonstration_shows_classes_a_receipt_and_comparisons(model: str) -
     stages = r"  receive [\d.]+, decode [\d.]+, .* ms; batch of 1 on \d+ threads?, peak [\d.]+ MiB"
     assert re.search(f"^{stages}$", out, re.MULTILINE)
     verdict = "(slower|faster|no difference|none)"
-    compared = re.findall(rf"^(\w+) .* {verdict}$", out, re.MULTILINE)
-    expected = {"shapes_knn"}
+    compared = re.findall(rf"^([^ ,]+(?:, \S+)?) .* {verdict}$", out, re.MULTILINE)
+    expected = {"knn:k=0.5"}
     if model == "shapes":
-        expected |= {"shapes_with_knn", "frame_aewin", "frame_cska", "frame_conv"}
+        expected |= {"frame_aewin/1, aewin", "frame_cska/1, cska", "frame_conv/1, conv"}
     assert {name for name, _ in compared} == expected
-    controls = re.findall(r"^(\w+) again .* control", out, re.MULTILINE)
+    assert "knn:k=0.5: same weights as dense, not fine-tuned." in out
+    controls = re.findall(r"^([^ ,]+(?:, \S+)?) again .* control", out, re.MULTILINE)
     assert set(controls) == (
-        {"shapes", "frame_dense"} if model == "shapes" else {"shapes"}
+        {"dense", "frame_dense/1, dense"} if model == "shapes" else {"dense"}
     )
 
 
@@ -97,7 +98,7 @@ def test_a_detector_and_a_segmenter_draw_what_they_find(
         # A legend is below it.
         assert picture.height / picture.width > 1.05 * scene.height / scene.width
     # Neither has classes of a whole picture to compare.
-    assert "The same picture in turn" not in out
+    assert "cost and change" not in out
 
 
 def test_what_is_not_there_is_refused_in_a_sentence() -> None:

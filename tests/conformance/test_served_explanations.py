@@ -424,16 +424,9 @@ def test_every_attention_of_one_grid_has_measures_and_a_rollout(
     assert rollout["values"].sum() == pytest.approx(1, abs=1e-3)  # no class token
 
 
-@pytest.mark.parametrize(
-    ("model", "why"),
-    [
-        ("frame_conv", "has no attention weights"),
-        ("detector_aewin", "tokens and, in "),
-        ("segmenter_dense", "tokens and, in "),
-    ],
-)
+@pytest.mark.parametrize("model", ["frame_conv", "detector_aewin", "segmenter_dense"])
 def test_a_model_without_a_chain_of_layers_says_why_it_has_no_rollout(
-    server: Server, model: str, why: str
+    server: Server, model: str
 ) -> None:
     image = png(picture("ring.jpg"))
     answer = over_grpc(server, image, model_name=model, methods=["MEASURES"])
@@ -442,7 +435,7 @@ def test_a_model_without_a_chain_of_layers_says_why_it_has_no_rollout(
         over_grpc(server, image, model_name=model, methods=["ROLLOUT"])
     assert refused.value.code() == grpc.StatusCode.FAILED_PRECONDITION
     assert "the same tokens through every layer" in refused.value.details()
-    assert why in refused.value.details()
+    assert "has no attention weights" in refused.value.details()
 
 
 @pytest.mark.parametrize(

@@ -1,36 +1,24 @@
-"""fovea.client's comparisons against a real server. It runs as soon as fovea-server knows --enable-experiments."""
+"""fovea.client's comparisons against a real server."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import pathlib
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
-from running_server import DEMO, ROOT, SERVER, Server
+from running_server import DEMO, ROOT, Server
 
 sys.path.insert(0, str(ROOT / "client" / "python"))
 
 from fovea import client
 
-EXPERIMENTS = "--enable-experiments"
 PICTURES = [ROOT / "client/examples/ring.jpg", ROOT / "client/examples/star.jpg"]
 SCENE = ROOT / "client/examples/scenes/scene_1.jpg"
 OPTIONS = {"rounds": 4, "max_rounds": 4, "threads": 1}
-
-
-def knows_experiments() -> bool:
-    shown = subprocess.run(
-        [SERVER, "--help"], capture_output=True, text=True, check=True
-    )
-    return EXPERIMENTS in shown.stdout
-
-
-pytestmark = pytest.mark.skipif(
-    not knows_experiments(), reason="this fovea-server has no experiments"
-)
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +27,7 @@ def experiments(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     for name in ("shapes", "detector_dense", "detector_aewin", "segmenter_dense"):
         flags += ["--load-model", name]
     running = Server(
-        tmp_path_factory.mktemp("experiments") / "log", *flags, EXPERIMENTS
+        tmp_path_factory.mktemp("experiments") / "log", *flags, "--enable-experiments"
     )
     yield running
     code = running.terminate()
@@ -126,7 +114,9 @@ def test_what_http_answers_is_read_too(experiments: Server) -> None:
     assert found.rounds == 4 and found.variants[1].agreement is not None
 
 
-def test_errors_are_the_servers(experiments: Server, server: Server) -> None:
+def test_errors_are_the_servers(
+    experiments: Server, start_server: Callable[..., Server], one_model: pathlib.Path
+) -> None:
     with client.Client(experiments.grpc) as asked:
         for models, options, code in (
             ("shapes", {}, "INVALID_ARGUMENT"),  # one variant
@@ -137,7 +127,8 @@ def test_errors_are_the_servers(experiments: Server, server: Server) -> None:
             with pytest.raises(client.Error) as caught:
                 asked.compare(models, PICTURES[:1], timeout=60, **options)
             assert caught.value.code == code and caught.value.message
-    with client.Client(server.grpc) as asked, pytest.raises(client.Error) as caught:
+    plain = start_server("--model-repository", one_model)
+    with client.Client(plain.grpc) as asked, pytest.raises(client.Error) as caught:
         asked.compare("shapes", PICTURES[:1], attentions=["dense", "knn:k=8"])
     assert caught.value.code == "UNIMPLEMENTED"
 

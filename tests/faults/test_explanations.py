@@ -1,8 +1,9 @@
-"""Rows 88 and 89 of docs/faults.md: explanations that cannot be made, and what they may do to a server that serves."""
+"""Rows 85 and 86 of docs/faults.md: explanations that cannot be made, and what they may do to a server that serves."""
 
 from __future__ import annotations
 
 import pathlib
+import shutil
 import sys
 import threading
 import urllib.error
@@ -66,8 +67,13 @@ def refusal(ask: Ask, *arguments, **options) -> grpc.RpcError:
     return caught.value
 
 
-def test_row_88_what_cannot_be_explained_is_said(ask: Ask, start_server) -> None:
-    server = start_server("--model-repository", DEMO, "--enable-experiments")
+def test_row_85_what_cannot_be_explained_is_said(
+    ask: Ask, start_server, tmp_path: pathlib.Path
+) -> None:
+    models = tmp_path / "models"
+    for name in ("shapes", "frame_conv"):
+        shutil.copytree(DEMO / name, models / name)
+    server = start_server("--model-repository", models, "--enable-experiments")
 
     def said(**options) -> grpc.RpcError:
         return refusal(ask, server, **options)
@@ -97,11 +103,11 @@ def test_row_88_what_cannot_be_explained_is_said(ask: Ask, start_server) -> None
         "explain.unfit",
     )
     assert ask(server) == 6
-    plain = start_server("--model-repository", DEMO)
+    plain = start_server("--model-repository", models)
     expect(refusal(ask, plain), "UNIMPLEMENTED", "explain.disabled")
 
 
-def test_row_89_explanations_are_bounded_and_requests_go_on(
+def test_row_86_explanations_are_bounded_and_requests_go_on(
     ask: Ask, start_server, one_model: pathlib.Path
 ) -> None:
     server = start_server("--model-repository", one_model, "--enable-experiments")
@@ -131,7 +137,7 @@ def test_row_89_explanations_are_bounded_and_requests_go_on(
     assert len(refused) < 32
 
 
-def test_row_89_maps_hold_no_more_than_they_may(
+def test_row_86_maps_hold_no_more_than_they_may(
     ask: Ask, start_server, tmp_path: pathlib.Path
 ) -> None:
     model = tmp_path / "models/large"

@@ -53,8 +53,8 @@ OpenApiJson ModelNamesContent(OpenApiSchemas& schemas);
 OpenApiJson CompareContent(OpenApiSchemas& schemas);
 OpenApiJson TensorsContent(OpenApiSchemas& schemas);  // of an inference's answer
 OpenApiJson AnyObjectContent(OpenApiSchemas& schemas);
-OpenApiJson EmptyContent(OpenApiSchemas& schemas);    // {}
-OpenApiJson NothingContent(OpenApiSchemas& schemas);  // []: of what there is never any
+OpenApiJson EmptyContent(OpenApiSchemas& schemas);       // {}
+OpenApiJson NothingContent(OpenApiSchemas& schemas);     // []: of what there is never any
 OpenApiJson PageContent(OpenApiSchemas& schemas);        // HTML
 OpenApiJson PlaygroundContent(OpenApiSchemas& schemas);  // what a page is made of
 OpenApiJson MetricsContent(OpenApiSchemas& schemas);

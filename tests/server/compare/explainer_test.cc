@@ -204,6 +204,7 @@ TEST_F(ExplainerTest, DetectorsAndSegmentersShowTheirBackbones) {
   EXPECT_THAT(refused.status().message(), HasSubstr("gives no classes"));
 }
 
+// Row 85.
 TEST_F(ExplainerTest, WhatCannotBeExplainedIsSaid) {
   Serve("classifier", kClassifier);
   const auto refusal = [&](auto change,
@@ -252,6 +253,7 @@ TEST_F(ExplainerTest, WhatCannotBeExplainedIsSaid) {
               Fails(kInvalidArgument, "explain.too_many"));
 }
 
+// Row 86.
 TEST_F(ExplainerTest, MapsThatDoNotFitAreRefusedBeforeTheyAreMade) {
   Serve("classifier", kClassifier);
   explainer({.max_bytes = 1000});
@@ -260,6 +262,7 @@ TEST_F(ExplainerTest, MapsThatDoNotFitAreRefusedBeforeTheyAreMade) {
   EXPECT_THAT(explanation.status().message(), HasSubstr("--experiment-memory"));
 }
 
+// Row 86.
 TEST_F(ExplainerTest, ACancelledOneEnds) {
   Serve("classifier", kClassifier);
   cancellation_->Cancel();

@@ -46,7 +46,8 @@ class HttpApiTest : public ::testing::Test {
     server_.reset();
     context_.reset();
     api_ = *ServerApi::Create(options, catalog_, catalog_, &observer_, SteadyClock());
-    context_ = std::make_unique<HttpContext>(HttpContext{*api_, 16 << 20, max_answer_bytes, groups_, metrics_});
+    context_ = std::make_unique<HttpContext>(
+        HttpContext{*api_, 16 << 20, max_answer_bytes, groups_, metrics_});
     server_ = *HttpServer::Create({.port = 0,
                                    .threads = threads,
                                    .max_body_bytes = 16 << 20,

@@ -108,6 +108,7 @@ TEST_F(HttpExplanationTest, SeveralPicturesAreNoPng) {
   EXPECT_THAT(answer.body, HasSubstr("makes 2"));
 }
 
+// Row 85.
 TEST_F(HttpExplanationTest, WhatCannotBeReadIsRefused) {
   for (const char* query : {"method=dreams", "layer=first", "x=left", "image=3", "variant=3"}) {
     const HttpApiAnswer answer = Ask("POST /v1/explain?model=vit&" + std::string(query), "picture");
