@@ -55,12 +55,14 @@ def test_errors_are_the_servers(server: Server) -> None:
             return await asyncio.gather(
                 asked.classify("no_model", [SCENE]),
                 asked.detect("detector_dense", [b"no picture"]),
-                asked.compare("shapes", [SCENE], attentions=["dense", "knn:k=8"]),
+                asked.compare("shapes", [SCENE], attentions=["dense", "axial"]),
                 return_exceptions=True,
             )
 
     missing, broken, compared = asyncio.run(ask())
     assert (missing.code, missing.reason) == ("NOT_FOUND", "model.not_found")
     assert broken.reason == "image.unsupported_type"
-    # Without --enable-experiments, and of a server that is older.
-    assert compared.code == "UNIMPLEMENTED"
+    assert (compared.code, compared.reason) == (
+        "FAILED_PRECONDITION",
+        "model.load_failed",
+    )

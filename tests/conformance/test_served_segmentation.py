@@ -32,6 +32,9 @@ def client(
         'head { name: "semantic_fpn" }\n'
         "preprocessing { shorter_side: 64 longer_side: 96 }\n"
         f"random_weights {{ seed: {SEED} }}\nmax_batch_size: 2\n"
+        # Pictures share a batch, whether or not that pays on this machine.
+        "instance_group { count: 1 }\n"
+        "dynamic_batching { max_queue_delay_microseconds: 20000 }\n"
     )
     log = tmp_path_factory.mktemp("log") / "server.log"
     server = Server(log, "--model-repository", str(folder))

@@ -7,12 +7,14 @@ their documentation.
 
 from __future__ import annotations
 
+import functools
+import json
 import pathlib
 import re
+import subprocess
+import sys
 from typing import Any
 
-import kserve.models
-import kubernetes.client.models
 import kubernetes_validate
 import pytest
 import yaml
@@ -76,6 +78,16 @@ def has_only(value: Any, wanted: Any, at: str) -> None:
         assert type(value) is wanted, f"{at} is {value!r}"
 
 
+@functools.cache
+def sdk_types() -> dict[str, dict[str, str]]:
+    """Of each class the types of its fields, by the names that they have in YAML."""
+    program = pathlib.Path(__file__).with_name("sdk_types.py")
+    told = subprocess.run(
+        [sys.executable, program], capture_output=True, text=True, check=True
+    )
+    return json.loads(told.stdout.splitlines()[-1])
+
+
 def fits_sdk(value: Any, kind: str, at: str) -> None:
     """`kind`: a type as the SDK's own classes write it: "V1Container", "List[str]", "dict(str, str)"."""
     if found := re.fullmatch(r"[Ll]ist\[(.+)\]", kind):
@@ -91,12 +103,8 @@ def fits_sdk(value: Any, kind: str, at: str) -> None:
     elif kind in ("object", "ResourceQuantity"):
         pass
     else:
-        model = getattr(kserve.models, kind, None) or getattr(
-            kubernetes.client.models, kind.removeprefix("K8s")
-        )
-        fields = {
-            model.attribute_map[name]: of for name, of in model.openapi_types.items()
-        }
+        types = sdk_types()
+        fields = types.get(kind) or types[kind.removeprefix("K8s")]
         assert isinstance(value, dict), at
         for key, one in value.items():
             assert key in fields, f"{at}.{key} is no field of {kind}"
