@@ -117,9 +117,9 @@ class OneComparison {
   absl::StatusOr<const PreparedImages*> ImagesFor(const ServedModel& model) {
     std::unique_ptr<PreparedImages>& images = images_[&model];
     if (images == nullptr) {
-      FOVEA_ASSIGN_OR_RETURN(PreparedImages prepared,
-                             PreparedImages::Prepare(request_.images, model, model.preprocessing(),
-                                                     environment_.clock, cancellation_));
+      FOVEA_ASSIGN_OR_RETURN(
+          PreparedImages prepared,
+          PreparedImages::Prepare(request_.images, model, environment_.clock, cancellation_));
       images = std::make_unique<PreparedImages>(std::move(prepared));
     }
     return images.get();

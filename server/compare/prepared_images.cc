@@ -18,8 +18,7 @@ constexpr size_t kPreparations = 10;  // at least, of all images together
 }  // namespace
 
 absl::StatusOr<PreparedImages> PreparedImages::Prepare(const std::vector<std::string>& files,
-                                                       const ServedModel& model,
-                                                       const PreprocessSpec& spec, Clock& clock,
+                                                       const ServedModel& model, Clock& clock,
                                                        const CancellationPtr& cancellation) {
   const ImagingResources resources{
       .budget = model.imaging_line().budget(), .clock = clock, .cancellation = cancellation};
@@ -29,7 +28,7 @@ absl::StatusOr<PreparedImages> PreparedImages::Prepare(const std::vector<std::st
     const std::span<const std::byte> bytes = std::as_bytes(std::span(files[i]));
     ImageDurations durations;
     absl::StatusOr<ResizedImage> image =
-        DecodeAndResize(ScatteredBytes(bytes, /*owner=*/nullptr), spec,
+        DecodeAndResize(ScatteredBytes(bytes, /*owner=*/nullptr), model.preprocessing(),
                         ImagingOptionsOf(*model.view()), resources, &durations);
     if (!image.ok()) {
       const absl::Status& why = image.status();

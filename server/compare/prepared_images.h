@@ -9,7 +9,6 @@
 #include "server/core/clock.h"
 #include "server/core/comparison.h"
 #include "server/core/resized_image.h"
-#include "server/imaging/resize_plan.h"
 #include "server/pipeline/served_model.h"
 
 namespace fovea {
@@ -23,11 +22,10 @@ struct PreparedImages {
   // On the calling thread, within `model`'s limits and imaging memory, for which it waits. Errors
   // as DecodeAndResize's; the message says which image.
   static absl::StatusOr<PreparedImages> Prepare(const std::vector<std::string>& files,
-                                                const ServedModel& model,
-                                                const PreprocessSpec& spec, Clock& clock,
+                                                const ServedModel& model, Clock& clock,
                                                 const CancellationPtr& cancellation);
 
-  // Of the spec's sizes, those that they run at, in the order of the images.
+  // Of the model's sizes, those that they run at, in the order of the images.
   std::vector<size_t> sizes() const;
 };
 

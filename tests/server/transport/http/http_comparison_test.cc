@@ -8,7 +8,7 @@
 
 #include "base/status.h"
 #include "tests/server/api/fake_comparisons.h"
-#include "tests/server/transport/http/http_api_testing.h"
+#include "tests/server/transport/http/http_experiment_testing.h"
 
 namespace fovea {
 namespace {
@@ -17,28 +17,9 @@ using nlohmann::json;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-constexpr char kForm[] = "Content-Type: multipart/form-data; boundary=b\r\n";
-
-std::string Part(const std::string& name, const std::string& value) {
-  return "--b\r\nContent-Disposition: form-data; name=\"" + name + "\"\r\n\r\n" + value + "\r\n";
-}
-
-class HttpComparisonTest : public HttpApiTest {
+class HttpComparisonTest : public HttpExperimentTest {
  protected:
   HttpComparisonTest() { Start({.comparisons = &comparisons_}); }
-  ~HttpComparisonTest() override {
-    if (asking_.joinable()) asking_.join();
-  }
-
-  // Asks on a thread, until the test has had it answered.
-  void StartAsking(std::string target, std::string body, std::string fields = "") {
-    asking_ = std::thread([this, target = std::move(target), body = std::move(body),
-                           fields = std::move(fields)] { answer_ = Ask(target, body, fields); });
-  }
-  const HttpApiAnswer& Answer() {
-    asking_.join();
-    return answer_;
-  }
   std::string Variants() {
     std::string text;
     for (const Variant& variant : comparisons_.request().variants) {
@@ -48,8 +29,6 @@ class HttpComparisonTest : public HttpApiTest {
   }
 
   FakeComparisons comparisons_;
-  std::thread asking_;
-  HttpApiAnswer answer_;
 };
 
 TEST_F(HttpComparisonTest, AFormIsReadAsItIsMeant) {

@@ -8,7 +8,7 @@
 
 #include "base/status.h"
 #include "tests/server/api/fake_explanations.h"
-#include "tests/server/transport/http/http_api_testing.h"
+#include "tests/server/transport/http/http_experiment_testing.h"
 
 namespace fovea {
 namespace {
@@ -17,30 +17,11 @@ using nlohmann::json;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-std::string Part(const std::string& name, const std::string& value) {
-  return "--b\r\nContent-Disposition: form-data; name=\"" + name + "\"\r\n\r\n" + value + "\r\n";
-}
-
-class HttpExplanationTest : public HttpApiTest {
+class HttpExplanationTest : public HttpExperimentTest {
  protected:
   HttpExplanationTest() { Start({.explanations = &explanations_}); }
-  ~HttpExplanationTest() override {
-    if (asking_.joinable()) asking_.join();
-  }
-
-  // Asks on a thread, until the test has had it answered.
-  void StartAsking(std::string target, std::string body, std::string fields = "") {
-    asking_ = std::thread([this, target = std::move(target), body = std::move(body),
-                           fields = std::move(fields)] { answer_ = Ask(target, body, fields); });
-  }
-  const HttpApiAnswer& Answer() {
-    asking_.join();
-    return answer_;
-  }
 
   FakeExplanations explanations_;
-  std::thread asking_;
-  HttpApiAnswer answer_;
 };
 
 TEST_F(HttpExplanationTest, AFormIsReadAsItIsMeant) {
@@ -50,7 +31,7 @@ TEST_F(HttpExplanationTest, AFormIsReadAsItIsMeant) {
                   Part("head", "1") + Part("x", "12.5") + Part("y", "7") +
                   Part("target_class", "4") + Part("picture_form", "heat") + Part("id", "e7") +
                   "--b--\r\n",
-              "Content-Type: multipart/form-data; boundary=b\r\n");
+              kForm);
   const ExplainRequest& request = explanations_.request();
   EXPECT_EQ(request.variant.model_name, "vit");
   EXPECT_EQ(request.variant.model_version, "2");
@@ -124,8 +105,9 @@ TEST_F(HttpExplanationTest, WhatCannotBeReadIsRefused) {
 TEST_F(HttpExplanationTest, AnErrorHasItsStatus) {
   StartAsking("POST /v1/explain?model=vit&method=rollout", "picture");
   explanations_.Answer(FailedPrecondition("explain.unfit", "rollout is not defined for swin"));
-  EXPECT_EQ(Answer().status, 400);
-  EXPECT_EQ(answer_.Reason(), "explain.unfit");
+  const HttpApiAnswer& answer = Answer();
+  EXPECT_EQ(answer.status, 400);
+  EXPECT_EQ(answer.Reason(), "explain.unfit");
 }
 
 TEST_F(HttpExplanationTest, ACallerWhoGoesCancels) {
