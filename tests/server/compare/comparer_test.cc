@@ -105,6 +105,16 @@ TEST_F(ComparerTest, AnAttentionOverTheSameWeights) {
   EXPECT_LT(*few_keys.feature_cosine, *all_keys.feature_cosine);
 }
 
+TEST_F(ComparerTest, FeaturesOfOtherWeightsAreNotCompared) {
+  Serve("classifier", kClassifier);
+  Serve("sibling", kClassifier);
+  const auto comparison =
+      Compare(Request({{.model_name = "classifier"}, {.model_name = "sibling"}}));
+  ASSERT_TRUE(comparison.ok()) << comparison.status();
+  EXPECT_FALSE(comparison->variants[1].feature_cosine.has_value());
+  EXPECT_EQ(comparison->variants[1].weights_of_attention, "");
+}
+
 TEST_F(ComparerTest, ABatchTakesMoreThanAnImage) {
   Serve("classifier", kClassifier);
   CompareRequest request =
