@@ -30,13 +30,14 @@ export class AnnotatedFigure {
     this.#picture.src = picture.url;
     this.#picture.alt = picture.name;
     this.#boxes.setAttribute("viewBox", `0 0 ${picture.width} ${picture.height}`);
+    this.showOverlay(null);
     this.clear();
   }
 
+  // Takes away what was found, and not the overlay, which is of another answer.
   clear() {
     this.#found = [];
     this.#pointed = -1;
-    this.showOverlay(null);
     this.#draw();
   }
 

@@ -59,9 +59,22 @@ class Proxy:
         self.config.write_text(re.sub(pattern, lambda m: places[m[0]], text))
 
     def reload(self) -> None:
-        """Of nginx: from now on the servers are those of `servers`. It goes over to them in a moment, and loses nothing."""
+        """Of nginx: from now on the servers are those of `servers`, for connections that are already there too.
+
+        Processes with the old list serve theirs to the end, which callers that always ask put off: a connection is
+        closed after a thousand requests at the latest (keepalive_requests).
+        """
+        old = self._workers()
         self._write_config()
         self.process.send_signal(signal.SIGHUP)
+        end = time.monotonic() + 120
+        while old & self._workers():
+            assert time.monotonic() < end, "the old processes serve on"
+            time.sleep(0.05)
+
+    def _workers(self) -> set[str]:
+        pid = self.process.pid
+        return set(pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
 
     def wait_until_it_answers(self) -> None:
         end = time.monotonic() + 60

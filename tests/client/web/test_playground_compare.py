@@ -345,6 +345,7 @@ def test_attention_lies_over_the_picture_where_a_server_explains(
 ) -> None:
     explained = EXPLAINED | {"maps": [one | {"png": DOT} for one in EXPLAINED["maps"]]}
     forms: list[str] = []
+    held: list[Route] = []  # the picture's classes: they come last
 
     def answer(route: Route) -> None:
         forms.append(route.request.post_data_buffer.decode("latin-1"))
@@ -356,6 +357,7 @@ def test_attention_lies_over_the_picture_where_a_server_explains(
             lambda route: route.fulfill(json={"paths": {"/v1/explain": {}}}),
         )
         page.route("**/v1/explain", answer)
+        page.route("**/v1/classify*", lambda route: held.append(route))
 
     fragment = "#look?task=classification&model=shapes&example=star.jpg"
     page = open_page(server.http, fragment, before=before)
@@ -369,6 +371,8 @@ def test_attention_lies_over_the_picture_where_a_server_explains(
     expect(page.locator(".explanation .notice")).to_contain_text("not fine-tuned")
     expect(page.locator(".explanation")).to_contain_text("Class: star 52%")
     overlay = page.locator("#stage .overlay")
+    held[-1].continue_()
+    expect(page.locator("#results .bars")).to_contain_text("star")
     expect(overlay).to_have_attribute("src", f"data:image/png;base64,{DOT}")
     expect(page.locator("#explain-place tbody td")).to_have_text(
         ["0.500", "0.250", "1.50", "2.00", "1.50"]
