@@ -90,6 +90,16 @@ inline constexpr int64_t kMaxComparedImages = 64;
 inline constexpr int64_t kMaxComparedRounds = 10'000;
 inline constexpr int64_t kMaxComparedBatch = 64;
 inline constexpr int64_t kMaxComparisonSeconds = 3600;
+// Of one sweep: values, points (values of all curves), rounds; pixels of a resolution's side and of
+// a batch; seconds that a point may take to load, and one pass of it, while models wait.
+inline constexpr int64_t kMaxSweptValues = 32;
+inline constexpr int64_t kMaxSweptPoints = 64;
+inline constexpr int64_t kMaxSweptRounds = 1000;
+inline constexpr int kMaxSweptSide = 2048;
+inline constexpr int64_t kMaxSweptPixels = 16 * 1024 * 1024;
+inline constexpr int64_t kMaxSweptLoadSeconds = 60;
+inline constexpr int64_t kMaxSweptPassSeconds = 5;
+inline constexpr size_t kMaxSweptValueBytes = 64;  // of a value's text
 // Of explanations: that wait for the one that runs; of one, pixels of all pictures together.
 inline constexpr size_t kMaxWaitingExplanations = 8;
 inline constexpr int64_t kMaxExplainedMaps = 256;

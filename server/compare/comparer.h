@@ -34,6 +34,8 @@ class Comparer final : public ComparisonRunner {
 
   // On which its passes run; for other experiments' too.
   HeldLane& lane() { return *lane_; }
+  // In which its comparisons wait; for other experiments that are not to be measured beside them.
+  ExperimentLine& line() { return *line_; }
 
   // As ExperimentLine's.
   void Stop() { line_->Stop(); }
