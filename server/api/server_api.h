@@ -30,6 +30,7 @@
 #include "server/core/model_catalog.h"
 #include "server/core/model_statistics.h"
 #include "server/core/request_memory.h"
+#include "server/core/sweep.h"
 #include "server/shared_memory/shared_memory_regions.h"
 #include "server/tracing/tracer.h"
 
@@ -49,6 +50,7 @@ struct ServerApiOptions {
   // may read and write all shared memory that the server may.
   std::shared_ptr<SharedMemoryRegions> shared_memory = nullptr;
   ComparisonRunner* comparisons = nullptr;    // null: there are none
+  SweepRunner* sweeps = nullptr;              // null: there are none
   ExplanationRunner* explanations = nullptr;  // null: there are none
   std::shared_ptr<Tracer> tracer = nullptr;   // null: nothing is traced
   std::string log_format = "text";            // of the process's log, told in its settings
@@ -137,6 +139,10 @@ class ServerApi {
   // ComparisonRunner's call. UNIMPLEMENTED where this server runs none.
   void Compare(CompareRequest request, CancellationPtr cancellation,
                ComparisonRunner::Progress progress, ComparisonRunner::Done done);
+
+  // SweepRunner's call. UNIMPLEMENTED where this server runs none.
+  void Sweep(SweepRequest request, CancellationPtr cancellation, SweepRunner::Progress progress,
+             SweepRunner::Done done);
 
   // ExplanationRunner's call. UNIMPLEMENTED where this server explains nothing.
   void Explain(ExplainRequest request, CancellationPtr cancellation, ExplanationRunner::Done done);

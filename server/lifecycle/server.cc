@@ -18,6 +18,7 @@
 #include "server/api/server_api.h"
 #include "server/compare/comparer.h"
 #include "server/compare/explainer.h"
+#include "server/compare/sweeper.h"
 #include "server/core/log.h"
 #include "server/core/mutex.h"
 #include "server/core/start_threads.h"
@@ -253,6 +254,9 @@ class Server {
                                      .weight = static_cast<int>(options_.experiment_weight)},
                             .max_bytes = options_.experiment_memory_mb * limits::kMiB},
                            *repository_, environment));
+      sweeper_ = std::make_unique<Sweeper>(
+          SweeperOptions{.max_bytes = options_.experiment_memory_mb * limits::kMiB}, *repository_,
+          environment, comparer_->lane(), comparer_->line());
       FOVEA_ASSIGN_OR_RETURN(
           explainer_, Explainer::Create({.max_bytes = options_.experiment_memory_mb * limits::kMiB},
                                         *repository_, environment, comparer_->lane()));
@@ -267,6 +271,7 @@ class Server {
                                                             OpenPosixSharedMemory, shared)
                                                       : nullptr,
                                  .comparisons = comparer_.get(),
+                                 .sweeps = sweeper_.get(),
                                  .explanations = explainer_.get(),
                                  .tracer = tracing_->tracer(),
                                  .log_format = options_.log_format},
@@ -407,7 +412,8 @@ class Server {
   std::unique_ptr<Scheduler> scheduler_;
   std::unique_ptr<ImagingPool> imaging_;
   std::unique_ptr<ModelRepository> repository_;
-  std::unique_ptr<Comparer> comparer_;    // null: no experiments
+  std::unique_ptr<Sweeper> sweeper_;      // null: no experiments; waits in the comparer's line
+  std::unique_ptr<Comparer> comparer_;    // likewise
   std::unique_ptr<Explainer> explainer_;  // likewise; runs on the comparer's lane
   std::unique_ptr<ServerApi> api_;
   std::unique_ptr<Credentials> credentials_;  // its thread uses the api's keys
