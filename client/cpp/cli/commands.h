@@ -84,6 +84,24 @@ struct CompareOptions {
 };
 ExitCode RunCompare(Client& client, const CompareOptions& options, const Console& console);
 
+struct SweepOptions {
+  std::string image;                    // a file; "-": standard input; empty: the server's noise
+  std::vector<std::string> models;      // NAME or NAME/VERSION
+  std::vector<std::string> attentions;  // over the weights of each model; none: the models' own
+  SweepAxis over = SweepAxis::kResolution;
+  std::vector<std::string> values;
+  int rounds = 20;
+  absl::Duration max_time = absl::Minutes(5);  // no round but the first begins later than that
+  int batch_size = 1;
+  int threads = 0;  // 0: all of the server's for models
+  bool json = false;
+  bool csv = false;
+  std::string png;     // where plots of it go; empty: nowhere
+  std::string report;  // where a page of it goes; empty: nowhere
+  CallOptions call = {.timeout = absl::Hours(1)};
+};
+ExitCode RunSweep(Client& client, const SweepOptions& options, const Console& console);
+
 struct ExplainOptions {
   std::string image;      // a file; "-": standard input
   std::string model;      // NAME or NAME/VERSION

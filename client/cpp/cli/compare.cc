@@ -1,4 +1,3 @@
-#include <fstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -6,6 +5,7 @@
 #include "client/cpp/cli/commands.h"
 #include "client/cpp/cli/comparison_report.h"
 #include "client/cpp/cli/comparison_text.h"
+#include "client/cpp/cli/experiment_progress.h"
 #include "client/cpp/cli/files.h"
 #include "client/cpp/cli/json.h"
 #include "client/cpp/cli/readiness.h"
@@ -32,26 +32,6 @@ absl::StatusOr<std::vector<Variant>> VariantsOf(const CompareOptions& options) {
   return variants;
 }
 
-void ShowProgress(const CompareProgress& progress, const Console& console) {
-  const char* doing = "waiting for other comparisons";
-  switch (progress.phase) {
-    case CompareProgress::Phase::kWaiting:
-      break;
-    case CompareProgress::Phase::kLoading:
-      doing = "loading";
-      break;
-    case CompareProgress::Phase::kMeasuring:
-      doing = "measuring, round";
-      break;
-    case CompareProgress::Phase::kAnalysing:
-      doing = "analysing";
-      break;
-  }
-  console.err << "\r\033[K" << doing;
-  if (progress.total > 0) console.err << ' ' << progress.done << " of " << progress.total;
-  console.err << std::flush;
-}
-
 }  // namespace
 
 ExitCode RunCompare(Client& client, const CompareOptions& options, const Console& console) {
@@ -71,23 +51,17 @@ ExitCode RunCompare(Client& client, const CompareOptions& options, const Console
     paths.push_back(file.path);
     request.images.push_back(*std::move(image));
   }
-  const auto comparison = client.Compare(
-      request,
-      [&](const CompareProgress& progress) {
-        if (console.progress) ShowProgress(progress, console);
-      },
-      options.call);
-  if (console.progress) console.err << "\r\033[K" << std::flush;
+  const auto comparison = [&] {
+    ExperimentProgress progress(console);
+    return client.Compare(request, progress.teller(), options.call);
+  }();
   if (!comparison.ok()) {
     return Report(console, WhyNotReady(client, request.variants.front().model, comparison.status(),
                                        options.call));
   }
   if (!options.report.empty()) {
-    std::ofstream page(options.report, std::ios::binary);
-    page << ComparisonReport(*comparison, paths) << std::flush;
-    if (!page) {
-      return Report(console, absl::InvalidArgumentError("cannot be written"), options.report);
-    }
+    const absl::Status written = WriteFile(options.report, ComparisonReport(*comparison, paths));
+    if (!written.ok()) return Report(console, written);
   }
   if (options.json) {
     console.out << ComparisonJson(*comparison, paths) << '\n';

@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "client/cpp/comparison.h"
+#include "client/cpp/sweep.h"
 #include "client/cpp/types.h"
 
 namespace fovea::client {
@@ -32,6 +33,7 @@ std::string DetectedJson(const std::string& path, const ImageDetections& found);
 std::string SegmentedJson(const std::string& path, const ImageSegmentation& map);
 
 std::string StatisticsJson(const std::vector<ModelStatistics>& statistics);
+std::string SweepJson(const Sweep& sweep);
 std::string ComparisonJson(const Comparison& comparison, const std::vector<std::string>& images);
 
 }  // namespace fovea::client

@@ -12,7 +12,7 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Iterable
-from typing import Any, Self, Unpack
+from typing import Any, Self, TypeVar, Unpack
 
 import grpc
 import grpc.aio
@@ -33,6 +33,10 @@ from fovea.requests import (
     to_segment,
 )
 from fovea.results import Answer, Classification, Detections, Result, Segmentation
+from fovea.sweep import Sweep
+from fovea.sweep_request import SweepOptions, sweep_in, to_sweep
+
+Outcome = TypeVar("Outcome", Comparison, Sweep)
 
 
 class AsyncClient:
@@ -79,6 +83,7 @@ class AsyncClient:
             self._channel.stream_stream, connection.STREAM_IMAGES
         )
         self._compare = self._method(self._channel.unary_stream, connection.COMPARE)
+        self._sweep = self._method(self._channel.unary_stream, connection.SWEEP)
         self._closed = False
 
     async def close(self) -> None:
@@ -156,12 +161,43 @@ class AsyncClient:
         """As Client.compare, with its options."""
         check_timeout(timeout)
         request = await asyncio.to_thread(to_compare, models, pictures, **options)
-        call = self._begin(self._compare, request, timeout)
+        return await self._experiment(
+            self._compare, request, comparison_in, progress, timeout, "comparison"
+        )
+
+    async def sweep(
+        self,
+        models: str | Variant | Iterable[str | Variant],
+        over: str,
+        values: Iterable[str | float],
+        *,
+        progress: Callable[[Progress], object] | None = None,
+        timeout: float | None = None,
+        **options: Unpack[SweepOptions],
+    ) -> Sweep:
+        """As Client.sweep, with its options."""
+        check_timeout(timeout)
+        request = await asyncio.to_thread(to_sweep, models, over, values, **options)
+        return await self._experiment(
+            self._sweep, request, sweep_in, progress, timeout, "sweep"
+        )
+
+    async def _experiment(
+        self,
+        method: Any,
+        request: Any,
+        read: Callable[[Any, Callable[[Progress], object] | None], Outcome | None],
+        progress: Callable[[Progress], object] | None,
+        timeout: float | None,
+        what: str,
+    ) -> Outcome:
+        """Of a call that tells how it goes on, what `read` makes of its last message."""
+        call = self._begin(method, request, timeout)
         try:
             async for message in call:
-                comparison = comparison_in(message, progress)
-                if comparison is not None:
-                    return comparison
+                outcome = read(message, progress)
+                if outcome is not None:
+                    return outcome
         except grpc.RpcError as error:
             raise error_of_call(error, self._address.target, timeout) from error
         except asyncio.CancelledError:
@@ -169,7 +205,7 @@ class AsyncClient:
             raise
         finally:
             call.cancel()  # nothing, where it has ended
-        raise Error("INTERNAL", "", "the server ended without a comparison")
+        raise Error("INTERNAL", "", f"the server ended without a {what}")
 
     def _method(self, kind: Callable[..., Any], method: connection.Method) -> Any:
         return kind(method.path, **method.codecs())

@@ -16,7 +16,7 @@ import functools
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import grpc
 
@@ -53,6 +53,8 @@ from fovea.results import (
     Result,
     Segmentation,
 )
+from fovea.sweep import FittedExponent, Sweep, SweptCurve, SweptPoint
+from fovea.sweep_request import sweep_in, to_sweep
 
 __all__ = [
     "STAGES",
@@ -71,6 +73,7 @@ __all__ = [
     "Detections",
     "Error",
     "Estimate",
+    "FittedExponent",
     "ImageStream",
     "InstanceMask",
     "MapAgreement",
@@ -81,10 +84,15 @@ __all__ = [
     "Receipt",
     "Segmentation",
     "StreamedAnswer",
+    "Sweep",
+    "SweptCurve",
+    "SweptPoint",
     "TimedOut",
     "Unreachable",
     "Variant",
 ]
+
+Outcome = TypeVar("Outcome", Comparison, Sweep)
 
 
 class Client:
@@ -144,6 +152,7 @@ class Client:
             self._channel.stream_stream, connection.STREAM_IMAGES
         )
         self._compare = self._method(self._channel.unary_stream, connection.COMPARE)
+        self._sweep = self._method(self._channel.unary_stream, connection.SWEEP)
 
     def close(self) -> None:
         """Ends the calls that are running, and refuses new ones, with CANCELLED."""
@@ -284,13 +293,71 @@ class Client:
             threads=threads,
             id=id,
         )
+        return self._experiment(
+            self._compare, request, comparison_in, progress, timeout, "comparison"
+        )
+
+    def sweep(
+        self,
+        models: str | Variant | Iterable[str | Variant],
+        over: str,
+        values: Iterable[str | float],
+        *,
+        attentions: Iterable[str] = (),
+        picture: Picture | None = None,
+        rounds: int = 0,
+        max_seconds: float | None = None,
+        batch_size: int = 0,
+        threads: int = 0,
+        id: str = "",
+        progress: Callable[[Progress], object] | None = None,
+        timeout: float | None = None,
+    ) -> Sweep:
+        """How costs grow: a point for each value of each variant, measured in turn by the server, and exponents fitted.
+
+        models, attentions: as compare's; one to eight variants come of it, a curve each. over: "resolution", "batch", "k",
+        "temperature", "heads", "threads" or "precision". values: 1 to 32: sides in pixels, images, counts of keys (9) or shares of
+        them (0.5), numbers, "FP32" and "BF16". Of k, temperature and heads a variant's attention gets the value as an option: in the
+        place of "{}", or behind its other options. picture: that batches are made of; None: noise.
+        rounds: in which each point runs twice; 0: 20. max_seconds: after which no round begins; None: five minutes.
+        batch_size, threads, progress, timeout: as compare's. A point that cannot be built, or that models would wait for too long,
+        says so (`failure`), and the others go on.
+        UNIMPLEMENTED: the server was not started with --enable-experiments.
+        """
+        check_timeout(timeout)
+        request = to_sweep(
+            models,
+            over,
+            values,
+            attentions=attentions,
+            picture=picture,
+            rounds=rounds,
+            max_seconds=max_seconds,
+            batch_size=batch_size,
+            threads=threads,
+            id=id,
+        )
+        return self._experiment(
+            self._sweep, request, sweep_in, progress, timeout, "sweep"
+        )
+
+    def _experiment(
+        self,
+        method: Any,
+        request: Any,
+        read: Callable[[Any, Callable[[Progress], object] | None], Outcome | None],
+        progress: Callable[[Progress], object] | None,
+        timeout: float | None,
+        what: str,
+    ) -> Outcome:
+        """Of a call that tells how it goes on, what `read` makes of its last message."""
         call = None
         try:
-            call = self._compare(request, timeout=timeout)
+            call = method(request, timeout=timeout)
             for message in call:
-                comparison = comparison_in(message, progress)
-                if comparison is not None:
-                    return comparison
+                outcome = read(message, progress)
+                if outcome is not None:
+                    return outcome
         except grpc.RpcError as error:
             raise error_of_call(error, self._address.target, timeout) from error
         except ValueError as error:  # gRPC's, of a channel that is closed
@@ -300,7 +367,7 @@ class Client:
         finally:
             if call is not None:
                 call.cancel()  # nothing, where it has ended
-        raise Error("INTERNAL", "", "the server ended without a comparison")
+        raise Error("INTERNAL", "", f"the server ended without a {what}")
 
     def _method(self, kind: Callable[..., Any], method: connection.Method) -> Any:
         call = kind(method.path, **method.codecs())

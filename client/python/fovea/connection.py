@@ -39,6 +39,7 @@ STREAM_IMAGES = Method(
     "/fovea.v1.VisionService/StreamImages", vision_pb2.StreamImagesResponse
 )
 COMPARE = Method("/fovea.v1.ComparisonService/Compare", comparison_pb2.CompareResponse)
+SWEEP = Method("/fovea.v1.ComparisonService/Sweep", comparison_pb2.SweepResponse)
 
 
 @dataclasses.dataclass(frozen=True)
