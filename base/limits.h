@@ -83,7 +83,7 @@ inline constexpr int kMaxReflectionStreams = 256;
 // the models of one may hold (flag).
 inline constexpr int64_t kExperimentWeight = 10;
 inline constexpr int64_t kExperimentMemoryMb = 4096;
-inline constexpr size_t kMaxWaitingComparisons = 4;  // that wait for the one that runs
+inline constexpr size_t kMaxWaitingComparisons = 4;  // and sweeps, for the one that runs
 // Of one comparison.
 inline constexpr int64_t kMaxComparedVariants = 8;
 inline constexpr int64_t kMaxComparedImages = 64;

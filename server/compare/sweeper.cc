@@ -22,8 +22,9 @@ namespace fovea {
 namespace {
 
 constexpr Nanos kMaxTime = limits::kMaxComparisonSeconds * kSecond;
-constexpr int kAttentionPasses = 10;  // of each point
-constexpr int kNoiseSide = 256;       // pixels
+// Of each point; the fewer where the time is over.
+constexpr int kAttentionPasses = 10, kLeastAttentionPasses = 3;
+constexpr int kNoiseSide = 256;  // pixels
 
 using Phase = ComparisonProgress::Phase;
 
@@ -50,6 +51,12 @@ absl::StatusOr<std::string> Noise() {
   std::mt19937 random(1);
   std::generate_n(image.pixels.get(), image.size(), [&] { return static_cast<uint8_t>(random()); });
   return EncodePng(image);
+}
+
+// Never empty: a failure that is empty is none.
+std::string WhyOf(const absl::Status& status) {
+  return std::string(status.message().empty() ? absl::StatusCodeToString(status.code())
+                                              : status.message());
 }
 
 std::optional<FittedExponent> Fit(const std::vector<MeasuredPoint>& points) {
@@ -169,7 +176,7 @@ class OneSweep {
         Tell(Phase::kLoading, done++, points);
         const absl::Status loaded = LoadPoint({curve, value});
         if (cancellation_->Cancelled()) return loaded;  // whatever it says: the line knows why
-        if (!loaded.ok()) PointAt({curve, value}).failure = std::string(loaded.message());
+        if (!loaded.ok()) PointAt({curve, value}).failure = WhyOf(loaded);
       }
     }
     Tell(Phase::kLoading, points, points);
@@ -248,16 +255,21 @@ class OneSweep {
   // slows all points alike, and looks like no curve.
   absl::Status Measure() {
     if (measured_.empty()) return absl::OkStatus();
-    const Nanos end = std::min(end_, environment_.clock.Now() + request_.max_time);
+    const auto past = [&, end = std::min(end_, environment_.clock.Now() + request_.max_time)] {
+      return environment_.clock.Now() >= end;
+    };
     const auto most = static_cast<size_t>(request_.rounds);
-    while (variants_.rounds() < most &&
-           (variants_.rounds() == 0 || environment_.clock.Now() < end)) {
+    while (variants_.rounds() < most && (variants_.rounds() == 0 || !past())) {
       Tell(Phase::kMeasuring, variants_.rounds(), most);
       FOVEA_RETURN_IF_ERROR(variants_.RunRound(/*control=*/false));
     }
     Tell(Phase::kMeasuring, variants_.rounds(), variants_.rounds());
     sweep_.rounds = static_cast<int>(variants_.rounds());
-    return variants_.TimeAttention(std::min<int>(kAttentionPasses, sweep_.rounds));
+    for (int pass = 0; pass < kAttentionPasses && (pass < kLeastAttentionPasses || !past());
+         ++pass) {
+      FOVEA_RETURN_IF_ERROR(variants_.TimeAttention(1));
+    }
+    return absl::OkStatus();
   }
 
   absl::Status Analyse() {

@@ -249,8 +249,8 @@ void AddFlags(CLI::App& app, ParsedCommandLine& parsed) {
                "the server's user may")
       ->envname(EnvironmentVariable("--allow-client-shm"));
   app.add_flag("--enable-experiments", options.enable_experiments,
-               "Let callers compare attentions: models are loaded once more with others, and "
-               "measured between the batches of what serves")
+               "Let callers compare, sweep and explain attentions: models are loaded once more with "
+               "others, and run between the batches of what serves")
       ->envname(EnvironmentVariable("--enable-experiments"));
   for (const LimitFlag& limit : LimitFlags()) {
     group(limit.group);

@@ -511,6 +511,9 @@ class FakeComparisons final : public fovea::v1::ComparisonService::Service {
         fitted->set_points(measured);
         fitted->set_worst_ratio(1.0625);
       }
+      for (auto set : {&fovea::v1::Estimate::set_lower, &fovea::v1::Estimate::set_upper}) {
+        (curve.mutable_peak_exponent()->mutable_exponent()->*set)(1);
+      }
     }
   }
 

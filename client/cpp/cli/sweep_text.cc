@@ -62,8 +62,7 @@ void PrintExponents(const Sweep& sweep, std::ostream& out, bool colour) {
   for (const SweptCurve& curve : sweep.curves) {
     table.AddRow({CurveText(curve, sweep), ExponentText(curve.compute_exponent),
                   off(curve.compute_exponent), ExponentText(curve.attention_exponent),
-                  off(curve.attention_exponent),
-                  curve.peak_exponent ? Fixed(curve.peak_exponent->exponent.value, 2) : "-",
+                  off(curve.attention_exponent), ExponentText(curve.peak_exponent),
                   curve.compute_exponent ? absl::StrCat(curve.compute_exponent->points) : "-"});
   }
   table.Print(out, colour);
@@ -105,6 +104,7 @@ std::string CurveText(const SweptCurve& curve, const Sweep& sweep) {
 std::string ExponentText(const std::optional<FittedExponent>& fitted) {
   if (!fitted) return "-";
   const Estimate& exponent = fitted->exponent;
+  if (exponent.lower == exponent.upper) return Fixed(exponent.value, 2);  // nothing moves it
   return absl::StrCat(Fixed(exponent.value, 2), " (", Fixed(exponent.lower, 2), " to ",
                       Fixed(exponent.upper, 2), ")");
 }

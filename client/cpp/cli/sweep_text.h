@@ -16,7 +16,7 @@ std::string AxisText(SweepAxis axis);
 // A curve beside the others: its attention, with the model's name where they differ.
 std::string CurveText(const SweptCurve& curve, const Sweep& sweep);
 
-// "1.52 (1.48 to 1.56)", or "-".
+// "1.52 (1.48 to 1.56)", or "-"; without an interval where noise does not move it.
 std::string ExponentText(const std::optional<FittedExponent>& fitted);
 
 // What exponents are of, as a clause: "pixels"; empty: the axis has none.
