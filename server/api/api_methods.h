@@ -92,6 +92,7 @@ inline constexpr ApiMethod kApiMethods[] = {
     // fovea.v1.ComparisonService
     {"Compare", ApiGroup::kComparison},
     {"Explain", ApiGroup::kComparison},
+    {"Serve", ApiGroup::kComparison},
     // HTTP's alone
     {"Metrics", ApiGroup::kStatistics},
     {"Playground", ApiGroup::kPlayground},

@@ -30,6 +30,7 @@
 #include "server/core/model_catalog.h"
 #include "server/core/model_statistics.h"
 #include "server/core/request_memory.h"
+#include "server/core/variant_serving.h"
 #include "server/shared_memory/shared_memory_regions.h"
 #include "server/tracing/tracer.h"
 
@@ -50,6 +51,7 @@ struct ServerApiOptions {
   std::shared_ptr<SharedMemoryRegions> shared_memory = nullptr;
   ComparisonRunner* comparisons = nullptr;    // null: there are none
   ExplanationRunner* explanations = nullptr;  // null: there are none
+  VariantServing* variants = nullptr;         // null: none are served
   std::shared_ptr<Tracer> tracer = nullptr;   // null: nothing is traced
   std::string log_format = "text";            // of the process's log, told in its settings
 };
@@ -140,6 +142,10 @@ class ServerApi {
 
   // ExplanationRunner's call. UNIMPLEMENTED where this server explains nothing.
   void Explain(ExplainRequest request, CancellationPtr cancellation, ExplanationRunner::Done done);
+
+  // VariantServing's call. UNIMPLEMENTED where this server serves none.
+  void Serve(ServeRequest request, CancellationPtr cancellation, VariantServing::Progress progress,
+             VariantServing::Served served, VariantServing::Done done);
 
   // What this server does not have: UNIMPLEMENTED.
   static absl::Status RegisterCudaSharedMemory();
