@@ -1,11 +1,15 @@
 #include <fstream>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "client/cpp/cli/commands.h"
+#include "client/cpp/cli/companion_commands.h"
 #include "client/cpp/cli/comparison_report.h"
 #include "client/cpp/cli/comparison_text.h"
+#include "client/cpp/cli/dataset_figures.h"
 #include "client/cpp/cli/files.h"
 #include "client/cpp/cli/json.h"
 #include "client/cpp/cli/readiness.h"
@@ -52,9 +56,39 @@ void ShowProgress(const CompareProgress& progress, const Console& console) {
   console.err << std::flush;
 }
 
+struct DatasetOutcome {
+  int exit_code = kOk;
+  std::optional<DatasetFigures> figures;
+};
+
+// Of the variants that RunCompare compares, in its order.
+DatasetOutcome MeasureDataset(const CompareOptions& options, const ServerAccess& server,
+                              const Console& console) {
+  std::vector<std::string> arguments = {"--json", "--dataset", options.dataset.path};
+  const auto add = [&](const char* flag, const std::string& value) {
+    if (!value.empty()) arguments.insert(arguments.end(), {flag, value});
+  };
+  for (const std::string& model : options.models) add("--model", model);
+  for (const std::string& attention : options.attentions) add("--attention", attention);
+  if (options.dataset.limit > 0) add("--limit", absl::StrCat(options.dataset.limit));
+  add("--task", options.dataset.task);
+  add("--images", options.dataset.images);
+  if (options.dataset.by_number) arguments.push_back("--by-number");
+  const CompanionOutput output =
+      AskCompanionCommand("evaluate", std::move(arguments), server, console);
+  DatasetOutcome outcome{.exit_code = output.exit_code};
+  if (output.text.empty()) return outcome;  // it has said why
+  auto figures = ReadDatasetFigures(output.text);
+  if (!figures.ok()) return {.exit_code = Report(console, figures.status())};
+  // Of a comparison there are all or none.
+  if (figures->unfinished.empty()) outcome.figures = *std::move(figures);
+  return outcome;
+}
+
 }  // namespace
 
-ExitCode RunCompare(Client& client, const CompareOptions& options, const Console& console) {
+ExitCode RunCompare(Client& client, const CompareOptions& options, const ServerAccess& server,
+                    const Console& console) {
   auto variants = VariantsOf(options);
   if (!variants.ok()) return ReportUsage(console, std::string(variants.status().message()));
   CompareRequest request{.variants = *std::move(variants),
@@ -71,6 +105,13 @@ ExitCode RunCompare(Client& client, const CompareOptions& options, const Console
     paths.push_back(file.path);
     request.images.push_back(*std::move(image));
   }
+  // First: what is wrong with a data set is said before anything takes long.
+  DatasetOutcome dataset;
+  if (!options.dataset.path.empty()) {
+    dataset = MeasureDataset(options, server, console);
+    if (!dataset.figures) return static_cast<ExitCode>(dataset.exit_code);
+  }
+  const DatasetFigures* const figures = dataset.figures ? &*dataset.figures : nullptr;
   const auto comparison = client.Compare(
       request,
       [&](const CompareProgress& progress) {
@@ -84,19 +125,19 @@ ExitCode RunCompare(Client& client, const CompareOptions& options, const Console
   }
   if (!options.report.empty()) {
     std::ofstream page(options.report, std::ios::binary);
-    page << ComparisonReport(*comparison, paths) << std::flush;
+    page << ComparisonReport(*comparison, paths, figures) << std::flush;
     if (!page) {
       return Report(console, absl::InvalidArgumentError("cannot be written"), options.report);
     }
   }
   if (options.json) {
-    console.out << ComparisonJson(*comparison, paths) << '\n';
+    console.out << ComparisonJson(*comparison, paths, figures) << '\n';
   } else if (options.csv) {
-    console.out << ComparisonCsv(*comparison);
+    console.out << ComparisonCsv(*comparison, figures);
   } else {
-    PrintComparison(*comparison, paths, console.out, console.colour);
+    PrintComparison(*comparison, paths, console.out, console.colour, figures);
   }
-  return kOk;
+  return static_cast<ExitCode>(dataset.exit_code);
 }
 
 }  // namespace fovea::client

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "client/cpp/cli/dataset_figures.h"
 #include "client/cpp/comparison.h"
 #include "client/cpp/types.h"
 
@@ -32,6 +33,8 @@ std::string DetectedJson(const std::string& path, const ImageDetections& found);
 std::string SegmentedJson(const std::string& path, const ImageSegmentation& map);
 
 std::string StatisticsJson(const std::vector<ModelStatistics>& statistics);
-std::string ComparisonJson(const Comparison& comparison, const std::vector<std::string>& images);
+// `dataset`: of its variants; null: none was measured.
+std::string ComparisonJson(const Comparison& comparison, const std::vector<std::string>& images,
+                           const DatasetFigures* dataset = nullptr);
 
 }  // namespace fovea::client

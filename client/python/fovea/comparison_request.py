@@ -39,14 +39,7 @@ def to_compare(
     if max_seconds is not None and not 0 < max_seconds < 1e9:
         raise ValueError(f"max_seconds is {max_seconds}: it must be above zero")
     return comparison_pb2.CompareRequest(
-        variants=[
-            comparison_pb2.Variant(
-                model_name=one.model,
-                model_version=one.version,
-                attention=one.attention,
-            )
-            for one in _variants(models, attentions)
-        ],
+        variants=_messages_of(models, attentions),
         images=files_of(pictures),
         id=id,
         rounds=rounds,
@@ -68,16 +61,40 @@ def comparison_in(
     if kind != "progress":
         raise Error("INTERNAL", "", "the server's message tells nothing")
     if progress is not None:
-        told = message.progress
-        phases = comparison_pb2.ComparisonProgress.Phase
-        name = phases.Name(told.phase) if told.phase in phases.values() else ""
-        progress(Progress(name, told.done, told.total))
+        progress(progress_of(message.progress))
     return None
 
 
-def _variants(
+def to_serve(
+    models: str | Variant | Iterable[str | Variant], *, attentions: Iterable[str] = ()
+) -> Any:
+    """The request's message. ValueError: a Variant whose attention is named twice."""
+    return comparison_pb2.ServeRequest(variants=_messages_of(models, attentions))
+
+
+def progress_of(message: Any) -> Progress:
+    """message: the proto's ComparisonProgress."""
+    # Of a server that is newer than this client the phase may be one without a name.
+    phases = comparison_pb2.ComparisonProgress.Phase
+    name = phases.Name(message.phase) if message.phase in phases.values() else ""
+    return Progress(name, message.done, message.total)
+
+
+def _messages_of(
+    models: str | Variant | Iterable[str | Variant], attentions: Iterable[str]
+) -> list[Any]:
+    return [
+        comparison_pb2.Variant(
+            model_name=one.model, model_version=one.version, attention=one.attention
+        )
+        for one in variants_of(models, attentions)
+    ]
+
+
+def variants_of(
     models: str | Variant | Iterable[str | Variant], attentions: Iterable[str]
 ) -> list[Variant]:
+    """Each attention over each model; without any, the models. ValueError: an attention that is named twice."""
     if isinstance(attentions, str):
         raise TypeError("attentions is a text: give a list of texts")
     texts = list(attentions)
