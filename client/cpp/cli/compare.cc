@@ -62,8 +62,8 @@ struct DatasetOutcome {
 };
 
 // Of the variants that RunCompare compares, in its order.
-DatasetOutcome MeasureDataset(const CompareOptions& options, const ServerAccess& server,
-                              const Console& console) {
+DatasetOutcome MeasureDataset(const CompareOptions& options, size_t variants,
+                              const ServerAccess& server, const Console& console) {
   std::vector<std::string> arguments = {"--json", "--dataset", options.dataset.path};
   const auto add = [&](const char* flag, const std::string& value) {
     if (!value.empty()) arguments.insert(arguments.end(), {flag, value});
@@ -77,11 +77,17 @@ DatasetOutcome MeasureDataset(const CompareOptions& options, const ServerAccess&
   const CompanionOutput output =
       AskCompanionCommand("evaluate", std::move(arguments), server, console);
   DatasetOutcome outcome{.exit_code = output.exit_code};
-  if (output.text.empty()) return outcome;  // it has said why
+  if (output.exit_code != 0 && output.text.empty()) return outcome;  // it has said why
   auto figures = ReadDatasetFigures(output.text);
   if (!figures.ok()) return {.exit_code = Report(console, figures.status())};
   // Of a comparison there are all or none.
-  if (figures->unfinished.empty()) outcome.figures = *std::move(figures);
+  if (!figures->unfinished.empty()) return outcome;
+  if (figures->variants.size() != variants) {
+    return {.exit_code = Report(console, absl::InternalError(absl::StrCat(
+                                             "fovea-evaluate measures ", figures->variants.size(),
+                                             " variants, not ", variants)))};
+  }
+  outcome.figures = *std::move(figures);
   return outcome;
 }
 
@@ -108,7 +114,7 @@ ExitCode RunCompare(Client& client, const CompareOptions& options, const ServerA
   // First: what is wrong with a data set is said before anything takes long.
   DatasetOutcome dataset;
   if (!options.dataset.path.empty()) {
-    dataset = MeasureDataset(options, server, console);
+    dataset = MeasureDataset(options, request.variants.size(), server, console);
     if (!dataset.figures) return static_cast<ExitCode>(dataset.exit_code);
   }
   const DatasetFigures* const figures = dataset.figures ? &*dataset.figures : nullptr;

@@ -284,45 +284,47 @@ std::string ComparisonCsv(const Comparison& comparison, const DatasetFigures* da
     const auto* classes = std::get_if<ClassAgreement>(&variant.agreement);
     const auto* objects = std::get_if<ObjectAgreement>(&variant.agreement);
     const auto* maps = std::get_if<MapAgreement>(&variant.agreement);
-    std::vector<std::string> fields = {Field(variant.model.name),
-                                       Field(variant.model.version),
-                                       Field(variant.backbone),
-                                       Field(variant.attention),
-                                       Field(variant.weights_of_attention),
-                                       variant.untrained ? "true" : "false",
-                                       Field(compute.ms.median),
-                                       Field(compute.ms.lower),
-                                       Field(compute.ms.upper),
-                                       of(compute.ratio, &Estimate::value),
-                                       of(compute.ratio, &Estimate::lower),
-                                       of(compute.ratio, &Estimate::upper),
-                                       of(compute.difference_ms, &Estimate::value),
-                                       VerdictText(compute.verdict),
-                                       Field(variant.decode_ms.median),
-                                       Field(variant.preprocess_ms.median),
-                                       Field(variant.postprocess_ms.median),
-                                       Field(variant.attention_ms.median),
-                                       Field(variant.images_per_second),
-                                       absl::StrCat(variant.peak_bytes),
-                                       absl::StrCat(variant.weight_bytes),
-                                       absl::StrCat(variant.parameters),
-                                       absl::StrCat(variant.multiply_adds),
-                                       classes ? absl::StrCat(classes->same_top1) : "",
-                                       classes ? Field(classes->top5_overlap) : "",
-                                       classes ? Field(classes->kl_divergence) : "",
-                                       classes ? Field(classes->max_confidence_difference) : "",
-                                       objects ? absl::StrCat(objects->objects) : "",
-                                       objects ? absl::StrCat(objects->matched) : "",
-                                       objects ? Field(objects->mean_box_iou) : "",
-                                       objects ? Field(objects->mean_mask_iou) : "",
-                                       maps ? Field(maps->same_pixels) : "",
-                                       maps ? Field(maps->mean_iou) : "",
-                                       Field(variant.feature_cosine)};
+    const std::vector<std::string> fields = {
+        Field(variant.model.name),
+        Field(variant.model.version),
+        Field(variant.backbone),
+        Field(variant.attention),
+        Field(variant.weights_of_attention),
+        variant.untrained ? "true" : "false",
+        Field(compute.ms.median),
+        Field(compute.ms.lower),
+        Field(compute.ms.upper),
+        of(compute.ratio, &Estimate::value),
+        of(compute.ratio, &Estimate::lower),
+        of(compute.ratio, &Estimate::upper),
+        of(compute.difference_ms, &Estimate::value),
+        VerdictText(compute.verdict),
+        Field(variant.decode_ms.median),
+        Field(variant.preprocess_ms.median),
+        Field(variant.postprocess_ms.median),
+        Field(variant.attention_ms.median),
+        Field(variant.images_per_second),
+        absl::StrCat(variant.peak_bytes),
+        absl::StrCat(variant.weight_bytes),
+        absl::StrCat(variant.parameters),
+        absl::StrCat(variant.multiply_adds),
+        classes ? absl::StrCat(classes->same_top1) : "",
+        classes ? Field(classes->top5_overlap) : "",
+        classes ? Field(classes->kl_divergence) : "",
+        classes ? Field(classes->max_confidence_difference) : "",
+        objects ? absl::StrCat(objects->objects) : "",
+        objects ? absl::StrCat(objects->matched) : "",
+        objects ? Field(objects->mean_box_iou) : "",
+        objects ? Field(objects->mean_mask_iou) : "",
+        maps ? Field(maps->same_pixels) : "",
+        maps ? Field(maps->mean_iou) : "",
+        Field(variant.feature_cosine)};
+    absl::StrAppend(&csv, absl::StrJoin(fields, ","));
     if (dataset != nullptr) {
       const size_t place = static_cast<size_t>(&variant - comparison.variants.data());
-      for (std::string& field : DatasetFields(*dataset, place)) fields.push_back(std::move(field));
+      absl::StrAppend(&csv, ",", absl::StrJoin(DatasetFields(*dataset, place), ","));
     }
-    absl::StrAppend(&csv, absl::StrJoin(fields, ","), "\r\n");
+    csv += "\r\n";
   }
   return csv;
 }
