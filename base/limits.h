@@ -100,6 +100,12 @@ inline constexpr int64_t kMaxSweptPixels = 16 * 1024 * 1024;
 inline constexpr int64_t kMaxSweptLoadSeconds = 60;
 inline constexpr int64_t kMaxSweptPassSeconds = 5;
 inline constexpr size_t kMaxSweptValueBytes = 64;  // of a value's text
+// Variants that are served for a while: at a time, of all calls; calls that have some served, and
+// that wait for another's to be loaded; how long one has them.
+inline constexpr size_t kMaxServedVariants = 8;
+inline constexpr size_t kMaxServeCalls = 16;
+inline constexpr size_t kMaxWaitingServes = 4;
+inline constexpr int64_t kMaxServeSeconds = 24 * 3600;
 // Of explanations: that wait for the one that runs; of one, pixels of all pictures together.
 inline constexpr size_t kMaxWaitingExplanations = 8;
 inline constexpr int64_t kMaxExplainedMaps = 256;

@@ -93,6 +93,7 @@ inline constexpr ApiMethod kApiMethods[] = {
     {"Compare", ApiGroup::kComparison},
     {"Sweep", ApiGroup::kComparison},
     {"Explain", ApiGroup::kComparison},
+    {"Serve", ApiGroup::kComparison},
     // HTTP's alone
     {"Metrics", ApiGroup::kStatistics},
     {"Playground", ApiGroup::kPlayground},

@@ -18,7 +18,9 @@
 #include "server/api/server_api.h"
 #include "server/compare/comparer.h"
 #include "server/compare/explainer.h"
+#include "server/compare/served_variants.h"
 #include "server/compare/sweeper.h"
+#include "server/compare/variant_server.h"
 #include "server/core/log.h"
 #include "server/core/mutex.h"
 #include "server/core/start_threads.h"
@@ -260,7 +262,14 @@ class Server {
       FOVEA_ASSIGN_OR_RETURN(
           explainer_, Explainer::Create({.max_bytes = options_.experiment_memory_mb * limits::kMiB},
                                         *repository_, environment, comparer_->lane()));
+      FOVEA_ASSIGN_OR_RETURN(
+          variants_,
+          ServedVariants::Create({.max_bytes = options_.experiment_memory_mb * limits::kMiB},
+                                 *repository_, environment));
+      FOVEA_ASSIGN_OR_RETURN(variant_server_, VariantServer::Create({}, *variants_, clock_));
     }
+    ModelCatalog& catalog = variants_ != nullptr ? static_cast<ModelCatalog&>(*variants_)
+                                                 : static_cast<ModelCatalog&>(*repository_);
     const SharedMemoryOptions shared{.max_regions =
                                          static_cast<size_t>(options_.max_shared_memory_regions)};
     FOVEA_ASSIGN_OR_RETURN(
@@ -273,9 +282,10 @@ class Server {
                                  .comparisons = comparer_.get(),
                                  .sweeps = sweeper_.get(),
                                  .explanations = explainer_.get(),
+                                 .variants = variant_server_.get(),
                                  .tracer = tracing_->tracer(),
                                  .log_format = options_.log_format},
-                                *repository_, metrics_, &*answers_, clock_));
+                                catalog, metrics_, &*answers_, clock_));
     FOVEA_RETURN_IF_ERROR(credentials_->Guard(api_->authenticator()));
     FOVEA_ASSIGN_OR_RETURN(
         grpc_, GrpcServer::Create(GrpcOptions(options_, memory, credentials_->tls()), *api_));
@@ -383,6 +393,7 @@ class Server {
     stop.Sleep(delay);
     if (explainer_ != nullptr) explainer_->Stop();
     if (comparer_ != nullptr) comparer_->Stop();
+    if (variant_server_ != nullptr) variant_server_->Stop();
     std::vector<Transport*> transports = {grpc_.get()};
     if (http_ != nullptr) transports.push_back(http_.get());
     const int cut_off = api_->Drain(transports, timeout);
@@ -412,9 +423,11 @@ class Server {
   std::unique_ptr<Scheduler> scheduler_;
   std::unique_ptr<ImagingPool> imaging_;
   std::unique_ptr<ModelRepository> repository_;
-  std::unique_ptr<Sweeper> sweeper_;      // null: no experiments; waits in the comparer's line
-  std::unique_ptr<Comparer> comparer_;    // likewise
-  std::unique_ptr<Explainer> explainer_;  // likewise; runs on the comparer's lane
+  std::unique_ptr<Sweeper> sweeper_;          // null: no experiments; waits in the comparer's line
+  std::unique_ptr<Comparer> comparer_;        // likewise
+  std::unique_ptr<Explainer> explainer_;      // likewise; runs on the comparer's lane
+  std::unique_ptr<ServedVariants> variants_;  // likewise
+  std::unique_ptr<VariantServer> variant_server_;  // likewise
   std::unique_ptr<ServerApi> api_;
   std::unique_ptr<Credentials> credentials_;  // its thread uses the api's keys
   std::unique_ptr<GrpcServer> grpc_;

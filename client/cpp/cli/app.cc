@@ -280,7 +280,7 @@ int RunFovea(const std::vector<std::string>& arguments, const Console& console) 
     if (name == "classify") return RunClassify(client, options.classify, console);
     if (name == "detect") return RunDetect(client, options.detect, console);
     if (name == "segment") return RunSegment(client, options.segment, console);
-    if (name == "compare") return RunCompare(client, options.compare, console);
+    if (name == "compare") return RunCompare(client, options.compare, options.server, console);
     if (name == "sweep") return RunSweep(client, options.sweep, console);
     if (name == "explain") return RunExplain(client, options.explain, console);
     if (name == "stats") return RunStats(client, options.stats, console);

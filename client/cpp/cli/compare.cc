@@ -1,10 +1,14 @@
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "client/cpp/cli/commands.h"
+#include "client/cpp/cli/companion_commands.h"
 #include "client/cpp/cli/comparison_report.h"
 #include "client/cpp/cli/comparison_text.h"
+#include "client/cpp/cli/dataset_figures.h"
 #include "client/cpp/cli/experiment_progress.h"
 #include "client/cpp/cli/files.h"
 #include "client/cpp/cli/json.h"
@@ -32,9 +36,45 @@ absl::StatusOr<std::vector<Variant>> VariantsOf(const CompareOptions& options) {
   return variants;
 }
 
+struct DatasetOutcome {
+  int exit_code = kOk;
+  std::optional<DatasetFigures> figures;
+};
+
+// Of the variants that RunCompare compares, in its order.
+DatasetOutcome MeasureDataset(const CompareOptions& options, size_t variants,
+                              const ServerAccess& server, const Console& console) {
+  std::vector<std::string> arguments = {"--json", "--dataset", options.dataset.path};
+  const auto add = [&](const char* flag, const std::string& value) {
+    if (!value.empty()) arguments.insert(arguments.end(), {flag, value});
+  };
+  for (const std::string& model : options.models) add("--model", model);
+  for (const std::string& attention : options.attentions) add("--attention", attention);
+  if (options.dataset.limit > 0) add("--limit", absl::StrCat(options.dataset.limit));
+  add("--task", options.dataset.task);
+  add("--images", options.dataset.images);
+  if (options.dataset.by_number) arguments.push_back("--by-number");
+  const CompanionOutput output =
+      AskCompanionCommand("evaluate", std::move(arguments), server, console);
+  DatasetOutcome outcome{.exit_code = output.exit_code};
+  if (output.exit_code != 0 && output.text.empty()) return outcome;  // it has said why
+  auto figures = ReadDatasetFigures(output.text);
+  if (!figures.ok()) return {.exit_code = Report(console, figures.status())};
+  // Of a comparison there are all or none.
+  if (!figures->unfinished.empty()) return outcome;
+  if (figures->variants.size() != variants) {
+    return {.exit_code = Report(console, absl::InternalError(absl::StrCat(
+                                             "fovea-evaluate measures ", figures->variants.size(),
+                                             " variants, not ", variants)))};
+  }
+  outcome.figures = *std::move(figures);
+  return outcome;
+}
+
 }  // namespace
 
-ExitCode RunCompare(Client& client, const CompareOptions& options, const Console& console) {
+ExitCode RunCompare(Client& client, const CompareOptions& options, const ServerAccess& server,
+                    const Console& console) {
   auto variants = VariantsOf(options);
   if (!variants.ok()) return ReportUsage(console, std::string(variants.status().message()));
   CompareRequest request{.variants = *std::move(variants),
@@ -51,6 +91,13 @@ ExitCode RunCompare(Client& client, const CompareOptions& options, const Console
     paths.push_back(file.path);
     request.images.push_back(*std::move(image));
   }
+  // First: what is wrong with a data set is said before anything takes long.
+  DatasetOutcome dataset;
+  if (!options.dataset.path.empty()) {
+    dataset = MeasureDataset(options, request.variants.size(), server, console);
+    if (!dataset.figures) return static_cast<ExitCode>(dataset.exit_code);
+  }
+  const DatasetFigures* const figures = dataset.figures ? &*dataset.figures : nullptr;
   const auto comparison = [&] {
     ExperimentProgress progress(console);
     return client.Compare(request, progress.teller(), options.call);
@@ -60,17 +107,18 @@ ExitCode RunCompare(Client& client, const CompareOptions& options, const Console
                                        options.call));
   }
   if (!options.report.empty()) {
-    const absl::Status written = WriteFile(options.report, ComparisonReport(*comparison, paths));
+    const absl::Status written =
+        WriteFile(options.report, ComparisonReport(*comparison, paths, figures));
     if (!written.ok()) return Report(console, written);
   }
   if (options.json) {
-    console.out << ComparisonJson(*comparison, paths) << '\n';
+    console.out << ComparisonJson(*comparison, paths, figures) << '\n';
   } else if (options.csv) {
-    console.out << ComparisonCsv(*comparison);
+    console.out << ComparisonCsv(*comparison, figures);
   } else {
-    PrintComparison(*comparison, paths, console.out, console.colour);
+    PrintComparison(*comparison, paths, console.out, console.colour, figures);
   }
-  return kOk;
+  return static_cast<ExitCode>(dataset.exit_code);
 }
 
 }  // namespace fovea::client

@@ -113,13 +113,38 @@ std::string AnswersSection(const Comparison& comparison) {
       "the baseline's. Features: the cosine between the last tokens and the baseline's.");
 }
 
+// The first of the figures is the one that is drawn.
+std::string DatasetSection(const Comparison& comparison, const DatasetFigures& dataset) {
+  const std::vector<std::string> names = VariantTexts(comparison);
+  BarChart chart{.title = "On the data set"};
+  for (size_t i = 0; i < names.size(); ++i) {
+    const std::vector<DatasetFigure>& figures = dataset.variants[i].figures;
+    if (figures.empty() || !figures[0].value) continue;
+    chart.parts = {figures[0].name};
+    Bar bar{.name = names[i], .parts = {*figures[0].value}, .text = Fixed(*figures[0].value, 4)};
+    if (const auto& of = figures[0].interval) bar.interval = {of->lower, of->upper};
+    chart.bars.push_back(std::move(bar));
+  }
+  std::string content = chart.bars.empty() ? "" : SvgBars(chart);
+  content += HtmlTable(DatasetRows(dataset, names));
+  for (const std::string& note : DatasetNotes(dataset, names)) {
+    absl::StrAppend(&content, "<p>", HtmlText(note), "</p>");
+  }
+  return Section("Data set", content,
+                 absl::StrCat(DatasetConditions(dataset),
+                              ". Intervals at 95 %, bootstrapped over the pictures; those of a "
+                              "difference to the baseline are of the same pictures."));
+}
+
 }  // namespace
 
-std::string ComparisonReport(const Comparison& comparison, const std::vector<std::string>& images) {
+std::string ComparisonReport(const Comparison& comparison, const std::vector<std::string>& images,
+                             const DatasetFigures* dataset) {
   return ReportPage(
       "What attention costs", ComparisonConditions(comparison, images), ComparisonNotes(comparison),
       absl::StrCat(ComputeSection(comparison), StagesSection(comparison), MemorySection(comparison),
-                   CostsSection(comparison), AnswersSection(comparison)));
+                   CostsSection(comparison), AnswersSection(comparison),
+                   dataset == nullptr ? "" : DatasetSection(comparison, *dataset)));
 }
 
 }  // namespace fovea::client

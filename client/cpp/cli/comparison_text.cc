@@ -120,6 +120,19 @@ void PrintAnswers(const Comparison& comparison, std::ostream& out, bool colour) 
   table.Print(out, colour);
 }
 
+void PrintDataset(const Comparison& comparison, const DatasetFigures& dataset, std::ostream& out,
+                  bool colour) {
+  const auto rows = DatasetRows(dataset, VariantTexts(comparison));
+  std::vector<Table::Column> columns;
+  for (size_t i = 0; i < rows[0].size(); ++i) {
+    columns.push_back({absl::AsciiStrToUpper(rows[0][i]), i < 2 ? Align::kLeft : Align::kRight});
+  }
+  Table table(columns);
+  for (size_t i = 1; i < rows.size(); ++i) table.AddRow(rows[i]);
+  out << '\n';
+  table.Print(out, colour);
+}
+
 }  // namespace
 
 std::string VerdictText(Verdict verdict) {
@@ -160,6 +173,14 @@ std::string VariantText(const ComparedVariant& variant, const Comparison& compar
       });
   const std::string attention = variant.attention.empty() ? "no attention" : variant.attention;
   return one_model ? attention : absl::StrCat(ModelText(variant.model), ", ", attention);
+}
+
+std::vector<std::string> VariantTexts(const Comparison& comparison) {
+  std::vector<std::string> texts;
+  for (const ComparedVariant& variant : comparison.variants) {
+    texts.push_back(VariantText(variant, comparison));
+  }
+  return texts;
 }
 
 std::vector<std::string> ComparisonNotes(const Comparison& comparison) {
@@ -204,12 +225,13 @@ std::string AnswerText(const BriefAnswer& answer) {
 }
 
 void PrintComparison(const Comparison& comparison, const std::vector<std::string>& images,
-                     std::ostream& out, bool colour) {
+                     std::ostream& out, bool colour, const DatasetFigures* dataset) {
   const ComparedVariant& baseline = comparison.variants.front();
   out << Printable(ComparisonConditions(comparison, images)) << "\n\n";
   PrintCompute(comparison, out, colour);
   PrintCosts(comparison, out, colour);
   PrintAnswers(comparison, out, colour);
+  if (dataset != nullptr) PrintDataset(comparison, *dataset, out, colour);
   out << "\nRATIO is to " << Printable(VariantText(baseline, comparison))
       << " in the same round, its interval bootstrapped; a verdict says that it lies beyond the\n"
          "control's, which is the same run once more. ATTENTION is a part of COMPUTE, measured "
@@ -217,16 +239,26 @@ void PrintComparison(const Comparison& comparison, const std::vector<std::string
          "answer to the first picture. ANSWERS are compared with the\nbaseline's; FEATURES is the "
          "cosine between the last tokens.\n";
   for (const std::string& note : ComparisonNotes(comparison)) out << Printable(note) << '\n';
+  if (dataset == nullptr) return;
+  out << "DATA SET is " << Printable(DatasetConditions(*dataset))
+      << "; the interval of a difference is of the same pictures.\n";
+  for (const std::string& note : DatasetNotes(*dataset, VariantTexts(comparison))) {
+    out << Printable(note) << '\n';
+  }
 }
 
-std::string ComparisonCsv(const Comparison& comparison) {
+std::string ComparisonCsv(const Comparison& comparison, const DatasetFigures* dataset) {
   std::string csv =
       "model,version,backbone,attention,weights_of_attention,untrained,compute_ms,"
       "compute_ms_lower,compute_ms_upper,ratio,ratio_lower,ratio_upper,difference_ms,verdict,"
       "decode_ms,preprocess_ms,postprocess_ms,attention_ms,images_per_second,peak_bytes,weight_"
       "bytes,parameters,"
       "multiply_adds,same_top1,top5_overlap,kl_divergence,max_confidence_difference,objects,"
-      "matched,mean_box_iou,mean_mask_iou,same_pixels,mean_iou,feature_cosine\r\n";
+      "matched,mean_box_iou,mean_mask_iou,same_pixels,mean_iou,feature_cosine";
+  if (dataset != nullptr) {
+    for (const std::string& column : DatasetColumns(*dataset)) absl::StrAppend(&csv, ",", column);
+  }
+  csv += "\r\n";
   for (const ComparedVariant& variant : comparison.variants) {
     const ComparedTime& compute = variant.compute;
     const auto of = [](const std::optional<Estimate>& estimate, double Estimate::*part) {
@@ -270,6 +302,10 @@ std::string ComparisonCsv(const Comparison& comparison) {
         maps ? CsvField(maps->same_pixels) : "",
         maps ? CsvField(maps->mean_iou) : "",
         CsvField(variant.feature_cosine)};
+    if (dataset != nullptr) {
+      const size_t place = static_cast<size_t>(&variant - comparison.variants.data());
+      for (std::string& field : DatasetFields(*dataset, place)) fields.push_back(std::move(field));
+    }
     csv += CsvRow(fields);
   }
   return csv;

@@ -60,7 +60,29 @@ void AddCompare(CLI::App& app, CompareOptions& options) {
       ->add_option("--report", options.report,
                    "Besides, write a page with tables and plots, which needs no other file")
       ->type_name("FILE.html");
-  AddTimeout(*command, options.call, "Deadline of the whole comparison");
+  DatasetOptions& dataset = options.dataset;
+  CLI::Option* path =
+      command
+          ->add_option("--dataset", dataset.path,
+                       "Besides, measure accuracy, average precision or mIoU of each on a data "
+                       "set, with intervals (runs fovea-evaluate)")
+          ->type_name("DIR");
+  command->add_option("--limit", dataset.limit, "Pictures of it, evenly spread (default: all)")
+      ->check(InRange(1, 1'000'000'000))
+      ->type_name("N")
+      ->needs(path);
+  command
+      ->add_option("--task", dataset.task, "Take it for one of this task (default: told from it)")
+      ->type_name("TASK")
+      ->needs(path);
+  command->add_option("--images", dataset.images, "Where the pictures of COCO's annotations are")
+      ->type_name("DIR")
+      ->needs(path);
+  command
+      ->add_flag("--by-number", dataset.by_number,
+                 "Match its classes and the models' by number, though both have labels")
+      ->needs(path);
+  AddTimeout(*command, options.call, "Deadline of the whole comparison, the data set aside");
 }
 
 void AddSweep(CLI::App& app, SweepOptions& options) {

@@ -268,7 +268,8 @@ std::string StatisticsJson(const std::vector<ModelStatistics>& statistics) {
   return Text({{"models", json}});
 }
 
-std::string ComparisonJson(const Comparison& comparison, const std::vector<std::string>& images) {
+std::string ComparisonJson(const Comparison& comparison, const std::vector<std::string>& images,
+                           const DatasetFigures* dataset) {
   Json variants = Json::array();
   for (const ComparedVariant& variant : comparison.variants) {
     Json row = {{"model", ModelText(variant.model)},
@@ -308,14 +309,17 @@ std::string ComparisonJson(const Comparison& comparison, const std::vector<std::
                        {"height", image.height},
                        {"width", image.width}});
   }
-  return Text({{"images", decoded},
-               {"rounds", comparison.rounds},
-               {"batch_size", comparison.batch_size},
-               {"threads", comparison.threads},
-               {"device", comparison.device},
-               {"confidence", kConfidence},
-               {"control", ToJson(comparison.control)},
-               {"variants", variants}});
+  Json whole = {{"images", decoded},
+                {"rounds", comparison.rounds},
+                {"batch_size", comparison.batch_size},
+                {"threads", comparison.threads},
+                {"device", comparison.device},
+                {"confidence", kConfidence},
+                {"control", ToJson(comparison.control)},
+                {"variants", variants}};
+  // It has been read as JSON.
+  if (dataset != nullptr) whole["dataset"] = Json::parse(dataset->document);
+  return Text(whole);
 }
 
 std::string SweepJson(const Sweep& sweep) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "client/cpp/cli/dataset_figures.h"
 #include "client/cpp/comparison.h"
 #include "client/cpp/sweep.h"
 #include "client/cpp/types.h"
@@ -34,6 +35,8 @@ std::string SegmentedJson(const std::string& path, const ImageSegmentation& map)
 
 std::string StatisticsJson(const std::vector<ModelStatistics>& statistics);
 std::string SweepJson(const Sweep& sweep);
-std::string ComparisonJson(const Comparison& comparison, const std::vector<std::string>& images);
+// `dataset`: of its variants; null: none was measured.
+std::string ComparisonJson(const Comparison& comparison, const std::vector<std::string>& images,
+                           const DatasetFigures* dataset = nullptr);
 
 }  // namespace fovea::client

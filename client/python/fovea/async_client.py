@@ -20,7 +20,12 @@ import grpc.aio
 from fovea import connection
 from fovea.async_image_stream import AsyncImageStream
 from fovea.comparison import Comparison, Progress, Variant
-from fovea.comparison_request import CompareOptions, comparison_in, to_compare
+from fovea.comparison_request import (
+    CompareOptions,
+    comparison_in,
+    to_compare,
+    to_serve,
+)
 from fovea.errors import Error, check_timeout, error_of_call
 from fovea.pictures import Picture
 from fovea.requests import (
@@ -33,6 +38,7 @@ from fovea.requests import (
     to_segment,
 )
 from fovea.results import Answer, Classification, Detections, Result, Segmentation
+from fovea.serving import AsyncServing, served_in
 from fovea.sweep import Sweep
 from fovea.sweep_request import SweepOptions, sweep_in, to_sweep
 
@@ -84,6 +90,7 @@ class AsyncClient:
         )
         self._compare = self._method(self._channel.unary_stream, connection.COMPARE)
         self._sweep = self._method(self._channel.unary_stream, connection.SWEEP)
+        self._serve = self._method(self._channel.unary_stream, connection.SERVE)
         self._closed = False
 
     async def close(self) -> None:
@@ -206,6 +213,35 @@ class AsyncClient:
         finally:
             call.cancel()  # nothing, where it has ended
         raise Error("INTERNAL", "", f"the server ended without a {what}")
+
+    async def serve(
+        self,
+        models: str | Variant | Iterable[str | Variant],
+        *,
+        attentions: Iterable[str] = (),
+        progress: Callable[[Progress], object] | None = None,
+        timeout: float | None = None,
+    ) -> AsyncServing:
+        """As Client.serve: `async with await client.serve(...) as serving`."""
+        check_timeout(timeout)
+        request = to_serve(models, attentions=attentions)
+        call = self._begin(self._serve, request, timeout)
+        serving = None
+        try:
+            async for message in call:
+                variants = served_in(message, progress)
+                if variants is not None:
+                    serving = AsyncServing(call, variants)
+                    return serving
+        except grpc.RpcError as error:
+            raise error_of_call(error, self._address.target, timeout) from error
+        except asyncio.CancelledError:
+            self._raise_if_closed()
+            raise
+        finally:
+            if serving is None:
+                call.cancel()
+        raise Error("INTERNAL", "", "the server ended without serving anything")
 
     def _method(self, kind: Callable[..., Any], method: connection.Method) -> Any:
         return kind(method.path, **method.codecs())

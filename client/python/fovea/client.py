@@ -12,6 +12,7 @@ Tensors as such go through any client of the Open Inference Protocol, for exampl
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import os
 import time
@@ -37,7 +38,12 @@ from fovea.comparison import (
     Quartiles,
     Variant,
 )
-from fovea.comparison_request import comparison_in, to_compare
+from fovea.comparison_request import (
+    comparison_in,
+    to_compare,
+    to_serve,
+    variants_of,
+)
 from fovea.errors import Error, TimedOut, Unreachable, check_timeout, error_of_call
 from fovea.image_stream import ImageStream, StreamedAnswer
 from fovea.pictures import Picture
@@ -53,6 +59,7 @@ from fovea.results import (
     Result,
     Segmentation,
 )
+from fovea.serving import ServedVariant, Serving, served_in
 from fovea.sweep import FittedExponent, Sweep, SweptCurve, SweptPoint
 from fovea.sweep_request import sweep_in, to_sweep
 
@@ -83,6 +90,8 @@ __all__ = [
     "Quartiles",
     "Receipt",
     "Segmentation",
+    "ServedVariant",
+    "Serving",
     "StreamedAnswer",
     "Sweep",
     "SweptCurve",
@@ -153,6 +162,7 @@ class Client:
         )
         self._compare = self._method(self._channel.unary_stream, connection.COMPARE)
         self._sweep = self._method(self._channel.unary_stream, connection.SWEEP)
+        self._serve = self._method(self._channel.unary_stream, connection.SERVE)
 
     def close(self) -> None:
         """Ends the calls that are running, and refuses new ones, with CANCELLED."""
@@ -267,6 +277,8 @@ class Client:
         batch_size: int = 0,
         threads: int = 0,
         id: str = "",
+        dataset: str | os.PathLike[str] | None = None,
+        limit: int | None = None,
         progress: Callable[[Progress], object] | None = None,
         timeout: float | None = None,
     ) -> Comparison:
@@ -277,15 +289,18 @@ class Client:
         rounds: in which each variant runs twice, before the first look at the verdicts; 0: 20. max_rounds: at most, while a
         verdict is missing; 0: ten times as many. max_seconds: after which no round begins once `rounds` are done; None: a
         minute. batch_size: pictures in a batch; 0: one. threads: of the server's for models; 0: all.
+        dataset: a folder, or an annotation file of COCO's format, on which each variant's accuracy, average precision or
+        mIoU is measured first, with intervals: Comparison.dataset; fovea.evaluation.evaluate has more options. None: none.
+        limit: pictures of it, evenly spread; None: all.
         progress: is called with each Progress that the server tells, on this thread; what it raises ends the comparison.
-        timeout: seconds for the whole; None: any time, not the client's own.
+        timeout: seconds for the whole, the data set aside; None: any time, not the client's own.
         UNIMPLEMENTED: the server was not started with --enable-experiments.
         """
         check_timeout(timeout)
+        variants = variants_of(models, attentions)
         request = to_compare(
-            models,
+            variants,
             pictures,
-            attentions=attentions,
             rounds=rounds,
             max_rounds=max_rounds,
             max_seconds=max_seconds,
@@ -293,9 +308,16 @@ class Client:
             threads=threads,
             id=id,
         )
-        return self._experiment(
+        report = None
+        if dataset is not None:
+            # Late: it is of no use to others, and needs what they may not have installed.
+            from fovea.evaluation.evaluate import evaluate
+
+            report = evaluate(self, variants, dataset, limit=limit)
+        comparison = self._experiment(
             self._compare, request, comparison_in, progress, timeout, "comparison"
         )
+        return dataclasses.replace(comparison, dataset=report)
 
     def sweep(
         self,
@@ -368,6 +390,43 @@ class Client:
             if call is not None:
                 call.cancel()  # nothing, where it has ended
         raise Error("INTERNAL", "", f"the server ended without a {what}")
+
+    def serve(
+        self,
+        models: str | Variant | Iterable[str | Variant],
+        *,
+        attentions: Iterable[str] = (),
+        progress: Callable[[Progress], object] | None = None,
+        timeout: float | None = None,
+    ) -> Serving:
+        """Has variants served as models, for as long as what it returns is open; they are, when it returns.
+
+        models, attentions: as of `compare`, one to eight variants. A variant with its model's own attention is the model
+        itself. Any client may call them by their names. They end with the connection, too.
+        progress: is called with each Progress that the server tells, on this thread; what it raises ends the call.
+        timeout: seconds after which they are taken away; None: a day, the server's own limit.
+        UNIMPLEMENTED: the server was not started with --enable-experiments.
+        """
+        check_timeout(timeout)
+        request = to_serve(models, attentions=attentions)
+        call = serving = None
+        try:
+            call = self._serve(request, timeout=timeout)
+            for message in call:
+                variants = served_in(message, progress)
+                if variants is not None:
+                    serving = Serving(call, variants)
+                    return serving
+        except grpc.RpcError as error:
+            raise error_of_call(error, self._address.target, timeout) from error
+        except ValueError as error:  # gRPC's, of a channel that is closed
+            if call is not None:
+                raise
+            raise connection.closed() from error
+        finally:
+            if call is not None and serving is None:
+                call.cancel()
+        raise Error("INTERNAL", "", "the server ended without serving anything")
 
     def _method(self, kind: Callable[..., Any], method: connection.Method) -> Any:
         call = kind(method.path, **method.codecs())

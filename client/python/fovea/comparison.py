@@ -22,6 +22,8 @@ from fovea.v1 import comparison_pb2
 if TYPE_CHECKING:
     import pandas
 
+    from fovea.evaluation.report import Report
+
 
 @dataclasses.dataclass(frozen=True)
 class Variant:
@@ -152,10 +154,20 @@ class Comparison:
     threads: int
     device: str
     images: list[ComparedImage]
+    dataset: Report | None = (
+        None  # of a data set, where one was given to Client.compare
+    )
 
     def to_dict(self) -> dict[str, Any]:
-        """As POST /v1/compare answers it: the proto's names; what is absent is left out."""
-        found: dict[str, Any] = without_none(dataclasses.asdict(self))
+        """As POST /v1/compare answers it: the proto's names; what is absent is left out.
+
+        "dataset", where there is one, is as `fovea evaluate --json` prints it.
+        """
+        found: dict[str, Any] = without_none(
+            dataclasses.asdict(dataclasses.replace(self, dataset=None))
+        )
+        if self.dataset is not None:
+            found["dataset"] = self.dataset.to_dict()
         for variant, plain in zip(self.variants, found["variants"], strict=True):
             if variant.agreement is not None:
                 plain[_AGREEMENTS[type(variant.agreement)]] = plain.pop("agreement")
@@ -166,7 +178,7 @@ class Comparison:
 
     @staticmethod
     def from_json(text: str) -> Comparison:
-        """What to_json wrote, or a server answered. ValueError: it is something else."""
+        """What to_json wrote, or a server answered, without a data set. ValueError: it is something else."""
         try:
             plain = json.loads(text)
             if not isinstance(plain, dict):
@@ -181,12 +193,16 @@ class Comparison:
     def to_frame(self) -> pandas.DataFrame:
         """A row for each variant; numbers in nested fields are columns named FIELD_PART, such as compute_ms_median.
 
-        What a variant does not have is missing (NaN). `attrs` has what all variants share. ImportError: pandas is missing.
+        What a variant does not have is missing (NaN). Figures of a data set are columns such as dataset_top-1,
+        dataset_top-1_lower and dataset_top-1_difference. `attrs` has what all variants share. ImportError: pandas is missing.
         """
         import pandas
 
         whole = self.to_dict()
         rows = [flat(variant) for variant in whole.pop("variants")]
+        if whole.pop("dataset", None) is not None:
+            for row, figures in zip(rows, self.dataset.rows(), strict=True):
+                row |= {f"dataset_{name}": value for name, value in figures.items()}
         for row in rows:
             del row["answers"]  # a list for each image
         frame = pandas.DataFrame(rows)

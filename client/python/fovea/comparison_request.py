@@ -64,6 +64,7 @@ def comparison_in(
 def tell(told: Any, progress: Callable[[Progress], object] | None) -> None:
     """told: the proto's ComparisonProgress."""
     if progress is not None:
+        # Of a server that is newer than this client the phase may be one without a name.
         phases = comparison_pb2.ComparisonProgress.Phase
         name = phases.Name(told.phase) if told.phase in phases.values() else ""
         progress(Progress(name, told.done, told.total))
@@ -78,6 +79,13 @@ def microseconds(seconds: float | None) -> int:
     return max(1, int(seconds * 1e6))
 
 
+def to_serve(
+    models: str | Variant | Iterable[str | Variant], *, attentions: Iterable[str] = ()
+) -> Any:
+    """The request's message. ValueError: a Variant whose attention is named twice."""
+    return comparison_pb2.ServeRequest(variants=messages_of(models, attentions))
+
+
 def messages_of(
     models: str | Variant | Iterable[str | Variant], attentions: Iterable[str]
 ) -> list[Any]:
@@ -86,13 +94,14 @@ def messages_of(
         comparison_pb2.Variant(
             model_name=one.model, model_version=one.version, attention=one.attention
         )
-        for one in _variants(models, attentions)
+        for one in variants_of(models, attentions)
     ]
 
 
-def _variants(
+def variants_of(
     models: str | Variant | Iterable[str | Variant], attentions: Iterable[str]
 ) -> list[Variant]:
+    """Each attention over each model; without any, the models. ValueError: an attention that is named twice."""
     if isinstance(attentions, str):
         raise TypeError("attentions is a text: give a list of texts")
     texts = list(attentions)

@@ -4,12 +4,14 @@
 #include <optional>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "base/out_of_memory.h"
 #include "base/status.h"
 #include "server/core/comparison.h"
 #include "server/core/request_memory.h"
 #include "server/core/sweep.h"
+#include "server/core/variant_serving.h"
 #include "server/transport/grpc/control_message.h"
 #include "server/transport/grpc/grpc_caller.h"
 #include "server/transport/grpc/grpc_status.h"
@@ -34,7 +36,7 @@ absl::Status Receive(const GrpcContext& context, const grpc::ByteBuffer& buffer,
 }
 
 // A call that tells how it goes on: admits it, has `read` make of its message what `start` starts
-// with the stream that answers. `method`: its row.
+// with what it counts in and the stream that answers. `method`: its row.
 template <typename Wire, typename Read, typename Start>
 grpc::ServerWriteReactor<grpc::ByteBuffer>* Begin(GrpcContext& context, const ApiMethod& method,
                                                   grpc::CallbackServerContext* call,
@@ -55,8 +57,8 @@ grpc::ServerWriteReactor<grpc::ByteBuffer>* Begin(GrpcContext& context, const Ap
   }
   ReleaseMessage(message);
   if (!status.ok()) return new Refused(EndCall(status, *call));
-  const auto stream = UpdateStream::Make(std::move(caller), std::move(memory), call);
-  start(*std::move(request), stream);
+  const auto stream = UpdateStream::Make(std::move(caller), memory, call);
+  start(*std::move(request), *memory, stream);
   return stream.get();
 }
 
@@ -76,7 +78,7 @@ grpc::ServerWriteReactor<grpc::ByteBuffer>* ComparisonService::Compare(
     grpc::CallbackServerContext* call, const grpc::ByteBuffer* message) {
   return Begin<v1::CompareRequest>(
       context_, Method("Compare"), call, message, ReadCompareRequest,
-      [&](CompareRequest request, const std::shared_ptr<UpdateStream>& stream) {
+      [&](CompareRequest request, RequestMemory&, const std::shared_ptr<UpdateStream>& stream) {
         context_.api.Compare(std::move(request), stream->cancellation(),
                              TellProgress<v1::CompareResponse>(stream),
                              [stream](absl::StatusOr<Comparison> comparison) {
@@ -92,7 +94,7 @@ grpc::ServerWriteReactor<grpc::ByteBuffer>* ComparisonService::Sweep(
     grpc::CallbackServerContext* call, const grpc::ByteBuffer* message) {
   return Begin<v1::SweepRequest>(
       context_, Method("Sweep"), call, message, ReadSweepRequest,
-      [&](SweepRequest request, const std::shared_ptr<UpdateStream>& stream) {
+      [&](SweepRequest request, RequestMemory&, const std::shared_ptr<UpdateStream>& stream) {
         context_.api.Sweep(std::move(request), stream->cancellation(),
                            TellProgress<v1::SweepResponse>(stream),
                            [stream](absl::StatusOr<fovea::Sweep> sweep) {
@@ -127,6 +129,24 @@ grpc::ServerUnaryReactor* ComparisonService::Explain(grpc::CallbackServerContext
                          reactor->AnswerWith([&] { return ToMessage(*std::move(explanation)); });
                        });
   return reactor;
+}
+
+grpc::ServerWriteReactor<grpc::ByteBuffer>* ComparisonService::Serve(
+    grpc::CallbackServerContext* call, const grpc::ByteBuffer* message) {
+  return Begin<v1::ServeRequest>(
+      context_, Method("Serve"), call, message, ReadServeRequest,
+      [&](ServeRequest request, RequestMemory& memory,
+          const std::shared_ptr<UpdateStream>& stream) {
+        memory.Release();  // what is left of it is bounded by the number of calls
+        context_.api.Serve(
+            std::move(request), stream->cancellation(), TellProgress<v1::ServeResponse>(stream),
+            [stream](const std::vector<ServedVariant>& variants) {
+              v1::ServeResponse response;
+              FillServed(variants, response.mutable_served());
+              stream->Tell(WriteControlMessage(response));
+            },
+            [stream](const absl::Status& why) { stream->End(why); });
+      });
 }
 
 }  // namespace fovea

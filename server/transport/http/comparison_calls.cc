@@ -10,8 +10,10 @@
 #include "base/status.h"
 #include "server/core/cancellation.h"
 #include "server/core/comparison.h"
+#include "server/core/quote.h"
 #include "server/core/request_memory.h"
 #include "server/core/sweep.h"
+#include "server/core/variant_serving.h"
 #include "server/transport/http/image_form.h"
 #include "server/transport/http/message_json.h"
 #include "server/transport/http/named_variants.h"
@@ -138,6 +140,37 @@ void StartSweep(const PathCall& call, CancellationPtr cancellation) {
                    });
 }
 
+absl::StatusOr<ServeRequest> ReceiveServe(const HttpRequest& http) {
+  if (http.body_bytes > 0) {
+    return InvalidArgument("request.option",
+                           "the variants to serve are named in the query, and a body is not read");
+  }
+  NamedVariants variants;
+  for (const auto& [name, value] : http.target.query) {
+    if (!variants.Take(name, value)) {
+      return InvalidArgument("request.option", absl::StrCat("there is no option ", InQuotes(name)));
+    }
+  }
+  v1::ServeRequest message;
+  FOVEA_RETURN_IF_ERROR(
+      variants.AddTo(message.mutable_variants(), /*own_before_one=*/false, "serve.bad_request"));
+  return ReadServeRequest(message);
+}
+
+void StartServe(const PathCall& call, CancellationPtr cancellation) {
+  absl::StatusOr<ServeRequest> request = ReceiveServe(call.exchange->request());
+  if (!request.ok()) return call.exchange->Answer(ErrorAnswer(request.status()));
+  const auto lines = std::make_shared<UpdateLines>(call.exchange);
+  call.api().Serve(
+      *std::move(request), std::move(cancellation), TellProgress(lines),
+      [lines](const std::vector<ServedVariant>& variants) {
+        v1::ServedVariants message;
+        FillServed(variants, &message);
+        lines->Tell(Line("served", message));
+      },
+      [lines](const absl::Status& why) { lines->End(why); });
+}
+
 // Off the connection's thread, and cancelled when the caller goes.
 void Begin(PathCall call, void (*start)(const PathCall& call, CancellationPtr cancellation)) {
   const auto cancellation = std::make_shared<Cancellation>();
@@ -151,5 +184,7 @@ void Begin(PathCall call, void (*start)(const PathCall& call, CancellationPtr ca
 void http_calls::Compare(PathCall call) { Begin(std::move(call), StartCompare); }
 
 void http_calls::Sweep(PathCall call) { Begin(std::move(call), StartSweep); }
+
+void http_calls::Serve(PathCall call) { Begin(std::move(call), StartServe); }
 
 }  // namespace fovea

@@ -16,5 +16,10 @@ void Compare(PathCall call);
 // NamedVariants. `over` in small letters too; `values` joined by commas, or repeated. The last
 // line has "sweep".
 void Sweep(PathCall call);
+// POST /v1/serve, without a body: variants as above, but of one attention no model before it. Lines
+// of JSON: {"progress": ...}, then {"served": {"variants": [...]}} again and again. They
+// are served until the caller closes the connection; where the server ends it, an error is the last
+// line.
+void Serve(PathCall call);
 
 }  // namespace fovea::http_calls

@@ -52,6 +52,7 @@ OpenApiJson ModelReadyContent(OpenApiSchemas& schemas);
 OpenApiJson ModelNamesContent(OpenApiSchemas& schemas);
 OpenApiJson CompareContent(OpenApiSchemas& schemas);
 OpenApiJson SweepContent(OpenApiSchemas& schemas);
+OpenApiJson ServeContent(OpenApiSchemas& schemas);
 OpenApiJson TensorsContent(OpenApiSchemas& schemas);  // of an inference's answer
 OpenApiJson AnyObjectContent(OpenApiSchemas& schemas);
 OpenApiJson EmptyContent(OpenApiSchemas& schemas);       // {}
@@ -77,6 +78,7 @@ template <typename Message>
 OpenApiJson VisionParameters(OpenApiSchemas& schemas);
 OpenApiJson CompareParameters(OpenApiSchemas& schemas);
 OpenApiJson SweepParameters(OpenApiSchemas& schemas);
+OpenApiJson ServeParameters(OpenApiSchemas& schemas);
 OpenApiJson ExplainParameters(OpenApiSchemas& schemas);
 
 }  // namespace openapi

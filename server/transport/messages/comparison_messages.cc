@@ -163,6 +163,13 @@ absl::StatusOr<CompareRequest> ReadCompareRequest(v1::CompareRequest& message) {
   return request;
 }
 
+absl::StatusOr<ServeRequest> ReadServeRequest(v1::ServeRequest& message) {
+  ServeRequest request;
+  FOVEA_ASSIGN_OR_RETURN(request.variants,
+                         TakeVariants(message.mutable_variants(), "serve.bad_request"));
+  return request;
+}
+
 void FillProgress(const ComparisonProgress& progress, v1::ComparisonProgress* message) {
   message->set_phase(ToMessage(progress.phase));
   message->set_done(progress.done);
@@ -183,6 +190,19 @@ void FillComparison(const Comparison& comparison, v1::Comparison* message) {
     v1::ComparedImage& told = *message->add_images();
     told.set_height(static_cast<int32_t>(image.size.height));
     told.set_width(static_cast<int32_t>(image.size.width));
+  }
+}
+
+void FillServed(const std::vector<ServedVariant>& variants, v1::ServedVariants* message) {
+  for (const ServedVariant& variant : variants) {
+    v1::ServedVariant& told = *message->add_variants();
+    told.set_served_as(variant.served_as);
+    told.set_model_name(variant.model_name);
+    told.set_model_version(variant.model_version);
+    told.set_backbone(variant.backbone);
+    told.set_attention(variant.attention);
+    told.set_weights_of_attention(variant.weights_of_attention);
+    told.set_untrained(variant.untrained);
   }
 }
 
