@@ -312,7 +312,8 @@ class OneSweep {
     const MeasuredVariant& variant = variants_.all()[i];
     const auto analysis =
         variant.loaded->Analyse({variant.images->images[0]}, lane_, options_.max_pass);
-    if (!analysis.ok() && !absl::IsDeadlineExceeded(analysis.status())) return analysis.status();
+    // What was measured is not lost with it.
+    if (!analysis.ok() && cancellation_->Cancelled()) return analysis.status();
     const int64_t counted = analysis.ok() ? analysis->multiply_adds : 0;
     multiply_adds_[place.curve] = counted;
     return counted;

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from html import escape
+from typing import TypeGuard
 
 # Okabe and Ito's, seen on white as on black.
 COLOURS = (
@@ -63,7 +64,7 @@ def svg(plot: Plot) -> str:
         colour = COLOURS[number % len(COLOURS)]
         before: tuple[float, float] | None = None
         for place, value in zip(across, curve, strict=True):
-            if value is None or not _is_shown(value):
+            if not _is_shown(value):
                 before = None
                 continue
             point = x(place), y(math.log10(value))
@@ -76,7 +77,7 @@ def svg(plot: Plot) -> str:
     return "".join([*parts, "</svg>"])
 
 
-def _is_shown(value: float | None) -> bool:
+def _is_shown(value: float | None) -> TypeGuard[float]:
     return value is not None and math.isfinite(value) and value > 0
 
 
