@@ -90,7 +90,7 @@ inline constexpr int64_t kMaxComparedImages = 64;
 inline constexpr int64_t kMaxComparedRounds = 10'000;
 inline constexpr int64_t kMaxComparedBatch = 64;
 inline constexpr int64_t kMaxComparisonSeconds = 3600;
-// Variants that are served for a while: at a time, of all calls; calls that have some served, and
+// Variants that are served for a while (row 92): at a time, of all calls; calls that have some served, and
 // that wait for another's to be loaded; how long one has them.
 inline constexpr size_t kMaxServedVariants = 8;
 inline constexpr size_t kMaxServeCalls = 16;
