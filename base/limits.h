@@ -100,8 +100,8 @@ inline constexpr int64_t kMaxSweptPixels = 16 * 1024 * 1024;
 inline constexpr int64_t kMaxSweptLoadSeconds = 60;
 inline constexpr int64_t kMaxSweptPassSeconds = 5;
 inline constexpr size_t kMaxSweptValueBytes = 64;  // of a value's text
-// Variants that are served for a while: at a time, of all calls; calls that have some served, and
-// that wait for another's to be loaded; how long one has them.
+// Variants that are served for a while (row 92): at a time, of all calls; calls that have some
+// served, and that wait for another's to be loaded; how long one has them.
 inline constexpr size_t kMaxServedVariants = 8;
 inline constexpr size_t kMaxServeCalls = 16;
 inline constexpr size_t kMaxWaitingServes = 4;

@@ -132,6 +132,7 @@ std::string DatasetSection(const Comparison& comparison, const DatasetFigures& d
   }
   return Section("Data set", content,
                  absl::StrCat(DatasetConditions(dataset),
+                              chart.parts.empty() ? "" : ". Bars: " + chart.parts[0],
                               ". Intervals at 95 %, bootstrapped over the pictures; those of a "
                               "difference to the baseline are of the same pictures."));
 }

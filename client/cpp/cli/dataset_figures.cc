@@ -42,7 +42,10 @@ VariantFigures ReadVariant(const Json& model, const std::vector<std::string>& sh
 
 std::string Number(const std::optional<double>& number, bool sign = false) {
   if (!number) return "-";
-  return absl::StrCat(sign && *number >= 0 ? "+" : "", Fixed(*number, 4));
+  const std::string text = Fixed(*number, 4);
+  if (!sign) return text;
+  if (text == "-0.0000") return "+0.0000";
+  return absl::StrCat(*number >= 0 ? "+" : "", text);
 }
 
 std::string Range(const std::optional<DatasetFigure::Interval>& of, bool sign = false) {

@@ -402,7 +402,7 @@ class Client:
         """Has variants served as models, for as long as what it returns is open; they are, when it returns.
 
         models, attentions: as of `compare`, one to eight variants. A variant with its model's own attention is the model
-        itself. Any client may call them by their names. They end with the connection, too.
+        itself. Any client may call them by their names, of the server that this connection leads to; they end with it, too.
         progress: is called with each Progress that the server tells, on this thread; what it raises ends the call.
         timeout: seconds after which they are taken away; None: a day, the server's own limit.
         UNIMPLEMENTED: the server was not started with --enable-experiments.

@@ -90,11 +90,11 @@ def _rows(comparison: Comparison) -> list[list[_Cell]]:
     head += ["attention", "compute ms", "to the baseline", "verdict", "attention ms"]
     head += ["images/s", "peak MiB", "G multiply-adds", "agreement"]
     figures = comparison.dataset.rows() if comparison.dataset is not None else []
-    shown = (
-        [name for name in figures[0] if name + "_lower" in figures[0]]
-        if figures
-        else []
-    )
+    shown = [
+        name
+        for name in (figures or [{}])[0]
+        if f"{name}_difference_lower" in figures[0]
+    ]
     rows = [[_Cell(text) for text in [*head, *shown]]]
     for place, one in enumerate(variants):
         time = one.compute.ms.median
