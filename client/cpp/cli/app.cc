@@ -9,8 +9,9 @@
 #include "client/cpp/cli/command_help.h"
 #include "client/cpp/cli/commands.h"
 #include "client/cpp/cli/companion_commands.h"
+#include "client/cpp/cli/experiment_commands.h"
+#include "client/cpp/cli/option_kinds.h"
 #include "client/cpp/cli/server_access.h"
-#include "client/cpp/cli/text.h"
 
 namespace fovea::client {
 namespace {
@@ -24,6 +25,7 @@ constexpr char kFooter[] = R"(Examples:
   fovea detect street.jpg --output found.png
   fovea compare cat.jpg --model shapes --attention knn:k=9
   fovea explain cat.jpg --model shapes --method attribution --output seen/
+  fovea experiment start night --model shapes --arm 'attention=knn:k=9,shadow'
   fovea evaluate --model shapes --model shapes_knn --dataset pictures/
   fovea check models/
   fovea train --out models/finder --data street/ --head mask_rcnn
@@ -43,34 +45,8 @@ struct Options {
   StatsOptions stats;
   CompareOptions compare;
   ExplainOptions explain;
+  ExperimentOptions experiment;
 };
-
-// A number in [low, high]; the help does not repeat the bounds.
-CLI::Validator InRange(int low, int high) {
-  return CLI::Validator(CLI::Range(low, high)).description("");
-}
-
-void AddTime(CLI::App& command, const std::string& option, absl::Duration& time,
-             const std::string& what) {
-  command
-      .add_option_function<std::string>(
-          option,
-          [&time](const std::string& text) {
-            const auto parsed = ParseTimeout(text);
-            if (!parsed.ok()) throw CLI::ValidationError(std::string(parsed.status().message()));
-            time = *parsed;
-          },
-          absl::StrCat(what, ": seconds, or 500ms, 2m (default: ", absl::FormatDuration(time), ")"))
-      ->type_name("TIME");
-}
-
-void AddTimeout(CLI::App& command, CallOptions& call, const std::string& what) {
-  AddTime(command, "--timeout", call.timeout, what);
-}
-
-void AddJson(CLI::App& command, bool& json) {
-  command.add_flag("--json", json, "Print JSON instead of a table");
-}
 
 // What the commands over images share. `task`: "classifier".
 void AddImages(CLI::App& command, ImagesOptions& options, const std::string& task) {
@@ -108,6 +84,11 @@ void AddRequests(CLI::App& command, ImagesOptions& options) {
       ->check(InRange(1, 256))
       ->type_name("N")
       ->capture_default_str();
+  command
+      .add_option("--experiment-key", options.call.experiment_key,
+                  "While the model's traffic is shared out: requests with one key are answered by "
+                  "one arm (default: each by chance)")
+      ->type_name("KEY");
   AddJson(command, options.json);
   AddTimeout(command, options.call, "Deadline of each request");
 }
@@ -191,20 +172,16 @@ void AddCompare(CLI::App& app, CompareOptions& options) {
       "interval holds 1, intervals narrower than 10 %, and times that do not hang together over\n"
       "too many rounds; until it is there, measuring goes on to the bounds. Without one, it says\n"
       "why.\n");
-  const auto repeatable = [](CLI::Option* option, const char* type) {
-    option->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)->type_name(type);
-    return option;
-  };
   command
       ->add_option("FILE", options.images,
                    "JPEG, PNG or WebP files, folders or quoted patterns: the rounds take them in "
                    "turn")
       ->required()
       ->type_name("");
-  repeatable(command->add_option("-m,--model", options.models, "NAME or NAME/VERSION; repeatable"),
+  Repeatable(command->add_option("-m,--model", options.models, "NAME or NAME/VERSION; repeatable"),
              "MODEL")
       ->required();
-  repeatable(command->add_option("-a,--attention", options.attentions,
+  Repeatable(command->add_option("-a,--attention", options.attentions,
                                  "An attention over the model's weights; repeatable"),
              "ATTENTION");
   command->add_option("--rounds", options.rounds, "Rounds before the first look at the verdicts")
@@ -248,10 +225,6 @@ void AddExplain(CLI::App& app, ExplainOptions& options) {
       "layer; rollout, those of all layers one behind the other; attribution and\n"
       "gradient_rollout, what speaks for a class; measures, a table of four numbers of each\n"
       "layer and its plot. Pictures are PNG files of the image's size, one for each map.\n");
-  const auto repeatable = [](CLI::Option* option, const char* type) {
-    option->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)->type_name(type);
-    return option;
-  };
   command
       ->add_option("FILE", options.image,
                    "A JPEG, PNG or WebP file; - is an image on standard input")
@@ -268,19 +241,19 @@ void AddExplain(CLI::App& app, ExplainOptions& options) {
       {"attribution", ExplainMethod::kAttribution},
       {"gradient_rollout", ExplainMethod::kGradientRollout},
       {"measures", ExplainMethod::kMeasures}};
-  repeatable(command
+  Repeatable(command
                  ->add_option("--method", options.methods,
                               "maps, rollout, attribution, gradient_rollout, measures; "
                               "repeatable (default: maps and measures)")
                  ->transform(CLI::CheckedTransformer(kMethods).description("")),
              "METHOD");
-  repeatable(command
+  Repeatable(command
                  ->add_option("--layer", options.layers,
                               "Of maps: this layer, counted from 0; repeatable (default: all)")
                  ->check(InRange(0, 1'000'000)),
              "N");
   CLI::Option* heads =
-      repeatable(command
+      Repeatable(command
                      ->add_option("--head", options.heads,
                                   "Of maps: this head, counted from 0; repeatable (default: "
                                   "the mean over all)")
@@ -377,6 +350,7 @@ void AddCommands(CLI::App& app, Options& options) {
   AddSegment(app, options.segment);
   AddCompare(app, options.compare);
   AddExplain(app, options.explain);
+  AddExperimentCommands(app, options.experiment);
   AddCompanionCommand(app, "evaluate");
   AddStats(app, options.stats);
   AddRepositoryCommands(app, options.load, options.unload);
@@ -433,6 +407,9 @@ int RunFovea(const std::vector<std::string>& arguments, const Console& console) 
     if (name == "segment") return RunSegment(client, options.segment, console);
     if (name == "compare") return RunCompare(client, options.compare, console);
     if (name == "explain") return RunExplain(client, options.explain, console);
+    if (name == "experiment") {
+      return RunExperimentCommand(client, command, options.experiment, console);
+    }
     if (name == "stats") return RunStats(client, options.stats, console);
     if (name == "load") return RunLoad(client, options.load, console);
     return RunUnload(client, options.unload, console);
