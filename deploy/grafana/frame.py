@@ -61,6 +61,14 @@ def dashboard(
                 "baseline", of_models, label="attention", multi=False, value="dense"
             ),
             label_variable(
+                "experiment", f"fovea_experiment_running{{{SERVER}}}", every=".*"
+            ),
+            # Those that are tested against the baseline.
+            label_variable(
+                "arm",
+                f'fovea_experiment_latency_ratio{{{SERVER}, experiment=~"$experiment"}}',
+            ),
+            label_variable(
                 "resolution", f'fovea_images_total{{{SERVER}, model=~"$model"}}'
             ),
         ]

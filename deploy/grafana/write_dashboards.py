@@ -11,6 +11,7 @@ import pathlib
 import sys
 
 from attention_panels import attention_panels
+from experiment_panels import experiment_panels
 from frame import dashboard
 from server_panels import server_panels
 
@@ -22,8 +23,8 @@ def dashboards() -> dict[str, dict[str, object]]:
         "fovea-attention.json": dashboard(
             "fovea-attention",
             "Fovea / Attention",
-            "What each attention costs: latency, throughput, memory and CPU-seconds, beside a baseline of your choice.",
-            attention_panels(),
+            "What each attention costs: latency, throughput, memory and CPU-seconds, beside a baseline of your choice; and live comparisons of them.",
+            [*attention_panels(), *experiment_panels()],
             models=True,
         ),
         "fovea-server.json": dashboard(
