@@ -40,7 +40,7 @@ TEST_F(ExperimentCommand, StartSendsThePlan) {
   const Outcome outcome = Run({"start",
                                "night",
                                "--model",
-                               "shapes/2",
+                               "shapes",
                                "--baseline-weight",
                                "8",
                                "--arm",
@@ -77,7 +77,7 @@ TEST_F(ExperimentCommand, StartSendsThePlan) {
          << arm.variant().attention() << ' ' << arm.weight() << ' ' << arm.shadow();
     arms.push_back(text.str());
   }
-  EXPECT_THAT(arms, ElementsAre("shapes/2  8 0", "shapes/2 knn:k=9,exact 1.5 1", "shapes_knn/  0 1",
+  EXPECT_THAT(arms, ElementsAre("shapes/  8 0", "shapes/ knn:k=9,exact 1.5 1", "shapes_knn/  0 1",
                                 "other/3 dense 1 0"));
   const auto& rails = plans[0].guard_rails();
   EXPECT_EQ(rails.max_latency_ratio(), 1.5);
@@ -110,6 +110,8 @@ TEST_F(ExperimentCommand, AnArmThatCannotBeMeantIsAMistakeInUsage) {
   }
   EXPECT_EQ(Run({"start", "night", "--model", "shapes"}).exit_code, 2);
   EXPECT_EQ(Run({"start", "night", "--arm", "shadow"}).exit_code, 2);
+  EXPECT_THAT(Run({"start", "night", "--model", "shapes/2", "--arm", "shadow"}).err,
+              HasSubstr("write --model shapes"));
   EXPECT_EQ(Run({}).exit_code, 2);
   EXPECT_EQ(Run({"paint"}).exit_code, 2);
   EXPECT_EQ(Run({"show"}).exit_code, 2);

@@ -68,8 +68,10 @@ TEST(ExperimentText, SaysEachVerdictWithItsInterval) {
   EXPECT_EQ(LatencyText(*arm.latency_ratio), "faster: 0.800 [0.700, 0.900]");
   EXPECT_EQ(DisagreementText(*arm.disagreement), "differs: 12.5 % [6.2, 25.0]");
   EXPECT_EQ(ErrorsText(*arm.error_excess), "as good as the same: -1.0 % [-2.0, 1.0]");
-  SequentialTest test{1, 0, 1e9, 2, Verdict::kUndecided};
-  EXPECT_THAT(LatencyText(test), HasSubstr("undecided: 1.000 [0.000, "));
+  SequentialTest test{1, 0, std::numeric_limits<double>::infinity(), 23, Verdict::kUndecided};
+  EXPECT_EQ(LatencyText(test), "undecided: too few yet (23)");
+  test.upper = 4;
+  EXPECT_EQ(LatencyText(test), "undecided: 1.000 [0.000, 4.000]");
   test = {1.25, 1.125, 1.5, 9, Verdict::kHigher};
   EXPECT_EQ(LatencyText(test), "slower: 1.250 [1.125, 1.500]");
   EXPECT_EQ(ErrorsText(test), "fails more: 125.0 % [112.5, 150.0]");

@@ -305,7 +305,7 @@ def test_arms_that_only_shadow_and_intervals_without_an_end() -> None:
     message.arms[1].latency_ratio.upper = float("inf")
     found = experiment_of(message)
     assert " shadow " in str(found) and "100.0 %" in str(found)
-    assert "[0.000, inf]" in str(found)
+    assert "undecided: too few yet (40)" in str(found)
     assert client.Experiment.from_json(found.to_json()) == found
     Page(found._repr_html_())
 

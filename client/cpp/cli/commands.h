@@ -102,7 +102,7 @@ ExitCode RunExplain(Client& client, const ExplainOptions& options, const Console
 
 struct StartExperimentOptions {
   ExperimentPlan plan;            // without its model and its arms
-  std::string model;              // NAME or NAME/VERSION
+  std::string model;              // NAME
   double baseline_weight = 1;     // of the traffic, against the arms'
   std::vector<std::string> arms;  // "attention=knn:k=50,weight=0.1"
   bool json = false;

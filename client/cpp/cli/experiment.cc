@@ -60,6 +60,12 @@ absl::StatusOr<ExperimentArm> ParseArm(const std::string& text, const ModelId& m
 absl::StatusOr<ExperimentPlan> PlanOf(const StartExperimentOptions& options) {
   auto model = ParseModel(options.model);
   if (!model.ok()) return model.status();
+  if (!model->version.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("requests that name a version are not shared "
+                     "out: write --model ",
+                     model->name));
+  }
   ExperimentPlan plan = options.plan;
   plan.model_name = model->name;
   plan.arms.push_back({.variant = {.model = *model}, .weight = options.baseline_weight});

@@ -58,7 +58,7 @@ void AddStart(CLI::App& experiment, StartExperimentOptions& options) {
   AddName(*command, options.plan.name);
   command
       ->add_option("-m,--model", options.model,
-                   "Whose traffic it is; NAME/VERSION: with that version as the baseline")
+                   "Whose traffic it is: of requests that name it and no version")
       ->required()
       ->type_name("MODEL");
   Repeatable(
@@ -68,7 +68,7 @@ void AddStart(CLI::App& experiment, StartExperimentOptions& options) {
   command
       ->add_option("--baseline-weight", options.baseline_weight,
                    "Of the traffic, what the baseline gets against the arms' weights")
-      ->check(InRange(0.0, 1e9))
+      ->check(InRange(kLeastShare, 1e6))
       ->type_name("W")
       ->capture_default_str();
   AddGuardRails(*command, options.plan.guard_rails);

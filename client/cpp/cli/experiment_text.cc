@@ -1,6 +1,7 @@
 #include "client/cpp/cli/experiment_text.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "absl/strings/str_cat.h"
 #include "client/cpp/cli/table.h"
@@ -18,6 +19,10 @@ struct Words {
 };
 
 std::string TestText(const Test& test, const Words& words, const std::string& numbers) {
+  // An interval has no end before there are enough observations.
+  if (!std::isfinite(test.upper)) {
+    return absl::StrCat("undecided: too few yet (", test.observations, ")");
+  }
   switch (test.verdict) {
     case Test::Verdict::kUndecided:
       return "undecided: " + numbers;

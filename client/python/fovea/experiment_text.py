@@ -113,6 +113,9 @@ def _traffic(arm: ExperimentArm, weights: float) -> str:
 
 
 def _verdict(test: SequentialTest, higher: str, lower: str, numbers: str) -> str:
+    # An interval has no end before there are enough observations.
+    if math.isinf(test.upper):
+        return f"undecided: too few yet ({test.observations})"
     words = {
         "UNDECIDED": "undecided",
         "HIGHER": higher,
@@ -132,6 +135,8 @@ def _latency(ratio: SequentialTest | None) -> _Cell:
         return _inside((math.log2(value) + 1) / 2) if value > 0 else 0
 
     text = _verdict(ratio, "slower", "faster", numbers)
+    if math.isinf(ratio.upper):
+        return _Cell(text)
     return _Cell(text, place(ratio.lower), place(ratio.upper), 0.5)
 
 
