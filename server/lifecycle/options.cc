@@ -183,7 +183,7 @@ void AddFlags(CLI::App& app, ParsedCommandLine& parsed) {
       ->needs(tls_cert);
   add("--api-keys-file", options.api_keys_file,
       "JSON of the API keys that callers need, with what each may call and how often "
-      "(docs/security.md); "
+      "(docs/operations/security.md); "
       "read again when it changes")
       ->check(kNotEmpty);
   const std::vector<std::string> groups(kApiGroupNames.begin(), kApiGroupNames.end());

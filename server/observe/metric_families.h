@@ -1,4 +1,4 @@
-// Every metric of the server, by name. docs/metrics.md tells what each is for.
+// Every metric of the server, by name. docs/operations/metrics.md tells what each is for.
 #pragma once
 
 #include <prometheus/counter.h>

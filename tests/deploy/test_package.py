@@ -77,7 +77,7 @@ def test_the_package_has_a_unit_a_config_file_and_what_debian_asks_for(package):
 
 
 def documented_config() -> str:
-    text = (ROOT / "docs/operating.md").read_text()
+    text = (ROOT / "docs/operations/README.md").read_text()
     return re.search(r"^```toml\n(.*?)^```", text, re.MULTILINE | re.DOTALL).group(1)
 
 
