@@ -56,8 +56,8 @@ void BoundedSequentialMean::Add(double value) {
   const double next = static_cast<double>(count_ + 1);
   const double mean_before = (0.5 + sum_) / next;
   const double variance_before = (0.25 + squares_) / next;
-  const double bet = std::min(
-      std::sqrt(2 * log_error_ / (variance_before * next * std::log(1 + next))), kMostBet);
+  const double bet =
+      std::min(std::sqrt(2 * log_error_ / (variance_before * next * std::log(1 + next))), kMostBet);
   const double psi = (-std::log1p(-bet) - bet) / 4;
   bets_ += bet;
   weighted_ += bet * x;

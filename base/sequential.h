@@ -36,9 +36,9 @@ class SequentialMean {
   void Add(double value);
   uint64_t count() const { return count_; }
 
-  // That the true mean is ever outside has at most the probability `error`, in (0, 1). From minus to
-  // plus infinity until there are kLeastBlocks, or more where `error` is small. The estimate is of
-  // whole blocks; 0 before there is one.
+  // That the true mean is ever outside has at most the probability `error`, in (0, 1). From minus
+  // to plus infinity until there are kLeastBlocks, or more where `error` is small. The estimate is
+  // of whole blocks; 0 before there is one.
   AnytimeInterval Interval(double error) const;
 
  private:
