@@ -92,6 +92,12 @@ inline constexpr ApiMethod kApiMethods[] = {
     // fovea.v1.ComparisonService
     {"Compare", ApiGroup::kComparison},
     {"Explain", ApiGroup::kComparison},
+    // fovea.v1.ExperimentService
+    {"StartExperiment", ApiGroup::kComparison},
+    {"GetExperiment", ApiGroup::kComparison},
+    {"ListExperiments", ApiGroup::kComparison},
+    {"StopExperiment", ApiGroup::kComparison},
+    {"DeleteExperiment", ApiGroup::kComparison},
     // HTTP's alone
     {"Metrics", ApiGroup::kStatistics},
     {"Playground", ApiGroup::kPlayground},

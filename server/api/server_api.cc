@@ -203,6 +203,13 @@ void ServerApi::Explain(ExplainRequest request, CancellationPtr cancellation,
   options_.explanations->Explain(std::move(request), std::move(cancellation), std::move(done));
 }
 
+absl::StatusOr<LiveExperiments*> ServerApi::Experiments() {
+  if (options_.experiments != nullptr) return options_.experiments;
+  return Unimplemented(
+      "experiment.disabled",
+      "this server runs no experiments: --enable-experiments starts one that does");
+}
+
 absl::Status ServerApi::RegisterCudaSharedMemory() {
   return Unimplemented("request.shared_memory",
                        "CUDA's shared memory is not supported by this server");

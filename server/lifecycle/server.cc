@@ -18,6 +18,7 @@
 #include "server/api/server_api.h"
 #include "server/compare/comparer.h"
 #include "server/compare/explainer.h"
+#include "server/compare/live/live_experiments.h"
 #include "server/core/log.h"
 #include "server/core/mutex.h"
 #include "server/core/start_threads.h"
@@ -34,6 +35,7 @@
 #include "server/lifecycle/stop_request.h"
 #include "server/lifecycle/tracing.h"
 #include "server/observe/access_log.h"
+#include "server/observe/experiment_meter.h"
 #include "server/observe/logging.h"
 #include "server/observe/metrics.h"
 #include "server/pipeline/served_model.h"
@@ -141,6 +143,7 @@ class Server {
     metrics_port_.reset();
     http_.reset();
     grpc_.reset();
+    if (experiments_ != nullptr) experiments_->Stop();
     if (imaging_ != nullptr) imaging_->Stop();
   }
 
@@ -256,6 +259,14 @@ class Server {
       FOVEA_ASSIGN_OR_RETURN(
           explainer_, Explainer::Create({.max_bytes = options_.experiment_memory_mb * limits::kMiB},
                                         *repository_, environment, comparer_->lane()));
+      ExperimentMeter::CountEnds(metrics_.families());
+      FOVEA_ASSIGN_OR_RETURN(
+          experiments_, TrafficExperiments::Create({.device_threads = device_threads}, *repository_,
+                                                   /*lease=*/nullptr, *scheduler_, clock_,
+                                                   [this](const ExperimentPlan& plan,
+                                                          const std::vector<std::string>& arms) {
+                                                     return ObserveExperiment(metrics_, plan, arms);
+                                                   }));
     }
     const SharedMemoryOptions shared{.max_regions =
                                          static_cast<size_t>(options_.max_shared_memory_regions)};
@@ -268,6 +279,7 @@ class Server {
                                                       : nullptr,
                                  .comparisons = comparer_.get(),
                                  .explanations = explainer_.get(),
+                                 .experiments = experiments_.get(),
                                  .tracer = tracing_->tracer(),
                                  .log_format = options_.log_format},
                                 *repository_, metrics_, &*answers_, clock_));
@@ -374,6 +386,8 @@ class Server {
     deadline.Set(clock_.Now() + delay + timeout + kGiveUpGrace + kHangGrace, 1,
                  "ending: a call did not end within the drain timeout");
     Log(LogLevel::kInfo, "stopping: health reads NOT_SERVING from here on");
+    // First: copies are made for nobody who waits.
+    if (experiments_ != nullptr) experiments_->Stop();
     repository_->Stop();
     stop.Sleep(delay);
     if (explainer_ != nullptr) explainer_->Stop();
@@ -407,8 +421,9 @@ class Server {
   std::unique_ptr<Scheduler> scheduler_;
   std::unique_ptr<ImagingPool> imaging_;
   std::unique_ptr<ModelRepository> repository_;
-  std::unique_ptr<Comparer> comparer_;    // null: no experiments
-  std::unique_ptr<Explainer> explainer_;  // likewise; runs on the comparer's lane
+  std::unique_ptr<Comparer> comparer_;               // null: no experiments
+  std::unique_ptr<Explainer> explainer_;             // likewise; runs on the comparer's lane
+  std::unique_ptr<TrafficExperiments> experiments_;  // likewise
   std::unique_ptr<ServerApi> api_;
   std::unique_ptr<Credentials> credentials_;  // its thread uses the api's keys
   std::unique_ptr<GrpcServer> grpc_;
