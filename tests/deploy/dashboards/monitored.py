@@ -34,7 +34,7 @@ ATTENTIONS = ["dense", "knn:k=0.5", "aewin", "key_only"]
 CLASSIFIER_SIZES = (64, 96)
 SCRAPE_SECONDS = 1
 # Of the experiment that runs on the traffic of `shapes`, the arm that is tested against the baseline.
-EXPERIMENT, ARM = "night", "shapes/self/knn:k=0.5"
+EXPERIMENT, ARM = "night", "shapes_knn/knn:k=0.5"
 KEY = "a key for the second server"
 
 
@@ -174,23 +174,22 @@ def ask_about_experiments(server: Server, method: str, path: str, plan: object =
 def start_experiments(server: Server) -> None:
     """One that shares the traffic of `shapes` out and copies it as well, and one that has ended."""
 
-    def plan(name: str, model: str, **arm: object) -> dict[str, object]:
-        variant = {"model_name": model}
+    def plan(name: str, baseline: str, model: str, **arm: object) -> dict[str, object]:
         return {
             "name": name,
-            "model_name": model,
+            "model_name": baseline,
             "arms": [
-                {"variant": variant, "weight": 1},
-                {"variant": {**variant, "attention": "knn:k=0.5"}, **arm},
+                {"variant": {"model_name": baseline}, "weight": 1},
+                {"variant": {"model_name": model}, **arm},
             ],
             # On a busy machine anything may be slow: nothing but a caller ends them.
             "guard_rails": {"max_latency_ratio": 1000, "max_shadow_share": 0.5},
         }
 
-    ask_about_experiments(
-        server, "POST", "", plan(EXPERIMENT, "shapes", weight=1, shadow=True)
-    )
-    ask_about_experiments(server, "POST", "", plan("ended", "shapes_knn", weight=1))
+    shared = plan(EXPERIMENT, "shapes", "shapes_knn", weight=1, shadow=True)
+    ended = plan("ended", "detector_dense", "detector_aewin", weight=1)
+    for each in (shared, ended):
+        ask_about_experiments(server, "POST", "", each)
     ask_about_experiments(server, "POST", "/ended/stop")
 
 

@@ -1,6 +1,6 @@
 """Draws each panel of the dashboards from what a real Prometheus answers to its queries: our own plot, not Grafana's.
 
-    render.py [--seconds 240] [--output docs/pictures/dashboards]
+    render.py [--seconds 240] [--output docs/pictures/dashboards] [--only attention-latency ...]
 
 The servers and their load are those of the tests (monitored.py), with a break and a rush in the load.
 """
@@ -369,6 +369,7 @@ def main() -> int:
     parser.add_argument(
         "--output", type=pathlib.Path, default=ROOT / "docs/pictures/dashboards"
     )
+    parser.add_argument("--only", choices=PICTURES, action="append")
     arguments = parser.parse_args()
     arguments.output.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
@@ -381,7 +382,8 @@ def main() -> int:
                 time.sleep(arguments.seconds / 3)
             asked = Asked(monitored, start, time.time())
             by_uid = {dashboard["uid"]: dashboard for dashboard in dashboards()}
-            for name, (uid, rows) in PICTURES.items():
+            for name in arguments.only or PICTURES:
+                uid, rows = PICTURES[name]
                 picture(by_uid[uid], rows, asked, arguments.output / f"{name}.png")
                 print(arguments.output / f"{name}.png")
         finally:
