@@ -55,13 +55,14 @@ class IdleWorkTest : public testing::Test {
                         now_);
   }
   // What was started, whose yields were cancelled; drops are given back.
-  std::vector<Dispatcher::Start> Next() {
+  decltype(Dispatcher::Work::starts) Next() {
     Dispatcher::Work work = dispatcher_.Next(now_);
     for (const CancellationPtr& yields : work.yields) yields->Cancel();
     for (Dispatcher::Dropped& dropped : work.drops) {
       Task& task = *dropped.task;
       task.Drop(std::move(dropped.task), std::move(dropped.why));
     }
+    for (Dispatcher::Start& start : work.starts) start.batch->MoveTo(BatchState::kRunning);
     return std::move(work.starts);
   }
   std::string DropReason() const { return record_->drops == 1 ? ReasonOf(record_->why) : ""; }

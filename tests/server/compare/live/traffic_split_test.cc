@@ -77,7 +77,7 @@ TEST(TrafficSplit, IsTheSameEverywhere) {
   const TrafficSplit split("trial", {{"a", 1}, {"b", 1}, {"c", 1}});
   std::string arms;
   for (int i = 0; i < 24; ++i) arms += "abc"[split.Choose(Key(i))];
-  EXPECT_EQ(arms, "PLACEHOLDER");
+  EXPECT_EQ(arms, "cbbcacaacacaccccabbcbacc");
 }
 
 }  // namespace
