@@ -54,7 +54,8 @@ struct CallOptions {
   // start. Above zero; absl::InfiniteDuration() for none.
   absl::Duration timeout = absl::Seconds(30);
   // Of inference: while an experiment shares a model's traffic out, calls with the same key are
-  // answered by the same arm. Printable ASCII. Empty: each call by chance.
+  // answered by the same arm. Printable ASCII. Empty: the name of the API key or certificate stands
+  // for it; of callers without one each call goes by chance.
   std::string experiment_key;
 };
 

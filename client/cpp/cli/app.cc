@@ -86,8 +86,8 @@ void AddRequests(CLI::App& command, ImagesOptions& options) {
       ->capture_default_str();
   command
       .add_option("--experiment-key", options.call.experiment_key,
-                  "While the model's traffic is shared out: requests with one key are answered by "
-                  "one arm (default: each by chance)")
+                  "While an experiment shares the model's traffic out: requests with one key are "
+                  "answered by one arm (default: those of one API key, or each by chance)")
       ->type_name("KEY");
   AddJson(command, options.json);
   AddTimeout(command, options.call, "Deadline of each request");

@@ -192,7 +192,8 @@ class Client:
         """The `top_k` most probable classes of each picture. They share one batch.
 
         experiment_key, here and below: while an experiment shares the model's traffic out, requests with the same key are
-        answered by the same arm. Printable ASCII; empty: each request by chance.
+        answered by the same arm. Printable ASCII; empty: the name of the API key or certificate stands for it, and of
+        callers without one each request goes by chance.
         """
         request = to_classify(
             model, pictures, top_k=top_k, version=version, priority=priority
