@@ -7,12 +7,12 @@
 #include <set>
 #include <string>
 
+#include "absl/strings/ascii.h"
 #include "tests/server/transport/http/http_api_testing.h"
 
 namespace fovea {
 namespace {
 
-using boost::beast::http::verb;
 using nlohmann::json;
 using ::testing::HasSubstr;
 using ::testing::Not;
