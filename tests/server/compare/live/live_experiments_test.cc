@@ -268,7 +268,9 @@ TEST_F(LiveExperimentsTest, SoManyRunAndSoManyAreKept) {
   second.model_name = second.arms[0].variant.model_name = "vit2";
   EXPECT_THAT(Start(second), Fails(absl::StatusCode::kResourceExhausted, "experiment.too_many"));
   for (const std::string name : {"a", "b", "c", "d"}) {
-    if (name != "a") ASSERT_TRUE(Start(Plan(name)).ok()) << name;
+    if (name != "a") {
+      ASSERT_TRUE(Start(Plan(name)).ok()) << name;
+    }
     ASSERT_TRUE(live_->Stop(name).ok());
     clock_.Advance(kMillisecond);
   }
@@ -340,7 +342,9 @@ TEST_F(LiveExperimentsTest, NothingIsLostWhileExperimentsComeAndGo) {
     ASSERT_TRUE(started.ok()) << started.status();
     const int before = answered;
     while (answered < before + 100) std::this_thread::yield();
-    if (round % 3 == 0) ASSERT_TRUE(catalog_.Unload("other").ok());
+    if (round % 3 == 0) {
+      ASSERT_TRUE(catalog_.Unload("other").ok());
+    }
     while (answered < before + 200) std::this_thread::yield();
     ASSERT_TRUE(live_->Stop("trial").ok());
     Serve("other", "self/knn:k=9");
