@@ -111,6 +111,20 @@ inline constexpr size_t kMaxWaitingExplanations = 8;
 inline constexpr int64_t kMaxExplainedMaps = 256;
 inline constexpr int64_t kMaxExplainedPixels = 64 * 1024 * 1024;
 inline constexpr size_t kMaxAttentionBytes = 1024;  // of an attention's text
+// Of live comparisons (rows 89, 90): that run at a time; of those that have ended, the oldest is
+// forgotten beyond so many; starts that wait for the one that loads.
+inline constexpr size_t kMaxLiveExperiments = 8;
+inline constexpr size_t kMaxEndedExperiments = 32;
+inline constexpr size_t kMaxWaitingExperiments = 4;
+// Of one: arms, each of which is a few series of metrics; its name; its plan as a message.
+inline constexpr size_t kMaxExperimentArms = 8;
+inline constexpr size_t kMaxExperimentNameBytes = 64;
+inline constexpr int64_t kMaxExperimentPlanBytes = 16 * kKiB;
+inline constexpr int64_t kMaxExperimentSeconds = int64_t{30} * 24 * 3600;
+// Of what a caller gives to be sent to one arm always.
+inline constexpr size_t kMaxExperimentKeyBytes = 256;
+// Requests whose input is kept for a copy, of all experiments together.
+inline constexpr int kMaxShadowCopies = 4;
 
 // Connections and the server's end.
 inline constexpr int kHandshakeSeconds = 10;  // in which a connection is set up (row 38; flag)

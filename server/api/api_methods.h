@@ -94,6 +94,12 @@ inline constexpr ApiMethod kApiMethods[] = {
     {"Sweep", ApiGroup::kComparison},
     {"Explain", ApiGroup::kComparison},
     {"Serve", ApiGroup::kComparison},
+    // fovea.v1.ExperimentService
+    {"StartExperiment", ApiGroup::kComparison},
+    {"GetExperiment", ApiGroup::kComparison},
+    {"ListExperiments", ApiGroup::kComparison},
+    {"StopExperiment", ApiGroup::kComparison},
+    {"DeleteExperiment", ApiGroup::kComparison},
     // HTTP's alone
     {"Metrics", ApiGroup::kStatistics},
     {"Playground", ApiGroup::kPlayground},

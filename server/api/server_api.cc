@@ -227,6 +227,13 @@ void ServerApi::Serve(ServeRequest request, CancellationPtr cancellation,
                            std::move(served), std::move(done));
 }
 
+absl::StatusOr<LiveExperiments*> ServerApi::Experiments() {
+  if (options_.experiments != nullptr) return options_.experiments;
+  return Unimplemented(
+      "experiment.disabled",
+      "this server runs no experiments: --enable-experiments starts one that does");
+}
+
 absl::Status ServerApi::RegisterCudaSharedMemory() {
   return Unimplemented("request.shared_memory",
                        "CUDA's shared memory is not supported by this server");

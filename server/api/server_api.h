@@ -26,6 +26,7 @@
 #include "server/core/clock.h"
 #include "server/core/comparison.h"
 #include "server/core/explanation.h"
+#include "server/core/live_experiment.h"
 #include "server/core/memory_budget.h"
 #include "server/core/model_catalog.h"
 #include "server/core/model_statistics.h"
@@ -54,6 +55,7 @@ struct ServerApiOptions {
   SweepRunner* sweeps = nullptr;              // null: there are none
   ExplanationRunner* explanations = nullptr;  // null: there are none
   VariantServing* variants = nullptr;         // null: none are served
+  LiveExperiments* experiments = nullptr;     // null: there are none
   std::shared_ptr<Tracer> tracer = nullptr;   // null: nothing is traced
   std::string log_format = "text";            // of the process's log, told in its settings
 };
@@ -152,6 +154,8 @@ class ServerApi {
   // VariantServing's call. UNIMPLEMENTED where this server serves none.
   void Serve(ServeRequest request, CancellationPtr cancellation, VariantServing::Progress progress,
              VariantServing::Served served, VariantServing::Done done);
+  // UNIMPLEMENTED where this server runs no experiments.
+  absl::StatusOr<LiveExperiments*> Experiments();
 
   // What this server does not have: UNIMPLEMENTED.
   static absl::Status RegisterCudaSharedMemory();
@@ -179,7 +183,8 @@ class ServerApi {
 
   // For InferenceCall.
   const ModelCatalog& catalog() const { return catalog_; }
-  RequestObserver* observer() { return observer_; }  // null: nobody is told
+  RequestObserver* observer() { return observer_; }                // null: nobody is told
+  LiveExperiments* experiments() { return options_.experiments; }  // null: none has any traffic
   RequestGate& gate() { return gate_; }
   // Of all requests together, beside their messages.
   MemoryBudget& memory() { return memory_; }

@@ -51,6 +51,22 @@ std::string RunLengths(std::initializer_list<int> runs) {
   return text;
 }
 
+// What a caller asked an experiment to go by; empty: nothing.
+std::string ExperimentKey(const ServerContext& context) {
+  const auto found = context.client_metadata().find("fovea-experiment-key");
+  return found == context.client_metadata().end()
+             ? std::string()
+             : std::string(found->second.data(), found->second.size());
+}
+
+// Where the caller sent a key: of the experiment "night", whose arms are called like the keys.
+void FillArm(const ServerContext& context, fovea::v1::Receipt* receipt) {
+  const std::string key = ExperimentKey(context);
+  if (key.empty()) return;
+  receipt->set_experiment("night");
+  receipt->set_experiment_arm(absl::StrCat("shapes/", key));
+}
+
 class FakeVision final : public fovea::v1::VisionService::Service {
  public:
   explicit FakeVision(const std::vector<FakeModel>& models) : models_(models) {}
@@ -114,6 +130,7 @@ class FakeVision final : public fovea::v1::VisionService::Service {
       }
     }
     response->mutable_receipt()->set_padding(0.25);
+    FillArm(*context, response->mutable_receipt());
     return Status::OK;
   }
 
@@ -247,6 +264,7 @@ class FakeVision final : public fovea::v1::VisionService::Service {
       }
     }
     auto* receipt = response->mutable_receipt();
+    FillArm(*context, receipt);
     receipt->set_receive_ns(10'000);
     receipt->set_decode_ns(400'000);
     receipt->set_preprocess_ns(300'000);
@@ -323,7 +341,7 @@ class FakeInference final : public inference::GRPCInferenceService::Service {
   }
 
   // The sums of each input's bytes.
-  Status ModelInfer(ServerContext*, const inference::ModelInferRequest* request,
+  Status ModelInfer(ServerContext* context, const inference::ModelInferRequest* request,
                     inference::ModelInferResponse* response) override {
     const FakeModel* model = Find(models_, request->model_name());
     if (model == nullptr) return NoSuchModel(request->model_name());
@@ -345,6 +363,12 @@ class FakeInference final : public inference::GRPCInferenceService::Service {
     parameters["fovea.batch_size"].set_int64_param(4);
     parameters["fovea.batch_threads"].set_int64_param(1);
     parameters["fovea.batch_peak_bytes"].set_int64_param(1 << 20);
+    fovea::v1::Receipt arm;
+    FillArm(*context, &arm);
+    if (!arm.experiment().empty()) {
+      parameters["fovea.experiment"].set_string_param(arm.experiment());
+      parameters["fovea.experiment_arm"].set_string_param(arm.experiment_arm());
+    }
     return Status::OK;
   }
 

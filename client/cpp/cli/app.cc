@@ -8,9 +8,9 @@
 #include "client/cpp/cli/commands.h"
 #include "client/cpp/cli/companion_commands.h"
 #include "client/cpp/cli/experiment_commands.h"
+#include "client/cpp/cli/measuring_commands.h"
 #include "client/cpp/cli/options.h"
 #include "client/cpp/cli/server_access.h"
-#include "client/cpp/cli/text.h"
 
 namespace fovea::client {
 namespace {
@@ -25,6 +25,7 @@ constexpr char kFooter[] = R"(Examples:
   fovea compare cat.jpg --model shapes --attention knn:k=9
   fovea sweep --model shapes --over resolution --values 64,128,256
   fovea explain cat.jpg --model shapes --method attribution --output seen/
+  fovea experiment start night --model shapes --arm 'attention=knn:k=9,shadow'
   fovea evaluate --model shapes --model shapes_knn --dataset pictures/
   fovea check models/
   fovea train --out models/finder --data street/ --head mask_rcnn
@@ -45,6 +46,7 @@ struct Options {
   CompareOptions compare;
   SweepOptions sweep;
   ExplainOptions explain;
+  ExperimentOptions experiment;
 };
 
 // What the commands over images share. `task`: "classifier".
@@ -83,6 +85,11 @@ void AddRequests(CLI::App& command, ImagesOptions& options) {
       ->check(InRange(1, 256))
       ->type_name("N")
       ->capture_default_str();
+  command
+      .add_option("--experiment-key", options.call.experiment_key,
+                  "While an experiment shares the model's traffic out: requests with one key are "
+                  "answered by one arm (default: those of one API key, or each by chance)")
+      ->type_name("KEY");
   AddJson(command, options.json);
   AddTimeout(command, options.call, "Deadline of each request");
 }
@@ -226,6 +233,7 @@ void AddCommands(CLI::App& app, Options& options) {
   AddCompare(app, options.compare);
   AddSweep(app, options.sweep);
   AddExplain(app, options.explain);
+  AddExperimentCommands(app, options.experiment);
   AddCompanionCommand(app, "evaluate");
   AddStats(app, options.stats);
   AddRepositoryCommands(app, options.load, options.unload);
@@ -283,6 +291,9 @@ int RunFovea(const std::vector<std::string>& arguments, const Console& console) 
     if (name == "compare") return RunCompare(client, options.compare, options.server, console);
     if (name == "sweep") return RunSweep(client, options.sweep, console);
     if (name == "explain") return RunExplain(client, options.explain, console);
+    if (name == "experiment") {
+      return RunExperimentCommand(client, command, options.experiment, console);
+    }
     if (name == "stats") return RunStats(client, options.stats, console);
     if (name == "load") return RunLoad(client, options.load, console);
     return RunUnload(client, options.unload, console);

@@ -129,4 +129,56 @@ struct ExplainOptions {
 };
 ExitCode RunExplain(Client& client, const ExplainOptions& options, const Console& console);
 
+struct StartExperimentOptions {
+  ExperimentPlan plan;            // without its model and its arms
+  std::string model;              // NAME
+  double baseline_weight = 1;     // of the traffic, against the arms'
+  std::vector<std::string> arms;  // "attention=knn:k=50,weight=0.1"
+  bool json = false;
+  CallOptions call = {.timeout = absl::Minutes(10)};
+};
+ExitCode RunStartExperiment(Client& client, const StartExperimentOptions& options,
+                            const Console& console);
+
+struct ShowExperimentOptions {
+  std::string name;
+  bool watch = false;  // until it ends
+  absl::Duration every = absl::Seconds(2);
+  bool json = false;
+  CallOptions call;
+};
+ExitCode RunShowExperiment(Client& client, const ShowExperimentOptions& options,
+                           const Console& console);
+
+struct ListExperimentsOptions {
+  bool json = false;
+  CallOptions call;
+};
+ExitCode RunListExperiments(Client& client, const ListExperimentsOptions& options,
+                            const Console& console);
+
+struct StopExperimentOptions {
+  std::string name;
+  bool json = false;
+  CallOptions call;
+};
+ExitCode RunStopExperiment(Client& client, const StopExperimentOptions& options,
+                           const Console& console);
+
+struct DeleteExperimentOptions {
+  std::string name;
+  CallOptions call;
+};
+ExitCode RunDeleteExperiment(Client& client, const DeleteExperimentOptions& options,
+                             const Console& console);
+
+// Of `fovea experiment`, which is followed by one of these.
+struct ExperimentOptions {
+  StartExperimentOptions start;
+  ShowExperimentOptions show;
+  ListExperimentsOptions list;
+  StopExperimentOptions stop;
+  DeleteExperimentOptions remove;
+};
+
 }  // namespace fovea::client

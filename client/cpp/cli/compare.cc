@@ -9,9 +9,9 @@
 #include "client/cpp/cli/comparison_report.h"
 #include "client/cpp/cli/comparison_text.h"
 #include "client/cpp/cli/dataset_figures.h"
-#include "client/cpp/cli/experiment_progress.h"
 #include "client/cpp/cli/files.h"
 #include "client/cpp/cli/json.h"
+#include "client/cpp/cli/measuring_progress.h"
 #include "client/cpp/cli/readiness.h"
 #include "client/cpp/cli/text.h"
 
@@ -99,7 +99,7 @@ ExitCode RunCompare(Client& client, const CompareOptions& options, const ServerA
   }
   const DatasetFigures* const figures = dataset.figures ? &*dataset.figures : nullptr;
   const auto comparison = [&] {
-    ExperimentProgress progress(console);
+    MeasuringProgress progress(console);
     return client.Compare(request, progress.teller(), options.call);
   }();
   if (!comparison.ok()) {

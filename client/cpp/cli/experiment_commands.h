@@ -1,14 +1,20 @@
-// The commands of experiments: what stands on their command lines.
+// `fovea experiment`: what its commands take, and which of them was given.
 #pragma once
 
-#include <CLI/CLI.hpp>
+#include <string>
 
 #include "client/cpp/cli/commands.h"
 
+namespace CLI {
+class App;
+}
+
 namespace fovea::client {
 
-void AddCompare(CLI::App& app, CompareOptions& options);
-void AddSweep(CLI::App& app, SweepOptions& options);
-void AddExplain(CLI::App& app, ExplainOptions& options);
+void AddExperimentCommands(CLI::App& app, ExperimentOptions& options);
+
+// `command`: AddExperimentCommands' of a command line that has been parsed.
+ExitCode RunExperimentCommand(Client& client, const CLI::App& command,
+                              const ExperimentOptions& options, const Console& console);
 
 }  // namespace fovea::client

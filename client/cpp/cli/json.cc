@@ -55,6 +55,10 @@ Json ToJson(const Receipt& receipt) {
   json["batch_threads"] = receipt.batch_threads;
   json["batch_peak_bytes"] = receipt.batch_peak_bytes;
   json["padding"] = receipt.padding;
+  if (!receipt.experiment.empty()) {
+    json["experiment"] = receipt.experiment;
+    json["experiment_arm"] = receipt.experiment_arm;
+  }
   return json;
 }
 

@@ -9,13 +9,19 @@ CLI::Validator InRange(int low, int high) {
   return CLI::Validator(CLI::Range(low, high)).description("");
 }
 
-CLI::Option* Repeatable(CLI::Option* option, const char* type) {
-  option->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)->type_name(type);
-  return option;
+CLI::Validator InRange(double low, double high) {
+  return CLI::Validator(CLI::Range(low, high)).description("");
+}
+
+CLI::Option* Repeatable(CLI::Option* option, const std::string& type) {
+  return option->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)->type_name(type);
 }
 
 void AddTime(CLI::App& command, const std::string& option, absl::Duration& time,
              const std::string& what) {
+  const std::string fallback = time > absl::ZeroDuration()
+                                   ? absl::StrCat(" (default: ", absl::FormatDuration(time), ")")
+                                   : "";
   command
       .add_option_function<std::string>(
           option,
@@ -24,7 +30,7 @@ void AddTime(CLI::App& command, const std::string& option, absl::Duration& time,
             if (!parsed.ok()) throw CLI::ValidationError(std::string(parsed.status().message()));
             time = *parsed;
           },
-          absl::StrCat(what, ": seconds, or 500ms, 2m (default: ", absl::FormatDuration(time), ")"))
+          absl::StrCat(what, ": seconds, or 500ms, 2m", fallback))
       ->type_name("TIME");
 }
 

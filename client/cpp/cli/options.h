@@ -1,4 +1,4 @@
-// Options that several commands share.
+// Kinds of options that several commands have.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -11,10 +11,12 @@ namespace fovea::client {
 
 // A number in [low, high]; the help does not repeat the bounds.
 CLI::Validator InRange(int low, int high);
+CLI::Validator InRange(double low, double high);
 
-// One value behind each of its names.
-CLI::Option* Repeatable(CLI::Option* option, const char* type);
+// Given once for each of its values.
+CLI::Option* Repeatable(CLI::Option* option, const std::string& type);
 
+// `what` ends with how a time is written, and with `time` as the default where it has one.
 void AddTime(CLI::App& command, const std::string& option, absl::Duration& time,
              const std::string& what);
 void AddTimeout(CLI::App& command, CallOptions& call, const std::string& what);

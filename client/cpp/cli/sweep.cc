@@ -3,10 +3,10 @@
 #include <vector>
 
 #include "client/cpp/cli/commands.h"
-#include "client/cpp/cli/experiment_progress.h"
 #include "client/cpp/cli/files.h"
 #include "client/cpp/cli/interruption.h"
 #include "client/cpp/cli/json.h"
+#include "client/cpp/cli/measuring_progress.h"
 #include "client/cpp/cli/readiness.h"
 #include "client/cpp/cli/sweep_plots.h"
 #include "client/cpp/cli/sweep_text.h"
@@ -60,7 +60,7 @@ ExitCode RunSweep(Client& client, const SweepOptions& options, const Console& co
     request.image = *std::move(image);
   }
   const auto sweep = [&] {
-    ExperimentProgress progress(console);
+    MeasuringProgress progress(console);
     return client.Sweep(request, progress.teller(), options.call);
   }();
   if (!sweep.ok()) {

@@ -195,6 +195,7 @@ OpenApiJson ReceiptParameters() {
   InferenceResponse everything;
   everything.untrained = true;
   everything.receipt.principal = "somebody";
+  everything.receipt.experiment = everything.receipt.experiment_arm = "one";
   OpenApiJson properties = OpenApiJson::object();
   ForEachReceiptParameter(everything, [&](std::string_view name, auto value) {
     using Value = decltype(value);
@@ -267,6 +268,20 @@ OpenApiJson InferResponse(OpenApiSchemas& schemas) {
                         {"outputs", Array(output)}}}});
 }
 
+// What may be said of a message in a body: what is left out is as if it were zero.
+OpenApiJson Optional(const Descriptor& message) {
+  OpenApiJson properties = OpenApiJson::object();
+  for (int i = 0; i < message.field_count(); ++i) {
+    const FieldDescriptor& field = *message.field(i);
+    OpenApiJson value = field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE
+                            ? Optional(*field.message_type())
+                            : OfScalar(field);
+    properties[field.name()] = field.is_repeated() ? Array(std::move(value)) : std::move(value);
+  }
+  return {
+      {"type", "object"}, {"properties", std::move(properties)}, {"additionalProperties", false}};
+}
+
 OpenApiJson JsonBody(bool required, OpenApiJson schema) {
   return {{"required", required}, {"content", openapi::JsonContent(std::move(schema))}};
 }
@@ -295,6 +310,9 @@ void AddOptions(const Descriptor& message, OpenApiJson* parameters) {
 OpenApiJson FieldsOfInference() {
   return {Parameter("X-Request-Id", "header", "the request's id, which the answer names too", Id()),
           ContentEncoding(),
+          Parameter("fovea-experiment-key", "header",
+                    "requests of one key go to one arm of an experiment",
+                    {{"type", "string"}, {"maxLength", limits::kMaxExperimentKeyBytes}}),
           Parameter("traceparent", "header", "the caller's span (W3C Trace Context)",
                     {{"type", "string"}}),
           Parameter("tracestate", "header", "what other tracers keep of it", {{"type", "string"}})};
@@ -532,6 +550,10 @@ OpenApiJson RegionBody(OpenApiSchemas&) {
 }
 
 OpenApiJson AnyObjectBody(OpenApiSchemas&) { return JsonBody(false, {{"type", "object"}}); }
+
+OpenApiJson MessageBody(const Descriptor& message, OpenApiSchemas&) {
+  return JsonBody(true, Optional(message));
+}
 
 OpenApiJson TensorsParameters(OpenApiSchemas&) {
   OpenApiJson parameters = FieldsOfInference();

@@ -71,6 +71,12 @@ OpenApiJson IndexBody(OpenApiSchemas& schemas);
 OpenApiJson LoadBody(OpenApiSchemas& schemas);
 OpenApiJson RegionBody(OpenApiSchemas& schemas);
 OpenApiJson AnyObjectBody(OpenApiSchemas& schemas);
+// A message in JSON, whose fields may be left out.
+OpenApiJson MessageBody(const google::protobuf::Descriptor& message, OpenApiSchemas& schemas);
+template <typename Message>
+OpenApiJson MessageBody(OpenApiSchemas& schemas) {
+  return MessageBody(*Message::descriptor(), schemas);
+}
 
 // Parameters of requests, in queries and headers.
 OpenApiJson TensorsParameters(OpenApiSchemas& schemas);

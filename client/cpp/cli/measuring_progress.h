@@ -10,10 +10,10 @@ namespace fovea::client {
 
 // Writes over its own line on the console's second stream; nothing where the console shows no
 // progress. The line is wiped at the end. The console outlives it.
-class ExperimentProgress {
+class MeasuringProgress {
  public:
-  explicit ExperimentProgress(const Console& console) : console_(console) {}
-  ~ExperimentProgress();
+  explicit MeasuringProgress(const Console& console) : console_(console) {}
+  ~MeasuringProgress();
 
   std::function<void(const CompareProgress&)> teller();
 

@@ -1,4 +1,4 @@
-#include "client/cpp/cli/experiment_progress.h"
+#include "client/cpp/cli/measuring_progress.h"
 
 namespace fovea::client {
 namespace {
@@ -21,11 +21,11 @@ const char* Doing(CompareProgress::Phase phase) {
 
 }  // namespace
 
-ExperimentProgress::~ExperimentProgress() {
+MeasuringProgress::~MeasuringProgress() {
   if (console_.progress) console_.err << kBegin << std::flush;
 }
 
-std::function<void(const CompareProgress&)> ExperimentProgress::teller() {
+std::function<void(const CompareProgress&)> MeasuringProgress::teller() {
   return [this](const CompareProgress& progress) {
     if (!console_.progress) return;
     console_.err << kBegin << Doing(progress.phase);
