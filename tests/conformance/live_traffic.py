@@ -8,6 +8,7 @@ import sys
 import urllib.error
 import urllib.parse
 import urllib.request
+from typing import Self
 
 import grpc
 
@@ -158,7 +159,7 @@ class Requests:
     def arm(self, key: str = "") -> str:
         return self.classify(key).receipt.experiment_arm
 
-    def __enter__(self) -> Requests:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_) -> None:

@@ -18,11 +18,11 @@ import numpy as np
 import pytest
 import tritonclient.grpc as triton_grpc
 import tritonclient.http as triton_http
-from live_traffic import KEY, PICTURE, OverGrpc, OverHttp, Refused, Requests, plan
-from running_server import DEMO, Server
 
 # Of the messages, which live_traffic has found.
 from fovea.v1 import experiment_pb2, vision_pb2
+from live_traffic import KEY, PICTURE, OverGrpc, OverHttp, Refused, Requests, plan
+from running_server import DEMO, Server
 
 BASELINE, KNN = "shapes/dense", "shapes_knn/knn:k=0.5"
 RUNNING = experiment_pb2.Experiment.RUNNING
