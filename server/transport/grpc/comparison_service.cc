@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/limits.h"
 #include "base/out_of_memory.h"
 #include "base/status.h"
 #include "server/core/comparison.h"
@@ -101,8 +102,10 @@ grpc::ServerWriteReactor<grpc::ByteBuffer>* ComparisonService::Serve(
   ServeRequest request;
   if (status.ok()) {
     status = OrOutOfMemory([&]() -> absl::Status {
+      FOVEA_ASSIGN_OR_RETURN(const ReceivedBytes bytes,
+                             ReceiveMessage(*message, limits::kMaxServeMessageBytes, memory.get()));
       v1::ServeRequest wire;
-      FOVEA_RETURN_IF_ERROR(Receive(context_, *message, *memory, &wire));
+      if (!ParsePieces(bytes.pieces, &wire)) return MalformedMessage();
       FOVEA_ASSIGN_OR_RETURN(request, ReadServeRequest(wire));
       return absl::OkStatus();
     });
