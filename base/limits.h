@@ -83,15 +83,25 @@ inline constexpr int kMaxReflectionStreams = 256;
 // the models of one may hold (flag).
 inline constexpr int64_t kExperimentWeight = 10;
 inline constexpr int64_t kExperimentMemoryMb = 4096;
-inline constexpr size_t kMaxWaitingComparisons = 4;  // that wait for the one that runs
+inline constexpr size_t kMaxWaitingComparisons = 4;  // and sweeps, for the one that runs
 // Of one comparison.
 inline constexpr int64_t kMaxComparedVariants = 8;
 inline constexpr int64_t kMaxComparedImages = 64;
 inline constexpr int64_t kMaxComparedRounds = 10'000;
 inline constexpr int64_t kMaxComparedBatch = 64;
 inline constexpr int64_t kMaxComparisonSeconds = 3600;
-// Variants that are served for a while (row 92): at a time, of all calls; calls that have some served, and
-// that wait for another's to be loaded; how long one has them.
+// Of one sweep: values, points (values of all curves), rounds; pixels of a resolution's side and of
+// a batch; seconds that a point may take to load, and one pass of it, while models wait.
+inline constexpr int64_t kMaxSweptValues = 32;
+inline constexpr int64_t kMaxSweptPoints = 64;
+inline constexpr int64_t kMaxSweptRounds = 1000;
+inline constexpr int kMaxSweptSide = 2048;
+inline constexpr int64_t kMaxSweptPixels = 16 * 1024 * 1024;
+inline constexpr int64_t kMaxSweptLoadSeconds = 60;
+inline constexpr int64_t kMaxSweptPassSeconds = 5;
+inline constexpr size_t kMaxSweptValueBytes = 64;  // of a value's text
+// Variants that are served for a while (row 92): at a time, of all calls; calls that have some
+// served, and that wait for another's to be loaded; how long one has them.
 inline constexpr size_t kMaxServedVariants = 8;
 inline constexpr size_t kMaxServeCalls = 16;
 inline constexpr size_t kMaxWaitingServes = 4;
@@ -102,6 +112,20 @@ inline constexpr size_t kMaxWaitingExplanations = 8;
 inline constexpr int64_t kMaxExplainedMaps = 256;
 inline constexpr int64_t kMaxExplainedPixels = 64 * 1024 * 1024;
 inline constexpr size_t kMaxAttentionBytes = 1024;  // of an attention's text
+// Of live comparisons (rows 89, 90): that run at a time; of those that have ended, the oldest is
+// forgotten beyond so many; starts that wait for the one that loads.
+inline constexpr size_t kMaxLiveExperiments = 8;
+inline constexpr size_t kMaxEndedExperiments = 32;
+inline constexpr size_t kMaxWaitingExperiments = 4;
+// Of one: arms, each of which is a few series of metrics; its name; its plan as a message.
+inline constexpr size_t kMaxExperimentArms = 8;
+inline constexpr size_t kMaxExperimentNameBytes = 64;
+inline constexpr int64_t kMaxExperimentPlanBytes = 16 * kKiB;
+inline constexpr int64_t kMaxExperimentSeconds = int64_t{30} * 24 * 3600;
+// Of what a caller gives to be sent to one arm always.
+inline constexpr size_t kMaxExperimentKeyBytes = 256;
+// Requests whose input is kept for a copy, of all experiments together.
+inline constexpr int kMaxShadowCopies = 4;
 
 // Connections and the server's end.
 inline constexpr int kHandshakeSeconds = 10;  // in which a connection is set up (row 38; flag)

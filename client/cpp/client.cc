@@ -15,11 +15,14 @@
 #include "absl/strings/str_cat.h"
 #include "client/cpp/comparison_wire.h"
 #include "client/cpp/connection.h"
+#include "client/cpp/experiment_wire.h"
 #include "client/cpp/explanation_wire.h"
 #include "client/cpp/no_connection.h"
 #include "client/cpp/retry.h"
+#include "client/cpp/sweep_wire.h"
 #include "client/cpp/wire_types.h"
 #include "proto/fovea/v1/comparison.grpc.pb.h"
+#include "proto/fovea/v1/experiment.grpc.pb.h"
 #include "proto/fovea/v1/vision.grpc.pb.h"
 #include "proto/inference/inference.grpc.pb.h"
 
@@ -46,6 +49,16 @@ absl::Status CheckAddress(const std::string& address) {
   return absl::OkStatus();
 }
 
+// gRPC would end the process at a value that HTTP/2 cannot carry.
+absl::Status AddExperimentKey(const std::string& key, grpc::ClientContext& context) {
+  if (key.empty()) return absl::OkStatus();
+  if (!std::all_of(key.begin(), key.end(), [](char c) { return c >= ' ' && c <= '~'; })) {
+    return absl::InvalidArgumentError("the experiment key has more than printable ASCII in it");
+  }
+  context.AddMetadata("fovea-experiment-key", key);
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 struct Client::Wire {
@@ -53,7 +66,8 @@ struct Client::Wire {
       : connection(std::move(address), channel, std::move(api_key)),
         oip(channel),
         vision(channel),
-        comparison(channel) {}
+        comparison(channel),
+        experiment(channel) {}
 
   // Makes one call. `call` gets the context and returns gRPC's status; `what` names the call for an
   // error.
@@ -61,6 +75,9 @@ struct Client::Wire {
   absl::Status Make(const char* what, const CallOptions& options, Call call) {
     grpc::ClientContext context;
     context.set_deadline(DeadlineIn(options.timeout));
+    if (absl::Status added = AddExperimentKey(options.experiment_key, context); !added.ok()) {
+      return added;
+    }
     if (!connection.Begin(context)) return Stopped();
     const grpc::Status status = call(context);
     connection.End(context);
@@ -71,10 +88,15 @@ struct Client::Wire {
   absl::StatusOr<Response> Ask(const char* what, const Request& request, const CallOptions& options,
                                Call call);
 
+  template <typename Request, typename Call>
+  absl::StatusOr<Experiment> AskForExperiment(const char* what, const Request& request,
+                                              const CallOptions& options, Call call);
+
   Connection connection;
   inference::GRPCInferenceService::Stub oip;
   fovea::v1::VisionService::Stub vision;
   fovea::v1::ComparisonService::Stub comparison;
+  fovea::v1::ExperimentService::Stub experiment;
 };
 
 Client::Client(std::unique_ptr<Wire> wire) : wire_(std::move(wire)) {}
@@ -189,6 +211,26 @@ absl::StatusOr<Comparison> Client::Compare(
   return FromWire(*outcome);
 }
 
+absl::StatusOr<fovea::client::Sweep> Client::Sweep(
+    const SweepRequest& request, const std::function<void(const CompareProgress&)>& progress,
+    const CallOptions& options) {
+  const fovea::v1::SweepRequest message = ToWire(request);
+  std::optional<fovea::v1::Sweep> outcome;
+  const absl::Status status =
+      wire_->Make("fovea.v1.ComparisonService.Sweep", options, [&](grpc::ClientContext& context) {
+        const auto stream = wire_->comparison.Sweep(&context, message);
+        fovea::v1::SweepResponse response;
+        while (stream->Read(&response)) {
+          if (response.has_sweep()) outcome = std::move(*response.mutable_sweep());
+          if (response.has_progress() && progress) progress(FromWire(response.progress()));
+        }
+        return stream->Finish();
+      });
+  if (!status.ok()) return status;
+  if (!outcome) return absl::InternalError("the server ended without a sweep");
+  return FromWire(*outcome);
+}
+
 absl::StatusOr<Explanation> Client::Explain(const ExplainRequest& request,
                                             const CallOptions& options) {
   const fovea::v1::ExplainRequest message = ToWire(request);
@@ -199,6 +241,68 @@ absl::StatusOr<Explanation> Client::Explain(const ExplainRequest& request,
       });
   if (!status.ok()) return status;
   return FromWire(std::move(answer));
+}
+
+// `call` is the stub's.
+template <typename Request, typename Call>
+absl::StatusOr<Experiment> Client::Wire::AskForExperiment(const char* what, const Request& request,
+                                                          const CallOptions& options, Call call) {
+  fovea::v1::Experiment answer;
+  const absl::Status status = Make(what, options, [&](grpc::ClientContext& context) {
+    return (experiment.*call)(&context, request, &answer);
+  });
+  if (!status.ok()) return status;
+  return FromWire(answer);
+}
+
+absl::StatusOr<Experiment> Client::StartExperiment(const ExperimentPlan& plan,
+                                                   const CallOptions& options) {
+  fovea::v1::StartExperimentRequest request;
+  *request.mutable_plan() = ToWire(plan);
+  return wire_->AskForExperiment("fovea.v1.ExperimentService.StartExperiment", request, options,
+                                 &fovea::v1::ExperimentService::Stub::StartExperiment);
+}
+
+absl::StatusOr<Experiment> Client::GetExperiment(const std::string& name,
+                                                 const CallOptions& options) {
+  fovea::v1::GetExperimentRequest request;
+  request.set_name(name);
+  return wire_->AskForExperiment("fovea.v1.ExperimentService.GetExperiment", request, options,
+                                 &fovea::v1::ExperimentService::Stub::GetExperiment);
+}
+
+absl::StatusOr<std::vector<Experiment>> Client::ListExperiments(const CallOptions& options) {
+  fovea::v1::ListExperimentsResponse answer;
+  const absl::Status status = wire_->Make(
+      "fovea.v1.ExperimentService.ListExperiments", options, [&](grpc::ClientContext& context) {
+        return wire_->experiment.ListExperiments(&context, {}, &answer);
+      });
+  if (!status.ok()) return status;
+  std::vector<Experiment> experiments;
+  for (const auto& message : answer.experiments()) {
+    absl::StatusOr<Experiment> experiment = FromWire(message);
+    if (!experiment.ok()) return experiment.status();
+    experiments.push_back(*std::move(experiment));
+  }
+  return experiments;
+}
+
+absl::StatusOr<Experiment> Client::StopExperiment(const std::string& name,
+                                                  const CallOptions& options) {
+  fovea::v1::StopExperimentRequest request;
+  request.set_name(name);
+  return wire_->AskForExperiment("fovea.v1.ExperimentService.StopExperiment", request, options,
+                                 &fovea::v1::ExperimentService::Stub::StopExperiment);
+}
+
+absl::Status Client::DeleteExperiment(const std::string& name, const CallOptions& options) {
+  fovea::v1::DeleteExperimentRequest request;
+  request.set_name(name);
+  fovea::v1::DeleteExperimentResponse response;
+  return wire_->Make("fovea.v1.ExperimentService.DeleteExperiment", options,
+                     [&](grpc::ClientContext& context) {
+                       return wire_->experiment.DeleteExperiment(&context, request, &response);
+                     });
 }
 
 absl::StatusOr<InferResponse> Client::Infer(const InferRequest& request,

@@ -9,8 +9,8 @@
 //     std::cout << score.label << ' ' << score.confidence << '\n';
 //   }
 //
-// Everything but Classify, Detect, Segment, StreamImages, Compare and Explain works with any server
-// of the Open Inference Protocol that has Triton's extensions.
+// Everything but Classify, Detect, Segment, StreamImages, Compare, Sweep, Explain and experiments
+// works with any server of the Open Inference Protocol that has Triton's extensions.
 #pragma once
 
 #include <functional>
@@ -22,8 +22,10 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "client/cpp/comparison.h"
+#include "client/cpp/experiment.h"
 #include "client/cpp/explanation.h"
 #include "client/cpp/image_stream.h"
+#include "client/cpp/sweep.h"
 #include "client/cpp/types.h"
 
 namespace fovea::client {
@@ -52,6 +54,10 @@ struct CallOptions {
   // The call's deadline, which the server knows: work that it cannot finish by then it does not
   // start. Above zero; absl::InfiniteDuration() for none.
   absl::Duration timeout = absl::Seconds(30);
+  // Of inference: while an experiment shares a model's traffic out, calls with the same key are
+  // answered by the same arm. Printable ASCII. Empty: the name of the API key or certificate stands
+  // for it; of callers without one each call goes by chance.
+  std::string experiment_key;
 };
 
 // Whether an error says that there is no connection to the server, rather than what the server
@@ -66,10 +72,10 @@ std::string ReasonOf(const absl::Status& status);
 // share one connection and run at the same time, which lets the server run them in one batch.
 //
 // Errors have the server's own code and sentence, above all INVALID_ARGUMENT (a request that cannot
-// succeed), NOT_FOUND (no such model or version), UNAVAILABLE (busy or stopping, and so at each of
-// ConnectOptions::max_attempts), DEADLINE_EXCEEDED (no answer in time). Where the server cannot be
-// reached it is UNAVAILABLE with IsUnreachable and a sentence that says why, and UNIMPLEMENTED
-// where it lacks the call.
+// succeed, or an `experiment_key` that cannot be sent), NOT_FOUND (no such model or version),
+// UNAVAILABLE (busy or stopping, and so at each of ConnectOptions::max_attempts), DEADLINE_EXCEEDED
+// (no answer in time). Where the server cannot be reached it is UNAVAILABLE with IsUnreachable and
+// a sentence that says why, and UNIMPLEMENTED where it lacks the call.
 class Client {
  public:
   // `address`: HOST:PORT, [IPV6]:PORT, or a target as gRPC writes them ("unix:/run/fovea.sock").
@@ -105,10 +111,35 @@ class Client {
                                      const std::function<void(const CompareProgress&)>& progress,
                                      const CallOptions& options = {.timeout = absl::Minutes(10)});
 
+  // How costs grow, measured as Compare does. INTERNAL: the server ended without a sweep, or it is
+  // one that this library does not understand.
+  absl::StatusOr<fovea::client::Sweep> Sweep(
+      const SweepRequest& request, const std::function<void(const CompareProgress&)>& progress,
+      const CallOptions& options = {.timeout = absl::Hours(1)});
+
   // What a model's attention looks at in an image, of a server that runs with --enable-experiments.
   // INTERNAL: a map of the server's answer has another number of values than places.
   absl::StatusOr<Explanation> Explain(const ExplainRequest& request,
                                       const CallOptions& options = {.timeout = absl::Minutes(2)});
+
+  // Shares a model's traffic out between variants, in a server that runs with --enable-experiments.
+  // Returns when they are loaded and the experiment runs. ALREADY_EXISTS: one of that name is
+  // there, or another one has the model's traffic; the other errors are StartExperiment's in
+  // proto/fovea/v1/experiment.proto. Of this and the next three INTERNAL: what the server tells of
+  // an experiment is not one.
+  absl::StatusOr<Experiment> StartExperiment(const ExperimentPlan& plan,
+                                             const CallOptions& options = {
+                                                 .timeout = absl::Minutes(10)});
+  // How it stands: it may be looked at, and acted upon, at any time. NOT_FOUND: none has that name.
+  absl::StatusOr<Experiment> GetExperiment(const std::string& name,
+                                           const CallOptions& options = {});
+  // All, those that have ended too, by name.
+  absl::StatusOr<std::vector<Experiment>> ListExperiments(const CallOptions& options = {});
+  // Ends it; one that has ended stays as it is. NOT_FOUND: none has that name.
+  absl::StatusOr<Experiment> StopExperiment(const std::string& name,
+                                            const CallOptions& options = {});
+  // Forgets one that has ended. NOT_FOUND: none has that name; FAILED_PRECONDITION: it runs.
+  absl::Status DeleteExperiment(const std::string& name, const CallOptions& options = {});
 
   // The generic call: any inputs, any outputs.
   absl::StatusOr<InferResponse> Infer(const InferRequest& request, const CallOptions& options = {});

@@ -34,6 +34,9 @@ struct Receipt {
   // Of the pixels that the model took for the request's images, the share that shows nothing of
   // them.
   double padding = 0;
+  // The experiment that chose who answers, and the arm that it chose: "MODEL/ATTENTION". Empty:
+  // none has the model's traffic.
+  std::string experiment, experiment_arm;
 
   absl::Duration compute() const { return stages[kComputeStage]; }
   absl::Duration total() const;

@@ -29,6 +29,8 @@ Receipt FromWire(const fovea::v1::Receipt& receipt) {
   result.batch_threads = receipt.batch_threads();
   result.batch_peak_bytes = receipt.batch_peak_bytes();
   result.padding = receipt.padding();
+  result.experiment = receipt.experiment();
+  result.experiment_arm = receipt.experiment_arm();
   return result;
 }
 
@@ -40,6 +42,11 @@ std::optional<int64_t> Integer(const Parameters& parameters, const std::string& 
   if (found->second.has_uint64_param()) return static_cast<int64_t>(found->second.uint64_param());
   if (found->second.has_int64_param()) return found->second.int64_param();
   return std::nullopt;
+}
+
+std::string Text(const Parameters& parameters, const std::string& name) {
+  const auto found = parameters.find(name);
+  return found == parameters.end() ? std::string() : found->second.string_param();
 }
 
 std::optional<Receipt> ReceiptOf(const Parameters& parameters) {
@@ -55,6 +62,8 @@ std::optional<Receipt> ReceiptOf(const Parameters& parameters) {
   if (const auto padding = parameters.find("fovea.padding"); padding != parameters.end()) {
     receipt.padding = padding->second.double_param();
   }
+  receipt.experiment = Text(parameters, "fovea.experiment");
+  receipt.experiment_arm = Text(parameters, "fovea.experiment_arm");
   return receipt;
 }
 

@@ -29,6 +29,43 @@ std::vector<Flag> FlagsBehind(const Command& root, const Command& command) {
   return flags;
 }
 
+// A command behind the program's name, and those behind it: "experiment", "experiment start".
+struct Path {
+  std::string words;
+  const Command* command;
+};
+
+void AddPaths(const std::vector<Command>& commands, const std::string& before,
+              std::vector<Path>& paths) {
+  for (const Command& command : commands) {
+    const std::string words = before + command.name;
+    paths.push_back({words, &command});
+    AddPaths(command.commands, words + " ", paths);
+  }
+}
+
+std::vector<Path> PathsOf(const Command& command) {
+  std::vector<Path> paths;
+  AddPaths(command.commands, "", paths);
+  return paths;
+}
+
+// Of a shell's `case`: 'one'|'one two'.
+std::string Pattern(const std::vector<Path>& paths) {
+  return absl::StrJoin(paths, "|", [](std::string* text, const Path& path) {
+    absl::StrAppend(text, "'", path.words, "'");
+  });
+}
+
+// The statements of bash and zsh alike that put the words of the command before the cursor together
+// in `command`. `words`: how the shell writes those before the cursor.
+std::string FindCommand(const std::vector<Path>& paths, const std::string& words) {
+  if (paths.empty()) return "";
+  return absl::StrCat(
+      "  for earlier in ", words, "; do\n    case \"${command:+$command }$earlier\" ", "in\n      ",
+      Pattern(paths), ") command=\"${command:+$command }$earlier\" ;;\n    esac\n  done\n");
+}
+
 bool ArgumentsAreFiles(const Command& command) {
   return std::ranges::any_of(command.arguments, &Flag::names_files);
 }
@@ -106,28 +143,69 @@ std::string ZshArguments(const std::vector<Flag>& flags, bool files) {
   return lines;
 }
 
+// What is offered behind `words`, which are `command`'s.
+std::string ZshBranch(const std::string& words, const Command& command,
+                      const std::vector<Flag>& flags) {
+  std::string branch = absl::StrCat("    ", Quoted(words), ")\n");
+  const bool has_commands = !command.commands.empty();
+  if (has_commands) {
+    absl::StrAppend(&branch, "      commands=(\n");
+    for (const Command& sub : command.commands) {
+      absl::StrAppend(&branch, "        ",
+                      Quoted(sub.name + ":" + absl::StrReplaceAll(sub.text, {{":", "\\:"}})), "\n");
+    }
+    absl::StrAppend(&branch, "      )\n");
+  }
+  return absl::StrCat(branch, "      ", ZshArguments(flags, ArgumentsAreFiles(command)),
+                      has_commands ? " \\\n        '*:command:{ _describe command commands }'" : "",
+                      "\n      ;;\n");
+}
+
+// Of fish: a command, flags and words of it. `condition`: behind which words they stand; empty:
+// behind none.
+std::string FishCommand(const std::string& program, const Command& command,
+                        const std::string& condition) {
+  const std::string begin = absl::StrCat("complete -c ", program);
+  const std::string behind = condition.empty() ? "" : absl::StrCat(" -n ", Quoted(condition));
+  std::string lines;
+  for (const Flag& flag : command.flags) {
+    absl::StrAppend(&lines, FishLine(program, behind, flag));
+  }
+  if (!condition.empty() && ArgumentsAreFiles(command)) {
+    absl::StrAppend(&lines, begin, behind, " -F\n");
+  }
+  const std::string names = absl::StrJoin(NamesOf(command.commands), " ");
+  for (const Command& sub : command.commands) {
+    const std::string first =
+        condition.empty()
+            ? "__fish_use_subcommand"
+            : Quoted(absl::StrCat(condition, "; and not __fish_seen_subcommand_from ", names));
+    absl::StrAppend(&lines, begin, " -n ", first, " -a ", sub.name, " -d '",
+                    absl::StrReplaceAll(sub.text, {{"\\", "\\\\"}, {"'", "\\'"}}), "'\n",
+                    FishCommand(program, sub,
+                                absl::StrCat(condition, condition.empty() ? "" : "; and ",
+                                             "__fish_seen_subcommand_from ", sub.name)));
+  }
+  return lines;
+}
+
 }  // namespace
 
 std::string BashCompletion(const Command& command) {
   const std::string function = Identifier(command.name);
   std::string branches =
       BashBranches("", command.flags, NamesOf(command.commands), ArgumentsAreFiles(command));
-  for (const Command& sub : command.commands) {
-    absl::StrAppend(&branches,
-                    BashBranches(sub.name, FlagsBehind(command, sub), {}, ArgumentsAreFiles(sub)));
-  }
-  std::string find_command;
-  if (!command.commands.empty()) {
-    find_command = absl::StrCat(
-        "  for earlier in \"${COMP_WORDS[@]:1:COMP_CWORD-1}\"; do\n    case $earlier in\n      ",
-        absl::StrJoin(NamesOf(command.commands), "|"),
-        ") command=$earlier; break ;;\n    esac\n  done\n");
+  const std::vector<Path> paths = PathsOf(command);
+  for (const auto& [words, sub] : paths) {
+    absl::StrAppend(&branches, BashBranches(words, FlagsBehind(command, *sub),
+                                            NamesOf(sub->commands), ArgumentsAreFiles(*sub)));
   }
   return absl::StrCat("# Completion of ", command.name, " in bash.\n", function,
                       "() {\n  local word=${COMP_WORDS[COMP_CWORD]} "
                       "before=${COMP_WORDS[COMP_CWORD-1]} command='' earlier\n",
-                      find_command, "  case $command in\n", branches,
-                      "  esac\n}\ncomplete -o filenames -F ", function, " ", command.name, "\n");
+                      FindCommand(paths, "\"${COMP_WORDS[@]:1:COMP_CWORD-1}\""),
+                      "  case $command in\n", branches, "  esac\n}\ncomplete -o filenames -F ",
+                      function, " ", command.name, "\n");
 }
 
 std::string ZshCompletion(const Command& command) {
@@ -136,40 +214,20 @@ std::string ZshCompletion(const Command& command) {
   if (command.commands.empty()) {
     return absl::StrCat(script, ZshArguments(command.flags, ArgumentsAreFiles(command)), "\n");
   }
-  absl::StrAppend(&script, "local -a commands=(\n");
-  std::string branches;
-  for (const Command& sub : command.commands) {
-    absl::StrAppend(&script, "  ",
-                    Quoted(sub.name + ":" + absl::StrReplaceAll(sub.text, {{":", "\\:"}})), "\n");
-    absl::StrAppend(&branches, "    ", sub.name, ")\n      ",
-                    ZshArguments(FlagsBehind(command, sub), ArgumentsAreFiles(sub)),
-                    "\n      ;;\n");
+  const std::vector<Path> paths = PathsOf(command);
+  absl::StrAppend(&script, "local -a commands\nlocal earlier command\n",
+                  FindCommand(paths, "${words[2,CURRENT-1]}"), "case $command in\n",
+                  ZshBranch("", command, command.flags));
+  for (const auto& [words, sub] : paths) {
+    absl::StrAppend(&script, ZshBranch(words, *sub, FlagsBehind(command, *sub)));
   }
-  return absl::StrCat(
-      script,
-      ")\nlocal earlier command\nfor earlier in ${words[2,CURRENT-1]}; do\n"
-      "  if (( ${commands[(I)$earlier:*]} )); then command=$earlier; break; fi\ndone\n"
-      "case $command in\n    '')\n      ",
-      ZshArguments(command.flags, false),
-      " \\\n        '*:command:{ _describe command commands }'\n      ;;\n", branches, "esac\n");
+  return absl::StrCat(script, "esac\n");
 }
 
 std::string FishCompletion(const Command& command) {
   std::string script = absl::StrCat("# Completion of ", command.name, " in fish.\n");
   if (!ArgumentsAreFiles(command)) absl::StrAppend(&script, "complete -c ", command.name, " -f\n");
-  for (const Flag& flag : command.flags) absl::StrAppend(&script, FishLine(command.name, "", flag));
-  for (const Command& sub : command.commands) {
-    absl::StrAppend(&script, "complete -c ", command.name, " -n __fish_use_subcommand -a ",
-                    sub.name, " -d '",
-                    absl::StrReplaceAll(sub.text, {{"\\", "\\\\"}, {"'", "\\'"}}), "'\n");
-    const std::string condition = absl::StrCat(" -n '__fish_seen_subcommand_from ", sub.name, "'");
-    if (ArgumentsAreFiles(sub)) {
-      absl::StrAppend(&script, "complete -c ", command.name, condition, " -F\n");
-    }
-    for (const Flag& flag : sub.flags) {
-      absl::StrAppend(&script, FishLine(command.name, condition, flag));
-    }
-  }
+  absl::StrAppend(&script, FishCommand(command.name, command, ""));
   return script;
 }
 

@@ -57,6 +57,18 @@ std::string Verbatim(const std::string& text) {
                       "\n.fi\n");
 }
 
+// A section for each command, and for those below it. `before`: what is written before their names.
+std::string SectionsOf(const std::vector<Command>& commands, const std::string& before) {
+  std::string sections;
+  for (const Command& command : commands) {
+    const std::string name = absl::StrCat(before, " ", command.name);
+    absl::StrAppend(&sections, ".SH \"", absl::AsciiStrToUpper(name), "\"\n", Roff(command.text),
+                    ".\n", EntriesOf(command), Verbatim(command.footer),
+                    SectionsOf(command.commands, name));
+  }
+  return sections;
+}
+
 }  // namespace
 
 std::string ManualPage(const Command& command, int section, const std::string& version,
@@ -72,11 +84,8 @@ std::string ManualPage(const Command& command, int section, const std::string& v
       Roff(command.name), "\\fR [\\fIOPTION\\fR]...",
       command.commands.empty() ? "" : " \\fICOMMAND\\fR ...", "\n.SH DESCRIPTION\n");
   for (const std::string& line : lines) absl::StrAppend(&page, Roff(line), "\n");
-  absl::StrAppend(&page, ".SH OPTIONS\n", EntriesOf(command));
-  for (const Command& sub : command.commands) {
-    absl::StrAppend(&page, ".SH \"", absl::AsciiStrToUpper(command.name + " " + sub.name), "\"\n",
-                    Roff(sub.text), ".\n", EntriesOf(sub), Verbatim(sub.footer));
-  }
+  absl::StrAppend(&page, ".SH OPTIONS\n", EntriesOf(command),
+                  SectionsOf(command.commands, command.name));
   if (!command.footer.empty()) {
     absl::StrAppend(&page, ".SH EXAMPLES\n", Verbatim(command.footer));
   }

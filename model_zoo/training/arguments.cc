@@ -52,7 +52,7 @@ void AddModel(CLI::App& app, Arguments& arguments) {
       ->check(CLI::IsMember(tasks));
   auto* data = app.add_option("--data", arguments.data,
                               "Learn from this folder: a folder of images for each class, COCO's "
-                              "JSON, or images with masks as PNG; see docs/datasets.md");
+                              "JSON, or images with masks as PNG; see docs/measuring/datasets.md");
   app.add_flag("--scenes", arguments.scenes,
                "Learn from generated scenes of several shapes, with boxes, masks and class maps")
       ->excludes(data);

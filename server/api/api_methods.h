@@ -91,8 +91,15 @@ inline constexpr ApiMethod kApiMethods[] = {
     {"StreamImages", ApiGroup::kInference},
     // fovea.v1.ComparisonService
     {"Compare", ApiGroup::kComparison},
+    {"Sweep", ApiGroup::kComparison},
     {"Explain", ApiGroup::kComparison},
     {"Serve", ApiGroup::kComparison},
+    // fovea.v1.ExperimentService
+    {"StartExperiment", ApiGroup::kComparison},
+    {"GetExperiment", ApiGroup::kComparison},
+    {"ListExperiments", ApiGroup::kComparison},
+    {"StopExperiment", ApiGroup::kComparison},
+    {"DeleteExperiment", ApiGroup::kComparison},
     // HTTP's alone
     {"Metrics", ApiGroup::kStatistics},
     {"Playground", ApiGroup::kPlayground},

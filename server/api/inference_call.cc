@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/limits.h"
 #include "base/out_of_memory.h"
@@ -47,13 +48,29 @@ InferenceCall::InferenceCall(ServerApi& api, Caller caller, std::string_view met
       pass_(api.gate().TryEnter(cancellation_, arrived)),
       deadline_(deadline) {}
 
+absl::StatusOr<std::shared_ptr<const ServingModel>> InferenceCall::FindModel(
+    const InferenceRequest& head) {
+  LiveExperiments* const experiments = api_.experiments();
+  if (experiments != nullptr && head.model_version.empty()) {
+    const std::string& key = origin_.experiment_key;
+    routed_ = experiments->Route(head.model_name, key.empty() ? caller_.principal : key);
+    if (routed_ != nullptr) return routed_->model();
+  }
+  return api_.catalog().Acquire(head.model_name, head.model_version);
+}
+
 absl::Status InferenceCall::ReadRequest(InferenceRequest& request, Read read) {
   if (!pass_) return ServerStopping();
   FOVEA_RETURN_IF_ERROR(caller_.Admit(arrived_));
+  if (origin_.experiment_key.size() > limits::kMaxExperimentKeyBytes) {
+    return InvalidArgument("experiment.key",
+                           absl::StrCat("fovea-experiment-key has more than ",
+                                        limits::kMaxExperimentKeyBytes, " bytes"));
+  }
   FOVEA_RETURN_IF_ERROR(OrOutOfMemory([&]() -> absl::Status {
     FOVEA_RETURN_IF_ERROR(request.TakeMemory(limits::kRequestRecordBytes));
     return read(request, [&](const InferenceRequest& head) -> absl::Status {
-      FOVEA_ASSIGN_OR_RETURN(model_, api_.catalog().Acquire(head.model_name, head.model_version));
+      FOVEA_ASSIGN_OR_RETURN(model_, FindModel(head));
       return absl::OkStatus();
     });
   }));
@@ -76,6 +93,7 @@ void InferenceCall::Run(int64_t received_bytes, Read read, Write write, Done don
     Answer(complete, request->stages, write, done);
     return;
   }
+  if (routed_ != nullptr) routed_->OnRead(*request, received_bytes, api_.memory());
   ServingModel::Infer(model_, std::move(request),
                       [this, write = std::move(write), done = std::move(done)](
                           absl::StatusOr<InferenceResponse> response, StageTimes stages) {
@@ -95,6 +113,11 @@ void InferenceCall::Answer(absl::StatusOr<InferenceResponse> response, StageTime
   if (status.ok()) {
     response->receipt.principal = caller_.principal;
     batch_size = response->receipt.batch_size;
+    if (routed_ != nullptr) {
+      response->receipt.experiment = routed_->experiment();
+      response->receipt.experiment_arm = routed_->arm();
+      routed_->OnResults(*response);
+    }
     const absl::StatusOr<int64_t> written = OrOutOfMemory([&] { return write(*response); });
     status = written.status();
     if (status.ok()) {
@@ -113,12 +136,14 @@ void InferenceCall::Answer(absl::StatusOr<InferenceResponse> response, StageTime
       caller_.refused.ok()
           ? api_.tracer().Start(origin_.trace, model_ == nullptr ? no_model : model_->view()->name)
           : RequestTrace{.context = origin_.trace.context};
+  absl::StatusCode code = status.code();
+  // A transport cancels a call whose deadline has passed: that is not the caller's doing.
+  if (code == absl::StatusCode::kCancelled && api_.clock().Now() >= deadline_) {
+    code = absl::StatusCode::kDeadlineExceeded;
+  }
+  const std::unique_ptr<RoutedRequest> routed = std::move(routed_);
+  if (routed != nullptr) routed->OnAnswered(code, stages);
   if (RequestObserver* const observer = api_.observer(); observer != nullptr) {
-    absl::StatusCode code = status.code();
-    // A transport cancels a call whose deadline has passed: that is not the caller's doing.
-    if (code == absl::StatusCode::kCancelled && api_.clock().Now() >= deadline_) {
-      code = absl::StatusCode::kDeadlineExceeded;
-    }
     const std::string reason = ReasonOf(status);
     observer->OnRequestDone({.protocol = caller_.protocol,
                              .method = method_,
@@ -144,6 +169,7 @@ void InferenceCall::Answer(absl::StatusOr<InferenceResponse> response, StageTime
   // The caller may end this object in `done`.
   const std::string id = id_;
   done(status, id);
+  if (routed != nullptr) routed->OnLeft();
 }
 
 void InferenceCall::Release() {

@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "server/api/caller.h"
 #include "server/api/request_gate.h"
+#include "server/core/live_experiment.h"
 #include "server/core/model_catalog.h"
 #include "server/core/request.h"
 #include "server/tracing/tracer.h"
@@ -26,6 +27,8 @@ struct RequestOrigin {
   TraceParent trace;       // what it belongs to
   std::string_view route;  // over HTTP: the pattern of its path, a constant
   bool tls = false;        // over HTTP: it came within TLS
+  // By which an experiment sends it to one of its arms; empty: by the caller's principal.
+  std::string experiment_key = {};
 };
 
 // Holds what the request holds: its place at the gate, which a drain waits for, and its memory.
@@ -73,7 +76,9 @@ class InferenceCall {
   void Release();
 
  private:
-  // Fills it in, and finds the model that it is for.
+  // The model that it is for, or an arm of the experiment that has the model's traffic.
+  absl::StatusOr<std::shared_ptr<const ServingModel>> FindModel(const InferenceRequest& head);
+  // Fills it in, and finds its model.
   absl::Status ReadRequest(InferenceRequest& request, Read read);
   void Answer(absl::StatusOr<InferenceResponse> response, StageTimes stages, const Write& write,
               const Done& done);
@@ -89,6 +94,7 @@ class InferenceCall {
   RequestGate::Pass pass_;
   // What is known of it after it has been handed on.
   std::shared_ptr<const ServingModel> model_;  // until it is answered; null: none that serves
+  std::unique_ptr<RoutedRequest> routed_;      // likewise; null: no experiment has sent it there
   std::string id_, asked_model_, asked_version_;
   Nanos deadline_;
   int64_t received_bytes_ = 0;

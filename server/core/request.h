@@ -102,8 +102,11 @@ struct InferenceRequest {
   // Shared by the requests that one request of several pictures was split into
   // (pipeline/image_by_image); 0: not split.
   uint64_t split_from = 0;
+  // It is run only while the device has nothing else to do (Task::idle_only), and then given up by
+  // its cancellation. Nobody waits for it.
+  bool idle_only = false;
   CancellationPtr cancellation = std::make_shared<Cancellation>();
-  StageTimes stages;  // started at the message's arrival
+  StageTimes stages;              // started at the message's arrival
   Nanos imaging_thread_time = 0;  // for so long imaging's threads were taken by it, all together
   // The InferenceCall's, which keeps it until the answer has left; null: nobody counts.
   RequestMemory* memory = nullptr;

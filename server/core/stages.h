@@ -91,6 +91,7 @@ struct Receipt {
   // Of the pixels that the model took for this request's images, the share that shows nothing.
   double padding = 0;
   std::string principal;  // whom the caller has proved to be; empty: nobody in particular
+  std::string experiment, experiment_arm;  // that has sent it there; empty: none
 };
 
 }  // namespace fovea

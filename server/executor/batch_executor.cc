@@ -190,7 +190,7 @@ RunOutcome BatchExecutor::RunTasks(Lane& lane, int threads,
     const int64_t first = std::exchange(at, at + task->images());
     task->request().stages.EndStage(Stage::kCompute, computed);
     const absl::Status unwanted = Unwanted(*task, clock_);
-    if (!unwanted.ok()) unwanted_images += task->images();
+    if (!unwanted.ok() && task->idle_only() == nullptr) unwanted_images += task->images();
     if (!status.ok() || stopped) {
       results.emplace_back(status.ok() ? unwanted : status);
       continue;

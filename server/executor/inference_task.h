@@ -85,6 +85,9 @@ class InferenceTask final : public Task {
   Nanos timeout() const override { return request_->QueueTimeout(); }
   Nanos deadline() const override { return request_->deadline; }
   bool Cancelled() const override { return request_->cancellation->Cancelled(); }
+  CancellationPtr idle_only() const override {
+    return request_->idle_only ? request_->cancellation : nullptr;
+  }
   void Drop(std::unique_ptr<Task> self, absl::Status why) override {
     Finish(std::unique_ptr<InferenceTask>(static_cast<InferenceTask*>(self.release())),
            std::move(why));

@@ -1,6 +1,6 @@
 // The limits that an operator may turn, each of them one line: its flag, its bounds and what it
 // holds off. The command line, the config file, --help, the manual page, completion and the table
-// of docs/operating.md follow from it.
+// of docs/operations/README.md follow from it.
 #pragma once
 
 #include <cstdint>

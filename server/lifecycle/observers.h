@@ -2,8 +2,11 @@
 #pragma once
 
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "server/api/request_observer.h"
+#include "server/compare/live/experiment_observer.h"
 #include "server/observe/access_log.h"
 #include "server/observe/metrics.h"
 #include "server/pipeline/model_observer.h"
@@ -14,6 +17,10 @@ namespace fovea {
 
 // Counts what one version's queue and executor do.
 std::unique_ptr<ModelObserver> ObserveModel(Metrics& metrics, const ModelView& model);
+
+// Counts what one live comparison does.
+std::unique_ptr<ExperimentObserver> ObserveExperiment(Metrics& metrics, const ExperimentPlan& plan,
+                                                      const std::vector<std::string>& arms);
 
 // Counts requests, answered ones under the model that they were asked of, logs these, and records
 // their spans.

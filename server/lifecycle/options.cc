@@ -183,7 +183,7 @@ void AddFlags(CLI::App& app, ParsedCommandLine& parsed) {
       ->needs(tls_cert);
   add("--api-keys-file", options.api_keys_file,
       "JSON of the API keys that callers need, with what each may call and how often "
-      "(docs/security.md); "
+      "(docs/operations/security.md); "
       "read again when it changes")
       ->check(kNotEmpty);
   const std::vector<std::string> groups(kApiGroupNames.begin(), kApiGroupNames.end());
@@ -248,9 +248,10 @@ void AddFlags(CLI::App& app, ParsedCommandLine& parsed) {
                "every caller runs on this machine and may read and write all shared memory that "
                "the server's user may")
       ->envname(EnvironmentVariable("--allow-client-shm"));
-  app.add_flag("--enable-experiments", options.enable_experiments,
-               "Let callers compare attentions: models are loaded once more with others, and "
-               "measured between the batches of what serves")
+  app.add_flag(
+         "--enable-experiments", options.enable_experiments,
+         "Let callers compare, sweep and explain attentions: models are loaded once more with "
+         "others, and run between the batches of what serves")
       ->envname(EnvironmentVariable("--enable-experiments"));
   for (const LimitFlag& limit : LimitFlags()) {
     group(limit.group);

@@ -18,7 +18,9 @@
 #include "server/api/server_api.h"
 #include "server/compare/comparer.h"
 #include "server/compare/explainer.h"
+#include "server/compare/live/live_experiments.h"
 #include "server/compare/served_variants.h"
+#include "server/compare/sweeper.h"
 #include "server/compare/variant_server.h"
 #include "server/core/log.h"
 #include "server/core/mutex.h"
@@ -36,6 +38,7 @@
 #include "server/lifecycle/stop_request.h"
 #include "server/lifecycle/tracing.h"
 #include "server/observe/access_log.h"
+#include "server/observe/experiment_meter.h"
 #include "server/observe/logging.h"
 #include "server/observe/metrics.h"
 #include "server/pipeline/served_model.h"
@@ -143,6 +146,7 @@ class Server {
     metrics_port_.reset();
     http_.reset();
     grpc_.reset();
+    if (experiments_ != nullptr) experiments_->Stop();
     if (imaging_ != nullptr) imaging_->Stop();
   }
 
@@ -255,6 +259,9 @@ class Server {
                                      .weight = static_cast<int>(options_.experiment_weight)},
                             .max_bytes = options_.experiment_memory_mb * limits::kMiB},
                            *repository_, environment));
+      sweeper_ = std::make_unique<Sweeper>(
+          SweeperOptions{.max_bytes = options_.experiment_memory_mb * limits::kMiB}, *repository_,
+          environment, comparer_->lane(), comparer_->line());
       FOVEA_ASSIGN_OR_RETURN(
           explainer_, Explainer::Create({.max_bytes = options_.experiment_memory_mb * limits::kMiB},
                                         *repository_, environment, comparer_->lane()));
@@ -263,6 +270,14 @@ class Server {
           ServedVariants::Create({.max_bytes = options_.experiment_memory_mb * limits::kMiB},
                                  *repository_, environment));
       FOVEA_ASSIGN_OR_RETURN(variant_server_, VariantServer::Create({}, *variants_, clock_));
+      ExperimentMeter::CountEnds(metrics_.families());
+      FOVEA_ASSIGN_OR_RETURN(
+          experiments_, TrafficExperiments::Create({.device_threads = device_threads}, *repository_,
+                                                   /*lease=*/nullptr, *scheduler_, clock_,
+                                                   [this](const ExperimentPlan& plan,
+                                                          const std::vector<std::string>& arms) {
+                                                     return ObserveExperiment(metrics_, plan, arms);
+                                                   }));
     }
     ModelCatalog& catalog = variants_ != nullptr ? static_cast<ModelCatalog&>(*variants_)
                                                  : static_cast<ModelCatalog&>(*repository_);
@@ -276,8 +291,10 @@ class Server {
                                                             OpenPosixSharedMemory, shared)
                                                       : nullptr,
                                  .comparisons = comparer_.get(),
+                                 .sweeps = sweeper_.get(),
                                  .explanations = explainer_.get(),
                                  .variants = variant_server_.get(),
+                                 .experiments = experiments_.get(),
                                  .tracer = tracing_->tracer(),
                                  .log_format = options_.log_format},
                                 catalog, metrics_, &*answers_, clock_));
@@ -384,6 +401,8 @@ class Server {
     deadline.Set(clock_.Now() + delay + timeout + kGiveUpGrace + kHangGrace, 1,
                  "ending: a call did not end within the drain timeout");
     Log(LogLevel::kInfo, "stopping: health reads NOT_SERVING from here on");
+    // First: copies are made for nobody who waits.
+    if (experiments_ != nullptr) experiments_->Stop();
     repository_->Stop();
     stop.Sleep(delay);
     if (explainer_ != nullptr) explainer_->Stop();
@@ -418,10 +437,12 @@ class Server {
   std::unique_ptr<Scheduler> scheduler_;
   std::unique_ptr<ImagingPool> imaging_;
   std::unique_ptr<ModelRepository> repository_;
-  std::unique_ptr<Comparer> comparer_;             // null: no experiments
-  std::unique_ptr<Explainer> explainer_;           // likewise; runs on the comparer's lane
-  std::unique_ptr<ServedVariants> variants_;       // likewise
-  std::unique_ptr<VariantServer> variant_server_;  // likewise
+  std::unique_ptr<Sweeper> sweeper_;          // null: no experiments; waits in the comparer's line
+  std::unique_ptr<Comparer> comparer_;        // likewise
+  std::unique_ptr<Explainer> explainer_;      // likewise; runs on the comparer's lane
+  std::unique_ptr<ServedVariants> variants_;  // likewise
+  std::unique_ptr<VariantServer> variant_server_;    // likewise
+  std::unique_ptr<TrafficExperiments> experiments_;  // likewise
   std::unique_ptr<ServerApi> api_;
   std::unique_ptr<Credentials> credentials_;  // its thread uses the api's keys
   std::unique_ptr<GrpcServer> grpc_;

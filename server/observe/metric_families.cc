@@ -115,6 +115,25 @@ MetricFamilies::MetricFamilies(prometheus::Registry& registry)
           "Changes of the files of TLS and of API keys, by whether they were taken")),
       tls_expiry(Declare<Gauge>(registry, "fovea_tls_certificate_expiry_seconds",
                                 "When the server's certificate ends, in seconds since 1970")),
+      experiment_running(Declare<Gauge>(registry, "fovea_experiment_running",
+                                        "1 while an experiment has a model's traffic, 0 once it "
+                                        "has ended; none of one that is forgotten")),
+      experiment_requests(Declare<Counter>(
+          registry, "fovea_experiment_requests_total",
+          "Requests that an experiment sent to an arm, by outcome: ok, failed, or copies of the "
+          "baseline's, shadow, and those that were not made, shadow_skipped")),
+      experiment_latency(Declare<Gauge>(
+          registry, "fovea_experiment_latency_ratio",
+          "Latency of an arm over the baseline's: the estimate, and the ends of an interval that "
+          "holds the truth at all times")),
+      experiment_disagreement(
+          Declare<Gauge>(registry, "fovea_experiment_disagreement",
+                         "Share of an arm's answers that differ from the baseline's, likewise")),
+      experiment_errors(
+          Declare<Gauge>(registry, "fovea_experiment_error_excess",
+                         "Share of failures of an arm less the baseline's, likewise")),
+      experiments_ended(Declare<Counter>(registry, "fovea_experiments_ended_total",
+                                         "Experiments that have ended, by why")),
       trace_spans(Declare<Counter>(registry, "fovea_trace_spans_total",
                                    "Spans by what became of them: taken by the collector, dropped "
                                    "before they were sent, or sent and not taken")),

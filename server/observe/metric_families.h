@@ -1,4 +1,4 @@
-// Every metric of the server, by name. docs/metrics.md tells what each is for.
+// Every metric of the server, by name. docs/operations/metrics.md tells what each is for.
 #pragma once
 
 #include <prometheus/counter.h>
@@ -48,6 +48,13 @@ struct MetricFamilies {
   prometheus::Family<prometheus::Counter>& key_requests;        // + key, code
   prometheus::Family<prometheus::Counter>& credential_reloads;  // + what, result
   prometheus::Family<prometheus::Gauge>& tls_expiry;            // a series where there is TLS
+  // Of live comparisons; see ExperimentMeter.
+  prometheus::Family<prometheus::Gauge>& experiment_running;       // experiment, model
+  prometheus::Family<prometheus::Counter>& experiment_requests;    // experiment, arm, outcome
+  prometheus::Family<prometheus::Gauge>& experiment_latency;       // experiment, arm, bound
+  prometheus::Family<prometheus::Gauge>& experiment_disagreement;  // likewise
+  prometheus::Family<prometheus::Gauge>& experiment_errors;        // likewise
+  prometheus::Family<prometheus::Counter>& experiments_ended;      // reason
   // Series where there is a collector.
   prometheus::Family<prometheus::Counter>& trace_spans;  // + outcome
   prometheus::Family<prometheus::Counter>& trace_export_failures;

@@ -75,6 +75,7 @@ absl::Status Admit(Admitted& admitted) {
   std::optional<size_t> size = admitted.input.size;
   TaskOutline outline{
       .images = admitted.input.images, .priority = admitted.priority, .deadline = request.deadline};
+  outline.idle_only = request.idle_only;
   if (!admitted.input.size.has_value()) {
     admitted.images.emplace(admitted.input);
     admitted.input.files = {};  // they are there now; each list of pieces costs memory

@@ -115,6 +115,7 @@ void ServedModel::Take(std::shared_ptr<const ServingModel> self,
 void ServedModel::CountImaging(const InferenceRequest& request, const absl::Status& status) const {
   if (request.imaging_thread_time == 0) return;
   observer_->OnImagingTime(request.imaging_thread_time);
+  if (request.idle_only) return;  // nobody has waited for it
   const bool unwanted = absl::IsCancelled(status) || absl::IsDeadlineExceeded(status) ||
                         request.cancellation->Cancelled() ||
                         (request.deadline != kNever && clock_.Now() >= request.deadline);

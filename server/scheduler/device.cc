@@ -97,17 +97,23 @@ void Device::RemoveQueue(QueueId id, Nanos drain_until) {
 }
 
 absl::StatusOr<Reservation> Device::Reserve(QueueId queue, const TaskOutline& outline) {
-  TaskId task;
+  absl::StatusOr<TaskId> task;
+  Outbox outbox;
   {
     MutexLock lock(mutex_);
-    FOVEA_ASSIGN_OR_RETURN(task, dispatcher_.Reserve(queue, outline, clock_.Now()));
+    const Nanos now = clock_.Now();
+    task = dispatcher_.Reserve(queue, outline, now);
+    if (dispatcher_.yielding()) Decide(now, &outbox);
   }
-  return Reservation(Ticket(shared_from_this(), queue, task));
+  Deliver(std::move(outbox));
+  if (!task.ok()) return std::move(task).status();
+  return Reservation(Ticket(shared_from_this(), queue, *task));
 }
 
 void Device::Release(QueueId queue, TaskId task) {
   MutexLock lock(mutex_);
   dispatcher_.Release(queue, task);
+  NotifyIdle();
   if (Workers* workers = FindWorkers(queue)) NotifyDrain(*workers);
 }
 
@@ -148,6 +154,18 @@ ModelQueue::Depth Device::depth(QueueId queue) const {
   return {.waiting = dispatcher_.waiting(queue),
           .reserved = dispatcher_.reserved(queue),
           .running = dispatcher_.running(queue)};
+}
+
+bool Device::AwaitIdle(Nanos until) {
+  MutexLock lock(mutex_);
+  ++idle_waiters_;
+  while (!dispatcher_.idle() && clock_.Now() < until) clock_.WaitUntil(idle_, mutex_, until);
+  --idle_waiters_;
+  return dispatcher_.idle();
+}
+
+void Device::NotifyIdle() {
+  if (idle_waiters_ > 0 && dispatcher_.idle()) idle_.NotifyAll();
 }
 
 absl::Status Device::Drain(QueueId id, Nanos until) {
@@ -209,15 +227,18 @@ void Device::Decide(Nanos now, Outbox* outbox) {
     if (Workers* workers = FindWorkers(dropped.queue)) ++workers->dropping;
   }
   outbox->drops = std::move(work.drops);
+  outbox->yields = std::move(work.yields);
   if (work.wake_at < timer_until_) {
     timer_until_ = work.wake_at;
     outbox->wake_timer = true;
   }
+  NotifyIdle();
 }
 
 void Device::Deliver(Outbox outbox) {
   for (const auto& instance : outbox.wake) instance->wake.NotifyOne();
   if (outbox.wake_timer) timer_wake_.NotifyOne();
+  for (const CancellationPtr& running : outbox.yields) running->Cancel();
   for (Dispatcher::Dropped& dropped : outbox.drops) {
     {
       CallbackScope scope(this, dropped.queue);

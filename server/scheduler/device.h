@@ -47,6 +47,8 @@ class Device : public std::enable_shared_from_this<Device> {
   Nanos LeastRunTime(QueueId queue, const BatchSize& batch) const;
   absl::Status Drain(QueueId queue, Nanos until);
   ModelQueue::Depth depth(QueueId queue) const;
+  // As Scheduler::AwaitIdle.
+  bool AwaitIdle(Nanos until);
 
   const SchedulerOptions& options() const { return options_; }
   Clock& clock() const { return clock_; }
@@ -75,11 +77,13 @@ class Device : public std::enable_shared_from_this<Device> {
     absl::InlinedVector<std::shared_ptr<Instance>, 2> wake;
     bool wake_timer = false;
     std::vector<Dispatcher::Dropped> drops;
+    std::vector<CancellationPtr> yields;
   };
 
   // Lets the dispatcher decide, hands batches to instances, and fills the outbox.
   void Decide(Nanos now, Outbox* outbox) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Deliver(Outbox outbox) ABSL_LOCKS_EXCLUDED(mutex_);
+  void NotifyIdle() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void NotifyDrain(Workers& workers) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Workers* FindWorkers(QueueId queue) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Nothing waits, is reserved, runs or is being given back.
@@ -96,6 +100,8 @@ class Device : public std::enable_shared_from_this<Device> {
   mutable Mutex mutex_;
   Dispatcher dispatcher_ ABSL_GUARDED_BY(mutex_);
   std::map<QueueId, std::shared_ptr<Workers>> workers_ ABSL_GUARDED_BY(mutex_);
+  CondVar idle_;  // notified when the dispatcher is, for those that wait
+  int idle_waiters_ ABSL_GUARDED_BY(mutex_) = 0;
   CondVar timer_wake_;
   Nanos timer_until_ ABSL_GUARDED_BY(mutex_) = kNever;  // when the timer lets the dispatcher decide
   bool timer_stop_ ABSL_GUARDED_BY(mutex_) = false;

@@ -54,6 +54,8 @@ absl::StatusOr<TaskId> Dispatcher::Reserve(QueueId id, const TaskOutline& outlin
     return refusal::BadBatch();
   }
   if (outline.priority < 0 || outline.priority >= queue.priorities()) return refusal::BadPriority();
+  if (outline.idle_only) return ReserveIdle(queue, outline, now);
+  YieldIdleWork();
   if (absl::Status admitted = Admit(queue, outline, now); !admitted.ok()) {
     if (queue.options.observer != nullptr) {
       queue.options.observer->OnRejected(outline.priority, refusal::CountedAs(admitted));
@@ -81,18 +83,26 @@ absl::Status Dispatcher::Admit(Queue& queue, const TaskOutline& outline, Nanos n
 
 void Dispatcher::Release(QueueId id, TaskId task) {
   Queue* queue = Find(id);
+  ForgetIdleWork(id, task);
   if (queue != nullptr && queue->reserved.Take(task)) TellDepth(*queue);
 }
 
 void Dispatcher::Enqueue(QueueId id, TaskId task_id, std::unique_ptr<Task> task, Nanos now) {
   Queue* queue = Find(id);
   if (queue == nullptr || !queue->reserved.Take(task_id)) {
+    ForgetIdleWork(id, task_id);
     drops_.push_back({id, std::move(task), refusal::Draining()});
     return;
   }
   FOVEA_CHECK(task->images() >= 1 && task->images() <= queue->options.max_batch_size);
   if (task->Cancelled()) {
     Drop(*queue, std::move(task), refusal::CallerGone());
+  } else if (task->idle_only() != nullptr) {
+    if (MayJoin(id, task_id)) {
+      queue->line.Add(task_id, std::move(task), now);
+    } else {
+      Drop(*queue, std::move(task), refusal::NotIdle());
+    }
   } else {
     const LatencyModels::Shape& shape = queue->latency.Of(task->shape_key());
     queue->concurrency.OnArrival(task->images(), queue->line.images() + queue->running_images,
@@ -152,6 +162,7 @@ Dispatcher::Work Dispatcher::Next(Nanos now) {
     work.wake_at = std::min(work.wake_at, queue.line.NextExpiry());
   }
   work.drops = std::exchange(drops_, {});
+  work.yields = std::exchange(yields_, {});
   return work;
 }
 
@@ -161,9 +172,13 @@ void Dispatcher::Done(QueueId id, int instance, RunOutcome outcome, Nanos durati
   FOVEA_CHECK(slot.has_value());
   const Run run = *std::exchange(slot, std::nullopt);
   --queue.running;
-  queue.running_images -= run.batch.images;
-  queue.concurrency.OnBatchDone(now);
-  queue.busy_threads.Add(run.batch.threads, duration, now);
+  if (run.idle_only) {
+    idle_work_.reset();
+  } else {
+    queue.running_images -= run.batch.images;
+    queue.concurrency.OnBatchDone(now);
+    queue.busy_threads.Add(run.batch.threads, duration, now);
+  }
   free_threads_ += run.batch.threads;
   if (outcome == RunOutcome::kWhole) queue.latency.Record(run.batch, duration, now);
   if (run.charged.has_value()) {
@@ -173,7 +188,7 @@ void Dispatcher::Done(QueueId id, int instance, RunOutcome outcome, Nanos durati
     queue.options.observer->OnBatchDone(run.batch.images, duration);
     const Nanos forecast =
         queue.latency.Of(run.batch.shape_key, run.batch.threads).Typical(run.batch.images);
-    if (outcome == RunOutcome::kStopped && forecast > duration) {
+    if (outcome == RunOutcome::kStopped && forecast > duration && !run.idle_only) {
       queue.options.observer->OnWorkSaved((forecast - duration) * run.batch.threads);
     }
   }
@@ -187,6 +202,7 @@ Nanos Dispatcher::LeastRunTime(QueueId id, const BatchSize& batch, Nanos now) co
 void Dispatcher::Drain(QueueId id) {
   Queue& queue = *Find(id);
   if (queue.state == QueueState::kAccepting) queue.MoveTo(QueueState::kDraining);
+  if (idle_work_ && idle_work_->queue == id) YieldIdleWork();
 }
 
 void Dispatcher::Stop(QueueId id) {
@@ -196,6 +212,7 @@ void Dispatcher::Stop(QueueId id) {
   while (!queue.line.empty())
     Drop(queue, queue.line.Remove(queue.line.front().id), refusal::Draining());
   queue.reserved.Clear();
+  if (idle_work_ && idle_work_->queue == id && idle_work_->running == nullptr) idle_work_.reset();
   TellDepth(queue);
 }
 
@@ -234,7 +251,9 @@ const Dispatcher::Queue& Dispatcher::Get(QueueId id) const {
 }
 
 void Dispatcher::Drop(Queue& queue, std::unique_ptr<Task> task, absl::Status why) {
-  if (queue.options.observer != nullptr) {
+  const bool idle_only = task->idle_only() != nullptr;
+  if (idle_only) idle_work_.reset();  // there is one
+  if (queue.options.observer != nullptr && !idle_only) {
     const Rejection counted = refusal::CountedAs(why);
     queue.options.observer->OnDropped(task->priority(), counted);
     const Queue::FullBatch full = queue.LatestFullBatch(task->shape_key());
@@ -354,14 +373,19 @@ std::optional<Dispatcher::Start> Dispatcher::StartBatch(const Turn& turn, Nanos 
   FOVEA_CHECK(idle != queue.instances.end());
   const BatchSize size{.images = taken.images, .shape_key = taken.shape_key, .threads = threads};
   *idle = Run{.batch = size, .started_at = now};
-  if (turn.charged) {
+  if (const CancellationPtr yields = taken.tasks.front()->idle_only(); yields != nullptr) {
+    idle_work_->running = yields;
+    (*idle)->idle_only = true;
+  }
+  if (turn.charged && !(*idle)->idle_only) {
     // With what it will probably take, or a model with several instances would take several turns
     // before its first was accounted for. Done corrects it.
     (*idle)->charged = queue.latency.Of(taken.shape_key, threads).Typical(taken.images) * threads;
     fair_share_.Charge(queue.id, *(*idle)->charged);
   }
   ++queue.running;
-  queue.running_images += taken.images;
+  // Who comes while it runs is alone: it makes way.
+  if (!(*idle)->idle_only) queue.running_images += taken.images;
   free_threads_ -= threads;
 
   auto batch = std::make_unique<Batch>();

@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "server/core/cancellation.h"
 #include "server/core/clock.h"
 #include "server/scheduler/batch.h"
 #include "server/scheduler/batch_policy.h"
@@ -80,7 +81,8 @@ class Dispatcher {
   struct Work {
     absl::InlinedVector<Start, 2> starts;
     std::vector<Dropped> drops;
-    Nanos wake_at = kNever;  // call Next again at this time, if nothing happens before
+    std::vector<CancellationPtr> yields;  // of running work that makes way (Task::idle_only)
+    Nanos wake_at = kNever;               // call Next again at this time, if nothing happens before
   };
   // What is to be done now.
   Work Next(Nanos now);
@@ -95,6 +97,11 @@ class Dispatcher {
   void Drain(QueueId queue);
   // Drops everything in line and forgets the reservations.
   void Stop(QueueId queue);
+
+  // Work for an idle device is to make way: Next tells which.
+  bool yielding() const { return !yields_.empty() || !drops_.empty(); }
+  // Nothing is in line, reserved or running.
+  bool idle() const;
 
   int waiting(QueueId queue) const { return Get(queue).line.size(); }
   int reserved(QueueId queue) const { return Get(queue).reserved.size(); }
@@ -119,6 +126,7 @@ class Dispatcher {
     BatchSize batch;
     Nanos started_at;
     std::optional<Nanos> charged;  // device time, in advance; nullopt: this run is not charged
+    bool idle_only = false;
   };
   struct Queue {
     Queue(QueueId id, const ModelQueueOptions& options);
@@ -164,6 +172,19 @@ class Dispatcher {
   Queue* Find(QueueId queue);
   const Queue& Get(QueueId queue) const;
 
+  // Work for an idle device (dispatcher_idle.cc): the one task that has a place.
+  struct IdleWork {
+    QueueId queue;
+    TaskId task;
+    CancellationPtr running;  // not null: it runs
+    bool yielded = false;     // something else has come
+  };
+  absl::StatusOr<TaskId> ReserveIdle(Queue& queue, const TaskOutline& outline, Nanos now);
+  // Whether it may be in line now.
+  bool MayJoin(QueueId queue, TaskId task) const;
+  void YieldIdleWork();  // to what has just come
+  void ForgetIdleWork(QueueId queue, TaskId task);
+
   absl::Status Admit(Queue& queue, const TaskOutline& outline, Nanos now);
   void Drop(Queue& queue, std::unique_ptr<Task> task, absl::Status why);
   void TakeExpired(Queue& queue, Nanos now);
@@ -203,7 +224,9 @@ class Dispatcher {
   std::map<QueueId, Queue> queues_;
   QueueId last_queue_ = 0;
   TaskId last_task_ = 0;
+  std::optional<IdleWork> idle_work_;
   std::vector<Dropped> drops_;  // since the last Next
+  std::vector<CancellationPtr> yields_;
 };
 
 }  // namespace fovea

@@ -27,7 +27,8 @@ Dispatcher::Starts Dispatcher::NextStarts(const Queue& queue, int threads, Nanos
       if (!run.has_value()) continue;
       const Nanos took =
           other.latency.Of(run->batch.shape_key, run->batch.threads).Typical(run->batch.images);
-      const Nanos at = std::max(now, run->started_at + took);
+      // What makes way is taken to be over.
+      const Nanos at = run->idle_only ? now : std::max(now, run->started_at + took);
       ends.push_back({at, run->batch.threads, id == queue.id});
     }
   }

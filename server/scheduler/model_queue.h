@@ -80,7 +80,8 @@ class ModelQueue {
   //   DEADLINE_EXCEEDED (queue.unreachable_deadline): by this model's measured latency, by what is
   //     in line and by what other models usually take, the task would finish after its deadline;
   //   UNAVAILABLE (queue.full): no place of its priority is left;
-  //   UNAVAILABLE (queue.draining): the queue takes no more work.
+  //   UNAVAILABLE (queue.draining): the queue takes no more work;
+  //   UNAVAILABLE (queue.not_idle): it is for an idle device, which this is not.
   absl::StatusOr<Reservation> Reserve(const TaskOutline& outline);
 
   // Puts the task in line in its reserved place; from here on the queue owns it, and gives it to

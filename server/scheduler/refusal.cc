@@ -11,6 +11,10 @@ absl::Status Draining() {
   return Unavailable("queue.draining", "the model takes no more requests");
 }
 
+absl::Status NotIdle() {
+  return Unavailable("queue.not_idle", "the device has something else to do");
+}
+
 absl::Status CallerGone() {
   return Cancelled("queue.cancelled", "the request was cancelled while it waited");
 }

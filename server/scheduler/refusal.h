@@ -8,6 +8,7 @@ namespace fovea::refusal {
 
 absl::Status Full();         // UNAVAILABLE, queue.full
 absl::Status Draining();     // UNAVAILABLE, queue.draining
+absl::Status NotIdle();      // UNAVAILABLE, queue.not_idle: it is only to run on an idle device
 absl::Status CallerGone();   // CANCELLED, queue.cancelled
 absl::Status Expired();      // DEADLINE_EXCEEDED, queue.expired: the deadline has passed
 absl::Status TimedOut();     // DEADLINE_EXCEEDED, queue.timeout: the queue's own limit has passed

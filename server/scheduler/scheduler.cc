@@ -26,4 +26,6 @@ absl::StatusOr<std::unique_ptr<ModelQueue>> Scheduler::AddModel(const ModelQueue
   return std::unique_ptr<ModelQueue>(new ModelQueue(device_, id, options.drain_timeout_us));
 }
 
+bool Scheduler::AwaitIdle(Nanos until) { return device_->AwaitIdle(until); }
+
 }  // namespace fovea

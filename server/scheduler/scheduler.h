@@ -32,6 +32,9 @@ class Scheduler {
   // have one name: a version that drains beside its successor.
   absl::StatusOr<std::unique_ptr<ModelQueue>> AddModel(const ModelQueueOptions& options,
                                                        BatchCallback run);
+  // Waits until nothing of any queue is in line, on its way there or running, or until steady time
+  // `until`: whether that came first. It may be over when this returns.
+  bool AwaitIdle(Nanos until);
 
  private:
   explicit Scheduler(std::shared_ptr<Device> device) : device_(std::move(device)) {}

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "absl/status/status.h"
+#include "server/core/cancellation.h"
 #include "server/core/clock.h"
 
 namespace fovea {
@@ -36,9 +37,15 @@ class Task {
   // the line and when the queue is told of a cancellation (Ticket::NotifyCancelled).
   virtual bool Cancelled() const = 0;
 
+  // Not null: the task is run only while the device has nothing else to do. It is dropped where
+  // anything else is in line, is on its way there or runs, and this is cancelled where that comes
+  // while it runs. One such task has a place at a time. It counts in no statistics of the queue's
+  // callers, and its time is no part of its model's share.
+  virtual CancellationPtr idle_only() const { return nullptr; }
+
   // Takes the task back: it is not going to be run, and why. `self` is this task.
   //   CANCELLED (queue.cancelled); DEADLINE_EXCEEDED (queue.expired, queue.timeout,
-  //   queue.unreachable_deadline); UNAVAILABLE (queue.draining).
+  //   queue.unreachable_deadline); UNAVAILABLE (queue.draining, queue.not_idle).
   // Called at most once, instead of the batch callback, on any thread, with no lock held. Returns
   // quickly, does not block, and does not destroy the queue that the task was in.
   virtual void Drop(std::unique_ptr<Task> self, absl::Status why) = 0;
@@ -53,7 +60,8 @@ struct TaskOutline {
   uint64_t shape_key = 0;
   int priority = 0;
   Nanos deadline = kNever;
-  Nanos ready_at = 0;  // when it will be in line, as far as can be told
+  Nanos ready_at = 0;      // when it will be in line, as far as can be told
+  bool idle_only = false;  // Task::idle_only will not be null
 };
 
 }  // namespace fovea

@@ -38,10 +38,23 @@ TEST_F(Classify, PrintsTheClassesOfAnImageOnALine) {
 TEST_F(Classify, PrintsTheReceiptWhereItIsAskedFor) {
   const std::string path = Image("a.jpg");
   EXPECT_THAT(Run({path}).out, Not(HasSubstr("compute")));
-  EXPECT_EQ(Run({"--receipt", "--top-k", "1", path}).out,
-            path + ": circle 75.0 %\n" +
-                "  receive 0.01, decode 0.40, preprocess 0.30, queue 0.02, compute 2.00, "
-                "postprocess 0.01, encode 0.01, total 2.75 ms; batch of 1 on 2 threads, peak 3.00 MiB\n");
+  EXPECT_EQ(
+      Run({"--receipt", "--top-k", "1", path}).out,
+      path + ": circle 75.0 %\n" +
+          "  receive 0.01, decode 0.40, preprocess 0.30, queue 0.02, compute 2.00, "
+          "postprocess 0.01, encode 0.01, total 2.75 ms; batch of 1 on 2 threads, peak 3.00 MiB\n");
+}
+
+TEST_F(Classify, SendsAnExperimentsKeyAndNamesTheArm) {
+  const std::string path = Image("a.jpg");
+  EXPECT_THAT(Run({"--receipt", "--experiment-key", "caller 7", path}).out,
+              HasSubstr(" MiB; experiment night: shapes/caller 7\n"));
+  const Json json = Json::parse(Run({"--json", "--experiment-key", "caller 7", path}).out);
+  EXPECT_EQ(json["results"][0]["receipt"]["experiment"], "night");
+  EXPECT_EQ(json["results"][0]["receipt"]["experiment_arm"], "shapes/caller 7");
+  const Outcome outcome = Run({"--experiment-key", "caf\xC3\xA9", path});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("printable ASCII"));
 }
 
 TEST_F(Classify, OneBadFileFailsAlone) {

@@ -41,6 +41,35 @@ TEST(Client, ReturnsClassesMostProbableFirstWithTheReceipt) {
   EXPECT_GT(answer->round_trip, absl::ZeroDuration());
 }
 
+TEST(Client, SendsAnExperimentsKeyAndReadsTheArm) {
+  FakeServer server{{.name = "shapes"}};
+  const auto client = ClientOf(server);
+  const CallOptions keyed{.experiment_key = "caller 7"};
+  const auto classified = client->Classify({.model = {"shapes"}, .images = {"an image"}}, keyed);
+  ASSERT_TRUE(classified.ok()) << classified.status();
+  EXPECT_EQ(classified->receipt.experiment, "night");
+  EXPECT_EQ(classified->receipt.experiment_arm, "shapes/caller 7");
+  const auto detected = client->Detect({.model = {"shapes"}, .images = {"an image"}}, keyed);
+  ASSERT_TRUE(detected.ok()) << detected.status();
+  EXPECT_EQ(detected->receipt.experiment_arm, "shapes/caller 7");
+  const auto inferred = client->Infer({.model = {"shapes"}}, keyed);
+  ASSERT_TRUE(inferred.ok()) << inferred.status();
+  EXPECT_EQ(inferred->receipt->experiment, "night");
+  EXPECT_EQ(inferred->receipt->experiment_arm, "shapes/caller 7");
+  const auto without = client->Classify({.model = {"shapes"}, .images = {"an image"}});
+  EXPECT_EQ(without->receipt.experiment, "");
+}
+
+TEST(Client, RefusesAnExperimentsKeyThatCannotBeSent) {
+  FakeServer server{{.name = "shapes"}};
+  for (const char* key : {"line\nbreak", "caf\xc3\xa9", "\x7f"}) {
+    const auto answer = ClientOf(server)->Classify({.model = {"shapes"}, .images = {"an image"}},
+                                                   {.experiment_key = key});
+    EXPECT_TRUE(absl::IsInvalidArgument(answer.status())) << key;
+  }
+  EXPECT_TRUE(server.classified().empty());
+}
+
 TEST(Client, PassesOnTheServersCodeSentenceAndReason) {
   FakeServer server{{.name = "shapes"}};
   const auto client = ClientOf(server);

@@ -40,7 +40,24 @@ INSTANTIATE_TEST_SUITE_P(
                       std::vector<std::string>{"compare", "a", "--image", "x.jpg"},
                       std::vector<std::string>{"compare", "a", "b", "--image", "x.jpg", "--pairs",
                                                "0"},
+                      std::vector<std::string>{"experiment"},
+                      std::vector<std::string>{"experiment", "paint"},
+                      std::vector<std::string>{"experiment", "start", "night"},
+                      std::vector<std::string>{"experiment", "start", "night", "--model", "shapes",
+                                               "--arm", "shadow", "--max-latency-ratio", "0.5"},
+                      std::vector<std::string>{"experiment", "start", "night", "--model", "shapes",
+                                               "--arm", "shadow", "--max-shadow-share", "0"},
                       std::vector<std::string>{"--server", "nowhere", "models"}));
+
+TEST(CommandLine, EveryExperimentCommandHasHelpWithAnExample) {
+  for (const std::string command : {"start", "show", "list", "stop", "delete"}) {
+    const Outcome outcome = Fovea({"experiment", command, "--help"});
+    EXPECT_EQ(outcome.exit_code, 0) << command;
+    EXPECT_THAT(outcome.out, HasSubstr("Usage: fovea experiment " + command));
+    EXPECT_THAT(outcome.out, HasSubstr("Examples:\n  fovea experiment " + command));
+    EXPECT_THAT(Fovea({"experiment", "--help"}).out, HasSubstr("\n  " + command + " "));
+  }
+}
 
 TEST(CommandLine, WithoutArgumentsShowsTheHelpAndExitsWith2) {
   const Outcome outcome = Fovea({});
@@ -49,8 +66,8 @@ TEST(CommandLine, WithoutArgumentsShowsTheHelpAndExitsWith2) {
 }
 
 TEST(CommandLine, EveryCommandHasHelpWithAnExample) {
-  for (const std::string command : {"models", "health", "classify", "compare", "stats", "load",
-                                    "unload", "import", "kernels"}) {
+  for (const std::string command : {"models", "health", "classify", "compare", "sweep",
+                                    "experiment", "stats", "load", "unload", "import", "kernels"}) {
     const Outcome outcome = Fovea({command, "--help"});
     EXPECT_EQ(outcome.exit_code, 0) << command;
     EXPECT_EQ(Fovea({command, "-h"}).out, outcome.out);

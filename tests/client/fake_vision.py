@@ -32,6 +32,7 @@ class FakeVision:
     def __init__(self, **results: Callable[[Any, bytes], Any]) -> None:
         """results: by method: Classify, Detect, Segment."""
         self.requests: list[Any] = []
+        self.metadata: list[dict[str, Any]] = []  # of each request
         self.peak_bytes = 1000
         self._lock = threading.Lock()
         self._server = grpc.server(concurrent.futures.ThreadPoolExecutor(32))
@@ -66,6 +67,9 @@ class FakeVision:
     ) -> Any:
         with self._lock:
             self.requests.append(request)
+            sent = dict(context.invocation_metadata())
+            self.metadata.append(sent)
+        key = sent.get("fovea-experiment-key", "")
         try:
             results = [result(request, picture) for picture in request.images]
         except Refusal as refusal:
@@ -79,6 +83,9 @@ class FakeVision:
             batch_size=3,
             batch_threads=4,
             batch_peak_bytes=self.peak_bytes,
+            # As where the experiment "night" has the traffic, and calls its arms like the keys.
+            experiment="night" if key else "",
+            experiment_arm=f"shapes/{key}" if key else "",
         )
         return getattr(vision_pb2, f"{method}Response")(
             model_name=request.model_name,

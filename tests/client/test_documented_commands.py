@@ -1,4 +1,4 @@
-"""The commands of docs/your-own-data.md, and those of README for detectors and segmenters, as a reader copies them."""
+"""The commands of docs/models/your-own-data.md, and those of README for detectors and segmenters, as a reader copies them."""
 
 from __future__ import annotations
 
@@ -68,7 +68,9 @@ def run(
 def test_the_walk_from_own_pictures_to_a_served_model(
     checkout: pathlib.Path, tmp_path: pathlib.Path
 ) -> None:
-    commands = [line for block in blocks_of("docs/your-own-data.md") for line in block]
+    commands = [
+        line for block in blocks_of("docs/models/your-own-data.md") for line in block
+    ]
     assert set(commands[: len(SET_UP)]) == SET_UP
     environment = os.environ | install(tmp_path / "bin")
     server, replaced, printed = None, set(), {}

@@ -1,4 +1,4 @@
-"""The Python of docs/python-models.md and of client/python/README.md, as a reader copies it."""
+"""The Python of docs/models/python.md and of client/python/README.md, as a reader copies it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def run(script: str, folder: pathlib.Path) -> str:
 
 
 def test_models_and_swapped_attention() -> None:
-    model, training, swapped = blocks_of("docs/python-models.md")
+    model, training, swapped = blocks_of("docs/models/python.md")
     out = run(model, ROOT).splitlines()
     assert out[0].startswith("<fovea.Model shapes version 1: vit_demo_patch8_64 with ")
     assert "ring" in out[1] and len(out) == 2 + 6

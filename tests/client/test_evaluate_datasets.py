@@ -1,4 +1,4 @@
-"""fovea-evaluate's data sets: the layouts of docs/datasets.md, told apart, and what is wrong with others in words."""
+"""fovea-evaluate's data sets: the layouts of docs/measuring/datasets.md, told apart, and what is wrong with others in words."""
 
 from __future__ import annotations
 

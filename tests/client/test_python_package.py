@@ -155,7 +155,7 @@ def test_the_installed_package_calls_servers_and_measures_models(
         text=True,
         check=True,
     ).stdout
-    assert "docs/datasets.md" in help_text
+    assert "docs/measuring/datasets.md" in help_text
 
 
 def test_the_package_asks_for_the_torch_that_the_library_is_built_for():

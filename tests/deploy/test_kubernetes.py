@@ -293,7 +293,9 @@ def queries() -> dict[str, str]:
 def test_what_the_autoscalers_ask_are_metrics_of_the_server(query: str):
     documented = set(
         re.findall(
-            r"^\| `(fovea_\w+)`", (ROOT / "docs/metrics.md").read_text(), re.MULTILINE
+            r"^\| `(fovea_\w+)`",
+            (ROOT / "docs/operations/metrics.md").read_text(),
+            re.MULTILINE,
         )
     )
     asked = set(re.findall(r"fovea_\w+", queries()[query]))

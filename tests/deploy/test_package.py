@@ -18,6 +18,7 @@ DOCUMENTS = BUILD / "documents"
 FOVEA = BUILD / "bin" / "fovea"
 COMMANDS = [
     "models", "health", "classify", "detect", "segment", "compare", "stats", "load", "unload",
+    "experiment", *(f"experiment {name}" for name in ("start", "show", "list", "stop", "delete")),
 ]  # fmt: skip
 
 
@@ -76,7 +77,7 @@ def test_the_package_has_a_unit_a_config_file_and_what_debian_asks_for(package):
 
 
 def documented_config() -> str:
-    text = (ROOT / "docs/operating.md").read_text()
+    text = (ROOT / "docs/operations/README.md").read_text()
     return re.search(r"^```toml\n(.*?)^```", text, re.MULTILINE | re.DOTALL).group(1)
 
 
@@ -150,12 +151,15 @@ def test_systemd_finds_nothing_to_complain_of(package, tmp_path):
 def test_manual_pages_tell_of_every_flag():
     for page, programs in {
         "man8/fovea-server.8.gz": [[SERVER]],
-        "man1/fovea.1.gz": [[FOVEA], *([FOVEA, command] for command in COMMANDS)],
+        "man1/fovea.1.gz": [
+            [FOVEA],
+            *([FOVEA, *command.split()] for command in COMMANDS),
+        ],
     }.items():
         text = unzipped(DOCUMENTS / "man" / page).replace("\\-", "-")
         for program in programs:
             wanted = flags(*program)
-            assert len(wanted) > 1
+            assert wanted
             missing = {flag for flag in wanted if f"\\fB{flag}\\fR" not in text}
             assert not missing, (page, program)
     for companion in ("check", "kernels", "train", "zoo"):
@@ -178,9 +182,12 @@ def bash_offers(program: str, *words: str) -> list[str]:
 def test_bash_completes_commands_flags_and_choices():
     assert set(bash_offers("fovea-server", "--")) >= flags(SERVER)
     for command in COMMANDS:
-        assert set(bash_offers("fovea", command, "--")) >= flags(FOVEA, command)
+        words = command.split()
+        assert set(bash_offers("fovea", *words, "--")) >= flags(FOVEA, *words)
     assert bash_offers("fovea", "cl") == ["classify"]
     assert bash_offers("fovea", "--server", "box:8001", "cl") == ["classify"]
+    assert bash_offers("fovea", "experiment", "st") == ["start", "stop"]
+    assert bash_offers("fovea", "load", "experiment", "st") == []  # a model's name
     assert bash_offers("fovea-server", "--log-level", "w") == ["warning"]
     assert bash_offers("fovea-server", "--grpc-port", "") == []
 
@@ -206,6 +213,9 @@ def test_fish_completes_commands_flags_and_choices():
     assert offers("fovea-server", "fovea-server --") >= flags(SERVER)
     assert offers("fovea", "fovea classify --") >= flags(FOVEA, "classify")
     assert offers("fovea", "fovea cl") == {"classify"}
+    assert offers("fovea", "fovea experiment st") == {"start", "stop"}
+    assert offers("fovea", "fovea experiment start --baseline") == {"--baseline-weight"}
+    assert offers("fovea", "fovea experiment start st") == set()
     assert offers("fovea-server", "fovea-server --log-format ") == {"text", "json"}
 
 
@@ -216,3 +226,9 @@ def test_zsh_reads_its_completion():
         subprocess.check_call(["zsh", "--no-rcs", "-n", script])
     text = (DOCUMENTS / "zsh/vendor-completions/_fovea-server").read_text()
     assert all(f"*{flag}[" in text for flag in flags(SERVER))
+    text = (DOCUMENTS / "zsh/vendor-completions/_fovea").read_text()
+    for command in COMMANDS:
+        (branch,) = re.findall(
+            rf"^    '{command}'\)\n(.*?);;", text, re.MULTILINE | re.DOTALL
+        )
+        assert all(f"*{flag}[" in branch for flag in flags(FOVEA, *command.split()))

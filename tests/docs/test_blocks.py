@@ -47,7 +47,7 @@ BEFORE = {
     "README.md": "import torch\nquery, key, value = torch.randn(3, 1, 3, 197, 64)",
     "kernels/README.md": "import torch\nquery, key, value = torch.randn(3, 1, 3, 197, 64)",
     "client/python/README.md": "def camera_frames():\n    yield from ['cat.jpg', 'dog.jpg']",
-    "docs/models.md": "import tritonclient.grpc\nclient = tritonclient.grpc.InferenceServerClient('127.0.0.1:8001')",
+    "docs/models/README.md": "import tritonclient.grpc\nclient = tritonclient.grpc.InferenceServerClient('127.0.0.1:8001')",
     "client/README.md": "const std::string jpeg_bytes;\nconst size_t x = 0, y = 0;\n",
 }
 # In place of the reader's own models and classes: bundled ones.
@@ -58,8 +58,8 @@ SUBSTITUTED = {
 }
 # Fixtures of the servers that pages ask, where it is not `server`, which has the bundled models.
 SERVERS = {
-    "docs/models.md": "sharing",  # loads what it is told to
-    "docs/shared-memory.md": "sharing",
+    "docs/models/README.md": "sharing",  # loads what it is told to
+    "docs/protocol/shared-memory.md": "sharing",
 }
 # Programs that `fovea COMMAND` runs, and that read options of their own.
 OURS = re.compile(r"^fovea(-[a-z]+)?$")

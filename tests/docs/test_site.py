@@ -214,10 +214,10 @@ def test_the_guessed_pages_are_there(pages: dict[str, Page]) -> None:
     assert {
         "first-steps.html",
         "tasks/detection.html",
-        "models.html",
+        "models/index.html",
         "attentions/knn.html",
-        "protocol.html",
-        "operating.html",
+        "protocol/index.html",
+        "operations/index.html",
         "extending/attention.html",
         "results/index.html",
         "decisions/index.html",

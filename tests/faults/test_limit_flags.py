@@ -1,4 +1,4 @@
-"""Rows 13, 14, 37, 38, 39, 52 and 65 of docs/faults.md: that the flags of docs/operating.md's table turn what they name."""
+"""Rows 13, 14, 37, 38, 39, 52 and 65 of docs/faults.md: that the flags of docs/operations/README.md's table turn what they name."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ def test_row_91_what_cannot_be_served_is_said(
         (("shapes", "ska"), "FAILED_PRECONDITION", "model.load_failed"),
         (("shapes", "k?nn"), "FAILED_PRECONDITION", "model.load_failed"),
         (("nobody", "knn:k=9"), "NOT_FOUND", "model."),
-        (("shapes", "x" * 2000), "INVALID_ARGUMENT", "compare.bad_request"),
+        (("shapes", "x" * 2000), "INVALID_ARGUMENT", "serve.bad_request"),
         ((NAME, "dense"), "NOT_FOUND", "model."),
     ):
         check_refused(serve, server, variant, code=code, reason=reason)

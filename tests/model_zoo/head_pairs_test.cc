@@ -1,5 +1,5 @@
 // Every backbone with every head: which pairs run, and why the others are refused when the model
-// loads. docs/pairs.md carries the table, which this test compares with what it finds; with
+// loads. docs/models/pairs.md carries the table, which this test compares with what it finds; with
 // FOVEA_WRITE_PAIRS=1 it writes it there instead.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // Every backbone with every attention, at three input sizes: which pairs run, and why the others
-// are refused when the model loads. docs/pairs.md carries the table, which this test compares with
-// what it finds; with FOVEA_WRITE_PAIRS=1 it writes it there instead.
+// are refused when the model loads. docs/models/pairs.md carries the table, which this test
+// compares with what it finds; with FOVEA_WRITE_PAIRS=1 it writes it there instead.
 #include <ATen/ATen.h>
 #include <c10/core/InferenceMode.h>
 #include <gtest/gtest.h>

@@ -2,15 +2,15 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <limits>
-#include <map>
 
 #include "absl/strings/str_cat.h"
 #include "client/cpp/cli/command_help.h"
 #include "client/cpp/cli/commands.h"
 #include "client/cpp/cli/companion_commands.h"
+#include "client/cpp/cli/experiment_commands.h"
+#include "client/cpp/cli/measuring_commands.h"
+#include "client/cpp/cli/options.h"
 #include "client/cpp/cli/server_access.h"
-#include "client/cpp/cli/text.h"
 
 namespace fovea::client {
 namespace {
@@ -23,7 +23,9 @@ constexpr char kFooter[] = R"(Examples:
   fovea --server gpu-box:8001 classify --model shapes cat.jpg 'pics/*.png'
   fovea detect street.jpg --output found.png
   fovea compare cat.jpg --model shapes --attention knn:k=9
+  fovea sweep --model shapes --over resolution --values 64,128,256
   fovea explain cat.jpg --model shapes --method attribution --output seen/
+  fovea experiment start night --model shapes --arm 'attention=knn:k=9,shadow'
   fovea evaluate --model shapes --model shapes_knn --dataset pictures/
   fovea check models/
   fovea train --out models/finder --data street/ --head mask_rcnn
@@ -42,35 +44,10 @@ struct Options {
   RepositoryOptions load, unload;
   StatsOptions stats;
   CompareOptions compare;
+  SweepOptions sweep;
   ExplainOptions explain;
+  ExperimentOptions experiment;
 };
-
-// A number in [low, high]; the help does not repeat the bounds.
-CLI::Validator InRange(int low, int high) {
-  return CLI::Validator(CLI::Range(low, high)).description("");
-}
-
-void AddTime(CLI::App& command, const std::string& option, absl::Duration& time,
-             const std::string& what) {
-  command
-      .add_option_function<std::string>(
-          option,
-          [&time](const std::string& text) {
-            const auto parsed = ParseTimeout(text);
-            if (!parsed.ok()) throw CLI::ValidationError(std::string(parsed.status().message()));
-            time = *parsed;
-          },
-          absl::StrCat(what, ": seconds, or 500ms, 2m (default: ", absl::FormatDuration(time), ")"))
-      ->type_name("TIME");
-}
-
-void AddTimeout(CLI::App& command, CallOptions& call, const std::string& what) {
-  AddTime(command, "--timeout", call.timeout, what);
-}
-
-void AddJson(CLI::App& command, bool& json) {
-  command.add_flag("--json", json, "Print JSON instead of a table");
-}
 
 // What the commands over images share. `task`: "classifier".
 void AddImages(CLI::App& command, ImagesOptions& options, const std::string& task) {
@@ -108,6 +85,11 @@ void AddRequests(CLI::App& command, ImagesOptions& options) {
       ->check(InRange(1, 256))
       ->type_name("N")
       ->capture_default_str();
+  command
+      .add_option("--experiment-key", options.call.experiment_key,
+                  "While an experiment shares the model's traffic out: requests with one key are "
+                  "answered by one arm (default: those of one API key, or each by chance)")
+      ->type_name("KEY");
   AddJson(command, options.json);
   AddTimeout(command, options.call, "Deadline of each request");
 }
@@ -177,155 +159,6 @@ void AddSegment(CLI::App& app, SegmentOptions& options) {
   AddImages(*command, options, "segmenter");
   AddOutput(*command, options.output);
   AddRequests(*command, options);
-}
-
-void AddCompare(CLI::App& app, CompareOptions& options) {
-  CLI::App* command = AddCommand(
-      app, "compare", "Measure attentions side by side on the same pictures",
-      "  fovea compare cat.jpg --model shapes --attention dense --attention knn:k=9\n"
-      "  fovea compare 'pics/*.jpg' --model dense --model trained_knn --max-time 5m --json\n"
-      "The server runs them in turn on one lane, over the same decoded pictures; it has to be\n"
-      "started with --enable-experiments. The first is the baseline: with one model and one\n"
-      "attention, the model's own. Each round runs every variant twice, there and back in random\n"
-      "order, and the baseline twice more as the control. A verdict needs a control whose\n"
-      "interval holds 1, intervals narrower than 10 %, and times that do not hang together over\n"
-      "too many rounds; until it is there, measuring goes on to the bounds. Without one, it says\n"
-      "why.\n");
-  const auto repeatable = [](CLI::Option* option, const char* type) {
-    option->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)->type_name(type);
-    return option;
-  };
-  command
-      ->add_option("FILE", options.images,
-                   "JPEG, PNG or WebP files, folders or quoted patterns: the rounds take them in "
-                   "turn")
-      ->required()
-      ->type_name("");
-  repeatable(command->add_option("-m,--model", options.models, "NAME or NAME/VERSION; repeatable"),
-             "MODEL")
-      ->required();
-  repeatable(command->add_option("-a,--attention", options.attentions,
-                                 "An attention over the model's weights; repeatable"),
-             "ATTENTION");
-  command->add_option("--rounds", options.rounds, "Rounds before the first look at the verdicts")
-      ->check(InRange(1, 10'000))
-      ->type_name("N")
-      ->capture_default_str();
-  command
-      ->add_option("--max-rounds", options.max_rounds,
-                   "Rounds at most, where there is no verdict yet (default: ten times --rounds)")
-      ->check(InRange(1, 10'000))
-      ->type_name("N");
-  AddTime(*command, "--max-time", options.max_time,
-          "Time after which no round begins, once --rounds are done");
-  command->add_option("--batch", options.batch_size, "Images in a batch: the picture, repeated")
-      ->check(InRange(1, 64))
-      ->type_name("N")
-      ->capture_default_str();
-  command
-      ->add_option("--threads", options.threads,
-                   "Of the server's threads for models (default: all)")
-      ->check(InRange(1, 1024))
-      ->type_name("N");
-  AddJson(*command, options.json);
-  command->add_flag("--csv", options.csv, "Print a row for each variant, for spreadsheets")
-      ->excludes("--json");
-  command
-      ->add_option("--report", options.report,
-                   "Besides, write a page with tables and plots, which needs no other file")
-      ->type_name("FILE.html");
-  DatasetOptions& dataset = options.dataset;
-  CLI::Option* path =
-      command
-          ->add_option("--dataset", dataset.path,
-                       "Besides, measure accuracy, average precision or mIoU of each on a data "
-                       "set, with intervals (runs fovea-evaluate)")
-          ->type_name("DIR");
-  command->add_option("--limit", dataset.limit, "Pictures of it, evenly spread (default: all)")
-      ->check(InRange(1, 1'000'000'000))
-      ->type_name("N")
-      ->needs(path);
-  command
-      ->add_option("--task", dataset.task, "Take it for one of this task (default: told from it)")
-      ->type_name("TASK")
-      ->needs(path);
-  command->add_option("--images", dataset.images, "Where the pictures of COCO's annotations are")
-      ->type_name("DIR")
-      ->needs(path);
-  command
-      ->add_flag("--by-number", dataset.by_number,
-                 "Match its classes and the models' by number, though both have labels")
-      ->needs(path);
-  AddTimeout(*command, options.call, "Deadline of the whole comparison, the data set aside");
-}
-
-void AddExplain(CLI::App& app, ExplainOptions& options) {
-  CLI::App* command = AddCommand(
-      app, "explain", "Show what a model's attention looks at in an image",
-      "  fovea explain cat.jpg --model shapes --output seen/\n"
-      "  fovea explain cat.jpg --model shapes --method rollout --method attribution -o seen/\n"
-      "  fovea explain cat.jpg --model shapes --layer 5 --every-head --at 120,80 -o seen/\n"
-      "  fovea explain cat.jpg --model shapes --attention knn:k=9 --method measures\n"
-      "The server has to be started with --enable-experiments. Methods: maps, the weights of each\n"
-      "layer; rollout, those of all layers one behind the other; attribution and\n"
-      "gradient_rollout, what speaks for a class; measures, a table of four numbers of each\n"
-      "layer and its plot. Pictures are PNG files of the image's size, one for each map.\n");
-  const auto repeatable = [](CLI::Option* option, const char* type) {
-    option->expected(1)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)->type_name(type);
-    return option;
-  };
-  command
-      ->add_option("FILE", options.image,
-                   "A JPEG, PNG or WebP file; - is an image on standard input")
-      ->required()
-      ->type_name("");
-  command->add_option("-m,--model", options.model, "NAME or NAME/VERSION")
-      ->required()
-      ->type_name("MODEL");
-  command->add_option("-a,--attention", options.attention, "Over the model's weights")
-      ->type_name("ATTENTION");
-  static const std::map<std::string, ExplainMethod> kMethods = {
-      {"maps", ExplainMethod::kMaps},
-      {"rollout", ExplainMethod::kRollout},
-      {"attribution", ExplainMethod::kAttribution},
-      {"gradient_rollout", ExplainMethod::kGradientRollout},
-      {"measures", ExplainMethod::kMeasures}};
-  repeatable(command
-                 ->add_option("--method", options.methods,
-                              "maps, rollout, attribution, gradient_rollout, measures; "
-                              "repeatable (default: maps and measures)")
-                 ->transform(CLI::CheckedTransformer(kMethods).description("")),
-             "METHOD");
-  repeatable(command
-                 ->add_option("--layer", options.layers,
-                              "Of maps: this layer, counted from 0; repeatable (default: all)")
-                 ->check(InRange(0, 1'000'000)),
-             "N");
-  CLI::Option* heads =
-      repeatable(command
-                     ->add_option("--head", options.heads,
-                                  "Of maps: this head, counted from 0; repeatable (default: "
-                                  "the mean over all)")
-                     ->check(InRange(0, 1'000'000)),
-                 "N");
-  command->add_flag("--every-head", options.every_head, "Of maps: a picture for each head")
-      ->excludes(heads);
-  command
-      ->add_option("--at", options.place,
-                   "Whose weights are shown: the patch there, in pixels of the image (default: the "
-                   "class token, or the mean over all patches)")
-      ->type_name("X,Y");
-  command
-      ->add_option("--class", options.target_class,
-                   "Of attribution and gradient_rollout: the class's number (default: the most "
-                   "probable one)")
-      ->check(InRange(0, std::numeric_limits<int>::max()))
-      ->type_name("N");
-  command->add_flag("--heat", options.heat, "Draw the colours alone, not over the image");
-  command->add_option("-o,--output", options.output, "The folder for the pictures")
-      ->type_name("FOLDER");
-  AddJson(*command, options.json);
-  AddTimeout(*command, options.call, "Deadline of the request");
 }
 
 void AddModels(CLI::App& app, ModelsOptions& options) {
@@ -398,7 +231,9 @@ void AddCommands(CLI::App& app, Options& options) {
   AddDetect(app, options.detect);
   AddSegment(app, options.segment);
   AddCompare(app, options.compare);
+  AddSweep(app, options.sweep);
   AddExplain(app, options.explain);
+  AddExperimentCommands(app, options.experiment);
   AddCompanionCommand(app, "evaluate");
   AddStats(app, options.stats);
   AddRepositoryCommands(app, options.load, options.unload);
@@ -454,7 +289,11 @@ int RunFovea(const std::vector<std::string>& arguments, const Console& console) 
     if (name == "detect") return RunDetect(client, options.detect, console);
     if (name == "segment") return RunSegment(client, options.segment, console);
     if (name == "compare") return RunCompare(client, options.compare, options.server, console);
+    if (name == "sweep") return RunSweep(client, options.sweep, console);
     if (name == "explain") return RunExplain(client, options.explain, console);
+    if (name == "experiment") {
+      return RunExperimentCommand(client, command, options.experiment, console);
+    }
     if (name == "stats") return RunStats(client, options.stats, console);
     if (name == "load") return RunLoad(client, options.load, console);
     return RunUnload(client, options.unload, console);

@@ -95,6 +95,24 @@ struct CompareOptions {
 ExitCode RunCompare(Client& client, const CompareOptions& options, const ServerAccess& server,
                     const Console& console);
 
+struct SweepOptions {
+  std::string image;                    // a file; "-": standard input; empty: the server's noise
+  std::vector<std::string> models;      // NAME or NAME/VERSION
+  std::vector<std::string> attentions;  // over the weights of each model; none: the models' own
+  SweepAxis over = SweepAxis::kResolution;
+  std::vector<std::string> values;
+  int rounds = 20;
+  absl::Duration max_time = absl::Minutes(5);  // no round but the first begins later than that
+  int batch_size = 1;
+  int threads = 0;  // 0: all of the server's for models
+  bool json = false;
+  bool csv = false;
+  std::string png;     // where plots of it go; empty: nowhere
+  std::string report;  // where a page of it goes; empty: nowhere
+  CallOptions call = {.timeout = absl::Hours(1)};
+};
+ExitCode RunSweep(Client& client, const SweepOptions& options, const Console& console);
+
 struct ExplainOptions {
   std::string image;      // a file; "-": standard input
   std::string model;      // NAME or NAME/VERSION
@@ -110,5 +128,57 @@ struct ExplainOptions {
   CallOptions call = {.timeout = absl::Minutes(2)};
 };
 ExitCode RunExplain(Client& client, const ExplainOptions& options, const Console& console);
+
+struct StartExperimentOptions {
+  ExperimentPlan plan;            // without its model and its arms
+  std::string model;              // NAME
+  double baseline_weight = 1;     // of the traffic, against the arms'
+  std::vector<std::string> arms;  // "attention=knn:k=50,weight=0.1"
+  bool json = false;
+  CallOptions call = {.timeout = absl::Minutes(10)};
+};
+ExitCode RunStartExperiment(Client& client, const StartExperimentOptions& options,
+                            const Console& console);
+
+struct ShowExperimentOptions {
+  std::string name;
+  bool watch = false;  // until it ends
+  absl::Duration every = absl::Seconds(2);
+  bool json = false;
+  CallOptions call;
+};
+ExitCode RunShowExperiment(Client& client, const ShowExperimentOptions& options,
+                           const Console& console);
+
+struct ListExperimentsOptions {
+  bool json = false;
+  CallOptions call;
+};
+ExitCode RunListExperiments(Client& client, const ListExperimentsOptions& options,
+                            const Console& console);
+
+struct StopExperimentOptions {
+  std::string name;
+  bool json = false;
+  CallOptions call;
+};
+ExitCode RunStopExperiment(Client& client, const StopExperimentOptions& options,
+                           const Console& console);
+
+struct DeleteExperimentOptions {
+  std::string name;
+  CallOptions call;
+};
+ExitCode RunDeleteExperiment(Client& client, const DeleteExperimentOptions& options,
+                             const Console& console);
+
+// Of `fovea experiment`, which is followed by one of these.
+struct ExperimentOptions {
+  StartExperimentOptions start;
+  ShowExperimentOptions show;
+  ListExperimentsOptions list;
+  StopExperimentOptions stop;
+  DeleteExperimentOptions remove;
+};
 
 }  // namespace fovea::client

@@ -1,4 +1,3 @@
-#include <fstream>
 #include <optional>
 #include <string>
 #include <utility>
@@ -12,6 +11,7 @@
 #include "client/cpp/cli/dataset_figures.h"
 #include "client/cpp/cli/files.h"
 #include "client/cpp/cli/json.h"
+#include "client/cpp/cli/measuring_progress.h"
 #include "client/cpp/cli/readiness.h"
 #include "client/cpp/cli/text.h"
 
@@ -34,26 +34,6 @@ absl::StatusOr<std::vector<Variant>> VariantsOf(const CompareOptions& options) {
         "there is nothing to compare: give two models or more, or an attention");
   }
   return variants;
-}
-
-void ShowProgress(const CompareProgress& progress, const Console& console) {
-  const char* doing = "waiting for other comparisons";
-  switch (progress.phase) {
-    case CompareProgress::Phase::kWaiting:
-      break;
-    case CompareProgress::Phase::kLoading:
-      doing = "loading";
-      break;
-    case CompareProgress::Phase::kMeasuring:
-      doing = "measuring, round";
-      break;
-    case CompareProgress::Phase::kAnalysing:
-      doing = "analysing";
-      break;
-  }
-  console.err << "\r\033[K" << doing;
-  if (progress.total > 0) console.err << ' ' << progress.done << " of " << progress.total;
-  console.err << std::flush;
 }
 
 struct DatasetOutcome {
@@ -118,23 +98,18 @@ ExitCode RunCompare(Client& client, const CompareOptions& options, const ServerA
     if (!dataset.figures) return static_cast<ExitCode>(dataset.exit_code);
   }
   const DatasetFigures* const figures = dataset.figures ? &*dataset.figures : nullptr;
-  const auto comparison = client.Compare(
-      request,
-      [&](const CompareProgress& progress) {
-        if (console.progress) ShowProgress(progress, console);
-      },
-      options.call);
-  if (console.progress) console.err << "\r\033[K" << std::flush;
+  const auto comparison = [&] {
+    MeasuringProgress progress(console);
+    return client.Compare(request, progress.teller(), options.call);
+  }();
   if (!comparison.ok()) {
     return Report(console, WhyNotReady(client, request.variants.front().model, comparison.status(),
                                        options.call));
   }
   if (!options.report.empty()) {
-    std::ofstream page(options.report, std::ios::binary);
-    page << ComparisonReport(*comparison, paths, figures) << std::flush;
-    if (!page) {
-      return Report(console, absl::InvalidArgumentError("cannot be written"), options.report);
-    }
+    const absl::Status written =
+        WriteFile(options.report, ComparisonReport(*comparison, paths, figures));
+    if (!written.ok()) return Report(console, written);
   }
   if (options.json) {
     console.out << ComparisonJson(*comparison, paths, figures) << '\n';

@@ -1,11 +1,10 @@
 #include "client/cpp/cli/comparison_text.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
+#include "client/cpp/cli/csv.h"
 #include "client/cpp/cli/table.h"
 #include "client/cpp/cli/text.h"
 
@@ -132,22 +131,6 @@ void PrintDataset(const Comparison& comparison, const DatasetFigures& dataset, s
   for (size_t i = 1; i < rows.size(); ++i) table.AddRow(rows[i]);
   out << '\n';
   table.Print(out, colour);
-}
-
-// A field of a CSV file.
-std::string Field(const std::string& text) {
-  if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return quoted + "\"";
-}
-
-std::string Field(double number) {
-  return std::isfinite(number) ? absl::StrCat(number) : std::string();
-}
-
-std::string Field(const std::optional<double>& number) {
-  return number ? Field(*number) : std::string();
 }
 
 }  // namespace
@@ -279,52 +262,51 @@ std::string ComparisonCsv(const Comparison& comparison, const DatasetFigures* da
   for (const ComparedVariant& variant : comparison.variants) {
     const ComparedTime& compute = variant.compute;
     const auto of = [](const std::optional<Estimate>& estimate, double Estimate::*part) {
-      return estimate ? Field((*estimate).*part) : std::string();
+      return estimate ? CsvField((*estimate).*part) : std::string();
     };
     const auto* classes = std::get_if<ClassAgreement>(&variant.agreement);
     const auto* objects = std::get_if<ObjectAgreement>(&variant.agreement);
     const auto* maps = std::get_if<MapAgreement>(&variant.agreement);
     const std::vector<std::string> fields = {
-        Field(variant.model.name),
-        Field(variant.model.version),
-        Field(variant.backbone),
-        Field(variant.attention),
-        Field(variant.weights_of_attention),
+        CsvField(variant.model.name),
+        CsvField(variant.model.version),
+        CsvField(variant.backbone),
+        CsvField(variant.attention),
+        CsvField(variant.weights_of_attention),
         variant.untrained ? "true" : "false",
-        Field(compute.ms.median),
-        Field(compute.ms.lower),
-        Field(compute.ms.upper),
+        CsvField(compute.ms.median),
+        CsvField(compute.ms.lower),
+        CsvField(compute.ms.upper),
         of(compute.ratio, &Estimate::value),
         of(compute.ratio, &Estimate::lower),
         of(compute.ratio, &Estimate::upper),
         of(compute.difference_ms, &Estimate::value),
         VerdictText(compute.verdict),
-        Field(variant.decode_ms.median),
-        Field(variant.preprocess_ms.median),
-        Field(variant.postprocess_ms.median),
-        Field(variant.attention_ms.median),
-        Field(variant.images_per_second),
+        CsvField(variant.decode_ms.median),
+        CsvField(variant.preprocess_ms.median),
+        CsvField(variant.postprocess_ms.median),
+        CsvField(variant.attention_ms.median),
+        CsvField(variant.images_per_second),
         absl::StrCat(variant.peak_bytes),
         absl::StrCat(variant.weight_bytes),
         absl::StrCat(variant.parameters),
         absl::StrCat(variant.multiply_adds),
         classes ? absl::StrCat(classes->same_top1) : "",
-        classes ? Field(classes->top5_overlap) : "",
-        classes ? Field(classes->kl_divergence) : "",
-        classes ? Field(classes->max_confidence_difference) : "",
+        classes ? CsvField(classes->top5_overlap) : "",
+        classes ? CsvField(classes->kl_divergence) : "",
+        classes ? CsvField(classes->max_confidence_difference) : "",
         objects ? absl::StrCat(objects->objects) : "",
         objects ? absl::StrCat(objects->matched) : "",
-        objects ? Field(objects->mean_box_iou) : "",
-        objects ? Field(objects->mean_mask_iou) : "",
-        maps ? Field(maps->same_pixels) : "",
-        maps ? Field(maps->mean_iou) : "",
-        Field(variant.feature_cosine)};
-    absl::StrAppend(&csv, absl::StrJoin(fields, ","));
+        objects ? CsvField(objects->mean_box_iou) : "",
+        objects ? CsvField(objects->mean_mask_iou) : "",
+        maps ? CsvField(maps->same_pixels) : "",
+        maps ? CsvField(maps->mean_iou) : "",
+        CsvField(variant.feature_cosine)};
     if (dataset != nullptr) {
       const size_t place = static_cast<size_t>(&variant - comparison.variants.data());
-      absl::StrAppend(&csv, ",", absl::StrJoin(DatasetFields(*dataset, place), ","));
+      for (std::string& field : DatasetFields(*dataset, place)) fields.push_back(std::move(field));
     }
-    csv += "\r\n";
+    csv += CsvRow(fields);
   }
   return csv;
 }

@@ -81,6 +81,13 @@ std::string ThreadsText(int threads) {
   return absl::StrCat(" on ", threads, threads == 1 ? " thread" : " threads");
 }
 
+// Empty where no experiment has the model's traffic.
+std::string ArmText(const Receipt& receipt) {
+  if (receipt.experiment.empty()) return "";
+  return absl::StrCat("; experiment ", Printable(receipt.experiment), ": ",
+                      Printable(receipt.experiment_arm));
+}
+
 std::string ReceiptText(const Receipt& receipt) {
   std::string text;
   for (size_t i = 0; i < kStageNames.size(); ++i) {
@@ -88,7 +95,8 @@ std::string ReceiptText(const Receipt& receipt) {
   }
   return absl::StrCat(text, "total ", Milliseconds(receipt.total()), " ms; batch of ",
                       receipt.batch_size, ThreadsText(receipt.batch_threads), ", peak ",
-                      Mebibytes(static_cast<double>(receipt.batch_peak_bytes)), " MiB");
+                      Mebibytes(static_cast<double>(receipt.batch_peak_bytes)), " MiB",
+                      ArmText(receipt));
 }
 
 std::string ShapeText(const std::vector<int64_t>& shape) {

@@ -25,7 +25,8 @@ std::string LabelOf(const ClassScore& score);
 std::string LabelOf(const Detection& detection);
 std::string LabelOf(const ClassArea& area);
 
-// A line of the stages and what they add up to, in milliseconds, the batch and its memory.
+// A line of the stages and what they add up to, in milliseconds, the batch and its memory, and the
+// arm of an experiment that answered.
 std::string ReceiptText(const Receipt& receipt);
 
 // "3x224x224" of [-1, 3, 224, 224]: the batch's dimension is left out, and any size is "?".

@@ -12,7 +12,7 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Iterable
-from typing import Any, Self, Unpack
+from typing import Any, Self, TypeVar, Unpack
 
 import grpc
 import grpc.aio
@@ -27,6 +27,15 @@ from fovea.comparison_request import (
     to_serve,
 )
 from fovea.errors import Error, check_timeout, error_of_call
+from fovea.experiment import (
+    Experiment,
+    ExperimentArm,
+    ExperimentPlan,
+    GuardRails,
+    experiment_of,
+    experiments_of,
+    to_start,
+)
 from fovea.pictures import Picture
 from fovea.requests import (
     ClassifyOptions,
@@ -39,6 +48,11 @@ from fovea.requests import (
 )
 from fovea.results import Answer, Classification, Detections, Result, Segmentation
 from fovea.serving import AsyncServing, served_in
+from fovea.sweep import Sweep
+from fovea.sweep_request import SweepOptions, sweep_in, to_sweep
+from fovea.v1 import experiment_pb2
+
+Outcome = TypeVar("Outcome", Comparison, Sweep)
 
 
 class AsyncClient:
@@ -85,7 +99,13 @@ class AsyncClient:
             self._channel.stream_stream, connection.STREAM_IMAGES
         )
         self._compare = self._method(self._channel.unary_stream, connection.COMPARE)
+        self._sweep = self._method(self._channel.unary_stream, connection.SWEEP)
         self._serve = self._method(self._channel.unary_stream, connection.SERVE)
+        self._start_experiment = self._method(one, connection.START_EXPERIMENT)
+        self._get_experiment = self._method(one, connection.GET_EXPERIMENT)
+        self._list_experiments = self._method(one, connection.LIST_EXPERIMENTS)
+        self._stop_experiment = self._method(one, connection.STOP_EXPERIMENT)
+        self._delete_experiment = self._method(one, connection.DELETE_EXPERIMENT)
         self._closed = False
 
     async def close(self) -> None:
@@ -104,36 +124,39 @@ class AsyncClient:
         model: str,
         pictures: Iterable[Picture],
         *,
+        experiment_key: str = "",
         timeout: float | None = None,
         **options: Unpack[ClassifyOptions],
     ) -> Answer[Classification]:
         """As Client.classify, with its options."""
         request = await asyncio.to_thread(to_classify, model, pictures, **options)
-        return await self._ask(self._classify, request, timeout)
+        return await self._ask(self._classify, request, experiment_key, timeout)
 
     async def detect(
         self,
         model: str,
         pictures: Iterable[Picture],
         *,
+        experiment_key: str = "",
         timeout: float | None = None,
         **options: Unpack[DetectOptions],
     ) -> Answer[Detections]:
         """As Client.detect, with its options."""
         request = await asyncio.to_thread(to_detect, model, pictures, **options)
-        return await self._ask(self._detect, request, timeout)
+        return await self._ask(self._detect, request, experiment_key, timeout)
 
     async def segment(
         self,
         model: str,
         pictures: Iterable[Picture],
         *,
+        experiment_key: str = "",
         timeout: float | None = None,
         **options: Unpack[SegmentOptions],
     ) -> Answer[Segmentation]:
         """As Client.segment, with its options."""
         request = await asyncio.to_thread(to_segment, model, pictures, **options)
-        return await self._ask(self._segment, request, timeout)
+        return await self._ask(self._segment, request, experiment_key, timeout)
 
     def stream(
         self, *, in_order: bool = True, ahead: int = 128, timeout: float | None = None
@@ -163,12 +186,43 @@ class AsyncClient:
         """As Client.compare, with its options."""
         check_timeout(timeout)
         request = await asyncio.to_thread(to_compare, models, pictures, **options)
-        call = self._begin(self._compare, request, timeout)
+        return await self._experiment(
+            self._compare, request, comparison_in, progress, timeout, "comparison"
+        )
+
+    async def sweep(
+        self,
+        models: str | Variant | Iterable[str | Variant],
+        over: str,
+        values: Iterable[str | float],
+        *,
+        progress: Callable[[Progress], object] | None = None,
+        timeout: float | None = None,
+        **options: Unpack[SweepOptions],
+    ) -> Sweep:
+        """As Client.sweep, with its options."""
+        check_timeout(timeout)
+        request = await asyncio.to_thread(to_sweep, models, over, values, **options)
+        return await self._experiment(
+            self._sweep, request, sweep_in, progress, timeout, "sweep"
+        )
+
+    async def _experiment(
+        self,
+        method: Any,
+        request: Any,
+        read: Callable[[Any, Callable[[Progress], object] | None], Outcome | None],
+        progress: Callable[[Progress], object] | None,
+        timeout: float | None,
+        what: str,
+    ) -> Outcome:
+        """Of a call that tells how it goes on, what `read` makes of its last message."""
+        call = self._begin(method, request, timeout)
         try:
             async for message in call:
-                comparison = comparison_in(message, progress)
-                if comparison is not None:
-                    return comparison
+                outcome = read(message, progress)
+                if outcome is not None:
+                    return outcome
         except grpc.RpcError as error:
             raise error_of_call(error, self._address.target, timeout) from error
         except asyncio.CancelledError:
@@ -176,7 +230,7 @@ class AsyncClient:
             raise
         finally:
             call.cancel()  # nothing, where it has ended
-        raise Error("INTERNAL", "", "the server ended without a comparison")
+        raise Error("INTERNAL", "", f"the server ended without a {what}")
 
     async def serve(
         self,
@@ -207,6 +261,64 @@ class AsyncClient:
                 call.cancel()
         raise Error("INTERNAL", "", "the server ended without serving anything")
 
+    async def start_experiment(
+        self,
+        name: str,
+        model: str,
+        arms: Iterable[ExperimentArm],
+        *,
+        guard_rails: GuardRails | None = None,
+        error_probability: float = 0,
+        latency_margin: float = 0,
+        disagreement_margin: float = 0,
+        timeout: float | None = None,
+    ) -> Experiment:
+        """As Client.start_experiment."""
+        check_timeout(timeout)
+        plan = ExperimentPlan(
+            name=name,
+            model_name=model,
+            arms=list(arms),
+            guard_rails=guard_rails or GuardRails(),
+            error_probability=error_probability,
+            latency_margin=latency_margin,
+            disagreement_margin=disagreement_margin,
+        )
+        return experiment_of(
+            await self._call(self._start_experiment, to_start(plan), timeout)
+        )
+
+    async def experiment(
+        self, name: str, *, timeout: float | None = None
+    ) -> Experiment:
+        """As Client.experiment."""
+        request = experiment_pb2.GetExperimentRequest(name=name)
+        timeout = self._address.timeout_of(timeout)
+        return experiment_of(await self._call(self._get_experiment, request, timeout))
+
+    async def experiments(self, *, timeout: float | None = None) -> list[Experiment]:
+        """As Client.experiments."""
+        request = experiment_pb2.ListExperimentsRequest()
+        timeout = self._address.timeout_of(timeout)
+        answer = await self._call(self._list_experiments, request, timeout)
+        return experiments_of(answer.experiments)
+
+    async def stop_experiment(
+        self, name: str, *, timeout: float | None = None
+    ) -> Experiment:
+        """As Client.stop_experiment."""
+        request = experiment_pb2.StopExperimentRequest(name=name)
+        timeout = self._address.timeout_of(timeout)
+        return experiment_of(await self._call(self._stop_experiment, request, timeout))
+
+    async def delete_experiment(
+        self, name: str, *, timeout: float | None = None
+    ) -> None:
+        """As Client.delete_experiment."""
+        request = experiment_pb2.DeleteExperimentRequest(name=name)
+        timeout = self._address.timeout_of(timeout)
+        await self._call(self._delete_experiment, request, timeout)
+
     def _method(self, kind: Callable[..., Any], method: connection.Method) -> Any:
         return kind(method.path, **method.codecs())
 
@@ -214,25 +326,38 @@ class AsyncClient:
         if self._closed:
             raise connection.closed()
 
-    def _begin(self, method: Any, message: Any, timeout: float | None) -> Any:
+    def _begin(
+        self, method: Any, message: Any, timeout: float | None, experiment_key: str = ""
+    ) -> Any:
         self._check_open()
-        return method(message, timeout=timeout, metadata=self._address.metadata())
+        metadata = self._address.metadata(experiment_key)
+        return method(message, timeout=timeout, metadata=metadata)
 
     async def _ask(
-        self, method: Any, request: Request[Result], timeout: float | None
+        self,
+        method: Any,
+        request: Request[Result],
+        experiment_key: str,
+        timeout: float | None,
     ) -> Answer[Result]:
         timeout = self._address.timeout_of(timeout)
         start = time.monotonic()
-        call = self._begin(method, request.message, timeout)
+        response = await self._call(method, request.message, timeout, experiment_key)
+        return request.expected.answer_of(response, time.monotonic() - start)
+
+    async def _call(
+        self, method: Any, message: Any, timeout: float | None, experiment_key: str = ""
+    ) -> Any:
+        """The answer to a message. Error: the server's, or why there is none."""
+        call = self._begin(method, message, timeout, experiment_key)
         try:
-            response = await call
+            return await call
         except grpc.RpcError as error:
             raise error_of_call(error, self._address.target, timeout) from error
         except asyncio.CancelledError:
             call.cancel()
             self._raise_if_closed()
             raise
-        return request.expected.answer_of(response, time.monotonic() - start)
 
     def _raise_if_closed(self) -> None:
         """Of a call that was cancelled: by `close`, or with the task that awaits it, which it leaves alone."""

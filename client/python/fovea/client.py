@@ -17,7 +17,7 @@ import functools
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import grpc
 
@@ -45,6 +45,17 @@ from fovea.comparison_request import (
     variants_of,
 )
 from fovea.errors import Error, TimedOut, Unreachable, check_timeout, error_of_call
+from fovea.experiment import (
+    ArmReport,
+    Experiment,
+    ExperimentArm,
+    ExperimentPlan,
+    GuardRails,
+    SequentialTest,
+    experiment_of,
+    experiments_of,
+    to_start,
+)
 from fovea.image_stream import ImageStream, StreamedAnswer
 from fovea.pictures import Picture
 from fovea.requests import Request, to_classify, to_detect, to_segment
@@ -60,10 +71,14 @@ from fovea.results import (
     Segmentation,
 )
 from fovea.serving import ServedVariant, Serving, served_in
+from fovea.sweep import FittedExponent, Sweep, SweptCurve, SweptPoint
+from fovea.sweep_request import sweep_in, to_sweep
+from fovea.v1 import experiment_pb2
 
 __all__ = [
     "STAGES",
     "Answer",
+    "ArmReport",
     "AsyncClient",
     "AsyncImageStream",
     "BriefAnswer",
@@ -78,6 +93,11 @@ __all__ = [
     "Detections",
     "Error",
     "Estimate",
+    "Experiment",
+    "ExperimentArm",
+    "ExperimentPlan",
+    "FittedExponent",
+    "GuardRails",
     "ImageStream",
     "InstanceMask",
     "MapAgreement",
@@ -87,13 +107,19 @@ __all__ = [
     "Quartiles",
     "Receipt",
     "Segmentation",
+    "SequentialTest",
     "ServedVariant",
     "Serving",
     "StreamedAnswer",
+    "Sweep",
+    "SweptCurve",
+    "SweptPoint",
     "TimedOut",
     "Unreachable",
     "Variant",
 ]
+
+Outcome = TypeVar("Outcome", Comparison, Sweep)
 
 
 class Client:
@@ -153,7 +179,13 @@ class Client:
             self._channel.stream_stream, connection.STREAM_IMAGES
         )
         self._compare = self._method(self._channel.unary_stream, connection.COMPARE)
+        self._sweep = self._method(self._channel.unary_stream, connection.SWEEP)
         self._serve = self._method(self._channel.unary_stream, connection.SERVE)
+        self._start_experiment = self._method(one, connection.START_EXPERIMENT)
+        self._get_experiment = self._method(one, connection.GET_EXPERIMENT)
+        self._list_experiments = self._method(one, connection.LIST_EXPERIMENTS)
+        self._stop_experiment = self._method(one, connection.STOP_EXPERIMENT)
+        self._delete_experiment = self._method(one, connection.DELETE_EXPERIMENT)
 
     def close(self) -> None:
         """Ends the calls that are running, and refuses new ones, with CANCELLED."""
@@ -173,13 +205,19 @@ class Client:
         top_k: int = 5,
         version: str = "",
         priority: int = 0,
+        experiment_key: str = "",
         timeout: float | None = None,
     ) -> Answer[Classification]:
-        """The `top_k` most probable classes of each picture. They share one batch."""
+        """The `top_k` most probable classes of each picture. They share one batch.
+
+        experiment_key, here and below: while an experiment shares the model's traffic out, requests with the same key are
+        answered by the same arm. Printable ASCII; empty: the name of the API key or certificate stands for it, and of
+        callers without one each request goes by chance.
+        """
         request = to_classify(
             model, pictures, top_k=top_k, version=version, priority=priority
         )
-        return self._ask(self._classify, request, timeout)
+        return self._ask(self._classify, request, experiment_key, timeout)
 
     def detect(
         self,
@@ -192,6 +230,7 @@ class Client:
         masks: bool = False,
         version: str = "",
         priority: int = 0,
+        experiment_key: str = "",
         timeout: float | None = None,
     ) -> Answer[Detections]:
         """The objects in each picture.
@@ -210,7 +249,7 @@ class Client:
             version=version,
             priority=priority,
         )
-        return self._ask(self._detect, request, timeout)
+        return self._ask(self._detect, request, experiment_key, timeout)
 
     def segment(
         self,
@@ -220,13 +259,14 @@ class Client:
         confidence: bool = False,
         version: str = "",
         priority: int = 0,
+        experiment_key: str = "",
         timeout: float | None = None,
     ) -> Answer[Segmentation]:
         """A class for each pixel of each picture. confidence: besides, how sure the model is of it."""
         request = to_segment(
             model, pictures, confidence=confidence, version=version, priority=priority
         )
-        return self._ask(self._segment, request, timeout)
+        return self._ask(self._segment, request, experiment_key, timeout)
 
     def stream(
         self, *, in_order: bool = True, ahead: int = 128, timeout: float | None = None
@@ -305,13 +345,72 @@ class Client:
             from fovea.evaluation.evaluate import evaluate
 
             report = evaluate(self, variants, dataset, limit=limit)
+        comparison = self._experiment(
+            self._compare, request, comparison_in, progress, timeout, "comparison"
+        )
+        return dataclasses.replace(comparison, dataset=report)
+
+    def sweep(
+        self,
+        models: str | Variant | Iterable[str | Variant],
+        over: str,
+        values: Iterable[str | float],
+        *,
+        attentions: Iterable[str] = (),
+        picture: Picture | None = None,
+        rounds: int = 0,
+        max_seconds: float | None = None,
+        batch_size: int = 0,
+        threads: int = 0,
+        id: str = "",
+        progress: Callable[[Progress], object] | None = None,
+        timeout: float | None = None,
+    ) -> Sweep:
+        """How costs grow: a point for each value of each variant, measured in turn by the server, and exponents fitted.
+
+        models, attentions: as compare's; one to eight variants come of it, a curve each. over: "resolution", "batch", "k",
+        "temperature", "heads", "threads" or "precision". values: 1 to 32: sides in pixels, images, counts of keys (9) or shares of
+        them (0.5), numbers, "FP32" and "BF16". Of k, temperature and heads a variant's attention gets the value as an option: in the
+        place of "{}", or behind its other options. picture: that batches are made of; None: noise.
+        rounds: in which each point runs twice; 0: 20. max_seconds: after which no round begins; None: five minutes.
+        batch_size, threads, progress, timeout: as compare's. A point that cannot be built, or that models would wait for too long,
+        says so (`failure`), and the others go on.
+        UNIMPLEMENTED: the server was not started with --enable-experiments.
+        """
+        check_timeout(timeout)
+        request = to_sweep(
+            models,
+            over,
+            values,
+            attentions=attentions,
+            picture=picture,
+            rounds=rounds,
+            max_seconds=max_seconds,
+            batch_size=batch_size,
+            threads=threads,
+            id=id,
+        )
+        return self._experiment(
+            self._sweep, request, sweep_in, progress, timeout, "sweep"
+        )
+
+    def _experiment(
+        self,
+        method: Any,
+        request: Any,
+        read: Callable[[Any, Callable[[Progress], object] | None], Outcome | None],
+        progress: Callable[[Progress], object] | None,
+        timeout: float | None,
+        what: str,
+    ) -> Outcome:
+        """Of a call that tells how it goes on, what `read` makes of its last message."""
         call = None
         try:
-            call = self._compare(request, timeout=timeout)
+            call = method(request, timeout=timeout)
             for message in call:
-                comparison = comparison_in(message, progress)
-                if comparison is not None:
-                    return dataclasses.replace(comparison, dataset=report)
+                outcome = read(message, progress)
+                if outcome is not None:
+                    return outcome
         except grpc.RpcError as error:
             raise error_of_call(error, self._address.target, timeout) from error
         except ValueError as error:  # gRPC's, of a channel that is closed
@@ -321,7 +420,7 @@ class Client:
         finally:
             if call is not None:
                 call.cancel()  # nothing, where it has ended
-        raise Error("INTERNAL", "", "the server ended without a comparison")
+        raise Error("INTERNAL", "", f"the server ended without a {what}")
 
     def serve(
         self,
@@ -360,19 +459,91 @@ class Client:
                 call.cancel()
         raise Error("INTERNAL", "", "the server ended without serving anything")
 
+    def start_experiment(
+        self,
+        name: str,
+        model: str,
+        arms: Iterable[ExperimentArm],
+        *,
+        guard_rails: GuardRails | None = None,
+        error_probability: float = 0,
+        latency_margin: float = 0,
+        disagreement_margin: float = 0,
+        timeout: float | None = None,
+    ) -> Experiment:
+        """Shares a model's traffic out between variants of it, or copies it to them, until the experiment ends.
+
+        model: whose traffic it is: requests that name it and no version. arms: two to eight; the first is the baseline, which
+        the others are tested against. guard_rails: what ends it; None: the server's own. error_probability: that any of the
+        intervals ever misses the truth, however often they are looked at; 0: 0.05. latency_margin, disagreement_margin: up
+        to which a ratio of latencies, and a share of other answers, is as good as the same; 0: 0.05.
+        timeout: seconds, in which the arms are loaded; None: any time, not the client's own.
+        ALREADY_EXISTS: there is one of that name, or another one has the model's traffic. UNIMPLEMENTED: the server was not
+        started with --enable-experiments.
+        """
+        check_timeout(timeout)
+        plan = ExperimentPlan(
+            name=name,
+            model_name=model,
+            arms=list(arms),
+            guard_rails=guard_rails or GuardRails(),
+            error_probability=error_probability,
+            latency_margin=latency_margin,
+            disagreement_margin=disagreement_margin,
+        )
+        return experiment_of(
+            self._call(self._start_experiment, to_start(plan), timeout)
+        )
+
+    def experiment(self, name: str, *, timeout: float | None = None) -> Experiment:
+        """How it stands: it may be looked at, and acted upon, at any time. NOT_FOUND: none has that name."""
+        request = experiment_pb2.GetExperimentRequest(name=name)
+        timeout = self._address.timeout_of(timeout)
+        return experiment_of(self._call(self._get_experiment, request, timeout))
+
+    def experiments(self, *, timeout: float | None = None) -> list[Experiment]:
+        """All of the server's, those that have ended too, by name."""
+        request = experiment_pb2.ListExperimentsRequest()
+        timeout = self._address.timeout_of(timeout)
+        answer = self._call(self._list_experiments, request, timeout)
+        return experiments_of(answer.experiments)
+
+    def stop_experiment(self, name: str, *, timeout: float | None = None) -> Experiment:
+        """Ends it: all traffic goes to the baseline. One that has ended stays as it is. NOT_FOUND: none has that name."""
+        request = experiment_pb2.StopExperimentRequest(name=name)
+        timeout = self._address.timeout_of(timeout)
+        return experiment_of(self._call(self._stop_experiment, request, timeout))
+
+    def delete_experiment(self, name: str, *, timeout: float | None = None) -> None:
+        """Forgets one that has ended. NOT_FOUND: none has that name; FAILED_PRECONDITION: it runs."""
+        request = experiment_pb2.DeleteExperimentRequest(name=name)
+        timeout = self._address.timeout_of(timeout)
+        self._call(self._delete_experiment, request, timeout)
+
     def _method(self, kind: Callable[..., Any], method: connection.Method) -> Any:
         call = kind(method.path, **method.codecs())
         return functools.partial(call, metadata=self._address.metadata())
 
     def _ask(
-        self, method: Any, request: Request[Result], timeout: float | None
+        self,
+        method: Any,
+        request: Request[Result],
+        experiment_key: str,
+        timeout: float | None,
     ) -> Answer[Result]:
         timeout = self._address.timeout_of(timeout)
+        metadata = self._address.metadata(experiment_key)
         start = time.monotonic()
+        response = self._call(method, request.message, timeout, metadata=metadata)
+        return request.expected.answer_of(response, time.monotonic() - start)
+
+    def _call(
+        self, method: Any, message: Any, timeout: float | None, **more: Any
+    ) -> Any:
+        """The answer to a message. Error: the server's, or why there is none."""
         try:
-            response = method(request.message, timeout=timeout)
+            return method(message, timeout=timeout, **more)
         except grpc.RpcError as error:
             raise error_of_call(error, self._address.target, timeout) from error
         except ValueError as error:  # gRPC's, of a channel that is closed
             raise connection.closed() from error
-        return request.expected.answer_of(response, time.monotonic() - start)

@@ -163,7 +163,7 @@ class Comparison:
 
         "dataset", where there is one, is as `fovea evaluate --json` prints it.
         """
-        found: dict[str, Any] = _without_none(
+        found: dict[str, Any] = without_none(
             dataclasses.asdict(dataclasses.replace(self, dataset=None))
         )
         if self.dataset is not None:
@@ -199,7 +199,7 @@ class Comparison:
         import pandas
 
         whole = self.to_dict()
-        rows = [_flat(variant) for variant in whole.pop("variants")]
+        rows = [flat(variant) for variant in whole.pop("variants")]
         if whole.pop("dataset", None) is not None:
             for row, figures in zip(rows, self.dataset.rows(), strict=True):
                 row |= {f"dataset_{name}": value for name, value in figures.items()}
@@ -207,7 +207,7 @@ class Comparison:
             del row["answers"]  # a list for each image
         frame = pandas.DataFrame(rows)
         del whole["images"]
-        frame.attrs.update(_flat(whole))
+        frame.attrs.update(flat(whole))
         return frame
 
     def __str__(self) -> str:
@@ -247,10 +247,10 @@ def _variant_of(message: Any) -> ComparedVariant:
         weights_of_attention=message.weights_of_attention,
         untrained=message.untrained,
         compute=_time_of(message.compute),
-        postprocess_ms=_quartiles_of(message.postprocess_ms),
-        decode_ms=_quartiles_of(message.decode_ms),
-        preprocess_ms=_quartiles_of(message.preprocess_ms),
-        attention_ms=_quartiles_of(message.attention_ms),
+        postprocess_ms=quartiles_of(message.postprocess_ms),
+        decode_ms=quartiles_of(message.decode_ms),
+        preprocess_ms=quartiles_of(message.preprocess_ms),
+        attention_ms=quartiles_of(message.attention_ms),
         images_per_second=message.images_per_second,
         peak_bytes=message.peak_bytes,
         weight_bytes=message.weight_bytes,
@@ -270,18 +270,18 @@ def _time_of(message: Any) -> ComparedTime:
     names = comparison_pb2.Verdict
     verdict = names.Name(message.verdict) if message.verdict in names.values() else ""
     return ComparedTime(
-        ms=_quartiles_of(message.ms),
-        ratio=_estimate_of(message, "ratio"),
-        difference_ms=_estimate_of(message, "difference_ms"),
+        ms=quartiles_of(message.ms),
+        ratio=estimate_of(message, "ratio"),
+        difference_ms=estimate_of(message, "difference_ms"),
         verdict="" if verdict == "VERDICT_UNSPECIFIED" else verdict,
     )
 
 
-def _quartiles_of(message: Any) -> Quartiles:
+def quartiles_of(message: Any) -> Quartiles:
     return Quartiles(message.lower, message.median, message.upper)
 
 
-def _estimate_of(message: Any, name: str) -> Estimate | None:
+def estimate_of(message: Any, name: str) -> Estimate | None:
     if not message.HasField(name):
         return None
     found = getattr(message, name)
@@ -319,23 +319,23 @@ def _optional(message: Any, name: str) -> Any:
     return getattr(message, name) if message.HasField(name) else None
 
 
-def _without_none(value: Any) -> Any:
+def without_none(value: Any) -> Any:
     if isinstance(value, dict):
         return {
-            name: _without_none(one)
+            name: without_none(one)
             for name, one in value.items()
             if one is not None and (name, one) != ("verdict", "")
         }
     if isinstance(value, list):
-        return [_without_none(one) for one in value]
+        return [without_none(one) for one in value]
     return value
 
 
-def _flat(fields: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
+def flat(fields: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
     for name, value in fields.items():
         if isinstance(value, dict):
-            flat |= _flat(value, f"{prefix}{name}_")
+            found |= flat(value, f"{prefix}{name}_")
         else:
-            flat[prefix + name] = value
-    return flat
+            found[prefix + name] = value
+    return found

@@ -12,7 +12,7 @@ import grpc
 
 from fovea.errors import Error, check_timeout
 from fovea.retry import channel_options
-from fovea.v1 import comparison_pb2, vision_pb2
+from fovea.v1 import comparison_pb2, experiment_pb2, vision_pb2
 
 _MAX_MESSAGE_BYTES = 256 << 20
 
@@ -40,6 +40,17 @@ STREAM_IMAGES = Method(
 )
 SERVE = Method("/fovea.v1.ComparisonService/Serve", comparison_pb2.ServeResponse)
 COMPARE = Method("/fovea.v1.ComparisonService/Compare", comparison_pb2.CompareResponse)
+SWEEP = Method("/fovea.v1.ComparisonService/Sweep", comparison_pb2.SweepResponse)
+_EXPERIMENTS = "/fovea.v1.ExperimentService"
+START_EXPERIMENT = Method(f"{_EXPERIMENTS}/StartExperiment", experiment_pb2.Experiment)
+GET_EXPERIMENT = Method(f"{_EXPERIMENTS}/GetExperiment", experiment_pb2.Experiment)
+LIST_EXPERIMENTS = Method(
+    f"{_EXPERIMENTS}/ListExperiments", experiment_pb2.ListExperimentsResponse
+)
+STOP_EXPERIMENT = Method(f"{_EXPERIMENTS}/StopExperiment", experiment_pb2.Experiment)
+DELETE_EXPERIMENT = Method(
+    f"{_EXPERIMENTS}/DeleteExperiment", experiment_pb2.DeleteExperimentResponse
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,9 +93,16 @@ class Address:
             *channel_options(self.max_attempts, self.balance),
         ]
 
-    def metadata(self) -> list[tuple[str, str]]:
-        """Of every call."""
-        return [("authorization", f"Bearer {self.api_key}")] if self.api_key else []
+    def metadata(self, experiment_key: str = "") -> list[tuple[str, str]]:
+        """Of every call. ValueError: `experiment_key` cannot be sent."""
+        found = [("authorization", f"Bearer {self.api_key}")] if self.api_key else []
+        if experiment_key:
+            if not re.fullmatch("[ -~]+", experiment_key):
+                raise ValueError(
+                    f"experiment_key is {experiment_key!r}: it must be printable ASCII"
+                )
+            found.append(("fovea-experiment-key", experiment_key))
+        return found
 
     def timeout_of(self, timeout: float | None) -> float | None:
         """Of a call with this one of its own. ValueError: it is not above zero."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from fovea.published.checkpoint import Weights
     from fovea.published.model import PublishedModel
 
 EXIT_OK, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
@@ -199,7 +200,7 @@ def _image_size(text: str) -> tuple[int, int]:
     return sides[0], sides[-1]
 
 
-def _summary(weights: dict, kind: str) -> str:
+def _summary(weights: Weights, kind: str) -> str:
     parameters = sum(tensor.numel() for tensor in weights.values())
     mebibytes = (
         sum(tensor.numel() * tensor.element_size() for tensor in weights.values())

@@ -64,7 +64,7 @@ class LayerMeasures:
 
 
 class Model:
-    """A version of a model's folder (docs/models.md), loaded.
+    """A version of a model's folder (docs/models/README.md), loaded.
 
     Prepared, as the server runs it: packed weights, every input size of its description, no gradients. Not prepared, as
     `fovea train` has it: on the CPU, in fp32, at its own input size, its parameters PyTorch's, gradients through every

@@ -37,6 +37,9 @@ class Receipt:
     # Most that the whole batch's tensors held at one time, without the weights.
     batch_peak_bytes: int
     padding: float  # the share of the model's input that shows nothing of the pictures
+    # The experiment that chose who answers, and the arm that it chose: "MODEL/ATTENTION". Empty: none has the traffic.
+    experiment: str
+    experiment_arm: str
 
     @property
     def total_seconds(self) -> float:
@@ -179,4 +182,6 @@ def receipt_of(receipt: Any) -> Receipt:
         batch_threads=receipt.batch_threads,
         batch_peak_bytes=receipt.batch_peak_bytes,
         padding=receipt.padding,
+        experiment=receipt.experiment,
+        experiment_arm=receipt.experiment_arm,
     )

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, Self
 
 from fovea.comparison import Progress
-from fovea.comparison_request import progress_of
+from fovea.comparison_request import tell
 from fovea.errors import Error
 
 
@@ -82,6 +82,5 @@ def served_in(
         ]
     if kind != "progress":
         raise Error("INTERNAL", "", "the server's message tells nothing")
-    if progress is not None:
-        progress(progress_of(message.progress))
+    tell(message.progress, progress)
     return None

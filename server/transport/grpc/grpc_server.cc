@@ -18,6 +18,7 @@
 #include "server/transport/connections/connection_listener.h"
 #include "server/transport/grpc/close_connections.h"
 #include "server/transport/grpc/comparison_service.h"
+#include "server/transport/grpc/experiment_service.h"
 #include "server/transport/grpc/health_service.h"
 #include "server/transport/grpc/infer_exchange.h"
 #include "server/transport/grpc/infer_stream.h"
@@ -36,6 +37,7 @@ constexpr std::string_view kServices[] = {
     inference::GRPCInferenceService::service_full_name(),
     v1::VisionService::service_full_name(),
     v1::ComparisonService::service_full_name(),
+    v1::ExperimentService::service_full_name(),
     grpc::health::v1::Health::service_full_name(),
     reflection::v1::ServerReflection::service_full_name(),
     reflection::v1alpha::ServerReflection::service_full_name()};
@@ -43,7 +45,7 @@ constexpr std::string_view kServices[] = {
 // What health tells of beside the server and its models.
 constexpr std::string_view kHealthServices[] = {
     inference::GRPCInferenceService::service_full_name(), v1::VisionService::service_full_name(),
-    v1::ComparisonService::service_full_name()};
+    v1::ComparisonService::service_full_name(), v1::ExperimentService::service_full_name()};
 
 // What one caller may do to the others: bounds on connections, streams and headers. Limits on
 // messages are set beside.
@@ -97,6 +99,7 @@ struct GrpcServer::State {
   OipService oip{context, streams};
   VisionService vision{context, streams};
   ComparisonService comparison{context};
+  ExperimentService experiment{context};
   HealthService health{context};
   ReflectionStreams reflection_streams{context, kServices};
   ReflectionService<reflection::v1::ServerReflection> reflection_v1{reflection_streams};
@@ -145,6 +148,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Create(const GrpcServerO
   builder.RegisterService(&state->oip);
   builder.RegisterService(&state->vision);
   builder.RegisterService(&state->comparison);
+  builder.RegisterService(&state->experiment);
   builder.RegisterService(&state->health);
   builder.RegisterService(&state->reflection_v1);
   builder.RegisterService(&state->reflection_v1alpha);

@@ -23,6 +23,13 @@ Nanos SteadyDeadline(const grpc::CallbackServerContext& call, Nanos now) {
   return now + std::max<int64_t>(left.tv_sec, 0) * kSecond + (left.tv_sec < 0 ? 0 : left.tv_nsec);
 }
 
+// By which an experiment sends a call's requests to one of its arms; of several the first.
+std::string ExperimentKey(const grpc::CallbackServerContext& call) {
+  const auto key = call.client_metadata().find("fovea-experiment-key");
+  if (key == call.client_metadata().end()) return "";
+  return {key->second.data(), key->second.size()};
+}
+
 }  // namespace
 
 InferExchange::InferExchange(GrpcContext& context, ApiMethod method,
@@ -30,7 +37,8 @@ InferExchange::InferExchange(GrpcContext& context, ApiMethod method,
     : context_(context), call_([&]() -> InferenceCall {
         const Nanos now = context.api.clock().Now();
         return InferenceCall(context.api, CallerOf(context, method, call), method.name, now,
-                             SteadyDeadline(call, now), {.trace = std::move(trace)});
+                             SteadyDeadline(call, now),
+                             {.trace = std::move(trace), .experiment_key = ExperimentKey(call)});
       }()) {}
 
 void InferExchange::Run(const grpc::ByteBuffer& message, ReadMessage read, WriteMessage write,

@@ -22,8 +22,8 @@ using ExchangePtr = std::shared_ptr<HttpExchange>;
 constexpr char kReadableFields[] =
     "Inference-Header-Content-Length, Retry-After, Server-Timing, traceparent, X-Request-Id";
 constexpr char kSendableFields[] =
-    "Authorization, Content-Encoding, Content-Type, Inference-Header-Content-Length, traceparent, "
-    "tracestate, X-Request-Id";
+    "Authorization, Content-Encoding, Content-Type, fovea-experiment-key, "
+    "Inference-Header-Content-Length, traceparent, tracestate, X-Request-Id";
 constexpr char kPreflightSeconds[] = "600";  // that a browser remembers the answer
 
 // Lets a page of `origin` read the answers of `exchange`.
@@ -67,7 +67,7 @@ bool IsPreflight(const HttpRequest& request) {
 
 void AnswerPreflight(HttpExchange& exchange) {
   exchange.Answer({.status = status::no_content,
-                   .fields = {{"Access-Control-Allow-Methods", "GET, HEAD, POST"},
+                   .fields = {{"Access-Control-Allow-Methods", "GET, HEAD, POST, DELETE"},
                               {"Access-Control-Allow-Headers", kSendableFields},
                               {"Access-Control-Max-Age", kPreflightSeconds}}});
 }

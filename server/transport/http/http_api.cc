@@ -24,6 +24,8 @@ using ExchangePtr = std::shared_ptr<HttpExchange>;
 // What a path's pattern has in braces, in its order.
 using Names = std::vector<std::string>;
 
+std::string MethodName(verb method) { return std::string(boost::beast::http::to_string(method)); }
+
 // The names where `path` has the form of the pattern.
 std::optional<Names> Match(std::string_view pattern, std::span<const std::string> path) {
   Names names;
@@ -95,7 +97,7 @@ void Handle(HttpContext& context, ExchangePtr exchange) {
       return route.run({context, std::move(exchange), *std::move(names)});
     }
     absl::StrAppend(&allowed, allowed.empty() ? "" : ", ",
-                    route.method == verb::get ? "GET, HEAD" : "POST");
+                    route.method == verb::get ? "GET, HEAD" : MethodName(route.method));
   }
   if (!request.caller->refused.ok()) {
     return exchange->Answer(ErrorAnswer(request.caller->refused));

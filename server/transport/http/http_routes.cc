@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "server/transport/http/comparison_calls.h"
+#include "server/transport/http/experiment_calls.h"
 #include "server/transport/http/explanation_calls.h"
 #include "server/transport/http/infer_http.h"
 #include "server/transport/http/openapi.h"
@@ -12,6 +13,7 @@
 #include "server/transport/http/server_calls.h"
 #include "server/transport/http/shared_memory_calls.h"
 #include "server/transport/messages/comparison_messages.h"
+#include "server/transport/messages/experiment_messages.h"
 #include "server/transport/messages/model_messages.h"
 #include "server/transport/messages/vision_messages.h"
 
@@ -379,9 +381,19 @@ constexpr HttpRoute kRoutes[] = {
       .parameters = openapi::CompareParameters,
       .errors = {404, 415, 501}}},
     {verb::post,
+     "v1/sweep",
+     Method("Sweep"),
+     http_calls::Sweep,
+     {.id = "sweep",
+      .summary = "How costs grow with resolution, batch, k and the like, and how that goes on",
+      .answer = openapi::SweepContent,
+      .body = openapi::SweepBody,
+      .parameters = openapi::SweepParameters,
+      .errors = {404, 415, 501}}},
+    {verb::post,
      "v1/serve",
      Method("Serve"),
-     Serve,
+     http_calls::Serve,
      {.id = "serve",
       .summary = "Serve variants of models as models, for as long as the answer is open",
       .answer = openapi::ServeContent,
@@ -397,6 +409,48 @@ constexpr HttpRoute kRoutes[] = {
       .body = openapi::ImagesBody<v1::ExplainRequest>,
       .parameters = openapi::ExplainParameters,
       .errors = {404, 415, 501}}},
+    {verb::post,
+     "v1/experiments",
+     Method("StartExperiment"),
+     StartExperiment,
+     {.id = "startExperiment",
+      .summary = "Shares a model's traffic out between variants of it, and tests what differs",
+      .answer = openapi::MessageContent<v1::Experiment>,
+      .body = openapi::MessageBody<v1::ExperimentPlan>,
+      .errors = {404, 501}}},
+    {verb::get,
+     "v1/experiments",
+     Method("ListExperiments"),
+     ListExperiments,
+     {.id = "listExperiments",
+      .summary = "All experiments, those that have ended too",
+      .answer = openapi::MessageContent<v1::ListExperimentsResponse>,
+      .errors = {501}}},
+    {verb::get,
+     "v1/experiments/{experiment}",
+     Method("GetExperiment"),
+     GetExperiment,
+     {.id = "getExperiment",
+      .summary = "How an experiment stands",
+      .answer = openapi::MessageContent<v1::Experiment>,
+      .errors = {404, 501}}},
+    {verb::post,
+     "v1/experiments/{experiment}/stop",
+     Method("StopExperiment"),
+     StopExperiment,
+     {.id = "stopExperiment",
+      .summary = "Ends an experiment: all traffic goes to the baseline",
+      .answer = openapi::MessageContent<v1::Experiment>,
+      .body = openapi::AnyObjectBody,
+      .errors = {404, 501}}},
+    {verb::delete_,
+     "v1/experiments/{experiment}",
+     Method("DeleteExperiment"),
+     DeleteExperiment,
+     {.id = "deleteExperiment",
+      .summary = "Forgets an experiment that has ended",
+      .answer = openapi::EmptyContent,
+      .errors = {404, 501}}},
 };
 
 static_assert(std::ranges::all_of(kRoutes, [](const HttpRoute& route) {

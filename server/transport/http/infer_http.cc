@@ -30,6 +30,7 @@ using beast::http::field;
 
 constexpr char kHeaderLength[] = "Inference-Header-Content-Length";
 constexpr char kRequestId[] = "X-Request-Id";
+constexpr char kExperimentKey[] = "fovea-experiment-key";
 constexpr char kTraceParent[] = "traceparent";
 constexpr char kTraceState[] = "tracestate";
 // What JSON usually takes at most of a byte of protobuf: a float of five bytes with its tag becomes
@@ -61,7 +62,10 @@ std::vector<std::string_view> ValuesOf(const HttpRequest& request, const char* n
 }
 
 RequestOrigin OriginOf(const HttpRequest& request) {
-  RequestOrigin origin{.trace = {}, .route = request.route, .tls = request.tls};
+  RequestOrigin origin{.trace = {},
+                       .route = request.route,
+                       .tls = request.tls,
+                       .experiment_key = std::string(request.Field(kExperimentKey))};
   const std::vector<std::string_view> parents = ValuesOf(request, kTraceParent);
   if (!parents.empty()) {
     origin.trace.context = ReadTraceContext(parents, ValuesOf(request, kTraceState));

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/limits.h"
@@ -34,6 +35,8 @@ constexpr PathParameter kPathParameters[] = {
     {"model", "the name of a model", "^[A-Za-z0-9._-]+$", limits::kMaxModelNameBytes},
     {"version", "a version's number, or a label that stands for one", "^[A-Za-z0-9._-]+$",
      limits::kMaxModelNameBytes},
+    {"experiment", "the name of an experiment", "^[A-Za-z0-9._-]+$",
+     limits::kMaxExperimentNameBytes},
     {"file", "the name of a file of the playground", "^[a-z0-9_]+[.][a-z]+$",
      limits::kMaxModelNameBytes},
     {"region", "the name of a registered region of shared memory", "",
@@ -142,6 +145,11 @@ OpenApiJson ResponsesOf(const HttpRoute& route, OpenApiSchemas& schemas) {
   return responses;
 }
 
+// "get"
+std::string OperationName(verb method) {
+  return absl::AsciiStrToLower(std::string(boost::beast::http::to_string(method)));
+}
+
 OpenApiJson PathParametersOf(std::string_view pattern) {
   OpenApiJson parameters = OpenApiJson::array();
   for (size_t at = 0; (at = pattern.find('{', at)) != pattern.npos; ++at) {
@@ -186,8 +194,8 @@ std::string OpenApiDocument(std::span<const HttpRoute> routes, const OpenApiOpti
   OpenApiJson paths = OpenApiJson::object();
   for (const HttpRoute& route : routes) {
     if (!options.groups.Has(route.api.group)) continue;
-    paths[absl::StrCat("/", std::string(route.pattern))]
-         [route.method == verb::get ? "get" : "post"] = OperationOf(route, options, schemas);
+    paths[absl::StrCat("/", std::string(route.pattern))][OperationName(route.method)] =
+        OperationOf(route, options, schemas);
   }
   OpenApiJson responses = OpenApiJson::object();
   for (const int status :

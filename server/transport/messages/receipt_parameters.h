@@ -35,6 +35,10 @@ void ForEachReceiptParameter(const InferenceResponse& response, Put put) {
   put("fovea.batch_peak_bytes", int64_t{receipt.batch_peak_bytes});
   put("fovea.padding", double{receipt.padding});
   if (!receipt.principal.empty()) put("fovea.principal", std::string_view(receipt.principal));
+  if (!receipt.experiment.empty()) {
+    put("fovea.experiment", std::string_view(receipt.experiment));
+    put("fovea.experiment_arm", std::string_view(receipt.experiment_arm));
+  }
   if (response.untrained) put("fovea.untrained", true);
   for (int i = 0; i < kStageCount; ++i) {
     put(StageParameters()[i], int64_t{receipt.stages[static_cast<Stage>(i)]});

@@ -176,6 +176,8 @@ void FillReceipt(const Receipt& receipt, v1::Receipt* message) {
   message->set_batch_peak_bytes(receipt.batch_peak_bytes);
   message->set_padding(receipt.padding);
   message->set_principal(receipt.principal);
+  message->set_experiment(receipt.experiment);
+  message->set_experiment_arm(receipt.experiment_arm);
 }
 
 }  // namespace fovea

@@ -1,4 +1,4 @@
-"""Takes the pictures of docs/playground.md: take_pictures.py FOLDER.
+"""Takes the pictures of docs/measuring/playground.md: take_pictures.py FOLDER.
 
 Needs what the tests of the playground need. A server with the bundled models, requests in the background where metrics are shown.
 """

@@ -33,6 +33,8 @@ DETECTORS = ("detector_dense", "detector_aewin", "detector_key_only")
 ATTENTIONS = ["dense", "knn:k=0.5", "aewin", "key_only"]
 CLASSIFIER_SIZES = (64, 96)
 SCRAPE_SECONDS = 1
+# Of the experiment that runs on the traffic of `shapes`, the arm that is tested against the baseline.
+EXPERIMENT, ARM = "night", "shapes_knn/knn:k=0.5"
 KEY = "a key for the second server"
 
 
@@ -158,6 +160,39 @@ class Load:
             thread.join()
 
 
+def ask_about_experiments(server: Server, method: str, path: str, plan: object = None):
+    request = urllib.request.Request(
+        f"http://{server.http}/v1/experiments{path}",
+        None if plan is None else json.dumps(plan).encode(),
+        {"Content-Type": "application/json"},
+        method=method,
+    )
+    with urllib.request.urlopen(request, timeout=120) as answer:
+        return json.load(answer)
+
+
+def start_experiments(server: Server) -> None:
+    """One that shares the traffic of `shapes` out and copies it as well, and one that has ended."""
+
+    def plan(name: str, baseline: str, model: str, **arm: object) -> dict[str, object]:
+        return {
+            "name": name,
+            "model_name": baseline,
+            "arms": [
+                {"variant": {"model_name": baseline}, "weight": 1},
+                {"variant": {"model_name": model}, **arm},
+            ],
+            # On a busy machine anything may be slow: nothing but a caller ends them.
+            "guard_rails": {"max_latency_ratio": 1000, "max_shadow_share": 0.5},
+        }
+
+    shared = plan(EXPERIMENT, "shapes", "shapes_knn", weight=1, shadow=True)
+    ended = plan("ended", "detector_dense", "detector_aewin", weight=1)
+    for each in (shared, ended):
+        ask_about_experiments(server, "POST", "", each)
+    ask_about_experiments(server, "POST", "/ended/stop")
+
+
 class Prometheus:
     """Debian's, with the repository's configuration, but for the addresses and how often it looks."""
 
@@ -241,10 +276,12 @@ class Monitored:
             *(
                 "--model-repository",
                 str(make_repository(folder / "models", max_batch_size)),
+                "--enable-experiments",
             ),
             environment={"LD_LIBRARY_PATH": search},
         )
         self._parts.callback(self.server.close)
+        start_experiments(self.server)
         self.secured, self.keys = self._start_secured(folder)
         self._parts.callback(self.secured.close)
         self.load = Load(self.server, callers)
@@ -291,6 +328,8 @@ def values(**more: str | list[str]) -> dict[str, str | list[str]]:
         "model": ".+",
         "attention": ATTENTIONS,
         "baseline": "dense",
+        "experiment": ".*",
+        "arm": ARM,
         "resolution": ".+",
         "window": "5s",
         "__rate_interval": "20s",

@@ -1,6 +1,6 @@
 """Draws each panel of the dashboards from what a real Prometheus answers to its queries: our own plot, not Grafana's.
 
-    render.py [--seconds 240] [--output docs/pictures/dashboards]
+    render.py [--seconds 240] [--output docs/pictures/dashboards] [--only attention-latency ...]
 
 The servers and their load are those of the tests (monitored.py), with a break and a rush in the load.
 """
@@ -23,7 +23,7 @@ import matplotlib.pyplot as plt
 from PIL import Image
 
 sys.path += [str(pathlib.Path(__file__).resolve().parents[2])]
-from monitored import ATTENTIONS, Monitored, values
+from monitored import ARM, ATTENTIONS, Monitored, values
 from queries import dashboards, filled_in
 from running_server import ROOT
 
@@ -40,6 +40,8 @@ COLOURS = [
     "#6f6f6f",
     "#a3a13a",
 ]
+# The values of variables by which panels are repeated.
+REPEATS = {"attention": ATTENTIONS, "arm": [ARM]}
 # Which rows of a dashboard are in one picture.
 PICTURES = {
     "attention-latency": ("fovea-attention", ("Latency", "Throughput")),
@@ -47,6 +49,7 @@ PICTURES = {
     "attention-batches-memory": ("fovea-attention", ("Batches", "Memory")),
     "attention-resolution": ("fovea-attention", ("Against resolution", "Cost")),
     "attention-promises": ("fovea-attention", ("Promises",)),
+    "attention-experiments": ("fovea-attention", ("Experiments",)),
     "server": ("fovea-server", ("State", "Requests", "Process", "GPUs", "Around it")),
 }
 
@@ -160,12 +163,39 @@ def draw_lines(axes, panel: dict, asked: Asked, more: dict[str, str]) -> int:
             alpha=0.8,
         )
     else:
+        styles = {
+            each["matcher"]["options"]: {
+                one["id"].removeprefix("custom."): one["value"]
+                for one in each["properties"]
+            }
+            for each in panel["fieldConfig"]["overrides"]
+        }
+        by_name = {
+            name: (seconds, np.where(np.isfinite(numbers), numbers, np.nan))
+            for name, seconds, numbers in drawn
+        }
         for name, seconds, numbers in drawn:
+            if below := styles.get(name, {}).get("fillBelowTo"):
+                axes.fill_between(
+                    seconds,
+                    np.interp(seconds, *by_name[below]),
+                    by_name[name][1],
+                    color=COLOURS[0],
+                    alpha=0.25,
+                    label="interval",
+                    linewidth=0,
+                )
+            if styles.get(name, {}).get("lineWidth") == 0:
+                continue
             style = "--" if name.endswith(("missed", "total")) else "-"
             hue = colour(order, name.removesuffix(" missed"))
             axes.plot(seconds, numbers, style, label=name, color=hue, linewidth=1.2)
+    for step in panel["fieldConfig"]["defaults"].get("thresholds", {}).get("steps", []):
+        if step["value"] is not None:
+            axes.axhline(step["value"], color="#999999", linewidth=0.8, zorder=0)
     axes.set_xlim(0, asked.seconds)
-    axes.set_ylim(bottom=0)
+    if panel["fieldConfig"]["defaults"].get("min") == 0:
+        axes.set_ylim(bottom=0)
     axes.xaxis.set_major_formatter(minutes)
     return len(drawn)
 
@@ -266,11 +296,9 @@ def sections(
             if take:
                 found.append((filled_in(panel["title"], {"baseline": "dense"}), []))
         elif take:
-            repeats = (
-                [{"attention": each} for each in ATTENTIONS]
-                if "repeat" in panel
-                else [{}]
-            )
+            repeats: list[dict[str, str]] = [{}]
+            if name := panel.get("repeat"):
+                repeats = [{name: each} for each in REPEATS[name]]
             found[-1][1].extend((panel, more) for more in repeats)
     return found
 
@@ -284,7 +312,8 @@ def picture(
     for title, panels in sections(dashboard, wanted):
         heading, line, used = title, [], 0
         for panel, more in panels:
-            width = 12 if "repeat" in panel else panel["gridPos"]["w"]
+            several = len(REPEATS.get(panel.get("repeat"), ())) > 1
+            width = 12 if several else panel["gridPos"]["w"]
             if used + width > WIDTH:
                 lines.append((heading, line, 1))
                 heading, line, used = "", [], 0
@@ -308,7 +337,7 @@ def picture(
         grid = strip.add_gridspec(1, WIDTH)
         for panel, more, at, width in line:
             axes = strip.add_subplot(grid[0, at : at + width])
-            several = DRAW[panel["type"]](axes, panel, asked, more)
+            drawn = DRAW[panel["type"]](axes, panel, asked, more)
             axes.set_title(
                 filled_in(panel["title"], {**more, "baseline": "dense"}),
                 fontsize=9,
@@ -323,8 +352,8 @@ def picture(
                     axes.set_yticks(np.arange(0, largest, step))
                 axes.grid(axis="y", color="#dddddd", linewidth=0.6)
                 axes.set_axisbelow(True)
-                if several:
-                    axes.legend(fontsize=6.5, ncols=min(several, 4 if width > 8 else 3), frameon=False,
+                if drawn:
+                    axes.legend(fontsize=6.5, ncols=min(drawn, 4 if width > 8 else 3), frameon=False,
                                 loc="upper center", bbox_to_anchor=(0.5, -0.1))  # fmt: skip
             axes.tick_params(labelsize=7, length=2)
             axes.spines[["top", "right"]].set_visible(False)
@@ -340,6 +369,7 @@ def main() -> int:
     parser.add_argument(
         "--output", type=pathlib.Path, default=ROOT / "docs/pictures/dashboards"
     )
+    parser.add_argument("--only", choices=PICTURES, action="append")
     arguments = parser.parse_args()
     arguments.output.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
@@ -352,7 +382,8 @@ def main() -> int:
                 time.sleep(arguments.seconds / 3)
             asked = Asked(monitored, start, time.time())
             by_uid = {dashboard["uid"]: dashboard for dashboard in dashboards()}
-            for name, (uid, rows) in PICTURES.items():
+            for name in arguments.only or PICTURES:
+                uid, rows = PICTURES[name]
                 picture(by_uid[uid], rows, asked, arguments.output / f"{name}.png")
                 print(arguments.output / f"{name}.png")
         finally:

@@ -97,9 +97,9 @@ TEST(ArgumentsTest, EveryOptionSaysWhatItDoes) {
     // Who looks one option up has not read the one before it.
     EXPECT_EQ(option->get_description().find("Likewise"), std::string::npos) << option->get_name();
   }
-  EXPECT_TRUE(
-      std::filesystem::exists(std::filesystem::path(FOVEA_SOURCE_DIR) / "docs/datasets.md"));
-  EXPECT_NE(app.get_option("--data")->get_description().find("docs/datasets.md"),
+  EXPECT_TRUE(std::filesystem::exists(std::filesystem::path(FOVEA_SOURCE_DIR) /
+                                      "docs/measuring/datasets.md"));
+  EXPECT_NE(app.get_option("--data")->get_description().find("docs/measuring/datasets.md"),
             std::string::npos);
 }
 

@@ -1,5 +1,5 @@
-// docs/operating.md carries the table of limits, which this test compares with the flags'; with
-// FOVEA_WRITE_LIMITS=1 it writes the table instead.
+// docs/operations/README.md carries the table of limits, which this test compares with the flags';
+// with FOVEA_WRITE_LIMITS=1 it writes the table instead.
 #include "server/lifecycle/limit_flags.h"
 
 #include <gmock/gmock.h>

@@ -191,7 +191,7 @@ TEST_F(MetricsTest, BucketsOfTimesAreFineEnoughForAQuantile) {
   }
 }
 
-// docs/metrics.md says how many.
+// docs/operations/metrics.md says how many.
 TEST_F(MetricsTest, AModelAddsItsSeries) {
   const size_t before = Scrape().samples().size();
   const auto meter = metrics_.Meter(View());

@@ -13,7 +13,7 @@ from typing import Any
 EXIT_OK, EXIT_FAILED, EXIT_USAGE, EXIT_UNREACHABLE, EXIT_INTERRUPTED = 0, 1, 2, 3, 130
 
 _EPILOG = """\
-Data sets, told apart by what is in the folder (docs/datasets.md):
+Data sets, told apart by what is in the folder (docs/measuring/datasets.md):
 {layouts}
 
 examples:

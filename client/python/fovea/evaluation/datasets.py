@@ -1,4 +1,4 @@
-"""Data sets on disk, in the layouts of docs/datasets.md: which one a folder has, and what is in it."""
+"""Data sets on disk, in the layouts of docs/measuring/datasets.md: which one a folder has, and what is in it."""
 
 from __future__ import annotations
 

@@ -52,7 +52,8 @@ def fetch(source: str, num_classes: int | None = None) -> PublishedModel:
     `num_classes`, if given, must be the published number: no other head was trained.
     """
     architecture, name = resolve(source)
-    return _module(source).fetch(architecture, name, num_classes)
+    model: PublishedModel = _module(source).fetch(architecture, name, num_classes)
+    return model
 
 
 def randomised(
@@ -60,7 +61,10 @@ def randomised(
 ) -> PublishedModel:
     """The same architecture with its publisher's own initialisation, decided by the seed."""
     architecture, name = resolve(source)
-    return _module(source).randomised(architecture, name, seed, num_classes)
+    model: PublishedModel = _module(source).randomised(
+        architecture, name, seed, num_classes
+    )
+    return model
 
 
 def _module(source: str) -> ModuleType:

@@ -106,7 +106,7 @@ def _is_whole(tensor: torch.Tensor) -> bool:
     return tensor.numel() <= held
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(path: Path) -> dict[Any, Any]:
     if not path.is_file():
         raise PublishedError(f"there is no file {path}")
     try:

@@ -38,6 +38,8 @@ def read(
     """`image_size`: height and width. `heads`: for "vit" only. Raises PublishedError in a sentence."""
     check_architecture(source, architecture)
     path = path_of(source)
+    if path is None:
+        raise UnknownModel(f"{source!r} names no file")
     weights, notes = read_weights(path)
     if architecture == own_vit.BACKBONE:
         model = own_vit.of_weights(path, weights, image_size, heads)

@@ -27,7 +27,10 @@ def of_weights(
     path: Path, weights: Weights, image_size: tuple[int, int] | None, heads: int | None
 ) -> PublishedModel:
     """timm's VisionTransformer with a class token and a classifier, as its weights say. Raises PublishedError."""
-    width, channels, *patch = shape_of(path, weights, "patch_embed.proj.weight", 4)
+    width, channels, height, breadth = shape_of(
+        path, weights, "patch_embed.proj.weight", 4
+    )
+    patch = (height, breadth)
     if channels != 3 or patch[0] != patch[1]:
         raise PublishedError(
             f"{path} cuts {channels} channels into patches of {patch[0]}x{patch[1]} pixels; "

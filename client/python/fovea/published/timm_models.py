@@ -6,7 +6,7 @@ from typing import Any
 import huggingface_hub
 import timm
 import torch
-from timm.data import ImageNetInfo
+from timm.data.imagenet_info import ImageNetInfo
 
 from fovea.model_folder import Preprocessing
 from fovea.published.checkpoint import Weights, check_fit, named, shape_of
@@ -63,7 +63,7 @@ def resolve(name: str) -> str | None:
 
 
 def fetch(backbone: str, name: str, num_classes: int | None) -> PublishedModel:
-    config = timm.get_pretrained_cfg(name)
+    config = _config(name)
     check_num_classes(name, num_classes, config.num_classes)
     # Left alone, timm retries for a minute where there is no hub, and takes pickles. `custom_load` tells of the
     # authors' format, which the hub's file no longer has.
@@ -90,7 +90,7 @@ def of_weights(
     image_size: tuple[int, int] | None,
 ) -> PublishedModel:
     """Of a file that a user saved: the architecture with any number of classes, for images of any size."""
-    config = timm.get_pretrained_cfg(architecture)
+    config = _config(architecture)
     classes = _classes(architecture, config, path, weights)
     with torch.device("meta"):
         own = timm.create_model(architecture, num_classes=classes)
@@ -169,15 +169,22 @@ def _weights_file(hub_id: str) -> str:
         raise not_fetched(hub_id, error) from error
 
 
-def _published(backbone: str, name: str, model: torch.nn.Module) -> PublishedModel:
-    if model.num_classes == 0 and timm.get_pretrained_cfg(backbone).num_classes > 0:
+def _config(name: str) -> Any:
+    """timm's of a model that it publishes."""
+    return timm.get_pretrained_cfg(name)
+
+
+def _published(backbone: str, name: str, model: Any) -> PublishedModel:
+    """model: timm's, which have more than torch.nn.Module says."""
+    own = _config(backbone)
+    if model.num_classes == 0 and own.num_classes > 0:
         raise PublishedError(
             f"{name} was published without a classifier, which Fovea's {backbone} has"
         )
     _, height, width = model.pretrained_cfg["input_size"]
     if height != width:
         raise PublishedError(f"{name} was published for {height} x {width} pixels")
-    own_side = timm.get_pretrained_cfg(backbone).input_size[1]
+    own_side = own.input_size[1]
     return PublishedModel(
         backbone=backbone,
         weights=dict(model.state_dict()),
@@ -188,7 +195,7 @@ def _published(backbone: str, name: str, model: torch.nn.Module) -> PublishedMod
     )
 
 
-def _preprocessing(config: dict) -> Preprocessing:
+def _preprocessing(config: dict[str, Any]) -> Preprocessing:
     try:
         return Preprocessing(
             resize_mode=_RESIZE_MODES[config["crop_mode"]],
@@ -205,5 +212,5 @@ def _preprocessing(config: dict) -> Preprocessing:
 
 def imagenet_labels() -> list[str]:
     """By class index."""
-    info = ImageNetInfo()
+    info: Any = ImageNetInfo()  # has no types of its own
     return [info.index_to_description(index) for index in range(info.num_classes())]

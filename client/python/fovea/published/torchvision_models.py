@@ -144,9 +144,10 @@ def of_weights(architecture: str, path: Path, weights: Weights) -> PublishedMode
 
 def _build(architecture: str, classes: int) -> torch.nn.Module:
     backbone = {"weights_backbone": None} if architecture in _HEADS else {}
-    return torchvision.models.get_model(
+    model: torch.nn.Module = torchvision.models.get_model(
         architecture, weights=None, num_classes=classes, **backbone
     )
+    return model
 
 
 @contextmanager

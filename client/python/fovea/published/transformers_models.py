@@ -182,7 +182,7 @@ def fetch(key: str, name: str, num_classes: int | None) -> PublishedModel:
         if not (folder / file).is_file():
             raise PublishedError(f"{name} has no {file}: {why}")
     with _in_words(name):
-        import transformers
+        transformers = _library()
 
         architecture = _ARCHITECTURES[key]
         config = _config(folder)
@@ -216,7 +216,7 @@ def randomised(
 ) -> PublishedModel:
     """With transformers' own initialisation."""
     with _in_words(name):
-        import transformers
+        transformers = _library()
 
         architecture = _ARCHITECTURES[key]
         if num_classes is not None and not _has_classes(architecture.model):
@@ -235,6 +235,13 @@ def randomised(
         torch.set_rng_state(generator_state)
         processor, arguments = _PROCESSORS[config.model_type]
         return _published(key, model, getattr(transformers, processor)(**arguments))
+
+
+def _library() -> Any:
+    """transformers, whose classes are not typed throughout. ImportError: it is not installed."""
+    import transformers
+
+    return transformers
 
 
 @contextmanager
@@ -260,11 +267,11 @@ def _config(folder: str | Path) -> Any:
 
 
 def _class_of(config: Any) -> str:
-    return (config.architectures or [f"a {config.model_type}"])[0]
+    return str((config.architectures or [f"a {config.model_type}"])[0])
 
 
 def _same(config: Any, architecture: _Architecture) -> bool:
-    import transformers
+    transformers = _library()
 
     if _class_of(config) != architecture.model:
         return False
@@ -288,7 +295,7 @@ def _snapshot(name: str) -> Path:
     files = ["config.json", "preprocessor_config.json", "model.safetensors"]
     cached = [huggingface_hub.try_to_load_from_cache(name, file) for file in files]
     if all(isinstance(path, str) for path in cached):
-        return Path(cached[0]).parent
+        return Path(str(cached[0])).parent
     try:
         huggingface_hub.HfApi().model_info(name, timeout=HUB_TIMEOUT_S)
         return Path(huggingface_hub.snapshot_download(name, allow_patterns=files))
@@ -309,7 +316,10 @@ def _published(name: str, model: Any, processor: Any) -> PublishedModel:
     architecture = _ARCHITECTURES[name]
     if architecture.backbone:
         preprocessing, size, notes = of_segmenter(processor.to_dict())
-        _check_windows(size or preprocessing.sides, model.config.backbone_config)
+        sides = size or preprocessing.sides
+        if sides is None:  # of_segmenter gives one of the two
+            raise PublishedError(f"{name} does not say of what size its pictures are")
+        _check_windows(sides, model.config.backbone_config)
         return PublishedModel(
             backbone=architecture.backbone,
             weights=published_names(model.config.model_type, model.state_dict()),

@@ -16,13 +16,13 @@ def of_classifier(config: dict[str, Any]) -> tuple[Preprocessing, int]:
     """And how many pixels a side it gives."""
     size, crop = config.get("size") or {}, config.get("crop_size") or {}
     mode = "SHORTEST_EDGE" if "shortest_edge" in size else "SQUASH"
-    resized = size.get("shortest_edge", size.get("height"))
-    side = crop.get("height") if config.get("do_center_crop") else resized
-    fraction = None
+    resized: int | None = size.get("shortest_edge", size.get("height"))
+    side: int | None = crop.get("height") if config.get("do_center_crop") else resized
+    fraction: float | None = None
     if resized and side:
         fraction = config.get("crop_pct") or side / resized
     # ConvNext's, which CvT has: it cuts nothing off from 384 pixels on.
-    if config.get("crop_pct") and resized >= 384:
+    if config.get("crop_pct") and resized is not None and resized >= 384:
         mode, fraction = "SQUASH", 1.0
     known = (
         _is_usual(config)
@@ -32,7 +32,7 @@ def of_classifier(config: dict[str, Any]) -> tuple[Preprocessing, int]:
         and fraction is not None
         and fraction <= 1
     )
-    if not known:
+    if not known or side is None:
         raise _no_such(config)
     preprocessing = Preprocessing(
         resize_mode=mode,
@@ -49,7 +49,7 @@ def of_segmenter(
 ) -> tuple[Preprocessing, tuple[int, int] | None, list[str]]:
     """And the height and width that it gives, None where they follow from the picture; and what differs in Fovea."""
     size = config.get("size") or {}
-    sides = size.get("shortest_edge"), size.get("longest_edge")
+    sides: tuple[Any, Any] = size.get("shortest_edge"), size.get("longest_edge")
     squashes, fits = set(size) == {"height", "width"}, all(sides)
     crops = config.get("do_center_crop") or config.get("crop_pct")
     if not _is_usual(config) or crops or not (squashes or fits):

@@ -1,17 +1,20 @@
 """transformers' weights under the names that Fovea's backbones load: timm's, where timm has the architecture."""
 
 import re
+from collections.abc import Callable
 
 import torch
 
 from fovea.published.model import PublishedError
 
 Weights = dict[str, torch.Tensor]
+# By what a name matches: what it becomes, as re.Match.expand or a function has it.
+Rules = dict[str, str | Callable[[re.Match[str]], str]]
 
 # In transformers each is a projection of its own; in timm they are one, in this order.
 _QKV = ("q_proj", "k_proj", "v_proj")
 
-_VIT = {
+_VIT: Rules = {
     r"(?:(?:vit|deit)\.)?embeddings\.cls_token": "cls_token",
     r"deit\.embeddings\.distillation_token": "dist_token",
     r"(?:(?:vit|deit)\.)?embeddings\.position_embeddings": "pos_embed",
@@ -26,7 +29,7 @@ _VIT = {
     r"distillation_classifier\.(.*)": r"head_dist.\1",
 }
 _SWIN_BLOCK = r"swin\.encoder\.layers\.(\d+)\.blocks\.(\d+)\."
-_SWIN = {
+_SWIN: Rules = {
     r"swin\.embeddings\.patch_embeddings\.projection\.(.*)": r"patch_embed.proj.\1",
     r"swin\.embeddings\.norm\.(.*)": r"patch_embed.norm.\1",
     _SWIN_BLOCK + r"layernorm_before\.(.*)": r"layers.\1.blocks.\2.norm1.\3",
@@ -43,7 +46,7 @@ _SWIN = {
     r"swin\.layernorm\.(.*)": r"norm.\1",
     r"classifier\.(.*)": r"head.fc.\1",
 }
-_RENAMED = {"vit": _VIT, "deit": _VIT, "swin": _SWIN}
+_RENAMED: dict[str, Rules] = {"vit": _VIT, "deit": _VIT, "swin": _SWIN}
 
 
 def published_names(model_type: str, weights: Weights) -> Weights:
@@ -72,7 +75,7 @@ def _upernet(weights: Weights) -> Weights:
     return {**{"backbone." + name: named[name] for name in named}, **head}
 
 
-def _renamed(name: str, rules: dict) -> str:
+def _renamed(name: str, rules: Rules) -> str:
     for pattern, replacement in rules.items():
         if match := re.fullmatch(pattern, name):
             return (

@@ -9,8 +9,8 @@
 namespace fovea::models::training {
 
 // What a model of that task learns from in `folder`, and what it is measured by: the layouts of
-// docs/datasets.md, with its parts in one folder. SPLIT is train or training, and val, valid or
-// validation; where there is no validation, held_out of the training is (HoldOut).
+// docs/measuring/datasets.md, with its parts in one folder. SPLIT is train or training, and val,
+// valid or validation; where there is no validation, held_out of the training is (HoldOut).
 //
 //   CLASSIFICATION  a folder of pictures for each class: CLASS/*.jpg, or SPLIT/CLASS/*.jpg
 //   DETECTION       COCO's JSON. One of: SPLIT/*.json; the .json in annotations/ or in the folder

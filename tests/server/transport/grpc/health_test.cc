@@ -29,8 +29,9 @@ class HealthRpc : public GrpcServerTest {
 };
 
 TEST_F(HealthRpc, TheServerItsServicesAndItsModelsServe) {
-  for (const char* service : {"", "inference.GRPCInferenceService", "fovea.v1.VisionService",
-                              "fovea.v1.ComparisonService", "model/vit", "model/vit/1"}) {
+  for (const char* service :
+       {"", "inference.GRPCInferenceService", "fovea.v1.VisionService",
+        "fovea.v1.ComparisonService", "fovea.v1.ExperimentService", "model/vit", "model/vit/1"}) {
     EXPECT_EQ(Check(service), "SERVING") << service;
   }
 }
@@ -202,7 +203,8 @@ TEST_F(HealthRpc, ListNamesThemAll) {
   for (const auto& [name, status] : response.statuses()) names.push_back(name);
   EXPECT_THAT(names, ::testing::UnorderedElementsAre(
                          "", "inference.GRPCInferenceService", "fovea.v1.VisionService",
-                         "fovea.v1.ComparisonService", "model/vit", "model/vit/1"));
+                         "fovea.v1.ComparisonService", "fovea.v1.ExperimentService", "model/vit",
+                         "model/vit/1"));
 }
 
 }  // namespace

@@ -65,8 +65,8 @@ TEST_F(ReflectionRpc, TellsTheServices) {
     services.push_back(service.name());
   }
   EXPECT_THAT(services, ElementsAre("inference.GRPCInferenceService", "fovea.v1.VisionService",
-                                    "fovea.v1.ComparisonService", "grpc.health.v1.Health",
-                                    "grpc.reflection.v1.ServerReflection",
+                                    "fovea.v1.ComparisonService", "fovea.v1.ExperimentService",
+                                    "grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection",
                                     "grpc.reflection.v1alpha.ServerReflection"));
 }
 

@@ -72,7 +72,7 @@ TEST_F(CrossOriginTest, APreflightOfAnAllowedPageIsAnswered) {
   const std::string preflight = "Access-Control-Request-Method: POST\r\n";
   EXPECT_THAT(Ask("OPTIONS /x", "Origin: https://any.example\r\n" + preflight),
               AllOf(StartsWith("HTTP/1.1 204 "), HasSubstr("Access-Control-Allow-Origin: *\r\n"),
-                    HasSubstr("Access-Control-Allow-Methods: GET, HEAD, POST\r\n"),
+                    HasSubstr("Access-Control-Allow-Methods: GET, HEAD, POST, DELETE\r\n"),
                     HasSubstr("Inference-Header-Content-Length"), Not(HasSubstr("done"))));
   EXPECT_THAT(Ask("OPTIONS /x", preflight), HasSubstr("done"));  // of no page: the handler's
 }

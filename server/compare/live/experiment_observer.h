@@ -1,0 +1,33 @@
+// What an experiment tells those who count.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "server/core/live_experiment.h"
+
+namespace fovea {
+
+enum class ArmOutcome { kOk, kFailed, kShadow, kShadowSkipped };
+
+// Of one experiment, from when it runs until it is forgotten. Calls come one at a time, and return
+// quickly. `arm`: its number in the plan.
+class ExperimentObserver {
+ public:
+  virtual ~ExperimentObserver() = default;
+  virtual void OnRequest(size_t arm, ArmOutcome outcome) = 0;
+  // One of the three that has changed; of the others there may be nothing yet.
+  virtual void OnTests(size_t arm, const std::optional<SequentialTest>& latency_ratio,
+                       const std::optional<SequentialTest>& disagreement,
+                       const std::optional<SequentialTest>& error_excess) = 0;
+  virtual void OnEnded(ExperimentState why) = 0;
+};
+
+// `arms`: their names.
+using ExperimentObserverFactory = std::function<std::unique_ptr<ExperimentObserver>(
+    const ExperimentPlan& plan, const std::vector<std::string>& arms)>;
+
+}  // namespace fovea

@@ -1,0 +1,221 @@
+#include "server/compare/live/shadow_copies.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/limits.h"
+#include "base/out_of_memory.h"
+#include "base/status.h"
+#include "server/core/start_threads.h"
+
+namespace fovea {
+namespace {
+
+// For so long a copy waits until the device is idle; the batch that its request was in is just
+// being answered.
+constexpr Nanos kMostWait = 50 * kMillisecond;
+
+bool HasOneImage(const InferenceRequest& request) {
+  if (const auto* const files = std::get_if<ImageFiles>(&request.input)) {
+    return files->files.size() == 1;
+  }
+  const auto& tensors = std::get<NamedTensors>(request.input);
+  return tensors.size() == 1 && !tensors[0].shape.empty() && tensors[0].shape[0] == 1;
+}
+
+std::unique_ptr<InferenceRequest> CopyOf(const InferenceRequest& request, RequestMemory& memory) {
+  auto copy = std::make_unique<InferenceRequest>();
+  copy->model_name = request.model_name;
+  copy->input = request.input;
+  copy->options = request.options;
+  if (auto* const wanted = std::get_if<WantedTensors>(&copy->options)) {
+    for (RequestedOutput& output : wanted->outputs) output.shared_memory.reset();
+  }
+  copy->priority = request.priority;
+  copy->memory = &memory;
+  copy->idle_only = true;
+  return copy;
+}
+
+}  // namespace
+
+// Of a run. Shared with it: its callback may still leave Set when the thread goes on.
+struct ShadowCopies::Outcome {
+  void Set(absl::StatusOr<InferenceResponse> answered, const StageTimes& took) {
+    MutexLock lock(mutex);
+    response = std::move(answered);
+    stages = took;
+    done = true;
+    changed.NotifyAll();
+  }
+  void Await() {
+    MutexLock lock(mutex);
+    while (!done) changed.Wait(mutex);
+  }
+
+  Mutex mutex;
+  CondVar changed;
+  bool done = false;
+  absl::StatusOr<InferenceResponse> response = absl::UnknownError("");
+  StageTimes stages;
+};
+
+ShadowCopies::Copy::~Copy() {
+  if (answered_ && !told_) experiment_->OnSkipped(arm_);
+  --copies_.open_;
+}
+
+void ShadowCopies::Copy::OnBaseline(const InferenceResponse& response, Nanos compute) {
+  answered_ = true;
+  // Where there is no memory for it, it is not compared.
+  (void)OrOutOfMemory([&]() -> absl::Status {
+    baseline_ = TakeComparable(response.results, task_);
+    return absl::OkStatus();
+  });
+  baseline_compute_ = compute;
+  batch_size_ = response.receipt.batch_size;
+  batch_threads_ = response.receipt.batch_threads;
+}
+
+absl::StatusOr<std::unique_ptr<ShadowCopies>> ShadowCopies::Create(Options options,
+                                                                   Scheduler& scheduler,
+                                                                   Clock& clock) {
+  std::unique_ptr<ShadowCopies> copies(new ShadowCopies(std::move(options), scheduler, clock));
+  FOVEA_RETURN_IF_ERROR(StartThreads(
+      [&] { copies->thread_ = std::thread([copies = copies.get()] { copies->Work(); }); }));
+  return copies;
+}
+
+std::unique_ptr<ShadowCopies::Copy> ShadowCopies::TryCopy(
+    std::shared_ptr<RunningExperiment> experiment, size_t arm, const InferenceRequest& request,
+    VisionTask task, int64_t received_bytes, MemoryBudget& memory) {
+  if (stopping_ || request.draw || !HasOneImage(request)) return nullptr;
+  const bool has_room = ++open_ <= limits::kMaxShadowCopies;
+  std::unique_ptr<Copy> copy(new Copy(*this, std::move(experiment), arm));
+  copy->answered_ = true;  // given up here it is skipped
+  if (!has_room || !copy->experiment_->AllowsCopy()) return nullptr;
+  const absl::Status copied = OrOutOfMemory([&]() -> absl::Status {
+    copy->memory_ = std::make_unique<RequestMemory>(memory);
+    FOVEA_RETURN_IF_ERROR(copy->memory_->Take(limits::kRequestRecordBytes + received_bytes +
+                                              HeldBytes(request.options)));
+    copy->request_ = CopyOf(request, *copy->memory_);
+    return absl::OkStatus();
+  });
+  if (!copied.ok()) return nullptr;
+  copy->task_ = task;
+  copy->answered_ = false;  // if the baseline fails it was no request to copy
+  return copy;
+}
+
+void ShadowCopies::Submit(std::unique_ptr<Copy> copy) {
+  ShadowCopies& copies = copy->copies_;
+  MutexLock lock(copies.mutex_);
+  if (copies.stopping_) return;  // and is destroyed, when the lock is released
+  copies.waiting_.push_back(std::move(copy));
+  copies.changed_.NotifyAll();
+}
+
+void ShadowCopies::Wake() {
+  MutexLock lock(mutex_);
+  woken_ = true;
+  changed_.NotifyAll();
+}
+
+void ShadowCopies::Stop() {
+  CancellationPtr running;
+  std::deque<std::unique_ptr<Copy>> waiting;
+  {
+    MutexLock lock(mutex_);
+    stopping_ = true;
+    running = running_;
+    waiting.swap(waiting_);
+    changed_.NotifyAll();
+  }
+  if (running != nullptr) running->Cancel();
+  waiting.clear();
+  if (thread_.joinable()) thread_.join();
+}
+
+void ShadowCopies::Work() {
+  Nanos next_tick = clock_.Now() + options_.tick;
+  for (;;) {
+    std::unique_ptr<Copy> copy;
+    bool tick;
+    {
+      MutexLock lock(mutex_);
+      while (!stopping_ && !woken_ && waiting_.empty() && clock_.Now() < next_tick) {
+        clock_.WaitUntil(changed_, mutex_, next_tick);
+      }
+      if (stopping_) return;
+      tick = std::exchange(woken_, false) || clock_.Now() >= next_tick;
+      if (!waiting_.empty()) {
+        copy = std::move(waiting_.front());
+        waiting_.pop_front();
+      }
+    }
+    if (tick) {
+      options_.on_tick();
+      next_tick = clock_.Now() + options_.tick;
+    }
+    if (copy != nullptr) Run(*copy);
+  }
+}
+
+void ShadowCopies::Run(Copy& copy) {
+  if (!copy.experiment_->AllowsCopy() || !scheduler_.AwaitIdle(clock_.Now() + kMostWait)) return;
+  std::shared_ptr<const ServingModel> model = copy.experiment_->Model(copy.arm_);
+  if (model == nullptr) return;
+  std::unique_ptr<InferenceRequest> request = std::move(copy.request_);
+  const Nanos start = clock_.Now();
+  request->stages = StageTimes(start);
+  const CancellationPtr cancellation = request->cancellation;
+  {
+    MutexLock lock(mutex_);
+    if (stopping_) return;
+    running_ = cancellation;
+  }
+  const auto outcome = std::make_shared<Outcome>();
+  // The handle goes with the request: a model that is unloaded waits for one block at most.
+  ServingModel::Infer(
+      std::move(model), std::move(request),
+      [outcome](absl::StatusOr<InferenceResponse> response, const StageTimes& stages) {
+        outcome->Set(std::move(response), stages);
+      });
+  outcome->Await();
+  {
+    MutexLock lock(mutex_);
+    running_ = nullptr;
+  }
+  Report(copy, std::move(outcome->response), outcome->stages);
+}
+
+void ShadowCopies::Report(Copy& copy, absl::StatusOr<InferenceResponse> response,
+                          const StageTimes& stages) {
+  // Of one that was given up it is not told how many threads it had.
+  const int threads = response.ok() ? response->receipt.batch_threads : options_.device_threads;
+  copy.experiment_->OnSpent(stages[Stage::kDecode] + stages[Stage::kPreprocess] +
+                            stages[Stage::kCompute] * threads + stages[Stage::kPostprocess]);
+  // What keeps others free, or has no room, is no failure of the arm.
+  const bool failed = absl::IsInternal(response.status());
+  if (!response.ok() && !failed) return;
+  copy.told_ = true;
+  ArmTests::Copy seen{.failed = failed};
+  if (response.ok()) {
+    const Receipt& receipt = response->receipt;
+    const Nanos compute = stages[Stage::kCompute];
+    // A batch of several images, or on other threads, takes another time.
+    const bool alike =
+        receipt.batch_size == copy.batch_size_ && receipt.batch_threads == copy.batch_threads_;
+    if (alike && compute > 0 && copy.baseline_compute_ > 0) {
+      seen.latency_ratio = static_cast<double>(compute) / copy.baseline_compute_;
+    }
+    (void)OrOutOfMemory([&]() -> absl::Status {
+      const auto answer = TakeComparable(response->results, copy.task_);
+      if (answer && copy.baseline_) seen.differs = Differ(*answer, *copy.baseline_);
+      return absl::OkStatus();
+    });
+  }
+  copy.experiment_->OnCopy(copy.arm_, seen, stages.total());
+}
+
+}  // namespace fovea

@@ -1,0 +1,83 @@
+"""Draws what attentions.py measured: plot_attentions.py RESULTS writes RESULTS/attentions.png again."""
+
+from __future__ import annotations
+
+import pathlib
+import sys
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+sys.path.insert(0, str(ROOT / "client" / "python"))
+
+from fovea.comparison import ComparedVariant, Comparison
+
+REST, ATTENTION, MEMORY = "#0072b2", "#e69f00", "#009e73"
+
+
+def named(variant: ComparedVariant) -> str:
+    if variant.untrained:
+        return f"{variant.attention}\n(random weights)"
+    if variant.weights_of_attention:
+        return f"{variant.attention}\n(not fine-tuned)"
+    return variant.attention
+
+
+def plot(comparisons: dict[str, Comparison], out: pathlib.Path) -> None:
+    figure, axes = plt.subplots(
+        2, len(comparisons), figsize=(4 * len(comparisons), 8), constrained_layout=True
+    )
+    for (times, memory), (kind, one) in zip(axes.T, comparisons.items(), strict=True):
+        names = [named(variant) for variant in one.variants]
+        medians = [variant.compute.ms.median for variant in one.variants]
+        attention = [variant.attention_ms.median for variant in one.variants]
+        rest = [
+            max(0.0, all_ - part) for all_, part in zip(medians, attention, strict=True)
+        ]
+        spread = [
+            [
+                variant.compute.ms.median - variant.compute.ms.lower
+                for variant in one.variants
+            ],
+            [
+                variant.compute.ms.upper - variant.compute.ms.median
+                for variant in one.variants
+            ],
+        ]
+        times.bar(names, rest, color=REST, label="the rest of the model")
+        times.bar(
+            names, attention, bottom=rest, color=ATTENTION, label="attention alone"
+        )
+        times.errorbar(
+            names, medians, yerr=spread, fmt="none", ecolor="black", capsize=3
+        )
+        times.set_title(f"{kind}, {one.variants[0].backbone}", fontsize=10)
+        memory.bar(
+            names,
+            [variant.peak_bytes / 2**20 for variant in one.variants],
+            color=MEMORY,
+        )
+        for axis in (times, memory):
+            axis.tick_params(axis="x", rotation=60, labelsize=8)
+            axis.grid(visible=True, axis="y", alpha=0.3)
+    axes[0, 0].set_ylabel("ms a picture: median and quartiles")
+    axes[0, 0].legend(fontsize=8, frameon=False)
+    axes[1, 0].set_ylabel("MiB of tensors at most")
+    figure.savefig(out, dpi=100)
+
+
+if __name__ == "__main__":
+    results = pathlib.Path(sys.argv[1])
+    files = ["classification", "detection", "instance_masks", "segmentation"]
+    plot(
+        {
+            name.replace("_", " "): Comparison.from_json(
+                (results / f"{name}.json").read_text()
+            )
+            for name in files
+        },
+        results / "attentions.png",
+    )

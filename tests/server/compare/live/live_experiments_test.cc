@@ -1,0 +1,359 @@
+#include "server/compare/live/live_experiments.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <future>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/status.h"
+#include "server/core/testing/fake_clock.h"
+#include "tests/server/compare/live/fake_arms.h"
+
+namespace fovea {
+namespace {
+
+using testing::HasSubstr;
+
+MATCHER_P2(Fails, code, reason, "") {
+  *result_listener << arg.status();
+  return arg.status().code() == code && ReasonOf(arg.status()) == reason;
+}
+
+class LiveExperimentsTest : public testing::Test {
+ protected:
+  LiveExperimentsTest() {
+    Serve("vit", "self/dense");
+    Serve("other", "self/knn:k=9");
+    Make({});
+  }
+
+  void Serve(const std::string& name, const std::string& attention) {
+    catalog_.Serve(std::make_shared<ArmModelFake>(ArmView(name, attention)));
+  }
+  void Make(TrafficExperimentsOptions options, LeaseVariant lease = nullptr) {
+    live_.reset();
+    live_ = *TrafficExperiments::Create(options, catalog_, std::move(lease), *scheduler_, clock_,
+                                        counts_.Factory());
+  }
+  static ExperimentPlan Plan(const std::string& name = "trial", double weight = 1) {
+    return {.name = name,
+            .model_name = "vit",
+            .arms = {{.variant = {.model_name = "vit"}, .weight = 1},
+                     {.variant = {.model_name = "other"}, .weight = weight}}};
+  }
+  absl::StatusOr<LiveExperiment> Start(ExperimentPlan plan) {
+    std::promise<absl::StatusOr<LiveExperiment>> promise;
+    live_->Start(std::move(plan), std::make_shared<Cancellation>(),
+                 [&](absl::StatusOr<LiveExperiment> told) { promise.set_value(std::move(told)); });
+    return promise.get_future().get();
+  }
+  LiveExperiment Get(const std::string& name = "trial") { return *live_->Get(name); }
+
+  // A request that takes so long and ends so. The arm that had it; empty: the model itself.
+  std::string Request(std::string_view key, double baseline_ms = 10, double other_ms = 10,
+                      absl::StatusCode other_code = absl::StatusCode::kOk) {
+    const std::unique_ptr<RoutedRequest> routed = live_->Route("vit", key);
+    if (routed == nullptr) return "";
+    const bool is_other = routed->model()->view()->name == "other";
+    StageTimes stages(0);
+    stages.EndStage(Stage::kCompute,
+                    static_cast<Nanos>((is_other ? other_ms : baseline_ms) * kMillisecond));
+    routed->OnAnswered(is_other ? other_code : absl::StatusCode::kOk, stages);
+    routed->OnLeft();
+    return routed->arm();
+  }
+  // Requests of many callers, for so many windows of the tests.
+  void Traffic(int windows, double baseline_ms = 10, double other_ms = 10,
+               absl::StatusCode other_code = absl::StatusCode::kOk) {
+    for (int i = 0; i < windows; ++i) {
+      // A little noise: without any, the first block would be certain.
+      const double noise = 1 + 0.1 * std::sin(0.7 * i);
+      for (int caller = 0; caller < 16; ++caller) {
+        Request(absl::StrCat(caller), baseline_ms, other_ms * noise, other_code);
+      }
+      clock_.Advance(100 * kMillisecond);
+    }
+  }
+
+  FakeClock clock_;
+  ArmCatalog catalog_;
+  ArmCounts counts_;
+  std::unique_ptr<Scheduler> scheduler_ = *Scheduler::Create({}, clock_);
+  std::unique_ptr<TrafficExperiments> live_;
+};
+
+TEST_F(LiveExperimentsTest, TrafficIsSharedOutAndStaysWhereItIs) {
+  EXPECT_EQ(Request("somebody"), "") << "nothing runs";
+  const auto started = Start(Plan());
+  ASSERT_TRUE(started.ok()) << started.status();
+  EXPECT_EQ(started->state, ExperimentState::kRunning);
+  ASSERT_EQ(started->arms.size(), 2u);
+  EXPECT_EQ(started->arms[1].attention, "self/knn:k=9");
+  int of_other = 0;
+  for (int i = 0; i < 1000; ++i) {
+    const std::string key = absl::StrCat("caller", i), arm = Request(key);
+    EXPECT_EQ(Request(key), arm);
+    of_other += arm == "other/self/knn:k=9";
+  }
+  EXPECT_NEAR(of_other, 500, 5 * std::sqrt(250));
+  const LiveExperiment told = Get();
+  EXPECT_EQ(told.arms[0].requests + told.arms[1].requests, 2000u);
+  EXPECT_EQ(told.arms[1].requests, static_cast<uint64_t>(2 * of_other));
+  EXPECT_DOUBLE_EQ(told.arms[0].mean_latency_ms, 10);
+  EXPECT_EQ(counts_.of(ArmOutcome::kOk), 2000);
+  EXPECT_EQ(live_->Route("other", "somebody"), nullptr) << "its own traffic is its own";
+}
+
+TEST_F(LiveExperimentsTest, WhoHasNoKeyGoesEachTimeByItself) {
+  ASSERT_TRUE(Start(Plan()).ok());
+  int of_other = 0;
+  for (int i = 0; i < 1000; ++i) of_other += Request("") == "other/self/knn:k=9";
+  EXPECT_NEAR(of_other, 500, 5 * std::sqrt(250));
+}
+
+TEST_F(LiveExperimentsTest, StoppedItSendsEverythingToTheModelAndIsKept) {
+  ASSERT_TRUE(Start(Plan()).ok());
+  Traffic(3);
+  EXPECT_EQ(ReasonOf(live_->Delete("trial")), "experiment.running");
+  const auto stopped = live_->Stop("trial");
+  ASSERT_TRUE(stopped.ok());
+  EXPECT_EQ(stopped->state, ExperimentState::kStopped);
+  EXPECT_THAT(stopped->reason, HasSubstr("a caller"));
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(Request(absl::StrCat(i)), "");
+  clock_.Advance(60 * kSecond);
+  EXPECT_EQ(Get().running, 300 * kMillisecond) << "time stands still for it";
+  EXPECT_EQ(live_->Stop("trial")->running, 300 * kMillisecond) << "and again changes nothing";
+  EXPECT_EQ(counts_.ended, 1);
+  EXPECT_EQ(counts_.observers, 1);
+  EXPECT_EQ(live_->Delete("trial"), absl::OkStatus());
+  EXPECT_EQ(counts_.observers, 0);
+  EXPECT_THAT(live_->Get("trial"), Fails(absl::StatusCode::kNotFound, "experiment.not_found"));
+  EXPECT_TRUE(Start(Plan()).ok()) << "its name is free";
+}
+
+TEST_F(LiveExperimentsTest, AnswersThatWereUnderWayAreCountedAndChangeNothing) {
+  ASSERT_TRUE(Start(Plan()).ok());
+  const std::unique_ptr<RoutedRequest> routed = live_->Route("vit", "somebody");
+  ASSERT_TRUE(live_->Stop("trial").ok());
+  ASSERT_TRUE(live_->Delete("trial").ok());
+  ASSERT_TRUE(Start(Plan()).ok());
+  routed->OnAnswered(absl::StatusCode::kInternal, StageTimes(0));  // of the first of that name
+  routed->OnLeft();
+  EXPECT_EQ(Get().arms[0].requests + Get().arms[1].requests, 0u);
+}
+
+TEST_F(LiveExperimentsTest, WhatCallersDoWrongSaysNothingOfAnArm) {
+  ASSERT_TRUE(Start(Plan()).ok());
+  for (int i = 0; i < 100; ++i) {
+    Request(absl::StrCat(i), 10, 10, absl::StatusCode::kInvalidArgument);
+    Request(absl::StrCat(i), 10, 10, absl::StatusCode::kCancelled);
+  }
+  EXPECT_EQ(Get().arms[1].requests, 0u);
+  EXPECT_GT(Get().arms[0].requests, 0u);
+}
+
+TEST_F(LiveExperimentsTest, AnArmThatIsMuchSlowerEndsIt) {
+  ASSERT_TRUE(Start(Plan()).ok());
+  Traffic(200, 10, 40);
+  const LiveExperiment told = Get();
+  EXPECT_EQ(told.state, ExperimentState::kGuardRail);
+  EXPECT_THAT(told.reason, HasSubstr("max_latency_ratio: other/self/knn:k=9"));
+  ASSERT_TRUE(told.arms[1].latency_ratio);
+  EXPECT_GT(told.arms[1].latency_ratio->lower, 2);
+  EXPECT_FALSE(told.arms[0].latency_ratio);
+  EXPECT_EQ(Request("somebody"), "");
+}
+
+TEST_F(LiveExperimentsTest, AnArmThatFailsEndsIt) {
+  ASSERT_TRUE(Start(Plan()).ok());
+  Traffic(60, 10, 10, absl::StatusCode::kInternal);
+  const LiveExperiment told = Get();
+  EXPECT_EQ(told.state, ExperimentState::kGuardRail);
+  EXPECT_THAT(told.reason, HasSubstr("max_error_excess"));
+  EXPECT_EQ(told.arms[1].failures, told.arms[1].requests);
+  EXPECT_EQ(counts_.of(ArmOutcome::kFailed), static_cast<int>(told.arms[1].failures));
+}
+
+TEST_F(LiveExperimentsTest, ArmsThatAreAlikeGoOn) {
+  ASSERT_TRUE(Start(Plan()).ok());
+  Traffic(400);
+  EXPECT_EQ(Get().state, ExperimentState::kRunning);
+  EXPECT_EQ(Get().arms[1].error_excess->estimate, 0);
+  EXPECT_GT(counts_.tests, 300);
+}
+
+TEST_F(LiveExperimentsTest, ItsTimeEndsItWithoutAnyRequest) {
+  ExperimentPlan plan = Plan();
+  plan.guard_rails.max_time = 5 * kSecond;
+  ASSERT_TRUE(Start(std::move(plan)).ok());
+  clock_.AwaitWaiters(2);  // the scheduler's, and its own
+  clock_.Advance(4 * kSecond);
+  while (counts_.ended == 0) {
+    clock_.AwaitWaiters(2);
+    clock_.Advance(kSecond);
+  }
+  EXPECT_EQ(Get().state, ExperimentState::kExpired);
+  EXPECT_EQ(Request("somebody"), "");
+}
+
+TEST_F(LiveExperimentsTest, AnArmWhoseModelIsUnloadedEndsItAndLosesNothing) {
+  ASSERT_TRUE(Start(Plan()).ok());
+  ASSERT_TRUE(catalog_.Unload("other").ok());
+  // Whoever would have gone there gets the model, and all others too from then on.
+  for (int i = 0; i < 100; ++i) EXPECT_NE(Request(absl::StrCat(i)), "other/self/knn:k=9");
+  EXPECT_EQ(Get().state, ExperimentState::kModelGone);
+  EXPECT_THAT(Get().reason, HasSubstr("other/self/knn:k=9"));
+}
+
+TEST_F(LiveExperimentsTest, AReloadGoesOnUnlessItIsAnother) {
+  ASSERT_TRUE(Start(Plan()).ok());
+  Serve("vit", "self/dense");
+  Serve("other", "self/knn:k=9");
+  Traffic(5);
+  EXPECT_EQ(Get().state, ExperimentState::kRunning);
+  auto view = ArmView("other", "self/knn:k=9");
+  view->num_classes = 4;
+  catalog_.Serve(std::make_shared<ArmModelFake>(view));
+  Traffic(1);
+  EXPECT_EQ(Get().state, ExperimentState::kModelGone);
+  EXPECT_THAT(Get().reason, HasSubstr("other classes"));
+}
+
+TEST_F(LiveExperimentsTest, ABaselineThatBecomesAnotherEndsIt) {
+  ASSERT_TRUE(Start(Plan()).ok());
+  auto view = ArmView("vit", "self/dense");
+  view->sizes = {{16, 16}};
+  catalog_.Serve(std::make_shared<ArmModelFake>(view));
+  Traffic(1);
+  EXPECT_EQ(Get().state, ExperimentState::kModelGone);
+}
+
+TEST_F(LiveExperimentsTest, WhatCannotStartIsSaid) {
+  ExperimentPlan plan = Plan();
+  plan.arms.resize(1);
+  EXPECT_THAT(Start(plan), Fails(absl::StatusCode::kInvalidArgument, "experiment.bad_plan"));
+  plan = Plan();
+  plan.arms[1].variant.model_name = "nobody";
+  EXPECT_THAT(Start(plan), Fails(absl::StatusCode::kNotFound, "model.not_found"));
+  plan = Plan();
+  plan.arms[1].variant.model_name = "vit";
+  EXPECT_THAT(Start(plan), Fails(absl::StatusCode::kInvalidArgument, "experiment.bad_plan"))
+      << "twice the same";
+  plan.arms[1].variant.attention = "knn:k=3";
+  EXPECT_THAT(Start(plan), Fails(absl::StatusCode::kUnimplemented, "experiment.no_variants"));
+  auto view = ArmView("detector", "self/dense");
+  view->task = VisionTask::kDetection;
+  catalog_.Serve(std::make_shared<ArmModelFake>(view));
+  plan = Plan();
+  plan.arms[1].variant.model_name = "detector";
+  EXPECT_THAT(Start(plan), Fails(absl::StatusCode::kInvalidArgument, "experiment.other_kind"));
+  ASSERT_TRUE(Start(Plan()).ok()) << "what was refused holds nothing";
+  EXPECT_THAT(Start(Plan()), Fails(absl::StatusCode::kAlreadyExists, "experiment.exists"));
+  EXPECT_THAT(Start(Plan("another")),
+              Fails(absl::StatusCode::kAlreadyExists, "experiment.model_taken"));
+}
+
+TEST_F(LiveExperimentsTest, SoManyRunAndSoManyAreKept) {
+  Make({.max_running = 1, .max_ended = 2});
+  ASSERT_TRUE(Start(Plan("a")).ok());
+  Serve("vit2", "self/dense");
+  ExperimentPlan second = Plan("b");
+  second.model_name = second.arms[0].variant.model_name = "vit2";
+  EXPECT_THAT(Start(second), Fails(absl::StatusCode::kResourceExhausted, "experiment.too_many"));
+  for (const std::string name : {"a", "b", "c", "d"}) {
+    if (name != "a") {
+      ASSERT_TRUE(Start(Plan(name)).ok()) << name;
+    }
+    ASSERT_TRUE(live_->Stop(name).ok());
+    clock_.Advance(kMillisecond);
+  }
+  ASSERT_TRUE(Start(Plan("e")).ok());
+  std::vector<std::string> names;
+  for (const LiveExperiment& one : live_->List()) names.push_back(one.plan.name);
+  EXPECT_THAT(names, testing::ElementsAre("c", "d", "e")) << "the oldest are forgotten";
+  EXPECT_EQ(counts_.observers, 3);
+}
+
+TEST_F(LiveExperimentsTest, AnotherAttentionIsServedForAsLongAsItRuns) {
+  const auto lease = std::make_shared<int>(1);
+  Make({}, [&](const Variant& variant, CancellationPtr) -> absl::StatusOr<LeasedModel> {
+    EXPECT_EQ(variant.attention, "knn:k=3");
+    Serve("variant.vit", "self/knn:k=3");
+    return LeasedModel{
+        .model_name = "variant.vit", .weights_of_attention = "self/dense", .lease = lease};
+  });
+  ExperimentPlan plan = Plan();
+  plan.arms[1].variant = {.model_name = "vit", .attention = "knn:k=3"};
+  const auto started = Start(plan);
+  ASSERT_TRUE(started.ok()) << started.status();
+  EXPECT_EQ(started->arms[1].weights_of_attention, "self/dense");
+  EXPECT_EQ(started->arms[1].attention, "self/knn:k=3");
+  EXPECT_EQ(lease.use_count(), 2) << "the test's and the experiment's";
+  bool has_gone_there = false;
+  for (int i = 0; i < 100; ++i) {
+    has_gone_there = has_gone_there || Request(absl::StrCat(i)) == "vit/self/knn:k=3";
+  }
+  EXPECT_TRUE(has_gone_there);
+  ASSERT_TRUE(live_->Stop("trial").ok());
+  while (lease.use_count() > 1) std::this_thread::yield();
+}
+
+TEST_F(LiveExperimentsTest, AServerThatDrainsStartsNoneAndGoesOnRouting) {
+  ASSERT_TRUE(Start(Plan()).ok());
+  live_->Stop();
+  EXPECT_NE(Request("somebody"), "");
+  Serve("vit2", "self/dense");
+  ExperimentPlan plan = Plan("late");
+  plan.model_name = plan.arms[0].variant.model_name = "vit2";
+  EXPECT_THAT(Start(plan), Fails(absl::StatusCode::kUnavailable, "server.draining"));
+}
+
+// Requests from several threads while experiments start, stop, are forgotten and lose an arm: each
+// is answered by a model.
+TEST_F(LiveExperimentsTest, NothingIsLostWhileExperimentsComeAndGo) {
+  std::atomic<bool> stop = false;
+  std::atomic<int> answered = 0;
+  std::vector<std::thread> callers;
+  for (int thread = 0; thread < 3; ++thread) {
+    callers.emplace_back([&, thread] {
+      for (int i = 0; !stop; ++i) {
+        const std::string key = absl::StrCat(thread, "-", i % 50);
+        const std::unique_ptr<RoutedRequest> routed = live_->Route("vit", key);
+        if (routed != nullptr) {
+          ASSERT_NE(routed->model(), nullptr);
+          routed->OnAnswered(absl::StatusCode::kOk, StageTimes(0));
+          routed->OnLeft();
+        } else {
+          ASSERT_TRUE(catalog_.Acquire("vit", "").ok());
+        }
+        ++answered;
+      }
+    });
+  }
+  for (int round = 0; round < 60; ++round) {
+    const auto started = Start(Plan());
+    ASSERT_TRUE(started.ok()) << started.status();
+    const int before = answered;
+    while (answered < before + 100) std::this_thread::yield();
+    if (round % 3 == 0) {
+      ASSERT_TRUE(catalog_.Unload("other").ok());
+    }
+    while (answered < before + 200) std::this_thread::yield();
+    ASSERT_TRUE(live_->Stop("trial").ok());
+    Serve("other", "self/knn:k=9");
+    ASSERT_TRUE(live_->Delete("trial").ok());
+  }
+  stop = true;
+  for (std::thread& caller : callers) caller.join();
+  EXPECT_EQ(counts_.observers, 0);
+}
+
+}  // namespace
+}  // namespace fovea

@@ -1,0 +1,280 @@
+// Copies of requests, beside a real scheduler: when they run, and when they do not.
+#include "server/compare/live/shadow_copies.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "server/core/memory_budget.h"
+#include "server/core/testing/notification.h"
+#include "server/scheduler/scheduler.h"
+#include "tests/server/compare/live/fake_arms.h"
+#include "tests/server/scheduler/fake_task.h"
+
+namespace fovea {
+namespace {
+
+// A task of the shadow's model, as the pipeline makes them.
+class CopyTask final : public Task {
+ public:
+  CopyTask(std::unique_ptr<InferenceRequest> request, InferenceCallback done)
+      : request_(std::move(request)), done_(std::move(done)) {}
+  void Answer(int first_class) {
+    InferenceResponse response;
+    response.results = ClassifyResults{{{.index = first_class}}};
+    response.receipt.batch_size = response.receipt.batch_threads = 1;
+    request_->stages.EndStage(Stage::kCompute, SteadyClock().Now());
+    done_(std::move(response), request_->stages);
+  }
+  void Fail(absl::Status why) { done_(std::move(why), request_->stages); }
+
+  int images() const override { return 1; }
+  uint64_t shape_key() const override { return 0; }
+  int priority() const override { return 0; }
+  Nanos arrival() const override { return 0; }
+  Nanos timeout() const override { return kNever; }
+  Nanos deadline() const override { return kNever; }
+  bool Cancelled() const override { return request_->cancellation->Cancelled(); }
+  CancellationPtr idle_only() const override {
+    return request_->idle_only ? request_->cancellation : nullptr;
+  }
+  void Drop(std::unique_ptr<Task> /*self*/, absl::Status why) override { Fail(std::move(why)); }
+
+ private:
+  const std::unique_ptr<InferenceRequest> request_;
+  const InferenceCallback done_;
+};
+
+class ShadowCopiesTest : public testing::Test {
+ protected:
+  ShadowCopiesTest() {
+    catalog_.Serve(std::make_shared<ArmModelFake>(ArmView("vit", "self/dense")));
+    catalog_.Serve(std::make_shared<ArmModelFake>(
+        ArmView("other", "self/knn:k=9"),
+        [this](std::unique_ptr<InferenceRequest> request, InferenceCallback done) {
+          auto place = queue_->Reserve({.idle_only = request->idle_only});
+          if (!place.ok()) return done(place.status(), StageTimes(0));
+          ModelQueue::Enqueue(*std::move(place),
+                              std::make_unique<CopyTask>(std::move(request), std::move(done)));
+        }));
+    ExperimentPlan plan{.name = "trial",
+                        .model_name = "vit",
+                        .arms = {{.variant = {.model_name = "vit"}, .weight = 1},
+                                 {.variant = {.model_name = "other"}, .shadow = true}}};
+    plan.guard_rails.max_shadow_share = 0.5;
+    std::vector<ArmModel> arms;
+    for (const char* name : {"vit", "other"}) {
+      arms.push_back({.name = name, .model_name = name, .view = *catalog_.Find(name, "")});
+    }
+    experiment_ = std::make_shared<RunningExperiment>(
+        plan, std::move(arms),
+        RunningExperiment::Environment{catalog_, SteadyClock(), /*device_threads=*/1},
+        counts_.Factory());
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));  // the share of some time
+  }
+
+  static InferenceRequest Request() {
+    InferenceRequest request;
+    request.model_name = "vit";
+    request.input = ImageFiles{{ScatteredBytes::Copy("a file")}};
+    request.options = ClassifyOptions{.top_k = 1};
+    return request;
+  }
+  static InferenceResponse Baseline(int first_class) {
+    InferenceResponse response;
+    response.results = ClassifyResults{{{.index = first_class}}};
+    response.receipt.batch_size = response.receipt.batch_threads = 1;
+    return response;
+  }
+  std::unique_ptr<ShadowCopies::Copy> TryCopy(const InferenceRequest& request = Request()) {
+    return copies_->TryCopy(experiment_, 1, request, VisionTask::kClassification, 1000, memory_);
+  }
+  void Submit(int first_class = 1) {
+    auto copy = TryCopy();
+    ASSERT_NE(copy, nullptr);
+    copy->OnBaseline(Baseline(first_class), kMillisecond);
+    ShadowCopies::Submit(std::move(copy));
+  }
+  ArmReport Told() const { return experiment_->Tell().arms[1]; }
+  void AwaitShadows(uint64_t count) const {
+    while (Told().shadow_requests < count) std::this_thread::yield();
+  }
+  void AwaitSkipped(uint64_t count) const {
+    while (Told().shadow_skipped < count) std::this_thread::yield();
+  }
+
+  ArmCatalog catalog_;
+  ArmCounts counts_;
+  MemoryBudget memory_{1 << 20, SteadyClock()};
+  std::shared_ptr<RunningExperiment> experiment_;
+  std::unique_ptr<Scheduler> scheduler_ = *Scheduler::Create({}, SteadyClock());
+  std::function<void(CopyTask&)> run_ = [](CopyTask& task) { task.Answer(1); };
+  std::unique_ptr<ModelQueue> queue_ =
+      *scheduler_->AddModel({}, [this](std::unique_ptr<Batch> batch) {
+        run_(static_cast<CopyTask&>(*batch->tasks.front()));
+        return RunOutcome::kWhole;
+      });
+  std::unique_ptr<ShadowCopies> copies_ =
+      *ShadowCopies::Create({.on_tick = [] {}}, *scheduler_, SteadyClock());
+};
+
+TEST_F(ShadowCopiesTest, ACopyIsRunAndComparedWithTheBaseline) {
+  Submit(/*first_class=*/1);
+  AwaitShadows(1);
+  EXPECT_EQ(Told().disagreement->observations, 1u);
+  EXPECT_EQ(Told().disagreement->estimate, 0);
+  EXPECT_EQ(Told().latency_ratio->observations, 1u);
+  while (!experiment_->AllowsCopy()) std::this_thread::yield();
+  Submit(/*first_class=*/2);
+  AwaitShadows(2);
+  EXPECT_EQ(Told().disagreement->estimate, 0.5);
+  EXPECT_EQ(Told().requests, 0u) << "it answers nobody";
+  EXPECT_EQ(counts_.of(ArmOutcome::kShadow), 2);
+  while (memory_.held() > 0) std::this_thread::yield();
+}
+
+TEST_F(ShadowCopiesTest, OtherBatchesSayNothingOfLatency) {
+  auto copy = TryCopy();
+  ASSERT_NE(copy, nullptr);
+  InferenceResponse baseline = Baseline(1);
+  baseline.receipt.batch_size = 4;
+  copy->OnBaseline(baseline, kMillisecond);
+  ShadowCopies::Submit(std::move(copy));
+  AwaitShadows(1);
+  EXPECT_FALSE(Told().latency_ratio);
+  EXPECT_EQ(Told().disagreement->observations, 1u);
+}
+
+TEST_F(ShadowCopiesTest, ABusyDeviceMakesNoCopies) {
+  Notification running, go_on;
+  const auto busy = *scheduler_->AddModel({}, [&](std::unique_ptr<Batch> batch) {
+    running.Notify();
+    go_on.Wait();
+    for (auto& task : batch->tasks) RecordOf(*task).Run();
+    return RunOutcome::kWhole;
+  });
+  bool ran = false;
+  run_ = [&](CopyTask& task) {
+    ran = true;
+    task.Answer(1);
+  };
+  auto place = busy->Reserve({});
+  ASSERT_TRUE(place.ok());
+  ModelQueue::Enqueue(*std::move(place),
+                      std::make_unique<FakeTask>(std::make_shared<TaskRecord>()));
+  running.Wait();
+  Submit();
+  AwaitSkipped(1);
+  EXPECT_FALSE(ran);
+  go_on.Notify();
+}
+
+TEST_F(ShadowCopiesTest, ACopyWaitsForTheEndOfItsRequestsOwnBatch) {
+  Notification running;
+  std::atomic<bool> end = false;
+  const auto busy = *scheduler_->AddModel({}, [&](std::unique_ptr<Batch> batch) {
+    running.Notify();
+    while (!end) std::this_thread::yield();
+    for (auto& task : batch->tasks) RecordOf(*task).Run();
+    return RunOutcome::kWhole;
+  });
+  auto place = busy->Reserve({});
+  ASSERT_TRUE(place.ok());
+  ModelQueue::Enqueue(*std::move(place),
+                      std::make_unique<FakeTask>(std::make_shared<TaskRecord>()));
+  running.Wait();
+  Submit();
+  end = true;
+  AwaitShadows(1);
+  EXPECT_EQ(Told().shadow_skipped, 0u);
+}
+
+TEST_F(ShadowCopiesTest, ACopyThatRunsMakesWayForARequest) {
+  Notification runs;
+  run_ = [&](CopyTask& task) {
+    if (task.idle_only() == nullptr) return task.Answer(1);
+    runs.Notify();
+    while (!task.Cancelled()) std::this_thread::yield();  // as between two blocks
+    task.Fail(absl::CancelledError(""));
+  };
+  Submit();
+  runs.Wait();
+  // It asks for no more than a place: its picture is still to be decoded.
+  auto place = queue_->Reserve({});
+  ASSERT_TRUE(place.ok());
+  AwaitSkipped(1);
+  EXPECT_EQ(Told().shadow_requests, 0u);
+}
+
+TEST_F(ShadowCopiesTest, WhatTheShareDoesNotAllowIsSkipped) {
+  experiment_->OnSpent(1000 * kSecond);
+  EXPECT_EQ(TryCopy(), nullptr);
+  EXPECT_EQ(Told().shadow_skipped, 1u);
+}
+
+TEST_F(ShadowCopiesTest, FewAreKept) {
+  std::vector<std::unique_ptr<ShadowCopies::Copy>> kept;
+  for (int i = 0; i < limits::kMaxShadowCopies; ++i) {
+    kept.push_back(TryCopy());
+    ASSERT_NE(kept.back(), nullptr);
+  }
+  EXPECT_EQ(TryCopy(), nullptr);
+  EXPECT_EQ(Told().shadow_skipped, 1u);
+  kept.clear();  // their requests have failed: there was nothing to copy
+  EXPECT_EQ(Told().shadow_skipped, 1u);
+  EXPECT_NE(TryCopy(), nullptr);
+}
+
+TEST_F(ShadowCopiesTest, WhatThereIsNoMemoryForIsSkipped) {
+  MemoryBudget::Hold all = memory_.Open();
+  ASSERT_TRUE(all.TryGrow(memory_.capacity()));
+  EXPECT_EQ(TryCopy(), nullptr);
+  EXPECT_EQ(Told().shadow_skipped, 1u);
+}
+
+TEST_F(ShadowCopiesTest, RequestsOfAnotherKindAreNotCopied) {
+  InferenceRequest request = Request();
+  request.draw = true;
+  EXPECT_EQ(TryCopy(request), nullptr);
+  request = Request();
+  std::get<ImageFiles>(request.input).files.resize(2);
+  EXPECT_EQ(TryCopy(request), nullptr);
+  request = Request();
+  request.input = NamedTensors{{.name = "pixel_values", .shape = {2, 3, 8, 8}}};
+  EXPECT_EQ(TryCopy(request), nullptr);
+  EXPECT_EQ(Told().shadow_skipped, 0u);
+}
+
+TEST_F(ShadowCopiesTest, AModelThatFailsIsSeen) {
+  run_ = [](CopyTask& task) { task.Fail(absl::InternalError("")); };
+  Submit();
+  AwaitShadows(1);
+  EXPECT_EQ(Told().error_excess->estimate, 1);
+}
+
+TEST_F(ShadowCopiesTest, StopsAtOnce) {
+  Notification runs;
+  run_ = [&](CopyTask& task) {
+    runs.Notify();
+    while (!task.Cancelled()) std::this_thread::yield();
+    task.Fail(absl::CancelledError(""));
+  };
+  Submit();
+  Submit();
+  runs.Wait();
+  copies_->Stop();
+  EXPECT_EQ(Told().shadow_skipped, 2u);
+  EXPECT_EQ(TryCopy(), nullptr);
+  EXPECT_EQ(memory_.held(), 0);
+}
+
+}  // namespace
+}  // namespace fovea
