@@ -1,11 +1,13 @@
 #include "server/transport/grpc/comparison_service.h"
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "base/limits.h"
 #include "base/out_of_memory.h"
 #include "base/status.h"
 #include "server/core/comparison.h"
@@ -27,21 +29,22 @@ namespace {
 
 // The request's images count until the experiment is over.
 template <typename Message>
-absl::Status Receive(const GrpcContext& context, const grpc::ByteBuffer& buffer,
-                     RequestMemory& memory, Message* message) {
-  FOVEA_ASSIGN_OR_RETURN(const ReceivedBytes bytes,
-                         ReceiveMessage(buffer, context.max_message_bytes, &memory));
+absl::Status Receive(int64_t max_bytes, const grpc::ByteBuffer& buffer, RequestMemory& memory,
+                     Message* message) {
+  FOVEA_ASSIGN_OR_RETURN(const ReceivedBytes bytes, ReceiveMessage(buffer, max_bytes, &memory));
   FOVEA_RETURN_IF_ERROR(memory.Take(static_cast<int64_t>(buffer.Length())));
   return ParsePieces(bytes.pieces, message) ? absl::OkStatus() : MalformedMessage();
 }
 
 // A call that tells how it goes on: admits it, has `read` make of its message what `start` starts
-// with what it counts in and the stream that answers. `method`: its row.
+// with what it counts in and the stream that answers. `method`: its row. `max_bytes`: of the
+// message, where that is less than of any.
 template <typename Wire, typename Read, typename Start>
 grpc::ServerWriteReactor<grpc::ByteBuffer>* Begin(GrpcContext& context, const ApiMethod& method,
                                                   grpc::CallbackServerContext* call,
                                                   const grpc::ByteBuffer* message, Read read,
-                                                  Start start) {
+                                                  Start start,
+                                                  int64_t max_bytes = limits::kMaxMessageBytes) {
   using Refused = RefusedStream<grpc::ServerWriteReactor<grpc::ByteBuffer>>;
   Caller caller = CallerOf(context, method, *call);
   auto memory = std::make_shared<RequestMemory>(context.api.memory());
@@ -50,7 +53,8 @@ grpc::ServerWriteReactor<grpc::ByteBuffer>* Begin(GrpcContext& context, const Ap
   if (status.ok()) {
     status = OrOutOfMemory([&]() -> absl::Status {
       Wire wire;
-      FOVEA_RETURN_IF_ERROR(Receive(context, *message, *memory, &wire));
+      FOVEA_RETURN_IF_ERROR(
+          Receive(std::min(max_bytes, context.max_message_bytes), *message, *memory, &wire));
       FOVEA_ASSIGN_OR_RETURN(request, read(wire));
       return absl::OkStatus();
     });
@@ -114,7 +118,7 @@ grpc::ServerUnaryReactor* ComparisonService::Explain(grpc::CallbackServerContext
   const absl::Status readable = OrOutOfMemory([&]() -> absl::Status {
     FOVEA_RETURN_IF_ERROR(reactor->Admit());
     v1::ExplainRequest wire;
-    FOVEA_RETURN_IF_ERROR(Receive(context_, *message, *reactor->memory(), &wire));
+    FOVEA_RETURN_IF_ERROR(Receive(context_.max_message_bytes, *message, *reactor->memory(), &wire));
     FOVEA_ASSIGN_OR_RETURN(request, ReadExplainRequest(wire));
     return absl::OkStatus();
   });
@@ -146,7 +150,8 @@ grpc::ServerWriteReactor<grpc::ByteBuffer>* ComparisonService::Serve(
               stream->Tell(WriteControlMessage(response));
             },
             [stream](const absl::Status& why) { stream->End(why); });
-      });
+      },
+      limits::kMaxServeMessageBytes);
 }
 
 }  // namespace fovea
