@@ -49,16 +49,6 @@ absl::Status CheckAddress(const std::string& address) {
   return absl::OkStatus();
 }
 
-// gRPC would end the process at a value that HTTP/2 cannot carry.
-absl::Status AddExperimentKey(const std::string& key, grpc::ClientContext& context) {
-  if (key.empty()) return absl::OkStatus();
-  if (!std::all_of(key.begin(), key.end(), [](char c) { return c >= ' ' && c <= '~'; })) {
-    return absl::InvalidArgumentError("the experiment key has more than printable ASCII in it");
-  }
-  context.AddMetadata("fovea-experiment-key", key);
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 struct Client::Wire {

@@ -100,8 +100,8 @@ class Client {
   absl::StatusOr<SegmentResponse> Segment(const SegmentRequest& request,
                                           const CallOptions& options = {});
 
-  // Many requests over one call. CANCELLED: the client was stopped. The client outlives its
-  // streams.
+  // Many requests over one call. CANCELLED: the client was stopped; INVALID_ARGUMENT: the
+  // experiment key cannot be sent. The client outlives its streams.
   absl::StatusOr<std::unique_ptr<ImageStream>> StreamImages(const StreamOptions& options = {});
 
   // Variants side by side on the server, which runs with --enable-experiments. `progress` is called

@@ -37,6 +37,16 @@ absl::Status ServerError(int code, const std::string& message, const std::string
   return error;
 }
 
+absl::Status AddExperimentKey(const std::string& key, grpc::ClientContext& context) {
+  if (key.empty()) return absl::OkStatus();
+  // gRPC would end the process at a value that HTTP/2 cannot carry.
+  if (!std::all_of(key.begin(), key.end(), [](char c) { return c >= ' ' && c <= '~'; })) {
+    return absl::InvalidArgumentError("the experiment key has more than printable ASCII in it");
+  }
+  context.AddMetadata("fovea-experiment-key", key);
+  return absl::OkStatus();
+}
+
 absl::Status Stopped() { return absl::CancelledError("the client was stopped"); }
 
 std::chrono::system_clock::time_point DeadlineIn(absl::Duration timeout) {

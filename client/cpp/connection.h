@@ -23,6 +23,10 @@ absl::Status Unreachable(const std::string& why);
 // What a server says of a failed request; `reason` may be empty.
 absl::Status ServerError(int code, const std::string& message, const std::string& reason);
 
+// The key that keeps a caller on one arm of an experiment; empty: none. INVALID_ARGUMENT: it is not
+// printable ASCII.
+absl::Status AddExperimentKey(const std::string& key, grpc::ClientContext& context);
+
 std::chrono::system_clock::time_point DeadlineIn(absl::Duration timeout);
 
 // Thread-safe.

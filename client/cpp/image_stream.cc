@@ -124,6 +124,9 @@ struct ImageStream::Wire {
 absl::StatusOr<std::unique_ptr<ImageStream>> ImageStream::Open(Connection& connection,
                                                                const StreamOptions& options) {
   auto wire = std::make_unique<Wire>(connection, options);
+  if (absl::Status added = AddExperimentKey(options.experiment_key, wire->context); !added.ok()) {
+    return added;
+  }
   if (!connection.Begin(wire->context)) return Stopped();
   wire->stream = wire->vision.StreamImages(&wire->context);
   return std::unique_ptr<ImageStream>(new ImageStream(std::move(wire)));

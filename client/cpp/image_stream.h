@@ -21,6 +21,7 @@ struct StreamOptions {
   Order order = Order::kInOrder;  // of the answers
   // The whole stream's deadline, which ends all its requests.
   absl::Duration timeout = absl::InfiniteDuration();
+  std::string experiment_key;  // of all its requests: CallOptions'
 };
 
 // To one request.

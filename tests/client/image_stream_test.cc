@@ -30,6 +30,21 @@ class ImageStreams : public ::testing::Test {
   std::unique_ptr<Client> client_ = *Client::Connect(server_.address());
 };
 
+TEST_F(ImageStreams, HaveAnExperimentsKeyForAllTheirRequests) {
+  const auto stream = Open({.experiment_key = "camera 3"});
+  ASSERT_TRUE(stream->Write(Classify("an image")));
+  ASSERT_TRUE(stream->Write(DetectRequest{.model = {"finder"}, .images = {"a"}}));
+  stream->WritesDone();
+  auto answer = stream->Read();
+  ASSERT_TRUE(answer && answer->response.ok());
+  EXPECT_EQ(std::get<ClassifyResponse>(*answer->response).receipt.experiment_arm,
+            "shapes/camera 3");
+  answer = stream->Read();
+  ASSERT_TRUE(answer && answer->response.ok());
+  EXPECT_EQ(std::get<DetectResponse>(*answer->response).receipt.experiment_arm, "shapes/camera 3");
+  EXPECT_TRUE(absl::IsInvalidArgument(client_->StreamImages({.experiment_key = "\n"}).status()));
+}
+
 TEST_F(ImageStreams, GiveEachRequestItsTasksResponse) {
   const auto stream = Open();
   ASSERT_TRUE(stream->Write(Classify("an image", "first")));

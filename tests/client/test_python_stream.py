@@ -61,6 +61,25 @@ def classified(number: int, *, pictures: int = 1, id: str = "") -> Any:
     return Streamed(number=number, id=id, classify=response)
 
 
+def test_an_experiments_key_is_of_all_requests():
+    def stream(requests: Iterator, context: grpc.ServicerContext) -> Iterator:
+        key = dict(context.invocation_metadata()).get("fovea-experiment-key", "")
+        receipt = vision_pb2.Receipt(experiment_arm=f"shapes/{key}")
+        for number, _ in enumerate(requests):
+            answer = vision_pb2.ClassifyResponse(results=[CLASSIFIED], receipt=receipt)
+            yield Streamed(number=number, classify=answer)
+
+    with serving(stream) as asked:
+        with asked.stream(experiment_key="camera 3") as written:
+            written.classify("a", [FILE])
+            written.classify("b", [FILE])
+            written.writes_done()
+            arms = [one.answer.receipt.experiment_arm for one in written]
+        with pytest.raises(ValueError, match="printable ASCII"):
+            asked.stream(experiment_key="line\nbreak")
+    assert arms == ["shapes/camera 3"] * 2
+
+
 def test_each_request_goes_out_with_its_options_and_comes_back_typed():
     seen: list[Any] = []
     pixels = np.array([[1, 1, 2]], np.uint8)

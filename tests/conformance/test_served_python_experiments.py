@@ -95,6 +95,13 @@ def test_traffic_is_shared_out_and_told(asked: client.Client) -> None:
     ratio, differs = found.arms[1].latency_ratio, found.arms[1].disagreement
     assert ratio is not None and ratio.lower <= ratio.estimate <= ratio.upper
     assert differs is not None and 0 <= differs.lower <= differs.upper <= 1
+    # A stream's requests go by the stream's key.
+    with asked.stream(experiment_key="user-3") as stream:
+        for _ in range(4):
+            stream.classify("shapes", PICTURES[:1])
+        stream.writes_done()
+        streamed = {one.answer.receipt.experiment_arm for one in stream if one.answer}
+    assert streamed == of_key["user-3"]
     # Requests that name a version are left alone.
     named = asked.classify("shapes", PICTURES[:1], version="1", experiment_key="user-1")
     assert (named.receipt.experiment, named.model) == ("", "shapes")

@@ -159,7 +159,12 @@ class AsyncClient:
         return await self._ask(self._segment, request, experiment_key, timeout)
 
     def stream(
-        self, *, in_order: bool = True, ahead: int = 128, timeout: float | None = None
+        self,
+        *,
+        in_order: bool = True,
+        ahead: int = 128,
+        experiment_key: str = "",
+        timeout: float | None = None,
     ) -> AsyncImageStream:
         """As Client.stream: many requests over one call."""
         check_timeout(timeout)
@@ -167,7 +172,9 @@ class AsyncClient:
             raise ValueError(f"ahead is {ahead}: it must be above zero")
         self._check_open()
         return AsyncImageStream(
-            self._stream_images(timeout=timeout, metadata=self._address.metadata()),
+            self._stream_images(
+                timeout=timeout, metadata=self._address.metadata(experiment_key)
+            ),
             lambda error: error_of_call(error, self._address.target, timeout),
             in_order=in_order,
             ahead=ahead,

@@ -269,22 +269,30 @@ class Client:
         return self._ask(self._segment, request, experiment_key, timeout)
 
     def stream(
-        self, *, in_order: bool = True, ahead: int = 128, timeout: float | None = None
+        self,
+        *,
+        in_order: bool = True,
+        ahead: int = 128,
+        experiment_key: str = "",
+        timeout: float | None = None,
     ) -> ImageStream:
         """Many requests over one call, each to a model and with options of its own.
 
         in_order: the answers come in the order of the requests; otherwise each as soon as it is there. ahead: requests
         whose answers have not been read, at most; then writing waits. Fewer keep a slow reader closer to its camera; the
-        server takes 64 of a stream at a time. timeout: seconds for the whole stream, after which all its requests end.
-        None: any time; the requests have timeouts of their own. ValueError: `ahead` or `timeout` is not above zero.
+        server takes 64 of a stream at a time. experiment_key: of all its requests, as classify's. timeout: seconds for the
+        whole stream, after which all its requests end. None: any time; the requests have timeouts of their own. ValueError:
+        `ahead` or `timeout` is not above zero, or the key cannot be sent.
         """
         check_timeout(timeout)
         if ahead < 1:
             raise ValueError(f"ahead is {ahead}: it must be above zero")
 
+        metadata = self._address.metadata(experiment_key)
+
         def begin(messages: Iterator[Any]) -> Any:
             try:
-                return self._stream_images(messages, timeout=timeout)
+                return self._stream_images(messages, timeout=timeout, metadata=metadata)
             except ValueError as error:  # gRPC's, of a channel that is closed
                 raise connection.closed() from error
 
