@@ -127,6 +127,20 @@ GrpcServerOptions GrpcOptions(const ServerOptions& options, const RequestMemoryP
           .tls = std::move(tls)};
 }
 
+// Arms of live comparisons that have another attention than their model.
+LeaseVariant LeaseFrom(ServedVariants& variants) {
+  return [&variants](const Variant& variant,
+                     CancellationPtr cancellation) -> absl::StatusOr<LeasedModel> {
+    FOVEA_ASSIGN_OR_RETURN(std::shared_ptr<ServedVariants::Lease> lease,
+                           variants.Serve(variant, std::move(cancellation)));
+    const ServedVariant& served = lease->variant();
+    return LeasedModel{.model_name = served.served_as,
+                       .model_version = served.model_version,
+                       .weights_of_attention = served.weights_of_attention,
+                       .lease = lease};
+  };
+}
+
 // What the two HTTP ports share.
 HttpServerOptions HttpOptions(const ServerOptions& options, int port,
                               std::shared_ptr<const TlsCertificates> tls) {
@@ -272,12 +286,12 @@ class Server {
       FOVEA_ASSIGN_OR_RETURN(variant_server_, VariantServer::Create({}, *variants_, clock_));
       ExperimentMeter::CountEnds(metrics_.families());
       FOVEA_ASSIGN_OR_RETURN(
-          experiments_, TrafficExperiments::Create({.device_threads = device_threads}, *repository_,
-                                                   /*lease=*/nullptr, *scheduler_, clock_,
-                                                   [this](const ExperimentPlan& plan,
-                                                          const std::vector<std::string>& arms) {
-                                                     return ObserveExperiment(metrics_, plan, arms);
-                                                   }));
+          experiments_,
+          TrafficExperiments::Create(
+              {.device_threads = device_threads}, *variants_, LeaseFrom(*variants_), *scheduler_,
+              clock_, [this](const ExperimentPlan& plan, const std::vector<std::string>& arms) {
+                return ObserveExperiment(metrics_, plan, arms);
+              }));
     }
     ModelCatalog& catalog = variants_ != nullptr ? static_cast<ModelCatalog&>(*variants_)
                                                  : static_cast<ModelCatalog&>(*repository_);
@@ -442,7 +456,7 @@ class Server {
   std::unique_ptr<Explainer> explainer_;      // likewise; runs on the comparer's lane
   std::unique_ptr<ServedVariants> variants_;  // likewise
   std::unique_ptr<VariantServer> variant_server_;    // likewise
-  std::unique_ptr<TrafficExperiments> experiments_;  // likewise
+  std::unique_ptr<TrafficExperiments> experiments_;  // likewise; its arms are variants
   std::unique_ptr<ServerApi> api_;
   std::unique_ptr<Credentials> credentials_;  // its thread uses the api's keys
   std::unique_ptr<GrpcServer> grpc_;

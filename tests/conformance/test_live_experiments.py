@@ -1,4 +1,5 @@
-"""Live comparisons of a running server: where requests go, what they are told, and what is found out."""
+"""Live comparisons of a running server: where requests go, what they are told, and what is found out; and row 90 of
+docs/faults.md."""
 
 from __future__ import annotations
 
@@ -18,10 +19,17 @@ import numpy as np
 import pytest
 import tritonclient.grpc as triton_grpc
 import tritonclient.http as triton_http
-
-# Of the messages, which live_traffic has found.
-from fovea.v1 import experiment_pb2, vision_pb2
-from live_traffic import KEY, PICTURE, OverGrpc, OverHttp, Refused, Requests, plan
+from live_traffic import (
+    KEY,
+    PICTURE,
+    OverGrpc,
+    OverHttp,
+    Refused,
+    Requests,
+    experiment_pb2,
+    plan,
+    vision_pb2,
+)
 from running_server import DEMO, Server
 
 BASELINE, KNN = "shapes/dense", "shapes_knn/knn:k=0.5"
@@ -248,7 +256,11 @@ def test_nothing_is_lost_while_experiments_come_and_go(
     assert KNN in told.reason
     assert told.arms[1].requests > 0
     assert not lost, f"{len(lost)} of {answered[0]}: {lost[0]}"
-    assert re.search(r"the experiment trial of shapes has ended: .*gone", log_of(live))
+    wait_for(
+        lambda: re.search(
+            r"the experiment trial of shapes has ended: .*gone", log_of(live)
+        )
+    )
 
 
 def test_an_arm_that_is_slow_breaks_its_guard_rail(
