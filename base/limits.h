@@ -90,6 +90,12 @@ inline constexpr int64_t kMaxComparedImages = 64;
 inline constexpr int64_t kMaxComparedRounds = 10'000;
 inline constexpr int64_t kMaxComparedBatch = 64;
 inline constexpr int64_t kMaxComparisonSeconds = 3600;
+// Variants that are served for a while: at a time, of all calls; calls that have some served, and
+// that wait for another's to be loaded; how long one has them.
+inline constexpr size_t kMaxServedVariants = 8;
+inline constexpr size_t kMaxServeCalls = 16;
+inline constexpr size_t kMaxWaitingServes = 4;
+inline constexpr int64_t kMaxServeSeconds = 24 * 3600;
 // Of explanations: that wait for the one that runs; of one, pixels of all pictures together.
 inline constexpr size_t kMaxWaitingExplanations = 8;
 inline constexpr int64_t kMaxExplainedMaps = 256;

@@ -7,6 +7,7 @@
 #include "base/limits.h"
 #include "base/out_of_memory.h"
 #include "base/status.h"
+#include "base/variant_name.h"
 #include "model_zoo/folder/labels.h"
 #include "model_zoo/folder/names.h"
 
@@ -84,7 +85,7 @@ ModelFolders::Listing ModelFolders::List() const {
     }
     for (const FolderEntry& entry : *entries) {
       if (entry.kind != FolderEntry::Kind::kFolder) continue;
-      if (IsModelName(entry.name)) {
+      if (IsModelName(entry.name) && !IsVariantName(entry.name)) {
         names.insert(entry.name);
       } else {
         listing.ignored.push_back(entry.name);
@@ -96,6 +97,11 @@ ModelFolders::Listing ModelFolders::List() const {
 }
 
 absl::StatusOr<const RepositoryFs*> ModelFolders::Find(std::string_view name) const {
+  if (IsVariantName(name)) {
+    return NotFound("model.not_found", "no folder of a model is called " +
+                                           std::string(kVariantPrefix) +
+                                           "...: these names are those of experiments' variants");
+  }
   const RepositoryFs* found = nullptr;
   absl::Status problem;
   for (const auto& fs : repositories_) {

@@ -92,6 +92,7 @@ inline constexpr ApiMethod kApiMethods[] = {
     // fovea.v1.ComparisonService
     {"Compare", ApiGroup::kComparison},
     {"Explain", ApiGroup::kComparison},
+    {"Serve", ApiGroup::kComparison},
     // fovea.v1.ExperimentService
     {"StartExperiment", ApiGroup::kComparison},
     {"GetExperiment", ApiGroup::kComparison},

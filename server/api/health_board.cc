@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/limits.h"
+#include "base/variant_name.h"
 
 namespace fovea {
 namespace {
@@ -27,7 +28,11 @@ void HealthBoard::SetServing(bool serving) {
 void HealthBoard::SetModelReady(std::string_view model, std::string_view version, bool ready) {
   {
     MutexLock lock(mutex_);
-    models_[std::string(model)][std::string(version)] = ready;
+    if (ready || !IsVariantName(model)) {
+      models_[std::string(model)][std::string(version)] = ready;
+    } else {
+      models_.erase(std::string(model));
+    }
   }
   for (const auto& watcher : Watchers()) watcher->Refresh();
 }

@@ -29,7 +29,8 @@ class HealthWatcher {
 //
 // A name is a service's or "model/<name>" (any version of it is ready) or "model/<name>/<version>".
 // None serves before SetServing(true) and after SetServing(false), whatever its models do. A model
-// that was ready once stays known and reads kNotServing when it is unloaded.
+// that was ready once stays known and reads kNotServing when it is unloaded; but for a variant,
+// which callers may make up any number of.
 class HealthBoard {
  public:
   // A name that serves as the server does.

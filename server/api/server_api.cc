@@ -210,6 +210,19 @@ absl::StatusOr<LiveExperiments*> ServerApi::Experiments() {
       "this server runs no experiments: --enable-experiments starts one that does");
 }
 
+void ServerApi::Serve(ServeRequest request, CancellationPtr cancellation,
+                      VariantServing::Progress progress, VariantServing::Served served,
+                      VariantServing::Done done) {
+  if (options_.variants == nullptr) {
+    done(
+        Unimplemented("serve.disabled",
+                      "this server serves no variants: --enable-experiments starts one that does"));
+    return;
+  }
+  options_.variants->Serve(std::move(request), std::move(cancellation), std::move(progress),
+                           std::move(served), std::move(done));
+}
+
 absl::Status ServerApi::RegisterCudaSharedMemory() {
   return Unimplemented("request.shared_memory",
                        "CUDA's shared memory is not supported by this server");

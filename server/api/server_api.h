@@ -31,6 +31,7 @@
 #include "server/core/model_catalog.h"
 #include "server/core/model_statistics.h"
 #include "server/core/request_memory.h"
+#include "server/core/variant_serving.h"
 #include "server/shared_memory/shared_memory_regions.h"
 #include "server/tracing/tracer.h"
 
@@ -52,6 +53,7 @@ struct ServerApiOptions {
   ComparisonRunner* comparisons = nullptr;    // null: there are none
   ExplanationRunner* explanations = nullptr;  // null: there are none
   LiveExperiments* experiments = nullptr;     // null: there are none
+  VariantServing* variants = nullptr;         // null: none are served
   std::shared_ptr<Tracer> tracer = nullptr;   // null: nothing is traced
   std::string log_format = "text";            // of the process's log, told in its settings
 };
@@ -145,6 +147,9 @@ class ServerApi {
 
   // UNIMPLEMENTED where this server runs no experiments.
   absl::StatusOr<LiveExperiments*> Experiments();
+  // VariantServing's call. UNIMPLEMENTED where this server serves none.
+  void Serve(ServeRequest request, CancellationPtr cancellation, VariantServing::Progress progress,
+             VariantServing::Served served, VariantServing::Done done);
 
   // What this server does not have: UNIMPLEMENTED.
   static absl::Status RegisterCudaSharedMemory();

@@ -19,6 +19,8 @@
 #include "server/compare/comparer.h"
 #include "server/compare/explainer.h"
 #include "server/compare/live/live_experiments.h"
+#include "server/compare/served_variants.h"
+#include "server/compare/variant_server.h"
 #include "server/core/log.h"
 #include "server/core/mutex.h"
 #include "server/core/start_threads.h"
@@ -122,6 +124,20 @@ GrpcServerOptions GrpcOptions(const ServerOptions& options, const RequestMemoryP
           .max_connection_age_grace_ms = options.grpc_max_connection_age_grace_ms,
           .groups = Groups(options.grpc_api),
           .tls = std::move(tls)};
+}
+
+// Arms of live comparisons that have another attention than their model.
+LeaseVariant LeaseFrom(ServedVariants& variants) {
+  return [&variants](const Variant& variant,
+                     CancellationPtr cancellation) -> absl::StatusOr<LeasedModel> {
+    FOVEA_ASSIGN_OR_RETURN(std::shared_ptr<ServedVariants::Lease> lease,
+                           variants.Serve(variant, std::move(cancellation)));
+    const ServedVariant& served = lease->variant();
+    return LeasedModel{.model_name = served.served_as,
+                       .model_version = served.model_version,
+                       .weights_of_attention = served.weights_of_attention,
+                       .lease = lease};
+  };
 }
 
 // What the two HTTP ports share.
@@ -259,15 +275,22 @@ class Server {
       FOVEA_ASSIGN_OR_RETURN(
           explainer_, Explainer::Create({.max_bytes = options_.experiment_memory_mb * limits::kMiB},
                                         *repository_, environment, comparer_->lane()));
+      FOVEA_ASSIGN_OR_RETURN(
+          variants_,
+          ServedVariants::Create({.max_bytes = options_.experiment_memory_mb * limits::kMiB},
+                                 *repository_, environment));
+      FOVEA_ASSIGN_OR_RETURN(variant_server_, VariantServer::Create({}, *variants_, clock_));
       ExperimentMeter::CountEnds(metrics_.families());
       FOVEA_ASSIGN_OR_RETURN(
-          experiments_, TrafficExperiments::Create({.device_threads = device_threads}, *repository_,
-                                                   /*lease=*/nullptr, *scheduler_, clock_,
-                                                   [this](const ExperimentPlan& plan,
-                                                          const std::vector<std::string>& arms) {
-                                                     return ObserveExperiment(metrics_, plan, arms);
-                                                   }));
+          experiments_,
+          TrafficExperiments::Create(
+              {.device_threads = device_threads}, *variants_, LeaseFrom(*variants_), *scheduler_,
+              clock_, [this](const ExperimentPlan& plan, const std::vector<std::string>& arms) {
+                return ObserveExperiment(metrics_, plan, arms);
+              }));
     }
+    ModelCatalog& catalog = variants_ != nullptr ? static_cast<ModelCatalog&>(*variants_)
+                                                 : static_cast<ModelCatalog&>(*repository_);
     const SharedMemoryOptions shared{.max_regions =
                                          static_cast<size_t>(options_.max_shared_memory_regions)};
     FOVEA_ASSIGN_OR_RETURN(
@@ -280,9 +303,10 @@ class Server {
                                  .comparisons = comparer_.get(),
                                  .explanations = explainer_.get(),
                                  .experiments = experiments_.get(),
+                                 .variants = variant_server_.get(),
                                  .tracer = tracing_->tracer(),
                                  .log_format = options_.log_format},
-                                *repository_, metrics_, &*answers_, clock_));
+                                catalog, metrics_, &*answers_, clock_));
     FOVEA_RETURN_IF_ERROR(credentials_->Guard(api_->authenticator()));
     FOVEA_ASSIGN_OR_RETURN(
         grpc_, GrpcServer::Create(GrpcOptions(options_, memory, credentials_->tls()), *api_));
@@ -392,6 +416,7 @@ class Server {
     stop.Sleep(delay);
     if (explainer_ != nullptr) explainer_->Stop();
     if (comparer_ != nullptr) comparer_->Stop();
+    if (variant_server_ != nullptr) variant_server_->Stop();
     std::vector<Transport*> transports = {grpc_.get()};
     if (http_ != nullptr) transports.push_back(http_.get());
     const int cut_off = api_->Drain(transports, timeout);
@@ -423,7 +448,9 @@ class Server {
   std::unique_ptr<ModelRepository> repository_;
   std::unique_ptr<Comparer> comparer_;               // null: no experiments
   std::unique_ptr<Explainer> explainer_;             // likewise; runs on the comparer's lane
-  std::unique_ptr<TrafficExperiments> experiments_;  // likewise
+  std::unique_ptr<ServedVariants> variants_;         // likewise
+  std::unique_ptr<VariantServer> variant_server_;    // likewise
+  std::unique_ptr<TrafficExperiments> experiments_;  // likewise; its arms are variants
   std::unique_ptr<ServerApi> api_;
   std::unique_ptr<Credentials> credentials_;  // its thread uses the api's keys
   std::unique_ptr<GrpcServer> grpc_;

@@ -8,6 +8,7 @@ import sys
 import urllib.error
 import urllib.parse
 import urllib.request
+from typing import Self
 
 import grpc
 
@@ -77,9 +78,7 @@ class OverGrpc:
 
     def delete(self, name: str) -> None:
         request = experiment_pb2.DeleteExperimentRequest(name=name)
-        self._call(
-            "DeleteExperiment", request, experiment_pb2.DeleteExperimentResponse
-        )
+        self._call("DeleteExperiment", request, experiment_pb2.DeleteExperimentResponse)
 
     def close(self) -> None:
         self._channel.close()
@@ -116,9 +115,7 @@ class OverHttp:
                 else value
             )
 
-        return json_format.ParseDict(
-            without_nulls(answer), experiment_pb2.Experiment()
-        )
+        return json_format.ParseDict(without_nulls(answer), experiment_pb2.Experiment())
 
     def start(self, plan: dict):
         return self._message(self._ask("POST", body=plan))
@@ -162,7 +159,7 @@ class Requests:
     def arm(self, key: str = "") -> str:
         return self.classify(key).receipt.experiment_arm
 
-    def __enter__(self) -> Requests:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_) -> None:

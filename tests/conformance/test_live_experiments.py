@@ -1,4 +1,5 @@
-"""Live comparisons of a running server: where requests go, what they are told, and what is found out."""
+"""Live comparisons of a running server: where requests go, what they are told, and what is found out; and row 90 of
+docs/faults.md."""
 
 from __future__ import annotations
 
@@ -18,11 +19,18 @@ import numpy as np
 import pytest
 import tritonclient.grpc as triton_grpc
 import tritonclient.http as triton_http
-from live_traffic import KEY, PICTURE, OverGrpc, OverHttp, Refused, Requests, plan
+from live_traffic import (
+    KEY,
+    PICTURE,
+    OverGrpc,
+    OverHttp,
+    Refused,
+    Requests,
+    experiment_pb2,
+    plan,
+    vision_pb2,
+)
 from running_server import DEMO, Server
-
-# Of the messages, which live_traffic has found.
-from fovea.v1 import experiment_pb2, vision_pb2
 
 BASELINE, KNN = "shapes/dense", "shapes_knn/knn:k=0.5"
 RUNNING = experiment_pb2.Experiment.RUNNING
@@ -113,7 +121,9 @@ def test_an_experiment_from_its_start_to_its_end(
     assert series['fovea_experiment_running{experiment="trial",model="shapes"}'] == 1
     counted = f'fovea_experiment_requests_total{{arm="{KNN}",experiment="trial",outcome="ok"}}'
     assert series[counted] == told.arms[1].requests
-    bound = f'fovea_experiment_error_excess{{arm="{KNN}",bound="upper",experiment="trial"}}'
+    bound = (
+        f'fovea_experiment_error_excess{{arm="{KNN}",bound="upper",experiment="trial"}}'
+    )
     assert 0 < series[bound] <= 1
     with pytest.raises(Refused) as caught:
         experiments.delete("trial")
@@ -246,7 +256,11 @@ def test_nothing_is_lost_while_experiments_come_and_go(
     assert KNN in told.reason
     assert told.arms[1].requests > 0
     assert not lost, f"{len(lost)} of {answered[0]}: {lost[0]}"
-    assert re.search(r"the experiment trial of shapes has ended: .*gone", log_of(live))
+    wait_for(
+        lambda: re.search(
+            r"the experiment trial of shapes has ended: .*gone", log_of(live)
+        )
+    )
 
 
 def test_an_arm_that_is_slow_breaks_its_guard_rail(
@@ -260,8 +274,10 @@ def test_an_arm_that_is_slow_breaks_its_guard_rail(
             over_grpc.start(plan())
             number = iter(range(10**6))
             wait_for(
-                lambda: requests.arm(f"caller{next(number)}") == ""
-                or over_grpc.get("trial").state != RUNNING,
+                lambda: (
+                    requests.arm(f"caller{next(number)}") == ""
+                    or over_grpc.get("trial").state != RUNNING
+                ),
                 120,
             )
             told = over_grpc.get("trial")
@@ -271,7 +287,9 @@ def test_an_arm_that_is_slow_breaks_its_guard_rail(
             assert ratio.lower > 2
             assert ratio.verdict == experiment_pb2.SequentialTest.HIGHER
             assert requests.arm("somebody") == ""
-            assert scrape(live)['fovea_experiments_ended_total{reason="guard_rail"}'] > 0
+            assert (
+                scrape(live)['fovea_experiments_ended_total{reason="guard_rail"}'] > 0
+            )
         finally:
             client.load_model("shapes_knn")
 

@@ -67,6 +67,14 @@ class HttpRefusal(grpc.RpcError):
         assert ("Retry-After" in self.fields) == (self.status in (429, 503)), str(self)
 
 
+class LineRefusal(HttpRefusal):
+    """An error that came as a line, behind others: the answer's status was 200 by then."""
+
+    def expect_shape(self) -> None:
+        assert self.status == 200
+        assert set(self.body) == {"error", "code", "reason"}, str(self)
+
+
 def _value(parameter: service_pb2.InferParameter):
     kind = parameter.WhichOneof("parameter_choice")
     return getattr(parameter, kind)

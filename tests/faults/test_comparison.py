@@ -14,21 +14,13 @@ from collections.abc import Callable
 import grpc
 import pytest
 from fault_support import Caller, expect, image_request, wait_until
-from http_caller import HttpRefusal
+from http_caller import HttpRefusal, LineRefusal
 from running_server import DEMO, ROOT, Server
 
 sys.path.insert(0, str(ROOT / "client/python"))
 from fovea.v1 import comparison_pb2
 
 PICTURE = next((ROOT / "client/examples").glob("*.jpg")).read_bytes()
-
-
-class LineRefusal(HttpRefusal):
-    """An error that came as a line, behind others: the answer's status was 200 by then."""
-
-    def expect_shape(self) -> None:
-        assert self.status == 200
-        assert set(self.body) == {"error", "code", "reason"}, str(self)
 
 
 OWN, KNN = ("shapes", ""), ("shapes", "knn:k=9")

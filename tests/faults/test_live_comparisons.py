@@ -183,7 +183,9 @@ def test_row_89_a_body_that_is_no_plan_is_refused(body: bytes, live: Server) -> 
     error = refusal_of(lambda: over_http(live, "Start", body))
     # What says nothing is a plan of nothing; protobuf's parser takes an empty list for one.
     empty = body in (b"", b'{"arms": [[]]}')
-    expect(error, "INVALID_ARGUMENT", "experiment.bad_plan" if empty else "request.json")
+    expect(
+        error, "INVALID_ARGUMENT", "experiment.bad_plan" if empty else "request.json"
+    )
 
 
 def test_row_89_a_key_that_is_too_long_is_refused(live: Server) -> None:

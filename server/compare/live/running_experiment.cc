@@ -134,15 +134,16 @@ std::shared_ptr<const ServingModel> RunningExperiment::Model(size_t arm) {
   }
   absl::StatusOr<std::shared_ptr<const ServingModel>> model =
       environment_.catalog.Acquire(name, version);
-  MutexLock lock(mutex_);
-  const absl::Status fits = model.ok() ? CheckView(arm, (*model)->view()) : model.status();
-  if (!fits.ok()) {
-    EndLocked(ExperimentState::kModelGone,
-              absl::StrCat("the model of ", names_[arm],
-                           " is gone, or another: ", std::string(fits.message())));
-    return nullptr;
+  absl::Status fits = model.status();
+  if (fits.ok()) {
+    MutexLock lock(mutex_);
+    fits = CheckView(arm, (*model)->view());
   }
-  return *std::move(model);
+  if (fits.ok()) return *std::move(model);
+  End(ExperimentState::kModelGone,
+      absl::StrCat("the model of ", names_[arm],
+                   " is gone, or another: ", std::string(fits.message())));
+  return nullptr;
 }
 
 std::optional<RunningExperiment::Choice> RunningExperiment::Choose(std::string_view key) {
@@ -158,23 +159,25 @@ void RunningExperiment::OnAnswered(size_t arm, absl::StatusCode code, Nanos late
   const Answered answered = Judge(code);
   if (answered == Answered::kByCaller) return;
   const bool failed = answered == Answered::kFailed;
-  MutexLock lock(mutex_);
-  Arm& of = arms_[arm];
-  ++of.requests;
-  if (failed) {
-    ++of.failures;
-  } else {
-    ++of.latencies;
-    of.latency_sum_ms += Ms(latency);
+  {
+    MutexLock lock(mutex_);
+    Arm& of = arms_[arm];
+    ++of.requests;
+    if (failed) {
+      ++of.failures;
+    } else {
+      ++of.latencies;
+      of.latency_sum_ms += Ms(latency);
+    }
+    Count(arm, failed ? ArmOutcome::kFailed : ArmOutcome::kOk);
+    const Nanos now = environment_.clock.Now();
+    // Answers that were under way when it ended are counted, and change nothing.
+    for (size_t i = 1; i < arms_.size() && state_ == ExperimentState::kRunning; ++i) {
+      if (arm != 0 && arm != i) continue;
+      if (tests(i).OnAnswer(/*of_baseline=*/arm == 0, failed, latency, now)) TellTests(i);
+    }
   }
-  Count(arm, failed ? ArmOutcome::kFailed : ArmOutcome::kOk);
-  // Answers that were under way when it ended are counted, and change nothing.
-  if (state_ != ExperimentState::kRunning) return;
-  const Nanos now = environment_.clock.Now();
-  for (size_t i = 1; i < arms_.size(); ++i) {
-    if (arm != 0 && arm != i) continue;
-    if (tests(i).OnAnswer(/*of_baseline=*/arm == 0, failed, latency, now)) TellTests(i);
-  }
+  LogEnd();
 }
 
 void RunningExperiment::Count(size_t arm, ArmOutcome outcome) {
@@ -213,22 +216,28 @@ void RunningExperiment::OnSpent(Nanos thread_time) {
 }
 
 void RunningExperiment::OnCopy(size_t arm, const ArmTests::Copy& copy, Nanos latency) {
-  MutexLock lock(mutex_);
-  Arm& of = arms_[arm];
-  ++of.copies;
-  if (plan_.arms[arm].weight == 0 && !copy.failed) {
-    ++of.latencies;
-    of.latency_sum_ms += Ms(latency);
+  {
+    MutexLock lock(mutex_);
+    Arm& of = arms_[arm];
+    ++of.copies;
+    if (plan_.arms[arm].weight == 0 && !copy.failed) {
+      ++of.latencies;
+      of.latency_sum_ms += Ms(latency);
+    }
+    Count(arm, ArmOutcome::kShadow);
+    if (state_ != ExperimentState::kRunning) return;
+    tests(arm).OnCopy(copy);
+    TellTests(arm);
   }
-  Count(arm, ArmOutcome::kShadow);
-  if (state_ != ExperimentState::kRunning) return;
-  tests(arm).OnCopy(copy);
-  TellTests(arm);
+  LogEnd();
 }
 
 void RunningExperiment::End(ExperimentState why, std::string reason) {
-  MutexLock lock(mutex_);
-  EndLocked(why, std::move(reason));
+  {
+    MutexLock lock(mutex_);
+    EndLocked(why, std::move(reason));
+  }
+  LogEnd();
 }
 
 void RunningExperiment::EndLocked(ExperimentState why, std::string reason) {
@@ -238,10 +247,20 @@ void RunningExperiment::EndLocked(ExperimentState why, std::string reason) {
   ended_ = environment_.clock.Now();
   running_ = false;
   observer_->OnEnded(why);
-  const bool by_itself = why == ExperimentState::kGuardRail || why == ExperimentState::kModelGone;
-  Log(by_itself ? LogLevel::kWarning : LogLevel::kInfo,
-      absl::StrCat("the experiment ", plan_.name, " of ", plan_.model_name,
-                   " has ended: ", reason_));
+}
+
+void RunningExperiment::LogEnd() {
+  if (running_) return;
+  std::string line;
+  bool by_itself;
+  {
+    MutexLock lock(mutex_);
+    if (std::exchange(logged_, true)) return;
+    by_itself = state_ == ExperimentState::kGuardRail || state_ == ExperimentState::kModelGone;
+    line = absl::StrCat("the experiment ", plan_.name, " of ", plan_.model_name,
+                        " has ended: ", reason_);
+  }
+  Log(by_itself ? LogLevel::kWarning : LogLevel::kInfo, line);
 }
 
 void RunningExperiment::Check() {

@@ -93,6 +93,8 @@ class RunningExperiment {
   void Count(size_t arm, ArmOutcome outcome) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TellTests(size_t arm) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndLocked(ExperimentState why, std::string reason) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Once, without the mutex: where a log goes may hang.
+  void LogEnd() ABSL_LOCKS_EXCLUDED(mutex_);
   ArmTests& tests(size_t arm) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return tests_[arm - 1]; }
 
   const ExperimentPlan plan_;
@@ -107,6 +109,7 @@ class RunningExperiment {
   mutable Mutex mutex_;
   ExperimentState state_ ABSL_GUARDED_BY(mutex_) = ExperimentState::kRunning;
   std::string reason_ ABSL_GUARDED_BY(mutex_);
+  bool logged_ ABSL_GUARDED_BY(mutex_) = false;  // its end
   Nanos ended_ ABSL_GUARDED_BY(mutex_) = kNever;
   std::vector<Arm> arms_ ABSL_GUARDED_BY(mutex_);
   std::vector<ArmTests> tests_ ABSL_GUARDED_BY(mutex_);  // of each arm but the baseline

@@ -12,7 +12,8 @@ namespace fovea {
 
 // Raw, as OipService is.
 using RawComparisonService = v1::ComparisonService::WithRawCallbackMethod_Compare<
-    v1::ComparisonService::WithRawCallbackMethod_Explain<v1::ComparisonService::Service>>;
+    v1::ComparisonService::WithRawCallbackMethod_Explain<
+        v1::ComparisonService::WithRawCallbackMethod_Serve<v1::ComparisonService::Service>>>;
 
 class ComparisonService final : public RawComparisonService {
  public:
@@ -23,6 +24,8 @@ class ComparisonService final : public RawComparisonService {
   grpc::ServerUnaryReactor* Explain(grpc::CallbackServerContext* call,
                                     const grpc::ByteBuffer* message,
                                     grpc::ByteBuffer* answer) override;
+  grpc::ServerWriteReactor<grpc::ByteBuffer>* Serve(grpc::CallbackServerContext* call,
+                                                    const grpc::ByteBuffer* message) override;
 
  private:
   GrpcContext& context_;

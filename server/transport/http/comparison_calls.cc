@@ -14,12 +14,13 @@
 #include "base/status.h"
 #include "server/core/cancellation.h"
 #include "server/core/comparison.h"
-#include "server/core/mutex.h"
 #include "server/core/quote.h"
 #include "server/core/request_memory.h"
+#include "server/core/variant_serving.h"
 #include "server/transport/http/image_form.h"
 #include "server/transport/http/message_json.h"
 #include "server/transport/http/set_field.h"
+#include "server/transport/http/update_lines.h"
 #include "server/transport/messages/comparison_messages.h"
 
 namespace fovea {
@@ -29,70 +30,6 @@ namespace {
 std::string Line(std::string_view name, const google::protobuf::Message& message) {
   return absl::StrCat("{\"", std::string(name), "\":", ToJson(message), "}\n");
 }
-
-// The answer of a call that tells how it goes on, in lines. One is written at a time: of the
-// updates that come meanwhile the latest is next, and the last line is written always. Thread-safe.
-class UpdateLines {
- public:
-  explicit UpdateLines(std::shared_ptr<HttpExchange> exchange) : exchange_(std::move(exchange)) {}
-
-  // `self` keeps this alive while a line is on its way.
-  static void Tell(const std::shared_ptr<UpdateLines>& self, std::string line) {
-    MutexLock lock(self->mutex_);
-    self->next_ = std::move(line);
-    if (!self->writing_) self->Write(self);
-  }
-
-  // Nothing is told afterwards. Where nothing was, the answer is an ordinary one.
-  static void End(const std::shared_ptr<UpdateLines>& self, absl::StatusOr<std::string> line) {
-    MutexLock lock(self->mutex_);
-    self->next_.reset();
-    if (!self->begun_) {
-      self->exchange_->Answer(line.ok() ? Head(*std::move(line)) : ErrorAnswer(line.status()));
-      return;
-    }
-    self->last_ = line.ok() ? *std::move(line) : ErrorLine(line.status());
-    if (!self->writing_) self->Write(self);
-  }
-
- private:
-  static HttpAnswer Head(std::string line) {
-    // Proxies that gather an answer before they pass it on would hold progress back.
-    return {.fields = {{"Content-Type", "application/x-ndjson"}, {"X-Accel-Buffering", "no"}},
-            .body = {std::move(line)}};
-  }
-  static std::string ErrorLine(const absl::Status& status) {
-    std::string line;
-    for (const std::string& part : ErrorAnswer(status).body) line += part;
-    return line + "\n";
-  }
-
-  void Write(const std::shared_ptr<UpdateLines>& self) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    if (last_) {
-      exchange_->AnswerLast(*std::exchange(last_, std::nullopt));
-      return;
-    }
-    writing_ = next_.has_value();
-    if (!writing_) return;
-    std::string line = *std::exchange(next_, std::nullopt);
-    const auto written = [self] {
-      MutexLock lock(self->mutex_);
-      self->Write(self);
-    };
-    if (std::exchange(begun_, true)) {
-      exchange_->AnswerNext(std::move(line), written);
-    } else {
-      exchange_->AnswerFirst(Head(std::move(line)), written);
-    }
-  }
-
-  const std::shared_ptr<HttpExchange> exchange_;
-  Mutex mutex_;
-  bool begun_ ABSL_GUARDED_BY(mutex_) = false;
-  bool writing_ ABSL_GUARDED_BY(mutex_) = false;
-  std::optional<std::string> next_ ABSL_GUARDED_BY(mutex_);
-  std::optional<std::string> last_ ABSL_GUARDED_BY(mutex_);
-};
 
 // NAME or NAME/VERSION.
 v1::Variant VariantOf(std::string_view model, std::string_view attention) {
@@ -104,21 +41,30 @@ v1::Variant VariantOf(std::string_view model, std::string_view attention) {
   return variant;
 }
 
-// Besides those that `message` has.
+using Variants = google::protobuf::RepeatedPtrField<v1::Variant>;
+
+// NAME[/VERSION][:ATTENTION].
+v1::Variant ReadVariant(std::string_view text) {
+  const size_t colon = std::min(text.find(':'), text.size());  // no name of a model has one
+  return VariantOf(text.substr(0, colon), text.substr(std::min(colon + 1, text.size())));
+}
+
+// Adds each attention over each model, where there is none the model; `own_first`: of one
+// attention, the model before it.
 absl::Status AddVariants(const std::vector<std::string>& models,
-                         const std::vector<std::string>& attentions, v1::CompareRequest* message) {
-  const size_t each = attentions.size() + (attentions.size() <= 1 ? 1 : 0);
-  const size_t all = static_cast<size_t>(message->variants_size()) + models.size() * each;
+                         const std::vector<std::string>& attentions, bool own_first,
+                         Variants* variants) {
+  const bool own = attentions.empty() || (own_first && attentions.size() == 1);
+  const size_t each = attentions.size() + (own ? 1 : 0);
+  const size_t all = static_cast<size_t>(variants->size()) + models.size() * each;
   if (all > static_cast<size_t>(limits::kMaxComparedVariants)) {
     return InvalidArgument("compare.bad_request",
                            absl::StrCat("models and attentions make ", all, " variants, more than ",
                                         limits::kMaxComparedVariants));
   }
   for (const std::string& model : models) {
-    if (attentions.size() <= 1) *message->add_variants() = VariantOf(model, "");
-    for (const std::string& attention : attentions) {
-      *message->add_variants() = VariantOf(model, attention);
-    }
+    if (own) *variants->Add() = VariantOf(model, "");
+    for (const std::string& attention : attentions) *variants->Add() = VariantOf(model, attention);
   }
   return absl::OkStatus();
 }
@@ -138,16 +84,15 @@ absl::StatusOr<CompareRequest> Receive(const PathCall& call, RequestMemory* memo
     } else if (name == "attention") {
       attentions.emplace_back(value);
     } else if (name == "variant") {
-      const size_t colon = std::min(value.find(':'), value.size());  // no name of a model has one
-      *message.add_variants() =
-          VariantOf(value.substr(0, colon), value.substr(std::min(colon + 1, value.size())));
+      *message.add_variants() = ReadVariant(value);
     } else {
       return SetField(name, value, &message);
     }
     return absl::OkStatus();
   };
   FOVEA_ASSIGN_OR_RETURN(const ImageFiles images, ReadImageForm(http, body, &reading, take));
-  FOVEA_RETURN_IF_ERROR(AddVariants(models, attentions, &message));
+  FOVEA_RETURN_IF_ERROR(
+      AddVariants(models, attentions, /*own_first=*/true, message.mutable_variants()));
   int64_t bytes = 0;
   for (const ScatteredBytes& image : images.files) bytes += static_cast<int64_t>(image.size());
   FOVEA_RETURN_IF_ERROR(memory->Take(bytes));
@@ -171,15 +116,38 @@ void StartCompare(const PathCall& call, CancellationPtr cancellation) {
       [lines](const ComparisonProgress& progress) {
         v1::ComparisonProgress message;
         FillProgress(progress, &message);
-        UpdateLines::Tell(lines, Line("progress", message));
+        lines->Tell(Line("progress", message));
       },
       [lines, memory](absl::StatusOr<Comparison> comparison) {
         memory->Release();
-        if (!comparison.ok()) return UpdateLines::End(lines, comparison.status());
+        if (!comparison.ok()) return lines->End(comparison.status());
         v1::Comparison message;
         FillComparison(*comparison, &message);
-        UpdateLines::End(lines, Line("comparison", message));
+        lines->End(Line("comparison", message));
       });
+}
+
+absl::StatusOr<ServeRequest> ReadServe(const HttpRequest& http) {
+  if (http.body_bytes > 0) {
+    return InvalidArgument("request.option",
+                           "the variants to serve are named in the query, and a body is not read");
+  }
+  v1::ServeRequest message;
+  std::vector<std::string> models, attentions;
+  for (const auto& [name, value] : http.target.query) {
+    if (name == "model") {
+      models.push_back(value);
+    } else if (name == "attention") {
+      attentions.push_back(value);
+    } else if (name == "variant") {
+      *message.add_variants() = ReadVariant(value);
+    } else {
+      return InvalidArgument("request.option", absl::StrCat("there is no option ", InQuotes(name)));
+    }
+  }
+  FOVEA_RETURN_IF_ERROR(
+      AddVariants(models, attentions, /*own_first=*/false, message.mutable_variants()));
+  return ReadServeRequest(message);
 }
 
 }  // namespace
@@ -190,6 +158,27 @@ void http_calls::Compare(PathCall call) {
   HttpExchange& exchange = *call.exchange;
   exchange.Defer(
       [call = std::move(call), cancellation]() mutable { StartCompare(call, cancellation); });
+}
+
+void http_calls::Serve(PathCall call) {
+  const auto cancellation = std::make_shared<Cancellation>();
+  call.exchange->OnGone([cancellation] { cancellation->Cancel(); });
+  absl::StatusOr<ServeRequest> request = ReadServe(call.exchange->request());
+  if (!request.ok()) return call.exchange->Answer(ErrorAnswer(request.status()));
+  const auto lines = std::make_shared<UpdateLines>(call.exchange);
+  call.api().Serve(
+      *std::move(request), cancellation,
+      [lines](const ComparisonProgress& progress) {
+        v1::ComparisonProgress message;
+        FillProgress(progress, &message);
+        lines->Tell(Line("progress", message));
+      },
+      [lines](const std::vector<ServedVariant>& variants) {
+        v1::ServedVariants message;
+        FillServed(variants, &message);
+        lines->Tell(Line("served", message));
+      },
+      [lines](const absl::Status& why) { lines->End(why); });
 }
 
 }  // namespace fovea

@@ -14,4 +14,10 @@ namespace fovea::http_calls {
 // has its status.
 void Compare(PathCall call);
 
+// POST /v1/serve, without a body: variants as above, but of one attention no model before it. Lines
+// of JSON: {"progress": ...}, then {"served": {"variants": [...]}} again and again. They
+// are served until the caller closes the connection; where the server ends it, an error is the last
+// line.
+void Serve(PathCall call);
+
 }  // namespace fovea::http_calls

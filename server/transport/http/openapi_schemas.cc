@@ -129,7 +129,7 @@ void ForEachOption(const Descriptor& message, Take take) {
     OpenApiJson schema = name == "id" ? Id() : OfScalar(field);
     give(name, field.is_repeated() ? Array(std::move(schema)) : std::move(schema));
   }
-  if (&message == v1::CompareRequest::descriptor()) {
+  if (&message == v1::CompareRequest::descriptor() || &message == v1::ServeRequest::descriptor()) {
     give("model", Array(Text()));
     give("attention", Array(Text()));
     give("variant", Array(Text()));
@@ -439,6 +439,21 @@ OpenApiJson CompareContent(OpenApiSchemas& schemas) {
   return {{"application/x-ndjson", {{"schema", line}}}};
 }
 
+OpenApiJson ServeContent(OpenApiSchemas& schemas) {
+  const OpenApiJson line = {
+      {"type", "object"},
+      {"description",
+       "a line: progress, then the names of what is served, and last an error where the server "
+       "ends it"},
+      {"oneOf",
+       {{{"required", {"progress"}},
+         {"properties", {{"progress", schemas.Ref(*v1::ComparisonProgress::descriptor())}}}},
+        {{"required", {"served"}},
+         {"properties", {{"served", schemas.Ref(*v1::ServedVariants::descriptor())}}}},
+        {{"required", {"error", "code", "reason"}}}}}};
+  return {{"application/x-ndjson", {{"schema", line}}}};
+}
+
 OpenApiJson TensorsBody(OpenApiSchemas& schemas) {
   OpenApiJson body = JsonBody(true, InferRequest(schemas));
   body["content"]["application/octet-stream"] = {{"schema", Bytes()}};
@@ -535,6 +550,12 @@ template OpenApiJson VisionParameters<v1::SegmentRequest>(OpenApiSchemas& schema
 OpenApiJson CompareParameters(OpenApiSchemas&) {
   OpenApiJson parameters = {ContentEncoding()};
   AddOptions(*v1::CompareRequest::descriptor(), &parameters);
+  return parameters;
+}
+
+OpenApiJson ServeParameters(OpenApiSchemas&) {
+  OpenApiJson parameters = OpenApiJson::array();
+  AddOptions(*v1::ServeRequest::descriptor(), &parameters);
   return parameters;
 }
 

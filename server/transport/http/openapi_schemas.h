@@ -51,6 +51,7 @@ OpenApiJson ReadyContent(OpenApiSchemas& schemas);
 OpenApiJson ModelReadyContent(OpenApiSchemas& schemas);
 OpenApiJson ModelNamesContent(OpenApiSchemas& schemas);
 OpenApiJson CompareContent(OpenApiSchemas& schemas);
+OpenApiJson ServeContent(OpenApiSchemas& schemas);
 OpenApiJson TensorsContent(OpenApiSchemas& schemas);  // of an inference's answer
 OpenApiJson AnyObjectContent(OpenApiSchemas& schemas);
 OpenApiJson EmptyContent(OpenApiSchemas& schemas);       // {}
@@ -80,6 +81,7 @@ OpenApiJson TensorsParameters(OpenApiSchemas& schemas);
 template <typename Message>
 OpenApiJson VisionParameters(OpenApiSchemas& schemas);
 OpenApiJson CompareParameters(OpenApiSchemas& schemas);
+OpenApiJson ServeParameters(OpenApiSchemas& schemas);
 OpenApiJson ExplainParameters(OpenApiSchemas& schemas);
 
 }  // namespace openapi

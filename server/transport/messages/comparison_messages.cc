@@ -127,6 +127,24 @@ absl::Status CheckLength(std::string_view what, size_t bytes, size_t most) {
   return InvalidArgument("compare.bad_request", std::string(what) + " is too long");
 }
 
+// Texts are taken out of it.
+absl::StatusOr<std::vector<Variant>> ReadVariants(
+    google::protobuf::RepeatedPtrField<v1::Variant>* messages) {
+  std::vector<Variant> variants;
+  for (v1::Variant& variant : *messages) {
+    FOVEA_RETURN_IF_ERROR(CheckLength("the name of a model", variant.model_name().size(),
+                                      limits::kMaxModelNameBytes));
+    FOVEA_RETURN_IF_ERROR(CheckLength("the version of a model", variant.model_version().size(),
+                                      limits::kMaxModelNameBytes));
+    FOVEA_RETURN_IF_ERROR(
+        CheckLength("an attention", variant.attention().size(), limits::kMaxAttentionBytes));
+    variants.push_back({.model_name = std::move(*variant.mutable_model_name()),
+                        .model_version = std::move(*variant.mutable_model_version()),
+                        .attention = std::move(*variant.mutable_attention())});
+  }
+  return variants;
+}
+
 // 0 stands for `usual`.
 absl::StatusOr<int> Number(std::string_view what, int32_t value, int usual) {
   if (value < 0) {
@@ -140,17 +158,7 @@ absl::StatusOr<int> Number(std::string_view what, int32_t value, int usual) {
 absl::StatusOr<CompareRequest> ReadCompareRequest(v1::CompareRequest& message) {
   CompareRequest request;
   FOVEA_RETURN_IF_ERROR(CheckLength("the id", message.id().size(), limits::kMaxRequestIdBytes));
-  for (v1::Variant& variant : *message.mutable_variants()) {
-    FOVEA_RETURN_IF_ERROR(CheckLength("the name of a model", variant.model_name().size(),
-                                      limits::kMaxModelNameBytes));
-    FOVEA_RETURN_IF_ERROR(CheckLength("the version of a model", variant.model_version().size(),
-                                      limits::kMaxModelNameBytes));
-    FOVEA_RETURN_IF_ERROR(
-        CheckLength("an attention", variant.attention().size(), limits::kMaxAttentionBytes));
-    request.variants.push_back({.model_name = std::move(*variant.mutable_model_name()),
-                                .model_version = std::move(*variant.mutable_model_version()),
-                                .attention = std::move(*variant.mutable_attention())});
-  }
+  FOVEA_ASSIGN_OR_RETURN(request.variants, ReadVariants(message.mutable_variants()));
   for (std::string& image : *message.mutable_images()) request.images.push_back(std::move(image));
   request.id = std::move(*message.mutable_id());
   FOVEA_ASSIGN_OR_RETURN(request.rounds, Number("rounds", message.rounds(), request.rounds));
@@ -161,6 +169,12 @@ absl::StatusOr<CompareRequest> ReadCompareRequest(v1::CompareRequest& message) {
                          Number("batch_size", message.batch_size(), request.batch_size));
   FOVEA_ASSIGN_OR_RETURN(request.threads, Number("threads", message.threads(), 0));
   if (message.max_time_us() != 0) request.max_time = ShortenedTimeout(message.max_time_us());
+  return request;
+}
+
+absl::StatusOr<ServeRequest> ReadServeRequest(v1::ServeRequest& message) {
+  ServeRequest request;
+  FOVEA_ASSIGN_OR_RETURN(request.variants, ReadVariants(message.mutable_variants()));
   return request;
 }
 
@@ -184,6 +198,19 @@ void FillComparison(const Comparison& comparison, v1::Comparison* message) {
     v1::ComparedImage& told = *message->add_images();
     told.set_height(static_cast<int32_t>(image.size.height));
     told.set_width(static_cast<int32_t>(image.size.width));
+  }
+}
+
+void FillServed(const std::vector<ServedVariant>& variants, v1::ServedVariants* message) {
+  for (const ServedVariant& variant : variants) {
+    v1::ServedVariant& told = *message->add_variants();
+    told.set_served_as(variant.served_as);
+    told.set_model_name(variant.model_name);
+    told.set_model_version(variant.model_version);
+    told.set_backbone(variant.backbone);
+    told.set_attention(variant.attention);
+    told.set_weights_of_attention(variant.weights_of_attention);
+    told.set_untrained(variant.untrained);
   }
 }
 

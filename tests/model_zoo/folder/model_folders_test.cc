@@ -25,6 +25,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::SizeIs;
+using ::testing::UnorderedElementsAre;
 
 std::vector<std::unique_ptr<RepositoryFs>> Repository(const TempRepository& disk,
                                                       bool use_openat2 = true) {
@@ -133,16 +134,19 @@ INSTANTIATE_TEST_SUITE_P(Openat2, ModelFoldersTest, ::testing::Bool());
 
 std::string Says(const absl::Status& status) { return std::string(status.message()); }
 
+// Also row 91: variants.
 TEST_P(ModelFoldersTest, ListsWhatCanBeAModel) {
   disk_.AddModel("b");
   disk_.AddModel("a");
+  disk_.AddModel("variant.b");  // experiments' names
   disk_.Write("not a model/x", "");
   disk_.Write(".git/config", "");
   disk_.Write("README.md", "");
   const ModelFolders::Listing listing = folders_.List();
   EXPECT_THAT(listing.names, ElementsAre("a", "b"));
-  EXPECT_THAT(listing.ignored, ElementsAre("not a model"));
+  EXPECT_THAT(listing.ignored, UnorderedElementsAre("not a model", "variant.b"));
   EXPECT_TRUE(listing.problem.ok());
+  EXPECT_TRUE(absl::IsNotFound(folders_.Read("variant.b").status));
 }
 
 TEST_P(ModelFoldersTest, ReadsSpecLabelsAndVersions) {

@@ -1,5 +1,5 @@
 // Tasks that are only for an idle device: they never run beside anything else, and nothing waits
-// for them.
+// for them (docs/faults.md, row 90).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

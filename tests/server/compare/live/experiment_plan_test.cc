@@ -30,7 +30,7 @@ std::string Refusal(const std::function<void(ExperimentPlan&)>& change) {
 
 TEST(ExperimentPlan, OneThatCanBe) { EXPECT_EQ(CheckPlan(GoodPlan()), absl::OkStatus()); }
 
-TEST(ExperimentPlan, WhatCannotBeIsSaid) {
+TEST(ExperimentPlan, Row89WhatCannotBeIsSaid) {
   constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   const std::function<void(ExperimentPlan&)> changes[] = {

@@ -203,7 +203,7 @@ TEST_F(LiveExperimentsTest, ItsTimeEndsItWithoutAnyRequest) {
   EXPECT_EQ(Request("somebody"), "");
 }
 
-TEST_F(LiveExperimentsTest, AnArmWhoseModelIsUnloadedEndsItAndLosesNothing) {
+TEST_F(LiveExperimentsTest, Row90AnArmWhoseModelIsUnloadedEndsItAndLosesNothing) {
   ASSERT_TRUE(Start(Plan()).ok());
   ASSERT_TRUE(catalog_.Unload("other").ok());
   // Whoever would have gone there gets the model, and all others too from then on.
@@ -235,7 +235,7 @@ TEST_F(LiveExperimentsTest, ABaselineThatBecomesAnotherEndsIt) {
   EXPECT_EQ(Get().state, ExperimentState::kModelGone);
 }
 
-TEST_F(LiveExperimentsTest, WhatCannotStartIsSaid) {
+TEST_F(LiveExperimentsTest, Row89WhatCannotStartIsSaid) {
   ExperimentPlan plan = Plan();
   plan.arms.resize(1);
   EXPECT_THAT(Start(plan), Fails(absl::StatusCode::kInvalidArgument, "experiment.bad_plan"));

@@ -70,6 +70,7 @@ class ShadowCopiesTest : public testing::Test {
                         .arms = {{.variant = {.model_name = "vit"}, .weight = 1},
                                  {.variant = {.model_name = "other"}, .shadow = true}}};
     plan.guard_rails.max_shadow_share = 0.5;
+    plan.guard_rails.max_disagreement = 0.7;
     std::vector<ArmModel> arms;
     for (const char* name : {"vit", "other"}) {
       arms.push_back({.name = name, .model_name = name, .view = *catalog_.Find(name, "")});
@@ -258,6 +259,16 @@ TEST_F(ShadowCopiesTest, AModelThatFailsIsSeen) {
   Submit();
   AwaitShadows(1);
   EXPECT_EQ(Told().error_excess->estimate, 1);
+}
+
+TEST_F(ShadowCopiesTest, AnswersThatDifferTooOftenEndTheExperiment) {
+  for (int i = 0; i < 200 && experiment_->running(); ++i) {
+    experiment_->OnCopy(1, {.differs = true}, kMillisecond);
+  }
+  EXPECT_EQ(experiment_->Tell().state, ExperimentState::kGuardRail);
+  EXPECT_THAT(experiment_->Tell().reason, testing::HasSubstr("max_disagreement: other"));
+  EXPECT_LT(Told().shadow_requests, 100u);
+  EXPECT_EQ(TryCopy(), nullptr);
 }
 
 TEST_F(ShadowCopiesTest, StopsAtOnce) {

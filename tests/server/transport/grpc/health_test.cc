@@ -60,6 +60,14 @@ TEST_F(HealthRpc, AnUnloadedModelDoesNotServeAndAnUnknownOneIsNotFound) {
   }
 }
 
+TEST_F(HealthRpc, AVariantIsForgottenOnceItIsNotServed) {
+  HealthBoard& board = server_->api->health();
+  board.SetModelReady("variant.vit.1.knn", "1", true);
+  EXPECT_EQ(Check("model/variant.vit.1.knn"), "SERVING");
+  board.SetModelReady("variant.vit.1.knn", "1", false);
+  EXPECT_EQ(Check("model/variant.vit.1.knn"), std::to_string(grpc::NOT_FOUND));
+}
+
 TEST_F(HealthRpc, AWatchIsToldOfEveryChangeAndEndsWithTheServer) {
   HealthCheckRequest request;
   request.set_service("model/vit");

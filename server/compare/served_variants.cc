@@ -1,0 +1,333 @@
+#include "server/compare/served_variants.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "base/check.h"
+#include "base/out_of_memory.h"
+#include "base/status.h"
+#include "base/variant_name.h"
+#include "server/compare/variant_source.h"
+#include "server/core/log.h"
+#include "server/core/start_threads.h"
+
+namespace fovea {
+namespace {
+
+// What a variant takes to go beyond its drain: threads are joined, memory is given back.
+constexpr Nanos kGoing = kSecond;
+
+absl::Status ReservedName() {
+  return InvalidArgument(
+      "model.reserved_name",
+      absl::StrCat("names that begin with ", std::string(kVariantPrefix),
+                   " are those of variants that experiments serve: no model can have one"));
+}
+
+// FNV-1a, so that a name is the same in every run.
+uint64_t Hash(std::string_view text) {
+  uint64_t hash = 14695981039346656037u;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;
+  return hash;
+}
+
+// What a batch of the largest size that runs holds, with the weights.
+int64_t BytesOf(const ModelView& view) {
+  int64_t bytes = 0;
+  for (const int64_t of_size : view.device_bytes) {
+    if (of_size <= view.max_device_bytes) bytes = std::max(bytes, of_size);
+  }
+  return bytes;
+}
+
+// "same weights, not fine-tuned" is said in the words that a comparison has for it.
+std::string WhatIsServed(const ServedVariant& variant) {
+  std::string text = absl::StrCat("a variant of ", variant.model_name, " version ",
+                                  variant.model_version, " with ", variant.attention);
+  if (!variant.weights_of_attention.empty()) {
+    absl::StrAppend(&text, ": same weights as ", variant.weights_of_attention, ", not fine-tuned");
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string VariantName(std::string_view model, std::string_view version,
+                        std::string_view attention) {
+  std::string name = absl::StrCat(std::string(kVariantPrefix), std::string(model), ".",
+                                  std::string(version), ".", std::string(attention));
+  const std::string whole = name;
+  for (char& c : name) {
+    const bool alike = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                       c == '.' || c == '_';
+    if (!alike) c = '-';
+  }
+  if (name.size() <= limits::kMaxModelNameBytes) return name;
+  const std::string hash = absl::StrFormat("-%016x", Hash(whole));
+  return name.substr(0, limits::kMaxModelNameBytes - hash.size()) + hash;
+}
+
+ServedVariants::Lease::~Lease() {
+  if (owner_ != nullptr) owner_->Release(variant_.served_as);
+}
+
+absl::StatusOr<std::unique_ptr<ServedVariants>> ServedVariants::Create(
+    const ServedVariantsOptions& options, ModelCatalog& models,
+    const ServedModel::Environment& environment) {
+  std::unique_ptr<ServedVariants> variants(new ServedVariants(options, models, environment));
+  FOVEA_RETURN_IF_ERROR(StartThreads([&] { variants->janitor_.emplace(); }));
+  return variants;
+}
+
+ServedVariants::~ServedVariants() {
+  {
+    MutexLock lock(mutex_);
+    FOVEA_CHECK(served_.empty());
+  }
+  janitor_.reset();
+}
+
+absl::StatusOr<std::unique_ptr<ServedVariants::Lease>> ServedVariants::Serve(
+    const Variant& variant, CancellationPtr cancellation) {
+  FOVEA_ASSIGN_OR_RETURN(const auto handle,
+                         models_.Acquire(variant.model_name, variant.model_version));
+  // Every model of the catalog is one.
+  const auto* const of = dynamic_cast<const ServedModel*>(handle.get());
+  FOVEA_CHECK(of != nullptr);
+  const ModelView& own = *of->view();
+  if (variant.attention.empty() || variant.attention == own.attention) {
+    return std::unique_ptr<Lease>(new Lease(nullptr, {.served_as = own.name,
+                                                      .model_name = own.name,
+                                                      .model_version = own.version,
+                                                      .backbone = own.backbone,
+                                                      .attention = own.attention,
+                                                      .untrained = own.untrained}));
+  }
+  const std::string name = VariantName(own.name, own.version, variant.attention);
+  MutexLock loading(loading_);
+  FOVEA_ASSIGN_OR_RETURN(std::unique_ptr<Lease> shared, Share(name, variant, handle));
+  if (shared != nullptr) return shared;
+  const auto& file = of->source().weights_file;
+  FOVEA_ASSIGN_OR_RETURN(const int64_t room, AwaitRoom(file ? file->identity.size : 0));
+  FOVEA_ASSIGN_OR_RETURN(std::shared_ptr<Servable> servable,
+                         LoadVariant(name, *of, variant.attention, room, std::move(cancellation)));
+  const ModelView& loaded = *servable->view();
+  Served served{
+      .told = {.served_as = name,
+               .model_name = own.name,
+               .model_version = own.version,
+               .backbone = loaded.backbone,
+               .attention = loaded.attention,
+               .weights_of_attention = loaded.attention == own.attention ? "" : own.attention,
+               .untrained = loaded.untrained},
+      .attention = variant.attention,
+      .of = handle,
+      .servable = std::move(servable)};
+  return Publish(std::move(served));
+}
+
+absl::StatusOr<std::unique_ptr<ServedVariants::Lease>> ServedVariants::Share(
+    const std::string& name, const Variant& variant,
+    const std::shared_ptr<const ServingModel>& of) {
+  MutexLock lock(mutex_);
+  const auto found = served_.find(name);
+  if (found == served_.end()) return std::unique_ptr<Lease>();
+  Served& served = found->second;
+  const bool same_load = !served.of.owner_before(of) && !of.owner_before(served.of);
+  if (!same_load || served.attention != variant.attention) {
+    return Unavailable("serve.busy", absl::StrCat(name,
+                                                  " is still served as it was before its "
+                                                  "model was loaded again: try again when "
+                                                  "its experiment has ended"));
+  }
+  ++served.leases;
+  return std::unique_ptr<Lease>(new Lease(this, served.told));
+}
+
+absl::Status ServedVariants::TooLarge() const {
+  return ResourceExhausted("serve.too_large",
+                           absl::StrCat("the variants that are served would hold more than the ",
+                                        options_.max_bytes >> 20,
+                                        " MiB that experiments may hold "
+                                        "(--experiment-memory); ",
+                                        bytes_ >> 20, " MiB are held"));
+}
+
+absl::Status ServedVariants::CheckRoom(int64_t bytes) const {
+  if (bytes_ + bytes > options_.max_bytes) return TooLarge();
+  if (served_.size() + going_.size() >= options_.max_variants) {
+    return Unavailable("serve.busy",
+                       absl::StrCat("as many variants are served as may be at a time, ",
+                                    options_.max_variants, ": try again later"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<int64_t> ServedVariants::AwaitRoom(int64_t file_bytes) {
+  const Nanos until =
+      environment_.clock.Now() + kGoing + environment_.drain_timeout_us * kMicrosecond;
+  MutexLock lock(mutex_);
+  for (;;) {
+    const absl::Status room = CheckRoom(2 * file_bytes);
+    if (room.ok()) return options_.max_bytes - bytes_;
+    if (going_.empty() || environment_.clock.Now() >= until) return room;
+    environment_.clock.WaitUntil(changed_, mutex_, until);
+  }
+}
+
+absl::StatusOr<std::shared_ptr<Servable>> ServedVariants::LoadVariant(
+    const std::string& name, const ServedModel& of, const std::string& attention, int64_t room,
+    CancellationPtr cancellation) {
+  FOVEA_ASSIGN_OR_RETURN(VariantSource source,
+                         OpenVariantSource(of, attention, std::move(cancellation)));
+  source.version.name = name;
+  source.version.labels = *of.view()->labels;
+  ServedModel::Environment environment = environment_;
+  environment.max_device_bytes = std::min(environment.max_device_bytes, room);
+  absl::StatusOr<std::shared_ptr<Servable>> created =
+      OrOutOfMemory([&] { return ServedModel::Create(source.version, environment); });
+  if (ReasonOf(created.status()) == "model.too_large") {
+    MutexLock lock(mutex_);
+    return TooLarge();
+  }
+  if (created.ok() && source.weights != nullptr) {
+    // A file that somebody writes into while it is read may be half old and half new.
+    FOVEA_ASSIGN_OR_RETURN(const FileIdentity identity, source.weights->Identity());
+    if (identity != source.version.weights_file->identity) {
+      return Unavailable("repository.changed",
+                         source.version.weights_file->shown + " changed while it was loaded");
+    }
+  }
+  return created;
+}
+
+std::unique_ptr<ServedVariants::Lease> ServedVariants::Publish(Served served) {
+  const std::string name = served.told.served_as;
+  auto view = std::make_shared<ModelView>(*served.servable->view());
+  view->served_versions = {view->version};
+  view->properties["fovea.variant_of"] =
+      absl::StrCat(served.told.model_name, "/", served.told.model_version);
+  if (!served.told.weights_of_attention.empty()) {
+    view->properties["fovea.weights_of_attention"] = served.told.weights_of_attention;
+    view->properties["fovea.not_fine_tuned"] = "true";
+  }
+  const int64_t bytes = BytesOf(*view);
+  served.servable =
+      janitor_->Adopt(std::move(served.servable), [this, name, bytes] { OnGone(name, bytes); });
+  served.view = std::move(view);
+  served.leases = 1;
+  Log(LogLevel::kInfo, absl::StrCat(name, ": serves ", WhatIsServed(served.told)));
+  std::unique_ptr<Lease> lease(new Lease(this, served.told));
+  const std::string version = served.view->version;
+  MutexLock notify(notify_mutex_);
+  {
+    MutexLock lock(mutex_);
+    bytes_ += bytes;
+    served_.emplace(name, std::move(served));
+  }
+  for (const ReadinessListener& listener : listeners_) listener(name, version, true);
+  return lease;
+}
+
+void ServedVariants::Release(const std::string& name) {
+  Served last;  // its handle is released outside the locks
+  MutexLock notify(notify_mutex_);
+  {
+    MutexLock lock(mutex_);
+    const auto found = served_.find(name);
+    FOVEA_CHECK(found != served_.end());
+    if (--found->second.leases > 0) return;
+    last = std::move(found->second);
+    served_.erase(found);
+    going_.emplace(name, last.view->version);
+  }
+  for (const ReadinessListener& listener : listeners_) listener(name, last.view->version, false);
+}
+
+void ServedVariants::OnGone(const std::string& name, int64_t bytes) {
+  Log(LogLevel::kInfo, absl::StrCat(name, ": no longer served"));
+  MutexLock lock(mutex_);
+  const auto going = going_.find(name);
+  FOVEA_CHECK(going != going_.end());
+  going_.erase(going);
+  bytes_ -= bytes;
+  changed_.NotifyAll();
+}
+
+const ServedVariants::Served* ServedVariants::FindServed(std::string_view name,
+                                                         std::string_view version) const {
+  const auto found = served_.find(name);
+  if (found == served_.end()) return nullptr;
+  return version.empty() || version == found->second.view->version ? &found->second : nullptr;
+}
+
+absl::StatusOr<std::shared_ptr<const ModelView>> ServedVariants::Find(
+    std::string_view name, std::string_view version) const {
+  if (IsVariantName(name)) {
+    MutexLock lock(mutex_);
+    if (const Served* const served = FindServed(name, version)) return served->view;
+  }
+  return models_.Find(name, version);
+}
+
+absl::StatusOr<std::shared_ptr<const ServingModel>> ServedVariants::Acquire(
+    std::string_view name, std::string_view version) const {
+  if (IsVariantName(name)) {
+    MutexLock lock(mutex_);
+    if (const Served* const served = FindServed(name, version)) return served->servable;
+  }
+  return models_.Acquire(name, version);
+}
+
+std::vector<IndexEntry> ServedVariants::Index() const {
+  std::vector<IndexEntry> index = models_.Index();
+  {
+    MutexLock lock(mutex_);
+    for (const auto& [name, served] : served_) {
+      index.push_back({.name = name,
+                       .version = served.view->version,
+                       .state = ModelState::kReady,
+                       .reason = WhatIsServed(served.told)});
+    }
+    for (const auto& [name, version] : going_) {
+      if (served_.contains(name)) continue;
+      index.push_back({.name = name,
+                       .version = version,
+                       .state = ModelState::kUnloading,
+                       .reason = "its experiment has ended"});
+    }
+  }
+  std::stable_sort(index.begin(), index.end(), [](const IndexEntry& one, const IndexEntry& other) {
+    return one.name < other.name;
+  });
+  return index;
+}
+
+absl::Status ServedVariants::Load(std::string_view name, std::string_view config_override) {
+  return IsVariantName(name) ? ReservedName() : models_.Load(name, config_override);
+}
+
+absl::Status ServedVariants::LoadFiles(std::string_view name, std::string_view config_override,
+                                       std::vector<SentFile> files,
+                                       absl::FunctionRef<void()> written) {
+  if (IsVariantName(name)) return ReservedName();
+  return models_.LoadFiles(name, config_override, std::move(files), written);
+}
+
+absl::Status ServedVariants::Unload(std::string_view name) {
+  return IsVariantName(name) ? ReservedName() : models_.Unload(name);
+}
+
+void ServedVariants::OnReadinessChange(ReadinessListener listener) {
+  models_.OnReadinessChange(listener);
+  MutexLock notify(notify_mutex_);
+  {
+    MutexLock lock(mutex_);
+    for (const auto& [name, served] : served_) listener(name, served.view->version, true);
+  }
+  listeners_.push_back(std::move(listener));
+}
+
+}  // namespace fovea

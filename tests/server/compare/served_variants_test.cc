@@ -1,0 +1,409 @@
+// Variants of small models with random weights, served beside them, and the calls that hold them.
+#include "server/compare/served_variants.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <filesystem>
+#include <future>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/status.h"
+#include "server/compare/variant_server.h"
+#include "server/core/testing/fake_clock.h"
+#include "server/repository/model_repository.h"
+#include "tests/model_zoo/folder/temp_repository.h"
+#include "tests/server/compare/served_models.h"
+#include "tests/server/pipeline/pixel_request.h"
+
+namespace fovea {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+MATCHER_P2(Fails, code, reason, "") {
+  *result_listener << arg.status();
+  return arg.status().code() == code && ReasonOf(arg.status()) == reason;
+}
+
+constexpr char kKnn[] = "variant.classifier.1.knn-k-3";
+
+class ServedVariantsTest : public ServedModelsTest {
+ protected:
+  ~ServedVariantsTest() override { variants_.reset(); }
+
+  void SetUp() override {
+    Serve("classifier", kClassifier);
+    Start({});
+  }
+  void Start(const ServedVariantsOptions& options) {
+    variants_.reset();
+    variants_ = *ServedVariants::Create(options, models_, Environment());
+  }
+  absl::StatusOr<std::unique_ptr<ServedVariants::Lease>> ServeVariant(
+      const std::string& attention, const std::string& model = "classifier") {
+    return variants_->Serve({.model_name = model, .attention = attention}, cancellation_);
+  }
+  // The logits of a grey picture, as bytes.
+  static absl::StatusOr<std::string> Ask(const std::shared_ptr<const ServingModel>& model) {
+    std::promise<absl::StatusOr<std::string>> promise;
+    ServingModel::Infer(
+        model, PixelRequest(1, 64, SteadyClock().Now()),
+        [&](const absl::StatusOr<InferenceResponse>& response, const StageTimes&) {
+          if (!response.ok()) return promise.set_value(response.status());
+          promise.set_value(std::get<std::vector<OutputTensor>>(response->results)[0].data);
+        });
+    return promise.get_future().get();
+  }
+  absl::StatusOr<std::string> Ask(const std::string& name) {
+    FOVEA_ASSIGN_OR_RETURN(const auto model, variants_->Acquire(name, ""));
+    return Ask(model);
+  }
+  std::vector<std::string> Rows() const {
+    std::vector<std::string> rows;
+    for (const IndexEntry& entry : variants_->Index()) {
+      rows.push_back(entry.name + ": " + entry.reason);
+    }
+    return rows;
+  }
+  void AwaitGone(const std::string& name) const {
+    const auto there = [&] {
+      for (const IndexEntry& entry : variants_->Index()) {
+        if (entry.name == name) return true;
+      }
+      return false;
+    };
+    while (there()) std::this_thread::yield();
+  }
+
+  static constexpr char kClassifier[] =
+      "backbone: \"vit_demo_patch8_64\" num_classes: 7 max_batch_size: 2 preprocessing { "
+      "crop_fraction: 1.0 }";
+
+  std::unique_ptr<ServedVariants> variants_;
+};
+
+TEST(VariantNameTest, IsAModelsNameAndTheSameEachTime) {
+  EXPECT_EQ(VariantName("shapes", "1", "knn:k=0.5"), "variant.shapes.1.knn-k-0.5");
+  EXPECT_EQ(VariantName("a_b", "12", "conv|cska/dense,window=7@2"),
+            "variant.a_b.12.conv-cska-dense-window-7-2");
+  EXPECT_EQ(VariantName("a", "1", "\n"), "variant.a.1.-");
+  const std::string long_name(128, 'm');
+  const std::string one = VariantName(long_name, "1", "knn:k=3");
+  const std::string other = VariantName(long_name, "1", "knn:k=4");
+  EXPECT_EQ(one.size(), 128u);
+  EXPECT_EQ(one, VariantName(long_name, "1", "knn:k=3"));
+  EXPECT_NE(one, other);
+}
+
+TEST_F(ServedVariantsTest, AVariantIsAModelUntilItsLeaseGoes) {
+  auto lease = ServeVariant("knn:k=3");
+  ASSERT_TRUE(lease.ok()) << lease.status();
+  const ServedVariant& told = (*lease)->variant();
+  EXPECT_EQ(told.served_as, kKnn);
+  EXPECT_EQ(told.model_name, "classifier");
+  EXPECT_EQ(told.model_version, "1");
+  EXPECT_EQ(told.attention, "knn:k=3");
+  EXPECT_EQ(told.weights_of_attention, "dense");
+  const auto view = *variants_->Find(kKnn, "");
+  EXPECT_EQ(view->name, kKnn);
+  EXPECT_EQ(view->attention, "knn:k=3");
+  EXPECT_THAT(view->served_versions, ElementsAre("1"));
+  EXPECT_EQ(view->properties.at("fovea.variant_of"), "classifier/1");
+  EXPECT_EQ(view->properties.at("fovea.weights_of_attention"), "dense");
+  EXPECT_EQ(view->properties.at("fovea.not_fine_tuned"), "true");
+  EXPECT_THAT(Rows(), ElementsAre(HasSubstr("variant.classifier.1.knn-k-3: a variant of classifier "
+                                            "version 1 with knn:k=3: same weights as dense, not "
+                                            "fine-tuned")));
+  const auto own = Ask("classifier"), other = Ask(kKnn);
+  ASSERT_TRUE(own.ok() && other.ok()) << own.status() << other.status();
+  EXPECT_NE(*own, *other);
+  EXPECT_THAT(variants_->Find(kKnn, "2"), Fails(absl::StatusCode::kNotFound, "model.not_found"));
+
+  // Who holds it goes on; others do not find it.
+  auto held = *variants_->Acquire(kKnn, "1");
+  lease->reset();
+  EXPECT_THAT(variants_->Find(kKnn, ""), Fails(absl::StatusCode::kNotFound, "model.not_found"));
+  EXPECT_THAT(Rows(), ElementsAre(HasSubstr("its experiment has ended")));
+  EXPECT_EQ(*Ask(held), *other);
+  held.reset();
+  AwaitGone(kKnn);
+}
+
+TEST_F(ServedVariantsTest, AllKeysAnswerAsTheModelDoes) {
+  // It has 65 tokens: the weights are the model's.
+  auto lease = ServeVariant("knn:k=65");
+  ASSERT_TRUE(lease.ok()) << lease.status();
+  const std::string own = *Ask("classifier"), all = *Ask((*lease)->variant().served_as);
+  ASSERT_EQ(own.size(), all.size());
+  const auto* a = reinterpret_cast<const float*>(own.data());
+  const auto* b = reinterpret_cast<const float*>(all.data());
+  for (size_t i = 0; i < own.size() / sizeof(float); ++i) EXPECT_NEAR(a[i], b[i], 1e-4);
+}
+
+TEST_F(ServedVariantsTest, TheModelsOwnAttentionIsTheModel) {
+  for (const char* attention : {"", "dense"}) {
+    auto lease = ServeVariant(attention);
+    ASSERT_TRUE(lease.ok()) << lease.status();
+    EXPECT_EQ((*lease)->variant().served_as, "classifier");
+    EXPECT_EQ((*lease)->variant().weights_of_attention, "");
+    EXPECT_TRUE(Rows().empty());
+  }
+}
+
+TEST_F(ServedVariantsTest, OneIsSharedByAllWhoAskForIt) {
+  auto first = ServeVariant("knn:k=3"), second = ServeVariant("knn:k=3");
+  ASSERT_TRUE(first.ok() && second.ok());
+  EXPECT_EQ(*variants_->Acquire(kKnn, ""), *variants_->Acquire(kKnn, ""));
+  EXPECT_EQ(Rows().size(), 1u);
+  first->reset();
+  EXPECT_TRUE(Ask(kKnn).ok());
+  second->reset();
+  EXPECT_FALSE(Ask(kKnn).ok());
+  // And once more, under the same name.
+  auto third = ServeVariant("knn:k=3");
+  ASSERT_TRUE(third.ok()) << third.status();
+  EXPECT_TRUE(Ask(kKnn).ok());
+}
+
+TEST_F(ServedVariantsTest, OneOfAnEarlierLoadIsNotTakenForTheModels) {
+  auto lease = ServeVariant("knn:k=3");
+  ASSERT_TRUE(lease.ok());
+  Serve("classifier", kClassifier);  // once more
+  EXPECT_THAT(ServeVariant("knn:k=3"), Fails(absl::StatusCode::kUnavailable, "serve.busy"));
+  lease->reset();
+  EXPECT_TRUE(ServeVariant("knn:k=3").ok());
+}
+
+TEST_F(ServedVariantsTest, ReadinessIsToldAsOfModels) {
+  auto early = ServeVariant("knn:k=5");
+  std::vector<std::string> heard;
+  variants_->OnReadinessChange([&](std::string_view name, std::string_view version, bool ready) {
+    heard.push_back(std::string(name) + "/" + std::string(version) + (ready ? "+" : "-"));
+  });
+  ServeVariant("knn:k=3")->reset();
+  const std::string name = kKnn;
+  EXPECT_THAT(heard, ElementsAre("variant.classifier.1.knn-k-5/1+", name + "/1+", name + "/1-"));
+}
+
+// Row 91.
+TEST_F(ServedVariantsTest, WhatCannotBeServedIsSaid) {
+  EXPECT_THAT(ServeVariant("axial"),
+              Fails(absl::StatusCode::kFailedPrecondition, "model.load_failed"));
+  EXPECT_THAT(ServeVariant("k?nn"),
+              Fails(absl::StatusCode::kFailedPrecondition, "model.load_failed"));
+  EXPECT_THAT(ServeVariant("", "nobody"), Fails(absl::StatusCode::kNotFound, "model.not_found"));
+  EXPECT_TRUE(Rows().empty());
+}
+
+// Row 91.
+TEST_F(ServedVariantsTest, AVariantsNameCanBeNeitherLoadedNorUnloaded) {
+  auto lease = ServeVariant("knn:k=3");
+  const auto reserved = [](const absl::Status& status) {
+    return absl::IsInvalidArgument(status) && ReasonOf(status) == "model.reserved_name";
+  };
+  EXPECT_TRUE(reserved(variants_->Load(kKnn, "")));
+  EXPECT_TRUE(reserved(variants_->Unload(kKnn)));
+  EXPECT_TRUE(reserved(variants_->LoadFiles("variant.any", "{}", {}, [] {})));
+  EXPECT_TRUE(variants_->Load("classifier", "").ok());
+  EXPECT_TRUE(variants_->Unload("classifier").ok());
+  EXPECT_TRUE(Ask(kKnn).ok());
+}
+
+// Row 92.
+TEST_F(ServedVariantsTest, TheirNumberIsBounded) {
+  Start({.max_variants = 2});
+  auto first = ServeVariant("knn:k=3"), second = ServeVariant("knn:k=4");
+  ASSERT_TRUE(first.ok() && second.ok());
+  EXPECT_THAT(ServeVariant("knn:k=5"), Fails(absl::StatusCode::kUnavailable, "serve.busy"));
+  EXPECT_TRUE(ServeVariant("knn:k=4").ok()) << "it is served already";
+  first->reset();
+  EXPECT_TRUE(ServeVariant("knn:k=5").ok());
+}
+
+// Row 92.
+TEST_F(ServedVariantsTest, TheirMemoryIsBounded) {
+  Start({.max_bytes = 1000});
+  EXPECT_THAT(ServeVariant("knn:k=3"),
+              Fails(absl::StatusCode::kResourceExhausted, "serve.too_large"));
+  Start({});
+  int64_t bytes;
+  {
+    auto lease = ServeVariant("knn:k=3");
+    ASSERT_TRUE(lease.ok());
+    bytes = (*variants_->Find(kKnn, ""))->device_bytes[0];
+  }
+  Start({.max_bytes = bytes * 3 / 2});
+  auto first = ServeVariant("knn:k=3");
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_THAT(ServeVariant("knn:k=4"),
+              Fails(absl::StatusCode::kResourceExhausted, "serve.too_large"));
+  first->reset();
+  AwaitGone(kKnn);
+  EXPECT_TRUE(ServeVariant("knn:k=4").ok());
+}
+
+// Row 92.
+TEST_F(ServedVariantsTest, ACancelledLoadLeavesNothing) {
+  cancellation_->Cancel();
+  EXPECT_FALSE(ServeVariant("knn:k=3").ok());
+  EXPECT_TRUE(Rows().empty());
+}
+
+// The bundled classifier, in a repository of its own.
+TEST_F(ServedModelsTest, AVariantOfWeightsThatHaveChangedIsRefused) {
+  namespace fs = std::filesystem;
+  const TempRepository folder;
+  fs::copy(fs::path(FOVEA_SOURCE_DIR) / "model_zoo/demo/shapes", folder / "shapes",
+           fs::copy_options::recursive);
+  class Nobody final : public RepositoryObserver {
+    void OnLoad(const LoadReport&) override {}
+    void OnCanary(const CanaryReport&) override {}
+    void OnLost(std::string_view, int64_t, const absl::Status&) override {}
+    void OnUnloaded(std::string_view, int64_t) override {}
+    void OnUnreadableRepository(const absl::Status&) override {}
+    void OnIgnoredFolder(std::string_view) override {}
+  };
+  Nobody observer;
+  std::vector<std::unique_ptr<RepositoryFs>> folders;
+  folders.push_back(MakeRepositoryFs(folder.root()));
+  auto repository = *ModelRepository::Create(
+      {}, std::move(folders),
+      [&](const VersionToLoad& model) { return ServedModel::Create(model, Environment()); },
+      observer);
+  ASSERT_TRUE(repository->Start().ok());
+  repository->WaitUntilTried();
+  auto variants = *ServedVariants::Create({}, *repository, Environment());
+  const auto serve = [&] {
+    return variants->Serve({.model_name = "shapes", .attention = "knn:k=9"}, cancellation_);
+  };
+  {
+    const auto lease = serve();
+    ASSERT_TRUE(lease.ok()) << lease.status();
+    const auto view = *variants->Find((*lease)->variant().served_as, "");
+    EXPECT_EQ(view->labels->size(), static_cast<size_t>(view->num_classes));
+  }
+  folder.Append("shapes/1/model.safetensors", "x");
+  const auto refused = serve();
+  EXPECT_TRUE(absl::IsUnavailable(refused.status())) << refused.status();
+  EXPECT_THAT(variants->Index(), testing::SizeIs(testing::Le(2u)));
+}
+
+// Calls that hold them.
+class VariantServerTest : public ServedVariantsTest {
+ protected:
+  ~VariantServerTest() override { server_.reset(); }
+
+  void StartServer(const VariantServerOptions& options = {}) {
+    server_.reset();
+    server_ = *VariantServer::Create(options, *variants_, clock_);
+  }
+  // A call, and what it is told.
+  struct Call {
+    const CancellationPtr cancellation = std::make_shared<Cancellation>();
+    std::promise<std::vector<ServedVariant>> served;
+    std::atomic<int> told = 0;  // what is served, so often
+    std::promise<absl::Status> done;
+
+    std::vector<ServedVariant> AwaitServed() { return served.get_future().get(); }
+    absl::Status AwaitDone() { return done.get_future().get(); }
+  };
+  std::shared_ptr<Call> StartCall(std::vector<Variant> variants) {
+    auto call = std::make_shared<Call>();
+    server_->Serve(
+        {.variants = std::move(variants)}, call->cancellation, [](const ComparisonProgress&) {},
+        [call](std::vector<ServedVariant> served) {
+          if (call->told++ == 0) call->served.set_value(std::move(served));
+        },
+        [call](absl::Status status) { call->done.set_value(std::move(status)); });
+    return call;
+  }
+  static Variant Knn(int k) {
+    return {.model_name = "classifier", .attention = "knn:k=" + std::to_string(k)};
+  }
+  static std::string Why(const absl::Status& status) { return ReasonOf(status); }
+
+  FakeClock clock_;
+  std::unique_ptr<VariantServer> server_;
+};
+
+TEST_F(VariantServerTest, VariantsAreServedUntilTheCallerGoes) {
+  StartServer();
+  const auto call = StartCall({{.model_name = "classifier"}, Knn(3)});
+  const std::vector<ServedVariant> served = call->AwaitServed();
+  ASSERT_EQ(served.size(), 2u);
+  EXPECT_EQ(served[0].served_as, "classifier");
+  EXPECT_EQ(served[1].served_as, kKnn);
+  EXPECT_TRUE(Ask(kKnn).ok());
+  call->cancellation->Cancel();
+  EXPECT_EQ(Why(call->AwaitDone()), "serve.cancelled");
+  EXPECT_FALSE(Ask(kKnn).ok());
+}
+
+TEST_F(VariantServerTest, TheyAreNamedAgainAndAgain) {
+  StartServer();
+  const auto call = StartCall({Knn(3)});
+  call->AwaitServed();
+  for (int told = 2; told < 5; ++told) {
+    while (clock_.NextWake() == kNever) std::this_thread::yield();
+    clock_.Advance(2 * kSecond);
+    while (call->told < told) std::this_thread::yield();
+  }
+  EXPECT_TRUE(Ask(kKnn).ok());
+}
+
+// Row 91.
+TEST_F(VariantServerTest, ACallThatFailsServesNothing) {
+  StartServer();
+  EXPECT_EQ(Why(StartCall({})->AwaitDone()), "serve.bad_request");
+  EXPECT_EQ(Why(StartCall(std::vector<Variant>(9, Knn(3)))->AwaitDone()), "serve.bad_request");
+  EXPECT_EQ(
+      Why(StartCall({Knn(3), {.model_name = "classifier", .attention = "axial"}})->AwaitDone()),
+      "model.load_failed");
+  AwaitGone(kKnn);
+}
+
+// Row 92.
+TEST_F(VariantServerTest, CallsAreBounded) {
+  StartServer({.max_calls = 1});
+  const auto first = StartCall({Knn(3)});
+  first->AwaitServed();
+  EXPECT_EQ(Why(StartCall({Knn(3)})->AwaitDone()), "serve.busy");
+  first->cancellation->Cancel();
+  EXPECT_EQ(Why(first->AwaitDone()), "serve.cancelled");
+  const auto second = StartCall({Knn(3)});
+  EXPECT_EQ(second->AwaitServed().size(), 1u);
+}
+
+// Row 92.
+TEST_F(VariantServerTest, ADayEndsACall) {
+  StartServer();
+  const auto call = StartCall({Knn(3)});
+  call->AwaitServed();
+  clock_.AwaitWaiters(1);
+  while (clock_.NextWake() == kNever) std::this_thread::yield();
+  clock_.Advance(limits::kMaxServeSeconds * kSecond);
+  const absl::Status status = call->AwaitDone();
+  EXPECT_TRUE(absl::IsDeadlineExceeded(status));
+  EXPECT_EQ(Why(status), "serve.too_long");
+  EXPECT_FALSE(Ask(kKnn).ok());
+}
+
+TEST_F(VariantServerTest, AStopEndsAllCalls) {
+  StartServer();
+  const auto call = StartCall({Knn(3)});
+  call->AwaitServed();
+  server_->Stop();
+  EXPECT_EQ(Why(call->AwaitDone()), "server.draining");
+  EXPECT_EQ(Why(StartCall({Knn(3)})->AwaitDone()), "server.draining");
+  EXPECT_FALSE(Ask(kKnn).ok());
+}
+
+}  // namespace
+}  // namespace fovea
