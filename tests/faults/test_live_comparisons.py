@@ -132,6 +132,16 @@ def test_row_89_what_cannot_be_is_said(ask: Ask, live: Server, start_server) -> 
     )
     nobody = {"variant": {"model_name": "nobody"}, "weight": 1}
     expect(said("Start", plan(arms=arms(nobody))), "NOT_FOUND", "model.")
+    for attention in ("axial", "k?nn"):
+        unfit = {
+            "variant": {"model_name": "shapes", "attention": attention},
+            "weight": 1,
+        }
+        expect(
+            said("Start", plan(arms=arms(unfit))),
+            "FAILED_PRECONDITION",
+            "model.load_failed",
+        )
     long = {"variant": {"model_name": "shapes", "attention": "k" * 2000}, "weight": 1}
     expect(
         said("Start", plan(arms=arms(long))), "INVALID_ARGUMENT", "experiment.bad_plan"
