@@ -130,11 +130,12 @@ std::string DatasetSection(const Comparison& comparison, const DatasetFigures& d
   for (const std::string& note : DatasetNotes(dataset, names)) {
     absl::StrAppend(&content, "<p>", HtmlText(note), "</p>");
   }
-  return Section("Data set", content,
-                 absl::StrCat(DatasetConditions(dataset),
-                              chart.parts.empty() ? "" : ". Bars: " + chart.parts[0],
-                              ". Intervals at 95 %, bootstrapped over the pictures; those of a "
-                              "difference to the baseline are of the same pictures."));
+  return ReportSection(
+      "Data set", content,
+      absl::StrCat(DatasetConditions(dataset),
+                   chart.parts.empty() ? "" : ". Bars: " + chart.parts[0],
+                   ". Intervals at 95 %, bootstrapped over the pictures; those of a "
+                   "difference to the baseline are of the same pictures."));
 }
 
 }  // namespace
