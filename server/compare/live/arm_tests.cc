@@ -99,9 +99,9 @@ std::optional<std::string> ArmTests::Broken(const GuardRails& rails, const std::
   if (const auto share = disagreement();
       share && rails.max_disagreement > 0 && share->lower > rails.max_disagreement) {
     return absl::StrFormat(
-        "max_disagreement: %.3g %% of the answers of %s differ from the baseline's or more, beyond "
+        "max_disagreement: %s differs from the baseline in %.3g %% of its answers or more, beyond "
         "%.3g %%",
-        100 * share->lower, arm, 100 * rails.max_disagreement);
+        arm, 100 * share->lower, 100 * rails.max_disagreement);
   }
   if (const auto excess = error_excess(); excess && excess->lower > rails.max_error_excess) {
     return absl::StrFormat(

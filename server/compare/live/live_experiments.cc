@@ -20,9 +20,11 @@ absl::Status AlreadyThere(std::string_view reason, std::string_view message) {
 // A request, and where it went.
 class SentRequest final : public RoutedRequest {
  public:
-  SentRequest(ShadowCopies& copies, std::shared_ptr<RunningExperiment> experiment,
+  SentRequest(std::shared_ptr<ShadowCopies> copies, std::shared_ptr<RunningExperiment> experiment,
               RunningExperiment::Choice choice)
-      : copies_(copies), experiment_(std::move(experiment)), choice_(std::move(choice)) {}
+      : copies_(std::move(copies)),
+        experiment_(std::move(experiment)),
+        choice_(std::move(choice)) {}
 
   const std::shared_ptr<const ServingModel>& model() const override { return choice_.model; }
   const std::string& experiment() const override { return experiment_->plan().name; }
@@ -33,8 +35,8 @@ class SentRequest final : public RoutedRequest {
     if (choice_.arm != 0) return;
     const std::optional<size_t> shadow = experiment_->NextCopy();
     if (!shadow) return;
-    copy_ = copies_.TryCopy(experiment_, *shadow, request, choice_.model->view()->task,
-                            received_bytes, memory);
+    copy_ = copies_->TryCopy(experiment_, *shadow, request, choice_.model->view()->task,
+                             received_bytes, memory);
   }
   void OnResults(const InferenceResponse& response) override {
     if (copy_ == nullptr) return;
@@ -50,7 +52,7 @@ class SentRequest final : public RoutedRequest {
   }
 
  private:
-  ShadowCopies& copies_;
+  const std::shared_ptr<ShadowCopies> copies_;  // of which copy_ is
   const std::shared_ptr<RunningExperiment> experiment_;
   const RunningExperiment::Choice choice_;
   std::unique_ptr<ShadowCopies::Copy> copy_;
@@ -74,6 +76,15 @@ absl::StatusOr<std::unique_ptr<TrafficExperiments>> TrafficExperiments::Create(
       ExperimentLine::Create(
           {.name = "experiment", .what = "experiments", .max_waiting = options.max_waiting}));
   return experiments;
+}
+
+TrafficExperiments::~TrafficExperiments() {
+  Stop();
+  MutexLock lock(mutex_);
+  for (const auto& [name, experiment] : experiments_) {
+    experiment->End(ExperimentState::kStopped, "the server stops");
+    experiment->TakeLeases();
+  }
 }
 
 void TrafficExperiments::Stop() {
@@ -275,7 +286,7 @@ std::unique_ptr<RoutedRequest> TrafficExperiments::Route(std::string_view model,
   }
   std::optional<RunningExperiment::Choice> choice = experiment->Choose(key);
   if (!choice) return nullptr;
-  return std::make_unique<SentRequest>(*copies_, std::move(experiment), *std::move(choice));
+  return std::make_unique<SentRequest>(copies_, std::move(experiment), *std::move(choice));
 }
 
 void TrafficExperiments::Tick() {

@@ -51,7 +51,9 @@ class TrafficExperiments final : public LiveExperiments {
   static absl::StatusOr<std::unique_ptr<TrafficExperiments>> Create(
       const TrafficExperimentsOptions& options, const ModelCatalog& catalog, LeaseVariant lease,
       Scheduler& scheduler, Clock& clock, ExperimentObserverFactory observe);
-  ~TrafficExperiments() override { Stop(); }
+  // Ends those that run, and lets their models go. Requests that are just being answered may
+  // outlive it, and hear nothing of that.
+  ~TrafficExperiments() override;
 
   // The server drains: no more starts and no more copies, and those under way are given up.
   // Requests still go where they went. Later calls do nothing.
@@ -107,7 +109,7 @@ class TrafficExperiments final : public LiveExperiments {
   std::map<std::string, ExperimentPtr, std::less<>> by_model_ ABSL_GUARDED_BY(mutex_);
 
   // Last: their threads use the others.
-  std::unique_ptr<ShadowCopies> copies_;
+  std::shared_ptr<ShadowCopies> copies_;
   std::unique_ptr<ExperimentLine> line_;
 };
 
