@@ -36,9 +36,10 @@ class FakeExperiments::Service final : public fovea::v1::ExperimentService::Serv
     experiment.set_state(Experiment::RUNNING);
     for (const auto& arm : plan.arms()) {
       fovea::v1::ArmReport& report = *experiment.add_arms();
-      report.set_model_name(arm.variant().model_name());
-      report.set_model_version("1");
       const std::string& attention = arm.variant().attention();
+      // Another attention is served as a model of its own.
+      report.set_model_name(attention.empty() ? arm.variant().model_name() : "variant.of.it");
+      report.set_model_version("1");
       report.set_attention(absl::StrCat("self/", attention.empty() ? "dense" : attention));
       if (!attention.empty()) report.set_weights_of_attention("self/dense");
     }

@@ -104,7 +104,6 @@ def of_classifier() -> Any:
             shadow=True,
         ),
     ]
-    usual = {"model_name": "shapes", "model_version": "1"}
     return pb.Experiment(
         plan=pb.ExperimentPlan(
             name="night",
@@ -119,14 +118,17 @@ def of_classifier() -> Any:
         running_seconds=3725.5,
         arms=[
             pb.ArmReport(
-                **usual,
+                model_name="shapes",
+                model_version="1",
                 attention="self/dense",
                 requests=(9 << 40),  # more than 32 bits hold
                 failures=2,
                 mean_latency_ms=4,
             ),
             pb.ArmReport(
-                **usual,
+                # Another attention is served as a model of its own.
+                model_name="variant.shapes.1.knn-k-0.5",
+                model_version="1",
                 attention="self/knn:k=0.5",
                 weights_of_attention="self/dense",
                 requests=100,

@@ -279,7 +279,7 @@ def test_a_notebook_shows_a_table_that_suits_light_and_dark_pages(
 
 def test_the_texts_of_a_server_are_escaped() -> None:
     message = of_classifier()
-    message.arms[0].model_name = '<script>alert("x")</script>'
+    message.plan.arms[0].variant.model_name = '<script>alert("x")</script>'
     message.state, message.reason = pb.Experiment.GUARD_RAIL, "<b>"
     page = Page(experiment_of(message)._repr_html_())
     assert not {"script", "b"} & {tag for tag, _ in page.elements}

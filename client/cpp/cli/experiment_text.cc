@@ -47,14 +47,21 @@ std::string TextOr(const std::optional<Test>& test, std::string (*text)(const Te
   return test ? text(*test) : "-";
 }
 
+// Of the plan: a variant may answer under a name of its own.
+ModelId ModelOf(const Experiment& experiment, size_t arm) {
+  return {experiment.plan.arms[arm].variant.model.name, experiment.arms[arm].model.version};
+}
+
 // An arm beside the others: its attention, with the model's name where they differ.
-std::string ArmText(const ArmReport& arm, const Experiment& experiment) {
-  const ModelId& first = experiment.arms.front().model;
-  const bool one_model = std::ranges::all_of(experiment.arms, [&](const ArmReport& other) {
-    return other.model.name == first.name && other.model.version == first.version;
-  });
-  const std::string attention = arm.attention.empty() ? "no attention" : arm.attention;
-  return one_model ? attention : absl::StrCat(ModelText(arm.model), ", ", attention);
+std::string ArmText(const Experiment& experiment, size_t arm) {
+  const std::string first = ModelText(ModelOf(experiment, 0));
+  bool one_model = true;
+  for (size_t i = 1; i < experiment.arms.size(); ++i) {
+    one_model = one_model && ModelText(ModelOf(experiment, i)) == first;
+  }
+  const std::string& told = experiment.arms[arm].attention;
+  const std::string attention = told.empty() ? "no attention" : told;
+  return one_model ? attention : absl::StrCat(ModelText(ModelOf(experiment, arm)), ", ", attention);
 }
 
 bool AnyShadows(const Experiment& experiment) {
@@ -80,7 +87,7 @@ void PrintTraffic(const Experiment& experiment, std::ostream& out, bool colour) 
   for (size_t i = 0; i < experiment.arms.size(); ++i) {
     const ArmReport& arm = experiment.arms[i];
     const ExperimentArm& planned = experiment.plan.arms[i];
-    std::vector<std::string> cells = {ArmText(arm, experiment), TrafficText(planned, all_weights),
+    std::vector<std::string> cells = {ArmText(experiment, i), TrafficText(planned, all_weights),
                                       absl::StrCat(arm.requests), absl::StrCat(arm.failures)};
     if (shadows) {
       cells.push_back(planned.shadow ? absl::StrCat(arm.shadow_requests) : "");
@@ -94,13 +101,11 @@ void PrintTraffic(const Experiment& experiment, std::ostream& out, bool colour) 
 }
 
 void PrintTests(const Experiment& experiment, std::ostream& out, bool colour) {
-  Table table({{"AGAINST " + ArmText(experiment.arms.front(), experiment)},
-               {"LATENCY"},
-               {"OTHER ANSWERS"},
-               {"MORE FAILURES"}});
+  Table table(
+      {{"AGAINST " + ArmText(experiment, 0)}, {"LATENCY"}, {"OTHER ANSWERS"}, {"MORE FAILURES"}});
   for (size_t i = 1; i < experiment.arms.size(); ++i) {
     const ArmReport& arm = experiment.arms[i];
-    table.AddRow({ArmText(arm, experiment), TextOr(arm.latency_ratio, LatencyText),
+    table.AddRow({ArmText(experiment, i), TextOr(arm.latency_ratio, LatencyText),
                   TextOr(arm.disagreement, DisagreementText),
                   TextOr(arm.error_excess, ErrorsText)});
   }
@@ -172,10 +177,11 @@ void PrintExperiment(const Experiment& experiment, std::ostream& out, bool colou
            "that only gets copies LATENCY is that of the compute stage.";
   }
   out << '\n';
-  for (const ArmReport& arm : experiment.arms) {
-    if (arm.weights_of_attention.empty()) continue;
-    out << Printable(absl::StrCat(ArmText(arm, experiment), ": same weights as ",
-                                  arm.weights_of_attention, ", not fine-tuned."))
+  for (size_t i = 0; i < experiment.arms.size(); ++i) {
+    const std::string& trained = experiment.arms[i].weights_of_attention;
+    if (trained.empty()) continue;
+    out << Printable(absl::StrCat(ArmText(experiment, i), ": same weights as ", trained,
+                                  ", not fine-tuned."))
         << '\n';
   }
 }

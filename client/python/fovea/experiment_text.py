@@ -11,7 +11,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from fovea.experiment import ArmReport, Experiment, ExperimentArm, SequentialTest
+    from fovea.experiment import Experiment, ExperimentArm, SequentialTest
 
 _STATES = {
     "RUNNING": "running",
@@ -80,7 +80,7 @@ def _rows(experiment: Experiment) -> list[list[_Cell]]:
     for number, (planned, arm) in enumerate(
         zip(experiment.plan.arms, experiment.arms, strict=True)
     ):
-        row = [_name(arm, experiment), _traffic(planned, weights)]
+        row = [_name(number, experiment), _traffic(planned, weights)]
         row += [str(arm.requests), str(arm.failures)]
         if shadows:
             copies = [str(arm.shadow_requests), str(arm.shadow_skipped)]
@@ -98,12 +98,19 @@ def _rows(experiment: Experiment) -> list[list[_Cell]]:
     return rows
 
 
-def _name(arm: ArmReport, experiment: Experiment) -> str:
-    models = {(one.model_name, one.model_version) for one in experiment.arms}
-    attention = arm.attention or "no attention"
-    if len(models) == 1:
-        return attention
-    return f"{arm.model_name}/{arm.model_version}, {attention}"
+def _model(number: int, experiment: Experiment) -> str:
+    """Of the plan: a variant may answer under a name of its own."""
+    planned = experiment.plan.arms[number]
+    return f"{planned.model}/{experiment.arms[number].model_version}"
+
+
+def _name(number: int, experiment: Experiment) -> str:
+    """An arm beside the others: its attention, with the model's name where they differ."""
+    models = {_model(one, experiment) for one in range(len(experiment.arms))}
+    attention = experiment.arms[number].attention or "no attention"
+    return (
+        attention if len(models) == 1 else f"{_model(number, experiment)}, {attention}"
+    )
 
 
 def _traffic(arm: ExperimentArm, weights: float) -> str:
@@ -208,10 +215,10 @@ def _notes(experiment: Experiment) -> list[str]:
             "Answers are compared by copies, which are made while the device is idle; of an arm that only gets copies "
             "latency is that of the compute stage."
         )
-    for arm in experiment.arms:
+    for planned, arm in zip(experiment.plan.arms, experiment.arms, strict=True):
         if arm.weights_of_attention:
             notes.append(
-                f"{arm.model_name} with {arm.attention}: same weights, not fine-tuned "
+                f"{planned.model} with {arm.attention}: same weights, not fine-tuned "
                 f"(the model's own attention is {arm.weights_of_attention})."
             )
     return notes
