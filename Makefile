@@ -87,9 +87,9 @@ simulate: setup  ## Run the scheduler in virtual time against a fixed delay: 100
 	@deploy/setup/build.sh $(PRESET) bench_simulate
 	@tests/bench/simulation/run.sh "$(BUILD)"
 
-capacity: setup  ## Replicas for a rate and a p99, by the scheduler in virtual time (RATE= P99= PER_BATCH= PER_IMAGE= BATCH= [ARRIVALS=])
+capacity: setup  ## Replicas for a rate and a p99, by the scheduler in virtual time (RATE= P99= SWEEP=batches.csv [ARRIVALS=])
 	@deploy/setup/build.sh $(PRESET) plan_capacity
-	@"$(BUILD)/tests/plan_capacity" "$(RATE)" "$(P99)" "$(PER_BATCH)" "$(PER_IMAGE)" "$(BATCH)" "$(ARRIVALS)"
+	@"$(BUILD)/tests/plan_capacity" "$(RATE)" "$(P99)" "$(SWEEP)" "$(ARRIVALS)"
 
 bench-detection: setup  ## Measure detectors: against torchvision, served, and with each attention from 400 to 1,333 pixels
 	@deploy/setup/setup.sh test

@@ -19,6 +19,7 @@
 #include "client/cpp/explanation_wire.h"
 #include "client/cpp/no_connection.h"
 #include "client/cpp/retry.h"
+#include "client/cpp/sweep_wire.h"
 #include "client/cpp/wire_types.h"
 #include "proto/fovea/v1/comparison.grpc.pb.h"
 #include "proto/fovea/v1/experiment.grpc.pb.h"
@@ -197,6 +198,26 @@ absl::StatusOr<Comparison> Client::Compare(
       });
   if (!status.ok()) return status;
   if (!outcome) return absl::InternalError("the server ended without a comparison");
+  return FromWire(*outcome);
+}
+
+absl::StatusOr<fovea::client::Sweep> Client::Sweep(
+    const SweepRequest& request, const std::function<void(const CompareProgress&)>& progress,
+    const CallOptions& options) {
+  const fovea::v1::SweepRequest message = ToWire(request);
+  std::optional<fovea::v1::Sweep> outcome;
+  const absl::Status status =
+      wire_->Make("fovea.v1.ComparisonService.Sweep", options, [&](grpc::ClientContext& context) {
+        const auto stream = wire_->comparison.Sweep(&context, message);
+        fovea::v1::SweepResponse response;
+        while (stream->Read(&response)) {
+          if (response.has_sweep()) outcome = std::move(*response.mutable_sweep());
+          if (response.has_progress() && progress) progress(FromWire(response.progress()));
+        }
+        return stream->Finish();
+      });
+  if (!status.ok()) return status;
+  if (!outcome) return absl::InternalError("the server ended without a sweep");
   return FromWire(*outcome);
 }
 

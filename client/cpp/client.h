@@ -9,8 +9,8 @@
 //     std::cout << score.label << ' ' << score.confidence << '\n';
 //   }
 //
-// Everything but Classify, Detect, Segment, StreamImages, Compare, Explain and experiments works
-// with any server of the Open Inference Protocol that has Triton's extensions.
+// Everything but Classify, Detect, Segment, StreamImages, Compare, Sweep, Explain and experiments
+// works with any server of the Open Inference Protocol that has Triton's extensions.
 #pragma once
 
 #include <functional>
@@ -25,6 +25,7 @@
 #include "client/cpp/experiment.h"
 #include "client/cpp/explanation.h"
 #include "client/cpp/image_stream.h"
+#include "client/cpp/sweep.h"
 #include "client/cpp/types.h"
 
 namespace fovea::client {
@@ -109,6 +110,12 @@ class Client {
   absl::StatusOr<Comparison> Compare(const CompareRequest& request,
                                      const std::function<void(const CompareProgress&)>& progress,
                                      const CallOptions& options = {.timeout = absl::Minutes(10)});
+
+  // How costs grow, measured as Compare does. INTERNAL: the server ended without a sweep, or it is
+  // one that this library does not understand.
+  absl::StatusOr<fovea::client::Sweep> Sweep(
+      const SweepRequest& request, const std::function<void(const CompareProgress&)>& progress,
+      const CallOptions& options = {.timeout = absl::Hours(1)});
 
   // What a model's attention looks at in an image, of a server that runs with --enable-experiments.
   // INTERNAL: a map of the server's answer has another number of values than places.

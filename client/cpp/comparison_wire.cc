@@ -26,18 +26,10 @@ Verdict FromWire(fovea::v1::Verdict verdict) {
   }
 }
 
-Quartiles FromWire(const fovea::v1::Quartiles& quartiles) {
-  return {quartiles.lower(), quartiles.median(), quartiles.upper()};
-}
-
-Estimate FromWire(const fovea::v1::Estimate& estimate) {
-  return {estimate.value(), estimate.lower(), estimate.upper()};
-}
-
 ComparedTime FromWire(const fovea::v1::ComparedTime& time) {
-  ComparedTime compared{.ms = FromWire(time.ms()), .verdict = FromWire(time.verdict())};
-  if (time.has_ratio()) compared.ratio = FromWire(time.ratio());
-  if (time.has_difference_ms()) compared.difference_ms = FromWire(time.difference_ms());
+  ComparedTime compared{.ms = QuartilesFromWire(time.ms()), .verdict = FromWire(time.verdict())};
+  if (time.has_ratio()) compared.ratio = EstimateFromWire(time.ratio());
+  if (time.has_difference_ms()) compared.difference_ms = EstimateFromWire(time.difference_ms());
   return compared;
 }
 
@@ -48,10 +40,10 @@ ComparedVariant FromWire(const fovea::v1::ComparedVariant& message) {
                           .weights_of_attention = message.weights_of_attention(),
                           .untrained = message.untrained(),
                           .compute = FromWire(message.compute()),
-                          .postprocess_ms = FromWire(message.postprocess_ms()),
-                          .decode_ms = FromWire(message.decode_ms()),
-                          .preprocess_ms = FromWire(message.preprocess_ms()),
-                          .attention_ms = FromWire(message.attention_ms()),
+                          .postprocess_ms = QuartilesFromWire(message.postprocess_ms()),
+                          .decode_ms = QuartilesFromWire(message.decode_ms()),
+                          .preprocess_ms = QuartilesFromWire(message.preprocess_ms()),
+                          .attention_ms = QuartilesFromWire(message.attention_ms()),
                           .images_per_second = message.images_per_second(),
                           .peak_bytes = message.peak_bytes(),
                           .weight_bytes = message.weight_bytes(),
@@ -95,6 +87,29 @@ ComparedVariant FromWire(const fovea::v1::ComparedVariant& message) {
 
 }  // namespace
 
+Quartiles QuartilesFromWire(const fovea::v1::Quartiles& quartiles) {
+  return {quartiles.lower(), quartiles.median(), quartiles.upper()};
+}
+
+Estimate EstimateFromWire(const fovea::v1::Estimate& estimate) {
+  return {estimate.value(), estimate.lower(), estimate.upper()};
+}
+
+void AddToWire(const std::vector<Variant>& variants,
+               google::protobuf::RepeatedPtrField<fovea::v1::Variant>* messages) {
+  for (const Variant& variant : variants) {
+    fovea::v1::Variant& to = *messages->Add();
+    to.set_model_name(variant.model.name);
+    to.set_model_version(variant.model.version);
+    to.set_attention(variant.attention);
+  }
+}
+
+uint64_t MicrosecondsToWire(absl::Duration duration) {
+  if (duration <= absl::ZeroDuration()) return 0;
+  return static_cast<uint64_t>(std::max<int64_t>(1, absl::ToInt64Microseconds(duration)));
+}
+
 bool IsVerdict(Verdict verdict) {
   return verdict == Verdict::kFaster || verdict == Verdict::kSlower ||
          verdict == Verdict::kNoDifference;
@@ -102,19 +117,11 @@ bool IsVerdict(Verdict verdict) {
 
 fovea::v1::CompareRequest ToWire(const CompareRequest& request) {
   fovea::v1::CompareRequest message;
-  for (const Variant& variant : request.variants) {
-    fovea::v1::Variant& to = *message.add_variants();
-    to.set_model_name(variant.model.name);
-    to.set_model_version(variant.model.version);
-    to.set_attention(variant.attention);
-  }
+  AddToWire(request.variants, message.mutable_variants());
   for (const std::string& image : request.images) message.add_images(image);
   message.set_rounds(request.rounds);
   message.set_max_rounds(request.max_rounds);
-  if (request.max_time > absl::ZeroDuration()) {
-    message.set_max_time_us(
-        static_cast<uint64_t>(std::max<int64_t>(1, absl::ToInt64Microseconds(request.max_time))));
-  }
+  message.set_max_time_us(MicrosecondsToWire(request.max_time));
   message.set_batch_size(request.batch_size);
   message.set_threads(request.threads);
   return message;

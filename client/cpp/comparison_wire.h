@@ -2,6 +2,8 @@
 // library.
 #pragma once
 
+#include <vector>
+
 #include "absl/status/statusor.h"
 #include "client/cpp/comparison.h"
 #include "proto/fovea/v1/comparison.pb.h"
@@ -12,5 +14,12 @@ fovea::v1::CompareRequest ToWire(const CompareRequest& request);
 CompareProgress FromWire(const fovea::v1::ComparisonProgress& progress);
 // INTERNAL: there is no variant.
 absl::StatusOr<Comparison> FromWire(const fovea::v1::Comparison& comparison);
+
+// What sweeps have, too.
+void AddToWire(const std::vector<Variant>& variants,
+               google::protobuf::RepeatedPtrField<fovea::v1::Variant>* messages);
+uint64_t MicrosecondsToWire(absl::Duration duration);  // 0: none; else at least 1
+Quartiles QuartilesFromWire(const fovea::v1::Quartiles& quartiles);
+Estimate EstimateFromWire(const fovea::v1::Estimate& estimate);
 
 }  // namespace fovea::client

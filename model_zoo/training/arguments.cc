@@ -37,6 +37,9 @@ void AddCommands(CLI::App& app, Arguments& arguments) {
       "--write-scenes", arguments.write_scenes,
       "Draw scenes that no training sees into this folder, with boxes and masks as "
       "COCO's JSON and class maps as PNG");
+  commands->add_option("--write-shapes", arguments.write_shapes,
+                       "Draw pictures of one shape that no training sees into this folder, with a "
+                       "folder for each shape");
   commands->require_option(1);
 }
 
@@ -83,8 +86,8 @@ void AddModel(CLI::App& app, Arguments& arguments) {
                  "Of the detector, at most; without it --from's, or 0: as the head was published")
       ->check(CLI::Range(0, 1000));
   app.add_option("--image-size", arguments.image_size,
-                 "The side of the model's input, and of what holds a picture of --write-scenes; "
-                 "without it --from's, of scenes " +
+                 "The side of the model's input, and of what holds a picture of --write-scenes, or "
+                 "is one of --write-shapes; without it --from's, of scenes " +
                      Text(int64_t{kSceneSide}) + ", or the backbone's own")
       ->check(CLI::PositiveNumber);
 }
@@ -178,6 +181,9 @@ void AddRun(CLI::App& app, Arguments& arguments) {
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   app.add_option("--scene-count", arguments.scene_count, "Of --write-scenes")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--shape-count", arguments.shape_count, "Of --write-shapes")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   app.add_option("--compared-images", arguments.comparison.images, "Of the test stream")

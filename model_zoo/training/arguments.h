@@ -16,7 +16,7 @@ namespace fovea::models::training {
 
 struct Arguments {
   // One of these, or of the next two.
-  std::string out, evaluate, examples, contact_sheet, write_scenes;
+  std::string out, evaluate, examples, contact_sheet, write_scenes, write_shapes;
   std::vector<std::string> compare;
   bool linear_baseline = false;
 
@@ -48,7 +48,7 @@ struct Arguments {
   std::string stored = "F16", arithmetic = "auto", csv;
   int threads = 0;
   ComparisonOptions comparison;
-  int64_t scene_count = 400;
+  int64_t scene_count = 400, shape_count = 400;
 
   bool bf16() const;
 };

@@ -3,6 +3,7 @@
 #include <turbojpeg.h>
 
 #include <array>
+#include <cstdio>
 #include <fstream>
 #include <memory>
 #include <stdexcept>
@@ -86,6 +87,18 @@ void WriteContactSheet(uint64_t seed, Stream stream, int rows, int side,
     DrawPicture(seed, stream, i, {side, side}).rgb.copyTo(sheet(place));
   }
   WriteImage(file, sheet);
+}
+
+void WriteShapes(uint64_t seed, int64_t count, int side, const std::filesystem::path& folder) {
+  for (int64_t i = 0; i < count; ++i) {
+    const Picture picture =
+        DrawPicture(seed, Stream::kTest, static_cast<uint64_t>(i), {side, side});
+    const std::filesystem::path of_shape = folder / Name(picture.shape);
+    std::filesystem::create_directories(of_shape);
+    char name[32];
+    std::snprintf(name, sizeof(name), "%06lld.png", static_cast<long long>(i));
+    WriteImage(of_shape / name, picture.rgb);
+  }
 }
 
 }  // namespace fovea::models::training

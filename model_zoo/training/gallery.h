@@ -18,4 +18,9 @@ void WriteExamples(uint64_t seed, const std::filesystem::path& folder);
 void WriteContactSheet(uint64_t seed, Stream stream, int rows, int side,
                        const std::filesystem::path& file);
 
+// The first `count` pictures of the test stream, which no training sees, side x side, as PNG files
+// in a folder for each shape ("star/000013.png"). Throws std::runtime_error where one cannot be
+// written.
+void WriteShapes(uint64_t seed, int64_t count, int side, const std::filesystem::path& folder);
+
 }  // namespace fovea::models::training

@@ -72,6 +72,9 @@ void Run(const Arguments& arguments, const std::string& command) {
     PrintLinearBaseline({.seed = arguments.seed, .validation_images = validation_images});
   } else if (!arguments.write_scenes.empty()) {
     WriteScenes(arguments);
+  } else if (!arguments.write_shapes.empty()) {
+    const int side = arguments.image_size > 0 ? static_cast<int>(arguments.image_size) : 64;
+    WriteShapes(arguments.seed, arguments.shape_count, side, arguments.write_shapes);
   } else if (!arguments.examples.empty()) {
     WriteExamples(arguments.seed, arguments.examples);
   } else {

@@ -91,6 +91,7 @@ inline constexpr ApiMethod kApiMethods[] = {
     {"StreamImages", ApiGroup::kInference},
     // fovea.v1.ComparisonService
     {"Compare", ApiGroup::kComparison},
+    {"Sweep", ApiGroup::kComparison},
     {"Explain", ApiGroup::kComparison},
     {"Serve", ApiGroup::kComparison},
     // fovea.v1.ExperimentService

@@ -193,6 +193,17 @@ void ServerApi::Compare(CompareRequest request, CancellationPtr cancellation,
                                 std::move(done));
 }
 
+void ServerApi::Sweep(SweepRequest request, CancellationPtr cancellation,
+                      SweepRunner::Progress progress, SweepRunner::Done done) {
+  if (options_.sweeps == nullptr) {
+    done(Unimplemented("sweep.disabled",
+                       "this server runs no sweeps: --enable-experiments starts one that does"));
+    return;
+  }
+  options_.sweeps->Sweep(std::move(request), std::move(cancellation), std::move(progress),
+                         std::move(done));
+}
+
 void ServerApi::Explain(ExplainRequest request, CancellationPtr cancellation,
                         ExplanationRunner::Done done) {
   if (options_.explanations == nullptr) {
@@ -201,13 +212,6 @@ void ServerApi::Explain(ExplainRequest request, CancellationPtr cancellation,
     return;
   }
   options_.explanations->Explain(std::move(request), std::move(cancellation), std::move(done));
-}
-
-absl::StatusOr<LiveExperiments*> ServerApi::Experiments() {
-  if (options_.experiments != nullptr) return options_.experiments;
-  return Unimplemented(
-      "experiment.disabled",
-      "this server runs no experiments: --enable-experiments starts one that does");
 }
 
 void ServerApi::Serve(ServeRequest request, CancellationPtr cancellation,
@@ -221,6 +225,13 @@ void ServerApi::Serve(ServeRequest request, CancellationPtr cancellation,
   }
   options_.variants->Serve(std::move(request), std::move(cancellation), std::move(progress),
                            std::move(served), std::move(done));
+}
+
+absl::StatusOr<LiveExperiments*> ServerApi::Experiments() {
+  if (options_.experiments != nullptr) return options_.experiments;
+  return Unimplemented(
+      "experiment.disabled",
+      "this server runs no experiments: --enable-experiments starts one that does");
 }
 
 absl::Status ServerApi::RegisterCudaSharedMemory() {

@@ -31,6 +31,7 @@
 #include "server/core/model_catalog.h"
 #include "server/core/model_statistics.h"
 #include "server/core/request_memory.h"
+#include "server/core/sweep.h"
 #include "server/core/variant_serving.h"
 #include "server/shared_memory/shared_memory_regions.h"
 #include "server/tracing/tracer.h"
@@ -51,9 +52,10 @@ struct ServerApiOptions {
   // may read and write all shared memory that the server may.
   std::shared_ptr<SharedMemoryRegions> shared_memory = nullptr;
   ComparisonRunner* comparisons = nullptr;    // null: there are none
+  SweepRunner* sweeps = nullptr;              // null: there are none
   ExplanationRunner* explanations = nullptr;  // null: there are none
-  LiveExperiments* experiments = nullptr;     // null: there are none
   VariantServing* variants = nullptr;         // null: none are served
+  LiveExperiments* experiments = nullptr;     // null: there are none
   std::shared_ptr<Tracer> tracer = nullptr;   // null: nothing is traced
   std::string log_format = "text";            // of the process's log, told in its settings
 };
@@ -142,14 +144,18 @@ class ServerApi {
   void Compare(CompareRequest request, CancellationPtr cancellation,
                ComparisonRunner::Progress progress, ComparisonRunner::Done done);
 
+  // SweepRunner's call. UNIMPLEMENTED where this server runs none.
+  void Sweep(SweepRequest request, CancellationPtr cancellation, SweepRunner::Progress progress,
+             SweepRunner::Done done);
+
   // ExplanationRunner's call. UNIMPLEMENTED where this server explains nothing.
   void Explain(ExplainRequest request, CancellationPtr cancellation, ExplanationRunner::Done done);
 
-  // UNIMPLEMENTED where this server runs no experiments.
-  absl::StatusOr<LiveExperiments*> Experiments();
   // VariantServing's call. UNIMPLEMENTED where this server serves none.
   void Serve(ServeRequest request, CancellationPtr cancellation, VariantServing::Progress progress,
              VariantServing::Served served, VariantServing::Done done);
+  // UNIMPLEMENTED where this server runs no experiments.
+  absl::StatusOr<LiveExperiments*> Experiments();
 
   // What this server does not have: UNIMPLEMENTED.
   static absl::Status RegisterCudaSharedMemory();

@@ -117,9 +117,9 @@ class OneComparison {
   absl::StatusOr<const PreparedImages*> ImagesFor(const ServedModel& model) {
     std::unique_ptr<PreparedImages>& images = images_[&model];
     if (images == nullptr) {
-      FOVEA_ASSIGN_OR_RETURN(
-          PreparedImages prepared,
-          PreparedImages::Prepare(request_.images, model, environment_.clock, cancellation_));
+      FOVEA_ASSIGN_OR_RETURN(PreparedImages prepared,
+                             PreparedImages::Prepare(request_.images, model, model.preprocessing(),
+                                                     environment_.clock, cancellation_));
       images = std::make_unique<PreparedImages>(std::move(prepared));
     }
     return images.get();
@@ -269,10 +269,10 @@ absl::StatusOr<std::unique_ptr<Comparer>> Comparer::Create(
   std::unique_ptr<Comparer> comparer(new Comparer(options, catalog, environment));
   FOVEA_ASSIGN_OR_RETURN(comparer->lane_,
                          HeldLane::Create(options.lane, environment.scheduler, environment.clock));
-  FOVEA_ASSIGN_OR_RETURN(
-      comparer->line_,
-      ExperimentLine::Create(
-          {.name = "compare", .what = "comparisons", .max_waiting = options.max_waiting}));
+  FOVEA_ASSIGN_OR_RETURN(comparer->line_,
+                         ExperimentLine::Create({.name = "compare",
+                                                 .what = "comparisons and sweeps",
+                                                 .max_waiting = options.max_waiting}));
   return comparer;
 }
 

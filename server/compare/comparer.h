@@ -19,7 +19,7 @@ struct ComparerOptions {
   // What the variants of one comparison may hold together, weights and batches. Turn it up to
   // compare large models.
   int64_t max_bytes = int64_t{4} << 30;
-  // Comparisons that may wait for the one that runs; their images are held meanwhile.
+  // Comparisons and sweeps that may wait for the one that runs; their images are held meanwhile.
   size_t max_waiting = limits::kMaxWaitingComparisons;
 };
 
@@ -34,6 +34,8 @@ class Comparer final : public ComparisonRunner {
 
   // On which its passes run; for other experiments' too.
   HeldLane& lane() { return *lane_; }
+  // In which its comparisons wait; for other experiments that are not to be measured beside them.
+  ExperimentLine& line() { return *line_; }
 
   // As ExperimentLine's.
   void Stop() { line_->Stop(); }

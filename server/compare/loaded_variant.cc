@@ -22,9 +22,19 @@
 namespace fovea {
 namespace {
 
-// Keeps what the last block gave, and does all that there may be to do, which is counted.
+// Keeps what the last block gave, and does all that there may be to do, which is counted; stops
+// where nobody waits for it any more.
 class FeatureContext final : public models::ForwardContext {
  public:
+  FeatureContext(const Cancellation& cancellation, Clock& clock, Nanos until)
+      : cancellation_(cancellation), clock_(clock), until_(until) {}
+
+  bool ShouldStop() override { return !Wanted().ok(); }
+  absl::Status Wanted() const {
+    if (cancellation_.Cancelled()) return Cancelled("compare.cancelled", "the caller has gone");
+    if (until_ == kNever || clock_.Now() < until_) return absl::OkStatus();
+    return DeadlineExceeded("compare.pass_too_long", "a pass takes too long");
+  }
   bool Recording() const override { return true; }
   bool Fullest() const override { return true; }
   void Record(std::string_view layer, std::string_view name, const at::Tensor& tensor) override {
@@ -41,6 +51,9 @@ class FeatureContext final : public models::ForwardContext {
   }
 
  private:
+  const Cancellation& cancellation_;
+  Clock& clock_;
+  const Nanos until_;
   at::Tensor features_;
 };
 
@@ -71,7 +84,13 @@ absl::StatusOr<std::unique_ptr<LoadedVariant>> LoadedVariant::Load(
                          OpenVariantSource(served, options.attention, std::move(cancellation)));
   VersionToLoad& source = opened.version;
   models::ModelDescription& description = source.spec.description;
-  const std::vector<ImageSize>& sizes = served.view()->sizes;
+  std::vector<ImageSize> sizes = served.view()->sizes;
+  if (options.size) {
+    sizes = {{options.size->height, options.size->width}};
+    // Of pictures that keep their shape: as large as that size holds.
+    source.spec.preprocessing.shorter_side = source.spec.preprocessing.longer_side = 0;
+  }
+  if (options.precision) description.precision = *options.precision;
   description.image_height = sizes[options.sizes.front()].height;
   description.image_width = sizes[options.sizes.front()].width;
   description.further_sizes.clear();
@@ -91,6 +110,7 @@ absl::StatusOr<std::unique_ptr<LoadedVariant>> LoadedVariant::Load(
   BatchExecutorOptions executor = ExecutorOptions(loaded, arrangement, environment);
   executor.max_device_bytes = std::min(executor.max_device_bytes, options.max_bytes);
   executor.only_full_batches = true;
+  executor.give_up_at = options.give_up_at;
   auto created = BatchExecutor::Create(executor, std::move(device), environment.clock,
                                        /*progress=*/nullptr);
   if (ReasonOf(created.status()) == "model.too_large") {
@@ -111,19 +131,24 @@ absl::StatusOr<std::unique_ptr<LoadedVariant>> LoadedVariant::Load(
   return variant;
 }
 
+PreprocessSpec LoadedVariant::imaging_spec() const {
+  return ImagingSpec(info(), executor_->preprocessing());
+}
+
 uint64_t LoadedVariant::ShapeKey(const ResizedImage& image) const {
   const auto place = std::find(options_.sizes.begin(), options_.sizes.end(), image.size);
   FOVEA_CHECK(place != options_.sizes.end());
   return static_cast<uint64_t>(place - options_.sizes.begin());
 }
 
-absl::StatusOr<LoadedVariant::Pass> LoadedVariant::Run(const ResizedImage& image) {
+absl::StatusOr<LoadedVariant::Pass> LoadedVariant::Run(const ResizedImage& image, Nanos deadline) {
   Pass pass;
   pass.transforms.assign(options_.batch_size, image.transform);
   absl::Status status;
   auto request = std::make_unique<InferenceRequest>();
   request->stages = StageTimes(clock_.Now());
   request->cancellation = source_.cancellation;
+  request->deadline = deadline;
   std::vector<std::unique_ptr<InferenceTask>> tasks;
   tasks.push_back(std::make_unique<InferenceTask>(
       std::move(request),
@@ -157,7 +182,7 @@ absl::StatusOr<Results> LoadedVariant::Finish(Pass pass, bool every) const {
 }
 
 absl::StatusOr<LoadedVariant::Analysis> LoadedVariant::Analyse(
-    const std::vector<ResizedImage>& images, HeldLane& lane) const {
+    const std::vector<ResizedImage>& images, HeldLane& lane, Nanos max_pass) const {
   const size_t count = std::min(images.size(), kFeatureImages);
   Analysis analysis;
   analysis.features.resize(count);
@@ -173,21 +198,24 @@ absl::StatusOr<LoadedVariant::Analysis> LoadedVariant::Analyse(
         RunTorchLoad("model.load_failed", [&] { model = models::LoadModel(description); }));
     for (size_t i = 0; i < count; ++i) {
       if (ShapeKey(images[i]) != size) continue;
-      absl::Status ran;
+      absl::Status ran, wanted;
       const auto pass = [&] {
         ran = RunTorch("executor.failed", [&] {
           executor_->device().EnterThread();
-          FeatureContext context;
+          FeatureContext context(*source_.cancellation, clock_,
+                                 max_pass == kNever ? kNever : clock_.Now() + max_pass);
           const at::Tensor pixels =
               ModelPixels(images[i], info(), input, executor_->preprocessing());
           const models::OperationCounter counter;
           model->Run(pixels, context);
           if (i == 0) analysis.multiply_adds = counter.multiply_adds();
           analysis.features[i] = context.features();
+          wanted = context.Wanted();
         });
       };
       FOVEA_RETURN_IF_ERROR(lane.Run(source_.cancellation, pass));
       FOVEA_RETURN_IF_ERROR(ran);
+      FOVEA_RETURN_IF_ERROR(wanted);
     }
   }
   return analysis;

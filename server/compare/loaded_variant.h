@@ -17,6 +17,7 @@
 #include "server/core/request.h"
 #include "server/core/resized_image.h"
 #include "server/executor/batch_executor.h"
+#include "server/imaging/resize_plan.h"
 #include "server/pipeline/served_model.h"
 #include "server/postprocess/postprocessor.h"
 
@@ -25,9 +26,13 @@ namespace fovea {
 struct VariantOptions {
   std::string attention;      // empty: the model's own
   std::vector<size_t> sizes;  // of ModelView::sizes, that it is to run at; not empty
+  // Instead of them: one size, at which the model may not be served. `sizes` is {0} then.
+  std::optional<models::ImageSize> size;
+  std::optional<models::Precision> precision;  // none: the model's own
   int batch_size = 1;
   int threads = 1;
   int64_t max_bytes = std::numeric_limits<int64_t>::max();  // that weights and a batch may hold
+  Nanos give_up_at = kNever;                                // ends the load, steady time
 };
 
 // Not thread-safe.
@@ -36,7 +41,7 @@ class LoadedVariant {
   // Loads and warms up, on the calling thread, beside what serves. `served` and `environment`
   // outlive it. FAILED_PRECONDITION: the model and the attention do not go together, or
   // compare.weights_not_kept; RESOURCE_EXHAUSTED compare.too_large; UNAVAILABLE: the weights' file
-  // is no longer what was loaded, out of memory, or cancelled.
+  // is no longer what was loaded, out of memory, cancelled, or not done by `give_up_at`.
   static absl::StatusOr<std::unique_ptr<LoadedVariant>> Load(
       const ServedModel& served, const VariantOptions& options,
       const ServedModel::Environment& environment, CancellationPtr cancellation);
@@ -44,6 +49,8 @@ class LoadedVariant {
   const ModelView& view() const { return *view_; }
   const models::ModelInfo& info() const { return executor_->info(); }
   int64_t weight_bytes() const { return executor_->weight_bytes(); }
+  // How images are brought to the sizes that it was loaded for.
+  PreprocessSpec imaging_spec() const;
 
   struct Pass {
     Nanos compute = 0;  // from the copy of the pixels to the outputs
@@ -52,8 +59,9 @@ class LoadedVariant {
     std::vector<ImageTransform> transforms;
   };
   // A batch of `image`, repeated, which was resized for its model; `size` is still the place in the
-  // served model's sizes. On the lane's thread.
-  absl::StatusOr<Pass> Run(const ResizedImage& image);
+  // served model's sizes, or 0 of VariantOptions::size. On the lane's thread. DEADLINE_EXCEEDED: it
+  // was not done by `deadline`, and stopped between two blocks.
+  absl::StatusOr<Pass> Run(const ResizedImage& image, Nanos deadline = kNever);
   // The same, and the part of it that attention's operators took.
   absl::StatusOr<Nanos> AttentionTime(const ResizedImage& image);
 
@@ -68,8 +76,10 @@ class LoadedVariant {
     std::vector<std::vector<float>> features;
   };
   // Loads the model anew for it, at each of its sizes; the passes are run on `lane`, one at a time.
-  // Features are of the first kFeatureImages.
-  absl::StatusOr<Analysis> Analyse(const std::vector<ResizedImage>& images, HeldLane& lane) const;
+  // Features are of the first kFeatureImages. DEADLINE_EXCEEDED: a pass takes longer than
+  // `max_pass`; CANCELLED.
+  absl::StatusOr<Analysis> Analyse(const std::vector<ResizedImage>& images, HeldLane& lane,
+                                   Nanos max_pass = kNever) const;
   static constexpr size_t kFeatureImages = 8;
 
  private:

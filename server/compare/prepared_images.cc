@@ -18,7 +18,9 @@ constexpr size_t kPreparations = 10;  // at least, of all images together
 }  // namespace
 
 absl::StatusOr<PreparedImages> PreparedImages::Prepare(const std::vector<std::string>& files,
-                                                       const ServedModel& model, Clock& clock,
+                                                       const ServedModel& model,
+                                                       const PreprocessSpec& preprocessing,
+                                                       Clock& clock,
                                                        const CancellationPtr& cancellation) {
   const ImagingResources resources{
       .budget = model.imaging_line().budget(), .clock = clock, .cancellation = cancellation};
@@ -28,7 +30,7 @@ absl::StatusOr<PreparedImages> PreparedImages::Prepare(const std::vector<std::st
     const std::span<const std::byte> bytes = std::as_bytes(std::span(files[i]));
     ImageDurations durations;
     absl::StatusOr<ResizedImage> image =
-        DecodeAndResize(ScatteredBytes(bytes, /*owner=*/nullptr), model.preprocessing(),
+        DecodeAndResize(ScatteredBytes(bytes, /*owner=*/nullptr), preprocessing,
                         ImagingOptionsOf(*model.view()), resources, &durations);
     if (!image.ok()) {
       const absl::Status& why = image.status();
@@ -53,6 +55,12 @@ std::vector<size_t> PreparedImages::sizes() const {
     }
   }
   return distinct;
+}
+
+int64_t PreparedImages::bytes() const {
+  int64_t bytes = 0;
+  for (const ResizedImage& image : images) bytes += static_cast<int64_t>(image.rgb.size());
+  return bytes;
 }
 
 }  // namespace fovea

@@ -106,7 +106,7 @@ struct InferenceRequest {
   // its cancellation. Nobody waits for it.
   bool idle_only = false;
   CancellationPtr cancellation = std::make_shared<Cancellation>();
-  StageTimes stages;  // started at the message's arrival
+  StageTimes stages;              // started at the message's arrival
   Nanos imaging_thread_time = 0;  // for so long imaging's threads were taken by it, all together
   // The InferenceCall's, which keeps it until the answer has left; null: nobody counts.
   RequestMemory* memory = nullptr;

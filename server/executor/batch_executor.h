@@ -74,6 +74,8 @@ struct BatchExecutorOptions {
   Mutex* warm_up_turn = nullptr;
   // Ends the load, between the blocks of a pass; null: nobody does.
   CancellationPtr cancellation;
+  // Ends the load likewise.
+  Nanos give_up_at = kNever;
 };
 
 // Hears how long batches took in the warm-up, of each shape on each number of threads: of some

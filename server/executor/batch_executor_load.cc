@@ -29,12 +29,18 @@ namespace {
 // may hold.
 class LoadContext final : public models::ForwardContext {
  public:
-  explicit LoadContext(CancellationPtr cancellation) : cancellation_(std::move(cancellation)) {}
-  bool ShouldStop() override { return cancellation_ != nullptr && cancellation_->Cancelled(); }
+  LoadContext(CancellationPtr cancellation, Nanos give_up_at, Clock& clock)
+      : cancellation_(std::move(cancellation)), give_up_at_(give_up_at), clock_(clock) {}
+  bool ShouldStop() override {
+    return (cancellation_ != nullptr && cancellation_->Cancelled()) ||
+           (give_up_at_ != kNever && clock_.Now() >= give_up_at_);
+  }
   bool Fullest() const override { return true; }
 
  private:
   const CancellationPtr cancellation_;
+  const Nanos give_up_at_;
+  Clock& clock_;
 };
 
 // What a pass over a plain picture gave: numbers, or the model answers nobody. Thresholds would
@@ -148,7 +154,7 @@ int64_t BatchExecutor::InputBytesPerImage(const models::ImageSize& size) const {
 absl::Status BatchExecutor::WarmUp(const WarmUpProgress& progress) {
   std::optional<MutexLock> turn;
   if (options_.warm_up_turn != nullptr) turn.emplace(*options_.warm_up_turn);
-  LoadContext context(options_.cancellation);
+  LoadContext context(options_.cancellation, options_.give_up_at, clock_);
   const std::vector<models::ImageSize> sizes = info().sizes();
   // The largest first, here and within a shape: the allocator's and oneDNN's buffers then serve the
   // smaller ones.

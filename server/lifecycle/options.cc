@@ -248,9 +248,10 @@ void AddFlags(CLI::App& app, ParsedCommandLine& parsed) {
                "every caller runs on this machine and may read and write all shared memory that "
                "the server's user may")
       ->envname(EnvironmentVariable("--allow-client-shm"));
-  app.add_flag("--enable-experiments", options.enable_experiments,
-               "Let callers compare attentions: models are loaded once more with others, and "
-               "measured between the batches of what serves")
+  app.add_flag(
+         "--enable-experiments", options.enable_experiments,
+         "Let callers compare, sweep and explain attentions: models are loaded once more with "
+         "others, and run between the batches of what serves")
       ->envname(EnvironmentVariable("--enable-experiments"));
   for (const LimitFlag& limit : LimitFlags()) {
     group(limit.group);

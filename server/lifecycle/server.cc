@@ -20,6 +20,7 @@
 #include "server/compare/explainer.h"
 #include "server/compare/live/live_experiments.h"
 #include "server/compare/served_variants.h"
+#include "server/compare/sweeper.h"
 #include "server/compare/variant_server.h"
 #include "server/core/log.h"
 #include "server/core/mutex.h"
@@ -272,6 +273,9 @@ class Server {
                                      .weight = static_cast<int>(options_.experiment_weight)},
                             .max_bytes = options_.experiment_memory_mb * limits::kMiB},
                            *repository_, environment));
+      sweeper_ = std::make_unique<Sweeper>(
+          SweeperOptions{.max_bytes = options_.experiment_memory_mb * limits::kMiB}, *repository_,
+          environment, comparer_->lane(), comparer_->line());
       FOVEA_ASSIGN_OR_RETURN(
           explainer_, Explainer::Create({.max_bytes = options_.experiment_memory_mb * limits::kMiB},
                                         *repository_, environment, comparer_->lane()));
@@ -301,9 +305,10 @@ class Server {
                                                             OpenPosixSharedMemory, shared)
                                                       : nullptr,
                                  .comparisons = comparer_.get(),
+                                 .sweeps = sweeper_.get(),
                                  .explanations = explainer_.get(),
-                                 .experiments = experiments_.get(),
                                  .variants = variant_server_.get(),
+                                 .experiments = experiments_.get(),
                                  .tracer = tracing_->tracer(),
                                  .log_format = options_.log_format},
                                 catalog, metrics_, &*answers_, clock_));
@@ -446,9 +451,10 @@ class Server {
   std::unique_ptr<Scheduler> scheduler_;
   std::unique_ptr<ImagingPool> imaging_;
   std::unique_ptr<ModelRepository> repository_;
-  std::unique_ptr<Comparer> comparer_;               // null: no experiments
-  std::unique_ptr<Explainer> explainer_;             // likewise; runs on the comparer's lane
-  std::unique_ptr<ServedVariants> variants_;         // likewise
+  std::unique_ptr<Sweeper> sweeper_;          // null: no experiments; waits in the comparer's line
+  std::unique_ptr<Comparer> comparer_;        // likewise
+  std::unique_ptr<Explainer> explainer_;      // likewise; runs on the comparer's lane
+  std::unique_ptr<ServedVariants> variants_;  // likewise
   std::unique_ptr<VariantServer> variant_server_;    // likewise
   std::unique_ptr<TrafficExperiments> experiments_;  // likewise; its arms are variants
   std::unique_ptr<ServerApi> api_;

@@ -27,7 +27,8 @@ struct MetricsOptions {
 // Thread-safe. Outlives the meters that it gave out.
 //
 // No label is ever made of what a caller sent: series belong to loaded versions, and whatever names
-// no loaded version is counted under model="other" (docs/faults.md, row 47).
+// no loaded version is counted under model="other" (docs/faults.md, row 47). But for variants that
+// experiments serve, whose attention a caller has named: limits::kMaxServedVariants at a time.
 class Metrics final : public StatisticsSource {
  public:
   explicit Metrics(const MetricsOptions& options = {});

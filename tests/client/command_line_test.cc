@@ -66,8 +66,8 @@ TEST(CommandLine, WithoutArgumentsShowsTheHelpAndExitsWith2) {
 }
 
 TEST(CommandLine, EveryCommandHasHelpWithAnExample) {
-  for (const std::string command : {"models", "health", "classify", "compare", "experiment",
-                                    "stats", "load", "unload", "import", "kernels"}) {
+  for (const std::string command : {"models", "health", "classify", "compare", "sweep",
+                                    "experiment", "stats", "load", "unload", "import", "kernels"}) {
     const Outcome outcome = Fovea({command, "--help"});
     EXPECT_EQ(outcome.exit_code, 0) << command;
     EXPECT_EQ(Fovea({command, "-h"}).out, outcome.out);

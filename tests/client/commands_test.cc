@@ -250,7 +250,7 @@ TEST_F(Compare, WritesAPageThatNeedsNoOtherFile) {
   const Outcome nowhere = Run({Image("a.jpg"), "--model", "dense", "--attention", "knn:k=5",
                                "--report", folder_ / "missing" / "report.html"});
   EXPECT_EQ(nowhere.exit_code, 1);
-  EXPECT_THAT(nowhere.err, HasSubstr("report.html: cannot be written"));
+  EXPECT_THAT(nowhere.err, HasSubstr("report.html cannot be written"));
 }
 
 TEST_F(Compare, FailsAsAWhole) {

@@ -23,15 +23,21 @@ class FakeComparison:
         self._server = grpc.server(concurrent.futures.ThreadPoolExecutor(8))
         port = self._server.add_insecure_port("127.0.0.1:0")
         self.address = f"127.0.0.1:{port}"
-        handler = grpc.unary_stream_rpc_method_handler(
-            self._compare,
-            request_deserializer=pb.CompareRequest.FromString,
-            response_serializer=lambda message: message.SerializeToString(),
-        )
+        handlers = {
+            name: grpc.unary_stream_rpc_method_handler(
+                self._compare,
+                request_deserializer=request.FromString,
+                response_serializer=lambda message: message.SerializeToString(),
+            )
+            for name, request in (
+                ("Compare", pb.CompareRequest),
+                ("Sweep", pb.SweepRequest),
+            )
+        }
         self._server.add_generic_rpc_handlers(
             (
                 grpc.method_handlers_generic_handler(
-                    "fovea.v1.ComparisonService", {"Compare": handler}
+                    "fovea.v1.ComparisonService", handlers
                 ),
             )
         )
@@ -56,9 +62,9 @@ class FakeComparison:
         ended = True
 
 
-def progress(phase: str, done: int, total: int) -> Any:
+def progress(phase: str, done: int, total: int, kind: Any = pb.CompareResponse) -> Any:
     told = pb.ComparisonProgress(phase=_PHASES.Value(phase), done=done, total=total)
-    return pb.CompareResponse(progress=told)
+    return kind(progress=told)
 
 
 def estimate(value: float) -> Any:
@@ -130,4 +136,49 @@ def of_classifier() -> Any:
             pb.ComparedImage(height=64, width=80),
             pb.ComparedImage(height=30, width=40),
         ],
+    )
+
+
+def of_k() -> Any:
+    """Two curves over k; a point of the second could not be built."""
+
+    def point(milliseconds: float) -> Any:
+        return pb.SweptPoint(
+            attention="self/knn:k=9",
+            compute_ms=quartiles(milliseconds),
+            compute_estimate_ms=estimate(milliseconds),
+            attention_ms=quartiles(milliseconds / 4),
+            images_per_second=1000 / milliseconds,
+            peak_bytes=5 << 40,  # more than 32 bits hold
+            weight_bytes=3 << 20,
+            multiply_adds=52_000_000,
+        )
+
+    def curve(attention: str, points: list[Any], **fields: Any) -> Any:
+        return pb.SweptCurve(
+            model_name="shapes",
+            model_version="1",
+            backbone="vit_demo_patch8_64",
+            attention=attention,
+            weights_of_attention="self/dense",
+            points=points,
+            **fields,
+        )
+
+    fitted = pb.FittedExponent(exponent=estimate(0.5), points=3, worst_ratio=1.125)
+    return pb.Sweep(
+        id="mine",
+        over=pb.SweepRequest.K,
+        values=["9", "18", "36"],
+        places=[9, 18, 36],
+        curves=[
+            curve("knn", [point(1), point(1.5), point(2)], compute_exponent=fitted),
+            curve(
+                "knn:exact", [point(2), point(3), pb.SweptPoint(failure="too <few>")]
+            ),
+        ],
+        rounds=20,
+        batch_size=4,
+        threads=2,
+        device="CPU",
     )

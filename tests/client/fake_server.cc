@@ -455,12 +455,92 @@ class FakeComparisons final : public fovea::v1::ComparisonService::Service {
     return Status::OK;
   }
 
+  // A curve for each variant: milliseconds as a model's compute_ns at the first value, and twice as
+  // many at each further one. A value of "13" cannot be measured.
+  Status Sweep(ServerContext*, const fovea::v1::SweepRequest* request,
+               grpc::ServerWriter<fovea::v1::SweepResponse>* writer) override {
+    {
+      std::lock_guard lock(mutex_);
+      swept_.push_back(*request);
+    }
+    for (const auto& variant : request->variants()) {
+      if (Find(models_, variant.model_name()) == nullptr) return NoSuchModel(variant.model_name());
+    }
+    fovea::v1::SweepResponse progress;
+    progress.mutable_progress()->set_phase(fovea::v1::ComparisonProgress::MEASURING);
+    progress.mutable_progress()->set_done(7);
+    progress.mutable_progress()->set_total(request->rounds());
+    writer->Write(progress);
+    fovea::v1::SweepResponse last;
+    Fill(*request, last.mutable_sweep());
+    writer->Write(last);
+    return Status::OK;
+  }
+
   std::vector<fovea::v1::CompareRequest> compared() const {
     std::lock_guard lock(mutex_);
     return compared_;
   }
+  std::vector<fovea::v1::SweepRequest> swept() const {
+    std::lock_guard lock(mutex_);
+    return swept_;
+  }
 
  private:
+  void Fill(const fovea::v1::SweepRequest& request, fovea::v1::Sweep* sweep) const {
+    sweep->set_over(request.over());
+    sweep->set_rounds(request.rounds());
+    sweep->set_batch_size(std::max(1, request.batch_size()));
+    sweep->set_threads(2);
+    sweep->set_device("CPU");
+    const bool numbers = request.over() != fovea::v1::SweepRequest::PRECISION;
+    for (int i = 0; i < request.values_size(); ++i) {
+      sweep->add_values(request.values(i));
+      if (numbers) sweep->add_places(1 << i);
+    }
+    for (const auto& variant : request.variants()) {
+      const FakeModel& model = *Find(models_, variant.model_name());
+      auto& curve = *sweep->add_curves();
+      curve.set_model_name(model.name);
+      curve.set_model_version(model.version);
+      curve.set_backbone("vit_demo_patch8_64");
+      curve.set_attention(variant.attention().empty() ? model.attention : variant.attention());
+      if (curve.attention() != model.attention) curve.set_weights_of_attention(model.attention);
+      int measured = 0;
+      for (int i = 0; i < request.values_size(); ++i) {
+        auto& point = *curve.add_points();
+        if (request.values(i) == "13") {
+          point.set_failure("it cannot be built");
+          continue;
+        }
+        ++measured;
+        const double ms = static_cast<double>(model.compute_ns) * 1e-6 * (1 << i);
+        point.set_attention(curve.attention());
+        point.mutable_compute_ms()->set_lower(ms * 0.75);
+        point.mutable_compute_ms()->set_median(ms);
+        point.mutable_compute_ms()->set_upper(ms * 1.5);
+        point.mutable_attention_ms()->set_median(ms / 4);
+        point.set_images_per_second(1000 / ms);
+        point.set_peak_bytes(model.peak_bytes << i);
+        point.set_weight_bytes(22 << 20);
+        point.set_multiply_adds(2'000'000'000);
+      }
+      if (measured == 0) sweep->set_rounds(0);
+      if (measured < 3 || !numbers) continue;
+      for (auto* fitted : {curve.mutable_compute_exponent(), curve.mutable_attention_exponent(),
+                           curve.mutable_peak_exponent()}) {
+        fitted->mutable_exponent()->set_value(1);
+        fitted->mutable_exponent()->set_lower(0.98);
+        fitted->mutable_exponent()->set_upper(1.03);
+        fitted->set_points(measured);
+        fitted->set_worst_ratio(1.0625);
+      }
+      for (auto set : {&fovea::v1::Estimate::set_lower, &fovea::v1::Estimate::set_upper}) {
+        (curve.mutable_peak_exponent()->mutable_exponent()->*set)(1);
+      }
+    }
+  }
+
   static void FillRatio(double ratio, fovea::v1::ComparedTime* time) {
     time->mutable_ratio()->set_value(ratio);
     time->mutable_ratio()->set_lower(ratio - 0.01);
@@ -530,6 +610,7 @@ class FakeComparisons final : public fovea::v1::ComparisonService::Service {
   const std::vector<FakeModel>& models_;
   mutable std::mutex mutex_;
   std::vector<fovea::v1::CompareRequest> compared_;
+  std::vector<fovea::v1::SweepRequest> swept_;
 };
 
 }  // namespace
@@ -563,6 +644,10 @@ std::vector<std::string> FakeServer::classified() const {
 
 std::vector<fovea::v1::CompareRequest> FakeServer::compared() const {
   return services_->comparisons.compared();
+}
+
+std::vector<fovea::v1::SweepRequest> FakeServer::swept() const {
+  return services_->comparisons.swept();
 }
 
 std::vector<std::string> FakeServer::loaded() const {

@@ -49,6 +49,8 @@ class FakeServer {
   std::vector<std::string> classified() const;
   // What comparisons were asked for.
   std::vector<fovea::v1::CompareRequest> compared() const;
+  // What sweeps were asked for.
+  std::vector<fovea::v1::SweepRequest> swept() const;
   // The models that were to be loaded, one a call, in order of arrival. "busy": UNAVAILABLE.
   std::vector<std::string> loaded() const;
   // The most Classify calls that were running at one time.

@@ -4,7 +4,6 @@ messages; tests/conformance/test_served_python_comparison.py asks a real one."""
 from __future__ import annotations
 
 import asyncio
-import html.parser
 import json
 import math
 import pathlib
@@ -23,6 +22,7 @@ from fake_vision import FakeVision, classes
 from fovea import client
 from fovea.comparison import comparison_of
 from fovea.v1 import comparison_pb2 as pb
+from html_page import Page
 
 PICTURE = np.zeros((4, 6, 3), np.uint8)
 
@@ -195,30 +195,6 @@ def test_a_frame_has_a_row_for_each_variant(comparison: client.Comparison) -> No
     assert frame["classes_kl_divergence"][1] == 0.125
     assert frame["peak_bytes"].dtype == np.int64
     assert frame.attrs["rounds"] == 20 and frame.attrs["control_ms_median"] == 2
-
-
-class Page(html.parser.HTMLParser):
-    """Its elements and texts; every element that is opened is closed."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.elements: list[tuple[str, dict[str, str | None]]] = []
-        self.texts: list[str] = []
-        self._open: list[str] = []
-        self.feed(text)
-        self.close()
-        assert not self._open
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, dict(attrs)))
-        if tag != "br":
-            self._open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self._open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        self.texts.append(data)
 
 
 def test_a_notebook_shows_a_table_that_suits_light_and_dark_pages(

@@ -296,6 +296,9 @@ def checkout(tmp_path: pathlib.Path) -> pathlib.Path:
         ("street.jpg", "scenes/scene_1.jpg"),
     ):
         shutil.copy(examples / picture, folder / name)
+    for shape in ("heart", "star"):  # a data set
+        (folder / "pictures" / shape).mkdir(parents=True)
+        shutil.copy(examples / f"{shape}.jpg", folder / "pictures" / shape)
     shutil.copy(ROOT / "model_zoo/demo/shapes/1/model.safetensors", folder)
     return folder
 

@@ -101,7 +101,7 @@ def test_row_91_what_cannot_be_served_is_said(
         (("shapes", "ska"), "FAILED_PRECONDITION", "model.load_failed"),
         (("shapes", "k?nn"), "FAILED_PRECONDITION", "model.load_failed"),
         (("nobody", "knn:k=9"), "NOT_FOUND", "model."),
-        (("shapes", "x" * 2000), "INVALID_ARGUMENT", "compare.bad_request"),
+        (("shapes", "x" * 2000), "INVALID_ARGUMENT", "serve.bad_request"),
         ((NAME, "dense"), "NOT_FOUND", "model."),
     ):
         check_refused(serve, server, variant, code=code, reason=reason)
@@ -109,6 +109,11 @@ def test_row_91_what_cannot_be_served_is_said(
     with pytest.raises(grpc.RpcError), serve(server, KNN, ("shapes", "axial")):
         pass
     wait_until(lambda: NAME not in index_of(server))
+    if serve is over_grpc:  # a query is shorter
+        long = [("shapes", "x" * 1000)] * 20
+        check_refused(
+            serve, server, *long, code="RESOURCE_EXHAUSTED", reason="request."
+        )
     plain = start_server("--model-repository", one_model)
     check_refused(serve, plain, KNN, code="UNIMPLEMENTED", reason="serve.disabled")
 
@@ -148,6 +153,11 @@ def test_a_variant_is_a_model_for_as_long_as_the_call_is_open(
             f"http://{server.http}/v2/models/{NAME}"
         ) as metadata:
             assert json.load(metadata)["name"] == NAME
+        with urllib.request.urlopen(
+            f"http://{server.http}/v2/models/{NAME}/stats"
+        ) as statistics:
+            (counted,) = json.load(statistics)["model_stats"]
+            assert (counted["name"], counted["inference_count"]) == (NAME, 1)
     # It goes, with its series, and the model stays.
     wait_until(lambda: NAME not in index_of(server))
     wait_until(lambda: metrics_of(server, NAME) == [])

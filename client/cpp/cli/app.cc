@@ -2,15 +2,14 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <limits>
-#include <map>
 
 #include "absl/strings/str_cat.h"
 #include "client/cpp/cli/command_help.h"
 #include "client/cpp/cli/commands.h"
 #include "client/cpp/cli/companion_commands.h"
 #include "client/cpp/cli/experiment_commands.h"
-#include "client/cpp/cli/option_kinds.h"
+#include "client/cpp/cli/measuring_commands.h"
+#include "client/cpp/cli/options.h"
 #include "client/cpp/cli/server_access.h"
 
 namespace fovea::client {
@@ -24,6 +23,7 @@ constexpr char kFooter[] = R"(Examples:
   fovea --server gpu-box:8001 classify --model shapes cat.jpg 'pics/*.png'
   fovea detect street.jpg --output found.png
   fovea compare cat.jpg --model shapes --attention knn:k=9
+  fovea sweep --model shapes --over resolution --values 64,128,256
   fovea explain cat.jpg --model shapes --method attribution --output seen/
   fovea experiment start night --model shapes --arm 'attention=knn:k=9,shadow'
   fovea evaluate --model shapes --model shapes_knn --dataset pictures/
@@ -44,6 +44,7 @@ struct Options {
   RepositoryOptions load, unload;
   StatsOptions stats;
   CompareOptions compare;
+  SweepOptions sweep;
   ExplainOptions explain;
   ExperimentOptions experiment;
 };
@@ -160,125 +161,6 @@ void AddSegment(CLI::App& app, SegmentOptions& options) {
   AddRequests(*command, options);
 }
 
-void AddCompare(CLI::App& app, CompareOptions& options) {
-  CLI::App* command = AddCommand(
-      app, "compare", "Measure attentions side by side on the same pictures",
-      "  fovea compare cat.jpg --model shapes --attention dense --attention knn:k=9\n"
-      "  fovea compare 'pics/*.jpg' --model dense --model trained_knn --max-time 5m --json\n"
-      "The server runs them in turn on one lane, over the same decoded pictures; it has to be\n"
-      "started with --enable-experiments. The first is the baseline: with one model and one\n"
-      "attention, the model's own. Each round runs every variant twice, there and back in random\n"
-      "order, and the baseline twice more as the control. A verdict needs a control whose\n"
-      "interval holds 1, intervals narrower than 10 %, and times that do not hang together over\n"
-      "too many rounds; until it is there, measuring goes on to the bounds. Without one, it says\n"
-      "why.\n");
-  command
-      ->add_option("FILE", options.images,
-                   "JPEG, PNG or WebP files, folders or quoted patterns: the rounds take them in "
-                   "turn")
-      ->required()
-      ->type_name("");
-  Repeatable(command->add_option("-m,--model", options.models, "NAME or NAME/VERSION; repeatable"),
-             "MODEL")
-      ->required();
-  Repeatable(command->add_option("-a,--attention", options.attentions,
-                                 "An attention over the model's weights; repeatable"),
-             "ATTENTION");
-  command->add_option("--rounds", options.rounds, "Rounds before the first look at the verdicts")
-      ->check(InRange(1, 10'000))
-      ->type_name("N")
-      ->capture_default_str();
-  command
-      ->add_option("--max-rounds", options.max_rounds,
-                   "Rounds at most, where there is no verdict yet (default: ten times --rounds)")
-      ->check(InRange(1, 10'000))
-      ->type_name("N");
-  AddTime(*command, "--max-time", options.max_time,
-          "Time after which no round begins, once --rounds are done");
-  command->add_option("--batch", options.batch_size, "Images in a batch: the picture, repeated")
-      ->check(InRange(1, 64))
-      ->type_name("N")
-      ->capture_default_str();
-  command
-      ->add_option("--threads", options.threads,
-                   "Of the server's threads for models (default: all)")
-      ->check(InRange(1, 1024))
-      ->type_name("N");
-  AddJson(*command, options.json);
-  command->add_flag("--csv", options.csv, "Print a row for each variant, for spreadsheets")
-      ->excludes("--json");
-  command
-      ->add_option("--report", options.report,
-                   "Besides, write a page with tables and plots, which needs no other file")
-      ->type_name("FILE.html");
-  AddTimeout(*command, options.call, "Deadline of the whole comparison");
-}
-
-void AddExplain(CLI::App& app, ExplainOptions& options) {
-  CLI::App* command = AddCommand(
-      app, "explain", "Show what a model's attention looks at in an image",
-      "  fovea explain cat.jpg --model shapes --output seen/\n"
-      "  fovea explain cat.jpg --model shapes --method rollout --method attribution -o seen/\n"
-      "  fovea explain cat.jpg --model shapes --layer 5 --every-head --at 120,80 -o seen/\n"
-      "  fovea explain cat.jpg --model shapes --attention knn:k=9 --method measures\n"
-      "The server has to be started with --enable-experiments. Methods: maps, the weights of each\n"
-      "layer; rollout, those of all layers one behind the other; attribution and\n"
-      "gradient_rollout, what speaks for a class; measures, a table of four numbers of each\n"
-      "layer and its plot. Pictures are PNG files of the image's size, one for each map.\n");
-  command
-      ->add_option("FILE", options.image,
-                   "A JPEG, PNG or WebP file; - is an image on standard input")
-      ->required()
-      ->type_name("");
-  command->add_option("-m,--model", options.model, "NAME or NAME/VERSION")
-      ->required()
-      ->type_name("MODEL");
-  command->add_option("-a,--attention", options.attention, "Over the model's weights")
-      ->type_name("ATTENTION");
-  static const std::map<std::string, ExplainMethod> kMethods = {
-      {"maps", ExplainMethod::kMaps},
-      {"rollout", ExplainMethod::kRollout},
-      {"attribution", ExplainMethod::kAttribution},
-      {"gradient_rollout", ExplainMethod::kGradientRollout},
-      {"measures", ExplainMethod::kMeasures}};
-  Repeatable(command
-                 ->add_option("--method", options.methods,
-                              "maps, rollout, attribution, gradient_rollout, measures; "
-                              "repeatable (default: maps and measures)")
-                 ->transform(CLI::CheckedTransformer(kMethods).description("")),
-             "METHOD");
-  Repeatable(command
-                 ->add_option("--layer", options.layers,
-                              "Of maps: this layer, counted from 0; repeatable (default: all)")
-                 ->check(InRange(0, 1'000'000)),
-             "N");
-  CLI::Option* heads =
-      Repeatable(command
-                     ->add_option("--head", options.heads,
-                                  "Of maps: this head, counted from 0; repeatable (default: "
-                                  "the mean over all)")
-                     ->check(InRange(0, 1'000'000)),
-                 "N");
-  command->add_flag("--every-head", options.every_head, "Of maps: a picture for each head")
-      ->excludes(heads);
-  command
-      ->add_option("--at", options.place,
-                   "Whose weights are shown: the patch there, in pixels of the image (default: the "
-                   "class token, or the mean over all patches)")
-      ->type_name("X,Y");
-  command
-      ->add_option("--class", options.target_class,
-                   "Of attribution and gradient_rollout: the class's number (default: the most "
-                   "probable one)")
-      ->check(InRange(0, std::numeric_limits<int>::max()))
-      ->type_name("N");
-  command->add_flag("--heat", options.heat, "Draw the colours alone, not over the image");
-  command->add_option("-o,--output", options.output, "The folder for the pictures")
-      ->type_name("FOLDER");
-  AddJson(*command, options.json);
-  AddTimeout(*command, options.call, "Deadline of the request");
-}
-
 void AddModels(CLI::App& app, ModelsOptions& options) {
   CLI::App* command = AddCommand(app, "models", "List the models of the server's repository",
                                  "  fovea models\n"
@@ -349,6 +231,7 @@ void AddCommands(CLI::App& app, Options& options) {
   AddDetect(app, options.detect);
   AddSegment(app, options.segment);
   AddCompare(app, options.compare);
+  AddSweep(app, options.sweep);
   AddExplain(app, options.explain);
   AddExperimentCommands(app, options.experiment);
   AddCompanionCommand(app, "evaluate");
@@ -405,7 +288,8 @@ int RunFovea(const std::vector<std::string>& arguments, const Console& console) 
     if (name == "classify") return RunClassify(client, options.classify, console);
     if (name == "detect") return RunDetect(client, options.detect, console);
     if (name == "segment") return RunSegment(client, options.segment, console);
-    if (name == "compare") return RunCompare(client, options.compare, console);
+    if (name == "compare") return RunCompare(client, options.compare, options.server, console);
+    if (name == "sweep") return RunSweep(client, options.sweep, console);
     if (name == "explain") return RunExplain(client, options.explain, console);
     if (name == "experiment") {
       return RunExperimentCommand(client, command, options.experiment, console);

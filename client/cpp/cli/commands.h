@@ -8,6 +8,7 @@
 
 #include "absl/time/time.h"
 #include "client/cpp/cli/console.h"
+#include "client/cpp/cli/server_access.h"
 #include "client/cpp/client.h"
 
 namespace fovea::client {
@@ -68,6 +69,14 @@ struct StatsOptions {
 };
 ExitCode RunStats(Client& client, const StatsOptions& options, const Console& console);
 
+// A data set that variants are measured on besides, as fovea-evaluate's own options have it.
+struct DatasetOptions {
+  std::string path;  // empty: none
+  int limit = 0;     // pictures, evenly spread; 0: all
+  std::string task, images;
+  bool by_number = false;
+};
+
 struct CompareOptions {
   std::vector<std::string> images;      // files, folders, patterns; the rounds take them in turn
   std::vector<std::string> models;      // NAME or NAME/VERSION
@@ -80,9 +89,29 @@ struct CompareOptions {
   bool json = false;
   bool csv = false;
   std::string report;  // where a page of it goes; empty: nowhere
+  DatasetOptions dataset;
   CallOptions call = {.timeout = absl::Minutes(10)};
 };
-ExitCode RunCompare(Client& client, const CompareOptions& options, const Console& console);
+ExitCode RunCompare(Client& client, const CompareOptions& options, const ServerAccess& server,
+                    const Console& console);
+
+struct SweepOptions {
+  std::string image;                    // a file; "-": standard input; empty: the server's noise
+  std::vector<std::string> models;      // NAME or NAME/VERSION
+  std::vector<std::string> attentions;  // over the weights of each model; none: the models' own
+  SweepAxis over = SweepAxis::kResolution;
+  std::vector<std::string> values;
+  int rounds = 20;
+  absl::Duration max_time = absl::Minutes(5);  // no round but the first begins later than that
+  int batch_size = 1;
+  int threads = 0;  // 0: all of the server's for models
+  bool json = false;
+  bool csv = false;
+  std::string png;     // where plots of it go; empty: nowhere
+  std::string report;  // where a page of it goes; empty: nowhere
+  CallOptions call = {.timeout = absl::Hours(1)};
+};
+ExitCode RunSweep(Client& client, const SweepOptions& options, const Console& console);
 
 struct ExplainOptions {
   std::string image;      // a file; "-": standard input

@@ -31,4 +31,13 @@ struct Companion {
 int RunCompanion(const Companion& companion, const std::vector<std::string>& arguments,
                  const std::vector<std::string>& folders, const Console& console);
 
+// The same beside this process, which waits for it and takes what it prints; what it says of errors
+// goes where this process's goes.
+struct CompanionOutput {
+  int exit_code = 0;
+  std::string text;
+};
+CompanionOutput AskCompanion(const Companion& companion, const std::vector<std::string>& arguments,
+                             const std::vector<std::string>& folders, const Console& console);
+
 }  // namespace fovea::client

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "client/cpp/cli/command_help.h"
 #include "client/cpp/cli/companion.h"
@@ -84,6 +85,40 @@ class CompanionHelp final : public HelpText {
   const std::string usage_;
 };
 
+void TellServer(const ServerAccess& server, std::vector<std::string>* arguments) {
+  std::vector<std::string> access = {"--server", server.address};
+  for (const auto& [flag, file] :
+       {std::pair("--tls-ca", &server.tls_ca), std::pair("--tls-cert", &server.tls_cert),
+        std::pair("--tls-key", &server.tls_key)}) {
+    if (!file->empty()) access.insert(access.end(), {flag, *file});
+  }
+  // Before the others: of two, the program takes the last.
+  arguments->insert(arguments->begin(), access.begin(), access.end());
+  if (!server.api_key.empty()) ::setenv("FOVEA_API_KEY", server.api_key.c_str(), 1);
+}
+
+struct Installed {
+  Companion companion;
+  std::vector<std::string> folders;
+};
+
+Installed WhereIs(const CompanionCommand& companion) {
+  std::string comes_from = "make build and make install put it beside fovea";
+  const std::vector<std::string> on_path = FoldersOnPath();
+  std::vector<std::string> folders = {OwnFolder()};
+  if (companion.comes_with == ComesWith::kPythonPackage) {
+    folders = PythonFolders(OwnFolder(), on_path);
+    const bool in_checkout = folders.size() > 1 + on_path.size();
+    comes_from = in_checkout ? ".venv/bin/pip install ./client/python in this checkout installs it"
+                             : "pip install ./client/python, from Fovea's checkout into a Python "
+                               "environment whose programs are on PATH, installs it";
+  } else {
+    folders.insert(folders.end(), on_path.begin(), on_path.end());
+  }
+  return {{.program = absl::StrCat("fovea-", companion.name), .comes_from = std::move(comes_from)},
+          std::move(folders)};
+}
+
 }  // namespace
 
 bool IsCompanionCommand(const std::string& name) {
@@ -103,32 +138,17 @@ int RunCompanionCommand(const CLI::App& command, const ServerAccess& server,
                         const Console& console) {
   const CompanionCommand& companion = Find(command.get_name());
   std::vector<std::string> arguments = command.remaining();
-  if (companion.asks_server) {
-    std::vector<std::string> access = {"--server", server.address};
-    for (const auto& [flag, file] :
-         {std::pair("--tls-ca", &server.tls_ca), std::pair("--tls-cert", &server.tls_cert),
-          std::pair("--tls-key", &server.tls_key)}) {
-      if (!file->empty()) access.insert(access.end(), {flag, *file});
-    }
-    // Before the others: of two, the program takes the last.
-    arguments.insert(arguments.begin(), access.begin(), access.end());
-    if (!server.api_key.empty()) ::setenv("FOVEA_API_KEY", server.api_key.c_str(), 1);
-  }
-  std::string comes_from = "make build and make install put it beside fovea";
-  const std::vector<std::string> on_path = FoldersOnPath();
-  std::vector<std::string> folders = {OwnFolder()};
-  if (companion.comes_with == ComesWith::kPythonPackage) {
-    folders = PythonFolders(OwnFolder(), on_path);
-    const bool in_checkout = folders.size() > 1 + on_path.size();
-    comes_from = in_checkout ? ".venv/bin/pip install ./client/python in this checkout installs it"
-                             : "pip install ./client/python, from Fovea's checkout into a Python "
-                               "environment whose programs are on PATH, installs it";
-  } else {
-    folders.insert(folders.end(), on_path.begin(), on_path.end());
-  }
-  return RunCompanion(
-      {.program = "fovea-" + command.get_name(), .comes_from = std::move(comes_from)}, arguments,
-      folders, console);
+  if (companion.asks_server) TellServer(server, &arguments);
+  const Installed installed = WhereIs(companion);
+  return RunCompanion(installed.companion, arguments, installed.folders, console);
+}
+
+CompanionOutput AskCompanionCommand(const std::string& name, std::vector<std::string> arguments,
+                                    const ServerAccess& server, const Console& console) {
+  const CompanionCommand& companion = Find(name);
+  if (companion.asks_server) TellServer(server, &arguments);
+  const Installed installed = WhereIs(companion);
+  return AskCompanion(installed.companion, arguments, installed.folders, console);
 }
 
 }  // namespace fovea::client

@@ -4,7 +4,9 @@
 
 #include <CLI/App.hpp>
 #include <string>
+#include <vector>
 
+#include "client/cpp/cli/companion.h"
 #include "client/cpp/cli/console.h"
 #include "client/cpp/cli/server_access.h"
 
@@ -20,5 +22,10 @@ void AddCompanionCommand(CLI::App& app, const std::string& name);
 // an exit code, only where that fails.
 int RunCompanionCommand(const CLI::App& command, const ServerAccess& server,
                         const Console& console);
+
+// What the companion of that name prints, asked of the same server with these arguments, as
+// AskCompanion has it.
+CompanionOutput AskCompanionCommand(const std::string& name, std::vector<std::string> arguments,
+                                    const ServerAccess& server, const Console& console);
 
 }  // namespace fovea::client

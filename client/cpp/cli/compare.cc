@@ -1,13 +1,17 @@
-#include <fstream>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "client/cpp/cli/commands.h"
+#include "client/cpp/cli/companion_commands.h"
 #include "client/cpp/cli/comparison_report.h"
 #include "client/cpp/cli/comparison_text.h"
+#include "client/cpp/cli/dataset_figures.h"
 #include "client/cpp/cli/files.h"
 #include "client/cpp/cli/json.h"
+#include "client/cpp/cli/measuring_progress.h"
 #include "client/cpp/cli/readiness.h"
 #include "client/cpp/cli/text.h"
 
@@ -32,29 +36,45 @@ absl::StatusOr<std::vector<Variant>> VariantsOf(const CompareOptions& options) {
   return variants;
 }
 
-void ShowProgress(const CompareProgress& progress, const Console& console) {
-  const char* doing = "waiting for other comparisons";
-  switch (progress.phase) {
-    case CompareProgress::Phase::kWaiting:
-      break;
-    case CompareProgress::Phase::kLoading:
-      doing = "loading";
-      break;
-    case CompareProgress::Phase::kMeasuring:
-      doing = "measuring, round";
-      break;
-    case CompareProgress::Phase::kAnalysing:
-      doing = "analysing";
-      break;
+struct DatasetOutcome {
+  int exit_code = kOk;
+  std::optional<DatasetFigures> figures;
+};
+
+// Of the variants that RunCompare compares, in its order.
+DatasetOutcome MeasureDataset(const CompareOptions& options, size_t variants,
+                              const ServerAccess& server, const Console& console) {
+  std::vector<std::string> arguments = {"--json", "--dataset", options.dataset.path};
+  const auto add = [&](const char* flag, const std::string& value) {
+    if (!value.empty()) arguments.insert(arguments.end(), {flag, value});
+  };
+  for (const std::string& model : options.models) add("--model", model);
+  for (const std::string& attention : options.attentions) add("--attention", attention);
+  if (options.dataset.limit > 0) add("--limit", absl::StrCat(options.dataset.limit));
+  add("--task", options.dataset.task);
+  add("--images", options.dataset.images);
+  if (options.dataset.by_number) arguments.push_back("--by-number");
+  const CompanionOutput output =
+      AskCompanionCommand("evaluate", std::move(arguments), server, console);
+  DatasetOutcome outcome{.exit_code = output.exit_code};
+  if (output.exit_code != 0 && output.text.empty()) return outcome;  // it has said why
+  auto figures = ReadDatasetFigures(output.text);
+  if (!figures.ok()) return {.exit_code = Report(console, figures.status())};
+  // Of a comparison there are all or none.
+  if (!figures->unfinished.empty()) return outcome;
+  if (figures->variants.size() != variants) {
+    return {.exit_code = Report(console, absl::InternalError(absl::StrCat(
+                                             "fovea-evaluate measures ", figures->variants.size(),
+                                             " variants, not ", variants)))};
   }
-  console.err << "\r\033[K" << doing;
-  if (progress.total > 0) console.err << ' ' << progress.done << " of " << progress.total;
-  console.err << std::flush;
+  outcome.figures = *std::move(figures);
+  return outcome;
 }
 
 }  // namespace
 
-ExitCode RunCompare(Client& client, const CompareOptions& options, const Console& console) {
+ExitCode RunCompare(Client& client, const CompareOptions& options, const ServerAccess& server,
+                    const Console& console) {
   auto variants = VariantsOf(options);
   if (!variants.ok()) return ReportUsage(console, std::string(variants.status().message()));
   CompareRequest request{.variants = *std::move(variants),
@@ -71,32 +91,34 @@ ExitCode RunCompare(Client& client, const CompareOptions& options, const Console
     paths.push_back(file.path);
     request.images.push_back(*std::move(image));
   }
-  const auto comparison = client.Compare(
-      request,
-      [&](const CompareProgress& progress) {
-        if (console.progress) ShowProgress(progress, console);
-      },
-      options.call);
-  if (console.progress) console.err << "\r\033[K" << std::flush;
+  // First: what is wrong with a data set is said before anything takes long.
+  DatasetOutcome dataset;
+  if (!options.dataset.path.empty()) {
+    dataset = MeasureDataset(options, request.variants.size(), server, console);
+    if (!dataset.figures) return static_cast<ExitCode>(dataset.exit_code);
+  }
+  const DatasetFigures* const figures = dataset.figures ? &*dataset.figures : nullptr;
+  const auto comparison = [&] {
+    MeasuringProgress progress(console);
+    return client.Compare(request, progress.teller(), options.call);
+  }();
   if (!comparison.ok()) {
     return Report(console, WhyNotReady(client, request.variants.front().model, comparison.status(),
                                        options.call));
   }
   if (!options.report.empty()) {
-    std::ofstream page(options.report, std::ios::binary);
-    page << ComparisonReport(*comparison, paths) << std::flush;
-    if (!page) {
-      return Report(console, absl::InvalidArgumentError("cannot be written"), options.report);
-    }
+    const absl::Status written =
+        WriteFile(options.report, ComparisonReport(*comparison, paths, figures));
+    if (!written.ok()) return Report(console, written);
   }
   if (options.json) {
-    console.out << ComparisonJson(*comparison, paths) << '\n';
+    console.out << ComparisonJson(*comparison, paths, figures) << '\n';
   } else if (options.csv) {
-    console.out << ComparisonCsv(*comparison);
+    console.out << ComparisonCsv(*comparison, figures);
   } else {
-    PrintComparison(*comparison, paths, console.out, console.colour);
+    PrintComparison(*comparison, paths, console.out, console.colour, figures);
   }
-  return kOk;
+  return static_cast<ExitCode>(dataset.exit_code);
 }
 
 }  // namespace fovea::client

@@ -4,52 +4,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/cpp/cli/comparison_text.h"
+#include "client/cpp/cli/report_page.h"
 #include "client/cpp/cli/svg_bars.h"
 #include "client/cpp/cli/text.h"
 
 namespace fovea::client {
 namespace {
-
-// The bars' colours can be told apart by everybody (Okabe and Ito's), on white and on black.
-constexpr char kStyle[] = R"(
-:root { color-scheme: light dark; --paper: #fff; --ink: #1c1e21; --quiet: #5d646d; --line: #b9bfc7;
-  --part-0: #0072b2; --part-1: #e69f00; --part-2: #009e73; --part-3: #cc79a7; --part-4: #8a919b; }
-@media (prefers-color-scheme: dark) { :root { --paper: #15171a; --ink: #e8eaed; --quiet: #9aa2ac;
-  --line: #4a5058; --part-0: #56b4e9; } }
-body { margin: 0 auto; max-width: 60rem; padding: 1.5rem; background: var(--paper);
-  color: var(--ink); font: 1rem/1.5 system-ui, sans-serif; }
-h1 { font-size: 1.4rem; } h2 { font-size: 1.1rem; margin-top: 2.2rem; }
-p.quiet { color: var(--quiet); }
-svg { width: 100%; height: auto; } svg text { font: 13px system-ui, sans-serif; fill: var(--ink); }
-div.wide { overflow-x: auto; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
-th, td { padding: .3rem .8rem; border-bottom: 1px solid var(--line); text-align: right;
-  white-space: nowrap; }
-th:first-child, td:first-child { text-align: left; }
-)";
-
-// The first row is its head. The first column names the others' rows.
-std::string HtmlTable(const std::vector<std::vector<std::string>>& rows) {
-  std::string html = "<div class=\"wide\"><table>";
-  for (size_t row = 0; row < rows.size(); ++row) {
-    html += "<tr>";
-    for (size_t column = 0; column < rows[row].size(); ++column) {
-      const char* const open = row == 0      ? "<th scope=\"col\">"
-                               : column == 0 ? "<th scope=\"row\">"
-                                             : "<td>";
-      absl::StrAppend(&html, open, HtmlText(rows[row][column]),
-                      row == 0 || column == 0 ? "</th>" : "</td>");
-    }
-    html += "</tr>";
-  }
-  return html + "</table></div>";
-}
-
-std::string Section(const std::string& title, const std::string& content,
-                    const std::string& explanation) {
-  return absl::StrCat("<h2>", HtmlText(title), "</h2>\n<p class=\"quiet\">", HtmlText(explanation),
-                      "</p>\n", content, "\n");
-}
 
 std::string Milliseconds(double ms) { return absl::StrCat(Fixed(ms, 2), " ms"); }
 
@@ -72,10 +32,11 @@ std::string ComputeSection(const Comparison& comparison) {
                           .text = absl::StrCat(Fixed(ratio->value, 3), ", control"),
                           .interval = Bar::Interval{ratio->lower, ratio->upper}});
   }
-  return Section("Compute", SvgBars(chart),
-                 "The time of a batch as a ratio to the baseline's in the same round, with the "
-                 "interval in which the median lies at 95 %. A verdict says that it lies beyond "
-                 "the control's, which is the baseline once more.");
+  return ReportSection(
+      "Compute", SvgBars(chart),
+      "The time of a batch as a ratio to the baseline's in the same round, with the "
+      "interval in which the median lies at 95 %. A verdict says that it lies beyond "
+      "the control's, which is the baseline once more.");
 }
 
 // Where the median of an image's time goes. What is measured apart may exceed its whole by a
@@ -93,9 +54,10 @@ std::string StagesSection(const Comparison& comparison) {
                                     variant.preprocess_ms.median, variant.postprocess_ms.median},
                           .text = Milliseconds(compute + others)});
   }
-  return Section("Time by stage", SvgBars(chart),
-                 "Medians: of a batch, and of decoding and preparing one image. The operators of "
-                 "attention were timed apart, as a part of compute.");
+  return ReportSection(
+      "Time by stage", SvgBars(chart),
+      "Medians: of a batch, and of decoding and preparing one image. The operators of "
+      "attention were timed apart, as a part of compute.");
 }
 
 std::string MemorySection(const Comparison& comparison) {
@@ -108,8 +70,9 @@ std::string MemorySection(const Comparison& comparison) {
          .parts = {peak, weights},
          .text = absl::StrCat(Mebibytes(peak), " + ", Mebibytes(weights), " MiB")});
   }
-  return Section("Memory", SvgBars(chart),
-                 "The most that a batch's tensors held at one time, and the weights as they run.");
+  return ReportSection(
+      "Memory", SvgBars(chart),
+      "The most that a batch's tensors held at one time, and the weights as they run.");
 }
 
 std::string CostsSection(const Comparison& comparison) {
@@ -127,9 +90,9 @@ std::string CostsSection(const Comparison& comparison) {
                     Fixed(static_cast<double>(variant.multiply_adds) * 1e-9, 2),
                     absl::StrCat(variant.parameters)});
   }
-  return Section("Costs", HtmlTable(rows),
-                 "Times of a batch; multiply-adds of one image. The difference is to the "
-                 "baseline's run in the same round, in milliseconds, with its interval.");
+  return ReportSection("Costs", HtmlTable(rows),
+                       "Times of a batch; multiply-adds of one image. The difference is to the "
+                       "baseline's run in the same round, in milliseconds, with its interval.");
 }
 
 std::string AnswersSection(const Comparison& comparison) {
@@ -144,27 +107,46 @@ std::string AnswersSection(const Comparison& comparison) {
     row.push_back(variant.feature_cosine ? Fixed(*variant.feature_cosine, 4) : "");
     rows.push_back(std::move(row));
   }
-  return Section(
+  return ReportSection(
       "Answers", HtmlTable(rows),
       "What stands first in the answer to the first image, and how far all answers are "
       "the baseline's. Features: the cosine between the last tokens and the baseline's.");
 }
 
+// The first of the figures is the one that is drawn.
+std::string DatasetSection(const Comparison& comparison, const DatasetFigures& dataset) {
+  const std::vector<std::string> names = VariantTexts(comparison);
+  BarChart chart{.title = "On the data set"};
+  for (size_t i = 0; i < names.size(); ++i) {
+    const std::vector<DatasetFigure>& figures = dataset.variants[i].figures;
+    if (figures.empty() || !figures[0].value) continue;
+    chart.parts = {figures[0].name};
+    Bar bar{.name = names[i], .parts = {*figures[0].value}, .text = Fixed(*figures[0].value, 4)};
+    if (const auto& of = figures[0].interval) bar.interval = {of->lower, of->upper};
+    chart.bars.push_back(std::move(bar));
+  }
+  std::string content = chart.bars.empty() ? "" : SvgBars(chart);
+  content += HtmlTable(DatasetRows(dataset, names));
+  for (const std::string& note : DatasetNotes(dataset, names)) {
+    absl::StrAppend(&content, "<p>", HtmlText(note), "</p>");
+  }
+  return ReportSection(
+      "Data set", content,
+      absl::StrCat(DatasetConditions(dataset),
+                   chart.parts.empty() ? "" : ". Bars: " + chart.parts[0],
+                   ". Intervals at 95 %, bootstrapped over the pictures; those of a "
+                   "difference to the baseline are of the same pictures."));
+}
+
 }  // namespace
 
-std::string ComparisonReport(const Comparison& comparison, const std::vector<std::string>& images) {
-  std::string html = absl::StrCat(
-      "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-      "<title>What attention costs</title>\n<style>",
-      kStyle, "</style>\n</head>\n<body>\n<h1>What attention costs</h1>\n<p>",
-      HtmlText(ComparisonConditions(comparison, images)), "</p>\n");
-  for (const std::string& note : ComparisonNotes(comparison)) {
-    absl::StrAppend(&html, "<p>", HtmlText(note), "</p>\n");
-  }
-  absl::StrAppend(&html, ComputeSection(comparison), StagesSection(comparison),
-                  MemorySection(comparison), CostsSection(comparison), AnswersSection(comparison));
-  return html + "</body>\n</html>\n";
+std::string ComparisonReport(const Comparison& comparison, const std::vector<std::string>& images,
+                             const DatasetFigures* dataset) {
+  return ReportPage(
+      "What attention costs", ComparisonConditions(comparison, images), ComparisonNotes(comparison),
+      absl::StrCat(ComputeSection(comparison), StagesSection(comparison), MemorySection(comparison),
+                   CostsSection(comparison), AnswersSection(comparison),
+                   dataset == nullptr ? "" : DatasetSection(comparison, *dataset)));
 }
 
 }  // namespace fovea::client

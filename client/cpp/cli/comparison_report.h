@@ -4,11 +4,14 @@
 #include <string>
 #include <vector>
 
+#include "client/cpp/cli/dataset_figures.h"
 #include "client/cpp/comparison.h"
 
 namespace fovea::client {
 
 // `images`: the paths that the rounds took in turn.
-std::string ComparisonReport(const Comparison& comparison, const std::vector<std::string>& images);
+// `dataset`: of its variants; null: none was measured.
+std::string ComparisonReport(const Comparison& comparison, const std::vector<std::string>& images,
+                             const DatasetFigures* dataset = nullptr);
 
 }  // namespace fovea::client

@@ -1,11 +1,10 @@
 #include "client/cpp/cli/comparison_text.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
+#include "client/cpp/cli/csv.h"
 #include "client/cpp/cli/table.h"
 #include "client/cpp/cli/text.h"
 
@@ -121,20 +120,17 @@ void PrintAnswers(const Comparison& comparison, std::ostream& out, bool colour) 
   table.Print(out, colour);
 }
 
-// A field of a CSV file.
-std::string Field(const std::string& text) {
-  if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return quoted + "\"";
-}
-
-std::string Field(double number) {
-  return std::isfinite(number) ? absl::StrCat(number) : std::string();
-}
-
-std::string Field(const std::optional<double>& number) {
-  return number ? Field(*number) : std::string();
+void PrintDataset(const Comparison& comparison, const DatasetFigures& dataset, std::ostream& out,
+                  bool colour) {
+  const auto rows = DatasetRows(dataset, VariantTexts(comparison));
+  std::vector<Table::Column> columns;
+  for (size_t i = 0; i < rows[0].size(); ++i) {
+    columns.push_back({absl::AsciiStrToUpper(rows[0][i]), i < 2 ? Align::kLeft : Align::kRight});
+  }
+  Table table(columns);
+  for (size_t i = 1; i < rows.size(); ++i) table.AddRow(rows[i]);
+  out << '\n';
+  table.Print(out, colour);
 }
 
 }  // namespace
@@ -179,6 +175,14 @@ std::string VariantText(const ComparedVariant& variant, const Comparison& compar
   return one_model ? attention : absl::StrCat(ModelText(variant.model), ", ", attention);
 }
 
+std::vector<std::string> VariantTexts(const Comparison& comparison) {
+  std::vector<std::string> texts;
+  for (const ComparedVariant& variant : comparison.variants) {
+    texts.push_back(VariantText(variant, comparison));
+  }
+  return texts;
+}
+
 std::vector<std::string> ComparisonNotes(const Comparison& comparison) {
   std::vector<std::string> notes;
   for (const ComparedVariant& variant : comparison.variants) {
@@ -221,12 +225,13 @@ std::string AnswerText(const BriefAnswer& answer) {
 }
 
 void PrintComparison(const Comparison& comparison, const std::vector<std::string>& images,
-                     std::ostream& out, bool colour) {
+                     std::ostream& out, bool colour, const DatasetFigures* dataset) {
   const ComparedVariant& baseline = comparison.variants.front();
   out << Printable(ComparisonConditions(comparison, images)) << "\n\n";
   PrintCompute(comparison, out, colour);
   PrintCosts(comparison, out, colour);
   PrintAnswers(comparison, out, colour);
+  if (dataset != nullptr) PrintDataset(comparison, *dataset, out, colour);
   out << "\nRATIO is to " << Printable(VariantText(baseline, comparison))
       << " in the same round, its interval bootstrapped; a verdict says that it lies beyond the\n"
          "control's, which is the same run once more. ATTENTION is a part of COMPUTE, measured "
@@ -234,60 +239,73 @@ void PrintComparison(const Comparison& comparison, const std::vector<std::string
          "answer to the first picture. ANSWERS are compared with the\nbaseline's; FEATURES is the "
          "cosine between the last tokens.\n";
   for (const std::string& note : ComparisonNotes(comparison)) out << Printable(note) << '\n';
+  if (dataset == nullptr) return;
+  out << "DATA SET is " << Printable(DatasetConditions(*dataset))
+      << "; the interval of a difference is of the same pictures.\n";
+  for (const std::string& note : DatasetNotes(*dataset, VariantTexts(comparison))) {
+    out << Printable(note) << '\n';
+  }
 }
 
-std::string ComparisonCsv(const Comparison& comparison) {
+std::string ComparisonCsv(const Comparison& comparison, const DatasetFigures* dataset) {
   std::string csv =
       "model,version,backbone,attention,weights_of_attention,untrained,compute_ms,"
       "compute_ms_lower,compute_ms_upper,ratio,ratio_lower,ratio_upper,difference_ms,verdict,"
       "decode_ms,preprocess_ms,postprocess_ms,attention_ms,images_per_second,peak_bytes,weight_"
       "bytes,parameters,"
       "multiply_adds,same_top1,top5_overlap,kl_divergence,max_confidence_difference,objects,"
-      "matched,mean_box_iou,mean_mask_iou,same_pixels,mean_iou,feature_cosine\r\n";
+      "matched,mean_box_iou,mean_mask_iou,same_pixels,mean_iou,feature_cosine";
+  if (dataset != nullptr) {
+    for (const std::string& column : DatasetColumns(*dataset)) absl::StrAppend(&csv, ",", column);
+  }
+  csv += "\r\n";
   for (const ComparedVariant& variant : comparison.variants) {
     const ComparedTime& compute = variant.compute;
     const auto of = [](const std::optional<Estimate>& estimate, double Estimate::*part) {
-      return estimate ? Field((*estimate).*part) : std::string();
+      return estimate ? CsvField((*estimate).*part) : std::string();
     };
     const auto* classes = std::get_if<ClassAgreement>(&variant.agreement);
     const auto* objects = std::get_if<ObjectAgreement>(&variant.agreement);
     const auto* maps = std::get_if<MapAgreement>(&variant.agreement);
-    const std::vector<std::string> fields = {
-        Field(variant.model.name),
-        Field(variant.model.version),
-        Field(variant.backbone),
-        Field(variant.attention),
-        Field(variant.weights_of_attention),
-        variant.untrained ? "true" : "false",
-        Field(compute.ms.median),
-        Field(compute.ms.lower),
-        Field(compute.ms.upper),
-        of(compute.ratio, &Estimate::value),
-        of(compute.ratio, &Estimate::lower),
-        of(compute.ratio, &Estimate::upper),
-        of(compute.difference_ms, &Estimate::value),
-        VerdictText(compute.verdict),
-        Field(variant.decode_ms.median),
-        Field(variant.preprocess_ms.median),
-        Field(variant.postprocess_ms.median),
-        Field(variant.attention_ms.median),
-        Field(variant.images_per_second),
-        absl::StrCat(variant.peak_bytes),
-        absl::StrCat(variant.weight_bytes),
-        absl::StrCat(variant.parameters),
-        absl::StrCat(variant.multiply_adds),
-        classes ? absl::StrCat(classes->same_top1) : "",
-        classes ? Field(classes->top5_overlap) : "",
-        classes ? Field(classes->kl_divergence) : "",
-        classes ? Field(classes->max_confidence_difference) : "",
-        objects ? absl::StrCat(objects->objects) : "",
-        objects ? absl::StrCat(objects->matched) : "",
-        objects ? Field(objects->mean_box_iou) : "",
-        objects ? Field(objects->mean_mask_iou) : "",
-        maps ? Field(maps->same_pixels) : "",
-        maps ? Field(maps->mean_iou) : "",
-        Field(variant.feature_cosine)};
-    absl::StrAppend(&csv, absl::StrJoin(fields, ","), "\r\n");
+    std::vector<std::string> fields = {CsvField(variant.model.name),
+                                       CsvField(variant.model.version),
+                                       CsvField(variant.backbone),
+                                       CsvField(variant.attention),
+                                       CsvField(variant.weights_of_attention),
+                                       variant.untrained ? "true" : "false",
+                                       CsvField(compute.ms.median),
+                                       CsvField(compute.ms.lower),
+                                       CsvField(compute.ms.upper),
+                                       of(compute.ratio, &Estimate::value),
+                                       of(compute.ratio, &Estimate::lower),
+                                       of(compute.ratio, &Estimate::upper),
+                                       of(compute.difference_ms, &Estimate::value),
+                                       VerdictText(compute.verdict),
+                                       CsvField(variant.decode_ms.median),
+                                       CsvField(variant.preprocess_ms.median),
+                                       CsvField(variant.postprocess_ms.median),
+                                       CsvField(variant.attention_ms.median),
+                                       CsvField(variant.images_per_second),
+                                       absl::StrCat(variant.peak_bytes),
+                                       absl::StrCat(variant.weight_bytes),
+                                       absl::StrCat(variant.parameters),
+                                       absl::StrCat(variant.multiply_adds),
+                                       classes ? absl::StrCat(classes->same_top1) : "",
+                                       classes ? CsvField(classes->top5_overlap) : "",
+                                       classes ? CsvField(classes->kl_divergence) : "",
+                                       classes ? CsvField(classes->max_confidence_difference) : "",
+                                       objects ? absl::StrCat(objects->objects) : "",
+                                       objects ? absl::StrCat(objects->matched) : "",
+                                       objects ? CsvField(objects->mean_box_iou) : "",
+                                       objects ? CsvField(objects->mean_mask_iou) : "",
+                                       maps ? CsvField(maps->same_pixels) : "",
+                                       maps ? CsvField(maps->mean_iou) : "",
+                                       CsvField(variant.feature_cosine)};
+    if (dataset != nullptr) {
+      const size_t place = static_cast<size_t>(&variant - comparison.variants.data());
+      for (std::string& field : DatasetFields(*dataset, place)) fields.push_back(std::move(field));
+    }
+    csv += CsvRow(fields);
   }
   return csv;
 }

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "client/cpp/cli/dataset_figures.h"
 #include "client/cpp/comparison.h"
 
 namespace fovea::client {
@@ -17,6 +18,9 @@ std::string DoubtText(Verdict doubt);
 
 // A variant beside the others: its attention, with the model's name where they differ.
 std::string VariantText(const ComparedVariant& variant, const Comparison& comparison);
+
+// Of each.
+std::vector<std::string> VariantTexts(const Comparison& comparison);
 
 // "star 98.0 %", or "nothing".
 std::string AnswerText(const BriefAnswer& answer);
@@ -35,10 +39,11 @@ std::vector<std::string> AgreementTitles(const Comparison& comparison);
 std::vector<std::string> AgreementTexts(const ComparedVariant& variant);
 
 // `images`: the paths that the rounds took in turn.
+// `dataset`: of its variants, null where none was measured; here and below.
 void PrintComparison(const Comparison& comparison, const std::vector<std::string>& images,
-                     std::ostream& out, bool colour);
+                     std::ostream& out, bool colour, const DatasetFigures* dataset = nullptr);
 
 // A row for each variant, RFC 4180; a field is empty where there is no such number.
-std::string ComparisonCsv(const Comparison& comparison);
+std::string ComparisonCsv(const Comparison& comparison, const DatasetFigures* dataset = nullptr);
 
 }  // namespace fovea::client

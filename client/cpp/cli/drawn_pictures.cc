@@ -1,13 +1,11 @@
 #include "client/cpp/cli/drawn_pictures.h"
 
-#include <cerrno>
-#include <cstring>
 #include <exception>
-#include <fstream>
 #include <new>
 #include <span>
 
 #include "absl/strings/str_cat.h"
+#include "client/cpp/cli/files.h"
 #include "server/imaging/decode.h"
 #include "server/imaging/encode_png.h"
 #include "server/imaging/probe.h"
@@ -22,14 +20,6 @@ absl::StatusOr<RgbImage> Decode(const std::string& file) {
   const absl::StatusOr<ImageInfo> info = ProbeImage(encoded, {});
   if (!info.ok()) return info.status();
   return DecodeImage(encoded, *info);
-}
-
-absl::Status Write(const fs::path& path, const std::string& bytes) {
-  std::ofstream stream(path, std::ios::binary);
-  stream << bytes << std::flush;
-  if (stream) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(path.string(), " cannot be written: ", std::strerror(errno)));
 }
 
 // What the library that draws throws is one picture's failure: the others are still drawn.
@@ -84,7 +74,7 @@ absl::Status DrawnPictures::Draw(
   if (!drawn.ok()) return drawn.status();
   const absl::StatusOr<std::string> png = EncodePng(*drawn);
   if (!png.ok()) return png.status();
-  return Write(*place, *png);
+  return WriteFile(place->string(), *png);
 }
 
 }  // namespace fovea::client

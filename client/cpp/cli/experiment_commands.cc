@@ -3,7 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include "client/cpp/cli/command_help.h"
-#include "client/cpp/cli/option_kinds.h"
+#include "client/cpp/cli/options.h"
 
 namespace fovea::client {
 namespace {

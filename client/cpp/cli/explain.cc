@@ -1,7 +1,4 @@
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -56,14 +53,6 @@ absl::StatusOr<ExplainRequest> RequestOf(const ExplainOptions& options) {
   return request;
 }
 
-absl::Status Write(const fs::path& path, const std::string& bytes) {
-  std::ofstream stream(path, std::ios::binary);
-  stream << bytes << std::flush;
-  if (stream) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(path.string(), " cannot be written: ", std::strerror(errno)));
-}
-
 // Those of the maps, in their order, and then that of the measures.
 absl::StatusOr<std::vector<std::string>> WritePictures(const Explanation& explanation,
                                                        const fs::path& folder) {
@@ -73,7 +62,7 @@ absl::StatusOr<std::vector<std::string>> WritePictures(const Explanation& explan
   fs::create_directories(folder, ignored);
   const auto write = [&](const std::string& name, const std::string& png) {
     files.push_back((folder / name).string());
-    return Write(folder / name, png);
+    return WriteFile((folder / name).string(), png);
   };
   for (const ExplainedMap& map : explanation.maps) {
     if (absl::Status status = write(PictureName(map), map.png); !status.ok()) return status;

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -136,6 +137,14 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, int stop) {
     contents.append(buffer, *count);
     if (contents.size() > kMaxFileBytes) return CannotBeRead("it is larger than 64 MiB");
   }
+}
+
+absl::Status WriteFile(const std::string& path, const std::string& bytes) {
+  std::ofstream stream(path, std::ios::binary);
+  stream << bytes << std::flush;
+  if (stream) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(path, " cannot be written: ", std::strerror(errno)));
 }
 
 absl::StatusOr<FileList> FileList::Open(const std::vector<std::string>& names,

@@ -44,6 +44,9 @@ class Input {
 // input holds. `stop` as above. Errors are a clause for behind the file's name.
 absl::StatusOr<std::string> ReadFile(const std::string& path, int stop = -1);
 
+// INVALID_ARGUMENT: it cannot be written; the message names it and says why.
+absl::Status WriteFile(const std::string& path, const std::string& bytes);
+
 // The files of a command line one by one: those that its names stand for, then those of a list.
 // Names alone are held, and of the list one line at a time.
 class FileList {

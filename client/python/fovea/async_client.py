@@ -12,7 +12,7 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Iterable
-from typing import Any, Self, Unpack
+from typing import Any, Self, TypeVar, Unpack
 
 import grpc
 import grpc.aio
@@ -20,7 +20,12 @@ import grpc.aio
 from fovea import connection
 from fovea.async_image_stream import AsyncImageStream
 from fovea.comparison import Comparison, Progress, Variant
-from fovea.comparison_request import CompareOptions, comparison_in, to_compare
+from fovea.comparison_request import (
+    CompareOptions,
+    comparison_in,
+    to_compare,
+    to_serve,
+)
 from fovea.errors import Error, check_timeout, error_of_call
 from fovea.experiment import (
     Experiment,
@@ -42,7 +47,12 @@ from fovea.requests import (
     to_segment,
 )
 from fovea.results import Answer, Classification, Detections, Result, Segmentation
+from fovea.serving import AsyncServing, served_in
+from fovea.sweep import Sweep
+from fovea.sweep_request import SweepOptions, sweep_in, to_sweep
 from fovea.v1 import experiment_pb2
+
+Outcome = TypeVar("Outcome", Comparison, Sweep)
 
 
 class AsyncClient:
@@ -89,6 +99,8 @@ class AsyncClient:
             self._channel.stream_stream, connection.STREAM_IMAGES
         )
         self._compare = self._method(self._channel.unary_stream, connection.COMPARE)
+        self._sweep = self._method(self._channel.unary_stream, connection.SWEEP)
+        self._serve = self._method(self._channel.unary_stream, connection.SERVE)
         self._start_experiment = self._method(one, connection.START_EXPERIMENT)
         self._get_experiment = self._method(one, connection.GET_EXPERIMENT)
         self._list_experiments = self._method(one, connection.LIST_EXPERIMENTS)
@@ -181,12 +193,43 @@ class AsyncClient:
         """As Client.compare, with its options."""
         check_timeout(timeout)
         request = await asyncio.to_thread(to_compare, models, pictures, **options)
-        call = self._begin(self._compare, request, timeout)
+        return await self._experiment(
+            self._compare, request, comparison_in, progress, timeout, "comparison"
+        )
+
+    async def sweep(
+        self,
+        models: str | Variant | Iterable[str | Variant],
+        over: str,
+        values: Iterable[str | float],
+        *,
+        progress: Callable[[Progress], object] | None = None,
+        timeout: float | None = None,
+        **options: Unpack[SweepOptions],
+    ) -> Sweep:
+        """As Client.sweep, with its options."""
+        check_timeout(timeout)
+        request = await asyncio.to_thread(to_sweep, models, over, values, **options)
+        return await self._experiment(
+            self._sweep, request, sweep_in, progress, timeout, "sweep"
+        )
+
+    async def _experiment(
+        self,
+        method: Any,
+        request: Any,
+        read: Callable[[Any, Callable[[Progress], object] | None], Outcome | None],
+        progress: Callable[[Progress], object] | None,
+        timeout: float | None,
+        what: str,
+    ) -> Outcome:
+        """Of a call that tells how it goes on, what `read` makes of its last message."""
+        call = self._begin(method, request, timeout)
         try:
             async for message in call:
-                comparison = comparison_in(message, progress)
-                if comparison is not None:
-                    return comparison
+                outcome = read(message, progress)
+                if outcome is not None:
+                    return outcome
         except grpc.RpcError as error:
             raise error_of_call(error, self._address.target, timeout) from error
         except asyncio.CancelledError:
@@ -194,7 +237,36 @@ class AsyncClient:
             raise
         finally:
             call.cancel()  # nothing, where it has ended
-        raise Error("INTERNAL", "", "the server ended without a comparison")
+        raise Error("INTERNAL", "", f"the server ended without a {what}")
+
+    async def serve(
+        self,
+        models: str | Variant | Iterable[str | Variant],
+        *,
+        attentions: Iterable[str] = (),
+        progress: Callable[[Progress], object] | None = None,
+        timeout: float | None = None,
+    ) -> AsyncServing:
+        """As Client.serve: `async with await client.serve(...) as serving`."""
+        check_timeout(timeout)
+        request = to_serve(models, attentions=attentions)
+        call = self._begin(self._serve, request, timeout)
+        serving = None
+        try:
+            async for message in call:
+                variants = served_in(message, progress)
+                if variants is not None:
+                    serving = AsyncServing(call, variants)
+                    return serving
+        except grpc.RpcError as error:
+            raise error_of_call(error, self._address.target, timeout) from error
+        except asyncio.CancelledError:
+            self._raise_if_closed()
+            raise
+        finally:
+            if serving is None:
+                call.cancel()
+        raise Error("INTERNAL", "", "the server ended without serving anything")
 
     async def start_experiment(
         self,

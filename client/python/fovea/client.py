@@ -12,11 +12,12 @@ Tensors as such go through any client of the Open Inference Protocol, for exampl
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import grpc
 
@@ -37,7 +38,12 @@ from fovea.comparison import (
     Quartiles,
     Variant,
 )
-from fovea.comparison_request import comparison_in, to_compare
+from fovea.comparison_request import (
+    comparison_in,
+    to_compare,
+    to_serve,
+    variants_of,
+)
 from fovea.errors import Error, TimedOut, Unreachable, check_timeout, error_of_call
 from fovea.experiment import (
     ArmReport,
@@ -64,6 +70,9 @@ from fovea.results import (
     Result,
     Segmentation,
 )
+from fovea.serving import ServedVariant, Serving, served_in
+from fovea.sweep import FittedExponent, Sweep, SweptCurve, SweptPoint
+from fovea.sweep_request import sweep_in, to_sweep
 from fovea.v1 import experiment_pb2
 
 __all__ = [
@@ -87,6 +96,7 @@ __all__ = [
     "Experiment",
     "ExperimentArm",
     "ExperimentPlan",
+    "FittedExponent",
     "GuardRails",
     "ImageStream",
     "InstanceMask",
@@ -98,11 +108,18 @@ __all__ = [
     "Receipt",
     "Segmentation",
     "SequentialTest",
+    "ServedVariant",
+    "Serving",
     "StreamedAnswer",
+    "Sweep",
+    "SweptCurve",
+    "SweptPoint",
     "TimedOut",
     "Unreachable",
     "Variant",
 ]
+
+Outcome = TypeVar("Outcome", Comparison, Sweep)
 
 
 class Client:
@@ -162,6 +179,8 @@ class Client:
             self._channel.stream_stream, connection.STREAM_IMAGES
         )
         self._compare = self._method(self._channel.unary_stream, connection.COMPARE)
+        self._sweep = self._method(self._channel.unary_stream, connection.SWEEP)
+        self._serve = self._method(self._channel.unary_stream, connection.SERVE)
         self._start_experiment = self._method(one, connection.START_EXPERIMENT)
         self._get_experiment = self._method(one, connection.GET_EXPERIMENT)
         self._list_experiments = self._method(one, connection.LIST_EXPERIMENTS)
@@ -297,6 +316,8 @@ class Client:
         batch_size: int = 0,
         threads: int = 0,
         id: str = "",
+        dataset: str | os.PathLike[str] | None = None,
+        limit: int | None = None,
         progress: Callable[[Progress], object] | None = None,
         timeout: float | None = None,
     ) -> Comparison:
@@ -307,15 +328,18 @@ class Client:
         rounds: in which each variant runs twice, before the first look at the verdicts; 0: 20. max_rounds: at most, while a
         verdict is missing; 0: ten times as many. max_seconds: after which no round begins once `rounds` are done; None: a
         minute. batch_size: pictures in a batch; 0: one. threads: of the server's for models; 0: all.
+        dataset: a folder, or an annotation file of COCO's format, on which each variant's accuracy, average precision or
+        mIoU is measured first, with intervals: Comparison.dataset; fovea.evaluation.evaluate has more options. None: none.
+        limit: pictures of it, evenly spread; None: all.
         progress: is called with each Progress that the server tells, on this thread; what it raises ends the comparison.
-        timeout: seconds for the whole; None: any time, not the client's own.
+        timeout: seconds for the whole, the data set aside; None: any time, not the client's own.
         UNIMPLEMENTED: the server was not started with --enable-experiments.
         """
         check_timeout(timeout)
+        variants = variants_of(models, attentions)
         request = to_compare(
-            models,
+            variants,
             pictures,
-            attentions=attentions,
             rounds=rounds,
             max_rounds=max_rounds,
             max_seconds=max_seconds,
@@ -323,13 +347,78 @@ class Client:
             threads=threads,
             id=id,
         )
+        report = None
+        if dataset is not None:
+            # Late: it is of no use to others, and needs what they may not have installed.
+            from fovea.evaluation.evaluate import evaluate
+
+            report = evaluate(self, variants, dataset, limit=limit)
+        comparison = self._experiment(
+            self._compare, request, comparison_in, progress, timeout, "comparison"
+        )
+        return dataclasses.replace(comparison, dataset=report)
+
+    def sweep(
+        self,
+        models: str | Variant | Iterable[str | Variant],
+        over: str,
+        values: Iterable[str | float],
+        *,
+        attentions: Iterable[str] = (),
+        picture: Picture | None = None,
+        rounds: int = 0,
+        max_seconds: float | None = None,
+        batch_size: int = 0,
+        threads: int = 0,
+        id: str = "",
+        progress: Callable[[Progress], object] | None = None,
+        timeout: float | None = None,
+    ) -> Sweep:
+        """How costs grow: a point for each value of each variant, measured in turn by the server, and exponents fitted.
+
+        models, attentions: as compare's; one to eight variants come of it, a curve each. over: "resolution", "batch", "k",
+        "temperature", "heads", "threads" or "precision". values: 1 to 32: sides in pixels, images, counts of keys (9) or shares of
+        them (0.5), numbers, "FP32" and "BF16". Of k, temperature and heads a variant's attention gets the value as an option: in the
+        place of "{}", or behind its other options. picture: that batches are made of; None: noise.
+        rounds: in which each point runs twice; 0: 20. max_seconds: after which no round begins; None: five minutes.
+        batch_size, threads, progress, timeout: as compare's. A point that cannot be built, or that models would wait for too long,
+        says so (`failure`), and the others go on.
+        UNIMPLEMENTED: the server was not started with --enable-experiments.
+        """
+        check_timeout(timeout)
+        request = to_sweep(
+            models,
+            over,
+            values,
+            attentions=attentions,
+            picture=picture,
+            rounds=rounds,
+            max_seconds=max_seconds,
+            batch_size=batch_size,
+            threads=threads,
+            id=id,
+        )
+        return self._experiment(
+            self._sweep, request, sweep_in, progress, timeout, "sweep"
+        )
+
+    def _experiment(
+        self,
+        method: Any,
+        request: Any,
+        read: Callable[[Any, Callable[[Progress], object] | None], Outcome | None],
+        progress: Callable[[Progress], object] | None,
+        timeout: float | None,
+        what: str,
+    ) -> Outcome:
+        """Of a call that tells how it goes on, what `read` makes of its last message."""
         call = None
         try:
-            call = self._compare(request, timeout=timeout)
+            call = method(request, timeout=timeout)
             for message in call:
-                comparison = comparison_in(message, progress)
-                if comparison is not None:
-                    return comparison
+                outcome = read(message, progress)
+                if outcome is not None:
+                    return outcome
         except grpc.RpcError as error:
             raise error_of_call(error, self._address.target, timeout) from error
         except ValueError as error:  # gRPC's, of a channel that is closed
@@ -339,7 +428,44 @@ class Client:
         finally:
             if call is not None:
                 call.cancel()  # nothing, where it has ended
-        raise Error("INTERNAL", "", "the server ended without a comparison")
+        raise Error("INTERNAL", "", f"the server ended without a {what}")
+
+    def serve(
+        self,
+        models: str | Variant | Iterable[str | Variant],
+        *,
+        attentions: Iterable[str] = (),
+        progress: Callable[[Progress], object] | None = None,
+        timeout: float | None = None,
+    ) -> Serving:
+        """Has variants served as models, for as long as what it returns is open; they are, when it returns.
+
+        models, attentions: as of `compare`, one to eight variants. A variant with its model's own attention is the model
+        itself. Any client may call them by their names, of the server that this connection leads to; they end with it, too.
+        progress: is called with each Progress that the server tells, on this thread; what it raises ends the call.
+        timeout: seconds after which they are taken away; None: a day, the server's own limit.
+        UNIMPLEMENTED: the server was not started with --enable-experiments.
+        """
+        check_timeout(timeout)
+        request = to_serve(models, attentions=attentions)
+        call = serving = None
+        try:
+            call = self._serve(request, timeout=timeout)
+            for message in call:
+                variants = served_in(message, progress)
+                if variants is not None:
+                    serving = Serving(call, variants)
+                    return serving
+        except grpc.RpcError as error:
+            raise error_of_call(error, self._address.target, timeout) from error
+        except ValueError as error:  # gRPC's, of a channel that is closed
+            if call is not None:
+                raise
+            raise connection.closed() from error
+        finally:
+            if call is not None and serving is None:
+                call.cancel()
+        raise Error("INTERNAL", "", "the server ended without serving anything")
 
     def start_experiment(
         self,

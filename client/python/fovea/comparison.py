@@ -22,6 +22,8 @@ from fovea.v1 import comparison_pb2
 if TYPE_CHECKING:
     import pandas
 
+    from fovea.evaluation.report import Report
+
 
 @dataclasses.dataclass(frozen=True)
 class Variant:
@@ -152,10 +154,20 @@ class Comparison:
     threads: int
     device: str
     images: list[ComparedImage]
+    dataset: Report | None = (
+        None  # of a data set, where one was given to Client.compare
+    )
 
     def to_dict(self) -> dict[str, Any]:
-        """As POST /v1/compare answers it: the proto's names; what is absent is left out."""
-        found: dict[str, Any] = _without_none(dataclasses.asdict(self))
+        """As POST /v1/compare answers it: the proto's names; what is absent is left out.
+
+        "dataset", where there is one, is as `fovea evaluate --json` prints it.
+        """
+        found: dict[str, Any] = without_none(
+            dataclasses.asdict(dataclasses.replace(self, dataset=None))
+        )
+        if self.dataset is not None:
+            found["dataset"] = self.dataset.to_dict()
         for variant, plain in zip(self.variants, found["variants"], strict=True):
             if variant.agreement is not None:
                 plain[_AGREEMENTS[type(variant.agreement)]] = plain.pop("agreement")
@@ -166,7 +178,7 @@ class Comparison:
 
     @staticmethod
     def from_json(text: str) -> Comparison:
-        """What to_json wrote, or a server answered. ValueError: it is something else."""
+        """What to_json wrote, or a server answered, without a data set. ValueError: it is something else."""
         try:
             plain = json.loads(text)
             if not isinstance(plain, dict):
@@ -181,17 +193,21 @@ class Comparison:
     def to_frame(self) -> pandas.DataFrame:
         """A row for each variant; numbers in nested fields are columns named FIELD_PART, such as compute_ms_median.
 
-        What a variant does not have is missing (NaN). `attrs` has what all variants share. ImportError: pandas is missing.
+        What a variant does not have is missing (NaN). Figures of a data set are columns such as dataset_top-1,
+        dataset_top-1_lower and dataset_top-1_difference. `attrs` has what all variants share. ImportError: pandas is missing.
         """
         import pandas
 
         whole = self.to_dict()
-        rows = [_flat(variant) for variant in whole.pop("variants")]
+        rows = [flat(variant) for variant in whole.pop("variants")]
+        if whole.pop("dataset", None) is not None:
+            for row, figures in zip(rows, self.dataset.rows(), strict=True):
+                row |= {f"dataset_{name}": value for name, value in figures.items()}
         for row in rows:
             del row["answers"]  # a list for each image
         frame = pandas.DataFrame(rows)
         del whole["images"]
-        frame.attrs.update(_flat(whole))
+        frame.attrs.update(flat(whole))
         return frame
 
     def __str__(self) -> str:
@@ -231,10 +247,10 @@ def _variant_of(message: Any) -> ComparedVariant:
         weights_of_attention=message.weights_of_attention,
         untrained=message.untrained,
         compute=_time_of(message.compute),
-        postprocess_ms=_quartiles_of(message.postprocess_ms),
-        decode_ms=_quartiles_of(message.decode_ms),
-        preprocess_ms=_quartiles_of(message.preprocess_ms),
-        attention_ms=_quartiles_of(message.attention_ms),
+        postprocess_ms=quartiles_of(message.postprocess_ms),
+        decode_ms=quartiles_of(message.decode_ms),
+        preprocess_ms=quartiles_of(message.preprocess_ms),
+        attention_ms=quartiles_of(message.attention_ms),
         images_per_second=message.images_per_second,
         peak_bytes=message.peak_bytes,
         weight_bytes=message.weight_bytes,
@@ -254,18 +270,18 @@ def _time_of(message: Any) -> ComparedTime:
     names = comparison_pb2.Verdict
     verdict = names.Name(message.verdict) if message.verdict in names.values() else ""
     return ComparedTime(
-        ms=_quartiles_of(message.ms),
-        ratio=_estimate_of(message, "ratio"),
-        difference_ms=_estimate_of(message, "difference_ms"),
+        ms=quartiles_of(message.ms),
+        ratio=estimate_of(message, "ratio"),
+        difference_ms=estimate_of(message, "difference_ms"),
         verdict="" if verdict == "VERDICT_UNSPECIFIED" else verdict,
     )
 
 
-def _quartiles_of(message: Any) -> Quartiles:
+def quartiles_of(message: Any) -> Quartiles:
     return Quartiles(message.lower, message.median, message.upper)
 
 
-def _estimate_of(message: Any, name: str) -> Estimate | None:
+def estimate_of(message: Any, name: str) -> Estimate | None:
     if not message.HasField(name):
         return None
     found = getattr(message, name)
@@ -303,23 +319,23 @@ def _optional(message: Any, name: str) -> Any:
     return getattr(message, name) if message.HasField(name) else None
 
 
-def _without_none(value: Any) -> Any:
+def without_none(value: Any) -> Any:
     if isinstance(value, dict):
         return {
-            name: _without_none(one)
+            name: without_none(one)
             for name, one in value.items()
             if one is not None and (name, one) != ("verdict", "")
         }
     if isinstance(value, list):
-        return [_without_none(one) for one in value]
+        return [without_none(one) for one in value]
     return value
 
 
-def _flat(fields: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
+def flat(fields: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
     for name, value in fields.items():
         if isinstance(value, dict):
-            flat |= _flat(value, f"{prefix}{name}_")
+            found |= flat(value, f"{prefix}{name}_")
         else:
-            flat[prefix + name] = value
-    return flat
+            found[prefix + name] = value
+    return found

@@ -36,23 +36,13 @@ def to_compare(
     id: str = "",
 ) -> Any:
     """The request's message. ValueError: numbers that mean nothing, or a Variant whose attention is named twice."""
-    if max_seconds is not None and not 0 < max_seconds < 1e9:
-        raise ValueError(f"max_seconds is {max_seconds}: it must be above zero")
     return comparison_pb2.CompareRequest(
-        variants=[
-            comparison_pb2.Variant(
-                model_name=one.model,
-                model_version=one.version,
-                attention=one.attention,
-            )
-            for one in _variants(models, attentions)
-        ],
+        variants=messages_of(models, attentions),
         images=files_of(pictures),
         id=id,
         rounds=rounds,
         max_rounds=max_rounds,
-        # 0 would be a minute.
-        max_time_us=0 if max_seconds is None else max(1, int(max_seconds * 1e6)),
+        max_time_us=microseconds(max_seconds),
         batch_size=batch_size,
         threads=threads,
     )
@@ -67,17 +57,51 @@ def comparison_in(
         return comparison_of(message.comparison)
     if kind != "progress":
         raise Error("INTERNAL", "", "the server's message tells nothing")
-    if progress is not None:
-        told = message.progress
-        phases = comparison_pb2.ComparisonProgress.Phase
-        name = phases.Name(told.phase) if told.phase in phases.values() else ""
-        progress(Progress(name, told.done, told.total))
+    tell(message.progress, progress)
     return None
 
 
-def _variants(
+def tell(told: Any, progress: Callable[[Progress], object] | None) -> None:
+    """told: the proto's ComparisonProgress."""
+    if progress is not None:
+        # Of a server that is newer than this client the phase may be one without a name.
+        phases = comparison_pb2.ComparisonProgress.Phase
+        name = phases.Name(told.phase) if told.phase in phases.values() else ""
+        progress(Progress(name, told.done, told.total))
+
+
+def microseconds(seconds: float | None) -> int:
+    """As requests have a time: 0 is the server's own. ValueError: it is not above zero."""
+    if seconds is None:
+        return 0
+    if not 0 < seconds < 1e9:
+        raise ValueError(f"max_seconds is {seconds}: it must be above zero")
+    return max(1, int(seconds * 1e6))
+
+
+def to_serve(
+    models: str | Variant | Iterable[str | Variant], *, attentions: Iterable[str] = ()
+) -> Any:
+    """The request's message. ValueError: a Variant whose attention is named twice."""
+    return comparison_pb2.ServeRequest(variants=messages_of(models, attentions))
+
+
+def messages_of(
+    models: str | Variant | Iterable[str | Variant], attentions: Iterable[str]
+) -> list[Any]:
+    """The variants' messages. ValueError: an attention is named twice."""
+    return [
+        comparison_pb2.Variant(
+            model_name=one.model, model_version=one.version, attention=one.attention
+        )
+        for one in variants_of(models, attentions)
+    ]
+
+
+def variants_of(
     models: str | Variant | Iterable[str | Variant], attentions: Iterable[str]
 ) -> list[Variant]:
+    """Each attention over each model; without any, the models. ValueError: an attention that is named twice."""
     if isinstance(attentions, str):
         raise TypeError("attentions is a text: give a list of texts")
     texts = list(attentions)

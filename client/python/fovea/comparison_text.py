@@ -6,6 +6,7 @@ The HTML has no script and no colours of its own but for the bars: texts and lin
 from __future__ import annotations
 
 import dataclasses
+import math
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -88,8 +89,14 @@ def _rows(comparison: Comparison) -> list[list[_Cell]]:
     head = ["model"] if several else []
     head += ["attention", "compute ms", "to the baseline", "verdict", "attention ms"]
     head += ["images/s", "peak MiB", "G multiply-adds", "agreement"]
-    rows = [[_Cell(text) for text in head]]
-    for one in variants:
+    figures = comparison.dataset.rows() if comparison.dataset is not None else []
+    shown = [
+        name
+        for name in (figures or [{}])[0]
+        if f"{name}_difference_lower" in figures[0]
+    ]
+    rows = [[_Cell(text) for text in [*head, *shown]]]
+    for place, one in enumerate(variants):
         time = one.compute.ms.median
         row = [_Cell(one.model_name)] if several else []
         row += [
@@ -109,11 +116,24 @@ def _rows(comparison: Comparison) -> list[list[_Cell]]:
             ),
             _Cell(f"{one.multiply_adds / 1e9:.3f}"),
             _Cell(_agreement(one)),
+            *(_figure(figures[place], name) for name in shown),
         ]
         rows.append(row)
     if variants:
-        rows.append(_control(comparison.control, several))
+        control = _control(comparison.control, several)
+        rows.append(control + [_Cell("")] * len(shown))
     return rows
+
+
+def _figure(of: dict[str, float | None], name: str) -> _Cell:
+    """On the data set; the spread is of the figure, and of its difference to the first one's."""
+    value, lower, upper = of[name], of[f"{name}_lower"], of[f"{name}_upper"]
+    text = "" if value is None or math.isnan(value) else f"{value:.4f}"
+    spread = "" if lower is None else f"({lower:.4f} to {upper:.4f})"
+    least, most = of[f"{name}_difference_lower"], of[f"{name}_difference_upper"]
+    if least is not None:
+        spread += f", {of[f'{name}_difference']:+.4f} ({least:+.4f} to {most:+.4f})"
+    return _Cell(text, spread)
 
 
 def _control(control: ComparedTime, several: bool) -> list[_Cell]:
@@ -141,6 +161,12 @@ def _notes(comparison: Comparison) -> list[str]:
                 f"{one.model_name} with {one.attention}: same weights, not fine-tuned "
                 f"(the model's own attention is {one.weights_of_attention})."
             )
+    if comparison.dataset is not None:
+        data = comparison.dataset
+        notes.append(
+            f"On {data.dataset}, {data.pictures} pictures: figures with a 95% interval, then the difference to the first "
+            "one's on the same pictures."
+        )
     untrained = dict.fromkeys(
         one.model_name for one in comparison.variants if one.untrained
     )

@@ -38,7 +38,9 @@ SEGMENT = Method("/fovea.v1.VisionService/Segment", vision_pb2.SegmentResponse)
 STREAM_IMAGES = Method(
     "/fovea.v1.VisionService/StreamImages", vision_pb2.StreamImagesResponse
 )
+SERVE = Method("/fovea.v1.ComparisonService/Serve", comparison_pb2.ServeResponse)
 COMPARE = Method("/fovea.v1.ComparisonService/Compare", comparison_pb2.CompareResponse)
+SWEEP = Method("/fovea.v1.ComparisonService/Sweep", comparison_pb2.SweepResponse)
 _EXPERIMENTS = "/fovea.v1.ExperimentService"
 START_EXPERIMENT = Method(f"{_EXPERIMENTS}/StartExperiment", experiment_pb2.Experiment)
 GET_EXPERIMENT = Method(f"{_EXPERIMENTS}/GetExperiment", experiment_pb2.Experiment)

@@ -1,13 +1,18 @@
 #include "server/transport/grpc/comparison_service.h"
 
+#include <algorithm>
 #include <memory>
+#include <optional>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "base/limits.h"
 #include "base/out_of_memory.h"
 #include "base/status.h"
 #include "server/core/comparison.h"
 #include "server/core/request_memory.h"
+#include "server/core/sweep.h"
 #include "server/core/variant_serving.h"
 #include "server/transport/grpc/control_message.h"
 #include "server/transport/grpc/grpc_caller.h"
@@ -17,54 +22,92 @@
 #include "server/transport/grpc/update_stream.h"
 #include "server/transport/messages/comparison_messages.h"
 #include "server/transport/messages/explanation_messages.h"
+#include "server/transport/messages/sweep_messages.h"
 
 namespace fovea {
 namespace {
 
 // The request's images count until the experiment is over.
 template <typename Message>
-absl::Status Receive(const GrpcContext& context, const grpc::ByteBuffer& buffer,
-                     RequestMemory& memory, Message* message) {
-  FOVEA_ASSIGN_OR_RETURN(const ReceivedBytes bytes,
-                         ReceiveMessage(buffer, context.max_message_bytes, &memory));
+absl::Status Receive(int64_t max_bytes, const grpc::ByteBuffer& buffer, RequestMemory& memory,
+                     Message* message) {
+  FOVEA_ASSIGN_OR_RETURN(const ReceivedBytes bytes, ReceiveMessage(buffer, max_bytes, &memory));
   FOVEA_RETURN_IF_ERROR(memory.Take(static_cast<int64_t>(buffer.Length())));
   return ParsePieces(bytes.pieces, message) ? absl::OkStatus() : MalformedMessage();
+}
+
+// A call that tells how it goes on: admits it, has `read` make of its message what `start` starts
+// with what it counts in and the stream that answers. `method`: its row. `max_bytes`: of the
+// message, where that is less than of any.
+template <typename Wire, typename Read, typename Start>
+grpc::ServerWriteReactor<grpc::ByteBuffer>* Begin(GrpcContext& context, const ApiMethod& method,
+                                                  grpc::CallbackServerContext* call,
+                                                  const grpc::ByteBuffer* message, Read read,
+                                                  Start start,
+                                                  int64_t max_bytes = limits::kMaxMessageBytes) {
+  using Refused = RefusedStream<grpc::ServerWriteReactor<grpc::ByteBuffer>>;
+  Caller caller = CallerOf(context, method, *call);
+  auto memory = std::make_shared<RequestMemory>(context.api.memory());
+  absl::Status status = caller.Admit(context.api.clock().Now());
+  std::optional<typename std::invoke_result_t<Read, Wire&>::value_type> request;
+  if (status.ok()) {
+    status = OrOutOfMemory([&]() -> absl::Status {
+      Wire wire;
+      FOVEA_RETURN_IF_ERROR(
+          Receive(std::min(max_bytes, context.max_message_bytes), *message, *memory, &wire));
+      FOVEA_ASSIGN_OR_RETURN(request, read(wire));
+      return absl::OkStatus();
+    });
+  }
+  ReleaseMessage(message);
+  if (!status.ok()) return new Refused(EndCall(status, *call));
+  const auto stream = UpdateStream::Make(std::move(caller), memory, call);
+  start(*std::move(request), *memory, stream);
+  return stream.get();
+}
+
+// Tells `stream` of the progress, in messages of its call.
+template <typename Response>
+ComparisonRunner::Progress TellProgress(const std::shared_ptr<UpdateStream>& stream) {
+  return [stream](const ComparisonProgress& progress) {
+    Response response;
+    FillProgress(progress, response.mutable_progress());
+    stream->Tell(WriteControlMessage(response));
+  };
 }
 
 }  // namespace
 
 grpc::ServerWriteReactor<grpc::ByteBuffer>* ComparisonService::Compare(
     grpc::CallbackServerContext* call, const grpc::ByteBuffer* message) {
-  using Refused = RefusedStream<grpc::ServerWriteReactor<grpc::ByteBuffer>>;
-  Caller caller = CallerOf(context_, Method("Compare"), *call);
-  auto memory = std::make_shared<RequestMemory>(context_.api.memory());
-  absl::Status status = caller.Admit(context_.api.clock().Now());
-  CompareRequest request;
-  if (status.ok()) {
-    status = OrOutOfMemory([&]() -> absl::Status {
-      v1::CompareRequest wire;
-      FOVEA_RETURN_IF_ERROR(Receive(context_, *message, *memory, &wire));
-      FOVEA_ASSIGN_OR_RETURN(request, ReadCompareRequest(wire));
-      return absl::OkStatus();
-    });
-  }
-  ReleaseMessage(message);
-  if (!status.ok()) return new Refused(EndCall(status, *call));
-  const auto stream = UpdateStream::Make(std::move(caller), std::move(memory), call);
-  context_.api.Compare(
-      std::move(request), stream->cancellation(),
-      [stream](const ComparisonProgress& progress) {
-        v1::CompareResponse response;
-        FillProgress(progress, response.mutable_progress());
-        stream->Tell(WriteControlMessage(response));
-      },
-      [stream](absl::StatusOr<Comparison> comparison) {
-        if (!comparison.ok()) return stream->End(comparison.status());
-        v1::CompareResponse response;
-        FillComparison(*comparison, response.mutable_comparison());
-        stream->End(WriteControlMessage(response));
+  return Begin<v1::CompareRequest>(
+      context_, Method("Compare"), call, message, ReadCompareRequest,
+      [&](CompareRequest request, RequestMemory&, const std::shared_ptr<UpdateStream>& stream) {
+        context_.api.Compare(std::move(request), stream->cancellation(),
+                             TellProgress<v1::CompareResponse>(stream),
+                             [stream](absl::StatusOr<Comparison> comparison) {
+                               if (!comparison.ok()) return stream->End(comparison.status());
+                               v1::CompareResponse response;
+                               FillComparison(*comparison, response.mutable_comparison());
+                               stream->End(WriteControlMessage(response));
+                             });
       });
-  return stream.get();
+}
+
+grpc::ServerWriteReactor<grpc::ByteBuffer>* ComparisonService::Sweep(
+    grpc::CallbackServerContext* call, const grpc::ByteBuffer* message) {
+  return Begin<v1::SweepRequest>(
+      context_, Method("Sweep"), call, message, ReadSweepRequest,
+      [&](SweepRequest request, RequestMemory&, const std::shared_ptr<UpdateStream>& stream) {
+        context_.api.Sweep(std::move(request), stream->cancellation(),
+                           TellProgress<v1::SweepResponse>(stream),
+                           [stream](absl::StatusOr<fovea::Sweep> sweep) {
+                             if (!sweep.ok()) return stream->End(sweep.status());
+                             v1::SweepResponse response;
+                             FillSweep(*sweep, response.mutable_sweep());
+                             stream->End(WriteControlMessage(response));
+                           });
+      });
 }
 
 grpc::ServerUnaryReactor* ComparisonService::Explain(grpc::CallbackServerContext* call,
@@ -75,7 +118,7 @@ grpc::ServerUnaryReactor* ComparisonService::Explain(grpc::CallbackServerContext
   const absl::Status readable = OrOutOfMemory([&]() -> absl::Status {
     FOVEA_RETURN_IF_ERROR(reactor->Admit());
     v1::ExplainRequest wire;
-    FOVEA_RETURN_IF_ERROR(Receive(context_, *message, *reactor->memory(), &wire));
+    FOVEA_RETURN_IF_ERROR(Receive(context_.max_message_bytes, *message, *reactor->memory(), &wire));
     FOVEA_ASSIGN_OR_RETURN(request, ReadExplainRequest(wire));
     return absl::OkStatus();
   });
@@ -94,37 +137,21 @@ grpc::ServerUnaryReactor* ComparisonService::Explain(grpc::CallbackServerContext
 
 grpc::ServerWriteReactor<grpc::ByteBuffer>* ComparisonService::Serve(
     grpc::CallbackServerContext* call, const grpc::ByteBuffer* message) {
-  using Refused = RefusedStream<grpc::ServerWriteReactor<grpc::ByteBuffer>>;
-  Caller caller = CallerOf(context_, Method("Serve"), *call);
-  auto memory = std::make_shared<RequestMemory>(context_.api.memory());
-  absl::Status status = caller.Admit(context_.api.clock().Now());
-  ServeRequest request;
-  if (status.ok()) {
-    status = OrOutOfMemory([&]() -> absl::Status {
-      v1::ServeRequest wire;
-      FOVEA_RETURN_IF_ERROR(Receive(context_, *message, *memory, &wire));
-      FOVEA_ASSIGN_OR_RETURN(request, ReadServeRequest(wire));
-      return absl::OkStatus();
-    });
-  }
-  ReleaseMessage(message);
-  if (!status.ok()) return new Refused(EndCall(status, *call));
-  memory->Release();  // what is left of it is bounded by the number of calls
-  const auto stream = UpdateStream::Make(std::move(caller), std::move(memory), call);
-  context_.api.Serve(
-      std::move(request), stream->cancellation(),
-      [stream](const ComparisonProgress& progress) {
-        v1::ServeResponse response;
-        FillProgress(progress, response.mutable_progress());
-        stream->Tell(WriteControlMessage(response));
+  return Begin<v1::ServeRequest>(
+      context_, Method("Serve"), call, message, ReadServeRequest,
+      [&](ServeRequest request, RequestMemory& memory,
+          const std::shared_ptr<UpdateStream>& stream) {
+        memory.Release();  // what is left of it is bounded by the number of calls
+        context_.api.Serve(
+            std::move(request), stream->cancellation(), TellProgress<v1::ServeResponse>(stream),
+            [stream](const std::vector<ServedVariant>& variants) {
+              v1::ServeResponse response;
+              FillServed(variants, response.mutable_served());
+              stream->Tell(WriteControlMessage(response));
+            },
+            [stream](const absl::Status& why) { stream->End(why); });
       },
-      [stream](const std::vector<ServedVariant>& variants) {
-        v1::ServeResponse response;
-        FillServed(variants, response.mutable_served());
-        stream->Tell(WriteControlMessage(response));
-      },
-      [stream](const absl::Status& why) { stream->End(why); });
-  return stream.get();
+      limits::kMaxServeMessageBytes);
 }
 
 }  // namespace fovea

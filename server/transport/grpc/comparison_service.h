@@ -12,8 +12,9 @@ namespace fovea {
 
 // Raw, as OipService is.
 using RawComparisonService = v1::ComparisonService::WithRawCallbackMethod_Compare<
-    v1::ComparisonService::WithRawCallbackMethod_Explain<
-        v1::ComparisonService::WithRawCallbackMethod_Serve<v1::ComparisonService::Service>>>;
+    v1::ComparisonService::WithRawCallbackMethod_Sweep<
+        v1::ComparisonService::WithRawCallbackMethod_Explain<
+            v1::ComparisonService::WithRawCallbackMethod_Serve<v1::ComparisonService::Service>>>>;
 
 class ComparisonService final : public RawComparisonService {
  public:
@@ -21,6 +22,8 @@ class ComparisonService final : public RawComparisonService {
 
   grpc::ServerWriteReactor<grpc::ByteBuffer>* Compare(grpc::CallbackServerContext* call,
                                                       const grpc::ByteBuffer* message) override;
+  grpc::ServerWriteReactor<grpc::ByteBuffer>* Sweep(grpc::CallbackServerContext* call,
+                                                    const grpc::ByteBuffer* message) override;
   grpc::ServerUnaryReactor* Explain(grpc::CallbackServerContext* call,
                                     const grpc::ByteBuffer* message,
                                     grpc::ByteBuffer* answer) override;

@@ -89,11 +89,14 @@ constexpr Option kOptions[] = {
     {"timeout_us", "microseconds in which the answer is of use; 0: no such limit"},
     {"attention", "run over the models' weights in place of their own"},
     {"variant", "a model, and behind a colon what is run in place of its attention"},
-    {"rounds", "before the first look at the verdicts; 0: 20"},
+    {"rounds", "of a comparison those before the first look at the verdicts; 0: 20"},
     {"max_rounds", "at most, while a verdict is missing; 0: ten times the rounds"},
-    {"max_time_us", "microseconds after which no round begins, once those asked for are done"},
-    {"batch_size", "images in a batch: the round's, so many times; 0: one"},
+    {"max_time_us",
+     "microseconds after which no round begins; of a comparison, once those asked for are done"},
+    {"batch_size", "images in a batch: one, so many times; 0: one"},
     {"threads", "of the server's for models; 0: all"},
+    {"over", "the axis, in small letters too"},
+    {"values", "on the axis, joined by commas or repeated"},
     {"method", "what is wanted; repeated"},
     {"layer", "of MAPS: these alone, counted from 0; none: all"},
     {"head", "of MAPS: these, counted from 0; none: the mean over all"},
@@ -103,6 +106,20 @@ constexpr Option kOptions[] = {
     {"target_class", "whose share is followed; absent: the most probable one"},
     {"picture_form", "whether maps are drawn over the image"},
 };
+
+// Lines: progress, and last `name`.
+OpenApiJson LinesContent(const std::string& name, const Descriptor& outcome,
+                         OpenApiSchemas& schemas) {
+  const OpenApiJson line = {
+      {"type", "object"},
+      {"description", "a line: progress, and last the " + name + " or an error"},
+      {"oneOf",
+       {{{"required", {"progress"}},
+         {"properties", {{"progress", schemas.Ref(*v1::ComparisonProgress::descriptor())}}}},
+        {{"required", {name}}, {"properties", {{name, schemas.Ref(outcome)}}}},
+        {{"required", {"error", "code", "reason"}}}}}};
+  return {{"application/x-ndjson", {{"schema", line}}}};
+}
 
 // `take(name, description, schema)` for each option of a request: its fields but images and
 // messages, as SetField takes them, and what else there is: the time for a vision request, the
@@ -129,7 +146,8 @@ void ForEachOption(const Descriptor& message, Take take) {
     OpenApiJson schema = name == "id" ? Id() : OfScalar(field);
     give(name, field.is_repeated() ? Array(std::move(schema)) : std::move(schema));
   }
-  if (&message == v1::CompareRequest::descriptor() || &message == v1::ServeRequest::descriptor()) {
+  if (&message == v1::CompareRequest::descriptor() || &message == v1::SweepRequest::descriptor() ||
+      &message == v1::ServeRequest::descriptor()) {
     give("model", Array(Text()));
     give("attention", Array(Text()));
     give("variant", Array(Text()));
@@ -427,16 +445,11 @@ template OpenApiJson VisionContent<v1::SegmentResponse>(OpenApiSchemas& schemas)
 template OpenApiJson VisionContent<v1::Explanation>(OpenApiSchemas& schemas);
 
 OpenApiJson CompareContent(OpenApiSchemas& schemas) {
-  const OpenApiJson line = {
-      {"type", "object"},
-      {"description", "a line: progress, and last the comparison or an error"},
-      {"oneOf",
-       {{{"required", {"progress"}},
-         {"properties", {{"progress", schemas.Ref(*v1::ComparisonProgress::descriptor())}}}},
-        {{"required", {"comparison"}},
-         {"properties", {{"comparison", schemas.Ref(*v1::Comparison::descriptor())}}}},
-        {{"required", {"error", "code", "reason"}}}}}};
-  return {{"application/x-ndjson", {{"schema", line}}}};
+  return LinesContent("comparison", *v1::Comparison::descriptor(), schemas);
+}
+
+OpenApiJson SweepContent(OpenApiSchemas& schemas) {
+  return LinesContent("sweep", *v1::Sweep::descriptor(), schemas);
 }
 
 OpenApiJson ServeContent(OpenApiSchemas& schemas) {
@@ -463,33 +476,45 @@ OpenApiJson TensorsBody(OpenApiSchemas& schemas) {
   return body;
 }
 
+namespace {
+
+// `least`: images.
 template <typename Message>
-OpenApiJson ImagesBody(OpenApiSchemas&) {
+OpenApiJson FormBody(int least) {
   OpenApiJson properties = {{"image", Array(Bytes())}};
-  properties["image"]["minItems"] = 1;
+  properties["image"]["minItems"] = least;
   ForEachOption(*Message::descriptor(),
                 [&](std::string_view name, std::string_view, OpenApiJson schema) {
                   properties[std::string(name)] = std::move(schema);
                 });
   OpenApiJson content = {
       {"multipart/form-data",
-       {{"schema",
-         {{"type", "object"}, {"required", {"image"}}, {"properties", std::move(properties)}}}}}};
+       {{"schema", {{"type", "object"}, {"properties", std::move(properties)}}}}}};
+  if (least > 0) content["multipart/form-data"]["schema"]["required"] = {"image"};
   for (const char* const type :
        {"image/jpeg", "image/png", "image/webp", "application/octet-stream"}) {
     content[type] = {{"schema", Bytes()}};
   }
-  return {{"required", true},
+  return {{"required", least > 0},
           {"description",
            "one image as it is, or several in a form, whose further parts are "
            "options as the query has them"},
           {"content", std::move(content)}};
+}
+
+}  // namespace
+
+template <typename Message>
+OpenApiJson ImagesBody(OpenApiSchemas&) {
+  return FormBody<Message>(1);
 }
 template OpenApiJson ImagesBody<v1::ClassifyRequest>(OpenApiSchemas& schemas);
 template OpenApiJson ImagesBody<v1::DetectRequest>(OpenApiSchemas& schemas);
 template OpenApiJson ImagesBody<v1::SegmentRequest>(OpenApiSchemas& schemas);
 template OpenApiJson ImagesBody<v1::CompareRequest>(OpenApiSchemas& schemas);
 template OpenApiJson ImagesBody<v1::ExplainRequest>(OpenApiSchemas& schemas);
+
+OpenApiJson SweepBody(OpenApiSchemas&) { return FormBody<v1::SweepRequest>(0); }
 
 OpenApiJson IndexBody(OpenApiSchemas&) {
   return JsonBody(
@@ -550,6 +575,12 @@ template OpenApiJson VisionParameters<v1::SegmentRequest>(OpenApiSchemas& schema
 OpenApiJson CompareParameters(OpenApiSchemas&) {
   OpenApiJson parameters = {ContentEncoding()};
   AddOptions(*v1::CompareRequest::descriptor(), &parameters);
+  return parameters;
+}
+
+OpenApiJson SweepParameters(OpenApiSchemas&) {
+  OpenApiJson parameters = {ContentEncoding()};
+  AddOptions(*v1::SweepRequest::descriptor(), &parameters);
   return parameters;
 }
 

@@ -51,6 +51,7 @@ OpenApiJson ReadyContent(OpenApiSchemas& schemas);
 OpenApiJson ModelReadyContent(OpenApiSchemas& schemas);
 OpenApiJson ModelNamesContent(OpenApiSchemas& schemas);
 OpenApiJson CompareContent(OpenApiSchemas& schemas);
+OpenApiJson SweepContent(OpenApiSchemas& schemas);
 OpenApiJson ServeContent(OpenApiSchemas& schemas);
 OpenApiJson TensorsContent(OpenApiSchemas& schemas);  // of an inference's answer
 OpenApiJson AnyObjectContent(OpenApiSchemas& schemas);
@@ -65,6 +66,7 @@ OpenApiJson ErrorContent(OpenApiSchemas& schemas);
 OpenApiJson TensorsBody(OpenApiSchemas& schemas);
 template <typename Message>
 OpenApiJson ImagesBody(OpenApiSchemas& schemas);  // and options
+OpenApiJson SweepBody(OpenApiSchemas& schemas);   // likewise; without an image, too
 OpenApiJson IndexBody(OpenApiSchemas& schemas);
 OpenApiJson LoadBody(OpenApiSchemas& schemas);
 OpenApiJson RegionBody(OpenApiSchemas& schemas);
@@ -81,6 +83,7 @@ OpenApiJson TensorsParameters(OpenApiSchemas& schemas);
 template <typename Message>
 OpenApiJson VisionParameters(OpenApiSchemas& schemas);
 OpenApiJson CompareParameters(OpenApiSchemas& schemas);
+OpenApiJson SweepParameters(OpenApiSchemas& schemas);
 OpenApiJson ServeParameters(OpenApiSchemas& schemas);
 OpenApiJson ExplainParameters(OpenApiSchemas& schemas);
 

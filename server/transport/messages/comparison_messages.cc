@@ -8,9 +8,12 @@
 #include "base/limits.h"
 #include "base/status.h"
 #include "server/core/request.h"
+#include "server/transport/messages/checked_fields.h"
 
 namespace fovea {
 namespace {
+
+constexpr char kBadRequest[] = "compare.bad_request";
 
 v1::Verdict ToMessage(Verdict verdict) {
   switch (verdict) {
@@ -46,18 +49,6 @@ v1::ComparisonProgress::Phase ToMessage(ComparisonProgress::Phase phase) {
       return v1::ComparisonProgress::ANALYSING;
   }
   return v1::ComparisonProgress::PHASE_UNSPECIFIED;
-}
-
-void Fill(const Quartiles& quartiles, v1::Quartiles* message) {
-  message->set_lower(quartiles.lower);
-  message->set_median(quartiles.median);
-  message->set_upper(quartiles.upper);
-}
-
-void Fill(const Estimate& estimate, v1::Estimate* message) {
-  message->set_value(estimate.value);
-  message->set_lower(estimate.lower);
-  message->set_upper(estimate.upper);
 }
 
 void Fill(const ComparedTime& time, v1::ComparedTime* message) {
@@ -122,22 +113,30 @@ void Fill(const ComparedVariant& variant, v1::ComparedVariant* message) {
   if (variant.feature_cosine) message->set_feature_cosine(*variant.feature_cosine);
 }
 
-absl::Status CheckLength(std::string_view what, size_t bytes, size_t most) {
-  if (bytes <= most) return absl::OkStatus();
-  return InvalidArgument("compare.bad_request", std::string(what) + " is too long");
+}  // namespace
+
+void Fill(const Quartiles& quartiles, v1::Quartiles* message) {
+  message->set_lower(quartiles.lower);
+  message->set_median(quartiles.median);
+  message->set_upper(quartiles.upper);
 }
 
-// Texts are taken out of it.
-absl::StatusOr<std::vector<Variant>> ReadVariants(
-    google::protobuf::RepeatedPtrField<v1::Variant>* messages) {
+void Fill(const Estimate& estimate, v1::Estimate* message) {
+  message->set_value(estimate.value);
+  message->set_lower(estimate.lower);
+  message->set_upper(estimate.upper);
+}
+
+absl::StatusOr<std::vector<Variant>> TakeVariants(
+    google::protobuf::RepeatedPtrField<v1::Variant>* message, std::string_view reason) {
   std::vector<Variant> variants;
-  for (v1::Variant& variant : *messages) {
-    FOVEA_RETURN_IF_ERROR(CheckLength("the name of a model", variant.model_name().size(),
+  for (v1::Variant& variant : *message) {
+    FOVEA_RETURN_IF_ERROR(CheckLength(reason, "the name of a model", variant.model_name().size(),
                                       limits::kMaxModelNameBytes));
-    FOVEA_RETURN_IF_ERROR(CheckLength("the version of a model", variant.model_version().size(),
-                                      limits::kMaxModelNameBytes));
-    FOVEA_RETURN_IF_ERROR(
-        CheckLength("an attention", variant.attention().size(), limits::kMaxAttentionBytes));
+    FOVEA_RETURN_IF_ERROR(CheckLength(reason, "the version of a model",
+                                      variant.model_version().size(), limits::kMaxModelNameBytes));
+    FOVEA_RETURN_IF_ERROR(CheckLength(reason, "an attention", variant.attention().size(),
+                                      limits::kMaxAttentionBytes));
     variants.push_back({.model_name = std::move(*variant.mutable_model_name()),
                         .model_version = std::move(*variant.mutable_model_version()),
                         .attention = std::move(*variant.mutable_attention())});
@@ -145,36 +144,29 @@ absl::StatusOr<std::vector<Variant>> ReadVariants(
   return variants;
 }
 
-// 0 stands for `usual`.
-absl::StatusOr<int> Number(std::string_view what, int32_t value, int usual) {
-  if (value < 0) {
-    return InvalidArgument("compare.bad_request", std::string(what) + " is below zero");
-  }
-  return value == 0 ? usual : value;
-}
-
-}  // namespace
-
 absl::StatusOr<CompareRequest> ReadCompareRequest(v1::CompareRequest& message) {
   CompareRequest request;
-  FOVEA_RETURN_IF_ERROR(CheckLength("the id", message.id().size(), limits::kMaxRequestIdBytes));
-  FOVEA_ASSIGN_OR_RETURN(request.variants, ReadVariants(message.mutable_variants()));
+  FOVEA_RETURN_IF_ERROR(
+      CheckLength(kBadRequest, "the id", message.id().size(), limits::kMaxRequestIdBytes));
+  FOVEA_ASSIGN_OR_RETURN(request.variants, TakeVariants(message.mutable_variants(), kBadRequest));
   for (std::string& image : *message.mutable_images()) request.images.push_back(std::move(image));
   request.id = std::move(*message.mutable_id());
-  FOVEA_ASSIGN_OR_RETURN(request.rounds, Number("rounds", message.rounds(), request.rounds));
+  FOVEA_ASSIGN_OR_RETURN(request.rounds,
+                         NumberOr(kBadRequest, "rounds", message.rounds(), request.rounds));
   FOVEA_ASSIGN_OR_RETURN(request.max_rounds,
-                         Number("max_rounds", message.max_rounds(),
-                                std::min<int>(10 * request.rounds, limits::kMaxComparedRounds)));
-  FOVEA_ASSIGN_OR_RETURN(request.batch_size,
-                         Number("batch_size", message.batch_size(), request.batch_size));
-  FOVEA_ASSIGN_OR_RETURN(request.threads, Number("threads", message.threads(), 0));
+                         NumberOr(kBadRequest, "max_rounds", message.max_rounds(),
+                                  std::min<int>(10 * request.rounds, limits::kMaxComparedRounds)));
+  FOVEA_ASSIGN_OR_RETURN(request.batch_size, NumberOr(kBadRequest, "batch_size",
+                                                      message.batch_size(), request.batch_size));
+  FOVEA_ASSIGN_OR_RETURN(request.threads, NumberOr(kBadRequest, "threads", message.threads(), 0));
   if (message.max_time_us() != 0) request.max_time = ShortenedTimeout(message.max_time_us());
   return request;
 }
 
 absl::StatusOr<ServeRequest> ReadServeRequest(v1::ServeRequest& message) {
   ServeRequest request;
-  FOVEA_ASSIGN_OR_RETURN(request.variants, ReadVariants(message.mutable_variants()));
+  FOVEA_ASSIGN_OR_RETURN(request.variants,
+                         TakeVariants(message.mutable_variants(), "serve.bad_request"));
   return request;
 }
 

@@ -2,6 +2,7 @@
 // HTTP) has their bytes.
 #pragma once
 
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -16,6 +17,14 @@ namespace fovea {
 absl::StatusOr<CompareRequest> ReadCompareRequest(v1::CompareRequest& message);
 // INVALID_ARGUMENT: a name or an attention that is too long.
 absl::StatusOr<ServeRequest> ReadServeRequest(v1::ServeRequest& message);
+
+// The variants are taken out of `message`; those of a sweep, too. As above.
+absl::StatusOr<std::vector<Variant>> TakeVariants(
+    google::protobuf::RepeatedPtrField<v1::Variant>* message, std::string_view reason);
+
+// The parts of what is measured.
+void Fill(const Quartiles& quartiles, v1::Quartiles* message);
+void Fill(const Estimate& estimate, v1::Estimate* message);
 
 void FillProgress(const ComparisonProgress& progress, v1::ComparisonProgress* message);
 void FillComparison(const Comparison& comparison, v1::Comparison* message);

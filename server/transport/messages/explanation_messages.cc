@@ -7,16 +7,12 @@
 #include "absl/strings/str_cat.h"
 #include "base/limits.h"
 #include "base/status.h"
+#include "server/transport/messages/checked_fields.h"
 
 namespace fovea {
 namespace {
 
 constexpr char kBadRequest[] = "explain.bad_request";
-
-absl::Status CheckLength(std::string_view what, size_t bytes, size_t most) {
-  if (bytes <= most) return absl::OkStatus();
-  return InvalidArgument(kBadRequest, std::string(what) + " is too long");
-}
 
 absl::StatusOr<ExplainMethod> FromMessage(int method) {
   switch (method) {
@@ -89,13 +85,14 @@ void Fill(const MeasuredLayer& layer, v1::MeasuredLayer* message) {
 }  // namespace
 
 absl::StatusOr<ExplainRequest> ReadExplainRequest(v1::ExplainRequest& message) {
-  FOVEA_RETURN_IF_ERROR(CheckLength("the id", message.id().size(), limits::kMaxRequestIdBytes));
-  FOVEA_RETURN_IF_ERROR(CheckLength("the name of the model", message.model_name().size(),
-                                    limits::kMaxModelNameBytes));
-  FOVEA_RETURN_IF_ERROR(CheckLength("the version of the model", message.model_version().size(),
-                                    limits::kMaxModelNameBytes));
   FOVEA_RETURN_IF_ERROR(
-      CheckLength("the attention", message.attention().size(), limits::kMaxAttentionBytes));
+      CheckLength(kBadRequest, "the id", message.id().size(), limits::kMaxRequestIdBytes));
+  FOVEA_RETURN_IF_ERROR(CheckLength(kBadRequest, "the name of the model",
+                                    message.model_name().size(), limits::kMaxModelNameBytes));
+  FOVEA_RETURN_IF_ERROR(CheckLength(kBadRequest, "the version of the model",
+                                    message.model_version().size(), limits::kMaxModelNameBytes));
+  FOVEA_RETURN_IF_ERROR(CheckLength(kBadRequest, "the attention", message.attention().size(),
+                                    limits::kMaxAttentionBytes));
   if (message.has_x() != message.has_y()) {
     return InvalidArgument(kBadRequest, "a place is x and y, and one of them is missing");
   }

@@ -26,10 +26,9 @@ struct Fleet {
 };
 
 // What each of so many replicas does with its share of the requests. `model`: one instance, whose
-// per_batch, per_image and max_batch_size are those of a replica. Requests reach the replicas at
-// random, so each has arrivals of its own at an even share of the rate; a balancer that looks at
-// what each has to do does no worse. Requests have ten times the p99 that is asked for as their
-// deadline.
+// run times and max_batch_size are those of a replica. Requests reach the replicas at random, so
+// each has arrivals of its own at an even share of the rate; a balancer that looks at what each has
+// to do does no worse. Requests have ten times the p99 that is asked for as their deadline.
 Fleet SimulateFleet(const Demand& demand, const SimulatedModel& model, int replicas);
 
 // From the fewest replicas whose full batches could carry the rate at all to the first that meets

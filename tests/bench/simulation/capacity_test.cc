@@ -3,12 +3,15 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
 #include <vector>
+
+#include "tests/bench/simulation/batch_curve.h"
 
 namespace fovea::bench {
 namespace {
 
-constexpr SimulatedModel kModel{
+const SimulatedModel kModel{
     .per_batch = 4 * kMillisecond, .per_image = 2 * kMillisecond, .max_batch_size = 8};
 // Full batches of 20 ms: 400 images a second a replica.
 constexpr Demand kDemand{
@@ -45,6 +48,37 @@ TEST(Capacity, BurstsNeedMoreReplicas) {
   Demand bursty = kDemand;
   bursty.process = ArrivalProcess::kBursty;
   EXPECT_GT(FindReplicas(bursty, kModel, 100).size(), FindReplicas(kDemand, kModel, 100).size());
+}
+
+TEST(Capacity, ASweepsBatchesTakeAsLongAsMeasured) {
+  const auto curves = ReadBatchCurves(
+      "model,curve,over,value,failure,compute_ms\r\n"
+      "shapes,dense,batch,1,,2\r\n"
+      "shapes,dense,batch,5,,10\r\n"
+      "shapes,\"conv|a,b\",batch,1,,3\r\n"
+      "shapes,\"conv|a,b\",batch,2,\"too \"\"large\"\", it says\",\r\n");
+  ASSERT_TRUE(curves.ok()) << curves.status();
+  ASSERT_EQ(curves->size(), 2u);
+  const BatchCurve& dense = (*curves)[0];
+  EXPECT_EQ(dense.name, "shapes, dense");
+  EXPECT_EQ(dense.model.max_batch_size, 5);
+  EXPECT_EQ(dense.model.RunTime(1), 2 * kMillisecond);
+  EXPECT_EQ(dense.model.RunTime(3), 6 * kMillisecond);
+  EXPECT_EQ(dense.model.RunTime(5), 10 * kMillisecond);
+  EXPECT_EQ((*curves)[1].name, "shapes, conv|a,b");
+  EXPECT_EQ((*curves)[1].model.max_batch_size, 1);
+  // 500 images a second a replica at most.
+  EXPECT_EQ(FindReplicas(kDemand, dense.model, 100).front().replicas, 2);
+}
+
+TEST(Capacity, WhatIsNoSweepOverBatchesIsRefused) {
+  const std::string head = "model,curve,over,value,compute_ms\n";
+  for (const std::string& text :
+       {std::string(), std::string("model,value\n"), head, head + "a,b,k,1,2\n",
+        head + "a,b,batch,2,2\n", head + "a,b,batch,x,2\n", head + "a,b,batch,1,-2\n",
+        head + "a,b,batch,1\n", head + "a,b,batch,1,\n"}) {
+    EXPECT_FALSE(ReadBatchCurves(text).ok()) << text;
+  }
 }
 
 TEST(Capacity, AP99BelowARunIsMetByNoNumber) {

@@ -1,11 +1,14 @@
-// Replicas for a rate and a p99: plan_capacity RATE P99_MS PER_BATCH_MS PER_IMAGE_MS MAX_BATCH
-// [poisson|bursty|diurnal]. docs/operations/scaling.md says where the numbers come from. Exits with
-// 1 where no number of replicas does.
+// Replicas for a rate and a p99: plan_capacity RATE P99_MS SWEEP.csv [poisson|bursty|diurnal].
+// docs/operations/scaling.md says where the file comes from. Exits with 1 where no number of
+// replicas does.
 #include <charconv>
 #include <cstdio>
 #include <cstring>
+#include <fstream>
+#include <sstream>
 #include <string>
 
+#include "tests/bench/simulation/batch_curve.h"
 #include "tests/bench/simulation/capacity.h"
 
 namespace fovea::bench {
@@ -19,12 +22,31 @@ bool ParseNumber(const char* text, double* value) {
   return parsed.ec == std::errc() && parsed.ptr == end && *value > 0;
 }
 
+// Whether some number of replicas meets the demand.
+bool Plan(const Demand& demand, const BatchCurve& curve) {
+  const int largest = curve.model.max_batch_size;
+  const double full = static_cast<double>(curve.model.RunTime(largest)) / kMillisecond;
+  std::printf("%s: at most %.1f images/s a replica, in batches of %d\n", curve.name.c_str(),
+              1e3 * largest / full, largest);
+  std::printf("%8s %6s %10s %10s %10s %6s\n", "replicas", "load", "answered %", "p50 ms", "p99 ms",
+              "batch");
+  const std::vector<Fleet> fleets = FindReplicas(demand, curve.model, kMostReplicas);
+  for (const Fleet& fleet : fleets) {
+    std::printf("%8d %6.2f %10.2f %10.1f %10.1f %6.2f\n", fleet.replicas, fleet.load,
+                100 * fleet.answered, fleet.p50 * 1e-6, fleet.p99 * 1e-6, fleet.mean_batch);
+  }
+  const bool met =
+      !fleets.empty() && fleets.back().p99 <= demand.p99 && fleets.back().answered == 1;
+  if (!met) std::printf("no number of replicas answers within %g ms\n", demand.p99 * 1e-6);
+  return met;
+}
+
 int Main(int argc, char** argv) {
-  double numbers[5];
-  bool understood = argc == 6 || argc == 7;
-  for (int i = 0; understood && i < 5; ++i) understood = ParseNumber(argv[i + 1], &numbers[i]);
-  Demand demand;
-  const std::string process = argc == 7 ? argv[6] : "poisson";
+  double rate = 0, p99_ms = 0;
+  bool understood =
+      (argc == 4 || argc == 5) && ParseNumber(argv[1], &rate) && ParseNumber(argv[2], &p99_ms);
+  Demand demand{.requests_per_second = rate, .p99 = static_cast<Nanos>(p99_ms * kMillisecond)};
+  const std::string process = argc == 5 && *argv[4] != '\0' ? argv[4] : "poisson";
   bool known = false;
   for (const auto each :
        {ArrivalProcess::kPoisson, ArrivalProcess::kBursty, ArrivalProcess::kDiurnal}) {
@@ -32,29 +54,22 @@ int Main(int argc, char** argv) {
     demand.process = each;
     known = true;
   }
-  if (!understood || !known || numbers[4] > 1024) {
-    std::fprintf(stderr,
-                 "usage: %s RATE P99_MS PER_BATCH_MS PER_IMAGE_MS MAX_BATCH "
-                 "[poisson|bursty|diurnal]\n",
-                 argv[0]);
+  if (!understood || !known) {
+    std::fprintf(stderr, "usage: %s RATE P99_MS SWEEP.csv [poisson|bursty|diurnal]\n", argv[0]);
     return 2;
   }
-  demand.requests_per_second = numbers[0];
-  demand.p99 = static_cast<Nanos>(numbers[1] * kMillisecond);
-  const SimulatedModel model{.per_batch = static_cast<Nanos>(numbers[2] * kMillisecond),
-                             .per_image = static_cast<Nanos>(numbers[3] * kMillisecond),
-                             .max_batch_size = static_cast<int>(numbers[4])};
-  std::printf("%8s %6s %10s %10s %10s %6s\n", "replicas", "load", "answered %", "p50 ms", "p99 ms",
-              "batch");
-  const std::vector<Fleet> fleets = FindReplicas(demand, model, kMostReplicas);
-  for (const Fleet& fleet : fleets) {
-    std::printf("%8d %6.2f %10.2f %10.1f %10.1f %6.2f\n", fleet.replicas, fleet.load,
-                100 * fleet.answered, fleet.p50 * 1e-6, fleet.p99 * 1e-6, fleet.mean_batch);
+  std::ifstream file(argv[3], std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  const auto curves = ReadBatchCurves(text.str());
+  if (!file || !curves.ok()) {
+    std::fprintf(stderr, "%s: %s\n", argv[3],
+                 file ? std::string(curves.status().message()).c_str() : "cannot be read");
+    return 2;
   }
-  const bool met =
-      !fleets.empty() && fleets.back().p99 <= demand.p99 && fleets.back().answered == 1;
-  if (!met) std::fprintf(stderr, "no number of replicas answers within %g ms\n", numbers[1]);
-  return met ? 0 : 1;
+  bool all = true;
+  for (const BatchCurve& curve : *curves) all &= Plan(demand, curve);
+  return all ? 0 : 1;
 }
 
 }  // namespace

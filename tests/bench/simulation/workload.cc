@@ -91,6 +91,17 @@ class Rate {
 
 }  // namespace
 
+Nanos SimulatedModel::RunTime(int images) const {
+  if (measured.empty()) return per_batch + per_image * images;
+  const auto next = std::find_if(measured.begin(), measured.end(),
+                                 [&](const auto& batch) { return batch.first >= images; });
+  if (next == measured.end()) return measured.back().second;
+  if (next == measured.begin()) return next->second;
+  const auto& [less, less_took] = *(next - 1);
+  const double share = static_cast<double>(images - less) / (next->first - less);
+  return less_took + static_cast<Nanos>(share * static_cast<double>(next->second - less_took));
+}
+
 std::string ArrivalProcessName(ArrivalProcess process) {
   switch (process) {
     case ArrivalProcess::kPoisson:

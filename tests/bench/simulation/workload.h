@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "server/core/clock.h"
@@ -12,13 +13,16 @@ namespace fovea::bench {
 struct SimulatedModel {
   Nanos per_batch = 0;  // what a batch takes, and each image of it
   Nanos per_image = 0;
+  // In place of the two: what batches of so many images took, the least first and of one image;
+  // between two of them evenly more.
+  std::vector<std::pair<int, Nanos>> measured;
   int max_batch_size = 8;
   int instances = 1;
   double popularity = 0;  // the share of the requests that are for it
   // Threads that would be busy all the time if every batch were full.
   double threads_wanted = 0;
 
-  Nanos RunTime(int images) const { return per_batch + per_image * images; }
+  Nanos RunTime(int images) const;
 };
 
 // One request of one image.

@@ -1,44 +1,20 @@
 // A runner of comparisons that does as a test says.
 #pragma once
 
-#include <gtest/gtest.h>
-
-#include <optional>
 #include <utility>
 
 #include "server/core/comparison.h"
-#include "server/core/testing/notification.h"
+#include "tests/server/api/fake_experiment.h"
 
 namespace fovea {
 
-// Keeps the request until the test answers it. One at a time.
-class FakeComparisons final : public ComparisonRunner {
+class FakeComparisons final : public ComparisonRunner,
+                              public FakeExperiment<CompareRequest, Comparison> {
  public:
   void Compare(CompareRequest request, CancellationPtr cancellation, Progress progress,
                Done done) override {
-    request_ = std::move(request);
-    cancellation_ = std::move(cancellation);
-    progress_ = std::move(progress);
-    done_ = std::move(done);
-    cancellation_->OnCancel([this] { cancelled_.Notify(); });
-    asked_.Notify();
+    Keep(std::move(request), std::move(cancellation), std::move(progress), std::move(done));
   }
-
-  // Once it has been asked.
-  const CompareRequest& request() {
-    asked_.Wait();
-    return request_;
-  }
-  void Tell(int done, int total) {
-    asked_.Wait();
-    progress_({.phase = ComparisonProgress::Phase::kMeasuring, .done = done, .total = total});
-  }
-  void Answer(absl::StatusOr<Comparison> comparison) {
-    asked_.Wait();
-    progress_ = nullptr;
-    std::exchange(done_, nullptr)(std::move(comparison));
-  }
-  void AwaitCancelled() { cancelled_.Wait(); }
 
   // With a number in each kind of field.
   static Comparison Example() {
@@ -56,13 +32,6 @@ class FakeComparisons final : public ComparisonRunner {
     comparison.variants = {baseline, other};
     return comparison;
   }
-
- private:
-  Notification asked_, cancelled_;
-  CompareRequest request_;
-  CancellationPtr cancellation_;
-  Progress progress_;
-  Done done_;
 };
 
 }  // namespace fovea

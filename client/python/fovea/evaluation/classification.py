@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import pathlib
 from collections.abc import Iterable, Mapping
 
@@ -64,7 +65,27 @@ class Accuracy:
         ]
         overall = {"top-1": _share(ranks < 1)} | self._top_5(ranks)
         overall["class mean"] = float(np.mean(shown)) if shown else float("nan")
-        return Figures(overall, classes, notes=[])
+        return Figures(
+            overall,
+            classes,
+            notes=[],
+            resample=functools.partial(self._resample, ranks, truth),
+        )
+
+    def _resample(
+        self, ranks: np.ndarray, truth: np.ndarray, counts: np.ndarray
+    ) -> dict[str, np.ndarray]:
+        pictures = counts.sum(axis=1)
+        first = counts @ (ranks < 1)
+        figures = {"top-1": _ratios(first, pictures)}
+        if self._top == _TOP:
+            figures["top-5"] = _ratios(counts @ (ranks < _TOP), pictures)
+        of_class = np.eye(len(self._dataset.classes), dtype=int)[truth]
+        shown = counts @ of_class
+        right = counts @ (of_class * (ranks < 1)[:, None])
+        # Of the classes that are shown: there is one in every resample.
+        figures["class mean"] = np.nanmean(_ratios(right, shown), axis=1)
+        return figures
 
     def _top_5(self, ranks: np.ndarray) -> dict[str, float]:
         return {"top-5": _share(ranks < _TOP)} if self._top == _TOP else {}
@@ -73,7 +94,7 @@ class Accuracy:
         self, server: client.Client, picture: pathlib.Path, top_k: int
     ) -> client.Answer:
         return server.classify(
-            self._model.name, [picture], top_k=top_k, version=self._model.version
+            self._model.asked, [picture], top_k=top_k, version=self._model.asked_version
         )
 
     def _matched(self, labels: dict[int, str]) -> list[set[int]]:
@@ -102,3 +123,8 @@ class Accuracy:
 
 def _share(hits: np.ndarray) -> float:
     return float(hits.mean()) if hits.size else float("nan")
+
+
+def _ratios(parts: np.ndarray, wholes: np.ndarray) -> np.ndarray:
+    """NaN where there is no whole."""
+    return np.divide(parts, wholes, out=np.full(parts.shape, np.nan), where=wholes > 0)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import pathlib
 import re
 import sys
+from typing import Any
 
 EXIT_OK, EXIT_FAILED, EXIT_USAGE, EXIT_UNREACHABLE, EXIT_INTERRUPTED = 0, 1, 2, 3, 130
 
@@ -17,6 +19,7 @@ Data sets, told apart by what is in the folder (docs/measuring/datasets.md):
 examples:
   fovea evaluate --model shapes --dataset pictures/
   fovea evaluate --model dense --model knn --dataset coco/ --json > figures.json
+  fovea evaluate --model shapes --attention dense --attention knn:k=9 --dataset pictures/
   fovea evaluate --model finder --dataset annotations/instances_val2017.json --images val2017 --limit 500
 
 exit codes: 0 ok, 1 a picture or a model failed, 2 usage, or a data set that does not fit, 3 the server cannot be reached,
@@ -37,10 +40,8 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _evaluate(options: argparse.Namespace) -> int:
     from fovea import client
-    from fovea.evaluation import report
     from fovea.evaluation.datasets import DatasetError, open_dataset, spread
-    from fovea.evaluation.measure_of_task import measure_of
-    from fovea.evaluation.run import Interrupted, run
+    from fovea.evaluation.variants import served, variants_of
 
     try:
         dataset = open_dataset(
@@ -57,54 +58,70 @@ def _evaluate(options: argparse.Namespace) -> int:
     except (DatasetError, ValueError, OSError) as error:
         return _say(str(error), EXIT_USAGE)
     places = spread(len(dataset.pictures), options.limit)
-    outcomes, unfinished, code = [], "", EXIT_OK
-    with server:
+    variants = variants_of(options.model, options.attention)
+    with server, contextlib.ExitStack() as meanwhile:
         try:
-            measures = [
-                (model, measure_of(dataset, model, options.by_number))
-                for model in options.model
-            ]
-            # All of them before the first is measured, which may take hours.
-            for model, measure in measures:
-                measure.prepare(server, (dataset.pictures[place] for place in places))
+            models = meanwhile.enter_context(served(server, variants))
         except client.Unreachable as error:
             return _say(error.message, EXIT_UNREACHABLE)
         except client.Error as error:
-            asked = (
-                f" (the data set is for {dataset.task})"
-                if error.code == "FAILED_PRECONDITION"
-                else ""
-            )
-            return _say(f"model {model}: {error.message}{asked}", EXIT_FAILED)
-        except DatasetError as error:
-            return _say(str(error), EXIT_USAGE)
-        # Whatever ends this, the models before it have been measured, and their figures are printed.
-        try:
-            for model, measure in measures:
-                unfinished = str(model)
-                outcomes.append(
-                    run(
-                        server,
-                        model,
-                        measure,
-                        dataset.pictures,
-                        places,
-                        options.concurrency,
-                    )
+            return _say(error.message, EXIT_FAILED)
+        return _measure(options, server, dataset, models, places)
+
+
+def _measure(
+    options: argparse.Namespace, server: Any, dataset: Any, models: Any, places: Any
+) -> int:
+    from fovea import client
+    from fovea.evaluation import report
+    from fovea.evaluation.datasets import DatasetError
+    from fovea.evaluation.measure_of_task import measure_of
+    from fovea.evaluation.run import Interrupted, run
+
+    outcomes, unfinished, code = [], "", EXIT_OK
+    try:
+        measures = [
+            (model, measure_of(dataset, model, options.by_number)) for model in models
+        ]
+        # All of them before the first is measured, which may take hours.
+        for model, measure in measures:
+            measure.prepare(server, (dataset.pictures[place] for place in places))
+    except client.Unreachable as error:
+        return _say(error.message, EXIT_UNREACHABLE)
+    except client.Error as error:
+        asked = (
+            f" (the data set is for {dataset.task})"
+            if error.code == "FAILED_PRECONDITION"
+            else ""
+        )
+        return _say(f"model {model}: {error.message}{asked}", EXIT_FAILED)
+    except DatasetError as error:
+        return _say(str(error), EXIT_USAGE)
+    # Whatever ends this, the models before it have been measured, and their figures are printed.
+    try:
+        for model, measure in measures:
+            unfinished = str(model)
+            outcomes.append(
+                run(
+                    server,
+                    model,
+                    measure,
+                    dataset.pictures,
+                    places,
+                    options.concurrency,
                 )
-            unfinished = ""
-        except client.Unreachable as error:
-            code = _say(
-                f"{error.message}; {unfinished} has no figures", EXIT_UNREACHABLE
             )
-        except DatasetError as error:
-            code = _say(str(error), EXIT_USAGE)
-        except Interrupted as interruption:
-            code = _say(
-                f"interrupted: {unfinished} has answered {interruption.answered} of {len(places)} pictures, "
-                "and has no figures",
-                EXIT_INTERRUPTED,
-            )
+        unfinished = ""
+    except client.Unreachable as error:
+        code = _say(f"{error.message}; {unfinished} has no figures", EXIT_UNREACHABLE)
+    except DatasetError as error:
+        code = _say(str(error), EXIT_USAGE)
+    except Interrupted as interruption:
+        code = _say(
+            f"interrupted: {unfinished} has answered {interruption.answered} of {len(places)} pictures, "
+            "and has no figures",
+            EXIT_INTERRUPTED,
+        )
     found = report.Report(
         str(options.dataset),
         dataset.task,
@@ -139,6 +156,14 @@ def _parser(layouts: str) -> argparse.ArgumentParser:
         required=True,
         metavar="MODEL",
         help="NAME or NAME/VERSION; repeat it to compare several with the first",
+    )
+    parser.add_argument(
+        *("-a", "--attention"),
+        action="append",
+        default=[],
+        metavar="TEXT",
+        help="run over the models' weights in place of their own, for example knn:k=100; repeat it to compare several. Of one, "
+        "each model as it is comes first. The server has to be started with --enable-experiments",
     )
     parser.add_argument(
         *("-d", "--dataset"),

@@ -8,7 +8,7 @@ import io
 import itertools
 import pathlib
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 from pycocotools.coco import COCO
@@ -24,6 +24,7 @@ from fovea.evaluation.coco_masks import (
 )
 from fovea.evaluation.dataset_error import DatasetError
 from fovea.evaluation.measure import Figures, Model, PictureError, first_answer, named
+from fovea.evaluation.resampled_precision import resample_precision
 from fovea.evaluation.retry import with_retries
 
 # Where COCOeval.stats has them.
@@ -73,7 +74,11 @@ class AveragePrecision:
     ) -> client.Answer:
         model = self._model
         return server.detect(
-            model.name, [picture], masks=self._masks, version=model.version, **options
+            model.asked,
+            [picture],
+            masks=self._masks,
+            version=model.asked_version,
+            **options,
         )
 
     def reduce(self, place: int, result: client.Detections) -> client.Detections:
@@ -103,6 +108,7 @@ class AveragePrecision:
 
     def figures(self, reduced: Mapping[int, client.Detections]) -> Figures:
         overall: dict[str, float] = {}
+        resamples: list[Callable[[np.ndarray], dict[str, np.ndarray]]] = []
         classes: dict[str, dict[str, float]] = {
             one["name"]: {} for one in self._dataset.categories
         }
@@ -110,6 +116,10 @@ class AveragePrecision:
             found, left_out = self._found(reduced, kind)
             truth = self._truth(reduced)
             evaluated = _evaluate(truth, found, _KINDS[kind])
+            ids = [self._dataset.images[place]["id"] for place in reduced]
+            resamples.append(
+                functools.partial(resample_precision, evaluated, ids, kind)
+            )
             overall |= {
                 f"{kind} {name}": _figure(evaluated.stats[at])
                 for name, at in _STATS.items()
@@ -130,7 +140,15 @@ class AveragePrecision:
             notes.append(
                 f"objects of classes that the data set does not have are left out: {names}"
             )
-        return Figures(overall, classes, notes)
+
+        def resample(counts: np.ndarray) -> dict[str, np.ndarray]:
+            return {
+                name: figure
+                for one in resamples
+                for name, figure in one(counts).items()
+            }
+
+        return Figures(overall, classes, notes, resample)
 
     def _check_labels(
         self, server: client.Client, pictures: list[pathlib.Path]

@@ -8,6 +8,8 @@ import pathlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
+import numpy as np
+
 from fovea import client
 from fovea.evaluation.dataset_error import DatasetError
 from fovea.evaluation.retry import with_retries
@@ -15,11 +17,30 @@ from fovea.evaluation.retry import with_retries
 
 @dataclasses.dataclass(frozen=True)
 class Model:
+    """What is measured: a served model, or a variant of it that is served for a while."""
+
     name: str
     version: str  # empty: the latest that is served
+    attention: str = ""  # over its weights; empty: its own
+    served_as: str = ""  # of a variant, its name in calls; empty: the model's
+    weights_of_attention: str = ""  # as fovea.serving.ServedVariant has it
+
+    @property
+    def asked(self) -> str:
+        """The name in calls."""
+        return self.served_as or self.name
+
+    @property
+    def asked_version(self) -> str:
+        return "" if self.served_as else self.version
+
+    @property
+    def named(self) -> str:
+        """As it was asked for, without its attention."""
+        return f"{self.name}/{self.version}" if self.version else self.name
 
     def __str__(self) -> str:
-        return f"{self.name}/{self.version}" if self.version else self.name
+        return f"{self.named} with {self.attention}" if self.attention else self.named
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,6 +50,9 @@ class Figures:
     overall: dict[str, float]
     classes: dict[str, dict[str, float]]  # by the class's name
     notes: list[str]  # what a reader of the figures has to know
+    # Overall figures of the same answers, each picture taken so often: from [resamples, pictures], in the order in which
+    # `figures` was given them, to [resamples] by name. Not of all figures there need be some.
+    resample: Callable[[np.ndarray], dict[str, np.ndarray]]
 
 
 class PictureError(Exception):

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import html
 import io
 import json
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from fovea.evaluation.intervals import (
+    Interval,
+    intervals,
+    intervals_of_differences,
+)
 from fovea.evaluation.measure import printable
 from fovea.evaluation.run import Outcome
+
+if TYPE_CHECKING:
+    import pandas
 
 # Of all that is measured, what the table has room for.
 _SHOWN = {
@@ -32,6 +41,8 @@ _MIB = 1 << 20
 
 @dataclasses.dataclass(frozen=True)
 class Report:
+    """A notebook shows it as its table does."""
+
     dataset: str
     task: str
     pictures: int  # that the models were asked about
@@ -40,29 +51,103 @@ class Report:
     # The model that was not: after Ctrl-C, without the server, or of other classes than the data set. Empty: none.
     unfinished: str
 
+    def to_dict(self) -> dict[str, Any]:
+        """As --json prints it. An undefined figure is None."""
+        return _document(self)
+
+    def rows(self) -> list[dict[str, float | None]]:
+        """Of each model the figures of the table, with their intervals and differences to the first model's."""
+        return [
+            {
+                name + part: value
+                for name, one in (
+                    (figure.name, figure)
+                    for figure in _figures_of(outcome, self.outcomes[0])
+                    if figure.name in _SHOWN[self.task]
+                )
+                for part, value in (
+                    ("", one.value),
+                    ("_lower", one.interval and one.interval.lower),
+                    ("_upper", one.interval and one.interval.upper),
+                    ("_difference", one.difference),
+                    (
+                        "_difference_lower",
+                        one.of_difference and one.of_difference.lower,
+                    ),
+                    (
+                        "_difference_upper",
+                        one.of_difference and one.of_difference.upper,
+                    ),
+                )
+            }
+            for outcome in self.outcomes
+        ]
+
+    def to_frame(self) -> pandas.DataFrame:
+        """A row for each figure over all classes, with its interval and its difference to the first model's.
+
+        ImportError: pandas is missing.
+        """
+        import pandas
+
+        return pandas.DataFrame(
+            {
+                "model": outcome.model.named,
+                "version": outcome.version or outcome.model.version,
+                "attention": outcome.attention,
+                "weights_of_attention": outcome.model.weights_of_attention,
+                "figure": row.name,
+                "value": row.value,
+                "lower": row.interval and row.interval.lower,
+                "upper": row.interval and row.interval.upper,
+                "difference": row.difference,
+                "difference_lower": row.of_difference and row.of_difference.lower,
+                "difference_upper": row.of_difference and row.of_difference.upper,
+            }
+            for outcome in self.outcomes
+            for row in _figures_of(outcome, self.outcomes[0])
+        )
+
+    def __str__(self) -> str:
+        return table(self)
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(table(self))}</pre>"
+
 
 def table(report: Report) -> str:
     parts = [
         f"{printable(report.dataset)}: {report.task}, {_count(report.pictures, 'picture')}"
     ]
     if report.outcomes:
-        parts += [_overall(report), *_by_class(report), *_notes(report)]
+        parts += [
+            _overall(report),
+            *_intervals(report),
+            *_by_class(report),
+            *_notes(report),
+        ]
     return "\n\n".join(parts) + "\n"
 
 
 def as_json(report: Report) -> str:
+    return json.dumps(_document(report), indent=2, ensure_ascii=False) + "\n"
+
+
+def _document(report: Report) -> dict[str, Any]:
     first = report.outcomes[0] if report.outcomes else None
-    document = {
+    return {
         "dataset": report.dataset,
         "task": report.task,
         "pictures": report.pictures,
         "concurrency": report.concurrency,
+        "shown": _shown(report),  # of the figures, those for a table
         "unfinished": report.unfinished or None,
         "models": [
             {
                 "model": outcome.model.name,
                 "version": outcome.version or outcome.model.version,
                 "attention": outcome.attention,
+                "weights_of_attention": outcome.model.weights_of_attention or None,
                 "untrained": outcome.untrained,
                 "answered": outcome.answered,
                 "failed": [
@@ -75,7 +160,11 @@ def as_json(report: Report) -> str:
                     for failure in outcome.failures
                 ],
                 "figures": _defined(outcome.figures.overall),
+                "intervals": _plain(intervals(outcome.samples)),
                 "differences": _defined(_differences(outcome, first)),
+                "difference_intervals": _plain(
+                    _intervals_of_differences(outcome, first)
+                ),
                 "classes": {
                     name: _defined(figures)
                     for name, figures in outcome.figures.classes.items()
@@ -86,7 +175,39 @@ def as_json(report: Report) -> str:
             for outcome in report.outcomes
         ],
     }
-    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+
+
+def _plain(found: dict[str, Interval]) -> dict[str, dict[str, float]]:
+    return {name: dataclasses.asdict(one) for name, one in found.items()}
+
+
+def _intervals_of_differences(
+    outcome: Outcome, first: Outcome | None
+) -> dict[str, Interval]:
+    if first is None or outcome is first:
+        return {}
+    return intervals_of_differences(outcome.samples, first.samples)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Figure:
+    """Of one model, over all classes."""
+
+    name: str
+    value: float
+    interval: Interval | None
+    difference: float | None  # to the first model's; None: of that itself
+    of_difference: Interval | None
+
+
+def _figures_of(outcome: Outcome, first: Outcome) -> list[_Figure]:
+    within = intervals(outcome.samples)
+    differences = _differences(outcome, first)
+    beside = _intervals_of_differences(outcome, first)
+    return [
+        _Figure(name, value, within.get(name), differences.get(name), beside.get(name))
+        for name, value in outcome.figures.overall.items()
+    ]
 
 
 def as_csv(report: Report) -> str:
@@ -94,7 +215,18 @@ def as_csv(report: Report) -> str:
     text = io.StringIO()
     lines = csv.writer(text, lineterminator="\n")
     lines.writerow(
-        ["model", "version", "attention", "class", "figure", "value", "difference"]
+        [
+            *(
+                "model",
+                "version",
+                "attention",
+                "class",
+                "figure",
+                "value",
+                "difference",
+            ),
+            *("lower", "upper", "difference_lower", "difference_upper"),
+        ]
     )
     for outcome in report.outcomes:
         of_model = [
@@ -102,18 +234,26 @@ def as_csv(report: Report) -> str:
             outcome.version or outcome.model.version,
             outcome.attention,
         ]
-        differences = _differences(outcome, report.outcomes[0])
+        first = report.outcomes[0]
+        for row in _figures_of(outcome, first):
+            ends = [
+                end
+                for one in (row.interval, row.of_difference)
+                for end in ((one.lower, one.upper) if one else (None, None))
+            ]
+            cells = [row.value, row.difference, *ends]
+            lines.writerow([*of_model, "", row.name, *map(_cell, cells)])
+        differences = _differences(outcome, first)
         facts = {
             "answered": outcome.answered,
             "failed": len(outcome.failures),
         } | dataclasses.asdict(outcome.cost)
-        for name, value in (outcome.figures.overall | facts).items():
-            lines.writerow(
-                [*of_model, "", name, _cell(value), _cell(differences.get(name))]
-            )
+        for name, value in facts.items():
+            cells = [_cell(value), _cell(differences.get(name))]
+            lines.writerow([*of_model, "", name, *cells, *[""] * 4])
         for label, figures in outcome.figures.classes.items():
             for name, value in figures.items():
-                lines.writerow([*of_model, label, name, _cell(value), ""])
+                lines.writerow([*of_model, label, name, _cell(value), *[""] * 5])
     return text.getvalue()
 
 
@@ -140,12 +280,16 @@ def _cell(value: float | None) -> Any:
     return "" if value is None or math.isnan(value) else value
 
 
-def _overall(report: Report) -> str:
-    figures = [
+def _shown(report: Report) -> list[str]:
+    return [
         name
         for name in _SHOWN[report.task]
         if any(name in outcome.figures.overall for outcome in report.outcomes)
     ]
+
+
+def _overall(report: Report) -> str:
+    figures = _shown(report)
     costs = {
         "latency ms": ("latency_ms_median", 1),
         "p95 ms": ("latency_ms_p95", 1),
@@ -156,7 +300,7 @@ def _overall(report: Report) -> str:
     for outcome in report.outcomes:
         differences = _differences(outcome, report.outcomes[0])
         cost = dataclasses.asdict(outcome.cost)
-        row = [printable(str(outcome.model)), printable(outcome.attention) or "–"]
+        row = [printable(outcome.model.named), printable(outcome.attention) or "–"]
         row += [
             _with_difference(
                 outcome.figures.overall.get(name), differences.get(name), 4
@@ -172,6 +316,35 @@ def _overall(report: Report) -> str:
         ]
         rows.append(row)
     return _aligned(rows, texts=2)
+
+
+def _intervals(report: Report) -> list[str]:
+    """The figures of the table above again, each with how far it can be trusted."""
+    rows = [["model", "attention", "figure", "", "95 %", "difference", "95 %"]]
+    for outcome in report.outcomes:
+        for one in _figures_of(outcome, report.outcomes[0]):
+            if one.name not in _SHOWN[report.task] or one.interval is None:
+                continue
+            rows.append(
+                [
+                    printable(outcome.model.named),
+                    printable(outcome.attention) or "–",
+                    one.name,
+                    _number(one.value, "{:.4f}"),
+                    _range(one.interval, "{:.4f}"),
+                    _number(one.difference, "{:+.4f}"),
+                    _range(one.of_difference, "{:+.4f}"),
+                ]
+            )
+    if len(rows) == 1:
+        return []
+    if len(report.outcomes) == 1:
+        rows = [row[:5] for row in rows]
+    return [_aligned(rows, texts=3)]
+
+
+def _range(of: Interval | None, form: str) -> str:
+    return "–" if of is None else f"{form.format(of.lower)} to {form.format(of.upper)}"
 
 
 def _scaled(value: float | None, unit: float) -> float | None:
@@ -217,6 +390,10 @@ def _notes(report: Report) -> list[str]:
     lines = []
     for outcome in report.outcomes:
         lines += [f"{outcome.model}: {note}" for note in outcome.figures.notes]
+        if outcome.model.weights_of_attention:
+            lines.append(
+                f"{outcome.model}: same weights as {outcome.model.weights_of_attention}, not fine-tuned"
+            )
         if outcome.untrained:
             lines.append(
                 f"{outcome.model}: its weights are random numbers, and its figures mean nothing"
@@ -242,6 +419,11 @@ def _notes(report: Report) -> list[str]:
     )
     if len(report.outcomes) > 1:
         lines.append("in brackets: the difference to the first model")
+    if any(outcome.samples for outcome in report.outcomes):
+        lines.append(
+            "95 %: the interval in which the figure, or the difference on the same pictures, of endlessly many such pictures "
+            "lies at 95 % (bootstrap over the pictures)"
+        )
     return ["\n".join(map(printable, lines))]
 
 

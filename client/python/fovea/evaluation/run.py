@@ -14,6 +14,7 @@ import numpy as np
 import tqdm
 
 from fovea import client
+from fovea.evaluation.intervals import resampled
 from fovea.evaluation.measure import Figures, Measure, Model, PictureError, printable
 from fovea.evaluation.retry import with_retries
 
@@ -60,6 +61,9 @@ class Outcome:
     answered: int
     failures: list[Failure]
     figures: Figures
+    samples: dict[
+        str, np.ndarray
+    ]  # by figure, of each resample; empty: too few pictures
     cost: Cost
 
 
@@ -130,7 +134,11 @@ def run(
                 server.close()  # ends the calls that run, or the workers would wait for them
             workers.shutdown(cancel_futures=True)
     return _outcome(
-        model, measure, replies, [failures[place] for place in sorted(failures)]
+        model,
+        measure,
+        replies,
+        [failures[place] for place in sorted(failures)],
+        places,
     )
 
 
@@ -149,10 +157,17 @@ def _show(bar: tqdm.tqdm, failure: Failure, count: int) -> None:
 
 
 def _outcome(
-    model: Model, measure: Measure, replies: dict[int, _Reply], failures: list[Failure]
+    model: Model,
+    measure: Measure,
+    replies: dict[int, _Reply],
+    failures: list[Failure],
+    places: Sequence[int],
 ) -> Outcome:
     in_order = {place: replies[place] for place in sorted(replies)}
     answers = [reply.answer for reply in in_order.values()]
+    figures = measure.figures(
+        {place: reply.reduced for place, reply in in_order.items()}
+    )
     return Outcome(
         model,
         version=answers[0].version if answers else "",
@@ -160,9 +175,8 @@ def _outcome(
         untrained=any(answer.untrained for answer in answers),
         answered=len(answers),
         failures=failures,
-        figures=measure.figures(
-            {place: reply.reduced for place, reply in in_order.items()}
-        ),
+        figures=figures,
+        samples=resampled(figures, list(in_order), places),
         cost=_cost([answer.receipt for answer in answers]),
     )
 

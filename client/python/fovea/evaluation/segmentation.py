@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import pathlib
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
@@ -42,7 +44,9 @@ class IntersectionOverUnion:
         first_answer(lambda picture: self.ask(server, picture), pictures)
 
     def ask(self, server: client.Client, picture: pathlib.Path) -> client.Answer:
-        return server.segment(self._model.name, [picture], version=self._model.version)
+        return server.segment(
+            self._model.asked, [picture], version=self._model.asked_version
+        )
 
     def reduce(self, place: int, result: client.Segmentation) -> _Pixels:
         mask = read_mask(self._dataset.masks[place])
@@ -82,11 +86,14 @@ class IntersectionOverUnion:
             self._dataset.labels and any(labels.values()) and not self._by_number
         )
         confusion: Counter[tuple[int, int | None]] = Counter()
+        of_pictures: list[Counter[tuple[int, int | None]]] = []
         left_out: Counter[str] = Counter()
         for one in reduced.values():
+            of_pictures.append(Counter())
             for (level, number), count in one.counts.items():
                 found = self._level(number, labels.get(number, ""), by_text)
                 confusion[level, found] += count
+                of_pictures[-1][level, found] += count
                 if found is None:
                     left_out[labels.get(number) or str(number)] += count
         if by_text and not set(labels.values()) & set(self._dataset.labels):
@@ -94,14 +101,20 @@ class IntersectionOverUnion:
                 f"none of the classes that model {self._model} found ({named(labels.values())}) is in the data set's "
                 "labels.txt. --by-number takes class numbers for levels instead"
             )
-        overall, classes = figures_of(confusion, self._names(confusion, labels))
+        names = self._names(confusion, labels)
+        overall, classes = figures_of(confusion, names)
         notes = list(self._dataset.notes)
         if left_out:
-            names = named(
+            others = named(
                 f"{name} ({count:,} pixels)" for name, count in sorted(left_out.items())
             )
-            notes.append(f"found, and no classes of the data set: {names}")
-        return Figures(overall, classes, notes)
+            notes.append(f"found, and no classes of the data set: {others}")
+        return Figures(
+            overall,
+            classes,
+            notes,
+            resample=functools.partial(_resample, of_pictures, list(names)),
+        )
 
     def _level(self, number: int, label: str, by_text: bool) -> int | None:
         """The mask's level for a class of the model; none where the data set does not have it."""
@@ -157,6 +170,32 @@ def figures_of(
         "class mean": _mean(one["accuracy"] for one in classes.values()),
     }
     return overall, classes
+
+
+def _resample(
+    of_pictures: list[Counter[tuple[int, int | None]]],
+    levels: list[int],
+    counts: np.ndarray,
+) -> dict[str, np.ndarray]:
+    """As `figures_of` has them, of each picture's confusion taken so often."""
+    column = {level: number for number, level in enumerate(levels)}
+    shown, found, right = np.zeros((3, len(of_pictures), len(levels) + 1))
+    for row, confusion in enumerate(of_pictures):
+        for (level, told), pixels in confusion.items():
+            # Pixels of no class of the names count in the whole alone.
+            shown[row, column.get(level, -1)] += pixels
+            if told is not None and told in column:
+                found[row, column[told]] += pixels
+            if level == told and level in column:
+                right[row, column[level]] += pixels
+    shown, found, right = counts @ shown, counts @ found, counts @ right
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # of rows without any class
+        return {
+            "mIoU": np.nanmean((right / (shown + found - right))[:, :-1], axis=1),
+            "pixel accuracy": right.sum(axis=1) / shown.sum(axis=1),
+            "class mean": np.nanmean((right / shown)[:, :-1], axis=1),
+        }
 
 
 def read_mask(file: pathlib.Path) -> np.ndarray:

@@ -1,4 +1,4 @@
-#include "client/cpp/cli/option_kinds.h"
+#include "client/cpp/cli/options.h"
 
 #include "absl/strings/str_cat.h"
 #include "client/cpp/cli/text.h"

@@ -1,0 +1,84 @@
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "client/cpp/cli/commands.h"
+#include "client/cpp/cli/files.h"
+#include "client/cpp/cli/interruption.h"
+#include "client/cpp/cli/json.h"
+#include "client/cpp/cli/measuring_progress.h"
+#include "client/cpp/cli/readiness.h"
+#include "client/cpp/cli/sweep_plots.h"
+#include "client/cpp/cli/sweep_text.h"
+#include "client/cpp/cli/text.h"
+
+namespace fovea::client {
+namespace {
+
+// Each attention over each model, or the models as they are.
+absl::StatusOr<std::vector<Variant>> VariantsOf(const SweepOptions& options) {
+  std::vector<Variant> variants;
+  for (const std::string& text : options.models) {
+    auto model = ParseModel(text);
+    if (!model.ok()) return model.status();
+    if (options.attentions.empty()) variants.push_back({.model = *model});
+    for (const std::string& attention : options.attentions) {
+      variants.push_back({.model = *model, .attention = attention});
+    }
+  }
+  return variants;
+}
+
+// Those of the files that were asked for.
+absl::Status WriteFiles(const Sweep& sweep, const SweepOptions& options) {
+  if (!options.report.empty()) {
+    const absl::Status written = WriteFile(options.report, SweepReport(sweep));
+    if (!written.ok()) return written;
+  }
+  if (options.png.empty()) return absl::OkStatus();
+  const auto picture = SweepPicture(sweep);
+  if (!picture.ok()) return picture.status();
+  return WriteFile(options.png, *picture);
+}
+
+}  // namespace
+
+ExitCode RunSweep(Client& client, const SweepOptions& options, const Console& console) {
+  auto variants = VariantsOf(options);
+  if (!variants.ok()) return ReportUsage(console, std::string(variants.status().message()));
+  SweepRequest request{.variants = *std::move(variants),
+                       .over = options.over,
+                       .values = options.values,
+                       .rounds = options.rounds,
+                       .max_time = options.max_time,
+                       .batch_size = options.batch_size,
+                       .threads = options.threads};
+  const Interruption interruption([&] { client.Stop(); });
+  if (!options.image.empty()) {
+    auto image = ReadFile(options.image, interruption.descriptor());
+    if (!image.ok()) return Report(console, image.status(), options.image);
+    request.image = *std::move(image);
+  }
+  const auto sweep = [&] {
+    MeasuringProgress progress(console);
+    return client.Sweep(request, progress.teller(), options.call);
+  }();
+  if (!sweep.ok()) {
+    if (interruption.happened()) return kInterrupted;
+    return Report(
+        console, WhyNotReady(client, request.variants.front().model, sweep.status(), options.call));
+  }
+  if (const absl::Status written = WriteFiles(*sweep, options); !written.ok()) {
+    return Report(console, written);
+  }
+  if (options.json) {
+    console.out << SweepJson(*sweep) << '\n';
+  } else if (options.csv) {
+    console.out << SweepCsv(*sweep);
+  } else {
+    PrintSweep(*sweep, console.out, console.colour);
+  }
+  return HasPoints(*sweep) ? kOk : kRequestFailed;
+}
+
+}  // namespace fovea::client

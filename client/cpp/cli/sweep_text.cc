@@ -1,0 +1,240 @@
+#include "client/cpp/cli/sweep_text.h"
+
+#include <algorithm>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "client/cpp/cli/csv.h"
+#include "client/cpp/cli/table.h"
+#include "client/cpp/cli/text.h"
+
+namespace fovea::client {
+namespace {
+
+using Align = Table::Align;
+
+std::string Range(double lower, double upper, int decimals) {
+  return absl::StrCat(Fixed(lower, decimals), "-", Fixed(upper, decimals));
+}
+
+void PrintPoints(const Sweep& sweep, std::ostream& out, bool colour) {
+  Table table({{"CURVE"},
+               {absl::AsciiStrToUpper(AxisText(sweep.over)), Align::kRight},
+               {"MEDIAN ms", Align::kRight},
+               {"QUARTILES", Align::kRight},
+               {"IMAGES/s", Align::kRight},
+               {"ATTENTION ms", Align::kRight},
+               {"PEAK MiB", Align::kRight},
+               {"GMACs", Align::kRight}});
+  for (const SweptCurve& curve : sweep.curves) {
+    for (size_t i = 0; i < curve.points.size(); ++i) {
+      const SweptPoint& point = curve.points[i];
+      std::vector<std::string> cells = {CurveText(curve, sweep), sweep.values[i]};
+      if (point.failure.empty()) {
+        const Quartiles& ms = point.compute_ms;
+        cells.insert(
+            cells.end(),
+            {Fixed(ms.median, 2), Range(ms.lower, ms.upper, 2), Fixed(point.images_per_second, 1),
+             Fixed(point.attention_ms.median, 2), Mebibytes(static_cast<double>(point.peak_bytes)),
+             point.multiply_adds == 0 ? "-"
+                                      : Fixed(static_cast<double>(point.multiply_adds) * 1e-9, 3)});
+      } else {
+        cells.resize(8, "-");
+      }
+      table.AddRow(std::move(cells));
+    }
+  }
+  table.Print(out, colour);
+  out << '\n';
+}
+
+void PrintExponents(const Sweep& sweep, std::ostream& out, bool colour) {
+  Table table({{absl::StrCat("EXPONENT OF ", absl::AsciiStrToUpper(ExponentBase(sweep.over)))},
+               {"COMPUTE", Align::kRight},
+               {"OFF BY", Align::kRight},
+               {"ATTENTION", Align::kRight},
+               {"OFF BY", Align::kRight},
+               {"PEAK MEMORY", Align::kRight},
+               {"POINTS", Align::kRight}});
+  const auto off = [](const std::optional<FittedExponent>& fitted) {
+    return fitted ? Percent(fitted->worst_ratio - 1) : "-";
+  };
+  for (const SweptCurve& curve : sweep.curves) {
+    table.AddRow({CurveText(curve, sweep), ExponentText(curve.compute_exponent),
+                  off(curve.compute_exponent), ExponentText(curve.attention_exponent),
+                  off(curve.attention_exponent), ExponentText(curve.peak_exponent),
+                  curve.compute_exponent ? absl::StrCat(curve.compute_exponent->points) : "-"});
+  }
+  table.Print(out, colour);
+  out << '\n';
+}
+
+}  // namespace
+
+std::string AxisText(SweepAxis axis) {
+  switch (axis) {
+    case SweepAxis::kResolution:
+      return "resolution";
+    case SweepAxis::kBatch:
+      return "batch";
+    case SweepAxis::kK:
+      return "k";
+    case SweepAxis::kTemperature:
+      return "temperature";
+    case SweepAxis::kHeads:
+      return "heads";
+    case SweepAxis::kThreads:
+      return "threads";
+    case SweepAxis::kPrecision:
+      return "precision";
+  }
+  return "";
+}
+
+std::string CurveText(const SweptCurve& curve, const Sweep& sweep) {
+  const ModelId& first = sweep.curves.front().model;
+  const bool one_model =
+      std::all_of(sweep.curves.begin(), sweep.curves.end(), [&](const SweptCurve& other) {
+        return other.model.name == first.name && other.model.version == first.version;
+      });
+  const std::string attention = curve.attention.empty() ? "no attention" : curve.attention;
+  return one_model ? attention : absl::StrCat(ModelText(curve.model), ", ", attention);
+}
+
+std::string ExponentText(const std::optional<FittedExponent>& fitted) {
+  if (!fitted) return "-";
+  const Estimate& exponent = fitted->exponent;
+  if (exponent.lower == exponent.upper) return Fixed(exponent.value, 2);  // nothing moves it
+  return absl::StrCat(Fixed(exponent.value, 2), " (", Fixed(exponent.lower, 2), " to ",
+                      Fixed(exponent.upper, 2), ")");
+}
+
+std::string ExponentBase(SweepAxis axis) {
+  switch (axis) {
+    case SweepAxis::kResolution:
+      return "pixels";
+    case SweepAxis::kTemperature:
+    case SweepAxis::kPrecision:
+      return "";
+    default:
+      return AxisText(axis);
+  }
+}
+
+bool HasPoints(const Sweep& sweep) { return sweep.rounds > 0; }
+
+std::string SweepConditions(const Sweep& sweep) {
+  std::string text =
+      absl::StrCat(ModelText(sweep.curves.front().model), " over ", AxisText(sweep.over));
+  if (sweep.over != SweepAxis::kThreads) {
+    absl::StrAppend(&text, ", ", Count(static_cast<size_t>(sweep.threads), "thread"));
+  }
+  if (!sweep.device.empty()) absl::StrAppend(&text, " of ", sweep.device);
+  if (sweep.over != SweepAxis::kBatch) absl::StrAppend(&text, ", batches of ", sweep.batch_size);
+  return absl::StrCat(text, ", ", Count(static_cast<size_t>(sweep.rounds), "round"),
+                      " there and back of all points");
+}
+
+std::vector<std::string> SweepNotes(const Sweep& sweep) {
+  std::vector<std::string> notes;
+  for (const SweptCurve& curve : sweep.curves) {
+    const std::string name = CurveText(curve, sweep);
+    if (!curve.weights_of_attention.empty()) {
+      notes.push_back(absl::StrCat(name, ": same weights as ", curve.weights_of_attention,
+                                   ", not fine-tuned."));
+    }
+    if (curve.untrained) {
+      notes.push_back(absl::StrCat("The weights of ", name, " are random numbers."));
+    }
+    for (size_t i = 0; i < curve.points.size(); ++i) {
+      if (curve.points[i].failure.empty()) continue;
+      notes.push_back(absl::StrCat("Not measured: ", name, " at ", AxisText(sweep.over), " ",
+                                   sweep.values[i], ": ", curve.points[i].failure, "."));
+    }
+  }
+  if (ExponentBase(sweep.over).empty()) {
+    notes.push_back(absl::StrCat("Costs do not grow with the ", AxisText(sweep.over),
+                                 ": there is no exponent."));
+  } else if (std::none_of(sweep.curves.begin(), sweep.curves.end(), [](const SweptCurve& curve) {
+               return curve.compute_exponent.has_value();
+             })) {
+    notes.push_back("An exponent needs three points of a curve.");
+  }
+  return notes;
+}
+
+void PrintSweep(const Sweep& sweep, std::ostream& out, bool colour) {
+  out << Printable(SweepConditions(sweep)) << "\n\n";
+  PrintPoints(sweep, out, colour);
+  const std::string base = ExponentBase(sweep.over);
+  if (std::any_of(sweep.curves.begin(), sweep.curves.end(),
+                  [](const SweptCurve& curve) { return curve.compute_exponent.has_value(); })) {
+    PrintExponents(sweep, out, colour);
+    out << "COMPUTE is a batch's run, ATTENTION its part in the operators of attention, PEAK the "
+           "most that its tensors held.\nAn EXPONENT e says that a cost grows as "
+        << base
+        << " to the power of e; OFF BY, how far the worst\npoint lies from that. The interval, at "
+           "95 %, tells noise alone.\n";
+  }
+  for (const std::string& note : SweepNotes(sweep)) out << Printable(note) << '\n';
+}
+
+std::string SweepCsv(const Sweep& sweep) {
+  std::string csv =
+      "model,version,backbone,curve,attention,weights_of_attention,untrained,over,value,place,"
+      "batch_size,threads,rounds,failure,compute_ms,compute_ms_lower,compute_ms_upper,"
+      "compute_median_lower,compute_median_upper,attention_ms,attention_ms_lower,"
+      "attention_ms_upper,images_per_second,peak_bytes,weight_bytes,multiply_adds,"
+      "compute_exponent,compute_exponent_lower,compute_exponent_upper,attention_exponent,"
+      "attention_exponent_lower,attention_exponent_upper,peak_exponent\r\n";
+  const auto of = [](const std::optional<FittedExponent>& fitted, double Estimate::*part) {
+    return fitted ? CsvField(fitted->exponent.*part) : std::string();
+  };
+  for (const SweptCurve& curve : sweep.curves) {
+    for (size_t i = 0; i < curve.points.size(); ++i) {
+      const SweptPoint& point = curve.points[i];
+      const bool measured = point.failure.empty();
+      const auto number = [&](double value) { return measured ? CsvField(value) : ""; };
+      const auto count = [&](int64_t value) { return measured ? absl::StrCat(value) : ""; };
+      const auto& median = point.compute_estimate_ms;
+      csv += CsvRow({CsvField(curve.model.name),
+                     CsvField(curve.model.version),
+                     CsvField(curve.backbone),
+                     CsvField(curve.attention),
+                     CsvField(point.attention),
+                     CsvField(curve.weights_of_attention),
+                     curve.untrained ? "true" : "false",
+                     AxisText(sweep.over),
+                     CsvField(sweep.values[i]),
+                     sweep.places.empty() ? "" : CsvField(sweep.places[i]),
+                     sweep.over == SweepAxis::kBatch ? CsvField(sweep.values[i])
+                                                     : absl::StrCat(sweep.batch_size),
+                     sweep.over == SweepAxis::kThreads ? CsvField(sweep.values[i])
+                                                       : absl::StrCat(sweep.threads),
+                     absl::StrCat(sweep.rounds),
+                     CsvField(point.failure),
+                     number(point.compute_ms.median),
+                     number(point.compute_ms.lower),
+                     number(point.compute_ms.upper),
+                     median ? CsvField(median->lower) : "",
+                     median ? CsvField(median->upper) : "",
+                     number(point.attention_ms.median),
+                     number(point.attention_ms.lower),
+                     number(point.attention_ms.upper),
+                     number(point.images_per_second),
+                     count(point.peak_bytes),
+                     count(point.weight_bytes),
+                     count(point.multiply_adds),
+                     of(curve.compute_exponent, &Estimate::value),
+                     of(curve.compute_exponent, &Estimate::lower),
+                     of(curve.compute_exponent, &Estimate::upper),
+                     of(curve.attention_exponent, &Estimate::value),
+                     of(curve.attention_exponent, &Estimate::lower),
+                     of(curve.attention_exponent, &Estimate::upper),
+                     of(curve.peak_exponent, &Estimate::value)});
+    }
+  }
+  return csv;
+}
+
+}  // namespace fovea::client

@@ -1,0 +1,40 @@
+// A sweep as people read it, and as spreadsheets do. Pure.
+#pragma once
+
+#include <optional>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "client/cpp/sweep.h"
+
+namespace fovea::client {
+
+// "resolution", as --over has it.
+std::string AxisText(SweepAxis axis);
+
+// A curve beside the others: its attention, with the model's name where they differ.
+std::string CurveText(const SweptCurve& curve, const Sweep& sweep);
+
+// "1.52 (1.48 to 1.56)", or "-"; without an interval where noise does not move it.
+std::string ExponentText(const std::optional<FittedExponent>& fitted);
+
+// What exponents are of, as a clause: "pixels"; empty: the axis has none.
+std::string ExponentBase(SweepAxis axis);
+
+// Whether anything was measured.
+bool HasPoints(const Sweep& sweep);
+
+// What was measured, in one line.
+std::string SweepConditions(const Sweep& sweep);
+
+// What is to be known of curves and of points that are missing, a sentence each.
+std::vector<std::string> SweepNotes(const Sweep& sweep);
+
+void PrintSweep(const Sweep& sweep, std::ostream& out, bool colour);
+
+// A row for each point, RFC 4180; a field is empty where there is no such number. A curve's
+// exponents stand in each of its rows.
+std::string SweepCsv(const Sweep& sweep);
+
+}  // namespace fovea::client

@@ -1,0 +1,31 @@
+// How a cost grows: the exponent of a power law through measured points. Pure.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+namespace fovea {
+
+// What was measured at one place: a number a round.
+struct MeasuredPoint {
+  double x = 0;  // above zero
+  std::vector<double> values;
+};
+
+// Of value = factor * x^exponent.
+struct PowerLaw {
+  double exponent = 0;
+  double lower = 0, upper = 0;  // the interval of the exponent, at kConfidence
+  // The largest ratio by which a point's median lies above or below the line, at least 1: of a cost
+  // that follows no power law it is far above.
+  double worst_ratio = 1;
+};
+
+// Least squares on logarithms of the points' medians. The interval is the percentile interval of a
+// bootstrap of the rounds of each point, 1,000 resamples from a fixed seed: it says how far noise
+// moves the exponent, not how far the cost is from a power law.
+//
+// None for fewer than three places that differ, or where a median is not above zero.
+std::optional<PowerLaw> FitPowerLaw(const std::vector<MeasuredPoint>& points);
+
+}  // namespace fovea

@@ -1,0 +1,130 @@
+"""fovea.client's sweeps against a real server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import pathlib
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+from running_server import BUILD, DEMO, ROOT, Server
+
+sys.path.insert(0, str(ROOT / "client" / "python"))
+
+from fovea import client
+
+SCENE = ROOT / "client/examples/scenes/scene_1.jpg"
+
+
+@pytest.fixture(scope="module")
+def experiments(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    flags = ["--model-repository", str(DEMO), "--model-control-mode", "explicit"]
+    for name in ("shapes", "segmenter_dense"):
+        flags += ["--load-model", name]
+    running = Server(
+        tmp_path_factory.mktemp("sweeps") / "log", *flags, "--enable-experiments"
+    )
+    yield running
+    code = running.terminate()
+    running.close()
+    assert code == 0
+
+
+def test_dense_attention_grows_faster_than_the_pixels(experiments: Server) -> None:
+    told: list[client.Progress] = []
+    with client.Client(experiments.grpc) as server:
+        found = server.sweep(
+            "shapes",
+            "resolution",
+            [64, 128, 192, 256],
+            attentions=["dense", "knn:k=0.5", "ska"],
+            rounds=5,
+            threads=1,
+            progress=told.append,
+            timeout=240,
+        )
+    assert {"LOADING", "MEASURING"} <= {one.phase for one in told}
+    dense, knn, static = found.curves
+    assert (found.rounds, found.threads, found.device) == (5, 1, "CPU")
+    assert [one.failure for one in dense.points + knn.points] == [""] * 8
+    # The shapes' weights have no static keys.
+    assert all(one.failure for one in static.points)
+    assert static.compute_exponent is None
+    assert dense.weights_of_attention == "" and knn.weights_of_attention
+    assert dense.attention_exponent and dense.compute_exponent and dense.peak_exponent
+    # Tokens grow as pixels: attention's work as their square, that of all other layers as they do.
+    assert 1.2 < dense.attention_exponent.exponent.value < 2.3
+    assert 0.7 < dense.compute_exponent.exponent.value < 2.1
+    assert dense.peak_exponent.exponent.value == pytest.approx(1, abs=0.25)
+    adds = [one.multiply_adds for one in dense.points]
+    assert 1025 / 65 < adds[3] / adds[0] < (1025 / 65) ** 2
+    assert client.Sweep.from_json(found.to_json()) == found
+    assert len(found.to_frame()) == 12
+    assert "Not measured" in found._repr_html_()
+
+
+def test_segmenters_from_asyncio(experiments: Server) -> None:
+    async def ask() -> client.Sweep:
+        async with client.AsyncClient(experiments.grpc) as server:
+            return await server.sweep(
+                "segmenter_dense",
+                "k",
+                [0.25, 1.0],
+                picture=SCENE,
+                rounds=2,
+                timeout=240,
+            )
+
+    (curve,) = asyncio.run(ask()).curves
+    assert [one.failure for one in curve.points] == ["", ""]
+    assert "k=0.25" in curve.points[0].attention
+
+
+def test_what_http_answers_is_read_too(experiments: Server) -> None:
+    done = subprocess.run(
+        ["curl", "--silent", "--show-error", "--fail-with-body", "-X", "POST"]
+        + [f"http://{experiments.http}/v1/sweep?model=shapes&over=batch&values=1,2,4&rounds=2"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=240,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    last = json.loads(done.stdout.splitlines()[-1])
+    found = client.Sweep.from_json(json.dumps(last["sweep"]))
+    assert found.places == [1, 2, 4]
+    rates = [one.images_per_second for one in found.curves[0].points]
+    assert all(rate > 0 for rate in rates)
+
+
+def test_errors_are_the_servers(experiments: Server) -> None:
+    with client.Client(experiments.grpc) as asked:
+        for model, over, values, code in (
+            ("nothing", "batch", [1], "NOT_FOUND"),
+            ("shapes", "batch", [1000], "INVALID_ARGUMENT"),
+            ("shapes", "k", [9, 0.5], "INVALID_ARGUMENT"),
+        ):
+            with pytest.raises(client.Error) as caught:
+                asked.sweep(model, over, values, timeout=60)
+            assert caught.value.code == code and caught.value.message
+
+
+def test_the_command_writes_what_it_was_asked_for(
+    experiments: Server, tmp_path: pathlib.Path
+) -> None:
+    done = subprocess.run(
+        [BUILD / "bin/fovea", "--server", experiments.grpc, "sweep"]
+        + ["--model", "shapes", "--over", "batch", "--values", "1,2,4", "--rounds", "2"]
+        + ["--png", tmp_path / "batch.png", "--report", tmp_path / "batch.html"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=240,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "EXPONENT OF BATCH" in done.stdout
+    assert (tmp_path / "batch.png").read_bytes().startswith(b"\x89PNG")
+    assert "<svg" in (tmp_path / "batch.html").read_text()

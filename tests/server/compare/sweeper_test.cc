@@ -1,0 +1,342 @@
+// Sweeps of small models with random weights.
+#include "server/compare/sweeper.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <future>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/status.h"
+#include "server/compare/comparer.h"
+#include "tests/server/compare/served_models.h"
+
+namespace fovea {
+namespace {
+
+using testing::HasSubstr;
+
+MATCHER_P2(Fails, code, reason, "") {
+  *result_listener << arg.status();
+  return arg.status().code() == code && ReasonOf(arg.status()) == reason;
+}
+
+class SweeperTest : public ServedModelsTest {
+ protected:
+  ~SweeperTest() override {
+    if (comparer_ != nullptr) comparer_->Stop();
+    sweeper_.reset();
+    comparer_.reset();
+  }
+
+  Sweeper& sweeper(const SweeperOptions& options = {}) {
+    if (sweeper_ == nullptr) {
+      ComparerOptions comparer;
+      comparer.lane.device_threads = 1;
+      comparer.max_waiting = 1;
+      comparer_ = *Comparer::Create(comparer, models_, Environment());
+      sweeper_ = std::make_unique<Sweeper>(options, models_, Environment(), comparer_->lane(),
+                                           comparer_->line());
+    }
+    return *sweeper_;
+  }
+  static SweepRequest Request(SweepAxis axis, std::vector<std::string> values,
+                              std::vector<std::string> attentions = {""}) {
+    SweepRequest request{.axis = axis, .values = std::move(values), .rounds = 3};
+    for (std::string& attention : attentions) {
+      request.variants.push_back({.model_name = "classifier", .attention = std::move(attention)});
+    }
+    return request;
+  }
+  absl::StatusOr<Sweep> Run(SweepRequest request) {
+    std::promise<absl::StatusOr<Sweep>> promise;
+    sweeper().Sweep(
+        std::move(request), cancellation_,
+        [this](const ComparisonProgress& progress) {
+          if (on_progress_) on_progress_(progress);
+        },
+        [&](absl::StatusOr<Sweep> sweep) { promise.set_value(std::move(sweep)); });
+    return promise.get_future().get();
+  }
+
+  static constexpr char kClassifier[] =
+      "backbone: \"vit_demo_patch8_64\" num_classes: 7 max_batch_size: 1";
+
+  std::function<void(const ComparisonProgress&)> on_progress_;
+  std::unique_ptr<Comparer> comparer_;
+  std::unique_ptr<Sweeper> sweeper_;
+};
+
+// Tokens grow with pixels, dense attention's work with their square. At these sizes the projections
+// weigh, too: what is to be seen is that attention grows faster than they do, and memory as tokens.
+TEST_F(SweeperTest, OverResolutionAttentionGrowsFasterThanTheRest) {
+  Serve("classifier", kClassifier);
+  SweepRequest request =
+      Request(SweepAxis::kResolution, {"64", "128", "192", "256"}, {"", "knn:k=3"});
+  request.rounds = 20;
+  const auto sweep = Run(request);
+  ASSERT_TRUE(sweep.ok()) << sweep.status();
+  EXPECT_EQ(sweep->rounds, 20);
+  EXPECT_EQ(sweep->device, "CPU");
+  EXPECT_EQ(sweep->threads, 1);
+  EXPECT_THAT(sweep->places, testing::ElementsAre(4096, 16384, 36864, 65536));
+  ASSERT_EQ(sweep->curves.size(), 2u);
+  const SweptCurve& dense = sweep->curves[0];
+  EXPECT_EQ(dense.weights_of_attention, "");
+  EXPECT_EQ(sweep->curves[1].weights_of_attention, dense.attention);
+  EXPECT_EQ(sweep->curves[1].points[0].attention, "knn:k=3");
+  ASSERT_EQ(dense.points.size(), 4u);
+  for (const SweptPoint& point : dense.points) {
+    EXPECT_EQ(point.failure, "");
+    EXPECT_GT(point.compute_ms.median, 0);
+    EXPECT_GT(point.attention_ms.median, 0);
+    EXPECT_TRUE(point.compute_estimate_ms.has_value());
+    EXPECT_NEAR(point.images_per_second, 1e3 / point.compute_ms.median, 1e-6);
+    EXPECT_GT(point.weight_bytes, 0);
+  }
+  // 64 patches and the class token, and 1,024 of them: as many projections as tokens, and the
+  // square of them for the logits and the values.
+  const double growth = static_cast<double>(dense.points[3].multiply_adds) /
+                        static_cast<double>(dense.points[0].multiply_adds);
+  EXPECT_GT(growth, 1025.0 / 65);
+  EXPECT_LT(growth, 1025.0 / 65 * 1025.0 / 65);
+  ASSERT_TRUE(dense.attention_exponent && dense.compute_exponent && dense.peak_exponent);
+  EXPECT_EQ(dense.compute_exponent->points, 4);
+  EXPECT_GT(dense.compute_exponent->exponent.value, 0.7);
+  EXPECT_LT(dense.compute_exponent->exponent.value, 2.1);
+  EXPECT_GT(dense.attention_exponent->exponent.value, 1.2);
+  EXPECT_GT(dense.attention_exponent->exponent.value, dense.compute_exponent->exponent.value);
+  EXPECT_NEAR(dense.peak_exponent->exponent.value, 1, 0.25) << "no logits are held";
+  EXPECT_LE(dense.compute_exponent->exponent.lower, dense.compute_exponent->exponent.value);
+  EXPECT_GE(dense.compute_exponent->exponent.upper, dense.compute_exponent->exponent.value);
+}
+
+TEST_F(SweeperTest, EachAxisChangesWhatItSays) {
+  Serve("classifier", kClassifier);
+  const auto batches = Run(Request(SweepAxis::kBatch, {"1", "4", "8"}));
+  ASSERT_TRUE(batches.ok()) << batches.status();
+  const std::vector<SweptPoint>& batch = batches->curves[0].points;
+  EXPECT_GT(batch[2].peak_bytes, 4 * batch[0].peak_bytes);
+  EXPECT_GT(batch[2].compute_ms.median, batch[0].compute_ms.median);
+  EXPECT_EQ(batch[2].multiply_adds, batch[0].multiply_adds) << "of one image";
+  EXPECT_NEAR(batch[2].images_per_second, 8e3 / batch[2].compute_ms.median, 1e-6);
+  EXPECT_FALSE(batch[0].compute_estimate_ms.has_value()) << "of three rounds";
+
+  const auto counts = Run(Request(SweepAxis::kK, {"1", "16", "65"}));
+  ASSERT_TRUE(counts.ok()) << counts.status();
+  EXPECT_EQ(counts->curves[0].attention, "knn");
+  EXPECT_EQ(counts->curves[0].points[1].attention, "knn:k=16");
+  EXPECT_TRUE(counts->curves[0].attention_exponent.has_value());
+  const auto shares = Run(Request(SweepAxis::kK, {"0.25", "0.5"}));
+  ASSERT_TRUE(shares.ok()) << shares.status();
+  EXPECT_EQ(shares->curves[0].points[1].attention, "knn:k=0.5");
+  EXPECT_FALSE(shares->curves[0].compute_exponent.has_value()) << "of two points";
+
+  const auto temperatures = Run(Request(SweepAxis::kTemperature, {"0.5", "2", "4"}, {"dense"}));
+  ASSERT_TRUE(temperatures.ok()) << temperatures.status();
+  EXPECT_THAT(temperatures->curves[0].points[1].attention, HasSubstr("temperature=2"));
+  EXPECT_FALSE(temperatures->curves[0].compute_exponent.has_value());
+
+  const auto heads = Run(Request(SweepAxis::kHeads, {"1", "2"}, {"ska"}));
+  ASSERT_TRUE(heads.ok()) << heads.status();
+  EXPECT_EQ(heads->curves[0].points[0].failure, "");
+  EXPECT_THAT(heads->curves[0].points[0].attention, HasSubstr("heads=1"));
+
+  const auto precisions = Run(Request(SweepAxis::kPrecision, {"FP32", "BF16"}));
+  ASSERT_TRUE(precisions.ok()) << precisions.status();
+  EXPECT_LT(precisions->curves[0].points[1].weight_bytes,
+            precisions->curves[0].points[0].weight_bytes);
+  EXPECT_TRUE(precisions->places.empty());
+
+  const auto threads = Run(Request(SweepAxis::kThreads, {"1"}));
+  ASSERT_TRUE(threads.ok()) << threads.status();
+  EXPECT_EQ(threads->curves[0].points[0].failure, "");
+}
+
+TEST_F(SweeperTest, DetectorsKeepThePicturesShapeAtEachSize) {
+  Serve("classifier",
+        "backbone: \"linglo_b0\" task: DETECTION num_classes: 3 max_batch_size: 1 "
+        "head { name: \"retinanet\" score_threshold: 0 detections_per_image: 20 } "
+        "image_height: 64 image_width: 96 preprocessing { shorter_side: 64 longer_side: 96 }");
+  SweepRequest request = Request(SweepAxis::kResolution, {"64", "128"});
+  request.image = Picture(48, 96, 1);
+  const auto sweep = Run(request);
+  ASSERT_TRUE(sweep.ok()) << sweep.status();
+  EXPECT_EQ(sweep->curves[0].points[0].failure, "");
+  EXPECT_GT(sweep->curves[0].points[1].multiply_adds, 3 * sweep->curves[0].points[0].multiply_adds);
+}
+
+// Row 87.
+TEST_F(SweeperTest, PointsThatCannotBeSayWhyAndTheOthersGoOn) {
+  Serve("classifier", kClassifier);
+  const auto sweep = Run(Request(SweepAxis::kK, {"3", "66", "9"}, {"knn", "shifted_window/knn"}));
+  ASSERT_TRUE(sweep.ok()) << sweep.status();
+  const SweptCurve& knn = sweep->curves[0];
+  EXPECT_EQ(knn.points[0].failure, "");
+  EXPECT_THAT(knn.points[1].failure, HasSubstr("65"));
+  EXPECT_EQ(knn.points[1].compute_ms.median, 0);
+  EXPECT_EQ(knn.points[2].failure, "");
+  EXPECT_FALSE(knn.compute_exponent.has_value()) << "two points are left";
+  for (const SweptPoint& point : sweep->curves[1].points) EXPECT_NE(point.failure, "");
+  // None at all is an answer, too.
+  const auto none = Run(Request(SweepAxis::kResolution, {"64"}, {"no such"}));
+  ASSERT_TRUE(none.ok()) << none.status();
+  EXPECT_EQ(none->rounds, 0);
+  EXPECT_NE(none->curves[0].points[0].failure, "");
+}
+
+// Row 87.
+TEST_F(SweeperTest, RefusesWhatIsNoSweep) {
+  Serve("classifier", kClassifier);
+  const auto bad = Fails(absl::StatusCode::kInvalidArgument, "sweep.bad_request");
+  const SweepRequest good = Request(SweepAxis::kBatch, {"1"});
+  SweepRequest request = good;
+  request.variants.clear();
+  EXPECT_THAT(Run(request), bad);
+  request.variants.assign(9, good.variants[0]);
+  EXPECT_THAT(Run(request), bad);
+  request = good;
+  request.values.clear();
+  EXPECT_THAT(Run(request), bad);
+  request.values.assign(33, "1");
+  EXPECT_THAT(Run(request), bad);
+  request.values.assign(32, "1");
+  request.variants.assign(3, good.variants[0]);
+  EXPECT_THAT(Run(request), bad) << "96 points";
+  for (int SweepRequest::*number : {&SweepRequest::rounds, &SweepRequest::batch_size}) {
+    for (const int value : {0, -1, 1'000'000}) {
+      request = good;
+      request.*number = value;
+      EXPECT_THAT(Run(request), bad);
+    }
+  }
+  request = good;
+  request.threads = 2;
+  EXPECT_THAT(Run(request), bad);
+  EXPECT_THAT(Run(Request(SweepAxis::kBatch, {"many"})),
+              Fails(absl::StatusCode::kInvalidArgument, "sweep.bad_value"));
+  EXPECT_THAT(Run(Request(SweepAxis::kK, {"3"}, {"knn:k=4"})),
+              Fails(absl::StatusCode::kInvalidArgument, "sweep.bad_attention"));
+  request = good;
+  request.variants[0].model_name = "nobody";
+  EXPECT_THAT(Run(request), Fails(absl::StatusCode::kNotFound, "model.not_found"));
+  request = good;
+  request.image = "no picture";
+  EXPECT_EQ(Run(request).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+// Row 88.
+TEST_F(SweeperTest, PointsHoldNoMoreThanAllMay) {
+  Serve("classifier", kClassifier);
+  sweeper({.max_bytes = 8 << 20});
+  const auto sweep = Run(Request(SweepAxis::kK, {"1", "2", "3", "4", "5", "6"}));
+  ASSERT_TRUE(sweep.ok()) << sweep.status();
+  EXPECT_EQ(sweep->curves[0].points.front().failure, "");
+  EXPECT_THAT(sweep->curves[0].points.back().failure, HasSubstr("--experiment-memory"));
+  SweepRequest large = Request(SweepAxis::kResolution, {"64", "2048"});
+  large.batch_size = 8;
+  const auto pixels = Run(large);
+  ASSERT_TRUE(pixels.ok()) << pixels.status();
+  EXPECT_THAT(pixels->curves[0].points[1].failure, HasSubstr("pixels"));
+}
+
+// Row 88.
+TEST_F(SweeperTest, WhatModelsWouldWaitForTooLongIsLeftOut) {
+  Serve("classifier", kClassifier);
+  sweeper({.max_pass = 1});
+  const auto slow = Run(Request(SweepAxis::kBatch, {"1", "2"}));
+  ASSERT_TRUE(slow.ok()) << slow.status();
+  EXPECT_THAT(slow->curves[0].points[0].failure, HasSubstr("models would wait"));
+}
+
+// Row 88.
+TEST_F(SweeperTest, WhatIsNotLoadedInTimeIsLeftOut) {
+  Serve("classifier", kClassifier);
+  sweeper({.max_load = 1});
+  const auto slow = Run(Request(SweepAxis::kBatch, {"1"}));
+  ASSERT_TRUE(slow.ok()) << slow.status();
+  EXPECT_THAT(slow->curves[0].points[0].failure, HasSubstr("not loaded"));
+}
+
+// Row 88.
+TEST_F(SweeperTest, EndsWhenItsCallerGoes) {
+  Serve("classifier", kClassifier);
+  on_progress_ = [this](const ComparisonProgress& progress) {
+    if (progress.phase == ComparisonProgress::Phase::kMeasuring && progress.done == 3) {
+      cancellation_->Cancel();
+    }
+  };
+  SweepRequest request = Request(SweepAxis::kBatch, {"1", "2"});
+  request.rounds = 1000;
+  EXPECT_THAT(Run(request), Fails(absl::StatusCode::kCancelled, "compare.cancelled"));
+}
+
+TEST_F(SweeperTest, TimeEndsTheRounds) {
+  Serve("classifier", kClassifier);
+  SweepRequest request = Request(SweepAxis::kBatch, {"1", "2"});
+  request.rounds = 1000;
+  request.max_time = 1;
+  const auto sweep = Run(request);
+  ASSERT_TRUE(sweep.ok()) << sweep.status();
+  EXPECT_EQ(sweep->rounds, 1);
+  EXPECT_GT(sweep->curves[0].points[1].compute_ms.median, 0);
+}
+
+TEST_F(SweeperTest, TellsOfItsProgress) {
+  Serve("classifier", kClassifier);
+  using Phase = ComparisonProgress::Phase;
+  std::vector<Phase> phases;
+  int points = 0;
+  on_progress_ = [&](const ComparisonProgress& progress) {
+    EXPECT_LE(progress.done, progress.total);
+    if (progress.phase == Phase::kLoading) points = progress.total;
+    if (phases.empty() || phases.back() != progress.phase) phases.push_back(progress.phase);
+  };
+  ASSERT_TRUE(Run(Request(SweepAxis::kBatch, {"1", "2"}, {"", "knn:k=3"})).ok());
+  EXPECT_THAT(phases, testing::ElementsAre(Phase::kLoading, Phase::kMeasuring, Phase::kAnalysing));
+  EXPECT_EQ(points, 4);
+}
+
+// Row 88.
+TEST_F(SweeperTest, WaitsInLineWithComparisons) {
+  Serve("classifier", kClassifier);
+  sweeper();
+  std::promise<void> begun, go_on;
+  std::shared_future<void> gate = go_on.get_future().share();
+  std::promise<absl::StatusOr<Comparison>> compared;
+  comparer_->Compare(
+      {.variants = {{.model_name = "classifier"}, {.model_name = "classifier"}},
+       .images = {Picture(64, 64, 1)},
+       .rounds = 1,
+       .max_rounds = 1},
+      std::make_shared<Cancellation>(),
+      [&, told = false](const ComparisonProgress&) mutable {
+        if (!std::exchange(told, true)) begun.set_value();
+        gate.wait();
+      },
+      [&](absl::StatusOr<Comparison> outcome) { compared.set_value(std::move(outcome)); });
+  begun.get_future().wait();
+  std::promise<void> waiting;
+  std::promise<absl::StatusOr<Sweep>> first, second;
+  const SweepRequest request = Request(SweepAxis::kBatch, {"1"});
+  sweeper().Sweep(
+      request, cancellation_,
+      [&](const ComparisonProgress& progress) {
+        if (progress.phase == ComparisonProgress::Phase::kWaiting) waiting.set_value();
+      },
+      [&](absl::StatusOr<Sweep> outcome) { first.set_value(std::move(outcome)); });
+  waiting.get_future().wait();
+  sweeper().Sweep(
+      request, std::make_shared<Cancellation>(), [](const ComparisonProgress&) {},
+      [&](absl::StatusOr<Sweep> outcome) { second.set_value(std::move(outcome)); });
+  EXPECT_THAT(second.get_future().get(), Fails(absl::StatusCode::kUnavailable, "compare.busy"));
+  go_on.set_value();
+  EXPECT_TRUE(compared.get_future().get().ok());
+  EXPECT_TRUE(first.get_future().get().ok());
+}
+
+}  // namespace
+}  // namespace fovea
