@@ -411,7 +411,7 @@ def test_shadows_leave_the_primarys_latency_alone(
     made = 0
     for _ in range(6):
         without.append(latencies(100))
-        over_grpc.start(plan(arms=SHADOW, guard_rails={"max_shadow_share": 0.5}))
+        over_grpc.start(plan(arms=SHADOW))
         beside.append(latencies(100))
         made += shadow_counts(over_grpc)[0]
         over_grpc.stop("trial")
