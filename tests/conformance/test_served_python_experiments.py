@@ -167,6 +167,25 @@ def test_asyncio_does_the_same(experiments: Server, asked: client.Client) -> Non
     assert sum(one.requests for one in stopped.arms) == 1
 
 
+def test_another_attention_over_the_same_weights_is_an_arm(
+    asked: client.Client,
+) -> None:
+    shadow = client.ExperimentArm(attention="knn:k=9", weight=0, shadow=True)
+    started = asked.start_experiment(
+        "same", "shapes", [BASELINE, shadow], guard_rails=PATIENT, timeout=120
+    )
+    assert started.arms[1].weights_of_attention == "dense"
+    assert "shapes with knn:k=9: same weights, not fine-tuned" in str(started)
+    end = time.monotonic() + 120
+    found = started
+    while not found.arms[1].shadow_requests:
+        assert time.monotonic() < end, found
+        answer = asked.classify("shapes", PICTURES[:1])
+        assert (answer.model, answer.attention) == ("shapes", "dense")
+        found = asked.experiment("same")
+    assert found.arms[1].requests == 0 and found.arms[1].attention == "knn:k=9"
+
+
 def test_errors_are_the_servers(
     experiments: Server,
     asked: client.Client,

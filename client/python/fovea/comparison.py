@@ -200,7 +200,8 @@ class Comparison:
 
         whole = self.to_dict()
         rows = [flat(variant) for variant in whole.pop("variants")]
-        if whole.pop("dataset", None) is not None:
+        whole.pop("dataset", None)
+        if self.dataset is not None:
             for row, figures in zip(rows, self.dataset.rows(), strict=True):
                 row |= {f"dataset_{name}": value for name, value in figures.items()}
         for row in rows:

@@ -8,7 +8,10 @@ import os
 import pathlib
 import re
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fovea.evaluation.measure import Model
 
 EXIT_OK, EXIT_FAILED, EXIT_USAGE, EXIT_UNREACHABLE, EXIT_INTERRUPTED = 0, 1, 2, 3, 130
 
@@ -251,7 +254,7 @@ def _parser(layouts: str) -> argparse.ArgumentParser:
     return parser
 
 
-def _model(text: str):
+def _model(text: str) -> Model:
     from fovea.evaluation.measure import Model
 
     name, slash, version = text.partition("/")

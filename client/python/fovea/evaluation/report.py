@@ -67,16 +67,16 @@ class Report:
                 )
                 for part, value in (
                     ("", one.value),
-                    ("_lower", one.interval and one.interval.lower),
-                    ("_upper", one.interval and one.interval.upper),
+                    ("_lower", one.interval.lower if one.interval else None),
+                    ("_upper", one.interval.upper if one.interval else None),
                     ("_difference", one.difference),
                     (
                         "_difference_lower",
-                        one.of_difference and one.of_difference.lower,
+                        one.of_difference.lower if one.of_difference else None,
                     ),
                     (
                         "_difference_upper",
-                        one.of_difference and one.of_difference.upper,
+                        one.of_difference.upper if one.of_difference else None,
                     ),
                 )
             }
