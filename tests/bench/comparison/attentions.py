@@ -12,6 +12,7 @@ attentions.png and resolutions.png.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import os
 import pathlib
@@ -95,7 +96,7 @@ def main() -> int:
                     task = TASKS.get(kind, kind)
                     reports[kind] = evaluate(asked, trained, folder, task=task)
                     sweeps[kind] = asked.sweep(
-                        measured,
+                        [at_any_size(variant) for variant in measured],
                         "resolution",
                         SIDES,
                         rounds=max(20, arguments.rounds // 2),
@@ -117,6 +118,13 @@ def main() -> int:
     (out / "tables.md").write_text(tables(comparisons, reports, sweeps))
     plot(comparisons, sweeps, out)
     return 0
+
+
+def at_any_size(variant):
+    """A static key has the size of the map that it was trained for, unless it is asked to interpolate."""
+    if not variant.model.endswith("_cska"):
+        return variant
+    return dataclasses.replace(variant, attention="cska:interpolate")
 
 
 def drawn(

@@ -17,6 +17,13 @@ from fovea.comparison import ComparedVariant, Comparison
 from fovea.sweep import Sweep
 
 REST, ATTENTION, MEMORY = "#0072b2", "#e69f00", "#009e73"
+STYLES = {
+    "dense": ("#000000", "o"),
+    "knn": ("#e69f00", "s"),
+    "aewin": ("#009e73", "^"),
+    "cska": ("#d55e00", "v"),
+    "key_only": ("#0072b2", "D"),
+}
 
 
 def named(variant: ComparedVariant) -> str:
@@ -82,7 +89,7 @@ def draw_growth(sweeps: dict[str, Sweep], out: pathlib.Path) -> None:
         2, len(sweeps), figsize=(4 * len(sweeps), 8), constrained_layout=True
     )
     for (times, memory), (kind, sweep) in zip(axes.T, sweeps.items(), strict=True):
-        for curve, marker in zip(sweep.curves, "os^vD", strict=False):
+        for curve in sweep.curves:
             measured = [
                 (place**0.5, point)
                 for place, point in zip(sweep.places, curve.points, strict=True)
@@ -90,17 +97,20 @@ def draw_growth(sweeps: dict[str, Sweep], out: pathlib.Path) -> None:
             ]
             sides = [side for side, _ in measured]
             name = curve.attention or curve.points[0].attention
+            colour, marker = STYLES[name.split(":")[0]]
             times.loglog(
                 sides,
                 [point.attention_ms.median for _, point in measured],
+                color=colour,
                 marker=marker,
-                label=name,
+                label=name.split(":")[0],
             )
             memory.loglog(
                 sides,
                 [point.peak_bytes / 2**20 for _, point in measured],
+                color=colour,
                 marker=marker,
-                label=name,
+                label=name.split(":")[0],
             )
         times.set_title(f"{kind}, {sweep.curves[0].backbone}", fontsize=10)
         memory.set_xlabel("side of the input, pixels")
