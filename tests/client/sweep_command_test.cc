@@ -94,17 +94,18 @@ TEST_F(SweepCommand, SaysTheSameInJson) {
   const Outcome outcome = Run({"--model", "dense", "--model", "other", "--over", "batch",
                                "--values", "1,2,13,4", "--json"});
   const Json json = Json::parse(outcome.out);
-  EXPECT_EQ(json["over"], "batch");
+  EXPECT_EQ(json["over"], "BATCH");
+  EXPECT_EQ(json["values"][1], "2");
+  EXPECT_EQ(json["places"][1], 2);
   EXPECT_EQ(json["rounds"], 20);
   const Json& curve = json["curves"][1];
-  EXPECT_EQ(curve["model"], "other/1");
-  EXPECT_EQ(curve["points"][1]["value"], "2");
-  EXPECT_EQ(curve["points"][1]["place"], 2);
+  EXPECT_EQ(curve["model_name"], "other");
+  EXPECT_EQ(curve["model_version"], "1");
   EXPECT_EQ(curve["points"][1]["compute_ms"]["median"], 6);
-  EXPECT_EQ(curve["points"][1]["compute_estimate_ms"], nullptr);
-  EXPECT_EQ(curve["points"][2]["failure"], "it cannot be built");
-  EXPECT_FALSE(curve["points"][2].contains("compute_ms"));
-  EXPECT_EQ(curve["compute_exponent"]["estimate"], 1);
+  EXPECT_EQ(curve["points"][1]["compute_ms"]["lower"], 4.5);
+  EXPECT_FALSE(curve["points"][1].contains("compute_estimate_ms"));
+  EXPECT_EQ(curve["points"][2], Json({{"failure", "it cannot be built"}}));
+  EXPECT_EQ(curve["compute_exponent"]["exponent"]["value"], 1);
   EXPECT_EQ(curve["compute_exponent"]["points"], 3);
 }
 

@@ -4,6 +4,7 @@ messages; tests/conformance/test_served_python_comparison.py asks a real one."""
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 import math
 import pathlib
@@ -192,6 +193,33 @@ def test_a_frame_has_a_row_for_each_variant(comparison: client.Comparison) -> No
     assert frame["compute_ms_median"].tolist() == [2, 2.5]
     assert frame["compute_ratio_value"].isna().tolist() == [True, False]
     assert frame["compute_ratio_upper"][1] == pytest.approx(1.375)
+    # Infinity has a name in JSON.
+    agreement = dataclasses.replace(
+        comparison.variants[1].agreement, kl_divergence=float("inf")
+    )
+    variants = [
+        comparison.variants[0],
+        dataclasses.replace(comparison.variants[1], agreement=agreement),
+    ]
+    endless = dataclasses.replace(comparison, variants=variants)
+    assert client.Comparison.from_json(endless.to_json()) == endless
+
+
+def test_what_the_command_prints_as_json_is_refused() -> None:
+    """It has names of its own, which would be read as nothing measured."""
+    printed = {
+        "images": [{"file": "a.jpg", "height": 4, "width": 6}],
+        "rounds": 20,
+        "confidence": 0.95,
+        "variants": [{"model": "shapes/1", "compute": {"ms": {"lower_quartile": 1}}}],
+    }
+    for wrong, name in (
+        (printed, "file"),
+        ({"variants": printed["variants"]}, "model"),
+        ({"confidence": 0.95}, "confidence"),
+    ):
+        with pytest.raises(ValueError, match=f'no comparison.*"{name}"'):
+            client.Comparison.from_json(json.dumps(wrong))
     assert frame["classes_kl_divergence"][1] == 0.125
     assert frame["peak_bytes"].dtype == np.int64
     assert frame.attrs["rounds"] == 20 and frame.attrs["control_ms_median"] == 2

@@ -4,14 +4,17 @@ tests/conformance/test_served_python_sweep.py asks a real one."""
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 import pathlib
 import re
+import subprocess
 import sys
 import threading
 
 import numpy as np
 import pytest
+from running_server import BUILD
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "client" / "python"))
@@ -167,9 +170,31 @@ def test_json_is_read_back(sweep: client.Sweep) -> None:
     assert set(knn["points"][0]) <= {
         field.name for field in pb.SweptPoint.DESCRIPTOR.fields
     }
-    for wrong in ("[]", "{", '{"curves": 3}'):
+    for wrong in ("[]", "{", '{"curves": 3}', '{"curve": []}', '{"over": "k"}'):
         with pytest.raises(ValueError, match="no sweep"):
             client.Sweep.from_json(wrong)
+    # Neither would be read as what it says.
+    knn["points"][0]["compute_ms"]["lower"] = None
+    with pytest.raises(ValueError, match=r"points\[0\]\.compute_ms\.lower is null"):
+        client.Sweep.from_json(json.dumps(plain))
+    knn["points"][0]["compute_ms"] = {"median": 1, "lower_quartile": 0.9}
+    with pytest.raises(ValueError, match="lower_quartile"):
+        client.Sweep.from_json(json.dumps(plain))
+
+
+def test_what_the_command_prints_as_json_is_read() -> None:
+    with FakeComparison(whole) as fake:
+        command = [BUILD / "bin/fovea", "--server", fake.address, "sweep", "--json"]
+        printed = subprocess.run(
+            [*command, "--model", "shapes", "--over", "k", "--values", "9,18,36"],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=60,
+        ).stdout
+    found = client.Sweep.from_json(printed)
+    # The command gives its sweeps no name.
+    assert found == dataclasses.replace(sweep_of(of_k()), id="")
 
 
 def test_a_frame_has_a_row_for_each_point(sweep: client.Sweep) -> None:

@@ -118,13 +118,16 @@ def test_the_command_writes_what_it_was_asked_for(
     done = subprocess.run(
         [BUILD / "bin/fovea", "--server", experiments.grpc, "sweep"]
         + ["--model", "shapes", "--over", "batch", "--values", "1,2,4", "--rounds", "2"]
-        + ["--png", tmp_path / "batch.png", "--report", tmp_path / "batch.html"],
+        + ["--png", tmp_path / "batch.png", "--report", tmp_path / "batch.html"]
+        + ["--json"],
         capture_output=True,
         text=True,
         check=False,
         timeout=240,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "EXPONENT OF BATCH" in done.stdout
+    found = client.Sweep.from_json(done.stdout)
+    assert (found.over, found.values, found.places) == ("BATCH", ["1", "2", "4"], [1, 2, 4])  # fmt: skip
+    assert found.curves[0].points[2].compute_ms.median > 0
     assert (tmp_path / "batch.png").read_bytes().startswith(b"\x89PNG")
     assert "<svg" in (tmp_path / "batch.html").read_text()
