@@ -182,8 +182,14 @@ TEST_F(Compare, OfOneAttentionTheModelAsItIsComesFirst) {
   EXPECT_EQ(asked[0].variants(1).attention(), "knn:k=5");
   const Outcome alone = Run({Image("a.jpg"), "--model", "dense"});
   EXPECT_EQ(alone.exit_code, 2);
+  Run({Image("a.jpg"), "--model", "dense", "--model", "knn", "--attention", "knn:k=5"});
+  const auto of_two = server_.compared().at(1);
+  ASSERT_EQ(of_two.variants_size(), 4);
+  EXPECT_EQ(of_two.variants(2).model_name(), "knn");
+  EXPECT_EQ(of_two.variants(2).attention(), "");
+  EXPECT_EQ(of_two.variants(3).attention(), "knn:k=5");
   EXPECT_THAT(alone.err, HasSubstr("there is nothing to compare"));
-  EXPECT_EQ(server_.compared().size(), 1u);
+  EXPECT_EQ(server_.compared().size(), 2u);
 }
 
 TEST_F(Compare, PrintsTheControlBesideTheVariantsAndAVerdict) {

@@ -89,6 +89,13 @@ def test_each_model_is_asked_for_with_each_attention() -> None:
             ["dense", "x"],
             [("a", "", "dense"), ("a", "", "x"), ("b", "3", "dense"), ("b", "3", "x")],
         ),
+        # As the command and POST /v1/compare: one attention is compared with the model's own.
+        ("a", ["x"], [("a", "", ""), ("a", "", "x")]),
+        (
+            ["a", "b"],
+            ["x"],
+            [("a", "", ""), ("a", "", "x"), ("b", "", ""), ("b", "", "x")],
+        ),
     ):
         with FakeComparison(whole) as fake, client.Client(fake.address) as server:
             server.compare(models, [PICTURE], attentions=attentions)
@@ -166,7 +173,8 @@ def test_asyncio_compares_too() -> None:
 
     with FakeComparison(whole) as fake:
         found = asyncio.run(ask(fake.address))
-        assert fake.requests[0].variants[0].attention == "dense"
+        asked = [one.attention for one in fake.requests[0].variants]
+        assert asked == ["", "dense"]
     assert found == comparison_of(of_classifier())
     assert [one.phase for one in told] == ["LOADING", "MEASURING"]
 
