@@ -118,6 +118,25 @@ TEST_F(ExperimentCommand, AnArmThatCannotBeMeantIsAMistakeInUsage) {
   EXPECT_TRUE(server_.plans().empty());
 }
 
+TEST_F(ExperimentCommand, AMistakeInAnOptionNamesItAndItsHelp) {
+  const auto refused = [&](const std::string& option, const std::string& value) {
+    const Outcome outcome =
+        Run({"start", "night", "--model", "shapes", "--arm", "shadow", option, value});
+    EXPECT_EQ(outcome.exit_code, 2) << option;
+    EXPECT_THAT(outcome.err, HasSubstr(option));
+    EXPECT_THAT(outcome.err, HasSubstr("(see fovea experiment start --help)"));
+    return outcome.err;
+  };
+  // The server refuses these bounds, too.
+  for (const char* share :
+       {"--max-disagreement", "--max-error-excess", "--latency-margin", "--disagreement-margin"}) {
+    refused(share, "1");
+    refused(share, "0");
+  }
+  EXPECT_THAT(refused("--max-time", "32d"), HasSubstr("--max-time: '32d' is no time: write"));
+  EXPECT_TRUE(server_.plans().empty());
+}
+
 TEST_F(ExperimentCommand, ShowSaysHowEachArmDoesAgainstTheBaseline) {
   StartNight();
   const std::string first = Run({"show", "night"}).out;

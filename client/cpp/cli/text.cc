@@ -122,19 +122,19 @@ absl::StatusOr<ModelId> ParseModel(const std::string& text) {
   return model;
 }
 
-absl::StatusOr<absl::Duration> ParseTimeout(const std::string& text) {
+absl::StatusOr<absl::Duration> ParseTime(const std::string& text) {
   double seconds = 0;
-  absl::Duration timeout;
+  absl::Duration time;
   if (absl::SimpleAtod(text, &seconds)) {
-    timeout = std::isfinite(seconds) ? absl::Seconds(seconds) : absl::ZeroDuration();
-  } else if (!absl::ParseDuration(text, &timeout)) {
-    timeout = absl::ZeroDuration();
+    time = std::isfinite(seconds) ? absl::Seconds(seconds) : absl::ZeroDuration();
+  } else if (!absl::ParseDuration(text, &time)) {
+    time = absl::ZeroDuration();
   }
-  if (timeout <= absl::ZeroDuration()) {
+  if (time <= absl::ZeroDuration()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("'", text, "' is no timeout: write seconds, or 500ms, 1.5s, 2m"));
+        absl::StrCat("'", text, "' is no time: write seconds, or 500ms, 1.5s, 2m"));
   }
-  return timeout;
+  return time;
 }
 
 std::string Printable(const std::string& text) {

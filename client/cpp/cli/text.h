@@ -38,7 +38,7 @@ absl::StatusOr<ModelId> ParseModel(const std::string& text);
 
 // "2" (seconds), "500ms", "1.5s", "2m". INVALID_ARGUMENT: anything else, and what is not above
 // zero.
-absl::StatusOr<absl::Duration> ParseTimeout(const std::string& text);
+absl::StatusOr<absl::Duration> ParseTime(const std::string& text);
 
 // Text from outside, fit for a terminal: control characters and bytes that are no UTF-8 become '?'.
 std::string Printable(const std::string& text);
