@@ -1,12 +1,11 @@
 #include "client/cpp/cli/comparison_text.h"
 
-#include <algorithm>
-
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "client/cpp/cli/csv.h"
 #include "client/cpp/cli/table.h"
 #include "client/cpp/cli/text.h"
+#include "client/cpp/cli/variants.h"
 
 namespace fovea::client {
 namespace {
@@ -166,13 +165,9 @@ std::string DoubtText(Verdict doubt) {
 }
 
 std::string VariantText(const ComparedVariant& variant, const Comparison& comparison) {
-  const ModelId& first = comparison.variants.front().model;
-  const bool one_model = std::all_of(
-      comparison.variants.begin(), comparison.variants.end(), [&](const ComparedVariant& other) {
-        return other.model.name == first.name && other.model.version == first.version;
-      });
-  const std::string attention = variant.attention.empty() ? "no attention" : variant.attention;
-  return one_model ? attention : absl::StrCat(ModelText(variant.model), ", ", attention);
+  std::vector<ModelId> models;
+  for (const ComparedVariant& one : comparison.variants) models.push_back(one.model);
+  return VariantLabel(variant.model, variant.attention, models);
 }
 
 std::vector<std::string> VariantTexts(const Comparison& comparison) {

@@ -7,6 +7,7 @@
 #include "client/cpp/cli/csv.h"
 #include "client/cpp/cli/table.h"
 #include "client/cpp/cli/text.h"
+#include "client/cpp/cli/variants.h"
 
 namespace fovea::client {
 namespace {
@@ -92,13 +93,9 @@ std::string AxisText(SweepAxis axis) {
 }
 
 std::string CurveText(const SweptCurve& curve, const Sweep& sweep) {
-  const ModelId& first = sweep.curves.front().model;
-  const bool one_model =
-      std::all_of(sweep.curves.begin(), sweep.curves.end(), [&](const SweptCurve& other) {
-        return other.model.name == first.name && other.model.version == first.version;
-      });
-  const std::string attention = curve.attention.empty() ? "no attention" : curve.attention;
-  return one_model ? attention : absl::StrCat(ModelText(curve.model), ", ", attention);
+  std::vector<ModelId> models;
+  for (const SweptCurve& one : sweep.curves) models.push_back(one.model);
+  return VariantLabel(curve.model, curve.attention, models);
 }
 
 std::string ExponentText(const std::optional<FittedExponent>& fitted) {
