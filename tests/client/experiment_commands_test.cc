@@ -215,10 +215,11 @@ TEST_F(ExperimentCommand, StopListAndDelete) {
   const Outcome running = Run({"delete", "night"});
   EXPECT_EQ(running.exit_code, 1);
   EXPECT_THAT(running.err, HasSubstr("the experiment runs"));
-  EXPECT_THAT(Run({"stop", "night"}).out, HasSubstr("night: stopped after 0: a caller stopped it"));
+  EXPECT_THAT(Run({"stop", "night"}).out,
+              HasSubstr("night: stopped after 0s: a caller stopped it"));
   EXPECT_EQ(Run({"list"}).out,
             "NAME   MODEL   STATE    FOR  ARMS  REQUESTS  REASON\n"
-            "night  shapes  stopped    0     2         0  a caller stopped it\n");
+            "night  shapes  stopped   0s     2         0  a caller stopped it\n");
   EXPECT_EQ(Json::parse(Run({"list", "--json"}).out)["experiments"][0]["state"], "STOPPED");
   EXPECT_EQ(Run({"delete", "night"}).out, "deleted night\n");
   EXPECT_EQ(Run({"list"}).out, "There is no experiment.\n");

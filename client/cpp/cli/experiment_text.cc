@@ -108,7 +108,8 @@ void PrintTests(const Experiment& experiment, std::ostream& out, bool colour) {
 }
 
 std::string RunningText(const Experiment& experiment) {
-  return absl::FormatDuration(absl::Trunc(experiment.running, absl::Seconds(1)));
+  const absl::Duration whole = absl::Trunc(experiment.running, absl::Seconds(1));
+  return whole == absl::ZeroDuration() ? "0s" : absl::FormatDuration(whole);
 }
 
 // The first line: how it stands, and where the traffic goes.
