@@ -40,6 +40,11 @@ TEST(Text, ATimeIsSecondsOrHasAUnit) {
   }
 }
 
+TEST(Text, InHtmlIsNoMarkup) {
+  EXPECT_EQ(HtmlText("<a href='x'>\x1b & \"y\""),
+            "&lt;a href=&#39;x&#39;&gt;? &amp; &quot;y&quot;");
+}
+
 TEST(Text, AShapeLeavesTheBatchOut) {
   EXPECT_EQ(ShapeText({-1, 3, 224, 224}), "3x224x224");
   EXPECT_EQ(ShapeText({-1, -1, -1, 3}), "?x?x3");

@@ -12,10 +12,6 @@ namespace {
 
 using Align = Table::Align;
 
-std::string Range(double lower, double upper, int decimals) {
-  return absl::StrCat(Fixed(lower, decimals), "-", Fixed(upper, decimals));
-}
-
 bool IsBaseline(const ComparedVariant& variant, const Comparison& comparison) {
   return &variant == &comparison.variants.front();
 }
@@ -30,9 +26,9 @@ void PrintCompute(const Comparison& comparison, std::ostream& out, bool colour) 
                {"VERDICT"}});
   const auto add = [&](const std::string& name, const ComparedTime& time, const std::string& rate,
                        const std::string& verdict) {
-    table.AddRow({name, Fixed(time.ms.median, 2), Range(time.ms.lower, time.ms.upper, 2),
+    table.AddRow({name, Fixed(time.ms.median, 2), RangeText(time.ms.lower, time.ms.upper, 2),
                   time.ratio ? Fixed(time.ratio->value, 3) : "-",
-                  time.ratio ? Range(time.ratio->lower, time.ratio->upper, 3) : "-", rate,
+                  time.ratio ? RangeText(time.ratio->lower, time.ratio->upper, 3) : "-", rate,
                   verdict});
   };
   for (const ComparedVariant& variant : comparison.variants) {

@@ -14,10 +14,6 @@ namespace {
 
 using Align = Table::Align;
 
-std::string Range(double lower, double upper, int decimals) {
-  return absl::StrCat(Fixed(lower, decimals), "-", Fixed(upper, decimals));
-}
-
 void PrintPoints(const Sweep& sweep, std::ostream& out, bool colour) {
   Table table({{"CURVE"},
                {absl::AsciiStrToUpper(AxisText(sweep.over)), Align::kRight},
@@ -35,8 +31,9 @@ void PrintPoints(const Sweep& sweep, std::ostream& out, bool colour) {
         const Quartiles& ms = point.compute_ms;
         cells.insert(
             cells.end(),
-            {Fixed(ms.median, 2), Range(ms.lower, ms.upper, 2), Fixed(point.images_per_second, 1),
-             Fixed(point.attention_ms.median, 2), Mebibytes(static_cast<double>(point.peak_bytes)),
+            {Fixed(ms.median, 2), RangeText(ms.lower, ms.upper, 2),
+             Fixed(point.images_per_second, 1), Fixed(point.attention_ms.median, 2),
+             Mebibytes(static_cast<double>(point.peak_bytes)),
              point.multiply_adds == 0 ? "-"
                                       : Fixed(static_cast<double>(point.multiply_adds) * 1e-9, 3)});
       } else {
