@@ -193,14 +193,6 @@ def test_json_is_read_back(comparison: client.Comparison) -> None:
     for wrong in ("[]", "{", '{"variants": 3}'):
         with pytest.raises(ValueError, match="no comparison"):
             client.Comparison.from_json(wrong)
-
-
-def test_a_frame_has_a_row_for_each_variant(comparison: client.Comparison) -> None:
-    frame = comparison.to_frame()
-    assert frame["attention"].tolist() == ["self/dense", "self/knn:k=0.5"]
-    assert frame["compute_ms_median"].tolist() == [2, 2.5]
-    assert frame["compute_ratio_value"].isna().tolist() == [True, False]
-    assert frame["compute_ratio_upper"][1] == pytest.approx(1.375)
     # Infinity has a name in JSON.
     agreement = dataclasses.replace(
         comparison.variants[1].agreement, kl_divergence=float("inf")
@@ -228,6 +220,14 @@ def test_what_the_command_prints_as_json_is_refused() -> None:
     ):
         with pytest.raises(ValueError, match=f'no comparison.*"{name}"'):
             client.Comparison.from_json(json.dumps(wrong))
+
+
+def test_a_frame_has_a_row_for_each_variant(comparison: client.Comparison) -> None:
+    frame = comparison.to_frame()
+    assert frame["attention"].tolist() == ["self/dense", "self/knn:k=0.5"]
+    assert frame["compute_ms_median"].tolist() == [2, 2.5]
+    assert frame["compute_ratio_value"].isna().tolist() == [True, False]
+    assert frame["compute_ratio_upper"][1] == pytest.approx(1.375)
     assert frame["classes_kl_divergence"][1] == 0.125
     assert frame["peak_bytes"].dtype == np.int64
     assert frame.attrs["rounds"] == 20 and frame.attrs["control_ms_median"] == 2
@@ -257,7 +257,7 @@ def test_a_notebook_shows_a_table_that_suits_light_and_dark_pages(
         "1.250× (1.125 to 1.375)",
         "slower",
         "same class 1 of 2, KL 0.125, cosine 0.9688",
-        "shapes with self/knn:k=0.5: same weights, not fine-tuned",
+        "self/knn:k=0.5: same weights as self/dense, not fine-tuned.",
     ):
         assert part in text, text
     # The slowest fills its cell; a quarter of it is the attention's.
@@ -285,7 +285,7 @@ def test_the_texts_of_a_server_are_escaped() -> None:
 def test_printed_it_is_a_plain_table(comparison: client.Comparison) -> None:
     title, head, dense, knn, control, *notes = str(comparison).splitlines()
     assert title.startswith("shapes on CPU")
-    assert head.split()[:2] == ["attention", "compute"]
+    assert head.split()[:2] == ["variant", "compute"]
     assert dense.split()[0] == "self/dense" and "baseline" in dense
     assert "slower" in knn and "control" in control
     assert head.index("compute ms") == knn.index("2.500")
@@ -320,7 +320,8 @@ def test_printed_it_is_a_plain_table(comparison: client.Comparison) -> None:
             ["87.5 % of pixels", "mIoU 0.500"],
         ),
         ({"untrained": True}, ["shapes is untrained"]),
-        ({"model_name": "other"}, ["other"]),
+        ({"model_name": "other"}, ["shapes/1, self/dense", "other/1, self/dense"]),
+        ({"model_version": "2"}, ["shapes/1, self/dense", "shapes/2, self/dense"]),
     ],
 )
 def test_other_tasks_and_warnings_are_told(fields: dict, parts: list[str]) -> None:

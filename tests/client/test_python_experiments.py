@@ -287,7 +287,7 @@ def test_a_notebook_shows_a_table_that_suits_light_and_dark_pages(
         "undecided: 6.2 % [0.0, 25.0]",
         "as good as the same: 0.0 % [-3.1, 3.1]",
         "with a probability of 95.0 %",
-        "shapes with self/knn:k=0.5: same weights, not fine-tuned",
+        "self/knn:k=0.5: same weights as self/dense, not fine-tuned.",
     ):
         assert part in text, text
     # A line at no difference and a bar for each interval: left of the cell, and width.
