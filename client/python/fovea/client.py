@@ -354,7 +354,7 @@ class Client:
             from fovea.evaluation.evaluate import evaluate
 
             report = evaluate(self, variants, dataset, limit=limit)
-        comparison = self._experiment(
+        comparison = self._measure(
             self._compare, request, comparison_in, progress, timeout, "comparison"
         )
         return dataclasses.replace(comparison, dataset=report)
@@ -399,11 +399,9 @@ class Client:
             threads=threads,
             id=id,
         )
-        return self._experiment(
-            self._sweep, request, sweep_in, progress, timeout, "sweep"
-        )
+        return self._measure(self._sweep, request, sweep_in, progress, timeout, "sweep")
 
-    def _experiment(
+    def _measure(
         self,
         method: Any,
         request: Any,
