@@ -10,6 +10,7 @@
 #include "client/cpp/cli/comparison_text.h"
 #include "client/cpp/cli/dataset_figures.h"
 #include "client/cpp/cli/files.h"
+#include "client/cpp/cli/interruption.h"
 #include "client/cpp/cli/json.h"
 #include "client/cpp/cli/measuring_progress.h"
 #include "client/cpp/cli/readiness.h"
@@ -59,11 +60,11 @@ ExitCode RunCompare(Client& client, const CompareOptions& options, const ServerA
                     const Console& console) {
   auto variants = VariantsOf(options.models, options.attentions, /*own_before_one=*/true);
   if (!variants.ok()) return ReportUsage(console, std::string(variants.status().message()));
-  CompareRequest request{.variants = *std::move(variants),
   if (variants->size() < 2) {
     return ReportUsage(console,
                        "there is nothing to compare: give two models or more, or an attention");
   }
+  CompareRequest request{.variants = *std::move(variants),
                          .rounds = options.rounds,
                          .max_rounds = options.max_rounds,
                          .max_time = options.max_time,
@@ -84,11 +85,13 @@ ExitCode RunCompare(Client& client, const CompareOptions& options, const ServerA
     if (!dataset.figures) return static_cast<ExitCode>(dataset.exit_code);
   }
   const DatasetFigures* const figures = dataset.figures ? &*dataset.figures : nullptr;
+  const Interruption interruption([&] { client.Stop(); });
   const auto comparison = [&] {
     MeasuringProgress progress(console);
     return client.Compare(request, progress.teller(), options.call);
   }();
   if (!comparison.ok()) {
+    if (interruption.happened()) return kInterrupted;
     return Report(console, WhyNotReady(client, request.variants.front().model, comparison.status(),
                                        options.call));
   }
