@@ -190,7 +190,7 @@ class AsyncClient:
         timeout: float | None = None,
         **options: Unpack[CompareOptions],
     ) -> Comparison:
-        """As Client.compare, with its options."""
+        """As Client.compare, with its options but those of a data set."""
         check_timeout(timeout)
         request = await asyncio.to_thread(to_compare, models, pictures, **options)
         return await self._measure(
