@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import collections
-import json
 import pathlib
 import subprocess
 import sys
@@ -125,9 +124,9 @@ def test_the_command_and_http_tell_the_same(
         *("--arm", "model=shapes_knn,weight=1,shadow", "--max-time", "1h", "--json"),
     )
     assert started.returncode == 0, started.stderr
-    plan = json.loads(started.stdout)["plan"]
-    assert [one["weight"] for one in plan["arms"]] == [3, 1]
-    assert plan["guard_rails"]["max_seconds"] == 3600
+    plan = client.Experiment.from_json(started.stdout).plan
+    assert [one.weight for one in plan.arms] == [3, 1]
+    assert plan.guard_rails.max_seconds == 3600
     image = fovea(
         experiments,
         *("classify", "--model", "shapes", "--experiment-key", "user-1", "--receipt"),

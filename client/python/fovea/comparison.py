@@ -14,9 +14,8 @@ import dataclasses
 import json
 from typing import TYPE_CHECKING, Any
 
-from google.protobuf import json_format
-
 from fovea import comparison_text
+from fovea.message_json import message_in, with_named_infinity
 from fovea.v1 import comparison_pb2
 
 if TYPE_CHECKING:
@@ -174,21 +173,16 @@ class Comparison:
         return found
 
     def to_json(self, indent: int | None = None) -> str:
-        return json.dumps(self.to_dict(), indent=indent)
+        return json.dumps(with_named_infinity(self.to_dict()), indent=indent)
 
     @staticmethod
     def from_json(text: str) -> Comparison:
-        """What to_json wrote, or a server answered, without a data set. ValueError: it is something else."""
-        try:
-            plain = json.loads(text)
-            if not isinstance(plain, dict):
-                raise json_format.ParseError("not an object")
-            message = json_format.ParseDict(
-                plain, comparison_pb2.Comparison(), ignore_unknown_fields=True
-            )
-        except (json_format.ParseError, json.JSONDecodeError) as error:
-            raise ValueError(f"this is no comparison: {error}") from error
-        return comparison_of(message)
+        """What to_json wrote, or a server answered, without a data set.
+
+        ValueError: it is something else, such as what `fovea compare --json` prints, whose names are others.
+        """
+        empty = comparison_pb2.Comparison()
+        return comparison_of(message_in(text, empty, "comparison", beside=["dataset"]))
 
     def to_frame(self) -> pandas.DataFrame:
         """A row for each variant; numbers in nested fields are columns named FIELD_PART, such as compute_ms_median.

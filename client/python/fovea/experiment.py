@@ -15,14 +15,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from google.protobuf import json_format
-
 from fovea import experiment_text
 from fovea.errors import Error
+from fovea.message_json import message_in, with_named_infinity
 from fovea.v1 import comparison_pb2, experiment_pb2
 
 if TYPE_CHECKING:
@@ -122,7 +120,11 @@ class Experiment:
                 "attention": arm.pop("attention"),
             }
         found["arms"] = [
-            {name: _plain(value) for name, value in arm.items() if value is not None}
+            {
+                name: with_named_infinity(value)
+                for name, value in arm.items()
+                if value is not None
+            }
             for arm in found["arms"]
         ]
         return found
@@ -132,16 +134,11 @@ class Experiment:
 
     @staticmethod
     def from_json(text: str) -> Experiment:
-        """What to_json wrote, or a server answered. ValueError: it is something else."""
+        """What to_json wrote, a server answered, or `fovea experiment --json` printed. ValueError: it is something else."""
+        message = message_in(text, experiment_pb2.Experiment(), "experiment")
         try:
-            plain = json.loads(text)
-            if not isinstance(plain, dict):
-                raise json_format.ParseError("not an object")
-            message = json_format.ParseDict(
-                plain, experiment_pb2.Experiment(), ignore_unknown_fields=True
-            )
             return experiment_of(message)
-        except (json_format.ParseError, json.JSONDecodeError, Error) as error:
+        except Error as error:
             raise ValueError(f"this is no experiment: {error}") from error
 
     def to_frame(self) -> pandas.DataFrame:
@@ -284,15 +281,6 @@ def _test_of(message: Any, name: str) -> SequentialTest | None:
         observations=found.observations,
         verdict=_name(experiment_pb2.SequentialTest.Verdict, found.verdict),
     )
-
-
-def _plain(value: Any) -> Any:
-    """For JSON, which has no infinity: protobuf writes its name."""
-    if isinstance(value, dict):
-        return {name: _plain(one) for name, one in value.items()}
-    if isinstance(value, float) and math.isinf(value):
-        return "Infinity" if value > 0 else "-Infinity"
-    return value
 
 
 def _name(names: Any, number: int) -> str:

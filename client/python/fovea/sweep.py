@@ -15,8 +15,6 @@ import dataclasses
 import json
 from typing import TYPE_CHECKING, Any
 
-from google.protobuf import json_format
-
 from fovea import sweep_text
 from fovea.comparison import (
     Estimate,
@@ -26,6 +24,7 @@ from fovea.comparison import (
     quartiles_of,
     without_none,
 )
+from fovea.message_json import message_in
 from fovea.v1 import comparison_pb2
 
 if TYPE_CHECKING:
@@ -102,17 +101,8 @@ class Sweep:
 
     @staticmethod
     def from_json(text: str) -> Sweep:
-        """What to_json wrote, or a server answered. ValueError: it is something else."""
-        try:
-            plain = json.loads(text)
-            if not isinstance(plain, dict):
-                raise json_format.ParseError("not an object")
-            message = json_format.ParseDict(
-                plain, comparison_pb2.Sweep(), ignore_unknown_fields=True
-            )
-        except (json_format.ParseError, json.JSONDecodeError) as error:
-            raise ValueError(f"this is no sweep: {error}") from error
-        return sweep_of(message)
+        """What to_json wrote, a server answered, or `fovea sweep --json` printed. ValueError: it is something else."""
+        return sweep_of(message_in(text, comparison_pb2.Sweep(), "sweep"))
 
     def to_frame(self) -> pandas.DataFrame:
         """A row for each point, with its curve's fields; numbers in nested fields are columns named FIELD_PART.
