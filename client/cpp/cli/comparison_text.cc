@@ -59,7 +59,9 @@ void PrintCosts(const Comparison& comparison, std::ostream& out, bool colour) {
                   Fixed(variant.postprocess_ms.median, 2),
                   Mebibytes(static_cast<double>(variant.peak_bytes)),
                   Mebibytes(static_cast<double>(variant.weight_bytes)),
-                  Fixed(static_cast<double>(variant.multiply_adds) * 1e-9, 2)});
+                  variant.multiply_adds == 0
+                      ? "-"
+                      : Fixed(static_cast<double>(variant.multiply_adds) * 1e-9, 2)});
   }
   table.Print(out, colour);
   out << '\n';

@@ -128,7 +128,7 @@ class ComparedVariant:
     peak_bytes: int  # of a batch's tensors, without the weights
     weight_bytes: int
     parameters: int
-    multiply_adds: int  # of one image
+    multiply_adds: int  # of one image; 0: not counted
     agreement: ClassAgreement | ObjectAgreement | MapAgreement | None  # the baseline's
     # To the baseline's tokens behind the last block; None: of other shapes or weights.
     feature_cosine: float | None

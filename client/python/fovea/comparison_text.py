@@ -102,7 +102,7 @@ def _rows(comparison: Comparison) -> list[list[_Cell]]:
                 f"{one.peak_bytes / 2**20:.1f}",
                 bar=_share(one.peak_bytes, fullest),
             ),
-            _Cell(f"{one.multiply_adds / 1e9:.3f}"),
+            _Cell(f"{one.multiply_adds / 1e9:.3f}" if one.multiply_adds else "-"),
             _Cell(_agreement(one)),
             *(_figure(figures[place], name) for name in shown),
         ]

@@ -10,8 +10,10 @@
 #include <utility>
 #include <vector>
 
+#include "base/limits.h"
 #include "base/status.h"
 #include "server/compare/comparer.h"
+#include "tests/server/compare/late_clock.h"
 #include "tests/server/compare/served_models.h"
 
 namespace fovea {
@@ -32,6 +34,14 @@ class SweeperTest : public ServedModelsTest {
     comparer_.reset();
   }
 
+  ServedModel::Environment Environment() {
+    const ServedModel::Environment steady = ServedModelsTest::Environment();
+    return {.scheduler = steady.scheduler,
+            .imaging = steady.imaging,
+            .clock = clock_,
+            .observe = steady.observe,
+            .device_threads = steady.device_threads};
+  }
   Sweeper& sweeper(const SweeperOptions& options = {}) {
     if (sweeper_ == nullptr) {
       ComparerOptions comparer;
@@ -65,6 +75,7 @@ class SweeperTest : public ServedModelsTest {
   static constexpr char kClassifier[] =
       "backbone: \"vit_demo_patch8_64\" num_classes: 7 max_batch_size: 1";
 
+  LateClock clock_;
   std::function<void(const ComparisonProgress&)> on_progress_;
   std::unique_ptr<Comparer> comparer_;
   std::unique_ptr<Sweeper> sweeper_;
@@ -244,6 +255,25 @@ TEST_F(SweeperTest, PointsHoldNoMoreThanAllMay) {
 }
 
 // Row 88.
+TEST_F(SweeperTest, RoomForPixelsCountsAmongWhatPointsHold) {
+  Serve("classifier", kClassifier);
+  const auto single = Run(Request(SweepAxis::kK, {"1"}));
+  ASSERT_TRUE(single.ok()) << single.status();
+  const SweptPoint& point = single->curves[0].points[0];
+  ASSERT_EQ(point.failure, "");
+  SweepRequest request = Request(SweepAxis::kK, {"1", "2", "3", "4"});
+  request.batch_size = 64;
+  // The weights of four and a batch of one of them, and half of the room that three more keep.
+  const int64_t room = int64_t{64} * 3 * 64 * 64 * 4;
+  sweeper_.reset();
+  sweeper({.max_bytes = 4 * point.weight_bytes + 64 * point.peak_bytes + 3 * room / 2});
+  const auto sweep = Run(request);
+  ASSERT_TRUE(sweep.ok()) << sweep.status();
+  EXPECT_EQ(sweep->curves[0].points[0].failure, "");
+  EXPECT_THAT(sweep->curves[0].points[3].failure, HasSubstr("--experiment-memory"));
+}
+
+// Row 88.
 TEST_F(SweeperTest, WhatModelsWouldWaitForTooLongIsLeftOut) {
   Serve("classifier", kClassifier);
   sweeper({.max_pass = 1});
@@ -283,6 +313,22 @@ TEST_F(SweeperTest, TimeEndsTheRounds) {
   ASSERT_TRUE(sweep.ok()) << sweep.status();
   EXPECT_EQ(sweep->rounds, 1);
   EXPECT_GT(sweep->curves[0].points[1].compute_ms.median, 0);
+}
+
+// Row 88.
+TEST_F(SweeperTest, NothingIsLoadedToBeCountedAfterAnHour) {
+  Serve("classifier", kClassifier);
+  on_progress_ = [this](const ComparisonProgress& progress) {
+    if (progress.phase != ComparisonProgress::Phase::kAnalysing || progress.done != 1) return;
+    clock_.Add(2 * limits::kMaxComparisonSeconds * kSecond);
+  };
+  const auto sweep = Run(Request(SweepAxis::kResolution, {"64", "128", "192"}));
+  ASSERT_TRUE(sweep.ok()) << sweep.status();
+  const std::vector<SweptPoint>& points = sweep->curves[0].points;
+  EXPECT_GT(points[0].multiply_adds, 0);
+  EXPECT_EQ(points[1].multiply_adds, 0);
+  EXPECT_EQ(points[2].multiply_adds, 0);
+  EXPECT_GT(points[2].compute_ms.median, 0) << "what was measured is told";
 }
 
 TEST_F(SweeperTest, TellsOfItsProgress) {
