@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from typing import TYPE_CHECKING, Any
 
 from google.protobuf import json_format
@@ -328,6 +329,17 @@ def without_none(value: Any) -> Any:
         }
     if isinstance(value, list):
         return [without_none(one) for one in value]
+    return value
+
+
+def without_infinity(value: Any) -> Any:
+    """For JSON, which has none: protobuf writes its name."""
+    if isinstance(value, dict):
+        return {name: without_infinity(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [without_infinity(one) for one in value]
+    if isinstance(value, float) and math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
     return value
 
 

@@ -15,13 +15,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from google.protobuf import json_format
 
 from fovea import experiment_text
+from fovea.comparison import without_infinity
 from fovea.errors import Error
 from fovea.v1 import comparison_pb2, experiment_pb2
 
@@ -122,7 +122,11 @@ class Experiment:
                 "attention": arm.pop("attention"),
             }
         found["arms"] = [
-            {name: _plain(value) for name, value in arm.items() if value is not None}
+            {
+                name: without_infinity(value)
+                for name, value in arm.items()
+                if value is not None
+            }
             for arm in found["arms"]
         ]
         return found
@@ -284,15 +288,6 @@ def _test_of(message: Any, name: str) -> SequentialTest | None:
         observations=found.observations,
         verdict=_name(experiment_pb2.SequentialTest.Verdict, found.verdict),
     )
-
-
-def _plain(value: Any) -> Any:
-    """For JSON, which has no infinity: protobuf writes its name."""
-    if isinstance(value, dict):
-        return {name: _plain(one) for name, one in value.items()}
-    if isinstance(value, float) and math.isinf(value):
-        return "Infinity" if value > 0 else "-Infinity"
-    return value
 
 
 def _name(names: Any, number: int) -> str:

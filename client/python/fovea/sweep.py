@@ -24,6 +24,7 @@ from fovea.comparison import (
     estimate_of,
     flat,
     quartiles_of,
+    without_infinity,
     without_none,
 )
 from fovea.v1 import comparison_pb2
@@ -51,7 +52,7 @@ class SweptPoint:
 class FittedExponent:
     """Of cost = factor * place ** exponent."""
 
-    exponent: Estimate  # the interval tells the noise of the rounds alone
+    exponent: Estimate  # the interval tells the noise of the rounds alone; of fewer than 20 it is -inf to inf
     points: int  # that it was fitted to
     worst_ratio: float  # by which a point lies above or below the line, at least 1
 
@@ -98,7 +99,7 @@ class Sweep:
         return found
 
     def to_json(self, indent: int | None = None) -> str:
-        return json.dumps(self.to_dict(), indent=indent)
+        return json.dumps(without_infinity(self.to_dict()), indent=indent)
 
     @staticmethod
     def from_json(text: str) -> Sweep:

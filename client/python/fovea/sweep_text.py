@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -112,6 +113,8 @@ def _exponent(fitted: FittedExponent | None) -> str:
     if fitted is None:
         return "-"
     of = fitted.exponent
+    if math.isinf(of.upper):  # too few rounds for an interval
+        return f"{of.value:.2f}"
     return f"{of.value:.2f} ({of.lower:.2f} to {of.upper:.2f})"
 
 
