@@ -18,7 +18,7 @@ struct ComparerOptions {
   HeldLaneOptions lane;
   // What the variants of one comparison may hold together, weights and batches. Turn it up to
   // compare large models.
-  int64_t max_bytes = int64_t{4} << 30;
+  int64_t max_bytes = limits::kExperimentMemoryMb * limits::kMiB;
   // Comparisons and sweeps that may wait for the one that runs; their images are held meanwhile.
   size_t max_waiting = limits::kMaxWaitingComparisons;
 };
