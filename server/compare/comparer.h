@@ -19,7 +19,7 @@ struct ComparerOptions {
   HeldLaneOptions lane;
   // What the variants of one comparison may hold together, weights and batches. Turn it up to
   // compare large models.
-  int64_t max_bytes = int64_t{4} << 30;
+  int64_t max_bytes = limits::kExperimentMemoryMb * limits::kMiB;
   // In which every pass is done before anything is measured, or the comparison is refused: models
   // wait meanwhile. Turn it up to measure what is slower on a server that serves little.
   Nanos max_pass = limits::kMaxExperimentPassSeconds * kSecond;

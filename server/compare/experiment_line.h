@@ -1,4 +1,5 @@
-// Experiments of one kind, one after the other on a thread of their own.
+// Experiments that are not to be measured beside each other, one after the other on a thread of
+// their own: comparisons and sweeps share a line, explanations and served variants have theirs.
 #pragma once
 
 #include <deque>

@@ -67,19 +67,23 @@ class Slot final : public Task {
 
 }  // namespace
 
+ModelQueueOptions HeldLane::QueueOptions(const HeldLaneOptions& options) {
+  return {.name = "experiments",
+          .threads_per_batch = {options.device_threads},
+          .rate_limiter_priority = options.weight,
+          .drain_timeout_us = 0,
+          .on_thread_idle = [](int) { IntraOpThreads::Release(); }};
+}
+
 absl::StatusOr<std::unique_ptr<HeldLane>> HeldLane::Create(const HeldLaneOptions& options,
                                                            Scheduler& scheduler, Clock& clock) {
   std::unique_ptr<HeldLane> lane(new HeldLane(clock));
-  const ModelQueueOptions queue{.name = "experiments",
-                                .threads_per_batch = {options.device_threads},
-                                .rate_limiter_priority = options.weight,
-                                .drain_timeout_us = 0,
-                                .on_thread_idle = [](int) { IntraOpThreads::Release(); }};
-  FOVEA_ASSIGN_OR_RETURN(lane->queue_, scheduler.AddModel(queue, [](std::unique_ptr<Batch> batch) {
+  const auto run = [](std::unique_ptr<Batch> batch) {
     // Every task of this queue was made here.
     static_cast<Slot&>(*batch->tasks.front()).Run();
     return RunOutcome::kWhole;
-  }));
+  };
+  FOVEA_ASSIGN_OR_RETURN(lane->queue_, scheduler.AddModel(QueueOptions(options), run));
   return lane;
 }
 

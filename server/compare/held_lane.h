@@ -24,6 +24,9 @@ struct HeldLaneOptions {
 // Thread-safe; the scheduler outlives it.
 class HeldLane {
  public:
+  // As which it stands in the scheduler's line.
+  static ModelQueueOptions QueueOptions(const HeldLaneOptions& options);
+
   // Scheduler::AddModel's errors.
   static absl::StatusOr<std::unique_ptr<HeldLane>> Create(const HeldLaneOptions& options,
                                                           Scheduler& scheduler, Clock& clock);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <random>
 #include <set>
 
@@ -43,7 +44,7 @@ double MedianOf(std::vector<double> values) {
 
 }  // namespace
 
-std::optional<PowerLaw> FitPowerLaw(const std::vector<MeasuredPoint>& points) {
+std::optional<PowerLaw> FitPowerLaw(const std::vector<MeasuredPoint>& points, Measured how) {
   std::vector<double> x, y;
   std::set<double> places;
   for (const MeasuredPoint& point : points) {
@@ -56,10 +57,19 @@ std::optional<PowerLaw> FitPowerLaw(const std::vector<MeasuredPoint>& points) {
   }
   if (places.size() < kLeastPlaces) return std::nullopt;
   const Line line = FitLine(x, y);
-  PowerLaw law{.exponent = line.slope};
+  PowerLaw law{.exponent = line.slope, .lower = line.slope, .upper = line.slope};
   for (size_t i = 0; i < x.size(); ++i) {
     const double off = std::abs(y[i] - (line.intercept + line.slope * x[i]));
     law.worst_ratio = std::max(law.worst_ratio, std::exp(off));
+  }
+  if (how == Measured::kExactly) return law;
+  const auto has_few = [](const MeasuredPoint& point) {
+    return point.values.size() < kLeastSeries;
+  };
+  if (std::any_of(points.begin(), points.end(), has_few)) {
+    law.upper = std::numeric_limits<double>::infinity();
+    law.lower = -law.upper;
+    return law;
   }
   std::mt19937_64 random(kSeed);
   std::vector<double> slopes;

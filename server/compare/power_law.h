@@ -6,7 +6,7 @@
 
 namespace fovea {
 
-// What was measured at one place: a number a round.
+// What was measured at one place: a number a round, or one that is the same in every round.
 struct MeasuredPoint {
   double x = 0;  // above zero
   std::vector<double> values;
@@ -15,10 +15,16 @@ struct MeasuredPoint {
 // Of value = factor * x^exponent.
 struct PowerLaw {
   double exponent = 0;
-  double lower = 0, upper = 0;  // the interval of the exponent, at kConfidence
+  // The interval of the exponent, at kConfidence. All numbers: there are too few rounds for one.
+  double lower = 0, upper = 0;
   // The largest ratio by which a point's median lies above or below the line, at least 1: of a cost
   // that follows no power law it is far above.
   double worst_ratio = 1;
+};
+
+enum class Measured {
+  kWithNoise,  // the bootstrap tells the interval; fewer than kLeastSeries rounds give none
+  kExactly,    // the interval is the exponent alone
 };
 
 // Least squares on logarithms of the points' medians. The interval is the percentile interval of a
@@ -26,6 +32,7 @@ struct PowerLaw {
 // moves the exponent, not how far the cost is from a power law.
 //
 // None for fewer than three places that differ, or where a median is not above zero.
-std::optional<PowerLaw> FitPowerLaw(const std::vector<MeasuredPoint>& points);
+std::optional<PowerLaw> FitPowerLaw(const std::vector<MeasuredPoint>& points,
+                                    Measured how = Measured::kWithNoise);
 
 }  // namespace fovea

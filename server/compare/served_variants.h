@@ -25,7 +25,7 @@ namespace fovea {
 struct ServedVariantsOptions {
   // What all that are served at a time may hold together, weights and batches. Turn it up to serve
   // large models, or more of them.
-  int64_t max_bytes = int64_t{4} << 30;
+  int64_t max_bytes = limits::kExperimentMemoryMb * limits::kMiB;
   size_t max_variants = limits::kMaxServedVariants;
 };
 

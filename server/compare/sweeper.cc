@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
+#include "base/statistics.h"
 #include "base/status.h"
 #include "server/compare/loaded_variant.h"
 #include "server/compare/measured_variants.h"
@@ -21,9 +22,9 @@
 namespace fovea {
 namespace {
 
-constexpr Nanos kMaxTime = limits::kMaxComparisonSeconds * kSecond;
-// Of each point; the fewer where the time is over.
-constexpr int kAttentionPasses = 10, kLeastAttentionPasses = 3;
+// Of each point, as many as rounds: no more than give an exponent its interval, and the fewer where
+// the time is over.
+constexpr int kMostAttentionPasses = kLeastSeries, kLeastAttentionPasses = 3;
 constexpr int kNoiseSide = 256;  // pixels
 
 using Phase = ComparisonProgress::Phase;
@@ -59,8 +60,9 @@ std::string WhyOf(const absl::Status& status) {
                                               : status.message());
 }
 
-std::optional<FittedExponent> Fit(const std::vector<MeasuredPoint>& points) {
-  const std::optional<PowerLaw> law = FitPowerLaw(points);
+std::optional<FittedExponent> Fit(const std::vector<MeasuredPoint>& points,
+                                  Measured how = Measured::kWithNoise) {
+  const std::optional<PowerLaw> law = FitPowerLaw(points, how);
   if (!law) return std::nullopt;
   return FittedExponent{
       .exponent = {.value = law->exponent, .lower = law->lower, .upper = law->upper},
@@ -81,7 +83,7 @@ class OneSweep {
         lane_(lane),
         cancellation_(std::move(cancellation)),
         progress_(progress),
-        end_(environment.clock.Now() + kMaxTime),
+        end_(environment.clock.Now() + options.max_time),
         variants_(lane, environment.clock, cancellation_) {}
 
   absl::StatusOr<Sweep> Run() {
@@ -265,8 +267,8 @@ class OneSweep {
     }
     Tell(Phase::kMeasuring, variants_.rounds(), variants_.rounds());
     sweep_.rounds = static_cast<int>(variants_.rounds());
-    for (int pass = 0; pass < kAttentionPasses && (pass < kLeastAttentionPasses || !past());
-         ++pass) {
+    const int passes = std::clamp(request_.rounds, kLeastAttentionPasses, kMostAttentionPasses);
+    for (int pass = 0; pass < passes && (pass < kLeastAttentionPasses || !past()); ++pass) {
       FOVEA_RETURN_IF_ERROR(variants_.TimeAttention(1));
     }
     return absl::OkStatus();
@@ -332,7 +334,7 @@ class OneSweep {
     }
     sweep_.curves[curve].compute_exponent = Fit(compute);
     sweep_.curves[curve].attention_exponent = Fit(attention);
-    sweep_.curves[curve].peak_exponent = Fit(peak);
+    sweep_.curves[curve].peak_exponent = Fit(peak, Measured::kExactly);
   }
 
   const SweepRequest& request_;

@@ -44,7 +44,7 @@ struct SweptPoint {
 };
 
 struct FittedExponent {
-  Estimate exponent;
+  Estimate exponent;  // between minus and plus infinity: too few rounds for an interval
   int points = 0;
   double worst_ratio = 1;
 };

@@ -25,8 +25,10 @@ constexpr LimitFlag kFlags[] = {
      "half for gRPC's messages, the other for HTTP's bodies, what is made of both and answers "
      "until they have left; who finds none left is answered UNAVAILABLE"},
     {kMemory, "--experiment-memory", &Options::experiment_memory_mb, 16, 1 << 20, "MiB",
-     "that the models of one experiment may hold, their weights as read and as they run "
-     "(--enable-experiments); more is answered RESOURCE_EXHAUSTED"},
+     "that models of experiments may hold, their weights as read and as they run "
+     "(--enable-experiments): so much for the comparison or sweep that runs, so much for the "
+     "explanation, and so much for all variants that are served, arms of live comparisons among "
+     "them; more is answered RESOURCE_EXHAUSTED"},
     {kMemory, "--experiment-weight", &Options::experiment_weight, 1, 1000, "",
      "against models that serve: where these always have work, experiments get one in so many "
      "parts "

@@ -250,8 +250,9 @@ void AddFlags(CLI::App& app, ParsedCommandLine& parsed) {
       ->envname(EnvironmentVariable("--allow-client-shm"));
   app.add_flag(
          "--enable-experiments", options.enable_experiments,
-         "Let callers compare, sweep and explain attentions: models are loaded once more with "
-         "others, and run between the batches of what serves")
+         "Let callers compare, sweep and explain attentions, have models served with others, and "
+         "run live comparisons, which decide where a model's traffic goes: models are loaded once "
+         "more, and run between the batches of what serves")
       ->envname(EnvironmentVariable("--enable-experiments"));
   for (const LimitFlag& limit : LimitFlags()) {
     group(limit.group);

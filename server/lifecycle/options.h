@@ -65,7 +65,9 @@ struct ServerOptions {
   int64_t http_transfer_timeout_ms = limits::kHttpTransferSeconds * 1000;
   uint64_t max_device_bytes = 0;    // of a model's weights and a batch of it, on its device; 0: any
   bool allow_client_shm = false;    // tensors in shared memory that callers register
-  bool enable_experiments = false;  // comparisons
+  // Comparisons, sweeps, explanations, served variants, and live comparisons, which decide where a
+  // model's traffic goes.
+  bool enable_experiments = false;
   int64_t experiment_weight = limits::kExperimentWeight;
   int64_t experiment_memory_mb = limits::kExperimentMemoryMb;
   std::string log_level = "info";

@@ -18,7 +18,7 @@
 #include "server/api/server_api.h"
 #include "server/compare/comparer.h"
 #include "server/compare/explainer.h"
-#include "server/compare/live/live_experiments.h"
+#include "server/compare/live/traffic_experiments.h"
 #include "server/compare/served_variants.h"
 #include "server/compare/sweeper.h"
 #include "server/compare/variant_server.h"

@@ -7,12 +7,14 @@
 #include <csignal>
 #include <cstdint>
 #include <fstream>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "client/cpp/cli/sweep_text.h"
 #include "tests/client/fake_server.h"
 #include "tests/client/read_png.h"
 #include "tests/client/run_fovea.h"
@@ -93,6 +95,14 @@ TEST_F(SweepCommand, PrintsPointsExponentsAndWhatIsMissing) {
   EXPECT_THAT(out, ContainsRegex("\ndense +1\\.00 \\(0\\.98 to 1\\.03\\) +6\\.2 % .* 1\\.00 +3\n"));
   EXPECT_THAT(out, HasSubstr("Not measured: dense at resolution 13: it cannot be built.\n"));
   EXPECT_THAT(out, HasSubstr("knn:k=9: same weights as self/dense, not fine-tuned.\n"));
+}
+
+TEST(ExponentText, HasAnIntervalWhereThereIsOne) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(ExponentText(FittedExponent{.exponent = {1, 0.5, 1.5}}), "1.00 (0.50 to 1.50)");
+  EXPECT_EQ(ExponentText(FittedExponent{.exponent = {1, 1, 1}}), "1.00");
+  EXPECT_EQ(ExponentText(FittedExponent{.exponent = {1, -kInfinity, kInfinity}}), "1.00");
+  EXPECT_EQ(ExponentText(std::nullopt), "-");
 }
 
 TEST_F(SweepCommand, SaysThatThereIsNoExponent) {

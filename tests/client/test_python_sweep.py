@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
+import math
 import pathlib
 import re
 import subprocess
@@ -267,6 +268,18 @@ def test_a_sweep_without_points_or_numbers_is_shown() -> None:
     assert "place" not in found.to_frame()
     message.over = 99
     assert sweep_of(message).over == ""
+
+
+def test_of_too_few_rounds_an_exponent_has_no_interval() -> None:
+    message = of_k()
+    exponent = message.curves[0].compute_exponent.exponent
+    exponent.lower, exponent.upper = -math.inf, math.inf
+    found = sweep_of(message)
+    for text in (str(found), found._repr_html_()):
+        assert "0.50" in text
+        assert "inf" not in text
+    assert '"lower": "-Infinity"' in found.to_json()
+    assert client.Sweep.from_json(found.to_json()) == found
 
 
 def test_printed_it_is_plain_tables(sweep: client.Sweep) -> None:

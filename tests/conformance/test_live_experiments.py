@@ -32,7 +32,7 @@ from live_traffic import (
 )
 from running_server import DEMO, Server
 
-BASELINE, KNN = "shapes/dense", "shapes_knn/knn:k=0.5"
+BASELINE, KNN = "shapes:dense", "shapes_knn:knn:k=0.5"
 RUNNING = experiment_pb2.Experiment.RUNNING
 PIXELS = np.random.default_rng(0).standard_normal((1, 3, 64, 64), dtype=np.float32)
 
@@ -202,7 +202,7 @@ def test_an_arm_may_have_another_attention_over_the_same_weights(
     of_arm = [
         answer
         for answer in answers
-        if answer.receipt.experiment_arm == "shapes/knn:k=9"
+        if answer.receipt.experiment_arm == "shapes:knn:k=9"
     ]
     assert 10 <= len(of_arm) <= 50
     assert {(one.model_name, one.attention) for one in of_arm} == {

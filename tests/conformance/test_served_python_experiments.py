@@ -79,15 +79,15 @@ def test_traffic_is_shared_out_and_told(asked: client.Client) -> None:
             key = f"user-{number % 10}"
             answer = asked.classify("shapes", PICTURES[:1], experiment_key=key)
             assert answer.receipt.experiment == "night"
-            assert answer.receipt.experiment_arm == f"{answer.model}/{answer.attention}"
+            assert answer.receipt.experiment_arm == f"{answer.model}:{answer.attention}"
             arms[answer.receipt.experiment_arm] += 1
             of_key[key].add(answer.receipt.experiment_arm)
         found = asked.experiment("night")
-    assert set(arms) == {"shapes/dense", "shapes_knn/knn:k=0.5"}
+    assert set(arms) == {"shapes:dense", "shapes_knn:knn:k=0.5"}
     assert all(len(seen) == 1 for seen in of_key.values())  # each key stays
     assert [one.requests for one in found.arms] == [
-        arms["shapes/dense"],
-        arms["shapes_knn/knn:k=0.5"],
+        arms["shapes:dense"],
+        arms["shapes_knn:knn:k=0.5"],
     ]
     assert [one.failures for one in found.arms] == [0, 0]
     assert found.arms[1].shadow_requests > 0 and found.arms[0].latency_ratio is None

@@ -119,10 +119,10 @@ void AddList(CLI::App& experiment, ListExperimentsOptions& options) {
 }
 
 void AddStop(CLI::App& experiment, StopExperimentOptions& options) {
-  CLI::App* command =
-      AddCommand(experiment, "stop", "End an experiment: all traffic goes to the baseline",
-                 "  fovea experiment stop night\n"
-                 "What it has found stays until it is deleted.\n");
+  CLI::App* command = AddCommand(
+      experiment, "stop", "End an experiment: all traffic goes to the baseline",
+      "  fovea experiment stop night\n"
+      "What it has found stays until it is deleted, or until 32 later ones have ended.\n");
   AddName(*command, options.name);
   AddJson(*command, options.json);
   AddTimeout(*command, options.call, "Deadline of the request");

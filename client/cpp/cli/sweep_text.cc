@@ -1,6 +1,7 @@
 #include "client/cpp/cli/sweep_text.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
@@ -98,7 +99,10 @@ std::string CurveText(const SweptCurve& curve, const Sweep& sweep) {
 std::string ExponentText(const std::optional<FittedExponent>& fitted) {
   if (!fitted) return "-";
   const Estimate& exponent = fitted->exponent;
-  if (exponent.lower == exponent.upper) return Fixed(exponent.value, 2);  // nothing moves it
+  // Nothing moves it, or too few rounds tell how far noise does.
+  if (exponent.lower == exponent.upper || !std::isfinite(exponent.upper)) {
+    return Fixed(exponent.value, 2);
+  }
   return absl::StrCat(Fixed(exponent.value, 2), " (", Fixed(exponent.lower, 2), " to ",
                       Fixed(exponent.upper, 2), ")");
 }

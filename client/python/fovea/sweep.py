@@ -24,7 +24,7 @@ from fovea.comparison import (
     quartiles_of,
     without_none,
 )
-from fovea.message_json import message_in
+from fovea.message_json import message_in, with_named_infinity
 from fovea.v1 import comparison_pb2
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class SweptPoint:
 class FittedExponent:
     """Of cost = factor * place ** exponent."""
 
-    exponent: Estimate  # the interval tells the noise of the rounds alone
+    exponent: Estimate  # the interval tells the noise of the rounds alone; of fewer than 20 it is -inf to inf
     points: int  # that it was fitted to
     worst_ratio: float  # by which a point lies above or below the line, at least 1
 
@@ -97,7 +97,7 @@ class Sweep:
         return found
 
     def to_json(self, indent: int | None = None) -> str:
-        return json.dumps(self.to_dict(), indent=indent)
+        return json.dumps(with_named_infinity(self.to_dict()), indent=indent)
 
     @staticmethod
     def from_json(text: str) -> Sweep:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -136,7 +137,8 @@ def _exponent(fitted: FittedExponent | None) -> str:
     if fitted is None:
         return "-"
     of = fitted.exponent
-    if of.lower == of.upper:  # nothing moves it
+    # Nothing moves it, or too few rounds say what does.
+    if of.lower == of.upper or math.isinf(of.upper):
         return f"{of.value:.2f}"
     return f"{of.value:.2f} ({of.lower:.2f} to {of.upper:.2f})"
 

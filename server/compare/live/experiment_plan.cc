@@ -80,10 +80,12 @@ absl::Status CheckPlan(const ExperimentPlan& plan) {
                                "0 or a share below 1"));
   FOVEA_RETURN_IF_ERROR(Within("max_error_excess", rails.max_error_excess,
                                share(rails.max_error_excess), "a share above 0 and below 1"));
-  FOVEA_RETURN_IF_ERROR(
-      Within("max_seconds", static_cast<double>(rails.max_time) / kSecond,
-             rails.max_time >= kSecond && rails.max_time <= limits::kMaxExperimentSeconds * kSecond,
-             "1 to 30 days"));
+  if (rails.max_time < kSecond) return BadPlan("max_seconds is less than 1");
+  // Not how many: of those that do not fit in Nanos less is left.
+  if (rails.max_time > limits::kMaxExperimentSeconds * kSecond) {
+    return BadPlan(
+        absl::StrCat("max_seconds is more than ", limits::kMaxExperimentSeconds, " (30 days)"));
+  }
   FOVEA_RETURN_IF_ERROR(Within("max_shadow_share", rails.max_shadow_share,
                                rails.max_shadow_share > 0 && rails.max_shadow_share <= 0.5,
                                "a share above 0 and up to 0.5"));
@@ -118,8 +120,8 @@ absl::Status CheckSameKind(const ModelView& arm, const ModelView& baseline) {
 }
 
 std::string ArmName(const Variant& variant, const ModelView& model) {
-  return absl::StrCat(variant.model_name, variant.model_version.empty() ? "" : ":",
-                      variant.model_version, "/", model.attention);
+  return absl::StrCat(variant.model_name, variant.model_version.empty() ? "" : "/",
+                      variant.model_version, ":", model.attention);
 }
 
 }  // namespace fovea

@@ -17,7 +17,8 @@ absl::Status CheckPlan(const ExperimentPlan& plan);
 // INVALID_ARGUMENT experiment.other_kind: another task, inputs, outputs or classes.
 absl::Status CheckSameKind(const ModelView& arm, const ModelView& baseline);
 
-// "shapes/self/knn:k=9", and behind the model's name ":2" where the plan names its version.
+// NAME[/VERSION]:ATTENTION, as HTTP's `variant=`: "shapes:knn:k=9", "shapes/2:knn:k=9" where the
+// plan names its version.
 std::string ArmName(const Variant& variant, const ModelView& model);
 
 }  // namespace fovea

@@ -11,10 +11,6 @@
 namespace fovea {
 namespace {
 
-// For so long a copy waits until the device is idle; the batch that its request was in is just
-// being answered.
-constexpr Nanos kMostWait = 50 * kMillisecond;
-
 bool HasOneImage(const InferenceRequest& request) {
   if (const auto* const files = std::get_if<ImageFiles>(&request.input)) {
     return files->files.size() == 1;
@@ -162,7 +158,8 @@ void ShadowCopies::Work() {
 }
 
 void ShadowCopies::Run(Copy& copy) {
-  if (!copy.experiment_->AllowsCopy() || !scheduler_.AwaitIdle(clock_.Now() + kMostWait)) return;
+  const Nanos until = options_.most_wait == kNever ? kNever : clock_.Now() + options_.most_wait;
+  if (!copy.experiment_->AllowsCopy() || !scheduler_.AwaitIdle(until)) return;
   std::shared_ptr<const ServingModel> model = copy.experiment_->Model(copy.arm_);
   if (model == nullptr) return;
   std::unique_ptr<InferenceRequest> request = std::move(copy.request_);
@@ -191,7 +188,8 @@ void ShadowCopies::Run(Copy& copy) {
 
 void ShadowCopies::Report(Copy& copy, absl::StatusOr<InferenceResponse> response,
                           const StageTimes& stages) {
-  // Of one that was given up it is not told how many threads it had.
+  // As GuardRails.max_shadow_share says. Of one that was given up it is not told how many threads
+  // it had.
   const int threads = response.ok() ? response->receipt.batch_threads : options_.device_threads;
   copy.experiment_->OnSpent(stages[Stage::kDecode] + stages[Stage::kPreprocess] +
                             stages[Stage::kCompute] * threads + stages[Stage::kPostprocess]);

@@ -29,6 +29,9 @@ class ShadowCopies {
     // Called on its thread every `tick`, and when Wake is.
     std::function<void()> on_tick;
     Nanos tick = kSecond;
+    // For so long a copy waits until the device is idle, and Stop for it; the batch that its
+    // request was in is just being answered.
+    Nanos most_wait = 50 * kMillisecond;
   };
   // UNAVAILABLE server.no_thread. Both outlive it.
   static absl::StatusOr<std::unique_ptr<ShadowCopies>> Create(Options options, Scheduler& scheduler,

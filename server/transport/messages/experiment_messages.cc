@@ -2,18 +2,15 @@
 
 #include <algorithm>
 #include <string>
-#include <string_view>
 
 #include "base/limits.h"
 #include "base/status.h"
+#include "server/transport/messages/checked_fields.h"
 
 namespace fovea {
 namespace {
 
-absl::Status CheckLength(std::string_view what, size_t bytes, size_t most) {
-  if (bytes <= most) return absl::OkStatus();
-  return InvalidArgument("experiment.bad_plan", std::string(what) + " is too long");
-}
+constexpr char kBadPlan[] = "experiment.bad_plan";
 
 // 0 stands for what `value` is. Numbers that cannot be are told by who checks the plan.
 void SetUnlessZero(double given, double* value) {
@@ -113,16 +110,16 @@ void Fill(const ArmReport& arm, v1::ArmReport* message) {
 
 absl::StatusOr<ExperimentPlan> ReadExperimentPlan(const v1::ExperimentPlan& message) {
   ExperimentPlan plan{.name = message.name(), .model_name = message.model_name()};
-  FOVEA_RETURN_IF_ERROR(
-      CheckLength("the name of a model", plan.model_name.size(), limits::kMaxModelNameBytes));
+  FOVEA_RETURN_IF_ERROR(CheckLength(kBadPlan, "the name of a model", plan.model_name.size(),
+                                    limits::kMaxModelNameBytes));
   for (const v1::ExperimentArm& arm : message.arms()) {
     const v1::Variant& variant = arm.variant();
-    FOVEA_RETURN_IF_ERROR(CheckLength("the name of a model", variant.model_name().size(),
+    FOVEA_RETURN_IF_ERROR(CheckLength(kBadPlan, "the name of a model", variant.model_name().size(),
                                       limits::kMaxModelNameBytes));
-    FOVEA_RETURN_IF_ERROR(CheckLength("the version of a model", variant.model_version().size(),
-                                      limits::kMaxModelNameBytes));
-    FOVEA_RETURN_IF_ERROR(
-        CheckLength("an attention", variant.attention().size(), limits::kMaxAttentionBytes));
+    FOVEA_RETURN_IF_ERROR(CheckLength(kBadPlan, "the version of a model",
+                                      variant.model_version().size(), limits::kMaxModelNameBytes));
+    FOVEA_RETURN_IF_ERROR(CheckLength(kBadPlan, "an attention", variant.attention().size(),
+                                      limits::kMaxAttentionBytes));
     plan.arms.push_back({.variant = {.model_name = variant.model_name(),
                                      .model_version = variant.model_version(),
                                      .attention = variant.attention()},

@@ -34,7 +34,7 @@ ATTENTIONS = ["dense", "knn:k=0.5", "aewin", "key_only"]
 CLASSIFIER_SIZES = (64, 96)
 SCRAPE_SECONDS = 1
 # Of the experiment that runs on the traffic of `shapes`, the arm that is tested against the baseline.
-EXPERIMENT, ARM = "night", "shapes_knn/knn:k=0.5"
+EXPERIMENT, ARM = "night", "shapes_knn:knn:k=0.5"
 KEY = "a key for the second server"
 
 

@@ -20,12 +20,12 @@ class FakeComparisons final : public ComparisonRunner,
   static Comparison Example() {
     Comparison comparison{.id = "c1", .rounds = 30, .batch_size = 2, .threads = 4, .device = "CPU"};
     comparison.images = {{.size = {48, 64}}};
-    ComparedVariant baseline{.model_name = "vit", .model_version = "1", .attention = "self/dense"};
+    ComparedVariant baseline{.model_name = "vit", .model_version = "1", .attention = "dense"};
     baseline.compute.ms = {1, 2, 3};
     baseline.answers = {{.label = "cat", .confidence = 0.5}};
     ComparedVariant other = baseline;
-    other.attention = "self/knn:k=3";
-    other.weights_of_attention = "self/dense";
+    other.attention = "knn:k=3";
+    other.weights_of_attention = "dense";
     other.compute.ratio = Estimate{1.5, 1.25, 1.75, 50};
     other.compute.verdict = Verdict::kWide;
     other.agreement = ClassAgreement{.images = 1, .same_top1 = 1, .kl_divergence = 0.25};

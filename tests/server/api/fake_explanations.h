@@ -36,8 +36,8 @@ class FakeExplanations final : public ExplanationRunner {
     Explanation explanation{.id = "e1",
                             .model_name = "vit",
                             .model_version = "1",
-                            .attention = "self/knn:k=3",
-                            .weights_of_attention = "self/dense",
+                            .attention = "knn:k=3",
+                            .weights_of_attention = "dense",
                             .image = {48, 64}};
     explanation.target = Explanation::Target{.class_index = 2, .label = "cat", .probability = 0.5};
     for (int i = 0; i < pictures; ++i) {

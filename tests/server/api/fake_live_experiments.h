@@ -51,7 +51,7 @@ class FakeLiveExperiments final : public LiveExperiments {
    private:
     FakeLiveExperiments& owner_;
     const std::shared_ptr<const ServingModel> model_;
-    const std::string experiment_ = "trial", arm_ = "vit/self/knn:k=9";
+    const std::string experiment_ = "trial", arm_ = "vit:knn:k=9";
   };
 };
 

@@ -29,8 +29,8 @@ class FakeSweeps final : public SweepRunner, public FakeExperiment<SweepRequest,
     curve.model_name = "vit";
     curve.model_version = "1";
     curve.attention = "knn";
-    curve.weights_of_attention = "self/dense";
-    curve.points = {{.attention = "self/knn:k=16",
+    curve.weights_of_attention = "dense";
+    curve.points = {{.attention = "knn:k=16",
                      .compute_ms = {1, 2, 3},
                      .compute_estimate_ms = Estimate{2, 1.5, 2.5, 20},
                      .attention_ms = {0.25, 0.5, 0.75},

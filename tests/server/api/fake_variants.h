@@ -38,8 +38,8 @@ class FakeVariants final : public VariantServing {
               .model_name = "vit",
               .model_version = "1",
               .backbone = "vit_tiny",
-              .attention = "self/knn:k=3",
-              .weights_of_attention = "self/dense"}});
+              .attention = "knn:k=3",
+              .weights_of_attention = "dense"}});
   }
   void End(const absl::Status& why) {
     asked_.Wait();

@@ -67,7 +67,7 @@ TEST_F(RoutedCallTest, AnExperimentHearsOfARequestFromItsArrivalUntilItHasLeft) 
   EXPECT_THAT(live_.heard,
               ElementsAre("route me", "read r1 of 8", "results", "answered OK", "done", "left"));
   EXPECT_EQ(receipt_.experiment, "trial");
-  EXPECT_EQ(receipt_.experiment_arm, "vit/self/knn:k=9");
+  EXPECT_EQ(receipt_.experiment_arm, "vit:knn:k=9");
   EXPECT_EQ(observer_.requests().at(0).model, live_.arm.get()) << "it counts at its arm";
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/status.h"
 #include "tests/server/scheduler/fake_task.h"
+#include "tests/server/scheduler/simulation.h"
 
 namespace fovea {
 namespace {
@@ -72,6 +73,48 @@ TEST_F(HeldLaneTest, NothingOfAModelRunsMeanwhile) {
   EXPECT_GT(batches, before) << "models run between two pieces of work";
   stop = true;
   caller.join();
+}
+
+// Of the device's time, against a model's: in virtual time, where models always have work and the
+// lane the next pass as soon as one is done. --experiment-weight is that weight.
+TEST(HeldLaneWeight, ItsShareBesideModelsThatAlwaysHaveWorkIsOneInSoManyParts) {
+  for (const int weight : {10, 2}) {
+    constexpr int kDeviceThreads = 4;
+    Simulation simulation({.device_threads = kDeviceThreads});
+    double lane_time = 0, model_time = 0;
+    const QueueId lane = simulation.AddModel(
+        HeldLane::QueueOptions({.device_threads = kDeviceThreads, .weight = weight}),
+        [&](const Batch&) {
+          lane_time += 7 * kMillisecond * kDeviceThreads;
+          return 7 * kMillisecond;
+        });
+    const QueueId model = simulation.AddModel({.max_batch_size = 8,
+                                               .policies = {{.max_queue_size = 1000}},
+                                               .instances = kDeviceThreads,
+                                               .threads_per_batch = {1}},
+                                              [&](const Batch&) {
+                                                model_time += 3 * kMillisecond;
+                                                return 3 * kMillisecond;
+                                              });
+    const Nanos end = simulation.now() + 10 * kSecond;
+    const auto refill = [&](QueueId queue) {
+      const int waiting = queue == lane ? 1 : 100;
+      while (simulation.dispatcher().waiting(queue) < waiting) {
+        const auto record = std::make_shared<TaskRecord>();
+        record->arrival = simulation.now();
+        ASSERT_TRUE(simulation.Submit(queue, record).ok());
+      }
+    };
+    simulation.on_done = [&](QueueId queue, const Batch&) {
+      simulation.At(simulation.now(), [&, queue] {
+        if (simulation.now() < end) refill(queue);
+      });
+    };
+    refill(lane);
+    refill(model);
+    simulation.RunUntil(end);
+    EXPECT_NEAR(model_time / lane_time, weight, 0.1 * weight);
+  }
 }
 
 TEST_F(HeldLaneTest, WorkOfWhoHasGoneIsNotRun) {

@@ -74,12 +74,19 @@ class ServedModelsTest : public testing::Test {
   ServedModel::Environment Environment() {
     return {.scheduler = *scheduler_,
             .imaging = *imaging_,
-            .clock = SteadyClock(),
+            .clock = *environment_clock_,
             .observe = [](const auto&) { return std::make_unique<SilentObserver>(); },
-            .device_threads = 1};
+            .device_threads = device_threads_};
+  }
+  // Before anything is served.
+  void UseThreads(int threads) {
+    device_threads_ = threads;
+    scheduler_ = *Scheduler::Create({.device_threads = threads}, SteadyClock());
   }
 
   const CancellationPtr cancellation_ = std::make_shared<Cancellation>();
+  Clock* environment_clock_ = &SteadyClock();
+  int device_threads_ = 1;
   std::unique_ptr<Scheduler> scheduler_ = *Scheduler::Create({.device_threads = 1}, SteadyClock());
   std::unique_ptr<ImagingPool> imaging_ = *ImagingPool::Create({.threads = 1}, SteadyClock());
   FewModels models_;

@@ -382,6 +382,13 @@ TEST_F(VariantServerTest, CallsAreBounded) {
 }
 
 // Row 92.
+TEST_F(VariantServerTest, CallsThatWaitForAnothersVariantsAreBounded) {
+  StartServer({.max_waiting = 0});
+  EXPECT_EQ(Why(StartCall({Knn(3)})->AwaitDone()), "serve.busy");
+  EXPECT_TRUE(Rows().empty());
+}
+
+// Row 92.
 TEST_F(VariantServerTest, ADayEndsACall) {
   StartServer();
   const auto call = StartCall({Knn(3)});

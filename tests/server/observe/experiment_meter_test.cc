@@ -17,8 +17,7 @@ class ExperimentMeterTest : public testing::Test {
   Exposition Scrape() const { return Exposition(metrics_.Text()); }
   std::unique_ptr<ExperimentMeter> Make(const std::string& name) {
     return std::make_unique<ExperimentMeter>(
-        metrics_.families(), name, "vit",
-        std::vector<std::string>{"vit/self/dense", "vit:2/self/knn:k=9"});
+        metrics_.families(), name, "vit", std::vector<std::string>{"vit:dense", "vit/2:knn:k=9"});
   }
 
   Metrics metrics_;
@@ -33,10 +32,10 @@ TEST_F(ExperimentMeterTest, CountsByArmAndOutcomeFromTheStart) {
   meter->OnRequest(1, ExperimentMeter::Outcome::kOk);
   meter->OnRequest(1, ExperimentMeter::Outcome::kShadowSkipped);
   for (const char* const outcome : {"ok", "shadow_skipped"}) {
-    EXPECT_EQ(Scrape().Sum(
-                  "fovea_experiment_requests_total",
-                  {{"experiment", "trial"}, {"arm", "vit:2/self/knn:k=9"}, {"outcome", outcome}}),
-              1);
+    EXPECT_EQ(
+        Scrape().Sum("fovea_experiment_requests_total",
+                     {{"experiment", "trial"}, {"arm", "vit/2:knn:k=9"}, {"outcome", outcome}}),
+        1);
   }
 }
 
@@ -49,7 +48,7 @@ TEST_F(ExperimentMeterTest, IntervalsAreThereOnceThereIsSomethingToSay) {
   meter->SetErrorExcess(1, {0, -0.25, 0.25});
   const Exposition page = Scrape();
   const auto value = [&](const std::string& name, const std::string& bound) {
-    return page.Sum(name, {{"arm", "vit:2/self/knn:k=9"}, {"bound", bound}});
+    return page.Sum(name, {{"arm", "vit/2:knn:k=9"}, {"bound", bound}});
   };
   EXPECT_EQ(page.Find("fovea_experiment_latency_ratio").size(), 3u);
   EXPECT_EQ(value("fovea_experiment_latency_ratio", "estimate"), 1.5);

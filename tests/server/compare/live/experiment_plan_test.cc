@@ -68,17 +68,25 @@ TEST(ExperimentPlan, Row89WhatCannotBeIsSaid) {
   }
 }
 
+TEST(ExperimentPlan, ATimeThatIsTooLongIsToldInItsOwnUnit) {
+  ExperimentPlan plan = GoodPlan();
+  plan.guard_rails.max_time = (limits::kMaxExperimentSeconds + 1) * kSecond;
+  EXPECT_EQ(CheckPlan(plan).message(), "max_seconds is more than 2592000 (30 days)");
+  plan.guard_rails.max_time = limits::kMaxExperimentSeconds * kSecond;
+  EXPECT_EQ(CheckPlan(plan), absl::OkStatus());
+}
+
 TEST(ExperimentPlan, ArmsAreOfOneKind) {
   ModelView model;
   model.name = "vit";
-  model.attention = "self/dense";
+  model.attention = "dense";
   model.sizes = {{224, 224}};
   model.accepted_inputs = {{"pixel_values", DataType::kFp32, {-1, 3, 224, 224}}};
   model.outputs = {{"logits", DataType::kFp32, {-1, 10}}};
   model.num_classes = 10;
   model.max_batch_size = 8;
   ModelView same = model;
-  same.attention = "self/knn:k=9";
+  same.attention = "knn:k=9";
   EXPECT_EQ(CheckSameKind(same, model), absl::OkStatus());
   const std::function<void(ModelView&)> changes[] = {
       [](auto& view) { view.task = VisionTask::kDetection; },
@@ -105,9 +113,9 @@ TEST(ExperimentPlan, ArmsAreOfOneKind) {
 
 TEST(ExperimentPlan, AnArmIsCalledByItsModelAndAttention) {
   ModelView model;
-  model.attention = "self/knn:k=9";
-  EXPECT_EQ(ArmName({.model_name = "vit"}, model), "vit/self/knn:k=9");
-  EXPECT_EQ(ArmName({.model_name = "vit", .model_version = "2"}, model), "vit:2/self/knn:k=9");
+  model.attention = "knn:k=9";
+  EXPECT_EQ(ArmName({.model_name = "vit"}, model), "vit:knn:k=9");
+  EXPECT_EQ(ArmName({.model_name = "vit", .model_version = "2"}, model), "vit/2:knn:k=9");
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include "server/core/memory_budget.h"
 #include "server/core/testing/notification.h"
 #include "server/scheduler/scheduler.h"
+#include "tests/server/compare/live/eventually.h"
 #include "tests/server/compare/live/fake_arms.h"
 #include "tests/server/scheduler/fake_task.h"
 
@@ -56,9 +57,9 @@ class CopyTask final : public Task {
 class ShadowCopiesTest : public testing::Test {
  protected:
   ShadowCopiesTest() {
-    catalog_.Serve(std::make_shared<ArmModelFake>(ArmView("vit", "self/dense")));
+    catalog_.Serve(std::make_shared<ArmModelFake>(ArmView("vit", "dense")));
     catalog_.Serve(std::make_shared<ArmModelFake>(
-        ArmView("other", "self/knn:k=9"),
+        ArmView("other", "knn:k=9"),
         [this](std::unique_ptr<InferenceRequest> request, InferenceCallback done) {
           auto place = queue_->Reserve({.idle_only = request->idle_only});
           if (!place.ok()) return done(place.status(), StageTimes(0));
@@ -105,11 +106,12 @@ class ShadowCopiesTest : public testing::Test {
     ShadowCopies::Submit(std::move(copy));
   }
   ArmReport Told() const { return experiment_->Tell().arms[1]; }
-  void AwaitShadows(uint64_t count) const {
-    while (Told().shadow_requests < count) std::this_thread::yield();
-  }
-  void AwaitSkipped(uint64_t count) const {
-    while (Told().shadow_skipped < count) std::this_thread::yield();
+  void AwaitShadows(uint64_t count) const { Await(&ArmReport::shadow_requests, count); }
+  void AwaitSkipped(uint64_t count) const { Await(&ArmReport::shadow_skipped, count); }
+  void Await(uint64_t ArmReport::*number, uint64_t count) const {
+    EXPECT_TRUE(Eventually([&] { return Told().*number >= count; }))
+        << Told().shadow_requests << " copies were run, " << Told().shadow_skipped << " skipped; "
+        << experiment_->Tell().reason;
   }
 
   ArmCatalog catalog_;
@@ -123,8 +125,9 @@ class ShadowCopiesTest : public testing::Test {
         run_(static_cast<CopyTask&>(*batch->tasks.front()));
         return RunOutcome::kWhole;
       });
+  // However long another process has the processor: where it would wait too long, a test says so.
   std::unique_ptr<ShadowCopies> copies_ =
-      *ShadowCopies::Create({.on_tick = [] {}}, *scheduler_, SteadyClock());
+      *ShadowCopies::Create({.on_tick = [] {}, .most_wait = kNever}, *scheduler_, SteadyClock());
 };
 
 TEST_F(ShadowCopiesTest, ACopyIsRunAndComparedWithTheBaseline) {
@@ -133,13 +136,13 @@ TEST_F(ShadowCopiesTest, ACopyIsRunAndComparedWithTheBaseline) {
   EXPECT_EQ(Told().disagreement->observations, 1u);
   EXPECT_EQ(Told().disagreement->estimate, 0);
   EXPECT_EQ(Told().latency_ratio->observations, 1u);
-  while (!experiment_->AllowsCopy()) std::this_thread::yield();
+  ASSERT_TRUE(Eventually([&] { return experiment_->AllowsCopy(); }));
   Submit(/*first_class=*/2);
   AwaitShadows(2);
   EXPECT_EQ(Told().disagreement->estimate, 0.5);
   EXPECT_EQ(Told().requests, 0u) << "it answers nobody";
   EXPECT_EQ(counts_.of(ArmOutcome::kShadow), 2);
-  while (memory_.held() > 0) std::this_thread::yield();
+  EXPECT_TRUE(Eventually([&] { return memory_.held() == 0; }));
 }
 
 TEST_F(ShadowCopiesTest, OtherBatchesSayNothingOfLatency) {
@@ -155,6 +158,8 @@ TEST_F(ShadowCopiesTest, OtherBatchesSayNothingOfLatency) {
 }
 
 TEST_F(ShadowCopiesTest, ABusyDeviceMakesNoCopies) {
+  copies_ = *ShadowCopies::Create({.on_tick = [] {}, .most_wait = kMillisecond}, *scheduler_,
+                                  SteadyClock());
   Notification running, go_on;
   const auto busy = *scheduler_->AddModel({}, [&](std::unique_ptr<Batch> batch) {
     running.Notify();

@@ -62,7 +62,7 @@ TEST_F(HttpComparisonTest, ABodyIsOneImageAndOfOneAttentionTheModelAsItIsComesFi
   EXPECT_EQ(comparison["id"], "c1");
   EXPECT_EQ(comparison["images"][0]["width"], 64);
   const json& other = comparison["variants"][1];
-  EXPECT_EQ(other["weights_of_attention"], "self/dense");
+  EXPECT_EQ(other["weights_of_attention"], "dense");
   EXPECT_EQ(other["compute"]["ratio"]["upper"], 1.75);
   EXPECT_EQ(other["compute"]["verdict"], "WIDE");
   EXPECT_EQ(other["classes"]["kl_divergence"], 0.25);

@@ -58,7 +58,7 @@ TEST_F(HttpExplanationTest, TheAnswerIsJsonWithBase64) {
   EXPECT_EQ(answer.Field("Content-Type"), "application/json");
   const json explanation = answer.Json();
   EXPECT_EQ(explanation["id"], "e1");
-  EXPECT_EQ(explanation["weights_of_attention"], "self/dense");
+  EXPECT_EQ(explanation["weights_of_attention"], "dense");
   EXPECT_EQ(explanation["target_label"], "cat");
   EXPECT_EQ(explanation["width"], 64);
   const json& map = explanation["maps"][1];

@@ -67,7 +67,7 @@ TEST_F(HttpSweepTest, WithoutAnImageTheServersNoiseIsMeantAndOfOneAttentionItAlo
   EXPECT_EQ(sweep["over"], "K");
   EXPECT_EQ(sweep["places"][1], 32);
   const json& curve = sweep["curves"][0];
-  EXPECT_EQ(curve["weights_of_attention"], "self/dense");
+  EXPECT_EQ(curve["weights_of_attention"], "dense");
   EXPECT_EQ(curve["compute_exponent"]["exponent"]["upper"], 1.75);
   EXPECT_EQ(curve["compute_exponent"]["points"], 3);
   EXPECT_FALSE(curve.contains("peak_exponent"));

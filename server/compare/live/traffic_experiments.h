@@ -90,7 +90,8 @@ class TrafficExperiments final : public LiveExperiments {
   void CountRunning() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     running_ = static_cast<int>(by_model_.size());
   }
-  // Every experiment, and what those hold that have ended.
+  // Looks at every experiment; lets go what those hold that have ended, and the oldest of these
+  // where they are too many.
   void Tick();
 
   const TrafficExperimentsOptions options_;

@@ -1,8 +1,9 @@
-#include "server/compare/live/live_experiments.h"
+#include "server/compare/live/traffic_experiments.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cmath>
 #include <future>
 #include <memory>
@@ -14,6 +15,8 @@
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "server/core/testing/fake_clock.h"
+#include "server/core/testing/notification.h"
+#include "tests/server/compare/live/eventually.h"
 #include "tests/server/compare/live/fake_arms.h"
 
 namespace fovea {
@@ -26,11 +29,11 @@ MATCHER_P2(Fails, code, reason, "") {
   return arg.status().code() == code && ReasonOf(arg.status()) == reason;
 }
 
-class LiveExperimentsTest : public testing::Test {
+class TrafficExperimentsTest : public testing::Test {
  protected:
-  LiveExperimentsTest() {
-    Serve("vit", "self/dense");
-    Serve("other", "self/knn:k=9");
+  TrafficExperimentsTest() {
+    Serve("vit", "dense");
+    Serve("other", "knn:k=9");
     Make({});
   }
 
@@ -89,18 +92,18 @@ class LiveExperimentsTest : public testing::Test {
   std::unique_ptr<TrafficExperiments> live_;
 };
 
-TEST_F(LiveExperimentsTest, TrafficIsSharedOutAndStaysWhereItIs) {
+TEST_F(TrafficExperimentsTest, TrafficIsSharedOutAndStaysWhereItIs) {
   EXPECT_EQ(Request("somebody"), "") << "nothing runs";
   const auto started = Start(Plan());
   ASSERT_TRUE(started.ok()) << started.status();
   EXPECT_EQ(started->state, ExperimentState::kRunning);
   ASSERT_EQ(started->arms.size(), 2u);
-  EXPECT_EQ(started->arms[1].attention, "self/knn:k=9");
+  EXPECT_EQ(started->arms[1].attention, "knn:k=9");
   int of_other = 0;
   for (int i = 0; i < 1000; ++i) {
     const std::string key = absl::StrCat("caller", i), arm = Request(key);
     EXPECT_EQ(Request(key), arm);
-    of_other += arm == "other/self/knn:k=9";
+    of_other += arm == "other:knn:k=9";
   }
   EXPECT_NEAR(of_other, 500, 5 * std::sqrt(250));
   const LiveExperiment told = Get();
@@ -111,14 +114,14 @@ TEST_F(LiveExperimentsTest, TrafficIsSharedOutAndStaysWhereItIs) {
   EXPECT_EQ(live_->Route("other", "somebody"), nullptr) << "its own traffic is its own";
 }
 
-TEST_F(LiveExperimentsTest, WhoHasNoKeyGoesEachTimeByItself) {
+TEST_F(TrafficExperimentsTest, WhoHasNoKeyGoesEachTimeByItself) {
   ASSERT_TRUE(Start(Plan()).ok());
   int of_other = 0;
-  for (int i = 0; i < 1000; ++i) of_other += Request("") == "other/self/knn:k=9";
+  for (int i = 0; i < 1000; ++i) of_other += Request("") == "other:knn:k=9";
   EXPECT_NEAR(of_other, 500, 5 * std::sqrt(250));
 }
 
-TEST_F(LiveExperimentsTest, StoppedItSendsEverythingToTheModelAndIsKept) {
+TEST_F(TrafficExperimentsTest, StoppedItSendsEverythingToTheModelAndIsKept) {
   ASSERT_TRUE(Start(Plan()).ok());
   Traffic(3);
   EXPECT_EQ(ReasonOf(live_->Delete("trial")), "experiment.running");
@@ -138,7 +141,7 @@ TEST_F(LiveExperimentsTest, StoppedItSendsEverythingToTheModelAndIsKept) {
   EXPECT_TRUE(Start(Plan()).ok()) << "its name is free";
 }
 
-TEST_F(LiveExperimentsTest, AnswersThatWereUnderWayAreCountedAndChangeNothing) {
+TEST_F(TrafficExperimentsTest, AnswersThatWereUnderWayAreCountedAndChangeNothing) {
   ASSERT_TRUE(Start(Plan()).ok());
   const std::unique_ptr<RoutedRequest> routed = live_->Route("vit", "somebody");
   ASSERT_TRUE(live_->Stop("trial").ok());
@@ -149,7 +152,7 @@ TEST_F(LiveExperimentsTest, AnswersThatWereUnderWayAreCountedAndChangeNothing) {
   EXPECT_EQ(Get().arms[0].requests + Get().arms[1].requests, 0u);
 }
 
-TEST_F(LiveExperimentsTest, WhatCallersDoWrongSaysNothingOfAnArm) {
+TEST_F(TrafficExperimentsTest, WhatCallersDoWrongSaysNothingOfAnArm) {
   ASSERT_TRUE(Start(Plan()).ok());
   for (int i = 0; i < 100; ++i) {
     Request(absl::StrCat(i), 10, 10, absl::StatusCode::kInvalidArgument);
@@ -159,19 +162,19 @@ TEST_F(LiveExperimentsTest, WhatCallersDoWrongSaysNothingOfAnArm) {
   EXPECT_GT(Get().arms[0].requests, 0u);
 }
 
-TEST_F(LiveExperimentsTest, AnArmThatIsMuchSlowerEndsIt) {
+TEST_F(TrafficExperimentsTest, AnArmThatIsMuchSlowerEndsIt) {
   ASSERT_TRUE(Start(Plan()).ok());
   Traffic(200, 10, 40);
   const LiveExperiment told = Get();
   EXPECT_EQ(told.state, ExperimentState::kGuardRail);
-  EXPECT_THAT(told.reason, HasSubstr("max_latency_ratio: other/self/knn:k=9"));
+  EXPECT_THAT(told.reason, HasSubstr("max_latency_ratio: other:knn:k=9"));
   ASSERT_TRUE(told.arms[1].latency_ratio);
   EXPECT_GT(told.arms[1].latency_ratio->lower, 2);
   EXPECT_FALSE(told.arms[0].latency_ratio);
   EXPECT_EQ(Request("somebody"), "");
 }
 
-TEST_F(LiveExperimentsTest, AnArmThatFailsEndsIt) {
+TEST_F(TrafficExperimentsTest, AnArmThatFailsEndsIt) {
   ASSERT_TRUE(Start(Plan()).ok());
   Traffic(60, 10, 10, absl::StatusCode::kInternal);
   const LiveExperiment told = Get();
@@ -181,7 +184,7 @@ TEST_F(LiveExperimentsTest, AnArmThatFailsEndsIt) {
   EXPECT_EQ(counts_.of(ArmOutcome::kFailed), static_cast<int>(told.arms[1].failures));
 }
 
-TEST_F(LiveExperimentsTest, ArmsThatAreAlikeGoOn) {
+TEST_F(TrafficExperimentsTest, ArmsThatAreAlikeGoOn) {
   ASSERT_TRUE(Start(Plan()).ok());
   Traffic(400);
   EXPECT_EQ(Get().state, ExperimentState::kRunning);
@@ -189,7 +192,7 @@ TEST_F(LiveExperimentsTest, ArmsThatAreAlikeGoOn) {
   EXPECT_GT(counts_.tests, 300);
 }
 
-TEST_F(LiveExperimentsTest, ItsTimeEndsItWithoutAnyRequest) {
+TEST_F(TrafficExperimentsTest, ItsTimeEndsItWithoutAnyRequest) {
   ExperimentPlan plan = Plan();
   plan.guard_rails.max_time = 5 * kSecond;
   ASSERT_TRUE(Start(std::move(plan)).ok());
@@ -203,22 +206,22 @@ TEST_F(LiveExperimentsTest, ItsTimeEndsItWithoutAnyRequest) {
   EXPECT_EQ(Request("somebody"), "");
 }
 
-TEST_F(LiveExperimentsTest, Row90AnArmWhoseModelIsUnloadedEndsItAndLosesNothing) {
+TEST_F(TrafficExperimentsTest, Row90AnArmWhoseModelIsUnloadedEndsItAndLosesNothing) {
   ASSERT_TRUE(Start(Plan()).ok());
   ASSERT_TRUE(catalog_.Unload("other").ok());
   // Whoever would have gone there gets the model, and all others too from then on.
-  for (int i = 0; i < 100; ++i) EXPECT_NE(Request(absl::StrCat(i)), "other/self/knn:k=9");
+  for (int i = 0; i < 100; ++i) EXPECT_NE(Request(absl::StrCat(i)), "other:knn:k=9");
   EXPECT_EQ(Get().state, ExperimentState::kModelGone);
-  EXPECT_THAT(Get().reason, HasSubstr("other/self/knn:k=9"));
+  EXPECT_THAT(Get().reason, HasSubstr("other:knn:k=9"));
 }
 
-TEST_F(LiveExperimentsTest, AReloadGoesOnUnlessItIsAnother) {
+TEST_F(TrafficExperimentsTest, AReloadGoesOnUnlessItIsAnother) {
   ASSERT_TRUE(Start(Plan()).ok());
-  Serve("vit", "self/dense");
-  Serve("other", "self/knn:k=9");
+  Serve("vit", "dense");
+  Serve("other", "knn:k=9");
   Traffic(5);
   EXPECT_EQ(Get().state, ExperimentState::kRunning);
-  auto view = ArmView("other", "self/knn:k=9");
+  auto view = ArmView("other", "knn:k=9");
   view->num_classes = 4;
   catalog_.Serve(std::make_shared<ArmModelFake>(view));
   Traffic(1);
@@ -226,16 +229,16 @@ TEST_F(LiveExperimentsTest, AReloadGoesOnUnlessItIsAnother) {
   EXPECT_THAT(Get().reason, HasSubstr("other classes"));
 }
 
-TEST_F(LiveExperimentsTest, ABaselineThatBecomesAnotherEndsIt) {
+TEST_F(TrafficExperimentsTest, ABaselineThatBecomesAnotherEndsIt) {
   ASSERT_TRUE(Start(Plan()).ok());
-  auto view = ArmView("vit", "self/dense");
+  auto view = ArmView("vit", "dense");
   view->sizes = {{16, 16}};
   catalog_.Serve(std::make_shared<ArmModelFake>(view));
   Traffic(1);
   EXPECT_EQ(Get().state, ExperimentState::kModelGone);
 }
 
-TEST_F(LiveExperimentsTest, Row89WhatCannotStartIsSaid) {
+TEST_F(TrafficExperimentsTest, Row89WhatCannotStartIsSaid) {
   ExperimentPlan plan = Plan();
   plan.arms.resize(1);
   EXPECT_THAT(Start(plan), Fails(absl::StatusCode::kInvalidArgument, "experiment.bad_plan"));
@@ -244,11 +247,10 @@ TEST_F(LiveExperimentsTest, Row89WhatCannotStartIsSaid) {
   EXPECT_THAT(Start(plan), Fails(absl::StatusCode::kNotFound, "model.not_found"));
   plan = Plan();
   plan.arms[1].variant.model_name = "vit";
-  EXPECT_THAT(Start(plan), Fails(absl::StatusCode::kInvalidArgument, "experiment.bad_plan"))
-      << "twice the same";
+  EXPECT_EQ(Start(plan).status().message(), "two arms are the same: vit:dense");
   plan.arms[1].variant.attention = "knn:k=3";
   EXPECT_THAT(Start(plan), Fails(absl::StatusCode::kUnimplemented, "experiment.no_variants"));
-  auto view = ArmView("detector", "self/dense");
+  auto view = ArmView("detector", "dense");
   view->task = VisionTask::kDetection;
   catalog_.Serve(std::make_shared<ArmModelFake>(view));
   plan = Plan();
@@ -260,10 +262,10 @@ TEST_F(LiveExperimentsTest, Row89WhatCannotStartIsSaid) {
               Fails(absl::StatusCode::kAlreadyExists, "experiment.model_taken"));
 }
 
-TEST_F(LiveExperimentsTest, SoManyRunAndSoManyAreKept) {
+TEST_F(TrafficExperimentsTest, SoManyRunAndSoManyAreKept) {
   Make({.max_running = 1, .max_ended = 2});
   ASSERT_TRUE(Start(Plan("a")).ok());
-  Serve("vit2", "self/dense");
+  Serve("vit2", "dense");
   ExperimentPlan second = Plan("b");
   second.model_name = second.arms[0].variant.model_name = "vit2";
   EXPECT_THAT(Start(second), Fails(absl::StatusCode::kResourceExhausted, "experiment.too_many"));
@@ -274,42 +276,76 @@ TEST_F(LiveExperimentsTest, SoManyRunAndSoManyAreKept) {
     ASSERT_TRUE(live_->Stop(name).ok());
     clock_.Advance(kMillisecond);
   }
+  const auto names = [this] {
+    std::vector<std::string> names;
+    for (const LiveExperiment& one : live_->List()) names.push_back(one.plan.name);
+    return names;
+  };
+  EXPECT_TRUE(Eventually([&] { return names().size() == 2; })) << "nothing needs to start for that";
+  EXPECT_THAT(names(), testing::ElementsAre("c", "d")) << "the oldest are forgotten";
+  EXPECT_EQ(counts_.observers, 2);
   ASSERT_TRUE(Start(Plan("e")).ok());
-  std::vector<std::string> names;
-  for (const LiveExperiment& one : live_->List()) names.push_back(one.plan.name);
-  EXPECT_THAT(names, testing::ElementsAre("c", "d", "e")) << "the oldest are forgotten";
-  EXPECT_EQ(counts_.observers, 3);
+  EXPECT_THAT(names(), testing::ElementsAre("c", "d", "e"));
 }
 
-TEST_F(LiveExperimentsTest, AnotherAttentionIsServedForAsLongAsItRuns) {
+TEST_F(TrafficExperimentsTest, AnotherAttentionIsServedForAsLongAsItRuns) {
   const auto lease = std::make_shared<int>(1);
   Make({}, [&](const Variant& variant, CancellationPtr) -> absl::StatusOr<LeasedModel> {
     EXPECT_EQ(variant.attention, "knn:k=3");
-    Serve("variant.vit", "self/knn:k=3");
+    Serve("variant.vit", "knn:k=3");
     return LeasedModel{
-        .model_name = "variant.vit", .weights_of_attention = "self/dense", .lease = lease};
+        .model_name = "variant.vit", .weights_of_attention = "dense", .lease = lease};
   });
   ExperimentPlan plan = Plan();
   plan.arms[1].variant = {.model_name = "vit", .attention = "knn:k=3"};
   const auto started = Start(plan);
   ASSERT_TRUE(started.ok()) << started.status();
-  EXPECT_EQ(started->arms[1].weights_of_attention, "self/dense");
-  EXPECT_EQ(started->arms[1].attention, "self/knn:k=3");
+  EXPECT_EQ(started->arms[1].weights_of_attention, "dense");
+  EXPECT_EQ(started->arms[1].attention, "knn:k=3");
   EXPECT_EQ(lease.use_count(), 2) << "the test's and the experiment's";
   bool has_gone_there = false;
   for (int i = 0; i < 100; ++i) {
-    has_gone_there = has_gone_there || Request(absl::StrCat(i)) == "vit/self/knn:k=3";
+    has_gone_there = has_gone_there || Request(absl::StrCat(i)) == "vit:knn:k=3";
   }
   EXPECT_TRUE(has_gone_there);
   ASSERT_TRUE(live_->Stop("trial").ok());
-  while (lease.use_count() > 1) std::this_thread::yield();
+  EXPECT_TRUE(Eventually([&] { return lease.use_count() == 1; }));
 }
 
-TEST_F(LiveExperimentsTest, AServerThatDrainsStartsNoneAndGoesOnRouting) {
+TEST_F(TrafficExperimentsTest, NoRequestWaitsWhileArmsLoad) {
+  Notification loads, go_on;
+  Make({}, [&](const Variant&, CancellationPtr) -> absl::StatusOr<LeasedModel> {
+    loads.Notify();
+    go_on.Wait();
+    Serve("variant.vit", "knn:k=3");
+    return LeasedModel{.model_name = "variant.vit"};
+  });
+  Serve("vit2", "dense");
+  ExperimentPlan beside = Plan("beside");
+  beside.model_name = beside.arms[0].variant.model_name = "vit2";
+  ASSERT_TRUE(Start(beside).ok());
+  ExperimentPlan plan = Plan();
+  plan.arms[1].variant = {.model_name = "vit", .attention = "knn:k=3"};
+  auto started = std::async(std::launch::async, [&] { return Start(plan); });
+  loads.Wait();
+  auto routed = std::async(std::launch::async, [&] {
+    return std::pair(Request("somebody"), live_->Route("vit2", "somebody") != nullptr);
+  });
+  const bool in_time = routed.wait_for(std::chrono::minutes(1)) == std::future_status::ready;
+  EXPECT_TRUE(in_time);
+  EXPECT_NE(started.wait_for(std::chrono::seconds(0)), std::future_status::ready);
+  go_on.Notify();
+  EXPECT_EQ(routed.get(), std::pair(std::string(), true))
+      << "the model answers until all is loaded";
+  EXPECT_TRUE(started.get().ok());
+  EXPECT_NE(Request("somebody"), "");
+}
+
+TEST_F(TrafficExperimentsTest, AServerThatDrainsStartsNoneAndGoesOnRouting) {
   ASSERT_TRUE(Start(Plan()).ok());
   live_->Stop();
   EXPECT_NE(Request("somebody"), "");
-  Serve("vit2", "self/dense");
+  Serve("vit2", "dense");
   ExperimentPlan plan = Plan("late");
   plan.model_name = plan.arms[0].variant.model_name = "vit2";
   EXPECT_THAT(Start(plan), Fails(absl::StatusCode::kUnavailable, "server.draining"));
@@ -317,7 +353,7 @@ TEST_F(LiveExperimentsTest, AServerThatDrainsStartsNoneAndGoesOnRouting) {
 
 // Requests from several threads while experiments start, stop, are forgotten and lose an arm: each
 // is answered by a model.
-TEST_F(LiveExperimentsTest, NothingIsLostWhileExperimentsComeAndGo) {
+TEST_F(TrafficExperimentsTest, NothingIsLostWhileExperimentsComeAndGo) {
   std::atomic<bool> stop = false;
   std::atomic<int> answered = 0;
   std::vector<std::thread> callers;
@@ -347,7 +383,7 @@ TEST_F(LiveExperimentsTest, NothingIsLostWhileExperimentsComeAndGo) {
     }
     while (answered < before + 200) std::this_thread::yield();
     ASSERT_TRUE(live_->Stop("trial").ok());
-    Serve("other", "self/knn:k=9");
+    Serve("other", "knn:k=9");
     ASSERT_TRUE(live_->Delete("trial").ok());
   }
   stop = true;

@@ -1,4 +1,4 @@
-#include "server/compare/live/live_experiments.h"
+#include "server/compare/live/traffic_experiments.h"
 
 #include <algorithm>
 #include <optional>
@@ -178,7 +178,8 @@ absl::StatusOr<TrafficExperiments::ExperimentPtr> TrafficExperiments::Load(
     if (!arms.empty()) FOVEA_RETURN_IF_ERROR(CheckSameKind(*arm.view, *arms.front().view));
     const auto is_same = [&](const ArmModel& other) { return other.name == arm.name; };
     if (std::ranges::any_of(arms, is_same)) {
-      return InvalidArgument("experiment.bad_plan", absl::StrCat(arm.name, " is two of the arms"));
+      return InvalidArgument("experiment.bad_plan",
+                             absl::StrCat("two arms are the same: ", arm.name));
     }
     arms.push_back(std::move(arm));
   }
@@ -198,12 +199,10 @@ void TrafficExperiments::Publish(ExperimentPtr experiment) {
   }
   Log(LogLevel::kInfo, absl::StrCat("the experiment ", plan.name, " has the traffic of ",
                                     plan.model_name, " from now on: ", arms));
-  std::vector<ExperimentPtr> forgotten;
   MutexLock lock(mutex_);
   by_model_[plan.model_name] = experiment;
   experiments_.emplace(plan.name, std::move(experiment));
   CountRunning();
-  forgotten = TakeOldest();
 }
 
 std::vector<TrafficExperiments::ExperimentPtr> TrafficExperiments::TakeOldest() {
@@ -250,7 +249,7 @@ std::vector<LiveExperiment> TrafficExperiments::List() const {
 absl::StatusOr<LiveExperiment> TrafficExperiments::Stop(std::string_view name) {
   FOVEA_ASSIGN_OR_RETURN(const ExperimentPtr experiment, Find(name));
   experiment->End(ExperimentState::kStopped, "a caller has stopped it");
-  copies_->Wake();  // which lets its models go
+  copies_->Wake();  // which lets its models go, and the oldest of too many that have ended
   return experiment->Tell();
 }
 
@@ -299,9 +298,11 @@ void TrafficExperiments::Tick() {
     experiment->Check();
     experiment->TakeLeases();  // and lets them go here
   }
+  std::vector<ExperimentPtr> forgotten;
   MutexLock lock(mutex_);
   std::erase_if(by_model_, [](const auto& entry) { return !entry.second->running(); });
   CountRunning();
+  forgotten = TakeOldest();
 }
 
 }  // namespace fovea
