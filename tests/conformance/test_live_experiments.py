@@ -295,7 +295,8 @@ def test_an_arm_that_is_slow_breaks_its_guard_rail(
     with triton_grpc.InferenceServerClient(live.grpc) as client:
         client.load_model("shapes_knn", config=json.dumps(config))
         try:
-            over_grpc.start(plan())
+            # A bound near 1: a busy machine's baseline takes long by itself, and the wait comes on top of that.
+            over_grpc.start(plan(guard_rails={"max_latency_ratio": 1.2}))
             number = iter(range(10**6))
             wait_for(
                 lambda: (
@@ -308,7 +309,7 @@ def test_an_arm_that_is_slow_breaks_its_guard_rail(
             assert told.state == experiment_pb2.Experiment.GUARD_RAIL, told
             assert "max_latency_ratio" in told.reason and KNN in told.reason
             ratio = told.arms[1].latency_ratio
-            assert ratio.lower > 2
+            assert ratio.lower > 1.2
             assert ratio.verdict == experiment_pb2.SequentialTest.HIGHER
             assert requests.arm("somebody") == ""
             assert (
@@ -389,12 +390,13 @@ def test_a_busy_device_runs_no_copies(over_grpc: OverGrpc, live: Server) -> None
     assert skipped > asked / 2
 
 
-def test_shadows_leave_the_primarys_latency_alone(
+def test_shadows_leave_median_and_p90_of_quiet_rounds_alone(
     over_grpc: OverGrpc, requests: Requests
 ) -> None:
-    """Of requests at times that know nothing of the copies: alternately with shadows and without, so that what else the
-    machine does is in both. That nothing waits for a copy is shown exactly in server/scheduler (idle_work_test); the
-    bounds here are for what that might miss, above the noise of a machine that is busy."""
+    """Of requests at times that know nothing of the copies, in rounds with shadows and without in turn: the smallest
+    median and the smallest p90 of a round, since other work on the machine only adds to them. It would show that
+    requests wait for copies, which a tenth of them and more would do. It shows nothing about the p99: that is measured by
+    tests/bench/serving/shadow_cost.py. What a request may wait for is shown exactly in server/scheduler (idle_work_test)."""
 
     def latencies(count: int) -> list[float]:
         times = []

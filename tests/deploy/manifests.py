@@ -8,8 +8,8 @@ import re
 import shutil
 import subprocess
 
-import pytest
 import yaml
+from containers import lacks
 from running_server import ROOT
 
 KUBERNETES = ROOT / "deploy/kubernetes"
@@ -37,7 +37,9 @@ def _kustomize() -> list[str] | None:
 def _built(folder: pathlib.Path) -> str:
     command = _kustomize()
     if command is None:
-        pytest.skip("neither kustomize nor a kubectl that has version 5 of it is here")
+        lacks(
+            "neither kustomize nor a kubectl that has version 5 of it is here (docs/operations/containers.md says where it comes from)"
+        )
     done = subprocess.run(
         [*command, folder], capture_output=True, text=True, check=False
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import http.client
 import json
 import pathlib
 import sys
@@ -27,8 +28,10 @@ Serve = Callable[..., contextlib.AbstractContextManager[list[str]]]
 
 
 @contextlib.contextmanager
-def over_grpc(server: Server, *variants: tuple[str, str]) -> Iterator[list[str]]:
-    """The names under which they are served meanwhile."""
+def over_grpc(
+    server: Server, *variants: tuple[str, str], to_the_end: bool = False
+) -> Iterator[list[str]]:
+    """The names under which they are served meanwhile. Then it goes, or, `to_the_end`, listens to how the server ends it."""
     request = comparison_pb2.ServeRequest(
         variants=[{"model_name": m, "attention": a} for m, a in variants]
     )
@@ -41,25 +44,40 @@ def over_grpc(server: Server, *variants: tuple[str, str]) -> Iterator[list[str]]
         for update in call:
             if update.WhichOneof("update") == "served":
                 yield [one.served_as for one in update.served.variants]
-                call.cancel()
-                return
+                break
+        if not to_the_end:
+            call.cancel()
+            return
+        for _ in call:
+            pass
+
+
+def http_updates(answer: http.client.HTTPResponse) -> Iterator[dict]:
+    for line in answer:
+        update = json.loads(line)
+        if "error" in update:
+            raise LineRefusal(answer.status, answer.headers, line)
+        yield update
 
 
 @contextlib.contextmanager
-def over_http(server: Server, *variants: tuple[str, str]) -> Iterator[list[str]]:
+def over_http(
+    server: Server, *variants: tuple[str, str], to_the_end: bool = False
+) -> Iterator[list[str]]:
     query = [("variant", f"{m}:{a}" if a else m) for m, a in variants]
     request = urllib.request.Request(
         f"http://{server.http}/v1/serve?{urllib.parse.urlencode(query)}", method="POST"
     )
     try:
         with urllib.request.urlopen(request, timeout=120) as answer:
-            for line in answer:
-                update = json.loads(line)
-                if "error" in update:
-                    raise LineRefusal(answer.status, answer.headers, line)
+            updates = http_updates(answer)
+            for update in updates:
                 if "served" in update:
                     yield [one["served_as"] for one in update["served"]["variants"]]
-                    return
+                    break
+            if to_the_end:
+                for _ in updates:
+                    pass
     except urllib.error.HTTPError as error:
         raise HttpRefusal(error.code, error.headers, error.read()) from None
 
@@ -213,5 +231,12 @@ def test_row_92_a_stop_ends_the_calls(
     serve: Serve, start_server, one_model: pathlib.Path
 ) -> None:
     server = start_server("--model-repository", one_model, "--enable-experiments")
-    with contextlib.suppress(grpc.RpcError), serve(server, KNN):
-        assert server.terminate() == 0
+    code = None
+    with (
+        pytest.raises(grpc.RpcError) as caught,
+        serve(server, KNN, to_the_end=True) as names,
+    ):
+        assert names == [NAME]
+        code = server.terminate()
+    assert code == 0, "it was not served, or the server did not end well"
+    expect(caught.value, "UNAVAILABLE", "server.draining")

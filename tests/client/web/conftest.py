@@ -11,7 +11,7 @@ import urllib.parse
 from collections.abc import Callable, Iterator
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 # A camera that shows a moving picture, given to whoever asks; and a host that is not this machine for a browser.
 FLAGS = [
@@ -19,6 +19,9 @@ FLAGS = [
     "--use-fake-ui-for-media-stream",
     "--host-resolver-rules=MAP fovea.test 127.0.0.1",
 ]
+
+# Until a page shows what it should: long, since the machine may be busy, and nothing waits for it where the page is right.
+expect.set_options(timeout=30_000)
 
 
 @pytest.fixture(scope="module")

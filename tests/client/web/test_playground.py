@@ -346,9 +346,8 @@ def test_the_servers_metrics_are_shown_while_somebody_looks(
     seen = len(scrapes)
     page.wait_for_timeout(2500)
     assert len(scrapes) == seen
-    page.evaluate(
-        """() => { Object.defineProperty(document, "hidden", {value: false, configurable: true});
-                   document.dispatchEvent(new Event("visibilitychange")); }"""
-    )
-    page.wait_for_timeout(500)
-    assert len(scrapes) > seen
+    with page.expect_request("**/metrics"):
+        page.evaluate(
+            """() => { Object.defineProperty(document, "hidden", {value: false, configurable: true});
+                       document.dispatchEvent(new Event("visibilitychange")); }"""
+        )

@@ -36,19 +36,25 @@ def settle(page: Page, view: str) -> None:
     else:
         expect(page.locator("#receipt-place .timeline")).to_be_visible()
         expect(page.locator("#results[aria-busy]")).to_have_count(0)
-    page.wait_for_timeout(400)  # transitions
+
+
+def until_drawn(page: Page) -> None:
+    """Until two frames have been shown: plots have seen their new size in the first."""
+    page.evaluate(
+        "() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
+    )
 
 
 @pytest.mark.parametrize("view", VIEWS)
 def test_axe_finds_nothing(server: Server, open_page: Open, view: str) -> None:
-    # axe's script is of this test, not of the page's server.
-    page = open_page(server.http, VIEWS[view], bypass_csp=True)
+    # axe's script is of this test, not of the page's server. It sees no colour on its way to another.
+    page = open_page(server.http, VIEWS[view], bypass_csp=True, reduced_motion="reduce")
     settle(page, view)
     rules = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
     for look, (colours, width, height) in LOOKS.items():
         page.set_viewport_size({"width": width, "height": height})
         page.emulate_media(color_scheme=colours)
-        page.wait_for_timeout(400)  # transitions
+        until_drawn(page)
         results = (
             Axe()
             .run(page, options={"runOnly": {"type": "tag", "values": rules}})
@@ -70,7 +76,7 @@ def test_nothing_is_wider_than_the_window(
     settle(page, view)
     for width in (320, 390, 768, 1280):
         page.set_viewport_size({"width": width, "height": 800})
-        page.wait_for_timeout(200)  # plots are drawn anew
+        until_drawn(page)
         wide = page.evaluate("() => [document.documentElement.scrollWidth, innerWidth]")
         assert wide[0] <= wide[1]
 

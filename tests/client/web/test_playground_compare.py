@@ -8,7 +8,6 @@ import json
 import pathlib
 import re
 import sys
-import urllib.request
 from collections.abc import Callable
 
 import pytest
@@ -162,9 +161,6 @@ def test_a_comparison_ends_when_it_is_cancelled(
 def test_a_server_explains_what_a_model_attends(
     comparing: Server, open_page: Open
 ) -> None:
-    with urllib.request.urlopen(f"http://{comparing.http}/openapi.json") as answer:
-        if "/v1/explain" not in json.load(answer)["paths"]:
-            pytest.skip("this server has no /v1/explain")
     page = open_page(
         comparing.http, "#look?task=classification&model=shapes&example=star.jpg"
     )

@@ -33,6 +33,8 @@ DETECTORS = ("detector_dense", "detector_aewin", "detector_key_only")
 ATTENTIONS = ["dense", "knn:k=0.5", "aewin", "key_only"]
 CLASSIFIER_SIZES = (64, 96)
 SCRAPE_SECONDS = 1
+# Of each cycle the callers rest for a while: a device that always has work makes no shadow copies.
+CYCLE_SECONDS, REST_SECONDS = 5, 1
 # Of the experiment that runs on the traffic of `shapes`, the arm that is tested against the baseline.
 EXPERIMENT, ARM = "night", "shapes_knn:knn:k=0.5"
 KEY = "a key for the second server"
@@ -76,8 +78,14 @@ def picture(width: int, height: int, seed: int) -> bytes:
     return file.getvalue()
 
 
+def rest_left() -> float:
+    """Seconds; 0 while callers work."""
+    return max(0.0, REST_SECONDS - time.monotonic() % CYCLE_SECONDS)
+
+
 class Load:
-    """Callers of both protocols in closed loops: most ask for what can be answered, some do not. Thread-safe."""
+    """Callers of both protocols in closed loops: most ask for what can be answered, some do not. All but one rest now and
+    then. Thread-safe."""
 
     def __init__(self, server: Server, callers: int):
         self._server = server
@@ -88,7 +96,8 @@ class Load:
         self._threads = [
             threading.Thread(target=self._loop, args=(caller, seed))
             for seed, caller in enumerate(
-                [self._grpc, self._http, self._http] * callers + [self._unwell]
+                [self._grpc, self._http, self._http] * callers
+                + [self._unwell, self._at_leisure]
             )
         ]
         for thread in self._threads:
@@ -100,7 +109,8 @@ class Load:
             with contextlib.closing(
                 triton.InferenceServerClient(self._server.grpc)
             ) as client:
-                while not self._end.wait(self.pause):
+                rests = caller != self._at_leisure
+                while not self._end.wait(self.pause + (rests and rest_left())):
                     caller(client, chosen)
         except Exception as error:  # noqa: BLE001 - a caller that ends is a failure
             self.failures.append(repr(error))
@@ -153,6 +163,14 @@ class Load:
             assert self._post(f"/v1/{task_of(each)}?model={each}", broken) == 400
         assert self._post("/v1/classify?model=nobody", self._pictures[0]) == 404
         time.sleep(0.2)
+
+    def _at_leisure(
+        self, client: triton.InferenceServerClient, chosen: random.Random
+    ) -> None:
+        """While the others rest: a picture of the experiment's model, and time for its copy."""
+        if rest_left():
+            assert self._post("/v1/classify?model=shapes", self._pictures[0]) == 200
+        self._end.wait(0.05)
 
     def close(self) -> None:
         self._end.set()

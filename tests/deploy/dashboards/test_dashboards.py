@@ -12,6 +12,7 @@ import urllib.request
 from collections.abc import Callable, Iterator
 
 import pytest
+import render
 import yaml
 from dashboard_lint import problems, unparsable
 from monitored import SCRAPE_SECONDS, Monitored, values
@@ -283,6 +284,19 @@ def test_dashboards_ask_the_source_that_is_provisioned():
         (GRAFANA / "provisioning" / "dashboards" / "fovea.yml").read_text()
     )["providers"]
     assert provider["type"] == "file"
+
+
+def test_every_row_is_in_one_picture():
+    of_rows = [(uid, row) for uid, rows in render.PICTURES.values() for row in rows]
+    for dashboard in dashboards():
+        titles = [p["title"] for p in dashboard["panels"] if p["type"] == "row"]
+        for title in titles:
+            shown = [
+                row
+                for uid, row in of_rows
+                if uid == dashboard["uid"] and title.startswith(row)
+            ]
+            assert len(shown) == 1, (title, shown)
 
 
 def test_metrics_are_named_as_promtool_wants_them(monitored: Monitored):
