@@ -107,6 +107,7 @@ inline constexpr size_t kMaxServedVariants = 8;
 inline constexpr size_t kMaxServeCalls = 16;
 inline constexpr size_t kMaxWaitingServes = 4;
 inline constexpr int64_t kMaxServeSeconds = 24 * 3600;
+inline constexpr int64_t kMaxVariantLoadSeconds = 300;       // others wait meanwhile
 inline constexpr int64_t kMaxServeMessageBytes = 16 * kKiB;  // that names them
 // Of explanations: that wait for the one that runs; of one, pixels of all pictures together.
 inline constexpr size_t kMaxWaitingExplanations = 8;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numbers>
 
 namespace fovea {
 namespace {
@@ -13,6 +14,13 @@ constexpr double kPriorVariance = 1;
 
 // Bets stay below it: near 1 a single surprise would undo all before it.
 constexpr double kMostBet = 0.75;
+
+// The part of the error that a series may spend between two merges of its blocks. It falls slowly:
+// the sum over all `merges` is 1, however long the series becomes.
+double PartOfError(int merges) {
+  const double turn = merges + 1;
+  return 6 / (std::numbers::pi * std::numbers::pi * turn * turn);
+}
 
 }  // namespace
 
@@ -29,6 +37,7 @@ void SequentialMean::Add(double value) {
   }
   means_.resize(kMostBlocks / 2);
   block_ *= 2;
+  ++merges_;
 }
 
 AnytimeInterval SequentialMean::Interval(double error) const {
@@ -39,9 +48,10 @@ AnytimeInterval SequentialMean::Interval(double error) const {
   for (const double value : means_) squares += (value - mean) * (value - mean);
   if (means_.size() < kLeastBlocks) return {mean, -kInfinity, kInfinity};
   // The Bayes factor at a mean whose t statistic is t, with T = t^2 / (n - 1) and g = 1 + n c^2, is
-  // g^(-1/2) ((1 + T) / (1 + T / g))^(n/2). It is below 1 / error where T is below this.
+  // g^(-1/2) ((1 + T) / (1 + T / g))^(n/2). It is below 1 / error where T is below this. The bound
+  // holds for one sequence of blocks; merged they are another, with a part of the error of its own.
   const double g = 1 + n * kPriorVariance;
-  const double a = std::pow(std::sqrt(g) / error, 2 / n);
+  const double a = std::pow(std::sqrt(g) / (error * PartOfError(merges_)), 2 / n);
   if (a >= g) return {mean, -kInfinity, kInfinity};
   const double most = (a - 1) / (1 - a / g);
   const double reach = std::sqrt(most * squares / n);  // T = n (mean - m)^2 / squares

@@ -39,7 +39,8 @@ class SequentialMean {
 
   // That the true mean is ever outside has at most the probability `error`, in (0, 1). From minus
   // to plus infinity until there are kLeastBlocks, or more where `error` is small. The estimate is
-  // of whole blocks; 0 before there is one.
+  // of whole blocks; 0 before there is one. Each time blocks grow the test begins anew, with a part
+  // of the error: all parts together are the error.
   AnytimeInterval Interval(double error) const;
 
  private:
@@ -47,6 +48,7 @@ class SequentialMean {
 
   uint64_t count_ = 0;
   size_t block_ = kFirstBlock;  // numbers of a block
+  int merges_ = 0;              // so often two have become one
   std::vector<double> means_;   // of whole blocks
   double sum_ = 0;              // of the one that is not whole
   size_t in_sum_ = 0;

@@ -93,7 +93,9 @@ void InferenceCall::Run(int64_t received_bytes, Read read, Write write, Done don
     Answer(complete, request->stages, write, done);
     return;
   }
-  if (routed_ != nullptr) routed_->OnRead(*request, received_bytes, api_.memory());
+  if (routed_ != nullptr) {
+    routed_->OnRead(*request, received_bytes + memory_.bytes(), api_.memory());
+  }
   ServingModel::Infer(model_, std::move(request),
                       [this, write = std::move(write), done = std::move(done)](
                           absl::StatusOr<InferenceResponse> response, StageTimes stages) {
@@ -141,8 +143,14 @@ void InferenceCall::Answer(absl::StatusOr<InferenceResponse> response, StageTime
   if (code == absl::StatusCode::kCancelled && api_.clock().Now() >= deadline_) {
     code = absl::StatusCode::kDeadlineExceeded;
   }
+  // The caller may end this object, and the server its api, as soon as `done` is called: what holds
+  // memory of the api beyond that keeps it.
+  const RequestGate::Rest rest = routed_ == nullptr ? RequestGate::Rest() : api_.gate().Stay();
   const std::unique_ptr<RoutedRequest> routed = std::move(routed_);
-  if (routed != nullptr) routed->OnAnswered(code, stages);
+  if (routed != nullptr) {
+    const Nanos allowed = deadline_ == kNever ? kNever : deadline_ - arrived_;
+    routed->OnAnswered(code, stages, allowed);
+  }
   if (RequestObserver* const observer = api_.observer(); observer != nullptr) {
     const std::string reason = ReasonOf(status);
     observer->OnRequestDone({.protocol = caller_.protocol,

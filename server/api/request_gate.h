@@ -52,7 +52,28 @@ class RequestGate {
     Place place_;
   };
 
-  ~RequestGate() { FOVEA_CHECK(inside_.empty()); }
+  // What is left to do of a request whose answer has left, or is about to: it is short, and the
+  // gate stays until it is done. Nothing else waits for it.
+  class Rest {
+   public:
+    Rest() = default;  // nothing is
+    Rest(const Rest&) = delete;
+    Rest& operator=(const Rest&) = delete;
+    ~Rest() {
+      if (gate_ != nullptr) gate_->Go();
+    }
+
+   private:
+    friend class RequestGate;
+    explicit Rest(RequestGate* gate) : gate_(gate) {}
+    RequestGate* const gate_ = nullptr;
+  };
+
+  ~RequestGate() {
+    MutexLock lock(mutex_);
+    FOVEA_CHECK(inside_.empty());
+    while (rests_ > 0) changed_.Wait(mutex_);
+  }
 
   // A pass for the request that `cancellation` ends; an empty one when the gate is closed. `now`:
   // when it came.
@@ -62,6 +83,13 @@ class RequestGate {
     if (closed_) return Pass();
     ++unanswered_;
     return Pass(this, inside_.insert(inside_.end(), {.request = std::move(cancellation)}));
+  }
+
+  // For a request that is inside.
+  Rest Stay() {
+    MutexLock lock(mutex_);
+    ++rests_;
+    return Rest(this);
   }
 
   void Close() {
@@ -136,6 +164,11 @@ class RequestGate {
     if (inside_.empty()) changed_.NotifyAll();
   }
 
+  void Go() {
+    MutexLock lock(mutex_);
+    if (--rests_ == 0) changed_.NotifyAll();
+  }
+
   void Count(Inside& inside) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     if (std::exchange(inside.answered, true)) return;
     if (--unanswered_ == 0) changed_.NotifyAll();
@@ -147,6 +180,7 @@ class RequestGate {
   bool given_up_ ABSL_GUARDED_BY(mutex_) = false;
   Nanos last_came_ ABSL_GUARDED_BY(mutex_) = INT64_MIN / 2;
   int unanswered_ ABSL_GUARDED_BY(mutex_) = 0;
+  int rests_ ABSL_GUARDED_BY(mutex_) = 0;
   std::list<Inside> inside_ ABSL_GUARDED_BY(mutex_);
 };
 

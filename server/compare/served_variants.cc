@@ -18,6 +18,10 @@ namespace {
 
 // What a variant takes to go beyond its drain: threads are joined, memory is given back.
 constexpr Nanos kGoing = kSecond;
+// Who waits asks so often whether its caller is still there.
+constexpr Nanos kAsks = 50 * kMillisecond;
+
+absl::Status CallerGone() { return Cancelled("serve.cancelled", "the caller cancelled the call"); }
 
 absl::Status ReservedName() {
   return InvalidArgument(
@@ -59,12 +63,16 @@ std::string VariantName(std::string_view model, std::string_view version,
   std::string name = absl::StrCat(std::string(kVariantPrefix), std::string(model), ".",
                                   std::string(version), ".", std::string(attention));
   const std::string whole = name;
+  bool ambiguous = name.size() > limits::kMaxModelNameBytes;
   for (char& c : name) {
     const bool alike = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                       c == '.' || c == '_';
-    if (!alike) c = '-';
+                       c == '.' || c == '_' || c == '-';
+    if (alike) continue;
+    // "knn:k=3": no other attention has '-' there. What stands between two attentions is not alike.
+    ambiguous = ambiguous || (c != ':' && c != '=');
+    c = '-';
   }
-  if (name.size() <= limits::kMaxModelNameBytes) return name;
+  if (!ambiguous) return name;
   const std::string hash = absl::StrFormat("-%016x", Hash(whole));
   return name.substr(0, limits::kMaxModelNameBytes - hash.size()) + hash;
 }
@@ -106,11 +114,12 @@ absl::StatusOr<std::unique_ptr<ServedVariants::Lease>> ServedVariants::Serve(
                                                       .untrained = own.untrained}));
   }
   const std::string name = VariantName(own.name, own.version, variant.attention);
-  MutexLock loading(loading_);
+  FOVEA_ASSIGN_OR_RETURN(const std::unique_ptr<Turn> turn, AwaitTurn(*cancellation));
   FOVEA_ASSIGN_OR_RETURN(std::unique_ptr<Lease> shared, Share(name, variant, handle));
   if (shared != nullptr) return shared;
   const auto& file = of->source().weights_file;
-  FOVEA_ASSIGN_OR_RETURN(const int64_t room, AwaitRoom(file ? file->identity.size : 0));
+  FOVEA_ASSIGN_OR_RETURN(const int64_t room,
+                         AwaitRoom(file ? file->identity.size : 0, *cancellation));
   FOVEA_ASSIGN_OR_RETURN(std::shared_ptr<Servable> servable,
                          LoadVariant(name, *of, variant.attention, room, std::move(cancellation)));
   const ModelView& loaded = *servable->view();
@@ -165,7 +174,30 @@ absl::Status ServedVariants::CheckRoom(int64_t bytes) const {
   return absl::OkStatus();
 }
 
-absl::StatusOr<int64_t> ServedVariants::AwaitRoom(int64_t file_bytes) {
+ServedVariants::Turn::~Turn() {
+  MutexLock lock(owner_.mutex_);
+  owner_.loading_ = false;
+  owner_.changed_.NotifyAll();
+}
+
+absl::StatusOr<std::unique_ptr<ServedVariants::Turn>> ServedVariants::AwaitTurn(
+    const Cancellation& cancellation) {
+  MutexLock lock(mutex_);
+  while (loading_) {
+    if (cancellation.Cancelled()) return CallerGone();
+    WaitABit(kNever);
+  }
+  loading_ = true;
+  return std::make_unique<Turn>(*this);
+}
+
+void ServedVariants::WaitABit(Nanos until) {
+  Clock& clock = environment_.clock;
+  clock.WaitUntil(changed_, mutex_, std::min(until, clock.Now() + kAsks));
+}
+
+absl::StatusOr<int64_t> ServedVariants::AwaitRoom(int64_t file_bytes,
+                                                  const Cancellation& cancellation) {
   const Nanos until =
       environment_.clock.Now() + kGoing + environment_.drain_timeout_us * kMicrosecond;
   MutexLock lock(mutex_);
@@ -173,7 +205,8 @@ absl::StatusOr<int64_t> ServedVariants::AwaitRoom(int64_t file_bytes) {
     const absl::Status room = CheckRoom(2 * file_bytes);
     if (room.ok()) return options_.max_bytes - bytes_;
     if (going_.empty() || environment_.clock.Now() >= until) return room;
-    environment_.clock.WaitUntil(changed_, mutex_, until);
+    if (cancellation.Cancelled()) return CallerGone();
+    WaitABit(until);
   }
 }
 
@@ -186,11 +219,18 @@ absl::StatusOr<std::shared_ptr<Servable>> ServedVariants::LoadVariant(
   source.version.labels = *of.view()->labels;
   ServedModel::Environment environment = environment_;
   environment.max_device_bytes = std::min(environment.max_device_bytes, room);
+  environment.give_up_at = environment.clock.Now() + options_.max_load;
   absl::StatusOr<std::shared_ptr<Servable>> created =
       OrOutOfMemory([&] { return ServedModel::Create(source.version, environment); });
   if (ReasonOf(created.status()) == "model.too_large") {
     MutexLock lock(mutex_);
     return TooLarge();
+  }
+  if (ReasonOf(created.status()) == "model.load_stopped" &&
+      environment.clock.Now() >= environment.give_up_at) {
+    return Unavailable("model.load_stopped",
+                       absl::StrCat(name, " takes longer than ", options_.max_load / kSecond,
+                                    " seconds to load, while others wait"));
   }
   if (created.ok() && source.weights != nullptr) {
     // A file that somebody writes into while it is read may be half old and half new.

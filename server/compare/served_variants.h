@@ -27,6 +27,7 @@ struct ServedVariantsOptions {
   // large models, or more of them.
   int64_t max_bytes = limits::kExperimentMemoryMb * limits::kMiB;
   size_t max_variants = limits::kMaxServedVariants;
+  Nanos max_load = limits::kMaxVariantLoadSeconds * kSecond;  // of one; others wait meanwhile
 };
 
 // "variant.shapes.1.knn-k-9": one name for each model, version and attention's text, that a model
@@ -66,10 +67,11 @@ class ServedVariants final : public ModelCatalog {
 
   // Loads the variant as a model is loaded, on the calling thread, one at a time, or shares it with
   // who has it served already. An empty attention, and the model's own, is the model itself, under
-  // its own name and for nothing. `cancellation` ends the load. Acquire's errors of the models;
+  // its own name and for nothing. `cancellation` ends the load, and the wait for another's or for
+  // room: CANCELLED serve.cancelled. Acquire's errors of the models;
   // FAILED_PRECONDITION and UNAVAILABLE as LoadedVariant::Load's; RESOURCE_EXHAUSTED
   // serve.too_large; UNAVAILABLE serve.busy: as many variants as may be are served, or this one is
-  // of an earlier load of its model.
+  // of an earlier load of its model; UNAVAILABLE model.load_stopped: it takes longer than max_load.
   absl::StatusOr<std::unique_ptr<Lease>> Serve(const Variant& variant,
                                                CancellationPtr cancellation);
 
@@ -103,9 +105,24 @@ class ServedVariants final : public ModelCatalog {
   // A lease of what is served under `name` already; null: nothing is.
   absl::StatusOr<std::unique_ptr<Lease>> Share(const std::string& name, const Variant& variant,
                                                const std::shared_ptr<const ServingModel>& of);
+  // The turn to load: one at a time.
+  class Turn {
+   public:
+    explicit Turn(ServedVariants& owner) : owner_(owner) {}
+    ~Turn();
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+
+   private:
+    ServedVariants& owner_;
+  };
+  // CANCELLED, while another has it.
+  absl::StatusOr<std::unique_ptr<Turn>> AwaitTurn(const Cancellation& cancellation);
   // How many bytes are left for one more variant; waits for those that are going where there is no
   // room for `file_bytes` of weights, as read and as packed.
-  absl::StatusOr<int64_t> AwaitRoom(int64_t file_bytes);
+  absl::StatusOr<int64_t> AwaitRoom(int64_t file_bytes, const Cancellation& cancellation);
+  // Until something changes, `until` comes, or it is time to ask again whether anybody waits.
+  void WaitABit(Nanos until) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status CheckRoom(int64_t bytes) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status TooLarge() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<std::shared_ptr<Servable>> LoadVariant(const std::string& name,
@@ -122,12 +139,12 @@ class ServedVariants final : public ModelCatalog {
   ModelCatalog& models_;
   const ServedModel::Environment environment_;
 
-  Mutex loading_;  // one at a time; taken before all others
   // Held while listeners are called, so that they hear of changes in their order; before mutex_.
   Mutex notify_mutex_;
   std::vector<ReadinessListener> listeners_ ABSL_GUARDED_BY(notify_mutex_);
   mutable Mutex mutex_;
   CondVar changed_;
+  bool loading_ ABSL_GUARDED_BY(mutex_) = false;  // somebody has the turn
   std::map<std::string, Served, std::less<>> served_ ABSL_GUARDED_BY(mutex_);
   // By name, with their version; a name may be there twice, and be served again meanwhile.
   std::multimap<std::string, std::string> going_ ABSL_GUARDED_BY(mutex_);

@@ -94,13 +94,15 @@ class RoutedRequest {
   virtual const std::string& arm() const = 0;
 
   // It has been read, and goes to its model next: where a copy of it may be made, its input is kept
-  // for that. `received_bytes`: of its message, which the copy then holds in `memory`.
-  virtual void OnRead(const InferenceRequest& request, int64_t received_bytes,
+  // for that. `input_bytes`: of its message, and of what has been unpacked or read besides; the
+  // copy then holds them in `memory`.
+  virtual void OnRead(const InferenceRequest& request, int64_t input_bytes,
                       MemoryBudget& memory) = 0;
   // Its results, before they are encoded.
   virtual void OnResults(const InferenceResponse& response) = 0;
-  // Its answer is about to leave.
-  virtual void OnAnswered(absl::StatusCode code, const StageTimes& stages) = 0;
+  // Its answer is about to leave. `allowed`: the time that its caller gave it, from its arrival on;
+  // kNever: any.
+  virtual void OnAnswered(absl::StatusCode code, const StageTimes& stages, Nanos allowed) = 0;
   // Its answer has been handed to the wire: only now may its copy take anything from others.
   virtual void OnLeft() = 0;
 };

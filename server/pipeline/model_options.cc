@@ -44,7 +44,8 @@ BatchExecutorOptions ExecutorOptions(const VersionToLoad& model, const LaneArran
           .arrangement = arrangement,
           .max_device_bytes = environment.max_device_bytes,
           .warm_up_turn = environment.warm_up_turn,
-          .cancellation = model.cancellation};
+          .cancellation = model.cancellation,
+          .give_up_at = environment.give_up_at};
 }
 
 LaneArrangement ArrangementOf(const VersionToLoad& model,

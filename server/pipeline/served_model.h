@@ -41,6 +41,7 @@ class ServedModel final : public Servable {
     int64_t max_image_bytes = limits::kMaxEncodedImageBytes;  // as ModelView's
     int64_t max_image_pixels = limits::kMaxImagePixels;
     Mutex* warm_up_turn = nullptr;  // as BatchExecutorOptions'
+    Nanos give_up_at = kNever;      // likewise
   };
 
   // Loads, prepares and warms up; logs its progress. See ServableFactory for the errors.

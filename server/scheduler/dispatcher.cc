@@ -90,19 +90,16 @@ void Dispatcher::Release(QueueId id, TaskId task) {
 void Dispatcher::Enqueue(QueueId id, TaskId task_id, std::unique_ptr<Task> task, Nanos now) {
   Queue* queue = Find(id);
   if (queue == nullptr || !queue->reserved.Take(task_id)) {
+    const bool yielded = HasYielded(id, task_id);
     ForgetIdleWork(id, task_id);
-    drops_.push_back({id, std::move(task), refusal::Draining()});
+    drops_.push_back({id, std::move(task), yielded ? refusal::NotIdle() : refusal::Draining()});
     return;
   }
   FOVEA_CHECK(task->images() >= 1 && task->images() <= queue->options.max_batch_size);
   if (task->Cancelled()) {
     Drop(*queue, std::move(task), refusal::CallerGone());
   } else if (task->idle_only() != nullptr) {
-    if (MayJoin(id, task_id)) {
-      queue->line.Add(task_id, std::move(task), now);
-    } else {
-      Drop(*queue, std::move(task), refusal::NotIdle());
-    }
+    queue->line.Add(task_id, std::move(task), now);
   } else {
     const LatencyModels::Shape& shape = queue->latency.Of(task->shape_key());
     queue->concurrency.OnArrival(task->images(), queue->line.images() + queue->running_images,

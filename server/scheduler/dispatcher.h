@@ -180,8 +180,8 @@ class Dispatcher {
     bool yielded = false;     // something else has come
   };
   absl::StatusOr<TaskId> ReserveIdle(Queue& queue, const TaskOutline& outline, Nanos now);
-  // Whether it may be in line now.
-  bool MayJoin(QueueId queue, TaskId task) const;
+  // Whether it is that work, and has made way before it came.
+  bool HasYielded(QueueId queue, TaskId task) const;
   void YieldIdleWork();  // to what has just come
   void ForgetIdleWork(QueueId queue, TaskId task);
 

@@ -17,16 +17,16 @@ bool Dispatcher::idle() const {
 absl::StatusOr<TaskId> Dispatcher::ReserveIdle(Queue& queue, const TaskOutline& outline,
                                                Nanos now) {
   if (queue.state != QueueState::kAccepting) return refusal::Draining();
-  if (!idle()) return refusal::NotIdle();
+  if (!idle() || idle_work_) return refusal::NotIdle();
   const TaskId task = ++last_task_;
   queue.reserved.Add(task, outline.priority, queue.OrderOf(outline, now), outline.images);
   idle_work_ = IdleWork{.queue = queue.id, .task = task};
   return task;
 }
 
-bool Dispatcher::MayJoin(QueueId queue, TaskId task) const {
+bool Dispatcher::HasYielded(QueueId queue, TaskId task) const {
   return idle_work_ && idle_work_->queue == queue && idle_work_->task == task &&
-         !idle_work_->yielded;
+         idle_work_->yielded;
 }
 
 void Dispatcher::YieldIdleWork() {
@@ -39,7 +39,10 @@ void Dispatcher::YieldIdleWork() {
   Queue& queue = *Find(idle_work_->queue);
   if (queue.line.Find(idle_work_->task) != nullptr) {
     Drop(queue, queue.line.Remove(idle_work_->task), refusal::NotIdle());
-  }  // else it is dropped when it comes
+  } else {
+    // It is dropped when it comes; a caller may have its place at once.
+    queue.reserved.Take(idle_work_->task);
+  }
 }
 
 void Dispatcher::ForgetIdleWork(QueueId queue, TaskId task) {

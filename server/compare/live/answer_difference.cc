@@ -160,6 +160,28 @@ std::optional<ComparableAnswer> TakeComparable(const Results& results, VisionTas
   return segmented.size() == 1 ? TakeMap(segmented.front()) : std::nullopt;
 }
 
+int64_t ComparableBytes(const Results& results) {
+  size_t bytes = 0;
+  if (const auto* const tensors = std::get_if<TensorResults>(&results)) {
+    for (const OutputTensor& tensor : *tensors) {
+      if (tensor.name == "labels") bytes += tensor.bytes() / sizeof(int64_t) * sizeof(Detection);
+      if (tensor.name == "class_map") bytes += tensor.bytes();
+    }
+  } else if (const auto* const detected = std::get_if<DetectResults>(&results)) {
+    for (const ImageDetections& image : *detected) {
+      bytes += image.detections.size() * sizeof(Detection);
+    }
+  } else if (const auto* const segmented = std::get_if<SegmentResults>(&results)) {
+    for (const ImageSegmentation& image : *segmented) {
+      bytes += image.class_map_png.size();
+      for (const ClassArea& area : image.classes) {
+        bytes += sizeof(area) + area.label.size() + area.run_lengths.size();
+      }
+    }
+  }
+  return static_cast<int64_t>(bytes);
+}
+
 std::optional<bool> Differ(const ComparableAnswer& answer, const ComparableAnswer& baseline) {
   if (answer.index() != baseline.index()) return std::nullopt;
   if (const auto* const first = std::get_if<FirstClass>(&answer)) {

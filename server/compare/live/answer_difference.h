@@ -28,6 +28,9 @@ using ComparableAnswer = std::variant<FirstClass, DetectResults, ClassMap>;
 // more than an image's.
 std::optional<ComparableAnswer> TakeComparable(const Results& results, VisionTask task);
 
+// At least what TakeComparable copies of `results`.
+int64_t ComparableBytes(const Results& results);
+
 // Both are of one request, which asked for them in one form. First classes differ where they are
 // two; objects where any of one has no partner in the other, as Agree pairs them; class maps where
 // more than a twentieth of the pixels have other classes. None: they cannot be compared, which is

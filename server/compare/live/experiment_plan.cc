@@ -52,6 +52,11 @@ bool SameTensors(const std::vector<TensorDescription>& a, const std::vector<Tens
   });
 }
 
+// A size whose largest batch has no room is refused to callers.
+bool Fits(const ModelView& model, size_t size) {
+  return size >= model.device_bytes.size() || model.device_bytes[size] <= model.max_device_bytes;
+}
+
 }  // namespace
 
 absl::Status CheckPlan(const ExperimentPlan& plan) {
@@ -111,7 +116,16 @@ absl::Status CheckSameKind(const ModelView& arm, const ModelView& baseline) {
     what = "takes fewer images at a time";
   } else if (!SameTensors(arm.outputs, baseline.outputs)) {
     what = "has other outputs";
-  } else {
+  }
+  if (what.empty()) {
+    for (size_t i = 0; i < baseline.sizes.size(); ++i) {
+      if (!Fits(baseline, i) || Fits(arm, i)) continue;
+      return ResourceExhausted(
+          "serve.too_large",
+          absl::StrCat(arm.name, " has no memory for batches of ", baseline.sizes[i].height, "x",
+                       baseline.sizes[i].width, ", which ", baseline.name,
+                       ", the baseline, runs (--experiment-memory, --max-device-bytes)"));
+    }
     return absl::OkStatus();
   }
   return InvalidArgument(

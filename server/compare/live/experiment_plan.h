@@ -14,7 +14,8 @@ namespace fovea {
 absl::Status CheckPlan(const ExperimentPlan& plan);
 
 // Whether every request that `baseline` can answer `arm` can answer too, in the same terms.
-// INVALID_ARGUMENT experiment.other_kind: another task, inputs, outputs or classes.
+// INVALID_ARGUMENT experiment.other_kind: another task, inputs, outputs or classes;
+// RESOURCE_EXHAUSTED serve.too_large: it has no memory for a size that the baseline runs at.
 absl::Status CheckSameKind(const ModelView& arm, const ModelView& baseline);
 
 // NAME[/VERSION]:ATTENTION, as HTTP's `variant=`: "shapes:knn:k=9", "shapes/2:knn:k=9" where the

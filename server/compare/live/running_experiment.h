@@ -56,8 +56,10 @@ class RunningExperiment {
   // also just now, because the arm's model is gone; the model itself has the request then.
   std::optional<Choice> Choose(std::string_view key);
 
-  // A caller of the arm has been answered, with what a request took from its arrival on.
-  void OnAnswered(size_t arm, absl::StatusCode code, Nanos latency);
+  // A caller of the arm has been answered, with what a request took from its arrival on. `allowed`:
+  // the time that it was given. Who gives less than the baseline needs has himself to thank for a
+  // deadline that passes, and says nothing of the arm.
+  void OnAnswered(size_t arm, absl::StatusCode code, Nanos latency, Nanos allowed);
 
   // The arm that gets a copy of the next request of the baseline's; none: no arm does.
   std::optional<size_t> NextCopy();
@@ -86,10 +88,14 @@ class RunningExperiment {
     uint64_t latencies = 0;  // that are in the sum
   };
 
-  // Whether the arm's model is still of the kind of the baseline's, now that one of them was loaded
-  // anew.
+  // Whether the arm's model is still what it was, or may be taken for that, now that one of them
+  // was loaded anew: not while an arm serves the weights of an earlier load. FAILED_PRECONDITION;
+  // CheckSameKind's errors.
   absl::Status CheckView(size_t arm, const std::shared_ptr<const ModelView>& view)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether callers have to expect that a request is answered in so much time, by what the baseline
+  // has taken so far.
+  bool IsFair(Nanos allowed) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Count(size_t arm, ArmOutcome outcome) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TellTests(size_t arm) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndLocked(ExperimentState why, std::string reason) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -1,6 +1,8 @@
 #include "server/compare/live/shadow_copies.h"
 
 #include <algorithm>
+#include <iterator>
+#include <string_view>
 #include <utility>
 
 #include "base/limits.h"
@@ -31,6 +33,17 @@ std::unique_ptr<InferenceRequest> CopyOf(const InferenceRequest& request, Reques
   copy->memory = &memory;
   copy->idle_only = true;
   return copy;
+}
+
+// Whether a copy that has ended so says nothing of its arm: it has made way for others, they have
+// the memory or the threads, or the model goes. Anything else is what a caller of the arm would
+// have got, where the baseline has answered.
+bool IsNoFault(const absl::Status& status) {
+  if (absl::IsCancelled(status)) return true;
+  constexpr std::string_view kReasons[] = {
+      "queue.not_idle", "queue.draining",        "queue.drain_timeout", "image.queue_full",
+      "request.memory", "server.request_memory", "server.out_of_memory"};
+  return std::ranges::find(kReasons, ReasonOf(status)) != std::end(kReasons);
 }
 
 }  // namespace
@@ -64,10 +77,12 @@ ShadowCopies::Copy::~Copy() {
 void ShadowCopies::Copy::OnBaseline(const InferenceResponse& response, Nanos compute) {
   answered_ = true;
   // Where there is no memory for it, it is not compared.
-  (void)OrOutOfMemory([&]() -> absl::Status {
+  const absl::Status kept = OrOutOfMemory([&]() -> absl::Status {
+    FOVEA_RETURN_IF_ERROR(memory_->Take(ComparableBytes(response.results)));
     baseline_ = TakeComparable(response.results, task_);
     return absl::OkStatus();
   });
+  if (!kept.ok()) baseline_.reset();
   baseline_compute_ = compute;
   batch_size_ = response.receipt.batch_size;
   batch_threads_ = response.receipt.batch_threads;
@@ -84,7 +99,7 @@ absl::StatusOr<std::unique_ptr<ShadowCopies>> ShadowCopies::Create(Options optio
 
 std::unique_ptr<ShadowCopies::Copy> ShadowCopies::TryCopy(
     std::shared_ptr<RunningExperiment> experiment, size_t arm, const InferenceRequest& request,
-    VisionTask task, int64_t received_bytes, MemoryBudget& memory) {
+    VisionTask task, int64_t input_bytes, MemoryBudget& memory) {
   if (stopping_ || request.draw || !HasOneImage(request)) return nullptr;
   const bool has_room = ++open_ <= limits::kMaxShadowCopies;
   std::unique_ptr<Copy> copy(new Copy(*this, std::move(experiment), arm));
@@ -92,7 +107,7 @@ std::unique_ptr<ShadowCopies::Copy> ShadowCopies::TryCopy(
   if (!has_room || !copy->experiment_->AllowsCopy()) return nullptr;
   const absl::Status copied = OrOutOfMemory([&]() -> absl::Status {
     copy->memory_ = std::make_unique<RequestMemory>(memory);
-    FOVEA_RETURN_IF_ERROR(copy->memory_->Take(limits::kRequestRecordBytes + received_bytes +
+    FOVEA_RETURN_IF_ERROR(copy->memory_->Take(limits::kRequestRecordBytes + input_bytes +
                                               HeldBytes(request.options)));
     copy->request_ = CopyOf(request, *copy->memory_);
     return absl::OkStatus();
@@ -193,9 +208,8 @@ void ShadowCopies::Report(Copy& copy, absl::StatusOr<InferenceResponse> response
   const int threads = response.ok() ? response->receipt.batch_threads : options_.device_threads;
   copy.experiment_->OnSpent(stages[Stage::kDecode] + stages[Stage::kPreprocess] +
                             stages[Stage::kCompute] * threads + stages[Stage::kPostprocess]);
-  // What keeps others free, or has no room, is no failure of the arm.
-  const bool failed = absl::IsInternal(response.status());
-  if (!response.ok() && !failed) return;
+  if (IsNoFault(response.status())) return;
+  const bool failed = !response.ok();
   copy.told_ = true;
   ArmTests::Copy seen{.failed = failed};
   if (response.ok()) {

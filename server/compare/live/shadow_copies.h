@@ -67,12 +67,12 @@ class ShadowCopies {
     bool told_ = false;  // what became of it is counted
   };
 
-  // A copy of `request` for `arm`, where the experiment's share and the memory allow it and few
-  // others are kept; null otherwise, and where it is a kind of request that is not copied: of
-  // several images, or with a drawing.
+  // A copy of `request`, whose input takes `input_bytes`, for `arm`, where the experiment's share
+  // and the memory allow it and few others are kept; null otherwise, and where it is a kind of
+  // request that is not copied: of several images, or with a drawing.
   std::unique_ptr<Copy> TryCopy(std::shared_ptr<RunningExperiment> experiment, size_t arm,
                                 const InferenceRequest& request, VisionTask task,
-                                int64_t received_bytes, MemoryBudget& memory);
+                                int64_t input_bytes, MemoryBudget& memory);
   // To be run, if that comes to pass soon. Returns at once.
   static void Submit(std::unique_ptr<Copy> copy);
 

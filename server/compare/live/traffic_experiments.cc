@@ -30,21 +30,20 @@ class SentRequest final : public RoutedRequest {
   const std::string& experiment() const override { return experiment_->plan().name; }
   const std::string& arm() const override { return experiment_->arm_name(choice_.arm); }
 
-  void OnRead(const InferenceRequest& request, int64_t received_bytes,
-              MemoryBudget& memory) override {
+  void OnRead(const InferenceRequest& request, int64_t input_bytes, MemoryBudget& memory) override {
     if (choice_.arm != 0) return;
     const std::optional<size_t> shadow = experiment_->NextCopy();
     if (!shadow) return;
     copy_ = copies_->TryCopy(experiment_, *shadow, request, choice_.model->view()->task,
-                             received_bytes, memory);
+                             input_bytes, memory);
   }
   void OnResults(const InferenceResponse& response) override {
     if (copy_ == nullptr) return;
     copy_->OnBaseline(response, response.receipt.stages[Stage::kCompute]);
     has_results_ = true;
   }
-  void OnAnswered(absl::StatusCode code, const StageTimes& stages) override {
-    experiment_->OnAnswered(choice_.arm, code, stages.total());
+  void OnAnswered(absl::StatusCode code, const StageTimes& stages, Nanos allowed) override {
+    experiment_->OnAnswered(choice_.arm, code, stages.total(), allowed);
     has_results_ = has_results_ && code == absl::StatusCode::kOk;
   }
   void OnLeft() override {
@@ -138,7 +137,7 @@ void TrafficExperiments::Start(ExperimentPlan plan, CancellationPtr cancellation
               },
               .end =
                   [this, shared_plan, told, done = std::move(done)](absl::Status status) {
-                    Abandon(*shared_plan);
+                    if (!status.ok()) Abandon(*shared_plan);
                     status.ok() ? done(std::move(*told)) : done(std::move(status));
                   }});
 }
@@ -202,6 +201,9 @@ void TrafficExperiments::Publish(ExperimentPtr experiment) {
   MutexLock lock(mutex_);
   by_model_[plan.model_name] = experiment;
   experiments_.emplace(plan.name, std::move(experiment));
+  // No moment at which it counts twice.
+  starting_.erase(plan.name);
+  claimed_.erase(plan.model_name);
   CountRunning();
 }
 
@@ -260,12 +262,15 @@ absl::Status TrafficExperiments::Delete(std::string_view name) {
         "experiment.running",
         absl::StrCat("the experiment ", experiment->plan().name, " runs: stop it first"));
   }
+  // Goes with the last request that is under way there otherwise, on whatever thread that is.
+  std::vector<std::shared_ptr<const void>> leases;
   MutexLock lock(mutex_);
   const auto found = experiments_.find(name);
   // Another caller may have been faster, and a third have started one of that name.
   if (found == experiments_.end() || found->second != experiment) return absl::OkStatus();
   // Before there can be another of its name: requests that are under way may hold this one longer.
   experiment->Forget();
+  leases = experiment->TakeLeases();
   experiments_.erase(found);
   const auto by_model = by_model_.find(experiment->plan().model_name);
   if (by_model != by_model_.end() && by_model->second == experiment) by_model_.erase(by_model);

@@ -77,7 +77,7 @@ class TrafficExperiments final : public LiveExperiments {
         clock_(clock),
         observe_(std::move(observe)) {}
 
-  // Takes the plan's name and its model's traffic until it runs, or Abandon.
+  // Takes the plan's name and its model's traffic until Publish, or Abandon.
   absl::Status Claim(const ExperimentPlan& plan);
   void Abandon(const ExperimentPlan& plan);
   absl::StatusOr<ExperimentPtr> Load(const ExperimentPlan& plan, CancellationPtr cancellation);

@@ -1,6 +1,7 @@
 // Live comparisons that do as a test says.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -15,6 +16,8 @@ class FakeLiveExperiments final : public LiveExperiments {
  public:
   std::shared_ptr<const ServingModel> arm;
   std::vector<std::string> heard;
+  Nanos allowed = 0;              // the last one's time
+  std::function<void()> on_left;  // may be null
 
   void Start(ExperimentPlan plan, CancellationPtr, Done done) override {
     done(LiveExperiment{.plan = std::move(plan)});
@@ -39,14 +42,18 @@ class FakeLiveExperiments final : public LiveExperiments {
     const std::shared_ptr<const ServingModel>& model() const override { return model_; }
     const std::string& experiment() const override { return experiment_; }
     const std::string& arm() const override { return arm_; }
-    void OnRead(const InferenceRequest& request, int64_t received_bytes, MemoryBudget&) override {
-      owner_.heard.push_back("read " + request.id + " of " + std::to_string(received_bytes));
+    void OnRead(const InferenceRequest& request, int64_t input_bytes, MemoryBudget&) override {
+      owner_.heard.push_back("read " + request.id + " of " + std::to_string(input_bytes));
     }
     void OnResults(const InferenceResponse&) override { owner_.heard.emplace_back("results"); }
-    void OnAnswered(absl::StatusCode code, const StageTimes&) override {
+    void OnAnswered(absl::StatusCode code, const StageTimes&, Nanos allowed) override {
+      owner_.allowed = allowed;
       owner_.heard.push_back("answered " + absl::StatusCodeToString(code));
     }
-    void OnLeft() override { owner_.heard.emplace_back("left"); }
+    void OnLeft() override {
+      owner_.heard.emplace_back("left");
+      if (owner_.on_left) owner_.on_left();
+    }
 
    private:
     FakeLiveExperiments& owner_;

@@ -16,6 +16,7 @@
 #include "base/status.h"
 #include "server/compare/variant_server.h"
 #include "server/core/testing/fake_clock.h"
+#include "server/core/testing/notification.h"
 #include "server/repository/model_repository.h"
 #include "tests/model_zoo/folder/temp_repository.h"
 #include "tests/server/compare/served_models.h"
@@ -92,8 +93,9 @@ class ServedVariantsTest : public ServedModelsTest {
 TEST(VariantNameTest, IsAModelsNameAndTheSameEachTime) {
   EXPECT_EQ(VariantName("shapes", "1", "knn:k=0.5"), "variant.shapes.1.knn-k-0.5");
   EXPECT_EQ(VariantName("a_b", "12", "conv|cska/dense,window=7@2"),
-            "variant.a_b.12.conv-cska-dense-window-7-2");
-  EXPECT_EQ(VariantName("a", "1", "\n"), "variant.a.1.-");
+            "variant.a_b.12.conv-cska-dense-window-7-2-d640a3f52a78e24d");
+  EXPECT_NE(VariantName("a", "1", "knn|dense"), VariantName("a", "1", "knn,dense"));
+  EXPECT_NE(VariantName("a", "1", "\n"), VariantName("a", "1", "-"));
   const std::string long_name(128, 'm');
   const std::string one = VariantName(long_name, "1", "knn:k=3");
   const std::string other = VariantName(long_name, "1", "knn:k=4");
@@ -254,6 +256,49 @@ TEST_F(ServedVariantsTest, ACancelledLoadLeavesNothing) {
   cancellation_->Cancel();
   EXPECT_FALSE(ServeVariant("knn:k=3").ok());
   EXPECT_TRUE(Rows().empty());
+}
+
+// Row 92.
+TEST_F(ServedVariantsTest, ALoadThatTakesTooLongIsGivenUp) {
+  Start({.max_load = 0});
+  const auto lease = ServeVariant("knn:k=3");
+  EXPECT_THAT(lease, Fails(absl::StatusCode::kUnavailable, "model.load_stopped"));
+  EXPECT_THAT(lease.status().message(), HasSubstr("takes longer than"));
+}
+
+// Row 92.
+TEST_F(ServedVariantsTest, WhoIsCancelledWaitsForNoRoom) {
+  Start({.max_variants = 1});
+  auto lease = ServeVariant("knn:k=3");
+  ASSERT_TRUE(lease.ok());
+  const auto held = *variants_->Acquire(kKnn, "");
+  lease->reset();
+  cancellation_->Cancel();
+  EXPECT_THAT(ServeVariant("knn:k=4"), Fails(absl::StatusCode::kCancelled, "serve.cancelled"));
+}
+
+// Row 92.
+TEST_F(ServedVariantsTest, WhoIsCancelledWaitsForNoOthersLoad) {
+  Notification loads, go_on;
+  ServedModel::Environment environment = Environment();
+  environment.make_device =
+      [&](const models::InstanceGroup&,
+          const LaneDeviceOptions&) -> absl::StatusOr<std::unique_ptr<LaneDevice>> {
+    loads.Notify();
+    go_on.Wait();
+    return Unavailable("test.device", "there is none");
+  };
+  variants_.reset();
+  variants_ = *ServedVariants::Create({}, models_, environment);
+  std::thread first(
+      [this] { EXPECT_EQ(ReasonOf(ServeVariant("knn:k=3").status()), "test.device"); });
+  loads.Wait();
+  const auto cancelled = std::make_shared<Cancellation>();
+  cancelled->Cancel();
+  EXPECT_THAT(variants_->Serve({.model_name = "classifier", .attention = "knn:k=4"}, cancelled),
+              Fails(absl::StatusCode::kCancelled, "serve.cancelled"));
+  go_on.Notify();
+  first.join();
 }
 
 // The bundled classifier, in a repository of its own.

@@ -115,6 +115,20 @@ TEST_F(IdleWorkTest, WhatIsOnItsWayMakesWay) {
   EXPECT_EQ(Next().size(), 1u);
 }
 
+TEST_F(IdleWorkTest, WhatIsOnItsWayLeavesItsPlaceToACaller) {
+  const QueueId small = dispatcher_.AddQueue({.policies = {{.max_queue_size = 1}}});
+  const TaskId idle = *ReserveIdle(small);
+  const auto place = dispatcher_.Reserve(small, {}, now_);
+  ASSERT_TRUE(place.ok()) << place.status();
+  dispatcher_.Release(small, *place);
+  EXPECT_TRUE(dispatcher_.idle());
+  EXPECT_EQ(ReasonOf(ReserveIdle(other_).status()), "queue.not_idle") << "still one at a time";
+  EnqueueIdle(small, idle);
+  EXPECT_TRUE(Next().empty());
+  EXPECT_EQ(DropReason(), "queue.not_idle");
+  EXPECT_TRUE(ReserveIdle(other_).ok());
+}
+
 TEST_F(IdleWorkTest, WhatIsInLineMakesWay) {
   // It waits for batch peers.
   const QueueId slow = dispatcher_.AddQueue({.max_batch_size = 8, .max_queue_delay_us = 10'000});

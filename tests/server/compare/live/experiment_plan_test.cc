@@ -111,6 +111,22 @@ TEST(ExperimentPlan, ArmsAreOfOneKind) {
   }
 }
 
+// Sizes whose batches have no room are refused to callers.
+TEST(ExperimentPlan, AnArmHasRoomForWhatTheBaselineRuns) {
+  ModelView model;
+  model.name = "vit";
+  model.sizes = {{224, 224}, {448, 448}};
+  model.device_bytes = {100, 400};
+  model.max_device_bytes = 500;
+  ModelView arm = model;
+  arm.max_device_bytes = 400;
+  EXPECT_EQ(CheckSameKind(arm, model), absl::OkStatus());
+  arm.max_device_bytes = 300;
+  EXPECT_EQ(ReasonOf(CheckSameKind(arm, model)), "serve.too_large");
+  model.max_device_bytes = 300;
+  EXPECT_EQ(CheckSameKind(arm, model), absl::OkStatus()) << "neither runs the larger";
+}
+
 TEST(ExperimentPlan, AnArmIsCalledByItsModelAndAttention) {
   ModelView model;
   model.attention = "knn:k=9";

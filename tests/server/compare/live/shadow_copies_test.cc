@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/status.h"
 #include "server/core/memory_budget.h"
 #include "server/core/testing/notification.h"
 #include "server/scheduler/scheduler.h"
@@ -264,6 +265,40 @@ TEST_F(ShadowCopiesTest, AModelThatFailsIsSeen) {
   Submit();
   AwaitShadows(1);
   EXPECT_EQ(Told().error_excess->estimate, 1);
+}
+
+// The baseline has answered it.
+TEST_F(ShadowCopiesTest, AModelThatRefusesIsSeen) {
+  run_ = [](CopyTask& task) { task.Fail(InvalidArgument("image.size", "too wide")); };
+  Submit();
+  AwaitShadows(1);
+  EXPECT_EQ(Told().error_excess->estimate, 1);
+}
+
+TEST_F(ShadowCopiesTest, WhatOthersTakeIsNoFailure) {
+  run_ = [](CopyTask& task) { task.Fail(Unavailable("server.request_memory", "in use")); };
+  Submit();
+  AwaitSkipped(1);
+  EXPECT_EQ(Told().shadow_requests, 0u);
+}
+
+TEST_F(ShadowCopiesTest, WhatTheBaselineHasAnsweredIsCounted) {
+  const auto answer = [](size_t bytes) {
+    InferenceResponse response;
+    SegmentResults& maps = response.results.emplace<SegmentResults>(1);
+    maps[0].class_map_png.resize(bytes);
+    return response;
+  };
+  auto copy = TryCopy();
+  ASSERT_NE(copy, nullptr);
+  const int64_t before = memory_.held();
+  copy->OnBaseline(answer(5000), kMillisecond);
+  EXPECT_EQ(memory_.held(), before + 5000);
+  copy.reset();
+  copy = TryCopy();
+  ASSERT_NE(copy, nullptr);
+  copy->OnBaseline(answer(static_cast<size_t>(memory_.capacity())), kMillisecond);
+  EXPECT_EQ(memory_.held(), before) << "there is no room: it is not kept";
 }
 
 TEST_F(ShadowCopiesTest, AnswersThatDifferTooOftenEndTheExperiment) {

@@ -61,25 +61,25 @@ class TrafficExperimentsTest : public testing::Test {
 
   // A request that takes so long and ends so. The arm that had it; empty: the model itself.
   std::string Request(std::string_view key, double baseline_ms = 10, double other_ms = 10,
-                      absl::StatusCode other_code = absl::StatusCode::kOk) {
+                      absl::StatusCode other_code = absl::StatusCode::kOk, Nanos allowed = kNever) {
     const std::unique_ptr<RoutedRequest> routed = live_->Route("vit", key);
     if (routed == nullptr) return "";
     const bool is_other = routed->model()->view()->name == "other";
     StageTimes stages(0);
     stages.EndStage(Stage::kCompute,
                     static_cast<Nanos>((is_other ? other_ms : baseline_ms) * kMillisecond));
-    routed->OnAnswered(is_other ? other_code : absl::StatusCode::kOk, stages);
+    routed->OnAnswered(is_other ? other_code : absl::StatusCode::kOk, stages, allowed);
     routed->OnLeft();
     return routed->arm();
   }
   // Requests of many callers, for so many windows of the tests.
   void Traffic(int windows, double baseline_ms = 10, double other_ms = 10,
-               absl::StatusCode other_code = absl::StatusCode::kOk) {
+               absl::StatusCode other_code = absl::StatusCode::kOk, Nanos allowed = kNever) {
     for (int i = 0; i < windows; ++i) {
       // A little noise: without any, the first block would be certain.
       const double noise = 1 + 0.1 * std::sin(0.7 * i);
       for (int caller = 0; caller < 16; ++caller) {
-        Request(absl::StrCat(caller), baseline_ms, other_ms * noise, other_code);
+        Request(absl::StrCat(caller), baseline_ms, other_ms * noise, other_code, allowed);
       }
       clock_.Advance(100 * kMillisecond);
     }
@@ -147,7 +147,8 @@ TEST_F(TrafficExperimentsTest, AnswersThatWereUnderWayAreCountedAndChangeNothing
   ASSERT_TRUE(live_->Stop("trial").ok());
   ASSERT_TRUE(live_->Delete("trial").ok());
   ASSERT_TRUE(Start(Plan()).ok());
-  routed->OnAnswered(absl::StatusCode::kInternal, StageTimes(0));  // of the first of that name
+  routed->OnAnswered(absl::StatusCode::kInternal, StageTimes(0),
+                     kNever);  // of the first of that name
   routed->OnLeft();
   EXPECT_EQ(Get().arms[0].requests + Get().arms[1].requests, 0u);
 }
@@ -160,6 +161,18 @@ TEST_F(TrafficExperimentsTest, WhatCallersDoWrongSaysNothingOfAnArm) {
   }
   EXPECT_EQ(Get().arms[1].requests, 0u);
   EXPECT_GT(Get().arms[0].requests, 0u);
+}
+
+// Who may ask for inference alone could choose the arm by the key, and end any experiment.
+TEST_F(TrafficExperimentsTest, DeadlinesThatAreTooTightEndNothing) {
+  ASSERT_TRUE(Start(Plan()).ok());
+  Traffic(60, 10, 0, absl::StatusCode::kDeadlineExceeded, 15 * kMillisecond);
+  EXPECT_EQ(Get().state, ExperimentState::kRunning);
+  EXPECT_EQ(Get().arms[1].failures, 0u);
+  // There was time enough: refused at once or not, the arm does not do what the baseline does.
+  Traffic(60, 10, 0, absl::StatusCode::kDeadlineExceeded, kSecond);
+  EXPECT_EQ(Get().state, ExperimentState::kGuardRail);
+  EXPECT_THAT(Get().reason, HasSubstr("max_error_excess"));
 }
 
 TEST_F(TrafficExperimentsTest, AnArmThatIsMuchSlowerEndsIt) {
@@ -236,6 +249,56 @@ TEST_F(TrafficExperimentsTest, ABaselineThatBecomesAnotherEndsIt) {
   catalog_.Serve(std::make_shared<ArmModelFake>(view));
   Traffic(1);
   EXPECT_EQ(Get().state, ExperimentState::kModelGone);
+}
+
+TEST_F(TrafficExperimentsTest, AReloadWithAnotherAttentionOrVersionEndsIt) {
+  ASSERT_TRUE(Start(Plan()).ok());
+  Serve("vit", "knn:k=3");
+  Traffic(1);
+  EXPECT_EQ(Get().state, ExperimentState::kModelGone);
+  EXPECT_THAT(Get().reason, HasSubstr("vit was loaded anew"));
+  Serve("vit", "dense");
+  ASSERT_TRUE(Start(Plan("next")).ok());
+  auto view = ArmView("other", "knn:k=9");
+  view->version = "2";
+  catalog_.Serve(std::make_shared<ArmModelFake>(view));
+  Traffic(1);
+  EXPECT_EQ(Get("next").state, ExperimentState::kModelGone);
+}
+
+// The arm would go on with the weights of the load before.
+TEST_F(TrafficExperimentsTest, AReloadEndsItWhereAnArmHasTheWeightsOfTheLoadBefore) {
+  const auto lease = std::make_shared<int>(1);
+  Make({}, [&](const Variant&, CancellationPtr) -> absl::StatusOr<LeasedModel> {
+    Serve("variant.vit", "knn:k=3");
+    return LeasedModel{.model_name = "variant.vit", .lease = lease};
+  });
+  ExperimentPlan plan = Plan();
+  plan.arms[1].variant = {.model_name = "vit", .attention = "knn:k=3"};
+  ASSERT_TRUE(Start(plan).ok());
+  Traffic(1);
+  EXPECT_EQ(Get().state, ExperimentState::kRunning);
+  Serve("vit", "dense");
+  Traffic(1);
+  EXPECT_EQ(Get().state, ExperimentState::kModelGone);
+  EXPECT_THAT(Get().reason, HasSubstr("vit was loaded anew"));
+}
+
+TEST_F(TrafficExperimentsTest, ForgottenItHoldsNoModelWhateverIsUnderWay) {
+  const auto lease = std::make_shared<int>(1);
+  Make({}, [&](const Variant&, CancellationPtr) -> absl::StatusOr<LeasedModel> {
+    Serve("variant.vit", "knn:k=3");
+    return LeasedModel{.model_name = "variant.vit", .lease = lease};
+  });
+  ExperimentPlan plan = Plan();
+  plan.arms[1].variant = {.model_name = "vit", .attention = "knn:k=3"};
+  ASSERT_TRUE(Start(plan).ok());
+  const std::unique_ptr<RoutedRequest> routed = live_->Route("vit", "somebody");
+  ASSERT_NE(routed, nullptr);
+  ASSERT_TRUE(catalog_.Unload("variant.vit").ok());
+  Traffic(1);  // and its time stands still: nothing else lets the lease go
+  ASSERT_TRUE(live_->Delete("trial").ok());
+  EXPECT_EQ(lease.use_count(), 1) << "the test's alone";
 }
 
 TEST_F(TrafficExperimentsTest, Row89WhatCannotStartIsSaid) {
@@ -364,7 +427,7 @@ TEST_F(TrafficExperimentsTest, NothingIsLostWhileExperimentsComeAndGo) {
         const std::unique_ptr<RoutedRequest> routed = live_->Route("vit", key);
         if (routed != nullptr) {
           ASSERT_NE(routed->model(), nullptr);
-          routed->OnAnswered(absl::StatusCode::kOk, StageTimes(0));
+          routed->OnAnswered(absl::StatusCode::kOk, StageTimes(0), kNever);
           routed->OnLeft();
         } else {
           ASSERT_TRUE(catalog_.Acquire("vit", "").ok());
