@@ -10,7 +10,7 @@ PREFIX ?= /opt/fovea
 SECONDS ?= 600
 ARRIVALS ?= poisson
 
-.PHONY: help setup build install deb deb-check test-deploy demo docs test sanitize fuzz test-full bench bench-kernels bench-serving soak bench-detection simulate capacity eval-demo format lint peers train-demo train-families clean
+.PHONY: help setup build install deb deb-check test-deploy demo docs test sanitize fuzz test-full bench bench-kernels bench-serving soak bench-detection bench-attentions simulate capacity eval-demo format lint peers train-demo train-families clean
 
 help:  ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -100,6 +100,12 @@ eval-demo: setup  ## Measure the bundled detectors and segmenters on scenes that
 	@deploy/setup/setup.sh test
 	@FOVEA_CUDA_TYPES=ONE deploy/setup/build.sh $(PRESET) fovea-server fovea-train
 	@.venv/bin/python tests/bench/accuracy/accuracy.py --build "$(BUILD)"
+
+bench-attentions: setup  ## Compare the papers' attentions on the bundled models of each task: costs, answers, and how costs grow (10 minutes)
+	@deploy/setup/setup.sh test
+	@deploy/setup/setup.sh bench
+	@FOVEA_CUDA_TYPES=ONE deploy/setup/build.sh $(PRESET) fovea-server fovea-train
+	@.venv/bin/python tests/bench/comparison/attentions.py --build "$(BUILD)"
 
 peers:  ## Install what Fovea is measured against (Triton, OpenVINO), outside the checkout
 	@tests/peers/install.sh

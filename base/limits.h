@@ -84,6 +84,8 @@ inline constexpr int kMaxReflectionStreams = 256;
 inline constexpr int64_t kExperimentWeight = 10;
 inline constexpr int64_t kExperimentMemoryMb = 4096;
 inline constexpr size_t kMaxWaitingComparisons = 4;  // and sweeps, for the one that runs
+// Of a pass of what is compared or swept, while models wait (rows 84, 88).
+inline constexpr int64_t kMaxExperimentPassSeconds = 5;
 // Of one comparison.
 inline constexpr int64_t kMaxComparedVariants = 8;
 inline constexpr int64_t kMaxComparedImages = 64;
@@ -91,14 +93,13 @@ inline constexpr int64_t kMaxComparedRounds = 10'000;
 inline constexpr int64_t kMaxComparedBatch = 64;
 inline constexpr int64_t kMaxComparisonSeconds = 3600;
 // Of one sweep: values, points (values of all curves), rounds; pixels of a resolution's side and of
-// a batch; seconds that a point may take to load, and one pass of it, while models wait.
+// a batch; seconds that a point may take to load.
 inline constexpr int64_t kMaxSweptValues = 32;
 inline constexpr int64_t kMaxSweptPoints = 64;
 inline constexpr int64_t kMaxSweptRounds = 1000;
 inline constexpr int kMaxSweptSide = 2048;
 inline constexpr int64_t kMaxSweptPixels = 16 * 1024 * 1024;
 inline constexpr int64_t kMaxSweptLoadSeconds = 60;
-inline constexpr int64_t kMaxSweptPassSeconds = 5;
 inline constexpr size_t kMaxSweptValueBytes = 64;  // of a value's text
 // Variants that are served for a while (row 92): at a time, of all calls; calls that have some
 // served, and that wait for another's to be loaded; how long one has them.

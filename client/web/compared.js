@@ -115,7 +115,7 @@ function table(comparison, names) {
       h("td", {}, number(variant.images_per_second)),
       h("td", {}, bytes(variant.peak_bytes)),
       h("td", {}, bytes(variant.weight_bytes)),
-      h("td", {}, number(variant.multiply_adds)),
+      h("td", {}, variant.multiply_adds ? number(variant.multiply_adds) : "–"),
       h("td", {}, agreement ? [agreement.text, h("small", {}, agreement.detail)] : "–"),
       h("td", {}, Number.isFinite(variant.feature_cosine) ? variant.feature_cosine.toFixed(4) : "–"));
   });

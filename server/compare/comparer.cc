@@ -46,9 +46,10 @@ absl::Status CheckRequest(const CompareRequest& request, int device_threads) {
                               : within("threads", request.threads, device_threads);
 }
 
-// Mean over the images; none where tokens differ in number.
+// Mean over the images; none where tokens differ in number, or one of them has none.
 std::optional<double> MeanCosine(const std::vector<std::vector<float>>& a,
                                  const std::vector<std::vector<float>>& b) {
+  if (a.empty() || a.size() != b.size()) return std::nullopt;
   double sum = 0;
   for (size_t i = 0; i < a.size(); ++i) {
     if (a[i].empty() || a[i].size() != b[i].size()) return std::nullopt;
@@ -78,12 +79,13 @@ class OneComparison {
         lane_(lane),
         cancellation_(std::move(cancellation)),
         progress_(progress),
+        end_(environment.clock.Now() + kMaxTime),
         variants_(lane, environment.clock, cancellation_) {}
 
   absl::StatusOr<Comparison> Run() {
     FOVEA_RETURN_IF_ERROR(FindModels());
     FOVEA_RETURN_IF_ERROR(Load());
-    FOVEA_RETURN_IF_ERROR(variants_.AskOpinions());
+    FOVEA_RETURN_IF_ERROR(variants_.AskOpinions(options_.max_pass, end_));
     FOVEA_RETURN_IF_ERROR(Measure());
     FOVEA_RETURN_IF_ERROR(Analyse());
     return std::move(comparison_);
@@ -93,6 +95,7 @@ class OneComparison {
   void Tell(Phase phase, size_t done, size_t total) {
     progress_({phase, static_cast<int>(done), static_cast<int>(total)});
   }
+  bool PastTheEnd() const { return environment_.clock.Now() >= end_; }
   int threads() const {
     return request_.threads == 0 ? environment_.device_threads : request_.threads;
   }
@@ -144,7 +147,7 @@ class OneComparison {
                                                   .threads = threads(),
                                                   .max_bytes = options_.max_bytes - bytes},
                                                  environment_, cancellation_));
-      bytes += loaded->weight_bytes();
+      bytes += loaded->held_bytes();
       if (bytes > options_.max_bytes) return TooLarge();
       variants_.Add(std::move(loaded), *images);
     }
@@ -163,19 +166,19 @@ class OneComparison {
   // bound is reached.
   absl::Status Measure() {
     const Nanos start = environment_.clock.Now();
-    const Nanos end = start + std::min(request_.max_time, kMaxTime);
-    const auto past = [&](Nanos time) { return environment_.clock.Now() >= time; };
+    const Nanos end = std::min(start + std::min(request_.max_time, kMaxTime), end_);
+    const auto past = [&] { return environment_.clock.Now() >= end; };
     const size_t least = request_.rounds, most = std::max(request_.rounds, request_.max_rounds);
     for (size_t next = least;; next = std::min(2 * next, most)) {
-      while (variants_.rounds() < next && !past(start + kMaxTime) &&
-             (variants_.rounds() < least || !past(end))) {
+      while (variants_.rounds() < next && (variants_.rounds() == 0 || !PastTheEnd()) &&
+             (variants_.rounds() < least || !past())) {
         Tell(Phase::kMeasuring, variants_.rounds(), next);
         FOVEA_RETURN_IF_ERROR(variants_.RunRound(/*control=*/true));
       }
       std::vector<RoundTimes> times;
       for (const MeasuredVariant& variant : variants_.all()) times.push_back(variant.compute_ms);
       times_ = CompareTimes(times, variants_.control_ms());
-      if (times_.settled() || next == most || past(end)) return absl::OkStatus();
+      if (times_.settled() || next == most || past()) return absl::OkStatus();
     }
   }
 
@@ -185,8 +188,7 @@ class OneComparison {
     std::vector<std::vector<float>> baseline_features;
     for (size_t i = 0; i < all.size(); ++i) {
       Tell(Phase::kAnalysing, i, all.size());
-      FOVEA_ASSIGN_OR_RETURN(LoadedVariant::Analysis analysis,
-                             all[i].loaded->Analyse(all[i].images->images, lane_));
+      FOVEA_ASSIGN_OR_RETURN(LoadedVariant::Analysis analysis, AnalysisOf(all[i]));
       ComparedVariant& told = comparison_.variants.emplace_back(Describe(i));
       told.multiply_adds = analysis.multiply_adds;
       if (i == 0) {
@@ -208,6 +210,14 @@ class OneComparison {
     comparison_.device = all[0].loaded->view().device;
     comparison_.images = all[0].images->told;
     return absl::OkStatus();
+  }
+
+  // Nothing where it takes too long: what was measured is not lost with it.
+  absl::StatusOr<LoadedVariant::Analysis> AnalysisOf(const MeasuredVariant& variant) {
+    if (PastTheEnd()) return LoadedVariant::Analysis();
+    auto analysis = variant.loaded->Analyse(variant.images->images, lane_, options_.max_pass);
+    if (absl::IsDeadlineExceeded(analysis.status())) return LoadedVariant::Analysis();
+    return analysis;
   }
 
   bool HasTheBaselinesWeights(size_t i) const {
@@ -253,6 +263,7 @@ class OneComparison {
   HeldLane& lane_;
   const CancellationPtr cancellation_;
   const ComparisonRunner::Progress& progress_;
+  const Nanos end_;
 
   std::vector<Asked> models_;  // of each variant
   std::map<const ServedModel*, std::unique_ptr<PreparedImages>> images_;

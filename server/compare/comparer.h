@@ -8,6 +8,7 @@
 #include "base/limits.h"
 #include "server/compare/experiment_line.h"
 #include "server/compare/held_lane.h"
+#include "server/core/clock.h"
 #include "server/core/comparison.h"
 #include "server/core/model_catalog.h"
 #include "server/pipeline/served_model.h"
@@ -19,6 +20,9 @@ struct ComparerOptions {
   // What the variants of one comparison may hold together, weights and batches. Turn it up to
   // compare large models.
   int64_t max_bytes = limits::kExperimentMemoryMb * limits::kMiB;
+  // In which every pass is done before anything is measured, or the comparison is refused: models
+  // wait meanwhile. Turn it up to measure what is slower on a server that serves little.
+  Nanos max_pass = limits::kMaxExperimentPassSeconds * kSecond;
   // Comparisons and sweeps that may wait for the one that runs; their images are held meanwhile.
   size_t max_waiting = limits::kMaxWaitingComparisons;
 };

@@ -74,6 +74,15 @@ RequestOptions OptionsFor(const ModelView& model, bool every) {
   return ClassifyOptions{.top_k = every ? static_cast<int>(model.num_classes) : usual};
 }
 
+// Of a batch that is one image, repeated.
+void KeepFirst(LoadedVariant::Pass& pass) {
+  for (OutputTensor& output : pass.result.outputs) {
+    output.data.resize(output.data.size() / static_cast<size_t>(output.shape.at(0)));
+    output.shape[0] = 1;
+  }
+  pass.transforms.resize(1);
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<LoadedVariant>> LoadedVariant::Load(
@@ -131,6 +140,15 @@ absl::StatusOr<std::unique_ptr<LoadedVariant>> LoadedVariant::Load(
   return variant;
 }
 
+int64_t LoadedVariant::held_bytes() const {
+  int64_t pixels = 0;
+  for (const models::ImageSize& size : info().sizes()) {
+    pixels = std::max(pixels, size.height * size.width);
+  }
+  const bool bytes = info().pixel_input == models::PixelInput::kBytes;
+  return weight_bytes() + options_.batch_size * pixels * 3 * (bytes ? 1 : int64_t{sizeof(float)});
+}
+
 PreprocessSpec LoadedVariant::imaging_spec() const {
   return ImagingSpec(info(), executor_->preprocessing());
 }
@@ -177,6 +195,7 @@ absl::StatusOr<Results> LoadedVariant::Finish(Pass pass, bool every) const {
   if (pass.result.finish) {
     FOVEA_ASSIGN_OR_RETURN(pass.result.outputs, std::move(pass.result.finish)());
   }
+  if (every) KeepFirst(pass);
   return postprocessor_->Process(OptionsFor(*view_, every), std::move(pass.result.outputs),
                                  pass.transforms);
 }

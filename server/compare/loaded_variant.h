@@ -49,6 +49,8 @@ class LoadedVariant {
   const ModelView& view() const { return *view_; }
   const models::ModelInfo& info() const { return executor_->info(); }
   int64_t weight_bytes() const { return executor_->weight_bytes(); }
+  // What it holds between its passes: the weights, and the room for a batch's pixels.
+  int64_t held_bytes() const;
   // How images are brought to the sizes that it was loaded for.
   PreprocessSpec imaging_spec() const;
 
@@ -65,8 +67,8 @@ class LoadedVariant {
   // The same, and the part of it that attention's operators took.
   absl::StatusOr<Nanos> AttentionTime(const ResizedImage& image);
 
-  // What a caller gets of a pass: with `every`, every class, masks and run lengths. On any thread;
-  // once.
+  // What a caller gets of a pass: with `every`, every class, masks and run lengths, of the first
+  // image alone. On any thread; once.
   absl::StatusOr<Results> Finish(Pass pass, bool every) const;
 
   // From passes over the model as it was loaded, before it was prepared for speed.

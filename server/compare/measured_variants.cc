@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "base/limits.h"
 #include "base/status.h"
 
 namespace fovea {
@@ -12,19 +14,34 @@ void MeasuredVariants::Add(std::unique_ptr<LoadedVariant> loaded, const Prepared
 }
 
 absl::StatusOr<LoadedVariant::Pass> MeasuredVariants::RunOnce(MeasuredVariant& variant,
-                                                              size_t image) {
+                                                              size_t image, Nanos max_pass) {
   absl::StatusOr<LoadedVariant::Pass> pass = LoadedVariant::Pass();
-  FOVEA_RETURN_IF_ERROR(
-      lane_.Run(cancellation_, [&] { pass = variant.loaded->Run(variant.images->images[image]); }));
+  FOVEA_RETURN_IF_ERROR(lane_.Run(cancellation_, [&] {
+    const Nanos deadline = max_pass == kNever ? kNever : clock_.Now() + max_pass;
+    pass = variant.loaded->Run(variant.images->images[image], deadline);
+  }));
   return pass;
 }
 
-absl::Status MeasuredVariants::AskOpinions() {
+absl::Status MeasuredVariants::AskOpinions(Nanos max_pass, Nanos end) {
   for (MeasuredVariant& variant : variants_) {
     for (size_t image = 0; image < variant.images->images.size(); ++image) {
-      FOVEA_ASSIGN_OR_RETURN(LoadedVariant::Pass pass, RunOnce(variant, image));
+      if (clock_.Now() >= end) {
+        return DeadlineExceeded("compare.too_long", absl::StrCat("the comparison has taken ",
+                                                                 limits::kMaxComparisonSeconds,
+                                                                 " s before it was measured"));
+      }
+      absl::StatusOr<LoadedVariant::Pass> pass = RunOnce(variant, image, max_pass);
+      if (absl::IsDeadlineExceeded(pass.status())) {
+        return ResourceExhausted(
+            "compare.too_slow",
+            absl::StrCat("a pass of ", variant.loaded->view().name, " with ",
+                         variant.loaded->view().attention, " takes longer than ",
+                         max_pass / kMillisecond, " ms, for which models would wait"));
+      }
+      if (!pass.ok()) return pass.status();
       FOVEA_ASSIGN_OR_RETURN(Results results,
-                             variant.loaded->Finish(std::move(pass), /*every=*/true));
+                             variant.loaded->Finish(*std::move(pass), /*every=*/true));
       variant.opinions.push_back(std::move(results));
     }
   }

@@ -38,8 +38,10 @@ class MeasuredVariants {
   void Add(std::unique_ptr<LoadedVariant> loaded, const PreparedImages& images);
   const std::vector<MeasuredVariant>& all() const { return variants_; }
 
-  // What every variant finds in every image. Not timed: it also warms them up.
-  absl::Status AskOpinions();
+  // What every variant finds in every image. Not timed: it also warms them up, and tells whether
+  // models can wait for more of their passes. RESOURCE_EXHAUSTED compare.too_slow: one takes longer
+  // than `max_pass`; DEADLINE_EXCEEDED compare.too_long: not all are done by `end`.
+  absl::Status AskOpinions(Nanos max_pass, Nanos end);
   // Every variant twice, over the images in turn; with `control` the first one twice more.
   absl::Status RunRound(bool control);
   // So often every variant with its attention timed.
@@ -49,7 +51,9 @@ class MeasuredVariants {
   const RoundTimes& control_ms() const { return control_ms_; }
 
  private:
-  absl::StatusOr<LoadedVariant::Pass> RunOnce(MeasuredVariant& variant, size_t image);
+  // `max_pass`: stopped where it takes longer, DEADLINE_EXCEEDED.
+  absl::StatusOr<LoadedVariant::Pass> RunOnce(MeasuredVariant& variant, size_t image,
+                                              Nanos max_pass = kNever);
 
   HeldLane& lane_;
   Clock& clock_;

@@ -224,7 +224,7 @@ class OneSweep {
       own = std::make_unique<PreparedImages>(std::move(prepared));
       images = own.get();
     }
-    const int64_t holds = (*loaded)->weight_bytes() + (own ? own->bytes() : 0);
+    const int64_t holds = (*loaded)->held_bytes() + (own ? own->bytes() : 0);
     if (held_ + holds > options_.max_bytes) return TooLarge();
     FOVEA_RETURN_IF_ERROR(TryOnce(**loaded, images->images[0]));
     held_ += holds;
@@ -311,6 +311,7 @@ class OneSweep {
         request_.axis == SweepAxis::kResolution || request_.axis == SweepAxis::kHeads;
     const auto known = multiply_adds_.find(place.curve);
     if (!its_own && known != multiply_adds_.end()) return known->second;
+    if (PastTheEnd()) return int64_t{0};
     const MeasuredVariant& variant = variants_.all()[i];
     const auto analysis =
         variant.loaded->Analyse({variant.images->images[0]}, lane_, options_.max_pass);

@@ -17,7 +17,7 @@ struct SweeperOptions {
   int64_t max_bytes = limits::kExperimentMemoryMb * limits::kMiB;
   // In which a pass of a point is done when it is tried, or the point is left out: models wait
   // meanwhile. Turn it up to measure what is slower on a server that serves little.
-  Nanos max_pass = limits::kMaxSweptPassSeconds * kSecond;
+  Nanos max_pass = limits::kMaxExperimentPassSeconds * kSecond;
   // After which no round begins, whatever a request says.
   Nanos max_time = limits::kMaxComparisonSeconds * kSecond;
   // In which a point is loaded and warmed up, beside what serves.

@@ -1,5 +1,6 @@
 #include "server/compare/swept_value.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -119,6 +120,14 @@ absl::StatusOr<std::vector<SweptValue>> ReadSweptValues(const SweepRequest& requ
       return InvalidArgument("sweep.bad_value",
                              "some values of k are counts of keys and some, with a decimal point, "
                              "shares: they do not lie on one axis");
+    }
+    const auto is_the_same = [&](const SweptValue& other) {
+      return other.place == value.place && other.precision == value.precision;
+    };
+    if (std::any_of(values.begin(), values.end() - 1, is_the_same)) {
+      return InvalidArgument(
+          "sweep.bad_value",
+          absl::StrCat(InQuotes(text), " is there twice: each value is a point"));
     }
   }
   return values;

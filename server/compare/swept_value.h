@@ -21,8 +21,8 @@ struct SweptValue {
   int threads = 1;
 };
 
-// INVALID_ARGUMENT sweep.bad_value: one that does not lie on the request's axis, or counts and
-// shares of k side by side. `device_threads`: at most.
+// INVALID_ARGUMENT sweep.bad_value: one that does not lie on the request's axis, one that is there
+// twice, or counts and shares of k side by side. `device_threads`: at most.
 absl::StatusOr<std::vector<SweptValue>> ReadSweptValues(const SweepRequest& request,
                                                         int device_threads);
 

@@ -109,8 +109,8 @@ struct ComparedVariant {
   int64_t peak_bytes = 0;
   int64_t weight_bytes = 0;
   int64_t parameters = 0;
-  int64_t multiply_adds = 0;
-  Agreement agreement;  // none: of the baseline
+  int64_t multiply_adds = 0;  // 0: not counted
+  Agreement agreement;        // none: of the baseline
   std::optional<double> feature_cosine;
   std::vector<BriefAnswer> answers;
 };

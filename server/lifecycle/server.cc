@@ -415,9 +415,10 @@ class Server {
     deadline.Set(clock_.Now() + delay + timeout + kGiveUpGrace + kHangGrace, 1,
                  "ending: a call did not end within the drain timeout");
     Log(LogLevel::kInfo, "stopping: health reads NOT_SERVING from here on");
-    // First: copies are made for nobody who waits.
-    if (experiments_ != nullptr) experiments_->Stop();
+    // First, which returns at once: its loads may hold the turn for which others' wait.
     repository_->Stop();
+    // Before the delay: copies are made for nobody who waits.
+    if (experiments_ != nullptr) experiments_->Stop();
     stop.Sleep(delay);
     if (explainer_ != nullptr) explainer_->Stop();
     if (comparer_ != nullptr) comparer_->Stop();

@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <csignal>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <thread>
 
 #include "tests/client/fake_server.h"
 #include "tests/client/run_fovea.h"
@@ -180,10 +182,16 @@ TEST_F(Compare, OfOneAttentionTheModelAsItIsComesFirst) {
   ASSERT_EQ(asked.at(0).variants_size(), 2);
   EXPECT_EQ(asked[0].variants(0).attention(), "");
   EXPECT_EQ(asked[0].variants(1).attention(), "knn:k=5");
+  Run({Image("a.jpg"), "--model", "dense", "--model", "knn", "--attention", "knn:k=5"});
+  const auto of_two = server_.compared().at(1);
+  ASSERT_EQ(of_two.variants_size(), 4);
+  EXPECT_EQ(of_two.variants(2).model_name(), "knn");
+  EXPECT_EQ(of_two.variants(2).attention(), "");
+  EXPECT_EQ(of_two.variants(3).attention(), "knn:k=5");
   const Outcome alone = Run({Image("a.jpg"), "--model", "dense"});
   EXPECT_EQ(alone.exit_code, 2);
   EXPECT_THAT(alone.err, HasSubstr("there is nothing to compare"));
-  EXPECT_EQ(server_.compared().size(), 1u);
+  EXPECT_EQ(server_.compared().size(), 2u);
 }
 
 TEST_F(Compare, PrintsTheControlBesideTheVariantsAndAVerdict) {
@@ -251,6 +259,23 @@ TEST_F(Compare, WritesAPageThatNeedsNoOtherFile) {
                                "--report", folder_ / "missing" / "report.html"});
   EXPECT_EQ(nowhere.exit_code, 1);
   EXPECT_THAT(nowhere.err, HasSubstr("report.html cannot be written"));
+}
+
+TEST_F(Compare, CtrlCEndsIt) {
+  LiveOutput err;
+  std::ostringstream out;
+  int exit_code = -1;
+  std::thread comparing([&] {
+    exit_code = RunFovea({"--server", server_.address(), "compare", Image("a.jpg", "slow"),
+                          "--model", "dense", "--model", "knn"},
+                         {.out = out, .err = err, .progress = true});
+  });
+  EXPECT_TRUE(err.WaitFor("round 7 of 20"));
+  ::raise(SIGINT);
+  comparing.join();
+  EXPECT_EQ(exit_code, 130);
+  EXPECT_EQ(out.str(), "");
+  EXPECT_THAT(err.text(), Not(HasSubstr("fovea:"))) << "it is no failure";
 }
 
 TEST_F(Compare, FailsAsAWhole) {

@@ -90,13 +90,13 @@ TEST(ExperimentText, SaysWhyItEnded) {
   EXPECT_THAT(Printed(experiment), HasSubstr("night: expired after"));
 }
 
-TEST(ExperimentJson, HasNullForWhatIsNoNumber) {
+TEST(ExperimentJson, NamesInfinityAndLeavesOutWhatIsAbsent) {
   Experiment experiment = Example();
   experiment.arms[1].latency_ratio->upper = std::numeric_limits<double>::infinity();
   const auto json = nlohmann::json::parse(ExperimentJsonLine(experiment));
-  EXPECT_EQ(json["arms"][1]["latency_ratio"]["upper"], nullptr);
+  EXPECT_EQ(json["arms"][1]["latency_ratio"]["upper"], "Infinity");
   EXPECT_EQ(json["arms"][1]["disagreement"]["verdict"], "HIGHER");
-  EXPECT_EQ(json["arms"][0]["disagreement"], nullptr);
+  EXPECT_FALSE(json["arms"][0].contains("disagreement"));
 }
 
 }  // namespace

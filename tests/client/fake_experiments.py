@@ -12,9 +12,11 @@ _STATES = pb.Experiment
 
 
 class FakeExperiments:
-    """Serves on a free port. Every experiment has what `of_classifier` says, once it has been started. "taken": ALREADY_EXISTS."""
+    """Serves on a free port. Every experiment has what `made` says, once it has been started. "taken": ALREADY_EXISTS."""
 
-    def __init__(self) -> None:
+    def __init__(self, made: Any = None) -> None:
+        """made: the proto's Experiment; None: as `of_classifier` gives it."""
+        self._made = made or of_classifier()
         self.requests: list[Any] = []
         self._experiments: dict[str, Any] = {}
         self._server = grpc.server(concurrent.futures.ThreadPoolExecutor(8))
@@ -55,7 +57,8 @@ class FakeExperiments:
         if name == "taken":
             context.set_trailing_metadata((("fovea-reason", "experiment.exists"),))
             context.abort(grpc.StatusCode.ALREADY_EXISTS, "there is one of that name")
-        found = of_classifier()
+        found = pb.Experiment()
+        found.CopyFrom(self._made)
         found.plan.name = name
         self._experiments[name] = found
         return found

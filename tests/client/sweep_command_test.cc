@@ -3,11 +3,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <csignal>
+#include <cstdint>
 #include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "client/cpp/cli/sweep_text.h"
@@ -22,7 +26,17 @@ using Json = nlohmann::json;
 using testing::ContainsRegex;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 using testing::Not;
+
+int64_t PixelsOf(const RgbImage& picture, const std::array<uint8_t, 3>& colour) {
+  int64_t pixels = 0;
+  const auto bytes = picture.bytes();
+  for (size_t at = 0; at < bytes.size(); at += colour.size()) {
+    pixels += std::ranges::equal(bytes.subspan(at, colour.size()), colour);
+  }
+  return pixels;
+}
 
 class SweepCommand : public FoveaTest {
  protected:
@@ -104,17 +118,18 @@ TEST_F(SweepCommand, SaysTheSameInJson) {
   const Outcome outcome = Run({"--model", "dense", "--model", "other", "--over", "batch",
                                "--values", "1,2,13,4", "--json"});
   const Json json = Json::parse(outcome.out);
-  EXPECT_EQ(json["over"], "batch");
+  EXPECT_EQ(json["over"], "BATCH");
+  EXPECT_EQ(json["values"][1], "2");
+  EXPECT_EQ(json["places"][1], 2);
   EXPECT_EQ(json["rounds"], 20);
   const Json& curve = json["curves"][1];
-  EXPECT_EQ(curve["model"], "other/1");
-  EXPECT_EQ(curve["points"][1]["value"], "2");
-  EXPECT_EQ(curve["points"][1]["place"], 2);
+  EXPECT_EQ(curve["model_name"], "other");
+  EXPECT_EQ(curve["model_version"], "1");
   EXPECT_EQ(curve["points"][1]["compute_ms"]["median"], 6);
-  EXPECT_EQ(curve["points"][1]["compute_estimate_ms"], nullptr);
-  EXPECT_EQ(curve["points"][2]["failure"], "it cannot be built");
-  EXPECT_FALSE(curve["points"][2].contains("compute_ms"));
-  EXPECT_EQ(curve["compute_exponent"]["estimate"], 1);
+  EXPECT_EQ(curve["points"][1]["compute_ms"]["lower"], 4.5);
+  EXPECT_FALSE(curve["points"][1].contains("compute_estimate_ms"));
+  EXPECT_EQ(curve["points"][2], Json({{"failure", "it cannot be built"}}));
+  EXPECT_EQ(curve["compute_exponent"]["exponent"]["value"], 1);
   EXPECT_EQ(curve["compute_exponent"]["points"], 3);
 }
 
@@ -152,6 +167,36 @@ TEST_F(SweepCommand, WritesAPageThatNeedsNoOtherFileAndAPicture) {
                                folder_ / "missing" / "sweep.png"});
   EXPECT_EQ(nowhere.exit_code, 1);
   EXPECT_THAT(nowhere.err, HasSubstr("sweep.png cannot be written"));
+}
+
+TEST_F(SweepCommand, DrawsEachCurveInAColourOfItsOwn) {
+  const std::string path = folder_ / "sweep.png";
+  const Outcome outcome = Run({"--model", "dense", "--model", "other", "--over", "resolution",
+                               "--values", "64,128,256", "--png", path});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const RgbImage picture = ReadPng(path);
+  // In four plots a line across each, four pixels wide; the legends alone have some 1,300 pixels.
+  EXPECT_GT(PixelsOf(picture, {0, 114, 178}), 5'000);
+  EXPECT_GT(PixelsOf(picture, {213, 94, 0}), 5'000);
+  EXPECT_EQ(PixelsOf(picture, {0, 158, 115}), 0) << "there is no third curve";
+  EXPECT_GT(PixelsOf(picture, {255, 255, 255}), picture.height * picture.width / 2);
+}
+
+TEST_F(SweepCommand, CtrlCEndsIt) {
+  LiveOutput err;
+  std::ostringstream out;
+  int exit_code = -1;
+  std::thread sweeping([&] {
+    exit_code = RunFovea({"--server", server_.address(), "sweep", Image("a.jpg", "slow"), "--model",
+                          "dense", "--over", "batch", "--values", "1,2"},
+                         {.out = out, .err = err, .progress = true});
+  });
+  EXPECT_TRUE(err.WaitFor("round 7 of 20"));
+  ::raise(SIGINT);
+  sweeping.join();
+  EXPECT_EQ(exit_code, 130);
+  EXPECT_THAT(out.str(), IsEmpty());
+  EXPECT_THAT(err.text(), Not(HasSubstr("fovea:"))) << "it is no failure";
 }
 
 TEST_F(SweepCommand, FailsWhereNothingCouldBeMeasured) {

@@ -19,7 +19,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "client" / "python"))
 
 from fake_vision import FakeVision, Refusal, class_map, classes, objects
-from fovea import client, comparison_request, requests
+from fovea import client, comparison_request, requests, sweep_request
 
 PICTURE = np.arange(5 * 7 * 3, dtype=np.uint8).reshape(5, 7, 3)
 
@@ -64,11 +64,14 @@ def test_every_call_answers_as_the_blocking_clients() -> None:
         (requests.DetectOptions, client.Client.detect),
         (requests.SegmentOptions, client.Client.segment),
         (comparison_request.CompareOptions, client.Client.compare),
+        (sweep_request.SweepOptions, client.Client.sweep),
     ],
 )
 def test_it_takes_the_blocking_clients_options(options: type, call: Callable) -> None:
     own = set(inspect.signature(getattr(client.AsyncClient, call.__name__)).parameters)
     own -= {"options"}
+    if call is client.Client.compare:
+        own |= {"dataset", "limit"}  # a blocking client alone measures data sets
     assert set(get_type_hints(options)) == set(inspect.signature(call).parameters) - own
 
 

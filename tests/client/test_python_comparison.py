@@ -4,6 +4,7 @@ messages; tests/conformance/test_served_python_comparison.py asks a real one."""
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 import math
 import pathlib
@@ -88,6 +89,13 @@ def test_each_model_is_asked_for_with_each_attention() -> None:
             ["dense", "x"],
             [("a", "", "dense"), ("a", "", "x"), ("b", "3", "dense"), ("b", "3", "x")],
         ),
+        # As the command and POST /v1/compare: one attention is compared with the model's own.
+        ("a", ["x"], [("a", "", ""), ("a", "", "x")]),
+        (
+            ["a", "b"],
+            ["x"],
+            [("a", "", ""), ("a", "", "x"), ("b", "", ""), ("b", "", "x")],
+        ),
     ):
         with FakeComparison(whole) as fake, client.Client(fake.address) as server:
             server.compare(models, [PICTURE], attentions=attentions)
@@ -165,7 +173,8 @@ def test_asyncio_compares_too() -> None:
 
     with FakeComparison(whole) as fake:
         found = asyncio.run(ask(fake.address))
-        assert fake.requests[0].variants[0].attention == "dense"
+        asked = [one.attention for one in fake.requests[0].variants]
+        assert asked == ["", "dense"]
     assert found == comparison_of(of_classifier())
     assert [one.phase for one in told] == ["LOADING", "MEASURING"]
 
@@ -184,6 +193,33 @@ def test_json_is_read_back(comparison: client.Comparison) -> None:
     for wrong in ("[]", "{", '{"variants": 3}'):
         with pytest.raises(ValueError, match="no comparison"):
             client.Comparison.from_json(wrong)
+    # Infinity has a name in JSON.
+    agreement = dataclasses.replace(
+        comparison.variants[1].agreement, kl_divergence=float("inf")
+    )
+    variants = [
+        comparison.variants[0],
+        dataclasses.replace(comparison.variants[1], agreement=agreement),
+    ]
+    endless = dataclasses.replace(comparison, variants=variants)
+    assert client.Comparison.from_json(endless.to_json()) == endless
+
+
+def test_what_the_command_prints_as_json_is_refused() -> None:
+    """It has names of its own, which would be read as nothing measured."""
+    printed = {
+        "images": [{"file": "a.jpg", "height": 4, "width": 6}],
+        "rounds": 20,
+        "confidence": 0.95,
+        "variants": [{"model": "shapes/1", "compute": {"ms": {"lower_quartile": 1}}}],
+    }
+    for wrong, name in (
+        (printed, "file"),
+        ({"variants": printed["variants"]}, "model"),
+        ({"confidence": 0.95}, "confidence"),
+    ):
+        with pytest.raises(ValueError, match=f'no comparison.*"{name}"'):
+            client.Comparison.from_json(json.dumps(wrong))
 
 
 def test_a_frame_has_a_row_for_each_variant(comparison: client.Comparison) -> None:
@@ -221,7 +257,7 @@ def test_a_notebook_shows_a_table_that_suits_light_and_dark_pages(
         "1.250× (1.125 to 1.375)",
         "slower",
         "same class 1 of 2, KL 0.125, cosine 0.9688",
-        "shapes with self/knn:k=0.5: same weights, not fine-tuned",
+        "self/knn:k=0.5: same weights as self/dense, not fine-tuned.",
     ):
         assert part in text, text
     # The slowest fills its cell; a quarter of it is the attention's.
@@ -249,7 +285,7 @@ def test_the_texts_of_a_server_are_escaped() -> None:
 def test_printed_it_is_a_plain_table(comparison: client.Comparison) -> None:
     title, head, dense, knn, control, *notes = str(comparison).splitlines()
     assert title.startswith("shapes on CPU")
-    assert head.split()[:2] == ["attention", "compute"]
+    assert head.split()[:2] == ["variant", "compute"]
     assert dense.split()[0] == "self/dense" and "baseline" in dense
     assert "slower" in knn and "control" in control
     assert head.index("compute ms") == knn.index("2.500")
@@ -284,7 +320,8 @@ def test_printed_it_is_a_plain_table(comparison: client.Comparison) -> None:
             ["87.5 % of pixels", "mIoU 0.500"],
         ),
         ({"untrained": True}, ["shapes is untrained"]),
-        ({"model_name": "other"}, ["other"]),
+        ({"model_name": "other"}, ["shapes/1, self/dense", "other/1, self/dense"]),
+        ({"model_version": "2"}, ["shapes/1, self/dense", "shapes/2, self/dense"]),
     ],
 )
 def test_other_tasks_and_warnings_are_told(fields: dict, parts: list[str]) -> None:

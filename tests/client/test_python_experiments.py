@@ -8,10 +8,12 @@ import html.parser
 import json
 import pathlib
 import re
+import subprocess
 import sys
 
 import numpy as np
 import pytest
+from running_server import BUILD
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "client" / "python"))
@@ -204,6 +206,31 @@ def test_json_is_read_back(experiment: client.Experiment) -> None:
     for wrong in ("[]", "{", "{}", '{"arms": 3}'):
         with pytest.raises(ValueError, match="no experiment"):
             client.Experiment.from_json(wrong)
+    # Neither would be read as what it says.
+    knn["latency_ratio"]["upper"] = None
+    with pytest.raises(ValueError, match=r"arms\[1\]\.latency_ratio\.upper is null"):
+        client.Experiment.from_json(json.dumps(plain))
+    knn["latency_ratio"] = {"estimate": 1.2, "interval": [1.1, 1.3]}
+    with pytest.raises(ValueError, match="interval"):
+        client.Experiment.from_json(json.dumps(plain))
+
+
+def test_what_the_command_prints_as_json_is_read() -> None:
+    message = of_classifier()
+    message.arms[1].latency_ratio.lower = 0
+    message.arms[1].latency_ratio.upper = float("inf")
+    with FakeExperiments(message) as fake, client.Client(fake.address) as server:
+        started = server.start_experiment("night", "shapes", ARMS)
+        command = [BUILD / "bin/fovea", "--server", fake.address, "experiment"]
+        printed = subprocess.run(
+            [*command, "show", "night", "--json"],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=60,
+        ).stdout
+    assert client.Experiment.from_json(printed) == started
+    assert started.arms[1].latency_ratio.upper == float("inf")
 
 
 def test_a_frame_has_a_row_for_each_arm(experiment: client.Experiment) -> None:
@@ -260,7 +287,7 @@ def test_a_notebook_shows_a_table_that_suits_light_and_dark_pages(
         "undecided: 6.2 % [0.0, 25.0]",
         "as good as the same: 0.0 % [-3.1, 3.1]",
         "with a probability of 95.0 %",
-        "shapes with self/knn:k=0.5: same weights, not fine-tuned",
+        "self/knn:k=0.5: same weights as self/dense, not fine-tuned.",
     ):
         assert part in text, text
     # A line at no difference and a bar for each interval: left of the cell, and width.

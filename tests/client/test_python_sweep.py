@@ -4,15 +4,18 @@ tests/conformance/test_served_python_sweep.py asks a real one."""
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 import math
 import pathlib
 import re
+import subprocess
 import sys
 import threading
 
 import numpy as np
 import pytest
+from running_server import BUILD
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "client" / "python"))
@@ -168,9 +171,31 @@ def test_json_is_read_back(sweep: client.Sweep) -> None:
     assert set(knn["points"][0]) <= {
         field.name for field in pb.SweptPoint.DESCRIPTOR.fields
     }
-    for wrong in ("[]", "{", '{"curves": 3}'):
+    for wrong in ("[]", "{", '{"curves": 3}', '{"curve": []}', '{"over": "k"}'):
         with pytest.raises(ValueError, match="no sweep"):
             client.Sweep.from_json(wrong)
+    # Neither would be read as what it says.
+    knn["points"][0]["compute_ms"]["lower"] = None
+    with pytest.raises(ValueError, match=r"points\[0\]\.compute_ms\.lower is null"):
+        client.Sweep.from_json(json.dumps(plain))
+    knn["points"][0]["compute_ms"] = {"median": 1, "lower_quartile": 0.9}
+    with pytest.raises(ValueError, match="lower_quartile"):
+        client.Sweep.from_json(json.dumps(plain))
+
+
+def test_what_the_command_prints_as_json_is_read() -> None:
+    with FakeComparison(whole) as fake:
+        command = [BUILD / "bin/fovea", "--server", fake.address, "sweep", "--json"]
+        printed = subprocess.run(
+            [*command, "--model", "shapes", "--over", "k", "--values", "9,18,36"],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=60,
+        ).stdout
+    found = client.Sweep.from_json(printed)
+    # The command gives its sweeps no name.
+    assert found == dataclasses.replace(sweep_of(of_k()), id="")
 
 
 def test_a_frame_has_a_row_for_each_point(sweep: client.Sweep) -> None:
@@ -207,12 +232,14 @@ def test_a_notebook_shows_curves_that_suit_light_and_dark_pages(
     ]
     text = " ".join(page.texts)
     for part in (
-        "shapes over k, 2 threads, batches of 4, 20 rounds on CPU",
+        "shapes/1 over k, 2 threads of CPU, batches of 4, 20 rounds there and back of all points",
         "1.500 (1.350 to 1.800)",
         "exponent of k",
         "0.50 (0.45 to 0.55)",
-        "knn: same weights, not fine-tuned",
-        "Not measured: knn:exact at 36: too <few>.",
+        "off by",
+        "12.5 %",
+        "knn: same weights as self/dense, not fine-tuned.",
+        "Not measured: knn:exact at k 36: too <few>.",
     ):
         assert part in text, text
     # Dots of a curve rise from left to right, as its times do.
@@ -256,8 +283,41 @@ def test_of_too_few_rounds_an_exponent_has_no_interval() -> None:
 
 
 def test_printed_it_is_plain_tables(sweep: client.Sweep) -> None:
-    title, head, *rest = str(sweep).splitlines()
-    assert title.startswith("shapes over k")
+    title, _, head, *rest = str(sweep).splitlines()
+    assert title.startswith("shapes/1 over k")
     assert head.split()[:2] == ["curve", "k"]
     assert rest[0].split()[:3] == ["knn", "9", "1.000"]
-    assert any("exponent of k" in one for one in rest)
+    (number,) = (i for i, one in enumerate(rest) if one.startswith("exponent of k"))
+    assert rest[number].split()[3:] == ["compute", "off", "by", "attention", "off", "by", "peak", "memory", "points"]  # fmt: skip
+    assert re.split("  +", rest[number + 1]) == [
+        *("knn", "0.50 (0.45 to 0.55)", "12.5 %", "-", "-", "-", "3")
+    ]
+
+
+def test_what_is_one_or_does_not_move_is_told_so() -> None:
+    message = of_k()
+    message.threads = message.rounds = 1
+    exponent = message.curves[0].compute_exponent.exponent
+    exponent.value = exponent.lower = exponent.upper = 1
+    text = str(sweep_of(message))
+    assert "1 thread of CPU" in text and "1 round there" in text
+    assert re.search(r"\nknn +1\.00 +12\.5 %", text)
+    for curve in message.curves:
+        curve.ClearField("compute_exponent")
+    assert "An exponent needs three points of a curve." in str(sweep_of(message))
+
+
+@pytest.mark.parametrize(
+    ("field", "first", "second"),
+    [("model_version", "shapes/1", "shapes/2"), ("model_name", "shapes/1", "2/1")],
+)
+def test_curves_of_several_models_or_versions_have_names_of_their_own(
+    field: str, first: str, second: str
+) -> None:
+    message = of_k()
+    setattr(message.curves[1], field, "2")
+    message.curves[1].attention = ""
+    text = str(sweep_of(message))
+    assert f"\n{first}, knn " in text
+    assert f"\n{second}, no attention " in text
+    assert text.startswith(f"{first}, {second} over k")

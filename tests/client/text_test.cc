@@ -30,14 +30,19 @@ TEST(Text, AModelIsANameOrANameAndAVersion) {
   }
 }
 
-TEST(Text, ATimeoutIsSecondsOrHasAUnit) {
-  EXPECT_EQ(ParseTimeout("2").value(), absl::Seconds(2));
-  EXPECT_EQ(ParseTimeout("0.5").value(), absl::Milliseconds(500));
-  EXPECT_EQ(ParseTimeout("250ms").value(), absl::Milliseconds(250));
-  EXPECT_EQ(ParseTimeout("2m").value(), absl::Minutes(2));
-  for (const char* wrong : {"", "0", "-1", "0ms", "soon", "nan", "2 parsecs"}) {
-    EXPECT_FALSE(ParseTimeout(wrong).ok()) << wrong;
+TEST(Text, ATimeIsSecondsOrHasAUnit) {
+  EXPECT_EQ(ParseTime("2").value(), absl::Seconds(2));
+  EXPECT_EQ(ParseTime("0.5").value(), absl::Milliseconds(500));
+  EXPECT_EQ(ParseTime("250ms").value(), absl::Milliseconds(250));
+  EXPECT_EQ(ParseTime("2m").value(), absl::Minutes(2));
+  for (const char* wrong : {"", "0", "-1", "0ms", "soon", "nan", "2 parsecs", "32d"}) {
+    EXPECT_FALSE(ParseTime(wrong).ok()) << wrong;
   }
+}
+
+TEST(Text, InHtmlIsNoMarkup) {
+  EXPECT_EQ(HtmlText("<a href='x'>\x1b & \"y\""),
+            "&lt;a href=&#39;x&#39;&gt;? &amp; &quot;y&quot;");
 }
 
 TEST(Text, AShapeLeavesTheBatchOut) {

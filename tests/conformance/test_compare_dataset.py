@@ -7,6 +7,7 @@ import json
 import math
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import time
@@ -27,6 +28,7 @@ from fovea.evaluation.evaluate import evaluate
 PICTURE = ROOT / "client/examples/star.jpg"
 SCENE = ROOT / "client/examples/scenes/scene_1.jpg"
 KNN = "knn:k=9"
+FOLDER_WITH_KNN = "shapes_with_9_keys"
 MODELS = {
     "classification": "shapes",
     "detection": "instances_dense",
@@ -41,9 +43,20 @@ FIGURES = {
 
 @pytest.fixture(scope="module")
 def experiments(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    flags = ["--model-repository", str(DEMO), "--model-control-mode", "explicit"]
+    repository = tmp_path_factory.mktemp("models")
     for name in MODELS.values():
-        flags += ["--load-model", name]
+        shutil.copytree(DEMO / name, repository / name)
+    # The weights of shapes, in a folder that names another attention.
+    folder = shutil.copytree(DEMO / "shapes", repository / FOLDER_WITH_KNN)
+    text = (folder / "model.textproto").read_text()
+    for old, new in (
+        ('name: "shapes"', f'name: "{FOLDER_WITH_KNN}"'),
+        ('attention: "dense"', f'attention: "{KNN}"'),
+    ):
+        assert text.count(old) == 1
+        text = text.replace(old, new)
+    (folder / "model.textproto").write_text(text)
+    flags = ["--model-repository", str(repository)]
     running = Server(
         tmp_path_factory.mktemp("experiments") / "log", *flags, "--enable-experiments"
     )
@@ -146,10 +159,30 @@ def check_figure(name: str, dense: dict[str, Any], knn: dict[str, Any]) -> None:
     assert dense["figures"][name] > 0.3
 
 
-def test_a_variant_answers_as_a_folder_with_that_attention_would(
+def test_a_variant_answers_as_a_folder_with_that_attention_does(
     experiments: Server, shapes: pathlib.Path
 ) -> None:
-    """All 65 keys are what dense attention has."""
+    with client.Client(experiments.grpc) as server:
+        dense, variant = evaluate(server, "shapes", shapes, attentions=[KNN]).outcomes
+        (folder,) = evaluate(server, FOLDER_WITH_KNN, shapes).outcomes
+        assert (dense.attention, variant.attention) == ("dense", KNN)
+        assert (folder.attention, folder.model.weights_of_attention) == (KNN, "")
+        assert variant.figures.overall == folder.figures.overall
+        assert variant.figures.classes == folder.figures.classes
+        assert variant.figures.overall != dense.figures.overall
+        with server.serve("shapes", attentions=[KNN]) as serving:
+            (served,) = serving.variants
+            own, other, same = (
+                server.classify(name, [PICTURE]).images[0].logits.tolist()
+                for name in ("shapes", served.served_as, FOLDER_WITH_KNN)
+            )
+        assert other == same != own
+    await_gone(experiments)
+
+
+def test_a_variant_with_all_keys_answers_as_dense_attention_does(
+    experiments: Server, shapes: pathlib.Path
+) -> None:
     done = run_evaluate(
         *(experiments.grpc, "--model", "shapes", "--attention", "knn:k=65"),
         *("--dataset", shapes, "--json"),

@@ -68,7 +68,7 @@ def test_attentions_over_the_same_weights(experiments: Server) -> None:
     ] * 2
     assert client.Comparison.from_json(found.to_json()) == found
     assert len(found.to_frame()) == 2
-    assert "same weights, not fine-tuned" in found._repr_html_()
+    assert "same weights as dense, not fine-tuned" in found._repr_html_()
 
 
 def test_detectors_and_segmenters_from_asyncio(experiments: Server) -> None:

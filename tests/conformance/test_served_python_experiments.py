@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import collections
-import json
 import pathlib
 import subprocess
 import sys
@@ -125,9 +124,9 @@ def test_the_command_and_http_tell_the_same(
         *("--arm", "model=shapes_knn,weight=1,shadow", "--max-time", "1h", "--json"),
     )
     assert started.returncode == 0, started.stderr
-    plan = json.loads(started.stdout)["plan"]
-    assert [one["weight"] for one in plan["arms"]] == [3, 1]
-    assert plan["guard_rails"]["max_seconds"] == 3600
+    plan = client.Experiment.from_json(started.stdout).plan
+    assert [one.weight for one in plan.arms] == [3, 1]
+    assert plan.guard_rails.max_seconds == 3600
     image = fovea(
         experiments,
         *("classify", "--model", "shapes", "--experiment-key", "user-1", "--receipt"),
@@ -165,6 +164,25 @@ def test_asyncio_does_the_same(experiments: Server, asked: client.Client) -> Non
 
     stopped = asyncio.run(all_of_it())
     assert sum(one.requests for one in stopped.arms) == 1
+
+
+def test_another_attention_over_the_same_weights_is_an_arm(
+    asked: client.Client,
+) -> None:
+    shadow = client.ExperimentArm(attention="knn:k=9", weight=0, shadow=True)
+    started = asked.start_experiment(
+        "same", "shapes", [BASELINE, shadow], guard_rails=PATIENT, timeout=120
+    )
+    assert started.arms[1].weights_of_attention == "dense"
+    assert "shapes with knn:k=9: same weights, not fine-tuned" in str(started)
+    end = time.monotonic() + 120
+    found = started
+    while not found.arms[1].shadow_requests:
+        assert time.monotonic() < end, found
+        answer = asked.classify("shapes", PICTURES[:1])
+        assert (answer.model, answer.attention) == ("shapes", "dense")
+        found = asked.experiment("same")
+    assert found.arms[1].requests == 0 and found.arms[1].attention == "knn:k=9"
 
 
 def test_errors_are_the_servers(

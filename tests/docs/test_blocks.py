@@ -163,16 +163,16 @@ def commands(text: str) -> Iterator[list[str]]:
 
 
 @functools.cache
-def options_of(program: str, command: str = "") -> set[str]:
-    """What `--help` names."""
+def options_of(program: str, *command: str) -> set[str]:
+    """What `--help` names, behind the words of a command."""
     if program in PYTHON_PROGRAMS:
         run = [sys.executable, "-m", PYTHON_PROGRAMS[program]]
     else:
         run = [str(BUILD / "bin" / program)]
-    if program == "fovea" and f"fovea-{command}" in PYTHON_PROGRAMS:
-        return options_of(f"fovea-{command}")
+    if program == "fovea" and f"fovea-{''.join(command)}" in PYTHON_PROGRAMS:
+        return options_of(f"fovea-{''.join(command)}")
     done = subprocess.run(
-        [*run, *([command] if command else []), "--help"],
+        [*run, *command, "--help"],
         check=False,
         capture_output=True,
         text=True,
@@ -184,9 +184,15 @@ def options_of(program: str, command: str = "") -> set[str]:
 
 
 @functools.cache
-def fovea_commands() -> set[str]:
+def fovea_commands(*command: str) -> set[str]:
+    """Of `fovea`, or those behind one of its commands; none where it has none."""
+    if f"fovea-{''.join(command)}" in PYTHON_PROGRAMS:
+        return set()
     done = subprocess.run(
-        [BUILD / "bin/fovea", "--help"], check=True, capture_output=True, text=True
+        [BUILD / "bin/fovea", *command, "--help"],
+        check=True,
+        capture_output=True,
+        text=True,
     )
     listed = done.stdout.partition("\nCommands:\n")[2].partition("\n\n")[0]
     return set(re.findall(r"^  ([a-z]+) ", listed, re.MULTILINE))
@@ -221,10 +227,18 @@ def faults_of(command: list[str]) -> list[str]:
             for before, one in zip(["", *arguments], arguments, strict=False)
             if not one.startswith("-") and before not in known
         ]
-        if named and named[0] not in fovea_commands():
-            return [f"fovea has no command {named[0]}"]
-        if named:
-            known = known | options_of(name, named[0])
+        words: list[str] = []
+        while commands := fovea_commands(*words):
+            below = named[len(words) :]
+            if not below and not words:
+                break
+            if not below or below[0] not in commands:
+                return [
+                    f"{' '.join(['fovea', *words])} has no command {' '.join(below[:1])}"
+                ]
+            words.append(below[0])
+        if words:
+            known = known | options_of(name, *words)
     given = [
         one.partition("=")[0] for one in arguments if re.match(r"^--?[A-Za-z]", one)
     ]
@@ -243,6 +257,9 @@ def test_commands_are_those_of_the_programs(block: Block) -> None:
         ("fovea classify --model shapes a.jpg # a remark --wrong", []),
         ("FOVEA_SERVER=x:1 build/release/bin/fovea --server x:1 models --json", []),
         ("fovea classify \\\n  --models shapes", ["fovea has no option --models"]),
+        ("fovea experiment show night --watch", []),
+        ("fovea experiment stop night --watch", ["fovea has no option --watch"]),
+        ("fovea experiment paint night", ["fovea experiment has no command paint"]),
         ("true && fovea clasify a.jpg", ["fovea has no command clasify"]),
         (
             "sudo fovea-server --grpc-ports=1 &",

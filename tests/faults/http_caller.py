@@ -27,6 +27,7 @@ STATUS = {
     "INTERNAL": 500,
 }
 STATUS_OF_REASON = {
+    "experiment.too_many": 429,
     "image.unsupported_type": 415,
     "image.animated": 415,
     "http.path_unknown": 404,

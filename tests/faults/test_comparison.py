@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import grpc
 import pytest
-from fault_support import Caller, expect, image_request, wait_until
+from fault_support import Caller, expect, image_request, refusal_of, wait_until
 from http_caller import HttpRefusal, LineRefusal
 from running_server import DEMO, ROOT, Server
 
@@ -145,3 +145,22 @@ def test_row_84_variants_hold_no_more_than_they_may(
     )
     error = refusal(ask, server, ("large", ""), ("large", "knn:k=9"))
     expect(error, "RESOURCE_EXHAUSTED", "compare.too_large")
+
+
+def test_row_83_messages_of_empty_entries_are_refused_unread(
+    start_server, one_model: pathlib.Path
+) -> None:
+    """Protobuf makes hundreds of bytes of each of their two."""
+    server = start_server("--model-repository", one_model, "--enable-experiments")
+    before = server.peak_resident_bytes()
+    with grpc.insecure_channel(server.grpc) as channel:
+        call = channel.unary_stream("/fovea.v1.ComparisonService/Compare")
+        for entry, code, reason in (
+            (b"\x0a\x00", "INVALID_ARGUMENT", "compare.bad_request"),  # variants
+            (b"\x12\x00", "INVALID_ARGUMENT", "compare.bad_request"),  # images
+            (b"\x1a\x00", "RESOURCE_EXHAUSTED", "request.header_too_large"),  # ids
+        ):
+            message = entry * ((4 << 20) // len(entry))
+            error = refusal_of(lambda message=message: list(call(message, timeout=60)))
+            expect(error, code, reason)
+    assert server.peak_resident_bytes() < before + (64 << 20)

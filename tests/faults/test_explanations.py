@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import grpc
 import pytest
-from fault_support import Caller, expect, image_request, wait_until
+from fault_support import Caller, expect, image_request, refusal_of, wait_until
 from http_caller import HttpRefusal
 from running_server import DEMO, ROOT, Server
 
@@ -155,3 +155,18 @@ def test_row_86_maps_hold_no_more_than_they_may(
     expect(error, "RESOURCE_EXHAUSTED", "explain.too_large")
     assert "3 heads over 32x32 and 1 tokens" in error.details()
     assert server.peak_resident_bytes() < before + (96 << 20)
+
+
+def test_row_85_messages_of_empty_entries_are_refused_unread(
+    start_server, one_model: pathlib.Path
+) -> None:
+    """Protobuf makes hundreds of bytes of each of their two."""
+    server = start_server("--model-repository", one_model, "--enable-experiments")
+    before = server.peak_resident_bytes()
+    with grpc.insecure_channel(server.grpc) as channel:
+        call = channel.unary_unary("/fovea.v1.ComparisonService/Explain")
+        for entry in (b"\x30\x01", b"\x42\x02\x01\x01"):  # methods; heads, packed
+            message = entry * ((4 << 20) // len(entry))
+            error = refusal_of(lambda message=message: call(message, timeout=60))
+            expect(error, "RESOURCE_EXHAUSTED", "request.header_too_large")
+    assert server.peak_resident_bytes() < before + (64 << 20)

@@ -15,7 +15,7 @@ from typing import Any
 
 import grpc
 import pytest
-from fault_support import Caller, expect, image_request
+from fault_support import Caller, expect, image_request, refusal_of
 from http_caller import HttpRefusal
 from running_server import DEMO, ROOT, Server
 
@@ -105,6 +105,7 @@ def test_row_87_what_cannot_be_swept_is_said(ask: Ask, start_server) -> None:
     expect(said(threads=1000), "INVALID_ARGUMENT", "sweep.bad_request")
     expect(said(over="AXIS_UNSPECIFIED"), "INVALID_ARGUMENT", "sweep.bad_request")
     expect(said(values=["65"]), "INVALID_ARGUMENT", "sweep.bad_value")
+    expect(said(values=["2", "2"]), "INVALID_ARGUMENT", "sweep.bad_value")
     expect(
         said(over="RESOLUTION", values=["4096"]), "INVALID_ARGUMENT", "sweep.bad_value"
     )
@@ -177,3 +178,22 @@ def test_row_88_points_are_bounded(
     )
     assert "pixels" in sweep.curves[0].points[0].failure
     assert sweep.rounds == 0
+
+
+def test_row_87_messages_of_empty_entries_are_refused_unread(
+    start_server, one_model: pathlib.Path
+) -> None:
+    """Protobuf makes hundreds of bytes of each of their two."""
+    server = start_server("--model-repository", one_model, "--enable-experiments")
+    before = server.peak_resident_bytes()
+    with grpc.insecure_channel(server.grpc) as channel:
+        call = channel.unary_stream("/fovea.v1.ComparisonService/Sweep")
+        for entry, code, reason in (
+            (b"\x0a\x00", "INVALID_ARGUMENT", "sweep.bad_request"),  # variants
+            (b"\x1a\x00", "INVALID_ARGUMENT", "sweep.bad_request"),  # values
+            (b"\x2a\x00", "RESOURCE_EXHAUSTED", "request.header_too_large"),  # ids
+        ):
+            message = entry * ((4 << 20) // len(entry))
+            error = refusal_of(lambda message=message: list(call(message, timeout=60)))
+            expect(error, code, reason)
+    assert server.peak_resident_bytes() < before + (64 << 20)

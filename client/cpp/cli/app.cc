@@ -275,7 +275,10 @@ int RunFovea(const std::vector<std::string>& arguments, const Console& console) 
       return ReportUsage(console, absl::StrCat("there is no command '", app.remaining().front(),
                                                "' (see fovea --help)"));
     }
-    const std::string command = chosen.empty() ? "" : " " + chosen.front()->get_name();
+    std::string command;
+    for (auto at = chosen; !at.empty(); at = at.front()->get_subcommands()) {
+      absl::StrAppend(&command, " ", at.front()->get_name());
+    }
     return ReportUsage(console, absl::StrCat(error.what(), " (see fovea", command, " --help)"));
   }
 

@@ -10,31 +10,14 @@
 #include "client/cpp/cli/comparison_text.h"
 #include "client/cpp/cli/dataset_figures.h"
 #include "client/cpp/cli/files.h"
+#include "client/cpp/cli/interruption.h"
 #include "client/cpp/cli/json.h"
 #include "client/cpp/cli/measuring_progress.h"
 #include "client/cpp/cli/readiness.h"
-#include "client/cpp/cli/text.h"
+#include "client/cpp/cli/variants.h"
 
 namespace fovea::client {
 namespace {
-
-// Each attention over each model; of one model and one attention, the model's own before it.
-absl::StatusOr<std::vector<Variant>> VariantsOf(const CompareOptions& options) {
-  std::vector<Variant> variants;
-  for (const std::string& text : options.models) {
-    auto model = ParseModel(text);
-    if (!model.ok()) return model.status();
-    if (options.attentions.size() <= 1) variants.push_back({.model = *model});
-    for (const std::string& attention : options.attentions) {
-      variants.push_back({.model = *model, .attention = attention});
-    }
-  }
-  if (variants.size() < 2) {
-    return absl::InvalidArgumentError(
-        "there is nothing to compare: give two models or more, or an attention");
-  }
-  return variants;
-}
 
 struct DatasetOutcome {
   int exit_code = kOk;
@@ -75,8 +58,12 @@ DatasetOutcome MeasureDataset(const CompareOptions& options, size_t variants,
 
 ExitCode RunCompare(Client& client, const CompareOptions& options, const ServerAccess& server,
                     const Console& console) {
-  auto variants = VariantsOf(options);
+  auto variants = VariantsOf(options.models, options.attentions, /*own_before_one=*/true);
   if (!variants.ok()) return ReportUsage(console, std::string(variants.status().message()));
+  if (variants->size() < 2) {
+    return ReportUsage(console,
+                       "there is nothing to compare: give two models or more, or an attention");
+  }
   CompareRequest request{.variants = *std::move(variants),
                          .rounds = options.rounds,
                          .max_rounds = options.max_rounds,
@@ -98,11 +85,13 @@ ExitCode RunCompare(Client& client, const CompareOptions& options, const ServerA
     if (!dataset.figures) return static_cast<ExitCode>(dataset.exit_code);
   }
   const DatasetFigures* const figures = dataset.figures ? &*dataset.figures : nullptr;
+  const Interruption interruption([&] { client.Stop(); });
   const auto comparison = [&] {
     MeasuringProgress progress(console);
     return client.Compare(request, progress.teller(), options.call);
   }();
   if (!comparison.ok()) {
+    if (interruption.happened()) return kInterrupted;
     return Report(console, WhyNotReady(client, request.variants.front().model, comparison.status(),
                                        options.call));
   }

@@ -87,7 +87,9 @@ std::string CostsSection(const Comparison& comparison) {
                                                       Fixed(time.difference_ms->upper, 2), ")")
                                        : "baseline",
                     Fixed(variant.images_per_second, 1), Milliseconds(variant.attention_ms.median),
-                    Fixed(static_cast<double>(variant.multiply_adds) * 1e-9, 2),
+                    variant.multiply_adds == 0
+                        ? "-"
+                        : Fixed(static_cast<double>(variant.multiply_adds) * 1e-9, 2),
                     absl::StrCat(variant.parameters)});
   }
   return ReportSection("Costs", HtmlTable(rows),

@@ -1,21 +1,16 @@
 #include "client/cpp/cli/comparison_text.h"
 
-#include <algorithm>
-
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "client/cpp/cli/csv.h"
 #include "client/cpp/cli/table.h"
 #include "client/cpp/cli/text.h"
+#include "client/cpp/cli/variants.h"
 
 namespace fovea::client {
 namespace {
 
 using Align = Table::Align;
-
-std::string Range(double lower, double upper, int decimals) {
-  return absl::StrCat(Fixed(lower, decimals), "-", Fixed(upper, decimals));
-}
 
 bool IsBaseline(const ComparedVariant& variant, const Comparison& comparison) {
   return &variant == &comparison.variants.front();
@@ -31,9 +26,9 @@ void PrintCompute(const Comparison& comparison, std::ostream& out, bool colour) 
                {"VERDICT"}});
   const auto add = [&](const std::string& name, const ComparedTime& time, const std::string& rate,
                        const std::string& verdict) {
-    table.AddRow({name, Fixed(time.ms.median, 2), Range(time.ms.lower, time.ms.upper, 2),
+    table.AddRow({name, Fixed(time.ms.median, 2), RangeText(time.ms.lower, time.ms.upper, 2),
                   time.ratio ? Fixed(time.ratio->value, 3) : "-",
-                  time.ratio ? Range(time.ratio->lower, time.ratio->upper, 3) : "-", rate,
+                  time.ratio ? RangeText(time.ratio->lower, time.ratio->upper, 3) : "-", rate,
                   verdict});
   };
   for (const ComparedVariant& variant : comparison.variants) {
@@ -64,7 +59,9 @@ void PrintCosts(const Comparison& comparison, std::ostream& out, bool colour) {
                   Fixed(variant.postprocess_ms.median, 2),
                   Mebibytes(static_cast<double>(variant.peak_bytes)),
                   Mebibytes(static_cast<double>(variant.weight_bytes)),
-                  Fixed(static_cast<double>(variant.multiply_adds) * 1e-9, 2)});
+                  variant.multiply_adds == 0
+                      ? "-"
+                      : Fixed(static_cast<double>(variant.multiply_adds) * 1e-9, 2)});
   }
   table.Print(out, colour);
   out << '\n';
@@ -166,13 +163,9 @@ std::string DoubtText(Verdict doubt) {
 }
 
 std::string VariantText(const ComparedVariant& variant, const Comparison& comparison) {
-  const ModelId& first = comparison.variants.front().model;
-  const bool one_model = std::all_of(
-      comparison.variants.begin(), comparison.variants.end(), [&](const ComparedVariant& other) {
-        return other.model.name == first.name && other.model.version == first.version;
-      });
-  const std::string attention = variant.attention.empty() ? "no attention" : variant.attention;
-  return one_model ? attention : absl::StrCat(ModelText(variant.model), ", ", attention);
+  std::vector<ModelId> models;
+  for (const ComparedVariant& one : comparison.variants) models.push_back(one.model);
+  return VariantLabel(variant.model, variant.attention, models);
 }
 
 std::vector<std::string> VariantTexts(const Comparison& comparison) {

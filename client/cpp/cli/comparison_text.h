@@ -16,7 +16,7 @@ std::string VerdictText(Verdict verdict);
 // Why there is no verdict, as a clause: "the control is off".
 std::string DoubtText(Verdict doubt);
 
-// A variant beside the others: its attention, with the model's name where they differ.
+// As VariantLabel names it.
 std::string VariantText(const ComparedVariant& variant, const Comparison& comparison);
 
 // Of each.

@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "client/cpp/cli/svg_bars.h"
+#include "client/cpp/cli/text.h"
 #include "server/imaging/drawing/picture_canvas.h"
 
 namespace fovea::client {

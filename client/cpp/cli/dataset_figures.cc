@@ -6,6 +6,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "client/cpp/cli/csv.h"
 #include "client/cpp/cli/text.h"
 
 namespace fovea::client {
@@ -50,10 +51,6 @@ std::string Number(const std::optional<double>& number, bool sign = false) {
 
 std::string Range(const std::optional<DatasetFigure::Interval>& of, bool sign = false) {
   return of ? absl::StrCat(Number(of->lower, sign), " to ", Number(of->upper, sign)) : "-";
-}
-
-std::string Field(const std::optional<double>& number) {
-  return number ? absl::StrCat(*number) : std::string();
 }
 
 }  // namespace
@@ -131,9 +128,9 @@ std::vector<std::string> DatasetFields(const DatasetFigures& figures, size_t var
   std::vector<std::string> fields;
   const auto add = [&](const std::optional<double>& number,
                        const std::optional<DatasetFigure::Interval>& interval) {
-    fields.push_back(Field(number));
-    fields.push_back(interval ? Field(interval->lower) : "");
-    fields.push_back(interval ? Field(interval->upper) : "");
+    fields.push_back(CsvField(number));
+    fields.push_back(interval ? CsvField(interval->lower) : "");
+    fields.push_back(interval ? CsvField(interval->upper) : "");
   };
   for (const DatasetFigure& figure : figures.variants[variant].figures) {
     add(figure.value, figure.interval);

@@ -8,8 +8,9 @@
 namespace fovea::client {
 namespace {
 
-// 0 would be the server's default.
+// 0 would be the server's default, and it refuses 1.
 constexpr double kLeastShare = 1e-6;
+constexpr double kMostShare = 1 - 1e-6;
 
 void AddName(CLI::App& command, std::string& name) {
   command.add_option("NAME", name, "The experiment")->required()->type_name("");
@@ -26,13 +27,13 @@ void AddGuardRails(CLI::App& command, GuardRails& rails) {
       .add_option("--max-disagreement", rails.max_disagreement,
                   "End it when an arm certainly answers this share of requests otherwise than the "
                   "baseline (default: never)")
-      ->check(InRange(kLeastShare, 1.0))
+      ->check(InRange(kLeastShare, kMostShare))
       ->type_name("SHARE");
   command
       .add_option("--max-error-excess", rails.max_error_excess,
                   "End it when an arm certainly fails this share of requests more than the "
                   "baseline (default: 0.05)")
-      ->check(InRange(kLeastShare, 1.0))
+      ->check(InRange(kLeastShare, kMostShare))
       ->type_name("SHARE");
   AddTime(command, "--max-time", rails.max_time,
           "End it after this time, at most 30 days (default: a week)");
@@ -81,13 +82,13 @@ void AddStart(CLI::App& experiment, StartExperimentOptions& options) {
       ->add_option("--latency-margin", options.plan.latency_margin,
                    "By a ratio of latencies up to 1 +- this, arms are as good as the same "
                    "(default: 0.05)")
-      ->check(InRange(kLeastShare, 1.0))
+      ->check(InRange(kLeastShare, kMostShare))
       ->type_name("SHARE");
   command
       ->add_option("--disagreement-margin", options.plan.disagreement_margin,
                    "By up to this share of other answers, arms are as good as the same (default: "
                    "0.05)")
-      ->check(InRange(kLeastShare, 1.0))
+      ->check(InRange(kLeastShare, kMostShare))
       ->type_name("SHARE");
   AddJson(*command, options.json);
   AddTimeout(*command, options.call, "Deadline of the request, in which the arms are loaded");

@@ -1,6 +1,9 @@
 #include "client/cpp/cli/experiment_json.h"
 
+#include <cmath>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
 
 #include "absl/time/time.h"
 
@@ -9,11 +12,15 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// What is absent in the message is null. JSON has no infinity: null, too.
-Json ToJson(const std::optional<SequentialTest>& test) {
-  if (!test) return nullptr;
+// JSON has no infinity: by its name, as protobuf writes it.
+Json Number(double number) {
+  if (std::isinf(number)) return number > 0 ? "Infinity" : "-Infinity";
+  return number;
+}
+
+Json ToJson(const SequentialTest& test) {
   const char* verdict = "VERDICT_UNSPECIFIED";
-  switch (test->verdict) {
+  switch (test.verdict) {
     case SequentialTest::Verdict::kUndecided:
       verdict = "UNDECIDED";
       break;
@@ -29,10 +36,10 @@ Json ToJson(const std::optional<SequentialTest>& test) {
     case SequentialTest::Verdict::kNone:
       break;
   }
-  return {{"estimate", test->estimate},
-          {"lower", test->lower},
-          {"upper", test->upper},
-          {"observations", test->observations},
+  return {{"estimate", Number(test.estimate)},
+          {"lower", Number(test.lower)},
+          {"upper", Number(test.upper)},
+          {"observations", test.observations},
           {"verdict", verdict}};
 }
 
@@ -82,21 +89,22 @@ Json ToJson(const ExperimentPlan& plan) {
 Json ToJson(const Experiment& experiment) {
   Json arms = Json::array();
   for (const ArmReport& arm : experiment.arms) {
-    arms.push_back({{"model_name", arm.model.name},
-                    {"model_version", arm.model.version},
-                    {"attention", arm.attention},
-                    {"weights_of_attention", nullptr},
-                    {"requests", arm.requests},
-                    {"failures", arm.failures},
-                    {"shadow_requests", arm.shadow_requests},
-                    {"shadow_skipped", arm.shadow_skipped},
-                    {"mean_latency_ms", arm.mean_latency_ms},
-                    {"latency_ratio", ToJson(arm.latency_ratio)},
-                    {"disagreement", ToJson(arm.disagreement)},
-                    {"error_excess", ToJson(arm.error_excess)}});
-    if (!arm.weights_of_attention.empty()) {
-      arms.back()["weights_of_attention"] = arm.weights_of_attention;
-    }
+    Json told = {{"model_name", arm.model.name},
+                 {"model_version", arm.model.version},
+                 {"attention", arm.attention}};
+    if (!arm.weights_of_attention.empty()) told["weights_of_attention"] = arm.weights_of_attention;
+    told.update({{"requests", arm.requests},
+                 {"failures", arm.failures},
+                 {"shadow_requests", arm.shadow_requests},
+                 {"shadow_skipped", arm.shadow_skipped},
+                 {"mean_latency_ms", arm.mean_latency_ms}});
+    const auto add = [&](const char* name, const std::optional<SequentialTest>& test) {
+      if (test) told[name] = ToJson(*test);
+    };
+    add("latency_ratio", arm.latency_ratio);
+    add("disagreement", arm.disagreement);
+    add("error_excess", arm.error_excess);
+    arms.push_back(std::move(told));
   }
   return {{"plan", ToJson(experiment.plan)},
           {"state", Token(experiment.state)},

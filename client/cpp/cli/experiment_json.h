@@ -1,4 +1,5 @@
-// What `fovea experiment` prints with --json: the names of proto/fovea/v1/experiment.proto.
+// What `fovea experiment` prints with --json: the names of proto/fovea/v1/experiment.proto, as
+// GET /v1/experiments/NAME answers it. What is absent is left out; infinity is "Infinity".
 #pragma once
 
 #include <string>

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/cpp/cli/table.h"
 #include "client/cpp/cli/text.h"
+#include "client/cpp/cli/variants.h"
 
 namespace fovea::client {
 namespace {
@@ -52,16 +53,10 @@ ModelId ModelOf(const Experiment& experiment, size_t arm) {
   return {experiment.plan.arms[arm].variant.model.name, experiment.arms[arm].model.version};
 }
 
-// An arm beside the others: its attention, with the model's name where they differ.
 std::string ArmText(const Experiment& experiment, size_t arm) {
-  const std::string first = ModelText(ModelOf(experiment, 0));
-  bool one_model = true;
-  for (size_t i = 1; i < experiment.arms.size(); ++i) {
-    one_model = one_model && ModelText(ModelOf(experiment, i)) == first;
-  }
-  const std::string& told = experiment.arms[arm].attention;
-  const std::string attention = told.empty() ? "no attention" : told;
-  return one_model ? attention : absl::StrCat(ModelText(ModelOf(experiment, arm)), ", ", attention);
+  std::vector<ModelId> models;
+  for (size_t i = 0; i < experiment.arms.size(); ++i) models.push_back(ModelOf(experiment, i));
+  return VariantLabel(models[arm], experiment.arms[arm].attention, models);
 }
 
 bool AnyShadows(const Experiment& experiment) {
@@ -113,7 +108,8 @@ void PrintTests(const Experiment& experiment, std::ostream& out, bool colour) {
 }
 
 std::string RunningText(const Experiment& experiment) {
-  return absl::FormatDuration(absl::Trunc(experiment.running, absl::Seconds(1)));
+  const absl::Duration whole = absl::Trunc(experiment.running, absl::Seconds(1));
+  return whole == absl::ZeroDuration() ? "0s" : absl::FormatDuration(whole);
 }
 
 // The first line: how it stands, and where the traffic goes.

@@ -6,7 +6,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "client/cpp/cli/sweep_text.h"
+#include "base/statistics.h"
 #include "client/cpp/cli/text.h"
 #include "client/cpp/client.h"
 
@@ -324,62 +324,6 @@ std::string ComparisonJson(const Comparison& comparison, const std::vector<std::
   // It has been read as JSON.
   if (dataset != nullptr) whole["dataset"] = Json::parse(dataset->document);
   return Text(whole);
-}
-
-std::string SweepJson(const Sweep& sweep) {
-  // Null: the axis has none, or too few points were measured.
-  const auto fitted = [](const std::optional<FittedExponent>& exponent) -> Json {
-    if (!exponent) return nullptr;
-    Json json = ToJson(exponent->exponent);
-    json["points"] = exponent->points;
-    json["worst_ratio"] = exponent->worst_ratio;
-    return json;
-  };
-  Json curves = Json::array();
-  for (const SweptCurve& curve : sweep.curves) {
-    Json points = Json::array();
-    for (size_t i = 0; i < curve.points.size(); ++i) {
-      const SweptPoint& point = curve.points[i];
-      Json row = {{"value", sweep.values[i]}, {"place", nullptr}};
-      if (!sweep.places.empty()) row["place"] = sweep.places[i];
-      if (!point.failure.empty()) {
-        row["failure"] = point.failure;
-      } else {
-        row.update({{"attention", point.attention},
-                    {"compute_ms", ToJson(point.compute_ms)},
-                    {"compute_estimate_ms", nullptr},
-                    {"attention_ms", ToJson(point.attention_ms)},
-                    {"images_per_second", point.images_per_second},
-                    {"peak_bytes", point.peak_bytes},
-                    {"weight_bytes", point.weight_bytes},
-                    {"multiply_adds", point.multiply_adds}});
-        if (point.compute_estimate_ms) {
-          row["compute_estimate_ms"] = ToJson(*point.compute_estimate_ms);
-        }
-      }
-      points.push_back(std::move(row));
-    }
-    Json told = {{"model", ModelText(curve.model)},
-                 {"backbone", curve.backbone},
-                 {"attention", curve.attention},
-                 {"weights_of_attention", nullptr},
-                 {"untrained", curve.untrained},
-                 {"points", points},
-                 {"compute_exponent", fitted(curve.compute_exponent)},
-                 {"attention_exponent", fitted(curve.attention_exponent)},
-                 {"peak_exponent", fitted(curve.peak_exponent)}};
-    if (!curve.weights_of_attention.empty()) {
-      told["weights_of_attention"] = curve.weights_of_attention;
-    }
-    curves.push_back(std::move(told));
-  }
-  return Text({{"over", AxisText(sweep.over)},
-               {"rounds", sweep.rounds},
-               {"batch_size", sweep.batch_size},
-               {"threads", sweep.threads},
-               {"device", sweep.device},
-               {"confidence", kConfidence},
-               {"curves", curves}});
 }
 
 }  // namespace fovea::client

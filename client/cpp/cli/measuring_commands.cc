@@ -15,9 +15,9 @@ void AddCompare(CLI::App& app, CompareOptions& options) {
       "  fovea compare cat.jpg --model shapes --attention dense --attention knn:k=9\n"
       "  fovea compare 'pics/*.jpg' --model dense --model trained_knn --max-time 5m --json\n"
       "The server runs them in turn on one lane, over the same decoded pictures; it has to be\n"
-      "started with --enable-experiments. The first is the baseline: with one model and one\n"
-      "attention, the model's own. Each round runs every variant twice, there and back in random\n"
-      "order, and the baseline twice more as the control. A verdict needs a control whose\n"
+      "started with --enable-experiments. The first is the baseline: with one attention, each\n"
+      "model as it is comes before it. Each round runs every variant twice, there and back in\n"
+      "random order, and the baseline twice more as the control. A verdict needs a control whose\n"
       "interval holds 1, intervals narrower than 10 %, and times that do not hang together over\n"
       "too many rounds; until it is there, measuring goes on to the bounds. Without one, it says\n"
       "why.\n");

@@ -25,9 +25,11 @@ void AddTime(CLI::App& command, const std::string& option, absl::Duration& time,
   command
       .add_option_function<std::string>(
           option,
-          [&time](const std::string& text) {
-            const auto parsed = ParseTimeout(text);
-            if (!parsed.ok()) throw CLI::ValidationError(std::string(parsed.status().message()));
+          [&time, option](const std::string& text) {
+            const auto parsed = ParseTime(text);
+            if (!parsed.ok()) {
+              throw CLI::ValidationError(option, std::string(parsed.status().message()));
+            }
             time = *parsed;
           },
           absl::StrCat(what, ": seconds, or 500ms, 2m", fallback))

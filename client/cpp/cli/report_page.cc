@@ -1,7 +1,7 @@
 #include "client/cpp/cli/report_page.h"
 
 #include "absl/strings/str_cat.h"
-#include "client/cpp/cli/svg_bars.h"
+#include "client/cpp/cli/text.h"
 
 namespace fovea::client {
 namespace {

@@ -4,7 +4,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_replace.h"
 #include "client/cpp/cli/text.h"
 
 namespace fovea::client {
@@ -48,12 +47,6 @@ std::string Legend(const std::vector<std::string>& parts) {
 }
 
 }  // namespace
-
-std::string HtmlText(const std::string& text) {
-  return absl::StrReplaceAll(
-      Printable(text),
-      {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"\"", "&quot;"}, {"'", "&#39;"}});
-}
 
 std::string SvgBars(const BarChart& chart) {
   double longest = chart.mark.value_or(0);

@@ -29,7 +29,4 @@ struct BarChart {
 // --line of the page around it.
 std::string SvgBars(const BarChart& chart);
 
-// Printable text as it may stand in HTML, in elements and in quoted attributes.
-std::string HtmlText(const std::string& text);
-
 }  // namespace fovea::client

@@ -1,33 +1,18 @@
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "client/cpp/cli/commands.h"
 #include "client/cpp/cli/files.h"
 #include "client/cpp/cli/interruption.h"
-#include "client/cpp/cli/json.h"
 #include "client/cpp/cli/measuring_progress.h"
 #include "client/cpp/cli/readiness.h"
+#include "client/cpp/cli/sweep_json.h"
 #include "client/cpp/cli/sweep_plots.h"
 #include "client/cpp/cli/sweep_text.h"
-#include "client/cpp/cli/text.h"
+#include "client/cpp/cli/variants.h"
 
 namespace fovea::client {
 namespace {
-
-// Each attention over each model, or the models as they are.
-absl::StatusOr<std::vector<Variant>> VariantsOf(const SweepOptions& options) {
-  std::vector<Variant> variants;
-  for (const std::string& text : options.models) {
-    auto model = ParseModel(text);
-    if (!model.ok()) return model.status();
-    if (options.attentions.empty()) variants.push_back({.model = *model});
-    for (const std::string& attention : options.attentions) {
-      variants.push_back({.model = *model, .attention = attention});
-    }
-  }
-  return variants;
-}
 
 // Those of the files that were asked for.
 absl::Status WriteFiles(const Sweep& sweep, const SweepOptions& options) {
@@ -44,7 +29,7 @@ absl::Status WriteFiles(const Sweep& sweep, const SweepOptions& options) {
 }  // namespace
 
 ExitCode RunSweep(Client& client, const SweepOptions& options, const Console& console) {
-  auto variants = VariantsOf(options);
+  auto variants = VariantsOf(options.models, options.attentions, /*own_before_one=*/false);
   if (!variants.ok()) return ReportUsage(console, std::string(variants.status().message()));
   SweepRequest request{.variants = *std::move(variants),
                        .over = options.over,

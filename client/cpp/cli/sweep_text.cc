@@ -8,15 +8,12 @@
 #include "client/cpp/cli/csv.h"
 #include "client/cpp/cli/table.h"
 #include "client/cpp/cli/text.h"
+#include "client/cpp/cli/variants.h"
 
 namespace fovea::client {
 namespace {
 
 using Align = Table::Align;
-
-std::string Range(double lower, double upper, int decimals) {
-  return absl::StrCat(Fixed(lower, decimals), "-", Fixed(upper, decimals));
-}
 
 void PrintPoints(const Sweep& sweep, std::ostream& out, bool colour) {
   Table table({{"CURVE"},
@@ -35,8 +32,9 @@ void PrintPoints(const Sweep& sweep, std::ostream& out, bool colour) {
         const Quartiles& ms = point.compute_ms;
         cells.insert(
             cells.end(),
-            {Fixed(ms.median, 2), Range(ms.lower, ms.upper, 2), Fixed(point.images_per_second, 1),
-             Fixed(point.attention_ms.median, 2), Mebibytes(static_cast<double>(point.peak_bytes)),
+            {Fixed(ms.median, 2), RangeText(ms.lower, ms.upper, 2),
+             Fixed(point.images_per_second, 1), Fixed(point.attention_ms.median, 2),
+             Mebibytes(static_cast<double>(point.peak_bytes)),
              point.multiply_adds == 0 ? "-"
                                       : Fixed(static_cast<double>(point.multiply_adds) * 1e-9, 3)});
       } else {
@@ -93,13 +91,9 @@ std::string AxisText(SweepAxis axis) {
 }
 
 std::string CurveText(const SweptCurve& curve, const Sweep& sweep) {
-  const ModelId& first = sweep.curves.front().model;
-  const bool one_model =
-      std::all_of(sweep.curves.begin(), sweep.curves.end(), [&](const SweptCurve& other) {
-        return other.model.name == first.name && other.model.version == first.version;
-      });
-  const std::string attention = curve.attention.empty() ? "no attention" : curve.attention;
-  return one_model ? attention : absl::StrCat(ModelText(curve.model), ", ", attention);
+  std::vector<ModelId> models;
+  for (const SweptCurve& one : sweep.curves) models.push_back(one.model);
+  return VariantLabel(curve.model, curve.attention, models);
 }
 
 std::string ExponentText(const std::optional<FittedExponent>& fitted) {

@@ -13,7 +13,7 @@ namespace fovea::client {
 // "resolution", as --over has it.
 std::string AxisText(SweepAxis axis);
 
-// A curve beside the others: its attention, with the model's name where they differ.
+// As VariantLabel names it.
 std::string CurveText(const SweptCurve& curve, const Sweep& sweep);
 
 // "1.52 (1.48 to 1.56)", or "-"; without an interval where noise does not move it.

@@ -6,6 +6,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
 
 namespace fovea::client {
 namespace {
@@ -38,6 +39,18 @@ bool IsControl(const std::string& text, size_t at, size_t length) {
   return length == 2 && first == 0xC2 && static_cast<unsigned char>(text[at + 1]) < 0xA0;
 }
 
+// Empty where an older server does not tell.
+std::string ThreadsText(int threads) {
+  return threads == 0 ? "" : absl::StrCat(" on ", Count(static_cast<size_t>(threads), "thread"));
+}
+
+// Empty where no experiment has the model's traffic.
+std::string ArmText(const Receipt& receipt) {
+  if (receipt.experiment.empty()) return "";
+  return absl::StrCat("; experiment ", Printable(receipt.experiment), ": ",
+                      Printable(receipt.experiment_arm));
+}
+
 }  // namespace
 
 std::string Fixed(double value, int decimals) { return absl::StrFormat("%.*f", decimals, value); }
@@ -49,6 +62,10 @@ std::string Milliseconds(absl::Duration duration) {
 std::string Mebibytes(double bytes) { return Fixed(bytes / (1 << 20), 2); }
 
 std::string Percent(double share) { return absl::StrFormat("%.1f %%", 100 * share); }
+
+std::string RangeText(double lower, double upper, int decimals) {
+  return absl::StrCat(Fixed(lower, decimals), "-", Fixed(upper, decimals));
+}
 
 std::string Ago(absl::Duration duration) {
   if (duration == absl::InfiniteDuration()) return "never";
@@ -73,19 +90,6 @@ std::string LabelOf(const Detection& detection) {
 
 std::string LabelOf(const ClassArea& area) {
   return area.label.empty() ? absl::StrCat("class ", area.class_index) : area.label;
-}
-
-// Empty where an older server does not tell.
-std::string ThreadsText(int threads) {
-  if (threads == 0) return "";
-  return absl::StrCat(" on ", threads, threads == 1 ? " thread" : " threads");
-}
-
-// Empty where no experiment has the model's traffic.
-std::string ArmText(const Receipt& receipt) {
-  if (receipt.experiment.empty()) return "";
-  return absl::StrCat("; experiment ", Printable(receipt.experiment), ": ",
-                      Printable(receipt.experiment_arm));
 }
 
 std::string ReceiptText(const Receipt& receipt) {
@@ -122,19 +126,19 @@ absl::StatusOr<ModelId> ParseModel(const std::string& text) {
   return model;
 }
 
-absl::StatusOr<absl::Duration> ParseTimeout(const std::string& text) {
+absl::StatusOr<absl::Duration> ParseTime(const std::string& text) {
   double seconds = 0;
-  absl::Duration timeout;
+  absl::Duration time;
   if (absl::SimpleAtod(text, &seconds)) {
-    timeout = std::isfinite(seconds) ? absl::Seconds(seconds) : absl::ZeroDuration();
-  } else if (!absl::ParseDuration(text, &timeout)) {
-    timeout = absl::ZeroDuration();
+    time = std::isfinite(seconds) ? absl::Seconds(seconds) : absl::ZeroDuration();
+  } else if (!absl::ParseDuration(text, &time)) {
+    time = absl::ZeroDuration();
   }
-  if (timeout <= absl::ZeroDuration()) {
+  if (time <= absl::ZeroDuration()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("'", text, "' is no timeout: write seconds, or 500ms, 1.5s, 2m"));
+        absl::StrCat("'", text, "' is no time: write seconds, or 500ms, 1.5s, 2m"));
   }
-  return timeout;
+  return time;
 }
 
 std::string Printable(const std::string& text) {
@@ -151,6 +155,12 @@ std::string Printable(const std::string& text) {
     }
   }
   return clean;
+}
+
+std::string HtmlText(const std::string& text) {
+  return absl::StrReplaceAll(
+      Printable(text),
+      {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"\"", "&quot;"}, {"'", "&#39;"}});
 }
 
 size_t Width(const std::string& text) {

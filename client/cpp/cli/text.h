@@ -12,10 +12,11 @@
 namespace fovea::client {
 
 std::string Fixed(double value, int decimals);
-std::string Milliseconds(absl::Duration duration);  // "12.30", without the unit
-std::string Mebibytes(double bytes);                // "12.30", without the unit
-std::string Percent(double share);                  // "63.1 %"
-std::string Ago(absl::Duration duration);           // "12 s ago"; "never" for an infinite one
+std::string Milliseconds(absl::Duration duration);                // "12.30", without the unit
+std::string Mebibytes(double bytes);                              // "12.30", without the unit
+std::string Percent(double share);                                // "63.1 %"
+std::string RangeText(double lower, double upper, int decimals);  // "1.20-1.35"
+std::string Ago(absl::Duration duration);  // "12 s ago"; "never" for an infinite one
 
 // "1 image", "2 images".
 std::string Count(size_t count, const std::string& noun);
@@ -38,10 +39,13 @@ absl::StatusOr<ModelId> ParseModel(const std::string& text);
 
 // "2" (seconds), "500ms", "1.5s", "2m". INVALID_ARGUMENT: anything else, and what is not above
 // zero.
-absl::StatusOr<absl::Duration> ParseTimeout(const std::string& text);
+absl::StatusOr<absl::Duration> ParseTime(const std::string& text);
 
 // Text from outside, fit for a terminal: control characters and bytes that are no UTF-8 become '?'.
 std::string Printable(const std::string& text);
+
+// Printable text as it may stand in HTML, in elements and in quoted attributes.
+std::string HtmlText(const std::string& text);
 
 // Columns that UTF-8 text takes on a terminal, a character each.
 size_t Width(const std::string& text);

@@ -190,10 +190,10 @@ class AsyncClient:
         timeout: float | None = None,
         **options: Unpack[CompareOptions],
     ) -> Comparison:
-        """As Client.compare, with its options."""
+        """As Client.compare, with its options but those of a data set."""
         check_timeout(timeout)
         request = await asyncio.to_thread(to_compare, models, pictures, **options)
-        return await self._experiment(
+        return await self._measure(
             self._compare, request, comparison_in, progress, timeout, "comparison"
         )
 
@@ -210,11 +210,11 @@ class AsyncClient:
         """As Client.sweep, with its options."""
         check_timeout(timeout)
         request = await asyncio.to_thread(to_sweep, models, over, values, **options)
-        return await self._experiment(
+        return await self._measure(
             self._sweep, request, sweep_in, progress, timeout, "sweep"
         )
 
-    async def _experiment(
+    async def _measure(
         self,
         method: Any,
         request: Any,

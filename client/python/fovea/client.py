@@ -324,7 +324,8 @@ class Client:
         """What attention costs and changes: variants measured side by side by the server, on the same pictures.
 
         models: each with each of `attentions` over its weights, or, without them, with its own; a Variant names its own
-        version and attention. Two to eight variants come of it; the first is the baseline. pictures: 1 to 64.
+        version and attention. Of one attention, each model as it is comes before it. Two to eight variants come of it; the
+        first is the baseline. pictures: 1 to 64.
         rounds: in which each variant runs twice, before the first look at the verdicts; 0: 20. max_rounds: at most, while a
         verdict is missing; 0: ten times as many. max_seconds: after which no round begins once `rounds` are done; None: a
         minute. batch_size: pictures in a batch; 0: one. threads: of the server's for models; 0: all.
@@ -336,7 +337,7 @@ class Client:
         UNIMPLEMENTED: the server was not started with --enable-experiments.
         """
         check_timeout(timeout)
-        variants = variants_of(models, attentions)
+        variants = variants_of(models, attentions, own_before_one=True)
         request = to_compare(
             variants,
             pictures,
@@ -353,7 +354,7 @@ class Client:
             from fovea.evaluation.evaluate import evaluate
 
             report = evaluate(self, variants, dataset, limit=limit)
-        comparison = self._experiment(
+        comparison = self._measure(
             self._compare, request, comparison_in, progress, timeout, "comparison"
         )
         return dataclasses.replace(comparison, dataset=report)
@@ -376,8 +377,8 @@ class Client:
     ) -> Sweep:
         """How costs grow: a point for each value of each variant, measured in turn by the server, and exponents fitted.
 
-        models, attentions: as compare's; one to eight variants come of it, a curve each. over: "resolution", "batch", "k",
-        "temperature", "heads", "threads" or "precision". values: 1 to 32: sides in pixels, images, counts of keys (9) or shares of
+        models, attentions: as compare's, but one attention stands alone; one to eight variants come of it, a curve each.
+        over: "resolution", "batch", "k", "temperature", "heads", "threads" or "precision". values: 1 to 32: sides in pixels, images, counts of keys (9) or shares of
         them (0.5), numbers, "FP32" and "BF16". Of k, temperature and heads a variant's attention gets the value as an option: in the
         place of "{}", or behind its other options. picture: that batches are made of; None: noise.
         rounds: in which each point runs twice; 0: 20. max_seconds: after which no round begins; None: five minutes.
@@ -398,11 +399,9 @@ class Client:
             threads=threads,
             id=id,
         )
-        return self._experiment(
-            self._sweep, request, sweep_in, progress, timeout, "sweep"
-        )
+        return self._measure(self._sweep, request, sweep_in, progress, timeout, "sweep")
 
-    def _experiment(
+    def _measure(
         self,
         method: Any,
         request: Any,
@@ -440,7 +439,7 @@ class Client:
     ) -> Serving:
         """Has variants served as models, for as long as what it returns is open; they are, when it returns.
 
-        models, attentions: as of `compare`, one to eight variants. A variant with its model's own attention is the model
+        models, attentions: as of `sweep`, one to eight variants. A variant with its model's own attention is the model
         itself. Any client may call them by their names, of the server that this connection leads to; they end with it, too.
         progress: is called with each Progress that the server tells, on this thread; what it raises ends the call.
         timeout: seconds after which they are taken away; None: a day, the server's own limit.

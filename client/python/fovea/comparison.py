@@ -12,12 +12,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 from typing import TYPE_CHECKING, Any
 
-from google.protobuf import json_format
-
 from fovea import comparison_text
+from fovea.message_json import message_in, with_named_infinity
 from fovea.v1 import comparison_pb2
 
 if TYPE_CHECKING:
@@ -130,7 +128,7 @@ class ComparedVariant:
     peak_bytes: int  # of a batch's tensors, without the weights
     weight_bytes: int
     parameters: int
-    multiply_adds: int  # of one image
+    multiply_adds: int  # of one image; 0: not counted
     agreement: ClassAgreement | ObjectAgreement | MapAgreement | None  # the baseline's
     # To the baseline's tokens behind the last block; None: of other shapes or weights.
     feature_cosine: float | None
@@ -175,21 +173,16 @@ class Comparison:
         return found
 
     def to_json(self, indent: int | None = None) -> str:
-        return json.dumps(self.to_dict(), indent=indent)
+        return json.dumps(with_named_infinity(self.to_dict()), indent=indent)
 
     @staticmethod
     def from_json(text: str) -> Comparison:
-        """What to_json wrote, or a server answered, without a data set. ValueError: it is something else."""
-        try:
-            plain = json.loads(text)
-            if not isinstance(plain, dict):
-                raise json_format.ParseError("not an object")
-            message = json_format.ParseDict(
-                plain, comparison_pb2.Comparison(), ignore_unknown_fields=True
-            )
-        except (json_format.ParseError, json.JSONDecodeError) as error:
-            raise ValueError(f"this is no comparison: {error}") from error
-        return comparison_of(message)
+        """What to_json wrote, or a server answered, without a data set.
+
+        ValueError: it is something else, such as what `fovea compare --json` prints, whose names are others.
+        """
+        empty = comparison_pb2.Comparison()
+        return comparison_of(message_in(text, empty, "comparison", beside=["dataset"]))
 
     def to_frame(self) -> pandas.DataFrame:
         """A row for each variant; numbers in nested fields are columns named FIELD_PART, such as compute_ms_median.
@@ -201,7 +194,8 @@ class Comparison:
 
         whole = self.to_dict()
         rows = [flat(variant) for variant in whole.pop("variants")]
-        if whole.pop("dataset", None) is not None:
+        whole.pop("dataset", None)
+        if self.dataset is not None:
             for row, figures in zip(rows, self.dataset.rows(), strict=True):
                 row |= {f"dataset_{name}": value for name, value in figures.items()}
         for row in rows:
@@ -329,17 +323,6 @@ def without_none(value: Any) -> Any:
         }
     if isinstance(value, list):
         return [without_none(one) for one in value]
-    return value
-
-
-def without_infinity(value: Any) -> Any:
-    """For JSON, which has none: protobuf writes its name."""
-    if isinstance(value, dict):
-        return {name: without_infinity(one) for name, one in value.items()}
-    if isinstance(value, list):
-        return [without_infinity(one) for one in value]
-    if isinstance(value, float) and math.isinf(value):
-        return "Infinity" if value > 0 else "-Infinity"
     return value
 
 

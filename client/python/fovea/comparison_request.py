@@ -37,7 +37,7 @@ def to_compare(
 ) -> Any:
     """The request's message. ValueError: numbers that mean nothing, or a Variant whose attention is named twice."""
     return comparison_pb2.CompareRequest(
-        variants=messages_of(models, attentions),
+        variants=messages_of(variants_of(models, attentions, own_before_one=True)),
         images=files_of(pictures),
         id=id,
         rounds=rounds,
@@ -83,28 +83,35 @@ def to_serve(
     models: str | Variant | Iterable[str | Variant], *, attentions: Iterable[str] = ()
 ) -> Any:
     """The request's message. ValueError: a Variant whose attention is named twice."""
-    return comparison_pb2.ServeRequest(variants=messages_of(models, attentions))
+    return comparison_pb2.ServeRequest(
+        variants=messages_of(variants_of(models, attentions))
+    )
 
 
-def messages_of(
-    models: str | Variant | Iterable[str | Variant], attentions: Iterable[str]
-) -> list[Any]:
-    """The variants' messages. ValueError: an attention is named twice."""
+def messages_of(variants: Iterable[Variant]) -> list[Any]:
     return [
         comparison_pb2.Variant(
             model_name=one.model, model_version=one.version, attention=one.attention
         )
-        for one in variants_of(models, attentions)
+        for one in variants
     ]
 
 
 def variants_of(
-    models: str | Variant | Iterable[str | Variant], attentions: Iterable[str]
+    models: str | Variant | Iterable[str | Variant],
+    attentions: Iterable[str],
+    own_before_one: bool = False,
 ) -> list[Variant]:
-    """Each attention over each model; without any, the models. ValueError: an attention that is named twice."""
+    """Each attention over each model; without any, the models.
+
+    own_before_one: of one attention, each model as it is before it, as `fovea compare` and POST /v1/compare have them: what is
+    compared needs a baseline. ValueError: an attention that is named twice.
+    """
     if isinstance(attentions, str):
         raise TypeError("attentions is a text: give a list of texts")
     texts = list(attentions)
+    if own_before_one and len(texts) == 1:
+        texts.insert(0, "")
     several = [models] if isinstance(models, (str, Variant)) else list(models)
     found = []
     for model in several:

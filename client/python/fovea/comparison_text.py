@@ -10,6 +10,8 @@ import math
 from html import escape
 from typing import TYPE_CHECKING
 
+from fovea import tables
+
 if TYPE_CHECKING:
     from fovea.comparison import (
         ComparedTime,
@@ -46,22 +48,16 @@ class _Cell:
 def html(comparison: Comparison) -> str:
     """A table and what is to be known of it. Every text of the server's is escaped."""
     head, *body = _rows(comparison)
-    cell = 'style="text-align:left;padding:2px 8px;vertical-align:top"'
     lines = [
         '<div class="fovea-comparison">',
-        '<table style="border-collapse:collapse;color:inherit">',
-        f"<caption {cell}>{escape(_title(comparison))}</caption>",
-        "<thead><tr>",
-        *(f'<th scope="col" {cell}>{escape(one.text)}</th>' for one in head),
-        "</tr></thead><tbody>",
+        *tables.html(
+            [one.text for one in head],
+            (map(_inside, row) for row in body),
+            _title(comparison),
+        ),
+        *tables.html_notes(_notes(comparison)),
+        "</div>",
     ]
-    for row in body:
-        lines.append("<tr>")
-        lines += [f"<td {cell}>{_inside(one)}</td>" for one in row]
-        lines.append("</tr>")
-    lines.append("</tbody></table>")
-    lines += [f"<p><small>{escape(note)}</small></p>" for note in _notes(comparison)]
-    lines.append("</div>")
     return "\n".join(lines)
 
 
@@ -70,14 +66,8 @@ def plain(comparison: Comparison) -> str:
         [f"{one.text} {one.spread}".rstrip() for one in row]
         for row in _rows(comparison)
     ]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = [
-        "  ".join(
-            text.ljust(width) for text, width in zip(row, widths, strict=True)
-        ).rstrip()
-        for row in rows
-    ]
-    return "\n".join([_title(comparison), *lines, *_notes(comparison)])
+    lines = [_title(comparison), *tables.aligned(rows), *_notes(comparison)]
+    return "\n".join(lines)
 
 
 def _rows(comparison: Comparison) -> list[list[_Cell]]:
@@ -85,9 +75,8 @@ def _rows(comparison: Comparison) -> list[list[_Cell]]:
     variants = comparison.variants
     slowest = max((one.compute.ms.median for one in variants), default=0)
     fullest = max((one.peak_bytes for one in variants), default=0)
-    several = len({one.model_name for one in variants}) > 1
-    head = ["model"] if several else []
-    head += ["attention", "compute ms", "to the baseline", "verdict", "attention ms"]
+    names = _names(comparison)
+    head = ["variant", "compute ms", "to the baseline", "verdict", "attention ms"]
     head += ["images/s", "peak MiB", "G multiply-adds", "agreement"]
     figures = comparison.dataset.rows() if comparison.dataset is not None else []
     shown = [
@@ -98,9 +87,8 @@ def _rows(comparison: Comparison) -> list[list[_Cell]]:
     rows = [[_Cell(text) for text in [*head, *shown]]]
     for place, one in enumerate(variants):
         time = one.compute.ms.median
-        row = [_Cell(one.model_name)] if several else []
-        row += [
-            _Cell(one.attention),
+        row = [
+            _Cell(names[place]),
             _Cell(
                 *_median(one.compute.ms),
                 _share(time, slowest),
@@ -114,13 +102,13 @@ def _rows(comparison: Comparison) -> list[list[_Cell]]:
                 f"{one.peak_bytes / 2**20:.1f}",
                 bar=_share(one.peak_bytes, fullest),
             ),
-            _Cell(f"{one.multiply_adds / 1e9:.3f}"),
+            _Cell(f"{one.multiply_adds / 1e9:.3f}" if one.multiply_adds else "-"),
             _Cell(_agreement(one)),
             *(_figure(figures[place], name) for name in shown),
         ]
         rows.append(row)
     if variants:
-        control = _control(comparison.control, several)
+        control = _control(comparison.control)
         rows.append(control + [_Cell("")] * len(shown))
     return rows
 
@@ -136,35 +124,41 @@ def _figure(of: dict[str, float | None], name: str) -> _Cell:
     return _Cell(text, spread)
 
 
-def _control(control: ComparedTime, several: bool) -> list[_Cell]:
-    row = [_Cell("")] if several else []
-    row += [_Cell("the first one again"), _Cell(*_median(control.ms))]
+def _control(control: ComparedTime) -> list[_Cell]:
+    row = [_Cell("the first one again"), _Cell(*_median(control.ms))]
     row += [_Cell(*_ratio(control.ratio)), _Cell("control")]
     return row + [_Cell("")] * 5
 
 
+def _names(comparison: Comparison) -> list[str]:
+    return tables.labels(
+        [
+            (one.model_name, one.model_version, one.attention)
+            for one in comparison.variants
+        ]
+    )
+
+
 def _title(comparison: Comparison) -> str:
     names = dict.fromkeys(one.model_name for one in comparison.variants)
-    pictures = len(comparison.images)
     return (
-        f"{', '.join(names)} on {comparison.device}, {comparison.threads} threads: "
-        f"{comparison.rounds} rounds, batches of {comparison.batch_size}, "
-        f"{pictures} picture{'' if pictures == 1 else 's'}"
+        f"{', '.join(names)} on {comparison.device}, {tables.count(comparison.threads, 'thread')}: "
+        f"{tables.count(comparison.rounds, 'round')}, batches of {comparison.batch_size}, "
+        f"{tables.count(len(comparison.images), 'picture')}"
     )
 
 
 def _notes(comparison: Comparison) -> list[str]:
     notes = ["Times are medians with quartiles, ratios with a 95% interval."]
-    for one in comparison.variants:
+    for name, one in zip(_names(comparison), comparison.variants, strict=True):
         if one.weights_of_attention:
             notes.append(
-                f"{one.model_name} with {one.attention}: same weights, not fine-tuned "
-                f"(the model's own attention is {one.weights_of_attention})."
+                f"{name}: same weights as {one.weights_of_attention}, not fine-tuned."
             )
     if comparison.dataset is not None:
         data = comparison.dataset
         notes.append(
-            f"On {data.dataset}, {data.pictures} pictures: figures with a 95% interval, then the difference to the first "
+            f"On {data.dataset}, {tables.count(data.pictures, 'picture')}: figures with a 95% interval, then the difference to the first "
             "one's on the same pictures."
         )
     untrained = dict.fromkeys(

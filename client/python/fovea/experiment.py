@@ -18,11 +18,9 @@ import json
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from google.protobuf import json_format
-
 from fovea import experiment_text
-from fovea.comparison import without_infinity
 from fovea.errors import Error
+from fovea.message_json import message_in, with_named_infinity
 from fovea.v1 import comparison_pb2, experiment_pb2
 
 if TYPE_CHECKING:
@@ -123,7 +121,7 @@ class Experiment:
             }
         found["arms"] = [
             {
-                name: without_infinity(value)
+                name: with_named_infinity(value)
                 for name, value in arm.items()
                 if value is not None
             }
@@ -136,16 +134,11 @@ class Experiment:
 
     @staticmethod
     def from_json(text: str) -> Experiment:
-        """What to_json wrote, or a server answered. ValueError: it is something else."""
+        """What to_json wrote, a server answered, or `fovea experiment --json` printed. ValueError: it is something else."""
+        message = message_in(text, experiment_pb2.Experiment(), "experiment")
         try:
-            plain = json.loads(text)
-            if not isinstance(plain, dict):
-                raise json_format.ParseError("not an object")
-            message = json_format.ParseDict(
-                plain, experiment_pb2.Experiment(), ignore_unknown_fields=True
-            )
             return experiment_of(message)
-        except (json_format.ParseError, json.JSONDecodeError, Error) as error:
+        except Error as error:
             raise ValueError(f"this is no experiment: {error}") from error
 
     def to_frame(self) -> pandas.DataFrame:

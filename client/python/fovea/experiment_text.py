@@ -10,6 +10,8 @@ import math
 from html import escape
 from typing import TYPE_CHECKING
 
+from fovea import tables
+
 if TYPE_CHECKING:
     from fovea.experiment import Experiment, ExperimentArm, SequentialTest
 
@@ -38,35 +40,23 @@ class _Cell:
 def html(experiment: Experiment) -> str:
     """A table and what is to be known of it. Every text of the server's is escaped."""
     head, *body = _rows(experiment)
-    cell = 'style="text-align:left;padding:2px 8px;vertical-align:top"'
     lines = [
         '<div class="fovea-experiment">',
-        '<table style="border-collapse:collapse;color:inherit">',
-        f"<caption {cell}>{escape(_title(experiment))}</caption>",
-        "<thead><tr>",
-        *(f'<th scope="col" {cell}>{escape(one.text)}</th>' for one in head),
-        "</tr></thead><tbody>",
+        *tables.html(
+            [one.text for one in head],
+            ([escape(one.text) + _drawn(one) for one in row] for row in body),
+            _title(experiment),
+        ),
+        *tables.html_notes(_notes(experiment)),
+        "</div>",
     ]
-    for row in body:
-        lines.append("<tr>")
-        lines += [f"<td {cell}>{escape(one.text)}{_drawn(one)}</td>" for one in row]
-        lines.append("</tr>")
-    lines.append("</tbody></table>")
-    lines += [f"<p><small>{escape(note)}</small></p>" for note in _notes(experiment)]
-    lines.append("</div>")
     return "\n".join(lines)
 
 
 def plain(experiment: Experiment) -> str:
     rows = [[one.text for one in row] for row in _rows(experiment)]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = [
-        "  ".join(
-            text.ljust(width) for text, width in zip(row, widths, strict=True)
-        ).rstrip()
-        for row in rows
-    ]
-    return "\n".join([_title(experiment), *lines, *_notes(experiment)])
+    lines = [_title(experiment), *tables.aligned(rows), *_notes(experiment)]
+    return "\n".join(lines)
 
 
 def _rows(experiment: Experiment) -> list[list[_Cell]]:
@@ -77,10 +67,11 @@ def _rows(experiment: Experiment) -> list[list[_Cell]]:
     head += ["mean ms", "latency", "other answers", "more failures"]
     rows = [[_Cell(text) for text in head]]
     weights = math.fsum(arm.weight for arm in experiment.plan.arms)
+    names = _names(experiment)
     for number, (planned, arm) in enumerate(
         zip(experiment.plan.arms, experiment.arms, strict=True)
     ):
-        row = [_name(number, experiment), _traffic(planned, weights)]
+        row = [names[number], _traffic(planned, weights)]
         row += [str(arm.requests), str(arm.failures)]
         if shadows:
             copies = [str(arm.shadow_requests), str(arm.shadow_skipped)]
@@ -98,18 +89,13 @@ def _rows(experiment: Experiment) -> list[list[_Cell]]:
     return rows
 
 
-def _model(number: int, experiment: Experiment) -> str:
-    """Of the plan: a variant may answer under a name of its own."""
-    planned = experiment.plan.arms[number]
-    return f"{planned.model}/{experiment.arms[number].model_version}"
-
-
-def _name(number: int, experiment: Experiment) -> str:
-    """An arm beside the others: its attention, with the model's name where they differ."""
-    models = {_model(one, experiment) for one in range(len(experiment.arms))}
-    attention = experiment.arms[number].attention or "no attention"
-    return (
-        attention if len(models) == 1 else f"{_model(number, experiment)}, {attention}"
+def _names(experiment: Experiment) -> list[str]:
+    """By the plan's models: a variant may answer under a name of its own."""
+    return tables.labels(
+        [
+            (planned.model, arm.model_version, arm.attention)
+            for planned, arm in zip(experiment.plan.arms, experiment.arms, strict=True)
+        ]
     )
 
 
@@ -215,10 +201,9 @@ def _notes(experiment: Experiment) -> list[str]:
             "Answers are compared by copies, which are made while the device is idle; of an arm that only gets copies "
             "latency is that of the compute stage."
         )
-    for planned, arm in zip(experiment.plan.arms, experiment.arms, strict=True):
+    for name, arm in zip(_names(experiment), experiment.arms, strict=True):
         if arm.weights_of_attention:
             notes.append(
-                f"{planned.model} with {arm.attention}: same weights, not fine-tuned "
-                f"(the model's own attention is {arm.weights_of_attention})."
+                f"{name}: same weights as {arm.weights_of_attention}, not fine-tuned."
             )
     return notes

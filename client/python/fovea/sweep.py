@@ -15,8 +15,6 @@ import dataclasses
 import json
 from typing import TYPE_CHECKING, Any
 
-from google.protobuf import json_format
-
 from fovea import sweep_text
 from fovea.comparison import (
     Estimate,
@@ -24,9 +22,9 @@ from fovea.comparison import (
     estimate_of,
     flat,
     quartiles_of,
-    without_infinity,
     without_none,
 )
+from fovea.message_json import message_in, with_named_infinity
 from fovea.v1 import comparison_pb2
 
 if TYPE_CHECKING:
@@ -99,21 +97,12 @@ class Sweep:
         return found
 
     def to_json(self, indent: int | None = None) -> str:
-        return json.dumps(without_infinity(self.to_dict()), indent=indent)
+        return json.dumps(with_named_infinity(self.to_dict()), indent=indent)
 
     @staticmethod
     def from_json(text: str) -> Sweep:
-        """What to_json wrote, or a server answered. ValueError: it is something else."""
-        try:
-            plain = json.loads(text)
-            if not isinstance(plain, dict):
-                raise json_format.ParseError("not an object")
-            message = json_format.ParseDict(
-                plain, comparison_pb2.Sweep(), ignore_unknown_fields=True
-            )
-        except (json_format.ParseError, json.JSONDecodeError) as error:
-            raise ValueError(f"this is no sweep: {error}") from error
-        return sweep_of(message)
+        """What to_json wrote, a server answered, or `fovea sweep --json` printed. ValueError: it is something else."""
+        return sweep_of(message_in(text, comparison_pb2.Sweep(), "sweep"))
 
     def to_frame(self) -> pandas.DataFrame:
         """A row for each point, with its curve's fields; numbers in nested fields are columns named FIELD_PART.

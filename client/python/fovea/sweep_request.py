@@ -6,7 +6,12 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypedDict
 
 from fovea.comparison import Progress, Variant
-from fovea.comparison_request import messages_of, microseconds, tell
+from fovea.comparison_request import (
+    messages_of,
+    microseconds,
+    tell,
+    variants_of,
+)
 from fovea.errors import Error
 from fovea.pictures import Picture, files_of
 from fovea.sweep import Sweep, sweep_of
@@ -48,7 +53,7 @@ def to_sweep(
     if isinstance(values, str):
         raise TypeError("values is a text: give a list")
     return comparison_pb2.SweepRequest(
-        variants=messages_of(models, attentions),
+        variants=messages_of(variants_of(models, attentions)),
         over=axes.Value(over.upper()),
         # A float keeps its decimal point, which makes a share of k.
         values=[str(one) for one in values],

@@ -6,12 +6,12 @@ import math
 from html import escape
 from typing import TYPE_CHECKING
 
-from fovea import sweep_plot
+from fovea import sweep_plot, tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from fovea.sweep import FittedExponent, Sweep, SweptCurve, SweptPoint
+    from fovea.sweep import FittedExponent, Sweep, SweptPoint
 
 _NO_EXPONENT = ("TEMPERATURE", "PRECISION")
 _MEASURES: tuple[tuple[str, Callable[[SweptPoint], float]], ...] = (
@@ -26,18 +26,29 @@ def html(sweep: Sweep) -> str:
     lines = ['<div class="fovea-sweep">', f"<p>{escape(_title(sweep))}</p>"]
     lines += [sweep_plot.svg(_plot(sweep, *one)) for one in _MEASURES]
     lines.append(_legend(sweep))
-    lines.append(_table(_points(sweep)))
-    if any(one.compute_exponent for one in sweep.curves):
-        lines.append(_table(_exponents(sweep)))
-    lines += [f"<p><small>{escape(note)}</small></p>" for note in _notes(sweep)]
-    return "\n".join([*lines, "</div>"])
+    for head, *body in _tables(sweep):
+        lines += tables.html(head, (map(escape, row) for row in body))
+    return "\n".join([*lines, *tables.html_notes(_notes(sweep)), "</div>"])
 
 
 def plain(sweep: Sweep) -> str:
-    lines = [_title(sweep), *_aligned(_points(sweep))]
-    if any(one.compute_exponent for one in sweep.curves):
-        lines += ["", *_aligned(_exponents(sweep))]
-    return "\n".join([*lines, *_notes(sweep)])
+    lines = [_title(sweep)]
+    for rows in _tables(sweep):
+        lines += ["", *tables.aligned(rows)]
+    return "\n".join([*lines, "", *_notes(sweep)])
+
+
+def _tables(sweep: Sweep) -> list[list[list[str]]]:
+    """Each with its head."""
+    return (
+        [_points(sweep), _exponents(sweep)]
+        if _has_exponents(sweep)
+        else [_points(sweep)]
+    )
+
+
+def _has_exponents(sweep: Sweep) -> bool:
+    return any(one.compute_exponent for one in sweep.curves)
 
 
 def _plot(
@@ -55,18 +66,25 @@ def _plot(
 
 
 def _title(sweep: Sweep) -> str:
-    names = ", ".join(dict.fromkeys(one.model_name for one in sweep.curves))
-    told = [f"{names} over {sweep.over.lower()}"]
+    models = [
+        tables.model_text(one.model_name, one.model_version) for one in sweep.curves
+    ]
+    title = f"{', '.join(dict.fromkeys(models))} over {sweep.over.lower()}"
     if sweep.over != "THREADS":
-        told.append(f"{sweep.threads} threads")
+        title += f", {tables.count(sweep.threads, 'thread')}"
+    if sweep.device:
+        title += f" of {sweep.device}"
     if sweep.over != "BATCH":
-        told.append(f"batches of {sweep.batch_size}")
-    return f"{', '.join(told)}, {sweep.rounds} rounds{f' on {sweep.device}' * bool(sweep.device)}"
+        title += f", batches of {sweep.batch_size}"
+    return (
+        f"{title}, {tables.count(sweep.rounds, 'round')} there and back of all points"
+    )
 
 
-def _name(curve: SweptCurve, sweep: Sweep) -> str:
-    several = len({one.model_name for one in sweep.curves}) > 1
-    return f"{curve.model_name}, {curve.attention}" if several else curve.attention
+def _names(sweep: Sweep) -> list[str]:
+    return tables.labels(
+        [(one.model_name, one.model_version, one.attention) for one in sweep.curves]
+    )
 
 
 def _points(sweep: Sweep) -> list[list[str]]:
@@ -74,9 +92,9 @@ def _points(sweep: Sweep) -> list[list[str]]:
         ["curve", sweep.over.lower(), "compute ms", "attention ms", "images/s"]
         + ["peak MiB", "G multiply-adds"]
     ]
-    for curve in sweep.curves:
+    for name, curve in zip(_names(sweep), sweep.curves, strict=True):
         for value, one in zip(sweep.values, curve.points, strict=True):
-            row = [_name(curve, sweep), value]
+            row = [name, value]
             if one.failure:
                 row += ["-"] * 5
             else:
@@ -93,49 +111,67 @@ def _points(sweep: Sweep) -> list[list[str]]:
 
 
 def _exponents(sweep: Sweep) -> list[list[str]]:
-    base = "pixels" if sweep.over == "RESOLUTION" else sweep.over.lower()
-    rows = [[f"exponent of {base}", "compute", "attention", "peak memory", "points"]]
-    for curve in sweep.curves:
-        fitted = curve.compute_exponent
+    rows = [
+        [f"exponent of {_base(sweep)}", "compute", "off by", "attention", "off by"]
+        + ["peak memory", "points"]
+    ]
+    for name, curve in zip(_names(sweep), sweep.curves, strict=True):
+        compute, attention = curve.compute_exponent, curve.attention_exponent
         rows.append(
             [
-                _name(curve, sweep),
-                _exponent(fitted),
-                _exponent(curve.attention_exponent),
+                name,
+                *(_exponent(compute), _off(compute)),
+                *(_exponent(attention), _off(attention)),
                 _exponent(curve.peak_exponent),
-                str(fitted.points) if fitted else "-",
+                str(compute.points) if compute else "-",
             ]
         )
     return rows
+
+
+def _base(sweep: Sweep) -> str:
+    return "pixels" if sweep.over == "RESOLUTION" else sweep.over.lower()
 
 
 def _exponent(fitted: FittedExponent | None) -> str:
     if fitted is None:
         return "-"
     of = fitted.exponent
-    if math.isinf(of.upper):  # too few rounds for an interval
+    # Nothing moves it, or too few rounds tell how far noise does.
+    if of.lower == of.upper or math.isinf(of.upper):
         return f"{of.value:.2f}"
     return f"{of.value:.2f} ({of.lower:.2f} to {of.upper:.2f})"
 
 
+def _off(fitted: FittedExponent | None) -> str:
+    return "-" if fitted is None else f"{100 * (fitted.worst_ratio - 1):.1f} %"
+
+
 def _notes(sweep: Sweep) -> list[str]:
-    notes = [
-        "Times are medians with quartiles, exponents with a 95% interval of noise."
-    ]
+    notes = ["Times are medians with quartiles."]
+    notes.append(
+        "Compute is a batch's run, attention its part in the operators of attention, peak the most that its tensors held."
+    )
     if sweep.over in _NO_EXPONENT:
         notes.append(
             f"Costs do not grow with the {sweep.over.lower()}: there is no exponent."
         )
-    for curve in sweep.curves:
-        name = _name(curve, sweep)
+    elif _has_exponents(sweep):
+        notes.append(
+            f"An exponent e says that a cost grows as {_base(sweep)} to the power of e; off by, how far the worst point lies "
+            "from that. The interval, at 95%, tells noise alone."
+        )
+    else:
+        notes.append("An exponent needs three points of a curve.")
+    for name, curve in zip(_names(sweep), sweep.curves, strict=True):
         if curve.weights_of_attention:
             notes.append(
-                f"{name}: same weights, not fine-tuned (the model's own attention is {curve.weights_of_attention})."
+                f"{name}: same weights as {curve.weights_of_attention}, not fine-tuned."
             )
         if curve.untrained:
-            notes.append(f"{name}: the weights are random numbers.")
+            notes.append(f"The weights of {name} are random numbers.")
         notes += [
-            f"Not measured: {name} at {value}: {one.failure}."
+            f"Not measured: {name} at {sweep.over.lower()} {value}: {one.failure}."
             for value, one in zip(sweep.values, curve.points, strict=True)
             if one.failure
         ]
@@ -144,32 +180,10 @@ def _notes(sweep: Sweep) -> list[str]:
 
 def _legend(sweep: Sweep) -> str:
     parts = []
-    for number, curve in enumerate(sweep.curves):
+    for number, name in enumerate(_names(sweep)):
         colour = sweep_plot.COLOURS[number % len(sweep_plot.COLOURS)]
         parts.append(
             f'<span style="border-left:12px solid {colour};margin-right:16px;padding-left:6px">'
-            f"{escape(_name(curve, sweep))}</span>"
+            f"{escape(name)}</span>"
         )
     return f"<p>{''.join(parts)}</p>"
-
-
-def _table(rows: list[list[str]]) -> str:
-    cell = 'style="text-align:left;padding:2px 8px"'
-    head, *body = rows
-    lines = ['<table style="border-collapse:collapse;color:inherit">', "<thead><tr>"]
-    lines += [f'<th scope="col" {cell}>{escape(one)}</th>' for one in head]
-    lines.append("</tr></thead><tbody>")
-    for row in body:
-        cells = "".join(f"<td {cell}>{escape(one)}</td>" for one in row)
-        lines.append(f"<tr>{cells}</tr>")
-    return "\n".join([*lines, "</tbody></table>"])
-
-
-def _aligned(rows: list[list[str]]) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(
-            text.ljust(width) for text, width in zip(row, widths, strict=True)
-        ).rstrip()
-        for row in rows
-    ]

@@ -7,6 +7,21 @@
 #include "base/status.h"
 
 namespace fovea {
+namespace {
+
+// Takes `length` off `budget`, what a request may still have beside its `what`.
+absl::Status TakeHeader(size_t length, const char* what, size_t* budget) {
+  if (length > *budget) {
+    return ResourceExhausted(
+        "request.header_too_large",
+        absl::StrCat("the request has more than ", limits::kMaxRequestHeaderBytes,
+                     " bytes beside its ", what));
+  }
+  *budget -= length;
+  return absl::OkStatus();
+}
+
+}  // namespace
 
 bool WireReader::ReadVarint(uint64_t* value) {
   uint64_t result = 0;
@@ -78,13 +93,7 @@ absl::Status Split(std::span<const ByteCursor::Piece> message, std::span<const i
     if (std::find(wanted.begin(), wanted.end(), tag.field) == wanted.end()) {
       if (!reader.SkipField(tag)) return MalformedMessage();
       const size_t length = behind.remaining() - reader.remaining();
-      if (length > *budget) {
-        return ResourceExhausted(
-            "request.header_too_large",
-            absl::StrCat("the request has more than ", limits::kMaxRequestHeaderBytes,
-                         " bytes beside its tensors"));
-      }
-      *budget -= length;
+      FOVEA_RETURN_IF_ERROR(TakeHeader(length, "tensors", budget));
       behind.Take(length, &split->rest);
       continue;
     }
@@ -99,6 +108,26 @@ absl::Status Split(std::span<const ByteCursor::Piece> message, std::span<const i
     field.field = tag.field;
     reader.Take(length, &field.bytes);
     behind.Skip(behind.remaining() - reader.remaining());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckFields(std::span<const ByteCursor::Piece> message,
+                         std::span<const FieldBound> bounds, std::string_view reason) {
+  std::vector<size_t> counts(bounds.size());
+  size_t budget = limits::kMaxRequestHeaderBytes;
+  WireReader reader(message);
+  while (!reader.AtEnd()) {
+    const size_t before = reader.remaining();
+    WireTag tag;
+    if (!reader.ReadTag(&tag) || !reader.SkipField(tag)) return MalformedMessage();
+    const auto bound = std::ranges::find(bounds, tag.field, &FieldBound::field);
+    if (bound != bounds.end() && ++counts[bound - bounds.begin()] > bound->most) {
+      return InvalidArgument(
+          reason, absl::StrCat("the message has more than ", bound->most, " ", bound->what));
+    }
+    if (bound != bounds.end() && bound->is_file && tag.type == WireType::kBytes) continue;
+    FOVEA_RETURN_IF_ERROR(TakeHeader(before - reader.remaining(), "images", &budget));
   }
   return absl::OkStatus();
 }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -71,6 +72,20 @@ struct SplitMessage {
 // than the budget.
 absl::Status Split(std::span<const ByteCursor::Piece> message, std::span<const int> wanted,
                    size_t max_fields, size_t* budget, SplitMessage* split);
+
+// How often a message may have one of its fields.
+struct FieldBound {
+  int field = 0;
+  size_t most = 0;
+  const char* what = "";  // they are, for the error's text
+  bool is_file = false;   // its bytes are counted elsewhere
+};
+
+// Whether protobuf's parser may make objects of `message`. INVALID_ARGUMENT request.malformed: it
+// is none; INVALID_ARGUMENT `reason`: it has a field more often than its bound; RESOURCE_EXHAUSTED
+// request.header_too_large: it is longer than limits::kMaxRequestHeaderBytes beside its files.
+absl::Status CheckFields(std::span<const ByteCursor::Piece> message,
+                         std::span<const FieldBound> bounds, std::string_view reason);
 
 // INVALID_ARGUMENT request.malformed.
 absl::Status MalformedMessage();

@@ -14,7 +14,8 @@ namespace {
 using boost::beast::http::status;
 
 // Where a reason says more than its code: RFC 9110, section 15, and RFC 6585.
-constexpr std::array<std::pair<std::string_view, status>, 14> kByReason = {{
+constexpr std::array<std::pair<std::string_view, status>, 15> kByReason = {{
+    {"experiment.too_many", status::too_many_requests},
     {"image.unsupported_type", status::unsupported_media_type},
     {"image.animated", status::unsupported_media_type},
     {"http.body_timeout", status::request_timeout},

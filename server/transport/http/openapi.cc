@@ -69,7 +69,7 @@ std::string_view MeaningOf(int status) {
     case 417:
       return "What its Expect says is not known.";
     case 429:
-      return "Its caller has reached a quota.";
+      return "Its caller has reached a quota, or there are as many of these as may be.";
     case 431:
       return "Its fields are too long.";
     case 500:

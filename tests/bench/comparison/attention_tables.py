@@ -9,6 +9,8 @@ from fovea.comparison import (
     MapAgreement,
     ObjectAgreement,
 )
+from fovea.evaluation.report import Report
+from fovea.sweep import Sweep
 
 HEAD = (
     "| attention | weights | compute, ms | to dense | attention alone, ms | peak, MiB | M multiply-adds | answers as dense |\n"
@@ -16,15 +18,74 @@ HEAD = (
 )
 
 
-def tables(comparisons: dict[str, Comparison]) -> str:
+def tables(
+    comparisons: dict[str, Comparison],
+    reports: dict[str, Report],
+    sweeps: dict[str, Sweep],
+) -> str:
     return "\n".join(
         f"### {kind.capitalize()}: `{one.variants[0].backbone}`\n\n"
         f"{len(one.images)} pictures, {one.rounds} rounds, batches of {one.batch_size}, {one.threads} threads. The control, dense"
         f" once more: {ratio(one.control.ratio)}.\n\n"
         + HEAD
         + "".join(row(variant) for variant in one.variants)
+        + "\n"
+        + answered(reports[kind])
+        + "\n"
+        + grown(sweeps[kind])
         for kind, one in comparisons.items()
     )
+
+
+def answered(report: Report) -> str:
+    """How well the trained ones answer a data set."""
+    names = [
+        name
+        for name in ("top-1", "box AP", "mask AP", "mIoU")
+        if name in report.rows()[0]
+    ]
+    lines = [
+        f"On {report.pictures} pictures that no training saw, with intervals at 95%:\n",
+        f"| attention | {' | '.join(f'{name} | difference' for name in names)} |",
+        f"|---|{'---|---|' * len(names)}",
+    ]
+    for outcome, figures in zip(report.outcomes, report.rows(), strict=True):
+        cells = [f"`{outcome.model.attention or outcome.attention}`"]
+        for name in names:
+            cells.append(
+                f"{figures[name]:.4f} [{figures[f'{name}_lower']:.4f}, {figures[f'{name}_upper']:.4f}]"
+            )
+            if figures.get(f"{name}_difference") is None:
+                cells.append("")
+            else:
+                cells.append(
+                    f"{figures[f'{name}_difference']:+.4f} [{figures[f'{name}_difference_lower']:+.4f},"
+                    f" {figures[f'{name}_difference_upper']:+.4f}]"
+                )
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def grown(sweep: Sweep) -> str:
+    """Medians at each resolution, and the exponents in pixels."""
+    head = " | ".join(f"{value}²" for value in sweep.values)
+    lines = [
+        f"Compute, ms, by the side of the input, {sweep.rounds} rounds, and the exponent of attention's own time in pixels:\n",
+        f"| attention | {head} | exponent | peak at {sweep.values[-1]}², MiB |",
+        f"|---|{'---|' * (len(sweep.values) + 2)}",
+    ]
+    for curve in sweep.curves:
+        fitted = curve.attention_exponent
+        cells = [f"`{curve.attention or curve.points[0].attention}`"]
+        cells += [
+            "left out" if point.failure else f"{point.compute_ms.median:.2f}"
+            for point in curve.points
+        ]
+        cells.append("" if fitted is None else f"{fitted.exponent.value:.2f}")
+        last = curve.points[-1]
+        cells.append("" if last.failure else f"{last.peak_bytes / 2**20:.1f}")
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
 
 
 def row(variant: ComparedVariant) -> str:

@@ -1,14 +1,18 @@
-"""Compares the attentions of the four papers on the bundled models, task by task, as `fovea compare` does: attentions.py [--build DIR] [--out DIR].
+"""Compares the attentions of the four papers on the bundled models, task by task: attentions.py [--build DIR] [--out DIR].
 
 k-NN attention stands in over the dense weights; axially expanded windows, static keys and key-only attention are models that were trained
 alike, where one is bundled, and else have random weights: their times and memory are what the attention costs, and their
-answers mean nothing, which every table says. Writes a comparison for each task as JSON (fovea.Comparison.from_json reads it),
-comparison.md with the tables, and attentions.png.
+answers mean nothing, which every table says. What is measured, and how, is `fovea compare`'s, `fovea evaluate`'s and `fovea sweep`'s.
+
+Writes for each task a comparison on pictures (TASK.json; fovea.Comparison.from_json reads it), how well the trained ones answer
+a data set that no training saw (TASK_dataset.json), and how costs grow with the resolution (TASK_sweep.json), then tables.md of all,
+attentions.png and resolutions.png.
 """
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import os
 import pathlib
@@ -32,7 +36,9 @@ KINDS = {
     "instance masks": (["instances_dense", "instances_aewin", "instances_key_only"], ["cska"]),
     "segmentation": (["segmenter_dense", "segmenter_aewin", "segmenter_key_only"], ["cska"]),
 }  # fmt: skip
-SCENES = 16  # pictures of several shapes, which no training saw
+PICTURES = 16  # of a comparison, of those that a data set begins with
+SIDES = (64, 128, 192, 256, 384)  # of the sweeps, pixels
+TASKS = {"instance masks": "detection"}  # of kinds that are called otherwise
 
 
 def main() -> int:
@@ -45,22 +51,22 @@ def main() -> int:
     )
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--max-seconds", type=float, default=120, help="of each task")
+    parser.add_argument("--count", type=int, default=500, help="pictures of data sets")
     arguments = parser.parse_args()
     build = arguments.build.resolve()
     os.environ["FOVEA_BUILD"] = str(build)
     import running_server
     from attention_tables import tables
     from fovea import client
+    from fovea.evaluation.evaluate import evaluate
     from plot_attentions import plot
 
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    comparisons = {}
+    out = arguments.out
+    out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as work:
         models = pathlib.Path(work, "models")
         shutil.copytree(DEMO, models)
-        scenes = written_scenes(build, pathlib.Path(work))
-        pictures = sorted((scenes / "images").iterdir())
-        shapes = cut_out(scenes, pathlib.Path(work, "shapes"))
+        pictures = drawn(build, pathlib.Path(work), arguments.count)
         variants = {
             kind: variants_of(models, trained, missing)
             for kind, (trained, missing) in KINDS.items()
@@ -69,58 +75,77 @@ def main() -> int:
             pathlib.Path(work, "server.log"),
             *("--model-repository", str(models), "--enable-experiments"),
         )
+        comparisons, reports, sweeps = {}, {}, {}
         try:
             with client.Client(server.grpc, timeout=600) as asked:
                 for kind, measured in variants.items():
+                    folder = pictures[kind == "classification"]
                     comparisons[kind] = asked.compare(
                         measured,
-                        shapes if kind == "classification" else pictures,
+                        some(folder),
                         rounds=arguments.rounds,
                         max_seconds=arguments.max_seconds,
+                    )
+                    trained = [
+                        variant
+                        for variant, told in zip(
+                            measured, comparisons[kind].variants, strict=True
+                        )
+                        if not told.untrained
+                    ]
+                    task = TASKS.get(kind, kind)
+                    reports[kind] = evaluate(asked, trained, folder, task=task)
+                    sweeps[kind] = asked.sweep(
+                        [at_any_size(variant) for variant in measured],
+                        "resolution",
+                        SIDES,
+                        rounds=max(20, arguments.rounds // 2),
+                        max_seconds=2 * arguments.max_seconds,
                     )
                     print(f"{kind}: {comparisons[kind].rounds} rounds", flush=True)
         finally:
             server.close()
-    for kind, comparison in comparisons.items():
-        name = kind.replace(" ", "_")
-        (arguments.out / f"{name}.json").write_text(comparison.to_json(indent=1) + "\n")
-    (arguments.out / "comparison.md").write_text(tables(comparisons))
-    plot(comparisons, arguments.out / "attentions.png")
+    for kind in KINDS:
+        name = out / kind.replace(" ", "_")
+        name.with_suffix(".json").write_text(comparisons[kind].to_json(indent=1) + "\n")
+        report = json.dumps(
+            reports[kind].to_dict() | {"dataset": "generated"}, indent=1
+        )
+        pathlib.Path(f"{name}_dataset.json").write_text(report + "\n")
+        pathlib.Path(f"{name}_sweep.json").write_text(
+            sweeps[kind].to_json(indent=1) + "\n"
+        )
+    (out / "tables.md").write_text(tables(comparisons, reports, sweeps))
+    plot(comparisons, sweeps, out)
     return 0
 
 
-def written_scenes(build: pathlib.Path, work: pathlib.Path) -> pathlib.Path:
-    scenes = work / "scenes"
-    subprocess.run(
-        [build / "bin/fovea-train", "--write-scenes", scenes]
-        + ["--scene-count", str(SCENES)],
-        check=True,
-        stdout=subprocess.DEVNULL,
-    )
-    return scenes
+def at_any_size(variant):
+    """A static key has the size of the map that it was trained for, unless it is asked to interpolate."""
+    if not variant.model.endswith("_cska"):
+        return variant
+    return dataclasses.replace(variant, attention="cska:interpolate")
 
 
-def cut_out(scenes: pathlib.Path, folder: pathlib.Path) -> list[pathlib.Path]:
-    """The largest shape of each scene as a square picture of its own: classifiers saw one shape at a time."""
-    from PIL import Image
+def drawn(
+    build: pathlib.Path, work: pathlib.Path, count: int
+) -> tuple[pathlib.Path, pathlib.Path]:
+    """Folders of scenes of several shapes and of pictures of one, which no training saw."""
+    for what, counted in (("scenes", "scene"), ("shapes", "shape")):
+        subprocess.run(
+            [build / "bin/fovea-train", f"--write-{what}", work / what]
+            + [f"--{counted}-count", str(count)],
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
+    return work / "scenes", work / "shapes"
 
-    folder.mkdir()
-    truth = json.loads((scenes / "annotations.json").read_text())
-    cut = []
-    for entry in truth["images"]:
-        shapes = [
-            one["bbox"]
-            for one in truth["annotations"]
-            if one["image_id"] == entry["id"]
-        ]
-        left, top, width, height = max(shapes, key=lambda box: box[2] * box[3])
-        side = max(width, height) * 1.2
-        x, y = left + (width - side) / 2, top + (height - side) / 2
-        with Image.open(scenes / "images" / entry["file_name"]) as scene:
-            shape = scene.crop(tuple(map(round, (x, y, x + side, y + side))))
-        cut.append(folder / f"{pathlib.Path(entry['file_name']).stem}.png")
-        shape.save(cut[-1])
-    return cut
+
+def some(folder: pathlib.Path) -> list[pathlib.Path]:
+    """Pictures of a comparison, evenly spread over the folder."""
+    root = folder / "images" if (folder / "images").exists() else folder
+    files = sorted(path for path in root.rglob("*") if path.suffix in {".png", ".jpg"})
+    return files[:: max(1, len(files) // PICTURES)][:PICTURES]
 
 
 def variants_of(models: pathlib.Path, trained: list[str], missing: list[str]):

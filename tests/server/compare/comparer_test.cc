@@ -12,8 +12,10 @@
 #include <utility>
 #include <vector>
 
+#include "base/limits.h"
 #include "base/status.h"
 #include "server/repository/model_repository.h"
+#include "tests/server/compare/late_clock.h"
 #include "tests/server/compare/served_models.h"
 
 namespace fovea {
@@ -31,6 +33,14 @@ class ComparerTest : public ServedModelsTest {
  protected:
   ~ComparerTest() override { comparer_.reset(); }
 
+  ServedModel::Environment Environment() {
+    const ServedModel::Environment steady = ServedModelsTest::Environment();
+    return {.scheduler = steady.scheduler,
+            .imaging = steady.imaging,
+            .clock = clock_,
+            .observe = steady.observe,
+            .device_threads = steady.device_threads};
+  }
   Comparer& comparer(ComparerOptions options = {}) {
     if (comparer_ == nullptr) {
       options.lane.device_threads = 1;
@@ -59,6 +69,7 @@ class ComparerTest : public ServedModelsTest {
   static constexpr char kClassifier[] =
       "backbone: \"vit_demo_patch8_64\" num_classes: 7 max_batch_size: 1";
 
+  LateClock clock_;
   std::function<void(const ComparisonProgress&)> on_progress_;
   std::unique_ptr<Comparer> comparer_;
 };
@@ -222,6 +233,53 @@ TEST_F(ComparerTest, HoldsNoMoreThanItMay) {
   comparer({.max_bytes = 1000});
   EXPECT_THAT(Compare(Request({{.model_name = "classifier"}, {.model_name = "classifier"}})),
               Fails(absl::StatusCode::kResourceExhausted, "compare.too_large"));
+}
+
+// Row 84.
+TEST_F(ComparerTest, RefusesPassesForWhichModelsWouldWaitTooLong) {
+  Serve("classifier", kClassifier);
+  ComparerOptions options;
+  options.max_pass = 1;
+  comparer(options);
+  bool measured = false;
+  on_progress_ = [&](const ComparisonProgress& progress) {
+    measured |= progress.phase == ComparisonProgress::Phase::kMeasuring;
+  };
+  EXPECT_THAT(Compare(Request({{.model_name = "classifier"}, {.model_name = "classifier"}})),
+              Fails(absl::StatusCode::kResourceExhausted, "compare.too_slow"));
+  EXPECT_FALSE(measured);
+}
+
+// Row 84.
+TEST_F(ComparerTest, AnHourEndsItBeforeItIsMeasured) {
+  Serve("classifier", kClassifier);
+  on_progress_ = [this](const ComparisonProgress& progress) {
+    if (progress.phase == ComparisonProgress::Phase::kLoading && progress.done == progress.total) {
+      clock_.Add(limits::kMaxComparisonSeconds * kSecond);
+    }
+  };
+  EXPECT_THAT(Compare(Request({{.model_name = "classifier"}, {.model_name = "classifier"}})),
+              Fails(absl::StatusCode::kDeadlineExceeded, "compare.too_long"));
+}
+
+// Row 84.
+TEST_F(ComparerTest, WhatWasMeasuredInAnHourIsTold) {
+  Serve("classifier", kClassifier);
+  on_progress_ = [this](const ComparisonProgress& progress) {
+    if (progress.phase == ComparisonProgress::Phase::kMeasuring && progress.done == 3) {
+      clock_.Add(limits::kMaxComparisonSeconds * kSecond);
+    }
+  };
+  CompareRequest request = Request({{.model_name = "classifier"}, {.model_name = "classifier"}});
+  request.max_time = 2 * limits::kMaxComparisonSeconds * kSecond;
+  const auto comparison = Compare(request);
+  ASSERT_TRUE(comparison.ok()) << comparison.status();
+  EXPECT_EQ(comparison->rounds, 4);
+  for (const ComparedVariant& variant : comparison->variants) {
+    EXPECT_GT(variant.compute.ms.median, 0);
+    EXPECT_EQ(variant.multiply_adds, 0) << "nothing is loaded anew any more";
+    EXPECT_FALSE(variant.feature_cosine.has_value());
+  }
 }
 
 // Row 84.

@@ -63,6 +63,19 @@ TEST(SweptValueTest, WhatDoesNotLieOnTheAxisIsRefused) {
   EXPECT_THAT(std::string(mixed.status().message()), HasSubstr("one axis"));
 }
 
+// Row 87.
+TEST(SweptValueTest, WhatIsThereTwiceIsRefused) {
+  using Twice = std::pair<SweepAxis, std::vector<std::string>>;
+  for (const auto& [axis, values] :
+       {Twice{SweepAxis::kBatch, {"1", "2", "1"}}, Twice{SweepAxis::kK, {"9", "09"}},
+        Twice{SweepAxis::kTemperature, {"0.5", ".50"}},
+        Twice{SweepAxis::kPrecision, {"BF16", "FP32", "BF16"}}}) {
+    const absl::Status twice = Read(axis, values).status();
+    EXPECT_EQ(ReasonOf(twice), "sweep.bad_value") << values.back();
+    EXPECT_THAT(std::string(twice.message()), HasSubstr("twice"));
+  }
+}
+
 TEST(SweptValueTest, AnOptionFindsItsPlaceInTheAttention) {
   EXPECT_EQ(At(SweepAxis::kK, "knn", "dense", "9"), "knn:k=9");
   EXPECT_EQ(At(SweepAxis::kK, "", "dense", "0.5"), "knn:k=0.5");

@@ -37,7 +37,9 @@ class Accuracy:
         # Of five classes or less it would say nothing.
         self._top = _TOP if len(result.classes) > _TOP else 1
 
-    def ask(self, server: client.Client, picture: pathlib.Path) -> client.Answer:
+    def ask(
+        self, server: client.Client, picture: pathlib.Path
+    ) -> client.Answer[client.Classification]:
         return self._classify(server, picture, self._top)
 
     def reduce(self, place: int, result: client.Classification) -> int:
@@ -92,7 +94,7 @@ class Accuracy:
 
     def _classify(
         self, server: client.Client, picture: pathlib.Path, top_k: int
-    ) -> client.Answer:
+    ) -> client.Answer[client.Classification]:
         return server.classify(
             self._model.asked, [picture], top_k=top_k, version=self._model.asked_version
         )
@@ -127,4 +129,6 @@ def _share(hits: np.ndarray) -> float:
 
 def _ratios(parts: np.ndarray, wholes: np.ndarray) -> np.ndarray:
     """NaN where there is no whole."""
-    return np.divide(parts, wholes, out=np.full(parts.shape, np.nan), where=wholes > 0)
+    ratios = np.full(parts.shape, np.nan)
+    np.divide(parts, wholes, out=ratios, where=wholes > 0)
+    return ratios

@@ -23,11 +23,12 @@ _CORNERS = 3  # of a polygon that encloses something, at least
 class Coco:
     task: ClassVar[str] = "detection"
     file: pathlib.Path
-    categories: list[dict]  # {"id", "name"}, by id
-    images: list[dict]  # of each picture: {"id", "width" and "height" where known}
+    categories: list[dict[str, Any]]  # {"id", "name"}, by id
+    # Of each picture: {"id", "width" and "height" where known}
+    images: list[dict[str, Any]]
     pictures: list[pathlib.Path]
     # {"image_id", "category_id", "bbox", "area", "iscrowd", "segmentation" where it has a mask}
-    annotations: list[dict]
+    annotations: list[dict[str, Any]]
     without_mask: int  # annotations
     notes: list[str]  # what is left out of the file
 
@@ -93,13 +94,11 @@ def _is_coco(document: Any) -> bool:
     )
 
 
-def _checked(file: pathlib.Path, document: dict, images: pathlib.Path | None) -> Coco:
-    categories = sorted(
-        (
-            {"id": int(one["id"]), "name": str(one["name"]).strip()}
-            for one in document["categories"]
-        ),
-        key=lambda one: one["id"],
+def _checked(
+    file: pathlib.Path, document: dict[str, Any], images: pathlib.Path | None
+) -> Coco:
+    categories: list[dict[str, Any]] = sorted(
+        (_category(one) for one in document["categories"]), key=lambda one: one["id"]
     )
     for what in ("id", "name"):
         if repeated := _repeated([one[what] for one in categories]):
@@ -138,12 +137,20 @@ def _checked(file: pathlib.Path, document: dict, images: pathlib.Path | None) ->
     )
 
 
-def _repeated(values: list) -> Any:
+def _category(one: dict[str, Any]) -> dict[str, Any]:
+    return {"id": int(one["id"]), "name": str(one["name"]).strip()}
+
+
+def _repeated(values: list[Any]) -> Any:
     seen = set()
-    return next((value for value in values if value in seen or seen.add(value)), None)
+    for value in values:
+        if value in seen:
+            return value
+        seen.add(value)
+    return None
 
 
-def _sizes(image: dict) -> dict:
+def _sizes(image: dict[str, Any]) -> dict[str, int]:
     return {"id": int(image["id"])} | {
         side: int(image[side]) for side in ("height", "width") if image.get(side)
     }
@@ -184,7 +191,9 @@ def _picture(folders: list[pathlib.Path], name: str) -> pathlib.Path:
     return next((path for path in paths if path.is_file()), paths[0])
 
 
-def _annotation(one: dict, images: set[int], categories: set[int]) -> dict | None:
+def _annotation(
+    one: dict[str, Any], images: set[int], categories: set[int]
+) -> dict[str, Any] | None:
     """None: its mask encloses nothing."""
     image, category = int(one["image_id"]), int(one["category_id"])
     if image not in images:
@@ -198,7 +207,7 @@ def _annotation(one: dict, images: set[int], categories: set[int]) -> dict | Non
     box = [float(side) for side in one["bbox"]]
     if len(box) != 4 or not all(map(math.isfinite, box)) or min(box[2:]) < 0:
         raise ValueError(f"a box is not [left, top, width, height]: {one['bbox']}")
-    checked = {
+    checked: dict[str, Any] = {
         "image_id": image,
         "category_id": category,
         "bbox": box,
@@ -214,7 +223,7 @@ def _annotation(one: dict, images: set[int], categories: set[int]) -> dict | Non
     return checked
 
 
-def _mask(mask: Any) -> dict | list:
+def _mask(mask: Any) -> dict[str, Any] | list[list[float]]:
     """Run lengths, or the outlines of the parts, without those of fewer than three corners: exporters write some.
 
     Nothing lies inside of them; pycocotools would take one of two corners for a box.

@@ -72,7 +72,7 @@ def mask_sizes(dataset: Coco) -> dict[int, set[tuple[int, int]]]:
     return sizes
 
 
-def _check(mask: dict | list, size: list[int] | None) -> None:
+def _check(mask: dict[str, Any] | list[Any], size: list[int] | None) -> None:
     if isinstance(mask, list):
         for outline in mask:
             _check_outline(outline)
@@ -89,7 +89,7 @@ def _check(mask: dict | list, size: list[int] | None) -> None:
         raise ValueError(f"the run lengths are not those of {height}x{width} pixels")
 
 
-def _check_outline(outline: list) -> None:
+def _check_outline(outline: list[Any]) -> None:
     """`outline`: x and y in turn."""
     if not all(
         isinstance(value, int | float) and abs(value) <= _MOST for value in outline

@@ -8,7 +8,10 @@ import os
 import pathlib
 import re
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fovea.client import Variant
 
 EXIT_OK, EXIT_FAILED, EXIT_USAGE, EXIT_UNREACHABLE, EXIT_INTERRUPTED = 0, 1, 2, 3, 130
 
@@ -41,7 +44,7 @@ def main(arguments: list[str] | None = None) -> int:
 def _evaluate(options: argparse.Namespace) -> int:
     from fovea import client
     from fovea.evaluation.datasets import DatasetError, open_dataset, spread
-    from fovea.evaluation.variants import served, variants_of
+    from fovea.evaluation.variants import models_of, served
 
     try:
         dataset = open_dataset(
@@ -58,7 +61,7 @@ def _evaluate(options: argparse.Namespace) -> int:
     except (DatasetError, ValueError, OSError) as error:
         return _say(str(error), EXIT_USAGE)
     places = spread(len(dataset.pictures), options.limit)
-    variants = variants_of(options.model, options.attention)
+    variants = models_of(options.model, options.attention)
     with server, contextlib.ExitStack() as meanwhile:
         try:
             models = meanwhile.enter_context(served(server, variants))
@@ -251,15 +254,15 @@ def _parser(layouts: str) -> argparse.ArgumentParser:
     return parser
 
 
-def _model(text: str):
-    from fovea.evaluation.measure import Model
+def _model(text: str) -> Variant:
+    from fovea.client import Variant
 
     name, slash, version = text.partition("/")
     if not name or "/" in version or (slash and not version):
         raise argparse.ArgumentTypeError(
             f"{text!r} is no model: write NAME or NAME/VERSION"
         )
-    return Model(name, version)
+    return Variant(name, version)
 
 
 def _at_least_one(text: str) -> int:

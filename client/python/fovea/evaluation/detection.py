@@ -9,6 +9,7 @@ import itertools
 import pathlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 import numpy as np
 from pycocotools.coco import COCO
@@ -70,8 +71,8 @@ class AveragePrecision:
             self._check_labels(server, pictures[:_PROBED])
 
     def ask(
-        self, server: client.Client, picture: pathlib.Path, **options
-    ) -> client.Answer:
+        self, server: client.Client, picture: pathlib.Path, **options: Any
+    ) -> client.Answer[client.Detections]:
         model = self._model
         return server.detect(
             model.asked,
@@ -197,9 +198,10 @@ class AveragePrecision:
 
     def _found(
         self, reduced: Mapping[int, client.Detections], kind: str
-    ) -> tuple[list[dict], Counter]:
+    ) -> tuple[list[dict[str, Any]], Counter[str]]:
         """As COCO's results, and how many are of classes that the data set does not have, by class."""
-        found, left_out = [], Counter()
+        found: list[dict[str, Any]] = []
+        left_out: Counter[str] = Counter()
         for place, result in reduced.items():
             masks = result.masks or itertools.repeat(None)
             objects = zip(
@@ -224,7 +226,7 @@ class AveragePrecision:
                     "bbox": [left, top, right - left, bottom - top],
                     "area": (right - left) * (bottom - top),
                 }
-                if kind == "mask":
+                if kind == "mask" and mask is not None:  # asked for, each has one
                     one["segmentation"] = {
                         "size": list(mask.size),
                         "counts": mask.run_lengths,
@@ -233,7 +235,7 @@ class AveragePrecision:
                 found.append(one)
         return found, left_out
 
-    def _truth(self, reduced: Mapping[int, client.Detections]) -> dict:
+    def _truth(self, reduced: Mapping[int, client.Detections]) -> dict[str, Any]:
         images = [
             self._dataset.images[place]
             | {"height": result.size[0], "width": result.size[1]}
@@ -253,7 +255,9 @@ class AveragePrecision:
         }
 
 
-def _evaluate(truth: dict, found: list[dict], kind: str) -> COCOeval:
+def _evaluate(
+    truth: dict[str, Any], found: list[dict[str, Any]], kind: str
+) -> COCOeval:
     with contextlib.redirect_stdout(io.StringIO()):  # it reports there
         evaluated = COCOeval(
             _indexed(truth), _indexed(truth | {"annotations": found}), kind
@@ -264,7 +268,7 @@ def _evaluate(truth: dict, found: list[dict], kind: str) -> COCOeval:
     return evaluated
 
 
-def _indexed(dataset: dict) -> COCO:
+def _indexed(dataset: dict[str, Any]) -> COCO:
     coco = COCO()
     coco.dataset = dataset
     coco.createIndex()

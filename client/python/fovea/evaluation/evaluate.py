@@ -12,13 +12,11 @@ import pathlib
 from collections.abc import Iterable
 
 from fovea import client
-from fovea.comparison_request import variants_of
 from fovea.evaluation.datasets import open_dataset, spread
-from fovea.evaluation.measure import Model
 from fovea.evaluation.measure_of_task import measure_of
 from fovea.evaluation.report import Report
 from fovea.evaluation.run import run
-from fovea.evaluation.variants import served
+from fovea.evaluation.variants import models_of, served
 
 
 def evaluate(
@@ -33,8 +31,8 @@ def evaluate(
     by_number: bool = False,
     concurrency: int = 16,
 ) -> Report:
-    """models, attentions: as of Client.compare; the first is the baseline. A server has to have been started with
-    --enable-experiments to run attentions other than the models' own.
+    """models, attentions: as of Client.compare, also that each model as it is comes before a single attention; the first is the
+    baseline. A server has to have been started with --enable-experiments to run attentions other than the models' own.
 
     dataset: a folder, or an annotation file of COCO's format. limit: pictures, evenly spread; None: all. task, images,
     by_number: as fovea-evaluate has them. concurrency: requests at a time.
@@ -46,11 +44,7 @@ def evaluate(
         images=None if images is None else pathlib.Path(images),
     )
     places = spread(len(opened.pictures), limit)
-    asked = [
-        Model(one.model, one.version, one.attention)
-        for one in variants_of(models, attentions)
-    ]
-    with served(server, asked) as variants:
+    with served(server, models_of(models, attentions)) as variants:
         measures = [(one, measure_of(opened, one, by_number)) for one in variants]
         for _, measure in measures:
             measure.prepare(server, (opened.pictures[place] for place in places))

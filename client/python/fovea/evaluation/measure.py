@@ -66,7 +66,9 @@ class Measure(Protocol):
         client.Error: it cannot. DatasetError: its classes are not the data set's.
         """
 
-    def ask(self, server: client.Client, picture: pathlib.Path) -> client.Answer: ...
+    def ask(
+        self, server: client.Client, picture: pathlib.Path
+    ) -> client.Answer[Any]: ...
 
     def reduce(self, place: int, result: Any) -> Any:
         """What `figures` needs of a picture's result. Called from several threads. PictureError: it does not count."""
@@ -76,8 +78,8 @@ class Measure(Protocol):
 
 
 def first_answer(
-    ask: Callable[[pathlib.Path], client.Answer], pictures: Iterable[pathlib.Path]
-) -> client.Answer:
+    ask: Callable[[pathlib.Path], client.Answer[Any]], pictures: Iterable[pathlib.Path]
+) -> client.Answer[Any]:
     """Of the first picture that can be read. A picture may be broken; another error is every picture's.
 
     A server that has just been started may be loading the model.

@@ -8,9 +8,9 @@ import html
 import io
 import json
 import math
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from fovea import tables
 from fovea.evaluation.intervals import (
     Interval,
     intervals,
@@ -67,16 +67,16 @@ class Report:
                 )
                 for part, value in (
                     ("", one.value),
-                    ("_lower", one.interval and one.interval.lower),
-                    ("_upper", one.interval and one.interval.upper),
+                    ("_lower", one.interval.lower if one.interval else None),
+                    ("_upper", one.interval.upper if one.interval else None),
                     ("_difference", one.difference),
                     (
                         "_difference_lower",
-                        one.of_difference and one.of_difference.lower,
+                        one.of_difference.lower if one.of_difference else None,
                     ),
                     (
                         "_difference_upper",
-                        one.of_difference and one.of_difference.upper,
+                        one.of_difference.upper if one.of_difference else None,
                     ),
                 )
             }
@@ -117,7 +117,7 @@ class Report:
 
 def table(report: Report) -> str:
     parts = [
-        f"{printable(report.dataset)}: {report.task}, {_count(report.pictures, 'picture')}"
+        f"{printable(report.dataset)}: {report.task}, {tables.count(report.pictures, 'picture')}"
     ]
     if report.outcomes:
         parts += [
@@ -315,7 +315,7 @@ def _overall(report: Report) -> str:
             for name, unit in costs.values()
         ]
         rows.append(row)
-    return _aligned(rows, texts=2)
+    return "\n".join(tables.aligned(rows, texts=2))
 
 
 def _intervals(report: Report) -> list[str]:
@@ -340,7 +340,7 @@ def _intervals(report: Report) -> list[str]:
         return []
     if len(report.outcomes) == 1:
         rows = [row[:5] for row in rows]
-    return [_aligned(rows, texts=3)]
+    return ["\n".join(tables.aligned(rows, texts=3))]
 
 
 def _range(of: Interval | None, form: str) -> str:
@@ -383,7 +383,7 @@ def _by_class(report: Report) -> list[str]:
     for label in labels:
         values = [one.figures.classes.get(label, {}).get(name) for one, name in columns]
         rows.append([printable(label), *(_number(value, "{:.4f}") for value in values)])
-    return [_aligned(rows, texts=1)]
+    return ["\n".join(tables.aligned(rows, texts=1))]
 
 
 def _notes(report: Report) -> list[str]:
@@ -425,19 +425,3 @@ def _notes(report: Report) -> list[str]:
             "lies at 95 % (bootstrap over the pictures)"
         )
     return ["\n".join(map(printable, lines))]
-
-
-def _aligned(rows: Sequence[Sequence[str]], texts: int) -> str:
-    """Columns; the first `texts` of them to the left, numbers to the right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "  ".join(
-            cell.ljust(width) if place < texts else cell.rjust(width)
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    )
-
-
-def _count(number: int, thing: str) -> str:
-    return f"{number:,} {thing}" + ("" if number == 1 else "s")

@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from typing import Any
 
 from fovea import client
 
@@ -14,12 +15,12 @@ _LOADING_SECONDS = 600  # a detector of many sizes is warmed up for minutes
 
 
 def with_retries(
-    ask: Callable[[], client.Answer],
+    ask: Callable[[], client.Answer[Any]],
     stop: threading.Event | None = None,
     *,
     backoff: tuple[float, ...] = _BACKOFF_SECONDS,
     loading: float = _LOADING_SECONDS,
-) -> client.Answer:
+) -> client.Answer[Any]:
     """Neither more pictures at a time than the server's queue holds, nor a model that comes soon, is a picture's fault.
 
     While a model is being loaded it is asked again for `loading` seconds, and the user is told so once it takes long; where
@@ -45,7 +46,7 @@ def with_retries(
                 if loads == len(backoff):
                     waiting = "fovea-evaluate: the model is being loaded: waiting"
                     print(waiting, file=sys.stderr, flush=True)
-                wait = backoff[min(loads, len(backoff) - 1)]
+                wait: float | None = backoff[min(loads, len(backoff) - 1)]
                 loads += 1
             else:
                 wait = next(waits, None)

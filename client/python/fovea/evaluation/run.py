@@ -69,7 +69,7 @@ class Outcome:
 
 @dataclasses.dataclass(frozen=True)
 class _Reply:
-    answer: client.Answer
+    answer: client.Answer[Any]
     reduced: Any
 
 
@@ -142,7 +142,7 @@ def run(
     )
 
 
-def _without_images(answer: client.Answer) -> client.Answer:
+def _without_images(answer: client.Answer[Any]) -> client.Answer[Any]:
     return dataclasses.replace(answer, images=[])
 
 

@@ -43,7 +43,9 @@ class IntersectionOverUnion:
     def prepare(self, server: client.Client, pictures: Iterable[pathlib.Path]) -> None:
         first_answer(lambda picture: self.ask(server, picture), pictures)
 
-    def ask(self, server: client.Client, picture: pathlib.Path) -> client.Answer:
+    def ask(
+        self, server: client.Client, picture: pathlib.Path
+    ) -> client.Answer[client.Segmentation]:
         return server.segment(
             self._model.asked, [picture], version=self._model.asked_version
         )
@@ -150,7 +152,9 @@ def figures_of(
     confusion: Mapping[tuple[int, int | None], int], names: Mapping[int, str]
 ) -> tuple[dict[str, float], dict[str, dict[str, float]]]:
     """Overall and by class. `confusion`: pixels by level in the mask and level found, None: another class."""
-    shown, found, right = Counter(), Counter(), Counter()
+    shown: Counter[int] = Counter()
+    found: Counter[int] = Counter()
+    right: Counter[int] = Counter()
     for (level, told), count in confusion.items():
         shown[level] += count
         if told is not None:

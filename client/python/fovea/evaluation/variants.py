@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from fovea import client
+from fovea.comparison_request import variants_of
 from fovea.evaluation.measure import Model
 
 
-def variants_of(models: Sequence[Model], attentions: Sequence[str]) -> list[Model]:
-    """Each attention over each model, as `fovea compare` has them: of one attention, the model as it is before it."""
-    own = [""] if len(attentions) <= 1 else []
+def models_of(
+    models: str | client.Variant | Iterable[str | client.Variant],
+    attentions: Iterable[str],
+) -> list[Model]:
+    """What is measured of them, as Client.compare has them: of one attention, each model as it is before it."""
     return [
-        Model(model.name, model.version, attention)
-        for model in models
-        for attention in [*own, *attentions]
+        Model(one.model, one.version, one.attention)
+        for one in variants_of(models, attentions, own_before_one=True)
     ]
 
 

@@ -110,10 +110,46 @@ TEST_F(SweepRpc, WhatCannotBeReadIsRefused) {
   request.set_values(0, std::string(100, '1'));
   EXPECT_EQ(Ask(request, &reason).error_code(), grpc::INVALID_ARGUMENT);
   EXPECT_EQ(reason, "sweep.bad_request");
+  request = Request();
+  for (int i = 0; i < 33; ++i) request.add_values("1");
+  EXPECT_EQ(Ask(request, &reason).error_code(), grpc::INVALID_ARGUMENT);
+  EXPECT_EQ(reason, "sweep.bad_request");
   Start();
   comparison_ = v1::ComparisonService::NewStub(channel_);
   EXPECT_EQ(Ask(Request(), &reason).error_code(), grpc::UNIMPLEMENTED);
   EXPECT_EQ(reason, "sweep.disabled");
+}
+
+// Rows 83, 85, 87, 91: protobuf makes hundreds of bytes of each such entry.
+TEST_F(SweepRpc, MillionsOfEntriesAreRefusedUnread) {
+  struct Hostile {
+    std::string call, entry, reason;
+  };
+  const std::string numbers(100, 1);
+  const Hostile all[] = {
+      {"Compare", {"\x0a\0", 2}, "compare.bad_request"},              // variants
+      {"Compare", {"\x12\0", 2}, "compare.bad_request"},              // images
+      {"Compare", {"\x1a\0", 2}, "request.header_too_large"},         // ids
+      {"Compare", {"\xf8\x07\0", 3}, "request.header_too_large"},     // nothing that it knows
+      {"Compare", {"\x10\0", 2}, "compare.bad_request"},              // images of another type
+      {"Sweep", {"\x0a\0", 2}, "sweep.bad_request"},                  // variants
+      {"Sweep", {"\x1a\0", 2}, "sweep.bad_request"},                  // values
+      {"Sweep", {"\x22\0", 2}, "sweep.bad_request"},                  // images
+      {"Explain", {"\x30\1", 2}, "request.header_too_large"},         // methods
+      {"Explain", "\x3a\x64" + numbers, "request.header_too_large"},  // layers, packed
+      {"Explain", "\x42\x64" + numbers, "request.header_too_large"},  // heads
+      {"Serve", {"\x0a\0", 2}, "request.too_large"}};
+  const int64_t before = ResidentBytes();
+  for (const auto& [call, entry, reason] : all) {
+    std::string message;
+    while (message.size() < 4 << 20) message += entry;
+    grpc::ClientContext context;
+    const grpc::Status status =
+        CallRaw("/fovea.v1.ComparisonService/" + call, message, nullptr, &context);
+    EXPECT_NE(status.error_code(), grpc::OK);
+    EXPECT_EQ(ReasonTold(context), reason) << call << ": " << status.error_message();
+  }
+  EXPECT_LT(ResidentBytes(), before + (64 << 20));
 }
 
 }  // namespace

@@ -69,8 +69,8 @@ TEST_F(HttpServeTest, WhatCannotBeReadIsRefused) {
   EXPECT_EQ(reason("?model=vit&speed=2"), "request.option");
   EXPECT_EQ(reason("?model=vit", "a body"), "request.option");
   EXPECT_EQ(reason("?model=a&model=b&model=c&attention=a&attention=b&attention=c"),
-            "compare.bad_request");
-  EXPECT_EQ(reason("?model=vit&attention=" + std::string(2000, 'a')), "compare.bad_request");
+            "serve.bad_request");
+  EXPECT_EQ(reason("?model=vit&attention=" + std::string(2000, 'a')), "serve.bad_request");
   Start({});
   const HttpApiAnswer disabled = Ask("POST /v1/serve?model=vit", "");
   EXPECT_EQ(disabled.status, 501);

@@ -1,0 +1,84 @@
+#include "client/cpp/cli/sweep_json.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "client/cpp/cli/sweep_text.h"
+
+namespace fovea::client {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json ToJson(const Quartiles& quartiles) {
+  return {{"lower", quartiles.lower}, {"median", quartiles.median}, {"upper", quartiles.upper}};
+}
+
+// JSON has no infinity: by its name, as protobuf writes it.
+Json Number(double number) {
+  if (std::isinf(number)) return number > 0 ? "Infinity" : "-Infinity";
+  return number;
+}
+
+Json ToJson(const Estimate& estimate) {
+  return {{"value", estimate.value},
+          {"lower", Number(estimate.lower)},
+          {"upper", Number(estimate.upper)}};
+}
+
+Json ToJson(const SweptPoint& point) {
+  if (!point.failure.empty()) return {{"failure", point.failure}};
+  Json json = {{"attention", point.attention}, {"compute_ms", ToJson(point.compute_ms)}};
+  if (point.compute_estimate_ms) json["compute_estimate_ms"] = ToJson(*point.compute_estimate_ms);
+  json.update({{"attention_ms", ToJson(point.attention_ms)},
+               {"images_per_second", point.images_per_second},
+               {"peak_bytes", point.peak_bytes},
+               {"weight_bytes", point.weight_bytes},
+               {"multiply_adds", point.multiply_adds}});
+  return json;
+}
+
+void AddExponent(Json& curve, const char* name, const std::optional<FittedExponent>& fitted) {
+  if (!fitted) return;
+  curve[name] = {{"exponent", ToJson(fitted->exponent)},
+                 {"points", fitted->points},
+                 {"worst_ratio", fitted->worst_ratio}};
+}
+
+Json ToJson(const SweptCurve& curve) {
+  Json points = Json::array();
+  for (const SweptPoint& point : curve.points) points.push_back(ToJson(point));
+  Json json = {{"model_name", curve.model.name},
+               {"model_version", curve.model.version},
+               {"backbone", curve.backbone},
+               {"attention", curve.attention}};
+  if (!curve.weights_of_attention.empty()) {
+    json["weights_of_attention"] = curve.weights_of_attention;
+  }
+  json["untrained"] = curve.untrained;
+  json["points"] = std::move(points);
+  AddExponent(json, "compute_exponent", curve.compute_exponent);
+  AddExponent(json, "attention_exponent", curve.attention_exponent);
+  AddExponent(json, "peak_exponent", curve.peak_exponent);
+  return json;
+}
+
+}  // namespace
+
+std::string SweepJson(const Sweep& sweep) {
+  Json curves = Json::array();
+  for (const SweptCurve& curve : sweep.curves) curves.push_back(ToJson(curve));
+  const Json json = {{"over", absl::AsciiStrToUpper(AxisText(sweep.over))},
+                     {"values", sweep.values},
+                     {"places", sweep.places},
+                     {"curves", std::move(curves)},
+                     {"rounds", sweep.rounds},
+                     {"batch_size", sweep.batch_size},
+                     {"threads", sweep.threads},
+                     {"device", sweep.device}};
+  return json.dump(2, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace fovea::client
