@@ -159,7 +159,7 @@ def test_every_way_in_goes_by_the_key(over_grpc: OverGrpc, live: Server) -> None
             assert answer.parameters["fovea.experiment"].string_param == "trial"
             arm = answer.parameters["fovea.experiment_arm"].string_param
             assert arm == expected
-            assert answer.model_name == expected.split("/")[0]
+            assert answer.model_name == expected.split(":")[0]
             tensor = triton_http.InferInput("pixel_values", PIXELS.shape, "FP32")
             tensor.set_data_from_numpy(PIXELS)
             told = http_client.infer("shapes", [tensor], headers={KEY: key})

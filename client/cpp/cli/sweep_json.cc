@@ -1,5 +1,6 @@
 #include "client/cpp/cli/sweep_json.h"
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -15,8 +16,16 @@ Json ToJson(const Quartiles& quartiles) {
   return {{"lower", quartiles.lower}, {"median", quartiles.median}, {"upper", quartiles.upper}};
 }
 
+// JSON has no infinity: by its name, as protobuf writes it.
+Json Number(double number) {
+  if (std::isinf(number)) return number > 0 ? "Infinity" : "-Infinity";
+  return number;
+}
+
 Json ToJson(const Estimate& estimate) {
-  return {{"value", estimate.value}, {"lower", estimate.lower}, {"upper", estimate.upper}};
+  return {{"value", estimate.value},
+          {"lower", Number(estimate.lower)},
+          {"upper", Number(estimate.upper)}};
 }
 
 Json ToJson(const SweptPoint& point) {

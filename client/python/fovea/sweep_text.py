@@ -137,7 +137,7 @@ def _exponent(fitted: FittedExponent | None) -> str:
     if fitted is None:
         return "-"
     of = fitted.exponent
-    # Nothing moves it, or too few rounds say what does.
+    # Nothing moves it, or too few rounds tell how far noise does.
     if of.lower == of.upper or math.isinf(of.upper):
         return f"{of.value:.2f}"
     return f"{of.value:.2f} ({of.lower:.2f} to {of.upper:.2f})"

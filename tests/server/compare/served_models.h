@@ -84,8 +84,9 @@ class ServedModelsTest : public testing::Test {
     scheduler_ = *Scheduler::Create({.device_threads = threads}, SteadyClock());
   }
 
+  // First: what it is given to uses it to the end.
+  std::shared_ptr<Clock> environment_clock_{&SteadyClock(), [](Clock*) {}};
   const CancellationPtr cancellation_ = std::make_shared<Cancellation>();
-  Clock* environment_clock_ = &SteadyClock();
   int device_threads_ = 1;
   std::unique_ptr<Scheduler> scheduler_ = *Scheduler::Create({.device_threads = 1}, SteadyClock());
   std::unique_ptr<ImagingPool> imaging_ = *ImagingPool::Create({.threads = 1}, SteadyClock());
