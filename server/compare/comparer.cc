@@ -139,17 +139,21 @@ class OneComparison {
       // As read and as packed, before it is known.
       const auto& file = model.source().weights_file;
       if (bytes + 2 * (file ? file->identity.size : 0) > options_.max_bytes) return TooLarge();
-      FOVEA_ASSIGN_OR_RETURN(auto loaded,
-                             LoadedVariant::Load(model,
-                                                 {.attention = request_.variants[i].attention,
-                                                  .sizes = images->sizes(),
-                                                  .batch_size = request_.batch_size,
-                                                  .threads = threads(),
-                                                  .max_bytes = options_.max_bytes - bytes},
-                                                 environment_, cancellation_));
-      bytes += loaded->held_bytes();
+      auto loaded = LoadedVariant::Load(model,
+                                        {.attention = request_.variants[i].attention,
+                                         .sizes = images->sizes(),
+                                         .batch_size = request_.batch_size,
+                                         .threads = threads(),
+                                         .max_bytes = options_.max_bytes - bytes,
+                                         .give_up_at = end_},
+                                        environment_, cancellation_);
+      if (ReasonOf(loaded.status()) == "model.load_stopped" && PastTheEnd()) {
+        return TooLongToMeasure();
+      }
+      if (!loaded.ok()) return loaded.status();
+      bytes += (*loaded)->held_bytes();
       if (bytes > options_.max_bytes) return TooLarge();
-      variants_.Add(std::move(loaded), *images);
+      variants_.Add(*std::move(loaded), *images);
     }
     Tell(Phase::kLoading, models_.size(), models_.size());
     return absl::OkStatus();

@@ -9,6 +9,12 @@
 
 namespace fovea {
 
+absl::Status TooLongToMeasure() {
+  return DeadlineExceeded("compare.too_long",
+                          absl::StrCat("the comparison has taken ", limits::kMaxComparisonSeconds,
+                                       " s before it was measured"));
+}
+
 void MeasuredVariants::Add(std::unique_ptr<LoadedVariant> loaded, const PreparedImages& images) {
   variants_.push_back({.loaded = std::move(loaded), .images = &images});
 }
@@ -26,11 +32,7 @@ absl::StatusOr<LoadedVariant::Pass> MeasuredVariants::RunOnce(MeasuredVariant& v
 absl::Status MeasuredVariants::AskOpinions(Nanos max_pass, Nanos end) {
   for (MeasuredVariant& variant : variants_) {
     for (size_t image = 0; image < variant.images->images.size(); ++image) {
-      if (clock_.Now() >= end) {
-        return DeadlineExceeded("compare.too_long", absl::StrCat("the comparison has taken ",
-                                                                 limits::kMaxComparisonSeconds,
-                                                                 " s before it was measured"));
-      }
+      if (clock_.Now() >= end) return TooLongToMeasure();
       absl::StatusOr<LoadedVariant::Pass> pass = RunOnce(variant, image, max_pass);
       if (absl::IsDeadlineExceeded(pass.status())) {
         return ResourceExhausted(

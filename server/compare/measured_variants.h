@@ -27,6 +27,9 @@ struct MeasuredVariant {
   int64_t peak_bytes = 0;
 };
 
+// DEADLINE_EXCEEDED compare.too_long: the hour is over before anything was measured.
+absl::Status TooLongToMeasure();
+
 // Not thread-safe. All that it is given outlives it. Every call ends with CANCELLED where
 // `cancellation` is set before a pass, and with a pass's error.
 class MeasuredVariants {
