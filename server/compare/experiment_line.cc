@@ -58,7 +58,7 @@ void ExperimentLine::Add(Experiment experiment) {
   if (!refused.ok()) experiment.end(std::move(refused));
 }
 
-void ExperimentLine::Stop() {
+void ExperimentLine::Close() {
   CancellationPtr running;
   {
     MutexLock lock(mutex_);
@@ -67,6 +67,10 @@ void ExperimentLine::Stop() {
     changed_.NotifyAll();
   }
   if (running != nullptr) running->Cancel();
+}
+
+void ExperimentLine::Stop() {
+  Close();
   if (thread_.joinable()) thread_.join();
 }
 

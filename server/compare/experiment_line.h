@@ -41,8 +41,10 @@ class ExperimentLine {
   // two, and those who were cancelled while they waited, are told here.
   void Add(Experiment experiment);
 
-  // Cancels the experiment that runs and refuses those that wait; waits for the first. Later calls
-  // do nothing.
+  // Cancels the experiment that runs, and refuses those that wait or come. Waits for nothing. Later
+  // calls do nothing.
+  void Close();
+  // The same, and waits for the one that runs.
   void Stop();
 
  private:

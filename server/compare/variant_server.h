@@ -32,6 +32,8 @@ class VariantServer final : public VariantServing {
                                                                Clock& clock);
   ~VariantServer() override { Stop(); }
 
+  // No more calls, and the one whose variants are being loaded is given up. Waits for nothing.
+  void CancelLoads() { line_->Close(); }
   // Ends all calls, UNAVAILABLE. Later calls do nothing.
   void Stop();
 

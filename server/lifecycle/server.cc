@@ -415,7 +415,9 @@ class Server {
     deadline.Set(clock_.Now() + delay + timeout + kGiveUpGrace + kHangGrace, 1,
                  "ending: a call did not end within the drain timeout");
     Log(LogLevel::kInfo, "stopping: health reads NOT_SERVING from here on");
-    // First, which returns at once: its loads may hold the turn for which others' wait.
+    // Loads wait for each other's warm-up: all are given up before any is waited for.
+    if (experiments_ != nullptr) experiments_->CancelLoads();
+    if (variant_server_ != nullptr) variant_server_->CancelLoads();
     repository_->Stop();
     // Before the delay: copies are made for nobody who waits.
     if (experiments_ != nullptr) experiments_->Stop();

@@ -55,6 +55,8 @@ class TrafficExperiments final : public LiveExperiments {
   // outlive it, and hear nothing of that.
   ~TrafficExperiments() override;
 
+  // No more starts, and the one that loads is given up. Waits for nothing.
+  void CancelLoads() { line_->Close(); }
   // The server drains: no more starts and no more copies, and those under way are given up.
   // Requests still go where they went. Later calls do nothing.
   void Stop();

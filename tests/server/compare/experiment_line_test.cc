@@ -76,6 +76,23 @@ TEST_F(ExperimentLineTest, WhoFindsTooManyWaitingIsRefusedAtOnce) {
   for (const auto& one : {first, third, fifth}) EXPECT_TRUE(one->outcome.get().ok());
 }
 
+TEST_F(ExperimentLineTest, ClosedItWaitsForNothing) {
+  Notification runs, go;
+  const auto running = Add([&] {
+    runs.Notify();
+    go.Wait();
+    return Internal("a.b", "the pass ended");
+  });
+  runs.Wait();
+  const auto waits = Add([] { return absl::OkStatus(); });
+  line_->Close();
+  EXPECT_TRUE(running->cancellation->Cancelled());
+  EXPECT_EQ(ReasonOf(Add([] { return absl::OkStatus(); })->outcome.get()), "server.draining");
+  go.Notify();
+  EXPECT_EQ(ReasonOf(running->outcome.get()), "server.draining");
+  EXPECT_EQ(ReasonOf(waits->outcome.get()), "server.draining");
+}
+
 TEST_F(ExperimentLineTest, WhatFailsBecauseItWasCancelledSaysSo) {
   const auto cancelled = Add([&] { return Internal("a.b", "the pass ended"); });
   EXPECT_EQ(ReasonOf(cancelled->outcome.get()), "a.b");
