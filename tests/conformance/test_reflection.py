@@ -20,6 +20,7 @@ def channel(server):
 def test_the_services_are_listed(channel):
     assert set(ProtoReflectionDescriptorDatabase(channel).get_services()) == {
         "fovea.v1.ComparisonService",
+        "fovea.v1.ExperimentService",
         "fovea.v1.VisionService",
         "grpc.health.v1.Health",
         "grpc.reflection.v1.ServerReflection",

@@ -174,7 +174,7 @@ def test_another_attention_over_the_same_weights_is_an_arm(
         "same", "shapes", [BASELINE, shadow], guard_rails=PATIENT, timeout=120
     )
     assert started.arms[1].weights_of_attention == "dense"
-    assert "shapes with knn:k=9: same weights, not fine-tuned" in str(started)
+    assert "knn:k=9: same weights as dense, not fine-tuned" in str(started)
     end = time.monotonic() + 120
     found = started
     while not found.arms[1].shadow_requests:
