@@ -10,7 +10,8 @@ import sys
 from collections.abc import Callable, Iterator
 
 import pytest
-from running_server import DEMO, ROOT, Server
+from experimenting_server import experimenting
+from running_server import ROOT, Server
 
 sys.path.insert(0, str(ROOT / "client" / "python"))
 
@@ -23,16 +24,10 @@ OPTIONS = {"rounds": 4, "max_rounds": 4, "threads": 1}
 
 @pytest.fixture(scope="module")
 def experiments(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    flags = ["--model-repository", str(DEMO), "--model-control-mode", "explicit"]
-    for name in ("shapes", "detector_dense", "detector_aewin", "segmenter_dense"):
-        flags += ["--load-model", name]
-    running = Server(
-        tmp_path_factory.mktemp("experiments") / "log", *flags, "--enable-experiments"
+    folder = tmp_path_factory.mktemp("experiments")
+    yield from experimenting(
+        folder, "shapes", "detector_dense", "detector_aewin", "segmenter_dense"
     )
-    yield running
-    code = running.terminate()
-    running.close()
-    assert code == 0
 
 
 def test_attentions_over_the_same_weights(experiments: Server) -> None:

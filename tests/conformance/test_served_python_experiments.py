@@ -12,7 +12,8 @@ import urllib.request
 from collections.abc import Callable, Iterator
 
 import pytest
-from running_server import BUILD, DEMO, ROOT, Server
+from experimenting_server import experimenting
+from running_server import BUILD, ROOT, Server
 
 sys.path.insert(0, str(ROOT / "client" / "python"))
 
@@ -27,16 +28,8 @@ PATIENT = client.GuardRails(max_latency_ratio=1000, max_shadow_share=0.5)
 
 @pytest.fixture(scope="module")
 def experiments(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    flags = ["--model-repository", str(DEMO), "--model-control-mode", "explicit"]
-    for name in ("shapes", "shapes_knn", "detector_dense"):
-        flags += ["--load-model", name]
-    running = Server(
-        tmp_path_factory.mktemp("experiments") / "log", *flags, "--enable-experiments"
-    )
-    yield running
-    code = running.terminate()
-    running.close()
-    assert code == 0
+    folder = tmp_path_factory.mktemp("experiments")
+    yield from experimenting(folder, "shapes", "shapes_knn", "detector_dense")
 
 
 @pytest.fixture

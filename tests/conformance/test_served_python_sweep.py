@@ -11,7 +11,8 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from running_server import BUILD, DEMO, ROOT, Server
+from experimenting_server import experimenting
+from running_server import BUILD, ROOT, Server
 
 sys.path.insert(0, str(ROOT / "client" / "python"))
 
@@ -22,16 +23,8 @@ SCENE = ROOT / "client/examples/scenes/scene_1.jpg"
 
 @pytest.fixture(scope="module")
 def experiments(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    flags = ["--model-repository", str(DEMO), "--model-control-mode", "explicit"]
-    for name in ("shapes", "segmenter_dense"):
-        flags += ["--load-model", name]
-    running = Server(
-        tmp_path_factory.mktemp("sweeps") / "log", *flags, "--enable-experiments"
-    )
-    yield running
-    code = running.terminate()
-    running.close()
-    assert code == 0
+    folder = tmp_path_factory.mktemp("experiments")
+    yield from experimenting(folder, "shapes", "segmenter_dense")
 
 
 def test_dense_attention_grows_faster_than_the_pixels(experiments: Server) -> None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import http.client
 import json
+import urllib.error
 import urllib.parse
+import urllib.request
+from collections.abc import Iterator
 
 import grpc
 import numpy as np
@@ -74,6 +77,26 @@ class LineRefusal(HttpRefusal):
     def expect_shape(self) -> None:
         assert self.status == 200
         assert set(self.body) == {"error", "code", "reason"}, str(self)
+
+
+def lines(answer: http.client.HTTPResponse) -> Iterator[dict]:
+    """Of an answer in lines of JSON. LineRefusal: one of them tells an error."""
+    for line in answer:
+        update = json.loads(line)
+        if "error" in update:
+            raise LineRefusal(answer.status, answer.headers, line)
+        yield update
+
+
+def lines_of(
+    request: urllib.request.Request | str, timeout: float = 120
+) -> Iterator[dict]:
+    """Of the answer to a request. HttpRefusal besides: it was refused before the first."""
+    try:
+        with urllib.request.urlopen(request, timeout=timeout) as answer:
+            yield from lines(answer)
+    except urllib.error.HTTPError as error:
+        raise HttpRefusal(error.code, error.headers, error.read()) from None
 
 
 def _value(parameter: service_pb2.InferParameter):

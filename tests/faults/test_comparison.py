@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import pathlib
 import sys
 import threading
-import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Callable
@@ -14,7 +12,7 @@ from collections.abc import Callable
 import grpc
 import pytest
 from fault_support import Caller, expect, image_request, refusal_of, wait_until
-from http_caller import HttpRefusal, LineRefusal
+from http_caller import lines_of
 from running_server import DEMO, ROOT, Server
 
 sys.path.insert(0, str(ROOT / "client/python"))
@@ -55,15 +53,7 @@ def over_http(server: Server, *variants: tuple[str, str], image=PICTURE, **numbe
     request = urllib.request.Request(
         f"http://{server.http}/v1/compare?{urllib.parse.urlencode(query)}", image
     )
-    try:
-        with urllib.request.urlopen(request, timeout=120) as answer:
-            for line in answer:
-                update = json.loads(line)
-                if "error" in update:
-                    raise LineRefusal(answer.status, answer.headers, line)
-                yield next(iter(update))
-    except urllib.error.HTTPError as error:
-        raise HttpRefusal(error.code, error.headers, error.read()) from None
+    yield from (next(iter(update)) for update in lines_of(request))
 
 
 @pytest.fixture(params=[over_grpc, over_http], ids=["grpc", "http"])
@@ -72,9 +62,7 @@ def ask(request: pytest.FixtureRequest) -> Ask:
 
 
 def refusal(ask: Ask, *arguments, **options) -> grpc.RpcError:
-    with pytest.raises(grpc.RpcError) as caught:
-        list(ask(*arguments, **options))
-    return caught.value
+    return refusal_of(lambda: list(ask(*arguments, **options)))
 
 
 def test_row_83_what_cannot_be_compared_is_said(ask: Ask, start_server) -> None:

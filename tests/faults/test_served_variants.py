@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import http.client
 import json
 import pathlib
 import sys
@@ -16,7 +15,7 @@ import grpc
 import numpy as np
 import pytest
 from fault_support import Caller, expect, infer_request, wait_until
-from http_caller import HttpRefusal, LineRefusal
+from http_caller import HttpRefusal, lines
 from running_server import ROOT, Server
 
 sys.path.insert(0, str(ROOT / "client/python"))
@@ -52,14 +51,6 @@ def over_grpc(
             pass
 
 
-def http_updates(answer: http.client.HTTPResponse) -> Iterator[dict]:
-    for line in answer:
-        update = json.loads(line)
-        if "error" in update:
-            raise LineRefusal(answer.status, answer.headers, line)
-        yield update
-
-
 @contextlib.contextmanager
 def over_http(
     server: Server, *variants: tuple[str, str], to_the_end: bool = False
@@ -70,7 +61,7 @@ def over_http(
     )
     try:
         with urllib.request.urlopen(request, timeout=120) as answer:
-            updates = http_updates(answer)
+            updates = lines(answer)
             for update in updates:
                 if "served" in update:
                     yield [one["served_as"] for one in update["served"]["variants"]]

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import pathlib
 import sys
 import threading
 import time
-import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -16,7 +14,7 @@ from typing import Any
 import grpc
 import pytest
 from fault_support import Caller, expect, image_request, refusal_of
-from http_caller import HttpRefusal
+from http_caller import lines_of
 from running_server import DEMO, ROOT, Server
 
 sys.path.insert(0, str(ROOT / "client/python"))
@@ -64,20 +62,13 @@ def over_http(server: Server, image: bytes = b"", **options):
     request = urllib.request.Request(
         f"http://{server.http}/v1/sweep?{query}", image, method="POST"
     )
-    try:
-        with urllib.request.urlopen(request, timeout=240) as answer:
-            for line in answer:
-                update = json.loads(line)
-                if "error" in update:
-                    raise HttpRefusal(answer.status, answer.headers, line)
-                kind = (
-                    comparison_pb2.Sweep
-                    if "sweep" in update
-                    else comparison_pb2.ComparisonProgress
-                )
-                yield json_format.ParseDict(next(iter(update.values())), kind())
-    except urllib.error.HTTPError as error:
-        raise HttpRefusal(error.code, error.headers, error.read()) from None
+    for update in lines_of(request, timeout=240):
+        kind = (
+            comparison_pb2.Sweep
+            if "sweep" in update
+            else comparison_pb2.ComparisonProgress
+        )
+        yield json_format.ParseDict(next(iter(update.values())), kind())
 
 
 @pytest.fixture(params=[over_grpc, over_http], ids=["grpc", "http"])
@@ -86,9 +77,7 @@ def ask(request: pytest.FixtureRequest) -> Ask:
 
 
 def refusal(ask: Ask, *arguments, **options) -> grpc.RpcError:
-    with pytest.raises(grpc.RpcError) as caught:
-        list(ask(*arguments, **options))
-    return caught.value
+    return refusal_of(lambda: list(ask(*arguments, **options)))
 
 
 def test_row_87_what_cannot_be_swept_is_said(ask: Ask, start_server) -> None:

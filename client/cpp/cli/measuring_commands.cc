@@ -8,6 +8,29 @@
 #include "client/cpp/cli/options.h"
 
 namespace fovea::client {
+namespace {
+
+// Of comparisons and sweeps: what is run, and how.
+template <typename Options>
+void AddVariants(CLI::App& command, Options& options, const std::string& attention) {
+  Repeatable(command.add_option("-m,--model", options.models, "NAME or NAME/VERSION; repeatable"),
+             "MODEL")
+      ->required();
+  Repeatable(command.add_option("-a,--attention", options.attentions, attention), "ATTENTION");
+}
+template <typename Options>
+void AddRuns(CLI::App& command, Options& options) {
+  command.add_option("--batch", options.batch_size, "Images in a batch: the picture, repeated")
+      ->check(InRange(1, 64))
+      ->type_name("N")
+      ->capture_default_str();
+  command
+      .add_option("--threads", options.threads, "Of the server's threads for models (default: all)")
+      ->check(InRange(1, 1024))
+      ->type_name("N");
+}
+
+}  // namespace
 
 void AddCompare(CLI::App& app, CompareOptions& options) {
   CLI::App* command = AddCommand(
@@ -27,12 +50,7 @@ void AddCompare(CLI::App& app, CompareOptions& options) {
                    "turn")
       ->required()
       ->type_name("");
-  Repeatable(command->add_option("-m,--model", options.models, "NAME or NAME/VERSION; repeatable"),
-             "MODEL")
-      ->required();
-  Repeatable(command->add_option("-a,--attention", options.attentions,
-                                 "An attention over the model's weights; repeatable"),
-             "ATTENTION");
+  AddVariants(*command, options, "An attention over the model's weights; repeatable");
   command->add_option("--rounds", options.rounds, "Rounds before the first look at the verdicts")
       ->check(InRange(1, 10'000))
       ->type_name("N")
@@ -44,15 +62,7 @@ void AddCompare(CLI::App& app, CompareOptions& options) {
       ->type_name("N");
   AddTime(*command, "--max-time", options.max_time,
           "Time after which no round begins, once --rounds are done");
-  command->add_option("--batch", options.batch_size, "Images in a batch: the picture, repeated")
-      ->check(InRange(1, 64))
-      ->type_name("N")
-      ->capture_default_str();
-  command
-      ->add_option("--threads", options.threads,
-                   "Of the server's threads for models (default: all)")
-      ->check(InRange(1, 1024))
-      ->type_name("N");
+  AddRuns(*command, options);
   AddJson(*command, options.json);
   command->add_flag("--csv", options.csv, "Print a row for each variant, for spreadsheets")
       ->excludes("--json");
@@ -102,13 +112,9 @@ void AddSweep(CLI::App& app, SweepOptions& options) {
                    "A JPEG, PNG or WebP file that batches are made of; - is an image on standard "
                    "input (default: noise)")
       ->type_name("");
-  Repeatable(command->add_option("-m,--model", options.models, "NAME or NAME/VERSION; repeatable"),
-             "MODEL")
-      ->required();
-  Repeatable(command->add_option("-a,--attention", options.attentions,
-                                 "An attention over the model's weights; repeatable (default: the "
-                                 "model's own; over k: knn)"),
-             "ATTENTION");
+  AddVariants(*command, options,
+              "An attention over the model's weights; repeatable (default: the model's own; over "
+              "k: knn)");
   static const std::map<std::string, SweepAxis> kAxes = {{"resolution", SweepAxis::kResolution},
                                                          {"batch", SweepAxis::kBatch},
                                                          {"k", SweepAxis::kK},
@@ -136,15 +142,7 @@ void AddSweep(CLI::App& app, SweepOptions& options) {
       ->type_name("N")
       ->capture_default_str();
   AddTime(*command, "--max-time", options.max_time, "Time after which no round begins");
-  command->add_option("--batch", options.batch_size, "Images in a batch: the picture, repeated")
-      ->check(InRange(1, 64))
-      ->type_name("N")
-      ->capture_default_str();
-  command
-      ->add_option("--threads", options.threads,
-                   "Of the server's threads for models (default: all)")
-      ->check(InRange(1, 1024))
-      ->type_name("N");
+  AddRuns(*command, options);
   AddJson(*command, options.json);
   command->add_flag("--csv", options.csv, "Print a row for each point, for spreadsheets")
       ->excludes("--json");
