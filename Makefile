@@ -101,7 +101,7 @@ eval-demo: setup  ## Measure the bundled detectors and segmenters on scenes that
 	@FOVEA_CUDA_TYPES=ONE deploy/setup/build.sh $(PRESET) fovea-server fovea-train
 	@.venv/bin/python tests/bench/accuracy/accuracy.py --build "$(BUILD)"
 
-bench-attentions: setup  ## Compare the papers' attentions on the bundled models of each task: costs, answers, and how costs grow (10 minutes)
+bench-attentions: setup  ## Compare the papers' attentions on the bundled models of each task: costs, answers, and how costs grow (3 minutes)
 	@deploy/setup/setup.sh test
 	@deploy/setup/setup.sh bench
 	@FOVEA_CUDA_TYPES=ONE deploy/setup/build.sh $(PRESET) fovea-server fovea-train

@@ -23,8 +23,8 @@ def tables(
     reports: dict[str, Report],
     sweeps: dict[str, Sweep],
 ) -> str:
-    return "\n".join(
-        f"### {kind.capitalize()}: `{one.variants[0].backbone}`\n\n"
+    return "# Tables of the papers' attentions\n\n" + "\n".join(
+        f"## {kind.capitalize()}: `{one.variants[0].backbone}`\n\n"
         f"{len(one.images)} pictures, {one.rounds} rounds, batches of {one.batch_size}, {one.threads} threads. The control, dense"
         f" once more: {ratio(one.control.ratio)}.\n\n"
         + HEAD
