@@ -10,6 +10,7 @@ import json
 import pathlib
 import queue
 import socket
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -354,3 +355,29 @@ def test_a_load_goes_to_the_server_that_is_there(refusing) -> None:
     for number in range(1, 4):
         assert proxy.ask("POST", path, "{}")[0] == 503
         assert calls_of(proxy) == [path] * number
+
+
+def test_where_no_server_answers_a_call_of_grpc_gets_a_status_alone(refusing) -> None:
+    """With a page of HTML behind the head, gRPC may take the call for answered and not make it again."""
+    _, proxy = refusing
+    for server in proxy.servers:
+        server.close()
+    proxy.servers.clear()
+    path, words = (
+        "/fovea.v1.VisionService/Classify",
+        "no server behind the proxy answered",
+    )
+    with (
+        grpc.insecure_channel(proxy.grpc) as channel,
+        pytest.raises(grpc.RpcError) as refused,
+    ):
+        channel.unary_unary(path)(b"", timeout=60)
+    assert refused.value.code() == grpc.StatusCode.UNAVAILABLE
+    assert refused.value.details() == words
+    # Where a proxy has not read the whole request it resets the stream behind its answer: curl may exit with 92.
+    command = ["curl", "-si", "--http2-prior-knowledge", "--data-binary", "x"]
+    url = f"http://{proxy.grpc}{path}"
+    answer = subprocess.run([*command, url], stdout=subprocess.PIPE, text=True)
+    head, _, body = answer.stdout.partition("\n\n")
+    assert {"grpc-status: 14", f"grpc-message: {words}"} <= set(head.splitlines())
+    assert body == ""
