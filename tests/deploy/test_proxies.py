@@ -374,10 +374,9 @@ def test_where_no_server_answers_a_call_of_grpc_gets_a_status_alone(refusing) ->
         channel.unary_unary(path)(b"", timeout=60)
     assert refused.value.code() == grpc.StatusCode.UNAVAILABLE
     assert refused.value.details() == words
-    # Where a proxy has not read the whole request it resets the stream behind its answer: curl may exit with 92.
-    command = ["curl", "-si", "--http2-prior-knowledge", "--data-binary", "x"]
-    url = f"http://{proxy.grpc}{path}"
-    answer = subprocess.run([*command, url], stdout=subprocess.PIPE, text=True)
+    # Without a body: behind an answer to what it has not read whole, a proxy resets the stream, which confuses curl.
+    command = ["curl", "-si", "--http2-prior-knowledge", f"http://{proxy.grpc}{path}"]
+    answer = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True)
     head, _, body = answer.stdout.partition("\n\n")
     assert {"grpc-status: 14", f"grpc-message: {words}"} <= set(head.splitlines())
     assert body == ""
