@@ -31,11 +31,18 @@ struct CompareRequest {
   int threads = 0;                                 // 0: all of the server's for models
 };
 
+struct TimeSoFar {
+  Quartiles compute_ms;
+  double ratio = 1;  // to the baseline: median of the rounds' own
+};
+
 struct CompareProgress {
   enum class Phase { kWaiting, kLoading, kMeasuring, kAnalysing };
   Phase phase = Phase::kWaiting;
   int done = 0;
   int total = 0;
+  // Of each variant of a comparison that measures, the baseline first; none before the first round.
+  std::vector<TimeSoFar> so_far;
 };
 
 enum class Verdict {

@@ -143,6 +143,9 @@ CompareProgress FromWire(const fovea::v1::ComparisonProgress& progress) {
     default:
       break;
   }
+  for (const fovea::v1::TimeSoFar& time : progress.so_far()) {
+    told.so_far.push_back({QuartilesFromWire(time.compute_ms()), time.ratio()});
+  }
   return told;
 }
 

@@ -2,7 +2,7 @@
 
 import { ApiError, ask, inWords, isAbort, lines } from "./api.js";
 import { byId, h, milliseconds, newId, plural, say } from "./dom.js";
-import { comparisonView, summaries, variantColour } from "./compared.js";
+import { comparisonView, soFarView, summaries, variantColour, variantName } from "./compared.js";
 import { AnnotatedFigure } from "./figure.js";
 import { currentPicture, onPicture, pictureChooser } from "./picture.js";
 import { rowPlot } from "./plots.js";
@@ -244,14 +244,24 @@ export class CompareView {
     body.append("rounds", String(Number(byId("rounds").value) || 0));
     body.append("batch_size", String(Number(byId("batch").value) || 0));
     const response = await ask("v1/compare", { method: "POST", body, signal, headers: { Accept: "application/x-ndjson" } });
+    const place = h("section", {});
+    byId("compared").append(place);
+    const asked = variants.map(({ model, attention }) => ({ model_name: model.name, attention: attention || model.attention }));
+    const names = asked.map((variant) => variantName(variant, asked));
     let told = "";
+    let drawn = "";
     for await (const line of lines(response)) {
       if (line.progress) {
-        const { phase, done = 0, total = 0 } = line.progress;
+        const { phase, done = 0, total = 0, so_far: soFar = [] } = line.progress;
         this.#progress(PHASES[phase] ?? "Measuring", done, total);
         if (phase !== told) say(PHASES[(told = phase)] ?? "");
+        const seen = JSON.stringify(soFar);
+        if (soFar.length > 0 && seen !== drawn) {
+          drawn = seen;
+          place.replaceChildren(h("h2", {}, "What each costs, so far"), soFarView(soFar, names));
+        }
       } else if (line.comparison) {
-        byId("compared").append(h("h2", {}, "What each costs"), comparisonView(line.comparison));
+        place.replaceChildren(h("h2", {}, "What each costs"), comparisonView(line.comparison));
         this.#fillHollow(line.comparison);
         say(summaries(line.comparison).join(" "));
         return;

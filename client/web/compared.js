@@ -52,16 +52,24 @@ export function agreementOf(variant) {
   return null;
 }
 
-function computePlot(comparison, names) {
+// `times`: {ms, detail} of each.
+function computePlot(title, times, names) {
   return rowPlot({
-    title: "Compute of a batch: median and quartiles",
+    title,
     format: (value) => milliseconds(value),
-    rows: comparison.variants.map((variant, i) => ({
-      name: names[i], colour: variantColour(i), value: variant.compute.ms.median, low: variant.compute.ms.lower,
-      high: variant.compute.ms.upper, text: milliseconds(variant.compute.ms.median),
-      detail: variant.attention_ms ? `attention ${milliseconds(variant.attention_ms.median)}` : "",
-    })),
+    rows: times.map(({ ms, detail }, i) => ({ name: names[i], colour: variantColour(i), value: ms.median, low: ms.lower,
+      high: ms.upper, text: milliseconds(ms.median), detail })),
   });
+}
+
+// While the server measures: ComparisonProgress.so_far, which has no intervals.
+export function soFarView(soFar, names) {
+  const rows = soFar.map((time, i) => ({ name: names[i], colour: variantColour(i), value: time.ratio, text: ratio(time.ratio) }));
+  return h("div", { class: "plots" },
+    h("div", { class: "card" }, computePlot("Compute of a batch so far: median and quartiles",
+      soFar.map(({ compute_ms: ms }) => ({ ms, detail: range(ms, milliseconds) })), names)),
+    h("div", { class: "card" }, rowPlot({ title: "Compute against the baseline so far: ratio", format: ratio, fromZero: false,
+      line: 1, rows })));
 }
 
 function ratioPlot(comparison, names) {
@@ -155,7 +163,10 @@ export function comparisonView(comparison) {
       + `${comparison.device}, on a lane of its own.`),
     notes,
     h("div", { class: "plots" },
-      h("div", { class: "card" }, computePlot(comparison, names)),
+      h("div", { class: "card" }, computePlot("Compute of a batch: median and quartiles", variants.map((variant) => ({
+        ms: variant.compute.ms,
+        detail: variant.attention_ms ? `attention ${milliseconds(variant.attention_ms.median)}` : "",
+      })), names)),
       h("div", { class: "card" }, ratioPlot(comparison, names)
         ?? h("p", { class: "quiet-text" }, "Too few rounds for intervals.")),
       h("div", { class: "card" }, barPlot("Most bytes of tensors at one time", comparison, names,

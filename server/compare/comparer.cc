@@ -21,7 +21,8 @@ namespace fovea {
 namespace {
 
 constexpr Nanos kMaxTime = limits::kMaxComparisonSeconds * kSecond;
-constexpr int kAttentionPasses = 10;  // of each variant
+constexpr int kAttentionPasses = 10;                 // of each variant
+constexpr Nanos kBetweenLooks = 250 * kMillisecond;  // at the times so far
 
 using Phase = ComparisonProgress::Phase;
 
@@ -92,8 +93,8 @@ class OneComparison {
   }
 
  private:
-  void Tell(Phase phase, size_t done, size_t total) {
-    progress_({phase, static_cast<int>(done), static_cast<int>(total)});
+  void Tell(Phase phase, size_t done, size_t total, std::vector<TimeSoFar> so_far = {}) {
+    progress_({phase, static_cast<int>(done), static_cast<int>(total), std::move(so_far)});
   }
   bool PastTheEnd() const { return environment_.clock.Now() >= end_; }
   int threads() const {
@@ -173,17 +174,27 @@ class OneComparison {
     const Nanos end = std::min(start + std::min(request_.max_time, kMaxTime), end_);
     const auto past = [&] { return environment_.clock.Now() >= end; };
     const size_t least = request_.rounds, most = std::max(request_.rounds, request_.max_rounds);
+    std::vector<TimeSoFar> so_far;
+    Nanos next_look = 0;
     for (size_t next = least;; next = std::min(2 * next, most)) {
       while (variants_.rounds() < next && (variants_.rounds() == 0 || !PastTheEnd()) &&
              (variants_.rounds() < least || !past())) {
-        Tell(Phase::kMeasuring, variants_.rounds(), next);
+        if (variants_.rounds() > 0 && environment_.clock.Now() >= next_look) {
+          so_far = TimesSoFar(ComputeTimes());
+          next_look = environment_.clock.Now() + kBetweenLooks;
+        }
+        Tell(Phase::kMeasuring, variants_.rounds(), next, so_far);
         FOVEA_RETURN_IF_ERROR(variants_.RunRound(/*control=*/true));
       }
-      std::vector<RoundTimes> times;
-      for (const MeasuredVariant& variant : variants_.all()) times.push_back(variant.compute_ms);
-      times_ = CompareTimes(times, variants_.control_ms());
+      times_ = CompareTimes(ComputeTimes(), variants_.control_ms());
       if (times_.settled() || next == most || past()) return absl::OkStatus();
     }
+  }
+
+  std::vector<RoundTimes> ComputeTimes() const {
+    std::vector<RoundTimes> times;
+    for (const MeasuredVariant& variant : variants_.all()) times.push_back(variant.compute_ms);
+    return times;
   }
 
   absl::Status Analyse() {

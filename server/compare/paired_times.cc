@@ -61,6 +61,16 @@ bool PairedTimes::settled() const {
                      [](const ComparedTime& time) { return IsVerdict(time.verdict); });
 }
 
+std::vector<TimeSoFar> TimesSoFar(std::span<const RoundTimes> variants) {
+  const RoundTimes& baseline = variants.front();
+  std::vector<TimeSoFar> told;
+  for (const RoundTimes& times : variants) {
+    const auto ratios = RoundByRound(times, baseline, std::divides<double>());
+    told.push_back({QuartilesOf(times), QuartilesOf(ratios).median});
+  }
+  return told;
+}
+
 PairedTimes CompareTimes(std::span<const RoundTimes> variants, const RoundTimes& control) {
   const RoundTimes& baseline = variants.front();
   PairedTimes paired{.variants = {{.ms = QuartilesOf(baseline)}},

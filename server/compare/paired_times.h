@@ -30,6 +30,9 @@ struct PairedTimes {
   bool settled() const;
 };
 
+// `variants` is not empty, and all have as many rounds, one or more.
+std::vector<TimeSoFar> TimesSoFar(std::span<const RoundTimes> variants);
+
 // `variants` is not empty, and all have as many rounds. `control`: the baseline's once more.
 PairedTimes CompareTimes(std::span<const RoundTimes> variants, const RoundTimes& control);
 

@@ -36,11 +36,18 @@ struct CompareRequest {
   int threads = 0;  // 0: all
 };
 
+struct TimeSoFar {
+  Quartiles compute_ms;
+  double ratio = 1;  // median of the rounds' own
+};
+
 struct ComparisonProgress {
   enum class Phase { kWaiting, kLoading, kMeasuring, kAnalysing };
   Phase phase = Phase::kWaiting;
   int done = 0;
   int total = 0;
+  // Of each variant of a comparison, the baseline first; none before the first round.
+  std::vector<TimeSoFar> so_far;
 };
 
 // What an interval says against the control's, which comes from the baseline asked once more in

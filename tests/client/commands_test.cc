@@ -270,7 +270,7 @@ TEST_F(Compare, CtrlCEndsIt) {
                           "--model", "dense", "--model", "knn"},
                          {.out = out, .err = err, .progress = true});
   });
-  EXPECT_TRUE(err.WaitFor("round 7 of 20"));
+  EXPECT_TRUE(err.WaitFor("round 7 of 20; times the baseline so far: 1.25"));
   ::raise(SIGINT);
   comparing.join();
   EXPECT_EQ(exit_code, 130);

@@ -50,6 +50,11 @@ Status FakeComparisons::Compare(ServerContext* context, const fovea::v1::Compare
   progress.mutable_progress()->set_phase(fovea::v1::ComparisonProgress::MEASURING);
   progress.mutable_progress()->set_done(7);
   progress.mutable_progress()->set_total(request->rounds());
+  for (int i = 0; i < request->variants_size(); ++i) {
+    fovea::v1::TimeSoFar& time = *progress.mutable_progress()->add_so_far();
+    time.mutable_compute_ms()->set_median(2 + i);
+    time.set_ratio(1 + 0.25 * i);
+  }
   writer->Write(progress);
   if (request->images_size() > 0 && absl::StartsWith(request->images(0), "slow")) {
     return WaitForTheCallerToGo(context);

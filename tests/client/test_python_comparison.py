@@ -30,7 +30,11 @@ PICTURE = np.zeros((4, 6, 3), np.uint8)
 
 def whole(_: object):
     yield progress("LOADING", 1, 2)
-    yield progress("MEASURING", 20, 20)
+    measuring = progress("MEASURING", 20, 20)
+    for ratio in (1, 1.25):
+        times = pb.Quartiles(lower=1, median=2 * ratio, upper=4)
+        measuring.progress.so_far.add(compute_ms=times, ratio=ratio)
+    yield measuring
     yield pb.CompareResponse(comparison=of_classifier())
 
 
@@ -65,7 +69,15 @@ def test_a_comparison_is_asked_for_and_read() -> None:
     assert (request.threads, request.id) == (2, "mine")
     assert told == [
         client.Progress("LOADING", 1, 2),
-        client.Progress("MEASURING", 20, 20),
+        client.Progress(
+            "MEASURING",
+            20,
+            20,
+            (
+                client.TimeSoFar(client.Quartiles(1, 2, 4), 1),
+                client.TimeSoFar(client.Quartiles(1, 2.5, 4), 1.25),
+            ),
+        ),
     ]
     dense, knn = found.variants
     assert (dense.agreement, dense.feature_cosine, dense.compute.ratio) == (None,) * 3

@@ -1,5 +1,9 @@
 #include "client/cpp/cli/measuring_progress.h"
 
+#include <cstddef>
+
+#include "absl/strings/str_format.h"
+
 namespace fovea::client {
 namespace {
 
@@ -30,6 +34,10 @@ std::function<void(const CompareProgress&)> MeasuringProgress::teller() {
     if (!console_.progress) return;
     console_.err << kBegin << Doing(progress.phase);
     if (progress.total > 0) console_.err << ' ' << progress.done << " of " << progress.total;
+    for (size_t i = 1; i < progress.so_far.size(); ++i) {
+      console_.err << (i == 1 ? "; times the baseline so far: " : ", ")
+                   << absl::StrFormat("%.2f", progress.so_far[i].ratio);
+    }
     console_.err << std::flush;
   };
 }

@@ -36,6 +36,7 @@ from fovea.comparison import (
     ObjectAgreement,
     Progress,
     Quartiles,
+    TimeSoFar,
     Variant,
 )
 from fovea.comparison_request import (
@@ -114,6 +115,7 @@ __all__ = [
     "Sweep",
     "SweptCurve",
     "SweptPoint",
+    "TimeSoFar",
     "TimedOut",
     "Unreachable",
     "Variant",

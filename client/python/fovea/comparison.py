@@ -34,19 +34,29 @@ class Variant:
 
 
 @dataclasses.dataclass(frozen=True)
+class Quartiles:
+    lower: float
+    median: float
+    upper: float
+
+
+@dataclasses.dataclass(frozen=True)
+class TimeSoFar:
+    """Of a variant, before its comparison ends: without an interval or a verdict, which are of all rounds."""
+
+    compute_ms: Quartiles
+    ratio: float  # to the baseline: median of the rounds' own
+
+
+@dataclasses.dataclass(frozen=True)
 class Progress:
     """How far a comparison is."""
 
     phase: str  # "WAITING", "LOADING", "MEASURING" or "ANALYSING"
     done: int  # of the phase's variants or rounds
     total: int  # may become more
-
-
-@dataclasses.dataclass(frozen=True)
-class Quartiles:
-    lower: float
-    median: float
-    upper: float
+    # Of each variant of a comparison that measures, the baseline first; none before the first round.
+    so_far: tuple[TimeSoFar, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)

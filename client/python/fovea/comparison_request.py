@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, TypedDict
 
-from fovea.comparison import Comparison, Progress, Variant, comparison_of
+from fovea.comparison import (
+    Comparison,
+    Progress,
+    TimeSoFar,
+    Variant,
+    comparison_of,
+    quartiles_of,
+)
 from fovea.errors import Error
 from fovea.pictures import Picture, files_of
 from fovea.v1 import comparison_pb2
@@ -67,7 +74,10 @@ def tell(told: Any, progress: Callable[[Progress], object] | None) -> None:
         # Of a server that is newer than this client the phase may be one without a name.
         phases = comparison_pb2.ComparisonProgress.Phase
         name = phases.Name(told.phase) if told.phase in phases.values() else ""
-        progress(Progress(name, told.done, told.total))
+        so_far = (
+            TimeSoFar(quartiles_of(time.compute_ms), time.ratio) for time in told.so_far
+        )
+        progress(Progress(name, told.done, told.total, tuple(so_far)))
 
 
 def microseconds(seconds: float | None) -> int:

@@ -174,6 +174,11 @@ void FillProgress(const ComparisonProgress& progress, v1::ComparisonProgress* me
   message->set_phase(ToMessage(progress.phase));
   message->set_done(progress.done);
   message->set_total(progress.total);
+  for (const TimeSoFar& time : progress.so_far) {
+    v1::TimeSoFar& told = *message->add_so_far();
+    Fill(time.compute_ms, told.mutable_compute_ms());
+    told.set_ratio(time.ratio);
+  }
 }
 
 void FillComparison(const Comparison& comparison, v1::Comparison* message) {

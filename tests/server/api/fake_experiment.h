@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "server/core/cancellation.h"
@@ -20,9 +21,12 @@ class FakeExperiment {
     asked_.Wait();
     return request_;
   }
-  void Tell(int done, int total) {
+  void Tell(int done, int total, std::vector<TimeSoFar> so_far = {}) {
     asked_.Wait();
-    progress_({.phase = ComparisonProgress::Phase::kMeasuring, .done = done, .total = total});
+    progress_({.phase = ComparisonProgress::Phase::kMeasuring,
+               .done = done,
+               .total = total,
+               .so_far = std::move(so_far)});
   }
   void Answer(absl::StatusOr<Outcome> outcome) {
     asked_.Wait();

@@ -116,6 +116,30 @@ TEST_F(ComparerTest, AnAttentionOverTheSameWeights) {
   EXPECT_LT(*few_keys.feature_cosine, *all_keys.feature_cosine);
 }
 
+TEST_F(ComparerTest, TellsTheTimesSoFarWhileItMeasures) {
+  Serve("classifier", kClassifier);
+  size_t with_times = 0;
+  on_progress_ = [&](const ComparisonProgress& progress) {
+    const bool measured =
+        progress.phase == ComparisonProgress::Phase::kMeasuring && progress.done > 0;
+    ASSERT_EQ(progress.so_far.size(), measured ? 2u : 0u);
+    if (!measured) return;
+    ++with_times;
+    for (const TimeSoFar& time : progress.so_far) {
+      EXPECT_GT(time.compute_ms.median, 0);
+      EXPECT_LE(time.compute_ms.lower, time.compute_ms.median);
+      EXPECT_LE(time.compute_ms.median, time.compute_ms.upper);
+      EXPECT_GT(time.ratio, 0);
+    }
+    EXPECT_EQ(progress.so_far[0].ratio, 1);
+    EXPECT_NE(progress.so_far[1].compute_ms, progress.so_far[0].compute_ms);
+  };
+  const auto comparison = Compare(Request(
+      {{.model_name = "classifier"}, {.model_name = "classifier", .attention = "knn:k=3"}}));
+  ASSERT_TRUE(comparison.ok()) << comparison.status();
+  EXPECT_EQ(with_times, 19u) << "one before each round but the first";
+}
+
 TEST_F(ComparerTest, FeaturesOfOtherWeightsAreNotCompared) {
   Serve("classifier", kClassifier);
   Serve("sibling", kClassifier);

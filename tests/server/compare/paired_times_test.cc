@@ -51,6 +51,20 @@ TEST(CompareTimes, MediansAndQuartilesAreOfTheTimes) {
   EXPECT_EQ(times.control.ms, (Quartiles{1, 1, 1}));
 }
 
+TEST(TimesSoFar, AreOfTheRoundsThatAreDone) {
+  const std::vector<RoundTimes> one = {{10}, {5}};
+  EXPECT_EQ(TimesSoFar(one)[1].compute_ms, (Quartiles{5, 5, 5}));
+  EXPECT_EQ(TimesSoFar(one)[1].ratio, 0.5);
+  // The rounds' own ratios are 1/2, 3 and 1; that of the medians is 3/4.
+  const std::vector<RoundTimes> three = {{2, 1, 4}, {1, 3, 4}};
+  const std::vector<TimeSoFar> times = TimesSoFar(three);
+  ASSERT_EQ(times.size(), 2u);
+  EXPECT_EQ(times[0].compute_ms, (Quartiles{1.5, 2, 3}));
+  EXPECT_EQ(times[0].ratio, 1);
+  EXPECT_EQ(times[1].compute_ms, (Quartiles{2, 3, 3.5}));
+  EXPECT_EQ(times[1].ratio, 1);
+}
+
 TEST(CompareTimes, OfQuietTimesIsSettled) {
   const PairedTimes times = Compare(
       {Same(kAFewRounds, 10), Same(kAFewRounds, 20), Same(kAFewRounds, 7), Same(kAFewRounds, 10)},

@@ -82,9 +82,14 @@ TEST_F(HttpComparisonTest, ProgressComesAsItGoes) {
   connection.Send(HttpMessage("POST /v1/compare?model=vit&attention=dense", "picture"));
   comparisons_.Tell(1, 20);
   EXPECT_THAT(connection.ReadUntil("}\n"),
-              HasSubstr("{\"progress\":{\"phase\":\"MEASURING\",\"done\":1,\"total\":20}}\n"));
-  comparisons_.Tell(2, 20);
-  EXPECT_THAT(connection.ReadUntil("}\n"), HasSubstr("\"done\":2,"));
+              HasSubstr("{\"progress\":{\"phase\":\"MEASURING\",\"done\":1,\"total\":20,"
+                        "\"so_far\":[]}}\n"));
+  comparisons_.Tell(2, 20, {{.compute_ms = {1, 2, 3}}, {.compute_ms = {4, 5, 6}, .ratio = 2.5}});
+  EXPECT_THAT(connection.ReadUntil("}\n"),
+              AllOf(HasSubstr("\"done\":2,"),
+                    HasSubstr("\"so_far\":[{\"compute_ms\":{\"lower\":1,\"median\":2,\"upper\":3},"
+                              "\"ratio\":1},{\"compute_ms\":{\"lower\":4,\"median\":5,"
+                              "\"upper\":6},\"ratio\":2.5}]")));
   comparisons_.Answer(FakeComparisons::Example());
   const std::string rest = connection.ReadAll();
   EXPECT_THAT(rest, HasSubstr("{\"comparison\":{\"id\":\"c1\""));

@@ -31,8 +31,9 @@ TEST_F(HttpServeTest, TheAnswerStaysOpenUntilTheCallerGoes) {
   HttpConnection connection(server_->port());
   connection.Send(HttpMessage("POST /v1/serve?model=vit&attention=knn:k%3D3", ""));
   variants_.Tell(0, 1);
-  EXPECT_THAT(connection.ReadUntil("}\n"),
-              HasSubstr("{\"progress\":{\"phase\":\"LOADING\",\"done\":0,\"total\":1}}\n"));
+  EXPECT_THAT(
+      connection.ReadUntil("}\n"),
+      HasSubstr("{\"progress\":{\"phase\":\"LOADING\",\"done\":0,\"total\":1,\"so_far\":[]}}\n"));
   EXPECT_EQ(Variants(), "vit/:knn:k=3;");
   variants_.TellServed();
   EXPECT_THAT(connection.ReadUntil("}\n"),

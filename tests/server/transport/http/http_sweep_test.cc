@@ -82,8 +82,10 @@ TEST_F(HttpSweepTest, ProgressComesAsItGoesAndWhatFailsLaterHasALine) {
   HttpConnection connection(server_->port());
   connection.Send(HttpMessage("POST /v1/sweep?model=vit&over=batch&values=1,2", "picture"));
   sweeps_.Tell(1, 20);
-  EXPECT_THAT(connection.ReadUntil("}\n"),
-              HasSubstr("{\"progress\":{\"phase\":\"MEASURING\",\"done\":1,\"total\":20}}\n"));
+  EXPECT_THAT(
+      connection.ReadUntil("}\n"),
+      HasSubstr(
+          "{\"progress\":{\"phase\":\"MEASURING\",\"done\":1,\"total\":20,\"so_far\":[]}}\n"));
   sweeps_.Answer(Unavailable("server.draining", "stopping"));
   EXPECT_THAT(connection.ReadAll(), HasSubstr("{\"error\":\"stopping\",\"code\":\"UNAVAILABLE\","
                                               "\"reason\":\"server.draining\"}\n"));
