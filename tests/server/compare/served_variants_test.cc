@@ -184,8 +184,8 @@ TEST_F(ServedVariantsTest, OneOfAnEarlierLoadIsNotTakenForTheModels) {
 }
 
 TEST_F(ServedVariantsTest, ReadinessIsToldAsOfModels) {
-  auto early = ServeVariant("knn:k=5");
   std::vector<std::string> heard;
+  auto early = ServeVariant("knn:k=5");  // its end is heard, too
   variants_->OnReadinessChange([&](std::string_view name, std::string_view version, bool ready) {
     heard.push_back(std::string(name) + "/" + std::string(version) + (ready ? "+" : "-"));
   });

@@ -67,7 +67,8 @@ TEST_F(ExperimentMeterTest, ItsSeriesGoWithItAndItsEndStays) {
   EXPECT_EQ(Scrape().Find("fovea_experiment_running").size(), 1u);
   const auto other = Make("other");
   meter.reset();
-  for (const Sample& sample : Scrape().samples()) {
+  const auto left = Scrape();
+  for (const Sample& sample : left.samples()) {
     const auto name = sample.labels.find("experiment");
     EXPECT_TRUE(name == sample.labels.end() || name->second == "other") << sample.name;
   }

@@ -149,7 +149,11 @@ TEST_F(SweepRpc, MillionsOfEntriesAreRefusedUnread) {
     EXPECT_NE(status.error_code(), grpc::OK);
     EXPECT_EQ(ReasonTold(context), reason) << call << ": " << status.error_message();
   }
+#ifdef __SANITIZE_ADDRESS__  // it keeps what was freed
+  static_cast<void>(before);
+#else
   EXPECT_LT(ResidentBytes(), before + (64 << 20));
+#endif
 }
 
 }  // namespace
