@@ -56,7 +56,7 @@ struct ModelInfo {
 
   // Of a ready model. The texts are empty where the server is not Fovea.
   std::string task;       // "classification"
-  std::string attention;  // canonical text, "self/knn:k=100"
+  std::string attention;  // canonical text, "knn:k=100"
   std::string backbone;
   std::string precision;           // "FP32" or "BF16"
   bool untrained = false;          // its weights are random numbers

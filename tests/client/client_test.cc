@@ -21,13 +21,13 @@ std::unique_ptr<Client> ClientOf(const FakeServer& server) {
 }
 
 TEST(Client, ReturnsClassesMostProbableFirstWithTheReceipt) {
-  FakeServer server{{.name = "shapes", .attention = "self/knn:k=16", .batch_size = 2}};
+  FakeServer server{{.name = "shapes", .attention = "knn:k=16", .batch_size = 2}};
   const auto answer = ClientOf(server)->Classify(
       {.model = {"shapes"}, .images = {"an image", "another"}, .top_k = 2, .id = "7"});
   ASSERT_TRUE(answer.ok()) << answer.status();
   EXPECT_EQ(answer->model.version, "1");
   EXPECT_EQ(answer->id, "7");
-  EXPECT_EQ(answer->attention, "self/knn:k=16");
+  EXPECT_EQ(answer->attention, "knn:k=16");
   ASSERT_EQ(answer->images.size(), 2u);
   ASSERT_EQ(answer->images[1].size(), 2u);
   EXPECT_EQ(answer->images[1][0].label, "circle");
@@ -154,7 +154,7 @@ TEST(Client, ListsLoadedAndUnloadedModels) {
   EXPECT_FALSE(shapes.untrained);
   EXPECT_EQ(shapes.version, "1");
   EXPECT_EQ(shapes.task, "classification");
-  EXPECT_EQ(shapes.attention, "self/dense");
+  EXPECT_EQ(shapes.attention, "dense");
   EXPECT_EQ(shapes.backbone, "vit_demo_patch8_64");
   EXPECT_EQ(shapes.precision, "FP32");
   ASSERT_EQ(shapes.inputs.size(), 1u);

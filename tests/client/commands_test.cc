@@ -26,18 +26,18 @@ TEST(Models, AreATableWithTheReasonsBelow) {
                      .version = "",
                      .state = "UNAVAILABLE",
                      .reason = "the weights lack 'head.bias'"},
-                    {.name = "noise", .attention = "self/knn:k=16", .untrained = true},
+                    {.name = "noise", .attention = "knn:k=16", .untrained = true},
                     {.name = "shapes"}};
   const Outcome outcome = Fovea({"--server", server.address(), "models"});
   EXPECT_EQ(outcome.exit_code, 0);
   EXPECT_EQ(outcome.out,
-            "NAME    VERSION  STATE             TASK            ATTENTION      BACKBONE            "
+            "NAME    VERSION  STATE             TASK            ATTENTION  BACKBONE            "
             "PRECISION  INPUT\n"
-            "broken        -  unavailable       -               -              -                   "
+            "broken        -  unavailable       -               -          -                   "
             "-          -\n"
-            "noise         1  ready, untrained  classification  self/knn:k=16  vit_demo_patch8_64  "
+            "noise         1  ready, untrained  classification  knn:k=16   vit_demo_patch8_64  "
             "FP32       3x64x64 FP32\n"
-            "shapes        1  ready             classification  self/dense     vit_demo_patch8_64  "
+            "shapes        1  ready             classification  dense      vit_demo_patch8_64  "
             "FP32       3x64x64 FP32\n"
             "\n"
             "broken: the weights lack 'head.bias'\n");
@@ -54,7 +54,7 @@ TEST(Models, AreJson) {
   const Json json = Json::parse(Fovea({"--server", server.address(), "models", "--json"}).out);
   const Json& model = json["models"][0];
   EXPECT_EQ(model["name"], "shapes");
-  EXPECT_EQ(model["attention"], "self/dense");
+  EXPECT_EQ(model["attention"], "dense");
   EXPECT_EQ(model["inputs"][0]["shape"], Json({-1, 3, 64, 64}));
   EXPECT_EQ(model["untrained"], false);
 }
@@ -140,7 +140,7 @@ class Compare : public FoveaTest {
 
   FakeServer server_{{.name = "dense", .compute_ns = 4'000'000, .peak_bytes = 6 << 20},
                      {.name = "knn",
-                      .attention = "self/knn:k=16",
+                      .attention = "knn:k=16",
                       .classes = {{1, "square", 0.5f}, {0, "circle", 0.45f}, {2, "star", 0.05f}},
                       .compute_ns = 3'000'000,
                       .peak_bytes = 2 << 20},
@@ -196,17 +196,17 @@ TEST_F(Compare, OfOneAttentionTheModelAsItIsComesFirst) {
 
 TEST_F(Compare, PrintsTheControlBesideTheVariantsAndAVerdict) {
   const std::string out = Run({Image("a.jpg"), "--model", "dense", "--model", "knn"}).out;
-  EXPECT_THAT(out, ContainsRegex("\ndense/1, self/dense  +4\\.00  +3\\.90-4\\.20 .* baseline\n"
-                                 "dense/1, self/dense again +4\\.00 .* control\n"
-                                 "knn/1, self/knn:k=16 .*0\\.750  +0\\.740-0\\.760 .* faster\n"));
-  EXPECT_THAT(out, ContainsRegex("\ndense/1, self/dense  +circle 75\\.0 %"));
-  EXPECT_THAT(out, ContainsRegex("\nknn/1, self/knn:k=16  +square 50\\.0 %  +0 of 1 "));
+  EXPECT_THAT(out, ContainsRegex("\ndense/1, dense  +4\\.00  +3\\.90-4\\.20 .* baseline\n"
+                                 "dense/1, dense again +4\\.00 .* control\n"
+                                 "knn/1, knn:k=16 .*0\\.750  +0\\.740-0\\.760 .* faster\n"));
+  EXPECT_THAT(out, ContainsRegex("\ndense/1, dense  +circle 75\\.0 %"));
+  EXPECT_THAT(out, ContainsRegex("\nknn/1, knn:k=16  +square 50\\.0 %  +0 of 1 "));
   EXPECT_THAT(out, Not(HasSubstr("No verdict")));
 }
 
 TEST_F(Compare, SaysWhoseWeightsAVariantHasAndWhyThereIsNoVerdict) {
   const std::string out = Run({Image("a.jpg"), "--model", "noisy", "--attention", "knn:k=5"}).out;
-  EXPECT_THAT(out, HasSubstr("knn:k=5: same weights as self/dense, not fine-tuned.\n"));
+  EXPECT_THAT(out, HasSubstr("knn:k=5: same weights as dense, not fine-tuned.\n"));
   EXPECT_THAT(out, HasSubstr("No verdict on knn:k=5: its interval or the control's is wider than "
                              "10 %.\n"));
 }
@@ -220,7 +220,7 @@ TEST_F(Compare, SaysTheSameInJson) {
   EXPECT_EQ(json["images"][0]["height"], 48);
   const Json& knn = json["variants"][1];
   EXPECT_EQ(knn["model"], "knn/1");
-  EXPECT_EQ(knn["attention"], "self/knn:k=16");
+  EXPECT_EQ(knn["attention"], "knn:k=16");
   EXPECT_EQ(knn["weights_of_attention"], nullptr);
   EXPECT_EQ(knn["compute"]["ms"]["median"], 3.0);
   EXPECT_EQ(knn["compute"]["ratio"]["estimate"], 0.75);
@@ -237,7 +237,7 @@ TEST_F(Compare, WritesARowForEachVariant) {
   const std::string csv =
       Run({Image("a.jpg"), "--model", "dense", "--attention", "knn:k=0.5", "--csv"}).out;
   EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 3);
-  EXPECT_THAT(csv, HasSubstr("\r\ndense,1,vit_demo_patch8_64,knn:k=0.5,self/dense,false,4,"));
+  EXPECT_THAT(csv, HasSubstr("\r\ndense,1,vit_demo_patch8_64,knn:k=0.5,dense,false,4,"));
 }
 
 TEST_F(Compare, WritesAPageThatNeedsNoOtherFile) {
@@ -249,7 +249,7 @@ TEST_F(Compare, WritesAPageThatNeedsNoOtherFile) {
   std::ostringstream read;
   read << file.rdbuf();
   const std::string page = read.str();
-  EXPECT_THAT(page, HasSubstr("knn:k=5: same weights as self/dense, not fine-tuned."));
+  EXPECT_THAT(page, HasSubstr("knn:k=5: same weights as dense, not fine-tuned."));
   EXPECT_THAT(page, HasSubstr("circle 75.0 %"));
   EXPECT_THAT(page, HasSubstr("<svg "));
   for (const char* elsewhere : {"http", "src=", "href=", "url(", "@import"}) {

@@ -136,9 +136,9 @@ TEST_F(CompareDataset, StandsBesideTheTimes) {
   EXPECT_THAT(outcome.out, HasSubstr("COMPUTE "));
   EXPECT_THAT(outcome.out,
               ContainsRegex("\nDATA SET +FIGURE +VALUE +95 % INTERVAL +DIFFERENCE +95 % INTERVAL\n"
-                            "self/dense +box AP +0.5000 +0.4500 to 0.5600\n"));
+                            "dense +box AP +0.5000 +0.4500 to 0.5600\n"));
   EXPECT_THAT(outcome.out, HasSubstr("-0.1000  -0.1250 to +0.0625\n"));
-  EXPECT_THAT(outcome.out, HasSubstr("knn:k=5: same weights as self/dense, not fine-tuned.\n"));
+  EXPECT_THAT(outcome.out, HasSubstr("knn:k=5: same weights as dense, not fine-tuned.\n"));
   EXPECT_THAT(outcome.out, HasSubstr("DATA SET is things/: detection, 40 pictures"));
 }
 

@@ -21,7 +21,7 @@ Comparison Example() {
   Comparison comparison{.rounds = 200, .threads = 2, .device = "CPU"};
   comparison.control = {
       .ms = {10, 10, 10}, .ratio = Estimate{1, 0.99, 1.01, 50}, .verdict = Verdict::kNoDifference};
-  ComparedVariant dense{.model = {"shapes", "1"}, .attention = "self/dense"};
+  ComparedVariant dense{.model = {"shapes", "1"}, .attention = "dense"};
   dense.compute.ms = {9.5, 10, 10.25};
   dense.attention_ms = {3, 3, 3};
   dense.images_per_second = 100;
@@ -30,8 +30,8 @@ Comparison Example() {
   dense.multiply_adds = 1'250'000'000;
   dense.answers = {{.label = "circle", .confidence = 0.75}};
   ComparedVariant knn = dense;
-  knn.attention = "self/knn:k=9";
-  knn.weights_of_attention = "self/dense";
+  knn.attention = "knn:k=9";
+  knn.weights_of_attention = "dense";
   knn.compute = {.ms = {15, 15, 15},
                  .ratio = Estimate{1.5, 1.48, 1.53, 50},
                  .difference_ms = Estimate{5, 4.9, 5.1, 50},
@@ -56,40 +56,39 @@ std::string Printed(const Comparison& comparison,
 TEST(ComparisonText, HasTimesCostsAndAnswers) {
   EXPECT_THAT(
       Printed(Example()),
-      HasSubstr(
-          "a.jpg, shapes/1 on 2 threads of CPU, batches of 1, 200 rounds there and back\n\n"
-          "COMPUTE           MEDIAN ms    QUARTILES  RATIO  95 % INTERVAL  IMAGES/s  VERDICT\n"
-          "self/dense            10.00   9.50-10.25      -              -     100.0  baseline\n"
-          "self/dense again      10.00  10.00-10.00  1.000    0.990-1.010            control\n"
-          "self/knn:k=9          15.00  15.00-15.00  1.500    1.480-1.530     100.0  slower\n\n"));
+      HasSubstr("a.jpg, shapes/1 on 2 threads of CPU, batches of 1, 200 rounds there and back\n\n"
+                "COMPUTE      MEDIAN ms    QUARTILES  RATIO  95 % INTERVAL  IMAGES/s  VERDICT\n"
+                "dense            10.00   9.50-10.25      -              -     100.0  baseline\n"
+                "dense again      10.00  10.00-10.00  1.000    0.990-1.010            control\n"
+                "knn:k=9          15.00  15.00-15.00  1.500    1.480-1.530     100.0  slower\n\n"));
   EXPECT_THAT(Printed(Example()),
-              HasSubstr("ANSWERS       FIRST          SAME TOP-1  TOP-5 OVERLAP  KL, NATS  LARGEST "
+              HasSubstr("ANSWERS  FIRST          SAME TOP-1  TOP-5 OVERLAP  KL, NATS  LARGEST "
                         "DIFFERENCE  FEATURES\n"
-                        "self/dense    circle 75.0 %\n"
-                        "self/knn:k=9  circle 75.0 %      1 of 1         80.0 %    0.0312          "
+                        "dense    circle 75.0 %\n"
+                        "knn:k=9  circle 75.0 %      1 of 1         80.0 %    0.0312          "
                         "    25.0 %    0.9000\n"));
 }
 
 TEST(ComparisonText, SaysWhatIsToBeKnownOfVariants) {
   Comparison comparison = Example();
   EXPECT_THAT(ComparisonNotes(comparison),
-              ElementsAre("self/knn:k=9: same weights as self/dense, not fine-tuned."));
+              ElementsAre("knn:k=9: same weights as dense, not fine-tuned."));
   comparison.variants[1].weights_of_attention.clear();
   EXPECT_THAT(ComparisonNotes(comparison), IsEmpty());
   comparison.variants[0].untrained = true;
   comparison.variants[1].compute.verdict = comparison.control.verdict = Verdict::kControlOff;
   EXPECT_THAT(ComparisonNotes(comparison),
-              ElementsAre("The weights of self/dense are random numbers: its answers mean nothing.",
-                          "No verdict on self/knn:k=9: the control is off, so something else than "
+              ElementsAre("The weights of dense are random numbers: its answers mean nothing.",
+                          "No verdict on knn:k=9: the control is off, so something else than "
                           "the variants moved the times."));
   EXPECT_THAT(Printed(comparison), HasSubstr("control: off\n"));
 }
 
 TEST(ComparisonText, NamesModelsWhereTheyDiffer) {
   Comparison comparison = Example();
-  EXPECT_EQ(VariantText(comparison.variants[1], comparison), "self/knn:k=9");
+  EXPECT_EQ(VariantText(comparison.variants[1], comparison), "knn:k=9");
   comparison.variants[0].model.name = "other";
-  EXPECT_EQ(VariantText(comparison.variants[1], comparison), "shapes/1, self/knn:k=9");
+  EXPECT_EQ(VariantText(comparison.variants[1], comparison), "shapes/1, knn:k=9");
 }
 
 TEST(ComparisonText, HasTheColumnsOfItsTask) {
@@ -98,7 +97,7 @@ TEST(ComparisonText, HasTheColumnsOfItsTask) {
       ObjectAgreement{.baseline_objects = 4, .objects = 5, .matched = 3, .mean_box_iou = 0.9};
   EXPECT_THAT(Printed(comparison), HasSubstr("5 of 4"));
   comparison.variants[0].answers = {BriefAnswer{}};
-  EXPECT_THAT(Printed(comparison), HasSubstr("self/dense    nothing"));
+  EXPECT_THAT(Printed(comparison), HasSubstr("dense    nothing"));
   comparison.variants[1].agreement = MapAgreement{.same_pixels = 0.995, .mean_iou = 0.75};
   EXPECT_THAT(Printed(comparison), HasSubstr("SAME PIXELS  MEAN IOU"));
   EXPECT_THAT(Printed(comparison), HasSubstr("99.5 %     0.750"));

@@ -145,12 +145,12 @@ TEST_F(ExperimentCommand, ShowSaysHowEachArmDoesAgainstTheBaseline) {
   const std::string second = Run({"show", "night"}).out;
   EXPECT_THAT(
       second,
-      HasSubstr("ARM                     TRAFFIC  REQUESTS  FAILED  COPIES  SKIPPED  MEAN ms\n"
-                "self/dense               90.0 %       200       2                      4.00\n"
-                "self/knn:k=9  10.0 % and shadow       200       2      20        3     4.72\n\n"
-                "AGAINST self/dense  LATENCY                       OTHER ANSWERS  MORE FAILURES\n"
-                "self/knn:k=9        slower: 1.180 [1.120, 1.250]  -              -\n"));
-  EXPECT_THAT(second, HasSubstr("self/knn:k=9: same weights as self/dense, not fine-tuned.\n"));
+      HasSubstr("ARM                TRAFFIC  REQUESTS  FAILED  COPIES  SKIPPED  MEAN ms\n"
+                "dense               90.0 %       200       2                      4.00\n"
+                "knn:k=9  10.0 % and shadow       200       2      20        3     4.72\n\n"
+                "AGAINST dense  LATENCY                       OTHER ANSWERS  MORE FAILURES\n"
+                "knn:k=9        slower: 1.180 [1.120, 1.250]  -              -\n"));
+  EXPECT_THAT(second, HasSubstr("knn:k=9: same weights as dense, not fine-tuned.\n"));
 }
 
 TEST_F(ExperimentCommand, ShowSaysTheSameInJson) {
@@ -164,7 +164,7 @@ TEST_F(ExperimentCommand, ShowSaysTheSameInJson) {
   EXPECT_EQ(json["arms"][0]["requests"], 200);
   EXPECT_FALSE(json["arms"][0].contains("latency_ratio"));
   EXPECT_FALSE(json["arms"][0].contains("weights_of_attention"));
-  EXPECT_EQ(json["arms"][1]["weights_of_attention"], "self/dense");
+  EXPECT_EQ(json["arms"][1]["weights_of_attention"], "dense");
   EXPECT_EQ(json["arms"][1]["shadow_skipped"], 3);
   EXPECT_EQ(json["arms"][1]["latency_ratio"]["lower"], 1.12);
   EXPECT_EQ(json["arms"][1]["latency_ratio"]["verdict"], "HIGHER");

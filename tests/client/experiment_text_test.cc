@@ -27,9 +27,9 @@ Experiment Example() {
       .state = ExperimentState::kRunning,
       .running = absl::Seconds(75.9)};
   experiment.arms = {
-      {.model = {"shapes", "1"}, .attention = "self/dense", .requests = 12, .mean_latency_ms = 4},
+      {.model = {"shapes", "1"}, .attention = "dense", .requests = 12, .mean_latency_ms = 4},
       {.model = {"shapes_knn", "1"},
-       .attention = "self/knn:k=0.5",
+       .attention = "knn:k=0.5",
        .latency_ratio = SequentialTest{0.8, 0.7, 0.9, 20, Verdict::kLower},
        .disagreement = SequentialTest{0.125, 0.0625, 0.25, 40, Verdict::kHigher},
        .error_excess = SequentialTest{-0.01, -0.02, 0.01, 40, Verdict::kAsGoodAsSame}}};
@@ -45,12 +45,11 @@ std::string Printed(const Experiment& experiment) {
 TEST(ExperimentText, NamesModelsWhereTheyDifferAndWhatAShadowIs) {
   EXPECT_THAT(
       Printed(Example()),
-      HasSubstr(
-          "night: running for 1m15s on the traffic of shapes\n\n"
-          "ARM                           TRAFFIC  REQUESTS  FAILED  COPIES  SKIPPED  MEAN ms\n"
-          "shapes/1, self/dense          100.0 %        12       0                      4.00\n"
-          "shapes_knn/1, self/knn:k=0.5   shadow         0       0       0        0        "
-          "-\n\n"));
+      HasSubstr("night: running for 1m15s on the traffic of shapes\n\n"
+                "ARM                      TRAFFIC  REQUESTS  FAILED  COPIES  SKIPPED  MEAN ms\n"
+                "shapes/1, dense          100.0 %        12       0                      4.00\n"
+                "shapes_knn/1, knn:k=0.5   shadow         0       0       0        0        "
+                "-\n\n"));
   EXPECT_THAT(Printed(Example()), HasSubstr("compute stage"));
 }
 

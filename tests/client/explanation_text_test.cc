@@ -17,7 +17,7 @@ using ::testing::Not;
 Explanation Example() {
   Explanation explanation{.model = {"vit", "2"},
                           .backbone = "deit_tiny",
-                          .attention = "self/knn:k=9",
+                          .attention = "knn:k=9",
                           .height = 48,
                           .width = 64};
   explanation.target = ClassScore{.index = 4, .label = "cat", .confidence = 0.625f};
@@ -58,7 +58,7 @@ TEST(ExplanationTextTest, NoNameOfTheServersLeadsOutOfTheFolder) {
 
 TEST(ExplanationTextTest, TheTableHasTheFourMeasuresOfEachLayer) {
   const std::string text = Printed(Example(), {"seen/rollout.png"});
-  EXPECT_THAT(text, HasSubstr("vit/2: deit_tiny with self/knn:k=9\nclass: cat, 62.5 %\n"));
+  EXPECT_THAT(text, HasSubstr("vit/2: deit_tiny with knn:k=9\nclass: cat, 62.5 %\n"));
   EXPECT_THAT(text, HasSubstr("blocks.0   0.500          0.0125            1.500      2.250"
                               "          3.50\n"));
   EXPECT_THAT(text, HasSubstr("blocks.1   0.750               -"));
@@ -68,11 +68,11 @@ TEST(ExplanationTextTest, TheTableHasTheFourMeasuresOfEachLayer) {
 TEST(ExplanationTextTest, ItSaysWhatTheWeightsWereTrainedFor) {
   Explanation explanation = Example();
   EXPECT_THAT(Printed(explanation), Not(HasSubstr("not fine-tuned")));
-  explanation.weights_of_attention = "self/dense";
+  explanation.weights_of_attention = "dense";
   explanation.untrained = true;
   explanation.measures = {};
   const std::string text = Printed(explanation);
-  EXPECT_THAT(text, HasSubstr("not fine-tuned: they are served with self/dense\n"));
+  EXPECT_THAT(text, HasSubstr("not fine-tuned: they are served with dense\n"));
   EXPECT_THAT(text, HasSubstr("its weights are random"));
   EXPECT_THAT(text, Not(HasSubstr("LAYER")));
 }

@@ -115,12 +115,12 @@ def of_classifier() -> Any:
     return pb.Comparison(
         id="mine",
         variants=[
-            variant("self/dense", 2),
+            variant("dense", 2),
             variant(
-                "self/knn:k=0.5",
+                "knn:k=0.5",
                 2.5,
                 compute=compared,
-                weights_of_attention="self/dense",
+                weights_of_attention="dense",
                 classes=agreement,
                 feature_cosine=0.96875,
             ),
@@ -144,7 +144,7 @@ def of_k() -> Any:
 
     def point(milliseconds: float) -> Any:
         return pb.SweptPoint(
-            attention="self/knn:k=9",
+            attention="knn:k=9",
             compute_ms=quartiles(milliseconds),
             compute_estimate_ms=estimate(milliseconds),
             attention_ms=quartiles(milliseconds / 4),
@@ -160,7 +160,7 @@ def of_k() -> Any:
             model_version="1",
             backbone="vit_demo_patch8_64",
             attention=attention,
-            weights_of_attention="self/dense",
+            weights_of_attention="dense",
             points=points,
             **fields,
         )

@@ -40,8 +40,8 @@ class FakeExperiments::Service final : public fovea::v1::ExperimentService::Serv
       // Another attention is served as a model of its own.
       report.set_model_name(attention.empty() ? arm.variant().model_name() : "variant.of.it");
       report.set_model_version("1");
-      report.set_attention(absl::StrCat("self/", attention.empty() ? "dense" : attention));
-      if (!attention.empty()) report.set_weights_of_attention("self/dense");
+      report.set_attention(attention.empty() ? "dense" : attention);
+      if (!attention.empty()) report.set_weights_of_attention("dense");
     }
     return Answer(experiment, response);
   }

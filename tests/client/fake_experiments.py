@@ -123,7 +123,7 @@ def of_classifier() -> Any:
             pb.ArmReport(
                 model_name="shapes",
                 model_version="1",
-                attention="self/dense",
+                attention="dense",
                 requests=(9 << 40),  # more than 32 bits hold
                 failures=2,
                 mean_latency_ms=4,
@@ -132,8 +132,8 @@ def of_classifier() -> Any:
                 # Another attention is served as a model of its own.
                 model_name="variant.shapes.1.knn-k-0.5",
                 model_version="1",
-                attention="self/knn:k=0.5",
-                weights_of_attention="self/dense",
+                attention="knn:k=0.5",
+                weights_of_attention="dense",
                 requests=100,
                 shadow_requests=40,
                 shadow_skipped=7,

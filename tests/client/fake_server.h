@@ -25,7 +25,7 @@ struct FakeModel {
   std::string state = "READY";
   std::string reason;
   std::string task = "classification";
-  std::string attention = "self/dense";
+  std::string attention = "dense";
   bool untrained = false;
   std::string mask_runs;  // a detector's mask of each object; empty: it has none
   // Of a segmenter's pictures. Their first column is of the first class, the rest of the second;

@@ -92,7 +92,7 @@ class FakeVision:
             model_version=request.model_version or "1",
             results=results,
             receipt=receipt,
-            attention="self/dense",
+            attention="dense",
         )
 
 

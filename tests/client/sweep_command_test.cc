@@ -94,7 +94,7 @@ TEST_F(SweepCommand, PrintsPointsExponentsAndWhatIsMissing) {
   EXPECT_THAT(out, ContainsRegex("EXPONENT OF PIXELS +COMPUTE"));
   EXPECT_THAT(out, ContainsRegex("\ndense +1\\.00 \\(0\\.98 to 1\\.03\\) +6\\.2 % .* 1\\.00 +3\n"));
   EXPECT_THAT(out, HasSubstr("Not measured: dense at resolution 13: it cannot be built.\n"));
-  EXPECT_THAT(out, HasSubstr("knn:k=9: same weights as self/dense, not fine-tuned.\n"));
+  EXPECT_THAT(out, HasSubstr("knn:k=9: same weights as dense, not fine-tuned.\n"));
 }
 
 TEST(ExponentText, HasAnIntervalWhereThereIsOne) {
@@ -137,9 +137,9 @@ TEST_F(SweepCommand, WritesARowForEachPoint) {
   const std::string csv =
       Run({"--model", "dense", "--over", "batch", "--values", "1,13,4", "--csv"}).out;
   EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 4);
-  EXPECT_THAT(csv, HasSubstr("\r\ndense,1,vit_demo_patch8_64,self/dense,self/dense,,false,batch,4,"
+  EXPECT_THAT(csv, HasSubstr("\r\ndense,1,vit_demo_patch8_64,dense,dense,,false,batch,4,"
                              "4,4,2,20,,16,12,24,"));
-  EXPECT_THAT(csv, HasSubstr("\r\ndense,1,vit_demo_patch8_64,self/dense,,,false,batch,13,2,13,2,20,"
+  EXPECT_THAT(csv, HasSubstr("\r\ndense,1,vit_demo_patch8_64,dense,,,false,batch,13,2,13,2,20,"
                              "it cannot be built,,,"));
 }
 
@@ -202,7 +202,7 @@ TEST_F(SweepCommand, CtrlCEndsIt) {
 TEST_F(SweepCommand, FailsWhereNothingCouldBeMeasured) {
   const Outcome outcome = Run({"--model", "dense", "--over", "batch", "--values", "13"});
   EXPECT_EQ(outcome.exit_code, 1);
-  EXPECT_THAT(outcome.out, HasSubstr("Not measured: self/dense at batch 13"));
+  EXPECT_THAT(outcome.out, HasSubstr("Not measured: dense at batch 13"));
   const Outcome unknown = Run({"--model", "nobody", "--over", "batch", "--values", "1"});
   EXPECT_EQ(unknown.exit_code, 1);
   EXPECT_THAT(unknown.err, HasSubstr("model 'nobody' is not loaded"));

@@ -83,9 +83,9 @@ def test_models_are_compared_with_the_first(pictures: pathlib.Path):
     assert rows[0] == [f"{pictures}: classification, 20 pictures"]
     header, good, poor = rows[2:5]
     assert header[:5] == ["model", "attention", "top-1", "class mean", "failed"]
-    assert good[:5] == ["good", "self/dense", "1.0000", "1.0000", "0"]
+    assert good[:5] == ["good", "dense", "1.0000", "1.0000", "0"]
     assert poor[:5] == [
-        *("poor/3", "self/dense", "0.5000 (-0.5000)", "0.5000 (-0.5000)", "0")
+        *("poor/3", "dense", "0.5000 (-0.5000)", "0.5000 (-0.5000)", "0")
     ]
     # The stages of a receipt are 1 to 7 ms, the compute stage 5.
     assert header[5:] == ["latency ms", "p95 ms", "compute ms", "batch peak MiB"]

@@ -108,7 +108,7 @@ def test_pictures_are_bytes_paths_or_pixels(tmp_path: pathlib.Path):
         assert image.classes.tolist() == [3, 1] and image.classes.dtype == np.int64
         assert image.labels == ["yak", "owl"]
         assert image.confidences.tolist() == [0.5, 0.25]
-    assert (answer.model, answer.version, answer.attention) == ("m", "7", "self/dense")
+    assert (answer.model, answer.version, answer.attention) == ("m", "7", "dense")
     receipt = answer.receipt
     assert list(receipt.seconds) == list(client.STAGES)
     assert receipt.seconds["compute"] == 0.005

@@ -83,7 +83,7 @@ def test_a_comparison_is_asked_for_and_read() -> None:
     assert (dense.agreement, dense.feature_cosine, dense.compute.ratio) == (None,) * 3
     assert knn.compute.ratio.value == 1.25 and knn.compute.verdict == "SLOWER"
     assert knn.agreement == client.ClassAgreement(2, 1, 0.9, 0.125, 0.0625)
-    assert knn.weights_of_attention == "self/dense" and knn.weight_bytes == 5 << 40
+    assert knn.weights_of_attention == "dense" and knn.weight_bytes == 5 << 40
     assert found.control.verdict == "NO_DIFFERENCE"
     assert (found.rounds, found.threads, found.device) == (20, 2, "CPU")
     assert found.images[0] == client.ComparedImage(64, 80)
@@ -236,7 +236,7 @@ def test_what_the_command_prints_as_json_is_refused() -> None:
 
 def test_a_frame_has_a_row_for_each_variant(comparison: client.Comparison) -> None:
     frame = comparison.to_frame()
-    assert frame["attention"].tolist() == ["self/dense", "self/knn:k=0.5"]
+    assert frame["attention"].tolist() == ["dense", "knn:k=0.5"]
     assert frame["compute_ms_median"].tolist() == [2, 2.5]
     assert frame["compute_ratio_value"].isna().tolist() == [True, False]
     assert frame["compute_ratio_upper"][1] == pytest.approx(1.375)
@@ -269,7 +269,7 @@ def test_a_notebook_shows_a_table_that_suits_light_and_dark_pages(
         "1.250× (1.125 to 1.375)",
         "slower",
         "same class 1 of 2, KL 0.125, cosine 0.9688",
-        "self/knn:k=0.5: same weights as self/dense, not fine-tuned.",
+        "knn:k=0.5: same weights as dense, not fine-tuned.",
     ):
         assert part in text, text
     # The slowest fills its cell; a quarter of it is the attention's.
@@ -298,7 +298,7 @@ def test_printed_it_is_a_plain_table(comparison: client.Comparison) -> None:
     title, head, dense, knn, control, *notes = str(comparison).splitlines()
     assert title.startswith("shapes on CPU")
     assert head.split()[:2] == ["variant", "compute"]
-    assert dense.split()[0] == "self/dense" and "baseline" in dense
+    assert dense.split()[0] == "dense" and "baseline" in dense
     assert "slower" in knn and "control" in control
     assert head.index("compute ms") == knn.index("2.500")
     assert any("not fine-tuned" in note for note in notes)
@@ -332,13 +332,13 @@ def test_printed_it_is_a_plain_table(comparison: client.Comparison) -> None:
             ["87.5 % of pixels", "mIoU 0.500"],
         ),
         ({"untrained": True}, ["shapes is untrained"]),
-        ({"model_name": "other"}, ["shapes/1, self/dense", "other/1, self/dense"]),
-        ({"model_version": "2"}, ["shapes/1, self/dense", "shapes/2, self/dense"]),
+        ({"model_name": "other"}, ["shapes/1, dense", "other/1, dense"]),
+        ({"model_version": "2"}, ["shapes/1, dense", "shapes/2, dense"]),
     ],
 )
 def test_other_tasks_and_warnings_are_told(fields: dict, parts: list[str]) -> None:
     message = of_classifier()
-    message.variants.append(variant("self/dense", 3, **fields))
+    message.variants.append(variant("dense", 3, **fields))
     found = comparison_of(message)
     for part in parts:
         assert part in str(found)

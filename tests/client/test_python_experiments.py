@@ -95,7 +95,7 @@ def test_what_it_tells_is_read(experiment: client.Experiment) -> None:
     assert (dense.requests, dense.failures) == (9 << 40, 2)
     assert (dense.latency_ratio, dense.disagreement, dense.error_excess) == (None,) * 3
     assert (knn.shadow_requests, knn.shadow_skipped) == (40, 7)
-    assert knn.weights_of_attention == "self/dense"
+    assert knn.weights_of_attention == "dense"
     assert knn.latency_ratio == client.SequentialTest(1.1875, 1.125, 1.25, 40, "HIGHER")
     assert knn.disagreement is not None and knn.disagreement.verdict == "UNDECIDED"
     assert knn.error_excess is not None
@@ -239,7 +239,7 @@ def test_what_the_command_prints_as_json_is_read() -> None:
 
 def test_a_frame_has_a_row_for_each_arm(experiment: client.Experiment) -> None:
     frame = experiment.to_frame()
-    assert frame["attention"].tolist() == ["self/dense", "self/knn:k=0.5"]
+    assert frame["attention"].tolist() == ["dense", "knn:k=0.5"]
     assert frame["weight"].tolist() == [9, 1]
     assert frame["requests"].tolist() == [9 << 40, 100]
     assert frame["latency_ratio_lower"].isna().tolist() == [True, False]
@@ -291,7 +291,7 @@ def test_a_notebook_shows_a_table_that_suits_light_and_dark_pages(
         "undecided: 6.2 % [0.0, 25.0]",
         "as good as the same: 0.0 % [-3.1, 3.1]",
         "with a probability of 95.0 %",
-        "self/knn:k=0.5: same weights as self/dense, not fine-tuned.",
+        "knn:k=0.5: same weights as dense, not fine-tuned.",
     ):
         assert part in text, text
     # A line at no difference and a bar for each interval: left of the cell, and width.
@@ -315,7 +315,7 @@ def test_the_texts_of_a_server_are_escaped() -> None:
     page = Page(experiment_of(message)._repr_html_())
     assert not {"script", "b"} & {tag for tag, _ in page.elements}
     text = "".join(page.texts)
-    assert '<script>alert("x")</script>/1, self/dense' in text
+    assert '<script>alert("x")</script>/1, dense' in text
     assert "ended by a guard rail after 1h2m5s: <b>; all traffic of shapes" in text
 
 
@@ -323,7 +323,7 @@ def test_printed_it_is_a_plain_table(experiment: client.Experiment) -> None:
     title, head, dense, knn, *notes = str(experiment).splitlines()
     assert title == "night: running for 1h2m5s on the traffic of shapes"
     assert head.split()[:3] == ["arm", "traffic", "requests"]
-    assert dense.split()[0] == "self/dense" and dense.endswith("baseline")
+    assert dense.split()[0] == "dense" and dense.endswith("baseline")
     assert head.index("latency") == knn.index("slower: 1.188")
     assert any("not fine-tuned" in note for note in notes)
 

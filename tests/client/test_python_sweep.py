@@ -238,7 +238,7 @@ def test_a_notebook_shows_curves_that_suit_light_and_dark_pages(
         "0.50 (0.45 to 0.55)",
         "off by",
         "12.5 %",
-        "knn: same weights as self/dense, not fine-tuned.",
+        "knn: same weights as dense, not fine-tuned.",
         "Not measured: knn:exact at k 36: too <few>.",
     ):
         assert part in text, text

@@ -57,9 +57,9 @@ def variant(attention: str, median: float, **more) -> dict:
 
 def comparison() -> dict:
     other = variant(
-        "self/knn:k=9",
+        "knn:k=9",
         1.5,
-        weights_of_attention="self/dense",
+        weights_of_attention="dense",
         compute={
             "ms": quartiles(1.4, 1.5, 1.7),
             "ratio": estimate(1.5, 1.45, 1.56),
@@ -77,7 +77,7 @@ def comparison() -> dict:
     )
     return {
         "id": "",
-        "variants": [variant("self/dense", 1.0), other],
+        "variants": [variant("dense", 1.0), other],
         "control": {
             "ms": quartiles(0.9, 1.0, 1.2),
             "ratio": estimate(1.0, 0.98, 1.03),
@@ -256,7 +256,7 @@ def test_numbers_and_verdicts_are_shown_as_they_are_told(
         ]
     )
     expect(page.locator(".summary")).to_have_text(
-        "self/knn:k=9: slower (1.50× the time of self/dense), same best class 1 of 1."
+        "knn:k=9: slower (1.50× the time of dense), same best class 1 of 1."
     )
     # The interval stands where its numbers say, beside the control's.
     places = page.locator("#compared .plots .card").nth(1)
@@ -321,8 +321,8 @@ def test_a_comparison_that_fails_half_way_says_so(
 EXPLAINED = {
     "id": "",
     "model_name": "shapes",
-    "attention": "self/knn:k=9",
-    "weights_of_attention": "self/dense",
+    "attention": "knn:k=9",
+    "weights_of_attention": "dense",
     "target_class": 3,
     "target_label": "star",
     "target_probability": 0.524,

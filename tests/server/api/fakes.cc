@@ -14,7 +14,7 @@ InferenceResponse Echo(const InferenceRequest& request) {
   response.model_name = request.model_name;
   response.model_version = "1";
   response.id = request.id;
-  response.attention = "self/dense";
+  response.attention = "dense";
   if (std::holds_alternative<ClassifyOptions>(request.options)) {
     response.results = ClassifyResults{{{7, "seven", 0.5f, 2.f}}};
   } else if (std::holds_alternative<DetectOptions>(request.options)) {
@@ -46,7 +46,7 @@ std::shared_ptr<const ModelView> Model() {
   model->name = "vit";
   model->version = "1";
   model->served_versions = {"1"};
-  model->attention = "self/dense";
+  model->attention = "dense";
   model->task = VisionTask::kClassification;
   model->inputs = {{"pixel_values", DataType::kFp32, {-1, 3, 224, 224}}};
   model->outputs = {{"logits", DataType::kFp32, {-1, 1000}}};

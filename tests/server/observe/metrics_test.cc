@@ -28,7 +28,7 @@ using ::testing::SizeIs;
 
 constexpr ImageSize kSize = {224, 224};
 
-ModelView View(std::string name = "cats", std::string attention = "self/dense") {
+ModelView View(std::string name = "cats", std::string attention = "dense") {
   ModelView view;
   view.name = std::move(name);
   view.version = "1";
@@ -103,7 +103,7 @@ TEST_F(MetricsTest, SeriesOfAModelCarryItsLabels) {
     ++found;
     EXPECT_EQ(sample.labels.at("model"), "cats");
     EXPECT_EQ(sample.labels.at("version"), "1");
-    EXPECT_EQ(sample.labels.at("attention"), "self/dense");
+    EXPECT_EQ(sample.labels.at("attention"), "dense");
     EXPECT_EQ(sample.labels.at("task"), "classification");
   }
   EXPECT_GT(found, 100);
@@ -393,17 +393,17 @@ TEST_F(MetricsTest, AReloadGoesOnCountingAndTellsTheNewFacts) {
 }
 
 TEST_F(MetricsTest, AReloadWithAnotherAttentionHasItsOwnSeriesAndTheSameStatistics) {
-  auto dense = metrics_.Meter(View("cats", "self/dense"));
+  auto dense = metrics_.Meter(View("cats", "dense"));
   dense->OnAnswered(Protocol::kGrpc, absl::StatusCode::kOk, Spent({1000}));
-  const auto knn = metrics_.Meter(View("cats", "self/knn:k=9"));
+  const auto knn = metrics_.Meter(View("cats", "knn:k=9"));
   // A request that the old version still had.
   dense->OnAnswered(Protocol::kGrpc, absl::StatusCode::kOk, Spent({1000}));
   knn->OnAnswered(Protocol::kGrpc, absl::StatusCode::kOk, Spent({1000}));
-  EXPECT_EQ(Scrape().Sum("fovea_requests_total", {{"attention", "self/dense"}}), 2);
-  EXPECT_EQ(Scrape().Sum("fovea_requests_total", {{"attention", "self/knn:k=9"}}), 1);
+  EXPECT_EQ(Scrape().Sum("fovea_requests_total", {{"attention", "dense"}}), 2);
+  EXPECT_EQ(Scrape().Sum("fovea_requests_total", {{"attention", "knn:k=9"}}), 1);
   EXPECT_EQ(StatisticsOf("cats").success.count, 3);
   dense.reset();
-  EXPECT_THAT(Scrape().Find("fovea_requests_total", {{"attention", "self/dense"}}), IsEmpty());
+  EXPECT_THAT(Scrape().Find("fovea_requests_total", {{"attention", "dense"}}), IsEmpty());
   EXPECT_EQ(StatisticsOf("cats").success.count, 3);
 }
 

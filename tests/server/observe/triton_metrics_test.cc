@@ -26,7 +26,7 @@ ModelView View() {
   ModelView view;
   view.name = "cats";
   view.version = "3";
-  view.attention = "self/dense";
+  view.attention = "dense";
   view.device = "CPU";
   view.sizes = {kSize};
   return view;
@@ -96,7 +96,7 @@ TEST_F(TritonMetricsTest, AReloadGoesOnCounting) {
   auto old = metrics_.Meter(View());
   old->OnAnswered(Protocol::kGrpc, absl::StatusCode::kCancelled, Spent(1));
   ModelView changed = View();
-  changed.attention = "self/knn:k=0.5";
+  changed.attention = "knn:k=0.5";
   const auto fresh = metrics_.Meter(changed);
   old.reset();
   EXPECT_EQ(Scrape().Sum("nv_inference_request_failure", {{"reason", "CANCELED"}}), 1);

@@ -76,7 +76,7 @@ TEST_F(InferRpc, ClassifyAnswersWithClasses) {
   ASSERT_TRUE(status.ok()) << status.error_message();
   ASSERT_EQ(response.results_size(), 1);
   EXPECT_EQ(response.results(0).classes(0).label(), "seven");
-  EXPECT_EQ(response.attention(), "self/dense");
+  EXPECT_EQ(response.attention(), "dense");
   EXPECT_EQ(response.receipt().batch_size(), 1);
   EXPECT_GT(response.receipt().encode_ns(), 0);
 }

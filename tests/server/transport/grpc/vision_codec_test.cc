@@ -98,7 +98,7 @@ TEST(WriteClassifyResponse, WritesClassesAndTheReceipt) {
   response.model_name = "vit";
   response.model_version = "2";
   response.id = "id";
-  response.attention = "self/knn:k=100";
+  response.attention = "knn:k=100";
   response.untrained = true;
   response.results =
       ClassifyResults{{{3, "cat", 0.75f, 4.5f}, {1, "dog", 0.25f, 3.5f}}, {{0, "", 1.f, 9.f}}};
@@ -121,7 +121,7 @@ TEST(WriteClassifyResponse, WritesClassesAndTheReceipt) {
   EXPECT_EQ(message.model_name(), "vit");
   EXPECT_EQ(message.model_version(), "2");
   EXPECT_EQ(message.id(), "id");
-  EXPECT_EQ(message.attention(), "self/knn:k=100");
+  EXPECT_EQ(message.attention(), "knn:k=100");
   EXPECT_TRUE(message.untrained());
   ASSERT_EQ(message.results_size(), 2);
   EXPECT_EQ(message.results(0).classes(1).label(), "dog");

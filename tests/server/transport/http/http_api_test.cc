@@ -365,7 +365,7 @@ TEST_F(HttpApiTest, PicturesAreClassifiedFromABodyOrAForm) {
   const json body = answer.Json();
   EXPECT_EQ(body["results"][0]["classes"][0]["label"], "seven");
   EXPECT_THAT(answer.body, HasSubstr("\"confidence\":0.5"));
-  EXPECT_EQ(body["attention"], "self/dense");
+  EXPECT_EQ(body["attention"], "dense");
   EXPECT_EQ(body["untrained"], false);
   EXPECT_EQ(body["receipt"]["batch_size"], 1);
   EXPECT_EQ(answer.Field("X-Request-Id"), "me");
