@@ -152,6 +152,7 @@ TEST_F(SweepCommand, WritesAPageThatNeedsNoOtherFileAndAPicture) {
   const std::string page = Read(page_path);
   EXPECT_THAT(page, HasSubstr("How costs grow with resolution"));
   EXPECT_THAT(page, HasSubstr("knn:k=9: pixels ^ 1.00 (0.98 to 1.03)"));
+  EXPECT_THAT(page, Not(HasSubstr("not measured")));
   EXPECT_THAT(page, HasSubstr("prefers-color-scheme: dark"));
   for (const char* elsewhere : {"http", "src=", "href=", "url(", "@import", "<script"}) {
     EXPECT_THAT(page, Not(HasSubstr(elsewhere)));
@@ -200,8 +201,11 @@ TEST_F(SweepCommand, CtrlCEndsIt) {
 }
 
 TEST_F(SweepCommand, FailsWhereNothingCouldBeMeasured) {
-  const Outcome outcome = Run({"--model", "dense", "--over", "batch", "--values", "13"});
+  const std::string page = folder_ / "sweep.html";
+  const Outcome outcome =
+      Run({"--model", "dense", "--over", "batch", "--values", "13", "--report", page});
   EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(Read(page), HasSubstr(">dense: not measured<"));
   EXPECT_THAT(outcome.out, HasSubstr("Not measured: dense at batch 13"));
   const Outcome unknown = Run({"--model", "nobody", "--over", "batch", "--values", "1"});
   EXPECT_EQ(unknown.exit_code, 1);

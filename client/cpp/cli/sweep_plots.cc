@@ -1,5 +1,6 @@
 #include "client/cpp/cli/sweep_plots.h"
 
+#include <algorithm>
 #include <functional>
 #include <new>
 #include <vector>
@@ -76,6 +77,8 @@ CurveChart ChartOf(const Sweep& sweep, const Measure& measure) {
       drawn.points.push_back(point.failure.empty() ? std::optional(measure.point(point))
                                                    : std::nullopt);
     }
+    const auto is_missing = [](const auto& point) { return !point.has_value(); };
+    if (std::ranges::all_of(drawn.points, is_missing)) drawn.name += ": not measured";
     chart.curves.push_back(std::move(drawn));
   }
   return chart;
