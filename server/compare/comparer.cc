@@ -140,16 +140,23 @@ class OneComparison {
       // As read and as packed, before it is known.
       const auto& file = model.source().weights_file;
       if (bytes + 2 * (file ? file->identity.size : 0) > options_.max_bytes) return TooLarge();
+      const Nanos give_up_at = std::min(end_, environment_.clock.Now() + options_.max_load);
       auto loaded = LoadedVariant::Load(model,
                                         {.attention = request_.variants[i].attention,
                                          .sizes = images->sizes(),
                                          .batch_size = request_.batch_size,
                                          .threads = threads(),
                                          .max_bytes = options_.max_bytes - bytes,
-                                         .give_up_at = end_},
+                                         .give_up_at = give_up_at},
                                         environment_, cancellation_);
       if (ReasonOf(loaded.status()) == "model.load_stopped" && PastTheEnd()) {
         return TooLongToMeasure();
+      }
+      if (ReasonOf(loaded.status()) == "model.load_stopped") {
+        return ResourceExhausted(
+            "compare.too_slow",
+            absl::StrCat(model.view()->name, " is not loaded and warmed up in ",
+                         options_.max_load / kSecond, " s, for which other loads would wait"));
       }
       if (!loaded.ok()) return loaded.status();
       bytes += (*loaded)->held_bytes();

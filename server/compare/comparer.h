@@ -23,6 +23,8 @@ struct ComparerOptions {
   // In which every pass is done before anything is measured, or the comparison is refused: models
   // wait meanwhile. Turn it up to measure what is slower on a server that serves little.
   Nanos max_pass = limits::kMaxExperimentPassSeconds * kSecond;
+  // In which a variant is loaded and warmed up, for which other loads wait.
+  Nanos max_load = limits::kMaxVariantLoadSeconds * kSecond;
   // Comparisons and sweeps that may wait for the one that runs; their images are held meanwhile.
   size_t max_waiting = limits::kMaxWaitingComparisons;
 };

@@ -114,7 +114,8 @@ absl::StatusOr<std::unique_ptr<ServedVariants::Lease>> ServedVariants::Serve(
                                                       .untrained = own.untrained}));
   }
   const std::string name = VariantName(own.name, own.version, variant.attention);
-  FOVEA_ASSIGN_OR_RETURN(const std::unique_ptr<Turn> turn, AwaitTurn(*cancellation));
+  const auto turn = load_turn_.Await([&] { return cancellation->Cancelled(); }, environment_.clock);
+  if (turn == nullptr) return CallerGone();
   FOVEA_ASSIGN_OR_RETURN(std::unique_ptr<Lease> shared, Share(name, variant, handle));
   if (shared != nullptr) return shared;
   const auto& file = of->source().weights_file;
@@ -174,28 +175,6 @@ absl::Status ServedVariants::CheckRoom(int64_t bytes) const {
   return absl::OkStatus();
 }
 
-ServedVariants::Turn::~Turn() {
-  MutexLock lock(owner_.mutex_);
-  owner_.loading_ = false;
-  owner_.changed_.NotifyAll();
-}
-
-absl::StatusOr<std::unique_ptr<ServedVariants::Turn>> ServedVariants::AwaitTurn(
-    const Cancellation& cancellation) {
-  MutexLock lock(mutex_);
-  while (loading_) {
-    if (cancellation.Cancelled()) return CallerGone();
-    WaitABit(kNever);
-  }
-  loading_ = true;
-  return std::make_unique<Turn>(*this);
-}
-
-void ServedVariants::WaitABit(Nanos until) {
-  Clock& clock = environment_.clock;
-  clock.WaitUntil(changed_, mutex_, std::min(until, clock.Now() + kAsks));
-}
-
 absl::StatusOr<int64_t> ServedVariants::AwaitRoom(int64_t file_bytes,
                                                   const Cancellation& cancellation) {
   const Nanos until =
@@ -206,7 +185,8 @@ absl::StatusOr<int64_t> ServedVariants::AwaitRoom(int64_t file_bytes,
     if (room.ok()) return options_.max_bytes - bytes_;
     if (going_.empty() || environment_.clock.Now() >= until) return room;
     if (cancellation.Cancelled()) return CallerGone();
-    WaitABit(until);
+    Clock& clock = environment_.clock;
+    clock.WaitUntil(changed_, mutex_, std::min(until, clock.Now() + kAsks));
   }
 }
 

@@ -16,6 +16,7 @@
 #include "server/core/cancellation.h"
 #include "server/core/model_catalog.h"
 #include "server/core/mutex.h"
+#include "server/core/turn.h"
 #include "server/core/variant_serving.h"
 #include "server/pipeline/served_model.h"
 #include "server/repository/janitor.h"
@@ -105,24 +106,9 @@ class ServedVariants final : public ModelCatalog {
   // A lease of what is served under `name` already; null: nothing is.
   absl::StatusOr<std::unique_ptr<Lease>> Share(const std::string& name, const Variant& variant,
                                                const std::shared_ptr<const ServingModel>& of);
-  // The turn to load: one at a time.
-  class Turn {
-   public:
-    explicit Turn(ServedVariants& owner) : owner_(owner) {}
-    ~Turn();
-    Turn(const Turn&) = delete;
-    Turn& operator=(const Turn&) = delete;
-
-   private:
-    ServedVariants& owner_;
-  };
-  // CANCELLED, while another has it.
-  absl::StatusOr<std::unique_ptr<Turn>> AwaitTurn(const Cancellation& cancellation);
   // How many bytes are left for one more variant; waits for those that are going where there is no
   // room for `file_bytes` of weights, as read and as packed.
   absl::StatusOr<int64_t> AwaitRoom(int64_t file_bytes, const Cancellation& cancellation);
-  // Until something changes, `until` comes, or it is time to ask again whether anybody waits.
-  void WaitABit(Nanos until) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status CheckRoom(int64_t bytes) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status TooLarge() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<std::shared_ptr<Servable>> LoadVariant(const std::string& name,
@@ -142,9 +128,9 @@ class ServedVariants final : public ModelCatalog {
   // Held while listeners are called, so that they hear of changes in their order; before mutex_.
   Mutex notify_mutex_;
   std::vector<ReadinessListener> listeners_ ABSL_GUARDED_BY(notify_mutex_);
+  Turn load_turn_;
   mutable Mutex mutex_;
   CondVar changed_;
-  bool loading_ ABSL_GUARDED_BY(mutex_) = false;  // somebody has the turn
   std::map<std::string, Served, std::less<>> served_ ABSL_GUARDED_BY(mutex_);
   // By name, with their version; a name may be there twice, and be served again meanwhile.
   std::multimap<std::string, std::string> going_ ABSL_GUARDED_BY(mutex_);

@@ -42,15 +42,15 @@ void VariantServer::OpenCalls::Call::Tell() {
 void VariantServer::OpenCalls::Add(const std::shared_ptr<Call>& call) {
   call->Tell();
   uint64_t number;
-  bool closed;
+  bool refused;
   {
     MutexLock lock(mutex_);
     number = next_++;
-    closed = closed_;
+    refused = refused_;
     calls_.emplace(number, call);
     changed_.NotifyAll();
   }
-  if (closed) return End(number, ServerStopping());
+  if (refused) return End(number, ServerStopping());
   // Runs at once where it has been cancelled.
   call->cancellation->OnCancel([calls = shared_from_this(), number] {
     calls->End(number, Cancelled("serve.cancelled", "the caller cancelled the call"));
@@ -80,11 +80,16 @@ void VariantServer::OpenCalls::End(uint64_t number, const absl::Status& status) 
   call->done(status);
 }
 
+void VariantServer::OpenCalls::Refuse() {
+  MutexLock lock(mutex_);
+  refused_ = true;
+}
+
 void VariantServer::OpenCalls::Close() {
   std::vector<uint64_t> open;
   {
     MutexLock lock(mutex_);
-    closed_ = true;
+    refused_ = closed_ = true;
     changed_.NotifyAll();
     for (const auto& [number, call] : calls_) open.push_back(number);
   }
@@ -133,8 +138,13 @@ absl::StatusOr<std::unique_ptr<VariantServer>> VariantServer::Create(
   return server;
 }
 
+void VariantServer::CancelLoads() {
+  calls_->Refuse();  // first: a call whose variants have just been loaded hears why it ends
+  line_->Close();
+}
+
 void VariantServer::Stop() {
-  calls_->Close();  // first: a call whose variants have just been loaded hears why it ends
+  calls_->Close();  // first, likewise
   if (line_ != nullptr) line_->Stop();
   if (watch_.joinable()) watch_.join();
 }

@@ -33,7 +33,7 @@ class VariantServer final : public VariantServing {
   ~VariantServer() override { Stop(); }
 
   // No more calls, and the one whose variants are being loaded is given up. Waits for nothing.
-  void CancelLoads() { line_->Close(); }
+  void CancelLoads();
   // Ends all calls, UNAVAILABLE. Later calls do nothing.
   void Stop();
 
@@ -58,9 +58,11 @@ class VariantServer final : public VariantServing {
       bool ended ABSL_GUARDED_BY(telling) = false;
     };
 
-    // Ended at once where they are closed.
     void Add(const std::shared_ptr<Call>& call);
     size_t size() const;
+    // Those that are added from here on are ended at once.
+    void Refuse();
+    // Ends all.
     void Close();
     // Until they are closed: ends those whose time is up, and tells the others again what is
     // served.
@@ -72,6 +74,7 @@ class VariantServer final : public VariantServing {
 
     mutable Mutex mutex_;
     CondVar changed_;
+    bool refused_ ABSL_GUARDED_BY(mutex_) = false;
     bool closed_ ABSL_GUARDED_BY(mutex_) = false;
     uint64_t next_ ABSL_GUARDED_BY(mutex_) = 0;
     std::map<uint64_t, std::shared_ptr<Call>> calls_ ABSL_GUARDED_BY(mutex_);

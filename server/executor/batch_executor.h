@@ -16,7 +16,7 @@
 #include "model_zoo/model_description.h"
 #include "server/core/cancellation.h"
 #include "server/core/clock.h"
-#include "server/core/mutex.h"
+#include "server/core/turn.h"
 #include "server/executor/inference_task.h"
 #include "server/executor/lane.h"
 #include "server/executor/lane_devices.h"
@@ -70,8 +70,8 @@ struct BatchExecutorOptions {
   // Every batch will be as large as it may be: no other is warmed up.
   bool only_full_batches = false;
   // Held during the warm-up; null: none. The times of models that warm up side by side would be
-  // neither's.
-  Mutex* warm_up_turn = nullptr;
+  // neither's. Who is told to end the load, below, waits for it no longer.
+  Turn* warm_up_turn = nullptr;
   // Ends the load, between the blocks of a pass; null: nobody does.
   CancellationPtr cancellation;
   // Ends the load likewise.

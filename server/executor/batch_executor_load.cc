@@ -43,6 +43,8 @@ class LoadContext final : public models::ForwardContext {
   Clock& clock_;
 };
 
+absl::Status LoadStopped() { return Unavailable("model.load_stopped", "loading was stopped"); }
+
 // What a pass over a plain picture gave: numbers, or the model answers nobody. Thresholds would
 // hide that from the callers of a detector, who would read that nothing is found.
 absl::Status CheckAnswer(std::span<const at::Tensor> outputs, const models::ImageSize& size) {
@@ -152,9 +154,12 @@ int64_t BatchExecutor::InputBytesPerImage(const models::ImageSize& size) const {
 }
 
 absl::Status BatchExecutor::WarmUp(const WarmUpProgress& progress) {
-  std::optional<MutexLock> turn;
-  if (options_.warm_up_turn != nullptr) turn.emplace(*options_.warm_up_turn);
   LoadContext context(options_.cancellation, options_.give_up_at, clock_);
+  std::unique_ptr<Turn::Taken> turn;
+  if (options_.warm_up_turn != nullptr) {
+    turn = options_.warm_up_turn->Await([&] { return context.ShouldStop(); }, clock_);
+    if (turn == nullptr) return LoadStopped();
+  }
   const std::vector<models::ImageSize> sizes = info().sizes();
   // The largest first, here and within a shape: the allocator's and oneDNN's buffers then serve the
   // smaller ones.
@@ -208,8 +213,7 @@ absl::Status BatchExecutor::WarmUp(const WarmUpProgress& progress) {
   }));
   FOVEA_RETURN_IF_ERROR(healthy);
   FOVEA_RETURN_IF_ERROR(fits);
-  if (context.ShouldStop()) return Unavailable("model.load_stopped", "loading was stopped");
-  return absl::OkStatus();
+  return context.ShouldStop() ? LoadStopped() : absl::OkStatus();
 }
 
 int64_t BatchExecutor::WarmUpShape(uint64_t shape_key, int threads, models::ForwardContext& context,

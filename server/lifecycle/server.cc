@@ -415,7 +415,7 @@ class Server {
     deadline.Set(clock_.Now() + delay + timeout + kGiveUpGrace + kHangGrace, 1,
                  "ending: a call did not end within the drain timeout");
     Log(LogLevel::kInfo, "stopping: health reads NOT_SERVING from here on");
-    // Loads wait for each other's warm-up: all are given up before any is waited for.
+    // All loads are given up before any is waited for.
     if (experiments_ != nullptr) experiments_->CancelLoads();
     if (variant_server_ != nullptr) variant_server_->CancelLoads();
     repository_->Stop();
@@ -450,7 +450,7 @@ class Server {
   std::unique_ptr<Tracing> tracing_;
   std::optional<AnswerObserver> answers_;
   RepositoryLog repository_log_{metrics_};
-  Mutex warm_up_turn_;
+  Turn warm_up_turn_;
   std::unique_ptr<Scheduler> scheduler_;
   std::unique_ptr<ImagingPool> imaging_;
   std::unique_ptr<ModelRepository> repository_;

@@ -9,7 +9,7 @@
 
 #include "base/limits.h"
 #include "server/core/clock.h"
-#include "server/core/mutex.h"
+#include "server/core/turn.h"
 #include "server/executor/batch_executor.h"
 #include "server/executor/lane_devices.h"
 #include "server/imaging/imaging_pool.h"
@@ -40,8 +40,8 @@ class ServedModel final : public Servable {
     int64_t max_device_bytes = std::numeric_limits<int64_t>::max();
     int64_t max_image_bytes = limits::kMaxEncodedImageBytes;  // as ModelView's
     int64_t max_image_pixels = limits::kMaxImagePixels;
-    Mutex* warm_up_turn = nullptr;  // as BatchExecutorOptions'
-    Nanos give_up_at = kNever;      // likewise
+    Turn* warm_up_turn = nullptr;  // as BatchExecutorOptions'
+    Nanos give_up_at = kNever;     // likewise
   };
 
   // Loads, prepares and warms up; logs its progress. See ServableFactory for the errors.

@@ -118,9 +118,9 @@ absl::Status RunningExperiment::CheckView(size_t arm,
                                           const std::shared_ptr<const ModelView>& view) {
   const ModelView& before = *arms_[arm].model.view;
   if (&before == view.get()) return absl::OkStatus();
-  const auto is_leased = [](const Arm& of) { return of.model.lease != nullptr; };
+  const auto has_its_weights = [&](const Arm& of) { return of.model.of_view.get() == &before; };
   if (view->attention != before.attention || view->version != before.version ||
-      view->untrained != before.untrained || std::ranges::any_of(arms_, is_leased)) {
+      view->untrained != before.untrained || std::ranges::any_of(arms_, has_its_weights)) {
     return FailedPrecondition("experiment.loaded_anew",
                               absl::StrCat(view->name, " was loaded anew"));
   }
@@ -133,6 +133,21 @@ absl::Status RunningExperiment::CheckView(size_t arm,
   }
   arms_[arm].model.view = view;
   return absl::OkStatus();
+}
+
+absl::Status RunningExperiment::CheckSource(size_t arm) {
+  Variant of;
+  std::shared_ptr<const ModelView> view;
+  {
+    MutexLock lock(mutex_);
+    of = arms_[arm].model.of;
+    view = arms_[arm].model.of_view;
+  }
+  if (view == nullptr) return absl::OkStatus();
+  FOVEA_ASSIGN_OR_RETURN(const auto now,
+                         environment_.catalog.Acquire(of.model_name, of.model_version));
+  if (now->view() == view) return absl::OkStatus();
+  return FailedPrecondition("experiment.loaded_anew", absl::StrCat(view->name, " was loaded anew"));
 }
 
 std::shared_ptr<const ServingModel> RunningExperiment::Model(size_t arm) {
@@ -290,7 +305,14 @@ void RunningExperiment::Check() {
     return End(ExperimentState::kExpired,
                absl::StrCat("its ", plan_.guard_rails.max_time / kSecond, " seconds are over"));
   }
-  for (size_t i = 0; i < names_.size(); ++i) (void)Model(i);
+  for (size_t i = 0; i < names_.size(); ++i) {
+    if (Model(i) == nullptr) return;
+    if (const absl::Status source = CheckSource(i); !source.ok()) {
+      return End(ExperimentState::kModelGone,
+                 absl::StrCat("the model whose weights ", names_[i],
+                              " has is gone, or another: ", std::string(source.message())));
+    }
+  }
 }
 
 std::vector<std::shared_ptr<const void>> RunningExperiment::TakeLeases() {

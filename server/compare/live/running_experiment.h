@@ -28,6 +28,9 @@ struct ArmModel {
   std::string weights_of_attention;  // as ArmReport's
   std::shared_ptr<const ModelView> view;
   std::shared_ptr<const void> lease;  // as long as it is held it is served; null: it is anyway
+  // Of a leased one: the model in the catalog whose weights it has.
+  Variant of;
+  std::shared_ptr<const ModelView> of_view;
 };
 
 // Thread-safe. What it is given outlives it.
@@ -88,14 +91,16 @@ class RunningExperiment {
     uint64_t latencies = 0;  // that are in the sum
   };
 
-  // Whether the arm's model is still what it was, or may be taken for that, now that one of them
-  // was loaded anew: not while an arm serves the weights of an earlier load. FAILED_PRECONDITION;
+  // Whether the arm's model is still what it was, or may be taken for that, now that it was loaded
+  // anew: not while an arm serves the weights of the load before. FAILED_PRECONDITION;
   // CheckSameKind's errors.
   absl::Status CheckView(size_t arm, const std::shared_ptr<const ModelView>& view)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Whether callers have to expect that a request is answered in so much time, by what the baseline
   // has taken so far.
   bool IsFair(Nanos allowed) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether the model whose weights a leased arm has is still the one in the catalog.
+  absl::Status CheckSource(size_t arm) ABSL_LOCKS_EXCLUDED(mutex_);
   void Count(size_t arm, ArmOutcome outcome) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void TellTests(size_t arm) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EndLocked(ExperimentState why, std::string reason) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

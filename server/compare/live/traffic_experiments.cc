@@ -157,6 +157,8 @@ absl::StatusOr<ArmModel> TrafficExperiments::LoadArm(const Variant& variant,
     arm.model_version = std::move(leased.model_version);
     arm.weights_of_attention = std::move(leased.weights_of_attention);
     arm.lease = std::move(leased.lease);
+    arm.of = {.model_name = variant.model_name, .model_version = variant.model_version};
+    arm.of_view = std::move(arm.view);
     FOVEA_ASSIGN_OR_RETURN(model, catalog_.Acquire(arm.model_name, arm.model_version));
     arm.view = model->view();
   }
@@ -198,6 +200,7 @@ void TrafficExperiments::Publish(ExperimentPtr experiment) {
   }
   Log(LogLevel::kInfo, absl::StrCat("the experiment ", plan.name, " has the traffic of ",
                                     plan.model_name, " from now on: ", arms));
+  std::vector<ExperimentPtr> forgotten;
   MutexLock lock(mutex_);
   by_model_[plan.model_name] = experiment;
   experiments_.emplace(plan.name, std::move(experiment));
@@ -205,6 +208,8 @@ void TrafficExperiments::Publish(ExperimentPtr experiment) {
   starting_.erase(plan.name);
   claimed_.erase(plan.model_name);
   CountRunning();
+  // Not by ticks alone, which wait for copies: who starts and stops in a loop would be faster.
+  forgotten = TakeOldest();
 }
 
 std::vector<TrafficExperiments::ExperimentPtr> TrafficExperiments::TakeOldest() {

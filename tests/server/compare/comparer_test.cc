@@ -7,6 +7,7 @@
 #include <fstream>
 #include <future>
 #include <memory>
+#include <set>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -119,7 +120,9 @@ TEST_F(ComparerTest, AnAttentionOverTheSameWeights) {
 TEST_F(ComparerTest, TellsTheTimesSoFarWhileItMeasures) {
   Serve("classifier", kClassifier);
   size_t with_times = 0;
+  std::set<double> medians;  // of the baseline
   on_progress_ = [&](const ComparisonProgress& progress) {
+    clock_.Add(kSecond);  // they are not looked at in every round of a fast model
     const bool measured =
         progress.phase == ComparisonProgress::Phase::kMeasuring && progress.done > 0;
     ASSERT_EQ(progress.so_far.size(), measured ? 2u : 0u);
@@ -132,12 +135,14 @@ TEST_F(ComparerTest, TellsTheTimesSoFarWhileItMeasures) {
       EXPECT_GT(time.ratio, 0);
     }
     EXPECT_EQ(progress.so_far[0].ratio, 1);
+    medians.insert(progress.so_far[0].compute_ms.median);
     EXPECT_NE(progress.so_far[1].compute_ms, progress.so_far[0].compute_ms);
   };
   const auto comparison = Compare(Request(
       {{.model_name = "classifier"}, {.model_name = "classifier", .attention = "knn:k=3"}}));
   ASSERT_TRUE(comparison.ok()) << comparison.status();
   EXPECT_EQ(with_times, 19u) << "one before each round but the first";
+  EXPECT_GT(medians.size(), 5u);
 }
 
 TEST_F(ComparerTest, FeaturesOfOtherWeightsAreNotCompared) {
@@ -275,11 +280,22 @@ TEST_F(ComparerTest, RefusesPassesForWhichModelsWouldWaitTooLong) {
 }
 
 // Row 84.
+TEST_F(ComparerTest, RefusesLoadsForWhichOthersWouldWaitTooLong) {
+  Serve("classifier", kClassifier);
+  ComparerOptions options;
+  options.max_load = 1;
+  comparer(options);
+  EXPECT_THAT(Compare(Request({{.model_name = "classifier"}, {.model_name = "classifier"}})),
+              Fails(absl::StatusCode::kResourceExhausted, "compare.too_slow"));
+}
+
+// Row 84.
 TEST_F(ComparerTest, AnHourEndsItBeforeItIsMeasured) {
   Serve("classifier", kClassifier);
-  // Before the second is loaded, and before the first pass.
+  // Before the second is loaded, which is given up then, and before the first pass.
   for (const int loaded : {1, 2}) {
     on_progress_ = [&](const ComparisonProgress& progress) {
+      EXPECT_LE(progress.done, loaded);
       if (progress.phase == ComparisonProgress::Phase::kLoading && progress.done == loaded) {
         clock_.Add(limits::kMaxComparisonSeconds * kSecond);
       }

@@ -359,10 +359,15 @@ class VariantServerTest : public ServedVariantsTest {
     std::vector<ServedVariant> AwaitServed() { return served.get_future().get(); }
     absl::Status AwaitDone() { return done.get_future().get(); }
   };
-  std::shared_ptr<Call> StartCall(std::vector<Variant> variants) {
+  // `loads` is called before each variant is loaded.
+  std::shared_ptr<Call> StartCall(
+      std::vector<Variant> variants, std::function<void()> loads = [] {}) {
     auto call = std::make_shared<Call>();
     server_->Serve(
-        {.variants = std::move(variants)}, call->cancellation, [](const ComparisonProgress&) {},
+        {.variants = std::move(variants)}, call->cancellation,
+        [loads = std::move(loads)](const ComparisonProgress& progress) {
+          if (progress.phase == ComparisonProgress::Phase::kLoading) loads();
+        },
         [call](std::vector<ServedVariant> served) {
           if (call->told++ == 0) call->served.set_value(std::move(served));
         },
@@ -428,9 +433,25 @@ TEST_F(VariantServerTest, CallsAreBounded) {
 
 // Row 92.
 TEST_F(VariantServerTest, CallsThatWaitForAnothersVariantsAreBounded) {
-  StartServer({.max_waiting = 0});
+  StartServer({.max_waiting = 1});
+  Notification loads, go_on;
+  const auto first = StartCall({Knn(3)}, [&] {
+    loads.Notify();
+    go_on.Wait();
+  });
+  loads.Wait();
+  const auto second = StartCall({Knn(3)});
   EXPECT_EQ(Why(StartCall({Knn(3)})->AwaitDone()), "serve.busy");
-  EXPECT_TRUE(Rows().empty());
+  go_on.Notify();
+  EXPECT_EQ(first->AwaitServed().size(), 1u);
+  EXPECT_EQ(second->AwaitServed().size(), 1u);
+}
+
+// Nobody has cancelled it: callers try again elsewhere, which who cancels does not.
+TEST_F(VariantServerTest, ACallWhoseVariantsAreThereAsLoadsAreGivenUpHearsOfTheStop) {
+  StartServer();
+  const auto call = StartCall({{.model_name = "classifier"}}, [this] { server_->CancelLoads(); });
+  EXPECT_EQ(Why(call->AwaitDone()), "server.draining");
 }
 
 // Row 92.

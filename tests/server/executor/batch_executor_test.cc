@@ -98,15 +98,9 @@ TEST_F(BatchExecutorTest, TheLargestShapeHasToFitTheMemory) {
 
 // So the times of one model are not those of two.
 TEST_F(BatchExecutorTest, WarmsUpOnlyWhileItHasTheTurn) {
-  Mutex turn;
+  Turn turn;
   const auto turn_is_free = [&turn] {
-    bool free = false;
-    std::thread([&] {
-      if (!turn.try_lock()) return;
-      free = true;
-      turn.unlock();
-    }).join();
-    return free;
+    return turn.Await([] { return true; }, SteadyClock()) != nullptr;
   };
   auto model = std::make_unique<SummingModel>();
   int passes = 0;
@@ -127,6 +121,24 @@ TEST_F(BatchExecutorTest, WarmsUpOnlyWhileItHasTheTurn) {
                                               MakeCpuDevice({}), SteadyClock(), nullptr)
                    .ok());
   EXPECT_TRUE(turn_is_free());
+}
+
+TEST_F(BatchExecutorTest, WhoGivesUpWaitsForNoOthersWarmUp) {
+  Turn turn;
+  const auto others = turn.Await([] { return false; }, SteadyClock());
+  const auto cancelled = std::make_shared<Cancellation>();
+  cancelled->Cancel();
+  const auto expect_given_up = [](const BatchExecutorOptions& options) {
+    auto model = std::make_unique<SummingModel>();
+    bool ran = false;
+    model->on_run_ = [&] { ran = true; };
+    const auto executor = BatchExecutor::CreateWithModel(std::move(model), options,
+                                                         MakeCpuDevice({}), SteadyClock(), nullptr);
+    EXPECT_EQ(ReasonOf(executor.status()), "model.load_stopped") << executor.status();
+    EXPECT_FALSE(ran);
+  };
+  expect_given_up({.warm_up_turn = &turn, .cancellation = cancelled});
+  expect_given_up({.warm_up_turn = &turn, .give_up_at = SteadyClock().Now()});
 }
 
 TEST_F(BatchExecutorTest, TimesADoublingOfSizes) {

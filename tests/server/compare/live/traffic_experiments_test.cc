@@ -284,6 +284,33 @@ TEST_F(TrafficExperimentsTest, AReloadEndsItWhereAnArmHasTheWeightsOfTheLoadBefo
   EXPECT_THAT(Get().reason, HasSubstr("vit was loaded anew"));
 }
 
+// Of a sibling, which is no arm itself.
+TEST_F(TrafficExperimentsTest, WhereAnArmHasTheWeightsOfAModelThatGoesItEnds) {
+  for (const bool loaded_anew : {true, false}) {
+    Serve("other", "knn:k=9");
+    Make({}, [&](const Variant&, CancellationPtr) -> absl::StatusOr<LeasedModel> {
+      Serve("variant.other", "knn:k=3");
+      return LeasedModel{.model_name = "variant.other", .lease = std::make_shared<int>(1)};
+    });
+    ExperimentPlan plan = Plan();
+    plan.arms[1].variant = {.model_name = "other", .attention = "knn:k=3"};
+    ASSERT_TRUE(Start(plan).ok());
+    Serve("vit", "dense");  // whose weights no other arm has
+    Traffic(5);
+    EXPECT_EQ(Get().state, ExperimentState::kRunning) << Get().reason;
+    if (loaded_anew) {
+      Serve("other", "knn:k=9");
+    } else {
+      ASSERT_TRUE(catalog_.Unload("other").ok());
+    }
+    EXPECT_TRUE(Eventually([&] {
+      clock_.Advance(kSecond);
+      return Get().state == ExperimentState::kModelGone;
+    }));
+    EXPECT_THAT(Get().reason, HasSubstr("the model whose weights other:knn:k=3 has"));
+  }
+}
+
 TEST_F(TrafficExperimentsTest, ForgottenItHoldsNoModelWhateverIsUnderWay) {
   const auto lease = std::make_shared<int>(1);
   Make({}, [&](const Variant&, CancellationPtr) -> absl::StatusOr<LeasedModel> {
