@@ -358,7 +358,7 @@ def test_a_load_goes_to_the_server_that_is_there(refusing) -> None:
 
 
 def test_where_no_server_answers_a_call_of_grpc_gets_a_status_alone(refusing) -> None:
-    """With a page of HTML behind the head, gRPC may take the call for answered and not make it again."""
+    """gRPC may take a call that gets a page of HTML for answered, and not make it again."""
     _, proxy = refusing
     for server in proxy.servers:
         server.close()
