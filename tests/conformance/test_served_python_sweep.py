@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import pathlib
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -95,9 +97,14 @@ def test_what_http_answers_is_read_too(experiments: Server) -> None:
         timeout=240,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
-    last = json.loads(done.stdout.splitlines()[-1])
-    found = client.Sweep.from_json(json.dumps(last["sweep"]))
+    raw = done.stdout.splitlines()[-1]
+    found = client.Sweep.from_json(json.dumps(json.loads(raw)["sweep"]))
     assert found.places == [1, 2, 4]
+    # Two rounds say nothing of noise.
+    fitted = found.curves[0].compute_exponent
+    assert fitted is not None and fitted.points == 3
+    assert re.search(r'"compute_exponent":\{[^}]*"lower":null,"upper":null', raw), raw
+    assert (fitted.exponent.lower, fitted.exponent.upper) == (-math.inf, math.inf)
     rates = [one.images_per_second for one in found.curves[0].points]
     assert all(rate > 0 for rate in rates)
 

@@ -30,10 +30,10 @@ PIXELS = np.random.default_rng(0).standard_normal((1, 3, 64, 64), dtype=np.float
 class Refusing:
     """Stands for a server that refuses every call over both protocols, and writes down which came."""
 
-    def __init__(self) -> None:
+    def __init__(self, http_port: int = 0, grpc_port: int = 0) -> None:
         self.calls: list[str] = []
         self._http = http.server.ThreadingHTTPServer(
-            ("127.0.0.1", 0), self._handler(self.calls)
+            ("127.0.0.1", http_port), self._handler(self.calls)
         )
         self._thread = threading.Thread(
             target=self._http.serve_forever, args=[0.05], daemon=True
@@ -41,8 +41,9 @@ class Refusing:
         self._thread.start()
         self.http = f"127.0.0.1:{self._http.server_address[1]}"
         self._grpc = grpc.server(concurrent.futures.ThreadPoolExecutor(4))
-        self._grpc.add_generic_rpc_handlers([self._rpc_handler(self.calls)])
-        self.grpc = f"127.0.0.1:{self._grpc.add_insecure_port('127.0.0.1:0')}"
+        self._grpc.add_generic_rpc_handlers([self._rpc_handler()])
+        port = self._grpc.add_insecure_port(f"127.0.0.1:{grpc_port}")
+        self.grpc = f"127.0.0.1:{port}"
         self._grpc.start()
 
     @staticmethod
@@ -69,23 +70,38 @@ class Refusing:
 
         return Handler
 
-    @staticmethod
-    def _rpc_handler(calls: list[str]) -> grpc.GenericRpcHandler:
+    def _rpc_handler(self) -> grpc.GenericRpcHandler:
         class Handler(grpc.GenericRpcHandler):
-            def service(self, details: grpc.HandlerCallDetails):
-                def refuse(_: bytes, context: grpc.ServicerContext) -> bytes:
-                    calls.append(details.method)
-                    context.abort(grpc.StatusCode.UNAVAILABLE, "not now")
+            def service(_, details: grpc.HandlerCallDetails):
+                def answer(_: bytes, context: grpc.ServicerContext) -> bytes:
+                    self.calls.append(details.method)
+                    return self.answer_rpc(context)
 
-                return grpc.unary_unary_rpc_method_handler(refuse)
+                return grpc.unary_unary_rpc_method_handler(answer)
 
         return Handler()
+
+    def answer_rpc(self, context: grpc.ServicerContext) -> bytes:
+        context.abort(grpc.StatusCode.UNAVAILABLE, "not now")
 
     def close(self) -> None:
         self._http.shutdown()
         self._thread.join()
         self._http.server_close()
         self._grpc.stop(0).wait()
+
+
+class Answering(Refusing):
+    """One that answers every call of gRPC, at the ports of one that is gone, and writes down how often each was made before."""
+
+    def __init__(self, gone: Refusing) -> None:
+        self.made_before: list[int] = []
+        super().__init__(*(int(one.split(":")[1]) for one in (gone.http, gone.grpc)))
+
+    def answer_rpc(self, context: grpc.ServicerContext) -> bytes:
+        metadata = dict(context.invocation_metadata())
+        self.made_before.append(int(metadata.get("grpc-previous-rpc-attempts", 0)))
+        return b"answered"
 
 
 @pytest.fixture(scope="module", params=["nginx", "haproxy"])
@@ -358,7 +374,7 @@ def test_a_load_goes_to_the_server_that_is_there(refusing) -> None:
 
 
 def test_where_no_server_answers_a_call_of_grpc_gets_a_status_alone(refusing) -> None:
-    """With a page of HTML behind the head, gRPC may take the call for answered and not make it again."""
+    """gRPC may take a call that gets a page of HTML for answered, and not make it again."""
     _, proxy = refusing
     for server in proxy.servers:
         server.close()
@@ -380,3 +396,47 @@ def test_where_no_server_answers_a_call_of_grpc_gets_a_status_alone(refusing) ->
     head, _, body = answer.stdout.partition("\n\n")
     assert {"grpc-status: 14", f"grpc-message: {words}"} <= set(head.splitlines())
     assert body == ""
+
+
+def test_who_asks_while_no_server_is_there_is_answered_when_one_is(refusing) -> None:
+    """The proxy's status is one for which gRPC makes a call again, as a page that it may take for an answer is not always."""
+    _, proxy = refusing
+    gone = proxy.servers[0]
+    for server in proxy.servers:
+        server.close()
+    proxy.servers.clear()
+    method = {"service": "fovea.v1.VisionService", "method": "Classify"}
+    retry = {
+        "maxAttempts": 5,
+        **dict.fromkeys(("initialBackoff", "maxBackoff"), "4s"),
+        "backoffMultiplier": 1,
+        "retryableStatusCodes": ["UNAVAILABLE"],
+    }
+    config = {"methodConfig": [{"name": [method], "retryPolicy": retry}]}
+    options = [("grpc.service_config", json.dumps(config))]
+    with grpc.insecure_channel(proxy.grpc, options) as channel:
+        # HAProxy has seen that none is there when it answers without trying to connect.
+        wait_for(lambda: unanswered_seconds(channel) < 0.5)
+        classify = channel.unary_unary("/fovea.v1.VisionService/Classify")
+        call = classify.future(b"", timeout=60)
+        time.sleep(2)  # it is refused, and waits to be made again
+        assert not call.done()
+        back = Answering(gone)
+        proxy.servers.append(back)
+        assert call.result() == b"answered"
+    assert back.made_before[-1] >= 1
+
+
+def unanswered_seconds(channel: grpc.Channel) -> float:
+    """Of a call that is not made again."""
+    begin = time.monotonic()
+    with pytest.raises(grpc.RpcError) as refused:
+        channel.unary_unary("/fovea.v1.VisionService/Detect")(b"", timeout=60)
+    assert refused.value.code() == grpc.StatusCode.UNAVAILABLE
+    return time.monotonic() - begin
+
+
+def wait_for(condition, seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it never came"

@@ -8,7 +8,9 @@
     experiment.to_frame()   # pandas: a row for each arm
     experiment.to_json()    # as GET /v1/experiments/night answers it, and Experiment.from_json reads it
 
-Every field has the name that proto/fovea/v1/experiment.proto gives it, which says more; only an arm's variant is flat here.
+An open end of an interval is "Infinity" or "-Infinity" in to_json() and in what `fovea experiment --json` prints, null over
+HTTP; from_json reads both. Every field has the name that proto/fovea/v1/experiment.proto gives it, which says more; only an
+arm's variant is flat here.
 """
 
 from __future__ import annotations
@@ -111,7 +113,10 @@ class Experiment:
         return self.state == "RUNNING"
 
     def to_dict(self) -> dict[str, Any]:
-        """As GET /v1/experiments/NAME answers it: the proto's names; what is absent is left out."""
+        """As GET /v1/experiments/NAME answers it: the proto's names; what is absent is left out.
+
+        An open end of an interval is "Infinity" or "-Infinity", where HTTP writes null.
+        """
         found: dict[str, Any] = dataclasses.asdict(self)
         for arm in found["plan"]["arms"]:
             arm["variant"] = {

@@ -6,7 +6,9 @@
     sweep.to_frame()                 # pandas: a row for each point
     sweep.to_json()                  # as POST /v1/sweep answers it, and Sweep.from_json reads it
 
-Times are in milliseconds of a batch. Every field has the name that proto/fovea/v1/comparison.proto gives it, which says more.
+An open end of an interval is "Infinity" or "-Infinity" in to_json() and in what `fovea sweep --json` prints, null over HTTP;
+from_json reads both. Times are in milliseconds of a batch. Every field has the name that proto/fovea/v1/comparison.proto gives
+it, which says more.
 """
 
 from __future__ import annotations
@@ -87,7 +89,10 @@ class Sweep:
     device: str
 
     def to_dict(self) -> dict[str, Any]:
-        """As POST /v1/sweep answers it: the proto's names; what is absent is left out."""
+        """As POST /v1/sweep answers it: the proto's names; what is absent is left out.
+
+        An open end of an interval is the number infinity or minus infinity, where HTTP writes null.
+        """
         found: dict[str, Any] = without_none(dataclasses.asdict(self))
         for curve in found["curves"]:
             curve["points"] = [

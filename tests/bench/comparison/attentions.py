@@ -4,9 +4,9 @@ k-NN attention stands in over the dense weights; axially expanded windows, stati
 alike, where one is bundled, and else have random weights: their times and memory are what the attention costs, and their
 answers mean nothing, which every table says. What is measured, and how, is `fovea compare`'s, `fovea evaluate`'s and `fovea sweep`'s.
 
-Writes for each task a comparison on pictures (TASK.json; fovea.Comparison.from_json reads it), how well the trained ones answer
-a data set that no training saw (TASK_dataset.json), and how costs grow with the resolution (TASK_sweep.json), then tables.md of all,
-attentions.png and resolutions.png.
+Writes for each task a comparison on pictures (TASK.json; fovea.client.Comparison.from_json reads it), how well the trained ones answer
+a data set that no training saw (TASK_dataset.json), and how costs grow with the resolution (TASK_sweep.json, which
+fovea.client.Sweep.from_json reads), then tables.md of all, attentions.png and resolutions.png.
 """
 
 from __future__ import annotations

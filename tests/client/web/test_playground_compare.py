@@ -160,6 +160,8 @@ def test_a_comparison_ends_when_it_is_cancelled(
     page.get_by_role("button", name="Cancel").click()
     expect(page.locator("#compared")).to_contain_text("Cancelled.")
     expect(page.locator("#compare-progress")).to_be_hidden()
+    expect(so_far.locator(".plot")).to_have_count(2)
+    expect(so_far.locator("h2")).to_have_text("What each costs, so far")
     # The server has stopped too: the next one does not wait for it.
     page.locator("#rounds").fill("2")
     compare(page)
