@@ -296,39 +296,26 @@ class OneComparison {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Comparer>> Comparer::Create(
-    const ComparerOptions& options, const ModelCatalog& catalog,
-    const ServedModel::Environment& environment) {
-  std::unique_ptr<Comparer> comparer(new Comparer(options, catalog, environment));
-  FOVEA_ASSIGN_OR_RETURN(comparer->lane_,
-                         HeldLane::Create(options.lane, environment.scheduler, environment.clock));
-  FOVEA_ASSIGN_OR_RETURN(comparer->line_,
-                         ExperimentLine::Create({.name = "compare",
-                                                 .what = "comparisons and sweeps",
-                                                 .max_waiting = options.max_waiting}));
-  return comparer;
-}
-
 void Comparer::Compare(CompareRequest request, CancellationPtr cancellation, Progress progress,
                        Done done) {
   if (absl::Status checked = CheckRequest(request, environment_.device_threads); !checked.ok()) {
     return done(std::move(checked));
   }
   const auto comparison = std::make_shared<Comparison>();
-  line_->Add({.cancellation = cancellation,
-              .wait = [progress] { progress({.phase = Phase::kWaiting}); },
-              .run = [this, request = std::move(request), cancellation, progress,
-                      comparison]() -> absl::Status {
-                FOVEA_ASSIGN_OR_RETURN(
-                    *comparison, OneComparison(request, options_, catalog_, environment_, *lane_,
-                                               cancellation, progress)
-                                     .Run());
-                return absl::OkStatus();
-              },
-              .end =
-                  [done = std::move(done), comparison](absl::Status status) {
-                    status.ok() ? done(std::move(*comparison)) : done(std::move(status));
-                  }});
+  line_.Add({.cancellation = cancellation,
+             .wait = [progress] { progress({.phase = Phase::kWaiting}); },
+             .run = [this, request = std::move(request), cancellation, progress,
+                     comparison]() -> absl::Status {
+               FOVEA_ASSIGN_OR_RETURN(
+                   *comparison, OneComparison(request, options_, catalog_, environment_, lane_,
+                                              cancellation, progress)
+                                    .Run());
+               return absl::OkStatus();
+             },
+             .end =
+                 [done = std::move(done), comparison](absl::Status status) {
+                   status.ok() ? done(std::move(*comparison)) : done(std::move(status));
+                 }});
 }
 
 }  // namespace fovea

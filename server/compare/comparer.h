@@ -1,10 +1,7 @@
-// Runs comparisons, one at a time: loads the variants, measures them in turn on the held lane, and
-// analyses what they find.
+// Runs comparisons: loads the variants, measures them in turn on the held lane, and analyses what
+// they find.
 #pragma once
 
-#include <memory>
-
-#include "absl/status/statusor.h"
 #include "base/limits.h"
 #include "server/compare/experiment_line.h"
 #include "server/compare/held_lane.h"
@@ -16,7 +13,6 @@
 namespace fovea {
 
 struct ComparerOptions {
-  HeldLaneOptions lane;
   // What the variants of one comparison may hold together, weights and batches. Turn it up to
   // compare large models.
   int64_t max_bytes = limits::kExperimentMemoryMb * limits::kMiB;
@@ -25,40 +21,25 @@ struct ComparerOptions {
   Nanos max_pass = limits::kMaxExperimentPassSeconds * kSecond;
   // In which a variant is loaded and warmed up, for which other loads wait.
   Nanos max_load = limits::kMaxVariantLoadSeconds * kSecond;
-  // Comparisons and sweeps that may wait for the one that runs; their images are held meanwhile.
-  size_t max_waiting = limits::kMaxWaitingComparisons;
 };
 
 // Thread-safe. The catalog's models were made by ServedModel::Create with `environment`; all that
-// it is given outlives it.
+// it is given outlives it, and `line` has ended before it is destroyed.
 class Comparer final : public ComparisonRunner {
  public:
-  // UNAVAILABLE server.no_thread.
-  static absl::StatusOr<std::unique_ptr<Comparer>> Create(
-      const ComparerOptions& options, const ModelCatalog& catalog,
-      const ServedModel::Environment& environment);
-
-  // On which its passes run; for other experiments' too.
-  HeldLane& lane() { return *lane_; }
-  // In which its comparisons wait; for other experiments that are not to be measured beside them.
-  ExperimentLine& line() { return *line_; }
-
-  // As ExperimentLine's.
-  void Stop() { line_->Stop(); }
+  Comparer(const ComparerOptions& options, const ModelCatalog& catalog,
+           const ServedModel::Environment& environment, HeldLane& lane, ExperimentLine& line)
+      : options_(options), catalog_(catalog), environment_(environment), lane_(lane), line_(line) {}
 
   void Compare(CompareRequest request, CancellationPtr cancellation, Progress progress,
                Done done) override;
 
  private:
-  Comparer(const ComparerOptions& options, const ModelCatalog& catalog,
-           const ServedModel::Environment& environment)
-      : options_(options), catalog_(catalog), environment_(environment) {}
-
   const ComparerOptions options_;
   const ModelCatalog& catalog_;
   const ServedModel::Environment environment_;
-  std::unique_ptr<HeldLane> lane_;
-  std::unique_ptr<ExperimentLine> line_;  // last: its thread uses the others
+  HeldLane& lane_;
+  ExperimentLine& line_;
 };
 
 }  // namespace fovea

@@ -17,7 +17,9 @@
 #include "base/status.h"
 #include "server/api/server_api.h"
 #include "server/compare/comparer.h"
+#include "server/compare/experiment_line.h"
 #include "server/compare/explainer.h"
+#include "server/compare/held_lane.h"
 #include "server/compare/live/traffic_experiments.h"
 #include "server/compare/served_variants.h"
 #include "server/compare/sweeper.h"
@@ -268,17 +270,24 @@ class Server {
                          repository_log_, clock_));
     if (options_.enable_experiments) {
       FOVEA_ASSIGN_OR_RETURN(
-          comparer_,
-          Comparer::Create({.lane = {.device_threads = device_threads,
-                                     .weight = static_cast<int>(options_.experiment_weight)},
-                            .max_bytes = options_.experiment_memory_mb * limits::kMiB},
-                           *repository_, environment));
+          experiment_lane_,
+          HeldLane::Create({.device_threads = device_threads,
+                            .weight = static_cast<int>(options_.experiment_weight)},
+                           *scheduler_, clock_));
+      FOVEA_ASSIGN_OR_RETURN(
+          comparison_line_,
+          ExperimentLine::Create({.name = "compare",
+                                  .what = "comparisons and sweeps",
+                                  .max_waiting = limits::kMaxWaitingComparisons}));
+      comparer_ = std::make_unique<Comparer>(
+          ComparerOptions{.max_bytes = options_.experiment_memory_mb * limits::kMiB}, *repository_,
+          environment, *experiment_lane_, *comparison_line_);
       sweeper_ = std::make_unique<Sweeper>(
           SweeperOptions{.max_bytes = options_.experiment_memory_mb * limits::kMiB}, *repository_,
-          environment, comparer_->lane(), comparer_->line());
+          environment, *experiment_lane_, *comparison_line_);
       FOVEA_ASSIGN_OR_RETURN(
           explainer_, Explainer::Create({.max_bytes = options_.experiment_memory_mb * limits::kMiB},
-                                        *repository_, environment, comparer_->lane()));
+                                        *repository_, environment, *experiment_lane_));
       FOVEA_ASSIGN_OR_RETURN(
           variants_,
           ServedVariants::Create({.max_bytes = options_.experiment_memory_mb * limits::kMiB},
@@ -423,7 +432,7 @@ class Server {
     if (experiments_ != nullptr) experiments_->Stop();
     stop.Sleep(delay);
     if (explainer_ != nullptr) explainer_->Stop();
-    if (comparer_ != nullptr) comparer_->Stop();
+    if (comparison_line_ != nullptr) comparison_line_->Stop();
     if (variant_server_ != nullptr) variant_server_->Stop();
     std::vector<Transport*> transports = {grpc_.get()};
     if (http_ != nullptr) transports.push_back(http_.get());
@@ -454,10 +463,12 @@ class Server {
   std::unique_ptr<Scheduler> scheduler_;
   std::unique_ptr<ImagingPool> imaging_;
   std::unique_ptr<ModelRepository> repository_;
-  std::unique_ptr<Sweeper> sweeper_;          // null: no experiments; waits in the comparer's line
-  std::unique_ptr<Comparer> comparer_;        // likewise
-  std::unique_ptr<Explainer> explainer_;      // likewise; runs on the comparer's lane
-  std::unique_ptr<ServedVariants> variants_;  // likewise
+  std::unique_ptr<HeldLane> experiment_lane_;        // null: no experiments
+  std::unique_ptr<Comparer> comparer_;               // likewise
+  std::unique_ptr<Sweeper> sweeper_;                 // likewise
+  std::unique_ptr<ExperimentLine> comparison_line_;  // likewise; its thread uses these two
+  std::unique_ptr<Explainer> explainer_;             // likewise
+  std::unique_ptr<ServedVariants> variants_;         // likewise
   std::unique_ptr<VariantServer> variant_server_;    // likewise
   std::unique_ptr<TrafficExperiments> experiments_;  // likewise; its arms are variants
   std::unique_ptr<ServerApi> api_;

@@ -15,6 +15,8 @@
 
 #include "base/limits.h"
 #include "base/status.h"
+#include "server/compare/experiment_line.h"
+#include "server/compare/held_lane.h"
 #include "server/repository/model_repository.h"
 #include "tests/server/compare/late_clock.h"
 #include "tests/server/compare/served_models.h"
@@ -32,7 +34,10 @@ MATCHER_P2(Fails, code, reason, "") {
 
 class ComparerTest : public ServedModelsTest {
  protected:
-  ~ComparerTest() override { comparer_.reset(); }
+  ~ComparerTest() override {
+    line_.reset();
+    comparer_.reset();
+  }
 
   ServedModel::Environment Environment() {
     const ServedModel::Environment steady = ServedModelsTest::Environment();
@@ -42,10 +47,12 @@ class ComparerTest : public ServedModelsTest {
             .observe = steady.observe,
             .device_threads = steady.device_threads};
   }
-  Comparer& comparer(ComparerOptions options = {}) {
+  Comparer& comparer(const ComparerOptions& options = {}, size_t max_waiting = 8) {
     if (comparer_ == nullptr) {
-      options.lane.device_threads = 1;
-      comparer_ = *Comparer::Create(options, models_, Environment());
+      lane_ = *HeldLane::Create({.device_threads = 1}, Environment().scheduler, clock_);
+      line_ = *ExperimentLine::Create(
+          {.name = "compare", .what = "comparisons", .max_waiting = max_waiting});
+      comparer_ = std::make_unique<Comparer>(options, models_, Environment(), *lane_, *line_);
     }
     return *comparer_;
   }
@@ -72,6 +79,8 @@ class ComparerTest : public ServedModelsTest {
 
   LateClock clock_;
   std::function<void(const ComparisonProgress&)> on_progress_;
+  std::unique_ptr<HeldLane> lane_;
+  std::unique_ptr<ExperimentLine> line_;
   std::unique_ptr<Comparer> comparer_;
 };
 
@@ -353,9 +362,7 @@ TEST_F(ComparerTest, TellsOfItsProgress) {
 // Row 84.
 TEST_F(ComparerTest, RunsOneAtATimeAndRefusesWhatTooManyWaitFor) {
   Serve("classifier", kClassifier);
-  ComparerOptions options;
-  options.max_waiting = 1;
-  comparer(options);
+  comparer({}, /*max_waiting=*/1);
   std::promise<void> begun, go_on;
   std::shared_future<void> gate = go_on.get_future().share();
   const auto ask = [&](ComparisonRunner::Progress progress) {
@@ -396,7 +403,7 @@ TEST_F(ComparerTest, StoppingEndsWhatRunsAndWhatWaits) {
       request, std::make_shared<Cancellation>(), [](const ComparisonProgress&) {},
       [&](absl::StatusOr<Comparison> outcome) { second.set_value(std::move(outcome)); });
   measuring.get_future().wait();
-  comparer().Stop();
+  line_->Stop();
   EXPECT_THAT(first.get_future().get(), Fails(absl::StatusCode::kUnavailable, "server.draining"));
   EXPECT_THAT(second.get_future().get(), Fails(absl::StatusCode::kUnavailable, "server.draining"));
   EXPECT_THAT(Compare(request), Fails(absl::StatusCode::kUnavailable, "server.draining"));
@@ -435,9 +442,11 @@ TEST(ComparerRepositoryTest, LoadsTheWeightsThatServe) {
       observer);
   ASSERT_TRUE(repository->Start().ok());
   repository->WaitUntilTried();
-  ComparerOptions options;
-  options.lane.device_threads = 1;
-  auto comparer = *Comparer::Create(options, *repository, environment);
+  const auto lane =
+      *HeldLane::Create({.device_threads = 1}, environment.scheduler, environment.clock);
+  std::unique_ptr<Comparer> comparer;
+  const auto line = *ExperimentLine::Create({.name = "compare", .what = "comparisons"});
+  comparer = std::make_unique<Comparer>(ComparerOptions(), *repository, environment, *lane, *line);
   std::ifstream file(fs::path(FOVEA_SOURCE_DIR) / "client/examples/star.jpg", std::ios::binary);
   std::ostringstream image;
   image << file.rdbuf();

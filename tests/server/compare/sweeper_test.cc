@@ -18,6 +18,8 @@
 #include "base/limits.h"
 #include "base/status.h"
 #include "server/compare/comparer.h"
+#include "server/compare/experiment_line.h"
+#include "server/compare/held_lane.h"
 #include "server/compare/power_law.h"
 #include "server/core/mutex.h"
 #include "tests/server/compare/late_clock.h"
@@ -37,19 +39,19 @@ class SweeperTest : public ServedModelsTest {
  protected:
   SweeperTest() { environment_clock_ = late_clock_; }
   ~SweeperTest() override {
-    if (comparer_ != nullptr) comparer_->Stop();
+    line_.reset();
     sweeper_.reset();
     comparer_.reset();
   }
 
   Sweeper& sweeper(const SweeperOptions& options = {}) {
     if (sweeper_ == nullptr) {
-      ComparerOptions comparer;
-      comparer.lane.device_threads = device_threads_;
-      comparer.max_waiting = 1;
-      comparer_ = *Comparer::Create(comparer, models_, Environment());
-      sweeper_ = std::make_unique<Sweeper>(options, models_, Environment(), comparer_->lane(),
-                                           comparer_->line());
+      lane_ = *HeldLane::Create({.device_threads = device_threads_}, Environment().scheduler,
+                                Environment().clock);
+      line_ = *ExperimentLine::Create({.name = "compare", .what = "comparisons and sweeps"});
+      comparer_ =
+          std::make_unique<Comparer>(ComparerOptions(), models_, Environment(), *lane_, *line_);
+      sweeper_ = std::make_unique<Sweeper>(options, models_, Environment(), *lane_, *line_);
     }
     return *sweeper_;
   }
@@ -77,6 +79,8 @@ class SweeperTest : public ServedModelsTest {
 
   const std::shared_ptr<LateClock> late_clock_ = std::make_shared<LateClock>();
   std::function<void(const ComparisonProgress&)> on_progress_;
+  std::unique_ptr<HeldLane> lane_;
+  std::unique_ptr<ExperimentLine> line_;
   std::unique_ptr<Comparer> comparer_;
   std::unique_ptr<Sweeper> sweeper_;
 };
