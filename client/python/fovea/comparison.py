@@ -189,10 +189,10 @@ class Comparison:
     def from_json(text: str) -> Comparison:
         """What to_json wrote, or a server answered, without a data set.
 
-        ValueError: it is something else, such as what `fovea compare --json` prints, whose names are others.
+        ValueError: it is something else.
         """
         empty = comparison_pb2.Comparison()
-        return comparison_of(message_in(text, empty, "comparison", beside=["dataset"]))
+        return comparison_of(message_in(text, empty, "comparison", holding="variants"))
 
     def to_frame(self) -> pandas.DataFrame:
         """A row for each variant; numbers in nested fields are columns named FIELD_PART, such as compute_ms_median.
