@@ -9,11 +9,13 @@ import json
 import math
 import pathlib
 import re
+import subprocess
 import sys
 import threading
 
 import numpy as np
 import pytest
+from running_server import BUILD
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "client" / "python"))
@@ -241,6 +243,31 @@ def test_what_a_newer_server_adds_is_passed_over(
             compute=dataclasses.replace(comparison.variants[1].compute, verdict=""),
         )
     )
+
+
+def test_what_the_command_prints_as_json_is_read(tmp_path: pathlib.Path) -> None:
+    message = of_classifier()
+    message.variants[1].classes.kl_divergence = float("inf")
+    message.variants[1].compute.ratio.upper = float("inf")
+
+    def answer(_: object):
+        yield pb.CompareResponse(comparison=message)
+
+    picture = tmp_path / "cat.jpg"
+    picture.write_bytes(b"whatever the server decodes")
+    with FakeComparison(answer) as fake:
+        command = [BUILD / "bin/fovea", "--server", fake.address, "compare", picture]
+        printed = subprocess.run(
+            [*command, "--json", "--model", "shapes", "--attention", "knn:k=0.5"],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=60,
+        ).stdout
+    assert json.loads(printed)["images"][0]["file"] == str(picture)
+    found = client.Comparison.from_json(printed)
+    # The command gives its comparisons no name.
+    assert found == dataclasses.replace(comparison_of(message), id="")
 
 
 def test_a_frame_has_a_row_for_each_variant(comparison: client.Comparison) -> None:

@@ -187,7 +187,7 @@ class Comparison:
 
     @staticmethod
     def from_json(text: str) -> Comparison:
-        """What to_json wrote, or a server answered, without a data set.
+        """What to_json wrote, a server answered, or `fovea compare --json` printed, without a data set.
 
         ValueError: it is something else.
         """
