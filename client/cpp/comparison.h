@@ -55,6 +55,7 @@ enum class Verdict {
   kUnsteady,    // times hang together over so many rounds that these are too few
   kControlOff,  // the control's interval excludes 1: something else moved the times
   kWide,        // the interval, or the control's, is wider than a tenth
+  kUnknown,     // of a server that is newer than this library
 };
 bool IsVerdict(Verdict verdict);
 

@@ -386,4 +386,8 @@ def test_other_tasks_and_warnings_are_told(fields: dict, parts: list[str]) -> No
 def test_a_verdict_of_a_newer_server_is_no_error() -> None:
     message = of_classifier()
     message.variants[1].compute.verdict = 99
-    assert comparison_of(message).variants[1].compute.verdict == ""
+    found = comparison_of(message)
+    assert found.variants[1].compute.verdict == ""
+    dense, knn = str(found).splitlines()[2:4]
+    assert "baseline" in dense and "baseline" not in knn
+    assert "none: the server is newer" in knn

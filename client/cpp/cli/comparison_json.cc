@@ -11,6 +11,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// Null: it has no name here.
 const char* Token(Verdict verdict) {
   switch (verdict) {
     case Verdict::kBaseline:
@@ -29,15 +30,17 @@ const char* Token(Verdict verdict) {
       return "CONTROL_OFF";
     case Verdict::kWide:
       return "WIDE";
+    case Verdict::kUnknown:
+      break;
   }
-  return "VERDICT_UNSPECIFIED";
+  return nullptr;
 }
 
 Json ToJson(const ComparedTime& time) {
   Json json = {{"ms", QuartilesJson(time.ms)}};
   if (time.ratio) json["ratio"] = EstimateJson(*time.ratio);
   if (time.difference_ms) json["difference_ms"] = EstimateJson(*time.difference_ms);
-  json["verdict"] = Token(time.verdict);
+  if (const char* token = Token(time.verdict)) json["verdict"] = token;
   return json;
 }
 

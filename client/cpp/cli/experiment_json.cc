@@ -27,7 +27,7 @@ Json ToJson(const SequentialTest& test) {
     case SequentialTest::Verdict::kAsGoodAsSame:
       verdict = "AS_GOOD_AS_SAME";
       break;
-    case SequentialTest::Verdict::kNone:
+    case SequentialTest::Verdict::kUnknown:
       break;
   }
   return {{"estimate", NumberJson(test.estimate)},

@@ -75,7 +75,7 @@ class ComparedTime:
     ratio: Estimate | None
     difference_ms: Estimate | None
     # "FASTER", "SLOWER", "NO_DIFFERENCE", or why there is none: "FEW_ROUNDS", "UNSTEADY", "CONTROL_OFF", "WIDE". Empty: of
-    # the baseline.
+    # the baseline, or of a server that is newer than this package.
     verdict: str
 
 
