@@ -152,7 +152,9 @@ def test_an_interrupted_classification_ends_in_order(fovea, server):
 def test_readmes_first_commands_work(fovea):
     """Each line of README's block, as a shell reads it, against a running server."""
     readme = (ROOT / "README.md").read_text()
-    block = re.search(r"From the command line:\n\n```sh\n(.*?)```", readme, re.DOTALL)
+    block = re.search(
+        r"command line:\n\n<!-- run -->\n```sh\n(.*?)```", readme, re.DOTALL
+    )
     commands = [line.split(" ", 1) for line in block.group(1).splitlines()]
     assert [program for program, _ in commands] == ["build/release/bin/fovea"] * len(
         commands
