@@ -41,7 +41,7 @@ void AddCompare(CLI::App& app, CompareOptions& options) {
       "started with --enable-experiments. The first is the baseline: with one attention, each\n"
       "model as it is comes before it. Each round runs every variant twice, there and back in\n"
       "random order, and the baseline twice more as the control. A verdict needs a control whose\n"
-      "interval holds 1, intervals narrower than 10 %, and times that do not hang together over\n"
+      "interval holds 1, intervals narrower than 10 %, and times that are not autocorrelated over\n"
       "too many rounds; until it is there, measuring goes on to the bounds. Without one, it says\n"
       "why.\n");
   command
