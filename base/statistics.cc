@@ -25,7 +25,7 @@ double Median(std::vector<double>& values) {
   return std::midpoint(*std::max_element(values.begin(), middle), *middle);
 }
 
-// How many neighbouring measurements hang together.
+// How many neighbouring measurements are autocorrelated.
 size_t BlockLength(const std::vector<double>& series, double median) {
   const auto sign = [&](size_t i) { return (series[i] > median) - (series[i] < median); };
   int together = 0, nonzero = 0;

@@ -25,7 +25,7 @@ struct Estimate {
   double value = 0;
   double lower = 0;
   double upper = 0;
-  size_t blocks = 0;  // the series' length in blocks of measurements that hang together
+  size_t blocks = 0;  // the series' length in blocks of autocorrelated measurements
 
   bool operator==(const Estimate&) const = default;
 };

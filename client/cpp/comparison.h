@@ -52,9 +52,10 @@ enum class Verdict {
   kNoDifference,
   // No verdict, because
   kFewRounds,   // an interval needs more
-  kUnsteady,    // times hang together over so many rounds that these are too few
+  kUnsteady,    // times are autocorrelated over so many rounds that these are too few
   kControlOff,  // the control's interval excludes 1: something else moved the times
   kWide,        // the interval, or the control's, is wider than a tenth
+  kUnknown,     // of a server that is newer than this library
 };
 bool IsVerdict(Verdict verdict);
 

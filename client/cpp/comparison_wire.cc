@@ -7,6 +7,8 @@ namespace {
 
 Verdict FromWire(fovea::v1::Verdict verdict) {
   switch (verdict) {
+    case fovea::v1::VERDICT_UNSPECIFIED:
+      return Verdict::kBaseline;
     case fovea::v1::FASTER:
       return Verdict::kFaster;
     case fovea::v1::SLOWER:
@@ -22,7 +24,7 @@ Verdict FromWire(fovea::v1::Verdict verdict) {
     case fovea::v1::WIDE:
       return Verdict::kWide;
     default:
-      return Verdict::kBaseline;
+      return Verdict::kUnknown;
   }
 }
 

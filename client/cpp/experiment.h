@@ -43,7 +43,7 @@ struct ExperimentPlan {
 // An estimate whose interval holds the truth at all times at once.
 struct SequentialTest {
   enum class Verdict {
-    kNone,  // of a server that is newer than this library
+    kUnknown,  // of a server that is newer than this library
     kUndecided,
     kLower,
     kHigher,
@@ -53,7 +53,7 @@ struct SequentialTest {
   double lower = 0;
   double upper = 0;
   uint64_t observations = 0;
-  Verdict verdict = Verdict::kNone;
+  Verdict verdict = Verdict::kUnknown;
 };
 
 struct ArmReport {

@@ -33,7 +33,7 @@ SequentialTest::Verdict FromWire(fovea::v1::SequentialTest::Verdict verdict) {
     case fovea::v1::SequentialTest::AS_GOOD_AS_SAME:
       return SequentialTest::Verdict::kAsGoodAsSame;
     default:
-      return SequentialTest::Verdict::kNone;
+      return SequentialTest::Verdict::kUnknown;
   }
 }
 

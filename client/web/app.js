@@ -1,12 +1,12 @@
 // Starts the page: which view is shown, the list of models, the key, and light or dark.
 
 import { askJson, inWords, onKeyNeeded, paths, storeKey, storedKey } from "./api.js";
-import { CompareView } from "./compare.js";
+import { CompareView } from "./compare_view.js";
 import { byId, h, say } from "./dom.js";
-import { LookView } from "./look.js";
+import { LookView } from "./look_view.js";
 import { SUGGESTED_ATTENTIONS, latest, listModels } from "./models.js";
 import { currentPicture, listenForPictures, takeExample } from "./picture.js";
-import { ServerView } from "./server.js";
+import { ServerView } from "./server_view.js";
 
 const THEME = "fovea.theme";
 const THEMES = { auto: ["◐", "as the system"], light: ["☀", "light"], dark: ["☾", "dark"] };

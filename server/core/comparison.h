@@ -59,7 +59,7 @@ enum class Verdict {
   kNoDifference,  // they overlap
   // No verdict, because
   kFewRounds,   // there are fewer than kLeastSeries
-  kUnsteady,    // times hang together over so many rounds that these are too few
+  kUnsteady,    // times are autocorrelated over so many rounds that these are too few
   kControlOff,  // the control's interval excludes 1: something else moved the times
   kWide,        // the interval, or the control's, is wider than kWidestInterval
 };

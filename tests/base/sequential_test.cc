@@ -92,8 +92,8 @@ TEST(SequentialMean, HoldsWhereNeighboursDependOnEachOther) {
   EXPECT_GT(missed.textbook, 6 * kError);
 }
 
-// Where they depend a lot the first blocks hang together: what the header warns of.
-TEST(SequentialMean, MissesMoreOftenWhereNeighboursHangTogetherForLong) {
+// Where they depend a lot the first blocks are autocorrelated: what the header warns of.
+TEST(SequentialMean, MissesMoreOftenWhereTheyAreAutocorrelatedForLong) {
   EXPECT_LE(Look(/*correlation=*/0.8, /*heavy=*/false).ever, 1.5 * kError);
   EXPECT_GT(Look(/*correlation=*/0.95, /*heavy=*/false).ever, 6 * kError);
 }

@@ -53,7 +53,7 @@ TEST(EstimateMedian, OfTheSameSeriesIsTheSame) {
 }
 
 // Forty values, each measured ten times, are forty measurements and not four hundred.
-TEST(EstimateMedian, TakesMeasurementsThatHangTogetherForOne) {
+TEST(EstimateMedian, TakesAutocorrelatedMeasurementsForOne) {
   std::mt19937_64 random(3);
   std::vector<double> together;
   for (int i = 0; i < 40; ++i) {

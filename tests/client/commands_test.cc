@@ -17,6 +17,7 @@ namespace {
 
 using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using Json = nlohmann::json;
@@ -216,21 +217,25 @@ TEST_F(Compare, SaysTheSameInJson) {
       Run({Image("a.jpg"), "--model", "dense", "--model", "knn", "--rounds", "25", "--json"});
   const Json json = Json::parse(outcome.out);
   EXPECT_EQ(json["rounds"], 25);
-  EXPECT_EQ(json["confidence"], 0.95);
+  EXPECT_THAT(std::string(json["images"][0]["file"]), EndsWith("a.jpg"));
   EXPECT_EQ(json["images"][0]["height"], 48);
+  EXPECT_EQ(json["control"]["verdict"], "NO_DIFFERENCE");
   const Json& knn = json["variants"][1];
-  EXPECT_EQ(knn["model"], "knn/1");
+  EXPECT_EQ(knn["model_name"], "knn");
+  EXPECT_EQ(knn["model_version"], "1");
   EXPECT_EQ(knn["attention"], "knn:k=16");
-  EXPECT_EQ(knn["weights_of_attention"], nullptr);
+  EXPECT_FALSE(knn.contains("weights_of_attention"));
   EXPECT_EQ(knn["compute"]["ms"]["median"], 3.0);
-  EXPECT_EQ(knn["compute"]["ratio"]["estimate"], 0.75);
-  EXPECT_EQ(knn["compute"]["verdict"], "faster");
-  EXPECT_EQ(knn["compute"]["doubt"], nullptr);
+  EXPECT_EQ(knn["compute"]["ratio"]["value"], 0.75);
+  EXPECT_EQ(knn["compute"]["verdict"], "FASTER");
   EXPECT_EQ(knn["decode_ms"]["median"], 0.4);
   EXPECT_EQ(knn["peak_bytes"], 2 << 20);
   EXPECT_EQ(knn["classes"]["same_top1"], 0);
   EXPECT_EQ(knn["answers"][0]["label"], "square");
-  EXPECT_EQ(json["variants"][0]["compute"]["verdict"], nullptr);
+  const Json& dense = json["variants"][0];
+  EXPECT_EQ(dense["compute"]["verdict"], "VERDICT_UNSPECIFIED");
+  EXPECT_FALSE(dense["compute"].contains("ratio"));
+  EXPECT_FALSE(dense.contains("classes"));
 }
 
 TEST_F(Compare, WritesARowForEachVariant) {

@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "client/cpp/cli/comparison_json.h"
 #include "client/cpp/cli/comparison_report.h"
 
 namespace fovea::client {
@@ -120,6 +122,30 @@ TEST(ComparisonText, ARowOfCsvHasAsManyFieldsAsItsHead) {
   EXPECT_THAT(commas, ElementsAre(commas[0], commas[0], commas[0], 0));
   EXPECT_THAT(csv, HasSubstr("\r\n\"a, \"\"b\"\"\",1,"));
   EXPECT_THAT(csv, Not(HasSubstr("inf")));
+}
+
+TEST(ComparisonJson, NamesInfinityAndLeavesOutWhatIsAbsent) {
+  Comparison comparison = Example();
+  comparison.images = {{.height = 30, .width = 40}};
+  std::get<ClassAgreement>(comparison.variants[1].agreement).kl_divergence =
+      std::numeric_limits<double>::infinity();
+  comparison.variants[1].compute.ratio->upper = std::numeric_limits<double>::infinity();
+  comparison.variants.push_back(comparison.variants[1]);
+  comparison.variants[2].agreement = ObjectAgreement{.objects = 3};
+  comparison.variants.push_back(comparison.variants[1]);
+  comparison.variants[3].agreement = ObjectAgreement{.mean_mask_iou = 0.5};
+  const auto json = nlohmann::json::parse(ComparisonJson(comparison, {"a.jpg"}));
+  const auto& variants = json["variants"];
+  EXPECT_EQ(variants[1]["classes"]["kl_divergence"], "Infinity");
+  EXPECT_EQ(variants[1]["compute"]["ratio"]["upper"], "Infinity");
+  EXPECT_EQ(variants[1]["weights_of_attention"], "dense");
+  for (const char* absent : {"weights_of_attention", "feature_cosine", "classes", "objects"}) {
+    EXPECT_FALSE(variants[0].contains(absent)) << absent;
+  }
+  EXPECT_FALSE(variants[2]["objects"].contains("mean_mask_iou"));
+  EXPECT_EQ(variants[3]["objects"]["mean_mask_iou"], 0.5);
+  EXPECT_EQ(json["images"][0], (nlohmann::json{{"file", "a.jpg"}, {"height", 30}, {"width", 40}}));
+  EXPECT_FALSE(json.contains("dataset"));
 }
 
 TEST(ComparisonReport, ShowsWhatTheTextShows) {

@@ -74,7 +74,7 @@ TEST(ExperimentText, SaysEachVerdictWithItsInterval) {
   test = {1.25, 1.125, 1.5, 9, Verdict::kHigher};
   EXPECT_EQ(LatencyText(test), "slower: 1.250 [1.125, 1.500]");
   EXPECT_EQ(ErrorsText(test), "fails more: 125.0 % [112.5, 150.0]");
-  test.verdict = Verdict::kNone;
+  test.verdict = Verdict::kUnknown;
   EXPECT_EQ(LatencyText(test), "1.250 [1.125, 1.500]");
 }
 

@@ -9,19 +9,22 @@ import json
 import math
 import pathlib
 import re
+import subprocess
 import sys
 import threading
 
 import numpy as np
 import pytest
+from running_server import BUILD
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "client" / "python"))
 
-from fake_comparison import FakeComparison, of_classifier, progress, variant
+from fake_comparison import FakeComparison, of_classifier, of_k, progress, variant
 from fake_vision import FakeVision, classes
 from fovea import client
 from fovea.comparison import comparison_of
+from fovea.sweep import sweep_of
 from fovea.v1 import comparison_pb2 as pb
 from html_page import Page
 
@@ -202,9 +205,12 @@ def test_json_is_read_back(comparison: client.Comparison) -> None:
     assert "agreement" not in knn and "feature_cosine" not in plain["variants"][0]
     assert set(plain) == {field.name for field in pb.Comparison.DESCRIPTOR.fields}
     assert set(knn) <= {field.name for field in pb.ComparedVariant.DESCRIPTOR.fields}
-    for wrong in ("[]", "{", '{"variants": 3}'):
+    for wrong in ("[]", "{", "{}", '{"variants": 3}', '{"variants": []}', "null"):
         with pytest.raises(ValueError, match="no comparison"):
             client.Comparison.from_json(wrong)
+    # A sweep has fields of the same names.
+    with pytest.raises(ValueError, match="no comparison: it has no variants"):
+        client.Comparison.from_json(sweep_of(of_k()).to_json())
     # Infinity has a name in JSON.
     agreement = dataclasses.replace(
         comparison.variants[1].agreement, kl_divergence=float("inf")
@@ -215,23 +221,53 @@ def test_json_is_read_back(comparison: client.Comparison) -> None:
     ]
     endless = dataclasses.replace(comparison, variants=variants)
     assert client.Comparison.from_json(endless.to_json()) == endless
+    # As a server writes it over HTTP.
+    knn["classes"]["kl_divergence"] = None
+    assert client.Comparison.from_json(json.dumps(plain)) == endless
 
 
-def test_what_the_command_prints_as_json_is_refused() -> None:
-    """It has names of its own, which would be read as nothing measured."""
-    printed = {
-        "images": [{"file": "a.jpg", "height": 4, "width": 6}],
-        "rounds": 20,
-        "confidence": 0.95,
-        "variants": [{"model": "shapes/1", "compute": {"ms": {"lower_quartile": 1}}}],
-    }
-    for wrong, name in (
-        (printed, "file"),
-        ({"variants": printed["variants"]}, "model"),
-        ({"confidence": 0.95}, "confidence"),
-    ):
-        with pytest.raises(ValueError, match=f'no comparison.*"{name}"'):
-            client.Comparison.from_json(json.dumps(wrong))
+def test_what_a_newer_server_adds_is_passed_over(
+    comparison: client.Comparison,
+) -> None:
+    plain = comparison.to_dict()
+    knn = plain["variants"][1]
+    plain["energy_joules"] = None
+    knn["threads_seen"] = {"lower": 1}
+    knn["compute"]["ratio"]["shape"] = [None]
+    knn["answers"][0]["rank"] = 1
+    assert client.Comparison.from_json(json.dumps(plain)) == comparison
+    knn["compute"]["verdict"] = "MUCH_SLOWER"
+    assert client.Comparison.from_json(json.dumps(plain)).variants[1] == (
+        dataclasses.replace(
+            comparison.variants[1],
+            compute=dataclasses.replace(comparison.variants[1].compute, verdict=""),
+        )
+    )
+
+
+def test_what_the_command_prints_as_json_is_read(tmp_path: pathlib.Path) -> None:
+    message = of_classifier()
+    message.variants[1].classes.kl_divergence = float("inf")
+    message.variants[1].compute.ratio.upper = float("inf")
+
+    def answer(_: object):
+        yield pb.CompareResponse(comparison=message)
+
+    picture = tmp_path / "cat.jpg"
+    picture.write_bytes(b"whatever the server decodes")
+    with FakeComparison(answer) as fake:
+        command = [BUILD / "bin/fovea", "--server", fake.address, "compare", picture]
+        printed = subprocess.run(
+            [*command, "--json", "--model", "shapes", "--attention", "knn:k=0.5"],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=60,
+        ).stdout
+    assert json.loads(printed)["images"][0]["file"] == str(picture)
+    found = client.Comparison.from_json(printed)
+    # The command gives its comparisons no name.
+    assert found == dataclasses.replace(comparison_of(message), id="")
 
 
 def test_a_frame_has_a_row_for_each_variant(comparison: client.Comparison) -> None:
@@ -350,4 +386,8 @@ def test_other_tasks_and_warnings_are_told(fields: dict, parts: list[str]) -> No
 def test_a_verdict_of_a_newer_server_is_no_error() -> None:
     message = of_classifier()
     message.variants[1].compute.verdict = 99
-    assert comparison_of(message).variants[1].compute.verdict == ""
+    found = comparison_of(message)
+    assert found.variants[1].compute.verdict == ""
+    dense, knn = str(found).splitlines()[2:4]
+    assert "baseline" in dense and "baseline" not in knn
+    assert "none: the server is newer" in knn

@@ -214,8 +214,8 @@ def test_json_is_read_back(experiment: client.Experiment) -> None:
     knn["latency_ratio"]["estimate"] = None
     with pytest.raises(ValueError, match=r"arms\[1\]\.latency_ratio\.estimate is null"):
         client.Experiment.from_json(json.dumps(plain))
-    knn["latency_ratio"] = {"estimate": 1.2, "interval": [1.1, 1.3]}
-    with pytest.raises(ValueError, match="interval"):
+    knn["latency_ratio"] = {"mean": 1.2, "interval": [1.1, 1.3]}
+    with pytest.raises(ValueError, match="but mean, interval"):
         client.Experiment.from_json(json.dumps(plain))
 
 

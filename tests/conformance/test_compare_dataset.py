@@ -131,7 +131,8 @@ def test_the_command_line_sets_figures_beside_times(
     whole = json.loads(done.stdout)
     dense, knn = whole["dataset"]["models"]
     assert whole["dataset"]["shown"] == FIGURES[task]
-    assert [one["attention"] for one in whole["variants"]] == [
+    compared = client.Comparison.from_json(done.stdout)
+    assert [one.attention for one in compared.variants] == [
         dense["attention"],
         knn["attention"],
     ]

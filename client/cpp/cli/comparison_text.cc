@@ -157,6 +157,8 @@ std::string DoubtText(Verdict doubt) {
       return "the control is off, so something else than the variants moved the times";
     case Verdict::kWide:
       return "its interval or the control's is wider than 10 %";
+    case Verdict::kUnknown:
+      return "the server is newer than this program";
     default:
       return "";
   }

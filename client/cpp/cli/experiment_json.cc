@@ -1,22 +1,16 @@
 #include "client/cpp/cli/experiment_json.h"
 
-#include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
 #include "absl/time/time.h"
+#include "client/cpp/cli/measured_json.h"
 
 namespace fovea::client {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-// JSON has no infinity: by its name, as protobuf writes it.
-Json Number(double number) {
-  if (std::isinf(number)) return number > 0 ? "Infinity" : "-Infinity";
-  return number;
-}
 
 Json ToJson(const SequentialTest& test) {
   const char* verdict = "VERDICT_UNSPECIFIED";
@@ -33,12 +27,12 @@ Json ToJson(const SequentialTest& test) {
     case SequentialTest::Verdict::kAsGoodAsSame:
       verdict = "AS_GOOD_AS_SAME";
       break;
-    case SequentialTest::Verdict::kNone:
+    case SequentialTest::Verdict::kUnknown:
       break;
   }
-  return {{"estimate", Number(test.estimate)},
-          {"lower", Number(test.lower)},
-          {"upper", Number(test.upper)},
+  return {{"estimate", NumberJson(test.estimate)},
+          {"lower", NumberJson(test.lower)},
+          {"upper", NumberJson(test.upper)},
           {"observations", test.observations},
           {"verdict", verdict}};
 }

@@ -33,7 +33,7 @@ std::string TestText(const Test& test, const Words& words, const std::string& nu
       return absl::StrCat(words.higher, ": ", numbers);
     case Test::Verdict::kAsGoodAsSame:
       return "as good as the same: " + numbers;
-    case Test::Verdict::kNone:
+    case Test::Verdict::kUnknown:
       return numbers;
   }
   return numbers;

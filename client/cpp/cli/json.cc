@@ -6,8 +6,6 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "base/statistics.h"
-#include "client/cpp/cli/text.h"
 #include "client/cpp/client.h"
 
 namespace fovea::client {
@@ -73,79 +71,6 @@ Json ToJson(const std::vector<TensorInfo>& tensors) {
 Json ToJson(const DurationSum& sum) {
   return {{"count", sum.count}, {"ns", absl::ToInt64Nanoseconds(sum.total)}};
 }
-
-Json ToJson(const Quartiles& quartiles) {
-  return {{"median", quartiles.median},
-          {"lower_quartile", quartiles.lower},
-          {"upper_quartile", quartiles.upper}};
-}
-
-const char* Token(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::kFaster:
-      return "faster";
-    case Verdict::kSlower:
-      return "slower";
-    case Verdict::kNoDifference:
-      return "no_difference";
-    case Verdict::kFewRounds:
-      return "few_rounds";
-    case Verdict::kUnsteady:
-      return "unsteady";
-    case Verdict::kControlOff:
-      return "control_off";
-    case Verdict::kWide:
-      return "wide";
-    case Verdict::kBaseline:
-      return "baseline";
-  }
-  return "";
-}
-
-Json ToJson(const Estimate& estimate) {
-  return {{"estimate", estimate.value}, {"lower", estimate.lower}, {"upper", estimate.upper}};
-}
-
-// `verdict` is null where there is none, and `doubt` says why; of the baseline both are.
-Json ToJson(const ComparedTime& time) {
-  Json json = {{"ms", ToJson(time.ms)},
-               {"ratio", nullptr},
-               {"difference_ms", nullptr},
-               {"verdict", nullptr},
-               {"doubt", nullptr}};
-  if (time.ratio) json["ratio"] = ToJson(*time.ratio);
-  if (time.difference_ms) json["difference_ms"] = ToJson(*time.difference_ms);
-  if (time.verdict != Verdict::kBaseline) {
-    json[IsVerdict(time.verdict) ? "verdict" : "doubt"] = Token(time.verdict);
-  }
-  return json;
-}
-
-// What changes in a variant's answers, under the name of its kind. JSON has no infinity: null.
-struct AddAgreement {
-  Json& row;
-
-  void operator()(std::monostate) const {}
-  void operator()(const ClassAgreement& classes) const {
-    row["classes"] = {{"images", classes.images},
-                      {"same_top1", classes.same_top1},
-                      {"top5_overlap", classes.top5_overlap},
-                      {"kl_divergence", classes.kl_divergence},
-                      {"max_confidence_difference", classes.max_confidence_difference}};
-  }
-  void operator()(const ObjectAgreement& objects) const {
-    row["objects"] = {{"baseline_objects", objects.baseline_objects},
-                      {"objects", objects.objects},
-                      {"matched", objects.matched},
-                      {"mean_box_iou", objects.mean_box_iou},
-                      {"mean_mask_iou", nullptr},
-                      {"mean_score_difference", objects.mean_score_difference}};
-    if (objects.mean_mask_iou) row["objects"]["mean_mask_iou"] = *objects.mean_mask_iou;
-  }
-  void operator()(const MapAgreement& maps) const {
-    row["maps"] = {{"same_pixels", maps.same_pixels}, {"mean_iou", maps.mean_iou}};
-  }
-};
 
 // As DetectedJson names it.
 Json CocoImage(const std::string& path) {
@@ -270,60 +195,6 @@ std::string StatisticsJson(const std::vector<ModelStatistics>& statistics) {
     json.push_back(std::move(model));
   }
   return Text({{"models", json}});
-}
-
-std::string ComparisonJson(const Comparison& comparison, const std::vector<std::string>& images,
-                           const DatasetFigures* dataset) {
-  Json variants = Json::array();
-  for (const ComparedVariant& variant : comparison.variants) {
-    Json row = {{"model", ModelText(variant.model)},
-                {"backbone", variant.backbone},
-                {"attention", variant.attention},
-                {"weights_of_attention", nullptr},
-                {"untrained", variant.untrained},
-                {"decode_ms", ToJson(variant.decode_ms)},
-                {"preprocess_ms", ToJson(variant.preprocess_ms)},
-                {"compute", ToJson(variant.compute)},
-                {"postprocess_ms", ToJson(variant.postprocess_ms)},
-                {"attention_ms", ToJson(variant.attention_ms)},
-                {"images_per_second", variant.images_per_second},
-                {"peak_bytes", variant.peak_bytes},
-                {"weight_bytes", variant.weight_bytes},
-                {"parameters", variant.parameters},
-                {"multiply_adds", variant.multiply_adds}};
-    // Null: the weights are served with this attention.
-    if (!variant.weights_of_attention.empty()) {
-      row["weights_of_attention"] = variant.weights_of_attention;
-    }
-    std::visit(AddAgreement{row}, variant.agreement);
-    Json answers = Json::array();
-    for (const BriefAnswer& answer : variant.answers) {
-      answers.push_back({{"label", answer.label},
-                         {"confidence", answer.confidence},
-                         {"objects", answer.objects}});
-    }
-    row["answers"] = std::move(answers);
-    if (variant.feature_cosine) row["feature_cosine"] = *variant.feature_cosine;
-    variants.push_back(std::move(row));
-  }
-  Json decoded = Json::array();
-  for (size_t i = 0; i < comparison.images.size(); ++i) {
-    const ComparedImage& image = comparison.images[i];
-    decoded.push_back({{"file", i < images.size() ? images[i] : ""},
-                       {"height", image.height},
-                       {"width", image.width}});
-  }
-  Json whole = {{"images", decoded},
-                {"rounds", comparison.rounds},
-                {"batch_size", comparison.batch_size},
-                {"threads", comparison.threads},
-                {"device", comparison.device},
-                {"confidence", kConfidence},
-                {"control", ToJson(comparison.control)},
-                {"variants", variants}};
-  // It has been read as JSON.
-  if (dataset != nullptr) whole["dataset"] = Json::parse(dataset->document);
-  return Text(whole);
 }
 
 }  // namespace fovea::client

@@ -41,7 +41,7 @@ void AddCompare(CLI::App& app, CompareOptions& options) {
       "started with --enable-experiments. The first is the baseline: with one attention, each\n"
       "model as it is comes before it. Each round runs every variant twice, there and back in\n"
       "random order, and the baseline twice more as the control. A verdict needs a control whose\n"
-      "interval holds 1, intervals narrower than 10 %, and times that do not hang together over\n"
+      "interval holds 1, intervals narrower than 10 %, and times that are not autocorrelated over\n"
       "too many rounds; until it is there, measuring goes on to the bounds. Without one, it says\n"
       "why.\n");
   command
@@ -68,13 +68,13 @@ void AddCompare(CLI::App& app, CompareOptions& options) {
       ->excludes("--json");
   command
       ->add_option("--report", options.report,
-                   "Besides, write a page with tables and plots, which needs no other file")
+                   "Also write a page with tables and plots, which needs no other file")
       ->type_name("FILE.html");
   DatasetOptions& dataset = options.dataset;
   CLI::Option* path =
       command
           ->add_option("--dataset", dataset.path,
-                       "Besides, measure accuracy, average precision or mIoU of each on a data "
+                       "Also measure accuracy, average precision or mIoU of each on a data "
                        "set, with intervals (runs fovea-evaluate)")
           ->type_name("DIR");
   command->add_option("--limit", dataset.limit, "Pictures of it, evenly spread (default: all)")
@@ -146,11 +146,11 @@ void AddSweep(CLI::App& app, SweepOptions& options) {
   AddJson(*command, options.json);
   command->add_flag("--csv", options.csv, "Print a row for each point, for spreadsheets")
       ->excludes("--json");
-  command->add_option("--png", options.png, "Besides, write the curves as a picture")
+  command->add_option("--png", options.png, "Also write the curves as a picture")
       ->type_name("FILE.png");
   command
       ->add_option("--report", options.report,
-                   "Besides, write a page with plots and tables, which needs no other file")
+                   "Also write a page with plots and tables, which needs no other file")
       ->type_name("FILE.html");
   AddTimeout(*command, options.call, "Deadline of the whole sweep");
 }

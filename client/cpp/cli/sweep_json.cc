@@ -1,10 +1,10 @@
 #include "client/cpp/cli/sweep_json.h"
 
-#include <cmath>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "client/cpp/cli/measured_json.h"
 #include "client/cpp/cli/sweep_text.h"
 
 namespace fovea::client {
@@ -12,27 +12,12 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json ToJson(const Quartiles& quartiles) {
-  return {{"lower", quartiles.lower}, {"median", quartiles.median}, {"upper", quartiles.upper}};
-}
-
-// JSON has no infinity: by its name, as protobuf writes it.
-Json Number(double number) {
-  if (std::isinf(number)) return number > 0 ? "Infinity" : "-Infinity";
-  return number;
-}
-
-Json ToJson(const Estimate& estimate) {
-  return {{"value", estimate.value},
-          {"lower", Number(estimate.lower)},
-          {"upper", Number(estimate.upper)}};
-}
-
 Json ToJson(const SweptPoint& point) {
   if (!point.failure.empty()) return {{"failure", point.failure}};
-  Json json = {{"attention", point.attention}, {"compute_ms", ToJson(point.compute_ms)}};
-  if (point.compute_estimate_ms) json["compute_estimate_ms"] = ToJson(*point.compute_estimate_ms);
-  json.update({{"attention_ms", ToJson(point.attention_ms)},
+  Json json = {{"attention", point.attention}, {"compute_ms", QuartilesJson(point.compute_ms)}};
+  if (point.compute_estimate_ms)
+    json["compute_estimate_ms"] = EstimateJson(*point.compute_estimate_ms);
+  json.update({{"attention_ms", QuartilesJson(point.attention_ms)},
                {"images_per_second", point.images_per_second},
                {"peak_bytes", point.peak_bytes},
                {"weight_bytes", point.weight_bytes},
@@ -42,7 +27,7 @@ Json ToJson(const SweptPoint& point) {
 
 void AddExponent(Json& curve, const char* name, const std::optional<FittedExponent>& fitted) {
   if (!fitted) return;
-  curve[name] = {{"exponent", ToJson(fitted->exponent)},
+  curve[name] = {{"exponent", EstimateJson(fitted->exponent)},
                  {"points", fitted->points},
                  {"worst_ratio", fitted->worst_ratio}};
 }

@@ -75,7 +75,7 @@ class ComparedTime:
     ratio: Estimate | None
     difference_ms: Estimate | None
     # "FASTER", "SLOWER", "NO_DIFFERENCE", or why there is none: "FEW_ROUNDS", "UNSTEADY", "CONTROL_OFF", "WIDE". Empty: of
-    # the baseline.
+    # the baseline, or of a server that is newer than this package.
     verdict: str
 
 
@@ -187,12 +187,12 @@ class Comparison:
 
     @staticmethod
     def from_json(text: str) -> Comparison:
-        """What to_json wrote, or a server answered, without a data set.
+        """What to_json wrote, a server answered, or `fovea compare --json` printed, without a data set.
 
-        ValueError: it is something else, such as what `fovea compare --json` prints, whose names are others.
+        ValueError: it is something else.
         """
         empty = comparison_pb2.Comparison()
-        return comparison_of(message_in(text, empty, "comparison", beside=["dataset"]))
+        return comparison_of(message_in(text, empty, "comparison", holding="variants"))
 
     def to_frame(self) -> pandas.DataFrame:
         """A row for each variant; numbers in nested fields are columns named FIELD_PART, such as compute_ms_median.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     )
 
 _VERDICTS = {
-    "": "baseline",
+    "": "none: the server is newer",
     "FASTER": "faster",
     "SLOWER": "slower",
     "NO_DIFFERENCE": "no difference",
@@ -95,7 +95,7 @@ def _rows(comparison: Comparison) -> list[list[_Cell]]:
                 _share(one.attention_ms.median, slowest),
             ),
             _Cell(*_ratio(one.compute.ratio)),
-            _Cell(_VERDICTS.get(one.compute.verdict, one.compute.verdict)),
+            _Cell(_VERDICTS[one.compute.verdict] if place > 0 else "baseline"),
             _Cell(*_median(one.attention_ms)),
             _Cell(f"{one.images_per_second:.1f}"),
             _Cell(

@@ -140,7 +140,8 @@ class Experiment:
     @staticmethod
     def from_json(text: str) -> Experiment:
         """What to_json wrote, a server answered, or `fovea experiment --json` printed. ValueError: it is something else."""
-        message = message_in(text, experiment_pb2.Experiment(), "experiment")
+        empty = experiment_pb2.Experiment()
+        message = message_in(text, empty, "experiment", holding="arms")
         try:
             return experiment_of(message)
         except Error as error:

@@ -1,30 +1,35 @@
-"""Measurements as the JSON that protobuf makes of their messages, which servers answer: written, and read strictly."""
+"""Measurements as the JSON that protobuf makes of their messages, which servers answer: written, and read."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
 from typing import Any
 
 from google.protobuf import json_format
 
+# What null stands for: a server writes it over HTTP for a number that is not finite.
+_NULLS = {
+    ("Estimate", "lower"): "-Infinity",
+    ("Estimate", "upper"): "Infinity",
+    ("SequentialTest", "lower"): "-Infinity",
+    ("SequentialTest", "upper"): "Infinity",
+    ("ClassAgreement", "kl_divergence"): "Infinity",
+}
 
-def message_in(text: str, empty: Any, noun: str, *, beside: Iterable[str] = ()) -> Any:
-    """The message `empty`, filled from protobuf's JSON. beside: names that may stand in it and are no fields of the message.
 
-    ValueError: the text is no `noun`. A name that the message does not have, or null in place of a number, would be read as 0
-    otherwise. Null is an interval's open end alone: a server writes it over HTTP for what is no finite number.
+def message_in(text: str, empty: Any, noun: str, holding: str) -> Any:
+    """The message `empty`, filled from protobuf's JSON. holding: the list without which there is no `noun`.
+
+    ValueError: the text is no `noun`. Fields that a newer server added are passed over, as they are over gRPC. Another message, at
+    any depth, is refused, and so is null where a number cannot be infinite: either would be read as zeros.
     """
     try:
-        plain = json.loads(text)
-        if not isinstance(plain, dict):
-            raise json_format.ParseError("not an object")
-        for name in beside:
-            plain.pop(name, None)
-        _name_open_ends(plain, empty.DESCRIPTOR)
-        _refuse_null(plain, empty.DESCRIPTOR.name)
-        return json_format.ParseDict(plain, empty)
+        plain = _known_fields(json.loads(text), empty.DESCRIPTOR, empty.DESCRIPTOR.name)
+        if not plain.get(holding):
+            raise json_format.ParseError(f"it has no {holding}")
+        # Of enumerators, whose names a newer server may have added, too.
+        return json_format.ParseDict(plain, empty, ignore_unknown_fields=True)
     except (json_format.ParseError, json.JSONDecodeError) as error:
         raise ValueError(f"this is no {noun}: {error}") from error
 
@@ -40,28 +45,29 @@ def with_named_infinity(value: Any) -> Any:
     return value
 
 
-def _name_open_ends(value: Any, message: Any) -> None:
-    """message: the descriptor of what `value` is."""
+def _known_fields(value: Any, message: Any, place: str) -> dict[str, Any]:
+    """Of `value` the fields of a message of this descriptor, with infinity where null stands for it."""
     if not isinstance(value, dict):
-        return
-    if message.name in ("Estimate", "SequentialTest"):
-        for name, end in (("lower", "-Infinity"), ("upper", "Infinity")):
-            if name in value and value[name] is None:
-                value[name] = end
+        raise json_format.ParseError(f"{place} is no object")
+    known = {}
     for field in message.fields:
-        if field.message_type is not None:
-            inner = value.get(field.name)
-            for one in inner if isinstance(inner, list) else [inner]:
-                _name_open_ends(one, field.message_type)
+        for name in {field.name, field.json_name} & value.keys():
+            known[field.name] = _field(value[name], field, f"{place}.{name}")
+    if value and not known:
+        raise json_format.ParseError(
+            f"{place} has none of the fields of {message.name}, but {', '.join(value)}"
+        )
+    return known
 
 
-def _refuse_null(value: Any, place: str) -> None:
-    """Nobody who writes these messages writes one but as above: what is absent is left out."""
+def _field(value: Any, field: Any, place: str) -> Any:
     if value is None:
-        raise json_format.ParseError(f"{place} is null")
-    if isinstance(value, dict):
-        for name, one in value.items():
-            _refuse_null(one, f"{place}.{name}")
-    elif isinstance(value, list):
-        for number, one in enumerate(value):
-            _refuse_null(one, f"{place}[{number}]")
+        infinity = _NULLS.get((field.containing_type.name, field.name))
+        if infinity is None:
+            raise json_format.ParseError(f"{place} is null")
+        return infinity
+    if isinstance(value, list):
+        return [_field(one, field, f"{place}[{i}]") for i, one in enumerate(value)]
+    if field.message_type is None:
+        return value
+    return _known_fields(value, field.message_type, place)

@@ -107,7 +107,8 @@ class Sweep:
     @staticmethod
     def from_json(text: str) -> Sweep:
         """What to_json wrote, a server answered, or `fovea sweep --json` printed. ValueError: it is something else."""
-        return sweep_of(message_in(text, comparison_pb2.Sweep(), "sweep"))
+        empty = comparison_pb2.Sweep()
+        return sweep_of(message_in(text, empty, "sweep", holding="curves"))
 
     def to_frame(self) -> pandas.DataFrame:
         """A row for each point, with its curve's fields; numbers in nested fields are columns named FIELD_PART.

@@ -18,7 +18,7 @@ namespace fovea {
 // An arm with traffic answers other requests than the baseline. Both are looked at in windows of
 // time in which both have answered: what differs between them is one observation, whatever the
 // number of requests in it. So what slows everything down for a while, or makes it fail, cancels;
-// and requests that hang together, because they came at once or waited for each other, count once.
+// and requests that depend on each other, because they came at once or in one queue, count once.
 // What is assumed: that the ratio of latencies, and the excess of failures, is one over time, up to
 // noise that ends; and that callers of both arms ask for the same kind of thing, which a split by
 // keys gives where there are many keys.

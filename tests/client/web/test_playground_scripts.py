@@ -16,7 +16,7 @@ Open = Callable[..., Page]
 
 @pytest.fixture
 def call(server: Server, open_page: Open) -> Callable:
-    """call("draw.js", "readRunLengths", text): what a function of a script gives."""
+    """call("masks.js", "readRunLengths", text): what a function of a script gives."""
     page = open_page(server.http)
 
     def run(script: str, name: str, *arguments):
@@ -52,13 +52,13 @@ def text_of(mask: np.ndarray) -> str:
 
 def test_run_lengths_are_read_as_coco_writes_them(call: Callable) -> None:
     for mask in masks():
-        runs = call("draw.js", "readRunLengths", text_of(mask))
+        runs = call("masks.js", "readRunLengths", text_of(mask))
         pixels = np.repeat(np.arange(len(runs)) % 2, runs)
         assert (pixels.reshape(mask.T.shape).T == mask).all()
 
 
 PAINT = """async ([text, height, width, to_height, to_width]) => {
-  const {paintMask, readRunLengths} = await import("./playground/draw.js");
+  const {paintMask, readRunLengths} = await import("./playground/masks.js");
   const image = new ImageData(to_width, to_height);
   paintMask(image, readRunLengths(text), height, width, [1, 2, 3], 255);
   return Array.from(image.data);
@@ -86,7 +86,7 @@ def test_classes_have_the_colours_that_they_have_everywhere(call: Callable) -> N
     ]
     assert len(wanted) == 8
     for index in (*range(8), 8, 21, -1):
-        assert call("draw.js", "classColour", index) == wanted[index % 8]
+        assert call("masks.js", "classColour", index) == wanted[index % 8]
 
 
 def contrast(one: float, other: float) -> float:
@@ -103,8 +103,8 @@ def luminance(colour: list[int]) -> float:
 
 def test_labels_are_readable_on_every_colour(call: Callable) -> None:
     for index in range(8):
-        colour = call("draw.js", "classColour", index)
-        ink = {"#000": 0.0, "#fff": 1.0}[call("draw.js", "inkOn", colour)]
+        colour = call("masks.js", "classColour", index)
+        ink = {"#000": 0.0, "#fff": 1.0}[call("masks.js", "inkOn", colour)]
         assert contrast(luminance(colour), ink) >= 4.5  # WCAG 2, AA
 
 
@@ -157,6 +157,6 @@ def test_quartiles_are_numpys(call: Callable) -> None:
     random = np.random.default_rng(3)
     for size in (1, 2, 3, 10, 41):
         values = random.random(size)
-        told = call("rounds.js", "quartiles", values.tolist())
+        told = call("receipt_rounds.js", "quartiles", values.tolist())
         wanted = np.quantile(values, [0.25, 0.5, 0.75])
         assert [told["lower"], told["median"], told["upper"]] == pytest.approx(wanted)

@@ -106,7 +106,7 @@ TEST(Judge, GivesNoneWhereAnIntervalIsWide) {
   EXPECT_EQ(Judge(Estimate{3.32, 3.3, 3.4, 50}, Estimate{1, 0.9, 1.1, 50}), Verdict::kWide);
 }
 
-TEST(Judge, GivesNoneWhereRoundsHangTogether) {
+TEST(Judge, GivesNoneWhereRoundsAreAutocorrelated) {
   const Estimate good{1, 0.99, 1.01, 50};
   EXPECT_EQ(Judge(Estimate{2, 1.99, 2.01, 9}, good), Verdict::kUnsteady);
   EXPECT_EQ(Judge(good, Estimate{1, 0.99, 1.01, 9}), Verdict::kUnsteady);

@@ -12,7 +12,7 @@ const VERDICTS = {
   SLOWER: ["slower", "bad", "its interval lies above the control's"],
   NO_DIFFERENCE: ["no difference", "", "its interval and the control's overlap"],
   FEW_ROUNDS: ["no verdict: few rounds", "doubt", "too few rounds for an interval"],
-  UNSTEADY: ["no verdict: unsteady", "doubt", "times hang together over many rounds"],
+  UNSTEADY: ["no verdict: unsteady", "doubt", "times are autocorrelated over many rounds"],
   CONTROL_OFF: ["no verdict: control off", "doubt", "the baseline differs from itself: something else moved the times"],
   WIDE: ["no verdict: wide", "doubt", "an interval is wider than a tenth"],
 };

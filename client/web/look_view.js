@@ -2,9 +2,9 @@
 
 import { ask, inWords, isAbort } from "./api.js";
 import { byId, h, number, percent, plural, say, settled } from "./dom.js";
-import { classColour, css } from "./draw.js";
+import { classColour, css } from "./masks.js";
 import { explainPanel } from "./explain.js";
-import { AnnotatedFigure } from "./figure.js";
+import { AnnotatedFigure } from "./annotated_figure.js";
 import { TASKS } from "./models.js";
 import { currentPicture, onPicture, pictureChooser } from "./picture.js";
 import { receiptCard } from "./receipt.js";

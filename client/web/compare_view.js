@@ -2,12 +2,12 @@
 
 import { ApiError, ask, inWords, isAbort, lines } from "./api.js";
 import { byId, h, milliseconds, newId, plural, say } from "./dom.js";
-import { comparisonView, soFarView, summaries, variantColour, variantName } from "./compared.js";
-import { AnnotatedFigure } from "./figure.js";
+import { comparisonView, soFarView, summaries, variantColour, variantName } from "./comparison.js";
+import { AnnotatedFigure } from "./annotated_figure.js";
 import { currentPicture, onPicture, pictureChooser } from "./picture.js";
 import { rowPlot } from "./plots.js";
 import { STAGES, stageColour } from "./receipt.js";
-import { askOnce, measureHere, quartiles } from "./rounds.js";
+import { askOnce, measureHere, quartiles } from "./receipt_rounds.js";
 
 const MOST_VARIANTS = 8; // of fovea.v1.CompareRequest
 const PHASES = { WAITING: "Waiting for other comparisons", LOADING: "Loading the variants", MEASURING: "Measuring, round",

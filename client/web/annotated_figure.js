@@ -2,7 +2,7 @@
 // canvas, boxes as vectors, so that they are sharp at any size of the window.
 
 import { h, percent, svg } from "./dom.js";
-import { canvasSize, classColour, css, inkOn, paintMask, readRunLengths } from "./draw.js";
+import { canvasSize, classColour, css, inkOn, paintMask, readRunLengths } from "./masks.js";
 
 const SOLID = 255;
 const BEHIND = 60; // of 255: what is not pointed at, while something is

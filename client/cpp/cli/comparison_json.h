@@ -1,0 +1,18 @@
+// What `fovea compare` prints with --json: the names of proto/fovea/v1/comparison.proto, as
+// POST /v1/compare answers it, and beside them each image's `file` and the `dataset`. What is
+// absent is left out.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "client/cpp/cli/dataset_figures.h"
+#include "client/cpp/comparison.h"
+
+namespace fovea::client {
+
+// `images`: the paths of the comparison's. `dataset`: of its variants; null: none was measured.
+std::string ComparisonJson(const Comparison& comparison, const std::vector<std::string>& images,
+                           const DatasetFigures* dataset = nullptr);
+
+}  // namespace fovea::client
