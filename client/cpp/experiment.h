@@ -47,7 +47,7 @@ struct SequentialTest {
     kUndecided,
     kLower,
     kHigher,
-    kAsGoodAsSame,
+    kEquivalent,
   };
   double estimate = 0;
   double lower = 0;

@@ -30,8 +30,8 @@ SequentialTest::Verdict FromWire(fovea::v1::SequentialTest::Verdict verdict) {
       return SequentialTest::Verdict::kLower;
     case fovea::v1::SequentialTest::HIGHER:
       return SequentialTest::Verdict::kHigher;
-    case fovea::v1::SequentialTest::AS_GOOD_AS_SAME:
-      return SequentialTest::Verdict::kAsGoodAsSame;
+    case fovea::v1::SequentialTest::EQUIVALENT:
+      return SequentialTest::Verdict::kEquivalent;
     default:
       return SequentialTest::Verdict::kUnknown;
   }

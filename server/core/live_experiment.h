@@ -47,7 +47,7 @@ struct ExperimentPlan {
   double disagreement_margin = 0.05;
 };
 
-enum class TestVerdict { kUndecided, kLower, kHigher, kAsGoodAsSame };
+enum class TestVerdict { kUndecided, kLower, kHigher, kEquivalent };
 
 struct SequentialTest {
   double estimate = 0;

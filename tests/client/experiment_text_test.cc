@@ -32,7 +32,7 @@ Experiment Example() {
        .attention = "knn:k=0.5",
        .latency_ratio = SequentialTest{0.8, 0.7, 0.9, 20, Verdict::kLower},
        .disagreement = SequentialTest{0.125, 0.0625, 0.25, 40, Verdict::kHigher},
-       .error_excess = SequentialTest{-0.01, -0.02, 0.01, 40, Verdict::kAsGoodAsSame}}};
+       .error_excess = SequentialTest{-0.01, -0.02, 0.01, 40, Verdict::kEquivalent}}};
   return experiment;
 }
 
@@ -66,7 +66,7 @@ TEST(ExperimentText, SaysEachVerdictWithItsInterval) {
   const ArmReport& arm = experiment.arms[1];
   EXPECT_EQ(LatencyText(*arm.latency_ratio), "faster: 0.800 [0.700, 0.900]");
   EXPECT_EQ(DisagreementText(*arm.disagreement), "differs: 12.5 % [6.2, 25.0]");
-  EXPECT_EQ(ErrorsText(*arm.error_excess), "as good as the same: -1.0 % [-2.0, 1.0]");
+  EXPECT_EQ(ErrorsText(*arm.error_excess), "equivalent: -1.0 % [-2.0, 1.0]");
   SequentialTest test{1, 0, std::numeric_limits<double>::infinity(), 23, Verdict::kUndecided};
   EXPECT_EQ(LatencyText(test), "undecided: too few yet (23)");
   test.upper = 4;

@@ -140,7 +140,7 @@ def of_classifier() -> Any:
                 mean_latency_ms=4.75,
                 latency_ratio=tested("HIGHER", 1.1875, 1.125, 1.25),
                 disagreement=tested("UNDECIDED", 0.0625, 0, 0.25),
-                error_excess=tested("AS_GOOD_AS_SAME", 0, -0.03125, 0.03125),
+                error_excess=tested("EQUIVALENT", 0, -0.03125, 0.03125),
             ),
         ],
     )

@@ -99,7 +99,7 @@ def test_what_it_tells_is_read(experiment: client.Experiment) -> None:
     assert knn.latency_ratio == client.SequentialTest(1.1875, 1.125, 1.25, 40, "HIGHER")
     assert knn.disagreement is not None and knn.disagreement.verdict == "UNDECIDED"
     assert knn.error_excess is not None
-    assert knn.error_excess.verdict == "AS_GOOD_AS_SAME"
+    assert knn.error_excess.verdict == "EQUIVALENT"
 
 
 def test_errors_are_the_servers() -> None:
@@ -289,7 +289,7 @@ def test_a_notebook_shows_a_table_that_suits_light_and_dark_pages(
         "10.0 % and shadow",
         "slower: 1.188 [1.125, 1.250]",
         "undecided: 6.2 % [0.0, 25.0]",
-        "as good as the same: 0.0 % [-3.1, 3.1]",
+        "equivalent: 0.0 % [-3.1, 3.1]",
         "with a probability of 95.0 %",
         "knn:k=0.5: same weights as dense, not fine-tuned.",
     ):

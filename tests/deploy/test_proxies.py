@@ -221,22 +221,34 @@ def test_no_request_hides_in_another(proxy: Proxy, attempt: str) -> None:
     with socket.create_connection((host, int(port)), timeout=2) as connection:
         connection.sendall((HEAD + SMUGGLING[attempt] + SMUGGLED).encode())
         connection.shutdown(socket.SHUT_WR)
-        answers = b""
-        with contextlib.suppress(TimeoutError, ConnectionResetError):
-            while more := connection.recv(65536):
-                answers += more
+        answers = received(connection)
+        without = [server for server in proxy.servers if not has_model(server)]
+        if without and b"HTTP/1.1 200" not in answers:
+            connection.settimeout(
+                30
+            )  # on a busy machine the unload's answer comes late
+            answers += received(connection)
     # Where both readers see two requests, it is no attack: both are answered to who sent them.
-    is_open = answers.count(b"HTTP/1.1 200") > 0
-    for server in proxy.servers:
-        status = ask_server(server, "GET", f"/v2/models/{MODEL}/ready")
-        assert status == 200 or is_open, answers
-        if status != 200:  # for the other attempts
-            assert (
-                ask_server(server, "POST", f"/v2/repository/models/{MODEL}/load") == 200
-            )
+    assert not without or b"HTTP/1.1 200" in answers, answers
+    for server in without:  # for the other attempts
+        path = f"/v2/repository/models/{MODEL}/load"
+        assert ask_server(server, "POST", path) == 200
     for number in range(8):
         status, text = proxy.ask("GET", f"/v2/models/nobody{number}")
         assert status == 404 and f"nobody{number}".encode() in text
+
+
+def received(connection: socket.socket) -> bytes:
+    """Until it ends, or nothing comes for as long as it has for it."""
+    answers = b""
+    with contextlib.suppress(TimeoutError, ConnectionResetError):
+        while more := connection.recv(65536):
+            answers += more
+    return answers
+
+
+def has_model(server: Server) -> bool:
+    return ask_server(server, "GET", f"/v2/models/{MODEL}/ready") == 200
 
 
 def ask_server(server: Server, method: str, path: str) -> int:

@@ -80,14 +80,12 @@ void AddStart(CLI::App& experiment, StartExperimentOptions& options) {
       ->type_name("P");
   command
       ->add_option("--latency-margin", options.plan.latency_margin,
-                   "By a ratio of latencies up to 1 +- this, arms are as good as the same "
-                   "(default: 0.05)")
+                   "By a ratio of latencies up to 1 +- this, arms are equivalent (default: 0.05)")
       ->check(InRange(kLeastShare, kMostShare))
       ->type_name("SHARE");
   command
       ->add_option("--disagreement-margin", options.plan.disagreement_margin,
-                   "By up to this share of other answers, arms are as good as the same (default: "
-                   "0.05)")
+                   "By up to this share of other answers, arms are equivalent (default: 0.05)")
       ->check(InRange(kLeastShare, kMostShare))
       ->type_name("SHARE");
   AddJson(*command, options.json);

@@ -24,8 +24,8 @@ Json ToJson(const SequentialTest& test) {
     case SequentialTest::Verdict::kHigher:
       verdict = "HIGHER";
       break;
-    case SequentialTest::Verdict::kAsGoodAsSame:
-      verdict = "AS_GOOD_AS_SAME";
+    case SequentialTest::Verdict::kEquivalent:
+      verdict = "EQUIVALENT";
       break;
     case SequentialTest::Verdict::kUnknown:
       break;

@@ -31,8 +31,8 @@ std::string TestText(const Test& test, const Words& words, const std::string& nu
       return absl::StrCat(words.lower, ": ", numbers);
     case Test::Verdict::kHigher:
       return absl::StrCat(words.higher, ": ", numbers);
-    case Test::Verdict::kAsGoodAsSame:
-      return "as good as the same: " + numbers;
+    case Test::Verdict::kEquivalent:
+      return "equivalent: " + numbers;
     case Test::Verdict::kUnknown:
       return numbers;
   }

@@ -485,7 +485,7 @@ class Client:
         model: whose traffic it is: requests that name it and no version. arms: two to eight; the first is the baseline, which
         the others are tested against. guard_rails: what ends it; None: the server's own. error_probability: that any of the
         intervals ever misses the truth, however often they are looked at; 0: 0.05. latency_margin, disagreement_margin: up
-        to which a ratio of latencies, and a share of other answers, is as good as the same; 0: 0.05.
+        to which a ratio of latencies, and a share of other answers, is equivalent; 0: 0.05.
         timeout: seconds, in which the arms are loaded; None: any time, not the client's own.
         ALREADY_EXISTS: there is one of that name, or another one has the model's traffic. UNIMPLEMENTED: the server was not
         started with --enable-experiments.

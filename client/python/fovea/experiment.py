@@ -75,7 +75,7 @@ class SequentialTest:
     lower: float
     upper: float
     observations: int  # windows, or requests
-    # "UNDECIDED", "LOWER", "HIGHER" (than no difference), "AS_GOOD_AS_SAME". Empty: of a newer server.
+    # "UNDECIDED", "LOWER", "HIGHER" (than no difference), "EQUIVALENT". Empty: of a newer server.
     verdict: str
 
 

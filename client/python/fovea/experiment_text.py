@@ -113,7 +113,7 @@ def _verdict(test: SequentialTest, higher: str, lower: str, numbers: str) -> str
         "UNDECIDED": "undecided",
         "HIGHER": higher,
         "LOWER": lower,
-        "AS_GOOD_AS_SAME": "as good as the same",
+        "EQUIVALENT": "equivalent",
     }
     return f"{words[test.verdict]}: {numbers}" if test.verdict in words else numbers
 

@@ -10,7 +10,7 @@ namespace {
 
 // The shortest window: bursts and the batches that they are run in are shorter.
 constexpr Nanos kLeastWindow = 100 * kMillisecond;
-// An arm that fails this share more, or less, than the baseline is as good as the same.
+// An arm that fails this share more, or less, than the baseline is equivalent.
 constexpr double kErrorMargin = 0.01;
 
 // `none`: no difference; `low` and `high`: the margin about it.
@@ -21,7 +21,7 @@ SequentialTest Judge(const AnytimeInterval& interval, uint64_t observations, dou
                       .upper = interval.upper,
                       .observations = observations};
   if (low <= interval.lower && interval.upper <= high) {
-    test.verdict = TestVerdict::kAsGoodAsSame;
+    test.verdict = TestVerdict::kEquivalent;
   } else if (interval.upper < none_low) {
     test.verdict = TestVerdict::kLower;
   } else if (interval.lower > none_high) {

@@ -77,8 +77,8 @@ v1::SequentialTest::Verdict ToMessage(TestVerdict verdict) {
       return v1::SequentialTest::LOWER;
     case TestVerdict::kHigher:
       return v1::SequentialTest::HIGHER;
-    case TestVerdict::kAsGoodAsSame:
-      return v1::SequentialTest::AS_GOOD_AS_SAME;
+    case TestVerdict::kEquivalent:
+      return v1::SequentialTest::EQUIVALENT;
   }
   return v1::SequentialTest::VERDICT_UNSPECIFIED;
 }

@@ -91,11 +91,11 @@ TEST_F(ArmTestsTest, AnArmThatIsFasterIsLower) {
   EXPECT_EQ(tests_.latency_ratio()->verdict, TestVerdict::kLower);
 }
 
-TEST_F(ArmTestsTest, WhatIsAlikeIsAsGoodAsTheSameInTheEnd) {
+TEST_F(ArmTestsTest, WhatIsAlikeIsEquivalentInTheEnd) {
   traffic_.Run(3000);
-  EXPECT_EQ(tests_.latency_ratio()->verdict, TestVerdict::kAsGoodAsSame)
+  EXPECT_EQ(tests_.latency_ratio()->verdict, TestVerdict::kEquivalent)
       << tests_.latency_ratio()->lower << " to " << tests_.latency_ratio()->upper;
-  EXPECT_EQ(tests_.error_excess()->verdict, TestVerdict::kAsGoodAsSame)
+  EXPECT_EQ(tests_.error_excess()->verdict, TestVerdict::kEquivalent)
       << tests_.error_excess()->upper;
 }
 
@@ -147,9 +147,9 @@ TEST_F(ArmTestsTest, CopiesTestAllThreeOfAnArmWithoutTraffic) {
               HasSubstr("max_disagreement"));
 }
 
-TEST_F(ArmTestsTest, FewDifferencesAreAsGoodAsNone) {
+TEST_F(ArmTestsTest, FewDifferencesAreEquivalent) {
   for (int i = 0; i < 2000; ++i) copies_.OnCopy({.differs = i % 100 == 0});
-  EXPECT_EQ(copies_.disagreement()->verdict, TestVerdict::kAsGoodAsSame);
+  EXPECT_EQ(copies_.disagreement()->verdict, TestVerdict::kEquivalent);
 }
 
 TEST_F(ArmTestsTest, CopiesOfAnArmWithTrafficTestItsAnswersAlone) {
