@@ -149,10 +149,8 @@ class OneComparison {
                                          .max_bytes = options_.max_bytes - bytes,
                                          .give_up_at = give_up_at},
                                         environment_, cancellation_);
-      if (ReasonOf(loaded.status()) == "model.load_stopped" && PastTheEnd()) {
-        return TooLongToMeasure();
-      }
       if (ReasonOf(loaded.status()) == "model.load_stopped") {
+        if (PastTheEnd()) return TooLongToMeasure();
         return ResourceExhausted(
             "compare.too_slow",
             absl::StrCat(model.view()->name, " is not loaded and warmed up in ",

@@ -3,6 +3,7 @@ docs/faults.md."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import pathlib
@@ -356,6 +357,15 @@ def test_a_shadow_is_compared_and_answers_nobody(
     assert series[counted] == told.shadow_requests
 
 
+@contextlib.contextmanager
+def shadowing(experiments: OverGrpc, **options) -> Iterator[None]:
+    """While an experiment copies requests, which is gone afterwards."""
+    experiments.start(plan(arms=SHADOW, **options))
+    yield
+    experiments.stop("trial")
+    experiments.delete("trial")
+
+
 def shadow_counts(experiments: OverGrpc) -> tuple[int, int]:
     arm = experiments.get("trial").arms[1]
     return arm.shadow_requests, arm.shadow_skipped
@@ -382,12 +392,10 @@ def test_a_busy_device_runs_no_copies(over_grpc: OverGrpc, live: Server) -> None
     # the callers from asking. Then once more.
     seen = []
     for _ in range(5):
-        over_grpc.start(plan(arms=SHADOW, guard_rails={"max_shadow_share": 0.5}))
-        with ThreadPoolExecutor(8) as pool:
-            asked = sum(pool.map(ask, range(8), [time.monotonic() + 3] * 8))
-        made, skipped = shadow_counts(over_grpc)
-        over_grpc.stop("trial")
-        over_grpc.delete("trial")
+        with shadowing(over_grpc, guard_rails={"max_shadow_share": 0.5}):
+            with ThreadPoolExecutor(8) as pool:
+                asked = sum(pool.map(ask, range(8), [time.monotonic() + 3] * 8))
+            made, skipped = shadow_counts(over_grpc)
         seen.append(f"of {asked} requests {made} were copied, {skipped} skipped")
         if asked > 50 and made <= asked / 20 and skipped > asked / 2:
             return
@@ -422,11 +430,9 @@ def test_shadows_leave_median_and_p90_of_quiet_rounds_alone(
 
     def round_beside() -> None:
         nonlocal made
-        over_grpc.start(plan(arms=SHADOW))
-        times = latencies(100)
-        copies = shadow_counts(over_grpc)[0]
-        over_grpc.stop("trial")
-        over_grpc.delete("trial")
+        with shadowing(over_grpc):
+            times = latencies(100)
+            copies = shadow_counts(over_grpc)[0]
         made += copies
         if copies >= 5:  # with fewer it shows nothing
             beside.append(times)

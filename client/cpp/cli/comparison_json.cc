@@ -71,15 +71,9 @@ struct AddAgreement {
 };
 
 Json ToJson(const ComparedVariant& variant) {
-  Json json = {{"model_name", variant.model.name},
-               {"model_version", variant.model.version},
-               {"backbone", variant.backbone},
-               {"attention", variant.attention}};
-  if (!variant.weights_of_attention.empty()) {
-    json["weights_of_attention"] = variant.weights_of_attention;
-  }
-  json.update({{"untrained", variant.untrained},
-               {"compute", ToJson(variant.compute)},
+  Json json = VariantJson(variant.model, variant.backbone, variant.attention,
+                          variant.weights_of_attention, variant.untrained);
+  json.update({{"compute", ToJson(variant.compute)},
                {"postprocess_ms", QuartilesJson(variant.postprocess_ms)},
                {"decode_ms", QuartilesJson(variant.decode_ms)},
                {"preprocess_ms", QuartilesJson(variant.preprocess_ms)},

@@ -22,4 +22,15 @@ Json EstimateJson(const Estimate& estimate) {
           {"upper", NumberJson(estimate.upper)}};
 }
 
+Json VariantJson(const ModelId& model, const std::string& backbone, const std::string& attention,
+                 const std::string& weights_of_attention, bool untrained) {
+  Json json = {{"model_name", model.name},
+               {"model_version", model.version},
+               {"backbone", backbone},
+               {"attention", attention}};
+  if (!weights_of_attention.empty()) json["weights_of_attention"] = weights_of_attention;
+  json["untrained"] = untrained;
+  return json;
+}
+
 }  // namespace fovea::client

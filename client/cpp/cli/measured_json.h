@@ -3,8 +3,10 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <string>
 
 #include "base/statistics.h"
+#include "client/cpp/types.h"
 
 namespace fovea::client {
 
@@ -12,5 +14,9 @@ namespace fovea::client {
 nlohmann::ordered_json NumberJson(double number);
 nlohmann::ordered_json QuartilesJson(const Quartiles& quartiles);
 nlohmann::ordered_json EstimateJson(const Estimate& estimate);
+// What a variant is, before what was measured of it. `weights_of_attention` empty: left out.
+nlohmann::ordered_json VariantJson(const ModelId& model, const std::string& backbone,
+                                   const std::string& attention,
+                                   const std::string& weights_of_attention, bool untrained);
 
 }  // namespace fovea::client

@@ -35,14 +35,8 @@ void AddExponent(Json& curve, const char* name, const std::optional<FittedExpone
 Json ToJson(const SweptCurve& curve) {
   Json points = Json::array();
   for (const SweptPoint& point : curve.points) points.push_back(ToJson(point));
-  Json json = {{"model_name", curve.model.name},
-               {"model_version", curve.model.version},
-               {"backbone", curve.backbone},
-               {"attention", curve.attention}};
-  if (!curve.weights_of_attention.empty()) {
-    json["weights_of_attention"] = curve.weights_of_attention;
-  }
-  json["untrained"] = curve.untrained;
+  Json json = VariantJson(curve.model, curve.backbone, curve.attention, curve.weights_of_attention,
+                          curve.untrained);
   json["points"] = std::move(points);
   AddExponent(json, "compute_exponent", curve.compute_exponent);
   AddExponent(json, "attention_exponent", curve.attention_exponent);

@@ -118,7 +118,7 @@ absl::Status RunningExperiment::CheckView(size_t arm,
                                           const std::shared_ptr<const ModelView>& view) {
   const ModelView& before = *arms_[arm].model.view;
   if (&before == view.get()) return absl::OkStatus();
-  const auto has_its_weights = [&](const Arm& of) { return of.model.of_view.get() == &before; };
+  const auto has_its_weights = [&](const Arm& of) { return of.model.source_view.get() == &before; };
   if (view->attention != before.attention || view->version != before.version ||
       view->untrained != before.untrained || std::ranges::any_of(arms_, has_its_weights)) {
     return FailedPrecondition("experiment.loaded_anew",
@@ -136,16 +136,16 @@ absl::Status RunningExperiment::CheckView(size_t arm,
 }
 
 absl::Status RunningExperiment::CheckSource(size_t arm) {
-  Variant of;
+  Variant source;
   std::shared_ptr<const ModelView> view;
   {
     MutexLock lock(mutex_);
-    of = arms_[arm].model.of;
-    view = arms_[arm].model.of_view;
+    source = arms_[arm].model.source;
+    view = arms_[arm].model.source_view;
   }
   if (view == nullptr) return absl::OkStatus();
   FOVEA_ASSIGN_OR_RETURN(const auto now,
-                         environment_.catalog.Acquire(of.model_name, of.model_version));
+                         environment_.catalog.Acquire(source.model_name, source.model_version));
   if (now->view() == view) return absl::OkStatus();
   return FailedPrecondition("experiment.loaded_anew", absl::StrCat(view->name, " was loaded anew"));
 }

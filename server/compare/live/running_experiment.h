@@ -29,8 +29,8 @@ struct ArmModel {
   std::shared_ptr<const ModelView> view;
   std::shared_ptr<const void> lease;  // as long as it is held it is served; null: it is anyway
   // Of a leased one: the model in the catalog whose weights it has.
-  Variant of;
-  std::shared_ptr<const ModelView> of_view;
+  Variant source;
+  std::shared_ptr<const ModelView> source_view;
 };
 
 // Thread-safe. What it is given outlives it.

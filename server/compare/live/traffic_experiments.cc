@@ -157,8 +157,8 @@ absl::StatusOr<ArmModel> TrafficExperiments::LoadArm(const Variant& variant,
     arm.model_version = std::move(leased.model_version);
     arm.weights_of_attention = std::move(leased.weights_of_attention);
     arm.lease = std::move(leased.lease);
-    arm.of = {.model_name = variant.model_name, .model_version = variant.model_version};
-    arm.of_view = std::move(arm.view);
+    arm.source = {.model_name = variant.model_name, .model_version = variant.model_version};
+    arm.source_view = std::move(arm.view);
     FOVEA_ASSIGN_OR_RETURN(model, catalog_.Acquire(arm.model_name, arm.model_version));
     arm.view = model->view();
   }
