@@ -83,7 +83,7 @@ absl::Status LogControl::Change(const Values& changes, std::string_view who) {
   return absl::OkStatus();
 }
 
-LogControl::Values LogControl::Tell() const {
+LogControl::Values LogControl::Current() const {
   MutexLock lock(mutex_);
   return {{"log_file", std::string()},
           {"log_info", levels_.written.info},

@@ -29,7 +29,7 @@ class LogControl {
   // started, or never.
   absl::Status Change(const Values& changes, std::string_view who);
   // All six.
-  Values Tell() const;
+  Values Current() const;
 
  private:
   struct Levels {

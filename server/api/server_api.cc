@@ -182,7 +182,7 @@ absl::StatusOr<std::vector<SharedMemoryRegionInfo>> ServerApi::SharedMemoryStatu
 }
 
 void ServerApi::Compare(CompareRequest request, CancellationPtr cancellation,
-                        ComparisonRunner::Progress progress, ComparisonRunner::Done done) {
+                        ProgressListener progress, ComparisonRunner::Done done) {
   if (options_.comparisons == nullptr) {
     done(Unimplemented(
         "compare.disabled",
@@ -193,8 +193,8 @@ void ServerApi::Compare(CompareRequest request, CancellationPtr cancellation,
                                 std::move(done));
 }
 
-void ServerApi::Sweep(SweepRequest request, CancellationPtr cancellation,
-                      SweepRunner::Progress progress, SweepRunner::Done done) {
+void ServerApi::Sweep(SweepRequest request, CancellationPtr cancellation, ProgressListener progress,
+                      SweepRunner::Done done) {
   if (options_.sweeps == nullptr) {
     done(Unimplemented("sweep.disabled",
                        "this server runs no sweeps: --enable-experiments starts one that does"));
@@ -214,9 +214,8 @@ void ServerApi::Explain(ExplainRequest request, CancellationPtr cancellation,
   options_.explanations->Explain(std::move(request), std::move(cancellation), std::move(done));
 }
 
-void ServerApi::Serve(ServeRequest request, CancellationPtr cancellation,
-                      VariantServing::Progress progress, VariantServing::Served served,
-                      VariantServing::Done done) {
+void ServerApi::Serve(ServeRequest request, CancellationPtr cancellation, ProgressListener progress,
+                      VariantServing::Served served, VariantServing::Done done) {
   if (options_.variants == nullptr) {
     done(
         Unimplemented("serve.disabled",
@@ -249,13 +248,13 @@ absl::StatusOr<TraceControl::Values> ServerApi::ChangeTraceSettings(
               absl::StrCat("trace settings are changed by ", WhoIs(caller),
                            model.empty() ? "" : absl::StrCat(", of the model ", model)));
   }
-  return settings.Tell(model);
+  return settings.Current(model);
 }
 
 absl::StatusOr<LogControl::Values> ServerApi::ChangeLogSettings(const LogControl::Values& changes,
                                                                 const Caller& caller) {
   FOVEA_RETURN_IF_ERROR(log_settings_.Change(changes, WhoIs(caller)));
-  return log_settings_.Tell();
+  return log_settings_.Current();
 }
 
 int ServerApi::Drain(std::span<Transport* const> transports, Nanos timeout) {

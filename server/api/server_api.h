@@ -141,18 +141,18 @@ class ServerApi {
       const std::string& name) const;
 
   // ComparisonRunner's call. UNIMPLEMENTED where this server runs none.
-  void Compare(CompareRequest request, CancellationPtr cancellation,
-               ComparisonRunner::Progress progress, ComparisonRunner::Done done);
+  void Compare(CompareRequest request, CancellationPtr cancellation, ProgressListener progress,
+               ComparisonRunner::Done done);
 
   // SweepRunner's call. UNIMPLEMENTED where this server runs none.
-  void Sweep(SweepRequest request, CancellationPtr cancellation, SweepRunner::Progress progress,
+  void Sweep(SweepRequest request, CancellationPtr cancellation, ProgressListener progress,
              SweepRunner::Done done);
 
   // ExplanationRunner's call. UNIMPLEMENTED where this server explains nothing.
   void Explain(ExplainRequest request, CancellationPtr cancellation, ExplanationRunner::Done done);
 
   // VariantServing's call. UNIMPLEMENTED where this server serves none.
-  void Serve(ServeRequest request, CancellationPtr cancellation, VariantServing::Progress progress,
+  void Serve(ServeRequest request, CancellationPtr cancellation, ProgressListener progress,
              VariantServing::Served served, VariantServing::Done done);
   // UNIMPLEMENTED where this server runs no experiments.
   absl::StatusOr<LiveExperiments*> Experiments();

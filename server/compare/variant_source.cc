@@ -3,9 +3,28 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/check.h"
 #include "base/status.h"
 
 namespace fovea {
+
+absl::StatusOr<std::shared_ptr<const ServedModel>> AcquireServed(const ModelCatalog& catalog,
+                                                                 const Variant& variant) {
+  FOVEA_ASSIGN_OR_RETURN(const auto handle,
+                         catalog.Acquire(variant.model_name, variant.model_version));
+  auto served = std::dynamic_pointer_cast<const ServedModel>(handle);
+  FOVEA_CHECK(served != nullptr);
+  return served;
+}
+
+int64_t BytesToLoad(const ServedModel& served) {
+  const auto& file = served.source().weights_file;
+  return file ? 2 * file->identity.size : 0;
+}
+
+std::string WeightsOfAttention(const ModelView& served, const std::string& attention) {
+  return attention == served.attention ? "" : served.attention;
+}
 
 absl::StatusOr<VariantSource> OpenVariantSource(const ServedModel& served,
                                                 const std::string& attention,

@@ -1,14 +1,31 @@
-// Where a variant comes from: what a served model was loaded from, to be loaded once more.
+// Where a variant comes from: a served model, what it was loaded from, and how it is loaded once
+// more.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "server/core/cancellation.h"
+#include "server/core/model_catalog.h"
+#include "server/core/variant.h"
 #include "server/pipeline/served_model.h"
 
 namespace fovea {
+
+// The model that `variant` names, as it serves now. ModelCatalog::Acquire's errors. The catalog's
+// models were made by ServedModel::Create.
+absl::StatusOr<std::shared_ptr<const ServedModel>> AcquireServed(const ModelCatalog& catalog,
+                                                                 const Variant& variant);
+
+// What a variant's weights may hold, before they are loaded: its file twice, as read and as packed,
+// or because its numbers are half as wide as those that run.
+int64_t BytesToLoad(const ServedModel& served);
+
+// ComparedVariant::weights_of_attention and the like, of a variant that has `attention` (canonical
+// text) over the weights of `served`: empty where it is the model's own.
+std::string WeightsOfAttention(const ModelView& served, const std::string& attention);
 
 struct VariantSource {
   VersionToLoad version;                    // with the variant's attention and no on_lost

@@ -14,16 +14,11 @@
 #include "base/statistics.h"
 #include "server/core/cancellation.h"
 #include "server/core/clock.h"
+#include "server/core/comparison_progress.h"
 #include "server/core/image_size.h"
+#include "server/core/variant.h"
 
 namespace fovea {
-
-// What is run: a served model, with its own attention or another over its weights.
-struct Variant {
-  std::string model_name;
-  std::string model_version;  // empty: the latest that is served
-  std::string attention;      // empty: the model's own
-};
 
 struct CompareRequest {
   std::vector<Variant> variants;  // the baseline first
@@ -34,20 +29,6 @@ struct CompareRequest {
   Nanos max_time = 60 * kSecond;
   int batch_size = 1;
   int threads = 0;  // 0: all
-};
-
-struct TimeSoFar {
-  Quartiles compute_ms;
-  double ratio = 1;  // median of the rounds' own
-};
-
-struct ComparisonProgress {
-  enum class Phase { kWaiting, kLoading, kMeasuring, kAnalysing };
-  Phase phase = Phase::kWaiting;
-  int done = 0;
-  int total = 0;
-  // Of each variant of a comparison, the baseline first; none before the first round.
-  std::vector<TimeSoFar> so_far;
 };
 
 // What an interval says against the control's, which comes from the baseline asked once more in
@@ -142,13 +123,12 @@ class ComparisonRunner {
  public:
   virtual ~ComparisonRunner() = default;
 
-  using Progress = std::function<void(const ComparisonProgress&)>;
   using Done = std::function<void(absl::StatusOr<Comparison>)>;
-  // Returns at once. `progress` is called now and then, `done` once and last; on a thread of the
-  // runner's, or here where it refuses. Both return quickly. Setting `cancellation` ends it between
-  // two runs. Errors as ComparisonService.Compare's.
-  virtual void Compare(CompareRequest request, CancellationPtr cancellation, Progress progress,
-                       Done done) = 0;
+  // Returns at once. `done` is called once and last, after all of `progress`; both on a thread of
+  // the runner's, or here where it refuses. Both return quickly. Setting `cancellation` ends it
+  // between two runs. Errors as ComparisonService.Compare's.
+  virtual void Compare(CompareRequest request, CancellationPtr cancellation,
+                       ProgressListener progress, Done done) = 0;
 };
 
 }  // namespace fovea

@@ -10,8 +10,8 @@
 
 #include "absl/status/statusor.h"
 #include "server/core/cancellation.h"
-#include "server/core/comparison.h"
 #include "server/core/image_size.h"
+#include "server/core/variant.h"
 
 namespace fovea {
 

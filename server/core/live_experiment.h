@@ -15,11 +15,11 @@
 #include "absl/status/statusor.h"
 #include "server/core/cancellation.h"
 #include "server/core/clock.h"
-#include "server/core/comparison.h"
 #include "server/core/memory_budget.h"
 #include "server/core/model_catalog.h"
 #include "server/core/request.h"
 #include "server/core/stages.h"
+#include "server/core/variant.h"
 
 namespace fovea {
 
@@ -70,6 +70,9 @@ struct ArmReport {
   // None: of the baseline, or nothing has been seen.
   std::optional<SequentialTest> latency_ratio, disagreement, error_excess;
 };
+
+// What became of a request that an arm was to answer, or of a copy for it.
+enum class ArmOutcome { kOk, kFailed, kShadow, kShadowSkipped };
 
 enum class ExperimentState { kRunning, kStopped, kGuardRail, kExpired, kModelGone };
 

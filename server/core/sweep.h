@@ -13,7 +13,8 @@
 #include "base/statistics.h"
 #include "server/core/cancellation.h"
 #include "server/core/clock.h"
-#include "server/core/comparison.h"
+#include "server/core/comparison_progress.h"
+#include "server/core/variant.h"
 
 namespace fovea {
 
@@ -80,10 +81,9 @@ class SweepRunner {
  public:
   virtual ~SweepRunner() = default;
 
-  using Progress = ComparisonRunner::Progress;
   using Done = std::function<void(absl::StatusOr<fovea::Sweep>)>;
   // As ComparisonRunner::Compare; errors as ComparisonService.Sweep's.
-  virtual void Sweep(SweepRequest request, CancellationPtr cancellation, Progress progress,
+  virtual void Sweep(SweepRequest request, CancellationPtr cancellation, ProgressListener progress,
                      Done done) = 0;
 };
 

@@ -8,7 +8,8 @@
 
 #include "absl/status/status.h"
 #include "server/core/cancellation.h"
-#include "server/core/comparison.h"
+#include "server/core/comparison_progress.h"
+#include "server/core/variant.h"
 
 namespace fovea {
 
@@ -31,7 +32,6 @@ class VariantServing {
  public:
   virtual ~VariantServing() = default;
 
-  using Progress = ComparisonRunner::Progress;
   // As they were asked for.
   using Served = std::function<void(std::vector<ServedVariant>)>;
   using Done = std::function<void(absl::Status)>;
@@ -40,7 +40,7 @@ class VariantServing {
   // last, with why they are no longer. On a thread of its own, on the one that cancels, or here
   // where it refuses; all return quickly. Setting `cancellation` ends it. Errors as
   // ComparisonService.Serve's.
-  virtual void Serve(ServeRequest request, CancellationPtr cancellation, Progress progress,
+  virtual void Serve(ServeRequest request, CancellationPtr cancellation, ProgressListener progress,
                      Served served, Done done) = 0;
 };
 

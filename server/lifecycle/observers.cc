@@ -74,46 +74,17 @@ class MeteredExperiment final : public ExperimentObserver {
                     const std::vector<std::string>& arms)
       : meter_(metrics.families(), plan.name, plan.model_name, arms) {}
 
-  void OnRequest(size_t arm, ArmOutcome outcome) override {
-    switch (outcome) {
-      case ArmOutcome::kOk:
-        return meter_.OnRequest(arm, ExperimentMeter::Outcome::kOk);
-      case ArmOutcome::kFailed:
-        return meter_.OnRequest(arm, ExperimentMeter::Outcome::kFailed);
-      case ArmOutcome::kShadow:
-        return meter_.OnRequest(arm, ExperimentMeter::Outcome::kShadow);
-      case ArmOutcome::kShadowSkipped:
-        return meter_.OnRequest(arm, ExperimentMeter::Outcome::kShadowSkipped);
-    }
-  }
+  void OnRequest(size_t arm, ArmOutcome outcome) override { meter_.OnRequest(arm, outcome); }
   void OnTests(size_t arm, const std::optional<SequentialTest>& latency_ratio,
                const std::optional<SequentialTest>& disagreement,
                const std::optional<SequentialTest>& error_excess) override {
-    if (latency_ratio) meter_.SetLatencyRatio(arm, IntervalOf(*latency_ratio));
-    if (disagreement) meter_.SetDisagreement(arm, IntervalOf(*disagreement));
-    if (error_excess) meter_.SetErrorExcess(arm, IntervalOf(*error_excess));
+    if (latency_ratio) meter_.SetLatencyRatio(arm, *latency_ratio);
+    if (disagreement) meter_.SetDisagreement(arm, *disagreement);
+    if (error_excess) meter_.SetErrorExcess(arm, *error_excess);
   }
-  void OnEnded(ExperimentState why) override { meter_.OnEnded(ReasonOf(why)); }
+  void OnEnded(ExperimentState why) override { meter_.OnEnded(why); }
 
  private:
-  static ExperimentMeter::Interval IntervalOf(const SequentialTest& test) {
-    return {test.estimate, test.lower, test.upper};
-  }
-  static std::string_view ReasonOf(ExperimentState why) {
-    switch (why) {
-      case ExperimentState::kGuardRail:
-        return "guard_rail";
-      case ExperimentState::kExpired:
-        return "expired";
-      case ExperimentState::kModelGone:
-        return "model_gone";
-      case ExperimentState::kRunning:
-      case ExperimentState::kStopped:
-        break;
-    }
-    return "stopped";
-  }
-
   ExperimentMeter meter_;
 };
 

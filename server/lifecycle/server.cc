@@ -16,14 +16,14 @@
 #include "base/limits.h"
 #include "base/status.h"
 #include "server/api/server_api.h"
-#include "server/compare/comparer.h"
 #include "server/compare/experiment_line.h"
-#include "server/compare/explainer.h"
+#include "server/compare/explain/explainer.h"
 #include "server/compare/held_lane.h"
 #include "server/compare/live/traffic_experiments.h"
-#include "server/compare/served_variants.h"
-#include "server/compare/sweeper.h"
-#include "server/compare/variant_server.h"
+#include "server/compare/measure/comparer.h"
+#include "server/compare/measure/sweeper.h"
+#include "server/compare/serve/variant_catalog.h"
+#include "server/compare/serve/variant_server.h"
 #include "server/core/log.h"
 #include "server/core/mutex.h"
 #include "server/core/start_threads.h"
@@ -130,10 +130,10 @@ GrpcServerOptions GrpcOptions(const ServerOptions& options, const RequestMemoryP
 }
 
 // Arms of live comparisons that have another attention than their model.
-LeaseVariant LeaseFrom(ServedVariants& variants) {
+LeaseVariant LeaseFrom(VariantCatalog& variants) {
   return [&variants](const Variant& variant,
                      CancellationPtr cancellation) -> absl::StatusOr<LeasedModel> {
-    FOVEA_ASSIGN_OR_RETURN(std::shared_ptr<ServedVariants::Lease> lease,
+    FOVEA_ASSIGN_OR_RETURN(std::shared_ptr<VariantCatalog::Lease> lease,
                            variants.Serve(variant, std::move(cancellation)));
     const ServedVariant& served = lease->variant();
     return LeasedModel{.model_name = served.served_as,
@@ -290,7 +290,7 @@ class Server {
                                         *repository_, environment, *experiment_lane_));
       FOVEA_ASSIGN_OR_RETURN(
           variants_,
-          ServedVariants::Create({.max_bytes = options_.experiment_memory_mb * limits::kMiB},
+          VariantCatalog::Create({.max_bytes = options_.experiment_memory_mb * limits::kMiB},
                                  *repository_, environment));
       FOVEA_ASSIGN_OR_RETURN(variant_server_, VariantServer::Create({}, *variants_, clock_));
       ExperimentMeter::CountEnds(metrics_.families());
@@ -468,7 +468,7 @@ class Server {
   std::unique_ptr<Sweeper> sweeper_;                 // likewise
   std::unique_ptr<ExperimentLine> comparison_line_;  // likewise; its thread uses these two
   std::unique_ptr<Explainer> explainer_;             // likewise
-  std::unique_ptr<ServedVariants> variants_;         // likewise
+  std::unique_ptr<VariantCatalog> variants_;         // likewise
   std::unique_ptr<VariantServer> variant_server_;    // likewise
   std::unique_ptr<TrafficExperiments> experiments_;  // likewise; its arms are variants
   std::unique_ptr<ServerApi> api_;

@@ -5,7 +5,23 @@ namespace {
 
 constexpr std::array<const char*, 4> kOutcomes = {"ok", "failed", "shadow", "shadow_skipped"};
 constexpr std::array<const char*, 3> kBounds = {"estimate", "lower", "upper"};
-constexpr std::array<const char*, 4> kReasons = {"stopped", "guard_rail", "expired", "model_gone"};
+constexpr std::array kEnds = {ExperimentState::kStopped, ExperimentState::kGuardRail,
+                              ExperimentState::kExpired, ExperimentState::kModelGone};
+
+const char* ReasonOf(ExperimentState why) {
+  switch (why) {
+    case ExperimentState::kGuardRail:
+      return "guard_rail";
+    case ExperimentState::kExpired:
+      return "expired";
+    case ExperimentState::kModelGone:
+      return "model_gone";
+    case ExperimentState::kRunning:
+    case ExperimentState::kStopped:
+      break;
+  }
+  return "stopped";
+}
 
 }  // namespace
 
@@ -25,25 +41,26 @@ ExperimentMeter::ExperimentMeter(MetricFamilies& families, const std::string& ex
 }
 
 void ExperimentMeter::Set(prometheus::Family<prometheus::Gauge>& family, size_t arm,
-                          const Interval& interval, Gauges& gauges) {
+                          const SequentialTest& test, Gauges& gauges) {
   if (!gauges) {
     gauges.emplace();
     for (size_t i = 0; i < kBounds.size(); ++i) {
       (*gauges)[i] = &series_.Add(family, {{"arm", arms_[arm].name}, {"bound", kBounds[i]}});
     }
   }
-  (*gauges)[0]->Set(interval.estimate);
-  (*gauges)[1]->Set(interval.lower);
-  (*gauges)[2]->Set(interval.upper);
+  (*gauges)[0]->Set(test.estimate);
+  (*gauges)[1]->Set(test.lower);
+  (*gauges)[2]->Set(test.upper);
 }
 
-void ExperimentMeter::OnEnded(std::string_view reason) {
+void ExperimentMeter::OnEnded(ExperimentState why) {
   running_.Set(0);
-  families_.experiments_ended.Add({{"reason", std::string(reason)}}).Increment();
+  families_.experiments_ended.Add({{"reason", ReasonOf(why)}}).Increment();
 }
 
 void ExperimentMeter::CountEnds(MetricFamilies& families) {
-  for (const char* const reason : kReasons) families.experiments_ended.Add({{"reason", reason}});
+  for (const ExperimentState why : kEnds)
+    families.experiments_ended.Add({{"reason", ReasonOf(why)}});
 }
 
 }  // namespace fovea

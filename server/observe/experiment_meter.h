@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "server/core/live_experiment.h"
 #include "server/observe/metric_families.h"
 #include "server/observe/series.h"
 
@@ -16,29 +17,23 @@ namespace fovea {
 // have ended stays. No two of one name at a time. Not thread-safe.
 class ExperimentMeter {
  public:
-  enum class Outcome { kOk, kFailed, kShadow, kShadowSkipped };
-  struct Interval {
-    double estimate = 0, lower = 0, upper = 0;
-  };
-
   // The names come from the operator's plan, not from callers of models.
   ExperimentMeter(MetricFamilies& families, const std::string& experiment, const std::string& model,
                   const std::vector<std::string>& arms);
 
-  void OnRequest(size_t arm, Outcome outcome) {
+  void OnRequest(size_t arm, ArmOutcome outcome) {
     arms_[arm].requests[static_cast<size_t>(outcome)]->Increment();
   }
-  void SetLatencyRatio(size_t arm, const Interval& ratio) {
+  void SetLatencyRatio(size_t arm, const SequentialTest& ratio) {
     Set(families_.experiment_latency, arm, ratio, arms_[arm].latency);
   }
-  void SetDisagreement(size_t arm, const Interval& share) {
+  void SetDisagreement(size_t arm, const SequentialTest& share) {
     Set(families_.experiment_disagreement, arm, share, arms_[arm].disagreement);
   }
-  void SetErrorExcess(size_t arm, const Interval& excess) {
+  void SetErrorExcess(size_t arm, const SequentialTest& excess) {
     Set(families_.experiment_errors, arm, excess, arms_[arm].errors);
   }
-  // `reason`: stopped, guard_rail, expired or model_gone.
-  void OnEnded(std::string_view reason);
+  void OnEnded(ExperimentState why);  // not kRunning
 
   // The counters of all reasons, so that the first end is seen. At the server's start.
   static void CountEnds(MetricFamilies& families);
@@ -50,7 +45,7 @@ class ExperimentMeter {
     std::array<prometheus::Counter*, 4> requests{};
     Gauges latency, disagreement, errors;
   };
-  void Set(prometheus::Family<prometheus::Gauge>& family, size_t arm, const Interval& interval,
+  void Set(prometheus::Family<prometheus::Gauge>& family, size_t arm, const SequentialTest& test,
            Gauges& gauges);
 
   MetricFamilies& families_;

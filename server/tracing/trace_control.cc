@@ -139,7 +139,7 @@ Setting TraceControl::Get(const std::string& model, std::optional<Setting> Scope
   return (server_.*setting).value_or(otherwise);
 }
 
-TraceControl::Values TraceControl::Tell(const std::string& model) const {
+TraceControl::Values TraceControl::Current(const std::string& model) const {
   MutexLock lock(mutex_);
   const bool on = Get(model, &Scope::on, can_trace_);
   return {{"trace_file", {""}},

@@ -33,7 +33,7 @@ class TraceControl {
   absl::Status Change(const std::string& model, const Values& changes);
 
   // What holds for `model`, or for the server: all six.
-  Values Tell(const std::string& model) const;
+  Values Current(const std::string& model) const;
 
   // Whether requests of `model` are traced at all.
   bool On(const std::string& model) const;

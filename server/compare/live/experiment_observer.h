@@ -11,8 +11,6 @@
 
 namespace fovea {
 
-enum class ArmOutcome { kOk, kFailed, kShadow, kShadowSkipped };
-
 // Of one experiment, from when it runs until it is forgotten. Calls come one at a time, and return
 // quickly. `arm`: its number in the plan.
 class ExperimentObserver {

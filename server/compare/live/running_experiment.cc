@@ -86,15 +86,15 @@ void RunningExperiment::Forget() {
   observer_.reset();
 }
 
-LiveExperiment RunningExperiment::Tell() const {
+LiveExperiment RunningExperiment::Report() const {
   MutexLock lock(mutex_);
-  LiveExperiment told{.plan = plan_,
-                      .state = state_,
-                      .reason = reason_,
-                      .running = std::min(ended_, environment_.clock.Now()) - started_};
+  LiveExperiment now{.plan = plan_,
+                     .state = state_,
+                     .reason = reason_,
+                     .running = std::min(ended_, environment_.clock.Now()) - started_};
   for (size_t i = 0; i < arms_.size(); ++i) {
     const Arm& arm = arms_[i];
-    ArmReport& report = told.arms.emplace_back();
+    ArmReport& report = now.arms.emplace_back();
     report.model_name = arm.model.view->name;
     report.model_version = arm.model.view->version;
     report.attention = arm.model.view->attention;
@@ -111,7 +111,7 @@ LiveExperiment RunningExperiment::Tell() const {
     report.disagreement = tests_[i - 1].disagreement();
     report.error_excess = tests_[i - 1].error_excess();
   }
-  return told;
+  return now;
 }
 
 absl::Status RunningExperiment::CheckView(size_t arm,

@@ -49,7 +49,7 @@ class RunningExperiment {
   const std::string& arm_name(size_t arm) const { return names_[arm]; }
   bool running() const { return running_; }
   Nanos ended_at() const;  // kNever: it runs
-  LiveExperiment Tell() const;
+  LiveExperiment Report() const;
 
   struct Choice {
     size_t arm = 0;

@@ -70,7 +70,7 @@ struct ShadowCopies::Outcome {
 };
 
 ShadowCopies::Copy::~Copy() {
-  if (answered_ && !told_) experiment_->OnSkipped(arm_);
+  if (answered_ && !counted_) experiment_->OnSkipped(arm_);
   --copies_.open_;
 }
 
@@ -203,14 +203,14 @@ void ShadowCopies::Run(Copy& copy) {
 
 void ShadowCopies::Report(Copy& copy, absl::StatusOr<InferenceResponse> response,
                           const StageTimes& stages) {
-  // As GuardRails.max_shadow_share says. Of one that was given up it is not told how many threads
+  // As GuardRails.max_shadow_share says. Of one that was given up it is not known how many threads
   // it had.
   const int threads = response.ok() ? response->receipt.batch_threads : options_.device_threads;
   copy.experiment_->OnSpent(stages[Stage::kDecode] + stages[Stage::kPreprocess] +
                             stages[Stage::kCompute] * threads + stages[Stage::kPostprocess]);
   if (IsNoFault(response.status())) return;
   const bool failed = !response.ok();
-  copy.told_ = true;
+  copy.counted_ = true;
   ArmTests::Copy seen{.failed = failed};
   if (response.ok()) {
     const Receipt& receipt = response->receipt;

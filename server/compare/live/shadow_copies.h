@@ -64,7 +64,7 @@ class ShadowCopies {
     Nanos baseline_compute_ = 0;
     int batch_size_ = 0, batch_threads_ = 0;
     bool answered_ = false;
-    bool told_ = false;  // what became of it is counted
+    bool counted_ = false;  // what became of it is counted
   };
 
   // A copy of `request`, whose input takes `input_bytes`, for `arm`, where the experiment's share

@@ -126,19 +126,19 @@ void TrafficExperiments::Start(ExperimentPlan plan, CancellationPtr cancellation
   if (possible.ok()) possible = Claim(plan);
   if (!possible.ok()) return done(std::move(possible));
   const auto shared_plan = std::make_shared<const ExperimentPlan>(std::move(plan));
-  const auto told = std::make_shared<LiveExperiment>();
+  const auto started = std::make_shared<LiveExperiment>();
   line_->Add({.cancellation = cancellation,
               .wait = nullptr,
-              .run = [this, shared_plan, cancellation, told]() -> absl::Status {
+              .run = [this, shared_plan, cancellation, started]() -> absl::Status {
                 FOVEA_ASSIGN_OR_RETURN(ExperimentPtr experiment, Load(*shared_plan, cancellation));
-                *told = experiment->Tell();
+                *started = experiment->Report();
                 Publish(std::move(experiment));
                 return absl::OkStatus();
               },
               .end =
-                  [this, shared_plan, told, done = std::move(done)](absl::Status status) {
+                  [this, shared_plan, started, done = std::move(done)](absl::Status status) {
                     if (!status.ok()) Abandon(*shared_plan);
-                    status.ok() ? done(std::move(*told)) : done(std::move(status));
+                    status.ok() ? done(std::move(*started)) : done(std::move(status));
                   }});
 }
 
@@ -239,7 +239,7 @@ absl::StatusOr<TrafficExperiments::ExperimentPtr> TrafficExperiments::Find(
 
 absl::StatusOr<LiveExperiment> TrafficExperiments::Get(std::string_view name) const {
   FOVEA_ASSIGN_OR_RETURN(const ExperimentPtr experiment, Find(name));
-  return experiment->Tell();
+  return experiment->Report();
 }
 
 std::vector<LiveExperiment> TrafficExperiments::List() const {
@@ -248,16 +248,16 @@ std::vector<LiveExperiment> TrafficExperiments::List() const {
     MutexLock lock(mutex_);
     for (const auto& [name, experiment] : experiments_) all.push_back(experiment);
   }
-  std::vector<LiveExperiment> told;
-  for (const ExperimentPtr& experiment : all) told.push_back(experiment->Tell());
-  return told;
+  std::vector<LiveExperiment> reports;
+  for (const ExperimentPtr& experiment : all) reports.push_back(experiment->Report());
+  return reports;
 }
 
 absl::StatusOr<LiveExperiment> TrafficExperiments::Stop(std::string_view name) {
   FOVEA_ASSIGN_OR_RETURN(const ExperimentPtr experiment, Find(name));
   experiment->End(ExperimentState::kStopped, "a caller has stopped it");
   copies_->Wake();  // which lets its models go, and the oldest of too many that have ended
-  return experiment->Tell();
+  return experiment->Report();
 }
 
 absl::Status TrafficExperiments::Delete(std::string_view name) {

@@ -26,6 +26,7 @@
 #include "server/transport/messages/comparison_messages.h"
 #include "server/transport/messages/explanation_messages.h"
 #include "server/transport/messages/sweep_messages.h"
+#include "server/transport/messages/variant_messages.h"
 
 namespace fovea {
 namespace {
@@ -105,7 +106,7 @@ grpc::ServerWriteReactor<grpc::ByteBuffer>* Begin(GrpcContext& context, const Ap
 
 // Tells `stream` of the progress, in messages of its call.
 template <typename Response>
-ComparisonRunner::Progress TellProgress(const std::shared_ptr<UpdateStream>& stream) {
+ProgressListener TellProgress(const std::shared_ptr<UpdateStream>& stream) {
   return [stream](const ComparisonProgress& progress) {
     Response response;
     FillProgress(progress, response.mutable_progress());

@@ -54,8 +54,8 @@ grpc::ServerUnaryReactor* ExperimentService::GetExperiment(grpc::CallbackServerC
       context_, Method("GetExperiment"), call, message, answer,
       [this](const v1::GetExperimentRequest& request, v1::Experiment* response) -> absl::Status {
         FOVEA_ASSIGN_OR_RETURN(LiveExperiments * experiments, context_.api.Experiments());
-        FOVEA_ASSIGN_OR_RETURN(const LiveExperiment told, experiments->Get(request.name()));
-        *response = ToMessage(told);
+        FOVEA_ASSIGN_OR_RETURN(const LiveExperiment experiment, experiments->Get(request.name()));
+        *response = ToMessage(experiment);
         return absl::OkStatus();
       });
 }
@@ -80,8 +80,8 @@ grpc::ServerUnaryReactor* ExperimentService::StopExperiment(grpc::CallbackServer
       context_, Method("StopExperiment"), call, message, answer,
       [this](const v1::StopExperimentRequest& request, v1::Experiment* response) -> absl::Status {
         FOVEA_ASSIGN_OR_RETURN(LiveExperiments * experiments, context_.api.Experiments());
-        FOVEA_ASSIGN_OR_RETURN(const LiveExperiment told, experiments->Stop(request.name()));
-        *response = ToMessage(told);
+        FOVEA_ASSIGN_OR_RETURN(const LiveExperiment experiment, experiments->Stop(request.name()));
+        *response = ToMessage(experiment);
         return absl::OkStatus();
       });
 }

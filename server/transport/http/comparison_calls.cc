@@ -21,6 +21,7 @@
 #include "server/transport/http/update_lines.h"
 #include "server/transport/messages/comparison_messages.h"
 #include "server/transport/messages/sweep_messages.h"
+#include "server/transport/messages/variant_messages.h"
 
 namespace fovea {
 namespace {
@@ -102,7 +103,7 @@ absl::StatusOr<SweepRequest> ReceiveSweep(const PathCall& call, RequestMemory* m
   return ReadSweepRequest(message);
 }
 
-ComparisonRunner::Progress TellProgress(const std::shared_ptr<UpdateLines>& lines) {
+ProgressListener TellProgress(const std::shared_ptr<UpdateLines>& lines) {
   return [lines](const ComparisonProgress& progress) {
     v1::ComparisonProgress message;
     FillProgress(progress, &message);

@@ -134,10 +134,10 @@ OpenApiJson ResponsesOf(const HttpRoute& route, OpenApiSchemas& schemas) {
   for (const int status : errors) {
     const std::string code = std::to_string(status);
     if (status == 503 && route.operation.may_not_be_ready) {
-      OpenApiJson told = route.operation.answer(schemas);
-      OpenApiJson& schema = told["application/json"]["schema"];
+      OpenApiJson answer = route.operation.answer(schemas);
+      OpenApiJson& schema = answer["application/json"]["schema"];
       schema = {{"anyOf", {schema, openapi::ErrorContent(schemas)["application/json"]["schema"]}}};
-      responses[code] = ErrorResponse(status, std::move(told));
+      responses[code] = ErrorResponse(status, std::move(answer));
     } else {
       responses[code] = {{"$ref", absl::StrCat("#/components/responses/Error", code)}};
     }

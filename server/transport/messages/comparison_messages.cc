@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "server/core/request.h"
 #include "server/transport/messages/checked_fields.h"
+#include "server/transport/messages/variant_messages.h"
 
 namespace fovea {
 namespace {
@@ -105,10 +106,10 @@ void Fill(const ComparedVariant& variant, v1::ComparedVariant* message) {
   message->set_multiply_adds(variant.multiply_adds);
   std::visit(FillAgreement{message}, variant.agreement);
   for (const BriefAnswer& answer : variant.answers) {
-    v1::BriefAnswer& told = *message->add_answers();
-    told.set_label(answer.label);
-    told.set_confidence(answer.confidence);
-    told.set_objects(answer.objects);
+    v1::BriefAnswer& brief = *message->add_answers();
+    brief.set_label(answer.label);
+    brief.set_confidence(answer.confidence);
+    brief.set_objects(answer.objects);
   }
   if (variant.feature_cosine) message->set_feature_cosine(*variant.feature_cosine);
 }
@@ -127,28 +128,11 @@ void Fill(const Estimate& estimate, v1::Estimate* message) {
   message->set_upper(estimate.upper);
 }
 
-absl::StatusOr<std::vector<Variant>> TakeVariants(
-    google::protobuf::RepeatedPtrField<v1::Variant>* message, std::string_view reason) {
-  std::vector<Variant> variants;
-  for (v1::Variant& variant : *message) {
-    FOVEA_RETURN_IF_ERROR(CheckLength(reason, "the name of a model", variant.model_name().size(),
-                                      limits::kMaxModelNameBytes));
-    FOVEA_RETURN_IF_ERROR(CheckLength(reason, "the version of a model",
-                                      variant.model_version().size(), limits::kMaxModelNameBytes));
-    FOVEA_RETURN_IF_ERROR(CheckLength(reason, "an attention", variant.attention().size(),
-                                      limits::kMaxAttentionBytes));
-    variants.push_back({.model_name = std::move(*variant.mutable_model_name()),
-                        .model_version = std::move(*variant.mutable_model_version()),
-                        .attention = std::move(*variant.mutable_attention())});
-  }
-  return variants;
-}
-
 absl::StatusOr<CompareRequest> ReadCompareRequest(v1::CompareRequest& message) {
   CompareRequest request;
   FOVEA_RETURN_IF_ERROR(
       CheckLength(kBadRequest, "the id", message.id().size(), limits::kMaxRequestIdBytes));
-  FOVEA_ASSIGN_OR_RETURN(request.variants, TakeVariants(message.mutable_variants(), kBadRequest));
+  FOVEA_ASSIGN_OR_RETURN(request.variants, ReadVariants(message.variants(), kBadRequest));
   for (std::string& image : *message.mutable_images()) request.images.push_back(std::move(image));
   request.id = std::move(*message.mutable_id());
   FOVEA_ASSIGN_OR_RETURN(request.rounds,
@@ -163,21 +147,14 @@ absl::StatusOr<CompareRequest> ReadCompareRequest(v1::CompareRequest& message) {
   return request;
 }
 
-absl::StatusOr<ServeRequest> ReadServeRequest(v1::ServeRequest& message) {
-  ServeRequest request;
-  FOVEA_ASSIGN_OR_RETURN(request.variants,
-                         TakeVariants(message.mutable_variants(), "serve.bad_request"));
-  return request;
-}
-
 void FillProgress(const ComparisonProgress& progress, v1::ComparisonProgress* message) {
   message->set_phase(ToMessage(progress.phase));
   message->set_done(progress.done);
   message->set_total(progress.total);
   for (const TimeSoFar& time : progress.so_far) {
-    v1::TimeSoFar& told = *message->add_so_far();
-    Fill(time.compute_ms, told.mutable_compute_ms());
-    told.set_ratio(time.ratio);
+    v1::TimeSoFar& so_far = *message->add_so_far();
+    Fill(time.compute_ms, so_far.mutable_compute_ms());
+    so_far.set_ratio(time.ratio);
   }
 }
 
@@ -192,22 +169,9 @@ void FillComparison(const Comparison& comparison, v1::Comparison* message) {
   message->set_threads(comparison.threads);
   message->set_device(comparison.device);
   for (const ComparedImage& image : comparison.images) {
-    v1::ComparedImage& told = *message->add_images();
-    told.set_height(static_cast<int32_t>(image.size.height));
-    told.set_width(static_cast<int32_t>(image.size.width));
-  }
-}
-
-void FillServed(const std::vector<ServedVariant>& variants, v1::ServedVariants* message) {
-  for (const ServedVariant& variant : variants) {
-    v1::ServedVariant& told = *message->add_variants();
-    told.set_served_as(variant.served_as);
-    told.set_model_name(variant.model_name);
-    told.set_model_version(variant.model_version);
-    told.set_backbone(variant.backbone);
-    told.set_attention(variant.attention);
-    told.set_weights_of_attention(variant.weights_of_attention);
-    told.set_untrained(variant.untrained);
+    v1::ComparedImage& size = *message->add_images();
+    size.set_height(static_cast<int32_t>(image.size.height));
+    size.set_width(static_cast<int32_t>(image.size.width));
   }
 }
 

@@ -6,6 +6,7 @@
 #include "base/limits.h"
 #include "base/status.h"
 #include "server/transport/messages/checked_fields.h"
+#include "server/transport/messages/variant_messages.h"
 
 namespace fovea {
 namespace {
@@ -113,18 +114,10 @@ absl::StatusOr<ExperimentPlan> ReadExperimentPlan(const v1::ExperimentPlan& mess
   FOVEA_RETURN_IF_ERROR(CheckLength(kBadPlan, "the name of a model", plan.model_name.size(),
                                     limits::kMaxModelNameBytes));
   for (const v1::ExperimentArm& arm : message.arms()) {
-    const v1::Variant& variant = arm.variant();
-    FOVEA_RETURN_IF_ERROR(CheckLength(kBadPlan, "the name of a model", variant.model_name().size(),
-                                      limits::kMaxModelNameBytes));
-    FOVEA_RETURN_IF_ERROR(CheckLength(kBadPlan, "the version of a model",
-                                      variant.model_version().size(), limits::kMaxModelNameBytes));
-    FOVEA_RETURN_IF_ERROR(CheckLength(kBadPlan, "an attention", variant.attention().size(),
-                                      limits::kMaxAttentionBytes));
-    plan.arms.push_back({.variant = {.model_name = variant.model_name(),
-                                     .model_version = variant.model_version(),
-                                     .attention = variant.attention()},
-                         .weight = arm.weight(),
-                         .shadow = arm.shadow()});
+    ExperimentArm& read = plan.arms.emplace_back();
+    FOVEA_ASSIGN_OR_RETURN(read.variant, ReadVariant(arm.variant(), kBadPlan));
+    read.weight = arm.weight();
+    read.shadow = arm.shadow();
   }
   plan.guard_rails = ReadGuardRails(message.guard_rails());
   SetUnlessZero(message.error_probability(), &plan.error_probability);

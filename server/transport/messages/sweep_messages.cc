@@ -9,6 +9,7 @@
 #include "server/core/request.h"
 #include "server/transport/messages/checked_fields.h"
 #include "server/transport/messages/comparison_messages.h"
+#include "server/transport/messages/variant_messages.h"
 
 namespace fovea {
 namespace {
@@ -101,7 +102,7 @@ absl::StatusOr<SweepRequest> ReadSweepRequest(v1::SweepRequest& message) {
   SweepRequest request;
   FOVEA_RETURN_IF_ERROR(
       CheckLength(kBadRequest, "the id", message.id().size(), limits::kMaxRequestIdBytes));
-  FOVEA_ASSIGN_OR_RETURN(request.variants, TakeVariants(message.mutable_variants(), kBadRequest));
+  FOVEA_ASSIGN_OR_RETURN(request.variants, ReadVariants(message.variants(), kBadRequest));
   FOVEA_ASSIGN_OR_RETURN(request.axis, FromMessage(message.over()));
   for (std::string& value : *message.mutable_values()) {
     FOVEA_RETURN_IF_ERROR(

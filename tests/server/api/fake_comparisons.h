@@ -11,7 +11,7 @@ namespace fovea {
 class FakeComparisons final : public ComparisonRunner,
                               public FakeExperiment<CompareRequest, Comparison> {
  public:
-  void Compare(CompareRequest request, CancellationPtr cancellation, Progress progress,
+  void Compare(CompareRequest request, CancellationPtr cancellation, ProgressListener progress,
                Done done) override {
     Keep(std::move(request), std::move(cancellation), std::move(progress), std::move(done));
   }

@@ -36,7 +36,7 @@ class FakeExperiment {
   void AwaitCancelled() { cancelled_.Wait(); }
 
  protected:
-  void Keep(Request request, CancellationPtr cancellation, ComparisonRunner::Progress progress,
+  void Keep(Request request, CancellationPtr cancellation, ProgressListener progress,
             std::function<void(absl::StatusOr<Outcome>)> done) {
     request_ = std::move(request);
     cancellation_ = std::move(cancellation);
@@ -50,7 +50,7 @@ class FakeExperiment {
   Notification asked_, cancelled_;
   Request request_;
   CancellationPtr cancellation_;
-  ComparisonRunner::Progress progress_;
+  ProgressListener progress_;
   std::function<void(absl::StatusOr<Outcome>)> done_;
 };
 

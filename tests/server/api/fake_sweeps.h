@@ -10,7 +10,7 @@ namespace fovea {
 
 class FakeSweeps final : public SweepRunner, public FakeExperiment<SweepRequest, Sweep> {
  public:
-  void Sweep(SweepRequest request, CancellationPtr cancellation, Progress progress,
+  void Sweep(SweepRequest request, CancellationPtr cancellation, ProgressListener progress,
              Done done) override {
     Keep(std::move(request), std::move(cancellation), std::move(progress), std::move(done));
   }

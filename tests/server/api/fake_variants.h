@@ -12,8 +12,8 @@ namespace fovea {
 // Keeps the request until the test ends it. One at a time.
 class FakeVariants final : public VariantServing {
  public:
-  void Serve(ServeRequest request, CancellationPtr cancellation, Progress progress, Served served,
-             Done done) override {
+  void Serve(ServeRequest request, CancellationPtr cancellation, ProgressListener progress,
+             Served served, Done done) override {
     request_ = std::move(request);
     cancellation_ = std::move(cancellation);
     progress_ = std::move(progress);
@@ -53,7 +53,7 @@ class FakeVariants final : public VariantServing {
   Notification asked_, cancelled_;
   ServeRequest request_;
   CancellationPtr cancellation_;
-  Progress progress_;
+  ProgressListener progress_;
   Served served_;
   Done done_;
 };

@@ -18,7 +18,7 @@ class LogControlTest : public ::testing::Test {
 };
 
 TEST_F(LogControlTest, TellsAllSixSettings) {
-  const LogControl::Values settings = LogControl("json").Tell();
+  const LogControl::Values settings = LogControl("json").Current();
   EXPECT_EQ(settings, (LogControl::Values{{"log_file", std::string()},
                                           {"log_info", true},
                                           {"log_warning", true},
@@ -35,7 +35,7 @@ TEST_F(LogControlTest, EachLevelIsTurnedOffAndOnByItself) {
   ASSERT_TRUE(control.Change({{"log_info", true}, {"log_error", false}}, "a caller").ok());
   EXPECT_NE(WrittenAt(LogLevel::kInfo), "");
   EXPECT_EQ(WrittenAt(LogLevel::kError), "");
-  EXPECT_EQ(std::get<bool>(control.Tell().at("log_error")), false);
+  EXPECT_EQ(std::get<bool>(control.Current().at("log_error")), false);
 }
 
 TEST_F(LogControlTest, AVerboseLevelWritesWhatIsForDebugging) {
@@ -43,7 +43,7 @@ TEST_F(LogControlTest, AVerboseLevelWritesWhatIsForDebugging) {
   EXPECT_FALSE(CurrentLogLevels().debug);
   ASSERT_TRUE(control.Change({{"log_verbose_level", 3u}}, "a caller").ok());
   EXPECT_TRUE(CurrentLogLevels().debug);
-  EXPECT_EQ(std::get<uint32_t>(control.Tell().at("log_verbose_level")), 3u);
+  EXPECT_EQ(std::get<uint32_t>(control.Current().at("log_verbose_level")), 3u);
   ASSERT_TRUE(control.Change({{"log_verbose_level", 0u}}, "a caller").ok());
   EXPECT_FALSE(CurrentLogLevels().debug);
 }
@@ -59,7 +59,7 @@ TEST_F(LogControlTest, NoValueIsAsAtTheStart) {
 
 TEST_F(LogControlTest, WhatIsRefusedChangesNothing) {
   LogControl control("text");
-  const auto before = control.Tell();
+  const auto before = control.Current();
   const LogControl::Values senseless[] = {{{"log_info", std::string("yes")}},
                                           {{"log_verbose_level", true}},
                                           {{"log_file", 1u}},
@@ -74,7 +74,7 @@ TEST_F(LogControlTest, WhatIsRefusedChangesNothing) {
       absl::IsUnimplemented(control.Change({{"log_format", std::string("json")}}, "a caller")));
   EXPECT_TRUE(absl::IsUnimplemented(
       control.Change({{"log_info", false}, {"log_file", std::string("/tmp/log")}}, "a caller")));
-  EXPECT_EQ(control.Tell(), before);
+  EXPECT_EQ(control.Current(), before);
   EXPECT_TRUE(
       control.Change({{"log_file", std::string()}, {"log_format", std::string("text")}}, "a caller")
           .ok());

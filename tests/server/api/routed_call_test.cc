@@ -33,9 +33,10 @@ class RoutedCallTest : public testing::Test {
   // Its status. `principal`: who asks; `fails`: encoding the answer does.
   absl::Status Ask(const std::string& version, const std::string& key,
                    const std::string& principal = "", bool fails = false) {
+    RequestOrigin origin;
+    origin.experiment_key = key;
     auto call = std::make_unique<InferenceCall>(*api_, Caller{.principal = principal}, "Infer",
-                                                api_->clock().Now(), deadline_,
-                                                RequestOrigin{.experiment_key = key});
+                                                api_->clock().Now(), deadline_, std::move(origin));
     absl::Status ended;
     call->Run(
         /*received_bytes=*/8,

@@ -11,15 +11,19 @@ namespace fovea {
 class LateClock final : public Clock {
  public:
   void Add(Nanos time) { added_ += time; }
+  // From here on: whatever lies between two looks takes so long.
+  void AddAtEachLook(Nanos time) { at_each_look_ = time; }
+  Nanos added() const { return added_; }
 
-  Nanos Now() const override { return SteadyClock().Now() + added_; }
+  Nanos Now() const override { return SteadyClock().Now() + (added_ += at_each_look_); }
   void WaitUntil(CondVar& condition, Mutex& mutex, Nanos until) override
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     SteadyClock().WaitUntil(condition, mutex, until == kNever ? kNever : until - added_);
   }
 
  private:
-  std::atomic<Nanos> added_ = 0;
+  mutable std::atomic<Nanos> added_ = 0;
+  std::atomic<Nanos> at_each_look_ = 0;
 };
 
 }  // namespace fovea

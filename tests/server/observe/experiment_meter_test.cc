@@ -29,8 +29,8 @@ TEST_F(ExperimentMeterTest, CountsByArmAndOutcomeFromTheStart) {
             1);
   EXPECT_EQ(Scrape().Find("fovea_experiment_requests_total").size(), 8u);
   EXPECT_EQ(Scrape().Sum("fovea_experiment_requests_total"), 0);
-  meter->OnRequest(1, ExperimentMeter::Outcome::kOk);
-  meter->OnRequest(1, ExperimentMeter::Outcome::kShadowSkipped);
+  meter->OnRequest(1, ArmOutcome::kOk);
+  meter->OnRequest(1, ArmOutcome::kShadowSkipped);
   for (const char* const outcome : {"ok", "shadow_skipped"}) {
     EXPECT_EQ(
         Scrape().Sum("fovea_experiment_requests_total",
@@ -62,7 +62,7 @@ TEST_F(ExperimentMeterTest, ItsSeriesGoWithItAndItsEndStays) {
   EXPECT_EQ(Scrape().Find("fovea_experiments_ended_total").size(), 4u);
   auto meter = Make("trial");
   meter->SetErrorExcess(1, {0, -1, 1});
-  meter->OnEnded("guard_rail");
+  meter->OnEnded(ExperimentState::kGuardRail);
   EXPECT_EQ(Scrape().Sum("fovea_experiment_running"), 0);
   EXPECT_EQ(Scrape().Find("fovea_experiment_running").size(), 1u);
   const auto other = Make("other");

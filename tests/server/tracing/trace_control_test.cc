@@ -22,7 +22,7 @@ int Taken(TraceControl& control, const std::string& model, int requests) {
 
 TEST(TraceControlTest, TellsAllSixSettings) {
   const TraceControl control(/*can_trace=*/true, 0.01);
-  const auto settings = control.Tell("");
+  const auto settings = control.Current("");
   EXPECT_EQ(settings.size(), 6u);
   EXPECT_THAT(settings.at("trace_level"), ElementsAre("TIMESTAMPS"));
   EXPECT_THAT(settings.at("trace_rate"), ElementsAre("100"));
@@ -34,7 +34,7 @@ TEST(TraceControlTest, TellsAllSixSettings) {
 
 TEST(TraceControlTest, WithoutACollectorItIsOffAndStaysSo) {
   TraceControl control(/*can_trace=*/false, 1);
-  EXPECT_THAT(control.Tell("").at("trace_level"), ElementsAre("OFF"));
+  EXPECT_THAT(control.Current("").at("trace_level"), ElementsAre("OFF"));
   EXPECT_TRUE(absl::IsUnimplemented(control.Change("", {{"trace_level", {"TIMESTAMPS"}}})));
   EXPECT_TRUE(control.Change("", {{"trace_level", {"OFF"}}}).ok());
   EXPECT_FALSE(control.On(""));
@@ -63,7 +63,7 @@ TEST(TraceControlTest, TheCountRunsOutAndIsToldSo) {
   TraceControl control(true, 1);
   ASSERT_TRUE(control.Change("", {{"trace_count", {"2"}}}).ok());
   EXPECT_EQ(Taken(control, "m", 5), 2);
-  EXPECT_THAT(control.Tell("").at("trace_count"), ElementsAre("0"));
+  EXPECT_THAT(control.Current("").at("trace_count"), ElementsAre("0"));
   ASSERT_TRUE(control.Change("", {{"trace_count", {}}}).ok());
   EXPECT_EQ(Taken(control, "m", 5), 5);
 }
@@ -72,21 +72,21 @@ TEST(TraceControlTest, AModelsSettingGoesBeforeTheServersOneByOne) {
   TraceControl control(true, 1);
   ASSERT_TRUE(control.Change("", {{"trace_rate", {"2"}}, {"trace_count", {"100"}}}).ok());
   ASSERT_TRUE(control.Change("m", {{"trace_rate", {"5"}}}).ok());
-  EXPECT_THAT(control.Tell("m").at("trace_rate"), ElementsAre("5"));
-  EXPECT_THAT(control.Tell("m").at("trace_count"), ElementsAre("100"));
+  EXPECT_THAT(control.Current("m").at("trace_rate"), ElementsAre("5"));
+  EXPECT_THAT(control.Current("m").at("trace_count"), ElementsAre("100"));
   EXPECT_EQ(Taken(control, "m", 10), 2);
   EXPECT_EQ(Taken(control, "other", 10), 5);
-  EXPECT_THAT(control.Tell("").at("trace_count"), ElementsAre("93"));
+  EXPECT_THAT(control.Current("").at("trace_count"), ElementsAre("93"));
   ASSERT_TRUE(control.Change("m", {{"trace_level", {"OFF"}}}).ok());
   EXPECT_FALSE(control.On("m"));
   EXPECT_TRUE(control.On("other"));
   ASSERT_TRUE(control.Change("m", {{"trace_level", {}}, {"trace_rate", {}}}).ok());
-  EXPECT_THAT(control.Tell("m"), control.Tell(""));
+  EXPECT_THAT(control.Current("m"), control.Current(""));
 }
 
 TEST(TraceControlTest, WhatIsRefusedChangesNothing) {
   TraceControl control(true, 1);
-  const auto before = control.Tell("");
+  const auto before = control.Current("");
   const TraceControl::Values senseless[] = {
       {{"trace_rate", {"-1"}}},    {{"trace_rate", {"4294967296"}}},
       {{"trace_rate", {"ten"}}},   {{"trace_rate", {"1", "2"}}},
@@ -103,7 +103,7 @@ TEST(TraceControlTest, WhatIsRefusedChangesNothing) {
   for (const auto& change : not_done) {
     EXPECT_TRUE(absl::IsUnimplemented(control.Change("", change)));
   }
-  EXPECT_EQ(control.Tell(""), before);
+  EXPECT_EQ(control.Current(""), before);
   // What it is already, and a reset of what never changes, are no change.
   EXPECT_TRUE(control
                   .Change("", {{"trace_file", {""}},

@@ -106,13 +106,13 @@ class ShadowCopiesTest : public testing::Test {
     copy->OnBaseline(Baseline(first_class), kMillisecond);
     ShadowCopies::Submit(std::move(copy));
   }
-  ArmReport Told() const { return experiment_->Tell().arms[1]; }
+  ArmReport Told() const { return experiment_->Report().arms[1]; }
   void AwaitShadows(uint64_t count) const { Await(&ArmReport::shadow_requests, count); }
   void AwaitSkipped(uint64_t count) const { Await(&ArmReport::shadow_skipped, count); }
   void Await(uint64_t ArmReport::*number, uint64_t count) const {
     EXPECT_TRUE(Eventually([&] { return Told().*number >= count; }))
         << Told().shadow_requests << " copies were run, " << Told().shadow_skipped << " skipped; "
-        << experiment_->Tell().reason;
+        << experiment_->Report().reason;
   }
 
   ArmCatalog catalog_;
@@ -305,8 +305,8 @@ TEST_F(ShadowCopiesTest, AnswersThatDifferTooOftenEndTheExperiment) {
   for (int i = 0; i < 200 && experiment_->running(); ++i) {
     experiment_->OnCopy(1, {.differs = true}, kMillisecond);
   }
-  EXPECT_EQ(experiment_->Tell().state, ExperimentState::kGuardRail);
-  EXPECT_THAT(experiment_->Tell().reason, testing::HasSubstr("max_disagreement: other"));
+  EXPECT_EQ(experiment_->Report().state, ExperimentState::kGuardRail);
+  EXPECT_THAT(experiment_->Report().reason, testing::HasSubstr("max_disagreement: other"));
   EXPECT_LT(Told().shadow_requests, 100u);
   EXPECT_EQ(TryCopy(), nullptr);
 }

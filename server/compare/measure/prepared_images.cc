@@ -1,0 +1,66 @@
+#include "server/compare/measure/prepared_images.h"
+
+#include <algorithm>
+#include <span>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status.h"
+#include "server/core/tensor.h"
+#include "server/imaging/preprocess.h"
+#include "server/pipeline/imaging_order.h"
+
+namespace fovea {
+namespace {
+
+constexpr size_t kPreparations = 10;  // at least, of all images together
+
+}  // namespace
+
+absl::StatusOr<PreparedImages> PreparedImages::Prepare(const std::vector<std::string>& files,
+                                                       const ServedModel& model,
+                                                       const PreprocessSpec& preprocessing,
+                                                       Clock& clock,
+                                                       const CancellationPtr& cancellation) {
+  const ImagingResources resources{
+      .budget = model.imaging_line().budget(), .clock = clock, .cancellation = cancellation};
+  PreparedImages prepared;
+  for (size_t count = 0; count < std::max(files.size(), kPreparations); ++count) {
+    const size_t i = count % files.size();
+    const std::span<const std::byte> bytes = std::as_bytes(std::span(files[i]));
+    ImageDurations durations;
+    absl::StatusOr<ResizedImage> image =
+        DecodeAndResize(ScatteredBytes(bytes, /*owner=*/nullptr), preprocessing,
+                        ImagingOptionsOf(*model.view()), resources, &durations);
+    if (!image.ok()) {
+      const absl::Status& why = image.status();
+      return MakeError(why.code(), ReasonOf(why),
+                       absl::StrCat("image ", i + 1, ": ", std::string(why.message())));
+    }
+    prepared.decode_ms.push_back(durations.decode * 1e-6);
+    prepared.preprocess_ms.push_back(durations.preprocess * 1e-6);
+    if (count >= files.size()) continue;
+    const ImageTransform& seen = image->transform;
+    prepared.sources.push_back({.size = {seen.source_height, seen.source_width}});
+    prepared.images.push_back(*std::move(image));
+  }
+  return prepared;
+}
+
+std::vector<size_t> PreparedImages::sizes() const {
+  std::vector<size_t> distinct;
+  for (const ResizedImage& image : images) {
+    if (std::find(distinct.begin(), distinct.end(), image.size) == distinct.end()) {
+      distinct.push_back(image.size);
+    }
+  }
+  return distinct;
+}
+
+int64_t PreparedImages::bytes() const {
+  int64_t bytes = 0;
+  for (const ResizedImage& image : images) bytes += static_cast<int64_t>(image.rgb.size());
+  return bytes;
+}
+
+}  // namespace fovea
