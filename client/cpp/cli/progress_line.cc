@@ -1,4 +1,4 @@
-#include "client/cpp/cli/measuring_progress.h"
+#include "client/cpp/cli/progress_line.h"
 
 #include <cstddef>
 
@@ -9,15 +9,15 @@ namespace {
 
 constexpr char kBegin[] = "\r\033[K";
 
-const char* Doing(CompareProgress::Phase phase) {
+const char* Doing(MeasuringProgress::Phase phase) {
   switch (phase) {
-    case CompareProgress::Phase::kWaiting:
+    case MeasuringProgress::Phase::kWaiting:
       return "waiting for other experiments";
-    case CompareProgress::Phase::kLoading:
+    case MeasuringProgress::Phase::kLoading:
       return "loading";
-    case CompareProgress::Phase::kMeasuring:
+    case MeasuringProgress::Phase::kMeasuring:
       return "measuring, round";
-    case CompareProgress::Phase::kAnalysing:
+    case MeasuringProgress::Phase::kAnalysing:
       return "analysing";
   }
   return "";
@@ -25,12 +25,12 @@ const char* Doing(CompareProgress::Phase phase) {
 
 }  // namespace
 
-MeasuringProgress::~MeasuringProgress() {
+ProgressLine::~ProgressLine() {
   if (console_.progress) console_.err << kBegin << std::flush;
 }
 
-std::function<void(const CompareProgress&)> MeasuringProgress::teller() {
-  return [this](const CompareProgress& progress) {
+std::function<void(const MeasuringProgress&)> ProgressLine::writer() {
+  return [this](const MeasuringProgress& progress) {
     if (!console_.progress) return;
     console_.err << kBegin << Doing(progress.phase);
     if (progress.total > 0) console_.err << ' ' << progress.done << " of " << progress.total;
