@@ -63,8 +63,8 @@ class FakeComparison:
 
 
 def progress(phase: str, done: int, total: int, kind: Any = pb.CompareResponse) -> Any:
-    told = pb.ComparisonProgress(phase=_PHASES.Value(phase), done=done, total=total)
-    return kind(progress=told)
+    message = pb.ComparisonProgress(phase=_PHASES.Value(phase), done=done, total=total)
+    return kind(progress=message)
 
 
 def estimate(value: float) -> Any:

@@ -123,11 +123,11 @@ def test_pixels_are_classified_and_drawn(
         classes = json.loads(out)["results"][0]["classes"]
         found = [(one["label"], one["pixels"]) for one in classes]
     else:
-        told = re.findall(r"^(?:class )?(\w+)  (\d+) pixels$", out, re.MULTILINE)
-        assert len(told) == len(out.splitlines()), out
+        shown = re.findall(r"^(?:class )?(\w+)  (\d+) pixels$", out, re.MULTILINE)
+        assert len(shown) == len(out.splitlines()), out
         found = [
             (names[int(name)] if name.isdigit() else name, int(pixels))
-            for name, pixels in told
+            for name, pixels in shown
         ]
     width, height = Image.open(SCENE).size
     assert sum(pixels for _, pixels in found) == width * height

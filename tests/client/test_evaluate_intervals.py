@@ -76,8 +76,8 @@ def test_union() -> None:
     pixels = [
         _Pixels(
             {
-                (int(level), int(told)): int(RANDOM.integers(1, 50))
-                for level, told in zip(
+                (int(level), int(predicted)): int(RANDOM.integers(1, 50))
+                for level, predicted in zip(
                     RANDOM.choice([0, 1, 2, 4], 6),
                     RANDOM.integers(0, 4, 6),
                     strict=True,

@@ -42,9 +42,9 @@ def new_environment(folder: pathlib.Path) -> pathlib.Path:
 
 
 def site_of(python: pathlib.Path) -> pathlib.Path:
-    told = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    script = "import sysconfig; print(sysconfig.get_path('purelib'))"
     return pathlib.Path(
-        subprocess.check_output([python, "-c", told], text=True).strip()
+        subprocess.check_output([python, "-c", script], text=True).strip()
     )
 
 
