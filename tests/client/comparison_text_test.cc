@@ -13,6 +13,7 @@
 namespace fovea::client {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -69,6 +70,14 @@ TEST(ComparisonText, HasTimesCostsAndAnswers) {
                         "dense    circle 75.0 %\n"
                         "knn:k=9  circle 75.0 %      1 of 1         80.0 %    0.0312          "
                         "    25.0 %    0.9000\n"));
+}
+
+TEST(ComparisonText, MultiplyAddsThatWereNotCountedAreNoZero) {
+  Comparison comparison = Example();
+  comparison.variants[1].multiply_adds = 0;
+  EXPECT_THAT(Printed(comparison), ContainsRegex("\ndense .* 22\\.00 +1\\.25\n"
+                                                 "knn:k=9 .* 22\\.00 +-\n"));
+  EXPECT_THAT(ComparisonReport(comparison, {"a.jpg"}), ContainsRegex(">3\\.00 ms</td><td>-</td>"));
 }
 
 TEST(ComparisonText, SaysWhatIsToBeKnownOfVariants) {

@@ -320,6 +320,17 @@ def test_a_notebook_shows_a_table_that_suits_light_and_dark_pages(
     ]
 
 
+def test_multiply_adds_that_were_not_counted_are_no_zero() -> None:
+    message = of_classifier()
+    message.variants[1].multiply_adds = 0
+    found = comparison_of(message)
+    _, head, *rows = str(found).splitlines()
+    column = head.index("G multiply-adds")
+    assert [row[column:].split()[0] for row in rows[:2]] == ["0.052", "-"]
+    texts = [one for one in Page(found._repr_html_()).texts if one.strip()]
+    assert texts[texts.index("same class 1 of 2, KL 0.125, cosine 0.9688") - 1] == "-"
+
+
 def test_the_texts_of_a_server_are_escaped() -> None:
     message = of_classifier()
     message.variants[0].model_name = '<script>alert("x")</script>'

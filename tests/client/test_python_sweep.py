@@ -254,6 +254,17 @@ def test_a_notebook_shows_curves_that_suit_light_and_dark_pages(
     assert dots[1][0] - dots[0][0] == pytest.approx(dots[2][0] - dots[1][0], abs=0.2)
 
 
+def test_multiply_adds_that_were_not_counted_are_no_zero() -> None:
+    message = of_k()
+    message.curves[0].points[1].multiply_adds = 0
+    found = sweep_of(message)
+    rows = [line.split() for line in str(found).splitlines() if "knn  " in line]
+    assert [row[-1] for row in rows[:3]] == ["0.052", "-", "0.052"]
+    texts = [one for one in Page(found._repr_html_()).texts if one.strip()]
+    first = texts.index("0.052")  # behind the others of its row, of seven cells
+    assert [texts[first + 7 * row] for row in range(3)] == ["0.052", "-", "0.052"]
+
+
 def test_a_sweep_without_points_or_numbers_is_shown() -> None:
     message = of_k()
     message.over = pb.SweepRequest.PRECISION

@@ -9,7 +9,10 @@ TEST(Text, NumbersHaveFixedDecimals) {
   EXPECT_EQ(Milliseconds(absl::Microseconds(12'345)), "12.35");
   EXPECT_EQ(Mebibytes(3.5 * (1 << 20)), "3.50");
   EXPECT_EQ(Percent(0.6314), "63.1 %");
+  EXPECT_EQ(Gmacs(1'254'000'000, 2), "1.25");
 }
+
+TEST(Text, MultiplyAddsThatWereNotCountedAreNoZero) { EXPECT_EQ(Gmacs(0, 2), "-"); }
 
 TEST(Text, TimeSinceIsInTheUnitThatReadsBest) {
   EXPECT_EQ(Ago(absl::Seconds(12)), "12 s ago");
