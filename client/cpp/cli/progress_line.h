@@ -1,4 +1,4 @@
-// How an experiment of the server's goes on, on a terminal.
+// How far a comparison or a sweep is, on a terminal.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-"""What a number is that was measured many times: its quartiles, and its median with an interval."""
+"""What is known of a number that was measured in many rounds: its quartiles, and its median with an interval."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ def quartiles_of(message: Any) -> Quartiles:
 
 
 def estimate_of(message: Any, name: str) -> Estimate | None:
+    """message: whose field `name` is the proto's Estimate. None: it has none."""
     if not message.HasField(name):
         return None
     found = getattr(message, name)

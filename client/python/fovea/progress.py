@@ -20,7 +20,7 @@ class TimeSoFar:
 
 @dataclasses.dataclass(frozen=True)
 class Progress:
-    """How far a comparison is."""
+    """How far a comparison or a sweep is, or the loading of what is to be served."""
 
     phase: str  # "WAITING", "LOADING", "MEASURING" or "ANALYSING"
     done: int  # of the phase's variants or rounds
