@@ -46,6 +46,7 @@ def with_named_infinity(value: Any) -> Any:
 
 
 def without_none(value: Any) -> Any:
+    """What is absent is left out, and so is a verdict that has no name here."""
     if isinstance(value, dict):
         return {
             name: without_none(one)
