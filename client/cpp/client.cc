@@ -182,7 +182,7 @@ absl::StatusOr<std::unique_ptr<ImageStream>> Client::StreamImages(const StreamOp
 }
 
 absl::StatusOr<Comparison> Client::Compare(
-    const CompareRequest& request, const std::function<void(const CompareProgress&)>& progress,
+    const CompareRequest& request, const std::function<void(const MeasuringProgress&)>& progress,
     const CallOptions& options) {
   const fovea::v1::CompareRequest message = ToWire(request);
   std::optional<fovea::v1::Comparison> outcome;
@@ -202,7 +202,7 @@ absl::StatusOr<Comparison> Client::Compare(
 }
 
 absl::StatusOr<fovea::client::Sweep> Client::Sweep(
-    const SweepRequest& request, const std::function<void(const CompareProgress&)>& progress,
+    const SweepRequest& request, const std::function<void(const MeasuringProgress&)>& progress,
     const CallOptions& options) {
   const fovea::v1::SweepRequest message = ToWire(request);
   std::optional<fovea::v1::Sweep> outcome;

@@ -25,6 +25,7 @@
 #include "client/cpp/experiment.h"
 #include "client/cpp/explanation.h"
 #include "client/cpp/image_stream.h"
+#include "client/cpp/measuring_progress.h"
 #include "client/cpp/sweep.h"
 #include "client/cpp/types.h"
 
@@ -108,13 +109,13 @@ class Client {
   // on this thread now and then; null: nobody wants to know. INTERNAL: the server ended without a
   // comparison.
   absl::StatusOr<Comparison> Compare(const CompareRequest& request,
-                                     const std::function<void(const CompareProgress&)>& progress,
+                                     const std::function<void(const MeasuringProgress&)>& progress,
                                      const CallOptions& options = {.timeout = absl::Minutes(10)});
 
   // How costs grow, measured as Compare does. INTERNAL: the server ended without a sweep, or it is
   // one that this library does not understand.
   absl::StatusOr<fovea::client::Sweep> Sweep(
-      const SweepRequest& request, const std::function<void(const CompareProgress&)>& progress,
+      const SweepRequest& request, const std::function<void(const MeasuringProgress&)>& progress,
       const CallOptions& options = {.timeout = absl::Hours(1)});
 
   // What a model's attention looks at in an image, of a server that runs with --enable-experiments.

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <variant>
@@ -12,14 +11,9 @@
 #include "absl/time/time.h"
 #include "base/statistics.h"
 #include "client/cpp/types.h"
+#include "client/cpp/variant.h"
 
 namespace fovea::client {
-
-// What is run: a served model, with its own attention or with another one over its weights.
-struct Variant {
-  ModelId model;
-  std::string attention;  // empty: the model's own
-};
 
 struct CompareRequest {
   std::vector<Variant> variants;    // two to eight, the baseline first
@@ -29,20 +23,6 @@ struct CompareRequest {
   absl::Duration max_time = absl::ZeroDuration();  // once `rounds` are done; zero: a minute
   int batch_size = 0;                              // 0: one image
   int threads = 0;                                 // 0: all of the server's for models
-};
-
-struct TimeSoFar {
-  Quartiles compute_ms;
-  double ratio = 1;  // to the baseline: median of the rounds' own
-};
-
-struct CompareProgress {
-  enum class Phase { kWaiting, kLoading, kMeasuring, kAnalysing };
-  Phase phase = Phase::kWaiting;
-  int done = 0;
-  int total = 0;
-  // Of each variant of a comparison that measures, the baseline first; none before the first round.
-  std::vector<TimeSoFar> so_far;
 };
 
 enum class Verdict {
@@ -108,7 +88,7 @@ struct ComparedVariant {
   int64_t peak_bytes = 0;
   int64_t weight_bytes = 0;
   int64_t parameters = 0;
-  int64_t multiply_adds = 0;
+  int64_t multiply_adds = 0;  // 0: not counted
   // Against the baseline; none: of the baseline.
   std::variant<std::monostate, ClassAgreement, ObjectAgreement, MapAgreement> agreement;
   std::optional<double> feature_cosine;

@@ -129,26 +129,26 @@ fovea::v1::CompareRequest ToWire(const CompareRequest& request) {
   return message;
 }
 
-CompareProgress FromWire(const fovea::v1::ComparisonProgress& progress) {
-  using Phase = CompareProgress::Phase;
-  CompareProgress told{.done = progress.done(), .total = progress.total()};
-  switch (progress.phase()) {
+MeasuringProgress FromWire(const fovea::v1::ComparisonProgress& message) {
+  using Phase = MeasuringProgress::Phase;
+  MeasuringProgress progress{.done = message.done(), .total = message.total()};
+  switch (message.phase()) {
     case fovea::v1::ComparisonProgress::LOADING:
-      told.phase = Phase::kLoading;
+      progress.phase = Phase::kLoading;
       break;
     case fovea::v1::ComparisonProgress::MEASURING:
-      told.phase = Phase::kMeasuring;
+      progress.phase = Phase::kMeasuring;
       break;
     case fovea::v1::ComparisonProgress::ANALYSING:
-      told.phase = Phase::kAnalysing;
+      progress.phase = Phase::kAnalysing;
       break;
     default:
       break;
   }
-  for (const fovea::v1::TimeSoFar& time : progress.so_far()) {
-    told.so_far.push_back({QuartilesFromWire(time.compute_ms()), time.ratio()});
+  for (const fovea::v1::TimeSoFar& time : message.so_far()) {
+    progress.so_far.push_back({QuartilesFromWire(time.compute_ms()), time.ratio()});
   }
-  return told;
+  return progress;
 }
 
 absl::StatusOr<Comparison> FromWire(const fovea::v1::Comparison& message) {

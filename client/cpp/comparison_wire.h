@@ -6,12 +6,14 @@
 
 #include "absl/status/statusor.h"
 #include "client/cpp/comparison.h"
+#include "client/cpp/measuring_progress.h"
+#include "client/cpp/variant.h"
 #include "proto/fovea/v1/comparison.pb.h"
 
 namespace fovea::client {
 
 fovea::v1::CompareRequest ToWire(const CompareRequest& request);
-CompareProgress FromWire(const fovea::v1::ComparisonProgress& progress);
+MeasuringProgress FromWire(const fovea::v1::ComparisonProgress& progress);
 // INTERNAL: there is no variant.
 absl::StatusOr<Comparison> FromWire(const fovea::v1::Comparison& comparison);
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "client/cpp/comparison.h"
 #include "client/cpp/types.h"
+#include "client/cpp/variant.h"
 
 namespace fovea::client {
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "client/cpp/comparison.h"
 #include "client/cpp/types.h"
+#include "client/cpp/variant.h"
 
 namespace fovea::client {
 

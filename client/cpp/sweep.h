@@ -10,8 +10,8 @@
 
 #include "absl/time/time.h"
 #include "base/statistics.h"
-#include "client/cpp/comparison.h"
 #include "client/cpp/types.h"
+#include "client/cpp/variant.h"
 
 namespace fovea::client {
 

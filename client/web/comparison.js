@@ -89,10 +89,16 @@ function ratioPlot(comparison, names) {
   });
 }
 
+// `value`: undefined where there is none.
 function barPlot(title, comparison, names, value, format, binary = false) {
-  return rowPlot({ title, format, binary, rows: comparison.variants.map((variant, i) => ({
-    name: names[i], colour: variantColour(i), bar: true, value: value(variant), text: format(value(variant)) })) });
+  return rowPlot({ title, format, binary, rows: comparison.variants.map((variant, i) => {
+    const found = value(variant);
+    return { name: names[i], colour: variantColour(i), bar: true, value: found, text: found === undefined ? "–" : format(found) };
+  }) });
 }
+
+// Of an image; 0 stands for not counted.
+const multiplyAdds = (variant) => variant.multiply_adds || undefined;
 
 function agreementPlot(comparison, names) {
   const rows = comparison.variants.map((variant, i) => ({ i, agreement: agreementOf(variant) }))
@@ -123,7 +129,7 @@ function table(comparison, names) {
       h("td", {}, number(variant.images_per_second)),
       h("td", {}, bytes(variant.peak_bytes)),
       h("td", {}, bytes(variant.weight_bytes)),
-      h("td", {}, variant.multiply_adds ? number(variant.multiply_adds) : "–"),
+      h("td", {}, multiplyAdds(variant) ? number(multiplyAdds(variant)) : "–"),
       h("td", {}, agreement ? [agreement.text, h("small", {}, agreement.detail)] : "–"),
       h("td", {}, Number.isFinite(variant.feature_cosine) ? variant.feature_cosine.toFixed(4) : "–"));
   });
@@ -172,7 +178,7 @@ export function comparisonView(comparison) {
       h("div", { class: "card" }, barPlot("Most bytes of tensors at one time", comparison, names,
         (variant) => variant.peak_bytes, bytes, true)),
       h("div", { class: "card" }, agreementPlot(comparison, names)
-        ?? barPlot("Multiply-adds of an image", comparison, names, (variant) => variant.multiply_adds, number))),
+        ?? barPlot("Multiply-adds of an image", comparison, names, multiplyAdds, number))),
     table(comparison, names),
     h("p", { class: "row" }, link));
 }

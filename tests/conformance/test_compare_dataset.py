@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from running_server import BUILD, DEMO, ROOT, Server
 
-sys.path[:0] = [str(ROOT / "client" / "python"), str(ROOT / "tests" / "client")]
+sys.path[:0] = [str(ROOT / "client" / "python"), str(ROOT / "tests/client/python")]
 
 from evaluation_support import evaluate as run_evaluate
 from evaluation_support import install

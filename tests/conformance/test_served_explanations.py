@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 import safetensors.torch
 import torch
+from google.protobuf import json_format
 from PIL import Image, ImageOps
 from running_server import BUILD, DEMO, ROOT, Server
 from torch.nn import functional
@@ -452,18 +453,19 @@ def test_detectors_and_segmenters_show_their_backbones(
         assert Image.open(io.BytesIO(one["png"])).size == scene.size
 
 
+def run_explain(server: Server, *arguments: str) -> str:
+    return subprocess.run(
+        [BUILD / "bin/fovea", "--server", server.grpc, "explain", *arguments],
+        check=True, capture_output=True, text=True,
+    ).stdout  # fmt: skip
+
+
 def test_the_command_line_writes_pictures_and_prints_the_table(
     server: Server, tmp_path: pathlib.Path
 ) -> None:
-    def run(*arguments: str) -> str:
-        return subprocess.run(
-            [BUILD / "bin/fovea", "--server", server.grpc, "explain", *arguments],
-            check=True, capture_output=True, text=True,
-        ).stdout  # fmt: skip
-
     image = str(ROOT / "client/examples/heart.jpg")
     seen = tmp_path / "seen"
-    text = run(image, "--model", "shapes", "--output", str(seen))
+    text = run_explain(server, image, "--model", "shapes", "--output", str(seen))
     assert "class: heart," in text
     assert "NON-LOCALITY" in text
     names = [f"maps_0{i}_blocks.{i}.png" for i in range(6)] + ["measures.png"]
@@ -471,14 +473,40 @@ def test_the_command_line_writes_pictures_and_prints_the_table(
     assert all(str(seen / name) in text for name in names)
     assert Image.open(seen / names[0]).size == (256, 256)
     document = json.loads(
-        run(
+        run_explain(
+            server,
             *(image, "--model", "shapes", "--attention", "knn:k=9", "--json"),
             *("--method", "maps", "--layer", "5", "--head", "1", "--at", "100,100"),
             *("--method", "attribution", "--class", "3"),
         )
     )
-    assert document["target"]["class"] == 3
+    assert document["target_class"] == 3
     assert document["weights_of_attention"] == "dense"
     layer, attribution = document["maps"]
-    assert (layer["layer_number"], layer["head"], layer["picture"]) == (5, 1, None)
-    assert attribution["method"] == "attribution"
+    assert (layer["layer_number"], layer["head"]) == (5, 1)
+    assert "png_file" not in layer
+    assert attribution["method"] == "ATTRIBUTION"
+
+
+def test_the_json_of_the_command_line_is_a_message_of_the_proto_and_names_the_pictures(
+    server: Server, tmp_path: pathlib.Path
+) -> None:
+    image = ROOT / "client/examples/heart.jpg"
+    options = ("--method", "rollout", "--method", "measures", "--output", str(tmp_path))
+    document = json.loads(
+        run_explain(server, str(image), "--model", "shapes", "--json", *options)
+    )
+    assert document.pop("file") == str(image)
+    drawn = [one.pop("png_file") for one in document["maps"]]
+    assert drawn == [str(tmp_path / "rollout.png")]
+    plot = document.pop("measures_plot_file")
+    assert all(Image.open(one).format == "PNG" for one in [*drawn, plot])
+    message = json_format.ParseDict(document, comparison_pb2.Explanation())
+    assert message.model_name == "shapes"
+    answer = over_grpc(server, image.read_bytes(), methods=["ROLLOUT", "MEASURES"])
+    (rollout,) = message.maps
+    assert rollout.method == comparison_pb2.ExplainRequest.ROLLOUT
+    assert list(rollout.values) == answer["maps"][0]["values"].ravel().tolist()
+    assert [one.layer for one in message.measures] == [
+        one[0] for one in answer["measures"]
+    ]

@@ -12,7 +12,7 @@
 #include "client/cpp/cli/dataset_figures.h"
 #include "client/cpp/cli/files.h"
 #include "client/cpp/cli/interruption.h"
-#include "client/cpp/cli/measuring_progress.h"
+#include "client/cpp/cli/progress_line.h"
 #include "client/cpp/cli/readiness.h"
 #include "client/cpp/cli/variants.h"
 
@@ -87,8 +87,8 @@ ExitCode RunCompare(Client& client, const CompareOptions& options, const ServerA
   const DatasetFigures* const figures = dataset.figures ? &*dataset.figures : nullptr;
   const Interruption interruption([&] { client.Stop(); });
   const auto comparison = [&] {
-    MeasuringProgress progress(console);
-    return client.Compare(request, progress.teller(), options.call);
+    ProgressLine line(console);
+    return client.Compare(request, line.writer(), options.call);
   }();
   if (!comparison.ok()) {
     if (interruption.happened()) return kInterrupted;

@@ -87,10 +87,7 @@ std::string CostsSection(const Comparison& comparison) {
                                                       Fixed(time.difference_ms->upper, 2), ")")
                                        : "baseline",
                     Fixed(variant.images_per_second, 1), Milliseconds(variant.attention_ms.median),
-                    variant.multiply_adds == 0
-                        ? "-"
-                        : Fixed(static_cast<double>(variant.multiply_adds) * 1e-9, 2),
-                    absl::StrCat(variant.parameters)});
+                    Gmacs(variant.multiply_adds, 2), absl::StrCat(variant.parameters)});
   }
   return ReportSection("Costs", HtmlTable(rows),
                        "Times of a batch; multiply-adds of one image. The difference is to the "

@@ -59,9 +59,7 @@ void PrintCosts(const Comparison& comparison, std::ostream& out, bool colour) {
                   Fixed(variant.postprocess_ms.median, 2),
                   Mebibytes(static_cast<double>(variant.peak_bytes)),
                   Mebibytes(static_cast<double>(variant.weight_bytes)),
-                  variant.multiply_adds == 0
-                      ? "-"
-                      : Fixed(static_cast<double>(variant.multiply_adds) * 1e-9, 2)});
+                  Gmacs(variant.multiply_adds, 2)});
   }
   table.Print(out, colour);
   out << '\n';

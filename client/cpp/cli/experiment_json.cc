@@ -83,22 +83,22 @@ Json ToJson(const ExperimentPlan& plan) {
 Json ToJson(const Experiment& experiment) {
   Json arms = Json::array();
   for (const ArmReport& arm : experiment.arms) {
-    Json told = {{"model_name", arm.model.name},
-                 {"model_version", arm.model.version},
-                 {"attention", arm.attention}};
-    if (!arm.weights_of_attention.empty()) told["weights_of_attention"] = arm.weights_of_attention;
-    told.update({{"requests", arm.requests},
-                 {"failures", arm.failures},
-                 {"shadow_requests", arm.shadow_requests},
-                 {"shadow_skipped", arm.shadow_skipped},
-                 {"mean_latency_ms", arm.mean_latency_ms}});
+    Json row = {{"model_name", arm.model.name},
+                {"model_version", arm.model.version},
+                {"attention", arm.attention}};
+    if (!arm.weights_of_attention.empty()) row["weights_of_attention"] = arm.weights_of_attention;
+    row.update({{"requests", arm.requests},
+                {"failures", arm.failures},
+                {"shadow_requests", arm.shadow_requests},
+                {"shadow_skipped", arm.shadow_skipped},
+                {"mean_latency_ms", arm.mean_latency_ms}});
     const auto add = [&](const char* name, const std::optional<SequentialTest>& test) {
-      if (test) told[name] = ToJson(*test);
+      if (test) row[name] = ToJson(*test);
     };
     add("latency_ratio", arm.latency_ratio);
     add("disagreement", arm.disagreement);
     add("error_excess", arm.error_excess);
-    arms.push_back(std::move(told));
+    arms.push_back(std::move(row));
   }
   return {{"plan", ToJson(experiment.plan)},
           {"state", Token(experiment.state)},

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "client/cpp/cli/commands.h"
+#include "client/cpp/cli/explanation_json.h"
 #include "client/cpp/cli/explanation_text.h"
 #include "client/cpp/cli/files.h"
 #include "client/cpp/cli/interruption.h"

@@ -1,10 +1,7 @@
 #include "client/cpp/cli/explanation_text.h"
 
-#include <algorithm>
 #include <cctype>
-#include <cmath>
 #include <cstdio>
-#include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "client/cpp/cli/table.h"
@@ -12,8 +9,6 @@
 
 namespace fovea::client {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 // Names come from the server: nothing in them leads out of the folder.
 std::string FileText(const std::string& text) {
@@ -27,38 +22,6 @@ std::string FileText(const std::string& text) {
 
 double Mean(const std::vector<double>& numbers) {
   return std::accumulate(numbers.begin(), numbers.end(), 0.0) / static_cast<double>(numbers.size());
-}
-
-// What is no finite number is null.
-Json NumberOf(double value) { return std::isfinite(value) ? Json(value) : Json(); }
-
-Json ToJson(const MeasuredLayer& layer) {
-  Json row = {{"layer", layer.layer},
-              {"cosine_similarity", NumberOf(layer.cosine_similarity)},
-              {"attention_standard_deviation", nullptr},
-              {"attention_norm_ratio", NumberOf(layer.attention_norm_ratio)},
-              {"mlp_norm_ratio", NumberOf(layer.mlp_norm_ratio)},
-              {"nonlocality", Json::array()}};
-  if (layer.attention_standard_deviation) {
-    row["attention_standard_deviation"] = NumberOf(*layer.attention_standard_deviation);
-  }
-  for (const double head : layer.nonlocality) row["nonlocality"].push_back(NumberOf(head));
-  return row;
-}
-
-Json ToJson(const ExplainedMap& map) {
-  Json row = {{"method", MethodText(map.method)},
-              {"layer", nullptr},
-              {"layer_number", nullptr},
-              {"head", nullptr},
-              {"rows", map.rows},
-              {"columns", map.columns},
-              {"values", Json::array()}};
-  if (!map.layer.empty()) row["layer"] = map.layer;
-  if (map.layer_number) row["layer_number"] = *map.layer_number;
-  if (map.head) row["head"] = *map.head;
-  for (const float value : map.values) row["values"].push_back(NumberOf(double{value}));
-  return row;
 }
 
 void PrintMeasures(const std::vector<MeasuredLayer>& layers, std::ostream& out, bool colour) {
@@ -130,38 +93,6 @@ void PrintExplanation(const Explanation& explanation, const std::vector<std::str
   if (!explanation.measures.empty()) PrintMeasures(explanation.measures, out, colour);
   if (!files.empty()) out << '\n';
   for (const std::string& file : files) out << Printable(file) << '\n';
-}
-
-std::string ExplanationJson(const Explanation& explanation, const std::string& image,
-                            const std::vector<std::string>& files) {
-  Json document = {{"file", Printable(image)},
-                   {"model", ModelText(explanation.model)},
-                   {"backbone", explanation.backbone},
-                   {"attention", explanation.attention},
-                   {"weights_of_attention", nullptr},
-                   {"untrained", explanation.untrained},
-                   {"height", explanation.height},
-                   {"width", explanation.width},
-                   {"target", nullptr},
-                   {"maps", Json::array()},
-                   {"measures", Json::array()}};
-  if (!explanation.weights_of_attention.empty()) {
-    document["weights_of_attention"] = explanation.weights_of_attention;
-  }
-  if (explanation.target) {
-    document["target"] = {{"class", explanation.target->index},
-                          {"label", explanation.target->label},
-                          {"probability", NumberOf(double{explanation.target->confidence})}};
-  }
-  for (size_t i = 0; i < explanation.maps.size(); ++i) {
-    Json map = ToJson(explanation.maps[i]);
-    map["picture"] = i < files.size() ? Json(Printable(files[i])) : Json();
-    document["maps"].push_back(std::move(map));
-  }
-  for (const MeasuredLayer& layer : explanation.measures) {
-    document["measures"].push_back(ToJson(layer));
-  }
-  return document.dump(2, ' ', false, Json::error_handler_t::replace);
 }
 
 }  // namespace fovea::client

@@ -1,4 +1,4 @@
-// An explanation as people and programs read it, and what its pictures are called. Pure.
+// An explanation as people read it, and what its pictures are called. Pure.
 #pragma once
 
 #include <ostream>
@@ -20,9 +20,5 @@ inline constexpr char kMeasuresPicture[] = "measures.png";
 // of measures, where there are any; the files that were written.
 void PrintExplanation(const Explanation& explanation, const std::vector<std::string>& files,
                       std::ostream& out, bool colour);
-
-// `files`: of each map in its order, or empty.
-std::string ExplanationJson(const Explanation& explanation, const std::string& image,
-                            const std::vector<std::string>& files);
 
 }  // namespace fovea::client

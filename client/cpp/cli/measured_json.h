@@ -10,7 +10,7 @@
 
 namespace fovea::client {
 
-// JSON has no infinity: by its name.
+// JSON has no infinity and no NaN: by its name.
 nlohmann::ordered_json NumberJson(double number);
 nlohmann::ordered_json QuartilesJson(const Quartiles& quartiles);
 nlohmann::ordered_json EstimateJson(const Estimate& estimate);

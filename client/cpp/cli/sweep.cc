@@ -4,7 +4,7 @@
 #include "client/cpp/cli/commands.h"
 #include "client/cpp/cli/files.h"
 #include "client/cpp/cli/interruption.h"
-#include "client/cpp/cli/measuring_progress.h"
+#include "client/cpp/cli/progress_line.h"
 #include "client/cpp/cli/readiness.h"
 #include "client/cpp/cli/sweep_json.h"
 #include "client/cpp/cli/sweep_plots.h"
@@ -45,8 +45,8 @@ ExitCode RunSweep(Client& client, const SweepOptions& options, const Console& co
     request.image = *std::move(image);
   }
   const auto sweep = [&] {
-    MeasuringProgress progress(console);
-    return client.Sweep(request, progress.teller(), options.call);
+    ProgressLine line(console);
+    return client.Sweep(request, line.writer(), options.call);
   }();
   if (!sweep.ok()) {
     if (interruption.happened()) return kInterrupted;

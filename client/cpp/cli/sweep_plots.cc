@@ -98,12 +98,10 @@ std::string PointsTable(const Sweep& sweep) {
         continue;
       }
       const Quartiles& ms = point.compute_ms;
-      const double billions = static_cast<double>(point.multiply_adds) * 1e-9;
       row.insert(row.end(),
                  {Fixed(ms.median, 2), absl::StrCat(Fixed(ms.lower, 2), " to ", Fixed(ms.upper, 2)),
                   Fixed(point.images_per_second, 1), Fixed(point.attention_ms.median, 2),
-                  Mebibytes(static_cast<double>(point.peak_bytes)),
-                  point.multiply_adds == 0 ? "" : Fixed(billions, 3)});
+                  Mebibytes(static_cast<double>(point.peak_bytes)), Gmacs(point.multiply_adds, 3)});
     }
   }
   return HtmlTable(rows);

@@ -34,9 +34,7 @@ void PrintPoints(const Sweep& sweep, std::ostream& out, bool colour) {
             cells.end(),
             {Fixed(ms.median, 2), RangeText(ms.lower, ms.upper, 2),
              Fixed(point.images_per_second, 1), Fixed(point.attention_ms.median, 2),
-             Mebibytes(static_cast<double>(point.peak_bytes)),
-             point.multiply_adds == 0 ? "-"
-                                      : Fixed(static_cast<double>(point.multiply_adds) * 1e-9, 3)});
+             Mebibytes(static_cast<double>(point.peak_bytes)), Gmacs(point.multiply_adds, 3)});
       } else {
         cells.resize(8, "-");
       }

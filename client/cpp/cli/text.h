@@ -14,6 +14,7 @@ namespace fovea::client {
 std::string Fixed(double value, int decimals);
 std::string Milliseconds(absl::Duration duration);                // "12.30", without the unit
 std::string Mebibytes(double bytes);                              // "12.30", without the unit
+std::string Gmacs(int64_t multiply_adds, int decimals);           // "-" of 0: not counted
 std::string Percent(double share);                                // "63.1 %"
 std::string RangeText(double lower, double upper, int decimals);  // "1.20-1.35"
 std::string Ago(absl::Duration duration);  // "12 s ago"; "never" for an infinite one

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "client/cpp/comparison.h"
 #include "client/cpp/types.h"
+#include "client/cpp/variant.h"
 
 namespace fovea::client {
 

@@ -19,13 +19,8 @@ import grpc.aio
 
 from fovea import connection
 from fovea.async_image_stream import AsyncImageStream
-from fovea.comparison import Comparison, Progress, Variant
-from fovea.comparison_request import (
-    CompareOptions,
-    comparison_in,
-    to_compare,
-    to_serve,
-)
+from fovea.comparison import Comparison
+from fovea.comparison_request import CompareOptions, comparison_in, to_compare
 from fovea.errors import Error, check_timeout, error_of_call
 from fovea.experiment import (
     Experiment,
@@ -37,6 +32,7 @@ from fovea.experiment import (
     to_start,
 )
 from fovea.pictures import Picture
+from fovea.progress import Progress
 from fovea.requests import (
     ClassifyOptions,
     DetectOptions,
@@ -47,10 +43,11 @@ from fovea.requests import (
     to_segment,
 )
 from fovea.results import Answer, Classification, Detections, Result, Segmentation
-from fovea.serving import AsyncServing, served_in
+from fovea.serving import AsyncServing, served_in, to_serve
 from fovea.sweep import Sweep
 from fovea.sweep_request import SweepOptions, sweep_in, to_sweep
 from fovea.v1 import experiment_pb2
+from fovea.variant import Variant
 
 Outcome = TypeVar("Outcome", Comparison, Sweep)
 

@@ -31,21 +31,12 @@ from fovea.comparison import (
     ComparedTime,
     ComparedVariant,
     Comparison,
-    Estimate,
     MapAgreement,
     ObjectAgreement,
-    Progress,
-    Quartiles,
-    TimeSoFar,
-    Variant,
 )
-from fovea.comparison_request import (
-    comparison_in,
-    to_compare,
-    to_serve,
-    variants_of,
-)
+from fovea.comparison_request import comparison_in, to_compare
 from fovea.errors import Error, TimedOut, Unreachable, check_timeout, error_of_call
+from fovea.estimates import Estimate, Quartiles
 from fovea.experiment import (
     ArmReport,
     Experiment,
@@ -59,6 +50,7 @@ from fovea.experiment import (
 )
 from fovea.image_stream import ImageStream, StreamedAnswer
 from fovea.pictures import Picture
+from fovea.progress import Progress, TimeSoFar
 from fovea.requests import Request, to_classify, to_detect, to_segment
 from fovea.results import (
     STAGES,
@@ -71,10 +63,11 @@ from fovea.results import (
     Result,
     Segmentation,
 )
-from fovea.serving import ServedVariant, Serving, served_in
+from fovea.serving import ServedVariant, Serving, served_in, to_serve
 from fovea.sweep import FittedExponent, Sweep, SweptCurve, SweptPoint
 from fovea.sweep_request import sweep_in, to_sweep
 from fovea.v1 import experiment_pb2
+from fovea.variant import Variant, variants_of
 
 __all__ = [
     "STAGES",

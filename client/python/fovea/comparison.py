@@ -14,58 +14,15 @@ import dataclasses
 import json
 from typing import TYPE_CHECKING, Any
 
-from fovea import comparison_text
-from fovea.message_json import message_in, with_named_infinity
+from fovea import comparison_text, tables
+from fovea.estimates import Estimate, Quartiles, estimate_of, quartiles_of
+from fovea.message_json import message_in, with_named_infinity, without_none
 from fovea.v1 import comparison_pb2
 
 if TYPE_CHECKING:
     import pandas
 
     from fovea.evaluation.report import Report
-
-
-@dataclasses.dataclass(frozen=True)
-class Variant:
-    """What is measured: a served model, with its own attention or another one over its weights."""
-
-    model: str
-    version: str = ""  # empty: the latest that is served
-    attention: str = ""  # for example "knn:k=100"; empty: the model's own
-
-
-@dataclasses.dataclass(frozen=True)
-class Quartiles:
-    lower: float
-    median: float
-    upper: float
-
-
-@dataclasses.dataclass(frozen=True)
-class TimeSoFar:
-    """Of a variant, before its comparison ends: without an interval or a verdict, which are of all rounds."""
-
-    compute_ms: Quartiles
-    ratio: float  # to the baseline: median of the rounds' own
-
-
-@dataclasses.dataclass(frozen=True)
-class Progress:
-    """How far a comparison is."""
-
-    phase: str  # "WAITING", "LOADING", "MEASURING" or "ANALYSING"
-    done: int  # of the phase's variants or rounds
-    total: int  # may become more
-    # Of each variant of a comparison that measures, the baseline first; none before the first round.
-    so_far: tuple[TimeSoFar, ...] = ()
-
-
-@dataclasses.dataclass(frozen=True)
-class Estimate:
-    """A median, and the interval in which that of an endless series lies, at 95%."""
-
-    value: float
-    lower: float
-    upper: float
 
 
 @dataclasses.dataclass(frozen=True)
@@ -203,7 +160,7 @@ class Comparison:
         import pandas
 
         whole = self.to_dict()
-        rows = [flat(variant) for variant in whole.pop("variants")]
+        rows = [tables.flat(variant) for variant in whole.pop("variants")]
         whole.pop("dataset", None)
         if self.dataset is not None:
             for row, figures in zip(rows, self.dataset.rows(), strict=True):
@@ -212,7 +169,7 @@ class Comparison:
             del row["answers"]  # a list for each image
         frame = pandas.DataFrame(rows)
         del whole["images"]
-        frame.attrs.update(flat(whole))
+        frame.attrs.update(tables.flat(whole))
         return frame
 
     def __str__(self) -> str:
@@ -282,17 +239,6 @@ def _time_of(message: Any) -> ComparedTime:
     )
 
 
-def quartiles_of(message: Any) -> Quartiles:
-    return Quartiles(message.lower, message.median, message.upper)
-
-
-def estimate_of(message: Any, name: str) -> Estimate | None:
-    if not message.HasField(name):
-        return None
-    found = getattr(message, name)
-    return Estimate(found.value, found.lower, found.upper)
-
-
 def _agreement_of(
     message: Any,
 ) -> ClassAgreement | ObjectAgreement | MapAgreement | None:
@@ -322,25 +268,3 @@ def _agreement_of(
 
 def _optional(message: Any, name: str) -> Any:
     return getattr(message, name) if message.HasField(name) else None
-
-
-def without_none(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {
-            name: without_none(one)
-            for name, one in value.items()
-            if one is not None and (name, one) != ("verdict", "")
-        }
-    if isinstance(value, list):
-        return [without_none(one) for one in value]
-    return value
-
-
-def flat(fields: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for name, value in fields.items():
-        if isinstance(value, dict):
-            found |= flat(value, f"{prefix}{name}_")
-        else:
-            found[prefix + name] = value
-    return found

@@ -5,17 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, TypedDict
 
-from fovea.comparison import (
-    Comparison,
-    Progress,
-    TimeSoFar,
-    Variant,
-    comparison_of,
-    quartiles_of,
-)
+from fovea.comparison import Comparison, comparison_of
 from fovea.errors import Error
 from fovea.pictures import Picture, files_of
+from fovea.progress import Progress, tell_progress
 from fovea.v1 import comparison_pb2
+from fovea.variant import Variant, messages_of, variants_of
 
 
 class CompareOptions(TypedDict, total=False):
@@ -64,20 +59,8 @@ def comparison_in(
         return comparison_of(message.comparison)
     if kind != "progress":
         raise Error("INTERNAL", "", "the server's message tells nothing")
-    tell(message.progress, progress)
+    tell_progress(message.progress, progress)
     return None
-
-
-def tell(told: Any, progress: Callable[[Progress], object] | None) -> None:
-    """told: the proto's ComparisonProgress."""
-    if progress is not None:
-        # Of a server that is newer than this client the phase may be one without a name.
-        phases = comparison_pb2.ComparisonProgress.Phase
-        name = phases.Name(told.phase) if told.phase in phases.values() else ""
-        so_far = (
-            TimeSoFar(quartiles_of(time.compute_ms), time.ratio) for time in told.so_far
-        )
-        progress(Progress(name, told.done, told.total, tuple(so_far)))
 
 
 def microseconds(seconds: float | None) -> int:
@@ -87,50 +70,3 @@ def microseconds(seconds: float | None) -> int:
     if not 0 < seconds < 1e9:
         raise ValueError(f"max_seconds is {seconds}: it must be above zero")
     return max(1, int(seconds * 1e6))
-
-
-def to_serve(
-    models: str | Variant | Iterable[str | Variant], *, attentions: Iterable[str] = ()
-) -> Any:
-    """The request's message. ValueError: a Variant whose attention is named twice."""
-    return comparison_pb2.ServeRequest(
-        variants=messages_of(variants_of(models, attentions))
-    )
-
-
-def messages_of(variants: Iterable[Variant]) -> list[Any]:
-    return [
-        comparison_pb2.Variant(
-            model_name=one.model, model_version=one.version, attention=one.attention
-        )
-        for one in variants
-    ]
-
-
-def variants_of(
-    models: str | Variant | Iterable[str | Variant],
-    attentions: Iterable[str],
-    own_before_one: bool = False,
-) -> list[Variant]:
-    """Each attention over each model; without any, the models.
-
-    own_before_one: of one attention, each model as it is before it, as `fovea compare` and POST /v1/compare have them: what is
-    compared needs a baseline. ValueError: an attention that is named twice.
-    """
-    if isinstance(attentions, str):
-        raise TypeError("attentions is a text: give a list of texts")
-    texts = list(attentions)
-    if own_before_one and len(texts) == 1:
-        texts.insert(0, "")
-    several = [models] if isinstance(models, (str, Variant)) else list(models)
-    found = []
-    for model in several:
-        one = model if isinstance(model, Variant) else Variant(model)
-        if one.attention and texts:
-            raise ValueError(
-                f"the variant of {one.model} has an attention of its own: name it there or in attentions"
-            )
-        found += [
-            Variant(one.model, one.version, text) for text in texts or [one.attention]
-        ]
-    return found

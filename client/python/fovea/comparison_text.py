@@ -17,9 +17,8 @@ if TYPE_CHECKING:
         ComparedTime,
         ComparedVariant,
         Comparison,
-        Estimate,
-        Quartiles,
     )
+    from fovea.estimates import Estimate, Quartiles
 
 _VERDICTS = {
     "": "none: the server is newer",
@@ -173,24 +172,24 @@ def _notes(comparison: Comparison) -> list[str]:
 def _agreement(variant: ComparedVariant) -> str:
     from fovea.comparison import ClassAgreement, MapAgreement, ObjectAgreement
 
-    told: list[str] = []
+    parts: list[str] = []
     match variant.agreement:
         case ClassAgreement() as one:
-            told.append(f"same class {one.same_top1} of {one.images}")
-            told.append(f"KL {one.kl_divergence:.3g}")
+            parts.append(f"same class {one.same_top1} of {one.images}")
+            parts.append(f"KL {one.kl_divergence:.3g}")
         case ObjectAgreement() as one:
-            told.append(
+            parts.append(
                 f"{one.matched} of {one.baseline_objects} objects, {one.objects} found"
             )
-            told.append(f"box IoU {one.mean_box_iou:.3f}")
+            parts.append(f"box IoU {one.mean_box_iou:.3f}")
             if one.mean_mask_iou is not None:
-                told.append(f"mask IoU {one.mean_mask_iou:.3f}")
+                parts.append(f"mask IoU {one.mean_mask_iou:.3f}")
         case MapAgreement() as one:
-            told.append(f"{100 * one.same_pixels:.1f} % of pixels")
-            told.append(f"mIoU {one.mean_iou:.3f}")
+            parts.append(f"{100 * one.same_pixels:.1f} % of pixels")
+            parts.append(f"mIoU {one.mean_iou:.3f}")
     if variant.feature_cosine is not None:
-        told.append(f"cosine {variant.feature_cosine:.4f}")
-    return ", ".join(told)
+        parts.append(f"cosine {variant.feature_cosine:.4f}")
+    return ", ".join(parts)
 
 
 def _median(of: Quartiles) -> tuple[str, str]:

@@ -45,6 +45,19 @@ def with_named_infinity(value: Any) -> Any:
     return value
 
 
+def without_none(value: Any) -> Any:
+    """What is absent is left out, and so is a verdict that has no name here."""
+    if isinstance(value, dict):
+        return {
+            name: without_none(one)
+            for name, one in value.items()
+            if one is not None and (name, one) != ("verdict", "")
+        }
+    if isinstance(value, list):
+        return [without_none(one) for one in value]
+    return value
+
+
 def _known_fields(value: Any, message: Any, place: str) -> dict[str, Any]:
     """Of `value` the fields of a message of this descriptor, with infinity where null stands for it."""
     if not isinstance(value, dict):

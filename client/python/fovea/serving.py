@@ -8,12 +8,13 @@ with client.serve("shapes", attentions=["knn:k=9", "knn:k=20"]) as serving:
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Self
 
-from fovea.comparison import Progress
-from fovea.comparison_request import tell
 from fovea.errors import Error
+from fovea.progress import Progress, tell_progress
+from fovea.v1 import comparison_pb2
+from fovea.variant import Variant, messages_of, variants_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,6 +63,15 @@ class AsyncServing:
         self.close()
 
 
+def to_serve(
+    models: str | Variant | Iterable[str | Variant], *, attentions: Iterable[str] = ()
+) -> Any:
+    """The request's message. ValueError: a Variant whose attention is named twice."""
+    return comparison_pb2.ServeRequest(
+        variants=messages_of(variants_of(models, attentions))
+    )
+
+
 def served_in(
     message: Any, progress: Callable[[Progress], object] | None
 ) -> list[ServedVariant] | None:
@@ -82,5 +92,5 @@ def served_in(
         ]
     if kind != "progress":
         raise Error("INTERNAL", "", "the server's message tells nothing")
-    tell(message.progress, progress)
+    tell_progress(message.progress, progress)
     return None

@@ -17,16 +17,9 @@ import dataclasses
 import json
 from typing import TYPE_CHECKING, Any
 
-from fovea import sweep_text
-from fovea.comparison import (
-    Estimate,
-    Quartiles,
-    estimate_of,
-    flat,
-    quartiles_of,
-    without_none,
-)
-from fovea.message_json import message_in, with_named_infinity
+from fovea import sweep_text, tables
+from fovea.estimates import Estimate, Quartiles, estimate_of, quartiles_of
+from fovea.message_json import message_in, with_named_infinity, without_none
 from fovea.v1 import comparison_pb2
 
 if TYPE_CHECKING:
@@ -123,12 +116,12 @@ class Sweep:
         rows = []
         for curve in whole.pop("curves"):
             points = curve.pop("points")
-            shared = {"curve": curve.pop("attention")} | flat(curve)
+            shared = {"curve": curve.pop("attention")} | tables.flat(curve)
             for number, point in enumerate(points):
                 place = {"value": values[number]}
                 if places:
                     place["place"] = places[number]
-                rows.append(shared | place | flat(point))
+                rows.append(shared | place | tables.flat(point))
         frame = pandas.DataFrame(rows)
         frame.attrs.update(whole)
         return frame

@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, TypedDict
 
-from fovea.comparison import Progress, Variant
-from fovea.comparison_request import (
-    messages_of,
-    microseconds,
-    tell,
-    variants_of,
-)
+from fovea.comparison_request import microseconds
 from fovea.errors import Error
 from fovea.pictures import Picture, files_of
+from fovea.progress import Progress, tell_progress
 from fovea.sweep import Sweep, sweep_of
 from fovea.v1 import comparison_pb2
+from fovea.variant import Variant, messages_of, variants_of
 
 
 class SweepOptions(TypedDict, total=False):
@@ -75,5 +71,5 @@ def sweep_in(
         return sweep_of(message.sweep)
     if kind != "progress":
         raise Error("INTERNAL", "", "the server's message tells nothing")
-    tell(message.progress, progress)
+    tell_progress(message.progress, progress)
     return None

@@ -1,9 +1,10 @@
-"""Tables as plain text and in HTML, and what their rows are called."""
+"""Tables as plain text, in HTML and for pandas, and what their rows are called."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from html import escape
+from typing import Any
 
 
 def aligned(rows: Sequence[Sequence[str]], texts: int | None = None) -> list[str]:
@@ -36,6 +37,17 @@ def html(
 
 def html_notes(notes: Iterable[str]) -> list[str]:
     return [f"<p><small>{escape(note)}</small></p>" for note in notes]
+
+
+def flat(fields: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """A row of a frame: what is nested has columns named FIELD_PART."""
+    found: dict[str, Any] = {}
+    for name, value in fields.items():
+        if isinstance(value, dict):
+            found |= flat(value, f"{prefix}{name}_")
+        else:
+            found[prefix + name] = value
+    return found
 
 
 def labels(variants: Sequence[tuple[str, str, str]]) -> list[str]:

@@ -137,9 +137,9 @@ def test_a_server_compares_two_attentions_over_the_same_weights(
     expect(page.locator(".hollow")).to_have_text(re.compile(r"\w+ \d+%"))
     with page.expect_download() as saved:
         page.get_by_role("link", name="Save as JSON").click()
-    told = json.loads(pathlib.Path(saved.value.path()).read_text())
-    json_format.ParseDict(told, comparison_pb2.Comparison())
-    assert [one["model_name"] for one in told["variants"]] == ["shapes", "shapes"]
+    kept = json.loads(pathlib.Path(saved.value.path()).read_text())
+    json_format.ParseDict(kept, comparison_pb2.Comparison())
+    assert [one["model_name"] for one in kept["variants"]] == ["shapes", "shapes"]
 
 
 def test_a_comparison_ends_when_it_is_cancelled(
@@ -267,6 +267,24 @@ def test_numbers_and_verdicts_are_shown_as_they_are_told(
         band.bounding_box()["x"] + band.bounding_box()["width"]
         < whisker.bounding_box()["x"]
     )
+
+
+def test_multiply_adds_that_were_not_counted_are_no_zero(
+    server: Server, open_page: Open
+) -> None:
+    # Without an agreement they have a plot as well.
+    uncounted = comparison() | {
+        "variants": [variant("dense", 1.0), variant("knn:k=9", 1.5, multiply_adds=0)]
+    }
+    body = lines({"comparison": uncounted})
+    page = open_page(server.http, OTHER_ATTENTION, before=answering(body))
+    compare(page)
+    rows = page.locator("table.compared tbody tr")
+    expect(rows.nth(0).locator("td").nth(8)).to_have_text("52.0 M")
+    expect(rows.nth(1).locator("td").nth(8)).to_have_text("–")
+    plot = page.locator("#compared .plot", has_text="Multiply-adds of an image")
+    expect(plot.locator(".value")).to_have_text(["52.0 M", "–"])
+    expect(plot.locator(".fill")).to_have_count(1)
 
 
 def test_the_form_says_what_is_to_be_compared(server: Server, open_page: Open) -> None:

@@ -141,11 +141,11 @@ def test_rates_and_quantiles_are_of_what_came_between_two_scrapes(
 ) -> None:
     before, after = scrape([5, 5, 5, 5], 20), scrape([5, 15, 5, 5], 30)
     for share, wanted in [(0.5, 0.15), (0.99, 0.199)]:  # all ten in the second bucket
-        told = call.page.evaluate(QUANTILE, [before, after, share])
-        assert told["quantile"] == pytest.approx(wanted)
-    assert told["rate"] == pytest.approx(5)
-    assert told["mean"] == pytest.approx(0.25)
-    assert told["gauge"] == 2 and told["none"] is None
+        found = call.page.evaluate(QUANTILE, [before, after, share])
+        assert found["quantile"] == pytest.approx(wanted)
+    assert found["rate"] == pytest.approx(5)
+    assert found["mean"] == pytest.approx(0.25)
+    assert found["gauge"] == 2 and found["none"] is None
     # Beyond the last bound nothing is made up; and a counter that is smaller has begun anew.
     beyond = call.page.evaluate(QUANTILE, [before, scrape([5, 5, 5, 9], 24), 0.5])
     assert beyond["quantile"] == pytest.approx(0.4)
@@ -157,6 +157,8 @@ def test_quartiles_are_numpys(call: Callable) -> None:
     random = np.random.default_rng(3)
     for size in (1, 2, 3, 10, 41):
         values = random.random(size)
-        told = call("receipt_rounds.js", "quartiles", values.tolist())
+        found = call("receipt_rounds.js", "quartiles", values.tolist())
         wanted = np.quantile(values, [0.25, 0.5, 0.75])
-        assert [told["lower"], told["median"], told["upper"]] == pytest.approx(wanted)
+        assert [found["lower"], found["median"], found["upper"]] == pytest.approx(
+            wanted
+        )

@@ -155,11 +155,11 @@ def figures_of(
     shown: Counter[int] = Counter()
     found: Counter[int] = Counter()
     right: Counter[int] = Counter()
-    for (level, told), count in confusion.items():
+    for (level, predicted), count in confusion.items():
         shown[level] += count
-        if told is not None:
-            found[told] += count
-        if level == told:
+        if predicted is not None:
+            found[predicted] += count
+        if level == predicted:
             right[level] += count
     classes = {
         name: {
@@ -185,12 +185,12 @@ def _resample(
     column = {level: number for number, level in enumerate(levels)}
     shown, found, right = np.zeros((3, len(of_pictures), len(levels) + 1))
     for row, confusion in enumerate(of_pictures):
-        for (level, told), pixels in confusion.items():
+        for (level, predicted), pixels in confusion.items():
             # Pixels of no class of the names count in the whole alone.
             shown[row, column.get(level, -1)] += pixels
-            if told is not None and told in column:
-                found[row, column[told]] += pixels
-            if level == told and level in column:
+            if predicted is not None and predicted in column:
+                found[row, column[predicted]] += pixels
+            if level == predicted and level in column:
                 right[row, column[level]] += pixels
     shown, found, right = counts @ shown, counts @ found, counts @ right
     with np.errstate(all="ignore"), warnings.catch_warnings():

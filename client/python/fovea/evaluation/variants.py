@@ -6,8 +6,8 @@ import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 
 from fovea import client
-from fovea.comparison_request import variants_of
 from fovea.evaluation.measure import Model
+from fovea.variant import variants_of
 
 
 def models_of(

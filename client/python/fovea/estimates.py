@@ -1,0 +1,34 @@
+"""What is known of a number that was measured in many rounds: its quartiles, and its median with an interval."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+
+@dataclasses.dataclass(frozen=True)
+class Quartiles:
+    lower: float
+    median: float
+    upper: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Estimate:
+    """A median, and the interval in which that of an endless series lies, at 95%."""
+
+    value: float
+    lower: float
+    upper: float
+
+
+def quartiles_of(message: Any) -> Quartiles:
+    return Quartiles(message.lower, message.median, message.upper)
+
+
+def estimate_of(message: Any, name: str) -> Estimate | None:
+    """message: whose field `name` is the proto's Estimate. None: it has none."""
+    if not message.HasField(name):
+        return None
+    found = getattr(message, name)
+    return Estimate(found.value, found.lower, found.upper)
