@@ -162,7 +162,7 @@ export function comparisonView(comparison) {
   }
   const batch = comparison.batch_size > 1 ? `batches of ${comparison.batch_size}` : "one image at a time";
   const link = h("a", { class: "button quiet", download: "comparison.json",
-    href: URL.createObjectURL(new Blob([JSON.stringify(comparison, null, 2)], { type: "application/json" })) }, "Save as JSON");
+    href: `data:application/json,${encodeURIComponent(JSON.stringify(comparison, null, 2))}` }, "Save as JSON");
   return h("div", { class: "comparison" },
     h("ul", { class: "summary" }, summaries(comparison).map((sentence) => h("li", {}, sentence))),
     h("p", { class: "quiet-text" }, `${comparison.rounds} rounds, ${batch}, ${plural(comparison.threads, "thread")} of `

@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include <exception>
+#include <functional>
 #include <utility>
 
 #include "model_zoo/explain/explaining_context.h"
@@ -32,6 +34,26 @@ bool GivesLogits(const ModelInfo& info) {
          info.outputs[0].shape == std::vector<int64_t>{info.num_classes};
 }
 
+// Leaves a way back; LibTorch's hands on what is a std::exception.
+struct Stopped : std::exception {};
+
+// Gradients of `output` by the weights of each block's attention; `stop` is asked at each of them.
+// Throws Stopped.
+std::vector<at::Tensor> GradientsOf(const at::Tensor& output, const std::vector<at::Tensor>& maps,
+                                    const std::function<bool()>& stop) {
+  std::vector<at::Tensor> gradients(maps.size());
+  if (!output.requires_grad()) return gradients;  // the pass went through none of them
+  for (const at::Tensor& map : maps) {
+    if (!map.requires_grad()) continue;
+    map.register_hook([&stop](const at::Tensor& /*gradient*/) {
+      if (stop()) throw Stopped();
+    });
+  }
+  gradients = torch::autograd::grad({output}, maps, /*grad_outputs=*/{}, /*retain_graph=*/false,
+                                    /*create_graph=*/false, /*allow_unused=*/true);
+  return gradients;
+}
+
 PatchWeights Shown(const at::Tensor& behind, const Grid& grid, const ExplainOptions& options) {
   return {"", QueryRow(behind.unsqueeze(0), grid, options)};
 }
@@ -49,7 +71,8 @@ at::Tensor FollowGradients(const at::Tensor& gradient, const at::Tensor& relevan
 }
 
 Explanation Explain(const Backbone& backbone, const at::Tensor& pixels,
-                    const ExplainOptions& options) {
+                    const ExplainOptions& options) try {
+  const auto stop = [&] { return options.stop && options.stop(); };
   for (at::Tensor& parameter : backbone.parameters()) parameter.requires_grad_(false);
   ExplainingContext context(options);
   const ModelInfo& info = backbone.info();
@@ -89,12 +112,7 @@ Explanation Explain(const Backbone& backbone, const at::Tensor& pixels,
   if (context.blocks.empty()) return Unfit(backbone, method, "it has no attention");
   std::vector<at::Tensor> maps;
   for (const BlockPass& block : context.blocks) maps.push_back(block.map);
-  std::vector<at::Tensor> gradients(maps.size());
-  if (logits.requires_grad()) {  // not where the pass went through none of them
-    gradients = torch::autograd::grad({logits[*explanation.target]}, maps, /*grad_outputs=*/{},
-                                      /*retain_graph=*/false, /*create_graph=*/false,
-                                      /*allow_unused=*/true);
-  }
+  const std::vector<at::Tensor> gradients = GradientsOf(logits[*explanation.target], maps, stop);
   for (size_t i = 0; i < maps.size(); ++i) {
     if (gradients[i].defined()) continue;
     return Unfit(backbone, method,
@@ -106,6 +124,7 @@ Explanation Explain(const Backbone& backbone, const at::Tensor& pixels,
   if (options.gradient_rollout) {
     at::Tensor behind = start;
     for (size_t i = 0; i < maps.size(); ++i) {
+      if (stop()) throw Stopped();
       behind = FollowGradients(gradients[i][0], maps[i][0], behind);
     }
     explanation.gradient_rollout = Shown(behind - start, context.grid(), options);
@@ -113,17 +132,21 @@ Explanation Explain(const Backbone& backbone, const at::Tensor& pixels,
   if (options.attribution) {
     std::string why;
     const auto relevance = AttentionRelevance(backbone, context.blocks, context.grid(), logits,
-                                              *explanation.target, &why);
+                                              *explanation.target, stop, &why);
+    if (!relevance && why.empty()) throw Stopped();
     if (!relevance) {
       return Unfit(backbone, "attribution", why + "; ask for the gradient rollout");
     }
     at::Tensor behind = start.to(at::kDouble);
     for (size_t i = 0; i < maps.size(); ++i) {
+      if (stop()) throw Stopped();
       behind = FollowGradients(gradients[i][0].to(at::kDouble), (*relevance)[i], behind);
     }
     explanation.attribution = Shown(behind - start, context.grid(), options);
   }
   return explanation;
+} catch (const Stopped&) {
+  return Refused(Refusal::kStopped, "");
 }
 
 }  // namespace fovea::models

@@ -35,7 +35,9 @@ struct ExplainOptions {
   std::optional<int64_t> target;  // a class; none: the most probable one
   // Of what the maps may hold at one time.
   int64_t max_bytes = std::numeric_limits<int64_t>::max();
-  std::function<bool()> stop;  // asked between blocks; null: never
+  // Asked between the blocks of each way through the model, forwards and back; null: never. It may
+  // take its time: nothing runs meanwhile.
+  std::function<bool()> stop;
 };
 
 // What a query, or the target, gives to each patch.

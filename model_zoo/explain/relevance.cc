@@ -145,6 +145,7 @@ std::optional<std::vector<at::Tensor>> AttentionRelevance(const Backbone& backbo
                                                           std::span<const BlockPass> blocks,
                                                           const Grid& grid,
                                                           const at::Tensor& logits, int64_t target,
+                                                          const std::function<bool()>& stop,
                                                           std::string* why_not) {
   const at::NoGradGuard no_grad;
   Parameters all;
@@ -180,6 +181,7 @@ std::optional<std::vector<at::Tensor>> AttentionRelevance(const Backbone& backbo
 
   std::vector<at::Tensor> of_maps(blocks.size());
   for (size_t i = blocks.size(); i-- > 0;) {
+    if (stop()) return std::nullopt;
     Parameters own = ParametersOf(all, blocks[i].layer);
     if (!IsPlain(own)) {
       *why_not = blocks[i].layer + " is no plain block of self-attention";

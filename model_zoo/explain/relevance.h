@@ -6,6 +6,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -25,11 +26,13 @@ struct BlockPass {
 
 // The relevance of the weights of each block's attention, [heads, N, N], for the logit of class
 // `target`. The backbone is made of plain blocks of self-attention, and its classifier reads the
-// first of `grid`'s tokens. None, and `why_not`, of any other.
+// first of `grid`'s tokens. None, and `why_not`, of any other; none without it where `stop`, asked
+// between blocks, says so.
 std::optional<std::vector<at::Tensor>> AttentionRelevance(const Backbone& backbone,
                                                           std::span<const BlockPass> blocks,
                                                           const Grid& grid,
                                                           const at::Tensor& logits, int64_t target,
+                                                          const std::function<bool()>& stop,
                                                           std::string* why_not);
 
 }  // namespace fovea::models

@@ -20,51 +20,63 @@ absl::StatusOr<std::unique_ptr<ExperimentLine>> ExperimentLine::Create(
 
 ExperimentLine::~ExperimentLine() { Stop(); }
 
-absl::Status ExperimentLine::Cancelled() const {
-  return fovea::Cancelled(options_.name + ".cancelled", "the caller cancelled the call");
+absl::Status ExperimentLine::State::Cancelled() const {
+  return fovea::Cancelled(cancelled_reason, "the caller cancelled the call");
 }
 
-std::vector<ExperimentLine::Experiment> ExperimentLine::TakeCancelled() {
-  std::vector<Experiment> cancelled;
-  for (auto next = waiting_.begin(); next != waiting_.end();) {
-    if (next->cancellation->Cancelled()) {
-      cancelled.push_back(std::move(*next));
-      next = waiting_.erase(next);
-    } else {
-      ++next;
-    }
+void ExperimentLine::State::EndCancelled(uint64_t number) {
+  Experiment experiment;
+  {
+    MutexLock lock(mutex);
+    const auto found = waiting.find(number);
+    if (found == waiting.end()) return;
+    experiment = std::move(found->second);
+    waiting.erase(found);
   }
-  return cancelled;
+  experiment.end(Cancelled());
 }
 
 void ExperimentLine::Add(Experiment experiment) {
-  absl::Status refused;
-  std::vector<Experiment> cancelled;
+  const CancellationPtr cancellation = experiment.cancellation;
+  uint64_t number;
   {
-    MutexLock lock(mutex_);
-    cancelled = TakeCancelled();
-    if (stopping_) {
+    MutexLock lock(state_->mutex);
+    number = state_->next++;
+  }
+  // Before it is in line, where it may run at once and set its own.
+  cancellation->OnCancel([weak = std::weak_ptr(state_), number] {
+    if (const auto state = weak.lock()) state->EndCancelled(number);
+  });
+  absl::Status refused;
+  {
+    MutexLock lock(state_->mutex);
+    if (state_->stopping) {
       refused = ServerStopping();
-    } else if (waiting_.size() >= options_.max_waiting) {
+    } else if (state_->waiting.size() >= options_.max_waiting) {
       refused = Unavailable(options_.name + ".busy",
                             absl::StrCat("too many ", options_.what, " wait: try again later"));
     } else {
-      if (experiment.wait && (running_ != nullptr || !waiting_.empty())) experiment.wait();
-      waiting_.push_back(std::move(experiment));
-      changed_.NotifyAll();
+      const bool waits = state_->running != nullptr || !state_->waiting.empty();
+      if (experiment.wait && waits) experiment.wait();
+      state_->waiting.emplace(number, std::move(experiment));
+      state_->changed.NotifyAll();
     }
   }
-  for (const Experiment& one : cancelled) one.end(Cancelled());
-  if (!refused.ok()) experiment.end(std::move(refused));
+  if (!refused.ok()) {
+    cancellation->OnCancel(nullptr);
+    experiment.end(std::move(refused));
+  } else if (cancellation->Cancelled()) {
+    state_->EndCancelled(number);  // before it was in line
+  }
 }
 
 void ExperimentLine::Close() {
   CancellationPtr running;
   {
-    MutexLock lock(mutex_);
-    stopping_ = true;
-    running = running_;
-    changed_.NotifyAll();
+    MutexLock lock(state_->mutex);
+    state_->stopping = true;
+    running = state_->running;
+    state_->changed.NotifyAll();
   }
   if (running != nullptr) running->Cancel();
 }
@@ -75,28 +87,30 @@ void ExperimentLine::Stop() {
 }
 
 void ExperimentLine::Work() {
+  State& state = *state_;
   for (;;) {
     Experiment experiment;
     bool stopping;
     {
-      MutexLock lock(mutex_);
-      running_ = nullptr;
-      while (waiting_.empty() && !stopping_) changed_.Wait(mutex_);
-      if (waiting_.empty()) return;
-      experiment = std::move(waiting_.front());
-      waiting_.pop_front();
-      stopping = stopping_;
-      if (!stopping) running_ = experiment.cancellation;
+      MutexLock lock(state.mutex);
+      while (state.waiting.empty() && !state.stopping) state.changed.Wait(state.mutex);
+      if (state.waiting.empty()) return;
+      experiment = std::move(state.waiting.begin()->second);
+      state.waiting.erase(state.waiting.begin());
+      stopping = state.stopping;
+      if (!stopping) state.running = experiment.cancellation;
     }
     absl::Status outcome = ServerStopping();
     if (!stopping) {
-      outcome = experiment.cancellation->Cancelled() ? Cancelled() : OrOutOfMemory(experiment.run);
+      outcome =
+          experiment.cancellation->Cancelled() ? state.Cancelled() : OrOutOfMemory(experiment.run);
       experiment.cancellation->OnCancel(nullptr);
-      MutexLock lock(mutex_);
-      if (!outcome.ok() && stopping_) {
+      MutexLock lock(state.mutex);
+      state.running = nullptr;
+      if (!outcome.ok() && state.stopping) {
         outcome = ServerStopping();
       } else if (!outcome.ok() && experiment.cancellation->Cancelled()) {
-        outcome = Cancelled();
+        outcome = state.Cancelled();
       }
     }
     experiment.end(std::move(outcome));

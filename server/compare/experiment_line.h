@@ -2,12 +2,12 @@
 // their own: comparisons and sweeps share a line, explanations and served variants have theirs.
 #pragma once
 
-#include <deque>
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <thread>
-#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -27,7 +27,8 @@ class ExperimentLine {
  public:
   struct Experiment {
     CancellationPtr cancellation;
-    std::function<void()> wait;             // told in Add where others are before it; may be null
+    // Called in Add where others are before it, and must not call the line; may be null.
+    std::function<void()> wait;
     std::function<absl::Status()> run;      // on the line's thread; ends early when cancelled
     std::function<void(absl::Status)> end;  // once and last, whether it was run or not
   };
@@ -37,8 +38,9 @@ class ExperimentLine {
   ~ExperimentLine();
 
   // Returns at once. `end` is told what `run` returned; CANCELLED where it was cancelled before
-  // that; UNAVAILABLE NAME.busy where too many wait, server.draining where the line stops. The last
-  // two, and those who were cancelled while they waited, are told here.
+  // that, on the thread that cancels; UNAVAILABLE NAME.busy where too many wait, server.draining
+  // where the line stops, the last two here. Sets the cancellation's callback, which `run` may
+  // replace.
   void Add(Experiment experiment);
 
   // Cancels the experiment that runs, and refuses those that wait or come. Waits for nothing. Later
@@ -48,18 +50,28 @@ class ExperimentLine {
   void Stop();
 
  private:
-  explicit ExperimentLine(ExperimentLineOptions options) : options_(std::move(options)) {}
+  explicit ExperimentLine(ExperimentLineOptions options)
+      : options_(std::move(options)), state_(std::make_shared<State>(options_.name)) {}
   void Work();
-  absl::Status Cancelled() const;
-  // Takes those out of the line who have been cancelled.
-  std::vector<Experiment> TakeCancelled() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  // Shared with the callbacks of those who wait: one may be under way when the line is gone.
+  struct State {
+    explicit State(const std::string& name) : cancelled_reason(name + ".cancelled") {}
+    absl::Status Cancelled() const;
+    // Takes one out that waits, and ends it; nothing where it no longer does.
+    void EndCancelled(uint64_t number);
+
+    const std::string cancelled_reason;
+    Mutex mutex;
+    CondVar changed;
+    uint64_t next ABSL_GUARDED_BY(mutex) = 0;
+    std::map<uint64_t, Experiment> waiting ABSL_GUARDED_BY(mutex);  // in the order they came
+    CancellationPtr running ABSL_GUARDED_BY(mutex);                 // null: none runs
+    bool stopping ABSL_GUARDED_BY(mutex) = false;
+  };
 
   const ExperimentLineOptions options_;
-  Mutex mutex_;
-  CondVar changed_;
-  std::deque<Experiment> waiting_ ABSL_GUARDED_BY(mutex_);
-  CancellationPtr running_ ABSL_GUARDED_BY(mutex_);  // null: none runs
-  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  const std::shared_ptr<State> state_;
   std::thread thread_;
 };
 

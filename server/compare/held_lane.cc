@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/out_of_memory.h"
 #include "base/status.h"
 #include "server/core/mutex.h"
 #include "server/executor/intra_op_threads.h"
@@ -32,20 +33,20 @@ class Outcome {
   absl::Status status_ ABSL_GUARDED_BY(mutex_);
 };
 
-// One piece of work in line.
+// How long work in parts keeps the device at a time: a request that comes waits for as long.
+constexpr Nanos kPart = 20 * kMillisecond;
+
+// One turn in line.
 class Slot final : public Task {
  public:
-  Slot(CancellationPtr cancellation, absl::FunctionRef<void()> work, Nanos arrival,
-       std::shared_ptr<Outcome> outcome)
+  Slot(CancellationPtr cancellation, Nanos arrival, std::function<void()> run,
+       std::function<void(absl::Status)> drop)
       : cancellation_(std::move(cancellation)),
-        work_(work),
         arrival_(arrival),
-        outcome_(std::move(outcome)) {}
+        run_(std::move(run)),
+        drop_(std::move(drop)) {}
 
-  void Run() {
-    work_();
-    outcome_->Set(absl::OkStatus());
-  }
+  void Run() { run_(); }
 
   int images() const override { return 1; }
   uint64_t shape_key() const override { return 0; }
@@ -54,18 +55,49 @@ class Slot final : public Task {
   Nanos timeout() const override { return kNever; }
   Nanos deadline() const override { return kNever; }
   bool Cancelled() const override { return cancellation_->Cancelled(); }
-  void Drop(std::unique_ptr<Task> /*self*/, absl::Status why) override {
-    outcome_->Set(std::move(why));
-  }
+  void Drop(std::unique_ptr<Task> /*self*/, absl::Status why) override { drop_(std::move(why)); }
 
  private:
   const CancellationPtr cancellation_;
-  const absl::FunctionRef<void()> work_;
   const Nanos arrival_;
-  const std::shared_ptr<Outcome> outcome_;
+  const std::function<void()> run_;
+  const std::function<void(absl::Status)> drop_;
 };
 
 }  // namespace
+
+// Between the lane's thread, which keeps the device, and the one that works meanwhile.
+class HeldLane::Handover {
+ public:
+  void Keep() {
+    MutexLock lock(mutex_);
+    kept_ = true;
+    changed_.NotifyAll();
+    while (!given_back_) changed_.Wait(mutex_);
+  }
+  void Drop(absl::Status why) {
+    MutexLock lock(mutex_);
+    dropped_ = std::move(why);
+    changed_.NotifyAll();
+  }
+  absl::Status AwaitKept() {
+    MutexLock lock(mutex_);
+    while (!kept_ && dropped_.ok()) changed_.Wait(mutex_);
+    return dropped_;
+  }
+  void GiveBack() {
+    MutexLock lock(mutex_);
+    given_back_ = true;
+    changed_.NotifyAll();
+  }
+
+ private:
+  Mutex mutex_;
+  CondVar changed_;
+  bool kept_ ABSL_GUARDED_BY(mutex_) = false;
+  bool given_back_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Status dropped_ ABSL_GUARDED_BY(mutex_);
+};
 
 ModelQueueOptions HeldLane::QueueOptions(const HeldLaneOptions& options) {
   return {.name = "experiments",
@@ -87,14 +119,57 @@ absl::StatusOr<std::unique_ptr<HeldLane>> HeldLane::Create(const HeldLaneOptions
   return lane;
 }
 
-absl::Status HeldLane::Run(const CancellationPtr& cancellation, absl::FunctionRef<void()> work) {
-  const auto outcome = std::make_shared<Outcome>();
+absl::Status HeldLane::Enqueue(const CancellationPtr& cancellation, std::function<void()> run,
+                               std::function<void(absl::Status)> drop) {
   FOVEA_ASSIGN_OR_RETURN(Reservation place, queue_->Reserve({.images = 1}));
   const Ticket ticket = place.ticket();
-  ModelQueue::Enqueue(std::move(place),
-                      std::make_unique<Slot>(cancellation, work, clock_.Now(), outcome));
+  ModelQueue::Enqueue(std::move(place), std::make_unique<Slot>(cancellation, clock_.Now(),
+                                                               std::move(run), std::move(drop)));
   cancellation->OnCancel([ticket] { ticket.NotifyCancelled(); });
+  return absl::OkStatus();
+}
+
+absl::Status HeldLane::Run(const CancellationPtr& cancellation, absl::FunctionRef<void()> work) {
+  const auto outcome = std::make_shared<Outcome>();
+  FOVEA_RETURN_IF_ERROR(Enqueue(
+      cancellation,
+      [outcome, work] {
+        outcome->Set(OrOutOfMemory([&] {
+          work();
+          return absl::OkStatus();
+        }));
+      },
+      [outcome](absl::Status why) { outcome->Set(std::move(why)); }));
   return outcome->Await();
+}
+
+HeldLane::Parts::~Parts() {
+  if (held_ != nullptr) held_->GiveBack();
+}
+
+absl::Status HeldLane::Parts::Begin() {
+  const auto handover = std::make_shared<Handover>();
+  FOVEA_RETURN_IF_ERROR(lane_.Enqueue(
+      cancellation_, [handover] { handover->Keep(); },
+      [handover](absl::Status why) { handover->Drop(std::move(why)); }));
+  FOVEA_RETURN_IF_ERROR(handover->AwaitKept());
+  held_ = handover;
+  began_ = lane_.clock_.Now();
+  return absl::OkStatus();
+}
+
+bool HeldLane::Parts::AreOthersDue() const { return lane_.clock_.Now() - began_ >= kPart; }
+
+absl::Status HeldLane::Parts::Next() {
+  std::exchange(held_, nullptr)->GiveBack();
+  return Begin();
+}
+
+absl::Status HeldLane::RunInParts(const CancellationPtr& cancellation,
+                                  absl::FunctionRef<absl::Status(Parts&)> work) {
+  Parts parts(*this, cancellation);
+  FOVEA_RETURN_IF_ERROR(parts.Begin());
+  return work(parts);
 }
 
 }  // namespace fovea

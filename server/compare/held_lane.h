@@ -1,7 +1,9 @@
 // All of the device for one piece of work at a time, between the batches of models.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <utility>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
@@ -20,9 +22,11 @@ struct HeldLaneOptions {
 };
 
 // A queue of the scheduler like a model's, whose batches take every thread: nothing else runs on
-// the device meanwhile, and what serves runs in between. All work is run by one thread.
-// Thread-safe; the scheduler outlives it.
+// the device meanwhile, and what serves runs in between. Thread-safe; the scheduler outlives it.
 class HeldLane {
+ private:
+  class Handover;
+
  public:
   // As which it stands in the scheduler's line.
   static ModelQueueOptions QueueOptions(const HeldLaneOptions& options);
@@ -31,13 +35,44 @@ class HeldLane {
   static absl::StatusOr<std::unique_ptr<HeldLane>> Create(const HeldLaneOptions& options,
                                                           Scheduler& scheduler, Clock& clock);
 
-  // Runs `work` when its turn comes, and returns when it is done. It must not throw, and is short:
-  // a pass or two, because models wait for as long. CANCELLED where `cancellation` is set before
-  // its turn.
+  // Runs `work` when its turn comes, on the lane's one thread, and returns when it is done. It is
+  // short: a pass or two, because models wait for as long. CANCELLED where `cancellation` is set
+  // before its turn; UNAVAILABLE server.out_of_memory where it runs out of memory.
   absl::Status Run(const CancellationPtr& cancellation, absl::FunctionRef<void()> work);
+
+  // The turns of work that takes long. On the thread that works.
+  class Parts {
+   public:
+    ~Parts();
+    Parts(const Parts&) = delete;
+    Parts& operator=(const Parts&) = delete;
+
+    // Whether this turn has lasted so long that others are to have theirs. To be asked now and
+    // then, a few hundredths of a second apart.
+    bool AreOthersDue() const;
+    // Lets them run, and waits for its own next turn. As Run's errors; no turn is held after one.
+    absl::Status Next();
+
+   private:
+    friend class HeldLane;
+    Parts(HeldLane& lane, CancellationPtr cancellation)
+        : lane_(lane), cancellation_(std::move(cancellation)) {}
+    absl::Status Begin();
+
+    HeldLane& lane_;
+    const CancellationPtr cancellation_;
+    Nanos began_ = 0;
+    std::shared_ptr<Handover> held_;  // null: no turn is held
+  };
+  // Runs `work` on the calling thread, from when its first turn comes, while the device is held for
+  // it, and returns what it returns.
+  absl::Status RunInParts(const CancellationPtr& cancellation,
+                          absl::FunctionRef<absl::Status(Parts&)> work);
 
  private:
   explicit HeldLane(Clock& clock) : clock_(clock) {}
+  absl::Status Enqueue(const CancellationPtr& cancellation, std::function<void()> run,
+                       std::function<void(absl::Status)> drop);
 
   Clock& clock_;
   std::unique_ptr<ModelQueue> queue_;

@@ -265,6 +265,24 @@ TEST(ExplanationTest, ItEndsBetweenTwoBlocksWhenNobodyWaits) {
   EXPECT_EQ(asked, 2);
 }
 
+// Forwards, along the gradients, and along each of the ways back: a block lasts longest.
+TEST(ExplanationTest, ItEndsBetweenTwoBlocksOfEachWay) {
+  ExplainOptions options{.rollout = true, .attribution = true, .gradient_rollout = true};
+  int asked = 0;
+  options.stop = [&] { return ++asked, false; };
+  ASSERT_EQ(Explain(*Tiny("deit_tiny_patch16_224"), Pixels(), options).refusal, Refusal::kNone);
+  const int all = asked;
+  constexpr int kBlocks = 2;
+  EXPECT_GE(all, 5 * kBlocks) << "forwards, gradients, gradient rollout, relevance, attribution";
+  for (int stop_at = 1; stop_at <= all; ++stop_at) {
+    asked = 0;
+    options.stop = [&] { return ++asked >= stop_at; };
+    EXPECT_EQ(Explain(*Tiny("deit_tiny_patch16_224"), Pixels(), options).refusal,
+              Refusal::kStopped);
+    EXPECT_EQ(asked, stop_at) << "nothing goes on after it";
+  }
+}
+
 TEST(ExplanationTest, MeasuresComeWithTheMaps) {
   const auto swin = Tiny("swin_tiny_patch4_window7_224");
   const Explanation explanation = Explain(*swin, Pixels(), {.measures = true});

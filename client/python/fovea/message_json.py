@@ -30,7 +30,7 @@ def message_in(text: str, empty: Any, noun: str, holding: str) -> Any:
             raise json_format.ParseError(f"it has no {holding}")
         # Of enumerators, whose names a newer server may have added, too.
         return json_format.ParseDict(plain, empty, ignore_unknown_fields=True)
-    except (json_format.ParseError, json.JSONDecodeError) as error:
+    except (json_format.ParseError, json.JSONDecodeError, RecursionError) as error:
         raise ValueError(f"this is no {noun}: {error}") from error
 
 

@@ -56,14 +56,14 @@ bool Asks(const ExplainRequest& request, ExplainMethod method) {
 }
 
 models::ExplainOptions OptionsOf(const ExplainRequest& request, const ImageTransform& seen,
-                                 int64_t max_bytes, const CancellationPtr& cancellation) {
+                                 int64_t max_bytes, std::function<bool()> stop) {
   models::ExplainOptions options{.maps = Asks(request, ExplainMethod::kMaps),
                                  .rollout = Asks(request, ExplainMethod::kRollout),
                                  .attribution = Asks(request, ExplainMethod::kAttribution),
                                  .gradient_rollout = Asks(request, ExplainMethod::kGradientRollout),
                                  .measures = Asks(request, ExplainMethod::kMeasures),
                                  .max_bytes = max_bytes,
-                                 .stop = [cancellation] { return cancellation->Cancelled(); }};
+                                 .stop = std::move(stop)};
   if (request.place) {
     options.place = {seen.InputY(request.place->y) / static_cast<double>(seen.input_height),
                      seen.InputX(request.place->x) / static_cast<double>(seen.input_width)};
@@ -123,14 +123,32 @@ absl::StatusOr<std::unique_ptr<ExplainedModel>> ExplainedModel::Load(const Serve
 
 absl::StatusOr<ExplainedPass> ExplainedModel::Run(const ResizedImage& image,
                                                   const ExplainRequest& request, int64_t max_bytes,
-                                                  int threads) const {
+                                                  int threads, HeldLane& lane) const {
+  absl::StatusOr<ExplainedPass> pass = ExplainedPass();
+  FOVEA_RETURN_IF_ERROR(lane.RunInParts(source_.version.cancellation, [&](HeldLane::Parts& parts) {
+    pass = RunInParts(image, request, max_bytes, threads, parts);
+    return absl::OkStatus();
+  }));
+  return pass;
+}
+
+absl::StatusOr<ExplainedPass> ExplainedModel::RunInParts(const ResizedImage& image,
+                                                         const ExplainRequest& request,
+                                                         int64_t max_bytes, int threads,
+                                                         HeldLane::Parts& parts) const {
   using Refusal = models::Explanation::Refusal;
   const int per_batch[] = {threads};
   const IntraOpThreads helpers(per_batch, /*instances=*/1);
   helpers.Enter();
-  helpers.Begin(threads);
-  const absl::Cleanup end = [&] { helpers.End(threads); };
-  const CancellationPtr& cancellation = source_.version.cancellation;
+  const absl::Cleanup leave = [] { IntraOpThreads::Leave(); };
+  absl::Status turn;
+  const auto stop = [&] {
+    if (!turn.ok() || source_.version.cancellation->Cancelled()) return true;
+    if (!parts.AreOthersDue()) return false;
+    IntraOpThreads::Release();
+    turn = parts.Next();
+    return !turn.ok();
+  };
   ExplainedPass pass;
   Refusal refusal = Refusal::kNone;
   std::string why;
@@ -139,7 +157,7 @@ absl::StatusOr<ExplainedPass> ExplainedModel::Run(const ResizedImage& image,
     const at::Tensor pixels =
         ModelPixels(image, info, {info.image_height, info.image_width}, zoo_->preprocessing);
     const models::Explanation explanation = models::Explain(
-        *zoo_->backbone, pixels, OptionsOf(request, image.transform, max_bytes, cancellation));
+        *zoo_->backbone, pixels, OptionsOf(request, image.transform, max_bytes, stop));
     refusal = explanation.refusal;
     why = explanation.why;
     for (const models::PatchWeights& map : explanation.maps) pass.maps.push_back(FromZoo(map));
@@ -154,6 +172,7 @@ absl::StatusOr<ExplainedPass> ExplainedModel::Run(const ResizedImage& image,
   }));
   switch (refusal) {
     case Refusal::kStopped:
+      if (!turn.ok() && !absl::IsCancelled(turn)) return turn;
       return Cancelled("explain.cancelled", "the caller cancelled the call");
     case Refusal::kTooLarge:
       return ResourceExhausted("explain.too_large",

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "server/compare/held_lane.h"
 #include "server/compare/variant_source.h"
 #include "server/core/explanation.h"
 #include "server/core/image_size.h"
@@ -51,12 +52,16 @@ class ExplainedModel {
 
   // What `request` asks for, of `image`, which was resized for the model, on `threads` threads. Its
   // place lies in what the model sees, its class is one of the model's. `max_bytes`: of the maps.
-  // FAILED_PRECONDITION explain.unfit; RESOURCE_EXHAUSTED explain.too_large; CANCELLED;
-  // UNAVAILABLE: out of memory.
+  // In parts of `lane`, each of some of the blocks. FAILED_PRECONDITION explain.unfit;
+  // RESOURCE_EXHAUSTED explain.too_large; CANCELLED; UNAVAILABLE: out of memory.
   absl::StatusOr<ExplainedPass> Run(const ResizedImage& image, const ExplainRequest& request,
-                                    int64_t max_bytes, int threads) const;
+                                    int64_t max_bytes, int threads, HeldLane& lane) const;
 
  private:
+  absl::StatusOr<ExplainedPass> RunInParts(const ResizedImage& image, const ExplainRequest& request,
+                                           int64_t max_bytes, int threads,
+                                           HeldLane::Parts& parts) const;
+
   struct Zoo;  // LibTorch's
   ExplainedModel();
 

@@ -137,12 +137,9 @@ absl::StatusOr<Explanation> Explainer::Run(const ExplainRequest& request,
   FOVEA_ASSIGN_OR_RETURN(const std::unique_ptr<ExplainedModel> model,
                          ExplainedModel::Load(*served, request.variant.attention,
                                               view.sizes[image.size], cancellation));
-  absl::StatusOr<ExplainedPass> pass = ExplainedPass();
-  FOVEA_RETURN_IF_ERROR(lane_.Run(
-      cancellation, [&] { pass = model->Run(image, request, left, environment_.device_threads); }));
-  FOVEA_RETURN_IF_ERROR(pass.status());
-
-  FOVEA_ASSIGN_OR_RETURN(std::vector<ExplainedMap> maps, ChooseMaps(request, view.name, *pass));
+  FOVEA_ASSIGN_OR_RETURN(ExplainedPass pass,
+                         model->Run(image, request, left, environment_.device_threads, lane_));
+  FOVEA_ASSIGN_OR_RETURN(std::vector<ExplainedMap> maps, ChooseMaps(request, view.name, pass));
   Explanation explanation{.id = request.id,
                           .model_name = view.name,
                           .model_version = view.version,
@@ -152,13 +149,13 @@ absl::StatusOr<Explanation> Explainer::Run(const ExplainRequest& request,
                           .untrained = view.untrained,
                           .image = {image.transform.source_height, image.transform.source_width},
                           .maps = std::move(maps),
-                          .measures = std::move(pass->measures)};
-  if (pass->target_class) {
-    const auto index = static_cast<size_t>(*pass->target_class);
+                          .measures = std::move(pass.measures)};
+  if (pass.target_class) {
+    const auto index = static_cast<size_t>(*pass.target_class);
     explanation.target =
-        Explanation::Target{.class_index = *pass->target_class,
+        Explanation::Target{.class_index = *pass.target_class,
                             .label = index < view.labels->size() ? (*view.labels)[index] : "",
-                            .probability = pass->probability};
+                            .probability = pass.probability};
   }
   FOVEA_RETURN_IF_ERROR(CheckPictures(request.form, explanation));
   if (request.form == PictureForm::kNone) return explanation;

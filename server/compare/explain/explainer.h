@@ -32,6 +32,7 @@ class Explainer final : public ExplanationRunner {
       const ServedModel::Environment& environment, HeldLane& lane);
 
   // As ExperimentLine's.
+  void Close() { line_->Close(); }
   void Stop() { line_->Stop(); }
 
   void Explain(ExplainRequest request, CancellationPtr cancellation, Done done) override;

@@ -128,7 +128,8 @@ class OneComparison {
   absl::Status Load() {
     // Before any progress: an image that is none is refused as such.
     for (const auto& model : models_) FOVEA_RETURN_IF_ERROR(ImagesFor(*model).status());
-    int64_t bytes = 0;
+    int64_t bytes = 0, most_to_analyse = 0;
+    for (const auto& [model, images] : images_) bytes += images->bytes();
     for (size_t i = 0; i < models_.size(); ++i) {
       Report(Phase::kLoading, i, models_.size());
       const ServedModel& model = *models_[i];
@@ -152,7 +153,9 @@ class OneComparison {
       }
       if (!loaded.ok()) return loaded.status();
       bytes += (*loaded)->held_bytes();
-      if (bytes > options_.max_bytes) return TooLarge();
+      // To be analysed, each is loaded anew beside all of them.
+      most_to_analyse = std::max(most_to_analyse, BytesToLoad(model));
+      if (bytes + most_to_analyse > options_.max_bytes) return TooLarge();
       variants_.Add(*std::move(loaded), *images);
     }
     Report(Phase::kLoading, models_.size(), models_.size());
@@ -226,12 +229,12 @@ class OneComparison {
     return absl::OkStatus();
   }
 
-  // Nothing where it takes too long: what was measured is not lost with it.
+  // Nothing where it fails or takes too long: what was measured is not lost with it.
   absl::StatusOr<LoadedVariant::Analysis> AnalysisOf(const MeasuredVariant& variant) {
     if (PastTheEnd()) return LoadedVariant::Analysis();
     auto analysis = variant.loaded->Analyse(variant.images->images, lane_, options_.max_pass);
-    if (absl::IsDeadlineExceeded(analysis.status())) return LoadedVariant::Analysis();
-    return analysis;
+    if (analysis.ok() || cancellation_->Cancelled()) return analysis;
+    return LoadedVariant::Analysis();
   }
 
   bool HasTheBaselinesWeights(size_t i) const {

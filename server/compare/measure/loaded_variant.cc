@@ -120,8 +120,10 @@ absl::StatusOr<std::unique_ptr<LoadedVariant>> LoadedVariant::Load(
   executor.max_device_bytes = std::min(executor.max_device_bytes, options.max_bytes);
   executor.only_full_batches = true;
   executor.give_up_at = options.give_up_at;
-  auto created = BatchExecutor::Create(executor, std::move(device), environment.clock,
-                                       /*progress=*/nullptr);
+  const auto warm_up = [&slowest = variant->warm_up_time_](const BatchSize&, Nanos took) {
+    slowest = std::max(slowest, took);
+  };
+  auto created = BatchExecutor::Create(executor, std::move(device), environment.clock, warm_up);
   if (ReasonOf(created.status()) == "model.too_large") {
     return ResourceExhausted(
         "compare.too_large",

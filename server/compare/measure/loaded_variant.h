@@ -51,6 +51,9 @@ class LoadedVariant {
   int64_t weight_bytes() const { return executor_->weight_bytes(); }
   // What it holds between its passes: the weights, and the room for a batch's pixels.
   int64_t held_bytes() const;
+  // How long its slowest batch took in the warm-up, beside what serves: whether models can wait for
+  // it is known before they do.
+  Nanos warm_up_time() const { return warm_up_time_; }
   // How images are brought to the sizes that it was loaded for.
   PreprocessSpec imaging_spec() const;
 
@@ -97,6 +100,7 @@ class LoadedVariant {
   std::unique_ptr<RepositoryFile> weights_;  // open, so that source_ names it
   std::unique_ptr<BatchExecutor> executor_;
   std::shared_ptr<const ModelView> view_;
+  Nanos warm_up_time_ = 0;
   std::unique_ptr<const Postprocessor> postprocessor_;
 };
 

@@ -225,10 +225,12 @@ class OneSweep {
 
   // One pass, which tells whether models can wait for more of them. It warms the point up, too.
   absl::Status TryOnce(LoadedVariant& variant, const ResizedImage& image) {
-    absl::Status tried;
-    FOVEA_RETURN_IF_ERROR(lane_.Run(cancellation_, [&] {
-      tried = variant.Run(image, environment_.clock.Now() + options_.max_pass).status();
-    }));
+    absl::Status tried = DeadlineExceeded("sweep.too_slow", "");
+    if (variant.warm_up_time() <= options_.max_pass) {
+      FOVEA_RETURN_IF_ERROR(lane_.Run(cancellation_, [&] {
+        tried = variant.Run(image, environment_.clock.Now() + options_.max_pass).status();
+      }));
+    }
     if (!absl::IsDeadlineExceeded(tried)) return tried;
     return ResourceExhausted("sweep.too_slow", absl::StrCat("a pass of it takes longer than ",
                                                             options_.max_pass / kMillisecond,
@@ -258,6 +260,7 @@ class OneSweep {
     sweep_.rounds = static_cast<int>(variants_.rounds());
     const int passes = std::clamp(request_.rounds, kLeastAttentionPasses, kMostAttentionPasses);
     for (int pass = 0; pass < passes && (pass < kLeastAttentionPasses || !past()); ++pass) {
+      if (PastTheEnd()) break;
       FOVEA_RETURN_IF_ERROR(variants_.TimeAttention(1));
     }
     return absl::OkStatus();
@@ -300,7 +303,9 @@ class OneSweep {
         request_.axis == SweepAxis::kResolution || request_.axis == SweepAxis::kHeads;
     const auto known = multiply_adds_.find(place.curve);
     if (!its_own && known != multiply_adds_.end()) return known->second;
-    if (PastTheEnd()) return int64_t{0};
+    // To be counted, a point is loaded anew beside all of them.
+    const bool fits = held_ + BytesToLoad(*models_[place.curve]) <= options_.max_bytes;
+    if (PastTheEnd() || !fits) return int64_t{0};
     const MeasuredVariant& variant = variants_.all()[i];
     const auto analysis =
         variant.loaded->Analyse({variant.images->images[0]}, lane_, options_.max_pass);

@@ -143,8 +143,13 @@ void VariantServer::CancelLoads() {
   line_->Close();
 }
 
-void VariantServer::Stop() {
+void VariantServer::Close() {
   calls_->Close();  // first, likewise
+  if (line_ != nullptr) line_->Close();
+}
+
+void VariantServer::Stop() {
+  Close();
   if (line_ != nullptr) line_->Stop();
   if (watch_.joinable()) watch_.join();
 }

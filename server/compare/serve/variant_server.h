@@ -34,7 +34,9 @@ class VariantServer final : public VariantServing {
 
   // No more calls, and the one whose variants are being loaded is given up. Waits for nothing.
   void CancelLoads();
-  // Ends all calls, UNAVAILABLE. Later calls do nothing.
+  // Ends all calls, UNAVAILABLE. Waits for nothing. Later calls do nothing.
+  void Close();
+  // The same, and waits for the load that is under way.
   void Stop();
 
   void Serve(ServeRequest request, CancellationPtr cancellation, ProgressListener progress,

@@ -139,7 +139,8 @@ absl::StatusOr<CompareRequest> ReadCompareRequest(v1::CompareRequest& message) {
                          NumberOr(kBadRequest, "rounds", message.rounds(), request.rounds));
   FOVEA_ASSIGN_OR_RETURN(request.max_rounds,
                          NumberOr(kBadRequest, "max_rounds", message.max_rounds(),
-                                  std::min<int>(10 * request.rounds, limits::kMaxComparedRounds)));
+                                  static_cast<int>(std::min<int64_t>(10 * int64_t{request.rounds},
+                                                                     limits::kMaxComparedRounds))));
   FOVEA_ASSIGN_OR_RETURN(request.batch_size, NumberOr(kBadRequest, "batch_size",
                                                       message.batch_size(), request.batch_size));
   FOVEA_ASSIGN_OR_RETURN(request.threads, NumberOr(kBadRequest, "threads", message.threads(), 0));

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <future>
 #include <memory>
 #include <thread>
@@ -68,12 +69,33 @@ TEST_F(ExperimentLineTest, WhoFindsTooManyWaitingIsRefusedAtOnce) {
   const absl::Status refused = fourth->outcome.get();
   EXPECT_EQ(refused.code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(ReasonOf(refused), "explain.busy");
-  // One who has gone leaves a place.
+  // One who has gone is told at once, and leaves a place.
   second->cancellation->Cancel();
-  const auto fifth = Add(ok);
+  ASSERT_EQ(second->outcome.wait_for(std::chrono::seconds(0)), std::future_status::ready);
   EXPECT_EQ(ReasonOf(second->outcome.get()), "explain.cancelled");
+  const auto fifth = Add(ok);
   go.Notify();
   for (const auto& one : {first, third, fifth}) EXPECT_TRUE(one->outcome.get().ok());
+}
+
+TEST_F(ExperimentLineTest, WhoHasGoneBeforeIsNotRun) {
+  const auto gone = std::make_shared<Added>();
+  gone->cancellation->Cancel();
+  line_->Add({.cancellation = gone->cancellation,
+              .run =
+                  [] {
+                    ADD_FAILURE() << "nobody waits for it";
+                    return absl::OkStatus();
+                  },
+              .end = [gone](absl::Status status) { gone->promise.set_value(std::move(status)); }});
+  EXPECT_EQ(ReasonOf(gone->outcome.get()), "explain.cancelled");
+}
+
+TEST_F(ExperimentLineTest, WhoGoesWhenTheLineHasGoneIsTooLate) {
+  const auto done = Add([] { return absl::OkStatus(); });
+  EXPECT_TRUE(done->outcome.get().ok());
+  line_.reset();
+  done->cancellation->Cancel();
 }
 
 TEST_F(ExperimentLineTest, ClosedItWaitsForNothing) {

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <memory>
+#include <new>
 #include <thread>
 #include <vector>
 
@@ -115,6 +116,80 @@ TEST(HeldLaneWeight, ItsShareBesideModelsThatAlwaysHaveWorkIsOneInSoManyParts) {
     simulation.RunUntil(end);
     EXPECT_NEAR(model_time / lane_time, weight, 0.1 * weight);
   }
+}
+
+// One task of a model, from when it is asked for to when it has run.
+class HeldLaneInPartsTest : public HeldLaneTest {
+ protected:
+  void AskModel() {
+    const auto record = std::make_shared<TaskRecord>();
+    auto place = model_->Reserve({});
+    ASSERT_TRUE(place.ok()) << place.status();
+    ModelQueue::Enqueue(*std::move(place), std::make_unique<FakeTask>(record));
+  }
+
+  std::atomic<bool> held_ = false, overlapped_ = false;
+  std::atomic<int> batches_ = 0;
+  std::unique_ptr<ModelQueue> model_ =
+      *scheduler_->AddModel({}, [this](std::unique_ptr<Batch> batch) {
+        overlapped_ = overlapped_ || held_;
+        for (auto& task : batch->tasks) RecordOf(*task).Run();
+        ++batches_;
+        return RunOutcome::kWhole;
+      });
+};
+
+TEST_F(HeldLaneInPartsTest, ModelsRunBetweenTheParts) {
+  const auto this_thread = std::this_thread::get_id();
+  int ran_meanwhile = 0;
+  const absl::Status status = lane_->RunInParts(cancellation_, [&](HeldLane::Parts& parts) {
+    EXPECT_EQ(std::this_thread::get_id(), this_thread);
+    for (int part = 0; part < 3; ++part) {
+      held_ = true;
+      EXPECT_FALSE(parts.AreOthersDue());
+      const int before = batches_;
+      AskModel();
+      while (!parts.AreOthersDue()) std::this_thread::yield();
+      EXPECT_EQ(batches_, before) << "the device is held";
+      held_ = false;
+      FOVEA_RETURN_IF_ERROR(parts.Next());
+      // It came before, and is next: what waits for this lane's own turn waits for it.
+      ran_meanwhile += batches_ - before;
+    }
+    return absl::OkStatus();
+  });
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(ran_meanwhile, 3);
+  EXPECT_FALSE(overlapped_);
+}
+
+TEST_F(HeldLaneInPartsTest, WhatTheWorkReturnsOrThrowsLetsTheDeviceGo) {
+  EXPECT_EQ(ReasonOf(lane_->RunInParts(
+                cancellation_, [](HeldLane::Parts&) { return Internal("a.b", "it fails"); })),
+            "a.b");
+  EXPECT_THROW(
+      static_cast<void>(lane_->RunInParts(
+          cancellation_, [](HeldLane::Parts&) -> absl::Status { throw std::bad_alloc(); })),
+      std::bad_alloc);
+  EXPECT_TRUE(lane_->Run(cancellation_, [] {}).ok());
+}
+
+TEST_F(HeldLaneInPartsTest, WhoGoesBetweenTwoPartsGetsNoOther) {
+  absl::Status next;
+  const absl::Status status = lane_->RunInParts(cancellation_, [&](HeldLane::Parts& parts) {
+    cancellation_->Cancel();
+    next = parts.Next();
+    return next;
+  });
+  EXPECT_EQ(next.code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(status, next);
+  EXPECT_TRUE(lane_->Run(std::make_shared<Cancellation>(), [] {}).ok());
+}
+
+TEST_F(HeldLaneTest, OutOfMemoryIsAnAnswer) {
+  const absl::Status status = lane_->Run(cancellation_, [] { throw std::bad_alloc(); });
+  EXPECT_EQ(ReasonOf(status), "server.out_of_memory");
+  EXPECT_TRUE(lane_->Run(cancellation_, [] {}).ok());
 }
 
 TEST_F(HeldLaneTest, WorkOfWhoHasGoneIsNotRun) {

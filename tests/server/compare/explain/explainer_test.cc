@@ -4,18 +4,22 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cmath>
 #include <future>
 #include <memory>
 #include <numeric>
 #include <span>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "base/status.h"
 #include "server/imaging/probe.h"
 #include "tests/server/compare/served_models.h"
+#include "tests/server/pipeline/pixel_request.h"
 
 namespace fovea {
 namespace {
@@ -268,6 +272,32 @@ TEST_F(ExplainerTest, ACancelledOneEnds) {
   cancellation_->Cancel();
   EXPECT_THAT(Explain(Request({ExplainMethod::kMaps})),
               Fails(absl::StatusCode::kCancelled, "explain.cancelled"));
+}
+
+// Row 86: an explanation lasts long, and a model waits for a part of it only.
+TEST_F(ExplainerTest, ModelsRunBetweenItsBlocks) {
+  constexpr int kWhole = 10;  // parts that it has at least
+  Serve("classifier", absl::StrCat(kClassifier, " image_height: 256 image_width: 256"));
+  std::atomic<bool> explained = false;
+  std::thread asks([&] {
+    const auto explanation = Explain(Request(
+        {ExplainMethod::kAttribution, ExplainMethod::kGradientRollout, ExplainMethod::kRollout}));
+    EXPECT_TRUE(explanation.ok()) << explanation.status();
+    explained = true;
+  });
+  const std::shared_ptr<const ServingModel> model = *models_.Acquire("classifier", "1");
+  int answered = 0;
+  while (!explained) {
+    std::promise<absl::Status> promise;
+    ServingModel::Infer(model, PixelRequest(1, 256, SteadyClock().Now()),
+                        [&](const absl::StatusOr<InferenceResponse>& response, const StageTimes&) {
+                          promise.set_value(response.status());
+                        });
+    EXPECT_TRUE(promise.get_future().get().ok());
+    ++answered;
+  }
+  asks.join();
+  EXPECT_GE(answered, kWhole);
 }
 
 TEST_F(ExplainerTest, AfterAStopNothingIsExplained) {
