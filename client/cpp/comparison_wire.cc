@@ -45,12 +45,12 @@ ComparedVariant FromWire(const fovea::v1::ComparedVariant& message) {
                           .postprocess_ms = QuartilesFromWire(message.postprocess_ms()),
                           .decode_ms = QuartilesFromWire(message.decode_ms()),
                           .preprocess_ms = QuartilesFromWire(message.preprocess_ms()),
-                          .attention_ms = QuartilesFromWire(message.attention_ms()),
                           .images_per_second = message.images_per_second(),
                           .peak_bytes = message.peak_bytes(),
                           .weight_bytes = message.weight_bytes(),
                           .parameters = message.parameters(),
                           .multiply_adds = message.multiply_adds()};
+  if (message.has_attention_ms()) variant.attention_ms = QuartilesFromWire(message.attention_ms());
   switch (message.agreement_case()) {
     case fovea::v1::ComparedVariant::kClasses: {
       const auto& classes = message.classes();

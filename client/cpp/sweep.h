@@ -33,7 +33,7 @@ struct SweptPoint {
   std::string attention;
   Quartiles compute_ms;
   std::optional<Estimate> compute_estimate_ms;  // none: fewer than 20 rounds
-  Quartiles attention_ms;
+  std::optional<Quartiles> attention_ms;        // none: the model has no attention
   double images_per_second = 0;
   int64_t peak_bytes = 0;
   int64_t weight_bytes = 0;

@@ -22,11 +22,11 @@ SweptPoint FromWire(const fovea::v1::SweptPoint& message) {
   SweptPoint point{.failure = message.failure(),
                    .attention = message.attention(),
                    .compute_ms = QuartilesFromWire(message.compute_ms()),
-                   .attention_ms = QuartilesFromWire(message.attention_ms()),
                    .images_per_second = message.images_per_second(),
                    .peak_bytes = message.peak_bytes(),
                    .weight_bytes = message.weight_bytes(),
                    .multiply_adds = message.multiply_adds()};
+  if (message.has_attention_ms()) point.attention_ms = QuartilesFromWire(message.attention_ms());
   if (message.has_compute_estimate_ms()) {
     point.compute_estimate_ms = EstimateFromWire(message.compute_estimate_ms());
   }

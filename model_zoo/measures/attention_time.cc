@@ -13,12 +13,12 @@ using Clock = std::chrono::steady_clock;
 struct Watch {
   int depth = 0;  // of such operators that are running
   Clock::time_point began;
-  std::chrono::nanoseconds total{0};
+  std::optional<std::chrono::nanoseconds> total;
 };
 thread_local Watch* watch = nullptr;
 
 bool IsAttention(std::string_view name) {
-  if (name == "aten::scaled_dot_product_attention" || name == "fovea::key_only_layer") return true;
+  if (name == "aten::scaled_dot_product_attention") return true;
   return name.starts_with("fovea::") && name.find("attention") != name.npos;
 }
 
@@ -31,7 +31,8 @@ std::unique_ptr<at::ObserverContext> Enter(const at::RecordFunction& function) {
 
 void Leave(const at::RecordFunction& function, at::ObserverContext* /*context*/) {
   if (watch != nullptr && IsAttention(function.name()) && --watch->depth == 0) {
-    watch->total += Clock::now() - watch->began;
+    watch->total =
+        watch->total.value_or(std::chrono::nanoseconds(0)) + (Clock::now() - watch->began);
   }
 }
 
@@ -54,6 +55,6 @@ AttentionTime::~AttentionTime() {
   watch = nullptr;
 }
 
-std::chrono::nanoseconds AttentionTime::total() const { return state_->watch.total; }
+std::optional<std::chrono::nanoseconds> AttentionTime::total() const { return state_->watch.total; }
 
 }  // namespace fovea::models

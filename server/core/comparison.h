@@ -92,7 +92,7 @@ struct ComparedVariant {
   Quartiles postprocess_ms;
   Quartiles decode_ms;
   Quartiles preprocess_ms;
-  Quartiles attention_ms;
+  std::optional<Quartiles> attention_ms;  // none: it has no attention
   double images_per_second = 0;
   int64_t peak_bytes = 0;
   int64_t weight_bytes = 0;

@@ -77,12 +77,12 @@ Json ToJson(const ComparedVariant& variant) {
                {"postprocess_ms", QuartilesJson(variant.postprocess_ms)},
                {"decode_ms", QuartilesJson(variant.decode_ms)},
                {"preprocess_ms", QuartilesJson(variant.preprocess_ms)},
-               {"attention_ms", QuartilesJson(variant.attention_ms)},
                {"images_per_second", variant.images_per_second},
                {"peak_bytes", variant.peak_bytes},
                {"weight_bytes", variant.weight_bytes},
                {"parameters", variant.parameters},
                {"multiply_adds", variant.multiply_adds}});
+  if (variant.attention_ms) json["attention_ms"] = QuartilesJson(*variant.attention_ms);
   std::visit(AddAgreement{json}, variant.agreement);
   if (variant.feature_cosine) json["feature_cosine"] = *variant.feature_cosine;
   Json answers = Json::array();

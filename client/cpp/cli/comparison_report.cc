@@ -46,7 +46,8 @@ std::string StagesSection(const Comparison& comparison) {
                  .parts = {"attention", "rest of compute", "decode", "prepare", "results"}};
   for (const ComparedVariant& variant : comparison.variants) {
     const double compute = variant.compute.ms.median;
-    const double attention = std::min(variant.attention_ms.median, compute);
+    const double attention =
+        variant.attention_ms ? std::min(variant.attention_ms->median, compute) : 0;
     const double others =
         variant.decode_ms.median + variant.preprocess_ms.median + variant.postprocess_ms.median;
     chart.bars.push_back({.name = VariantText(variant, comparison),
@@ -86,7 +87,7 @@ std::string CostsSection(const Comparison& comparison) {
                                                       Fixed(time.difference_ms->lower, 2), " to ",
                                                       Fixed(time.difference_ms->upper, 2), ")")
                                        : "baseline",
-                    Fixed(variant.images_per_second, 1), Milliseconds(variant.attention_ms.median),
+                    Fixed(variant.images_per_second, 1), MedianText(variant.attention_ms, 2),
                     Gmacs(variant.multiply_adds, 2), absl::StrCat(variant.parameters)});
   }
   return ReportSection("Costs", HtmlTable(rows),

@@ -17,8 +17,8 @@ Json ToJson(const SweptPoint& point) {
   Json json = {{"attention", point.attention}, {"compute_ms", QuartilesJson(point.compute_ms)}};
   if (point.compute_estimate_ms)
     json["compute_estimate_ms"] = EstimateJson(*point.compute_estimate_ms);
-  json.update({{"attention_ms", QuartilesJson(point.attention_ms)},
-               {"images_per_second", point.images_per_second},
+  if (point.attention_ms) json["attention_ms"] = QuartilesJson(*point.attention_ms);
+  json.update({{"images_per_second", point.images_per_second},
                {"peak_bytes", point.peak_bytes},
                {"weight_bytes", point.weight_bytes},
                {"multiply_adds", point.multiply_adds}});

@@ -18,13 +18,14 @@ namespace {
 // A measure of points, and how it is told.
 struct Measure {
   std::string title, explanation;
-  std::function<CurveChart::Point(const SweptPoint&)> point;
+  std::function<std::optional<CurveChart::Point>(const SweptPoint&)> point;
   // Null: it has no exponent of its own.
   std::optional<FittedExponent> SweptCurve::*exponent = nullptr;
 };
 
-CurveChart::Point PointOf(const Quartiles& quartiles) {
-  return {quartiles.lower, quartiles.median, quartiles.upper};
+std::optional<CurveChart::Point> PointOf(const std::optional<Quartiles>& quartiles) {
+  if (!quartiles) return std::nullopt;
+  return CurveChart::Point{quartiles->lower, quartiles->median, quartiles->upper};
 }
 
 std::vector<Measure> Measures() {
@@ -32,7 +33,8 @@ std::vector<Measure> Measures() {
            "A batch's run: medians, with quartiles. On these scales a power is a straight line.",
            [](const SweptPoint& point) { return PointOf(point.compute_ms); },
            &SweptCurve::compute_exponent},
-          {"Attention, ms", "What of it the operators of attention take, timed apart.",
+          {"Attention, ms",
+           "What attention alone takes of it, without the projections around it, timed apart.",
            [](const SweptPoint& point) { return PointOf(point.attention_ms); },
            &SweptCurve::attention_exponent},
           {"Peak memory, MiB", "The most that a batch's tensors held, the weights not counted.",
@@ -74,8 +76,7 @@ CurveChart ChartOf(const Sweep& sweep, const Measure& measure) {
                       ExponentText(curve.*measure.exponent));
     }
     for (const SweptPoint& point : curve.points) {
-      drawn.points.push_back(point.failure.empty() ? std::optional(measure.point(point))
-                                                   : std::nullopt);
+      drawn.points.push_back(point.failure.empty() ? measure.point(point) : std::nullopt);
     }
     const auto is_missing = [](const auto& point) { return !point.has_value(); };
     if (std::ranges::all_of(drawn.points, is_missing)) drawn.name += ": not measured";
@@ -100,7 +101,7 @@ std::string PointsTable(const Sweep& sweep) {
       const Quartiles& ms = point.compute_ms;
       row.insert(row.end(),
                  {Fixed(ms.median, 2), absl::StrCat(Fixed(ms.lower, 2), " to ", Fixed(ms.upper, 2)),
-                  Fixed(point.images_per_second, 1), Fixed(point.attention_ms.median, 2),
+                  Fixed(point.images_per_second, 1), MedianText(point.attention_ms, 2),
                   Mebibytes(static_cast<double>(point.peak_bytes)), Gmacs(point.multiply_adds, 3)});
     }
   }

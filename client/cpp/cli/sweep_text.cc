@@ -33,7 +33,7 @@ void PrintPoints(const Sweep& sweep, std::ostream& out, bool colour) {
         cells.insert(
             cells.end(),
             {Fixed(ms.median, 2), RangeText(ms.lower, ms.upper, 2),
-             Fixed(point.images_per_second, 1), Fixed(point.attention_ms.median, 2),
+             Fixed(point.images_per_second, 1), MedianText(point.attention_ms, 2),
              Mebibytes(static_cast<double>(point.peak_bytes)), Gmacs(point.multiply_adds, 3)});
       } else {
         cells.resize(8, "-");
@@ -166,7 +166,7 @@ void PrintSweep(const Sweep& sweep, std::ostream& out, bool colour) {
   if (std::any_of(sweep.curves.begin(), sweep.curves.end(),
                   [](const SweptCurve& curve) { return curve.compute_exponent.has_value(); })) {
     PrintExponents(sweep, out, colour);
-    out << "COMPUTE is a batch's run, ATTENTION its part in the operators of attention, PEAK the "
+    out << "COMPUTE is a batch's run, ATTENTION what attention alone takes of it, PEAK the "
            "most that its tensors held.\nAn EXPONENT e says that a cost grows as "
         << base
         << " to the power of e; OFF BY, how far the worst\npoint lies from that. The interval, at "
@@ -192,6 +192,9 @@ std::string SweepCsv(const Sweep& sweep) {
       const bool measured = point.failure.empty();
       const auto number = [&](double value) { return measured ? CsvField(value) : ""; };
       const auto count = [&](int64_t value) { return measured ? absl::StrCat(value) : ""; };
+      const auto attention = [&](double Quartiles::*part) {
+        return point.attention_ms ? CsvField((*point.attention_ms).*part) : std::string();
+      };
       const auto& median = point.compute_estimate_ms;
       csv += CsvRow({CsvField(curve.model.name),
                      CsvField(curve.model.version),
@@ -214,9 +217,9 @@ std::string SweepCsv(const Sweep& sweep) {
                      number(point.compute_ms.upper),
                      median ? CsvField(median->lower) : "",
                      median ? CsvField(median->upper) : "",
-                     number(point.attention_ms.median),
-                     number(point.attention_ms.lower),
-                     number(point.attention_ms.upper),
+                     attention(&Quartiles::median),
+                     attention(&Quartiles::lower),
+                     attention(&Quartiles::upper),
                      number(point.images_per_second),
                      count(point.peak_bytes),
                      count(point.weight_bytes),

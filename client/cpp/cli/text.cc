@@ -61,6 +61,10 @@ std::string Milliseconds(absl::Duration duration) {
 
 std::string Mebibytes(double bytes) { return Fixed(bytes / (1 << 20), 2); }
 
+std::string MedianText(const std::optional<Quartiles>& quartiles, int decimals) {
+  return quartiles ? Fixed(quartiles->median, decimals) : "-";
+}
+
 std::string Gmacs(int64_t multiply_adds, int decimals) {
   return multiply_adds == 0 ? "-" : Fixed(static_cast<double>(multiply_adds) * 1e-9, decimals);
 }

@@ -2,18 +2,21 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "base/statistics.h"
 #include "client/cpp/types.h"
 
 namespace fovea::client {
 
 std::string Fixed(double value, int decimals);
-std::string Milliseconds(absl::Duration duration);                // "12.30", without the unit
-std::string Mebibytes(double bytes);                              // "12.30", without the unit
+std::string Milliseconds(absl::Duration duration);  // "12.30", without the unit
+std::string Mebibytes(double bytes);                // "12.30", without the unit
+std::string MedianText(const std::optional<Quartiles>& quartiles, int decimals);  // "-" of none
 std::string Gmacs(int64_t multiply_adds, int decimals);           // "-" of 0: not counted
 std::string Percent(double share);                                // "63.1 %"
 std::string RangeText(double lower, double upper, int decimals);  // "1.20-1.35"

@@ -15,7 +15,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from fovea import comparison_text, tables
-from fovea.estimates import Estimate, Quartiles, estimate_of, quartiles_of
+from fovea.estimates import Estimate, Quartiles, estimate_of, quartiles_in, quartiles_of
 from fovea.message_json import message_in, with_named_infinity, without_none
 from fovea.v1 import comparison_pb2
 
@@ -90,7 +90,8 @@ class ComparedVariant:
     postprocess_ms: Quartiles
     decode_ms: Quartiles  # of the images, prepared once for all variants of a model
     preprocess_ms: Quartiles
-    attention_ms: Quartiles  # of compute, what the operators of attention take
+    # Of compute, what attention alone takes, without the projections around it; None: the model has no attention.
+    attention_ms: Quartiles | None
     images_per_second: float
     peak_bytes: int  # of a batch's tensors, without the weights
     weight_bytes: int
@@ -212,7 +213,7 @@ def _variant_of(message: Any) -> ComparedVariant:
         postprocess_ms=quartiles_of(message.postprocess_ms),
         decode_ms=quartiles_of(message.decode_ms),
         preprocess_ms=quartiles_of(message.preprocess_ms),
-        attention_ms=quartiles_of(message.attention_ms),
+        attention_ms=quartiles_in(message, "attention_ms"),
         images_per_second=message.images_per_second,
         peak_bytes=message.peak_bytes,
         weight_bytes=message.weight_bytes,

@@ -91,11 +91,11 @@ def _rows(comparison: Comparison) -> list[list[_Cell]]:
             _Cell(
                 *_median(one.compute.ms),
                 _share(time, slowest),
-                _share(one.attention_ms.median, slowest),
+                _share(one.attention_ms.median, slowest) if one.attention_ms else 0,
             ),
             _Cell(*_ratio(one.compute.ratio)),
             _Cell(_VERDICTS[one.compute.verdict] if place > 0 else "baseline"),
-            _Cell(*_median(one.attention_ms)),
+            _Cell(*_median(one.attention_ms)) if one.attention_ms else _Cell("-"),
             _Cell(f"{one.images_per_second:.1f}"),
             _Cell(
                 f"{one.peak_bytes / 2**20:.1f}",

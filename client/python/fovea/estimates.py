@@ -26,6 +26,11 @@ def quartiles_of(message: Any) -> Quartiles:
     return Quartiles(message.lower, message.median, message.upper)
 
 
+def quartiles_in(message: Any, name: str) -> Quartiles | None:
+    """message: whose field `name` is the proto's Quartiles. None: it has none."""
+    return quartiles_of(getattr(message, name)) if message.HasField(name) else None
+
+
 def estimate_of(message: Any, name: str) -> Estimate | None:
     """message: whose field `name` is the proto's Estimate. None: it has none."""
     if not message.HasField(name):

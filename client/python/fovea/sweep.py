@@ -18,7 +18,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from fovea import sweep_text, tables
-from fovea.estimates import Estimate, Quartiles, estimate_of, quartiles_of
+from fovea.estimates import Estimate, Quartiles, estimate_of, quartiles_in, quartiles_of
 from fovea.message_json import message_in, with_named_infinity, without_none
 from fovea.v1 import comparison_pb2
 
@@ -34,7 +34,8 @@ class SweptPoint:
     attention: str  # canonical text
     compute_ms: Quartiles
     compute_estimate_ms: Estimate | None  # None: fewer than 20 rounds
-    attention_ms: Quartiles  # of compute, what the operators of attention take
+    # Of compute, what attention alone takes, without the projections around it; None: the model has no attention.
+    attention_ms: Quartiles | None
     images_per_second: float
     peak_bytes: int  # of a batch's tensors, without the weights
     weight_bytes: int
@@ -171,7 +172,7 @@ def _point_of(message: Any) -> SweptPoint:
         attention=message.attention,
         compute_ms=quartiles_of(message.compute_ms),
         compute_estimate_ms=estimate_of(message, "compute_estimate_ms"),
-        attention_ms=quartiles_of(message.attention_ms),
+        attention_ms=quartiles_in(message, "attention_ms"),
         images_per_second=message.images_per_second,
         peak_bytes=message.peak_bytes,
         weight_bytes=message.weight_bytes,

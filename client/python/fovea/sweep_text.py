@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from fovea.sweep import FittedExponent, Sweep, SweptPoint
 
 _NO_EXPONENT = ("TEMPERATURE", "PRECISION")
-_MEASURES: tuple[tuple[str, Callable[[SweptPoint], float]], ...] = (
+_MEASURES: tuple[tuple[str, Callable[[SweptPoint], float | None]], ...] = (
     ("compute, ms", lambda one: one.compute_ms.median),
-    ("attention, ms", lambda one: one.attention_ms.median),
+    ("attention, ms", lambda one: one.attention_ms and one.attention_ms.median),
     ("peak memory, MiB", lambda one: one.peak_bytes / 2**20),
 )
 
@@ -52,7 +52,7 @@ def _has_exponents(sweep: Sweep) -> bool:
 
 
 def _plot(
-    sweep: Sweep, title: str, measure: Callable[[SweptPoint], float]
+    sweep: Sweep, title: str, measure: Callable[[SweptPoint], float | None]
 ) -> sweep_plot.Plot:
     return sweep_plot.Plot(
         title=title,
@@ -101,7 +101,7 @@ def _points(sweep: Sweep) -> list[list[str]]:
                 spread = one.compute_ms
                 row += [
                     f"{spread.median:.3f} ({spread.lower:.3f} to {spread.upper:.3f})",
-                    f"{one.attention_ms.median:.3f}",
+                    f"{one.attention_ms.median:.3f}" if one.attention_ms else "-",
                     f"{one.images_per_second:.1f}",
                     f"{one.peak_bytes / 2**20:.1f}",
                     f"{one.multiply_adds / 1e9:.3f}" if one.multiply_adds else "-",
@@ -150,7 +150,7 @@ def _off(fitted: FittedExponent | None) -> str:
 def _notes(sweep: Sweep) -> list[str]:
     notes = ["Times are medians with quartiles."]
     notes.append(
-        "Compute is a batch's run, attention its part in the operators of attention, peak the most that its tensors held."
+        "Compute is a batch's run, attention what attention alone takes of it, peak the most that its tensors held."
     )
     if sweep.over in _NO_EXPONENT:
         notes.append(

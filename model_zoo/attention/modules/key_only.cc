@@ -5,7 +5,9 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/attention/key_only_attention/op.h"
 #include "kernels/attention/key_only_layer/op.h"
+#include "model_zoo/attention/attention_apart.h"
 #include "model_zoo/attention/modules/modules.h"
 
 namespace fovea::models {
@@ -40,6 +42,7 @@ class KeyOnly final : public AttentionModule {
         u2_(Add<Projection>("u2", site.channels, site.proj_bias)) {}
 
   at::Tensor forward(at::Tensor tokens, const Grid& /*grid*/) const override {
+    if (AttentionApart::IsAskedFor()) return ForwardApart(tokens);
     return kernels::KeyOnlyLayer(tokens, Weights(), scale_, folded_);
   }
 
@@ -57,15 +60,9 @@ class KeyOnly final : public AttentionModule {
   // Each token is gated with the keys that its own row gathers.
   at::Tensor Apply(const at::Tensor& map, const at::Tensor& tokens,
                    const Grid& /*grid*/) const override {
-    const auto heads_of = [&](const at::Tensor& projected) {
-      return projected.unflatten(2, {saliency_.size(0), saliency_.size(1)}).transpose(1, 2);
-    };
     const at::Tensor key = at::linear(tokens, k_->weight(), k_->bias());
     const at::Tensor value = at::linear(tokens, v_->weight(), v_->bias());
-    const at::Tensor gated = at::matmul(map, heads_of(key)) * heads_of(value);
-    const at::Tensor local =
-        at::linear(gated.transpose(1, 2).flatten(2), u1_->weight(), u1_->bias());
-    return at::linear(local + key, u2_->weight(), u2_->bias());
+    return Project(at::matmul(map, HeadsOf(key)) * HeadsOf(value), key);
   }
 
   void Prepare(const Placement& placement) override {
@@ -79,6 +76,24 @@ class KeyOnly final : public AttentionModule {
   }
 
  private:
+  // [B, N, C] to [B, heads, N, D].
+  at::Tensor HeadsOf(const at::Tensor& projected) const {
+    return projected.unflatten(2, {saliency_.size(0), saliency_.size(1)}).transpose(1, 2);
+  }
+
+  // Equation 4 behind the attention: `gated` [B, heads, N, D], `key` [B, N, C].
+  at::Tensor Project(const at::Tensor& gated, const at::Tensor& key) const {
+    const at::Tensor local =
+        at::linear(gated.transpose(1, 2).flatten(2), u1_->weight(), u1_->bias());
+    return at::linear(local + key, u2_->weight(), u2_->bias());
+  }
+
+  at::Tensor ForwardApart(const at::Tensor& tokens) const {
+    const at::Tensor key = at::linear(tokens, k_->weight(), k_->bias());
+    const at::Tensor value = at::linear(tokens, v_->weight(), v_->bias());
+    return Project(kernels::KeyOnlyAttention(HeadsOf(key), HeadsOf(value), saliency_, scale_), key);
+  }
+
   int64_t OwnBytes() const override {
     int64_t bytes = Layer::OwnBytes();
     if (!folded_ || shared()) return bytes;

@@ -256,10 +256,10 @@ class OneComparison {
         .postprocess_ms = QuartilesOf(variant.postprocess_ms),
         .decode_ms = QuartilesOf(variant.images->decode_ms),
         .preprocess_ms = QuartilesOf(variant.images->preprocess_ms),
-        .attention_ms = QuartilesOf(variant.attention_ms),
         .peak_bytes = variant.peak_bytes,
         .weight_bytes = variant.loaded->weight_bytes(),
         .parameters = variant.loaded->info().parameters};
+    if (!variant.attention_ms.empty()) compared.attention_ms = QuartilesOf(variant.attention_ms);
     for (const Results& opinion : variant.opinions) compared.answers.push_back(Brief(opinion));
     compared.images_per_second = request_.batch_size * 1e3 / compared.compute.ms.median;
     return compared;

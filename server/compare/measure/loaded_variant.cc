@@ -185,10 +185,11 @@ absl::StatusOr<LoadedVariant::Pass> LoadedVariant::Run(const ResizedImage& image
   return pass;
 }
 
-absl::StatusOr<Nanos> LoadedVariant::AttentionTime(const ResizedImage& image) {
+absl::StatusOr<std::optional<Nanos>> LoadedVariant::AttentionTime(const ResizedImage& image) {
   const models::AttentionTime time;
   FOVEA_RETURN_IF_ERROR(Run(image).status());
-  return static_cast<Nanos>(time.total().count());
+  if (!time.total()) return std::nullopt;
+  return static_cast<Nanos>(time.total()->count());
 }
 
 absl::StatusOr<Results> LoadedVariant::Finish(Pass pass, bool every) const {

@@ -64,8 +64,9 @@ class LoadedVariant {
   // served model's sizes, or 0 of VariantOptions::size. On the lane's thread. DEADLINE_EXCEEDED: it
   // was not done by `deadline`, and stopped between two blocks.
   absl::StatusOr<Pass> Run(const ResizedImage& image, Nanos deadline = kNever);
-  // The same, and the part of it that attention's operators took.
-  absl::StatusOr<Nanos> AttentionTime(const ResizedImage& image);
+  // The same, and the part of it that attention alone took (models::AttentionTime). None: the model
+  // has no attention.
+  absl::StatusOr<std::optional<Nanos>> AttentionTime(const ResizedImage& image);
 
   // What a caller gets of a pass: with `every`, every class, masks and run lengths, of the first
   // image alone. On any thread; once.

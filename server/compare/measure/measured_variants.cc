@@ -72,13 +72,13 @@ absl::Status MeasuredVariants::TimeAttention(int passes) {
   for (int pass = 0; pass < passes; ++pass) {
     for (MeasuredVariant& variant : variants_) {
       const auto& images = variant.images->images;
-      absl::StatusOr<Nanos> attention = Nanos{0};
+      absl::StatusOr<std::optional<Nanos>> attention = std::nullopt;
       FOVEA_RETURN_IF_ERROR(lane_.Run(cancellation_, [&] {
         attention =
             variant.loaded->AttentionTime(images[static_cast<size_t>(pass) % images.size()]);
       }));
       FOVEA_RETURN_IF_ERROR(attention.status());
-      variant.attention_ms.push_back(*attention * 1e-6);
+      if (*attention) variant.attention_ms.push_back(**attention * 1e-6);
     }
   }
   return absl::OkStatus();

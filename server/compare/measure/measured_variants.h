@@ -23,7 +23,8 @@ struct MeasuredVariant {
   const PreparedImages* images = nullptr;  // outlive it
   std::vector<Results> opinions;           // of each image
   RoundTimes compute_ms;
-  std::vector<double> postprocess_ms, attention_ms;
+  std::vector<double> postprocess_ms;
+  std::vector<double> attention_ms;  // empty: it has no attention, or it was not timed
   int64_t peak_bytes = 0;
 };
 

@@ -283,7 +283,7 @@ class OneSweep {
     point.attention = variant.loaded->view().attention;
     point.compute_ms = QuartilesOf(variant.compute_ms);
     point.compute_estimate_ms = EstimateMedian(variant.compute_ms);
-    point.attention_ms = QuartilesOf(variant.attention_ms);
+    if (!variant.attention_ms.empty()) point.attention_ms = QuartilesOf(variant.attention_ms);
     point.images_per_second = values_[place.value].batch_size * 1e3 / point.compute_ms.median;
     point.peak_bytes = variant.peak_bytes;
     point.weight_bytes = variant.loaded->weight_bytes();
@@ -318,7 +318,7 @@ class OneSweep {
       const MeasuredVariant& variant = variants_.all()[i];
       const double x = *values_[measured_[i].value].place;
       compute.push_back({x, variant.compute_ms});
-      attention.push_back({x, variant.attention_ms});
+      if (!variant.attention_ms.empty()) attention.push_back({x, variant.attention_ms});
       peak.push_back({x, {static_cast<double>(variant.peak_bytes)}});
     }
     sweep_.curves[curve].compute_exponent = Fit(compute);

@@ -98,7 +98,7 @@ void Fill(const ComparedVariant& variant, v1::ComparedVariant* message) {
   Fill(variant.postprocess_ms, message->mutable_postprocess_ms());
   Fill(variant.decode_ms, message->mutable_decode_ms());
   Fill(variant.preprocess_ms, message->mutable_preprocess_ms());
-  Fill(variant.attention_ms, message->mutable_attention_ms());
+  if (variant.attention_ms) Fill(*variant.attention_ms, message->mutable_attention_ms());
   message->set_images_per_second(variant.images_per_second);
   message->set_peak_bytes(variant.peak_bytes);
   message->set_weight_bytes(variant.weight_bytes);

@@ -69,7 +69,7 @@ void FillPoint(const SweptPoint& point, v1::SweptPoint* message) {
   if (point.compute_estimate_ms) {
     Fill(*point.compute_estimate_ms, message->mutable_compute_estimate_ms());
   }
-  Fill(point.attention_ms, message->mutable_attention_ms());
+  if (point.attention_ms) Fill(*point.attention_ms, message->mutable_attention_ms());
   message->set_images_per_second(point.images_per_second);
   message->set_peak_bytes(point.peak_bytes);
   message->set_weight_bytes(point.weight_bytes);

@@ -26,7 +26,7 @@ Comparison Example() {
       .ms = {10, 10, 10}, .ratio = Estimate{1, 0.99, 1.01, 50}, .verdict = Verdict::kNoDifference};
   ComparedVariant dense{.model = {"shapes", "1"}, .attention = "dense"};
   dense.compute.ms = {9.5, 10, 10.25};
-  dense.attention_ms = {3, 3, 3};
+  dense.attention_ms = Quartiles{3, 3, 3};
   dense.images_per_second = 100;
   dense.peak_bytes = 6 << 20;
   dense.weight_bytes = 22 << 20;

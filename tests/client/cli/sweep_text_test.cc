@@ -14,7 +14,7 @@ using ::testing::ContainsRegex;
 
 TEST(SweepText, MultiplyAddsThatWereNotCountedAreNoZero) {
   const SweptPoint counted{.compute_ms = {4, 4, 4},
-                           .attention_ms = {1, 1, 1},
+                           .attention_ms = Quartiles{1, 1, 1},
                            .images_per_second = 250,
                            .peak_bytes = 2 << 20,
                            .multiply_adds = 1'254'000'000};

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "base/limits.h"
 #include "base/status.h"
 #include "server/compare/experiment_line.h"
@@ -105,8 +106,9 @@ TEST_F(ComparerTest, AnAttentionOverTheSameWeights) {
   EXPECT_EQ(few_keys.weights_of_attention, own.attention);
   for (const ComparedVariant& variant : comparison->variants) {
     EXPECT_GT(variant.compute.ms.median, 0);
-    EXPECT_GT(variant.attention_ms.median, 0);
-    EXPECT_LT(variant.attention_ms.median, 2 * variant.compute.ms.upper);
+    ASSERT_TRUE(variant.attention_ms.has_value());
+    EXPECT_GT(variant.attention_ms->median, 0);
+    EXPECT_LT(variant.attention_ms->median, variant.compute.ms.upper);
     EXPECT_GT(variant.peak_bytes, 0);
     EXPECT_EQ(variant.parameters, own.parameters);
     EXPECT_EQ(variant.multiply_adds, own.multiply_adds) << "k-NN computes every logit";
@@ -254,6 +256,20 @@ TEST_F(ComparerTest, SaysWhyAVariantCannotBe) {
   const auto broken = Compare(request);
   EXPECT_EQ(broken.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(broken.status().message()), HasSubstr("image 2: "));
+}
+
+TEST_F(ComparerTest, WhatHasNoAttentionHasNoTimeOfIt) {
+  constexpr char kFrame[] = "backbone: \"demo_frame_64\" num_classes: 7 max_batch_size: 1 ";
+  Serve("attends", absl::StrCat(kFrame, "attention: \"key_only\""));
+  Serve("convolves", absl::StrCat(kFrame, "attention: \"conv\""));
+  const auto comparison =
+      Compare(Request({{.model_name = "attends"}, {.model_name = "convolves"}}));
+  ASSERT_TRUE(comparison.ok()) << comparison.status();
+  ASSERT_TRUE(comparison->variants[0].attention_ms.has_value());
+  EXPECT_LT(comparison->variants[0].attention_ms->median,
+            comparison->variants[0].compute.ms.median / 2)
+      << "of key-only attention the most is in its projections";
+  EXPECT_FALSE(comparison->variants[1].attention_ms.has_value());
 }
 
 TEST_F(ComparerTest, RefusesVariantsOfDifferentTasks) {
