@@ -1,4 +1,4 @@
-"""What is known of a number that was measured in many rounds: its quartiles, and its median with an interval."""
+"""What is known of a number that was measured in many rounds: its quartiles, and an estimate with an interval."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Quartiles:
 
 @dataclasses.dataclass(frozen=True)
 class Estimate:
-    """A median, and the interval in which that of an endless series lies, at 95%."""
+    """An estimate (a median, or the slope of a fit) and its 95% interval."""
 
     value: float
     lower: float
