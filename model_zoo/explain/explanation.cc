@@ -3,7 +3,6 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/autograd.h>
 
-#include <exception>
 #include <functional>
 #include <utility>
 
@@ -33,9 +32,6 @@ bool GivesLogits(const ModelInfo& info) {
   return info.outputs.size() == 1 && info.outputs[0].name == "logits" &&
          info.outputs[0].shape == std::vector<int64_t>{info.num_classes};
 }
-
-// Leaves a way back; LibTorch's hands on what is a std::exception.
-struct Stopped : std::exception {};
 
 // Gradients of `output` by the weights of each block's attention; `stop` is asked at each of them.
 // Throws Stopped.
@@ -133,7 +129,6 @@ Explanation Explain(const Backbone& backbone, const at::Tensor& pixels,
     std::string why;
     const auto relevance = AttentionRelevance(backbone, context.blocks, context.grid(), logits,
                                               *explanation.target, stop, &why);
-    if (!relevance && why.empty()) throw Stopped();
     if (!relevance) {
       return Unfit(backbone, "attribution", why + "; ask for the gradient rollout");
     }

@@ -95,8 +95,9 @@ at::Tensor Project(const at::Tensor& x, const Parameters& parameters, const std:
 // One block in fp64, [N, C].
 class Block {
  public:
-  Block(const BlockPass& pass, Parameters parameters)
-      : parameters_(std::move(parameters)),
+  Block(const BlockPass& pass, Parameters parameters, const std::function<bool()>& stop)
+      : stop_(stop),
+        parameters_(std::move(parameters)),
         map_(pass.map.detach()[0].to(at::kDouble)),
         attention_(pass.attention[0].to(at::kDouble)),
         mlp_(pass.mlp[0].to(at::kDouble)),
@@ -105,12 +106,16 @@ class Block {
   // From the relevance of its output to that of its input. Norms and activations pass it on as it
   // is.
   at::Tensor Back(const at::Tensor& relevance, at::Tensor* of_map) const {
+    MayStop();
     auto [by_mlp, mlp] = ThroughSum(attended_, mlp_, relevance);
     const at::Tensor normed = Norm(attended_, parameters_, "norm2");
     const at::Tensor hidden = at::gelu(Project(normed, parameters_, "mlp.fc1"));
+    MayStop();
     mlp = ThroughLinear(hidden, parameters_.at("mlp.fc2.weight"), mlp);
+    MayStop();
     mlp = ThroughLinear(normed, parameters_.at("mlp.fc1.weight"), mlp);
 
+    MayStop();
     const at::Tensor input = attended_ - attention_;
     auto [by_attention, attention] = ThroughSum(input, attention_, by_mlp + mlp);
     return by_attention + BackThroughAttention(input, attention, of_map);
@@ -126,15 +131,24 @@ class Block {
         Project(normed, parameters_, "attn.qkv").unflatten(1, {3, heads, -1}).permute({1, 2, 0, 3});
     const at::Tensor mixed = at::matmul(map_, qkv[2]).transpose(0, 1).flatten(1);
     const at::Tensor of_mixed = ThroughLinear(mixed, parameters_.at("attn.proj.weight"), relevance);
+    MayStop();
     const auto [of_weights, of_value] =
         ThroughProduct(map_, qkv[2], of_mixed.unflatten(1, {heads, -1}).transpose(0, 1));
     *of_map = of_weights;
+    MayStop();
     const auto [of_query, of_key] = ThroughProduct(qkv[0], qkv[1].mT(), of_weights);
     const at::Tensor of_qkv =
         at::stack({of_query, of_key.mT(), of_value}).permute({2, 0, 1, 3}).flatten(1);
+    MayStop();
     return ThroughLinear(normed, parameters_.at("attn.qkv.weight"), of_qkv);
   }
 
+  // Between two steps, each with products of all tokens.
+  void MayStop() const {
+    if (stop_()) throw Stopped();
+  }
+
+  const std::function<bool()>& stop_;
   const Parameters parameters_;
   const at::Tensor map_, attention_, mlp_, attended_;
 };
@@ -181,13 +195,12 @@ std::optional<std::vector<at::Tensor>> AttentionRelevance(const Backbone& backbo
 
   std::vector<at::Tensor> of_maps(blocks.size());
   for (size_t i = blocks.size(); i-- > 0;) {
-    if (stop()) return std::nullopt;
     Parameters own = ParametersOf(all, blocks[i].layer);
     if (!IsPlain(own)) {
       *why_not = blocks[i].layer + " is no plain block of self-attention";
       return std::nullopt;
     }
-    relevance = Block(blocks[i], std::move(own)).Back(relevance, &of_maps[i]);
+    relevance = Block(blocks[i], std::move(own), stop).Back(relevance, &of_maps[i]);
   }
   return of_maps;
 }

@@ -6,6 +6,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <optional>
 #include <span>
@@ -17,6 +18,9 @@
 
 namespace fovea::models {
 
+// Leaves a way back through the model; LibTorch hands on what is a std::exception.
+struct Stopped : std::exception {};
+
 // What a residual block did with one image, [1, N, C] each: output = input + attention + mlp.
 struct BlockPass {
   std::string layer;
@@ -26,8 +30,8 @@ struct BlockPass {
 
 // The relevance of the weights of each block's attention, [heads, N, N], for the logit of class
 // `target`. The backbone is made of plain blocks of self-attention, and its classifier reads the
-// first of `grid`'s tokens. None, and `why_not`, of any other; none without it where `stop`, asked
-// between blocks, says so.
+// first of `grid`'s tokens. None, and `why_not`, of any other. Throws Stopped where `stop` says so,
+// which is asked several times in a block.
 std::optional<std::vector<at::Tensor>> AttentionRelevance(const Backbone& backbone,
                                                           std::span<const BlockPass> blocks,
                                                           const Grid& grid,

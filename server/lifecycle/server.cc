@@ -431,16 +431,17 @@ class Server {
     // Before the delay: copies are made for nobody who waits.
     if (experiments_ != nullptr) experiments_->Stop();
     stop.Sleep(delay);
-    // All hear of it before any is waited for, and no request waits for them.
+    // All hear of it before any is waited for. Each ends within a pass, or a part of one, and tells
+    // its caller why, which takes the transports.
     if (explainer_ != nullptr) explainer_->Close();
     if (comparison_line_ != nullptr) comparison_line_->Close();
     if (variant_server_ != nullptr) variant_server_->Close();
-    std::vector<Transport*> transports = {grpc_.get()};
-    if (http_ != nullptr) transports.push_back(http_.get());
-    const int cut_off = api_->Drain(transports, timeout);
     if (explainer_ != nullptr) explainer_->Stop();
     if (comparison_line_ != nullptr) comparison_line_->Stop();
     if (variant_server_ != nullptr) variant_server_->Stop();
+    std::vector<Transport*> transports = {grpc_.get()};
+    if (http_ != nullptr) transports.push_back(http_.get());
+    const int cut_off = api_->Drain(transports, timeout);
     access_log_.Flush();
     tracing_->Stop(clock_.Now() + limits::kSpanFlushSeconds * kSecond);
     if (cut_off > 0) {
