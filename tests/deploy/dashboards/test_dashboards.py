@@ -18,19 +18,15 @@ from dashboard_lint import problems, unparsable
 from monitored import SCRAPE_SECONDS, Monitored, values
 from queries import (
     GRAFANA,
-    PROMETHEUS,
     Query,
     alerted,
     dashboard_files,
     dashboards,
     panel_queries,
     recorded,
-    rules,
 )
-from running_server import ROOT
 
 MOST_SECONDS = 180  # until all that has to happen has been scraped
-RUNBOOKS = ROOT / "docs" / "operations" / "runbooks.md"
 
 
 def run(*command: object, **more: str) -> subprocess.CompletedProcess[str]:
@@ -138,64 +134,6 @@ def test_tritons_names_are_there_where_they_are_asked_for(monitored: Monitored):
     assert [series["metric"] for series in found] == [
         labels | {"instance": monitored.secured.metrics}
     ]
-
-
-def test_promtool_finds_nothing_wrong():
-    for arguments in (
-        ("check", "config", PROMETHEUS / "prometheus.yml"),
-        (
-            "check",
-            "rules",
-            PROMETHEUS / "recording_rules.yml",
-            PROMETHEUS / "alerts.yml",
-        ),
-        ("test", "rules", PROMETHEUS / "alerts_test.yml"),
-    ):
-        told = run("promtool", *arguments)
-        assert told.returncode == 0, told.stdout + told.stderr
-
-
-@pytest.mark.parametrize("alert", [rule["alert"] for rule in rules("alerts.yml")])
-def test_every_alert_is_tested_where_it_fires_and_where_it_does_not(
-    alert: str, tmp_path: pathlib.Path
-):
-    """An alert that always fires, and one that never does, fail their tests."""
-    tests = yaml.safe_load((PROMETHEUS / "alerts_test.yml").read_text())
-    tests["tests"] = [
-        each for each in tests["tests"] if each["name"].split()[0] == alert
-    ]
-    assert [each["name"] for each in tests["tests"]] == [
-        f"{alert} fires",
-        f"{alert} does not fire",
-    ]
-    groups = yaml.safe_load((PROMETHEUS / "alerts.yml").read_text())
-    (tmp_path / "recording_rules.yml").symlink_to(PROMETHEUS / "recording_rules.yml")
-    (tmp_path / "tests.yml").write_text(yaml.safe_dump(tests))
-    for expr in ("vector(1)", "vector(1) > 1"):
-        changed = copy.deepcopy(groups)
-        (rule,) = (
-            each for each in changed["groups"][0]["rules"] if each["alert"] == alert
-        )
-        rule["expr"] = expr
-        rule.pop("for", None)
-        (tmp_path / "alerts.yml").write_text(yaml.safe_dump(changed))
-        told = run("promtool", "test", "rules", tmp_path / "tests.yml")
-        assert told.returncode == 1 and "FAILED" in told.stdout + told.stderr, expr
-
-
-def test_every_alert_has_its_runbook():
-    sections = {
-        line[3:].strip()
-        for line in RUNBOOKS.read_text().splitlines()
-        if line[:3] == "## "
-    }
-    for rule in rules("alerts.yml"):
-        assert rule["alert"] in sections
-        place = f"{RUNBOOKS.relative_to(ROOT)}#{rule['alert'].lower()}"
-        assert rule["annotations"]["runbook_url"] == place
-    assert {section for section in sections if section.startswith("Fovea")} == {
-        rule["alert"] for rule in rules("alerts.yml")
-    }
 
 
 @pytest.mark.parametrize("number", range(len(dashboard_files())))
