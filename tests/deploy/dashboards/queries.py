@@ -45,14 +45,25 @@ def filled_in(text: str, values: dict[str, str | list[str]]) -> str:
     return re.sub(r"\$(?:\{(\w+)\}|(\w+))", value, text)
 
 
+def repeated(
+    panel: dict, values: dict[str, str | list[str]]
+) -> list[dict[str, str | list[str]]]:
+    """The values with which a panel is drawn: one that is repeated over a variable, with each of its values alone."""
+    name = panel.get("repeat")
+    if name is None or isinstance(values[name], str):
+        return [values]
+    return [{**values, name: [each]} for each in values[name]]
+
+
 def panel_queries(values: dict[str, str | list[str]]) -> list[Query]:
     return [
         Query(
-            f"{dashboard['title']}: {panel['title']} [{target['refId']}]",
-            filled_in(target["expr"], values),
+            f"{dashboard['title']}: {filled_in(panel['title'], chosen)} [{target['refId']}]",
+            filled_in(target["expr"], chosen),
         )
         for dashboard in dashboards()
         for panel in panels(dashboard)
+        for chosen in repeated(panel, values)
         for target in panel["targets"]
     ]
 
