@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import json
 import os
 import pathlib
 import subprocess
@@ -67,29 +69,25 @@ def promtool(*arguments: object) -> subprocess.CompletedProcess[str]:
     )
 
 
+@functools.cache
+def read(file: pathlib.Path) -> dict:
+    return yaml.safe_load(file.read_text())
+
+
 def its_tests(rule: dict) -> dict:
     """The file of tests, with those alone that look at one rule."""
-    kind, key = (
-        ("alert_rule_test", "alertname")
-        if "alert" in rule
-        else ("promql_expr_test", "expr")
-    )
-    (file,) = (
-        {**file, "tests": found}
-        for file in map(yaml.safe_load, map(pathlib.Path.read_text, TESTS))
-        if (
-            found := [
-                {**test, kind: looks}
-                for test in file["tests"]
-                if (
-                    looks := [
-                        one for one in test.get(kind, []) if name_of(rule) in one[key]
-                    ]
-                )
-            ]
-        )
-    )
-    return file
+    kind, key = "promql_expr_test", "expr"
+    if "alert" in rule:
+        kind, key = "alert_rule_test", "alertname"
+    for file in map(read, TESTS):
+        found = []
+        for test in file["tests"]:
+            of_rule = [one for one in test.get(kind, []) if name_of(rule) in one[key]]
+            if of_rule:
+                found.append({**test, kind: of_rule})
+        if found:
+            return {**file, "tests": found}
+    pytest.fail(f"{name_of(rule)} has no test")
 
 
 def passes(rule: dict, tests: dict, folder: pathlib.Path) -> bool:
@@ -98,10 +96,11 @@ def passes(rule: dict, tests: dict, folder: pathlib.Path) -> bool:
     needed = [each for each in RECORDED if each["record"] in rule["expr"]]
     named = {"recorded": needed, "last": [rule]}
     groups = [{"name": name, "rules": found} for name, found in named.items() if found]
-    (folder / "rules.yml").write_text(yaml.safe_dump({"groups": groups}))
+    # What is JSON is YAML.
+    (folder / "rules.yml").write_text(json.dumps({"groups": groups}))
     order = [group["name"] for group in groups]
     tests = {**tests, "rule_files": ["rules.yml"], "group_eval_order": order}
-    (folder / "tests.yml").write_text(yaml.safe_dump(tests))
+    (folder / "tests.yml").write_text(json.dumps(tests))
     told = promtool("test", "rules", folder / "tests.yml")
     # Not because it cannot be read: a test that fails says what it expected.
     assert told.returncode == 0 or "exp:" in told.stdout + told.stderr, (
@@ -113,11 +112,7 @@ def passes(rule: dict, tests: dict, folder: pathlib.Path) -> bool:
 def test_promtool_finds_nothing_wrong():
     for arguments in (
         ("check", "config", PROMETHEUS / "prometheus.yml"),
-        (
-            "check",
-            "rules",
-            *(PROMETHEUS / name for name in RULES),
-        ),
+        ("check", "rules", *(PROMETHEUS / name for name in RULES)),
         ("test", "rules", *TESTS),
     ):
         told = promtool(*arguments)
@@ -143,7 +138,7 @@ def test_every_test_is_of_an_alert():
     tested = {
         (test["name"].split()[0], one["alertname"])
         for file in TESTS
-        for test in yaml.safe_load(file.read_text())["tests"]
+        for test in read(file)["tests"]
         for one in test.get("alert_rule_test", [])
     }
     assert tested == {(rule["alert"], rule["alert"]) for rule in ALERTS}
