@@ -182,6 +182,7 @@ def scaling_answers(monitored: Monitored, who: str, query: str) -> bool:
 @pytest.mark.parametrize("who", scaling_queries())
 def test_autoscalers_are_told_how_long_requests_wait(monitored: Monitored, who: str):
     query = scaling_queries()[who]
+    assert set(re.findall(r"\[(\w+)\]", query)) <= {f"{QUEUE_WINDOW // 60}m"}
     wanted = f"fovea_stage_duration_seconds_count offset {QUEUE_WINDOW // 4}s"
     assert not without_data(monitored, [Query("queue", wanted)], QUEUE_WINDOW)
     assert scaling_answers(monitored, who, query)
