@@ -61,6 +61,17 @@ def the(kind: str, objects: list[dict], name: str = "fovea") -> dict:
     return found
 
 
+def scaling_queries() -> dict[str, str]:
+    """What is asked of Prometheus for the number of replicas, by who asks; `series` is what prometheus-adapter finds the pods by."""
+    (scaled,) = yaml_of("components/keda/scaled-object.yaml")
+    (rule,) = yaml_of("prometheus-adapter/rules.yaml")[0]["rules"]["custom"]
+    return {
+        "keda": scaled["spec"]["triggers"][0]["metadata"]["query"],
+        "adapter": rule["metricsQuery"],
+        "series": rule["seriesQuery"],
+    }
+
+
 def container_of(deployment: dict, name: str = "fovea") -> dict:
     pod = deployment["spec"]["template"]["spec"]
     containers = pod.get("initContainers", []) + pod["containers"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import http.client
 import json
 import os
 import re
@@ -109,18 +111,24 @@ def settings(
             folder.chmod(
                 folder.stat().st_mode | 0o011
             )  # the server's user passes through
-    ports = ("HTTP", "GRPC", "METRICS", "PROMETHEUS", "GRAFANA")
     return {
         "FOVEA_IMAGE": image,
         "PROMETHEUS_IMAGE": prometheus,
         "MODELS": str(models),
-        **{f"{port}_PORT": str(free_port()) for port in ports},
+        **free_ports(),
     }
 
 
-def compose(settings: dict[str, str], *arguments: str) -> None:
+def free_ports() -> dict[str, str]:
+    names = ("HTTP", "GRPC", "METRICS", "PROMETHEUS", "GRAFANA")
+    return {f"{name}_PORT": str(free_port()) for name in names}
+
+
+def compose(settings: dict[str, str], *arguments: str, project: str = PROJECT) -> None:
+    if not shutil.which("podman-compose"):
+        lacks("podman-compose is not installed")
     run(
-        "podman-compose", "--file", FILE, "--project-name", PROJECT, *arguments,
+        "podman-compose", "--file", FILE, "--project-name", project, *arguments,
         env={**os.environ, **settings}, cwd=ROOT,
     )  # fmt: skip
 
@@ -128,8 +136,6 @@ def compose(settings: dict[str, str], *arguments: str) -> None:
 @pytest.fixture(scope="module")
 def up(settings: dict[str, str]) -> Iterator[dict[str, int]]:
     """Server and Prometheus, and Grafana where its image can be had. Gives their ports."""
-    if not shutil.which("podman-compose"):
-        lacks("podman-compose is not installed")
     chosen = ["fovea", "prometheus"]
     if can_pull(default_of(services()["grafana"]["image"])):
         chosen.append("grafana")
@@ -156,6 +162,57 @@ def test_prometheus_reads_the_servers_metrics(up: dict[str, int]):
 
     wait_until(lambda: value_of('up{job="fovea"}') == 1, "the server is not scraped")
     wait_until(lambda: value_of("fovea_images_total") >= 1, "no image is counted")
+
+
+@pytest.mark.containers
+def test_prometheus_has_the_rules(up: dict[str, int]):
+    """It starts without a word where a file of rules is not there."""
+    wanted = {
+        group["name"]: [rule.get("alert") or rule["record"] for rule in group["rules"]]
+        for name in ("recording_rules.yml", "alerts.yml")
+        for group in yaml.safe_load((ROOT / "deploy/prometheus" / name).read_text())[
+            "groups"
+        ]
+    }
+    assert len(wanted) > 3
+
+    def loaded() -> dict[str, list[str]]:
+        status, text = get(up["PROMETHEUS_PORT"], "/api/v1/rules")
+        groups = json.loads(text)["data"]["groups"] if status == 200 else []
+        return {one["name"]: [rule["name"] for rule in one["rules"]] for one in groups}
+
+    wait_until(lambda: loaded() != {}, "Prometheus has no rules", timeout=60)
+    assert loaded() == wanted
+
+
+def compare_nothing(http_port: int) -> tuple[int, str]:
+    """What a comparison of nothing is answered: status and text."""
+    connection = http.client.HTTPConnection("127.0.0.1", http_port, timeout=60)
+    with contextlib.closing(connection):
+        connection.request("POST", "/v1/compare", b"{}")
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
+
+
+@pytest.mark.containers
+def test_experiments_are_on(up: dict[str, int]):
+    status, text = compare_nothing(up["HTTP_PORT"])
+    assert status == 400, text
+    assert get(up["HTTP_PORT"], "/v1/experiments")[0] == 200
+
+
+@pytest.mark.containers
+def test_experiments_can_be_turned_off(settings: dict[str, str]):
+    settings = {**settings, **free_ports(), "EXPERIMENTS": "false"}
+    project = f"{PROJECT}-plain"
+    try:
+        compose(settings, "up", "--detach", "fovea", project=project)
+        port = int(settings["HTTP_PORT"])
+        wait_until_ready(port)
+        assert compare_nothing(port)[0] == 501
+        assert get(port, "/v1/experiments")[0] == 501
+    finally:
+        compose(settings, "down", "--timeout", "60", "--volumes", project=project)
 
 
 @pytest.mark.containers

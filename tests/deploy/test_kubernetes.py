@@ -18,7 +18,7 @@ from typing import Any
 import kubernetes_validate
 import pytest
 import yaml
-from manifests import KUBERNETES, built, container_of, the, yaml_of
+from manifests import KUBERNETES, built, container_of, scaling_queries, the, yaml_of
 from running_server import ROOT
 
 OVERLAYS = sorted(path.name for path in (KUBERNETES / "overlays").iterdir())
@@ -279,17 +279,7 @@ def test_kserves_server_is_that_of_the_deployment():
     )
 
 
-def queries() -> dict[str, str]:
-    (scaled,) = yaml_of("components/keda/scaled-object.yaml")
-    rules = yaml_of("prometheus-adapter/rules.yaml")[0]["rules"]["custom"]
-    return {
-        "keda": scaled["spec"]["triggers"][0]["metadata"]["query"],
-        "adapter": rules[0]["metricsQuery"],
-        "series": rules[0]["seriesQuery"],
-    }
-
-
-@pytest.mark.parametrize("query", ["keda", "adapter", "series"])
+@pytest.mark.parametrize("query", scaling_queries())
 def test_what_the_autoscalers_ask_are_metrics_of_the_server(query: str):
     documented = set(
         re.findall(
@@ -298,10 +288,10 @@ def test_what_the_autoscalers_ask_are_metrics_of_the_server(query: str):
             re.MULTILINE,
         )
     )
-    asked = set(re.findall(r"fovea_\w+", queries()[query]))
+    asked = set(re.findall(r"fovea_\w+", scaling_queries()[query]))
     assert asked
     assert {re.sub("_(sum|count|bucket)$", "", name) for name in asked} <= documented
-    assert 'stage="queue"' in queries()[query]
+    assert 'stage="queue"' in scaling_queries()[query]
 
 
 def test_the_autoscalers_metric_is_the_adapters():

@@ -11,7 +11,7 @@ import subprocess
 from collections.abc import Iterator
 
 import yaml
-from queries import filled_in, panels
+from queries import filled_in, panels, without_strings
 
 # Of Grafana's units, those that are in use here; see its valueFormats/categories.
 UNITS = {"none", "short", "percentunit", "s", "bytes", "reqps", "cps", "ops"}
@@ -27,9 +27,7 @@ def selectors(expr: str) -> Iterator[tuple[str, str, str, str]]:
     """Of each metric in an expression: its name, matchers, range, and the function around it."""
     # Groupings name labels, and values may hold anything: neither is a metric.
     text = re.sub(GROUPINGS, lambda match: " " * len(match[0]), expr)
-    strings = re.sub(
-        r'"[^"]*"', lambda match: '"' + "_" * (len(match[0]) - 2) + '"', text
-    )
+    strings = without_strings(text)
     for match in SELECTOR.finditer(strings):
         name = match[1]
         inside = strings[: match.start()].rfind("{") > strings[: match.start()].rfind(

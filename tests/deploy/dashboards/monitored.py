@@ -38,6 +38,8 @@ CYCLE_SECONDS, REST_SECONDS = 5, 1
 # Of the experiment that runs on the traffic of `shapes`, the arm that is tested against the baseline.
 EXPERIMENT, ARM = "night", "shapes_knn:knn:k=0.5"
 KEY = "a key for the second server"
+# Of both servers, as if they were pods: the first one has the load, the second one is asked nothing.
+NAMESPACE, BUSY_POD, IDLE_POD = "default", "fovea-0", "fovea-1"
 
 
 def free_port() -> int:
@@ -212,16 +214,20 @@ def start_experiments(server: Server) -> None:
 
 
 class Prometheus:
-    """Debian's, with the repository's configuration, but for the addresses and how often it looks."""
+    """Debian's, with the repository's configuration, but for the addresses and how often it looks. Its targets are pods of a
+    namespace, with the labels that an operator gives them in Kubernetes."""
 
-    def __init__(self, folder: pathlib.Path, targets: list[str]):
+    def __init__(self, folder: pathlib.Path, pods: dict[str, str]):
         config = yaml.safe_load((PROMETHEUS / "prometheus.yml").read_text())
         config["global"] = dict.fromkeys(
             ("scrape_interval", "evaluation_interval"), f"{SCRAPE_SECONDS}s"
         )
         config["rule_files"] = [str(PROMETHEUS / name) for name in config["rule_files"]]
         (scrape,) = config["scrape_configs"]
-        scrape["static_configs"] = [{"targets": targets}]
+        scrape["static_configs"] = [
+            {"targets": [target], "labels": {"namespace": NAMESPACE, "pod": pod}}
+            for pod, target in pods.items()
+        ]
         file = folder / "prometheus.yml"
         file.write_text(yaml.safe_dump(config))
         self.address = f"127.0.0.1:{free_port()}"
@@ -305,7 +311,8 @@ class Monitored:
         self.load = Load(self.server, callers)
         self._parts.callback(self.load.close)
         self.prometheus = Prometheus(
-            folder, [self.server.metrics, self.secured.metrics]
+            folder,
+            {BUSY_POD: self.server.metrics, IDLE_POD: self.secured.metrics},
         )
         self._parts.callback(self.prometheus.close)
 

@@ -45,16 +45,32 @@ def filled_in(text: str, values: dict[str, str | list[str]]) -> str:
     return re.sub(r"\$(?:\{(\w+)\}|(\w+))", value, text)
 
 
+def repeated(
+    panel: dict, values: dict[str, str | list[str]]
+) -> list[dict[str, str | list[str]]]:
+    """The values with which a panel is drawn: one that is repeated over a variable, with each of its values alone."""
+    name = panel.get("repeat")
+    if name is None or isinstance(values[name], str):
+        return [values]
+    return [{**values, name: [each]} for each in values[name]]
+
+
 def panel_queries(values: dict[str, str | list[str]]) -> list[Query]:
     return [
         Query(
-            f"{dashboard['title']}: {panel['title']} [{target['refId']}]",
-            filled_in(target["expr"], values),
+            f"{dashboard['title']}: {filled_in(panel['title'], chosen)} [{target['refId']}]",
+            filled_in(target["expr"], chosen),
         )
         for dashboard in dashboards()
         for panel in panels(dashboard)
+        for chosen in repeated(panel, values)
         for target in panel["targets"]
     ]
+
+
+def without_strings(expr: str) -> str:
+    """PromQL with what stands in its strings blotted out: they may hold anything. Places stay where they are."""
+    return re.sub(r'"[^"]*"', lambda match: '"' + "_" * (len(match[0]) - 2) + '"', expr)
 
 
 def rules(name: str) -> list[dict]:

@@ -15,22 +15,27 @@ import pytest
 import render
 import yaml
 from dashboard_lint import problems, unparsable
-from monitored import SCRAPE_SECONDS, Monitored, values
+from manifests import scaling_queries
+from monitored import (
+    ATTENTIONS,
+    BUSY_POD,
+    IDLE_POD,
+    NAMESPACE,
+    SCRAPE_SECONDS,
+    Monitored,
+    values,
+)
 from queries import (
     GRAFANA,
-    PROMETHEUS,
     Query,
     alerted,
     dashboard_files,
     dashboards,
     panel_queries,
     recorded,
-    rules,
 )
-from running_server import ROOT
 
 MOST_SECONDS = 180  # until all that has to happen has been scraped
-RUNBOOKS = ROOT / "docs" / "operations" / "runbooks.md"
 
 
 def run(*command: object, **more: str) -> subprocess.CompletedProcess[str]:
@@ -79,6 +84,13 @@ def test_every_query_returns_data(
     assert not empty, "\n".join(f"{query.where}: {query.expr}" for query in empty)
 
 
+def test_a_panel_for_each_attention_is_asked_for_each():
+    """All of them in one query would have data where one does."""
+    asked = [query for query in panel_queries(values()) if "Stages of" in query.where]
+    assert len({query.expr for query in asked}) == len(ATTENTIONS)
+    assert not any("|" in query.expr for query in asked)
+
+
 def test_a_misspelt_metric_would_be_found(monitored: Monitored):
     """The test above can fail, for each of its queries."""
     for query in panel_queries(values()) + recorded() + alerted():
@@ -124,6 +136,72 @@ def test_stage_sums_are_the_whole_over_both_protocols(monitored: Monitored):
         assert monitored.prometheus.ask("query", query=f"{requests} > 0")
 
 
+QUEUE_WINDOW = 120  # seconds: what the autoscalers' queries look at
+
+
+def mean_in_the_queue(monitored: Monitored, at: float) -> tuple[float, float]:
+    """Seconds that a request waited in the window before a time, by what was scraped, and the relative precision of a rate: Prometheus
+    makes its first and last sample longer by up to a scrape each."""
+    growth = {"sum": 0.0, "count": 0.0}
+    covered = float(QUEUE_WINDOW)
+    for what in growth:
+        query = f"fovea_stage_duration_seconds_{what}[{QUEUE_WINDOW}s]"
+        for series in monitored.prometheus.ask("query", query=query, time=at):
+            labels = series["metric"]
+            if (labels["stage"], labels["instance"]) == (
+                "queue",
+                monitored.server.metrics,
+            ):
+                (first, before), *_, (last, after) = series["values"]
+                growth[what] += float(after) - float(before)
+                covered = min(covered, last - first)
+    return growth["sum"] / growth["count"], 2 * SCRAPE_SECONDS / covered
+
+
+def scaling_answers(monitored: Monitored, who: str, query: str) -> bool:
+    """Whether a query of the autoscalers tells the truth about both pods, asked as they ask it."""
+    at = time.time() - 2 * SCRAPE_SECONDS
+    expected, precision = mean_in_the_queue(monitored, at)
+    assert expected > 0 and precision < 0.1
+    pods = f'namespace="{NAMESPACE}",pod=~"{BUSY_POD}|{IDLE_POD}"'
+    query = query.replace("<<.LabelMatchers>>", pods).replace("<<.GroupBy>>", "pod")
+    found = monitored.prometheus.ask("query", query=query, time=at)
+    if who == "series":
+        labels = [series["metric"] for series in found]
+        return {(each.get("namespace"), each.get("pod")) for each in labels} == {
+            (NAMESPACE, BUSY_POD),
+            (NAMESPACE, IDLE_POD),
+        }
+    seconds = {each["metric"].get("pod"): float(each["value"][1]) for each in found}
+    right = pytest.approx(expected, rel=precision)
+    return seconds == (
+        {None: right} if who == "keda" else {BUSY_POD: right, IDLE_POD: 0}
+    )
+
+
+@pytest.mark.parametrize("who", scaling_queries())
+def test_autoscalers_are_told_how_long_requests_wait(monitored: Monitored, who: str):
+    query = scaling_queries()[who]
+    assert set(re.findall(r"\[(\w+)\]", query)) <= {f"{QUEUE_WINDOW // 60}m"}
+    wanted = f"fovea_stage_duration_seconds_count offset {QUEUE_WINDOW // 4}s"
+    assert not without_data(monitored, [Query("queue", wanted)], QUEUE_WINDOW)
+    assert scaling_answers(monitored, who, query)
+    # KEDA's answer is 0 where it finds nothing, and so is the adapter's.
+    names = list(re.finditer(r'fovea_\w+|\w+(?=!?=")|(?<==")\w+|<<\.GroupBy>>', query))
+    assert len(names) > 3
+    for name in names:
+        misspelt = f"{query[: name.start()]}misspelt_{query[name.start() :]}"
+        misspelt = misspelt.replace("misspelt_<<.GroupBy>>", "misspelt")
+        assert not scaling_answers(monitored, who, misspelt), misspelt
+
+
+def test_keda_asks_of_its_namespace_alone(monitored: Monitored):
+    query = scaling_queries()["keda"]
+    other = query.replace(f'namespace="{NAMESPACE}"', 'namespace="other"')
+    (found,) = monitored.prometheus.ask("query", query=other)
+    assert other != query and float(found["value"][1]) == 0
+
+
 def test_refused_keys_are_counted_from_the_first_on(monitored: Monitored):
     refused = 'increase(fovea_credential_reloads_total{what="api_keys", result="refused"}[1m]) > 0'
     assert not monitored.prometheus.has_data(refused)
@@ -135,67 +213,10 @@ def test_tritons_names_are_there_where_they_are_asked_for(monitored: Monitored):
     found = monitored.prometheus.ask("query", query="nv_inference_request_success")
     labels = {"__name__": "nv_inference_request_success", "job": "fovea"}
     labels |= {"model": "shapes", "version": "1"}
+    labels |= {"namespace": NAMESPACE, "pod": IDLE_POD}
     assert [series["metric"] for series in found] == [
         labels | {"instance": monitored.secured.metrics}
     ]
-
-
-def test_promtool_finds_nothing_wrong():
-    for arguments in (
-        ("check", "config", PROMETHEUS / "prometheus.yml"),
-        (
-            "check",
-            "rules",
-            PROMETHEUS / "recording_rules.yml",
-            PROMETHEUS / "alerts.yml",
-        ),
-        ("test", "rules", PROMETHEUS / "alerts_test.yml"),
-    ):
-        told = run("promtool", *arguments)
-        assert told.returncode == 0, told.stdout + told.stderr
-
-
-@pytest.mark.parametrize("alert", [rule["alert"] for rule in rules("alerts.yml")])
-def test_every_alert_is_tested_where_it_fires_and_where_it_does_not(
-    alert: str, tmp_path: pathlib.Path
-):
-    """An alert that always fires, and one that never does, fail their tests."""
-    tests = yaml.safe_load((PROMETHEUS / "alerts_test.yml").read_text())
-    tests["tests"] = [
-        each for each in tests["tests"] if each["name"].split()[0] == alert
-    ]
-    assert [each["name"] for each in tests["tests"]] == [
-        f"{alert} fires",
-        f"{alert} does not fire",
-    ]
-    groups = yaml.safe_load((PROMETHEUS / "alerts.yml").read_text())
-    (tmp_path / "recording_rules.yml").symlink_to(PROMETHEUS / "recording_rules.yml")
-    (tmp_path / "tests.yml").write_text(yaml.safe_dump(tests))
-    for expr in ("vector(1)", "vector(1) > 1"):
-        changed = copy.deepcopy(groups)
-        (rule,) = (
-            each for each in changed["groups"][0]["rules"] if each["alert"] == alert
-        )
-        rule["expr"] = expr
-        rule.pop("for", None)
-        (tmp_path / "alerts.yml").write_text(yaml.safe_dump(changed))
-        told = run("promtool", "test", "rules", tmp_path / "tests.yml")
-        assert told.returncode == 1 and "FAILED" in told.stdout + told.stderr, expr
-
-
-def test_every_alert_has_its_runbook():
-    sections = {
-        line[3:].strip()
-        for line in RUNBOOKS.read_text().splitlines()
-        if line[:3] == "## "
-    }
-    for rule in rules("alerts.yml"):
-        assert rule["alert"] in sections
-        place = f"{RUNBOOKS.relative_to(ROOT)}#{rule['alert'].lower()}"
-        assert rule["annotations"]["runbook_url"] == place
-    assert {section for section in sections if section.startswith("Fovea")} == {
-        rule["alert"] for rule in rules("alerts.yml")
-    }
 
 
 @pytest.mark.parametrize("number", range(len(dashboard_files())))

@@ -1,0 +1,160 @@
+"""Rules and alerts by their tests of promtool, and the tests by rules that are wrong: none of these may pass."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import pathlib
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import yaml
+from mutations import mutations
+from queries import PROMETHEUS, rules
+from running_server import ROOT
+
+RUNBOOKS = ROOT / "docs" / "operations" / "runbooks.md"
+ALERTS = rules("alerts.yml")
+RECORDED = rules("recording_rules.yml")
+RULES = ("recording_rules.yml", "alerts.yml")
+TESTS = sorted(PROMETHEUS.glob("*_test.yml"))
+
+# Changes that change nothing, by rule, and why.
+WHOLE = "of whole things none are counted, or at least one"
+NOT_NEGATIVE = (
+    "of numbers that are not negative the largest is above nothing where the sum is"
+)
+OTHER_SIDE = "what it leaves out has no partner on the operator's other side"
+ONE_SERIES = "there is one series with these labels"
+EQUIVALENT: dict[str, dict[str, str]] = {
+    "FoveaErrorBudgetBurnsFast": {
+        'without model!="other"': OTHER_SIDE,
+        'without model!="other" (2)': OTHER_SIDE,
+    },
+    "FoveaErrorBudgetBurnsSlowly": {
+        'without model!="other"': OTHER_SIDE,
+        'without model!="other" (2)': OTHER_SIDE,
+    },
+    "FoveaFilesRunOut": {
+        'without job="fovea"': OTHER_SIDE,
+        'without job="fovea" (2)': OTHER_SIDE,
+    },
+    "FoveaInternalErrors": {"0 -> 0.5": WHOLE, "sum -> max": NOT_NEGATIVE},
+    "FoveaOutputsNotFinite": {"0 -> 0.5": WHOLE, "sum -> max": NOT_NEGATIVE},
+    "FoveaLoadFailed": {"0 -> 0.5": WHOLE},
+    "FoveaCanaryFailed": {"0 -> 0.5": WHOLE},
+    "FoveaDeviceLost": {"0 -> 0.5": WHOLE},
+    "FoveaGpuMemoryFull": {"sum -> max": ONE_SERIES, "sum -> max (2)": ONE_SERIES},
+    "FoveaCredentialsRefused": {"0 -> 0.5": WHOLE, "sum -> max": NOT_NEGATIVE},
+    "FoveaSpansLost": {"sum -> max": NOT_NEGATIVE},
+    "FoveaExperimentEndedByGuardRail": {"0 -> 0.5": WHOLE, "sum -> max": NOT_NEGATIVE},
+    "job_instance_experiment_arm:fovea_experiment_shadow_skipped:ratio_rate15m": {
+        "sum -> max": ONE_SERIES
+    },
+}
+
+
+def name_of(rule: dict) -> str:
+    return rule.get("alert") or rule["record"]
+
+
+def promtool(*arguments: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["promtool", *map(str, arguments)],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+
+
+@functools.cache
+def read(file: pathlib.Path) -> dict:
+    return yaml.safe_load(file.read_text())
+
+
+def its_tests(rule: dict) -> dict:
+    """The file of tests, with those alone that look at one rule."""
+    kind, key = "promql_expr_test", "expr"
+    if "alert" in rule:
+        kind, key = "alert_rule_test", "alertname"
+    for file in map(read, TESTS):
+        found = []
+        for test in file["tests"]:
+            of_rule = [one for one in test.get(kind, []) if name_of(rule) in one[key]]
+            if of_rule:
+                found.append({**test, kind: of_rule})
+        if found:
+            return {**file, "tests": found}
+    pytest.fail(f"{name_of(rule)} has no test")
+
+
+def passes(rule: dict, tests: dict, folder: pathlib.Path) -> bool:
+    """Whether the tests find nothing wrong with a rule. It comes after what it needs of what is recorded."""
+    folder.mkdir()
+    needed = [each for each in RECORDED if each["record"] in rule["expr"]]
+    named = {"recorded": needed, "last": [rule]}
+    groups = [{"name": name, "rules": found} for name, found in named.items() if found]
+    # What is JSON is YAML.
+    (folder / "rules.yml").write_text(json.dumps({"groups": groups}))
+    order = [group["name"] for group in groups]
+    tests = {**tests, "rule_files": ["rules.yml"], "group_eval_order": order}
+    (folder / "tests.yml").write_text(json.dumps(tests))
+    told = promtool("test", "rules", folder / "tests.yml")
+    # Not because it cannot be read: a test that fails says what it expected.
+    assert told.returncode == 0 or "exp:" in told.stdout + told.stderr, (
+        rule["expr"] + told.stdout + told.stderr
+    )
+    return told.returncode == 0
+
+
+def test_promtool_finds_nothing_wrong():
+    for arguments in (
+        ("check", "config", PROMETHEUS / "prometheus.yml"),
+        ("check", "rules", *(PROMETHEUS / name for name in RULES)),
+        ("test", "rules", *TESTS),
+    ):
+        told = promtool(*arguments)
+        assert told.returncode == 0, told.stdout + told.stderr
+
+
+@pytest.mark.parametrize("rule", [*ALERTS, *RECORDED], ids=name_of)
+def test_a_rule_that_is_wrong_fails_its_tests(rule: dict, tmp_path: pathlib.Path):
+    tests = its_tests(rule)
+    assert passes(rule, tests, tmp_path / "right")
+    changed = mutations(rule, [each["record"] for each in RECORDED])
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        passed = pool.map(
+            lambda one: passes(one[1], tests, tmp_path / str(one[0])),
+            enumerate(changed.values()),
+        )
+        survived = {name for name, each in zip(changed, passed, strict=True) if each}
+    assert survived == set(EQUIVALENT.get(name_of(rule), {}))
+
+
+def test_every_test_is_of_an_alert():
+    """One of an alert that is gone, or misspelt, would pass for ever where it expects none."""
+    tested = {
+        (test["name"].split()[0], one["alertname"])
+        for file in TESTS
+        for test in read(file)["tests"]
+        for one in test.get("alert_rule_test", [])
+    }
+    assert tested == {(rule["alert"], rule["alert"]) for rule in ALERTS}
+    assert set(EQUIVALENT) <= {name_of(rule) for rule in [*ALERTS, *RECORDED]}
+
+
+def test_every_alert_has_its_runbook():
+    sections = {
+        line[3:].strip()
+        for line in RUNBOOKS.read_text().splitlines()
+        if line[:3] == "## "
+    }
+    for rule in ALERTS:
+        assert rule["alert"] in sections
+        place = f"{RUNBOOKS.relative_to(ROOT)}#{rule['alert'].lower()}"
+        assert rule["annotations"]["runbook_url"] == place
+    assert {section for section in sections if section.startswith("Fovea")} == {
+        rule["alert"] for rule in ALERTS
+    }
