@@ -117,8 +117,8 @@ inline constexpr size_t kMaxAttentionBytes = 1024;  // of an attention's text
 // Of live comparisons (rows 89, 90): that run at a time; of those that have ended, the oldest is
 // forgotten beyond so many; starts that wait for the one that loads.
 inline constexpr size_t kMaxLiveExperiments = 8;
-inline constexpr size_t kMaxEndedExperiments = 32;
-inline constexpr size_t kMaxWaitingExperiments = 4;
+inline constexpr size_t kMaxEndedLiveExperiments = 32;
+inline constexpr size_t kMaxWaitingLiveExperiments = 4;
 // Of one: arms, each of which is a few series of metrics; its name; its plan as a message.
 inline constexpr size_t kMaxExperimentArms = 8;
 inline constexpr size_t kMaxExperimentNameBytes = 64;

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/out_of_memory.h"
 #include "base/status.h"
+#include "server/core/caller_cancelled.h"
 #include "server/core/server_stopping.h"
 #include "server/core/start_threads.h"
 
@@ -20,9 +21,7 @@ absl::StatusOr<std::unique_ptr<ExperimentLine>> ExperimentLine::Create(
 
 ExperimentLine::~ExperimentLine() { Stop(); }
 
-absl::Status ExperimentLine::State::Cancelled() const {
-  return fovea::Cancelled(cancelled_reason, "the caller cancelled the call");
-}
+absl::Status ExperimentLine::State::Cancelled() const { return CallerCancelled(name); }
 
 void ExperimentLine::State::EndCancelled(uint64_t number) {
   Experiment experiment;

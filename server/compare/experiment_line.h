@@ -43,6 +43,25 @@ class ExperimentLine {
   // replace.
   void Add(Experiment experiment);
 
+  // One that has a result: `done` is called as `end` above.
+  template <typename Result>
+  void AddFor(CancellationPtr cancellation, std::function<void()> wait,
+              std::function<absl::StatusOr<Result>()> run,
+              std::function<void(absl::StatusOr<Result>)> done) {
+    const auto result = std::make_shared<absl::StatusOr<Result>>();
+    Add({.cancellation = std::move(cancellation),
+         .wait = std::move(wait),
+         .run =
+             [result, run = std::move(run)] {
+               *result = run();
+               return result->status();
+             },
+         .end =
+             [result, done = std::move(done)](absl::Status status) {
+               done(status.ok() ? std::move(*result) : std::move(status));
+             }});
+  }
+
   // Cancels the experiment that runs, and refuses those that wait or come. Waits for nothing. Later
   // calls do nothing.
   void Close();
@@ -56,12 +75,12 @@ class ExperimentLine {
 
   // Shared with the callbacks of those who wait: one may be under way when the line is gone.
   struct State {
-    explicit State(const std::string& name) : cancelled_reason(name + ".cancelled") {}
+    explicit State(std::string of) : name(std::move(of)) {}
     absl::Status Cancelled() const;
     // Takes one out that waits, and ends it; nothing where it no longer does.
     void EndCancelled(uint64_t number);
 
-    const std::string cancelled_reason;
+    const std::string name;
     Mutex mutex;
     CondVar changed;
     uint64_t next ABSL_GUARDED_BY(mutex) = 0;

@@ -16,14 +16,6 @@
 #include "base/limits.h"
 #include "base/status.h"
 #include "server/api/server_api.h"
-#include "server/compare/experiment_line.h"
-#include "server/compare/explain/explainer.h"
-#include "server/compare/held_lane.h"
-#include "server/compare/live/traffic_experiments.h"
-#include "server/compare/measure/comparer.h"
-#include "server/compare/measure/sweeper.h"
-#include "server/compare/serve/variant_catalog.h"
-#include "server/compare/serve/variant_server.h"
 #include "server/core/log.h"
 #include "server/core/mutex.h"
 #include "server/core/start_threads.h"
@@ -33,6 +25,7 @@
 #include "server/lifecycle/available_memory.h"
 #include "server/lifecycle/credentials.h"
 #include "server/lifecycle/exit_deadline.h"
+#include "server/lifecycle/experiments.h"
 #include "server/lifecycle/observers.h"
 #include "server/lifecycle/server_phase.h"
 #include "server/lifecycle/service_manager.h"
@@ -40,7 +33,6 @@
 #include "server/lifecycle/stop_request.h"
 #include "server/lifecycle/tracing.h"
 #include "server/observe/access_log.h"
-#include "server/observe/experiment_meter.h"
 #include "server/observe/logging.h"
 #include "server/observe/metrics.h"
 #include "server/pipeline/served_model.h"
@@ -127,20 +119,6 @@ GrpcServerOptions GrpcOptions(const ServerOptions& options, const RequestMemoryP
           .max_connection_age_grace_ms = options.grpc_max_connection_age_grace_ms,
           .groups = Groups(options.grpc_api),
           .tls = std::move(tls)};
-}
-
-// Arms of live comparisons that have another attention than their model.
-LeaseVariant LeaseFrom(VariantCatalog& variants) {
-  return [&variants](const Variant& variant,
-                     CancellationPtr cancellation) -> absl::StatusOr<LeasedModel> {
-    FOVEA_ASSIGN_OR_RETURN(std::shared_ptr<VariantCatalog::Lease> lease,
-                           variants.Serve(variant, std::move(cancellation)));
-    const ServedVariant& served = lease->variant();
-    return LeasedModel{.model_name = served.served_as,
-                       .model_version = served.model_version,
-                       .weights_of_attention = served.weights_of_attention,
-                       .lease = lease};
-  };
 }
 
 // What the two HTTP ports share.
@@ -269,58 +247,23 @@ class Server {
                          },
                          repository_log_, clock_));
     if (options_.enable_experiments) {
-      FOVEA_ASSIGN_OR_RETURN(
-          experiment_lane_,
-          HeldLane::Create({.device_threads = device_threads,
-                            .weight = static_cast<int>(options_.experiment_weight)},
-                           *scheduler_, clock_));
-      FOVEA_ASSIGN_OR_RETURN(
-          comparison_line_,
-          ExperimentLine::Create({.name = "compare",
-                                  .what = "comparisons and sweeps",
-                                  .max_waiting = limits::kMaxWaitingComparisons}));
-      comparer_ = std::make_unique<Comparer>(
-          ComparerOptions{.max_bytes = options_.experiment_memory_mb * limits::kMiB}, *repository_,
-          environment, *experiment_lane_, *comparison_line_);
-      sweeper_ = std::make_unique<Sweeper>(
-          SweeperOptions{.max_bytes = options_.experiment_memory_mb * limits::kMiB}, *repository_,
-          environment, *experiment_lane_, *comparison_line_);
-      FOVEA_ASSIGN_OR_RETURN(
-          explainer_, Explainer::Create({.max_bytes = options_.experiment_memory_mb * limits::kMiB},
-                                        *repository_, environment, *experiment_lane_));
-      FOVEA_ASSIGN_OR_RETURN(
-          variants_,
-          VariantCatalog::Create({.max_bytes = options_.experiment_memory_mb * limits::kMiB},
-                                 *repository_, environment));
-      FOVEA_ASSIGN_OR_RETURN(variant_server_, VariantServer::Create({}, *variants_, clock_));
-      ExperimentMeter::CountEnds(metrics_.families());
-      FOVEA_ASSIGN_OR_RETURN(
-          experiments_,
-          TrafficExperiments::Create(
-              {.device_threads = device_threads}, *variants_, LeaseFrom(*variants_), *scheduler_,
-              clock_, [this](const ExperimentPlan& plan, const std::vector<std::string>& arms) {
-                return ObserveExperiment(metrics_, plan, arms);
-              }));
+      FOVEA_ASSIGN_OR_RETURN(experiments_,
+                             Experiments::Create(options_, environment, *repository_, metrics_));
     }
-    ModelCatalog& catalog = variants_ != nullptr ? static_cast<ModelCatalog&>(*variants_)
-                                                 : static_cast<ModelCatalog&>(*repository_);
+    ModelCatalog& catalog = experiments_ != nullptr ? experiments_->catalog()
+                                                    : static_cast<ModelCatalog&>(*repository_);
     const SharedMemoryOptions shared{.max_regions =
                                          static_cast<size_t>(options_.max_shared_memory_regions)};
+    ServerApiOptions api{.server_version = kVersion,
+                         .request_bytes = memory.requests * limits::kMiB,
+                         .tracer = tracing_->tracer(),
+                         .log_format = options_.log_format};
+    if (options_.allow_client_shm) {
+      api.shared_memory = std::make_shared<SharedMemoryRegions>(OpenPosixSharedMemory, shared);
+    }
+    if (experiments_ != nullptr) experiments_->FillApi(api);
     FOVEA_ASSIGN_OR_RETURN(
-        api_, ServerApi::Create({.server_version = kVersion,
-                                 .request_bytes = memory.requests * limits::kMiB,
-                                 .shared_memory = options_.allow_client_shm
-                                                      ? std::make_shared<SharedMemoryRegions>(
-                                                            OpenPosixSharedMemory, shared)
-                                                      : nullptr,
-                                 .comparisons = comparer_.get(),
-                                 .sweeps = sweeper_.get(),
-                                 .explanations = explainer_.get(),
-                                 .variants = variant_server_.get(),
-                                 .experiments = experiments_.get(),
-                                 .tracer = tracing_->tracer(),
-                                 .log_format = options_.log_format},
-                                catalog, metrics_, &*answers_, clock_));
+        api_, ServerApi::Create(std::move(api), catalog, metrics_, &*answers_, clock_));
     FOVEA_RETURN_IF_ERROR(credentials_->Guard(api_->authenticator()));
     FOVEA_ASSIGN_OR_RETURN(
         grpc_, GrpcServer::Create(GrpcOptions(options_, memory, credentials_->tls()), *api_));
@@ -424,21 +367,11 @@ class Server {
     deadline.Set(clock_.Now() + delay + timeout + kGiveUpGrace + kHangGrace, 1,
                  "ending: a call did not end within the drain timeout");
     Log(LogLevel::kInfo, "stopping: health reads NOT_SERVING from here on");
-    // All loads are given up before any is waited for.
     if (experiments_ != nullptr) experiments_->CancelLoads();
-    if (variant_server_ != nullptr) variant_server_->CancelLoads();
     repository_->Stop();
-    // Before the delay: copies are made for nobody who waits.
-    if (experiments_ != nullptr) experiments_->Stop();
+    if (experiments_ != nullptr) experiments_->StopLiveComparisons();
     stop.Sleep(delay);
-    // All hear of it before any is waited for. Each ends within a pass, or a part of one, and tells
-    // its caller why, which takes the transports.
-    if (explainer_ != nullptr) explainer_->Close();
-    if (comparison_line_ != nullptr) comparison_line_->Close();
-    if (variant_server_ != nullptr) variant_server_->Close();
-    if (explainer_ != nullptr) explainer_->Stop();
-    if (comparison_line_ != nullptr) comparison_line_->Stop();
-    if (variant_server_ != nullptr) variant_server_->Stop();
+    if (experiments_ != nullptr) experiments_->Stop();
     std::vector<Transport*> transports = {grpc_.get()};
     if (http_ != nullptr) transports.push_back(http_.get());
     const int cut_off = api_->Drain(transports, timeout);
@@ -468,14 +401,7 @@ class Server {
   std::unique_ptr<Scheduler> scheduler_;
   std::unique_ptr<ImagingPool> imaging_;
   std::unique_ptr<ModelRepository> repository_;
-  std::unique_ptr<HeldLane> experiment_lane_;        // null: no experiments
-  std::unique_ptr<Comparer> comparer_;               // likewise
-  std::unique_ptr<Sweeper> sweeper_;                 // likewise
-  std::unique_ptr<ExperimentLine> comparison_line_;  // likewise; its thread uses these two
-  std::unique_ptr<Explainer> explainer_;             // likewise
-  std::unique_ptr<VariantCatalog> variants_;         // likewise
-  std::unique_ptr<VariantServer> variant_server_;    // likewise
-  std::unique_ptr<TrafficExperiments> experiments_;  // likewise; its arms are variants
+  std::unique_ptr<Experiments> experiments_;  // null: there are none
   std::unique_ptr<ServerApi> api_;
   std::unique_ptr<Credentials> credentials_;  // its thread uses the api's keys
   std::unique_ptr<GrpcServer> grpc_;

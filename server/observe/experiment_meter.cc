@@ -3,7 +3,19 @@
 namespace fovea {
 namespace {
 
-constexpr std::array<const char*, 4> kOutcomes = {"ok", "failed", "shadow", "shadow_skipped"};
+const char* NameOf(ArmOutcome outcome) {
+  switch (outcome) {
+    case ArmOutcome::kOk:
+      return "ok";
+    case ArmOutcome::kFailed:
+      return "failed";
+    case ArmOutcome::kShadow:
+      return "shadow";
+    case ArmOutcome::kShadowSkipped:
+      break;
+  }
+  return "shadow_skipped";
+}
 constexpr std::array<const char*, 3> kBounds = {"estimate", "lower", "upper"};
 constexpr std::array kEnds = {ExperimentState::kStopped, ExperimentState::kGuardRail,
                               ExperimentState::kExpired, ExperimentState::kModelGone};
@@ -33,9 +45,10 @@ ExperimentMeter::ExperimentMeter(MetricFamilies& families, const std::string& ex
   running_.Set(1);
   for (const std::string& name : arms) {
     Arm& arm = arms_.emplace_back(Arm{.name = name});
-    for (size_t i = 0; i < kOutcomes.size(); ++i) {
+    for (size_t i = 0; i < arm.requests.size(); ++i) {
+      const char* const outcome = NameOf(static_cast<ArmOutcome>(i));
       arm.requests[i] =
-          &series_.Add(families.experiment_requests, {{"arm", name}, {"outcome", kOutcomes[i]}});
+          &series_.Add(families.experiment_requests, {{"arm", name}, {"outcome", outcome}});
     }
   }
 }

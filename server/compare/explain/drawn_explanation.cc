@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/limits.h"
 #include "base/status.h"
+#include "server/core/caller_cancelled.h"
 #include "server/imaging/codec_status.h"
 #include "server/imaging/drawing/heat.h"
 #include "server/imaging/drawing/line_charts.h"
@@ -129,7 +130,7 @@ absl::Status DrawMaps(const RgbImage& image, const ImageTransform& seen, Picture
   const HeatForm heat_form = form == PictureForm::kOverlay ? HeatForm::kOverlay : HeatForm::kAlone;
   for (ExplainedMap& map : explanation->maps) {
     if (cancellation->Cancelled()) {
-      return Cancelled("explain.cancelled", "the caller cancelled the call");
+      return CallerCancelled("explain");
     }
     RgbImage drawn;
     FOVEA_RETURN_IF_ERROR(RunCodec([&]() -> std::string {

@@ -11,6 +11,7 @@
 #include "model_zoo/explain/explanation.h"
 #include "model_zoo/registry/load.h"
 #include "server/compare/model_pixels.h"
+#include "server/core/caller_cancelled.h"
 #include "server/executor/intra_op_threads.h"
 #include "server/executor/torch_status.h"
 
@@ -173,7 +174,7 @@ absl::StatusOr<ExplainedPass> ExplainedModel::RunInParts(const ResizedImage& ima
   switch (refusal) {
     case Refusal::kStopped:
       if (!turn.ok() && !absl::IsCancelled(turn)) return turn;
-      return Cancelled("explain.cancelled", "the caller cancelled the call");
+      return CallerCancelled("explain");
     case Refusal::kTooLarge:
       return ResourceExhausted("explain.too_large",
                                absl::StrCat(why, ", more than the ", max_bytes >> 20,

@@ -98,17 +98,9 @@ absl::StatusOr<std::unique_ptr<Explainer>> Explainer::Create(
 void Explainer::Explain(ExplainRequest request, CancellationPtr cancellation, Done done) {
   if (absl::Status refused = CheckRequest(request); !refused.ok()) return done(std::move(refused));
   const auto asked = std::make_shared<const ExplainRequest>(std::move(request));
-  const auto explanation = std::make_shared<Explanation>();
-  line_->Add({.cancellation = cancellation,
-              .run = [this, asked, explanation, cancellation]() -> absl::Status {
-                FOVEA_ASSIGN_OR_RETURN(*explanation, Run(*asked, cancellation));
-                return absl::OkStatus();
-              },
-              .end =
-                  [explanation, done = std::move(done)](absl::Status status) {
-                    if (!status.ok()) return done(std::move(status));
-                    done(std::move(*explanation));
-                  }});
+  line_->AddFor<Explanation>(
+      cancellation, /*wait=*/nullptr,
+      [this, asked, cancellation] { return Run(*asked, cancellation); }, std::move(done));
 }
 
 absl::StatusOr<Explanation> Explainer::Run(const ExplainRequest& request,

@@ -126,20 +126,18 @@ void TrafficExperiments::Start(ExperimentPlan plan, CancellationPtr cancellation
   if (possible.ok()) possible = Claim(plan);
   if (!possible.ok()) return done(std::move(possible));
   const auto shared_plan = std::make_shared<const ExperimentPlan>(std::move(plan));
-  const auto started = std::make_shared<LiveExperiment>();
-  line_->Add({.cancellation = cancellation,
-              .wait = nullptr,
-              .run = [this, shared_plan, cancellation, started]() -> absl::Status {
-                FOVEA_ASSIGN_OR_RETURN(ExperimentPtr experiment, Load(*shared_plan, cancellation));
-                *started = experiment->Report();
-                Publish(std::move(experiment));
-                return absl::OkStatus();
-              },
-              .end =
-                  [this, shared_plan, started, done = std::move(done)](absl::Status status) {
-                    if (!status.ok()) Abandon(*shared_plan);
-                    status.ok() ? done(std::move(*started)) : done(std::move(status));
-                  }});
+  line_->AddFor<LiveExperiment>(
+      cancellation, /*wait=*/nullptr,
+      [this, shared_plan, cancellation]() -> absl::StatusOr<LiveExperiment> {
+        FOVEA_ASSIGN_OR_RETURN(ExperimentPtr experiment, Load(*shared_plan, cancellation));
+        LiveExperiment started = experiment->Report();
+        Publish(std::move(experiment));
+        return started;
+      },
+      [this, shared_plan, done = std::move(done)](absl::StatusOr<LiveExperiment> started) {
+        if (!started.ok()) Abandon(*shared_plan);
+        done(std::move(started));
+      });
 }
 
 absl::StatusOr<ArmModel> TrafficExperiments::LoadArm(const Variant& variant,

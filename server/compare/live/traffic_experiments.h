@@ -40,8 +40,9 @@ using LeaseVariant =
 struct TrafficExperimentsOptions {
   int device_threads = 1;
   size_t max_running = limits::kMaxLiveExperiments;
-  size_t max_ended = limits::kMaxEndedExperiments;  // that are kept; then the oldest is forgotten
-  size_t max_waiting = limits::kMaxWaitingExperiments;  // starts, for the one that loads
+  size_t max_ended =
+      limits::kMaxEndedLiveExperiments;  // that are kept; then the oldest is forgotten
+  size_t max_waiting = limits::kMaxWaitingLiveExperiments;  // starts, for the one that loads
 };
 
 // Thread-safe. All that it is given outlives it.

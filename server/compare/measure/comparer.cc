@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -67,9 +66,9 @@ std::optional<double> MeanCosine(const std::vector<std::vector<float>>& a,
 }
 
 // One comparison, from its request to what came out.
-class OneComparison {
+class ComparisonRun {
  public:
-  OneComparison(const CompareRequest& request, const ComparerOptions& options,
+  ComparisonRun(const CompareRequest& request, const ComparerOptions& options,
                 const ModelCatalog& catalog, const ServedModel::Environment& environment,
                 HeldLane& lane, CancellationPtr cancellation, const ProgressListener& progress)
       : request_(request),
@@ -80,6 +79,7 @@ class OneComparison {
         cancellation_(std::move(cancellation)),
         progress_(progress),
         end_(environment.clock.Now() + kMaxTime),
+        images_(request.images, environment.clock, cancellation_),
         variants_(lane, environment.clock, cancellation_) {}
 
   absl::StatusOr<Comparison> Run() {
@@ -114,26 +114,14 @@ class OneComparison {
     return absl::OkStatus();
   }
 
-  absl::StatusOr<const PreparedImages*> ImagesFor(const ServedModel& model) {
-    std::unique_ptr<PreparedImages>& images = images_[&model];
-    if (images == nullptr) {
-      FOVEA_ASSIGN_OR_RETURN(PreparedImages prepared,
-                             PreparedImages::Prepare(request_.images, model, model.preprocessing(),
-                                                     environment_.clock, cancellation_));
-      images = std::make_unique<PreparedImages>(std::move(prepared));
-    }
-    return images.get();
-  }
-
   absl::Status Load() {
     // Before any progress: an image that is none is refused as such.
-    for (const auto& model : models_) FOVEA_RETURN_IF_ERROR(ImagesFor(*model).status());
-    int64_t bytes = 0, most_to_analyse = 0;
-    for (const auto& [model, images] : images_) bytes += images->bytes();
+    for (const auto& model : models_) FOVEA_RETURN_IF_ERROR(images_.Of(*model).status());
+    int64_t bytes = images_.bytes(), most_to_analyse = 0;
     for (size_t i = 0; i < models_.size(); ++i) {
       Report(Phase::kLoading, i, models_.size());
       const ServedModel& model = *models_[i];
-      FOVEA_ASSIGN_OR_RETURN(const PreparedImages* images, ImagesFor(model));
+      FOVEA_ASSIGN_OR_RETURN(const PreparedImages* images, images_.Of(model));
       if (bytes + BytesToLoad(model) > options_.max_bytes) return TooLarge();
       const Nanos give_up_at = std::min(end_, environment_.clock.Now() + options_.max_load);
       auto loaded = LoadedVariant::Load(model,
@@ -278,7 +266,7 @@ class OneComparison {
   const Nanos end_;
 
   std::vector<std::shared_ptr<const ServedModel>> models_;  // of each variant
-  std::map<const ServedModel*, std::unique_ptr<PreparedImages>> images_;
+  PreparedImagesByModel images_;
   MeasuredVariants variants_;
   PairedTimes times_;
   Comparison comparison_;
@@ -291,21 +279,14 @@ void Comparer::Compare(CompareRequest request, CancellationPtr cancellation,
   if (absl::Status checked = CheckRequest(request, environment_.device_threads); !checked.ok()) {
     return done(std::move(checked));
   }
-  const auto comparison = std::make_shared<Comparison>();
-  line_.Add({.cancellation = cancellation,
-             .wait = [progress] { progress({.phase = Phase::kWaiting}); },
-             .run = [this, request = std::move(request), cancellation, progress,
-                     comparison]() -> absl::Status {
-               FOVEA_ASSIGN_OR_RETURN(
-                   *comparison, OneComparison(request, options_, catalog_, environment_, lane_,
-                                              cancellation, progress)
-                                    .Run());
-               return absl::OkStatus();
-             },
-             .end =
-                 [done = std::move(done), comparison](absl::Status status) {
-                   status.ok() ? done(std::move(*comparison)) : done(std::move(status));
-                 }});
+  line_.AddFor<Comparison>(
+      cancellation, [progress] { progress({.phase = Phase::kWaiting}); },
+      [this, request = std::move(request), cancellation, progress] {
+        return ComparisonRun(request, options_, catalog_, environment_, lane_, cancellation,
+                             progress)
+            .Run();
+      },
+      std::move(done));
 }
 
 }  // namespace fovea

@@ -86,7 +86,7 @@ void KeepFirst(LoadedVariant::Pass& pass) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<LoadedVariant>> LoadedVariant::Load(
-    const ServedModel& served, const VariantOptions& options,
+    const ServedModel& served, const LoadedVariantOptions& options,
     const ServedModel::Environment& environment, CancellationPtr cancellation) {
   FOVEA_CHECK(!options.sizes.empty());
   FOVEA_ASSIGN_OR_RETURN(VariantSource opened,

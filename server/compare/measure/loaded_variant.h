@@ -23,7 +23,7 @@
 
 namespace fovea {
 
-struct VariantOptions {
+struct LoadedVariantOptions {
   std::string attention;      // empty: the model's own
   std::vector<size_t> sizes;  // of ModelView::sizes, that it is to run at; not empty
   // Instead of them: one size, at which the model may not be served. `sizes` is {0} then.
@@ -43,7 +43,7 @@ class LoadedVariant {
   // compare.weights_not_kept; RESOURCE_EXHAUSTED compare.too_large; UNAVAILABLE: the weights' file
   // is no longer what was loaded, out of memory, cancelled, or not done by `give_up_at`.
   static absl::StatusOr<std::unique_ptr<LoadedVariant>> Load(
-      const ServedModel& served, const VariantOptions& options,
+      const ServedModel& served, const LoadedVariantOptions& options,
       const ServedModel::Environment& environment, CancellationPtr cancellation);
 
   const ModelView& view() const { return *view_; }
@@ -64,8 +64,8 @@ class LoadedVariant {
     std::vector<ImageTransform> transforms;
   };
   // A batch of `image`, repeated, which was resized for its model; `size` is still the place in the
-  // served model's sizes, or 0 of VariantOptions::size. On the lane's thread. DEADLINE_EXCEEDED: it
-  // was not done by `deadline`, and stopped between two blocks.
+  // served model's sizes, or 0 of LoadedVariantOptions::size. On the lane's thread.
+  // DEADLINE_EXCEEDED: it was not done by `deadline`, and stopped between two blocks.
   absl::StatusOr<Pass> Run(const ResizedImage& image, Nanos deadline = kNever);
   // The same, and the part of it that attention alone took (models::AttentionTime). None: the model
   // has no attention.
@@ -89,13 +89,13 @@ class LoadedVariant {
   static constexpr size_t kFeatureImages = 8;
 
  private:
-  LoadedVariant(VersionToLoad source, VariantOptions options, Clock& clock)
+  LoadedVariant(VersionToLoad source, LoadedVariantOptions options, Clock& clock)
       : source_(std::move(source)), options_(std::move(options)), clock_(clock) {}
   // Its place among the sizes that this was loaded for.
   uint64_t ShapeKey(const ResizedImage& image) const;
 
   const VersionToLoad source_;
-  const VariantOptions options_;
+  const LoadedVariantOptions options_;
   Clock& clock_;
   std::unique_ptr<RepositoryFile> weights_;  // open, so that source_ names it
   std::unique_ptr<BatchExecutor> executor_;

@@ -63,4 +63,19 @@ int64_t PreparedImages::bytes() const {
   return bytes;
 }
 
+absl::StatusOr<const PreparedImages*> PreparedImagesByModel::Of(const ServedModel& model) {
+  const auto known = of_models_.find(&model);
+  if (known != of_models_.end()) return &known->second;
+  FOVEA_ASSIGN_OR_RETURN(
+      PreparedImages prepared,
+      PreparedImages::Prepare(files_, model, model.preprocessing(), clock_, cancellation_));
+  return &of_models_.emplace(&model, std::move(prepared)).first->second;
+}
+
+int64_t PreparedImagesByModel::bytes() const {
+  int64_t bytes = 0;
+  for (const auto& [model, images] : of_models_) bytes += images.bytes();
+  return bytes;
+}
+
 }  // namespace fovea

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -31,6 +33,25 @@ struct PreparedImages {
   // Of the model's sizes, those that they run at, in the order of the images.
   std::vector<size_t> sizes() const;
   int64_t bytes() const;
+};
+
+// The same images, prepared once for each model that runs them at the sizes that it is served at.
+// Not thread-safe; `files` outlive it.
+class PreparedImagesByModel {
+ public:
+  PreparedImagesByModel(const std::vector<std::string>& files, Clock& clock,
+                        CancellationPtr cancellation)
+      : files_(files), clock_(clock), cancellation_(std::move(cancellation)) {}
+
+  // As PreparedImages::Prepare. They live as long as this does.
+  absl::StatusOr<const PreparedImages*> Of(const ServedModel& model);
+  int64_t bytes() const;
+
+ private:
+  const std::vector<std::string>& files_;
+  Clock& clock_;
+  const CancellationPtr cancellation_;
+  std::map<const ServedModel*, PreparedImages> of_models_;
 };
 
 }  // namespace fovea

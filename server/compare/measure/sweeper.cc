@@ -70,9 +70,9 @@ std::optional<FittedExponent> Fit(const std::vector<MeasuredPoint>& points,
 }
 
 // One sweep, from its request to what came out.
-class OneSweep {
+class SweepRun {
  public:
-  OneSweep(const SweepRequest& request, const SweeperOptions& options, const ModelCatalog& catalog,
+  SweepRun(const SweepRequest& request, const SweeperOptions& options, const ModelCatalog& catalog,
            const ServedModel::Environment& environment, HeldLane& lane,
            CancellationPtr cancellation, const ProgressListener& progress)
       : request_(request),
@@ -83,6 +83,7 @@ class OneSweep {
         cancellation_(std::move(cancellation)),
         progress_(progress),
         end_(environment.clock.Now() + options.max_time),
+        images_(picture_, environment.clock, cancellation_),
         variants_(lane, environment.clock, cancellation_) {}
 
   absl::StatusOr<Sweep> Run() {
@@ -96,7 +97,7 @@ class OneSweep {
 
  private:
   // Whose the variant of `variants_` at the same place is.
-  struct Place {
+  struct PointIndex {
     size_t curve, value;
   };
 
@@ -104,7 +105,9 @@ class OneSweep {
   void Report(Phase phase, size_t done, size_t total) {
     progress_({phase, static_cast<int>(done), static_cast<int>(total)});
   }
-  SweptPoint& PointAt(const Place& place) { return sweep_.curves[place.curve].points[place.value]; }
+  SweptPoint& PointAt(const PointIndex& place) {
+    return sweep_.curves[place.curve].points[place.value];
+  }
 
   absl::Status ReadRequest() {
     FOVEA_ASSIGN_OR_RETURN(values_, ReadSweptValues(request_, environment_.device_threads));
@@ -129,7 +132,7 @@ class OneSweep {
       const ServedModel& served = *models_.emplace_back(std::move(acquired));
       // What would fail at each point is the sweep's failure.
       FOVEA_RETURN_IF_ERROR(OpenVariantSource(served, "", cancellation_).status());
-      FOVEA_RETURN_IF_ERROR(ImagesAsServed(served).status());
+      FOVEA_RETURN_IF_ERROR(images_.Of(served).status());
       const ModelView& view = *served.view();
       SweptCurve& curve = sweep_.curves.emplace_back();
       curve.model_name = view.name;
@@ -150,17 +153,6 @@ class OneSweep {
     return absl::OkStatus();
   }
 
-  absl::StatusOr<const PreparedImages*> ImagesAsServed(const ServedModel& model) {
-    std::unique_ptr<PreparedImages>& images = images_[&model];
-    if (images == nullptr) {
-      FOVEA_ASSIGN_OR_RETURN(PreparedImages prepared,
-                             PreparedImages::Prepare(picture_, model, model.preprocessing(),
-                                                     environment_.clock, cancellation_));
-      images = std::make_unique<PreparedImages>(std::move(prepared));
-    }
-    return images.get();
-  }
-
   absl::Status Load() {
     const size_t points = models_.size() * values_.size();
     size_t done = 0;
@@ -177,12 +169,14 @@ class OneSweep {
   }
 
   // An error is the point's: the others go on.
-  absl::Status LoadPoint(const Place& place) {
+  absl::Status LoadPoint(const PointIndex& place) {
     const ServedModel& model = *models_[place.curve];
     const SweptValue& value = values_[place.value];
     Clock& clock = environment_.clock;
     if (PastTheEnd()) {
-      return Unavailable("sweep.too_long", "the sweep has taken an hour before it was loaded");
+      return Unavailable("sweep.too_long",
+                         absl::StrCat("the sweep has taken ", options_.max_time / kSecond,
+                                      " s before it was loaded"));
     }
     if (value.size &&
         request_.batch_size * value.size->height * value.size->width > limits::kMaxSweptPixels) {
@@ -190,14 +184,15 @@ class OneSweep {
                                                                limits::kMaxSweptPixels, " pixels"));
     }
     if (held_ + BytesToLoad(model) > options_.max_bytes) return TooLarge();
-    VariantOptions options{.attention = attentions_[place.curve * values_.size() + place.value],
-                           .size = value.size,
-                           .precision = value.precision,
-                           .batch_size = value.batch_size,
-                           .threads = value.threads,
-                           .max_bytes = options_.max_bytes - held_,
-                           .give_up_at = clock.Now() + options_.max_load};
-    FOVEA_ASSIGN_OR_RETURN(const PreparedImages* images, ImagesAsServed(model));
+    LoadedVariantOptions options{
+        .attention = attentions_[place.curve * values_.size() + place.value],
+        .size = value.size,
+        .precision = value.precision,
+        .batch_size = value.batch_size,
+        .threads = value.threads,
+        .max_bytes = options_.max_bytes - held_,
+        .give_up_at = clock.Now() + options_.max_load};
+    FOVEA_ASSIGN_OR_RETURN(const PreparedImages* images, images_.Of(model));
     options.sizes = value.size ? std::vector<size_t>{0} : images->sizes();
     auto loaded = LoadedVariant::Load(model, options, environment_, cancellation_);
     if (ReasonOf(loaded.status()) == "model.load_stopped") {
@@ -280,7 +275,7 @@ class OneSweep {
 
   absl::Status Describe(size_t i) {
     const MeasuredVariant& variant = variants_.all()[i];
-    const Place& place = measured_[i];
+    const PointIndex& place = measured_[i];
     SweptCurve& curve = sweep_.curves[place.curve];
     SweptPoint& point = PointAt(place);
     point.attention = variant.loaded->view().attention;
@@ -298,7 +293,7 @@ class OneSweep {
 
   // Of a size or a number of heads they are its own; all other values of a curve share them.
   absl::StatusOr<int64_t> MultiplyAddsOf(size_t i) {
-    const Place& place = measured_[i];
+    const PointIndex& place = measured_[i];
     const bool its_own =
         request_.axis == SweepAxis::kResolution || request_.axis == SweepAxis::kHeads;
     const auto known = multiply_adds_.find(place.curve);
@@ -344,11 +339,11 @@ class OneSweep {
   std::vector<std::string> picture_;                        // one
   std::vector<std::shared_ptr<const ServedModel>> models_;  // of each curve
   std::vector<std::string> attentions_;  // of each curve, one behind the other, of each value
-  std::map<const ServedModel*, std::unique_ptr<PreparedImages>> images_;
+  PreparedImagesByModel images_;         // as they are served
   std::vector<std::unique_ptr<PreparedImages>> own_images_;  // of points at a size of their own
   int64_t held_ = 0;                                         // by the points so far
   MeasuredVariants variants_;                                // those that could be loaded
-  std::vector<Place> measured_;                              // of each of them
+  std::vector<PointIndex> measured_;                         // of each of them
   std::map<size_t, int64_t> multiply_adds_;                  // of a curve's last that was counted
   Sweep sweep_;
 };
@@ -360,20 +355,13 @@ void Sweeper::Sweep(SweepRequest request, CancellationPtr cancellation, Progress
   if (absl::Status checked = CheckRequest(request, environment_.device_threads); !checked.ok()) {
     return done(std::move(checked));
   }
-  const auto outcome = std::make_shared<fovea::Sweep>();
-  line_.Add({.cancellation = cancellation,
-             .wait = [progress] { progress({.phase = Phase::kWaiting}); },
-             .run = [this, request = std::move(request), cancellation, progress,
-                     outcome]() -> absl::Status {
-               FOVEA_ASSIGN_OR_RETURN(*outcome, OneSweep(request, options_, catalog_, environment_,
-                                                         lane_, cancellation, progress)
-                                                    .Run());
-               return absl::OkStatus();
-             },
-             .end =
-                 [done = std::move(done), outcome](absl::Status status) {
-                   status.ok() ? done(std::move(*outcome)) : done(std::move(status));
-                 }});
+  line_.AddFor<fovea::Sweep>(
+      cancellation, [progress] { progress({.phase = Phase::kWaiting}); },
+      [this, request = std::move(request), cancellation, progress] {
+        return SweepRun(request, options_, catalog_, environment_, lane_, cancellation, progress)
+            .Run();
+      },
+      std::move(done));
 }
 
 }  // namespace fovea

@@ -10,6 +10,7 @@
 #include "base/status.h"
 #include "base/variant_name.h"
 #include "server/compare/variant_source.h"
+#include "server/core/caller_cancelled.h"
 #include "server/core/log.h"
 #include "server/core/start_threads.h"
 
@@ -20,8 +21,6 @@ namespace {
 constexpr Nanos kGoing = kSecond;
 // Who waits asks so often whether its caller is still there.
 constexpr Nanos kAsks = 50 * kMillisecond;
-
-absl::Status CallerGone() { return Cancelled("serve.cancelled", "the caller cancelled the call"); }
 
 absl::Status ReservedName() {
   return InvalidArgument(
@@ -112,7 +111,7 @@ absl::StatusOr<std::unique_ptr<VariantCatalog::Lease>> VariantCatalog::Serve(
   }
   const std::string name = VariantName(own.name, own.version, variant.attention);
   const auto turn = load_turn_.Await([&] { return cancellation->Cancelled(); }, environment_.clock);
-  if (turn == nullptr) return CallerGone();
+  if (turn == nullptr) return CallerCancelled("serve");
   FOVEA_ASSIGN_OR_RETURN(std::unique_ptr<Lease> shared, Share(name, variant, of));
   if (shared != nullptr) return shared;
   FOVEA_ASSIGN_OR_RETURN(const int64_t room, AwaitRoom(BytesToLoad(*of), *cancellation));
@@ -177,7 +176,7 @@ absl::StatusOr<int64_t> VariantCatalog::AwaitRoom(int64_t least, const Cancellat
     const absl::Status room = CheckRoom(least);
     if (room.ok()) return options_.max_bytes - bytes_;
     if (going_.empty() || environment_.clock.Now() >= until) return room;
-    if (cancellation.Cancelled()) return CallerGone();
+    if (cancellation.Cancelled()) return CallerCancelled("serve");
     Clock& clock = environment_.clock;
     clock.WaitUntil(changed_, mutex_, std::min(until, clock.Now() + kAsks));
   }

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status.h"
+#include "server/core/caller_cancelled.h"
 #include "server/core/server_stopping.h"
 #include "server/core/start_threads.h"
 
@@ -52,9 +53,8 @@ void VariantServer::OpenCalls::Add(const std::shared_ptr<Call>& call) {
   }
   if (refused) return End(number, ServerStopping());
   // Runs at once where it has been cancelled.
-  call->cancellation->OnCancel([calls = shared_from_this(), number] {
-    calls->End(number, Cancelled("serve.cancelled", "the caller cancelled the call"));
-  });
+  call->cancellation->OnCancel(
+      [calls = shared_from_this(), number] { calls->End(number, CallerCancelled("serve")); });
 }
 
 size_t VariantServer::OpenCalls::size() const {
@@ -119,8 +119,9 @@ void VariantServer::OpenCalls::Watch(Clock& clock) {
     }
     for (const auto& call : due) call->Tell();
     for (const uint64_t number : late) {
-      End(number, DeadlineExceeded("serve.too_long",
-                                   "variants are served no longer than a day: ask for them again"));
+      End(number,
+          DeadlineExceeded("serve.too_long",
+                           "variants are served for so long and no longer: ask for them again"));
     }
   }
 }
