@@ -135,6 +135,7 @@ def test_row_86_explanations_are_bounded_and_requests_go_on(
     expect_answers(server, PICTURE)
     assert len(ended) == 3
     hang.unlink()
+    expect_answers(server, PICTURE)
     join_all(asking, 120)
     assert ended[3:] == [24] * 9
 
