@@ -74,6 +74,7 @@ export class TimePlot {
     this.format = format;
     this.stacked = stacked;
     this.binary = binary;
+    this.#svg.setAttribute("aria-label", `${title}: nothing yet`);
     this.element = h("figure", { class: "card plot time" }, h("figcaption", {}, title, note ? h("small", {}, note) : null),
       this.#svg, this.#reading, this.#legend);
     new ResizeObserver(() => {

@@ -13,6 +13,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "proto/fovea/v1/vision.grpc.pb.h"
 #include "proto/inference/inference.grpc.pb.h"
 #include "server/imaging/encode_png.h"
@@ -66,6 +67,7 @@ class FakeVision final : public fovea::v1::VisionService::Service {
     {
       std::unique_lock lock(mutex_);
       classified_.push_back(request->model_name());
+      if (!request->images().empty()) classified_at_[request->images(0)].push_back(absl::Now());
       most_at_once_ = std::max(most_at_once_, ++running_);
       changed_.notify_all();
       changed_.wait_for(lock, std::chrono::seconds(20), [&] { return most_at_once_ >= company_; });
@@ -189,7 +191,8 @@ class FakeVision final : public fovea::v1::VisionService::Service {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<std::string> classified_;
-  std::map<std::string, size_t> flaky_;  // by model
+  std::map<std::string, std::vector<absl::Time>> classified_at_;  // by image
+  std::map<std::string, size_t> flaky_;                           // by model
   int running_ = 0, most_at_once_ = 0, company_ = 0;
 
  private:
@@ -442,6 +445,11 @@ FakeServer::~FakeServer() { Stop(); }
 std::vector<std::string> FakeServer::classified() const {
   std::lock_guard lock(services_->vision.mutex_);
   return services_->vision.classified_;
+}
+
+std::map<std::string, std::vector<absl::Time>> FakeServer::classified_at() const {
+  std::lock_guard lock(services_->vision.mutex_);
+  return services_->vision.classified_at_;
 }
 
 std::vector<fovea::v1::CompareRequest> FakeServer::compared() const {

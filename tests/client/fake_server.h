@@ -2,10 +2,12 @@
 #pragma once
 
 #include <initializer_list>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "proto/fovea/v1/comparison.pb.h"
 
 namespace fovea::client {
@@ -47,6 +49,8 @@ class FakeServer {
 
   // The models that were asked to classify, one a request, in order of arrival.
   std::vector<std::string> classified() const;
+  // When each image came to be classified, by its bytes: of a request its first.
+  std::map<std::string, std::vector<absl::Time>> classified_at() const;
   // What comparisons were asked for.
   std::vector<fovea::v1::CompareRequest> compared() const;
   // What sweeps were asked for.

@@ -7,6 +7,7 @@ import itertools
 import os
 import pathlib
 import signal
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 
@@ -194,6 +195,15 @@ def start_server(
     for one in watched:
         if one.to_be_asked():
             one.check(expected.get(one.model))
+
+
+@pytest.fixture
+def hanging_disk(tmp_path: pathlib.Path) -> tuple[dict[str, str], pathlib.Path]:
+    """The environment of a server whose disk hangs, and the file that makes it hang while it is there."""
+    library, hang = tmp_path / "hanging_disk.so", tmp_path / "hang"
+    source = pathlib.Path(__file__).with_name("hanging_disk.c")
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True)
+    return {"LD_PRELOAD": str(library), "FOVEA_TEST_HANG": str(hang)}, hang
 
 
 @pytest.fixture

@@ -4,25 +4,34 @@ from __future__ import annotations
 
 import pathlib
 import sys
-import threading
 import urllib.parse
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import grpc
 import pytest
-from fault_support import Caller, expect, image_request, refusal_of, wait_until
+from fault_support import expect, refusal_of, wait_until
 from http_caller import lines_of
+from running_experiments import (
+    HOUR_US,
+    WAIT_SECONDS,
+    expect_answers,
+    in_threads,
+    join_all,
+    until_measuring,
+)
 from running_server import DEMO, ROOT, Server
 
 sys.path.insert(0, str(ROOT / "client/python"))
 from fovea.v1 import comparison_pb2
+from google.protobuf import json_format
 
 PICTURE = next((ROOT / "client/examples").glob("*.jpg")).read_bytes()
 
 
 OWN, KNN = ("shapes", ""), ("shapes", "knn:k=9")
-Ask = Callable[..., dict]
+Ask = Callable[..., Iterator[Any]]
 
 
 def over_grpc(server: Server, *variants: tuple[str, str], image=PICTURE, **numbers):
@@ -37,10 +46,8 @@ def over_grpc(server: Server, *variants: tuple[str, str], image=PICTURE, **numbe
             "/fovea.v1.ComparisonService/Compare",
             response_deserializer=comparison_pb2.CompareResponse.FromString,
         )
-        yield from (
-            update.WhichOneof("update")
-            for update in compare(request.SerializeToString(), timeout=120)
-        )
+        for update in compare(request.SerializeToString(), timeout=240):
+            yield getattr(update, update.WhichOneof("update"))
 
 
 def over_http(server: Server, *variants: tuple[str, str], image=PICTURE, **numbers):
@@ -53,7 +60,13 @@ def over_http(server: Server, *variants: tuple[str, str], image=PICTURE, **numbe
     request = urllib.request.Request(
         f"http://{server.http}/v1/compare?{urllib.parse.urlencode(query)}", image
     )
-    yield from (next(iter(update)) for update in lines_of(request))
+    for update in lines_of(request, timeout=240):
+        kind = (
+            comparison_pb2.Comparison
+            if "comparison" in update
+            else comparison_pb2.ComparisonProgress
+        )
+        yield json_format.ParseDict(next(iter(update.values())), kind())
 
 
 @pytest.fixture(params=[over_grpc, over_http], ids=["grpc", "http"])
@@ -89,9 +102,15 @@ def test_row_84_comparisons_are_bounded_and_requests_go_on(
     ask: Ask, start_server, one_model: pathlib.Path
 ) -> None:
     server = start_server("--model-repository", one_model, "--enable-experiments")
-    running = ask(server, OWN, KNN, rounds=10_000, max_rounds=10_000)
-    while next(running) != "progress":
-        pass
+    running = ask(
+        server,
+        *(OWN, KNN),
+        rounds=10_000,
+        max_rounds=10_000,
+        batch_size=64,
+        max_time_us=HOUR_US,
+    )
+    assert until_measuring(running) > 4 * WAIT_SECONDS
     ended: list[object] = []
 
     def wait_in_line() -> None:
@@ -101,21 +120,17 @@ def test_row_84_comparisons_are_bounded_and_requests_go_on(
             ended.append(error)
 
     # One runs, four wait; of three more each is refused at once, whoever comes first.
-    waiting = [threading.Thread(target=wait_in_line) for _ in range(7)]
-    for thread in waiting:
-        thread.start()
-    wait_until(lambda: len(ended) == 3)
+    waiting = in_threads(7, wait_in_line)
+    wait_until(lambda: len(ended) == 3, WAIT_SECONDS)
     for error in ended:
         expect(error, "UNAVAILABLE", "compare.busy")
-    caller = Caller(server.grpc)
-    for _ in range(5):
-        caller.infer(image_request(PICTURE))
-    caller.close()
-    # Who goes makes room: the others have their turn long before 10,000 rounds are over.
+    expect_answers(server, PICTURE)
+    assert next(running).phase == comparison_pb2.ComparisonProgress.MEASURING
+    assert len(ended) == 3
+    # Who goes makes room: for all four.
     running.close()
-    for thread in waiting:
-        thread.join(60)
-    assert ended[3:] == ["comparison"] * 4
+    join_all(waiting, WAIT_SECONDS)
+    assert [one.rounds for one in ended[3:]] == [2] * 4
 
 
 def test_row_84_variants_hold_no_more_than_they_may(

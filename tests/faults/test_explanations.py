@@ -5,7 +5,6 @@ from __future__ import annotations
 import pathlib
 import shutil
 import sys
-import threading
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -13,8 +12,9 @@ from collections.abc import Callable
 
 import grpc
 import pytest
-from fault_support import Caller, expect, image_request, refusal_of, wait_until
+from fault_support import expect, refusal_of, wait_until
 from http_caller import HttpRefusal
+from running_experiments import expect_answers, in_threads, join_all
 from running_server import DEMO, ROOT, Server
 
 sys.path.insert(0, str(ROOT / "client/python"))
@@ -108,9 +108,13 @@ def test_row_85_what_cannot_be_explained_is_said(
 
 
 def test_row_86_explanations_are_bounded_and_requests_go_on(
-    ask: Ask, start_server, one_model: pathlib.Path
+    ask: Ask, start_server, one_model: pathlib.Path, hanging_disk
 ) -> None:
-    server = start_server("--model-repository", one_model, "--enable-experiments")
+    environment, hang = hanging_disk
+    server = start_server(
+        *("--model-repository", one_model, "--enable-experiments"),
+        environment=environment,
+    )
     ended: list[object] = []
 
     def explain() -> None:
@@ -119,22 +123,21 @@ def test_row_86_explanations_are_bounded_and_requests_go_on(
         except grpc.RpcError as error:
             ended.append(error)
 
-    # One runs, eight wait.
-    waiting = [threading.Thread(target=explain) for _ in range(40)]
-    for thread in waiting:
-        thread.start()
-    wait_until(lambda: any(isinstance(one, grpc.RpcError) for one in ended))
-    caller = Caller(server.grpc)
-    for _ in range(5):
-        caller.infer(image_request(PICTURE))
-    caller.close()
-    for thread in waiting:
-        thread.join(120)
-    refused = [one for one in ended if isinstance(one, grpc.RpcError)]
-    for error in refused:
+    # The one that runs reads its weights until the disk answers again. Eight wait; of three more each is refused,
+    # whoever comes first.
+    hang.touch()
+    asking = in_threads(1, explain)
+    wait_until(lambda: hang.read_text() == "hangs")
+    asking += in_threads(11, explain)
+    wait_until(lambda: len(ended) == 3)
+    for error in ended:
         expect(error, "UNAVAILABLE", "explain.busy")
-    assert [one for one in ended if one == 24] == [24] * (40 - len(refused))
-    assert len(refused) < 32
+    expect_answers(server, PICTURE)
+    assert len(ended) == 3
+    hang.unlink()
+    expect_answers(server, PICTURE)
+    join_all(asking, 120)
+    assert ended[3:] == [24] * 9
 
 
 def test_row_86_maps_hold_no_more_than_they_may(

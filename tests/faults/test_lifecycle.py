@@ -11,14 +11,12 @@ import random
 import signal
 import socket
 import struct
-import subprocess
 import threading
 import time
 from typing import Self
 
 import grpc
 import numpy as np
-import pytest
 import raw_http2 as http2
 import tritonclient.grpc as triton
 from fault_support import (
@@ -269,15 +267,6 @@ def test_row_44_sigterm_while_loading_stops_the_server(start_server, tmp_path):
     start = time.monotonic()
     assert server.terminate() == 0
     assert time.monotonic() - start < 20
-
-
-@pytest.fixture
-def hanging_disk(tmp_path) -> tuple[dict[str, str], pathlib.Path]:
-    """The environment of a server whose disk hangs, and the file that makes it hang while it is there."""
-    library, hang = tmp_path / "hanging_disk.so", tmp_path / "hang"
-    source = pathlib.Path(__file__).with_name("hanging_disk.c")
-    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, source], check=True)
-    return {"LD_PRELOAD": str(library), "FOVEA_TEST_HANG": str(hang)}, hang
 
 
 def test_row_44_sigterm_while_the_disk_hangs_finishes_what_was_accepted(

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import pathlib
 import sys
-import threading
-import time
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -13,8 +11,16 @@ from typing import Any
 
 import grpc
 import pytest
-from fault_support import Caller, expect, image_request, refusal_of
+from fault_support import expect, refusal_of
 from http_caller import lines_of
+from running_experiments import (
+    HOUR_US,
+    WAIT_SECONDS,
+    expect_answers,
+    in_threads,
+    join_all,
+    until_measuring,
+)
 from running_server import DEMO, ROOT, Server
 
 sys.path.insert(0, str(ROOT / "client/python"))
@@ -125,25 +131,28 @@ def test_row_88_requests_are_answered_beside_a_sweep(
     ask: Ask, start_server, one_model: pathlib.Path
 ) -> None:
     server = start_server("--model-repository", one_model, "--enable-experiments")
-    running = ask(server, over="RESOLUTION", values=["64", "128"], rounds=1000)
-    while next(running).phase != comparison_pb2.ComparisonProgress.MEASURING:
-        pass
-    waits: list[Any] = []
+    running = ask(
+        server,
+        over="RESOLUTION",
+        values=["64", "128"],
+        batch_size=64,
+        rounds=1000,
+        max_time_us=HOUR_US,
+    )
+    assert until_measuring(running) > 4 * WAIT_SECONDS
+    ended: list[Any] = []
 
     def wait_in_line() -> None:
-        waits.append(list(ask(server))[-1])
+        ended.append(list(ask(server))[-1])
 
-    waiting = threading.Thread(target=wait_in_line)
-    waiting.start()
-    caller = Caller(server.grpc)
-    for _ in range(5):
-        caller.infer(image_request(PICTURE))
-    caller.close()
-    # Who goes makes room: the other has its turn long before 1,000 rounds are over.
-    start = time.monotonic()
+    waiting = in_threads(1, wait_in_line)
+    expect_answers(server, PICTURE)
+    assert next(running).phase == comparison_pb2.ComparisonProgress.MEASURING
+    assert not ended
+    # Who goes makes room.
     running.close()
-    waiting.join(60)
-    assert time.monotonic() - start < 60 and waits[0].rounds == 2
+    join_all(waiting, WAIT_SECONDS)
+    assert ended[0].rounds == 2
 
 
 def test_row_88_points_are_bounded(

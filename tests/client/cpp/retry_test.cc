@@ -101,6 +101,38 @@ TEST(Retry, AServerThatRefusesEverythingIsNotAskedSeveralTimesAsMuch) {
   EXPECT_EQ(server.classified().size(), asked + 1);  // nothing is left to spend
 }
 
+// Calls that are refused together. What a busy machine adds makes waits longer, never shorter.
+TEST(Retry, CallersDoNotComeBackTogether) {
+  constexpr int kCalls = 32;  // three further attempts each are within the budget
+  FakeServer server{{.name = "shapes"}};
+  const auto client = ClientOf(server.address(), {.max_attempts = 4});
+  {
+    std::vector<std::jthread> callers;
+    for (int i = 0; i < kCalls; ++i) {
+      callers.emplace_back([&, image = absl::StrCat("busy ", i)] {
+        EXPECT_FALSE(client->Classify({.model = {"shapes"}, .images = {image}}).ok());
+      });
+    }
+  }
+  const auto asked = server.classified_at();
+  ASSERT_EQ(asked.size(), static_cast<size_t>(kCalls));
+  int early = 0, late = 0;  // of the longest waits, those beyond a quarter of the range
+  for (const auto& [image, times] : asked) {
+    ASSERT_EQ(times.size(), 4u) << image;
+    for (int wait = 0; wait < 3; ++wait) {
+      const double middle_ms = 100 << wait;
+      const double ms = absl::ToDoubleMilliseconds(times[wait + 1] - times[wait]);
+      EXPECT_GE(ms, 0.8 * middle_ms - 1) << image << ", wait " << wait;  // timers count whole ones
+      if (wait < 2) continue;
+      early += ms < 0.95 * middle_ms;
+      late += ms > 1.05 * middle_ms;
+    }
+  }
+  // Three in eight of each: that there is none has a probability below a millionth.
+  EXPECT_GT(early, 0);
+  EXPECT_GT(late, 0);
+}
+
 TEST(Retry, CallsGoInTurnToAllAddressesWhereTheyAreToBeBalanced) {
   FakeServer first{{.name = "shapes"}}, second{{.name = "shapes"}};
   const auto client = ClientOf(AddressOfBoth(first, second), {.balance = true});

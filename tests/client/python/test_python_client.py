@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import concurrent.futures
 import inspect
 import io
-import json
 import pathlib
 import pickle
 import re
@@ -13,7 +11,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 
 import grpc
 import numpy as np
@@ -25,7 +22,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "client" / "python"))
 
 from fake_vision import FakeVision, Refusal, class_map, classes, objects, png
-from fovea import client, connection, results, retry, run_lengths
+from fovea import client, connection, results, run_lengths
 
 PICTURE = np.arange(5 * 7 * 3, dtype=np.uint8).reshape(5, 7, 3)
 
@@ -277,101 +274,6 @@ def test_a_busy_server_is_not_an_unreachable_one():
     ):
         server.classify("m", [PICTURE])
     assert not isinstance(caught.value, client.Unreachable)
-
-
-def refusing_first(times: int, then):
-    """Refuses so many calls as busy, and answers the others."""
-    calls = []
-
-    def answer(*arguments: object):
-        calls.append(arguments)
-        if len(calls) <= times:
-            raise Refusal(grpc.StatusCode.UNAVAILABLE, "queue.full", "busy")
-        return then(*arguments)
-
-    answer.calls = calls
-    return answer
-
-
-def test_a_call_that_is_refused_is_made_again():
-    answers = refusing_first(2, lambda *_: classes((0, "cat", 0.75)))
-    long = bytes(3 << 20)  # gRPC's own buffer has 256 KiB
-    with FakeVision(Classify=answers) as fake, client.Client(fake.address) as server:
-        assert server.classify("m", [long]).images[0].labels == ["cat"]
-    assert len(answers.calls) == 3
-
-
-@pytest.mark.parametrize("attempts", [1, 2, 4])
-def test_it_is_made_as_often_as_it_is_said(attempts: int):
-    answers = refusing_first(100, lambda *_: classes((0, "cat", 0.75)))
-    with (
-        FakeVision(Classify=answers) as fake,
-        client.Client(fake.address, max_attempts=attempts) as server,
-        pytest.raises(client.Error) as caught,
-    ):
-        server.classify("m", [PICTURE])
-    assert caught.value.reason == "queue.full"
-    assert len(answers.calls) == attempts
-
-
-def test_a_server_that_refuses_everything_is_not_asked_several_times_as_much():
-    answers, calls = refusing_first(10_000, lambda *_: classes((0, "cat", 0.75))), 64
-
-    def ask(_: int) -> str:
-        with pytest.raises(client.Error) as caught:
-            server.classify("m", [PICTURE])
-        return caught.value.reason
-
-    with FakeVision(Classify=answers) as fake, client.Client(fake.address) as server:
-        with concurrent.futures.ThreadPoolExecutor(calls) as pool:
-            assert set(pool.map(ask, range(calls))) == {"queue.full"}
-        asked = len(answers.calls)
-        assert calls < asked <= calls + 100
-        ask(0)
-        assert len(answers.calls) == asked + 1  # nothing is left to spend
-
-
-def test_calls_go_in_turn_to_all_addresses_where_they_are_to_be_balanced():
-    def answer(*_: object):
-        return classes((0, "cat", 0.75))
-
-    with FakeVision(Classify=answer) as first, FakeVision(Classify=answer) as second:
-        both = f"ipv4:///{first.address},{second.address}"
-        with client.Client(both) as server:
-            for _ in range(10):
-                server.classify("m", [PICTURE])
-        assert sorted(len(one.requests) for one in (first, second)) == [0, 10]
-        with client.Client(both, balance=True) as server:
-            end = time.monotonic() + 20
-            while not (first.requests and second.requests):
-                assert time.monotonic() < end
-                server.classify("m", [PICTURE])
-            before = [len(one.requests) for one in (first, second)]
-            for _ in range(10):
-                server.classify("m", [PICTURE])
-        after = [len(one.requests) for one in (first, second)]
-        assert [b - a for a, b in zip(before, after, strict=True)] == [5, 5]
-
-
-def test_other_numbers_of_attempts_are_refused():
-    for attempts in (0, 6):
-        with pytest.raises(ValueError, match="max_attempts"):
-            client.Client("127.0.0.1:8001", max_attempts=attempts)
-
-
-def test_both_clients_retry_alike():
-    """But for what the Python one does not call."""
-    ((_, text), *_) = retry.channel_options(4, True)
-    ours = json.loads(text)
-    source = (ROOT / "client/cpp/retry.cc").read_text()
-    for key, value in {
-        **ours["methodConfig"][0]["retryPolicy"],
-        **ours["retryThrottling"],
-    }.items():
-        if key != "maxAttempts":
-            assert f'"{key}":{json.dumps(value)}' in source
-    for name in ours["methodConfig"][0]["name"]:
-        assert json.dumps(name, separators=(",", ":")) in source
 
 
 def test_without_a_server_the_error_names_the_address():

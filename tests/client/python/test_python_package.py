@@ -14,6 +14,7 @@ import zipfile
 
 import pytest
 from running_server import BUILD, ROOT
+from wheel_requirements import Needs, declared, disagreements, imported
 
 LIBRARY = BUILD / "lib" / "libfovea_kernels.so"
 CALL = """
@@ -215,6 +216,29 @@ def test_the_wheel_is_for_any_python_on_this_kind_of_machine(
     packages = {"fovea", "fovea/evaluation", "fovea/published", "fovea/v1"}
     folders = {str(pathlib.Path(name).parent) for name in names}
     assert {one for one in folders if "dist-info" not in one} == packages
+
+
+def test_the_wheel_declares_what_it_imports(wheel: pathlib.Path) -> None:
+    """Otherwise the tests' own environment would bring what an installation lacks."""
+    needs, modules = declared(wheel), imported(wheel)
+    assert disagreements(needs, modules) == []
+    assert needs.extras == {"pandas", "transformers"}
+    for name in needs.always | needs.extras:
+        assert len(disagreements(needs.without(name), modules)) == 1, name
+    assert {"numpy", "grpcio", "protobuf", "pillow", "timm"} < needs.always
+    more = Needs(needs.always | {"scipy"}, needs.extras | {"requests", "numpy"})
+    assert disagreements(more, modules) == [
+        "numpy is an extra and none",
+        "requests is an extra, and not imported",
+        "scipy is declared, and not imported",
+    ]
+    # An extra does not bring what a file imports when it is imported itself.
+    as_extras = Needs(frozenset(), needs.always | needs.extras)
+    at_once = sorted(module for module, later in modules.items() if not later)
+    assert disagreements(as_extras, modules) == [
+        f"{module} is imported, and nothing brings it" for module in at_once
+    ]
+    assert {"numpy", "grpc", "torch"} < set(at_once) and "pandas" not in at_once
 
 
 TRY = """

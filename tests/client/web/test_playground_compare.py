@@ -11,6 +11,8 @@ import sys
 from collections.abc import Callable
 
 import pytest
+import shown_numbers
+import written_answers as written
 from google.protobuf import json_format
 from PIL import Image
 from playwright.sync_api import Page, Route, expect
@@ -25,83 +27,40 @@ SIBLINGS = "#compare?v=shapes&v=shapes_knn&example=star.jpg"
 OTHER_ATTENTION = "#compare?v=shapes&v=shapes~knn%3Ak%3D9&example=star.jpg"
 
 
-def estimate(value: float, lower: float, upper: float) -> dict:
-    return {"value": value, "lower": lower, "upper": upper}
-
-
-def quartiles(lower: float, median: float, upper: float) -> dict:
-    return {"lower": lower, "median": median, "upper": upper}
-
-
-def variant(attention: str, median: float, **more) -> dict:
-    return {
-        "model_name": "shapes",
-        "model_version": "1",
-        "backbone": "vit_demo_patch8_64",
-        "attention": attention,
-        "weights_of_attention": "",
-        "untrained": False,
-        "compute": {"ms": quartiles(0.9 * median, median, 1.2 * median)},
-        "postprocess_ms": quartiles(0.01, 0.02, 0.03),
-        "decode_ms": quartiles(0.2, 0.21, 0.3),
-        "preprocess_ms": quartiles(0.04, 0.05, 0.06),
-        "attention_ms": quartiles(0.2, 0.25, 0.3),
-        "images_per_second": 1000 / median,
-        "peak_bytes": 2 << 20,
-        "weight_bytes": 3 << 20,
-        "parameters": 800_000,
-        "multiply_adds": 52_000_000,
-        "answers": [{"label": "star", "confidence": 0.52, "objects": 0}],
-    } | more
-
-
-def comparison() -> dict:
-    other = variant(
-        "knn:k=9",
-        1.5,
-        weights_of_attention="dense",
-        compute={
-            "ms": quartiles(1.4, 1.5, 1.7),
-            "ratio": estimate(1.5, 1.45, 1.56),
-            "difference_ms": estimate(0.5, 0.45, 0.56),
-            "verdict": "SLOWER",
-        },
-        classes={
-            "images": 1,
-            "same_top1": 1,
-            "top5_overlap": 0.8,
-            "kl_divergence": 0.0213,
-            "max_confidence_difference": 0.04,
-        },
-        feature_cosine=0.9812,
-    )
-    return {
-        "id": "",
-        "variants": [variant("dense", 1.0), other],
-        "control": {
-            "ms": quartiles(0.9, 1.0, 1.2),
-            "ratio": estimate(1.0, 0.98, 1.03),
-            "difference_ms": estimate(0.0, -0.02, 0.03),
-            "verdict": "NO_DIFFERENCE",
-        },
-        "rounds": 40,
-        "batch_size": 1,
-        "threads": 2,
-        "device": "CPU",
-        "images": [{"height": 240, "width": 320}],
-    }
-
-
-def lines(*updates: dict) -> str:
-    return "".join(json.dumps(update) + "\n" for update in updates)
-
-
 def compare(page: Page) -> None:
     page.get_by_role("button", name="Compare", exact=True).click()
 
 
-def test_what_these_tests_write_is_what_a_server_may_say() -> None:
-    json_format.ParseDict(comparison(), comparison_pb2.Comparison())
+def saved(page: Page) -> dict:
+    """The comparison that the page offers to save."""
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Save as JSON").click()
+    return json.loads(pathlib.Path(download.value.path()).read_text())
+
+
+def expect_table(page: Page, comparison: dict) -> None:
+    rows = page.locator("table.compared tbody tr")
+    expect(rows).to_have_count(len(comparison["variants"]))
+    for row, cells in zip(rows.all(), shown_numbers.table_of(comparison), strict=True):
+        expect(row.locator("td")).to_have_text(cells)
+
+
+AGREEMENTS = {
+    "classes": written.CLASSES,
+    "objects": written.OBJECTS,
+    "masks": written.OBJECTS_WITH_MASKS,
+    "maps": written.MAPS,
+}
+
+
+@pytest.mark.parametrize("kind", AGREEMENTS)
+def test_what_these_tests_write_is_what_a_server_may_say(kind: str) -> None:
+    json_format.ParseDict(
+        written.comparison(AGREEMENTS[kind]), comparison_pb2.Comparison()
+    )
+    json_format.ParseDict(
+        written.SO_FAR["progress"], comparison_pb2.ComparisonProgress()
+    )
 
 
 @pytest.fixture(scope="module")
@@ -131,15 +90,37 @@ def test_a_server_compares_two_attentions_over_the_same_weights(
         "same weights, not fine-tuned"
     )
     expect(table.nth(1).locator("th")).to_contain_text("knn:k=9")
-    for cell in (1, 2, 4, 6, 7, 8):  # compute ... multiply-adds
-        expect(table.nth(1).locator("td").nth(cell)).to_have_text(re.compile("[1-9]"))
     expect(page.locator("#compared .plot")).to_have_count(4)
-    expect(page.locator(".hollow")).to_have_text(re.compile(r"\w+ \d+%"))
-    with page.expect_download() as saved:
-        page.get_by_role("link", name="Save as JSON").click()
-    kept = json.loads(pathlib.Path(saved.value.path()).read_text())
+    kept = saved(page)
     json_format.ParseDict(kept, comparison_pb2.Comparison())
     assert [one["model_name"] for one in kept["variants"]] == ["shapes", "shapes"]
+    expect_table(page, kept)
+    expect(page.locator(".hollow")).to_have_text(
+        shown_numbers.answer(kept["variants"][1])
+    )
+
+
+@pytest.mark.parametrize(
+    ("model", "kind"),
+    [("detector_dense", "objects"), ("instances_dense", "objects"), ("segmenter_dense", "maps")],
+)  # fmt: skip
+def test_a_server_compares_detectors_and_segmenters(
+    server: Server, open_page: Open, model: str, kind: str
+) -> None:
+    page = open_page(
+        server.http, f"#compare?v={model}&v={model}~knn%3Ak%3D0.5&example=scene_1.jpg"
+    )
+    page.locator("#rounds").fill("2")
+    compare(page)
+    expect(page.locator("table.compared")).to_be_visible(timeout=120_000)
+    kept = saved(page)
+    assert kind in kept["variants"][1]
+    masks = kept["variants"][1].get("objects", {}).get("mean_mask_iou")
+    assert (masks is not None) == (model == "instances_dense")
+    expect_table(page, kept)
+    expect(page.locator(".hollow")).to_have_text(
+        shown_numbers.answer(kept["variants"][1])
+    )
 
 
 def test_a_comparison_ends_when_it_is_cancelled(
@@ -222,24 +203,13 @@ def test_a_server_without_experiments_says_so_and_the_page_measures(
 # Against answers of the test's own.
 
 
-def answering(body: str, status: int = 200) -> Callable[[Page], None]:
-    def before(page: Page) -> None:
-        page.route(
-            "**/v1/compare",
-            lambda route: route.fulfill(
-                status=status, content_type="application/x-ndjson", body=body
-            ),
-        )
-
-    return before
-
-
 def test_numbers_and_verdicts_are_shown_as_they_are_told(
     server: Server, open_page: Open
 ) -> None:
-    progress = {"progress": {"phase": "MEASURING", "done": 3, "total": 20}}
-    body = lines(progress, {"comparison": comparison()})
-    page = open_page(server.http, OTHER_ATTENTION, before=answering(body))
+    before = written.comparing_with(
+        written.SO_FAR, {"comparison": written.comparison()}
+    )
+    page = open_page(server.http, OTHER_ATTENTION, before=before)
     compare(page)
     row = page.locator("table.compared tbody tr").nth(1).locator("td")
     expect(row).to_have_text(
@@ -269,15 +239,45 @@ def test_numbers_and_verdicts_are_shown_as_they_are_told(
     )
 
 
+@pytest.mark.parametrize("kind", AGREEMENTS)
+def test_all_that_the_table_says_is_in_the_json_that_is_saved(
+    server: Server, open_page: Open, kind: str
+) -> None:
+    told = written.comparison(AGREEMENTS[kind])
+    page = open_page(
+        server.http,
+        OTHER_ATTENTION,
+        before=written.comparing_with({"comparison": told}),
+    )
+    compare(page)
+    expect(page.locator("table.compared")).to_be_visible()
+    assert saved(page) == told
+    expect_table(page, told)
+    short, more, share = shown_numbers.agreement(told["variants"][1])
+    name = {"classes": "same best class", "maps": "same pixels"}.get(
+        kind, "objects matched"
+    )
+    expect(page.locator(".summary")).to_have_text(
+        f"knn:k=9: slower (1.50× the time of dense), {name} {short}."
+    )
+    plot = page.locator("#compared .plot", has_text=f"Agreement with the baseline: {name}")  # fmt: skip
+    expect(plot.locator(".value")).to_have_text(short + more)
+    # Its axis ends at 1.
+    width = plot.locator(".fill").evaluate("one => parseFloat(one.style.width)")
+    assert width == pytest.approx(100 * share, abs=0.001)
+
+
 def test_multiply_adds_that_were_not_counted_are_no_zero(
     server: Server, open_page: Open
 ) -> None:
     # Without an agreement they have a plot as well.
-    uncounted = comparison() | {
-        "variants": [variant("dense", 1.0), variant("knn:k=9", 1.5, multiply_adds=0)]
-    }
-    body = lines({"comparison": uncounted})
-    page = open_page(server.http, OTHER_ATTENTION, before=answering(body))
+    variants = [
+        written.variant("dense", 1.0),
+        written.variant("knn:k=9", 1.5, multiply_adds=0),
+    ]
+    uncounted = written.comparison() | {"variants": variants}
+    before = written.comparing_with({"comparison": uncounted})
+    page = open_page(server.http, OTHER_ATTENTION, before=before)
     compare(page)
     rows = page.locator("table.compared tbody tr")
     expect(rows.nth(0).locator("td").nth(8)).to_have_text("52.0 M")
@@ -295,7 +295,7 @@ def test_the_form_says_what_is_to_be_compared(server: Server, open_page: Open) -
             forms.append(route.request.post_data_buffer.decode("latin-1"))
             route.fulfill(
                 content_type="application/x-ndjson",
-                body=lines({"comparison": comparison()}),
+                body=written.lines({"comparison": written.comparison()}),
             )
 
         page.route("**/v1/compare", note)
@@ -318,56 +318,37 @@ def test_the_form_says_what_is_to_be_compared(server: Server, open_page: Open) -
 
 
 @pytest.mark.parametrize(
-    ("body", "said"),
+    ("updates", "said"),
     [
         (
-            lines({"progress": {"phase": "LOADING", "done": 0, "total": 2}})
-            + lines({"error": "stopping", "code": "UNAVAILABLE", "reason": "server.x"}),
+            [
+                written.SO_FAR,
+                {"error": "stopping", "code": "UNAVAILABLE", "reason": "server.x"},
+            ],
             "UNAVAILABLE · server.x",
         ),
-        (lines({"progress": {"phase": "LOADING", "done": 0, "total": 2}}), "Error"),
+        ([written.SO_FAR], "Error"),
     ],
     ids=["told", "cut off"],
 )
 def test_a_comparison_that_fails_half_way_says_so(
-    server: Server, open_page: Open, body: str, said: str
+    server: Server, open_page: Open, updates: list[dict], said: str
 ) -> None:
-    page = open_page(server.http, SIBLINGS, before=answering(body))
+    before = written.comparing_with(*updates)
+    page = open_page(server.http, SIBLINGS, before=before)
     compare(page)
     expect(page.locator("#compared .token")).to_have_text(said)
     expect(page.get_by_role("button", name="Compare", exact=True)).to_be_enabled()
 
 
-EXPLAINED = {
-    "id": "",
-    "model_name": "shapes",
-    "attention": "knn:k=9",
-    "weights_of_attention": "dense",
-    "target_class": 3,
-    "target_label": "star",
-    "target_probability": 0.524,
-    "maps": [
-        {"method": "MAPS", "layer": "blocks.0", "layer_number": 0, "head": 1},
-        {"method": "MAPS", "layer": "blocks.5", "layer_number": 5},
-    ],
-    "measures": [
-        {
-            "layer": "blocks.0",
-            "cosine_similarity": 0.5,
-            "attention_standard_deviation": 0.25,
-            "attention_norm_ratio": 1.5,
-            "mlp_norm_ratio": 2,
-            "nonlocality": [1.0, 2.0],
-        }
-    ],
-}
 DOT = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
 
 
 def test_attention_lies_over_the_picture_where_a_server_explains(
     server: Server, open_page: Open
 ) -> None:
-    explained = EXPLAINED | {"maps": [one | {"png": DOT} for one in EXPLAINED["maps"]]}
+    maps = [one | {"png": DOT} for one in written.EXPLAINED["maps"]]
+    explained = written.EXPLAINED | {"maps": maps}
     forms: list[str] = []
     held: list[Route] = []  # the picture's classes: they come last
 
