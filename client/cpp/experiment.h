@@ -57,6 +57,7 @@ struct SequentialTest {
 };
 
 struct ArmReport {
+  std::string name;  // as receipts and metrics have it: "shapes:knn:k=9"
   ModelId model;
   std::string attention;
   std::string weights_of_attention;  // empty: the model's own; else not fine-tuned for `attention`

@@ -58,6 +58,7 @@ struct SequentialTest {
 };
 
 struct ArmReport {
+  std::string name;  // as receipts and metrics have it
   std::string model_name;
   std::string model_version;
   std::string attention;             // canonical text

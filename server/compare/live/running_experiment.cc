@@ -95,6 +95,7 @@ LiveExperiment RunningExperiment::Report() const {
   for (size_t i = 0; i < arms_.size(); ++i) {
     const Arm& arm = arms_[i];
     ArmReport& report = now.arms.emplace_back();
+    report.name = names_[i];
     report.model_name = arm.model.view->name;
     report.model_version = arm.model.view->version;
     report.attention = arm.model.view->attention;

@@ -99,6 +99,8 @@ TEST_F(TrafficExperimentsTest, TrafficIsSharedOutAndStaysWhereItIs) {
   EXPECT_EQ(started->state, ExperimentState::kRunning);
   ASSERT_EQ(started->arms.size(), 2u);
   EXPECT_EQ(started->arms[1].attention, "knn:k=9");
+  EXPECT_EQ(started->arms[0].name, "vit:dense");
+  EXPECT_EQ(started->arms[1].name, "other:knn:k=9") << "as below, where receipts have it";
   int of_other = 0;
   for (int i = 0; i < 1000; ++i) {
     const std::string key = absl::StrCat("caller", i), arm = Request(key);
@@ -392,6 +394,8 @@ TEST_F(TrafficExperimentsTest, AnotherAttentionIsServedForAsLongAsItRuns) {
   ASSERT_TRUE(started.ok()) << started.status();
   EXPECT_EQ(started->arms[1].weights_of_attention, "dense");
   EXPECT_EQ(started->arms[1].attention, "knn:k=3");
+  EXPECT_EQ(started->arms[1].model_name, "variant.vit");
+  EXPECT_EQ(started->arms[1].name, "vit:knn:k=3") << "not the one that it is served under";
   EXPECT_EQ(lease.use_count(), 2) << "the test's and the experiment's";
   bool has_gone_there = false;
   for (int i = 0; i < 100; ++i) {
