@@ -199,6 +199,24 @@ TEST_F(TrafficExperimentsTest, AnArmThatFailsEndsIt) {
   EXPECT_EQ(counts_.of(ArmOutcome::kFailed), static_cast<int>(told.arms[1].failures));
 }
 
+// deploy/prometheus/recording_rules.yml and the dashboards name the same codes.
+TEST_F(TrafficExperimentsTest, FailuresAreTheServersFaults) {
+  for (int code = 1; code <= 16; ++code) {
+    ASSERT_TRUE(Start(Plan()).ok());
+    for (int caller = 0; caller < 16; ++caller) {
+      Request(absl::StrCat(caller), 10, 10, static_cast<absl::StatusCode>(code));
+    }
+    const std::string name = absl::StatusCodeToString(static_cast<absl::StatusCode>(code));
+    const bool is_fault = name == "DEADLINE_EXCEEDED" || name == "UNAVAILABLE" ||
+                          name == "INTERNAL" || name == "UNKNOWN" || name == "DATA_LOSS";
+    const LiveExperiment told = Get();
+    EXPECT_EQ(told.arms[1].failures > 0, is_fault) << name;
+    EXPECT_EQ(told.arms[1].failures, told.arms[1].requests) << name;
+    ASSERT_TRUE(live_->Stop("trial").ok());
+    ASSERT_TRUE(live_->Delete("trial").ok());
+  }
+}
+
 TEST_F(TrafficExperimentsTest, ArmsThatAreAlikeGoOn) {
   ASSERT_TRUE(Start(Plan()).ok());
   Traffic(400);
