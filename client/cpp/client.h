@@ -41,10 +41,10 @@ struct ConnectOptions {
   std::string tls_ca, tls_certificate, tls_key;
   // For servers that want one. Without TLS everyone on the way reads it.
   std::string api_key;
-  // How often a call is made at most, in [1, 5], that a server refuses as UNAVAILABLE or whose
-  // connection breaks: inference and questions about models, which harm nobody when they are asked
-  // twice. Within the call's deadline, after pauses, and on a budget (client/cpp/retry.h). 1: once,
-  // for those who try again themselves or measure single calls.
+  // How often a call is made at most, in [1, 5], when a server refuses it as UNAVAILABLE or its
+  // connection breaks. Only inference and questions about models are made again, which harm nobody
+  // when they are asked twice: within the call's deadline, after pauses, and on a budget
+  // (client/cpp/retry.h). 1: once, for those who try again themselves or measure single calls.
   int max_attempts = 4;
   // Calls go in turn to all addresses that the host has, for example the replicas behind a headless
   // service of Kubernetes; otherwise to the first that answers.
@@ -55,9 +55,9 @@ struct CallOptions {
   // The call's deadline, which the server knows: work that it cannot finish by then it does not
   // start. Above zero; absl::InfiniteDuration() for none.
   absl::Duration timeout = absl::Seconds(30);
-  // Of inference: while an experiment shares a model's traffic out, calls with the same key are
-  // answered by the same arm. Printable ASCII. Empty: the name of the API key or certificate stands
-  // for it; of callers without one each call goes by chance.
+  // Inference only. While an experiment shares a model's traffic out, calls with the same key are
+  // answered by the same arm. Printable ASCII. Empty: the name of the API key or certificate takes
+  // its place; without these, each call is assigned by itself.
   std::string experiment_key;
 };
 
@@ -118,7 +118,7 @@ class Client {
       const SweepRequest& request, const std::function<void(const MeasuringProgress&)>& progress,
       const CallOptions& options = {.timeout = absl::Hours(1)});
 
-  // What a model's attention looks at in an image, of a server that runs with --enable-experiments.
+  // What a model's attention looks at in an image. The server runs with --enable-experiments.
   // INTERNAL: a map of the server's answer has another number of values than places.
   absl::StatusOr<Explanation> Explain(const ExplainRequest& request,
                                       const CallOptions& options = {.timeout = absl::Minutes(2)});
@@ -126,8 +126,8 @@ class Client {
   // Shares a model's traffic out between variants, in a server that runs with --enable-experiments.
   // Returns when they are loaded and the experiment runs. ALREADY_EXISTS: one of that name is
   // there, or another one has the model's traffic; the other errors are StartExperiment's in
-  // proto/fovea/v1/experiment.proto. Of this and the next three INTERNAL: what the server tells of
-  // an experiment is not one.
+  // proto/fovea/v1/experiment.proto. This call and the next three answer INTERNAL where what the
+  // server tells is no experiment.
   absl::StatusOr<Experiment> StartExperiment(const ExperimentPlan& plan,
                                              const CallOptions& options = {
                                                  .timeout = absl::Minutes(10)});

@@ -35,7 +35,7 @@ enum class Verdict {
   kUnsteady,    // times are autocorrelated over so many rounds that these are too few
   kControlOff,  // the control's interval excludes 1: something else moved the times
   kWide,        // the interval, or the control's, is wider than a tenth
-  kUnknown,     // of a server that is newer than this library
+  kUnknown,     // the server is newer than this library
 };
 bool IsVerdict(Verdict verdict);
 
@@ -70,7 +70,7 @@ struct MapAgreement {
 struct BriefAnswer {
   std::string label;      // empty: nothing was found
   double confidence = 0;  // or the score, or the share of the pixels
-  int objects = 0;        // of detection: all that were found
+  int objects = 0;        // detectors only: all that were found
 };
 
 struct ComparedVariant {
@@ -89,10 +89,10 @@ struct ComparedVariant {
   int64_t weight_bytes = 0;
   int64_t parameters = 0;
   int64_t multiply_adds = 0;  // 0: not counted
-  // Against the baseline; none: of the baseline.
+  // Against the baseline; none: this is the baseline.
   std::variant<std::monostate, ClassAgreement, ObjectAgreement, MapAgreement> agreement;
   std::optional<double> feature_cosine;
-  std::vector<BriefAnswer> answers;  // to each image
+  std::vector<BriefAnswer> answers;  // one for each image
 };
 
 struct ComparedImage {

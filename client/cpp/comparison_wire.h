@@ -17,7 +17,7 @@ MeasuringProgress FromWire(const fovea::v1::ComparisonProgress& progress);
 // INTERNAL: there is no variant.
 absl::StatusOr<Comparison> FromWire(const fovea::v1::Comparison& comparison);
 
-// What sweeps have, too.
+// Sweeps have these, too.
 void AddToWire(const std::vector<Variant>& variants,
                google::protobuf::RepeatedPtrField<fovea::v1::Variant>* messages);
 uint64_t MicrosecondsToWire(absl::Duration duration);  // 0: none; else at least 1

@@ -38,14 +38,14 @@ class Connection {
 
   const std::shared_ptr<grpc::Channel>& channel() const { return channel_; }
 
-  // A call begins, and is given what it shows; it ends with End. False: no more calls are made, and
+  // A call begins, and is given the API key; it ends with End. False: no more calls are made, and
   // this one does not begin.
   bool Begin(grpc::ClientContext& context);
   void End(grpc::ClientContext& context);
   // Cancels the calls that are running, and lets none begin.
   void Stop();
 
-  // How a call ended whose timeout was that; `what` names the call.
+  // How a call with that timeout ended; `what` names the call.
   absl::Status Outcome(const char* what, absl::Duration timeout, const grpc::Status& status,
                        const grpc::ClientContext& context) const;
 
@@ -58,7 +58,7 @@ class Connection {
   std::set<grpc::ClientContext*> running_;
 };
 
-// What calls say that a stopped client does not make.
+// The status of calls that a stopped client does not make.
 absl::Status Stopped();
 
 }  // namespace fovea::client

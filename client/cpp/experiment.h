@@ -16,7 +16,7 @@ namespace fovea::client {
 
 struct ExperimentArm {
   Variant variant;
-  double weight = 0;    // of the traffic, against the other arms'; 0: it answers nobody
+  double weight = 0;    // its part of the traffic, beside the other arms'; 0: it answers nobody
   bool shadow = false;  // it also gets copies of what the baseline has answered
 };
 
@@ -43,7 +43,7 @@ struct ExperimentPlan {
 // An estimate whose interval holds the truth at all times at once.
 struct SequentialTest {
   enum class Verdict {
-    kUnknown,  // of a server that is newer than this library
+    kUnknown,  // the server is newer than this library
     kUndecided,
     kLower,
     kHigher,
@@ -57,6 +57,7 @@ struct SequentialTest {
 };
 
 struct ArmReport {
+  std::string name;  // as receipts and metrics have it: "shapes:knn:k=9"
   ModelId model;
   std::string attention;
   std::string weights_of_attention;  // empty: the model's own; else not fine-tuned for `attention`
@@ -65,14 +66,14 @@ struct ArmReport {
   uint64_t shadow_requests = 0;
   uint64_t shadow_skipped = 0;
   double mean_latency_ms = 0;
-  // Against the baseline; none: of the baseline, or nothing has been seen.
+  // Against the baseline; none: this is the baseline, or nothing has been seen.
   std::optional<SequentialTest> latency_ratio;
   std::optional<SequentialTest> disagreement;
   std::optional<SequentialTest> error_excess;
 };
 
 enum class ExperimentState {
-  kUnknown,  // of a server that is newer than this library
+  kUnknown,  // the server is newer than this library
   kRunning,
   kStopped,
   kGuardRail,

@@ -67,7 +67,8 @@ ExperimentPlan FromWire(const fovea::v1::ExperimentPlan& message) {
 }
 
 ArmReport FromWire(const fovea::v1::ArmReport& message) {
-  ArmReport arm{.model = {message.model_name(), message.model_version()},
+  ArmReport arm{.name = message.name(),
+                .model = {message.model_name(), message.model_version()},
                 .attention = message.attention(),
                 .weights_of_attention = message.weights_of_attention(),
                 .requests = message.requests(),

@@ -23,9 +23,9 @@ struct ExplainRequest {
   Variant variant;
   std::string image;                   // a JPEG, PNG or WebP file
   std::vector<ExplainMethod> methods;  // at least one
-  std::vector<int> layers;             // of maps, counted from 0; empty: all
-  std::vector<int> heads;              // of maps, counted from 0; empty: the mean over all
-  bool every_head = false;             // of maps, instead
+  std::vector<int> layers;             // kMaps only, counted from 0; empty: all
+  std::vector<int> heads;              // kMaps only, counted from 0; empty: the mean over all
+  bool every_head = false;             // kMaps only, in place of `heads`
   // Whose weights are shown, in pixels of the image, upright. None: the class token's, or the mean.
   struct Place {
     float x = 0, y = 0;
@@ -37,13 +37,13 @@ struct ExplainRequest {
 
 struct ExplainedMap {
   ExplainMethod method = ExplainMethod::kMaps;
-  std::string layer;                // of maps
-  std::optional<int> layer_number;  // likewise
+  std::string layer;                // kMaps only
+  std::optional<int> layer_number;  // kMaps only
   std::optional<int> head;          // none: the mean over heads, or of all layers together
   int rows = 0;
   int columns = 0;
   std::vector<float> values;  // [rows, columns]
-  std::string png;            // of the image's size; empty: no pictures
+  std::string png;            // as large as the image; empty: no pictures
 };
 
 struct MeasuredLayer {
@@ -52,7 +52,7 @@ struct MeasuredLayer {
   std::optional<double> attention_standard_deviation;  // none: the layer has no weights
   double attention_norm_ratio = 0;
   double mlp_norm_ratio = 0;
-  std::vector<double> nonlocality;  // of each head, in patches
+  std::vector<double> nonlocality;  // one for each head, in patches
 };
 
 struct Explanation {
@@ -61,9 +61,9 @@ struct Explanation {
   std::string attention;
   std::string weights_of_attention;  // empty: the model's own; else not fine-tuned for `attention`
   bool untrained = false;
-  int height = 0;  // of the image, upright
+  int height = 0;  // the image's, upright
   int width = 0;
-  std::optional<ClassScore> target;  // of a classifier
+  std::optional<ClassScore> target;  // classifiers only
   std::vector<ExplainedMap> maps;
   std::vector<MeasuredLayer> measures;
   std::string measures_plot;  // PNG; empty: none

@@ -21,16 +21,16 @@ struct StreamOptions {
   Order order = Order::kInOrder;  // of the answers
   // The whole stream's deadline, which ends all its requests.
   absl::Duration timeout = absl::InfiniteDuration();
-  std::string experiment_key;  // of all its requests: CallOptions'
+  std::string experiment_key;  // CallOptions' key, for all its requests
 };
 
-// To one request.
+// The answer to one request.
 struct StreamedAnswer {
   using Response = std::variant<ClassifyResponse, DetectResponse, SegmentResponse>;
 
-  uint64_t number = 0;  // of the request: the first that was written has 0
+  uint64_t number = 0;  // the request's; the first that was written has 0
   std::string id;       // the request's
-  // Or why the request failed, as its own call would have told it.
+  // The answer, or why the request failed, as a call of its own would have told it.
   absl::StatusOr<Response> response;
 };
 

@@ -10,7 +10,7 @@ namespace fovea::client {
 
 struct TimeSoFar {
   Quartiles compute_ms;
-  double ratio = 1;  // to the baseline: median of the rounds' own
+  double ratio = 1;  // to the baseline: the median of the rounds' own ratios
 };
 
 struct MeasuringProgress {
@@ -18,7 +18,8 @@ struct MeasuringProgress {
   Phase phase = Phase::kWaiting;
   int done = 0;
   int total = 0;
-  // Of each variant of a comparison that measures, the baseline first; none before the first round.
+  // One for each variant of a comparison that measures, the baseline first; empty before the first
+  // round.
   std::vector<TimeSoFar> so_far;
 };
 

@@ -52,7 +52,7 @@ struct SweptCurve {
   std::string attention;
   std::string weights_of_attention;  // empty: no point's attention is another one
   bool untrained = false;
-  std::vector<SweptPoint> points;  // of each value
+  std::vector<SweptPoint> points;  // one for each value
   std::optional<FittedExponent> compute_exponent;
   std::optional<FittedExponent> attention_exponent;
   std::optional<FittedExponent> peak_exponent;
@@ -61,7 +61,7 @@ struct SweptCurve {
 struct Sweep {
   SweepAxis over = SweepAxis::kResolution;
   std::vector<std::string> values;
-  std::vector<double> places;  // of each value; empty: it is no number
+  std::vector<double> places;  // one for each value; empty: values are no numbers
   std::vector<SweptCurve> curves;
   int rounds = 0;
   int batch_size = 1;

@@ -29,13 +29,13 @@ inline constexpr int kComputeStage = 4;
 struct Receipt {
   std::array<absl::Duration, kStageNames.size()> stages;  // in the order of kStageNames
   int batch_size = 0;            // images in the batch that the request was run in
-  int batch_threads = 0;         // of the server's CPU, that ran it; 0: the server is older
+  int batch_threads = 0;         // threads of the server's CPU that ran it; 0: the server is older
   int64_t batch_peak_bytes = 0;  // most bytes the batch's tensors held at once, weights not counted
-  // Of the pixels that the model took for the request's images, the share that shows nothing of
+  // The share of the pixels that the model took for the request's images that shows nothing of
   // them.
   double padding = 0;
-  // The experiment that chose who answers, and the arm that it chose: "MODEL/ATTENTION". Empty:
-  // none has the model's traffic.
+  // The experiment that chose who answers, and the arm that it chose, by its name:
+  // "shapes:knn:k=9". Empty: no experiment has the model's traffic.
   std::string experiment, experiment_arm;
 
   absl::Duration compute() const { return stages[kComputeStage]; }
@@ -44,7 +44,7 @@ struct Receipt {
 
 struct TensorInfo {
   std::string name;
-  std::string datatype;        // of the Open Inference Protocol: "FP32", "BYTES", ...
+  std::string datatype;        // the Open Inference Protocol's: "FP32", "BYTES", ...
   std::vector<int64_t> shape;  // -1: any; the first dimension is the batch's
 };
 
@@ -54,7 +54,7 @@ struct ModelInfo {
   std::string state;    // "READY", "LOADING", "UNLOADING" or "UNAVAILABLE"
   std::string reason;   // why it is unavailable
 
-  // Of a ready model. The texts are empty where the server is not Fovea.
+  // Ready models only. The texts are empty where the server is not Fovea.
   std::string task;       // "classification"
   std::string attention;  // canonical text, "knn:k=100"
   std::string backbone;
@@ -87,7 +87,7 @@ struct ClassifyResponse {
   std::string id;
   std::string attention;
   bool untrained = false;                       // the labels mean nothing
-  std::vector<std::vector<ClassScore>> images;  // of each image the classes, most probable first
+  std::vector<std::vector<ClassScore>> images;  // the classes of each image, most probable first
   Receipt receipt;
   absl::Duration round_trip;  // as this process saw it, from sending to the answer
 };
@@ -96,11 +96,11 @@ struct DetectRequest {
   ModelId model;
   std::vector<std::string> images;  // contents of JPEG, PNG or WebP files, at most 64
   float score_threshold = 0;        // objects of a lower score are left out; in [0, 1]
-  int max_detections = 0;           // of each image, best first; 0: as many as the model gives
-  // Only objects of these classes, each a label or a class number; empty: of every class. At most
+  int max_detections = 0;           // for each image, best first; 0: as many as the model gives
+  // Only objects of these classes, each a label or a class number; empty: of all classes. At most
   // twice as many as the model has classes: INVALID_ARGUMENT request.too_many_classes.
   std::vector<std::string> classes;
-  bool masks = false;     // which pixels show each object; of models that have them
+  bool masks = false;     // which pixels show each object; for models that have masks
   uint32_t priority = 0;  // 1 is served first; 0: the model's default
   std::string id;         // returned unchanged
 };
@@ -154,7 +154,7 @@ struct ClassArea {
   std::string run_lengths;  // COCO's compressed ones ("counts")
 };
 
-// Of one picture, turned upright as its EXIF orientation says.
+// The classes of one picture, turned upright as its EXIF orientation says.
 struct ImageSegmentation {
   int image_height = 0, image_width = 0;
   std::vector<ClassArea> classes;   // those that it shows, the largest first
@@ -210,7 +210,7 @@ struct ModelStatistics {
   uint64_t images = 0;
   uint64_t batches = 0;
   DurationSum success, fail;                                        // requests
-  DurationSum queue, compute_input, compute_infer, compute_output;  // of successful ones
+  DurationSum queue, compute_input, compute_infer, compute_output;  // successful requests only
   absl::Time last_inference = absl::InfinitePast();                 // InfinitePast: none yet
   std::map<std::string, uint64_t> memory_bytes;                     // by "CPU", "CPU_PINNED", "GPU"
 };

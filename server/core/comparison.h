@@ -1,5 +1,6 @@
-// Variants of models side by side: what is asked for, and what comes out. Plain data; the fields
-// are those of proto/fovea/v1/comparison.proto, which says what each means.
+// Variants of models side by side: what is asked for, and what comes out. Plain data, and the
+// interface that runs it; the fields are those of proto/fovea/v1/comparison.proto, which says what
+// each means.
 #pragma once
 
 #include <cstdint>
@@ -48,7 +49,8 @@ enum class Verdict {
 struct ComparedTime {
   Quartiles ms;
   // Medians of the rounds' own ratios to the baseline and differences from it, so that what slows a
-  // whole round down cancels. None: fewer than kLeastSeries rounds, or of the baseline.
+  // whole round down cancels. None: this is the baseline, or there
+  // were fewer than kLeastSeries rounds.
   std::optional<Estimate> ratio;
   std::optional<Estimate> difference_ms;
   Verdict verdict = Verdict::kBaseline;
@@ -98,7 +100,7 @@ struct ComparedVariant {
   int64_t weight_bytes = 0;
   int64_t parameters = 0;
   int64_t multiply_adds = 0;  // 0: not counted
-  Agreement agreement;        // none: of the baseline
+  Agreement agreement;        // none: this is the baseline
   std::optional<double> feature_cosine;
   std::vector<BriefAnswer> answers;
 };

@@ -1,5 +1,5 @@
-// How far work is that loads variants, measures them or has them served. The fields are those of
-// proto/fovea/v1/comparison.proto.
+// The progress of work that loads variants, measures them or has them served. The fields are those
+// of proto/fovea/v1/comparison.proto.
 #pragma once
 
 #include <functional>
@@ -11,7 +11,7 @@ namespace fovea {
 
 struct TimeSoFar {
   Quartiles compute_ms;
-  double ratio = 1;  // median of the rounds' own
+  double ratio = 1;  // the median of the rounds' own ratios
 };
 
 struct ComparisonProgress {
@@ -19,11 +19,11 @@ struct ComparisonProgress {
   Phase phase = Phase::kWaiting;
   int done = 0;
   int total = 0;
-  // Of each variant of a comparison, the baseline first; none before the first round.
+  // One for each variant of a comparison, the baseline first; empty before the first round.
   std::vector<TimeSoFar> so_far;
 };
 
-// Called now and then, from a thread of whoever does the work; returns quickly.
+// Called now and then, on a thread of the one that does the work; returns quickly.
 using ProgressListener = std::function<void(const ComparisonProgress&)>;
 
 }  // namespace fovea

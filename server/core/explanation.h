@@ -1,5 +1,6 @@
-// What a model's attention looks at in an image: what is asked for, and what comes out. Plain data;
-// the fields are those of proto/fovea/v1/comparison.proto, which says what each means.
+// What a model's attention looks at in an image: what is asked for, and what comes out. Plain data,
+// and the interface that runs it; the fields are those of proto/fovea/v1/comparison.proto, which
+// says what each means.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +29,8 @@ struct ExplainRequest {
   std::string image;
   std::string id;
   std::vector<ExplainMethod> methods;  // a method twice is once
-  std::vector<int> layers;             // of maps; empty: all
-  std::vector<int> heads;              // of maps; empty: the mean
+  std::vector<int> layers;             // kMaps only; empty: all
+  std::vector<int> heads;              // kMaps only; empty: their mean
   bool every_head = false;
   // In pixels of the image, upright.
   struct Place {
@@ -57,7 +58,7 @@ struct MeasuredLayer {
   std::optional<double> attention_standard_deviation;
   double attention_norm_ratio = 0;
   double mlp_norm_ratio = 0;
-  std::vector<double> nonlocality;  // of each head
+  std::vector<double> nonlocality;  // one for each head
 };
 
 struct Explanation {
@@ -74,7 +75,7 @@ struct Explanation {
     std::string label;
     double probability = 0;
   };
-  std::optional<Target> target;  // of a classifier
+  std::optional<Target> target;  // classifiers only
   std::vector<ExplainedMap> maps;
   std::vector<MeasuredLayer> measures;
   std::string measures_plot;  // PNG; empty: not asked for

@@ -1,5 +1,5 @@
 // Live comparisons: a model's own traffic shared out between variants of it, or copied to them, and
-// what that has shown so far. Plain data; the fields are those of
+// what that has shown so far. Plain data, and the interface that runs it; the fields are those of
 // proto/fovea/v1/experiment.proto, which says what each means.
 #pragma once
 
@@ -58,6 +58,7 @@ struct SequentialTest {
 };
 
 struct ArmReport {
+  std::string name;  // as receipts and metrics have it
   std::string model_name;
   std::string model_version;
   std::string attention;             // canonical text
@@ -67,7 +68,7 @@ struct ArmReport {
   uint64_t shadow_requests = 0;
   uint64_t shadow_skipped = 0;
   double mean_latency_ms = 0;
-  // None: of the baseline, or nothing has been seen.
+  // None: this is the baseline, or nothing has been seen.
   std::optional<SequentialTest> latency_ratio, disagreement, error_excess;
 };
 
@@ -91,14 +92,15 @@ class RoutedRequest {
  public:
   virtual ~RoutedRequest() = default;
 
-  // The arm's, and its name as metrics and receipts have it. Never null.
+  // The arm's model, never null, and the names of the experiment and of the arm as metrics and
+  // receipts have them.
   virtual const std::shared_ptr<const ServingModel>& model() const = 0;
   virtual const std::string& experiment() const = 0;
   virtual const std::string& arm() const = 0;
 
   // It has been read, and goes to its model next: where a copy of it may be made, its input is kept
-  // for that. `input_bytes`: of its message, and of what has been unpacked or read besides; the
-  // copy then holds them in `memory`.
+  // for that. `input_bytes`: how many its message has, and what has been unpacked or read besides;
+  // the copy then holds them in `memory`.
   virtual void OnRead(const InferenceRequest& request, int64_t input_bytes,
                       MemoryBudget& memory) = 0;
   // Its results, before they are encoded.
@@ -128,8 +130,8 @@ class LiveExperiments {
   virtual absl::Status Delete(std::string_view name) = 0;
 
   // Where a request goes that names `model` and no version; null: no experiment has its traffic.
-  // Requests of one `key` go to one arm as long as the weights are what they are; of none, each
-  // goes by itself. Returns quickly.
+  // Requests with one `key` go to one arm as long as the weights are what they are; requests
+  // without one (empty) are assigned each by itself. Returns quickly.
   virtual std::unique_ptr<RoutedRequest> Route(std::string_view model, std::string_view key) = 0;
 };
 

@@ -1,6 +1,6 @@
 // Variants of models over a range of resolutions, batches, k and the like: what is asked for, and
-// what comes out. Plain data; the fields are those of proto/fovea/v1/comparison.proto, which says
-// what each means.
+// what comes out. Plain data, and the interface that runs it; the fields are those of
+// proto/fovea/v1/comparison.proto, which says what each means.
 #pragma once
 
 #include <cstdint>
@@ -54,10 +54,10 @@ struct SweptCurve {
   std::string model_name;
   std::string model_version;
   std::string backbone;
-  std::string attention;             // as it was asked for; of none the model's own
+  std::string attention;             // as it was asked for; the model's own if none was
   std::string weights_of_attention;  // empty: no point's attention is another one
   bool untrained = false;
-  std::vector<SweptPoint> points;  // of each value
+  std::vector<SweptPoint> points;  // one for each value
   // None: the axis has no exponent, or fewer than three points were measured.
   std::optional<FittedExponent> compute_exponent;
   std::optional<FittedExponent> attention_exponent;
@@ -68,7 +68,7 @@ struct Sweep {
   std::string id;
   SweepAxis axis = SweepAxis::kResolution;
   std::vector<std::string> values;
-  std::vector<double> places;  // of each value on the axis; empty: it has none that is a number
+  std::vector<double> places;  // of the values on the axis; empty: its values are no numbers
   std::vector<SweptCurve> curves;
   int rounds = 0;
   int batch_size = 1;

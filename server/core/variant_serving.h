@@ -1,5 +1,6 @@
 // Variants that are served for a while, as models are: what is asked for, and what serves. Plain
-// data; the fields are those of proto/fovea/v1/comparison.proto, which says what each means.
+// data, and the interface that runs it; the fields are those of proto/fovea/v1/comparison.proto,
+// which says what each means.
 #pragma once
 
 #include <functional>
@@ -32,14 +33,14 @@ class VariantServing {
  public:
   virtual ~VariantServing() = default;
 
-  // As they were asked for.
+  // The variants, in the order in which they were asked for.
   using Served = std::function<void(std::vector<ServedVariant>)>;
   using Done = std::function<void(absl::Status)>;
   // Returns at once. `progress` is called now and then, then `served`, where it comes to that, and
   // again every other second; from then on the variants are served until `done` is called, once and
-  // last, with why they are no longer. On a thread of its own, on the one that cancels, or here
-  // where it refuses; all return quickly. Setting `cancellation` ends it. Errors as
-  // ComparisonService.Serve's.
+  // last, with why they are no longer. All are called on a thread of the serving's own, on the one
+  // that cancels, or here where it refuses; all return quickly. Setting `cancellation` ends it.
+  // Errors as ComparisonService.Serve's.
   virtual void Serve(ServeRequest request, CancellationPtr cancellation, ProgressListener progress,
                      Served served, Done done) = 0;
 };

@@ -37,6 +37,8 @@ class FakeExperiments::Service final : public fovea::v1::ExperimentService::Serv
     for (const auto& arm : plan.arms()) {
       fovea::v1::ArmReport& report = *experiment.add_arms();
       const std::string& attention = arm.variant().attention();
+      report.set_name(
+          absl::StrCat(arm.variant().model_name(), ":", attention.empty() ? "dense" : attention));
       // Another attention is served as a model of its own.
       report.set_model_name(attention.empty() ? arm.variant().model_name() : "variant.of.it");
       report.set_model_version("1");

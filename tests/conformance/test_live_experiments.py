@@ -102,6 +102,8 @@ def test_an_experiment_from_its_start_to_its_end(
     started = experiments.start(plan())
     assert started.state == RUNNING
     assert [arm.attention for arm in started.arms] == ["dense", "knn:k=0.5"]
+    # By these names they are told apart in receipts and metrics, below.
+    assert [arm.name for arm in started.arms] == [BASELINE, KNN]
     # What was left out is told as it counts.
     assert started.plan.guard_rails.max_latency_ratio == 2
     assert started.plan.error_probability == 0.05
@@ -198,13 +200,10 @@ def test_an_arm_may_have_another_attention_over_the_same_weights(
     variant = {"model_name": "shapes", "attention": "knn:k=9"}
     arms = [*plan()["arms"][:1], {"variant": variant, "weight": 1}]
     knn = experiments.start(plan(arms=arms)).arms[1]
+    assert knn.name == "shapes:knn:k=9" and knn.model_name not in ("", "shapes")
     assert (knn.attention, knn.weights_of_attention) == ("knn:k=9", "dense")
     answers = [requests.classify(f"caller{i}") for i in range(60)]
-    of_arm = [
-        answer
-        for answer in answers
-        if answer.receipt.experiment_arm == "shapes:knn:k=9"
-    ]
+    of_arm = [answer for answer in answers if answer.receipt.experiment_arm == knn.name]
     assert 10 <= len(of_arm) <= 50
     assert {(one.model_name, one.attention) for one in of_arm} == {
         (knn.model_name, "knn:k=9")

@@ -83,7 +83,8 @@ Json ToJson(const ExperimentPlan& plan) {
 Json ToJson(const Experiment& experiment) {
   Json arms = Json::array();
   for (const ArmReport& arm : experiment.arms) {
-    Json row = {{"model_name", arm.model.name},
+    Json row = {{"name", arm.name},
+                {"model_name", arm.model.name},
                 {"model_version", arm.model.version},
                 {"attention", arm.attention}};
     if (!arm.weights_of_attention.empty()) row["weights_of_attention"] = arm.weights_of_attention;

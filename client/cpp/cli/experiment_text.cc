@@ -6,7 +6,6 @@
 #include "absl/strings/str_cat.h"
 #include "client/cpp/cli/table.h"
 #include "client/cpp/cli/text.h"
-#include "client/cpp/cli/variants.h"
 
 namespace fovea::client {
 namespace {
@@ -48,15 +47,11 @@ std::string TextOr(const std::optional<Test>& test, std::string (*text)(const Te
   return test ? text(*test) : "-";
 }
 
-// Of the plan: a variant may answer under a name of its own.
-ModelId ModelOf(const Experiment& experiment, size_t arm) {
-  return {experiment.plan.arms[arm].variant.model.name, experiment.arms[arm].model.version};
-}
-
-std::string ArmText(const Experiment& experiment, size_t arm) {
-  std::vector<ModelId> models;
-  for (size_t i = 0; i < experiment.arms.size(); ++i) models.push_back(ModelOf(experiment, i));
-  return VariantLabel(models[arm], experiment.arms[arm].attention, models);
+// With the plan's name, because another attention answers under a name of its own, and with the
+// version that answers, which the plan may have left out.
+std::string ModelOf(const Experiment& experiment, size_t arm) {
+  return ModelText(
+      {experiment.plan.arms[arm].variant.model.name, experiment.arms[arm].model.version});
 }
 
 bool AnyShadows(const Experiment& experiment) {
@@ -70,8 +65,11 @@ std::string TrafficText(const ExperimentArm& arm, double all_weights) {
 }
 
 void PrintTraffic(const Experiment& experiment, std::ostream& out, bool colour) {
-  std::vector<Table::Column> columns = {
-      {"ARM"}, {"TRAFFIC", Align::kRight}, {"REQUESTS", Align::kRight}, {"FAILED", Align::kRight}};
+  std::vector<Table::Column> columns = {{"ARM"},
+                                        {"MODEL"},
+                                        {"TRAFFIC", Align::kRight},
+                                        {"REQUESTS", Align::kRight},
+                                        {"FAILED", Align::kRight}};
   const bool shadows = AnyShadows(experiment);
   if (shadows)
     columns.insert(columns.end(), {{"COPIES", Align::kRight}, {"SKIPPED", Align::kRight}});
@@ -82,8 +80,9 @@ void PrintTraffic(const Experiment& experiment, std::ostream& out, bool colour) 
   for (size_t i = 0; i < experiment.arms.size(); ++i) {
     const ArmReport& arm = experiment.arms[i];
     const ExperimentArm& planned = experiment.plan.arms[i];
-    std::vector<std::string> cells = {ArmText(experiment, i), TrafficText(planned, all_weights),
-                                      absl::StrCat(arm.requests), absl::StrCat(arm.failures)};
+    std::vector<std::string> cells = {arm.name, ModelOf(experiment, i),
+                                      TrafficText(planned, all_weights), absl::StrCat(arm.requests),
+                                      absl::StrCat(arm.failures)};
     if (shadows) {
       cells.push_back(planned.shadow ? absl::StrCat(arm.shadow_requests) : "");
       cells.push_back(planned.shadow ? absl::StrCat(arm.shadow_skipped) : "");
@@ -96,11 +95,13 @@ void PrintTraffic(const Experiment& experiment, std::ostream& out, bool colour) 
 }
 
 void PrintTests(const Experiment& experiment, std::ostream& out, bool colour) {
-  Table table(
-      {{"AGAINST " + ArmText(experiment, 0)}, {"LATENCY"}, {"OTHER ANSWERS"}, {"MORE FAILURES"}});
+  Table table({{"AGAINST " + Printable(experiment.arms[0].name)},
+               {"LATENCY"},
+               {"OTHER ANSWERS"},
+               {"MORE FAILURES"}});
   for (size_t i = 1; i < experiment.arms.size(); ++i) {
     const ArmReport& arm = experiment.arms[i];
-    table.AddRow({ArmText(experiment, i), TextOr(arm.latency_ratio, LatencyText),
+    table.AddRow({arm.name, TextOr(arm.latency_ratio, LatencyText),
                   TextOr(arm.disagreement, DisagreementText),
                   TextOr(arm.error_excess, ErrorsText)});
   }
@@ -173,10 +174,9 @@ void PrintExperiment(const Experiment& experiment, std::ostream& out, bool colou
            "that only gets copies LATENCY is that of the compute stage.";
   }
   out << '\n';
-  for (size_t i = 0; i < experiment.arms.size(); ++i) {
-    const std::string& trained = experiment.arms[i].weights_of_attention;
-    if (trained.empty()) continue;
-    out << Printable(absl::StrCat(ArmText(experiment, i), ": same weights as ", trained,
+  for (const ArmReport& arm : experiment.arms) {
+    if (arm.weights_of_attention.empty()) continue;
+    out << Printable(absl::StrCat(arm.name, ": same weights as ", arm.weights_of_attention,
                                   ", not fine-tuned."))
         << '\n';
   }

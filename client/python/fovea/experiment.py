@@ -81,6 +81,7 @@ class SequentialTest:
 
 @dataclasses.dataclass(frozen=True)
 class ArmReport:
+    name: str  # as receipts and metrics have it: "shapes:knn:k=9"
     model_name: str
     model_version: str
     attention: str  # canonical text
@@ -261,6 +262,7 @@ def _plan_of(message: Any) -> ExperimentPlan:
 
 def _arm_of(message: Any) -> ArmReport:
     return ArmReport(
+        name=message.name,
         model_name=message.model_name,
         model_version=message.model_version,
         attention=message.attention,

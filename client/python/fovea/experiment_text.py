@@ -62,16 +62,17 @@ def plain(experiment: Experiment) -> str:
 def _rows(experiment: Experiment) -> list[list[_Cell]]:
     """The head, then a row for each arm."""
     shadows = any(arm.shadow for arm in experiment.plan.arms)
-    head = ["arm", "traffic", "requests", "failed"]
+    head = ["arm", "model", "traffic", "requests", "failed"]
     head += ["copies", "skipped"] if shadows else []
     head += ["mean ms", "latency", "other answers", "more failures"]
     rows = [[_Cell(text) for text in head]]
     weights = math.fsum(arm.weight for arm in experiment.plan.arms)
-    names = _names(experiment)
     for number, (planned, arm) in enumerate(
         zip(experiment.plan.arms, experiment.arms, strict=True)
     ):
-        row = [names[number], _traffic(planned, weights)]
+        # By the plan's name: another attention answers under a name of its own.
+        model = tables.model_text(planned.model, arm.model_version)
+        row = [arm.name, model, _traffic(planned, weights)]
         row += [str(arm.requests), str(arm.failures)]
         if shadows:
             copies = [str(arm.shadow_requests), str(arm.shadow_skipped)]
@@ -87,16 +88,6 @@ def _rows(experiment: Experiment) -> list[list[_Cell]]:
             cells.append(_share(arm.error_excess, "fails more", "fails less", 0.5))
         rows.append(cells)
     return rows
-
-
-def _names(experiment: Experiment) -> list[str]:
-    """By the plan's models: a variant may answer under a name of its own."""
-    return tables.labels(
-        [
-            (planned.model, arm.model_version, arm.attention)
-            for planned, arm in zip(experiment.plan.arms, experiment.arms, strict=True)
-        ]
-    )
 
 
 def _traffic(arm: ExperimentArm, weights: float) -> str:
@@ -201,9 +192,9 @@ def _notes(experiment: Experiment) -> list[str]:
             "Answers are compared by copies, which are made while the device is idle; of an arm that only gets copies "
             "latency is that of the compute stage."
         )
-    for name, arm in zip(_names(experiment), experiment.arms, strict=True):
+    for arm in experiment.arms:
         if arm.weights_of_attention:
             notes.append(
-                f"{name}: same weights as {arm.weights_of_attention}, not fine-tuned."
+                f"{arm.name}: same weights as {arm.weights_of_attention}, not fine-tuned."
             )
     return notes

@@ -37,7 +37,7 @@ class Receipt:
     # Most that the whole batch's tensors held at one time, without the weights.
     batch_peak_bytes: int
     padding: float  # the share of the model's input that shows nothing of the pictures
-    # The experiment that chose who answers, and the arm that it chose: "MODEL/ATTENTION". Empty: none has the traffic.
+    # The experiment that chose who answers, and the arm that it chose, by its name: "shapes:knn:k=9". Empty: none has the traffic.
     experiment: str
     experiment_arm: str
 

@@ -11,7 +11,7 @@
 
 namespace fovea {
 
-// What is compared of the answer to a request with one image.
+// The part of the answer to a request with one image that is compared.
 struct FirstClass {
   int64_t index = 0;
 };
@@ -24,17 +24,17 @@ struct ClassMap {
 };
 using ComparableAnswer = std::variant<FirstClass, DetectResults, ClassMap>;
 
-// Copies it. None: `results` have nothing of it, for example of a request for other tensors, or are
-// more than an image's.
+// Copies that part. None: `results` do not have it, for example because the request asked for other
+// tensors, or they are for several images.
 std::optional<ComparableAnswer> TakeComparable(const Results& results, VisionTask task);
 
 // At least what TakeComparable copies of `results`.
 int64_t ComparableBytes(const Results& results);
 
-// Both are of one request, which asked for them in one form. First classes differ where they are
-// two; objects where any of one has no partner in the other, as Agree pairs them; class maps where
-// more than a twentieth of the pixels have other classes. None: they cannot be compared, which is
-// so for PNG files of more than 256 classes.
+// Both answer one request, which asked for them in one form. First classes differ where they are
+// not the same; objects where one answer has an object without a partner in the other, as Agree
+// pairs them; class maps where more than a twentieth of the pixels have other classes. None: they
+// cannot be compared, which is so for PNG files of more than 256 classes.
 std::optional<bool> Differ(const ComparableAnswer& answer, const ComparableAnswer& baseline);
 
 }  // namespace fovea

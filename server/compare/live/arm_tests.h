@@ -19,7 +19,7 @@ namespace fovea {
 // time in which both have answered: what differs between them is one observation, whatever the
 // number of requests in it. So what slows everything down for a while, or makes it fail, cancels;
 // and requests that depend on each other, because they came at once or in one queue, count once.
-// What is assumed: that the ratio of latencies, and the excess of failures, is one over time, up to
+// This assumes that the ratio of latencies, and the excess of failures, is one over time, up to
 // noise that ends; and that callers of both arms ask for the same kind of thing, which a split by
 // keys gives where there are many keys.
 //
@@ -29,11 +29,11 @@ namespace fovea {
 // differ among themselves.
 class ArmTests {
  public:
-  // `error`: of each of the three.
+  // `error`: the error probability of each of the three tests.
   ArmTests(const ExperimentPlan& plan, double error, bool by_windows);
 
-  // One of the arm's, or the baseline's, callers has been answered. Whether anything has changed:
-  // a window is over.
+  // A caller of the arm, or of the baseline, has been answered. True: the tests have changed,
+  // because a window is over.
   bool OnAnswer(bool of_baseline, bool failed, Nanos latency, Nanos now);
 
   struct Copy {
@@ -48,15 +48,16 @@ class ArmTests {
   std::optional<SequentialTest> disagreement() const;
   std::optional<SequentialTest> error_excess() const;
 
-  // In words, which of the plan's guard rails the arm has broken with certainty; none: no one.
+  // Says in words which of the plan's guard rails `arm` has broken with certainty; none: it has
+  // broken none.
   std::optional<std::string> Broken(const GuardRails& rails, const std::string& arm) const;
 
  private:
-  // A window of what one of the two has answered.
+  // What one of the two has answered in a window.
   struct Side {
     int answers = 0;
     int failures = 0;
-    double log_latencies = 0;  // of those that did not fail
+    double log_latencies = 0;  // a sum over those that did not fail
     int timed() const { return answers - failures; }
   };
 

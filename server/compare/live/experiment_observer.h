@@ -11,20 +11,20 @@
 
 namespace fovea {
 
-// Of one experiment, from when it runs until it is forgotten. Calls come one at a time, and return
-// quickly. `arm`: its number in the plan.
+// Observes one experiment, from when it runs until it is forgotten. Calls come one at a time, and
+// return quickly. `arm`: its number in the plan.
 class ExperimentObserver {
  public:
   virtual ~ExperimentObserver() = default;
   virtual void OnRequest(size_t arm, ArmOutcome outcome) = 0;
-  // One of the three that has changed; of the others there may be nothing yet.
+  // At least one of the three has changed; the others may still be absent.
   virtual void OnTests(size_t arm, const std::optional<SequentialTest>& latency_ratio,
                        const std::optional<SequentialTest>& disagreement,
                        const std::optional<SequentialTest>& error_excess) = 0;
   virtual void OnEnded(ExperimentState why) = 0;
 };
 
-// `arms`: their names.
+// `arms`: the names of the plan's arms.
 using ExperimentObserverFactory = std::function<std::unique_ptr<ExperimentObserver>(
     const ExperimentPlan& plan, const std::vector<std::string>& arms)>;
 

@@ -1,4 +1,4 @@
-// Which experiments can be, and whether models can be the arms of one.
+// Which experiments are allowed, and whether models can be the arms of one.
 #pragma once
 
 #include <string>

@@ -35,6 +35,7 @@ TrafficSplit SplitOf(const ExperimentPlan& plan, const std::vector<ArmModel>& ar
 enum class Answered { kOk, kFailed, kByCaller };
 
 // Whose doing a request's end is: what its caller did wrong, or broke off, says nothing of an arm.
+// Failures have the codes that deploy/prometheus/recording_rules.yml counts as the server's fault.
 Answered Judge(absl::StatusCode code) {
   switch (code) {
     case absl::StatusCode::kOk:
@@ -44,7 +45,6 @@ Answered Judge(absl::StatusCode code) {
     case absl::StatusCode::kInternal:
     case absl::StatusCode::kUnknown:
     case absl::StatusCode::kDataLoss:
-    case absl::StatusCode::kAborted:
       return Answered::kFailed;
     default:
       return Answered::kByCaller;
@@ -95,6 +95,7 @@ LiveExperiment RunningExperiment::Report() const {
   for (size_t i = 0; i < arms_.size(); ++i) {
     const Arm& arm = arms_[i];
     ArmReport& report = now.arms.emplace_back();
+    report.name = names_[i];
     report.model_name = arm.model.view->name;
     report.model_version = arm.model.view->version;
     report.attention = arm.model.view->attention;

@@ -22,13 +22,13 @@ namespace fovea {
 
 // Where an arm's model is: in the catalog, under this name.
 struct ArmModel {
-  std::string name;  // of the arm, as ArmName gives it
+  std::string name;  // the arm's, as ArmName gives it
   std::string model_name;
   std::string model_version;         // empty: the latest
   std::string weights_of_attention;  // as ArmReport's
   std::shared_ptr<const ModelView> view;
   std::shared_ptr<const void> lease;  // as long as it is held it is served; null: it is anyway
-  // Of a leased one: the model in the catalog whose weights it has.
+  // The model in the catalog whose weights a leased one has; empty where there is no lease.
   Variant source;
   std::shared_ptr<const ModelView> source_view;
 };
@@ -41,7 +41,7 @@ class RunningExperiment {
     Clock& clock;
     int device_threads = 1;
   };
-  // `arms`: of each of the plan's, of one kind. The plan has been checked.
+  // `arms`: a model for each of the plan's arms, all of one kind. The plan has been checked.
   RunningExperiment(ExperimentPlan plan, std::vector<ArmModel> arms, const Environment& environment,
                     const ExperimentObserverFactory& observe);
 
@@ -55,23 +55,26 @@ class RunningExperiment {
     size_t arm = 0;
     std::shared_ptr<const ServingModel> model;
   };
-  // Where a request of `key` goes (empty: of nobody in particular). None: the experiment has ended,
-  // also just now, because the arm's model is gone; the model itself has the request then.
+  // Where a request with `key` goes; without one (empty) each request goes by itself. None: the
+  // experiment has ended, also just now, because the arm's model is gone; the model itself has the
+  // request then.
   std::optional<Choice> Choose(std::string_view key);
 
-  // A caller of the arm has been answered, with what a request took from its arrival on. `allowed`:
-  // the time that it was given. Who gives less than the baseline needs has himself to thank for a
-  // deadline that passes, and says nothing of the arm.
+  // A caller of the arm has been answered, `latency` after the request's arrival. `allowed`: the
+  // time that the caller gave it, kNever: any. A deadline that passes counts only where the caller
+  // gave at least kFairTimes the baseline's mean latency: it says nothing of the arm where the
+  // baseline might have missed it, too.
   void OnAnswered(size_t arm, absl::StatusCode code, Nanos latency, Nanos allowed);
 
   // The arm that gets a copy of the next request of the baseline's; none: no arm does.
   std::optional<size_t> NextCopy();
-  bool AllowsCopy();  // by its share of the device
+  bool AllowsCopy();  // whether its share of the device is not used up
   void OnSkipped(size_t arm);
   // A copy has taken so much of one thread's time, whatever became of it.
   void OnSpent(Nanos thread_time);
   void OnCopy(size_t arm, const ArmTests::Copy& copy, Nanos latency);
-  // The arm's, for a copy; ends the experiment where it is gone. Null: it has ended.
+  // The arm's model, for a copy; ends the experiment where the model is gone. Null: the experiment
+  // has ended.
   std::shared_ptr<const ServingModel> Model(size_t arm);
 
   // Nothing where it has ended already.
@@ -80,7 +83,8 @@ class RunningExperiment {
   void Check();
   // It has ended, and is counted no more from here on.
   void Forget();
-  // What holds the models of an experiment that has ended: for whom unloading may take time.
+  // Takes what holds the models of an experiment that has ended. Destroying it unloads them, which
+  // may take time.
   std::vector<std::shared_ptr<const void>> TakeLeases();
 
  private:
@@ -96,8 +100,8 @@ class RunningExperiment {
   // CheckSameKind's errors.
   absl::Status CheckView(size_t arm, const std::shared_ptr<const ModelView>& view)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Whether callers have to expect that a request is answered in so much time, by what the baseline
-  // has taken so far.
+  // Whether a deadline after `allowed` that passes counts: where `allowed` is at least kFairTimes
+  // the baseline's mean latency so far. False before the baseline has answered, except for kNever.
   bool IsFair(Nanos allowed) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Whether the model whose weights a leased arm has is still the one in the catalog.
   absl::Status CheckSource(size_t arm) ABSL_LOCKS_EXCLUDED(mutex_);
@@ -123,7 +127,7 @@ class RunningExperiment {
   bool logged_ ABSL_GUARDED_BY(mutex_) = false;  // its end
   Nanos ended_ ABSL_GUARDED_BY(mutex_) = kNever;
   std::vector<Arm> arms_ ABSL_GUARDED_BY(mutex_);
-  std::vector<ArmTests> tests_ ABSL_GUARDED_BY(mutex_);  // of each arm but the baseline
+  std::vector<ArmTests> tests_ ABSL_GUARDED_BY(mutex_);  // one for each arm but the baseline
   ShadowBudget budget_ ABSL_GUARDED_BY(mutex_);
   size_t next_shadow_ ABSL_GUARDED_BY(mutex_) = 0;
   std::unique_ptr<ExperimentObserver> observer_ ABSL_GUARDED_BY(mutex_);  // null: forgotten

@@ -12,7 +12,7 @@ namespace fovea {
 // gives nothing until that is paid. Not thread-safe.
 class ShadowBudget {
  public:
-  // `share`: of the seconds of all threads that pass.
+  // `share`: the part of the time of all threads that copies may take.
   ShadowBudget(double share, int threads, Nanos now)
       : rate_(share * threads), most_(rate_ * kSavedSeconds * kSecond), last_(now) {}
 
@@ -21,7 +21,7 @@ class ShadowBudget {
     Fill(now);
     return saved_ > 0;
   }
-  // One has taken so much: seconds of one thread.
+  // A copy has taken so much of one thread's time.
   void Spend(Nanos thread_time, Nanos now) {
     Fill(now);
     saved_ -= static_cast<double>(thread_time);

@@ -29,8 +29,8 @@ class ShadowCopies {
     // Called on its thread every `tick`, and when Wake is.
     std::function<void()> on_tick;
     Nanos tick = kSecond;
-    // For so long a copy waits until the device is idle, and Stop for it; the batch that its
-    // request was in is just being answered.
+    // How long a copy waits until the device is idle, and how long Stop waits for the copy; the
+    // batch that its request was in is just being answered.
     Nanos most_wait = 50 * kMillisecond;
   };
   // UNAVAILABLE server.no_thread. Both outlive it.
@@ -68,8 +68,8 @@ class ShadowCopies {
   };
 
   // A copy of `request`, whose input takes `input_bytes`, for `arm`, where the experiment's share
-  // and the memory allow it and few others are kept; null otherwise, and where it is a kind of
-  // request that is not copied: of several images, or with a drawing.
+  // and the memory allow it and few others are kept; null otherwise, and for a request that is not
+  // copied because it has several images or asks for a drawing.
   std::unique_ptr<Copy> TryCopy(std::shared_ptr<RunningExperiment> experiment, size_t arm,
                                 const InferenceRequest& request, VisionTask task,
                                 int64_t input_bytes, MemoryBudget& memory);

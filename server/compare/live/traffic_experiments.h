@@ -32,8 +32,8 @@ struct LeasedModel {
   std::string weights_of_attention;  // empty: the model's own
   std::shared_ptr<const void> lease;
 };
-// Has a variant served that has another attention than its model; on the calling thread, which it
-// holds up while it loads. Setting the cancellation ends that.
+// Has a variant served that has another attention than its model. Blocks the calling thread while
+// the variant loads; setting the cancellation ends that.
 using LeaseVariant =
     std::function<absl::StatusOr<LeasedModel>(const Variant& variant, CancellationPtr)>;
 
@@ -87,14 +87,14 @@ class TrafficExperiments final : public LiveExperiments {
   absl::StatusOr<ArmModel> LoadArm(const Variant& variant, CancellationPtr cancellation);
   void Publish(ExperimentPtr experiment);
   absl::StatusOr<ExperimentPtr> Find(std::string_view name) const;
-  // Takes the oldest of those that have ended where they are too many, for whoever destroys them.
+  // Takes the oldest of those that have ended where they are too many; the caller destroys them.
   std::vector<ExperimentPtr> TakeOldest() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // After a change of what has traffic.
   void CountRunning() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     running_ = static_cast<int>(by_model_.size());
   }
-  // Looks at every experiment; lets go what those hold that have ended, and the oldest of these
-  // where they are too many.
+  // Looks at every experiment. Releases what those that have ended hold, and forgets the oldest of
+  // these where they are too many.
   void Tick();
 
   const TrafficExperimentsOptions options_;
@@ -105,7 +105,7 @@ class TrafficExperiments final : public LiveExperiments {
 
   std::atomic<int> running_ = 0;  // at least so many have traffic: a request looks no further at 0
   mutable Mutex mutex_;
-  // Those that load: names, and models whose traffic they will have.
+  // The names of those that load, and the models whose traffic they will have.
   std::set<std::string, std::less<>> starting_ ABSL_GUARDED_BY(mutex_);
   std::set<std::string, std::less<>> claimed_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, ExperimentPtr, std::less<>> experiments_ ABSL_GUARDED_BY(mutex_);

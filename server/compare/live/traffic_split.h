@@ -20,12 +20,12 @@ class TrafficSplit {
     std::string name;  // distinct
     double weight = 0;
   };
-  // One weight at least is above 0; all are finite, and none is below.
+  // At least one weight is above 0; all are finite, and none is negative.
   TrafficSplit(std::string_view salt, std::vector<Arm> arms);
 
   // The number of the arm that `key` goes to.
   size_t Choose(std::string_view key) const;
-  // Of one who has no key: `draw` is a number that differs for each request.
+  // For a request without a key; `draw` is a number that differs for each request.
   size_t Choose(uint64_t draw) const;
 
  private:

@@ -93,6 +93,7 @@ void Fill(const SequentialTest& test, v1::SequentialTest* message) {
 }
 
 void Fill(const ArmReport& arm, v1::ArmReport* message) {
+  message->set_name(arm.name);
   message->set_model_name(arm.model_name);
   message->set_model_version(arm.model_version);
   message->set_attention(arm.attention);

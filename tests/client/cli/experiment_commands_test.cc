@@ -143,14 +143,15 @@ TEST_F(ExperimentCommand, ShowSaysHowEachArmDoesAgainstTheBaseline) {
   EXPECT_THAT(first, HasSubstr("night: running for 1m on the traffic of shapes\n"));
   EXPECT_THAT(first, HasSubstr("undecided: 1.180 [0.900, 1.500]"));
   const std::string second = Run({"show", "night"}).out;
-  EXPECT_THAT(
-      second,
-      HasSubstr("ARM                TRAFFIC  REQUESTS  FAILED  COPIES  SKIPPED  MEAN ms\n"
-                "dense               90.0 %       200       2                      4.00\n"
-                "knn:k=9  10.0 % and shadow       200       2      20        3     4.72\n\n"
-                "AGAINST dense  LATENCY                       OTHER ANSWERS  MORE FAILURES\n"
-                "knn:k=9        slower: 1.180 [1.120, 1.250]  -              -\n"));
-  EXPECT_THAT(second, HasSubstr("knn:k=9: same weights as dense, not fine-tuned.\n"));
+  EXPECT_THAT(second, HasSubstr(R"(
+ARM             MODEL               TRAFFIC  REQUESTS  FAILED  COPIES  SKIPPED  MEAN ms
+shapes:dense    shapes/1             90.0 %       200       2                      4.00
+shapes:knn:k=9  shapes/1  10.0 % and shadow       200       2      20        3     4.72
+
+AGAINST shapes:dense  LATENCY                       OTHER ANSWERS  MORE FAILURES
+shapes:knn:k=9        slower: 1.180 [1.120, 1.250]  -              -
+)"));
+  EXPECT_THAT(second, HasSubstr("\nshapes:knn:k=9: same weights as dense, not fine-tuned.\n"));
 }
 
 TEST_F(ExperimentCommand, ShowSaysTheSameInJson) {
@@ -161,6 +162,7 @@ TEST_F(ExperimentCommand, ShowSaysTheSameInJson) {
   EXPECT_EQ(json["running_seconds"], 121.0);
   EXPECT_EQ(json["plan"]["arms"][1]["variant"]["attention"], "knn:k=9");
   EXPECT_EQ(json["plan"]["arms"][0]["weight"], 9);
+  EXPECT_EQ(json["arms"][0]["name"], "shapes:dense");
   EXPECT_EQ(json["arms"][0]["requests"], 200);
   EXPECT_FALSE(json["arms"][0].contains("latency_ratio"));
   EXPECT_FALSE(json["arms"][0].contains("weights_of_attention"));

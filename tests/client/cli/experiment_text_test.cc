@@ -27,8 +27,13 @@ Experiment Example() {
       .state = ExperimentState::kRunning,
       .running = absl::Seconds(75.9)};
   experiment.arms = {
-      {.model = {"shapes", "1"}, .attention = "dense", .requests = 12, .mean_latency_ms = 4},
-      {.model = {"shapes_knn", "1"},
+      {.name = "shapes:dense",
+       .model = {"shapes", "1"},
+       .attention = "dense",
+       .requests = 12,
+       .mean_latency_ms = 4},
+      {.name = "shapes_knn:knn:k=0.5",
+       .model = {"shapes_knn", "1"},
        .attention = "knn:k=0.5",
        .latency_ratio = SequentialTest{0.8, 0.7, 0.9, 20, Verdict::kLower},
        .disagreement = SequentialTest{0.125, 0.0625, 0.25, 40, Verdict::kHigher},
@@ -42,15 +47,31 @@ std::string Printed(const Experiment& experiment) {
   return out.str();
 }
 
-TEST(ExperimentText, NamesModelsWhereTheyDifferAndWhatAShadowIs) {
-  EXPECT_THAT(
-      Printed(Example()),
-      HasSubstr("night: running for 1m15s on the traffic of shapes\n\n"
-                "ARM                      TRAFFIC  REQUESTS  FAILED  COPIES  SKIPPED  MEAN ms\n"
-                "shapes/1, dense          100.0 %        12       0                      4.00\n"
-                "shapes_knn/1, knn:k=0.5   shadow         0       0       0        0        "
-                "-\n\n"));
+TEST(ExperimentText, NamesArmsAsReceiptsDoTheirModelsAndWhatAShadowIs) {
+  EXPECT_THAT(Printed(Example()), HasSubstr(R"(night: running for 1m15s on the traffic of shapes
+
+ARM                   MODEL         TRAFFIC  REQUESTS  FAILED  COPIES  SKIPPED  MEAN ms
+shapes:dense          shapes/1      100.0 %        12       0                      4.00
+shapes_knn:knn:k=0.5  shapes_knn/1   shadow         0       0       0        0        -
+
+AGAINST shapes:dense  LATENCY )"));
   EXPECT_THAT(Printed(Example()), HasSubstr("compute stage"));
+}
+
+TEST(ExperimentText, NamesTheModelOfThePlanWhereAVariantAnswersUnderItsOwnName) {
+  Experiment experiment = Example();
+  experiment.arms[1].name = "shapes:knn:k=0.5";
+  experiment.arms[1].model = {"variant.shapes.1.knn-k-0.5", "1"};
+  experiment.plan.arms[1].variant = {.model = {"shapes", ""}, .attention = "knn:k=0.5"};
+  EXPECT_THAT(Printed(experiment), HasSubstr("\nshapes:knn:k=0.5  shapes/1 "));
+  EXPECT_THAT(Printed(experiment), Not(HasSubstr("variant.shapes")));
+}
+
+TEST(ExperimentText, MakesTheNamesOfArmsPrintable) {
+  Experiment experiment = Example();
+  for (ArmReport& arm : experiment.arms) arm.name += "\x1b[31m";
+  EXPECT_THAT(Printed(experiment), HasSubstr("AGAINST shapes:dense?[31m"));
+  EXPECT_THAT(Printed(experiment), Not(HasSubstr("\x1b")));
 }
 
 TEST(ExperimentText, HasNoColumnsOfCopiesWhereNobodyShadows) {
@@ -93,6 +114,7 @@ TEST(ExperimentJson, NamesInfinityAndLeavesOutWhatIsAbsent) {
   Experiment experiment = Example();
   experiment.arms[1].latency_ratio->upper = std::numeric_limits<double>::infinity();
   const auto json = nlohmann::json::parse(ExperimentJsonLine(experiment));
+  EXPECT_EQ(json["arms"][1]["name"], "shapes_knn:knn:k=0.5");
   EXPECT_EQ(json["arms"][1]["latency_ratio"]["upper"], "Infinity");
   EXPECT_EQ(json["arms"][1]["disagreement"]["verdict"], "HIGHER");
   EXPECT_FALSE(json["arms"][0].contains("disagreement"));

@@ -121,6 +121,7 @@ def of_classifier() -> Any:
         running_seconds=3725.5,
         arms=[
             pb.ArmReport(
+                name="shapes:dense",
                 model_name="shapes",
                 model_version="1",
                 attention="dense",
@@ -129,6 +130,7 @@ def of_classifier() -> Any:
                 mean_latency_ms=4,
             ),
             pb.ArmReport(
+                name="shapes:knn:k=0.5",
                 # Another attention is served as a model of its own.
                 model_name="variant.shapes.1.knn-k-0.5",
                 model_version="1",

@@ -34,9 +34,9 @@ def refuse(code: grpc.StatusCode, reason: str, message: str):
     return raise_it
 
 
-@pytest.mark.parametrize("proto", ["vision", "comparison"])
+@pytest.mark.parametrize("proto", ["vision", "comparison", "experiment"])
 def test_the_messages_are_what_protoc_writes(proto: str, tmp_path: pathlib.Path):
-    """Otherwise: protoc --proto_path=proto --python_out=client/python fovea/v1/{vision,comparison}.proto"""
+    """Otherwise: protoc --proto_path=proto --python_out=client/python fovea/v1/{vision,comparison,experiment}.proto"""
     subprocess.check_call(
         ["protoc", "--proto_path=proto", f"--python_out={tmp_path}"]
         + [f"fovea/v1/{proto}.proto"],

@@ -92,6 +92,7 @@ def test_what_it_tells_is_read(experiment: client.Experiment) -> None:
     )
     assert experiment.plan.guard_rails.max_seconds == 604_800
     dense, knn = experiment.arms
+    assert (dense.name, knn.name) == ("shapes:dense", "shapes:knn:k=0.5")
     assert (dense.requests, dense.failures) == (9 << 40, 2)
     assert (dense.latency_ratio, dense.disagreement, dense.error_excess) == (None,) * 3
     assert (knn.shadow_requests, knn.shadow_skipped) == (40, 7)
@@ -239,6 +240,7 @@ def test_what_the_command_prints_as_json_is_read() -> None:
 
 def test_a_frame_has_a_row_for_each_arm(experiment: client.Experiment) -> None:
     frame = experiment.to_frame()
+    assert frame["name"].tolist() == ["shapes:dense", "shapes:knn:k=0.5"]
     assert frame["attention"].tolist() == ["dense", "knn:k=0.5"]
     assert frame["weight"].tolist() == [9, 1]
     assert frame["requests"].tolist() == [9 << 40, 100]
@@ -285,13 +287,15 @@ def test_a_notebook_shows_a_table_that_suits_light_and_dark_pages(
     text = " ".join(page.texts)
     for part in (
         "night: running for 1h2m5s on the traffic of shapes",
+        "shapes:dense",
+        "shapes/1",
         "90.0 %",
         "10.0 % and shadow",
         "slower: 1.188 [1.125, 1.250]",
         "undecided: 6.2 % [0.0, 25.0]",
         "equivalent: 0.0 % [-3.1, 3.1]",
         "with a probability of 95.0 %",
-        "knn:k=0.5: same weights as dense, not fine-tuned.",
+        "shapes:knn:k=0.5: same weights as dense, not fine-tuned.",
     ):
         assert part in text, text
     # A line at no difference and a bar for each interval: left of the cell, and width.
@@ -311,19 +315,23 @@ def test_a_notebook_shows_a_table_that_suits_light_and_dark_pages(
 def test_the_texts_of_a_server_are_escaped() -> None:
     message = of_classifier()
     message.plan.arms[0].variant.model_name = '<script>alert("x")</script>'
+    message.arms[0].name = message.arms[1].name = "<b>arm</b>"
     message.state, message.reason = pb.Experiment.GUARD_RAIL, "<b>"
     page = Page(experiment_of(message)._repr_html_())
     assert not {"script", "b"} & {tag for tag, _ in page.elements}
     text = "".join(page.texts)
-    assert '<script>alert("x")</script>/1, dense' in text
+    assert '<script>alert("x")</script>/1' in text
+    assert text.count("<b>arm</b>") == 3  # in both rows, and in the note
     assert "ended by a guard rail after 1h2m5s: <b>; all traffic of shapes" in text
 
 
 def test_printed_it_is_a_plain_table(experiment: client.Experiment) -> None:
     title, head, dense, knn, *notes = str(experiment).splitlines()
     assert title == "night: running for 1h2m5s on the traffic of shapes"
-    assert head.split()[:3] == ["arm", "traffic", "requests"]
-    assert dense.split()[0] == "dense" and dense.endswith("baseline")
+    assert head.split()[:3] == ["arm", "model", "traffic"]
+    assert dense.split()[:2] == ["shapes:dense", "shapes/1"] and dense.endswith(
+        "baseline"
+    )
     assert head.index("latency") == knn.index("slower: 1.188")
     assert any("not fine-tuned" in note for note in notes)
 

@@ -99,6 +99,8 @@ TEST_F(TrafficExperimentsTest, TrafficIsSharedOutAndStaysWhereItIs) {
   EXPECT_EQ(started->state, ExperimentState::kRunning);
   ASSERT_EQ(started->arms.size(), 2u);
   EXPECT_EQ(started->arms[1].attention, "knn:k=9");
+  EXPECT_EQ(started->arms[0].name, "vit:dense");
+  EXPECT_EQ(started->arms[1].name, "other:knn:k=9") << "as below, where receipts have it";
   int of_other = 0;
   for (int i = 0; i < 1000; ++i) {
     const std::string key = absl::StrCat("caller", i), arm = Request(key);
@@ -195,6 +197,24 @@ TEST_F(TrafficExperimentsTest, AnArmThatFailsEndsIt) {
   EXPECT_THAT(told.reason, HasSubstr("max_error_excess"));
   EXPECT_EQ(told.arms[1].failures, told.arms[1].requests);
   EXPECT_EQ(counts_.of(ArmOutcome::kFailed), static_cast<int>(told.arms[1].failures));
+}
+
+// deploy/prometheus/recording_rules.yml and the dashboards name the same codes.
+TEST_F(TrafficExperimentsTest, FailuresAreTheServersFaults) {
+  for (int code = 1; code <= 16; ++code) {
+    ASSERT_TRUE(Start(Plan()).ok());
+    for (int caller = 0; caller < 16; ++caller) {
+      Request(absl::StrCat(caller), 10, 10, static_cast<absl::StatusCode>(code));
+    }
+    const std::string name = absl::StatusCodeToString(static_cast<absl::StatusCode>(code));
+    const bool is_fault = name == "DEADLINE_EXCEEDED" || name == "UNAVAILABLE" ||
+                          name == "INTERNAL" || name == "UNKNOWN" || name == "DATA_LOSS";
+    const LiveExperiment told = Get();
+    EXPECT_EQ(told.arms[1].failures > 0, is_fault) << name;
+    EXPECT_EQ(told.arms[1].failures, told.arms[1].requests) << name;
+    ASSERT_TRUE(live_->Stop("trial").ok());
+    ASSERT_TRUE(live_->Delete("trial").ok());
+  }
 }
 
 TEST_F(TrafficExperimentsTest, ArmsThatAreAlikeGoOn) {
@@ -392,6 +412,8 @@ TEST_F(TrafficExperimentsTest, AnotherAttentionIsServedForAsLongAsItRuns) {
   ASSERT_TRUE(started.ok()) << started.status();
   EXPECT_EQ(started->arms[1].weights_of_attention, "dense");
   EXPECT_EQ(started->arms[1].attention, "knn:k=3");
+  EXPECT_EQ(started->arms[1].model_name, "variant.vit");
+  EXPECT_EQ(started->arms[1].name, "vit:knn:k=3") << "not the one that it is served under";
   EXPECT_EQ(lease.use_count(), 2) << "the test's and the experiment's";
   bool has_gone_there = false;
   for (int i = 0; i < 100; ++i) {
