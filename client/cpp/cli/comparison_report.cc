@@ -87,7 +87,8 @@ std::string CostsSection(const Comparison& comparison) {
                                                       Fixed(time.difference_ms->lower, 2), " to ",
                                                       Fixed(time.difference_ms->upper, 2), ")")
                                        : "baseline",
-                    Fixed(variant.images_per_second, 1), MedianText(variant.attention_ms, 2),
+                    Fixed(variant.images_per_second, 1),
+                    variant.attention_ms ? Milliseconds(variant.attention_ms->median) : "-",
                     Gmacs(variant.multiply_adds, 2), absl::StrCat(variant.parameters)});
   }
   return ReportSection("Costs", HtmlTable(rows),
