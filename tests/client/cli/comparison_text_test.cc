@@ -80,6 +80,21 @@ TEST(ComparisonText, MultiplyAddsThatWereNotCountedAreNoZero) {
   EXPECT_THAT(ComparisonReport(comparison, {"a.jpg"}), ContainsRegex(">3\\.00 ms</td><td>-</td>"));
 }
 
+TEST(ComparisonText, WhereThereIsNoAttentionItsTimeIsNoZero) {
+  Comparison comparison = Example();
+  comparison.variants[1].attention_ms.reset();
+  EXPECT_THAT(Printed(comparison),
+              ContainsRegex("\nCOST .* ATTENTION ms .*\ndense +[0-9. ]+ 3\\.00 .*"
+                            "\nknn:k=9 +0\\.00 +0\\.00 +- +0\\.00 "));
+  EXPECT_THAT(ComparisonReport(comparison, {"a.jpg"}), HasSubstr("<td>-</td><td>1.25</td>"));
+  EXPECT_THAT(ComparisonCsv(comparison, /*dataset=*/nullptr), ContainsRegex("slower,0,0,0,,100,"));
+  EXPECT_THAT(ComparisonJson(comparison, {"a.jpg"}, /*dataset=*/nullptr),
+              ContainsRegex("\"attention_ms\""));
+  comparison.variants[0].attention_ms.reset();
+  EXPECT_THAT(ComparisonJson(comparison, {"a.jpg"}, /*dataset=*/nullptr),
+              Not(HasSubstr("attention_ms")));
+}
+
 TEST(ComparisonText, SaysWhatIsToBeKnownOfVariants) {
   Comparison comparison = Example();
   EXPECT_THAT(ComparisonNotes(comparison),

@@ -29,5 +29,16 @@ TEST(SweepText, MultiplyAddsThatWereNotCountedAreNoZero) {
   EXPECT_THAT(SweepReport(sweep), ContainsRegex(">2\\.00</td><td>-</td>"));
 }
 
+TEST(SweepText, WhereThereIsNoAttentionItsTimeIsNoZero) {
+  const SweptPoint point{.compute_ms = {4, 4, 4}, .images_per_second = 250, .peak_bytes = 2 << 20};
+  Sweep sweep{.over = SweepAxis::kBatch, .values = {"1"}, .places = {1}, .rounds = 20};
+  sweep.curves = {{.model = {"frame", "1"}, .attention = "conv", .points = {point}}};
+  std::ostringstream out;
+  PrintSweep(sweep, out, /*colour=*/false);
+  EXPECT_THAT(out.str(), ContainsRegex("\nconv +1 .* 250\\.0 +- +2\\.00 "));
+  EXPECT_THAT(SweepReport(sweep), ContainsRegex(">250\\.0</td><td>-</td><td>2\\.00<"));
+  EXPECT_THAT(SweepCsv(sweep), ContainsRegex(",4,4,4,,,,,,250,2097152,"));
+}
+
 }  // namespace
 }  // namespace fovea::client

@@ -331,6 +331,20 @@ def test_multiply_adds_that_were_not_counted_are_no_zero() -> None:
     assert texts[texts.index("same class 1 of 2, KL 0.125, cosine 0.9688") - 1] == "-"
 
 
+def test_where_there_is_no_attention_its_time_is_no_zero() -> None:
+    message = of_classifier()
+    message.variants[1].ClearField("attention_ms")
+    found = comparison_of(message)
+    assert found.variants[1].attention_ms is None
+    _, head, *rows = str(found).splitlines()
+    column = head.index("attention ms")
+    shown = [row[column:].split()[0] for row in rows[:2]]
+    assert shown[0] != "-" and shown[1] == "-"
+    assert "attention_ms" not in found.to_dict()["variants"][1]
+    assert client.Comparison.from_json(found.to_json()) == found
+    assert "-" in [one.strip() for one in Page(found._repr_html_()).texts]
+
+
 def test_the_texts_of_a_server_are_escaped() -> None:
     message = of_classifier()
     message.variants[0].model_name = '<script>alert("x")</script>'

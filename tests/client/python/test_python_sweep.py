@@ -265,6 +265,19 @@ def test_multiply_adds_that_were_not_counted_are_no_zero() -> None:
     assert [texts[first + 7 * row] for row in range(3)] == ["0.052", "-", "0.052"]
 
 
+def test_where_there_is_no_attention_its_time_is_no_zero() -> None:
+    message = of_k()
+    for point in message.curves[0].points:
+        point.ClearField("attention_ms")
+    found = sweep_of(message)
+    assert [one.attention_ms for one in found.curves[0].points] == [None] * 3
+    rows = [line.split() for line in str(found).splitlines() if "knn  " in line]
+    assert all("-" in row for row in rows[:3])
+    # A plot of compute, one of memory, and one of attention for the other curves alone.
+    assert found._repr_html_().count("<svg") == 2 + (len(found.curves) > 1)
+    assert client.Sweep.from_json(found.to_json()) == found
+
+
 def test_a_sweep_without_points_or_numbers_is_shown() -> None:
     message = of_k()
     message.over = pb.SweepRequest.PRECISION
