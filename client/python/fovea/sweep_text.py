@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 _NO_EXPONENT = ("TEMPERATURE", "PRECISION")
 _MEASURES: tuple[tuple[str, Callable[[SweptPoint], float | None]], ...] = (
     ("compute, ms", lambda one: one.compute_ms.median),
-    ("attention, ms", lambda one: one.attention_ms.median if one.attention_ms else None),
+    (
+        "attention, ms",
+        lambda one: one.attention_ms.median if one.attention_ms else None,
+    ),
     ("peak memory, MiB", lambda one: one.peak_bytes / 2**20),
 )
 
