@@ -22,7 +22,8 @@ struct HeldLaneOptions {
 };
 
 // A queue of the scheduler like a model's, whose batches take every thread: nothing else runs on
-// the device meanwhile, and what serves runs in between. Thread-safe; the scheduler outlives it.
+// the device meanwhile, and what serves runs in between. No Lane of the executor's: it has no
+// model. Thread-safe; the scheduler outlives it.
 class HeldLane {
  private:
   class Handover;
