@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/status.h"
 #include "server/core/cancellation.h"
 #include "server/core/mutex.h"
 
@@ -48,17 +49,16 @@ class ExperimentLine {
   void AddFor(CancellationPtr cancellation, std::function<void()> wait,
               std::function<absl::StatusOr<Result>()> run,
               std::function<void(absl::StatusOr<Result>)> done) {
-    const auto result = std::make_shared<absl::StatusOr<Result>>();
+    const auto result = std::make_shared<Result>();
     Add({.cancellation = std::move(cancellation),
          .wait = std::move(wait),
-         .run =
-             [result, run = std::move(run)] {
-               *result = run();
-               return result->status();
-             },
+         .run = [result, run = std::move(run)]() -> absl::Status {
+           FOVEA_ASSIGN_OR_RETURN(*result, run());
+           return absl::OkStatus();
+         },
          .end =
              [result, done = std::move(done)](absl::Status status) {
-               done(status.ok() ? std::move(*result) : std::move(status));
+               status.ok() ? done(std::move(*result)) : done(std::move(status));
              }});
   }
 
