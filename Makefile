@@ -110,7 +110,7 @@ bench-attentions: setup  ## Compare the papers' attentions on the bundled models
 peers:  ## Install what Fovea is measured against (Triton, OpenVINO), outside the checkout
 	@tests/peers/install.sh
 
-train-demo: setup  ## Train the bundled demo models again (77 minutes on two cores)
+train-demo: setup  ## Train the bundled demo models again (77 minutes on two cores, without static keys)
 	@FOVEA_CUDA_TYPES=ONE deploy/setup/build.sh $(PRESET) fovea-train  # trains on the CPU
 	@model_zoo/training/train_demo.sh "$(BUILD)"
 

@@ -4,9 +4,9 @@
 #   MODEL   a bundled model (shapes by default), or the folder of a model of your own, for example one that
 #           `fovea import` wrote
 # Starts fovea-server on free ports of the loopback interface, classifies the picture, tells what it cost, and measures
-# what k-NN attention over the same weights would cost and change. With the bundled models it then finds, outlines and segments the
-# shapes of the picture, or of a scene where none was given, and leaves what it drew in BUILD/demo. A MODEL that is a
-# detector or a segmenter draws what it finds there, and that is all. Stops the server at the end.
+# what k-NN attention over the same weights would cost and change. With the bundled models it then compares models that were trained with
+# each attention, and finds, outlines and segments the shapes of the picture, or of a scene where none was given. A MODEL that is a
+# detector or a segmenter finds what is there, and is compared likewise. What is drawn stays in BUILD/demo. Stops the server at the end.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 build=$1
@@ -34,6 +34,8 @@ fi
 
 # Of the model whose folder this is; a description without a task is a classifier's.
 task_of() { sed -nE 's/^[[:space:]]*task:[[:space:]]*([A-Z]+).*/\1/p' "$1/model.textproto"; }
+# Its attention, where it says one.
+attention_of() { sed -nE 's/^[[:space:]]*attention:[[:space:]]*"(.*)".*/\1/p' "$1/model.textproto"; }
 
 if [ -d "$model" ]; then
   folder=$model
@@ -71,15 +73,24 @@ echo "listening on $address"
 fovea models
 
 drawn=$build/demo
-classify_and_compare() {
-  say "What is in $image?"
-  fovea classify --model "$model" --top-k 3 --receipt "$image"
+compare() { fovea compare "$@" --max-time 2s; }
+compare_with_knn() { # PICTURE
+  case $(attention_of "${folder:-$repository/$model}") in
+    *key_only* | *ska* | *conv*) return ;; # whose weights lack queries or keys
+  esac
   say "What would k-NN attention cost and change? The model as it is, and the same weights with half of the keys"
-  fovea compare "$image" --model "$model" --attention knn:k=0.5 --max-time 2s
+  compare "$1" --model "$model" --attention knn:k=0.5
+}
+with_each_attention() { # KIND
+  printf -- '--model %s ' "$1"_{dense,aewin,cska,key_only}
 }
 show_bundled_models() {
   say "Another frame, in which each attention was trained by the same recipe (docs/results/attention_families)"
-  fovea compare "$image" --model frame_dense --model frame_aewin --model frame_cska --model frame_conv --max-time 2s
+  compare "$image" $(with_each_attention frame) --model frame_conv
+  say "Detectors of $scene, trained alike but for the attention"
+  compare "$scene" $(with_each_attention detector)
+  say "And segmenters"
+  compare "$scene" $(with_each_attention segmenter)
 
   mkdir -p "$drawn"
   say "Which shapes are where in $scene? The same recipe with dense, AEWin and key-only attention"
@@ -101,10 +112,18 @@ draw() { # COMMAND of the task, and what it answers
   ls "$drawn/$model.png"
 }
 case $task in
-  DETECTION) draw detect "What is where in $scene?" ;;
-  SEGMENTATION) draw segment "Of which class is each pixel of $scene?" ;;
+  DETECTION)
+    draw detect "What is where in $scene?"
+    compare_with_knn "$scene"
+    ;;
+  SEGMENTATION)
+    draw segment "Of which class is each pixel of $scene?"
+    compare_with_knn "$scene"
+    ;;
   *)
-    classify_and_compare
+    say "What is in $image?"
+    fovea classify --model "$model" --top-k 3 --receipt "$image"
+    compare_with_knn "$image"
     if [ -z "$folder" ]; then show_bundled_models; fi
     ;;
 esac

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Trains the bundled demo models again: train_demo.sh BUILD [MODELS RESULTS]
-# Writes MODELS (model_zoo/demo): shapes and shapes_with_knn, and a detector, an instance segmenter and a segmenter for each of three
+# Writes MODELS (model_zoo/demo): shapes and shapes_with_knn, and a detector, an instance segmenter and a segmenter for each of four
 # attentions; RESULTS (docs/results/demo_training): the loss and measures of each epoch, and what each training printed last.
 # shapes_knn has no weights of its own: it runs those of shapes with k-NN attention.
 set -euo pipefail
@@ -34,6 +34,7 @@ scenes dense
 scenes aewin
 classifiers
 scenes key_only
+scenes cska
 END
 
 {
@@ -41,5 +42,5 @@ END
     [ ! -d "$models/$model" ] || "$build/bin/fovea-train" --evaluate "$models/$model"
   done
   "$build/bin/fovea-train" --linear-baseline
-  grep -h 'as it is served' "$logs"/{dense,aewin,key_only}.log
+  grep -h 'as it is served' "$logs"/{dense,aewin,key_only,cska}.log
 } | tee "$results/accuracy.txt"

@@ -9,8 +9,9 @@ import sys
 import pytest
 from documents import ROOT
 
-sys.path.insert(0, str(ROOT / "client" / "python"))
+sys.path[:0] = [str(ROOT / "client" / "python"), str(ROOT / "tests/bench/comparison")]
 
+import attention_tables
 from fovea.client import Comparison, Sweep
 
 RESULTS = ROOT / "docs/results/attentions_cpu"
@@ -48,6 +49,22 @@ def test_the_package_reads_the_recorded_files(task: str) -> None:
     for reader in (Comparison, Sweep):
         with pytest.raises(ValueError, match="this is no"):
             reader.from_json((RESULTS / f"{task}_dataset.json").read_text())
+
+
+def test_the_tables_are_the_files() -> None:
+    kinds = {task.replace("_", " "): task for task in TASKS}
+    made = attention_tables.tables(
+        {kind: comparison(task) for kind, task in kinds.items()},
+        {
+            kind: json.loads((RESULTS / f"{task}_dataset.json").read_text())
+            for kind, task in kinds.items()
+        },
+        {
+            kind: Sweep.from_json((RESULTS / f"{task}_sweep.json").read_text())
+            for kind, task in kinds.items()
+        },
+    )
+    assert (RESULTS / "tables.md").read_text() == made
 
 
 def test_shares_of_attention_are_the_files() -> None:

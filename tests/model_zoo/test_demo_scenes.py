@@ -38,7 +38,7 @@ def recorded() -> dict[str, list[dict[str, float]]]:
     for line in (RESULTS / "scenes.txt").read_text().splitlines():
         cells = re.split(r"\s{2,}", line)
         if cells[0] == "model":
-            columns = cells
+            columns = [] if "figure" in cells else cells  # not of intervals
         elif re.fullmatch(r"[a-z]+_\w+", cells[0]) and len(cells) == len(columns):
             row = dict(zip(columns, cells, strict=True))
             del row["attention"]

@@ -19,7 +19,7 @@ TESTS = HERE.parents[1]
 ROOT = TESTS.parent
 sys.path[:0] = [str(HERE.parent), str(TESTS), str(ROOT / "client" / "python")]
 
-ATTENTIONS = ("dense", "aewin", "key_only")
+ATTENTIONS = ("dense", "aewin", "cska", "key_only")
 TASKS = {
     "detector": "detection",
     "instances": "detection",

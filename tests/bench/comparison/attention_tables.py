@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from fovea.comparison import (
     ClassAgreement,
     ComparedVariant,
@@ -9,7 +11,6 @@ from fovea.comparison import (
     MapAgreement,
     ObjectAgreement,
 )
-from fovea.evaluation.report import Report
 from fovea.sweep import Sweep
 
 HEAD = (
@@ -20,7 +21,7 @@ HEAD = (
 
 def tables(
     comparisons: dict[str, Comparison],
-    reports: dict[str, Report],
+    reports: dict[str, dict[str, Any]],
     sweeps: dict[str, Sweep],
 ) -> str:
     return "# Tables of the papers' attentions\n\n" + "\n".join(
@@ -37,31 +38,33 @@ def tables(
     )
 
 
-def answered(report: Report) -> str:
-    """How well the trained ones answer a data set."""
+def answered(report: dict[str, Any]) -> str:
+    """How well they answer a data set. report: as `fovea evaluate --json` prints it."""
+    first = report["models"][0]
     names = [
         name
         for name in ("top-1", "box AP", "mask AP", "mIoU")
-        if name in report.rows()[0]
+        if name in first["intervals"]
     ]
     lines = [
-        f"On {report.pictures} pictures that no training saw, with intervals at 95%:\n",
+        f"On {report['pictures']} pictures that no training saw, with intervals at 95%:\n",
         f"| attention | {' | '.join(f'{name} | difference' for name in names)} |",
         f"|---|{'---|---|' * len(names)}",
     ]
-    for outcome, figures in zip(report.outcomes, report.rows(), strict=True):
-        cells = [f"`{outcome.model.attention or outcome.attention}`"]
+    for model in report["models"]:
+        cells = [f"`{model['attention']}`"]
         for name in names:
+            interval = model["intervals"][name]
             cells.append(
-                f"{figures[name]:.4f} [{figures[f'{name}_lower']:.4f}, {figures[f'{name}_upper']:.4f}]"
+                f"{model['figures'][name]:.4f} [{interval['lower']:.4f}, {interval['upper']:.4f}]"
             )
-            if figures.get(f"{name}_difference") is None:
+            if model is first:
                 cells.append("")
-            else:
-                cells.append(
-                    f"{figures[f'{name}_difference']:+.4f} [{figures[f'{name}_difference_lower']:+.4f},"
-                    f" {figures[f'{name}_difference_upper']:+.4f}]"
-                )
+                continue
+            interval = model["difference_intervals"][name]
+            cells.append(
+                f"{model['differences'][name]:+.4f} [{interval['lower']:+.4f}, {interval['upper']:+.4f}]"
+            )
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 

@@ -1,10 +1,9 @@
 """Compares the attentions of the four papers on the bundled models, task by task: attentions.py [--build DIR] [--out DIR].
 
 k-NN attention stands in over the dense weights; axially expanded windows, static keys and key-only attention are models that were trained
-alike, where one is bundled, and else have random weights: their times and memory are what the attention costs, and their
-answers mean nothing, which every table says. What is measured, and how, is `fovea compare`'s, `fovea evaluate`'s and `fovea sweep`'s.
+by the dense one's recipe. What is measured, and how, is `fovea compare`'s, `fovea evaluate`'s and `fovea sweep`'s.
 
-Writes for each task a comparison on pictures (TASK.json; fovea.client.Comparison.from_json reads it), how well the trained ones answer
+Writes for each task a comparison on pictures (TASK.json; fovea.client.Comparison.from_json reads it), how well they answer
 a data set that no training saw (TASK_dataset.json), and how costs grow with the resolution (TASK_sweep.json, which
 fovea.client.Sweep.from_json reads), then tables.md of all, attentions.png and resolutions.png.
 """
@@ -16,8 +15,6 @@ import dataclasses
 import json
 import os
 import pathlib
-import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -29,13 +26,18 @@ DEMO = ROOT / "model_zoo/demo"
 sys.path[:0] = [str(TESTS), str(ROOT / "client" / "python")]
 
 KNN = "knn:k=0.5"
-# Of each kind: the bundled models, the dense one first, and the attentions that none of them was trained with.
+# Of each kind the bundled models, which were trained alike, the dense one first.
 KINDS = {
-    "classification": (["frame_dense", "frame_aewin", "frame_cska"], ["key_only"]),
-    "detection": (["detector_dense", "detector_aewin", "detector_key_only"], ["cska"]),
-    "instance masks": (["instances_dense", "instances_aewin", "instances_key_only"], ["cska"]),
-    "segmentation": (["segmenter_dense", "segmenter_aewin", "segmenter_key_only"], ["cska"]),
-}  # fmt: skip
+    kind: [
+        f"{name}_{attention}" for attention in ("dense", "aewin", "cska", "key_only")
+    ]
+    for kind, name in (
+        ("classification", "frame"),
+        ("detection", "detector"),
+        ("instance masks", "instances"),
+        ("segmentation", "segmenter"),
+    )
+}
 PICTURES = 16  # of a comparison, of those that a data set begins with
 SIDES = (64, 128, 192, 256, 384)  # of the sweeps, pixels
 TASKS = {"instance masks": "detection"}  # of kinds that are called otherwise
@@ -58,22 +60,22 @@ def main() -> int:
     import running_server
     from attention_tables import tables
     from fovea import client
+    from fovea.client import Variant
     from fovea.evaluation.evaluate import evaluate
     from plot_attentions import plot
 
     out = arguments.out
     out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as work:
-        models = pathlib.Path(work, "models")
-        shutil.copytree(DEMO, models)
         pictures = drawn(build, pathlib.Path(work), arguments.count)
         variants = {
-            kind: variants_of(models, trained, missing)
-            for kind, (trained, missing) in KINDS.items()
+            kind: [Variant(names[0]), Variant(names[0], attention=KNN)]
+            + [Variant(name) for name in names[1:]]
+            for kind, names in KINDS.items()
         }
         server = running_server.Server(
             pathlib.Path(work, "server.log"),
-            *("--model-repository", str(models), "--enable-experiments"),
+            *("--model-repository", str(DEMO), "--enable-experiments"),
         )
         comparisons, reports, sweeps = {}, {}, {}
         try:
@@ -86,15 +88,8 @@ def main() -> int:
                         rounds=arguments.rounds,
                         max_seconds=arguments.max_seconds,
                     )
-                    trained = [
-                        variant
-                        for variant, told in zip(
-                            measured, comparisons[kind].variants, strict=True
-                        )
-                        if not told.untrained
-                    ]
                     task = TASKS.get(kind, kind)
-                    reports[kind] = evaluate(asked, trained, folder, task=task)
+                    reports[kind] = evaluate(asked, measured, folder, task=task)
                     sweeps[kind] = asked.sweep(
                         [at_any_size(variant) for variant in measured],
                         "resolution",
@@ -108,10 +103,10 @@ def main() -> int:
     for kind in KINDS:
         name = out / kind.replace(" ", "_")
         name.with_suffix(".json").write_text(comparisons[kind].to_json(indent=1) + "\n")
-        report = json.dumps(
-            reports[kind].to_dict() | {"dataset": "generated"}, indent=1
+        reports[kind] = reports[kind].to_dict() | {"dataset": "generated"}
+        pathlib.Path(f"{name}_dataset.json").write_text(
+            json.dumps(reports[kind], indent=1) + "\n"
         )
-        pathlib.Path(f"{name}_dataset.json").write_text(report + "\n")
         pathlib.Path(f"{name}_sweep.json").write_text(
             sweeps[kind].to_json(indent=1) + "\n"
         )
@@ -146,27 +141,6 @@ def some(folder: pathlib.Path) -> list[pathlib.Path]:
     root = folder / "images" if (folder / "images").exists() else folder
     files = sorted(path for path in root.rglob("*") if path.suffix in {".png", ".jpg"})
     return files[:: max(1, len(files) // PICTURES)][:PICTURES]
-
-
-def variants_of(models: pathlib.Path, trained: list[str], missing: list[str]):
-    """Of one task, the dense model first. What nobody trained becomes a model with random weights in `models`."""
-    from fovea.client import Variant
-
-    dense = trained[0]
-    for attention in missing:
-        name = f"{dense.removesuffix('dense')}{attention}"
-        spec = (models / dense / "model.textproto").read_text()
-        spec = re.sub(r'(?m)^name: ".*"', f'name: "{name}"', spec)
-        spec = re.sub(r'(?m)^attention: ".*"', f'attention: "{attention}"', spec)
-        (models / name).mkdir()
-        (models / name / "model.textproto").write_text(
-            spec + "random_weights { seed: 1 }\n"
-        )
-        labels = models / dense / "labels.txt"
-        if labels.exists():
-            shutil.copy(labels, models / name)
-        trained = [*trained, name]
-    return [Variant(dense), Variant(dense, attention=KNN), *map(Variant, trained[1:])]
 
 
 if __name__ == "__main__":

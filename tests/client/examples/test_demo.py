@@ -41,12 +41,22 @@ def test_the_demonstration_shows_classes_a_receipt_and_comparisons(model: str) -
     compared = re.findall(rf"^([^ ,]+(?:, \S+)?) .* {verdict}$", out, re.MULTILINE)
     expected = {"knn:k=0.5"}
     if model == "shapes":
-        expected |= {"frame_aewin/1, aewin", "frame_cska/1, cska", "frame_conv/1, conv"}
+        trained = ("aewin", "cska", "key_only")
+        expected |= {
+            f"{kind}_{attention}/1, {attention}"
+            for kind in ("frame", "detector", "segmenter")
+            for attention in trained
+        } | {"frame_conv/1, conv"}
     assert {name for name, _ in compared} == expected
     assert "knn:k=0.5: same weights as dense, not fine-tuned." in out
     controls = re.findall(r"^([^ ,]+(?:, \S+)?) again .* control", out, re.MULTILINE)
     assert set(controls) == (
-        {"dense", "frame_dense/1, dense"} if model == "shapes" else {"dense"}
+        {"dense"}
+        | {
+            f"{kind}_dense/1, dense"
+            for kind in ("frame", "detector", "segmenter")
+            if model == "shapes"
+        }
     )
 
 
@@ -97,8 +107,11 @@ def test_a_detector_and_a_segmenter_draw_what_they_find(
     ):
         # A legend is below it.
         assert picture.height / picture.width > 1.05 * scene.height / scene.width
-    # Neither has classes of a whole picture to compare.
-    assert "cost and change" not in out
+    # Key-only weights have no queries for k-NN attention.
+    compared = re.findall(
+        r"^(\S+) .* (?:slower|faster|no difference|none)$", out, re.MULTILINE
+    )
+    assert compared == ([] if "key_only" in model else ["knn:k=0.5"])
 
 
 def test_what_is_not_there_is_refused_in_a_sentence() -> None:

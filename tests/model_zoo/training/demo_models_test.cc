@@ -46,7 +46,8 @@ INSTANTIATE_TEST_SUITE_P(
     Trained, DemoModelTest,
     ::testing::Values(std::pair("shapes", 0.95), std::pair("shapes_with_knn", 0.95),
                       std::pair("frame_dense", 0.83), std::pair("frame_aewin", 0.9),
-                      std::pair("frame_cska", 0.92), std::pair("frame_conv", 0.92)),
+                      std::pair("frame_cska", 0.92), std::pair("frame_conv", 0.92),
+                      std::pair("frame_key_only", 0.68)),
     [](const auto& info) { return std::string(info.param.first); });
 
 TEST(DemoModelsTest, TheKnnTwinRunsTheDenseModelsWeights) {
@@ -65,7 +66,7 @@ TEST(DemoModelsTest, EveryTaskOfScenesHasEachAttention) {
   };
   for (const Kind& kind : {Kind{"detector", "retinanet", 4}, Kind{"instances", "mask_rcnn", 5},
                            Kind{"segmenter", "semantic_fpn", 1}}) {
-    for (const std::string attention : {"dense", "aewin", "key_only"}) {
+    for (const std::string attention : {"dense", "aewin", "cska", "key_only"}) {
       const std::string name = kind.name + "_" + attention;
       EXPECT_EQ(DescribeModelFolder(kDemo / name).head, kind.head) << name;
       const auto model = Prepared(name);
