@@ -9,6 +9,7 @@ import matplotlib
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
+from matplotlib.ticker import LogFormatter
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "client" / "python"))
@@ -114,6 +115,8 @@ def draw_growth(sweeps: dict[str, Sweep], out: pathlib.Path) -> None:
             )
         times.set_title(f"{kind}, {sweep.curves[0].backbone}", fontsize=10)
         memory.set_xlabel("side of the input, pixels")
+        # Within a decade its ticks alone have no numbers.
+        memory.yaxis.set_minor_formatter(LogFormatter(minor_thresholds=(1, 0.5)))
         for axis in (times, memory):
             axis.set_xticks(
                 [place**0.5 for place in sweep.places], labels=sweep.values, minor=False
