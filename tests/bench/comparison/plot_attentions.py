@@ -121,7 +121,7 @@ def draw_growth(sweeps: dict[str, Sweep], out: pathlib.Path) -> None:
             axis.set_xticks(
                 [place**0.5 for place in sweep.places], labels=sweep.values, minor=False
             )
-            axis.minorticks_off()
+            axis.xaxis.minorticks_off()
             axis.grid(visible=True, alpha=0.3)
     axes[0, 0].set_ylabel("attention alone, ms a picture")
     axes[1, 0].set_ylabel("MiB of tensors at most")
