@@ -26,9 +26,14 @@ class View:
     until: str = "body[data-loaded]"
 
 
+def settled(page: Page) -> None:
+    """What is busy is paler for as long."""
+    expect(page.locator("#results[aria-busy]")).to_have_count(0)
+
+
 def answered(page: Page) -> None:
     expect(page.locator("#receipt-place .timeline")).to_be_visible()
-    expect(page.locator("#results[aria-busy]")).to_have_count(0)
+    settled(page)
 
 
 def start_comparing(page: Page) -> None:
@@ -66,6 +71,7 @@ def explained(page: Page) -> None:
     page.get_by_role("button", name="Explain").click()
     expect(page.locator(".map")).to_have_count(24)
     expect(page.locator("#stage .overlay")).to_be_visible()
+    settled(page)
 
 
 def measures(page: Page) -> None:
@@ -73,6 +79,7 @@ def measures(page: Page) -> None:
     page.get_by_label("Method").select_option("measures")
     page.get_by_role("button", name="Explain").click()
     expect(page.locator("#explain-place tbody tr")).to_have_count(6)
+    settled(page)
 
 
 def camera(page: Page) -> None:
@@ -90,6 +97,7 @@ def refused(page: Page) -> None:
     expect(page.locator("#results .token")).to_be_visible()
     chooser.set_input_files(upload | {"buffer": b"no picture"})
     expect(page.locator("#look-chooser .picture-note")).to_contain_text("cannot show")
+    settled(page)
 
 
 def refusing(path: str, status: int, code: str) -> Callable[[Page], None]:
