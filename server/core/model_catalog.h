@@ -88,7 +88,7 @@ struct ModelView {
   std::map<int, QueuePolicy> priority_queue_policy;  // by level; the others have the default
   int priority_levels = 0;
   int default_priority_level = 0;
-  int instances = 0;  // as the description fixes it; 0: it does not
+  int instances = 0;                            // as the description fixes it; 0: it does not
   int rate_limiter_priority = 1;                // Triton's weight between models
   std::string device;                           // that they run on: "CPU"
   std::map<std::string, int64_t> memory_bytes;  // by kind: "weights", ...

@@ -56,8 +56,8 @@ class CpuLane final : public Lane {
   }
 
  private:
-  // With room for `images` of the largest size. Not written to: of a buffer for more than comes, the
-  // rest takes no memory.
+  // With room for `images` of the largest size. Not written to: of a buffer for more than comes,
+  // the rest takes no memory.
   static at::Tensor Buffer(const models::ModelInfo& info, int images) {
     int64_t most = 0;
     for (const auto& [height, width] : info.sizes()) most = std::max(most, height * width);

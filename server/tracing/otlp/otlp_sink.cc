@@ -72,7 +72,7 @@ class OtlpSink final : public SpanSink {
  public:
   explicit OtlpSink(OtlpOptions options) : options_(std::move(options)) {
     grpc::ChannelArguments arguments;
-    arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);  // they are the exporter's
+    arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);     // they are the exporter's
     arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);  // to the collector, and to nobody else
     // A collector whose machine is gone says nothing: a ping without an answer ends the connection.
     arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 20'000);
