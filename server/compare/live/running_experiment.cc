@@ -88,13 +88,13 @@ void RunningExperiment::Forget() {
 
 LiveExperiment RunningExperiment::Report() const {
   MutexLock lock(mutex_);
-  LiveExperiment now{.plan = plan_,
-                     .state = state_,
-                     .reason = reason_,
-                     .running = std::min(ended_, environment_.clock.Now()) - started_};
+  LiveExperiment experiment{.plan = plan_,
+                            .state = state_,
+                            .reason = reason_,
+                            .running = std::min(ended_, environment_.clock.Now()) - started_};
   for (size_t i = 0; i < arms_.size(); ++i) {
     const Arm& arm = arms_[i];
-    ArmReport& report = now.arms.emplace_back();
+    ArmReport& report = experiment.arms.emplace_back();
     report.name = names_[i];
     report.model_name = arm.model.view->name;
     report.model_version = arm.model.view->version;
@@ -112,7 +112,7 @@ LiveExperiment RunningExperiment::Report() const {
     report.disagreement = tests_[i - 1].disagreement();
     report.error_excess = tests_[i - 1].error_excess();
   }
-  return now;
+  return experiment;
 }
 
 absl::Status RunningExperiment::CheckView(size_t arm,

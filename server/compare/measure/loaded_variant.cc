@@ -187,6 +187,18 @@ absl::StatusOr<LoadedVariant::Pass> LoadedVariant::Run(const ResizedImage& image
   return pass;
 }
 
+absl::StatusOr<LoadedVariant::Pass> LoadedVariant::RunOn(HeldLane& lane, const ResizedImage& image,
+                                                         Nanos max_pass) {
+  if (warm_up_time_ > max_pass) {
+    return DeadlineExceeded("compare.too_slow", "the warm-up took longer than a pass may");
+  }
+  absl::StatusOr<Pass> pass = Pass();
+  FOVEA_RETURN_IF_ERROR(lane.Run(source_.cancellation, [&] {
+    pass = Run(image, max_pass == kNever ? kNever : clock_.Now() + max_pass);
+  }));
+  return pass;
+}
+
 absl::StatusOr<std::optional<Nanos>> LoadedVariant::AttentionTime(const ResizedImage& image) {
   const models::AttentionTime time;
   FOVEA_RETURN_IF_ERROR(Run(image).status());

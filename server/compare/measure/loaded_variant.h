@@ -51,9 +51,6 @@ class LoadedVariant {
   int64_t weight_bytes() const { return executor_->weight_bytes(); }
   // What it holds between its passes: the weights, and the room for a batch's pixels.
   int64_t held_bytes() const;
-  // How long its slowest batch took in the warm-up, beside what serves: whether models can wait for
-  // it is known before they do.
-  Nanos warm_up_time() const { return warm_up_time_; }
   // How images are brought to the sizes that it was loaded for.
   PreprocessSpec imaging_spec() const;
 
@@ -67,8 +64,12 @@ class LoadedVariant {
   // served model's sizes, or 0 of LoadedVariantOptions::size. On the lane's thread.
   // DEADLINE_EXCEEDED: it was not done by `deadline`, and stopped between two blocks.
   absl::StatusOr<Pass> Run(const ResizedImage& image, Nanos deadline = kNever);
-  // The same, and the part of it that attention alone took (models::AttentionTime). None: the model
-  // has no attention.
+  // The same, when its turn on `lane` comes. DEADLINE_EXCEEDED: it takes longer than `max_pass`,
+  // without the lane where it took longer in the warm-up already, beside what serves. Lane's
+  // errors.
+  absl::StatusOr<Pass> RunOn(HeldLane& lane, const ResizedImage& image, Nanos max_pass = kNever);
+  // On the lane's thread: the part of such a pass that attention alone took
+  // (models::AttentionTime). None: the model has no attention.
   absl::StatusOr<std::optional<Nanos>> AttentionTime(const ResizedImage& image);
 
   // What a caller gets of a pass: with `every`, every class, masks and run lengths, of the first
@@ -100,7 +101,7 @@ class LoadedVariant {
   std::unique_ptr<RepositoryFile> weights_;  // open, so that source_ names it
   std::unique_ptr<BatchExecutor> executor_;
   std::shared_ptr<const ModelView> view_;
-  Nanos warm_up_time_ = 0;
+  Nanos warm_up_time_ = 0;  // of its slowest batch
   std::unique_ptr<const Postprocessor> postprocessor_;
 };
 

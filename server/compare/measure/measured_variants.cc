@@ -19,22 +19,11 @@ void MeasuredVariants::Add(std::unique_ptr<LoadedVariant> loaded, const Prepared
   variants_.push_back({.loaded = std::move(loaded), .images = &images});
 }
 
-absl::StatusOr<LoadedVariant::Pass> MeasuredVariants::RunOnce(MeasuredVariant& variant,
-                                                              size_t image, Nanos max_pass) {
-  absl::StatusOr<LoadedVariant::Pass> pass = LoadedVariant::Pass();
-  FOVEA_RETURN_IF_ERROR(lane_.Run(cancellation_, [&] {
-    const Nanos deadline = max_pass == kNever ? kNever : clock_.Now() + max_pass;
-    pass = variant.loaded->Run(variant.images->images[image], deadline);
-  }));
-  return pass;
-}
-
 absl::Status MeasuredVariants::AskOpinions(Nanos max_pass, Nanos end) {
   for (MeasuredVariant& variant : variants_) {
     for (size_t image = 0; image < variant.images->images.size(); ++image) {
       if (clock_.Now() >= end) return TooLongToMeasure();
-      absl::StatusOr<LoadedVariant::Pass> pass = DeadlineExceeded("compare.too_slow", "");
-      if (variant.loaded->warm_up_time() <= max_pass) pass = RunOnce(variant, image, max_pass);
+      auto pass = variant.loaded->RunOn(lane_, variant.images->images[image], max_pass);
       if (absl::IsDeadlineExceeded(pass.status())) {
         return ResourceExhausted(
             "compare.too_slow",
@@ -55,8 +44,9 @@ absl::Status MeasuredVariants::RunRound(bool control) {
   std::vector<double> ms(variants_.size() + (control ? 1 : 0));
   for (const size_t next : RoundOrder(ms.size(), random_)) {
     MeasuredVariant& variant = variants_[next == variants_.size() ? 0 : next];
+    const auto& images = variant.images->images;
     FOVEA_ASSIGN_OR_RETURN(LoadedVariant::Pass pass,
-                           RunOnce(variant, rounds_ % variant.images->images.size()));
+                           variant.loaded->RunOn(lane_, images[rounds_ % images.size()]));
     ms[next] += pass.compute * 1e-6 / 2;
     variant.peak_bytes = std::max(variant.peak_bytes, pass.peak_bytes);
     const Nanos computed = clock_.Now();

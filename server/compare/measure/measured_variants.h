@@ -55,10 +55,6 @@ class MeasuredVariants {
   const RoundTimes& control_ms() const { return control_ms_; }
 
  private:
-  // `max_pass`: stopped where it takes longer, DEADLINE_EXCEEDED.
-  absl::StatusOr<LoadedVariant::Pass> RunOnce(MeasuredVariant& variant, size_t image,
-                                              Nanos max_pass = kNever);
-
   HeldLane& lane_;
   Clock& clock_;
   const CancellationPtr cancellation_;

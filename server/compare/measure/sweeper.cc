@@ -220,12 +220,7 @@ class SweepRun {
 
   // One pass, which tells whether models can wait for more of them. It warms the point up, too.
   absl::Status TryOnce(LoadedVariant& variant, const ResizedImage& image) {
-    absl::Status tried = DeadlineExceeded("sweep.too_slow", "");
-    if (variant.warm_up_time() <= options_.max_pass) {
-      FOVEA_RETURN_IF_ERROR(lane_.Run(cancellation_, [&] {
-        tried = variant.Run(image, environment_.clock.Now() + options_.max_pass).status();
-      }));
-    }
+    const absl::Status tried = variant.RunOn(lane_, image, options_.max_pass).status();
     if (!absl::IsDeadlineExceeded(tried)) return tried;
     return ResourceExhausted("sweep.too_slow", absl::StrCat("a pass of it takes longer than ",
                                                             options_.max_pass / kMillisecond,

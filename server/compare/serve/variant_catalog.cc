@@ -168,12 +168,13 @@ absl::Status VariantCatalog::CheckRoom(int64_t bytes) const {
   return absl::OkStatus();
 }
 
-absl::StatusOr<int64_t> VariantCatalog::AwaitRoom(int64_t least, const Cancellation& cancellation) {
+absl::StatusOr<int64_t> VariantCatalog::AwaitRoom(int64_t least_bytes,
+                                                  const Cancellation& cancellation) {
   const Nanos until =
       environment_.clock.Now() + kGoing + environment_.drain_timeout_us * kMicrosecond;
   MutexLock lock(mutex_);
   for (;;) {
-    const absl::Status room = CheckRoom(least);
+    const absl::Status room = CheckRoom(least_bytes);
     if (room.ok()) return options_.max_bytes - bytes_;
     if (going_.empty() || environment_.clock.Now() >= until) return room;
     if (cancellation.Cancelled()) return CallerCancelled("serve");

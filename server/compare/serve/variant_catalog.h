@@ -107,8 +107,8 @@ class VariantCatalog final : public ModelCatalog {
   absl::StatusOr<std::unique_ptr<Lease>> Share(const std::string& name, const Variant& variant,
                                                const std::shared_ptr<const ServingModel>& of);
   // How many bytes are left for one more variant; waits for those that are going where there is no
-  // room for `least`.
-  absl::StatusOr<int64_t> AwaitRoom(int64_t least, const Cancellation& cancellation);
+  // room for `least_bytes`.
+  absl::StatusOr<int64_t> AwaitRoom(int64_t least_bytes, const Cancellation& cancellation);
   absl::Status CheckRoom(int64_t bytes) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status TooLarge() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<std::shared_ptr<Servable>> LoadVariant(const std::string& name,

@@ -7,35 +7,19 @@
 #include <string>
 #include <vector>
 
+#include "tests/client/cli/example_explanation.h"
+
 namespace fovea::client {
 namespace {
 
 using Json = nlohmann::json;
 
+// Over other weights, with a picture, and a number that is none.
 Explanation Example() {
-  Explanation explanation{.model = {"vit", "2"},
-                          .backbone = "deit_tiny",
-                          .attention = "knn:k=9",
-                          .weights_of_attention = "dense",
-                          .height = 48,
-                          .width = 64};
-  explanation.target = ClassScore{.index = 4, .label = "cat", .confidence = 0.625f};
-  explanation.maps = {
-      {.layer = "blocks.3",
-       .layer_number = 3,
-       .head = 1,
-       .rows = 1,
-       .columns = 2,
-       .values = {0.25, std::numeric_limits<float>::quiet_NaN()},
-       .png = "bytes"},
-      {.method = ExplainMethod::kGradientRollout, .rows = 1, .columns = 1, .values = {1}}};
-  explanation.measures = {{.layer = "blocks.0",
-                           .cosine_similarity = 0.5,
-                           .attention_standard_deviation = 0.0125,
-                           .attention_norm_ratio = 1.5,
-                           .mlp_norm_ratio = 2.25,
-                           .nonlocality = {3, 4}},
-                          {.layer = "blocks.1", .cosine_similarity = 0.75}};
+  Explanation explanation = ExampleExplanation();
+  explanation.weights_of_attention = "dense";
+  explanation.maps[0].values[1] = std::numeric_limits<float>::quiet_NaN();
+  explanation.maps[0].png = "bytes";
   return explanation;
 }
 

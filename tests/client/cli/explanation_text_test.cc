@@ -5,36 +5,13 @@
 
 #include <sstream>
 
+#include "tests/client/cli/example_explanation.h"
+
 namespace fovea::client {
 namespace {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-Explanation Example() {
-  Explanation explanation{.model = {"vit", "2"},
-                          .backbone = "deit_tiny",
-                          .attention = "knn:k=9",
-                          .height = 48,
-                          .width = 64};
-  explanation.target = ClassScore{.index = 4, .label = "cat", .confidence = 0.625f};
-  explanation.maps = {
-      {.layer = "blocks.3",
-       .layer_number = 3,
-       .head = 1,
-       .rows = 1,
-       .columns = 2,
-       .values = {0.25, 0.75}},
-      {.method = ExplainMethod::kGradientRollout, .rows = 1, .columns = 1, .values = {1}}};
-  explanation.measures = {{.layer = "blocks.0",
-                           .cosine_similarity = 0.5,
-                           .attention_standard_deviation = 0.0125,
-                           .attention_norm_ratio = 1.5,
-                           .mlp_norm_ratio = 2.25,
-                           .nonlocality = {3, 4}},
-                          {.layer = "blocks.1", .cosine_similarity = 0.75}};
-  return explanation;
-}
 
 std::string Printed(const Explanation& explanation, const std::vector<std::string>& files = {}) {
   std::ostringstream out;
@@ -43,7 +20,7 @@ std::string Printed(const Explanation& explanation, const std::vector<std::strin
 }
 
 TEST(ExplanationTextTest, PicturesAreNamedByWhatTheyShow) {
-  const Explanation explanation = Example();
+  const Explanation explanation = ExampleExplanation();
   EXPECT_EQ(PictureName(explanation.maps[0]), "maps_03_blocks.3_head1.png");
   EXPECT_EQ(PictureName(explanation.maps[1]), "gradient_rollout.png");
 }
@@ -54,7 +31,7 @@ TEST(ExplanationTextTest, NoNameOfTheServersLeadsOutOfTheFolder) {
 }
 
 TEST(ExplanationTextTest, TheTableHasTheFourMeasuresOfEachLayer) {
-  const std::string text = Printed(Example(), {"seen/rollout.png"});
+  const std::string text = Printed(ExampleExplanation(), {"seen/rollout.png"});
   EXPECT_THAT(text, HasSubstr("vit/2: deit_tiny with knn:k=9\nclass: cat, 62.5 %\n"));
   EXPECT_THAT(text, HasSubstr("blocks.0   0.500          0.0125            1.500      2.250"
                               "          3.50\n"));
@@ -63,7 +40,7 @@ TEST(ExplanationTextTest, TheTableHasTheFourMeasuresOfEachLayer) {
 }
 
 TEST(ExplanationTextTest, ItSaysWhatTheWeightsWereTrainedFor) {
-  Explanation explanation = Example();
+  Explanation explanation = ExampleExplanation();
   EXPECT_THAT(Printed(explanation), Not(HasSubstr("not fine-tuned")));
   explanation.weights_of_attention = "dense";
   explanation.untrained = true;

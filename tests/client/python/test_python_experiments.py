@@ -4,7 +4,6 @@ tests/conformance/test_served_python_experiments.py asks a real one."""
 from __future__ import annotations
 
 import asyncio
-import html.parser
 import json
 import pathlib
 import re
@@ -20,6 +19,7 @@ sys.path.insert(0, str(ROOT / "client" / "python"))
 
 from fake_experiments import FakeExperiments, of_classifier
 from fake_vision import FakeVision, class_map, classes, objects
+from html_page import Page
 from fovea import client
 from fovea.experiment import experiment_of
 from fovea.v1 import experiment_pb2 as pb
@@ -248,29 +248,6 @@ def test_a_frame_has_a_row_for_each_arm(experiment: client.Experiment) -> None:
     assert frame["latency_ratio_upper"][1] == 1.25
     assert frame["disagreement_verdict"].tolist() == ["", "UNDECIDED"]
     assert frame.attrs["name"] == "night" and frame.attrs["state"] == "RUNNING"
-
-
-class Page(html.parser.HTMLParser):
-    """Its elements and texts; every element that is opened is closed."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.elements: list[tuple[str, dict[str, str | None]]] = []
-        self.texts: list[str] = []
-        self._open: list[str] = []
-        self.feed(text)
-        self.close()
-        assert not self._open
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, dict(attrs)))
-        self._open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self._open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        self.texts.append(data)
 
 
 def test_a_notebook_shows_a_table_that_suits_light_and_dark_pages(
