@@ -19,10 +19,10 @@ sys.path.insert(0, str(ROOT / "client" / "python"))
 
 from fake_experiments import FakeExperiments, of_classifier
 from fake_vision import FakeVision, class_map, classes, objects
-from html_page import Page
 from fovea import client
 from fovea.experiment import experiment_of
 from fovea.v1 import experiment_pb2 as pb
+from html_page import Page
 
 PICTURE = np.zeros((4, 6, 3), np.uint8)
 ARMS = [
