@@ -61,11 +61,16 @@ export function percent(share, digits = 1) {
 }
 export const plural = (count, one, many = `${one}s`) => `${count} ${count === 1 ? one : many}`;
 
-// Calls `act` when nothing has called for it for so long.
+// Calls `act` when nothing has called for it for so long; `now` calls it at once, in place of the call that was to come.
 export function settled(act, delay_ms) {
   let timer = 0;
-  return () => {
+  const later = () => {
     clearTimeout(timer);
     timer = setTimeout(act, delay_ms);
   };
+  later.now = () => {
+    clearTimeout(timer);
+    act();
+  };
+  return later;
 }

@@ -26,18 +26,18 @@ export class LookView {
   #field = modelField(() => this.#changed());
   #run = 0; // counts them: what an earlier one brings is not shown
   #abort = null;
+  #askLater = settled(() => this.#ask(), TYPING_MS);
   #attention = "dense"; // of the model chosen last: another task begins with the same
   #wish = null; // the model that a link names, until the list is there
   #explain = explainPanel(this.#figure, () => this.model(), currentPicture);
 
   constructor(onState) {
     this.onState = onState;
-    const ask_later = settled(() => this.ask(), TYPING_MS);
     this.#changed = () => {
       this.#describeModel();
       this.#explain.reset();
       this.onState();
-      ask_later();
+      this.#askLater();
     };
     this.#build();
     onPicture((picture) => {
@@ -45,7 +45,7 @@ export class LookView {
       this.#figure.setPicture(picture);
       this.#explain.reset();
       this.onState();
-      this.ask();
+      this.#askLater.now();
     });
   }
   #changed = () => {};
@@ -64,7 +64,7 @@ export class LookView {
     byId("show-boxes").addEventListener("change", (event) => this.#figure.show("boxes", event.target.checked));
     byId("show-masks").addEventListener("change", (event) => this.#figure.show("masks", event.target.checked));
     byId("opacity").addEventListener("input", (event) => this.#figure.setOpacity(event.target.value / 100));
-    byId("again").addEventListener("click", () => this.ask());
+    byId("again").addEventListener("click", () => this.#askLater.now());
   }
 
   // Null where none is chosen.
@@ -155,7 +155,7 @@ export class LookView {
     return `${TASKS[this.#task].path}?${query}`;
   }
 
-  async ask() {
+  async #ask() {
     const model = this.model();
     const picture = currentPicture();
     if (!model || !picture) return;

@@ -162,6 +162,24 @@ def test_tells_the_classes_of_a_chosen_picture_and_what_it_cost(
     )
 
 
+def test_what_is_asked_at_once_takes_the_place_of_what_was_to_be_asked(
+    server: Server, open_page: Open
+) -> None:
+    page = open_page(server.http, "#look?task=classification&example=star.jpg")
+    answered(page)
+    asked = []
+    page.on("request", lambda request: asked.append(request.url))
+    # A number is asked for when nobody types any more.
+    page.evaluate(
+        """() => { const count = document.getElementById("top-k");
+          count.value = "3"; count.dispatchEvent(new Event("input"));
+          document.getElementById("again").click(); }"""
+    )
+    expect(page.locator("#results .bars li")).to_have_count(3)
+    page.wait_for_timeout(1000)  # five times as long as it waits for typing
+    assert [url for url in asked if "v1/classify" in url] == asked[:1]
+
+
 @pytest.mark.parametrize("how", ["drop", "paste"])
 def test_a_picture_may_be_dropped_or_pasted(
     server: Server, open_page: Open, how: str
