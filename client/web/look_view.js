@@ -33,12 +33,6 @@ export class LookView {
 
   constructor(onState) {
     this.onState = onState;
-    this.#changed = () => {
-      this.#describeModel();
-      this.#explain.reset();
-      this.onState();
-      this.#askLater();
-    };
     this.#build();
     onPicture((picture) => {
       byId("stage").replaceChildren(this.#figure.element);
@@ -48,7 +42,13 @@ export class LookView {
       this.#askLater.now();
     });
   }
-  #changed = () => {};
+
+  #changed = () => {
+    this.#describeModel();
+    this.#explain.reset();
+    this.onState();
+    this.#askLater();
+  };
 
   #build() {
     byId("look-chooser").append(pictureChooser());

@@ -168,7 +168,10 @@ def test_what_is_asked_at_once_takes_the_place_of_what_was_to_be_asked(
     page = open_page(server.http, "#look?task=classification&example=star.jpg")
     answered(page)
     asked = []
-    page.on("request", lambda request: asked.append(request.url))
+    page.on(
+        "request",
+        lambda request: "v1/classify" in request.url and asked.append(request.url),
+    )
     # A number is asked for when nobody types any more.
     page.evaluate(
         """() => { const count = document.getElementById("top-k");
@@ -177,7 +180,7 @@ def test_what_is_asked_at_once_takes_the_place_of_what_was_to_be_asked(
     )
     expect(page.locator("#results .bars li")).to_have_count(3)
     page.wait_for_timeout(1000)  # five times as long as it waits for typing
-    assert [url for url in asked if "v1/classify" in url] == asked[:1]
+    assert len(asked) == 1
 
 
 @pytest.mark.parametrize("how", ["drop", "paste"])
