@@ -10,7 +10,7 @@ PREFIX ?= /opt/fovea
 SECONDS ?= 600
 ARRIVALS ?= poisson
 
-.PHONY: help setup build install deb deb-check test-deploy demo docs test sanitize fuzz test-full bench bench-kernels bench-serving soak bench-detection bench-attentions simulate capacity eval-demo format lint peers train-demo train-families clean
+.PHONY: help setup build install deb deb-check test-deploy demo docs test sanitize fuzz test-full bench bench-kernels bench-models bench-serving soak bench-detection bench-attentions simulate capacity eval-demo format lint peers train-demo train-families clean
 
 help:  ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -90,6 +90,11 @@ simulate: setup  ## Run the scheduler in virtual time against a fixed delay: 100
 capacity: setup  ## Replicas for a rate and a p99, by the scheduler in virtual time (RATE= P99= SWEEP=batches.csv [ARRIVALS=])
 	@deploy/setup/build.sh $(PRESET) plan_capacity
 	@"$(BUILD)/tests/plan_capacity" "$(RATE)" "$(P99)" "$(SWEEP)" "$(ARRIVALS)"
+
+bench-models: setup  ## Measure whole models: against PyTorch eager, OpenVINO and ONNX Runtime (make peers), in fp32 and bf16
+	@deploy/setup/setup.sh test
+	@deploy/setup/build.sh $(PRESET) fovea_models
+	@.venv/bin/python tests/bench/models/models.py
 
 bench-detection: setup  ## Measure detectors: against torchvision, served, and with each attention from 400 to 1,333 pixels
 	@deploy/setup/setup.sh test

@@ -1,0 +1,146 @@
+"""One library with one model, in a process of its own: its threads do not wait within another's turn, and the memory is its.
+
+    python tests/bench/models/contender.py ours deit_tiny_patch16_224 FP32 8 --threads 2
+
+Says what it is in a line of JSON. Then, for each line of its input, a number of passes, answers with their milliseconds
+and with the most bytes that the process has held since the model was there, above what it held before.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import pathlib
+import re
+import sys
+import time
+from collections.abc import Callable
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+Pass = Callable[[], object]
+
+
+def held(field: str) -> int:
+    """Bytes, of /proc/self/status: VmRSS now, VmHWM the most since it was reset."""
+    status = pathlib.Path("/proc/self/status").read_text()
+    return int(re.search(rf"^{field}:\s+(\d+) kB", status, re.MULTILINE)[1]) * 1024
+
+
+def ours(options: argparse.Namespace) -> tuple[str, Callable[[], Pass]]:
+    import torch
+
+    build = ROOT / os.environ.get("FOVEA_BUILD", "build/release")
+    torch.ops.load_library(str(build / "lib" / "libfovea_models.so"))
+    torch.set_num_threads(options.threads)
+    description = {
+        "backbone": options.model,
+        "precision": options.precision,
+        "random_weights_seed": 1,
+    }
+    pixels = torch.load(options.pixels)
+
+    def load() -> Pass:
+        model = torch.classes.fovea_models.Model(json.dumps(description), "cpu", True)
+        return lambda: model.run(pixels)
+
+    return "Fovea", load
+
+
+def eager(options: argparse.Namespace) -> tuple[str, Callable[[], Pass]]:
+    import torch
+    from definitions import published
+
+    torch.set_num_threads(options.threads)
+    dtype = {"FP32": torch.float32, "BF16": torch.bfloat16}[options.precision]
+    pixels = torch.load(options.pixels).to(dtype)
+
+    def load() -> Pass:
+        model = published(options.model).to(dtype)
+
+        def run() -> object:
+            with torch.inference_mode():
+                return model(pixels)
+
+        return run
+
+    return f"torch {torch.__version__} eager", load
+
+
+def openvino(options: argparse.Namespace) -> tuple[str, Callable[[], Pass]]:
+    import numpy
+    import openvino
+
+    pixels = numpy.load(options.pixels.with_suffix(".npy"))
+    core = openvino.Core()
+    hint = {"FP32": "f32", "BF16": "bf16"}[options.precision]
+    settings = {
+        "INFERENCE_PRECISION_HINT": hint,
+        "PERFORMANCE_HINT": "LATENCY",
+        "INFERENCE_NUM_THREADS": options.threads,
+    }
+
+    def load() -> Pass:
+        compiled = core.compile_model(str(options.converted), "CPU", settings)
+        return lambda: compiled(pixels, share_inputs=True)
+
+    return f"OpenVINO {openvino.__version__.partition('-')[0]}", load
+
+
+def onnxruntime(options: argparse.Namespace) -> tuple[str, Callable[[], Pass]]:
+    import numpy
+    import onnxruntime
+
+    pixels = {"pixels": numpy.load(options.pixels.with_suffix(".npy"))}
+
+    def load() -> Pass:
+        settings = onnxruntime.SessionOptions()
+        settings.intra_op_num_threads = options.threads
+        # Otherwise its threads take the other contenders' processors after its turn.
+        settings.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        session = onnxruntime.InferenceSession(
+            str(options.converted), settings, providers=["CPUExecutionProvider"]
+        )
+        return lambda: session.run(None, pixels)
+
+    return f"ONNX Runtime {onnxruntime.__version__}", load
+
+
+LIBRARIES = {
+    "ours": ours,
+    "eager": eager,
+    "openvino": openvino,
+    "onnxruntime": onnxruntime,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("library", choices=LIBRARIES)
+    parser.add_argument("model")
+    parser.add_argument("precision", choices=["FP32", "BF16"])
+    parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--pixels", type=pathlib.Path, required=True)
+    parser.add_argument("--converted", type=pathlib.Path)
+    options = parser.parse_args()
+    name, load = LIBRARIES[options.library](options)
+    before = held("VmRSS")
+    run = load()
+    run()
+    pathlib.Path("/proc/self/clear_refs").write_text("5")  # VmHWM from now on
+    print(json.dumps({"library": name}), flush=True)
+    for line in sys.stdin:
+        milliseconds = []
+        for _ in range(int(line)):
+            start = time.perf_counter()
+            run()
+            milliseconds.append((time.perf_counter() - start) * 1e3)
+        answer = {
+            "milliseconds": milliseconds,
+            "peak_bytes": held("VmHWM") - before,
+        }
+        print(json.dumps(answer), flush=True)
+
+
+if __name__ == "__main__":
+    main()
