@@ -12,7 +12,7 @@
 #include "kernels/attention/knn_attention_exact/implementations.h"
 #include "kernels/attention/static_key_attention/implementations.h"
 #include "kernels/attention/window_attention/implementations.h"
-#include "kernels/simd/bf16_gemm.h"
+#include "kernels/simd/gemm.h"
 #include "kernels/simd/isa.h"
 #include "kernels/vision/nms/implementations.h"
 #include "kernels/vision/roi_align/implementations.h"

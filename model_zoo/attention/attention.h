@@ -12,7 +12,9 @@
 
 namespace fovea::models {
 
-class Windows;  // attention/windows.h
+class LayerNorm;  // layers/layer_norm.h
+class Linear;     // layers/linear.h
+class Windows;    // attention/windows.h
 
 // Attention core: queries look at keys and gather values. Holds no learned numbers, only the
 // options it was made with; thread-safe and shared.
@@ -58,11 +60,19 @@ class AttentionCore {
 };
 
 // Attention module, or token mixer: tokens in, tokens out, with its own projections.
+//   Most end with a linear layer and say so: a block then puts its norm, its residual and its MLP
+//   into one pass with the projections (layers/linear_chain.h). The others have a forward of their
+//   own.
 class AttentionModule : public Layer {
  public:
   // tokens [B, grid.tokens(), channels] -> the same shape. `grid` is the one of the module's site.
   // The tokens by value: given up by its caller, they do not live beside what is made of them.
-  virtual at::Tensor forward(at::Tensor tokens, const Grid& grid) const = 0;
+  virtual at::Tensor forward(at::Tensor tokens, const Grid& grid) const;
+
+  // The linear layer with which forward ends; null where it ends otherwise.
+  virtual const Linear* projection() const { return nullptr; }
+  // What goes into projection() for norm(tokens), or for the tokens themselves where it is null.
+  virtual at::Tensor Mix(at::Tensor tokens, const LayerNorm* norm, const Grid& grid) const;
 
   // The weights that forward gives, [B, heads, tokens, tokens] in fp32. Undefined where a module
   // has no such weights (a convolution).

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "model_zoo/layers/linear_chain.h"
+
 namespace fovea::models {
 namespace {
 
@@ -22,6 +24,12 @@ at::Tensor PaddedMap::Pad(const at::Tensor& tokens) const {
   const at::Tensor map = tokens.unflatten(1, {grid_.height, grid_.width});
   if (!Pads()) return map;
   return at::constant_pad_nd(map, {0, 0, 0, size_[1] - grid_.width, 0, size_[0] - grid_.height});
+}
+
+at::Tensor PaddedMap::ProjectNormed(const Linear& linear, const LayerNorm* norm,
+                                    const at::Tensor& tokens) const {
+  if (norm != nullptr && Pads()) return linear.forward(Pad(norm->forward(tokens)));
+  return RunNormed(linear, norm, Pad(tokens));
 }
 
 at::Tensor PaddedMap::Crop(const at::Tensor& map) const {

@@ -7,6 +7,8 @@
 #include <cstdint>
 
 #include "model_zoo/layers/grid.h"
+#include "model_zoo/layers/layer_norm.h"
+#include "model_zoo/layers/linear.h"
 
 namespace fovea::models {
 
@@ -25,6 +27,9 @@ class PaddedMap {
   // tokens [B, grid.tokens(), channels] -> [B, height, width, channels]; a view where nothing is
   // padded.
   at::Tensor Pad(const at::Tensor& tokens) const;
+  // linear(Pad(norm(tokens))), or without a norm where it is null.
+  at::Tensor ProjectNormed(const Linear& linear, const LayerNorm* norm,
+                           const at::Tensor& tokens) const;
   // And back.
   at::Tensor Crop(const at::Tensor& map) const;
   // Attention weights [B, heads, height*width, height*width] -> those between the grid's tokens.

@@ -44,6 +44,7 @@
 #include "model_zoo/layers/layer_list.h"
 #include "model_zoo/layers/layer_norm.h"
 #include "model_zoo/layers/linear.h"
+#include "model_zoo/layers/linear_chain.h"
 #include "model_zoo/layers/position_embedding.h"
 #include "model_zoo/layers/rp_cpe.h"
 #include "model_zoo/layers/simple_pyramid.h"
@@ -111,24 +112,22 @@ class EncodingMlp final : public Layer {
     fc2_ = Add<Linear>("fc2", hidden, channels);
   }
 
-  at::Tensor forward(at::Tensor tokens, const Grid& grid) const {
-    return fc2_->forward(Hidden(std::move(tokens), grid));
+  // Of norm(tokens).
+  at::Tensor forward(const at::Tensor& tokens, const LayerNorm& norm, const Grid& grid) const {
+    return fc2_->forward(Hidden(tokens, norm, grid));
   }
-  // residual + forward(tokens).
-  at::Tensor ForwardAdd(at::Tensor tokens, const Grid& grid, const at::Tensor& residual) const {
-    return fc2_->ForwardAdd(Hidden(std::move(tokens), grid), residual);
+  // tokens + forward(tokens, norm, grid).
+  at::Tensor ForwardAdd(const at::Tensor& tokens, const LayerNorm& norm, const Grid& grid) const {
+    return fc2_->ForwardAdd(Hidden(tokens, norm, grid), tokens);
   }
 
  private:
-  at::Tensor Hidden(at::Tensor tokens, const Grid& grid) const {
-    if (!pe_) {
-      at::Tensor hidden = fc1_->ForwardGelu(tokens);
-      tokens.reset();
-      return hidden;
-    }
-    tokens = fc1_->forward(tokens);
-    at::Tensor map = pe_->forward(TokensToMap(tokens, grid.height, grid.width));
-    tokens.reset();
+  at::Tensor Hidden(const at::Tensor& tokens, const LayerNorm& norm, const Grid& grid) const {
+    const LinearLink first = {.linear = fc1_.get(), .norm = &norm, .gelu = pe_ == nullptr};
+    at::Tensor hidden = RunLinears({&first, 1}, tokens);
+    if (!pe_) return hidden;
+    at::Tensor map = pe_->forward(TokensToMap(hidden, grid.height, grid.width));
+    hidden.reset();
     map = prepared() ? at::gelu_(map) : at::gelu(map);
     return map.permute({0, 2, 3, 1}).flatten(1, 2);
   }
@@ -165,11 +164,11 @@ class EncoderBlock final : public Block {
       const at::Tensor attended = tokens + attention;
       tokens.reset();
       attention.reset();
-      return mlp_->ForwardAdd(norm2_->forward(attended), grid, attended);
+      return mlp_->ForwardAdd(attended, *norm2_, grid);
     }
     context.Record(name + ".attn", "output", attention);
     const at::Tensor attended = tokens + attention;
-    const at::Tensor mlp = mlp_->forward(norm2_->forward(attended), grid);
+    const at::Tensor mlp = mlp_->forward(attended, *norm2_, grid);
     context.Record(name + ".mlp", "output", mlp);
     at::Tensor output = attended + mlp;
     context.Record(name, "output", output);
@@ -212,7 +211,7 @@ class ConvolutionalBlock final : public Block {
 
   at::Tensor forward(at::Tensor tokens, const Grid& grid, ForwardContext& context,
                      const std::string& name) const override {
-    const at::Tensor mlp = se_->forward(mlp_->forward(norm_->forward(tokens), grid));
+    const at::Tensor mlp = se_->forward(mlp_->forward(tokens, *norm_, grid));
     at::Tensor output = tokens + mlp;
     if (context.Recording()) {
       context.Record(name + ".mlp", "output", mlp);

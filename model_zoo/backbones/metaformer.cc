@@ -98,9 +98,15 @@ class StarReluMlp final : public Layer {
         act_(Add<StarRelu>("act")),
         fc2_(Add<Linear>("fc2", Shape(channels, kMlpRatio * channels, kernel), /*bias=*/false)) {}
 
-  at::Tensor forward(at::Tensor input) const { return fc2_->forward(Hidden(std::move(input))); }
-  at::Tensor ForwardAdd(at::Tensor input, const at::Tensor& residual) const {
-    return fc2_->ForwardAdd(Hidden(std::move(input)), residual);
+  at::Tensor forward(const at::Tensor& input) const {
+    return fc2_->forward(act_->forward(fc1_->forward(input)));
+  }
+  // The two layers behind `norm`; the second adds `residual_scale` times what the first is given.
+  std::array<LinearLink, 2> Links(const LayerNorm& norm, const at::Tensor& residual_scale) const {
+    return {
+        LinearLink{.linear = fc1_.get(), .norm = &norm, .star_relu = act_.get()},
+        LinearLink{
+            .linear = fc2_.get(), .residual = Residual::kInput, .residual_scale = residual_scale}};
   }
 
  private:
@@ -108,12 +114,6 @@ class StarReluMlp final : public Layer {
     std::vector<int64_t> shape = {out, in};
     shape.insert(shape.end(), kernel.begin(), kernel.end());
     return shape;
-  }
-
-  at::Tensor Hidden(at::Tensor input) const {
-    const at::Tensor wide = fc1_->forward(input);
-    input.reset();
-    return act_->forward(wide);
   }
 
   const std::shared_ptr<Linear> fc1_;
@@ -125,9 +125,18 @@ class StarReluMlp final : public Layer {
 class Scale final : public Layer {
  public:
   explicit Scale(int64_t channels) : scale_(AddParameter("scale", {channels})) {}
-  at::Tensor forward(const at::Tensor& input) const { return input * scale_; }
+  at::Tensor forward(const at::Tensor& input) const {
+    return input * scale_.to(input.scalar_type());
+  }
   at::Tensor ForwardAdd(const at::Tensor& input, const at::Tensor& branch) const {
-    return at::addcmul(branch, input, scale_);
+    return at::addcmul(branch, input, scale_.to(input.scalar_type()));
+  }
+  const at::Tensor& scale() const { return scale_; }
+
+  // On the CPU in fp32.
+  void Prepare(const Placement& placement) override {
+    if (!placement.device.is_cpu()) return Layer::Prepare(placement);
+    Layer::Prepare({placement.device, at::kFloat});
   }
 
  private:
@@ -150,16 +159,17 @@ class Block final : public Layer {
 
   at::Tensor forward(at::Tensor tokens, const Grid& grid, ForwardContext& context,
                      const std::string& name) const {
-    at::Tensor mixed =
+    if (!context.Recording()) {
+      const auto scale = [](const std::shared_ptr<Scale>& of) {
+        return of ? of->scale() : at::Tensor();
+      };
+      return AttendThenMlp(*norm1_, *mixer_, mlp_->Links(*norm2_, scale(res_scale2_)),
+                           std::move(tokens), grid, scale(res_scale1_));
+    }
+    const at::Tensor mixed =
         AttendAndRecordMap(*mixer_, norm1_->forward(tokens), grid, context, name + ".attn");
     const at::Tensor attended =
         res_scale1_ ? res_scale1_->ForwardAdd(tokens, mixed) : tokens + mixed;
-    if (!context.Recording()) {
-      tokens.reset();
-      mixed.reset();
-      if (!res_scale2_) return mlp_->ForwardAdd(norm2_->forward(attended), attended);
-      return res_scale2_->ForwardAdd(attended, mlp_->forward(norm2_->forward(attended)));
-    }
     // Both branches as they arrive in the block's output, which is then the sum of the residual and
     // of what is recorded.
     context.Record(name + ".attn", "output", res_scale2_ ? res_scale2_->forward(mixed) : mixed);

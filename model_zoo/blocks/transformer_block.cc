@@ -18,15 +18,11 @@ TransformerBlock::TransformerBlock(const TransformerBlockOptions& options,
 
 at::Tensor TransformerBlock::forward(at::Tensor tokens, const Grid& grid, ForwardContext& context,
                                      const std::string& name) const {
-  at::Tensor attention =
-      AttendAndRecordMap(*attn_, norm1_->forward(tokens), grid, context, name + ".attn");
   if (!context.Recording()) {
-    const at::Tensor attended = tokens + attention;
-    // The peak of a pass is in the MLP: what lives on there is paid for.
-    tokens.reset();
-    attention.reset();
-    return mlp_->ForwardAdd(norm2_->forward(attended), attended);
+    return AttendThenMlp(*norm1_, *attn_, mlp_->Links(*norm2_), std::move(tokens), grid);
   }
+  const at::Tensor attention =
+      AttendAndRecordMap(*attn_, norm1_->forward(tokens), grid, context, name + ".attn");
   context.Record(name + ".attn", "output", attention);
   const at::Tensor attended = tokens + attention;
   const at::Tensor mlp = mlp_->forward(norm2_->forward(attended));

@@ -13,4 +13,14 @@ at::Tensor LayerNorm::forward(const at::Tensor& input) const {
   return at::layer_norm(input, {channels_}, weight_, bias_, epsilon_);
 }
 
+kernels::rows::NormTerms LayerNorm::terms() const {
+  return {weight_.const_data_ptr<float>(),
+          bias_.defined() ? bias_.const_data_ptr<float>() : nullptr, static_cast<float>(epsilon_)};
+}
+
+void LayerNorm::Prepare(const Placement& placement) {
+  if (!placement.device.is_cpu()) return Layer::Prepare(placement);
+  Layer::Prepare({placement.device, at::kFloat});
+}
+
 }  // namespace fovea::models

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "kernels/linear/cpu_rows.h"
 #include "model_zoo/layers/layer.h"
 
 namespace fovea::models {
@@ -15,6 +16,12 @@ class LayerNorm final : public Layer {
   explicit LayerNorm(int64_t channels, double epsilon = 1e-6, bool bias = true);
 
   at::Tensor forward(const at::Tensor& input) const;  // [..., channels]; statistics in fp32
+
+  // Of the prepared one on the CPU, for as long as it lives.
+  kernels::rows::NormTerms terms() const;
+
+  // On the CPU weight and bias stay in fp32.
+  void Prepare(const Placement& placement) override;
 
  private:
   const int64_t channels_;

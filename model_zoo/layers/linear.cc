@@ -2,7 +2,25 @@
 
 #include <ATen/ATen.h>
 
+#include "kernels/linear/linear_chain.h"
+
 namespace fovea::models {
+namespace {
+
+std::optional<kernels::Products> ChooseProducts(const Placement& placement) {
+  using kernels::Products;
+  if (!placement.device.is_cpu()) return std::nullopt;
+  const Products products = placement.dtype == at::kBFloat16 ? Products::kBf16 : Products::kFp32;
+  if (!kernels::HasProducts(products)) return std::nullopt;
+  return products;
+}
+
+at::Tensor RunStep(const kernels::LinearStep& step, const at::Tensor& input,
+                   const at::Tensor& residual = {}) {
+  return kernels::RunChain({&step, 1}, input.contiguous(), residual);
+}
+
+}  // namespace
 
 Linear::Linear(int64_t in, int64_t out, bool bias) : Linear({out, in}, bias) {}
 
@@ -14,14 +32,23 @@ Linear::Linear(at::IntArrayRef weight_shape, bool bias)
 }
 
 at::Tensor Linear::forward(const at::Tensor& input) const {
+  if (matrix_) return RunStep({.matrix = matrix_.get()}, input);
   return packed_ ? packed_->Apply(input) : at::linear(input, weight_.flatten(1), bias_);
 }
 
 at::Tensor Linear::ForwardGelu(const at::Tensor& input) const {
+  if (matrix_) {
+    return RunStep({.matrix = matrix_.get(), .activation = kernels::rows::Activation::kGelu},
+                   input);
+  }
   return packed_ ? packed_->ApplyGelu(input) : at::gelu(forward(input));
 }
 
 at::Tensor Linear::ForwardAdd(const at::Tensor& input, const at::Tensor& residual) const {
+  if (matrix_) {
+    return RunStep({.matrix = matrix_.get(), .residual = kernels::Residual::kGiven}, input,
+                   residual.contiguous());
+  }
   return packed_ ? packed_->ApplyAdd(input, residual) : residual + forward(input);
 }
 
@@ -40,10 +67,15 @@ void Linear::FoldInput(const at::Tensor& scale, const at::Tensor& shift) {
 }
 
 void Linear::Prepare(const Placement& placement) {
-  if (!PackedLinear::Supports(placement)) {
+  const at::Tensor weight = weight_.detach().flatten(1);
+  const at::Tensor bias = bias_.defined() ? bias_.detach() : bias_;
+  if (const auto products = ChooseProducts(placement)) {
+    matrix_ = std::make_shared<kernels::PackedMatrix>(weight, bias, *products);
+  } else if (PackedLinear::Supports(placement)) {
+    packed_.emplace(weight, bias, placement);
+  } else {
     return Layer::Prepare(placement);
   }
-  packed_.emplace(weight_.detach().flatten(1), bias_.defined() ? bias_.detach() : bias_, placement);
   weight_.reset();
   bias_.reset();
   ReleaseParameters();
@@ -54,13 +86,15 @@ void Linear::ShareWeights(const Layer& loaded) {
   const auto& other = dynamic_cast<const Linear&>(loaded);
   weight_ = other.weight_;
   bias_ = other.bias_;
+  matrix_ = other.matrix_;
   packed_ = other.packed_;
   ShareState(loaded);
 }
 
 int64_t Linear::OwnBytes() const {
-  if (!packed_) return Layer::OwnBytes();
-  return shared() ? 0 : packed_->bytes();
+  if (!matrix_ && !packed_) return Layer::OwnBytes();
+  if (shared()) return 0;
+  return matrix_ ? matrix_->bytes() : packed_->bytes();
 }
 
 }  // namespace fovea::models

@@ -1,12 +1,14 @@
 // y = x W^T + b, and the two things that follow it often enough to be done while y is still in the
-// cache.
+// cache. More of what stands around linear layers is linear_chain.h's.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 
+#include "kernels/linear/packed_matrix.h"
 #include "model_zoo/layers/layer.h"
 #include "model_zoo/layers/packed_linear.h"
 
@@ -31,7 +33,11 @@ class Linear final : public Layer {
   // good: how a batch norm before it is folded.
   void FoldInput(const at::Tensor& scale, const at::Tensor& shift);
 
-  // Packs the weight where oneDNN runs, and gives up the published one; otherwise moves and casts.
+  // The weight as kernels/linear reads it; null where that does not run, or before Prepare.
+  const kernels::PackedMatrix* matrix() const { return matrix_.get(); }
+
+  // Packs the weight where a processor's kernels run, and gives up the published one; otherwise
+  // moves and casts.
   void Prepare(const Placement& placement) override;
   void ShareWeights(const Layer& loaded) override;
 
@@ -40,6 +46,8 @@ class Linear final : public Layer {
 
   at::Tensor weight_;
   at::Tensor bias_;  // undefined without one
+  // At most one of them.
+  std::shared_ptr<const kernels::PackedMatrix> matrix_;
   std::optional<PackedLinear> packed_;
 };
 

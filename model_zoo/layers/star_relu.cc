@@ -15,6 +15,7 @@ at::Tensor StarRelu::forward(at::Tensor input) const {
 
 void StarRelu::Prepare(const Placement& placement) {
   prepared_scale_ = scale_.item<double>();
+  prepared_bias_ = bias_.item<double>();
   Layer::Prepare(placement);
 }
 
@@ -23,6 +24,7 @@ void StarRelu::ShareWeights(const Layer& loaded) {
   scale_ = other.scale_;
   bias_ = other.bias_;
   prepared_scale_ = other.prepared_scale_;
+  prepared_bias_ = other.prepared_bias_;
   ShareState(loaded);
 }
 

@@ -16,6 +16,10 @@ class StarRelu final : public Layer {
   // The prepared one overwrites its input and returns it.
   at::Tensor forward(at::Tensor input) const;
 
+  // Of the prepared one.
+  double scale() const { return prepared_scale_; }
+  double bias() const { return prepared_bias_; }
+
   void Prepare(const Placement& placement) override;
   void ShareWeights(const Layer& loaded) override;
 
@@ -23,6 +27,7 @@ class StarRelu final : public Layer {
   at::Tensor scale_;
   at::Tensor bias_;
   double prepared_scale_ = 1;
+  double prepared_bias_ = 0;
 };
 
 }  // namespace fovea::models

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/simd/bf16_gemm.h"
+#include "kernels/simd/gemm.h"
 #include "kernels/simd/isa.h"
 #include "tests/kernels/variants.h"
 

@@ -67,7 +67,7 @@ HWY_AFTER_NAMESPACE();
 #endif  // FOVEA_SIMD_TARGET
 
 #if HWY_ONCE
-#include "kernels/simd/bf16_gemm.h"
+#include "kernels/simd/gemm.h"
 #include "kernels/simd/isa.h"
 
 namespace fovea::kernels {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "kernels/attention/dense_attention/implementations.h"
-#include "kernels/simd/bf16_gemm.h"
+#include "kernels/simd/gemm.h"
 #include "kernels/simd/isa.h"
 #include "tests/kernels/attention_case.h"
 #include "tests/kernels/token_set_cases.h"

@@ -82,7 +82,7 @@ class DotProduct(nn.Module):
             part.unflatten(-1, (self.heads, -1)).transpose(1, 2)
             for part in self.qkv(x).chunk(3, -1)
         )
-        weights = (query @ key.mT / query.shape[-1] ** 0.5).softmax(-1)
+        weights = (query @ key.transpose(-2, -1) / query.shape[-1] ** 0.5).softmax(-1)
         return self.proj((weights @ value).transpose(1, 2).flatten(2))
 
 
@@ -116,7 +116,11 @@ class Mlp(nn.Module):
     def forward(self, x: torch.Tensor, size: tuple[int, int]) -> torch.Tensor:
         x = self.fc1(x)
         if hasattr(self, "pe"):
-            x = self.pe(x.mT.unflatten(2, size)).flatten(2).mT
+            x = (
+                self.pe(x.transpose(-2, -1).unflatten(2, size))
+                .flatten(2)
+                .transpose(-2, -1)
+            )
         return self.fc2(functional.gelu(x))
 
 
@@ -196,14 +200,14 @@ class Stage(nn.Module):
         if hasattr(self, "downsample"):
             x = self.downsample["proj"](x)
         size = x.shape[2:]
-        x = x.flatten(2).mT
+        x = x.flatten(2).transpose(-2, -1)
         if hasattr(self, "downsample"):
             x = self.downsample["norm"](x)
         if hasattr(self, "pos_embed"):
             x = x + self.pos_embed
         for block in self.blocks:
             x = block(x, size)
-        return x.mT.unflatten(2, size)
+        return x.transpose(-2, -1).unflatten(2, size)
 
 
 class LinGlo(nn.Module):
@@ -226,4 +230,6 @@ class LinGlo(nn.Module):
         return maps
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.head(self.norm(self.maps(x)[-1].flatten(2).mT).mean(1))
+        return self.head(
+            self.norm(self.maps(x)[-1].flatten(2).transpose(-2, -1)).mean(1)
+        )

@@ -8,7 +8,7 @@
 #include "kernels/attention/dense_attention/implementations.h"
 #include "kernels/attention/shared/cpu_scratch.h"
 #include "kernels/attention/shared/cpu_token_sets.h"
-#include "kernels/simd/bf16_gemm.h"
+#include "kernels/simd/gemm.h"
 #include "kernels/simd/isa.h"
 
 namespace fovea::kernels {

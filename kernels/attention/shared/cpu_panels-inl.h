@@ -17,7 +17,7 @@
 
 #include "kernels/attention/shared/cpu_panels.h"
 #include "kernels/simd/bf16-inl.h"
-#include "kernels/simd/bf16_gemm.h"
+#include "kernels/simd/gemm.h"
 #include "kernels/simd/multiply-inl.h"
 #include "kernels/simd/targets.h"
 #include "kernels/simd/transpose-inl.h"

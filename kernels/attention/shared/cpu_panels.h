@@ -7,7 +7,7 @@ namespace fovea::kernels::attend {
 
 enum class Arithmetic {
   kFp32,         // fp32 tensors
-  kBf16Gemm,     // bf16 tensors and products (simd/bf16_gemm.h); an even number of channels
+  kBf16Gemm,     // bf16 tensors and products (simd/gemm.h); an even number of channels
   kWidenedBf16,  // bf16 tensors, fp32 products
 };
 

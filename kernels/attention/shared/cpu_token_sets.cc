@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "kernels/attention/shared/cpu_scratch.h"
-#include "kernels/simd/bf16_gemm.h"
+#include "kernels/simd/gemm.h"
 #include "kernels/simd/isa.h"
 
 namespace fovea::kernels::attend {

@@ -11,7 +11,7 @@
 #include "model_zoo/attention/padded_map.h"
 #include "model_zoo/attention/relative_position_bias.h"
 #include "model_zoo/attention/windows.h"
-#include "model_zoo/layers/linear.h"
+#include "model_zoo/layers/linear_chain.h"
 
 namespace fovea::models {
 namespace {
@@ -65,6 +65,8 @@ class Aewin : public AttentionModule {
     MarkPrepared(placement);
   }
 
+  const Linear* projection() const override { return proj_.get(); }
+
  protected:
   int64_t OwnBytes() const override {
     int64_t bytes = Layer::OwnBytes();
@@ -78,7 +80,8 @@ class Aewin : public AttentionModule {
 
   // map [B, height, width, C] -> [3, B, heads, height, width, D].
   at::Tensor Project(const at::Tensor& map) const { return SplitQkv(qkv_->forward(map), heads_); }
-  const Linear& proj() const { return *proj_; }
+  const Linear& qkv_layer() const { return *qkv_; }
+  int64_t split_heads() const { return heads_; }
 
  private:
   at::Tensor AddTable(const std::string& name, const std::array<int64_t, 2>& window,
@@ -115,16 +118,18 @@ class FusedAewin final : public Aewin {
         scale_(scale),
         pads_(site.grid.height % window != 0 || site.grid.width % window != 0) {}
 
-  at::Tensor forward(at::Tensor tokens, const Grid& grid) const override {
-    at::Tensor qkv = Project(tokens.unflatten(1, {grid.height, grid.width}));
+  at::Tensor Mix(at::Tensor tokens, const LayerNorm* norm, const Grid& grid) const override {
+    const at::Tensor qkv =
+        SplitQkv(RunNormed(qkv_layer(), norm, tokens).unflatten(1, {grid.height, grid.width}),
+                 split_heads());
     const auto [rows, columns, window] = biases();
     const Padding padding = PaddingOf(tokens);
     tokens.reset();
-    const at::Tensor mixed =
-        kernels::AxialWindowAttention(qkv[0], qkv[1], qkv[2], window_, shift_, scale_, rows,
-                                      columns, window, padding.key, padding.value);
-    qkv.reset();
-    return proj().forward(mixed.permute({0, 2, 3, 1, 4}).flatten(3).flatten(1, 2));
+    return kernels::AxialWindowAttention(qkv[0], qkv[1], qkv[2], window_, shift_, scale_, rows,
+                                         columns, window, padding.key, padding.value)
+        .permute({0, 2, 3, 1, 4})
+        .flatten(3)
+        .flatten(1, 2);
   }
 
   at::Tensor Map(const at::Tensor& tokens, const Grid& grid) const override {
@@ -168,8 +173,9 @@ class GroupedAewin final : public Aewin {
         columns_(site, Windows(MapOf(site), {site.grid.height, 1}), cores),
         windows_(site, Windows(padded_.size(), {window, window}, {shift, shift}), cores) {}
 
-  at::Tensor forward(at::Tensor tokens, const Grid& grid) const override {
-    at::Tensor qkv = Project(padded_.Pad(tokens));
+  at::Tensor Mix(at::Tensor tokens, const LayerNorm* norm, const Grid& grid) const override {
+    const at::Tensor qkv =
+        SplitQkv(padded_.ProjectNormed(qkv_layer(), norm, tokens), split_heads());
     tokens.reset();
     const auto [row_bias, column_bias, window_bias] = biases();
     const int64_t quarter = qkv.size(2) / 4;
@@ -178,15 +184,12 @@ class GroupedAewin final : public Aewin {
           .permute({0, 2, 3, 1, 4})
           .flatten(3);
     };
-    at::Tensor real = Real(qkv, grid);
-    const at::Tensor mixed = at::cat(
+    const at::Tensor real = Real(qkv, grid);
+    return at::cat(
         {attend(rows_, real.narrow(2, 0, quarter), row_bias).flatten(1, 2),
          attend(columns_, real.narrow(2, quarter, quarter), column_bias).flatten(1, 2),
          padded_.Crop(attend(windows_, qkv.narrow(2, 2 * quarter, 2 * quarter), window_bias))},
         2);
-    real.reset();  // the same memory as qkv
-    qkv.reset();
-    return proj().forward(mixed);
   }
 
   at::Tensor Map(const at::Tensor& tokens, const Grid& grid) const override {

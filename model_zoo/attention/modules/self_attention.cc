@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "model_zoo/attention/modules/modules.h"
-#include "model_zoo/layers/linear.h"
+#include "model_zoo/layers/linear_chain.h"
 
 namespace fovea::models {
 namespace {
@@ -21,12 +21,12 @@ class SelfAttention final : public AttentionModule {
         proj_(Add<Linear>("proj", WeightShape(site.channels, site.channels, kernel),
                           site.proj_bias)) {}
 
-  at::Tensor forward(at::Tensor tokens, const Grid& /*grid*/) const override {
-    at::Tensor qkv = Project(tokens);
+  const Linear* projection() const override { return proj_.get(); }
+
+  at::Tensor Mix(at::Tensor tokens, const LayerNorm* norm, const Grid& /*grid*/) const override {
+    const at::Tensor qkv = Project(tokens, norm);
     tokens.reset();
-    const at::Tensor mixed = core_->Attend(qkv[0], qkv[1], qkv[2]);
-    qkv.reset();
-    return proj_->forward(mixed.transpose(1, 2).flatten(2));
+    return core_->Attend(qkv[0], qkv[1], qkv[2]).transpose(1, 2).flatten(2);
   }
 
   at::Tensor Map(const at::Tensor& tokens, const Grid& /*grid*/) const override {
@@ -47,8 +47,8 @@ class SelfAttention final : public AttentionModule {
   }
 
   // [3, B, heads, tokens, head_dim]: strided views of one projection, which cores read in place.
-  at::Tensor Project(const at::Tensor& tokens) const {
-    return qkv_->forward(tokens).unflatten(2, {3, heads_, -1}).permute({2, 0, 3, 1, 4});
+  at::Tensor Project(const at::Tensor& tokens, const LayerNorm* norm = nullptr) const {
+    return RunNormed(*qkv_, norm, tokens).unflatten(2, {3, heads_, -1}).permute({2, 0, 3, 1, 4});
   }
 
   const int64_t heads_;

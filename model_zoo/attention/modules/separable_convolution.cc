@@ -2,8 +2,7 @@
 
 #include "model_zoo/attention/modules/modules.h"
 #include "model_zoo/layers/conv2d.h"
-#include "model_zoo/layers/linear.h"
-#include "model_zoo/layers/star_relu.h"
+#include "model_zoo/layers/linear_chain.h"
 #include "model_zoo/layers/token_map.h"
 
 namespace fovea::models {
@@ -22,12 +21,15 @@ class SeparableConvolution final : public AttentionModule {
         pwconv2_(Add<Linear>("pwconv2", at::IntArrayRef{channels, 2 * channels, 1, 1},
                              /*bias=*/false)) {}
 
-  at::Tensor forward(at::Tensor tokens, const Grid& grid) const override {
-    at::Tensor wide = act1_->forward(pwconv1_->forward(tokens));
+  const Linear* projection() const override { return pwconv2_.get(); }
+
+  at::Tensor Mix(at::Tensor tokens, const LayerNorm* norm, const Grid& grid) const override {
+    const LinearLink link = {.linear = pwconv1_.get(), .norm = norm, .star_relu = act1_.get()};
+    at::Tensor wide = RunLinears({&link, 1}, tokens);
     tokens.reset();
     const at::Tensor mixed = dwconv_->forward(TokensToMap(wide, grid.height, grid.width));
     wide.reset();
-    return pwconv2_->forward(mixed.flatten(2).transpose(1, 2));
+    return mixed.flatten(2).transpose(1, 2);
   }
 
   at::Tensor Map(const at::Tensor& /*tokens*/, const Grid& /*grid*/) const override { return {}; }

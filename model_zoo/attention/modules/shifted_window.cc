@@ -7,7 +7,7 @@
 #include "model_zoo/attention/padded_map.h"
 #include "model_zoo/attention/relative_position_bias.h"
 #include "model_zoo/attention/windows.h"
-#include "model_zoo/layers/linear.h"
+#include "model_zoo/layers/linear_chain.h"
 
 namespace fovea::models {
 namespace {
@@ -26,13 +26,14 @@ class ShiftedWindow final : public AttentionModule {
             "relative_position_bias_table",
             {(2 * windows.window()[0] - 1) * (2 * windows.window()[1] - 1), site.heads})) {}
 
-  at::Tensor forward(at::Tensor tokens, const Grid& /*grid*/) const override {
-    at::Tensor qkv = Project(tokens);
+  const Linear* projection() const override { return proj_.get(); }
+
+  at::Tensor Mix(at::Tensor tokens, const LayerNorm* norm, const Grid& /*grid*/) const override {
+    const at::Tensor qkv = Project(tokens, norm);
     tokens.reset();
     // [B, heads, height, width, D]
     const at::Tensor mixed = core_->AttendWindows(qkv[0], qkv[1], qkv[2], windows_, Bias());
-    qkv.reset();
-    return proj_->forward(padded_.Crop(mixed.permute({0, 2, 3, 1, 4}).flatten(3)));
+    return padded_.Crop(mixed.permute({0, 2, 3, 1, 4}).flatten(3));
   }
 
   at::Tensor Map(const at::Tensor& tokens, const Grid& /*grid*/) const override {
@@ -69,8 +70,8 @@ class ShiftedWindow final : public AttentionModule {
   }
 
   // [3, B, heads, height, width, D] of the padded map.
-  at::Tensor Project(const at::Tensor& tokens) const {
-    return SplitQkv(qkv_->forward(padded_.Pad(tokens)), heads_);
+  at::Tensor Project(const at::Tensor& tokens, const LayerNorm* norm = nullptr) const {
+    return SplitQkv(padded_.ProjectNormed(*qkv_, norm, tokens), heads_);
   }
 
   at::Tensor Bias() const {

@@ -24,7 +24,7 @@
 #include <vector>
 
 #include "kernels/memory/memory_ledger.h"
-#include "kernels/simd/bf16_gemm.h"
+#include "kernels/simd/gemm.h"
 #include "kernels/simd/isa.h"
 #include "tests/bench/kernels/contest.h"
 #include "tests/bench/kernels/floors.h"

@@ -1,0 +1,27 @@
+// A layer's products on AMX's tiles, which become rows while the next ones are computed.
+#pragma once
+#include <cstdint>
+
+#include "kernels/linear/cpu_rows.h"
+#include "kernels/linear/packed_matrix.h"
+
+namespace fovea::kernels::rows {
+
+// rows [count, depth] in bf16 (of Products::kBf16Parts three parts, `plane` elements apart),
+// readable up to the next multiple of 16 rows; strides in elements.
+struct AmxOperand {
+  const uint16_t* data;
+  int64_t stride;
+  int64_t plane;
+};
+
+// Room for the products of two tiles of 32 x 32, in floats.
+inline constexpr int64_t kAmxScratch = 2 * 32 * 32;
+
+// Of blocks [begin, end) of the matrix: to = activation(operand * matrix + bias) + residual_scale *
+// residual: `terms` has count, what is done, and the residual; products, columns and bias are its
+// own. Within simd::AmxTiles.
+void MultiplyOnAmx(const AmxOperand& operand, const PackedMatrix& matrix, const BlockTerms& terms,
+                   int64_t begin, int64_t end, float* scratch, const Rows& to);
+
+}  // namespace fovea::kernels::rows

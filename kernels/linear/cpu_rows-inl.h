@@ -1,0 +1,152 @@
+// Vectors of rows, and what is done to products when they become rows (cpu_rows.h), compiled once
+// per instruction set.
+#if defined(FOVEA_KERNELS_LINEAR_CPU_ROWS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef FOVEA_KERNELS_LINEAR_CPU_ROWS_INL_H_
+#undef FOVEA_KERNELS_LINEAR_CPU_ROWS_INL_H_
+#else
+#define FOVEA_KERNELS_LINEAR_CPU_ROWS_INL_H_
+#endif
+
+#include <hwy/highway.h>
+
+#include <cstdint>
+
+#include "kernels/linear/cpu_rows.h"
+#include "kernels/simd/bf16-inl.h"
+#include "kernels/simd/gelu-inl.h"
+#include "kernels/simd/targets.h"
+
+#if FOVEA_SIMD_TARGET
+HWY_BEFORE_NAMESPACE();
+namespace fovea::kernels::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using rows::Activation;
+using rows::BlockTerms;
+using rows::ConstRows;
+using rows::NormTerms;
+using rows::Rows;
+using DF = hn::ScalableTag<float>;
+using VF = hn::Vec<DF>;
+
+inline constexpr int64_t kLanes = HWY_LANES(float);
+
+// One vector of fp32 or bf16.
+HWY_INLINE VF Load(const float* from) { return hn::LoadU(DF(), from); }
+HWY_INLINE VF Load(const uint16_t* from) { return LoadBf16(from); }
+HWY_INLINE void Store(VF x, float* to) { hn::StoreU(x, DF(), to); }
+// Rows of bf16 are there only where bf16 products are (linear_chain.h): with AVX-512, the processor
+// then converts by itself, to nearest and ties to even. Highway 1.0 does not know how.
+HWY_INLINE void Store(VF x, uint16_t* to) {
+  const hn::Rebind<uint16_t, DF> dh;
+#if HWY_TARGET == HWY_AVX3
+  hn::Vec<decltype(dh)> rounded;
+  asm("vcvtneps2bf16 %1, %0" : "=v"(rounded.raw) : "v"(x.raw));
+  hn::StoreU(rounded, dh, to);
+#else
+  const hn::RebindToSigned<DF> di;
+  hn::StoreU(hn::DemoteTo(dh, hn::BitCast(di, hn::ShiftRight<16>(RoundToBf16(DF(), x)))), dh, to);
+#endif
+}
+
+// The first `count` lanes; the others zero.
+template <class T>
+HWY_INLINE VF LoadSome(const T* from, int64_t count) {
+  T lanes[kLanes] = {};
+  for (int64_t i = 0; i < count; ++i) lanes[i] = from[i];
+  return Load(lanes);
+}
+template <class T>
+HWY_INLINE void StoreSome(VF x, int64_t count, T* to) {
+  T lanes[kLanes];
+  Store(x, lanes);
+  for (int64_t i = 0; i < count; ++i) to[i] = lanes[i];
+}
+
+template <Activation kActivation, bool kBf16>
+HWY_INLINE VF Activate(const BlockTerms& terms, VF x) {
+  const DF d;
+  if constexpr (kActivation == Activation::kGelu) {
+    if constexpr (kBf16) return GeluForBf16(d, x);
+    return Gelu(d, x);
+  }
+  // Not Max, which loses NaN.
+  if constexpr (kActivation == Activation::kRelu) {
+    return hn::IfThenZeroElse(hn::Lt(x, hn::Zero(d)), x);
+  }
+  if constexpr (kActivation == Activation::kStarRelu) {
+    const VF rectified = hn::IfThenZeroElse(hn::Lt(x, hn::Zero(d)), x);
+    return hn::MulAdd(hn::Mul(rectified, rectified), hn::Set(d, terms.star_scale),
+                      hn::Set(d, terms.star_bias));
+  }
+  return x;
+}
+
+enum class Adds { kNothing, kRows, kScaledRows };
+
+// Rows [begin, end) of a block.
+template <class T, Activation kActivation, Adds kAdds, int64_t kStride>
+HWY_INLINE void FinishRows(const BlockTerms& terms, const Rows& to, int64_t begin, int64_t end) {
+  constexpr int64_t kVectors = kStride / kLanes;
+  const DF d;
+  const int64_t whole = terms.columns / kLanes * kLanes, rest = terms.columns - whole;
+  for (int64_t r = begin; r < end; ++r) {
+    const float* const products = terms.products + r * kStride;
+    const T* const residual =
+        static_cast<const T*>(terms.residual.data) + r * terms.residual.stride;
+    T* const out = static_cast<T*>(to.data) + r * to.stride;
+    const auto finished = [&](int64_t c, VF add) HWY_ATTR {
+      const VF y = Activate<kActivation, sizeof(T) == 2>(
+          terms, hn::Add(hn::LoadU(d, products + c), hn::LoadU(d, terms.bias + c)));
+      if constexpr (kAdds == Adds::kNothing) return y;
+      if constexpr (kAdds == Adds::kRows) return hn::Add(y, add);
+      const bool part = c == whole;
+      const VF scale =
+          part ? LoadSome(terms.residual_scale + c, rest) : Load(terms.residual_scale + c);
+      return hn::MulAdd(add, scale, y);
+    };
+    const auto store = [&](int64_t c) HWY_ATTR {
+      Store(finished(c, kAdds == Adds::kNothing ? hn::Zero(d) : Load(residual + c)), out + c);
+    };
+    if (terms.columns == kStride) {
+      HWY_UNROLL(8)
+      for (int64_t v = 0; v < kVectors; ++v) store(v * kLanes);
+      continue;
+    }
+    for (int64_t c = 0; c < whole; c += kLanes) store(c);
+    if (rest > 0) {
+      const VF add = kAdds == Adds::kNothing ? hn::Zero(d) : LoadSome(residual + whole, rest);
+      StoreSome(finished(whole, add), rest, out + whole);
+    }
+  }
+}
+
+// visit.template operator()<type, activation, adds>() with those of `terms`.
+template <class T, Activation kActivation, class Visit>
+HWY_INLINE void WithAdds(const BlockTerms& terms, const Visit& visit) {
+  if (terms.residual.data == nullptr) {
+    visit.template Finish<T, kActivation, Adds::kNothing>();
+  } else if (terms.residual_scale == nullptr) {
+    visit.template Finish<T, kActivation, Adds::kRows>();
+  } else {
+    visit.template Finish<T, kActivation, Adds::kScaledRows>();
+  }
+}
+template <class T, class Visit>
+HWY_INLINE void WithTerms(const BlockTerms& terms, const Visit& visit) {
+  switch (terms.activation) {
+    case Activation::kNone:
+      return WithAdds<T, Activation::kNone>(terms, visit);
+    case Activation::kGelu:
+      return WithAdds<T, Activation::kGelu>(terms, visit);
+    case Activation::kRelu:
+      return WithAdds<T, Activation::kRelu>(terms, visit);
+    case Activation::kStarRelu:
+      return WithAdds<T, Activation::kStarRelu>(terms, visit);
+  }
+}
+
+}  // namespace fovea::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif  // FOVEA_SIMD_TARGET
+#endif  // toggle

@@ -1,0 +1,171 @@
+#include "kernels/linear/cpu_rows.h"
+
+#include <cstdint>
+#include <cstring>
+
+#include "kernels/simd/targets.h"
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/linear/cpu_rows.cc"
+// Before <hwy/highway.h>: compiles this file once per target.
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "kernels/linear/cpu_rows-inl.h"
+#include "kernels/simd/isa.h"
+
+#if FOVEA_SIMD_TARGET
+HWY_BEFORE_NAMESPACE();
+namespace fovea::kernels::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// `kRows` rows at a time, whose sums do not wait for each other.
+template <int kRows, class T>
+HWY_INLINE void NormaliseTogether(const ConstRows& from, int64_t columns, const NormTerms& terms,
+                                  const Rows& to) {
+  const DF d;
+  const int64_t whole = columns / kLanes * kLanes, rest = columns - whole;
+  const VF per_column = hn::Set(d, 1.0f / static_cast<float>(columns));
+  const T* rows[kRows];
+  VF mean[kRows], factor[kRows];
+  HWY_UNROLL(4)
+  for (int i = 0; i < kRows; ++i) {
+    rows[i] = static_cast<const T*>(from.data) + i * from.stride;
+    mean[i] = factor[i] = hn::Zero(d);
+  }
+  for (int64_t c = 0; c < whole; c += kLanes) {
+    HWY_UNROLL(4)
+    for (int i = 0; i < kRows; ++i) mean[i] = hn::Add(mean[i], Load(rows[i] + c));
+  }
+  HWY_UNROLL(4)
+  for (int i = 0; i < kRows; ++i) {
+    if (rest > 0) mean[i] = hn::Add(mean[i], LoadSome(rows[i] + whole, rest));
+    mean[i] = hn::Mul(hn::SumOfLanes(d, mean[i]), per_column);
+  }
+  for (int64_t c = 0; c < whole; c += kLanes) {
+    HWY_UNROLL(4)
+    for (int i = 0; i < kRows; ++i) {
+      const VF centred = hn::Sub(Load(rows[i] + c), mean[i]);
+      factor[i] = hn::MulAdd(centred, centred, factor[i]);
+    }
+  }
+  HWY_UNROLL(4)
+  for (int i = 0; i < kRows; ++i) {
+    if (rest > 0) {
+      const VF centred = hn::IfThenElseZero(hn::FirstN(d, static_cast<size_t>(rest)),
+                                            hn::Sub(LoadSome(rows[i] + whole, rest), mean[i]));
+      factor[i] = hn::MulAdd(centred, centred, factor[i]);
+    }
+    const VF variance = hn::Mul(hn::SumOfLanes(d, factor[i]), per_column);
+    factor[i] = hn::Div(hn::Set(d, 1.0f), hn::Sqrt(hn::Add(variance, hn::Set(d, terms.epsilon))));
+  }
+  for (int64_t c = 0; c < columns; c += kLanes) {
+    const bool part = c == whole;
+    const VF weight = part ? LoadSome(terms.weight + c, rest) : Load(terms.weight + c);
+    VF bias = hn::Zero(d);
+    if (terms.bias != nullptr) bias = part ? LoadSome(terms.bias + c, rest) : Load(terms.bias + c);
+    HWY_UNROLL(4)
+    for (int i = 0; i < kRows; ++i) {
+      T* const out = static_cast<T*>(to.data) + i * to.stride + c;
+      const VF x = part ? LoadSome(rows[i] + c, rest) : Load(rows[i] + c);
+      const VF y = hn::MulAdd(hn::Mul(hn::Sub(x, mean[i]), factor[i]), weight, bias);
+      if (part) {
+        StoreSome(y, rest, out);
+      } else {
+        Store(y, out);
+      }
+    }
+  }
+}
+
+template <class T>
+HWY_INLINE void NormaliseRows(const ConstRows& from, int64_t count, int64_t columns,
+                              const NormTerms& terms, const Rows& to) {
+  const auto at = [&](int64_t r) HWY_ATTR {
+    return ConstRows{static_cast<const T*>(from.data) + r * from.stride, from.stride};
+  };
+  const auto out = [&](int64_t r) HWY_ATTR {
+    return Rows{static_cast<T*>(to.data) + r * to.stride, to.stride};
+  };
+  int64_t r = 0;
+  for (; r + 4 <= count; r += 4) NormaliseTogether<4, T>(at(r), columns, terms, out(r));
+  for (; r < count; ++r) NormaliseTogether<1, T>(at(r), columns, terms, out(r));
+}
+
+void Normalise(bool bf16, const ConstRows& from, int64_t count, int64_t columns,
+               const NormTerms& terms, const Rows& to) {
+  if (bf16) {
+    NormaliseRows<uint16_t>(from, count, columns, terms, to);
+  } else {
+    NormaliseRows<float>(from, count, columns, terms, to);
+  }
+}
+
+struct FinishAll {
+  const BlockTerms& terms;
+  const Rows& to;
+  template <class T, Activation kActivation, Adds kAdds>
+  HWY_INLINE void Finish() const {
+    FinishRows<T, kActivation, kAdds, 64>(terms, to, 0, terms.count);
+  }
+};
+
+void Finish(bool bf16, const BlockTerms& terms, const Rows& to) {
+  if (bf16) {
+    WithTerms<uint16_t>(terms, FinishAll{terms, to});
+  } else {
+    WithTerms<float>(terms, FinishAll{terms, to});
+  }
+}
+
+// What bf16 leaves of x, and the bf16 itself in the upper halves.
+HWY_INLINE VF TakePart(VF x, uint16_t* to, int64_t count) {
+  const DF d;
+  const hn::RebindToUnsigned<DF> du;
+  const auto bits = hn::And(RoundToBf16(d, x), hn::Set(du, 0xFFFF0000u));
+  const VF part = hn::BitCast(d, bits);
+  if (count == kLanes) {
+    Store(part, to);
+  } else {
+    StoreSome(part, count, to);
+  }
+  return hn::Sub(x, part);
+}
+
+void Split(const ConstRows& from, int64_t count, int64_t columns, uint16_t* to, int64_t stride,
+           int64_t plane) {
+  for (int64_t r = 0; r < count; ++r) {
+    const float* row = static_cast<const float*>(from.data) + r * from.stride;
+    for (int64_t c = 0; c < columns; c += kLanes) {
+      const int64_t lanes = columns - c < kLanes ? columns - c : kLanes;
+      VF rest = lanes == kLanes ? Load(row + c) : LoadSome(row + c, lanes);
+      uint16_t* parts = to + r * stride + c;
+      rest = TakePart(rest, parts, lanes);
+      rest = TakePart(rest, parts + plane, lanes);
+      TakePart(rest, parts + 2 * plane, lanes);
+    }
+  }
+}
+
+}  // namespace fovea::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif  // FOVEA_SIMD_TARGET
+
+#if HWY_ONCE
+namespace fovea::kernels::rows {
+
+void Normalise(bool bf16, const ConstRows& from, int64_t count, int64_t columns,
+               const NormTerms& terms, const Rows& to) {
+  FOVEA_SIMD_CHOOSE(Normalise)(bf16, from, count, columns, terms, to);
+}
+
+void Finish(bool bf16, const BlockTerms& terms, const Rows& to) {
+  FOVEA_SIMD_CHOOSE(Finish)(bf16, terms, to);
+}
+
+void Split(const ConstRows& from, int64_t count, int64_t columns, uint16_t* to, int64_t stride,
+           int64_t plane) {
+  FOVEA_SIMD_CHOOSE(Split)(from, count, columns, to, stride, plane);
+}
+
+}  // namespace fovea::kernels::rows
+#endif  // HWY_ONCE

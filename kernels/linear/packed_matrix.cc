@@ -1,0 +1,76 @@
+#include "kernels/linear/packed_matrix.h"
+
+#include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "kernels/simd/gemm.h"
+
+namespace fovea::kernels {
+namespace {
+
+constexpr int64_t kColumnsStep = 16;  // of a block's width
+constexpr int64_t kDepthStep = 32;    // bf16 in a row of AMX's tiles
+
+int64_t RoundUp(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
+
+// [depth, columns] to bf16 pairs of rows, [depth / 2, columns, 2].
+at::Tensor InPairs(const at::Tensor& block) {
+  return block.unflatten(0, {-1, 2}).transpose(1, 2).to(at::kBFloat16).contiguous();
+}
+
+// The three bf16 whose sum a number is, but for 2^-24 of it; largest first.
+std::vector<at::Tensor> Parts(at::Tensor rest) {
+  std::vector<at::Tensor> parts;
+  for (int i = 0; i < 3; ++i) {
+    parts.push_back(rest.to(at::kBFloat16));
+    rest = rest - parts.back().to(at::kFloat);
+  }
+  return parts;
+}
+
+}  // namespace
+
+bool HasProducts(Products products) {
+  return products == Products::kFp32 ? simd::HasFp32Gemm() : simd::HasBf16Gemm();
+}
+
+PackedMatrix::PackedMatrix(const at::Tensor& weight, const at::Tensor& bias, Products products)
+    : products_(products), in_(weight.size(1)), out_(weight.size(0)) {
+  depth_ = products == Products::kFp32 ? in_ : RoundUp(in_, kDepthStep);
+  const int64_t wide = RoundUp(out_, kColumnsStep);
+  bias_ = at::zeros({wide}, at::kFloat);
+  if (bias.defined()) bias_.narrow(0, 0, out_).copy_(bias);
+  at::Tensor transposed = at::zeros({depth_, wide}, at::kFloat);
+  transposed.narrow(0, 0, in_).narrow(1, 0, out_).copy_(weight.t());
+  std::vector<at::Tensor> blocks;
+  for (int64_t i = 0; i < this->blocks(); ++i) {
+    const at::Tensor block = transposed.narrow(1, i * kBlock, Columns(i));
+    if (products == Products::kFp32) {
+      blocks.push_back(block.flatten());
+    } else if (products == Products::kBf16) {
+      blocks.push_back(InPairs(block).flatten());
+    } else {
+      for (const at::Tensor& part : Parts(block)) blocks.push_back(InPairs(part).flatten());
+    }
+  }
+  blocks_ = at::cat(blocks);
+}
+
+int64_t PackedMatrix::Columns(int64_t block) const {
+  return std::min(kBlock, bias_.size(0) - block * kBlock);
+}
+
+const void* PackedMatrix::Block(int64_t block) const {
+  const int64_t parts = products_ == Products::kBf16Parts ? 3 : 1;
+  const int64_t element = block * kBlock * depth_ * parts;
+  return static_cast<const char*>(blocks_.const_data_ptr()) + element * blocks_.element_size();
+}
+
+int64_t PackedMatrix::bytes() const {
+  return static_cast<int64_t>(blocks_.nbytes() + bias_.nbytes());
+}
+
+}  // namespace fovea::kernels

@@ -1,0 +1,55 @@
+// AMX's tiles: eight registers of 16 rows of 64 bytes, and the products of two of them. Inline
+// assembly, so that a file that is compiled for AVX-512 can hold them beside Highway's vectors.
+//   To be used where HasAmx() and HasBf16Gemm() are true: oneDNN has then asked the system for the
+//   right to use tiles.
+#pragma once
+#include <cstdint>
+
+namespace fovea::kernels::simd {
+
+#if defined(__x86_64__)
+
+// All tiles of a thread with 16 rows of 64 bytes, for as long as it lives. Products of oneDNN's
+// within it would change the layout.
+class AmxTiles {
+ public:
+  AmxTiles() {
+    struct alignas(64) {
+      uint8_t palette = 1;
+      uint8_t start_row = 0;
+      uint8_t reserved[14] = {};
+      uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+      uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+    } layout;
+    asm volatile("ldtilecfg %0" : : "m"(layout));
+  }
+  ~AmxTiles() { asm volatile("tilerelease" : : :); }
+  AmxTiles(const AmxTiles&) = delete;
+  AmxTiles& operator=(const AmxTiles&) = delete;
+};
+
+template <int kTile>
+inline __attribute__((always_inline)) void TileZero() {
+  asm volatile("tilezero %%tmm%c0" : : "i"(kTile));
+}
+
+// Rows `stride` bytes apart.
+template <int kTile>
+inline __attribute__((always_inline)) void TileLoad(const void* rows, int64_t stride) {
+  asm volatile("tileloadd (%0,%1,1), %%tmm%c2" : : "r"(rows), "r"(stride), "i"(kTile) : "memory");
+}
+
+template <int kTile>
+inline __attribute__((always_inline)) void TileStore(void* rows, int64_t stride) {
+  asm volatile("tilestored %%tmm%c2, (%0,%1,1)" : : "r"(rows), "r"(stride), "i"(kTile) : "memory");
+}
+
+// fp32 sums [16, 16] += bf16 [16, 32] * bf16 [32, 16], the latter in pairs of rows.
+template <int kSums, int kA, int kB>
+inline __attribute__((always_inline)) void TileMultiplyBf16() {
+  asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kSums), "i"(kA), "i"(kB));
+}
+
+#endif
+
+}  // namespace fovea::kernels::simd
