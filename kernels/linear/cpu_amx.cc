@@ -32,14 +32,17 @@ inline constexpr int64_t kStep = 32;      // of the depth
 // Of a block's columns, those that a tile multiplies.
 struct Columns {
   const uint16_t* data;
-  int64_t pairs;  // bytes from pair of rows to pair of rows
-  int64_t plane;  // elements from part to part
+  int64_t step;   // elements from step to step of the depth
+  int64_t plane;  // from part to part
 };
 
+inline constexpr int64_t kRegisterRow = 64;                      // bytes
+inline constexpr int64_t kRegisterElements = kRegister * kStep;  // of bf16
+
 template <int kColumnRegisters>
-HWY_INLINE void LoadColumns(const uint16_t* at, const Columns& columns) {
-  simd::TileLoad<6>(at, columns.pairs);
-  if constexpr (kColumnRegisters == 2) simd::TileLoad<7>(at + 2 * kRegister, columns.pairs);
+HWY_INLINE void LoadColumns(const uint16_t* at) {
+  simd::TileLoad<6>(at, kRegisterRow);
+  if constexpr (kColumnRegisters == 2) simd::TileLoad<7>(at + kRegisterElements, kRegisterRow);
 }
 
 template <int kRowRegisters>
@@ -56,48 +59,93 @@ HWY_INLINE void AddProducts() {
   if constexpr (kRowRegisters == 2 && kColumnRegisters == 2) simd::TileMultiplyBf16<3, 5, 7>();
 }
 
-// products [32, 32] = rows * columns; between(i) after the ith step.
-template <int kRowRegisters, int kColumnRegisters, class Between>
+// products [32, 32], rows `stride` apart, = or += rows * columns; between() after each step.
+template <int kRowRegisters, int kColumnRegisters, bool kAccumulate, class Between>
 HWY_INLINE void MultiplyTile(const AmxOperand& rows, const Columns& columns, int64_t depth,
-                             float* products, const Between& between) {
-  simd::TileZero<0>();
-  simd::TileZero<1>();
-  simd::TileZero<2>();
-  simd::TileZero<3>();
+                             float* products, int64_t stride, const Between& between) {
+  constexpr bool kCorner = kRowRegisters == 2 && kColumnRegisters == 2;
+  if constexpr (kAccumulate) {
+    simd::TileLoad<0>(products, stride * 4);
+    if constexpr (kColumnRegisters == 2) simd::TileLoad<1>(products + kRegister, stride * 4);
+    if constexpr (kRowRegisters == 2) simd::TileLoad<2>(products + kRegister * stride, stride * 4);
+    if constexpr (kCorner) simd::TileLoad<3>(products + kRegister * stride + kRegister, stride * 4);
+  } else {
+    simd::TileZero<0>();
+    simd::TileZero<1>();
+    simd::TileZero<2>();
+    simd::TileZero<3>();
+  }
   for (int64_t k = 0; k < depth; k += kStep) {
     const uint16_t* const a = rows.data + k;
-    const uint16_t* const b = columns.data + k / 2 * (columns.pairs / 2);
+    const uint16_t* const b = columns.data + k / kStep * columns.step;
     if (rows.plane == 0) {
-      LoadRows<kRowRegisters>(a, rows.stride);
-      LoadColumns<kColumnRegisters>(b, columns);
-      AddProducts<kRowRegisters, kColumnRegisters>();
+      // Each register is loaded right before it is needed first.
+      simd::TileLoad<4>(a, 2 * rows.stride);
+      simd::TileLoad<6>(b, kRegisterRow);
+      simd::TileMultiplyBf16<0, 4, 6>();
+      if constexpr (kColumnRegisters == 2) {
+        simd::TileLoad<7>(b + kRegisterElements, kRegisterRow);
+        simd::TileMultiplyBf16<1, 4, 7>();
+      }
+      if constexpr (kRowRegisters == 2) {
+        simd::TileLoad<5>(a + kRegister * rows.stride, 2 * rows.stride);
+        simd::TileMultiplyBf16<2, 5, 6>();
+      }
+      if constexpr (kRowRegisters == 2 && kColumnRegisters == 2) {
+        simd::TileMultiplyBf16<3, 5, 7>();
+      }
     } else {
       // Six of the nine products of parts; those of the small ones are as small as what fp32
       // rounds away. In an order in which each step loads one side only.
       const int64_t ap = rows.plane, bp = columns.plane;
       LoadRows<kRowRegisters>(a, rows.stride);
-      LoadColumns<kColumnRegisters>(b + 2 * bp, columns);
+      LoadColumns<kColumnRegisters>(b + 2 * bp);
       AddProducts<kRowRegisters, kColumnRegisters>();
-      LoadColumns<kColumnRegisters>(b + bp, columns);
+      LoadColumns<kColumnRegisters>(b + bp);
       AddProducts<kRowRegisters, kColumnRegisters>();
       LoadRows<kRowRegisters>(a + ap, rows.stride);
       AddProducts<kRowRegisters, kColumnRegisters>();
-      LoadColumns<kColumnRegisters>(b, columns);
+      LoadColumns<kColumnRegisters>(b);
       AddProducts<kRowRegisters, kColumnRegisters>();
       LoadRows<kRowRegisters>(a + 2 * ap, rows.stride);
       AddProducts<kRowRegisters, kColumnRegisters>();
       LoadRows<kRowRegisters>(a, rows.stride);
       AddProducts<kRowRegisters, kColumnRegisters>();
     }
-    between(k / kStep);
+    between();
   }
-  constexpr int64_t kRow = kSide * 4;  // bytes
-  simd::TileStore<0>(products, kRow);
-  if constexpr (kColumnRegisters == 2) simd::TileStore<1>(products + kRegister, kRow);
-  if constexpr (kRowRegisters == 2) simd::TileStore<2>(products + kRegister * kSide, kRow);
-  if constexpr (kRowRegisters == 2 && kColumnRegisters == 2) {
-    simd::TileStore<3>(products + kRegister * kSide + kRegister, kRow);
+  simd::TileStore<0>(products, stride * 4);
+  if constexpr (kColumnRegisters == 2) simd::TileStore<1>(products + kRegister, stride * 4);
+  if constexpr (kRowRegisters == 2) simd::TileStore<2>(products + kRegister * stride, stride * 4);
+  if constexpr (kCorner) simd::TileStore<3>(products + kRegister * stride + kRegister, stride * 4);
+}
+
+// The tile at the edge of `height` rows and `width` columns may be one register high or wide.
+template <bool kAccumulate, class Between>
+HWY_INLINE void MultiplyUpTo(int64_t height, int64_t width, const AmxOperand& rows,
+                             const Columns& columns, int64_t depth, float* products, int64_t stride,
+                             const Between& between) {
+  const bool tall = height > kRegister, wide = width > kRegister;
+  if (tall && wide) {
+    MultiplyTile<2, 2, kAccumulate>(rows, columns, depth, products, stride, between);
+  } else if (tall) {
+    MultiplyTile<2, 1, kAccumulate>(rows, columns, depth, products, stride, between);
+  } else if (wide) {
+    MultiplyTile<1, 2, kAccumulate>(rows, columns, depth, products, stride, between);
+  } else {
+    MultiplyTile<1, 1, kAccumulate>(rows, columns, depth, products, stride, between);
   }
+}
+
+AmxOperand RowsFrom(const AmxOperand& operand, int64_t row) {
+  return {operand.data + row * operand.stride, operand.stride, operand.plane};
+}
+
+Columns ColumnsOf(const PackedMatrix& matrix, int64_t block, int64_t column, int64_t begin) {
+  const int64_t columns = matrix.Columns(block);
+  return {static_cast<const uint16_t*>(matrix.Block(block)) + begin * columns +
+              column / kRegister * kRegisterElements,
+          kStep * columns, matrix.depth() * columns};
 }
 
 struct MultiplyLayer {
@@ -110,39 +158,37 @@ struct MultiplyLayer {
 
   template <class T, Activation kActivation, Adds kAdds>
   HWY_INLINE void Finish() const {
+    // Only what lies between two layers is written in parts.
+    if constexpr (sizeof(T) == 4 && kAdds == Adds::kNothing) {
+      if (to.plane != 0) return FinishAs<T, kActivation, kAdds, /*kSplit=*/true>();
+    }
+    FinishAs<T, kActivation, kAdds, /*kSplit=*/false>();
+  }
+
+  template <class T, Activation kActivation, Adds kAdds, bool kSplit>
+  HWY_INLINE void FinishAs() const {
+    simd::TileFence();
     const int64_t depth = matrix.depth(), steps = depth / kStep;
     // The tile whose products wait in memory.
     BlockTerms waiting = terms;
-    Rows rows_of_waiting = to;
+    waiting.products_stride = kSide;
     waiting.count = 0;
+    Rows rows_of_waiting = to;
     int64_t finished = 0, per_step = 0;
     float* products = scratch;
     const auto finish = [&](int64_t end) HWY_ATTR {
       if (end > waiting.count) end = waiting.count;
-      FinishRows<T, kActivation, kAdds, kSide>(waiting, rows_of_waiting, finished, end);
+      FinishRows<T, kActivation, kAdds, kSide, kSplit>(waiting, rows_of_waiting, finished, end);
       finished = end;
     };
-    const auto between = [&](int64_t /*step*/) HWY_ATTR { finish(finished + per_step); };
+    const auto between = [&]() HWY_ATTR { finish(finished + per_step); };
     for (int64_t block = begin; block < end; ++block) {
-      const int64_t block_columns = matrix.Columns(block);
-      const auto* const data = static_cast<const uint16_t*>(matrix.Block(block));
-      for (int64_t c = 0; c < block_columns; c += kSide) {
+      for (int64_t c = 0; c < matrix.Columns(block); c += kSide) {
         const int64_t column = block * PackedMatrix::kBlock + c;
-        const Columns columns = {data + 2 * c, 4 * block_columns, depth * block_columns};
-        const bool wide = block_columns - c > kRegister;
+        const Columns columns = ColumnsOf(matrix, block, c, 0);
         for (int64_t r = 0; r < terms.count; r += kSide) {
-          const AmxOperand rows = {operand.data + r * operand.stride, operand.stride,
-                                   operand.plane};
-          const bool tall = terms.count - r > kRegister;
-          if (tall && wide) {
-            MultiplyTile<2, 2>(rows, columns, depth, products, between);
-          } else if (tall) {
-            MultiplyTile<2, 1>(rows, columns, depth, products, between);
-          } else if (wide) {
-            MultiplyTile<1, 2>(rows, columns, depth, products, between);
-          } else {
-            MultiplyTile<1, 1>(rows, columns, depth, products, between);
-          }
+          MultiplyUpTo<false>(terms.count - r, matrix.Columns(block) - c, RowsFrom(operand, r),
+                              columns, depth, products, kSide, between);
           finish(waiting.count);
           waiting.products = products;
           waiting.count = terms.count - r < kSide ? terms.count - r : kSide;
@@ -155,7 +201,10 @@ struct MultiplyLayer {
             waiting.residual.data =
                 static_cast<const T*>(terms.residual.data) + r * terms.residual.stride + column;
           }
-          rows_of_waiting.data = static_cast<T*>(to.data) + r * to.stride + column;
+          const int64_t place = r * to.stride + column;
+          rows_of_waiting.data = kSplit
+                                     ? static_cast<void*>(static_cast<uint16_t*>(to.data) + place)
+                                     : static_cast<void*>(static_cast<T*>(to.data) + place);
           finished = 0;
           per_step = (waiting.count + steps - 1) / steps;
           products = products == scratch ? scratch + kSide * kSide : scratch;
@@ -176,6 +225,22 @@ void MultiplyOnAmx(const AmxOperand& operand, const PackedMatrix& matrix, const 
   }
 }
 
+void AccumulateOnAmx(const AmxOperand& operand, const PackedMatrix& matrix, int64_t begin,
+                     int64_t depth, int64_t count, float* sums, int64_t stride) {
+  simd::TileFence();
+  const auto between = []() HWY_ATTR {};
+  for (int64_t block = 0; block < matrix.blocks(); ++block) {
+    for (int64_t c = 0; c < matrix.Columns(block); c += kSide) {
+      const Columns columns = ColumnsOf(matrix, block, c, begin);
+      for (int64_t r = 0; r < count; r += kSide) {
+        MultiplyUpTo<true>(count - r, matrix.Columns(block) - c, RowsFrom(operand, r), columns,
+                           depth, sums + r * stride + block * PackedMatrix::kBlock + c, stride,
+                           between);
+      }
+    }
+  }
+}
+
 #endif  // AVX-512
 
 }  // namespace fovea::kernels::HWY_NAMESPACE
@@ -188,6 +253,11 @@ namespace fovea::kernels::rows {
 void MultiplyOnAmx(const AmxOperand& operand, const PackedMatrix& matrix, const BlockTerms& terms,
                    int64_t begin, int64_t end, float* scratch, const Rows& to) {
   N_AVX3::MultiplyOnAmx(operand, matrix, terms, begin, end, scratch, to);
+}
+
+void AccumulateOnAmx(const AmxOperand& operand, const PackedMatrix& matrix, int64_t begin,
+                     int64_t depth, int64_t count, float* sums, int64_t stride) {
+  N_AVX3::AccumulateOnAmx(operand, matrix, begin, depth, count, sums, stride);
 }
 
 }  // namespace fovea::kernels::rows

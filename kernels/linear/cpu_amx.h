@@ -24,4 +24,9 @@ inline constexpr int64_t kAmxScratch = 2 * 32 * 32;
 void MultiplyOnAmx(const AmxOperand& operand, const PackedMatrix& matrix, const BlockTerms& terms,
                    int64_t begin, int64_t end, float* scratch, const Rows& to);
 
+// sums [count, stride] += operand [count, depth] * rows [begin, begin + depth) of the matrix,
+// `begin` and `depth` multiples of 32. Rows of the sums exist up to the next multiple of 16.
+void AccumulateOnAmx(const AmxOperand& operand, const PackedMatrix& matrix, int64_t begin,
+                     int64_t depth, int64_t count, float* sums, int64_t stride);
+
 }  // namespace fovea::kernels::rows

@@ -63,6 +63,24 @@ HWY_INLINE void StoreSome(VF x, int64_t count, T* to) {
   for (int64_t i = 0; i < count; ++i) to[i] = lanes[i];
 }
 
+// x as the sum of three bf16, each what the one before leaves, rounded: largest first.
+HWY_INLINE VF TakePart(VF x, uint16_t* to) {
+  Store(x, to);
+  return hn::Sub(x, Load(to));
+}
+HWY_INLINE void StoreParts(VF x, uint16_t* to, int64_t plane) {
+  x = TakePart(x, to);
+  x = TakePart(x, to + plane);
+  Store(x, to + 2 * plane);
+}
+HWY_INLINE void StorePartsOfSome(VF x, int64_t count, uint16_t* to, int64_t plane) {
+  uint16_t parts[3 * kLanes];
+  StoreParts(x, parts, kLanes);
+  for (int64_t part = 0; part < 3; ++part) {
+    for (int64_t i = 0; i < count; ++i) to[part * plane + i] = parts[part * kLanes + i];
+  }
+}
+
 template <Activation kActivation, bool kBf16>
 HWY_INLINE VF Activate(const BlockTerms& terms, VF x) {
   const DF d;
@@ -85,16 +103,17 @@ HWY_INLINE VF Activate(const BlockTerms& terms, VF x) {
 enum class Adds { kNothing, kRows, kScaledRows };
 
 // Rows [begin, end) of a block.
-template <class T, Activation kActivation, Adds kAdds, int64_t kStride>
+template <class T, Activation kActivation, Adds kAdds, int64_t kWidth, bool kSplit>
 HWY_INLINE void FinishRows(const BlockTerms& terms, const Rows& to, int64_t begin, int64_t end) {
-  constexpr int64_t kVectors = kStride / kLanes;
+  constexpr int64_t kVectors = kWidth / kLanes;
   const DF d;
   const int64_t whole = terms.columns / kLanes * kLanes, rest = terms.columns - whole;
   for (int64_t r = begin; r < end; ++r) {
-    const float* const products = terms.products + r * kStride;
+    const float* const products = terms.products + r * terms.products_stride;
     const T* const residual =
         static_cast<const T*>(terms.residual.data) + r * terms.residual.stride;
     T* const out = static_cast<T*>(to.data) + r * to.stride;
+    uint16_t* const parts = static_cast<uint16_t*>(to.data) + r * to.stride;
     const auto finished = [&](int64_t c, VF add) HWY_ATTR {
       const VF y = Activate<kActivation, sizeof(T) == 2>(
           terms, hn::Add(hn::LoadU(d, products + c), hn::LoadU(d, terms.bias + c)));
@@ -106,9 +125,14 @@ HWY_INLINE void FinishRows(const BlockTerms& terms, const Rows& to, int64_t begi
       return hn::MulAdd(add, scale, y);
     };
     const auto store = [&](int64_t c) HWY_ATTR {
-      Store(finished(c, kAdds == Adds::kNothing ? hn::Zero(d) : Load(residual + c)), out + c);
+      const VF y = finished(c, kAdds == Adds::kNothing ? hn::Zero(d) : Load(residual + c));
+      if constexpr (kSplit) {
+        StoreParts(y, parts + c, to.plane);
+      } else {
+        Store(y, out + c);
+      }
     };
-    if (terms.columns == kStride) {
+    if (terms.columns == kWidth) {
       HWY_UNROLL(8)
       for (int64_t v = 0; v < kVectors; ++v) store(v * kLanes);
       continue;
@@ -116,7 +140,11 @@ HWY_INLINE void FinishRows(const BlockTerms& terms, const Rows& to, int64_t begi
     for (int64_t c = 0; c < whole; c += kLanes) store(c);
     if (rest > 0) {
       const VF add = kAdds == Adds::kNothing ? hn::Zero(d) : LoadSome(residual + whole, rest);
-      StoreSome(finished(whole, add), rest, out + whole);
+      if constexpr (kSplit) {
+        StorePartsOfSome(finished(whole, add), rest, parts + whole, to.plane);
+      } else {
+        StoreSome(finished(whole, add), rest, out + whole);
+      }
     }
   }
 }

@@ -105,7 +105,7 @@ struct FinishAll {
   const Rows& to;
   template <class T, Activation kActivation, Adds kAdds>
   HWY_INLINE void Finish() const {
-    FinishRows<T, kActivation, kAdds, 64>(terms, to, 0, terms.count);
+    FinishRows<T, kActivation, kAdds, 64, /*kSplit=*/false>(terms, to, 0, terms.count);
   }
 };
 
@@ -117,32 +117,14 @@ void Finish(bool bf16, const BlockTerms& terms, const Rows& to) {
   }
 }
 
-// What bf16 leaves of x, and the bf16 itself in the upper halves.
-HWY_INLINE VF TakePart(VF x, uint16_t* to, int64_t count) {
-  const DF d;
-  const hn::RebindToUnsigned<DF> du;
-  const auto bits = hn::And(RoundToBf16(d, x), hn::Set(du, 0xFFFF0000u));
-  const VF part = hn::BitCast(d, bits);
-  if (count == kLanes) {
-    Store(part, to);
-  } else {
-    StoreSome(part, count, to);
-  }
-  return hn::Sub(x, part);
-}
-
 void Split(const ConstRows& from, int64_t count, int64_t columns, uint16_t* to, int64_t stride,
            int64_t plane) {
+  const int64_t whole = columns / kLanes * kLanes, rest = columns - whole;
   for (int64_t r = 0; r < count; ++r) {
-    const float* row = static_cast<const float*>(from.data) + r * from.stride;
-    for (int64_t c = 0; c < columns; c += kLanes) {
-      const int64_t lanes = columns - c < kLanes ? columns - c : kLanes;
-      VF rest = lanes == kLanes ? Load(row + c) : LoadSome(row + c, lanes);
-      uint16_t* parts = to + r * stride + c;
-      rest = TakePart(rest, parts, lanes);
-      rest = TakePart(rest, parts + plane, lanes);
-      TakePart(rest, parts + 2 * plane, lanes);
-    }
+    const float* const row = static_cast<const float*>(from.data) + r * from.stride;
+    uint16_t* const parts = to + r * stride;
+    for (int64_t c = 0; c < whole; c += kLanes) StoreParts(Load(row + c), parts + c, plane);
+    if (rest > 0) StorePartsOfSome(LoadSome(row + whole, rest), rest, parts + whole, plane);
   }
 }
 

@@ -5,14 +5,16 @@
 
 namespace fovea::kernels::rows {
 
-// Rows of fp32 or bf16, `stride` elements apart.
+// Rows of fp32 or bf16, `stride` elements apart. Where `plane` is not 0, each is written as the
+// three bf16 rows that Split makes, `plane` elements apart.
 struct Rows {
   void* data;
   int64_t stride;
+  int64_t plane = 0;
 };
 struct ConstRows {
-  const void* data;
-  int64_t stride;
+  const void* data = nullptr;
+  int64_t stride = 0;
 };
 
 enum class Activation { kNone, kGelu, kRelu, kStarRelu };
@@ -24,16 +26,17 @@ struct NormTerms {
   float epsilon;
 };
 
-// From a block of products, fp32 [count, 64 apart], to columns of output rows:
+// From a block of products, at most 64 columns of them, to columns of output rows:
 // activation(product + bias) + residual_scale * residual.
 struct BlockTerms {
   const float* products;
+  int64_t products_stride;
   int64_t count;
   int64_t columns;
   const float* bias;  // readable up to the next whole vector
   Activation activation = Activation::kNone;
   float star_scale = 1, star_bias = 0;    // of kStarRelu: star_scale * relu(x)^2 + star_bias
-  ConstRows residual = {nullptr, 0};      // null: none
+  ConstRows residual;                     // null: none
   const float* residual_scale = nullptr;  // per column; null: 1
 };
 

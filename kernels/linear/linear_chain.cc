@@ -1,3 +1,9 @@
+// A thread takes a tile of rows through all steps. What a step leaves lies in the thread's scratch,
+// which is as large as the second cache allows: the more rows a tile has, the more often a weight
+// is used once it is there.
+//   Two layers with nothing but an activation between them, as in an MLP, are wide in the middle.
+//   Where that would leave room for few rows, the middle is computed some columns at a time, whose
+//   products with the second layer's weights are summed in fp32.
 #include "kernels/linear/linear_chain.h"
 
 #include <ATen/Functions.h>
@@ -14,7 +20,6 @@
 #include "kernels/linear/cpu_amx.h"
 #include "kernels/simd/amx.h"
 #include "kernels/simd/gemm.h"
-#include "kernels/simd/isa.h"
 
 namespace fovea::kernels {
 namespace {
@@ -22,13 +27,17 @@ namespace {
 using rows::ConstRows;
 using rows::Rows;
 
-// Rows are multiplied in multiples of a tile's of AMX.
+// Rows are multiplied in multiples of a register's of AMX.
 constexpr int64_t kRowsStep = 16;
-// So many at a time with a block of columns: their products then lie in the first cache.
+// So many at a time with a block of columns, where oneDNN multiplies: their products then lie in
+// the first cache.
 constexpr int64_t kProductRows = 128;
 // What a tile's rows may take of the second cache.
-constexpr int64_t kTileBytes = 1600 << 10;
+constexpr int64_t kTileBytes = 1400 << 10;
 constexpr int64_t kMostTileRows = 256;
+// Tiles of fewer rows than this have their wide middle computed in parts of so many columns.
+constexpr int64_t kFewRows = 160;
+constexpr int64_t kMiddleColumns = 8 * PackedMatrix::kBlock;
 
 int64_t RoundUp(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
 
@@ -40,14 +49,18 @@ int64_t Stride(int64_t columns, int64_t element_bytes) {
   return (lines + (lines % 2 == 0 ? 1 : 0)) * line;
 }
 
-// The places of a tile's rows in a thread's scratch, in bytes.
-struct Layout {
-  int64_t bytes = 0;
-  int64_t Take(int64_t more) {
-    const int64_t begin = bytes;
-    bytes += RoundUp(more, 64);
-    return begin;
-  }
+// Some of a matrix's blocks of columns.
+struct Blocks {
+  int64_t begin, end;
+};
+Blocks AllOf(const PackedMatrix& matrix) { return {0, matrix.blocks()}; }
+
+// The rows that a step multiplies.
+struct Operand {
+  const void* data;
+  int64_t stride;  // elements
+  int64_t plane;   // from part to part
+  bool whole;      // whether they are readable up to a multiple of kRowsStep
 };
 
 class Chain {
@@ -57,48 +70,36 @@ class Chain {
       : steps_(steps),
         products_(steps.front().matrix->products()),
         bf16_(products_ == Products::kBf16),
-        amx_(products_ != Products::kFp32 && simd::HasAmx() && simd::HasBf16Gemm()),
+        amx_(steps.front().matrix->tiled()),
         element_(bf16_ ? 2 : 4),
         input_(ViewOf(input)),
         residual_(residual.defined() ? ViewOf(residual) : ConstRows{}),
         output_{output.mutable_data_ptr(), output.size(-1)},
         rows_(output.numel() / output.size(-1)) {
-    int64_t operand = 0, row_bytes = 0;
-    for (const LinearStep& step : steps) {
-      // What lies in the scratch is multiplied where it lies.
-      const bool copied = &step == &steps.front() || step.norm != nullptr ||
-                          step.matrix->in() != step.matrix->depth() ||
-                          products_ == Products::kBf16Parts;
-      if (copied) operand = std::max(operand, OperandBytes(*step.matrix));
-      row_bytes += Stride(step.matrix->out(), element_) * element_;
-    }
-    const int64_t most = std::min(kMostTileRows, kTileBytes / (operand + row_bytes));
-    tile_rows_ = std::max(kRowsStep, most / kRowsStep * kRowsStep);
-    tile_rows_ = std::min(tile_rows_, RoundUp(rows_, kRowsStep));
-    operand_ = layout_.Take(tile_rows_ * operand);
-    products_at_ = layout_.Take(
-        (amx_ ? rows::kAmxScratch : std::min(tile_rows_, kProductRows) * PackedMatrix::kBlock) * 4);
-    for (size_t i = 0; i + 1 < steps.size(); ++i) {
-      results_.push_back(
-          layout_.Take(tile_rows_ * Stride(steps[i].matrix->out(), element_) * element_));
+    PlaceRows();
+    if (tile_rows_ < std::min(kFewRows, RoundUp(rows_, kRowsStep))) {
+      middle_columns_ = kMiddleColumns;
+      PlaceRows();
     }
   }
 
   void Run() const {
     const int64_t units = (rows_ + kRowsStep - 1) / kRowsStep;
     const int64_t threads = attend::ThreadCount();
-    const at::Tensor memory = at::empty({threads, layout_.bytes}, at::kByte);
+    const at::Tensor memory = at::empty({threads, bytes_}, at::kByte);
     char* const base = static_cast<char*>(memory.mutable_data_ptr());
     const auto with_scratch = [&](const auto& work) {
       std::optional<simd::AmxTiles> tiles;
       if (amx_) tiles.emplace();
-      work(base + at::get_thread_num() * layout_.bytes);
+      work(base + at::get_thread_num() * bytes_);
       if (products_ != Products::kFp32 && !amx_) simd::ReleaseBf16Gemm();
     };
     if (units < threads && steps_.size() == 1) {
       // Too few rows for all threads: each takes some of the columns.
       at::parallel_for(0, steps_[0].matrix->blocks(), 1, [&](int64_t begin, int64_t end) {
-        with_scratch([&](char* scratch) { RunTile(0, rows_, {begin, end}, scratch); });
+        with_scratch([&](char* scratch) {
+          RunStep(0, input_, 0, rows_, {begin, end}, output_, scratch);
+        });
       });
       return;
     }
@@ -110,23 +111,71 @@ class Chain {
         for (int64_t i = 0; i < tiles; ++i) {
           const int64_t first = (begin + (end - begin) * i / tiles) * kRowsStep;
           const int64_t last = (begin + (end - begin) * (i + 1) / tiles) * kRowsStep;
-          RunTile(first, std::min(last, rows_) - first, kAllBlocks, scratch);
+          RunTile(first, std::min(last, rows_) - first, scratch);
         }
       });
     });
   }
 
  private:
-  // Blocks of a matrix's columns.
-  struct Blocks {
-    int64_t begin, end;
-  };
-  static constexpr Blocks kAllBlocks = {0, std::numeric_limits<int64_t>::max()};
+  static ConstRows ViewOf(const at::Tensor& t) { return {t.const_data_ptr(), t.size(-1)}; }
 
-  ConstRows ViewOf(const at::Tensor& t) const { return {t.const_data_ptr(), t.size(-1)}; }
+  ConstRows At(const ConstRows& rows, int64_t row, int64_t column = 0) const {
+    return {static_cast<const char*>(rows.data) + (row * rows.stride + column) * element_,
+            rows.stride};
+  }
+  Rows At(const Rows& rows, int64_t row, int64_t column = 0) const {
+    return {static_cast<char*>(rows.data) + (row * rows.stride + column) * element_, rows.stride,
+            rows.plane};
+  }
 
-  ConstRows At(const ConstRows& rows, int64_t row) const {
-    return {static_cast<const char*>(rows.data) + row * rows.stride * element_, rows.stride};
+  // Whether the steps i and i + 1 have nothing but an activation between them.
+  bool IsPair(size_t i) const {
+    return i + 1 < steps_.size() && steps_[i].residual == Residual::kNone &&
+           steps_[i + 1].norm == nullptr && steps_[i].matrix->out() % PackedMatrix::kBlock == 0 &&
+           steps_[i + 1].matrix->in() == steps_[i + 1].matrix->depth();
+  }
+  int64_t MiddleColumns(size_t i) const {
+    return std::min(middle_columns_, steps_[i].matrix->out());
+  }
+  bool InParts(size_t i) const { return MiddleColumns(i) < steps_[i].matrix->out(); }
+
+  // Where a tile's rows lie in the scratch, and how many there is room for.
+  void PlaceRows() {
+    struct Place {
+      int64_t* at;
+      int64_t row_bytes;
+    };
+    std::vector<Place> places;
+    results_.assign(steps_.size(), 0);
+    int64_t operand = 0, middle = 0, sums = 0;
+    for (size_t i = 0; i < steps_.size(); ++i) {
+      const PackedMatrix& matrix = *steps_[i].matrix;
+      operand = std::max(operand, OperandBytes(matrix));
+      if (IsPair(i)) {
+        middle = std::max(middle, MiddleBytes(MiddleColumns(i)));
+        ++i;
+        if (InParts(i - 1)) sums = std::max(sums, Stride(steps_[i].matrix->out(), 4) * 4);
+      }
+      const int64_t result = Stride(steps_[i].matrix->out(), element_) * element_;
+      if (i + 1 < steps_.size()) places.push_back({&results_[i], result});
+    }
+    places.push_back({&operand_, operand});
+    places.push_back({&middle_, middle});
+    places.push_back({&sums_, sums});
+    int64_t row_bytes = 0;
+    for (const Place& place : places) row_bytes += place.row_bytes;
+    const int64_t most = std::min(kMostTileRows, kTileBytes / row_bytes);
+    tile_rows_ =
+        std::min(std::max(kRowsStep, most / kRowsStep * kRowsStep), RoundUp(rows_, kRowsStep));
+    bytes_ = 0;
+    for (const Place& place : places) {
+      *place.at = bytes_;
+      bytes_ += RoundUp(tile_rows_ * place.row_bytes, 64);
+    }
+    products_at_ = bytes_;
+    const int64_t products = std::min(tile_rows_, kProductRows) * PackedMatrix::kBlock;
+    bytes_ += (amx_ ? rows::kAmxScratch : products) * 4;
   }
 
   int64_t OperandStride(const PackedMatrix& matrix) const {
@@ -134,48 +183,98 @@ class Chain {
   }
   // Of a row.
   int64_t OperandBytes(const PackedMatrix& matrix) const {
-    switch (products_) {
-      case Products::kFp32:
-        return OperandStride(matrix) * 4;
-      case Products::kBf16:
-        return OperandStride(matrix) * 2;
-      case Products::kBf16Parts:
-        // Three parts, and the normalised row that they are made of.
-        return OperandStride(matrix) * 6 + Stride(matrix.in(), 4) * 4;
+    // Three parts, and the normalised row that they are made of.
+    if (products_ == Products::kBf16Parts) {
+      return OperandStride(matrix) * 6 + Stride(matrix.in(), 4) * 4;
     }
-    return 0;
+    return OperandStride(matrix) * element_;
+  }
+  int64_t MiddleBytes(int64_t columns) const {
+    if (products_ == Products::kBf16Parts) return Stride(columns, 2) * 6;
+    return Stride(columns, element_) * element_;
   }
 
-  // The rows that a step multiplies.
-  struct Operand {
-    const void* data;
-    int64_t stride;
-    int64_t plane;  // elements from part to part
-    bool whole;     // whether rows may be read up to a whole tile
-  };
-
-  void RunTile(int64_t first, int64_t count, const Blocks& blocks, char* scratch) const {
+  void RunTile(int64_t first, int64_t count, char* scratch) const {
     ConstRows current = At(input_, first);
     for (size_t i = 0; i < steps_.size(); ++i) {
-      const LinearStep& step = steps_[i];
-      const Operand operand = PrepareOperand(step, current, count, /*own=*/i > 0, scratch);
-      const int64_t out = step.matrix->out();
-      Rows to = {static_cast<char*>(output_.data) + first * output_.stride * element_,
-                 output_.stride};
-      if (i + 1 < steps_.size()) to = {scratch + results_[i], Stride(out, element_)};
-      ConstRows residual = {nullptr, 0};
-      if (step.residual == Residual::kGiven) residual = At(residual_, first);
-      if (step.residual == Residual::kInput) residual = At(input_, first);
-      if (step.residual == Residual::kFirst) {
-        residual = {scratch + results_[0], Stride(steps_[0].matrix->out(), element_)};
+      const size_t last = IsPair(i) ? i + 1 : i;
+      const int64_t out = steps_[last].matrix->out();
+      const Rows to = last + 1 < steps_.size()
+                          ? Rows{scratch + results_[last], Stride(out, element_)}
+                          : At(output_, first);
+      if (last > i) {
+        RunPair(i, current, first, count, to, scratch);
+      } else {
+        RunStep(i, current, first, count, AllOf(*steps_[i].matrix), to, scratch);
       }
-      Multiply(step, operand, count, blocks, scratch, residual, to);
+      i = last;
       current = {to.data, to.stride};
     }
   }
 
+  void RunStep(size_t i, const ConstRows& from, int64_t first, int64_t count, const Blocks& blocks,
+               const Rows& to, char* scratch) const {
+    const LinearStep& step = steps_[i];
+    const Operand operand = PrepareOperand(step, from, count, /*own=*/i > 0, scratch);
+    Multiply(step, operand, count, blocks, ResidualOf(step, first, scratch), to, scratch);
+  }
+
+  void RunPair(size_t i, const ConstRows& from, int64_t first, int64_t count, const Rows& to,
+               char* scratch) const {
+    const LinearStep &step = steps_[i], &next = steps_[i + 1];
+    const Operand operand = PrepareOperand(step, from, count, /*own=*/i > 0, scratch);
+    const ConstRows residual = ResidualOf(next, first, scratch);
+    const int64_t columns = MiddleColumns(i);
+    // The middle as the second layer's operand.
+    Rows middle = {scratch + middle_, Stride(columns, element_)};
+    Operand hidden = {middle.data, middle.stride, 0, true};
+    if (products_ == Products::kBf16Parts) {
+      hidden.stride = middle.stride = Stride(columns, 2);
+      hidden.plane = middle.plane = RoundUp(count, kRowsStep) * middle.stride;
+    }
+    if (!InParts(i)) {
+      Multiply(step, operand, count, AllOf(*step.matrix), {}, middle, scratch);
+      Multiply(next, hidden, count, AllOf(*next.matrix), residual, to, scratch);
+      return;
+    }
+    const int64_t blocks = columns / PackedMatrix::kBlock;
+    float* const sums = reinterpret_cast<float*>(scratch + sums_);
+    const int64_t stride = Stride(next.matrix->out(), 4);
+    std::memset(sums, 0, static_cast<size_t>(RoundUp(count, kRowsStep) * stride * 4));
+    for (int64_t block = 0; block < step.matrix->blocks(); block += blocks) {
+      const Blocks part = {block, std::min(block + blocks, step.matrix->blocks())};
+      Rows shifted = middle;  // where column 0 would be
+      shifted.data = static_cast<char*>(middle.data) -
+                     block * PackedMatrix::kBlock * (middle.plane != 0 ? 2 : element_);
+      Multiply(step, operand, count, part, {}, shifted, scratch);
+      Accumulate(*next.matrix, hidden, count, block * PackedMatrix::kBlock,
+                 (part.end - part.begin) * PackedMatrix::kBlock, sums, stride);
+    }
+    for (int64_t block = 0; block < next.matrix->blocks(); ++block) {
+      rows::BlockTerms terms = TermsOf(next, block, residual);
+      terms.products = sums + block * PackedMatrix::kBlock;
+      terms.products_stride = stride;
+      terms.count = count;
+      rows::Finish(bf16_, terms, At(to, 0, block * PackedMatrix::kBlock));
+    }
+  }
+
+  ConstRows ResidualOf(const LinearStep& step, int64_t first, const char* scratch) const {
+    switch (step.residual) {
+      case Residual::kNone:
+        break;
+      case Residual::kGiven:
+        return At(residual_, first);
+      case Residual::kInput:
+        return At(input_, first);
+      case Residual::kFirst:
+        return {scratch + results_[0], Stride(steps_[0].matrix->out(), element_)};
+    }
+    return {};
+  }
+
   // The rows that a step multiplies: as they are where they can be, else normalised, or split into
-  // parts, and up to whole tiles; what is added is zero.
+  // parts, and up to whole registers; what is added is zero. `own`: they lie in the scratch.
   Operand PrepareOperand(const LinearStep& step, const ConstRows& from, int64_t count, bool own,
                          char* scratch) const {
     const PackedMatrix& matrix = *step.matrix;
@@ -224,73 +323,80 @@ class Chain {
                 static_cast<size_t>((height - count) * stride * element));
   }
 
-  void Multiply(const LinearStep& step, const Operand& operand, int64_t count, const Blocks& blocks,
-                char* scratch, const ConstRows& residual, const Rows& to) const {
+  // What is done to a block's products; `residual` begins with column 0.
+  rows::BlockTerms TermsOf(const LinearStep& step, int64_t block, const ConstRows& residual) const {
     const PackedMatrix& matrix = *step.matrix;
-    const int64_t end = std::min(blocks.end, matrix.blocks());
+    const int64_t column = block * PackedMatrix::kBlock;
+    rows::BlockTerms terms;
+    terms.columns = std::min(PackedMatrix::kBlock, matrix.out() - column);
+    terms.bias = matrix.bias() + column;
+    terms.activation = step.activation;
+    terms.star_scale = step.star_scale;
+    terms.star_bias = step.star_bias;
+    if (residual.data != nullptr) terms.residual = At(residual, 0, column);
+    if (step.residual_scale != nullptr) terms.residual_scale = step.residual_scale + column;
+    return terms;
+  }
+
+  // to = what a step makes of its operand, in these blocks of columns.
+  void Multiply(const LinearStep& step, const Operand& operand, int64_t count, const Blocks& blocks,
+                const ConstRows& residual, const Rows& to, char* scratch) const {
+    float* const products = reinterpret_cast<float*>(scratch + products_at_);
     if (amx_) {
-      rows::BlockTerms terms;
+      rows::BlockTerms terms = TermsOf(step, 0, residual);
       terms.count = count;
-      terms.activation = step.activation;
-      terms.star_scale = step.star_scale;
-      terms.star_bias = step.star_bias;
-      terms.residual = residual;
-      terms.residual_scale = step.residual_scale;
-      rows::MultiplyOnAmx(
-          {static_cast<const uint16_t*>(operand.data), operand.stride, operand.plane}, matrix,
-          terms, blocks.begin, end, reinterpret_cast<float*>(scratch + products_at_), to);
+      rows::MultiplyOnAmx(AmxOperandOf(operand), *step.matrix, terms, blocks.begin, blocks.end,
+                          products, to);
       return;
     }
-    float* const products = reinterpret_cast<float*>(scratch + products_at_);
-    for (int64_t block = blocks.begin; block < end; ++block) {
-      const int64_t column = block * PackedMatrix::kBlock;
-      rows::BlockTerms terms;
+    for (int64_t block = blocks.begin; block < blocks.end; ++block) {
+      rows::BlockTerms terms = TermsOf(step, block, residual);
       terms.products = products;
-      terms.columns = std::min(PackedMatrix::kBlock, matrix.out() - column);
-      terms.bias = matrix.bias() + column;
-      terms.activation = step.activation;
-      terms.star_scale = step.star_scale;
-      terms.star_bias = step.star_bias;
-      if (step.residual_scale != nullptr) terms.residual_scale = step.residual_scale + column;
+      terms.products_stride = PackedMatrix::kBlock;
+      const ConstRows added = terms.residual;
       for (int64_t r = 0; r < count; r += kProductRows) {
         terms.count = std::min(kProductRows, count - r);
-        MultiplyBlock(matrix, block, operand, r,
-                      operand.whole ? RoundUp(terms.count, kRowsStep) : terms.count, products);
-        if (residual.data != nullptr) {
-          terms.residual = {
-              static_cast<const char*>(residual.data) + (r * residual.stride + column) * element_,
-              residual.stride};
-        }
-        rows::Finish(
-            bf16_, terms,
-            {static_cast<char*>(to.data) + (r * to.stride + column) * element_, to.stride});
+        const int64_t height = operand.whole ? RoundUp(terms.count, kRowsStep) : terms.count;
+        MultiplyBlock(*step.matrix, block, operand, r, height, 0, step.matrix->depth(), products,
+                      PackedMatrix::kBlock, /*accumulate=*/false);
+        if (added.data != nullptr) terms.residual = At(added, r);
+        rows::Finish(bf16_, terms, At(to, r, block * PackedMatrix::kBlock));
       }
     }
   }
 
+  // sums [count, out] += operand [count, depth] * rows [begin, begin + depth) of the matrix.
+  void Accumulate(const PackedMatrix& matrix, const Operand& operand, int64_t count, int64_t begin,
+                  int64_t depth, float* sums, int64_t stride) const {
+    if (amx_) {
+      rows::AccumulateOnAmx(AmxOperandOf(operand), matrix, begin, depth, count, sums, stride);
+      return;
+    }
+    for (int64_t block = 0; block < matrix.blocks(); ++block) {
+      MultiplyBlock(matrix, block, operand, 0, count, begin, depth,
+                    sums + block * PackedMatrix::kBlock, stride, /*accumulate=*/true);
+    }
+  }
+
+  // By oneDNN.
   void MultiplyBlock(const PackedMatrix& matrix, int64_t block, const Operand& operand, int64_t row,
-                     int64_t count, float* products) const {
-    const int64_t columns = matrix.Columns(block), depth = matrix.depth();
-    const int64_t stride = operand.stride;
+                     int64_t count, int64_t begin, int64_t depth, float* products,
+                     int64_t products_stride, bool accumulate) const {
+    const int64_t columns = matrix.Columns(block), stride = operand.stride;
     if (products_ == Products::kFp32) {
       simd::Fp32Gemm(count, columns, depth, static_cast<const float*>(operand.data) + row * stride,
-                     stride, static_cast<const float*>(matrix.Block(block)), columns, products,
-                     PackedMatrix::kBlock);
-      return;
+                     stride, static_cast<const float*>(matrix.Block(block)) + begin * columns,
+                     columns, products, products_stride, accumulate);
+    } else {
+      simd::Bf16Gemm(count, columns, depth,
+                     static_cast<const uint16_t*>(operand.data) + row * stride, stride,
+                     static_cast<const uint16_t*>(matrix.Block(block)) + begin * columns, columns,
+                     products, products_stride, accumulate);
     }
-    const auto* const a = static_cast<const uint16_t*>(operand.data) + row * stride;
-    const auto* const b = static_cast<const uint16_t*>(matrix.Block(block));
-    if (products_ == Products::kBf16) {
-      simd::Bf16Gemm(count, columns, depth, a, stride, b, columns, products, PackedMatrix::kBlock);
-      return;
-    }
-    // The products that are left out are as small as what fp32 rounds away. Small ones first.
-    constexpr struct { int64_t a, b; } kPairs[] = {{2, 0}, {1, 1}, {0, 2}, {1, 0}, {0, 1}, {0, 0}};
-    for (const auto& pair : kPairs) {
-      simd::Bf16Gemm(count, columns, depth, a + pair.a * operand.plane, stride,
-                     b + pair.b * depth * columns, columns, products, PackedMatrix::kBlock,
-                     /*accumulate=*/&pair != kPairs);
-    }
+  }
+
+  static rows::AmxOperand AmxOperandOf(const Operand& operand) {
+    return {static_cast<const uint16_t*>(operand.data), operand.stride, operand.plane};
   }
 
   const std::span<const LinearStep> steps_;
@@ -301,10 +407,12 @@ class Chain {
   const ConstRows input_, residual_;
   const Rows output_;
   const int64_t rows_;
+  int64_t middle_columns_ = std::numeric_limits<int64_t>::max();
   int64_t tile_rows_ = 0;
-  Layout layout_;
-  int64_t operand_ = 0, products_at_ = 0;
+  // Of a thread's scratch: its size, and where its parts begin.
+  int64_t bytes_ = 0;
   std::vector<int64_t> results_;
+  int64_t operand_ = 0, middle_ = 0, sums_ = 0, products_at_ = 0;
 };
 
 }  // namespace

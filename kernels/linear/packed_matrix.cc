@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/simd/gemm.h"
+#include "kernels/simd/isa.h"
 
 namespace fovea::kernels {
 namespace {
@@ -16,9 +17,17 @@ constexpr int64_t kDepthStep = 32;    // bf16 in a row of AMX's tiles
 
 int64_t RoundUp(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
 
-// [depth, columns] to bf16 pairs of rows, [depth / 2, columns, 2].
+// [depth, columns] in bf16 to pairs of rows, [depth / 2, columns, 2].
 at::Tensor InPairs(const at::Tensor& block) {
-  return block.unflatten(0, {-1, 2}).transpose(1, 2).to(at::kBFloat16).contiguous();
+  return block.unflatten(0, {-1, 2}).transpose(1, 2).flatten();
+}
+
+// The same to AMX's registers, [depth / 32, columns / 16, 16, 16, 2].
+at::Tensor InRegisters(const at::Tensor& block) {
+  return block.unflatten(1, {-1, kColumnsStep})
+      .unflatten(0, {-1, kDepthStep / 2, 2})
+      .permute({0, 3, 1, 4, 2})
+      .flatten();
 }
 
 // The three bf16 whose sum a number is, but for 2^-24 of it; largest first.
@@ -34,11 +43,22 @@ std::vector<at::Tensor> Parts(at::Tensor rest) {
 }  // namespace
 
 bool HasProducts(Products products) {
-  return products == Products::kFp32 ? simd::HasFp32Gemm() : simd::HasBf16Gemm();
+  switch (products) {
+    case Products::kFp32:
+      return simd::HasFp32Gemm();
+    case Products::kBf16:
+      return simd::HasBf16Gemm();
+    case Products::kBf16Parts:
+      return simd::HasBf16Gemm() && simd::HasAmx();
+  }
+  return false;
 }
 
 PackedMatrix::PackedMatrix(const at::Tensor& weight, const at::Tensor& bias, Products products)
-    : products_(products), in_(weight.size(1)), out_(weight.size(0)) {
+    : products_(products),
+      tiled_(products != Products::kFp32 && simd::HasAmx() && simd::HasBf16Gemm()),
+      in_(weight.size(1)),
+      out_(weight.size(0)) {
   depth_ = products == Products::kFp32 ? in_ : RoundUp(in_, kDepthStep);
   const int64_t wide = RoundUp(out_, kColumnsStep);
   bias_ = at::zeros({wide}, at::kFloat);
@@ -50,10 +70,12 @@ PackedMatrix::PackedMatrix(const at::Tensor& weight, const at::Tensor& bias, Pro
     const at::Tensor block = transposed.narrow(1, i * kBlock, Columns(i));
     if (products == Products::kFp32) {
       blocks.push_back(block.flatten());
-    } else if (products == Products::kBf16) {
-      blocks.push_back(InPairs(block).flatten());
-    } else {
-      for (const at::Tensor& part : Parts(block)) blocks.push_back(InPairs(part).flatten());
+      continue;
+    }
+    const auto parts =
+        products == Products::kBf16 ? std::vector{block.to(at::kBFloat16)} : Parts(block);
+    for (const at::Tensor& part : parts) {
+      blocks.push_back(tiled_ ? InRegisters(part) : InPairs(part));
     }
   }
   blocks_ = at::cat(blocks);

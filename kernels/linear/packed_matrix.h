@@ -34,14 +34,18 @@ class PackedMatrix {
   int64_t depth() const { return depth_; }
   int64_t blocks() const { return (out_ + kBlock - 1) / kBlock; }
   int64_t Columns(int64_t block) const;
-  // fp32 [depth, columns], or bf16 with pairs of rows interleaved, one after the other for each of
-  // the three parts.
+  // For simd/amx.h, where the machine that packed it has that.
+  bool tiled() const { return tiled_; }
+  // fp32 [depth, columns]. Or bf16, one after the other for each of the three parts: with pairs of
+  // rows interleaved, [depth / 2, columns, 2]; tiled(), as registers of AMX, [depth / 32,
+  // columns / 16, 16, 16, 2].
   const void* Block(int64_t block) const;
   const float* bias() const { return bias_.const_data_ptr<float>(); }  // zero without one
   int64_t bytes() const;
 
  private:
   Products products_;
+  bool tiled_;
   int64_t in_, out_, depth_;
   at::Tensor blocks_;
   at::Tensor bias_;  // fp32 [out rounded up to 16]

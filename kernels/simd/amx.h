@@ -33,11 +33,13 @@ inline __attribute__((always_inline)) void TileZero() {
   asm volatile("tilezero %%tmm%c0" : : "i"(kTile));
 }
 
-// Rows `stride` bytes apart.
+// Rows `stride` bytes apart. The compiler is not told what is read, so that it keeps in registers
+// what it knows of other memory: between the writing of the rows and this stands a TileFence.
 template <int kTile>
 inline __attribute__((always_inline)) void TileLoad(const void* rows, int64_t stride) {
-  asm volatile("tileloadd (%0,%1,1), %%tmm%c2" : : "r"(rows), "r"(stride), "i"(kTile) : "memory");
+  asm volatile("tileloadd (%0,%1,1), %%tmm%c2" : : "r"(rows), "r"(stride), "i"(kTile));
 }
+inline __attribute__((always_inline)) void TileFence() { asm volatile("" : : : "memory"); }
 
 template <int kTile>
 inline __attribute__((always_inline)) void TileStore(void* rows, int64_t stride) {

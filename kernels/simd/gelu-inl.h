@@ -28,8 +28,9 @@ HWY_INLINE V Gelu(D d, V x) {
   p = hn::MulAdd(p, t, hn::Set(d, 1.421413741f));
   p = hn::MulAdd(p, t, hn::Set(d, -0.284496736f));
   p = hn::MulAdd(p, t, hn::Set(d, 0.254829592f));
-  const V density = Exp2<ExpPrecision::kFp32>(
-      d, hn::Mul(hn::Mul(x, x), hn::Set(d, -0.72134752f)));  // exp(-x^2 / 2)
+  // exp(-x^2 / 2), but not so small that its products are subnormal, which are slow.
+  const V exponent = hn::Max(hn::Mul(hn::Mul(x, x), hn::Set(d, -0.72134752f)), hn::Set(d, -100.0f));
+  const V density = Exp2<ExpPrecision::kFp32>(d, exponent);
   const V tail = hn::Mul(hn::Mul(hn::Mul(p, t), density), hn::Set(d, 0.5f));
   return hn::Mul(x, hn::IfThenElse(hn::Lt(x, hn::Zero(d)), tail, hn::Sub(one, tail)));
 }

@@ -23,7 +23,8 @@ void Bf16Gemm(int64_t rows, int64_t columns, int64_t depth, const uint16_t* a, i
 
 // The same of fp32, B as rows of b_stride.
 void Fp32Gemm(int64_t rows, int64_t columns, int64_t depth, const float* a, int64_t a_stride,
-              const float* b, int64_t b_stride, float* c, int64_t c_stride);
+              const float* b, int64_t b_stride, float* c, int64_t c_stride,
+              bool accumulate = false);
 
 // To be called by a thread after its last Bf16Gemm of a task: gives AMX's registers back.
 void ReleaseBf16Gemm();

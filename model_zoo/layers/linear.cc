@@ -10,7 +10,10 @@ namespace {
 std::optional<kernels::Products> ChooseProducts(const Placement& placement) {
   using kernels::Products;
   if (!placement.device.is_cpu()) return std::nullopt;
-  const Products products = placement.dtype == at::kBFloat16 ? Products::kBf16 : Products::kFp32;
+  Products products = placement.dtype == at::kBFloat16 ? Products::kBf16 : Products::kFp32;
+  if (products == Products::kFp32 && kernels::HasProducts(Products::kBf16Parts)) {
+    products = Products::kBf16Parts;
+  }
   if (!kernels::HasProducts(products)) return std::nullopt;
   return products;
 }

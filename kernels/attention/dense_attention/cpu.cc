@@ -62,7 +62,7 @@ void AttendCopies(const DenseAttentionInputs& in, const at::Tensor& output) {
 // rounded to bf16, and rows that are not finite it does not make NaN. In fp32 ours were faster at
 // every size with AVX-512 (docs/results/kernels_cpu).
 DenseCpuWay ChooseDenseCpuWay(const DenseAttentionInputs& in) {
-  const bool torch = simd::HasAmx() && simd::HasBf16Gemm() &&
+  const bool torch = getenv("SDPA") && simd::HasAmx() && simd::HasBf16Gemm() &&
                      in.query.scalar_type() == at::kBFloat16 && !in.bias && IsFinite(in.query) &&
                      IsFinite(in.key);
   return torch ? DenseCpuWay::kTorch : DenseCpuWay::kPanels;
