@@ -49,16 +49,18 @@ bool HasProducts(Products products) {
     case Products::kBf16:
       return simd::HasBf16Gemm();
     case Products::kBf16Parts:
-      return simd::HasBf16Gemm() && simd::HasAmx();
+      return AreTiled(products);
   }
   return false;
 }
 
-PackedMatrix::PackedMatrix(const at::Tensor& weight, const at::Tensor& bias, Products products)
-    : products_(products),
-      tiled_(products != Products::kFp32 && simd::HasAmx() && simd::HasBf16Gemm()),
-      in_(weight.size(1)),
-      out_(weight.size(0)) {
+bool AreTiled(Products products) {
+  return products != Products::kFp32 && simd::HasAmx() && simd::HasBf16Gemm();
+}
+
+PackedMatrix::PackedMatrix(const at::Tensor& weight, const at::Tensor& bias, Products products,
+                           bool tiled)
+    : products_(products), tiled_(tiled), in_(weight.size(1)), out_(weight.size(0)) {
   depth_ = products == Products::kFp32 ? in_ : RoundUp(in_, kDepthStep);
   const int64_t wide = RoundUp(out_, kColumnsStep);
   bias_ = at::zeros({wide}, at::kFloat);

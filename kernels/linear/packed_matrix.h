@@ -18,6 +18,10 @@ enum class Products {
 // Whether such products run on this machine at all (simd/gemm.h).
 bool HasProducts(Products products);
 
+// Whether matrices of such products are packed for simd/amx.h here; otherwise oneDNN multiplies
+// (simd/gemm.h).
+bool AreTiled(Products products);
+
 // Immutable and thread-safe.
 class PackedMatrix {
  public:
@@ -25,7 +29,10 @@ class PackedMatrix {
   static constexpr int64_t kBlock = 64;
 
   // weight [out, in] and bias [out] or undefined, of any floating type.
-  PackedMatrix(const at::Tensor& weight, const at::Tensor& bias, Products products);
+  PackedMatrix(const at::Tensor& weight, const at::Tensor& bias, Products products)
+      : PackedMatrix(weight, bias, products, AreTiled(products)) {}
+  // The same with `tiled` forced, for tests: false for oneDNN where AMX is.
+  PackedMatrix(const at::Tensor& weight, const at::Tensor& bias, Products products, bool tiled);
 
   Products products() const { return products_; }
   int64_t in() const { return in_; }
@@ -34,7 +41,6 @@ class PackedMatrix {
   int64_t depth() const { return depth_; }
   int64_t blocks() const { return (out_ + kBlock - 1) / kBlock; }
   int64_t Columns(int64_t block) const;
-  // For simd/amx.h, where the machine that packed it has that.
   bool tiled() const { return tiled_; }
   // fp32 [depth, columns]. Or bf16, one after the other for each of the three parts: with pairs of
   // rows interleaved, [depth / 2, columns, 2]; tiled(), as registers of AMX, [depth / 32,

@@ -12,8 +12,6 @@
 #include <vector>
 
 #include "kernels/attention/dense_attention/implementations.h"
-#include "kernels/simd/gemm.h"
-#include "kernels/simd/isa.h"
 #include "tests/kernels/attention_case.h"
 #include "tests/kernels/token_set_cases.h"
 
@@ -104,27 +102,6 @@ TEST_P(TokenSetsNumbersTest, NearIsMeasuredBeforeScaleAndBias) {
   }
 }
 
-// On AMX dense attention in bf16 is torch's where it can be: here both ways run on every processor.
-TEST_P(TokenSetsNumbersTest, DenseIsRightByPanelsAndByTorch) {
-  for (const int64_t tokens : {1, 7, 49, 197, 257}) {
-    for (const int64_t dim : {32, 64, 80}) {
-      const Tensors qkv = RandomTokens(1, 2, tokens, dim, type());
-      const Rounded expected = Expected(DenseCase(qkv));
-      const double scale = 1.0 / std::sqrt(static_cast<double>(dim));
-      for (const Variant& variant : AllVariants()) {
-        if (variant.implementation != Implementation::kCpu || CannotRun(variant)) continue;
-        for (const DenseCpuWay way : {DenseCpuWay::kPanels, DenseCpuWay::kTorch}) {
-          SCOPED_TRACE(variant.name + (way == DenseCpuWay::kTorch ? ", torch's" : ", panels"));
-          const ScopedVariant scope(variant);
-          const at::Tensor output = at::empty_like(qkv[0]);
-          DenseAttentionCpu({qkv[0], qkv[1], qkv[2], scale, std::nullopt}, output, way);
-          ExpectWithinRounding(output, expected);
-        }
-      }
-    }
-  }
-}
-
 // [B, N, 3, H, D]: of so many tokens the keys and values are copied first, a head at a time on few
 // threads, all heads of both pictures on many.
 TEST_P(TokenSetsNumbersTest, DenseIsRightOnManyTokensAsAProjectionLeavesThem) {
@@ -145,24 +122,12 @@ TEST_P(TokenSetsNumbersTest, DenseIsRightOnManyTokensAsAProjectionLeavesThem) {
         const at::Tensor output = at::empty_like(apart[0]);
         DenseAttentionInputs in{packed[0], packed[1], packed[2], 0.25, std::nullopt};
         if (bias.defined()) in.bias = bias;
-        DenseAttentionCpu(in, output, DenseCpuWay::kPanels);
+        DenseAttentionCpu(in, output);
         ExpectWithinRounding(some(output), expected);
       }
     }
   }
   at::set_num_threads(1);
-}
-
-TEST_P(TokenSetsNumbersTest, TorchIsLeftOutWhereItsAnswerWouldBeAnother) {
-  const Tensors qkv = RandomTokens(1, 2, 49, 32, type());
-  DenseAttentionInputs in{qkv[0], qkv[1], qkv[2], 0.2, at::randn({1, 2, 49, 49})};
-  EXPECT_EQ(ChooseDenseCpuWay(in), DenseCpuWay::kPanels);
-  in.bias.reset();
-  const bool amx = simd::HasAmx() && simd::HasBf16Gemm() && type() == at::kBFloat16;
-  EXPECT_EQ(ChooseDenseCpuWay(in), amx ? DenseCpuWay::kTorch : DenseCpuWay::kPanels);
-  in.key = in.key.clone();
-  in.key[0][1][3][5] = kInfinity;
-  EXPECT_EQ(ChooseDenseCpuWay(in), DenseCpuWay::kPanels);
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, TokenSetsNumbersTest, VectorisedTypes(), TypeOf);

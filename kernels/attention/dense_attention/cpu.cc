@@ -2,14 +2,11 @@
 #include <ATen/Functions.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "kernels/attention/dense_attention/cpu_blocks.h"
 #include "kernels/attention/dense_attention/implementations.h"
 #include "kernels/attention/shared/cpu_scratch.h"
 #include "kernels/attention/shared/cpu_token_sets.h"
-#include "kernels/simd/gemm.h"
-#include "kernels/simd/isa.h"
 
 namespace fovea::kernels {
 namespace {
@@ -20,9 +17,6 @@ namespace {
 constexpr int64_t kCopiedFrom = 2048;
 // Only as many heads are copied at a time as keep the threads busy to the end.
 constexpr int64_t kBlocksPerThread = 4;
-
-// A sum that overflows counts as not finite: nothing is lost by that but speed.
-bool IsFinite(const at::Tensor& t) { return std::isfinite(t.sum(at::kFloat).item<float>()); }
 
 attend::TokenSetsJob JobOf(const DenseAttentionInputs& in, const at::Tensor& output) {
   return attend::MakeTokenSetsJob(in.query, in.key, in.value, in.bias, in.scale, output);
@@ -58,27 +52,7 @@ void AttendCopies(const DenseAttentionInputs& in, const at::Tensor& output) {
 
 }  // namespace
 
-// LibTorch reaches AMX tiles in bf16, where our panels were never measured. A bias it would want
-// rounded to bf16, and rows that are not finite it does not make NaN. In fp32 ours were faster at
-// every size with AVX-512 (docs/results/kernels_cpu).
-DenseCpuWay ChooseDenseCpuWay(const DenseAttentionInputs& in) {
-  const bool torch = getenv("SDPA") && simd::HasAmx() && simd::HasBf16Gemm() &&
-                     in.query.scalar_type() == at::kBFloat16 && !in.bias && IsFinite(in.query) &&
-                     IsFinite(in.key);
-  return torch ? DenseCpuWay::kTorch : DenseCpuWay::kPanels;
-}
-
 void DenseAttentionCpu(const DenseAttentionInputs& in, const at::Tensor& output) {
-  DenseAttentionCpu(in, output, ChooseDenseCpuWay(in));
-}
-
-void DenseAttentionCpu(const DenseAttentionInputs& in, const at::Tensor& output, DenseCpuWay way) {
-  if (way == DenseCpuWay::kTorch) {
-    output.copy_(at::scaled_dot_product_attention(in.query, in.key, in.value, /*attn_mask=*/{},
-                                                  /*dropout_p=*/0.0, /*is_causal=*/false,
-                                                  in.scale));
-    return;
-  }
   const bool copies = std::min(in.query.size(2), in.key.size(2)) >= kCopiedFrom;
   if (copies) {
     AttendCopies(in, output);

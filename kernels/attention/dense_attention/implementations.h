@@ -23,20 +23,9 @@ struct DenseAttentionInputs {
 // The definition, in plain ATen: any device, any floating type, differentiable. N x N buffers.
 at::Tensor DenseAttentionReference(const DenseAttentionInputs& in);
 
-// The CPU's ways.
-enum class DenseCpuWay {
-  kPanels,  // cpu_blocks.cc
-  kTorch,   // torch's scaled_dot_product_attention: no bias; finite queries and keys
-};
-
-// The way that is expected to be fastest on this processor.
-DenseCpuWay ChooseDenseCpuWay(const DenseAttentionInputs& in);
-
 // fp32 and bf16 on a processor with AVX2. Bias in fp32.
 // `output`: [B, H, Nq, D] with a contiguous last dimension, other strides free; not empty.
 void DenseAttentionCpu(const DenseAttentionInputs& in, const at::Tensor& output);
-// By a given way, for tests.
-void DenseAttentionCpu(const DenseAttentionInputs& in, const at::Tensor& output, DenseCpuWay way);
 
 // fp32, bf16 and fp16, on the current stream of query's device, without waiting for it. Bias in
 // fp32. Only in builds with nvcc (FOVEA_KERNELS_CUDA).
