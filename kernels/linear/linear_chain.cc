@@ -1,6 +1,9 @@
 // A thread takes a tile of rows through all steps. What a step leaves lies in the thread's scratch,
 // which is as large as the second cache allows: the more rows a tile has, the more often a weight
 // is used once it is there.
+//   Of few rows and large weights every thread would fetch all weights to use them a few times.
+//   Then
+// all threads take one step after the other, each with some of the columns.
 //   Two layers with nothing but an activation between them, as in an MLP, are wide in the middle.
 //   Where that would leave room for few rows, the middle is computed some columns at a time, whose
 //   products with the second layer's weights are summed in fp32.
@@ -37,6 +40,10 @@ constexpr int64_t kTileBytes = 1400 << 10;
 constexpr int64_t kMostTileRows = 256;
 // Tiles of fewer rows than this have their wide middle computed in parts of so many columns.
 constexpr int64_t kFewRows = 160;
+// Weights that are larger are fetched anew by each thread for each tile.
+constexpr int64_t kCachedBytes = 1 << 20;
+// Of so many rows it takes longer to fetch such weights than to multiply by them.
+constexpr int64_t kRowsOfColumns = 160;
 constexpr int64_t kMiddleColumns = 8 * PackedMatrix::kBlock;
 
 int64_t RoundUp(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
@@ -76,8 +83,12 @@ class Chain {
         residual_(residual.defined() ? ViewOf(residual) : ConstRows{}),
         output_{output.mutable_data_ptr(), output.size(-1)},
         rows_(output.numel() / output.size(-1)) {
+    int64_t weights = 0;
+    for (const LinearStep& step : steps) weights += step.matrix->bytes();
+    by_columns_ = attend::ThreadCount() > 1 &&
+                  (rows_ <= kRowsStep || (rows_ <= kRowsOfColumns && weights > kCachedBytes));
     PlaceRows();
-    if (tile_rows_ < std::min(kFewRows, RoundUp(rows_, kRowsStep))) {
+    if (!by_columns_ && tile_rows_ < std::min(kFewRows, RoundUp(rows_, kRowsStep))) {
       middle_columns_ = kMiddleColumns;
       PlaceRows();
     }
@@ -86,21 +97,16 @@ class Chain {
   void Run() const {
     const int64_t units = (rows_ + kRowsStep - 1) / kRowsStep;
     const int64_t threads = attend::ThreadCount();
-    const at::Tensor memory = at::empty({threads, bytes_}, at::kByte);
-    char* const base = static_cast<char*>(memory.mutable_data_ptr());
+    const at::Tensor memory = at::empty({shared_bytes_ + threads * bytes_}, at::kByte);
+    char* const shared = static_cast<char*>(memory.mutable_data_ptr());
     const auto with_scratch = [&](const auto& work) {
       std::optional<simd::AmxTiles> tiles;
       if (amx_) tiles.emplace();
-      work(base + at::get_thread_num() * bytes_);
+      work(shared + shared_bytes_ + at::get_thread_num() * bytes_);
       if (products_ != Products::kFp32 && !amx_) simd::ReleaseBf16Gemm();
     };
-    if (units < threads && steps_.size() == 1) {
-      // Too few rows for all threads: each takes some of the columns.
-      at::parallel_for(0, steps_[0].matrix->blocks(), 1, [&](int64_t begin, int64_t end) {
-        with_scratch([&](char* scratch) {
-          RunStep(0, input_, 0, rows_, {begin, end}, output_, scratch);
-        });
-      });
+    if (by_columns_) {
+      RunByColumns(shared, with_scratch);
       return;
     }
     at::parallel_for(0, units, 1, [&](int64_t begin, int64_t end) {
@@ -140,8 +146,58 @@ class Chain {
   }
   bool InParts(size_t i) const { return MiddleColumns(i) < steps_[i].matrix->out(); }
 
+  // One step after the other; what lies between two is shared by the threads.
+  template <class WithScratch>
+  void RunByColumns(char* shared, const WithScratch& with_scratch) const {
+    ConstRows current = input_;
+    Operand middle = {};  // in parts, of a pair's first step
+    for (size_t i = 0; i < steps_.size(); ++i) {
+      const LinearStep& step = steps_[i];
+      const int64_t out = step.matrix->out();
+      Rows to = output_;
+      if (i + 1 < steps_.size()) to = {shared + results_[i], Stride(out, element_)};
+      const bool split = products_ == Products::kBf16Parts && IsPair(i);
+      if (split) to.stride = Stride(out, 2), to.plane = RoundUp(rows_, kRowsStep) * to.stride;
+      at::parallel_for(0, step.matrix->blocks(), 1, [&](int64_t begin, int64_t end) {
+        with_scratch([&](char* scratch) {
+          const Operand operand = middle.data != nullptr
+                                      ? middle
+                                      : PrepareOperand(step, current, rows_, i > 0, scratch);
+          Multiply(step, operand, rows_, {begin, end}, ResidualOf(step, 0, shared), to, scratch);
+        });
+      });
+      middle = split ? Operand{to.data, to.stride, to.plane, true} : Operand{};
+      current = {to.data, to.stride};
+    }
+  }
+
+  // The same for threads that share what lies between steps.
+  void PlaceSharedRows() {
+    tile_rows_ = RoundUp(rows_, kRowsStep);
+    results_.assign(steps_.size(), 0);
+    int64_t operand = 0;
+    for (size_t i = 0; i < steps_.size(); ++i) {
+      const PackedMatrix& matrix = *steps_[i].matrix;
+      operand = std::max(operand, OperandBytes(matrix));
+      if (i + 1 == steps_.size()) break;
+      results_[i] = shared_bytes_;
+      const int64_t row_bytes =
+          IsPair(i) ? MiddleBytes(matrix.out()) : Stride(matrix.out(), element_) * element_;
+      shared_bytes_ += RoundUp(tile_rows_ * row_bytes, 64);
+    }
+    operand_ = 0;
+    products_at_ = RoundUp(tile_rows_ * operand, 64);
+    bytes_ = products_at_ + ProductsBytes();
+  }
+
+  int64_t ProductsBytes() const {
+    const int64_t products = std::min(tile_rows_, kProductRows) * PackedMatrix::kBlock;
+    return (amx_ ? rows::kAmxScratch : products) * 4;
+  }
+
   // Where a tile's rows lie in the scratch, and how many there is room for.
   void PlaceRows() {
+    if (by_columns_) return PlaceSharedRows();
     struct Place {
       int64_t* at;
       int64_t row_bytes;
@@ -174,8 +230,7 @@ class Chain {
       bytes_ += RoundUp(tile_rows_ * place.row_bytes, 64);
     }
     products_at_ = bytes_;
-    const int64_t products = std::min(tile_rows_, kProductRows) * PackedMatrix::kBlock;
-    bytes_ += (amx_ ? rows::kAmxScratch : products) * 4;
+    bytes_ += ProductsBytes();
   }
 
   int64_t OperandStride(const PackedMatrix& matrix) const {
@@ -409,6 +464,8 @@ class Chain {
   const int64_t rows_;
   int64_t middle_columns_ = std::numeric_limits<int64_t>::max();
   int64_t tile_rows_ = 0;
+  bool by_columns_ = false;
+  int64_t shared_bytes_ = 0;  // before the threads' own
   // Of a thread's scratch: its size, and where its parts begin.
   int64_t bytes_ = 0;
   std::vector<int64_t> results_;
