@@ -12,6 +12,8 @@
 #include "kernels/attention/knn_attention_exact/implementations.h"
 #include "kernels/attention/static_key_attention/implementations.h"
 #include "kernels/attention/window_attention/implementations.h"
+#include "kernels/choice/choice.h"
+#include "kernels/linear/linear_way.h"
 #include "kernels/simd/gemm.h"
 #include "kernels/simd/isa.h"
 #include "kernels/vision/nms/implementations.h"
@@ -74,6 +76,18 @@ std::vector<Capabilities> AllOperators() {
       NmsCapabilities(),
       RoiAlignCapabilities(),
   };
+}
+
+std::vector<LinearRow> LinearTable() {
+  std::vector<LinearRow> rows;
+  for (const c10::ScalarType type : {c10::kFloat, c10::kBFloat16}) {
+    LinearRow row{TypeName(type), std::string(NameOf(FastestLinearWay(type))), "alone"};
+    for (const Answered& answered : Answers()) {
+      if (answered.question == "linear_" + row.type) row.how = answered.how;
+    }
+    rows.push_back(std::move(row));
+  }
+  return rows;
 }
 
 std::vector<OperatorRow> OperatorTable() {

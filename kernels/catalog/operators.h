@@ -19,6 +19,15 @@ struct OperatorRow {
   std::string note;            // why no faster one runs; empty where one does
 };
 
+// How linear layers run on this machine's CPU: measured, where no other process has
+// (choice/choice.h).
+struct LinearRow {
+  std::string type;
+  std::string way;  // NameOf(LinearWay)
+  std::string how;  // Answered::how
+};
+std::vector<LinearRow> LinearTable();
+
 // Facts of this build and this machine; no GPU is touched.
 std::vector<OperatorRow> OperatorTable();
 

@@ -66,6 +66,11 @@ int main(int argc, char** argv) {
     fovea::kernels::PrintJson(rows);
   } else {
     fovea::kernels::PrintTable(rows);
+    std::printf("\n");
+    for (const auto& [type, way, how] : fovea::kernels::LinearTable()) {
+      std::printf("linear layers on the cpu in %s: %s (%s)\n", type.c_str(), way.c_str(),
+                  how.c_str());
+    }
   }
   return 0;
 }

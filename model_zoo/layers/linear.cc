@@ -3,20 +3,10 @@
 #include <ATen/ATen.h>
 
 #include "kernels/linear/linear_chain.h"
+#include "kernels/linear/linear_way.h"
 
 namespace fovea::models {
 namespace {
-
-std::optional<kernels::Products> ChooseProducts(const Placement& placement) {
-  using kernels::Products;
-  if (!placement.device.is_cpu()) return std::nullopt;
-  Products products = placement.dtype == at::kBFloat16 ? Products::kBf16 : Products::kFp32;
-  if (products == Products::kFp32 && kernels::HasProducts(Products::kBf16Parts)) {
-    products = Products::kBf16Parts;
-  }
-  if (!kernels::HasProducts(products)) return std::nullopt;
-  return products;
-}
 
 at::Tensor RunStep(const kernels::LinearStep& step, const at::Tensor& input,
                    const at::Tensor& residual = {}) {
@@ -72,10 +62,13 @@ void Linear::FoldInput(const at::Tensor& scale, const at::Tensor& shift) {
 void Linear::Prepare(const Placement& placement) {
   const at::Tensor weight = weight_.detach().flatten(1);
   const at::Tensor bias = bias_.defined() ? bias_.detach() : bias_;
-  if (const auto products = ChooseProducts(placement)) {
+  const kernels::LinearWay way = placement.device.is_cpu()
+                                     ? kernels::FastestLinearWay(placement.dtype)
+                                     : kernels::LinearWay::kAten;
+  if (const auto products = kernels::ProductsOf(way, placement.dtype)) {
     matrix_ = std::make_shared<kernels::PackedMatrix>(weight, bias, *products);
-  } else if (PackedLinear::Supports(placement)) {
-    packed_.emplace(weight, bias, placement);
+  } else if (way == kernels::LinearWay::kOneDnn) {
+    packed_.emplace(weight, bias, placement.dtype);
   } else {
     return Layer::Prepare(placement);
   }

@@ -8,9 +8,9 @@
 #include <memory>
 #include <optional>
 
+#include "kernels/linear/onednn_linear.h"
 #include "kernels/linear/packed_matrix.h"
 #include "model_zoo/layers/layer.h"
-#include "model_zoo/layers/packed_linear.h"
 
 namespace fovea::models {
 
@@ -36,8 +36,8 @@ class Linear final : public Layer {
   // The weight as kernels/linear reads it; null where that does not run, or before Prepare.
   const kernels::PackedMatrix* matrix() const { return matrix_.get(); }
 
-  // Packs the weight where a processor's kernels run, and gives up the published one; otherwise
-  // moves and casts.
+  // Packs the weight for the fastest way that this machine has on the CPU
+  // (kernels/linear/linear_way.h), and gives up the published one; otherwise moves and casts.
   void Prepare(const Placement& placement) override;
   void ShareWeights(const Layer& loaded) override;
 
@@ -48,7 +48,7 @@ class Linear final : public Layer {
   at::Tensor bias_;  // undefined without one
   // At most one of them.
   std::shared_ptr<const kernels::PackedMatrix> matrix_;
-  std::optional<PackedLinear> packed_;
+  std::optional<kernels::OneDnnLinear> packed_;
 };
 
 }  // namespace fovea::models

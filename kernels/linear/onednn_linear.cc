@@ -2,14 +2,14 @@
 // path.
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 
-#include "model_zoo/layers/packed_linear.h"
+#include "kernels/linear/onednn_linear.h"
 
 #include <ATen/ATen.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 
 #include <string_view>
 
-namespace fovea::models {
+namespace fovea::kernels {
 namespace {
 
 using OptionalTensor = std::optional<at::Tensor>;
@@ -31,37 +31,36 @@ at::Tensor Pointwise(const at::Tensor& input, const at::Tensor& weight, const Op
 
 }  // namespace
 
-bool PackedLinear::Supports(const Placement& placement) {
-  if (!placement.device.is_cpu() || !at::hasMKLDNN() || !at::globalContext().userEnabledMkldnn()) {
+bool OneDnnLinear::Supports(c10::ScalarType type) {
+  if (!at::hasMKLDNN() || !at::globalContext().userEnabledMkldnn()) {
     return false;
   }
   static const auto bf16 = Operator<bool()>("mkldnn::_is_mkldnn_bf16_supported");
-  return placement.dtype == at::kFloat || (placement.dtype == at::kBFloat16 && bf16.call());
+  return type == at::kFloat || (type == at::kBFloat16 && bf16.call());
 }
 
-PackedLinear::PackedLinear(const at::Tensor& weight, const at::Tensor& bias,
-                           const Placement& placement) {
+OneDnnLinear::OneDnnLinear(const at::Tensor& weight, const at::Tensor& bias, c10::ScalarType type) {
   static const auto reorder = Operator<at::Tensor(const at::Tensor&, std::optional<c10::SymInt>)>(
       "mkldnn::_reorder_linear_weight");
   static const auto packed_bytes = Operator<int64_t(const at::Tensor&)>("mkldnn::_nbytes");
   const std::optional<c10::SymInt> any_rows;  // one layout for every batch size
-  weight_ = reorder.call(weight.to(placement.dtype).contiguous(), any_rows);
+  weight_ = reorder.call(weight.to(type).contiguous(), any_rows);
   bytes_ = packed_bytes.call(weight_);
   if (bias.defined()) {
-    bias_ = bias.to(placement.dtype).contiguous();
+    bias_ = bias.to(type).contiguous();
     bytes_ += static_cast<int64_t>(bias_->nbytes());
   }
 }
 
-at::Tensor PackedLinear::Apply(const at::Tensor& input) const {
+at::Tensor OneDnnLinear::Apply(const at::Tensor& input) const {
   return Pointwise(input, weight_, bias_, "none", "");
 }
 
-at::Tensor PackedLinear::ApplyGelu(const at::Tensor& input) const {
+at::Tensor OneDnnLinear::ApplyGelu(const at::Tensor& input) const {
   return Pointwise(input, weight_, bias_, "gelu", "none");
 }
 
-at::Tensor PackedLinear::ApplyAdd(const at::Tensor& input, const at::Tensor& residual) const {
+at::Tensor OneDnnLinear::ApplyAdd(const at::Tensor& input, const at::Tensor& residual) const {
   static const auto op =
       Operator<at::Tensor(const at::Tensor&, const at::Tensor&, const at::Tensor&,
                           const OptionalTensor&, std::string_view)>("mkldnn::_linear_pointwise",
@@ -69,4 +68,4 @@ at::Tensor PackedLinear::ApplyAdd(const at::Tensor& input, const at::Tensor& res
   return op.call(input, residual, weight_, bias_, "add");
 }
 
-}  // namespace fovea::models
+}  // namespace fovea::kernels

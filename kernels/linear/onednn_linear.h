@@ -4,22 +4,22 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/ScalarType.h>
 
 #include <cstdint>
+#include <optional>
 
-#include "model_zoo/layers/layer.h"
-
-namespace fovea::models {
+namespace fovea::kernels {
 
 // Inference only. Thread-safe.
-class PackedLinear {
+class OneDnnLinear {
  public:
-  // Whether this machine's oneDNN runs linear layers there in that type. Where it does, it was
+  // Whether this machine's oneDNN runs linear layers in that type on the CPU. Where it does, it was
   // never slower than at::linear (docs/results/models_cpu.md).
-  static bool Supports(const Placement& placement);
+  static bool Supports(c10::ScalarType type);
 
-  // weight [out, in], bias [out] or undefined; cast to the placement's type.
-  PackedLinear(const at::Tensor& weight, const at::Tensor& bias, const Placement& placement);
+  // weight [out, in], bias [out] or undefined; cast to `type`.
+  OneDnnLinear(const at::Tensor& weight, const at::Tensor& bias, c10::ScalarType type);
 
   // input [..., in] -> [..., out]; with the exact GELU behind it; added to residual [..., out].
   at::Tensor Apply(const at::Tensor& input) const;
@@ -34,4 +34,4 @@ class PackedLinear {
   int64_t bytes_ = 0;
 };
 
-}  // namespace fovea::models
+}  // namespace fovea::kernels

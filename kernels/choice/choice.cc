@@ -1,0 +1,187 @@
+#include "kernels/choice/choice.h"
+
+#include <ATen/Parallel.h>
+#include <c10/util/Exception.h>
+#include <c10/util/StringUtil.h>
+#include <torch/headeronly/version.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <map>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "kernels/simd/isa.h"
+
+namespace fovea::kernels {
+namespace {
+
+using nlohmann::json;
+
+constexpr int kRounds = 9;
+constexpr double kNoticeable = 0.03;
+
+std::optional<std::filesystem::path> FileOfChoices() {
+  const auto variable = [](const char* name) {
+    const char* value = std::getenv(name);
+    return std::string(value == nullptr ? "" : value);
+  };
+  if (const std::string named = variable("FOVEA_CHOICES"); !named.empty()) {
+    if (named == "off") return std::nullopt;
+    return named;
+  }
+  std::filesystem::path cache = variable("XDG_CACHE_HOME");
+  if (cache.empty()) {
+    const std::string home = variable("HOME");
+    if (home.empty()) return std::nullopt;
+    cache = std::filesystem::path(home) / ".cache";
+  }
+  return cache / "fovea" / "choices.json";
+}
+
+// What an answer holds for.
+std::string Machine() {
+  std::ifstream cpuinfo("/proc/cpuinfo");
+  std::string line, processor = "unknown";
+  while (std::getline(cpuinfo, line)) {
+    if (line.starts_with("model name")) {
+      processor = line.substr(line.find(':') + 2);
+      break;
+    }
+  }
+  return c10::str(processor, ", ", simd::IsaName(simd::CurrentIsa()),
+                  simd::HasAmx() ? " with AMX" : "", ", ", at::get_num_threads(),
+                  " threads, torch ", TORCH_VERSION_MAJOR, ".", TORCH_VERSION_MINOR, ".",
+                  TORCH_VERSION_PATCH);
+}
+
+// Anything else than an object of objects is as good as nothing: it is only a cache.
+json Stored(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  json stored = json::parse(file, nullptr, /*allow_exceptions=*/false);
+  return stored.is_object() ? stored : json::object();
+}
+
+std::optional<std::string> Remembered(const std::string& machine, const std::string& question) {
+  const auto path = FileOfChoices();
+  if (!path) return std::nullopt;
+  const json stored = Stored(*path);
+  const auto answers = stored.find(machine);
+  if (answers == stored.end() || !answers->is_object()) return std::nullopt;
+  const auto answer = answers->find(question);
+  if (answer == answers->end() || !answer->is_string()) return std::nullopt;
+  return answer->get<std::string>();
+}
+
+void Remember(const std::string& machine, const std::string& question, const std::string& answer) {
+  const auto path = FileOfChoices();
+  if (!path) return;
+  try {
+    std::filesystem::create_directories(path->parent_path());
+    json stored = Stored(*path);
+    if (!stored[machine].is_object()) stored[machine] = json::object();
+    stored[machine][question] = answer;
+    // Another process may do the same at the same time: the last one wins, and none reads half.
+    std::filesystem::path written = *path;
+    written += c10::str(".", getpid());
+    std::ofstream(written) << stored.dump(2) << '\n';
+    std::filesystem::rename(written, *path);
+  } catch (const std::exception& error) {
+    TORCH_WARN_ONCE("what was measured to be fastest is not kept: ", error.what());
+  }
+}
+
+std::optional<std::string> Forced(const std::string& question) {
+  const char* choices = std::getenv("FOVEA_CHOOSE");
+  std::string_view rest = choices == nullptr ? "" : choices;
+  while (!rest.empty()) {
+    const std::string_view one = rest.substr(0, rest.find(','));
+    rest.remove_prefix(std::min(rest.size(), one.size() + 1));
+    const size_t equals = one.find('=');
+    TORCH_CHECK(equals != one.npos, "FOVEA_CHOOSE is question=answer, separated by commas, not \"",
+                one, "\"");
+    if (one.substr(0, equals) == question) return std::string(one.substr(equals + 1));
+  }
+  return std::nullopt;
+}
+
+size_t Measure(std::span<const Candidate> candidates) {
+  for (const Candidate& candidate : candidates) candidate.run();
+  std::vector<double> least(candidates.size(), std::numeric_limits<double>::infinity());
+  for (int round = 0; round < kRounds; ++round) {
+    for (size_t i = 0; i < candidates.size(); ++i) {
+      const auto start = std::chrono::steady_clock::now();
+      candidates[i].run();
+      const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
+      // The least: what else the machine does only adds to it.
+      least[i] = std::min(least[i], taken.count());
+    }
+  }
+  size_t fastest = 0;
+  for (size_t i = 1; i < least.size(); ++i) {
+    if (least[i] < least[fastest] * (1 - kNoticeable)) fastest = i;
+  }
+  return fastest;
+}
+
+struct State {
+  std::mutex mutex;
+  std::map<std::string, Answered> answers;  // by question and machine
+};
+
+State& TheState() {
+  static State state;
+  return state;
+}
+
+std::optional<size_t> PlaceOf(std::string_view name, std::span<const Candidate> candidates) {
+  const auto found = std::ranges::find(candidates, name, &Candidate::name);
+  if (found == candidates.end()) return std::nullopt;
+  return static_cast<size_t>(found - candidates.begin());
+}
+
+}  // namespace
+
+size_t Fastest(const std::string& question, std::span<const Candidate> candidates) {
+  TORCH_INTERNAL_ASSERT(!candidates.empty());
+  State& state = TheState();
+  const std::lock_guard lock(state.mutex);
+  const std::string machine = Machine();
+  const auto answered = [&](size_t place, const char* how) {
+    state.answers[question + "\n" + machine] = {question, std::string(candidates[place].name), how};
+    return place;
+  };
+  if (const auto forced = Forced(question)) {
+    const auto place = PlaceOf(*forced, candidates);
+    TORCH_CHECK(place.has_value(), "FOVEA_CHOOSE: ", question, " cannot be \"", *forced,
+                "\" on this machine");
+    return answered(*place, "forced");
+  }
+  if (const auto known = state.answers.find(question + "\n" + machine);
+      known != state.answers.end()) {
+    if (const auto place = PlaceOf(known->second.answer, candidates)) return *place;
+  }
+  if (candidates.size() == 1) return answered(0, "alone");
+  if (const auto remembered = Remembered(machine, question)) {
+    if (const auto place = PlaceOf(*remembered, candidates)) return answered(*place, "remembered");
+  }
+  const size_t place = Measure(candidates);
+  Remember(machine, question, std::string(candidates[place].name));
+  return answered(place, "measured");
+}
+
+std::vector<Answered> Answers() {
+  State& state = TheState();
+  const std::lock_guard lock(state.mutex);
+  std::vector<Answered> answers;
+  for (const auto& [key, answer] : state.answers) answers.push_back(answer);
+  return answers;
+}
+
+}  // namespace fovea::kernels

@@ -1,0 +1,36 @@
+// Which of several implementations is fastest on this machine: measured once, never inferred from
+// a processor's name.
+//
+// An answer is kept for the process and, for those that come after, in a file: $FOVEA_CHOICES, or
+// fovea/choices.json in $XDG_CACHE_HOME or ~/.cache; "off" keeps none. It holds for the processor,
+// the instruction set, the number of threads and the version of LibTorch that it was measured with.
+//   FOVEA_CHOOSE=question=answer[,question=answer...]
+// forces answers: none is then measured. `fovea kernels` prints questions and answers.
+#pragma once
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace fovea::kernels {
+
+struct Candidate {
+  std::string_view name;
+  std::function<void()> run;  // what is timed: some tenths of a millisecond
+};
+
+// The place in `candidates` of the one that takes least time in turns with the others; the earlier
+// of two that differ by less than 3%. One alone is not measured. Thread-safe: one question is
+// measured at a time. Throws c10::Error where FOVEA_CHOOSE names none of them.
+size_t Fastest(const std::string& question, std::span<const Candidate> candidates);
+
+// What a process has been asked so far, in the order of the questions.
+struct Answered {
+  std::string question;
+  std::string answer;
+  std::string how;  // "forced", "measured", "remembered", or "alone"
+};
+std::vector<Answered> Answers();
+
+}  // namespace fovea::kernels

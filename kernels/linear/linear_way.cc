@@ -1,0 +1,109 @@
+#include "kernels/linear/linear_way.h"
+
+#include <ATen/Functions.h>
+#include <c10/util/Exception.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/choice/choice.h"
+#include "kernels/linear/linear_chain.h"
+#include "kernels/linear/onednn_linear.h"
+
+namespace fovea::kernels {
+namespace {
+
+// Those of DeiT-T: the smaller a layer, the more what stands around it weighs.
+constexpr int64_t kRows = 2 * 197, kChannels = 192, kHidden = 4 * kChannels;
+
+// x + fc2(gelu(fc1(norm(x)))).
+class Mlp {
+ public:
+  Mlp(LinearWay way, c10::ScalarType type)
+      : way_(way),
+        input_(at::randn({kRows, kChannels}).to(type)),
+        norm_weight_(at::ones({kChannels})),
+        norm_bias_(at::zeros({kChannels})) {
+    const at::Tensor fc1 = at::randn({kHidden, kChannels}) / 16;
+    const at::Tensor fc2 = at::randn({kChannels, kHidden}) / 32;
+    if (const auto products = ProductsOf(way, type)) {
+      matrices_.emplace_back(fc1, at::zeros({kHidden}), *products);
+      matrices_.emplace_back(fc2, at::zeros({kChannels}), *products);
+    } else {
+      layers_.emplace_back(fc1, at::zeros({kHidden}), type);
+      layers_.emplace_back(fc2, at::zeros({kChannels}), type);
+    }
+  }
+
+  void Run() const {
+    if (way_ == LinearWay::kOneDnn) {
+      const at::Tensor normed = at::layer_norm(input_, {kChannels}, norm_weight_, norm_bias_, 1e-6);
+      layers_[1].ApplyAdd(layers_[0].ApplyGelu(normed), input_);
+      return;
+    }
+    const rows::NormTerms norm = {norm_weight_.const_data_ptr<float>(),
+                                  norm_bias_.const_data_ptr<float>(), 1e-6f};
+    const LinearStep steps[] = {
+        {.matrix = &matrices_[0], .norm = &norm, .activation = rows::Activation::kGelu},
+        {.matrix = &matrices_[1], .residual = Residual::kInput}};
+    RunChain(steps, input_);
+  }
+
+ private:
+  const LinearWay way_;
+  const at::Tensor input_, norm_weight_, norm_bias_;
+  std::vector<PackedMatrix> matrices_;
+  std::vector<OneDnnLinear> layers_;
+};
+
+std::vector<LinearWay> WaysOf(c10::ScalarType type) {
+  std::vector<LinearWay> ways;
+  if (OneDnnLinear::Supports(type)) ways.push_back(LinearWay::kOneDnn);
+  for (const LinearWay way : {LinearWay::kTiles, LinearWay::kTilesInParts}) {
+    const auto products = ProductsOf(way, type);
+    if (products && HasProducts(*products)) ways.push_back(way);
+  }
+  return ways;
+}
+
+}  // namespace
+
+std::string_view NameOf(LinearWay way) {
+  switch (way) {
+    case LinearWay::kAten:
+      return "aten";
+    case LinearWay::kOneDnn:
+      return "onednn";
+    case LinearWay::kTiles:
+      return "tiles";
+    case LinearWay::kTilesInParts:
+      return "tiles_in_parts";
+  }
+  TORCH_INTERNAL_ASSERT(false, "no such way");
+}
+
+std::optional<Products> ProductsOf(LinearWay way, c10::ScalarType type) {
+  const bool bf16 = type == at::kBFloat16;
+  if (way == LinearWay::kTiles) return bf16 ? Products::kBf16 : Products::kFp32;
+  if (way == LinearWay::kTilesInParts && !bf16) return Products::kBf16Parts;
+  return std::nullopt;
+}
+
+LinearWay FastestLinearWay(c10::ScalarType type) {
+  const std::vector<LinearWay> ways = WaysOf(type);
+  if (ways.empty()) return LinearWay::kAten;
+  // Made when one is measured: most processes never do.
+  std::vector<std::unique_ptr<Mlp>> mlps(ways.size());
+  std::vector<Candidate> candidates;
+  for (size_t i = 0; i < ways.size(); ++i) {
+    candidates.push_back({NameOf(ways[i]), [&mlps, &ways, type, i] {
+                            if (!mlps[i]) mlps[i] = std::make_unique<Mlp>(ways[i], type);
+                            mlps[i]->Run();
+                          }});
+  }
+  const char* question = type == at::kBFloat16 ? "linear_bf16" : "linear_fp32";
+  return ways[Fastest(question, candidates)];
+}
+
+}  // namespace fovea::kernels

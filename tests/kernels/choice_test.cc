@@ -1,0 +1,121 @@
+// What is measured, remembered and forced.
+#include "kernels/choice/choice.h"
+
+#include <c10/util/Exception.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace fovea::kernels {
+namespace {
+
+class ChoiceTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    file_ = std::filesystem::temp_directory_path() / ("fovea_choices_" + std::to_string(getpid())) /
+            "choices.json";
+    std::filesystem::remove_all(file_.parent_path());
+    setenv("FOVEA_CHOICES", file_.c_str(), 1);
+    unsetenv("FOVEA_CHOOSE");
+    const auto* test = testing::UnitTest::GetInstance()->current_test_info();
+    question_ = test->name();  // a process answers each once
+  }
+  void TearDown() override {
+    unsetenv("FOVEA_CHOOSE");
+    setenv("FOVEA_CHOICES", "off", 1);
+    std::filesystem::remove_all(file_.parent_path());
+  }
+
+  // Candidates that take so many milliseconds; runs_ counts.
+  std::vector<Candidate> Taking(const std::vector<std::pair<std::string_view, int>>& all) {
+    std::vector<Candidate> candidates;
+    for (const auto& [name, milliseconds] : all) {
+      candidates.push_back({name, [this, milliseconds] {
+                              ++runs_;
+                              std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
+                            }});
+    }
+    return candidates;
+  }
+
+  std::string HowAnswered() const {
+    for (const Answered& answered : Answers()) {
+      if (answered.question == question_) return answered.answer + " " + answered.how;
+    }
+    return "not asked";
+  }
+
+  std::filesystem::path file_;
+  std::string question_;
+  int runs_ = 0;
+};
+
+TEST_F(ChoiceTest, TheFastestIsMeasuredOnceAndKept) {
+  const auto candidates = Taking({{"slow", 4}, {"fast", 1}});
+  EXPECT_EQ(Fastest(question_, candidates), 1);
+  EXPECT_EQ(HowAnswered(), "fast measured");
+  EXPECT_GT(runs_, 2);
+  runs_ = 0;
+  EXPECT_EQ(Fastest(question_, candidates), 1);
+  EXPECT_EQ(runs_, 0);
+  std::ifstream stored(file_);
+  const std::string text((std::istreambuf_iterator<char>(stored)), {});
+  EXPECT_NE(text.find("\"" + question_ + "\": \"fast\""), text.npos) << text;
+}
+
+TEST_F(ChoiceTest, WhatTheFileSaysIsNotMeasuredAgain) {
+  // Written as this process writes it, under another question.
+  EXPECT_EQ(Fastest(question_ + "Before", Taking({{"slow", 4}, {"fast", 1}})), 1);
+  std::ifstream stored(file_);
+  std::string text((std::istreambuf_iterator<char>(stored)), {});
+  text.replace(text.find(question_ + "Before"), question_.size() + 6, question_);
+  text.replace(text.find("\"fast\""), 6, "\"slow\"");
+  std::ofstream(file_) << text;
+  runs_ = 0;
+  EXPECT_EQ(Fastest(question_, Taking({{"slow", 4}, {"fast", 1}})), 0);
+  EXPECT_EQ(HowAnswered(), "slow remembered");
+  EXPECT_EQ(runs_, 0);
+}
+
+TEST_F(ChoiceTest, AFileThatIsNoSuchFileIsAsGoodAsNone) {
+  std::filesystem::create_directories(file_.parent_path());
+  for (const char* text : {"", "[1, 2]", "{\"x\":", "\"text\""}) {
+    std::ofstream(file_) << text;
+    EXPECT_EQ(Fastest(question_ + text, Taking({{"slow", 4}, {"fast", 1}})), 1) << text;
+  }
+}
+
+TEST_F(ChoiceTest, AForcedOneIsNotMeasuredAndNotKept) {
+  setenv("FOVEA_CHOOSE", ("other=x," + question_ + "=slow").c_str(), 1);
+  EXPECT_EQ(Fastest(question_, Taking({{"slow", 4}, {"fast", 1}})), 0);
+  EXPECT_EQ(HowAnswered(), "slow forced");
+  EXPECT_EQ(runs_, 0);
+  EXPECT_FALSE(std::filesystem::exists(file_));
+}
+
+TEST_F(ChoiceTest, ForcingWhatIsNotThereIsAnError) {
+  setenv("FOVEA_CHOOSE", (question_ + "=fastest").c_str(), 1);
+  EXPECT_THROW(Fastest(question_, Taking({{"slow", 0}})), c10::Error);
+  setenv("FOVEA_CHOOSE", "linear", 1);
+  EXPECT_THROW(Fastest(question_, Taking({{"slow", 0}})), c10::Error);
+}
+
+TEST_F(ChoiceTest, OneAloneIsNotMeasured) {
+  EXPECT_EQ(Fastest(question_, Taking({{"only", 1}})), 0);
+  EXPECT_EQ(HowAnswered(), "only alone");
+  EXPECT_EQ(runs_, 0);
+}
+
+TEST_F(ChoiceTest, EqualsAreTheFirst) {
+  EXPECT_EQ(Fastest(question_, Taking({{"first", 8}, {"second", 8}})), 0);
+}
+
+}  // namespace
+}  // namespace fovea::kernels
