@@ -141,11 +141,108 @@ AmxOperand RowsFrom(const AmxOperand& operand, int64_t row) {
   return {operand.data + row * operand.stride, operand.stride, operand.plane};
 }
 
-Columns ColumnsOf(const PackedMatrix& matrix, int64_t block, int64_t column, int64_t begin) {
-  const int64_t columns = matrix.Columns(block);
-  return {static_cast<const uint16_t*>(matrix.Block(block)) + begin * columns +
-              column / kRegister * kRegisterElements,
-          kStep * columns, matrix.depth() * columns};
+// The weights of at most two registers of columns.
+struct Panel {
+  int64_t block;
+  int64_t column;  // within it
+};
+
+// A panel's weights in three bf16 parts, made some at a time: cut off, not rounded, so that each
+// has eight bits of a weight's 24 and all three are exact. Two rows give a row of pairs.
+class Splitter {
+ public:
+  // For `depth` rows from `begin` on, to `parts`.
+  HWY_INLINE void Start(const PackedMatrix& matrix, const Panel& panel, int64_t begin,
+                        int64_t depth, uint16_t* parts) {
+    const int64_t columns = matrix.Columns(panel.block);
+    from_ = static_cast<const float*>(matrix.Block(panel.block)) + begin * columns +
+            panel.column / kRegister * kRegisterElements;
+    step_ = kStep * columns;
+    together_ = (columns - panel.column > kRegister ? 2 : 1) * kRegisterElements;
+    plane_ = rows::AmxPlane(depth);
+    parts_ = parts;
+    next_ = within_ = 0;
+    end_ = depth / kStep * together_;
+  }
+  // At most so many more rows of pairs.
+  HWY_INLINE void Advance(int64_t pairs) {
+    const DF d;
+    const hn::RebindToUnsigned<DF> du;
+    const auto upper = hn::Set(du, 0xFFFF0000u);
+    for (; pairs > 0 && next_ < end_; --pairs) {
+      VF even = Load(from_ + within_), odd = Load(from_ + within_ + kLanes);
+      for (int part = 0; part < 3; ++part) {
+        const auto even_bits = hn::BitCast(du, even), odd_bits = hn::BitCast(du, odd);
+        const auto odd_part = hn::And(odd_bits, upper);
+        hn::StoreU(hn::Or(odd_part, hn::ShiftRight<16>(even_bits)), du,
+                   reinterpret_cast<uint32_t*>(parts_ + part * plane_ + next_));
+        even = hn::Sub(even, hn::BitCast(d, hn::And(even_bits, upper)));
+        odd = hn::Sub(odd, hn::BitCast(d, odd_part));
+      }
+      next_ += 2 * kLanes;
+      within_ += 2 * kLanes;
+      if (within_ == together_) {
+        within_ = 0;
+        from_ += step_;
+      }
+    }
+  }
+  HWY_INLINE int64_t pairs() const { return end_ / (2 * kLanes); }
+  HWY_INLINE Columns Finish() {
+    Advance(pairs());
+    simd::TileFence();
+    return {parts_, together_, plane_};
+  }
+
+ private:
+  const float* from_ = nullptr;
+  uint16_t* parts_ = nullptr;
+  int64_t step_ = 0, together_ = 0, plane_ = 0;
+  int64_t next_ = 0, within_ = 0, end_ = 0;
+};
+
+// visit(panel, columns, between) for each panel of blocks [begin, end), its rows
+// [first, first + depth). between() is to be called after each step of each tile of `count` rows:
+// the parts of the next panel are made there.
+template <class Visit>
+HWY_INLINE void ForPanels(const PackedMatrix& matrix, int64_t begin, int64_t end, int64_t first,
+                          int64_t depth, int64_t count, float* scratch, const Visit& visit) {
+  const auto next = [&](const Panel& panel) HWY_ATTR {
+    if (panel.column + kSide < matrix.Columns(panel.block)) {
+      return Panel{panel.block, panel.column + kSide};
+    }
+    return Panel{panel.block + 1, 0};
+  };
+  if (matrix.products() == Products::kBf16) {
+    for (Panel panel = {begin, 0}; panel.block < end; panel = next(panel)) {
+      const int64_t columns = matrix.Columns(panel.block);
+      const auto* const data = static_cast<const uint16_t*>(matrix.Block(panel.block));
+      visit(panel,
+            Columns{data + first * columns + panel.column / kRegister * kRegisterElements,
+                    kStep * columns, 0},
+            []() HWY_ATTR {});
+    }
+    return;
+  }
+  const int64_t pauses = (count + kSide - 1) / kSide * (depth / kStep);
+  uint16_t* parts = reinterpret_cast<uint16_t*>(scratch + 2 * kSide * kSide);
+  uint16_t* other = parts + 3 * rows::AmxPlane(depth);
+  Splitter splitter;
+  splitter.Start(matrix, {begin, 0}, first, depth, parts);
+  for (Panel panel = {begin, 0}; panel.block < end;) {
+    const Columns columns = splitter.Finish();
+    const Panel following = next(panel);
+    int64_t per_pause = 0;
+    if (following.block < end) {
+      splitter.Start(matrix, following, first, depth, other);
+      per_pause = (splitter.pairs() + pauses - 1) / pauses;
+    }
+    visit(panel, columns, [&]() HWY_ATTR { splitter.Advance(per_pause); });
+    panel = following;
+    uint16_t* const made = other;
+    other = parts;
+    parts = made;
+  }
 }
 
 struct MultiplyLayer {
@@ -181,37 +278,41 @@ struct MultiplyLayer {
       FinishRows<T, kActivation, kAdds, kSide, kSplit>(waiting, rows_of_waiting, finished, end);
       finished = end;
     };
-    const auto between = [&]() HWY_ATTR { finish(finished + per_step); };
-    for (int64_t block = begin; block < end; ++block) {
-      for (int64_t c = 0; c < matrix.Columns(block); c += kSide) {
-        const int64_t column = block * PackedMatrix::kBlock + c;
-        const Columns columns = ColumnsOf(matrix, block, c, 0);
-        for (int64_t r = 0; r < terms.count; r += kSide) {
-          MultiplyUpTo<false>(terms.count - r, matrix.Columns(block) - c, RowsFrom(operand, r),
-                              columns, depth, products, kSide, between);
-          finish(waiting.count);
-          waiting.products = products;
-          waiting.count = terms.count - r < kSide ? terms.count - r : kSide;
-          waiting.columns = matrix.out() - column < kSide ? matrix.out() - column : kSide;
-          waiting.bias = matrix.bias() + column;
-          if (terms.residual_scale != nullptr) {
-            waiting.residual_scale = terms.residual_scale + column;
-          }
-          if (terms.residual.data != nullptr) {
-            waiting.residual.data =
-                static_cast<const T*>(terms.residual.data) + r * terms.residual.stride + column;
-          }
-          const int64_t place = r * to.stride + column;
-          rows_of_waiting.data = kSplit
-                                     ? static_cast<void*>(static_cast<uint16_t*>(to.data) + place)
-                                     : static_cast<void*>(static_cast<T*>(to.data) + place);
-          finished = 0;
-          per_step = (waiting.count + steps - 1) / steps;
-          products = products == scratch ? scratch + kSide * kSide : scratch;
-        }
-      }
-    }
+    ForPanels(matrix, begin, end, 0, depth, terms.count, scratch,
+              [&](const Panel& panel, const Columns& columns, const auto& between) HWY_ATTR {
+                const int64_t column = panel.block * PackedMatrix::kBlock + panel.column;
+                const int64_t width = matrix.Columns(panel.block) - panel.column;
+                for (int64_t r = 0; r < terms.count; r += kSide) {
+                  MultiplyUpTo<false>(terms.count - r, width, RowsFrom(operand, r), columns, depth,
+                                      products, kSide, [&]() HWY_ATTR {
+                                        between();
+                                        finish(finished + per_step);
+                                      });
+                  finish(waiting.count);
+                  waiting.products = products;
+                  waiting.count = terms.count - r < kSide ? terms.count - r : kSide;
+                  waiting.columns = matrix.out() - column < kSide ? matrix.out() - column : kSide;
+                  waiting.bias = matrix.bias() + column;
+                  if (terms.residual_scale != nullptr) {
+                    waiting.residual_scale = terms.residual_scale + column;
+                  }
+                  if (terms.residual.data != nullptr) {
+                    waiting.residual.data = static_cast<const T*>(terms.residual.data) +
+                                            r * terms.residual.stride + column;
+                  }
+                  rows_of_waiting.data = ElementOf<T, kSplit>(r * to.stride + column);
+                  finished = 0;
+                  per_step = (waiting.count + steps - 1) / steps;
+                  products = products == scratch ? scratch + kSide * kSide : scratch;
+                }
+              });
     finish(waiting.count);
+  }
+
+  template <class T, bool kSplit>
+  HWY_INLINE void* ElementOf(int64_t place) const {
+    if constexpr (kSplit) return static_cast<uint16_t*>(to.data) + place;
+    return static_cast<T*>(to.data) + place;
   }
 };
 
@@ -226,19 +327,17 @@ void MultiplyOnAmx(const AmxOperand& operand, const PackedMatrix& matrix, const 
 }
 
 void AccumulateOnAmx(const AmxOperand& operand, const PackedMatrix& matrix, int64_t begin,
-                     int64_t depth, int64_t count, float* sums, int64_t stride) {
+                     int64_t depth, int64_t count, float* scratch, float* sums, int64_t stride) {
   simd::TileFence();
-  const auto between = []() HWY_ATTR {};
-  for (int64_t block = 0; block < matrix.blocks(); ++block) {
-    for (int64_t c = 0; c < matrix.Columns(block); c += kSide) {
-      const Columns columns = ColumnsOf(matrix, block, c, begin);
-      for (int64_t r = 0; r < count; r += kSide) {
-        MultiplyUpTo<true>(count - r, matrix.Columns(block) - c, RowsFrom(operand, r), columns,
-                           depth, sums + r * stride + block * PackedMatrix::kBlock + c, stride,
-                           between);
-      }
-    }
-  }
+  ForPanels(matrix, 0, matrix.blocks(), begin, depth, count, scratch,
+            [&](const Panel& panel, const Columns& columns, const auto& between) HWY_ATTR {
+              float* const to = sums + panel.block * PackedMatrix::kBlock + panel.column;
+              const int64_t width = matrix.Columns(panel.block) - panel.column;
+              for (int64_t r = 0; r < count; r += kSide) {
+                MultiplyUpTo<true>(count - r, width, RowsFrom(operand, r), columns, depth,
+                                   to + r * stride, stride, between);
+              }
+            });
 }
 
 #endif  // AVX-512
@@ -256,8 +355,8 @@ void MultiplyOnAmx(const AmxOperand& operand, const PackedMatrix& matrix, const 
 }
 
 void AccumulateOnAmx(const AmxOperand& operand, const PackedMatrix& matrix, int64_t begin,
-                     int64_t depth, int64_t count, float* sums, int64_t stride) {
-  N_AVX3::AccumulateOnAmx(operand, matrix, begin, depth, count, sums, stride);
+                     int64_t depth, int64_t count, float* scratch, float* sums, int64_t stride) {
+  N_AVX3::AccumulateOnAmx(operand, matrix, begin, depth, count, scratch, sums, stride);
 }
 
 }  // namespace fovea::kernels::rows

@@ -15,8 +15,15 @@ struct AmxOperand {
   int64_t plane;
 };
 
-// Room for the products of two tiles of 32 x 32, in floats.
-inline constexpr int64_t kAmxScratch = 2 * 32 * 32;
+// Elements from part to part of 32 columns: not a multiple of a page, or storing one would seem to
+// wait for another.
+inline constexpr int64_t AmxPlane(int64_t depth) { return 32 * depth + 96; }
+
+// Room for the products of two tiles of 32 x 32 and, with Products::kBf16Parts, for the parts of
+// twice 32 columns of `depth` weights; in floats.
+inline constexpr int64_t AmxScratch(Products products, int64_t depth) {
+  return 2 * 32 * 32 + (products == Products::kBf16Parts ? 3 * AmxPlane(depth) : 0);
+}
 
 // Of blocks [begin, end) of the matrix: to = activation(operand * matrix + bias) + residual_scale *
 // residual: `terms` has count, what is done, and the residual; products, columns and bias are its
@@ -27,6 +34,6 @@ void MultiplyOnAmx(const AmxOperand& operand, const PackedMatrix& matrix, const 
 // sums [count, stride] += operand [count, depth] * rows [begin, begin + depth) of the matrix,
 // `begin` and `depth` multiples of 32. Rows of the sums exist up to the next multiple of 16.
 void AccumulateOnAmx(const AmxOperand& operand, const PackedMatrix& matrix, int64_t begin,
-                     int64_t depth, int64_t count, float* sums, int64_t stride);
+                     int64_t depth, int64_t count, float* scratch, float* sums, int64_t stride);
 
 }  // namespace fovea::kernels::rows

@@ -37,16 +37,23 @@ HWY_INLINE VF Load(const uint16_t* from) { return LoadBf16(from); }
 HWY_INLINE void Store(VF x, float* to) { hn::StoreU(x, DF(), to); }
 // Rows of bf16 are there only where bf16 products are (linear_chain.h): with AVX-512, the processor
 // then converts by itself, to nearest and ties to even. Highway 1.0 does not know how.
-HWY_INLINE void Store(VF x, uint16_t* to) {
-  const hn::Rebind<uint16_t, DF> dh;
+using VH = hn::Vec<hn::Rebind<uint16_t, DF>>;
+HWY_INLINE VH Rounded(VF x) {
 #if HWY_TARGET == HWY_AVX3
-  hn::Vec<decltype(dh)> rounded;
+  VH rounded;
   asm("vcvtneps2bf16 %1, %0" : "=v"(rounded.raw) : "v"(x.raw));
-  hn::StoreU(rounded, dh, to);
+  return rounded;
 #else
   const hn::RebindToSigned<DF> di;
-  hn::StoreU(hn::DemoteTo(dh, hn::BitCast(di, hn::ShiftRight<16>(RoundToBf16(DF(), x)))), dh, to);
+  return hn::DemoteTo(hn::Rebind<uint16_t, DF>(),
+                      hn::BitCast(di, hn::ShiftRight<16>(RoundToBf16(DF(), x))));
 #endif
+}
+HWY_INLINE VF Widened(VH x) {
+  return hn::BitCast(DF(), hn::ShiftLeft<16>(hn::PromoteTo(hn::RebindToUnsigned<DF>(), x)));
+}
+HWY_INLINE void Store(VF x, uint16_t* to) {
+  hn::StoreU(Rounded(x), hn::Rebind<uint16_t, DF>(), to);
 }
 
 // The first `count` lanes; the others zero.
@@ -64,14 +71,14 @@ HWY_INLINE void StoreSome(VF x, int64_t count, T* to) {
 }
 
 // x as the sum of three bf16, each what the one before leaves, rounded: largest first.
-HWY_INLINE VF TakePart(VF x, uint16_t* to) {
-  Store(x, to);
-  return hn::Sub(x, Load(to));
-}
 HWY_INLINE void StoreParts(VF x, uint16_t* to, int64_t plane) {
-  x = TakePart(x, to);
-  x = TakePart(x, to + plane);
-  Store(x, to + 2 * plane);
+  const hn::Rebind<uint16_t, DF> dh;
+  const VH first = Rounded(x);
+  x = hn::Sub(x, Widened(first));
+  const VH second = Rounded(x);
+  hn::StoreU(first, dh, to);
+  hn::StoreU(second, dh, to + plane);
+  hn::StoreU(Rounded(hn::Sub(x, Widened(second))), dh, to + 2 * plane);
 }
 HWY_INLINE void StorePartsOfSome(VF x, int64_t count, uint16_t* to, int64_t plane) {
   uint16_t parts[3 * kLanes];

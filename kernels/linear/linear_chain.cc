@@ -11,6 +11,7 @@
 
 #include <ATen/Functions.h>
 #include <ATen/Parallel.h>
+#include <ATen/record_function.h>
 #include <c10/util/Exception.h>
 
 #include <algorithm>
@@ -35,8 +36,6 @@ constexpr int64_t kRowsStep = 16;
 // So many at a time with a block of columns, where oneDNN multiplies: their products then lie in
 // the first cache.
 constexpr int64_t kProductRows = 128;
-// What a tile's rows may take of the second cache.
-constexpr int64_t kTileBytes = 1400 << 10;
 constexpr int64_t kMostTileRows = 256;
 // Tiles of fewer rows than this have their wide middle computed in parts of so many columns.
 constexpr int64_t kFewRows = 160;
@@ -190,9 +189,15 @@ class Chain {
     bytes_ = products_at_ + ProductsBytes();
   }
 
+  // Of what is multiplied before it becomes rows.
   int64_t ProductsBytes() const {
-    const int64_t products = std::min(tile_rows_, kProductRows) * PackedMatrix::kBlock;
-    return (amx_ ? rows::kAmxScratch : products) * 4;
+    if (!amx_) return std::min(tile_rows_, kProductRows) * PackedMatrix::kBlock * 4;
+    int64_t depth = 0;
+    for (size_t i = 0; i < steps_.size(); ++i) {
+      const bool in_parts = !by_columns_ && i > 0 && IsPair(i - 1) && InParts(i - 1);
+      depth = std::max(depth, in_parts ? MiddleColumns(i - 1) : steps_[i].matrix->depth());
+    }
+    return rows::AmxScratch(products_, depth) * 4;
   }
 
   // Where a tile's rows lie in the scratch, and how many there is room for.
@@ -221,7 +226,8 @@ class Chain {
     places.push_back({&sums_, sums});
     int64_t row_bytes = 0;
     for (const Place& place : places) row_bytes += place.row_bytes;
-    const int64_t most = std::min(kMostTileRows, kTileBytes / row_bytes);
+    const int64_t room = kChainScratch - ProductsBytes();
+    const int64_t most = std::min(kMostTileRows, room / row_bytes);
     tile_rows_ =
         std::min(std::max(kRowsStep, most / kRowsStep * kRowsStep), RoundUp(rows_, kRowsStep));
     bytes_ = 0;
@@ -303,7 +309,7 @@ class Chain {
                      block * PackedMatrix::kBlock * (middle.plane != 0 ? 2 : element_);
       Multiply(step, operand, count, part, {}, shifted, scratch);
       Accumulate(*next.matrix, hidden, count, block * PackedMatrix::kBlock,
-                 (part.end - part.begin) * PackedMatrix::kBlock, sums, stride);
+                 (part.end - part.begin) * PackedMatrix::kBlock, scratch, sums, stride);
     }
     for (int64_t block = 0; block < next.matrix->blocks(); ++block) {
       rows::BlockTerms terms = TermsOf(next, block, residual);
@@ -422,9 +428,10 @@ class Chain {
 
   // sums [count, out] += operand [count, depth] * rows [begin, begin + depth) of the matrix.
   void Accumulate(const PackedMatrix& matrix, const Operand& operand, int64_t count, int64_t begin,
-                  int64_t depth, float* sums, int64_t stride) const {
+                  int64_t depth, char* scratch, float* sums, int64_t stride) const {
     if (amx_) {
-      rows::AccumulateOnAmx(AmxOperandOf(operand), matrix, begin, depth, count, sums, stride);
+      rows::AccumulateOnAmx(AmxOperandOf(operand), matrix, begin, depth, count,
+                            reinterpret_cast<float*>(scratch + products_at_), sums, stride);
       return;
     }
     for (int64_t block = 0; block < matrix.blocks(); ++block) {
@@ -476,6 +483,8 @@ class Chain {
 
 at::Tensor RunChain(std::span<const LinearStep> steps, const at::Tensor& input,
                     const at::Tensor& residual) {
+  // For who watches operators: it is none of the dispatcher's.
+  RECORD_FUNCTION("fovea::linear_chain", c10::ArrayRef<const c10::IValue>());
   TORCH_INTERNAL_ASSERT(!steps.empty() && input.is_contiguous());
   std::vector<int64_t> shape = input.sizes().vec();
   shape.back() = steps.back().matrix->out();

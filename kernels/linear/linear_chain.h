@@ -33,6 +33,10 @@ struct LinearStep {
   const float* residual_scale = nullptr;  // [out]; null: 1
 };
 
+// What a thread's rows may take of its second cache, in bytes: as much scratch has a call for each
+// of them at most, where sixteen rows fit.
+inline constexpr int64_t kChainScratch = 1400 << 10;
+
 // input [..., in of the first step], on the CPU and contiguous, BF16 where the matrices have
 // Products::kBf16, else FP32 -> [..., out of the last step] of the same type; residual, where a
 // step asks for it, of that step's shape. Statistics and sums in fp32; what a step leaves is

@@ -17,27 +17,19 @@ constexpr int64_t kDepthStep = 32;    // bf16 in a row of AMX's tiles
 
 int64_t RoundUp(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
 
-// [depth, columns] in bf16 to pairs of rows, [depth / 2, columns, 2].
+// [depth, columns] to pairs of rows, [depth / 2, columns, 2].
 at::Tensor InPairs(const at::Tensor& block) {
   return block.unflatten(0, {-1, 2}).transpose(1, 2).flatten();
 }
 
-// The same to AMX's registers, [depth / 32, columns / 16, 16, 16, 2].
+// The same to AMX's registers, [depth / 32, columns / 16, 16, 16, 2]; fp32, which becomes parts,
+// with its rows whole, [depth / 32, columns / 16, 32, 16].
 at::Tensor InRegisters(const at::Tensor& block) {
-  return block.unflatten(1, {-1, kColumnsStep})
-      .unflatten(0, {-1, kDepthStep / 2, 2})
-      .permute({0, 3, 1, 4, 2})
+  const at::Tensor registers =
+      block.unflatten(1, {-1, kColumnsStep}).unflatten(0, {-1, kDepthStep / 2, 2});
+  const bool pairs = block.scalar_type() == at::kBFloat16;
+  return registers.permute(pairs ? at::IntArrayRef{0, 3, 1, 4, 2} : at::IntArrayRef{0, 3, 1, 2, 4})
       .flatten();
-}
-
-// The three bf16 whose sum a number is, but for 2^-24 of it; largest first.
-std::vector<at::Tensor> Parts(at::Tensor rest) {
-  std::vector<at::Tensor> parts;
-  for (int i = 0; i < 3; ++i) {
-    parts.push_back(rest.to(at::kBFloat16));
-    rest = rest - parts.back().to(at::kFloat);
-  }
-  return parts;
 }
 
 }  // namespace
@@ -65,19 +57,18 @@ PackedMatrix::PackedMatrix(const at::Tensor& weight, const at::Tensor& bias, Pro
   const int64_t wide = RoundUp(out_, kColumnsStep);
   bias_ = at::zeros({wide}, at::kFloat);
   if (bias.defined()) bias_.narrow(0, 0, out_).copy_(bias);
-  at::Tensor transposed = at::zeros({depth_, wide}, at::kFloat);
+  at::Tensor transposed =
+      at::zeros({depth_, wide}, products == Products::kBf16 ? at::kBFloat16 : at::kFloat);
   transposed.narrow(0, 0, in_).narrow(1, 0, out_).copy_(weight.t());
   std::vector<at::Tensor> blocks;
   for (int64_t i = 0; i < this->blocks(); ++i) {
     const at::Tensor block = transposed.narrow(1, i * kBlock, Columns(i));
-    if (products == Products::kFp32) {
+    if (tiled_) {
+      blocks.push_back(InRegisters(block));
+    } else if (products == Products::kBf16) {
+      blocks.push_back(InPairs(block));
+    } else {
       blocks.push_back(block.flatten());
-      continue;
-    }
-    const auto parts =
-        products == Products::kBf16 ? std::vector{block.to(at::kBFloat16)} : Parts(block);
-    for (const at::Tensor& part : parts) {
-      blocks.push_back(tiled_ ? InRegisters(part) : InPairs(part));
     }
   }
   blocks_ = at::cat(blocks);
@@ -88,8 +79,7 @@ int64_t PackedMatrix::Columns(int64_t block) const {
 }
 
 const void* PackedMatrix::Block(int64_t block) const {
-  const int64_t parts = products_ == Products::kBf16Parts ? 3 : 1;
-  const int64_t element = block * kBlock * depth_ * parts;
+  const int64_t element = block * kBlock * depth_;
   return static_cast<const char*>(blocks_.const_data_ptr()) + element * blocks_.element_size();
 }
 

@@ -42,9 +42,10 @@ class PackedMatrix {
   int64_t blocks() const { return (out_ + kBlock - 1) / kBlock; }
   int64_t Columns(int64_t block) const;
   bool tiled() const { return tiled_; }
-  // fp32 [depth, columns]. Or bf16, one after the other for each of the three parts: with pairs of
-  // rows interleaved, [depth / 2, columns, 2]; tiled(), as registers of AMX, [depth / 32,
-  // columns / 16, 16, 16, 2].
+  // fp32 or, with kBf16, bf16. For oneDNN [depth, columns], bf16 with pairs of rows interleaved,
+  // [depth / 2, columns, 2]; tiled(), as registers of AMX, [depth / 32, columns / 16, 16, 16, 2],
+  // or [depth / 32, columns / 16, 32, 16] of fp32. The parts of kBf16Parts are made where they are
+  // needed: three of two bytes are more to fetch than four bytes.
   const void* Block(int64_t block) const;
   const float* bias() const { return bias_.const_data_ptr<float>(); }  // zero without one
   int64_t bytes() const;

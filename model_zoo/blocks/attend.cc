@@ -27,22 +27,21 @@ at::Tensor AttendThenMlp(const LayerNorm& norm, const AttentionModule& attention
                          const at::Tensor& residual_scale) {
   if (attention.projection() == nullptr) {
     at::Tensor mixed = attention.forward(norm.forward(tokens), grid);
-    const at::Tensor attended =
-        residual_scale.defined()
-            ? at::addcmul(mixed, tokens, residual_scale.to(mixed.scalar_type()))
-            : tokens + mixed;
+    at::Tensor attended = residual_scale.defined()
+                              ? at::addcmul(mixed, tokens, residual_scale.to(mixed.scalar_type()))
+                              : tokens + mixed;
     // The peak of a pass is in the MLP: what lives on there is paid for.
     tokens.reset();
     mixed.reset();
-    return RunLinears(mlp, attended);
+    return RunLinears(mlp, std::move(attended));
   }
-  const at::Tensor mixed = attention.Mix(tokens, &norm, grid);
+  at::Tensor mixed = attention.Mix(tokens, &norm, grid);
   std::array<LinearLink, 3> links = {LinearLink{.linear = attention.projection(),
                                                 .residual = Residual::kGiven,
                                                 .residual_scale = residual_scale},
                                      mlp[0], mlp[1]};
   links[2].residual = Residual::kFirst;
-  return RunLinears(links, mixed, tokens);
+  return RunLinears(links, std::move(mixed), std::move(tokens));
 }
 
 }  // namespace fovea::models
