@@ -82,19 +82,19 @@ std::optional<std::string> Remembered(const std::string& machine, const std::str
 void Remember(const std::string& machine, const std::string& question, const std::string& answer) {
   const auto path = FileOfChoices();
   if (!path) return;
-  try {
-    std::filesystem::create_directories(path->parent_path());
-    json stored = Stored(*path);
-    if (!stored[machine].is_object()) stored[machine] = json::object();
-    stored[machine][question] = answer;
-    // Another process may do the same at the same time: the last one wins, and none reads half.
-    std::filesystem::path written = *path;
-    written += c10::str(".", getpid());
-    std::ofstream(written) << stored.dump(2) << '\n';
-    std::filesystem::rename(written, *path);
-  } catch (const std::exception& error) {
-    TORCH_WARN_ONCE("what was measured to be fastest is not kept: ", error.what());
-  }
+  std::error_code error;  // choice.h says what follows from one
+  std::filesystem::create_directories(path->parent_path(), error);
+  json stored = Stored(*path);
+  if (!stored[machine].is_object()) stored[machine] = json::object();
+  stored[machine][question] = answer;
+  // Another process may do the same at the same time: the last one wins, and none reads half.
+  std::filesystem::path written = *path;
+  written += c10::str(".", getpid());
+  std::ofstream file(written);
+  file << stored.dump(2) << '\n';
+  file.close();
+  if (file) std::filesystem::rename(written, *path, error);
+  if (!file || error) std::filesystem::remove(written, error);
 }
 
 std::optional<std::string> Forced(const std::string& question) {

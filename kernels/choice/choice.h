@@ -4,6 +4,7 @@
 // An answer is kept for the process and, for those that come after, in a file: $FOVEA_CHOICES, or
 // fovea/choices.json in $XDG_CACHE_HOME or ~/.cache; "off" keeps none. It holds for the processor,
 // the instruction set, the number of threads and the version of LibTorch that it was measured with.
+// Where the file cannot be written, as under a read-only root, every process measures for itself.
 //   FOVEA_CHOOSE=question=answer[,question=answer...]
 // forces answers: none is then measured. `fovea kernels` prints questions and answers.
 #pragma once

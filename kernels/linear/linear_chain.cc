@@ -20,10 +20,10 @@
 #include <optional>
 #include <vector>
 
-#include "kernels/attention/shared/cpu_scratch.h"
 #include "kernels/linear/cpu_amx.h"
 #include "kernels/simd/amx.h"
 #include "kernels/simd/gemm.h"
+#include "kernels/threads.h"
 
 namespace fovea::kernels {
 namespace {
@@ -84,7 +84,7 @@ class Chain {
         rows_(output.numel() / output.size(-1)) {
     int64_t weights = 0;
     for (const LinearStep& step : steps) weights += step.matrix->bytes();
-    by_columns_ = attend::ThreadCount() > 1 &&
+    by_columns_ = ThreadCount() > 1 &&
                   (rows_ <= kRowsStep || (rows_ <= kRowsOfColumns && weights > kCachedBytes));
     PlaceRows();
     if (!by_columns_ && tile_rows_ < std::min(kFewRows, RoundUp(rows_, kRowsStep))) {
@@ -95,7 +95,7 @@ class Chain {
 
   void Run() const {
     const int64_t units = (rows_ + kRowsStep - 1) / kRowsStep;
-    const int64_t threads = attend::ThreadCount();
+    const int64_t threads = ThreadCount();
     const at::Tensor memory = at::empty({shared_bytes_ + threads * bytes_}, at::kByte);
     char* const shared = static_cast<char*>(memory.mutable_data_ptr());
     const auto with_scratch = [&](const auto& work) {

@@ -14,8 +14,7 @@ namespace fovea::kernels {
 // Inference only. Thread-safe.
 class OneDnnLinear {
  public:
-  // Whether this machine's oneDNN runs linear layers in that type on the CPU. Where it does, it was
-  // never slower than at::linear (docs/results/models_cpu.md).
+  // Whether this machine's oneDNN runs linear layers in that type on the CPU.
   static bool Supports(c10::ScalarType type);
 
   // weight [out, in], bias [out] or undefined; cast to `type`.

@@ -15,10 +15,12 @@
 #include "model_zoo/backbones/backbone.h"
 #include "model_zoo/costs/counted_model.h"
 #include "model_zoo/costs/papers.h"
+#include "model_zoo/measures/pass_profile.h"
 #include "model_zoo/model.h"
 #include "model_zoo/registry/backbones.h"
 #include "model_zoo/registry/heads.h"
 #include "model_zoo/registry/load.h"
+#include "model_zoo/tools/profile_rows.h"
 #include "model_zoo/tools/zoo_rows.h"
 
 namespace fovea::models {
@@ -39,6 +41,9 @@ Options:
   --heads                   The papers' detectors and segmenters in place of the classifiers
   --head NAME               With this head, by mmdetection's conventions (needs a MODEL); after
                             --heads those of the papers that have it
+  --profile                 Where a pass's time goes, by what its operators do (needs a MODEL)
+  --precision fp32|bf16     That it runs in (fp32)
+  --batch N                 Of so many images (1)
   --json                    Print JSON instead of a table
   -h,--help                 Print this help message and exit
 
@@ -46,6 +51,7 @@ Examples:
   fovea zoo
   fovea zoo --memory swin_tiny_patch4_window7_224
   fovea zoo --memory --attention dense --attention key_only --image-size 448 linglo_b0
+  fovea zoo --profile --precision bf16 --batch 8 deit_tiny_patch16_224
   fovea zoo --heads
   fovea zoo --head retinanet --attention dense --attention key_only --image-size 800x1344 linglo_b0
 )";
@@ -55,9 +61,12 @@ struct Options {
   bool json = false;
   std::vector<std::string> attentions;  // empty: the published one, and those of the papers' tables
   ImageSize image_size;                 // 0: the published one
-  bool heads = false;                   // those of the papers
-  std::string head;                     // empty: none; of the papers: any
-  std::vector<std::string> names;       // empty: all
+  bool profile = false;
+  Precision precision = Precision::kFp32;
+  int64_t batch = 1;
+  bool heads = false;              // those of the papers
+  std::string head;                // empty: none; of the papers: any
+  std::vector<std::string> names;  // empty: all
 };
 
 // Ends the program with 2: what was asked for cannot be.
@@ -167,6 +176,16 @@ Options Parse(const std::vector<std::string>& arguments) {
                                    width = by == text.npos ? height : Count(text.substr(by + 1));
       if (!height || !width) Refuse("--image-size '" + text + "' is not a number of pixels");
       options.image_size = {*height, *width};
+    } else if (argument == "--profile") {
+      options.profile = true;
+    } else if (argument == "--precision") {
+      const std::string& text = value();
+      if (text != "fp32" && text != "bf16") Refuse("--precision is fp32 or bf16, not " + text);
+      options.precision = text == "bf16" ? Precision::kBf16 : Precision::kFp32;
+    } else if (argument == "--batch") {
+      const std::optional<int64_t> batch = Count(value());
+      if (!batch) Refuse("--batch is a number of images");
+      options.batch = *batch;
     } else if (argument == "--heads") {
       options.heads = true;
     } else if (argument == "--head") {
@@ -191,13 +210,42 @@ Options Parse(const std::vector<std::string>& arguments) {
   if (!options.heads && options.names.empty() && (changed || !options.head.empty())) {
     Refuse("--attention, --image-size and --head need a MODEL");
   }
+  if (options.profile && (options.names.empty() || options.heads || options.memory)) {
+    Refuse("--profile needs a MODEL, and goes without --heads and --memory");
+  }
   return options;
+}
+
+void Profile(const CountedModel& counted, const Options& options) {
+  const std::unique_ptr<Model> model = LoadModel(Describe(counted));
+  model->Prepare(c10::kCPU, options.precision);
+  const ModelInfo& info = model->info();
+  constexpr int kPasses = 25;
+  const at::Tensor pixels = at::randn({options.batch, 3, info.image_height, info.image_width});
+  PrintProfile({std::string(counted.backbone), info.attention,
+                options.precision == Precision::kBf16 ? "bf16" : "fp32", options.batch},
+               ProfilePass(*model, pixels, kPasses), options.json);
+}
+
+void ProfileAll(const Options& options) {
+  for (const std::string& name : options.names) {
+    CountedModel counted = {.backbone = name, .head = options.head, .size = options.image_size};
+    if (options.attentions.empty()) Profile(counted, options);
+    for (const std::string& attention : options.attentions) {
+      counted.attention = attention;
+      Profile(counted, options);
+    }
+  }
 }
 
 int Main(int argc, char** argv) {
   const Options options = Parse({argv + 1, argv + argc});
   std::vector<Row> rows;
   try {
+    if (options.profile) {
+      ProfileAll(options);
+      return 0;
+    }
     rows = Rows(options);
   } catch (const c10::Error& error) {
     Refuse(error.what_without_backtrace());

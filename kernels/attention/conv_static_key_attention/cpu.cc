@@ -9,6 +9,7 @@
 #include "kernels/attention/conv_static_key_attention/cpu_blocks.h"
 #include "kernels/attention/conv_static_key_attention/implementations.h"
 #include "kernels/attention/shared/cpu_scratch.h"
+#include "kernels/threads.h"
 
 namespace fovea::kernels {
 namespace {
@@ -55,7 +56,7 @@ void ConvStaticKeyAttentionCpu(const ConvStaticKeyAttentionInputs& in, const at:
   const int64_t row_factors = layout.Take(job.block_width);
   const int64_t value = layout.Take((job.tokens() + 1) * dim);
   const int64_t map = layout.Take(dim * job.bordered() + vector);
-  const at::Tensor memory = attend::AllocateScratch(layout, attend::ThreadCount());
+  const at::Tensor memory = attend::AllocateScratch(layout, ThreadCount());
   float* const base = memory.mutable_data_ptr<float>();
 
   const int64_t block_cost =

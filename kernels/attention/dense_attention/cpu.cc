@@ -7,6 +7,7 @@
 #include "kernels/attention/dense_attention/implementations.h"
 #include "kernels/attention/shared/cpu_scratch.h"
 #include "kernels/attention/shared/cpu_token_sets.h"
+#include "kernels/threads.h"
 
 namespace fovea::kernels {
 namespace {
@@ -33,7 +34,7 @@ void AttendPanels(const DenseAttentionInputs& in, const at::Tensor& output) {
 void AttendCopies(const DenseAttentionInputs& in, const at::Tensor& output) {
   const int64_t batch = in.query.size(0), heads = in.query.size(1);
   const int64_t blocks = JobOf(in, output).blocks;  // of a head
-  const int64_t heads_together = (kBlocksPerThread * attend::ThreadCount() + blocks - 1) / blocks;
+  const int64_t heads_together = (kBlocksPerThread * ThreadCount() + blocks - 1) / blocks;
   const int64_t images_at_once = std::clamp<int64_t>(heads_together / heads, 1, batch);
   const int64_t heads_at_once = std::min(heads_together, heads);
   for (int64_t b = 0; b < batch; b += images_at_once) {

@@ -21,10 +21,6 @@ class ScratchLayout {
   int64_t floats_ = 0;
 };
 
-// The threads that at::parallel_for will have. It may initialise them at its first call, and so
-// change their number: this does it before.
-int64_t ThreadCount();
-
 // Memory for `threads` workspaces, uninitialised. Allocated by the caller and not by the threads,
 // so that whoever counts this thread's memory sees it.
 at::Tensor AllocateScratch(const ScratchLayout& layout, int64_t threads);

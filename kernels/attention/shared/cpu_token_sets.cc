@@ -8,6 +8,7 @@
 #include "kernels/attention/shared/cpu_scratch.h"
 #include "kernels/simd/gemm.h"
 #include "kernels/simd/isa.h"
+#include "kernels/threads.h"
 
 namespace fovea::kernels::attend {
 namespace {

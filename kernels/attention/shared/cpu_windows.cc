@@ -8,6 +8,7 @@
 
 #include "kernels/attention/shared/cpu_scratch.h"
 #include "kernels/attention/shared/cpu_token_sets.h"
+#include "kernels/threads.h"
 
 namespace fovea::kernels::attend {
 namespace {
