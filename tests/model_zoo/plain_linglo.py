@@ -56,16 +56,13 @@ class KeyOnly(nn.Module):
         self.u2 = nn.Linear(channels, channels)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        dim = self.saliency.shape[1]
-        keys = self.k(x)
-        gated = []
-        for head, (key, value) in enumerate(
-            zip(keys.split(dim, -1), self.v(x).split(dim, -1))
-        ):
-            attention = (key @ self.saliency[head] / dim**0.5).softmax(-1)
-            context = torch.einsum("bn,bnd->bd", attention, key)
-            gated.append(context[:, None] * value)
-        return self.u2(self.u1(torch.cat(gated, -1)) + keys)
+        heads, dim = self.saliency.shape
+        key = self.k(x).unflatten(-1, (heads, dim))
+        value = self.v(x).unflatten(-1, (heads, dim))
+        attention = ((key * self.saliency).sum(-1) / dim**0.5).softmax(1)
+        context = (attention[..., None] * key).sum(1)
+        gated = context[:, None] * value
+        return self.u2(self.u1(gated.flatten(2)) + key.flatten(2))
 
 
 class DotProduct(nn.Module):
