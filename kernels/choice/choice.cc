@@ -47,15 +47,7 @@ std::optional<std::filesystem::path> FileOfChoices() {
 
 // What an answer holds for.
 std::string Machine() {
-  std::ifstream cpuinfo("/proc/cpuinfo");
-  std::string line, processor = "unknown";
-  while (std::getline(cpuinfo, line)) {
-    if (line.starts_with("model name")) {
-      processor = line.substr(line.find(':') + 2);
-      break;
-    }
-  }
-  return c10::str(processor, ", ", simd::IsaName(simd::CurrentIsa()),
+  return c10::str(simd::ProcessorName(), ", ", simd::IsaName(simd::CurrentIsa()),
                   simd::HasAmx() ? " with AMX" : "", ", ", at::get_num_threads(),
                   " threads, torch ", TORCH_VERSION_MAJOR, ".", TORCH_VERSION_MINOR, ".",
                   TORCH_VERSION_PATCH);

@@ -79,21 +79,9 @@ HWY_INLINE void MultiplyTile(const AmxOperand& rows, const Columns& columns, int
     const uint16_t* const a = rows.data + k;
     const uint16_t* const b = columns.data + k / kStep * columns.step;
     if (rows.plane == 0) {
-      // Each register is loaded right before it is needed first.
-      simd::TileLoad<4>(a, 2 * rows.stride);
-      simd::TileLoad<6>(b, kRegisterRow);
-      simd::TileMultiplyBf16<0, 4, 6>();
-      if constexpr (kColumnRegisters == 2) {
-        simd::TileLoad<7>(b + kRegisterElements, kRegisterRow);
-        simd::TileMultiplyBf16<1, 4, 7>();
-      }
-      if constexpr (kRowRegisters == 2) {
-        simd::TileLoad<5>(a + kRegister * rows.stride, 2 * rows.stride);
-        simd::TileMultiplyBf16<2, 5, 6>();
-      }
-      if constexpr (kRowRegisters == 2 && kColumnRegisters == 2) {
-        simd::TileMultiplyBf16<3, 5, 7>();
-      }
+      LoadRows<kRowRegisters>(a, rows.stride);
+      LoadColumns<kColumnRegisters>(b);
+      AddProducts<kRowRegisters, kColumnRegisters>();
     } else {
       // Six of the nine products of parts; those of the small ones are as small as what fp32
       // rounds away. In an order in which each step loads one side only.
@@ -254,16 +242,16 @@ struct MultiplyLayer {
   const Rows& to;
 
   template <class T, Activation kActivation, Adds kAdds>
-  HWY_INLINE void Finish() const {
+  HWY_INLINE void Run() const {
     // Only what lies between two layers is written in parts.
     if constexpr (sizeof(T) == 4 && kAdds == Adds::kNothing) {
-      if (to.plane != 0) return FinishAs<T, kActivation, kAdds, /*kSplit=*/true>();
+      if (to.plane != 0) return RunAs<T, kActivation, kAdds, /*kSplit=*/true>();
     }
-    FinishAs<T, kActivation, kAdds, /*kSplit=*/false>();
+    RunAs<T, kActivation, kAdds, /*kSplit=*/false>();
   }
 
   template <class T, Activation kActivation, Adds kAdds, bool kSplit>
-  HWY_INLINE void FinishAs() const {
+  HWY_INLINE void RunAs() const {
     simd::TileFence();
     const int64_t depth = matrix.depth(), steps = depth / kStep;
     // The tile whose products wait in memory.

@@ -35,8 +35,10 @@ inline constexpr int64_t kLanes = HWY_LANES(float);
 HWY_INLINE VF Load(const float* from) { return hn::LoadU(DF(), from); }
 HWY_INLINE VF Load(const uint16_t* from) { return LoadBf16(from); }
 HWY_INLINE void Store(VF x, float* to) { hn::StoreU(x, DF(), to); }
-// Rows of bf16 are there only where bf16 products are (linear_chain.h): with AVX-512, the processor
-// then converts by itself, to nearest and ties to even. Highway 1.0 does not know how.
+
+// To bf16 and back. Rows of bf16 are there only where bf16 products are (linear_chain.h): with
+// AVX-512, the processor then converts by itself, to nearest and ties to even. Highway 1.0 does not
+// know how.
 using VH = hn::Vec<hn::Rebind<uint16_t, DF>>;
 HWY_INLINE VH Rounded(VF x) {
 #if HWY_TARGET == HWY_AVX3
@@ -156,15 +158,15 @@ HWY_INLINE void FinishRows(const BlockTerms& terms, const Rows& to, int64_t begi
   }
 }
 
-// visit.template operator()<type, activation, adds>() with those of `terms`.
+// visit.Run<type, activation, adds>() with those of `terms`.
 template <class T, Activation kActivation, class Visit>
 HWY_INLINE void WithAdds(const BlockTerms& terms, const Visit& visit) {
   if (terms.residual.data == nullptr) {
-    visit.template Finish<T, kActivation, Adds::kNothing>();
+    visit.template Run<T, kActivation, Adds::kNothing>();
   } else if (terms.residual_scale == nullptr) {
-    visit.template Finish<T, kActivation, Adds::kRows>();
+    visit.template Run<T, kActivation, Adds::kRows>();
   } else {
-    visit.template Finish<T, kActivation, Adds::kScaledRows>();
+    visit.template Run<T, kActivation, Adds::kScaledRows>();
   }
 }
 template <class T, class Visit>

@@ -104,7 +104,7 @@ struct FinishAll {
   const BlockTerms& terms;
   const Rows& to;
   template <class T, Activation kActivation, Adds kAdds>
-  HWY_INLINE void Finish() const {
+  HWY_INLINE void Run() const {
     FinishRows<T, kActivation, kAdds, 64, /*kSplit=*/false>(terms, to, 0, terms.count);
   }
 };

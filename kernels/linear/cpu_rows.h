@@ -40,9 +40,10 @@ struct BlockTerms {
   const float* residual_scale = nullptr;  // per column; null: 1
 };
 
-// All of rows [count, columns] in `Bf16`'s type or fp32.
+// Of rows [count, columns], in bf16 or in fp32 on both sides.
 void Normalise(bool bf16, const ConstRows& from, int64_t count, int64_t columns,
                const NormTerms& terms, const Rows& to);
+// Of terms.count rows in bf16 or fp32, as the residual is.
 void Finish(bool bf16, const BlockTerms& terms, const Rows& to);
 
 // fp32 rows as three bf16 rows each, `plane` elements apart: largest part first.

@@ -143,7 +143,7 @@ class Chain {
   int64_t MiddleColumns(size_t i) const {
     return std::min(middle_columns_, steps_[i].matrix->out());
   }
-  bool InParts(size_t i) const { return MiddleColumns(i) < steps_[i].matrix->out(); }
+  bool DividesMiddle(size_t i) const { return MiddleColumns(i) < steps_[i].matrix->out(); }
 
   // One step after the other; what lies between two is shared by the threads.
   template <class WithScratch>
@@ -194,8 +194,8 @@ class Chain {
     if (!amx_) return std::min(tile_rows_, kProductRows) * PackedMatrix::kBlock * 4;
     int64_t depth = 0;
     for (size_t i = 0; i < steps_.size(); ++i) {
-      const bool in_parts = !by_columns_ && i > 0 && IsPair(i - 1) && InParts(i - 1);
-      depth = std::max(depth, in_parts ? MiddleColumns(i - 1) : steps_[i].matrix->depth());
+      const bool divided = !by_columns_ && i > 0 && IsPair(i - 1) && DividesMiddle(i - 1);
+      depth = std::max(depth, divided ? MiddleColumns(i - 1) : steps_[i].matrix->depth());
     }
     return rows::AmxScratch(products_, depth) * 4;
   }
@@ -216,7 +216,7 @@ class Chain {
       if (IsPair(i)) {
         middle = std::max(middle, MiddleBytes(MiddleColumns(i)));
         ++i;
-        if (InParts(i - 1)) sums = std::max(sums, Stride(steps_[i].matrix->out(), 4) * 4);
+        if (DividesMiddle(i - 1)) sums = std::max(sums, Stride(steps_[i].matrix->out(), 4) * 4);
       }
       const int64_t result = Stride(steps_[i].matrix->out(), element_) * element_;
       if (i + 1 < steps_.size()) places.push_back({&results_[i], result});
@@ -293,7 +293,7 @@ class Chain {
       hidden.stride = middle.stride = Stride(columns, 2);
       hidden.plane = middle.plane = RoundUp(count, kRowsStep) * middle.stride;
     }
-    if (!InParts(i)) {
+    if (!DividesMiddle(i)) {
       Multiply(step, operand, count, AllOf(*step.matrix), {}, middle, scratch);
       Multiply(next, hidden, count, AllOf(*next.matrix), residual, to, scratch);
       return;

@@ -5,6 +5,7 @@
 #include <c10/util/Exception.h>
 
 #include <atomic>
+#include <fstream>
 #include <string>
 
 namespace fovea::kernels::simd {
@@ -52,6 +53,17 @@ bool HasAmx() {
     return found != facts.end() && found->second.isBool() && found->second.toBool();
   }();
   return has;
+}
+
+const std::string& ProcessorName() {
+  static const std::string name = []() -> std::string {
+    std::ifstream cpuinfo("/proc/cpuinfo");
+    for (std::string line; std::getline(cpuinfo, line);) {
+      if (line.starts_with("model name")) return line.substr(line.find(": ") + 2);
+    }
+    return "unknown";
+  }();
+  return name;
 }
 
 std::string_view IsaName(Isa isa) {

@@ -5,6 +5,7 @@
 // is built for the machine that builds. The choice follows ATen's own, so ATEN_CPU_CAPABILITY=avx2
 // lowers both, and a comparison with ATen stays fair.
 #pragma once
+#include <string>
 #include <string_view>
 
 namespace fovea::kernels::simd {
@@ -36,5 +37,8 @@ bool HasAmx();
 
 // "none", "AVX2" or "AVX-512".
 std::string_view IsaName(Isa isa);
+
+// As /proc/cpuinfo names it, or "unknown".
+const std::string& ProcessorName();
 
 }  // namespace fovea::kernels::simd

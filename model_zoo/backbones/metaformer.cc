@@ -135,8 +135,7 @@ class Scale final : public Layer {
 
   // On the CPU in fp32.
   void Prepare(const Placement& placement) override {
-    if (!placement.device.is_cpu()) return Layer::Prepare(placement);
-    Layer::Prepare({placement.device, at::kFloat});
+    Layer::Prepare(InFp32OnCpu(placement));
   }
 
  private:

@@ -62,6 +62,10 @@ void Layer::ShareBuffers(const Layer& loaded) {
   }
 }
 
+Placement Layer::InFp32OnCpu(const Placement& placement) {
+  return {placement.device, placement.device.is_cpu() ? at::kFloat : placement.dtype};
+}
+
 void Layer::PrepareChildren(const Placement& placement) {
   for (const auto& child : children()) {
     Layer& layer = LayerOf(child);

@@ -72,6 +72,9 @@ class Layer : public torch::nn::Module {
   // WeightBytes without the children's.
   virtual int64_t OwnBytes() const;
 
+  // Where a few numbers go that the CPU's kernels read in fp32, whatever type activations have.
+  static Placement InFp32OnCpu(const Placement& placement);
+
   void PrepareChildren(const Placement& placement);  // those that are not shared
   void MarkPrepared(const Placement& placement);     // the last step of every Prepare
 

@@ -18,9 +18,6 @@ kernels::rows::NormTerms LayerNorm::terms() const {
           bias_.defined() ? bias_.const_data_ptr<float>() : nullptr, static_cast<float>(epsilon_)};
 }
 
-void LayerNorm::Prepare(const Placement& placement) {
-  if (!placement.device.is_cpu()) return Layer::Prepare(placement);
-  Layer::Prepare({placement.device, at::kFloat});
-}
+void LayerNorm::Prepare(const Placement& placement) { Layer::Prepare(InFp32OnCpu(placement)); }
 
 }  // namespace fovea::models

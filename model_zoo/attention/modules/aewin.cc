@@ -79,9 +79,14 @@ class Aewin : public AttentionModule {
   Biases biases() const { return prepared_.rows.defined() ? prepared_ : ComputeBiases(); }
 
   // map [B, height, width, C] -> [3, B, heads, height, width, D].
-  at::Tensor Project(const at::Tensor& map) const { return SplitQkv(qkv_->forward(map), heads_); }
-  const Linear& qkv_layer() const { return *qkv_; }
-  int64_t split_heads() const { return heads_; }
+  at::Tensor Project(const at::Tensor& map, const LayerNorm* norm = nullptr) const {
+    return SplitQkv(RunNormed(*qkv_, norm, map), heads_);
+  }
+  // The same of tokens that are filled up to whole windows.
+  at::Tensor Project(const PaddedMap& padded, const at::Tensor& tokens,
+                     const LayerNorm* norm = nullptr) const {
+    return SplitQkv(padded.ProjectNormed(*qkv_, norm, tokens), heads_);
+  }
 
  private:
   at::Tensor AddTable(const std::string& name, const std::array<int64_t, 2>& window,
@@ -119,9 +124,7 @@ class FusedAewin final : public Aewin {
         pads_(site.grid.height % window != 0 || site.grid.width % window != 0) {}
 
   at::Tensor Mix(at::Tensor tokens, const LayerNorm* norm, const Grid& grid) const override {
-    const at::Tensor qkv =
-        SplitQkv(RunNormed(qkv_layer(), norm, tokens).unflatten(1, {grid.height, grid.width}),
-                 split_heads());
+    const at::Tensor qkv = Project(tokens.unflatten(1, {grid.height, grid.width}), norm);
     const auto [rows, columns, window] = biases();
     const Padding padding = PaddingOf(tokens);
     tokens.reset();
@@ -174,8 +177,7 @@ class GroupedAewin final : public Aewin {
         windows_(site, Windows(padded_.size(), {window, window}, {shift, shift}), cores) {}
 
   at::Tensor Mix(at::Tensor tokens, const LayerNorm* norm, const Grid& grid) const override {
-    const at::Tensor qkv =
-        SplitQkv(padded_.ProjectNormed(qkv_layer(), norm, tokens), split_heads());
+    const at::Tensor qkv = Project(padded_, tokens, norm);
     tokens.reset();
     const auto [row_bias, column_bias, window_bias] = biases();
     const int64_t quarter = qkv.size(2) / 4;
@@ -193,7 +195,7 @@ class GroupedAewin final : public Aewin {
   }
 
   at::Tensor Map(const at::Tensor& tokens, const Grid& grid) const override {
-    const at::Tensor qkv = Project(padded_.Pad(tokens));
+    const at::Tensor qkv = Project(padded_, tokens);
     const auto [row_bias, column_bias, window_bias] = biases();
     const int64_t quarter = qkv.size(2) / 4;
     const auto map = [](const Group& group, const at::Tensor& part, const at::Tensor& bias) {

@@ -107,19 +107,12 @@ size_t Register(const Floors& floors) {
   return registered;
 }
 
-std::string Processor() {
-  std::ifstream cpuinfo("/proc/cpuinfo");
-  for (std::string line; std::getline(cpuinfo, line);) {
-    if (line.rfind("model name", 0) == 0) return line.substr(line.find(": ") + 2);
-  }
-  return "unknown processor";
-}
-
 std::string Machine() {
   char date[16];
   const std::time_t now = std::time(nullptr);
   std::strftime(date, sizeof(date), "%F", std::gmtime(&now));
-  return Processor() + ", " + std::to_string(std::thread::hardware_concurrency()) + " cores, " +
+  return kernels::simd::ProcessorName() + ", " +
+         std::to_string(std::thread::hardware_concurrency()) + " cores, " +
          std::string(kernels::simd::IsaName(kernels::simd::BestIsa())) +
          (kernels::simd::HasBf16Gemm() ? " with bf16 products" : "") +
          ", torch " TORCH_VERSION ", " + date;
