@@ -1,5 +1,7 @@
 // fovea-kernels [--json]: which implementation of each operator runs on this machine. `fovea
 // kernels` runs it: a program of its own, so that the command line does not have to load LibTorch.
+#include <c10/util/Exception.h>
+
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -61,16 +63,22 @@ int main(int argc, char** argv) {
                  "one does.\n");
     return help ? 0 : 2;
   }
-  const auto rows = fovea::kernels::OperatorTable();
-  if (json) {
-    fovea::kernels::PrintJson(rows);
-  } else {
+  try {
+    const auto rows = fovea::kernels::OperatorTable();
+    if (json) {
+      fovea::kernels::PrintJson(rows);
+      return 0;
+    }
+    const auto linear = fovea::kernels::LinearTable();
     fovea::kernels::PrintTable(rows);
     std::printf("\n");
-    for (const auto& [type, way, how] : fovea::kernels::LinearTable()) {
+    for (const auto& [type, way, how] : linear) {
       std::printf("linear layers on the cpu in %s: %s (%s)\n", type.c_str(), way.c_str(),
                   how.c_str());
     }
+  } catch (const c10::Error& error) {  // of FOVEA_CHOOSE
+    std::fprintf(stderr, "fovea-kernels: %s\n", error.what_without_backtrace());
+    return 2;
   }
   return 0;
 }

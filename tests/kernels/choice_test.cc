@@ -92,6 +92,12 @@ TEST_F(ChoiceTest, AFileThatIsNoSuchFileIsAsGoodAsNone) {
   }
 }
 
+TEST_F(ChoiceTest, WhereNothingCanBeWrittenItIsMeasured) {
+  setenv("FOVEA_CHOICES", "/proc/no/choices.json", 1);
+  EXPECT_EQ(Fastest(question_, Taking({{"slow", 4}, {"fast", 1}})), 1);
+  EXPECT_EQ(HowAnswered(), "fast measured");
+}
+
 TEST_F(ChoiceTest, AForcedOneIsNotMeasuredAndNotKept) {
   setenv("FOVEA_CHOOSE", ("other=x," + question_ + "=slow").c_str(), 1);
   EXPECT_EQ(Fastest(question_, Taking({{"slow", 4}, {"fast", 1}})), 0);

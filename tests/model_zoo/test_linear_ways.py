@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from parity import Pair, distance, timm_model
+from parity import BUILD, Pair, distance, timm_model
 
 WAYS = {
     "FP32": ["onednn", "tiles", "tiles_in_parts"],
@@ -59,3 +59,16 @@ def test_an_unknown_way_is_refused(pair: Pair, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("FOVEA_CHOOSE", "linear_fp32=fastest")
     with pytest.raises(RuntimeError, match="linear_fp32 cannot be .fastest."):
         pair.ours(precision="FP32")
+
+
+def test_the_program_tells_the_ways_and_refuses_unknown_ones() -> None:
+    """`fovea kernels`."""
+    program = str(BUILD / "bin" / "fovea-kernels")
+    forced = {**os.environ, "FOVEA_CHOOSE": "linear_fp32=onednn"}
+    told = subprocess.run([program], env=forced, capture_output=True, text=True)
+    assert told.returncode == 0, told.stderr
+    assert "linear layers on the cpu in fp32: onednn (forced)" in told.stdout
+    unknown = {**os.environ, "FOVEA_CHOOSE": "linear_fp32=fastest"}
+    refused = subprocess.run([program], env=unknown, capture_output=True, text=True)
+    assert refused.returncode == 2
+    assert 'FOVEA_CHOOSE: linear_fp32 cannot be "fastest"' in refused.stderr
