@@ -5,6 +5,9 @@ The other parity tests run by the way that is fastest on the machine at hand.
 
 from __future__ import annotations
 
+import os
+import subprocess
+
 import pytest
 import torch
 from parity import BUILD, Pair, distance, timm_model
