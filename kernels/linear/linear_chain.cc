@@ -87,7 +87,7 @@ class Chain {
     by_columns_ = ThreadCount() > 1 &&
                   (rows_ <= kRowsStep || (rows_ <= kRowsOfColumns && weights > kCachedBytes));
     PlaceRows();
-    if (!by_columns_ && tile_rows_ < std::min(kFewRows, RoundUp(rows_, kRowsStep))) {
+    if (amx_ && !by_columns_ && tile_rows_ < std::min(kFewRows, RoundUp(rows_, kRowsStep))) {
       middle_columns_ = kMiddleColumns;
       PlaceRows();
     }
@@ -308,8 +308,9 @@ class Chain {
       shifted.data = static_cast<char*>(middle.data) -
                      block * PackedMatrix::kBlock * (middle.plane != 0 ? 2 : element_);
       Multiply(step, operand, count, part, {}, shifted, scratch);
-      Accumulate(*next.matrix, hidden, count, block * PackedMatrix::kBlock,
-                 (part.end - part.begin) * PackedMatrix::kBlock, scratch, sums, stride);
+      rows::AccumulateOnAmx(AmxOperandOf(hidden), *next.matrix, block * PackedMatrix::kBlock,
+                            (part.end - part.begin) * PackedMatrix::kBlock, count,
+                            reinterpret_cast<float*>(scratch + products_at_), sums, stride);
     }
     for (int64_t block = 0; block < next.matrix->blocks(); ++block) {
       rows::BlockTerms terms = TermsOf(next, block, residual);
@@ -418,42 +419,27 @@ class Chain {
       for (int64_t r = 0; r < count; r += kProductRows) {
         terms.count = std::min(kProductRows, count - r);
         const int64_t height = operand.whole ? RoundUp(terms.count, kRowsStep) : terms.count;
-        MultiplyBlock(*step.matrix, block, operand, r, height, 0, step.matrix->depth(), products,
-                      PackedMatrix::kBlock, /*accumulate=*/false);
+        MultiplyBlock(*step.matrix, block, operand, r, height, products);
         if (added.data != nullptr) terms.residual = At(added, r);
         rows::Finish(bf16_, terms, At(to, r, block * PackedMatrix::kBlock));
       }
     }
   }
 
-  // sums [count, out] += operand [count, depth] * rows [begin, begin + depth) of the matrix.
-  void Accumulate(const PackedMatrix& matrix, const Operand& operand, int64_t count, int64_t begin,
-                  int64_t depth, char* scratch, float* sums, int64_t stride) const {
-    if (amx_) {
-      rows::AccumulateOnAmx(AmxOperandOf(operand), matrix, begin, depth, count,
-                            reinterpret_cast<float*>(scratch + products_at_), sums, stride);
-      return;
-    }
-    for (int64_t block = 0; block < matrix.blocks(); ++block) {
-      MultiplyBlock(matrix, block, operand, 0, count, begin, depth,
-                    sums + block * PackedMatrix::kBlock, stride, /*accumulate=*/true);
-    }
-  }
-
   // By oneDNN.
   void MultiplyBlock(const PackedMatrix& matrix, int64_t block, const Operand& operand, int64_t row,
-                     int64_t count, int64_t begin, int64_t depth, float* products,
-                     int64_t products_stride, bool accumulate) const {
-    const int64_t columns = matrix.Columns(block), stride = operand.stride;
+                     int64_t count, float* products) const {
+    const int64_t columns = matrix.Columns(block), depth = matrix.depth();
+    const int64_t stride = operand.stride;
     if (products_ == Products::kFp32) {
       simd::Fp32Gemm(count, columns, depth, static_cast<const float*>(operand.data) + row * stride,
-                     stride, static_cast<const float*>(matrix.Block(block)) + begin * columns,
-                     columns, products, products_stride, accumulate);
+                     stride, static_cast<const float*>(matrix.Block(block)), columns, products,
+                     PackedMatrix::kBlock);
     } else {
       simd::Bf16Gemm(count, columns, depth,
                      static_cast<const uint16_t*>(operand.data) + row * stride, stride,
-                     static_cast<const uint16_t*>(matrix.Block(block)) + begin * columns, columns,
-                     products, products_stride, accumulate);
+                     static_cast<const uint16_t*>(matrix.Block(block)), columns, products,
+                     PackedMatrix::kBlock);
     }
   }
 

@@ -70,15 +70,15 @@ bool HasFp32Gemm() {
 }
 
 void Bf16Gemm(int64_t rows, int64_t columns, int64_t depth, const uint16_t* a, int64_t a_stride,
-              const uint16_t* b, int64_t b_stride, float* c, int64_t c_stride, bool accumulate) {
-  at::native::cpublas::brgemm(rows, columns, depth, a_stride, b_stride, c_stride, accumulate,
+              const uint16_t* b, int64_t b_stride, float* c, int64_t c_stride) {
+  at::native::cpublas::brgemm(rows, columns, depth, a_stride, b_stride, c_stride, /*add_C=*/false,
                               AsBFloat16(a), AsBFloat16(b), c);
 }
 
 void Fp32Gemm(int64_t rows, int64_t columns, int64_t depth, const float* a, int64_t a_stride,
-              const float* b, int64_t b_stride, float* c, int64_t c_stride, bool accumulate) {
-  at::native::cpublas::brgemm(rows, columns, depth, a_stride, b_stride, c_stride, accumulate, a, b,
-                              c);
+              const float* b, int64_t b_stride, float* c, int64_t c_stride) {
+  at::native::cpublas::brgemm(rows, columns, depth, a_stride, b_stride, c_stride, /*add_C=*/false,
+                              a, b, c);
 }
 
 void ReleaseBf16Gemm() { at::native::cpublas::brgemm_release(); }

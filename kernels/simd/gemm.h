@@ -12,19 +12,17 @@ bool HasBf16Gemm();
 // Whether Fp32Gemm does: the same with AVX-512.
 bool HasFp32Gemm();
 
-// C[m, n] = sum over k of A[m, k] * B[k, n]; bf16 as raw bits. `accumulate`: added to C.
+// C[m, n] = sum over k of A[m, k] * B[k, n]; bf16 as raw bits.
 // A: rows * a_stride, elements of a row contiguous. B: pairs of rows interleaved, element (k, n) at
 // b[(k / 2) * 2 * b_stride + 2 * n + k % 2]. `depth` even; columns = b_stride in 16, 32, 48, 64
 // (what AMX's layouts allow). The kernel is generated at a thread's first call with these sizes and
 // kept by that thread.
 void Bf16Gemm(int64_t rows, int64_t columns, int64_t depth, const uint16_t* a, int64_t a_stride,
-              const uint16_t* b, int64_t b_stride, float* c, int64_t c_stride,
-              bool accumulate = false);
+              const uint16_t* b, int64_t b_stride, float* c, int64_t c_stride);
 
 // The same of fp32, B as rows of b_stride.
 void Fp32Gemm(int64_t rows, int64_t columns, int64_t depth, const float* a, int64_t a_stride,
-              const float* b, int64_t b_stride, float* c, int64_t c_stride,
-              bool accumulate = false);
+              const float* b, int64_t b_stride, float* c, int64_t c_stride);
 
 // To be called by a thread after its last Bf16Gemm of a task: gives AMX's registers back.
 void ReleaseBf16Gemm();

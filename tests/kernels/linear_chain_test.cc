@@ -186,6 +186,30 @@ TEST_P(LinearChainTest, RowsDoNotDependOnThreadsOrOnEachOther) {
   EXPECT_TRUE(at::equal(broken.narrow(0, 6, 294), alone.narrow(0, 6, 294)));
 }
 
+// Few rows and weights of more than a MiB: threads then divide the columns.
+TEST_P(LinearChainTest, DividedByColumnsItIsTheSame) {
+  const Layer proj(512, 512, GetParam()), fc1(512, 1100, GetParam()), fc2(1100, 300, GetParam());
+  const std::vector<LinearStep> steps = {
+      {.matrix = &proj.matrix, .residual = Residual::kGiven},
+      {.matrix = &fc1.matrix, .norm = &fc1.norm, .activation = Activation::kGelu},
+      {.matrix = &fc2.matrix}};
+  const Layer wide(512, 2048, GetParam()), narrow(2048, 512, GetParam());
+  const std::vector<LinearStep> mlp = {
+      {.matrix = &wide.matrix, .norm = &wide.norm, .activation = Activation::kGelu},
+      {.matrix = &narrow.matrix, .residual = Residual::kInput}};
+  for (const int64_t count : {1, 16, 49, 130}) {
+    const at::Tensor mixed = Rows(count, 512), tokens = Rows(count, 512);
+    at::set_num_threads(1);
+    const at::Tensor alone = RunChain(steps, mixed, tokens), mlp_alone = RunChain(mlp, mixed);
+    for (const int threads : {2, 5}) {
+      at::set_num_threads(threads);
+      EXPECT_TRUE(at::equal(RunChain(steps, mixed, tokens), alone)) << count << " " << threads;
+      EXPECT_TRUE(at::equal(RunChain(mlp, mixed), mlp_alone)) << count << " " << threads;
+    }
+    at::set_num_threads(1);
+  }
+}
+
 TEST_P(LinearChainTest, NoRowsGiveNone) {
   const Layer layer(64, 10, GetParam());
   const LinearStep step = {.matrix = &layer.matrix};
