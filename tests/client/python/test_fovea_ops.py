@@ -96,7 +96,10 @@ def test_the_command_line_lists_what_runs_here(command: list[str]) -> None:
     assert table[0].split() == [
         "operator", "device", "type", "runs", "here", "instructions", "note",
     ]  # fmt: skip
-    assert len(table) == 1 + len(rows)
+    blank, *linear = table[1 + len(rows) :]
+    assert blank == "" and len(linear) == 2
+    for line, precision in zip(linear, ("fp32", "bf16"), strict=True):
+        assert line.startswith(f"linear layers on the cpu in {precision}: ")
 
 
 def test_a_wrong_option_is_refused() -> None:
